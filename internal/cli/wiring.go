@@ -382,7 +382,7 @@ func ownerQuota(c *config.Config) engine.Quota {
 // httpServer puts the protocols and the front door before an engine.
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
 	metrics := httpd.NewMetrics(s.engine)
-	options := native.Options{Caller: httpd.Caller, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log,
+	options := native.Options{Caller: httpd.Caller, Ahead: httpd.Ahead, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log,
 		Work: s.work, OneMachine: a.oneMachine(s), Nodes: s.nodes}
 	if s.live != nil {
 		options.Conversations = s.live.Host()

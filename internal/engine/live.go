@@ -21,6 +21,9 @@ type Resident interface {
 type Reins struct {
 	Interrupt func() error // sends it SIGINT, and what it runs in the foreground
 	Drain     func()       // returns when what it has written until now is handed over
+	// Prepare has a program that waits get ready for the answer. It never blocks; nil where
+	// the sandbox is elsewhere.
+	Prepare func()
 	// Usage is what all in its sandbox have used so far; nil where only SaveSession knows.
 	Usage func() (cpu time.Duration, memoryPeak int64)
 }

@@ -16,7 +16,8 @@ type connOrigin struct {
 	peerUID  int // of a unix peer; -1: not known
 	local    netip.Addr
 	remote   netip.Addr
-	loopback bool // the listener takes connections on loopback only
+	loopback bool        // the listener takes connections on loopback only
+	conn     *strictConn // nil: it is none
 }
 
 type originKey struct{}
@@ -41,6 +42,7 @@ func withOrigin(ctx context.Context, c net.Conn) context.Context {
 	case *net.UnixConn:
 		o.unix, o.peerUID = true, peerUID(c)
 	default:
+		o.conn, _ = c.(*strictConn)
 		o.local, o.remote = address(c.LocalAddr()), address(c.RemoteAddr())
 	}
 	return context.WithValue(ctx, originKey{}, o)

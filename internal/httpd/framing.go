@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // net/http takes two things that RFC 9112 lets a server refuse: a header line
@@ -31,6 +32,7 @@ type strictConn struct {
 	*net.TCPConn
 	framing framing
 	refusal string // what net/http reads in place of the rest
+	ahead   atomic.Pointer[ahead]
 }
 
 // Read implements net.Conn. Where a header breaks the rules, it continues with a
@@ -44,6 +46,9 @@ func (c *strictConn) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	n, err := c.TCPConn.Read(p)
+	if a := c.ahead.Load(); a != nil {
+		a.follow(p[:n])
+	}
 	valid := c.framing.follow(p[:n])
 	if !c.framing.broken {
 		return n, err

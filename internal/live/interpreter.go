@@ -36,6 +36,7 @@ type interpreter struct {
 	vacate  bool           // the workspace is to go with it
 	guests  int            // who use its sandbox beside it
 	visited bool           // there was one
+	ready   bool           // it was told to get ready for an order
 	unsaved bool           // files may be there that are not stored, whatever its driver says
 	carry   map[engine.Stream][]byte
 }
@@ -324,6 +325,7 @@ func (it *interpreter) next(ctx context.Context, report []byte) ([]byte, error) 
 	case <-it.cut: // of a cell that has ended
 	default:
 	}
+	it.ready = false
 	at.current = at.orders[0]
 	at.orders = slices.Delete(at.orders, 0, 1)
 	if o, ok := at.current.text.(*cellOrder); ok && o.Begun {

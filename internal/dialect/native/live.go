@@ -47,6 +47,8 @@ type Interpreters interface {
 
 // Cells are pieces of code, run one after the other.
 type Cells interface {
+	// Prepare has the session's interpreter get ready for a cell that may come.
+	Prepare(caller engine.Caller, session engine.ID)
 	// Start puts a cell in the queue of its session.
 	Start(ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error)
 	// Wait returns a cell when it has ended. The cell goes on when ctx ends.

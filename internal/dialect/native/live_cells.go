@@ -104,6 +104,9 @@ func (q *request) createCell(on Live) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if q.Ahead != nil {
+		q.Ahead(q.Request, func() { on.Prepare(q.caller, q.id) })
+	}
 	q.w.Header().Set("Location", q.Prefix+"/sessions/"+q.id.String()+"/cells/"+cell.ID.String())
 	switch {
 	case stream:

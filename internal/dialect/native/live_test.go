@@ -63,6 +63,8 @@ func (f *fakeLive) note(caller engine.Caller, session engine.ID, asked any, with
 	return nil
 }
 
+func (f *fakeLive) Prepare(engine.Caller, engine.ID) {}
+
 func (f *fakeLive) Create(_ context.Context, caller engine.Caller, req live.Request) (engine.Session, error) {
 	f.asked = append(f.asked, req)
 	return engine.Session{ID: f.session, Owner: caller.Owner, Kind: engine.SessionLive, Live: `{"language":"python"}`,

@@ -37,6 +37,9 @@ type Options struct {
 	Work      *Work        // replies, projects and reports; nil: those addresses are not available
 	Live      Live         // interpreters; nil: there are no live sessions
 	Inside    Inside       // what runs beside them; nil: nothing does
+	// Ahead has something done when the next request on the same connection begins like
+	// this one, whoever makes it; nil: it cannot be known.
+	Ahead func(*http.Request, func())
 	// Nodes are those of the cluster; nil: it has none.
 	Nodes func() []engine.Node
 	// OneMachine says why Work and Conversations are not to be had, because several nodes

@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
@@ -43,6 +45,7 @@ type callAnswer struct {
 type callChannel struct {
 	calls, answers *os.File
 	most           uint32 // bytes of a message
+	writing        sync.Mutex
 }
 
 // newCallChannel makes one, and the program's end of it: what it reads, and what it
@@ -61,7 +64,26 @@ func newCallChannel(live bool) (_ *callChannel, theirs []*os.File, err error) {
 	if live {
 		most = maxNotice
 	}
-	return &callChannel{calls.ours, answers.ours, most}, []*os.File{answers.theirs, calls.theirs}, nil
+	theirs = []*os.File{answers.theirs, calls.theirs}
+	return &callChannel{calls: calls.ours, answers: answers.ours, most: most}, theirs, nil
+}
+
+// notice is a message to a live interpreter that an order may come: an answer to no
+// call. A pipe takes it whole or not at all.
+var notice = []byte("\x00\x00\x00\x08{\"id\":0}")
+
+// prepare sends the notice, unless it would have to wait.
+func (c *callChannel) prepare() {
+	if !c.writing.TryLock() {
+		return
+	}
+	defer c.writing.Unlock()
+	if conn, err := c.answers.SyscallConn(); err == nil {
+		_ = conn.Write(func(fd uintptr) bool {
+			_, _ = unix.Write(int(fd), notice) // it is for speed alone
+			return true
+		})
+	}
 }
 
 func (c *callChannel) close() { closeAll([]*os.File{c.calls, c.answers}) }
@@ -71,9 +93,8 @@ func (c *callChannel) close() { closeAll([]*os.File{c.calls, c.answers}) }
 func answerCalls(ctx context.Context, channel *callChannel, host engine.CallHandler) {
 	ctx, cancel := context.WithCancel(ctx)
 	var (
-		open    sync.WaitGroup
-		writing sync.Mutex
-		places  = make(chan struct{}, maxCallsOpen)
+		open   sync.WaitGroup
+		places = make(chan struct{}, maxCallsOpen)
 	)
 	defer open.Wait()
 	defer cancel()
@@ -95,8 +116,8 @@ func answerCalls(ctx context.Context, channel *callChannel, host engine.CallHand
 		open.Go(func() {
 			defer func() { <-places }()
 			a := answerCall(ctx, host, c)
-			writing.Lock()
-			defer writing.Unlock()
+			channel.writing.Lock()
+			defer channel.writing.Unlock()
 			_ = writeMessage(channel.answers, a) // a program that does not read has itself to blame
 		})
 	}

@@ -148,14 +148,21 @@ class Channel:
                 del self.received[: 4 + size]
                 self.takers.pop(int(message["id"]), lambda message: None)(message)
 
-    def wait(self, name, value):
-        """Is call where there is one thread."""
-        answers = []
+    def wait(self, name, value, get_ready=None):
+        """Is call where there is one thread. A message with the number 0 says that the answer
+        may come soon: the thread gets ready for it, once, if it has time for that."""
+        answers, notices = [], []
+        self.takers[0] = notices.append
         self.ask(name, value, answers.append)
         while not answers:
             select.select([self.answers], [], [])
             self.receive()
+            if notices and not answers and get_ready:
+                get_ready, _ = None, get_ready()
         return answers[0]
+
+    def has_news(self):
+        return bool(select.select([self.answers], [], [], 0)[0])
 
 
 def framed(text):
@@ -373,18 +380,22 @@ class Marks:
     def changed(self):
         """Reports whether something is other than at the last look. A file is made, moved
         or removed in a folder, which is other then."""
+        if self.same():
+            return False
+        self.known = self.look()
+        return True
+
+    def same(self):
         known = self.known
         try:
             if known is not None:
                 for path, mark in known.items():
                     if self.mark(path) != mark:
-                        break
-                else:
-                    return False
+                        return False
+                return True
         except OSError:
             pass
-        self.known = self.look()
-        return True
+        return False
 
     def mark(self, path):
         found = self.stat(path, follow_symlinks=False)
@@ -492,6 +503,7 @@ class Plain:
         return False
 
 
+NOTHING = compile("pass", own_frames.__code__.co_filename, "exec")
 INTERRUPT = compile("raise KeyboardInterrupt", own_frames.__code__.co_filename, "exec")
 
 
@@ -708,7 +720,8 @@ def make_shell(driver):
         shell.history_manager, "shell", "input_hist_parsed", "input_hist_raw", "output_hist_reprs", "db_input_cache",
         "_i", "_ii", "_iii", "_i00",
     )
-    plain = Plain(shell)
+    plain = driver.plain = Plain(shell)
+    driver.run_code = InteractiveShell.run_code
     return shell
 
 
@@ -732,6 +745,7 @@ class Driver:
         self.installs = False  # a cell can have pip install something
         self.task = None
         self.heed = self.on_interrupt
+        self.steps = self.compile_in_vain, self.execute_in_vain, self.report_in_vain  # see get_ready
         os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
         self.shell = make_shell(self)
 
@@ -795,6 +809,29 @@ class Driver:
             os.close(end)
         self.channel = None
         self.forget()
+
+    def get_ready(self):
+        """Goes through what a cell goes through, so that the processor has it at hand, until
+        the cell is there. It changes nothing, and runs no code of a cell's."""
+        with contextlib.suppress(Exception):  # of what a cell has put in the place of IPython's
+            for step in self.steps:
+                step()
+                if self.channel.has_news():
+                    break
+
+    def compile_in_vain(self):
+        self.plain.is_python("x + 1")
+        statement("0\n", "<ready>", self.shell.compile.flags)
+
+    def execute_in_vain(self):
+        with contextlib.suppress(StopIteration):
+            self.run_code(self.shell, NOTHING).send(None)
+
+    def report_in_vain(self):
+        json.dumps(self.plain.form(42))
+        if self.files is not None:
+            self.files.same()
+        framed(encoded({"status": "ok", "count": 1, "interrupted": False, "unchanged": False}))
 
     def forget(self):
         """Leaves nothing of the cells that were run before there was a session."""
@@ -919,7 +956,7 @@ class Driver:
     def next(self, report):
         """Waits for the next order. The tasks that cells have left go on meanwhile."""
         if self.rests():
-            return self.channel.wait("next", encoded(report)).get("result")
+            return self.channel.wait("next", encoded(report), self.get_ready).get("result")
 
         order = self.loop.create_future()
 

@@ -218,6 +218,9 @@ type program struct {
 // reins are the means to lead it.
 func (p *program) reins(l *link, host engine.Host) engine.Reins {
 	reins := engine.Reins{Interrupt: l.interrupt, Drain: func() { p.outputs.await(host) }}
+	if p.calls != nil {
+		reins.Prepare = p.calls.prepare
+	}
 	if len(p.meter) == 2 {
 		reins.Usage = func() (time.Duration, int64) { return readMeter(p.meter) }
 	}
