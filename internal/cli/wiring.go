@@ -219,8 +219,8 @@ func dataError(data string, err error) error {
 		f.word, f.hint = "data_not_writable",
 			"this user must be able to write to "+data+"; --data DIR names another directory"
 		if who, err := user.Current(); err == nil && who.Username == setup.User {
-			f.hint = "the service runs as the user " + setup.User + ", which must be able to write to " + data + ": `airlock setup --data " + quoteForShell(data) +
-				"` sees to that; --data DIR names another directory"
+			f.hint = "the service runs as the user " + setup.User + ", which must be able to write to " + data +
+				": `airlock setup --data " + quoteForShell(data) + "` sees to that; --data DIR names another directory"
 		}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		f.word, f.hint = "disk_full", "make room on the disk that holds "+data
@@ -382,8 +382,8 @@ func ownerQuota(c *config.Config) engine.Quota {
 // httpServer puts the protocols and the front door before an engine.
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
 	metrics := httpd.NewMetrics(s.engine)
-	options := native.Options{Caller: httpd.Caller, Ahead: httpd.Ahead, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log,
-		Work: s.work, OneMachine: a.oneMachine(s), Nodes: s.nodes}
+	options := native.Options{Caller: httpd.Caller, Ahead: httpd.Ahead, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies,
+		Log: a.log, Work: s.work, OneMachine: a.oneMachine(s), Nodes: s.nodes}
 	if s.live != nil {
 		options.Conversations = s.live.Host()
 	}

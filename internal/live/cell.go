@@ -100,15 +100,17 @@ const (
 
 // Output is one thing that a cell puts out.
 type Output struct {
-	Type      OutputType
-	Text      string                     // of stdout and stderr
-	Data      map[string]json.RawMessage // of display and result, by MIME type: a string, base64 for what is no text, or any JSON for JSON types
-	Metadata  json.RawMessage            // an object; nil: none
-	DisplayID string                     // a display that may be updated
-	Update    bool                       // of the display with that DisplayID
-	Name      string                     // of an error
-	Value     string                     // of an error
-	Traceback []string                   // of an error, without colours
+	Type OutputType
+	Text string // of stdout and stderr
+	// Data is of display and result, by MIME type: a string, base64 for what is no text, or
+	// any JSON for JSON types.
+	Data      map[string]json.RawMessage
+	Metadata  json.RawMessage // an object; nil: none
+	DisplayID string          // a display that may be updated
+	Update    bool            // of the display with that DisplayID
+	Name      string          // of an error
+	Value     string          // of an error
+	Traceback []string        // of an error, without colours
 }
 
 // Event is one entry of a cell's log.
@@ -260,7 +262,8 @@ func (l *log) add(e Event) {
 	l.append(e)
 }
 
-var leftOut = fmt.Sprintf("[... more than %d displays, or %d MiB of them, left out ...]\n", mostDisplays, displayBytes>>20)
+var leftOut = fmt.Sprintf("[... more than %d displays, or %d MiB of them, left out ...]\n", mostDisplays,
+	displayBytes>>20)
 
 // full reports whether displays were left out before.
 func (l *log) full() bool {

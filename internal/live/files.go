@@ -170,7 +170,8 @@ func (s *Service) MoveFile(
 	defer v.it.at.changed()
 	if source.files != target.files { // two file systems
 		if _, err := v.stat(ctx, target); err == nil && !replace {
-			return engine.Entry{}, &engine.Error{Op: "move", Kind: engine.ErrConflict, ID: to, Err: errors.New("there is something by that name")}
+			return engine.Entry{}, &engine.Error{Op: "move", Kind: engine.ErrConflict, ID: to,
+				Err: errors.New("there is something by that name")}
 		}
 		if err := v.command(ctx, io.Discard, 0, nil, "/bin/mv", "-T", "--", source.String(), target.String()); err != nil {
 			return engine.Entry{}, err
@@ -193,7 +194,8 @@ func (s *Service) RemoveFile(
 }
 
 func (s *Service) change(
-	ctx context.Context, caller engine.Caller, session engine.ID, path string, how follow, do func(location) (engine.Entry, error),
+	ctx context.Context, caller engine.Caller, session engine.ID, path string, how follow,
+	do func(location) (engine.Entry, error),
 ) (found engine.Entry, err error) {
 	err = s.reach(ctx, caller, session, path, how, func(v *view, p location) error {
 		if p.files == nil {

@@ -33,7 +33,8 @@ func (s *Service) Fork(ctx context.Context, caller engine.Caller, id engine.ID, 
 	}
 	lang, ok := language.Find(req.Language)
 	if !ok || !slices.Contains(languages, lang.Name) {
-		return engine.ID{}, engine.Invalid("language", "%.40q has no live interpreter; there are python, javascript and bash", req.Language)
+		return engine.ID{}, engine.Invalid("language", "%.40q has no live interpreter; there are python, javascript and bash",
+			req.Language)
 	}
 	fork := &session{id: engine.NewID(), caller: of.caller, record: of.record, settings: of.settings, setup: req.Setup}
 	fork.settings.Language = lang.Name

@@ -44,7 +44,8 @@ type interpreter struct {
 // launch starts an interpreter. The caller holds mu.
 func (at *session) launch() error {
 	it := &interpreter{
-		at: at, gone: make(chan struct{}), orders: make(chan struct{}, 1), cut: make(chan struct{}, 1), fresh: true, out: func(bool) {},
+		at: at, gone: make(chan struct{}), orders: make(chan struct{}, 1), cut: make(chan struct{}, 1),
+		fresh: true, out: func(bool) {},
 		carry: map[engine.Stream][]byte{},
 	}
 	s := at.service
@@ -56,8 +57,8 @@ func (at *session) launch() error {
 	run, err := s.engine.Start(s.life, at.caller, engine.RunRequest{
 		Language: at.settings.Language, Session: at.record.ID, Packages: at.settings.Packages, Network: at.settings.Network,
 		Profile: engine.Profile{
-			Origin: engine.OriginLive, Limits: at.settings.Limits, Host: it, Live: true, Fresh: at.fresh, Discard: true, FileTTL: at.record.TTL,
-			Apart: at.id != at.record.ID,
+			Origin: engine.OriginLive, Limits: at.settings.Limits, Host: it, Live: true, Fresh: at.fresh, Discard: true,
+			FileTTL: at.record.TTL, Apart: at.id != at.record.ID,
 		},
 	})
 	if err != nil {
@@ -107,7 +108,8 @@ func (it *interpreter) end(why string) {
 	it.at.service.work.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), endTime)
 		defer cancel()
-		if err := it.at.service.engine.CancelRun(ctx, it.at.caller, it.run); err != nil && !errors.Is(err, engine.ErrNotFound) {
+		if err := it.at.service.engine.CancelRun(ctx, it.at.caller, it.run); err != nil &&
+			!errors.Is(err, engine.ErrNotFound) {
 			it.at.service.log.Error("a live interpreter could not be ended", "run", it.run, "error", err)
 		}
 	})
@@ -280,7 +282,8 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 	case Stdout, Stderr:
 		c.log.write(kind, m.Text, m.Flush)
 	case Display, Result:
-		c.log.add(Event{Output: Output{Type: kind, Data: m.Data, Metadata: m.Metadata, DisplayID: m.DisplayID, Update: m.Update}})
+		c.log.add(Event{Output: Output{Type: kind, Data: m.Data, Metadata: m.Metadata, DisplayID: m.DisplayID,
+			Update: m.Update}})
 	case Error:
 		it.drain()
 		c.log.add(Event{Output: Output{Type: kind, Name: m.Name, Value: m.Value, Traceback: m.Traceback}})
@@ -464,7 +467,8 @@ func (it *interpreter) ask(ctx context.Context, m *message) ([]byte, error) {
 		return nil, errors.New("the cell was interrupted")
 	case !c.request.AllowInput:
 		at.mu.Unlock()
-		return nil, errors.New(NoInput + ": its caller answers no questions; put the value into the code, or read it from a file")
+		return nil, errors.New(NoInput +
+			": its caller answers no questions; put the value into the code, or read it from a file")
 	}
 	q := toolcall.NewCall("input", nil)
 	it.asks.Put(q)
@@ -495,7 +499,8 @@ func (s *Service) Answer(ctx context.Context, caller engine.Caller, session engi
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	if at.interpreter == nil || !at.interpreter.asks.Answer(toolcall.Answer{Result: answer}) {
-		return &engine.Error{Op: "answer", Kind: engine.ErrConflict, Err: errors.New("no cell of this session waits for an answer")}
+		return &engine.Error{Op: "answer", Kind: engine.ErrConflict,
+			Err: errors.New("no cell of this session waits for an answer")}
 	}
 	return nil
 }

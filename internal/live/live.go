@@ -151,7 +151,8 @@ func (s *Service) Create(ctx context.Context, caller engine.Caller, req Request)
 	name := cmp.Or(req.Language, languages[0])
 	lang, ok := language.Find(name)
 	if !ok || !slices.Contains(languages, lang.Name) {
-		return engine.Session{}, engine.Invalid("language", "%.40q has no live interpreter; there are python, javascript and bash", name)
+		return engine.Session{},
+			engine.Invalid("language", "%.40q has no live interpreter; there are python, javascript and bash", name)
 	}
 	defaults, _ := s.engine.Limits()
 	limits := req.Limits.Or(defaults)
@@ -208,7 +209,8 @@ func (s *Service) add(at *session) (*session, error) {
 		return known, nil
 	}
 	if s.closed {
-		return nil, &engine.Error{Op: "live session", Kind: engine.ErrUnavailable, Err: errClosing, RetryAfter: 5 * time.Second}
+		return nil, &engine.Error{Op: "live session", Kind: engine.ErrUnavailable, Err: errClosing,
+			RetryAfter: 5 * time.Second}
 	}
 	if at.id != at.record.ID {
 		if err := s.fits(at); err != nil {

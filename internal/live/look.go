@@ -77,7 +77,8 @@ func (v *view) command(ctx context.Context, out io.Writer, most int64, stdin []b
 	streams.Go(func() { _, _ = io.Copy(&problem, io.LimitReader(p.Stderr(), 64<<10)) })
 	n, copyErr := io.Copy(out, io.LimitReader(p.Stdout(), most+1))
 	if n > most {
-		return &engine.Error{Op: "look", Kind: engine.ErrTooLarge, Err: errors.New("there is more than can be answered at once")}
+		return &engine.Error{Op: "look", Kind: engine.ErrTooLarge,
+			Err: errors.New("there is more than can be answered at once")}
 	}
 	streams.Wait()
 	ended, err := p.Wait()
@@ -180,7 +181,9 @@ const maxDepth = 64
 
 // SearchFiles searches the files of a session by one of the ways of look.py: "grep" by
 // content, "glob" by patterns of names, "search" by names, ranked, "matches" by both.
-func (s *Service) SearchFiles(ctx context.Context, caller engine.Caller, session engine.ID, way string, q Search) (Found, error) {
+func (s *Service) SearchFiles(
+	ctx context.Context, caller engine.Caller, session engine.ID, way string, q Search,
+) (Found, error) {
 	v, err := s.visit(ctx, caller, session)
 	if err != nil {
 		return Found{}, err
@@ -191,7 +194,9 @@ func (s *Service) SearchFiles(ctx context.Context, caller engine.Caller, session
 }
 
 // DocumentText returns the text of a PDF or of a document of an office.
-func (s *Service) DocumentText(ctx context.Context, caller engine.Caller, session engine.ID, path string) (text string, err error) {
+func (s *Service) DocumentText(
+	ctx context.Context, caller engine.Caller, session engine.ID, path string,
+) (text string, err error) {
 	v, err := s.visit(ctx, caller, session)
 	if err != nil {
 		return "", err

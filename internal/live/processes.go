@@ -99,7 +99,9 @@ type process struct {
 }
 
 // StartProcess starts a process, and an interpreter if there is none.
-func (s *Service) StartProcess(ctx context.Context, caller engine.Caller, session engine.ID, req ProcessRequest) (Process, error) {
+func (s *Service) StartProcess(
+	ctx context.Context, caller engine.Caller, session engine.ID, req ProcessRequest,
+) (Process, error) {
 	spec, err := req.spec()
 	if err != nil {
 		return Process{}, err
@@ -115,8 +117,10 @@ func (s *Service) StartProcess(ctx context.Context, caller engine.Caller, sessio
 	}
 	at := e.it.at
 	p := &process{
-		session: at, started: started, whole: req.Whole, entry: e, drained: make(chan struct{}), output: output{changed: make(chan struct{})},
-		Process: Process{ID: engine.NewID(), Session: session, Argv: spec.Argv, Dir: spec.Dir, Terminal: spec.Terminal, Running: true, StartedAt: time.Now()},
+		session: at, started: started, whole: req.Whole, entry: e, drained: make(chan struct{}),
+		output: output{changed: make(chan struct{})},
+		Process: Process{ID: engine.NewID(), Session: session, Argv: spec.Argv, Dir: spec.Dir, Terminal: spec.Terminal,
+			Running: true, StartedAt: time.Now()},
 	}
 	at.mu.Lock()
 	at.keepProcess(p)
@@ -154,8 +158,10 @@ func (r *ProcessRequest) spec() (*engine.ProcessSpec, error) {
 // inside turns ErrNotFound, which is of a sandbox that has just ended, into what it
 // is to a caller.
 func inside(err error) error {
-	if e, ok := errors.AsType[*engine.Error](err); ok && errors.Is(err, engine.ErrConflict) && e.Hint == "start one first" {
-		return &engine.Error{Op: e.Op, Kind: engine.ErrUnavailable, Err: errors.New("the sandbox of the session has just ended"), Hint: "Try again.", RetryAfter: time.Second}
+	if e, ok := errors.AsType[*engine.Error](err); ok && errors.Is(err, engine.ErrConflict) &&
+		e.Hint == "start one first" {
+		return &engine.Error{Op: e.Op, Kind: engine.ErrUnavailable,
+			Err: errors.New("the sandbox of the session has just ended"), Hint: "Try again.", RetryAfter: time.Second}
 	}
 	return err
 }
@@ -282,7 +288,8 @@ func (s *Service) running(ctx context.Context, caller engine.Caller, session, id
 	}
 	at.mu.Unlock()
 	if !running {
-		return nil, &engine.Error{Op: "process", Kind: engine.ErrConflict, ID: id.String(), Err: errors.New("the process has ended")}
+		return nil, &engine.Error{Op: "process", Kind: engine.ErrConflict, ID: id.String(),
+			Err: errors.New("the process has ended")}
 	}
 	if attended {
 		return p, nil
@@ -331,7 +338,9 @@ func (s *Service) Process(ctx context.Context, caller engine.Caller, session, id
 
 // WatchProcess yields the output of a process from an offset on, as far as it is kept,
 // and then what comes, up to its exit or the end of ctx. Any number may watch.
-func (s *Service) WatchProcess(ctx context.Context, caller engine.Caller, session, id engine.ID, from int64) (iter.Seq[ProcessEvent], error) {
+func (s *Service) WatchProcess(
+	ctx context.Context, caller engine.Caller, session, id engine.ID, from int64,
+) (iter.Seq[ProcessEvent], error) {
 	p, err := s.running(ctx, caller, session, id)
 	if errors.Is(err, engine.ErrConflict) {
 		p, err = s.process(ctx, caller, session, id)
@@ -353,7 +362,9 @@ func (s *Service) WatchProcess(ctx context.Context, caller engine.Caller, sessio
 // none of it: the process waits for its reader when that is far behind. It begins with
 // what comes from now on, or, with all, with the first byte that is kept. The sequence is
 // to be read, once; it ends with ctx.
-func (s *Service) FollowProcess(ctx context.Context, caller engine.Caller, session, id engine.ID, all bool) (iter.Seq[ProcessEvent], error) {
+func (s *Service) FollowProcess(
+	ctx context.Context, caller engine.Caller, session, id engine.ID, all bool,
+) (iter.Seq[ProcessEvent], error) {
 	p, err := s.running(ctx, caller, session, id)
 	if errors.Is(err, engine.ErrConflict) {
 		p, err = s.process(ctx, caller, session, id)
@@ -382,7 +393,9 @@ func (p *process) watched(more int) {
 
 // WriteProcess writes to the stdin of a process, or types at its terminal, and ends
 // stdin with eof. It returns when the process has taken the data, or the kernel.
-func (s *Service) WriteProcess(ctx context.Context, caller engine.Caller, session, id engine.ID, data []byte, eof bool) error {
+func (s *Service) WriteProcess(
+	ctx context.Context, caller engine.Caller, session, id engine.ID, data []byte, eof bool,
+) error {
 	p, err := s.running(ctx, caller, session, id)
 	if err != nil {
 		return err
@@ -404,7 +417,8 @@ func (s *Service) WriteProcess(ctx context.Context, caller engine.Caller, sessio
 			if ctx.Err() != nil {
 				return canceled(ctx)
 			}
-			return &engine.Error{Op: "write to process", Kind: engine.ErrConflict, ID: id.String(), Err: errors.New("its input is closed")}
+			return &engine.Error{Op: "write to process", Kind: engine.ErrConflict, ID: id.String(),
+				Err: errors.New("its input is closed")}
 		}
 	}
 	if !eof {
@@ -440,7 +454,9 @@ func signalNumber(name string) (syscall.Signal, error) {
 }
 
 // ResizeProcess sets the size of the terminal of a process.
-func (s *Service) ResizeProcess(ctx context.Context, caller engine.Caller, session, id engine.ID, size engine.TerminalSize) error {
+func (s *Service) ResizeProcess(
+	ctx context.Context, caller engine.Caller, session, id engine.ID, size engine.TerminalSize,
+) error {
 	p, err := s.running(ctx, caller, session, id)
 	if err != nil {
 		return err

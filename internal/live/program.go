@@ -45,7 +45,8 @@ func (at *session) text(req *CellRequest) (*cellOrder, error) {
 	entry := programPrefix + strings.ToLower(lang.Entry)
 	o := &cellOrder{
 		Do: "program", Code: req.Code, Silent: req.Silent, Entry: entry, Stdin: req.Program.Stdin, Env: map[string]string{},
-		Argv: lang.Command(language.Program{Entry: entry, Code: req.Code, Args: req.Program.Args, Memory: at.settings.Limits.Memory}),
+		Argv: lang.Command(language.Program{Entry: entry, Code: req.Code, Args: req.Program.Args,
+			Memory: at.settings.Limits.Memory}),
 	}
 	for _, pair := range lang.Env {
 		name, value, _ := strings.Cut(pair, "=")

@@ -114,7 +114,8 @@ func (s *Service) Start(ctx context.Context, caller engine.Caller, id engine.ID,
 	_, maxima := s.engine.Limits()
 	switch {
 	case len(req.Code) > largestCell:
-		return Cell{}, &engine.Error{Op: "start cell", Kind: engine.ErrTooLarge, ID: "code", Err: errors.New("a cell may have 16 MiB")}
+		return Cell{}, &engine.Error{Op: "start cell", Kind: engine.ErrTooLarge, ID: "code",
+			Err: errors.New("a cell may have 16 MiB")}
 	case req.Timeout < 0, maxima.Timeout > 0 && req.Timeout > maxima.Timeout:
 		return Cell{}, engine.Invalid("timeout", "must be at most %v", maxima.Timeout)
 	case req.Timeout == 0:
@@ -143,7 +144,8 @@ func (at *session) enqueue(ctx context.Context, o *order) error {
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	if len(at.orders) >= mostWaiting {
-		return &engine.Error{Op: "start cell", Kind: engine.ErrBusy, RetryAfter: time.Second, Err: errors.New("too many cells of this session wait")}
+		return &engine.Error{Op: "start cell", Kind: engine.ErrBusy, RetryAfter: time.Second,
+			Err: errors.New("too many cells of this session wait")}
 	}
 	if err := at.ensure(ctx); err != nil {
 		return err
@@ -260,7 +262,9 @@ func canceled(ctx context.Context) error {
 
 // Watch yields the events of a cell with Seq > after, up to its done or the end of
 // ctx. Any number may watch.
-func (s *Service) Watch(ctx context.Context, caller engine.Caller, session, id engine.ID, after int) (iter.Seq[Event], error) {
+func (s *Service) Watch(
+	ctx context.Context, caller engine.Caller, session, id engine.ID, after int,
+) (iter.Seq[Event], error) {
 	_, c, err := s.cell(ctx, caller, session, id)
 	if err != nil {
 		return nil, err
@@ -388,7 +392,8 @@ func (at *session) give(o *order, status Status, why string) {
 		at.finish(o.cell, status, why)
 		return
 	}
-	o.reply <- reply{err: &engine.Error{Op: o.do, Kind: engine.ErrUnavailable, Err: errors.New(why), RetryAfter: time.Second}}
+	o.reply <- reply{err: &engine.Error{Op: o.do, Kind: engine.ErrUnavailable, Err: errors.New(why),
+		RetryAfter: time.Second}}
 }
 
 // finish ends a cell. The caller holds mu.

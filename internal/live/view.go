@@ -50,7 +50,8 @@ func (s *Service) visit(ctx context.Context, caller engine.Caller, session engin
 	if err != nil {
 		return nil, err
 	}
-	v := &view{service: s, caller: caller, workspace: s.engine.Inside().Files(session), tmp: s.engine.Inside().Tmp(session)}
+	v := &view{service: s, caller: caller, workspace: s.engine.Inside().Files(session),
+		tmp: s.engine.Inside().Tmp(session)}
 	at.mu.Lock()
 	if it := at.interpreter; it != nil && it.began && it.ending == "" {
 		it.guests, it.visited = it.guests+1, true
@@ -173,7 +174,8 @@ func (v *view) stat(ctx context.Context, p location) (engine.Entry, error) {
 		return engine.Entry{}, err
 	}
 	if !found.Exists {
-		return engine.Entry{}, &engine.Error{Op: "look", Kind: engine.ErrNotFound, ID: p.path, Err: errors.New("there is no " + p.path)}
+		return engine.Entry{}, &engine.Error{Op: "look", Kind: engine.ErrNotFound, ID: p.path,
+			Err: errors.New("there is no " + p.path)}
 	}
 	return found.entry(p.path), nil
 }

@@ -103,7 +103,8 @@ func (h *Handler) standardContext(ctx context.Context, sb *sandbox, language str
 func (h *Handler) newContext(ctx context.Context, sb *sandbox, c codeContext) (*codeContext, error) {
 	spelled := spellings[strings.ToLower(c.Language)]
 	if spelled == "" {
-		return nil, &engine.Error{Op: "context", Kind: engine.ErrInvalid, Err: errLanguage, Hint: "There are python, javascript and bash."}
+		return nil, &engine.Error{Op: "context", Kind: engine.ErrInvalid, Err: errLanguage,
+			Hint: "There are python, javascript and bash."}
 	}
 	setup := live.Setup{Env: sb.env, Dir: c.Dir}
 	setup.Dir = cmp.Or(setup.Dir, home)
@@ -337,11 +338,13 @@ func appendEvent(b []byte, e *live.Event) []byte {
 			b = appendLine(b, resultOf(&e.Output))
 		}
 	case live.Error:
-		b = appendLine(b, map[string]any{"type": "error", "name": e.Name, "value": e.Value, "traceback": strings.Join(e.Traceback, "\n")})
+		b = appendLine(b, map[string]any{"type": "error", "name": e.Name, "value": e.Value,
+			"traceback": strings.Join(e.Traceback, "\n")})
 	case live.DoneEvent:
 		switch e.Cell.Status {
 		case live.StatusLost:
-			b = appendLine(b, map[string]any{"type": "error", "name": "ContextRestarting", "value": "Context was restarted", "traceback": e.Cell.Message})
+			b = appendLine(b, map[string]any{"type": "error", "name": "ContextRestarting", "value": "Context was restarted",
+				"traceback": e.Cell.Message})
 		case live.StatusTimeout:
 			b = appendLine(b, said(live.Stderr, e.Cell.Message+"\n"))
 		}
@@ -352,7 +355,8 @@ func appendEvent(b []byte, e *live.Event) []byte {
 
 // forms are the names that this protocol has for MIME types.
 var forms = map[string]string{
-	"text/plain": "text", "text/html": "html", "text/markdown": "markdown", "image/svg+xml": "svg", "image/png": "png", "image/jpeg": "jpeg",
+	"text/plain": "text", "text/html": "html", "text/markdown": "markdown", "image/svg+xml": "svg", "image/png": "png",
+	"image/jpeg":      "jpeg",
 	"application/pdf": "pdf", "text/latex": "latex", "application/json": "json", "application/javascript": "javascript",
 	"e2b/data": "data", "e2b/chart": "chart",
 }

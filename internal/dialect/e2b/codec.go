@@ -159,7 +159,8 @@ func readField(b []byte, kind protowire.Type, zigzag bool, v reflect.Value) erro
 		}
 		v = v.Elem()
 	}
-	if v.Kind() == reflect.Bool || v.Kind() == reflect.Uint32 || v.Kind() == reflect.Int32 || v.Kind() == reflect.Int64 || v.Kind() == reflect.Struct && isEnum(v.Type()) {
+	if v.Kind() == reflect.Bool || v.Kind() == reflect.Uint32 || v.Kind() == reflect.Int32 || v.Kind() == reflect.Int64 ||
+		v.Kind() == reflect.Struct && isEnum(v.Type()) {
 		if kind != protowire.VarintType {
 			return errWireType
 		}

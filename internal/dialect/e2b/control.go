@@ -60,7 +60,8 @@ func (h *Handler) controlRoutes() *http.ServeMux {
 		return nil
 	})
 	handle("/", func(w http.ResponseWriter, r *http.Request) error {
-		writeError(w, http.StatusNotImplemented, "Airlock does not have "+r.Method+" "+r.URL.Path+": no pausing, snapshots, forks, templates, volumes or secrets")
+		writeError(w, http.StatusNotImplemented,
+			"Airlock does not have "+r.Method+" "+r.URL.Path+": no pausing, snapshots, forks, templates, volumes or secrets")
 		return nil
 	})
 	return mux
@@ -71,7 +72,8 @@ func (h *Handler) sandbox(r *http.Request) (*sandbox, error) {
 	id := r.PathValue("id")
 	sb := h.sandboxes.find(id)
 	if sb == nil || sb.caller.Owner != h.Caller(r).Owner {
-		return nil, &engine.Error{Op: "find sandbox", Kind: engine.ErrNotFound, Err: errors.New("there is no sandbox " + strconv.Quote(id))}
+		return nil, &engine.Error{Op: "find sandbox", Kind: engine.ErrNotFound,
+			Err: errors.New("there is no sandbox " + strconv.Quote(id))}
 	}
 	return sb, nil
 }
@@ -120,7 +122,9 @@ type createBody struct {
 // always ask for that, and are told how the life ends.
 func (b *createBody) check() error {
 	if !slices.Contains(templates, b.TemplateID) {
-		return &engine.Error{Op: "create", Kind: engine.ErrNotFound, Err: errors.New("there is no template " + strconv.Quote(b.TemplateID)), Hint: "There are " + strings.Join(templates, " and ") + "."}
+		return &engine.Error{Op: "create", Kind: engine.ErrNotFound,
+			Err:  errors.New("there is no template " + strconv.Quote(b.TemplateID)),
+			Hint: "There are " + strings.Join(templates, " and ") + "."}
 	}
 	for name, asked := range map[string]json.RawMessage{
 		"network.rules": b.Network.Rules, "network.egressProxy": b.Network.EgressProxy,
@@ -206,7 +210,8 @@ func (h *Handler) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	sb.limits, sb.session = sb.limits.Or(defaults), session.ID
-	sb.contexts = []*codeContext{{ID: newSandboxID(0), Language: "python", Dir: home, interpreter: session.ID, standard: true}}
+	sb.contexts = []*codeContext{{ID: newSandboxID(0), Language: "python", Dir: home, interpreter: session.ID,
+		standard: true}}
 	if h.Self != nil {
 		sb.node = h.Self()
 	}
@@ -273,8 +278,10 @@ type lifecycleBody struct {
 
 func (h *Handler) detail(sb *sandbox) detailBody {
 	d := detailBody{
-		madeBody: h.made(sb), StartedAt: timeOf(sb.started), EndAt: timeOf(sb.end()), CPUCount: sb.cpus(), MemoryMB: sb.limits.Memory >> 20,
-		DiskSizeMB: sb.limits.Workspace >> 20, State: "running", Metadata: sb.metadata, Lifecycle: lifecycleBody{false, "kill"},
+		madeBody: h.made(sb), StartedAt: timeOf(sb.started), EndAt: timeOf(sb.end()), CPUCount: sb.cpus(),
+		MemoryMB:   sb.limits.Memory >> 20,
+		DiskSizeMB: sb.limits.Workspace >> 20, State: "running", Metadata: sb.metadata,
+		Lifecycle: lifecycleBody{false, "kill"},
 	}
 	if d.Metadata == nil {
 		d.Metadata = map[string]string{}
@@ -500,7 +507,8 @@ func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) error {
 	}
 	now := time.Now()
 	for name, misses := range map[string]func(asked int64) bool{
-		"start": func(asked int64) bool { return now.Unix() < asked }, "end": func(asked int64) bool { return now.Unix() > asked },
+		"start": func(asked int64) bool { return now.Unix() < asked },
+		"end":   func(asked int64) bool { return now.Unix() > asked },
 	} {
 		text := r.URL.Query().Get(name)
 		at, err := strconv.ParseInt(text, 10, 64)

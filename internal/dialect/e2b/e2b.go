@@ -59,10 +59,14 @@ type Cells interface {
 
 // Processes are commands and terminals.
 type Processes interface {
-	StartProcess(ctx context.Context, caller engine.Caller, session engine.ID, req live.ProcessRequest) (live.Process, error)
+	StartProcess(
+		ctx context.Context, caller engine.Caller, session engine.ID, req live.ProcessRequest,
+	) (live.Process, error)
 	Process(ctx context.Context, caller engine.Caller, session, process engine.ID) (live.Process, error)
 	// FollowProcess yields all output from now on, or from the start, and the exit.
-	FollowProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, all bool) (iter.Seq[live.ProcessEvent], error)
+	FollowProcess(
+		ctx context.Context, caller engine.Caller, session, process engine.ID, all bool,
+	) (iter.Seq[live.ProcessEvent], error)
 	WriteProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, data []byte, eof bool) error
 	SignalProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, signal string) error
 	ResizeProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, size engine.TerminalSize) error
@@ -73,13 +77,21 @@ type Files interface {
 	// RealFile follows all links. What is not there has a path too, with ErrNotFound.
 	RealFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
 
-	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (entries []engine.Entry, more bool, err error)
+	ListFiles(
+		ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int,
+	) (entries []engine.Entry, more bool, err error)
 	StatFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
 	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)
-	WatchFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) (iter.Seq[engine.FileEvent], error)
-	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (engine.Entry, error)
+	WatchFiles(
+		ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool,
+	) (iter.Seq[engine.FileEvent], error)
+	WriteFile(
+		ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader,
+	) (engine.Entry, error)
 	MakeFolder(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
-	MoveFile(ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool) (engine.Entry, error)
+	MoveFile(
+		ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool,
+	) (engine.Entry, error)
 	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
 }
 
@@ -200,7 +212,8 @@ func (h *Handler) address(r *http.Request) (id string, port int, ok bool) {
 func (h *Handler) serveSandbox(w http.ResponseWriter, r *http.Request, id string, port int) {
 	sb := h.sandboxes.find(id)
 	if sb == nil {
-		writeJSON(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "message": "The sandbox was not found", "code": http.StatusBadGateway})
+		writeJSON(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "message": "The sandbox was not found",
+			"code": http.StatusBadGateway})
 		return
 	}
 	outer := r
@@ -222,13 +235,15 @@ func (h *Handler) serveSandbox(w http.ResponseWriter, r *http.Request, id string
 		h.envd.ServeHTTP(w, r)
 	case portCode:
 		if !shown("X-Access-Token", "E2B-Traffic-Access-Token") {
-			writeError(w, http.StatusUnauthorized, "the token of this sandbox is needed, as X-Access-Token or E2B-Traffic-Access-Token")
+			writeError(w, http.StatusUnauthorized,
+				"the token of this sandbox is needed, as X-Access-Token or E2B-Traffic-Access-Token")
 			return
 		}
 		h.code.ServeHTTP(w, r)
 	default:
 		if !sb.public && !shown("E2B-Traffic-Access-Token", "X-Access-Token") {
-			writeError(w, http.StatusForbidden, "the ports of this sandbox are not public: the token is needed, as E2B-Traffic-Access-Token")
+			writeError(w, http.StatusForbidden,
+				"the ports of this sandbox are not public: the token is needed, as E2B-Traffic-Access-Token")
 			return
 		}
 		h.port(w, r, sb, port)
@@ -322,6 +337,8 @@ func ordinary(token string) string {
 }
 
 // Authenticate has keys in both spellings checked.
-func Authenticate(check func(context.Context, string) (engine.Caller, error)) func(context.Context, string) (engine.Caller, error) {
+func Authenticate(
+	check func(context.Context, string) (engine.Caller, error),
+) func(context.Context, string) (engine.Caller, error) {
 	return func(ctx context.Context, token string) (engine.Caller, error) { return check(ctx, ordinary(token)) }
 }

@@ -34,12 +34,13 @@ func (h *Handler) envdRoutes() http.Handler {
 	unary(serve, processes+"CloseStdin", h.closeStdin)
 	unary(serve, processes+"SendSignal", h.sendSignal)
 	unary(serve, processes+"Update", h.updateProcess)
-	serve(processes+"StreamInput", connect.NewClientStreamHandler(processes+"StreamInput", func(ctx context.Context, in *connect.ClientStream[streamInput]) (*connect.Response[empty], error) {
-		if err := checkUser(in.RequestHeader()); err != nil {
-			return nil, err
-		}
-		return connect.NewResponse(&empty{}), h.rpcError(h.streamInput(ctx, in))
-	}, rpcOptions()...))
+	serve(processes+"StreamInput", connect.NewClientStreamHandler(processes+"StreamInput",
+		func(ctx context.Context, in *connect.ClientStream[streamInput]) (*connect.Response[empty], error) {
+			if err := checkUser(in.RequestHeader()); err != nil {
+				return nil, err
+			}
+			return connect.NewResponse(&empty{}), h.rpcError(h.streamInput(ctx, in))
+		}, rpcOptions()...))
 	unary(serve, filesystem+"Stat", h.stat)
 	unary(serve, filesystem+"MakeDir", h.makeDir)
 	unary(serve, filesystem+"Move", h.move)
@@ -68,8 +69,10 @@ type call struct {
 }
 
 // unary serves a procedure with one answer.
-func unary[Q, A any](serve func(string, *connect.Handler), procedure string, do func(context.Context, call, *Q) (*A, error)) {
-	serve(procedure, connect.NewUnaryHandler(procedure, func(ctx context.Context, q *connect.Request[Q]) (*connect.Response[A], error) {
+func unary[Q, A any](
+	serve func(string, *connect.Handler), procedure string, do func(context.Context, call, *Q) (*A, error),
+) {
+	handle := func(ctx context.Context, q *connect.Request[Q]) (*connect.Response[A], error) {
 		if err := checkUser(q.Header()); err != nil {
 			return nil, err
 		}
@@ -78,17 +81,22 @@ func unary[Q, A any](serve func(string, *connect.Handler), procedure string, do 
 			return nil, rpcError(err)
 		}
 		return connect.NewResponse(answer), nil
-	}, rpcOptions()...))
+	}
+	serve(procedure, connect.NewUnaryHandler(procedure, handle, rpcOptions()...))
 }
 
 // stream serves a procedure with many answers.
-func stream[Q, A any](serve func(string, *connect.Handler), procedure string, do func(context.Context, call, *Q, func(*A) error) error) {
-	serve(procedure, connect.NewServerStreamHandler(procedure, func(ctx context.Context, q *connect.Request[Q], out *connect.ServerStream[A]) error {
+func stream[Q, A any](
+	serve func(string, *connect.Handler), procedure string,
+	do func(context.Context, call, *Q, func(*A) error) error,
+) {
+	handle := func(ctx context.Context, q *connect.Request[Q], out *connect.ServerStream[A]) error {
 		if err := checkUser(q.Header()); err != nil {
 			return err
 		}
 		return rpcError(do(ctx, call{sandboxOf(ctx), q.Header()}, q.Msg, out.Send))
-	}, rpcOptions()...))
+	}
+	serve(procedure, connect.NewServerStreamHandler(procedure, handle, rpcOptions()...))
 }
 
 // The user of a sandbox, and its home, which model code has written in.
@@ -103,15 +111,19 @@ func knownUser(name string) bool { return name == "" || name == user }
 func checkUser(header http.Header) error {
 	r := http.Request{Header: header}
 	if name, _, ok := r.BasicAuth(); ok && !knownUser(name) {
-		return connect.NewError(connect.CodeUnauthenticated, errors.New("there is no user "+strconv.Quote(name)+" in this sandbox, only "+user))
+		return connect.NewError(connect.CodeUnauthenticated,
+			errors.New("there is no user "+strconv.Quote(name)+" in this sandbox, only "+user))
 	}
 	return nil
 }
 
 var codes = map[engine.Kind]connect.Code{
-	engine.ErrInvalid: connect.CodeInvalidArgument, engine.ErrNotFound: connect.CodeNotFound, engine.ErrConflict: connect.CodeFailedPrecondition,
-	engine.ErrTooLarge: connect.CodeResourceExhausted, engine.ErrBusy: connect.CodeResourceExhausted, engine.ErrFull: connect.CodeResourceExhausted,
-	engine.ErrUnavailable: connect.CodeUnavailable, engine.ErrCanceled: connect.CodeCanceled, engine.ErrForbidden: connect.CodePermissionDenied, engine.ErrNetwork: connect.CodePermissionDenied,
+	engine.ErrInvalid: connect.CodeInvalidArgument, engine.ErrNotFound: connect.CodeNotFound,
+	engine.ErrConflict: connect.CodeFailedPrecondition,
+	engine.ErrTooLarge: connect.CodeResourceExhausted, engine.ErrBusy: connect.CodeResourceExhausted,
+	engine.ErrFull:        connect.CodeResourceExhausted,
+	engine.ErrUnavailable: connect.CodeUnavailable, engine.ErrCanceled: connect.CodeCanceled,
+	engine.ErrForbidden: connect.CodePermissionDenied, engine.ErrNetwork: connect.CodePermissionDenied,
 	engine.ErrNoLanguage: connect.CodeUnimplemented,
 }
 

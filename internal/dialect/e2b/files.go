@@ -15,7 +15,8 @@ import (
 // filePath is the path that the query of a request for a file names.
 func filePath(r *http.Request, p string) (string, error) {
 	if name := r.URL.Query().Get("username"); !knownUser(name) {
-		return "", &engine.Error{Op: "find user", Kind: engine.ErrUnauthorized, Err: errors.New("there is no user " + name + " in this sandbox, only " + user)}
+		return "", &engine.Error{Op: "find user", Kind: engine.ErrUnauthorized,
+			Err: errors.New("there is no user " + name + " in this sandbox, only " + user)}
 	}
 	if err := checkUser(r.Header); err != nil {
 		return "", &engine.Error{Op: "find user", Kind: engine.ErrUnauthorized, Err: err}

@@ -94,7 +94,8 @@ const (
 )
 
 func (eventTypes) names() map[int32]string {
-	return map[int32]string{0: "EVENT_TYPE_UNSPECIFIED", eventCreate: "EVENT_TYPE_CREATE", eventWrite: "EVENT_TYPE_WRITE", eventRemove: "EVENT_TYPE_REMOVE", eventRename: "EVENT_TYPE_RENAME", 5: "EVENT_TYPE_CHMOD"}
+	return map[int32]string{0: "EVENT_TYPE_UNSPECIFIED", eventCreate: "EVENT_TYPE_CREATE", eventWrite: "EVENT_TYPE_WRITE",
+		eventRemove: "EVENT_TYPE_REMOVE", eventRename: "EVENT_TYPE_RENAME", 5: "EVENT_TYPE_CHMOD"}
 }
 
 // MarshalJSON spells a time as protobuf does.
@@ -122,7 +123,8 @@ var mine = regexp.MustCompile(`^(/home/user|/workspace|/mnt/data|/tmp)(/|$)`)
 // entry describes a file, by the path that it was asked by.
 func (h *Handler) entry(ctx context.Context, c *sandbox, e *engine.Entry) *entryInfo {
 	info := &entryInfo{
-		Name: path.Base(e.Path), Path: e.Path, Size: e.Size, Mode: uint32(e.Mode.Perm()), Permissions: e.Mode.String(), Owner: user, Group: user,
+		Name: path.Base(e.Path), Path: e.Path, Size: e.Size, Mode: uint32(e.Mode.Perm()), Permissions: e.Mode.String(),
+		Owner: user, Group: user,
 		Modified: &timestamp{e.Modified.Unix(), int32(e.Modified.Nanosecond())},
 	}
 	if !mine.MatchString(e.Path) { // the sandbox's own
@@ -207,7 +209,8 @@ func (h *Handler) listDir(ctx context.Context, c call, q *pathRequest) (*entries
 		return nil, err
 	}
 	if more {
-		return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("there is more in it than one answer may have: ask for less depth"))
+		return nil, connect.NewError(connect.CodeResourceExhausted,
+			errors.New("there is more in it than one answer may have: ask for less depth"))
 	}
 	answer := &entriesResponse{Entries: make([]entryInfo, len(list))}
 	for i := range list {
@@ -334,7 +337,8 @@ func (h *Handler) createWatcher(_ context.Context, c call, q *watchRequest) (*wa
 		c.mu.Unlock()
 		cancel()
 		stop()
-		return nil, connect.NewError(connect.CodeResourceExhausted, errors.New("this sandbox has as many watchers as one may have"))
+		return nil, connect.NewError(connect.CodeResourceExhausted,
+			errors.New("this sandbox has as many watchers as one may have"))
 	}
 	c.watchers[id] = w
 	c.mu.Unlock()

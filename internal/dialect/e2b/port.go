@@ -14,7 +14,8 @@ func (h *Handler) port(w http.ResponseWriter, r *http.Request, sb *sandbox, port
 	conn, err := h.Live.DialPort(r.Context(), sb.caller, sb.session, port)
 	if engine.KindOf(err) == engine.ErrConflict {
 		writeJSON(w, http.StatusBadGateway, map[string]any{
-			"sandboxId": sb.id, "message": "The sandbox is running but port is not open", "port": port, "code": http.StatusBadGateway,
+			"sandboxId": sb.id, "message": "The sandbox is running but port is not open", "port": port,
+			"code": http.StatusBadGateway,
 		})
 		return
 	}
@@ -41,7 +42,8 @@ func (h *Handler) port(w http.ResponseWriter, r *http.Request, sb *sandbox, port
 
 // hideKeys takes out what opens this service, or the sandbox.
 func hideKeys(header http.Header) {
-	for _, name := range []string{"X-Api-Key", "X-Access-Token", "E2b-Traffic-Access-Token", "E2b-Sandbox-Id", "E2b-Sandbox-Port"} {
+	for _, name := range []string{"X-Api-Key", "X-Access-Token", "E2b-Traffic-Access-Token", "E2b-Sandbox-Id",
+		"E2b-Sandbox-Port"} {
 		header.Del(name)
 	}
 	for _, prefix := range []string{"ak_", keyPrefix} {

@@ -109,7 +109,8 @@ type (
 type signals struct{}
 
 func (signals) names() map[int32]string {
-	return map[int32]string{0: "SIGNAL_UNSPECIFIED", int32(unix.SIGTERM): "SIGNAL_SIGTERM", int32(unix.SIGKILL): "SIGNAL_SIGKILL"}
+	return map[int32]string{0: "SIGNAL_UNSPECIFIED", int32(unix.SIGTERM): "SIGNAL_SIGTERM",
+		int32(unix.SIGKILL): "SIGNAL_SIGKILL"}
 }
 
 // process is one that was started through this protocol. Its number is not the one
@@ -154,7 +155,9 @@ func (sb *sandbox) process(s selector) (*process, error) {
 func (sb *sandbox) keep(p *process) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
-	sb.processes = slices.DeleteFunc(sb.processes, func(p *process) bool { return !p.ended.IsZero() && time.Since(p.ended) > endedFor })
+	sb.processes = slices.DeleteFunc(sb.processes, func(p *process) bool {
+		return !p.ended.IsZero() && time.Since(p.ended) > endedFor
+	})
 	sb.lastPID++
 	p.pid = sb.lastPID
 	sb.processes = append(sb.processes, p)
@@ -206,7 +209,8 @@ func (h *Handler) startProcess(ctx context.Context, c call, q *startRequest, sen
 		p.timer = time.AfterFunc(time.Until(over), func() { h.overdue(c.sandbox, p) })
 	}
 	if size == nil && !p.stdin {
-		if err := h.Live.WriteProcess(ctx, c.caller, c.session, p.id, nil, true); err != nil && engine.KindOf(err) != engine.ErrConflict {
+		if err := h.Live.WriteProcess(ctx, c.caller, c.session, p.id, nil, true); err != nil &&
+			engine.KindOf(err) != engine.ErrConflict {
 			return err
 		}
 	}
@@ -405,7 +409,8 @@ func (h *Handler) sendSignal(ctx context.Context, c call, q *signalRequest) (*em
 	if q.Signal.number == 0 {
 		return nil, invalid("signal must be SIGNAL_SIGTERM or SIGNAL_SIGKILL")
 	}
-	return &empty{}, gone(h.Live.SignalProcess(ctx, c.caller, c.session, p.id, unix.SignalName(syscall.Signal(q.Signal.number))))
+	return &empty{}, gone(h.Live.SignalProcess(ctx, c.caller, c.session, p.id,
+		unix.SignalName(syscall.Signal(q.Signal.number))))
 }
 
 func (h *Handler) updateProcess(ctx context.Context, c call, q *updateRequest) (*empty, error) {

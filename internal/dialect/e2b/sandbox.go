@@ -138,7 +138,8 @@ func (g *registry) all() []*sandbox {
 
 // add begins a sandbox's life.
 func (g *registry) add(sb *sandbox, life time.Duration) {
-	sb.id, sb.token, sb.started, sb.watchers = newSandboxID(sb.node), rand.Text()+rand.Text(), time.Now().Truncate(precision), map[string]*watcher{}
+	sb.id, sb.token, sb.started, sb.watchers = newSandboxID(sb.node), rand.Text()+rand.Text(),
+		time.Now().Truncate(precision), map[string]*watcher{}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.byID == nil {

@@ -96,7 +96,8 @@ func (k *kernel) join(session string, at *connection) (*client, error) {
 	k.clients = slices.DeleteFunc(k.clients, func(known *client) bool { return known != c && !known.connected() })
 	if c == nil {
 		if len(k.clients) >= mostClients {
-			return nil, &engine.Error{Op: "connect", Kind: engine.ErrBusy, RetryAfter: time.Second, Hint: "This kernel has as many connections as one may have."}
+			return nil, &engine.Error{Op: "connect", Kind: engine.ErrBusy, RetryAfter: time.Second,
+				Hint: "This kernel has as many connections as one may have."}
 		}
 		c = &client{kernel: k, session: session, news: make(chan struct{}, 1)}
 		k.clients = append(k.clients, c)
@@ -174,7 +175,8 @@ func (k *kernel) message(channel, kind string, parent json.RawMessage, content a
 		Date     stamp  `json:"date"`
 		Version  string `json:"version"`
 	}{id, kind, k.id.UUID(), "kernel", stamp(time.Now()), "5.3"})
-	return (&message{channel: channel, id: id, kind: kind, header: header, parent: parent, content: encode(content)}).limit()
+	return (&message{channel: channel, id: id, kind: kind, header: header, parent: parent,
+		content: encode(content)}).limit()
 }
 
 // reply answers a request.

@@ -64,7 +64,8 @@ func (s *Server) placeOf(ctx context.Context, caller engine.Caller, text string)
 	id, rest, _ := strings.Cut(clean, "/")
 	k, err := s.find(ctx, caller, id)
 	if err != nil {
-		return place{}, refuse(http.StatusNotFound, "No such file or directory: %.200s (at the top there is a folder for each kernel, named by its id)", clean)
+		return place{}, refuse(http.StatusNotFound,
+			"No such file or directory: %.200s (at the top there is a folder for each kernel, named by its id)", clean)
 	}
 	return place{k, rest}, nil
 }
@@ -124,7 +125,8 @@ func (s *Server) top(w http.ResponseWriter, r *http.Request, content bool) error
 		list := make([]contentModel, len(kernels))
 		for i, k := range kernels {
 			known := k.model()
-			list[i] = contentModel{Name: known.ID, Path: known.ID, Type: typeFolder, Created: known.LastActivity, Modified: known.LastActivity, Writable: true}
+			list[i] = contentModel{Name: known.ID, Path: known.ID, Type: typeFolder, Created: known.LastActivity,
+				Modified: known.LastActivity, Writable: true}
 		}
 		m.Content, m.Format = list, new(formatJSON)
 	}
@@ -135,7 +137,8 @@ func (s *Server) top(w http.ResponseWriter, r *http.Request, content bool) error
 func (s *Server) content(k *kernel, e engine.Entry) contentModel {
 	at := place{k, strings.Trim(strings.TrimPrefix(path.Clean("/"+e.Path), "/"), "/")}
 	m := contentModel{
-		Name: path.Base(at.String()), Path: at.String(), Type: typeFile, Created: stamp(e.Modified), Modified: stamp(e.Modified),
+		Name: path.Base(at.String()), Path: at.String(), Type: typeFile, Created: stamp(e.Modified),
+		Modified: stamp(e.Modified),
 		Writable: e.Mode&0o200 != 0,
 	}
 	switch {
@@ -178,7 +181,8 @@ func (s *Server) read(ctx context.Context, at place, m *contentModel, format str
 		return err
 	}
 	if len(data) > maxContent {
-		return refuse(http.StatusRequestEntityTooLarge, "%.200s has more than %d MiB: read it in the kernel, or through the native API", at, maxContent>>20)
+		return refuse(http.StatusRequestEntityTooLarge,
+			"%.200s has more than %d MiB: read it in the kernel, or through the native API", at, maxContent>>20)
 	}
 	if m.Type == typeNotebook {
 		if !json.Valid(data) {
@@ -331,7 +335,8 @@ func (s *Server) makeContents(w http.ResponseWriter, r *http.Request) error {
 	case body.Type == typeFolder:
 		name, ext = "Untitled Folder", ""
 	case body.Type == typeNotebook:
-		name, ext, body.Content = "Untitled", ".ipynb", json.RawMessage(`{"cells":[],"metadata":{},"nbformat":4,"nbformat_minor":5}`)
+		name, ext, body.Content = "Untitled", ".ipynb",
+			json.RawMessage(`{"cells":[],"metadata":{},"nbformat":4,"nbformat_minor":5}`)
 	default:
 		body.Type, body.Content = typeFile, json.RawMessage(`""`)
 	}

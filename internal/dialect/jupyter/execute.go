@@ -25,11 +25,13 @@ type execution struct {
 func (k *kernel) execute(ctx context.Context, r *asked) {
 	var what execution
 	if err := json.Unmarshal(r.content, &what); err != nil {
-		k.publish(iopub, "stream", r.header, map[string]string{"name": "stderr", "text": "The request cannot be read: " + err.Error() + "\n"})
+		k.publish(iopub, "stream", r.header, map[string]string{"name": "stderr",
+			"text": "The request cannot be read: " + err.Error() + "\n"})
 		r.reply("execute_reply", failure("ValueError", "the request cannot be read"))
 		return
 	}
-	cell, err := k.server.Live.Start(ctx, k.caller, k.id, live.CellRequest{Code: what.Code, Silent: what.Silent, Unrecorded: what.Stored != nil && !*what.Stored, AllowInput: what.AllowStdin})
+	cell, err := k.server.Live.Start(ctx, k.caller, k.id, live.CellRequest{Code: what.Code, Silent: what.Silent,
+		Unrecorded: what.Stored != nil && !*what.Stored, AllowInput: what.AllowStdin})
 	if err != nil {
 		k.fail(r, "KernelError", reasonOf(err))
 		return

@@ -79,11 +79,13 @@ func readFrame(kind websocket.MessageType, data []byte, v1 bool) (*request, erro
 		ID   string `json:"msg_id"`
 		Type string `json:"msg_type"`
 	}
-	if err := json.Unmarshal(parts.Header, &header); err != nil || header.Type == "" || len(parts.Header) > longestHeader || !utf8.Valid(parts.Header) {
+	if err := json.Unmarshal(parts.Header, &header); err != nil || header.Type == "" ||
+		len(parts.Header) > longestHeader || !utf8.Valid(parts.Header) {
 		return nil, errFrame
 	}
 	parts.Channel = cmp.Or(parts.Channel, shell)
-	return &request{channel: parts.Channel, header: parts.Header, id: header.ID, kind: header.Type, content: parts.Content}, nil
+	return &request{channel: parts.Channel, header: parts.Header, id: header.ID, kind: header.Type,
+		content: parts.Content}, nil
 }
 
 // readOffsets reads the places of the parts of a binary frame: their number, and as

@@ -64,18 +64,30 @@ type Interpreters interface {
 type Assistance interface {
 	// Answer answers the input() that the running cell waits for.
 	Answer(ctx context.Context, caller engine.Caller, session engine.ID, text string) error
-	Complete(ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor int) (live.Completion, error)
-	Inspect(ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor, detail int) (live.Inspection, error)
-	IsComplete(ctx context.Context, caller engine.Caller, session engine.ID, code string) (status, indent string, err error)
+	Complete(
+		ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor int,
+	) (live.Completion, error)
+	Inspect(
+		ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor, detail int,
+	) (live.Inspection, error)
+	IsComplete(
+		ctx context.Context, caller engine.Caller, session engine.ID, code string,
+	) (status, indent string, err error)
 }
 
 // Files are those of a session's workspace. An empty path is the workspace.
 type Files interface {
-	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (entries []engine.Entry, more bool, err error)
+	ListFiles(
+		ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int,
+	) (entries []engine.Entry, more bool, err error)
 	StatFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
 	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)
-	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (engine.Entry, error)
-	MoveFile(ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool) (engine.Entry, error)
+	WriteFile(
+		ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader,
+	) (engine.Entry, error)
+	MoveFile(
+		ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool,
+	) (engine.Entry, error)
 	FileTree
 }
 
@@ -250,11 +262,13 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) me(w http.ResponseWriter, r *http.Request) error {
 	name := string(s.Caller(r).Owner)
 	return writeJSON(w, http.StatusOK, map[string]any{
-		"identity":    map[string]any{"username": name, "name": name, "display_name": name, "initials": nil, "avatar_url": nil, "color": nil},
+		"identity": map[string]any{"username": name, "name": name, "display_name": name, "initials": nil,
+			"avatar_url": nil, "color": nil},
 		"permissions": map[string]any{},
 	})
 }
 
 func (s *Server) nothing(http.ResponseWriter, *http.Request) error {
-	return refuse(http.StatusNotFound, "Nothing lives at this address: kernels, kernelspecs, sessions, contents, status and me are below /api")
+	return refuse(http.StatusNotFound,
+		"Nothing lives at this address: kernels, kernelspecs, sessions, contents, status and me are below /api")
 }

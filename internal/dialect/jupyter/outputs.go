@@ -65,7 +65,8 @@ func (o *output) event(e live.Event) {
 		o.kernel.mu.Lock()
 		o.kernel.asker = o.request.from
 		o.kernel.mu.Unlock()
-		o.request.from.send(o.kernel.message(stdin, "input_request", o.request.header, map[string]any{"prompt": e.Prompt, "password": e.Password}))
+		o.request.from.send(o.kernel.message(stdin, "input_request", o.request.header,
+			map[string]any{"prompt": e.Prompt, "password": e.Password}))
 	case live.DoneEvent:
 		o.done(e.Cell)
 	}

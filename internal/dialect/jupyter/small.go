@@ -61,11 +61,13 @@ func (o *output) smaller(kind string, content displayContent, number int) []*mes
 		if strings.HasPrefix(form, "image/") && form != "image/svg+xml" && len(value) > min(mostPicture, room) {
 			var saved string
 			if value, saved = o.picture(form, value, number); value != nil && saved != "" {
-				notes += fmt.Sprintf("[a picture was made smaller for this connection, which takes frames of 1 MiB; the whole one is the file %s]\n", saved)
+				notes += fmt.Sprintf("[a picture was made smaller for this connection, which takes frames of 1 MiB; "+
+					"the whole one is the file %s]\n", saved)
 			}
 		}
 		if value == nil || len(value) > room {
-			notes += fmt.Sprintf("[%s of %d bytes left out: this connection takes frames of 1 MiB]\n", form, len(content.Data[form]))
+			notes += fmt.Sprintf("[%s of %d bytes left out: this connection takes frames of 1 MiB]\n", form,
+				len(content.Data[form]))
 			continue
 		}
 		data[form] = value
@@ -74,7 +76,8 @@ func (o *output) smaller(kind string, content displayContent, number int) []*mes
 	content.Data = data
 	list := []*message{o.kernel.message(iopub, kind, o.request.header, content)}
 	if notes != "" {
-		list = append(list, o.kernel.message(iopub, "stream", o.request.header, map[string]string{"name": "stderr", "text": notes}))
+		list = append(list, o.kernel.message(iopub, "stream", o.request.header,
+			map[string]string{"name": "stderr", "text": notes}))
 	}
 	return list
 }
@@ -105,7 +108,8 @@ func (o *output) picture(form string, value json.RawMessage, number int) (small 
 		return nil, ""
 	}
 	s.decoding.Lock()
-	data, kind, err := wire.Shrink(raw, wire.PictureBounds{Side: 2048, Bytes: mostPicture / 4 * 3, JPEG: form == "image/jpeg"})
+	data, kind, err := wire.Shrink(raw, wire.PictureBounds{Side: 2048, Bytes: mostPicture / 4 * 3,
+		JPEG: form == "image/jpeg"})
 	s.decoding.Unlock()
 	if err != nil || kind != form {
 		return nil, ""

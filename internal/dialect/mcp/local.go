@@ -26,7 +26,8 @@ const localID = `"airlock:`
 
 func (r *relay) startLocal(ctx context.Context) *local {
 	in, to := io.Pipe()
-	l := &local{server: New(Options{Changes: r.Changes, Version: r.Version}), in: to, done: make(chan struct{}), out: r.write}
+	l := &local{server: New(Options{Changes: r.Changes, Version: r.Version}), in: to, done: make(chan struct{}),
+		out: r.write}
 	go func() {
 		defer close(l.done)
 		_ = l.server.Run(ctx, &sdk.IOTransport{Reader: in, Writer: l}) // to the end of the input

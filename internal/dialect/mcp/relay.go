@@ -279,7 +279,8 @@ func (r *relay) receive(answer *http.Response, m *envelope, put func([]byte)) er
 func (r *relay) inSession() (header http.Header, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return http.Header{"Accept": {"text/event-stream"}, sessionHeader: {r.session}, versionHeader: {r.version}}, r.session != ""
+	return http.Header{"Accept": {"text/event-stream"}, sessionHeader: {r.session}, versionHeader: {r.version}},
+		r.session != ""
 }
 
 // listen passes on what the service says without being asked, for as long as the session

@@ -71,10 +71,12 @@ func (s *Server) table() []tool {
 			args: []argument{path, session}})
 	}
 	if s.Upstream != nil {
-		tools = append(tools, tool{name: "search_tools", title: "Search tools", hints: reads, call: (*Server).searchTools, args: []argument{
-			{name: "query", kind: text, required: true}, {name: "detail", kind: text, enum: []string{"names", "signatures", "full"}, value: "signatures"},
-			{name: "limit", kind: integer, min: 1, max: 50, value: 10},
-		}})
+		tools = append(tools, tool{name: "search_tools", title: "Search tools", hints: reads, call: (*Server).searchTools,
+			args: []argument{
+				{name: "query", kind: text, required: true},
+				{name: "detail", kind: text, enum: []string{"names", "signatures", "full"}, value: "signatures"},
+				{name: "limit", kind: integer, min: 1, max: 50, value: 10},
+			}})
 	}
 	if s.Changes != nil {
 		tools = append(tools,

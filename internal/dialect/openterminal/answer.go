@@ -44,7 +44,8 @@ type problem struct {
 }
 
 func wrong(kind, in string, name any, message string, input any) error {
-	return &refusal{http.StatusUnprocessableEntity, []problem{{Type: kind, Loc: []any{in, name}, Msg: message, Input: input}}}
+	return &refusal{http.StatusUnprocessableEntity, []problem{{Type: kind, Loc: []any{in, name}, Msg: message,
+		Input: input}}}
 }
 
 // outside says that a number is beyond a bound.
@@ -67,7 +68,8 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	refused, ours := errors.AsType[*refusal](err)
 	e, known := errors.AsType[*engine.Error](err)
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		status, detail = http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is too large: at most %d bytes are taken.", large.Limit)
+		status, detail = http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is too large: at most %d bytes are taken.",
+			large.Limit)
 	} else if ours {
 		status, detail = refused.status, refused.detail
 	} else if s := statuses[engine.KindOf(err)]; s != 0 {
@@ -165,7 +167,8 @@ func (q *request) number(name string, least, most, otherwise float64) (float64, 
 	n, err := strconv.ParseFloat(text, 64)
 	switch {
 	case err != nil || math.IsNaN(n):
-		return 0, wrong("float_parsing", "query", name, "Input should be a valid number, unable to parse string as a number", text)
+		return 0, wrong("float_parsing", "query", name, "Input should be a valid number, unable to parse string as a number",
+			text)
 	case n < least:
 		return 0, outside("greater_than_equal", name, "greater than or equal to", "ge", least, text)
 	case n > most:
@@ -178,7 +181,8 @@ func (q *request) number(name string, least, most, otherwise float64) (float64, 
 func (q *request) whole(name string, least, most, otherwise int64) (int64, error) {
 	n, err := q.number(name, float64(least), float64(most), float64(otherwise))
 	if _, bad := strconv.ParseInt(q.query.Get(name), 10, 64); bad != nil && q.query.Get(name) != "" {
-		return 0, wrong("int_parsing", "query", name, "Input should be a valid integer, unable to parse string as an integer", q.query.Get(name))
+		return 0, wrong("int_parsing", "query", name, "Input should be a valid integer, unable to parse string as an integer",
+			q.query.Get(name))
 	}
 	return int64(n), err
 }
@@ -193,5 +197,6 @@ func (q *request) flag(name string, otherwise bool) (bool, error) {
 	case "false", "False", "0", "off", "no":
 		return false, nil
 	}
-	return false, wrong("bool_parsing", "query", name, "Input should be a valid boolean, unable to interpret input", q.query.Get(name))
+	return false, wrong("bool_parsing", "query", name, "Input should be a valid boolean, unable to interpret input",
+		q.query.Get(name))
 }

@@ -74,7 +74,8 @@ func (q *request) runCommand() (any, error) {
 	if body.Cwd != "" {
 		dir = q.absolute(body.Cwd, dir)
 	}
-	p, err := q.start(live.ProcessRequest{Shell: cmp.Or(body.Command, ":"), Env: body.Env, Dir: dir, Terminal: &size}, &command{line: body.Command}, mostCommands)
+	p, err := q.start(live.ProcessRequest{Shell: cmp.Or(body.Command, ":"), Env: body.Env, Dir: dir, Terminal: &size},
+		&command{line: body.Command}, mostCommands)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +106,8 @@ func (q *request) start(req live.ProcessRequest, c *command, most int) (live.Pro
 	q.commands[q.workspace] = kept
 	q.mu.Unlock()
 	if running >= most {
-		return live.Process{}, refuse(http.StatusTooManyRequests, "%d are running, which is as many as may: kill one first.", running)
+		return live.Process{}, refuse(http.StatusTooManyRequests, "%d are running, which is as many as may: kill one first.",
+			running)
 	}
 	p, err := q.live.StartProcess(q.Context(), q.caller, q.workspace, req)
 	if err != nil {
@@ -333,7 +335,8 @@ func (q *request) killCommand() (any, error) {
 	q.mu.Lock()
 	c.killed = c.killed || p.Running
 	q.mu.Unlock()
-	if err := q.live.SignalProcess(q.Context(), q.caller, q.workspace, p.ID, signal); err != nil && !errors.Is(err, engine.ErrConflict) {
+	if err := q.live.SignalProcess(q.Context(), q.caller, q.workspace, p.ID, signal); err != nil &&
+		!errors.Is(err, engine.ErrConflict) {
 		return nil, err
 	}
 	return map[string]string{"status": "killed"}, nil

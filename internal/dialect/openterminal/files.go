@@ -174,7 +174,8 @@ func (q *request) text(f found) (string, error) {
 		return q.live.DocumentText(q.Context(), q.caller, q.workspace, f.Path)
 	}
 	if f.Size > largestText {
-		return "", refuse(http.StatusRequestEntityTooLarge, "%s has %d bytes, at most %d are read: use run_command with head, tail or grep.", f.Path, f.Size, largestText)
+		return "", refuse(http.StatusRequestEntityTooLarge,
+			"%s has %d bytes, at most %d are read: use run_command with head, tail or grep.", f.Path, f.Size, largestText)
 	}
 	_, file, err := q.live.OpenFile(q.Context(), q.caller, q.workspace, f.Path)
 	if err != nil {
@@ -186,7 +187,8 @@ func (q *request) text(f found) (string, error) {
 		return "", err
 	}
 	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
-		return "", refuse(http.StatusUnsupportedMediaType, "Unsupported binary file type: %s. Use run_command to look into it.", guess(f.Path))
+		return "", refuse(http.StatusUnsupportedMediaType,
+			"Unsupported binary file type: %s. Use run_command to look into it.", guess(f.Path))
 	}
 	return string(text), nil
 }
@@ -271,15 +273,19 @@ func (r replacement) apply(text string) (string, error) {
 		last = min(r.Last, last)
 	}
 	first = min(first, last)
-	before, part, after := strings.Join(lines[:first], ""), strings.Join(lines[first:last], ""), strings.Join(lines[last:], "")
+	before, part, after := strings.Join(lines[:first], ""), strings.Join(lines[first:last], ""),
+		strings.Join(lines[last:], "")
 	if r.Target == "" {
 		return "", refuse(http.StatusBadRequest, "The target is empty.")
 	}
 	switch n := strings.Count(part, r.Target); {
 	case n == 0:
-		return "", refuse(http.StatusBadRequest, "Target string not found: %.200q. Read the file: it must be the same text, line ends included.", r.Target)
+		return "", refuse(http.StatusBadRequest,
+			"Target string not found: %.200q. Read the file: it must be the same text, line ends included.", r.Target)
 	case n > 1 && !r.Several:
-		return "", refuse(http.StatusBadRequest, "Found %d occurrences of target string but allow_multiple is false: %.200q. Give more of the text around it.", n, r.Target)
+		return "", refuse(http.StatusBadRequest,
+			"Found %d occurrences of target string but allow_multiple is false: %.200q. Give more of the text around it.", n,
+			r.Target)
 	}
 	return before + strings.ReplaceAll(part, r.Target, r.By) + after, nil
 }
@@ -308,7 +314,8 @@ func (q *request) search(way, kind string, s live.Search) (live.Found, string, e
 		return live.Found{}, "", err
 	}
 	if s.Kind = cmp.Or(q.query.Get("type"), "any"); s.Kind != "any" && s.Kind != "file" && s.Kind != "directory" {
-		return live.Found{}, "", wrong("string_pattern_mismatch", "query", "type", "String should match pattern '^(file|directory|any)$'", s.Kind)
+		return live.Found{}, "", wrong("string_pattern_mismatch", "query", "type",
+			"String should match pattern '^(file|directory|any)$'", s.Kind)
 	}
 	s.Kind = strings.TrimPrefix(s.Kind, "any")
 	s.Path, s.Include, s.Exclude = f.Path, q.query["include"], q.query["exclude"]
@@ -329,7 +336,8 @@ func (q *request) grep() (any, error) {
 		return nil, err
 	}
 	q.query.Del("type")
-	found, at, err := q.search("grep", "", live.Search{Query: query, Regex: regex, IgnoreCase: ignore, PerLine: perLine, Most: int(most)})
+	found, at, err := q.search("grep", "", live.Search{Query: query, Regex: regex, IgnoreCase: ignore, PerLine: perLine,
+		Most: int(most)})
 	return map[string]any{"query": query, "path": at, "matches": found.Matches, "truncated": found.More}, err
 }
 
@@ -349,7 +357,8 @@ func (q *request) searchFiles() (any, error) {
 	if err := errors.Join(err, err1); err != nil {
 		return nil, err
 	}
-	found, _, err := q.search("search", "directory", live.Search{Query: q.query.Get("query"), Hidden: hidden, Most: int(most)})
+	found, _, err := q.search("search", "directory", live.Search{Query: q.query.Get("query"), Hidden: hidden,
+		Most: int(most)})
 	return map[string]any{"results": found.Matches}, err
 }
 
@@ -364,7 +373,8 @@ func (q *request) matchFiles() (any, error) {
 	if strings.TrimSpace(query) == "" {
 		return nil, refuse(http.StatusBadRequest, "Query must not be blank")
 	}
-	found, _, err := q.search("matches", "directory", live.Search{Query: query, Hidden: hidden, Offset: int(offset), Most: int(most)})
+	found, _, err := q.search("matches", "directory", live.Search{Query: query, Hidden: hidden, Offset: int(offset),
+		Most: int(most)})
 	var next *int64
 	if end := offset + most; found.More {
 		next = &end

@@ -42,12 +42,16 @@ type Live interface {
 
 // Processes run in a workspace.
 type Processes interface {
-	StartProcess(ctx context.Context, caller engine.Caller, session engine.ID, req live.ProcessRequest) (live.Process, error)
+	StartProcess(
+		ctx context.Context, caller engine.Caller, session engine.ID, req live.ProcessRequest,
+	) (live.Process, error)
 	Process(ctx context.Context, caller engine.Caller, session, process engine.ID) (live.Process, error)
 	// Processes returns those that have ended too, oldest first.
 	Processes(ctx context.Context, caller engine.Caller, session engine.ID) ([]live.Process, error)
 	// WatchProcess gives the output from an offset on, up to the end or that of ctx.
-	WatchProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, from int64) (iter.Seq[live.ProcessEvent], error)
+	WatchProcess(
+		ctx context.Context, caller engine.Caller, session, process engine.ID, from int64,
+	) (iter.Seq[live.ProcessEvent], error)
 	WriteProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, data []byte, eof bool) error
 	SignalProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, signal string) error
 	ResizeProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, size engine.TerminalSize) error
@@ -59,19 +63,27 @@ type Processes interface {
 type Files interface {
 	// RealFile follows all links. What is not there has a path too, with ErrNotFound.
 	RealFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
-	SearchFiles(ctx context.Context, caller engine.Caller, session engine.ID, way string, q live.Search) (live.Found, error)
+	SearchFiles(
+		ctx context.Context, caller engine.Caller, session engine.ID, way string, q live.Search,
+	) (live.Found, error)
 	DocumentText(ctx context.Context, caller engine.Caller, session engine.ID, path string) (string, error)
 	Ports(ctx context.Context, caller engine.Caller, session engine.ID) ([]int, error)
 	DialPort(ctx context.Context, caller engine.Caller, session engine.ID, port int) (net.Conn, error)
 
-	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (entries []engine.Entry, more bool, err error)
+	ListFiles(
+		ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int,
+	) (entries []engine.Entry, more bool, err error)
 	StatFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
 	// OpenFile opens a regular file, which the caller closes.
 	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)
 	// WriteFile makes or replaces a file: all of it, or nothing.
-	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (engine.Entry, error)
+	WriteFile(
+		ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader,
+	) (engine.Entry, error)
 	MakeFolder(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
-	MoveFile(ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool) (engine.Entry, error)
+	MoveFile(
+		ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool,
+	) (engine.Entry, error)
 	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
 }
 
@@ -186,11 +198,14 @@ func routes() map[string]handler {
 		"GET /api/terminals":             on((*request).listTerminals),
 		"GET /api/terminals/user/output": on((*request).readTerminal),
 		"POST /api/terminals/user/input": on((*request).typeAtTerminal),
-		"GET /skills/read":               on(func(*request) (any, error) { return nil, refuse(http.StatusNotFound, "Skill not found") }),
-		"POST /api/terminals":            on((*request).createTerminal),
-		"GET /api/terminals/{id}":        (*request).terminal, // which opens the workspace when it knows whose
-		"DELETE /api/terminals/{id}":     on((*request).deleteTerminal),
-		"/":                              nowhere,
+		"GET /skills/read": on(func(*request) (any, error) {
+			return nil,
+				refuse(http.StatusNotFound, "Skill not found")
+		}),
+		"POST /api/terminals":        on((*request).createTerminal),
+		"GET /api/terminals/{id}":    (*request).terminal, // which opens the workspace when it knows whose
+		"DELETE /api/terminals/{id}": on((*request).deleteTerminal),
+		"/":                          nowhere,
 	}
 }
 
@@ -296,13 +311,15 @@ func (q *request) open() error {
 	if found, err = q.find(); found || err != nil {
 		return err
 	}
-	made, err := q.live.Create(q.Context(), q.caller, live.Request{Language: "bash", Origin: engine.OriginTerminal, TTL: workspaceTTL})
+	made, err := q.live.Create(q.Context(), q.caller, live.Request{Language: "bash", Origin: engine.OriginTerminal,
+		TTL: workspaceTTL})
 	q.workspace = made.ID
 	return err
 }
 
 func (q *request) find() (bool, error) {
-	list, err := q.sessions.ListSessions(q.Context(), q.caller, engine.SessionQuery{Origin: engine.OriginTerminal, Page: engine.Page{Limit: 1}})
+	list, err := q.sessions.ListSessions(q.Context(), q.caller,
+		engine.SessionQuery{Origin: engine.OriginTerminal, Page: engine.Page{Limit: 1}})
 	if len(list) == 0 {
 		return false, err
 	}

@@ -259,7 +259,8 @@ func (q *request) proxy() (any, error) {
 	to := &wire.Port{Conn: conn, Number: int(number), Log: q.Log}
 	to.Request = func(p *httputil.ProxyRequest) {
 		below := "/proxy/" + q.PathValue("port")
-		p.Out.URL.Path, p.Out.URL.RawPath = strings.TrimPrefix(p.In.URL.Path, below), strings.TrimPrefix(p.In.URL.RawPath, below)
+		p.Out.URL.Path, p.Out.URL.RawPath = strings.TrimPrefix(p.In.URL.Path, below),
+			strings.TrimPrefix(p.In.URL.RawPath, below)
 		wire.HideCaller(p.Out.Header)
 		p.Out.Header.Del("X-User-Id")
 	}

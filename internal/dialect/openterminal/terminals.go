@@ -51,7 +51,8 @@ func isTerminal(r *http.Request) bool {
 }
 
 func (q *request) createTerminal() (any, error) {
-	req := live.ProcessRequest{Argv: []string{"/bin/bash"}, Dir: q.cwd(), Env: map[string]string{"TERM": "xterm-256color"}, Terminal: &size}
+	req := live.ProcessRequest{Argv: []string{"/bin/bash"}, Dir: q.cwd(), Env: map[string]string{"TERM": "xterm-256color"},
+		Terminal: &size}
 	p, err := q.start(req, &command{line: "bash", terminal: true}, mostTerminals)
 	return terminalOf(p), err
 }
@@ -146,7 +147,8 @@ func (q *request) typeAtTerminal() (any, error) {
 
 // connect gives the page its terminal. The shell ends with it.
 func (q *request) connect() {
-	conn, err := websocket.Accept(q.w, q.Request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // a foreign page needs a key: see admit
+	conn, err := websocket.Accept(q.w, q.Request,
+		&websocket.AcceptOptions{InsecureSkipVerify: true}) // a foreign page needs a key: see admit
 	if err != nil {
 		return // it is answered
 	}
@@ -244,7 +246,8 @@ func (q *request) receive(ctx context.Context, conn *websocket.Conn, id engine.I
 				Rows    uint16 `json:"rows"`
 			}
 			if json.Unmarshal(data, &control) == nil && control.Type == "resize" {
-				_ = q.live.ResizeProcess(ctx, q.caller, q.workspace, id, engine.TerminalSize{Columns: control.Columns, Rows: control.Rows})
+				_ = q.live.ResizeProcess(ctx, q.caller, q.workspace, id,
+					engine.TerminalSize{Columns: control.Columns, Rows: control.Rows})
 			}
 			continue
 		}
