@@ -163,7 +163,8 @@ func (s *Server) callerOf(ctx context.Context, r sdk.Request) engine.Caller {
 
 // streamable serves both generations of the protocol at one address.
 func (h *Handler) streamable(w http.ResponseWriter, r *http.Request) {
-	owner := auth.TokenInfoFromContext(r.Context()).UserID
+	info := auth.TokenInfoFromContext(r.Context())
+	owner := info.UserID
 	if r.Method == http.MethodDelete {
 		// Closing waits for the calls of a session, so they are ended first.
 		h.server.open.cancel(r.Header.Get(sessionHeader), engine.Owner(owner))
@@ -179,6 +180,9 @@ func (h *Handler) streamable(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		if caller, ok := info.Extra[callerKey].(engine.Caller); ok {
+			h.prepare(caller, body)
+		}
 		if version == "" && r.Header.Get(sessionHeader) == "" {
 			modern = declaresVersion(body)
 		}
@@ -195,6 +199,18 @@ func (h *Handler) streamable(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.sessions.ServeHTTP(w, r)
+}
+
+// prepare has the interpreter get ready that a call seems to be about, while the call is
+// parsed, which takes longer. To be wrong costs little and changes nothing.
+func (h *Handler) prepare(caller engine.Caller, body []byte) {
+	_, after, found := bytes.Cut(body, []byte(`"`+sessionPrefix))
+	if !found || len(after) < idLength || !bytes.Contains(body, []byte(`"run_code"`)) {
+		return
+	}
+	if id, err := engine.ParseID(string(after[:idLength])); err == nil {
+		h.server.Live.Prepare(caller, id)
+	}
 }
 
 func refuseBody(w http.ResponseWriter, err error) {

@@ -202,6 +202,20 @@ func TestToolList(t *testing.T) {
 	}
 }
 
+// TestPrepare names a session in calls: only one that runs code has its interpreter get ready.
+func TestPrepare(t *testing.T) {
+	r := newRig(t)
+	c := r.client("ada", nil)
+	session := sessionOf(t, call1(t, c, "run_code", map[string]any{"code": "print x"}))
+	call1(t, c, "list_files", map[string]any{"session": session})
+	call1(t, c, "run_code", map[string]any{"code": "print x", "session": sessionPrefix + "none"})
+	call1(t, c, "run_code", map[string]any{"code": "print x", "session": session})
+	want := []string{"ada " + strings.TrimPrefix(session, sessionPrefix)}
+	if !slices.Equal(want, r.live.prepared) {
+		t.Errorf("%q were prepared, want %q", r.live.prepared, want)
+	}
+}
+
 func TestRunCode(t *testing.T) {
 	r := newRig(t)
 	c := r.client("ada", nil)

@@ -19,6 +19,8 @@ import (
 type Live interface {
 	Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error)
 	Info(ctx context.Context, caller engine.Caller, session engine.ID) (live.Info, error)
+	// Prepare has the session's interpreter get ready for a cell that may come.
+	Prepare(caller engine.Caller, session engine.ID)
 	Start(ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error)
 	Cell(ctx context.Context, caller engine.Caller, session, cell engine.ID) (live.Cell, error)
 	Watch(ctx context.Context, caller engine.Caller, session, cell engine.ID, after int) (iter.Seq[live.Event], error)
