@@ -1,6 +1,6 @@
 # Asks for names that do not exist, each of which the kernel remembers.
 # ends: anyhow
-# timeout: 4s
+# timeout: 2s
 import os
 tried("names")
 for i in range(4): os.fork()
