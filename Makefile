@@ -122,7 +122,7 @@ go-test   = $(as-root); GO='$(GO)' scripts/test-report '$(TIMES)' $(1)
 
 # The race detector watches everything of ours that is concurrent. Texts and files that
 # are large on purpose have one goroutine and take ten times as long under it.
-LARGE    := ^Test(Bounds|Chunks|DamagedMarkdownCorpus|LargeTransfers|Linear|MarkdownCorpus)
+LARGE    := ^TestLarge
 
 # Their databases and journals wait for the disk at each commit, which is not what they
 # test: they have memory where there is enough of it, and what is built for them has a
@@ -136,7 +136,7 @@ in-memory = if [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 40
 unit: ## the tests of all packages that start no service: race detector, fuzz seeds
 	@echo '== tests (race detector, fuzz seeds)'
 	@$(in-memory); $(call go-test,-race -skip '$(LARGE)' -- $$($(GO) list ./... | grep -v -e '/internal/sandbox/' -e '/e2e'))
-	@$(call go-test,-run '$(LARGE)' -- ./internal/web ./provider ./reply)
+	@$(in-memory); $(call go-test,-run '$(LARGE)' -- $$(grep -rl --include='*_test.go' --exclude-dir=e2e --exclude-dir='.?*' 'func TestLarge' . | xargs -n 1 dirname | sort -u))
 
 # What a program finds in a sandbox is the same whether or not the race detector
 # watches the executor, which takes four times as long to start with it. Of the hostile

@@ -121,7 +121,7 @@ func judge(text, document string, f *frame) string {
 	return "asked"
 }
 
-func TestMarkdownCorpus(t *testing.T) {
+func TestLargeCorpus(t *testing.T) {
 	texts := documents(t)
 	if len(texts) < 100 {
 		t.Skipf("only %d Markdown documents are at hand on this machine", len(texts))
@@ -151,9 +151,9 @@ func TestMarkdownCorpus(t *testing.T) {
 	}
 }
 
-// TestDamagedMarkdownCorpus: a document whose own fences do not pair is written
+// TestLargeDamagedCorpus: a document whose own fences do not pair is written
 // as it is meant or not without a question, wherever its fence seems to end.
-func TestDamagedMarkdownCorpus(t *testing.T) {
+func TestLargeDamagedCorpus(t *testing.T) {
 	texts := documents(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	n := map[string]int{}

@@ -247,9 +247,9 @@ func ladder(n int) []byte {
 	return b.Bytes()
 }
 
-// TestLinear compares the time for a text with that for one four times as long.
+// TestLargeTextsTakeLinearTime compares the time for a text with that for one four times as long.
 // Twice linear would be 8; quadratic is 16 and more.
-func TestLinear(t *testing.T) {
+func TestLargeTextsTakeLinearTime(t *testing.T) {
 	n := 40_000
 	if raceEnabled {
 		n /= 2

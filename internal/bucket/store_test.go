@@ -177,7 +177,7 @@ func some(size int) []byte {
 }
 
 // What one replica stored another one reads, whatever its size.
-func TestRoundTrip(t *testing.T) {
+func TestLargeRoundTrip(t *testing.T) {
 	p := newPlace(t)
 	a, b := p.replica(1<<30), p.replica(1<<30)
 	for _, size := range []int{0, 1, 1000, onePart, onePart + 1, 3*onePart + 7} {

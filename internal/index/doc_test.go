@@ -8,7 +8,7 @@ import (
 
 // The number of a run is found as soon among many runs as among few: it was looked for
 // among all that are smaller, and whoever recorded a run waited meanwhile.
-func TestNextDocAmongMany(t *testing.T) {
+func TestLargeNextDoc(t *testing.T) {
 	db := openAt(t, newPath(t))
 	took := func() time.Duration {
 		best := time.Hour

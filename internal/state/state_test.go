@@ -249,8 +249,8 @@ func benchmarkCommit(b *testing.B, files int) {
 func BenchmarkCommit3(b *testing.B)   { benchmarkCommit(b, 3) }
 func BenchmarkCommit100(b *testing.B) { benchmarkCommit(b, 100) }
 
-// TestUndoOfALongHistory: what an undo takes does not grow with the history.
-func TestUndoOfALongHistory(t *testing.T) {
+// TestLargeHistory: what an undo takes does not grow with the history.
+func TestLargeHistory(t *testing.T) {
 	db, err := Open(t.Context(), t.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

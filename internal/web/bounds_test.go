@@ -98,8 +98,8 @@ func codeSpans() string {
 	return b.String()
 }
 
-// TestBounds renders each text by every renderer of the page.
-func TestBounds(t *testing.T) {
+// TestLargeTexts renders each text by every renderer of the page.
+func TestLargeTexts(t *testing.T) {
 	for name, text := range bombs() {
 		for _, kind := range []string{"markdown", "json", "text"} {
 			bounded(t, kind+": "+name, func() {

@@ -100,7 +100,7 @@ func TestLoops(t *testing.T) {
 }
 
 // The outputs of one response have a bound, however many calls there are.
-func TestMuchOutput(t *testing.T) {
+func TestLargeOutput(t *testing.T) {
 	r := newRig(t, Options{Rounds: 4}, runs("big 6000000"))
 	got, total := r.respond(auto), 0
 	for _, item := range got.Output {
