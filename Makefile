@@ -54,16 +54,15 @@ run: build ## set up this machine, then serve on 127.0.0.1:8000; PACKAGES=onyx,l
 	@exec bin/airlock serve
 
 # What is built or downloaded once comes first: beside it the tests would only wait.
-# Those of services and sandboxes wait much by themselves: meanwhile the processors
-# are for those of packages. The first to end makes room for the pages, which are one
-# browser's, one after the other; the checks fill what is left.
+# Those of services, sandboxes and pages wait much by themselves: meanwhile the
+# processors are for those of packages. The checks fill what is left.
 .PHONY: test
 test: ## everything: format, lint, tests with the race detector, fuzz seeds, end to end
 	@$(MAKE) test-deps
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
 	@$(MAKE) -j2 clients $(GOLANGCI) $(VERSITYGW)
-	@$(MAKE) -j3 -o build services sandbox unit pages lint editor-check view-check viewers-check
+	@$(MAKE) -j4 -o build services sandbox unit pages lint editor-check view-check viewers-check
 	@scripts/test-report --slowest '$(TIMES)'
 	@echo '== all is well'
 
