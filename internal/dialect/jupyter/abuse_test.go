@@ -171,7 +171,7 @@ func TestSmallFrames(t *testing.T) {
 // waits for it.
 func TestDeafClient(t *testing.T) {
 	r := newRig(t, Options{})
-	r.unsent = 8 << 20
+	r.unsent = 4 << 20
 	id := r.kernel()
 	p := r.dial(id, "", nil, subprotocol)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
@@ -184,7 +184,7 @@ func TestDeafClient(t *testing.T) {
 		r.ask("ann", "GET", "/api/kernels/"+id, "", &struct{ Connections *int }{&connections})
 	}
 	size := 1 << 20
-	for i := range 24 { // more than the kernel's buffers hold
+	for i := range 14 { // more than the kernel's buffers hold
 		name := fmt.Sprint(i)
 		p.run(name, fmt.Sprintf("display {\"text/plain\":%q}", strings.Repeat("x", size)))
 		p.until(name)
