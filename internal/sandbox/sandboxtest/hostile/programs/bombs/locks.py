@@ -1,7 +1,7 @@
 # Takes a lock on every second byte of a file.
 # ends: anyhow
 # memory: 128
-# timeout: 1s
+# timeout: 2s
 import fcntl
 f = open("/tmp/locked", "w")
 tried("lock")
