@@ -35,7 +35,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("%d runs have the words of the first one", got)
 	}
 	b.click(".past-title")
-	b.wait(`document.querySelector('#code')?.value.includes('stripes') && document.querySelector('#stdin').value === 'hay'`)
+	b.wait(`document.querySelector('#code')?.value.includes('stripes') && document.querySelector('#stdin')?.value === 'hay'`)
 	first := eval[string](b, "location.pathname")
 	b.examine("run-of-api")
 	b.axeInEachLook("run of the API")
