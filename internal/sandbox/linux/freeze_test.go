@@ -113,7 +113,12 @@ func TestFrozenProgram(t *testing.T) {
 				t.Errorf("%.2f s of processor time in %v without being frozen: this test shows nothing", free, pause)
 			}
 			for name, motion := range map[string]engine.Motion{"at once": engine.Stop, "soon": engine.StopSoon} {
-				if used := usedInPause(t, s, motion, pause); used > free/2 {
+				used := usedInPause(t, s, motion, pause)
+				for ; used > free/2 && pause < 16*time.Second; used = usedInPause(t, s, motion, pause) { // the order came late
+					pause *= 2
+					free = usedInPause(t, s, engine.GoOn, pause)
+				}
+				if used > free/2 {
 					t.Errorf("%s: %.2f s of processor time in a pause of %v, and %.2f s without being frozen", name, used, pause, free)
 				}
 			}
