@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,7 +43,9 @@ func drive(t *testing.T, driver, source string, ends ...*os.File) driven {
 	command.Stdout, command.Stderr, command.ExtraFiles = &stdout, &stderr, ends
 	command.Env = append(os.Environ(), "AIRLOCK_CALLS_FDS=3 4")
 	command.WaitDelay = time.Second
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	_ = command.Run()
+	_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // a sandbox would end what is left
 	for _, end := range ends {
 		end.Close()
 	}
