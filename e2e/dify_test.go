@@ -176,38 +176,38 @@ func TestDifyNodes(t *testing.T) {
 // The user reads the text of an error as it is: with the lines of the program, and
 // none of ours.
 func TestDifyErrors(t *testing.T) {
-	forEachPerson(t, func(t *testing.T, who person) {
-		d := difyClient{serveWith(t, who, dataWithoutPackages(t, who), []string{"SANDBOX_WORKER_TIMEOUT=2"}), ""}
-		for code, want := range map[string]string{
-			"x = 1\ndef f():\n    return [][x]\nf()": "process exited with code 1\nTraceback (most recent call last):\n" +
-				"  File \"main.py\", line 4, in <module>\n    f()\n  File \"main.py\", line 3, in f\n    return [][x]\n" +
-				"           ~~^^^\nIndexError: list index out of range\n",
-			"x = 1\nif x\n    pass": "process exited with code 1\n  File \"main.py\", line 2\n    if x\n" +
-				"        ^\nSyntaxError: expected ':'\n",
-			"raise SystemExit(3)":                        "process exited with code 3\n",
-			"import sys; sys.exit('bye')":                "process exited with code 1\nbye\n",
-			"import os, signal; os.kill(os.getpid(), 9)": "process exited with code 137\n",
-			"print('kept', flush=True)\nwhile True: pass": "process exited with code -1\nerror: timeout\n" +
-				"The program ran longer than 2s and was stopped. The operator of the sandbox sets the limit: " +
-				"AIRLOCK_DIFY_TIMEOUT.\n",
-			"print('x' * (17 << 20))": "output over 16777216 bytes",
-			"import urllib.request; urllib.request.urlopen('http://example.com')": "Name or service not known",
-		} {
-			_, err := d.execute("python3", "raise SystemExit('preload is not run')", code)
-			if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), "f()\n    ~^^\n", "f()\n"), want) {
-				t.Errorf("%q: %v", code, err)
-			}
+	t.Parallel()
+	who := whoever(t)
+	d := difyClient{serveWith(t, who, dataWithoutPackages(t, who), []string{"SANDBOX_WORKER_TIMEOUT=2"}), ""}
+	for code, want := range map[string]string{
+		"x = 1\ndef f():\n    return [][x]\nf()": "process exited with code 1\nTraceback (most recent call last):\n" +
+			"  File \"main.py\", line 4, in <module>\n    f()\n  File \"main.py\", line 3, in f\n    return [][x]\n" +
+			"           ~~^^^\nIndexError: list index out of range\n",
+		"x = 1\nif x\n    pass": "process exited with code 1\n  File \"main.py\", line 2\n    if x\n" +
+			"        ^\nSyntaxError: expected ':'\n",
+		"raise SystemExit(3)":                        "process exited with code 3\n",
+		"import sys; sys.exit('bye')":                "process exited with code 1\nbye\n",
+		"import os, signal; os.kill(os.getpid(), 9)": "process exited with code 137\n",
+		"print('kept', flush=True)\nwhile True: pass": "process exited with code -1\nerror: timeout\n" +
+			"The program ran longer than 2s and was stopped. The operator of the sandbox sets the limit: " +
+			"AIRLOCK_DIFY_TIMEOUT.\n",
+		"print('x' * (17 << 20))": "output over 16777216 bytes",
+		"import urllib.request; urllib.request.urlopen('http://example.com')": "Name or service not known",
+	} {
+		_, err := d.execute("python3", "raise SystemExit('preload is not run')", code)
+		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), "f()\n    ~^^\n", "f()\n"), want) {
+			t.Errorf("%q: %v", code, err)
 		}
-		if out, err := d.execute("python3", "", "print('fine')\nimport sys; print('warned', file=sys.stderr)"); err != nil ||
-			out != "fine\n" {
-			t.Errorf("%q %v", out, err)
-		}
-	})
+	}
+	if out, err := d.execute("python3", "", "print('fine')\nimport sys; print('warned', file=sys.stderr)"); err != nil ||
+		out != "fine\n" {
+		t.Errorf("%q %v", out, err)
+	}
 }
 
 func TestDifyTemplates(t *testing.T) {
 	t.Parallel()
-	who := anybody(t)
+	who := whoever(t)
 	d := difyClient{serve(t, who, dataWithPackages(t, who)), "dify-sandbox"}
 	needPackages(t)
 	if _, err := d.execute("python3", "", "import jinja2"); err != nil {
@@ -223,7 +223,7 @@ func TestDifyTemplates(t *testing.T) {
 
 func TestDifyKeysAndPackages(t *testing.T) {
 	t.Parallel()
-	who := anybody(t)
+	who := whoever(t)
 	data := dataWithPackages(t, who)
 	env := []string{"AIRLOCK_DATA=" + data}
 	s := serve(t, who, data)

@@ -161,29 +161,29 @@ func TestLiveInterrupt(t *testing.T) {
 
 // Whoever goes on after an interpreter was lost is told, once; the files are there.
 func TestLiveRestartIsTold(t *testing.T) {
-	forEachPerson(t, func(t *testing.T, who person) {
-		data := dataFolder(t, who)
-		s := serve(t, who, data)
-		l := s.live(`{"kind":"live","limits":{"memory_bytes":134217728}}`)
-		for name, end := range map[string]func(){
-			"os._exit": func() { l.cell("import os; os._exit(3)") },
-			"memory":   func() { l.cell("b'x' * (1 << 30)") },
-			"restart":  func() { l.ask("POST", "/restart", "") },
-		} {
-			if name == "memory" && who.credential != nil {
-				continue // without control groups it is a MemoryError, which the variables survive
-			}
-			l.cell("x = 1; open('kept.txt', 'w').write('kept'); None")
-			end()
-			got := l.cell("print(open('kept.txt').read(), 'x' in globals())")
-			if got.Status != "ok" || got.text() != "kept False\n" || !got.Restarted || got.Message == "" {
-				t.Errorf("after %s: %+v", name, got)
-			}
-			if again := l.cell("1"); again.Restarted {
-				t.Errorf("after %s it is told twice: %+v", name, again)
-			}
+	t.Parallel()
+	who := whoever(t)
+	data := dataFolder(t, who)
+	s := serve(t, who, data)
+	l := s.live(`{"kind":"live","limits":{"memory_bytes":134217728}}`)
+	for name, end := range map[string]func(){
+		"os._exit": func() { l.cell("import os; os._exit(3)") },
+		"memory":   func() { l.cell("b'x' * (1 << 30)") },
+		"restart":  func() { l.ask("POST", "/restart", "") },
+	} {
+		if name == "memory" && who.credential != nil {
+			continue // without control groups it is a MemoryError, which the variables survive
 		}
-	})
+		l.cell("x = 1; open('kept.txt', 'w').write('kept'); None")
+		end()
+		got := l.cell("print(open('kept.txt').read(), 'x' in globals())")
+		if got.Status != "ok" || got.text() != "kept False\n" || !got.Restarted || got.Message == "" {
+			t.Errorf("after %s: %+v", name, got)
+		}
+		if again := l.cell("1"); again.Restarted {
+			t.Errorf("after %s it is told twice: %+v", name, again)
+		}
+	}
 }
 
 // Two clients see the same events of a cell, and one that comes back goes on where
@@ -343,35 +343,35 @@ func newKey(t *testing.T, who person, env []string, owner string) string {
 
 // Files are read, written and watched while code runs.
 func TestLiveFiles(t *testing.T) {
-	forEachPerson(t, func(t *testing.T, who person) {
-		l := serve(t, who, dataFolder(t, who)).live(`{"kind":"live"}`)
-		for _, c := range []struct {
-			method, path, body string
-			status             int
-			want               string
-		}{
-			{"POST", "/fs/write?path=d/a.txt", "0123456789", 200, `"size":10`},
-			{"GET", "/fs/stat?path=d/a.txt", "", 200, `"kind":"file"`},
-			{"GET", "/fs/list?depth=2", "", 200, `"d/a.txt"`},
-			{"GET", "/fs/read?path=d/a.txt", "", 200, "0123456789"},
-			{"POST", "/fs/mkdir?path=e/f", "", 200, `"kind":"folder"`},
-			{"POST", "/fs/move?from=d/a.txt&to=e/b.txt", "", 200, `"e/b.txt"`},
-			{"POST", "/fs/remove?path=e", "", 409, "conflict"},
-			{"GET", "/fs/read?path=../etc/passwd", "", 400, "invalid"},
-			{"GET", "/fs/read?path=d/a.txt", "", 404, "not_found"},
-		} {
-			if got := l.ask(c.method, c.path, c.body); got.status != c.status || !strings.Contains(string(got.body), c.want) {
-				t.Errorf("%s %s: %d %s", c.method, c.path, got.status, got.body)
-			}
+	t.Parallel()
+	who := whoever(t)
+	l := serve(t, who, dataFolder(t, who)).live(`{"kind":"live"}`)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"POST", "/fs/write?path=d/a.txt", "0123456789", 200, `"size":10`},
+		{"GET", "/fs/stat?path=d/a.txt", "", 200, `"kind":"file"`},
+		{"GET", "/fs/list?depth=2", "", 200, `"d/a.txt"`},
+		{"GET", "/fs/read?path=d/a.txt", "", 200, "0123456789"},
+		{"POST", "/fs/mkdir?path=e/f", "", 200, `"kind":"folder"`},
+		{"POST", "/fs/move?from=d/a.txt&to=e/b.txt", "", 200, `"e/b.txt"`},
+		{"POST", "/fs/remove?path=e", "", 409, "conflict"},
+		{"GET", "/fs/read?path=../etc/passwd", "", 400, "invalid"},
+		{"GET", "/fs/read?path=d/a.txt", "", 404, "not_found"},
+	} {
+		if got := l.ask(c.method, c.path, c.body); got.status != c.status || !strings.Contains(string(got.body), c.want) {
+			t.Errorf("%s %s: %d %s", c.method, c.path, got.status, got.body)
 		}
-		changes := l.stream("GET", l.path+"/fs/watch?recursive=true", "")
-		l.expect("print(open('e/b.txt').read())\nopen('e/c.txt', 'w').write('new')\nNone", "0123456789\n")
-		changes.until("created", "e/c.txt")
-		changes.body.Close()
-		if got := l.ask("POST", "/fs/remove?path=e&recursive=true", ""); got.status != http.StatusNoContent {
-			t.Errorf("%d %s", got.status, got.body)
-		}
-	})
+	}
+	changes := l.stream("GET", l.path+"/fs/watch?recursive=true", "")
+	l.expect("print(open('e/b.txt').read())\nopen('e/c.txt', 'w').write('new')\nNone", "0123456789\n")
+	changes.until("created", "e/c.txt")
+	changes.body.Close()
+	if got := l.ask("POST", "/fs/remove?path=e&recursive=true", ""); got.status != http.StatusNoContent {
+		t.Errorf("%d %s", got.status, got.body)
+	}
 }
 
 // Another owner's session is not there, on every verb that there is.

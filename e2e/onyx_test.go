@@ -131,10 +131,11 @@ func TestOnyxPrograms(t *testing.T) {
 }
 
 func TestOnyxFilesOfPrograms(t *testing.T) {
-	forEachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataWithoutPackages(t, who))
-		id := s.onyxUpload("日本 Übersicht.csv", "1,2")
-		x := s.onyxRun(`
+	t.Parallel()
+	who := whoever(t)
+	s := serve(t, who, dataWithoutPackages(t, who))
+	id := s.onyxUpload("日本 Übersicht.csv", "1,2")
+	x := s.onyxRun(`
 import os, pathlib
 def write(name, text='x', mode=None):
     pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
@@ -148,115 +149,114 @@ open(b'bad\xff.txt', 'w').close()
 open('in/changed.csv').read()
 None
 `, map[string]any{"files": []map[string]string{{"path": "./in//same.csv", "file_id": id}, {"path": "in/changed.csv", "file_id": id}}})
-		if x.ExitCode == nil || *x.ExitCode != 0 {
-			t.Fatalf("%+v", x)
-		}
-		want := ".cfg/y .hidden bad%FF.txt dir/inner linked none private sub/__main__.py twin 日本.csv"
-		if x.paths() != want {
-			t.Errorf("got %s\nwant %s\n%s", x.paths(), want, x.Stderr)
-		}
-		if x.Stderr != "" { // links and pipes are not expected back
-			t.Errorf("stderr: %q", x.Stderr)
-		}
-		last := x.Files[len(x.Files)-1]
-		got := s.onyx("GET", "/v1/files/"+last.FileID, 200, nil, nil)
-		if d := got.header.Get("Content-Disposition"); string(got.body) != "héllo" ||
-			!strings.Contains(d, "filename*=UTF-8''%E6%97%A5%E6%9C%AC.csv") {
-			t.Errorf("%q %q", d, got.body)
-		}
-		if got := s.onyx("GET", "/v1/files/"+id, 200, nil, nil); string(got.body) != "1,2" {
-			t.Errorf("the input: %q", got.body)
-		}
-		s.onyx("GET", "/v1/files", 200, nil, nil)
+	if x.ExitCode == nil || *x.ExitCode != 0 {
+		t.Fatalf("%+v", x)
+	}
+	want := ".cfg/y .hidden bad%FF.txt dir/inner linked none private sub/__main__.py twin 日本.csv"
+	if x.paths() != want {
+		t.Errorf("got %s\nwant %s\n%s", x.paths(), want, x.Stderr)
+	}
+	if x.Stderr != "" { // links and pipes are not expected back
+		t.Errorf("stderr: %q", x.Stderr)
+	}
+	last := x.Files[len(x.Files)-1]
+	got := s.onyx("GET", "/v1/files/"+last.FileID, 200, nil, nil)
+	if d := got.header.Get("Content-Disposition"); string(got.body) != "héllo" ||
+		!strings.Contains(d, "filename*=UTF-8''%E6%97%A5%E6%9C%AC.csv") {
+		t.Errorf("%q %q", d, got.body)
+	}
+	if got := s.onyx("GET", "/v1/files/"+id, 200, nil, nil); string(got.body) != "1,2" {
+		t.Errorf("the input: %q", got.body)
+	}
+	s.onyx("GET", "/v1/files", 200, nil, nil)
 
-		// A limit ends a program with a word about it, and what it had is kept.
-		x = s.onyxRun("open('part', 'w').write('1')\nprint('begun', flush=True)\nimport time\ntime.sleep(60)",
-			map[string]any{"timeout_ms": 1000})
-		if !x.TimedOut || x.ExitCode != nil || x.Stdout != "begun\n" || x.paths() != "part" ||
-			!strings.Contains(x.Stderr, "longer than 1s") {
-			t.Errorf("timeout: %+v", x)
-		}
-	})
+	// A limit ends a program with a word about it, and what it had is kept.
+	x = s.onyxRun("open('part', 'w').write('1')\nprint('begun', flush=True)\nimport time\ntime.sleep(60)",
+		map[string]any{"timeout_ms": 1000})
+	if !x.TimedOut || x.ExitCode != nil || x.Stdout != "begun\n" || x.paths() != "part" ||
+		!strings.Contains(x.Stderr, "longer than 1s") {
+		t.Errorf("timeout: %+v", x)
+	}
 }
 
 func TestOnyxLimits(t *testing.T) {
-	forEachPerson(t, func(t *testing.T, who person) {
-		// Under the names that Onyx's operators know.
-		s := serveWith(t, who, dataWithoutPackages(t, who), []string{
-			"CPU_TIME_LIMIT_SEC=1", "MEMORY_LIMIT_MB=128", "MAX_EXEC_TIMEOUT_MS=20000", "MAX_FILE_SIZE_MB=1"})
-		x := s.onyxRun("while True: pass", nil)
-		if x.TimedOut || x.ExitCode == nil || *x.ExitCode != 137 || !strings.Contains(x.Stderr, "processor time") {
-			t.Errorf("processor time: %+v", x)
-		}
-		x = s.onyxRun("x = bytearray(600 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1", nil)
-		if x.TimedOut || x.ExitCode == nil || *x.ExitCode == 0 ||
-			!strings.Contains(x.Stderr, "memory") && !strings.Contains(x.Stderr, "MemoryError") {
-			t.Errorf("memory: %+v", x)
-		}
-		s.onyx("POST", "/v1/execute", 422, map[string]any{"code": "", "timeout_ms": 20_001}, nil)
-		got := s.do("POST", "/onyx/v1/files", "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"x\"\r\n\r\n"+
-			strings.Repeat("x", 3<<20)+"\r\n--B--\r\n", "Content-Type", "multipart/form-data; boundary=B")
-		if got.status != 413 || string(got.body) != `{"detail":"File size exceeds maximum of 1 MB"}` {
-			t.Errorf("%d %s", got.status, got.body)
-		}
-		if x := s.onyxRun("print('still here')", nil); x.Stdout != "still here\n" {
-			t.Errorf("%+v", x)
-		}
-	})
+	t.Parallel()
+	who := whoever(t)
+	// Under the names that Onyx's operators know.
+	s := serveWith(t, who, dataWithoutPackages(t, who), []string{
+		"CPU_TIME_LIMIT_SEC=1", "MEMORY_LIMIT_MB=128", "MAX_EXEC_TIMEOUT_MS=20000", "MAX_FILE_SIZE_MB=1"})
+	x := s.onyxRun("while True: pass", nil)
+	if x.TimedOut || x.ExitCode == nil || *x.ExitCode != 137 || !strings.Contains(x.Stderr, "processor time") {
+		t.Errorf("processor time: %+v", x)
+	}
+	x = s.onyxRun("x = bytearray(600 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1", nil)
+	if x.TimedOut || x.ExitCode == nil || *x.ExitCode == 0 ||
+		!strings.Contains(x.Stderr, "memory") && !strings.Contains(x.Stderr, "MemoryError") {
+		t.Errorf("memory: %+v", x)
+	}
+	s.onyx("POST", "/v1/execute", 422, map[string]any{"code": "", "timeout_ms": 20_001}, nil)
+	got := s.do("POST", "/onyx/v1/files", "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"x\"\r\n\r\n"+
+		strings.Repeat("x", 3<<20)+"\r\n--B--\r\n", "Content-Type", "multipart/form-data; boundary=B")
+	if got.status != 413 || string(got.body) != `{"detail":"File size exceeds maximum of 1 MB"}` {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if x := s.onyxRun("print('still here')", nil); x.Stdout != "still here\n" {
+		t.Errorf("%+v", x)
+	}
 }
 
 func TestOnyxSessions(t *testing.T) {
-	forEachPerson(t, func(t *testing.T, who person) {
-		data := dataWithoutPackages(t, who)
-		s := serve(t, who, data)
-		id := s.onyxUpload("a.txt", "hello")
-		var made struct {
-			ID      string  `json:"session_id"`
-			Expires float64 `json:"expires_at"`
-		}
-		s.onyx("POST", "/v1/sessions", 201, map[string]any{"files": []map[string]string{{"path": "d/a.txt", "file_id": id}}},
-			&made)
-		if left := time.Until(time.Unix(int64(made.Expires), 0)); left < 10*time.Minute || left > 16*time.Minute {
-			t.Errorf("expires in %v", left)
-		}
-		path := "/v1/sessions/" + made.ID
-		bash := func(cmd string, timeout int) execution {
-			t.Helper()
-			var x execution
-			s.onyx("POST", path+"/bash", 200, map[string]any{"cmd": cmd, "timeout_ms": timeout}, &x)
-			return x
-		}
-		x := bash("cat d/a.txt; pwd; cat; cd /tmp; export A=1; echo kept > f 2>&1; echo kept > /workspace/f; exit 3", 20_000)
-		if x.Stdout != "hello/workspace\n" || x.ExitCode == nil || *x.ExitCode != 3 {
-			t.Errorf("%+v", x)
-		}
-		if x := bash("pwd; echo $A; cat f; touch /workspace/late", 20_000); x.Stdout != "/workspace\n\nkept\n" {
-			t.Errorf("%+v", x)
-		}
-		// On a timeout the whole tree goes, what left its group and session included.
-		x = bash("setsid sleep 86413 & (trap '' TERM; sleep 86413) & sleep 86413", 1000)
-		if !x.TimedOut || x.ExitCode != nil || !strings.Contains(x.Stderr, "longer than 1s") {
-			t.Errorf("%+v", x)
-		}
-		eventually(t, patience, "the tree is gone", func() bool { return len(withWord("86413")) == 0 })
-		if x := bash("tar --version | head -1; command -v gzip grep find sed", 20_000); *x.ExitCode != 0 {
-			t.Errorf("%+v", x)
-		}
-		if got := s.onyx("GET", "/v1/files", 200, nil, nil); strings.Count(string(got.body), "file_id") != 1 {
-			t.Errorf("files of a session are kept: %s", got.body)
-		}
+	t.Parallel()
+	who := whoever(t)
+	data := dataWithoutPackages(t, who)
+	s := serve(t, who, data)
+	id := s.onyxUpload("a.txt", "hello")
+	var made struct {
+		ID      string  `json:"session_id"`
+		Expires float64 `json:"expires_at"`
+	}
+	s.onyx("POST", "/v1/sessions", 201, map[string]any{"files": []map[string]string{{"path": "d/a.txt", "file_id": id}}},
+		&made)
+	if left := time.Until(time.Unix(int64(made.Expires), 0)); left < 10*time.Minute || left > 16*time.Minute {
+		t.Errorf("expires in %v", left)
+	}
+	path := "/v1/sessions/" + made.ID
+	bash := func(cmd string, timeout int) execution {
+		t.Helper()
+		var x execution
+		s.onyx("POST", path+"/bash", 200, map[string]any{"cmd": cmd, "timeout_ms": timeout}, &x)
+		return x
+	}
+	x := bash("cat d/a.txt; pwd; cat; cd /tmp; export A=1; echo kept > f 2>&1; echo kept > /workspace/f; exit 3", 20_000)
+	if x.Stdout != "hello/workspace\n" || x.ExitCode == nil || *x.ExitCode != 3 {
+		t.Errorf("%+v", x)
+	}
+	if x := bash("pwd; echo $A; cat f; touch /workspace/late", 20_000); x.Stdout != "/workspace\n\nkept\n" {
+		t.Errorf("%+v", x)
+	}
+	// On a timeout the whole tree goes, what left its group and session included.
+	x = bash("setsid sleep 86413 & (trap '' TERM; sleep 86413) & sleep 86413", 1000)
+	if !x.TimedOut || x.ExitCode != nil || !strings.Contains(x.Stderr, "longer than 1s") {
+		t.Errorf("%+v", x)
+	}
+	eventually(t, patience, "the tree is gone", func() bool { return len(withWord("86413")) == 0 })
+	if x := bash("tar --version | head -1; command -v gzip grep find sed", 20_000); *x.ExitCode != 0 {
+		t.Errorf("%+v", x)
+	}
+	if got := s.onyx("GET", "/v1/files", 200, nil, nil); strings.Count(string(got.body), "file_id") != 1 {
+		t.Errorf("files of a session are kept: %s", got.body)
+	}
 
-		// After a restart it is gone, not half there.
-		s.stop()
-		s = serve(t, who, data)
-		s.onyx("POST", path+"/bash", 404, map[string]any{"cmd": "true"}, nil)
-		s.onyx("DELETE", path, 404, nil, nil)
-		s.onyx("POST", "/v1/sessions", 201, map[string]any{"ttl_seconds": 1}, &made)
-		path = "/v1/sessions/" + made.ID
-		s.onyx("POST", path+"/bash", 200, map[string]any{"cmd": "true"}, nil)
-		eventually(t, patience, "its time is over", func() bool {
-			return s.do("DELETE", "/onyx"+path, "").status == 404 ||
-				s.do("POST", "/onyx/v1/sessions/"+made.ID+"/bash", `{"cmd":"true"}`).status == 404
-		})
+	// After a restart it is gone, not half there.
+	s.stop()
+	s = serve(t, who, data)
+	s.onyx("POST", path+"/bash", 404, map[string]any{"cmd": "true"}, nil)
+	s.onyx("DELETE", path, 404, nil, nil)
+	s.onyx("POST", "/v1/sessions", 201, map[string]any{"ttl_seconds": 1}, &made)
+	path = "/v1/sessions/" + made.ID
+	s.onyx("POST", path+"/bash", 200, map[string]any{"cmd": "true"}, nil)
+	eventually(t, patience, "its time is over", func() bool {
+		return s.do("DELETE", "/onyx"+path, "").status == 404 ||
+			s.do("POST", "/onyx/v1/sessions/"+made.ID+"/bash", `{"cmd":"true"}`).status == 404
 	})
 }

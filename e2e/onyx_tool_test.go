@@ -86,15 +86,16 @@ func (c *chat) content(id string) []byte {
 // fetched and then deleted where they were made.
 func TestToolTurn(t *testing.T) {
 	needPackages(t)
-	forEachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataWithPackages(t, who))
-		c := newChat(t, pytool.Config{BaseURL: s.url + "/onyx"})
-		if at := c.tool.Available(t.Context()); !at.Available || at.Version != "0.4.7" {
-			t.Fatalf("%+v", at)
-		}
-		c.add("Sales/2026.csv", "month,sum\n1,10\n2,30\n")
-		c.add("names.txt", "Ada\nGrace\n")
-		packets, result := c.run(`import sys, pandas as pd
+	t.Parallel()
+	who := whoever(t)
+	s := serve(t, who, dataWithPackages(t, who))
+	c := newChat(t, pytool.Config{BaseURL: s.url + "/onyx"})
+	if at := c.tool.Available(t.Context()); !at.Available || at.Version != "0.4.7" {
+		t.Fatalf("%+v", at)
+	}
+	c.add("Sales/2026.csv", "month,sum\n1,10\n2,30\n")
+	c.add("names.txt", "Ada\nGrace\n")
+	packets, result := c.run(`import sys, pandas as pd
 import matplotlib.pyplot as plt
 table = pd.read_csv("Sales_2026.csv")
 sys.stdout.write(open("names.txt").read())
@@ -103,38 +104,37 @@ table.to_csv("twice.csv", index=False)
 table.plot(x="month", y="sum")
 plt.savefig("chart.png")
 int(table["sum"].sum())`)
-		const at = `{"placement":{"turn_index":0,"tab_index":0,"sub_turn_index":null,"model_index":0},"obj":`
-		want := at + `{"type":"python_tool_start","code":"import sys, pandas as pd\nimport matplotlib.pyplot as plt\ntable = pd.read_csv(\"Sales_2026.csv\")\nsys.stdout.write(open(\"names.txt\").read())\ntable[\"twice\"] = table[\"sum\"] * 2\ntable.to_csv(\"twice.csv\", index=False)\ntable.plot(x=\"month\", y=\"sum\")\nplt.savefig(\"chart.png\")\nint(table[\"sum\"].sum())"}}` + "\n" +
-			at + `{"type":"python_tool_delta","stdout":"Ada\nGrace\n40\n","stderr":"","file_ids":[]}}` + "\n" +
-			at + `{"type":"python_tool_delta","stdout":"","stderr":"","file_ids":["FILE-1","FILE-2"]}}` + "\n" +
-			at + `{"type":"section_end"}}` + "\n"
-		if diff := cmp.Diff(want, joinOutput(packets)); diff != "" {
-			t.Errorf("packets (-want +got):\n%s", diff)
-		}
-		if len(result.FileIDs) != 2 {
-			t.Fatalf("%s", result.JSON())
-		}
-		wantResult := fmt.Sprintf(
-			`{"type":"python_execution","stdout":"Ada\nGrace\n40\n","stderr":"","exit_code":0,"timed_out":false,"generated_files":[{"filename":"chart.png","file_link":"https://chat.example/api/chat/file/%s"},{"filename":"twice.csv","file_link":"https://chat.example/api/chat/file/%s"}],"error":null,"staging_notice":null}`,
-			result.FileIDs[0], result.FileIDs[1])
-		if diff := cmp.Diff(wantResult, result.JSON()); diff != "" {
-			t.Errorf("result (-want +got):\n%s", diff)
-		}
-		if got := string(c.content(result.FileIDs[1])); got != "month,sum,twice\n1,10,20\n2,30,60\n" {
-			t.Errorf("twice.csv: %q", got)
-		}
-		if image, err := png.Decode(bytes.NewReader(c.content(result.FileIDs[0]))); err != nil || image.Bounds().Dx() < 200 {
-			t.Errorf("chart.png: %v", err)
-		}
-		// What was fetched is deleted; what was staged stays for the next call.
-		var kept struct {
-			Files []struct{ Filename string }
-		}
-		s.onyx("GET", "/v1/files", 200, nil, &kept)
-		if len(kept.Files) != 2 || kept.Files[0].Filename == "chart.png" {
-			t.Errorf("kept: %+v", kept)
-		}
-	})
+	const at = `{"placement":{"turn_index":0,"tab_index":0,"sub_turn_index":null,"model_index":0},"obj":`
+	want := at + `{"type":"python_tool_start","code":"import sys, pandas as pd\nimport matplotlib.pyplot as plt\ntable = pd.read_csv(\"Sales_2026.csv\")\nsys.stdout.write(open(\"names.txt\").read())\ntable[\"twice\"] = table[\"sum\"] * 2\ntable.to_csv(\"twice.csv\", index=False)\ntable.plot(x=\"month\", y=\"sum\")\nplt.savefig(\"chart.png\")\nint(table[\"sum\"].sum())"}}` + "\n" +
+		at + `{"type":"python_tool_delta","stdout":"Ada\nGrace\n40\n","stderr":"","file_ids":[]}}` + "\n" +
+		at + `{"type":"python_tool_delta","stdout":"","stderr":"","file_ids":["FILE-1","FILE-2"]}}` + "\n" +
+		at + `{"type":"section_end"}}` + "\n"
+	if diff := cmp.Diff(want, joinOutput(packets)); diff != "" {
+		t.Errorf("packets (-want +got):\n%s", diff)
+	}
+	if len(result.FileIDs) != 2 {
+		t.Fatalf("%s", result.JSON())
+	}
+	wantResult := fmt.Sprintf(
+		`{"type":"python_execution","stdout":"Ada\nGrace\n40\n","stderr":"","exit_code":0,"timed_out":false,"generated_files":[{"filename":"chart.png","file_link":"https://chat.example/api/chat/file/%s"},{"filename":"twice.csv","file_link":"https://chat.example/api/chat/file/%s"}],"error":null,"staging_notice":null}`,
+		result.FileIDs[0], result.FileIDs[1])
+	if diff := cmp.Diff(wantResult, result.JSON()); diff != "" {
+		t.Errorf("result (-want +got):\n%s", diff)
+	}
+	if got := string(c.content(result.FileIDs[1])); got != "month,sum,twice\n1,10,20\n2,30,60\n" {
+		t.Errorf("twice.csv: %q", got)
+	}
+	if image, err := png.Decode(bytes.NewReader(c.content(result.FileIDs[0]))); err != nil || image.Bounds().Dx() < 200 {
+		t.Errorf("chart.png: %v", err)
+	}
+	// What was fetched is deleted; what was staged stays for the next call.
+	var kept struct {
+		Files []struct{ Filename string }
+	}
+	s.onyx("GET", "/v1/files", 200, nil, &kept)
+	if len(kept.Files) != 2 || kept.Files[0].Filename == "chart.png" {
+		t.Errorf("kept: %+v", kept)
+	}
 }
 
 // outputDelta is a packet that has output of one stream and no files.
@@ -162,11 +162,11 @@ func joinOutput(packets string) string {
 // The tool against the real service, for everything that a model does to it.
 func TestToolAgainstTheService(t *testing.T) {
 	needPackages(t)
-	forEachPerson(t, func(t *testing.T, who person) {
-		if who.name == "root" || os.Geteuid() != 0 { // once is enough
-			toolAgainstTheService(t, who)
-		}
-	})
+	t.Parallel()
+	who := whoever(t)
+	if who.name == "root" || os.Geteuid() != 0 { // once is enough
+		toolAgainstTheService(t, who)
+	}
 }
 
 func toolAgainstTheService(t *testing.T, who person) {
@@ -257,30 +257,30 @@ func toolAgainstTheService(t *testing.T, who person) {
 
 // Whether the tool is offered, with the address set, unset and empty.
 func TestToolAvailability(t *testing.T) {
-	forEachPerson(t, func(t *testing.T, who person) {
-		s := serve(t, who, dataWithoutPackages(t, who))
-		available := func(env map[string]string) pytool.Availability {
-			t.Helper()
-			cfg, err := pytool.ReadConfig(func(name string) (string, bool) { v, ok := env[name]; return v, ok })
-			if err != nil {
-				t.Fatal(err)
-			}
-			return newChat(t, cfg).tool.Available(t.Context())
+	t.Parallel()
+	who := whoever(t)
+	s := serve(t, who, dataWithoutPackages(t, who))
+	available := func(env map[string]string) pytool.Availability {
+		t.Helper()
+		cfg, err := pytool.ReadConfig(func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+		if err != nil {
+			t.Fatal(err)
 		}
-		if at := available(map[string]string{"CODE_INTERPRETER_BASE_URL": s.url + "/onyx/"}); !at.Available {
-			t.Errorf("set: %+v", at)
-		}
-		if at := available(map[string]string{"CODE_INTERPRETER_BASE_URL": ""}); at.Available ||
-			!strings.Contains(at.Reason, "is empty") || at.Cure == "" {
-			t.Errorf("empty: %+v", at)
-		}
-		// Unset means localhost:8000, where in a test there may be anybody.
-		if at := available(nil); !at.Available && !strings.Contains(at.Cure, "http://localhost:8000") {
-			t.Errorf("unset: %+v", at)
-		}
-		if at := available(map[string]string{"CODE_INTERPRETER_BASE_URL": "http://127.0.0.1:1"}); at.Available ||
-			at.Reason != "Unable to reach the Code Interpreter service." {
-			t.Errorf("nobody there: %+v", at)
-		}
-	})
+		return newChat(t, cfg).tool.Available(t.Context())
+	}
+	if at := available(map[string]string{"CODE_INTERPRETER_BASE_URL": s.url + "/onyx/"}); !at.Available {
+		t.Errorf("set: %+v", at)
+	}
+	if at := available(map[string]string{"CODE_INTERPRETER_BASE_URL": ""}); at.Available ||
+		!strings.Contains(at.Reason, "is empty") || at.Cure == "" {
+		t.Errorf("empty: %+v", at)
+	}
+	// Unset means localhost:8000, where in a test there may be anybody.
+	if at := available(nil); !at.Available && !strings.Contains(at.Cure, "http://localhost:8000") {
+		t.Errorf("unset: %+v", at)
+	}
+	if at := available(map[string]string{"CODE_INTERPRETER_BASE_URL": "http://127.0.0.1:1"}); at.Available ||
+		at.Reason != "Unable to reach the Code Interpreter service." {
+		t.Errorf("nobody there: %+v", at)
+	}
 }

@@ -87,76 +87,76 @@ func (o openWebUI) expect(command, want string) {
 }
 
 func TestOpenTerminalCommands(t *testing.T) {
-	forEachPerson(t, func(t *testing.T, who person) {
-		o := openWebUI{serve(t, who, dataFolder(t, who), "--drain-time", "1s"), "", "u1", "chat1"}
-		o.expect("echo one; echo two >&2; stty size; pwd", "one\r\ntwo\r\n24 80\r\n/workspace\r\n")
-		if c := o.run("exit 3"); c.ExitCode == nil || *c.ExitCode != 3 || c.Status != "done" || c.Cwd != "/workspace" {
-			t.Errorf("%+v", c)
-		}
-		// It goes on when its answer came, and reads consume nothing.
-		var c, again terminalCommand
-		o.ask("POST", "/execute", 200, map[string]any{"command": "echo ready; read line; echo got $line; sleep 600"}, &c)
-		if c.Status != "running" || c.ExitCode != nil {
-			t.Errorf("%+v", c)
-		}
-		at := "/execute/" + c.ID
-		o.ask("POST", at+"/input", 200, map[string]any{"input": `x y\n`}, nil)
-		eventually(t, patience, "its answer", func() bool {
-			o.ask("GET", at+"/status?offset=0", 200, nil, &again)
-			return strings.HasSuffix(again.text(), "got x y\r\n")
-		})
-		var rest terminalCommand
-		o.ask("GET", fmt.Sprintf("%s/status?offset=%d", at, again.Next), 200, nil, &rest)
-		if rest.text() != "" || rest.Next != again.Next {
-			t.Errorf("read twice: %+v", rest)
-		}
-		o.ask("GET", at+"/status?offset=null&tail=1", 200, nil, &rest)
-		if rest.text() != "got x y\r\n" {
-			t.Errorf("tail: %+v", rest)
-		}
-		// Ctrl-C, which never arrives in the original.
-		o.ask("POST", at+"/input", 200, map[string]any{"input": `\x03`}, nil)
-		o.ask("GET", at+"/status?wait=30", 200, nil, &rest)
-		if rest.ExitCode == nil || *rest.ExitCode != 130 && *rest.ExitCode != -2 {
-			t.Errorf("interrupted: %+v", rest)
-		}
-		o.ask("POST", at+"/input", 400, map[string]any{"input": "x"}, nil)
-		// Killed.
-		o.ask("POST", "/execute", 200, map[string]any{"command": "sleep 600", "env": map[string]string{"A": "b"}}, &c)
-		for range 2 {
-			o.ask("DELETE", "/execute/"+c.ID, 200, nil, nil)
-		}
-		o.ask("GET", "/execute/"+c.ID+"/status?wait=30", 200, nil, &rest)
-		if rest.Status != "killed" || rest.ExitCode == nil || *rest.ExitCode != -15 {
-			t.Errorf("killed: %+v", rest)
-		}
-		var list []struct{ ID, Command, Status string }
-		o.ask("GET", "/execute", 200, nil, &list)
-		if len(list) != 4 || list[3].Command != "sleep 600" || list[3].Status != "killed" {
-			t.Errorf("%+v", list)
-		}
-		// The working directory is one of the chat's.
-		o.expect("mkdir -p /workspace/deep/er", "")
-		o.ask("POST", "/files/cwd", 200, map[string]any{"path": "deep"}, nil)
-		o.expect("pwd", "/workspace/deep\r\n")
-		other := o
-		other.chat = "chat2"
-		other.expect("pwd", "/workspace\r\n")
-		other.ask("GET", "/execute/"+c.ID+"/status", 404, nil, nil)
-		o.ask("POST", "/files/cwd", 404, map[string]any{"path": "/nowhere"}, nil)
-		o.ask("POST", "/execute", 400, map[string]any{"command": "pwd", "cwd": "/nowhere"}, nil)
-		got := o.ask("POST", "/execute", 422, map[string]any{}, nil)
-		if string(got.body) != `{"detail":[{"type":"missing","loc":["body","command"],"msg":"Field required","input":{}}]}` {
-			t.Errorf("%s", got.body)
-		}
-		o.ask("GET", "/api/v1/policies", 404, nil, nil) // 2xx would make it an orchestrator
+	t.Parallel()
+	who := whoever(t)
+	o := openWebUI{serve(t, who, dataFolder(t, who), "--drain-time", "1s"), "", "u1", "chat1"}
+	o.expect("echo one; echo two >&2; stty size; pwd", "one\r\ntwo\r\n24 80\r\n/workspace\r\n")
+	if c := o.run("exit 3"); c.ExitCode == nil || *c.ExitCode != 3 || c.Status != "done" || c.Cwd != "/workspace" {
+		t.Errorf("%+v", c)
+	}
+	// It goes on when its answer came, and reads consume nothing.
+	var c, again terminalCommand
+	o.ask("POST", "/execute", 200, map[string]any{"command": "echo ready; read line; echo got $line; sleep 600"}, &c)
+	if c.Status != "running" || c.ExitCode != nil {
+		t.Errorf("%+v", c)
+	}
+	at := "/execute/" + c.ID
+	o.ask("POST", at+"/input", 200, map[string]any{"input": `x y\n`}, nil)
+	eventually(t, patience, "its answer", func() bool {
+		o.ask("GET", at+"/status?offset=0", 200, nil, &again)
+		return strings.HasSuffix(again.text(), "got x y\r\n")
 	})
+	var rest terminalCommand
+	o.ask("GET", fmt.Sprintf("%s/status?offset=%d", at, again.Next), 200, nil, &rest)
+	if rest.text() != "" || rest.Next != again.Next {
+		t.Errorf("read twice: %+v", rest)
+	}
+	o.ask("GET", at+"/status?offset=null&tail=1", 200, nil, &rest)
+	if rest.text() != "got x y\r\n" {
+		t.Errorf("tail: %+v", rest)
+	}
+	// Ctrl-C, which never arrives in the original.
+	o.ask("POST", at+"/input", 200, map[string]any{"input": `\x03`}, nil)
+	o.ask("GET", at+"/status?wait=30", 200, nil, &rest)
+	if rest.ExitCode == nil || *rest.ExitCode != 130 && *rest.ExitCode != -2 {
+		t.Errorf("interrupted: %+v", rest)
+	}
+	o.ask("POST", at+"/input", 400, map[string]any{"input": "x"}, nil)
+	// Killed.
+	o.ask("POST", "/execute", 200, map[string]any{"command": "sleep 600", "env": map[string]string{"A": "b"}}, &c)
+	for range 2 {
+		o.ask("DELETE", "/execute/"+c.ID, 200, nil, nil)
+	}
+	o.ask("GET", "/execute/"+c.ID+"/status?wait=30", 200, nil, &rest)
+	if rest.Status != "killed" || rest.ExitCode == nil || *rest.ExitCode != -15 {
+		t.Errorf("killed: %+v", rest)
+	}
+	var list []struct{ ID, Command, Status string }
+	o.ask("GET", "/execute", 200, nil, &list)
+	if len(list) != 4 || list[3].Command != "sleep 600" || list[3].Status != "killed" {
+		t.Errorf("%+v", list)
+	}
+	// The working directory is one of the chat's.
+	o.expect("mkdir -p /workspace/deep/er", "")
+	o.ask("POST", "/files/cwd", 200, map[string]any{"path": "deep"}, nil)
+	o.expect("pwd", "/workspace/deep\r\n")
+	other := o
+	other.chat = "chat2"
+	other.expect("pwd", "/workspace\r\n")
+	other.ask("GET", "/execute/"+c.ID+"/status", 404, nil, nil)
+	o.ask("POST", "/files/cwd", 404, map[string]any{"path": "/nowhere"}, nil)
+	o.ask("POST", "/execute", 400, map[string]any{"command": "pwd", "cwd": "/nowhere"}, nil)
+	got := o.ask("POST", "/execute", 422, map[string]any{}, nil)
+	if string(got.body) != `{"detail":[{"type":"missing","loc":["body","command"],"msg":"Field required","input":{}}]}` {
+		t.Errorf("%s", got.body)
+	}
+	o.ask("GET", "/api/v1/policies", 404, nil, nil) // 2xx would make it an orchestrator
 }
 
 // The answers of the original, played against the service.
 func TestOpenTerminalRecordings(t *testing.T) {
 	t.Parallel()
-	who := anybody(t)
+	who := whoever(t)
 	s := serve(t, who, dataFolder(t, who), "--drain-time", "1s")
 	dialecttest.Replay(t, "testdata/openterminal/*.txtar", func(t *testing.T) http.Handler {
 		target, err := url.Parse(s.url + "/terminal")
@@ -172,73 +172,73 @@ func TestOpenTerminalRecordings(t *testing.T) {
 
 // Files are where commands see them, links and other folders included.
 func TestOpenTerminalFiles(t *testing.T) {
-	forEachPerson(t, func(t *testing.T, who person) {
-		o := openWebUI{serve(t, who, dataFolder(t, who), "--drain-time", "1s"), "", "u1", "c"}
-		read := func(query, want string) {
-			t.Helper()
-			var got struct{ Content string }
-			if o.ask("GET", "/files/read?path="+query, 200, nil, &got); got.Content != want {
-				t.Errorf("%s: %q, want %q", query, got.Content, want)
-			}
+	t.Parallel()
+	who := whoever(t)
+	o := openWebUI{serve(t, who, dataFolder(t, who), "--drain-time", "1s"), "", "u1", "c"}
+	read := func(query, want string) {
+		t.Helper()
+		var got struct{ Content string }
+		if o.ask("GET", "/files/read?path="+query, 200, nil, &got); got.Content != want {
+			t.Errorf("%s: %q, want %q", query, got.Content, want)
 		}
-		o.expect("mkdir -p real/x; echo deep > real/x/f; ln -s real link; ln -s /tmp/t.txt out; echo tmp > /tmp/t.txt; "+
-			"ln -s /etc etc", "")
-		read("link/x/f", "deep\n")
-		read("~/link/x/f", "deep\n")
-		read("/tmp/t.txt", "tmp\n")
-		read("out", "tmp\n")
-		var list struct {
-			Entries []struct {
-				Name, Type string
-				Writable   bool
-			}
+	}
+	o.expect("mkdir -p real/x; echo deep > real/x/f; ln -s real link; ln -s /tmp/t.txt out; echo tmp > /tmp/t.txt; "+
+		"ln -s /etc etc", "")
+	read("link/x/f", "deep\n")
+	read("~/link/x/f", "deep\n")
+	read("/tmp/t.txt", "tmp\n")
+	read("out", "tmp\n")
+	var list struct {
+		Entries []struct {
+			Name, Type string
+			Writable   bool
 		}
-		o.ask("GET", "/files/list", 200, nil, &list)
-		if got := fmt.Sprint(
-			list.Entries); got != "[{etc directory false} {link directory true} {out file true} {real directory true}]" {
-			t.Errorf("%s", got)
-		}
-		o.ask("POST", "/files/write", 200, map[string]any{"path": "link/new.txt", "content": "n"}, nil)
-		o.expect("cat real/new.txt", "n")
-		o.ask("POST", "/files/write", 403, map[string]any{"path": "etc/passwd", "content": "n"}, nil)
-		o.ask("POST", "/files/write", 200, map[string]any{"path": "out", "content": "tmp2\n"}, nil)
-		o.expect("cat /tmp/t.txt; readlink out", "tmp2\r\n/tmp/t.txt\r\n")
-		// CR LF stays what it is.
-		o.ask("POST", "/files/write", 200, map[string]any{"path": "w.txt", "content": "a\r\nb\r\n"}, nil)
-		o.ask("POST", "/files/replace", 200, map[string]any{"path": "w.txt",
-			"replacements": []any{map[string]any{"target": "a", "replacement": "c"}}}, nil)
-		read("w.txt", "c\r\nb\r\n")
-		// Pictures come as they are, other bytes not at all.
-		o.expect(`printf '\x89PNG\r\n\x00' > p.png; printf '\x00\xff' > b.bin; head -c 11000000 /dev/zero | tr '\\0' x > /tmp/large`, "")
-		if got := o.ask("GET", "/files/read?path=p.png", 200, nil, nil); got.header.Get("Content-Type") != "image/png" ||
-			string(got.body) != "\x89PNG\r\n\x00" {
-			t.Errorf("%v %q", got.header, got.body)
-		}
-		o.ask("GET", "/files/read?path=b.bin", 415, nil, nil)
-		o.ask("GET", "/files/read?path=/tmp/large", 413, nil, nil)
-		got := o.ask("POST", "/files/archive", 200, map[string]any{"paths": []string{"real", "w.txt", "/tmp/t.txt"}}, nil)
-		z, err := zip.NewReader(bytes.NewReader(got.body), int64(len(got.body)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var names []string
-		for _, f := range z.File {
-			names = append(names, f.Name)
-		}
-		if fmt.Sprint(names) != "[real/new.txt real/x/f w.txt t.txt]" {
-			t.Errorf("%v", names)
-		}
-		// They outlive the processes, and the service.
-		o.stop()
-		o.service = serve(t, who, o.data, "--drain-time", "1s")
-		read("w.txt", "c\r\nb\r\n")
-	})
+	}
+	o.ask("GET", "/files/list", 200, nil, &list)
+	if got := fmt.Sprint(
+		list.Entries); got != "[{etc directory false} {link directory true} {out file true} {real directory true}]" {
+		t.Errorf("%s", got)
+	}
+	o.ask("POST", "/files/write", 200, map[string]any{"path": "link/new.txt", "content": "n"}, nil)
+	o.expect("cat real/new.txt", "n")
+	o.ask("POST", "/files/write", 403, map[string]any{"path": "etc/passwd", "content": "n"}, nil)
+	o.ask("POST", "/files/write", 200, map[string]any{"path": "out", "content": "tmp2\n"}, nil)
+	o.expect("cat /tmp/t.txt; readlink out", "tmp2\r\n/tmp/t.txt\r\n")
+	// CR LF stays what it is.
+	o.ask("POST", "/files/write", 200, map[string]any{"path": "w.txt", "content": "a\r\nb\r\n"}, nil)
+	o.ask("POST", "/files/replace", 200, map[string]any{"path": "w.txt",
+		"replacements": []any{map[string]any{"target": "a", "replacement": "c"}}}, nil)
+	read("w.txt", "c\r\nb\r\n")
+	// Pictures come as they are, other bytes not at all.
+	o.expect(`printf '\x89PNG\r\n\x00' > p.png; printf '\x00\xff' > b.bin; head -c 11000000 /dev/zero | tr '\\0' x > /tmp/large`, "")
+	if got := o.ask("GET", "/files/read?path=p.png", 200, nil, nil); got.header.Get("Content-Type") != "image/png" ||
+		string(got.body) != "\x89PNG\r\n\x00" {
+		t.Errorf("%v %q", got.header, got.body)
+	}
+	o.ask("GET", "/files/read?path=b.bin", 415, nil, nil)
+	o.ask("GET", "/files/read?path=/tmp/large", 413, nil, nil)
+	got := o.ask("POST", "/files/archive", 200, map[string]any{"paths": []string{"real", "w.txt", "/tmp/t.txt"}}, nil)
+	z, err := zip.NewReader(bytes.NewReader(got.body), int64(len(got.body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range z.File {
+		names = append(names, f.Name)
+	}
+	if fmt.Sprint(names) != "[real/new.txt real/x/f w.txt t.txt]" {
+		t.Errorf("%v", names)
+	}
+	// They outlive the processes, and the service.
+	o.stop()
+	o.service = serve(t, who, o.data, "--drain-time", "1s")
+	read("w.txt", "c\r\nb\r\n")
 }
 
 // What one user has no other user finds, on any address.
 func TestOpenTerminalUsers(t *testing.T) {
 	t.Parallel()
-	who := anybody(t)
+	who := whoever(t)
 	data := dataFolder(t, who)
 	env := []string{"AIRLOCK_DATA=" + data}
 	s := serve(t, who, data, "--drain-time", "1s")
@@ -331,7 +331,7 @@ func TestOpenTerminalUsers(t *testing.T) {
 // On loopback no key is needed, but for a page of another site.
 func TestOpenTerminalForeignPage(t *testing.T) {
 	t.Parallel()
-	who := anybody(t)
+	who := whoever(t)
 	s := serve(t, who, dataFolder(t, who), "--drain-time", "1s")
 	for _, key := range []string{"", "wrong"} {
 		got := s.do("POST", "/terminal/execute?wait=30", `{"command":"id"}`, "Origin", "https://evil.example", "Authorization", "Bearer "+key, "Content-Type", "text/plain")
@@ -383,7 +383,7 @@ func closeCode(conn *websocket.Conn) websocket.StatusCode {
 
 func TestOpenTerminalShell(t *testing.T) {
 	t.Parallel()
-	who := anybody(t)
+	who := whoever(t)
 	o := openWebUI{serve(t, who, dataFolder(t, who), "--drain-time", "1s"), "", "u", ""}
 	terminals := func() (list []struct{ ID string }) {
 		o.ask("GET", "/api/terminals", 200, nil, &list)

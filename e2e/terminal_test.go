@@ -99,64 +99,64 @@ func TestQuestions(t *testing.T) {
 		{"yes", "y\n", map[string]string{"made.txt": "new"}},
 		{"rename", "rename\n", map[string]string{"made.txt": "old", "made-1.txt": "new"}},
 	}
-	forEachPerson(t, func(t *testing.T, who person) {
-		for _, test := range tests {
-			t.Run(test.name, func(t *testing.T) {
-				out := folder(t, who.credential)
-				if err := os.WriteFile(filepath.Join(out, "made.txt"), []byte("old"), 0o644); err != nil {
-					t.Fatal(err)
+	t.Parallel()
+	who := whoever(t)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			out := folder(t, who.credential)
+			if err := os.WriteFile(filepath.Join(out, "made.txt"), []byte("old"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			term := onTerminal(t, who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who)}, "run", "-o", out,
+				program(t, who, code)))
+			term.until("[y/N/rename]")
+			term.press(test.answer)
+			if code, screen := term.end(); code != 0 {
+				t.Errorf("exit code %d:\n%s", code, screen)
+			}
+			for name, want := range test.want {
+				if got, err := os.ReadFile(filepath.Join(out, name)); err != nil || string(got) != want {
+					t.Errorf("%s: %q, %v", name, got, err)
 				}
-				term := onTerminal(t, who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who)}, "run", "-o", out,
-					program(t, who, code)))
-				term.until("[y/N/rename]")
-				term.press(test.answer)
-				if code, screen := term.end(); code != 0 {
-					t.Errorf("exit code %d:\n%s", code, screen)
-				}
-				for name, want := range test.want {
-					if got, err := os.ReadFile(filepath.Join(out, name)); err != nil || string(got) != want {
-						t.Errorf("%s: %q, %v", name, got, err)
-					}
-				}
-				if entries, _ := os.ReadDir(out); len(entries) != len(test.want) {
-					t.Errorf("got %v", entries)
-				}
-			})
-		}
-	})
+			}
+			if entries, _ := os.ReadDir(out); len(entries) != len(test.want) {
+				t.Errorf("got %v", entries)
+			}
+		})
+	}
 }
 
 // Without -o a terminal is asked, and yes makes a folder of the run's own.
 func TestOfferedFolder(t *testing.T) {
-	forEachPerson(t, func(t *testing.T, who person) {
-		for _, answer := range []string{"y\n", "\n"} {
-			here := folder(t, who.credential)
-			cmd := who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who)}, "run",
-				program(t, who, `open("made.txt", "w").write("new")`))
-			cmd.Dir = here
-			term := onTerminal(t, cmd)
-			term.until("Save made.txt into airlock-")
-			term.press(answer)
-			code, screen := term.end()
-			saved, _ := filepath.Glob(filepath.Join(here, "airlock-*", "made.txt"))
-			if want := strings.Count(answer, "y"); code != 0 || len(saved) != want {
-				t.Errorf("%q: exit code %d, saved %v:\n%s", answer, code, saved, screen)
-			}
+	t.Parallel()
+	who := whoever(t)
+	for _, answer := range []string{"y\n", "\n"} {
+		here := folder(t, who.credential)
+		cmd := who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who)}, "run",
+			program(t, who, `open("made.txt", "w").write("new")`))
+		cmd.Dir = here
+		term := onTerminal(t, cmd)
+		term.until("Save made.txt into airlock-")
+		term.press(answer)
+		code, screen := term.end()
+		saved, _ := filepath.Glob(filepath.Join(here, "airlock-*", "made.txt"))
+		if want := strings.Count(answer, "y"); code != 0 || len(saved) != want {
+			t.Errorf("%q: exit code %d, saved %v:\n%s", answer, code, saved, screen)
 		}
-	})
+	}
 }
 
 // What a program prints cannot drive the terminal.
 func TestHostileOutput(t *testing.T) {
-	forEachPerson(t, func(t *testing.T, who person) {
-		term := onTerminal(t, who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who)}, "run",
-			program(t, who, `import sys; print("\x1b]0;title\x07 shown"); print("\x1b[2J\x9b2J also", file=sys.stderr)`)))
-		code, screen := term.end()
-		if code != 0 || strings.ContainsAny(screen, "\x1b\x07\u009b") || !strings.Contains(screen, "shown") ||
-			!strings.Contains(screen, "also") {
-			t.Errorf("exit code %d: %q", code, screen)
-		}
-	})
+	t.Parallel()
+	who := whoever(t)
+	term := onTerminal(t, who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who)}, "run",
+		program(t, who, `import sys; print("\x1b]0;title\x07 shown"); print("\x1b[2J\x9b2J also", file=sys.stderr)`)))
+	code, screen := term.end()
+	if code != 0 || strings.ContainsAny(screen, "\x1b\x07\u009b") || !strings.Contains(screen, "shown") ||
+		!strings.Contains(screen, "also") {
+		t.Errorf("exit code %d: %q", code, screen)
+	}
 }
 
 func TestControlC(t *testing.T) {
