@@ -120,8 +120,8 @@ as-root   = if [ "$$(id -u)" = 0 ]; then export AIRLOCK_NO_SKIP=$${AIRLOCK_NO_SK
 go-test   = $(as-root); GO='$(GO)' scripts/test-report '$(TIMES)' $(1)
 
 # The race detector watches everything of ours that is concurrent. SQLite, translated from
-# C, has a lock for each connection: watched, it took four times as long as all else. Texts
-# and files that are large on purpose have one goroutine and take ten times as long.
+# C, has a lock for each connection; watched, it took longer than all else. Texts and files
+# that are large on purpose have one goroutine and take ten times as long.
 RACE     := -race '-gcflags=modernc.org/...=-race=false'
 LARGE    := ^TestLarge
 
@@ -153,20 +153,29 @@ sandbox: ## the sandbox's tests: what programs find and do, then the rest with t
 # The service is a process of its own, which is built once and as it is delivered.
 # go test does not know what it is made of: no result is from an earlier one. Most tests
 # have a service of their own and wait much: there are more at once than processors.
-e2e-test = export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -p 1 -parallel 4 -- $(1))
+e2e-test = export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -p 1 -parallel 4 $(1))
+
+# What fails in a cluster is noticed after seconds, and a soak is one for its length.
+LONG     := ^Test(Cluster(Worker|Database|Bucket|Node|Held|Failover|Clock)|Soak$$|Tools$$)
 
 .PHONY: e2e
-e2e: services pages ## the real binary, driven as a user would: terminal, HTTP, browser, a short soak
+e2e: services pages ## the real binary, driven as a user would: terminal, HTTP, browser
 
 .PHONY: services
 services: build # the part of it in a terminal and over HTTP
 	@echo '== end to end: terminal, HTTP'
-	@$(call e2e-test,$$($(GO) list ./e2e/... | grep -v -e /browser -e /soak))
+	@$(call e2e-test,-skip '$(LONG)' -- $$($(GO) list ./e2e/... | grep -v -e /browser))
 
 .PHONY: pages
-pages: build # the part of it in a browser, and the soak
-	@echo '== end to end: browser, soak'
-	@$(call e2e-test,./e2e/browser/... ./e2e/soak)
+pages: build # the part of it in a browser
+	@echo '== end to end: browser'
+	@$(call e2e-test,-- ./e2e/browser/...)
+
+.PHONY: test-long
+test-long: build $(VERSITYGW) ## what CI runs beside `make test`: nodes, networks and clocks of a cluster fail, a short soak
+	@$(MAKE) test-deps test-data
+	@rm -f '$(TIMES)'
+	@$(call e2e-test,-run '$(LONG)' -- ./e2e ./e2e/soak)
 
 # QUICK=1 takes about four minutes and leaves the document alone; a full run takes
 # about thirteen and writes it. ARGS are further options: ARGS='-only latency'.
