@@ -324,11 +324,9 @@ func (s *stream) until(name, text string) event {
 func eventually(t *testing.T, within time.Duration, what string, yes func() bool) {
 	t.Helper()
 	deadline := time.After(within)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !yes() {
+	for wait := 5 * time.Millisecond; !yes(); wait = min(wait*5/4, 200*time.Millisecond) {
 		select {
-		case <-tick.C:
+		case <-time.After(wait):
 		case <-deadline:
 			t.Fatalf("not within %v: %s", within, what)
 		}

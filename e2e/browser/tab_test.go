@@ -94,7 +94,7 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
-		b.shoot("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
+		b.capture("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
 		b.t.Fatal(err)
 	}
 }
@@ -137,7 +137,7 @@ func (b *tab) run(statements string) {
 func (b *tab) wait(expression string) {
 	b.t.Helper()
 	deadline := time.Now().Add(patience)
-	for {
+	for pause := 20 * time.Millisecond; ; pause = min(pause*5/4, 200*time.Millisecond) {
 		yes, err := evaluate[bool](b, "!!("+expression+")")
 		if err != nil && !leaving(err) {
 			b.t.Fatalf("%s: %v", expression, err)
@@ -146,14 +146,14 @@ func (b *tab) wait(expression string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			b.shoot("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
+			b.capture("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
 			b.t.Fatalf("it does not become true: %s\nthe page: %s", expression,
 				eval[string](b, "document.querySelector('main')?.innerText ?? ''"))
 		}
 		select {
 		case <-b.ctx.Done():
 			b.t.Fatal(b.ctx.Err())
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }
