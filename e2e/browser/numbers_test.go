@@ -82,16 +82,17 @@ const watchShifts = `window.shifts = 0;
 // TestMuchOutput prints 100,000 lines, and 10 MB on one line.
 func TestMuchOutput(t *testing.T) {
 	s := serve(t, "--max-output", "32MiB")
-	for _, how := range []look{light, narrow} {
-		for _, load := range []struct{ name, program, last string }{
-			{"lines", "for i in range(100_000): print('line', i, 'of a hundred thousand')", "line 99999 of a hundred thousand"},
-			{"coloured lines", "for i in range(100_000): print(f'\\033[3{i % 8}mline {i}\\033[0m')", "line 99999"},
-			{"one line", "print('x' * 10_000_000 + 'END')", "END"},
-		} {
-			t.Run(how.name+"/"+load.name, func(t *testing.T) {
-				printMuch(t, s, how, load.program, load.last)
-			})
-		}
+	for _, load := range []struct {
+		name, program, last string
+		look                look
+	}{
+		{"lines", "for i in range(100_000): print('line', i, 'of a hundred thousand')", "line 99999 of a hundred thousand", light},
+		{"coloured lines", "for i in range(100_000): print(f'\\033[3{i % 8}mline {i}\\033[0m')", "line 99999", narrow},
+		{"one line", "print('x' * 10_000_000 + 'END')", "END", narrow},
+	} {
+		t.Run(load.look.name+"/"+load.name, func(t *testing.T) {
+			printMuch(t, s, load.look, load.program, load.last)
+		})
 	}
 }
 
