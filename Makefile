@@ -228,6 +228,10 @@ cluster-upgrade: build $(VERSITYGW) test-data ## a rolling upgrade from FORMER=H
 e2b-recordings: build # internal/dialect/e2b/testdata anew
 	@export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(GO) test -count=1 -run TestE2BExchanges ./e2e -args -record
 
+.PHONY: shots
+shots: build test-data ## pictures of every page in each look, in e2e/browser/out
+	@AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock' $(GO) test -count=1 -parallel 4 ./e2e/browser -shots
+
 .PHONY: picture
 picture: build test-data ## docs/run-page.png, which the README shows, anew
 	@AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock' $(GO) test -count=1 -v -run '^TestPicture$$' ./e2e/browser -picture

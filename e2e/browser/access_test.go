@@ -11,7 +11,7 @@ import (
 func TestSignIn(t *testing.T) {
 	s := serve(t)
 	key := s.key("--owner", "ada", "--admin")
-	inEachLook(t, func(t *testing.T, how look) { signInAndOut(t, s, key, how) })
+	inEachSize(t, func(t *testing.T, how look) { signInAndOut(t, s, key, how) })
 }
 
 func signInAndOut(t *testing.T, s *service, key string, how look) {
@@ -76,7 +76,7 @@ func TestAccess(t *testing.T) {
 
 // TestFocus keeps the focus where it was while output comes, moves nothing, and
 // announces what happens.
-func TestFocus(t *testing.T) { inEachLook(t, keepFocus) }
+func TestFocus(t *testing.T) { inEachSize(t, keepFocus) }
 
 func keepFocus(t *testing.T, how look) {
 	s := shared(t)

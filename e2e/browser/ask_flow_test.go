@@ -22,13 +22,13 @@ type flows struct {
 	gate   *gate // before the provider
 }
 
-// TestAskFlows goes through every question and every end of a file's way, in
-// every look.
+// TestAskFlows goes through every question and every end of a file's way, on a
+// wide and on a narrow screen.
 func TestAskFlows(t *testing.T) {
 	remote := providertest.NewOpenAI(t)
 	g := newGate(t, remote.URL)
 	a := ask(t, "OPENAI_API_KEY="+providertest.OpenAIKey, "OPENAI_BASE_URL="+g.url+"/v1")
-	inEachLook(t, func(t *testing.T, how look) {
+	inEachSize(t, func(t *testing.T, how look) {
 		a.reset()
 		remote.Clock.Advance(time.Since(remote.Clock.Now())) // it says when it was used last
 		f := &flows{a, open(t, how), remote, g}
@@ -37,15 +37,6 @@ func TestAskFlows(t *testing.T) {
 		f.applies()
 		f.moves()
 	})
-}
-
-// sees takes a picture, and says what people would miss of it.
-func (f *flows) sees(name string) {
-	f.t.Helper()
-	for _, fault := range eval[[]string](f.tab, audit) {
-		f.t.Errorf("%s: %s", name, fault)
-	}
-	f.shoot(name)
 }
 
 // begins opens the page with the provider and the project chosen.
@@ -108,7 +99,7 @@ func (f *flows) files() {
 	f.wait(`document.querySelector('.browser [data-path="data/rates.csv"]')`)
 	f.press(`.browser [data-path="data/rates.csv"]`)
 	f.wait(`document.querySelector('#inputs input[name=path]')`)
-	f.sees("ask-browse")
+	f.inspect("ask-browse")
 	before, there := f.remote.Count(providertest.OpUpload), f.remote.Objects()
 	f.remote.Inject(providertest.Fault{On: providertest.OpUpload, Kind: providertest.FaultStatus,
 		Status: http.StatusNotFound})
@@ -123,12 +114,12 @@ func (f *flows) files() {
 	if f.remote.Count(providertest.OpUpload) != before {
 		t.Error("a file was sent before anybody agreed")
 	}
-	f.sees("ask-consent")
+	f.inspect("ask-consent")
 	f.press(".question button[value=yes]")
 
 	f.question("Send within the request?")
 	f.says(".question", "with each one that follows", "data/rates.csv")
-	f.sees("ask-inline")
+	f.inspect("ask-inline")
 	f.press(".question button[value=yes]")
 	f.over(1)
 	f.says("#turn-1", "You agreed to send 1 of 2 files to OpenAI", "You agreed to send 1 file within the request",
@@ -142,7 +133,7 @@ func (f *flows) files() {
 	f.press(".question button[value=yes]")
 	f.question("Go on without these files?")
 	f.says(".question", "odd.bin", "1 of 1 file cannot be sent")
-	f.sees("ask-skip")
+	f.inspect("ask-skip")
 	f.press(".question button[value=yes]")
 	f.over(2)
 	f.says("#turn-2", "You went on without 1 file", "not sent:", "I see no further file.")
@@ -158,7 +149,7 @@ func (f *flows) files() {
 	if eval[bool](f.tab, `[...document.querySelectorAll('.question [name=pick]')].some((box) => box.checked)`) {
 		t.Error("files that the model chose are marked")
 	}
-	f.sees("ask-more")
+	f.inspect("ask-more")
 	f.press(`.question [name=pick][value=f2]`)
 	f.press(".question button[value=yes]")
 	f.over(3)
@@ -177,7 +168,7 @@ func (f *flows) expires() {
 	f.wait(`document.querySelector('#clock.over')`)
 	f.says("#clock", "expired", "has expired. The next turn makes a new one with the same files")
 	f.run(`scrollTo(0, document.documentElement.scrollHeight)`)
-	f.sees("ask-expired")
+	f.inspect("ask-expired")
 	f.run(`Date.now = window.now`)
 	f.remote.ExpireSessions()
 	f.asks("Still there?", providertest.Turn{Text: "I am."})
@@ -199,11 +190,11 @@ func (f *flows) ends(there []string) {
 		}
 	}
 	f.says("#kept", "gives these files to a new one, after you agreed", "data/rates.csv", "notes.txt")
-	f.sees("ask-ended")
+	f.inspect("ask-ended")
 	f.asks("And now?", providertest.Turn{Text: "never"})
 	f.question("May these files leave this machine?")
 	f.says(".question", "Given again: an earlier turn has brought it.")
-	f.sees("ask-again")
+	f.inspect("ask-again")
 	f.press(".question button[value=no]")
 	f.over(5)
 	f.says("#turn-5", "not sent", "You did not agree to send files to OpenAI")
@@ -248,7 +239,7 @@ func (f *flows) saves() {
 		f.run(row(name) + `.querySelector('[name=pick]').checked = false`)
 	}
 	f.run(`document.querySelector('.question').scrollIntoView()`)
-	f.sees("ask-clash")
+	f.inspect("ask-clash")
 	f.press(".question button[value=yes]")
 	f.over(1)
 	f.says("#turn-1", "You agreed to save 2 of 6 files", "the history of atlas")
@@ -278,7 +269,7 @@ func (f *flows) settles() {
 	f.wait(`document.querySelector('` + card("later.txt") + ` .diff')?.innerText.includes('two')`)
 	f.run(`document.querySelector('.cards').scrollIntoView()`)
 	f.wait(`!document.querySelector('[data-preview][aria-busy]')`)
-	f.sees("ask-card-clash")
+	f.inspect("ask-card-clash")
 	f.press(card("later.txt") + ` .settle [value=replace]`)
 	f.wait(`document.querySelector('` + card("later.txt") + ` .badge')?.innerText === 'saved'`)
 	if got := f.reads("later.txt"); got != "one\ntwo\n" {
@@ -311,12 +302,12 @@ func (f *flows) applies() {
 	t.Helper()
 	f.begins()
 	f.run(`document.querySelector('details.more').open = true; document.querySelector('[name=propose]').checked = true`)
-	f.sees("ask-settings")
+	f.inspect("ask-settings")
 	f.asks("Write a guide", providertest.Turn{
 		Text: "Here is a guide.\n\n```md:docs/guide.md\n# Guide\n\nSet `PORT` to choose the port.\n```\n"})
 	f.question("The reply changes the project")
 	f.says(".question", "docs/guide.md", "+3", "new", "Review shows every line")
-	f.sees("ask-apply")
+	f.inspect("ask-apply")
 	at := eval[string](f.tab, "location.href")
 	f.press(".question button[value=review]")
 	f.wait(`location.pathname.startsWith('/ui/review/') && document.querySelector('main')?.innerText.includes('docs/guide.md')`)
@@ -338,7 +329,7 @@ func (f *flows) creeps(h *hold, condition string) {
 		h.step()
 		<-time.After(10 * time.Millisecond)
 		if time.Now().After(deadline) {
-			f.shoot("failed-" + strings.ReplaceAll(f.t.Name(), "/", "-"))
+			f.capture("failed-" + strings.ReplaceAll(f.t.Name(), "/", "-"))
 			f.t.Fatalf("it does not become true: %s", condition)
 		}
 	}
@@ -357,7 +348,7 @@ func (f *flows) moves() {
 	f.run(`const data = new DataTransfer(); data.items.add(new File([new Uint8Array(32 << 20)], 'large.bin'));
 		document.body.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }))`)
 	f.creeps(up, `document.querySelector('.input small')?.innerText.match(/^[\d.]+ MiB of 32 MiB$/) && document.querySelector('.input progress').value > 0 && document.querySelector('.input progress').value < 1`)
-	f.sees("ask-adding")
+	f.inspect("ask-adding")
 	up.release()
 	f.wait(`document.querySelector('#inputs input[name=file]') && document.querySelector('.input small').innerText === '32 MiB'`)
 
@@ -369,11 +360,11 @@ func (f *flows) moves() {
 	f.question("May these files leave this machine?")
 	f.press(".question button[value=yes]")
 	f.creeps(send, `document.querySelector('.sent small')?.innerText.match(/^sending, [\d.]+ MiB of 32 MiB$/) && document.querySelector('.sent progress').value > 0 && document.querySelector('.sent progress').value < 1`)
-	f.sees("ask-sending")
+	f.inspect("ask-sending")
 	send.release()
 	f.creeps(fetch, `document.querySelector('.coming small')?.innerText.match(/^fetching, [5-9](\.\d)? MiB/) && document.querySelector('.coming progress').value < 1`)
 	f.says(".sent", "32 MiB, sent")
-	f.sees("ask-fetching")
+	f.inspect("ask-fetching")
 	fetch.release()
 	f.over(1)
 	f.says(".cards", "turned.bin", "32 MiB", "Download")

@@ -155,85 +155,83 @@ func (b *tab) over(turn int) {
 		` .figures-line time') && !document.querySelector('#turn-` + strconv.Itoa(turn) + `').hasAttribute('data-live')`)
 }
 
-// TestAsk goes through a whole turn in every look: a file, code, its output, a
+// TestAsk goes through a whole turn in both sizes: a file, code, its output, a
 // question about what was made, and a name that exists.
 func TestAsk(t *testing.T) {
 	a := ask(t)
-	for _, how := range looks {
-		t.Run(how.name, func(t *testing.T) {
-			a.reset()
-			b := open(t, how)
-			b.goTo(a.url + "/ask")
-			b.shoot("ask-blank")
-			if got := b.text("#provider"); !strings.Contains(got, "OpenAI (no key)") || !strings.Contains(got, "This machine") {
-				t.Errorf("the providers are %q", got)
-			}
-			a.model.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: plotSales}}, Text: plotAnswer})
-			b.give("sales.csv", salesCSV)
-			b.choose("#project", "atlas")
-			b.prompt("Plot the revenue of each region by month, and give me the numbers.")
-			b.wait(`document.querySelector('.question [name=clash-o1], .question [name=clash-o2]')`)
-			b.wait(`document.querySelector('.step-code .tok-keyword')`)
-			if got := b.text(".step-code"); got != strings.TrimSpace(plotSales) &&
-				!strings.Contains(got, `pd.read_csv("sales.csv")`) {
-				t.Errorf("the code is %q", got)
-			}
-			if !eval[bool](b, `document.querySelector('.step-code .tok-keyword').textContent === 'import'`) {
-				t.Error("the code has no colours")
-			}
-			if got := b.text(".step-head"); !strings.Contains(got, "Python") || !strings.Contains(got, "OK") {
-				t.Errorf("the header of the code is %q", got)
-			}
-			b.wait(`document.querySelector('.step-console').innerText.includes('2416.86')`)
-			b.wait(`document.querySelector('.card.image img')?.complete`)
-			b.shoot("ask-question")
+	inEachSize(t, func(t *testing.T, how look) {
+		a.reset()
+		b := open(t, how)
+		b.goTo(a.url + "/ask")
+		b.shoot("ask-blank")
+		if got := b.text("#provider"); !strings.Contains(got, "OpenAI (no key)") || !strings.Contains(got, "This machine") {
+			t.Errorf("the providers are %q", got)
+		}
+		a.model.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: plotSales}}, Text: plotAnswer})
+		b.give("sales.csv", salesCSV)
+		b.choose("#project", "atlas")
+		b.prompt("Plot the revenue of each region by month, and give me the numbers.")
+		b.wait(`document.querySelector('.question [name=clash-o1], .question [name=clash-o2]')`)
+		b.wait(`document.querySelector('.step-code .tok-keyword')`)
+		if got := b.text(".step-code"); got != strings.TrimSpace(plotSales) &&
+			!strings.Contains(got, `pd.read_csv("sales.csv")`) {
+			t.Errorf("the code is %q", got)
+		}
+		if !eval[bool](b, `document.querySelector('.step-code .tok-keyword').textContent === 'import'`) {
+			t.Error("the code has no colours")
+		}
+		if got := b.text(".step-head"); !strings.Contains(got, "Python") || !strings.Contains(got, "OK") {
+			t.Errorf("the header of the code is %q", got)
+		}
+		b.wait(`document.querySelector('.step-console').innerText.includes('2416.86')`)
+		b.wait(`document.querySelector('.card.image img')?.complete`)
+		b.shoot("ask-question")
 
-			// A second tab, and the same tab loaded again, see the same.
-			here := eval[string](b, "location.href")
-			other := open(t, how)
-			other.goTo(here)
-			other.wait(`document.querySelectorAll('.question').length === 1 && document.querySelector('.step-console')?.innerText.includes('2416.86')`)
+		// A second tab, and the same tab loaded again, see the same.
+		here := eval[string](b, "location.href")
+		other := open(t, how)
+		other.goTo(here)
+		other.wait(`document.querySelectorAll('.question').length === 1 && document.querySelector('.step-console')?.innerText.includes('2416.86')`)
 
-			b.run(`for (const box of document.querySelectorAll('.question [name=pick]')) box.checked = true`)
-			b.click(".question button[value=yes]")
-			b.over(1)
-			other.over(1)
-			if eval[int](other, `document.querySelectorAll('.question').length`) != 0 {
-				t.Error("the other tab still asks")
-			}
-			if got := b.text(".decided"); !strings.Contains(got, "You agreed to save 2 files into "+a.project) {
-				t.Errorf("the decision is told as %q", got)
-			}
-			old, err := os.ReadFile(filepath.Join(a.project, "sales.png"))
-			if err != nil || string(old) != "the old one" {
-				t.Errorf("the old file is %q, %v", old, err)
-			}
-			if made, _ := filepath.Glob(filepath.Join(a.project, "sales*.png")); len(made) != 2 {
-				t.Errorf("saved beside it: %v", made)
-			}
-			b.run(`for (const box of document.querySelectorAll('[data-preview]')) box.scrollIntoView()`)
-			b.wait(`document.querySelector('.card.table table')`)
-			b.run(`scrollTo(0, 0)`)
-			b.shoot("ask")
-			if got := eval[string](b, `document.querySelector('.said-text a').rel`); got != "noopener noreferrer nofollow" {
-				t.Errorf("links are %q", got)
-			}
-			if wide := eval[bool](b, "document.documentElement.scrollWidth > innerWidth"); wide {
-				t.Error("the page is wider than the screen")
-			}
+		b.run(`for (const box of document.querySelectorAll('.question [name=pick]')) box.checked = true`)
+		b.click(".question button[value=yes]")
+		b.over(1)
+		other.over(1)
+		if eval[int](other, `document.querySelectorAll('.question').length`) != 0 {
+			t.Error("the other tab still asks")
+		}
+		if got := b.text(".decided"); !strings.Contains(got, "You agreed to save 2 files into "+a.project) {
+			t.Errorf("the decision is told as %q", got)
+		}
+		old, err := os.ReadFile(filepath.Join(a.project, "sales.png"))
+		if err != nil || string(old) != "the old one" {
+			t.Errorf("the old file is %q, %v", old, err)
+		}
+		if made, _ := filepath.Glob(filepath.Join(a.project, "sales*.png")); len(made) != 2 {
+			t.Errorf("saved beside it: %v", made)
+		}
+		b.run(`for (const box of document.querySelectorAll('[data-preview]')) box.scrollIntoView()`)
+		b.wait(`document.querySelector('.card.table table')`)
+		b.run(`scrollTo(0, 0)`)
+		b.shoot("ask")
+		if got := eval[string](b, `document.querySelector('.said-text a').rel`); got != "noopener noreferrer nofollow" {
+			t.Errorf("links are %q", got)
+		}
+		if wide := eval[bool](b, "document.documentElement.scrollWidth > innerWidth"); wide {
+			t.Error("the page is wider than the screen")
+		}
 
-			// Loaded again it is the same, from what is kept.
-			b.goTo(here)
-			b.over(1)
-			if got := b.text("#turn-1"); !strings.Contains(got, "2416.86") || !strings.Contains(got, "West earns more") ||
-				!strings.Contains(got, "saved") {
-				t.Errorf("loaded again: %q", got)
-			}
-			b.goTo(a.url + "/ask")
-			b.shoot("ask-list")
-			if got := b.text(".row-title"); !strings.HasPrefix(got, "Plot the revenue") {
-				t.Errorf("the list has %q", got)
-			}
-		})
-	}
+		// Loaded again it is the same, from what is kept.
+		b.goTo(here)
+		b.over(1)
+		if got := b.text("#turn-1"); !strings.Contains(got, "2416.86") || !strings.Contains(got, "West earns more") ||
+			!strings.Contains(got, "saved") {
+			t.Errorf("loaded again: %q", got)
+		}
+		b.goTo(a.url + "/ask")
+		b.shoot("ask-list")
+		if got := b.text(".row-title"); !strings.HasPrefix(got, "Plot the revenue") {
+			t.Errorf("the list has %q", got)
+		}
+	})
 }

@@ -24,7 +24,7 @@ open("d.pdf", "wb").write(b"%PDF-1.4\n%nothing\n")
 `
 
 // TestFiles looks at files of each kind, fetches and deletes them.
-func TestFiles(t *testing.T) { inEachLook(t, lookAtFiles) }
+func TestFiles(t *testing.T) { inEachSize(t, lookAtFiles) }
 
 func lookAtFiles(t *testing.T, how look) {
 	s := shared(t)
@@ -134,7 +134,7 @@ func (s *service) call(method, path string, body any) map[string]any {
 
 // TestSession looks at a client's session on its own page: its files, all of
 // them as an archive, how long it lives, and its end.
-func TestSession(t *testing.T) { inEachLook(t, lookAtSession) }
+func TestSession(t *testing.T) { inEachSize(t, lookAtSession) }
 
 func lookAtSession(t *testing.T, how look) {
 	s := shared(t)

@@ -92,7 +92,7 @@ func TestEnds(t *testing.T) {
 
 // TestAgain goes from a run's link to a change, another run, a search and a
 // comparison.
-func TestAgain(t *testing.T) { inEachLook(t, runAgain) }
+func TestAgain(t *testing.T) { inEachSize(t, runAgain) }
 
 func runAgain(t *testing.T, how look) {
 	s := shared(t)
@@ -154,7 +154,7 @@ func runAgain(t *testing.T, how look) {
 }
 
 // TestInputs gives a program files in each way: dropped, pasted and chosen.
-func TestInputs(t *testing.T) { inEachLook(t, giveInputs) }
+func TestInputs(t *testing.T) { inEachSize(t, giveInputs) }
 
 func giveInputs(t *testing.T, how look) {
 	s := shared(t)
@@ -201,7 +201,7 @@ func TestManyOutputs(t *testing.T) {
 
 // TestWithoutScripts runs a program and reads what came out in a browser that
 // runs no scripts.
-func TestWithoutScripts(t *testing.T) { inEachLook(t, runWithoutScripts) }
+func TestWithoutScripts(t *testing.T) { inEachSize(t, runWithoutScripts) }
 
 func runWithoutScripts(t *testing.T, how look) {
 	s := shared(t)

@@ -24,9 +24,10 @@ var (
 	looks  = []look{light, dark, narrow}
 )
 
-// inEachLook goes through a flow in light, in dark and on a narrow screen.
-func inEachLook(t *testing.T, flow func(t *testing.T, how look)) {
-	for _, how := range looks {
+// inEachSize goes through a flow on a wide and on a narrow screen. What it shows is
+// looked at in the dark as well.
+func inEachSize(t *testing.T, flow func(t *testing.T, how look)) {
+	for _, how := range []look{light, narrow} {
 		t.Run(how.name, func(t *testing.T) { flow(t, how) })
 	}
 }
@@ -61,12 +62,24 @@ func (b *tab) examine(name string) {
 	b.seen(was)
 }
 
-// show audits what the page shows, and takes a picture of it.
+// inspect audits what the page shows, and takes a picture of it; in light also in the dark.
+func (b *tab) inspect(name string) {
+	b.t.Helper()
+	b.audit(name)
+	b.shoot(name)
+	if b.look == light {
+		b.seen(dark)
+		b.audit(name)
+		b.shoot(name)
+		b.seen(light)
+	}
+}
+
+// show inspects a page that is there.
 func (b *tab) show(name string) {
 	b.t.Helper()
 	b.wait(`document.readyState === 'complete' && document.body.offsetWidth > 0`)
-	b.audit(name)
-	b.shoot(name)
+	b.inspect(name)
 }
 
 func (b *tab) audit(name string) {
@@ -108,8 +121,16 @@ const audit = `(() => {
 	return found;
 })()`
 
-// shoot writes a screenshot of the whole page into out/.
+// shoot writes a screenshot of the whole page into out/, for who wants to look.
 func (b *tab) shoot(name string) {
+	b.t.Helper()
+	if *shots {
+		b.capture(name)
+	}
+}
+
+// capture writes one in any case.
+func (b *tab) capture(name string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()

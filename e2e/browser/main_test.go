@@ -15,6 +15,9 @@ import (
 // picture makes TestPicture write the picture that the README shows.
 var picture = flag.Bool("picture", false, "write docs/run-page.png")
 
+// shots makes all tests take pictures of what they see: they take longer than the tests.
+var shots = flag.Bool("shots", false, "write pictures of the pages into out/")
+
 // numbers makes TestPageNumbers measure, and name the file in which the table of them is.
 var numbers = flag.String("numbers", "", "measure what the page promises, and write the table into this file")
 

@@ -22,6 +22,9 @@ type film struct{ gif.GIF }
 // take adds what a tab shows, for two seconds.
 func (f *film) take(b *tab) {
 	b.t.Helper()
+	if !*shots {
+		return
+	}
 	var shot []byte
 	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		made, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: page.CaptureScreenshotFormatPng})
@@ -37,8 +40,23 @@ func (f *film) take(b *tab) {
 	f.Image, f.Delay = append(f.Image, frame), append(f.Delay, 200)
 }
 
+func (f *film) write(t *testing.T) {
+	if err := os.MkdirAll("out", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.Create("out/flow.gif")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if err := gif.EncodeAll(out, &f.GIF); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestNotebookFlow goes from a CSV that is dropped to an interactive chart, a link for
-// others, and the same notebook in JupyterLab. out/flow.gif is the record of it.
+// others, and the same notebook in JupyterLab. With -shots
+// out/flow.gif is the record of it.
 func TestNotebookFlow(t *testing.T) {
 	s := shared(t)
 	b := open(t, look{"flow", false, 1100, 760})
@@ -87,12 +105,7 @@ display({"application/vnd.vegalite.v5+json": {
 	lab.wait(`document.querySelector('.jp-OutputArea .vega-embed svg, .jp-OutputArea .vega-embed canvas') && document.querySelector('.jp-Notebook').innerText.includes('Mar')`)
 	record.take(lab)
 	lab.forgive() // what JupyterLab's own scripts say is not ours
-	out, err := os.Create("out/flow.gif")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	if err := gif.EncodeAll(out, &record.GIF); err != nil {
-		t.Fatal(err)
+	if *shots {
+		record.write(t)
 	}
 }

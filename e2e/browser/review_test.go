@@ -99,7 +99,7 @@ func (s *site) of(t *testing.T, project string) *site {
 func onSites(t *testing.T, flow func(s *site, b *tab)) {
 	t.Helper()
 	s := serveSite(t)
-	inEachLook(t, func(t *testing.T, how look) { flow(s.of(t, "shop-"+how.name), open(t, how)) })
+	inEachSize(t, func(t *testing.T, how look) { flow(s.of(t, "shop-"+how.name), open(t, how)) })
 }
 
 // put writes a file as the service's user has it.
@@ -369,22 +369,20 @@ func TestReviewTwoTabs(t *testing.T) {
 // TestReviewUnlinked copies a file of a reply that has no folder.
 func TestReviewUnlinked(t *testing.T) {
 	s := serveSite(t)
-	for _, how := range looks {
-		t.Run(how.name, func(t *testing.T) {
-			b := open(t, how)
-			b.goTo(s.url + "/review")
-			b.fill("#text", reviewReply+"\n```png:dot.png encoding=base64\n"+dot+"\n```\n")
-			b.click(".paste .primary")
-			b.wait(`document.querySelector('.copy:not([hidden])')`)
-			b.show("without-a-folder")
-			b.run(`Object.defineProperty(navigator, 'clipboard', {value: {writeText: async (text) => { window.copied = text }}})`)
-			b.click(".copy")
-			b.wait(`window.copied`)
-			if got := eval[string](b, "window.copied"); got != serverAfter {
-				t.Errorf("copied: %q", got)
-			}
-		})
-	}
+	inEachSize(t, func(t *testing.T, how look) {
+		b := open(t, how)
+		b.goTo(s.url + "/review")
+		b.fill("#text", reviewReply+"\n```png:dot.png encoding=base64\n"+dot+"\n```\n")
+		b.click(".paste .primary")
+		b.wait(`document.querySelector('.copy:not([hidden])')`)
+		b.show("without-a-folder")
+		b.run(`Object.defineProperty(navigator, 'clipboard', {value: {writeText: async (text) => { window.copied = text }}})`)
+		b.click(".copy")
+		b.wait(`window.copied`)
+		if got := eval[string](b, "window.copied"); got != serverAfter {
+			t.Errorf("copied: %q", got)
+		}
+	})
 }
 
 // TestReviewHostilePage: what a model has written does nothing in the page.
