@@ -13,6 +13,7 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
 
+	"github.com/airlock-run/airlock/internal/partial"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
@@ -35,6 +36,7 @@ type turn struct {
 	files     map[string]bool // that were seen
 	described int             // artifacts that were asked after
 	pending   map[string]bool // uses of the tool without a result yet
+	code      *partial.Reader // of the use that is being written
 	running   atomic.Bool     // there are some
 	said      []message       // what this turn adds to the conversation
 	text      bool            // the block before was a text

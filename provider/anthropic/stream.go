@@ -7,8 +7,8 @@ import (
 
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 
+	"github.com/airlock-run/airlock/internal/partial"
 	"github.com/airlock-run/airlock/provider"
-	"github.com/airlock-run/airlock/provider/internal/partial"
 )
 
 // event takes one event of the stream; m has it already.
@@ -62,6 +62,7 @@ func (t *turn) begin(ctx context.Context, raw []byte) {
 		t.say(b.Text)
 	case b.Type == "server_tool_use":
 		t.pending[b.ID] = true
+		t.code = partial.NewReader(codeField(b.Name))
 	case strings.HasSuffix(b.Type, "code_execution_tool_result"):
 		delete(t.pending, b.ToolUseID)
 		t.done(ctx, b)
@@ -97,11 +98,8 @@ func (t *turn) delta(d sdk.MessageStreamEventUnionDelta, b *sdk.ContentBlockUnio
 		if t.sink == nil || b.Type != "server_tool_use" {
 			return
 		}
-		field := codeField(b.Name)
-		now := partial.String(b.Input, field)
-		before := partial.String(b.Input[:len(b.Input)-len(d.PartialJSON)], field)
-		if more, ok := strings.CutPrefix(now, before); ok && more != "" {
-			t.sink.Send(provider.CodeDelta{StepID: b.ID, Language: languageOf(b.Name), Code: more})
+		if code := t.code.Read(d.PartialJSON); code != "" {
+			t.sink.Send(provider.CodeDelta{StepID: b.ID, Language: languageOf(b.Name), Code: code})
 		}
 	}
 }

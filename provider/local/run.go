@@ -200,11 +200,11 @@ func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
 		if t.result.Calls++; t.result.Calls == 1 && t.r.Session == "" && t.session != "" {
 			t.sink.Send(provider.SessionStarted{Session: t.result.Sessions[0]})
 		}
-		t.result.Model = a.model
-		t.result.Usage.Add(a.usage)
-		t.tell(a)
-		if len(a.calls) == 0 {
-			t.result.Stop = stopOf(a.finish)
+		t.result.Model = cmp.Or(a.Model, t.r.Model)
+		t.result.Usage.Add(provider.Usage{Input: a.Usage.Prompt, Output: a.Usage.Completion, Cached: a.Usage.Prompted.Cached})
+		calls := t.tell(a)
+		if len(calls) == 0 {
+			t.result.Stop = stopOf(a.Finish)
 			return nil
 		}
 		if t.result.Calls >= most {
@@ -212,7 +212,7 @@ func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
 			t.result.Stop = provider.StopCalls
 			return nil
 		}
-		if err := t.answer(ctx, a.calls); err != nil {
+		if err := t.answer(ctx, calls); err != nil {
 			return err
 		}
 	}
@@ -241,22 +241,23 @@ func (t *turn) ask(ctx context.Context, q request) (*answer, error) {
 		}
 	}
 	return exchange.Ask(ctx, t.result.Calls, t.c.options.Retry, func(ctx context.Context) (*answer, error) {
-		return t.c.complete(ctx, q, t.ids, sink)
+		return t.complete(ctx, q, sink)
 	})
 }
 
-// tell adds an answer to the conversation.
-func (t *turn) tell(a *answer) {
-	for _, call := range a.calls {
-		t.ids[call.ID] = true
+// tell adds an answer to the conversation, and returns its calls.
+func (t *turn) tell(a *answer) []toolCall {
+	m := message{Role: "assistant", Content: a.Text.String()}
+	for _, c := range a.Calls {
+		m.ToolCalls = append(m.ToolCalls, toolCall{c.ID, "function", function{c.Name, c.Arguments.String()}})
 	}
-	m := message{Role: "assistant", Content: a.text.String(), ToolCalls: a.calls}
 	if len(t.r.Schema) > 0 {
 		t.result.Text = ""
 	}
-	t.result.Text += a.text.String()
+	t.result.Text += a.Text.String()
 	b, _ := json.Marshal(m) // of strings
 	t.said = append(t.said, b)
+	return m.ToolCalls
 }
 
 func (t *turn) reply(id, text string) {

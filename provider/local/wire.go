@@ -2,10 +2,9 @@ package local
 
 import (
 	"encoding/json"
-	"strings"
 
+	"github.com/airlock-run/airlock/internal/partial"
 	"github.com/airlock-run/airlock/provider"
-	"github.com/airlock-run/airlock/provider/internal/partial"
 	"github.com/airlock-run/airlock/pytool"
 )
 
@@ -33,8 +32,6 @@ type toolCall struct {
 	ID       string   `json:"id"`
 	Type     string   `json:"type"` // "function"
 	Function function `json:"function"`
-
-	given string // the model's id, which it may have used before
 }
 
 type function struct {
@@ -50,50 +47,7 @@ func (c toolCall) code() string {
 	if json.Unmarshal([]byte(c.Function.Arguments), &given) == nil {
 		return given.Code
 	}
-	return partial.String([]byte(c.Function.Arguments), "code")
-}
-
-// chunk is one of a stream, or a whole answer: some servers do not stream when
-// there are tools.
-type chunk struct {
-	Model   string `json:"model"`
-	Choices []struct {
-		Delta        delta  `json:"delta"`
-		Message      *delta `json:"message"`
-		FinishReason string `json:"finish_reason"`
-	} `json:"choices"`
-	Usage *struct {
-		Prompt     int64 `json:"prompt_tokens"`
-		Completion int64 `json:"completion_tokens"`
-		Details    struct {
-			Cached int64 `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
-	} `json:"usage"`
-	Error json.RawMessage `json:"error"`
-}
-
-type delta struct {
-	Content   string `json:"content"`
-	ToolCalls []struct {
-		Index    *int   `json:"index"`
-		ID       string `json:"id"`
-		Function struct {
-			Name      string          `json:"name"`
-			Arguments json.RawMessage `json:"arguments"`
-		} `json:"function"`
-	} `json:"tool_calls"`
-}
-
-// arguments are a string by the book; some servers send the object itself.
-func arguments(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
-	}
-	if string(raw) == "null" {
-		return ""
-	}
-	return string(raw)
+	return partial.String(c.Function.Arguments, "code")
 }
 
 // tools are those of a request.
@@ -115,26 +69,4 @@ func tools(r provider.RunRequest) (all []json.RawMessage, err error) {
 		all = append(all, b)
 	}
 	return all, nil
-}
-
-// errorText reads {"error":{"message":...}} and {"error":"..."}.
-func errorText(body []byte) (text, code string) {
-	var w struct {
-		Error   json.RawMessage `json:"error"`
-		Message string          `json:"message"`
-	}
-	if json.Unmarshal(body, &w) != nil {
-		return "", ""
-	}
-	var whole struct {
-		Message string `json:"message"`
-		Type    string `json:"type"`
-	}
-	if json.Unmarshal(w.Error, &whole) == nil && whole.Message != "" {
-		return whole.Message, whole.Type
-	}
-	if json.Unmarshal(w.Error, &text) == nil && text != "" {
-		return text, ""
-	}
-	return strings.TrimSpace(w.Message), ""
 }

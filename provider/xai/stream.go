@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/airlock-run/airlock/internal/partial"
 	"github.com/airlock-run/airlock/provider"
-	"github.com/airlock-run/airlock/provider/internal/partial"
 )
 
 // event is one of the stream.
@@ -56,7 +56,7 @@ func (i item) code() string {
 	if i.Code == "" && json.Unmarshal([]byte(i.Arguments), &a) == nil {
 		return a.Code
 	}
-	return cmp.Or(i.Code, partial.String([]byte(i.Arguments), "code"))
+	return cmp.Or(i.Code, partial.String(i.Arguments, "code"))
 }
 
 // isCode reports whether an item is a run of code: the tool has two names.

@@ -167,12 +167,12 @@ func (c *completion) said(citations []map[string]any) error {
 	return c.delta(map[string]any{"annotations": citations}, nil)
 }
 
-func (c *completion) called(*call) error            { return nil }
+func (c *completion) called(*call, string) error    { return nil }
 func (c *completion) running(*call, string) error   { return nil }
 func (c *completion) ran(*call, string, *ran) error { return nil }
 
 func (c *completion) returned(one *call, _ string) error {
-	spelled := toolCall(one.id, one.name, one.arguments.String()).(map[string]any)
+	spelled := toolCall(one.ID, one.Name, one.Arguments.String()).(map[string]any)
 	c.calls = append(c.calls, maps.Clone(spelled))
 	spelled["index"] = len(c.calls) - 1
 	return c.delta(map[string]any{"tool_calls": []any{spelled}}, nil)

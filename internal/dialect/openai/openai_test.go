@@ -190,29 +190,6 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// Arguments are read as they are written, whatever they are cut into.
-func TestCodeReader(t *testing.T) {
-	code := "print(\"a\\b\", 'é😀\u2028')\n\t# \x00 end"
-	for _, arguments := range []string{string(encode(map[string]string{"code": code})), ` { "code" : "print(\"a\\b\", '\u00e9\ud83d\ude00\u2028')\n\t# \u0000 end", "x": "y" }`} {
-		for step := 1; step < 9; step++ {
-			var r codeReader
-			got := ""
-			for at := 0; at < len(arguments); at += step {
-				got += r.read(arguments[at:min(at+step, len(arguments))])
-			}
-			if got != code {
-				t.Errorf("in pieces of %d: %q", step, got)
-			}
-		}
-	}
-	for _, odd := range []string{`{"other":"x","code":"y"}`, `[]`, `{"code":7}`, `{"code":"\q"}`, strings.Repeat(" ", 1000) + `{"code":"x"}`, `{"code":"\ud83d"}`} {
-		var r codeReader
-		for i := range odd {
-			r.read(odd[i : i+1])
-		}
-	}
-}
-
 // Chat completions run code too, and are passed on where none is asked for.
 func TestChat(t *testing.T) {
 	r := newRig(t, Options{}, runs("file a.csv"), says("[a.csv](sandbox:/mnt/data/a.csv)"))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/partial"
 )
 
 // response is one of the Responses API at work.
@@ -150,9 +151,9 @@ func (r *response) body(status string) map[string]any {
 	if status != "in_progress" {
 		u := r.turn.usage
 		body["usage"] = map[string]any{
-			"input_tokens": u.Prompt, "input_tokens_details": map[string]int{"cached_tokens": u.Prompted.Cached,
+			"input_tokens": u.Prompt, "input_tokens_details": map[string]int64{"cached_tokens": u.Prompted.Cached,
 				"cache_write_tokens": 0},
-			"output_tokens": u.Completion, "output_tokens_details": map[string]int{"reasoning_tokens": u.Completed.Reasoning},
+			"output_tokens": u.Completion, "output_tokens_details": map[string]int64{"reasoning_tokens": u.Completed.Reasoning},
 			"total_tokens": u.Prompt + u.Completion,
 		}
 	}
@@ -259,7 +260,7 @@ func (r *response) said(citations []map[string]any) error {
 type progress struct {
 	id    string
 	index int
-	code  codeReader
+	code  *partial.Reader
 	words strings.Builder // code that was passed on
 }
 
@@ -268,15 +269,15 @@ func (p *progress) fields(more map[string]any) map[string]any {
 	return more
 }
 
-func (r *response) called(c *call) (err error) {
-	p, begun := c.item.(*progress)
+func (r *response) called(c *call, more string) (err error) {
+	p, begun := c.State.item.(*progress)
 	if !begun {
-		p = &progress{}
-		c.item = p
-		item := map[string]any{"type": "function_call", "call_id": c.id, "name": c.name, "arguments": "",
+		p = &progress{code: partial.NewReader("code")}
+		c.State.item = p
+		item := map[string]any{"type": "function_call", "call_id": c.ID, "name": c.Name, "arguments": "",
 			"status": "in_progress"}
 		p.id = "fc_" + engine.NewID().String()
-		if c.kind == runsCode {
+		if c.State.kind == runsCode {
 			item = map[string]any{"type": "code_interpreter_call", "status": "in_progress", "code": "",
 				"container_id": r.turn.box.name(), "outputs": []any{}}
 			p.id = codePrefix + engine.NewID().String()
@@ -285,21 +286,19 @@ func (r *response) called(c *call) (err error) {
 		if p.index, err = r.add(item); err != nil {
 			return err
 		}
-		if c.kind == runsCode {
+		if c.State.kind == runsCode {
 			if err := r.send("response.code_interpreter_call.in_progress", p.fields(map[string]any{})); err != nil {
 				return err
 			}
 		}
 	}
-	more := c.arguments.String()[c.told:]
-	c.told += len(more)
-	if c.kind == ofClient {
+	if c.State.kind == ofClient {
 		if more == "" {
 			return nil
 		}
 		return r.send("response.function_call_arguments.delta", p.fields(map[string]any{"delta": more}))
 	}
-	return r.code(p, p.code.read(more))
+	return r.code(p, p.code.Read(more))
 }
 
 func (r *response) code(p *progress, more string) error {
@@ -312,7 +311,7 @@ func (r *response) code(p *progress, more string) error {
 
 // running says that the code of a call is whole, and runs now.
 func (r *response) running(c *call, code string) error {
-	p := c.item.(*progress)
+	p := c.State.item.(*progress)
 	if rest, ok := strings.CutPrefix(code, p.words.String()); ok { // of a model that sends code as it is
 		if err := r.code(p, rest); err != nil {
 			return err
@@ -325,7 +324,7 @@ func (r *response) running(c *call, code string) error {
 }
 
 func (r *response) ran(c *call, code string, how *ran) error {
-	p := c.item.(*progress)
+	p := c.State.item.(*progress)
 	if how.status != "incomplete" {
 		if err := r.send("response.code_interpreter_call.completed", p.fields(map[string]any{})); err != nil {
 			return err
@@ -346,12 +345,12 @@ func (r *response) ran(c *call, code string, how *ran) error {
 }
 
 func (r *response) returned(c *call, status string) error {
-	p := c.item.(*progress)
-	text := c.arguments.String()
+	p := c.State.item.(*progress)
+	text := c.Arguments.String()
 	if err := r.send("response.function_call_arguments.done", p.fields(map[string]any{"arguments": text,
-		"name": c.name})); err != nil {
+		"name": c.Name})); err != nil {
 		return err
 	}
-	return r.set(p.index, map[string]any{"type": "function_call", "id": p.id, "call_id": c.id, "name": c.name,
+	return r.set(p.index, map[string]any{"type": "function_call", "id": p.id, "call_id": c.ID, "name": c.Name,
 		"arguments": text, "status": status})
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/airlock-run/airlock/internal/completions"
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
@@ -23,13 +24,15 @@ type turn struct {
 	messages []json.RawMessage
 	forced   bool // params have a tool_choice that is for the first answer alone
 	most     int  // calls of code; negative: as many as there are answers
-	usage    usage
+	usage    completions.Usage
 	speaking bool // a message is open
 }
 
 // sink tells the client of a turn.
 type sink interface {
-	listener
+	text(delta string) error
+	// called has more of the arguments of a call.
+	called(c *call, more string) error
 	// begin comes when the model has begun to answer: errors before it have a status.
 	begin() error
 	// saying is the text of the open message.
@@ -58,9 +61,11 @@ func (t *turn) run(ctx context.Context) (reason string, err error) {
 		if err != nil {
 			return "", err
 		}
-		code := slices.ContainsFunc(a.calls, func(c *call) bool { return c.kind == runsCode || c.kind == unknownTool })
-		functions := slices.ContainsFunc(a.calls, func(c *call) bool { return c.kind == ofClient })
-		cut := map[string]string{"length": tooManyTokens, "content_filter": filtered}[a.finish]
+		code := slices.ContainsFunc(a.Calls, func(c *call) bool {
+			return c.State.kind == runsCode || c.State.kind == unknownTool
+		})
+		functions := slices.ContainsFunc(a.Calls, func(c *call) bool { return c.State.kind == ofClient })
+		cut := map[string]string{"length": tooManyTokens, "content_filter": filtered}[a.Finish]
 		if err := t.endMessage(a, cut != "" || functions || !code); err != nil {
 			return "", err
 		}
@@ -71,18 +76,18 @@ func (t *turn) run(ctx context.Context) (reason string, err error) {
 		if err != nil || functions || !code {
 			return "", err
 		}
-		t.messages = append(append(t.messages, a.message()), replies...)
+		t.messages = append(append(t.messages, repeated(a)), replies...)
 	}
 	return tooManyMessages, nil
 }
 
-// message is an answer as the next request repeats it.
-func (a *answer) message() json.RawMessage {
+// repeated is an answer as the next request repeats it.
+func repeated(a *answer) json.RawMessage {
 	calls := []any{}
-	for _, c := range a.calls {
-		calls = append(calls, toolCall(c.id, c.name, c.arguments.String()))
+	for _, c := range a.Calls {
+		calls = append(calls, toolCall(c.ID, c.Name, c.Arguments.String()))
 	}
-	return encode(map[string]any{"role": "assistant", "content": orNull(a.text.String()), "tool_calls": calls})
+	return encode(map[string]any{"role": "assistant", "content": orNull(a.Text.String()), "tool_calls": calls})
 }
 
 // ask makes one request to the model and passes on what comes.
@@ -103,15 +108,14 @@ func (t *turn) ask(ctx context.Context, round int) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer resp.Body.Close()
 	if round == 0 {
 		if err := t.to.begin(); err != nil {
-			resp.Body.Close()
 			return nil, err
 		}
 	}
-	a := &answer{}
-	err = a.read(resp, &hearing{ctx, t})
-	t.usage.add(a.usage)
+	a, err := read(resp, &hearing{ctx, t})
+	t.usage.Add(a.Usage)
 	if err != nil && ctx.Err() != nil {
 		err = ended(ctx)
 	}
@@ -143,35 +147,35 @@ func (h *hearing) text(delta string) error {
 	return h.to.text(delta)
 }
 
-func (h *hearing) called(c *call) error {
-	if c.kind == unresolved {
+func (h *hearing) called(c *call, more string) error {
+	if c.State.kind == unresolved {
 		switch {
-		case h.tools.functions[c.name]:
-			c.kind = ofClient
-		case h.tools.python != "" && c.name == h.tools.python && h.most != 0:
-			c.kind = runsCode
+		case h.tools.functions[c.Name]:
+			c.State.kind = ofClient
+		case h.tools.python != "" && c.Name == h.tools.python && h.most != 0:
+			c.State.kind = runsCode
 			if err := h.box.open(h.ctx); err != nil {
 				return err
 			}
 		default:
-			c.kind = unknownTool
+			c.State.kind = unknownTool
 		}
-		if c.kind != unknownTool {
+		if c.State.kind != unknownTool {
 			if err := h.endMessage(nil, false); err != nil {
 				return err
 			}
 		}
 	}
-	if c.kind == unknownTool {
+	if c.State.kind == unknownTool {
 		return nil
 	}
-	return h.to.called(c)
+	return h.to.called(c, more)
 }
 
 // endMessage ends the message that is open. The last of a response has the files that
 // are not yet cited, even if it says nothing.
 func (t *turn) endMessage(a *answer, last bool) error {
-	if !t.speaking && (!last || len(t.box.made) == 0 && len(a.calls) > 0) {
+	if !t.speaking && (!last || len(t.box.made) == 0 && len(a.Calls) > 0) {
 		return nil
 	}
 	t.speaking = false
@@ -180,11 +184,11 @@ func (t *turn) endMessage(a *answer, last bool) error {
 
 // cut ends the calls of an answer that is not whole. They are not run.
 func (t *turn) cut(a *answer) error {
-	for _, c := range a.calls {
+	for _, c := range a.Calls {
 		var err error
-		switch c.kind {
+		switch c.State.kind {
 		case runsCode:
-			code, _ := c.code()
+			code, _ := codeOf(c)
 			err = t.to.ran(c, code, &ran{status: "incomplete", outputs: []output{}})
 		case ofClient:
 			err = t.to.returned(c, "incomplete")
@@ -199,18 +203,18 @@ func (t *turn) cut(a *answer) error {
 // answer runs what the model has called, in its order, and returns the messages that
 // tell it what came of it.
 func (t *turn) answer(ctx context.Context, a *answer) (replies []json.RawMessage, err error) {
-	for _, c := range a.calls {
-		switch c.kind {
+	for _, c := range a.Calls {
+		switch c.State.kind {
 		case ofClient:
 			err = t.to.returned(c, "completed")
 		case runsCode:
 			var reply string
 			if reply, err = t.runCode(ctx, c); err == nil {
-				replies = append(replies, toolReply(c.id, reply))
+				replies = append(replies, toolReply(c.ID, reply))
 			}
 		default:
-			replies = append(replies, toolReply(c.id,
-				fmt.Sprintf("There is no tool %.80q. Call one of those that there are, or answer.", c.name)))
+			replies = append(replies, toolReply(c.ID,
+				fmt.Sprintf("There is no tool %.80q. Call one of those that there are, or answer.", c.Name)))
 		}
 		if err != nil {
 			return nil, err
@@ -220,7 +224,7 @@ func (t *turn) answer(ctx context.Context, a *answer) (replies []json.RawMessage
 }
 
 func (t *turn) runCode(ctx context.Context, c *call) (reply string, err error) {
-	code, ok := c.code()
+	code, ok := codeOf(c)
 	failed := func(why string) *ran {
 		return &ran{status: "failed", outputs: []output{{Type: "logs", Logs: why + "\n"}}, reply: why}
 	}

@@ -1,0 +1,103 @@
+// Package completions reads answers of chat completions, the API that servers of any
+// model have, in the ways in which servers write them.
+package completions
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/sse"
+)
+
+// Reader says what is done with an answer as it comes. An error of its functions ends
+// the reading.
+type Reader[T any] struct {
+	Most   int                       // bytes of an answer
+	ID     func(given string) string // names a call: the model's id may be empty, or that of an earlier call
+	Text   func(delta string) error
+	Called func(c *Call[T], more string) error // has more of the arguments of a call, whose name is known
+}
+
+// Error is what is wrong with an answer.
+type Error struct {
+	Text string // what it is, if it is not said by the server
+	Said string // by the server
+	Kind string // the server's word for it
+	Err  error  // the cause, if any
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Err != nil {
+		return e.Text + ": " + e.Err.Error()
+	}
+	return e.Text + e.Said
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Read reads an answer to its end. With an error there is what came until then.
+func (r *Reader[T]) Read(resp *http.Response) (*Answer[T], error) {
+	a, body := &Answer[T]{}, &bounded{from: resp.Body, left: r.Most}
+	err := r.read(a, body, strings.Contains(resp.Header.Get("Content-Type"), "application/json"))
+	switch {
+	case errors.Is(err, sse.ErrTooLong):
+		return a, &Error{Text: fmt.Sprintf("the model's answer has more than %d MiB", r.Most>>20)}
+	case err == nil && a.Finish == "":
+		return a, &Error{Text: "the model's answer broke off before its end"}
+	}
+	return a, err
+}
+
+func (r *Reader[T]) read(a *Answer[T], body *bounded, whole bool) error {
+	if whole {
+		text, err := io.ReadAll(body)
+		if err != nil {
+			return &Error{Text: "the model's answer broke off", Err: err}
+		}
+		return r.take(a, text)
+	}
+	for e, err := range sse.Read(body, r.Most) {
+		if err != nil {
+			return &Error{Text: "the model's answer broke off", Err: err}
+		}
+		if strings.TrimSpace(string(e.Data)) == "[DONE]" {
+			readRest(body)
+			return nil
+		}
+		if err := r.take(a, e.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restTime is how long the end of a stream may take that has said that it is over.
+const restTime = time.Second
+
+// readRest reads what should be nothing but the end: the connection is reused then.
+func readRest(body *bounded) {
+	late := time.AfterFunc(restTime, func() { body.from.Close() })
+	defer late.Stop()
+	_, _ = io.Copy(io.Discard, body) // there is an answer already
+}
+
+// bounded is a body that may not be longer.
+type bounded struct {
+	from io.ReadCloser
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, sse.ErrTooLong
+	}
+	n, err := b.from.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
