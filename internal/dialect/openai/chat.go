@@ -265,23 +265,22 @@ func (q *request) models() error {
 }
 
 // model finds one in the list of all: many servers do not tell of one.
-func (q *request) model() error {
+func (q *request) model() (any, error) {
 	resp, err := q.upstream(q.Context(), http.MethodGet, "/models", nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	var list struct{ Data []map[string]any }
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 4<<20)).Decode(&list); err != nil {
-		return upstreamFailed("The model's server does not list its models.")
+		return nil, upstreamFailed("The model's server does not list its models.")
 	}
 	for _, m := range list.Data {
 		if m["id"] == q.PathValue("model") {
-			writeJSON(q.w, http.StatusOK, m)
-			return nil
+			return m, nil
 		}
 	}
-	return &refusal{http.StatusNotFound, problem{
+	return nil, &refusal{http.StatusNotFound, problem{
 		Message: fmt.Sprintf("The model '%.80s' does not exist or you do not have access to it.", q.PathValue("model")),
 		Type:    invalidRequest, Param: "model", Code: "model_not_found",
 	}}

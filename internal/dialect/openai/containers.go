@@ -133,28 +133,26 @@ func containerBody(s engine.Session, status string) map[string]any {
 	}
 }
 
-func (q *request) createContainer() error {
+func (q *request) createContainer() (any, error) {
 	var ask wanted
 	if err := q.readJSON(&ask); err != nil {
-		return err
+		return nil, err
 	}
 	if ask.Name == "" {
-		return invalid("name", "missing_required_parameter", "Missing required parameter: 'name'.")
+		return nil, invalid("name", "missing_required_parameter", "Missing required parameter: 'name'.")
 	}
 	if len(ask.Name) > 256 {
-		return invalid("name", "invalid_value", "Invalid value for 'name': at most 256 bytes.")
+		return nil, invalid("name", "invalid_value", "Invalid value for 'name': at most 256 bytes.")
 	}
 	req, err := q.session(&ask)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	made, err := q.Live.Create(q.Context(), q.caller, req)
-	if err != nil {
-		return err
+	if err == nil {
+		q.see(seen{Session: made})
 	}
-	q.see(seen{Session: made})
-	writeJSON(q.w, http.StatusOK, containerBody(made, "running"))
-	return nil
+	return containerBody(made, "running"), err
 }
 
 // container is one of the caller's, with its files. It is a use of it.
@@ -227,17 +225,12 @@ func insideBody(container engine.ID, f insideFile) map[string]any {
 	}
 }
 
-func (q *request) getContainer() error {
+func (q *request) getContainer() (any, error) {
 	s, _, err := q.container(q.PathValue("id"))
-	switch {
-	case errors.Is(err, errExpired):
-		writeJSON(q.w, http.StatusOK, containerBody(s, "expired"))
-	case err != nil:
-		return err
-	default:
-		writeJSON(q.w, http.StatusOK, containerBody(s, "running"))
+	if errors.Is(err, errExpired) {
+		return containerBody(s, "expired"), nil
 	}
-	return nil
+	return containerBody(s, "running"), err
 }
 
 // deleteContainer answers with an empty body, as OpenAI does.
@@ -254,12 +247,12 @@ func (q *request) deleteContainer() error {
 	return nil
 }
 
-func (q *request) listContainers() error {
+func (q *request) listContainers() (any, error) {
 	sessions, err := every(func(p engine.Page) ([]engine.Session, error) {
 		return q.Engine.ListSessions(q.Context(), q.caller, engine.SessionQuery{Origin: engine.OriginOpenAI, Page: p})
 	}, func(s *engine.Session) engine.ID { return s.ID })
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var all []map[string]any
 	for _, s := range sessions {
@@ -272,10 +265,10 @@ func (q *request) listContainers() error {
 }
 
 // addContainerFile puts a file of its own, or an upload, into a container.
-func (q *request) addContainerFile() error {
+func (q *request) addContainerFile() (any, error) {
 	s, _, err := q.container(q.PathValue("id"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var at, id string
 	if kind, _, _ := mime.ParseMediaType(q.Header.Get("Content-Type")); kind == "application/json" {
@@ -295,20 +288,16 @@ func (q *request) addContainerFile() error {
 	}
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case at == "" && id == "":
-		return invalid("file", "missing_required_parameter", "Missing required parameter: 'file' or 'file_id'.")
+		return nil, invalid("file", "missing_required_parameter", "Missing required parameter: 'file' or 'file_id'.")
 	case at == "":
 		if at, err = q.stage(s.ID, id); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	f, err := q.stored(q.Context(), s.ID, at)
-	if err != nil {
-		return err
-	}
-	writeJSON(q.w, http.StatusOK, insideBody(s.ID, f))
-	return nil
+	return insideBody(s.ID, f), err
 }
 
 // stage puts an upload into a container, and returns its path there.
@@ -352,10 +341,10 @@ func (q *request) stored(ctx context.Context, container engine.ID, at string) (i
 	return files[i], nil
 }
 
-func (q *request) listContainerFiles() error {
+func (q *request) listContainerFiles() (any, error) {
 	s, files, err := q.container(q.PathValue("id"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(a, b insideFile) int { return b.CreatedAt.Compare(a.CreatedAt) })
@@ -380,13 +369,9 @@ func (q *request) inside() (container engine.ID, f insideFile, err error) {
 	return s.ID, insideFile{file, place.Path}, missing(err, notFound("File not found."))
 }
 
-func (q *request) getContainerFile() error {
+func (q *request) getContainerFile() (any, error) {
 	container, f, err := q.inside()
-	if err != nil {
-		return err
-	}
-	writeJSON(q.w, http.StatusOK, insideBody(container, f))
-	return nil
+	return insideBody(container, f), err
 }
 
 func (q *request) containerFileContent() error {
@@ -397,19 +382,16 @@ func (q *request) containerFileContent() error {
 	return q.send(f.ID, notFound("File not found."))
 }
 
-func (q *request) deleteContainerFile() error {
+func (q *request) deleteContainerFile() (any, error) {
 	container, f, err := q.inside()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := q.Live.RemoveFile(q.Context(), q.caller, container, f.at, false); err != nil {
-		return missing(err, notFound("File not found."))
+		return nil, missing(err, notFound("File not found."))
 	}
-	if _, err := q.sync(q.Context(), container); err != nil {
-		return err
-	}
-	writeJSON(q.w, http.StatusOK, map[string]any{"id": q.PathValue("file"), "object": "container.file", "deleted": true})
-	return nil
+	_, err = q.sync(q.Context(), container)
+	return deletedBody(q.PathValue("file"), "container.file"), err
 }
 
 // listing names the files of a container for the model.

@@ -126,10 +126,7 @@ func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message strin
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // our own types, and JSON that was read
-	}
+	text := encode(body)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)

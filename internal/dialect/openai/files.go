@@ -103,7 +103,7 @@ func cleanName(name string) string {
 	return name
 }
 
-func (q *request) upload() error {
+func (q *request) upload() (any, error) {
 	var made engine.File
 	fields, err := q.readForm("file", func(name string, content io.Reader) (err error) {
 		up := engine.Upload{Name: cleanName(name), Origin: engine.OriginOpenAI, Max: q.MaxUpload}
@@ -117,10 +117,9 @@ func (q *request) upload() error {
 		if !made.ID.IsZero() {
 			_ = q.Engine.DeleteFile(q.Context(), q.caller, made.ID) // else it expires
 		}
-		return err
+		return nil, err
 	}
-	writeJSON(q.w, http.StatusOK, fileBody(made))
-	return nil
+	return fileBody(made), nil
 }
 
 // check looks at what came with a file.
@@ -160,17 +159,9 @@ func (q *request) file() (engine.ID, error) {
 
 func noFile(id string) error { return notFound("No such File object: %.80s", id) }
 
-func (q *request) getFile() error {
-	id, err := q.file()
-	if err != nil {
-		return err
-	}
-	f, err := q.Engine.GetFile(q.Context(), q.caller, id)
-	if err != nil {
-		return missing(err, noFile(q.PathValue("id")))
-	}
-	writeJSON(q.w, http.StatusOK, fileBody(f))
-	return nil
+func (q *request) getFile() (any, error) {
+	f, err := q.known(q.PathValue("id"))
+	return fileBody(f), err
 }
 
 // missing says in OpenAI's words that something is not there.
@@ -181,16 +172,16 @@ func missing(err, said error) error {
 	return err
 }
 
-func (q *request) deleteFile() error {
+func (q *request) deleteFile() (any, error) {
 	id, err := q.file()
-	if err != nil {
-		return err
+	if err == nil {
+		err = missing(q.Engine.DeleteFile(q.Context(), q.caller, id), noFile(q.PathValue("id")))
 	}
-	if err := q.Engine.DeleteFile(q.Context(), q.caller, id); err != nil {
-		return missing(err, noFile(q.PathValue("id")))
-	}
-	writeJSON(q.w, http.StatusOK, map[string]any{"id": q.PathValue("id"), "object": "file", "deleted": true})
-	return nil
+	return deletedBody(q.PathValue("id"), "file"), err
+}
+
+func deletedBody(id, object string) map[string]any {
+	return map[string]any{"id": id, "object": object, "deleted": true}
 }
 
 func (q *request) fileContent() error {
@@ -225,20 +216,20 @@ func every[T any](get func(engine.Page) ([]T, error), id func(*T) engine.ID) (al
 	}
 }
 
-// list answers with a part of what there is, newest first, as the query says.
-func (q *request) list(all []map[string]any, most, usual int) error {
+// list is a part of what there is, newest first, as the query says.
+func (q *request) list(all []map[string]any, most, usual int) (any, error) {
 	query := q.URL.Query()
 	switch query.Get("order") {
 	case "", "desc":
 	case "asc":
 		slices.Reverse(all)
 	default:
-		return invalid("order", "invalid_value", "Invalid value for 'order': there are asc and desc.")
+		return nil, invalid("order", "invalid_value", "Invalid value for 'order': there are asc and desc.")
 	}
 	if after := query.Get("after"); after != "" {
 		at := slices.IndexFunc(all, func(one map[string]any) bool { return one["id"] == after })
 		if at < 0 {
-			return invalid("after", "invalid_value", "Invalid value for 'after': it is not in the list.")
+			return nil, invalid("after", "invalid_value", "Invalid value for 'after': it is not in the list.")
 		}
 		all = all[at+1:]
 	}
@@ -246,7 +237,7 @@ func (q *request) list(all []map[string]any, most, usual int) error {
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > most {
-			return invalid("limit", "invalid_value", "Invalid value for 'limit': it must be between 1 and %d.", most)
+			return nil, invalid("limit", "invalid_value", "Invalid value for 'limit': it must be between 1 and %d.", most)
 		}
 		limit = n
 	}
@@ -256,8 +247,7 @@ func (q *request) list(all []map[string]any, most, usual int) error {
 	if n := len(all); n > 0 {
 		body["first_id"], body["last_id"] = all[0]["id"], all[n-1]["id"]
 	}
-	writeJSON(q.w, http.StatusOK, body)
-	return nil
+	return body, nil
 }
 
 func (q *request) filesOf(origin engine.Origin) ([]engine.File, error) {
@@ -266,10 +256,10 @@ func (q *request) filesOf(origin engine.Origin) ([]engine.File, error) {
 	}, func(f *engine.File) engine.ID { return f.ID })
 }
 
-func (q *request) listFiles() error {
+func (q *request) listFiles() (any, error) {
 	files, err := q.filesOf(engine.OriginOpenAI)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	wanted := q.URL.Query().Get("purpose")
 	var all []map[string]any

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -76,26 +75,26 @@ func (q *request) keptHere() (*keptResponse, error) {
 	return k, missing(err, notFound("Response with id '%.80s' not found.", q.PathValue("id")))
 }
 
-func (q *request) getResponse() error {
+func (q *request) getResponse() (any, error) {
 	k, err := q.keptHere()
-	if err == nil {
-		writeJSON(q.w, http.StatusOK, k.Response)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	return k.Response, nil
 }
 
 // listInput lists what a response was asked with, the earlier items of its conversation
 // too. A message that was a mere text has OpenAI's form of one.
-func (q *request) listInput() error {
+func (q *request) listInput() (any, error) {
 	k, err := q.keptHere()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all := make([]map[string]any, 0, k.Input)
 	for i, raw := range k.Items[:k.Input] {
 		var one map[string]any
 		if err := json.Unmarshal(raw, &one); err != nil {
-			return err
+			return nil, err
 		}
 		if text, ok := one["content"].(string); ok {
 			kind := "input_text"
@@ -120,22 +119,19 @@ func (q *request) listInput() error {
 }
 
 // cancelResponse refuses: there are no responses in the background.
-func (q *request) cancelResponse() error {
+func (q *request) cancelResponse() (any, error) {
 	if _, err := q.keptHere(); err != nil {
-		return err
+		return nil, err
 	}
-	return invalid("", "", "Cannot cancel a synchronous response.")
+	return nil, invalid("", "", "Cannot cancel a synchronous response.")
 }
 
-func (q *request) deleteResponse() error {
-	_, err := q.keptHere()
-	if err != nil {
-		return err
+func (q *request) deleteResponse() (any, error) {
+	if _, err := q.keptHere(); err != nil {
+		return nil, err
 	}
 	id, _ := parseID(responsePrefix, q.PathValue("id")) // it was read before
-	if err := q.Engine.DeleteFile(q.Context(), q.caller, id); err != nil {
-		return missing(err, notFound("Response with id '%.80s' not found.", q.PathValue("id")))
-	}
-	writeJSON(q.w, http.StatusOK, map[string]any{"id": q.PathValue("id"), "object": "response", "deleted": true})
-	return nil
+	err := q.Engine.DeleteFile(q.Context(), q.caller, id)
+	return deletedBody(q.PathValue("id"), "response"),
+		missing(err, notFound("Response with id '%.80s' not found.", q.PathValue("id")))
 }

@@ -125,20 +125,20 @@ func newAPI(o Options) *api {
 
 func (a *api) routes() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, serve := range map[string]func(*request) error{
+	for pattern, serve := range map[string]func(*request) (any, error){
 		"GET /responses/{id}":                       (*request).getResponse,
 		"DELETE /responses/{id}":                    (*request).deleteResponse,
 		"GET /responses/{id}/input_items":           (*request).listInput,
 		"POST /responses/{id}/cancel":               (*request).cancelResponse,
-		"POST /responses":                           (*request).createResponse,
-		"POST /chat/completions":                    (*request).createCompletion,
-		"GET /models":                               (*request).models,
+		"POST /responses":                           written((*request).createResponse),
+		"POST /chat/completions":                    written((*request).createCompletion),
+		"GET /models":                               written((*request).models),
 		"GET /models/{model...}":                    (*request).model,
 		"POST /files":                               (*request).upload,
 		"GET /files":                                (*request).listFiles,
 		"GET /files/{id}":                           (*request).getFile,
 		"DELETE /files/{id}":                        (*request).deleteFile,
-		"GET /files/{id}/content":                   (*request).fileContent,
+		"GET /files/{id}/content":                   written((*request).fileContent),
 		"POST /uploads":                             (*request).createUpload,
 		"POST /uploads/{id}/parts":                  (*request).addPart,
 		"POST /uploads/{id}/complete":               (*request).completeUpload,
@@ -146,26 +146,35 @@ func (a *api) routes() http.Handler {
 		"POST /containers":                          (*request).createContainer,
 		"GET /containers":                           (*request).listContainers,
 		"GET /containers/{id}":                      (*request).getContainer,
-		"DELETE /containers/{id}":                   (*request).deleteContainer,
+		"DELETE /containers/{id}":                   written((*request).deleteContainer),
 		"POST /containers/{id}/files":               (*request).addContainerFile,
 		"GET /containers/{id}/files":                (*request).listContainerFiles,
 		"GET /containers/{id}/files/{file}":         (*request).getContainerFile,
 		"DELETE /containers/{id}/files/{file}":      (*request).deleteContainerFile,
-		"GET /containers/{id}/files/{file}/content": (*request).containerFileContent,
+		"GET /containers/{id}/files/{file}/content": written((*request).containerFileContent),
 		"/": nowhere,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			q := &request{a, r, w, a.Caller(r)}
-			if err := serve(q); err != nil {
+			body, err := serve(q)
+			switch {
+			case err != nil:
 				q.fail(err)
+			case body != nil:
+				writeJSON(w, http.StatusOK, body)
 			}
 		})
 	}
 	return mux
 }
 
-func nowhere(q *request) error {
-	return &refusal{http.StatusNotFound, problem{
+// written is for what writes its answer itself.
+func written(serve func(*request) error) func(*request) (any, error) {
+	return func(q *request) (any, error) { return nil, serve(q) }
+}
+
+func nowhere(q *request) (any, error) {
+	return nil, &refusal{http.StatusNotFound, problem{
 		Message: "Airlock does not have " + q.Method + " " + q.URL.Path +
 			". There are responses, chat/completions, models, files, uploads and containers.",
 		Type: invalidRequest, Code: "unknown_url",

@@ -156,14 +156,10 @@ func readTools(list []json.RawMessage) (*toolset, error) {
 				return nil, invalid(param+".name", "missing_required_parameter", "Missing required parameter: '%s.name'.", param)
 			}
 			function := map[string]any{"name": tool.Name}
-			if tool.Description != nil {
-				function["description"] = *tool.Description
-			}
-			if len(tool.Parameters) > 0 && string(tool.Parameters) != "null" {
+			set(function, "description", tool.Description)
+			set(function, "strict", tool.Strict)
+			if present(tool.Parameters) {
 				function["parameters"] = tool.Parameters
-			}
-			if tool.Strict != nil {
-				function["strict"] = *tool.Strict
 			}
 			t.functions[tool.Name] = true
 			t.list = append(t.list, encode(map[string]any{"type": "function", "function": function}))
@@ -188,7 +184,7 @@ func readTools(list []json.RawMessage) (*toolset, error) {
 }
 
 func (t *toolset) readContainer(param string, raw json.RawMessage) error {
-	if len(raw) == 0 || string(raw) == "null" {
+	if !present(raw) {
 		return invalid(param, "missing_required_parameter", "Missing required parameter: '%s'.", param)
 	}
 	if json.Unmarshal(raw, &t.container) == nil && t.container != "" {
@@ -210,7 +206,7 @@ func (t *toolset) readContainer(param string, raw json.RawMessage) error {
 // choice spells a tool_choice as chat completions do. forced says that the model must
 // call a tool, which is for its first answer alone.
 func (t *toolset) choice(raw json.RawMessage) (choice any, forced bool, err error) {
-	if len(raw) == 0 || string(raw) == "null" {
+	if !present(raw) {
 		return nil, false, nil
 	}
 	var word string
@@ -259,12 +255,8 @@ func format(text json.RawMessage) (any, error) {
 		return map[string]string{"type": f.Type}, nil
 	case f.Type == "json_schema":
 		schema := map[string]any{"name": f.Name, "schema": f.Schema}
-		if f.Description != nil {
-			schema["description"] = *f.Description
-		}
-		if f.Strict != nil {
-			schema["strict"] = *f.Strict
-		}
+		set(schema, "description", f.Description)
+		set(schema, "strict", f.Strict)
 		return map[string]any{"type": f.Type, "json_schema": schema}, nil
 	}
 	return nil, invalid("text.format.type", "invalid_value",
@@ -274,28 +266,15 @@ func format(text json.RawMessage) (any, error) {
 // params are those of a chat completion that a request asks for.
 func (r *responseRequest) params(t *toolset) (params map[string]any, forced bool, err error) {
 	params = map[string]any{"model": r.Model}
-	for name, value := range map[string]any{"temperature": r.Temperature, "top_p": r.TopP,
-		"max_tokens": r.MaxOutputTokens, "user": r.User} {
-		switch v := value.(type) {
-		case *float64:
-			if v != nil {
-				params[name] = *v
-			}
-		case *int:
-			if v != nil {
-				params[name] = *v
-			}
-		case *string:
-			if v != nil {
-				params[name] = *v
-			}
-		}
+	set(params, "temperature", r.Temperature)
+	set(params, "top_p", r.TopP)
+	set(params, "max_tokens", r.MaxOutputTokens)
+	set(params, "user", r.User)
+	if len(t.list) > 0 {
+		set(params, "parallel_tool_calls", r.Parallel)
 	}
-	if r.Parallel != nil && len(t.list) > 0 {
-		params["parallel_tool_calls"] = *r.Parallel
-	}
-	if r.Reasoning != nil && r.Reasoning.Effort != nil {
-		params["reasoning_effort"] = *r.Reasoning.Effort
+	if r.Reasoning != nil {
+		set(params, "reasoning_effort", r.Reasoning.Effort)
 	}
 	shape, err := format(r.Text)
 	if err != nil {
@@ -310,6 +289,16 @@ func (r *responseRequest) params(t *toolset) (params map[string]any, forced bool
 	}
 	return params, forced, err
 }
+
+// set sets a field to a value that was given.
+func set[T any](fields map[string]any, name string, value *T) {
+	if value != nil {
+		fields[name] = *value
+	}
+}
+
+// present reports whether there is more than a null.
+func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 func encode(v any) json.RawMessage {
 	text, err := json.Marshal(v)

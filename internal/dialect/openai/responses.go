@@ -139,10 +139,10 @@ func (r *response) body(status string) map[string]any {
 	if a.Metadata != nil {
 		body["metadata"] = a.Metadata
 	}
-	if len(a.Text) > 0 && string(a.Text) != "null" {
+	if present(a.Text) {
 		body["text"] = a.Text
 	}
-	if len(a.ToolChoice) > 0 && string(a.ToolChoice) != "null" {
+	if present(a.ToolChoice) {
 		body["tool_choice"] = a.ToolChoice
 	}
 	if a.Reasoning != nil {

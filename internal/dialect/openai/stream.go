@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
 	"net/http"
 	"sync"
 	"time"
@@ -56,15 +55,11 @@ func (e *events) write(text []byte) {
 
 // send sends an event; without a name it is one of chat completions.
 func (e *events) send(name string, body any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // our own types, and JSON that was read
-	}
 	var line []byte
 	if name != "" {
 		line = append(append(append(line, "event: "...), name...), '\n')
 	}
-	line = append(wire.AppendASCII(append(line, "data: "...), text), "\n\n"...)
+	line = append(wire.AppendASCII(append(line, "data: "...), encode(body)), "\n\n"...)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.tick.Reset(keepAlive)

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
 	"strings"
 	"time"
 
@@ -41,28 +40,25 @@ func (u *upload) body(kept engine.File, status string, file any) map[string]any 
 	}
 }
 
-func (q *request) createUpload() error {
+func (q *request) createUpload() (any, error) {
 	var u upload
 	err := q.readJSON(&u)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case u.Filename == "":
-		return invalid("filename", "missing_required_parameter", "Missing required parameter: 'filename'.")
+		return nil, invalid("filename", "missing_required_parameter", "Missing required parameter: 'filename'.")
 	case u.Bytes < 1 || u.Bytes > q.MaxUpload:
-		return invalid("bytes", "invalid_value", "Invalid 'bytes': it must be between 1 and %d.", q.MaxUpload)
+		return nil, invalid("bytes", "invalid_value", "Invalid 'bytes': it must be between 1 and %d.", q.MaxUpload)
 	case len(u.ExpiresAfter) > 0:
-		return errExpiry
+		return nil, errExpiry
 	}
 	if err := checkPurpose(u.Purpose); err != nil {
-		return err
+		return nil, err
 	}
 	kept, err := q.Engine.PutFile(q.Context(), q.caller,
 		engine.Upload{Name: uploadName, Origin: engine.OriginUpload, TTL: uploadTTL}, bytes.NewReader(encode(u)))
-	if err == nil {
-		writeJSON(q.w, http.StatusOK, u.body(kept, "pending", nil))
-	}
-	return err
+	return u.body(kept, "pending", nil), err
 }
 
 // uploadHere is the one that a request names.
@@ -83,10 +79,10 @@ func (q *request) uploadHere() (kept engine.File, u upload, err error) {
 	return kept, u, json.NewDecoder(content).Decode(&u)
 }
 
-func (q *request) addPart() error {
+func (q *request) addPart() (any, error) {
 	kept, _, err := q.uploadHere()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var part engine.File
 	_, err = q.readForm("data", func(_ string, content io.Reader) (err error) {
@@ -97,49 +93,44 @@ func (q *request) addPart() error {
 	})
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case part.ID.IsZero():
-		return invalid("data", "missing_required_parameter", "Missing required parameter: 'data'.")
+		return nil, invalid("data", "missing_required_parameter", "Missing required parameter: 'data'.")
 	}
-	writeJSON(q.w, http.StatusOK, map[string]any{
+	return map[string]any{
 		"id": partPrefix + part.ID.String(), "object": "upload.part", "created_at": part.CreatedAt.Unix(),
 		"upload_id": q.PathValue("id"),
-	})
-	return nil
+	}, nil
 }
 
-func (q *request) completeUpload() error {
+func (q *request) completeUpload() (any, error) {
 	kept, u, err := q.uploadHere()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var body struct {
 		Parts []string `json:"part_ids"`
 		MD5   string   `json:"md5"`
 	}
 	if err := q.readJSON(&body); err != nil {
-		return err
+		return nil, err
 	}
 	whole, err := q.join(kept, u, body.Parts)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer whole.Close()
 	sum := md5.New()
 	made, err := q.Engine.PutFile(q.Context(), q.caller,
 		engine.Upload{Name: cleanName(u.Filename), Origin: engine.OriginOpenAI, Max: q.MaxUpload}, io.TeeReader(whole, sum))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if body.MD5 != "" && !strings.EqualFold(body.MD5, hex.EncodeToString(sum.Sum(nil))) {
 		_ = q.Engine.DeleteFile(q.Context(), q.caller, made.ID) // else it expires
-		return invalid("md5", "invalid_value", "The uploaded parts do not have this MD5 sum.")
+		return nil, invalid("md5", "invalid_value", "The uploaded parts do not have this MD5 sum.")
 	}
-	if err := q.discard(kept.ID); err != nil {
-		return err
-	}
-	writeJSON(q.w, http.StatusOK, u.body(kept, "completed", fileBody(made)))
-	return nil
+	return u.body(kept, "completed", fileBody(made)), q.discard(kept.ID)
 }
 
 // join is all of an upload.
@@ -201,15 +192,12 @@ func (p *parts) Close() error {
 	return nil
 }
 
-func (q *request) cancelUpload() error {
+func (q *request) cancelUpload() (any, error) {
 	kept, u, err := q.uploadHere()
 	if err == nil {
 		err = q.discard(kept.ID)
 	}
-	if err == nil {
-		writeJSON(q.w, http.StatusOK, u.body(kept, "cancelled", nil))
-	}
-	return err
+	return u.body(kept, "cancelled", nil), err
 }
 
 // discard removes an upload and its parts.
