@@ -49,9 +49,8 @@ func (s *Sender) try(ctx context.Context, p *Post) Outcome {
 		return Outcome{Untried: true, Retry: wait, Problem: host + " did not answer a moment ago"}
 	}
 	if p.Unsure {
-		known, o := s.compare(ctx, p, host)
-		if known || o != nil {
-			return orSent(o)
+		if o := s.compare(ctx, p, host); o != nil {
+			return *o
 		}
 	}
 	answer := s.call(ctx, http.MethodPost, address, p, host)
@@ -59,13 +58,6 @@ func (s *Sender) try(ctx context.Context, p *Post) Outcome {
 		return Outcome{Unsure: answer.arrived, Problem: explain(answer.err)}
 	}
 	return s.judge(ctx, p, host, answer)
-}
-
-func orSent(o *Outcome) Outcome {
-	if o == nil {
-		return Outcome{Sent: true}
-	}
-	return *o
 }
 
 // judge makes an outcome of an answer.
@@ -77,9 +69,8 @@ func (s *Sender) judge(ctx context.Context, p *Post, host string, a answer) Outc
 		return Outcome{Sent: true}
 	case a.status == http.StatusConflict:
 		// The user reported before us, or this very post did.
-		known, o := s.compare(ctx, p, host)
-		if known || o != nil {
-			return orSent(o)
+		if o := s.compare(ctx, p, host); o != nil {
+			return *o
 		}
 		return Outcome{DeadLetter: true, Problem: problem}
 	case a.status == http.StatusRequestTimeout, a.status == http.StatusTooEarly, a.status == http.StatusTooManyRequests,
@@ -94,34 +85,39 @@ func (s *Sender) judge(ctx context.Context, p *Post, host string, a answer) Outc
 	return Outcome{DeadLetter: true, Problem: problem}
 }
 
-// compare asks what the API knows, and reports whether the post is part of it.
-// The outcome is not nil when nothing could be found out now. An API that
-// cannot be asked knows nothing.
-func (s *Sender) compare(ctx context.Context, p *Post, host string) (known bool, failed *Outcome) {
+// compare asks what the API knows. The outcome is that the post is part of it, or that
+// nothing could be found out now; nil if the API does not have it. An API that cannot
+// be asked knows nothing.
+func (s *Sender) compare(ctx context.Context, p *Post, host string) *Outcome {
 	a := s.call(ctx, http.MethodGet, p.subject(), p, host)
 	switch {
 	case a.err != nil:
-		return false, &Outcome{Unsure: true, Problem: explain(a.err)}
+		return &Outcome{Unsure: true, Problem: explain(a.err)}
 	case a.status == http.StatusTooManyRequests, a.status >= 500 && a.status != http.StatusNotImplemented:
-		return false, &Outcome{Unsure: true, Retry: a.retryAfter(s.o.Now()),
+		return &Outcome{Unsure: true, Retry: a.retryAfter(s.o.Now()),
 			Problem: fmt.Sprintf("%s answered %d (%s)", host, a.status, http.StatusText(a.status))}
-	case a.status != http.StatusOK:
-		return false, nil
+	case a.status == http.StatusOK && p.in(a.body):
+		return &Outcome{Sent: true}
 	}
+	return nil
+}
+
+// in reports whether a post is part of what the API knows.
+func (p *Post) in(known json.RawMessage) bool {
 	switch p.Kind {
 	case Progress:
-		return decode[ProgressBody](a.body).equal(decode[ProgressBody](p.Body)), nil
+		return decode[ProgressBody](known).equal(decode[ProgressBody](p.Body))
 	case Submission:
-		return decode[SubmissionBody](a.body).equal(decode[SubmissionBody](p.Body)), nil
+		return decode[SubmissionBody](known).equal(decode[SubmissionBody](p.Body))
 	case Question:
-		return decode[QuestionBody](a.body).ID == p.Escalation, nil
+		return decode[QuestionBody](known).ID == p.Escalation
 	case Decision:
 		there, ours := decode[struct {
 			Decision DecisionBody `json:"decision"`
-		}](a.body), decode[DecisionBody](p.Body)
-		return there.Decision.At.Equal(ours.At) && there.Decision.Choice == ours.Choice, nil
+		}](known), decode[DecisionBody](p.Body)
+		return there.Decision.At.Equal(ours.At) && there.Decision.Choice == ours.Choice
 	}
-	return false, nil
+	return false
 }
 
 // answer is what came back.

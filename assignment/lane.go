@@ -76,11 +76,17 @@ func (l *Lane) Add(posts []Post, now time.Time) []Entry {
 
 // duplicateOf returns the post in the lane with the same content, nil for none.
 func (l *Lane) duplicateOf(p Post) *Post {
-	for i := range l.Posts {
-		old := &l.Posts[i]
+	return first(l.Posts, func(old *Post) bool {
 		asked := p.Kind == Question && old.Kind == Question && old.Escalation == p.Escalation
-		if (old.Key == p.Key || asked) && old.State != Dropped {
-			return old
+		return (old.Key == p.Key || asked) && old.State != Dropped
+	})
+}
+
+// first returns the first element that matches, nil for none.
+func first[T any](list []T, match func(*T) bool) *T {
+	for i := range list {
+		if match(&list[i]) {
+			return &list[i]
 		}
 	}
 	return nil
@@ -149,22 +155,12 @@ func (l *Lane) ask(p *Post, now time.Time) {
 
 // Escalation returns the escalation with the id, nil for none.
 func (l *Lane) Escalation(id string) *Escalation {
-	for i := range l.Escalations {
-		if l.Escalations[i].ID == id {
-			return &l.Escalations[i]
-		}
-	}
-	return nil
+	return first(l.Escalations, func(e *Escalation) bool { return e.ID == id })
 }
 
 // open returns an escalation that has no answer yet, nil for none.
 func (l *Lane) open() *Escalation {
-	for i := range l.Escalations {
-		if l.Escalations[i].Answer == nil {
-			return &l.Escalations[i]
-		}
-	}
-	return nil
+	return first(l.Escalations, func(e *Escalation) bool { return e.Answer == nil })
 }
 
 func (l *Lane) top() (seq int64) {
@@ -197,12 +193,7 @@ func (l *Lane) last() *Post {
 
 // Post returns the post with the id, nil for none.
 func (l *Lane) Post(id string) *Post {
-	for i := range l.Posts {
-		if l.Posts[i].ID == id {
-			return &l.Posts[i]
-		}
-	}
-	return nil
+	return first(l.Posts, func(p *Post) bool { return p.ID == id })
 }
 
 // Answered closes an escalation and queues the decision. The first answer
