@@ -1,7 +1,6 @@
 package pytool
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/sse"
 )
 
 // watch cancels a request when nothing has moved for too long.
@@ -159,40 +160,22 @@ const maxEvent = 16 << 20
 // readStream reads Server-Sent Events up to the result. Events of other names
 // are for clients of a later day.
 func readStream(from io.Reader, output func(Stream, string)) (Outcome, error) {
-	scanner := bufio.NewScanner(from)
-	scanner.Buffer(make([]byte, 0, 8<<10), maxEvent)
-	var name string
-	var data []string
-	for scanner.Scan() {
-		line := strings.TrimSuffix(scanner.Text(), "\r")
-		if line != "" {
-			field, value, _ := strings.Cut(line, ":")
-			value = strings.TrimPrefix(value, " ")
-			switch field {
-			case "event":
-				name = value
-			case "data":
-				data = append(data, value)
-			}
-			continue
+	for e, err := range sse.Read(from, maxEvent) {
+		if err != nil {
+			return Outcome{}, err
 		}
-		outcome, end, err := readEvent(name, strings.Join(data, "\n"), output)
-		if end || err != nil {
+		if outcome, end, err := readEvent(e.Type, e.Data, output); end || err != nil {
 			return outcome, err
 		}
-		name, data = "", nil
-	}
-	if err := scanner.Err(); err != nil {
-		return Outcome{}, err
 	}
 	return Outcome{}, errNoResult
 }
 
-func readEvent(name, data string, output func(Stream, string)) (_ Outcome, end bool, err error) {
+func readEvent(name string, data []byte, output func(Stream, string)) (_ Outcome, end bool, err error) {
 	switch name {
 	case "output":
 		var e struct{ Stream, Data string }
-		if json.Unmarshal([]byte(data), &e) != nil || e.Stream != string(Stdout) && e.Stream != string(Stderr) {
+		if json.Unmarshal(data, &e) != nil || e.Stream != string(Stdout) && e.Stream != string(Stderr) {
 			return Outcome{}, true, errBadEvent
 		}
 		if e.Data != "" {
@@ -200,13 +183,13 @@ func readEvent(name, data string, output func(Stream, string)) (_ Outcome, end b
 		}
 	case "result":
 		var r resultBody
-		if json.Unmarshal([]byte(data), &r) != nil {
+		if json.Unmarshal(data, &r) != nil {
 			return Outcome{}, true, errBadEvent
 		}
 		return r.outcome(), true, nil
 	case "error":
 		var e struct{ Message string }
-		if json.Unmarshal([]byte(data), &e) != nil {
+		if json.Unmarshal(data, &e) != nil {
 			return Outcome{}, true, errBadEvent
 		}
 		return Outcome{}, true, errors.New("Code interpreter error: " + e.Message)
