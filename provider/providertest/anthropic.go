@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"strconv"
 	"strings"
@@ -135,39 +136,21 @@ func anthropicFile(f *shelved) map[string]any {
 }
 
 func (s *AnthropicServer) upload(w http.ResponseWriter, r *http.Request) {
-	form, err := r.MultipartReader()
-	if err != nil {
-		anthropicError(w, 400, "invalid_request_error", err.Error(), "")
-		return
-	}
 	f := &shelved{id: NewID("file_011"), created: s.Clock.Now()}
-	for {
-		part, err := form.NextPart()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		var data []byte
-		if err == nil {
-			data, err = io.ReadAll(part)
-		}
-		if err != nil {
-			anthropicError(w, 400, "invalid_request_error", err.Error(), "")
-			return
-		}
+	err := form(r, func(part *multipart.Part, data []byte) error {
 		switch part.FormName() {
 		case "file":
 			f.name, f.mime, f.data = part.FileName(), part.Header.Get("Content-Type"), data
 		case "expires_in_seconds":
-			seconds, err := strconv.Atoi(string(data))
-			if err != nil || seconds < 3600 || seconds > 7776000 {
-				anthropicError(w, 400, "invalid_request_error", "expires_in_seconds: must be between 3600 and 7776000", "")
-				return
-			}
-			f.expires = f.created.Add(time.Duration(seconds) * time.Second)
+			return f.expire(data, 3600, 7776000)
 		default: // there is no purpose here
-			anthropicError(w, 400, "invalid_request_error", part.FormName()+": Extra inputs are not permitted", "")
-			return
+			return errors.New(part.FormName() + ": Extra inputs are not permitted")
 		}
+		return nil
+	})
+	if err != nil {
+		anthropicError(w, 400, "invalid_request_error", err.Error(), "")
+		return
 	}
 	if f.name == "" || strings.ContainsAny(f.name, `<>:"|?*\/`) {
 		anthropicError(w, 400, "invalid_request_error", "filename: invalid", "")

@@ -1,11 +1,11 @@
 package providertest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"path"
 	"slices"
@@ -20,20 +20,13 @@ import (
 // and the Responses API, as providers' recordings and reference have them.
 type OpenAI struct {
 	*Base
-	mux *http.ServeMux
+	mux   *http.ServeMux
+	files shelf
 
 	mu         sync.Mutex
-	files      map[string]*openAIFile
 	uploads    map[string]*openAIUpload
 	containers map[string]*openAIContainer
 	bodies     []json.RawMessage // of requests to /responses
-}
-
-type openAIFile struct {
-	ID, Name, Purpose, Path, Source string
-	Data                            []byte
-	Created                         time.Time
-	Expires                         int64
 }
 
 type openAIUpload struct {
@@ -47,7 +40,7 @@ type openAIContainer struct {
 	Created  time.Time
 	Used     time.Time
 	Minutes  int
-	Files    []*openAIFile
+	Files    []*shelved
 	Expired  bool
 }
 
@@ -56,8 +49,7 @@ const OpenAIKey = "sk-test"
 
 // NewOpenAI starts the server; its API is under URL + "/v1".
 func NewOpenAI(tb testing.TB) *OpenAI {
-	s := &OpenAI{mux: http.NewServeMux(), files: map[string]*openAIFile{}, uploads: map[string]*openAIUpload{},
-		containers: map[string]*openAIContainer{}}
+	s := &OpenAI{mux: http.NewServeMux(), uploads: map[string]*openAIUpload{}, containers: map[string]*openAIContainer{}}
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"GET /v1/models":                               s.models,
 		"GET /v1/models/{model}":                       s.model,
@@ -129,13 +121,7 @@ func (s *OpenAI) refuse(w http.ResponseWriter, status int, message, kind, code s
 	if code != "" {
 		body["code"] = code
 	}
-	reply(w, status, map[string]any{"error": body})
-}
-
-func reply(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client has gone, or reads it
+	writeJSON(w, status, map[string]any{"error": body})
 }
 
 // WriteError implements Dialect.
@@ -165,12 +151,10 @@ func (s *OpenAI) ExpireSessions() {
 
 // Objects implements Dialect. An expired container is nothing that costs or holds
 // anything.
-func (s *OpenAI) Objects() (all []string) {
+func (s *OpenAI) Objects() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, f := range s.files {
-		all = append(all, "file "+f.ID+" "+f.Name)
-	}
+	all := s.files.objects(s.Clock.Now())
 	for _, c := range s.containers {
 		if !s.dead(c) {
 			all = append(all, "session "+c.ID)
@@ -187,7 +171,7 @@ func (s *OpenAI) RunBodies() []json.RawMessage {
 }
 
 func (s *OpenAI) models(w http.ResponseWriter, _ *http.Request) {
-	reply(w, http.StatusOK, map[string]any{"object": "list", "data": []any{
+	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{
 		map[string]any{"id": "gpt-test", "object": "model"}, map[string]any{"id": "text-embedding-test", "object": "model"}}})
 }
 
@@ -197,43 +181,41 @@ func (s *OpenAI) model(w http.ResponseWriter, r *http.Request) {
 			"model_not_found")
 		return
 	}
-	reply(w, http.StatusOK, map[string]any{"id": r.PathValue("model"), "object": "model", "created": 1,
+	writeJSON(w, http.StatusOK, map[string]any{"id": r.PathValue("model"), "object": "model", "created": 1,
 		"owned_by": "openai"})
 }
 
-func (f *openAIFile) wire() map[string]any {
-	v := map[string]any{"id": f.ID, "object": "file", "bytes": len(f.Data), "created_at": f.Created.Unix(),
-		"filename": f.Name, "purpose": f.Purpose, "status": "processed", "status_details": nil}
-	if f.Expires > 0 {
-		v["expires_at"] = f.Created.Unix() + f.Expires
+func openAIWire(f *shelved) map[string]any {
+	v := map[string]any{"id": f.id, "object": "file", "bytes": len(f.data), "created_at": f.created.Unix(),
+		"filename": f.name, "purpose": f.purpose, "status": "processed", "status_details": nil}
+	if !f.expires.IsZero() {
+		v["expires_at"] = f.expires.Unix()
 	}
 	return v
 }
 
 // upload takes the fields in any order.
 func (s *OpenAI) upload(w http.ResponseWriter, r *http.Request) {
-	f := &openAIFile{ID: NewID("file-"), Created: s.Clock.Now()}
-	if err := form(r, func(name, filename string, data []byte) {
-		switch name {
+	f := &shelved{id: NewID("file-"), created: s.Clock.Now()}
+	if err := form(r, func(part *multipart.Part, data []byte) error {
+		switch part.FormName() {
 		case "file":
-			f.Name, f.Data = filename, data
+			f.name, f.data = part.FileName(), data
 		case "purpose":
-			f.Purpose = string(data)
+			f.purpose = string(data)
 		case "expires_after[seconds]":
-			f.Expires, _ = strconv.ParseInt(string(data), 10, 64)
+			return f.expire(data, 3600, 30*24*3600)
 		}
-	}); err != nil || f.Name == "" || f.Purpose == "" {
+		return nil
+	}); err != nil || f.name == "" || f.purpose == "" {
 		s.refuse(w, http.StatusBadRequest, "'file' and 'purpose' are required properties", "invalid_request_error", "")
 		return
 	}
-	s.mu.Lock()
-	s.files[f.ID] = f
-	s.mu.Unlock()
-	reply(w, http.StatusOK, f.wire())
+	writeJSON(w, http.StatusOK, openAIWire(s.files.put(f)))
 }
 
 // form reads a multipart body.
-func form(r *http.Request, part func(name, filename string, data []byte)) error {
+func form(r *http.Request, part func(p *multipart.Part, data []byte) error) error {
 	m, err := r.MultipartReader()
 	if err != nil {
 		return err
@@ -250,7 +232,9 @@ func form(r *http.Request, part func(name, filename string, data []byte)) error 
 		if err != nil {
 			return err
 		}
-		part(p.FormName(), p.FileName(), data)
+		if err := part(p, data); err != nil {
+			return err
+		}
 	}
 }
 
@@ -276,25 +260,18 @@ func page[T any](w http.ResponseWriter, r *http.Request, all []T, id func(T) str
 	if len(data) > 0 {
 		body["first_id"], body["last_id"] = data[0]["id"], data[len(data)-1]["id"]
 	}
-	reply(w, http.StatusOK, body)
+	writeJSON(w, http.StatusOK, body)
 }
 
 func (s *OpenAI) listFiles(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []*openAIFile
-	for _, f := range s.files {
-		all = append(all, f)
-	}
-	slices.SortFunc(all, func(a, b *openAIFile) int { return a.Created.Compare(b.Created) })
-	page(w, r, all, func(f *openAIFile) string { return f.ID }, (*openAIFile).wire)
+	all := s.files.newest()
+	slices.Reverse(all)
+	page(w, r, all, func(f *shelved) string { return f.id }, openAIWire)
 }
 
 // withFile looks a file up.
-func (s *OpenAI) withFile(w http.ResponseWriter, r *http.Request, do func(*openAIFile)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.files[r.PathValue("id")]
+func (s *OpenAI) withFile(w http.ResponseWriter, r *http.Request, do func(*shelved)) {
+	f := s.files.get(r.PathValue("id"))
 	if f == nil {
 		s.refuse(w, http.StatusNotFound, "No such File object: "+r.PathValue("id"), "invalid_request_error", "")
 		return
@@ -303,31 +280,25 @@ func (s *OpenAI) withFile(w http.ResponseWriter, r *http.Request, do func(*openA
 }
 
 func (s *OpenAI) stat(w http.ResponseWriter, r *http.Request) {
-	s.withFile(w, r, func(f *openAIFile) { reply(w, http.StatusOK, f.wire()) })
+	s.withFile(w, r, func(f *shelved) { writeJSON(w, http.StatusOK, openAIWire(f)) })
 }
 
 func (s *OpenAI) deleteFile(w http.ResponseWriter, r *http.Request) {
-	s.withFile(w, r, func(f *openAIFile) {
-		delete(s.files, f.ID)
-		reply(w, http.StatusOK, map[string]any{"id": f.ID, "object": "file", "deleted": true})
+	s.withFile(w, r, func(f *shelved) {
+		s.files.remove(f.id)
+		writeJSON(w, http.StatusOK, map[string]any{"id": f.id, "object": "file", "deleted": true})
 	})
 }
 
 func (s *OpenAI) fileContent(w http.ResponseWriter, r *http.Request) {
-	s.withFile(w, r, func(f *openAIFile) {
-		if f.Purpose == "user_data" || f.Purpose == "assistants" {
-			s.refuse(w, http.StatusBadRequest, "Not allowed to download files of purpose: "+f.Purpose, "invalid_request_error",
+	s.withFile(w, r, func(f *shelved) {
+		if f.purpose == "user_data" || f.purpose == "assistants" {
+			s.refuse(w, http.StatusBadRequest, "Not allowed to download files of purpose: "+f.purpose, "invalid_request_error",
 				"")
 			return
 		}
-		content(w, r, f.Data)
+		f.serve(w, r)
 	})
-}
-
-// content writes bytes, from an offset when it is asked for.
-func content(w http.ResponseWriter, r *http.Request, data []byte) {
-	w.Header().Set("Content-Type", "application/octet-stream")
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 }
 
 func (s *OpenAI) begin(w http.ResponseWriter, r *http.Request) {
@@ -344,24 +315,25 @@ func (s *OpenAI) begin(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.uploads[id] = &openAIUpload{Name: q.Filename, Purpose: q.Purpose, Bytes: q.Bytes, Parts: map[string][]byte{}}
 	s.mu.Unlock()
-	reply(w, http.StatusOK, s.uploadWire(id, "pending", nil))
+	writeJSON(w, http.StatusOK, s.uploadWire(id, "pending", nil))
 }
 
-func (s *OpenAI) uploadWire(id, status string, f *openAIFile) map[string]any {
+func (s *OpenAI) uploadWire(id, status string, f *shelved) map[string]any {
 	v := map[string]any{"id": id, "object": "upload", "status": status, "created_at": s.Clock.Now().Unix(),
 		"expires_at": s.Clock.Now().Unix() + 3600}
 	if f != nil {
-		v["file"] = f.wire()
+		v["file"] = openAIWire(f)
 	}
 	return v
 }
 
 func (s *OpenAI) part(w http.ResponseWriter, r *http.Request) {
 	var data []byte
-	err := form(r, func(name, _ string, d []byte) {
-		if name == "data" {
+	err := form(r, func(p *multipart.Part, d []byte) error {
+		if p.FormName() == "data" {
 			data = d
 		}
+		return nil
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -372,7 +344,7 @@ func (s *OpenAI) part(w http.ResponseWriter, r *http.Request) {
 	}
 	id := NewID("part_")
 	up.Parts[id] = data
-	reply(w, http.StatusOK, map[string]any{"id": id, "object": "upload.part", "created_at": s.Clock.Now().Unix(),
+	writeJSON(w, http.StatusOK, map[string]any{"id": id, "object": "upload.part", "created_at": s.Clock.Now().Unix(),
 		"upload_id": r.PathValue("id")})
 }
 
@@ -388,26 +360,26 @@ func (s *OpenAI) complete(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, http.StatusNotFound, "no such upload", "invalid_request_error", "")
 		return
 	}
-	f := &openAIFile{ID: NewID("file-"), Name: up.Name, Purpose: up.Purpose, Created: s.Clock.Now()}
+	f := &shelved{id: NewID("file-"), name: up.Name, purpose: up.Purpose, created: s.Clock.Now()}
 	for _, id := range q.PartIDs {
-		f.Data = append(f.Data, up.Parts[id]...)
+		f.data = append(f.data, up.Parts[id]...)
 	}
-	if int64(len(f.Data)) != up.Bytes {
-		s.refuse(w, http.StatusBadRequest, fmt.Sprintf("the parts have %d bytes, %d were announced", len(f.Data), up.Bytes),
+	if int64(len(f.data)) != up.Bytes {
+		s.refuse(w, http.StatusBadRequest, fmt.Sprintf("the parts have %d bytes, %d were announced", len(f.data), up.Bytes),
 			"invalid_request_error", "")
 		return
 	}
 	delete(s.uploads, r.PathValue("id"))
-	s.files[f.ID] = f
-	reply(w, http.StatusOK, s.uploadWire(r.PathValue("id"), "completed", f))
+	s.files.put(f)
+	writeJSON(w, http.StatusOK, s.uploadWire(r.PathValue("id"), "completed", f))
 }
 
 func (s *OpenAI) cancel(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.uploads, r.PathValue("id"))
-	reply(w, http.StatusOK, s.uploadWire(r.PathValue("id"), "cancelled", nil))
+	writeJSON(w, http.StatusOK, s.uploadWire(r.PathValue("id"), "cancelled", nil))
 }
 
 // stagedPath is where an uploaded file lies in a container (recorded).
-func stagedPath(f *openAIFile) string { return "/mnt/data/" + f.ID + "-" + path.Base(f.Name) }
+func stagedPath(f *shelved) string { return "/mnt/data/" + f.id + "-" + path.Base(f.name) }

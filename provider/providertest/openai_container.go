@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"encoding/json"
+	"mime/multipart"
 	"net/http"
 	"path"
 	"slices"
@@ -23,9 +24,9 @@ func (s *OpenAI) wireContainer(c *openAIContainer) map[string]any {
 		"expires_after": map[string]any{"anchor": "last_active_at", "minutes": c.Minutes}, "memory_limit": "1g"}
 }
 
-func wireContainerFile(id string, f *openAIFile) map[string]any {
-	return map[string]any{"id": f.ID, "object": "container.file", "created_at": f.Created.Unix(), "bytes": len(f.Data),
-		"container_id": id, "path": f.Path, "source": f.Source}
+func wireContainerFile(id string, f *shelved) map[string]any {
+	return map[string]any{"id": f.id, "object": "container.file", "created_at": f.created.Unix(), "bytes": len(f.data),
+		"container_id": id, "path": f.path, "source": f.source}
 }
 
 // makeContainer is called with the lock held.
@@ -41,12 +42,12 @@ func (s *OpenAI) makeContainer(name string, files []string) (*openAIContainer, b
 }
 
 func (s *OpenAI) copyInto(c *openAIContainer, id string) bool {
-	f := s.files[id]
+	f := s.files.get(id)
 	if f == nil {
 		return false
 	}
-	c.Files = append(c.Files, &openAIFile{ID: NewID("cfile_"), Path: stagedPath(f), Source: "user", Data: f.Data,
-		Created: s.Clock.Now()})
+	c.Files = append(c.Files, &shelved{id: NewID("cfile_"), path: stagedPath(f), source: "user", data: f.data,
+		created: s.Clock.Now()})
 	return true
 }
 
@@ -71,7 +72,7 @@ func (s *OpenAI) newContainer(w http.ResponseWriter, r *http.Request) {
 	if q.ExpiresAfter.Minutes > 0 {
 		c.Minutes = q.ExpiresAfter.Minutes
 	}
-	reply(w, http.StatusOK, s.wireContainer(c))
+	writeJSON(w, http.StatusOK, s.wireContainer(c))
 }
 
 func (s *OpenAI) listContainers(w http.ResponseWriter, r *http.Request) {
@@ -103,7 +104,7 @@ func (s *OpenAI) withContainer(w http.ResponseWriter, r *http.Request, do func(*
 }
 
 func (s *OpenAI) getContainer(w http.ResponseWriter, r *http.Request) {
-	s.withContainer(w, r, func(c *openAIContainer) { reply(w, http.StatusOK, s.wireContainer(c)) })
+	s.withContainer(w, r, func(c *openAIContainer) { writeJSON(w, http.StatusOK, s.wireContainer(c)) })
 }
 
 // deleteContainer answers with an empty body, as the service does.
@@ -133,15 +134,16 @@ func (s *OpenAI) addFile(w http.ResponseWriter, r *http.Request) {
 	s.alive(w, r, func(c *openAIContainer) {
 		// The SDK sends a form, with a file_id or a file.
 		id := ""
-		var sent *openAIFile
-		if err := form(r, func(name, filename string, data []byte) {
-			switch name {
+		var sent *shelved
+		if err := form(r, func(p *multipart.Part, data []byte) error {
+			switch p.FormName() {
 			case "file_id":
 				id = string(data)
 			case "file":
-				sent = &openAIFile{ID: NewID("cfile_"), Path: "/mnt/data/" + path.Base(filename), Source: "user", Data: data,
-					Created: s.Clock.Now()}
+				sent = &shelved{id: NewID("cfile_"), path: "/mnt/data/" + path.Base(p.FileName()), source: "user", data: data,
+					created: s.Clock.Now()}
 			}
+			return nil
 		}); err != nil {
 			var q struct {
 				FileID string `json:"file_id"`
@@ -155,20 +157,20 @@ func (s *OpenAI) addFile(w http.ResponseWriter, r *http.Request) {
 			s.refuse(w, http.StatusNotFound, "No such File object: "+id, "invalid_request_error", "")
 			return
 		}
-		reply(w, http.StatusOK, wireContainerFile(c.ID, c.Files[len(c.Files)-1]))
+		writeJSON(w, http.StatusOK, wireContainerFile(c.ID, c.Files[len(c.Files)-1]))
 	})
 }
 
 func (s *OpenAI) listContainerFiles(w http.ResponseWriter, r *http.Request) {
 	s.alive(w, r, func(c *openAIContainer) {
-		page(w, r, slices.Clone(c.Files), func(f *openAIFile) string { return f.ID },
-			func(f *openAIFile) map[string]any { return wireContainerFile(c.ID, f) })
+		page(w, r, slices.Clone(c.Files), func(f *shelved) string { return f.id },
+			func(f *shelved) map[string]any { return wireContainerFile(c.ID, f) })
 	})
 }
 
-func (s *OpenAI) withContainerFile(w http.ResponseWriter, r *http.Request, do func(*openAIContainer, *openAIFile)) {
+func (s *OpenAI) withContainerFile(w http.ResponseWriter, r *http.Request, do func(*openAIContainer, *shelved)) {
 	s.alive(w, r, func(c *openAIContainer) {
-		i := slices.IndexFunc(c.Files, func(f *openAIFile) bool { return f.ID == r.PathValue("file") })
+		i := slices.IndexFunc(c.Files, func(f *shelved) bool { return f.id == r.PathValue("file") })
 		if i < 0 {
 			s.refuse(w, http.StatusNotFound, "File not found.", "invalid_request_error", "")
 			return
@@ -178,17 +180,16 @@ func (s *OpenAI) withContainerFile(w http.ResponseWriter, r *http.Request, do fu
 }
 
 func (s *OpenAI) getContainerFile(w http.ResponseWriter, r *http.Request) {
-	s.withContainerFile(w, r, func(c *openAIContainer, f *openAIFile) {
-		reply(
-			w, http.StatusOK, wireContainerFile(c.ID, f))
+	s.withContainerFile(w, r, func(c *openAIContainer, f *shelved) {
+		writeJSON(w, http.StatusOK, wireContainerFile(c.ID, f))
 	})
 }
 
 func (s *OpenAI) containerContent(w http.ResponseWriter, r *http.Request) {
-	var file *openAIFile
-	s.withContainerFile(w, r, func(_ *openAIContainer, f *openAIFile) { file = f })
+	var file *shelved
+	s.withContainerFile(w, r, func(_ *openAIContainer, f *shelved) { file = f })
 	if file != nil { // without the lock: downloads go on at the same time
-		content(w, r, file.Data)
+		file.serve(w, r)
 	}
 }
 
@@ -197,7 +198,7 @@ func (s *OpenAI) Holds(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.containers {
-		if !s.dead(c) && slices.ContainsFunc(c.Files, func(f *openAIFile) bool { return f.Path == "/mnt/data/"+name }) {
+		if !s.dead(c) && slices.ContainsFunc(c.Files, func(f *shelved) bool { return f.path == "/mnt/data/"+name }) {
 			return true
 		}
 	}

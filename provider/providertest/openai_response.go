@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ func (s *OpenAI) respond(w http.ResponseWriter, r *http.Request) {
 		"usage": map[string]any{"input_tokens": 11, "input_tokens_details": map[string]any{"cached_tokens": 1},
 			"output_tokens": 7, "output_tokens_details": map[string]any{"reasoning_tokens": 0}, "total_tokens": 18}}
 	if !q.Stream {
-		reply(w, http.StatusOK, response)
+		writeJSON(w, http.StatusOK, response)
 		return
 	}
 	s.stream(w, response, output)
@@ -117,14 +118,14 @@ func (s *OpenAI) items(t Turn, c *openAIContainer, shell, outputs bool) (items [
 		for _, m := range made {
 			if m.Shown { // a file of its own, which the text does not speak of
 				f := s.write(c, m, true)
-				citations = append(citations, cite(c, f.ID, f.ID+".png", 0, 0))
+				citations = append(citations, cite(c, f.id, f.id+".png", 0, 0))
 				shown = append(shown, map[string]any{"type": "image", "url": "data:image/png;base64," +
 					base64.StdEncoding.EncodeToString(m.Data)})
 			}
 			f := s.write(c, m, false)
 			if link := "[" + m.Name + "](sandbox:/mnt/data/" + m.Name + ")"; strings.Contains(t.Text, link) {
 				at := strings.Index(t.Text, link)
-				citations = append(citations, cite(c, f.ID, m.Name, at, at+len(link)))
+				citations = append(citations, cite(c, f.id, m.Name, at, at+len(link)))
 			}
 		}
 		if shell {
@@ -152,13 +153,13 @@ func (s *OpenAI) items(t Turn, c *openAIContainer, shell, outputs bool) (items [
 }
 
 // write makes a file in a container; one of the same path is replaced.
-func (s *OpenAI) write(c *openAIContainer, m Made, shown bool) *openAIFile {
-	f := &openAIFile{ID: NewID("cfile_"), Path: "/mnt/data/" + m.Name, Source: "assistant", Data: m.Data,
-		Created: s.Clock.Now()}
+func (s *OpenAI) write(c *openAIContainer, m Made, shown bool) *shelved {
+	f := &shelved{id: NewID("cfile_"), path: "/mnt/data/" + m.Name, source: "assistant", data: m.Data,
+		created: s.Clock.Now()}
 	if shown {
-		f.Path = "/mnt/data/" + f.ID + ".png"
+		f.path = "/mnt/data/" + f.id + ".png"
 	}
-	c.Files = slices.DeleteFunc(c.Files, func(k *openAIFile) bool { return k.Path == f.Path })
+	c.Files = slices.DeleteFunc(c.Files, func(k *shelved) bool { return k.path == f.path })
 	c.Files = append(c.Files, f)
 	return f
 }
@@ -208,10 +209,7 @@ func (s *OpenAI) stream(w http.ResponseWriter, response map[string]any, output [
 		data, _ := json.Marshal(fields)
 		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, data)
 	}
-	begun := map[string]any{}
-	for k, v := range response {
-		begun[k] = v
-	}
+	begun := maps.Clone(response)
 	begun["status"], begun["output"], begun["usage"] = "in_progress", []any{}, nil
 	send("response.created", map[string]any{"response": begun})
 	send("response.in_progress", map[string]any{"response": begun})
@@ -233,10 +231,7 @@ type sender func(kind string, fields map[string]any)
 
 func streamCode(send sender, i int, item map[string]any) {
 	id, code := item["id"], item["code"].(string)
-	begun := map[string]any{}
-	for k, v := range item {
-		begun[k] = v
-	}
+	begun := maps.Clone(item)
 	begun["status"], begun["code"], begun["outputs"] = "in_progress", "", []any{}
 	send("response.output_item.added", map[string]any{"output_index": i, "item": begun})
 	send("response.code_interpreter_call.in_progress", map[string]any{"output_index": i, "item_id": id})

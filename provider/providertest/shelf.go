@@ -2,9 +2,11 @@ package providertest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -18,6 +20,8 @@ type shelf struct {
 // shelved is one file.
 type shelved struct {
 	id, name, mime   string
+	purpose          string // OpenAI's
+	path, source     string // in a container of OpenAI's
 	data             []byte
 	created, expires time.Time // expires zero: never
 	made             bool      // by code of the model, not sent by a client
@@ -72,9 +76,19 @@ func (s *shelf) objects(now time.Time) (o []string) {
 
 func (f *shelved) over(now time.Time) bool { return !f.expires.IsZero() && !now.Before(f.expires) }
 
+// expire gives a file a lifetime in seconds, as a form has it.
+func (f *shelved) expire(text []byte, least, most int) error {
+	seconds, err := strconv.Atoi(string(text))
+	if err != nil || seconds < least || seconds > most {
+		return fmt.Errorf("the lifetime must be between %d and %d", least, most)
+	}
+	f.expires = f.created.Add(time.Duration(seconds) * time.Second)
+	return nil
+}
+
 // serve sends the content, or the part that the request wants.
 func (f *shelved) serve(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", f.mime)
+	w.Header().Set("Content-Type", cmp.Or(f.mime, "application/octet-stream"))
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.data))
 }
 

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"mime/multipart"
 	"net/http"
 	"strconv"
 	"strings"
@@ -99,35 +99,22 @@ func xaiFile(f *shelved) map[string]any {
 }
 
 func (s *XAIServer) upload(w http.ResponseWriter, r *http.Request) {
-	form, err := r.MultipartReader()
+	f := &shelved{id: NewID("file_"), created: s.Clock.Now()}
+	err := form(r, func(part *multipart.Part, data []byte) error {
+		switch part.FormName() {
+		case "file":
+			f.name, f.mime, f.data = part.FileName(), part.Header.Get("Content-Type"), data
+		case "expires_after":
+			if f.name != "" {
+				return errors.New("expires_after must come before file")
+			}
+			return f.expire(data, 3600, 2592000)
+		}
+		return nil
+	})
 	if err != nil {
 		xaiError(w, 400, err.Error())
 		return
-	}
-	f := &shelved{id: NewID("file_"), created: s.Clock.Now()}
-	for {
-		part, err := form.NextPart()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		var data []byte
-		if err == nil {
-			data, err = io.ReadAll(part)
-		}
-		switch {
-		case err != nil:
-			xaiError(w, 400, err.Error())
-			return
-		case part.FormName() == "file":
-			f.name, f.mime, f.data = part.FileName(), part.Header.Get("Content-Type"), data
-		case part.FormName() == "expires_after":
-			seconds, err := strconv.Atoi(string(data))
-			if err != nil || f.name != "" || seconds < 3600 || seconds > 2592000 {
-				xaiError(w, 400, "expires_after must come before file and be between 3600 and 2592000")
-				return
-			}
-			f.expires = f.created.Add(time.Duration(seconds) * time.Second)
-		}
 	}
 	if f.name == "" {
 		xaiError(w, 400, "no file")
