@@ -162,43 +162,31 @@ func HintOf(err error) string {
 	return KindOf(err).Hint()
 }
 
-// Hint says what a person can do about errors of this kind.
-func (k Kind) Hint() string {
-	switch k {
-	case ContainerExpired:
-		return "The provider ended the session and deleted its files. Start a new one with the same files; outputs that " +
-			"were fetched are still here."
-	case FileNotFound:
-		return "The provider does not know the file: it was deleted, or belongs to another account or project. Upload it " +
-			"again."
-	case NotDownloadable:
-		return "The provider keeps this file for its tools and does not hand it out. Ask the model to write a copy as an " +
-			"output."
-	case FileExpired:
-		return "The file's lifetime at the provider is over. Upload it again."
-	case NotReady:
-		return "The provider is still preparing the file. Wait a moment and try again."
-	case TooLarge:
-		return "Make the file smaller (split it, compress it, take a sample), or choose a provider with a higher limit."
-	case Quota:
-		return "The account's storage or budget is used up. Delete remote files (airlock files ls, airlock files gc) or " +
-			"raise the plan's limit."
-	case RateLimited:
-		return "Too many requests for this account. Wait as long as the provider says, then try again."
-	case Transient:
-		return "The provider or the network failed for the moment. Try again; if it lasts, " +
-			"look at the provider's status page."
-	case Auth:
-		return "The key is missing, wrong, or not allowed to do this. Check the provider's key and the rights of its project."
-	case Invalid:
-		return "The provider refused the request as it is. Check the model's name, and that it supports code execution and " +
-			"these files."
-	case OutputsMissing:
-		return "The answer speaks of files that were not found. Ask the model to write them again, into the folder for " +
-			"outputs."
-	}
-	return ""
+// kindHints say what a person can do about errors of a kind.
+var kindHints = map[Kind]string{
+	ContainerExpired: "The provider ended the session and deleted its files. Start a new one with the same files; " +
+		"outputs that were fetched are still here.",
+	FileNotFound: "The provider does not know the file: it was deleted, or belongs to another account or project. " +
+		"Upload it again.",
+	NotDownloadable: "The provider keeps this file for its tools and does not hand it out. Ask the model to write a " +
+		"copy as an output.",
+	FileExpired: "The file's lifetime at the provider is over. Upload it again.",
+	NotReady:    "The provider is still preparing the file. Wait a moment and try again.",
+	TooLarge:    "Make the file smaller (split it, compress it, take a sample), or choose a provider with a higher limit.",
+	Quota: "The account's storage or budget is used up. Delete remote files (airlock files ls, airlock files gc) or " +
+		"raise the plan's limit.",
+	RateLimited: "Too many requests for this account. Wait as long as the provider says, then try again.",
+	Transient: "The provider or the network failed for the moment. Try again; if it lasts, " +
+		"look at the provider's status page.",
+	Auth: "The key is missing, wrong, or not allowed to do this. Check the provider's key and the rights of its project.",
+	Invalid: "The provider refused the request as it is. Check the model's name, and that it supports code execution " +
+		"and these files.",
+	OutputsMissing: "The answer speaks of files that were not found. Ask the model to write them again, into the folder " +
+		"for outputs.",
 }
+
+// Hint says what a person can do about errors of this kind.
+func (k Kind) Hint() string { return kindHints[k] }
 
 // Retryable reports whether the same request may work when it is sent again.
 func (k Kind) Retryable() bool {
