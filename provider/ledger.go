@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -80,7 +81,7 @@ type Ledger struct {
 
 // OpenLedger begins the ledger of a conversation. Whoever opens it closes it.
 func OpenLedger(ctx context.Context, store LedgerStore, conversation string, retry Retry) (*Ledger, error) {
-	l := &Ledger{store: store, retry: retry, clock: retry.filled().Clock, conversation: conversation, holder: newKey("h-")}
+	l := &Ledger{store: store, retry: retry, clock: retry.filled().Clock, conversation: conversation, holder: "h-" + rand.Text()}
 	var err error
 	l.release, err = store.MarkAlive(ctx, l.holder)
 	return l, err
@@ -145,7 +146,7 @@ func (l *Ledger) recordIntent(ctx context.Context, p Provider, kind EntryKind, n
 	l.mu.Lock()
 	keep := l.keep
 	l.mu.Unlock()
-	e := Entry{Key: newKey("airlock-"), Holder: l.holder, Conversation: l.conversation, Provider: p.Name(),
+	e := Entry{Key: "airlock-" + rand.Text(), Holder: l.holder, Conversation: l.conversation, Provider: p.Name(),
 		Account: p.Account(),
 		Kind:    kind, Name: name, Size: size, Created: l.clock.Now().UTC(), Keep: keep}
 	if kind == EntrySession {

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -74,7 +75,7 @@ type draft struct {
 const headBytes = 3072 // what package mimetype looks at
 
 func (q *Quarantine) draft() (*draft, error) {
-	name := newKey("draft-")
+	name := "draft-" + rand.Text()
 	f, err := q.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, full(err)

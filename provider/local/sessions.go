@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -39,11 +38,9 @@ func expired(id string) error {
 
 // Create implements provider.SessionStore.
 func (s *sessions) Create(_ context.Context, spec provider.SessionSpec) (provider.Session, error) {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
 	now := s.c.options.Clock.Now()
 	ttl := cmp.Or(spec.IdleTTL, s.c.options.IdleTTL)
-	n := &session{info: provider.Session{ID: "local-" + hex.EncodeToString(b[:]), Name: spec.Name, Created: now,
+	n := &session{info: provider.Session{ID: "local-" + rand.Text(), Name: spec.Name, Created: now,
 		LastUsed: now, Expires: now.Add(ttl), IdleTTL: ttl, Active: true}}
 	for _, f := range spec.Files {
 		n.add(f)

@@ -2,7 +2,6 @@ package providertest
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -187,9 +186,5 @@ func (b *Base) note(op Op, r *http.Request) (*Fault, time.Duration) {
 	return nil, b.delay
 }
 
-// NewID returns prefix and 24 random hex digits.
-func NewID(prefix string) string {
-	var r [12]byte
-	_, _ = rand.Read(r[:]) // never fails
-	return prefix + hex.EncodeToString(r[:])
-}
+// NewID returns prefix and 26 random letters and digits.
+func NewID(prefix string) string { return prefix + rand.Text() }
