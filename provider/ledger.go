@@ -104,23 +104,21 @@ func (l *Ledger) KeepAll(ctx context.Context) error {
 
 // Keep marks one remote file or session as to be kept.
 func (l *Ledger) Keep(ctx context.Context, kind EntryKind, id string) error {
-	return l.each(ctx, func(e Entry) error {
-		if e.Kind != kind || e.ID != id {
-			return nil
-		}
-		e.Keep = true
-		return l.store.Put(ctx, e)
-	})
+	return l.mark(ctx, kind, id, func(e *Entry) { e.Keep = true })
 }
 
 // Unfetched marks what may hold outputs that could not be fetched: a session, a
 // file, or, as EntryRun with an empty id, the account's files.
 func (l *Ledger) Unfetched(ctx context.Context, kind EntryKind, id string) error {
+	return l.mark(ctx, kind, id, func(e *Entry) { e.Unfetched = true })
+}
+
+func (l *Ledger) mark(ctx context.Context, kind EntryKind, id string, change func(*Entry)) error {
 	return l.each(ctx, func(e Entry) error {
 		if e.Kind != kind || e.ID != id {
 			return nil
 		}
-		e.Unfetched = true
+		change(&e)
 		return l.store.Put(ctx, e)
 	})
 }
