@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,27 +54,20 @@ func (p *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 		pending: map[string]bool{},
 		result:  &provider.RunResult{Model: r.Model}}
 	err = t.loop(ctx, before)
-	if err != nil && t.result.Calls == 0 && len(t.result.Steps) == 0 {
-		return nil, err
-	}
-	if err != nil {
+	result, err := exchange.Finish(provider.Anthropic, t.result, t.said, err)
+	if err != nil && result != nil {
 		t.warn()
 	}
-	exchange.Keep(provider.Anthropic, t.result, t.said)
-	return t.result, err
+	return result, err
 }
 
 func (t *turn) loop(ctx context.Context, before []message) error {
-	most := t.r.MaxCalls
-	if most <= 0 {
-		most = maxCalls
-	}
+	most := cmp.Or(max(t.r.MaxCalls, 0), maxCalls)
 	for pauses := 0; ; {
 		reply, err := exchange.Ask(ctx, t.result.Calls, t.p.retry, func(ctx context.Context) (*reply, error) {
 			return t.ask(ctx, slices.Concat(before, t.said))
 		})
 		if err != nil {
-			t.result.Stop = provider.StopError
 			return err
 		}
 		t.said = append(t.said, reply.message)
@@ -92,7 +86,6 @@ func (t *turn) loop(ctx context.Context, before []message) error {
 			}
 			answer, err := t.call(ctx, reply.message)
 			if err != nil {
-				t.result.Stop = provider.StopError
 				return err
 			}
 			t.said = append(t.said, answer)

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,14 +41,7 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 	}
 	t := &turn{c: c, r: r, sink: sink, open: -1, result: &provider.RunResult{Model: r.Model}}
 	err = t.loop(ctx, before, config)
-	if err != nil && t.result.Calls == 0 && len(t.result.Steps)+len(t.result.Artifacts) == 0 {
-		return nil, err
-	}
-	if err != nil {
-		t.result.Stop = provider.StopError
-	}
-	exchange.Keep(provider.Gemini, t.result, t.said)
-	return t.result, err
+	return exchange.Finish(provider.Gemini, t.result, t.said, err)
 }
 
 // configure is what a request has besides the conversation.
@@ -143,10 +137,7 @@ func attach(parts []*genai.Part, attached []provider.Attachment, given map[strin
 }
 
 func (t *turn) loop(ctx context.Context, before []*genai.Content, config *genai.GenerateContentConfig) error {
-	most := t.r.MaxCalls
-	if most <= 0 {
-		most = maxCalls
-	}
+	most := cmp.Or(max(t.r.MaxCalls, 0), maxCalls)
 	for {
 		contents := slices.Concat(before, t.said)
 		got, err := exchange.Ask(ctx, t.result.Calls, t.c.options.Retry, func(ctx context.Context) (*genai.Content, error) {

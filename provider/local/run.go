@@ -46,17 +46,11 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 		return nil, err
 	}
 	err = t.loop(ctx, before)
-	if err != nil && t.result.Calls == 0 {
-		if r.Session == "" {
-			_ = c.sessions.Delete(ctx, t.session) // an empty set of files, in memory
-		}
-		return nil, err
+	result, err := exchange.Finish(provider.Local, t.result, t.said, err)
+	if result == nil && r.Session == "" {
+		_ = c.sessions.Delete(ctx, t.session) // an empty set of files, in memory
 	}
-	if err != nil {
-		t.result.Stop = provider.StopError
-	}
-	exchange.Keep(provider.Local, t.result, t.said)
-	return t.result, err
+	return result, err
 }
 
 // open makes sure that there is a session with the files of the turn in it.
@@ -187,10 +181,7 @@ func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
 		q.ResponseFormat = map[string]any{"type": "json_schema",
 			"json_schema": map[string]any{"name": cmp.Or(t.r.SchemaName, "answer"), "schema": t.r.Schema, "strict": true}}
 	}
-	most := t.r.MaxCalls
-	if most <= 0 {
-		most = maxCalls
-	}
+	most := cmp.Or(max(t.r.MaxCalls, 0), maxCalls)
 	for {
 		q.Messages = slices.Concat(before, t.said)
 		a, err := t.ask(ctx, q)

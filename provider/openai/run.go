@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -22,10 +23,7 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 		return nil, err
 	}
 	t := &turn{client: c, sink: sink, known: r.Session, result: &provider.RunResult{Model: r.Model}}
-	most := r.MaxCalls
-	if most <= 0 {
-		most = defaultCalls
-	}
+	most := cmp.Or(max(r.MaxCalls, 0), defaultCalls)
 	var items []json.RawMessage
 	for {
 		t.result.Calls++

@@ -52,14 +52,7 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 		return nil, err
 	}
 	err = t.loop(ctx, before)
-	if err != nil && t.result.Calls == 0 && len(t.result.Steps) == 0 {
-		return nil, err
-	}
-	if err != nil {
-		t.result.Stop = provider.StopError
-	}
-	exchange.Keep(provider.XAI, t.result, t.said)
-	return t.result, err
+	return exchange.Finish(provider.XAI, t.result, t.said, err)
 }
 
 func (t *turn) request() request {
@@ -85,10 +78,7 @@ func (t *turn) request() request {
 
 func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
 	q := t.request()
-	most := t.r.MaxCalls
-	if most <= 0 {
-		most = maxCalls
-	}
+	most := cmp.Or(max(t.r.MaxCalls, 0), maxCalls)
 	for {
 		q.Input = slices.Concat(before, t.said)
 		got, err := exchange.Ask(ctx, t.result.Calls, t.c.options.Retry, func(ctx context.Context) (*response, error) {

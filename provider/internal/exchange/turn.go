@@ -63,6 +63,19 @@ func Earlier[T any](name string, t provider.Turn) (said []T, err error) {
 	return said, nil
 }
 
+// Finish is what a turn comes to that ended with an error, or nil. Of one that brought
+// nothing there is the error alone.
+func Finish[T any](name string, result *provider.RunResult, said []T, err error) (*provider.RunResult, error) {
+	if err != nil {
+		if result.Calls == 0 && len(result.Steps)+len(result.Artifacts) == 0 {
+			return nil, err
+		}
+		result.Stop = provider.StopError
+	}
+	Keep(name, result, said)
+	return result, err
+}
+
 // Keep records what a turn adds to the conversation.
 func Keep[T any](name string, result *provider.RunResult, said []T) {
 	raw, err := json.Marshal(said)
