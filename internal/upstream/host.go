@@ -81,7 +81,11 @@ func (h *Host) Call(
 		if err := json.Unmarshal(input, &module); err != nil {
 			return nil, err
 		}
-		return h.tools(ctx, module)
+		_, tools, err := h.tools(ctx, module)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(tools)
 	case "tool":
 		a := h.callTool(ctx, input, pause)
 		raw, err := json.Marshal(a)
@@ -103,25 +107,14 @@ func (h *Host) modules() (names []string) {
 	return names
 }
 
-func (h *Host) server(module string) *server {
+func (h *Host) tools(ctx context.Context, module string) (*server, []*tool, error) {
 	for _, s := range h.set.servers {
 		if s.module == module {
-			return s
+			tools, err := s.list(ctx)
+			return s, tools, err
 		}
 	}
-	return nil
-}
-
-func (h *Host) tools(ctx context.Context, module string) (json.RawMessage, error) {
-	s := h.server(module)
-	if s == nil {
-		return nil, fmt.Errorf("there is no server %.40q", module)
-	}
-	tools, err := s.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(tools)
+	return nil, nil, fmt.Errorf("there is no server %.40q", module)
 }
 
 // callTool carries a call out, and writes it into the log: not its arguments, and not
@@ -169,11 +162,7 @@ func (h *Host) callTool(ctx context.Context, input json.RawMessage, pause func(b
 
 // find returns a tool of a server, which may have changed its list.
 func (h *Host) find(ctx context.Context, module, name string) (*tool, error) {
-	s := h.server(module)
-	if s == nil {
-		return nil, fmt.Errorf("there is no server %.40q", module)
-	}
-	tools, err := s.list(ctx)
+	s, tools, err := h.tools(ctx, module)
 	if err != nil {
 		return nil, err
 	}
