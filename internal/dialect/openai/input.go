@@ -105,8 +105,7 @@ func (in *inputReader) item(param string, it *item) error {
 		if err != nil {
 			return err
 		}
-		in.messages = append(in.messages, encode(map[string]any{"role": "tool", "tool_call_id": it.CallID,
-			"content": said}))
+		in.messages = append(in.messages, toolReply(it.CallID, said))
 	case "code_interpreter_call":
 		in.flush()
 		in.last = it.ContainerID
@@ -160,7 +159,7 @@ func toolCall(id, name, arguments string) any {
 		"arguments": arguments}}
 }
 
-func toolReply(id, said string) json.RawMessage {
+func toolReply(id string, said any) json.RawMessage {
 	return encode(map[string]any{"role": "tool", "tool_call_id": id, "content": said})
 }
 

@@ -58,16 +58,22 @@ func (q *request) kept(id string) (*keptResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, content, err := q.Engine.OpenFile(q.Context(), q.caller, parsed)
+	k := &keptResponse{}
+	_, err = q.readStored(parsed, engine.OriginResponse, "response.json", k)
+	return k, err
+}
+
+// readStored reads what was put into a file of the caller's.
+func (q *request) readStored(id engine.ID, origin engine.Origin, name string, into any) (engine.File, error) {
+	f, content, err := q.Engine.OpenFile(q.Context(), q.caller, id)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	defer content.Close()
-	if f.Origin != engine.OriginResponse {
-		return nil, &engine.Error{Op: "find response", Kind: engine.ErrNotFound, ID: id}
+	if f.Origin != origin || f.Name != name {
+		return f, &engine.Error{Op: "read stored", Kind: engine.ErrNotFound, ID: id.String()}
 	}
-	k := &keptResponse{}
-	return k, json.NewDecoder(content).Decode(k)
+	return f, json.NewDecoder(content).Decode(into)
 }
 
 func (q *request) keptHere() (*keptResponse, error) {

@@ -68,15 +68,8 @@ func (q *request) uploadHere() (kept engine.File, u upload, err error) {
 	if err != nil {
 		return kept, u, notThere
 	}
-	kept, content, err := q.Engine.OpenFile(q.Context(), q.caller, id)
-	if err != nil {
-		return kept, u, missing(err, notThere)
-	}
-	defer content.Close()
-	if kept.Origin != engine.OriginUpload || kept.Name != uploadName {
-		return kept, u, notThere
-	}
-	return kept, u, json.NewDecoder(content).Decode(&u)
+	kept, err = q.readStored(id, engine.OriginUpload, uploadName, &u)
+	return kept, u, missing(err, notThere)
 }
 
 func (q *request) addPart() (any, error) {
