@@ -192,7 +192,7 @@ type FileInfo struct {
 }
 
 // SessionStore is where code runs and files stay between runs: OpenAI's
-// containers, Gemini's environments, our own sandbox.
+// containers, our own sandbox.
 type SessionStore interface {
 	Create(ctx context.Context, s SessionSpec) (Session, error)
 	Get(ctx context.Context, id string) (Session, error)
