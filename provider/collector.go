@@ -126,6 +126,11 @@ func (c *Collector) list(ctx context.Context, p Provider, session string) (files
 	return files, err
 }
 
+func artifactOf(f FileInfo, found ...Evidence) Artifact {
+	return Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: f.Size, SHA256: f.SHA256, FoundBy: found,
+		Created: f.Created}
+}
+
 func fileKey(r FileRef) string {
 	return cmp.Or(r.ID, r.Path)
 }
@@ -161,8 +166,7 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 			if foreign && !found.has(f.Ref) {
 				continue
 			}
-			found.add(Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: f.Size, SHA256: f.SHA256,
-				FoundBy: []Evidence{ByListing}, Created: f.Created})
+			found.add(artifactOf(f, ByListing))
 		}
 	}
 	if p.Caps().Outputs == OutputByID && r.Stop == StopError { // the rest of the reply is lost, what it was of is not
@@ -171,8 +175,7 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 			collection.blind("", err)
 		}
 		for _, f := range files {
-			found.add(Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: f.Size, SHA256: f.SHA256,
-				FoundBy: []Evidence{ByListing}, Created: f.Created})
+			found.add(artifactOf(f, ByListing))
 		}
 	}
 	collection.Failed = found.frames(r.Steps)
@@ -187,7 +190,7 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 	}
 	found.newest()
 	collection.Missing = found.links(r.Text, inputs)
-	if most := c.maxFiles(); len(found.all) > most {
+	if most := cmp.Or(max(c.MaxFiles, 0), 300); len(found.all) > most {
 		for _, a := range found.all[most:] {
 			collection.Failed = append(collection.Failed, Failure{*a,
 				&Error{Kind: TooLarge, Provider: p.Name(), Message: fmt.Sprintf(
@@ -198,13 +201,6 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 	took, retried := c.fetchAll(ctx, p, found.all, collection)
 	c.Counters.collected(p.Name(), r.Model, collection, took, retried)
 	return collection, ctx.Err()
-}
-
-func (c *Collector) maxFiles() int {
-	if c.MaxFiles > 0 {
-		return c.MaxFiles
-	}
-	return 300
 }
 
 // fetchAll fetches in parallel. One failure stops no other. It returns how long
@@ -219,11 +215,7 @@ func (c *Collector) fetchAll(
 		took  time.Duration
 	}
 	outcomes := make([]outcome, len(all))
-	parallel := c.Parallel
-	if parallel <= 0 {
-		parallel = 8
-	}
-	places := make(chan struct{}, parallel)
+	places := make(chan struct{}, cmp.Or(max(c.Parallel, 0), 8))
 	var wg sync.WaitGroup
 	for i, a := range all {
 		wg.Go(func() {

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -44,10 +45,7 @@ func (c *Counters) Snapshot() (rows []Counts) {
 	defer c.mu.Unlock()
 	for _, r := range c.rows {
 		row := *r
-		row.Files = map[Evidence]int64{}
-		for k, v := range r.Files {
-			row.Files[k] = v
-		}
+		row.Files = maps.Clone(r.Files)
 		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b Counts) int {

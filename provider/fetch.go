@@ -19,10 +19,7 @@ import (
 
 // fetch brings one artifact into the quarantine, in so many tries.
 func (c *Collector) fetch(ctx context.Context, p Provider, a Artifact) (_ Artifact, tries int64, _ error) {
-	most := c.MaxBytes
-	if most <= 0 {
-		most = 100 << 20
-	}
+	most := cmp.Or(max(c.MaxBytes, 0), 100<<20)
 	if a.Size > most {
 		return a, 0, tooLarge(p.Name(), a.Name, most)
 	}
@@ -30,7 +27,7 @@ func (c *Collector) fetch(ctx context.Context, p Provider, a Artifact) (_ Artifa
 		_ = c.Retry.Do(ctx, func(ctx context.Context) error {
 			info, err := p.Files().Stat(ctx, a.Ref)
 			if err == nil {
-				a.learn(Artifact{Name: info.Name, MIME: info.MIME, Size: info.Size, SHA256: info.SHA256, Created: info.Created})
+				a.learn(artifactOf(info))
 			}
 			return err
 		})

@@ -81,7 +81,8 @@ type Ledger struct {
 
 // OpenLedger begins the ledger of a conversation. Whoever opens it closes it.
 func OpenLedger(ctx context.Context, store LedgerStore, conversation string, retry Retry) (*Ledger, error) {
-	l := &Ledger{store: store, retry: retry, clock: retry.filled().Clock, conversation: conversation, holder: "h-" + rand.Text()}
+	l := &Ledger{store: store, retry: retry, clock: retry.filled().Clock, conversation: conversation,
+		holder: "h-" + rand.Text()}
 	var err error
 	l.release, err = store.MarkAlive(ctx, l.holder)
 	return l, err

@@ -100,13 +100,13 @@ func (t *Tracker) add(ctx context.Context, a *Attachment) error {
 	return err
 }
 
+// idle is how long the session lives without a use. The lock is held.
+func (t *Tracker) idle() time.Duration { return cmp.Or(t.session.IdleTTL, t.Provider.Caps().IdleTTL) }
+
 func (t *Tracker) idleOver() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	idle := t.session.IdleTTL
-	if idle == 0 {
-		idle = t.Provider.Caps().IdleTTL
-	}
+	idle := t.idle()
 	return idle > 0 && t.Clock.Now().Sub(t.used) > idle-idle/10
 }
 

@@ -10,10 +10,7 @@ func (t *Tracker) Until() time.Time {
 	if t.session.ID == "" {
 		return time.Time{}
 	}
-	end, idle := t.session.Expires, t.session.IdleTTL
-	if idle == 0 {
-		idle = t.Provider.Caps().IdleTTL
-	}
+	end, idle := t.session.Expires, t.idle()
 	if idle > 0 && !t.used.IsZero() {
 		if last := t.used.Add(idle); end.IsZero() || last.Before(end) {
 			end = last
