@@ -16,6 +16,7 @@ import (
 	"google.golang.org/genai"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // upload is a resumable one under way: a start, parts of which each says where it
@@ -77,22 +78,17 @@ func (u *upload) start(ctx context.Context, in provider.Upload) error {
 	if err != nil {
 		return provider.Failed(provider.Gemini, u.op, err)
 	}
-	r, err := u.c.rest.Request(ctx, u.op, http.MethodPost, "/upload/"+apiVersion+"/files", bytes.NewReader(about))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("X-Goog-Upload-Protocol", "resumable")
-	r.Header.Set("X-Goog-Upload-Command", "start")
-	r.Header.Set("X-Goog-Upload-Header-Content-Type", in.MIME)
+	header := map[string]string{"Content-Type": "application/json", "X-Goog-Upload-Protocol": "resumable",
+		"X-Goog-Upload-Header-Content-Type": in.MIME}
 	if in.Size >= 0 {
-		r.Header.Set("X-Goog-Upload-Header-Content-Length", strconv.FormatInt(in.Size, 10))
+		header["X-Goog-Upload-Header-Content-Length"] = strconv.FormatInt(in.Size, 10)
 	}
-	header, _, err := u.send(r)
+	u.url = "/upload/" + apiVersion + "/files"
+	a, err := u.send(ctx, "start", about, header)
 	if err != nil {
 		return err
 	}
-	if u.url, err = u.c.beside(header.Get("X-Goog-Upload-URL")); err != nil {
+	if u.url, err = u.c.beside(a.Header.Get("X-Goog-Upload-URL")); err != nil {
 		return &provider.Error{Kind: provider.Transient, Provider: provider.Gemini, Op: u.op,
 			Message: "the service did not say where to upload to", Err: err}
 	}
@@ -154,38 +150,28 @@ func (u *upload) part(ctx context.Context, data []byte, offset int64, last bool)
 }
 
 func (u *upload) sendPart(ctx context.Context, data []byte, offset int64, last bool) (*genai.File, error) {
-	r, err := u.c.rest.Request(ctx, u.op, http.MethodPost, u.url, bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("X-Goog-Upload-Offset", strconv.FormatInt(offset, 10))
-	r.Header.Set("X-Goog-Upload-Command", "upload")
+	command := "upload"
 	if last {
-		r.Header.Set("X-Goog-Upload-Command", "upload, finalize")
+		command = "upload, finalize"
 	}
-	_, body, err := u.send(r)
+	a, err := u.send(ctx, command, data, map[string]string{"X-Goog-Upload-Offset": strconv.FormatInt(offset, 10)})
 	if err != nil || !last {
 		return nil, err
 	}
-	return u.file(body)
+	return u.file(a.Data)
 }
 
 // received asks how much has arrived, or returns the file when all of it has.
 func (u *upload) received(ctx context.Context) (int64, *genai.File, error) {
-	r, err := u.c.rest.Request(ctx, u.op, http.MethodPost, u.url, nil)
+	a, err := u.send(ctx, "query", nil, nil)
 	if err != nil {
 		return 0, nil, err
 	}
-	r.Header.Set("X-Goog-Upload-Command", "query")
-	header, body, err := u.send(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	if header.Get("X-Goog-Upload-Status") == "final" {
-		file, err := u.file(body)
+	if a.Header.Get("X-Goog-Upload-Status") == "final" {
+		file, err := u.file(a.Data)
 		return 0, file, err
 	}
-	n, err := strconv.ParseInt(header.Get("X-Goog-Upload-Size-Received"), 10, 64)
+	n, err := strconv.ParseInt(a.Header.Get("X-Goog-Upload-Size-Received"), 10, 64)
 	if err != nil {
 		return 0, nil, provider.Failed(provider.Gemini, u.op, err)
 	}
@@ -204,10 +190,16 @@ func (u *upload) file(body []byte) (*genai.File, error) {
 	return w.File, nil
 }
 
-func (u *upload) send(r *http.Request) (http.Header, []byte, error) {
-	a, err := u.c.rest.Fetch(u.op, r)
+func (u *upload) send(
+	ctx context.Context, command string, body []byte, header map[string]string,
+) (*exchange.Answer, error) {
+	r, err := u.c.rest.Request(ctx, u.op, http.MethodPost, u.url, bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return a.Header, a.Data, nil
+	r.Header.Set("X-Goog-Upload-Command", command)
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	return u.c.rest.Fetch(u.op, r)
 }
