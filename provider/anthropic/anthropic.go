@@ -69,12 +69,8 @@ func New(o Options) (*Client, error) {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Anthropic, Message: "no key is set",
 			Hint: "Set ANTHROPIC_API_KEY to a key from the Anthropic console."}
 	}
-	p := &Client{key: o.Key, retry: o.Retry}
-	p.clock = cmp.Or(o.Clock, provider.Clock(provider.SystemClock{}))
-	p.retry.Clock = cmp.Or(p.retry.Clock, p.clock)
-	if o.HTTP == nil {
-		o.HTTP = provider.HTTPClient(provider.Timeouts{})
-	}
+	exchange.Defaults(&o.HTTP, &o.Clock, &o.Retry)
+	p := &Client{key: o.Key, clock: o.Clock, retry: o.Retry}
 	p.rest = exchange.Client{Provider: provider.Anthropic, URL: cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL),
 		HTTP: o.HTTP, Refused: p.refused,
 		Header: http.Header{"Authorization": {"Bearer " + o.Key}, "Anthropic-Version": {apiVersion}}}

@@ -57,11 +57,7 @@ func New(ctx context.Context, o Options) (*Client, error) {
 			Hint: "Set GEMINI_API_KEY to a key from https://aistudio.google.com/apikey."}
 	}
 	o.URL = cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL)
-	if o.HTTP == nil {
-		o.HTTP = provider.HTTPClient(provider.Timeouts{})
-	}
-	o.Clock = cmp.Or(o.Clock, provider.Clock(provider.SystemClock{}))
-	o.Retry.Clock = cmp.Or(o.Retry.Clock, o.Clock)
+	exchange.Defaults(&o.HTTP, &o.Clock, &o.Retry)
 	o.PartSize = cmp.Or(o.PartSize, 8<<20)
 	web := *o.HTTP
 	web.Transport = cmp.Or(web.Transport, http.DefaultTransport)

@@ -64,11 +64,7 @@ func New(o Options) (*Client, error) {
 			Hint:    "Give the endpoint that speaks OpenAI's API, such as --model-url http://localhost:11434/v1 for Ollama."}
 	}
 	o.URL = strings.TrimRight(o.URL, "/")
-	if o.HTTP == nil {
-		o.HTTP = provider.HTTPClient(provider.Timeouts{})
-	}
-	o.Clock = cmp.Or(o.Clock, provider.Clock(provider.SystemClock{}))
-	o.Retry.Clock = cmp.Or(o.Retry.Clock, o.Clock)
+	exchange.Defaults(&o.HTTP, &o.Clock, &o.Retry)
 	o.IdleTTL = cmp.Or(o.IdleTTL, time.Hour)
 	c := &Client{options: o}
 	c.rest = exchange.Client{Provider: provider.Local, URL: o.URL, HTTP: o.HTTP, Refused: c.refused,

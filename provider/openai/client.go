@@ -65,10 +65,7 @@ func New(o Options) (*Client, error) {
 		return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.OpenAI,
 			Message: "the base address is not a URL: " + o.URL}
 	}
-	if o.HTTP == nil {
-		o.HTTP = provider.HTTPClient(provider.Timeouts{})
-	}
-	o.Clock = cmp.Or(o.Clock, provider.Clock(provider.SystemClock{}))
+	exchange.Defaults(&o.HTTP, &o.Clock, &o.Retry)
 	o.PartsOver = cmp.Or(o.PartsOver, 64<<20)
 	o.PartSize = cmp.Or(o.PartSize, 16<<20)
 	// NewClient reads OPENAI_* of the environment first; what is given here wins.

@@ -56,11 +56,7 @@ func New(o Options) (*Client, error) {
 			Hint: "Set XAI_API_KEY to a key from https://console.x.ai."}
 	}
 	o.URL = cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL)
-	if o.HTTP == nil {
-		o.HTTP = provider.HTTPClient(provider.Timeouts{})
-	}
-	o.Clock = cmp.Or(o.Clock, provider.Clock(provider.SystemClock{}))
-	o.Retry.Clock = cmp.Or(o.Retry.Clock, o.Clock)
+	exchange.Defaults(&o.HTTP, &o.Clock, &o.Retry)
 	if o.PromptBytes == 0 || o.PromptBytes > maxPrompt {
 		o.PromptBytes = maxPrompt
 	}

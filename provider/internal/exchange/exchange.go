@@ -5,6 +5,7 @@ package exchange
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,6 +30,15 @@ type Client struct {
 	Header   http.Header // of every request
 	// Refused makes an error of an answer that is not one of success.
 	Refused func(op string, status int, header http.Header, body []byte) *provider.Error
+}
+
+// Defaults fills in what the options of a client leave out.
+func Defaults(client **http.Client, clock *provider.Clock, retry *provider.Retry) {
+	if *client == nil {
+		*client = provider.HTTPClient(provider.Timeouts{})
+	}
+	*clock = cmp.Or(*clock, provider.Clock(provider.SystemClock{}))
+	retry.Clock = cmp.Or(retry.Clock, *clock)
 }
 
 // Request returns a request to a path, or to an address that the service gave.
