@@ -43,10 +43,11 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Read reads an answer to its end. With an error there is what came until then.
 func (r *Reader[T]) Read(resp *http.Response) (*Answer[T], error) {
-	a, body := &Answer[T]{}, &bounded{from: resp.Body, left: r.Most}
+	a, body := &Answer[T]{}, http.MaxBytesReader(nil, resp.Body, int64(r.Most))
 	err := r.read(a, body, strings.Contains(resp.Header.Get("Content-Type"), "application/json"))
+	_, long := errors.AsType[*http.MaxBytesError](err)
 	switch {
-	case errors.Is(err, sse.ErrTooLong):
+	case long, errors.Is(err, sse.ErrTooLong):
 		return a, &Error{Text: fmt.Sprintf("the model's answer has more than %d MiB", r.Most>>20)}
 	case err == nil && a.Finish == "":
 		return a, &Error{Text: "the model's answer broke off before its end"}
@@ -54,7 +55,7 @@ func (r *Reader[T]) Read(resp *http.Response) (*Answer[T], error) {
 	return a, err
 }
 
-func (r *Reader[T]) read(a *Answer[T], body *bounded, whole bool) error {
+func (r *Reader[T]) read(a *Answer[T], body io.ReadCloser, whole bool) error {
 	if whole {
 		text, err := io.ReadAll(body)
 		if err != nil {
@@ -81,23 +82,8 @@ func (r *Reader[T]) read(a *Answer[T], body *bounded, whole bool) error {
 const restTime = time.Second
 
 // readRest reads what should be nothing but the end: the connection is reused then.
-func readRest(body *bounded) {
-	late := time.AfterFunc(restTime, func() { body.from.Close() })
+func readRest(body io.ReadCloser) {
+	late := time.AfterFunc(restTime, func() { body.Close() })
 	defer late.Stop()
 	_, _ = io.Copy(io.Discard, body) // there is an answer already
-}
-
-// bounded is a body that may not be longer.
-type bounded struct {
-	from io.ReadCloser
-	left int
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, sse.ErrTooLong
-	}
-	n, err := b.from.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
 }
