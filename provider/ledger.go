@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -79,10 +80,13 @@ type Ledger struct {
 	names []string // that code of this conversation speaks of
 }
 
+// newKey is a prefix and 26 random letters and digits.
+func newKey(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
+
 // OpenLedger begins the ledger of a conversation. Whoever opens it closes it.
 func OpenLedger(ctx context.Context, store LedgerStore, conversation string, retry Retry) (*Ledger, error) {
 	l := &Ledger{store: store, retry: retry, clock: retry.filled().Clock, conversation: conversation,
-		holder: "h-" + rand.Text()}
+		holder: newKey("h-")}
 	var err error
 	l.release, err = store.MarkAlive(ctx, l.holder)
 	return l, err
@@ -145,7 +149,7 @@ func (l *Ledger) recordIntent(ctx context.Context, p Provider, kind EntryKind, n
 	l.mu.Lock()
 	keep := l.keep
 	l.mu.Unlock()
-	e := Entry{Key: "airlock-" + rand.Text(), Holder: l.holder, Conversation: l.conversation, Provider: p.Name(),
+	e := Entry{Key: newKey("airlock-"), Holder: l.holder, Conversation: l.conversation, Provider: p.Name(),
 		Account: p.Account(),
 		Kind:    kind, Name: name, Size: size, Created: l.clock.Now().UTC(), Keep: keep}
 	if kind == EntrySession {

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -75,7 +74,7 @@ type draft struct {
 const headBytes = 3072 // what package mimetype looks at
 
 func (q *Quarantine) draft() (*draft, error) {
-	name := "draft-" + rand.Text()
+	name := newKey("draft-")
 	f, err := q.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, full(err)

@@ -40,7 +40,7 @@ func expired(id string) error {
 func (s *sessions) Create(_ context.Context, spec provider.SessionSpec) (provider.Session, error) {
 	now := s.c.options.Clock.Now()
 	ttl := cmp.Or(spec.IdleTTL, s.c.options.IdleTTL)
-	n := &session{info: provider.Session{ID: "local-" + rand.Text(), Name: spec.Name, Created: now,
+	n := &session{info: provider.Session{ID: "local-" + strings.ToLower(rand.Text()), Name: spec.Name, Created: now,
 		LastUsed: now, Expires: now.Add(ttl), IdleTTL: ttl, Active: true}}
 	for _, f := range spec.Files {
 		n.add(f)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -187,4 +188,4 @@ func (b *Base) note(op Op, r *http.Request) (*Fault, time.Duration) {
 }
 
 // NewID returns prefix and 26 random letters and digits.
-func NewID(prefix string) string { return prefix + rand.Text() }
+func NewID(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
