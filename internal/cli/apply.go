@@ -442,18 +442,5 @@ func (w *work) end(problem error) error {
 	if problem == nil {
 		problem = unanswered(w.handled.Result)
 	}
-	if problem == nil {
-		w.out.result(r)
-		return nil
-	}
-	code, quiet := exitOf(problem)
-	if !quiet {
-		shown := explain(problem)
-		r.Error = &shown
-	}
-	w.out.result(r)
-	if !w.json && !quiet {
-		w.out.fail(problem)
-	}
-	return exit(code)
+	return w.finish(&r, problem)
 }

@@ -19,7 +19,7 @@ type applyReport struct {
 	Metadata struct {
 		ExecutionResult *conversation.Result `json:"executionResult"`
 	} `json:"metadata"`
-	Error *problem `json:"error,omitempty"`
+	ended
 }
 
 // reportShown is what would be told to a project.

@@ -298,30 +298,16 @@ func (t *talk) end(ctx context.Context, turns []*conversation.Turn, problem erro
 			r.Text, r.Answer, r.Outputs = turn.Text, turn.Answer, turn.Outputs
 		}
 	}
-	if problem != nil {
-		shown := explain(problem)
-		r.Error = &shown
-	}
-	code, quiet := exitOf(problem)
+	problem = t.finish(&r, problem)
 	if t.json {
-		t.out.result(r)
-		if problem != nil {
-			return exit(code)
-		}
-		return nil
-	}
-	if problem != nil && !quiet {
-		t.out.fail(problem)
+		return problem
 	}
 	if held := unsaved(turns); held > 0 && t.options.folder == "" && !t.interactive() {
 		t.say("%s not saved: `airlock files save %s -o DIR` saves what was made, within 7 days; with -o DIR `ask` does",
 			english.Plural(held, "file", ""), r.Conversation)
 	}
 	t.say("conversation %s (--resume goes on with it)", r.Conversation)
-	if problem != nil {
-		return exit(code)
-	}
-	return nil
+	return problem
 }
 
 // unsaved counts the files that are held and in no folder.
@@ -419,14 +405,14 @@ func (t *talk) explain(ctx context.Context, err error) error {
 		}
 		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted"), hint: hint}
 	}
-	if _, known := errors.AsType[*failure](err); known {
-		return err
-	}
 	return modelError(err)
 }
 
 // modelError is the table from what can go wrong with models to exit codes.
 func modelError(err error) error {
+	if _, known := errors.AsType[*failure](err); err == nil || known {
+		return err
+	}
 	f := &failure{code: exitFailed, err: err, hint: provider.HintOf(err), word: string(provider.KindOf(err))}
 	e, of := errors.AsType[*provider.Error](err)
 	switch {

@@ -18,7 +18,7 @@ type askReport struct {
 	Outputs      []conversation.Output `json:"outputs"`
 	Turns        []*conversation.Turn  `json:"turns"`
 	Cleaned      *conversation.Cleaned `json:"cleaned,omitempty"`
-	Error        *problem              `json:"error,omitempty"`
+	ended
 }
 
 func (r askReport) text(*page) {} // it was shown as it happened

@@ -80,9 +80,6 @@ func (a *app) filesError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted")}
 	}
-	if _, known := errors.AsType[*failure](err); err == nil || known {
-		return err
-	}
 	return modelError(err)
 }
 
@@ -197,26 +194,8 @@ func (a *app) putRemote(ctx context.Context, names []string) error {
 			}
 		}
 		shown.clear()
-		return a.finish(r, failed)
+		return a.finish(&r, modelError(failed))
 	})
-}
-
-// finish shows a report together with what went wrong.
-func (a *app) finish(r interface{ with(*problem) report }, failed error) error {
-	if failed == nil {
-		a.out.result(r.with(nil))
-		return nil
-	}
-	if _, known := errors.AsType[*failure](failed); !known {
-		failed = modelError(failed)
-	}
-	shown := explain(failed)
-	code, _ := exitOf(failed)
-	a.out.result(r.with(&shown))
-	if !a.json {
-		a.out.fail(failed)
-	}
-	return exit(code)
 }
 
 func (a *app) removeRemote(ctx context.Context, ids []string, session bool) error {
@@ -246,7 +225,7 @@ func (a *app) removeRemote(ctx context.Context, ids []string, session bool) erro
 			}
 			r.Deleted = append(r.Deleted, id)
 		}
-		return a.finish(r, failed)
+		return a.finish(&r, modelError(failed))
 	})
 }
 
@@ -269,7 +248,7 @@ func (a *app) collectGarbage(ctx context.Context) error {
 			err = errors.Join(err, fmt.Errorf("%v, at %s, could not be deleted: %w", l.Entry, providerTitles[l.Entry.Provider],
 				l.Err))
 		}
-		return a.finish(r, err)
+		return a.finish(&r, modelError(err))
 	})
 }
 

@@ -79,7 +79,7 @@ func (a *app) getSession(ctx context.Context, o fetchOptions) error {
 				failed = errors.Join(failed, fmt.Errorf("%s: %w", info.Name, err))
 			}
 		}
-		return a.finish(r, failed)
+		return a.finish(&r, modelError(failed))
 	})
 }
 
@@ -213,7 +213,7 @@ func (a *app) saveHeld(ctx context.Context, id string, o fetchOptions) error {
 			}
 			failed = errors.Join(failed, err)
 		}
-		return a.finish(r, failed)
+		return a.finish(&r, modelError(failed))
 	})
 }
 
@@ -256,10 +256,8 @@ type getAllReport struct {
 	Provider string      `json:"provider"`
 	Session  string      `json:"session"`
 	Files    []getReport `json:"files"`
-	Error    *problem    `json:"error,omitempty"`
+	ended
 }
-
-func (r getAllReport) with(e *problem) report { r.Error = e; return r }
 
 func (r getAllReport) text(p *page) {
 	for _, f := range r.Files {

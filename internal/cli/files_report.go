@@ -82,10 +82,8 @@ func marks(ours, kept, active bool) string {
 type putReport struct {
 	Provider string       `json:"provider"`
 	Files    []remoteFile `json:"files"`
-	Error    *problem     `json:"error,omitempty"`
+	ended
 }
-
-func (r putReport) with(e *problem) report { r.Error = e; return r }
 
 func (r putReport) text(p *page) {
 	for _, f := range r.Files {
@@ -117,10 +115,8 @@ func (r getReport) text(p *page) {
 type removeReport struct {
 	Provider string   `json:"provider"`
 	Deleted  []string `json:"deleted"`
-	Error    *problem `json:"error,omitempty"`
+	ended
 }
-
-func (r removeReport) with(e *problem) report { r.Error = e; return r }
 
 func (r removeReport) text(p *page) {
 	for _, id := range r.Deleted {
@@ -188,10 +184,8 @@ type gcReport struct {
 	// Others were made while a turn of ours ran whose reply got lost, and may
 	// be somebody else's: nobody deletes them but a person.
 	Others []gcOther `json:"others"`
-	Error  *problem  `json:"error,omitempty"`
+	ended
 }
-
-func (r gcReport) with(e *problem) report { r.Error = e; return r }
 
 func (r gcReport) text(p *page) {
 	for _, e := range r.Deleted {

@@ -28,6 +28,32 @@ type report interface {
 	text(p *page)
 }
 
+// ended is the part of a report that says what went wrong.
+type ended struct {
+	Error *problem `json:"error,omitempty"`
+}
+
+func (e *ended) fail(p problem) { e.Error = &p }
+
+// finish shows a report together with what went wrong, which ends the command.
+func (a *app) finish(r interface {
+	report
+	fail(p problem)
+}, err error) error {
+	code, quiet := exitOf(err)
+	if err != nil && !quiet {
+		r.fail(explain(err))
+	}
+	a.out.result(r)
+	if err == nil {
+		return nil
+	}
+	if !a.json && !quiet {
+		a.out.fail(err)
+	}
+	return exit(code)
+}
+
 func newPrinter(streams Streams, asJSON, colour bool, redact *provider.Redactor) printer {
 	if asJSON {
 		return jsonPrinter{streams.Out, redact}

@@ -103,7 +103,7 @@ func (a *app) commitUndo(ctx context.Context, ws *workspace.Workspace, p *worksp
 		approval, held = p.ApproveBy(policy)
 		if f, ok := errors.AsType[*failure](heldError(held)); ok {
 			f.hint = "look at the diff; on a terminal you can choose, and --only ID reverts the rest"
-			return a.endUndo(r, f)
+			return a.finish(&r, f)
 		}
 	case a.canAsk():
 		k, err := a.openKeyboard()
@@ -122,35 +122,21 @@ func (a *app) commitUndo(ctx context.Context, ws *workspace.Workspace, p *worksp
 		}
 		r.Proposal, approval = reviewer.proposal, consent.Approval
 	default:
-		return a.endUndo(r, fail(exitApproval, "--yes agrees", "somebody has to agree first"))
+		return a.finish(&r, fail(exitApproval, "--yes agrees", "somebody has to agree first"))
 	}
 	receipt, err := ws.Commit(ctx, r.Proposal, approval, workspace.CommitOptions{})
 	if err != nil {
-		return a.endUndo(r, workError(err))
+		return a.finish(&r, workError(err))
 	}
 	r.Receipt, r.Proposal = receipt, nil
-	return a.endUndo(r, nil)
+	return a.finish(&r, nil)
 }
 
 // undoReport is what undo and redo print.
 type undoReport struct {
 	Proposal *workspace.Proposal `json:"proposal,omitempty"`
 	Receipt  *workspace.Receipt  `json:"receipt,omitempty"`
-	Error    *problem            `json:"error,omitempty"`
-}
-
-func (a *app) endUndo(r undoReport, problem error) error {
-	if problem == nil {
-		a.out.result(r)
-		return nil
-	}
-	shown := explain(problem)
-	r.Error = &shown
-	a.out.result(r)
-	if !a.json {
-		a.out.fail(problem)
-	}
-	return exit(shown.exit)
+	ended
 }
 
 func (r undoReport) text(p *page) {
