@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/dialect/mcp"
 	"github.com/airlock-run/airlock/workspace"
 )
@@ -32,44 +36,24 @@ type folderChanges struct {
 type folderPlan struct {
 	mcp.Plan
 	root  string
-	files []proposedFile
+	files []workspace.FileChange
 }
 
-// proposedFile is a file of a proposal.
-type proposedFile struct {
-	ID             string `json:"id"`
-	Path           string
-	Op             string
-	Added, Removed int
-	Hunks          []workspace.Hunk
-}
-
-// applyAnswer is what `airlock apply --json` prints, as far as it is of interest.
-type applyAnswer struct {
-	Proposal struct {
-		ID    string
-		Files []proposedFile
-	}
-	Metadata struct {
-		ExecutionResult struct {
-			State                      string
-			FilesCreated, FilesUpdated []json.RawMessage
-			FilesDeleted, FilesRenamed []json.RawMessage
-		}
-	}
-	State string // of a plan, as airlock log prints it
-	Error *problem
+// changesAnswer is what apply or log print, with --json.
+type changesAnswer struct {
+	applyReport
+	State workspace.State // of a plan, as log prints it
 }
 
 // run runs a command of airlock's, apply or log.
-func (c *folderChanges) run(ctx context.Context, in, command string, args ...string) (*applyAnswer, error) {
+func (c *folderChanges) run(ctx context.Context, in, command string, args ...string) (*changesAnswer, error) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", append(
 		[]string{command, "--json", "--data", c.app.cfg.Data}, args...)...)
 	cmd.Args[0] = os.Args[0]
 	var out bytes.Buffer
 	cmd.Stdin, cmd.Stdout = strings.NewReader(in), &out
 	err := cmd.Run()
-	var answer applyAnswer
+	var answer changesAnswer
 	if json.Unmarshal(out.Bytes(), &answer) != nil {
 		return nil, fmt.Errorf("airlock %s: %w", command, err)
 	}
@@ -96,7 +80,7 @@ func (c *folderChanges) Propose(ctx context.Context, response, root string) (mcp
 	if err != nil {
 		return mcp.Plan{}, err
 	}
-	if len(answer.Proposal.Files) == 0 {
+	if answer.Proposal == nil || len(answer.Proposal.Files) == 0 {
 		return mcp.Plan{}, mcp.Refused("response: there are no changes of files in it")
 	}
 	p := &folderPlan{root: folder, files: answer.Proposal.Files}
@@ -108,16 +92,13 @@ func (c *folderChanges) Propose(ctx context.Context, response, root string) (mcp
 	}
 	added, removed := 0, 0
 	var diff strings.Builder
-	for _, f := range p.files {
+	for i := range p.files {
+		f := &p.files[i]
 		added, removed = added+f.Added, removed+f.Removed
 		writeDiff(&diff, f)
 	}
 	p.Diff = diff.String()
-	noun := "files"
-	if len(p.files) == 1 {
-		noun = "file"
-	}
-	p.Summary = fmt.Sprintf("%d %s: +%d -%d in %s", len(p.files), noun, added, removed, folder)
+	p.Summary = fmt.Sprintf("%s: +%d -%d in %s", english.Plural(len(p.files), "file", ""), added, removed, folder)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.plans == nil {
@@ -127,11 +108,11 @@ func (c *folderChanges) Propose(ctx context.Context, response, root string) (mcp
 	return p.Plan, nil
 }
 
-func writeDiff(b *strings.Builder, f proposedFile) {
+func writeDiff(b *strings.Builder, f *workspace.FileChange) {
 	fmt.Fprintf(b, "%s %s\n", f.Op, printableName(f.Path))
-	for _, h := range f.Hunks {
-		fmt.Fprintf(b, "@@ -%d,%d +%d,%d @@\n", h.OldStart, h.OldLines, h.NewStart, h.NewLines)
-		for _, line := range h.Lines {
+	for i := range f.Hunks {
+		fmt.Fprintln(b, f.Hunks[i].Header())
+		for _, line := range f.Hunks[i].Lines {
 			fmt.Fprintf(b, "%s%s\n", line.Op, strings.TrimRight(line.Text, "\r\n"))
 		}
 	}
@@ -158,8 +139,8 @@ func (c *folderChanges) Plan(ctx context.Context, id string) (mcp.Plan, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if kept.State != string(workspace.Proposed) {
-		p.Done = kept.State
+	if kept.State != workspace.Proposed {
+		p.Done = string(kept.State)
 	}
 	return p.Plan, nil
 }
@@ -171,7 +152,8 @@ func (c *folderChanges) Apply(ctx context.Context, id string, only []string) (st
 		return "", err
 	}
 	args := []string{"--approve", id, "--root", p.root}
-	for _, f := range p.files {
+	for i := range p.files {
+		f := &p.files[i]
 		if len(only) == 0 || slices.ContainsFunc(only, func(glob string) bool { return matches(glob, f) }) {
 			args = append(args, "--only", f.ID)
 		}
@@ -183,10 +165,10 @@ func (c *folderChanges) Apply(ctx context.Context, id string, only []string) (st
 	if err != nil {
 		return "", err
 	}
-	r := answer.Metadata.ExecutionResult
+	r := cmp.Or(answer.Metadata.ExecutionResult, &conversation.Result{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p.Done = r.State
+	p.Done = string(r.State)
 	if answer.Error != nil {
 		return "", mcp.Refused("%s. %s", answer.Error.Message, answer.Error.Hint)
 	}
@@ -194,7 +176,7 @@ func (c *folderChanges) Apply(ctx context.Context, id string, only []string) (st
 		p.root, len(r.FilesCreated), len(r.FilesUpdated), len(r.FilesDeleted), len(r.FilesRenamed)), nil
 }
 
-func matches(glob string, f proposedFile) bool {
+func matches(glob string, f *workspace.FileChange) bool {
 	ok, err := filepath.Match(glob, f.Path)
 	return ok && err == nil || glob == f.Path || glob == f.ID
 }
