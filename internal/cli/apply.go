@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -210,10 +209,7 @@ func (w *work) decide(ctx context.Context) error {
 	case w.same():
 		return w.unchanged(ctx)
 	case o.propose:
-		if err := w.desk.Keep(ctx, w.handled, w.proposal); err != nil {
-			return err
-		}
-		return w.end(nil)
+		return w.keep(ctx, nil)
 	}
 	policy, err := w.readPolicy()
 	if err != nil {
@@ -228,11 +224,11 @@ func (w *work) decide(ctx context.Context) error {
 			return w.commit(ctx, consent)
 		}
 		if !w.canAsk() {
-			return w.refuse(ctx, err)
+			return w.keep(ctx, err)
 		}
 	}
 	if !w.canAsk() {
-		return w.refuse(ctx, fail(exitApproval, "look at it and run `airlock apply --approve "+w.handled.ID+
+		return w.keep(ctx, fail(exitApproval, "look at it and run `airlock apply --approve "+w.handled.ID+
 			"`, or give --yes", "somebody has to agree first"))
 	}
 	return w.review(ctx)
@@ -240,14 +236,11 @@ func (w *work) decide(ctx context.Context) error {
 
 // closed ends a reply that a gate keeps from being applied: it was shown.
 func (w *work) closed(ctx context.Context) error {
-	if err := w.desk.Keep(ctx, w.handled, w.proposal); err != nil {
-		return err
-	}
 	if w.handled.Root == "" && w.options.phase == "" {
-		return w.end(fail(exitApproval, "`airlock workspace link "+w.handled.Project+
+		return w.keep(ctx, fail(exitApproval, "`airlock workspace link "+w.handled.Project+
 			" DIR` gives it one, and --root DIR names a folder for this reply", "%s", strings.SplitN(w.handled.Gate, ":", 2)[0]))
 	}
-	return w.end(nil)
+	return w.keep(ctx, nil)
 }
 
 // automatic is the consent that a policy gives. It covers the whole reply, or,
@@ -264,36 +257,34 @@ func (w *work) automatic(policy workspace.Policy) (conversation.Consent, error) 
 // heldError says what keeps a reply from being applied without a person, nil
 // if nothing does.
 func heldError(held []workspace.Held) error {
-	code, word := exitDone, ""
-	codes := map[workspace.Severity]int{workspace.Ask: exitApproval, workspace.Conflict: exitConflict,
-		workspace.Refuse: exitRefused}
-	hints := map[int]string{
-		exitApproval: "look at them, then name them: `airlock apply --propose`, and --approve TXN --only ID",
-		exitConflict: "look at them, and apply the rest with --only GLOB or --best-effort",
-		exitRefused:  "they are never written; the rest is, with --only GLOB or --best-effort",
-	}
-	words := map[int]string{exitApproval: "need a person", exitConflict: "are in conflict", exitRefused: "are refused"}
-	var list []string
-	for _, h := range held {
-		if c := codes[h.Kind]; c > code {
-			code, list, word = c, nil, words[c]
-		}
-		if codes[h.Kind] == code && code != exitDone {
-			rule := ""
-			if h.Rule != "" {
-				rule = " (" + h.Rule + ")"
+	for _, worst := range []struct {
+		kind       workspace.Severity
+		code       int
+		word, hint string
+	}{
+		{workspace.Refuse, exitRefused, "are refused", "they are never written; the rest is, with --only GLOB or --best-effort"},
+		{workspace.Conflict, exitConflict, "are in conflict",
+			"look at them, and apply the rest with --only GLOB or --best-effort"},
+		{workspace.Ask, exitApproval, "need a person",
+			"look at them, then name them: `airlock apply --propose`, and --approve TXN --only ID"},
+	} {
+		var list []string
+		for _, h := range held {
+			if h.Kind == worst.kind {
+				rule := strings.TrimSuffix(" ("+h.Rule+")", " ()")
+				list = append(list, printableName(h.Path)+": "+printable(h.Reason)+rule)
 			}
-			list = append(list, printableName(h.Path)+": "+printable(h.Reason)+rule)
+		}
+		if len(list) > 0 {
+			return fail(worst.code, worst.hint, "nothing was changed, since some files %s: %s", worst.word,
+				strings.Join(list, "; "))
 		}
 	}
-	if code == exitDone {
-		return nil
-	}
-	return fail(code, hints[code], "nothing was changed, since some files %s: %s", word, strings.Join(list, "; "))
+	return nil
 }
 
-// refuse keeps what cannot continue without a person, and shows it.
-func (w *work) refuse(ctx context.Context, why error) error {
+// keep keeps the proposal, for a person who agrees or looks, and shows it.
+func (w *work) keep(ctx context.Context, why error) error {
 	if err := w.desk.Keep(ctx, w.handled, w.proposal); err != nil {
 		return err
 	}
@@ -309,15 +300,11 @@ func (w *work) approveKept(ctx context.Context) (err error) {
 		if err := w.desk.CloseUnlinked(ctx, w.handled); err != nil {
 			return err
 		}
-		if !w.handled.Done && w.handled.Gate != "" {
-			return fmt.Errorf("%w: %s; `airlock workspace link` links it again", conversation.ErrClosed, w.handled.Gate)
-		}
 	}
-	if w.handled.Done {
-		if w.handled.Gate != "" {
-			return fmt.Errorf("%w: %s", conversation.ErrClosed, w.handled.Gate)
-		}
-		return fmt.Errorf("%w: it is %s", conversation.ErrDone, w.handled.Result.State)
+	if err := w.handled.Closed(); err != nil && !w.handled.Done {
+		return fmt.Errorf("%w; `airlock workspace link` links it again", err)
+	} else if err != nil {
+		return err
 	}
 	if err := w.deliverFiles(ctx); err != nil {
 		return err
@@ -329,36 +316,12 @@ func (w *work) approveKept(ctx context.Context) (err error) {
 		}
 		return w.commit(ctx, consent)
 	}
-	consent := conversation.Consent{BestEffort: w.options.bestEffort, Posts: []string{}}
-	var files []string
-	for _, id := range w.options.only {
-		if post := w.post(id); post != nil {
-			consent.Posts = append(consent.Posts, post.ID)
-			continue
-		}
-		files = append(files, id)
+	consent, err := conversation.ConsentTo(w.handled, w.proposal, w.options.only)
+	if err != nil {
+		return w.end(workError(err))
 	}
-	if len(files) > 0 {
-		if w.proposal == nil {
-			return fail(exitUsage, "", "the reply changes no files")
-		}
-		if consent.Approval, err = w.proposal.Approve(files...); err != nil {
-			if !errors.Is(err, workspace.ErrNeedsDecision) {
-				err = fail(exitUsage, "", "%w", err)
-			}
-			return w.end(workError(err))
-		}
-	}
+	consent.BestEffort = w.options.bestEffort
 	return w.commit(ctx, consent)
-}
-
-// post finds the report that "p2" names.
-func (w *work) post(id string) *assignment.Post {
-	number, err := strconv.Atoi(strings.TrimPrefix(id, "p"))
-	if err != nil || !strings.HasPrefix(id, "p") || number < 1 || number > len(w.handled.Batch.Posts) {
-		return nil
-	}
-	return &w.handled.Batch.Posts[number-1]
 }
 
 // commit carries out what was agreed to, and tells the project.

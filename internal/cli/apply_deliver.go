@@ -78,12 +78,16 @@ func (w *work) unchanged(ctx context.Context) error {
 	if _, err := w.readPolicy(); err != nil { // it is wrong whatever the reply is
 		return err
 	}
-	w.handled.Done, w.handled.Result.State = true, conversation.ShownOnly
-	w.handled.Result.Reason = "the folder has all of it already"
+	return w.onlyShown(ctx, "the folder has all of it already", w.refusals())
+}
+
+// onlyShown ends a reply that nobody can agree to.
+func (w *work) onlyShown(ctx context.Context, reason string, problem error) error {
+	w.handled.Done, w.handled.Result.State, w.handled.Result.Reason = true, conversation.ShownOnly, reason
 	if err := w.desk.Keep(ctx, w.handled, nil); err != nil {
 		return err
 	}
-	return w.end(w.refusals())
+	return w.end(problem)
 }
 
 // nameThem says of a proposal that was kept, and that needs a person, how the
@@ -105,20 +109,12 @@ func (w *work) nameThem(err error) error {
 // nothing ends a reply of which nothing can be applied: it says what was
 // refused, or that nothing was found.
 func (w *work) nothing(ctx context.Context) error {
-	w.handled.Done, w.handled.Result.State = true, conversation.ShownOnly
-	problem := w.refusals()
-	if problem != nil {
-		w.handled.Result.Reason = "all that it would change was refused"
-	} else {
-		w.handled.Result.Reason = "the reply has nothing to apply"
-		problem = &failure{code: exitApproval, word: "nothing_found",
-			err:  fmt.Errorf("there is no file, edit, patch or report in the reply"),
-			hint: "`airlock apply --print-prompt` prints the text that makes a model write what is found"}
+	if problem := w.refusals(); problem != nil {
+		return w.onlyShown(ctx, "all that it would change was refused", problem)
 	}
-	if err := w.desk.Keep(ctx, w.handled, nil); err != nil {
-		return err
-	}
-	return w.end(problem)
+	return w.onlyShown(ctx, "the reply has nothing to apply", &failure{code: exitApproval, word: "nothing_found",
+		err:  fmt.Errorf("there is no file, edit, patch or report in the reply"),
+		hint: "`airlock apply --print-prompt` prints the text that makes a model write what is found"})
 }
 
 // refusals says what of the reply was refused, nil if nothing was.
@@ -165,7 +161,7 @@ func (w *work) agree(ctx context.Context) error {
 	some := len(consent.Approval.Files) > 0
 	asks := !slices.ContainsFunc(held, func(h workspace.Held) bool { return h.Kind != workspace.Ask })
 	if len(held) > 0 && (!some || !asks && !w.options.bestEffort) {
-		return w.refuse(ctx, heldError(held))
+		return w.keep(ctx, heldError(held))
 	}
 	w.held = slices.DeleteFunc(held, func(h workspace.Held) bool { return h.Kind != workspace.Ask })
 	return w.commit(ctx, consent)

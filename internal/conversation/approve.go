@@ -50,11 +50,8 @@ func (c Consent) Covers(held []workspace.Held) bool {
 // message. After an error nothing is changed; a *workspace.ConflictError can
 // be answered with a new proposal, by Rebase.
 func (d *Replies) Approve(ctx context.Context, h *ReplyRecord, p *workspace.Proposal, c Consent) (*Result, error) {
-	switch {
-	case h.Gate != "":
-		return nil, fmt.Errorf("%w: %s", ErrClosed, h.Gate)
-	case h.Done:
-		return nil, fmt.Errorf("%w: it is %s", ErrDone, h.Result.State)
+	if err := h.Closed(); err != nil {
+		return nil, err
 	}
 	batch := h.Batch
 	if c.Posts != nil {
@@ -160,7 +157,7 @@ func (d *Replies) Revise(ctx context.Context, h *ReplyRecord, p *workspace.Propo
 // Decline turns a message down. Nothing is changed and nothing reported.
 func (d *Replies) Decline(ctx context.Context, h *ReplyRecord, reason string) error {
 	if h.Done {
-		return fmt.Errorf("%w: it is %s", ErrDone, h.Result.State)
+		return h.settled()
 	}
 	if h.Root != "" {
 		w, err := d.Workspace(ctx, h.Root)

@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -76,6 +77,19 @@ type ReplyRecord struct {
 	Done   bool    `json:"done,omitempty"`
 	Result *Result `json:"result"`
 }
+
+// Closed returns why nothing of a message may be applied (any more), or nil.
+func (h *ReplyRecord) Closed() error {
+	switch {
+	case h.Gate != "":
+		return fmt.Errorf("%w: %s", ErrClosed, h.Gate)
+	case h.Done:
+		return h.settled()
+	}
+	return nil
+}
+
+func (h *ReplyRecord) settled() error { return fmt.Errorf("%w: it is %s", ErrDone, h.Result.State) }
 
 // Shown is an item of the reply that changes nothing, and why.
 type Shown struct {

@@ -141,7 +141,7 @@ func ConsentTo(h *ReplyRecord, p *workspace.Proposal, ids []string) (c Consent, 
 		return c, nil
 	}
 	if p == nil {
-		return c, fmt.Errorf("%w: the reply has no files", ErrInvalid)
+		return c, fmt.Errorf("%w: the reply changes no files", ErrInvalid)
 	}
 	if c.Approval, err = p.Approve(files...); err != nil && !errors.Is(err, workspace.ErrNeedsDecision) {
 		err = fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -155,12 +155,10 @@ func ConsentTo(h *ReplyRecord, p *workspace.Proposal, ids []string) (c Consent, 
 func (r *Scoped) Apply(
 	ctx context.Context, h *ReplyRecord, p *workspace.Proposal, token string, c Consent,
 ) (*Result, error) {
-	switch {
-	case h.Gate != "":
-		return nil, fmt.Errorf("%w: %s", ErrClosed, h.Gate)
-	case h.Done:
-		return nil, fmt.Errorf("%w: it is %s", ErrDone, h.Result.State)
-	case token == "" || Token(h, p) != token:
+	if err := h.Closed(); err != nil {
+		return nil, err
+	}
+	if token == "" || Token(h, p) != token {
 		return nil, workspace.ErrStale
 	}
 	result, err := r.Approve(ctx, h, p, c)
