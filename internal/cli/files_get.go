@@ -152,7 +152,7 @@ func (a *app) saveOutput(ctx context.Context, h *modelHost, out output, o fetchO
 		return getReport{}, err
 	}
 	defer root.Close()
-	s := &saver{root: root, choose: a.chooser(o.folder, o.yes), allow: a.allower(o.folder, o.allow),
+	s := &saver{root: root, choose: a.chooser(ctx, o.folder, o.yes), allow: a.allower(ctx, o.folder, o.allow),
 		fetch: func(_ context.Context, _ string, to io.Writer) error {
 			f, err := h.Output(out.SHA256)
 			if err != nil {

@@ -256,15 +256,15 @@ func (d *mcpDesk) save(ctx context.Context, files []mcp.MadeFile) (string, error
 		choose: func(string) (choice, error) { return chooseRename, nil },
 		allow:  func(name, why string) (bool, error) { held = printableName(name) + " (" + why + ")"; return false, nil },
 	}
-	paths := make([]string, len(files))
+	outputs := make([]output, len(files))
 	for i, f := range files {
-		paths[i] = f.Path
+		outputs[i] = output{ID: f.ID, Path: f.Path, Size: f.Size, SHA256: f.SHA256}
 	}
-	s.check(paths)
+	s.check(outputs)
 	var saved, left []string
-	for _, f := range files {
+	for _, f := range outputs {
 		held = ""
-		is, err := s.save(ctx, output{ID: f.ID, Path: f.Path, Size: f.Size, SHA256: f.SHA256})
+		is, err := s.save(ctx, f)
 		switch {
 		case err != nil && held == "":
 			left = append(left, printableName(f.Path)+" ("+explain(err).Message+")")

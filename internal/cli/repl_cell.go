@@ -126,11 +126,7 @@ type picture struct {
 
 // flush writes what is held back of text.
 func (s *cellShown) flush() {
-	for _, out := range []io.Writer{s.out, s.err} {
-		if w, ok := out.(*screenWriter); ok {
-			w.flush()
-		}
-	}
+	flushScreens(s.out, s.err)
 	if s.midLine && s.interactive() {
 		fmt.Fprintln(s.streams.Out)
 	}

@@ -53,10 +53,8 @@ func (f *replFiles) save(ctx context.Context, cell *client.Cell, pictures []pict
 		return nil
 	}
 	outputs := f.name(pictures)
-	for _, file := range cell.Files {
-		outputs = append(outputs, output{ID: file.ID, Path: file.Path, Size: file.Size, SHA256: file.SHA256})
-	}
-	if err := f.open(outputs); err != nil {
+	outputs = append(outputs, outputsOf(cell.Files)...)
+	if err := f.open(ctx, outputs); err != nil {
 		return err
 	}
 	if f.saver == nil {
@@ -66,11 +64,7 @@ func (f *replFiles) save(ctx context.Context, cell *client.Cell, pictures []pict
 		}
 		return nil
 	}
-	paths := make([]string, len(outputs))
-	for i, o := range outputs {
-		paths[i] = o.Path
-	}
-	f.saver.check(paths)
+	f.saver.check(outputs)
 	for _, o := range outputs {
 		saved, err := f.saver.save(ctx, o)
 		if err != nil {
@@ -137,14 +131,14 @@ func (f *replFiles) look(o output) string {
 }
 
 // open opens the folder, once it is known. A person is asked for it once.
-func (f *replFiles) open(outputs []output) error {
+func (f *replFiles) open(ctx context.Context, outputs []output) error {
 	if f.folder == "" && !f.asked {
 		f.asked = true
 		first := client.Run{ID: f.id}
 		for _, o := range outputs {
 			first.Files = append(first.Files, client.File{Path: o.Path})
 		}
-		folder, err := f.offerFolder(&first, false)
+		folder, err := f.offerFolder(ctx, &first, false)
 		if err != nil {
 			return err
 		}
@@ -159,7 +153,7 @@ func (f *replFiles) open(outputs []output) error {
 	}
 	f.root = root
 	f.saver = &saver{
-		root: root, allow: f.allower(f.folder, f.options.allow),
+		root: root, allow: f.allower(ctx, f.folder, f.options.allow),
 		fetch: func(ctx context.Context, id string, to io.Writer) error {
 			content, ok := f.content[id]
 			if !ok {

@@ -60,11 +60,7 @@ func (a *app) follow(ctx context.Context, conn *connection, req client.RunReques
 			run = event.Run
 		}
 	}
-	for _, out := range []io.Writer{stdout, stderr} {
-		if s, ok := out.(*screenWriter); ok {
-			s.flush()
-		}
-	}
+	flushScreens(stdout, stderr)
 	if run == nil {
 		return nil, fail(exitFailed, "the run may still be going on",
 			"the connection to the service ended before the run did")
@@ -129,6 +125,15 @@ func (s *screenWriter) flush() {
 		_, _ = io.WriteString(s.to, onScreen(r)) // the run has ended, whatever becomes of its last byte
 	}
 	s.pending = nil
+}
+
+// flushScreens writes what is left for terminals.
+func flushScreens(outs ...io.Writer) {
+	for _, out := range outs {
+		if s, ok := out.(*screenWriter); ok {
+			s.flush()
+		}
+	}
 }
 
 // onScreen is how a character of an untrusted program is shown: one that would
@@ -217,7 +222,7 @@ func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, o
 	}
 	if r.Folder = opts.folder; r.Folder == "" {
 		var err error
-		if r.Folder, err = a.offerFolder(r.Run, opts.yes); r.Folder == "" || err != nil {
+		if r.Folder, err = a.offerFolder(ctx, r.Run, opts.yes); r.Folder == "" || err != nil {
 			return err
 		}
 	}
@@ -226,16 +231,13 @@ func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, o
 		return err
 	}
 	defer root.Close()
-	s := &saver{root: root, fetch: conn.download, choose: a.chooser(r.Folder, opts.yes),
-		allow: a.allower(r.Folder, opts.allow)}
-	paths := make([]string, len(r.Files))
-	for i, f := range r.Files {
-		paths[i] = f.Path
-	}
-	s.check(paths)
+	s := &saver{root: root, fetch: conn.download, choose: a.chooser(ctx, r.Folder, opts.yes),
+		allow: a.allower(ctx, r.Folder, opts.allow)}
+	outputs := outputsOf(r.Files)
+	s.check(outputs)
 	var first error
-	for _, f := range r.Files {
-		saved, err := s.save(ctx, output{ID: f.ID, Path: f.Path, Size: f.Size, SHA256: f.SHA256})
+	for _, out := range outputs {
+		saved, err := s.save(ctx, out)
 		if err != nil && saved.State == "" {
 			saved.State = saveFailed
 		}
@@ -259,7 +261,7 @@ func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, o
 
 // offerFolder asks, on a terminal, whether to save into a folder of the run's
 // own. An empty name means no.
-func (a *app) offerFolder(run *client.Run, yes bool) (string, error) {
+func (a *app) offerFolder(ctx context.Context, run *client.Run, yes bool) (string, error) {
 	if !a.interactive() {
 		return "", nil
 	}
@@ -277,7 +279,7 @@ func (a *app) offerFolder(run *client.Run, yes bool) (string, error) {
 	if len(names) > 5 {
 		names = append(names[:5], fmt.Sprintf("and %d more", len(names)-5))
 	}
-	answer, err := a.ask(fmt.Sprintf("Save %s into %s? [y/N] ", strings.Join(names, ", "), folder))
+	answer, err := a.askLine(ctx, fmt.Sprintf("Save %s into %s? [y/N] ", strings.Join(names, ", "), folder))
 	if err != nil || !strings.HasPrefix(answer, "y") {
 		return "", err
 	}
@@ -285,7 +287,7 @@ func (a *app) offerFolder(run *client.Run, yes bool) (string, error) {
 }
 
 // chooser decides about names that exist.
-func (a *app) chooser(folder string, yes bool) func(string) (choice, error) {
+func (a *app) chooser(ctx context.Context, folder string, yes bool) func(string) (choice, error) {
 	return func(name string) (choice, error) {
 		switch {
 		case yes:
@@ -293,7 +295,7 @@ func (a *app) chooser(folder string, yes bool) func(string) (choice, error) {
 		case !a.interactive():
 			return chooseNothing, nil
 		}
-		answer, err := a.ask(fmt.Sprintf("%s exists. Overwrite it? [y/N/rename] ",
+		answer, err := a.askLine(ctx, fmt.Sprintf("%s exists. Overwrite it? [y/N/rename] ",
 			printableName(filepath.Join(folder, name))))
 		switch {
 		case err != nil:
@@ -309,7 +311,9 @@ func (a *app) chooser(folder string, yes bool) func(string) (choice, error) {
 
 // allower decides about files that tools run or obey by themselves, and about
 // programs: those whose names the command line allows, else the person.
-func (a *app) allower(folder string, allowed []string) func(name, why string) (bool, error) {
+func (a *app) allower(
+	ctx context.Context, folder string, allowed []string,
+) func(name, why string) (bool, error) {
 	return func(name, why string) (bool, error) {
 		for _, pattern := range allowed {
 			if workspace.MatchPath(pattern, name) {
@@ -319,7 +323,7 @@ func (a *app) allower(folder string, allowed []string) func(name, why string) (b
 		if !a.interactive() {
 			return false, nil
 		}
-		answer, err := a.ask(fmt.Sprintf("%s: %s. Save it? [y/N] ", printableName(filepath.Join(folder, name)),
+		answer, err := a.askLine(ctx, fmt.Sprintf("%s: %s. Save it? [y/N] ", printableName(filepath.Join(folder, name)),
 			printable(why)))
 		return answer == "y" || answer == "yes", err
 	}
@@ -338,26 +342,6 @@ func quoted(name string) string {
 		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 	}
 	return name
-}
-
-// ask puts a question to the person at the terminal. The end of input is an
-// empty answer.
-func (a *app) ask(question string) (string, error) {
-	fmt.Fprint(a.streams.Err, question)
-	var line []byte
-	var one [1]byte
-	for { // byte by byte: what follows the line is not ours
-		n, err := a.streams.In.Read(one[:])
-		if n == 1 && one[0] != '\n' {
-			line = append(line, one[0])
-		}
-		if err == io.EOF || n == 1 && one[0] == '\n' {
-			return strings.ToLower(strings.TrimSpace(string(line))), nil
-		}
-		if err != nil {
-			return "", err
-		}
-	}
 }
 
 // verdict is the exit code of a run. How the program ended comes first, then

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/workspace"
 )
 
@@ -28,6 +29,14 @@ type output struct {
 	Path   string // in the workspace, with slashes
 	Size   int64
 	SHA256 string // hexadecimal
+}
+
+func outputsOf(files []client.File) []output {
+	list := make([]output, len(files))
+	for i, f := range files {
+		list[i] = output{ID: f.ID, Path: f.Path, Size: f.Size, SHA256: f.SHA256}
+	}
+	return list
 }
 
 // savedFile says what became of an output. It is part of what run --json
@@ -76,7 +85,11 @@ type saver struct {
 
 // check applies the rules about names to all that is going to be saved: some
 // are harmless alone and not together.
-func (s *saver) check(paths []string) {
+func (s *saver) check(outputs []output) {
+	paths := make([]string, len(outputs))
+	for i, o := range outputs {
+		paths[i] = o.Path
+	}
 	s.checked = map[string]workspace.Leaving{}
 	for i, verdict := range workspace.CheckOutputs(paths, s.has) {
 		s.checked[paths[i]] = verdict

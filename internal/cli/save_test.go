@@ -155,7 +155,11 @@ func TestSavePlantsNoRepository(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		s := newSaver(t, dir, chooseReplace)
-		s.check(paths)
+		outputs := make([]output, len(paths))
+		for i, name := range paths {
+			outputs[i].Path = name
+		}
+		s.check(outputs)
 		for _, name := range paths {
 			got, err := s.save(t.Context(), made(name, "[core]\nfsmonitor = touch pwned\n"))
 			if code, _ := exitOf(err); code != exitRefused || got.State != saveRefused || got.Reason == "" {
@@ -173,7 +177,7 @@ func TestSavePlantsNoRepository(t *testing.T) {
 		}
 	}
 	s := newSaver(t, dir, chooseReplace)
-	s.check([]string{"HEAD"})
+	s.check([]output{{Path: "HEAD"}})
 	if got, _ := s.save(t.Context(), made("HEAD", "ref: refs/heads/x")); got.State != saveRefused {
 		t.Errorf("completes a repository: %+v", got)
 	}
