@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -71,10 +69,7 @@ end, unless --keep.`,
 	flags.Var((*seconds)(&o.timeout), "timeout", "`TIME` that a cell may take, as 90s or 2m; a plain number is seconds")
 	addAllow(flags, &o.allow)
 	addLive(flags, &o)
-	_ = cmd.RegisterFlagCompletionFunc("language", func(*cobra.Command, []string, string) (
-		[]string, cobra.ShellCompDirective) {
-		return []string{"python", "javascript", "bash"}, cobra.ShellCompDirectiveNoFileComp
-	}) // it fails for a flag that is not there
+	completeLanguage(cmd, "python", "javascript", "bash")
 	return cmd
 }
 
@@ -110,12 +105,8 @@ func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err 
 		}
 	}
 	req := client.SessionRequest{Kind: client.KindLive, Language: o.language, Packages: o.packages}
-	if o.memory != "" {
-		bytes, err := humanize.ParseBytes(o.memory)
-		if err != nil || bytes == 0 || bytes > math.MaxInt64 {
-			return nil, fail(exitUsage, "give a size such as 512MiB or 2GiB", "%q is not a size of memory", o.memory)
-		}
-		req.Limits = &client.Limits{MemoryBytes: int64(bytes)}
+	if req.Limits, err = memoryLimit(o.memory); err != nil {
+		return nil, err
 	}
 	s := &liveSession{app: a, options: o}
 	if s.connection, err = a.connect(ctx); err != nil {
@@ -377,7 +368,7 @@ func (r *repl) showVariables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := &page{r.streams.Out, colourful(r.streams.Out) && !r.cfg.Plain}
+	p := &page{r.streams.Out, isTerminal(r.streams.Out) && !r.cfg.Plain}
 	for _, v := range variables {
 		kind := v.Type
 		if v.Shape != "" {

@@ -96,10 +96,7 @@ a limit.`,
 	flags.BoolVarP(&opts.yes, "yes", "y", false, "agree to everything: save, and rename what would overwrite a file")
 	addOptions(flags, config.Client)
 	a.addJSON(cmd)
-	_ = cmd.RegisterFlagCompletionFunc("language", func(*cobra.Command, []string, string) (
-		[]string, cobra.ShellCompDirective) {
-		return languageNames(), cobra.ShellCompDirectiveNoFileComp
-	}) // it fails for a flag that is not there
+	completeLanguage(cmd, languageNames()...)
 	return cmd
 }
 
@@ -122,6 +119,12 @@ func (s *seconds) Set(text string) error {
 	}
 	*s = seconds(d)
 	return nil
+}
+
+// completeLanguage has a shell complete the flag --language.
+func completeLanguage(cmd *cobra.Command, names ...string) {
+	_ = cmd.RegisterFlagCompletionFunc("language", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	// it fails for a flag that is not there
 }
 
 // addAllow adds the flag that agrees to files of some names.
@@ -245,14 +248,10 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 	if opts.coded && len(args) > 0 {
 		return req, fail(exitUsage, "its arguments come after --", "there is a program, %s, and -c CODE", name)
 	}
-	if opts.memory != "" {
-		bytes, err := humanize.ParseBytes(opts.memory)
-		if err != nil || bytes == 0 || bytes > math.MaxInt64 {
-			return req, fail(exitUsage, "give a size such as 512MiB or 2GiB", "%q is not a size of memory", opts.memory)
-		}
-		req.Limits = &client.Limits{MemoryBytes: int64(bytes)}
-	}
 	var err error
+	if req.Limits, err = memoryLimit(opts.memory); err != nil {
+		return req, err
+	}
 	if req.Language, err = languageOf(opts.language, name); err != nil {
 		return req, err
 	}
@@ -278,6 +277,18 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 	}
 	req.Code = string(code)
 	return a.readStdin(req, opts)
+}
+
+// memoryLimit is what --memory says; nil: nothing.
+func memoryLimit(text string) (*client.Limits, error) {
+	if text == "" {
+		return nil, nil
+	}
+	bytes, err := humanize.ParseBytes(text)
+	if err != nil || bytes == 0 || bytes > math.MaxInt64 {
+		return nil, fail(exitUsage, "give a size such as 512MiB or 2GiB", "%q is not a size of memory", text)
+	}
+	return &client.Limits{MemoryBytes: int64(bytes)}, nil
 }
 
 func (a *app) readStdin(req client.RunRequest, opts runOptions) (client.RunRequest, error) {
