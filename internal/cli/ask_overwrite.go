@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"os"
-
 	"github.com/dustin/go-humanize/english"
 	"golang.org/x/term"
 
@@ -31,15 +29,16 @@ func (s *turnShown) overwrite(f *workspace.FileChange) {
 		whole.Hunks, cut = []workspace.Hunk{first}, len(f.Hunks)
 	}
 	whole.ID, whole.Findings = "  ", nil // there is nothing to choose by it, and that it exists is the question
-	showFile(s.page, &whole, s.width())
+	showFile(s.page, &whole, widthOf(s.streams.Err))
 	if cut > 0 {
 		s.page.line("    %s", s.page.paint(faint, "... and more: in all "+english.Plural(f.Added, "line", "")+" more and "+
 			english.Plural(f.Removed, "line", "")+" less"))
 	}
 }
 
-func (s *turnShown) width() int {
-	if f, ok := s.streams.Err.(*os.File); ok {
+// widthOf is how wide a terminal is, else how wide reports are.
+func widthOf(stream any) int {
+	if f := fileOf(stream); f != nil {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
 			return width
 		}

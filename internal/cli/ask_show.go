@@ -33,11 +33,11 @@ type turnShown struct {
 }
 
 func (a *app) showTurns(hold bool) *turnShown {
-	s := &turnShown{app: a, page: &page{a.streams.Err, colourful(a.streams.Err) && !a.cfg.Plain}, quiet: a.json,
+	s := &turnShown{app: a, page: &page{a.streams.Err, isTerminal(a.streams.Err) && !a.cfg.Plain}, quiet: a.json,
 		hold: hold,
 		bars: isTerminal(a.streams.Err), steps: map[string]*stepShown{}, quarters: map[string]int64{}}
-	if colourful(a.streams.Out) && !a.cfg.Plain {
-		s.rendered = newMarkdown(a.streams.Out, s.width())
+	if isTerminal(a.streams.Out) && !a.cfg.Plain {
+		s.rendered = newMarkdown(a.streams.Out, widthOf(a.streams.Err))
 	}
 	return s
 }

@@ -124,13 +124,20 @@ func oneKeyAtATime(in io.Reader) (restore func() error, err error) {
 	if !ok {
 		return func() error { return nil }, nil
 	}
+	return changeTerminal(f, func(mode *unix.Termios) {
+		mode.Lflag &^= unix.ICANON | unix.ECHO | unix.ISIG | unix.IEXTEN
+		mode.Cc[unix.VMIN], mode.Cc[unix.VTIME] = 1, 0
+	})
+}
+
+// changeTerminal changes how a terminal reads, until restore is called.
+func changeTerminal(f *os.File, change func(*unix.Termios)) (restore func() error, err error) {
 	before, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	if err != nil {
 		return nil, err
 	}
 	mode := *before
-	mode.Lflag &^= unix.ICANON | unix.ECHO | unix.ISIG | unix.IEXTEN
-	mode.Cc[unix.VMIN], mode.Cc[unix.VTIME] = 1, 0
+	change(&mode)
 	restore = func() error { return unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, before) }
 	return restore, unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, &mode)
 }

@@ -127,7 +127,7 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	}
 	a.cfg = cfg
 	a.redact = redactor(cfg)
-	a.out = newPrinter(a.streams, a.json, colourful(a.streams.Out) && !cfg.Plain, a.redact)
+	a.out = newPrinter(a.streams, a.json, isTerminal(a.streams.Out) && !cfg.Plain, a.redact)
 	options := &slog.HandlerOptions{Level: a.logLevel(cmd), ReplaceAttr: redactLog(a.redact)}
 	var handler slog.Handler = slog.NewTextHandler(a.streams.Err, options)
 	if a.cfg.LogFormat == config.LogJSON {
@@ -165,5 +165,3 @@ func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
-
-func colourful(out io.Writer) bool { return isTerminal(out) }

@@ -97,15 +97,14 @@ func (r *repl) answer(ctx, during context.Context, e client.CellEvent) error {
 
 // hideKeys has a terminal not show what is typed, until it is told to.
 func hideKeys(f *os.File) (show func()) {
-	before, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	restore, err := changeTerminal(f, func(mode *unix.Termios) {
+		mode.Lflag &^= unix.ECHO
+		mode.Lflag |= unix.ECHONL
+	})
 	if err != nil {
 		return func() {} // it is none
 	}
-	mode := *before
-	mode.Lflag &^= unix.ECHO
-	mode.Lflag |= unix.ECHONL
-	_ = unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, &mode)
-	return func() { _ = unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, before) }
+	return func() { _ = restore() }
 }
 
 // cellShown shows the outputs of a cell.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/workspace"
@@ -21,9 +20,9 @@ import (
 
 // keyboard is the person at the terminal: single keys, and a screen.
 type keyboard struct {
-	tty    *os.File
-	page   *page
-	before *unix.Termios
+	tty   *os.File
+	page  *page
+	lines func() error // makes the terminal as it was
 }
 
 // errQuit says that the person had enough.
@@ -49,34 +48,22 @@ func (a *app) openKeyboard() (*keyboard, error) {
 		return nil, err
 	}
 	k := &keyboard{tty: tty, page: &page{tty, !a.cfg.Plain}}
-	if k.before, err = unix.IoctlGetTermios(k.fd(), unix.TCGETS); err != nil {
+	if k.lines, err = k.keys(); err != nil {
 		return nil, errors.Join(err, tty.Close())
 	}
-	return k, k.keys()
+	return k, nil
 }
-
-func (k *keyboard) fd() int { return int(k.tty.Fd()) }
 
 // keys makes the terminal hand over each key as it is pressed, without showing
 // it. Ctrl-C stays what it is.
-func (k *keyboard) keys() error {
-	mode := *k.before
-	mode.Lflag &^= unix.ICANON | unix.ECHO
-	mode.Cc[unix.VMIN], mode.Cc[unix.VTIME] = 1, 0
-	return unix.IoctlSetTermios(k.fd(), unix.TCSETS, &mode)
+func (k *keyboard) keys() (restore func() error, err error) {
+	return changeTerminal(k.tty, func(mode *unix.Termios) {
+		mode.Lflag &^= unix.ICANON | unix.ECHO
+		mode.Cc[unix.VMIN], mode.Cc[unix.VTIME] = 1, 0
+	})
 }
-
-// lines makes the terminal as it was.
-func (k *keyboard) lines() error { return unix.IoctlSetTermios(k.fd(), unix.TCSETS, k.before) }
 
 func (k *keyboard) close() error { return errors.Join(k.lines(), k.tty.Close()) }
-
-func (k *keyboard) width() int {
-	if width, _, err := term.GetSize(k.fd()); err == nil && width > 0 {
-		return width
-	}
-	return pageWidth
-}
 
 // ask waits for one of the keys, and shows which it was. Ctrl-D ends the
 // review.
@@ -93,14 +80,8 @@ func (k *keyboard) ask(ctx context.Context, question, keys string) (byte, error)
 
 func (k *keyboard) key(ctx context.Context, keys string) (byte, error) {
 	var one [1]byte
-	ready := []unix.PollFd{{Fd: int32(k.fd()), Events: unix.POLLIN}}
 	for {
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		if n, err := unix.Poll(ready, 200); n == 0 || errors.Is(err, unix.EINTR) {
-			continue
-		} else if err != nil {
+		if err := readable(ctx, k.tty); err != nil {
 			return 0, err
 		}
 		const ctrlD = 4
@@ -236,7 +217,7 @@ func (r *reviewer) file(ctx context.Context, id, position string) ([]string, err
 			return []string{id}, nil
 		}
 		fmt.Fprintf(r.page, "\n%s ", position)
-		showFile(r.page, f, r.width())
+		showFile(r.page, f, widthOf(r.tty))
 		switch {
 		case verdict == workspace.Refuse:
 			return nil, nil
@@ -300,7 +281,7 @@ func (r *reviewer) hunks(ctx context.Context, f *workspace.FileChange) ([]string
 	var accepted []string
 	for i := range f.Hunks {
 		h := &f.Hunks[i]
-		showHunk(r.page, h, r.width())
+		showHunk(r.page, h, widthOf(r.tty))
 		key, err := r.ask(ctx, fmt.Sprintf("hunk %d of %d: [a]ccept, [s]kip, [q]uit ", i+1, len(f.Hunks)), "asqyn")
 		if err != nil {
 			return nil, err
@@ -347,8 +328,10 @@ func (r *reviewer) edit(ctx context.Context, f *workspace.FileChange) error {
 	}
 	editor := exec.CommandContext(ctx, command[0], append(command[1:], name)...)
 	editor.Stdin, editor.Stdout, editor.Stderr = r.tty, r.tty, r.tty
-	if err := errors.Join(r.lines(), editor.Run(), r.keys()); err != nil {
-		r.page.line("%s", r.page.paint(red, "the editor failed: "+err.Error()))
+	failed := errors.Join(r.lines(), editor.Run())
+	_, again := r.keys()
+	if failed = errors.Join(failed, again); failed != nil {
+		r.page.line("%s", r.page.paint(red, "the editor failed: "+failed.Error()))
 		return nil
 	}
 	if content, err = os.ReadFile(name); err != nil {

@@ -262,7 +262,7 @@ func (a *app) listenUnix(ctx context.Context) (net.Listener, error) {
 // greet says, in a few lines on stdout, that the service is there and what to
 // do with it.
 func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
-	p := &page{a.streams.Out, colourful(a.streams.Out) && !a.cfg.Plain}
+	p := &page{a.streams.Out, isTerminal(a.streams.Out) && !a.cfg.Plain}
 	url := "http://" + reachable(at)
 	p.line("%s", p.paint(bold, "Airlock is ready."))
 	p.line("")

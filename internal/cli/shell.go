@@ -65,7 +65,7 @@ func (a *app) runShell(ctx context.Context, o liveOptions, argv []string) error 
 	defer s.leave(ctx)
 	req := client.ProcessRequest{Argv: argv}
 	in, out := fileOf(a.streams.In), fileOf(a.streams.Out)
-	raw := in != nil && out != nil && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
+	raw := isTerminal(in) && isTerminal(out)
 	if raw {
 		req.Terminal = terminalSize(out)
 		req.Env = map[string]string{"TERM": a.terminalName()}
