@@ -137,26 +137,17 @@ func (a *app) withKeys(ctx context.Context, args []string, do func(context.Conte
 		return do(ctx, conn.client)
 	}
 	if os.Geteuid() == 0 {
-		who, err := a.serviceUser()
-		if err != nil {
-			return err
-		}
 		args = append([]string{"keys"}, args...)
 		if a.json {
 			args = append(args[:2:2], append([]string{"--json"}, args[2:]...)...)
 		}
-		return childError(a.asUser(who, args...).Run())
+		return a.asServiceUser(nil, nil, args...)
 	}
 	kept, err := a.openStorage(ctx, a.cfg.Data, nil)
-	if err != nil {
-		return err
-	}
-	// Keys need no sandbox, and the engine is not opened: it runs nothing.
-	err = do(ctx, localKeys{engine.New(engine.Config{}, nil, kept.blobs, kept.index, a.log)})
-	if closed := kept.close(); err == nil {
-		err = closed
-	}
-	return err
+	return using(kept, err, func(kept *storage) error {
+		// Keys need no sandbox, and the engine is not opened: it runs nothing.
+		return do(ctx, localKeys{engine.New(engine.Config{}, nil, kept.blobs, kept.index, a.log)})
+	})
 }
 
 // localKeys are the keys in storage that this process holds.

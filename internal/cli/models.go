@@ -66,14 +66,7 @@ func (h *modelHost) close() error { return errors.Join(h.Close(), h.desk.close()
 // withHost does something with the host.
 func (a *app) withHost(ctx context.Context, do func(*modelHost) error) error {
 	h, err := a.openHost(ctx)
-	if err != nil {
-		return err
-	}
-	err = do(h)
-	if closed := h.close(); err == nil {
-		err = closed
-	}
-	return err
+	return using(h, err, do)
 }
 
 // providerNames are those of all providers, in the order of the manual.

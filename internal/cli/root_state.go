@@ -92,7 +92,7 @@ func (a *app) openDeskFor(ctx context.Context, folder string) (*desk, error) {
 // withDeskFor is withDesk for a command about a folder.
 func (a *app) withDeskFor(ctx context.Context, folder string, do func(*desk) error) error {
 	d, err := a.openDeskFor(ctx, folder)
-	return useDesk(d, err, do)
+	return using(d, err, do)
 }
 
 // become makes the whole process another user's, without a way back.

@@ -80,16 +80,16 @@ func (d *desk) close() error { return d.db.Close() }
 // withDesk does something with the desk.
 func (a *app) withDesk(ctx context.Context, do func(*desk) error) error {
 	d, err := a.openDesk(ctx)
-	return useDesk(d, err, do)
+	return using(d, err, do)
 }
 
-// useDesk does something with a desk that was opened, and closes it.
-func useDesk(d *desk, err error, do func(*desk) error) error {
+// using does something with what was opened, and closes it.
+func using[T interface{ close() error }](opened T, err error, do func(T) error) error {
 	if err != nil {
 		return err
 	}
-	err = do(d)
-	if closed := d.close(); err == nil {
+	err = do(opened)
+	if closed := opened.close(); err == nil {
 		err = closed
 	}
 	return err
