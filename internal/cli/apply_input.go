@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -163,8 +164,7 @@ func readMessage(name string) (*messageFile, error) {
 	return m, nil
 }
 
-// store writes the receipt into the message: the file is there in its old or
-// in its new form, whatever happens.
+// store writes the receipt into the message.
 func (m *messageFile) store(result *conversation.Result) (err error) {
 	if m == nil {
 		return nil
@@ -189,17 +189,26 @@ func (m *messageFile) store(result *conversation.Result) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(m.name), ".airlock-message-*")
-	if err != nil {
+	if err := replaceFile(m.name, append(text, '\n'), info.Mode().Perm()); err != nil {
 		return fail(exitFailed, "", "the receipt cannot be stored in %s: %w", m.name, err)
 	}
-	_, err = f.Write(append(text, '\n'))
-	err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close())
+	return nil
+}
+
+// replaceFile writes a file, which is there in its old or in its new form, whatever
+// happens.
+func replaceFile(name string, content []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".airlock-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), m.name)
+		err = os.Rename(f.Name(), name)
 	}
 	if err != nil {
-		return errors.Join(fail(exitFailed, "", "the receipt cannot be stored in %s: %w", m.name, err), os.Remove(f.Name()))
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -164,12 +164,8 @@ func writeEntry(file string, keys []string, entry map[string]any) (backup string
 			return "", err
 		}
 	}
-	temporary := file + ".airlock.tmp"
-	if err := writeNew(temporary, append(shown.Bytes(), '\n'), mode); err != nil {
-		return "", err
-	}
-	if err := os.Rename(temporary, file); err != nil {
-		return "", errors.Join(err, os.Remove(temporary))
+	if err := replaceFile(file, append(shown.Bytes(), '\n'), mode); err != nil {
+		return "", fail(exitConflict, "", "%s cannot be written: %w", file, err)
 	}
 	return backup, nil
 }

@@ -129,9 +129,5 @@ func (k *modelKeys) write() error {
 	if err != nil {
 		return err
 	}
-	at := filepath.Join(k.dir, modelKeysFile)
-	if err := os.WriteFile(at+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(at+".new", at)
+	return replaceFile(filepath.Join(k.dir, modelKeysFile), text, 0o600)
 }

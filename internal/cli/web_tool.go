@@ -88,7 +88,7 @@ func (p *pageTool) State(ctx context.Context) web.ToolState {
 	return s
 }
 
-// Switch implements web.Tool. The new file is there whole or not at all.
+// Switch implements web.Tool.
 func (p *pageTool) Switch(_ context.Context, on bool) error {
 	text, err := json.Marshal(switches{RunPython: on})
 	if err != nil {
@@ -96,11 +96,7 @@ func (p *pageTool) Switch(_ context.Context, on bool) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	next := p.file + ".next"
-	if err := os.WriteFile(next, text, 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(next, p.file); err != nil {
+	if err := replaceFile(p.file, text, 0o600); err != nil {
 		return err
 	}
 	p.off = !on
