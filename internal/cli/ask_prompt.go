@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -133,10 +132,7 @@ func inputError(name string, err error) error {
 		return fail(exitUsage, "give its files one by one with -f, or as a pattern: -f '"+filepath.Join(name, "*.csv")+"'",
 			"%s is not a file", name)
 	}
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		err = e.Err
-	}
-	return fail(exitUsage, "", "%s cannot be read: %w", name, err)
+	return unreadable(name, err)
 }
 
 // inside refuses a file that is not in the project's folder.
@@ -148,10 +144,7 @@ func inside(root, local string) error {
 	if err != nil {
 		return inputError(local, err)
 	}
-	if top, err := filepath.EvalSymlinks(root); err == nil {
-		root = top
-	}
-	if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
+	if conversation.Within([]string{root}, real) {
 		return nil
 	}
 	return fail(exitRefused, "copy it into the project, or ask without --project",

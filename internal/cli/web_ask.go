@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/config"
@@ -37,22 +37,9 @@ func (a *app) pageAsk(s *service) *web.Ask {
 // pageProjects are the projects whose folders this service was given.
 func (a *app) pageProjects(ctx context.Context, d *conversation.Replies, owner string) ([]conversation.Link, error) {
 	links, err := d.Store.Links(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	var given []conversation.Link
-	for _, l := range links {
-		for _, folder := range a.cfg.Workspaces {
-			if real, err := filepath.EvalSymlinks(folder); err == nil {
-				folder = real
-			}
-			if below, err := filepath.Rel(folder, l.Root); err == nil && filepath.IsLocal(below) {
-				given = append(given, l)
-				break
-			}
-		}
-	}
-	return given, nil
+	return slices.DeleteFunc(links, func(l conversation.Link) bool {
+		return !conversation.Within(a.cfg.Workspaces, l.Root)
+	}), err
 }
 
 // askedModels are all providers, in words for the page.
