@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -219,8 +218,7 @@ func (c *Chat) rememberOutputs() {
 			if o.SHA256 == "" || o.Remote.ID == "" {
 				continue
 			}
-			c.sources[o.Remote.ID] = sent{provider.Source{Path: o.Name, Name: o.Name, MIME: o.MIME, Size: o.Size,
-				Open: func() (io.ReadSeekCloser, error) { return c.host.quarantine.Open(o.SHA256) }}, o.SHA256}
+			c.sources[o.Remote.ID] = sent{c.host.heldFile(o.Name, o.MIME, o.Size, o.SHA256).Source, o.SHA256}
 		}
 	}
 }

@@ -174,26 +174,6 @@ func (h *Host) Conversations(ctx context.Context, owner string, p Page) ([]*Conv
 // Output opens an output that is held here.
 func (h *Host) Output(sha256 string) (*os.File, error) { return h.quarantine.Open(sha256) }
 
-// Save saves outputs of a turn that is over, for whoever decides later.
-func (h *Host) Save(ctx context.Context, owner, id string, turn int, a Answer) (*Turn, error) {
-	c, err := h.Archive.Conversation(ctx, owner, id)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range c.Turns {
-		if t.Number != turn || t.State == TurnRunning {
-			continue
-		}
-		if a.Folder == "" {
-			return nil, fmt.Errorf("%w: a folder to save into is missing", ErrInvalid)
-		}
-		s := saving{host: h, conversation: c, turn: t}
-		err := s.write(ctx, a.Folder, a)
-		return t, errors.Join(err, h.Archive.PutConversation(context.WithoutCancel(ctx), c, t))
-	}
-	return nil, fmt.Errorf("turn %d: %w", turn, ErrNotFound)
-}
-
 // Drop forgets a conversation; one that continues somewhere is ErrTurn.
 func (h *Host) Drop(ctx context.Context, owner, id string) (err error) {
 	if _, err := h.Archive.Conversation(ctx, owner, id); err != nil {

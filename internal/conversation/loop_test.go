@@ -375,7 +375,8 @@ func TestLiveStopsAndSavesLater(t *testing.T) {
 	if err := live.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	turn, err := s.Save(t.Context(), "local", id, 2, conversation.Answer{OK: true, Folder: s.folder})
+	turn, err := s.SaveOutputs(t.Context(), "local", id, 2, conversation.Answer{OK: true, Folder: s.folder,
+		Picks: []conversation.Pick{{ID: "o1"}}})
 	if err != nil || turn.Outputs[0].State != conversation.OutputSaved {
 		t.Fatalf("%v, %+v", err, turn)
 	}

@@ -11,12 +11,9 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Sensitivity returns why the file may contain a secret, or "".
-func (f File) Sensitivity() string { return sensitivity(f) }
-
-// sensitivity returns why a file may contain a secret, or "". Such a file leaves the
+// Sensitivity returns why the file may contain a secret, or "". Such a file leaves the
 // machine only with the consent of the user.
-func sensitivity(f File) string {
+func (f File) Sensitivity() string {
 	name := strings.ToLower(path.Base(strings.ReplaceAll(f.Path, `\`, "/")))
 	if secretName(name) {
 		return "files of this name hold secrets"
