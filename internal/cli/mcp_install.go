@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 )
 
 // agent is a program that starts MCP servers, and where its settings are.
@@ -182,63 +184,15 @@ func writeNew(name string, content []byte, mode fs.FileMode) error {
 // setMember sets a member of a JSON object, or of one in it. The others keep
 // their order and their bytes.
 func setMember(object []byte, path []string, value any) ([]byte, error) {
-	decoder := json.NewDecoder(bytes.NewReader(object))
-	if t, err := decoder.Token(); err != nil || t != json.Delim('{') {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(object, &members); err != nil || members == nil {
 		return nil, errors.Join(errors.New("an object is expected"), err)
 	}
-	var out bytes.Buffer
-	out.WriteByte('{')
-	put := func(key string, raw []byte) {
-		if out.Len() > 1 {
-			out.WriteByte(',')
-		}
-		name, _ := json.Marshal(key) // a string
-		out.Write(append(append(name, ':'), raw...))
-	}
-	var found json.RawMessage
-	set := func() error {
-		if len(path) == 1 {
-			raw, err := json.Marshal(value)
-			put(path[0], raw)
-			return err
-		}
-		if found == nil {
-			found = []byte("{}")
-		}
-		raw, err := setMember(found, path[1:], value)
-		put(path[0], raw)
-		return err
-	}
-	done := false
-	for decoder.More() {
-		key, err := decoder.Token()
-		if err != nil {
-			return nil, err
-		}
-		var raw json.RawMessage
-		if err := decoder.Decode(&raw); err != nil {
-			return nil, err
-		}
-		if key != path[0] {
-			put(key.(string), raw)
-			continue
-		}
-		found, done = raw, true
-		if err := set(); err != nil {
-			return nil, err
+	for i := 1; i < len(path); i++ {
+		found := gjson.GetBytes(object, strings.Join(path[:i], "."))
+		if found.Exists() && !found.IsObject() {
+			return nil, fmt.Errorf("%s is not an object", path[i-1])
 		}
 	}
-	if _, err := decoder.Token(); err != nil {
-		return nil, err
-	}
-	if decoder.More() {
-		return nil, errors.New("there is more than one value")
-	}
-	if !done {
-		if err := set(); err != nil {
-			return nil, err
-		}
-	}
-	out.WriteByte('}')
-	return out.Bytes(), nil
+	return sjson.SetBytes(object, strings.Join(path, "."), value)
 }
