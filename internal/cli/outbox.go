@@ -31,36 +31,21 @@ off after its first characters.`,
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "list what was sent or dropped too")
-	post := func(use, short string, do func(context.Context, *desk, string) error) *cobra.Command {
-		return &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1),
+	post := func(use, short string, args cobra.PositionalArgs,
+		do func(*assignment.Outbox, context.Context, string) error) *cobra.Command {
+		return &cobra.Command{Use: use, Short: short, Args: args,
 			RunE: func(cmd *cobra.Command, args []string) error {
-				ctx := cmd.Context()
-				return workError(a.withOutbox(ctx, func(d *desk) error {
-					if err := do(ctx, d, args[0]); err != nil {
-						return err
-					}
-					return a.sendAndShow(ctx, d)
-				}))
+				return a.changeOutbox(cmd.Context(), func(o *assignment.Outbox) error {
+					return do(o, cmd.Context(), strings.Join(args, "")) // one id, or "" for all
+				})
 			}}
 	}
 	commands := []*cobra.Command{
-		{Use: "send", Short: "Sends what waits now, parked reports too", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				ctx := cmd.Context()
-				return workError(a.withOutbox(ctx, func(d *desk) error {
-					if err := d.outbox.Retry(ctx, ""); err != nil {
-						return err
-					}
-					return a.sendAndShow(ctx, d)
-				}))
-			}},
-		post("retry ID", "Sends one report now", func(ctx context.Context, d *desk, id string) error {
-			return d.outbox.Retry(ctx, id)
-		}),
-		post("confirm ID", "Lets a report go that waited for somebody to look",
-			func(ctx context.Context, d *desk, id string) error { return d.outbox.Confirm(ctx, id) }),
-		post("drop ID", "Decides that a report shall not be sent",
-			func(ctx context.Context, d *desk, id string) error { return d.outbox.Drop(ctx, id) }),
+		post("send", "Sends what waits now, parked reports too", cobra.NoArgs, (*assignment.Outbox).Retry),
+		post("retry ID", "Sends one report now", cobra.ExactArgs(1), (*assignment.Outbox).Retry),
+		post("confirm ID", "Lets a report go that waited for somebody to look", cobra.ExactArgs(1),
+			(*assignment.Outbox).Confirm),
+		post("drop ID", "Decides that a report shall not be sent", cobra.ExactArgs(1), (*assignment.Outbox).Drop),
 		a.answer(),
 	}
 	a.addJSON(cmd)
@@ -80,7 +65,6 @@ func (a *app) answer() *cobra.Command {
 		Short: "Decides an escalation: the number of an option, its first words, or your own",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
 			switch {
 			case reject && len(args) > 1, !reject && len(args) < 2:
 				return fail(exitUsage, "to leave it open, do nothing", "give either a choice or --reject")
@@ -92,12 +76,10 @@ func (a *app) answer() *cobra.Command {
 			if who, err := user.Current(); err == nil {
 				answer.By = who.Username
 			}
-			return workError(a.withOutbox(ctx, func(d *desk) error {
-				if _, err := d.outbox.Answer(ctx, args[0], answer); err != nil {
-					return err
-				}
-				return a.sendAndShow(ctx, d)
-			}))
+			return a.changeOutbox(cmd.Context(), func(o *assignment.Outbox) error {
+				_, err := o.Answer(cmd.Context(), args[0], answer)
+				return err
+			})
 		},
 	}
 	cmd.Flags().StringVar(&answer.Note, "note", "", "what else there is to say")
@@ -105,11 +87,17 @@ func (a *app) answer() *cobra.Command {
 	return cmd
 }
 
-func (a *app) sendAndShow(ctx context.Context, d *desk) error {
-	if err := d.send(ctx, assignment.Query{}); err != nil {
-		return err
-	}
-	return a.showOutbox(ctx, d, false)
+// changeOutbox decides about reports, sends what can be sent then, and shows the rest.
+func (a *app) changeOutbox(ctx context.Context, change func(*assignment.Outbox) error) error {
+	return workError(a.withOutbox(ctx, func(d *desk) error {
+		if err := change(d.outbox); err != nil {
+			return err
+		}
+		if err := d.send(ctx, assignment.Query{}); err != nil {
+			return err
+		}
+		return a.showOutbox(ctx, d, false)
+	}))
 }
 
 func (a *app) showOutbox(ctx context.Context, d *desk, all bool) error {
