@@ -19,7 +19,6 @@ import (
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
-	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/mutual"
 	"github.com/airlock-run/airlock/internal/remote"
 	"github.com/airlock-run/airlock/internal/setup"
@@ -50,12 +49,9 @@ func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) 
 	_, port, _ := net.SplitHostPort(at.String())
 	node := engine.Node{Name: host + ":" + port, Role: engine.NodeRole(a.cfg.Role),
 		Address: "http://" + address + peerLinkPath, Version: readVersion(a.release).Version, Slots: a.cfg.Concurrency,
-		Memory: programMemory()}
+		Memory: programMemory(), Languages: languageNames()}
 	if node.Slots == 0 {
 		node.Slots = 2 * runtime.NumCPU()
-	}
-	for _, l := range language.All() {
-		node.Languages = append(node.Languages, l.Name)
 	}
 	installed, _ := setup.InspectSets(a.cfg.Installed()) // a damaged record counts as none; doctor tells
 	for _, set := range installed {

@@ -135,9 +135,7 @@ func (a *app) examineStorage(ctx context.Context) []layerReport {
 	defer cancel()
 	all := []layerReport{}
 	if a.cfg.Database != "" {
-		for _, l := range index.Examine(ctx, a.cfg.Database.Reveal()) {
-			all = append(all, layerReport(l))
-		}
+		all = layersOf(index.Examine(ctx, a.cfg.Database.Reveal()))
 	}
 	if a.cfg.Blobs == "" {
 		return all
@@ -146,27 +144,26 @@ func (a *app) examineStorage(ctx context.Context) []layerReport {
 	if err != nil {
 		return append(all, layerReport{"bucket", engine.LayerMissing, err.Error(), "put AIRLOCK_BLOBS right"})
 	}
-	for _, l := range bucket.Examine(ctx, address) {
-		all = append(all, layerReport(l))
+	return append(all, layersOf(bucket.Examine(ctx, address))...)
+}
+
+func layersOf(layers []engine.Layer) []layerReport {
+	list := make([]layerReport, len(layers))
+	for i, l := range layers {
+		list[i] = layerReport(l)
 	}
-	return all
+	return list
 }
 
 func describeIsolation(found engine.Isolation, mode string) *isolationReport {
-	r := &isolationReport{Backend: found.Backend, Strict: found.Strict, Mode: mode, Summary: found.Summary,
-		Layers: []layerReport{}}
-	for _, l := range found.Layers {
-		r.Layers = append(r.Layers, layerReport(l))
-	}
-	return r
+	return &isolationReport{Backend: found.Backend, Strict: found.Strict, Mode: mode, Summary: found.Summary,
+		Layers: layersOf(found.Layers)}
 }
 
 // examineService finds out whether a service holds the data directory.
 func (a *app) examineService(ctx context.Context) serviceReport {
-	r := serviceReport{TrustedNetworks: []string{}, AllowedHosts: append([]string{}, a.cfg.AllowHosts...)}
-	for _, network := range a.cfg.TrustNetworks {
-		r.TrustedNetworks = append(r.TrustedNetworks, network.String())
-	}
+	r := serviceReport{TrustedNetworks: networkTexts(a.cfg.TrustNetworks),
+		AllowedHosts: append([]string{}, a.cfg.AllowHosts...)}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	r.Running, r.Detail = a.serviceAnswers(ctx)

@@ -281,7 +281,8 @@ func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
 		p.line("  Project    %s/demo (in memory, to try things out: --api)", url)
 	}
 	if len(a.cfg.TrustNetworks) > 0 {
-		p.line("  %s no key is asked of callers from %s", p.paint(yellow, "OPEN      "), joinNetworks(a.cfg.TrustNetworks))
+		p.line("  %s no key is asked of callers from %s", p.paint(yellow, "OPEN      "),
+			strings.Join(networkTexts(a.cfg.TrustNetworks), ", "))
 	}
 	p.line("")
 	p.line("Try, in another terminal:")
@@ -338,10 +339,10 @@ func reachable(at net.Addr) string {
 	return at.String()
 }
 
-func joinNetworks(networks []netip.Prefix) string {
+func networkTexts(networks []netip.Prefix) []string {
 	texts := make([]string, len(networks))
 	for i, n := range networks {
 		texts[i] = n.String()
 	}
-	return strings.Join(texts, ", ")
+	return texts
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/airlock-run/airlock/internal/cluster"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
-	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/mutual"
 	"github.com/airlock-run/airlock/internal/remote"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
@@ -321,10 +320,8 @@ func (a *app) workerNode(at net.Addr, slots int) remote.Node {
 	if a.cfg.Advertise == "" {
 		address = at.String()
 	}
-	n := remote.Node{Name: name, Version: readVersion(a.release).Version, Address: "http://" + address, Slots: slots}
-	for _, l := range language.All() {
-		n.Languages = append(n.Languages, l.Name)
-	}
+	n := remote.Node{Name: name, Version: readVersion(a.release).Version, Address: "http://" + address, Slots: slots,
+		Languages: languageNames()}
 	if strings.HasSuffix(name, "-0") { // the port was not known before
 		_, port, _ := net.SplitHostPort(address)
 		n.Name = strings.TrimSuffix(name, "0") + port
