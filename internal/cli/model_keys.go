@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -12,8 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-
-	"github.com/airlock-run/airlock/internal/config"
 )
 
 // modelKeys are keys of providers that were entered in the page. Each is known until the
@@ -89,13 +86,6 @@ func (k *modelKeys) key(name string) (key string, kept bool) {
 	defer k.mu.Unlock()
 	_, kept = k.kept[name]
 	return k.entered[name], kept
-}
-
-// account completes a configured account, which goes before what was entered.
-func (k *modelKeys) account(name string, configured config.Account) config.Account {
-	key, _ := k.key(name)
-	configured.Key = cmp.Or(configured.Key, config.Secret(key))
-	return configured
 }
 
 // set enters a key, and keeps it if that is asked for; "" forgets it.

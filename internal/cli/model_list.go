@@ -14,12 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/provider"
-	"github.com/airlock-run/airlock/provider/anthropic"
-	"github.com/airlock-run/airlock/provider/gemini"
-	"github.com/airlock-run/airlock/provider/openai"
-	"github.com/airlock-run/airlock/provider/xai"
 )
 
 // modelServer is a server of models on this machine.
@@ -147,29 +142,23 @@ var otherWork = []string{"embed", "whisper", "tts", "dall-e", "moderation", "aud
 func (a *app) modelNames(ctx context.Context, name, address string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	c, header := a.cfg, http.Header{}
-	bearer := func(account config.Account, usual string) {
-		address = strings.TrimSuffix(cmp.Or(account.URL, usual), "/") + "/models"
-		header.Set("Authorization", "Bearer "+account.Key.Reveal())
-	}
+	header, account := http.Header{}, a.account(name)
+	base := cmp.Or(account.URL, providerURLs[name])
 	switch name {
-	case provider.OpenAI:
-		bearer(a.modelKeys.account(name, c.OpenAI), openai.DefaultURL)
-	case provider.XAI:
-		bearer(a.modelKeys.account(name, c.XAI), xai.DefaultURL)
+	case provider.OpenAI, provider.XAI:
+		address = strings.TrimSuffix(base, "/") + "/models"
+		header.Set("Authorization", "Bearer "+account.Key.Reveal())
 	case provider.Anthropic:
-		account := a.modelKeys.account(name, c.Anthropic)
-		address = cmp.Or(account.URL, anthropic.DefaultURL) + "/v1/models?limit=200"
+		address = base + "/v1/models?limit=200"
 		header.Set("X-Api-Key", account.Key.Reveal())
 		header.Set("Anthropic-Version", "2023-06-01")
 	case provider.Gemini:
-		account := a.modelKeys.account(name, c.Gemini)
-		address = cmp.Or(account.URL, gemini.DefaultURL) + "/v1beta/models?pageSize=200"
+		address = base + "/v1beta/models?pageSize=200"
 		header.Set("X-Goog-Api-Key", account.Key.Reveal())
 	default:
 		if address == "" || !usualServer(address) {
-			address = c.ModelURL
-			header.Set("Authorization", "Bearer "+c.ModelKey.Reveal())
+			address = a.cfg.ModelURL
+			header.Set("Authorization", "Bearer "+a.cfg.ModelKey.Reveal())
 		}
 		address = strings.TrimSuffix(address, "/") + "/models"
 	}

@@ -76,6 +76,10 @@ var providerNames = [...]string{provider.OpenAI, provider.Anthropic, provider.Ge
 var providerTitles = map[string]string{provider.OpenAI: "OpenAI", provider.Anthropic: "Anthropic",
 	provider.Gemini: "Gemini", provider.XAI: "xAI", provider.Local: "this machine"}
 
+// providerURLs are where those elsewhere are, unless the settings say otherwise.
+var providerURLs = map[string]string{provider.OpenAI: openai.DefaultURL, provider.Anthropic: anthropic.DefaultURL,
+	provider.Gemini: gemini.DefaultURL, provider.XAI: xai.DefaultURL}
+
 // chosenProvider is the one that the settings name.
 func (a *app) chosenProvider() (string, error) {
 	if a.cfg.Provider == "" {
@@ -108,37 +112,44 @@ func (a *app) connectRemote(ctx context.Context, s conversation.Settings) (*conv
 func (a *app) remoteProvider(
 	ctx context.Context, name string, web *http.Client,
 ) (p provider.Provider, host string, err error) {
-	c := a.cfg
-	var account config.Account
-	var address string
+	c, account := a.cfg, a.account(name)
+	if name == provider.OpenAI && c.Origin("model_url") == "--model-url" {
+		// A server that speaks this API, such as this one's /openai/v1.
+		account = config.Account{URL: c.ModelURL, Key: cmp.Or(c.ModelKey, "none")}
+	}
+	key := account.Key.Reveal()
 	switch name {
 	case provider.OpenAI:
-		account, address = c.OpenAI, openai.DefaultURL
-		if c.Origin("model_url") == "--model-url" { // a server that speaks this API, such as this one's /openai/v1
-			account = config.Account{URL: c.ModelURL, Key: cmp.Or(c.ModelKey, "none")}
-		}
-		account = a.modelKeys.account(name, account)
-		p, err = asProvider(openai.New(openai.Options{Key: account.Key.Reveal(), URL: account.URL,
+		p, err = asProvider(openai.New(openai.Options{Key: key, URL: account.URL,
 			Organization: c.OpenAIOrganization, Project: c.OpenAIProject, HTTP: web}))
 	case provider.Anthropic:
-		account, address = a.modelKeys.account(name, c.Anthropic), anthropic.DefaultURL
-		p, err = asProvider(anthropic.New(anthropic.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
+		p, err = asProvider(anthropic.New(anthropic.Options{Key: key, URL: account.URL, HTTP: web}))
 	case provider.Gemini:
-		account, address = a.modelKeys.account(name, c.Gemini), gemini.DefaultURL
-		p, err = asProvider(gemini.New(ctx, gemini.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
+		p, err = asProvider(gemini.New(ctx, gemini.Options{Key: key, URL: account.URL, HTTP: web}))
 	case provider.XAI:
-		account, address = a.modelKeys.account(name, c.XAI), xai.DefaultURL
-		p, err = asProvider(xai.New(xai.Options{Key: account.Key.Reveal(), URL: account.URL, HTTP: web}))
+		p, err = asProvider(xai.New(xai.Options{Key: key, URL: account.URL, HTTP: web}))
 	default:
 		return nil, "", fail(exitUsage, "there are openai, anthropic, gemini, xai and local", "there is no provider %q", name)
 	}
-	if account.URL != "" {
-		address = account.URL
-	}
-	if u, parsed := url.Parse(address); parsed == nil {
+	if u, parsed := url.Parse(cmp.Or(account.URL, providerURLs[name])); parsed == nil {
 		host = u.Host
 	}
 	return p, host, err
+}
+
+// configured is what the settings say of the account at a provider elsewhere.
+func (a *app) configured(name string) config.Account {
+	c := a.cfg
+	return map[string]config.Account{provider.OpenAI: c.OpenAI, provider.Anthropic: c.Anthropic,
+		provider.Gemini: c.Gemini, provider.XAI: c.XAI}[name]
+}
+
+// account completes a configured account, which goes before what was entered.
+func (a *app) account(name string) config.Account {
+	account := a.configured(name)
+	key, _ := a.modelKeys.key(name)
+	account.Key = cmp.Or(account.Key, config.Secret(key))
+	return account
 }
 
 // asProvider keeps a nil client from becoming a provider that is not nil.
@@ -231,11 +242,11 @@ func (a *app) accountsOf(ctx context.Context, only string, web *http.Client) (li
 
 // providerAddresses are those of all providers elsewhere.
 func (a *app) providerAddresses() []string {
-	c := a.cfg
-	return []string{
-		cmp.Or(c.OpenAI.URL, openai.DefaultURL), cmp.Or(c.Anthropic.URL, anthropic.DefaultURL),
-		cmp.Or(c.Gemini.URL, gemini.DefaultURL), cmp.Or(c.XAI.URL, xai.DefaultURL), c.ModelURL,
+	addresses := []string{a.cfg.ModelURL}
+	for name, usual := range providerURLs {
+		addresses = append(addresses, cmp.Or(a.configured(name).URL, usual))
 	}
+	return addresses
 }
 
 // webClient is for providers at addresses that the operator set, or ours. Beside them

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/web"
 	"github.com/airlock-run/airlock/provider"
@@ -126,11 +125,8 @@ func (p pageKeys) Forget(name string) error { return p.modelKeys.set(name, "", f
 
 // keyFrom says where the key for a provider is from.
 func (a *app) keyFrom(name string) (words string, entered bool) {
-	c := a.cfg
-	accounts := map[string]config.Account{provider.OpenAI: c.OpenAI, provider.Anthropic: c.Anthropic,
-		provider.Gemini: c.Gemini, provider.XAI: c.XAI}
-	if accounts[name].Key != "" {
-		return "from " + cmp.Or(c.Origin(name+"_api_key"), "the configuration"), false
+	if a.configured(name).Key != "" {
+		return "from " + cmp.Or(a.cfg.Origin(name+"_api_key"), "the configuration"), false
 	}
 	switch key, kept := a.modelKeys.key(name); {
 	case key == "":
