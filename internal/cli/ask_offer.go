@@ -37,13 +37,13 @@ func (t *talk) offer(ctx context.Context, text string) error {
 			continue
 		}
 		offered = append(offered, name)
-		line, err := t.askLine(ctx, fmt.Sprintf(
+		yes, err := t.confirm(ctx, fmt.Sprintf(
 			"The prompt names %s (%s), which is here. Give it to the model's code? [y/N] ", printable(name),
 			sizeText(info.Size())))
 		if err != nil {
 			return err
 		}
-		if !strings.HasPrefix(line, "y") {
+		if !yes {
 			continue
 		}
 		more, err := openInputs([]string{name}, t.root, t.options.see, nil)
@@ -119,8 +119,8 @@ func (t *talk) without(ctx context.Context, missing error) error {
 	if !t.interactive() {
 		return missing
 	}
-	line, err := t.askLine(ctx, fmt.Sprintf("%v. Go on without it? [y/N] ", missing))
-	if err != nil || !strings.HasPrefix(line, "y") {
+	yes, err := t.confirm(ctx, fmt.Sprintf("%v. Go on without it? [y/N] ", missing))
+	if err != nil || !yes {
 		return errors.Join(err, missing)
 	}
 	return nil
@@ -145,8 +145,8 @@ func (t *talk) agreeTo(ctx context.Context, files []conversation.File) error {
 		return fail(exitApproval, "--yes agrees to it", "%s would leave this machine in the prompt",
 			english.Plural(len(files), "file", ""))
 	}
-	line, err := t.askLine(ctx, "Send it? [y/N] ")
-	if err == nil && !strings.HasPrefix(line, "y") {
+	yes, err := t.confirm(ctx, "Send it? [y/N] ")
+	if err == nil && !yes {
 		return fmt.Errorf("%w: nothing was sent", conversation.ErrDeclined)
 	}
 	return err

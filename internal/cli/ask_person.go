@@ -37,7 +37,7 @@ func (p *asker) Answer(ctx context.Context, q conversation.Ask) (conversation.An
 	case conversation.AskSend:
 		return p.send(ctx, q)
 	case conversation.AskSkip:
-		return p.yesNo(ctx, q, "Go on without? [y/N] ")
+		return p.yesNo(ctx, "Go on without? [y/N] ")
 	case conversation.AskInline:
 		return p.inline(ctx, q)
 	case conversation.AskMore:
@@ -51,12 +51,12 @@ func (p *asker) Answer(ctx context.Context, q conversation.Ask) (conversation.An
 }
 
 // yesNo asks at the terminal, if there is one.
-func (p *asker) yesNo(ctx context.Context, _ conversation.Ask, question string) (conversation.Answer, error) {
+func (p *asker) yesNo(ctx context.Context, question string) (conversation.Answer, error) {
 	if !p.interactive() {
 		return conversation.Answer{}, conversation.ErrNonInteractive
 	}
-	line, err := p.askLine(ctx, question)
-	return conversation.Answer{OK: strings.HasPrefix(line, "y")}, err
+	yes, err := p.confirm(ctx, question)
+	return conversation.Answer{OK: yes}, err
 }
 
 // send asks before files leave the machine. --yes is consent to the files that
@@ -77,7 +77,7 @@ func (p *asker) send(ctx context.Context, q conversation.Ask) (conversation.Answ
 	p.say("These files would leave this machine for %s:", q.Destination)
 	p.listFiles(q)
 	if len(q.Files) == 1 {
-		return p.yesNo(ctx, q, fmt.Sprintf("Send 1 file (%s)? [y/N] ", sizeText(q.Bytes)))
+		return p.yesNo(ctx, fmt.Sprintf("Send 1 file (%s)? [y/N] ", sizeText(q.Bytes)))
 	}
 	return p.pickFiles(ctx, q, fmt.Sprintf("Send %s (%s)?", english.Plural(len(q.Files), "file", ""), sizeText(q.Bytes)),
 		"Send")
@@ -94,9 +94,7 @@ func (p *asker) pickFiles(ctx context.Context, q conversation.Ask, question, ver
 		}
 		yes := strings.HasPrefix(line, "y")
 		if !yes {
-			var one string
-			one, err = p.askLine(ctx, fmt.Sprintf("%s %s (%s)? [y/N] ", verb, printableName(f.Path), sizeText(f.Size)))
-			yes = strings.HasPrefix(one, "y")
+			yes, err = p.confirm(ctx, fmt.Sprintf("%s %s (%s)? [y/N] ", verb, printableName(f.Path), sizeText(f.Size)))
 		}
 		if yes {
 			a.Picks = append(a.Picks, conversation.Pick{ID: f.ID})
@@ -112,7 +110,7 @@ func (p *asker) inline(ctx context.Context, q conversation.Ask) (conversation.An
 	if p.options.yes {
 		return conversation.Answer{OK: true}, nil
 	}
-	return p.yesNo(ctx, q, fmt.Sprintf("Send %s (%s) within the request? [y/N] ", english.Plural(len(q.Files), "file", ""),
+	return p.yesNo(ctx, fmt.Sprintf("Send %s (%s) within the request? [y/N] ", english.Plural(len(q.Files), "file", ""),
 		sizeText(q.Bytes)))
 }
 
@@ -217,8 +215,7 @@ func (p *asker) one(
 		if o.Warning != "" {
 			question += ": " + printable(o.Warning) + ". Save it"
 		}
-		line, err := p.askLine(ctx, question+"? [y/N] ")
-		return strings.HasPrefix(line, "y"), err
+		return p.confirm(ctx, question+"? [y/N] ")
 	}
 	return true, nil
 }
@@ -247,6 +244,12 @@ func (p *asker) apply(ctx context.Context, q conversation.Ask) (conversation.Ans
 		return conversation.Answer{}, nil
 	}
 	return conversation.Answer{OK: err == nil, Consent: &consent}, err
+}
+
+// confirm asks for a yes, which may be cut off.
+func (a *app) confirm(ctx context.Context, question string) (bool, error) {
+	line, err := a.askLine(ctx, question)
+	return strings.HasPrefix(line, "y"), err
 }
 
 // askLine puts a question to the person and waits for a line, or for the end

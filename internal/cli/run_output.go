@@ -279,8 +279,8 @@ func (a *app) offerFolder(ctx context.Context, run *client.Run, yes bool) (strin
 	if len(names) > 5 {
 		names = append(names[:5], fmt.Sprintf("and %d more", len(names)-5))
 	}
-	answer, err := a.askLine(ctx, fmt.Sprintf("Save %s into %s? [y/N] ", strings.Join(names, ", "), folder))
-	if err != nil || !strings.HasPrefix(answer, "y") {
+	yes, err := a.confirm(ctx, fmt.Sprintf("Save %s into %s? [y/N] ", strings.Join(names, ", "), folder))
+	if err != nil || !yes {
 		return "", err
 	}
 	return folder, nil
