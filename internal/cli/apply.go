@@ -159,7 +159,7 @@ func (o *applyOptions) check(args []string) error {
 func (a *app) printPrompt(ctx context.Context, d *desk, o applyOptions) error {
 	r := promptReport{Version: reply.PromptVersion, Prompt: reply.Prompt()}
 	if o.project != "" {
-		open, err := d.outbox.Decisions(ctx, assignment.Query{Project: o.project}, true)
+		open, err := d.Outbox.Decisions(ctx, assignment.Query{Project: o.project}, true)
 		if err != nil {
 			return err
 		}
@@ -335,10 +335,7 @@ func (w *work) commit(ctx context.Context, consent conversation.Consent) error {
 // deliver sends the reports that can be sent now, and ends.
 func (w *work) deliver(ctx context.Context) error {
 	if len(w.handled.Result.Posts) > 0 {
-		if err := w.desk.send(ctx, assignment.Query{API: w.handled.API, Project: w.handled.Project}); err != nil {
-			w.log.Warn("the reports wait", "err", err)
-		}
-		if err := w.desk.Refresh(context.WithoutCancel(ctx), w.handled); err != nil {
+		if err := w.sendReports(ctx, w.desk, w.handled); err != nil {
 			return err
 		}
 	}

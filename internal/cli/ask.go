@@ -11,7 +11,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
-	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
@@ -335,10 +334,7 @@ func (t *talk) report(ctx context.Context, turn *conversation.Turn) error {
 	if err != nil {
 		return err
 	}
-	if err := d.send(ctx, assignment.Query{API: h.API, Project: h.Project}); err != nil {
-		t.log.Warn("the reports wait", "err", err)
-	}
-	if err := d.Refresh(context.WithoutCancel(ctx), h); err != nil {
+	if err := t.sendReports(ctx, d, h); err != nil {
 		return err
 	}
 	turn.Result = h.Result

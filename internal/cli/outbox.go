@@ -90,7 +90,7 @@ func (a *app) answer() *cobra.Command {
 // changeOutbox decides about reports, sends what can be sent then, and shows the rest.
 func (a *app) changeOutbox(ctx context.Context, change func(*assignment.Outbox) error) error {
 	return workError(a.withOutbox(ctx, func(d *desk) error {
-		if err := change(d.outbox); err != nil {
+		if err := change(d.Outbox); err != nil {
 			return err
 		}
 		if err := d.send(ctx, assignment.Query{}); err != nil {
@@ -101,7 +101,7 @@ func (a *app) changeOutbox(ctx context.Context, change func(*assignment.Outbox) 
 }
 
 func (a *app) showOutbox(ctx context.Context, d *desk, all bool) error {
-	lanes, err := d.outbox.Lanes(ctx, assignment.Query{})
+	lanes, err := d.Outbox.Lanes(ctx, assignment.Query{})
 	if err != nil {
 		return err
 	}

@@ -181,7 +181,7 @@ func (a *app) folderOf(ctx context.Context, o applyOptions, m conversation.Messa
 func (a *app) withOutbox(ctx context.Context, do func(*desk) error) error {
 	waits := false
 	err := a.fromRoot(ctx, func(d *desk) error {
-		lanes, err := d.outbox.Lanes(ctx, assignment.Query{})
+		lanes, err := d.Outbox.Lanes(ctx, assignment.Query{})
 		if waits = len(lanes) > 0; err != nil || !waits {
 			return err
 		}

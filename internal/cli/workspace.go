@@ -28,7 +28,6 @@ const owner = string(engine.Local)
 type desk struct {
 	*conversation.Replies
 	db     *state.DB
-	outbox *assignment.Outbox
 	sender *assignment.Sender
 	// service is the user of the service, where this state is root's own and
 	// the service has another; else nil.
@@ -52,12 +51,10 @@ func (a *app) openDesk(ctx context.Context) (*desk, error) {
 }
 
 func (a *app) newDesk(db *state.DB, dir string) *desk {
-	outbox := assignment.NewOutbox(db.Outbox(), nil)
 	return &desk{
-		Replies: conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox,
-			Protected: []string{dir}, Log: a.log}),
+		Replies: conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(),
+			Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{dir}, Log: a.log}),
 		db:     db,
-		outbox: outbox,
 		sender: a.newSender(db, nil),
 	}
 }
@@ -137,6 +134,14 @@ func (d *desk) send(ctx context.Context, q assignment.Query) error {
 		return nil
 	}
 	return err
+}
+
+// sendReports sends those of a reply, as far as that goes now, and looks how far they are.
+func (a *app) sendReports(ctx context.Context, d *desk, h *conversation.ReplyRecord) error {
+	if err := d.send(ctx, assignment.Query{API: h.API, Project: h.Project}); err != nil {
+		a.log.Warn("the reports wait", "err", err)
+	}
+	return d.Refresh(context.WithoutCancel(ctx), h)
 }
 
 func (a *app) workspace() *cobra.Command {

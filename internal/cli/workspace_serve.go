@@ -42,7 +42,7 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 	}
 	reach := &conversation.Scoped{Replies: d.Replies, Folders: a.cfg.Workspaces, Wake: d.sender.Wake,
 		CheckAPI: policy.Check}
-	s.work = &native.Work{Scoped: reach, Outbox: d.outbox}
+	s.work = &native.Work{Scoped: reach, Outbox: d.Outbox}
 	inBrowser := *reach // folders on the users' own computers are for the page alone
 	if dir, err := a.stateDir(); err == nil {
 		inBrowser.Mirrors = filepath.Join(dir, "mirrors")
