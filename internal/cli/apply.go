@@ -262,7 +262,8 @@ func heldError(held []workspace.Held) error {
 		code       int
 		word, hint string
 	}{
-		{workspace.Refuse, exitRefused, "are refused", "they are never written; the rest is, with --only GLOB or --best-effort"},
+		{workspace.Refuse, exitRefused, "are refused",
+			"they are never written; the rest is, with --only GLOB or --best-effort"},
 		{workspace.Conflict, exitConflict, "are in conflict",
 			"look at them, and apply the rest with --only GLOB or --best-effort"},
 		{workspace.Ask, exitApproval, "need a person",
