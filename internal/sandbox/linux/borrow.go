@@ -375,7 +375,7 @@ func (p *pool) forkWith(s shape, made *workspace) (*waiting, error) {
 	z := p.zygote
 	p.mu.Unlock()
 	if z == nil {
-		p.group.idle(false)
+		p.group.Idle(false)
 		return nil, nil
 	}
 	p.addWaiter(z, +1)

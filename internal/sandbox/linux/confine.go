@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 )
 
 const hostname = "airlock"
@@ -35,13 +37,13 @@ type sandbox struct {
 	uid     int
 
 	workspace *workspace
-	heldAt    string      // where a held workspace is mounted; empty: it is mounted nowhere yet
-	tmp       *os.File    // a tmpfs for /tmp
-	group     *group      // nil without control groups
-	ruleset   *os.File    // landlock; nil without
-	network   *os.File    // a network namespace that was made for it; nil: it is born in one
-	kept      *namespaces // nil: new ones, which nobody keeps
-	own       *int32      // its folder of the executor's or the zygote's /proc, open; for those that write there late
+	heldAt    string        // where a held workspace is mounted; empty: it is mounted nowhere yet
+	tmp       *os.File      // a tmpfs for /tmp
+	group     *cgroup.Group // nil without control groups
+	ruleset   *os.File      // landlock; nil without
+	network   *os.File      // a network namespace that was made for it; nil: it is born in one
+	kept      *namespaces   // nil: new ones, which nobody keeps
+	own       *int32        // its folder of the executor's or the zygote's /proc, open; for those that write there late
 
 	stdin, stdout, stderr *os.File
 	answers, calls        *os.File // what a program reads and writes that calls out; else nil
@@ -65,7 +67,7 @@ const (
 // then the program comes, and no byte of it is read before.
 func (s *sandbox) script() *script {
 	return &script{
-		group: s.bornIn(),
+		group: s.group.Folder(),
 		flags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | s.networkFlag(),
 		setup: join(s.joinGroup(), sliceOfInit(), s.networkSteps(), s.beforeProc(), s.mounts(imageOf(s.request.Live)),
 			enter(imageOf(s.request.Live)), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(),
@@ -74,15 +76,6 @@ func (s *sandbox) script() *script {
 		main:   s.becomeProgram(),
 		report: int(s.report.Fd()),
 	}
-}
-
-// bornIn is the open control group in which the first process begins; -1 where
-// it joins by itself.
-func (s *sandbox) bornIn() int {
-	if s.group != nil && s.group.tree.version == 2 {
-		return int(s.group.join[0].Fd())
-	}
-	return -1
 }
 
 // Where a zygote's child has its pipe for reports, its socket and its filter's
@@ -164,10 +157,8 @@ func join(lists ...[]step) []step { return slices.Concat(lists...) }
 // joinGroup enters the control group, before anything is used that it counts.
 // Where the executor itself is among the host's groups is not shown either.
 func (s *sandbox) joinGroup() (steps []step) {
-	if s.group != nil && s.group.tree.version == 1 {
-		for _, tasks := range s.group.join {
-			steps = append(steps, call(joinStep, unix.SYS_WRITE, tasks, "0", 1))
-		}
+	for _, tasks := range s.group.Tasks() {
+		steps = append(steps, call(joinStep, unix.SYS_WRITE, tasks, "0", 1))
 	}
 	return append(steps, call("new cgroup namespace", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP))
 }
@@ -175,10 +166,11 @@ func (s *sandbox) joinGroup() (steps []step) {
 // enterGroup is for what a zygote forked: on version 2 it was born in the
 // zygote's group.
 func (s *sandbox) enterGroup() []step {
-	if s.group == nil || s.group.enter == nil {
+	procs := s.group.Procs()
+	if procs == nil {
 		return nil
 	}
-	return []step{call(joinStep, unix.SYS_WRITE, s.group.enter, "0", 1)}
+	return []step{call(joinStep, unix.SYS_WRITE, procs, "0", 1)}
 }
 
 // loopback is the network of a sandbox.

@@ -9,7 +9,7 @@
 //
 // A sandbox is made in this order: a workspace (workspace.go, and collect.go for
 // what is left in it), a control group
-// (cgroup.go), landlock rules (landlock.go), and a list of system calls
+// (package cgroup), landlock rules (landlock.go), and a list of system calls
 // (confine.go) that a copy of the executor walks (child.go), down to the filter
 // of system calls (seccomp.go) and the program itself. The root that it sees is
 // made once, in image.go.
@@ -20,7 +20,7 @@
 // they have the same list of system calls walked as a cold sandbox
 // (zygote_request.go, buffer.py, spawn_amd64.s), and warmup.py saves the children
 // work. What no program has used of a sandbox is reused (namespaces.go,
-// cgroup_reuse.go). Node cannot be forked; one or two are started that wait for
+// cgroup/reuse.go). Node cannot be forked; one or two are started that wait for
 // their program in a system call (notice.go, waiting_process.go, waiting_node.go), beside
 // them a compiler (waiting_compiler.go). For all other languages a process waits that
 // executes what it is handed (waiting_command.go); pool_process.go keeps all of these.

@@ -198,7 +198,7 @@ func (e *executor) startInside(at *standing, r *enterRequest, files []*os.File) 
 func (s *standing) full() bool {
 	running := int64(len(s.entered.among(s.pid))) + 1
 	if g := s.sandbox.group; g != nil {
-		running = g.processes()
+		running = g.Processes()
 	}
 	return running > int64(s.sandbox.request.Processes)
 }
@@ -223,7 +223,7 @@ func (s *sandbox) enteringScript(init int, r *enterRequest) *script {
 	}
 	return &script{
 		alone: true,
-		group: s.bornIn(),
+		group: s.group.Folder(),
 		setup: join(s.closeOthers(init), s.joinGroup(), usualSlice(), raiseOOMScore(),
 			[]step{forbidInspection(), call("enter the namespaces", unix.SYS_SETNS, init, namespaces), leaveTerminal()},
 			terminal,
@@ -237,11 +237,10 @@ func (s *sandbox) enteringScript(init int, r *enterRequest) *script {
 // sandbox could stop the process and with it whoever waits for such a file to close.
 func (s *sandbox) closeOthers(init int) (steps []step) {
 	keep := []int{init}
-	files := []*os.File{s.report, s.ruleset, s.stdin, s.stdout, s.stderr}
-	if s.group != nil {
-		files = append(files, s.group.join...)
+	if folder := s.group.Folder(); folder >= 0 {
+		keep = append(keep, folder)
 	}
-	for _, f := range files {
+	for _, f := range append([]*os.File{s.report, s.ruleset, s.stdin, s.stdout, s.stderr}, s.group.Tasks()...) {
 		if f != nil {
 			keep = append(keep, int(f.Fd()))
 		}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -139,7 +140,7 @@ func TestEnteredSlice(t *testing.T) {
 		sleeping = 0
 		for _, pid := range descendants(executors(t)[0]) {
 			attr, err := unix.SchedGetAttr(pid, 0)
-			if err != nil || !strings.HasPrefix(readSmall(fmt.Sprintf("/proc/%d", pid), "comm"), "sleep") {
+			if err != nil || !strings.HasPrefix(kernelfile.Read(fmt.Sprintf("/proc/%d", pid), "comm"), "sleep") {
 				continue
 			}
 			if sleeping++; attr.Runtime != usual.Runtime {

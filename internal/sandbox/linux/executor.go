@@ -19,6 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
 // executorConfig is what the executor's parent tells it, as its one argument.
@@ -59,7 +61,7 @@ type host struct {
 	set            string                // name of the default set of Python packages
 	sets           map[string]packageSet // all, by name
 	python         string                // the file that the usual interpreter is
-	groups         *cgroupTree           // nil without
+	groups         *cgroup.Tree          // nil without
 	groupsErr      error
 	heldQuota      int64     // bytes that all held workspaces together may grow to
 	most           uncounted // where there are no groups
@@ -208,7 +210,7 @@ func (e *executor) prepare(args []string) error {
 	if err != nil {
 		return err
 	}
-	h.groups, h.groupsErr = openCgroups(groupPath, string(own), e.config.Instance)
+	h.groups, h.groupsErr = cgroup.Open(groupPath, string(own), e.config.Instance)
 	if h.groups != nil && e.guard != nil {
 		e.guard.close()
 		e.guard = nil
@@ -335,7 +337,7 @@ func (e *executor) shutdown() {
 	e.work.Wait()
 	e.namespaces.close()
 	if e.host.groups != nil {
-		e.host.groups.close()
+		e.host.groups.Close()
 	}
 }
 
@@ -356,7 +358,7 @@ func fontLists() (names []string) {
 // availableMemory is how much of the machine's memory could be had without
 // pushing anything out; 0 if it is not known.
 func availableMemory() int64 {
-	return readKey(procPath, "meminfo", "MemAvailable:") << 10
+	return kernelfile.Value(kernelfile.Read(procPath, "meminfo"), "MemAvailable:") << 10
 }
 
 // halfOfMemory is what held workspaces may take of this machine: they are

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 )
 
 // A program that waits for an answer from outside has no slot, so it must not
@@ -35,9 +36,9 @@ func (l *link) interrupt() error { return l.send(control{Interrupt: true}) }
 
 // freezer stops and continues the processes of one sandbox, on the executor's side.
 type freezer struct {
-	group   *group // nil without control groups
-	pid     int    // pid 1 of the sandbox
-	kill    func() // of pid 1
+	group   *cgroup.Group // nil without control groups
+	pid     int           // pid 1 of the sandbox
+	kill    func()        // of pid 1
 	entered *entered
 
 	due time.Time // when the program is to be stopped; zero: it is stopped, or need not be
@@ -93,7 +94,7 @@ func (s *freezer) set(frozen bool) {
 		return
 	}
 	s.frozen = frozen
-	if s.group.freeze(frozen) {
+	if s.group.Freeze(frozen) {
 		return
 	}
 	if frozen {
@@ -127,7 +128,7 @@ func (s *freezer) thaw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.frozen {
-		s.group.freeze(false)
+		s.group.Freeze(false)
 	}
 }
 
@@ -184,37 +185,4 @@ func (s *freezer) watch(stop <-chan struct{}) {
 		}
 		s.signal(unix.SIGSTOP)
 	}
-}
-
-// freeze stops what is in the group, or lets it go on. It reports whether the
-// kernel can.
-func (g *group) freeze(yes bool) bool {
-	const (
-		longestPeriod = 1_000_000 // µs, of which the group gets:
-		leastQuota    = 1_000
-	)
-	if g == nil {
-		return false
-	}
-	for _, folder := range g.folders {
-		switch {
-		case g.tree.version == 2:
-			value := "0"
-			if yes {
-				value = "1"
-			}
-			return writeFile(folder, "cgroup.freeze", value) == nil // since Linux 5.2
-		case folder == g.folder("cpu"):
-			if g.dirty = true; g.ended {
-				return true // it has no quota any more
-			}
-			if yes {
-				return writeFile(folder, "cpu.cfs_period_us", fmt.Sprint(longestPeriod)) == nil &&
-					writeFile(folder, "cpu.cfs_quota_us", fmt.Sprint(leastQuota)) == nil
-			}
-			return writeFile(folder, "cpu.cfs_quota_us", fmt.Sprint(g.quota)) == nil &&
-				writeFile(folder, "cpu.cfs_period_us", fmt.Sprint(cpuPeriod)) == nil
-		}
-	}
-	return false
 }

@@ -3,9 +3,7 @@ package linux
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -236,57 +234,5 @@ func TestProgramThatWakesItself(t *testing.T) {
 	}
 	if !s.end() {
 		t.Error("nobody says why it was ended")
-	}
-}
-
-// What is written to a group, and what it had is there again afterwards.
-func TestFreezeGroup(t *testing.T) {
-	for _, tt := range []struct {
-		name           string
-		version        int
-		controller     string
-		files          []string
-		frozen, thawed []string
-	}{
-		{"version 2", 2, "", []string{"cgroup.freeze"}, []string{"1"}, []string{"0"}},
-		{"version 1", 1, "cpu", []string{"cpu.cfs_quota_us", "cpu.cfs_period_us"}, []string{"1000", "1000000"},
-			[]string{"150000", "100000"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			base := t.TempDir()
-			g := &group{tree: &cgroupTree{version: tt.version, bases: map[string]string{tt.controller: base}},
-				folders: []string{filepath.Join(base, "g")}, quota: groupLimits{cpus: 1.5}.quota()}
-			if g.freeze(true) {
-				t.Error("it is frozen without the files for it")
-			}
-			if err := os.Mkdir(g.folders[0], 0o700); err != nil {
-				t.Fatal(err)
-			}
-			check := func(want []string) {
-				t.Helper()
-				for i, name := range tt.files {
-					if got, err := os.ReadFile(filepath.Join(g.folders[0], name)); err != nil || string(got) != want[i] {
-						t.Errorf("%s is %q, %v; want %s", name, got, err, want[i])
-					}
-				}
-			}
-			for i, want := range [][]string{tt.frozen, tt.thawed} {
-				for _, name := range tt.files {
-					if err := os.WriteFile(filepath.Join(g.folders[0], name), nil, 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if !g.freeze(i == 0) {
-					t.Error("it failed")
-				}
-				check(want)
-			}
-		})
-	}
-	if (*group)(nil).freeze(true) {
-		t.Error("there is nothing that could be frozen")
-	}
-	if fmt.Sprint(groupLimits{}.quota()) != "-1" {
-		t.Error("no limit is a limit")
 	}
 }

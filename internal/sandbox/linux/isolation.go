@@ -5,12 +5,13 @@ import (
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
 // isolation says what this host enforces, layer by layer, in the words that
 // doctor, /health and the start of the service show.
 func (h *host) isolation() engine.Isolation {
-	return h.isolationWith(readSmall(procPath+"/sys/kernel", "core_pattern"))
+	return h.isolationWith(kernelfile.Read(procPath+"/sys/kernel", "core_pattern"))
 }
 
 // isolationWith is the same where the kernel does that with a crashed program.
@@ -65,7 +66,7 @@ func (h *host) summary() string {
 	switch {
 	case h.groups == nil:
 		return who + ", no control groups"
-	case h.groups.version == 2:
+	case h.groups.Version == 2:
 		return who + ", cgroup v2"
 	}
 	return who + ", cgroup v1"
@@ -117,10 +118,10 @@ func (h *host) groupLayer(name, without string, state engine.LayerState) engine.
 	if h.groups == nil {
 		return engine.Layer{Name: name, State: state, Detail: without, Cure: h.groupCure()}
 	}
-	if name == "CPU limit" && h.groups.version == 1 && h.groups.bases["cpu"] == "" {
+	if name == "CPU limit" && !h.groups.LimitsCPU() {
 		return engine.Layer{Name: name, State: engine.LayerMissing, Detail: without, Cure: "mount the cpu controller"}
 	}
-	return enforced(name, fmt.Sprintf("control group version %d", h.groups.version))
+	return enforced(name, fmt.Sprintf("control group version %d", h.groups.Version))
 }
 
 // groupCure says how this host would come to have control groups.

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 )
 
 // A host that sends the memory of crashed programs to a socket is not strict, and
 // says what to do.
 func TestCoreDumpsThatAreStreamed(t *testing.T) {
-	h := &host{root: true, uids: rootUIDs, landlock: 7, groups: &cgroupTree{version: 2}}
+	h := &host{root: true, uids: rootUIDs, landlock: 7, groups: &cgroup.Tree{Version: 2}}
 	for pattern, streamed := range map[string]bool{
 		"core\n": false, "\n": false, "": false, "/var/crash/core.%p\n": false,
 		"|/usr/lib/systemd/systemd-coredump %P\n": false, "core@host\n": false,

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 )
 
 // Launcher starts executors.
@@ -71,7 +72,7 @@ type localLauncher struct {
 func (l *localLauncher) Close() error {
 	l.children.Wait()
 	for _, instance := range l.left { // the service is gone by now
-		removeGroups(groupRoot, instance)
+		cgroup.Remove(cgroup.Root, instance)
 	}
 	return nil
 }
@@ -100,7 +101,7 @@ func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := prepareGroups(groupRoot, instance, l.options.Service); err != nil && l.options.Log != nil {
+	if err := cgroup.Prepare(cgroup.Root, instance, l.options.Service); err != nil && l.options.Log != nil {
 		l.options.Log.Debug("control groups", "error", err) // the executor says what it means
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -177,7 +178,7 @@ func (l *localLauncher) startAndReap(command *exec.Cmd, instance string) error {
 				l.options.Log.Warn("the sandbox executor ended", "error", err)
 			}
 		}
-		if !removeGroups(groupRoot, instance) {
+		if !cgroup.Remove(cgroup.Root, instance) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.left = append(l.left, instance)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -105,7 +106,7 @@ func instance(t *testing.T, executor int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, name, _ := strings.Cut(string(own), "/"+cgroupParent+"/")
+	_, name, _ := strings.Cut(string(own), "/airlock/")
 	name, _, _ = strings.Cut(name, "/")
 	return name
 }
@@ -113,8 +114,8 @@ func instance(t *testing.T, executor int) string {
 // groups are the control groups of every executor on this machine.
 func groups(t *testing.T) (all []string) {
 	t.Helper()
-	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && strings.Contains(path, "/"+cgroupParent+"/") {
+	err := filepath.WalkDir(cgroup.Root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.Contains(path, "/airlock/") {
 			all = append(all, path)
 		}
 		return nil

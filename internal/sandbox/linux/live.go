@@ -154,7 +154,7 @@ func (p *pool) refillLater(s shape) {
 // cold.
 func (p *pool) forkLive(r *runRequest) (*waiting, error) {
 	p.executor.pace.note(time.Now())
-	p.group.idle(false) // somebody waits for the zygote, if it is not there yet
+	p.group.Idle(false) // somebody waits for the zygote, if it is not there yet
 	p.wake()
 	p.mu.Lock()
 	z := p.zygote
@@ -195,7 +195,7 @@ func (e *executor) changes(l *link, r *changesRequest) error {
 	h, at := e.held[r.ID], e.standing[r.ID]
 	var use used
 	if at != nil && at.sandbox.group != nil {
-		use = used{CPU: at.sandbox.group.cpu(), MemoryPeak: at.sandbox.group.memoryPeak()}
+		use = used{CPU: at.sandbox.group.CPUTime(), MemoryPeak: at.sandbox.group.MemoryPeak()}
 	}
 	e.mu.Unlock()
 	if h == nil || r.Count < 0 || r.Bytes < 0 || r.Total < 0 {
@@ -253,7 +253,7 @@ func (e *executor) measureStanding(l *link, id string) error {
 	defer leave()
 	var use used
 	if g := at.sandbox.group; g != nil {
-		use.CPU, use.Memory = g.cpu(), g.memoryNow()
+		use.CPU, use.Memory = g.CPUTime(), g.MemoryInUse()
 	} else {
 		pids := at.entered.among(at.pid)
 		use.CPU = at.entered.cpu(at.pid, pids)

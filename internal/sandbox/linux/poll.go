@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
 // Where there are no control groups the executor itself looks, again and
@@ -127,7 +129,7 @@ func ofInit(pid int) []int {
 
 // childrenOf are those of one thread.
 func childrenOf(task string) (children []int) {
-	list := readSmall(task, "children")
+	list := kernelfile.Read(task, "children")
 	if len(list) > 2048 { // there may be more than fit into a page
 		long, _ := os.ReadFile(task + "/children")
 		list = string(long)
@@ -209,7 +211,7 @@ func sizes(path string) iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		for line := range strings.Lines(string(b)) {
 			name, value, _ := strings.Cut(line, ":")
-			if number, ok := strings.CutSuffix(strings.TrimSpace(value), " kB"); ok && !yield(name, parseInt(number)<<10) {
+			if number, ok := strings.CutSuffix(strings.TrimSpace(value), " kB"); ok && !yield(name, kernelfile.Int(number)<<10) {
 				return
 			}
 		}

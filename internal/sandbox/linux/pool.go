@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 )
 
 // shape is what a sandbox is built for: limits that cannot be changed once it
@@ -42,7 +43,7 @@ type pool struct {
 	executor *executor
 	set      string // of Python packages; empty: the default one
 	tier     tier
-	group    *group // the zygote's; nil without control groups
+	group    *cgroup.Group // the zygote's; nil without control groups
 
 	// launching is held while a zygote's process is made, which uses the group: the
 	// end of the pool waits for that, and takes the group away after it.
@@ -97,7 +98,7 @@ func (e *executor) newPools() {
 			p := &pool{executor: e, set: set, tier: t, size: leastWaiting}
 			if e.host.groups != nil {
 				var err error
-				if p.group, err = e.host.groups.createIdle("zygote-" + strings.TrimPrefix(set+"-"+t.name, "-")); err != nil {
+				if p.group, err = e.host.groups.CreateIdle("zygote-" + strings.TrimPrefix(set+"-"+t.name, "-")); err != nil {
 					fmt.Fprintln(os.Stderr, "airlock executor: no control group for a zygote:", err)
 				}
 			}
@@ -164,7 +165,7 @@ func (p *pool) start() {
 		}
 	default:
 		p.zygote, p.failures = z, 0
-		p.group.idle(p.wanted == 0)
+		p.group.Idle(p.wanted == 0)
 	}
 }
 
@@ -178,7 +179,7 @@ func (p *pool) take(s shape) *waiting {
 		return w
 	}
 	if z == nil {
-		p.group.idle(false) // one that is starting has been idle for long enough
+		p.group.Idle(false) // one that is starting has been idle for long enough
 		return nil
 	}
 	p.addWaiter(z, +1)
@@ -197,7 +198,7 @@ func (p *pool) pickAlive(s shape, lends bool) (*zygote, *waiting) {
 	z, w := p.pick(s, lends)
 	for ; w != nil; z, w = p.pick(s, lends) {
 		if w.alive() {
-			w.group.idle(false)
+			w.group.Idle(false)
 			return z, w
 		}
 		w.close() // somebody ended it while it waited
@@ -234,7 +235,7 @@ func (p *pool) addWaiter(z *zygote, more int) {
 	before := p.wanted
 	p.wanted += more
 	if (before == 0) != (p.wanted == 0) {
-		p.group.idle(p.wanted == 0)
+		p.group.Idle(p.wanted == 0)
 	}
 }
 
@@ -398,6 +399,6 @@ func (p *pool) close() {
 	p.launching.Lock()
 	defer p.launching.Unlock()
 	if p.group != nil {
-		p.group.remove()
+		p.group.Remove()
 	}
 }

@@ -86,7 +86,7 @@ func (e *executor) processPool(name string, r *runRequest) (p *processPool, s pr
 func (p *processPool) take(s processShape) *warmProcess {
 	for w := p.pick(s); w != nil; w = p.pick(s) {
 		if w.alive() {
-			w.group.idle(false)
+			w.group.Idle(false)
 			return w
 		}
 		w.close() // somebody ended it while it waited

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -181,7 +182,7 @@ func awaitPrewarmed(t *testing.T, s *Sandbox) {
 	if _, err := os.Stat(sandboxtest.Runtimes() + "/python/lib/matplotlib"); err != nil {
 		sandboxtest.Skip(t, "needs the Python packages: AIRLOCK_TEST_DATA names a data directory after airlock setup")
 	}
-	if free := readKey("/proc", "meminfo", "MemAvailable:") << 10; free < 5*littleMemory {
+	if free := kernelfile.Value(kernelfile.Read("/proc", "meminfo"), "MemAvailable:") << 10; free < 5*littleMemory {
 		sandboxtest.Skip(t, fmt.Sprintf("needs %d MiB of memory", 5*littleMemory>>20))
 	}
 	const own = 12 << 20 // plots take some 20 MiB; another has at most 7
@@ -198,7 +199,7 @@ func awaitPrewarmed(t *testing.T, s *Sandbox) {
 		prewarmed := 0
 		for _, init := range waitingPids(executor) {
 			for _, pid := range descendants(init) {
-				size := readKey(fmt.Sprintf("/proc/%d", pid), "smaps_rollup", "Private_Dirty:") << 10
+				size := kernelfile.Value(kernelfile.Read(fmt.Sprintf("/proc/%d", pid), "smaps_rollup"), "Private_Dirty:") << 10
 				if sizes = append(sizes, size); size > own {
 					prewarmed++
 				}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 )
 
 // run is a run on the executor's side, from the request to the answer.
@@ -192,8 +193,9 @@ func (s *sandbox) furnish(h *host) (err error) {
 		return err
 	}
 	if h.groups != nil {
-		limits := groupLimits{s.request.Memory, s.request.Processes, s.request.CPUs}
-		if s.group, err = h.groups.create(engine.NewID().String(), limits); err != nil {
+		// Pid 1 is ours, so one process is added for it.
+		limits := cgroup.Limits{Memory: s.request.Memory, Processes: s.request.Processes + 1, CPUs: s.request.CPUs}
+		if s.group, err = h.groups.Create(engine.NewID().String(), limits); err != nil {
 			return fmt.Errorf("control group: %w", err)
 		}
 	}
@@ -262,7 +264,7 @@ func (s *sandbox) release() {
 		}
 	}
 	if s.group != nil {
-		s.group.remove()
+		s.group.Remove()
 	}
 }
 
@@ -275,7 +277,7 @@ func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 	defer reports.Close()
 	s.report = report
 
-	s.group.idle(false) // what its group served before may have ended idly
+	s.group.Idle(false) // what its group served before may have ended idly
 	script := s.script()
 	script.weaken(e.config.Weaken)
 	pid, pidfd, err := script.start()

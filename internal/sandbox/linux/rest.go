@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
 // A program that waits, for a time, an answer or a child, needs no processor.
@@ -39,7 +41,7 @@ type restNotice struct {
 
 // lookAtRest sees whether the program rests, and tells the service when that has
 // changed. It returns when to look again.
-func (w *watch) lookAtRest(g *group, now time.Time) (next time.Time) {
+func (w *watch) lookAtRest(g *cgroup.Group, now time.Time) (next time.Time) {
 	r := &w.rest
 	used := w.used(g)
 	window, spent := now.Sub(r.looked), used-r.used
@@ -61,21 +63,21 @@ func (w *watch) lookAtRest(g *group, now time.Time) (next time.Time) {
 }
 
 // used is the processor time of the program so far.
-func (w *watch) used(g *group) time.Duration {
+func (w *watch) used(g *cgroup.Group) time.Duration {
 	if g == nil {
 		return w.inside.entered.cpu(w.pid, w.inside.entered.among(w.pid))
 	}
-	return g.cpu()
+	return g.CPUTime()
 }
 
 // aside is the memory to be set aside for a program that rests: what it has and
 // a little. Whatever all of them then take at once is bounded by the kernel;
 // where it is not, that is all that the program may have.
-func (w *watch) aside(g *group) int64 {
-	if g == nil || !g.tree.bounded {
+func (w *watch) aside(g *cgroup.Group) int64 {
+	if !g.Bounded() {
 		return w.memory
 	}
-	return min(g.memoryNow()+leastAside, w.memory)
+	return min(g.MemoryInUse()+leastAside, w.memory)
 }
 
 // runnable reports whether a thread of one of some processes computes, or would. Before the
@@ -85,7 +87,7 @@ func runnable(pids []int) bool {
 		folder := procPath + "/" + strconv.Itoa(pid) + "/task"
 		threads, _ := os.ReadDir(folder)
 		for _, thread := range threads {
-			if bytes.HasPrefix([]byte(afterName([]byte(readSmall(folder+"/"+thread.Name(), "stat")))), []byte("R")) {
+			if bytes.HasPrefix([]byte(afterName([]byte(kernelfile.Read(folder+"/"+thread.Name(), "stat")))), []byte("R")) {
 				return true
 			}
 		}

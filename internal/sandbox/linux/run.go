@@ -15,6 +15,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 )
 
 // Run runs one program; see engine.Sandbox.
@@ -212,7 +213,7 @@ type program struct {
 	calls   *callChannel // nil without
 	theirs  []*os.File
 	code    *os.File
-	meter   []*os.File // what it has used, if it is live; see group.meter
+	meter   []*os.File // what it has used, if it is live; see cgroup.Group.Meter
 }
 
 // reins are the means to lead it.
@@ -222,7 +223,7 @@ func (p *program) reins(l *link, host engine.Host) engine.Reins {
 		reins.Prepare = p.calls.prepare
 	}
 	if len(p.meter) == 2 {
-		reins.Usage = func() (time.Duration, int64) { return readMeter(p.meter) }
+		reins.Usage = func() (time.Duration, int64) { return cgroup.ReadMeter(p.meter) }
 	}
 	return reins
 }

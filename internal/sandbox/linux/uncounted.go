@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
 // Memory that is no process's, where there are no control groups to count it: what
@@ -120,14 +122,14 @@ func socketMemory() int64 {
 	most := int64(0)
 	for _, name := range []string{"rmem_default", "wmem_default"} {
 		b, _ := os.ReadFile(procPath + "/sys/net/core/" + name)
-		most = max(most, parseInt(string(b)))
+		most = max(most, kernelfile.Int(string(b)))
 	}
 	return most + message
 }
 
 // sockets is the most that the sandbox's sockets can hold.
 func (p *poller) sockets() int64 {
-	_, used, _ := strings.Cut(readSmall(fmt.Sprintf("%s/%d/net", procPath, p.pid), "sockstat"), "sockets: used ")
+	_, used, _ := strings.Cut(kernelfile.Read(fmt.Sprintf("%s/%d/net", procPath, p.pid), "sockstat"), "sockets: used ")
 	used, _, _ = strings.Cut(used, "\n")
 	count, _ := strconv.ParseInt(used, 10, 64)
 	return max(0, count-freeSockets) * p.most.socket

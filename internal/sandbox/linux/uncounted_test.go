@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 )
 
 func here(t *testing.T) *poller {
@@ -99,7 +101,7 @@ func TestAddressSpaceIsBounded(t *testing.T) {
 		if has() != bounded {
 			t.Errorf("%s: bounded %v", program, has())
 		}
-		if s.group = (&group{}); has() {
+		if s.group = (&cgroup.Group{}); has() {
 			t.Errorf("%s is bounded in a control group", program)
 		}
 	}

@@ -77,7 +77,7 @@ func (e *executor) forkWaiting(
 	if err := w.furnish(e.host); err != nil {
 		return nil, err
 	}
-	w.group.idle(how != onDemand)
+	w.group.Idle(how != onDemand)
 	if e.host.reusesNamespaces(z.tier) {
 		w.kept = e.namespaces.take()
 	}
@@ -165,7 +165,7 @@ func (w *waiting) close() {
 	ended := false
 	if w.pidfd != nil {
 		if w.executor.ending.Add(1) <= maxSlowExits {
-			w.group.idle(true)
+			w.group.Idle(true)
 		}
 		defer w.executor.ending.Add(-1)
 		_ = unix.PidfdSendSignal(int(w.pidfd.Fd()), unix.SIGKILL, nil, 0)

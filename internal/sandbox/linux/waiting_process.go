@@ -70,7 +70,7 @@ func (e *executor) startProcess(l language.Language, s processShape, how startMo
 	if err := w.furnish(e.host); err != nil {
 		return nil, err
 	}
-	w.group.idle(how != onDemand)
+	w.group.Idle(how != onDemand)
 	if err := w.launch(); err != nil {
 		return nil, fmt.Errorf("start a process that waits: %w", err)
 	}

@@ -78,7 +78,7 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	}
 	var meter []*os.File
 	if r.Live {
-		meter = w.group.meter()
+		meter = w.group.Meter()
 	}
 	err = errors.Join(l.send(answer{Accepted: true}, meter...), l.sendProxy(proxy))
 	closeAll(meter)

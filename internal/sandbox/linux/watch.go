@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 )
 
 // watch is the executor's eye on one sandbox.
@@ -92,14 +93,14 @@ func (w *watch) await() {
 // until waits for the end of pid 1, and with it of all others. It brings the
 // end about when time is up or when the request is abandoned. All of it is one
 // poll: waking a second goroutine would cost more than anything done here.
-func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
+func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) {
 	service, err := w.link.number()
 	if err != nil {
 		return nil, err
 	}
 	done := &outcome{Lost: true, Started: time.Now()}
 	deadline := w.deadline(done.Started)
-	w.nextCPUCheck = done.Started.Add(shortRun)
+	w.nextCPUCheck = done.Started.Add(cgroup.ShortRun)
 	w.nextRestCheck = done.Started.Add(firstRest)
 	list := []unix.PollFd{
 		polledReports: {Fd: int32(reports.Fd()), Events: unix.POLLIN},
@@ -148,7 +149,7 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 		case r.kind == reportStarted:
 			deadline = w.began(done)
 		case r.kind == reportExit:
-			if w.exited(r.value, g, done) {
+			if w.exited(r.value, g.Processes, done) {
 				return done, failed
 			}
 		default:
@@ -158,13 +159,13 @@ func (w *watch) until(g *group, reports *os.File) (*outcome, error) {
 }
 
 // carryOut does what was due at a time.
-func (w *watch) carryOut(g *group, next time.Time) {
+func (w *watch) carryOut(g *cgroup.Group, next time.Time) {
 	switch {
 	case next.Equal(w.still.due):
 		w.still.due = time.Time{}
 		w.still.set(true)
 	case next.Equal(w.nextCPUCheck):
-		w.nextCPUCheck = g.demoteIfBusy(time.Now())
+		w.nextCPUCheck = g.DemoteIfBusy(time.Now())
 	default:
 		w.nextRestCheck = w.lookAtRest(g, time.Now())
 	}
@@ -201,7 +202,7 @@ func (w *watch) handleControl() bool {
 	now, stood := time.Now(), w.still.stopped()
 	heard := w.still.handleControl(w.link)
 	stands := w.still.stopped()
-	w.rest, w.nextCPUCheck, w.nextRestCheck = rest{}, w.still.group.renew(now), now.Add(firstRest)
+	w.rest, w.nextCPUCheck, w.nextRestCheck = rest{}, w.still.group.Renew(now), now.Add(firstRest)
 	if stands {
 		w.nextCPUCheck, w.nextRestCheck = time.Time{}, time.Time{}
 	}
@@ -323,16 +324,16 @@ func pollUntil(list []unix.PollFd, deadline time.Time) (int, error) {
 // call; a timer of its own could let it go on: it gets the
 // signal after which no process runs a line of its code again. How long it
 // then takes to vanish is nobody's concern: its files can be collected.
-func (w *watch) quiet(g *group) bool {
+func (w *watch) quiet(g *cgroup.Group) bool {
 	var alone bool
 	if g != nil {
-		alone = g.processes() == 2 // and threads: init, and the program's only one
+		alone = g.Processes() == 2 // and threads: init, and the program's only one
 	} else {
 		left := w.inside.entered.among(w.pid)
 		alone = len(left) == 1 && tasks(left[0]) == 1
 	}
 	if alone {
-		g.idle(true)
+		g.Idle(true)
 		alone = unix.PidfdSendSignal(int(w.warm.program.Fd()), unix.SIGKILL, nil, 0) == nil
 	}
 	if !alone {
@@ -344,19 +345,19 @@ func (w *watch) quiet(g *group) bool {
 // exited notes how the program has ended, and reports whether nothing else is left: pid 1
 // has waited for it and there is no other process. How long pid 1 takes to vanish, with
 // all that is mounted for it, is nobody's concern then.
-func (w *watch) exited(status int32, g *group, done *outcome) bool {
+func (w *watch) exited(status int32, processes func() int64, done *outcome) bool {
 	done.Status, done.Lost = status, false
-	if !w.reaped || g == nil || g.processes() != 1 {
+	if !w.reaped || processes() != 1 {
 		return false
 	}
-	g.idle(true)
+	w.still.group.Idle(true)
 	done.Duration = time.Since(done.Started)
 	return true
 }
 
 // kill ends the sandbox, before all others who want the processor.
 func (w *watch) kill() {
-	w.still.group.boostForExit()
+	w.still.group.BoostForExit()
 	w.end()
 	w.still.thaw()
 }
@@ -367,10 +368,10 @@ func (w *watch) kill() {
 func (w *watch) end() {
 	_ = unix.PidfdSendSignal(w.pidfd, unix.SIGKILL, nil, 0)
 	if g := w.still.group; g != nil {
-		g.kill()
+		g.Kill()
 		return
 	}
-	killListed(func() []int {
+	cgroup.KillListed(func() []int {
 		if w.ended() {
 			return nil
 		}
@@ -385,14 +386,14 @@ func (w *watch) ended() bool {
 }
 
 // account reads what the program used.
-func (w *watch) account(g *group, done *outcome) {
+func (w *watch) account(g *cgroup.Group, done *outcome) {
 	if g == nil {
 		done.CPU = max(w.poller.cpu, time.Duration(w.rusage.Utime.Nano()+w.rusage.Stime.Nano()))
 		done.MemoryPeak, done.OOM = w.poller.peak, w.poller.over && !done.TimedOut
 		return
 	}
-	done.CPU, done.MemoryPeak = g.cpu(), g.memoryPeak()
+	done.CPU, done.MemoryPeak = g.CPUTime(), g.MemoryPeak()
 	status := unix.WaitStatus(done.Status)
 	killed := done.Lost || status.Signaled() && status.Signal() == unix.SIGKILL
-	done.OOM = killed && !done.TimedOut && g.oomKills() > 0
+	done.OOM = killed && !done.TimedOut && g.OOMKills() > 0
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 )
 
 // A zygote is a Python process that has imported what a tier of programs
@@ -54,7 +55,7 @@ type zygote struct {
 
 	// A zygote blocks until pid 1 of what it forks is on its own: a request that
 	// waits for the zygote waits for that group.
-	making  atomic.Pointer[group]
+	making  atomic.Pointer[cgroup.Group]
 	hurried atomic.Int32
 }
 
@@ -140,7 +141,7 @@ func (p *pool) launchZygote(socket *os.File) error {
 	env := append([]string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8", "LD_BIND_NOW=1"}, python.Env...)
 	image := imageOf(p.tier.live)
 	script := &script{
-		group: s.bornIn(), flags: unix.CLONE_NEWNS, report: int(report.Fd()),
+		group: s.group.Folder(), flags: unix.CLONE_NEWNS, report: int(report.Fd()),
 		setup: join(s.joinGroup(), sliceOfInit(), e.host.bindPackages(p.set, image), []step{
 			moveMount("mount /tmp", tmp, image+"/tmp"),
 			mount("mount /proc", "proc", image+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""),
@@ -233,13 +234,13 @@ func (z *zygote) isDead() bool {
 // addWaiter counts the requests that wait for the zygote.
 func (z *zygote) addWaiter(more int) {
 	if z.hurried.Add(int32(more)) > 0 {
-		z.making.Load().idle(false)
+		z.making.Load().Idle(false)
 	}
 }
 
 // fork makes a sandbox in a group that waits for its program. Its pid 1 is the
 // zygote's child; the pidfd is how we know of it.
-func (z *zygote) fork(script *script, g *group, prepare int) (pid int, pidfd *os.File, err error) {
+func (z *zygote) fork(script *script, g *cgroup.Group, prepare int) (pid int, pidfd *os.File, err error) {
 	request, files := (&forkRequest{setup: script.setup, init: script.init, main: script.main, wait: script.wait,
 		received: script.received, prepare: prepare}).encode()
 	z.mu.Lock()
@@ -250,7 +251,7 @@ func (z *zygote) fork(script *script, g *group, prepare int) (pid int, pidfd *os
 	z.making.Store(g)
 	defer z.making.Store(nil)
 	if z.hurried.Load() > 0 {
-		g.idle(false)
+		g.Idle(false)
 	}
 	if err := z.link.sendRaw(request, files...); err != nil {
 		z.dead = true

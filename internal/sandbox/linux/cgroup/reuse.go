@@ -1,4 +1,4 @@
-package linux
+package cgroup
 
 import (
 	"os"
@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
 // A group of version 1 is a folder in each hierarchy. Once it has no processes, next to
@@ -27,7 +29,7 @@ const (
 // groupPool has groups to reuse, the oldest first.
 type groupPool struct {
 	mu     sync.Mutex
-	list   []*group
+	list   []*Group
 	closed bool
 }
 
@@ -35,12 +37,12 @@ type groupPool struct {
 // memory limit is not reused: it may have lost processes for want of memory, or leaves the
 // kernel much to reclaim. Processes that were killed are counted, too. Version 2 does not
 // have all of the counters.
-func (g *group) recycle() bool {
-	if slices.Contains(g.counts(), nil) || !g.complete || g.dirty || g.memoryPeak() > g.limits.memory/2 ||
+func (g *Group) recycle() bool {
+	if slices.Contains(g.counts(), nil) || !g.complete || g.dirty || g.MemoryPeak() > g.limits.Memory/2 ||
 		!g.resetQuota() {
 		return false
 	}
-	again := &group{
+	again := &Group{
 		tree: g.tree, limits: g.limits, quota: g.quota, folders: g.folders, join: g.join, yield: g.yield, complete: true,
 		idling:        g.idling,
 		processesFile: g.processesFile, cpuFile: g.cpuFile, peakFile: g.peakFile, memoryFile: g.memoryFile,
@@ -55,7 +57,7 @@ func (g *group) recycle() bool {
 
 // resetQuota gives a group its whole share of the present period again: setting
 // the quota does, also to what it was.
-func (g *group) resetQuota() bool {
+func (g *Group) resetQuota() bool {
 	base, limited := g.tree.bases["cpu"]
 	if !limited || g.quota < 0 {
 		return true
@@ -69,7 +71,7 @@ func (g *group) resetQuota() bool {
 }
 
 // put adds a group, and returns one that it displaced, if any.
-func (p *groupPool) put(g *group) (oldest *group, ok bool) {
+func (p *groupPool) put(g *Group) (oldest *Group, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -83,9 +85,9 @@ func (p *groupPool) put(g *group) (oldest *group, ok bool) {
 }
 
 // get returns a group with these limits, nil if none can be reused yet. The
-// last process of a sandbox stays in its group until its parent hears of its end,
+// last process of a pid namespace stays in its group until its parent hears of its end,
 // and what it had on its file systems until those are gone.
-func (p *groupPool) get(limits groupLimits) *group {
+func (p *groupPool) get(limits Limits) *Group {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, g := range p.list {
@@ -101,16 +103,17 @@ func (p *groupPool) get(limits groupLimits) *group {
 // meet. Without processes, what is charged only becomes less. Processes killed for want
 // of memory stay counted, also if it was the host that had too little. A group with a
 // counter that cannot be read is not reused.
-func (g *group) isReusable() bool {
-	if readAgain(g.processesFile) != "0\n" || readAgain(g.socketFile) != "0\n" {
+func (g *Group) isReusable() bool {
+	if kernelfile.ReadOpen(g.processesFile) != "0\n" || kernelfile.ReadOpen(g.socketFile) != "0\n" {
 		return false
 	}
-	memory := readAgain(g.memoryFile)
-	return memory != "" && parseInt(memory) <= mostCharged && strings.Contains(readAgain(g.oomFile), "oom_kill 0\n")
+	memory := kernelfile.ReadOpen(g.memoryFile)
+	return memory != "" && kernelfile.Int(memory) <= mostCharged &&
+		strings.Contains(kernelfile.ReadOpen(g.oomFile), "oom_kill 0\n")
 }
 
 // resetCounters resets a group's counters: writing any number does.
-func (g *group) resetCounters() bool {
+func (g *Group) resetCounters() bool {
 	for _, f := range []*os.File{g.cpuFile, g.peakFile} {
 		if _, err := unix.Pwrite(int(f.Fd()), []byte("0"), 0); err != nil {
 			return false

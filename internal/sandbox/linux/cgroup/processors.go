@@ -1,4 +1,4 @@
-package linux
+package cgroup
 
 import (
 	"os"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
 // Who gets the processors when all want them. Most programs are short, so those
@@ -30,7 +32,7 @@ const (
 // if need be by being boosted for a while.
 type demotedGroups struct {
 	mu      sync.Mutex
-	groups  map[*group]time.Duration // the processor time of each at the last look
+	groups  map[*Group]time.Duration // the processor time of each at the last look
 	deficit deficit
 	boosted bool // they have the usual weight for now
 	stop    chan struct{}
@@ -43,17 +45,17 @@ const (
 	longTurn  = 400 * time.Millisecond // for so long they may get nothing
 )
 
-func newDemotedGroups() *demotedGroups { return &demotedGroups{groups: map[*group]time.Duration{}} }
+func newDemotedGroups() *demotedGroups { return &demotedGroups{groups: map[*Group]time.Duration{}} }
 
 // join demotes a group until it leaves.
-func (l *demotedGroups) join(g *group) {
+func (l *demotedGroups) join(g *Group) {
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.groups[g] = g.cpu()
-	g.idle(!l.boosted)
+	l.groups[g] = g.CPUTime()
+	g.Idle(!l.boosted)
 	if l.stop == nil {
 		l.stop = make(chan struct{})
 		l.watcher.Add(1)
@@ -62,7 +64,7 @@ func (l *demotedGroups) join(g *group) {
 }
 
 // leave removes a group, which gets its usual weight back.
-func (l *demotedGroups) leave(g *group) {
+func (l *demotedGroups) leave(g *Group) {
 	if l == nil {
 		return
 	}
@@ -70,7 +72,7 @@ func (l *demotedGroups) leave(g *group) {
 	defer l.mu.Unlock()
 	if _, ok := l.groups[g]; ok {
 		delete(l.groups, g)
-		g.idle(false)
+		g.Idle(false)
 	}
 	if len(l.groups) == 0 && l.stop != nil {
 		close(l.stop)
@@ -114,14 +116,14 @@ func (l *demotedGroups) look(passed time.Duration) {
 	defer l.mu.Unlock()
 	var used time.Duration
 	for g, before := range l.groups {
-		now := g.cpu()
+		now := g.CPUTime()
 		used += now - before
 		l.groups[g] = now
 	}
 	if turn := l.deficit.after(passed, used, runtime.NumCPU()); turn != l.boosted {
 		l.boosted = turn
 		for g := range l.groups {
-			g.idle(!turn)
+			g.Idle(!turn)
 		}
 	}
 }
@@ -150,23 +152,24 @@ func (o *deficit) after(passed, used time.Duration, processors int) bool {
 	return o.turn
 }
 
-// How long a program has the usual weight. Most have ended by then. One that has
-// not, and computes, is demoted; one that waits, or does not get the processor
-// anyway, is checked again.
+// ShortRun is how long a program has the usual weight before it is checked
+// (DemoteIfBusy). Most have ended by then. One that has not, and computes, is demoted;
+// one that waits, or does not get the processor anyway, is checked again.
+const ShortRun = 100 * time.Millisecond
+
 const (
-	shortRun  = 100 * time.Millisecond
 	firstLook = 30 * time.Millisecond
 	lastLook  = time.Second
 	computing = 4 // it uses at least one of so many parts of a processor
 )
 
-// demoteIfBusy demotes a program that has run for long if it computes. Else it
+// DemoteIfBusy demotes a program that has run for long if it computes. Else it
 // returns when to check again.
-func (g *group) demoteIfBusy(now time.Time) (next time.Time) {
+func (g *Group) DemoteIfBusy(now time.Time) (next time.Time) {
 	if g == nil || g.ended {
 		return time.Time{}
 	}
-	used, since := g.cpu(), now.Sub(g.looked)
+	used, since := g.CPUTime(), now.Sub(g.looked)
 	if !g.looked.IsZero() && used-g.used >= since/computing {
 		g.demote()
 		return time.Time{}
@@ -179,10 +182,10 @@ func (g *group) demoteIfBusy(now time.Time) (next time.Time) {
 	return now.Add(wait)
 }
 
-// renew treats a program that waited, or is interrupted, like a new one: a live
+// Renew treats a program that waited, or is interrupted, like a new one: a live
 // interpreter is as old as its session, and its cells are short. It returns when to
 // check it.
-func (g *group) renew(now time.Time) (next time.Time) {
+func (g *Group) Renew(now time.Time) (next time.Time) {
 	if g == nil || g.ended {
 		return time.Time{}
 	}
@@ -192,11 +195,11 @@ func (g *group) renew(now time.Time) (next time.Time) {
 		g.tree.long.leave(g)
 	}
 	g.looked = time.Time{}
-	return now.Add(shortRun)
+	return now.Add(ShortRun)
 }
 
 // demote gives a group the least share of the processors from now on.
-func (g *group) demote() {
+func (g *Group) demote() {
 	if g == nil || g.ended {
 		return
 	}
@@ -207,9 +210,9 @@ func (g *group) demote() {
 	g.tree.long.join(g)
 }
 
-// boostForExit raises the weight of a killed group and lifts its quota: its end must
+// BoostForExit raises the weight of a killed group and lifts its quota: its end must
 // not wait for programs that compute, or for the next period.
-func (g *group) boostForExit() {
+func (g *Group) BoostForExit() {
 	if g == nil {
 		return
 	}
@@ -218,7 +221,7 @@ func (g *group) boostForExit() {
 		g.tree.dying.add(g.tree, 1)
 	}
 	g.tree.long.leave(g)
-	g.idle(false)
+	g.Idle(false)
 	g.weigh(weightOfEnded)
 	g.liftQuota()
 }
@@ -235,10 +238,10 @@ type dying struct {
 
 const weightOfEnding = 100 * weightOfOne
 
-func (d *dying) add(t *cgroupTree, n int) {
+func (d *dying) add(t *Tree, n int) {
 	const shares = "cpu.shares"
 	parent := filepath.Dir(t.bases["cpu"])
-	if t.version != 1 || filepath.Base(parent) != cgroupParent {
+	if t.Version != 1 || filepath.Base(parent) != parentName {
 		return
 	}
 	d.mu.Lock()
@@ -248,7 +251,7 @@ func (d *dying) add(t *cgroupTree, n int) {
 	switch {
 	case before == 0:
 		if d.usual == "" {
-			d.usual = strings.TrimSpace(readSmall(parent, shares))
+			d.usual = strings.TrimSpace(kernelfile.Read(parent, shares))
 		}
 		_ = setWeight(1, parent, weightOfEnding)
 	case d.count == 0 && d.usual != "":
@@ -257,36 +260,36 @@ func (d *dying) add(t *cgroupTree, n int) {
 }
 
 // liftQuota gives the group all the time that it needs.
-func (g *group) liftQuota() {
+func (g *Group) liftQuota() {
 	if folder := g.folder("cpu"); folder == "" {
 		return
-	} else if g.tree.version == 2 {
+	} else if g.tree.Version == 2 {
 		_ = optional(writeFile(folder, "cpu.max", "max"))
 	} else {
 		_ = writeFile(folder, "cpu.cfs_quota_us", "-1")
 	}
 }
 
-// createIdle makes a group for processes of our own that must not stand in any
+// CreateIdle makes a group for processes of our own that must not stand in any
 // program's way. It counts nothing and limits nothing.
-func (t *cgroupTree) createIdle(name string) (*group, error) {
-	only := &cgroupTree{version: t.version, bases: map[string]string{}}
+func (t *Tree) CreateIdle(name string) (*Group, error) {
+	only := &Tree{Version: t.Version, bases: map[string]string{}}
 	for _, controller := range []string{"", "cpu"} {
 		if base, ok := t.bases[controller]; ok {
 			only.bases[controller] = base
 		}
 	}
-	g, err := only.create(name, groupLimits{})
+	g, err := only.Create(name, Limits{})
 	if err != nil {
 		return nil, err
 	}
-	g.idle(true)
+	g.Idle(true)
 	return g, nil
 }
 
-// idle says whether the group gets processors only while nobody else wants
+// Idle says whether the group gets processors only while nobody else wants
 // them. On a host that cannot, it has its share.
-func (g *group) idle(yes bool) {
+func (g *Group) Idle(yes bool) {
 	if g == nil || g.yield == nil {
 		return
 	}
@@ -318,11 +321,11 @@ func (i *idling) set(f *os.File, yes bool) {
 }
 
 // weigh sets the group's share of the processors. One that is idle has none.
-func (g *group) weigh(weight int) {
+func (g *Group) weigh(weight int) {
 	g.dirty = true
 	for _, folder := range g.folders {
-		if g.tree.version == 2 || strings.HasPrefix(folder, g.tree.bases["cpu"]+"/") {
-			_ = setWeight(g.tree.version, folder, weight)
+		if g.tree.Version == 2 || strings.HasPrefix(folder, g.tree.bases["cpu"]+"/") {
+			_ = setWeight(g.tree.Version, folder, weight)
 		}
 	}
 }

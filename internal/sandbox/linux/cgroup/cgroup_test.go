@@ -1,4 +1,4 @@
-package linux
+package cgroup
 
 import (
 	"os"
@@ -17,17 +17,17 @@ func TestUnifiedLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tree := &cgroupTree{version: 2}
-	if err := tree.limit("", folder, groupLimits{memory: 1 << 30, processes: 64, cpus: 1.5}); err != nil {
+	tree := &Tree{Version: 2}
+	if err := tree.limit("", folder, Limits{Memory: 1 << 30, Processes: 64, CPUs: 1.5}); err != nil {
 		t.Fatal(err) // that memory.swap.max is missing is no error
 	}
-	for name, want := range map[string]string{"memory.max": "1073741824", "pids.max": "65", "memory.oom.group": "1",
+	for name, want := range map[string]string{"memory.max": "1073741824", "pids.max": "64", "memory.oom.group": "1",
 		"cpu.max": "150000 100000"} {
 		if got, _ := os.ReadFile(filepath.Join(folder, name)); string(got) != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if err := tree.limit("", t.TempDir(), groupLimits{memory: 1, processes: 1}); err == nil {
+	if err := tree.limit("", t.TempDir(), Limits{Memory: 1, Processes: 1}); err == nil {
 		t.Error("a limit that cannot be written was taken for set")
 	}
 }
@@ -42,13 +42,13 @@ func TestUnifiedUsage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g := &group{tree: &cgroupTree{version: 2}, folders: []string{folder}}
+	g := &Group{tree: &Tree{Version: 2}, folders: []string{folder}}
 	g.openAccounts("", folder)
 	type usage struct {
 		cpu            time.Duration
 		peak, oomKills int64
 	}
-	if got, want := (usage{g.cpu(), g.memoryPeak(), g.oomKills()}),
+	if got, want := (usage{g.CPUTime(), g.MemoryPeak(), g.OOMKills()}),
 		(usage{1500 * time.Millisecond, 4096, 1}); got != want {
 		t.Errorf("usage %+v, want %+v", got, want)
 	}

@@ -1,4 +1,4 @@
-package linux
+package cgroup
 
 import (
 	"os"
@@ -8,22 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kill sends SIGKILL to all that is in the group. On version 2 the kernel does it at
+// Kill sends SIGKILL to all that is in the group. On version 2 the kernel does it at
 // once. The freezer of version 1 would keep what it has frozen from dying, so there
 // nobody may be born any more, and who is there is killed one by one.
-func (g *group) kill() {
-	if g.tree.version == 2 && writeFile(g.folders[0], "cgroup.kill", "1") == nil { // since Linux 5.14
+func (g *Group) Kill() {
+	if g.tree.Version == 2 && writeFile(g.folders[0], "cgroup.kill", "1") == nil { // since Linux 5.14
 		return
 	}
 	folder := g.folder("pids")
 	_ = writeFile(folder, "pids.max", "0")
 	g.dirty = true
-	killListed(func() []int { return processesIn(folder) })
+	KillListed(func() []int { return processesIn(folder) })
 }
 
 // folder is the group's in the hierarchy of a controller; "" if there is none.
-func (g *group) folder(controller string) string {
-	if g.tree.version == 2 {
+func (g *Group) folder(controller string) string {
+	if g.tree.Version == 2 {
 		return g.folders[0]
 	}
 	base, ok := g.tree.bases[controller]
@@ -46,14 +46,14 @@ func processesIn(folder string) (pids []int) {
 	return pids
 }
 
-// mostKillRounds is how often killListed looks for processes that it has missed.
+// mostKillRounds is how often KillListed looks for processes that it has missed.
 // Whom it has not killed then dies with pid 1.
 const mostKillRounds = 4
 
-// killListed sends SIGKILL to all processes of a list, and to those that are born
+// KillListed sends SIGKILL to all processes of a list, and to those that are born
 // meanwhile. The number of one that has ended may be another's, who has nothing to do
 // with it, so only who is on the list after it was opened is killed.
-func killListed(list func() []int) {
+func KillListed(list func() []int) {
 	killed := map[int]bool{}
 	for range mostKillRounds {
 		opened := map[int]int{}

@@ -1,6 +1,7 @@
-package linux
+package cgroup
 
 import (
+	"crypto/rand"
 	"errors"
 	"os"
 	"os/exec"
@@ -8,73 +9,72 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 // apartTree is a tree of version 1 with a hierarchy for each controller.
-func apartTree(t *testing.T) *cgroupTree {
+func apartTree(t *testing.T) *Tree {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "needs root: without it there are no control groups")
 	}
-	tree := &cgroupTree{version: 1, bases: map[string]string{}, long: newDemotedGroups()}
-	name := "airlock-test-" + engine.NewID().String()
+	tree := &Tree{Version: 1, bases: map[string]string{}, long: newDemotedGroups()}
+	name := "airlock-test-" + rand.Text()
 	for _, controller := range append([]string{"pids", memoryController}, cpuControllers...) {
-		base := filepath.Join(groupRoot, controller, name)
+		base := filepath.Join(Root, controller, name)
 		if err := os.Mkdir(base, 0o755); err != nil {
 			sandboxtest.Skip(t, "needs control groups of version 1: "+err.Error())
 		}
 		tree.bases[controller] = base
 		t.Cleanup(func() { removeInstance(base) })
 	}
-	t.Cleanup(tree.close)
+	t.Cleanup(tree.Close)
 	return tree
 }
 
-var smallLimits = groupLimits{memory: 64 << 20, processes: 4, cpus: 0.5}
+var smallLimits = Limits{Memory: 64 << 20, Processes: 4, CPUs: 0.5}
 
 // What is kept of a group is nothing that the next program could tell from new.
 func TestGroupsAreUsedAgain(t *testing.T) {
 	tree := apartTree(t)
-	first, err := tree.create("first", smallLimits)
+	first, err := tree.Create("first", smallLimits)
 	if err != nil {
 		t.Fatal(err)
 	}
 	runIn(t, first, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; head -c 8m /dev/zero | tail -n 1")
-	if first.cpu() == 0 || first.memoryPeak() < 8<<20 {
-		t.Fatalf("nothing was counted: %v, %d bytes", first.cpu(), first.memoryPeak())
+	if first.CPUTime() == 0 || first.MemoryPeak() < 8<<20 {
+		t.Fatalf("nothing was counted: %v, %d bytes", first.CPUTime(), first.MemoryPeak())
 	}
-	first.idle(true)
-	first.remove()
+	first.Idle(true)
+	first.Remove()
 
-	other, err := tree.create("other", groupLimits{memory: 64 << 20, processes: 5, cpus: 0.5})
+	other, err := tree.Create("other", Limits{Memory: 64 << 20, Processes: 5, CPUs: 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.remove()
+	defer other.Remove()
 	if slices.Contains(other.folders, first.folders[0]) {
 		t.Error("one with other limits was taken")
 	}
-	second, err := tree.create("second", smallLimits)
+	second, err := tree.Create("second", smallLimits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer second.remove()
+	defer second.Remove()
 	if len(first.folders) != len(tree.bases) || !slices.Equal(second.folders, first.folders) {
 		t.Errorf("folders %v after %v", second.folders, first.folders)
 	}
-	if second.cpu() != 0 || second.memoryPeak() > mostCharged || second.processes() != 0 || second.oomKills() != 0 {
-		t.Errorf("it starts at %v, %d bytes, %d processes", second.cpu(), second.memoryPeak(), second.processes())
+	if second.CPUTime() != 0 || second.MemoryPeak() > mostCharged || second.Processes() != 0 || second.OOMKills() != 0 {
+		t.Errorf("it starts at %v, %d bytes, %d processes", second.CPUTime(), second.MemoryPeak(), second.Processes())
 	}
-	second.idle(false)
-	for _, f := range [][2]string{{"pids.max", "5\n"}, {"cpu.cfs_quota_us", "50000\n"},
+	second.Idle(false)
+	for _, f := range [][2]string{{"pids.max", "4\n"}, {"cpu.cfs_quota_us", "50000\n"},
 		{"memory.limit_in_bytes", "67108864\n"}, {"cpu.idle", "0\n"}} {
 		for _, folder := range second.folders {
 			if b, err := os.ReadFile(filepath.Join(folder, f[0])); err == nil && string(b) != f[1] {
@@ -82,10 +82,11 @@ func TestGroupsAreUsedAgain(t *testing.T) {
 			}
 		}
 	}
-	second.idle(true)
-	first.idle(false) // by a caller that has not seen its end
-	second.idle(true)
-	if idle := readSmall(filepath.Join(tree.bases["cpu"], "first"), "cpu.idle"); idle != "1\n" && second.yield != nil {
+	second.Idle(true)
+	first.Idle(false) // by a caller that has not seen its end
+	second.Idle(true)
+	idle := kernelfile.Read(filepath.Join(tree.bases["cpu"], "first"), "cpu.idle")
+	if idle != "1\n" && second.yield != nil {
 		t.Errorf("cpu.idle is %q when it was told to be", idle)
 	}
 }
@@ -94,7 +95,7 @@ func TestGroupsAreUsedAgain(t *testing.T) {
 // the next one.
 func TestWholeShareAgain(t *testing.T) {
 	tree := apartTree(t)
-	g, err := tree.create("share", smallLimits)
+	g, err := tree.Create("share", smallLimits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestWholeShareAgain(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer func() {
-		if err := writeFile(controllerBase(groupRoot, "cpu", parseOwnGroups(string(own))["cpu"]), "tasks", "0"); err != nil {
+		if err := writeFile(controllerBase(Root, "cpu", parseOwnGroups(string(own))["cpu"]), "tasks", "0"); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -120,7 +121,7 @@ func TestWholeShareAgain(t *testing.T) {
 			t.Error("it was not given its share again")
 		}
 	}
-	if stopped := readKey(folder, "cpu.stat", "nr_throttled"); stopped > 0 {
+	if stopped := kernelfile.Value(kernelfile.Read(folder, "cpu.stat"), "nr_throttled"); stopped > 0 {
 		t.Errorf("it was stopped %d times", stopped)
 	}
 }
@@ -140,7 +141,7 @@ func compute(t *testing.T, much time.Duration) {
 
 // runIn runs a shell in a group and waits for its end, and until the kernel has
 // freed what was its alone. What is in a file of the test's stays.
-func runIn(t *testing.T, g *group, script string, files ...*os.File) {
+func runIn(t *testing.T, g *Group, script string, files ...*os.File) {
 	t.Helper()
 	shell := exec.Command("/bin/sh", "-c", "for f in $*; do echo 0 > $f/tasks || exit; done; "+script, "sh")
 	shell.Args = append(shell.Args, g.folders...)
@@ -148,7 +149,7 @@ func runIn(t *testing.T, g *group, script string, files ...*os.File) {
 	if out, err := shell.CombinedOutput(); err != nil && shell.ProcessState.ExitCode() != killedInShell {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if n := g.processes(); n != 0 {
+	if n := g.Processes(); n != 0 {
 		t.Fatalf("%d processes are left", n)
 	}
 	if len(files) == 0 { // what it has charged in advance, it gives back
@@ -157,10 +158,10 @@ func runIn(t *testing.T, g *group, script string, files ...*os.File) {
 			t.Fatal(err)
 		}
 	}
-	for begin := time.Now(); len(files) == 0 && parseInt(readAgain(g.memoryFile)) > mostCharged; time.Sleep(
-		time.Millisecond) {
+	charged := func() int64 { return kernelfile.Int(kernelfile.ReadOpen(g.memoryFile)) }
+	for begin := time.Now(); len(files) == 0 && charged() > mostCharged; time.Sleep(time.Millisecond) {
 		if time.Since(begin) > time.Minute {
-			t.Fatalf("%s bytes are still charged", readAgain(g.memoryFile))
+			t.Fatalf("%s bytes are still charged", kernelfile.ReadOpen(g.memoryFile))
 		}
 	}
 }
@@ -170,7 +171,7 @@ const killedInShell = 128 + 9
 
 // leaveUnread makes a socket in a group's hierarchy for memory, and in no other,
 // that has something to read.
-func leaveUnread(t *testing.T, g *group) {
+func leaveUnread(t *testing.T, g *Group) {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // for good: nothing else should run where it was
@@ -179,7 +180,7 @@ func leaveUnread(t *testing.T, g *group) {
 			done <- err
 			return
 		}
-		home := controllerBase(groupRoot, memoryController, parseOwnGroups(string(own))[memoryController])
+		home := controllerBase(Root, memoryController, parseOwnGroups(string(own))[memoryController])
 		fd := -1
 		err = writeFile(filepath.Join(g.tree.bases[memoryController], "first"), "tasks", "0")
 		if err == nil {
@@ -201,17 +202,17 @@ func leaveUnread(t *testing.T, g *group) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if used := readAgain(g.socketFile); used == "0\n" {
+	if used := kernelfile.ReadOpen(g.socketFile); used == "0\n" {
 		t.Fatal("nothing is counted for its socket")
 	}
 }
 
 func TestGroupsThatAreNotUsedAgain(t *testing.T) {
-	for name, spoil := range map[string]func(*testing.T, *group){
-		"given another weight": func(_ *testing.T, g *group) { g.weigh(weightOfLong) },
-		"killed":               func(_ *testing.T, g *group) { g.boostForExit() },
-		"frozen":               func(_ *testing.T, g *group) { g.freeze(true) },
-		"with somebody in it": func(t *testing.T, g *group) {
+	for name, spoil := range map[string]func(*testing.T, *Group){
+		"given another weight": func(_ *testing.T, g *Group) { g.weigh(weightOfLong) },
+		"killed":               func(_ *testing.T, g *Group) { g.BoostForExit() },
+		"frozen":               func(_ *testing.T, g *Group) { g.Freeze(true) },
+		"with somebody in it": func(t *testing.T, g *Group) {
 			sleeping := exec.Command("/bin/sleep", "60")
 			if err := sleeping.Start(); err != nil {
 				t.Fatal(err)
@@ -223,10 +224,10 @@ func TestGroupsThatAreNotUsedAgain(t *testing.T) {
 				}
 			}
 		},
-		"that came near its limit": func(t *testing.T, g *group) {
+		"that came near its limit": func(t *testing.T, g *Group) {
 			runIn(t, g, "head -c 36m /dev/zero | tail -n 1")
 		},
-		"with memory that is still used": func(t *testing.T, g *group) {
+		"with memory that is still used": func(t *testing.T, g *Group) {
 			fd, err := unix.MemfdCreate("left", unix.MFD_CLOEXEC)
 			if err != nil {
 				t.Fatal(err)
@@ -235,11 +236,11 @@ func TestGroupsThatAreNotUsedAgain(t *testing.T) {
 			t.Cleanup(func() { left.Close() })
 			runIn(t, g, "head -c 2m /dev/zero >&3", left)
 		},
-		"with memory that cannot be counted": func(_ *testing.T, g *group) { g.memoryFile.Close() },
+		"with memory that cannot be counted": func(_ *testing.T, g *Group) { g.memoryFile.Close() },
 		"with something in a socket":         leaveUnread,
-		"in which a process was killed for want of memory": func(t *testing.T, g *group) {
+		"in which a process was killed for want of memory": func(t *testing.T, g *Group) {
 			runIn(t, g, "tail /dev/zero")
-			if g.oomKills() == 0 {
+			if g.OOMKills() == 0 {
 				t.Fatal("none is counted")
 			}
 			// As when it was the host that had too little, or what it had was swapped out.
@@ -251,17 +252,17 @@ func TestGroupsThatAreNotUsedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := apartTree(t)
-			first, err := tree.create("first", smallLimits)
+			first, err := tree.Create("first", smallLimits)
 			if err != nil {
 				t.Fatal(err)
 			}
 			spoil(t, first)
-			first.remove()
-			second, err := tree.create("second", smallLimits)
+			first.Remove()
+			second, err := tree.Create("second", smallLimits)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer second.remove()
+			defer second.Remove()
 			if slices.Contains(first.folders, second.folders[0]) {
 				t.Error("it is used again")
 			}
@@ -272,7 +273,7 @@ func TestGroupsThatAreNotUsedAgain(t *testing.T) {
 // One that was not made to its end, that has not all of the counts or that comes
 // when all is closed is removed.
 func TestGroupsThatAreNotKept(t *testing.T) {
-	left := func(tree *cgroupTree) (found []string) {
+	left := func(tree *Tree) (found []string) {
 		for _, base := range tree.bases {
 			folders, _ := filepath.Glob(filepath.Join(base, "*", "tasks"))
 			found = append(found, folders...)
@@ -286,7 +287,7 @@ func TestGroupsThatAreNotKept(t *testing.T) {
 			if err := os.Mkdir(taken, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tree.create(strconv.Itoa(i), groupLimits{memory: 64 << 20, processes: 4}); !errors.Is(
+			if _, err := tree.Create(strconv.Itoa(i), Limits{Memory: 64 << 20, Processes: 4}); !errors.Is(
 				err, os.ErrExist) {
 				t.Fatalf("half of a group: %v", err)
 			}
@@ -301,96 +302,42 @@ func TestGroupsThatAreNotKept(t *testing.T) {
 	t.Run("without a count", func(t *testing.T) {
 		tree := apartTree(t)
 		delete(tree.bases, "cpuacct")
-		g, err := tree.create("first", smallLimits)
+		g, err := tree.Create("first", smallLimits)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.remove()
+		g.Remove()
 		if found := left(tree); len(found) > 0 {
 			t.Errorf("left: %v", found)
 		}
 	})
 	t.Run("late", func(t *testing.T) {
 		tree := apartTree(t)
-		g, err := tree.create("first", smallLimits)
+		g, err := tree.Create("first", smallLimits)
 		if err != nil {
 			t.Fatal(err)
 		}
 		tree.pool.close()
-		g.remove()
+		g.Remove()
 		if found := left(tree); len(found) > 0 || g.join[0].Fd() != ^uintptr(0) {
 			t.Errorf("left: %v", found)
 		}
 	})
 }
 
-// A program that starts cold does not begin idle because the one before it ended so.
-func TestColdProgramsAreNotIdle(t *testing.T) {
-	if os.Geteuid() != 0 {
-		sandboxtest.Skip(t, "needs root: without it there are no control groups")
-	}
-	if _, err := os.Stat(filepath.Join(groupRoot, "cpu", "cpu.idle")); err != nil {
-		sandboxtest.Skip(t, "needs idle control groups of version 1: "+err.Error())
-	}
-	s := startWarm(t)
-	own := instance(t, executors(t)[0])
-	limits := []engine.Limits{sandboxtest.Limits(), sandboxtest.Limits()}
-	limits[1].Memory += 1 << 20
-	for _, l := range limits {
-		spec := sandboxtest.Python("print(1)")
-		spec.Limits = l
-		sandboxtest.Run(t, s, spec)
-	}
-	time.Sleep(time.Second)    // nothing tells when what has ended is kept
-	for _, l := range limits { // sandboxes wait with one of them, and groups are left of the other
-		spec := sandboxtest.Spec("bash", "sleep 5; exit 3")
-		spec.Limits = l
-		ended := make(chan sandboxtest.Result, 1)
-		go func() { ended <- sandboxtest.Run(t, s, spec) }()
-		for seen := false; !seen; time.Sleep(10 * time.Millisecond) { // nor when it has begun
-			select {
-			case r := <-ended:
-				t.Fatalf("it was not seen: %+v", r)
-			default:
-			}
-			for _, g := range groups(t) {
-				if idle := readSmall(g, "cpu.idle"); idle != "" && strings.Contains(g, own) &&
-					slices.Contains(commandsIn(g), "sleep") {
-					if seen = true; idle != "0\n" {
-						t.Errorf("it is idle: %q", idle)
-					}
-				}
-			}
-		}
-		if r := <-ended; r.ExitCode == nil || *r.ExitCode != 3 {
-			t.Errorf("it ended differently: %+v", r)
-		}
-	}
-}
-
-// commandsIn are the names of the processes in a group.
-func commandsIn(folder string) (names []string) {
-	list, _ := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
-	for _, pid := range strings.Fields(string(list)) {
-		name, _ := os.ReadFile("/proc/" + pid + "/comm")
-		names = append(names, strings.TrimSpace(string(name)))
-	}
-	return names
-}
-
 // As many are kept as are needed at once, and no more.
 func TestKeptGroupsAreFew(t *testing.T) {
 	tree := apartTree(t)
-	var all []*group
+	var all []*Group
 	for range maxPooled + 2 {
-		g, err := tree.create(engine.NewID().String(), smallLimits)
+		g, err := tree.Create(rand.Text(), smallLimits)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, g)
 	}
 	for _, g := range all {
-		g.remove()
+		g.Remove()
 	}
 	left, err := filepath.Glob(filepath.Join(tree.bases["pids"], "*", "pids.max"))
 	if err != nil || len(left) != maxPooled {

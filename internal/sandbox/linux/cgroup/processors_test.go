@@ -1,7 +1,6 @@
-package linux
+package cgroup
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -9,77 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
-
-	"github.com/airlock-run/airlock/internal/engine"
 )
-
-// A program that computes for long gets processors only while nobody else wants
-// them, and one that is being ended gets them first.
-func TestLongRunsYield(t *testing.T) {
-	if os.Geteuid() != 0 {
-		sandboxtest.Skip(t, "needs root: without it there are no control groups")
-	}
-	s := start(t)
-	own := instance(t, executors(t)[0])
-	setting := func(name string) (values []string) {
-		for _, group := range groups(t) {
-			folder, run := filepath.Split(group)
-			if !strings.HasSuffix(folder, own+"/") || run == cgroupExecutor || run == cgroupService {
-				continue
-			}
-			if b, err := os.ReadFile(filepath.Join(group, name)); err == nil {
-				values = append(values, strings.TrimSpace(string(b)))
-			}
-		}
-		return values
-	}
-	spec := sandboxtest.Python("while True: pass")
-	spec.Limits.Timeout = time.Minute // on a busy machine it is long until it has had its share
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := s.Run(ctx, spec, &pausing{t: t})
-		ended <- err
-	}()
-	begin := time.Now()
-	var yielded time.Duration
-	for {
-		select {
-		case err := <-ended:
-			if err != nil {
-				t.Error(err)
-			}
-			if yielded == 0 {
-				t.Error("it never let others go first")
-			}
-			return
-		case <-time.After(10 * time.Millisecond):
-		}
-		if yielded > 0 && time.Since(begin) > yielded+time.Second {
-			cancel()
-			continue
-		}
-		idle := setting("cpu.idle")
-		switch {
-		case len(idle) == 1 && idle[0] == "1" && yielded == 0:
-			if yielded = time.Since(begin); yielded < shortRun+firstLook {
-				t.Errorf("it was short after %v, and had to let others go first", yielded)
-			}
-		case len(idle) == 1 && idle[0] == "0" && yielded > 0 &&
-			!mayHaveTurn(yielded, begin):
-			t.Errorf("it let others go first after %v, and no more after %v", yielded, time.Since(begin))
-		}
-	}
-}
-
-// mayHaveTurn says whether a program that yields may have been starved by other
-// tests for so long that it is its turn.
-func mayHaveTurn(yielded time.Duration, begin time.Time) bool {
-	return time.Since(begin)-yielded > longTurn
-}
 
 // Long runs are not starved: those that got nothing for a while stand in the
 // queue like everybody else, until they have had some.
@@ -112,12 +41,12 @@ func TestLongRunsGetTheirTurn(t *testing.T) {
 	}
 	l := newDemotedGroups()
 	defer l.close()
-	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpuacct": base}, long: l},
+	g := &Group{tree: &Tree{Version: 1, bases: map[string]string{"cpuacct": base}, long: l},
 		folders: []string{folder}, yield: yield, idling: &idling{}}
 	g.openAccounts("cpuacct", folder)
 	defer g.cpuFile.Close()
-	l.groups[g] = g.cpu() // without somebody who looks at the real time
-	g.idle(true)
+	l.groups[g] = g.CPUTime() // without somebody who looks at the real time
+	g.Idle(true)
 	for i, step := range []struct {
 		passed, used time.Duration // of one processor, out of all
 		idle         bool
@@ -163,13 +92,13 @@ func TestKilledGoesFirst(t *testing.T) {
 	defer yield.Close()
 	l := newDemotedGroups()
 	defer l.close()
-	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpu": base}, long: l}, folders: []string{folder},
+	g := &Group{tree: &Tree{Version: 1, bases: map[string]string{"cpu": base}, long: l}, folders: []string{folder},
 		yield: yield, idling: &idling{}}
 	g.demote()
 	if got := read(t, yield.Name()); got != "1" {
 		t.Errorf("a long run is not idle: %q", got)
 	}
-	g.boostForExit()
+	g.BoostForExit()
 	g.demote()
 	if idle, shares := read(t, yield.Name()), read(t, filepath.Join(folder, "cpu.shares")); idle != "0" ||
 		shares != "10240" {
@@ -190,24 +119,24 @@ func TestAge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g := &group{tree: &cgroupTree{version: 1, bases: map[string]string{"cpuacct": base}}, folders: []string{folder}}
+	g := &Group{tree: &Tree{Version: 1, bases: map[string]string{"cpuacct": base}}, folders: []string{folder}}
 	now := time.Now()
-	use(time.Hour) // by what was in the sandbox before the program
+	use(time.Hour) // by what was in the group before the program
 	g.openAccounts("cpuacct", folder)
 	defer g.cpuFile.Close()
 	for i, step := range []struct{ used, wait time.Duration }{
 		{0, firstLook}, {firstLook / 5, 2 * firstLook}, {firstLook / 5, 4 * firstLook}, {5 * firstLook, 0},
 	} {
 		use(time.Hour + step.used)
-		next := g.demoteIfBusy(now)
+		next := g.DemoteIfBusy(now)
 		if step.wait == 0 && !next.IsZero() || step.wait > 0 && next.Sub(now) != step.wait {
 			t.Fatalf("look %d: the next after %v, want %v", i, next.Sub(now), step.wait)
 		}
 		now = next
 	}
 	now = time.Now()
-	g.looked, g.used = now.Add(-time.Minute), g.cpu()
-	if wait := g.demoteIfBusy(now).Sub(now); wait != lastLook {
+	g.looked, g.used = now.Add(-time.Minute), g.CPUTime()
+	if wait := g.DemoteIfBusy(now).Sub(now); wait != lastLook {
 		t.Errorf("after a minute of waiting it is looked at after %v", wait)
 	}
 }
@@ -239,23 +168,13 @@ func TestRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer yield.Close()
-	ours, theirs, err := newLinkPair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ours.close()
-	end, err := newLink(theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer end.close()
 	l := newDemotedGroups()
 	defer l.close()
-	for name, g := range map[string]*group{
+	for name, g := range map[string]*Group{
 		"idle groups":    {yield: yield, idling: &idling{}},
 		"no idle groups": {},
 	} {
-		g.tree = &cgroupTree{version: 1, bases: map[string]string{"cpu": base}, long: l}
+		g.tree = &Tree{Version: 1, bases: map[string]string{"cpu": base}, long: l}
 		g.folders = []string{folder}
 		yields := func() bool {
 			return g.yield != nil && setting("cpu.idle") == "1" || g.yield == nil && setting("cpu.shares") == "51"
@@ -265,12 +184,8 @@ func TestRenewed(t *testing.T) {
 		if !yields() {
 			t.Fatalf("%s: a long run does not yield: idle %q, shares %q", name, setting("cpu.idle"), setting("cpu.shares"))
 		}
-		w := &watch{link: ours, still: freezer{group: g}, nextCPUCheck: time.Time{}}
-		if err := end.freeze(engine.GoOn); err != nil { // as when an answer is there
-			t.Fatal(err)
-		}
-		if before := time.Now(); !w.handleControl() || w.nextCPUCheck.Before(before.Add(shortRun)) || !g.looked.IsZero() {
-			t.Errorf("%s: it is looked at after %v, and was looked at %v", name, w.nextCPUCheck.Sub(before), g.looked)
+		if now := time.Now(); !g.Renew(now).Equal(now.Add(ShortRun)) || !g.looked.IsZero() {
+			t.Errorf("%s: it was looked at %v", name, g.looked)
 		}
 		if yields() {
 			t.Errorf("%s: it yields: idle %q, shares %q", name, setting("cpu.idle"), setting("cpu.shares"))
@@ -281,15 +196,15 @@ func TestRenewed(t *testing.T) {
 // While a killed program is not gone, all of Airlock goes before what else the machine
 // does, and no longer.
 func TestEndingGoesFirst(t *testing.T) {
-	parent := filepath.Join(t.TempDir(), cgroupParent)
+	parent := filepath.Join(t.TempDir(), parentName)
 	base := filepath.Join(parent, "instance")
-	tree := &cgroupTree{version: 1, bases: map[string]string{"cpu": base}}
-	make := func(name string) *group {
+	tree := &Tree{Version: 1, bases: map[string]string{"cpu": base}}
+	make := func(name string) *Group {
 		folder := filepath.Join(base, name)
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		return &group{tree: tree, folders: []string{folder}}
+		return &Group{tree: tree, folders: []string{folder}}
 	}
 	first, second, third := make("first"), make("second"), make("third")
 	shares := filepath.Join(parent, "cpu.shares")
@@ -300,9 +215,9 @@ func TestEndingGoesFirst(t *testing.T) {
 		do   func()
 		want string
 	}{
-		{first.boostForExit, "102400"}, {first.boostForExit, "102400"}, {second.boostForExit, "102400"},
-		{third.remove, "102400"},
-		{first.remove, "102400"}, {second.remove, "200000"},
+		{first.BoostForExit, "102400"}, {first.BoostForExit, "102400"}, {second.BoostForExit, "102400"},
+		{third.Remove, "102400"},
+		{first.Remove, "102400"}, {second.Remove, "200000"},
 	} {
 		step.do()
 		if got := strings.TrimSpace(read(t, shares)); got != step.want {

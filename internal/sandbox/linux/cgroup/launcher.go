@@ -1,4 +1,4 @@
-package linux
+package cgroup
 
 import (
 	"errors"
@@ -16,16 +16,16 @@ import (
 // but its own, its launcher does: it puts the service where the kernel can
 // compare it with programs, and removes what an executor was in itself.
 
-// groupRoot is where the host has its hierarchies.
-const groupRoot = "/sys/fs/cgroup"
+// Root is where the host has its hierarchies.
+const Root = "/sys/fs/cgroup"
 
-// unifiedService is the leaf for processes that were in a group of version 2
+// unifiedServiceName is the leaf for processes that were in a group of version 2
 // which is to hand controllers down.
-const unifiedService = cgroupParent + "-service"
+const unifiedServiceName = parentName + "-service"
 
-// prepareGroups makes ready for an executor. service is the process that serves;
+// Prepare makes the host's groups below root ready for an instance of the executor. service is the process that serves;
 // 0 if it needs no place beside the programs.
-func prepareGroups(root, instance string, service int) error {
+func Prepare(root, instance string, service int) error {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return err
@@ -38,12 +38,12 @@ func prepareGroups(root, instance string, service int) error {
 	if _, err := os.Stat(filepath.Join(base, "cpu.shares")); service == 0 || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	folder := filepath.Join(base, cgroupParent, instance, cgroupService)
+	folder := filepath.Join(base, parentName, instance, serviceName)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
 	// All of Airlock weighs as much as the service and the programs did apart.
-	return errors.Join(setWeight(1, filepath.Join(base, cgroupParent), 2*weightOfOne), setWeight(1, folder, weightOfOurs),
+	return errors.Join(setWeight(1, filepath.Join(base, parentName), 2*weightOfOne), setWeight(1, folder, weightOfOurs),
 		writeFile(folder, "cgroup.procs", strconv.Itoa(service)))
 }
 
@@ -53,7 +53,7 @@ func emptyBase(base string) error {
 	if err := enableControllers(base); !errors.Is(err, unix.EBUSY) {
 		return err
 	}
-	leaf := filepath.Join(base, unifiedService)
+	leaf := filepath.Join(base, unifiedServiceName)
 	if err := makeFolder(leaf); err != nil {
 		return err
 	}
@@ -69,9 +69,9 @@ func emptyBase(base string) error {
 	return enableControllers(base)
 }
 
-// removeGroups removes what an executor that has ended left of its control
-// groups, and reports whether that was all.
-func removeGroups(root, instance string) bool {
+// Remove removes what an instance of the executor that has ended left of its control
+// groups below root, and reports whether that was all.
+func Remove(root, instance string) bool {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return true
@@ -86,7 +86,7 @@ func removeGroups(root, instance string) bool {
 	}
 	all := true
 	for _, base := range bases {
-		folder := filepath.Join(base, cgroupParent, instance)
+		folder := filepath.Join(base, parentName, instance)
 		if _, err := os.Stat(folder); err != nil {
 			continue
 		}

@@ -1,6 +1,7 @@
-package linux
+package cgroup
 
 import (
+	"crypto/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -17,11 +17,11 @@ import (
 // stopped, and who has no quota left. Nobody can be born any more.
 func TestGroupIsKilled(t *testing.T) {
 	tree := apartTree(t)
-	g, err := tree.create("killed", groupLimits{memory: 64 << 20, processes: 60, cpus: 0.05})
+	g, err := tree.Create("killed", Limits{Memory: 64 << 20, Processes: 60, CPUs: 0.05})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.remove()
+	defer g.Remove()
 	shell := exec.Command("/bin/sh", "-c", `for f in $*; do echo 0 > $f/tasks || exit; done
 trap '' TERM HUP INT
 for i in 1 2 3 4 5 6 7 8 9 10; do (while :; do :; done) & setsid sleep 600 & done
@@ -31,18 +31,18 @@ while :; do sh -c :; done`, "sh")
 	if err := shell.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for begin := time.Now(); g.processes() < 20; time.Sleep(time.Millisecond) {
+	for begin := time.Now(); g.Processes() < 20; time.Sleep(time.Millisecond) {
 		if time.Since(begin) > time.Minute {
-			t.Fatalf("only %d processes were started", g.processes())
+			t.Fatalf("only %d processes were started", g.Processes())
 		}
 	}
-	g.freeze(true)
-	g.boostForExit()
-	g.freeze(false)
+	g.Freeze(true)
+	g.BoostForExit()
+	g.Freeze(false)
 	if quota := read(t, filepath.Join(g.folder("cpu"), "cpu.cfs_quota_us")); quota != "-1\n" {
 		t.Errorf("it still has a quota of %s", quota)
 	}
-	g.kill()
+	g.Kill()
 	if err := shell.Wait(); err == nil || err.Error() != "signal: killed" {
 		t.Errorf("the first ended with %v", err)
 	}
@@ -63,7 +63,7 @@ while :; do sh -c :; done`, "sh")
 // On version 2 the kernel does it, also with what is frozen.
 func TestGroupIsKilledByTheKernel(t *testing.T) {
 	folder := unifiedFolder(t)
-	g := &group{tree: &cgroupTree{version: 2}, folders: []string{folder}}
+	g := &Group{tree: &Tree{Version: 2}, folders: []string{folder}}
 	shell := exec.Command("/bin/sh", "-c", `echo 0 > $1/cgroup.procs || exit
 for i in 1 2 3 4 5 6 7 8 9 10; do setsid sleep 600 & done
 while :; do sh -c 'sleep 0.01 &'; done`, "sh", folder)
@@ -75,10 +75,10 @@ while :; do sh -c 'sleep 0.01 &'; done`, "sh", folder)
 			t.Fatalf("only %v were started", processesIn(folder))
 		}
 	}
-	if !g.freeze(true) {
+	if !g.Freeze(true) {
 		t.Fatal("it cannot be frozen")
 	}
-	g.kill()
+	g.Kill()
 	if err := shell.Wait(); err == nil || err.Error() != "signal: killed" {
 		t.Errorf("the first ended with %v", err)
 	}
@@ -92,8 +92,8 @@ while :; do sh -c 'sleep 0.01 &'; done`, "sh", folder)
 // unifiedFolder is a new group of version 2. No controller is needed in it.
 func unifiedFolder(t *testing.T) string {
 	t.Helper()
-	name := "airlock-test-" + engine.NewID().String()
-	for _, root := range []string{groupRoot, groupRoot + "/unified"} {
+	name := "airlock-test-" + rand.Text()
+	for _, root := range []string{Root, Root + "/unified"} {
 		folder := filepath.Join(root, name)
 		if _, err := os.Stat(root + "/cgroup.procs"); err != nil || os.Mkdir(folder, 0o755) != nil {
 			continue
@@ -115,7 +115,7 @@ func TestOnlyWhoIsListedIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	looks := 0
-	killListed(func() []int {
+	KillListed(func() []int {
 		if looks++; looks%2 == 0 {
 			return nil // it was of the list when it was opened, and is not any more
 		}
@@ -124,7 +124,7 @@ func TestOnlyWhoIsListedIsKilled(t *testing.T) {
 	if err := sleeping.Process.Signal(unix.Signal(0)); err != nil || looks == 0 {
 		t.Errorf("who left the list was killed: %v, after %d looks", err, looks)
 	}
-	killListed(func() []int { return []int{sleeping.Process.Pid} })
+	KillListed(func() []int { return []int{sleeping.Process.Pid} })
 	if err := sleeping.Wait(); err == nil || err.Error() != "signal: killed" {
 		t.Errorf("it ended with %v", err)
 	}

@@ -1,0 +1,252 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Group is the control group of one program, as long as it runs. It is made for it
+// and removed after it, or on version 1 recycled for another (see groupPool): making
+// and removing one takes half a millisecond there.
+type Group struct {
+	tree    *Tree
+	limits  Limits
+	folders []string   // one for each hierarchy
+	join    []*os.File // see Tasks and Folder
+	// quota is its share of the processors, in microseconds of each cpuPeriod.
+	quota int
+	enter *os.File // see Procs
+	// yield is where it is set that the group gets processors only while nobody
+	// else wants them; nil where the kernel cannot.
+	yield    *os.File
+	ended    bool // it was killed
+	complete bool // it was made to its end
+	// dirty says that more than its limits was set, which must not reach another program.
+	dirty  bool
+	idling *idling
+
+	processesFile, cpuFile, peakFile, memoryFile, socketFile, oomFile *os.File // see openAccounts
+
+	looked time.Time     // when it was last looked at whether it computes,
+	used   time.Duration // and what it had used then
+}
+
+// Limits are what the kernel enforces on a group.
+type Limits struct {
+	Memory    int64   // bytes
+	Processes int     // and threads
+	CPUs      float64 // 0: no limit
+}
+
+// cpuPeriod is the kernel's default, in microseconds.
+const cpuPeriod = 100_000
+
+func (l Limits) quota() int {
+	if l.CPUs == 0 {
+		return -1
+	}
+	return int(l.CPUs * cpuPeriod)
+}
+
+// maxSocketMemory is what one group may have waiting in sockets.
+const maxSocketMemory = 64 << 20
+
+// Create makes a group, or takes one that was recycled: that one may be idle. On a tree
+// without controllers it is empty.
+func (t *Tree) Create(name string, limits Limits) (*Group, error) {
+	if g := t.pool.get(limits); g != nil {
+		return g, nil
+	}
+	g := &Group{tree: t, limits: limits, quota: limits.quota(), idling: &idling{}}
+	for controller, base := range t.bases {
+		if err := g.enterHierarchy(controller, base, name); err != nil {
+			g.Remove()
+			return nil, err
+		}
+	}
+	g.complete = true
+	return g, nil
+}
+
+// enterHierarchy makes the group's folder in the hierarchy of a controller, and opens
+// what is needed of it.
+func (g *Group) enterHierarchy(controller, base, name string) (err error) {
+	t, folder := g.tree, base+"/"+name
+	known := slices.Contains(g.folders, folder) // two controllers, one hierarchy
+	if !known {
+		if err := unix.Mkdir(folder, 0o755); err != nil {
+			return &fs.PathError{Op: "mkdir", Path: folder, Err: err}
+		}
+		g.folders = append(g.folders, folder)
+	}
+	if err := t.limit(controller, folder, g.limits); err != nil {
+		return err
+	}
+	g.openAccounts(controller, folder)
+	if controller == "" || controller == "cpu" {
+		g.yield, _ = openControl(folder, "cpu.idle", unix.O_WRONLY) // since Linux 5.15
+	}
+	if known {
+		return nil
+	}
+	file, flag := "tasks", unix.O_WRONLY
+	if t.Version == 2 {
+		file, flag = ".", unix.O_RDONLY
+	}
+	f, err := openControl(folder, file, flag)
+	if err != nil {
+		return err
+	}
+	g.join = append(g.join, f)
+	if t.Version == 2 {
+		g.enter, err = openControl(folder, "cgroup.procs", unix.O_WRONLY)
+	}
+	return err
+}
+
+// limit writes the limits that one controller enforces.
+func (t *Tree) limit(controller, folder string, l Limits) error {
+	memory, processes := strconv.FormatInt(l.Memory, 10), strconv.Itoa(l.Processes)
+	quota := strconv.Itoa(l.quota())
+	switch {
+	case l == Limits{}:
+		return nil
+	case t.Version == 2:
+		err := errors.Join(
+			writeFile(folder, "memory.max", memory),
+			writeFile(folder, "pids.max", processes),
+			writeFile(folder, "memory.oom.group", "1"),
+			optional(writeFile(folder, "memory.swap.max", "0")),
+		)
+		if l.CPUs > 0 {
+			err = errors.Join(err, writeFile(folder, "cpu.max", fmt.Sprintf("%s %d", quota, cpuPeriod)))
+		}
+		return err
+	case controller == memoryController:
+		return errors.Join(
+			writeFile(folder, "memory.limit_in_bytes", memory),
+			// Memory and swap together: no swap. Absent where the kernel has no swap accounting.
+			optional(writeFile(folder, "memory.memsw.limit_in_bytes", memory)),
+			// What waits in sockets of the loopback device is counted apart here,
+			// and else not at all: gigabytes, out of what the host's own sockets have.
+			optional(writeFile(folder, "memory.kmem.tcp.limit_in_bytes",
+				strconv.FormatInt(min(l.Memory/4, maxSocketMemory), 10))),
+		)
+	case controller == "pids":
+		return writeFile(folder, "pids.max", processes)
+	case controller == "cpu" && l.CPUs > 0:
+		return writeFile(folder, "cpu.cfs_quota_us", quota)
+	}
+	return nil
+}
+
+// Remove gives the group back. Its processes are gone by then.
+func (g *Group) Remove() {
+	g.tree.long.leave(g)
+	if g.ended {
+		g.tree.dying.add(g.tree, -1)
+	}
+	if !g.recycle() {
+		g.destroy()
+	}
+}
+
+// Folder is the group's open folder, in which a process can be born (CLONE_INTO_CGROUP);
+// -1 on version 1, where it has to join by Tasks.
+func (g *Group) Folder() int {
+	if g == nil || g.tree.Version != 2 {
+		return -1
+	}
+	return int(g.join[0].Fd())
+}
+
+// Tasks are the files, one for each hierarchy of version 1, by which a thread joins the
+// group: it writes a 0 to each. Moving a whole process would wait for every other fork
+// on the machine.
+func (g *Group) Tasks() []*os.File {
+	if g == nil || g.tree.Version != 1 {
+		return nil
+	}
+	return g.join
+}
+
+// Procs is the file by which a process joins the group that could not be born in it, on
+// version 2; else nil.
+func (g *Group) Procs() *os.File {
+	if g == nil {
+		return nil
+	}
+	return g.enter
+}
+
+// Bounded reports whether the kernel bounds what all groups of the executor take
+// together.
+func (g *Group) Bounded() bool { return g != nil && g.tree.bounded }
+
+// destroy removes the group and closes its files.
+func (g *Group) destroy() {
+	g.closeFiles()
+	for _, folder := range g.folders {
+		removeGroup(folder)
+	}
+}
+
+func (g *Group) closeFiles() {
+	for _, f := range slices.Concat(g.join, g.counts(), []*os.File{g.yield, g.enter}) {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// removeGroup removes a group's folder. A process that was reaped a moment ago
+// may still be counted, so it is tried for a while.
+func removeGroup(folder string) {
+	for wait := 50 * time.Microsecond; wait < 200*time.Millisecond; wait *= 2 {
+		if err := unix.Rmdir(folder); !errors.Is(err, unix.EBUSY) {
+			return
+		}
+		time.Sleep(wait) //nolint:forbidigo // the kernel has nothing to wait for here
+	}
+}
+
+// Freeze stops what is in the group, or lets it go on. It reports whether the
+// kernel can. The freezer of version 1 is not used: what it has frozen cannot be
+// killed. The group has next to no processor time there.
+func (g *Group) Freeze(yes bool) bool {
+	const (
+		longestPeriod = 1_000_000 // µs, of which the group gets:
+		leastQuota    = 1_000
+	)
+	if g == nil {
+		return false
+	}
+	for _, folder := range g.folders {
+		switch {
+		case g.tree.Version == 2:
+			value := "0"
+			if yes {
+				value = "1"
+			}
+			return writeFile(folder, "cgroup.freeze", value) == nil // since Linux 5.2
+		case folder == g.folder("cpu"):
+			if g.dirty = true; g.ended {
+				return true // it has no quota any more
+			}
+			if yes {
+				return writeFile(folder, "cpu.cfs_period_us", fmt.Sprint(longestPeriod)) == nil &&
+					writeFile(folder, "cpu.cfs_quota_us", fmt.Sprint(leastQuota)) == nil
+			}
+			return writeFile(folder, "cpu.cfs_quota_us", fmt.Sprint(g.quota)) == nil &&
+				writeFile(folder, "cpu.cfs_period_us", fmt.Sprint(cpuPeriod)) == nil
+		}
+	}
+	return false
+}
