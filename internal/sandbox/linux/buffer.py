@@ -14,7 +14,7 @@ SETUP_ERROR, INIT_ERROR, MAIN_ERROR, EXIT, OWN_ERROR, WAIT_ERROR = 2, 3, 4, 5, 6
 CLONE_VM = 0x100
 CHILD_SUBREAPER = 36  # of prctl
 
-# The layout of the buffer in which a request lies, as zygote_request.go describes it.
+# The layout of the buffer in which a request lies, as spawn/request.go describes it.
 FILES, FILTER, FUNCTIONS, OWN_STEPS, ARGV = 0, 128, 160, 176, 192
 TOUCH, PYTHON_FIRST, PREWARM_REQUEST, REQUEST, STEPS = 224, 236, 240, 256, 320
 SETUP, INIT, MAIN, WAIT, PREPARE, RECEIVED = range(REQUEST, REQUEST + 24, 4)

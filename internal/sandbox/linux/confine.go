@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 const hostname = "airlock"
@@ -65,116 +66,109 @@ const (
 // script lists what the sandbox's first two processes do. The order is the
 // point: everything that needs privilege comes first, then privilege goes,
 // then the program comes, and no byte of it is read before.
-func (s *sandbox) script() *script {
-	return &script{
-		group: s.group.Folder(),
-		flags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | s.networkFlag(),
-		setup: join(s.joinGroup(), sliceOfInit(), s.networkSteps(), s.beforeProc(), s.mounts(imageOf(s.request.Live)),
+func (s *sandbox) script() *spawn.Script {
+	return &spawn.Script{
+		Group: s.group.Folder(),
+		Flags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | s.networkFlag(),
+		Setup: join(s.joinGroup(), sliceOfInit(), s.networkSteps(), s.beforeProc(), s.mounts(imageOf(s.request.Live)),
 			enter(imageOf(s.request.Live)), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(),
 			s.limitFiles()),
-		init:   s.becomeInit(int(s.report.Fd())),
-		main:   s.becomeProgram(),
-		report: int(s.report.Fd()),
+		Init:   s.becomeInit(int(s.report.Fd())),
+		Main:   s.becomeProgram(),
+		Report: int(s.report.Fd()),
 	}
 }
-
-// Where a zygote's child has its pipe for reports, its socket and its filter's
-// listener; buffer.py and spawn_amd64.s know them by the same numbers.
-const (
-	forkedReport = 900 + iota
-	forkedControl
-	forkedListener
-)
 
 // forkedScript is the same for a sandbox that is forked from a zygote. That
 // one sits in the image already, has made the new pid namespace, and is not
 // going to execute anything.
-func (s *sandbox) forkedScript(socket *os.File) *script {
-	var bounding []step
+func (s *sandbox) forkedScript(socket *os.File) *spawn.Script {
+	var bounding []spawn.Step
 	if !s.host.root {
 		bounding = s.dropBounding()
 	}
-	filter := call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
+	filter := spawn.Call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
 		s.host.filter)
-	filter.result = new(int32)
-	keep := call(filterStep, unix.SYS_DUP3, 0, forkedListener, unix.O_CLOEXEC)
-	keep.from, keep.result = filter.result, new(int32)
+	filter.Result = new(int32)
+	keep := spawn.Call(filterStep, unix.SYS_DUP3, 0, spawn.ListenerFile, unix.O_CLOEXEC)
+	keep.From, keep.Result = filter.Result, new(int32)
 	received := new(int32)
-	init := []step{closeFrom(0, forkedReport-1), closeFrom(forkedReport+1, lastFile)}
-	if len(initProgram()) > 0 {
-		init = append(init, call("execute init", unix.SYS_EXECVE, initPath, bufferArgv, bufferArgv+8))
+	init := []spawn.Step{closeFrom(0, spawn.ReportFile-1), closeFrom(spawn.ReportFile+1, lastFile)}
+	if len(spawn.InitProgram()) > 0 {
+		init = append(init, spawn.Call("execute init", unix.SYS_EXECVE, initPath, spawn.InitArgv, spawn.InitArgv+8))
 	}
-	return &script{
+	return &spawn.Script{
 		// One filter for both, so that the kernel compiles it once.
-		setup: join([]step{
-			call("place the pipe for reports", unix.SYS_DUP3, s.report, forkedReport, 0),
-			call("place the socket", unix.SYS_DUP3, socket, forkedControl, unix.O_CLOEXEC),
-			call("reset SIGCHLD", unix.SYS_RT_SIGACTION, int(unix.SIGCHLD), make([]byte, 32), 0, 8), // a zygote ignores it
+		Setup: join([]spawn.Step{
+			spawn.Call("place the pipe for reports", unix.SYS_DUP3, s.report, spawn.ReportFile, 0),
+			spawn.Call("place the socket", unix.SYS_DUP3, socket, spawn.ControlFile, unix.O_CLOEXEC),
+			spawn.Call("reset SIGCHLD", unix.SYS_RT_SIGACTION, int(unix.SIGCHLD), make([]byte, 32), 0, 8), // a zygote ignores it
 		}, s.enterGroup(), s.joinGroup(), sliceOfInit(),
-			[]step{call("new namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNS|unix.CLONE_NEWUTS)}, s.enterNamespaces(),
+			[]spawn.Step{spawn.Call("new namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNS|unix.CLONE_NEWUTS)},
+			s.enterNamespaces(),
 			s.beforeProc(), s.mounts(""),
-			[]step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock(), s.limitFiles(),
-			[]step{filter, keep}),
-		init: init,
-		main: append(s.ownSession(), []step{
+			[]spawn.Step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock(), s.limitFiles(),
+			[]spawn.Step{filter, keep}),
+		Init: init,
+		Main: append(s.ownSession(), []spawn.Step{
 			// What execve would do: a program may look at itself. Pid 1 stays shut.
-			call("allow inspection", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0),
-			call("set umask", unix.SYS_UMASK, 0o022),
-			call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, make([]byte, 8), 0, 8),
-			closeFrom(3, forkedReport), closeFrom(forkedListener+1, lastFile),
+			spawn.Call("allow inspection", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0),
+			spawn.Call("set umask", unix.SYS_UMASK, 0o022),
+			spawn.Call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, make([]byte, 8), 0, 8),
+			closeFrom(3, spawn.ReportFile), closeFrom(spawn.ListenerFile+1, lastFile),
 			reserve(answersFD), reserve(callsFD),
-			call("go to the workspace", unix.SYS_CHDIR, rootWorkspace),
+			spawn.Call("go to the workspace", unix.SYS_CHDIR, rootWorkspace),
 		}...),
-		wait:     awaitProgram(bufferReady, received),
-		received: received,
+		Wait:     awaitProgram(spawn.Ready, received),
+		Received: received,
 	}
 }
 
 // reserve opens a number, so that nothing that is opened before the program comes
 // takes it: packages that plot beforehand keep their fonts open.
-func reserve(number int) step {
-	return call("reserve the channel for calls", unix.SYS_DUP3, 0, number, unix.O_CLOEXEC)
+func reserve(number int) spawn.Step {
+	return spawn.Call("reserve the channel for calls", unix.SYS_DUP3, 0, number, unix.O_CLOEXEC)
 }
 
 // awaitProgram tells the executor that a forked sandbox waits, and hands over
 // the filter's listener if that is in the message; then it receives a program,
 // whose files take the lowest numbers: up to callsFD all are free.
-func awaitProgram(ready bufferOffset, length *int32) []step {
-	receive := call("receive a program", unix.SYS_RECVMSG, forkedControl, bufferReceive, 0)
-	receive.result = length
-	return []step{
-		call("say that it waits", unix.SYS_SENDMSG, forkedControl, ready, 0),
-		closeFrom(forkedListener, forkedListener), closeFrom(0, callsFD),
+func awaitProgram(ready spawn.Offset, length *int32) []spawn.Step {
+	receive := spawn.Call("receive a program", unix.SYS_RECVMSG, spawn.ControlFile, spawn.Receive, 0)
+	receive.Result = length
+	return []spawn.Step{
+		spawn.Call("say that it waits", unix.SYS_SENDMSG, spawn.ControlFile, ready, 0),
+		closeFrom(spawn.ListenerFile, spawn.ListenerFile), closeFrom(0, callsFD),
 		receive,
-		closeFrom(forkedControl, forkedControl),
+		closeFrom(spawn.ControlFile, spawn.ControlFile),
 	}
 }
 
-func leaveTerminal() step { return call("leave the terminal", unix.SYS_SETSID) }
+func leaveTerminal() spawn.Step { return spawn.Call("leave the terminal", unix.SYS_SETSID) }
 
-func join(lists ...[]step) []step { return slices.Concat(lists...) }
+func join(lists ...[]spawn.Step) []spawn.Step { return slices.Concat(lists...) }
 
 // joinGroup enters the control group, before anything is used that it counts.
 // Where the executor itself is among the host's groups is not shown either.
-func (s *sandbox) joinGroup() (steps []step) {
+func (s *sandbox) joinGroup() (steps []spawn.Step) {
 	for _, tasks := range s.group.Tasks() {
-		steps = append(steps, call(joinStep, unix.SYS_WRITE, tasks, "0", 1))
+		steps = append(steps, spawn.Call(joinStep, unix.SYS_WRITE, tasks, "0", 1))
 	}
-	return append(steps, call("new cgroup namespace", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP))
+	return append(steps, spawn.Call("new cgroup namespace", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP))
 }
 
 // enterGroup is for what a zygote forked: on version 2 it was born in the
 // zygote's group.
-func (s *sandbox) enterGroup() []step {
+func (s *sandbox) enterGroup() []spawn.Step {
 	procs := s.group.Procs()
 	if procs == nil {
 		return nil
 	}
-	return []step{call(joinStep, unix.SYS_WRITE, procs, "0", 1)}
+	return []spawn.Step{spawn.Call(joinStep, unix.SYS_WRITE, procs, "0", 1)}
 }
 
 // loopback is the network of a sandbox.
-func (s *sandbox) loopback() []step {
+func (s *sandbox) loopback() []spawn.Step {
 	if s.group == nil {
 		return append(boundConnections(), bringUpLoopback()...)
 	}
@@ -183,42 +177,42 @@ func (s *sandbox) loopback() []step {
 
 // bringUpLoopback brings up the loopback device of a fresh network namespace, its
 // only one, so that a program can talk to itself and to nobody else.
-func bringUpLoopback() []step {
+func bringUpLoopback() []spawn.Step {
 	socket := new(int32)
 	lo := make([]byte, 40) // struct ifreq
 	copy(lo, "lo")
 	binary.NativeEndian.PutUint16(lo[unix.IFNAMSIZ:], unix.IFF_UP)
-	open := call("open a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	open.result = socket
-	up := call("bring up loopback", unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, lo)
-	up.from = socket
-	shut := call("close the socket", unix.SYS_CLOSE, 0)
-	shut.from = socket
-	return []step{open, up, shut}
+	open := spawn.Call("open a socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	open.Result = socket
+	up := spawn.Call("bring up loopback", unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, lo)
+	up.From = socket
+	shut := spawn.Call("close the socket", unix.SYS_CLOSE, 0)
+	shut.From = socket
+	return []spawn.Step{open, up, shut}
 }
 
-func moveMount(name string, f *os.File, target string) step {
+func moveMount(name string, f *os.File, target string) spawn.Step {
 	at := unix.AT_FDCWD
-	return call(name, unix.SYS_MOVE_MOUNT, f, "", at, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	return spawn.Call(name, unix.SYS_MOVE_MOUNT, f, "", at, target, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-func mount(name, source, target, kind string, flags uintptr, data string) step {
-	return call(name, unix.SYS_MOUNT, source, target, kind, flags, data)
+func mount(name, source, target, kind string, flags uintptr, data string) spawn.Step {
+	return spawn.Call(name, unix.SYS_MOUNT, source, target, kind, flags, data)
 }
 
-func bind(name, source, target string) step {
+func bind(name, source, target string) spawn.Step {
 	return mount(name, source, target, "", unix.MS_BIND, "")
 }
 
 // mounts puts into the image, which lies at a path, what is this sandbox's own.
-func (s *sandbox) mounts(image string) []step {
+func (s *sandbox) mounts(image string) []spawn.Step {
 	const quiet = unix.MS_NOSUID | unix.MS_NODEV
 	workspace := moveMount("mount the workspace", s.workspace.root, image+rootWorkspace)
 	if s.heldAt != "" {
 		workspace = bind("mount the held workspace", s.heldAt, image+rootWorkspace)
 	}
-	steps := []step{
-		call("set the host name", unix.SYS_SETHOSTNAME, hostname, len(hostname)),
+	steps := []spawn.Step{
+		spawn.Call("set the host name", unix.SYS_SETHOSTNAME, hostname, len(hostname)),
 		workspace,
 		bind("mount the workspace again", image+rootWorkspace, image+rootData),
 		moveMount("mount /tmp", s.tmp, image+"/tmp"),
@@ -239,7 +233,7 @@ func (s *sandbox) mounts(image string) []step {
 // makes all of /proc read-only. As root inside a container /proc/sys could be
 // writable to us, and its own files are a program's: with those of its processes it
 // could change how soon pid 1 gets the processor, or who dies when memory is short.
-func hiding(image string, masks []hiddenPlace) (steps []step) {
+func hiding(image string, masks []hiddenPlace) (steps []spawn.Step) {
 	for _, m := range masks {
 		by := nothingPath
 		if m.folder {
@@ -253,44 +247,47 @@ func hiding(image string, masks []hiddenPlace) (steps []step) {
 
 // beforeProc does what takes writing to /proc, or to open it, before the sandbox has
 // its own.
-func (s *sandbox) beforeProc() []step {
+func (s *sandbox) beforeProc() []spawn.Step {
 	steps := raiseOOMScore()
 	if !s.host.root {
-		open := call("open its folder of /proc", unix.SYS_OPENAT, unix.AT_FDCWD, "/proc/self", unix.O_PATH|unix.O_CLOEXEC)
+		open := spawn.Call("open its folder of /proc", unix.SYS_OPENAT, unix.AT_FDCWD, "/proc/self",
+			unix.O_PATH|unix.O_CLOEXEC)
 		s.own = new(int32)
-		open.result = s.own
+		open.Result = s.own
 		steps = append(steps, open)
 	}
 	return steps
 }
 
 // enter leaves the executor's root for an image, for good.
-func enter(image string) []step {
-	return []step{
-		call("go to the image", unix.SYS_CHDIR, image),
-		call("pivot_root", unix.SYS_PIVOT_ROOT, ".", "."),
-		call("detach the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH),
-		call("go to the new root", unix.SYS_CHDIR, "/"),
+func enter(image string) []spawn.Step {
+	return []spawn.Step{
+		spawn.Call("go to the image", unix.SYS_CHDIR, image),
+		spawn.Call("pivot_root", unix.SYS_PIVOT_ROOT, ".", "."),
+		spawn.Call("detach the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH),
+		spawn.Call("go to the new root", unix.SYS_CHDIR, "/"),
 		leaveTerminal(),
 	}
 }
 
 // limit sets one of the kernel's limits of a process, which it cannot raise again.
-func limit(name string, resource int, value uint64) step { return limits(name, resource, value, value) }
+func limit(name string, resource int, value uint64) spawn.Step {
+	return limits(name, resource, value, value)
+}
 
-func limits(name string, resource int, soft, hard uint64) step {
-	return call("limit "+name, unix.SYS_PRLIMIT64, 0, resource, &unix.Rlimit{Cur: soft, Max: hard}, 0)
+func limits(name string, resource int, soft, hard uint64) spawn.Step {
+	return spawn.Call("limit "+name, unix.SYS_PRLIMIT64, 0, resource, &unix.Rlimit{Cur: soft, Max: hard}, 0)
 }
 
 // limitFiles comes after all steps that open a file: what starts cold still has a
 // copy of all that the executor has open, which may be more.
-func (s *sandbox) limitFiles() []step {
-	return []step{limit("open files", unix.RLIMIT_NOFILE, openFiles())}
+func (s *sandbox) limitFiles() []spawn.Step {
+	return []spawn.Step{limit("open files", unix.RLIMIT_NOFILE, openFiles())}
 }
 
-func (s *sandbox) limits() []step {
+func (s *sandbox) limits() []spawn.Step {
 	r := s.request
-	steps := []step{
+	steps := []spawn.Step{
 		// One byte, not none: the kernel starts a core-dump handler of the host
 		// even at none, and only a limit of one stops it from doing so.
 		limit("core files", unix.RLIMIT_CORE, 1),
@@ -334,7 +331,7 @@ func openFiles() uint64 {
 
 // raiseOOMScore makes a machine that runs out of memory end sandboxes before
 // it ends the service, whose users they are.
-func raiseOOMScore() []step {
+func raiseOOMScore() []spawn.Step {
 	const badness = "500" // of 1000
 	return writeTo("raise the out-of-memory score", nil, "/proc/self/oom_score_adj", badness)
 }
@@ -343,13 +340,13 @@ func raiseOOMScore() []step {
 // namespace of its own the kernel counts its processes, signals and locked
 // memory apart, and no sandbox can use up what the others need. Limits come
 // after it, so that those of the namespace itself are the executor's.
-func (s *sandbox) users() []step {
+func (s *sandbox) users() []spawn.Step {
 	if s.host.root {
 		return nil
 	}
 	itself := fmt.Sprintf("%d %d 1", s.uid, s.uid)
 	return join(
-		[]step{call("new user namespace", unix.SYS_UNSHARE, unix.CLONE_NEWUSER)},
+		[]spawn.Step{spawn.Call("new user namespace", unix.SYS_UNSHARE, unix.CLONE_NEWUSER)},
 		writeTo("no groups", s.own, "setgroups", "deny"),
 		writeTo("map the user", s.own, "uid_map", itself),
 		writeTo("map the group", s.own, "gid_map", itself),
@@ -358,53 +355,53 @@ func (s *sandbox) users() []step {
 
 // writeTo writes a file of /proc, whose path begins in an open folder if there is
 // one.
-func writeTo(name string, folder *int32, path, content string) []step {
+func writeTo(name string, folder *int32, path, content string) []spawn.Step {
 	file := new(int32)
-	open := call(name, unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_WRONLY|unix.O_CLOEXEC)
-	open.from, open.result = folder, file
-	write := call(name, unix.SYS_WRITE, 0, content, len(content))
-	write.from = file
-	shut := call(name, unix.SYS_CLOSE, 0)
-	shut.from = file
-	return []step{open, write, shut}
+	open := spawn.Call(name, unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_WRONLY|unix.O_CLOEXEC)
+	open.From, open.Result = folder, file
+	write := spawn.Call(name, unix.SYS_WRITE, 0, content, len(content))
+	write.From = file
+	shut := spawn.Call(name, unix.SYS_CLOSE, 0)
+	shut.From = file
+	return []spawn.Step{open, write, shut}
 }
 
 // dropBounding sees to it that nothing executed later has a capability. A
 // zygote does it for all that it forks; a user namespace begins with all of
 // them again.
-func (s *sandbox) dropBounding() (steps []step) {
+func (s *sandbox) dropBounding() (steps []spawn.Step) {
 	for c := 0; c <= s.host.lastCapability; c++ {
-		steps = append(steps, call("drop from the bounding set", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0))
+		steps = append(steps, spawn.Call("drop from the bounding set", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0))
 	}
 	return steps
 }
 
 // dropPrivilege drops every capability, for this process and for whatever
 // it will ever execute, and becomes the sandbox's user.
-func (s *sandbox) dropPrivilege() (steps []step) {
-	steps = append(steps, call("clear ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT,
+func (s *sandbox) dropPrivilege() (steps []spawn.Step) {
+	steps = append(steps, spawn.Call("clear ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT,
 		unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
 	if s.host.root {
 		steps = append(steps,
-			call("drop groups", unix.SYS_SETGROUPS, 0, 0),
-			call("set group", unix.SYS_SETRESGID, s.uid, s.uid, s.uid),
-			call("set user", unix.SYS_SETRESUID, s.uid, s.uid, s.uid))
+			spawn.Call("drop groups", unix.SYS_SETGROUPS, 0, 0),
+			spawn.Call("set group", unix.SYS_SETRESGID, s.uid, s.uid, s.uid),
+			spawn.Call("set user", unix.SYS_SETRESUID, s.uid, s.uid, s.uid))
 	}
 	header := binary.NativeEndian.AppendUint64(nil, unix.LINUX_CAPABILITY_VERSION_3) // and pid 0: ourselves
 	none := make([]byte, 24)
 	return append(steps,
-		call("drop capabilities", unix.SYS_CAPSET, header, none),
-		call("no new privileges", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+		spawn.Call("drop capabilities", unix.SYS_CAPSET, header, none),
+		spawn.Call("no new privileges", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
 		forbidInspection())
 }
 
 // forbidInspection is what pid 1 keeps for life: its memory and files are not the
 // program's to read.
-func forbidInspection() step {
-	return call("forbid inspection", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+func forbidInspection() spawn.Step {
+	return spawn.Call("forbid inspection", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
 
-func (s *sandbox) landlock() []step {
+func (s *sandbox) landlock() []spawn.Step {
 	if s.ruleset == nil {
 		return nil
 	}
@@ -412,51 +409,51 @@ func (s *sandbox) landlock() []step {
 	return join(
 		landlockSteps(s.ruleset, "/proc", landlockDevice),
 		landlockSteps(s.ruleset, "/dev/shm", write),
-		[]step{call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, s.ruleset, 0)},
+		[]spawn.Step{spawn.Call("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, s.ruleset, 0)},
 	)
 }
 
 const filterStep = "system-call filter"
 
-func (s *sandbox) seccomp() step {
-	return call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, s.host.filter)
+func (s *sandbox) seccomp() spawn.Step {
+	return spawn.Call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, s.host.filter)
 }
 
 // closeFrom closes the files numbered first to last.
-func closeFrom(first, last int) step {
-	return call("close files", unix.SYS_CLOSE_RANGE, first, last, 0)
+func closeFrom(first, last int) spawn.Step {
+	return spawn.Call("close files", unix.SYS_CLOSE_RANGE, first, last, 0)
 }
 
 const lastFile = 1<<32 - 1
 
 // becomeInit leaves pid 1 with one open file, the report, and the filter.
-func (s *sandbox) becomeInit(report int) []step {
-	return []step{closeFrom(0, report-1), closeFrom(report+1, lastFile), s.seccomp()}
+func (s *sandbox) becomeInit(report int) []spawn.Step {
+	return []spawn.Step{closeFrom(0, report-1), closeFrom(report+1, lastFile), s.seccomp()}
 }
 
 // becomeProgram puts the files in place, undoes what the executor's runtime
 // did to signals, and executes the program.
-func (s *sandbox) becomeProgram() []step {
+func (s *sandbox) becomeProgram() []spawn.Step {
 	steps := append(s.ownSession(),
-		call("place stdin", unix.SYS_DUP3, s.stdin, 0, 0),
-		call("place stdout", unix.SYS_DUP3, s.stdout, 1, 0),
-		call("place stderr", unix.SYS_DUP3, s.stderr, 2, 0),
+		spawn.Call("place stdin", unix.SYS_DUP3, s.stdin, 0, 0),
+		spawn.Call("place stdout", unix.SYS_DUP3, s.stdout, 1, 0),
+		spawn.Call("place stderr", unix.SYS_DUP3, s.stderr, 2, 0),
 	)
 	first := answersFD
 	for _, f := range []*os.File{s.answers, s.calls} {
 		if f != nil {
-			steps = append(steps, call("place the channel for calls", unix.SYS_DUP3, f, first, 0))
+			steps = append(steps, spawn.Call("place the channel for calls", unix.SYS_DUP3, f, first, 0))
 			first++
 		}
 	}
 	report := int(s.report.Fd())
 	steps = append(steps, closeFrom(first, report-1), closeFrom(report+1, lastFile))
 	return append(append(steps, resetInherited()...),
-		call("set umask", unix.SYS_UMASK, 0o022),
-		call("go to the workspace", unix.SYS_CHDIR, s.request.Root),
+		spawn.Call("set umask", unix.SYS_UMASK, 0o022),
+		spawn.Call("go to the workspace", unix.SYS_CHDIR, s.request.Root),
 		s.seccomp(),
-		call("execute "+s.request.Argv[0], unix.SYS_EXECVE, s.request.Argv[0], cstrings(s.request.Argv),
-			cstrings(s.request.Env)),
+		spawn.Call("execute "+s.request.Argv[0], unix.SYS_EXECVE, s.request.Argv[0], spawn.Strings(s.request.Argv),
+			spawn.Strings(s.request.Env)),
 	)
 }
 
@@ -465,17 +462,17 @@ const usualSlack = 50 * time.Microsecond
 
 // resetInherited undoes what the executor's runtime did to signals, and what
 // was done to its timers.
-func resetInherited() (steps []step) {
+func resetInherited() (steps []spawn.Step) {
 	const signals, maskSize = 64, 8
-	steps = append(steps, call("set timer slack", unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, int(usualSlack), 0, 0, 0))
+	steps = append(steps, spawn.Call("set timer slack", unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, int(usualSlack), 0, 0, 0))
 	byDefault := make([]byte, 64) // struct sigaction, all zero
 	for signal := 1; signal <= signals; signal++ {
 		if signal == int(unix.SIGKILL) || signal == int(unix.SIGSTOP) {
 			continue
 		}
-		steps = append(steps, call("reset a signal", unix.SYS_RT_SIGACTION, signal, byDefault, 0, maskSize))
+		steps = append(steps, spawn.Call("reset a signal", unix.SYS_RT_SIGACTION, signal, byDefault, 0, maskSize))
 	}
-	return append(steps, call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, byDefault, 0, maskSize))
+	return append(steps, spawn.Call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, byDefault, 0, maskSize))
 }
 
 // hiddenPlace is a file or a folder that no program sees.

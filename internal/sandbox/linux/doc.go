@@ -10,7 +10,7 @@
 // A sandbox is made in this order: a workspace (workspace.go, and collect.go for
 // what is left in it), a control group
 // (package cgroup), landlock rules (landlock.go), and a list of system calls
-// (confine.go) that a copy of the executor walks (child.go), down to the filter
+// (confine.go) that a copy of the executor walks (package spawn), down to the filter
 // of system calls (seccomp.go) and the program itself. The root that it sees is
 // made once, in image.go.
 //
@@ -18,7 +18,7 @@
 // with its packages imported, pool.go a few sandboxes forked from it (waiting.go),
 // and warm.go runs a program in one. zygote.py and server.py are their side of it;
 // they have the same list of system calls walked as a cold sandbox
-// (zygote_request.go, buffer.py, spawn_amd64.s), and warmup.py saves the children
+// (spawn/request.go, buffer.py, spawn/spawn_amd64.s), and warmup.py saves the children
 // work. What no program has used of a sandbox is reused (namespaces.go,
 // cgroup/reuse.go). Node cannot be forked; one or two are started that wait for
 // their program in a system call (notice.go, waiting_process.go, waiting_node.go), beside

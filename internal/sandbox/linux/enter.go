@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // A process that is started inside a sandbox gets there by the list of system
@@ -179,13 +180,13 @@ func (e *executor) startInside(at *standing, r *enterRequest, files []*os.File) 
 		return 0, 0, err
 	}
 	script := s.enteringScript(at.pidfd, r)
-	script.weaken(e.config.Weaken)
-	pid, pidfd, err = at.entered.make(func() (int, int, error) { return script.startIn(at.pidfd) })
+	weaken(script, e.config.Weaken)
+	pid, pidfd, err = at.entered.make(func() (int, int, error) { return startIn(script, at.pidfd) })
 	if err != nil {
 		return 0, 0, err
 	}
 	report.Close()
-	if err := script.executed(reports); err != nil {
+	if err := executed(script, reports); err != nil {
 		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
 		at.entered.reap(pid, pidfd)
 		return 0, 0, err
@@ -212,30 +213,30 @@ func (s *standing) newcomer(r *enterRequest) *sandbox {
 }
 
 // enteringScript is script for a process that enters the sandbox of an init.
-func (s *sandbox) enteringScript(init int, r *enterRequest) *script {
+func (s *sandbox) enteringScript(init int, r *enterRequest) *spawn.Script {
 	namespaces := unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	if !s.host.root {
 		namespaces |= unix.CLONE_NEWUSER
 	}
-	var terminal []step
+	var terminal []spawn.Step
 	if r.Terminal != nil {
-		terminal = []step{call("take the terminal", unix.SYS_IOCTL, s.stdin, unix.TIOCSCTTY, 0)}
+		terminal = []spawn.Step{spawn.Call("take the terminal", unix.SYS_IOCTL, s.stdin, unix.TIOCSCTTY, 0)}
 	}
-	return &script{
-		alone: true,
-		group: s.group.Folder(),
-		setup: join(s.closeOthers(init), s.joinGroup(), usualSlice(), raiseOOMScore(),
-			[]step{forbidInspection(), call("enter the namespaces", unix.SYS_SETNS, init, namespaces), leaveTerminal()},
-			terminal,
+	return &spawn.Script{
+		Alone: true,
+		Group: s.group.Folder(),
+		Setup: join(s.closeOthers(init), s.joinGroup(), usualSlice(), raiseOOMScore(),
+			[]spawn.Step{forbidInspection(), spawn.Call("enter the namespaces", unix.SYS_SETNS, init, namespaces),
+				leaveTerminal()}, terminal,
 			s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
-		main:   s.becomeAnother(r.candidates()),
-		report: int(s.report.Fd()),
+		Main:   s.becomeAnother(r.candidates()),
+		Report: int(s.report.Fd()),
 	}
 }
 
 // closeOthers closes what the executor has open for others, before anything in the
 // sandbox could stop the process and with it whoever waits for such a file to close.
-func (s *sandbox) closeOthers(init int) (steps []step) {
+func (s *sandbox) closeOthers(init int) (steps []spawn.Step) {
 	keep := []int{init}
 	if folder := s.group.Folder(); folder >= 0 {
 		keep = append(keep, folder)
@@ -257,21 +258,23 @@ func (s *sandbox) closeOthers(init int) (steps []step) {
 }
 
 // becomeAnother executes the first of some files that is there.
-func (s *sandbox) becomeAnother(files []string) []step {
-	steps := slices.DeleteFunc(s.becomeProgram(), func(s step) bool { return s.name == ownSessionStep }) // it has one
+func (s *sandbox) becomeAnother(files []string) []spawn.Step {
+	steps := slices.DeleteFunc(s.becomeProgram(), func(s spawn.Step) bool {
+		return s.Name == ownSessionStep // it has one
+	})
 	last := len(steps) - 1
 	execute := steps[last]
 	steps = steps[:last]
 	for i, file := range files {
-		step := call(execute.name, unix.SYS_EXECVE, file, cstrings(s.request.Argv), cstrings(s.request.Env))
-		step.orNext = i < len(files)-1
+		step := spawn.Call(execute.Name, unix.SYS_EXECVE, file, spawn.Strings(s.request.Argv), spawn.Strings(s.request.Env))
+		step.OrNext = i < len(files)-1
 		steps = append(steps, step)
 	}
 	return steps
 }
 
 // startIn starts the script in the pid namespace of an init.
-func (s *script) startIn(init int) (pid, pidfd int, err error) {
+func startIn(s *spawn.Script, init int) (pid, pidfd int, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -279,7 +282,7 @@ func (s *script) startIn(init int) (pid, pidfd int, err error) {
 		// with this goroutine.
 		runtime.LockOSThread()
 		if err = unix.Setns(init, unix.CLONE_NEWPID); err == nil {
-			pid, pidfd, err = s.start()
+			pid, pidfd, err = s.Start()
 		}
 	}()
 	<-done
@@ -293,25 +296,25 @@ func (s *script) startIn(init int) (pid, pidfd int, err error) {
 }
 
 // executed waits until a process has executed its command.
-func (s *script) executed(reports *os.File) error {
+func executed(s *spawn.Script, reports *os.File) error {
 	list := []unix.PollFd{{Fd: int32(reports.Fd()), Events: unix.POLLIN}}
 	if n, err := pollUntil(list, time.Now().Add(enterTime)); n == 0 || err != nil {
 		return errors.Join(errors.New("a process did not start in time"), err)
 	}
-	r, failed := readReport(reports)
+	r, failed := spawn.ReadReport(reports)
 	if !failed { // the pipe was closed: by the command's execution, or by its being killed before
 		return nil
 	}
-	errno := unix.Errno(r.value)
-	if r.kind != reportMainError || int(r.index) >= len(s.main) {
-		return s.stepError(r)
+	errno := unix.Errno(r.Value)
+	if r.Kind != spawn.MainFailed || int(r.Index) >= len(s.Main) {
+		return stepError(s, r)
 	}
-	switch step := s.main[r.index]; step.nr {
+	switch step := s.Main[r.Index]; step.Nr {
 	case unix.SYS_EXECVE:
-		return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("cannot %s: %v", step.name, errno),
+		return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("cannot %s: %v", step.Name, errno),
 			Hint: "name a command that is installed, or a file of the workspace that may be executed"}
 	case unix.SYS_CHDIR:
 		return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("cannot start in that folder: %v", errno)}
 	}
-	return s.stepError(r)
+	return stepError(s, r)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // executorConfig is what the executor's parent tells it, as its one argument.
@@ -56,12 +57,12 @@ type host struct {
 	filter         *unix.SockFprog
 	notifyFilter   *unix.SockFprog // the same, which tells of what happens in namespaces; nil where none is kept
 	lastCapability int
-	hiding         map[string][]step     // by where the image lies
-	fontLists      []string              // matplotlib's, made at setup
-	set            string                // name of the default set of Python packages
-	sets           map[string]packageSet // all, by name
-	python         string                // the file that the usual interpreter is
-	groups         *cgroup.Tree          // nil without
+	hiding         map[string][]spawn.Step // by where the image lies
+	fontLists      []string                // matplotlib's, made at setup
+	set            string                  // name of the default set of Python packages
+	sets           map[string]packageSet   // all, by name
+	python         string                  // the file that the usual interpreter is
+	groups         *cgroup.Tree            // nil without
 	groupsErr      error
 	heldQuota      int64     // bytes that all held workspaces together may grow to
 	most           uncounted // where there are no groups
@@ -200,7 +201,7 @@ func (e *executor) prepare(args []string) error {
 	}
 	h.lastCapability = lastCapability()
 	masks := present(hidden)
-	h.hiding = map[string][]step{"": hiding("", masks), imagePath: hiding(imagePath, masks),
+	h.hiding = map[string][]spawn.Step{"": hiding("", masks), imagePath: hiding(imagePath, masks),
 		homePath: hiding(homePath, masks)}
 	h.fontLists = fontLists()
 	if h.heldQuota, err = halfOfMemory(); err != nil {

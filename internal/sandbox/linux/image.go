@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // The image is the root that every sandbox sees: a small read-only tmpfs with
@@ -235,7 +236,7 @@ func (s *sources) build(at string, uids uidRange) error {
 	}
 	// Nobody may read it: the kernel then shuts the memory and the files of who
 	// executes it, from its first instruction on.
-	for path, program := range map[string][]byte{initPath: initProgram(), commandPath: commandProgram()} {
+	for path, program := range map[string][]byte{initPath: spawn.InitProgram(), commandPath: spawn.CommandProgram()} {
 		if err := root.WriteFile(strings.TrimPrefix(path, "/"), program, 0o111); err != nil {
 			return err
 		}

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // Landlock is the second wall around files: even a mount that should not be
@@ -120,12 +122,13 @@ func landlockAllow(ruleset *os.File, fd int, access uint64) error {
 }
 
 // landlockSteps are the same in a child, for a folder that exists only there.
-func landlockSteps(ruleset *os.File, path string, access uint64) []step {
+func landlockSteps(ruleset *os.File, path string, access uint64) []spawn.Step {
 	attr := make([]byte, 12) // struct landlock_path_beneath_attr: the rights, and the open folder
 	binary.NativeEndian.PutUint64(attr, access)
-	open := call("open "+path, unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_PATH|unix.O_CLOEXEC)
-	open.result = (*int32)(unsafe.Pointer(&attr[8]))
-	add := call("landlock rule for "+path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, attr, 0)
-	add.filled = filled{argument: 2, offset: 8, with: open.result}
-	return []step{open, add}
+	open := spawn.Call("open "+path, unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_PATH|unix.O_CLOEXEC)
+	open.Result = (*int32)(unsafe.Pointer(&attr[8]))
+	add := spawn.Call("landlock rule for "+path, unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH,
+		attr, 0)
+	add.Filled = spawn.Filled{Argument: 2, Offset: 8, With: open.Result}
+	return []spawn.Step{open, add}
 }

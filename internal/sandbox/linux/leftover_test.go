@@ -17,6 +17,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -130,7 +131,7 @@ func TestNothingIsLeft(t *testing.T) { testNothingIsLeft(t, start(t), func() {})
 func TestNothingIsLeftWarm(t *testing.T) {
 	s := startWarm(t)
 	testNothingIsLeft(t, s, func() {
-		if len(commandProgram()) > 0 {
+		if len(spawn.CommandProgram()) > 0 {
 			awaitPool(t, s, "other languages", mostCommands)
 		}
 	})

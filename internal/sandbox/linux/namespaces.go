@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // The namespaces for the network and for inter-process communication take longer to
@@ -126,14 +128,14 @@ func (w *waiting) recycleNamespaces(ended bool) {
 
 // enterNamespaces enters those that are kept, or makes new ones and brings up the
 // loopback device.
-func (s *sandbox) enterNamespaces() []step {
+func (s *sandbox) enterNamespaces() []spawn.Step {
 	if s.kept == nil {
-		return append([]step{call("new network and IPC namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNET|unix.CLONE_NEWIPC)},
-			s.loopback()...)
+		return append([]spawn.Step{spawn.Call("new network and IPC namespaces", unix.SYS_UNSHARE,
+			unix.CLONE_NEWNET|unix.CLONE_NEWIPC)}, s.loopback()...)
 	}
-	return []step{
-		call("enter the network namespace", unix.SYS_SETNS, s.kept.network, unix.CLONE_NEWNET),
-		call("enter the IPC namespace", unix.SYS_SETNS, s.kept.ipc, unix.CLONE_NEWIPC),
+	return []spawn.Step{
+		spawn.Call("enter the network namespace", unix.SYS_SETNS, s.kept.network, unix.CLONE_NEWNET),
+		spawn.Call("enter the IPC namespace", unix.SYS_SETNS, s.kept.ipc, unix.CLONE_NEWIPC),
 	}
 }
 

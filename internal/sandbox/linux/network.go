@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // A program with a network grant finds a proxy on its own loopback. The executor makes
@@ -236,11 +237,11 @@ func (s *sandbox) placeAuthority() error {
 
 // networkSteps enter the network namespace that was made for a sandbox, or bring up
 // the loopback device of the one that it was born in.
-func (s *sandbox) networkSteps() []step {
+func (s *sandbox) networkSteps() []spawn.Step {
 	if s.network == nil {
 		return s.loopback()
 	}
-	return []step{call("enter the network namespace", unix.SYS_SETNS, s.network, unix.CLONE_NEWNET)}
+	return []spawn.Step{spawn.Call("enter the network namespace", unix.SYS_SETNS, s.network, unix.CLONE_NEWNET)}
 }
 
 // networkFlag is the flag of the namespace that a sandbox is born in.

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // A call that the filter hands over to the executor blocks until it is
@@ -62,7 +63,7 @@ func installFile(listener *os.File, id uint64, f *os.File, number int, open uint
 
 // sendingFile is a step that sends an open file over a socket to the executor.
 type sendingFile struct {
-	step step
+	step spawn.Step
 	file *int32 // where an earlier step puts the file
 }
 
@@ -78,7 +79,6 @@ func sendFile(name string, socket int) sendingFile {
 	message := &unix.Msghdr{Iov: part, Control: &control[0]}
 	message.SetIovlen(1)
 	message.SetControllen(len(control))
-	s := step{name: name, nr: unix.SYS_SENDMSG, keep: []any{message}}
-	s.args = [6]uintptr{uintptr(socket), uintptr(unsafe.Pointer(message)), unix.MSG_NOSIGNAL}
+	s := spawn.Call(name, unix.SYS_SENDMSG, socket, message, unix.MSG_NOSIGNAL)
 	return sendingFile{s, (*int32)(unsafe.Pointer(&control[unix.CmsgLen(0)]))}
 }

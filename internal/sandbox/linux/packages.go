@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // Sets of Python packages. One is the default: it lies where interpreters look
@@ -131,11 +132,11 @@ func (s *sources) addPackages(asked string) error {
 // bindPackages mounts a set over the default one, in the image that lies at a
 // path, and the interpreter that goes with it over the usual one; nothing for
 // no set.
-func (h *host) bindPackages(name, image string) []step {
+func (h *host) bindPackages(name, image string) []spawn.Step {
 	if name == "" {
 		return nil
 	}
-	steps := []step{bind("mount the package set "+name, image+setsPath+"/"+name, image+packagesPath)}
+	steps := []spawn.Step{bind("mount the package set "+name, image+setsPath+"/"+name, image+packagesPath)}
 	if python := h.sets[name].python; python != "" {
 		steps = append(steps, bind("mount "+python, image+python, image+usualPython()))
 	}

@@ -189,8 +189,8 @@ func TestInterpreterOfASet(t *testing.T) {
 		t.Errorf("to be mounted: %v", others)
 	}
 	steps := h.bindPackages("onyx", imagePath)
-	if len(steps) != 2 || steps[1].given[0] != imagePath+"/usr/bin/python3.12" ||
-		steps[1].given[1] != imagePath+usualPython() {
+	if len(steps) != 2 || steps[1].Given[0] != imagePath+"/usr/bin/python3.12" ||
+		steps[1].Given[1] != imagePath+usualPython() {
 		t.Errorf("%d steps", len(steps))
 	}
 	e := &executor{host: h}

@@ -7,12 +7,13 @@ import (
 	"os"
 	"path"
 	"slices"
-	"unsafe"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // run is a run on the executor's side, from the request to the answer.
@@ -279,8 +280,8 @@ func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 
 	s.group.Idle(false) // what its group served before may have ended idly
 	script := s.script()
-	script.weaken(e.config.Weaken)
-	pid, pidfd, err := script.start()
+	weaken(script, e.config.Weaken)
+	pid, pidfd, err := script.Start()
 	if err != nil {
 		return nil, err
 	}
@@ -315,26 +316,33 @@ func reportPipe() (reading, writing *os.File, err error) {
 	return reading, os.NewFile(uintptr(high), "report"), nil
 }
 
-func readReport(f *os.File) (report, bool) {
-	var r report
-	buffer := unsafe.Slice((*byte)(unsafe.Pointer(&r)), reportSize)
-	n, err := f.Read(buffer)
-	return r, err == nil && n == reportSize
+// stepError says which step of a child failed. The last one executes the
+// program: if it fails, nothing is wrong with the sandbox.
+func stepError(s *spawn.Script, r spawn.Report) error {
+	name, execute := s.Failed(r)
+	if execute {
+		return &failure{
+			Kind: string(engine.ErrNoLanguage),
+			Text: fmt.Sprintf("cannot %s on this host: %v", name, syscall.Errno(r.Value)),
+			Hint: "install it there with `airlock setup`; `airlock doctor` tells what is missing",
+		}
+	}
+	return fmt.Errorf("%s: %w", name, syscall.Errno(r.Value))
 }
 
 // weaken leaves out protections, for tests.
-func (s *script) weaken(names []string) {
+func weaken(s *spawn.Script, names []string) {
 	if slices.Contains(names, weakNetwork) {
-		s.flags &^= unix.CLONE_NEWNET
+		s.Flags &^= unix.CLONE_NEWNET
 	}
 	if slices.Contains(names, joinStep) {
-		s.group = -1 // where it would be born in it
+		s.Group = -1 // where it would be born in it
 	}
-	if slices.Contains(names, filterStep) && s.wait != nil {
-		s.wait = awaitProgram(bufferBare, s.received)
+	if slices.Contains(names, filterStep) && s.Wait != nil {
+		s.Wait = awaitProgram(spawn.ReadyBare, s.Received)
 	}
-	for _, list := range []*[]step{&s.setup, &s.init, &s.main, &s.beside} {
-		*list = slices.DeleteFunc(*list, func(s step) bool { return slices.Contains(names, s.name) })
+	for _, list := range []*[]spawn.Step{&s.Setup, &s.Init, &s.Main, &s.Beside} {
+		*list = slices.DeleteFunc(*list, func(s spawn.Step) bool { return slices.Contains(names, s.Name) })
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // Who ends a sandbox needs little of the processor, but at once, whatever computes
@@ -30,12 +32,12 @@ func askForSlice(slice time.Duration) {
 
 // sliceOfInit gives a process a short slice, but none of its children: they get the
 // usual one.
-func sliceOfInit() []step { return sliceSteps(shortSlice, unix.SCHED_FLAG_RESET_ON_FORK) }
+func sliceOfInit() []spawn.Step { return sliceSteps(shortSlice, unix.SCHED_FLAG_RESET_ON_FORK) }
 
 // usualSlice is for a program that the executor itself starts.
-func usualSlice() []step { return sliceSteps(0, 0) }
+func usualSlice() []spawn.Step { return sliceSteps(0, 0) }
 
-func sliceSteps(slice time.Duration, flags uint64) []step {
+func sliceSteps(slice time.Duration, flags uint64) []spawn.Step {
 	attr, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
 		return nil
@@ -45,17 +47,17 @@ func sliceSteps(slice time.Duration, flags uint64) []step {
 	if err != nil {
 		return nil
 	}
-	return []step{call(sliceStep, unix.SYS_SCHED_SETATTR, 0, encoded, 0)}
+	return []spawn.Step{spawn.Call(sliceStep, unix.SYS_SCHED_SETATTR, 0, encoded, 0)}
 }
 
 const sliceStep = "short slice of pid 1"
 
 // ownSession takes the program out of pid 1's session.
-func (s *sandbox) ownSession() []step {
+func (s *sandbox) ownSession() []spawn.Step {
 	if s.group != nil {
 		return nil
 	}
-	return []step{call(ownSessionStep, unix.SYS_SETSID)}
+	return []spawn.Step{spawn.Call(ownSessionStep, unix.SYS_SETSID)}
 }
 
 const ownSessionStep = "session of its own"

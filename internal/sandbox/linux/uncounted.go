@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // Memory that is no process's, where there are no control groups to count it: what
@@ -106,7 +107,7 @@ const connectionBuffers = "4096 65536 131072"
 
 // boundConnections has a new network namespace give each connection no more than
 // another socket has.
-func boundConnections() []step {
+func boundConnections() []spawn.Step {
 	return join(
 		writeTo("bound what connections receive", nil, "/proc/sys/net/ipv4/tcp_rmem", connectionBuffers),
 		writeTo("bound what connections send", nil, "/proc/sys/net/ipv4/tcp_wmem", connectionBuffers),

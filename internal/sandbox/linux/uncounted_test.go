@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 func here(t *testing.T) *poller {
@@ -96,7 +97,7 @@ func TestAddressSpaceIsBounded(t *testing.T) {
 	for program, bounded := range map[string]bool{"/usr/bin/python3": true, "/bin/bash": true, nodePath: false} {
 		s := &sandbox{host: &host{}, request: &runRequest{Argv: []string{program}, Timeout: time.Second}}
 		has := func() bool {
-			return slices.ContainsFunc(s.limits(), func(s step) bool { return s.name == "limit address space" })
+			return slices.ContainsFunc(s.limits(), func(s spawn.Step) bool { return s.Name == "limit address space" })
 		}
 		if has() != bounded {
 			t.Errorf("%s: bounded %v", program, has())

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // waiting is a sandbox that a zygote forked: confined, used by nobody before,
@@ -14,7 +15,7 @@ import (
 type waiting struct {
 	*sandbox
 	executor *executor
-	script   *script
+	script   *spawn.Script
 	shape    shape
 	pid      int
 	pidfd    *os.File
@@ -93,7 +94,7 @@ func (e *executor) forkWaiting(
 		return nil, err
 	}
 	w.script = w.forkedScript(theirs)
-	w.script.weaken(e.config.Weaken)
+	weaken(w.script, e.config.Weaken)
 	if w.pid, w.pidfd, err = z.fork(w.script, w.group, how.prepare()); err != nil {
 		return nil, err
 	}
@@ -103,8 +104,8 @@ func (e *executor) forkWaiting(
 	var ready struct{}
 	files, err := w.control.receive(&ready)
 	if err != nil {
-		if r, ok := readReport(w.reports); ok {
-			err = w.script.stepError(r)
+		if r, ok := spawn.ReadReport(w.reports); ok {
+			err = stepError(w.script, r)
 		}
 		return nil, fmt.Errorf("fork a sandbox: %w", err)
 	}

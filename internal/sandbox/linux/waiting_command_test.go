@@ -13,13 +13,14 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 // needCommands skips a test on processors for which nothing waits for a command.
 func needCommands(t *testing.T) {
 	t.Helper()
-	if len(commandProgram()) == 0 {
+	if len(spawn.CommandProgram()) == 0 {
 		sandboxtest.Skip(t, "no process waits for a command on this processor")
 	}
 }
@@ -129,13 +130,6 @@ func TestCompilerDiesWaiting(t *testing.T) {
 		if r := sandboxtest.Run(t, s, spec); r.Code() != 0 || r.Stdout != "1\ntrue\n" {
 			t.Errorf("exit code %d, stdout %q, stderr %q", r.Code(), r.Stdout, r.Stderr)
 		}
-	}
-}
-
-// A command lies in memory as the process that executes it reads it.
-func TestEncodeCommand(t *testing.T) {
-	if _, err := encodeCommand("/", []string{strings.Repeat("x", mostCommand)}, nil, 7); err == nil {
-		t.Error("one that has no room is accepted")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // warmProcess is a process that waits for a program, in a sandbox of its own that was
@@ -110,10 +111,10 @@ func (w *warmProcess) launch() error {
 			return err
 		}
 		defer w.compiler.closeTheirs()
-		w.script.beside = w.compiler.sandbox.becomeProgram()
+		w.script.Beside = w.compiler.sandbox.becomeProgram()
 	}
-	w.script.weaken(w.executor.config.Weaken)
-	pid, pidfd, err := w.script.start()
+	weaken(w.script, w.executor.config.Weaken)
+	pid, pidfd, err := w.script.Start()
 	if err != nil {
 		return err
 	}
@@ -123,8 +124,8 @@ func (w *warmProcess) launch() error {
 		*f = nil
 	}
 	theirs.Close()
-	if r, ok := readReport(w.reports); ok && r.kind != reportStarted {
-		return w.script.stepError(r)
+	if r, ok := spawn.ReadReport(w.reports); ok && r.Kind != spawn.Started {
+		return stepError(w.script, r)
 	}
 	var nothing struct{}
 	files, err := w.control.receive(&nothing)
@@ -133,8 +134,8 @@ func (w *warmProcess) launch() error {
 		return nil
 	}
 	closeAll(files)
-	if r, ok := readReport(w.reports); ok {
-		return w.script.stepError(r)
+	if r, ok := spawn.ReadReport(w.reports); ok {
+		return stepError(w.script, r)
 	}
 	return errors.Join(err, errors.New("it sent nothing to listen to"))
 }
@@ -143,25 +144,25 @@ func (w *warmProcess) launch() error {
 // the calls that the filter hands over: the end of it that listens is sent to
 // the executor, in the place of the channel for calls. And pid 1 executes a program of
 // its own, or it would keep a copy of the executor's memory for as long as it waits.
-func (s *sandbox) waitingScript() *script {
+func (s *sandbox) waitingScript() *spawn.Script {
 	script := s.script()
-	last := len(script.main) - 2 // the filter, and the program
-	listen := call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
+	last := len(script.Main) - 2 // the filter, and the program
+	listen := spawn.Call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
 		s.host.filter)
 	send := sendFile("send what listens", answersFD)
-	listen.result = send.file
-	program := script.main[last+1]
-	script.main = append(script.main[:last:last], listen, send.step, closeFrom(answersFD, answersFD))
+	listen.Result = send.file
+	program := script.Main[last+1]
+	script.Main = append(script.Main[:last:last], listen, send.step, closeFrom(answersFD, answersFD))
 	if s.request.Argv[0] == commandPath { // which closes it by itself
-		keep := call("keep the pipe for reports", unix.SYS_FCNTL, s.report, unix.F_SETFD, 0)
-		script.main = append(script.main, keep)
+		keep := spawn.Call("keep the pipe for reports", unix.SYS_FCNTL, s.report, unix.F_SETFD, 0)
+		script.Main = append(script.Main, keep)
 	}
-	script.main = append(script.main, program)
-	if len(initProgram()) > 0 {
-		place := call("place the pipe for reports", unix.SYS_DUP3, s.report, forkedReport, 0)
-		script.setup = slices.Insert(script.setup, 0, place)
-		script.init = append(s.becomeInit(forkedReport), call("execute init", unix.SYS_EXECVE, initPath,
-			cstrings([]string{initPath}), cstrings(nil)))
+	script.Main = append(script.Main, program)
+	if len(spawn.InitProgram()) > 0 {
+		place := spawn.Call("place the pipe for reports", unix.SYS_DUP3, s.report, spawn.ReportFile, 0)
+		script.Setup = slices.Insert(script.Setup, 0, place)
+		script.Init = append(s.becomeInit(spawn.ReportFile), spawn.Call("execute init", unix.SYS_EXECVE, initPath,
+			spawn.Strings([]string{initPath}), spawn.Strings(nil)))
 	}
 	return script
 }
@@ -177,8 +178,8 @@ func (w *warmProcess) awaitQuestion(deadline time.Time) error {
 		case n == 0:
 			return errors.New("it took too long")
 		case list[0].Revents&unix.POLLIN == 0:
-			if r, ok := readReport(w.reports); ok && r.kind == reportMainError {
-				return w.script.stepError(r)
+			if r, ok := spawn.ReadReport(w.reports); ok && r.Kind == spawn.MainFailed {
+				return stepError(w.script, r)
 			}
 			return errors.New("it ended")
 		}
@@ -266,7 +267,7 @@ func (w *warmProcess) run(l *link, r *runRequest, files, ends []*os.File) error 
 	}
 	closeAll(files)
 	watch := &watch{executor: w.executor, script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()),
-		timeout: r.limit(), guard: w.executor.guard, reaped: len(initProgram()) > 0}
+		timeout: r.limit(), guard: w.executor.guard, reaped: len(spawn.InitProgram()) > 0}
 	done, err := watch.supervise(w.sandbox, w.reports)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -387,7 +388,7 @@ func TestWaitingIsSmall(t *testing.T) {
 		t.Errorf("pools: %+v, %v", pools, err)
 	}
 	mostInit, mostProgram := int64(64<<10), int64(4<<20)
-	if len(initProgram()) == 0 {
+	if len(spawn.InitProgram()) == 0 {
 		mostInit = 2 << 20
 	}
 	if slices.Max(inits) > mostInit || slices.Max(programs) > mostProgram {

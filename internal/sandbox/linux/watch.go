@@ -9,11 +9,12 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // watch is the executor's eye on one sandbox.
 type watch struct {
-	script  *script
+	script  *spawn.Script
 	link    *link
 	pid     int
 	pidfd   int
@@ -141,19 +142,19 @@ func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) {
 		if list[polledReports].Revents == 0 {
 			continue
 		}
-		r, ok := readReport(reports)
+		r, ok := spawn.ReadReport(reports)
 		switch {
 		case !ok: // every holder of the pipe's other end is gone
 			w.gone(done, deadline)
 			return done, failed
-		case r.kind == reportStarted:
+		case r.Kind == spawn.Started:
 			deadline = w.began(done)
-		case r.kind == reportExit:
-			if w.exited(r.value, g.Processes, done) {
+		case r.Kind == spawn.Exited:
+			if w.exited(r.Value, g.Processes, done) {
 				return done, failed
 			}
 		default:
-			failed = w.script.stepError(r)
+			failed = stepError(w.script, r)
 		}
 	}
 }

@@ -9,11 +9,13 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
+	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
 // A zygote is a Python process that has imported what a tier of programs
@@ -140,23 +142,23 @@ func (p *pool) launchZygote(socket *os.File) error {
 	// What libraries look up when it is first called is looked up here, once.
 	env := append([]string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8", "LD_BIND_NOW=1"}, python.Env...)
 	image := imageOf(p.tier.live)
-	script := &script{
-		group: s.group.Folder(), flags: unix.CLONE_NEWNS, report: int(report.Fd()),
-		setup: join(s.joinGroup(), sliceOfInit(), e.host.bindPackages(p.set, image), []step{
+	script := &spawn.Script{
+		Group: s.group.Folder(), Flags: unix.CLONE_NEWNS, Report: int(report.Fd()),
+		Setup: join(s.joinGroup(), sliceOfInit(), e.host.bindPackages(p.set, image), []spawn.Step{
 			moveMount("mount /tmp", tmp, image+"/tmp"),
 			mount("mount /proc", "proc", image+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""),
 		}, enter(image)),
-		init: []step{closeFrom(0, int(report.Fd())-1), closeFrom(int(report.Fd())+1, lastFile)},
-		main: join([]step{
-			call("place stdin", unix.SYS_DUP3, null, 0, 0),
-			call("place stdout", unix.SYS_DUP3, null, 1, 0),
-			call("place the socket", unix.SYS_DUP3, control, 3, 0),
+		Init: []spawn.Step{closeFrom(0, int(report.Fd())-1), closeFrom(int(report.Fd())+1, lastFile)},
+		Main: join([]spawn.Step{
+			spawn.Call("place stdin", unix.SYS_DUP3, null, 0, 0),
+			spawn.Call("place stdout", unix.SYS_DUP3, null, 1, 0),
+			spawn.Call("place the socket", unix.SYS_DUP3, control, 3, 0),
 			closeFrom(4, int(report.Fd())-1), closeFrom(int(report.Fd())+1, lastFile),
-		}, resetInherited(), []step{
-			call("execute "+argv[0], unix.SYS_EXECVE, argv[0], cstrings(argv), cstrings(env)),
+		}, resetInherited(), []spawn.Step{
+			spawn.Call("execute "+argv[0], unix.SYS_EXECVE, argv[0], spawn.Strings(argv), spawn.Strings(env)),
 		}),
 	}
-	pid, pidfd, err := script.start()
+	pid, pidfd, err := script.Start()
 	if err != nil {
 		return err
 	}
@@ -169,15 +171,15 @@ func (p *pool) launchZygote(socket *os.File) error {
 			}
 		}
 	}()
-	r, ok := readReport(reports)
-	if ok && r.kind != reportStarted {
-		return script.stepError(r)
+	r, ok := spawn.ReadReport(reports)
+	if ok && r.Kind != spawn.Started {
+		return stepError(script, r)
 	}
 	return nil // whether it executes Python shows when it is greeted
 }
 
 // greet tells a zygote what it needs and waits until it is ready.
-func (z *zygote) greet(h *host, weaken []string) error {
+func (z *zygote) greet(h *host, weak []string) error {
 	hello := zygoteHello{
 		Filter: hex.EncodeToString(filterBytes(h.filterFor(z.tier))), Clone: unix.SYS_CLONE,
 		Flags:  unix.CLONE_NEWPID | unix.CLONE_PIDFD | int(unix.SIGCHLD),
@@ -185,8 +187,8 @@ func (z *zygote) greet(h *host, weaken []string) error {
 		Sigaction: unix.SYS_RT_SIGACTION, Preload: append([]string{}, z.tier.preload...), Env: usualEnvironment(),
 		Live: z.tier.live,
 	}
-	if !slices.Contains(weaken, weakSpawn) {
-		hello.Spawn = hex.EncodeToString(spawnCode())
+	if !slices.Contains(weak, weakSpawn) {
+		hello.Spawn = hex.EncodeToString(spawn.Code())
 	}
 	if h.root && hello.Spawn != "" {
 		// A user namespace cannot be made by a process that shares its memory.
@@ -196,9 +198,9 @@ func (z *zygote) greet(h *host, weaken []string) error {
 		return err
 	}
 	// Not before it is executed: root's capabilities would not outlive that.
-	confine := &script{setup: (&sandbox{host: h}).dropBounding()}
-	confine.weaken(weaken)
-	request, _ := (&forkRequest{setup: confine.setup}).encode()
+	confine := &spawn.Script{Setup: (&sandbox{host: h}).dropBounding()}
+	weaken(confine, weak)
+	request, _ := (&spawn.Request{Setup: confine.Setup}).Encode()
 	if err := z.link.sendRaw(request); err != nil {
 		return err
 	}
@@ -215,6 +217,11 @@ func (z *zygote) greet(h *host, weaken []string) error {
 		return fmt.Errorf("the %s zygote has %d threads", z.tier.name, ready.Threads)
 	}
 	return nil
+}
+
+// filterBytes is a filter's program as the kernel reads it.
+func filterBytes(f *unix.SockFprog) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(f.Filter)), int(f.Len)*int(unsafe.Sizeof(unix.SockFilter{})))
 }
 
 // How much a sandbox does before its program comes, so that it need not be
@@ -240,9 +247,9 @@ func (z *zygote) addWaiter(more int) {
 
 // fork makes a sandbox in a group that waits for its program. Its pid 1 is the
 // zygote's child; the pidfd is how we know of it.
-func (z *zygote) fork(script *script, g *cgroup.Group, prepare int) (pid int, pidfd *os.File, err error) {
-	request, files := (&forkRequest{setup: script.setup, init: script.init, main: script.main, wait: script.wait,
-		received: script.received, prepare: prepare}).encode()
+func (z *zygote) fork(script *spawn.Script, g *cgroup.Group, prepare int) (pid int, pidfd *os.File, err error) {
+	request, files := (&spawn.Request{Setup: script.Setup, Init: script.Init, Main: script.Main, Wait: script.Wait,
+		Received: script.Received, Prepare: prepare}).Encode()
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if z.dead {

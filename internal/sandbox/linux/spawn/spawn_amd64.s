@@ -3,7 +3,7 @@
 // func spawn()
 //
 // How a zygote makes sandboxes, as machine code that needs nothing but the
-// zygote's request buffer, in which requests lie as zygote_request.go describes it. A
+// zygote's request buffer, in which requests lie as request.go describes it. A
 // zygote copies these instructions into a page of its own and calls them there,
 // as C would:
 //
@@ -298,7 +298,7 @@ end:
 // func awaitCommand()
 //
 // All that a process executes that waits for a command: it asks for one, as
-// waiting_command.go says, goes to its folder and executes it. The command lies in a
+// command.go says, goes to its folder and executes it. The command lies in a
 // file, with pointers for the place where the file is mapped:
 //
 //	 0  folder   8  file   16  arguments   24  environment   32  the number of the pipe for reports

@@ -1,4 +1,4 @@
-package linux
+package spawn
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ func awaitCommand() //nolint:unused // the same
 
 var spawnStart, initStart, commandStart unsafe.Pointer
 
-// spawnCode returns the machine code with which a zygote makes a sandbox.
-func spawnCode() []byte { return machineCode(spawnStart) }
+// Code returns the machine code with which a zygote makes a sandbox.
+func Code() []byte { return machineCode(spawnStart) }
 
 func machineCode(start unsafe.Pointer) []byte {
 	const most = 2048
@@ -24,11 +24,16 @@ func machineCode(start unsafe.Pointer) []byte {
 	return bytes.Clone(code)
 }
 
-// initProgram returns the program that pid 1 of a sandbox executes which waits.
-var initProgram = sync.OnceValue(func() []byte { return executable(initStart) })
+// InitProgram returns the program that pid 1 of a sandbox executes which waits.
+func InitProgram() []byte { return initProgram() }
 
-// commandProgram returns the program that waits for a command.
-var commandProgram = sync.OnceValue(func() []byte { return executable(commandStart) })
+// CommandProgram returns the program that waits for a command.
+func CommandProgram() []byte { return commandProgram() }
+
+var (
+	initProgram    = sync.OnceValue(func() []byte { return executable(initStart) })
+	commandProgram = sync.OnceValue(func() []byte { return executable(commandStart) })
+)
 
 // executable makes an ELF file of machine code and nothing else, of a single page.
 func executable(start unsafe.Pointer) []byte {

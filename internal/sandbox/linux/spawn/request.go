@@ -1,10 +1,9 @@
-package linux
+package spawn
 
 import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,28 +38,39 @@ import (
 // file, or an earlier result.
 const (
 	bufferFilter  = 128
-	bufferArgv    = bufferOffset(192)
 	bufferRequest = 256
 	bufferSteps   = 320
 	stepSize      = 64
-
-	bufferReady   = bufferOffset(1 << 18)
-	bufferBare    = bufferReady + 128
-	bufferReceive = bufferReady + 256
 
 	byAddress = 1
 	byValue   = 3
 )
 
-// bufferOffset stands for the address of an offset in the buffer among a
-// step's arguments.
-type bufferOffset int
+// What steps name of the buffer.
+const (
+	InitArgv  = Offset(192)     // argv of init, with an empty environment behind it
+	Ready     = Offset(1 << 18) // struct msghdr: to say that the sandbox waits
+	ReadyBare = Ready + 128     // the same without a listener
+	Receive   = Ready + 256     // to receive a program and its files
+)
 
-// forkRequest is a request in the making.
-type forkRequest struct {
-	setup, init, main, wait []step
-	received                *int32 // result of a step of wait
-	prepare                 int
+// Where a zygote's child has its pipe for reports, its socket and its filter's
+// listener; buffer.py and spawn_amd64.s know them by the same numbers.
+const (
+	ReportFile = 900 + iota
+	ControlFile
+	ListenerFile
+)
+
+// An Offset stands for the address of an offset in the buffer among a
+// step's arguments.
+type Offset int
+
+// A Request is what a zygote is asked, in the making.
+type Request struct {
+	Setup, Init, Main, Wait []Step // as in a Script
+	Received                *int32 // result of a step of wait
+	Prepare                 int    // how much the zygote's child does before it waits
 
 	files []*os.File
 	cells map[*int32]int // where results lie
@@ -69,51 +79,51 @@ type forkRequest struct {
 	base  int // offset of data in the buffer
 }
 
-// encode returns what is sent, and the files to send with it.
-func (r *forkRequest) encode() ([]byte, []*os.File) {
-	count := len(r.setup) + len(r.init) + len(r.main) + len(r.wait)
+// Encode returns what is sent, and the files to send with it.
+func (r *Request) Encode() ([]byte, []*os.File) {
+	count := len(r.Setup) + len(r.Init) + len(r.Main) + len(r.Wait)
 	r.base = bufferSteps + count*stepSize
 	r.cells = map[*int32]int{}
-	for _, list := range [][]step{r.setup, r.init, r.main, r.wait} {
+	for _, list := range [][]Step{r.Setup, r.Init, r.Main, r.Wait} {
 		for i := range list {
 			r.add(&list[i])
 		}
 	}
 	head := make([]byte, bufferSteps-bufferRequest, bufferSteps-bufferRequest+len(r.steps)+len(r.data))
 	received := 0
-	if r.received != nil {
-		received = r.cell(r.received)
+	if r.Received != nil {
+		received = r.cell(r.Received)
 	}
-	for i, n := range []int{len(r.setup), len(r.init), len(r.main), len(r.wait), r.prepare, received} {
+	for i, n := range []int{len(r.Setup), len(r.Init), len(r.Main), len(r.Wait), r.Prepare, received} {
 		binary.NativeEndian.PutUint32(head[4*i:], uint32(n))
 	}
 	return append(append(head, r.steps...), r.data...), r.files
 }
 
-func (r *forkRequest) add(s *step) {
+func (r *Request) add(s *Step) {
 	var kinds uint32
 	var args [6]uint64
-	for i, given := range s.given {
+	for i, given := range s.Given {
 		kind, value := r.argument(given)
 		kinds |= kind << (2 * i)
 		args[i] = value
 	}
-	if s.from != nil {
+	if s.From != nil {
 		kinds |= byValue
-		args[0] = uint64(r.cell(s.from))
+		args[0] = uint64(r.cell(s.From))
 	}
-	if s.filled.with != nil { // the earlier result goes right there
-		place := int(args[s.filled.argument]) + s.filled.offset
-		cell := r.cell(s.filled.with)
+	if s.Filled.With != nil { // the earlier result goes right there
+		place := int(args[s.Filled.Argument]) + s.Filled.Offset
+		cell := r.cell(s.Filled.With)
 		r.move(cell, place)
-		r.cells[s.filled.with] = place
+		r.cells[s.Filled.With] = place
 	}
 	result := 0
-	if s.result != nil {
-		result = r.cell(s.result)
+	if s.Result != nil {
+		result = r.cell(s.Result)
 	}
 	ne := binary.NativeEndian
-	r.steps = ne.AppendUint32(r.steps, uint32(s.nr))
+	r.steps = ne.AppendUint32(r.steps, uint32(s.Nr))
 	r.steps = ne.AppendUint32(r.steps, kinds)
 	r.steps = ne.AppendUint32(r.steps, uint32(result))
 	r.steps = ne.AppendUint32(r.steps, 0)
@@ -123,7 +133,7 @@ func (r *forkRequest) add(s *step) {
 }
 
 // move makes the steps so far put a result elsewhere.
-func (r *forkRequest) move(from, to int) {
+func (r *Request) move(from, to int) {
 	const offset = 8
 	for at := offset; at < len(r.steps); at += stepSize {
 		if binary.NativeEndian.Uint32(r.steps[at:]) == uint32(from) {
@@ -133,7 +143,7 @@ func (r *forkRequest) move(from, to int) {
 }
 
 // cell is where a result lies.
-func (r *forkRequest) cell(result *int32) int {
+func (r *Request) cell(result *int32) int {
 	if r.cells[result] == 0 {
 		r.cells[result] = r.put(make([]byte, 4))
 	}
@@ -141,7 +151,7 @@ func (r *forkRequest) cell(result *int32) int {
 }
 
 // put adds data, and returns where it lies in the buffer.
-func (r *forkRequest) put(b []byte) int {
+func (r *Request) put(b []byte) int {
 	place := r.base + len(r.data)
 	r.data = append(r.data, b...)
 	for len(r.data)%8 != 0 {
@@ -150,7 +160,7 @@ func (r *forkRequest) put(b []byte) int {
 	return place
 }
 
-func (r *forkRequest) argument(given any) (kind uint32, value uint64) {
+func (r *Request) argument(given any) (kind uint32, value uint64) {
 	switch given := given.(type) {
 	case int:
 		return 0, uint64(given)
@@ -165,7 +175,7 @@ func (r *forkRequest) argument(given any) (kind uint32, value uint64) {
 		return byAddress, uint64(r.put(binary.NativeEndian.AppendUint64(raw, given.Max)))
 	case *unix.SockFprog:
 		return byAddress, bufferFilter
-	case bufferOffset:
+	case Offset:
 		return byAddress, uint64(given)
 	case *os.File:
 		return byValue, uint64(r.file(given))
@@ -174,7 +184,7 @@ func (r *forkRequest) argument(given any) (kind uint32, value uint64) {
 }
 
 // file is where the number of an open file will lie.
-func (r *forkRequest) file(f *os.File) int {
+func (r *Request) file(f *os.File) int {
 	const size = 4
 	for i, known := range r.files {
 		if known == f {
@@ -183,9 +193,4 @@ func (r *forkRequest) file(f *os.File) int {
 	}
 	r.files = append(r.files, f)
 	return (len(r.files) - 1) * size
-}
-
-// filterBytes is a filter's program as the kernel reads it.
-func filterBytes(f *unix.SockFprog) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(f.Filter)), int(f.Len)*int(unsafe.Sizeof(unix.SockFilter{})))
 }
