@@ -129,7 +129,8 @@ var behaviours = map[string]string{
 	"atexit and error": "import atexit\natexit.register(print, 'bye')\n1/0",
 	"order at the end": "import atexit, threading, time, weakref\nclass A:\n    def __del__(self): print('del')\n" +
 		"a = A()\nb = A.__new__(A)\nweakref.finalize(b, print, 'finalize')\natexit.register(print, 'atexit')\n" +
-		"said = threading.Event()\nthreading.Thread(target=lambda: (said.wait(), time.sleep(0.05), print('thread'))).start()\n" +
+		"said = threading.Event()\n" +
+		"threading.Thread(target=lambda: (said.wait(), time.sleep(0.05), print('thread'))).start()\n" +
 		"print('end')\nsaid.set()",
 	"del at the end": "class A:\n    def __init__(self, n): self.n = n\n    def __del__(self): print('del', self.n)\n" +
 		"x = A(1)\ny = [A(2)]",
