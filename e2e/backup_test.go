@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -43,8 +44,9 @@ func TestBackupAndRestore(t *testing.T) {
 		s.stop()
 
 		data := dataWithoutPackages(t, who)
-		if got := who.run(t, nil, "restore", "--data", data, file); got.code != 0 {
-			t.Fatalf("restore: exit code %d, %s", got.code, got.stderr)
+		got := who.run(t, nil, "restore", "--json", "--data", data, file)
+		if got.code != 0 || !json.Valid([]byte(got.stdout)) {
+			t.Fatalf("restore: exit code %d, %s%s", got.code, got.stdout, got.stderr)
 		}
 		if got := who.run(t, nil, "restore", "--data", data, file); got.code != 4 {
 			t.Errorf("restore over data: exit code %d, %s", got.code, got.stderr)
@@ -138,5 +140,15 @@ func TestUpgrade(t *testing.T) {
 	if got := who.run(t, nil, "serve", "--data", data, "--listen", "127.0.0.1:0"); got.code == 0 ||
 		!strings.Contains(got.stderr, "install the newer program again") {
 		t.Errorf("a newer data directory: exit code %d, %s", got.code, got.stderr)
+	}
+}
+
+// What root's command does as the service's user is done where the environment says.
+func TestKeysOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	who := whoever(t)
+	got := who.run(t, []string{"AIRLOCK_DATABASE=postgres://u:p@127.0.0.1:1/x"}, "keys", "list", "--data", dataWithoutPackages(t, who))
+	if got.code == 0 || !strings.Contains(got.stderr, "open the database at 127.0.0.1") {
+		t.Errorf("keys in a database that is not there: exit code %d, %s%s", got.code, got.stdout, got.stderr)
 	}
 }

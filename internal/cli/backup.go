@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,6 +123,13 @@ func (a *app) asServiceUser(in io.Reader, out io.Writer, args ...string) error {
 	who, err := a.serviceUser()
 	if err != nil {
 		return err
+	}
+	if a.json {
+		end := slices.Index(args, "--") // of the flags
+		if end < 0 {
+			end = len(args)
+		}
+		args = slices.Insert(args, end, "--json")
 	}
 	cmd := a.asUser(who, args...)
 	if cmd.Stdin = in; out != nil {

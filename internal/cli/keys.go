@@ -137,11 +137,7 @@ func (a *app) withKeys(ctx context.Context, args []string, do func(context.Conte
 		return do(ctx, conn.client)
 	}
 	if os.Geteuid() == 0 {
-		args = append([]string{"keys"}, args...)
-		if a.json {
-			args = append(args[:2:2], append([]string{"--json"}, args[2:]...)...)
-		}
-		return a.asServiceUser(nil, nil, args...)
+		return a.asServiceUser(nil, nil, append([]string{"keys"}, args...)...)
 	}
 	kept, err := a.openStorage(ctx, a.cfg.Data, nil)
 	return using(kept, err, func(kept *storage) error {

@@ -63,7 +63,7 @@ providers and installed packages are of this machine and are not copied.`,
 				return fail(exitConflict, "stop it, and start none until the copy is complete", "a service holds %s", a.cfg.Data)
 			}
 			if os.Geteuid() == 0 {
-				return a.migrateAsServiceUser()
+				return a.asServiceUser(nil, nil, "migrate")
 			}
 			r, err := a.runMigration(cmd.Context())
 			if err != nil {
@@ -78,22 +78,6 @@ providers and installed packages are of this machine and are not copied.`,
 	cmd.Flags().StringVar(&blobs, "to-blobs", "", "`URL` of the bucket")
 	a.addJSON(cmd)
 	return cmd
-}
-
-// migrateAsServiceUser tells the addresses in the environment, where nobody else reads
-// them.
-func (a *app) migrateAsServiceUser() error {
-	who, err := a.serviceUser()
-	if err != nil {
-		return err
-	}
-	args := []string{"migrate"}
-	if a.json {
-		args = append(args, "--json")
-	}
-	cmd := a.asUser(who, args...)
-	cmd.Env = append(cmd.Env, a.cfg.ServiceSecrets()...)
-	return childError(cmd.Run())
 }
 
 // migrateReport says what was copied; null: it was not asked for.

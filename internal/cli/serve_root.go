@@ -103,7 +103,6 @@ func (a *app) serveOnce(
 
 	cmd := a.asUser(credential, "serve", "--launcher-socket", strconv.Itoa(launcherSocket))
 	cmd.ExtraFiles = []*os.File{theirs, egressTheirs}
-	cmd.Env = append(cmd.Env, a.cfg.ServiceSecrets()...)
 	// Nothing of ours survives us, however we end.
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	// A session of its own: the terminal's Ctrl-C comes to us, once, and we
@@ -180,13 +179,13 @@ func childError(err error) error {
 }
 
 // asUser prepares this binary to be executed again as another user, with our
-// settings in its environment.
+// settings in its environment, secrets too: nobody but that user and root can read them.
 func (a *app) asUser(credential *syscall.Credential, args ...string) *exec.Cmd {
 	// By this name it can be executed wherever it lies: that user may have no
 	// way into the folder.
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Args[0] = os.Args[0]
-	cmd.Env = a.cfg.Environ(a.cfg.Data)
+	cmd.Env = append(a.cfg.Environ(a.cfg.Data), a.cfg.ServiceSecrets()...)
 	cmd.Dir = "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, a.streams.Out, a.streams.Err
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
