@@ -106,9 +106,11 @@ vet: ## go vet, whose checks are among those of lint
 	@$(GO) vet ./...
 
 .PHONY: lint
-lint: $(GOLANGCI) ## what may be tracked, format check and golangci-lint, import rules included
+lint: $(GOLANGCI) ## what may be tracked, modules, format check and golangci-lint, import rules included
 	@echo '== tracked files'
 	@scripts/check-tree
+	@echo '== modules'
+	@$(GO) mod tidy -diff
 	@echo '== format'
 	@$(GOLANGCI) fmt --diff
 	@echo '== lint'
