@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"time"
@@ -208,8 +209,7 @@ func (k keyList) text(p *page) {
 		p.line("There are no keys: callers on this machine need none. `airlock keys create` makes one.")
 		return
 	}
-	p.line("%s", p.paint(bold, pad("ID", 14)+pad("OWNER", 24)+pad("ADMIN", 7)+pad("MADE", 12)+
-		pad("REVOKED", 12)+"PACKAGES"))
+	rows := [][]string{{"ID", "OWNER", "ADMIN", "MADE", "REVOKED", "PACKAGES"}}
 	for _, key := range k.Keys {
 		admin, revoked := "no", "-"
 		if key.Admin {
@@ -218,13 +218,10 @@ func (k keyList) text(p *page) {
 		if !key.RevokedAt.IsZero() {
 			revoked = key.RevokedAt.Local().Format(time.DateOnly)
 		}
-		packages := "-"
-		if key.Packages != "" {
-			packages = printable(key.Packages)
-		}
-		p.line("%s%s%s%s%s%s", pad(key.ID, 14), pad(printable(key.Owner), 24), pad(admin, 7),
-			pad(key.CreatedAt.Local().Format(time.DateOnly), 12), pad(revoked, 12), packages)
+		rows = append(rows, []string{key.ID, printable(key.Owner), admin, key.CreatedAt.Local().Format(time.DateOnly),
+			revoked, cmp.Or(printable(key.Packages), "-")})
 	}
+	p.table(rows)
 }
 
 type keyRevoked struct {

@@ -276,14 +276,12 @@ func (l contactList) text(p *page) {
 		p.line("No program has asked for a connection.")
 		return
 	}
-	p.line("%s", p.paint(bold, pad("TIME", 21)+pad("RUN", 23)+pad("OWNER", 12)+pad("VERDICT", 9)+
-		pad("SENT", 9)+pad("GOT", 9)+"WHERE"))
+	rows := [][]string{{"TIME", "RUN", "OWNER", "VERDICT", "SENT", "GOT", "WHERE"}}
 	for _, c := range l.Contacts {
-		p.line("%s%s%s%s%s%s%s", pad(c.At.Local().Format(time.DateTime), 21), pad(c.Run, 23), pad(printable(c.Owner), 12),
-			pad(c.Verdict, 9), pad(humanize.IBytes(uint64(max(0, c.Sent))), 9),
-			pad(humanize.IBytes(uint64(max(0, c.Received))), 9),
-			printable(whereOf(&c)))
+		rows = append(rows, []string{c.At.Local().Format(time.DateTime), c.Run, printable(c.Owner), c.Verdict,
+			humanize.IBytes(uint64(max(0, c.Sent))), humanize.IBytes(uint64(max(0, c.Received))), printable(whereOf(&c))})
 	}
+	p.table(rows)
 }
 
 // whereOf says where a connection led, or why nowhere.

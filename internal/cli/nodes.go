@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -83,13 +84,12 @@ func (l nodeList) text(p *page) {
 		p.line("No node uses this database.")
 		return
 	}
-	p.line("%s", p.paint(bold, pad("NAME", 28)+pad("ROLE", 8)+pad("STATE", 10)+pad("RUNS", 10)+pad("QUEUED", 8)+
-		pad("HELD", 6)+"VERSION"))
+	rows := [][]string{{"NAME", "ROLE", "STATE", "RUNS", "QUEUED", "HELD", "VERSION"}}
 	for _, n := range l.Nodes {
-		p.line("%s%s%s%s%s%s%s", pad(printableName(n.Name)+" ", 28), pad(n.Role, 8), pad(n.State, 10),
-			pad(fmt.Sprintf("%d of %d", n.Running, n.Slots), 10), pad(fmt.Sprint(n.Queued), 8), pad(fmt.Sprint(n.Held), 6),
-			printable(n.Version))
+		rows = append(rows, []string{printableName(n.Name), n.Role, n.State, fmt.Sprintf("%d of %d", n.Running, n.Slots),
+			strconv.Itoa(n.Queued), strconv.Itoa(n.Held), printable(n.Version)})
 	}
+	p.table(rows)
 }
 
 type nodeDrained struct {

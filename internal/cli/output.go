@@ -158,6 +158,26 @@ func (p *page) row(name string, width int, look, state, text string) {
 	}
 }
 
+// table writes rows in columns as wide as what is in them, the first row as their heads.
+func (p *page) table(rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell)+2)
+		}
+	}
+	for n, row := range rows {
+		line := ""
+		for i, cell := range row {
+			line += pad(cell, widths[i])
+		}
+		if line = strings.TrimRight(line, " "); n == 0 {
+			line = p.paint(bold, line)
+		}
+		p.line("%s", line)
+	}
+}
+
 func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 }

@@ -167,3 +167,12 @@ func TestWrap(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestTable(t *testing.T) {
+	var out strings.Builder
+	(&page{Writer: &out}).table([][]string{{"OWNER", "ADMIN"}, {"größer als der Kopf", "no"}, {"b", ""}})
+	const want = "OWNER                ADMIN\ngrößer als der Kopf  no\nb\n"
+	if out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
