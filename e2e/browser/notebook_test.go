@@ -206,7 +206,7 @@ func nbformat(t *testing.T) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	if out, err := exec.CommandContext(ctx, "sh", "-c", `"$0/bin/python" -c 'import nbformat' 2>/dev/null ||
-		{ python3 -m venv "$0" && "$0/bin/pip" install -q nbformat==5.10.4; }`, folder).CombinedOutput(); err != nil {
+		{ python3 -m venv --clear "$0" && "$0/bin/pip" install -q nbformat==5.10.4; }`, folder).CombinedOutput(); err != nil {
 		skip(t, "nbformat cannot be installed: %v: %s", err, out)
 	}
 	return filepath.Join(folder, "bin/python")
