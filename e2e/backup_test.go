@@ -147,7 +147,8 @@ func TestUpgrade(t *testing.T) {
 func TestKeysOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	who := whoever(t)
-	got := who.run(t, []string{"AIRLOCK_DATABASE=postgres://u:p@127.0.0.1:1/x"}, "keys", "list", "--data", dataWithoutPackages(t, who))
+	got := who.run(t, []string{"AIRLOCK_DATABASE=postgres://u:p@127.0.0.1:1/x"}, "keys", "list",
+		"--data", dataWithoutPackages(t, who))
 	if got.code == 0 || !strings.Contains(got.stderr, "open the database at 127.0.0.1") {
 		t.Errorf("keys in a database that is not there: exit code %d, %s%s", got.code, got.stdout, got.stderr)
 	}
