@@ -98,6 +98,7 @@ func TestJupyterLab(t *testing.T) {
 		box.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true }))`)
 	b.wait(`[...document.querySelectorAll('.jp-OutputArea')].some((e) => e.innerText.includes('hello world'))`)
 	b.wait(`[...document.querySelectorAll('.jp-OutputArea')].some((e) => e.innerText.includes('ZeroDivisionError'))`)
+	b.wait(`[...document.querySelectorAll('.jp-InputPrompt')].some((e) => e.innerText.includes('[3]'))`) // the answer came
 	if got := eval[float64](b, `document.querySelector('.jp-OutputArea img').naturalWidth`); got < 100 {
 		t.Errorf("the plot is %v wide", got)
 	}
