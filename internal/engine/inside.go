@@ -126,7 +126,8 @@ type Entry struct {
 	Size     int64 // in bytes, holes of a sparse file included
 	Mode     fs.FileMode
 	Modified time.Time
-	Target   string // of a link
+	Target   string    // of a link
+	Leads    EntryKind // of a link: the kind of what it leads to, where that was asked with it
 }
 
 // FileEventKind is what has happened.

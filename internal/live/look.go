@@ -103,12 +103,13 @@ type looked struct {
 	Mode     uint32  `json:"mode"`
 	Modified float64 `json:"modified"`
 	Target   string  `json:"target"`
+	Leads    string  `json:"leads"`
 }
 
 func (l *looked) entry(name string) engine.Entry {
 	seconds, part := math.Modf(l.Modified)
 	return engine.Entry{Path: name, Kind: engine.EntryKind(l.Kind), Size: l.Size, Mode: fs.FileMode(l.Mode),
-		Modified: time.Unix(int64(seconds), int64(part*1e9)).UTC(), Target: l.Target}
+		Modified: time.Unix(int64(seconds), int64(part*1e9)).UTC(), Target: l.Target, Leads: engine.EntryKind(l.Leads)}
 }
 
 // list is Files.List for what is elsewhere.

@@ -13,10 +13,22 @@ MOST = 10_000  # entries of a list
 KEPT = (".git", "node_modules", "__pycache__", ".venv")  # what tools keep for themselves
 
 
+def kind_of(mode):
+    kinds = ((stat.S_ISREG, "file"), (stat.S_ISDIR, "folder"), (stat.S_ISLNK, "link"))
+    return next((kind for is_one, kind in kinds if is_one(mode)), "other")
+
+
+def leads(path):
+    """The kind of what a link leads to."""
+    try:
+        return kind_of(os.stat(path).st_mode)
+    except OSError:
+        return "other"
+
+
 def entry(path, name):
     found = os.lstat(path)
-    kinds = ((stat.S_ISREG, "file"), (stat.S_ISDIR, "folder"), (stat.S_ISLNK, "link"))
-    kind = next((kind for is_one, kind in kinds if is_one(found.st_mode)), "other")
+    kind = kind_of(found.st_mode)
     return {
         "path": name,
         "exists": True,
@@ -25,6 +37,7 @@ def entry(path, name):
         "mode": found.st_mode & 0o777,
         "modified": found.st_mtime,
         "target": os.readlink(path) if kind == "link" else "",
+        "leads": leads(path) if kind == "link" else "",
     }
 
 

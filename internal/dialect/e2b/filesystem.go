@@ -137,7 +137,9 @@ func (h *Handler) entry(ctx context.Context, c *sandbox, e *engine.Entry) *entry
 			to = path.Join(path.Dir(e.Path), to)
 		}
 		info.Target = &to
-		if target, err := h.Live.RealFile(ctx, c.caller, c.session, e.Path); err == nil {
+		if e.Leads != "" {
+			kind = e.Leads
+		} else if target, err := h.Live.RealFile(ctx, c.caller, c.session, e.Path); err == nil {
 			kind = target.Kind
 		}
 	}
