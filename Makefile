@@ -54,22 +54,17 @@ run: build ## set up this machine, then serve on 127.0.0.1:8000; PACKAGES=onyx,l
 	@exec bin/airlock serve
 
 # What is built or downloaded once comes first: beside it the tests would only wait.
-# Those of services, sandboxes and pages wait much by themselves, and go first when they
-# do not. Those of packages and the checks have what the processors are not needed for.
+# Those of services, sandboxes and pages wait much by themselves: meanwhile the
+# processors are for those of packages. The checks fill what is left.
 .PHONY: test
 test: ## everything: format, lint, tests with the race detector, fuzz seeds, end to end
 	@$(MAKE) test-deps
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
 	@$(MAKE) -j2 clients $(GOLANGCI) $(VERSITYGW)
-	@$(MAKE) -j4 -o build services sandbox pages after
+	@$(MAKE) -j4 -o build services sandbox unit pages lint editor-check view-check viewers-check
 	@scripts/test-report --slowest '$(TIMES)'
 	@echo '== all is well'
-
-.PHONY: after
-after:
-	@nice -n 5 $(MAKE) unit
-	@nice -n 5 $(MAKE) lint editor-check view-check viewers-check
 
 .PHONY: test-deps
 test-deps: # what the tests need of the machine
