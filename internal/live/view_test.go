@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +82,14 @@ func TestFilesAsProgramsSeeThem(t *testing.T) {
 	}
 	if list, _, err = p.ListFiles(ctx, p.caller, session, "/etc", 1); err != nil || len(list) < 3 || !strings.HasPrefix(list[0].Path, "/etc/") {
 		t.Errorf("%+v %v", list, err)
+	}
+	for _, e := range list { // or each would be asked for by itself
+		if (e.Kind == engine.EntryLink) != (e.Leads != "") {
+			t.Errorf("%s, a %s, leads to %q", e.Path, e.Kind, e.Leads)
+		}
+	}
+	if !slices.ContainsFunc(list, func(e engine.Entry) bool { return e.Kind == engine.EntryLink }) {
+		t.Error("no link is in /etc")
 	}
 	if e, err := p.RealFile(ctx, p.caller, session, "/workspace/link/deep"); err != nil || e.Path != "/workspace/real/deep" || e.Kind != engine.EntryFolder {
 		t.Errorf("%+v %v", e, err)
