@@ -12,14 +12,14 @@ COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
 DATE    := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
 LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
 
-# Where the tests find the Python packages. It is kept between runs.
+# The data directory of the tests, with the Python packages. It is kept between runs.
 AIRLOCK_TEST_DATA ?= $(CACHE)/data
 export AIRLOCK_TEST_DATA
 
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI         := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
 
-# The last one whose modules every proxy has: later ones also make packages for Windows.
+# The last version whose modules every proxy has: later versions also build packages for Windows.
 NFPM_VERSION := v2.45.2
 NFPM         := $(CACHE)/nfpm-$(NFPM_VERSION)
 
@@ -42,7 +42,7 @@ SCHEMAS             := $(CACHE)/kubernetes-$(KUBERNETES_VERSION)
 
 .PHONY: help
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## bin/airlock
@@ -53,11 +53,11 @@ run: build ## set up this machine, then serve on 127.0.0.1:8000; PACKAGES=onyx,l
 	@bin/airlock setup --then-serve $(if $(PACKAGES),--packages '$(PACKAGES)')
 	@exec bin/airlock serve
 
-# What is built or downloaded once comes first: beside it the tests would only wait.
-# Those of services, sandboxes and pages wait much by themselves: meanwhile the
-# processors are for those of packages. The checks fill what is left.
+# Tools and clients are built or downloaded first, because the tests would only wait for
+# them. The tests of services, sandboxes and pages wait most of the time, so the tests of
+# packages and the checks run at the same time.
 .PHONY: test
-test: ## everything: format, lint, tests with the race detector, fuzz seeds, end to end
+test: ## all checks: format, lint, tests with the race detector, fuzz seeds, end to end
 	@$(MAKE) test-deps
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
@@ -67,13 +67,13 @@ test: ## everything: format, lint, tests with the race detector, fuzz seeds, end
 	@echo '== all is well'
 
 .PHONY: test-deps
-test-deps: # what the tests need of the machine
+test-deps: # Debian packages that the tests need
 	@echo '== dependencies'
 	@scripts/test-deps
 
-# The tests that use one say why if it cannot be installed.
+# A test that uses a client says why if it cannot be installed.
 .PHONY: clients
-clients: # the clients of others' protocols, for end to end
+clients: # clients of other applications, for the end-to-end tests
 	@echo '== clients'
 	@for script in e2e/*/install; do $$script '$(CACHE)'/$$(basename $$(dirname $$script)) || true; done
 
@@ -83,10 +83,10 @@ test-data: build # a data directory with the Python packages
 	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' bin/airlock setup --packages current,onyx
 
 # The set librechat takes 2 GB, and virtual environments of all sets 4 GB more, so
-# `make test` leaves them out. This makes the answers of the version tests anew and
-# compares them with the committed ones, then runs what it takes all sets for.
+# `make test` leaves them out. This target regenerates the answers of the version tests,
+# compares them with the committed ones, and runs the tests that need all sets.
 .PHONY: test-packages
-test-packages: build ## all sets of packages: their programs answer as in plain virtual environments
+test-packages: build ## all package sets: programs behave as in plain virtual environments
 	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' bin/airlock setup --packages current,onyx,librechat
 	@for set in current onyx librechat; do \
 		scripts/version-answers $$set '$(CACHE)/answers.txtar'; \
@@ -94,19 +94,19 @@ test-packages: build ## all sets of packages: their programs answer as in plain 
 	done
 	@AIRLOCK_TEST_PACKAGES=all $(GO) test -count=1 -v -run 'TestVersions|TestSetOf|TestLibreChatPackages' ./e2e
 
-# The languages that are installed on request take some 2 GB of Debian packages.
+# All languages take some 2 GB of Debian packages.
 .PHONY: test-languages
 test-languages: build ## all 13 languages in the sandbox
 	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' bin/airlock setup --languages all
 	@AIRLOCK_NO_SKIP=1 AIRLOCK_TEST_LANGUAGES=all $(GO) test -count=1 -v -run TestLanguages ./internal/sandbox/linux
 
 .PHONY: vet
-vet: ## go vet, whose checks are among those of lint
+vet: ## go vet, which lint includes
 	@echo '== vet'
 	@$(GO) vet ./...
 
 .PHONY: lint
-lint: $(GOLANGCI) ## what may be tracked, modules, format check and golangci-lint, import rules included
+lint: $(GOLANGCI) ## tracked files, names in documents, modules, format, golangci-lint with import rules
 	@echo '== tracked files'
 	@scripts/check-tree
 	@echo '== modules'
@@ -116,21 +116,21 @@ lint: $(GOLANGCI) ## what may be tracked, modules, format check and golangci-lin
 	@echo '== lint'
 	@$(GOLANGCI) run --allow-parallel-runners
 
-# As root none of the sandbox's tests may be skipped. Each set of tests is one go test.
+# As root no test of the sandbox may be skipped. Each set of tests is one go test.
 TIMES    := $(CACHE)/times
 as-root   = if [ "$$(id -u)" = 0 ]; then export AIRLOCK_NO_SKIP=$${AIRLOCK_NO_SKIP:-1}; fi
 go-test   = $(as-root); GO='$(GO)' scripts/test-report '$(TIMES)' $(1)
 
-# The race detector watches everything of ours that is concurrent. SQLite, translated from
-# C, has a lock for each connection; watched, it took longer than all else. Texts and files
-# that are large on purpose have one goroutine and take ten times as long.
+# The race detector watches all concurrent code of this module. It skips SQLite, which is
+# translated from C, has a lock for each connection, and would take longer than all else.
+# It skips tests with large texts and files, which have one goroutine and would take ten
+# times as long.
 RACE     := -race '-gcflags=modernc.org/...=-race=false'
 LARGE    := ^TestLarge
 
-# Their databases and journals wait for the disk at each commit, which is not what they
-# test: they have memory where there is enough of it, and what is built for them has a
-# disk, as services have. The go command finds that in its file of settings: a variable
-# would reach the tests too, and what keeps it from them keeps results from being kept.
+# The databases and journals of tests would wait for the disk at each commit, so they are
+# in memory if there is enough. Builds stay on disk. The go command reads that from its
+# environment file: as a variable it would reach the tests, and disable cached results.
 in-memory = if [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4000000 ]; then \
 	settings=$$($(GO) env GOENV); { cat "$$settings" 2>/dev/null || true; echo "GOTMPDIR=$${TMPDIR:-/tmp}"; } > '$(CACHE)/goenv'; \
 	export GOENV='$(CACHE)/goenv' TMPDIR=/dev/shm; fi
@@ -141,58 +141,58 @@ unit: ## the tests of all packages that start no service: race detector, fuzz se
 	@$(in-memory); $(call go-test,$(RACE) -skip '$(LARGE)' -- $$($(GO) list ./... | grep -v -e '/internal/sandbox/' -e '/e2e'))
 	@$(in-memory); $(call go-test,-run '$(LARGE)' -- $$(grep -rl --include='*_test.go' --exclude-dir=e2e --exclude-dir='.?*' 'func TestLarge' . | xargs -n 1 dirname | sort -u))
 
-# What a program finds in a sandbox is the same whether or not the race detector
-# watches the executor, which takes four times as long to start with it. Of the hostile
-# ones many only wait for their limit: there are more at once than processors.
+# These tests run programs in a sandbox. They do without the race detector, with which the
+# executor takes four times as long to start. Many hostile programs only wait for their
+# limit, so more of them run at once than there are processors.
 PROGRAMS := ^Test(Behaves|Compiler|EchoLast|Hostile|Languages|NothingIsLeft|Package|Plot|Protections|ShowPlots)
 
 .PHONY: sandbox
-sandbox: ## the sandbox's tests: what programs find and do, then the rest with the race detector
+sandbox: ## tests of the sandbox: programs, then the rest with the race detector
 	@echo '== sandbox'
 	@$(call go-test,-parallel 4 -run '$(PROGRAMS)' -- ./internal/sandbox/...)
 	@$(call go-test,-parallel 4 $(RACE) -skip '$(PROGRAMS)' -- ./internal/sandbox/...)
 
-# The service is a process of its own, which is built once and as it is delivered.
-# go test does not know what it is made of: no result is from an earlier one. Most tests
-# have a service of their own and wait much: there are more at once than processors.
+# These tests start the release binary. Results are not cached, because go test does not
+# know its sources. Most tests start a service of their own and wait, so more run at once
+# than there are processors.
 e2e-test = export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -p 1 -parallel 4 $(1))
 
-# What fails in a cluster is noticed after seconds, and a soak is one for its length.
+# Failures in a cluster are detected after seconds, and a soak needs its time.
 LONG     := ^Test(Cluster(Worker|Database|Bucket|Node|Held|Failover|Clock)|Soak$$|Tools$$)
 
 .PHONY: e2e
 e2e: services pages ## the real binary, driven as a user would: terminal, HTTP, browser
 
 .PHONY: services
-services: build # the part of it in a terminal and over HTTP
+services: build # the end-to-end tests in a terminal and over HTTP
 	@echo '== end to end: terminal, HTTP'
 	@$(call e2e-test,-skip '$(LONG)' -- $$($(GO) list ./e2e/... | grep -v -e /browser))
 
 .PHONY: pages
-pages: build # the part of it in a browser
+pages: build # the end-to-end tests in a browser
 	@echo '== end to end: browser'
 	@$(call e2e-test,-- ./e2e/browser/...)
 
 .PHONY: test-long
-test-long: build $(VERSITYGW) ## what CI runs beside `make test`: nodes, networks and clocks of a cluster fail, a short soak
+test-long: build $(VERSITYGW) ## more tests in CI: failures of cluster nodes, networks and clocks; a short soak
 	@$(MAKE) test-deps test-data
 	@rm -f '$(TIMES)'
 	@$(call e2e-test,-run '$(LONG)' -- ./e2e ./e2e/soak)
 
-# QUICK=1 takes about four minutes and leaves the document alone; a full run takes
-# about thirteen and writes it. ARGS are further options: ARGS='-only latency'.
+# QUICK=1 takes about four minutes and does not write the document; a full run takes
+# about thirteen and does. ARGS are further options: ARGS='-only latency'.
 .PHONY: bench
-bench: build ## Airlock beside its peers: table, JSON, docs/performance.md; QUICK=1 for a first impression
+bench: build ## speed beside alternatives: table, JSON, docs/performance.md; QUICK=1 for an estimate
 	@scripts/bench-deps '$(CACHE)/bench'
 	@$(MAKE) test-data
 	@$(GO) build -o '$(CACHE)/bench/bench' ./bench
 	@'$(CACHE)/bench/bench' -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -go-judge '$(CACHE)/bench/go-judge' -jupyter '$(CACHE)/bench/jupyter/bin/python' \
 		$(if $(QUICK),-quick,-doc docs/performance.md) $(ARGS)
 
-# It keeps a million rows in a folder of its own, some 3 GB with PostgreSQL's, which is
-# removed. QUICK=1 takes 100,000 rows and leaves the document alone.
+# It stores a million rows in a temporary folder, some 3 GB with those of PostgreSQL.
+# QUICK=1 takes 100,000 rows and does not write the document.
 .PHONY: bench-growth
-bench-growth: build ## what grows: a million runs and files, 10,000 sessions, 1,000 clients; curves in docs
+bench-growth: build ## speed with a million runs and files, 10,000 sessions, 1,000 clients; curves in docs
 	@$(MAKE) test-data
 	@$(GO) build -o '$(CACHE)/bench/bench' ./bench
 	@command -v pg_virtualenv >/dev/null && in='pg_virtualenv -o fsync=off -o max_wal_size=4GB' || in=env; \
@@ -200,16 +200,16 @@ bench-growth: build ## what grows: a million runs and files, 10,000 sessions, 1,
 		$${PGPORT:+-database "postgres://$$PGUSER:$$PGPASSWORD@$$PGHOST:$$PGPORT/postgres?sslmode=disable"} \
 		$(if $(QUICK),-quick,-doc docs/performance.md) $(ARGS)' '$(CACHE)/bench/bench'
 
-# PostgreSQL as Debian has it, versitygw, two apis and two workers, on loopback.
+# Debian's PostgreSQL, versitygw, two apis and two workers, on loopback.
 CLUSTER = $(GO) build -o '$(CACHE)/cluster' ./bench/cluster && '$(CACHE)/cluster' -runtimes '$(AIRLOCK_TEST_DATA)/runtimes'
 .PHONY: cluster
 cluster: build $(VERSITYGW) test-data ## two apis, two workers, PostgreSQL and a bucket on this machine, until Ctrl-C
 	@$(CLUSTER) run
 
-# KILLS=1000 kills more nodes than the 60 of a first impression; KILLS=0 only
-# measures, ONLY=kills only kills.
+# KILLS is the number of nodes to kill, 60 by default; KILLS=0 only measures, ONLY=kills
+# only kills.
 .PHONY: cluster-faults
-cluster-faults: build $(VERSITYGW) test-data ## what is seen when nodes, database and bucket fail; table in docs/cluster.md
+cluster-faults: build $(VERSITYGW) test-data ## effects of failures of nodes, database and bucket; table in docs/cluster.md
 	@[ '$(ONLY)' = kills ] || { $(CLUSTER) -doc docs/cluster.md faults; }
 	@[ '$(KILLS)' = 0 ] || { $(CLUSTER) -kills '$(or $(KILLS),60)' -doc docs/cluster.md kills; }
 
@@ -217,7 +217,7 @@ cluster-faults: build $(VERSITYGW) test-data ## what is seen when nodes, databas
 cluster-bench: build $(VERSITYGW) test-data ## print(1) through api and worker beside one service; table in docs/cluster.md
 	@$(CLUSTER) -doc docs/cluster.md bench
 
-# FORMER is the commit whose nodes are replaced, one by one, under load.
+# FORMER is the commit of the nodes that are replaced, one by one, under load.
 .PHONY: cluster-upgrade
 cluster-upgrade: build $(VERSITYGW) test-data ## a rolling upgrade from FORMER=HEAD~20
 	@dir=$$(mktemp -d) && trap 'git worktree remove --force "$$dir/tree"; rm -rf "$$dir"' EXIT && \
@@ -225,9 +225,9 @@ cluster-upgrade: build $(VERSITYGW) test-data ## a rolling upgrade from FORMER=H
 		(cd "$$dir/tree" && CGO_ENABLED=0 $(GO) build -o '$(CACHE)/airlock-former' ./cmd/airlock) && \
 		{ $(CLUSTER) -former '$(CACHE)/airlock-former' -from "$$(git -C "$$dir/tree" rev-parse --short HEAD)" -doc docs/cluster.md upgrade; }
 
-# The clients themselves send what is recorded, to the service that is built.
+# The clients send the requests that are recorded.
 .PHONY: e2b-recordings
-e2b-recordings: build # internal/dialect/e2b/testdata anew
+e2b-recordings: build # regenerates internal/dialect/e2b/testdata
 	@export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(GO) test -count=1 -run TestE2BExchanges ./e2e -args -record
 
 .PHONY: shots
@@ -235,26 +235,26 @@ shots: build test-data ## pictures of every page in each look, in e2e/browser/ou
 	@AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock' $(GO) test -count=1 -parallel 4 ./e2e/browser -shots
 
 .PHONY: picture
-picture: build test-data ## docs/run-page.png, which the README shows, anew
+picture: build test-data ## regenerates docs/run-page.png, the picture in the README
 	@AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock' $(GO) test -count=1 -v -run '^TestPicture$$' ./e2e/browser -picture
 
-# DURATION=10m or any other; ARGS are further options: ARGS='-clients 12'. One of
-# ten minutes or longer that goes well is written into docs/soak.md and soak.svg.
+# DURATION is 10m by default; ARGS are further options: ARGS='-clients 12'. A successful
+# soak of ten minutes or longer is written into docs/soak.md and soak.svg.
 .PHONY: soak
 soak: build ## the real service under honest and hostile load for DURATION=10m: out/soak/soak.txt, soak.svg
 	@$(MAKE) test-data
 	@$(GO) build -o '$(CACHE)/soak' ./e2e/soak
 	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -duration '$(or $(DURATION),10m)' -doc docs/soak.md $(ARGS)
 
-# NUMBER=deadline measures one of them, RUNS=200 with fewer runs, kills or files.
-# All of them in full are written into docs/soak.md.
+# NUMBER=deadline measures one number, RUNS=200 with fewer runs, kills or files. A full
+# run of all numbers is written into docs/soak.md.
 .PHONY: numbers
-numbers: build ## what is promised about hostile code, in figures, each with its bound (takes half an hour)
+numbers: build ## promises about hostile code, measured, each with its bound (takes half an hour)
 	@$(MAKE) test-data
 	@$(GO) build -o '$(CACHE)/soak' ./e2e/soak
 	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -number '$(or $(NUMBER),all)' -runs '$(or $(RUNS),0)' -doc docs/soak.md $(ARGS)
 
-# The page's editor is one committed file, so that building Airlock needs no npm.
+# The bundle of the page's editor is committed, so that building Airlock needs no npm.
 EDITOR_DIR    := internal/web/editor
 EDITOR_BUNDLE := internal/web/static/editor.js
 EDITOR_BUILD   = rm -rf '$(CACHE)/editor' && mkdir -p '$(CACHE)/editor' && \
@@ -265,16 +265,16 @@ EDITOR_BUILD   = rm -rf '$(CACHE)/editor' && mkdir -p '$(CACHE)/editor' && \
 		'--banner:js=/* CodeMirror 6. Copyright (C) Marijn Haverbeke and others. MIT License: https://codemirror.net/license */' --outfile='$(1)'
 
 .PHONY: editor
-editor: ## bundle the page's editor anew, from internal/web/editor
+editor: ## bundles the page's editor, from internal/web/editor
 	@$(call EDITOR_BUILD,$(EDITOR_BUNDLE))
 
 .PHONY: editor-check
-editor-check: # the committed bundle is what its sources make
+editor-check: # compares the committed bundle with its sources
 	@echo '== editor bundle'
 	@$(call EDITOR_BUILD,$(CACHE)/editor/editor.js)
-	@cmp '$(CACHE)/editor/editor.js' $(EDITOR_BUNDLE) || { echo '$(EDITOR_BUNDLE) is not what $(EDITOR_DIR) makes: run `make editor`' >&2; exit 1; }
+	@cmp '$(CACHE)/editor/editor.js' $(EDITOR_BUNDLE) || { echo '$(EDITOR_BUNDLE) differs from its sources in $(EDITOR_DIR): run `make editor`' >&2; exit 1; }
 
-# The libraries that draw charts in the view of an MCP host are one committed file, too.
+# The bundle of libraries that draw charts in the view of an MCP host is committed, too.
 VIEW_DIR   := internal/dialect/mcp/view
 VIEW_BUILD  = rm -rf '$(CACHE)/view' && mkdir -p '$(CACHE)/view' && \
 	cp $(VIEW_DIR)/charts.js $(VIEW_DIR)/package.json $(VIEW_DIR)/package-lock.json '$(CACHE)/view' && \
@@ -285,16 +285,16 @@ VIEW_BUILD  = rm -rf '$(CACHE)/view' && mkdir -p '$(CACHE)/view' && \
 	gzip -9 -n > '$(1)'
 
 .PHONY: view
-view: ## bundle the libraries of the MCP view anew, from internal/dialect/mcp/view
+view: ## bundles the libraries of the MCP view, from internal/dialect/mcp/view
 	@$(call VIEW_BUILD,$(VIEW_DIR)/charts.js.gz)
 
 .PHONY: view-check
-view-check: # the committed bundle is what its sources make
+view-check: # compares the committed bundle with its sources
 	@echo '== view bundle'
 	@$(call VIEW_BUILD,$(CACHE)/view/charts.js.gz)
-	@zcat '$(CACHE)/view/charts.js.gz' | cmp - <(zcat $(VIEW_DIR)/charts.js.gz) || { echo '$(VIEW_DIR)/charts.js.gz is not what its sources make: run `make view`' >&2; exit 1; }
+	@zcat '$(CACHE)/view/charts.js.gz' | cmp - <(zcat $(VIEW_DIR)/charts.js.gz) || { echo '$(VIEW_DIR)/charts.js.gz differs from its sources: run `make view`' >&2; exit 1; }
 
-# The viewers of notebooks are committed too, compressed, one file for each (decision 0115).
+# The bundles of the notebook's viewers are committed too, compressed (decision 0115).
 VIEWERS_DIR  := internal/web/viewers
 VIEWERS      := html plotly vega katex terminal
 VIEWERS_BUILD = rm -rf '$(CACHE)/viewers' && mkdir -p '$(CACHE)/viewers' && cp $(VIEWERS_DIR)/*.js* '$(CACHE)/viewers' && \
@@ -304,30 +304,30 @@ VIEWERS_BUILD = rm -rf '$(CACHE)/viewers' && mkdir -p '$(CACHE)/viewers' && cp $
 			--charset=utf8 --legal-comments=inline --log-level=error --loader:.css=text --outfile="$(CACHE)/viewers/out/$$one.js" || exit 1; done
 
 .PHONY: viewers
-viewers: ## bundle the notebook's viewers anew, from internal/web/viewers
+viewers: ## bundles the notebook's viewers, from internal/web/viewers
 	@$(VIEWERS_BUILD)
 	@for one in $(VIEWERS); do gzip -9nc "$(CACHE)/viewers/out/$$one.js" > "internal/web/static/viewer-$$one.js.gz"; done
 
 .PHONY: viewers-check
-viewers-check: # the committed viewers are what their sources make
+viewers-check: # compares the committed viewers with their sources
 	@echo '== viewers'
 	@$(VIEWERS_BUILD)
 	@for one in $(VIEWERS); do gzip -dc "internal/web/static/viewer-$$one.js.gz" | cmp - "$(CACHE)/viewers/out/$$one.js" || \
-		{ echo "viewer-$$one.js.gz is not what $(VIEWERS_DIR) makes: run \`make viewers\`" >&2; exit 1; }; done
+		{ echo "viewer-$$one.js.gz differs from its sources in $(VIEWERS_DIR): run \`make viewers\`" >&2; exit 1; }; done
 
-# Beside other work the numbers are of both.
+# It needs an idle machine.
 .PHONY: page-bench
-page-bench: build ## measure in Chromium what the page promises; the table goes into docs/page.md
+page-bench: build ## measures the page in Chromium; table in docs/page.md
 	@$(as-root); AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock' $(GO) test -count=1 -v -run 'TestPageNumbers' ./e2e/browser -numbers '$(CURDIR)/docs/page.md'
 
-# The same commit makes the same bytes. ARCHITECTURES=amd64 makes one of the two.
+# Builds are reproducible. ARCHITECTURES=amd64 builds one of the two.
 .PHONY: dist
 dist: $(NFPM) ## a release in dist/: archives, deb, rpm, components, checksums
 	@GO='$(GO)' DIST='$(or $(DIST),dist)' ARCHITECTURES='$(or $(ARCHITECTURES),amd64 arm64)' \
 		scripts/dist '$(NFPM)' '$(VERSION)' '$(COMMIT)' '$(DATE)' '$(LDFLAGS)'
 
-# BASE is a Debian image, FULL=1 makes the one with all languages and sets of packages,
-# DOCKER is the command with its options. The image is of this machine's architecture.
+# BASE is a Debian image, FULL=1 builds the image with all languages and package sets,
+# DOCKER is the command with its options. The image has this machine's architecture.
 # Onyx's packages are locked for CPython 3.11 and 3.12; Debian 12 is the newest with one.
 DOCKER   ?= docker
 BASE     ?= $(if $(FULL),debian:12-slim)
@@ -341,15 +341,15 @@ image: build ## the container image airlock, or airlock:full with FULL=1
 		-t airlock:$(if $(FULL),full,latest) $(ARGS) '$(CACHE)/image'
 
 .PHONY: compose-check
-compose-check: ## the compose files, as Docker Compose reads them
+compose-check: ## checks the compose files with Docker Compose
 	@scripts/check-compose
 
 .PHONY: chart-check
-chart-check: $(HELM) $(KUBECONFORM) $(SCHEMAS) ## the Helm chart, as Helm and Kubernetes read it
+chart-check: $(HELM) $(KUBECONFORM) $(SCHEMAS) ## checks the Helm chart with Helm and the schemas of Kubernetes
 	@scripts/check-chart '$(HELM)' '$(KUBECONFORM)' '$(SCHEMAS)'
 
 .PHONY: workflows-check
-workflows-check: $(ACTIONLINT) ## the workflows, as actionlint reads them
+workflows-check: $(ACTIONLINT) ## checks the workflows with actionlint
 	@$(ACTIONLINT)
 
 .PHONY: image-full
@@ -361,22 +361,22 @@ fmt: $(GOLANGCI) ## format the Go files
 	@$(GOLANGCI) fmt
 
 .PHONY: lock
-lock: ## lock the Python and npm packages anew, in their newest versions
+lock: ## locks the Python and npm packages in their newest versions
 	@scripts/lock-python
 	@scripts/lock-node
 
 .PHONY: clean
-clean: ## remove what was built; downloaded tools and packages stay in .cache
+clean: ## removes built files; downloaded tools and packages stay in .cache
 	@rm -rf bin dist
 
-# A linter of its own version, apart from the module's dependencies.
+# The linter is not a dependency of the module, so that its version is independent.
 $(GOLANGCI):
 	@echo '== golangci-lint $(GOLANGCI_VERSION): built once, this takes some minutes'
 	@mkdir -p '$(CACHE)/tools'
 	@GOFLAGS= GOBIN='$(CACHE)/tools' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	@mv '$(CACHE)/tools/golangci-lint' '$@'
 
-# What makes debs and rpms, apart from the module's dependencies too.
+# nfpm builds debs and rpms.
 $(NFPM):
 	@echo '== nfpm $(NFPM_VERSION): built once'
 	@mkdir -p '$(CACHE)/tools'
