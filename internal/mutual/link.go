@@ -16,14 +16,13 @@ import (
 	"time"
 )
 
-// A process that only has the address of another's ordinary HTTP service asks it to
-// change to another protocol on that connection (Upgrade), which is HTTP in TLS of
-// Config, or without a token HTTP as it is, on loopback alone. So one port is enough,
-// and what stands before that port need not know of it.
-
+// upgradeTo is the protocol of a link. A process that only has the address of another
+// process's ordinary HTTP service asks it to upgrade the connection to this protocol: HTTP in
+// TLS of Config, or without a token plain HTTP, on loopback alone. So one port is enough, and
+// a proxy in front of it need not know of links.
 const upgradeTo = "airlock-link"
 
-// ErrFar says that there is no token and that the other side is on another machine.
+// ErrFar is the error for a peer on another machine if there is no token.
 var ErrFar = errors.New("beyond loopback a worker and an api need the same worker token")
 
 func loopback(address string) bool {
@@ -31,24 +30,27 @@ func loopback(address string) bool {
 	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
-// Links takes connections over, and serves them.
+// Links serves HTTP on links. It is the http.Handler for requests to upgrade to one.
 type Links struct {
-	server http.Server
-	config *tls.Config
-
-	mu    sync.Mutex
-	conns map[net.Conn]struct{}
-	group sync.WaitGroup
+	server  http.Server
+	config  *tls.Config
+	opened  chan net.Conn // links that the server has not accepted yet
+	closed  chan struct{}
+	close   func()
+	serving sync.WaitGroup
 }
 
-// NewLinks returns what serves a handler to those who have the token; nil: to those on
-// this machine.
+// NewLinks returns Links that serve a handler to peers that have the token, or to peers on
+// this machine if config is nil.
 func NewLinks(config *tls.Config, handler http.Handler) *Links {
-	return &Links{server: http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}, config: config,
-		conns: map[net.Conn]struct{}{}}
+	l := &Links{server: http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}, config: config,
+		opened: make(chan net.Conn), closed: make(chan struct{})}
+	l.close = sync.OnceFunc(func() { close(l.closed) })
+	l.serving.Go(func() { _ = l.server.Serve(listener{l}) })
+	return l
 }
 
-// ServeHTTP takes one connection over.
+// ServeHTTP upgrades one connection to a link.
 func (l *Links) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Upgrade") != upgradeTo {
 		w.Header().Set("Upgrade", upgradeTo)
@@ -73,125 +75,90 @@ func (l *Links) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		conn.Close()
 		return
 	}
-	if n := buffered.Reader.Buffered(); n > 0 { // the other side was quick: it has begun to speak
+	if n := buffered.Reader.Buffered(); n > 0 { // the peer has sent its first request already
 		early, _ := buffered.Peek(n)
-		conn = &begun{Conn: conn, Reader: io.MultiReader(bytes.NewReader(early), conn)}
+		conn = &readConn{Conn: conn, Reader: io.MultiReader(bytes.NewReader(early), conn)}
 	}
 	if l.config != nil {
 		conn = tls.Server(conn, l.config)
 	}
-	once := &single{conn: conn, addr: conn.LocalAddr(), closed: make(chan struct{})}
-	l.mu.Lock()
-	l.conns[conn] = struct{}{}
-	l.group.Add(1)
-	l.mu.Unlock()
-	go func() {
-		defer l.group.Done()
-		_ = l.server.Serve(once)
-		l.mu.Lock()
-		delete(l.conns, conn)
-		l.mu.Unlock()
-	}()
+	select {
+	case l.opened <- conn:
+	case <-l.closed:
+		conn.Close()
+	}
 }
 
-// begun is a connection of which something was read already.
-type begun struct {
+// readConn is a connection with another reader.
+type readConn struct {
 	net.Conn
 	io.Reader
 }
 
-func (b *begun) Read(p []byte) (int, error) { return b.Reader.Read(p) }
+func (c *readConn) Read(p []byte) (int, error) { return c.Reader.Read(p) }
 
-// secured is the header by which a side says that it has a token.
+// secured is the header with which a side says that it has a token.
 const secured = "Airlock-Token"
 
-// Close ends all connections, once requests on them were answered or had time for it.
+// Close ends all links, after the requests on them are answered or linkTime has passed.
 func (l *Links) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), linkTime)
 	defer cancel()
 	err := l.server.Shutdown(ctx)
+	l.close() // if the server had not begun to serve, it has not closed the listener
+	l.serving.Wait()
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = l.server.Close()
+		err = nil
 	}
-	l.mu.Lock()
-	for c := range l.conns {
-		c.Close()
-	}
-	l.mu.Unlock()
-	l.group.Wait()
-	return err
+	return errors.Join(err, l.server.Close()) // with links that were accepted meanwhile
 }
 
-// single is a listener with one connection, which ends with it.
-type single struct {
-	mu     sync.Mutex
-	conn   net.Conn
-	addr   net.Addr
-	once   sync.Once
-	closed chan struct{}
-}
+// listener accepts the links of a Links.
+type listener struct{ links *Links }
 
-func (s *single) Accept() (net.Conn, error) {
-	s.mu.Lock()
-	conn := s.conn
-	s.conn = nil
-	s.mu.Unlock()
-	if conn != nil {
-		return &noted{Conn: conn, gone: s}, nil
+func (l listener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.links.opened:
+		return conn, nil
+	case <-l.links.closed:
+		return nil, net.ErrClosed
 	}
-	<-s.closed
-	return nil, net.ErrClosed
 }
 
-func (s *single) Close() error {
-	s.once.Do(func() { close(s.closed) })
+func (l listener) Close() error {
+	l.links.close()
 	return nil
 }
 
-func (s *single) Addr() net.Addr { return s.addr }
-
-// noted is a connection that ends its listener.
-type noted struct {
-	net.Conn
-	gone *single
-}
-
-func (n *noted) Close() error {
-	n.gone.Close()
-	return n.Conn.Close()
-}
+func (l listener) Addr() net.Addr { return &net.TCPAddr{} }
 
 const linkTime = 5 * time.Second
 
-// Transport returns what sends requests over a link to the service at an address, whose
-// links are served under path.
+// Transport returns a transport that sends requests over links, to services that serve them
+// under path.
 func Transport(config *tls.Config, path string) *http.Transport {
-	dial := func(ctx context.Context, address string, outer bool) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, linkTime)
-		defer cancel()
-		var dialer net.Dialer
-		conn, err := dialer.DialContext(ctx, "tcp", address)
-		if err != nil {
-			return nil, err
+	dial := func(outer bool) func(ctx context.Context, network, address string) (net.Conn, error) {
+		return func(ctx context.Context, network, address string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, linkTime)
+			defer cancel()
+			var dialer net.Dialer
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			defer context.AfterFunc(ctx, func() { conn.Close() })()
+			link, err := upgrade(ctx, conn, config, address, path, outer)
+			if err != nil {
+				conn.Close()
+			}
+			return link, err
 		}
-		stop := context.AfterFunc(ctx, func() { conn.Close() })
-		defer stop()
-		link, err := upgrade(ctx, conn, config, address, path, outer)
-		if err != nil {
-			conn.Close()
-			return nil, err
-		}
-		return link, nil
 	}
-	return &http.Transport{
-		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address, false) },
-		DialTLSContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-			return dial(ctx, address, true)
-		},
-		MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
-	}
+	return &http.Transport{DialContext: dial(false), DialTLSContext: dial(true), MaxIdleConnsPerHost: 4,
+		IdleConnTimeout: time.Minute}
 }
 
+// upgrade makes a connection to a service a link. With outer, the service itself uses TLS.
 func upgrade(
 	ctx context.Context, conn net.Conn, config *tls.Config, address, path string, outer bool,
 ) (net.Conn, error) {

@@ -1,8 +1,8 @@
 // Package mutual secures the connections between Airlock processes that share a
-// token. Both sides derive one Ed25519 key from it and show it in TLS 1.3: each proves
-// to the other that it has the token, which is never sent, and there are no
-// certificates to be kept. What certificates say of times and names counts for nothing,
-// so that a wrong clock does no harm.
+// token. Both sides derive one Ed25519 key from the token and authenticate with it in
+// TLS 1.3. So each proves to the other that it has the token, which is never sent, and
+// no certificates have to be managed. Names and dates in the certificates are ignored, so
+// that a wrong clock does no harm.
 package mutual
 
 import (
@@ -19,13 +19,13 @@ import (
 	"time"
 )
 
-// ShortestToken is the length that a token has at least: whoever can connect may try
-// tokens at home.
+// ShortestToken is the least length of a token: a peer that can connect may try tokens
+// offline.
 const ShortestToken = 32
 
-const rounds = 200_000 // once in a process, some 50 ms
+const rounds = 200_000 // some 50 ms, once in a process
 
-// Config returns what both sides of a connection need, the server and the client.
+// Config returns the TLS configuration of both sides of a connection.
 func Config(token string) (*tls.Config, error) {
 	if len(token) < ShortestToken {
 		return nil, fmt.Errorf("the worker token has %d characters, and needs %d", len(token), ShortestToken)
@@ -46,12 +46,12 @@ func Config(token string) (*tls.Config, error) {
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection does it
 		VerifyConnection:   func(state tls.ConnectionState) error { return verify(state, key.Public()) },
 		MinVersion:         tls.VersionTLS13,
-		// A resumed session proves no more than that it once was a good one.
+		// A resumed session would skip VerifyConnection's proof that the peer has the token now.
 		SessionTicketsDisabled: true,
 	}, nil
 }
 
-// ErrToken says that the other side does not have our token.
+// ErrToken is the error for a peer that does not have the same token.
 var ErrToken = errors.New("the other side does not have the same worker token")
 
 func verify(state tls.ConnectionState, ours crypto.PublicKey) error {
@@ -65,10 +65,10 @@ func verify(state tls.ConnectionState, ours crypto.PublicKey) error {
 	return nil
 }
 
-// TLS is what Config returns.
+// TLS is the type that Config returns.
 type TLS = tls.Config
 
-// Optional is Config, or nothing where there is no token.
+// Optional is Config, or returns nil if there is no token.
 func Optional(token string) (*tls.Config, error) {
 	if token == "" {
 		return nil, nil
