@@ -1,15 +1,15 @@
-// Package cluster keeps a node in the table of those that share a database, and knows
-// the others.
+// Package cluster registers a node in the table of the nodes that share a database, and
+// reads the others from it.
 //
-// A node beats each second. Its peers look at the table as often, and give up one that
-// was silent for engine.DeadAfter by the database's clock: from then on what that node
-// had is lost or somebody else's. A node that was given up and goes on, because it was
-// stopped or cut off, finds that out with its next beat, drops all that it held and
-// begins a new life under another epoch. Until that beat it takes no new work, since it
-// knows for how long it was not heard.
+// A node beats each second. Its peers read the table as often, and declare a node dead that
+// was silent for engine.DeadAfter by the database's clock: from then on its work is lost or
+// belongs to other nodes. A node that continues after it was declared dead, because it was
+// stopped or cut off, learns that from its next beat. It drops all that it held and
+// registers again under another epoch. Until that beat it takes no new work, because it
+// knows for how long its beats have failed.
 //
-// When the database was away all nodes were silent. So nobody gives others up who has not
-// itself been heard without a break for a while.
+// After an outage of the database all nodes have been silent. So a node declares others dead
+// only after its own beats have succeeded without a break for a while.
 package cluster
 
 import (
@@ -23,13 +23,13 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Service is what a node holds.
+// Service is the service of this node.
 type Service interface {
-	// Reap puts right what nodes that are no more left half done.
+	// Reap repairs what dead nodes left half done.
 	Reap(ctx context.Context) error
-	// CutOff ends what a former life of this node began.
+	// CutOff ends the work of a former epoch of this node.
 	CutOff(former engine.Epoch)
-	// Refresh learns what others may have changed that closes doors.
+	// Refresh reads changes of other nodes that revoke access.
 	Refresh(ctx context.Context) error
 }
 
@@ -54,17 +54,17 @@ type Member struct {
 	nodes    map[engine.Epoch]engine.Node // alive
 	all      []engine.Node
 	looked   time.Time // when all was read
-	beat     time.Time // when the last beat that arrived was sent
-	since    time.Time // of which on there was no break in them
-	draining bool      // it leaves
-	asked    bool      // to take nothing new
+	beat     time.Time // when the last beat that succeeded was sent
+	since    time.Time // since when beats have succeeded without a break
+	draining bool      // this node shuts down
+	asked    bool      // an administrator has asked it to take nothing new
 	service  Service
 }
 
 // beatTime bounds one exchange with the database.
 const beatTime = 5 * time.Second
 
-// Join registers this process. Follow has it go on.
+// Join registers this process. Follow sends its beats.
 func Join(ctx context.Context, config Config) (*Member, error) {
 	config.Interval = cmp.Or(config.Interval, engine.BeatInterval)
 	if config.Load == nil {
@@ -77,7 +77,7 @@ func Join(ctx context.Context, config Config) (*Member, error) {
 	return m, m.look(ctx)
 }
 
-// register begins a new life.
+// register adds this node under a new epoch.
 func (m *Member) register(ctx context.Context) error {
 	sent := time.Now()
 	node := m.config.Node
@@ -91,7 +91,7 @@ func (m *Member) register(ctx context.Context) error {
 	return nil
 }
 
-// Follow beats until Leave, on behalf of a service that is open.
+// Follow sends beats until Leave is called, for a service that is open.
 func (m *Member) Follow(service Service) {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.mu.Lock()
@@ -117,7 +117,7 @@ func (m *Member) Follow(service Service) {
 	}()
 }
 
-// round is one beat and one look at the others.
+// round sends one beat, and reads the table.
 func (m *Member) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beatTime)
 	defer cancel()
@@ -139,7 +139,7 @@ func (m *Member) round(ctx context.Context) error {
 	case err != nil:
 		return err
 	default:
-		m.heard(sent, asked)
+		m.noteBeat(sent, asked)
 	}
 	if err := m.look(ctx); err != nil {
 		return err
@@ -147,8 +147,8 @@ func (m *Member) round(ctx context.Context) error {
 	return errors.Join(service.Refresh(ctx), m.removeDead(ctx))
 }
 
-// heard notes a beat.
-func (m *Member) heard(sent time.Time, asked bool) {
+// noteBeat notes a beat that has succeeded.
+func (m *Member) noteBeat(sent time.Time, asked bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if sent.Sub(m.beat) > engine.DeadAfter {
@@ -176,12 +176,12 @@ func (m *Member) look(ctx context.Context) error {
 	return nil
 }
 
-// steadyTime is how long a node must have been heard without a break before it gives others
-// up. After a break that hit all of them some come back later than others.
+// steadyTime is for how long beats of a node must have succeeded before it declares others
+// dead. After an outage that hit all nodes, some recover later than others.
 const steadyTime = 2 * engine.DeadAfter
 
-// removeDead declares silent nodes dead, repairs what they left, and removes them. It does not
-// matter if several nodes do it at once.
+// removeDead declares silent nodes dead, repairs what they left, and removes them. Several
+// nodes may do it at once.
 func (m *Member) removeDead(ctx context.Context) error {
 	m.mu.Lock()
 	all, steady, service := m.all, time.Since(m.since) > steadyTime, m.service
@@ -189,12 +189,12 @@ func (m *Member) removeDead(ctx context.Context) error {
 	var dead []engine.Node
 	for _, n := range all {
 		if !n.Dead && n.Silent > engine.DeadAfter && steady {
-			gone, err := m.config.Index.GiveUp(ctx, n.Epoch)
+			declared, err := m.config.Index.GiveUp(ctx, n.Epoch)
 			if err != nil {
 				return err
 			}
-			n.Dead = gone
-			if gone {
+			n.Dead = declared
+			if declared {
 				m.config.Log.Warn("a node does not answer: it was given up", "node", n.Name, "address", n.Address)
 			}
 		}
@@ -216,14 +216,14 @@ func (m *Member) removeDead(ctx context.Context) error {
 	return m.look(ctx)
 }
 
-// Drain says that this node takes nothing new.
+// Drain has this node take nothing new.
 func (m *Member) Drain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.draining = true
 }
 
-// Leave ends the beats and forgets this node. What it still holds is lost.
+// Leave ends the beats and removes this node. What it still holds is lost.
 func (m *Member) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	cancel, self, follows := m.cancel, m.self, m.service != nil
@@ -250,14 +250,14 @@ func (m *Member) Node(epoch engine.Epoch) (engine.Node, bool) {
 	return n, ok
 }
 
-// Nodes returns all nodes as they were at the last beat.
+// Nodes returns all nodes as of the last beat.
 func (m *Member) Nodes() []engine.Node {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.all
 }
 
-// Alone reports whether requests come to this node only, as far as is known.
+// Alone reports whether this node is the only one that serves requests, as far as is known.
 func (m *Member) Alone() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -284,7 +284,7 @@ func (m *Member) Check() error {
 	return nil
 }
 
-// Looked returns when what Nodes returns was read.
+// Looked returns when the result of Nodes was read.
 func (m *Member) Looked() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -299,9 +299,10 @@ func (m *Member) Claim(ctx context.Context, id engine.ID, from int64, worker eng
 	return m.config.Index.ClaimSession(ctx, id, from, engine.Place{Holder: m.Self(), Worker: worker})
 }
 
-// BeatWorker notes that a worker is there, which has no database. Without an epoch it
-// begins a new life, and the former one of its name is over. ErrNotFound: it was given up,
-// and is to begin anew with nothing of the old life. drain: it is to take nothing new.
+// BeatWorker notes a beat of a worker, which has no database of its own. Without an epoch the
+// worker is registered under a new one, and a former one of its name is removed. BeatWorker
+// returns ErrNotFound if the worker was declared dead: it must register again, without its
+// workspaces. If drain is set the worker shall take nothing new.
 func (m *Member) BeatWorker(ctx context.Context, node engine.Node) (epoch engine.Epoch, drain bool, err error) {
 	if node.Epoch != 0 {
 		drain, err := m.config.Index.Beat(ctx, node.Epoch, node.Load, node.Draining)
@@ -318,7 +319,7 @@ func (m *Member) BeatWorker(ctx context.Context, node engine.Node) (epoch engine
 	return node.Epoch, false, m.config.Index.AddNode(ctx, node)
 }
 
-// LeaveWorker forgets a worker.
+// LeaveWorker removes a worker.
 func (m *Member) LeaveWorker(ctx context.Context, epoch engine.Epoch) error {
 	return m.config.Index.RemoveNode(ctx, epoch)
 }
