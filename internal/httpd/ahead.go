@@ -5,14 +5,14 @@ import (
 	"net/http"
 )
 
-// ahead is what to do when a request begins.
+// ahead is a function to call when a request begins with a line.
 type ahead struct {
 	line []byte // its beginning
 	do   func()
 	seen int // bytes of the line: net/http reads the first byte of a request alone, if it comes early
 }
 
-// follow takes what is read.
+// follow notes bytes that were read.
 func (a *ahead) follow(p []byte) {
 	rest := a.line[a.seen:]
 	if len(p) < len(rest) && bytes.HasPrefix(rest, p) {
@@ -24,9 +24,9 @@ func (a *ahead) follow(p []byte) {
 	}
 }
 
-// Ahead has do called when a later request on r's connection begins with the line of r,
-// before anything else is known of it, its caller included. It is for what costs little and
-// changes nothing. Do must not block. A connection has one do, the last one.
+// Ahead has do called when a later request on r's connection begins with the line of r. The
+// rest of that request is not known yet, its caller included, so do must cost little and
+// change nothing. It must not block. A connection keeps the last do only.
 func Ahead(r *http.Request, do func()) {
 	if c := originOf(r.Context()).conn; c != nil {
 		c.ahead.Store(&ahead{line: []byte(r.Method + " " + r.RequestURI + " "), do: do})

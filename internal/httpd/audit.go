@@ -6,10 +6,9 @@ import (
 	"time"
 )
 
-// audit logs who asked for what. A caller is its owner and the public id of
-// its key, an address is the route, so that neither keys nor names of files
-// get into the log. What changes something is logged as information, what only
-// reads for those who debug.
+// audit logs each request. It logs the owner and the public id of the key, and the route in
+// place of the path, so that neither keys nor names of files get into the log. Requests that
+// may change something are logged at level info, others at level debug.
 func (s *Server) audit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()

@@ -16,15 +16,15 @@ import (
 
 type callerKey struct{}
 
-// CallerFrom returns who makes the request, and whether that is known. Behind
+// CallerFrom returns the caller of a request, and whether it is known. Behind
 // a mount that is not Public it always is.
 func CallerFrom(ctx context.Context) (engine.Caller, bool) {
 	c, ok := ctx.Value(callerKey{}).(engine.Caller)
 	return c, ok
 }
 
-// Caller is CallerFrom in the shape in which dialects take it: the zero Caller,
-// which owns nothing, for nobody.
+// Caller returns the caller of a request, or the zero Caller, which owns nothing, if it
+// is not known.
 func Caller(r *http.Request) engine.Caller {
 	c, _ := CallerFrom(r.Context())
 	return c
@@ -36,16 +36,13 @@ func (s *Server) authenticate(m Mount, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f := forwardOf(r.Context()); f != nil {
 			caller := f.Caller
-			if caller == nil && m.SignedIn != nil { // only here is it known
+			if caller == nil && m.SignedIn != nil { // the peer does not know the mount's sign-ins
 				if c, ok := m.SignedIn(r); ok {
 					caller = &c
 				}
 			}
 			if caller != nil {
-				r = r.WithContext(context.WithValue(r.Context(), callerKey{}, *caller))
-				if v := watch(w); v != nil {
-					v.caller = *caller
-				}
+				r = withCaller(w, r, *caller)
 			}
 			next.ServeHTTP(w, r)
 			return
@@ -58,10 +55,7 @@ func (s *Server) authenticate(m Mount, next http.Handler) http.Handler {
 		}
 		caller, err := s.caller(m, r)
 		if err == nil {
-			if v := watch(w); v != nil {
-				v.caller = caller
-			}
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
+			next.ServeHTTP(w, withCaller(w, r, caller))
 			return
 		}
 		if public {
@@ -88,8 +82,16 @@ func (s *Server) authenticate(m Mount, next http.Handler) http.Handler {
 	})
 }
 
-// caller finds out who it is. A key that is shown must be good, even where
-// none is needed: whoever shows one means to be its owner.
+// withCaller returns a request with its caller in the context, and notes it for the log.
+func withCaller(w http.ResponseWriter, r *http.Request, caller engine.Caller) *http.Request {
+	if v := watch(w); v != nil {
+		v.caller = caller
+	}
+	return r.WithContext(context.WithValue(r.Context(), callerKey{}, caller))
+}
+
+// caller authenticates a request. A key in it must be valid, even where no key is
+// needed: the client means to act as its owner.
 func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 	tokens, err := tokens(r.Header)
 	if err == nil && m.QueryKey != "" {
@@ -106,11 +108,11 @@ func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 			_, badToken := errors.AsType[*tokenError](err)
 			switch {
 			case badToken:
-				return engine.Caller{}, err // it says what is wrong
+				return engine.Caller{}, err // which says what is wrong
 			case err == nil:
 				found = cmp.Or(found, caller)
 			case errors.Is(err, engine.ErrForbidden):
-				refused = true // also beside a good key
+				refused = true // even beside a valid key
 			case !errors.Is(err, engine.ErrUnauthorized):
 				return engine.Caller{}, err
 			}
@@ -142,7 +144,7 @@ func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 	return engine.Caller{}, unauthorized("a key is needed, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'")
 }
 
-// holder returns who holds a key or a token.
+// holder returns the caller of a key or a token.
 func (s *Server) holder(ctx context.Context, m Mount, credential string) (engine.Caller, error) {
 	switch {
 	case m.Identity != nil && isToken(credential):
@@ -162,8 +164,8 @@ func (s *Server) trusts(from connOrigin) bool {
 	})
 }
 
-// forwarded reports whether a proxy passed the request on. Its peer may be
-// anybody, so the proxy's own address is no credential.
+// forwarded reports whether a proxy forwarded the request. Anyone may be behind the
+// proxy, so that its address is no credential.
 func forwarded(h http.Header) bool {
 	return slices.ContainsFunc([]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"},
 		func(name string) bool { return h.Get(name) != "" })
@@ -171,9 +173,9 @@ func forwarded(h http.Header) bool {
 
 const maxToken = 8 << 10
 
-// tokens lists the keys that a request shows, in the order in which they are
-// to be tried. A token of a dialect and a key of ours may come together. An
-// empty header counts as none, since clients send it when no key is set.
+// tokens returns the keys in a header, in the order in which they are tried. A token of a
+// dialect and a key of the engine may come together. An empty header counts as none, since
+// clients send it when no key is set.
 func tokens(h http.Header) ([]string, error) {
 	var found []string
 	for _, name := range []string{"Authorization", "X-Api-Key"} {
@@ -214,8 +216,8 @@ func tokens(h http.Header) ([]string, error) {
 	return found, nil
 }
 
-// queryTokens adds the keys that a query shows to those of the header. Clients send
-// one key at both places.
+// queryTokens adds the keys in a query to those of the header. Clients may send the same key
+// at both places.
 func queryTokens(found, query []string) ([]string, error) {
 	for _, token := range query {
 		if token == "" || slices.Contains(found, token) {
@@ -232,10 +234,10 @@ func queryTokens(found, query []string) ([]string, error) {
 	return found, nil
 }
 
-// maxShown is how many keys one request may show.
+// maxShown bounds the keys in one request.
 const maxShown = 4
 
-// basic returns the user and the password part. Some clients leave out the
+// basic returns the user and the password of basic authentication. Some clients omit the
 // colon after a user without a password.
 func basic(encoded string) ([]string, bool) {
 	text, err := base64.StdEncoding.DecodeString(encoded)

@@ -2,10 +2,9 @@ package httpd
 
 import "net/http"
 
-// limitBody bounds what a mount can be made to read. A length that is announced
-// is refused at once; one that is not is found out by the handler, whose read
-// fails with *http.MaxBytesError. Compressed bodies are refused, for their real
-// size shows too late, unless the mount sees to that.
+// limitBody bounds the body of a request. A Content-Length over the limit is refused at
+// once; without one, the handler's read fails with *http.MaxBytesError. Compressed bodies
+// are refused, because their size is not known, unless the mount bounds it.
 func limitBody(m Mount, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" && (m.Compressed == nil || !m.Compressed(r)) {

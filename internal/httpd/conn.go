@@ -9,15 +9,15 @@ import (
 	"sync"
 )
 
-// connOrigin is what a connection tells about its peer before it has said a
-// word: nothing in it can be claimed in a header.
+// connOrigin describes the peer of a connection by the connection alone, so that no header
+// can forge it.
 type connOrigin struct {
 	unix     bool
 	peerUID  int // of a unix peer; -1: not known
 	local    netip.Addr
 	remote   netip.Addr
 	loopback bool        // the listener takes connections on loopback only
-	conn     *strictConn // nil: it is none
+	conn     *strictConn // nil: not TCP
 }
 
 type originKey struct{}
@@ -58,14 +58,13 @@ func address(a net.Addr) netip.Addr {
 
 func isLoopback(a net.Addr) bool { return address(a).IsLoopback() }
 
-// gate bounds the number of connections. When it is full, the connection that
-// has been idle for longest makes room; when none is idle, the new one goes.
+// gate bounds the number of connections. When it is full, it closes the connection that has
+// been idle for longest; when none is idle, it closes the new one.
 type gate struct {
-	mu    sync.Mutex
-	max   int
-	open  map[net.Conn]*list.Element // an element only while idle
-	idle  *list.List                 // of net.Conn, oldest first
-	turns int64                      // connections that were refused
+	mu   sync.Mutex
+	max  int
+	open map[net.Conn]*list.Element // an element only while idle
+	idle *list.List                 // of net.Conn, oldest first
 }
 
 func newGate(max int) *gate {
@@ -83,7 +82,6 @@ func (g *gate) state(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		if len(g.open) >= g.max && !g.evict() {
-			g.turns++
 			c.Close()
 			return
 		}

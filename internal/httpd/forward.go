@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -19,35 +20,34 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Peers are the other nodes that share this one's database. What one of them has, such
-// as a run that goes on, only it can answer for: a request that fails here because of
-// that (engine.Redirect) is passed on to that node, once.
+// Peers are the other nodes that share this node's database. Only the node that holds
+// something, such as a run in progress, can answer for it: a request that fails here for
+// that reason (engine.Redirect) is forwarded to that node, once.
 type Peers struct {
 	Cluster engine.Cluster
-	// Secret is what all nodes have, and nobody else. It never leaves them: it signs who
-	// the caller is, for a key need not have been shown.
+	// Secret is known to the nodes alone, and never sent. It signs the caller of a
+	// forwarded request, which need not have shown a key.
 	Secret []byte
-	// Now is a clock that all nodes have.
+	// Now is a clock that the nodes share.
 	Now func() time.Time
-	// Transport takes requests to nodes; nil: one is made.
+	// Transport sends requests to nodes; nil: New makes one.
 	Transport http.RoundTripper
-	// Link takes them, encrypted, to nodes whose address has a path: there they take links.
+	// Link sends requests over links to nodes whose address has a path, that of their links.
 	Link http.RoundTripper
-	// Nodes are all of the cluster, for Gather; nil: it asks nobody.
+	// Nodes returns all nodes of the cluster, for Gather; nil: it asks none.
 	Nodes func() []engine.Node
 }
 
 const (
-	// forwardHeader says, signed, that a request was passed on by a peer, and for whom.
+	// forwardHeader carries the signed forward of a request from a peer.
 	forwardHeader = "Airlock-Forwarded"
-	// forwardTime is for how long a signature is good.
+	// forwardTime is how long a signature is valid.
 	forwardTime = time.Minute
-	// maxReplay is how much of a body is kept for the case that the request has to be
-	// passed on.
+	// maxReplay bounds the part of a body that is kept in case the request is forwarded.
 	maxReplay = 4 << 20
 )
 
-// forward is what a peer signs.
+// forward is the signed description of a forwarded request.
 type forward struct {
 	To     engine.Epoch   `json:"to"`
 	At     time.Time      `json:"at"`
@@ -63,7 +63,7 @@ func (p *Peers) sign(text string) []byte {
 	return mac.Sum(nil)
 }
 
-// headerFor signs for a node that a request for a URL comes from here.
+// headerFor returns the forwardHeader of a request that is forwarded to a node.
 func (p *Peers) headerFor(to engine.Epoch, r *http.Request, u *url.URL) (string, error) {
 	f := &forward{To: to, At: p.Now(), Method: r.Method, Host: r.Host, URI: u.RequestURI()}
 	if caller, known := CallerFrom(r.Context()); known {
@@ -81,16 +81,16 @@ func (p *Peers) header(f *forward) (string, error) {
 	return text + "." + base64.RawURLEncoding.EncodeToString(p.sign(text)), nil
 }
 
-// way is how requests come to an address.
-func (p *Peers) way(to *url.URL) http.RoundTripper {
+// transport returns the transport for an address.
+func (p *Peers) transport(to *url.URL) http.RoundTripper {
 	if to.Path != "" && p.Link != nil {
 		return p.Link
 	}
 	return p.Transport
 }
 
-// verify returns what a peer has signed for this request, for this life of this node, just
-// now.
+// verify returns the forward in a header. It reports false unless a peer has signed it for
+// this request and this epoch of this node within forwardTime.
 func (p *Peers) verify(r *http.Request, header string) (*forward, bool) {
 	text, mac, _ := strings.Cut(header, ".")
 	given, err := base64.RawURLEncoding.DecodeString(mac)
@@ -108,14 +108,13 @@ func (p *Peers) verify(r *http.Request, header string) (*forward, bool) {
 
 type forwardKey struct{}
 
-// forwardOf returns what a peer said of a request that it passed on, else nil.
+// forwardOf returns the forward of a request, or nil if no peer has forwarded it.
 func forwardOf(ctx context.Context) *forward {
 	f, _ := ctx.Value(forwardKey{}).(*forward)
 	return f
 }
 
-// fromPeer takes requests that a peer has passed on for what they are: it has checked
-// them.
+// fromPeer accepts forwarded requests without further checks, which the peer has made.
 func (s *Server) fromPeer(next http.Handler) http.Handler {
 	if s.opts.Peers == nil {
 		return next
@@ -136,7 +135,7 @@ func (s *Server) fromPeer(next http.Handler) http.Handler {
 	})
 }
 
-// passOn passes requests on to the node that has what they are about.
+// passOn forwards requests to the node that holds what they are about.
 func (s *Server) passOn(m Mount, next http.Handler) http.Handler {
 	peers := s.opts.Peers
 	if peers == nil {
@@ -144,7 +143,7 @@ func (s *Server) passOn(m Mount, next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if forwardOf(r.Context()) != nil {
-			next.ServeHTTP(w, r) // it is not passed on twice
+			next.ServeHTTP(w, r) // it is not forwarded twice
 			return
 		}
 		if m.Holder != nil {
@@ -169,8 +168,8 @@ func (s *Server) passOn(m Mount, next http.Handler) http.Handler {
 	})
 }
 
-// send has a peer answer a request. If that is gone, it is tried here again once it was
-// given up.
+// send forwards a request to a peer. If the peer is declared dead meanwhile, and a repetition
+// does no harm, this node answers.
 func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder engine.Epoch, next http.Handler) {
 	peers := s.opts.Peers
 	node, ok := peers.Cluster.Node(holder)
@@ -201,7 +200,7 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 		return
 	}
 	if r.Header.Get("Upgrade") != "" {
-		w.Header().Del("Connection") // the peer says it
+		w.Header().Del("Connection") // the peer sets it
 	}
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(out *httputil.ProxyRequest) {
@@ -211,18 +210,18 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 			out.Out.Header.Set(requestIDHeader, w.Header().Get(requestIDHeader))
 		},
 		ModifyResponse: func(answer *http.Response) error {
-			for name := range w.Header() { // both set them
+			for name := range w.Header() { // the peer's value counts
 				if answer.Header.Get(name) != "" {
 					w.Header().Del(name)
 				}
 			}
 			return nil
 		},
-		Transport:     peers.way(to),
+		Transport:     peers.transport(to),
 		FlushInterval: -1,
 		ErrorHandler:  silent,
 	}
-	go func() { // a node that is frozen takes connections, and never answers
+	go func() { // a frozen node accepts connections, and never answers
 		if s.awaitDeath(ctx, holder) {
 			cancel(errGivenUp)
 		}
@@ -232,7 +231,7 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 
 var errGivenUp = errors.New("the node was given up")
 
-// awaitDeath waits until a node is given up, and reports whether it is.
+// awaitDeath waits until a node is declared dead. It reports false if ctx ends before.
 func (s *Server) awaitDeath(ctx context.Context, holder engine.Epoch) bool {
 	look := time.NewTicker(engine.BeatInterval / 10)
 	defer look.Stop()
@@ -248,25 +247,25 @@ func (s *Server) awaitDeath(ctx context.Context, holder engine.Epoch) bool {
 	}
 }
 
-// awaitDeathBriefly is awaitDeath for not much longer than that takes.
+// awaitDeathBriefly is awaitDeath with a bound of a few times engine.DeadAfter.
 func (s *Server) awaitDeathBriefly(ctx context.Context, holder engine.Epoch) bool {
 	ctx, cancel := context.WithTimeout(ctx, 4*engine.DeadAfter)
 	defer cancel()
 	return s.awaitDeath(ctx, holder)
 }
 
-// newTransport takes requests to peers, which are near.
+// newTransport returns a transport for peers in the same network.
 func newTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.Proxy, t.DisableCompression, t.MaxIdleConnsPerHost = nil, true, 64
 	return t
 }
 
-// replay remembers what was read of a body.
+// replay keeps the part of a body that was read.
 type replay struct {
 	io.ReadCloser
 	seen    []byte
-	dropped bool // it was too much, or is not needed any more
+	dropped bool // seen was over maxReplay, or is not needed any more
 }
 
 func (b *replay) Read(p []byte) (int, error) {
@@ -280,7 +279,7 @@ func (b *replay) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close leaves the rest of the body: it may be needed.
+// Close leaves the rest of the body, which a forwarded request needs.
 func (b *replay) Close() error { return nil }
 
 func (b *replay) forget() { b.seen, b.dropped = nil, true }
@@ -293,7 +292,7 @@ func (b *replay) again() io.ReadCloser {
 	return io.NopCloser(io.MultiReader(bytes.NewReader(b.seen), b.ReadCloser))
 }
 
-// heldResponse keeps an error back that only says that another node has it.
+// heldResponse withholds an error answer if another node can answer.
 type heldResponse struct {
 	http.ResponseWriter
 	redirect *engine.Redirect
@@ -309,7 +308,7 @@ func (w *heldResponse) WriteHeader(status int) {
 	if w.dropped {
 		return
 	}
-	if !w.begun && status >= 400 && w.redirect.To() != 0 && (!w.body.dropped) {
+	if !w.begun && status >= 400 && w.redirect.To() != 0 && !w.body.dropped {
 		w.dropped = true
 		return
 	}
@@ -344,7 +343,7 @@ func (w *heldResponse) FlushError() error {
 // Flush is for callers that ask for an http.Flusher.
 func (w *heldResponse) Flush() { _ = w.FlushError() }
 
-// ReadFrom keeps the kernel's sendfile within reach.
+// ReadFrom lets http.ServeContent use sendfile.
 func (w *heldResponse) ReadFrom(src io.Reader) (int64, error) {
 	if !w.begun {
 		w.WriteHeader(http.StatusOK)
@@ -352,11 +351,8 @@ func (w *heldResponse) ReadFrom(src io.Reader) (int64, error) {
 	return io.Copy(w.ResponseWriter, src)
 }
 
-// restore undoes what the discarded response has set.
+// restore undoes the header fields of the withheld answer.
 func (w *heldResponse) restore() {
-	h := w.Header()
-	clear(h)
-	for name, values := range w.before {
-		h[name] = values
-	}
+	clear(w.Header())
+	maps.Copy(w.Header(), w.before)
 }

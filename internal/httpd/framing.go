@@ -9,14 +9,14 @@ import (
 	"sync/atomic"
 )
 
-// net/http takes two things that RFC 9112 lets a server refuse: a header line
-// that ends with a bare LF, and one that is folded (obs-fold). A proxy in front
-// may read such a header differently, so that the two disagree where a request
-// ends and who sent it. A strictListener makes net/http answer 400 to both.
+// A strictListener makes net/http answer 400 to two things that RFC 9112 lets a server
+// refuse, and that net/http accepts: a header line that ends with a bare LF, and one that is
+// folded (obs-fold). A proxy in front may read such a header differently, so that the two
+// disagree where a request ends and who sent it.
 type strictListener struct{ net.Listener }
 
-// Accept returns a connection whose headers are checked, if it is TCP: peers on
-// the unix socket have no proxy in between.
+// Accept returns a connection whose headers are checked if it is TCP: there is no proxy
+// before the unix socket.
 func (l strictListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if tcp, ok := c.(*net.TCPConn); ok && err == nil {
@@ -31,12 +31,12 @@ func (l strictListener) Accept() (net.Conn, error) {
 type strictConn struct {
 	*net.TCPConn
 	framing framing
-	refusal string // what net/http reads in place of the rest
+	refusal string // net/http reads it in place of the rest
 	ahead   atomic.Pointer[ahead]
 }
 
-// Read implements net.Conn. Where a header breaks the rules, it continues with a
-// line that net/http refuses, and ends.
+// Read implements net.Conn. After a header that is not strict, it returns a line that
+// net/http refuses, and then io.EOF.
 func (c *strictConn) Read(p []byte) (int, error) {
 	if c.framing.broken {
 		n := copy(p, c.refusal)
@@ -59,15 +59,15 @@ func (c *strictConn) Read(p []byte) (int, error) {
 	return valid + n, nil
 }
 
-// framing is where in its requests a stream is.
+// framing is the position of a stream in its requests.
 type framing struct {
 	part    part
 	started bool   // the request line was read
-	line    []byte // what was read of a line, at most maxField bytes
+	line    []byte // the beginning of a line, at most maxField bytes
 	cr      bool   // the last byte of the line is a CR
-	length  int64  // of the body, as the header says
+	length  int64  // of the body, by the header
 	last    bool   // the connection ends with this request
-	skip    int64  // bytes of the body that are to come
+	skip    int64  // bytes of the body that were not read yet
 	broken  bool
 }
 
@@ -135,9 +135,9 @@ func (f *framing) endLine(line string) bool {
 	return true
 }
 
-// readField looks for what says where the body ends. progress ends a connection
-// after a body in chunks and after a request for another protocol, whose bytes are
-// not HTTP, and net/http after a length that it cannot read.
+// readField looks for the fields that determine the end of the body. The middleware progress
+// ends a connection after a chunked body, and after a request for another protocol, whose
+// bytes are not HTTP; net/http ends it after a length that it cannot read.
 func (f *framing) readField(line string) bool {
 	name, value, _ := strings.Cut(line, ":")
 	switch strings.ToLower(name) {

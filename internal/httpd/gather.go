@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// unansweredHeader names the nodes that a list is without.
+	// unansweredHeader names the nodes that are missing in a list.
 	unansweredHeader = "Airlock-Unanswered"
 
 	gatherTime = time.Second // for the answers of other nodes
 	maxGather  = 16 << 20    // bytes of one
 )
 
-// Gather asks the other nodes for what is asked here, a list of which each node has a part
-// in its memory, and returns their answers. Nodes that do not answer in time are named in
-// a header. A request that a peer has passed on is for this node alone.
+// Gather repeats a request for a list at the other nodes, each of which has a part of the
+// list in memory, and returns their answers. A header names the nodes that do not answer in
+// time. A forwarded request is for this node alone.
 func (p *Peers) Gather(w http.ResponseWriter, r *http.Request) (answers [][]byte) {
 	if p == nil || p.Nodes == nil || forwardOf(r.Context()) != nil {
 		return nil
@@ -76,7 +76,7 @@ func (p *Peers) ask(ctx context.Context, n engine.Node, r *http.Request) ([]byte
 	}
 	out.Host = r.Host
 	out.Header.Set(forwardHeader, header)
-	answer, err := p.way(to).RoundTrip(out)
+	answer, err := p.transport(to).RoundTrip(out)
 	if err != nil {
 		return nil, err
 	}

@@ -31,8 +31,8 @@ type layerBody struct {
 	Cure   string            `json:"cure,omitempty"`
 }
 
-// health answers 200 for as long as the process can answer at all: a restart
-// cures nothing that it reports.
+// health answers 200 as long as the process can answer at all: a restart would cure none of
+// the problems that it reports.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	setRoute(w, "", r.URL.Path)
 	body := healthBody{Status: "ok", Version: s.opts.Version}
@@ -53,7 +53,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, body)
 }
 
-// problem says why runs are not accepted, as far as that is everybody's to know.
+// problem returns the public part of the reason why runs are not accepted.
 func problem(err error) string {
 	if e, ok := errors.AsType[*engine.Error](err); ok && e.Hint != "" {
 		return "Runs are not accepted at the moment. " + e.Hint
@@ -90,8 +90,7 @@ func (s *Server) metrics() http.Handler {
 	})
 }
 
-// scraper lets in whoever shows the token that is for the metrics alone; all others need a
-// key.
+// scraper serves metrics to callers with the metrics token; all others need a key.
 func (s *Server) scraper(metrics, keyed http.Handler) http.Handler {
 	if s.opts.MetricsToken == "" {
 		return keyed
@@ -101,7 +100,7 @@ func (s *Server) scraper(metrics, keyed http.Handler) http.Handler {
 		shown, err := tokens(r.Header)
 		if err == nil && len(shown) == 1 {
 			if got := sha256.Sum256([]byte(shown[0])); subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
-				caller := engine.Caller{Owner: engine.Local} // whom Metrics answers; this route leads nowhere else
+				caller := engine.Caller{Owner: engine.Local} // Metrics accepts it; it is for this route only
 				metrics.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
 				return
 			}

@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// checkHost refuses names that are not ours. A page whose name has been
-// pointed at this machine (DNS rebinding) reaches us with that name, and its
-// browser takes our answers for its own.
+// checkHost refuses unknown host names. With DNS rebinding, a page from a name that was
+// pointed at this machine sends requests with that name, and its browser lets it read the
+// answers.
 //
-// Loopback names are ours where the connection itself is on loopback, the
-// listener's own address is, and what AllowHosts says. A unix socket has no
-// name to check.
+// Known names are the names of loopback if the connection is on loopback, the address of
+// the listener, and those of AllowHosts and of mounts. A unix socket has no name to check.
 func (s *Server) checkHost(next http.Handler) http.Handler {
 	allowed := make([]string, 0, len(s.opts.AllowHosts))
 	for _, h := range s.opts.AllowHosts {
@@ -34,17 +33,17 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 	})
 }
 
-// anyHost reports whether a request is for a mount that is called by any name.
+// anyHost reports whether a request is for a mount with AnyHost.
 func (s *Server) anyHost(r *http.Request) bool {
 	return slices.ContainsFunc(s.opts.Mounts, func(m Mount) bool { return m.AnyHost && r.URL.Path == m.Prefix })
 }
 
-// mountOf returns the index of the mount that is called by a host name, or -1.
+// mountOf returns the index of the mount of a host name, or -1.
 func (s *Server) mountOf(host string) int {
 	return slices.IndexFunc(s.opts.Mounts, func(m Mount) bool { return m.Hosts != nil && m.Hosts(host) })
 }
 
-// byHost hands requests to the mounts that have names of hosts for their own.
+// byHost passes requests to the mounts that have host names of their own.
 func (s *Server) byHost(door func(Mount) http.Handler, next http.Handler) http.Handler {
 	handlers := make([]http.Handler, len(s.opts.Mounts))
 	for i, m := range s.opts.Mounts {
@@ -74,7 +73,7 @@ func ownAddress(host string, from connOrigin) bool {
 	return ip == from.local || ip.IsLoopback() && from.local.IsLoopback()
 }
 
-// hostName takes a Host header apart: no port, no brackets, lower case.
+// hostName returns the host of a Host header in lower case, without port and brackets.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -19,7 +19,7 @@ import (
 )
 
 // Identity accepts access tokens of an external identity provider, as JSON Web
-// Tokens (RFC 9068), beside the engine's keys. Who is meant by a token is an owner
+// Tokens (RFC 9068), beside the engine's keys. The subject of a token is an owner
 // of its own.
 type Identity struct {
 	IdentityOptions
@@ -27,7 +27,7 @@ type Identity struct {
 	metadata *url.URL
 }
 
-// IdentityOptions say which tokens are good. All but Now are required.
+// IdentityOptions say which tokens are valid. All but Now are required.
 type IdentityOptions struct {
 	Issuer   string       // https://id.example.com, as tokens spell it
 	Resource string       // URL that tokens must be for (RFC 8707)
@@ -36,8 +36,7 @@ type IdentityOptions struct {
 	Now      func() time.Time
 }
 
-// NewIdentity returns an Identity. The issuer is asked for its keys when the first
-// token comes.
+// NewIdentity returns an Identity. It fetches the keys of the issuer with the first token.
 func NewIdentity(o IdentityOptions) (*Identity, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -50,11 +49,11 @@ func NewIdentity(o IdentityOptions) (*Identity, error) {
 	return &Identity{IdentityOptions: o, keys: &keySet{IdentityOptions: o}, metadata: about}, nil
 }
 
-// Document is the path at which the document about the resource belongs (RFC 9728,
-// section 3.1).
+// Document returns the path of the metadata document of the resource (RFC 9728, section
+// 3.1).
 func (i *Identity) Document() string { return i.metadata.Path }
 
-// maxSkew is by how much the issuer's clock may differ from ours.
+// maxSkew bounds the difference between the clocks of the issuer and of this machine.
 const maxSkew = 30 * time.Second
 
 // scopeSet is a list of scopes: a JSON array, or one string with spaces.
@@ -70,13 +69,13 @@ func (s *scopeSet) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*[]string)(s))
 }
 
-// signatures are the algorithms that tokens may use: with a key that is public.
-// None and those with a shared secret are not among them.
+// signatures are the algorithms that tokens may use: those with a public key, without
+// none and those with a shared secret.
 var signatures = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// tokenError says why a token is refused, in a code of RFC 6750.
+// tokenError is the reason why a token is refused, with a code of RFC 6750.
 type tokenError struct{ code, description string }
 
 func (e *tokenError) Error() string { return e.description }
@@ -92,7 +91,7 @@ func badToken(description string) error {
 // Token has three parts, and the first is an object in base64.
 func isToken(s string) bool { return strings.HasPrefix(s, "ey") && strings.Count(s, ".") == 2 }
 
-// Authenticate returns who holds a token.
+// Authenticate returns the caller of a token.
 func (i *Identity) Authenticate(ctx context.Context, token string) (engine.Caller, error) {
 	parsed, err := jwt.ParseSigned(token, signatures)
 	if err != nil || len(parsed.Headers) != 1 {
@@ -139,21 +138,21 @@ func (i *Identity) Authenticate(ctx context.Context, token string) (engine.Calle
 	return engine.Caller{Owner: subjectOwner(i.Issuer, claims.Subject), Key: "oauth"}, nil
 }
 
-// subjectOwner is the owner that a subject of an issuer is. Neither may choose the
-// name of another owner, so it is a hash.
+// subjectOwner returns the owner for a subject of an issuer. It is a hash, so that neither
+// can choose the name of another owner.
 func subjectOwner(issuer, subject string) engine.Owner {
 	sum := sha256.Sum256([]byte(issuer + "\x00" + subject))
 	return engine.Owner("oauth-" + hex.EncodeToString(sum[:16]))
 }
 
-// challenge is what WWW-Authenticate says about tokens after a refusal.
+// challenge returns the parameters of WWW-Authenticate about tokens.
 func (i *Identity) challenge(err error) string {
 	if i == nil {
 		return ""
 	}
-	said := `, resource_metadata="` + i.metadata.String() + `", scope="` + i.Scope + `"`
+	text := `, resource_metadata="` + i.metadata.String() + `", scope="` + i.Scope + `"`
 	if bad, ok := errors.AsType[*tokenError](err); ok {
-		said += `, error="` + bad.code + `", error_description="` + bad.description + `"`
+		text += `, error="` + bad.code + `", error_description="` + bad.description + `"`
 	}
-	return said
+	return text
 }

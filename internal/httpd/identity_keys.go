@@ -18,11 +18,11 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// keySet has the public keys of an issuer: those that it named last.
+// keySet caches the public keys of an issuer.
 type keySet struct {
 	IdentityOptions
 
-	fetching sync.Mutex // held while they are fetched: others wait for the same answer
+	fetching sync.Mutex // held while keys are fetched: other callers wait for the same answer
 
 	mu          sync.Mutex
 	keys        []jose.JSONWebKey
@@ -30,17 +30,17 @@ type keySet struct {
 }
 
 const (
-	keysFresh   = 10 * time.Minute // then they are fetched again, and withdrawn keys are gone
-	keysStale   = time.Hour        // then they count no more, where that fails
-	keysPause   = 10 * time.Second // between two fetches, whatever tokens name
-	keysTime    = 10 * time.Second // for one
+	keysFresh   = 10 * time.Minute // then keys are fetched again, without withdrawn ones
+	keysStale   = time.Hour        // then keys are invalid, if they could not be fetched
+	keysPause   = 10 * time.Second // between two fetches, whatever ids tokens name
+	keysTime    = 10 * time.Second // for one fetch
 	maxDocument = 1 << 20
 	minRSA      = 2048
 )
 
-// find returns the key of an id. An id that is not known may be that of a new key,
-// so the keys are fetched again then, but seldom: whoever makes up ids must not have
-// us ask the issuer each time.
+// find returns the key of an id. An unknown id may be that of a new key, so find fetches
+// the keys again, but at most every keysPause: tokens with invented ids must not cause
+// requests to the issuer.
 func (k *keySet) find(ctx context.Context, id, algorithm string) (any, error) {
 	key, age, _ := k.look(id, algorithm)
 	if key != nil && age < keysFresh {
@@ -48,10 +48,10 @@ func (k *keySet) find(ctx context.Context, id, algorithm string) (any, error) {
 	}
 	k.fetching.Lock()
 	defer k.fetching.Unlock()
-	key, age, tried := k.look(id, algorithm) // somebody else may have fetched them meanwhile
+	key, age, tried := k.look(id, algorithm) // another caller may have fetched the keys meanwhile
 	var failed error
 	if (key == nil || age >= keysFresh) && tried >= keysPause {
-		failed = k.fetch(context.WithoutCancel(ctx)) // the others wait for it too
+		failed = k.fetch(context.WithoutCancel(ctx)) // other callers wait for it too
 		key, age, _ = k.look(id, algorithm)
 	}
 	switch {
@@ -64,8 +64,8 @@ func (k *keySet) find(ctx context.Context, id, algorithm string) (any, error) {
 	return key, nil
 }
 
-// look returns the key of an id, if there is one, the age of the keys, and how
-// long ago they were asked for.
+// look returns the key of an id, if there is one, the age of the keys, and the time since
+// the last fetch.
 func (k *keySet) look(id, algorithm string) (key any, age, tried time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,7 +79,7 @@ func (k *keySet) look(id, algorithm string) (key any, age, tried time.Duration) 
 	return nil, age, tried
 }
 
-// fetch asks the issuer for its keys.
+// fetch replaces the keys by those of the issuer.
 func (k *keySet) fetch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, keysTime)
 	defer cancel()
@@ -110,7 +110,7 @@ func (k *keySet) ask(ctx context.Context) ([]jose.JSONWebKey, error) {
 	if failed != nil {
 		return nil, errors.Join(failed...)
 	}
-	if about.Issuer != k.Issuer { // one issuer must not speak for another
+	if about.Issuer != k.Issuer { // an issuer must not publish keys of another
 		return nil, fmt.Errorf("it says of itself that it is %q", about.Issuer)
 	}
 	var set struct {
@@ -122,7 +122,7 @@ func (k *keySet) ask(ctx context.Context) ([]jose.JSONWebKey, error) {
 	var keys []jose.JSONWebKey
 	for _, raw := range set.Keys {
 		var key jose.JSONWebKey
-		if json.Unmarshal(raw, &key) == nil && usable(&key) { // else of a kind that we do not know, among others
+		if json.Unmarshal(raw, &key) == nil && usable(&key) { // keys of other kinds are skipped
 			keys = append(keys, key)
 		}
 	}
@@ -132,8 +132,7 @@ func (k *keySet) ask(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// usable reports whether signatures can be verified with a key. A secret that is
-// published is none.
+// usable reports whether signatures can be verified with a key. A published secret cannot.
 func usable(key *jose.JSONWebKey) bool {
 	if rsaKey, ok := key.Key.(*rsa.PublicKey); ok && rsaKey.N.BitLen() < minRSA {
 		return false
@@ -165,8 +164,8 @@ func (k *keySet) get(ctx context.Context, address string, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// issuerDocuments returns the addresses at which an issuer may describe itself: by
-// OpenID Connect, and by RFC 8414.
+// issuerDocuments returns the addresses of an issuer's metadata, by OpenID Connect and by
+// RFC 8414.
 func issuerDocuments(issuer string) []string {
 	at := strings.TrimSuffix(issuer, "/")
 	documents := []string{at + "/.well-known/openid-configuration"}

@@ -22,8 +22,8 @@ type Metrics struct {
 	seconds  *prometheus.HistogramVec
 }
 
-// liveHeap is what the last garbage collection found in use: unlike the size of
-// the heap it does not move with when collections come, so a leak shows in it.
+// liveHeap is the memory in use after the last garbage collection. It shows leaks, because
+// unlike the size of the heap it does not depend on the time of collections.
 var liveHeap = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)}
 
 // NewMetrics returns a registry with the metrics of the engine, of HTTP, of Go
@@ -46,9 +46,8 @@ func NewMetrics(e Engine) *Metrics {
 	return m
 }
 
-// Handler answers a scrape. Dialects that have a metrics address of their own
-// serve it too. The metrics are about all owners, so that a key must be an
-// admin's; where no key is needed, none is.
+// Handler answers a scrape. Dialects with a metrics address of their own serve it too. The
+// metrics are about all owners, so that a key must be an admin's.
 func (m *Metrics) Handler() http.Handler {
 	scrape := promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,14 +59,14 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// count observes each request under the route that answered it.
+// count counts each request under the route that answered it.
 func (m *Metrics) count(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		v := &response{ResponseWriter: w, control: http.NewResponseController(w)}
 		defer func() {
 			route := v.name()
-			// Without a status the handler panicked or the peer was cut off.
+			// Without a status the handler panicked or the client disconnected.
 			m.requests.WithLabelValues(route, method(r.Method), code(v.status)).Inc()
 			m.seconds.WithLabelValues(route).Observe(time.Since(start).Seconds())
 		}()
@@ -91,7 +90,7 @@ func code(status int) string {
 	return strconv.Itoa(status)
 }
 
-// engineCollector asks the engine at each scrape.
+// engineCollector reads the counters of the engine at each scrape.
 type engineCollector struct{ engine Engine }
 
 var (
@@ -112,10 +111,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c engineCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRuns, descRunning, descResting, descQueued, descRejected, descWait,
-		descDuration, descFree, descLow} {
-		out <- d
-	}
+	prometheus.DescribeByCollect(c, out)
 }
 
 var finalStatuses = []engine.Status{
@@ -144,8 +140,7 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	out <- histogram(descDuration, stats.Duration)
 }
 
-// histogram sums up the engine's counts, since Prometheus wants the number of
-// values up to each bound.
+// histogram returns the engine's counts in cumulative buckets.
 func histogram(d *prometheus.Desc, h engine.Histogram) prometheus.Metric {
 	buckets := make(map[float64]uint64, len(h.Bounds))
 	var sum uint64

@@ -1,25 +1,25 @@
-// Package httpd is the front door: it takes connections, finds out who is
-// calling, refuses what must not come in, and hands the rest to the dialect
-// that speaks the caller's protocol.
+// Package httpd is the HTTP server in front of the dialects: it accepts connections,
+// authenticates callers, refuses what must not come in, and passes the rest to the dialect
+// of the caller's protocol.
 //
-// It knows no protocol but HTTP. The dialects are handed in as Mounts, each a
-// plain http.Handler under a prefix, and this file shows all of what stands
-// before them. From the outside in, a request passes
+// It knows no protocol but HTTP. The dialects are Mounts, each a plain http.Handler under a
+// prefix. The method handler in this file lists all middleware before them. From the outside
+// in, a request passes
 //
-//	request id      every answer carries X-Request-Id        requestid.go
-//	metrics         counted by route, never by address       metrics.go
-//	audit           who asked for what                       audit.go
-//	sending         an answer leaves before it is counted    response.go
-//	recovery        a panic becomes an opaque 500            recover.go
-//	progress        idle bodies and idle readers are cut     progress.go
-//	peer            what another node has checked before      forward.go
-//	host            a name that is not ours gets 421         host.go
-//	path            only clean paths, no key in the query    path.go
-//	origin          no state change from a foreign page      origin.go
-//	caller          who is it? else 401, body unread         auth.go
-//	rate            429 for who asks too often or too much   rate.go
-//	holder          what another node has, it answers         forward.go
-//	body            no more bytes than the mount takes       body.go
+//	request id      sets X-Request-Id on every answer        requestid.go
+//	metrics         counts by route, never by address        metrics.go
+//	audit           logs caller, route and status            audit.go
+//	sending         sends an answer before it is counted     response.go
+//	recovery        turns a panic into an opaque 500         recover.go
+//	progress        cuts idle bodies and idle readers        progress.go
+//	peer            trusts requests that a node has checked  forward.go
+//	host            answers 421 to unknown host names        host.go
+//	path            refuses unclean paths, keys in queries   path.go
+//	origin          refuses changes from foreign pages       origin.go
+//	caller          authenticates, or answers 401            auth.go
+//	rate            answers 429 to too many requests         rate.go
+//	holder          forwards to the node that holds it       forward.go
+//	body            bounds the body                          body.go
 //
 // and reaches the mount with its prefix removed.
 package httpd
@@ -37,45 +37,45 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Engine is what the front door asks of the core.
+// Engine is the part of the engine that the server needs.
 type Engine interface {
-	// Authenticate returns who holds the token, ErrUnauthorized for nobody.
+	// Authenticate returns the caller of a token, or ErrUnauthorized.
 	Authenticate(ctx context.Context, token string) (engine.Caller, error)
 	// Ready returns nil when runs are accepted.
 	Ready(ctx context.Context) error
-	// Isolation says what stands between a program and this host.
+	// Isolation returns the layers between a program and this host.
 	Isolation(ctx context.Context) (engine.Isolation, error)
-	// Stats returns the counters of the moment. Its HasKeys closes the door
-	// that is open on loopback while there are no keys.
+	// Stats returns the current counters. While HasKeys is false, callers on loopback need
+	// no key.
 	Stats() engine.Stats
 }
 
-// Mount is one dialect and where it lives.
+// Mount is one dialect with its address.
 type Mount struct {
 	Prefix  string // "/api/v1", without a slash at the end; "/": the root, which takes /health and /ready with it
 	Handler http.Handler
 
-	// Public lets everybody in: the handler answers health checks or asks
-	// for a key itself. A caller that is known is still in the context.
+	// Public admits all callers: the handler answers health checks, or authenticates
+	// itself. A known caller is still in the context.
 	Public bool
-	// AnyHost lets callers in by any name of this host: they prove a secret that no page of a
+	// AnyHost admits requests to any host name: callers prove a secret that no page in a
 	// browser has.
 	AnyHost bool
-	// Trusted lets callers from Options.TrustNetworks in without a key.
+	// Trusted admits callers from Options.TrustNetworks without a key.
 	Trusted bool
 	// Access reports which callers may make a request, its prefix removed,
 	// without a key: those from Options.TrustNetworks, or all. It is for a
-	// dialect whose routes differ in that; nil: Trusted and Public tell.
+	// dialect whose routes differ in that; if it is nil, Trusted and Public decide.
 	Access func(r *http.Request) (network, everyone bool)
 	// Keyed says that the dialect has keys of its own, besides the engine's:
-	// nobody comes in from loopback without one, unless that is trusted.
+	// callers on loopback need a key too, unless loopback is a trusted network.
 	Keyed bool
-	// Lenient takes a key that nobody knows for none where none is needed:
-	// for clients that cannot do without one. Authenticate refuses what must
-	// not pass as ErrForbidden.
+	// Lenient ignores an unknown key where no key is needed, for clients that
+	// cannot send requests without one. Authenticate returns ErrForbidden for
+	// keys that must be refused nevertheless.
 	Lenient bool
 	// QueryKey is the name of the parameter of the query in which a client may show
-	// its key, for clients that cannot do otherwise; empty: keys in a query are refused.
+	// its key, for clients that cannot send headers; empty: keys in a query are refused.
 	QueryKey string
 	// Open lists paths below Prefix, such as "/health", that are Public in a
 	// mount that otherwise is not.
@@ -96,8 +96,8 @@ type Mount struct {
 	// is. Such a name need not be among Options.AllowHosts.
 	Hosts func(host string) bool
 
-	// Compressed reports whether a request's body may be compressed, for the handler
-	// bounds what becomes of it; nil: none may.
+	// Compressed reports whether a request's body may be compressed, because the handler
+	// bounds its decompressed size; nil: none may.
 	Compressed func(r *http.Request) bool
 
 	// MaxBody bounds a request's body in bytes; 0: Options.MaxUpload and room
@@ -106,44 +106,44 @@ type Mount struct {
 	// Authenticate replaces the engine's, for a dialect with tokens of its
 	// own; nil: the engine's.
 	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
-	// Identity takes tokens of an identity provider beside keys, and its clients are
-	// told where to get one; nil: there are only keys.
+	// Identity accepts tokens of an identity provider beside keys, and tells clients
+	// where to get one; nil: there are only keys.
 	Identity *Identity
-	// SignedIn returns who signed in to the mount in a way of its own, such as a
-	// cookie; nil: there is none. A key that is shown goes before it.
+	// SignedIn returns the caller that the mount has signed in by itself, such as with a
+	// cookie; nil: it signs in none. A key in the request takes precedence.
 	SignedIn func(r *http.Request) (engine.Caller, bool)
-	// Holder returns the node that a request is for, as far as that shows in it; zero: it
-	// does not. Nil: it never does. What the engine finds out later is passed on, too, if
-	// the handler then answers with an error status.
+	// Holder returns the node that a request is for, or zero if the request does not tell;
+	// nil: it never does. If the engine names a node later, the request is forwarded too,
+	// provided that the handler answers with an error status.
 	Holder func(r *http.Request) engine.Epoch
-	// Refuse writes a refusal in the dialect's own words; nil: as the native
-	// API does. Status and headers such as Retry-After are to be kept.
+	// Refuse writes an error in the dialect's own format; nil: in that of the native
+	// API. It must keep the status, and headers such as Retry-After.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, code, message string)
 }
 
-// Claim reports whether a request is one of a mount's clients'.
+// Claim reports whether a request comes from a client of a mount.
 type Claim = func(r *http.Request) bool
 
-// Options are what New needs. Only Listen and Engine are required.
+// Options set up a Server. Only Listen and Engine are required.
 type Options struct {
 	Listen        []net.Listener // TCP and unix; the server closes them
 	Engine        Engine
 	Mounts        []Mount
-	Home          string         // where a visitor of "/" is sent, unless a mount has it; empty: nowhere
+	Home          string         // "/" redirects there, unless a mount has it; empty: it does not
 	TrustNetworks []netip.Prefix // callers from there need no key on Trusted mounts
 	AllowHosts    []string       // names by which the service may be called, besides loopback and its own address
 	MaxUpload     int64          // bytes; 0: 200 MiB
-	MaxConns      int            // connections at once; 0: 4096. One caller that shows a key has a quarter of them
+	MaxConns      int            // connections at once; 0: 4096. One caller with a key may have a quarter of them
 	Rate          float64        // requests a second for one caller, twice as many in a burst; 0: 200
 	Metrics       *Metrics       // nil: one is made
-	MetricsToken  string         // with it they can be read, and nothing else; empty: there is none
+	MetricsToken  string         // allows to read the metrics, and nothing else; empty: there is none
 	Log           *slog.Logger   // nil: nothing is logged
 	Version       string
 	Peers         *Peers   // nil: there are none
 	Timeouts      Timeouts // zero fields: 5 s, 10 s, 30 s, 120 s
 }
 
-// Timeouts bound how long a peer may keep us waiting. A slow peer that makes
+// Timeouts bound how long the server waits for a client. A slow client that makes
 // progress is never cut.
 type Timeouts struct {
 	Header    time.Duration // until the request's header is complete
@@ -174,7 +174,7 @@ func (o *Options) fill() {
 	}
 }
 
-// handler builds everything that is served.
+// handler returns the handler of all that is served.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	limit := newRateLimit(s.opts.Rate, s.opts.MaxConns/4)
@@ -198,8 +198,7 @@ func (s *Server) handler() http.Handler {
 
 	mux.HandleFunc("GET /api/v1/health", s.health)
 	mux.HandleFunc("GET /api/v1/ready", s.ready)
-	// Where a dialect has the root, its operator's Prometheus may be one of
-	// those that need no key.
+	// Where a dialect has the root, a Prometheus in a trusted network needs no key.
 	mux.Handle("GET /metrics", s.scraper(s.metrics(), s.authenticate(Mount{Trusted: rootTaken}, s.metrics())))
 	if !rootTaken {
 		s.openRoot(mux, door)
@@ -217,8 +216,7 @@ func (s *Server) handler() http.Handler {
 	return requestID(h)
 }
 
-// strip removes a mount's prefix and tells the metrics which route of the
-// mount answered.
+// strip removes a mount's prefix, and records which route of the mount answered.
 func strip(prefix string, h http.Handler) http.Handler {
 	prefix = strings.TrimSuffix(prefix, "/")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

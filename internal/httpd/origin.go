@@ -2,9 +2,8 @@ package httpd
 
 import "net/http"
 
-// refuseForeignOrigin stops a page of another site from changing anything
-// here with its visitor's browser. Browsers say where a request comes from
-// and other clients say nothing, so those pass.
+// refuseForeignOrigin refuses changes by a page of another site in a user's browser.
+// Browsers send the origin of a request. Other clients send none, and pass.
 func refuseForeignOrigin(mounts []Mount, next http.Handler) http.Handler {
 	var protection http.CrossOriginProtection
 	for _, m := range mounts {

@@ -10,9 +10,8 @@ import (
 
 const maxTarget = 8 << 10
 
-// cleanPath lets only those paths through that have one reading. A path that
-// the router would clean or decode into another one names nothing here, and the
-// mount that it seems to be for says so in its own words.
+// cleanPath refuses ambiguous paths. A path that the router would clean or decode into
+// another one is not found; the mount of its prefix answers in its own format.
 func (s *Server) cleanPath(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -29,7 +28,7 @@ func (s *Server) cleanPath(next http.Handler) http.Handler {
 	})
 }
 
-// nothingHere refuses a path of no reading.
+// nothingHere answers 404.
 func (s *Server) nothingHere(w http.ResponseWriter, r *http.Request) {
 	setRoute(w, "", "")
 	for i := range s.opts.Mounts {
@@ -42,9 +41,8 @@ func (s *Server) nothingHere(w http.ResponseWriter, r *http.Request) {
 	notFound(w, r)
 }
 
-// onePath reports whether a path has one reading: absolute, clean, without
-// control characters, and with nothing encoded that would mean something to a
-// router if it were not.
+// onePath reports whether a path is unambiguous: absolute, clean, without control
+// characters, and without an encoded dot, slash or backslash.
 func onePath(p, raw string) bool {
 	if !strings.HasPrefix(p, "/") || strings.ContainsFunc(p, unicode.IsControl) {
 		return false
@@ -58,8 +56,8 @@ func onePath(p, raw string) bool {
 	return p == clean || p == clean+"/"
 }
 
-// keyInQuery reports whether the query holds a key, by its name or its looks, that
-// is not where the mount has its clients show it.
+// keyInQuery reports whether the query has a key, by the name or the form of a parameter,
+// other than in the mount's QueryKey.
 func (s *Server) keyInQuery(r *http.Request) bool {
 	if r.URL.RawQuery == "" {
 		return false
@@ -87,7 +85,7 @@ func (s *Server) keyInQuery(r *http.Request) bool {
 	return false
 }
 
-// looksLikeKey knows our tokens: ak_, twelve characters, _, 43 characters.
+// looksLikeKey reports whether s has the form of a key: ak_, twelve characters, _, 43 characters.
 func looksLikeKey(s string) bool {
 	const length = len("ak_") + 12 + len("_") + 43
 	return len(s) == length && strings.HasPrefix(s, "ak_")

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerUID asks the kernel who opened the other end of a unix socket.
+// peerUID returns the user id of the peer of a unix socket, or -1.
 func peerUID(c *net.UnixConn) int {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -4,5 +4,5 @@ package httpd
 
 import "net"
 
-// peerUID knows no peer here: a caller on a unix socket needs a key.
+// peerUID returns -1, so that a caller on a unix socket needs a key.
 func peerUID(*net.UnixConn) int { return -1 }

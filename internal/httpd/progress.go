@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// progress cuts peers that keep a connection without using it. A deadline for
-// the whole of a request would cut slow but honest uploads and long runs, so
-// each read and each write moves the deadline on.
+// progress cuts clients that keep a connection without using it. A deadline for a whole
+// request would cut slow uploads and long runs, so each read and each write extends the
+// deadline.
 //
-// A connection ends with a body in chunks: if the request had a length too, and a
-// proxy in front went by that, what follows is not what it thinks. It ends as well
-// with a request for another protocol, granted or not: strictConn reads no further,
-// so that a later request would go unchecked.
+// A connection ends after a chunked body: if the request had a length too, and a proxy in
+// front used that, the two would disagree where the next request begins. It ends as well
+// after a request for another protocol, even a refused one: strictConn reads no further, so
+// that a later request would not be checked.
 func progress(t Timeouts, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := watch(w); v != nil {
@@ -24,16 +24,16 @@ func progress(t Timeouts, next http.Handler) http.Handler {
 		}
 		if r.Body != nil && r.Body != http.NoBody {
 			body := &idleBody{ReadCloser: r.Body, control: http.NewResponseController(w), idle: t.BodyIdle}
-			body.push() // also for the server, which drains what the handler leaves
+			body.push() // also for the server, which drains the rest
 			r = withBody(r, body)
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// withBody leaves the request as it is, because the server goes on to use it:
-// from the type of its body it tells whether the client still waits to be
-// asked for it, and how much is left of it.
+// withBody returns a copy of a request with another body. It leaves the request as it is,
+// because the server uses its body afterwards: its type tells whether the client waits for
+// 100 Continue, and how much of it is left.
 func withBody(r *http.Request, body io.ReadCloser) *http.Request {
 	other := *r
 	other.Body = body
@@ -50,8 +50,8 @@ func (b *idleBody) Read(p []byte) (int, error) {
 	b.push()
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
-		// From here on the server itself reads, to learn whether the client
-		// is still there. A deadline would look to it like a client that left.
+		// From here on the server reads, to notice a client that disconnects. An
+		// expired deadline would look like one.
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err

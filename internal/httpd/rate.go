@@ -11,8 +11,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxCallers bounds the memory of the rate limit. The caller that has been
-// away for longest is forgotten, and with it the little it had used up.
+// maxCallers bounds the memory of the rate limit. The least recent caller is forgotten,
+// with the requests that it had used up.
 const maxCallers = 4096
 
 // rateLimit gives each caller a bucket of requests.
@@ -29,7 +29,7 @@ type rateLimit struct {
 type bucket struct {
 	caller string
 	*rate.Limiter
-	open atomic.Int64 // requests that are not answered yet
+	open atomic.Int64 // requests in progress
 }
 
 func newRateLimit(perSecond float64, most int) *rateLimit {
@@ -39,14 +39,13 @@ func newRateLimit(perSecond float64, most int) *rateLimit {
 	}
 }
 
-// rate refuses a caller that asks too often, or takes more connections at once
-// than leave some for others. An owner is one caller, however many keys there
-// are. Callers on this very machine that
-// need no key are left alone: there is one of them, and it only slows itself.
+// rate refuses a caller with too many requests in a second, or so many at once that few
+// connections are left for others. An owner is one caller, with all of its keys. Callers on
+// this machine without a key are not limited: they are one caller, which only slows itself.
 func (l *rateLimit) rate(m Mount, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := rateName(r)
-		if forwardOf(r.Context()) != nil { // it was counted where it came in
+		if forwardOf(r.Context()) != nil { // the peer has counted it
 			name = ""
 		}
 		if name != "" {

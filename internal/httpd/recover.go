@@ -7,9 +7,9 @@ import (
 	"runtime/debug"
 )
 
-// recovery turns a panic into a 500 that says nothing but the request id; the
-// stack goes to the log. Where part of an answer is out already the connection
-// is cut, so that the client cannot take it for the whole.
+// recovery turns a panic into a 500 with nothing but the request id, and logs the stack. If
+// part of an answer was sent, it cuts the connection, so that the client cannot take the
+// part for the whole.
 func (s *Server) recovery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -20,8 +20,8 @@ func (s *Server) recovery(next http.Handler) http.Handler {
 			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(http.ErrAbortHandler)
 			}
-			// The value of a panic may quote what a caller sent, so only its
-			// type is logged, and the stack, which has no values of strings.
+			// The value of a panic may quote the request, so only its type is
+			// logged, and the stack, which has no values of strings.
 			s.opts.Log.Error("panic", "request_id", w.Header().Get(requestIDHeader),
 				"type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
 			if answered(w) {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// refusal is the error body of the native API, which every address outside of
-// a dialect uses too.
+// refusal is the error body of the native API, and of every address outside the dialects.
 type refusal struct {
 	Error struct {
 		Code      string `json:"code"`
@@ -33,13 +32,12 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the peer may be gone, and nobody is left to tell
+	_, _ = w.Write(append(text, '\n')) // fails if the client has disconnected
 }
 
-// hangUp ends the connection after the answer, for a request whose body stays
-// unread. A client that waits to be asked for the body sends nothing more, so
-// nothing is waited for; what another has on its way is drained, or closing
-// would take the answer from it.
+// hangUp ends the connection after the answer, for a request whose body is not read. A
+// client that waits for 100 Continue sends nothing more, so the server does not wait for
+// it. Other clients' bytes are drained, because closing earlier could discard the answer.
 func hangUp(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
 	if r.Header.Get("Expect") != "" {
@@ -47,7 +45,7 @@ func hangUp(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse speaks the mount's own language where it has one.
+// refuse answers with an error in the mount's format.
 func (m *Mount) refuse(w http.ResponseWriter, r *http.Request, status int, code, message string) {
 	if m.Refuse != nil {
 		m.Refuse(w, r, status, code, message)

@@ -14,10 +14,9 @@ const (
 	requestIDAttr   = "request_id"
 )
 
-// requestID names each request. The name is on the answer's header from the
-// start, which is where every dialect finds it for its error bodies. One that
-// the peer sent is kept if it is short and plain; what it sends is echoed and
-// logged, so anything else is replaced.
+// requestID gives each request an id. It is in the header of the answer from the start,
+// where dialects read it for their error bodies. An id that the client sent is kept if it
+// is short and plain; others are replaced, because ids are echoed and logged.
 func requestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestIDHeader)
@@ -35,8 +34,8 @@ func requestID(next http.Handler) http.Handler {
 
 type requestIDKey struct{}
 
-// LogRequests adds to each record the id of the request that its context comes from, so
-// that what the engine logs of a run can be found by the answer's header.
+// LogRequests adds the id of the request in the context to each record, so that log lines
+// of the engine can be found by the header of the answer.
 func LogRequests(h slog.Handler) slog.Handler { return requestLog{h} }
 
 type requestLog struct{ slog.Handler }
@@ -44,14 +43,14 @@ type requestLog struct{ slog.Handler }
 func (l requestLog) Handle(ctx context.Context, record slog.Record) error {
 	if engine.HolderNoted(ctx) != 0 && record.Level > slog.LevelDebug {
 		if !l.Enabled(ctx, slog.LevelDebug) {
-			return nil // no failure: another node answers
+			return nil // not a failure: another node answers
 		}
 		record = record.Clone()
 		record.Level = slog.LevelDebug
 	}
 	id, ok := ctx.Value(requestIDKey{}).(string)
 	record.Attrs(func(a slog.Attr) bool {
-		ok = ok && a.Key != requestIDAttr // what names it itself
+		ok = ok && a.Key != requestIDAttr // the record names it itself
 		return ok
 	})
 	if ok {

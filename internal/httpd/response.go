@@ -10,20 +10,19 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// response watches an answer on its way out: what its status is, which route
-// gave it, and that the peer keeps reading.
+// response records the status and the route of an answer, and bounds the time of each write.
 type response struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	idle    time.Duration // how long one write may wait for the peer
-	status  int           // 0: nothing was written yet
+	idle    time.Duration // how long one write may wait for the client
+	status  int           // 0: not written yet
 	prefix  string        // of the mount that answered
 	route   string        // the pattern in it
-	caller  engine.Caller // zero: nobody, or not known yet
+	caller  engine.Caller // zero: not known
 }
 
-// sendfile goes on for as long as the file is, so it is given pieces, and the
-// peer has to take each of them in time.
+// sendPiece bounds one sendfile, which would block for the whole file: the client has to
+// read each piece in time.
 const sendPiece = 256 << 10
 
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -51,7 +50,7 @@ func (w *response) FlushError() error {
 // Flush is for callers that ask for an http.Flusher.
 func (w *response) Flush() { _ = w.FlushError() }
 
-// ReadFrom keeps the kernel's sendfile within reach of http.ServeContent.
+// ReadFrom lets http.ServeContent use sendfile.
 func (w *response) ReadFrom(src io.Reader) (total int64, err error) {
 	to, ok := w.ResponseWriter.(io.ReaderFrom)
 	if !ok {
@@ -89,13 +88,13 @@ func (w *response) progress() {
 	}
 }
 
-// sendFirst sends an answer whose length is known as soon as it is complete:
-// what we then note about the request is not what its caller waits for.
+// sendFirst flushes an answer of known length once it is complete, so that the caller does
+// not wait for logs and metrics.
 func sendFirst(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r)
 		if answered(w) && w.Header().Get("Content-Length") != "" {
-			_ = http.NewResponseController(w).Flush() // the peer may be gone
+			_ = http.NewResponseController(w).Flush() // fails if the client has disconnected
 		}
 	})
 }
@@ -126,8 +125,7 @@ func setRoute(w http.ResponseWriter, prefix, pattern string) {
 	}
 }
 
-// name is the route without its method. What no route answered is "other",
-// however many addresses were tried.
+// name returns the route without its method, or "other" if no route answered.
 func (w *response) name() string {
 	route := w.route
 	if _, path, ok := strings.Cut(route, " "); ok {

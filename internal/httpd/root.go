@@ -2,8 +2,8 @@ package httpd
 
 import "net/http"
 
-// atRoot is an address outside of the prefixes that several mounts may answer:
-// the first that claims a request gets it.
+// atRoot serves an address without a prefix for several mounts: the first one that claims a
+// request answers it.
 type atRoot struct {
 	claims   []Claim
 	handlers []http.Handler
@@ -24,8 +24,7 @@ func (a *atRoot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	notFound(w, r)
 }
 
-// openRoot lets the mounts answer at the root what they have there, beside what
-// is ours.
+// openRoot registers the mounts' patterns at the root, beside those of the server.
 func (s *Server) openRoot(mux *http.ServeMux, door func(Mount) http.Handler) {
 	shared := map[string]*atRoot{"GET /health": {other: s.health}, "GET /ready": {other: s.ready}}
 	for _, m := range s.opts.Mounts {

@@ -23,8 +23,7 @@ type Server struct {
 	draining atomic.Bool
 }
 
-// ExposedError says that the service would listen where strangers can reach
-// it without anything that tells a caller from anybody else.
+// ExposedError is the error for a listener beyond loopback without any authentication.
 type ExposedError struct{ Addr net.Addr }
 
 func (e *ExposedError) Error() string {
@@ -33,9 +32,9 @@ func (e *ExposedError) Error() string {
 		"127.0.0.1", e.Addr)
 }
 
-// New returns a server that has not begun to serve. The error is *ExposedError
-// where a listener is not on loopback and there are neither keys nor trusted
-// networks; the listeners are then closed.
+// New returns a server that does not serve yet. If a listener is not on loopback and there
+// are neither keys nor trusted networks, it closes the listeners and returns an
+// *ExposedError.
 func New(o Options) (*Server, error) {
 	if o.Engine == nil || len(o.Listen) == 0 {
 		return nil, errors.New("httpd: an engine and a listener are needed")
@@ -74,7 +73,7 @@ func (s *Server) Serve() error {
 		listeners.Go(func() {
 			if err := s.http.Serve(strictListener{l}); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
-				s.http.Close() // one address that is silently gone is worse than a restart
+				s.http.Close() // a restart is better than an address that silently fails
 			}
 		})
 	}
@@ -87,16 +86,16 @@ func (s *Server) Serve() error {
 	}
 }
 
-// Drain makes /ready answer 503, so that no new work is sent here. Everything
+// Drain makes /ready answer 503, so that load balancers send no new work here. Everything
 // else is still served.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// OnShutdown adds a function that Shutdown calls, for handlers that answer for
-// as long as the client listens.
+// OnShutdown registers a function for Shutdown to call, for handlers that stream until the
+// client disconnects.
 func (s *Server) OnShutdown(f func()) { s.http.RegisterOnShutdown(f) }
 
-// Shutdown closes the listeners, waits for the requests under way until ctx
-// ends, and then cuts what is left.
+// Shutdown closes the listeners, waits for the requests in progress until ctx ends, and then
+// cuts the others.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
 	err := s.http.Shutdown(ctx)
@@ -106,11 +105,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Handler serves requests without a connection of ours. It is for tests.
+// Handler serves requests without a listener. It is for tests.
 func (s *Server) Handler() http.Handler { return s.http.Handler }
 
-// serverLog passes what net/http has to say on to the log. Most of it is about
-// peers that speak nonsense, which is their business.
+// serverLog logs the messages of net/http at level debug, because most are about invalid
+// requests.
 type serverLog struct{ log *slog.Logger }
 
 func (l serverLog) Write(p []byte) (int, error) {
