@@ -51,7 +51,7 @@ type worker struct {
 type api struct {
 	world     *world
 	turns     *engine.Turns
-	placement *remote.Placement
+	placement *remote.Scheduler
 	nodes     []remote.Node
 	queued    []*job
 	searching []*job
@@ -70,6 +70,7 @@ type job struct {
 	ready       <-chan struct{}
 	leave       func()
 	search      *remote.Search
+	slot        *remote.Slot
 	news        <-chan struct{}
 }
 
@@ -99,7 +100,7 @@ func newWorld(seed uint64, rate func(time.Duration) float64, owner func(*rand.Ra
 	}
 	for range apiCount {
 		a := &api{world: w, turns: engine.NewTurns(queueMost, queueOwner)}
-		a.placement = remote.NewPlacement(a.turns.Resize, w.clock)
+		a.placement = remote.NewScheduler(a.turns.Resize, w.clock)
 		a.look()
 		a.placement.Update(a.nodes)
 		w.each(time.Second, a.look)
@@ -222,18 +223,17 @@ func split(list []*job, yes func(*job) bool) (left, taken []*job) {
 	return left, taken
 }
 
-// next asks a worker, or waits for news.
+// next asks a worker, or waits for a change.
 func (j *job) next() {
 	began := time.Now()
-	epoch, news := j.search.Next()
+	j.slot, j.news = j.search.Next()
 	j.code += time.Since(began)
-	if epoch == 0 {
-		j.news = news
+	if j.slot == nil {
 		j.api.searching = append(j.api.searching, j)
 		return
 	}
 	w := j.api.world
-	w.after(oneWay, func() { j.atWorker(w.workers[epoch]) })
+	w.after(oneWay, func() { j.atWorker(w.workers[j.slot.Epoch()]) })
 }
 
 func (j *job) atWorker(at *worker) {
@@ -243,7 +243,7 @@ func (j *job) atWorker(at *worker) {
 			w.refused++
 		}
 		w.after(oneWay, func() {
-			j.search.Refused()
+			j.slot.Refused()
 			j.next()
 			j.api.step()
 		})
@@ -252,7 +252,7 @@ func (j *job) atWorker(at *worker) {
 	at.running++
 	w.take(1)
 	left := slots - at.running
-	w.after(oneWay, func() { j.search.Started(left) })
+	w.after(oneWay, func() { j.slot.Started(left) })
 	if j.counts {
 		w.placed = append(w.placed, w.now-j.turn+j.code)
 		w.waited = append(w.waited, j.turn-j.asked)
@@ -265,7 +265,7 @@ func (j *job) atWorker(at *worker) {
 		w.take(-1)
 		free := slots - at.running
 		w.after(oneWay, func() {
-			j.search.Ended(free)
+			j.slot.Ended(free)
 			j.leave()
 			j.api.step()
 		})

@@ -120,7 +120,7 @@ func (w *workers) begin(member *cluster.Member) {
 	if member != nil {
 		w.registry = members{member}
 	}
-	w.links = mutual.NewLinks(w.secured, remote.Desk(w.registry, w.update))
+	w.links = mutual.NewLinks(w.secured, remote.BeatHandler(w.registry, w.update))
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
 	w.update()
@@ -201,8 +201,8 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	serving := make(chan error, 1)
 	go func() { serving <- remote.Serve(server, tcp) }()
 	beats := &remote.Beats{Worker: w, Node: a.workerNode(tcp.Addr(), parts.Slots), APIs: a.cfg.WorkerAPIs,
-		Client: &http.Client{Transport: mutual.Transport(secured, remote.LinkPath)},
-		GaveUp: func() { w.Forget(ctx) }}
+		Client:  &http.Client{Transport: mutual.Transport(secured, remote.LinkPath)},
+		Expired: func() { w.Forget(ctx) }}
 	health, err := a.serveHealth(ctx, beats, sandbox)
 	if err != nil {
 		return errors.Join(err, server.Close())

@@ -17,71 +17,72 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Registry remembers which workers there are.
+// Registry keeps the list of workers.
 type Registry interface {
-	// BeatWorker notes that a worker lives. Epoch 0 is a new life of it, which gets an
-	// epoch; drain asks it to take nothing new; ErrNotFound: that life was given up, and nothing of it counts any more.
+	// BeatWorker notes that a worker is alive. Epoch 0 registers it under a new epoch. If drain
+	// is set the worker shall take nothing new. BeatWorker returns ErrNotFound if the epoch was
+	// declared dead: the worker must register anew, without its workspaces.
 	BeatWorker(ctx context.Context, node Node) (epoch int64, drain bool, err error)
-	// LeaveWorker notes that a worker has ended in order.
+	// LeaveWorker notes that a worker has shut down.
 	LeaveWorker(ctx context.Context, epoch int64) error
-	// Workers are those that live.
+	// Workers returns the workers that are alive.
 	Workers() []Node
 }
 
-// How often a worker says that it lives, and after which silence it does not.
+// A worker beats every beatEvery, and is dead after deadAfter without a beat.
 const (
 	beatEvery = time.Second
 	deadAfter = 2500 * time.Millisecond
 )
 
-// LinkPath is where apis take links from workers.
+// LinkPath is the path at which apis accept links from workers.
 const LinkPath = "/worker/v1/link"
 
 const beatPath = "/worker/v1/beat"
 
-// beatReply is what an api says to a beat.
+// beatReply answers a beat.
 type beatReply struct {
 	Epoch int64
 	Drain bool     `json:",omitempty"`
 	Error *failure `json:",omitempty"`
 }
 
-// Desk takes the beats of workers, at an api. It is what a link serves.
-func Desk(registry Registry, changed func()) http.Handler {
+// BeatHandler serves the beats of workers at an api, over links. It calls changed after each.
+func BeatHandler(registry Registry, changed func()) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+beatPath, func(w http.ResponseWriter, r *http.Request) {
-		var n Node
-		if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&n); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		n.Address = reachedAt(n.Address, r.RemoteAddr)
-		epoch, drain, err := registry.BeatWorker(r.Context(), n)
-		reply := beatReply{Epoch: epoch, Drain: drain}
-		if err != nil {
+	handle := func(method string, serve func(r *http.Request, n Node) (beatReply, error)) {
+		mux.HandleFunc(method+" "+beatPath, func(w http.ResponseWriter, r *http.Request) {
+			var n Node
+			if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&n); err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			reply, err := serve(r, n)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			_ = json.NewEncoder(w).Encode(reply)
+			changed()
+		})
+	}
+	handle(http.MethodPost, func(r *http.Request, n Node) (reply beatReply, _ error) {
+		n.Address = reachableAddress(n.Address, r.RemoteAddr)
+		var err error
+		if reply.Epoch, reply.Drain, err = registry.BeatWorker(r.Context(), n); err != nil {
 			reply.Error = newFailure(err)
 		}
-		_ = json.NewEncoder(w).Encode(reply)
-		changed()
+		return reply, nil
 	})
-	mux.HandleFunc("DELETE "+beatPath, func(w http.ResponseWriter, r *http.Request) {
-		var n Node
-		if err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&n); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		if err := registry.LeaveWorker(r.Context(), n.Epoch); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		changed()
+	handle(http.MethodDelete, func(r *http.Request, n Node) (beatReply, error) {
+		return beatReply{}, registry.LeaveWorker(r.Context(), n.Epoch)
 	})
 	return mux
 }
 
-// reachedAt is the address of a worker that listens on all of its addresses: with that one
-// from which it speaks.
-func reachedAt(address, from string) string {
+// reachableAddress returns the address of a worker. If the worker listens on all of its
+// addresses, the host is that from which it sent the beat.
+func reachableAddress(address, from string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return address
@@ -95,22 +96,22 @@ func reachedAt(address, from string) string {
 	return u.String()
 }
 
-// Beats tells apis that a worker lives.
+// Beats sends the beats of a worker to apis.
 type Beats struct {
-	Worker *Worker
-	Node   Node     // what does not change; Epoch 0
-	APIs   []string // URLs; one at a time is told, the next when it does not answer
-	Client *http.Client
-	GaveUp func() // the life that the worker had counts no more: all that is held is released
+	Worker  *Worker
+	Node    Node     // the fields that do not change; Epoch 0
+	APIs    []string // URLs; beats go to one of them, and to the next when it does not answer
+	Client  *http.Client
+	Expired func() // called when the epoch was declared dead, to release the workspaces
 
-	next  int
-	taken atomic.Bool
+	next       int
+	registered atomic.Bool
 }
 
-// Ready returns nil while an api has this worker among its own, and it takes programs.
+// Ready returns nil while an api has registered this worker, and the worker takes programs.
 func (b *Beats) Ready() error {
 	switch {
-	case !b.taken.Load():
+	case !b.registered.Load():
 		return errors.New("no api has taken this worker")
 	case b.Worker.isDraining():
 		return errors.New("the worker takes nothing new")
@@ -118,11 +119,11 @@ func (b *Beats) Ready() error {
 	return nil
 }
 
-// Run tells until ctx ends, then that the worker leaves.
+// Run sends beats until ctx ends, and then reports that the worker leaves.
 func (b *Beats) Run(ctx context.Context) {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
-	var told error
+	var last error
 	for {
 		former := b.Node.Epoch
 		err := b.beat(ctx)
@@ -130,13 +131,13 @@ func (b *Beats) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			b.leave()
 			return
-		case err != nil && (told == nil || told.Error() != err.Error()):
+		case err != nil && (last == nil || last.Error() != err.Error()):
 			b.Worker.config.Log.Warn("no api takes this worker: it tries again each second", "error", err)
-		case err == nil && (told != nil || b.Node.Epoch != former):
+		case err == nil && (last != nil || b.Node.Epoch != former):
 			b.Worker.config.Log.Info("an api has taken this worker", "epoch", b.Node.Epoch)
 		}
-		told = err
-		b.taken.Store(err == nil)
+		last = err
+		b.registered.Store(err == nil)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -161,7 +162,7 @@ func (b *Beats) beat(ctx context.Context) (err error) {
 			switch {
 			case reply.Error == nil:
 				b.Node.Epoch = reply.Epoch
-				b.Worker.rest(reply.Drain)
+				b.Worker.setResting(reply.Drain)
 				return nil
 			case reply.Error.Kind != engine.ErrNotFound:
 				return reply.Error.err()
@@ -170,7 +171,7 @@ func (b *Beats) beat(ctx context.Context) (err error) {
 			}
 			b.Worker.config.Log.Warn("this worker was silent for so long that it was given up: it begins anew")
 			b.Node.Epoch = 0
-			b.GaveUp()
+			b.Expired()
 			return b.beat(ctx)
 		}
 		b.next = (b.next + 1) % len(b.APIs)
@@ -178,14 +179,15 @@ func (b *Beats) beat(ctx context.Context) (err error) {
 	return err
 }
 
-// send tells one api. To register it has the time that it takes, lest another one registers
-// the same life again; else the next one has to hear of it before the worker is given up.
+// send sends one beat. A registration may take as long as deadAfter, so that no second api
+// registers the worker too; a later beat must leave time to reach the next api before the
+// worker is declared dead.
 func (b *Beats) send(ctx context.Context, method string) (reply beatReply, err error) {
-	patience := beatEvery
+	timeout := beatEvery
 	if b.Node.Epoch == 0 {
-		patience = deadAfter
+		timeout = deadAfter
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	body, err := json.Marshal(b.Node)
 	if err != nil {
@@ -218,7 +220,7 @@ type Local struct {
 	beats map[int64]time.Time
 }
 
-// NewLocal returns one that knows nobody.
+// NewLocal returns a Local without workers.
 func NewLocal() *Local { return &Local{nodes: map[int64]Node{}, beats: map[int64]time.Time{}} }
 
 // BeatWorker implements Registry.
@@ -227,11 +229,11 @@ func (l *Local) BeatWorker(_ context.Context, n Node) (int64, bool, error) {
 	defer l.mu.Unlock()
 	if n.Epoch == 0 {
 		for epoch, other := range l.nodes {
-			if other.Name == n.Name { // it is a new process by that name
+			if other.Name == n.Name { // the worker has restarted
 				delete(l.nodes, epoch)
 			}
 		}
-		l.last = max(l.last+1, time.Now().UnixNano()) // larger than those of processes before us
+		l.last = max(l.last+1, time.Now().UnixNano()) // larger than those of former processes of this api
 		n.Epoch, n.Since = l.last, time.Now()
 	} else if _, ok := l.nodes[n.Epoch]; !ok || time.Since(l.beats[n.Epoch]) > deadAfter {
 		delete(l.nodes, n.Epoch)

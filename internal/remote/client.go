@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -22,14 +24,14 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Sandbox runs programs on workers. It is what an api has for a sandbox.
+// Sandbox is the engine.Sandbox of an api. It runs programs on workers.
 type Sandbox struct {
 	config    Config
-	scheduler *scheduler
+	scheduler *Scheduler
 	places    sync.Map        // epochs of the workers that hold workspaces, by engine.ID
 	streams   *http.Transport // HTTP/2, one connection to each worker
 	single    *http.Transport // a connection for each request
-	sampled   func() bool     // whether what a worker says that it has stored is looked at
+	sampled   func() bool     // whether a file that a worker has stored is read back
 
 	life    context.Context //nolint:containedctx // of the goroutines that look for workers
 	end     context.CancelFunc
@@ -44,33 +46,33 @@ type Config struct {
 	Blobs engine.Blobs // if it is a Signer, workers go to the bucket themselves
 	TLS   *tls.Config  // of package mutual; nil: only workers on loopback are asked
 	Temp  string       // directory for files that are read from workspaces
-	// Slots is told how many programs may compute at once, as far as is known.
+	// Slots is called with the number of programs that may compute at once, as far as is known.
 	Slots func(slots int)
-	// Patience is how long a program waits for a worker that takes it.
+	// Patience is how long a program waits for a worker that admits it.
 	Patience time.Duration
 	Log      *slog.Logger
 }
 
-// Signer gives addresses of blobs that are good for one object and a short time.
+// Signer presigns addresses of blobs: each is valid for one object and a short time.
 type Signer interface {
 	SignGet(ctx context.Context, b engine.Blob) (address string, err error)
-	// SignPut reports whether the bucket has the blob, and will have it for as long as it
-	// takes to record it. Else what is stored at the address carries the mark. With neither
-	// the bytes are for Put.
+	// SignPut reports whether the bucket has the blob, and keeps it until it can be recorded.
+	// If not, the object that is stored at the address carries the mark. Without an address
+	// the bytes must go through Put.
 	SignPut(ctx context.Context, b engine.Blob, mark string) (address string, header http.Header, there bool, err error)
 	// Marked reports whether the bucket has the blob with that mark.
 	Marked(ctx context.Context, b engine.Blob, mark string) (bool, error)
 }
 
-// A worker that says nothing for so long is asked whether it is there, and then has so
-// long to answer: less than after which another api takes its sessions over.
+// A connection that is idle for silence is pinged, and closed without an answer within
+// answerTime. Both together are less than the time after which another api takes over sessions.
 const (
 	silence    = 1000 * time.Millisecond
 	answerTime = 1500 * time.Millisecond
 	dialTime   = 2 * time.Second
 )
 
-// sampleOf is of how many runs with files in the bucket one has a file read back.
+// sampleOf means that one of so many runs with files in the bucket has a file read back.
 const sampleOf = 32
 
 // New returns a sandbox without workers.
@@ -86,7 +88,7 @@ func New(c Config) *Sandbox {
 		}
 		return t
 	}
-	s := &Sandbox{config: c, scheduler: newScheduler(c.Slots), streams: transport(), single: transport()}
+	s := &Sandbox{config: c, scheduler: NewScheduler(c.Slots, time.Now), streams: transport(), single: transport()}
 	s.sampled = func() bool { return rand.IntN(sampleOf) == 0 }
 	s.life, s.end = context.WithCancel(context.Background())
 	s.streams.Protocols.SetHTTP2(true)
@@ -97,14 +99,13 @@ func New(c Config) *Sandbox {
 	return s
 }
 
-// Update takes over which workers there are. Programs on those that are no longer
-// among them are lost.
-func (s *Sandbox) Update(nodes []Node) { s.scheduler.update(nodes) }
+// Update replaces the list of workers. Programs on workers that are missing in it are lost.
+func (s *Sandbox) Update(nodes []Node) { s.scheduler.Update(nodes) }
 
 // Distant implements engine.Distant.
 func (s *Sandbox) Distant() {}
 
-// Close gives connections back. Programs that run are ended by their workers.
+// Close closes connections. Workers end the programs that still run.
 func (s *Sandbox) Close() error {
 	s.closing.Lock()
 	s.end()
@@ -119,7 +120,7 @@ var errLost = errors.New("worker_lost")
 
 var errSilent = errors.New("the worker is silent")
 
-// lostWorker says that a worker went away with a program.
+// lostWorker returns the error for a program whose worker failed.
 func lostWorker(err error) error {
 	return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Err: errors.Join(errLost, err),
 		Hint: "try again: the run is not repeated of itself", RetryAfter: time.Second,
@@ -131,7 +132,7 @@ func noWorkspace(id engine.ID) error {
 		Err: errors.New("no worker holds this workspace")}
 }
 
-// address checks where a worker is asked: without a token only on this machine.
+// address returns the URL of a path at a worker. Without a token, only workers on this machine have one.
 func (s *Sandbox) address(t *target, path string) (string, error) {
 	u, err := url.Parse(t.Address)
 	if err != nil {
@@ -164,12 +165,26 @@ func (s *Sandbox) ask(ctx context.Context, t *target, q question) (reply, error)
 	return a, nil
 }
 
-// unreached says that a worker was not reached, so that nothing has happened there.
+// unreached wraps the error for a worker that was not reached: it has done nothing.
 type unreached struct{ error }
 
 func (u unreached) Unwrap() error { return u.error }
 
-// request sends a request, and returns its answer unless the worker refuses.
+// at returns the worker that holds a workspace, and its answer to a request with a connection
+// of its own: a reader that stops must not hold up other requests.
+func (s *Sandbox) at(
+	ctx context.Context, held engine.ID, name string, q any, body io.Reader,
+) (*target, *http.Response, error) {
+	t, err := s.worker(held)
+	if err != nil {
+		return nil, nil, err
+	}
+	answer, err := s.request(ctx, s.single, t, "/worker/v1/"+name, q, body)
+	return t, answer, err
+}
+
+// request sends a request, and returns its answer unless the worker refuses. The request is
+// in the header if head is set.
 func (s *Sandbox) request(
 	ctx context.Context, by http.RoundTripper, t *target, path string, head any, body io.Reader,
 ) (*http.Response, error) {
@@ -197,11 +212,11 @@ func (s *Sandbox) request(
 	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
 	answer, err := by.RoundTrip(r)
 	switch {
-	case err != nil && sent.Load(): // it may have begun, and has not been heard
+	case err != nil && sent.Load(): // the worker may have begun
 		return nil, lostWorker(withoutAddress(err))
 	case err != nil:
 		if ctx.Err() == nil {
-			s.lookAgain(t)
+			s.probe(t)
 		}
 		return nil, unreached{lostWorker(withoutAddress(err))}
 	}
@@ -226,8 +241,8 @@ func (s *Sandbox) worker(held engine.ID) (*target, error) {
 	return nil, noWorkspace(held)
 }
 
-// Release implements engine.Sandbox. A workspace of which this api does not know where it
-// is may be one that another api had, and that is no more: all workers release it.
+// Release implements engine.Sandbox. If this api does not know which worker holds the
+// workspace, it may be one of an api that has ended: all workers release it.
 func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
 	if t, err := s.worker(id); err == nil {
 		if _, err := s.ask(ctx, t, question{Release: &id}); err != nil {
@@ -238,7 +253,7 @@ func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
 		defer cancel()
 		all := s.scheduler.all()
 		atOnce(len(all), func(i int) {
-			_, _ = s.ask(short, all[i], question{Release: &id}) // one that is silent is soon given up, and begins anew
+			_, _ = s.ask(short, all[i], question{Release: &id}) // a silent worker soon registers anew, without workspaces
 		})
 	}
 	s.places.Delete(id)
@@ -248,16 +263,22 @@ func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
 // Held implements engine.Sandbox.
 func (s *Sandbox) Held(ctx context.Context) (map[engine.ID]int64, error) {
 	all := map[engine.ID]int64{}
-	for _, t := range s.scheduler.all() {
-		a, err := s.ask(ctx, t, question{Held: true})
-		if err != nil {
-			continue // it is gone, or is soon known to be
-		}
-		for id, bytes := range a.Held {
-			all[id] = bytes
-		}
+	for a := range s.askAll(ctx, question{Held: true}) {
+		maps.Copy(all, a.Held)
 	}
 	return all, nil
+}
+
+// askAll returns the answers of the workers. One that does not answer is dead, or will be
+// declared so.
+func (s *Sandbox) askAll(ctx context.Context, q question) iter.Seq[reply] {
+	return func(yield func(reply) bool) {
+		for _, t := range s.scheduler.all() {
+			if a, err := s.ask(ctx, t, q); err == nil && !yield(a) {
+				return
+			}
+		}
+	}
 }
 
 // Usage implements engine.Inside.
@@ -270,13 +291,12 @@ func (s *Sandbox) Usage(ctx context.Context, held engine.ID) (engine.SandboxUsag
 	return a.Usage, err
 }
 
-// Isolation implements engine.Sandbox: it is that of the weakest worker.
+// Isolation implements engine.Sandbox. It returns that of the weakest worker.
 func (s *Sandbox) Isolation(ctx context.Context) (found engine.Isolation, err error) {
 	found = engine.Isolation{Backend: "workers", Summary: "no worker is there"}
 	first := true
-	for _, t := range s.scheduler.all() {
-		a, err := s.ask(ctx, t, question{Isolation: true})
-		if err != nil || a.Isolation == nil {
+	for a := range s.askAll(ctx, question{Isolation: true}) {
+		if a.Isolation == nil {
 			continue
 		}
 		if first || weaker(*a.Isolation, found) {
@@ -300,15 +320,11 @@ func weaker(a, b engine.Isolation) bool {
 	return b.Strict && !a.Strict || a.Strict == b.Strict && missing(a) > missing(b)
 }
 
-// Pools implements engine.Sandbox: together.
+// Pools implements engine.Sandbox. It returns the sums over the workers.
 func (s *Sandbox) Pools(ctx context.Context) ([]engine.Pool, error) {
 	var names []string
 	all := map[string]engine.Pool{}
-	for _, t := range s.scheduler.all() {
-		a, err := s.ask(ctx, t, question{Pools: true})
-		if err != nil {
-			continue
-		}
+	for a := range s.askAll(ctx, question{Pools: true}) {
 		for _, p := range a.Pools {
 			sum, ok := all[p.Name]
 			if !ok {
@@ -325,7 +341,7 @@ func (s *Sandbox) Pools(ctx context.Context) ([]engine.Pool, error) {
 	return pools, nil
 }
 
-// temporary makes a file without a name.
+// temporary returns a new file without a name.
 func (s *Sandbox) temporary() (*os.File, error) {
 	f, err := os.CreateTemp(s.config.Temp, "airlock-")
 	if err != nil {

@@ -10,18 +10,17 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// give tells a worker where an input is, if it is one of this request.
-func (x *visit) give(ctx context.Context, b engine.Blob) error {
+// provide tells a worker where to read a blob, if it is an input of this request.
+func (x *visit) provide(ctx context.Context, b engine.Blob) error {
 	if !x.isInput(b) {
 		return fmt.Errorf("it asks for %s, which is no input", b.SHA256)
 	}
 	if signer, ok := x.sandbox.config.Blobs.(Signer); ok {
 		address, err := signer.SignGet(ctx, b)
-		place := blobPlace{URL: address}
 		if err != nil {
-			place = blobPlace{Error: newFailure(err)}
+			return x.frames.sendJSON(kindBlob, blobPlace{Error: newFailure(err)})
 		}
-		return x.frames.sendJSON(kindBlob, place)
+		return x.frames.sendJSON(kindBlob, blobPlace{URL: address})
 	}
 	content, err := x.sandbox.config.Blobs.Open(ctx, b.SHA256, b.Size)
 	if err != nil {
@@ -38,11 +37,11 @@ func (x *visit) isInput(b engine.Blob) bool {
 	return slices.ContainsFunc(x.inputs, func(in engine.Input) bool { return in.SHA256 == b.SHA256 && in.Size == b.Size })
 }
 
-// takeOver says where a worker is to store what it has, and stores what comes on the
-// stream. A worker has bytes if it has sent them here, if it has stored them in the bucket
-// with the mark of this request, or if they are an input of it: that the bucket has them
-// is no proof, for they may be another tenant's.
-func (x *visit) takeOver(ctx context.Context, list []engine.Blob) error {
+// accept tells a worker where to store blobs, and stores those that it sends on the stream.
+// A worker has proved that it has a blob if it has sent it here, if it has stored it in the
+// bucket with the mark of this request, or if it is an input of the request. That the bucket
+// has the blob is no proof: it may be another tenant's.
+func (x *visit) accept(ctx context.Context, list []engine.Blob) error {
 	if x.stored == nil {
 		x.stored, x.direct, x.mark = map[engine.Blob]bool{}, map[engine.Blob]bool{}, rand.Text()
 	}
@@ -50,7 +49,7 @@ func (x *visit) takeOver(ctx context.Context, list []engine.Blob) error {
 	atOnce(len(list), func(i int) { places[i] = x.place(ctx, list[i], x.direct[list[i]]) })
 	for i, b := range list {
 		x.direct[b] = x.direct[b] || places[i].URL != ""
-		x.stored[b] = x.stored[b] || places[i].there()
+		x.stored[b] = x.stored[b] || places[i].isStored()
 	}
 	if err := x.frames.sendJSON(kindPlaces, places); err != nil {
 		return err
@@ -59,7 +58,7 @@ func (x *visit) takeOver(ctx context.Context, list []engine.Blob) error {
 		if !places[i].Stream {
 			continue
 		}
-		in := &bytesIn{frames: x.frames}
+		in := &blobReader{frames: x.frames}
 		got, err := x.sandbox.config.Blobs.Put(ctx, in, b.Size)
 		if err != nil {
 			return err
@@ -73,8 +72,9 @@ func (x *visit) takeOver(ctx context.Context, list []engine.Blob) error {
 	return nil
 }
 
-// place says where one blob goes. One that is announced again was to be stored by the
-// worker: if somebody else has done that at the same time, its bytes are to come here.
+// place returns where a worker is to store a blob. If the blob is announced again, the worker
+// was to store it in the bucket: if another one has done that at the same time, the worker
+// sends the bytes here.
 func (x *visit) place(ctx context.Context, b engine.Blob, again bool) (p blobPlace) {
 	signer, ok := x.sandbox.config.Blobs.(Signer)
 	if !ok {
@@ -95,9 +95,8 @@ func (x *visit) place(ctx context.Context, b engine.Blob, again bool) (p blobPla
 	return p
 }
 
-// verify refuses files of which the worker has not shown that it has them, and reads one
-// back now and then that it has stored itself. All are compared with their digests when
-// they are read.
+// verify refuses outputs that the worker has not proved to have, and reads one that the
+// worker has stored back now and then. Digests of all files are checked when they are read.
 func (x *visit) verify(ctx context.Context, list []output) error {
 	lies := func(b engine.Blob, what string) error {
 		x.sandbox.config.Log.Error("a worker lies", "worker", x.target.Name, "file", b.SHA256, "about", what)
@@ -107,10 +106,6 @@ func (x *visit) verify(ctx context.Context, list []output) error {
 	}
 	var direct []engine.Blob
 	for _, o := range list {
-		if x.direct[o.Blob] && !x.stored[o.Blob] { // a worker of an earlier version announces nothing twice
-			p := x.place(ctx, o.Blob, true)
-			x.stored[o.Blob] = p.there()
-		}
 		if !x.stored[o.Blob] {
 			return lies(o.Blob, "was not stored by it")
 		}
@@ -129,5 +124,5 @@ func (x *visit) verify(ctx context.Context, list []output) error {
 	case engine.KindOf(err) == engine.ErrNotFound:
 		return lies(b, "is not in the bucket")
 	}
-	return nil // a bucket that is away is nobody's lie
+	return nil // the worker is not to blame for a bucket that does not answer
 }

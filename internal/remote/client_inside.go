@@ -15,7 +15,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// duplex is the connection of a request that has become a stream both ways.
+// duplex returns the connection of a request that was upgraded to a stream in both directions.
 func duplex(answer *http.Response) io.ReadWriteCloser {
 	stream, _ := answer.Body.(io.ReadWriteCloser)
 	return stream
@@ -23,16 +23,11 @@ func duplex(answer *http.Response) io.ReadWriteCloser {
 
 // Dial implements engine.Inside.
 func (s *Sandbox) Dial(ctx context.Context, held engine.ID, port int) (net.Conn, error) {
-	t, err := s.worker(held)
+	_, answer, err := s.at(ctx, held, "dial", dialRequest{held, port}, nil) //nolint:bodyclose // as a stream
 	if err != nil {
 		return nil, err
 	}
-	// What is proxied here wants deadlines and half-closes of a connection.
-	answer, err := s.request(ctx, s.single, t, "/worker/v1/dial", dialRequest{held, port}, nil) //nolint:bodyclose // as a stream
-	if err != nil {
-		return nil, err
-	}
-	ours, theirs := net.Pipe()
+	ours, theirs := net.Pipe() // which has deadlines, unlike stream
 	stream := duplex(answer)
 	go func() {
 		_, _ = io.Copy(theirs, stream)
@@ -47,15 +42,11 @@ func (s *Sandbox) Dial(ctx context.Context, held engine.ID, port int) (net.Conn,
 
 // Start implements engine.Inside.
 func (s *Sandbox) Start(ctx context.Context, held engine.ID, spec *engine.ProcessSpec) (engine.Process, error) {
-	t, err := s.worker(held)
-	if err != nil {
-		return nil, err
-	}
 	q := startRequest{ID: engine.NewID(), Held: held, Env: spec.Env, Dir: []byte(spec.Dir), Term: spec.Terminal}
 	for _, a := range spec.Argv {
 		q.Argv = append(q.Argv, []byte(a))
 	}
-	answer, err := s.request(context.WithoutCancel(ctx), s.single, t, "/worker/v1/start", q, nil) //nolint:bodyclose // as a stream
+	t, answer, err := s.at(context.WithoutCancel(ctx), held, "start", q, nil) //nolint:bodyclose // as a stream
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +78,7 @@ type process struct {
 	end   processEnd
 }
 
-// read hands over what comes, until the connection ends.
+// read writes output to the pipes and notes the end, until the connection ends.
 func (p *process) read(out, problem *io.PipeWriter) {
 	var last error
 	defer func() {
@@ -106,12 +97,9 @@ func (p *process) read(out, problem *io.PipeWriter) {
 		to := out
 		switch {
 		case k == kindDone:
-			end, err := decodeJSON[processEnd](payload)
-			if err != nil {
-				last = err
+			if last = decoded(payload, func(end processEnd) error { p.finish(end); return nil }); last != nil {
 				return
 			}
-			p.finish(end)
 			continue
 		case k == kindStderr && problem != nil:
 			to = problem
@@ -121,7 +109,7 @@ func (p *process) read(out, problem *io.PipeWriter) {
 		if len(payload) == 0 {
 			to.Close()
 		} else {
-			_, _ = to.Write(payload) // whoever reads no more has closed it
+			_, _ = to.Write(payload) // it fails if the reader has closed the pipe
 		}
 	}
 }
@@ -133,26 +121,25 @@ func (p *process) finish(end processEnd) {
 	})
 }
 
-type stdin struct{ p *process }
+// stdin writes to a process until it has ended.
+type stdin struct {
+	frameWriter
+	ended <-chan struct{}
+}
 
 func (s stdin) Write(b []byte) (int, error) {
 	select {
-	case <-s.p.ended:
+	case <-s.ended:
 		return 0, syscall.EPIPE
 	default:
+		return s.frameWriter.Write(b)
 	}
-	if len(b) == 0 {
-		return 0, nil
-	}
-	if err := s.p.frames.send(kindBytes, b); err != nil {
-		return 0, err
-	}
-	return len(b), nil
 }
 
-func (s stdin) Close() error { return s.p.frames.send(kindBytes, nil) }
+func (p *process) Stdin() io.WriteCloser {
+	return stdin{frameWriter{p.frames, kindBytes}, p.ended}
+}
 
-func (p *process) Stdin() io.WriteCloser { return stdin{p} }
 func (p *process) Stdout() io.ReadCloser { return p.stdout }
 
 func (p *process) Stderr() io.ReadCloser {
@@ -196,25 +183,28 @@ func (p *process) Close() error {
 	return err
 }
 
-// files are those of a workspace on a worker.
+// files are those of a workspace on a worker. The request names the workspace.
 type files struct {
 	sandbox *Sandbox
-	held    engine.ID
-	tmp     bool
+	request filesRequest
 }
 
 // Files implements engine.Inside.
-func (s *Sandbox) Files(held engine.ID) engine.Files { return &files{s, held, false} }
+func (s *Sandbox) Files(held engine.ID) engine.Files {
+	return &files{s, filesRequest{Held: held}}
+}
 
 // Tmp implements engine.Inside.
-func (s *Sandbox) Tmp(held engine.ID) engine.Files { return &files{s, held, true} }
+func (s *Sandbox) Tmp(held engine.ID) engine.Files {
+	return &files{s, filesRequest{Held: held, Tmp: true}}
+}
 
 func (f *files) ask(ctx context.Context, q filesRequest) (list []engine.Entry, more bool, err error) {
-	t, err := f.sandbox.worker(f.held)
+	t, err := f.sandbox.worker(f.request.Held)
 	if err != nil {
 		return nil, false, err
 	}
-	q.Held, q.Tmp = f.held, f.tmp
+	q.Held, q.Tmp = f.request.Held, f.request.Tmp
 	a, err := f.sandbox.ask(ctx, t, question{Files: &q})
 	for _, e := range a.Entries {
 		list = append(list, e.entry())
@@ -254,20 +244,25 @@ func (f *files) Remove(ctx context.Context, path string, recursive bool) error {
 	return err
 }
 
-// Open brings the file over.
+// at sends a request about a path, whose answer has a body.
+func (f *files) at(
+	ctx context.Context, name, path string, recursive bool, body io.Reader,
+) (*http.Response, error) {
+	q := f.request
+	q.Path, q.Recursive = []byte(path), recursive
+	_, answer, err := f.sandbox.at(ctx, q.Held, name, q, body)
+	return answer, err
+}
+
+// Open returns a copy of the file on this machine.
 func (f *files) Open(ctx context.Context, path string) (*os.File, engine.Entry, error) {
-	t, err := f.sandbox.worker(f.held)
-	if err != nil {
-		return nil, engine.Entry{}, err
-	}
-	q := filesRequest{Held: f.held, Tmp: f.tmp, Path: []byte(path)}
-	answer, err := f.sandbox.request(ctx, f.sandbox.single, t, "/worker/v1/open", q, nil)
+	answer, err := f.at(ctx, "open", path, false, nil)
 	if err != nil {
 		return nil, engine.Entry{}, err
 	}
 	defer answer.Body.Close()
-	e, err := decodeJSON[entry]([]byte(answer.Header.Get(headRequest)))
-	if err != nil {
+	var e entry
+	if err := json.Unmarshal([]byte(answer.Header.Get(headRequest)), &e); err != nil {
 		return nil, engine.Entry{}, lostWorker(err)
 	}
 	file, err := f.sandbox.temporary()
@@ -285,14 +280,9 @@ func (f *files) Open(ctx context.Context, path string) (*os.File, engine.Entry, 
 }
 
 func (f *files) Write(ctx context.Context, path string, content io.Reader) (engine.Entry, error) {
-	t, err := f.sandbox.worker(f.held)
-	if err != nil {
-		return engine.Entry{}, err
-	}
-	q := filesRequest{Held: f.held, Tmp: f.tmp, Path: []byte(path)}
 	body := &source{Reader: content}
-	answer, err := f.sandbox.request(ctx, f.sandbox.single, t, "/worker/v1/write", q, body)
-	if failed := body.fault(); failed != nil { // nothing was made: the request was cut off
+	answer, err := f.at(ctx, "write", path, false, body)
+	if failed := body.fault(); failed != nil { // the request was cut off, and wrote nothing
 		err = failed
 	}
 	if err != nil {
@@ -306,7 +296,7 @@ func (f *files) Write(ctx context.Context, path string, content io.Reader) (engi
 	return a.Entries[0].entry(), nil
 }
 
-// source remembers how reading it failed.
+// source remembers the error of its reader.
 type source struct {
 	io.Reader
 	mu  sync.Mutex
@@ -332,12 +322,7 @@ func (s *source) Read(p []byte) (int, error) {
 func (f *files) Watch(
 	ctx context.Context, path string, recursive bool, ready func(), seen func([]engine.FileEvent),
 ) error {
-	t, err := f.sandbox.worker(f.held)
-	if err != nil {
-		return err
-	}
-	q := filesRequest{Held: f.held, Tmp: f.tmp, Path: []byte(path), Recursive: recursive}
-	answer, err := f.sandbox.request(ctx, f.sandbox.single, t, "/worker/v1/watch", q, nil)
+	answer, err := f.at(ctx, "watch", path, recursive, nil)
 	if err != nil {
 		return err
 	}
@@ -354,21 +339,24 @@ func (f *files) Watch(
 			ready()
 			continue
 		case k == kindDone:
-			r, err := decodeJSON[result](payload)
-			if err == nil && r.Error != nil {
-				err = r.Error.err()
-			}
-			return err
+			return decoded(payload, func(r result) error {
+				if r.Error != nil {
+					return r.Error.err()
+				}
+				return nil
+			})
 		}
-		m, err := decodeJSON[fileEvents](payload)
+		err = decoded(payload, func(m fileEvents) error {
+			list := make([]engine.FileEvent, len(m.Events))
+			for i, e := range m.Events {
+				list[i] = e.FileEvent
+				list[i].Path, list[i].From = string(e.Path), string(e.From)
+			}
+			seen(list)
+			return nil
+		})
 		if err != nil {
 			return lostWorker(err)
 		}
-		list := make([]engine.FileEvent, len(m.Events))
-		for i, e := range m.Events {
-			list[i] = e.FileEvent
-			list[i].Path, list[i].From = string(e.Path), string(e.From)
-		}
-		seen(list)
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// How often a worker that holds a workspace and cannot be reached is tried.
+// dialEvery is the interval in which an unreached worker that holds a workspace is tried.
 const dialEvery = 100 * time.Millisecond
 
-// Run implements engine.Sandbox. A worker that refuses, or that is lost before it has
-// started the program, is followed by another; after that nothing is tried again.
+// Run implements engine.Sandbox. If a worker refuses, or fails before it has started the
+// program, Run tries another one; a program that has started is not repeated.
 func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
 	spec, err := s.stored(ctx, spec)
 	if err != nil {
@@ -29,19 +29,19 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	}
 	patience := time.NewTimer(s.config.Patience)
 	defer patience.Stop()
-	attempt := s.scheduler.attempt(spec.Packages, spec.Language.Name)
+	search := s.scheduler.Search(spec.Packages, spec.Language.Name)
 	var last error
 	for {
-		t, changed := attempt.next()
-		if t != nil {
-			outcome, started, err := s.try(ctx, t, spec, host)
+		slot, changed := search.Next()
+		if slot != nil {
+			outcome, started, err := s.try(ctx, slot, spec, host)
 			if started || err == nil || !elsewhere(err) {
 				return outcome, err
 			}
 			last = err
 			continue
 		}
-		if errors.Is(last, engine.ErrNetwork) { // which no wait changes
+		if errors.Is(last, engine.ErrNetwork) { // waiting does not change that
 			return nil, last
 		}
 		select {
@@ -54,8 +54,8 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	}
 }
 
-// runHeld runs a program in a workspace that a worker holds. A worker that cannot be
-// reached comes back soon, or the workspace is gone: with it, or for this api.
+// runHeld runs a program in a workspace that a worker holds. It waits for an unreached worker
+// until the worker answers, is dead, or is dead for this api: then the workspace is lost.
 func (s *Sandbox) runHeld(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
 	t, err := s.worker(spec.Held)
 	if err != nil {
@@ -64,17 +64,16 @@ func (s *Sandbox) runHeld(ctx context.Context, spec *engine.Spec, host engine.Ho
 	again := time.NewTicker(dialEvery)
 	defer again.Stop()
 	for began := time.Now(); ; {
-		s.scheduler.enter(t)
-		outcome, _, err := s.try(ctx, t, spec, host)
+		outcome, _, err := s.try(ctx, s.scheduler.take(t), spec, host)
 		if _, unseen := errors.AsType[unreached](err); !unseen {
 			return outcome, err
 		}
 		if isDeadHere(began, err) {
-			s.scheduler.leave(t, spec.Held)
+			s.scheduler.supersede(t, spec.Held)
 			return nil, noWorkspace(spec.Held)
 		}
 		select {
-		case <-t.gone.Done():
+		case <-t.lost.Done():
 			return nil, noWorkspace(spec.Held)
 		case <-ctx.Done():
 			return &engine.Outcome{Cancelled: true, StartedAt: time.Now()}, nil
@@ -83,14 +82,14 @@ func (s *Sandbox) runHeld(ctx context.Context, spec *engine.Spec, host engine.Ho
 	}
 }
 
-// elsewhere reports whether another worker may do what one has not.
+// elsewhere reports whether another worker may run the program after an error.
 func elsewhere(err error) bool {
 	_, unseen := errors.AsType[unreached](err)
 	return unseen || !errors.Is(err, errLost) &&
 		(errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrNetwork))
 }
 
-// noRoom says why no worker took a program.
+// noRoom returns the error for a program that no worker admitted.
 func (s *Sandbox) noRoom(last error) error {
 	e := &engine.Error{Op: "run", Kind: engine.ErrUnavailable, RetryAfter: time.Second, Hint: "try again later"}
 	if len(s.scheduler.all()) == 0 {
@@ -104,7 +103,7 @@ func (s *Sandbox) noRoom(last error) error {
 	return e
 }
 
-// stored makes sure that workers can get the inputs by their digest.
+// stored returns spec with inputs that workers can read by their digest.
 func (s *Sandbox) stored(ctx context.Context, spec *engine.Spec) (*engine.Spec, error) {
 	inputs, err := s.storedInputs(ctx, spec.Inputs)
 	if err != nil {
@@ -123,23 +122,22 @@ func (s *Sandbox) storedInputs(ctx context.Context, list []engine.Input) ([]engi
 			if err != nil {
 				return nil, err
 			}
-			in.SHA256 = b.SHA256 // it stays pinned: whoever has no digests has no index either
+			in.SHA256 = b.SHA256 // it stays pinned: a caller without digests has no index either
 		}
 		inputs[i] = in
 	}
 	return inputs, nil
 }
 
-// try runs a program on a worker, where it has a slot already in our books. It reports
-// whether it may have started.
+// try runs a program in a slot of a worker. It reports whether the program may have started.
 func (s *Sandbox) try(
-	ctx context.Context, t *target, spec *engine.Spec, host engine.Host,
+	ctx context.Context, slot *Slot, spec *engine.Spec, host engine.Host,
 ) (_ *engine.Outcome, started bool, err error) {
-	x := &visit{sandbox: s, target: t, inputs: spec.Inputs, host: host, computes: true, placing: true,
+	x := &visit{sandbox: s, target: slot.target, slot: slot, inputs: spec.Inputs, host: host,
 		drains: map[uint64]chan struct{}{}}
-	defer x.leave()
+	defer slot.release()
 	if spec.Make {
-		s.places.Store(spec.Held, t.Epoch)
+		s.places.Store(spec.Held, slot.Epoch())
 	}
 	r, err := x.do(ctx, "/worker/v1/run", newRunRequest(spec), func() {
 		if f, ok := host.(engine.Freezable); ok {
@@ -151,8 +149,7 @@ func (s *Sandbox) try(
 	})
 	if err != nil {
 		if errors.Is(err, engine.ErrBusy) && !x.started {
-			x.compute(false)
-			x.heard(0)
+			slot.Refused()
 		}
 		return nil, x.started, err
 	}
@@ -180,13 +177,13 @@ func (s *Sandbox) Hold(ctx context.Context, id engine.ID, inputs []engine.Input,
 		return err
 	}
 	err = s.noRoom(nil)
-	attempt := s.scheduler.attempt(id.String(), "")
-	for t, _ := attempt.next(); t != nil; t, _ = attempt.next() {
-		x := &visit{sandbox: s, target: t, inputs: inputs, computes: true, placing: true}
+	search := s.scheduler.Search(id.String(), "")
+	for slot, _ := search.Next(); slot != nil; slot, _ = search.Next() {
+		x := &visit{sandbox: s, target: slot.target, slot: slot, inputs: inputs}
 		_, err = x.do(ctx, "/worker/v1/hold", holdRequest{ID: id, Inputs: newInputs(inputs), Limits: limits}, nil)
-		x.leave()
+		slot.release()
 		if err == nil {
-			s.places.Store(id, t.Epoch)
+			s.places.Store(id, slot.Epoch())
 			return nil
 		}
 		if !elsewhere(err) {
@@ -214,67 +211,32 @@ func (s *Sandbox) Changes(ctx context.Context, id engine.ID, limits engine.FileL
 	return r.Changes, nil
 }
 
-// visit is a request at a worker in which bytes of files come and go.
+// visit is a request to a worker whose stream carries files in both directions.
 type visit struct {
 	sandbox *Sandbox
 	target  *target
+	slot    *Slot // nil: the request needs none
 	inputs  []engine.Input
-	host    engine.Host
+	host    engine.Host // of a program; nil: the request runs none
 	frames  *frames
 	started bool
-	placing bool                 // it has a slot in our books, and the worker does not know of it yet
 	pinned  []engine.Digest      // of blobs that came on the stream
-	mark    string               // of what the worker stores in the bucket
-	direct  map[engine.Blob]bool // the worker was to store it there
-	stored  map[engine.Blob]bool // it has shown that it has it
+	mark    string               // of objects that the worker stores in the bucket
+	direct  map[engine.Blob]bool // the worker was told to store it in the bucket
+	stored  map[engine.Blob]bool // the worker has proved that it has it
 
-	mu       sync.Mutex
-	computes bool // it has a slot in our books
-	drains   map[uint64]chan struct{}
-	lastID   uint64
-	calls    sync.WaitGroup
-}
-
-// leave gives the slot back.
-func (x *visit) leave() {
-	x.heard(unknown)
-	x.compute(false)
-}
-
-// heard notes what the worker has free, as it says, and that it has let this one in or
-// will not do so.
-func (x *visit) heard(free int) {
-	answered := 0
-	if x.placing {
-		answered, x.placing = 1, false
-	}
-	if answered > 0 || free != unknown {
-		x.sandbox.scheduler.heard(x.target, free, answered)
-	}
-}
-
-func (x *visit) compute(yes bool) {
-	x.mu.Lock()
-	change := 0
-	switch {
-	case yes && !x.computes:
-		change = +1
-	case !yes && x.computes:
-		change = -1
-	}
-	x.computes = yes
-	x.mu.Unlock()
-	if change != 0 {
-		x.sandbox.scheduler.count(x.target, change)
-	}
+	mu     sync.Mutex
+	drains map[uint64]chan struct{}
+	lastID uint64
+	calls  sync.WaitGroup
 }
 
 func (x *visit) freeze(motion engine.Motion) error {
-	x.compute(motion == engine.GoOn)
+	x.slot.setComputing(motion == engine.GoOn)
 	return x.frames.send(kindFreeze, []byte{byte(motion)})
 }
 
-// drain returns when all has come that the program wrote until now.
+// drain returns once all output that the program has written until now has arrived.
 func (x *visit) drain() {
 	done := make(chan struct{})
 	x.mu.Lock()
@@ -291,7 +253,7 @@ func (x *visit) drain() {
 	}
 }
 
-// drained ends waits, all of them once nothing more comes.
+// drained ends the wait for a drain, or all of them when the stream ends.
 func (x *visit) drained(id uint64, all bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -306,19 +268,18 @@ func (x *visit) drained(id uint64, all bool) {
 	}
 }
 
-// cancelTime is how long a worker has to end what was cancelled, and to store what it
-// left.
+// cancelTime is how long a worker has to end a cancelled program and to store its files.
 const cancelTime = 30 * time.Second
 
-// do sends a request, and does what the worker asks until it is done. begun is called
-// when it has said that it starts.
+// do sends a request, and serves the frames of the worker until its result. It calls begun,
+// which may be nil, when the worker reports that it starts.
 func (x *visit) do(ctx context.Context, path string, request any, begun func()) (r result, err error) {
 	if err := ctx.Err(); err != nil {
 		return r, &engine.Error{Op: "run", Kind: engine.ErrCanceled, Err: err}
 	}
 	whole, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(nil)
-	defer context.AfterFunc(x.target.gone, func() { abandon(errSilent) })()
+	defer context.AfterFunc(x.target.lost, func() { abandon(errSilent) })()
 	read, write := io.Pipe()
 	defer write.Close()
 	// A request that waits for more of its body does not look at its context.
@@ -365,14 +326,14 @@ func (x *visit) do(ctx context.Context, path string, request any, begun func()) 
 	}
 }
 
-// body is a request's body. Closing it ends a Read that waits: a connection that ends
-// tells its streams only then.
+// body is the body of a request. Closing it ends a Read that waits: the transport closes it
+// when the connection ends.
 type body struct {
 	io.Reader
 	io.Closer
 }
 
-// finished checks what a worker has said at the end.
+// finished checks the result of a worker.
 func (x *visit) finished(ctx context.Context, r result) (result, error) {
 	var err error
 	if r.Error != nil {
@@ -394,10 +355,13 @@ func (x *visit) unpin() {
 	x.pinned = nil
 }
 
-// react does what one frame asks. It reports whether that was the last one.
+// react handles one frame. It reports whether that was the last one.
 func (x *visit) react(
 	ctx, calling context.Context, k kind, payload []byte, r *result, begun func(),
 ) (done bool, err error) {
+	if x.host == nil && k != kindNeed && k != kindOutputs && k != kindStarted && k != kindDone {
+		return false, fmt.Errorf("a frame %q without a program", k)
+	}
 	switch k {
 	case kindStdout, kindStderr:
 		stream := engine.Stdout
@@ -407,43 +371,33 @@ func (x *visit) react(
 		x.host.Output(stream, payload)
 	case kindStarted:
 		x.started = true
-		if free, err := decodeJSON[int](payload); err == nil {
-			x.heard(free)
+		var free int
+		if json.Unmarshal(payload, &free) == nil {
+			x.slot.Started(free)
 		}
 		if begun != nil {
 			begun()
 		}
 	case kindNeed:
-		b, err := decodeJSON[engine.Blob](payload)
-		if err != nil {
-			return false, err
-		}
-		return false, x.give(ctx, b)
+		return false, decoded(payload, func(b engine.Blob) error { return x.provide(ctx, b) })
 	case kindOutputs:
-		list, err := decodeJSON[[]engine.Blob](payload)
-		if err != nil {
-			return false, err
-		}
-		return false, x.takeOver(context.WithoutCancel(ctx), list)
+		return false, decoded(payload, func(list []engine.Blob) error {
+			return x.accept(context.WithoutCancel(ctx), list)
+		})
 	case kindCall:
-		c, err := decodeJSON[call](payload)
-		if err != nil {
-			return false, err
-		}
-		x.calls.Go(func() { x.answer(calling, c) })
+		return false, decoded(payload, func(c call) error {
+			x.calls.Go(func() { x.answer(calling, c) })
+			return nil
+		})
 	case kindRest:
-		n, err := decodeJSON[rest](payload)
-		if err != nil {
-			return false, err
-		}
-		x.compute(!n.Resting)
-		if h, ok := x.host.(engine.Restful); ok && n.Resting {
-			h.Rest(n.Memory)
-		} else if ok {
-			h.Wake()
-		}
+		return false, decoded(payload, x.rest)
 	case kindContact:
-		return false, x.contacted(payload)
+		return false, decoded(payload, func(c contacts) error {
+			if h, ok := x.host.(engine.Contacted); ok {
+				h.Contacted(c.List, c.Fault)
+			}
+			return nil
+		})
 	case kindDrain:
 		if len(payload) == 8 {
 			x.drained(binary.BigEndian.Uint64(payload), false)
@@ -452,9 +406,8 @@ func (x *visit) react(
 		if err := json.Unmarshal(payload, r); err != nil {
 			return false, err
 		}
-		if r.Free != nil && x.host != nil { // of a program: what is free now is free without it
-			x.compute(false)
-			x.heard(*r.Free)
+		if r.Free != nil && x.host != nil { // the worker does not count the program any more
+			x.slot.Ended(*r.Free)
 		}
 		return true, nil
 	default:
@@ -463,13 +416,15 @@ func (x *visit) react(
 	return false, nil
 }
 
-// contacted hands on what the program has contacted.
-func (x *visit) contacted(payload []byte) error {
-	c, err := decodeJSON[contacts](payload)
-	if h, ok := x.host.(engine.Contacted); ok && err == nil {
-		h.Contacted(c.List, c.Fault)
+// rest notes that the program waits, or computes again.
+func (x *visit) rest(r rest) error {
+	x.slot.setComputing(!r.Resting)
+	if h, ok := x.host.(engine.Restful); ok && r.Resting {
+		h.Rest(r.Memory)
+	} else if ok {
+		h.Wake()
 	}
-	return err
+	return nil
 }
 
 func (x *visit) answer(ctx context.Context, c call) {
@@ -478,5 +433,5 @@ func (x *visit) answer(ctx context.Context, c call) {
 	if err != nil {
 		a.Error = err.Error()
 	}
-	_ = x.frames.sendJSON(kindAnswer, a) // a worker that is gone has noticed
+	_ = x.frames.sendJSON(kindAnswer, a) // if it fails, do returns the error of the connection
 }

@@ -9,41 +9,40 @@ import (
 	"sync"
 )
 
-// On the stream of a request both sides send frames: a byte that says what it is, four
-// with its length, and so many bytes.
-
+// kind is the first byte of a frame. On the stream of a request both sides send frames: the
+// kind, four bytes with the length, and the payload of that length.
 type kind byte
 
-// What the api sends.
+// Frames from the api.
 const (
 	kindRequest   kind = 'R' // runRequest, first
 	kindBlob      kind = 'B' // blobPlace, the answer to kindNeed; with Stream kindBytes follow
-	kindBytes     kind = 'D' // of a blob; none: its end
+	kindBytes     kind = 'D' // of a blob; an empty one ends it
 	kindPlaces    kind = 'P' // []blobPlace, the answer to kindOutputs
 	kindAnswer    kind = 'A' // callAnswer
-	kindFreeze    kind = 'F' // a byte: 1 stops the program, 0 lets it go on
+	kindFreeze    kind = 'F' // a byte, an engine.Motion: 0 resumes the program, others stop it
 	kindInterrupt kind = 'I'
-	kindDrain     kind = 'N' // number, in 8 bytes, comes back when it is done
+	kindDrain     kind = 'N' // a number in 8 bytes, which comes back when it is done
 	kindCancel    kind = 'C'
 )
 
-// What the worker sends.
+// Frames from the worker.
 const (
 	kindNeed    kind = 'n' // engine.Blob, an input that it does not have
-	kindStarted kind = 'a' // from here on the request is never tried elsewhere
+	kindStarted kind = 'a' // free slots; after it the request is never sent to another worker
 	kindStdout  kind = 'o'
 	kindStderr  kind = 'e'
 	kindCall    kind = 'c' // call
 	kindRest    kind = 'r' // rest
 	kindContact kind = 'k' // contacts
-	kindOutputs kind = 'u' // []engine.Blob, what is to be stored
+	kindOutputs kind = 'u' // []engine.Blob, to be stored
 	kindDone    kind = 'z' // result, the last one
 	// kindBytes, kindDrain likewise
 )
 
-const maxFrame = 64 << 20 // of a program with its stdin in base64
+const maxFrame = 64 << 20 // a program with its stdin in base64 fits
 
-// frames reads and writes frames. Many may write at once.
+// frames reads and writes frames. Goroutines may send at the same time.
 type frames struct {
 	r     io.Reader
 	flush func() error // nil: writing is enough
@@ -87,14 +86,14 @@ func (f *frames) receive() (kind, []byte, error) {
 	return kind(head[0]), payload, err
 }
 
-// bytesIn is the part of a stream in which a blob comes.
-type bytesIn struct {
+// blobReader reads a blob from kindBytes frames.
+type blobReader struct {
 	frames *frames
 	rest   []byte
 	ended  bool
 }
 
-func (b *bytesIn) Read(p []byte) (int, error) {
+func (b *blobReader) Read(p []byte) (int, error) {
 	for len(b.rest) == 0 {
 		if b.ended {
 			return 0, io.EOF
@@ -120,21 +119,39 @@ func unexpected(err error) error {
 	return err
 }
 
+// frameWriter sends what is written to it in frames of a kind. Close sends an empty one.
+type frameWriter struct {
+	frames *frames
+	kind   kind
+}
+
+func (w frameWriter) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if err := w.frames.send(w.kind, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (w frameWriter) Close() error { return w.frames.send(w.kind, nil) }
+
 // sendBytes sends a blob.
 func (f *frames) sendBytes(r io.Reader) error {
-	buffer := make([]byte, 256<<10)
-	for {
-		n, err := io.ReadFull(r, buffer)
-		if n > 0 {
-			if sent := f.send(kindBytes, buffer[:n]); sent != nil {
-				return sent
-			}
-		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return f.send(kindBytes, nil)
-		}
-		if err != nil {
-			return err
-		}
+	w := frameWriter{f, kindBytes}
+	// A reader that writes itself to w would choose smaller frames.
+	if _, err := io.CopyBuffer(w, struct{ io.Reader }{r}, make([]byte, 256<<10)); err != nil {
+		return err
 	}
+	return w.Close()
+}
+
+// decoded calls f with the message in a payload.
+func decoded[T any](payload []byte, f func(T) error) error {
+	var message T
+	if err := json.Unmarshal(payload, &message); err != nil {
+		return err
+	}
+	return f(message)
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Names and code of programs need not be UTF-8, so they are bytes here.
+// Names and code of programs need not be UTF-8, so that messages carry them as bytes.
 
 // runRequest is a program to run.
 type runRequest struct {
-	Spec   engine.Spec // without what follows
+	Spec   engine.Spec // without the fields that follow
 	Code   []byte
 	Args   [][]byte
 	Inputs []input
@@ -41,7 +41,7 @@ func newInputs(list []engine.Input) []input {
 	return inputs
 }
 
-// spec is what the worker's sandbox is asked for, without inputs.
+// spec returns the program for the sandbox of the worker, without inputs.
 func (r *runRequest) spec() *engine.Spec {
 	spec := r.Spec
 	spec.Code = string(r.Code)
@@ -51,16 +51,16 @@ func (r *runRequest) spec() *engine.Spec {
 	return &spec
 }
 
-// blobPlace says how the bytes of a blob come or go.
+// blobPlace tells a worker where to read or write a blob. For an output no field is set if
+// the blob is stored already.
 type blobPlace struct {
 	URL    string      `json:",omitempty"` // presigned
-	Header http.Header `json:",omitempty"` // to be sent with it
-	Stream bool        `json:",omitempty"` // in place of it: on this stream
+	Header http.Header `json:",omitempty"` // of the request to URL
+	Stream bool        `json:",omitempty"` // on this stream, in place of URL
 	Error  *failure    `json:",omitempty"`
-	// None of them, of an output: it is stored already.
 }
 
-func (p *blobPlace) there() bool { return p.URL == "" && !p.Stream && p.Error == nil }
+func (p *blobPlace) isStored() bool { return p.URL == "" && !p.Stream && p.Error == nil }
 
 type call struct {
 	ID    uint64
@@ -79,18 +79,18 @@ type rest struct {
 	Memory  int64
 }
 
-// contacts is what a program with a network grant has contacted.
+// contacts are the hosts that a program with a network grant has contacted.
 type contacts struct {
 	List  []engine.Contact
 	Fault string `json:",omitempty"` // why it had no network
 }
 
-// result is how a run, or another request about workspaces, ended.
+// result reports the end of a run, or of another request about workspaces.
 type result struct {
 	Free    *int            `json:",omitempty"` // slots of the worker
 	Outcome *engine.Outcome `json:",omitempty"`
 	Changes *engine.Changes `json:",omitempty"`
-	Outputs []output        `json:",omitempty"` // of either
+	Outputs []output        `json:",omitempty"` // of Outcome or Changes
 	Error   *failure        `json:",omitempty"`
 }
 
@@ -102,7 +102,7 @@ type output struct {
 	Respelled bool `json:",omitempty"`
 }
 
-// failure is an engine.Error.
+// failure carries an engine.Error.
 type failure struct {
 	Op, Text, Hint, Cause string
 	Kind                  engine.Kind

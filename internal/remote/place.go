@@ -3,8 +3,8 @@ package remote
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -13,62 +13,64 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Node is a worker as apis see it.
+// Node describes a worker to apis.
 type Node struct {
 	Name      string
-	Epoch     int64  // of one life of it
+	Epoch     int64  // a new one for each registration
 	Address   string // URL
 	Version   string
 	Slots     int
-	Free      int       // of them, as the worker said last
-	Heard     time.Time `json:"-"` // when it said so
+	Free      int       // of the slots, as the worker reported last
+	Heard     time.Time `json:"-"` // when it reported that
 	Languages []string
 	Draining  bool
 	Held      int       // workspaces
 	Since     time.Time // zero: not known
 }
 
-// scheduler decides which worker gets a program.
-type scheduler struct {
-	mu      sync.Mutex
-	now     func() time.Time
-	targets map[int64]*target // by epoch
-	ranks   map[string][]*target
-	open    []*target     // of the last pick
-	changed chan struct{} // closed when there may be room, or another worker
-	tell    func(slots int)
+// Scheduler decides which worker gets a program.
+type Scheduler struct {
+	mu       sync.Mutex
+	now      func() time.Time
+	targets  map[int64]*target // by epoch
+	ranks    map[string][]*target
+	open     []*target     // scratch space of pick
+	changed  chan struct{} // closed when there may be room, or another worker
+	setSlots func(slots int)
 }
 
 // target is a worker, with what this api has there.
 type target struct {
 	Node
-	mine    int                // programs of ours that compute there, or are to
-	placing int                // of them, that it has not yet let in
-	counted int                // of them, that it knew of when it said what is free
-	away    bool               // it was not reached
-	left    map[engine.ID]bool // workspaces there that were made anew elsewhere since
-	gone    context.Context
-	lose    context.CancelCauseFunc
+	mine       int                // programs of this api that compute there, or will
+	placing    int                // of these: the worker has not admitted them yet
+	counted    int                // of these: the worker knew of them when it reported Free
+	unreached  bool               // the last request did not reach it
+	superseded map[engine.ID]bool // workspaces there that were restored elsewhere since
+	lost       context.Context    // canceled when the worker is dead
+	lose       context.CancelCauseFunc
 }
 
-// free is an estimate: others place programs, too.
+// free returns an estimate: other apis place programs, too.
 func (t *target) free() int {
-	if t.Draining || t.away {
+	if t.Draining || t.unreached {
 		return 0
 	}
 	return max(0, min(t.Free+t.counted-t.mine, t.Slots))
 }
 
-func newScheduler(tell func(slots int)) *scheduler {
-	if tell == nil {
-		tell = func(int) {}
+// NewScheduler returns a scheduler without workers. It calls setSlots, which may be nil, with
+// the number of programs that may compute at once, as far as it knows.
+func NewScheduler(setSlots func(slots int), now func() time.Time) *Scheduler {
+	if setSlots == nil {
+		setSlots = func(int) {}
 	}
-	return &scheduler{now: time.Now, targets: map[int64]*target{}, ranks: map[string][]*target{}, tell: tell,
+	return &Scheduler{now: now, targets: map[int64]*target{}, ranks: map[string][]*target{}, setSlots: setSlots,
 		changed: make(chan struct{})}
 }
 
-// update takes over which workers there are.
-func (s *scheduler) update(nodes []Node) {
+// Update replaces the list of workers.
+func (s *Scheduler) Update(nodes []Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	alive := map[int64]bool{}
@@ -77,11 +79,11 @@ func (s *scheduler) update(nodes []Node) {
 		t := s.targets[n.Epoch]
 		if t == nil {
 			t = &target{Node: Node{Free: n.Free}}
-			t.gone, t.lose = context.WithCancelCause(context.Background())
+			t.lost, t.lose = context.WithCancelCause(context.Background())
 			s.targets[n.Epoch] = t
 			clear(s.ranks)
 		}
-		if !n.Heard.After(t.Heard) { // it has told us more since
+		if !n.Heard.After(t.Heard) { // a later answer is known
 			n.Free, n.Heard = t.Free, t.Heard
 		} else {
 			t.counted = t.mine - t.placing
@@ -98,21 +100,21 @@ func (s *scheduler) update(nodes []Node) {
 	s.announce()
 }
 
-// announce says that something may have changed. The caller holds mu.
-func (s *scheduler) announce() {
+// announce wakes searches, because something may have changed. The caller holds mu.
+func (s *Scheduler) announce() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 	slots := 0
 	for _, t := range s.targets {
 		slots += t.free() + t.mine
 	}
-	s.tell(slots)
+	s.setSlots(slots)
 }
 
-// rank orders the workers for a tier by rendezvous hashing: whoever asks gets the same
-// order, and a worker that comes or goes changes little of it. A workspace without a
-// program, whose tier is its own, has no language. The caller holds mu.
-func (s *scheduler) rank(tier, language string) []*target {
+// rank orders the workers for a tier by rendezvous hashing: all apis compute the same
+// order, and a worker that joins or leaves changes little of it. A workspace without a
+// program has no language and a tier of its own. The caller holds mu.
+func (s *Scheduler) rank(tier, language string) []*target {
 	key := language + "\x00" + tier
 	if ranked, ok := s.ranks[key]; ok {
 		return ranked
@@ -145,13 +147,13 @@ func (s *scheduler) rank(tier, language string) []*target {
 	return ranked
 }
 
-// pick returns the worker for a program, and takes a slot of it in our books. Programs
-// of a tier stay together on the first workers of its order, which have what they
-// import ready, as long as half of the slots there are free; then the next ones come
-// in. Of these it is the one of two with more free slots: if all apis took the best one,
-// they would meet there. Those that have refused are left out. The channel closes when
-// it is worth to ask again.
-func (s *scheduler) pick(tier, language string, refused map[*target]bool) (*target, <-chan struct{}) {
+// pick returns the worker for a program, and counts a slot of it as taken. Programs of a
+// tier stay together on the first workers of its order, which have the tier's imports
+// ready, as long as half of the slots there are free; then the next workers are added. Of
+// these pick draws two and takes the one with more free slots: if all apis took the best
+// worker, they would collide there. Workers that have refused are skipped. The channel
+// closes when it is worth asking again.
+func (s *Scheduler) pick(tier, language string, refused map[*target]bool) (*target, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = s.open[:0]
@@ -182,20 +184,21 @@ func (s *scheduler) pick(tier, language string, refused map[*target]bool) (*targ
 	return best, s.changed
 }
 
-// enter takes a slot of a worker in our books, whether it has one or not.
-func (s *scheduler) enter(t *target) {
+// take counts a slot of a worker as taken, even if the worker has none free.
+func (s *Scheduler) take(t *target) *Slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.mine++
 	t.placing++
+	return &Slot{scheduler: s, target: t, placing: true, computing: true}
 }
 
-// unknown is what a worker has free that did not say it.
+// unknown stands for the free slots of a worker that did not report them.
 const unknown = -1
 
-// heard notes what a worker has said to be free. It has let in, or refused, so many of
-// those that were on their way.
-func (s *scheduler) heard(t *target, free, answered int) {
+// setFree notes the free slots that a worker has reported, and how many of the programs
+// that were being placed it has answered.
+func (s *Scheduler) setFree(t *target, free, answered int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := t.free()
@@ -208,8 +211,8 @@ func (s *scheduler) heard(t *target, free, answered int) {
 	}
 }
 
-// count notes that programs of ours begin or cease to compute at a worker.
-func (s *scheduler) count(t *target, n int) {
+// count notes that n programs of this api begin to compute at a worker, or that -n stop.
+func (s *Scheduler) count(t *target, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.mine += n
@@ -218,24 +221,15 @@ func (s *scheduler) count(t *target, n int) {
 	}
 }
 
-func (s *scheduler) at(epoch int64) (*target, bool) {
+func (s *Scheduler) at(epoch int64) (*target, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, ok := s.targets[epoch]
 	return t, ok
 }
 
-func (s *scheduler) all() []*target {
+func (s *Scheduler) all() []*target {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []*target
-	for _, t := range s.targets {
-		list = append(list, t)
-	}
-	return list
-}
-
-func decodeJSON[T any](payload []byte) (v T, err error) {
-	err = json.Unmarshal(payload, &v)
-	return v, err
+	return slices.Collect(maps.Values(s.targets))
 }

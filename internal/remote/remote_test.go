@@ -148,21 +148,21 @@ func TestElsewhere(t *testing.T) {
 // What a worker said once counts once: an api that looks at the table again does not
 // forget what it has placed since.
 func TestFreeSlotsAreTakenOnce(t *testing.T) {
-	s := newScheduler(nil)
+	s := NewScheduler(nil, time.Now)
 	node := Node{Name: "w", Epoch: 1, Slots: 4, Free: 2, Heard: time.Unix(1, 0)}
-	s.update([]Node{node})
+	s.Update([]Node{node})
 	for range 2 {
 		if at, _ := s.pick("", "python", nil); at == nil {
 			t.Fatal("a free slot is not taken")
 		}
-		s.update([]Node{node})
+		s.Update([]Node{node})
 	}
 	at, _ := s.pick("", "python", nil)
 	if at != nil {
 		t.Error("a slot was taken twice")
 	}
 	first, _ := s.at(1)
-	s.heard(first, 3, 1) // it let one in, and somebody else's program ended
+	s.setFree(first, 3, 1) // it let one in, and somebody else's program ended
 	for range 2 {
 		if at, _ = s.pick("", "python", nil); at == nil {
 			t.Fatal("a slot that the worker has reported is not taken")
@@ -210,7 +210,7 @@ func TestToken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			links := mutual.NewLinks(there, Desk(registry, func() {}))
+			links := mutual.NewLinks(there, BeatHandler(registry, func() {}))
 			defer links.Close()
 			service := httptest.NewServer(links)
 			defer service.Close()
@@ -280,7 +280,7 @@ func TestLies(t *testing.T) {
 			_ = f.sendJSON(kindDone, has(b))
 		},
 		"another's, which is there": func(f *frames, _ *bucket) {
-			if p := announce(f, anothers)[0]; p.there() {
+			if p := announce(f, anothers)[0]; p.isStored() {
 				t.Error("it need not show another's file")
 			}
 			_ = f.sendJSON(kindDone, has(anothers))
@@ -379,7 +379,7 @@ func TestDrainAsked(t *testing.T) {
 	var began atomic.Int32
 	worker, node := serve(t, counted(&began, nil, open), "")
 	registry := &drains{Local: NewLocal()}
-	links := mutual.NewLinks(nil, Desk(registry, func() {}))
+	links := mutual.NewLinks(nil, BeatHandler(registry, func() {}))
 	defer links.Close()
 	service := httptest.NewServer(links)
 	defer service.Close()
@@ -434,7 +434,7 @@ func TestReplay(t *testing.T) {
 		}
 		registry := NewLocal()
 		beaten := make(chan struct{}, 8)
-		links := mutual.NewLinks(secured, Desk(registry, func() { beaten <- struct{}{} }))
+		links := mutual.NewLinks(secured, BeatHandler(registry, func() { beaten <- struct{}{} }))
 		ended := make(chan struct{}, 8)
 		service := httptest.NewUnstartedServer(links)
 		service.Start()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Server has a worker answer on a listener: with TLS of package mutual, or without any
-// on loopback alone.
+// Server returns an HTTP server for a worker and its listener, which must be on loopback if
+// there is no TLS configuration of package mutual.
 func Server(l net.Listener, handler http.Handler, config *tls.Config, log *slog.Logger) (*http.Server, error) {
 	at, ok := l.Addr().(*net.TCPAddr)
 	if config == nil && (!ok || !at.IP.IsLoopback()) {
@@ -30,7 +30,7 @@ func Server(l net.Listener, handler http.Handler, config *tls.Config, log *slog.
 	}, nil
 }
 
-// Serve serves until the server is shut down.
+// Serve serves until the server is shut down, and then returns nil.
 func Serve(server *http.Server, l net.Listener) error {
 	var err error
 	if server.TLSConfig != nil {

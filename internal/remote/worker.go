@@ -11,24 +11,26 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/outbound"
 )
 
-// Worker lets apis use a sandbox. It has no database, no key of a bucket and none of a
-// tenant: bytes come and go by addresses that are good for one object, or on the stream
-// of the request that they belong to.
+// Worker lets apis use a sandbox. It has no database, and no key of a bucket or a tenant:
+// it reads and writes files at addresses that are valid for one object, or on the stream
+// of the request that needs them.
 type Worker struct {
 	config    WorkerConfig
 	admission *admission
 	bytes     http.Client
 
 	mu        sync.Mutex
-	draining  bool // it ends
-	resting   bool // it was asked to take nothing new
+	draining  bool // Drain was called
+	resting   bool // an api asked it to take nothing new
 	processes map[engine.ID]engine.Process
-	idle      map[*host]func() // ends live interpreters that have nothing to do
+	idle      map[*host]func() // these end the live interpreters that wait for a cell
 	runs      sync.WaitGroup
 }
 
@@ -38,12 +40,12 @@ type WorkerConfig struct {
 	Cache   *blob.Cache
 	Network engine.NetworkConfig // bounds what apis grant programs
 	Slots   int                  // programs that compute at once
-	Seats   int                  // programs at once, those that rest included
-	Memory  int64                // for all of them, once there are more than slots
+	Seats   int                  // programs at once, including those that rest
+	Memory  int64                // bound for all programs, once there are more than Slots
 	Log     *slog.Logger
 }
 
-// Times after which a bucket that does not answer is taken for away, as an api does.
+// Times after which a bucket that does not answer counts as unavailable, as in an api.
 const (
 	bucketDialTime  = 5 * time.Second
 	bucketLostAfter = 10 * time.Second
@@ -60,20 +62,69 @@ func NewWorker(c WorkerConfig) *Worker {
 		admission: &admission{slots: c.Slots, seats: max(c.Seats, c.Slots), memory: c.Memory}}
 }
 
-// Handler serves what apis ask. Who may ask has been found out before.
+// Handler serves apis. The server has authenticated them.
 func (w *Worker) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /worker/v1/run", w.run)
-	mux.HandleFunc("POST /worker/v1/hold", w.hold)
-	mux.HandleFunc("POST /worker/v1/changes", w.changes)
-	mux.HandleFunc("POST /worker/v1/ask", w.ask)
-	w.inside(mux)
+	handle(mux, "ask", fromBody, w.ask)
+	handle(mux, "run", fromFrame, w.run)
+	handle(mux, "hold", fromFrame, w.hold)
+	handle(mux, "changes", fromFrame, w.changes)
+	handle(mux, "open", fromHeader, w.open)
+	handle(mux, "write", fromHeader, w.write)
+	handle(mux, "watch", fromHeader, w.watch)
+	handle(mux, "dial", fromHeader, w.dial)
+	handle(mux, "start", fromHeader, w.start)
 	return mux
 }
 
-// Drain has the worker take nothing new, and returns when what it does has ended or
-// ctx has. Interpreters that wait for cells end: their files are stored, and their
-// sessions go on elsewhere.
+// handle registers a handler. read decodes its request; an error that serve returns refuses
+// the request.
+func handle[T any](
+	mux *http.ServeMux, name string, read func(r *http.Request, request *T) error,
+	serve func(rw http.ResponseWriter, r *http.Request, request *T) error,
+) {
+	mux.HandleFunc("POST /worker/v1/"+name, func(rw http.ResponseWriter, r *http.Request) {
+		var request T
+		err := read(r, &request)
+		if err != nil {
+			err = &engine.Error{Op: "worker", Kind: engine.ErrInvalid, Err: err}
+		} else {
+			err = serve(rw, r, &request)
+		}
+		if err != nil {
+			refuse(rw, err)
+		}
+	})
+}
+
+// fromBody reads a request that is the whole body.
+func fromBody[T any](r *http.Request, request *T) error {
+	return json.NewDecoder(r.Body).Decode(request)
+}
+
+// fromFrame reads a request that is the first frame of the body.
+func fromFrame[T any](r *http.Request, request *T) error {
+	k, payload, err := (&frames{r: r.Body}).receive()
+	if err != nil {
+		return err
+	}
+	if k != kindRequest {
+		return fmt.Errorf("a frame %q before the request", k)
+	}
+	return json.Unmarshal(payload, request)
+}
+
+// headRequest is the header with the request if the body is content.
+const headRequest = "Airlock-Request"
+
+// fromHeader reads a request from the header.
+func fromHeader[T any](r *http.Request, request *T) error {
+	return json.Unmarshal([]byte(r.Header.Get(headRequest)), request)
+}
+
+// Drain has the worker take nothing new, and returns when all requests have ended or ctx
+// has. Interpreters that wait for cells end: their files are stored, and their sessions
+// continue on other workers.
 func (w *Worker) Drain(ctx context.Context) error {
 	w.mu.Lock()
 	w.draining = true
@@ -100,14 +151,14 @@ func (w *Worker) isDraining() bool {
 	return w.draining || w.resting
 }
 
-// rest has the worker take nothing new, or takes that back.
-func (w *Worker) rest(yes bool) {
+// setResting has the worker take nothing new, or take requests again.
+func (w *Worker) setResting(yes bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.resting = yes
 }
 
-// Forget releases all that is held: nobody knows of it any more.
+// Forget releases all held workspaces, because no api knows of them any more.
 func (w *Worker) Forget(ctx context.Context) {
 	held, err := w.config.Sandbox.Held(ctx)
 	for id := range held {
@@ -118,23 +169,23 @@ func (w *Worker) Forget(ctx context.Context) {
 	}
 }
 
-// rests notes whether a live interpreter has nothing to do. One of a worker that ends has
-// no more use.
-func (w *Worker) rests(h *host, yes bool) {
+// setIdle notes whether a live interpreter waits for a cell. Once the worker drains, such an
+// interpreter ends.
+func (w *Worker) setIdle(h *host, yes bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case !yes || h.ended.Load():
 		delete(w.idle, h)
 	case w.draining:
-		h.gone()
+		h.cancel()
 	default:
-		w.idle[h] = h.gone
+		w.idle[h] = h.cancel
 	}
 }
 
-// enter counts a request among those that Drain waits for. What is held is used until the
-// worker ends; then it is gone, and made anew elsewhere.
+// enter counts a request that Drain waits for. Programs in held workspaces are admitted
+// until the worker drains; then the workspaces are lost, and restored on other workers.
 func (w *Worker) enter(held bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,11 +199,11 @@ func (w *Worker) enter(held bool) error {
 	return nil
 }
 
-// exchange is a request in which bytes of files come and go.
+// exchange is a request whose stream carries files in both directions.
 type exchange struct {
 	worker  *Worker
 	frames  *frames
-	answers chan received // to what the worker has asked, once somebody else reads frames; nil: nobody does
+	answers chan received // to questions of the worker; nil: answer reads the frames itself
 }
 
 type received struct {
@@ -164,22 +215,7 @@ func (w *Worker) exchange(rw http.ResponseWriter, r *http.Request) *exchange {
 	return &exchange{worker: w, frames: &frames{r: r.Body, w: rw, flush: http.NewResponseController(rw).Flush}}
 }
 
-// first reads what a request begins with.
-func (x *exchange) first(message any) error {
-	k, payload, err := x.frames.receive()
-	if err == nil && k != kindRequest {
-		err = fmt.Errorf("a frame %q before the request", k)
-	}
-	if err == nil {
-		err = json.Unmarshal(payload, message)
-	}
-	if err != nil {
-		return &engine.Error{Op: "worker", Kind: engine.ErrInvalid, Err: err}
-	}
-	return nil
-}
-
-// answer waits for what the api says to a question.
+// answer waits for the answer of the api to a question.
 func (x *exchange) answer(ctx context.Context, want kind, message any) error {
 	var got received
 	if x.answers != nil {
@@ -203,7 +239,7 @@ func (x *exchange) answer(ctx context.Context, want kind, message any) error {
 	return json.Unmarshal(got.payload, message)
 }
 
-// open gives a sandbox its inputs: from the cache, else from where the api says.
+// open opens inputs in the cache, after it has fetched those that are missing.
 func (x *exchange) open(ctx context.Context, list []input) (inputs []engine.Input, err error) {
 	defer func() {
 		if err != nil {
@@ -236,7 +272,7 @@ func closeInputs(list []engine.Input) {
 	}
 }
 
-// fetch brings a blob into the cache.
+// fetch reads a blob into the cache.
 func (x *exchange) fetch(ctx context.Context, b engine.Blob) error {
 	if err := x.frames.sendJSON(kindNeed, b); err != nil {
 		return err
@@ -248,7 +284,7 @@ func (x *exchange) fetch(ctx context.Context, b engine.Blob) error {
 	if place.Error != nil {
 		return place.Error.err()
 	}
-	var from io.Reader = &bytesIn{frames: x.frames}
+	var from io.Reader = &blobReader{frames: x.frames}
 	if !place.Stream {
 		body, err := x.worker.get(ctx, place)
 		if err != nil {
@@ -270,7 +306,7 @@ func (x *exchange) fetch(ctx context.Context, b engine.Blob) error {
 	return nil
 }
 
-// get reads a presigned address.
+// get returns the object at a presigned address.
 func (w *Worker) get(ctx context.Context, place blobPlace) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, place.URL, nil)
 	if err != nil {
@@ -322,7 +358,7 @@ func (w *Worker) put(ctx context.Context, place blobPlace, b engine.Blob, r io.R
 	return withoutAddress(err)
 }
 
-// store has what programs left stored, and returns what is.
+// store stores outputs, in the bucket or at the api, and returns those that it stored.
 func (x *exchange) store(ctx context.Context, list []engine.Output) (stored []output, dropped []engine.DroppedFile,
 	err error) {
 	if len(list) == 0 {
@@ -345,7 +381,7 @@ func (x *exchange) store(ctx context.Context, list []engine.Output) (stored []ou
 			drop(o)
 			continue
 		}
-		f, err := cache.Open(ctx, b.SHA256, b.Size) // programs may go on to change theirs
+		f, err := cache.Open(ctx, b.SHA256, b.Size) // a program that still runs may change its own
 		cache.Unpin(b.SHA256)
 		cache.Touch(ctx, b)
 		if err != nil {
@@ -355,7 +391,7 @@ func (x *exchange) store(ctx context.Context, list []engine.Output) (stored []ou
 		open, blobs = append(open, f), append(blobs, b)
 		stored = append(stored, output{Path: o.Path, Blob: b, Head: engine.Head(f), Input: o.Input, Respelled: o.Respelled})
 	}
-	faults, err := x.hand(ctx, blobs, open)
+	faults, err := x.upload(ctx, blobs, open)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -371,9 +407,9 @@ func (x *exchange) store(ctx context.Context, list []engine.Output) (stored []ou
 	return kept, dropped, nil
 }
 
-// hand has blobs stored, and says of each whether it is. What the bucket was given is
-// announced once more: the api looks whether it is there from this worker.
-func (x *exchange) hand(ctx context.Context, blobs []engine.Blob, open []io.ReadCloser) ([]error, error) {
+// upload stores blobs, and returns the error of each. Those that it has put into the bucket
+// are announced again, so that the api checks that they came from this worker.
+func (x *exchange) upload(ctx context.Context, blobs []engine.Blob, open []io.ReadCloser) ([]error, error) {
 	faults := make([]error, len(blobs))
 	left := make([]int, len(blobs))
 	for i := range left {
@@ -394,7 +430,7 @@ func (x *exchange) hand(ctx context.Context, blobs []engine.Blob, open []io.Read
 		if len(places) != len(left) {
 			return nil, errors.New("a place is missing")
 		}
-		for at, i := range left { // in this order the api reads them
+		for at, i := range left { // the api reads them in this order
 			switch {
 			case places[at].Error != nil:
 				faults[i] = places[at].Error.err()
@@ -418,22 +454,20 @@ func (x *exchange) hand(ctx context.Context, blobs []engine.Blob, open []io.Read
 	return faults, nil
 }
 
-// atOnce does so many things, some of them at the same time.
+// atOnce calls do for 0 to n-1, with up to 16 calls at the same time.
 func atOnce(n int, do func(i int)) {
-	const most = 16
-	var group sync.WaitGroup
-	slots := make(chan struct{}, most)
+	var group errgroup.Group
+	group.SetLimit(16)
 	for i := range n {
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
+		group.Go(func() error {
 			do(i)
+			return nil
 		})
 	}
-	group.Wait()
+	_ = group.Wait()
 }
 
-// refuse answers a request of which nothing has been done.
+// refuse answers a request that the worker has not begun.
 func refuse(rw http.ResponseWriter, err error) {
 	f := newFailure(err)
 	status := http.StatusInternalServerError

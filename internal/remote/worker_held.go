@@ -20,24 +20,19 @@ type holdRequest struct {
 	Limits engine.Limits
 }
 
-func (w *Worker) hold(rw http.ResponseWriter, r *http.Request) {
+func (w *Worker) hold(rw http.ResponseWriter, r *http.Request, request *holdRequest) error {
 	if err := w.enter(false); err != nil {
-		refuse(rw, err)
-		return
+		return err
 	}
 	defer w.runs.Done()
 	x := w.exchange(rw, r)
-	var request holdRequest
-	if err := x.first(&request); err != nil {
-		refuse(rw, err)
-		return
-	}
 	inputs, err := x.open(r.Context(), request.Inputs)
 	if err == nil {
 		err = w.config.Sandbox.Hold(r.Context(), request.ID, inputs, request.Limits)
 		closeInputs(inputs)
 	}
 	x.done(result{}, err)
+	return nil
 }
 
 type changesRequest struct {
@@ -45,26 +40,22 @@ type changesRequest struct {
 	Limits engine.FileLimit
 }
 
-func (w *Worker) changes(rw http.ResponseWriter, r *http.Request) {
+func (w *Worker) changes(rw http.ResponseWriter, r *http.Request, request *changesRequest) error {
 	x := w.exchange(rw, r)
-	var request changesRequest
-	if err := x.first(&request); err != nil {
-		refuse(rw, err)
-		return
-	}
 	changes, err := w.config.Sandbox.Changes(r.Context(), request.ID, request.Limits)
 	if err != nil {
 		x.done(result{}, err)
-		return
+		return nil
 	}
 	defer closeOutputs(changes.Outputs)
 	stored, dropped, err := x.store(r.Context(), changes.Outputs)
 	left := *changes
 	left.Outputs, left.Dropped = nil, append(left.Dropped, dropped...)
 	x.done(result{Changes: &left, Outputs: stored}, err)
+	return nil
 }
 
-// question is a request that has one answer. Exactly one field is set.
+// question is a request with one answer. Exactly one field is set.
 type question struct {
 	Release   *engine.ID    `json:",omitempty"`
 	Usage     *engine.ID    `json:",omitempty"`
@@ -84,18 +75,12 @@ type reply struct {
 	More      bool                `json:",omitempty"`
 }
 
-func (w *Worker) ask(rw http.ResponseWriter, r *http.Request) {
-	var q question
-	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
-		refuse(rw, &engine.Error{Op: "worker", Kind: engine.ErrInvalid, Err: err})
-		return
+func (w *Worker) ask(rw http.ResponseWriter, r *http.Request, q *question) error {
+	a, err := w.reply(r.Context(), q)
+	if err == nil {
+		_ = json.NewEncoder(rw).Encode(a)
 	}
-	a, err := w.reply(r.Context(), &q)
-	if err != nil {
-		refuse(rw, err)
-		return
-	}
-	_ = json.NewEncoder(rw).Encode(a)
+	return err
 }
 
 func (w *Worker) reply(ctx context.Context, q *question) (a reply, err error) {
@@ -130,7 +115,7 @@ func (w *Worker) files(r *filesRequest) engine.Files {
 	return w.config.Sandbox.Files(r.Held)
 }
 
-// filesRequest is something to do with the files of a workspace.
+// filesRequest is an operation on the files of a workspace.
 type filesRequest struct {
 	Held      engine.ID
 	Tmp       bool `json:",omitempty"`
@@ -142,7 +127,7 @@ type filesRequest struct {
 	Recursive bool   `json:",omitempty"`
 }
 
-// entry is an engine.Entry, whose names need not be UTF-8.
+// entry carries an engine.Entry, whose names need not be UTF-8.
 type entry struct {
 	engine.Entry
 	Path, Target []byte
@@ -187,54 +172,27 @@ func (r *filesRequest) do(ctx context.Context, files engine.Files) (a reply, err
 	return a, err
 }
 
-// inside are the requests that have streams of their own, each with a connection of
-// its own: whoever does not read holds nobody else up.
-func (w *Worker) inside(mux *http.ServeMux) {
-	mux.HandleFunc("POST /worker/v1/open", func(rw http.ResponseWriter, r *http.Request) {
-		q, err := asked[filesRequest](r)
-		if err != nil {
-			refuse(rw, err)
-			return
-		}
-		f, e, err := w.files(q).Open(r.Context(), string(q.Path))
-		if err != nil {
-			refuse(rw, err)
-			return
-		}
-		defer f.Close()
-		head, _ := json.Marshal(newEntry(e))
-		rw.Header().Set(headRequest, string(head))
-		_, _ = io.Copy(rw, f)
-	})
-	mux.HandleFunc("POST /worker/v1/write", func(rw http.ResponseWriter, r *http.Request) {
-		q, err := asked[filesRequest](r)
-		var e engine.Entry
-		if err == nil {
-			e, err = w.files(q).Write(r.Context(), string(q.Path), r.Body)
-		}
-		if err != nil {
-			refuse(rw, err)
-			return
-		}
-		_ = json.NewEncoder(rw).Encode(reply{Entries: []entry{newEntry(e)}})
-	})
-	mux.HandleFunc("POST /worker/v1/watch", w.watch)
-	mux.HandleFunc("POST /worker/v1/dial", w.dial)
-	mux.HandleFunc("POST /worker/v1/start", w.start)
-}
-
-// headRequest is the header that a request is in whose body is something else.
-const headRequest = "Airlock-Request"
-
-func asked[T any](r *http.Request) (*T, error) {
-	var q T
-	if err := json.Unmarshal([]byte(r.Header.Get(headRequest)), &q); err != nil {
-		return nil, &engine.Error{Op: "worker", Kind: engine.ErrInvalid, Err: err}
+func (w *Worker) open(rw http.ResponseWriter, r *http.Request, q *filesRequest) error {
+	f, e, err := w.files(q).Open(r.Context(), string(q.Path))
+	if err != nil {
+		return err
 	}
-	return &q, nil
+	defer f.Close()
+	head, _ := json.Marshal(newEntry(e))
+	rw.Header().Set(headRequest, string(head))
+	_, _ = io.Copy(rw, f)
+	return nil
 }
 
-// fileEvents is one message of a watch; the first one is empty.
+func (w *Worker) write(rw http.ResponseWriter, r *http.Request, q *filesRequest) error {
+	e, err := w.files(q).Write(r.Context(), string(q.Path), r.Body)
+	if err == nil {
+		_ = json.NewEncoder(rw).Encode(reply{Entries: []entry{newEntry(e)}})
+	}
+	return err
+}
+
+// fileEvents is one message of a watch.
 type fileEvents struct {
 	Events []fileEvent
 }
@@ -244,15 +202,10 @@ type fileEvent struct {
 	Path, From []byte
 }
 
-func (w *Worker) watch(rw http.ResponseWriter, r *http.Request) {
-	q, err := asked[filesRequest](r)
-	if err != nil {
-		refuse(rw, err)
-		return
-	}
+func (w *Worker) watch(rw http.ResponseWriter, r *http.Request, q *filesRequest) error {
 	x := w.exchange(rw, r)
 	ready := func() { _ = x.frames.sendJSON(kindStarted, fileEvents{}) }
-	err = w.files(q).Watch(r.Context(), string(q.Path), q.Recursive, ready,
+	err := w.files(q).Watch(r.Context(), string(q.Path), q.Recursive, ready,
 		func(list []engine.FileEvent) {
 			var m fileEvents
 			for _, e := range list {
@@ -263,10 +216,11 @@ func (w *Worker) watch(rw http.ResponseWriter, r *http.Request) {
 			_ = x.frames.sendJSON(kindStdout, m)
 		})
 	x.done(result{}, err)
+	return nil
 }
 
-// take makes the connection of a request the handler's.
-func take(rw http.ResponseWriter) (net.Conn, error) {
+// hijack upgrades the connection of a request to a stream in both directions.
+func hijack(rw http.ResponseWriter) (net.Conn, error) {
 	rw.Header().Set("Connection", "Upgrade")
 	rw.Header().Set("Upgrade", "airlock")
 	rw.WriteHeader(http.StatusSwitchingProtocols)
@@ -285,29 +239,25 @@ type dialRequest struct {
 	Port int
 }
 
-func (w *Worker) dial(rw http.ResponseWriter, r *http.Request) {
-	q, err := asked[dialRequest](r)
-	var inner net.Conn
-	if err == nil {
-		inner, err = w.config.Sandbox.Dial(r.Context(), q.Held, q.Port)
-	}
+func (w *Worker) dial(rw http.ResponseWriter, r *http.Request, q *dialRequest) error {
+	inner, err := w.config.Sandbox.Dial(r.Context(), q.Held, q.Port)
 	if err != nil {
-		refuse(rw, err)
-		return
+		return err
 	}
 	defer inner.Close()
-	outer, err := take(rw)
+	outer, err := hijack(rw)
 	if err != nil {
-		return
+		return nil //nolint:nilerr // the connection has failed
 	}
 	defer outer.Close()
 	var group sync.WaitGroup
 	group.Go(func() { splice(inner, outer) })
 	splice(outer, inner)
 	group.Wait()
+	return nil
 }
 
-// splice copies until one side ends, and says so to the other.
+// splice copies until from ends, and ends to as well.
 func splice(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
@@ -319,7 +269,7 @@ func splice(to, from net.Conn) {
 }
 
 type startRequest struct {
-	ID   engine.ID // by which the process is called
+	ID   engine.ID // of the process, in a processOrder
 	Held engine.ID
 	Argv [][]byte
 	Env  map[string]string
@@ -327,32 +277,27 @@ type startRequest struct {
 	Term *engine.TerminalSize
 }
 
-func (w *Worker) start(rw http.ResponseWriter, r *http.Request) {
-	q, err := asked[startRequest](r)
-	if err != nil {
-		refuse(rw, err)
-		return
-	}
+func (w *Worker) start(rw http.ResponseWriter, r *http.Request, q *startRequest) error {
 	spec := &engine.ProcessSpec{Env: q.Env, Dir: string(q.Dir), Terminal: q.Term}
 	for _, a := range q.Argv {
 		spec.Argv = append(spec.Argv, string(a))
 	}
 	p, err := w.config.Sandbox.Start(r.Context(), q.Held, spec)
 	if err != nil {
-		refuse(rw, err)
-		return
+		return err
 	}
 	defer p.Close()
-	conn, err := take(rw)
+	conn, err := hijack(rw)
 	if err != nil {
-		return
+		return nil //nolint:nilerr // the connection has failed
 	}
 	defer conn.Close()
 	w.serve(q.ID, p, &frames{r: conn, w: conn}, q.Term != nil)
+	return nil
 }
 
-// serve carries the streams of a process, until they are at their end or the api is
-// gone. What is typed waits for the process; signals come by other ways.
+// serve carries the streams of a process, until they end or the api disconnects. Signals
+// come in requests of their own, because input may wait for the process.
 func (w *Worker) serve(id engine.ID, p engine.Process, f *frames, terminal bool) {
 	w.mu.Lock()
 	w.processes[id] = p
@@ -362,24 +307,12 @@ func (w *Worker) serve(id engine.ID, p engine.Process, f *frames, terminal bool)
 		defer w.mu.Unlock()
 		delete(w.processes, id)
 	}()
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		typed(p, f)
-	}()
-	var streams sync.WaitGroup
+	var input, streams sync.WaitGroup
+	input.Go(func() { readInput(p, f) })
 	pump := func(k kind, r io.Reader) {
-		buffer := make([]byte, 32<<10)
-		for {
-			n, err := r.Read(buffer)
-			if n > 0 && f.send(k, buffer[:n]) != nil {
-				return
-			}
-			if err != nil {
-				_ = f.send(k, nil)
-				return
-			}
-		}
+		w := frameWriter{f, k}
+		_, _ = io.Copy(w, r)
+		_ = w.Close() // fails if the api has disconnected
 	}
 	streams.Go(func() { pump(kindStdout, p.Stdout()) })
 	if !terminal {
@@ -392,7 +325,7 @@ func (w *Worker) serve(id engine.ID, p engine.Process, f *frames, terminal bool)
 	}
 	_ = f.sendJSON(kindDone, ended)
 	streams.Wait()
-	<-gone
+	input.Wait()
 }
 
 type processEnd struct {
@@ -400,9 +333,9 @@ type processEnd struct {
 	Error *failure `json:",omitempty"`
 }
 
-// typed passes on what a process is to read, until the api closes: then the process is
-// closed.
-func typed(p engine.Process, f *frames) {
+// readInput writes to the standard input of a process until the api disconnects, and then
+// closes the process.
+func readInput(p engine.Process, f *frames) {
 	defer p.Close()
 	for {
 		k, payload, err := f.receive()
@@ -413,11 +346,11 @@ func typed(p engine.Process, f *frames) {
 			p.Stdin().Close()
 			continue
 		}
-		_, _ = p.Stdin().Write(payload) // one that reads no more may go on
+		_, _ = p.Stdin().Write(payload) // a process may continue without reading
 	}
 }
 
-// processOrder is what an api may ask of a process that runs.
+// processOrder signals a process, or resizes its terminal.
 type processOrder struct {
 	ID     engine.ID
 	Signal int                  `json:",omitempty"`

@@ -14,43 +14,40 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// run runs a program, with all that it says, asks and leaves on one stream.
-func (w *Worker) run(rw http.ResponseWriter, r *http.Request) {
-	x := w.exchange(rw, r)
-	var request runRequest
-	err := x.first(&request)
+// run runs a program. One stream carries its output, its calls and its files.
+func (w *Worker) run(rw http.ResponseWriter, r *http.Request, request *runRequest) error {
 	spec := request.spec()
-	if err == nil && spec.Network != nil {
-		spec.Network, err = w.config.Network.Accept(r.Context(), spec.Network)
+	if spec.Network != nil {
+		var err error
+		if spec.Network, err = w.config.Network.Accept(r.Context(), spec.Network); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = w.enter(!spec.Held.IsZero() && !spec.Make)
-	}
-	if err != nil {
-		refuse(rw, err)
-		return
+	if err := w.enter(!spec.Held.IsZero() && !spec.Make); err != nil {
+		return err
 	}
 	defer w.runs.Done()
 	seat, err := w.admission.enter(spec.Limits.Memory)
 	if err != nil {
-		refuse(rw, err)
-		return
+		return err
 	}
 	defer seat.leave()
+	x := w.exchange(rw, r)
 	x.done(x.perform(r.Context(), spec, request.Inputs, seat))
+	return nil
 }
 
-// done says how a request ended.
+// done reports the end of a request.
 func (x *exchange) done(r result, err error) {
 	if err != nil {
 		r = result{Error: newFailure(err)}
 	}
 	free := x.worker.admission.free()
 	r.Free = &free
-	_ = x.frames.sendJSON(kindDone, r) // an api that is gone has noticed
+	_ = x.frames.sendJSON(kindDone, r) // fails if the api has disconnected
 }
 
-// perform runs the program, and stores what it left.
+// perform runs the program, and stores its files.
 func (x *exchange) perform(
 	ctx context.Context, spec *engine.Spec, list []input, seat *seat,
 ) (r result, err error) {
@@ -64,11 +61,11 @@ func (x *exchange) perform(
 	x.answers = make(chan received, 1)
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h := &host{exchange: x, seat: seat, gone: cancel, live: spec.Live, calls: map[uint64]chan callAnswer{}}
-	gone, lost := context.WithCancelCause(ctx)
-	defer lost(nil)
-	go func() { lost(h.listen(cancel)); cancel() }() // ends with the request's body
-	defer func() { h.ended.Store(true); x.worker.rests(h, false) }()
+	h := &host{exchange: x, seat: seat, cancel: cancel, live: spec.Live, calls: map[uint64]chan callAnswer{}}
+	connected, disconnect := context.WithCancelCause(ctx)
+	defer disconnect(nil)
+	go func() { disconnect(h.listen()); cancel() }() // ends with the request's body
+	defer func() { h.ended.Store(true); x.worker.setIdle(h, false) }()
 	if spec.Network != nil {
 		h.lease = engine.NewLease(x.worker.config.Network.Egress, spec.Network.Grant, h.contacted)
 	}
@@ -78,8 +75,8 @@ func (x *exchange) perform(
 		return r, err
 	}
 	defer closeOutputs(outcome.Outputs)
-	seat.rest(0) // what comes now is the network's
-	stored, dropped, err := x.store(gone, outcome.Outputs)
+	seat.rest(0) // storing needs the network, not the processor
+	stored, dropped, err := x.store(connected, outcome.Outputs)
 	if err != nil {
 		return r, err
 	}
@@ -94,14 +91,14 @@ func closeOutputs(list []engine.Output) {
 	}
 }
 
-// host is the world outside of a program, which is at the api.
+// host is the engine.Host of a program. It passes calls to that of the api.
 type host struct {
 	exchange *exchange
 	seat     *seat
-	gone     func()
-	live     bool // an interpreter, which waits for cells when it is stopped
+	cancel   func() // ends the program
+	live     bool   // the program is an interpreter, which waits for cells when it is stopped
 	ended    atomic.Bool
-	lease    *engine.Lease // nil: it has no network
+	lease    *engine.Lease // nil: the program has no network
 
 	mu     sync.Mutex
 	last   uint64
@@ -110,8 +107,8 @@ type host struct {
 	reins  engine.Reins
 }
 
-// listen does what the api says, until it says nothing more.
-func (h *host) listen(cancel func()) error {
+// listen handles frames from the api until the stream ends.
+func (h *host) listen() error {
 	for {
 		k, payload, err := h.exchange.frames.receive()
 		if err != nil {
@@ -122,7 +119,7 @@ func (h *host) listen(cancel func()) error {
 		h.mu.Unlock()
 		switch k {
 		case kindCancel:
-			cancel()
+			h.cancel()
 		case kindPlaces:
 			h.exchange.answers <- received{k, payload}
 		case kindAnswer:
@@ -148,10 +145,10 @@ func (h *host) listen(cancel func()) error {
 				h.seat.rest(0)
 			}
 			if freeze != nil {
-				_ = freeze(motion) // a program that is gone needs none
+				_ = freeze(motion) // fails if the program has ended
 			}
 			if h.live {
-				h.exchange.worker.rests(h, motion != engine.GoOn)
+				h.exchange.worker.setIdle(h, motion != engine.GoOn)
 			}
 		case kindInterrupt:
 			if reins.Interrupt != nil {
@@ -175,7 +172,7 @@ func (h *host) Output(stream engine.Stream, data []byte) {
 		k = kindStderr
 	}
 	if h.exchange.frames.send(k, data) != nil {
-		h.gone()
+		h.cancel()
 	}
 }
 
@@ -210,12 +207,12 @@ func (h *host) Listener(file *os.File) {
 	h.lease.Listener(file)
 }
 
-// contacted tells the api what the program contacts, for its log.
+// contacted reports the hosts that the program contacts to the api, for its log.
 func (h *host) contacted(list []engine.Contact) {
 	_ = h.exchange.frames.sendJSON(kindContact, contacts{List: list})
 }
 
-// endLease ends the grant: what is told of it comes before the end of the run.
+// endLease ends the grant, so that its contacts are reported before the end of the run.
 func (h *host) endLease() {
 	if h.lease == nil {
 		return
@@ -252,7 +249,7 @@ func (h *host) Wake() {
 	_ = h.exchange.frames.sendJSON(kindRest, rest{})
 }
 
-// admission bounds what a worker does at once.
+// admission bounds the programs that a worker runs at once.
 type admission struct {
 	slots, seats int
 	memory       int64
@@ -262,15 +259,15 @@ type admission struct {
 	taken           int64
 }
 
-// seat is one program's part of a worker.
+// seat is the share of one program in a worker.
 type seat struct {
 	of      *admission
-	limit   int64
-	counted int64
+	limit   int64 // of its memory
+	counted int64 // memory that is reserved for it now
 	resting bool
 }
 
-// enter lets a program in, ErrBusy if there is no room.
+// enter admits a program. It returns ErrBusy if there is no room.
 func (a *admission) enter(memory int64) (*seat, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -285,7 +282,7 @@ func (a *admission) enter(memory int64) (*seat, error) {
 	return &seat{of: a, limit: memory, counted: memory}, nil
 }
 
-// rest gives the slot to others; so much memory stays set aside, all of its if 0.
+// rest frees the slot, and keeps memory reserved: all of the program's if memory is 0.
 func (s *seat) rest(memory int64) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
@@ -299,7 +296,7 @@ func (s *seat) rest(memory int64) {
 	}
 }
 
-// wake takes a slot again, even if there is none: the program cannot wait.
+// wake takes a slot again, even if none is free: the program cannot wait.
 func (s *seat) wake() {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
@@ -319,14 +316,14 @@ func (s *seat) leave() {
 	s.of.taken -= s.counted
 }
 
-// free is how many more programs may come.
+// free returns how many more programs the worker admits.
 func (a *admission) free() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return max(0, min(a.slots-a.running, a.seats-a.seated))
 }
 
-// withoutAddress removes an address from an error, for whoever has it may use it.
+// withoutAddress removes a presigned address from an error: everyone who has it can use it.
 func withoutAddress(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err

@@ -85,7 +85,7 @@ func TestCutOffFromWorker(t *testing.T) {
 	if n := near.Load(); n != 20 {
 		t.Errorf("%d programs ran on the worker that answers", n)
 	}
-	if cut, _ := s.scheduler.at(1); s.scheduler.takeAway(cut) {
+	if cut, _ := s.scheduler.at(1); s.scheduler.setUnreached(cut) {
 		t.Error("the worker that does not answer is tried all the same")
 	}
 
@@ -122,7 +122,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // An api that has lost its database answers no beats. The worker leaves time for another
 // one to hear of it.
 func TestBeatElsewhere(t *testing.T) {
-	good := httptest.NewServer(Desk(NewLocal(), func() {}))
+	good := httptest.NewServer(BeatHandler(NewLocal(), func() {}))
 	defer good.Close()
 	var waited time.Duration
 	b := &Beats{Worker: NewWorker(WorkerConfig{Log: quiet, Sandbox: sandboxtest.NewFake(nil)}), Node: Node{Name: "w"},
@@ -156,7 +156,7 @@ func TestAddressOfAll(t *testing.T) {
 		"http://worker.test:9000": "http://worker.test:9000",
 	} {
 		registry := NewLocal()
-		service := httptest.NewServer(Desk(registry, func() {}))
+		service := httptest.NewServer(BeatHandler(registry, func() {}))
 		defer service.Close()
 		b := &Beats{Worker: NewWorker(WorkerConfig{Log: quiet, Sandbox: sandboxtest.NewFake(nil)}),
 			Node: Node{Name: "w", Address: told}, APIs: []string{service.URL}, Client: http.DefaultClient}
