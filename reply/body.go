@@ -3,6 +3,7 @@ package reply
 import (
 	"bytes"
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -65,7 +66,7 @@ func (p *Parser) endFence(bodyEnd, itemEnd int, truncated bool) *Item {
 // readings gives the ways in which the end of a fence with fences inside can be
 // understood.
 func (p *Parser) readings(it *Item, f *fence) {
-	if it.Kind != KindFile || it.Binary {
+	if it.Kind != KindFile || it.Binary || it.Content == nil {
 		return
 	}
 	if f.settled && f.close > 0 {
@@ -78,7 +79,7 @@ func (p *Parser) readings(it *Item, f *fence) {
 		text string
 	}{{f.firstClose, "ends at the first closing fence"}, {f.firstInner, "ends where another fence begins"}} {
 		if r.at > it.Body.Start && r.at < it.Body.End {
-			it.Readings = append(it.Readings, Reading{r.text, f.content(p.buf[it.Body.Start:r.at])})
+			it.Readings = append(it.Readings, Reading{r.text, f.file(p.buf[it.Body.Start:r.at])})
 		}
 	}
 }
@@ -97,7 +98,7 @@ func (p *Parser) readFence(f *fence, span, body Span) []*Item {
 	where := f.where
 	content := f.content(p.buf[body.Start:body.End])
 	head, found := pathInside(content, f.info.lang)
-	cut := found && p.mergeHeader(&where, &head, f)
+	f.directive = found && p.mergeHeader(&where, &head, f)
 	switch {
 	case f.searches:
 		return p.readSearches(p.bodyLines(body.Start, body.End, f.indent), where, f, span, body)
@@ -108,12 +109,9 @@ func (p *Parser) readFence(f *fence, span, body Span) []*Item {
 	}
 	it := p.newItem(KindFile, FormFence, where, span, body)
 	it.Lang = f.info.lang
-	it.Content = content
+	it.Content = f.file(p.buf[body.Start:body.End])
 	if f.indent > 0 {
 		p.checkMargin(it, f, p.buf[body.Start:body.End])
-	}
-	if cut {
-		it.Content = withoutRange(it.Content, head.start, head.end)
 	}
 	p.judgeFile(it, f)
 	return []*Item{it}
@@ -123,6 +121,17 @@ func (p *Parser) readFence(f *fence, span, body Span) []*Item {
 func (f *fence) hasHeader(body []byte) bool {
 	_, ok := pathInside(f.content(body), f.info.lang)
 	return ok
+}
+
+// file returns the file that a body holds: its content without the directive
+// that names the file, if there is one.
+func (f *fence) file(body []byte) []byte {
+	content := f.content(body)
+	if !f.directive {
+		return content
+	}
+	head, _ := pathInside(content, f.info.lang)
+	return slices.Concat(content[:head.start], content[head.end:])
 }
 
 // mergeHeader weighs a path in the first comment against the one outside. It
@@ -227,7 +236,7 @@ func (p *Parser) checkMargin(it *Item, f *fence, body []byte) {
 	}
 	shallow := *f
 	shallow.indent = least
-	if other := shallow.content(body); !bytes.Equal(other, it.Content) {
+	if other := shallow.file(body); !bytes.Equal(other, it.Content) {
 		it.Readings = append(it.Readings, Reading{"indented as written", other},
 			Reading{"the fence's indentation taken off", it.Content})
 		it.Content = other
@@ -320,11 +329,4 @@ func elidesBehind(body []byte, dots string) bool {
 func holdsPatches(raw string) bool {
 	f := family(strings.ReplaceAll(unwrap(raw), `\`, "/"))
 	return f == "patch" || f == "md" || f == "txt"
-}
-
-func withoutRange(b []byte, start, end int) []byte {
-	if start == 0 {
-		return b[end:]
-	}
-	return append(append(make([]byte, 0, len(b)), b[:start]...), b[end:]...)
 }

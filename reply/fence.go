@@ -26,6 +26,7 @@ type fence struct {
 	inHunk, inPatch  bool
 	searches, patch  bool
 	elided           bool
+	directive        bool // a comment inside names the file and is no part of it
 	added, removed   bool // lines begin with + and with -
 	examples         int
 	nested           bool   // a fence was opened inside

@@ -376,10 +376,9 @@ func (p *Parser) otherEnds(it *Item, f *fence) {
 	if len(f.others) < 2 {
 		return
 	}
-	head := len(f.content(p.buf[it.Body.Start:it.Body.End])) - len(it.Content) // a comment with the path
 	read := func(end int) Reading {
 		line := bytes.Count(p.buf[f.start:end], []byte("\n"))
-		return Reading{fmt.Sprintf("it ends with line %d of its fence", line), f.content(p.buf[f.body:end])[head:]}
+		return Reading{fmt.Sprintf("it ends with line %d of its fence", line), f.file(p.buf[f.body:end])}
 	}
 	it.Readings = append(it.Readings, read(f.offer))
 	it.Content = it.Readings[0].Content

@@ -472,3 +472,22 @@ func TestReadings(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestReadingsOfIndentedDocument reads a document in a list whose lines begin
+// before its fence does and whose end is not sure, with and without a comment
+// that names it.
+func TestReadingsOfIndentedDocument(t *testing.T) {
+	for _, directive := range []string{"", "<!-- filepath: README.md -->\n"} {
+		r := Parse([]byte("```ts path=src/a.ts startline=10\n```\n1. ```markdown:README.md\n" + directive +
+			"first\n    <content>\n```\n```ts:src/a.ts\n```\n"))
+		it := r.Items[1]
+		if it.Path != "README.md" || it.Verdict != VerdictAmbiguous || len(it.Readings) < 2 {
+			t.Fatalf("%s is %s with %d readings", it.Path, it.Verdict, len(it.Readings))
+		}
+		for _, reading := range it.Readings {
+			if !strings.HasPrefix(string(reading.Content), "first\n") {
+				t.Errorf("%s: %q", reading.Description, reading.Content)
+			}
+		}
+	}
+}
