@@ -28,7 +28,7 @@ func pathAbove(line, sibling []byte) (candidate, bool) {
 	if title.bullet && !title.wrapped && !title.colon {
 		c.doubt(0.7, "it may be an item of a list")
 	}
-	bare, _ := lineSuffix(unwrap(path))
+	bare := pathOf(path)
 	switch pathShape(bare) {
 	case shapeStrong:
 	case shapeWeak:

@@ -38,8 +38,7 @@ func (p *Parser) settleBelow() {
 		_, _, at, _ := run(p.buf[u.start:])
 		f := fence{indent: u.indent, start: u.start, body: u.body,
 			info: parseInfo(string(p.text(u.start+at, max(u.start+at, u.body-1))))}
-		d, _ := language(f.info.lang)
-		if d.class&(classCode|classMarkup) == 0 || d.class&(classShell|classOutput|classDiff|classPlain) != 0 {
+		if d := language(f.info.lang); !d.is(classCode|classMarkup) || d.is(classShell|classOutput|classDiff|classPlain) {
 			continue
 		}
 		where, _ := pathAbove(p.text(u.below.Start, u.below.End), nil)

@@ -86,7 +86,7 @@ func (p *Parser) readings(it *Item, f *fence) {
 
 // readFence makes items of a fence, according to what its body is.
 func (p *Parser) readFence(f *fence, span, body Span) []*Item {
-	if d, _ := language(f.info.lang); !f.named && (f.nested || d.class&classMarkup != 0 && d.class&classPlain == 0) &&
+	if d := language(f.info.lang); !f.named && (f.nested || d.is(classMarkup) && !d.is(classPlain)) &&
 		!f.hasHeader(p.buf[body.Start:body.End]) {
 		return nil // it shows how to write something
 	}
@@ -137,10 +137,10 @@ func (f *fence) file(body []byte) []byte {
 // mergeHeader weighs a path in the first comment against the one outside. It
 // reports whether the comment was an instruction and leaves the body.
 func (p *Parser) mergeHeader(where *candidate, head *header, f *fence) bool {
-	inner, _ := lineSuffix(unwrap(head.raw))
+	inner := pathOf(head.raw)
 	if where.raw == "" {
 		if head.from == PathComment && !fits(f.info.lang, inner) {
-			if d, _ := language(f.info.lang); d.class&(classOutput|classShell) != 0 {
+			if language(f.info.lang).is(classOutput | classShell) {
 				return false
 			}
 			head.doubt(0.6, "the language "+f.info.lang+" does not fit the name in the comment")
@@ -194,7 +194,6 @@ func (p *Parser) newItem(kind Kind, form Form, where candidate, span, body Span)
 
 // judgeFile looks at a whole file's body.
 func (p *Parser) judgeFile(it *Item, f *fence) {
-	d, _ := language(f.info.lang)
 	switch {
 	case f.info.append:
 		it.downgrade(VerdictPartial, "it is to be added to the file, not to replace it")
@@ -206,7 +205,7 @@ func (p *Parser) judgeFile(it *Item, f *fence) {
 		it.downgrade(VerdictAmbiguous, "every line begins with +, - or a space, as in a diff")
 	case looksNumbered(it.Content):
 		it.downgrade(VerdictAmbiguous, "every line begins with its number")
-	case d.class&classOutput != 0:
+	case language(f.info.lang).is(classOutput):
 		it.downgrade(VerdictAmbiguous, "it is marked as output")
 	}
 }

@@ -42,8 +42,7 @@ func isElision(line []byte, lang string) bool {
 		return false
 	}
 	text = strings.TrimSpace(strings.Trim(text, "[](){}-=*/#<> "))
-	d, _ := language(lang)
-	prose := d.class&classMarkup != 0 && leader != "<!--" // a document may show code with dots in it
+	prose := language(lang).is(classMarkup) && leader != "<!--" // a document may show code with dots in it
 	if isDots(text) {
 		return !prose
 	}
@@ -110,11 +109,7 @@ func isDots(s string) bool {
 
 // dotsElide: a line of dots is nothing that the language itself has.
 func dotsElide(lang string) bool {
-	d, known := language(lang)
-	if !known {
-		return false
-	}
-	switch d.family {
+	switch language(lang).family {
 	case "js", "c", "cs", "jvm", "go", "rust", "php", "swift", "dart", "css", "json", "ruby", "sql", "lua", "web", "sh",
 		"xml", "make", "zig":
 		return true

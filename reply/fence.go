@@ -96,14 +96,14 @@ func (p *Parser) openFence(start, end, column int, line []byte) bool {
 		f.where.mark(VerdictCitation, "the line above calls it the old code")
 	}
 	f.named = f.where.raw != ""
-	d, known := language(f.info.lang)
-	f.markup = known && d.class&classMarkup != 0
+	d := language(f.info.lang)
+	f.markup = d.is(classMarkup)
 	if f.named {
-		path, _ := lineSuffix(unwrap(f.where.raw))
+		path := pathOf(f.where.raw)
 		f.markup = isMarkup(path) || f.markup && family(path) == ""
 	}
-	f.shielded = known && d.class&classDiff != 0
-	if p.opensWrapper(&f, d, known) {
+	f.shielded = d.is(classDiff)
+	if p.opensWrapper(&f, d) {
 		return true
 	}
 	if !f.named && len(rest) == 0 && p.last.mayGoOn() {
@@ -145,15 +145,14 @@ func (p *Parser) nameAbove(lang string) candidate {
 // fitsAbove weighs a name above a fence against the fence's language. Commands
 // and output below a name are no file.
 func fitsAbove(c *candidate, lang string) bool {
-	path, _ := lineSuffix(unwrap(c.raw))
-	if fits(lang, path) {
+	if fits(lang, pathOf(c.raw)) {
 		return true
 	}
-	d, _ := language(lang)
-	if d.class&(classShell|classOutput|classPlain) != 0 {
+	d := language(lang)
+	if d.is(classShell | classOutput | classPlain) {
 		return false
 	}
-	if d.class&classDiff == 0 {
+	if !d.is(classDiff) {
 		c.doubt(0.6, "the language "+lang+" does not fit the name above the fence")
 	}
 	return true
@@ -317,9 +316,7 @@ func (p *Parser) innerOpener(start, end int, line, rest []byte, column, length i
 	if f.firstInner < 0 {
 		f.firstInner = start
 	}
-	d, known := language(f.info.lang)
-	holds := f.markup || !f.named && (!known && f.info.lang == "" || d.class&classPlain != 0)
-	if holds {
+	if f.markup || !f.named && (f.info.lang == "" || language(f.info.lang).is(classPlain)) {
 		f.levels = append(f.levels, length)
 		return
 	}

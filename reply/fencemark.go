@@ -200,20 +200,20 @@ func textScore(line []byte, afterBlank bool) int {
 func (p *Parser) classify(m *fenceMark, above Span, blanks int) {
 	line := p.text(m.start, m.end)
 	in := parseInfo(string(bytes.TrimSpace(bytes.TrimLeft(line[bytes.IndexByte(line, m.char):], string(m.char)))))
-	d, known := language(in.lang)
-	m.nest = m.opens && known && d.class&classMarkup != 0 && d.class&classPlain == 0
+	d := language(in.lang)
+	m.nest = m.opens && d.is(classMarkup) && !d.is(classPlain)
 	m.named = in.raw != "" && (in.from == PathInfo || in.from == PathBareInfo)
-	m.file = m.named && in.from == PathInfo && known
+	m.file = m.named && in.from == PathInfo && d.known()
 	raw := in.raw
 	if raw == "" && blanks <= 1 && above.Len() > 0 {
 		c, ok := pathAbove(p.text(above.Start, above.End), nil)
-		if path, _ := lineSuffix(unwrap(c.raw)); ok && c.from == PathAbove && fits(in.lang, path) {
+		if ok && c.from == PathAbove && fits(in.lang, pathOf(c.raw)) {
 			raw = c.raw
 		}
 	}
 	m.markup = m.nest
 	if raw != "" {
-		path, _ := lineSuffix(unwrap(raw))
+		path := pathOf(raw)
 		m.markup = isMarkup(path) || m.nest && family(path) == ""
 	}
 }

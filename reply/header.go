@@ -64,7 +64,7 @@ func readHeader(line, lang string, shebang bool) (header, bool) {
 		}
 		h.from, h.conf = PathDirective, 0.9
 		path := h.spaced(h.trailer(text[len(directive):]))
-		bare, _ := lineSuffix(unwrap(path))
+		bare := pathOf(path)
 		if sh := pathShape(bare); sh < shapeWord && refusal(strings.ReplaceAll(bare, `\`, "/")) == "" ||
 			directive == "@file " && sh < shapeStrong {
 			return header{}, false
@@ -87,7 +87,7 @@ func readHeader(line, lang string, shebang bool) (header, bool) {
 		return header{}, false
 	}
 	h.raw = path
-	if d, _ := language(lang); d.class&classShell != 0 && !shebang {
+	if language(lang).is(classShell) && !shebang {
 		h.doubt(0.6, "in commands, a comment may say what is run on the file")
 	}
 	if lang == "" {
@@ -115,8 +115,8 @@ func uncomment(line string) (text, leader string) {
 
 // leaderFits reports whether a plain comment of this kind is one in a language.
 func leaderFits(leader, lang string) bool {
-	d, known := language(lang)
-	if !known {
+	d := language(lang)
+	if !d.known() {
 		return leader != "*" && leader != "'" && leader != "%" && leader != `"""`
 	}
 	switch leader {

@@ -124,10 +124,10 @@ func (in *info) colon(head, rest string) {
 		in.base64 = true
 	}
 	path := in.spaced(in.trailer(rest))
-	switch shaped, _ := lineSuffix(unwrap(path)); pathShape(shaped) {
+	switch shaped := pathOf(path); pathShape(shaped) {
 	case shapeStrong, shapeWeak:
 		in.found(path, PathInfo, 1)
-		if d, _ := language(head); d.class&(classShell|classOutput) != 0 {
+		if language(head).is(classShell | classOutput) {
 			in.doubtWords(path)
 		}
 		if !strings.ContainsAny(shaped, `/\`) && pathShape(shaped) == shapeWeak {
@@ -224,13 +224,12 @@ func (in *info) after(rest string) {
 		return
 	}
 	path := in.spaced(in.trailer(rest))
-	shaped, _ := lineSuffix(unwrap(path))
-	d, _ := language(in.lang)
+	shaped := pathOf(path)
 	switch pathShape(shaped) {
 	case shapeStrong:
 		in.found(path, PathInfoSpace, 0.95)
 		in.doubtWords(path)
-		if d.class&(classShell|classOutput) != 0 && !fits(in.lang, shaped) {
+		if language(in.lang).is(classShell|classOutput) && !fits(in.lang, shaped) {
 			in.doubt(0.6, "behind a shell's name the path may be a command's")
 		}
 	case shapeWeak:
@@ -247,7 +246,7 @@ func (in *info) after(rest string) {
 
 // bare reads an info string of one word, which is a language or a path.
 func (in *info) bare(s string) {
-	path, _ := lineSuffix(unwrap(s))
+	path := pathOf(s)
 	if strings.HasPrefix(path, ".") && isLanguage(path[1:]) && wellKnown[path] == "" {
 		in.lang = path[1:]
 		return
@@ -285,7 +284,7 @@ func (in *info) bare(s string) {
 // it in words, and not passed over; without an approval it is never written.
 func (in *info) unportable(path string, from PathSource) bool {
 	const characters = `<>|?*"`
-	shaped, _ := lineSuffix(unwrap(path))
+	shaped := pathOf(path)
 	if !strings.ContainsAny(shaped, characters) || strings.ContainsAny(shaped, " \t") {
 		return false
 	}
@@ -302,8 +301,6 @@ func (in *info) unportable(path string, from PathSource) bool {
 	in.doubt(0.7, "a file's name cannot have one of "+characters+" on every system")
 	return true
 }
-
-func isLanguage(word string) bool { _, ok := language(word); return ok }
 
 func isAttribute(key string) bool { return attributeRank(key) > 0 }
 

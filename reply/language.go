@@ -1,6 +1,9 @@
 package reply
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // class says what a language word means for a fence.
 type class uint8
@@ -14,161 +17,144 @@ const (
 	classPlain // text, or no word at all
 )
 
-// dialect is a language word as models write it after a fence.
+// dialect is a language word as models write it after a fence. The zero dialect
+// is that of an unknown word.
 type dialect struct {
 	class class
 	// family joins words and file extensions that fit each other.
 	family string
 }
 
-// languages are the words that are a language and never a path. The list is for
-// telling a language from a path, so what is missing from it costs little.
-var languages = buildLanguages()
+// is reports whether the dialect is of one of the classes.
+func (d dialect) is(of class) bool { return d.class&of != 0 }
 
-// extensions are endings by which a single word is known to be a file's name.
-var extensions = buildExtensions()
+// known reports whether the word is a language's.
+func (d dialect) known() bool { return d.class != 0 }
 
-func buildLanguages() map[string]dialect {
-	m := make(map[string]dialect, 256)
-	add := func(c class, family, words string) {
-		for word := range strings.FieldsSeq(words) {
-			m[word] = dialect{c, family}
+// families has the words that are a language and never a path, and the
+// extensions by which a single word is known to be the name of a file. The
+// words tell a language from a path, so a missing one costs little.
+var families = [...]struct {
+	class                     class
+	family, words, extensions string
+}{
+	{classCode, "js", "javascript js jsx mjs cjs node.js node next.js react react.js vue.js three.js express.js " +
+		"typescript ts tsx mts cts javascriptreact typescriptreact",
+		"js jsx mjs cjs ts tsx mts cts"},
+	{classCode, "py", "python py python3 py3 python2 pyi ipython cython pyx", "py pyi pyx pyw ipynb"},
+	{classCode, "c", "c h cpp c++ cc cxx hpp h++ hxx objective-c objc objectivec objective-c++ objc++ cuda cu " +
+		"arduino",
+		"c h cc cpp cxx hpp hh hxx m mm cu ino"},
+	{classCode, "cs", "c# csharp cs f# fsharp fs vb vb.net vbnet .net asp.net razor cshtml",
+		"cs fs fsx vb csproj fsproj vbproj sln cshtml razor props targets"},
+	{classCode, "jvm", "java kotlin kt kts scala groovy gradle clojure clj",
+		"java kt kts scala groovy gradle clj cljs"},
+	{classCode, "go", "go golang gomod go-mod templ", "go mod sum work templ"},
+	{classCode, "rust", "rust rs", "rs"},
+	{classCode, "ruby", "ruby rb erb", "rb erb gemspec rake ru"},
+	{classCode, "php", "php blade", "php phtml"},
+	{classCode, "swift", "swift", "swift"},
+	{classCode, "dart", "dart", "dart"},
+	{classCode, "lua", "lua luau", "lua"},
+	{classCode, "perl", "perl pl raku", "pl pm t"},
+	{classCode, "r", "r rlang", "r"},
+	{classCode, "julia", "julia jl", "jl"},
+	{classCode, "hs", "haskell hs elm purescript idris agda", "hs elm purs cabal"},
+	{classCode, "ml", "ocaml ml reason rescript sml fsi", "ml mli re res"},
+	{classCode, "beam", "elixir ex exs erlang erl gleam heex eex", "ex exs erl hrl gleam heex leex"},
+	{classCode, "zig", "zig nim crystal cr odin v d solidity sol move cairo vyper",
+		"zig zon nim cr odin v d sol cairo vy"},
+	{classCode, "asm", "asm assembly nasm armasm llvm wasm wat verilog systemverilog vhdl",
+		"asm s ll wat sv vhd vhdl"},
+	{classCode, "css", "css scss sass less stylus postcss", "css scss sass less styl pcss"},
+	{classCode, "sql", "sql postgresql postgres mysql sqlite plsql tsql pgsql", "sql"},
+	{classCode, "graphql", "graphql gql", "graphql gql graphqls"},
+	{classCode, "proto", "protobuf proto proto3 thrift capnp", "proto thrift capnp"},
+	{classCode, "json", "json json5 jsonc jsonl ndjson geojson webmanifest",
+		"json json5 jsonc jsonl ndjson geojson webmanifest map lock"},
+	{classCode, "yaml", "yaml yml toml ini cfg conf config properties env dotenv editorconfig hcl terraform tf " +
+		"nix nginx apache apacheconf systemd",
+		"yaml yml toml ini cfg conf config properties env hcl tf tfvars nix service timer socket desktop " +
+			"editorconfig"},
+	{classCode, "make", "make makefile cmake docker dockerfile containerfile just justfile bazel starlark meson " +
+		"ninja procfile",
+		"mk cmake dockerfile bzl bazel ninja just"},
+	{classCode, "xml", "xml xsl xslt xsd plist svg xaml", "xml xsl xslt xsd plist svg xaml storyboard xib pom"},
+	{classCode, "web", "vue svelte astro handlebars hbs mustache jinja jinja2 twig liquid ejs pug haml django " +
+		"njk",
+		"vue svelte astro hbs mustache j2 jinja jinja2 twig liquid ejs pug haml njk tpl tmpl"},
+	{classCode, "misc", "prisma csv tsv regex vim viml lisp elisp scheme racket fortran cobol ada pascal delphi " +
+		"matlab octave prolog tcl awk sed ignore gitignore http rest mermaid plantuml dot graphviz latex-math " +
+		"math ebnf bnf abnf bibtex gherkin feature cypher kusto promql glsl hlsl wgsl gdscript bicep rego cue " +
+		"dhall jsonnet pkl",
+		"prisma csv tsv vim el lisp scm rkt f90 f95 cob adb pas tcl awk http rest mmd puml dot gv bib feature " +
+			"cypher glsl vert frag hlsl wgsl gd tscn bicep rego cue jsonnet pkl"},
+	{classMarkup, "md", "markdown md mdx rst restructuredtext asciidoc adoc org mkd quarto qmd rmd",
+		"md mdx rst adoc asciidoc markdown org qmd rmd"},
+	{classMarkup, "html", "html htm xhtml", "html htm xhtml"},
+	{classMarkup, "tex", "tex latex", "tex sty cls"},
+	{classShell, "sh", "bash sh shell zsh fish ksh powershell ps1 pwsh ps bat batch cmd dos",
+		"sh bash zsh fish ksh ps1 psm1 psd1 bat cmd"},
+	{classOutput, "", "console terminal shell-session shellsession sh-session bash-session output stdout stderr " +
+		"log logs result tree traceback stacktrace",
+		""},
+	{classDiff, "", "diff patch udiff unified-diff git-diff", ""},
+	{classPlain | classMarkup, "txt", "text txt plaintext plain none", "txt text log"},
+	{0, "patch", "", "diff patch"},
+	{0, "binary", "", "png jpg jpeg gif webp ico pdf zip gz tgz woff woff2 ttf otf mp3 mp4 wav xlsx docx pptx bin wasm"},
+}
+
+// wellKnownNames are names of files without a telling extension, by family.
+var wellKnownNames = [...]struct{ family, names string }{
+	{"make", "Dockerfile Containerfile Makefile GNUmakefile Justfile justfile CMakeLists.txt"},
+	{"yaml", "Procfile Caddyfile Pipfile .gitmodules .editorconfig .npmrc .env .flaskenv .yarnrc .htaccess " +
+		".clang-format .clang-tidy .pylintrc .flake8 .coveragerc .air.toml"},
+	{"jvm", "Jenkinsfile"},
+	{"ruby", "Vagrantfile Gemfile Rakefile Podfile Brewfile Fastfile"},
+	{"py", "Tiltfile BUILD WORKSPACE"},
+	{"txt", "LICENSE LICENCE COPYING NOTICE AUTHORS CONTRIBUTORS CODEOWNERS README CHANGELOG VERSION TODO " +
+		"INSTALL .gitkeep .keep .nvmrc .node-version .python-version .ruby-version .tool-versions " +
+		".browserslistrc .mailmap .rspec"},
+	{"go", "go.mod go.sum go.work"},
+	{"sh", "pre-commit gradlew mvnw .envrc .bashrc .zshrc .profile .bash_profile"},
+	{"misc", ".gitignore .dockerignore .npmignore .eslintignore .prettierignore .gitattributes .vimrc"},
+	{"json", ".prettierrc .eslintrc .babelrc .stylelintrc .swcrc"},
+	{"md", ".cursorrules"},
+}
+
+var languages, extensions, wellKnown = index()
+
+// index returns the dialects by language word, and the families by extension
+// and by well-known name.
+func index() (words map[string]dialect, extensions, names map[string]string) {
+	words, extensions, names = map[string]dialect{}, map[string]string{}, map[string]string{}
+	for _, f := range families {
+		for word := range strings.FieldsSeq(f.words) {
+			words[word] = dialect{f.class, f.family}
+		}
+		for extension := range strings.FieldsSeq(f.extensions) {
+			extensions[extension] = f.family
 		}
 	}
-	add(classCode, "js", "javascript js jsx mjs cjs node.js node next.js react react.js vue.js three.js express.js "+
-		"typescript ts tsx mts cts javascriptreact typescriptreact")
-	add(classCode, "py", "python py python3 py3 python2 pyi ipython cython pyx")
-	add(classCode, "c", "c h cpp c++ cc cxx hpp h++ hxx objective-c objc objectivec objective-c++ objc++ cuda cu arduino")
-	add(classCode, "cs", "c# csharp cs f# fsharp fs vb vb.net vbnet .net asp.net razor cshtml")
-	add(classCode, "jvm", "java kotlin kt kts scala groovy gradle clojure clj")
-	add(classCode, "go", "go golang gomod go-mod templ")
-	add(classCode, "rust", "rust rs")
-	add(classCode, "ruby", "ruby rb erb")
-	add(classCode, "php", "php blade")
-	add(classCode, "swift", "swift")
-	add(classCode, "dart", "dart")
-	add(classCode, "lua", "lua luau")
-	add(classCode, "perl", "perl pl raku")
-	add(classCode, "r", "r rlang")
-	add(classCode, "julia", "julia jl")
-	add(classCode, "hs", "haskell hs elm purescript idris agda")
-	add(classCode, "ml", "ocaml ml reason rescript sml fsi")
-	add(classCode, "beam", "elixir ex exs erlang erl gleam heex eex")
-	add(classCode, "zig", "zig nim crystal cr odin v d solidity sol move cairo vyper")
-	add(classCode, "asm", "asm assembly nasm armasm llvm wasm wat verilog systemverilog vhdl")
-	add(classCode, "css", "css scss sass less stylus postcss")
-	add(classCode, "sql", "sql postgresql postgres mysql sqlite plsql tsql pgsql")
-	add(classCode, "graphql", "graphql gql")
-	add(classCode, "proto", "protobuf proto proto3 thrift capnp")
-	add(classCode, "json", "json json5 jsonc jsonl ndjson geojson webmanifest")
-	add(classCode, "yaml", "yaml yml toml ini cfg conf config properties env dotenv editorconfig hcl terraform tf nix "+
-		"nginx apache apacheconf systemd")
-	add(classCode, "make",
-		"make makefile cmake docker dockerfile containerfile just justfile bazel starlark meson ninja procfile")
-	add(classCode, "xml", "xml xsl xslt xsd plist svg xaml")
-	add(classCode, "web", "vue svelte astro handlebars hbs mustache jinja jinja2 twig liquid ejs pug haml django njk")
-	add(classCode, "misc", "prisma csv tsv regex vim viml lisp elisp scheme racket fortran cobol ada pascal delphi "+
-		"matlab octave prolog tcl awk sed ignore gitignore http rest mermaid plantuml dot graphviz latex-math math ebnf "+
-		"bnf abnf bibtex gherkin feature cypher kusto promql glsl hlsl wgsl gdscript bicep rego cue dhall jsonnet pkl")
-	add(classMarkup, "md", "markdown md mdx rst restructuredtext asciidoc adoc org mkd quarto qmd rmd")
-	add(classMarkup, "html", "html htm xhtml")
-	add(classMarkup, "tex", "tex latex")
-	add(classShell, "sh", "bash sh shell zsh fish ksh powershell ps1 pwsh ps bat batch cmd dos")
-	add(classOutput, "", "console terminal shell-session shellsession sh-session bash-session output stdout stderr log "+
-		"logs result tree traceback stacktrace")
-	add(classDiff, "", "diff patch udiff unified-diff git-diff")
-	add(classPlain|classMarkup, "txt", "text txt plaintext plain none")
-	return m
-}
-
-func buildExtensions() map[string]string {
-	m := make(map[string]string, 256)
-	add := func(family, words string) {
-		for word := range strings.FieldsSeq(words) {
-			m[word] = family
+	for _, f := range wellKnownNames {
+		for name := range strings.FieldsSeq(f.names) {
+			names[name] = f.family
 		}
 	}
-	add("js", "js jsx mjs cjs ts tsx mts cts")
-	add("py", "py pyi pyx pyw ipynb")
-	add("c", "c h cc cpp cxx hpp hh hxx m mm cu ino")
-	add("cs", "cs fs fsx vb csproj fsproj vbproj sln cshtml razor props targets")
-	add("jvm", "java kt kts scala groovy gradle clj cljs")
-	add("go", "go mod sum work templ")
-	add("rust", "rs")
-	add("ruby", "rb erb gemspec rake ru")
-	add("php", "php phtml")
-	add("swift", "swift")
-	add("dart", "dart")
-	add("lua", "lua")
-	add("perl", "pl pm t")
-	add("r", "r")
-	add("julia", "jl")
-	add("hs", "hs elm purs cabal")
-	add("ml", "ml mli re res")
-	add("beam", "ex exs erl hrl gleam heex leex")
-	add("zig", "zig zon nim cr odin v d sol cairo vy")
-	add("asm", "asm s ll wat sv vhd vhdl")
-	add("css", "css scss sass less styl pcss")
-	add("sql", "sql")
-	add("graphql", "graphql gql graphqls")
-	add("proto", "proto thrift capnp")
-	add("json", "json json5 jsonc jsonl ndjson geojson webmanifest map lock")
-	add("yaml", "yaml yml toml ini cfg conf config properties env hcl tf tfvars nix service timer socket desktop "+
-		"editorconfig")
-	add("make", "mk cmake dockerfile bzl bazel ninja just")
-	add("xml", "xml xsl xslt xsd plist svg xaml storyboard xib pom")
-	add("web", "vue svelte astro hbs mustache j2 jinja jinja2 twig liquid ejs pug haml njk tpl tmpl")
-	add("misc", "prisma csv tsv vim el lisp scm rkt f90 f95 cob adb pas tcl awk http rest mmd puml dot gv bib feature "+
-		"cypher glsl vert frag hlsl wgsl gd tscn bicep rego cue jsonnet pkl")
-	add("md", "md mdx rst adoc asciidoc markdown org qmd rmd")
-	add("html", "html htm xhtml")
-	add("tex", "tex sty cls")
-	add("sh", "sh bash zsh fish ksh ps1 psm1 psd1 bat cmd")
-	add("txt", "txt text log")
-	add("patch", "diff patch")
-	add("binary", "png jpg jpeg gif webp ico pdf zip gz tgz woff woff2 ttf otf mp3 mp4 wav xlsx docx pptx bin wasm")
-	return m
+	return words, extensions, names
 }
 
-// wellKnown are names of files without a telling extension.
-var wellKnown = map[string]string{
-	"Dockerfile": "make", "Containerfile": "make", "Makefile": "make", "GNUmakefile": "make", "Justfile": "make",
-	"justfile":       "make",
-	"CMakeLists.txt": "make", "Procfile": "yaml", "Jenkinsfile": "jvm", "Vagrantfile": "ruby", "Gemfile": "ruby",
-	"Rakefile": "ruby",
-	"Podfile":  "ruby", "Brewfile": "ruby", "Fastfile": "ruby", "Caddyfile": "yaml", "Tiltfile": "py", "BUILD": "py",
-	"WORKSPACE": "py",
-	"LICENSE":   "txt", "LICENCE": "txt", "COPYING": "txt", "NOTICE": "txt", "AUTHORS": "txt", "CONTRIBUTORS": "txt",
-	"CODEOWNERS": "txt",
-	"README":     "txt", "CHANGELOG": "txt", "VERSION": "txt", "TODO": "txt", "INSTALL": "txt",
-	"go.mod": "go", "go.sum": "go", "go.work": "go", "Pipfile": "yaml", "pre-commit": "sh", "gradlew": "sh", "mvnw": "sh",
-	".gitignore": "misc", ".dockerignore": "misc", ".npmignore": "misc", ".eslintignore": "misc",
-	".prettierignore": "misc",
-	".gitattributes":  "misc", ".gitmodules": "yaml", ".gitkeep": "txt", ".keep": "txt", ".editorconfig": "yaml",
-	".npmrc": "yaml",
-	".nvmrc": "txt", ".node-version": "txt", ".python-version": "txt", ".ruby-version": "txt", ".tool-versions": "txt",
-	".env": "yaml", ".envrc": "sh", ".flaskenv": "yaml", ".prettierrc": "json", ".eslintrc": "json", ".babelrc": "json",
-	".stylelintrc":    "json",
-	".browserslistrc": "txt", ".swcrc": "json", ".yarnrc": "yaml", ".bashrc": "sh", ".zshrc": "sh", ".profile": "sh",
-	".bash_profile": "sh",
-	".vimrc":        "misc", ".htaccess": "yaml", ".clang-format": "yaml", ".clang-tidy": "yaml", ".pylintrc": "yaml",
-	".flake8":     "yaml",
-	".coveragerc": "yaml", ".mailmap": "txt", ".rspec": "txt", ".cursorrules": "md", ".air.toml": "yaml",
-}
-
-// language looks a word up, in any case.
-func language(word string) (dialect, bool) {
-	if d, ok := languages[word]; ok {
-		return d, true
+// language returns the dialect of a word, in any case.
+func language(word string) dialect {
+	if d, ok := languages[word]; ok || len(word) > 20 {
+		return d
 	}
-	if len(word) > 20 {
-		return dialect{}, false
-	}
-	d, ok := languages[strings.ToLower(word)]
-	return d, ok
+	return languages[strings.ToLower(word)]
 }
 
-// family is the family of a file by its name, "" if it is not known.
+func isLanguage(word string) bool { return language(word).known() }
+
+// family returns the family of a file by its name, "" if it is unknown.
 func family(path string) string {
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	if f, ok := wellKnown[base]; ok {
@@ -189,55 +175,35 @@ func family(path string) string {
 
 // isMarkup reports whether a file may hold fences of its own by its name.
 func isMarkup(path string) bool {
-	switch family(path) {
-	case "md", "html", "tex", "txt":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"md", "html", "tex", "txt"}, family(path))
 }
 
-// fits reports whether a fence's language can be that of a file. It is asked
+// fits reports whether a fence's language can be that of a file. It decides
 // where the path was not given with the language, but found near it.
 func fits(lang, path string) bool {
-	d, known := language(lang)
-	if !known {
-		return true
-	}
-	f := family(path)
+	d, f := language(lang), family(path)
 	switch {
-	case d.class&classOutput != 0:
-		return false
-	case d.class&classPlain != 0:
-		return f == "" || f == "txt" || f == "md" || f == "misc" || f == "yaml"
-	case d.class&classDiff != 0, f == "":
-		return d.class&classShell == 0 || !strings.Contains(path, ".")
-	case d.family == f:
+	case !d.known():
 		return true
+	case d.is(classOutput):
+		return false
+	case d.is(classPlain):
+		return f == "" || slices.Contains([]string{"txt", "md", "misc", "yaml"}, f)
+	case d.is(classDiff), f == "":
+		return !d.is(classShell) || !strings.Contains(path, ".")
 	}
-	return alike(d.family, f)
+	return d.family == f || slices.Contains(strings.Fields(alike[d.family]), f)
 }
 
-// alike reports whether models write one family's word over another's file.
-func alike(lang, file string) bool {
-	switch lang {
-	case "js":
-		return file == "web" || file == "json" // ```js over .eslintrc, App.vue
-	case "html", "xml":
-		return file == "web" || file == "html" || file == "xml" || file == "php" || file == "cs"
-	case "web", "php":
-		return file == "html" || file == "web"
-	case "sh", "make":
-		return file == "yaml" || file == "make" || file == "sh" // .env, Procfile
-	case "yaml":
-		return file == "misc" || file == "make" || file == "sh" // .env.example, .envrc
-	case "md", "json", "misc", "tex":
-		return file == "txt" || lang == "json" && file == "yaml"
-	case "css":
-		return file == "web"
-	case "ruby", "jvm", "py":
-		return file == "web" || file == "yaml" || file == "make"
-	case "cs":
-		return file == "xml" || file == "html"
-	}
-	return false
+// alike has the other families of files over which models write a family's words.
+var alike = map[string]string{
+	"js":   "web json", // ```js over .eslintrc, App.vue
+	"html": "web xml php cs", "xml": "web html php cs",
+	"web": "html", "php": "html web",
+	"sh": "yaml make", "make": "yaml sh", // .env, Procfile
+	"yaml": "misc make sh", // .env.example, .envrc
+	"md":   "txt", "json": "txt yaml", "misc": "txt", "tex": "txt",
+	"css":  "web",
+	"ruby": "web yaml make", "jvm": "web yaml make", "py": "web yaml make",
+	"cs": "xml html",
 }

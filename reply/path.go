@@ -195,3 +195,10 @@ func lineSuffix(s string) (path string, lines bool) {
 	}
 	return s, false
 }
+
+// pathOf returns the path of a spelling, without the marks around it and the
+// lines that it names.
+func pathOf(raw string) string {
+	path, _ := lineSuffix(unwrap(raw))
+	return path
+}

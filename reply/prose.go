@@ -185,8 +185,8 @@ func (p *Parser) listItem(start, end, column int, line []byte, at int) bool {
 }
 
 // opensWrapper: the reply as a whole may stand in a ```markdown fence.
-func (p *Parser) opensWrapper(f *fence, d dialect, known bool) bool {
-	if p.begun || f.named || !known || d.family != "md" || p.doubt != "" || p.block != nil {
+func (p *Parser) opensWrapper(f *fence, d dialect) bool {
+	if p.begun || f.named || d.family != "md" || p.doubt != "" || p.block != nil {
 		return false
 	}
 	p.begun = true
