@@ -148,17 +148,35 @@ func (t *title) peel(s string) string {
 
 // cutMarker takes a list's mark or a number off: "- ", "* ", "2. ", "2) ".
 func cutMarker(s string) (string, bool) {
-	if len(s) > 2 && (s[0] == '-' || s[0] == '*' || s[0] == '+') && (s[1] == ' ' || s[1] == '\t') {
-		return strings.TrimSpace(s[2:]), true
+	end := listMark(s, 0)
+	if end == 0 || end > 4 || len(s) <= 2 {
+		return s, false
 	}
-	i := 0
-	for i < len(s) && isDigit(s[i]) {
+	return strings.TrimSpace(s[end:]), true
+}
+
+// listMark returns where the mark of a list item ends that begins at an offset
+// of a line ("-", "*", "+", "1.", "1)"), 0 if there is none.
+func listMark[T string | []byte](line T, at int) int {
+	i := at
+	switch {
+	case i == len(line):
+		return 0
+	case line[i] == '-' || line[i] == '*' || line[i] == '+':
+		i++
+	default:
+		for i < len(line) && isDigit(line[i]) && i-at < 9 {
+			i++
+		}
+		if i == at || i == len(line) || line[i] != '.' && line[i] != ')' {
+			return 0
+		}
 		i++
 	}
-	if i > 0 && i < 4 && i+1 < len(s) && (s[i] == '.' || s[i] == ')') && (s[i+1] == ' ' || s[i+1] == '\t') {
-		return strings.TrimSpace(s[i+2:]), true
+	if i == len(line) || line[i] != ' ' && line[i] != '\t' {
+		return 0
 	}
-	return s, false
+	return i
 }
 
 // cutLabel takes "File:" and its like off.

@@ -18,14 +18,10 @@ type bodyLine struct {
 // bodyLines are the lines of a body, without the indentation of its fence.
 func (p *Parser) bodyLines(start, end, indent int) []bodyLine {
 	var lines []bodyLine
-	for start < end {
-		i := bytes.IndexByte(p.buf[start:end], '\n')
-		stop, next := start+i, start+i+1
-		if i < 0 {
-			stop, next = end, end
-		}
-		lines = append(lines, bodyLine{string(dedent(p.text(start, stop), indent)), start, next})
-		start = next
+	for line := range bytes.Lines(p.buf[start:end]) {
+		text := bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+		lines = append(lines, bodyLine{string(dedent(text, indent)), start, start + len(line)})
+		start += len(line)
 	}
 	return lines
 }
@@ -39,7 +35,7 @@ func (p *Parser) closeFence(bodyEnd, itemEnd int) *Item {
 func (p *Parser) endFence(bodyEnd, itemEnd int, truncated bool) *Item {
 	f := p.fence
 	p.mode, p.fence = inProse, fence{}
-	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+	p.forget()
 	p.last, p.fenceEnd = closedFence{}, itemEnd
 	items := p.readFence(&f, Span{f.start, itemEnd}, Span{f.body, max(f.body, bodyEnd)})
 	if len(items) == 0 {

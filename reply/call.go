@@ -81,7 +81,7 @@ func (p *Parser) writeCall(t *tag, span, body Span) *Item {
 	}
 	at := body.Start + len(head) + len(open)
 	it.Body = Span{at, at + last}
-	f := fence{elided: t.elided}
+	f := fence{scan: scan{elided: t.elided}}
 	it.Content = callContent(f.content(rest[:last]), it.Path)
 	p.judgeFile(it, &f)
 	if first < last && it.Proposable() {

@@ -253,7 +253,7 @@ func (p *Parser) rename(it *Item, to string, offset int) {
 // envelopeLine reads a line of an envelope outside of any fence.
 func (p *Parser) envelopeLine(start, end int) {
 	line := p.text(start, end)
-	stop := min(end+1, len(p.buf))
+	stop := p.after(end)
 	switch {
 	case bytes.HasPrefix(line, []byte(patchEnd)):
 	case len(line) == 0, bytes.IndexByte([]byte(" +-@\\"), line[0]) >= 0, bytes.HasPrefix(line, []byte("*** ")):
@@ -268,7 +268,7 @@ func (p *Parser) envelopeLine(start, end int) {
 
 func (p *Parser) endEnvelope(stop int) {
 	p.mode = inProse
-	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+	p.forget()
 	span := Span{p.patch.start, stop}
 	items, _ := p.readEnvelope(p.bodyLines(span.Start, stop, 0), span, span)
 	for _, it := range items {

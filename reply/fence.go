@@ -15,25 +15,12 @@ type fence struct {
 	where  candidate // the path by info or by the line above
 	named  bool
 
-	start, body int // where the opener, and the body, begin
-	above       Span
-	// levels are the lengths of fences that were opened inside.
-	levels []int
-
-	// inHunk: between <<<<<<< SEARCH and >>>>>>> REPLACE nothing is a fence.
-	// inPatch: between *** Begin Patch and *** End Patch only a fence at the
-	// margin is one.
-	inHunk, inPatch  bool
-	searches, patch  bool
-	elided           bool
-	directive        bool // a comment inside names the file and is no part of it
-	added, removed   bool // lines begin with + and with -
-	examples         int
-	nested           bool   // a fence was opened inside
-	trouble          string // why the end may not be the end
-	firstInner       int    // the first line that opened one inside
-	firstClose       int    // the first bare run after that
+	start, body      int // where the opener, and the body, begin
+	above            Span
 	markup, shielded bool
+	trouble          string // why the end may not be the end
+	directive        bool   // a comment inside names the file and is no part of it
+	scan
 
 	// settled: the fences inside were paired. close is then the line that ends
 	// the fence, or -1 if they do not pair; others are the lines that may end it
@@ -43,6 +30,23 @@ type fence struct {
 	close, offer int
 	others       []int
 	inner        []Span // the fences inside of a document, in order
+}
+
+// scan is what the lines of a fence told so far.
+type scan struct {
+	// levels are the lengths of fences that were opened inside.
+	levels []int
+	// inHunk: between <<<<<<< SEARCH and >>>>>>> REPLACE nothing is a fence.
+	// inPatch: between *** Begin Patch and *** End Patch only a fence at the
+	// margin is one.
+	inHunk, inPatch bool
+	searches, patch bool
+	elided          bool
+	added, removed  bool // lines begin with + and with -
+	examples        int
+	nested          bool // a fence was opened inside
+	firstInner      int  // the first line that opened one inside, 0 for none
+	firstClose      int  // the first bare run after that, 0 for none
 }
 
 // run measures a fence's run at the beginning of a line: its column, its length
@@ -82,7 +86,7 @@ func (p *Parser) openFence(start, end, column int, line []byte) bool {
 	if char == '`' && bytes.IndexByte(rest, '`') >= 0 {
 		return false
 	}
-	f := fence{char: char, length: length, indent: column, start: start, body: p.next, firstInner: -1, firstClose: -1}
+	f := fence{char: char, length: length, indent: column, start: start, body: p.next}
 	f.info = parseInfo(string(rest))
 	if p.blanks <= 1 {
 		f.above = p.above
@@ -118,13 +122,18 @@ func (p *Parser) openFence(start, end, column int, line []byte) bool {
 	p.mode, p.fence = inFence, f
 	p.begun = true
 	if f.named && f.where.verdict == "" {
-		c := cleanPath(f.where.raw, start)
-		p.emit(EventOpened, &Item{Ordinal: len(p.items) + 1, Kind: KindFile, Form: FormFence, Verdict: VerdictTruncated,
-			Confidence: f.where.conf,
-			Span:       Span{start, p.next}, Body: Span{p.next, p.next}, Path: c.path, RawPath: f.where.raw, From: f.where.from,
-			Lang: f.info.lang})
+		it := p.opened(p.next)
+		p.emit(EventOpened, &it)
 	}
 	return true
+}
+
+// opened returns the item of the open fence, as far as it is known, up to an end.
+func (p *Parser) opened(end int) Item {
+	f := &p.fence
+	return Item{Ordinal: len(p.items) + 1, Kind: KindFile, Form: FormFence, Verdict: VerdictTruncated,
+		Confidence: f.where.conf, Span: Span{f.start, end}, Body: Span{f.body, end},
+		Path: cleanPath(f.where.raw, f.start).path, RawPath: f.where.raw, From: f.where.from, Lang: f.info.lang}
 }
 
 // nameAbove is the name that the line above gives to a fence of a language.
@@ -169,7 +178,7 @@ func (p *Parser) fenceLine(start, end int) {
 	if length >= 3 && char == f.char {
 		switch {
 		case f.close > 0 && start == f.close:
-			p.closeFence(start, min(end+1, len(p.buf)))
+			p.closeFence(start, p.after(end))
 		case f.close > 0:
 		case p.isDocument():
 			p.settle()
@@ -265,14 +274,14 @@ func (p *Parser) bareRun(start, end, column, length, inner int) {
 		return
 	}
 	if n := len(f.levels); n > 0 {
-		if f.firstClose < 0 {
+		if f.firstClose == 0 {
 			f.firstClose = start
 		}
 		f.levels = f.levels[:n-1]
 		return
 	}
 	odd := column > f.indent
-	if it := p.closeFence(start, min(end+1, len(p.buf))); it != nil {
+	if it := p.closeFence(start, p.after(end)); it != nil {
 		p.last = closedFence{item: it, odd: odd, end: p.next}
 	}
 }
@@ -313,7 +322,7 @@ func (p *Parser) innerOpener(start, end int, line, rest []byte, column, length i
 		return // the second reading is CommonMark's: it is content
 	}
 	f.nested = true
-	if f.firstInner < 0 {
+	if f.firstInner == 0 {
 		f.firstInner = start
 	}
 	if f.markup || !f.named && (f.info.lang == "" || language(f.info.lang).is(classPlain)) {
@@ -329,7 +338,7 @@ func (p *Parser) innerOpener(start, end int, line, rest []byte, column, length i
 			p.fence.tangle("it begins inside of another fence, whose closing fence may be missing")
 		}
 	case in.words, !isLanguage(in.lang): // more likely a sentence behind the closing fence
-		p.closeFence(start, min(end+1, len(p.buf)))
+		p.closeFence(start, p.after(end))
 	default:
 		f.levels = append(f.levels, length)
 	}
@@ -342,21 +351,13 @@ func (f *fence) content(body []byte) []byte {
 		return body
 	}
 	out := make([]byte, 0, len(body))
-	for len(body) > 0 {
-		end := bytes.IndexByte(body, '\n')
-		next := end + 1
-		if end < 0 {
-			end, next = len(body), len(body)
+	for line := range bytes.Lines(body) {
+		line = dedent(line, f.indent)
+		if text, ok := bytes.CutSuffix(line, []byte("\r\n")); ok {
+			out = append(append(out, text...), '\n')
+		} else {
+			out = append(out, line...)
 		}
-		line := dedent(body[:end], f.indent)
-		if end < next && len(line) > 0 && line[len(line)-1] == '\r' {
-			line = line[:len(line)-1]
-		}
-		out = append(out, line...)
-		if end < next {
-			out = append(out, '\n')
-		}
-		body = body[next:]
 	}
 	return out
 }
@@ -382,7 +383,7 @@ func dedent(line []byte, columns int) []byte {
 func margin(body []byte) int {
 	least := -1
 	for line := range bytes.Lines(body) {
-		if blank(line[:len(line)-lineEnd(line)]) {
+		if blank(line) {
 			continue
 		}
 		column, _, _, _ := run(line)
@@ -391,13 +392,6 @@ func margin(body []byte) int {
 		}
 	}
 	return max(least, 0)
-}
-
-func lineEnd(line []byte) int {
-	if len(line) > 0 && line[len(line)-1] == '\n' {
-		return 1
-	}
-	return 0
 }
 
 // unbalanced reports whether the content ends inside of something that might

@@ -20,47 +20,26 @@ type fenceMark struct {
 	text       int  // how much the lines behind it, up to the next, look like a document's text
 }
 
+// costIf returns a cost that counts only under a condition.
+func costIf(condition bool, cost int) int {
+	if condition {
+		return cost
+	}
+	return 0
+}
+
 func (m *fenceMark) openCost() int {
-	cost := 0
-	if m.gapBehind {
-		cost += costGap
-	}
-	if !m.gapBefore && !m.named {
-		cost += costTight
-	}
-	if m.abuts && !m.opens {
-		cost += costAbut
-	}
-	return cost
+	return costIf(m.gapBehind, costGap) + costIf(!m.gapBefore && !m.named, costTight) + costIf(m.abuts && !m.opens, costAbut)
 }
 
 func (m *fenceMark) closeCost() int {
-	cost := 0
-	if m.gapBefore {
-		cost += costGap
-	}
-	if !m.gapBehind {
-		cost += costTight
-	}
-	return cost
+	return costIf(m.gapBefore, costGap) + costIf(!m.gapBehind, costTight)
 }
 
-// endCost is the cost of the mark as a document's own closing fence.
+// endCost returns the cost of the mark as a document's own closing fence.
 func (m *fenceMark) endCost(indent int) int {
-	cost := 0
-	if m.gapBefore {
-		cost += costEndGap
-	}
-	if !m.gapBehind && !m.before {
-		cost += costEndTight
-	}
-	if m.column != indent {
-		cost += costShape
-	}
-	if m.length != 3 {
-		cost += costShape
-	}
-	return cost
+	return costIf(m.gapBefore, costEndGap) + costIf(!m.gapBehind && !m.before, costEndTight) +
+		costIf(m.column != indent, costShape) + costIf(m.length != 3, costShape)
 }
 
 // fenceMarks collects the marks from an offset on. Those inside of edits are
@@ -71,11 +50,7 @@ func (p *Parser) fenceMarks(from, indent int) []fenceMark {
 	var above Span
 	blanks, inHunk, abuts := 1, false, false
 	for start := from; start < len(p.buf); {
-		end := bytes.IndexByte(p.buf[start:], '\n')
-		if end < 0 {
-			end = len(p.buf) - start
-		}
-		end += start
+		end := p.lineEnd(start)
 		line := p.text(start, end)
 		next := end + 1
 		if len(marks) > 0 {
@@ -109,31 +84,13 @@ func (p *Parser) fenceMarks(from, indent int) []fenceMark {
 	return marks
 }
 
-func (p *Parser) lineEnd(start int) int {
-	if i := bytes.IndexByte(p.buf[start:], '\n'); i >= 0 {
-		return start + i
-	}
-	return len(p.buf)
-}
-
 // readMark reads a line as one that opens or closes a fence. Before an opening
 // run a list's mark may stand.
 func readMark(line []byte) (m fenceMark, ok bool) {
 	column, length, at, char := run(line)
 	if length == 0 && at < len(line) {
-		i := at
-		if line[i] == '-' || line[i] == '*' || line[i] == '+' {
-			i++
-		} else {
-			for i < len(line) && isDigit(line[i]) && i-at < 9 {
-				i++
-			}
-			if i == at || i == len(line) || line[i] != '.' && line[i] != ')' {
-				return m, false
-			}
-			i++
-		}
-		if i >= len(line) || line[i] != ' ' && line[i] != '\t' {
+		i := listMark(line, at)
+		if i == 0 {
 			return m, false
 		}
 		var end int

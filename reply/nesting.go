@@ -44,48 +44,27 @@ const (
 // never is the cost of what does not come out.
 const never = math.MaxInt / 4
 
-// nesting has, for each mark, the least cost of reading the reply from there on.
+// nesting has, for each mark, the reading of the reply with the least cost from
+// that mark on.
 type nesting struct {
 	indent int
 	marks  []fenceMark
 	infos  []int // how many marks before the i-th can only open
 	texts  []int // how much the lines before the i-th look like text
 	closer []int // the mark that closes a fence opened by the i-th, by CommonMark
-	// prose, document and inner are the costs of being outside of all fences, in
-	// a document, in a document inside of a document, before the i-th mark; ends
-	// are the marks that end the document.
-	prose, document, inner []int
-	ends, innerEnds        []int
-	// The least cost may be that of a reading in which something is odd. It is
-	// the best one, and yet not sure.
-	oddProse, oddDocument, oddInner []odd
+	// prose, document and inner are the readings where the text before the i-th
+	// mark is outside of all fences, in a document, in a document inside of a
+	// document.
+	prose, document, inner []reading
 }
 
-// readNesting looks at all marks from a document's first line on.
-func (p *Parser) readNesting(from, indent int) *nesting {
-	n := &nesting{indent: indent, marks: p.fenceMarks(from, indent)}
-	n.findClosers()
-	size := len(n.marks) + 1
-	n.prose, n.document, n.inner = make([]int, size), make([]int, size), make([]int, size)
-	n.ends, n.innerEnds = make([]int, size), make([]int, size)
-	n.oddProse, n.oddDocument, n.oddInner = make([]odd, size), make([]odd, size), make([]odd, size)
-	last := size - 1
-	n.document[last], n.inner[last] = never, never
-	for i := last - 1; i >= 0; i-- {
-		o := cheapest(n.innerOptions(i))
-		n.inner[i], n.innerEnds[i], n.oddInner[i] = o.cost, o.end, o.odd
-		o = cheapest(n.options(i))
-		n.document[i], n.ends[i], n.oddDocument[i] = o.cost, o.end, o.odd
-		n.prose[i], n.oddProse[i] = n.proseCost(i)
-	}
-	return n
-}
-
-// option is one way to continue from a mark inside of a document.
-type option struct {
-	cost, end int
-	next      int // the mark before which the document goes on, -1 if it ends
-	odd       odd
+// reading is one way to read the reply from a mark on. The one with the least
+// cost may contain something odd; it is then the best one, and yet not sure.
+type reading struct {
+	cost int
+	end  int // the mark that ends the document
+	next int // the mark before which the document continues, -1 if it ends
+	odd  odd
 }
 
 // odd says what is unusual about a reading.
@@ -109,18 +88,33 @@ func (o odd) when(condition bool) odd {
 	return 0
 }
 
-func cheapest(options []option) option {
-	best := option{cost: never}
-	for _, o := range options {
-		if o.cost < best.cost {
-			best = o
+// readNesting reads all marks from a document's first line on.
+func (p *Parser) readNesting(from, indent int) *nesting {
+	n := &nesting{indent: indent, marks: p.fenceMarks(from, indent)}
+	n.findClosers()
+	last := len(n.marks)
+	n.prose, n.document, n.inner = make([]reading, last+1), make([]reading, last+1), make([]reading, last+1)
+	n.document[last].cost, n.inner[last].cost = never, never
+	for i := last - 1; i >= 0; i-- {
+		n.inner[i] = cheapest(n.innerReadings(i))
+		n.document[i] = cheapest(n.readings(i))
+		n.prose[i] = n.proseReading(i)
+	}
+	return n
+}
+
+func cheapest(readings []reading) reading {
+	best := reading{cost: never}
+	for _, r := range readings {
+		if r.cost < best.cost {
+			best = r
 		}
 	}
 	return best
 }
 
-// within is the cost of a fence that the i-th mark opens and the e-th closes.
-// It is odd if it holds what looks like the beginning of another fence.
+// within returns the cost of a fence that the i-th mark opens and the e-th
+// closes. It is odd if it holds what looks like the beginning of another fence.
 func (n *nesting) within(i, e int) (cost int, strange odd) {
 	m := &n.marks[i]
 	cost = m.openCost() + n.marks[e].closeCost() + n.texts[e] - n.texts[i]
@@ -133,63 +127,67 @@ func (n *nesting) within(i, e int) (cost int, strange odd) {
 	return cost, strange
 }
 
-// options are the parts that the i-th mark can play in a document.
-func (n *nesting) options(i int) []option {
+// readings returns the parts that the i-th mark can play in a document.
+func (n *nesting) readings(i int) []reading {
 	m := &n.marks[i]
-	var list []option
-	named := 0
-	if m.named {
-		named = costNamed
-	}
+	var list []reading
+	named := costIf(m.named, costNamed)
 	if m.char == '`' && !m.opens {
-		list = append(list, option{cost: m.endCost(n.indent) + n.prose[i+1], end: i, next: -1,
-			odd: n.oddProse[i+1] | oddShape.when(m.column != n.indent || m.length != 3)})
+		list = append(list, reading{cost: m.endCost(n.indent) + n.prose[i+1].cost, end: i, next: -1,
+			odd: n.prose[i+1].odd | oddShape.when(m.column != n.indent || m.length != 3)})
 	}
 	if e := n.closer[i]; e >= 0 {
 		cost, strange := n.within(i, e)
-		list = append(list, option{cost: named + cost + n.document[e+1], end: n.ends[e+1], next: e + 1,
-			odd: strange | oddFile.when(m.file) | n.oddDocument[e+1]})
+		rest := n.document[e+1]
+		list = append(list, reading{cost: named + cost + rest.cost, end: rest.end, next: e + 1,
+			odd: strange | oddFile.when(m.file) | rest.odd})
 		if n.marks[e].char == '`' {
-			list = append(list, option{cost: named + m.openCost() + costUnclosed + n.marks[e].endCost(n.indent) + n.prose[e+1],
-				end: e, next: -1, odd: oddShape})
+			list = append(list, reading{end: e, next: -1, odd: oddShape,
+				cost: named + m.openCost() + costUnclosed + n.marks[e].endCost(n.indent) + n.prose[e+1].cost})
 		}
 	}
 	if m.nest {
-		list = append(list, option{cost: named + m.openCost() + costNested + n.inner[i+1], end: n.innerEnds[i+1], next: -1,
-			odd: oddFile.when(m.file) | n.oddInner[i+1]})
+		rest := n.inner[i+1]
+		list = append(list, reading{cost: named + m.openCost() + costNested + rest.cost, end: rest.end, next: -1,
+			odd: oddFile.when(m.file) | rest.odd})
 	}
 	return list
 }
 
-// innerOptions are those in a document inside of a document.
-func (n *nesting) innerOptions(i int) []option {
+// innerReadings returns those in a document inside of a document.
+func (n *nesting) innerReadings(i int) []reading {
 	m := &n.marks[i]
-	var list []option
+	var list []reading
 	if m.char == '`' && !m.opens {
-		list = append(list, option{cost: m.closeCost() + n.document[i+1], end: n.ends[i+1], odd: n.oddDocument[i+1]})
+		rest := n.document[i+1]
+		list = append(list, reading{cost: m.closeCost() + rest.cost, end: rest.end, odd: rest.odd})
 	}
 	if e := n.closer[i]; e >= 0 {
 		cost, strange := n.within(i, e)
-		list = append(list, option{cost: cost + n.inner[e+1], end: n.innerEnds[e+1], odd: strange | n.oddInner[e+1]})
+		rest := n.inner[e+1]
+		list = append(list, reading{cost: cost + rest.cost, end: rest.end, odd: strange | rest.odd})
 	}
 	return list
 }
 
-// proseCost is the cost where the i-th mark opens a fence of the reply's own.
-func (n *nesting) proseCost(i int) (cost int, strange odd) {
+// proseReading returns the reading where the i-th mark opens a fence of the
+// reply's own.
+func (n *nesting) proseReading(i int) reading {
 	m := &n.marks[i]
 	if m.markup && m.length == 3 && m.char == '`' {
-		return min(never, m.openCost()+n.document[i+1]), n.oddDocument[i+1]
+		rest := n.document[i+1]
+		return reading{cost: min(never, m.openCost()+rest.cost), odd: rest.odd}
 	}
 	e := n.closer[i]
 	switch {
 	case e < 0 && m.opens:
-		return m.openCost() + costCut, oddCut // the reply was cut
+		return reading{cost: m.openCost() + costCut, odd: oddCut} // the reply was cut
 	case e < 0:
-		return never, oddShape
+		return reading{cost: never, odd: oddShape}
 	}
-	cost, strange = n.within(i, e)
-	return min(never, cost+n.prose[e+1]), strange | oddShape.when(!m.opens && m.gapBehind) | n.oddProse[e+1]
+	cost, strange := n.within(i, e)
+	rest := n.prose[e+1]
+	return reading{cost: min(never, cost+rest.cost), odd: strange | oddShape.when(!m.opens && m.gapBehind) | rest.odd}
 }
 
 // findClosers finds for each mark the next bare one of its character that is not
@@ -237,45 +235,40 @@ type documentEnd struct {
 func (n *nesting) end(first int) documentEnd {
 	best := documentEnd{close: -1, other: -1, last: -1}
 	for i := len(n.marks) - 1; i >= first && best.last < 0; i-- {
-		if m := &n.marks[i]; !m.opens && m.char == '`' && n.prose[i+1] < never {
+		if m := &n.marks[i]; !m.opens && m.char == '`' && n.prose[i+1].cost < never {
 			best.last = i
 		}
 	}
-	if n.document[first] >= never {
+	whole := n.document[first]
+	if whole.cost >= never {
 		return best
 	}
-	best.close = n.ends[first]
+	best.close = whole.end
 	own, second := 0, never
 	passed := 0 // the cost up to the mark at hand
 	for i := first; i >= 0; {
-		options := n.options(i)
-		at := 0
-		for k := range options {
-			if options[k].cost < options[at].cost {
-				at = k
+		chosen := n.document[i]
+		taken := false
+		for _, r := range n.readings(i) {
+			if !taken && r == chosen {
+				taken = true
+			} else if r.end != best.close && passed+r.cost < second {
+				second, best.other = passed+r.cost, r.end
 			}
 		}
-		for k, o := range options {
-			if k != at && o.end != best.close && passed+o.cost < second {
-				second, best.other = passed+o.cost, o.end
-			}
-		}
-		chosen := options[at]
 		if chosen.next < 0 {
 			if chosen.end > i { // a document inside, or a fence that is not closed
 				best.inner = append(best.inner, Span{n.marks[i].start, n.marks[chosen.end].start - 1})
 			}
-			own = passed + chosen.cost - n.prose[best.close+1]
+			own = passed + chosen.cost - n.prose[best.close+1].cost
 			break
 		}
 		best.inner = append(best.inner, Span{n.marks[i].start, n.marks[chosen.next-1].end})
-		passed += chosen.cost - n.document[chosen.next]
+		passed += chosen.cost - n.document[chosen.next].cost
 		i = chosen.next
 	}
-	total := n.document[first]
-	strange := n.oddDocument[first]
-	best.sure = second-total >= sureMargin && (strange == 0 || strange == oddFile && second >= never ||
-		strange == oddCut && own == 0)
+	best.sure = second-whole.cost >= sureMargin && (whole.odd == 0 || whole.odd == oddFile && second >= never ||
+		whole.odd == oddCut && own == 0)
 	return best
 }
 
@@ -307,15 +300,13 @@ func (p *Parser) settle() {
 		n = p.readNesting(f.body, f.indent)
 		p.nestings[f.indent] = n
 	}
-	f.settled, f.close, f.others = true, -1, nil
+	f.settled, f.close, f.others, f.scan = true, -1, nil, scan{}
 	if n != nil {
 		p.documentEnd(f, n)
 	}
 	if f.close < 0 {
 		f.tangle("the fences inside of it do not pair")
 	}
-	f.levels, f.nested, f.inPatch, f.searches, f.patch = nil, false, false, false, false
-	f.elided, f.added, f.removed, f.examples, f.firstInner, f.firstClose = false, false, false, 0, -1, -1
 	p.mode = inFence
 	p.next, p.seen = f.body, f.body
 }
@@ -388,5 +379,5 @@ func (p *Parser) otherEnds(it *Item, f *fence) {
 		}
 	}
 	it.Body.End = f.offer
-	it.Span.End = max(it.Span.End, min(p.lineEnd(f.offer)+1, len(p.buf)))
+	it.Span.End = max(it.Span.End, p.lineAfter(f.offer))
 }

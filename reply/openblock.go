@@ -88,7 +88,7 @@ func (p *Parser) blockLine(start, end, column int, line []byte) bool {
 	if !ok {
 		return false
 	}
-	stop := min(end+1, len(p.buf))
+	stop := p.after(end)
 	if m.bare {
 		if p.block == nil {
 			return false
@@ -106,7 +106,7 @@ func (p *Parser) blockLine(start, end, column int, line []byte) bool {
 		default:
 			p.closeBlock(start, false)
 		}
-		p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+		p.forget()
 		return true
 	}
 	kind := p.registry.lookup(m.name)
@@ -122,7 +122,7 @@ func (p *Parser) blockLine(start, end, column int, line []byte) bool {
 		Body: Span{stop, stop}}
 	p.items = append(p.items, it)
 	p.block = &openBlock{kind: kind, item: it, quoted: m.quoted, shown: start > 0 && start == p.fenceEnd}
-	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+	p.forget()
 	p.begun = true
 	return true
 }

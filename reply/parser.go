@@ -209,13 +209,7 @@ func (p *Parser) Open() (Item, bool) {
 	if p.mode != inFence && p.mode != inDocument || !p.fence.named || p.closed != nil {
 		return Item{}, false
 	}
-	probe := p.fence
-	body := probe.content(p.buf[probe.body:])
-	c := cleanPath(probe.where.raw, probe.start)
-	return Item{
-		Kind: KindFile, Form: FormFence, Verdict: VerdictTruncated, Reason: "it is still arriving",
-		Confidence: probe.where.conf,
-		Ordinal:    len(p.items) + 1, Span: Span{probe.start, len(p.buf)}, Body: Span{probe.body, len(p.buf)},
-		Path: c.path, RawPath: probe.where.raw, From: probe.where.from, Lang: probe.info.lang, Content: body,
-	}, true
+	it := p.opened(len(p.buf))
+	it.Reason, it.Content = "it is still arriving", p.fence.content(p.buf[p.fence.body:])
+	return it, true
 }

@@ -65,7 +65,7 @@ func (p *Parser) remember(start, end int) {
 // prosePart gives a line to the open block, if there is one.
 func (p *Parser) prosePart(start, end int) {
 	if p.block != nil && end >= start {
-		p.block.line(p.text(start, end), start, min(end+1, len(p.buf)))
+		p.block.line(p.text(start, end), start, p.after(end))
 	}
 }
 
@@ -74,8 +74,8 @@ func (p *Parser) fenceInProse(start, end, column, length int, char byte, line []
 	_, _, at, _ := run(line)
 	if p.wrapper.open && char == p.wrapper.char && length >= p.wrapper.length && len(bytes.TrimSpace(line[at:])) == 0 {
 		p.closeBlock(start, false)
-		p.wrapper.open, p.wrapper.closed, p.wrapper.end = false, true, min(end+1, len(p.buf))
-		p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+		p.wrapper.open, p.wrapper.closed, p.wrapper.end = false, true, p.after(end)
+		p.forget()
 		p.fenceEnd = p.wrapper.end
 		return true
 	}
@@ -145,22 +145,8 @@ func isControlTag(t []byte) bool {
 // listItem notes where a list item's text begins, and opens a fence that stands
 // on the item's own line.
 func (p *Parser) listItem(start, end, column int, line []byte, at int) bool {
-	i := at
-	switch {
-	case line[i] == '-' || line[i] == '*' || line[i] == '+':
-		i++
-	case isDigit(line[i]):
-		for i < len(line) && isDigit(line[i]) && i-at < 9 {
-			i++
-		}
-		if i == len(line) || line[i] != '.' && line[i] != ')' {
-			return false
-		}
-		i++
-	default:
-		return false
-	}
-	if i == len(line) || line[i] != ' ' && line[i] != '\t' {
+	i := listMark(line, at)
+	if i == 0 {
 		return false
 	}
 	marked := column + i - at
@@ -191,7 +177,7 @@ func (p *Parser) opensWrapper(f *fence, d dialect) bool {
 	}
 	p.begun = true
 	p.wrapper = wrapper{open: true, fresh: true, char: f.char, length: f.length, start: f.start, indent: f.indent}
-	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+	p.forget()
 	return true
 }
 
@@ -206,10 +192,10 @@ func (p *Parser) wrapperFirst(line []byte) {
 	text := string(bytes.TrimSpace(line))
 	if h, ok := readHeader(text, "markdown", false); ok && h.raw != "" {
 		_, _, at, _ := run(p.buf[w.start:])
-		first := bytes.IndexByte(p.buf[w.start:], '\n') + w.start + 1
+		first := p.lineAfter(w.start)
 		in := parseInfo(string(p.text(w.start+at, first-1)))
 		p.fence = fence{char: w.char, length: w.length, indent: w.indent, info: in, start: w.start, body: first,
-			firstInner: -1, firstClose: -1, markup: true}
+			markup: true}
 		p.wrapper = wrapper{}
 		p.mode = inFence
 		return
@@ -307,8 +293,7 @@ func (p *Parser) fenceAtEnd(end int) bool {
 	p.doubt = "the fences before it do not balance"
 	p.warnings = append(p.warnings, Warning{"fence.unbalanced",
 		"the fences do not balance from here on; nothing after it is done without a question", f.start})
-	f.levels, f.nested, f.inHunk, f.inPatch, f.searches, f.patch = nil, false, false, false, false, false
-	f.trouble, f.elided, f.firstInner, f.firstClose = "", false, -1, -1
+	f.trouble, f.scan = "", scan{}
 	p.fence = f
 	p.next, p.seen = f.body, f.body
 	return true
@@ -321,14 +306,7 @@ func (p *Parser) again(doubt string, from int) {
 		from})
 	p.mode = inProse
 	p.next, p.seen = from, from
-	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
-}
-
-func (p *Parser) lineAfter(offset int) int {
-	if i := bytes.IndexByte(p.buf[offset:], '\n'); i >= 0 {
-		return offset + i + 1
-	}
-	return len(p.buf)
+	p.forget()
 }
 
 func (p *Parser) truncatedSearch(end int) {

@@ -320,11 +320,11 @@ func (p *Parser) searchLine(start, end int) {
 		return
 	}
 	p.mode = inProse
-	stop := min(end+1, len(p.buf))
+	stop := p.after(end)
 	span := Span{p.search.start, stop}
 	groups, _, problem := parseSearches(p.bodyLines(span.Start, stop, 0))
 	where := p.search.where
-	defer func() { p.above, p.sibling, p.blanks = Span{}, Span{}, 0 }()
+	defer p.forget()
 	if problem != "" {
 		it := p.newEdit(where, nil, span, span)
 		it.downgrade(VerdictInvalid, problem)

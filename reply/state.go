@@ -77,6 +77,23 @@ type wrapper struct {
 	indent   int
 }
 
+// forget drops the lines above: a line that ended something names nothing.
+func (p *Parser) forget() { p.above, p.sibling, p.blanks = Span{}, Span{}, 0 }
+
+// lineEnd returns where the line of an offset ends, without its line feed.
+func (p *Parser) lineEnd(offset int) int {
+	if i := bytes.IndexByte(p.buf[offset:], '\n'); i >= 0 {
+		return offset + i
+	}
+	return len(p.buf)
+}
+
+// lineAfter returns where the line behind that of an offset begins.
+func (p *Parser) lineAfter(offset int) int { return p.after(p.lineEnd(offset)) }
+
+// after returns where the line behind one that ends at end begins.
+func (p *Parser) after(end int) int { return min(end+1, len(p.buf)) }
+
 // text is a line without its carriage return.
 func (p *Parser) text(start, end int) []byte {
 	if end > start && p.buf[end-1] == '\r' {
@@ -194,4 +211,4 @@ func (p *Parser) revise(it *Item, v Verdict, reason string) {
 }
 
 // blank reports whether a line has nothing but spaces.
-func blank(line []byte) bool { return len(bytes.TrimLeft(line, " \t\r")) == 0 }
+func blank(line []byte) bool { return len(bytes.TrimLeft(line, " \t\r\n")) == 0 }

@@ -152,7 +152,7 @@ func (p *Parser) tagLine(start, end int) {
 		p.line(rest, end) // another one on the same line
 		return
 	}
-	p.endTag(at, min(end+1, len(p.buf)), false)
+	p.endTag(at, p.after(end), false)
 }
 
 // endTag adds what stood in a tag.
@@ -166,7 +166,7 @@ func (p *Parser) endTag(bodyEnd, end int, truncated bool) {
 	} else {
 		items = p.readTag(&t, span, body)
 	}
-	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+	p.forget()
 	for _, it := range items {
 		if truncated {
 			it.downgrade(VerdictTruncated, "the reply ended inside of it")
@@ -180,7 +180,7 @@ func (p *Parser) endTag(bodyEnd, end int, truncated bool) {
 
 // readTag makes items of what stands in a tag: the file, or edits of it.
 func (p *Parser) readTag(t *tag, span, body Span) []*Item {
-	f := fence{indent: 0, info: info{lang: t.lang}, elided: t.elided}
+	f := fence{indent: 0, info: info{lang: t.lang}, scan: scan{elided: t.elided}}
 	content := f.content(p.buf[body.Start:body.End])
 	if first, _, _ := bytes.Cut(bytes.TrimSpace(content), []byte("\n")); t.fenced && isSearchMark(first) {
 		return p.readSearches(p.bodyLines(body.Start, body.End, 0), t.where, &f, span, body)
@@ -257,7 +257,7 @@ func (p *Parser) fileOp(start, end int, text string) bool {
 	if moved != (ops.kind == KindRename) {
 		return false
 	}
-	span := Span{start, min(end+1, len(p.buf))}
+	span := Span{start, p.after(end)}
 	it := p.newItem(ops.kind, FormList, candidate{raw: strings.TrimSpace(from), from: PathHeader, conf: 0.9}, span, span)
 	if pathShape(it.Path) < shapeWeak && it.Verdict != VerdictRefused {
 		return false
@@ -275,5 +275,5 @@ func (p *Parser) endFileOps() {
 		p.add(it)
 	}
 	p.fileOps = fileOps{}
-	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+	p.forget()
 }

@@ -71,7 +71,7 @@ func (p *Parser) thoughtLine(start, end int) {
 		return
 	}
 	p.mode = inProse
-	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+	p.forget()
 	if rest := start + i + len(p.thought.name); rest < end && !blank(p.text(rest, end)) {
 		p.line(rest, end)
 	}
@@ -99,7 +99,7 @@ func (p *Parser) orphanThought(start, end int, line []byte) bool {
 		p.byPath, p.edits, p.lastEdit, p.last = nil, nil, nil, closedFence{}
 		p.wrapper, p.below = wrapper{}, nil
 		p.begun = false
-		p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+		p.forget()
 		if rest := start + i + len(closing); rest < end && !blank(p.text(rest, end)) {
 			p.line(rest, end)
 		}

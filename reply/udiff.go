@@ -339,7 +339,7 @@ func hunkCount(s string) int {
 func (p *Parser) endDiff(stop int, problem string) {
 	d := p.diff
 	p.mode, p.diff = inProse, rawDiff{}
-	p.above, p.sibling, p.blanks = Span{}, Span{}, 0
+	p.forget()
 	span := Span{d.start, stop}
 	for _, it := range p.readDiff(p.bodyLines(d.start, stop, 0), candidate{}, "", span, span) {
 		if problem != "" {
