@@ -31,8 +31,6 @@ type Parser struct {
 	seen   int    // how far line feeds were looked for
 	ended  bool   // nothing more arrives
 	closed *Reply
-	// sum gives the hash of the reply, where somebody else computes it.
-	sum chan [sha256.Size]byte
 
 	state
 }
@@ -58,18 +56,10 @@ func Parse(text []byte) *Reply { return ParseWith(text, Options{}) }
 func ParseWith(text []byte, options Options) *Reply {
 	p := NewParser(options)
 	p.buf, p.ended = text[:len(text):len(text)], true
-	if len(text) >= hashAside {
-		// The hash takes longer than the reading; finish waits for it.
-		p.sum = make(chan [sha256.Size]byte, 1)
-		go func() { p.sum <- sha256.Sum256(text) }()
-	}
 	p.advance()
 	p.finish()
 	return p.closed
 }
-
-// hashAside is from how many bytes on a whole reply is hashed by the side.
-const hashAside = 128 << 10
 
 // NewParser returns a parser at the start of a reply.
 func NewParser(options Options) *Parser {
@@ -162,7 +152,7 @@ func (p *Parser) finish() {
 	p.closeBlock(len(p.buf), false)
 	p.closeWrapper()
 	p.settleBlocks()
-	sum := p.hash()
+	sum := sha256.Sum256(p.buf)
 	r := &Reply{SHA256: hex.EncodeToString(sum[:]), Size: len(p.buf), Items: p.items, Warnings: p.warnings, Tags: p.tags,
 		Examples: p.examples}
 	prefix := r.SHA256[:24] + "-"
@@ -174,13 +164,6 @@ func (p *Parser) finish() {
 		}
 	}
 	p.closed = r
-}
-
-func (p *Parser) hash() [sha256.Size]byte {
-	if p.sum != nil {
-		return <-p.sum
-	}
-	return sha256.Sum256(p.buf)
 }
 
 // line reads a line outside of fences.

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 )
 
 // record reads a reply in chunks cut by next, and writes down what is told.
@@ -129,17 +128,6 @@ func TestIDsAreStable(t *testing.T) {
 	}
 	if c := Parse(append(text, '\n')); c.Items[0].ID == a.Items[0].ID {
 		t.Error("another reply has the same id")
-	}
-}
-
-func TestParseLeavesNoGoroutine(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	text := long(2 * hashAside)
-	whole := Parse(text)
-	p := NewParser(Options{})
-	_, _ = p.Write(text)
-	if err := p.Close(); err != nil || p.Reply().SHA256 != whole.SHA256 {
-		t.Errorf("%v: the hash computed by the side is %s, else %s", err, whole.SHA256, p.Reply().SHA256)
 	}
 }
 
