@@ -52,8 +52,7 @@ func (c *candidate) annotation(words string) {
 	case has("delete", "deleted", "remove", "removed"):
 		c.doubt(0.5, "it is marked as removed, and has content ("+words+")")
 	case has("new", "updated", "update", "modified", "modify", "create", "created", "complete", "full", "file", "changed",
-		"after", "fixed",
-		"final", "revised", "rewritten", "replace", "edited", "refactored", "version"):
+		"after", "fixed", "final", "revised", "rewritten", "replace", "edited", "refactored", "version"):
 	default:
 		c.doubt(0.7, "it is unclear what ("+words+") after the path means")
 	}
@@ -135,10 +134,9 @@ func (c *candidate) spaced(s string) string {
 func isFenceOption(word string) bool {
 	switch word {
 	case "showlinenumbers", "linenos", "linenums", "copy", "nocopy", "wrap", "nowrap", "numbers", "collapse", "expand",
-		"expandable",
-		"new", "updated", "modified", "create", "created", "full", "complete", "editable", "live", "hl_lines", "noinline",
-		"twoslash",
-		"line-numbers", "no-line-numbers", ":line-numbers", "playground", "runnable":
+		"expandable", "new", "updated", "modified", "create", "created", "full", "complete", "editable", "live",
+		"hl_lines", "noinline", "twoslash", "line-numbers", "no-line-numbers", ":line-numbers", "playground",
+		"runnable":
 		return true
 	}
 	return strings.HasPrefix(word, "{") || strings.Contains(word, "=")

@@ -121,10 +121,9 @@ func dotsElide(lang string) bool {
 func elides(text string) bool {
 	text = strings.ToLower(text)
 	for _, word := range [...]string{"existing", "rest", "unchanged", "remain", "omitted", "same as", "same code",
-		"previous", "other ", "keep", "code here",
-		"as before", "truncated", "snip", "implementation", "more ", "etc", "no change", "unmodified", "your code",
-		"continue", "and so on",
-		"as is", "above", "original", "(code)", " code", "abbreviated", "skipped", "elided"} {
+		"previous", "other ", "keep", "code here", "as before", "truncated", "snip", "implementation", "more ", "etc",
+		"no change", "unmodified", "your code", "continue", "and so on", "as is", "above", "original", "(code)",
+		" code", "abbreviated", "skipped", "elided"} {
 		if strings.Contains(text, word) {
 			return true
 		}
@@ -154,9 +153,8 @@ func elidesWithoutDots(text string) bool {
 	}
 	switch text {
 	case "unchanged", "code unchanged", "same as before", "same as above", "omitted", "omitted for brevity",
-		"code omitted", "code omitted for brevity",
-		"no changes", "no changes here", "no change", "unchanged code", "rest unchanged", "rest is unchanged",
-		"rest remains unchanged", "rest stays the same",
+		"code omitted", "code omitted for brevity", "no changes", "no changes here", "no change", "unchanged code",
+		"rest unchanged", "rest is unchanged", "rest remains unchanged", "rest stays the same",
 		"rest remains the same", "truncated", "truncated for brevity", "snip", "etc":
 		return true
 	}
@@ -172,11 +170,9 @@ func startsWithCodeWord(s string) bool {
 	}
 	switch word {
 	case "code", "file", "content", "contents", "imports", "import", "methods", "method", "functions", "function",
-		"styles", "class", "component",
-		"implementation", "logic", "routes", "tests", "fields", "props", "config", "configuration", "script", "document",
-		"template", "module", "body",
-		"html", "css", "markup", "handlers", "exports", "definitions", "declarations", "types", "middleware", "settings",
-		"lines", "sections", "section":
+		"styles", "class", "component", "implementation", "logic", "routes", "tests", "fields", "props", "config",
+		"configuration", "script", "document", "template", "module", "body", "html", "css", "markup", "handlers",
+		"exports", "definitions", "declarations", "types", "middleware", "settings", "lines", "sections", "section":
 		return true
 	}
 	return false

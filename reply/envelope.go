@@ -2,7 +2,7 @@ package reply
 
 import (
 	"bytes"
-	"slices"
+	"cmp"
 	"strings"
 )
 
@@ -120,28 +120,21 @@ func (e *envelope) read(line bodyLine) {
 			e.hunk.Context = []string{context}
 		}
 	default:
-		e.change(text, line)
+		e.change(line)
 	}
 }
 
 // change is a line of a hunk.
-func (e *envelope) change(text string, line bodyLine) {
+func (e *envelope) change(line bodyLine) {
 	if e.hunk == nil {
-		if strings.TrimSpace(text) == "" {
+		if strings.TrimSpace(line.text) == "" {
 			return
 		}
 		e.newHunk(line)
 	}
-	switch {
-	case text == "":
-		e.hunk.Lines = append(e.hunk.Lines, Line{' ', ""})
-	case text[0] == ' ', text[0] == '-', text[0] == '+':
-		e.hunk.Lines = append(e.hunk.Lines, Line{text[0], text[1:]})
-	case text[0] == '\\':
-	default:
+	if !e.hunk.read(line) {
 		e.fail("a line of a hunk begins with neither space, + nor -")
 	}
-	e.hunk.Span.End = line.end
 }
 
 // operation is a line that begins with three stars.
@@ -210,28 +203,15 @@ func (e *envelope) endHunk() {
 	if e.hunk == nil {
 		return
 	}
-	for n := len(e.hunk.Lines); n > 0 && e.hunk.Lines[n-1] == (Line{' ', ""}); n-- {
-		e.hunk.Lines = e.hunk.Lines[:n-1] // blank lines between operations
-	}
-	if !changes(e.hunk.Lines) {
-		if len(e.hunk.Lines) > 0 || len(e.hunk.Context) > 0 {
-			e.fail("a hunk changes nothing")
-		}
-	} else {
+	if e.hunk.trim() {
 		e.item.Hunks = append(e.item.Hunks, *e.hunk)
+	} else if len(e.hunk.Lines) > 0 || len(e.hunk.Context) > 0 {
+		e.fail("a hunk changes nothing")
 	}
 	e.hunk = nil
 }
 
-func (e *envelope) fail(problem string) {
-	if e.problem == "" {
-		e.problem = problem
-	}
-}
-
-func changes(lines []Line) bool {
-	return slices.ContainsFunc(lines, func(line Line) bool { return line.Op != ' ' })
-}
+func (e *envelope) fail(problem string) { e.problem = cmp.Or(e.problem, problem) }
 
 // isLineNumbers: -1,3 +1,4
 func isLineNumbers(s string) bool {

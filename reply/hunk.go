@@ -1,6 +1,9 @@
 package reply
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Line is a line of a hunk, without its line ending.
 type Line struct {
@@ -33,6 +36,32 @@ func (h *Hunk) Old() string { return h.text('-') }
 
 // New is the text that takes its place, lines ended by LF.
 func (h *Hunk) New() string { return h.text('+') }
+
+// read appends a line as diffs and envelopes write them. It reports whether the
+// line has one of a hunk's signs. A line without even the space of an empty line
+// of context is one.
+func (h *Hunk) read(line bodyLine) bool {
+	text := line.text
+	h.Span.End = line.end
+	switch {
+	case text == "":
+		h.Lines = append(h.Lines, Line{' ', ""})
+	case strings.IndexByte(" +-", text[0]) >= 0:
+		h.Lines = append(h.Lines, Line{text[0], text[1:]})
+	default:
+		return text[0] == '\\'
+	}
+	return true
+}
+
+// trim removes the empty lines of context at the end, which stand between hunks.
+// It reports whether the hunk changes anything.
+func (h *Hunk) trim() bool {
+	for n := len(h.Lines); n > 0 && h.Lines[n-1] == (Line{' ', ""}); n-- {
+		h.Lines = h.Lines[:n-1]
+	}
+	return slices.ContainsFunc(h.Lines, func(line Line) bool { return line.Op != ' ' })
+}
 
 func (h *Hunk) text(op byte) string {
 	var b strings.Builder

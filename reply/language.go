@@ -39,12 +39,10 @@ var families = [...]struct {
 	family, words, extensions string
 }{
 	{classCode, "js", "javascript js jsx mjs cjs node.js node next.js react react.js vue.js three.js express.js " +
-		"typescript ts tsx mts cts javascriptreact typescriptreact",
-		"js jsx mjs cjs ts tsx mts cts"},
+		"typescript ts tsx mts cts javascriptreact typescriptreact", "js jsx mjs cjs ts tsx mts cts"},
 	{classCode, "py", "python py python3 py3 python2 pyi ipython cython pyx", "py pyi pyx pyw ipynb"},
 	{classCode, "c", "c h cpp c++ cc cxx hpp h++ hxx objective-c objc objectivec objective-c++ objc++ cuda cu " +
-		"arduino",
-		"c h cc cpp cxx hpp hh hxx m mm cu ino"},
+		"arduino", "c h cc cpp cxx hpp hh hxx m mm cu ino"},
 	{classCode, "cs", "c# csharp cs f# fsharp fs vb vb.net vbnet .net asp.net razor cshtml",
 		"cs fs fsx vb csproj fsproj vbproj sln cshtml razor props targets"},
 	{classCode, "jvm", "java kotlin kt kts scala groovy gradle clojure clj",
@@ -77,12 +75,10 @@ var families = [...]struct {
 		"yaml yml toml ini cfg conf config properties env hcl tf tfvars nix service timer socket desktop " +
 			"editorconfig"},
 	{classCode, "make", "make makefile cmake docker dockerfile containerfile just justfile bazel starlark meson " +
-		"ninja procfile",
-		"mk cmake dockerfile bzl bazel ninja just"},
+		"ninja procfile", "mk cmake dockerfile bzl bazel ninja just"},
 	{classCode, "xml", "xml xsl xslt xsd plist svg xaml", "xml xsl xslt xsd plist svg xaml storyboard xib pom"},
 	{classCode, "web", "vue svelte astro handlebars hbs mustache jinja jinja2 twig liquid ejs pug haml django " +
-		"njk",
-		"vue svelte astro hbs mustache j2 jinja jinja2 twig liquid ejs pug haml njk tpl tmpl"},
+		"njk", "vue svelte astro hbs mustache j2 jinja jinja2 twig liquid ejs pug haml njk tpl tmpl"},
 	{classCode, "misc", "prisma csv tsv regex vim viml lisp elisp scheme racket fortran cobol ada pascal delphi " +
 		"matlab octave prolog tcl awk sed ignore gitignore http rest mermaid plantuml dot graphviz latex-math " +
 		"math ebnf bnf abnf bibtex gherkin feature cypher kusto promql glsl hlsl wgsl gdscript bicep rego cue " +
@@ -96,8 +92,7 @@ var families = [...]struct {
 	{classShell, "sh", "bash sh shell zsh fish ksh powershell ps1 pwsh ps bat batch cmd dos",
 		"sh bash zsh fish ksh ps1 psm1 psd1 bat cmd"},
 	{classOutput, "", "console terminal shell-session shellsession sh-session bash-session output stdout stderr " +
-		"log logs result tree traceback stacktrace",
-		""},
+		"log logs result tree traceback stacktrace", ""},
 	{classDiff, "", "diff patch udiff unified-diff git-diff", ""},
 	{classPlain | classMarkup, "txt", "text txt plaintext plain none", "txt text log"},
 	{0, "patch", "", "diff patch"},

@@ -21,7 +21,6 @@ type fileDiff struct {
 	created, deleted bool
 	renamed          bool
 	problem          string
-	span             Span
 }
 
 // looksLikeDiff: the body begins as a unified diff does.
@@ -118,7 +117,7 @@ func (d *diffReader) extended(text string) bool {
 
 func (d *diffReader) begin(line bodyLine) {
 	d.endHunk()
-	d.files = append(d.files, fileDiff{span: Span{line.start, line.end}})
+	d.files = append(d.files, fileDiff{})
 	d.file = &d.files[len(d.files)-1]
 }
 
@@ -138,32 +137,18 @@ func (d *diffReader) newHunk(line bodyLine) {
 }
 
 func (d *diffReader) change(line bodyLine) {
-	text := line.text
-	d.file.span.End, d.hunk.Span.End = line.end, line.end
-	switch {
-	case text == "":
-		d.hunk.Lines = append(d.hunk.Lines, Line{' ', ""})
-	case text[0] == ' ', text[0] == '-', text[0] == '+':
-		d.hunk.Lines = append(d.hunk.Lines, Line{text[0], text[1:]})
-	case text[0] == '\\':
-		if n := len(d.hunk.Lines); n > 0 {
-			op := d.hunk.Lines[n-1].Op
-			d.hunk.OldNoEOL = d.hunk.OldNoEOL || op != '+'
-			d.hunk.NewNoEOL = d.hunk.NewNoEOL || op != '-'
-		}
-	default:
-		d.file.problem = "it has a line that begins with neither space, + nor -: " + text
+	switch n := len(d.hunk.Lines); {
+	case !d.hunk.read(line):
+		d.file.problem = "it has a line that begins with neither space, + nor -: " + line.text
+	case strings.HasPrefix(line.text, `\`) && n > 0:
+		op := d.hunk.Lines[n-1].Op
+		d.hunk.OldNoEOL = d.hunk.OldNoEOL || op != '+'
+		d.hunk.NewNoEOL = d.hunk.NewNoEOL || op != '-'
 	}
 }
 
 func (d *diffReader) endHunk() {
-	if d.hunk == nil {
-		return
-	}
-	for n := len(d.hunk.Lines); n > 0 && d.hunk.Lines[n-1] == (Line{' ', ""}); n-- {
-		d.hunk.Lines = d.hunk.Lines[:n-1]
-	}
-	if changes(d.hunk.Lines) {
+	if d.hunk != nil && d.hunk.trim() {
 		d.file.hunks = append(d.file.hunks, *d.hunk)
 	}
 	d.hunk = nil

@@ -49,9 +49,8 @@ func (b *BinaryFacts) suspicion(name string, c *Content) string {
 	}
 	kind, _, _ := strings.Cut(b.Type, ";")
 	if slices.Contains([]string{"application/zip", "application/x-tar", "application/gzip", "application/x-7z-compressed",
-		"application/x-rar-compressed",
-		"application/x-xz", "application/x-bzip2", "application/zstd", "application/vnd.ms-cab-compressed",
-		"application/x-archive", "application/lzip"}, kind) {
+		"application/x-rar-compressed", "application/x-xz", "application/x-bzip2", "application/zstd",
+		"application/vnd.ms-cab-compressed", "application/x-archive", "application/lzip"}, kind) {
 		return "it is an archive (" + kind + ")"
 	}
 	return ""
@@ -63,12 +62,11 @@ func (b *BinaryFacts) program(name string, c *Content) string {
 	ext := strings.ToLower(path.Ext(name))
 	switch {
 	case slices.Contains([]string{"application/x-elf", "application/x-executable", "application/x-sharedlib",
-		"application/x-object", "application/x-coredump",
-		"application/vnd.microsoft.portable-executable", "application/x-mach-binary", "application/x-ms-shortcut",
-		"application/x-msi", "application/x-ms-installer",
-		"application/wasm", "application/java-archive", "application/x-java-applet", "application/vnd.debian.binary-package",
-		"application/x-rpm",
-		"application/vnd.android.package-archive", "application/x-installer", "application/x-cab"}, kind):
+		"application/x-object", "application/x-coredump", "application/vnd.microsoft.portable-executable",
+		"application/x-mach-binary", "application/x-ms-shortcut", "application/x-msi", "application/x-ms-installer",
+		"application/wasm", "application/java-archive", "application/x-java-applet",
+		"application/vnd.debian.binary-package", "application/x-rpm", "application/vnd.android.package-archive",
+		"application/x-installer", "application/x-cab"}, kind):
 		return "it is a program (" + kind + ")"
 	case slices.Contains([]string{".docm", ".dotm", ".xlsm", ".xltm", ".xlam", ".xlsb", ".pptm", ".potm", ".ppam",
 		".ppsm"}, ext), hasMacros(c, kind):

@@ -135,8 +135,7 @@ func (w *Workspace) Rebase(ctx context.Context, p *Proposal) (*Proposal, error) 
 func carried(f Finding) bool {
 	switch f.Rule {
 	case "change.doubt", "change.note", "change.refused", "edit.failed", "text.encoding", "path.replaced",
-		"path.container",
-		"edit.inexact", "edit.creates", "write.empty", "binary.replaced":
+		"path.container", "edit.inexact", "edit.creates", "write.empty", "binary.replaced":
 		return true
 	}
 	return f.Severity == Refuse
