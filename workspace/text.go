@@ -3,8 +3,11 @@ package workspace
 import (
 	"bytes"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
 )
 
 // TextFacts are what is kept when a text is changed.
@@ -33,13 +36,15 @@ func decodeText(data []byte) (text string, facts TextFacts, ok bool) {
 	case bytes.HasPrefix(data, []byte(bomUTF8)):
 		facts.BOM, data = "utf-8", data[len(bomUTF8):]
 	case bytes.HasPrefix(data, []byte(bomUTF16LE)), bytes.HasPrefix(data, []byte(bomUTF16BE)):
-		decoded, ok := decodeUTF16(data)
-		if !ok {
-			return "", facts, false
-		}
 		facts.BOM, facts.Encoding = "utf-16le", "utf-16"
-		if data[0] == 0xfe {
+		if data[0] == bomUTF16BE[0] {
 			facts.BOM = "utf-16be"
+		}
+		as := utf16Text(facts.BOM)
+		decoded, err := as.NewDecoder().Bytes(data[2:])
+		back, err2 := as.NewEncoder().Bytes(decoded)
+		if err != nil || err2 != nil || !bytes.Equal(back, data[2:]) { // an edit could damage it
+			return "", facts, false
 		}
 		data = decoded
 	}
@@ -51,7 +56,7 @@ func decodeText(data []byte) (text string, facts TextFacts, ok bool) {
 			return "", facts, false
 		}
 		facts.Encoding = "unknown"
-		text = latin1(data)
+		text, _ = charmap.ISO8859_1.NewDecoder().String(string(data)) // each byte is a character of it
 	} else {
 		text = string(data)
 	}
@@ -87,40 +92,12 @@ func printable(data []byte) bool {
 	return control*200 < len(data)
 }
 
-func latin1(data []byte) string {
-	var b strings.Builder
-	b.Grow(len(data) + len(data)/8)
-	for _, c := range data {
-		b.WriteRune(rune(c))
+// utf16Text is the encoding of a text in UTF-16, by its byte order mark.
+func utf16Text(bom string) encoding.Encoding {
+	if bom == "utf-16be" {
+		return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
 	}
-	return b.String()
-}
-
-func decodeUTF16(data []byte) ([]byte, bool) {
-	if len(data)%2 != 0 {
-		return nil, false
-	}
-	high, low := 1, 0
-	if data[0] == 0xfe {
-		high, low = 0, 1
-	}
-	units := make([]uint16, 0, len(data)/2-1)
-	for i := 2; i < len(data); i += 2 {
-		units = append(units, uint16(data[i+high])<<8|uint16(data[i+low]))
-	}
-	runes := utf16.Decode(units)
-	out := []byte(string(runes))
-	// What does not come back the same is no text that could be edited.
-	back := utf16.Encode([]rune(string(out)))
-	if len(back) != len(units) {
-		return nil, false
-	}
-	for i := range back {
-		if back[i] != units[i] {
-			return nil, false
-		}
-	}
-	return out, true
+	return unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
 }
 
 // encode puts the byte order mark and the encoding back.
@@ -129,18 +106,14 @@ func (f TextFacts) encode(text string) []byte {
 	case "utf-8":
 		return append([]byte(bomUTF8), text...)
 	case "utf-16le", "utf-16be":
-		high, low := 1, 0
-		out := []byte(bomUTF16LE)
+		encoded, err := utf16Text(f.BOM).NewEncoder().String(strings.ToValidUTF8(text, "\ufffd"))
+		if err != nil {
+			panic(err) // UTF-16 has every character
+		}
 		if f.BOM == "utf-16be" {
-			high, low = 0, 1
-			out = []byte(bomUTF16BE)
+			return []byte(bomUTF16BE + encoded)
 		}
-		for _, u := range utf16.Encode([]rune(text)) {
-			var pair [2]byte
-			pair[high], pair[low] = byte(u>>8), byte(u)
-			out = append(out, pair[:]...)
-		}
-		return out
+		return []byte(bomUTF16LE + encoded)
 	}
 	return []byte(text)
 }
