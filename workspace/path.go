@@ -23,19 +23,11 @@ const (
 // spelled. Rules that look at the folder come in with Workspace.Plan.
 func CleanPath(spelled string) (path string, findings []Finding) {
 	c := pathCheck{}
-	path = c.unwrap(spelled)
-	c.text(path)
-	if c.refused() {
-		return "", c.findings
-	}
-	path = c.slashes(path)
-	c.shape(path)
-	if c.refused() {
-		return "", c.findings
-	}
-	path = c.components(path)
-	if c.refused() {
-		return "", c.findings
+	path = spelled
+	for _, step := range [...]func(string) string{c.unwrap, c.text, c.slashes, c.shape, c.components} {
+		if path = step(path); c.refused() {
+			return "", c.findings
+		}
 	}
 	return path, c.findings
 }
@@ -71,32 +63,33 @@ func (c *pathCheck) unwrap(s string) string {
 }
 
 // text applies the rules about bytes and characters.
-func (c *pathCheck) text(s string) {
+func (c *pathCheck) text(s string) string {
 	switch {
 	case s == "":
 		c.refuse("path.empty", "", "the path is empty")
-		return
 	case len(s) > maxPath:
 		c.refuse("path.long", "", "the path has %d bytes, more than %d", len(s), maxPath)
-		return
 	case !utf8.ValidString(s):
 		c.refuse("path.utf8", "", "the path is not valid UTF-8")
-		return
+	}
+	if c.refused() {
+		return s
 	}
 	for _, r := range s {
 		switch {
 		case r < 0x20 || r >= 0x7f && r < 0xa0:
 			c.refuse("path.control", "", "the path has the control character U+%04X", r)
-			return
+			return s
 		case invisible(r):
 			c.refuse("path.invisible", "", "the path has the invisible character U+%04X, which makes it look like another one",
 				r)
-			return
+			return s
 		case r == 0x2028 || r == 0x2029:
 			c.refuse("path.control", "", "the path has the line separator U+%04X", r)
-			return
+			return s
 		}
 	}
+	return s
 }
 
 // invisible reports whether a character has no shape of its own: marks of
@@ -130,11 +123,8 @@ func (c *pathCheck) slashes(s string) string {
 }
 
 // shape refuses what is not relative to the folder.
-func (c *pathCheck) shape(s string) {
+func (c *pathCheck) shape(s string) string {
 	const relative = "give the path relative to the project's folder"
-	if c.refused() {
-		return
-	}
 	lower := strings.ToLower(s)
 	switch {
 	case strings.HasPrefix(s, "/"):
@@ -149,6 +139,7 @@ func (c *pathCheck) shape(s string) {
 	case strings.HasSuffix(s, "/"):
 		c.refuse("path.directory", "", "%q names a directory", s)
 	}
+	return s
 }
 
 // components applies the rules about each name on the path.

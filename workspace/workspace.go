@@ -54,23 +54,13 @@ type Limits struct {
 }
 
 func (l Limits) orDefault() Limits {
-	d := Limits{Files: 200, TextBytes: 10 << 20, BinaryBytes: 100 << 20, BatchBytes: 256 << 20, NewDirs: 100}
-	if l.Files > 0 {
-		d.Files = l.Files
+	return Limits{
+		Files:       cmp.Or(max(l.Files, 0), 200),
+		TextBytes:   cmp.Or(max(l.TextBytes, 0), 10<<20),
+		BinaryBytes: cmp.Or(max(l.BinaryBytes, 0), 100<<20),
+		BatchBytes:  cmp.Or(max(l.BatchBytes, 0), 256<<20),
+		NewDirs:     cmp.Or(max(l.NewDirs, 0), 100),
 	}
-	if l.TextBytes > 0 {
-		d.TextBytes = l.TextBytes
-	}
-	if l.BinaryBytes > 0 {
-		d.BinaryBytes = l.BinaryBytes
-	}
-	if l.BatchBytes > 0 {
-		d.BatchBytes = l.BatchBytes
-	}
-	if l.NewDirs > 0 {
-		d.NewDirs = l.NewDirs
-	}
-	return d
 }
 
 // Options are how a workspace is opened. Store is required.
