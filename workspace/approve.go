@@ -286,29 +286,22 @@ func (f *FileChange) only(ctx context.Context, hunks []string, textLimit int64) 
 	if f.Text == nil || f.post == nil || f.Text.Encoding == "unknown" {
 		return errors.New("only the hunks of a text that stays can be approved one by one")
 	}
-	before, facts, _, err := sideText(ctx, f.pre, textLimit)
+	text, s, err := f.withHunks(ctx, hunks, textLimit)
 	if err != nil {
 		return err
 	}
-	after, newFacts, _, err := sideText(ctx, f.post, textLimit)
-	if err != nil {
-		return err
-	}
+	facts := s.facts[0]
 	if facts.Encoding == "unknown" {
 		return errors.New("the present file is no UTF-8 text: it can be replaced as a whole only")
 	}
 	if f.pre == nil {
-		facts = newFacts
-	}
-	text, err := applyHunks(before, after, f.Hunks, hunks)
-	if err != nil {
-		return err
+		facts = s.facts[1]
 	}
 	f.post = Bytes(facts.encode(text))
 	f.Post.Hash, f.Post.Size = f.post.hash, f.post.size
 	if f.Op == OpUpdate && f.post.hash == f.Pre.Hash {
 		f.Op = OpUnchanged
 	}
-	f.Hunks, f.Added, f.Removed = diffText(before, text)
+	f.Hunks, f.Added, f.Removed = diffText(s.before, text)
 	return nil
 }

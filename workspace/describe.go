@@ -14,20 +14,16 @@ func (f *FileChange) describe(ctx context.Context, textLimit int64) error {
 	if f.pre == nil && f.post == nil {
 		return nil
 	}
-	before, oldFacts, oldText, err := sideText(ctx, f.pre, textLimit)
+	s, err := f.sides(ctx, textLimit)
 	if err != nil {
 		return err
 	}
-	after, facts, isText, err := sideText(ctx, f.post, textLimit)
-	if err != nil {
-		return err
-	}
-	if f.post == nil {
-		facts = oldFacts
-	}
-	if oldText && isText {
-		f.Text = &facts
-		f.Hunks, f.Added, f.Removed = diffText(before, after)
+	if s.ok {
+		f.Text = &s.facts[1]
+		if f.post == nil {
+			f.Text = &s.facts[0]
+		}
+		f.Hunks, f.Added, f.Removed = diffText(s.before, s.after)
 		return nil
 	}
 	shown := cmp.Or(f.post, f.pre)
@@ -67,21 +63,44 @@ func (f *FileChange) suspect() {
 	}
 }
 
-// sideText returns one side of a change as text; a file that is not there is
-// an empty text.
-func sideText(ctx context.Context, c *Content, limit int64) (string, TextFacts, bool, error) {
-	if c == nil {
-		return "", TextFacts{Encoding: "utf-8"}, true, nil
+// sides are both sides of a change as texts. A file that is not there is an
+// empty text.
+type sides struct {
+	before, after string
+	facts         [2]TextFacts
+	ok            bool // both are texts, no larger than the limit
+}
+
+func (f *FileChange) sides(ctx context.Context, limit int64) (s sides, err error) {
+	s.facts[0].Encoding, s.facts[1].Encoding, s.ok = "utf-8", "utf-8", true
+	texts := [...]*string{&s.before, &s.after}
+	for i, c := range []*Content{f.pre, f.post} {
+		if c == nil {
+			continue
+		}
+		if c.size > limit {
+			s.ok = false
+			continue
+		}
+		data, err := c.Bytes(ctx, limit)
+		if err != nil {
+			return s, err
+		}
+		var ok bool
+		*texts[i], s.facts[i], ok = decodeText(data)
+		s.ok = s.ok && ok
 	}
-	if c.size > limit {
-		return "", TextFacts{}, false, nil
-	}
-	data, err := c.Bytes(ctx, limit)
+	return s, nil
+}
+
+// withHunks returns the text with only some hunks of a change, and both sides.
+func (f *FileChange) withHunks(ctx context.Context, ids []string, limit int64) (string, sides, error) {
+	s, err := f.sides(ctx, limit)
 	if err != nil {
-		return "", TextFacts{}, false, err
+		return "", s, err
 	}
-	text, facts, ok := decodeText(data)
-	return text, facts, ok, nil
+	text, err := applyHunks(s.before, s.after, f.Hunks, ids)
+	return text, s, err
 }
 
 // Preview is how a content may be shown by a page: "text", "image", or "none".

@@ -103,15 +103,11 @@ func (w *Workspace) fill(ctx context.Context, f *FileChange) error {
 	if f.Text == nil {
 		return nil
 	}
-	before, _, beforeText, err := sideText(ctx, f.pre, w.limits.TextBytes)
-	if err != nil {
+	s, err := f.sides(ctx, w.limits.TextBytes)
+	if err != nil || !s.ok {
 		return err
 	}
-	after, _, afterText, err := sideText(ctx, f.post, w.limits.TextBytes)
-	if err != nil || !beforeText || !afterText {
-		return err
-	}
-	f.Hunks, f.Added, f.Removed = diffText(before, after)
+	f.Hunks, f.Added, f.Removed = diffText(s.before, s.after)
 	return nil
 }
 

@@ -15,12 +15,7 @@ const largestSettings = 256 << 10
 // settings reads a small text of the project, "" if it is not there or is
 // anything but a plain file.
 func (t *tree) settings(name string) string {
-	parent, base := splitPath(name)
-	d, err := t.dir(parent)
-	if err != nil {
-		return ""
-	}
-	f, _, err := d.open(base)
+	f, _, err := t.openFile(name)
 	if err != nil {
 		return ""
 	}

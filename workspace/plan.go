@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -239,8 +238,7 @@ func (pl *planner) look(ctx context.Context, d *draft) error {
 		d.find(Refuse, "path.special", "", "it is a device, a pipe or a socket")
 		return nil
 	}
-	d.pre, err = pl.read(ctx, parent, name, &d.before)
-	if err != nil {
+	if d.pre, d.before, err = pl.tree.read(ctx, d.path, pl.w.limits.TextBytes); err != nil {
 		return err
 	}
 	d.cur, d.preHash = d.pre, d.pre.hash
@@ -267,24 +265,6 @@ func (pl *planner) blocked(d *draft, o *obstacle) {
 			path.Join(target, strings.TrimPrefix(strings.TrimPrefix(d.path, o.path), "/")))
 	}
 	d.find(Refuse, "path.symlink", hint, "%s", o.Error())
-}
-
-// read returns a file's content: in memory where it may be a text, otherwise
-// only its hash is found, and the bytes are read again when they are needed.
-func (pl *planner) read(ctx context.Context, parent, name string, n *node) (*Content, error) {
-	dir, err := pl.tree.dir(parent)
-	if err != nil {
-		return nil, err
-	}
-	f, now, err := dir.open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	*n = now
-	return readContent(ctx, f, now, pl.w.limits.TextBytes, func(ctx context.Context) (*os.File, error) {
-		return pl.w.reopen(parent, name)
-	})
 }
 
 // proposal makes FileChanges of the drafts.

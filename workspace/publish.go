@@ -27,16 +27,10 @@ func (x *transaction) places(s *Step) (p stepPlaces, err error) {
 	return p, err
 }
 
-// clash is a file that is not what it was, found while a step was done. The
-// step itself is reversed.
-type clash struct {
-	Clashing
-}
-
-func (c *clash) Error() string { return c.Path + " " + c.Reason }
-
-func newClash(s *Step, reason string) *clash {
-	return &clash{Clashing{File: s.File, Path: s.Path, Reason: reason}}
+// newClash returns the conflict of a file that is not what it was, found while a
+// step was done. The step itself is reversed.
+func newClash(s *Step, reason string) error {
+	return &ConflictError{Files: []Clashing{{File: s.File, Path: s.Path, Reason: reason}}}
 }
 
 // publish does every step.
@@ -171,13 +165,6 @@ func (x *transaction) remove(ctx context.Context, i int, p stepPlaces) error {
 	if errors.Is(err, fs.ErrExist) { // and written anew meanwhile: sweep keeps the old one
 		return c
 	}
-	return joinClash(c, err)
-}
-
-func joinClash(c *clash, err error) error {
-	if err == nil {
-		return c
-	}
 	return errors.Join(c, err)
 }
 
@@ -262,28 +249,24 @@ func (x *transaction) reverse(ctx context.Context, cause error) error {
 	if err := x.sync(); err != nil {
 		return fmt.Errorf("%w: and it was reversed, which may not be durable: %w", cause, err)
 	}
-	err := x.abort(ctx, x.asConflict(cause))
+	x.complete(cause)
+	err := x.abort(ctx, cause)
 	for _, left := range x.record.Left {
 		err = fmt.Errorf("%w; %s was left as it is: %s", err, left.Path, left.Reason)
 	}
 	return err
 }
 
-// asConflict makes the error of a clash the one that callers know.
-func (x *transaction) asConflict(cause error) error {
-	c, ok := errors.AsType[*clash](cause)
+// complete adds to the conflict that ended a transaction what callers need.
+func (x *transaction) complete(cause error) {
+	c, ok := errors.AsType[*ConflictError](cause)
 	if !ok {
-		return cause
+		return
 	}
-	id := x.record.ID
+	c.Proposal, c.Kept = x.record.ID, x.record.Kept
 	if x.proposal != nil {
-		id = x.proposal.ID
+		c.Proposal = x.proposal.ID
 	}
-	conflict := &ConflictError{Proposal: id, Files: []Clashing{c.Clashing}, Kept: x.record.Kept}
-	if cause.Error() != c.Error() { // something else went wrong on top of it
-		return fmt.Errorf("%w: %w", conflict, cause)
-	}
-	return conflict
 }
 
 // rmdir removes a directory that the transaction may have made, if it is empty.

@@ -7,32 +7,52 @@ import (
 	"os"
 )
 
-// readContent reads an open file. One that is no larger than limit is kept in
-// memory, with no other reader's writes in between: if the file changes while
-// it is read, its hash is just that of what was read.
-func readContent(
-	ctx context.Context, f *os.File, n node, limit int64, reopen func(context.Context) (*os.File, error),
-) (*Content, error) {
+// read opens and reads a file. A content that is no larger than limit is kept in
+// memory: if the file changes while it is read, its hash is that of what was
+// read. Of a larger one only the hash is found, and the bytes are read again, by
+// a tree of their own, when they are needed.
+func (t *tree) read(ctx context.Context, path string, limit int64) (*Content, node, error) {
+	f, n, err := t.openFile(path)
+	if err != nil {
+		return nil, n, err
+	}
+	defer f.Close()
 	if n.fact.Size <= limit {
 		data, err := io.ReadAll(&contextReader{ctx, io.LimitReader(f, limit+1)})
 		if err != nil {
-			return nil, err
+			return nil, n, err
 		}
 		if int64(len(data)) <= limit {
-			return Bytes(data), nil
+			return Bytes(data), n, nil
 		}
 	}
 	hash, size, err := hashFile(ctx, f)
 	if err != nil {
-		return nil, err
+		return nil, n, err
 	}
-	return &Content{hash: hash, size: size, kept: func(ctx context.Context) (io.ReadCloser, error) {
-		f, err := reopen(ctx)
+	root := t.root.f.Name()
+	return &Content{hash: hash, size: size, kept: func(context.Context) (io.ReadCloser, error) {
+		again, err := newTree(root)
+		if err != nil {
+			return nil, err
+		}
+		defer again.close()
+		f, _, err := again.openFile(path)
 		if err != nil {
 			return nil, err
 		}
 		return VerifyReader(f, hash), nil
-	}}, nil
+	}}, n, nil
+}
+
+// openFile opens a regular file for reading.
+func (t *tree) openFile(path string) (*os.File, node, error) {
+	parent, name := splitPath(path)
+	d, err := t.dir(parent)
+	if err != nil {
+		return nil, node{}, err
+	}
+	return d.open(name)
 }
 
 // hashFile hashes an open file from its beginning.
@@ -46,21 +66,6 @@ func hashFile(ctx context.Context, f *os.File) (Hash, int64, error) {
 		return Hash{}, 0, err
 	}
 	return c.hash, c.size, nil
-}
-
-// reopen opens a file of the folder again.
-func (w *Workspace) reopen(parent, name string) (*os.File, error) {
-	t, err := newTree(w.root)
-	if err != nil {
-		return nil, err
-	}
-	defer t.close()
-	d, err := t.dir(parent)
-	if err != nil {
-		return nil, err
-	}
-	f, _, err := d.open(name)
-	return f, err
 }
 
 // hashAt looks at a file and hashes it.

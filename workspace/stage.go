@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -79,20 +80,7 @@ func (x *transaction) differs(ctx context.Context, path string, pre Fact, conten
 	case !pre.Exists:
 		return "exists now", n.fact, nil
 	}
-	parent, name := splitPath(path)
-	d, err := x.tree.dir(parent)
-	if err != nil {
-		return "", Fact{}, err
-	}
-	f, n, err := d.open(name)
-	if err != nil {
-		return "", Fact{}, err
-	}
-	defer f.Close()
-	c, err := readContent(ctx, f, n, x.w.limits.TextBytes, func(context.Context) (*os.File, error) {
-		f, _, err := d.open(name)
-		return f, err
-	})
+	c, n, err := x.tree.read(ctx, path, x.w.limits.TextBytes)
 	if err != nil {
 		return "", Fact{}, err
 	}
@@ -118,26 +106,32 @@ func (x *transaction) plan() error {
 		steps = append(steps, Step{File: f.ID, Path: path, Pre: pre, Post: post, Slot: d.path})
 		return nil
 	}
-	for _, removals := range []bool{true, false} {
-		for i := range x.files {
-			f := &x.files[i]
-			var err error
-			switch {
-			case removals && f.Op == OpDelete:
-				err = add(f, f.Path, f.Pre, Fact{})
-			case removals && f.Op == OpRename:
-				err = add(f, f.From, f.Pre, Fact{})
-			case !removals && f.Op == OpRename, !removals && f.Op == OpCreate:
-				err = add(f, f.Path, Fact{}, f.Post)
-			case !removals && f.Op == OpUpdate:
-				err = add(f, f.Path, f.Pre, f.Post)
-			}
-			if err != nil {
-				return err
-			}
+	for i := range x.files {
+		f := &x.files[i]
+		var err error
+		switch f.Op {
+		case OpDelete:
+			err = add(f, f.Path, f.Pre, Fact{})
+		case OpRename:
+			err = errors.Join(add(f, f.From, f.Pre, Fact{}), add(f, f.Path, Fact{}, f.Post))
+		case OpCreate:
+			err = add(f, f.Path, Fact{}, f.Post)
+		case OpUpdate:
+			err = add(f, f.Path, f.Pre, f.Post)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	made := map[string]bool{}
+	slices.SortStableFunc(steps, func(a, b Step) int {
+		switch {
+		case a.Post.Exists == b.Post.Exists:
+			return 0
+		case b.Post.Exists:
+			return -1
+		}
+		return 1
+	})
 	for i := range steps {
 		s := &steps[i]
 		name := fmt.Sprintf("%s%s-%d", slotPrefix, x.record.ID, i+1)
@@ -150,8 +144,7 @@ func (x *transaction) plan() error {
 			return err
 		}
 		for _, dir := range missing {
-			if !made[dir] {
-				made[dir] = true
+			if !slices.Contains(x.record.Made, dir) {
 				x.record.Made = append(x.record.Made, dir)
 			}
 		}
@@ -313,15 +306,7 @@ func (x *transaction) sync() error {
 
 // keep saves a file of another process in the store.
 func (x *transaction) keep(ctx context.Context, d *folder, name, path string) error {
-	f, n, err := d.open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	c, err := readContent(ctx, f, n, x.w.limits.TextBytes, func(context.Context) (*os.File, error) {
-		again, _, err := d.open(name)
-		return again, err
-	})
+	c, _, err := x.tree.read(ctx, d.at(name), x.w.limits.TextBytes)
 	if err != nil {
 		return err
 	}

@@ -294,19 +294,11 @@ func (pl *planner) revertHunks(ctx context.Context, d *draft, f *FileChange, hun
 	if len(rest)+len(hunks) != len(f.Hunks) {
 		return fmt.Errorf("there is no such hunk: the hunks are h1 to h%d", len(f.Hunks))
 	}
-	before, _, _, err := sideText(ctx, f.pre, pl.w.limits.TextBytes)
+	text, s, err := f.withHunks(ctx, rest, pl.w.limits.TextBytes)
 	if err != nil {
 		return err
 	}
-	after, facts, _, err := sideText(ctx, f.post, pl.w.limits.TextBytes)
-	if err != nil {
-		return err
-	}
-	text, err := applyHunks(before, after, f.Hunks, rest)
-	if err != nil {
-		return err
-	}
-	without := Bytes(facts.encode(text))
+	without := Bytes(s.facts[1].encode(text))
 	if d.cur.hash == f.Post.Hash {
 		d.cur = without
 		return nil
