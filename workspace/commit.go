@@ -125,14 +125,15 @@ func (w *Workspace) record(p *Proposal, id string) *Record {
 
 // transaction is a commit that is in progress, or that is recovered.
 type transaction struct {
-	w        *Workspace
-	tree     *tree
-	record   *Record
-	files    []FileChange
-	proposal *Proposal
-	receipt  *Receipt
-	fallback State        // what the record becomes if it is reversed
-	checked  map[int]node // by step: the displaced file, as it was when it was compared
+	w          *Workspace
+	tree       *tree
+	record     *Record
+	files      []FileChange
+	proposal   *Proposal
+	receipt    *Receipt
+	recovering bool
+	fallback   State        // what the record becomes if it is reversed
+	checked    map[int]node // by step: the displaced file, as it was when it was compared
 }
 
 func (w *Workspace) newTransaction(p *Proposal, id string, files []FileChange) *transaction {

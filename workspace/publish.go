@@ -33,7 +33,8 @@ func newClash(s *Step, reason string) error {
 	return &ConflictError{Files: []Clashing{{File: s.File, Path: s.Path, Reason: reason}}}
 }
 
-// publish does every step.
+// publish does every step: the remaining ones if it recovers a transaction whose
+// process died. It then checks the steps that the process did.
 func (x *transaction) publish(ctx context.Context) error {
 	for _, dir := range x.record.Made {
 		if err := x.mkdir(dir); err != nil {
@@ -42,10 +43,28 @@ func (x *transaction) publish(ctx context.Context) error {
 	}
 	x.w.at("directories")
 	for i := range x.record.Steps {
-		if err := x.do(ctx, i); err != nil {
+		s, at := &x.record.Steps[i], pending
+		if x.recovering {
+			var err error
+			if at, err = x.position(s); err != nil {
+				return err
+			}
+		}
+		var err error
+		switch at {
+		case pending:
+			err = x.do(ctx, i)
+		case half:
+			err = x.rest(ctx, i)
+		case done:
+			err = x.check(ctx, i)
+		case lost:
+			err = fmt.Errorf("%s: its new content is gone", s.Path)
+		}
+		if err != nil {
 			return err
 		}
-		x.w.at("done " + x.record.Steps[i].Path)
+		x.w.at("done " + s.Path)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (w *Workspace) recoverHeld(ctx context.Context) ([]*Record, error) {
 // recover brings one transaction to rest.
 func (w *Workspace) recover(ctx context.Context, record *Record) (err error) {
 	x := &transaction{w: w, record: record, files: record.Files, receipt: record.Receipt, fallback: Aborted,
-		checked: map[int]node{}}
+		checked: map[int]node{}, recovering: true}
 	if x.tree, err = newTree(w.root); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (w *Workspace) recover(ctx context.Context, record *Record) (err error) {
 	if x.receipt == nil {
 		x.receipt = x.expected()
 	}
-	if cause := x.forward(ctx); cause != nil {
+	if cause := x.publish(ctx); cause != nil {
 		return x.settleAborted(x.reverse(ctx, cause))
 	}
 	return x.finish(ctx)
@@ -71,38 +71,6 @@ func (x *transaction) settleAborted(err error) error {
 		return nil
 	}
 	return err
-}
-
-// forward does the steps that a dead process did not do, and checks those that
-// it did.
-func (x *transaction) forward(ctx context.Context) error {
-	for _, dir := range x.record.Made {
-		if err := x.mkdir(dir); err != nil {
-			return err
-		}
-	}
-	for i := range x.record.Steps {
-		s := &x.record.Steps[i]
-		at, err := x.position(s)
-		if err != nil {
-			return err
-		}
-		switch at {
-		case done:
-			err = x.check(ctx, i)
-		case pending:
-			err = x.do(ctx, i)
-		case half:
-			err = x.rest(ctx, i)
-		case lost:
-			err = fmt.Errorf("%s: its new content is gone", s.Path)
-		}
-		if err != nil {
-			return err
-		}
-		x.w.at("recovered " + s.Path)
-	}
-	return nil
 }
 
 // check looks whether what a step displaced was what it should be: the process

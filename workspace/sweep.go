@@ -21,8 +21,8 @@ func (x *transaction) sweep(ctx context.Context) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if o, ok := errors.AsType[*obstacle](err); ok && x.proposal == nil {
-			// Found by a recovery: waiting would not make it a directory again.
+		if o, ok := errors.AsType[*obstacle](err); ok && x.recovering {
+			// Waiting would not make it a directory again.
 			x.record.Left = append(x.record.Left, Skipped{Path: s.Path,
 				Reason: o.Error() + ": " + slot + " may be left in what was there before"})
 			continue
