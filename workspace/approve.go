@@ -80,10 +80,8 @@ func (f *FileChange) approvable() error {
 		return nil
 	}
 	var reasons []string
-	for _, finding := range f.Findings {
-		if finding.Severity == verdict {
-			reasons = append(reasons, strings.TrimSuffix(finding.Message+" ("+finding.Rule+"); "+finding.Hint, "; "))
-		}
+	for _, finding := range ofSeverity(f.Findings, verdict) {
+		reasons = append(reasons, strings.TrimSuffix(finding.Message+" ("+finding.Rule+"); "+finding.Hint, "; "))
 	}
 	err := fmt.Errorf("%w: %s: %s", ErrNeedsDecision, f.Path, strings.Join(reasons, "; "))
 	if verdict == Refuse {
@@ -174,11 +172,8 @@ func (p *Proposal) ApproveBy(policy Policy) (Approval, []Held) {
 func (f *FileChange) heldBy(policy Policy) *Held {
 	verdict := f.Verdict()
 	held := &Held{File: f.ID, Path: f.Path, Kind: verdict}
-	for _, finding := range f.Findings {
-		if finding.Severity == verdict {
-			held.Rule, held.Reason = finding.Rule, finding.Message
-			break
-		}
+	if deciding := ofSeverity(f.Findings, verdict); len(deciding) > 0 {
+		held.Rule, held.Reason = deciding[0].Rule, deciding[0].Message
 	}
 	if verdict == Refuse || verdict == Conflict {
 		return held
@@ -247,10 +242,8 @@ func (p *Proposal) approved(ctx context.Context, a Approval, textLimit int64) ([
 	}
 	if worst(p.Findings) == Refuse {
 		var reasons []string
-		for _, f := range p.Findings {
-			if f.Severity == Refuse {
-				reasons = append(reasons, f.Message+" ("+f.Rule+")")
-			}
+		for _, f := range ofSeverity(p.Findings, Refuse) {
+			reasons = append(reasons, f.Message+" ("+f.Rule+")")
 		}
 		return nil, fmt.Errorf("%w: %s", ErrRefused, strings.Join(reasons, "; "))
 	}

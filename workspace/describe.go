@@ -49,7 +49,7 @@ func (f *FileChange) describe(ctx context.Context, textLimit int64) error {
 // suspect adds the findings about a new binary content.
 func (f *FileChange) suspect() {
 	add := func(severity Severity, rule, message string) {
-		f.Findings = append(f.Findings, Finding{Rule: rule, Severity: severity, Message: message})
+		f.Findings = append(f.Findings, finding(severity, rule, "", "%s", message))
 	}
 	if why := f.Binary.suspicion(f.Path, f.post); why != "" {
 		add(Ask, "binary.active", why)
@@ -99,7 +99,7 @@ func (f *FileChange) withHunks(ctx context.Context, ids []string, limit int64) (
 	if err != nil {
 		return "", s, err
 	}
-	text, err := applyHunks(s.before, s.after, f.Hunks, ids)
+	text, err := applyHunks(s.before, f.Hunks, ids)
 	return text, s, err
 }
 

@@ -17,9 +17,6 @@ type Hunk struct {
 	NewStart int    `json:"new_start"`
 	NewLines int    `json:"new_lines"`
 	Lines    []Line `json:"lines"`
-
-	// The lines that change, as indexes from 0, without those around them.
-	edits []lcs.Diff
 }
 
 // Header returns the line that begins the hunk in a unified diff.
@@ -71,8 +68,7 @@ func diffText(before, after string) (hunks []Hunk, added, removed int) {
 func newHunk(old, lines []string, edits []lcs.Diff) Hunk {
 	first, last := edits[0], edits[len(edits)-1]
 	start, end := max(0, first.Start-around), min(len(old), last.End+around)
-	h := Hunk{OldStart: start + 1, OldLines: end - start, NewStart: first.ReplStart - (first.Start - start) + 1,
-		edits: edits}
+	h := Hunk{OldStart: start + 1, OldLines: end - start, NewStart: first.ReplStart - (first.Start - start) + 1}
 	at := start
 	for _, e := range edits {
 		h.append(" ", old[at:e.Start])
@@ -136,25 +132,33 @@ func (f *FileChange) Unified() string {
 	return b.String()
 }
 
-// applyHunks returns before with the edits of the chosen hunks.
-func applyHunks(before, after string, hunks []Hunk, chosen []string) (string, error) {
+// applyHunks returns before with the chosen hunks.
+func applyHunks(before string, hunks []Hunk, chosen []string) (string, error) {
 	for _, id := range chosen {
 		if !slices.ContainsFunc(hunks, func(h Hunk) bool { return h.ID == id }) {
 			return "", fmt.Errorf("there is no hunk %q: the hunks are h1 to h%d", id, len(hunks))
 		}
 	}
-	old, lines := splitLines(before), splitLines(after)
+	old := splitLines(before)
 	var b strings.Builder
 	at := 0
 	for i := range hunks {
-		if !slices.Contains(chosen, hunks[i].ID) {
+		h := &hunks[i]
+		if !slices.Contains(chosen, h.ID) {
 			continue
 		}
-		for _, e := range hunks[i].edits {
-			writeLines(&b, old[at:e.Start])
-			writeLines(&b, lines[e.ReplStart:e.ReplEnd])
-			at = e.End
+		start := h.OldStart - min(h.OldLines, 1) // a hunk that only adds names the line before
+		writeLines(&b, old[at:start])
+		for _, l := range h.Lines {
+			if l.Op == "-" {
+				continue
+			}
+			b.WriteString(l.Text)
+			if !l.NoNewline {
+				b.WriteByte('\n')
+			}
 		}
+		at = start + h.OldLines
 	}
 	writeLines(&b, old[at:])
 	return b.String(), nil

@@ -60,13 +60,13 @@ func TestDiffRoundTrip(t *testing.T) {
 			}
 			checkHunk(t, before, after, h)
 		}
-		if got, err := applyHunks(before, after, hunks, all); err != nil || got != after {
+		if got, err := applyHunks(before, hunks, all); err != nil || got != after {
 			t.Fatalf("all hunks give %q, %v; want %q", got, err, after)
 		}
-		if got, err := applyHunks(before, after, hunks, nil); err != nil || got != before {
+		if got, err := applyHunks(before, hunks, nil); err != nil || got != before {
 			t.Fatalf("no hunk gives %q, %v; want %q", got, err, before)
 		}
-		part, err := applyHunks(before, after, hunks, some)
+		part, err := applyHunks(before, hunks, some)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -418,8 +418,7 @@ func generatedPath(spelled string) (string, []Finding) {
 		}
 	}
 	if strings.HasPrefix(name, "/") || strings.Contains(name, "..") {
-		return path.Base(name), []Finding{{Rule: "path.container", Severity: Note,
-			Message: fmt.Sprintf("only the name of %q was kept", spelled)}}
+		return path.Base(name), []Finding{finding(Note, "path.container", "", "only the name of %q was kept", spelled)}
 	}
 	return name, nil
 }

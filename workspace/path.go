@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -39,12 +38,11 @@ type pathCheck struct {
 func (c *pathCheck) refused() bool { return worst(c.findings) == Refuse }
 
 func (c *pathCheck) refuse(rule, hint, message string, args ...any) {
-	c.findings = append(c.findings, Finding{Rule: rule, Severity: Refuse, Message: fmt.Sprintf(message, args...),
-		Hint: hint})
+	c.findings = append(c.findings, finding(Refuse, rule, hint, message, args...))
 }
 
 func (c *pathCheck) note(rule, message string, args ...any) {
-	c.findings = append(c.findings, Finding{Rule: rule, Severity: Note, Message: fmt.Sprintf(message, args...)})
+	c.findings = append(c.findings, finding(Note, rule, "", message, args...))
 }
 
 // unwrap takes off one pair of the marks that people put around a path.

@@ -75,7 +75,7 @@ func (w *Workspace) newPlanner() (*planner, error) {
 }
 
 func (d *draft) find(severity Severity, rule, hint, message string, args ...any) {
-	f := Finding{Rule: rule, Severity: severity, Message: fmt.Sprintf(message, args...), Hint: hint}
+	f := finding(severity, rule, hint, message, args...)
 	if !slices.Contains(d.findings, f) {
 		d.findings = append(d.findings, f)
 	}
@@ -157,8 +157,7 @@ func (pl *planner) target(ctx context.Context, c *Change, spelled string) (*draf
 	findings = append(findings, more...)
 	if worst(findings) == Refuse && c.Generated && c.Content != nil {
 		clean = pl.freeName(ctx, c)
-		findings = []Finding{{Rule: "path.replaced", Severity: Note,
-			Message: fmt.Sprintf("the program's name for the file, %q, cannot be used", spelled)}}
+		findings = []Finding{finding(Note, "path.replaced", "", "the program's name for the file, %q, cannot be used", spelled)}
 	}
 	if clean == "" {
 		// It still is a file of the proposal, so that it is shown.

@@ -1,7 +1,9 @@
 package workspace
 
 import (
+	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 )
 
@@ -47,6 +49,10 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
 	Hint     string   `json:"hint,omitempty"`
+}
+
+func finding(severity Severity, rule, hint, message string, args ...any) Finding {
+	return Finding{Rule: rule, Severity: severity, Message: fmt.Sprintf(message, args...), Hint: hint}
 }
 
 // FileChange is what a proposal would do to one file.
@@ -125,6 +131,11 @@ func worst(findings []Finding) Severity {
 		}
 	}
 	return worst
+}
+
+// ofSeverity returns the findings of one severity.
+func ofSeverity(findings []Finding, severity Severity) []Finding {
+	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Severity != severity })
 }
 
 // Verdict returns the highest severity of the file's findings, "" for none.

@@ -92,11 +92,9 @@ func (r *Receipt) skip(p *Proposal, approved []FileChange) {
 		}
 		s := Skipped{Path: f.Path, Reason: "it was not approved"}
 		verdict := f.Verdict()
-		for _, finding := range f.Findings {
-			if finding.Severity == verdict && (verdict == Refuse || verdict == Conflict) {
-				s.Reason, s.Rule = finding.Message, finding.Rule
-				break
-			}
+		if verdict == Refuse || verdict == Conflict {
+			finding := ofSeverity(f.Findings, verdict)[0]
+			s.Reason, s.Rule = finding.Message, finding.Rule
 		}
 		if verdict == Conflict {
 			r.Conflicts = append(r.Conflicts, s)

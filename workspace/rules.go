@@ -145,8 +145,7 @@ func (pl *planner) sensitive(_ context.Context, d *draft) {
 func (pl *planner) quotas(p *Proposal) error {
 	limits := pl.w.limits
 	refuse := func(rule, hint, message string, args ...any) {
-		p.Findings = append(p.Findings, Finding{Rule: rule, Severity: Refuse, Message: fmt.Sprintf(message, args...),
-			Hint: hint})
+		p.Findings = append(p.Findings, finding(Refuse, rule, hint, message, args...))
 	}
 	if len(p.Files) > limits.Files {
 		refuse("quota.files", "apply it in parts, or raise the limit", "%d files are more than %d", len(p.Files),
@@ -165,8 +164,8 @@ func (pl *planner) quotas(p *Proposal) error {
 			limit, what = limits.TextBytes, "text"
 		}
 		if f.post.size > limit {
-			f.Findings = append(f.Findings, Finding{Rule: "quota.size", Severity: Refuse,
-				Message: fmt.Sprintf("%d bytes are more than a %s file may have (%d)", f.post.size, what, limit)})
+			f.Findings = append(f.Findings, finding(Refuse, "quota.size", "", "%d bytes are more than a %s file may have (%d)",
+				f.post.size, what, limit))
 		}
 		missing, err := pl.tree.missing(f.Path)
 		if _, blocked := errors.AsType[*obstacle](err); err != nil && !blocked && !errors.Is(err, fs.ErrNotExist) {
