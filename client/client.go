@@ -47,13 +47,13 @@ type Options struct {
 	Agent string
 }
 
-// Client is a service as seen from here. It may be used from many goroutines.
+// Client makes calls to one service. It is safe for concurrent use.
 type Client struct {
 	base  string // with /api/v1, without a slash at the end
 	key   string
 	agent string
 	http  *http.Client
-	own   *http.Transport // to be closed; nil: it is the caller's
+	own   *http.Transport // closed by Close; nil: the transport is the caller's
 }
 
 // New returns a client. It does not connect yet.
@@ -99,7 +99,7 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Close closes connections that are not in use.
+// Close closes idle connections.
 func (c *Client) Close() {
 	if c.own != nil {
 		c.own.CloseIdleConnections()
@@ -179,15 +179,56 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 	return err
 }
 
-func (c *Client) get(ctx context.Context, path string, query url.Values, out any) error {
-	return c.call(ctx, request{method: http.MethodGet, path: path, query: query}, out)
+func get(path string, query url.Values) request {
+	return request{method: http.MethodGet, path: path, query: query}
 }
 
-func (c *Client) delete(ctx context.Context, path string) error {
-	return c.call(ctx, request{method: http.MethodDelete, path: path}, nil)
+func post(path string, body any) request {
+	return request{method: http.MethodPost, path: path, body: body}
 }
 
-// segment makes an id a part of a path. An empty one would name the list.
+func del(path string) request { return request{method: http.MethodDelete, path: path} }
+
+// fetch makes a call and returns its decoded answer.
+func fetch[T any](ctx context.Context, c *Client, r request) (*T, error) {
+	out := new(T)
+	if err := c.call(ctx, r, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// list returns the named list of an answer, and the After of the next page.
+func list[T any](
+	ctx context.Context, c *Client, path, name string, query url.Values,
+) (all []T, next string, err error) {
+	var out map[string]json.RawMessage
+	if err := c.call(ctx, get(path, query), &out); err != nil {
+		return nil, "", err
+	}
+	for member, into := range map[string]any{name: &all, "next": &next} {
+		if text, ok := out[member]; ok {
+			err = errors.Join(err, json.Unmarshal(text, into))
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("airlock: the answer to GET %s cannot be read: %w", path, err)
+	}
+	return all, next, err
+}
+
+// save copies the body of an answer to w.
+func (c *Client) save(ctx context.Context, r request, w io.Writer) error {
+	resp, err := c.do(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(w, resp.Body)
+	return err
+}
+
+// segment escapes an id as one segment of a path. An empty one would name the list.
 func segment(id string) string {
 	if id == "" || strings.Trim(id, ".") == "" {
 		return "-"

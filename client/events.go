@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -37,28 +38,42 @@ type Event struct {
 // last. Leaving the loop early, or cancelling ctx, ends the program. An error
 // ends the sequence.
 func (c *Client) Stream(ctx context.Context, req RunRequest) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+	return stream(ctx, c, req.request(), runEvent)
+}
+
+// stream makes one call and yields the events of its answer, up to the last.
+func stream[E any](
+	ctx context.Context, c *Client, r request, read func(sse.Event) (e E, last bool, err error),
+) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		var none E
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		r := req.request()
-		r.header.Set("Accept", "text/event-stream")
-		resp, err := c.do(ctx, r)
+		resp, err := c.events(ctx, r)
 		if err != nil {
-			yield(Event{}, err)
+			yield(none, err)
 			return
 		}
 		defer resp.Body.Close()
 		for f, err := range sse.Read(resp.Body, maxEvent) {
-			var e Event
+			e, last := none, false
 			if err == nil {
-				e, err = runEvent(f)
+				e, last, err = read(f)
 			}
-			if !yield(e, err) || err != nil || e.Type == EventResult {
+			if !yield(e, err) || err != nil || last {
 				return
 			}
 		}
-		yield(Event{}, io.ErrUnexpectedEOF)
+		yield(none, io.ErrUnexpectedEOF)
 	}
+}
+
+// events makes a call whose answer is an event stream.
+func (c *Client) events(ctx context.Context, r request) (*http.Response, error) {
+	header := http.Header{"Accept": {"text/event-stream"}}
+	maps.Copy(header, r.header)
+	r.header = header
+	return c.do(ctx, r)
 }
 
 // How Events comes back after a connection broke.
@@ -73,14 +88,11 @@ const (
 // was; an *Error of the service, or a service that stays out of reach, ends
 // the sequence. Leaving it does the run no harm.
 func (c *Client) Events(ctx context.Context, id string, after int) iter.Seq2[Event, error] {
-	return resume(ctx, c, "/runs/"+segment(id)+"/events", int64(after), func(f sse.Event) (Event, bool, error) {
-		e, err := runEvent(f)
-		return e, e.Type == EventResult, err
-	})
+	return resume(ctx, c, "/runs/"+segment(id)+"/events", int64(after), runEvent)
 }
 
-// resume yields what an address tells from an event on, up to the last, over as
-// many connections as it takes.
+// resume yields the events of an address that follow one, up to the last, over as many
+// connections as it takes.
 func resume[E any](
 	ctx context.Context, c *Client, path string, after int64, read func(sse.Event) (e E, last bool, err error),
 ) iter.Seq2[E, error] {
@@ -119,11 +131,11 @@ func follow[E any](
 ) (seen int64, done bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	header := http.Header{"Accept": {"text/event-stream"}}
+	r := get(path, nil)
 	if after > 0 {
-		header.Set("Last-Event-ID", strconv.FormatInt(after, 10))
+		r.header = http.Header{"Last-Event-Id": {strconv.FormatInt(after, 10)}}
 	}
-	resp, err := c.do(ctx, request{method: http.MethodGet, path: path, header: header})
+	resp, err := c.events(ctx, r)
 	if err != nil {
 		return after, false, err
 	}
@@ -152,8 +164,8 @@ func follow[E any](
 	return seen, false, io.ErrUnexpectedEOF
 }
 
-// worthRetrying is true of broken connections and of answers that are about
-// the moment.
+// worthRetrying reports whether err is a broken connection, or an answer that may be
+// another one later.
 func worthRetrying(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -166,14 +178,14 @@ func worthRetrying(ctx context.Context, err error) bool {
 		refused.Status >= 500 && refused.Status != http.StatusInsufficientStorage
 }
 
-// formatError says that what came is no event stream of ours.
+// formatError reports an event that no Airlock service sends.
 type formatError struct{ what string }
 
 func (e *formatError) Error() string { return "airlock: " + e.what }
 
 const maxEvent = 256 << 20 // a result holds the whole output
 
-// number is the id of an event that has one.
+// number returns the id of an event.
 func number(f sse.Event) (int64, error) {
 	n, err := strconv.ParseInt(f.ID, 10, 64)
 	if err != nil {
@@ -182,7 +194,7 @@ func number(f sse.Event) (int64, error) {
 	return n, nil
 }
 
-// decode reads what an event says.
+// decode decodes the data of an event.
 func decode(f sse.Event, into any) error {
 	if err := json.Unmarshal(f.Data, into); err != nil {
 		return &formatError{fmt.Sprintf("event %s cannot be read: %v", f.ID, err)}
@@ -190,11 +202,11 @@ func decode(f sse.Event, into any) error {
 	return nil
 }
 
-// runEvent reads an event of a run.
-func runEvent(f sse.Event) (Event, error) {
+// runEvent reads an event of a run. Events of unknown types are of a newer service.
+func runEvent(f sse.Event) (_ Event, last bool, err error) {
 	seq, err := number(f)
 	if err != nil {
-		return Event{}, err
+		return Event{}, false, err
 	}
 	e := Event{Seq: int(seq), Type: EventType(f.Type)}
 	switch e.Type {
@@ -206,5 +218,5 @@ func runEvent(f sse.Event) (Event, error) {
 		e.Run = new(Run)
 		err = decode(f, e.Run)
 	}
-	return e, err // others are of a newer service
+	return e, e.Type == EventResult, err
 }

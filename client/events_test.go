@@ -173,7 +173,7 @@ func FuzzEvents(f *testing.F) {
 		for f, err := range sse.Read(strings.NewReader(text), maxEvent) {
 			var e Event
 			if err == nil {
-				e, err = runEvent(f)
+				e, _, err = runEvent(f)
 			}
 			if n++; n > len(text) {
 				t.Fatal("more events than bytes")

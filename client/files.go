@@ -75,27 +75,18 @@ func (c *Client) Download(ctx context.Context, id string, w io.Writer) (*File, e
 
 // GetFile returns what is known of a file.
 func (c *Client) GetFile(ctx context.Context, id string) (*File, error) {
-	var file File
-	if err := c.get(ctx, "/files/"+segment(id), nil, &file); err != nil {
-		return nil, err
-	}
-	return &file, nil
+	return fetch[File](ctx, c, get("/files/"+segment(id), nil))
 }
 
 // ListFiles returns files, and the After of the next page, which is empty
 // after the last.
 func (c *Client) ListFiles(ctx context.Context, page Page) (files []File, next string, err error) {
-	var out struct {
-		Files []File `json:"files"`
-		Next  string `json:"next"`
-	}
-	err = c.get(ctx, "/files", page.query(), &out)
-	return out.Files, out.Next, err
+	return list[File](ctx, c, "/files", "files", page.query())
 }
 
 // DeleteFile forgets a file.
 func (c *Client) DeleteFile(ctx context.Context, id string) error {
-	return c.delete(ctx, "/files/"+segment(id))
+	return c.call(ctx, del("/files/"+segment(id)), nil)
 }
 
 // counter is a writer that keeps the size and the hash of what passes.

@@ -3,9 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"iter"
-	"net/http"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/sse"
@@ -138,71 +136,33 @@ func sessionPath(session, rest string) string { return "/sessions/" + segment(se
 // RunCell runs a piece of code and returns when it has ended. The code goes on when
 // ctx ends; Interrupt interrupts it.
 func (c *Client) RunCell(ctx context.Context, session string, req CellRequest) (*Cell, error) {
-	var cell Cell
-	if err := c.call(ctx, request{method: http.MethodPost, path: sessionPath(session, "/cells"), body: req},
-		&cell); err != nil {
-		return nil, err
-	}
-	return &cell, nil
+	return fetch[Cell](ctx, c, post(sessionPath(session, "/cells"), req))
 }
 
 // StartCell puts a piece of code in the queue and returns at once.
 func (c *Client) StartCell(ctx context.Context, session string, req CellRequest) (*Cell, error) {
-	var cell Cell
 	body := struct {
 		CellRequest
 		Wait bool `json:"wait"`
 	}{req, false}
-	if err := c.call(ctx, request{method: http.MethodPost, path: sessionPath(session, "/cells"), body: body},
-		&cell); err != nil {
-		return nil, err
-	}
-	return &cell, nil
+	return fetch[Cell](ctx, c, post(sessionPath(session, "/cells"), body))
 }
 
 // StreamCell runs a piece of code and yields what it puts out as it comes, the done
 // event last. Leaving the loop, or cancelling ctx, does the code no harm.
 func (c *Client) StreamCell(ctx context.Context, session string, req CellRequest) iter.Seq2[CellEvent, error] {
-	return func(yield func(CellEvent, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		resp, err := c.do(ctx, request{method: http.MethodPost, path: sessionPath(session, "/cells"), body: req,
-			header: http.Header{"Accept": {"text/event-stream"}}})
-		if err != nil {
-			yield(CellEvent{}, err)
-			return
-		}
-		defer resp.Body.Close()
-		for f, err := range sse.Read(resp.Body, maxEvent) {
-			var e CellEvent
-			last := false
-			if err == nil {
-				e, last, err = cellEvent(f)
-			}
-			if !yield(e, err) || err != nil || last {
-				return
-			}
-		}
-		yield(CellEvent{}, io.ErrUnexpectedEOF)
-	}
+	return stream(ctx, c, post(sessionPath(session, "/cells"), req), cellEvent)
 }
 
 // GetCell returns a cell as it stands.
 func (c *Client) GetCell(ctx context.Context, session, cell string) (*Cell, error) {
-	var out Cell
-	if err := c.get(ctx, sessionPath(session, "/cells/"+segment(cell)), nil, &out); err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return fetch[Cell](ctx, c, get(sessionPath(session, "/cells/"+segment(cell)), nil))
 }
 
 // ListCells returns the latest cells of a session, oldest first.
 func (c *Client) ListCells(ctx context.Context, session string) ([]Cell, error) {
-	var out struct {
-		Cells []Cell `json:"cells"`
-	}
-	err := c.get(ctx, sessionPath(session, "/cells"), nil, &out)
-	return out.Cells, err
+	all, _, err := list[Cell](ctx, c, sessionPath(session, "/cells"), "cells", nil)
+	return all, err
 }
 
 // CellEvents yields the events of a cell with Seq > after. When the connection
@@ -213,27 +173,23 @@ func (c *Client) CellEvents(ctx context.Context, session, cell string, after int
 
 // CancelCell takes a cell out of the queue, or interrupts it if it runs.
 func (c *Client) CancelCell(ctx context.Context, session, cell string) error {
-	return c.delete(ctx, sessionPath(session, "/cells/"+segment(cell)))
+	return c.call(ctx, del(sessionPath(session, "/cells/"+segment(cell))), nil)
 }
 
 // Interrupt interrupts the cell that runs, and returns when it has ended. One that
 // does not react is killed, and the variables with it.
 func (c *Client) Interrupt(ctx context.Context, session string) error {
-	return c.post(ctx, sessionPath(session, "/interrupt"), nil, nil)
+	return c.call(ctx, post(sessionPath(session, "/interrupt"), nil), nil)
 }
 
 // Restart ends the interpreter and every process of a session. The files stay.
 func (c *Client) Restart(ctx context.Context, session string) error {
-	return c.post(ctx, sessionPath(session, "/restart"), nil, nil)
+	return c.call(ctx, post(sessionPath(session, "/restart"), nil), nil)
 }
 
 // Answer answers what the running cell asks for.
 func (c *Client) Answer(ctx context.Context, session, text string) error {
-	return c.post(ctx, sessionPath(session, "/input"), map[string]string{"text": text}, nil)
-}
-
-func (c *Client) post(ctx context.Context, path string, body, out any) error {
-	return c.call(ctx, request{method: http.MethodPost, path: path, body: body}, out)
+	return c.call(ctx, post(sessionPath(session, "/input"), map[string]string{"text": text}), nil)
 }
 
 // Completion is what code can go on with. Start and End are in characters of the
@@ -246,12 +202,7 @@ type Completion struct {
 
 // Complete completes code at a place that is counted in characters.
 func (c *Client) Complete(ctx context.Context, session, code string, cursor int) (*Completion, error) {
-	var out Completion
-	if err := c.post(ctx, sessionPath(session, "/complete"), map[string]any{"code": code, "cursor": cursor},
-		&out); err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return fetch[Completion](ctx, c, post(sessionPath(session, "/complete"), map[string]any{"code": code, "cursor": cursor}))
 }
 
 // Inspection is what is known of a name in code.
@@ -263,19 +214,15 @@ type Inspection struct {
 // Inspect explains the name in code at a place that is counted in characters; the
 // detail is 0 or 1.
 func (c *Client) Inspect(ctx context.Context, session, code string, cursor, detail int) (*Inspection, error) {
-	var out Inspection
-	body := map[string]any{"code": code, "cursor": cursor, "detail": detail}
-	if err := c.post(ctx, sessionPath(session, "/inspect"), body, &out); err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return fetch[Inspection](ctx, c, post(sessionPath(session, "/inspect"),
+		map[string]any{"code": code, "cursor": cursor, "detail": detail}))
 }
 
 // IsComplete reports whether code is "complete", "incomplete", "invalid" or
 // "unknown", and with what the next line of incomplete code begins.
 func (c *Client) IsComplete(ctx context.Context, session, code string) (status, indent string, err error) {
 	var out struct{ Status, Indent string }
-	err = c.post(ctx, sessionPath(session, "/is_complete"), map[string]string{"code": code}, &out)
+	err = c.call(ctx, post(sessionPath(session, "/is_complete"), map[string]string{"code": code}), &out)
 	return out.Status, out.Indent, err
 }
 
@@ -290,9 +237,6 @@ type Variable struct {
 
 // Variables returns what the code of a session made.
 func (c *Client) Variables(ctx context.Context, session string) ([]Variable, error) {
-	var out struct {
-		Variables []Variable `json:"variables"`
-	}
-	err := c.get(ctx, sessionPath(session, "/variables"), nil, &out)
-	return out.Variables, err
+	all, _, err := list[Variable](ctx, c, sessionPath(session, "/variables"), "variables", nil)
+	return all, err
 }

@@ -33,29 +33,18 @@ func (c *Client) ListLiveFiles(
 		More    bool        `json:"more"`
 	}
 	query := url.Values{"path": {path}, "depth": {strconv.Itoa(max(depth, 1))}}
-	err = c.get(ctx, sessionPath(session, "/fs/list"), query, &out)
+	err = c.call(ctx, get(sessionPath(session, "/fs/list"), query), &out)
 	return out.Entries, out.More, err
 }
 
 // StatLiveFile returns what is known of a path.
 func (c *Client) StatLiveFile(ctx context.Context, session, path string) (*LiveEntry, error) {
-	var out LiveEntry
-	if err := c.get(ctx, sessionPath(session, "/fs/stat"), url.Values{"path": {path}}, &out); err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return fetch[LiveEntry](ctx, c, get(sessionPath(session, "/fs/stat"), url.Values{"path": {path}}))
 }
 
 // ReadLiveFile writes the bytes of a file to w, as they are now.
 func (c *Client) ReadLiveFile(ctx context.Context, session, path string, w io.Writer) error {
-	resp, err := c.do(ctx, request{method: http.MethodGet, path: sessionPath(session, "/fs/read"),
-		query: url.Values{"path": {path}}})
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(w, resp.Body)
-	return err
+	return c.save(ctx, get(sessionPath(session, "/fs/read"), url.Values{"path": {path}}), w)
 }
 
 // WriteLiveFile makes or replaces a file: all of it at once, or nothing.
@@ -78,12 +67,8 @@ func (c *Client) MoveLiveFile(ctx context.Context, session, from, to string, rep
 func (c *Client) changeFiles(
 	ctx context.Context, session, what string, query url.Values, content io.Reader,
 ) (*LiveEntry, error) {
-	var out LiveEntry
 	r := request{method: http.MethodPost, path: sessionPath(session, "/fs/"+what), query: query, raw: content}
-	if err := c.call(ctx, r, &out); err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return fetch[LiveEntry](ctx, c, r)
 }
 
 // RemoveLiveFile removes a file, or a folder; one that is not empty only if it is
@@ -104,26 +89,9 @@ type FileEvent struct {
 // WatchLiveFiles yields what changes in a folder from now on, until ctx ends or the
 // loop is left. What happens while there is no connection is not told.
 func (c *Client) WatchLiveFiles(ctx context.Context, session, path string, recursive bool) iter.Seq2[FileEvent, error] {
-	return func(yield func(FileEvent, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		query := url.Values{"path": {path}, "recursive": {strconv.FormatBool(recursive)}}
-		resp, err := c.do(ctx, request{method: http.MethodGet, path: sessionPath(session, "/fs/watch"), query: query,
-			header: http.Header{"Accept": {"text/event-stream"}}})
-		if err != nil {
-			yield(FileEvent{}, err)
-			return
-		}
-		defer resp.Body.Close()
-		for f, err := range sse.Read(resp.Body, maxEvent) {
-			e := FileEvent{Type: f.Type}
-			if err == nil {
-				err = decode(f, &e)
-			}
-			if !yield(e, err) || err != nil {
-				return
-			}
-		}
-		yield(FileEvent{}, io.ErrUnexpectedEOF)
-	}
+	query := url.Values{"path": {path}, "recursive": {strconv.FormatBool(recursive)}}
+	return stream(ctx, c, get(sessionPath(session, "/fs/watch"), query), func(f sse.Event) (FileEvent, bool, error) {
+		e := FileEvent{Type: f.Type}
+		return e, false, decode(f, &e)
+	})
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 	"time"
 )
@@ -37,13 +36,10 @@ type Contact struct {
 // Contacts returns what the caller's programs contacted, newest first: those of one
 // run, or of all if run is empty. An admin gets those of every owner.
 func (c *Client) Contacts(ctx context.Context, run string) ([]Contact, error) {
-	var answer struct {
-		Contacts []Contact `json:"contacts"`
-	}
 	q := url.Values{}
 	if run != "" {
 		q.Set("run", run)
 	}
-	err := c.call(ctx, request{method: http.MethodGet, path: "/network", query: q}, &answer)
-	return answer.Contacts, err
+	all, _, err := list[Contact](ctx, c, "/network", "contacts", q)
+	return all, err
 }

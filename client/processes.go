@@ -87,30 +87,19 @@ func processPath(session, process, rest string) string {
 
 // StartProcess starts a process beside the interpreter of a live session.
 func (c *Client) StartProcess(ctx context.Context, session string, req ProcessRequest) (*Process, error) {
-	var out Process
-	if err := c.post(ctx, sessionPath(session, "/processes"), req, &out); err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return fetch[Process](ctx, c, post(sessionPath(session, "/processes"), req))
 }
 
 // GetProcess returns a process as it stands.
 func (c *Client) GetProcess(ctx context.Context, session, process string) (*Process, error) {
-	var out Process
-	if err := c.get(ctx, processPath(session, process, ""), nil, &out); err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return fetch[Process](ctx, c, get(processPath(session, process, ""), nil))
 }
 
 // ListProcesses returns the processes of a session, those that have ended too,
 // oldest first.
 func (c *Client) ListProcesses(ctx context.Context, session string) ([]Process, error) {
-	var out struct {
-		Processes []Process `json:"processes"`
-	}
-	err := c.get(ctx, sessionPath(session, "/processes"), nil, &out)
-	return out.Processes, err
+	all, _, err := list[Process](ctx, c, sessionPath(session, "/processes"), "processes", nil)
+	return all, err
 }
 
 // Port is a TCP port on which a program of a session listens.
@@ -121,11 +110,8 @@ type Port struct {
 
 // ListPorts returns the ports on which programs of a session listen, in order.
 func (c *Client) ListPorts(ctx context.Context, session string) ([]Port, error) {
-	var out struct {
-		Ports []Port `json:"ports"`
-	}
-	err := c.get(ctx, sessionPath(session, "/ports"), nil, &out)
-	return out.Ports, err
+	all, _, err := list[Port](ctx, c, sessionPath(session, "/ports"), "ports", nil)
+	return all, err
 }
 
 // ProcessEvents yields the output of a process from an offset on, and its end. When
@@ -147,15 +133,15 @@ func (c *Client) WriteProcess(ctx context.Context, session, process string, data
 
 // SignalProcess sends a signal such as "SIGTERM" to the group of a process.
 func (c *Client) SignalProcess(ctx context.Context, session, process, signal string) error {
-	return c.post(ctx, processPath(session, process, "/signal"), map[string]string{"signal": signal}, nil)
+	return c.call(ctx, post(processPath(session, process, "/signal"), map[string]string{"signal": signal}), nil)
 }
 
 // ResizeProcess sets the size of a process's terminal.
 func (c *Client) ResizeProcess(ctx context.Context, session, process string, size TerminalSize) error {
-	return c.post(ctx, processPath(session, process, "/resize"), size, nil)
+	return c.call(ctx, post(processPath(session, process, "/resize"), size), nil)
 }
 
 // KillProcess kills the group of a process, and returns when the process has ended.
 func (c *Client) KillProcess(ctx context.Context, session, process string) error {
-	return c.delete(ctx, processPath(session, process, ""))
+	return c.call(ctx, del(processPath(session, process, "")), nil)
 }

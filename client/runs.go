@@ -142,11 +142,7 @@ func (r *RunRequest) request() request {
 
 // Run runs a program and returns when it has ended.
 func (c *Client) Run(ctx context.Context, req RunRequest) (*Run, error) {
-	var run Run
-	if err := c.call(ctx, req.request(), &run); err != nil {
-		return nil, err
-	}
-	return &run, nil
+	return fetch[Run](ctx, c, req.request())
 }
 
 // Start starts a program and returns at once. It runs on when ctx ends.
@@ -156,20 +152,12 @@ func (c *Client) Start(ctx context.Context, req RunRequest) (*Run, error) {
 		*RunRequest
 		Wait bool `json:"wait"`
 	}{&req, false}
-	var run Run
-	if err := c.call(ctx, r, &run); err != nil {
-		return nil, err
-	}
-	return &run, nil
+	return fetch[Run](ctx, c, r)
 }
 
 // GetRun returns a run as it stands. Its output is there once it has ended.
 func (c *Client) GetRun(ctx context.Context, id string) (*Run, error) {
-	var run Run
-	if err := c.get(ctx, "/runs/"+segment(id), nil, &run); err != nil {
-		return nil, err
-	}
-	return &run, nil
+	return fetch[Run](ctx, c, get("/runs/"+segment(id), nil))
 }
 
 // ListRuns returns runs without their output, and the After of the next page,
@@ -179,16 +167,11 @@ func (c *Client) ListRuns(ctx context.Context, session string, page Page) (runs 
 	if session != "" {
 		query.Set("session", session)
 	}
-	var out struct {
-		Runs []Run  `json:"runs"`
-		Next string `json:"next"`
-	}
-	err = c.get(ctx, "/runs", query, &out)
-	return out.Runs, out.Next, err
+	return list[Run](ctx, c, "/runs", "runs", query)
 }
 
 // Cancel ends a run and returns when nothing of it is left. Cancelling a run
 // that has ended is fine.
 func (c *Client) Cancel(ctx context.Context, id string) error {
-	return c.delete(ctx, "/runs/"+segment(id))
+	return c.call(ctx, del("/runs/"+segment(id)), nil)
 }

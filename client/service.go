@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 	"time"
 )
 
@@ -32,25 +31,18 @@ type NewKey struct {
 // CreateKey makes a key. Its Token is told this once. It needs an admin key,
 // as ListKeys and RevokeKey do.
 func (c *Client) CreateKey(ctx context.Context, wanted NewKey) (*Key, error) {
-	var key Key
-	if err := c.call(ctx, request{method: http.MethodPost, path: "/keys", body: wanted}, &key); err != nil {
-		return nil, err
-	}
-	return &key, nil
+	return fetch[Key](ctx, c, post("/keys", wanted))
 }
 
 // ListKeys returns every key, revoked ones too.
 func (c *Client) ListKeys(ctx context.Context) ([]Key, error) {
-	var out struct {
-		Keys []Key `json:"keys"`
-	}
-	err := c.get(ctx, "/keys", nil, &out)
-	return out.Keys, err
+	all, _, err := list[Key](ctx, c, "/keys", "keys", nil)
+	return all, err
 }
 
 // RevokeKey ends a key at once.
 func (c *Client) RevokeKey(ctx context.Context, id string) error {
-	return c.delete(ctx, "/keys/"+segment(id))
+	return c.call(ctx, del("/keys/"+segment(id)), nil)
 }
 
 // Language is one that the service runs.
@@ -76,7 +68,7 @@ type PackageSet struct {
 // Languages returns the languages that a run can name.
 func (c *Client) Languages(ctx context.Context) ([]Language, error) {
 	var out []Language
-	err := c.get(ctx, "/languages", nil, &out)
+	err := c.call(ctx, get("/languages", nil), &out)
 	return out, err
 }
 
@@ -90,11 +82,7 @@ type ServiceLimits struct {
 
 // Limits returns the limits of the service.
 func (c *Client) Limits(ctx context.Context) (*ServiceLimits, error) {
-	var out ServiceLimits
-	if err := c.get(ctx, "/limits", nil, &out); err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return fetch[ServiceLimits](ctx, c, get("/limits", nil))
 }
 
 // ServiceStatus is what goes on in a service, counted since its start.
@@ -144,11 +132,7 @@ type LiveStats struct {
 
 // Status returns what goes on in the service. It needs an admin key.
 func (c *Client) Status(ctx context.Context) (*ServiceStatus, error) {
-	var out ServiceStatus
-	if err := c.get(ctx, "/status", nil, &out); err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return fetch[ServiceStatus](ctx, c, get("/status", nil))
 }
 
 // Health is how a service is.
@@ -177,9 +161,5 @@ type Layer struct {
 
 // Health asks how the service is. It needs no key.
 func (c *Client) Health(ctx context.Context) (*Health, error) {
-	var out Health
-	if err := c.get(ctx, "/health", nil, &out); err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return fetch[Health](ctx, c, get("/health", nil))
 }

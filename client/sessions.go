@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"io"
-	"net/http"
 	"net/url"
 	"time"
 )
@@ -42,46 +41,30 @@ type SessionFile struct {
 
 // CreateSession makes a session.
 func (c *Client) CreateSession(ctx context.Context, req SessionRequest) (*Session, error) {
-	var session Session
-	if err := c.call(ctx, request{method: http.MethodPost, path: "/sessions", body: req}, &session); err != nil {
-		return nil, err
-	}
-	return &session, nil
+	return fetch[Session](ctx, c, post("/sessions", req))
 }
 
 // GetSession returns what is known of a session.
 func (c *Client) GetSession(ctx context.Context, id string) (*Session, error) {
-	var session Session
-	if err := c.get(ctx, "/sessions/"+segment(id), nil, &session); err != nil {
-		return nil, err
-	}
-	return &session, nil
+	return fetch[Session](ctx, c, get("/sessions/"+segment(id), nil))
 }
 
 // ListSessions returns sessions, and the After of the next page, which is
 // empty after the last.
 func (c *Client) ListSessions(ctx context.Context, page Page) (sessions []Session, next string, err error) {
-	var out struct {
-		Sessions []Session `json:"sessions"`
-		Next     string    `json:"next"`
-	}
-	err = c.get(ctx, "/sessions", page.query(), &out)
-	return out.Sessions, out.Next, err
+	return list[Session](ctx, c, "/sessions", "sessions", page.query())
 }
 
 // DeleteSession ends what runs in a session and forgets it. Its files stay
 // until they expire.
 func (c *Client) DeleteSession(ctx context.Context, id string) error {
-	return c.delete(ctx, "/sessions/"+segment(id))
+	return c.call(ctx, del("/sessions/"+segment(id)), nil)
 }
 
 // SessionFiles returns the files of a session in order of path.
 func (c *Client) SessionFiles(ctx context.Context, id string) ([]SessionFile, error) {
-	var out struct {
-		Files []SessionFile `json:"files"`
-	}
-	err := c.get(ctx, "/sessions/"+segment(id)+"/files", nil, &out)
-	return out.Files, err
+	all, _, err := list[SessionFile](ctx, c, "/sessions/"+segment(id)+"/files", "files", nil)
+	return all, err
 }
 
 // Archive writes the files of a session to w as a zip. Hidden files, programs
@@ -98,11 +81,5 @@ func (c *Client) ArchiveHeld(ctx context.Context, id string, w io.Writer) error 
 }
 
 func (c *Client) archive(ctx context.Context, id string, query url.Values, w io.Writer) error {
-	resp, err := c.do(ctx, request{method: http.MethodGet, path: "/sessions/" + segment(id) + "/archive", query: query})
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(w, resp.Body)
-	return err
+	return c.save(ctx, get(sessionPath(id, "/archive"), query), w)
 }
