@@ -388,7 +388,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		options.Conversations = s.live.Host()
 	}
 	if s.interpreters != nil {
-		options.Live, options.Inside = s.interpreters, s.interpreters
+		options.Live = s.interpreters
 		countLive(metrics, s.interpreters.Counts)
 	}
 	api := native.New(s.engine, options)

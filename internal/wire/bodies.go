@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
 	"sync"
+
+	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // What large JSON bodies that are on their way in may take of the memory, all
@@ -73,8 +76,17 @@ func (b *Bodies) Read(owner string, from io.Reader, length, most int64) ([]byte,
 	}
 }
 
-// take reports whether there is room for n bytes more; they are given back
-// with give.
+// ReadRequest reads the body of a request, of at most that many bytes. Its errors are an
+// *engine.Error of ErrBusy, an *http.MaxBytesError, or those of the connection.
+func (b *Bodies) ReadRequest(w http.ResponseWriter, r *http.Request, owner engine.Owner, most int64) ([]byte, error) {
+	text, err := b.Read(string(owner), http.MaxBytesReader(w, r.Body, most), r.ContentLength, most)
+	if errors.Is(err, ErrBodies) {
+		err = &engine.Error{Op: "read body", Kind: engine.ErrBusy, Err: err}
+	}
+	return text, err
+}
+
+// take reserves n bytes and reports whether there is room for them. give returns them.
 func (b *Bodies) take(owner string, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

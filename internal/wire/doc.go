@@ -1,5 +1,4 @@
-// Package wire has what several edges read and write in one way, for it is the
-// field's and no protocol's: what an error is in HTTP, events as they come, the
-// parts of a form, a file as a download. What a protocol says with it, and how it
-// refuses, stays with the protocol.
+// Package wire has what several edges read and write in the same way, below every protocol:
+// bodies, answers, refusals and the statuses of errors; event streams; the parts of a form;
+// downloads; requests to ports of a sandbox. What an answer says is the protocol's.
 package wire

@@ -2,12 +2,11 @@ package dify
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"net/http"
-	"strconv"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // envelope is around every answer. A Code is 0, or minus an HTTP status.
@@ -17,12 +16,9 @@ type envelope struct {
 	Data    any    `json:"data"`
 }
 
-// refusal is an error that this edge finds by itself: 400.
-type refusal string
+var errLanguage = bad("unsupported language")
 
-func (r refusal) Error() string { return string(r) }
-
-const errLanguage = refusal("unsupported language")
+func bad(message string) error { return wire.Refuse(http.StatusBadRequest, "%s", message) }
 
 // Refuse answers with an error that the front door found.
 func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
@@ -39,11 +35,11 @@ func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message strin
 // fail answers with an error. What Dify shows to its user is the message where the
 // status is 200, and a sentence of its own otherwise.
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if refused, ok := errors.AsType[refusal](err); ok {
-		Refuse(w, r, http.StatusBadRequest, "", string(refused))
+	if refused, ok := errors.AsType[*wire.Refusal](err); ok {
+		Refuse(w, r, refused.Status, "", refused.Error())
 		return
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+	if wire.IsTooLarge(err) {
 		Refuse(w, r, http.StatusRequestEntityTooLarge, "", "the body is too large")
 		return
 	}
@@ -66,13 +62,5 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // our own types: a fault of this package, which the front door reports
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(status)
-	_, _ = w.Write(text) // the client may be gone, and nobody is left to tell
+	wire.Write(w, status, "application/json; charset=utf-8", wire.Encode(body))
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
-	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // The languages that Dify knows.
@@ -39,11 +38,7 @@ type result struct {
 }
 
 func (a *api) read(w http.ResponseWriter, r *http.Request) (program, error) {
-	text, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength,
-		MaxBody)
-	if errors.Is(err, wire.ErrBodies) {
-		return program{}, &engine.Error{Op: "read", Kind: engine.ErrBusy, Err: err}
-	}
+	text, err := a.Bodies.ReadRequest(w, r, a.Caller(r).Owner, MaxBody)
 	if err != nil {
 		return program{}, err
 	}
@@ -51,15 +46,15 @@ func (a *api) read(w http.ResponseWriter, r *http.Request) (program, error) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == "application/x-www-form-urlencoded" {
 		form, err := url.ParseQuery(string(text))
 		if err != nil {
-			return program{}, refusal("the form cannot be read: " + err.Error())
+			return program{}, bad("the form cannot be read: " + err.Error())
 		}
 		p = program{Language: form.Get("language"), Code: form.Get("code")}
 	} else if err := json.Unmarshal(text, &p); err != nil {
-		return program{}, refusal("the body is not the JSON that is wanted: " + err.Error())
+		return program{}, bad("the body is not the JSON that is wanted: " + err.Error())
 	}
 	for name, value := range map[string]string{"language": p.Language, "code": p.Code} {
 		if value == "" {
-			return program{}, refusal(name + " is required")
+			return program{}, bad(name + " is required")
 		}
 	}
 	return p, nil
@@ -164,8 +159,7 @@ func (a *api) dependencies(_ http.ResponseWriter, r *http.Request) (any, error) 
 
 // update does nothing: packages come with "airlock setup".
 func (a *api) update(w http.ResponseWriter, r *http.Request) (any, error) {
-	text, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength,
-		MaxBody)
+	text, err := a.Bodies.ReadRequest(w, r, a.Caller(r).Owner, MaxBody)
 	if err != nil {
 		return nil, err
 	}

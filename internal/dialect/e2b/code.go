@@ -313,11 +313,7 @@ func deref(s *string) string {
 // appendLine writes one object, in ASCII: U+2028 and U+0085 end a line for some
 // readers, and some decode each piece that arrives by itself.
 func appendLine(b []byte, line any) []byte {
-	text, err := json.Marshal(line)
-	if err != nil {
-		panic(err) // our own types, and JSON that was read
-	}
-	return append(wire.AppendASCII(b, text), '\n')
+	return append(wire.AppendASCII(b, wire.Encode(line)), '\n')
 }
 
 func appendEvent(b []byte, e *live.Event) []byte {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // The control plane. Its errors always have a body {"code", "message"}: SDKs parse that
@@ -82,7 +83,7 @@ func (h *Handler) sandbox(r *http.Request) (*sandbox, error) {
 func readBody(w http.ResponseWriter, r *http.Request, into any) error {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxJSON))
 	if err != nil {
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		if wire.IsTooLarge(err) {
 			return &engine.Error{Op: "read", Kind: engine.ErrTooLarge, Err: errors.New("the body is too large")}
 		}
 		return &engine.Error{Op: "read", Kind: engine.ErrCanceled, Err: err}

@@ -14,14 +14,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"io"
-	"iter"
 	"log/slog"
-	"net"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -33,71 +28,9 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// Live keeps the sandboxes. Every error is an *engine.Error, and what belongs to
-// another owner is ErrNotFound.
-type Live interface {
-	Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error)
-	Delete(ctx context.Context, caller engine.Caller, session engine.ID) error
-	Fork(ctx context.Context, caller engine.Caller, session engine.ID, req live.ForkRequest) (engine.ID, error)
-	EndFork(ctx context.Context, caller engine.Caller, fork engine.ID) error
-	Restart(ctx context.Context, caller engine.Caller, session engine.ID) error
-	Cells
-	Processes
-	Files
-	// Usage is nothing while no program runs.
-	Usage(ctx context.Context, caller engine.Caller, session engine.ID) (engine.SandboxUsage, error)
-	DialPort(ctx context.Context, caller engine.Caller, session engine.ID, port int) (net.Conn, error)
-}
-
-// Cells are what contexts run.
-type Cells interface {
-	Start(ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error)
-	Watch(ctx context.Context, caller engine.Caller, session, cell engine.ID, after int) (iter.Seq[live.Event], error)
-	// CancelCell interrupts a cell, and returns when it has ended.
-	CancelCell(ctx context.Context, caller engine.Caller, session, cell engine.ID) error
-}
-
-// Processes are commands and terminals.
-type Processes interface {
-	StartProcess(
-		ctx context.Context, caller engine.Caller, session engine.ID, req live.ProcessRequest,
-	) (live.Process, error)
-	Process(ctx context.Context, caller engine.Caller, session, process engine.ID) (live.Process, error)
-	// FollowProcess yields all output from now on, or from the start, and the exit.
-	FollowProcess(
-		ctx context.Context, caller engine.Caller, session, process engine.ID, all bool,
-	) (iter.Seq[live.ProcessEvent], error)
-	WriteProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, data []byte, eof bool) error
-	SignalProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, signal string) error
-	ResizeProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, size engine.TerminalSize) error
-}
-
-// Files are those of a sandbox, by absolute paths as its programs have them.
-type Files interface {
-	// RealFile follows all links. What is not there has a path too, with ErrNotFound.
-	RealFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
-
-	ListFiles(
-		ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int,
-	) (entries []engine.Entry, more bool, err error)
-	StatFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
-	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)
-	WatchFiles(
-		ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool,
-	) (iter.Seq[engine.FileEvent], error)
-	WriteFile(
-		ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader,
-	) (engine.Entry, error)
-	MakeFolder(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
-	MoveFile(
-		ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool,
-	) (engine.Entry, error)
-	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
-}
-
 // Options are what New needs.
 type Options struct {
-	Live   Live
+	Live   live.Sessions
 	Caller func(*http.Request) engine.Caller // the zero Caller: nobody
 	Limits func() (defaults, maxima engine.Limits)
 	Domain string // below which sandboxes have names; may have a port. Empty: localhost, for those who call us by it
@@ -299,13 +232,7 @@ func writeError(w http.ResponseWriter, status int, message string) {
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // our own types
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(text) // the peer may be gone
+	wire.Write(w, status, "application/json", wire.Encode(body))
 }
 
 // The form that SDKs demand of a key. Ours is another spelling of an ordinary one,

@@ -22,7 +22,7 @@ import (
 
 // fakeLive makes and deletes sessions. Nothing else of it is called.
 type fakeLive struct {
-	Live
+	live.Sessions
 	deleted chan engine.ID
 }
 

@@ -3,13 +3,13 @@ package jupyter
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 type closeCode = websocket.StatusCode
@@ -66,8 +66,8 @@ func (s *Server) channels(w http.ResponseWriter, r *http.Request) error {
 		return &engine.Error{Op: "connect", Kind: engine.ErrUnavailable, Err: errClosing}
 	}
 	defer s.sockets.Done()
-	if foreignOrigin(r) && !showsKey(r) {
-		return refuse(http.StatusForbidden, "Forbidden")
+	if wire.ForeignOrigin(r) && !showsKey(r) {
+		return wire.Refuse(http.StatusForbidden, "Forbidden")
 	}
 	socket, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		Subprotocols: []string{subprotocol}, InsecureSkipVerify: true, // see foreignOrigin
@@ -107,16 +107,6 @@ func showsKey(r *http.Request) bool {
 
 // QueryKey is the parameter of the query in which clients show their token.
 const QueryKey = "token"
-
-// foreignOrigin reports whether a page of another site asks.
-func foreignOrigin(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return false
-	}
-	u, err := url.Parse(origin)
-	return err != nil || !strings.EqualFold(u.Host, r.Host)
-}
 
 // read takes the messages of a client until its connection ends. What is no message
 // is left out, as the original does.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -64,7 +63,7 @@ func (s *Server) placeOf(ctx context.Context, caller engine.Caller, text string)
 	id, rest, _ := strings.Cut(clean, "/")
 	k, err := s.find(ctx, caller, id)
 	if err != nil {
-		return place{}, refuse(http.StatusNotFound,
+		return place{}, wire.Refuse(http.StatusNotFound,
 			"No such file or directory: %.200s (at the top there is a folder for each kernel, named by its id)", clean)
 	}
 	return place{k, rest}, nil
@@ -91,7 +90,7 @@ func (s *Server) getContents(w http.ResponseWriter, r *http.Request) error {
 		return writeJSON(w, http.StatusOK, m)
 	}
 	if wanted := query.Get("type"); wanted != "" && wanted != m.Type && (wanted == typeFolder || m.Type == typeFolder) {
-		return refuse(http.StatusBadRequest, "%.200s is a %s, not a %.20s", at, m.Type, wanted)
+		return wire.Refuse(http.StatusBadRequest, "%.200s is a %s, not a %.20s", at, m.Type, wanted)
 	} else if wanted != "" {
 		m.Type = wanted
 	}
@@ -109,7 +108,7 @@ func (s *Server) getContents(w http.ResponseWriter, r *http.Request) error {
 // atPlace words the error of a file as a Jupyter server does.
 func (s *Server) atPlace(at place, err error) error {
 	if engine.KindOf(err) == engine.ErrNotFound {
-		return refuse(http.StatusNotFound, "No such file or directory: %.200s", at)
+		return wire.Refuse(http.StatusNotFound, "No such file or directory: %.200s", at)
 	}
 	return err
 }
@@ -181,12 +180,12 @@ func (s *Server) read(ctx context.Context, at place, m *contentModel, format str
 		return err
 	}
 	if len(data) > maxContent {
-		return refuse(http.StatusRequestEntityTooLarge,
+		return wire.Refuse(http.StatusRequestEntityTooLarge,
 			"%.200s has more than %d MiB: read it in the kernel, or through the native API", at, maxContent>>20)
 	}
 	if m.Type == typeNotebook {
 		if !json.Valid(data) {
-			return refuse(http.StatusBadRequest, "Unreadable Notebook: %.200s is no JSON", at)
+			return wire.Refuse(http.StatusBadRequest, "Unreadable Notebook: %.200s is no JSON", at)
 		}
 		m.Content, m.Format = json.RawMessage(data), new(formatJSON)
 		return nil
@@ -194,7 +193,7 @@ func (s *Server) read(ctx context.Context, at place, m *contentModel, format str
 	kind, text := mime.TypeByExtension(path.Ext(m.Name)), utf8.Valid(data)
 	switch {
 	case format == formatText && !text:
-		return refuse(http.StatusBadRequest, "%.200s is not UTF-8 encoded", at)
+		return wire.Refuse(http.StatusBadRequest, "%.200s is not UTF-8 encoded", at)
 	case text && format != formatBase64:
 		m.Content, m.Format = string(data), new(formatText)
 		kind = cmp.Or(kind, "text/plain")
@@ -218,17 +217,14 @@ type contentBody struct {
 }
 
 // readContent reads a body with a file in it.
-func (s *Server) readContent(r *http.Request) (*contentBody, error) {
-	text, err := s.Bodies.Read(string(s.Caller(r).Owner), r.Body, r.ContentLength, MaxBody)
-	if errors.Is(err, wire.ErrBodies) {
-		return nil, &engine.Error{Op: "read body", Kind: engine.ErrBusy, Err: err}
-	}
+func (s *Server) readContent(w http.ResponseWriter, r *http.Request) (*contentBody, error) {
+	text, err := s.Bodies.ReadRequest(w, r, s.Caller(r).Owner, MaxBody)
 	if err != nil {
 		return nil, err
 	}
 	var body contentBody
 	if len(bytes.TrimSpace(text)) > 0 && json.Unmarshal(text, &body) != nil {
-		return nil, refuse(http.StatusBadRequest, "Invalid JSON in body of request")
+		return nil, wire.Refuse(http.StatusBadRequest, "Invalid JSON in body of request")
 	}
 	return &body, nil
 }
@@ -236,25 +232,25 @@ func (s *Server) readContent(r *http.Request) (*contentBody, error) {
 // bytes returns what is to be in a file.
 func (b *contentBody) bytes() ([]byte, error) {
 	if b.Chunk != nil {
-		return nil, refuse(http.StatusBadRequest, "Files are saved whole: chunk is not known here")
+		return nil, wire.Refuse(http.StatusBadRequest, "Files are saved whole: chunk is not known here")
 	}
 	if b.Type == typeNotebook {
 		var indented bytes.Buffer
 		if err := json.Indent(&indented, b.Content, "", " "); err != nil {
-			return nil, refuse(http.StatusBadRequest, "No notebook in content")
+			return nil, wire.Refuse(http.StatusBadRequest, "No notebook in content")
 		}
 		return append(indented.Bytes(), '\n'), nil
 	}
 	var text string
 	if err := json.Unmarshal(b.Content, &text); err != nil {
-		return nil, refuse(http.StatusBadRequest, "No file content provided")
+		return nil, wire.Refuse(http.StatusBadRequest, "No file content provided")
 	}
 	if b.Format != formatBase64 {
 		return []byte(text), nil
 	}
 	data, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(text, "\n", ""))
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "Encoding error saving: content is no base64")
+		return nil, wire.Refuse(http.StatusBadRequest, "Encoding error saving: content is no base64")
 	}
 	return data, nil
 }
@@ -263,7 +259,7 @@ func (b *contentBody) bytes() ([]byte, error) {
 func (s *Server) inKernel(r *http.Request, text string) (place, error) {
 	at, err := s.placeOf(r.Context(), s.Caller(r), text)
 	if err == nil && at.path == "" {
-		err = refuse(http.StatusForbidden, "Only what is in the folder of a kernel can be changed: %.60s/...", "{kernel id}")
+		err = wire.Refuse(http.StatusForbidden, "Only what is in the folder of a kernel can be changed: %.60s/...", "{kernel id}")
 	}
 	return at, err
 }
@@ -273,7 +269,7 @@ func (s *Server) saveContents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body, err := s.readContent(r)
+	body, err := s.readContent(w, r)
 	if err != nil {
 		return err
 	}
@@ -313,7 +309,7 @@ func (s *Server) makeContents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body, err := s.readContent(r)
+	body, err := s.readContent(w, r)
 	if err != nil {
 		return err
 	}
@@ -354,7 +350,7 @@ func (s *Server) makeContents(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	return refuse(http.StatusConflict, "There are too many files named %s in that folder", name)
+	return wire.Refuse(http.StatusConflict, "There are too many files named %s in that folder", name)
 }
 
 // mostUntitled is how many names are tried for a new file.
@@ -365,7 +361,7 @@ func (s *Server) renameContents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body, err := s.readContent(r)
+	body, err := s.readContent(w, r)
 	if err != nil {
 		return err
 	}
@@ -374,7 +370,7 @@ func (s *Server) renameContents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if to.kernel != at.kernel {
-		return refuse(http.StatusBadRequest, "A file is moved within the folder of its kernel")
+		return wire.Refuse(http.StatusBadRequest, "A file is moved within the folder of its kernel")
 	}
 	moved, err := s.Live.MoveFile(r.Context(), at.kernel.caller, at.kernel.id, at.path, to.path, false)
 	if err != nil {

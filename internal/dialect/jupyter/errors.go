@@ -3,7 +3,6 @@ package jupyter
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -20,18 +19,6 @@ var statuses = wire.Statuses(map[engine.Kind]int{
 	engine.ErrNoLanguage:   http.StatusInternalServerError, // as a kernel that does not start
 	engine.ErrInternal:     http.StatusInternalServerError,
 })
-
-// refusal is an error that this edge finds by itself.
-type refusal struct {
-	status  int
-	message string
-}
-
-func (e *refusal) Error() string { return e.message }
-
-func refuse(status int, format string, args ...any) error {
-	return &refusal{status, fmt.Sprintf(format, args...)}
-}
 
 // errorBody is the body of every error, as jupyter_server's JsonErrors writes it.
 type errorBody struct {
@@ -67,10 +54,10 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // describe says what an error is to a client.
 func describe(err error) (status int, message string) {
-	if e, ok := errors.AsType[*refusal](err); ok {
-		return e.status, e.message
+	if e, ok := errors.AsType[*wire.Refusal](err); ok {
+		return e.Status, e.Error()
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+	if wire.IsTooLarge(err) {
 		return http.StatusRequestEntityTooLarge, "The body is over the limit of this address"
 	}
 	kind := engine.KindOf(err)
@@ -94,10 +81,8 @@ func writeJSON(w http.ResponseWriter, status int, body any) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, _ = w.Write(text) // the peer may be gone
+	wire.Write(w, status, "application/json", text)
 	return nil
 }
 
@@ -122,7 +107,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return refuse(http.StatusBadRequest, "Invalid JSON in body of request")
+		return wire.Refuse(http.StatusBadRequest, "Invalid JSON in body of request")
 	}
 	return nil
 }

@@ -25,6 +25,8 @@ import (
 // line: print, result, big (so many bytes), display (JSON), error, ask, wait (until it
 // is interrupted) and die.
 type fake struct {
+	live.Sessions // what no test calls
+
 	t    testing.TB
 	root string
 

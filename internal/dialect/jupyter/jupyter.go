@@ -13,11 +13,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
-	"iter"
 	"log/slog"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -41,66 +38,10 @@ type Engine interface {
 	Limits() (defaults, maxima engine.Limits)
 }
 
-// Live keeps interpreters. What belongs to another owner is engine.ErrNotFound.
-type Live interface {
-	Interpreters
-	Assistance
-	Files
-}
-
-// Interpreters run cells.
-type Interpreters interface {
-	Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error)
-	Info(ctx context.Context, caller engine.Caller, session engine.ID) (live.Info, error)
-	Start(ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error)
-	// Watch gives the events with Seq > after, up to the last or the end of ctx.
-	Watch(ctx context.Context, caller engine.Caller, session, cell engine.ID, after int) (iter.Seq[live.Event], error)
-	// Interrupt returns when the cell that ran has ended.
-	Interrupt(ctx context.Context, caller engine.Caller, session engine.ID) error
-	Restart(ctx context.Context, caller engine.Caller, session engine.ID) error
-}
-
-// Assistance is what an interpreter knows of code. Positions are in characters.
-type Assistance interface {
-	// Answer answers the input() that the running cell waits for.
-	Answer(ctx context.Context, caller engine.Caller, session engine.ID, text string) error
-	Complete(
-		ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor int,
-	) (live.Completion, error)
-	Inspect(
-		ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor, detail int,
-	) (live.Inspection, error)
-	IsComplete(
-		ctx context.Context, caller engine.Caller, session engine.ID, code string,
-	) (status, indent string, err error)
-}
-
-// Files are those of a session's workspace. An empty path is the workspace.
-type Files interface {
-	ListFiles(
-		ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int,
-	) (entries []engine.Entry, more bool, err error)
-	StatFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
-	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)
-	WriteFile(
-		ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader,
-	) (engine.Entry, error)
-	MoveFile(
-		ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool,
-	) (engine.Entry, error)
-	FileTree
-}
-
-// FileTree changes folders of a workspace.
-type FileTree interface {
-	MakeFolder(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
-	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
-}
-
 // Options set up a Server. Engine, Live and Caller are required.
 type Options struct {
 	Engine Engine
-	Live   Live
+	Live   live.Sessions
 	// Caller says who makes a request. Whoever serves the handler has made sure that
 	// there is somebody.
 	Caller func(*http.Request) engine.Caller
@@ -269,6 +210,6 @@ func (s *Server) me(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) nothing(http.ResponseWriter, *http.Request) error {
-	return refuse(http.StatusNotFound,
+	return wire.Refuse(http.StatusNotFound,
 		"Nothing lives at this address: kernels, kernelspecs, sessions, contents, status and me are below /api")
 }

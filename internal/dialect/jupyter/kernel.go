@@ -13,6 +13,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // kernel is a live session as clients of Jupyter see it.
@@ -91,7 +92,9 @@ func (s *Server) add(caller engine.Caller, record engine.Session) *kernel {
 	return k
 }
 
-func missing(id string) error { return refuse(http.StatusNotFound, "Kernel does not exist: %.60s", id) }
+func missing(id string) error {
+	return wire.Refuse(http.StatusNotFound, "Kernel does not exist: %.60s", id)
+}
 
 // find returns a caller's kernel. One from before the service was restarted is found
 // by its session: its files are there.
@@ -179,7 +182,7 @@ const sessionTTL = 8 * time.Hour
 func (s *Server) start(ctx context.Context, caller engine.Caller, name string, env map[string]string) (*kernel, error) {
 	kind := findSpec(name)
 	if kind == nil {
-		return nil, refuse(http.StatusNotFound, "No such kernel: %.60s", name)
+		return nil, wire.Refuse(http.StatusNotFound, "No such kernel: %.60s", name)
 	}
 	if err := s.reserve(caller.Owner); err != nil {
 		return nil, err
@@ -216,7 +219,7 @@ func (s *Server) reserve(owner engine.Owner) error {
 		return &engine.Error{Op: "start kernel", Kind: engine.ErrUnavailable, Err: errClosing, RetryAfter: 5 * time.Second}
 	}
 	if count >= s.Kernels {
-		return refuse(http.StatusForbidden, "Resource Limit") // kernel_gateway, services/kernels/handlers.py
+		return wire.Refuse(http.StatusForbidden, "Resource Limit") // kernel_gateway, services/kernels/handlers.py
 	}
 	s.making[owner]++
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // notebook is a session of the Jupyter API: a document, or another thing with a path,
@@ -60,7 +61,7 @@ func (b *notebookBody) apply(n *notebook) error {
 			continue
 		}
 		if len(*field.from) > longestPath {
-			return refuse(http.StatusBadRequest, "A path, name or type may have %d bytes", longestPath)
+			return wire.Refuse(http.StatusBadRequest, "A path, name or type may have %d bytes", longestPath)
 		}
 		*field.to = *field.from
 	}
@@ -107,7 +108,7 @@ func (s *Server) createNotebook(w http.ResponseWriter, r *http.Request) error {
 		body.Path, body.Name = body.Notebook.Path, body.Notebook.Name
 	}
 	if body.Path == nil {
-		return refuse(http.StatusBadRequest, "Missing field in JSON data: path")
+		return wire.Refuse(http.StatusBadRequest, "Missing field in JSON data: path")
 	}
 	n := &notebook{id: engine.NewID(), kind: "notebook", made: time.Now()}
 	if err := body.apply(n); err != nil {
@@ -160,7 +161,7 @@ func (s *Server) notebookOf(r *http.Request) (*notebook, error) {
 			return n, nil
 		}
 	}
-	return nil, refuse(http.StatusNotFound, "Session not found: session_id=%.60s", r.PathValue("id"))
+	return nil, wire.Refuse(http.StatusNotFound, "Session not found: session_id=%.60s", r.PathValue("id"))
 }
 
 func (s *Server) getNotebook(w http.ResponseWriter, r *http.Request) error {

@@ -3,6 +3,8 @@ package jupyter
 import (
 	"encoding/json"
 	"net/http"
+
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // spec is a kind of kernel.
@@ -70,5 +72,5 @@ func (s *Server) getSpec(w http.ResponseWriter, r *http.Request) error {
 	if k := findSpec(name); k != nil && k.name == name {
 		return writeJSON(w, http.StatusOK, k.model())
 	}
-	return refuse(http.StatusNotFound, "Kernel spec %.60s not found", name)
+	return wire.Refuse(http.StatusNotFound, "Kernel spec %.60s not found", name)
 }

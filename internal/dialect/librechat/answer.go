@@ -3,6 +3,8 @@ package librechat
 import (
 	"net/http"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // pulse is how often an answer that takes long gets a space. Old clients, and
@@ -39,7 +41,7 @@ func (a *longAnswer) finish(body any) error {
 		writeJSON(a.w, http.StatusOK, body)
 		return nil
 	}
-	_, _ = a.w.Write(encode(body)) // the peer may be gone
+	_, _ = a.w.Write(wire.Encode(body)) // the peer may be gone
 	return nil
 }
 

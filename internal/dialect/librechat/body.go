@@ -52,17 +52,13 @@ func (a *api) readBody(w http.ResponseWriter, r *http.Request) (*runBody, engine
 	if a.Caller(r).Owner == "" {
 		most = maxStranger
 	}
-	text, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, most), r.ContentLength, most)
-	if errors.Is(err, wire.ErrBodies) {
-		return nil, engine.Caller{}, &engine.Error{Op: "read", Kind: engine.ErrBusy, RetryAfter: time.Second, Err: err}
-	}
-	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok && most == maxStranger {
-			return nil, engine.Caller{}, errNoKey()
-		}
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, engine.Caller{}, err
-		}
+	text, err := a.Bodies.ReadRequest(w, r, a.Caller(r).Owner, most)
+	switch {
+	case wire.IsTooLarge(err) && most == maxStranger:
+		return nil, engine.Caller{}, errNoKey()
+	case wire.IsTooLarge(err), errors.Is(err, wire.ErrBodies):
+		return nil, engine.Caller{}, err
+	case err != nil:
 		return nil, engine.Caller{}, bad("the body did not arrive whole")
 	}
 	body := &runBody{}
@@ -108,7 +104,7 @@ func (a *api) profile(w http.ResponseWriter, r *http.Request) error {
 		return bad("invalid_execution_profile")
 	}
 	if actual != want {
-		return &refusal{http.StatusConflict, errorBody{
+		return &wire.Refusal{Status: http.StatusConflict, Detail: errorBody{
 			Error: "execution_profile_mismatch", ExpectedProfile: want, ActualProfile: actual,
 			Message: "This server keeps no state between programs. Its operator can switch that on: librechat_python_state=hint",
 		}}

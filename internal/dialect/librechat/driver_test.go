@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/toolcall"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // driven is how a program ended that a driver ran, outside of any sandbox.
@@ -37,7 +38,7 @@ func drive(t *testing.T, driver, source string, ends ...*os.File) driven {
 	}
 	command := exec.CommandContext(ctx, "python3", path)
 	var stdout, stderr strings.Builder
-	command.Stdin = strings.NewReader(string(encode(program{
+	command.Stdin = strings.NewReader(string(wire.Encode(program{
 		Source: source, Tools: []tool{{Name: "f", Function: "f", Parameters: json.RawMessage(`{"properties":{"a":{}}}`)}},
 		Args: []string{}})))
 	command.Stdout, command.Stderr, command.ExtraFiles = &stdout, &stderr, ends
@@ -91,7 +92,7 @@ func echo(calls io.Reader, answers io.Writer) {
 		for i, c := range message.Input.Calls {
 			results[i].Result = c.Input
 		}
-		reply := encode(map[string]any{"id": message.ID, "result": results})
+		reply := wire.Encode(map[string]any{"id": message.ID, "result": results})
 		if _, err := answers.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(reply))), reply...)); err != nil {
 			return
 		}
@@ -183,7 +184,7 @@ func hold(calls io.Reader, answers io.Writer) {
 		if json.Unmarshal(body, &message) != nil {
 			return
 		}
-		reply := encode(map[string]any{"id": message.ID, "result": make([]toolcall.Answer, len(message.Input.Calls))})
+		reply := wire.Encode(map[string]any{"id": message.ID, "result": make([]toolcall.Answer, len(message.Input.Calls))})
 		held = append(held, append(binary.BigEndian.AppendUint32(nil, uint32(len(reply))), reply...))
 		if message.Input.More {
 			continue

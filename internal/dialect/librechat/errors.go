@@ -2,7 +2,6 @@ package librechat
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -32,21 +31,10 @@ type errorBody struct {
 	ActualProfile   string `json:"actual_profile,omitempty"`
 }
 
-// refusal is an error that this edge finds by itself.
-type refusal struct {
-	status int
-	body   errorBody
-}
-
-func (e *refusal) Error() string {
-	if e.body.Message != "" {
-		return e.body.Error + ": " + e.body.Message
-	}
-	return e.body.Error
-}
+func (b errorBody) String() string { return strings.TrimSuffix(b.Error+": "+b.Message, ": ") }
 
 func refuse(status int, format string, args ...any) error {
-	return &refusal{status, errorBody{Error: fmt.Sprintf(format, args...)}}
+	return &wire.Refusal{Status: status, Detail: errorBody{Error: fmt.Sprintf(format, args...)}}
 }
 
 func bad(format string, args ...any) error {
@@ -98,34 +86,27 @@ func tooMany(r *http.Request, wait time.Duration) errorBody {
 	return errorBody{Error: fmt.Sprintf("Too many requests. Please retry in %d seconds.", seconds)}
 }
 
+// retryDelays are when a client may try again, where the engine does not say.
+var retryDelays = map[int]time.Duration{
+	http.StatusTooManyRequests: time.Second, http.StatusServiceUnavailable: 5 * time.Second,
+}
+
 // fail answers with an error.
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, body := describe(r, err)
-	if r.Context().Err() != nil && status >= 500 {
-		status = wire.StatusClosed // the client left, which is no fault of ours
-	}
-	switch status {
-	case http.StatusTooManyRequests:
-		w.Header().Set("Retry-After", strconv.Itoa(max(body.RetryAfter, 1)))
-	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", "5")
-	case http.StatusUnauthorized:
+	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="airlock"`)
 	}
-	if status >= 500 {
-		a.Log.ErrorContext(r.Context(), "request failed", "request_id", w.Header().Get("X-Request-Id"), "status", status,
-			"err", err)
-	}
-	writeJSON(w, status, body)
+	writeJSON(w, wire.Failed(w, r, a.Log, status, err, retryDelays), body)
 }
 
 // describe says what an error is on the wire. What the engine says of a
 // request goes to the client; every other cause stays in the log.
 func describe(r *http.Request, err error) (int, errorBody) {
-	if e, ok := errors.AsType[*refusal](err); ok {
-		return e.status, e.body
+	if e, ok := errors.AsType[*wire.Refusal](err); ok {
+		return e.Status, e.Detail.(errorBody)
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+	if wire.IsTooLarge(err) {
 		if runs(r) {
 			return http.StatusBadRequest, errorBody{Error: "the request is too large"}
 		}
@@ -158,17 +139,5 @@ const (
 
 // writeJSON answers at once and whole: clients give an error's body a second.
 func writeJSON(w http.ResponseWriter, status int, body any) {
-	text := encode(body)
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(status)
-	_, _ = w.Write(text) // the peer may be gone, and nobody is left to tell
-}
-
-func encode(body any) []byte {
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // our own types
-	}
-	return text
+	wire.Write(w, status, "application/json; charset=utf-8", wire.Encode(body))
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 type listed struct {
@@ -108,7 +109,7 @@ func TestLongCode(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	long := func(n int) string { return "print x\nerr " + strings.Repeat("#", n-len("print x\nerr ")) }
 	for size, status := range map[int]int{600 << 10: 200, 16 << 20: 200, 16<<20 + 1: 400} {
-		body := `{"lang":"py","code":` + string(encode(long(size))) + `}`
+		body := `{"lang":"py","code":` + string(wire.Encode(long(size))) + `}`
 		if got := r.send("POST", "/exec", body); got.Code != status ||
 			status == 200 && decode[runReply](t, got, 200).Stdout != "x\n" {
 			t.Errorf("%d bytes: %d, want %d: %.200s", size, got.Code, status, got.Body)

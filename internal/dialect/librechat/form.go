@@ -1,7 +1,6 @@
 package librechat
 
 import (
-	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -63,7 +62,7 @@ func (f *form) next() (name string, content io.Reader, err error) {
 
 // broken lets the limit of the body speak for itself.
 func broken(err error) error {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+	if wire.IsTooLarge(err) {
 		return err
 	}
 	return bad("the form did not arrive whole")

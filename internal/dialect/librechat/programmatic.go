@@ -11,6 +11,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/toolcall"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 const (
@@ -130,7 +131,7 @@ func (a *api) begin(r *http.Request, caller engine.Caller, body *runBody) (*tool
 	}
 	// Either language is run by a driver in Python.
 	p.Profile.SourceInStdin = true
-	p.Stdin = encode(program{Source: p.Code, Tools: append([]tool{}, body.Tools...), Args: append([]string{}, p.Args...)})
+	p.Stdin = wire.Encode(program{Source: p.Code, Tools: append([]tool{}, body.Tools...), Args: append([]string{}, p.Args...)})
 	if lang.Name == bash {
 		p.Code = driverCode(shellDriver, "")
 	} else {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 const (
@@ -119,7 +120,7 @@ func (a *api) input(
 		return input{}, errBadRef()
 	}
 	found, err := a.find(ctx, caller, s, sid, fid)
-	if e, ok := errors.AsType[*refusal](err); ok && e.status < 500 {
+	if e, ok := errors.AsType[*wire.Refusal](err); ok && e.Status < 500 {
 		return input{}, errBadRef()
 	}
 	if err != nil {

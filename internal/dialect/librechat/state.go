@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // State says which programs go on where the last one of their session stopped:
@@ -137,7 +138,7 @@ func (p *prepared) lasting(w *workspace) {
 		return
 	}
 	p.Profile.PrivateStdin, p.Profile.SourceInStdin = true, true
-	p.Stdin = append(encode(program{Source: p.Code, Tools: []tool{}, Args: []string{}}), '\n')
+	p.Stdin = append(wire.Encode(program{Source: p.Code, Tools: []tool{}, Args: []string{}}), '\n')
 	p.Code = driverCode(stateDriver, p.Code)
 }
 

@@ -26,6 +26,8 @@ import (
 // fakeLive has interpreters of a language of one word and an argument a line:
 // print, error, make, plot, wait (until it is cancelled) and sleepless.
 type fakeLive struct {
+	live.Sessions // what no test calls
+
 	t      testing.TB
 	engine *engine.Service
 	root   string

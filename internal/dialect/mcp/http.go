@@ -9,8 +9,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -78,7 +76,7 @@ func NewHandler(s *Server, prefix string) *Handler {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// A page of another site may not even read here: its browser has the network
 	// position of its visitor, and CrossOriginProtection lets GET pass.
-	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) {
+	if wire.ForeignOrigin(r) {
 		http.Error(w, "a request from another site's page is refused", http.StatusForbidden)
 		return
 	}
@@ -115,11 +113,6 @@ func (s *Server) newSessionID() string {
 // Holder returns the node in whose memory the session is that a request names.
 func Holder(r *http.Request) engine.Epoch {
 	return engine.EpochOf(cmp.Or(r.Header.Get(sessionHeader), r.URL.Query().Get("sessionid")))
-}
-
-func sameOrigin(origin, host string) bool {
-	u, err := url.Parse(origin)
-	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
 }
 
 // What the SDK hands on of a request are its header fields.
@@ -174,7 +167,7 @@ func (h *Handler) streamable(w http.ResponseWriter, r *http.Request) {
 	version := r.Header.Get(versionHeader)
 	modern := version >= stateless
 	if r.Method == http.MethodPost {
-		body, err := h.server.Bodies.Read(owner, http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength, MaxBody)
+		body, err := h.server.Bodies.ReadRequest(w, r, engine.Owner(owner), MaxBody)
 		if err != nil {
 			refuseBody(w, err)
 			return
@@ -217,17 +210,12 @@ func refuseBody(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, wire.ErrBodies):
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	case isTooLarge(err):
+		http.Error(w, wire.ErrBodies.Error(), http.StatusServiceUnavailable)
+	case wire.IsTooLarge(err):
 		http.Error(w, "the request is larger than 8 MiB: send large files with upload_link", http.StatusRequestEntityTooLarge)
 	default:
 		http.Error(w, "the request could not be read", http.StatusBadRequest)
 	}
-}
-
-func isTooLarge(err error) bool {
-	_, ok := errors.AsType[*http.MaxBytesError](err)
-	return ok
 }
 
 // declaresVersion reports whether a message names the version of the protocol in

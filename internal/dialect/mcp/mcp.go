@@ -30,6 +30,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/live"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
@@ -37,7 +38,7 @@ import (
 // Changes.
 type Options struct {
 	Engine *engine.Service
-	Live   Live
+	Live   live.Sessions
 
 	// Caller says who makes a request over HTTP. Whoever serves the handler has
 	// made sure that there is somebody.

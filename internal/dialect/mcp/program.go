@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"iter"
-	"os"
 	"strings"
 	"time"
 
@@ -14,27 +12,6 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/live"
 )
-
-// Live has the sessions and their interpreters.
-type Live interface {
-	Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error)
-	Info(ctx context.Context, caller engine.Caller, session engine.ID) (live.Info, error)
-	// Prepare has the session's interpreter get ready for a cell that may come.
-	Prepare(caller engine.Caller, session engine.ID)
-	Start(ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error)
-	Cell(ctx context.Context, caller engine.Caller, session, cell engine.ID) (live.Cell, error)
-	Watch(ctx context.Context, caller engine.Caller, session, cell engine.ID, after int) (iter.Seq[live.Event], error)
-	CancelCell(ctx context.Context, caller engine.Caller, session, cell engine.ID) error
-
-	// Files in the working directory.
-	ListFiles(ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int) (
-		files []engine.Entry, more bool, err error)
-	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)
-	MakeFolder(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
-	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader) (
-		engine.Entry, error)
-	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
-}
 
 // What a handle is of shows in its first letter, for people and models.
 const (
@@ -65,7 +42,7 @@ type picture struct{ base64 string }
 
 // cell is code that runs, or has run, in a live session.
 type cell struct {
-	live    Live
+	live    live.Sessions
 	caller  engine.Caller
 	session engine.ID
 	id      engine.ID

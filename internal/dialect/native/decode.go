@@ -53,23 +53,15 @@ func (q *request) readObject() (*object, error) {
 
 // readBody reads a body to its end.
 func (q *request) readBody() (string, error) {
-	limited := http.MaxBytesReader(q.w, q.Body, q.MaxJSON)
-	body, err := q.Bodies.Read(string(q.caller.Owner), limited, q.ContentLength, q.MaxJSON)
+	body, err := q.Bodies.ReadRequest(q.w, q.Request, q.caller.Owner, q.MaxJSON)
 	switch {
 	case errors.Is(err, wire.ErrBodies):
-		return "", refuse(http.StatusTooManyRequests, string(engine.ErrBusy), "%s", err.Error())
+		return "", refuse(http.StatusTooManyRequests, string(engine.ErrBusy), "%s", wire.ErrBodies.Error())
 	case err != nil:
-		return "", brokenBody(err)
+		return "", broken(err, "the body did not arrive whole")
 	}
 	//nolint:gosec // nothing else holds the bytes, and a copy would double the memory
 	return unsafe.String(unsafe.SliceData(body), len(body)), nil
-}
-
-func brokenBody(err error) error {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return err
-	}
-	return invalid("the body did not arrive whole")
 }
 
 func wantJSON(h http.Header) error {

@@ -33,17 +33,9 @@ var words = map[engine.Kind]string{
 	engine.ErrInternal:     "internal error",
 }
 
-// refusal is an error that this edge finds by itself.
-type refusal struct {
-	status  int
-	code    string
-	message string
-}
-
-func (e *refusal) Error() string { return e.message }
-
+// refuse returns an error that this edge finds by itself.
 func refuse(status int, code, format string, args ...any) error {
-	return &refusal{status: status, code: code, message: fmt.Sprintf(format, args...)}
+	return &wire.Refusal{Status: status, Detail: errorDetail{Code: code, Message: fmt.Sprintf(format, args...)}}
 }
 
 func invalid(format string, args ...any) error {
@@ -61,30 +53,24 @@ type errorDetail struct {
 	RequestID string `json:"request_id"`
 }
 
+func (d errorDetail) String() string { return d.Message }
+
+// retryDelays are when a client may try again, where the engine does not say.
+var retryDelays = map[int]time.Duration{
+	http.StatusTooManyRequests: time.Second, http.StatusServiceUnavailable: 5 * time.Second,
+}
+
 // fail answers with an error. What the engine says of a request's fields goes
 // to the client; every other cause stays in the log, under the request's id.
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, detail := describe(err)
 	detail.RequestID = w.Header().Get("X-Request-Id")
-	kind := engine.KindOf(err)
-	if r.Context().Err() != nil && status >= 500 {
-		status = wire.StatusClosed // the client left, which is no fault of ours
-	}
-	switch status {
-	case http.StatusTooManyRequests:
-		w.Header().Set("Retry-After", engine.RetrySeconds(err, time.Second))
-	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", engine.RetrySeconds(err, 5*time.Second))
-	}
-	if status >= 500 && kind != engine.ErrBusy && !errors.Is(err, engine.ErrQuota) {
-		a.Log.ErrorContext(r.Context(), "request failed", "request_id", detail.RequestID, "status", status, "err", err)
-	}
-	writeJSON(w, status, errorBody{detail})
+	writeJSON(w, wire.Failed(w, r, a.Log, status, err, retryDelays), errorBody{detail})
 }
 
 func describe(err error) (int, errorDetail) {
-	if e, ok := errors.AsType[*refusal](err); ok {
-		return e.status, errorDetail{Code: e.code, Message: e.message}
+	if e, ok := errors.AsType[*wire.Refusal](err); ok {
+		return e.Status, e.Detail.(errorDetail)
 	}
 	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return http.StatusRequestEntityTooLarge, errorDetail{

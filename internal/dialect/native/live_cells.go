@@ -90,7 +90,7 @@ func appendCellEvent(b []byte, e live.Event) (frame []byte, last bool) {
 // createCell runs a piece of code: to its end, as a stream of events, or, with
 // "wait": false, in the background. A cell goes on when its client leaves: others
 // may watch it, and its variables are for those that follow.
-func (q *request) createCell(on Live) (any, error) {
+func (q *request) createCell(on live.Sessions) (any, error) {
 	body := q.object()
 	req, wait, err := readCell(body)
 	if err != nil {
@@ -132,7 +132,7 @@ func readCell(o *object) (req live.CellRequest, wait bool, err error) {
 }
 
 // cellEvents follows a cell from anywhere. Leaving does it no harm.
-func (q *request) cellEvents(on Live) (any, error) {
+func (q *request) cellEvents(on live.Sessions) (any, error) {
 	after, err := readLastEvent(q.Request)
 	if err != nil {
 		return nil, err

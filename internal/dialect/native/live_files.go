@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
 )
 
 // Paths are in the query, where they may be any bytes.
@@ -38,12 +39,12 @@ func oddBytes(path string) []byte {
 	return []byte(path)
 }
 
-func (q *request) statFile(on Inside) (any, error) {
+func (q *request) statFile(on live.Sessions) (any, error) {
 	entry, err := on.StatFile(q.Context(), q.caller, q.id, q.URL.Query().Get("path"))
 	return entryOf(entry), err
 }
 
-func (q *request) listLiveFiles(on Inside) (any, error) {
+func (q *request) listLiveFiles(on live.Sessions) (any, error) {
 	depth := 1
 	if s := q.URL.Query().Get("depth"); s != "" {
 		var err error
@@ -63,7 +64,7 @@ func (q *request) listLiveFiles(on Inside) (any, error) {
 
 // readFile sends a file's bytes as they are now. A program that changes it
 // meanwhile changes what is sent.
-func (q *request) readFile(on Inside) (any, error) {
+func (q *request) readFile(on live.Sessions) (any, error) {
 	entry, content, err := on.OpenFile(q.Context(), q.caller, q.id, q.URL.Query().Get("path"))
 	if err != nil {
 		return nil, err
@@ -76,18 +77,18 @@ func (q *request) readFile(on Inside) (any, error) {
 }
 
 // writeFile makes or replaces a file of the body's bytes.
-func (q *request) writeFile(on Inside) (any, error) {
+func (q *request) writeFile(on live.Sessions) (any, error) {
 	body := http.MaxBytesReader(q.w, q.Body, q.MaxUpload)
 	entry, err := on.WriteFile(q.Context(), q.caller, q.id, q.URL.Query().Get("path"), body)
 	return entryOf(entry), err
 }
 
-func (q *request) makeFolder(on Inside) (any, error) {
+func (q *request) makeFolder(on live.Sessions) (any, error) {
 	entry, err := on.MakeFolder(q.Context(), q.caller, q.id, q.URL.Query().Get("path"))
 	return entryOf(entry), err
 }
 
-func (q *request) moveFile(on Inside) (any, error) {
+func (q *request) moveFile(on live.Sessions) (any, error) {
 	replace, err := readFlag(q.Request, "replace")
 	if err != nil {
 		return nil, err
@@ -97,7 +98,7 @@ func (q *request) moveFile(on Inside) (any, error) {
 	return entryOf(entry), err
 }
 
-func (q *request) removeFile(on Inside) (any, error) {
+func (q *request) removeFile(on live.Sessions) (any, error) {
 	recursive, err := readFlag(q.Request, "recursive")
 	if err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ type fileEventBody struct {
 
 // watchFiles tells what changes from now on. The events have no ids: a client that
 // was away lists again.
-func (q *request) watchFiles(on Inside) (any, error) {
+func (q *request) watchFiles(on live.Sessions) (any, error) {
 	recursive, err := readFlag(q.Request, "recursive")
 	if err != nil {
 		return nil, err

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
 	"strconv"
 	"strings"
 
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
@@ -17,7 +17,7 @@ import (
 const maxPort = 1<<16 - 1
 
 // listPorts names the ports on which programs of the session listen, with where each is reached.
-func (q *request) listPorts(on Inside) (any, error) {
+func (q *request) listPorts(on live.Sessions) (any, error) {
 	ports, err := on.Ports(q.Context(), q.caller, q.id)
 	if err != nil {
 		return nil, err
@@ -29,13 +29,14 @@ func (q *request) listPorts(on Inside) (any, error) {
 }
 
 // port passes a request on to a server in the session, WebSockets included.
-func (q *request) port(on Inside) (any, error) {
+func (q *request) port(on live.Sessions) (any, error) {
 	number := q.PathValue("port")
 	port, err := strconv.Atoi(number)
 	if err != nil || port < 1 || port > maxPort || strconv.Itoa(port) != number {
 		return nil, engine.ErrNotFound
 	}
-	if foreignOrigin(q.Request) {
+	// A page of a session's server has the opaque origin, which is written "null".
+	if q.Header.Get("Origin") != "null" && wire.ForeignOrigin(q.Request) {
 		return nil, refuse(http.StatusForbidden, string(engine.ErrForbidden),
 			"a page of another site may not use the servers of a session")
 	}
@@ -51,17 +52,6 @@ func (q *request) port(on Inside) (any, error) {
 	}
 	q.pass(q.w, q.Request, &wire.Port{Conn: conn, Number: port, Log: q.Log})
 	return answer{}, nil
-}
-
-// foreignOrigin reports whether a browser's page of another site asks. A page of a
-// session's server has the opaque origin, which is written "null".
-func foreignOrigin(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	if origin == "" || origin == "null" {
-		return false
-	}
-	u, err := url.Parse(origin)
-	return err != nil || u.Host != r.Host
 }
 
 // allowOpaque lets the pages of a session's servers read what these answer: to a

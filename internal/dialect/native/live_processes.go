@@ -77,7 +77,7 @@ func appendProcessEvent(b []byte, e live.ProcessEvent) (frame []byte, last bool)
 	return appendFrame(b, strconv.FormatInt(next, 10), string(e.Type), data), e.Type == live.ProcessExit
 }
 
-func (q *request) startProcess(on Inside) (any, error) {
+func (q *request) startProcess(on live.Sessions) (any, error) {
 	body := q.object()
 	req := live.ProcessRequest{
 		Argv: body.texts("argv"), Shell: body.text("shell"), Env: body.textMap("env"), Dir: body.text("cwd"),
@@ -113,7 +113,7 @@ func readSize(o *object) engine.TerminalSize {
 }
 
 // processEvents follows a process from an offset of its output.
-func (q *request) processEvents(on Inside) (any, error) {
+func (q *request) processEvents(on live.Sessions) (any, error) {
 	from, err := readLastEvent(q.Request)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (q *request) processEvents(on Inside) (any, error) {
 
 // processInput hands the bytes of the body to a process; ?eof=true closes its
 // input behind them.
-func (q *request) processInput(on Inside) (any, error) {
+func (q *request) processInput(on live.Sessions) (any, error) {
 	eof, err := readFlag(q.Request, "eof")
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (q *request) processInput(on Inside) (any, error) {
 	return nil, on.WriteProcess(q.Context(), q.caller, q.id, q.inner, []byte(data), eof)
 }
 
-func (q *request) signalProcess(on Inside) (any, error) {
+func (q *request) signalProcess(on live.Sessions) (any, error) {
 	body := q.object()
 	signal := body.needText("signal")
 	if err := body.done(); err != nil {
@@ -148,7 +148,7 @@ func (q *request) signalProcess(on Inside) (any, error) {
 	return nil, on.SignalProcess(q.Context(), q.caller, q.id, q.inner, signal)
 }
 
-func (q *request) resizeProcess(on Inside) (any, error) {
+func (q *request) resizeProcess(on live.Sessions) (any, error) {
 	body := q.object()
 	size := readSize(body)
 	if err := body.done(); err != nil {

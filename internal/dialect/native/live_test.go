@@ -24,6 +24,8 @@ import (
 // fakeLive is one live session of alice, with one cell and one process, that
 // answers the same to every call and notes what was asked.
 type fakeLive struct {
+	live.Sessions // what no test calls
+
 	session, cell, process engine.ID
 
 	asked []any
@@ -499,7 +501,7 @@ func TestLiveBodies(t *testing.T) {
 	if !cmp.Equal(f.asked, want) {
 		t.Error("code did not arrive as it was sent")
 	}
-	r.handler = New(r.engine, Options{Caller: func(*http.Request) engine.Caller { return r.caller }, Inside: f,
+	r.handler = New(r.engine, Options{Caller: func(*http.Request) engine.Caller { return r.caller }, Live: f,
 		MaxUpload: 10})
 	check(t, r.send("POST", f.spell("/sessions/{id}/fs/write?path=x"), "", "12345678901"), 413, "too_large")
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/live"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
@@ -29,14 +30,13 @@ type Options struct {
 	// sure that there is somebody.
 	Caller func(*http.Request) engine.Caller
 
-	Prefix    string       // where the handler is mounted, for Location headers; empty: "/api/v1"
-	MaxUpload int64        // bytes of one file, told by GET /limits; 0: 200 MiB
-	MaxJSON   int64        // bytes of a JSON body; 0: MaxJSON
-	Bodies    *wire.Bodies // counts the memory of large JSON bodies; nil: by itself
-	Log       *slog.Logger // for causes that the client must not see; nil: nothing is logged
-	Work      *Work        // replies, projects and reports; nil: those addresses are not available
-	Live      Live         // interpreters; nil: there are no live sessions
-	Inside    Inside       // what runs beside them; nil: nothing does
+	Prefix    string        // where the handler is mounted, for Location headers; empty: "/api/v1"
+	MaxUpload int64         // bytes of one file, told by GET /limits; 0: 200 MiB
+	MaxJSON   int64         // bytes of a JSON body; 0: MaxJSON
+	Bodies    *wire.Bodies  // counts the memory of large JSON bodies; nil: by itself
+	Log       *slog.Logger  // for causes that the client must not see; nil: nothing is logged
+	Work      *Work         // replies, projects and reports; nil: those addresses are not available
+	Live      live.Sessions // nil: there are no live sessions
 	// Ahead has something done when the next request on the same connection begins like
 	// this one, whoever makes it; nil: it cannot be known.
 	Ahead func(*http.Request, func())
@@ -95,44 +95,44 @@ var routes = []route{
 	{"GET", "/sessions/{id}/files", on(core, (*request).sessionFiles), trusted},
 	{"GET", "/sessions/{id}/archive", on(core, (*request).sessionArchive), trusted},
 
-	{"POST", "/sessions/{id}/cells", on(interpreters, (*request).createCell), trusted},
-	{"GET", "/sessions/{id}/cells", get(interpreters, Live.Cells, list("cells", cellOf)), trusted},
-	{"GET", "/sessions/{id}/cells/{cell}", getInner(interpreters, Live.Cell, cellOf), trusted},
-	{"DELETE", "/sessions/{id}/cells/{cell}", doInner(interpreters, Live.CancelCell), trusted},
-	{"GET", "/sessions/{id}/cells/{cell}/events", on(interpreters, (*request).cellEvents), trusted},
-	{"POST", "/sessions/{id}/interrupt", do(interpreters, Live.Interrupt), trusted},
-	{"POST", "/sessions/{id}/restart", do(interpreters, Live.Restart), trusted},
-	{"POST", "/sessions/{id}/input", on(interpreters, (*request).answerInput), trusted},
-	{"POST", "/sessions/{id}/complete", on(interpreters, (*request).complete), trusted},
-	{"POST", "/sessions/{id}/inspect", on(interpreters, (*request).inspect), trusted},
-	{"POST", "/sessions/{id}/is_complete", on(interpreters, (*request).isComplete), trusted},
-	{"GET", "/sessions/{id}/variables", get(interpreters, Live.Variables, list("variables", variableOf)), trusted},
+	{"POST", "/sessions/{id}/cells", on(sessions, (*request).createCell), trusted},
+	{"GET", "/sessions/{id}/cells", get(sessions, live.Sessions.Cells, list("cells", cellOf)), trusted},
+	{"GET", "/sessions/{id}/cells/{cell}", getInner(sessions, live.Sessions.Cell, cellOf), trusted},
+	{"DELETE", "/sessions/{id}/cells/{cell}", doInner(sessions, live.Sessions.CancelCell), trusted},
+	{"GET", "/sessions/{id}/cells/{cell}/events", on(sessions, (*request).cellEvents), trusted},
+	{"POST", "/sessions/{id}/interrupt", do(sessions, live.Sessions.Interrupt), trusted},
+	{"POST", "/sessions/{id}/restart", do(sessions, live.Sessions.Restart), trusted},
+	{"POST", "/sessions/{id}/input", on(sessions, (*request).answerInput), trusted},
+	{"POST", "/sessions/{id}/complete", on(sessions, (*request).complete), trusted},
+	{"POST", "/sessions/{id}/inspect", on(sessions, (*request).inspect), trusted},
+	{"POST", "/sessions/{id}/is_complete", on(sessions, (*request).isComplete), trusted},
+	{"GET", "/sessions/{id}/variables", get(sessions, live.Sessions.Variables, list("variables", variableOf)), trusted},
 
-	{"POST", "/sessions/{id}/processes", on(inside, (*request).startProcess), trusted},
-	{"GET", "/sessions/{id}/processes", get(inside, Inside.Processes, list("processes", processOf)), trusted},
-	{"GET", "/sessions/{id}/processes/{process}", getInner(inside, Inside.Process, processOf), trusted},
-	{"DELETE", "/sessions/{id}/processes/{process}", doInner(inside, Inside.KillProcess), trusted},
-	{"GET", "/sessions/{id}/processes/{process}/events", on(inside, (*request).processEvents), trusted},
-	{"POST", "/sessions/{id}/processes/{process}/input", on(inside, (*request).processInput), trusted},
-	{"POST", "/sessions/{id}/processes/{process}/signal", on(inside, (*request).signalProcess), trusted},
-	{"POST", "/sessions/{id}/processes/{process}/resize", on(inside, (*request).resizeProcess), trusted},
+	{"POST", "/sessions/{id}/processes", on(sessions, (*request).startProcess), trusted},
+	{"GET", "/sessions/{id}/processes", get(sessions, live.Sessions.Processes, list("processes", processOf)), trusted},
+	{"GET", "/sessions/{id}/processes/{process}", getInner(sessions, live.Sessions.Process, processOf), trusted},
+	{"DELETE", "/sessions/{id}/processes/{process}", doInner(sessions, live.Sessions.KillProcess), trusted},
+	{"GET", "/sessions/{id}/processes/{process}/events", on(sessions, (*request).processEvents), trusted},
+	{"POST", "/sessions/{id}/processes/{process}/input", on(sessions, (*request).processInput), trusted},
+	{"POST", "/sessions/{id}/processes/{process}/signal", on(sessions, (*request).signalProcess), trusted},
+	{"POST", "/sessions/{id}/processes/{process}/resize", on(sessions, (*request).resizeProcess), trusted},
 
-	{"GET", "/sessions/{id}/fs/stat", on(inside, (*request).statFile), trusted},
-	{"GET", "/sessions/{id}/fs/list", on(inside, (*request).listLiveFiles), trusted},
-	{"GET", "/sessions/{id}/fs/read", on(inside, (*request).readFile), trusted},
-	{"GET", "/sessions/{id}/fs/watch", on(inside, (*request).watchFiles), trusted},
-	{"POST", "/sessions/{id}/fs/write", on(inside, (*request).writeFile), trusted},
-	{"POST", "/sessions/{id}/fs/mkdir", on(inside, (*request).makeFolder), trusted},
-	{"POST", "/sessions/{id}/fs/move", on(inside, (*request).moveFile), trusted},
-	{"POST", "/sessions/{id}/fs/remove", on(inside, (*request).removeFile), trusted},
+	{"GET", "/sessions/{id}/fs/stat", on(sessions, (*request).statFile), trusted},
+	{"GET", "/sessions/{id}/fs/list", on(sessions, (*request).listLiveFiles), trusted},
+	{"GET", "/sessions/{id}/fs/read", on(sessions, (*request).readFile), trusted},
+	{"GET", "/sessions/{id}/fs/watch", on(sessions, (*request).watchFiles), trusted},
+	{"POST", "/sessions/{id}/fs/write", on(sessions, (*request).writeFile), trusted},
+	{"POST", "/sessions/{id}/fs/mkdir", on(sessions, (*request).makeFolder), trusted},
+	{"POST", "/sessions/{id}/fs/move", on(sessions, (*request).moveFile), trusted},
+	{"POST", "/sessions/{id}/fs/remove", on(sessions, (*request).removeFile), trusted},
 
-	{"GET", "/sessions/{id}/ports", on(inside, (*request).listPorts), trusted},
-	{"GET", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
-	{"POST", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
-	{"PUT", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
-	{"PATCH", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
-	{"DELETE", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
-	{"OPTIONS", "/sessions/{id}/ports/{port}/{path...}", on(inside, (*request).port), trusted},
+	{"GET", "/sessions/{id}/ports", on(sessions, (*request).listPorts), trusted},
+	{"GET", "/sessions/{id}/ports/{port}/{path...}", on(sessions, (*request).port), trusted},
+	{"POST", "/sessions/{id}/ports/{port}/{path...}", on(sessions, (*request).port), trusted},
+	{"PUT", "/sessions/{id}/ports/{port}/{path...}", on(sessions, (*request).port), trusted},
+	{"PATCH", "/sessions/{id}/ports/{port}/{path...}", on(sessions, (*request).port), trusted},
+	{"DELETE", "/sessions/{id}/ports/{port}/{path...}", on(sessions, (*request).port), trusted},
+	{"OPTIONS", "/sessions/{id}/ports/{port}/{path...}", on(sessions, (*request).port), trusted},
 
 	{"GET", "/network", (*request).listContacts, keyed},
 

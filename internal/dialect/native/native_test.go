@@ -56,7 +56,7 @@ func (r *rig) over(e *engine.Service) http.Handler {
 		Conversations: r.chats,
 	}
 	if r.live != nil {
-		o.Live, o.Inside = r.live, r.live
+		o.Live = r.live
 	}
 	api := New(e, o)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

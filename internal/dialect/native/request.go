@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
 )
 
 // request is a request on its way through a handler.
@@ -59,21 +60,14 @@ func (a *api) handle(serve handler) http.HandlerFunc {
 	}
 }
 
-// core, interpreters and inside are the parts of the service that routes are served by.
+// core and sessions are the parts of the service that routes are served by.
 func core(a *api) (*engine.Service, error) { return a.engine, nil }
 
-func interpreters(a *api) (Live, error) {
+func sessions(a *api) (live.Sessions, error) {
 	if a.Live == nil {
 		return nil, errNoLive
 	}
 	return a.Live, nil
-}
-
-func inside(a *api) (Inside, error) {
-	if a.Inside == nil {
-		return nil, errNoLive
-	}
-	return a.Inside, nil
 }
 
 // on serves an object of the engine, with the ids in the path read. What cannot be

@@ -3,7 +3,6 @@ package native
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"iter"
 	"net/http"
 	"strconv"
@@ -68,10 +67,7 @@ func appendEvent(b []byte, e engine.Event) (frame []byte, last bool) {
 
 // appendFrame writes one event; one without an id cannot be resumed at.
 func appendFrame(b []byte, id, event string, data any) []byte {
-	text, err := json.Marshal(data)
-	if err != nil {
-		panic(err) // our own types
-	}
+	text := wire.Encode(data)
 	if id != "" {
 		b = append(append(append(b, "id: "...), id...), '\n')
 	}

@@ -65,7 +65,7 @@ func readForm(form *wire.Parts, up engine.Upload) (engine.Upload, io.Reader, err
 			return up, nil, invalid("the headers of a part have more than %d bytes", wire.MaxPartHeader)
 		}
 		if err != nil {
-			return up, nil, brokenForm(err, "the form has no part named file, or ends too soon")
+			return up, nil, broken(err, "the form has no part named file, or ends too soon")
 		}
 		field, err := parseDisposition(part.Header.Values("Content-Disposition"))
 		if err != nil {
@@ -83,7 +83,7 @@ func readForm(form *wire.Parts, up engine.Upload) (engine.Upload, io.Reader, err
 		case "ttl_seconds":
 			text, err := io.ReadAll(io.LimitReader(part, maxField))
 			if err != nil {
-				return up, nil, brokenForm(err, "the form ends too soon")
+				return up, nil, broken(err, "the form ends too soon")
 			}
 			if up.TTL, err = readTTL(string(text)); err != nil {
 				return up, nil, err
@@ -95,9 +95,9 @@ func readForm(form *wire.Parts, up engine.Upload) (engine.Upload, io.Reader, err
 	return up, nil, invalid("the form has too many parts before its file")
 }
 
-// brokenForm lets the body limit speak for itself.
-func brokenForm(err error, message string) error {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+// broken returns a refusal with a message, unless the body is too large.
+func broken(err error, message string) error {
+	if wire.IsTooLarge(err) {
 		return err
 	}
 	return invalid("%s", message)
@@ -121,7 +121,7 @@ func (f *onlyFile) Read(p []byte) (int, error) {
 	case errors.Is(err, io.EOF):
 		f.end = f.rest()
 	case err != nil:
-		f.end = brokenForm(err, "the form ends too soon")
+		f.end = broken(err, "the form ends too soon")
 	}
 	return n, f.end
 }
@@ -130,12 +130,12 @@ func (f *onlyFile) rest() error {
 	// Only a bare io.EOF is the closing boundary; a wrapped one is a form cut short.
 	if _, err := f.form.Next(); err != io.EOF { //nolint:errorlint // as said above
 		if err != nil {
-			return brokenForm(err, "the form ends too soon")
+			return broken(err, "the form ends too soon")
 		}
 		return invalid("the form must end with its file, and have only one")
 	}
 	if err := f.form.Drain(); err != nil {
-		return brokenForm(err, "the body did not arrive whole")
+		return broken(err, "the body did not arrive whole")
 	}
 	return io.EOF
 }

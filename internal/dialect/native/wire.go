@@ -1,15 +1,14 @@
 package native
 
 import (
-	"encoding/json"
 	"math"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // What follows is the shape of every answer. Times are in UTC with
@@ -216,14 +215,6 @@ func each[A, B any](list []A, f func(A) B) []B {
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // our own types: a fault of this package, which the recovery layer reports
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.Itoa(len(text)+1))
-	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the client may be gone, and nobody is left to tell
+	w.Header().Set("Cache-Control", "no-store")
+	wire.Write(w, status, "application/json", append(wire.Encode(body), '\n'))
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // The original reads JSON with Python, and its answers to a body that is wrong
@@ -67,7 +69,7 @@ type parser struct {
 }
 
 // errUnreadable stands for whatever else keeps Python from reading a body.
-var errUnreadable = refuse(400, "There was an error parsing the body")
+var errUnreadable = wire.Refuse(400, "There was an error parsing the body")
 
 // parseDocument returns a *syntaxError for what is not JSON, and errUnreadable
 // for what is not text, or larger than anything we would be sent.
@@ -83,7 +85,7 @@ func parseDocument(body []byte) (v value, err error) {
 		case *syntaxError:
 			fault.at = utf8.RuneCount(body[:min(fault.at, len(body))])
 			err = fault
-		case *refusal:
+		case *wire.Refusal:
 			err = fault
 		default:
 			panic(fault)

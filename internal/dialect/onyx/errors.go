@@ -21,27 +21,13 @@ var statuses = wire.Statuses(map[engine.Kind]int{
 
 const saturated = "Execution capacity on this replica is saturated. Retry after the Retry-After delay."
 
-// How long a client is asked to stay away, where the engine has no guess.
-const (
-	busyDelay     = 2 * time.Second
-	capacityDelay = 10 * time.Second
-)
-
-// refusal is an error that this edge finds by itself. Its detail is a string,
-// or problems.
-type refusal struct {
-	status int
-	detail any
-}
-
-func (e *refusal) Error() string { return fmt.Sprint(e.detail) }
-
-func refuse(status int, format string, args ...any) error {
-	return &refusal{status: status, detail: fmt.Sprintf(format, args...)}
+// retryDelays are when a client may try again, where the engine does not say.
+var retryDelays = map[int]time.Duration{
+	http.StatusTooManyRequests: 2 * time.Second, http.StatusServiceUnavailable: 10 * time.Second,
 }
 
 func unprocessable(format string, args ...any) error {
-	return refuse(http.StatusUnprocessableEntity, format, args...)
+	return wire.Refuse(http.StatusUnprocessableEntity, format, args...)
 }
 
 type errorBody struct {
@@ -74,27 +60,14 @@ func fileTooLarge(most int64) string {
 // the same client has nothing to do with it.
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, detail := describe(err)
-	if r.Context().Err() != nil && status >= 500 {
-		status = wire.StatusClosed // the client left, which is no fault of ours
-	}
-	switch status {
-	case http.StatusTooManyRequests:
-		w.Header().Set("Retry-After", engine.RetrySeconds(err, busyDelay))
-	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", engine.RetrySeconds(err, capacityDelay))
-	}
-	if status >= 500 {
-		a.Log.ErrorContext(r.Context(), "request failed", "request_id", w.Header().Get("X-Request-Id"), "status", status,
-			"err", err)
-	}
-	writeJSON(w, status, errorBody{detail})
+	writeJSON(w, wire.Failed(w, r, a.Log, status, err, retryDelays), errorBody{detail})
 }
 
 // describe says what an error is on the wire. What the engine says of a
 // request goes to the client; every other cause stays in the log.
 func describe(err error) (int, any) {
-	if e, ok := errors.AsType[*refusal](err); ok {
-		return e.status, e.detail
+	if e, ok := errors.AsType[*wire.Refusal](err); ok {
+		return e.Status, e.Detail
 	}
 	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return http.StatusRequestEntityTooLarge, fmt.Sprintf("Request body exceeds maximum of %d MB", e.Limit>>20)

@@ -183,7 +183,7 @@ func (a *api) missing(ctx context.Context, caller engine.Caller, files []fileRef
 			_, err = a.engine.GetFile(ctx, caller, id)
 		}
 		if engine.KindOf(err) == engine.ErrNotFound && err != nil {
-			return refuse(http.StatusNotFound, "File with ID '%s' not found for path '%s'.", f.id, f.path)
+			return wire.Refuse(http.StatusNotFound, "File with ID '%s' not found for path '%s'.", f.id, f.path)
 		}
 	}
 	return otherwise

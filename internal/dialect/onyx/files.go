@@ -30,9 +30,8 @@ func (a *api) upload(w http.ResponseWriter, r *http.Request) error {
 
 // tooLarge says by how much there was too much of a file.
 func (a *api) tooLarge(err error) error {
-	_, body := errors.AsType[*http.MaxBytesError](err)
-	if body || errors.Is(err, engine.ErrTooLarge) {
-		return refuse(http.StatusRequestEntityTooLarge, "%s", fileTooLarge(a.MaxFile))
+	if wire.IsTooLarge(err) || errors.Is(err, engine.ErrTooLarge) {
+		return wire.Refuse(http.StatusRequestEntityTooLarge, "%s", fileTooLarge(a.MaxFile))
 	}
 	return err
 }
@@ -41,7 +40,7 @@ func (a *api) tooLarge(err error) error {
 func fileID(r *http.Request) (engine.ID, error) { return engine.ParseUUID(r.PathValue("id")) }
 
 func noFile(r *http.Request) error {
-	return refuse(http.StatusNotFound, "File with ID '%s' not found", r.PathValue("id"))
+	return wire.Refuse(http.StatusNotFound, "File with ID '%s' not found", r.PathValue("id"))
 }
 
 // listPage is how many files are asked for at a time. The list itself has no

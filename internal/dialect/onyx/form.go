@@ -26,7 +26,7 @@ func readForm(r *http.Request) (name string, content *formFile, err error) {
 		return "", nil, noPart()
 	}
 	if params["boundary"] == "" {
-		return "", nil, refuse(http.StatusBadRequest, "Missing boundary in multipart.")
+		return "", nil, wire.Refuse(http.StatusBadRequest, "Missing boundary in multipart.")
 	}
 	form := multipart.NewReader(r.Body, params["boundary"])
 	for range maxParts {
@@ -45,7 +45,7 @@ func readForm(r *http.Request) (name string, content *formFile, err error) {
 			return "", nil, err
 		}
 	}
-	return "", nil, refuse(http.StatusBadRequest, "Too many parts in the form.")
+	return "", nil, wire.Refuse(http.StatusBadRequest, "Too many parts in the form.")
 }
 
 func noPart() error {
@@ -60,7 +60,7 @@ func skipField(part *multipart.Part, field string) error {
 	case err != nil:
 		return brokenForm(err)
 	case len(text) > maxField:
-		return refuse(http.StatusBadRequest, "Part exceeded maximum size of 1024KB.")
+		return wire.Refuse(http.StatusBadRequest, "Part exceeded maximum size of 1024KB.")
 	case field == fileField:
 		return wrong(problem{
 			Type: "value_error", Loc: []any{bodyLoc, fileField},
@@ -73,7 +73,7 @@ func skipField(part *multipart.Part, field string) error {
 
 // brokenForm lets the body limit speak for itself.
 func brokenForm(err error) error {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+	if wire.IsTooLarge(err) {
 		return err
 	}
 	return errUnreadable
@@ -128,7 +128,7 @@ func (f *formFile) finish(err error) error {
 			return err
 		}
 	}
-	return refuse(http.StatusBadRequest, "Too many parts in the form.")
+	return wire.Refuse(http.StatusBadRequest, "Too many parts in the form.")
 }
 
 // partName reads a part's Content-Disposition.

@@ -150,7 +150,7 @@ func choose(methods map[string]handler) handler {
 			return serve(a, w, r)
 		}
 		w.Header().Set("Allow", allow)
-		return refuse(http.StatusMethodNotAllowed, "Method Not Allowed")
+		return wire.Refuse(http.StatusMethodNotAllowed, "Method Not Allowed")
 	}
 }
 
@@ -174,7 +174,7 @@ func (*api) elsewhere(w http.ResponseWriter, r *http.Request) error {
 		w.WriteHeader(http.StatusTemporaryRedirect)
 		return nil
 	}
-	return refuse(http.StatusNotFound, "Not Found")
+	return wire.Refuse(http.StatusNotFound, "Not Found")
 }
 
 func known(path string) bool {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
@@ -68,18 +67,13 @@ func (a *api) readBody(w http.ResponseWriter, r *http.Request) (*fields, error) 
 	if r.ContentLength > MaxJSON {
 		return nil, &http.MaxBytesError{Limit: MaxJSON}
 	}
-	body, err := a.Bodies.Read(string(a.Caller(r).Owner), http.MaxBytesReader(w, r.Body, MaxJSON), r.ContentLength,
-		MaxJSON)
-	if errors.Is(err, wire.ErrBodies) {
-		return nil, &engine.Error{Op: "read", Kind: engine.ErrBusy, Err: err}
-	}
-	if err != nil {
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, err
-		}
+	body, err := a.Bodies.ReadRequest(w, r, a.Caller(r).Owner, MaxJSON)
+	switch {
+	case wire.IsTooLarge(err), errors.Is(err, wire.ErrBodies):
+		return nil, err
+	case err != nil:
 		return nil, errUnreadable
-	}
-	if len(body) == 0 {
+	case len(body) == 0:
 		return nil, wrong(problem{Type: "missing", Loc: []any{bodyLoc}, Msg: "Field required"})
 	}
 	if !isJSON(r.Header.Get("Content-Type")) {
@@ -113,7 +107,7 @@ func isJSON(contentType string) bool {
 }
 
 func wrong(p ...problem) error {
-	return &refusal{status: http.StatusUnprocessableEntity, detail: problems(p)}
+	return &wire.Refusal{Status: http.StatusUnprocessableEntity, Detail: problems(p)}
 }
 
 // fields is an object whose fields are taken one after the other. What is

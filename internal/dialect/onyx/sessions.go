@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 const (
@@ -31,7 +32,7 @@ func sessionID(r *http.Request) (engine.ID, error) {
 }
 
 func noSession(r *http.Request) error {
-	return refuse(http.StatusNotFound, "Session '%s' not found", r.PathValue("id"))
+	return wire.Refuse(http.StatusNotFound, "Session '%s' not found", r.PathValue("id"))
 }
 
 func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {

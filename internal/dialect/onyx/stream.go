@@ -88,16 +88,16 @@ func sendEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[engine.E
 func appendEvent(b []byte, e engine.Event) []byte {
 	switch e.Type {
 	case engine.EventOutput:
-		return wire.AppendFrame(b, "output", marshal(outputEvent{e.Stream, e.Data}))
+		return wire.AppendFrame(b, "output", wire.EncodePlain(outputEvent{e.Stream, e.Data}))
 	case engine.EventResult:
 		run := e.Run
 		if run.Status == engine.StatusInterrupted {
-			return wire.AppendFrame(b, "error", marshal(errorEvent{run.Message}))
+			return wire.AppendFrame(b, "error", wire.EncodePlain(errorEvent{run.Message}))
 		}
 		if text := explanation(run); text != "" {
-			b = wire.AppendFrame(b, "output", marshal(outputEvent{engine.Stderr, text}))
+			b = wire.AppendFrame(b, "output", wire.EncodePlain(outputEvent{engine.Stderr, text}))
 		}
-		return wire.AppendFrame(b, "result", marshal(resultEvent{
+		return wire.AppendFrame(b, "result", wire.EncodePlain(resultEvent{
 			ExitCode: exitCode(run), TimedOut: run.Status == engine.StatusTimeout,
 			Duration: run.Duration.Milliseconds(), Files: filesOf(run),
 		}))

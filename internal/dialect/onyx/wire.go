@@ -3,12 +3,12 @@ package onyx
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // What follows is the shape of every answer, with the keys in the order of
@@ -98,24 +98,9 @@ func storedName(f engine.File) string {
 	return cmp.Or(f.Path, f.Name)
 }
 
-func marshal(body any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(body); err != nil {
-		panic(err) // our own types: a fault of this package, which the front door reports
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
 // appendString writes a JSON string as UTF-8.
-func appendString(b []byte, s string) []byte { return append(b, marshal(s)...) }
+func appendString(b []byte, s string) []byte { return append(b, wire.EncodePlain(s)...) }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
-	text := marshal(body)
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(status)
-	_, _ = w.Write(text) // the client may be gone, and nobody is left to tell
+	wire.Write(w, status, "application/json", wire.EncodePlain(body))
 }

@@ -1,12 +1,9 @@
 package openterminal
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -21,19 +18,6 @@ var statuses = wire.Statuses(map[engine.Kind]int{
 	engine.ErrNoLanguage: http.StatusServiceUnavailable,
 })
 
-// refusal is an error that this edge finds by itself. Its detail is a text, which a
-// model reads, or problems.
-type refusal struct {
-	status int
-	detail any
-}
-
-func (e *refusal) Error() string { return fmt.Sprint(e.detail) }
-
-func refuse(status int, format string, args ...any) error {
-	return &refusal{status, fmt.Sprintf(format, args...)}
-}
-
 // problem is one of what is wrong with a request, as FastAPI says it.
 type problem struct {
 	Type  string         `json:"type"`
@@ -44,15 +28,17 @@ type problem struct {
 }
 
 func wrong(kind, in string, name any, message string, input any) error {
-	return &refusal{http.StatusUnprocessableEntity, []problem{{Type: kind, Loc: []any{in, name}, Msg: message,
-		Input: input}}}
+	return unprocessable(problem{Type: kind, Loc: []any{in, name}, Msg: message, Input: input})
 }
 
-// outside says that a number is beyond a bound.
+// outside returns the error of a number that is beyond a bound.
 func outside(kind, name, words, sign string, bound float64, input string) error {
-	return &refusal{http.StatusUnprocessableEntity, []problem{{
-		kind, []any{"query", name}, fmt.Sprintf("Input should be %s %v", words, bound), input, map[string]any{sign: bound},
-	}}}
+	return unprocessable(problem{kind, []any{"query", name}, fmt.Sprintf("Input should be %s %v", words, bound), input,
+		map[string]any{sign: bound}})
+}
+
+func unprocessable(p problem) error {
+	return &wire.Refusal{Status: http.StatusUnprocessableEntity, Detail: []problem{p}}
 }
 
 // Refuse answers with an error that the front door found.
@@ -65,13 +51,13 @@ func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message strin
 
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, detail := http.StatusInternalServerError, any("Internal Server Error")
-	refused, ours := errors.AsType[*refusal](err)
+	refused, ours := errors.AsType[*wire.Refusal](err)
 	e, known := errors.AsType[*engine.Error](err)
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		status, detail = http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is too large: at most %d bytes are taken.",
 			large.Limit)
 	} else if ours {
-		status, detail = refused.status, refused.detail
+		status, detail = refused.Status, refused.Detail
 	} else if s := statuses[engine.KindOf(err)]; s != 0 {
 		status, detail = s, http.StatusText(s)
 		if known {
@@ -104,28 +90,14 @@ func sentence(e *engine.Error) string {
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
-	var text bytes.Buffer
-	out := json.NewEncoder(&text)
-	out.SetEscapeHTML(false) // a model may be shown it as it is
-	if err := out.Encode(body); err != nil {
-		panic(err) // our own types: a fault of this package, which the front door reports
-	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	text.Truncate(text.Len() - 1) // the end of the line
-	h.Set("Content-Length", strconv.Itoa(text.Len()))
-	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes()) // the client may be gone, and nobody is left to tell
+	wire.Write(w, status, "application/json", wire.EncodePlain(body)) // a model may be shown the text as it is
 }
 
 // decode reads a body of JSON, in which some members have to be there.
 func (q *request) decode(into any, required ...string) error {
-	text, err := q.Bodies.Read(string(q.caller.Owner), http.MaxBytesReader(q.w, q.Body, MaxJSON), q.ContentLength, MaxJSON)
-	if errors.Is(err, wire.ErrBodies) {
-		return &engine.Error{Op: "read", Kind: engine.ErrBusy, Err: err}
-	}
+	text, err := q.Bodies.ReadRequest(q.w, q.Request, q.caller.Owner, MaxJSON)
 	if err != nil {
-		return cmp.Or(err, io.ErrUnexpectedEOF)
+		return err
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 const (
@@ -106,7 +107,7 @@ func (q *request) start(req live.ProcessRequest, c *command, most int) (live.Pro
 	q.commands[q.workspace] = kept
 	q.mu.Unlock()
 	if running >= most {
-		return live.Process{}, refuse(http.StatusTooManyRequests, "%d are running, which is as many as may: kill one first.",
+		return live.Process{}, wire.Refuse(http.StatusTooManyRequests, "%d are running, which is as many as may: kill one first.",
 			running)
 	}
 	p, err := q.live.StartProcess(q.Context(), q.caller, q.workspace, req)
@@ -215,7 +216,7 @@ func exitCode(p live.Process) *int {
 
 // command finds the one that the address names: of this user, and of this chat.
 func (q *request) command(terminal bool) (live.Process, *command, error) {
-	gone := refuse(http.StatusNotFound, "Process not found")
+	gone := wire.Refuse(http.StatusNotFound, "Process not found")
 	if terminal {
 		gone = noTerminal
 	}
@@ -312,9 +313,9 @@ func (q *request) typeAt(id engine.ID, text string) error {
 	err := q.live.WriteProcess(ctx, q.caller, q.workspace, id, []byte(text), false)
 	switch {
 	case errors.Is(err, engine.ErrConflict):
-		return refuse(http.StatusBadRequest, "Process has already exited")
+		return wire.Refuse(http.StatusBadRequest, "Process has already exited")
 	case errors.Is(err, engine.ErrCanceled) && q.Context().Err() == nil:
-		return refuse(http.StatusBadRequest, "The process does not read its input: not all of it was taken.")
+		return wire.Refuse(http.StatusBadRequest, "The process does not read its input: not all of it was taken.")
 	}
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 const (
@@ -79,16 +81,16 @@ func (q *request) compareFiles() (any, error) {
 // comparable reads a file for a comparison.
 func (q *request) comparable(name string) (c compared, err error) {
 	f, err := q.existing(q.absolute(name, q.cwd()), "file")
-	if _, ok := errors.AsType[*refusal](err); ok {
-		return c, refuse(http.StatusNotFound, "%s: File not found.", path.Base(name))
+	if _, ok := errors.AsType[*wire.Refusal](err); ok {
+		return c, wire.Refuse(http.StatusNotFound, "%s: File not found.", path.Base(name))
 	}
 	if err != nil {
 		return c, err
 	}
 	c = compared{Path: f.Path, Name: path.Base(f.Path), Notices: []string{}}
 	text, err := q.text(f)
-	if refused, ok := errors.AsType[*refusal](err); ok {
-		return c, refuse(http.StatusUnprocessableEntity, "%s: %v", c.Name, refused.detail)
+	if refused, ok := errors.AsType[*wire.Refusal](err); ok {
+		return c, wire.Refuse(http.StatusUnprocessableEntity, "%s: %v", c.Name, refused.Detail)
 	}
 	if err != nil {
 		return c, err
@@ -101,7 +103,7 @@ func (q *request) comparable(name string) (c compared, err error) {
 		c.lines = strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	}
 	if utf8.RuneCountInString(text) > mostCompared || len(c.lines) > mostLines {
-		return c, refuse(http.StatusUnprocessableEntity, "%s: Extracted text exceeds the comparison limit "+
+		return c, wire.Refuse(http.StatusUnprocessableEntity, "%s: Extracted text exceeds the comparison limit "+
 			"(2 million characters / 50,000 lines). Nothing was truncated.", c.Name)
 	}
 	return c, nil

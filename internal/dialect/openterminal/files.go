@@ -16,6 +16,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 const (
@@ -86,11 +87,11 @@ func (q *request) existing(absolute, kind string) (found, error) {
 	case f.exists && (kind == "" || kind == f.kind()):
 		return f, nil
 	case kind == "directory":
-		return f, refuse(http.StatusNotFound, "Directory not found: %s", absolute)
+		return f, wire.Refuse(http.StatusNotFound, "Directory not found: %s", absolute)
 	case kind == "file":
-		return f, refuse(http.StatusNotFound, "File not found: %s", absolute)
+		return f, wire.Refuse(http.StatusNotFound, "File not found: %s", absolute)
 	}
-	return f, refuse(http.StatusNotFound, "Path not found: %s", absolute)
+	return f, wire.Refuse(http.StatusNotFound, "Path not found: %s", absolute)
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
@@ -114,7 +115,7 @@ func (q *request) listFiles() (any, error) {
 		return nil, err
 	}
 	if more {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "%s has too many files for one list: use run_command.", dir)
+		return nil, wire.Refuse(http.StatusRequestEntityTooLarge, "%s has too many files for one list: use run_command.", dir)
 	}
 	list := []entryBody{}
 	for _, e := range all {
@@ -174,7 +175,7 @@ func (q *request) text(f found) (string, error) {
 		return q.live.DocumentText(q.Context(), q.caller, q.workspace, f.Path)
 	}
 	if f.Size > largestText {
-		return "", refuse(http.StatusRequestEntityTooLarge,
+		return "", wire.Refuse(http.StatusRequestEntityTooLarge,
 			"%s has %d bytes, at most %d are read: use run_command with head, tail or grep.", f.Path, f.Size, largestText)
 	}
 	_, file, err := q.live.OpenFile(q.Context(), q.caller, q.workspace, f.Path)
@@ -187,7 +188,7 @@ func (q *request) text(f found) (string, error) {
 		return "", err
 	}
 	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
-		return "", refuse(http.StatusUnsupportedMediaType,
+		return "", wire.Refuse(http.StatusUnsupportedMediaType,
 			"Unsupported binary file type: %s. Use run_command to look into it.", guess(f.Path))
 	}
 	return string(text), nil
@@ -276,14 +277,14 @@ func (r replacement) apply(text string) (string, error) {
 	before, part, after := strings.Join(lines[:first], ""), strings.Join(lines[first:last], ""),
 		strings.Join(lines[last:], "")
 	if r.Target == "" {
-		return "", refuse(http.StatusBadRequest, "The target is empty.")
+		return "", wire.Refuse(http.StatusBadRequest, "The target is empty.")
 	}
 	switch n := strings.Count(part, r.Target); {
 	case n == 0:
-		return "", refuse(http.StatusBadRequest,
+		return "", wire.Refuse(http.StatusBadRequest,
 			"Target string not found: %.200q. Read the file: it must be the same text, line ends included.", r.Target)
 	case n > 1 && !r.Several:
-		return "", refuse(http.StatusBadRequest,
+		return "", wire.Refuse(http.StatusBadRequest,
 			"Found %d occurrences of target string but allow_multiple is false: %.200q. Give more of the text around it.", n,
 			r.Target)
 	}
@@ -321,7 +322,7 @@ func (q *request) search(way, kind string, s live.Search) (live.Found, string, e
 	s.Path, s.Include, s.Exclude = f.Path, q.query["include"], q.query["exclude"]
 	result, err := q.live.SearchFiles(q.Context(), q.caller, q.workspace, way, s)
 	if errors.Is(err, engine.ErrCanceled) && q.Context().Err() == nil {
-		err = refuse(http.StatusGatewayTimeout, "That took too long: name a smaller folder.")
+		err = wire.Refuse(http.StatusGatewayTimeout, "That took too long: name a smaller folder.")
 	}
 	return result, f.Path, err
 }
@@ -371,7 +372,7 @@ func (q *request) matchFiles() (any, error) {
 		return nil, err
 	}
 	if strings.TrimSpace(query) == "" {
-		return nil, refuse(http.StatusBadRequest, "Query must not be blank")
+		return nil, wire.Refuse(http.StatusBadRequest, "Query must not be blank")
 	}
 	found, _, err := q.search("matches", "directory", live.Search{Query: query, Hidden: hidden, Offset: int(offset),
 		Most: int(most)})

@@ -11,13 +11,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"io"
-	"iter"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -31,60 +27,6 @@ import (
 type Sessions interface {
 	// ListSessions returns those that have not expired, newest first.
 	ListSessions(ctx context.Context, caller engine.Caller, query engine.SessionQuery) ([]engine.Session, error)
-}
-
-// Live is what the dialect asks of live sessions.
-type Live interface {
-	Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error)
-	Processes
-	Files
-}
-
-// Processes run in a workspace.
-type Processes interface {
-	StartProcess(
-		ctx context.Context, caller engine.Caller, session engine.ID, req live.ProcessRequest,
-	) (live.Process, error)
-	Process(ctx context.Context, caller engine.Caller, session, process engine.ID) (live.Process, error)
-	// Processes returns those that have ended too, oldest first.
-	Processes(ctx context.Context, caller engine.Caller, session engine.ID) ([]live.Process, error)
-	// WatchProcess gives the output from an offset on, up to the end or that of ctx.
-	WatchProcess(
-		ctx context.Context, caller engine.Caller, session, process engine.ID, from int64,
-	) (iter.Seq[live.ProcessEvent], error)
-	WriteProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, data []byte, eof bool) error
-	SignalProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, signal string) error
-	ResizeProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, size engine.TerminalSize) error
-	// KillProcess returns when the process has ended.
-	KillProcess(ctx context.Context, caller engine.Caller, session, process engine.ID) error
-}
-
-// Files are those of a workspace and its sandbox, by absolute paths as programs have them.
-type Files interface {
-	// RealFile follows all links. What is not there has a path too, with ErrNotFound.
-	RealFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
-	SearchFiles(
-		ctx context.Context, caller engine.Caller, session engine.ID, way string, q live.Search,
-	) (live.Found, error)
-	DocumentText(ctx context.Context, caller engine.Caller, session engine.ID, path string) (string, error)
-	Ports(ctx context.Context, caller engine.Caller, session engine.ID) ([]int, error)
-	DialPort(ctx context.Context, caller engine.Caller, session engine.ID, port int) (net.Conn, error)
-
-	ListFiles(
-		ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int,
-	) (entries []engine.Entry, more bool, err error)
-	StatFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
-	// OpenFile opens a regular file, which the caller closes.
-	OpenFile(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, *os.File, error)
-	// WriteFile makes or replaces a file: all of it, or nothing.
-	WriteFile(
-		ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader,
-	) (engine.Entry, error)
-	MakeFolder(ctx context.Context, caller engine.Caller, session engine.ID, path string) (engine.Entry, error)
-	MoveFile(
-		ctx context.Context, caller engine.Caller, session engine.ID, from, to string, replace bool,
-	) (engine.Entry, error)
-	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
 }
 
 // Options set up the dialect. Caller is required.
@@ -111,7 +53,7 @@ const (
 // it is a working directory.
 type api struct {
 	sessions Sessions
-	live     Live
+	live     live.Sessions
 	Options
 	root *http.ServeMux
 
@@ -145,7 +87,7 @@ type handler func(*request) (any, error)
 type answered struct{}
 
 // New returns the API as a handler that wants its prefix removed.
-func New(sessions Sessions, interpreters Live, o Options) http.Handler {
+func New(sessions Sessions, interpreters live.Sessions, o Options) http.Handler {
 	if o.MaxUpload <= 0 {
 		o.MaxUpload = defaultMaxUpload
 	}
@@ -200,7 +142,7 @@ func routes() map[string]handler {
 		"POST /api/terminals/user/input": on((*request).typeAtTerminal),
 		"GET /skills/read": on(func(*request) (any, error) {
 			return nil,
-				refuse(http.StatusNotFound, "Skill not found")
+				wire.Refuse(http.StatusNotFound, "Skill not found")
 		}),
 		"POST /api/terminals":        on((*request).createTerminal),
 		"GET /api/terminals/{id}":    (*request).terminal, // which opens the workspace when it knows whose
@@ -249,7 +191,7 @@ func (a *api) handle(serve handler) http.HandlerFunc {
 // fromPage lets a page of another site in that shows a key: what a browser sends by
 // itself is none. It reports whether the request is to go on.
 func (q *request) fromPage() bool {
-	if sameOrigin(q.Request) {
+	if !wire.ForeignOrigin(q.Request) {
 		return true
 	}
 	if q.Method != http.MethodOptions && !isTerminal(q.Request) && q.caller.Key == "" {
@@ -267,13 +209,6 @@ func (q *request) fromPage() bool {
 	h.Set("Access-Control-Max-Age", "600")
 	q.w.WriteHeader(http.StatusNoContent)
 	return false
-}
-
-// sameOrigin reports whether no page of another site asks.
-func sameOrigin(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	u, err := url.Parse(origin)
-	return origin == "" || err == nil && u.Host == r.Host
 }
 
 // userOf is the owner for a user of a key's. A key's owner has no slash in its name,
@@ -300,7 +235,7 @@ func on(serve handler) handler {
 // open finds the workspace of the caller, or makes it.
 func (q *request) open() error {
 	if q.caller.Owner == "" {
-		return &refusal{http.StatusUnauthorized, "Invalid API key"}
+		return wire.Refuse(http.StatusUnauthorized, "Invalid API key")
 	}
 	found, err := q.find()
 	if found || err != nil {
@@ -329,4 +264,4 @@ func (q *request) find() (bool, error) {
 
 func always(body any) handler { return func(*request) (any, error) { return body, nil } }
 
-func nowhere(*request) (any, error) { return nil, &refusal{http.StatusNotFound, "Not Found"} }
+func nowhere(*request) (any, error) { return nil, wire.Refuse(http.StatusNotFound, "Not Found") }

@@ -93,13 +93,13 @@ func (q *request) upload() (any, error) {
 		case err == io.EOF:
 			return nil, wrong("missing", "body", "file", "Field required", nil)
 		case err != nil:
-			return nil, refuse(http.StatusBadRequest, "The form cannot be read to its end.")
+			return nil, wire.Refuse(http.StatusBadRequest, "The form cannot be read to its end.")
 		case part.FormName() != "file":
 			continue
 		}
 		name := path.Base(strings.ReplaceAll(part.FileName(), `\`, "/"))
 		if name == "." || name == "/" || name == ".." {
-			return nil, refuse(http.StatusBadRequest, "The file has no name.")
+			return nil, wire.Refuse(http.StatusBadRequest, "The file has no name.")
 		}
 		return q.store(path.Join(folder, name), http.MaxBytesReader(q.w, io.NopCloser(part), q.MaxUpload))
 	}
@@ -119,10 +119,10 @@ func (q *request) makeFolder() (any, error) {
 func (q *request) named(absolute string) (found, error) {
 	e, err := q.live.StatFile(q.Context(), q.caller, q.workspace, absolute)
 	if errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrInvalid) {
-		return found{}, refuse(http.StatusNotFound, "Path not found: %s", absolute)
+		return found{}, wire.Refuse(http.StatusNotFound, "Path not found: %s", absolute)
 	}
 	if absolute == home {
-		return found{}, refuse(http.StatusForbidden, "%s cannot be changed: only what is in it can.", absolute)
+		return found{}, wire.Refuse(http.StatusForbidden, "%s cannot be changed: only what is in it can.", absolute)
 	}
 	return found{e, true}, err
 }
@@ -151,11 +151,11 @@ func (q *request) moveFile() (any, error) {
 		return nil, err
 	}
 	if f, err := q.locate(path.Dir(to)); err != nil || !f.exists {
-		return nil, cmp.Or(err, refuse(http.StatusBadRequest, "Destination parent directory not found: %s", path.Dir(to)))
+		return nil, cmp.Or(err, wire.Refuse(http.StatusBadRequest, "Destination parent directory not found: %s", path.Dir(to)))
 	}
 	_, err := q.live.MoveFile(q.Context(), q.caller, q.workspace, from, to, false)
 	if errors.Is(err, engine.ErrConflict) {
-		return nil, refuse(http.StatusConflict, "Destination already exists: %s", to)
+		return nil, wire.Refuse(http.StatusConflict, "Destination already exists: %s", to)
 	}
 	return map[string]string{"source": from, "destination": to}, err
 }
@@ -169,7 +169,7 @@ func (q *request) archive() (any, error) {
 		return nil, err
 	}
 	if len(body.Paths) == 0 {
-		return nil, refuse(http.StatusBadRequest, "No paths provided")
+		return nil, wire.Refuse(http.StatusBadRequest, "No paths provided")
 	}
 	var files []string
 	for _, name := range body.Paths {
@@ -186,7 +186,7 @@ func (q *request) archive() (any, error) {
 			return nil, err
 		}
 		if more {
-			return nil, refuse(http.StatusRequestEntityTooLarge, "%s has too many files for one archive.", f.Path)
+			return nil, wire.Refuse(http.StatusRequestEntityTooLarge, "%s has too many files for one archive.", f.Path)
 		}
 		for _, e := range all {
 			if e.Kind == engine.EntryFile {
@@ -247,11 +247,11 @@ func (q *request) ports() (any, error) {
 func (q *request) proxy() (any, error) {
 	number, err := strconv.ParseUint(q.PathValue("port"), 10, 16)
 	if err != nil || number == 0 {
-		return nil, refuse(http.StatusUnprocessableEntity, "Port must be between 1 and 65535")
+		return nil, wire.Refuse(http.StatusUnprocessableEntity, "Port must be between 1 and 65535")
 	}
 	conn, err := q.live.DialPort(q.Context(), q.caller, q.workspace, int(number))
 	if errors.Is(err, engine.ErrConflict) {
-		return nil, refuse(http.StatusNotFound, "Port not found")
+		return nil, wire.Refuse(http.StatusNotFound, "Port not found")
 	}
 	if err != nil {
 		return nil, err
@@ -266,7 +266,7 @@ func (q *request) proxy() (any, error) {
 	}
 	to.Response = func(resp *http.Response) { wire.Confine(resp.Header) }
 	to.Failed = func(http.ResponseWriter) {
-		q.fail(q.w, q.Request, refuse(http.StatusBadGateway, "Connection refused: %s", to.Local()))
+		q.fail(q.w, q.Request, wire.Refuse(http.StatusBadGateway, "Connection refused: %s", to.Local()))
 	}
 	to.ServeHTTP(q.w, q.Request)
 	return answered{}, nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // Terminals of the page: a shell at a pseudo-terminal, over a WebSocket.
@@ -32,7 +33,7 @@ const (
 	closedTwice  websocket.StatusCode = 4009
 )
 
-var noTerminal = refuse(http.StatusNotFound, "Session not found")
+var noTerminal = wire.Refuse(http.StatusNotFound, "Session not found")
 
 type terminalBody struct {
 	ID      engine.ID `json:"id"`
@@ -112,7 +113,7 @@ func (q *request) userTerminal() (live.Process, error) {
 			return p, nil
 		}
 	}
-	return live.Process{}, refuse(http.StatusNotFound, "No connected user shell")
+	return live.Process{}, wire.Refuse(http.StatusNotFound, "No connected user shell")
 }
 
 func (q *request) readTerminal() (any, error) {
@@ -213,7 +214,7 @@ func (q *request) admit(conn *websocket.Conn) (live.Process, *command, websocket
 	switch caller, err := q.Authenticate(q.Context(), first.Token); {
 	case err == nil:
 		q.caller = userOf(caller, q.Request)
-	case q.caller.Owner == "" || !sameOrigin(q.Request):
+	case q.caller.Owner == "" || wire.ForeignOrigin(q.Request):
 		return live.Process{}, nil, closedToken
 	}
 	if found, err := q.find(); !found || err != nil {

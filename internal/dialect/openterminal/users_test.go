@@ -17,6 +17,8 @@ import (
 
 // everyCall notes for whom each call is, and has nothing.
 type everyCall struct {
+	live.Sessions // what no test calls
+
 	owners map[engine.Owner]int
 }
 

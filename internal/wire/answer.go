@@ -1,0 +1,92 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Encode returns a body as JSON. A body that cannot be encoded is a fault of its edge: the
+// panic is recovered and logged by the front door.
+func Encode(body any) []byte {
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// EncodePlain is Encode without escapes for HTML.
+func EncodePlain(body any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(body); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// Write answers with a whole body.
+func Write(w http.ResponseWriter, status int, contentType string, body []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may have left
+}
+
+// Refusal is an error that an edge finds by itself. Detail is what its answer says: a text,
+// or what the protocol has in its place.
+type Refusal struct {
+	Status int
+	Detail any
+}
+
+func (e *Refusal) Error() string { return fmt.Sprint(e.Detail) }
+
+// Refuse returns a Refusal with a text.
+func Refuse(status int, format string, args ...any) error {
+	return &Refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// Failed returns the status to answer a failed request with: the one given, or StatusClosed
+// in place of a server's error if the client has left. It logs server errors, and sets
+// Retry-After for the statuses of which retry has the usual delay.
+func Failed(
+	w http.ResponseWriter, r *http.Request, log *slog.Logger, status int, err error, retry map[int]time.Duration,
+) int {
+	if r.Context().Err() != nil && status >= 500 {
+		status = StatusClosed
+	}
+	if usual, ok := retry[status]; ok {
+		w.Header().Set("Retry-After", engine.RetrySeconds(err, usual))
+	}
+	if status >= 500 && !errors.Is(err, engine.ErrQuota) {
+		log.ErrorContext(r.Context(), "request failed", "request_id", w.Header().Get("X-Request-Id"), "status", status,
+			"err", err)
+	}
+	return status
+}
+
+// IsTooLarge reports whether err is of a body that is larger than its http.MaxBytesReader
+// allows.
+func IsTooLarge(err error) bool {
+	_, ok := errors.AsType[*http.MaxBytesError](err)
+	return ok
+}
+
+// ForeignOrigin reports whether a page of another site makes a request.
+func ForeignOrigin(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	u, err := url.Parse(origin)
+	return origin != "" && (err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host))
+}
