@@ -62,40 +62,66 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Disposition reads the parameters of a part's Content-Disposition as most
-// clients mean it. The reader of package mime/multipart would cut a path down to
-// its last element, and that of mime takes no raw UTF-8, which is what they send.
-func Disposition(header string) map[string]string {
+// Checked returns the content of a part. It ends with io.EOF only if end, which gets the error
+// that ended the part, says so: it reads the rest of the form, so that a second file or a lost
+// end is found before the first file is stored.
+func Checked(part io.Reader, end func(error) error) io.Reader {
+	return &checkedPart{part: part, finish: end}
+}
+
+type checkedPart struct {
+	part   io.Reader
+	finish func(error) error
+	end    error
+}
+
+func (c *checkedPart) Read(p []byte) (n int, err error) {
+	if c.end == nil {
+		if n, err = c.part.Read(p); err != nil {
+			c.end = c.finish(err)
+		}
+	}
+	return n, c.end
+}
+
+// Disposition reads the parameters of a part's Content-Disposition as most clients mean it,
+// and reports whether the header leaves no doubt. The reader of package mime/multipart would
+// cut a path down to its last element, and that of mime refuses raw UTF-8, which is what
+// clients send.
+func Disposition(header string) (params map[string]string, regular bool) {
 	_, rest, _ := strings.Cut(header, ";")
-	params := map[string]string{}
+	params, regular = map[string]string{}, true
 	for rest = strings.TrimSpace(rest); rest != ""; {
 		key, after, ok := strings.Cut(rest, "=")
 		if !ok {
-			break
+			return params, false
 		}
-		var text string
-		text, rest = paramValue(strings.TrimLeft(after, " \t"))
-		params[strings.ToLower(strings.TrimSpace(key))] = text
-		rest = strings.TrimLeft(strings.TrimPrefix(strings.TrimLeft(rest, " \t"), ";"), " \t")
+		text, rest2, whole := paramValue(strings.TrimLeft(after, " \t"))
+		key = strings.ToLower(strings.TrimSpace(key))
+		_, twice := params[key]
+		params[key] = text
+		rest2 = strings.TrimLeft(rest2, " \t")
+		regular = regular && whole && !twice && key != "" && !strings.ContainsAny(key, "\"; \t") &&
+			(rest2 == "" || rest2[0] == ';')
+		rest = strings.TrimLeft(strings.TrimPrefix(rest2, ";"), " \t")
 	}
-	return params
+	return params, regular
 }
 
-// paramValue reads one value and returns what follows it. In quotes only \"
-// and \\ are escapes: browsers send a lone backslash as it is.
-func paramValue(s string) (text, rest string) {
+// paramValue reads one value and returns what follows it, and whether the value is well
+// formed. In quotes only \" and \\ are escapes: browsers send a lone backslash as it is.
+func paramValue(s string) (text, rest string, whole bool) {
 	if !strings.HasPrefix(s, `"`) {
-		text, rest, found := strings.Cut(s, ";")
-		if found {
-			rest = ";" + rest
-		}
-		return strings.TrimSpace(text), rest
+		text, _, _ = strings.Cut(s, ";")
+		rest = s[len(text):]
+		text = strings.TrimSpace(text)
+		return text, rest, text != "" && !strings.ContainsAny(text, "\" \t")
 	}
 	var b strings.Builder
 	for i := 1; i < len(s); i++ {
 		switch c := s[i]; {
 		case c == '"':
-			return b.String(), s[i+1:]
+			return b.String(), s[i+1:], true
 		case c == '\\' && i+1 < len(s) && (s[i+1] == '"' || s[i+1] == '\\'):
 			i++
 			b.WriteByte(s[i])
@@ -103,18 +129,28 @@ func paramValue(s string) (text, rest string) {
 			b.WriteByte(c)
 		}
 	}
-	return b.String(), ""
+	return b.String(), "", false
 }
 
 // ExtendedName decodes a filename* of RFC 5987, UTF-8'language'percent-encoded.
 func ExtendedName(value string) (name string, ok bool) {
-	charset, encoded, ok := strings.Cut(value, "'")
+	charset, rest, _ := strings.Cut(value, "'")
+	_, encoded, ok := strings.Cut(rest, "'")
 	if !ok || !strings.EqualFold(charset, "utf-8") {
 		return "", false
 	}
-	_, encoded, _ = strings.Cut(encoded, "'")
 	name, err := url.PathUnescape(encoded)
 	return name, err == nil
+}
+
+// PartName returns the name of a form's field and of its file, as most clients mean them.
+func PartName(header string) (field, file string, isFile bool) {
+	params, _ := Disposition(header)
+	file, isFile = params["filename"]
+	if name, ok := ExtendedName(params["filename*"]); ok {
+		file, isFile = name, true
+	}
+	return params["name"], file, isFile
 }
 
 // ShortName cuts a name to what a file system takes, and keeps its extension.

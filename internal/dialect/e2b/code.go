@@ -71,10 +71,6 @@ func (h *Handler) codeRoutes() *http.ServeMux {
 
 var errLanguage = errors.New("unknown language")
 
-func unknownContext(id string) error {
-	return &engine.Error{Op: "context", Kind: engine.ErrNotFound, Err: errors.New("Context " + id + " not found")}
-}
-
 func (sb *sandbox) context(id string) (*codeContext, error) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
@@ -83,7 +79,7 @@ func (sb *sandbox) context(id string) (*codeContext, error) {
 			return c, nil
 		}
 	}
-	return nil, unknownContext(id)
+	return nil, &engine.Error{Op: "context", Kind: engine.ErrNotFound, Err: errors.New("Context " + id + " not found")}
 }
 
 // standardContext is that of a language, which is made when it is first asked for.
@@ -106,8 +102,7 @@ func (h *Handler) newContext(ctx context.Context, sb *sandbox, c codeContext) (*
 		return nil, &engine.Error{Op: "context", Kind: engine.ErrInvalid, Err: errLanguage,
 			Hint: "There are python, javascript and bash."}
 	}
-	setup := live.Setup{Env: sb.env, Dir: c.Dir}
-	setup.Dir = cmp.Or(setup.Dir, home)
+	setup := live.Setup{Env: sb.env, Dir: cmp.Or(c.Dir, home)}
 	if spelled == "python" {
 		setup.Code = prelude
 	}
@@ -132,23 +127,21 @@ func (h *Handler) addContext(w http.ResponseWriter, r *http.Request, sb *sandbox
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	made, err := h.newContext(r.Context(), sb, codeContext{Language: body.Language, Dir: body.Dir})
-	if err != nil {
-		return err
+	if err == nil {
+		writeJSON(w, http.StatusOK, made)
 	}
-	writeJSON(w, http.StatusOK, made)
-	return nil
+	return err
 }
 
 func (h *Handler) restartContext(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
 	c, err := sb.context(r.PathValue("context"))
-	if err != nil {
-		return err
+	if err == nil {
+		err = h.Live.Restart(r.Context(), sb.caller, c.interpreter)
 	}
-	if err := h.Live.Restart(r.Context(), sb.caller, c.interpreter); err != nil {
-		return err
+	if err == nil {
+		writeJSON(w, http.StatusOK, nil)
 	}
-	writeJSON(w, http.StatusOK, nil)
-	return nil
+	return err
 }
 
 func (h *Handler) removeContext(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
@@ -171,10 +164,11 @@ func (h *Handler) removeContext(w http.ResponseWriter, r *http.Request, sb *sand
 	return nil
 }
 
+// executeBody asks for code to be run. Null counts as absent.
 type executeBody struct {
 	Code     string            `json:"code"`
-	Context  *string           `json:"context_id"`
-	Language *string           `json:"language"`
+	Context  string            `json:"context_id"`
+	Language string            `json:"language"`
 	Env      map[string]string `json:"env_vars"`
 }
 
@@ -213,7 +207,8 @@ func (h *Handler) execute(w http.ResponseWriter, r *http.Request, sb *sandbox) e
 	defer func() { cancel(); stop() }()
 	silence := time.NewTicker(keepAlive)
 	defer silence.Stop()
-	begun, early := false, []byte(nil)
+	var begun bool
+	var early []byte
 	for more := true; more && !done; {
 		var lines []byte
 		select {
@@ -291,23 +286,13 @@ func whole(e *live.Event, next <-chan live.Event) (beyond *live.Event, more bool
 const keepAlive = 5 * time.Second
 
 func (h *Handler) contextFor(ctx context.Context, sb *sandbox, body *executeBody) (*codeContext, error) {
-	id, language := deref(body.Context), deref(body.Language)
 	switch {
-	case id != "" && language != "":
+	case body.Context != "" && body.Language != "":
 		return nil, invalid("Only one of context_id or language can be provided")
-	case id != "":
-		return sb.context(id)
-	case language == "":
-		language = "python"
+	case body.Context != "":
+		return sb.context(body.Context)
 	}
-	return h.standardContext(ctx, sb, language)
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
+	return h.standardContext(ctx, sb, cmp.Or(body.Language, "python"))
 }
 
 // appendLine writes one object, in ASCII: U+2028 and U+0085 end a line for some

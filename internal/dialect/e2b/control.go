@@ -44,18 +44,30 @@ func (h *Handler) controlRoutes() *http.ServeMux {
 			}
 		})
 	}
+	owned := func(pattern string, do func(http.ResponseWriter, *http.Request, *sandbox) error) {
+		handle(pattern, func(w http.ResponseWriter, r *http.Request) error {
+			sb, err := h.sandbox(r)
+			if err != nil {
+				return err
+			}
+			return do(w, r, sb)
+		})
+	}
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	for _, version := range []string{"", "/v2"} {
 		handle("POST "+version+"/sandboxes", h.create)
 		handle("GET "+version+"/sandboxes", h.list)
-		handle("POST "+version+"/sandboxes/{id}/connect", h.connect)
+		owned("POST "+version+"/sandboxes/{id}/connect", h.connect)
 	}
-	handle("POST /sandboxes/{id}/resume", h.connect)
-	handle("GET /sandboxes/{id}", h.get)
-	handle("DELETE /sandboxes/{id}", h.delete)
-	handle("POST /sandboxes/{id}/timeout", h.setTimeout)
-	handle("POST /sandboxes/{id}/refreshes", h.refresh)
-	handle("GET /sandboxes/{id}/metrics", h.metrics)
+	owned("POST /sandboxes/{id}/resume", h.connect)
+	owned("GET /sandboxes/{id}", func(w http.ResponseWriter, _ *http.Request, sb *sandbox) error {
+		writeJSON(w, http.StatusOK, h.detail(sb))
+		return nil
+	})
+	owned("DELETE /sandboxes/{id}", h.delete)
+	owned("POST /sandboxes/{id}/timeout", lengthen(false))
+	owned("POST /sandboxes/{id}/refreshes", lengthen(true))
+	owned("GET /sandboxes/{id}/metrics", h.metrics)
 	handle("GET /snapshots", func(w http.ResponseWriter, _ *http.Request) error {
 		writeJSON(w, http.StatusOK, []any{})
 		return nil
@@ -195,11 +207,12 @@ func (h *Handler) create(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	sb := &sandbox{
-		caller: caller, template: body.TemplateID, metadata: body.Metadata, key: key, domain: h.domainFor(r),
+		caller: caller, template: body.TemplateID, metadata: map[string]string{}, key: key, domain: h.domainFor(r),
 		public: body.Network.AllowPublicTraffic == nil || *body.Network.AllowPublicTraffic,
 		env:    map[string]string{"HOME": home, "USER": user, "LOGNAME": user, "E2B_SANDBOX": "true", "PWD": home},
 	}
 	maps.Copy(sb.env, body.EnvVars)
+	maps.Copy(sb.metadata, body.Metadata)
 	defaults, maxima := h.Limits()
 	sb.limits = engine.Limits{Timeout: maxima.Timeout, Output: engine.OutputLimit{Bytes: maxima.Output.Bytes}}
 	session, err := h.Live.Create(r.Context(), caller, live.Request{
@@ -249,14 +262,11 @@ type madeBody struct {
 const clientID = "airlock"
 
 func (h *Handler) made(sb *sandbox) madeBody {
-	return madeBody{sb.template, sb.id, clientID, envdVersion, sb.token, sb.token, orNull(sb.domain), sb.template}
-}
-
-func orNull(s string) *string {
-	if s == "" {
-		return nil
+	made := madeBody{sb.template, sb.id, clientID, envdVersion, sb.token, sb.token, &sb.domain, sb.template}
+	if sb.domain == "" {
+		made.Domain = nil
 	}
-	return &s
+	return made
 }
 
 type detailBody struct {
@@ -268,26 +278,16 @@ type detailBody struct {
 	DiskSizeMB int64             `json:"diskSizeMB"`
 	State      string            `json:"state"`
 	Metadata   map[string]string `json:"metadata"`
-	Lifecycle  lifecycleBody     `json:"lifecycle"`
+	Lifecycle  json.RawMessage   `json:"lifecycle"`
 	Internet   bool              `json:"allowInternetAccess"`
 }
 
-type lifecycleBody struct {
-	AutoResume bool   `json:"autoResume"`
-	OnTimeout  string `json:"onTimeout"`
-}
-
 func (h *Handler) detail(sb *sandbox) detailBody {
-	d := detailBody{
+	return detailBody{
 		madeBody: h.made(sb), StartedAt: timeOf(sb.started), EndAt: timeOf(sb.end()), CPUCount: sb.cpus(),
-		MemoryMB:   sb.limits.Memory >> 20,
-		DiskSizeMB: sb.limits.Workspace >> 20, State: "running", Metadata: sb.metadata,
-		Lifecycle: lifecycleBody{false, "kill"},
+		MemoryMB: sb.limits.Memory >> 20, DiskSizeMB: sb.limits.Workspace >> 20, State: "running", Metadata: sb.metadata,
+		Lifecycle: json.RawMessage(`{"autoResume":false,"onTimeout":"kill"}`),
 	}
-	if d.Metadata == nil {
-		d.Metadata = map[string]string{}
-	}
-	return d
 }
 
 func (sb *sandbox) cpus() int {
@@ -304,15 +304,6 @@ const (
 )
 
 func timeOf(t time.Time) string { return t.UTC().Format(timeFormat) }
-
-func (h *Handler) get(w http.ResponseWriter, r *http.Request) error {
-	sb, err := h.sandbox(r)
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, h.detail(sb))
-	return nil
-}
 
 // list answers a page of the caller's sandboxes, which begins behind the last of the
 // page before.
@@ -424,14 +415,8 @@ func following(list []*sandbox, token string, ascending bool) ([]*sandbox, error
 }
 
 // connect gives a client what it needs to go on with a sandbox, and more time.
-func (h *Handler) connect(w http.ResponseWriter, r *http.Request) error {
-	sb, err := h.sandbox(r)
-	if err != nil {
-		return err
-	}
-	var body struct {
-		Timeout *int `json:"timeout"`
-	}
+func (h *Handler) connect(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
+	var body lifeBody
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
@@ -444,11 +429,7 @@ func (h *Handler) connect(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Handler) delete(w http.ResponseWriter, r *http.Request) error {
-	sb, err := h.sandbox(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) delete(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
 	if err := h.kill(r.Context(), sb); err != nil {
 		return err
 	}
@@ -456,35 +437,30 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Handler) setTimeout(w http.ResponseWriter, r *http.Request) error {
-	return h.lengthen(w, r, func(b *lifeBody) *int { return b.Timeout }, false)
-}
-
-func (h *Handler) refresh(w http.ResponseWriter, r *http.Request) error {
-	return h.lengthen(w, r, func(b *lifeBody) *int { return b.Duration }, true)
-}
-
 type lifeBody struct {
 	Timeout  *int `json:"timeout"`
-	Duration *int `json:"duration"`
+	Duration *int `json:"duration"` // of refreshes
 }
 
-func (h *Handler) lengthen(w http.ResponseWriter, r *http.Request, asked func(*lifeBody) *int, longer bool) error {
-	sb, err := h.sandbox(r)
-	if err != nil {
-		return err
+// lengthen sets the time that a sandbox has left; with refresh it never shortens it.
+func lengthen(refresh bool) func(http.ResponseWriter, *http.Request, *sandbox) error {
+	return func(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
+		var body lifeBody
+		if err := readBody(w, r, &body); err != nil {
+			return err
+		}
+		asked := body.Timeout
+		if refresh {
+			asked = body.Duration
+		}
+		left, err := life(asked, 15*time.Second)
+		if err != nil {
+			return err
+		}
+		sb.live(left, refresh)
+		w.WriteHeader(http.StatusNoContent)
+		return nil
 	}
-	var body lifeBody
-	if err := readBody(w, r, &body); err != nil {
-		return err
-	}
-	left, err := life(asked(&body), 15*time.Second)
-	if err != nil {
-		return err
-	}
-	sb.live(left, longer)
-	w.WriteHeader(http.StatusNoContent)
-	return nil
 }
 
 type sampleBody struct {
@@ -501,11 +477,7 @@ type sampleBody struct {
 
 // metrics answers one sample, of now: nothing is measured while nobody asks. Its use of
 // the processor is that since the sample before, in percent of one.
-func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) error {
-	sb, err := h.sandbox(r)
-	if err != nil {
-		return err
-	}
+func (h *Handler) metrics(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
 	now := time.Now()
 	for name, misses := range map[string]func(asked int64) bool{
 		"start": func(asked int64) bool { return now.Unix() < asked },

@@ -11,6 +11,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -205,18 +206,18 @@ func (h *Handler) status(w http.ResponseWriter, err error) (status int, message 
 	}
 	message = err.Error()
 	if e, ok := errors.AsType[*engine.Error](err); ok {
-		if e.Err != nil {
-			message = e.Err.Error()
-			if e.ID != "" && kind == engine.ErrInvalid {
-				message = e.ID + " " + message
-			}
+		shown := engine.Error{Kind: kind, Err: cmp.Or(e.Err, err), Hint: e.Hint}
+		if e.Err != nil && kind == engine.ErrInvalid {
+			shown.ID = e.ID
 		}
-		if e.Hint != "" {
-			message += ". " + e.Hint
-		}
-		if wait := max(e.RetryAfter, time.Second); status == http.StatusTooManyRequests || e.RetryAfter > 0 {
-			w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
-		}
+		message = wire.Sentence(&shown)
+	}
+	usual := time.Duration(0)
+	if status == http.StatusTooManyRequests {
+		usual = time.Second
+	}
+	if seconds := engine.RetrySeconds(err, usual); seconds != "" {
+		w.Header().Set("Retry-After", seconds)
 	}
 	return status, message
 }

@@ -1,11 +1,13 @@
 package e2b
 
 import (
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"path"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -35,11 +37,10 @@ func (h *Handler) download(w http.ResponseWriter, r *http.Request) {
 	if err == nil && e.Kind == engine.EntryFolder {
 		err = invalid("the path is a directory: " + r.URL.Query().Get("path"))
 	}
-	if err != nil {
-		h.fail(w, err)
-		return
+	var f *os.File
+	if err == nil {
+		_, f, err = h.Live.OpenFile(r.Context(), sb.caller, sb.session, at)
 	}
-	_, f, err := h.Live.OpenFile(r.Context(), sb.caller, sb.session, at)
 	if err != nil {
 		h.fail(w, err)
 		return
@@ -103,14 +104,11 @@ func (h *Handler) writeForm(r *http.Request, named string, body io.Reader, bound
 		if err != nil {
 			return nil, invalid("the form cannot be read")
 		}
-		parameters := wire.Disposition(part.Header.Get("Content-Disposition"))
+		parameters, _ := wire.Disposition(part.Header.Get("Content-Disposition"))
 		if parameters["name"] != "file" {
 			continue
 		}
-		at := named
-		if at == "" {
-			at = parameters["filename"]
-		}
+		at := cmp.Or(named, parameters["filename"])
 		if at == "" {
 			return nil, invalid("path is missing")
 		}

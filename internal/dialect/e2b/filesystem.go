@@ -263,11 +263,11 @@ func eventsOf(change *engine.FileEvent, folder string) []fileEvent {
 	}
 	switch change.Kind {
 	case engine.FileCreated:
-		events := []fileEvent{event(change.Path, eventCreate)}
-		if !change.Folder { // what files.write makes has its content at once: envd writes it after
-			events = append(events, event(change.Path, eventWrite))
+		if change.Folder {
+			return []fileEvent{event(change.Path, eventCreate)}
 		}
-		return events
+		// A file that files.write makes has its content at once: envd writes it afterwards.
+		return []fileEvent{event(change.Path, eventCreate), event(change.Path, eventWrite)}
 	case engine.FileModified:
 		return []fileEvent{event(change.Path, eventWrite)}
 	case engine.FileDeleted:
@@ -322,8 +322,6 @@ const (
 	mostWatchers = 32
 	mostEvents   = 1 << 14
 )
-
-func (w *watcher) stop() { w.cancel() }
 
 func (h *Handler) createWatcher(_ context.Context, c call, q *watchRequest) (*watcherRequest, error) {
 	ctx, cancel := context.WithCancel(context.Background()) // it ends with its sandbox
@@ -386,7 +384,7 @@ func (h *Handler) removeWatcher(_ context.Context, c call, q *watcherRequest) (*
 	c.mu.Lock()
 	delete(c.watchers, q.ID)
 	c.mu.Unlock()
-	w.stop()
+	w.cancel()
 	<-w.done
 	return &empty{}, nil
 }

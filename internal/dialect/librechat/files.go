@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // objectBody is a file of a session with every name under which some client
@@ -273,4 +274,9 @@ func (a *api) deleteFile(w http.ResponseWriter, r *http.Request) error {
 		File    string `json:"fileId"`
 	}{"File deleted successfully", r.PathValue("sid"), r.PathValue("fid")})
 	return nil
+}
+
+// asDownload answers with a file. LibreChat looks at its bytes.
+func asDownload(h http.Header, name, mimeType string) {
+	wire.Download(h, "attachment; filename*="+wire.ExtendedValue(path.Base(name)), wire.SafeType(mimeType))
 }

@@ -2,11 +2,15 @@ package librechat
 
 import (
 	"cmp"
+	_ "embed"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -219,4 +223,96 @@ func (r *roundReply) fail(reason, stdout, stderr string) *roundReply {
 		r.Files = &[]fileBody{}
 	}
 	return r
+}
+
+// The drivers run inside the sandbox; what they do is said in them.
+var (
+	//go:embed channel.py
+	channelDriver string
+	//go:embed driver.py
+	pythonDriver string
+	//go:embed shell.py
+	shellDriver string
+	//go:embed state.py
+	stateDriver string
+)
+
+// program is what a driver is told on its stdin: the text that the client sent
+// stays whole, whatever is in it.
+type program struct {
+	Source string   `json:"source"`
+	Tools  []tool   `json:"tools"`
+	Args   []string `json:"args"`
+}
+
+var importLine = regexp.MustCompile(`(?m)^[ \t]*(?:import|from)[ \t]+\w.*$`)
+
+// driverCode is the Python program that is run: a driver in one line, and below
+// it, as a text that does nothing, what the program imports. The sandbox looks
+// at that to choose an interpreter that has it loaded.
+func driverCode(driver, source string) string {
+	var b strings.Builder
+	b.WriteString("exec(compile(")
+	b.WriteString(strconv.QuoteToASCII(channelDriver + "\n" + driver))
+	b.WriteString(`, "<tools>", "exec"), {"__name__": "<tools>", "MAIN": globals()})` + "\n\"\"\"\n")
+	for _, line := range importLine.FindAllString(source, 200) {
+		b.WriteString(strings.NewReplacer(`\`, "", `"`, "", "\r", "").Replace(line) + "\n")
+	}
+	for _, word := range usual.FindAllString(source, 20) {
+		b.WriteString(usualImports[word] + "\n")
+	}
+	b.WriteString("\"\"\"\n")
+	return b.String()
+}
+
+// usual are the names that the driver imports for a program that does not.
+var (
+	usual        = regexp.MustCompile(`\b(?:pd|np|plt)\.`)
+	usualImports = map[string]string{"pd.": "import pandas", "np.": "import numpy", "plt.": "import matplotlib"}
+)
+
+// requestHeader names a request, so that another one can cancel it.
+const requestHeader = "X-Librechat-Code-Request-Id"
+
+const maxRequestID = 128
+
+// enter notes a request for as long as it is answered. The one that it returns is to be
+// used in its place, and leave to be called with the program that waits afterwards, or nil.
+func (a *api) enter(r *http.Request, caller engine.Caller) (_ *http.Request, leave func(*toolcall.Program), _ error) {
+	id := r.Header.Get(requestHeader)
+	if len(id) > maxRequestID {
+		return nil, nil, bad("%s is too long", requestHeader)
+	}
+	ctx, leave, err := a.programs.Enter(r.Context(), caller.Owner, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.WithContext(ctx), leave, nil
+}
+
+func (a *api) cancelProgrammatic(w http.ResponseWriter, r *http.Request) error {
+	caller, err := a.caller(r)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		ID string `json:"request_id"`
+	}
+	text, err := io.ReadAll(io.LimitReader(r.Body, maxStranger))
+	if err != nil || json.Unmarshal(text, &body) != nil || body.ID == "" || len(body.ID) > maxRequestID {
+		return bad("request_id is invalid")
+	}
+	stopped, err := a.programs.Cancel(body.ID, caller.Owner)
+	if err != nil {
+		return err
+	}
+	type reply struct {
+		Status string `json:"status"`
+	}
+	if stopped {
+		writeJSON(w, http.StatusAccepted, reply{"cancellation_requested"})
+		return nil
+	}
+	writeJSON(w, http.StatusOK, reply{"already_completed"})
+	return nil
 }

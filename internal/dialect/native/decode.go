@@ -8,23 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
-	"unsafe"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
-)
-
-// JSON has one reading here, or none. encoding/json alone would replace bytes
-// that are not UTF-8, take the last of two members of one name, match names
-// in any case and ignore those it does not know: each a way for two programs
-// to read one request differently. So a body becomes a plain tree first, with
-// all of that refused, and a handler takes its fields out of the tree by name.
-
-const (
-	maxDepth  = 16      // nothing we read is deeper than 4
-	maxNumber = 64      // characters
-	maxValues = 100_000 // bounds the memory that small values cost on top of their text
 )
 
 // object reads a request's body, which must be one JSON object. If it is not, done
@@ -52,16 +38,15 @@ func (q *request) readObject() (*object, error) {
 }
 
 // readBody reads a body to its end.
-func (q *request) readBody() (string, error) {
+func (q *request) readBody() ([]byte, error) {
 	body, err := q.Bodies.ReadRequest(q.w, q.Request, q.caller.Owner, q.MaxJSON)
 	switch {
 	case errors.Is(err, wire.ErrBodies):
-		return "", refuse(http.StatusTooManyRequests, string(engine.ErrBusy), "%s", wire.ErrBodies.Error())
+		return nil, refuse(http.StatusTooManyRequests, string(engine.ErrBusy), "%s", wire.ErrBodies.Error())
 	case err != nil:
-		return "", broken(err, "the body did not arrive whole")
+		return nil, broken(err, "the body did not arrive whole")
 	}
-	//nolint:gosec // nothing else holds the bytes, and a copy would double the memory
-	return unsafe.String(unsafe.SliceData(body), len(body)), nil
+	return body, nil
 }
 
 func wantJSON(h http.Header) error {
@@ -72,22 +57,6 @@ func wantJSON(h http.Header) error {
 			"the Content-Type must be application/json, in UTF-8")
 	}
 	return nil
-}
-
-func parseObject(body string) (*object, error) {
-	if !utf8.ValidString(body) {
-		return nil, invalid("the body is not valid UTF-8")
-	}
-	t := tree{text: body}
-	value, err := t.whole()
-	if err != nil {
-		return nil, err
-	}
-	members, ok := value.(map[string]any)
-	if !ok {
-		return nil, invalid("the body must be a JSON object, not %s", kindOf(value))
-	}
-	return &object{members: members, failed: new(error)}, nil
 }
 
 // object is a JSON object of which fields are taken one after the other. The

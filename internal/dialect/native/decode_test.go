@@ -115,7 +115,7 @@ func FuzzJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		o, err := parseObject(string(body))
+		o, err := parseObject(body)
 		if err != nil {
 			if strings.Contains(err.Error(), "not JSON") && json.Valid(body) {
 				t.Errorf("%q: %v", body, err)

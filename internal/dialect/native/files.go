@@ -1,10 +1,150 @@
 package native
 
 import (
+	"errors"
+	"io"
+	"mime"
 	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
+
+const (
+	maxFields      = 8       // parts of a form before its file
+	maxField       = 1 << 10 // bytes of a field that is not the file
+	maxDisposition = 4 << 10
+)
+
+// readUpload finds the one file of a request: the part named "file" of a
+// form, or the body itself under the name in ?name=. The bytes are still to
+// be read, and reading them fails unless the request is whole.
+func readUpload(r *http.Request) (engine.Upload, io.Reader, error) {
+	query := r.URL.Query()
+	up := engine.Upload{Origin: engine.OriginNative, Name: query.Get("name")}
+	ttl, err := readTTL(query.Get("ttl_seconds"))
+	if err != nil {
+		return up, nil, err
+	}
+	up.TTL = ttl
+	mediaType, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if strings.HasPrefix(mediaType, "multipart/") {
+		if mediaType != "multipart/form-data" || params["boundary"] == "" {
+			return up, nil, invalid("a form must be multipart/form-data with a boundary")
+		}
+		return readForm(wire.NewParts(r.Body, params["boundary"]), up)
+	}
+	if !query.Has("name") {
+		return up, nil, invalid("name is missing: send a form with a part named file, or the bytes with ?name=")
+	}
+	return up, r.Body, nil
+}
+
+func readTTL(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 || n > maxSeconds {
+		return 0, invalid("ttl_seconds must be a whole number from 1 to %d", maxSeconds)
+	}
+	return time.Duration(n) * time.Second, nil
+}
+
+// readForm reads a form up to the beginning of its file.
+func readForm(form *wire.Parts, up engine.Upload) (engine.Upload, io.Reader, error) {
+	for range maxFields {
+		part, err := form.Next()
+		if errors.Is(err, wire.ErrHeaders) {
+			return up, nil, invalid("the headers of a part have more than %d bytes", wire.MaxPartHeader)
+		}
+		if err != nil {
+			return up, nil, broken(err, "the form has no part named file, or ends too soon")
+		}
+		field, err := parseDisposition(part.Header.Values("Content-Disposition"))
+		if err != nil {
+			return up, nil, err
+		}
+		switch field.name {
+		case "file":
+			if field.file != "" {
+				up.Name = field.file
+			}
+			if up.Name == "" {
+				return up, nil, invalid("the part named file has no filename")
+			}
+			return up, wire.Checked(part, func(err error) error { return endOf(form, err) }), nil
+		case "ttl_seconds":
+			text, err := io.ReadAll(io.LimitReader(part, maxField))
+			if err != nil {
+				return up, nil, broken(err, "the form ends too soon")
+			}
+			if up.TTL, err = readTTL(string(text)); err != nil {
+				return up, nil, err
+			}
+		default:
+			return up, nil, invalid("the form has a part that is not known here: it takes ttl_seconds, and then file")
+		}
+	}
+	return up, nil, invalid("the form has too many parts before its file")
+}
+
+// broken returns a refusal with a message, unless the body is too large.
+func broken(err error, message string) error {
+	if wire.IsTooLarge(err) {
+		return err
+	}
+	return invalid("%s", message)
+}
+
+// endOf makes sure that a form ends with its file.
+func endOf(form *wire.Parts, err error) error {
+	if !errors.Is(err, io.EOF) {
+		return broken(err, "the form ends too soon")
+	}
+	// Only a bare io.EOF is the closing boundary; a wrapped one is a form cut short.
+	if _, err := form.Next(); err != io.EOF { //nolint:errorlint // as said above
+		if err != nil {
+			return broken(err, "the form ends too soon")
+		}
+		return invalid("the form must end with its file, and have only one")
+	}
+	if err := form.Drain(); err != nil {
+		return broken(err, "the body did not arrive whole")
+	}
+	return io.EOF
+}
+
+// formField is what a part's Content-Disposition says.
+type formField struct{ name, file string }
+
+// parseDisposition reads the header of a form's part. A name must come back exactly as it was
+// sent, or be refused, and so is a second header or a second name.
+func parseDisposition(headers []string) (formField, error) {
+	if len(headers) != 1 || len(headers[0]) > maxDisposition || !utf8.ValidString(headers[0]) {
+		return formField{}, invalid("each part needs one Content-Disposition of at most %d bytes, in UTF-8", maxDisposition)
+	}
+	if kind, _, _ := strings.Cut(headers[0], ";"); !strings.EqualFold(strings.TrimSpace(kind), "form-data") {
+		return formField{}, invalid("a part's Content-Disposition must be form-data")
+	}
+	params, regular := wire.Disposition(headers[0])
+	if !regular {
+		return formField{}, invalid("a part's Content-Disposition cannot be read")
+	}
+	f := formField{params["name"], params["filename"]}
+	if extended, ok := params["filename*"]; ok {
+		name, ok := wire.ExtendedName(extended)
+		if !ok || name == "" || !utf8.ValidString(name) || f.file != "" && f.file != name {
+			return f, invalid("filename* cannot be read, or is not the same as filename")
+		}
+		f.file = name
+	}
+	return f, nil
+}
 
 func (q *request) createFile() (any, error) {
 	up, content, err := readUpload(q.Request)
@@ -39,4 +179,12 @@ func (q *request) fileContent(core *engine.Service) (any, error) {
 	asDownload(h, file.Name, file.MIME)
 	http.ServeContent(q.w, q.Request, "", file.CreatedAt, content)
 	return answer{}, nil
+}
+
+func asDownload(h http.Header, name, mimeType string) {
+	wire.Download(h, wire.Attachment(name), safeType(mimeType))
+}
+
+func safeType(mimeType string) string {
+	return wire.SafeType(mimeType, "audio/mpeg", "audio/wav", "audio/ogg", "video/mp4", "video/webm")
 }

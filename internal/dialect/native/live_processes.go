@@ -136,7 +136,7 @@ func (q *request) processInput(on live.Sessions) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, on.WriteProcess(q.Context(), q.caller, q.id, q.inner, []byte(data), eof)
+	return nil, on.WriteProcess(q.Context(), q.caller, q.id, q.inner, data, eof)
 }
 
 func (q *request) signalProcess(on live.Sessions) (any, error) {

@@ -3,305 +3,168 @@ package native
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
+
+	"github.com/tidwall/gjson"
 )
 
-// tree builds plain values out of JSON in valid UTF-8. It checks and reads in
-// one pass over the text itself: a large body is not to be gone through once to
-// see whether it is JSON and once more for its values, and what is too much in
-// it is refused where it stands. FuzzJSON holds it against encoding/json.
-type tree struct {
-	text   string
-	pos    int
-	values int
-}
+// JSON has one reading here, or none. encoding/json alone would replace bytes that are not
+// UTF-8, take the last of two members of one name, match names in any case and ignore unknown
+// ones: each a way for two programs to read one request differently. So a body becomes a plain
+// tree first, with all of that refused, and a handler takes its fields out of the tree by name.
 
-// whole reads the text, which must be one value.
-func (t *tree) whole() (any, error) {
-	v, err := t.value("", 0)
-	if err == nil && (t.next() != 0 || t.pos < len(t.text)) {
-		return nil, t.unexpected()
-	}
-	return v, err
-}
+const (
+	maxDepth  = 16      // no request is deeper than 4
+	maxNumber = 64      // characters
+	maxValues = 100_000 // bounds the memory that small values take beside their text
+)
 
-// unexpected says what is wrong where the reading stands.
-func (t *tree) unexpected() error {
-	rest := t.text[t.pos:]
-	if rest == "" {
-		return invalid("the body is not JSON: it ends too soon, at byte %d", t.pos)
-	}
-	if utf16.IsSurrogate(escapedUnit(rest)) {
-		return invalid(`the body has half of a \u surrogate pair at byte %d`, t.pos)
-	}
-	c, _ := utf8.DecodeRuneInString(rest)
-	return invalid("the body is not JSON: %q is not expected at byte %d", c, t.pos)
-}
-
-// next moves to the next character that means something, and returns it; 0,
-// which means nothing anywhere, at the end.
-func (t *tree) next() byte {
-	for ; t.pos < len(t.text); t.pos++ {
-		if c := t.text[t.pos]; c != ' ' && c != '\n' && c != '\t' && c != '\r' {
-			return c
-		}
-	}
-	return 0
-}
-
-// skip moves past a character, if it is the next one.
-func (t *tree) skip(c byte) bool {
-	if t.next() != c {
-		return false
-	}
-	t.pos++
-	return true
-}
-
-// value reads one value; at says where it is, for an error.
-func (t *tree) value(at string, depth int) (any, error) {
-	if t.values++; t.values > maxValues {
-		return nil, invalid("the body has more than %d values", maxValues)
-	}
-	switch c := t.next(); c {
-	case '{', '[':
-		if depth++; depth > maxDepth {
-			return nil, invalid("the body is nested more than %d deep", maxDepth)
-		}
-		t.pos++
-		if c == '[' {
-			return t.array(at, depth)
-		}
-		return t.object(at, depth)
-	case '"':
-		return t.str()
-	case 't':
-		return true, t.word("true")
-	case 'f':
-		return false, t.word("false")
-	case 'n':
-		return nil, t.word("null")
-	}
-	start := t.pos
-	if !t.number() {
-		return nil, t.unexpected()
-	}
-	if t.pos-start > maxNumber {
-		return nil, invalid("%s is a number of more than %d characters", cmp.Or(at, "the body"), maxNumber)
-	}
-	return json.Number(strings.Clone(t.text[start:t.pos])), nil
-}
-
-func (t *tree) word(w string) error {
-	if !strings.HasPrefix(t.text[t.pos:], w) {
-		return t.unexpected()
-	}
-	t.pos += len(w)
-	return nil
-}
-
-// number moves past a number.
-func (t *tree) number() bool {
-	t.one("-")
-	if !t.one("0") && !t.digits() {
-		return false
-	}
-	if t.one(".") && !t.digits() {
-		return false
-	}
-	if t.one("eE") {
-		t.one("+-")
-		return t.digits()
-	}
-	return true
-}
-
-// one moves past a character if it is one of some.
-func (t *tree) one(of string) bool {
-	if t.pos == len(t.text) || strings.IndexByte(of, t.text[t.pos]) < 0 {
-		return false
-	}
-	t.pos++
-	return true
-}
-
-// digits moves past one digit or more.
-func (t *tree) digits() bool {
-	start := t.pos
-	for t.pos < len(t.text) && t.text[t.pos] >= '0' && t.text[t.pos] <= '9' {
-		t.pos++
-	}
-	return t.pos > start
-}
-
-func (t *tree) array(at string, depth int) (any, error) {
-	list := []any{}
-	if t.skip(']') {
-		return list, nil
-	}
-	for {
-		where := at
-		if c := t.next(); c == '{' || c == '[' { // else nothing in it can be wrong
-			where = index(at, len(list))
-		}
-		v, err := t.value(where, depth)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-		if t.skip(']') {
-			return list, nil
-		}
-		if !t.skip(',') {
-			return nil, t.unexpected()
-		}
-	}
-}
-
-func (t *tree) object(at string, depth int) (any, error) {
-	members := map[string]any{}
-	if t.skip('}') {
-		return members, nil
-	}
-	for {
-		if t.next() != '"' {
-			return nil, t.unexpected()
-		}
-		name, err := t.str()
-		if err != nil {
-			return nil, err
-		}
-		where := join(at, name)
-		if _, twice := members[name]; twice {
-			return nil, invalid("%s is there twice", where)
-		}
-		if !t.skip(':') {
-			return nil, t.unexpected()
-		}
-		if members[name], err = t.value(where, depth); err != nil {
-			return nil, err
-		}
-		if t.skip('}') {
-			return members, nil
-		}
-		if !t.skip(',') {
-			return nil, t.unexpected()
-		}
-	}
-}
-
-// str reads a string. One that is most of the text stays a part of it, and any
-// other is a copy: it must not keep the whole text in memory.
-func (t *tree) str() (string, error) {
-	t.pos++
-	start, size := t.pos, 0
-	escaped := false
-	for t.pos < len(t.text) {
-		switch c := t.text[t.pos]; {
-		case c == '"':
-			raw := t.text[start:t.pos]
-			t.pos++
-			switch {
-			case escaped:
-				return unescape(raw, size), nil
-			case len(raw) > len(t.text)/2:
-				return raw, nil
-			}
-			return strings.Clone(raw), nil
-		case c == '\\':
-			escaped = true
-			if t.pos+1 < len(t.text) && escapes[t.text[t.pos+1]] != 0 {
-				t.pos += 2
-				size++
-				continue
-			}
-			r, length := escapedRune(t.text[t.pos:])
-			if length == 0 {
-				return "", t.unexpected()
-			}
-			t.pos += length
-			size += utf8.RuneLen(r)
-		case c < ' ':
-			return "", t.unexpected()
-		default:
-			t.pos++
-			size++
-		}
-	}
-	return "", t.unexpected()
-}
-
-// unescape decodes a string that becomes size bytes, of which every escape is
-// known to be one.
-func unescape(raw string, size int) string {
-	var b strings.Builder
-	b.Grow(size)
-	for i := 0; i < len(raw); {
-		if raw[i] != '\\' {
-			plain := i
-			for i < len(raw) && raw[i] != '\\' {
-				i++
-			}
-			b.WriteString(raw[plain:i])
-			continue
-		}
-		if c := escapes[raw[i+1]]; c != 0 {
-			b.WriteByte(c)
-			i += 2
-			continue
-		}
-		r, length := escapedRune(raw[i:])
-		b.WriteRune(r)
-		i += length
-	}
-	return b.String()
-}
-
-// escapes are those of two characters.
-var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
-
-// escapedRune reads \uXXXX, or two that are a surrogate pair, at the start of s;
-// its length is 0 if they are not there.
-func escapedRune(s string) (r rune, length int) {
-	unit := escapedUnit(s)
+// parseObject reads a body, which must be one JSON object. The object may share its memory.
+func parseObject(body []byte) (*object, error) {
+	text := unsafe.String(unsafe.SliceData(body), len(body)) //nolint:gosec // nothing changes it, and a copy costs as much
+	depth, half := scan(text)
 	switch {
-	case unit < 0:
-		return 0, 0
-	case !utf16.IsSurrogate(unit):
-		return unit, 6
+	case !utf8.Valid(body):
+		return nil, invalid("the body is not valid UTF-8")
+	case depth > maxDepth: // gjson.Valid would take that much stack
+		return nil, invalid("the body is nested more than %d deep", maxDepth)
+	case !gjson.Valid(text):
+		return nil, notJSON(body)
+	case half >= 0:
+		return nil, invalid(`the body has half of a \u surrogate pair at byte %d`, half)
 	}
-	if r = utf16.DecodeRune(unit, escapedUnit(s[6:])); r == utf8.RuneError {
-		return 0, 0
+	t := tree{size: len(text)}
+	value, err := t.value(gjson.Parse(text), "")
+	if err != nil {
+		return nil, err
 	}
-	return r, 12
+	members, ok := value.(map[string]any)
+	if !ok {
+		return nil, invalid("the body must be a JSON object, not %s", kindOf(value))
+	}
+	return &object{members: members, failed: new(error)}, nil
 }
 
-// escapedUnit reads \uXXXX at the start of s; -1: there is none.
+// notJSON returns where a text stops being JSON.
+func notJSON(body []byte) error {
+	var any json.RawMessage
+	e, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(body, &any))
+	switch {
+	case !ok:
+		return invalid("the body is not JSON")
+	case e.Offset >= int64(len(body)) && strings.HasPrefix(e.Error(), "unexpected end"):
+		return invalid("the body is not JSON: it ends too soon, at byte %d", e.Offset)
+	}
+	return invalid("the body is not JSON: %s, at byte %d", e.Error(), e.Offset-1)
+}
+
+// scan returns how deep a text is nested, and where it has one half of a surrogate pair
+// without the other, which encoding/json and gjson replace; -1: nowhere.
+func scan(text string) (depth, half int) {
+	open, quoted := 0, false
+	half = -1
+	for at := 0; at < len(text); at++ {
+		switch c := text[at]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			unit := escapedUnit(text[at:])
+			switch {
+			case unit < 0:
+				at++
+			case !utf16.IsSurrogate(unit):
+				at += 5
+			case utf16.DecodeRune(unit, escapedUnit(text[at+6:])) != utf8.RuneError:
+				at += 11
+			default:
+				half, at = at, at+5
+			}
+		case quoted:
+		case c == '[', c == '{':
+			open++
+			depth = max(depth, open)
+		case c == ']', c == '}':
+			open--
+		}
+	}
+	return depth, half
+}
+
+// escapedUnit returns the unit of the \uXXXX at the start of s; -1: there is none.
 func escapedUnit(s string) rune {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return -1
 	}
-	var unit rune
-	for _, c := range []byte(s[2:6]) {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return -1
-		}
-		unit = unit<<4 | rune(c)
+	unit, err := strconv.ParseUint(s[2:6], 16, 16)
+	if err != nil {
+		return -1
 	}
-	return unit
+	return rune(unit)
 }
 
-// join and index spell where a value is, at a length that fits a message.
+// tree builds plain values out of valid JSON, and refuses what is too much in it.
+type tree struct {
+	size   int // of the text
+	values int
+}
+
+// value returns a plain value. at is its place, for errors.
+func (t *tree) value(v gjson.Result, at string) (any, error) {
+	if t.values++; t.values > maxValues {
+		return nil, invalid("the body has more than %d values", maxValues)
+	}
+	switch v.Type {
+	case gjson.String:
+		return t.keep(v.Str), nil
+	case gjson.True, gjson.False:
+		return v.Bool(), nil
+	case gjson.Null:
+		return nil, nil
+	case gjson.Number:
+		if len(v.Raw) > maxNumber {
+			return nil, invalid("%s is a number of more than %d characters", cmp.Or(at, "the body"), maxNumber)
+		}
+		return json.Number(strings.Clone(v.Raw)), nil
+	}
+	members, list := map[string]any{}, []any{}
+	var err error
+	v.ForEach(func(key, inner gjson.Result) bool {
+		var one any
+		if v.IsArray() {
+			one, err = t.value(inner, index(at, len(list)))
+			list = append(list, one)
+			return err == nil
+		}
+		name := t.keep(key.Str)
+		where := join(at, name)
+		if _, twice := members[name]; twice {
+			err = invalid("%s is there twice", where)
+		} else {
+			members[name], err = t.value(inner, where)
+		}
+		return err == nil
+	})
+	if v.IsArray() {
+		return list, err
+	}
+	return members, err
+}
+
+// keep returns a string that does not keep the whole text in memory, unless it is most of
+// the text.
+func (t *tree) keep(s string) string {
+	if len(s) > t.size/2 {
+		return s
+	}
+	return strings.Clone(s)
+}
+
+// join and index return the place of a value, at a length that fits a message.
 func join(at, name string) string {
 	if len(name) > 40 {
 		name = strings.ToValidUTF8(name[:40], "") + "..."

@@ -3,6 +3,8 @@ package onyx
 import (
 	"errors"
 	"io"
+	"mime"
+	"mime/multipart"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,9 +20,6 @@ func (a *api) upload(w http.ResponseWriter, r *http.Request) error {
 	}
 	up := engine.Upload{Name: plainName(name), Origin: engine.OriginOnyx, TTL: a.FileTTL, Max: a.MaxFile}
 	file, err := a.engine.PutFile(r.Context(), a.Caller(r), up, content)
-	if content.fault != nil {
-		err = content.fault
-	}
 	if err != nil {
 		return a.tooLarge(err)
 	}
@@ -130,4 +129,122 @@ func disposition(name string) string {
 		return header
 	}
 	return header + `; filename*=` + wire.ExtendedValue(string([]rune(name)))
+}
+
+const (
+	maxParts = 1000    // of a form
+	maxField = 1 << 20 // bytes of a part that is not a file
+)
+
+const fileField = "file"
+
+// readForm finds the file of a form. Its bytes are still to be read.
+func readForm(r *http.Request) (name string, content io.Reader, err error) {
+	mediaType, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if mediaType != "multipart/form-data" {
+		return "", nil, noPart()
+	}
+	if params["boundary"] == "" {
+		return "", nil, wire.Refuse(http.StatusBadRequest, "Missing boundary in multipart.")
+	}
+	form := wire.NewParts(r.Body, params["boundary"])
+	for range maxParts {
+		part, err := form.Next()
+		if err == io.EOF {
+			return "", nil, noPart()
+		}
+		if err != nil {
+			return "", nil, brokenForm(err)
+		}
+		field, file, isFile := wire.PartName(part.Header.Get("Content-Disposition"))
+		if field == fileField && isFile {
+			return file, wire.Checked(part, func(err error) error { return endOf(form, err) }), nil
+		}
+		if err := skipField(part, field); err != nil {
+			return "", nil, err
+		}
+	}
+	return "", nil, wire.Refuse(http.StatusBadRequest, "Too many parts in the form.")
+}
+
+func noPart() error {
+	return wrong(problem{Type: "missing", Loc: []any{bodyLoc, fileField}, Msg: "Field required"})
+}
+
+// skipField reads past a part that is no file. A text where the file should be
+// is told from one that is missing.
+func skipField(part *multipart.Part, field string) error {
+	text, err := io.ReadAll(io.LimitReader(part, maxField+1))
+	switch {
+	case err != nil:
+		return brokenForm(err)
+	case len(text) > maxField:
+		return wire.Refuse(http.StatusBadRequest, "Part exceeded maximum size of 1024KB.")
+	case field == fileField:
+		return wrong(problem{
+			Type: "value_error", Loc: []any{bodyLoc, fileField},
+			Msg:   "Value error, Expected UploadFile, received: <class 'str'>",
+			Input: value{kind: isString, text: string(text)}, Ctx: `{"error":{}}`,
+		})
+	}
+	return nil
+}
+
+// brokenForm lets the body limit speak for itself.
+func brokenForm(err error) error {
+	if wire.IsTooLarge(err) {
+		return err
+	}
+	return errUnreadable
+}
+
+// endOf reads the rest of a form behind its file.
+func endOf(form *wire.Parts, err error) error {
+	if !errors.Is(err, io.EOF) {
+		return brokenForm(err)
+	}
+	for range maxParts {
+		part, err := form.Next()
+		// Only a bare io.EOF is the closing boundary; a wrapped one is a form cut short.
+		if err == io.EOF {
+			if err := form.Drain(); err != nil {
+				return brokenForm(err)
+			}
+			return io.EOF
+		}
+		if err != nil {
+			return brokenForm(err)
+		}
+		field, _, _ := wire.PartName(part.Header.Get("Content-Disposition"))
+		if field == fileField {
+			return unprocessable("The form has more than one part named 'file'.")
+		}
+		if err := skipField(part, field); err != nil {
+			return err
+		}
+	}
+	return wire.Refuse(http.StatusBadRequest, "Too many parts in the form.")
+}
+
+// plainName is an upload's name as we keep it. A name is data, and any is
+// taken; what no file can be called, or would lead elsewhere when somebody takes
+// it for a path, is replaced, and the answer says so.
+func plainName(name string) string {
+	if _, err := engine.CleanPath(name); err == nil {
+		return name
+	}
+	name = strings.NewReplacer("\x00", "_", `\`, "_").Replace(strings.TrimLeft(strings.ToValidUTF8(name, "_"), "/"))
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
+		if part == ".." {
+			parts[i] = "_"
+		}
+		parts[i] = wire.ShortName(parts[i])
+	}
+	for _, candidate := range []string{strings.Join(parts, "/"), parts[len(parts)-1]} {
+		if _, err := engine.CleanPath(candidate); err == nil {
+			return candidate
+		}
+	}
+	return "unnamed"
 }
