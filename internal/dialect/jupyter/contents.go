@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -107,7 +108,7 @@ func (s *Server) getContents(w http.ResponseWriter, r *http.Request) error {
 
 // atPlace words the error of a file as a Jupyter server does.
 func (s *Server) atPlace(at place, err error) error {
-	if engine.KindOf(err) == engine.ErrNotFound {
+	if errors.Is(err, engine.ErrNotFound) {
 		return wire.Refuse(http.StatusNotFound, "No such file or directory: %.200s", at)
 	}
 	return err
@@ -384,9 +385,5 @@ func (s *Server) deleteContents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Live.RemoveFile(r.Context(), at.kernel.caller, at.kernel.id, at.path, false); err != nil {
-		return s.atPlace(at, err)
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, s.atPlace(at, s.Live.RemoveFile(r.Context(), at.kernel.caller, at.kernel.id, at.path, false)))
 }

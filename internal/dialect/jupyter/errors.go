@@ -86,6 +86,14 @@ func writeJSON(w http.ResponseWriter, status int, body any) error {
 	return nil
 }
 
+// noContent answers 204 unless there is an error.
+func noContent(w http.ResponseWriter, err error) error {
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
 // setLocation says where something is, in relation to the address of a request: the
 // prefix before that is not known here.
 func setLocation(w http.ResponseWriter, r *http.Request, at string) {

@@ -1,9 +1,13 @@
 package jupyter
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
+	"sync"
+	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/live"
 )
@@ -97,3 +101,235 @@ func reasonOf(err error) string {
 
 // replyKind is the type of the reply to a request.
 func replyKind(kind string) string { return strings.TrimSuffix(kind, "_request") + "_reply" }
+
+// mostText is how many bytes of text go into one message: escaped in JSON they fit
+// into smallFrame, whatever they are.
+const mostText = 128 << 10
+
+// output is the messages about one cell.
+type output struct {
+	kernel   *kernel
+	request  *asked
+	what     *execution
+	count    int
+	note     string // what was said at the cell's beginning
+	displays int
+	problem  *errorContent // that the cell raised
+	ended    bool
+}
+
+// publish tells all clients something about the cell.
+func (o *output) publish(kind string, content any) {
+	o.kernel.publish(iopub, kind, o.request.header, content)
+}
+
+// event tells what a cell has put out.
+func (o *output) event(e live.Event) {
+	switch e.Type {
+	case live.StartedEvent:
+		o.begin(e.Cell)
+	case live.Stdout, live.Stderr:
+		o.stream(string(e.Type), e.Text)
+	case live.Display:
+		kind, transient := "display_data", map[string]string{}
+		if e.DisplayID != "" {
+			transient["display_id"] = e.DisplayID
+		}
+		if e.Update {
+			kind = "update_display_data"
+		}
+		o.bundle(kind, displayContent{Data: e.Data, Metadata: orNone(e.Metadata), Transient: transient})
+	case live.Result:
+		o.bundle("execute_result", displayContent{Data: e.Data, Metadata: orNone(e.Metadata), Count: &o.count})
+	case live.Error:
+		if e.Name == "EOFError" && strings.HasPrefix(e.Value, live.NoInput) {
+			e.Name, e.Traceback = noStdin, slices.Clone(e.Traceback)
+			for i, line := range e.Traceback {
+				e.Traceback[i] = strings.Replace(line, "EOFError: "+live.NoInput, noStdin+": "+live.NoInput, 1)
+			}
+		}
+		o.problem = &errorContent{"error", raised{e.Name, cut(e.Value, mostValue), trace(e.Traceback)}, o.count}
+		o.publish("error", o.problem.raised)
+	case live.ClearEvent:
+		o.publish("clear_output", map[string]bool{"wait": e.Wait})
+	case live.InputEvent:
+		o.kernel.mu.Lock()
+		o.kernel.asker = o.request.from
+		o.kernel.mu.Unlock()
+		o.request.from.send(o.kernel.message(stdin, "input_request", o.request.header,
+			map[string]any{"prompt": e.Prompt, "password": e.Password}))
+	case live.DoneEvent:
+		o.done(e.Cell)
+	}
+}
+
+// noStdin is what ipykernel calls a question that the asker of a cell does not answer.
+const noStdin = "StdinNotImplementedError"
+
+// begin tells that a cell runs. That its interpreter is a new one is said unless a
+// client asked for that.
+func (o *output) begin(cell *live.Cell) {
+	o.count, o.note = cell.ExecutionCount, cell.Message
+	if !o.what.Silent {
+		if o.what.Stored == nil || *o.what.Stored {
+			o.kernel.remember(o.what.Code, o.count)
+		}
+		o.publish("execute_input", map[string]any{"code": o.what.Code, "execution_count": o.count})
+	}
+	o.kernel.mu.Lock()
+	wanted := o.kernel.wanted
+	o.kernel.wanted = false
+	o.kernel.mu.Unlock()
+	if cell.Restarted && !wanted {
+		o.stream("stderr", line(cell.Message))
+	}
+}
+
+// line ends a sentence as a line; of nothing it makes nothing.
+func line(text string) string {
+	if text == "" {
+		return ""
+	}
+	return text + "\n"
+}
+
+// stream tells text in pieces that each client takes.
+func (o *output) stream(name, text string) {
+	for text != "" {
+		piece := text
+		if len(piece) > mostText {
+			end := mostText
+			for !utf8.RuneStart(text[end]) {
+				end--
+			}
+			piece = text[:end]
+		}
+		text = text[len(piece):]
+		o.publish("stream", map[string]string{"name": name, "text": piece})
+	}
+}
+
+// displayContent is of display_data, update_display_data and execute_result.
+type displayContent struct {
+	Data      map[string]json.RawMessage `json:"data"`
+	Metadata  json.RawMessage            `json:"metadata"`
+	Transient map[string]string          `json:"transient,omitempty"`
+	Count     *int                       `json:"execution_count,omitempty"`
+}
+
+// bundle tells a value in its forms.
+func (o *output) bundle(kind string, content displayContent) {
+	m := o.kernel.message(iopub, kind, o.request.header, content)
+	o.displays++
+	if number := o.displays; len(m.content) > mostContent || len(content.Data["image/png"]) > mostPicture {
+		m.small = sync.OnceValue(func() []*message { return o.smaller(kind, content, number) })
+	}
+	o.kernel.tell(m)
+}
+
+// done answers the request.
+func (o *output) done(cell *live.Cell) {
+	o.ended = true
+	o.kernel.mu.Lock()
+	o.kernel.asker = nil
+	o.kernel.mu.Unlock()
+	if cell.ExecutionCount != 0 {
+		o.count = cell.ExecutionCount
+	}
+	why := strings.TrimSpace(strings.TrimPrefix(cell.Message, o.note))
+	if cell.Status == live.StatusOK || cell.Status != live.StatusLost && o.problem != nil {
+		o.stream("stderr", line(why))
+	}
+	switch {
+	case cell.Status == live.StatusOK:
+		o.request.reply("execute_reply", map[string]any{
+			"status": "ok", "execution_count": o.count, "payload": []any{}, "user_expressions": o.expressions(),
+		})
+		return
+	case cell.Status == live.StatusLost:
+		o.lost(why)
+	case o.problem == nil && cell.Status == live.StatusInterrupted:
+		o.error("KeyboardInterrupt", why)
+	case o.problem == nil:
+		o.error("KernelError", why)
+	}
+	o.problem.Count = o.count
+	o.request.reply("execute_reply", o.problem)
+	if o.what.StopOnError == nil || *o.what.StopOnError {
+		o.kernel.abortQueued()
+	}
+}
+
+// lost tells that the interpreter has ended in the cell. The original leaves the
+// request without an answer, for which its clients wait until their time is over.
+func (o *output) lost(why string) {
+	o.error("DeadKernelError", why)
+	o.kernel.setState(stateRestarting, none)
+	o.kernel.setState(stateStarting, none)
+}
+
+func (o *output) error(name, why string) {
+	content := failure(name, why)
+	content.Count = o.count
+	o.problem = &content
+	o.publish("error", o.problem.raised)
+}
+
+// close answers a request whose cell did not end: the service does.
+func (o *output) close() {
+	if !o.ended {
+		o.kernel.fail(o.request, "KernelError", errClosing.Error())
+	}
+}
+
+// expressions answers what is asked for beside the cell, which is not done here.
+func (o *output) expressions() map[string]any {
+	all := map[string]any{}
+	for name := range o.what.Expressions {
+		all[name] = failure("NotSupported", "user_expressions are not evaluated: print the value in the cell")
+	}
+	return all
+}
+
+func orNone(metadata json.RawMessage) json.RawMessage {
+	if len(metadata) == 0 {
+		return none
+	}
+	return metadata
+}
+
+// encode writes JSON as short as it may be: what a browser would need escaped is
+// no concern of a socket's.
+func encode(content any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(content); err != nil {
+		return none // what is encoded here comes from maps and strings of ours, and from JSON that was read
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// An error is repeated in the answer to its request, so that it is short.
+const (
+	mostValue = 64 << 10
+	mostTrace = 256 << 10
+)
+
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
+// trace is the end of a traceback, which says where an error was raised.
+func trace(lines []string) []string {
+	size := 0
+	for i := len(lines) - 1; i >= 0; i-- {
+		if size += len(lines[i]); size > mostTrace {
+			return append([]string{"[...]", cut(lines[i], mostValue)}, lines[i+1:]...)
+		}
+	}
+	return append([]string{}, lines...)
+}

@@ -106,8 +106,10 @@ func New(o Options) *Server {
 // Open lists the paths that answer everybody.
 func Open() []string { return []string{"/api", "/api/"} }
 
-func (s *Server) routes() map[string]func(w http.ResponseWriter, r *http.Request) error {
-	return map[string]func(w http.ResponseWriter, r *http.Request) error{
+type handler func(http.ResponseWriter, *http.Request) error
+
+func (s *Server) routes() map[string]handler {
+	return map[string]handler{
 		"GET /api":                         s.version,
 		"GET /api/{$}":                     s.version,
 		"GET /api/status":                  s.status,
@@ -116,11 +118,11 @@ func (s *Server) routes() map[string]func(w http.ResponseWriter, r *http.Request
 		"GET /api/kernelspecs/{name}":      s.getSpec,
 		"GET /api/kernels":                 s.listKernels,
 		"POST /api/kernels":                s.createKernel,
-		"GET /api/kernels/{id}":            s.getKernel,
-		"DELETE /api/kernels/{id}":         s.deleteKernel,
-		"POST /api/kernels/{id}/interrupt": s.interruptKernel,
-		"POST /api/kernels/{id}/restart":   s.restartKernel,
-		"GET /api/kernels/{id}/channels":   s.channels,
+		"GET /api/kernels/{id}":            s.onKernel(sendModel),
+		"DELETE /api/kernels/{id}":         s.onKernel(deleteKernel),
+		"POST /api/kernels/{id}/interrupt": s.onKernel(interruptKernel),
+		"POST /api/kernels/{id}/restart":   s.onKernel(restartKernel),
+		"GET /api/kernels/{id}/channels":   s.onKernel(channels),
 		"GET /api/sessions":                s.listNotebooks,
 		"POST /api/sessions":               s.createNotebook,
 		"GET /api/sessions/{id}":           s.getNotebook,

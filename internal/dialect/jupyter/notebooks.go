@@ -214,9 +214,5 @@ func (s *Server) deleteNotebook(w http.ResponseWriter, r *http.Request) error {
 	k := n.kernel
 	delete(s.notebook, n.id)
 	s.mu.Unlock()
-	if err := k.delete(r.Context()); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, k.delete(r.Context()))
 }

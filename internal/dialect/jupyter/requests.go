@@ -3,9 +3,8 @@ package jupyter
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
-
-	"github.com/airlock-run/airlock/internal/live"
 )
 
 const (
@@ -102,8 +101,8 @@ func (k *kernel) do(r *asked) {
 
 // control answers a request of the control channel at once. A cell that runs goes on.
 func (k *kernel) control(r *asked) {
-	k.publish(iopub, "status", r.header, map[string]string{"execution_state": stateBusy})
-	defer k.publish(iopub, "status", r.header, map[string]string{"execution_state": stateIdle})
+	k.status(stateBusy, r.header)
+	defer k.status(stateIdle, r.header)
 	if r.kind == "kernel_info_request" {
 		k.info(r)
 		return
@@ -133,7 +132,7 @@ func (k *kernel) lead(ctx context.Context, r *asked) {
 		}
 		r.reply("shutdown_reply", map[string]any{"status": "ok", "restart": content.Restart})
 		if !content.Restart {
-			k.publish(iopub, "status", r.header, map[string]string{"execution_state": stateIdle})
+			k.status(stateIdle, r.header)
 			if err := k.delete(ctx); err != nil {
 				k.server.Log.Error("a kernel could not be ended", "session", k.id, "error", err)
 			}
@@ -143,18 +142,18 @@ func (k *kernel) lead(ctx context.Context, r *asked) {
 
 // refuse answers a request that is not done, with all that its client waits for.
 func (k *kernel) refuse(r *asked, name, why string) {
-	k.publish(iopub, "status", r.header, map[string]string{"execution_state": stateBusy})
+	k.status(stateBusy, r.header)
 	k.publish(iopub, "stream", r.header, map[string]string{"name": "stderr", "text": why + "\n"})
 	r.reply(replyKind(r.kind), failure(name, why))
-	k.publish(iopub, "status", r.header, map[string]string{"execution_state": stateIdle})
+	k.status(stateIdle, r.header)
 }
 
 // abort answers a request that an error, or a restart, before it has kept from being
 // done.
 func (k *kernel) abort(r *asked) {
-	k.publish(iopub, "status", r.header, map[string]string{"execution_state": stateBusy})
+	k.status(stateBusy, r.header)
 	r.reply(replyKind(r.kind), map[string]string{"status": "aborted"})
-	k.publish(iopub, "status", r.header, map[string]string{"execution_state": stateIdle})
+	k.status(stateIdle, r.header)
 }
 
 // abortQueued aborts the cells that wait.
@@ -231,10 +230,9 @@ func (k *kernel) inspect(ctx context.Context, r *asked) {
 		r.reply("inspect_reply", failure("InspectionError", reasonOf(err)))
 		return
 	}
-	if found.Data == nil {
-		found = live.Inspection{Found: found.Found, Data: map[string]json.RawMessage{}}
-	}
-	r.reply("inspect_reply", map[string]any{"status": "ok", "found": found.Found, "data": found.Data, "metadata": none})
+	data := map[string]json.RawMessage{}
+	maps.Copy(data, found.Data)
+	r.reply("inspect_reply", map[string]any{"status": "ok", "found": found.Found, "data": data, "metadata": none})
 }
 
 func (k *kernel) isComplete(ctx context.Context, r *asked) {
