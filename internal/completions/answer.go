@@ -106,9 +106,7 @@ func (r *Reader[T]) take(a *Answer[T], data []byte) error {
 	a.Finish = cmp.Or(choice.FinishReason, a.Finish)
 	if text := d.Content + d.Refusal; text != "" {
 		a.Text.WriteString(text)
-		if err := r.Text(text); err != nil {
-			return err
-		}
+		r.Text(text)
 	}
 	for _, p := range d.ToolCalls {
 		c, err := r.call(a, p)

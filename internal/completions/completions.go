@@ -13,12 +13,11 @@ import (
 	"github.com/airlock-run/airlock/internal/sse"
 )
 
-// Reader says what is done with an answer as it comes. An error of its functions ends
-// the reading.
+// Reader receives an answer as it comes. An error of Called ends the reading.
 type Reader[T any] struct {
 	Most   int                       // bytes of an answer
 	ID     func(given string) string // names a call: the model's id may be empty, or that of an earlier call
-	Text   func(delta string) error
+	Text   func(delta string)
 	Called func(c *Call[T], more string) error // has more of the arguments of a call, whose name is known
 }
 

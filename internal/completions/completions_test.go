@@ -16,7 +16,7 @@ func read(t *testing.T, kind, body string) (calls []string, text string, err err
 	t.Helper()
 	r := completions.Reader[int]{
 		Most: 1 << 10, ID: func(given string) string { return "id-" + given },
-		Text:   func(delta string) error { text += delta; return nil },
+		Text:   func(delta string) { text += delta },
 		Called: func(c *completions.Call[int], more string) error { c.State += len(more); return nil },
 	}
 	a, err := r.Read(&http.Response{Header: http.Header{"Content-Type": {kind}},

@@ -73,10 +73,7 @@ func (t *turn) complete(ctx context.Context, q request, sink provider.Sink) (*an
 	reader := completions.Reader[*partial.Reader]{
 		Most: maxAnswer,
 		ID:   t.callID,
-		Text: func(delta string) error {
-			sink.Send(provider.TextDelta{Text: delta})
-			return nil
-		},
+		Text: func(delta string) { sink.Send(provider.TextDelta{Text: delta}) },
 		Called: func(c *call, more string) error {
 			if c.Name != pytool.Name {
 				return nil

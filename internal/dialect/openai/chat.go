@@ -53,20 +53,14 @@ func (q *request) createCompletion() error {
 	if err := unmarshal(body, &asked); err != nil {
 		return err
 	}
-	tools, interpreters, err := readChatTools(asked.Tools)
-	if err != nil {
-		return err
-	}
+	tools, err := readTools(asked.Tools, true)
 	switch {
-	case interpreters == 0:
+	case err != nil:
+		return err
+	case tools.python == "":
 		return q.passOn(body)
-	case interpreters > 1:
-		return invalid("tools", "invalid_value", "There may be one tool code_interpreter.")
 	case asked.N != nil && *asked.N != 1:
 		return unsupported("n", "With the tool code_interpreter there is one choice.")
-	}
-	if err := tools.takePython(); err != nil {
-		return err
 	}
 	in := &inputReader{q: q, tools: tools}
 	b, err := in.container()
@@ -75,7 +69,7 @@ func (q *request) createCompletion() error {
 	}
 	t := &turn{q: q, tools: tools, box: b, params: map[string]any{}, messages: asked.Messages, most: -1}
 	var given map[string]json.RawMessage
-	_ = json.Unmarshal(body, &given) // it was read before
+	_ = json.Unmarshal(body, &given) // asked was read from it
 	for name, value := range given {
 		t.params[name] = value
 	}
@@ -93,70 +87,41 @@ func (q *request) createCompletion() error {
 		c.events = &events{}
 	}
 	t.to = c
-	return q.carry(t, c.finish, func() bool { return c.events != nil && c.events.w != nil })
-}
-
-// readChatTools reads tools of chat completions, and counts those that run code.
-func readChatTools(list []json.RawMessage) (*toolset, int, error) {
-	tools := &toolset{functions: map[string]bool{}}
-	interpreters := 0
-	for i, raw := range list {
-		var tool struct {
-			Type      string          `json:"type"`
-			Container json.RawMessage `json:"container"`
-			Function  struct {
-				Name string `json:"name"`
-			} `json:"function"`
-		}
-		param := fmt.Sprintf("tools[%d]", i)
-		switch err := json.Unmarshal(raw, &tool); {
-		case err != nil:
-			return nil, 0, invalid(param, "invalid_type", "Invalid type for '%s'.", param)
-		case tool.Type != "code_interpreter":
-			tools.functions[tool.Function.Name] = true
-			tools.list = append(tools.list, raw)
-			continue
-		}
-		interpreters++
-		if err := tools.readContainer(param+".container", tool.Container); err != nil {
-			return nil, 0, err
-		}
-	}
-	return tools, interpreters, nil
+	return q.carry(t)
 }
 
 func (c *completion) whole(object string, choices ...any) map[string]any {
 	return map[string]any{"id": c.id, "object": object, "created": c.at, "model": c.model, "choices": choices}
 }
 
-func (c *completion) delta(fields map[string]any, reason any) error {
-	if c.events == nil {
-		return nil
+func (c *completion) delta(fields map[string]any, reason any) {
+	if c.events != nil {
+		c.events.send("", c.whole("chat.completion.chunk", map[string]any{"index": 0, "delta": fields,
+			"finish_reason": reason, "logprobs": nil}))
 	}
-	return c.events.send("", c.whole("chat.completion.chunk", map[string]any{"index": 0, "delta": fields,
-		"finish_reason": reason, "logprobs": nil}))
 }
 
-func (c *completion) begin() error {
-	if c.events == nil {
-		return nil
+func (c *completion) begun() bool { return c.events != nil && c.events.w != nil }
+
+func (c *completion) begin() {
+	if c.events != nil {
+		c.events.begin(c.q.w)
+		c.delta(map[string]any{"role": "assistant", "content": ""}, nil)
 	}
-	c.events.begin(c.q.w)
-	return c.delta(map[string]any{"role": "assistant", "content": ""}, nil)
 }
 
-func (c *completion) text(delta string) error {
+func (c *completion) text(delta string) {
 	c.words.WriteString(delta)
-	return c.delta(map[string]any{"content": delta}, nil)
+	c.delta(map[string]any{"content": delta}, nil)
 }
 
 func (c *completion) saying() string { return c.words.String()[c.before:] }
 
-func (c *completion) said(citations []map[string]any) error {
+func (c *completion) said(citations []map[string]any) {
 	from := utf8.RuneCountInString(c.words.String()[:c.before])
 	c.before = c.words.Len()
 	if len(citations) == 0 {
-		return nil
+		return
 	}
 	for _, one := range citations {
 		if one["end_index"] != 0 {
@@ -164,18 +129,18 @@ func (c *completion) said(citations []map[string]any) error {
 		}
 	}
 	c.annotations = append(c.annotations, citations...)
-	return c.delta(map[string]any{"annotations": citations}, nil)
+	c.delta(map[string]any{"annotations": citations}, nil)
 }
 
-func (c *completion) called(*call, string) error    { return nil }
-func (c *completion) running(*call, string) error   { return nil }
-func (c *completion) ran(*call, string, *ran) error { return nil }
+func (c *completion) called(*call, string)    {}
+func (c *completion) running(*call, string)   {}
+func (c *completion) ran(*call, string, *ran) {}
 
-func (c *completion) returned(one *call, _ string) error {
-	spelled := toolCall(one.ID, one.Name, one.Arguments.String()).(map[string]any)
+func (c *completion) returned(one *call, _ string) {
+	spelled := toolCall(one.ID, one.Name, one.Arguments.String())
 	c.calls = append(c.calls, maps.Clone(spelled))
 	spelled["index"] = len(c.calls) - 1
-	return c.delta(map[string]any{"tool_calls": []any{spelled}}, nil)
+	c.delta(map[string]any{"tool_calls": []any{spelled}}, nil)
 }
 
 func (c *completion) finish(status string, fields map[string]any) {
@@ -204,15 +169,15 @@ func (c *completion) finish(status string, fields map[string]any) {
 		return
 	}
 	if status == "failed" {
-		_ = c.events.send("", fields) // {"error": …}, as servers of this API end a stream; the client may be gone
+		c.events.send("", fields) // {"error": …}, as servers of this API end a stream
 		c.events.end("")
 		return
 	}
-	_ = c.delta(map[string]any{}, reason) // as above
+	c.delta(map[string]any{}, reason)
 	if c.usage {
 		last := c.whole("chat.completion.chunk")
 		last["choices"], last["usage"] = []any{}, usage
-		_ = c.events.send("", last)
+		c.events.send("", last)
 	}
 	c.events.end("data: [DONE]\n\n")
 }

@@ -139,7 +139,7 @@ func (q *request) createContainer() (any, error) {
 		return nil, err
 	}
 	if ask.Name == "" {
-		return nil, invalid("name", "missing_required_parameter", "Missing required parameter: 'name'.")
+		return nil, required("name")
 	}
 	if len(ask.Name) > 256 {
 		return nil, invalid("name", "invalid_value", "Invalid value for 'name': at most 256 bytes.")

@@ -51,6 +51,11 @@ func invalid(param, code, format string, args ...any) error {
 	return &refusal{http.StatusBadRequest, problem{fmt.Sprintf(format, args...), invalidRequest, param, code}}
 }
 
+// required refuses a request without a parameter.
+func required(param string) error {
+	return invalid(param, "missing_required_parameter", "Missing required parameter: '%s'.", param)
+}
+
 // unsupported refuses a parameter that OpenAI has.
 func unsupported(param, format string, args ...any) error {
 	return invalid(param, "unsupported_parameter", format, args...)

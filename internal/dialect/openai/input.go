@@ -154,7 +154,7 @@ func (in *inputReader) flush() {
 	}
 }
 
-func toolCall(id, name, arguments string) any {
+func toolCall(id, name, arguments string) map[string]any {
 	return map[string]any{"id": id, "type": "function", "function": map[string]string{"name": name,
 		"arguments": arguments}}
 }

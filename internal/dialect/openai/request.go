@@ -89,7 +89,7 @@ func (q *request) readResponse() (*responseRequest, error) {
 		return nil, invalid(name, "unknown_parameter", "Unknown parameter: '%.80s'.", name)
 	}
 	if r.Model == "" {
-		return nil, invalid("model", "missing_required_parameter", "Missing required parameter: 'model'.")
+		return nil, required("model")
 	}
 	for i, name := range r.Include {
 		if !slices.Contains(includes, name) {
@@ -133,27 +133,38 @@ func (t *toolset) takePython() error {
 		"The names python, code_interpreter and run_python are all taken: the tool code_interpreter needs one of them.")
 }
 
-// readTools reads tools of the Responses API.
-func readTools(list []json.RawMessage) (*toolset, error) {
+// readTools reads tools of the Responses API or, with chat, those of chat completions.
+func readTools(list []json.RawMessage, chat bool) (*toolset, error) {
 	t := &toolset{functions: map[string]bool{}}
 	interpreters := 0
 	for i, raw := range list {
 		var tool struct {
-			Type        string          `json:"type"`
-			Name        string          `json:"name"`
-			Description *string         `json:"description"`
-			Parameters  json.RawMessage `json:"parameters"`
-			Strict      *bool           `json:"strict"`
-			Container   json.RawMessage `json:"container"`
+			Type        string                `json:"type"`
+			Name        string                `json:"name"`
+			Description *string               `json:"description"`
+			Parameters  json.RawMessage       `json:"parameters"`
+			Strict      *bool                 `json:"strict"`
+			Container   json.RawMessage       `json:"container"`
+			Function    struct{ Name string } `json:"function"` // of chat completions
 		}
 		param := fmt.Sprintf("tools[%d]", i)
 		if err := json.Unmarshal(raw, &tool); err != nil {
 			return nil, invalid(param, "invalid_type", "Invalid type for '%s'.", param)
 		}
-		switch tool.Type {
-		case "function":
+		switch {
+		case tool.Type == "code_interpreter":
+			if interpreters++; interpreters > 1 {
+				return nil, invalid(param, "invalid_value", "There may be one tool code_interpreter.")
+			}
+			if err := t.readContainer(param+".container", tool.Container); err != nil {
+				return nil, err
+			}
+		case chat:
+			t.functions[tool.Function.Name] = true
+			t.list = append(t.list, raw)
+		case tool.Type == "function":
 			if tool.Name == "" {
-				return nil, invalid(param+".name", "missing_required_parameter", "Missing required parameter: '%s.name'.", param)
+				return nil, required(param + ".name")
 			}
 			function := map[string]any{"name": tool.Name}
 			set(function, "description", tool.Description)
@@ -163,15 +174,8 @@ func readTools(list []json.RawMessage) (*toolset, error) {
 			}
 			t.functions[tool.Name] = true
 			t.list = append(t.list, encode(map[string]any{"type": "function", "function": function}))
-		case "code_interpreter":
-			if interpreters++; interpreters > 1 {
-				return nil, invalid(param, "invalid_value", "There may be one tool code_interpreter.")
-			}
-			if err := t.readContainer(param+".container", tool.Container); err != nil {
-				return nil, err
-			}
-		case "":
-			return nil, invalid(param+".type", "missing_required_parameter", "Missing required parameter: '%s.type'.", param)
+		case tool.Type == "":
+			return nil, required(param + ".type")
 		default:
 			return nil, invalid(param+".type", "unsupported_value",
 				"Tool '%.40s' is not supported: Airlock has code_interpreter and function.", tool.Type)
@@ -185,7 +189,7 @@ func readTools(list []json.RawMessage) (*toolset, error) {
 
 func (t *toolset) readContainer(param string, raw json.RawMessage) error {
 	if !present(raw) {
-		return invalid(param, "missing_required_parameter", "Missing required parameter: '%s'.", param)
+		return required(param)
 	}
 	if json.Unmarshal(raw, &t.container) == nil && t.container != "" {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// events writes server-sent events, and comments while there are none.
+// events writes server-sent events, and comments while there are none. A write that fails
+// also ends the context of the request, so that no caller has to look at its error.
 type events struct {
 	w    http.ResponseWriter
 	out  *http.ResponseController
@@ -16,13 +17,13 @@ type events struct {
 	tick *time.Ticker
 	stop chan struct{}
 	done sync.WaitGroup
-	err  error // the client is gone
 }
 
-// keepAlive is after how much silence a comment is sent: models think, code runs, and
-// proxies close what is silent.
+// keepAlive is the time without an event after which a comment is sent: models think, code
+// runs, and proxies close idle connections.
 const keepAlive = 15 * time.Second
 
+// begin sends the headers. The zero value has not begun.
 func (e *events) begin(w http.ResponseWriter) {
 	e.w, e.out, e.stop, e.tick = w, http.NewResponseController(w), make(chan struct{}), time.NewTicker(keepAlive)
 	h := w.Header()
@@ -36,38 +37,31 @@ func (e *events) begin(w http.ResponseWriter) {
 			case <-e.stop:
 				return
 			case <-e.tick.C:
-				e.mu.Lock()
 				e.write([]byte(": keep-alive\n\n"))
-				e.mu.Unlock()
 			}
 		}
 	})
 }
 
-// write writes and flushes. The caller holds mu.
 func (e *events) write(text []byte) {
-	if e.err == nil {
-		if _, e.err = e.w.Write(text); e.err == nil {
-			e.err = e.out.Flush()
-		}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, err := e.w.Write(text); err == nil {
+		_ = e.out.Flush()
 	}
 }
 
-// send sends an event; without a name it is one of chat completions.
-func (e *events) send(name string, body any) error {
+// send sends an event. Events of chat completions have no name.
+func (e *events) send(name string, body any) {
 	var line []byte
 	if name != "" {
 		line = append(append(append(line, "event: "...), name...), '\n')
 	}
-	line = append(wire.AppendASCII(append(line, "data: "...), encode(body)), "\n\n"...)
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.tick.Reset(keepAlive)
-	e.write(line)
-	return e.err
+	e.write(append(wire.AppendASCII(append(line, "data: "...), encode(body)), "\n\n"...))
 }
 
-// end writes what is left, if anything, and waits for the comments to end.
+// end waits for the comments to end, and writes last.
 func (e *events) end(last string) {
 	e.tick.Stop()
 	close(e.stop)

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,71 +10,106 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/airlock-run/airlock/internal/completions"
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// turn is a request to the model, with all that it takes until it has answered.
+// turn is a request to the model, with all the rounds until the model has answered.
 type turn struct {
 	q        *request
 	to       sink
 	tools    *toolset
 	box      *box
-	params   map[string]any // of chat completions, but for messages and tools
+	params   map[string]any // of chat completions, without messages and tools
 	messages []json.RawMessage
-	forced   bool // params have a tool_choice that is for the first answer alone
-	most     int  // calls of code; negative: as many as there are answers
+	forced   bool // params have a tool_choice that is for the first round only
+	most     int  // remaining calls of code; negative: no limit
 	usage    completions.Usage
 	speaking bool // a message is open
 }
 
-// sink tells the client of a turn.
+// sink tells the client about a turn.
 type sink interface {
-	text(delta string) error
-	// called has more of the arguments of a call.
-	called(c *call, more string) error
-	// begin comes when the model has begun to answer: errors before it have a status.
-	begin() error
-	// saying is the text of the open message.
+	// begin is called when the model begins to answer. Errors before it have a status.
+	begin()
+	// begun reports whether a part of the answer has been sent.
+	begun() bool
+	text(delta string)
+	// called adds to the arguments of a call.
+	called(c *call, more string)
+	// saying returns the text of the open message.
 	saying() string
 	// said ends a message.
-	said(citations []map[string]any) error
-	// running says that the code of a call is whole, and ran ends the call.
-	running(c *call, code string) error
-	ran(c *call, code string, r *ran) error
-	// returned ends a call of a function of the client's.
-	returned(c *call, status string) error
+	said(citations []map[string]any)
+	// running marks the code of a call as complete, and ran ends the call.
+	running(c *call, code string)
+	ran(c *call, code string, r *ran)
+	// returned ends a call of one of the client's functions.
+	returned(c *call, status string)
+	// finish ends the answer. The fields say why it is not complete.
+	finish(status string, fields map[string]any)
 }
 
-// reasons why a turn ended before the model had answered.
+// The reasons why a turn ended early.
 const (
 	tooManyTokens   = "max_output_tokens"
 	tooManyMessages = "max_messages"
 	filtered        = "content_filter"
 )
 
+// errTurn is the cause of a turn that took longer than Options.Turn.
+var errTurn = errors.New("the request took too long")
+
+// carry runs a turn in one of its owner's slots and finishes its answer. It returns an
+// error that came before the answer began.
+func (q *request) carry(t *turn) error {
+	end, err := q.begin(q.caller.Owner)
+	if err != nil {
+		return err
+	}
+	defer end()
+	ctx, cancel := context.WithTimeoutCause(q.Context(), q.Turn, errTurn)
+	defer cancel()
+	reason, err := t.run(ctx)
+	switch {
+	case err != nil && !t.to.begun():
+		if ctx.Err() != nil && q.Context().Err() == nil {
+			return &refusal{http.StatusGatewayTimeout, t.failure(ctx, err)}
+		}
+		return err
+	case err != nil:
+		p := t.failure(ctx, err)
+		t.to.finish("failed", map[string]any{"error": map[string]any{"code": serverError, "message": p.Message}})
+	case reason != "":
+		t.to.finish("incomplete", map[string]any{"incomplete_details": map[string]string{"reason": reason}})
+	default:
+		t.to.finish("completed", nil)
+	}
+	return nil
+}
+
 // run asks the model, runs the code that it calls, and asks again, until it answers. The
-// reason says why the answer is not whole; empty: it is.
+// reason is empty if the answer is complete.
 func (t *turn) run(ctx context.Context) (reason string, err error) {
 	for round := range t.q.Rounds {
 		a, err := t.ask(ctx, round)
 		if err != nil {
 			return "", err
 		}
-		code := slices.ContainsFunc(a.Calls, func(c *call) bool {
-			return c.State.kind == runsCode || c.State.kind == unknownTool
-		})
-		functions := slices.ContainsFunc(a.Calls, func(c *call) bool { return c.State.kind == ofClient })
-		cut := map[string]string{"length": tooManyTokens, "content_filter": filtered}[a.Finish]
-		if err := t.endMessage(a, cut != "" || functions || !code); err != nil {
-			return "", err
+		has := func(kinds ...callKind) bool {
+			return slices.ContainsFunc(a.Calls, func(c *call) bool { return slices.Contains(kinds, c.State.kind) })
 		}
+		again := has(runsCode, unknownTool) && !has(ofClient)
+		cut := map[string]string{"length": tooManyTokens, "content_filter": filtered}[a.Finish]
+		t.endMessage(len(a.Calls) > 0, cut != "" || !again)
 		if cut != "" {
-			return cut, t.cut(a)
+			t.cut(a)
+			return cut, nil
 		}
 		replies, err := t.answer(ctx, a)
-		if err != nil || functions || !code {
+		if err != nil || !again {
 			return "", err
 		}
 		t.messages = append(append(t.messages, repeated(a)), replies...)
@@ -81,7 +117,7 @@ func (t *turn) run(ctx context.Context) (reason string, err error) {
 	return tooManyMessages, nil
 }
 
-// repeated is an answer as the next request repeats it.
+// repeated returns an answer as a message of the next request.
 func repeated(a *answer) json.RawMessage {
 	calls := []any{}
 	for _, c := range a.Calls {
@@ -90,7 +126,7 @@ func repeated(a *answer) json.RawMessage {
 	return encode(map[string]any{"role": "assistant", "content": orNull(a.Text.String()), "tool_calls": calls})
 }
 
-// ask makes one request to the model and passes on what comes.
+// ask makes one request to the model and passes its answer on as it comes.
 func (t *turn) ask(ctx context.Context, round int) (*answer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -110,20 +146,30 @@ func (t *turn) ask(ctx context.Context, round int) (*answer, error) {
 	}
 	defer resp.Body.Close()
 	if round == 0 {
-		if err := t.to.begin(); err != nil {
-			return nil, err
-		}
+		t.to.begin()
 	}
-	a, err := read(resp, &hearing{ctx, t})
+	reader := completions.Reader[callState]{
+		Most:   mostAnswer,
+		ID:     func(given string) string { return cmp.Or(given, "call_"+engine.NewID().String()) }, // some servers have none
+		Text:   func(delta string) { t.speaking = true; t.to.text(delta) },
+		Called: func(c *call, more string) error { return t.called(ctx, c, more) },
+	}
+	a, err := reader.Read(resp)
 	t.usage.Add(a.Usage)
 	if err != nil && ctx.Err() != nil {
-		err = ended(ctx)
+		return a, ended(ctx)
+	}
+	if e, ok := errors.AsType[*completions.Error](err); ok {
+		if e.Said != "" {
+			return a, upstreamFailed("%s", e.Said)
+		}
+		return a, upstreamFailed("%s%s.", strings.ToUpper(e.Text[:1]), e.Text[1:])
 	}
 	return a, err
 }
 
-// list are the tools of a request: that which runs code is left out when it has been
-// called as often as it may.
+// list returns the tools of a request. The tool that runs code is left out once the limit
+// on its calls is reached.
 func (t *turn) list() []json.RawMessage {
 	if t.tools.python == "" || t.most == 0 {
 		return t.tools.list
@@ -136,88 +182,67 @@ func (t *turn) list() []json.RawMessage {
 
 const description = `Runs Python in a stateful sandbox: variables, imports and files stay from call to call. Returns what is printed and the value of the last expression. Figures are shown to the user. There is no internet access. Files are in ` + workspace + `. Save results there and link each in the answer as [name](sandbox:` + workspace + `/name).`
 
-// hearing passes an answer on.
-type hearing struct {
-	ctx context.Context //nolint:containedctx // of one answer
-	*turn
-}
-
-func (h *hearing) text(delta string) error {
-	h.speaking = true
-	return h.to.text(delta)
-}
-
-func (h *hearing) called(c *call, more string) error {
+// called takes more of the arguments of a call.
+func (t *turn) called(ctx context.Context, c *call, more string) error {
 	if c.State.kind == unresolved {
 		switch {
-		case h.tools.functions[c.Name]:
+		case t.tools.functions[c.Name]:
 			c.State.kind = ofClient
-		case h.tools.python != "" && c.Name == h.tools.python && h.most != 0:
+		case t.tools.python != "" && c.Name == t.tools.python && t.most != 0:
 			c.State.kind = runsCode
-			if err := h.box.open(h.ctx); err != nil {
+			if err := t.box.open(ctx); err != nil {
 				return err
 			}
 		default:
 			c.State.kind = unknownTool
 		}
 		if c.State.kind != unknownTool {
-			if err := h.endMessage(nil, false); err != nil {
-				return err
-			}
+			t.endMessage(true, false)
 		}
 	}
-	if c.State.kind == unknownTool {
-		return nil
-	}
-	return h.to.called(c, more)
-}
-
-// endMessage ends the message that is open. The last of a response has the files that
-// are not yet cited, even if it says nothing.
-func (t *turn) endMessage(a *answer, last bool) error {
-	if !t.speaking && (!last || len(t.box.made) == 0 && len(a.Calls) > 0) {
-		return nil
-	}
-	t.speaking = false
-	return t.to.said(t.box.cite(t.to.saying(), last))
-}
-
-// cut ends the calls of an answer that is not whole. They are not run.
-func (t *turn) cut(a *answer) error {
-	for _, c := range a.Calls {
-		var err error
-		switch c.State.kind {
-		case runsCode:
-			code, _ := codeOf(c)
-			err = t.to.ran(c, code, &ran{status: "incomplete", outputs: []output{}})
-		case ofClient:
-			err = t.to.returned(c, "incomplete")
-		}
-		if err != nil {
-			return err
-		}
+	if c.State.kind != unknownTool {
+		t.to.called(c, more)
 	}
 	return nil
 }
 
-// answer runs what the model has called, in its order, and returns the messages that
-// tell it what came of it.
+// endMessage ends the open message. The last message of a response has the files that are
+// not cited yet, even if it has no text.
+func (t *turn) endMessage(calls, last bool) {
+	if t.speaking || last && (len(t.box.made) > 0 || !calls) {
+		t.speaking = false
+		t.to.said(t.box.cite(t.to.saying(), last))
+	}
+}
+
+// cut ends the calls of an incomplete answer without running them.
+func (t *turn) cut(a *answer) {
+	for _, c := range a.Calls {
+		switch c.State.kind {
+		case runsCode:
+			code, _ := codeOf(c)
+			t.to.ran(c, code, &ran{status: "incomplete", outputs: []output{}})
+		case ofClient:
+			t.to.returned(c, "incomplete")
+		}
+	}
+}
+
+// answer carries out the model's calls in order and returns the messages that reply to them.
 func (t *turn) answer(ctx context.Context, a *answer) (replies []json.RawMessage, err error) {
 	for _, c := range a.Calls {
 		switch c.State.kind {
 		case ofClient:
-			err = t.to.returned(c, "completed")
+			t.to.returned(c, "completed")
 		case runsCode:
-			var reply string
-			if reply, err = t.runCode(ctx, c); err == nil {
-				replies = append(replies, toolReply(c.ID, reply))
+			reply, err := t.runCode(ctx, c)
+			if err != nil {
+				return nil, err
 			}
+			replies = append(replies, toolReply(c.ID, reply))
 		default:
 			replies = append(replies, toolReply(c.ID,
 				fmt.Sprintf("There is no tool %.80q. Call one of those that there are, or answer.", c.Name)))
-		}
-		if err != nil {
-			return nil, err
 		}
 	}
 	return replies, nil
@@ -228,9 +253,7 @@ func (t *turn) runCode(ctx context.Context, c *call) (reply string, err error) {
 	failed := func(why string) *ran {
 		return &ran{status: "failed", outputs: []output{{Type: "logs", Logs: why + "\n"}}, reply: why}
 	}
-	if err := t.to.running(c, code); err != nil {
-		return "", err
-	}
+	t.to.running(c, code)
 	var r *ran
 	switch {
 	case !ok:
@@ -250,10 +273,11 @@ func (t *turn) runCode(ctx context.Context, c *call) (reply string, err error) {
 			r = failed(p.Message)
 		}
 	}
-	return r.reply, t.to.ran(c, code, r)
+	t.to.ran(c, code, r)
+	return r.reply, nil
 }
 
-// failure is the error of a turn that had begun.
+// failure returns the error object of a turn that failed after it had begun.
 func (t *turn) failure(ctx context.Context, err error) problem {
 	if errors.Is(context.Cause(ctx), errTurn) {
 		return problem{Message: fmt.Sprintf("The request took longer than %v.", t.q.Turn), Type: serverError,
@@ -265,5 +289,3 @@ func (t *turn) failure(ctx context.Context, err error) problem {
 	}
 	return p
 }
-
-var errTurn = errors.New("the request took too long")

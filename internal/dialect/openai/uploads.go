@@ -47,7 +47,7 @@ func (q *request) createUpload() (any, error) {
 	case err != nil:
 		return nil, err
 	case u.Filename == "":
-		return nil, invalid("filename", "missing_required_parameter", "Missing required parameter: 'filename'.")
+		return nil, required("filename")
 	case u.Bytes < 1 || u.Bytes > q.MaxUpload:
 		return nil, invalid("bytes", "invalid_value", "Invalid 'bytes': it must be between 1 and %d.", q.MaxUpload)
 	case len(u.ExpiresAfter) > 0:
@@ -88,7 +88,7 @@ func (q *request) addPart() (any, error) {
 	case err != nil:
 		return nil, err
 	case part.ID.IsZero():
-		return nil, invalid("data", "missing_required_parameter", "Missing required parameter: 'data'.")
+		return nil, required("data")
 	}
 	return map[string]any{
 		"id": partPrefix + part.ID.String(), "object": "upload.part", "created_at": part.CreatedAt.Unix(),

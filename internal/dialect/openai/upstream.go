@@ -1,10 +1,8 @@
 package openai
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,7 +24,7 @@ type (
 // callState is what becomes of a call.
 type callState struct {
 	kind callKind
-	item any // of the sink
+	item *progress // nil: there is none
 }
 
 type callKind int
@@ -105,23 +103,6 @@ func (q *request) refusedBy(resp *http.Response) error {
 	}
 	q.Log.Error("the model's server failed", "status", resp.StatusCode, "said", message)
 	return upstreamFailed("%s", message)
-}
-
-// read reads an answer, and passes it on.
-func read(resp *http.Response, to *hearing) (*answer, error) {
-	reader := completions.Reader[callState]{
-		Most: mostAnswer, Text: to.text, Called: to.called,
-		// Some servers leave ids out.
-		ID: func(given string) string { return cmp.Or(given, "call_"+engine.NewID().String()) },
-	}
-	a, err := reader.Read(resp)
-	if e, ok := errors.AsType[*completions.Error](err); ok {
-		if e.Said != "" {
-			return a, upstreamFailed("%s", e.Said)
-		}
-		return a, upstreamFailed("%s%s.", strings.ToUpper(e.Text[:1]), e.Text[1:])
-	}
-	return a, err
 }
 
 // codeOf is what a call is to run. Some models send it as it is.
