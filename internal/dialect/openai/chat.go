@@ -15,25 +15,25 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// completion is a chat completion whose model runs code. OpenAI has no such thing: its
-// citations come as annotations of the message, as in the Responses API.
+// completion is a chat completion whose model runs code. It implements sink. OpenAI has no
+// such completions; citations are annotations of the message, as in the Responses API.
 type completion struct {
 	q      *request
 	turn   *turn
 	model  string
 	id     string
 	at     int64
-	usage  bool // is to be streamed
+	usage  bool // is streamed
 	events *events
 
 	words       strings.Builder
-	before      int // where the open message begins in words
+	before      int // offset of the open message in words
 	annotations []map[string]any
 	calls       []any // of the client's functions
 }
 
-// createCompletion is POST /chat/completions. Without the tool code_interpreter it is
-// passed on as it is.
+// createCompletion is POST /chat/completions. A request without the tool code_interpreter is
+// forwarded unchanged.
 func (q *request) createCompletion() error {
 	var body json.RawMessage
 	if err := q.readJSON(&body); err != nil {
@@ -182,7 +182,7 @@ func (c *completion) finish(status string, fields map[string]any) {
 	c.events.end("data: [DONE]\n\n")
 }
 
-// passOn sends a request to the model's server and its answer back, as they are.
+// passOn forwards a request to the model's server, and its answer to the client.
 func (q *request) passOn(body []byte) error {
 	end, err := q.begin(q.caller.Owner)
 	if err != nil {
@@ -215,12 +215,12 @@ func (q *request) copy(resp *http.Response) error {
 			return nil
 		}
 		if err != nil {
-			panic(http.ErrAbortHandler) // the status is out: a cut is the only way to say that this is not all
+			panic(http.ErrAbortHandler) // the status is sent: only a cut can tell that the answer is incomplete
 		}
 	}
 }
 
-// models passes on what models there are.
+// models forwards the list of models.
 func (q *request) models() error {
 	resp, err := q.upstream(q.Context(), http.MethodGet, "/models", nil)
 	if err != nil {
@@ -229,7 +229,7 @@ func (q *request) models() error {
 	return q.copy(resp)
 }
 
-// model finds one in the list of all: many servers do not tell of one.
+// model finds a model in the list: many servers have no route for one.
 func (q *request) model() (any, error) {
 	resp, err := q.upstream(q.Context(), http.MethodGet, "/models", nil)
 	if err != nil {

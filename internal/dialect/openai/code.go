@@ -20,23 +20,23 @@ import (
 const codePrefix = "ci_"
 
 const (
-	mostPictures = 20       // shown by one call, that become files of the container
-	modelOutput  = 32 << 10 // bytes of what a call put out that the model gets
+	mostPictures = 20       // of one call that become files of the container
+	modelOutput  = 32 << 10 // bytes of a call's output that the model gets
 	mostOutputs  = 16 << 20 // bytes of the outputs of all calls of one request
 	endTime      = 10 * time.Second
 )
 
-// box is where the code of a request runs.
+// box is the container in which the code of a request runs.
 type box struct {
 	q     *request
-	make  live.Request // for the container that is needed, if there is none yet
+	make  live.Request // creates the container, if there is none yet
 	id    engine.ID
-	files []insideFile // that are there
-	made  []insideFile // by the code of this request and not yet cited, oldest first
+	files []insideFile // in the container
+	made  []insideFile // made by this request and not yet cited, oldest first
 	bytes int          // of outputs so far
 }
 
-// put adds an output, as long as there is room for it in the answer.
+// put adds an output, or a note if the answer has no room for it.
 func (b *box) put(r *ran, o output) {
 	if b.bytes += len(o.Logs) + len(o.URL); b.bytes > mostOutputs {
 		b.bytes -= len(o.Logs) + len(o.URL)
@@ -45,7 +45,7 @@ func (b *box) put(r *ran, o output) {
 	r.outputs = append(r.outputs, o)
 }
 
-// open makes sure that there is a container.
+// open creates the container if there is none.
 func (b *box) open(ctx context.Context) error {
 	if !b.id.IsZero() {
 		return nil
@@ -60,7 +60,7 @@ func (b *box) open(ctx context.Context) error {
 
 func (b *box) name() string { return containerPrefix + b.id.String() }
 
-// ran is what became of a call of the model's.
+// ran is the result of a call of the model.
 type ran struct {
 	cell    engine.ID
 	status  string
@@ -68,7 +68,7 @@ type ran struct {
 	reply   string // to the model
 }
 
-// run runs code. When ctx ends the code is interrupted.
+// run runs code. If ctx ends, run interrupts the code.
 func (b *box) run(ctx context.Context, code string) (*ran, error) {
 	_, maxima := b.q.Engine.Limits()
 	cell, err := b.q.Live.Start(ctx, b.q.caller, b.id, live.CellRequest{Code: code, Timeout: maxima.Timeout})
@@ -99,10 +99,10 @@ func (b *box) run(ctx context.Context, code string) (*ran, error) {
 func (b *box) cancel(ctx context.Context, cell engine.ID) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer stop()
-	_ = b.q.Live.CancelCell(ctx, b.q.caller, b.id, cell) // its session may be gone
+	_ = b.q.Live.CancelCell(ctx, b.q.caller, b.id, cell) // its session may have been deleted
 }
 
-// keep notes what a call has made, and makes files of the pictures that it has shown:
+// keep records the files that a call made. Pictures that it showed become files too, so that
 // clients find them by their citations.
 func (b *box) keep(ctx context.Context, r *ran, cell *live.Cell) (made []insideFile, err error) {
 	made = insideFiles(cell.Files)
@@ -127,7 +127,7 @@ func (b *box) keep(ctx context.Context, r *ran, cell *live.Cell) (made []insideF
 		}
 		made = append(made, insideFiles(stored)...)
 	}
-	for _, f := range made { // what was written again is cited once, as it is now
+	for _, f := range made { // a file that was written again is cited once
 		b.made = slices.DeleteFunc(b.made, func(g insideFile) bool { return g.at == f.at })
 		b.made = append(b.made, f)
 	}
@@ -142,7 +142,7 @@ func insideFiles(files []engine.File) (list []insideFile) {
 	return list
 }
 
-// pictureOf is what of an output people see, if it is a picture.
+// pictureOf returns the picture of an output, if it has one.
 func pictureOf(o *live.Output) (kind string, data []byte) {
 	for _, kind := range []string{"image/png", "image/jpeg"} {
 		var text string
@@ -157,8 +157,8 @@ func pictureOf(o *live.Output) (kind string, data []byte) {
 	return "", nil
 }
 
-// logs are what OpenAI has for logs: both streams as they came, the value of the last
-// expression, a traceback.
+// logs returns a cell's output in the form of OpenAI's logs: both streams in order, the
+// value of the last expression, a traceback.
 func logs(cell *live.Cell) string {
 	var b strings.Builder
 	line := func(text string) {
@@ -185,7 +185,7 @@ func logs(cell *live.Cell) string {
 	return b.String()
 }
 
-// replyOf is what the model gets to know of a call.
+// replyOf returns the text about a call for the model.
 func replyOf(said string, made []insideFile, dropped []engine.DroppedFile) string {
 	var b strings.Builder
 	b.WriteString(clip(said))
@@ -213,7 +213,7 @@ func replyOf(said string, made []insideFile, dropped []engine.DroppedFile) strin
 	return b.String()
 }
 
-// clip keeps the beginning and the end of a text.
+// clip shortens a text in its middle.
 func clip(text string) string {
 	if len(text) <= modelOutput {
 		return text
@@ -223,9 +223,8 @@ func clip(text string) string {
 		strings.ToValidUTF8(text[len(text)-modelOutput/2:], "")
 }
 
-// cite returns the citations of a text: files that it links, and, if it is the last of
-// a response, all others that were made, without a place in it. Places are counted in
-// characters.
+// cite returns the citations of a text: the files that it links and, for the last text of a
+// response, all other files that were made, without a position. Positions count characters.
 func (b *box) cite(text string, last bool) []map[string]any {
 	list := []map[string]any{}
 	cited := func(f insideFile, from, to int) {

@@ -17,7 +17,7 @@ import (
 	"github.com/airlock-run/airlock/internal/live"
 )
 
-// workspace is where code finds the files of its container.
+// workspace is the folder of a container's files.
 const workspace = "/mnt/data"
 
 const (
@@ -25,13 +25,13 @@ const (
 	mostMinutes  = 24 * 60
 )
 
-// scope is what a session remembers of its container.
+// scope is stored in the session of a container.
 type scope struct {
 	Name   string `json:"name"`
 	Memory string `json:"memory,omitempty"`
 }
 
-// wanted is how a client asks for a container, by itself or with a request.
+// wanted describes a container that a client asks for.
 type wanted struct {
 	Name    string   `json:"name"`
 	FileIDs []string `json:"file_ids"`
@@ -46,11 +46,11 @@ type wanted struct {
 	Skills []json.RawMessage `json:"skills"`
 }
 
-// sizes of containers by the names that OpenAI has for them.
+// sizes are the memory sizes of containers by OpenAI's names.
 var sizes = map[string]int64{"1g": 1 << 30, "4g": 4 << 30, "16g": 16 << 30, "64g": 64 << 30}
 
-// session is what a container is made of. The files are looked up: an error of a
-// request comes before its answer begins.
+// session returns the request for a container. It looks the files up, so that errors come
+// before an answer begins.
 func (q *request) session(ask *wanted) (live.Request, error) {
 	defaults, maxima := q.Engine.Limits()
 	req := live.Request{
@@ -96,7 +96,7 @@ func (q *request) session(ask *wanted) (live.Request, error) {
 	return req, err
 }
 
-// known finds an upload of the caller's.
+// known returns an upload of the caller.
 func (q *request) known(id string) (engine.File, error) {
 	parsed, err := parseID(filePrefix, id)
 	if err != nil {
@@ -106,13 +106,13 @@ func (q *request) known(id string) (engine.File, error) {
 	return f, missing(err, noFile(id))
 }
 
-// stagedName is how an upload is called in a container. What was put there is known by
-// that form of its name from what code has made.
+// stagedName is the name of an upload in a container. Its form tells uploads from files
+// that code has made.
 func stagedName(f engine.File) string { return filePrefix + f.ID.String() + "-" + cleanName(f.Name) }
 
 var staged = regexp.MustCompile(`^file-[A-Za-z0-9_-]{21}-.`)
 
-// shownName is a staged name without what was put before it.
+// shownName is a staged name without its prefix.
 func shownName(at string) string {
 	name := path.Base(at)
 	if staged.MatchString(name) {
@@ -155,7 +155,7 @@ func (q *request) createContainer() (any, error) {
 	return containerBody(made, "running"), err
 }
 
-// container is one of the caller's, with its files. It is a use of it.
+// container returns a container of the caller with its files. It counts as a use.
 func (q *request) container(id string) (engine.Session, []insideFile, error) {
 	gone := notFound("Container with id '%.80s' not found.", id)
 	parsed, err := parseID(containerPrefix, id)
@@ -166,7 +166,7 @@ func (q *request) container(id string) (engine.Session, []insideFile, error) {
 	known = known && before.Owner == q.caller.Owner
 	now := seen{looked: time.Now()}
 	if info, err := q.Live.Info(q.Context(), q.caller, parsed); err == nil && info.State != live.StateNone {
-		// It is there. Now and then it is looked up nevertheless, which is a use of its files.
+		// It exists. Some requests look it up nevertheless, which counts as a use of its files.
 		if now.stored = info.Stored; known && before.stored == now.stored && now.looked.Sub(before.looked) < before.TTL/16 {
 			return q.see(before), before.files, nil
 		}
@@ -189,18 +189,18 @@ func (q *request) container(id string) (engine.Session, []insideFile, error) {
 	return q.see(now), inside, nil
 }
 
-// errExpired is of a container that is known to have been the caller's.
+// errExpired is the error of a container that was the caller's.
 var errExpired = &refusal{http.StatusBadRequest, problem{Message: "Container is expired.", Type: invalidRequest}}
 
-// seen is a container as it last was.
+// seen is the last known state of a container.
 type seen struct {
 	engine.Session
 	files  []insideFile
-	stored uint64 // live.Info.Stored, of which the files are; 0: unknown
+	stored uint64 // live.Info.Stored when files was read; 0: unknown
 	looked time.Time
 }
 
-// see remembers a container that is used now.
+// see records a container that is used now.
 func (a *api) see(s seen) engine.Session {
 	s.ExpiresAt = time.Now().Add(s.TTL)
 	a.seen.put(containerPrefix+s.ID.String(), s)
@@ -242,7 +242,7 @@ func (q *request) deleteContainer() error {
 	if err := q.Live.Delete(q.Context(), q.caller, s.ID); err != nil {
 		return missing(err, notFound("Container with id '%.80s' not found.", q.PathValue("id")))
 	}
-	q.seen.put(q.PathValue("id"), seen{}) // it has not expired
+	q.seen.put(q.PathValue("id"), seen{}) // lest it count as expired
 	q.w.WriteHeader(http.StatusOK)
 	return nil
 }
@@ -264,7 +264,7 @@ func (q *request) listContainers() (any, error) {
 	return q.list(all, 100, 20)
 }
 
-// addContainerFile puts a file of its own, or an upload, into a container.
+// addContainerFile puts the file of a form, or an upload, into a container.
 func (q *request) addContainerFile() (any, error) {
 	s, _, err := q.container(q.PathValue("id"))
 	if err != nil {
@@ -300,7 +300,7 @@ func (q *request) addContainerFile() (any, error) {
 	return insideBody(s.ID, f), err
 }
 
-// stage puts an upload into a container, and returns its path there.
+// stage puts an upload into a container and returns its path there.
 func (q *request) stage(container engine.ID, id string) (at string, err error) {
 	f, err := q.known(id)
 	if err != nil {
@@ -315,7 +315,7 @@ func (q *request) stage(container engine.ID, id string) (at string, err error) {
 	return stagedName(f), err
 }
 
-// sync has what was changed in a container stored, which is done after each cell.
+// sync stores the changed files of a container by running an empty cell.
 func (q *request) sync(ctx context.Context, container engine.ID) ([]engine.File, error) {
 	cell, err := q.Live.Start(ctx, q.caller, container, live.CellRequest{Silent: true})
 	if err == nil {
@@ -324,7 +324,7 @@ func (q *request) sync(ctx context.Context, container engine.ID) ([]engine.File,
 	return cell.Files, err
 }
 
-// stored returns a file that was put into a container, once it is kept.
+// stored returns a file that was put into a container, after storing it.
 func (q *request) stored(ctx context.Context, container engine.ID, at string) (insideFile, error) {
 	if _, err := q.sync(ctx, container); err != nil {
 		return insideFile{}, err
@@ -355,7 +355,7 @@ func (q *request) listContainerFiles() (any, error) {
 	return q.list(all, 100, 20)
 }
 
-// inside finds a file in a container.
+// inside returns the file in a container that the request names.
 func (q *request) inside() (container engine.ID, f insideFile, err error) {
 	s, _, err := q.container(q.PathValue("id"))
 	if err != nil {
@@ -394,7 +394,7 @@ func (q *request) deleteContainerFile() (any, error) {
 	return deletedBody(q.PathValue("file"), "container.file"), err
 }
 
-// listing names the files of a container for the model.
+// listing lists the files of a container for the model.
 func listing(files []insideFile) string {
 	const most = 50
 	var b strings.Builder

@@ -12,7 +12,7 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// problem is the error object of OpenAI's.
+// problem is OpenAI's error object.
 type problem struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
@@ -25,7 +25,7 @@ const (
 	serverError    = "server_error"
 )
 
-// MarshalJSON writes null for what there is not.
+// MarshalJSON writes null for empty fields.
 func (p problem) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"message": p.Message, "type": p.Type, "param": orNull(p.Param),
 		"code": orNull(p.Code)})
@@ -38,7 +38,7 @@ func orNull(s string) any {
 	return s
 }
 
-// refusal is an error that this edge finds by itself.
+// refusal is an error that this package finds by itself.
 type refusal struct {
 	status int
 	problem
@@ -56,7 +56,7 @@ func required(param string) error {
 	return invalid(param, "missing_required_parameter", "Missing required parameter: '%s'.", param)
 }
 
-// unsupported refuses a parameter that OpenAI has.
+// unsupported refuses a parameter that OpenAI has and Airlock does not.
 func unsupported(param, format string, args ...any) error {
 	return invalid(param, "unsupported_parameter", format, args...)
 }
@@ -65,18 +65,18 @@ func notFound(format string, args ...any) error {
 	return &refusal{http.StatusNotFound, problem{Message: fmt.Sprintf(format, args...), Type: invalidRequest}}
 }
 
-// statuses is the one table from an engine error to HTTP.
+// statuses maps the kinds of engine errors to HTTP.
 var statuses = wire.Statuses(map[engine.Kind]int{
 	engine.ErrFull: http.StatusTooManyRequests,
 })
 
-// codes tell what a status means beside it.
+// codes are the error codes of statuses.
 var codes = map[int]string{
 	http.StatusUnauthorized: "invalid_api_key", http.StatusTooManyRequests: "rate_limit_exceeded",
 	http.StatusRequestEntityTooLarge: "file_too_large",
 }
 
-// describe says what an error is to a client. Unknown causes stay in the log.
+// describe returns the status and error object of an error. Unknown causes are only logged.
 func describe(err error) (int, problem) {
 	if e, ok := errors.AsType[*refusal](err); ok {
 		return e.status, e.problem
@@ -121,7 +121,7 @@ func (q *request) fail(err error) {
 	writeJSON(q.w, status, map[string]any{"error": p})
 }
 
-// Refuse answers with an error that the front door found.
+// Refuse answers with an error of internal/httpd.
 func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
 	kind := invalidRequest
 	if status >= http.StatusInternalServerError {

@@ -14,7 +14,7 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// Ids are the engine's behind what SDKs look for.
+// Ids are the engine's after the prefixes that SDKs check.
 const (
 	filePrefix      = "file-"
 	containerPrefix = "cntr_"
@@ -29,7 +29,7 @@ func parseID(prefix, text string) (engine.ID, error) {
 	return engine.ParseID(rest)
 }
 
-// fileBody is a file as it is told of. Nothing is done with its purpose.
+// fileBody is a file on the wire. Its purpose has no effect.
 func fileBody(f engine.File) map[string]any {
 	return map[string]any{
 		"id": filePrefix + f.ID.String(), "object": "file", "bytes": f.Size, "created_at": f.CreatedAt.Unix(),
@@ -38,14 +38,14 @@ func fileBody(f engine.File) map[string]any {
 	}
 }
 
-// purposes that mean that code and models are to read a file; the first stands for all.
+// purposes are those of files for code and models; the first one is returned for all.
 var purposes = []string{"user_data", "assistants", "vision"}
 
-// form is what there is of one beside its file.
+// form holds the fields of a form, and the name of its file.
 type form map[string]string
 
-// readForm reads a form of small fields and one file, which is given to store as it
-// comes. Fields may stand before and after it.
+// readForm reads a form of small fields and one file, which it streams to store. Fields may
+// come before and after the file.
 func (q *request) readForm(field string, store func(name string, content io.Reader) error) (form, error) {
 	kind, params, _ := mime.ParseMediaType(q.Header.Get("Content-Type"))
 	if kind != "multipart/form-data" || params["boundary"] == "" {
@@ -93,7 +93,7 @@ func brokenForm(err error) error {
 	return invalid("", "", "The form cannot be read: it is cut short, or is none.")
 }
 
-// cleanName is a name without the folders that some clients send with it.
+// cleanName removes the folders that some clients send with a name.
 func cleanName(name string) string {
 	name = strings.NewReplacer("\x00", "_", `\`, "_").Replace(strings.ToValidUTF8(name, "_"))
 	name = wire.ShortName(name[strings.LastIndex(name, "/")+1:])
@@ -122,7 +122,7 @@ func (q *request) upload() (any, error) {
 	return fileBody(made), nil
 }
 
-// check looks at what came with a file.
+// check checks the fields of an upload.
 func (f form) check(made engine.File) error {
 	if made.ID.IsZero() {
 		return invalid("file", "missing_required_parameter", "'file' is a required property")
@@ -164,7 +164,7 @@ func (q *request) getFile() (any, error) {
 	return fileBody(f), err
 }
 
-// missing says in OpenAI's words that something is not there.
+// missing replaces ErrNotFound by an error in OpenAI's words.
 func missing(err, said error) error {
 	if errors.Is(err, engine.ErrNotFound) {
 		return said
@@ -192,7 +192,7 @@ func (q *request) fileContent() error {
 	return q.send(id, noFile(q.PathValue("id")))
 }
 
-// send sends the bytes of a file.
+// send sends the content of a file.
 func (q *request) send(id engine.ID, notThere error) error {
 	f, content, err := q.Engine.OpenFile(q.Context(), q.caller, id)
 	if err != nil {
@@ -204,7 +204,7 @@ func (q *request) send(id engine.ID, notThere error) error {
 	return nil
 }
 
-// every gathers what an engine gives by pages, newest first.
+// every collects the pages of a list of the engine, newest first.
 func every[T any](get func(engine.Page) ([]T, error), id func(*T) engine.ID) (all []T, err error) {
 	for page := (engine.Page{Limit: 1000}); ; {
 		some, err := get(page)
@@ -216,7 +216,7 @@ func every[T any](get func(engine.Page) ([]T, error), id func(*T) engine.ID) (al
 	}
 }
 
-// list is a part of what there is, newest first, as the query says.
+// list returns the page of a list that the query asks for. all is newest first.
 func (q *request) list(all []map[string]any, most, usual int) (any, error) {
 	query := q.URL.Query()
 	switch query.Get("order") {
@@ -264,7 +264,7 @@ func (q *request) listFiles() (any, error) {
 	wanted := q.URL.Query().Get("purpose")
 	var all []map[string]any
 	for _, f := range files {
-		// What code has made is listed with its container.
+		// Files that code has made are listed with their container.
 		if f.Run.IsZero() && (wanted == "" || wanted == purposes[0]) {
 			all = append(all, fileBody(f))
 		}
@@ -272,7 +272,7 @@ func (q *request) listFiles() (any, error) {
 	return q.list(all, 10000, 10000)
 }
 
-// readJSON reads a body of JSON.
+// readJSON reads a JSON body.
 func (q *request) readJSON(into any) error {
 	text, err := q.Bodies.Read(string(q.caller.Owner), http.MaxBytesReader(q.w, q.Body, MaxJSON), q.ContentLength,
 		MaxJSON)

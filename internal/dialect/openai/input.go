@@ -12,21 +12,21 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// inputReader translates the items of a conversation to messages of chat completions.
+// inputReader translates the items of a conversation into messages of chat completions.
 type inputReader struct {
 	q        *request
 	tools    *toolset
 	messages []json.RawMessage
 	pending  []any             // calls of the assistant that are not yet in a message
 	last     string            // container of the last code that ran
-	files    []string          // that code is to find, by id
-	items    []json.RawMessage // as they were given, behind those of earlier responses
+	files    []string          // ids of the files that code needs
+	items    []json.RawMessage // of earlier responses, then of the request
 }
 
-// largestImage bounds an uploaded picture that is put into a message.
+// largestImage bounds an uploaded picture that goes into a message.
 const largestImage = 20 << 20
 
-// item is an item of the input, of whichever type.
+// item is an item of the input of any type.
 type item struct {
 	Type        string          `json:"type"`
 	Role        string          `json:"role"`
@@ -41,7 +41,7 @@ type item struct {
 	Outputs     []output        `json:"outputs"`
 }
 
-// output is one of a code_interpreter_call.
+// output is an output of a code_interpreter_call.
 type output struct {
 	Type string `json:"type"` // logs or image
 	Logs string `json:"logs,omitempty"`
@@ -117,7 +117,7 @@ func (in *inputReader) item(param string, it *item) error {
 		in.pending = append(in.pending, toolCall(it.ID, name, string(encode(map[string]string{"code": code}))))
 		in.flush()
 		in.messages = append(in.messages, toolReply(it.ID, in.earlier(it)))
-	case "reasoning": // a model elsewhere cannot read another's
+	case "reasoning": // no other model can read it
 	default:
 		return invalid(param+".type", "unsupported_value",
 			"Items of the type '%.40s' are not supported: there are message, function_call, "+
@@ -126,8 +126,8 @@ func (in *inputReader) item(param string, it *item) error {
 	return nil
 }
 
-// earlier is what a call put out, which its item need not say: the last cells of a
-// container are known.
+// earlier returns the output of an earlier call. An item without outputs gets those of its
+// cell, if the container still has the cell.
 func (in *inputReader) earlier(it *item) string {
 	if it.Outputs == nil {
 		session, err := parseID(containerPrefix, it.ContainerID)
@@ -145,7 +145,7 @@ func (in *inputReader) earlier(it *item) string {
 	return clip(b.String())
 }
 
-// flush ends a run of calls with the message that makes them.
+// flush adds the message that makes the pending calls.
 func (in *inputReader) flush() {
 	if len(in.pending) > 0 {
 		in.messages = append(in.messages, encode(map[string]any{"role": "assistant", "content": nil,
@@ -181,7 +181,7 @@ func (in *inputReader) message(param string, it *item) error {
 	return err
 }
 
-// content is a text, or parts where there are pictures: many servers take no parts.
+// content returns a text, or parts if there are pictures: many servers accept no parts.
 func (in *inputReader) content(param string, raw json.RawMessage) (any, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -243,7 +243,7 @@ func (in *inputReader) content(param string, raw json.RawMessage) (any, error) {
 	return parts, nil
 }
 
-// picture is the address of one, with its bytes if it is an upload.
+// picture returns the URL of a picture: a data URL if it was uploaded.
 func (in *inputReader) picture(param, url, id string) (string, error) {
 	if url != "" || id == "" {
 		if !strings.HasPrefix(url, "data:image/") && !strings.HasPrefix(url, "https://") && !strings.HasPrefix(url,
@@ -270,7 +270,7 @@ func (in *inputReader) picture(param, url, id string) (string, error) {
 	return "data:" + f.MIME + ";base64," + base64.StdEncoding.EncodeToString(data), err
 }
 
-// file is an upload, or one that is made of what was sent.
+// file returns an upload, or stores the data that was sent.
 func (in *inputReader) file(param, id, name, data string) (engine.File, error) {
 	if id != "" {
 		return in.q.known(id)
@@ -291,8 +291,8 @@ func (in *inputReader) file(param, id, name, data string) (engine.File, error) {
 	return f, err
 }
 
-// container settles where code is to run: the one that is named, the one that earlier
-// code of the conversation ran in, or a new one once it is needed.
+// container returns where code runs: in the named container, in that of earlier code of the
+// conversation, or in a new one that is created when needed.
 func (in *inputReader) container() (*box, error) {
 	b, named := &box{q: in.q}, in.tools.code == nil
 	if in.tools.python == "" {

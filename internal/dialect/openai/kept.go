@@ -12,19 +12,18 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// responsePrefix begins the id of a response. What follows is that of the file that it
-// is kept in.
+// responsePrefix begins the id of a response. The id of the file that stores it follows.
 const responsePrefix = "resp_"
 
-// keptResponse is a response with all that a later one goes on with.
+// keptResponse is a stored response with the conversation that a later one continues.
 type keptResponse struct {
-	Items    []json.RawMessage `json:"items"`    // of the conversation so far, with what code put out
-	Input    int               `json:"input"`    // how many of these are not of the response
+	Items    []json.RawMessage `json:"items"`    // of the conversation so far, with the outputs of code
+	Input    int               `json:"input"`    // number of items before the response
 	Response json.RawMessage   `json:"response"` // as it was sent
 }
 
-// keep keeps a response as a file of its owner's, unless the client asked not to. It
-// reports whether it is kept: one that is not can still be sent again as items.
+// keep stores a response as a file of its owner, unless the client asked not to. It reports
+// whether it did: a client can send the items of any response again.
 func (r *response) keep(status string, whole map[string]any) bool {
 	if status == "failed" || r.asked.Store != nil && !*r.asked.Store {
 		return false
@@ -52,7 +51,7 @@ func (r *response) keep(status string, whole map[string]any) bool {
 	return err == nil
 }
 
-// kept returns a response of the caller's.
+// kept returns a stored response of the caller.
 func (q *request) kept(id string) (*keptResponse, error) {
 	parsed, err := parseID(responsePrefix, id)
 	if err != nil {
@@ -63,7 +62,7 @@ func (q *request) kept(id string) (*keptResponse, error) {
 	return k, err
 }
 
-// readStored reads what was put into a file of the caller's.
+// readStored decodes a file of the caller.
 func (q *request) readStored(id engine.ID, origin engine.Origin, name string, into any) (engine.File, error) {
 	f, content, err := q.Engine.OpenFile(q.Context(), q.caller, id)
 	if err != nil {
@@ -89,8 +88,8 @@ func (q *request) getResponse() (any, error) {
 	return k.Response, nil
 }
 
-// listInput lists what a response was asked with, the earlier items of its conversation
-// too. A message that was a mere text has OpenAI's form of one.
+// listInput lists the input of a response with the earlier items of its conversation. It
+// completes short forms of messages as OpenAI does.
 func (q *request) listInput() (any, error) {
 	k, err := q.keptHere()
 	if err != nil {

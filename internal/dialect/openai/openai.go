@@ -2,11 +2,10 @@
 // that speaks chat completions: the Responses API with the tool code_interpreter,
 // containers with their files, and files. A container is a live session.
 //
-// The model gets a function in the tool's place. Its calls run here, the model gets
-// what came out, and is asked again until it answers; the client sees items, events and
-// citations as OpenAI sends them. The wire facts are those of the official SDKs (PyPI
-// openai 3.54.0, npm openai) and of recorded exchanges. The README lists what is
-// refused.
+// The model gets a function in place of the tool. Its calls run here, their output goes to
+// the model, and the model is asked again until it answers. The client gets items, events
+// and citations as OpenAI sends them. The wire facts are those of the official SDKs (PyPI
+// openai 3.54.0, npm openai) and of recorded exchanges. The README lists what is refused.
 package openai
 
 import (
@@ -23,8 +22,8 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// Engine keeps files and says which are in a container. Every error is an
-// *engine.Error, and what belongs to another owner is ErrNotFound.
+// Engine stores files and lists those of a container. Every error is an *engine.Error;
+// objects of another owner are ErrNotFound.
 type Engine interface {
 	PutFile(ctx context.Context, caller engine.Caller, up engine.Upload, content io.Reader) (engine.File, error)
 	GetFile(ctx context.Context, caller engine.Caller, id engine.ID) (engine.File, error)
@@ -33,7 +32,7 @@ type Engine interface {
 	DeleteFile(ctx context.Context, caller engine.Caller, id engine.ID) error
 
 	ListSessions(ctx context.Context, caller engine.Caller, query engine.SessionQuery) ([]engine.Session, error)
-	// UseSession returns the files of a session and their places too, and counts as a use.
+	// UseSession also returns the files of a session and their paths. It counts as a use.
 	UseSession(ctx context.Context, caller engine.Caller, id engine.ID) (engine.Session, []engine.File,
 		[]engine.SessionFile, error)
 	SessionFile(ctx context.Context, caller engine.Caller, session, file engine.ID) (engine.Session, engine.File,
@@ -48,7 +47,7 @@ type Live interface {
 	Info(ctx context.Context, caller engine.Caller, session engine.ID) (live.Info, error)
 	Delete(ctx context.Context, caller engine.Caller, session engine.ID) error
 	Start(ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error)
-	// Wait returns a cell when it has ended, with all that it put out.
+	// Wait returns a cell with its outputs when the cell has ended.
 	Wait(ctx context.Context, caller engine.Caller, session, cell engine.ID) (live.Cell, error)
 	// Cell returns one of the last cells of a session.
 	Cell(ctx context.Context, caller engine.Caller, session, cell engine.ID) (live.Cell, error)
@@ -66,17 +65,17 @@ type Options struct {
 
 	Upstream string       // address of the model's API, as http://localhost:11434/v1; empty: there is no model
 	Key      string       // for Upstream
-	HTTP     *http.Client // that reaches it, and gives up one that is silent
+	HTTP     *http.Client // for Upstream, with an idle timeout
 
 	MaxUpload int64        // bytes of a file; 0: 200 MiB
-	Bodies    *wire.Bodies // counts the memory of large bodies; nil: by itself
+	Bodies    *wire.Bodies // bounds the memory of large bodies; nil: a new one
 	Log       *slog.Logger // for causes that the client must not see; nil: nothing is logged
 
-	Rounds int           // answers of the model to one request at most; 0: 32
-	Turn   time.Duration // that one request may take; 0: 30 min
+	Rounds int           // most answers of the model to one request; 0: 32
+	Turn   time.Duration // most time of one request; 0: 30 min
 }
 
-// MaxJSON bounds a body of JSON: a conversation with pictures.
+// MaxJSON bounds a JSON body, which may be a conversation with pictures.
 const MaxJSON = 64 << 20
 
 const (
@@ -86,18 +85,18 @@ const (
 	turnsPerOwner    = 16 // requests to a model at once
 )
 
-// api is the dialect at work.
+// api is the handler's state.
 type api struct {
 	Options
 
 	mu    sync.Mutex
 	turns map[engine.Owner]int
-	// Cells of code_interpreter_calls, and containers as they were last seen, by their ids.
+	// The cells of code_interpreter_calls, and the last known state of containers, by id.
 	ran  recent[engine.ID]
 	seen recent[seen]
 }
 
-// request is one.
+// request is one HTTP request.
 type request struct {
 	*api
 	*http.Request
@@ -105,7 +104,7 @@ type request struct {
 	caller engine.Caller
 }
 
-// New returns the API as a handler that wants its prefix removed.
+// New returns the API as a handler for paths without their prefix.
 func New(o Options) http.Handler { return newAPI(o).routes() }
 
 func newAPI(o Options) *api {
@@ -168,7 +167,7 @@ func (a *api) routes() http.Handler {
 	return mux
 }
 
-// written is for what writes its answer itself.
+// written adapts a handler that writes its own answer.
 func written(serve func(*request) error) func(*request) (any, error) {
 	return func(q *request) (any, error) { return nil, serve(q) }
 }
@@ -181,7 +180,7 @@ func nowhere(q *request) (any, error) {
 	}}
 }
 
-// begin takes one of the places of an owner for requests to a model.
+// begin takes one of an owner's slots for requests to a model.
 func (a *api) begin(owner engine.Owner) (end func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -201,11 +200,10 @@ func (a *api) begin(owner engine.Owner) (end func(), err error) {
 	}, nil
 }
 
-// mostRecent is how many of a thing are remembered: neither cells nor containers are
-// kept much longer than these.
+// mostRecent is the size of a recent: cells and containers live hardly longer.
 const mostRecent = 4096
 
-// recent remembers the last things by their ids. The zero value is ready.
+// recent holds the last values by their ids. The zero value is ready to use.
 type recent[T any] struct {
 	mu    sync.Mutex
 	known map[string]T

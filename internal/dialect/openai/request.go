@@ -33,13 +33,13 @@ type responseRequest struct {
 	Store    *bool   `json:"store"`
 }
 
-// unread are parameters that say nothing to us: how OpenAI bills, caches and guards, and
-// how its streams are padded.
+// unread are parameters without a meaning here: about billing, caching, safety and the
+// padding of streams.
 var unread = []string{"service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
 	"prompt_cache_options", "stream_options"}
 
-// refused are parameters of OpenAI's that ask for something we do not have, with the
-// value that asks for nothing.
+// refused are parameters of features that Airlock does not have, with the value that
+// switches the feature off.
 var refused = map[string]struct{ nothing, why string }{
 	"background":         {"false", "Airlock answers within the request."},
 	"conversation":       {"", "Airlock keeps no conversations: send the earlier items as input."},
@@ -51,8 +51,7 @@ var refused = map[string]struct{ nothing, why string }{
 	"image":              {"", "Airlock makes no images."},
 }
 
-// includes are what a response may be asked to have more of. The second finds nothing
-// to add.
+// includes are the supported values of include. The second adds nothing.
 var includes = []string{"code_interpreter_call.outputs", "reasoning.encrypted_content"}
 
 // readResponse reads and checks a request.
@@ -100,7 +99,7 @@ func (q *request) readResponse() (*responseRequest, error) {
 	return r, nil
 }
 
-// unmarshal says which field is of a wrong type.
+// unmarshal names the field of a wrong type in its error.
 func unmarshal(text []byte, into any) error {
 	err := json.Unmarshal(text, into)
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
@@ -112,16 +111,16 @@ func unmarshal(text []byte, into any) error {
 	return nil
 }
 
-// toolset is what the model is given, and what each of its names means.
+// toolset holds the tools of a request and the meaning of their names.
 type toolset struct {
-	list      []json.RawMessage // as chat completions have them
+	list      []json.RawMessage // in the format of chat completions
 	functions map[string]bool   // the client's
 	python    string            // name of the function that runs code; empty: none
-	code      *wanted           // the container that code is to run in; nil: that with the id
-	container string
+	code      *wanted           // the container to create for code; nil: it exists
+	container string            // its id
 }
 
-// takePython gives the tool that runs code a name that the client does not use.
+// takePython names the tool that runs code so that no function of the client has the name.
 func (t *toolset) takePython() error {
 	for _, name := range []string{"python", "code_interpreter", "run_python"} {
 		if !t.functions[name] {
@@ -207,8 +206,8 @@ func (t *toolset) readContainer(param string, raw json.RawMessage) error {
 	return nil
 }
 
-// choice spells a tool_choice as chat completions do. forced says that the model must
-// call a tool, which is for its first answer alone.
+// choice returns a tool_choice for chat completions. forced reports whether the model must
+// call a tool, which applies to its first answer only.
 func (t *toolset) choice(raw json.RawMessage) (choice any, forced bool, err error) {
 	if !present(raw) {
 		return nil, false, nil
@@ -235,7 +234,7 @@ func (t *toolset) choice(raw json.RawMessage) (choice any, forced bool, err erro
 	return map[string]any{"type": "function", "function": map[string]string{"name": one.Name}}, true, nil
 }
 
-// format spells text.format as chat completions do.
+// format returns text.format for chat completions.
 func format(text json.RawMessage) (any, error) {
 	var given struct {
 		Format *struct {
@@ -267,7 +266,7 @@ func format(text json.RawMessage) (any, error) {
 		"Invalid value for 'text.format.type': there are text, json_object and json_schema.")
 }
 
-// params are those of a chat completion that a request asks for.
+// params returns the parameters of the chat completion that a request asks for.
 func (r *responseRequest) params(t *toolset) (params map[string]any, forced bool, err error) {
 	params = map[string]any{"model": r.Model}
 	set(params, "temperature", r.Temperature)
@@ -294,20 +293,20 @@ func (r *responseRequest) params(t *toolset) (params map[string]any, forced bool
 	return params, forced, err
 }
 
-// set sets a field to a value that was given.
+// set sets a field if its value is given.
 func set[T any](fields map[string]any, name string, value *T) {
 	if value != nil {
 		fields[name] = *value
 	}
 }
 
-// present reports whether there is more than a null.
+// present reports whether raw is neither empty nor null.
 func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 func encode(v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // our own types, and JSON that was read
+		panic(err) // of this package's types, and JSON that was parsed
 	}
 	return text
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// An upload in parts is a file of its owner's that says what is to come. Its parts are
-// files with its id as their name. All of them go when it is completed or cancelled, or
-// an hour after their last use.
+// An upload in parts is a file that describes it. Its parts are files with its id as their
+// name. All of them are deleted when it is completed or cancelled, or an hour after their
+// last use.
 const (
 	uploadPrefix = "upload_"
 	partPrefix   = "part_"
@@ -28,7 +28,7 @@ type upload struct {
 	Bytes        int64           `json:"bytes"`
 	Filename     string          `json:"filename"`
 	Purpose      string          `json:"purpose"`
-	MIME         string          `json:"mime_type"` // is found again from name and content
+	MIME         string          `json:"mime_type"` // unused: the engine detects it
 	ExpiresAfter json.RawMessage `json:"expires_after,omitempty"`
 }
 
@@ -61,7 +61,7 @@ func (q *request) createUpload() (any, error) {
 	return u.body(kept, "pending", nil), err
 }
 
-// uploadHere is the one that a request names.
+// uploadHere returns the upload that the request names.
 func (q *request) uploadHere() (kept engine.File, u upload, err error) {
 	notThere := notFound("Upload '%.80s' not found: it was completed or cancelled, or is over.", q.PathValue("id"))
 	id, err := parseID(uploadPrefix, q.PathValue("id"))
@@ -126,7 +126,7 @@ func (q *request) completeUpload() (any, error) {
 	return u.body(kept, "completed", fileBody(made)), q.discard(kept.ID)
 }
 
-// join is all of an upload.
+// join returns a reader of all parts of an upload.
 func (q *request) join(kept engine.File, u upload, names []string) (*parts, error) {
 	p, size := &parts{request: q}, int64(0)
 	for _, name := range names {
@@ -150,7 +150,7 @@ func (q *request) join(kept engine.File, u upload, names []string) (*parts, erro
 	return p, nil
 }
 
-// parts reads files one after the other, of which it has one open.
+// parts reads files one after the other. One is open at a time.
 type parts struct {
 	*request
 	ids []engine.ID
@@ -193,7 +193,7 @@ func (q *request) cancelUpload() (any, error) {
 	return u.body(kept, "cancelled", nil), err
 }
 
-// discard removes an upload and its parts.
+// discard deletes an upload and its parts.
 func (q *request) discard(id engine.ID) error {
 	files, err := q.filesOf(engine.OriginUpload)
 	for _, f := range files {

@@ -12,16 +12,16 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// mostAnswer is how many bytes one answer of the model may have.
+// mostAnswer bounds the bytes of one answer of the model.
 const mostAnswer = 16 << 20
 
-// answer is one of the model, with its calls.
+// An answer of the model, and a call in it.
 type (
 	answer = completions.Answer[callState]
 	call   = completions.Call[callState]
 )
 
-// callState is what becomes of a call.
+// callState is the state of a call.
 type callState struct {
 	kind callKind
 	item *progress // nil: there is none
@@ -79,10 +79,10 @@ func ended(ctx context.Context) error {
 	return &engine.Error{Op: "ask model", Kind: engine.ErrCanceled, Err: context.Cause(ctx)}
 }
 
-// refusedBy passes on what the model's server says of the client's request. What it
-// says of the operator's key is not the client's to know.
+// refusedBy returns the error of the model's server to the client, but not errors about
+// the operator's key.
 func (q *request) refusedBy(resp *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // half an error is one too
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // a part of an error will do
 	message, code, _ := completions.ErrorText(text)
 	if message == "" {
 		message = "The model's server answered with " + resp.Status + "."
@@ -105,7 +105,7 @@ func (q *request) refusedBy(resp *http.Response) error {
 	return upstreamFailed("%s", message)
 }
 
-// codeOf is what a call is to run. Some models send it as it is.
+// codeOf returns the code of a call. Some models do not wrap it in JSON.
 func codeOf(c *call) (string, bool) {
 	text := c.Arguments.String()
 	var given struct {
