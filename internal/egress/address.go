@@ -15,28 +15,28 @@ import (
 	"github.com/airlock-run/airlock/internal/outbound"
 )
 
-// target is what a program asked to be connected to.
+// target is the server that a program wants to connect to.
 type target struct {
-	host string // a name in its one spelling, or an address
+	host string // a canonical name or an address
 	port uint16
 }
 
 func (t target) String() string { return net.JoinHostPort(t.host, strconv.Itoa(int(t.port))) }
 
-// isAddress reports whether the host is an address, so that no name is to be compared.
+// isAddress reports whether the host is an address.
 func (t target) isAddress() bool {
 	_, err := netip.ParseAddr(t.host)
 	return err == nil
 }
 
-// refused is an error that the program is told, and the audit log has as its verdict.
+// refused is an error for the program, and a verdict in the audit log.
 type refused struct{ reason string }
 
 func (e *refused) Error() string { return e.reason }
 
 func refuse(format string, args ...any) error { return &refused{fmt.Sprintf(format, args...)} }
 
-// parseTarget reads host:port. Addresses are accepted in one notation only.
+// parseTarget parses host:port. It accepts addresses in one notation only.
 func parseTarget(text string) (target, error) {
 	host, number, err := net.SplitHostPort(text)
 	if err != nil {
@@ -50,7 +50,7 @@ func parseTarget(text string) (target, error) {
 	return target{host, uint16(port)}, err
 }
 
-// hostName returns the one spelling of a name or an address.
+// hostName returns the canonical form of a name or an address.
 func hostName(text string) (string, error) {
 	if ip, err := netip.ParseAddr(text); err == nil {
 		if ip.Zone() != "" {
@@ -65,45 +65,47 @@ func hostName(text string) (string, error) {
 	return name, nil
 }
 
-// permitted reports whether the grant names a target; paths are another matter.
+// in reports whether one of the rules matches the target, whatever their paths are.
+func (t target) in(rules []engine.NetworkRule) bool {
+	return slices.ContainsFunc(rules, func(r engine.NetworkRule) bool { return r.MatchHost(t.host, t.port) })
+}
+
+// permitted returns an error if the grant does not allow a target. It ignores paths.
 func permitted(g *engine.Grant, t target) error {
-	match := func(r engine.NetworkRule) bool { return r.MatchHost(t.host, t.port) }
 	switch {
-	case !slices.ContainsFunc(g.Allow, match):
+	case !t.in(g.Allow):
 		return refuse("%s is not allowed for this run", t)
-	case slices.ContainsFunc(g.Deny, match):
+	case t.in(g.Deny):
 		return refuse("%s is denied for this run", t)
 	}
 	return nil
 }
 
-// network is how the process sees names and addresses. Tests have others.
+// network resolves names and classifies addresses. Tests replace it.
 type network struct {
 	resolver *net.Resolver
-	// public reports whether an address may be connected to without being named.
-	public func(netip.Addr) bool
-	// own reports whether an address is this machine's.
-	own func(netip.Addr) bool
+	public   func(netip.Addr) bool // allowed without being named
+	own      func(netip.Addr) bool // of this machine
 }
 
 func hostNetwork() *network {
 	return &network{resolver: &net.Resolver{PreferGo: true}, public: outbound.Public, own: isOwn}
 }
 
-// isOwn reports whether an address is this machine's: then the kernel would use it as
-// the source of what is sent to it. Nothing is sent.
+// isOwn reports whether an address is this machine's: then the kernel uses it as the
+// source of packets to it. It sends none.
 func isOwn(ip netip.Addr) bool {
 	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip, 9)))
 	if err != nil {
-		return false // there is no way to it either
+		return false // it cannot be reached either
 	}
 	defer c.Close()
 	local, ok := c.LocalAddr().(*net.UDPAddr)
 	return ok && local.AddrPort().Addr().Unmap() == ip
 }
 
-// never are addresses that no operator can open: loopback, link-local with the metadata
-// services of clouds, multicast, and none at all.
+// never reports whether no operator can allow an address: loopback, link-local with the
+// metadata services of clouds, multicast, unspecified.
 func never(ip netip.Addr) bool {
 	return ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() ||
 		ip.Is4() && ip.As4()[0] == 0 || ip == metadata6 || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255})
@@ -112,7 +114,7 @@ func never(ip netip.Addr) bool {
 // metadata6 is the metadata service of EC2 over IPv6, which is a private address.
 var metadata6 = netip.MustParseAddr("fd00:ec2::254")
 
-// check refuses an address that a grant does not reach.
+// check refuses an address that the grant does not allow.
 func (n *network) check(g *engine.Grant, ip netip.Addr, port uint16) error {
 	named := slices.ContainsFunc(g.Private, func(p netip.Prefix) bool { return p.Contains(ip) }) && !never(ip)
 	switch {
@@ -121,9 +123,7 @@ func (n *network) check(g *engine.Grant, ip netip.Addr, port uint16) error {
 	case n.own(ip):
 		return refuse("%s is this service's own address", ip)
 	}
-	if t := (target{ip.String(), port}); slices.ContainsFunc(g.Deny, func(r engine.NetworkRule) bool {
-		return r.MatchHost(t.host, t.port)
-	}) {
+	if t := (target{ip.String(), port}); t.in(g.Deny) {
 		return refuse("%s is denied for this run", t)
 	}
 	return nil
@@ -132,10 +132,10 @@ func (n *network) check(g *engine.Grant, ip netip.Addr, port uint16) error {
 const (
 	resolveTime   = 10 * time.Second
 	connectTime   = 10 * time.Second
-	mostAddresses = 8 // that are tried of one name
+	mostAddresses = 8 // tried for one name
 )
 
-// resolve returns those addresses of a target that may be connected to.
+// resolve returns the allowed addresses of a target.
 func (n *network) resolve(ctx context.Context, g *engine.Grant, t target) ([]netip.Addr, error) {
 	ip, err := netip.ParseAddr(t.host)
 	if err == nil {
@@ -160,16 +160,16 @@ func (n *network) resolve(ctx context.Context, g *engine.Grant, t target) ([]net
 			good = append(good, ip)
 		}
 	}
-	if len(good) == 0 && why == nil {
-		why = fmt.Errorf("%s has no address", t.host)
+	switch {
+	case len(good) > 0:
+		return good, nil
+	case why == nil:
+		return nil, fmt.Errorf("%s has no address", t.host)
 	}
-	if len(good) > 0 {
-		why = nil
-	}
-	return good, why
+	return nil, why
 }
 
-// dial connects to a target: to the addresses that were checked, and no other.
+// dial connects to one of the checked addresses of a target.
 func (n *network) dial(ctx context.Context, g *engine.Grant, t target) (*net.TCPConn, error) {
 	addresses, err := n.resolve(ctx, g, t)
 	if err != nil {
@@ -178,7 +178,7 @@ func (n *network) dial(ctx context.Context, g *engine.Grant, t target) (*net.TCP
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	for i, ip := range addresses {
-		// What is left of the time is shared by the addresses that are left.
+		// The remaining addresses share the remaining time.
 		deadline, _ := ctx.Deadline()
 		d := net.Dialer{Timeout: time.Until(deadline) / time.Duration(len(addresses)-i), KeepAlive: time.Minute}
 		var c net.Conn

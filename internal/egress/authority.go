@@ -8,14 +8,13 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
-	"math/big"
+
 	"net"
 	"sync"
 	"time"
 )
 
-// authority makes the certificates that one run's programs are shown. One key serves
-// for all of them.
+// authority makes the certificates for the programs of one run. All have the same key.
 type authority struct {
 	ca  tls.Certificate
 	key *ecdsa.PrivateKey
@@ -33,19 +32,15 @@ func newAuthority(certificate, key []byte) (*authority, error) {
 	return &authority{ca: ca, key: own, made: map[string]*tls.Certificate{}}, err
 }
 
-// certificate returns one for a host, of which there are as many as the grant names.
+// certificate returns the certificate of a host that the grant names.
 func (a *authority) certificate(host string) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if c := a.made[host]; c != nil {
 		return c, nil
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, err
-	}
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: host[:min(len(host), 64)]},
+		Subject:   pkix.Name{CommonName: host[:min(len(host), 64)]},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: a.ca.Leaf.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
@@ -58,7 +53,7 @@ func (a *authority) certificate(host string) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	const most = 1000 // a wildcard names any number
+	const most = 1000 // a wildcard matches any number of hosts
 	if len(a.made) >= most {
 		clear(a.made)
 	}

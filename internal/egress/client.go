@@ -12,7 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
+
 	"net"
 	"os"
 	"sync"
@@ -21,8 +21,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Client is the service's side: it hands grants to the process, which the first one
-// starts. It implements engine.Egress.
+// Client hands grants to the egress process and starts it for the first one. It implements
+// engine.Egress for the service.
 type Client struct {
 	launcher Launcher
 
@@ -31,7 +31,7 @@ type Client struct {
 	closed bool
 }
 
-// NewClient returns a client whose processes a launcher starts. Both are closed with it.
+// NewClient returns a client that starts processes with a launcher, which it closes.
 func NewClient(launcher Launcher) *Client { return &Client{launcher: launcher} }
 
 // Close ends the process and with it every connection.
@@ -45,7 +45,7 @@ func (c *Client) Close() error {
 	return c.launcher.Close()
 }
 
-// first is what the process says of a grant before it serves it.
+// first is the first answer of the process to a grant.
 type first struct {
 	Error string `json:"error,omitempty"`
 }
@@ -53,10 +53,10 @@ type first struct {
 // lease is a grant in force.
 type lease struct {
 	link *net.UnixConn
-	done chan struct{} // closed when the last report was handed over
+	done chan struct{} // closed after the last report
 }
 
-// lastReport is how long the process may take to say the last of a grant.
+// lastReport bounds the time for the last report of a grant.
 const lastReport = 5 * time.Second
 
 // Close ends the grant.
@@ -116,7 +116,7 @@ func unavailable(err error) error {
 		Hint: "`airlock doctor` says whether this host lets the egress process start"}
 }
 
-// read hands over what the process reports, until it has said the last of it or is gone.
+// read passes the reports of the process on, until the last one or the end of the process.
 func (l *lease) read(buffer []byte, report func([]engine.Contact)) {
 	defer close(l.done)
 	defer l.link.Close()
@@ -131,8 +131,8 @@ func (l *lease) read(buffer []byte, report func([]engine.Contact)) {
 	}
 }
 
-// hand gives a grant to the process, which is started if there is none. One that has
-// died is replaced.
+// hand gives a grant to the process. It starts a process if there is none or if the last one
+// has died.
 func (c *Client) hand(ctx context.Context, message []byte, files ...*os.File) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,12 +167,8 @@ func (c *Client) Authority() (certificate, key []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, nil, err
-	}
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "Airlock, for one run"},
+		Subject:   pkix.Name{CommonName: "Airlock, for one run"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(authorityLife),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
 		KeyUsage: x509.KeyUsageCertSign,

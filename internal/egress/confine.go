@@ -16,21 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confined is the argument of the process once it has nothing any more.
+// confined is the argument of the process after it has left the host's files and user.
 const confined = "confined"
 
-// Where a host has the certificates of authorities: Debian, Fedora, Alpine, SUSE.
+// bundles are the files with the root certificates: Debian, Fedora, Alpine, SUSE.
 var bundles = []string{
 	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
 	"/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem",
 }
 
-// keptFiles are what the resolver reads of the host. They are copied: what changes
-// later is seen by the next process.
+// keptFiles are the host's files that the resolver reads. The process has copies; the next
+// process sees later changes.
 var keptFiles = []string{"/etc/resolv.conf", "/etc/hosts"}
 
-// confine leaves the host's file system, its user and every privilege, and executes
-// this program again in what is left. It returns only with an error.
+// confine leaves the host's file system, drops the user and all privileges, and executes
+// this program again. It returns only with an error.
 func confine() error {
 	runtime.LockOSThread()
 	self, err := unix.Open("/proc/self/exe", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -57,7 +57,7 @@ func cstring(s string) *byte {
 	return &b[0]
 }
 
-// leaveFiles moves to a file system that has nothing but keptFiles and the certificates.
+// leaveFiles moves to a file system that has only keptFiles and the certificates.
 func leaveFiles() error {
 	kept := map[string][]byte{"/etc/nsswitch.conf": []byte("hosts: files dns\n")}
 	for _, name := range keptFiles {
@@ -103,8 +103,8 @@ func leaveFiles() error {
 	return os.Chdir("/")
 }
 
-// dropPrivileges gives up every capability, and root. It works on this thread, which
-// is the one that executes.
+// dropPrivileges drops all capabilities, and root. It applies to this thread, which then
+// executes the program.
 func dropPrivileges() error {
 	_ = unix.Sethostname([]byte("airlock"))
 	for c := range unix.CAP_LAST_CAP + 1 {
@@ -137,21 +137,22 @@ func dropPrivileges() error {
 	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
 
-// seal reads the certificates, and then leaves nothing but the system calls that the
-// process needs. It fails if the process is more than it should be.
+// seal reads the certificates and then allows only the system calls that the process
+// needs. It fails if the process is root.
 func seal() (*x509.CertPool, error) {
 	if os.Geteuid() == 0 {
 		return nil, errors.New("the process is root")
 	}
 	bundle, _ := os.ReadFile(bundles[0])
-	roots := systemRoots(bundle)
+	roots := x509.NewCertPool() // of servers
+	roots.AppendCertsFromPEM(bundle)
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, err
 	}
 	return roots, installFilter()
 }
 
-// allowedCalls are what Go's runtime and network need, the most frequent first.
+// allowedCalls are the system calls of Go's runtime and network, the most frequent first.
 var allowedCalls = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_EPOLL_PWAIT, unix.SYS_FUTEX, unix.SYS_CLOSE, unix.SYS_ACCEPT4,
 	unix.SYS_CONNECT, unix.SYS_NANOSLEEP, unix.SYS_SETSOCKOPT, unix.SYS_GETSOCKOPT, unix.SYS_GETSOCKNAME,
@@ -167,8 +168,8 @@ var allowedCalls = []uint32{
 	unix.SYS_OPENAT, unix.SYS_NEWFSTATAT, unix.SYS_FSTAT, unix.SYS_LSEEK, unix.SYS_PREAD64, unix.SYS_DUP3,
 }
 
-// installFilter allows allowedCalls, threads, and sockets of the internet; everything
-// else is refused, on every thread.
+// installFilter allows allowedCalls, threads and internet sockets, and refuses everything
+// else, on all threads.
 func installFilter() error {
 	const offsetNumber, offsetArch, offsetFirst = 0, 4, 16
 	allow := bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}

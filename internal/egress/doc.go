@@ -1,16 +1,15 @@
 // Package egress carries the connections of programs that have a network grant. It is
-// a process of its own, for all sandboxes of a service: with a user of its own, no
-// privileges, an empty file system, a list of system calls, and nothing of any tenant
-// but what passes through.
+// a separate process for all sandboxes of a service. The process has its own user, no
+// privileges, an empty file system, a list of allowed system calls, and no tenant data
+// except the bytes that pass through.
 //
-// A sandbox's network namespace has loopback and nothing else. The executor makes a
-// listening socket in it; the service hands that socket to this process, with the
-// grant (engine.Grant). So a program finds an HTTP and SOCKS5 proxy on its own
-// loopback, and whoever accepts is outside. What comes in is hostile: a program speaks
-// to the proxy as it likes.
+// A sandbox's network namespace has only loopback. The executor makes a listening socket
+// in it; the service hands that socket to this process, with the grant (engine.Grant). So
+// a program finds an HTTP and SOCKS5 proxy on its own loopback, and this process accepts
+// outside of the sandbox. All input is hostile.
 //
-// A connection is allowed by name. Then this process resolves the name, refuses
-// addresses that are not public, connects to the very address that it has checked, and
-// compares the server name that TLS or HTTP asks for with the one that was allowed.
-// Every connection is one engine.Contact, refused ones too.
+// A connection is allowed by name. Then this process resolves the name, refuses addresses
+// that are not public, connects to the address that it has checked, and compares the
+// server name in TLS or HTTP with the allowed one. Every connection is one engine.Contact,
+// also refused ones.
 package egress

@@ -18,13 +18,13 @@ import (
 // Name is the command by which the binary becomes the egress process.
 const Name = "egress"
 
-// A Launcher starts egress processes: this one if it may, or its parent if that one is
-// root's half of the service.
+// A Launcher starts egress processes: itself, or by asking the parent process if that one
+// is root's half of the service.
 type Launcher interface {
-	// Launch starts a process and returns the socket to it. It ends when the socket is
-	// closed.
+	// Launch starts a process and returns the socket to it. The process ends when the socket
+	// is closed.
 	Launch(ctx context.Context) (*os.File, error)
-	// Close waits for the processes, whose sockets are closed by then.
+	// Close waits for the processes. The caller has closed their sockets.
 	Close() error
 }
 
@@ -38,11 +38,11 @@ func (l *localLauncher) Close() error {
 	return nil
 }
 
-// namespaces are the process's own. The network is the host's.
+// namespaces are those that the process does not share. It uses the host's network.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// user is who the process is: above the users of sandboxes, as root; else a number that
-// stands for the service's user.
+// user is the user of the process if the service is root: above the users of sandboxes.
+// lastUser else stands for the service's user.
 const (
 	user     = 0x70000000 + 4096
 	lastUser = 1000
@@ -71,8 +71,8 @@ func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 	return ours, nil
 }
 
-// ownNamespace lets an ordinary user's process make its own file system. It gives that
-// right up before it reads a byte.
+// ownNamespace lets the process of an ordinary user make its own file system. The process
+// drops that right before it reads input.
 func ownNamespace(attr *syscall.SysProcAttr) {
 	attr.Cloneflags |= unix.CLONE_NEWUSER
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: lastUser, HostID: os.Geteuid(), Size: 1}}
@@ -82,8 +82,8 @@ func ownNamespace(attr *syscall.SysProcAttr) {
 	}
 }
 
-// start starts a command from a thread that lives as long as the command does: the
-// kernel ties a child's fate to the thread that made it.
+// start starts a command from a thread that lives as long as the command: Pdeathsig is sent
+// when the thread ends.
 func (l *localLauncher) start(command *exec.Cmd) error {
 	started := make(chan error)
 	l.children.Go(func() {
@@ -98,7 +98,7 @@ func (l *localLauncher) start(command *exec.Cmd) error {
 	return <-started
 }
 
-// socketPair makes a pair of sockets that keep packets whole and carry open files.
+// socketPair makes a pair of sockets that preserve packets and carry open files.
 func socketPair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -125,7 +125,7 @@ func packets(f *os.File) (*net.UnixConn, error) {
 // maxPacket is the longest message. Grants are the longest.
 const maxPacket = 160 << 10
 
-// send sends a message with open files, which stay the caller's.
+// send sends a message with open files. The caller closes the files.
 func send(to *net.UnixConn, message []byte, files ...*os.File) error {
 	if len(message) > maxPacket {
 		return fmt.Errorf("a message of %d bytes", len(message))
@@ -181,8 +181,8 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// ServeLauncher answers the requests of a RemoteLauncher at the other end of conn until
-// that end closes: root's half of the service does it for the other.
+// ServeLauncher answers the requests of a RemoteLauncher at the other end of conn until that
+// end closes. Root's half of the service calls it.
 func ServeLauncher(ctx context.Context, conn *os.File, l Launcher) error {
 	remote, err := packets(conn)
 	if err != nil {

@@ -18,12 +18,12 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// What one run may have at once, and how fast.
+// The limits of the connections of runs.
 const (
 	mostConnections = 1024            // of one run
 	mostOfAll       = 8192            // of all runs
-	connectionRate  = 200             // new ones in a second, after the first mostConnections
-	byteRate        = 512 << 20       // in a second, in both directions
+	connectionRate  = 200             // new ones per second, after the first mostConnections
+	byteRate        = 512 << 20       // per second, in both directions
 	idleTime        = 5 * time.Minute // without a byte in either direction
 	headerTime      = 10 * time.Second
 	longestLife     = 6 * time.Hour // of one connection
@@ -37,7 +37,7 @@ type run struct {
 	link      *net.UnixConn
 	authority *authority // nil: nothing is inspected
 	plain     *http.Transport
-	life      context.Context //nolint:containedctx // of the connections, which it ends
+	life      context.Context //nolint:containedctx // of the connections
 	end       context.CancelFunc
 	work      sync.WaitGroup
 
@@ -46,16 +46,16 @@ type run struct {
 	rate    *rate.Limiter // of bytes
 	starts  *rate.Limiter
 	reports chan engine.Contact
-	ended   chan struct{} // closed when its connections have ended; what is reported later is lost
+	ended   chan struct{} // closed when its connections have ended; later reports are lost
 	begun   sync.Map      // contacts that have not ended
-	lost    atomic.Int64  // reports for which there was no room
+	lost    atomic.Int64  // reports that reports had no room for
 }
 
-// errBytes ends connections of a run that has used up its bytes.
+// errBytes ends the connections of a run that has used up its bytes.
 var errBytes = refuse("the run has used up the bytes that it may send and receive")
 
-// count counts bytes, waits until they fit into the rate, and fails when there are too
-// many.
+// count counts bytes and waits until they fit into the rate. It fails when the run has used
+// up its bytes.
 func (r *run) count(n int) error {
 	if r.bytes.Add(int64(n)) > r.grant.MaxBytes {
 		return errBytes
@@ -96,7 +96,7 @@ func (r *run) serve() {
 	}
 }
 
-// report queues a line of the audit log. It never waits for the service.
+// report queues a line of the audit log without waiting for the service.
 func (r *run) report(c engine.Contact) {
 	select {
 	case r.reports <- c:
@@ -105,15 +105,15 @@ func (r *run) report(c engine.Contact) {
 	}
 }
 
-// Reports go in batches, so that a run with many connections costs the service little.
+// Reports are sent in batches, so that a run with many connections costs the service little.
 const (
 	mostReports = 4096
 	batchSize   = 100
 	batchTime   = 50 * time.Millisecond
 )
 
-// sendReports hands reports to the service until the grant ends, then those that are
-// left, and closes the link.
+// sendReports sends reports to the service until the grant ends, then the remaining ones,
+// and closes the link.
 func (r *run) sendReports() {
 	defer r.link.Close()
 	var batch []engine.Contact
@@ -140,7 +140,7 @@ func (r *run) sendReports() {
 			if len(batch) < batchSize || flush() {
 				continue
 			}
-			return // the service is gone; who reports does not notice
+			return // the service has ended
 		case <-timer.C:
 			if !flush() {
 				return
@@ -157,7 +157,7 @@ func (r *run) sendReports() {
 	}
 }
 
-// contact is a connection on its way into the audit log.
+// contact is a connection that becomes a line of the audit log.
 type contact struct {
 	run            *run
 	began          time.Time
@@ -173,11 +173,11 @@ func (r *run) begin(t target) *contact {
 	return c
 }
 
-// forget drops a contact that others stand for.
+// forget drops a contact that other contacts replace.
 func (c *contact) forget() { c.run.begun.Delete(c) }
 
-// endAll writes the lines of connections that the end of the run has ended: those of
-// the HTTP transport are closed by goroutines that nobody waits for.
+// endAll writes the lines of the connections that the end of the run closed: the goroutines
+// of the HTTP transport that close them have no owner.
 func (r *run) endAll() {
 	r.begun.Range(func(c, _ any) bool {
 		c.(*contact).end(nil)
@@ -229,7 +229,7 @@ func (c *contact) connect(ctx context.Context) (*net.TCPConn, error) {
 	return server, nil
 }
 
-// countedConn is a connection to a server of which the HTTP transport knows no more.
+// countedConn is a connection of the HTTP transport to a server, with the limits of the run.
 type countedConn struct {
 	net.Conn
 	contact *contact
@@ -240,7 +240,7 @@ type countedConn struct {
 
 func (c *countedConn) touch() { c.last.Store(time.Now().UnixNano()) }
 
-// Read gives up on a server when there was no byte in either direction for too long.
+// Read fails when no byte moved in either direction for the idle time.
 func (c *countedConn) Read(b []byte) (n int, err error) {
 	idle := c.contact.run.proxy.waits.idle
 	for {
@@ -274,7 +274,7 @@ func (c *countedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// over notes that a limit has ended the connection.
+// over records that a limit ended the connection, if err is set.
 func (c *countedConn) over(err error) error {
 	if err != nil {
 		c.contact.end(err)
@@ -288,7 +288,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// transport sends the requests that this process reads itself.
+// transport returns the transport for requests that this process parses.
 func (r *run) transport() *http.Transport {
 	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
 		t, err := parseTarget(address)

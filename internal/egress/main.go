@@ -2,7 +2,7 @@ package egress
 
 import (
 	"context"
-	"crypto/x509"
+
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,30 +21,29 @@ import (
 // serviceSocket is the number of the socket to the service.
 const serviceSocket = 3
 
-// Main is the egress process. The service ends it by closing the socket.
+// Main runs the egress process. The service ends it by closing the socket.
 func Main(args []string) int {
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE, unix.SIGQUIT)
-	if len(args) == 0 { // it comes back as another user, in an empty file system
+	if len(args) == 0 { // confine starts it again as another user, in an empty file system
 		fmt.Fprintln(os.Stderr, "airlock egress:", confine())
 		return 1
 	}
 	roots, err := seal()
+	var link *net.UnixConn
+	if err == nil {
+		link, err = packets(os.NewFile(serviceSocket, "service"))
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "airlock egress:", err)
 		return 1
 	}
-	link, err := packets(os.NewFile(serviceSocket, "service"))
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "airlock egress:", err)
-		return 1
-	}
-	// What the initialization of the binary's other packages left is most of the heap.
+	// Most of the heap is garbage of the initialization of the binary's other packages.
 	debug.FreeOSMemory()
 	serve(link, newProxy(hostNetwork(), roots, waits{headerTime, idleTime}))
 	return 0
 }
 
-// serve takes grants until the service is gone.
+// serve takes grants until the service closes the link.
 func serve(link *net.UnixConn, p *proxy) {
 	life, end := context.WithCancel(context.Background())
 	var work sync.WaitGroup
@@ -113,7 +112,7 @@ func (r *run) follow() {
 	reported := make(chan struct{})
 	go func() { defer close(reported); r.sendReports() }()
 	stop := context.AfterFunc(r.life, func() { _ = r.link.CloseRead() })
-	_, _, _ = receive(r.link, make([]byte, 16)) // it says nothing more: this is its end
+	_, _, _ = receive(r.link, make([]byte, 16)) // the service sends nothing more: this is its end
 	stop()
 	r.listener.Close()
 	r.end()
@@ -122,12 +121,4 @@ func (r *run) follow() {
 	r.endAll()
 	close(r.ended)
 	<-reported
-}
-
-// systemRoots are the certificates that servers are checked with. They are read before
-// the host's files are out of sight.
-func systemRoots(pem []byte) *x509.CertPool {
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(pem)
-	return roots
 }

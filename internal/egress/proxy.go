@@ -20,7 +20,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// proxy speaks to programs: HTTP with CONNECT, and SOCKS5, on one port.
+// proxy serves programs: HTTP with CONNECT, and SOCKS5, on one port.
 type proxy struct {
 	network *network
 	waits   waits
@@ -31,9 +31,9 @@ type proxy struct {
 	open    atomic.Int32
 }
 
-// waits are how long peers may take.
+// waits are the timeouts of peers.
 type waits struct {
-	header time.Duration // for what a program wants
+	header time.Duration // until a program has sent its request
 	idle   time.Duration // without a byte in either direction
 }
 
@@ -41,11 +41,11 @@ type waits struct {
 type clientConn struct {
 	*net.TCPConn
 	run   *run
-	early []byte // was read already
+	early []byte // read ahead
 	stop  func() bool
 
 	secure net.Conn // the same, decrypted; nil: it is not inspected
-	fixed  *target  // where it leads, after a CONNECT; nil: each request says
+	fixed  *target  // where it leads, after a CONNECT; nil: each request names its target
 	https  bool
 	closed atomic.Bool
 }
@@ -77,7 +77,7 @@ func (c *clientConn) Write(b []byte) (int, error) {
 func (c *clientConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{c}, r) }
 func (c *clientConn) WriteTo(w io.Writer) (int64, error)  { return io.Copy(w, struct{ io.Reader }{c}) }
 
-// writeRaw gives up on a program that does not read.
+// writeRaw fails when the program does not read for the idle time.
 func (c *clientConn) writeRaw(b []byte) (int, error) {
 	_ = c.SetWriteDeadline(time.Now().Add(c.run.proxy.waits.idle))
 	return c.TCPConn.Write(b)
@@ -93,7 +93,7 @@ func (c *clientConn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// raw is the connection below TLS, with what was read of it already.
+// rawConn is the connection below TLS.
 type rawConn struct{ *clientConn }
 
 func (r rawConn) Read(b []byte) (int, error)  { return r.readRaw(b) }
@@ -143,7 +143,7 @@ func (p *proxy) serveHTTP(c *clientConn) {
 	}
 }
 
-// greet finds out what a program speaks.
+// greet detects the protocol of a connection.
 func (p *proxy) greet(c *clientConn) {
 	_ = c.SetReadDeadline(time.Now().Add(p.waits.header))
 	var one [1]byte
@@ -206,7 +206,7 @@ func hostHeader(host string) string {
 	return host
 }
 
-// fail tells a program why its request went nowhere.
+// fail answers a request with an error.
 func fail(w http.ResponseWriter, err error) {
 	if r, ok := errors.AsType[*refused](err); ok {
 		http.Error(w, "airlock: network_denied: "+r.reason, http.StatusForbidden)
@@ -215,8 +215,7 @@ func fail(w http.ResponseWriter, err error) {
 	http.Error(w, "airlock: "+err.Error(), http.StatusBadGateway)
 }
 
-// requestTarget returns where a request leads. In a tunnel that is where the tunnel
-// leads, and a request that names another host is refused.
+// requestTarget returns the target of a request. In a tunnel it must be the tunnel's.
 func requestTarget(r *http.Request, c *clientConn) (target, error) {
 	port, host := "80", r.Host
 	if c.https {
@@ -240,7 +239,7 @@ func requestTarget(r *http.Request, c *clientConn) (target, error) {
 	return t, err
 }
 
-// permittedRequest reports whether the grant names a request's target and path.
+// permittedRequest returns an error if the grant does not allow a request's target and path.
 func permittedRequest(g *engine.Grant, t target, r *http.Request, https bool) error {
 	if err := permitted(g, t); err != nil {
 		return err
@@ -276,8 +275,7 @@ func (p *proxy) connect(w http.ResponseWriter, r *http.Request, c *clientConn) {
 	c.run.work.Go(func() { p.tunnel(c, t, c.accept, c.refuse) })
 }
 
-// accept and refuse answer a CONNECT. pip and others show no more of an answer than its
-// first line.
+// accept and refuse answer a CONNECT. pip and others show only the first line of an answer.
 func (c *clientConn) accept() error {
 	_, err := io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n")
 	return err
@@ -295,7 +293,7 @@ func (c *clientConn) refuse(err error) {
 	c.Close()
 }
 
-// oneLine keeps what came from a program, or from a server, from being more than text.
+// oneLine replaces everything but printable ASCII in the text of a program or a server.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -305,7 +303,7 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// inspected reports whether what is inside of TLS has to be seen.
+// inspected reports whether the proxy has to decrypt TLS to a target.
 func (r *run) inspected(t target) bool {
 	if r.authority == nil || t.port == 80 {
 		return false
@@ -316,7 +314,7 @@ func (r *run) inspected(t target) bool {
 	return !whole || slices.ContainsFunc(r.grant.Inject, func(i engine.Injection) bool { return i.Host == t.host })
 }
 
-// inject adds the operator's headers to a request, in place of the program's own.
+// inject sets the operator's headers in a request.
 func (r *run) inject(out *http.Request, t target, scheme string) {
 	for _, i := range r.grant.Inject {
 		if scheme == "https" && i.Host == t.host {
@@ -325,7 +323,7 @@ func (r *run) inject(out *http.Request, t target, scheme string) {
 	}
 }
 
-// decrypt takes a connection out of TLS, with a certificate of the run's authority.
+// decrypt terminates TLS with a certificate of the run's authority.
 func (p *proxy) decrypt(c *clientConn, t target) error {
 	secure := tls.Server(rawConn{c}, &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},

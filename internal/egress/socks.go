@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// SOCKS version 5 (RFC 1928): CONNECT without authentication is all of it that a
-// program here needs, and less than a library would have to be told to leave out.
+// SOCKS version 5 (RFC 1928). Only CONNECT without authentication is supported; a library
+// would have to be configured to leave the rest out.
 const (
 	socksVersion = 5
 
@@ -46,7 +46,7 @@ func (p *proxy) socks(c *clientConn) {
 	})
 }
 
-// answerSocks answers a request. The address that it would name is nobody's business.
+// answerSocks answers a request. It does not tell the address.
 func (c *clientConn) answerSocks(code byte) error {
 	_, err := c.writeRaw([]byte{socksVersion, code, 0, socksIPv4, 0, 0, 0, 0, 0, 0})
 	return err

@@ -17,10 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tunnel carries a connection that was asked for with CONNECT or SOCKS. What the
-// program sends first is looked at: TLS has to ask for the name that was allowed, and
-// HTTP is read request by request. On port 443 there is TLS and on port 80 HTTP;
-// anything else only on a port that a rule names.
+// tunnel serves a CONNECT or a SOCKS request. It inspects the first bytes of the program:
+// TLS has to ask for the allowed name, and HTTP is parsed request by request. Port 443 is
+// TLS and port 80 HTTP; other protocols need a port that a rule names.
 func (p *proxy) tunnel(c *clientConn, t target, accept func() error, refuseWith func(error)) {
 	contact := c.run.begin(t)
 	if err := permitted(c.run.grant, t); err != nil {
@@ -55,14 +54,15 @@ func (p *proxy) tunnel(c *clientConn, t target, accept func() error, refuseWith 
 	if err = r.sniff(); err == nil {
 		err = checkHello(c.early, t)
 	}
-	if err == nil {
-		err = r.both()
+	if err != nil {
+		c.Close()
+		contact.end(err)
+		return
 	}
-	c.Close()
-	contact.end(err)
+	r.finish(r.back(), nil)
 }
 
-// readRequests has the HTTP server read what comes through a tunnel.
+// readRequests hands a tunnel to the HTTP server.
 func (p *proxy) readRequests(c *clientConn, t target, contact *contact, accept func() error) {
 	err := accept()
 	if err == nil && c.run.inspected(t) {
@@ -78,11 +78,9 @@ func (p *proxy) readRequests(c *clientConn, t target, contact *contact, accept f
 	p.serveHTTP(c)
 }
 
-// carryAny carries a tunnel to a port that a rule names, where the server may be the
-// first to speak.
+// carryAny carries a tunnel to a port that a rule names. The server may speak first.
 func (p *proxy) carryAny(r *relay) {
-	back := make(chan error, 1)
-	go func() { back <- r.copy(r.client.TCPConn, r.server, &r.contact.received) }()
+	back := r.back()
 	err := r.sniff()
 	switch {
 	case err != nil:
@@ -99,17 +97,7 @@ func (p *proxy) carryAny(r *relay) {
 		p.serveHTTP(r.client)
 		return
 	}
-	if err == nil {
-		err = r.forward()
-	}
-	if err != nil {
-		r.server.Close()
-	}
-	if other := <-back; err == nil {
-		err = other
-	}
-	r.client.Close()
-	r.contact.end(err)
+	r.finish(back, err)
 }
 
 // relay copies between a program and a server.
@@ -123,11 +111,11 @@ type relay struct {
 
 func (r *relay) touch() { r.last.Store(time.Now().UnixNano()) }
 
-// mostEarly is how much of what a program sends first is looked at. A hello is at most
-// 64 KiB by its format; those of real programs are below 2.
+// mostEarly bounds the first bytes of a program that are inspected. A hello may have 64 KiB;
+// those of real programs have less than 2.
 const mostEarly = 20 << 10
 
-// sniff reads what a program sends first, until it is clear what it is.
+// sniff reads the first bytes of a program until their protocol is known.
 func (r *relay) sniff() error {
 	c := r.client
 	wait := c.run.proxy.waits.header
@@ -149,7 +137,7 @@ func (r *relay) sniff() error {
 			return nil
 		}
 		if err != nil {
-			return nil //nolint:nilerr // what came is carried as it is; there is no more
+			return nil //nolint:nilerr // the bytes so far are forwarded; there are no more
 		}
 	}
 	return nil
@@ -158,13 +146,13 @@ func (r *relay) sniff() error {
 // isHello reports whether bytes begin a TLS handshake.
 func isHello(b []byte) bool { return len(b) > 0 && b[0] == 22 }
 
-// wholeHello reports whether all of a ClientHello is there, over one or more records.
+// wholeHello reports whether bytes hold a complete ClientHello, in one or more records.
 func wholeHello(b []byte) bool {
 	var hello []byte
 	for len(b) >= 5 {
 		n := int(b[3])<<8 | int(b[4])
 		if b[0] != 22 || n == 0 {
-			return true // it is no hello, and will be refused
+			return true // not a hello: it will be refused
 		}
 		hello = append(hello, b[5:min(len(b), 5+n)]...)
 		if len(hello) >= 4 && len(hello) >= 4+(int(hello[1])<<16|int(hello[2])<<8|int(hello[3])) {
@@ -180,8 +168,8 @@ func wholeHello(b []byte) bool {
 
 var methods = []string{"GET ", "HEAD ", "POST ", "PUT ", "PATCH ", "DELETE ", "OPTIONS ", "TRACE ", "CONNECT ", "PRI "}
 
-// isRequest reports whether bytes begin an HTTP request, and maybeRequest whether they
-// still could.
+// isRequest reports whether bytes begin an HTTP request, and maybeRequest whether more bytes
+// could make them one.
 func isRequest(b []byte) bool {
 	text := strings.ToUpper(strings.TrimLeft(string(b[:min(len(b), 64)]), "\r\n"))
 	return slices.ContainsFunc(methods, func(m string) bool { return strings.HasPrefix(text, m) })
@@ -192,17 +180,17 @@ func maybeRequest(b []byte) bool {
 	return slices.ContainsFunc(methods, func(m string) bool { return len(text) < len(m) && strings.HasPrefix(m, text) })
 }
 
-// Extensions of a ClientHello in which another name can be hidden.
+// Extensions of a ClientHello that can hide another name.
 const (
 	extensionECH  = 0xfe0d
 	extensionESNI = 0xffce
 )
 
-// errSeen ends a handshake of which only the hello was wanted.
+// errSeen ends a handshake after its hello.
 var errSeen = errors.New("seen")
 
-// checkHello compares the name in a ClientHello with the one that was allowed. The
-// parser is that of crypto/tls.
+// checkHello compares the name in a ClientHello with the allowed one. It uses the parser of
+// crypto/tls.
 func checkHello(b []byte, t target) error {
 	if !isHello(b) {
 		return refuse("what goes to %s is not TLS", t)
@@ -233,7 +221,7 @@ func checkHello(b []byte, t target) error {
 	return nil
 }
 
-// helloConn lets crypto/tls read bytes that were read already.
+// helloConn is a connection for crypto/tls with the bytes of a hello.
 type helloConn struct {
 	io.Reader
 	net.Conn
@@ -246,21 +234,30 @@ func (c *helloConn) SetDeadline(time.Time) error      { return nil }
 func (c *helloConn) SetReadDeadline(time.Time) error  { return nil }
 func (c *helloConn) SetWriteDeadline(time.Time) error { return nil }
 
-// both copies in both directions until both have ended.
-func (r *relay) both() error {
-	back := make(chan error, 1)
-	go func() { back <- r.copy(r.client.TCPConn, r.server, &r.contact.received) }()
-	err := r.forward()
+// back starts to copy from the server to the program.
+func (r *relay) back() <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- r.copy(r.client.TCPConn, r.server, &r.contact.received) }()
+	return ended
+}
+
+// finish copies from the program to the server, unless there was an error, waits for the
+// other direction, and ends the connection.
+func (r *relay) finish(back <-chan error, err error) {
+	if err == nil {
+		err = r.forward()
+	}
 	if err != nil {
 		r.server.Close()
 	}
 	if other := <-back; err == nil {
 		err = other
 	}
-	return err
+	r.client.Close()
+	r.contact.end(err)
 }
 
-// forward sends what was read already, and then the rest.
+// forward sends the bytes that were read ahead, and then the rest.
 func (r *relay) forward() error {
 	early := r.client.early
 	r.client.early = nil
@@ -272,7 +269,7 @@ func (r *relay) forward() error {
 	return r.copy(r.server, r.client.TCPConn, &r.contact.sent)
 }
 
-// relayBuffers are shared: a connection that is idle has none.
+// relayBuffers shares the buffers of all connections: an idle connection has none.
 type relayBuffers struct{}
 
 const relaySize = 64 << 10
@@ -283,7 +280,7 @@ var buffers = sync.Pool{New: func() any { return new([relaySize]byte) }}
 func (relayBuffers) Get() []byte  { return buffers.Get().(*[relaySize]byte)[:] }
 func (relayBuffers) Put(b []byte) { buffers.Put((*[relaySize]byte)(b)) }
 
-// pass writes a piece that was read.
+// pass writes a piece.
 func (r *relay) pass(to *net.TCPConn, b []byte, counter *atomic.Int64) error {
 	if err := r.contact.run.count(len(b)); err != nil {
 		r.client.Close()
@@ -299,14 +296,14 @@ func (r *relay) pass(to *net.TCPConn, b []byte, counter *atomic.Int64) error {
 	return nil
 }
 
-// errIdle ends a connection.
+// errIdle is the error of a connection without bytes for the idle time.
 var errIdle = errors.New("the connection was idle for too long")
 
-// errGone ends a relay of which one side has left: an end like any other.
+// errGone ends a relay after one side closed. It is a normal end.
 var errGone = errors.New("one side has left")
 
-// copy copies in one direction, until its end, and passes the end on. It waits for
-// bytes without a buffer to put them into.
+// copy copies in one direction until its end, and passes the end on. It takes a buffer only
+// when bytes are there.
 func (r *relay) copy(to, from *net.TCPConn, counter *atomic.Int64) error {
 	raw, err := from.SyscallConn()
 	if err != nil {
@@ -353,7 +350,7 @@ func (r *relay) copy(to, from *net.TCPConn, counter *atomic.Int64) error {
 			_ = r.client.CloseWrite()
 			_ = to.CloseWrite()
 			_ = from.CloseRead()
-			return nil //nolint:nilerr // an end that left is how connections end
+			return nil //nolint:nilerr // a closed side is a normal end
 		case err != nil:
 			return err
 		case n == 0:
