@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Collector finds and fetches what a turn made. It believes a reply that there is
@@ -163,14 +164,14 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 			}
 			// Of a session that the turn did not run in, and that is only cited, what
 			// is cited is new, and nothing else.
-			if foreign && !found.has(f.Ref) {
+			if foreign && found.find(f.Ref) == nil {
 				continue
 			}
 			found.add(artifactOf(f, ByListing))
 		}
 	}
 	if p.Caps().Outputs == OutputByID && r.Stop == StopError { // the rest of the reply is lost, what it was of is not
-		files, err := c.meanwhile(ctx, p, r, func(id string) bool { return found.has(FileRef{Scope: ScopeFile, ID: id}) })
+		files, err := c.meanwhile(ctx, p, r, func(id string) bool { return found.find(FileRef{Scope: ScopeFile, ID: id}) != nil })
 		if err != nil {
 			collection.blind("", err)
 		}
@@ -215,18 +216,17 @@ func (c *Collector) fetchAll(
 		took  time.Duration
 	}
 	outcomes := make([]outcome, len(all))
-	places := make(chan struct{}, cmp.Or(max(c.Parallel, 0), 8))
-	var wg sync.WaitGroup
+	var fetches errgroup.Group
+	fetches.SetLimit(cmp.Or(max(c.Parallel, 0), 8))
 	for i, a := range all {
-		wg.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
+		fetches.Go(func() error {
 			begun := time.Now()
 			got, tries, err := c.fetch(ctx, p, *a)
 			outcomes[i] = outcome{got, err, tries, time.Since(begun)}
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = fetches.Wait() // each error is in its outcome
 	var fetched []Artifact
 	for _, o := range outcomes {
 		took += o.took

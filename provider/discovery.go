@@ -14,19 +14,24 @@ type discovery struct {
 	all      []*Artifact
 }
 
-// add takes an artifact, or adds to one that is known what this one tells of it.
-func (f *discovery) add(a Artifact) *Artifact {
+// add adds an artifact, or merges it into one of the same file.
+func (f *discovery) add(a Artifact) {
 	a.Ref.Provider = cmp.Or(a.Ref.Provider, f.provider)
-	if a.Ref.Scope != ScopeInline {
-		for _, k := range f.all {
-			if k.Ref.Scope == a.Ref.Scope && k.Ref.Session == a.Ref.Session && fileKey(k.Ref) == fileKey(a.Ref) {
-				k.learn(a)
-				return k
-			}
-		}
+	if known := f.find(a.Ref); known != nil && a.Ref.Scope != ScopeInline {
+		known.learn(a)
+		return
 	}
 	f.all = append(f.all, &a)
-	return &a
+}
+
+// find returns the artifact of a file, or nil.
+func (f *discovery) find(r FileRef) *Artifact {
+	for _, k := range f.all {
+		if k.Ref.Scope == r.Scope && k.Ref.Session == r.Session && fileKey(k.Ref) == fileKey(r) {
+			return k
+		}
+	}
+	return nil
 }
 
 func (a *Artifact) learn(b Artifact) {
@@ -62,13 +67,6 @@ func (f *discovery) sessions(r *RunResult) (ids []string) {
 		add(a.Ref.Session)
 	}
 	return ids
-}
-
-// has reports whether a file is known.
-func (f *discovery) has(r FileRef) bool {
-	return slices.ContainsFunc(f.all, func(k *Artifact) bool {
-		return k.Ref.Scope == r.Scope && k.Ref.Session == r.Session && fileKey(k.Ref) == fileKey(r)
-	})
 }
 
 // frames takes the files out of the output of the steps, which keep a short line

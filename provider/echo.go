@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// silenced takes the credentials of a request out of its answer: a server that
-// repeats them, as some do in an error, would have them shown, logged and kept.
-// Each is replaced by as many asterisks, so that lengths stay what they are.
-// Content of files is left alone.
-type silenced struct{ next http.RoundTripper }
+// maskTransport replaces the credentials of a request in its answer. Some servers repeat
+// them in an error, which is then shown, logged and stored. Each is replaced by as many
+// asterisks, so that lengths stay the same. Content of files is not changed.
+type maskTransport struct{ layer }
 
 // RoundTrip implements http.RoundTripper.
-func (s silenced) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s maskTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := s.next.RoundTrip(r)
 	if err != nil {
 		return resp, err
@@ -32,18 +31,11 @@ func (s silenced) RoundTrip(r *http.Request) (*http.Response, error) {
 			values[i] = string(mask([]byte(values[i]), secrets))
 		}
 	}
-	resp.Body = &masked{body: resp.Body, secrets: secrets}
+	resp.Body = &maskedBody{ReadCloser: resp.Body, secrets: secrets}
 	return resp, nil
 }
 
-// CloseIdleConnections lets http.Client.CloseIdleConnections through.
-func (s silenced) CloseIdleConnections() {
-	if c, ok := s.next.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
-}
-
-// credentials are what a request proves with who sends it.
+// credentials returns the values in a request that authenticate its sender.
 func credentials(r *http.Request) (all []string) {
 	for _, name := range []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key"} {
 		value := r.Header.Get(name)
@@ -55,7 +47,7 @@ func credentials(r *http.Request) (all []string) {
 	return append(all, r.URL.Query().Get("key"))
 }
 
-// mask puts asterisks in the place of secrets.
+// mask replaces secrets by asterisks.
 func mask(text []byte, secrets []string) []byte {
 	for _, s := range secrets {
 		if bytes.Contains(text, []byte(s)) {
@@ -65,10 +57,10 @@ func mask(text []byte, secrets []string) []byte {
 	return text
 }
 
-// masked is a body without secrets. It holds back what may be the beginning of
-// one, and no more.
-type masked struct {
-	body    io.ReadCloser
+// maskedBody is a body without secrets. It holds back no more than what may be the
+// beginning of a secret.
+type maskedBody struct {
+	io.ReadCloser
 	secrets []string
 	ready   []byte // masked
 	held    []byte // may be the beginning of a secret
@@ -77,7 +69,7 @@ type masked struct {
 }
 
 // Read implements io.Reader.
-func (m *masked) Read(p []byte) (int, error) {
+func (m *maskedBody) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -88,7 +80,7 @@ func (m *masked) Read(p []byte) (int, error) {
 		if m.buffer == nil {
 			m.buffer = make([]byte, 8<<10)
 		}
-		n, err := m.body.Read(m.buffer)
+		n, err := m.ReadCloser.Read(m.buffer)
 		m.take(m.buffer[:n], err)
 	}
 	n := copy(p, m.ready)
@@ -96,21 +88,11 @@ func (m *masked) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (m *masked) take(more []byte, err error) {
+func (m *maskedBody) take(more []byte, err error) {
 	text := mask(append(m.held, more...), m.secrets)
 	cut := len(text)
 	if err == nil {
-		for _, s := range m.secrets {
-			for n := min(len(s)-1, len(text)); n > 0; n-- {
-				if bytes.HasSuffix(text, []byte(s[:n])) {
-					cut = min(cut, len(text)-n)
-					break
-				}
-			}
-		}
+		cut = openSecret(string(text), m.secrets)
 	}
 	m.ready, m.held, m.end = text[:cut:cut], slices.Clone(text[cut:]), err
 }
-
-// Close implements io.Closer.
-func (m *masked) Close() error { return m.body.Close() }

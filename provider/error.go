@@ -120,18 +120,24 @@ func (e *Error) Is(target error) bool {
 // find it may not have been asked, where a gateway answers in its place with an
 // error of somebody else's. So it is looked for.
 func Gone(ctx context.Context, files FileStore, r FileRef, err error) error {
-	if kind := KindOf(err); kind != FileNotFound && kind != FileExpired {
+	if !isMissing(err) {
 		return err
 	}
-	_, missing := files.Stat(ctx, r)
-	switch kind := KindOf(missing); {
-	case missing == nil:
+	_, stat := files.Stat(ctx, r)
+	switch {
+	case stat == nil:
 		return &Error{Kind: Transient, Provider: r.Provider, Op: "delete " + r.ID,
 			Message: "it was said not to be there, and is", Err: err}
-	case kind == FileNotFound, kind == FileExpired:
+	case isMissing(stat):
 		return nil
 	}
-	return missing
+	return stat
+}
+
+// isMissing reports whether an error says that the provider does not have a file.
+func isMissing(err error) bool {
+	kind := KindOf(err)
+	return kind == FileNotFound || kind == FileExpired
 }
 
 // Repeats is the error of a list whose pages come again: it would never end, and

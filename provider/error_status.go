@@ -13,7 +13,7 @@ import (
 // retried: some gateways pass on a provider's 404 as a 200 (LiteLLM PR 37737), and a
 // list read from such a body is empty. Contents of files are not looked at here: they
 // may look like anything. The Collector checks them.
-type errorStatusTransport struct{ next http.RoundTripper }
+type errorStatusTransport struct{ layer }
 
 const errorPeek = 4096
 

@@ -63,7 +63,7 @@ func HTTPClient(t Timeouts, options ...HTTPOption) *http.Client {
 		below = option(base)
 	}
 	return &http.Client{
-		Transport: silenced{errorStatusTransport{idleTimeoutTransport{below, t}}},
+		Transport: maskTransport{layer{errorStatusTransport{layer{idleTimeoutTransport{layer{below}, t}}}}},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if len(via) >= 5 || r.URL.Host != via[0].URL.Host {
 				return http.ErrUseLastResponse
@@ -73,9 +73,12 @@ func HTTPClient(t Timeouts, options ...HTTPOption) *http.Client {
 	}
 }
 
+// layer is the part that the transports of this package share.
+type layer struct{ next http.RoundTripper }
+
 // CloseIdleConnections lets http.Client.CloseIdleConnections through.
-func (h errorStatusTransport) CloseIdleConnections() {
-	if c, ok := h.next.(interface{ CloseIdleConnections() }); ok {
+func (l layer) CloseIdleConnections() {
+	if c, ok := l.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
@@ -130,7 +133,9 @@ func Failed(name, op string, err error) *Error {
 		return e
 	}
 	e := &Error{Kind: Transient, Provider: name, Op: op, Err: err, Ambiguous: true}
-	switch dns, isDNS := errors.AsType[*net.DNSError](err); {
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
 	case errors.Is(err, context.Canceled):
 		e.Message = "interrupted"
 	case errors.Is(err, context.DeadlineExceeded):
@@ -140,7 +145,7 @@ func Failed(name, op string, err error) *Error {
 		e.Hint = "The provider's address is not known: check the network, the proxy, and the base address."
 	case errors.Is(err, errIdle):
 		e.Message = "the connection stalled for too long and was closed"
-	case isUntrusted(err):
+	case untrusted:
 		e.Kind, e.Ambiguous = Invalid, false
 		e.Hint = "The certificate of the provider's address is not trusted: check the base address, the clock, and a proxy " +
 			"that looks into connections."
@@ -149,11 +154,6 @@ func Failed(name, op string, err error) *Error {
 		e.Hint = "Nothing answers at the provider's address: check the network, the proxy, and the base address."
 	}
 	return e
-}
-
-func isUntrusted(err error) bool {
-	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
-	return ok
 }
 
 func isRefused(err error) bool {

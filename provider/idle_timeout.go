@@ -10,135 +10,90 @@ import (
 	"time"
 )
 
-// idleTimeoutTransport cancels a request that makes no progress: an upload that is not
-// read, an answer that does not come, a body that brings nothing. A request that makes
+// idleTimeoutTransport cancels a request that makes no progress: an upload that the server
+// does not read, an answer that does not begin, a body without data. A request that makes
 // progress may take any time.
 type idleTimeoutTransport struct {
-	next http.RoundTripper
-	t    Timeouts
+	layer
+	t Timeouts
 }
 
 // errIdle is the cause of a request cancelled for lack of progress.
 var errIdle = errors.New("nothing moved for too long")
 
+// smallBody is sent in one piece: a server that does not read it does not answer either.
+const smallBody = 32 << 10
+
 // RoundTrip implements http.RoundTripper.
 func (a idleTimeoutTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(r.Context())
-	w := &watch{stop: cancel}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	answer := a.t.Silence // a model takes its time to answer; everything else is a look-up
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodDelete {
+		answer = a.t.Idle
+	}
+	w := &watch{ctx: ctx, cancel: cancel, timer: time.AfterFunc(answer, func() { cancel(errIdle) })}
 	r = r.Clone(ctx)
 	if r.Body != nil && r.Body != http.NoBody && (r.ContentLength <= 0 || r.ContentLength > smallBody) {
-		// Between two reads of the body the network has it. A small one is left as it is:
-		// of a reader that it does not know net/http sends headers and body apart.
-		r.Body = &sentBody{body: r.Body, w: w, idle: a.t.Idle, answer: a.answerWithin(r)}
+		// Between two reads the network has the body. A small body is not wrapped: net/http
+		// sends headers and body apart if it does not know the reader.
+		r.Body = &sentBody{ReadCloser: r.Body, w: w, idle: a.t.Idle, answer: answer}
 	}
-	w.wait(a.answerWithin(r))
 	resp, err := a.next.RoundTrip(r)
-	w.answer()
+	w.stopSending()
 	if err != nil {
-		silent := w.silent()
-		cancel()
-		if silent {
-			err = errIdle
-		}
+		err = w.explain(err)
+		cancel(nil)
 		return nil, err
 	}
-	after := a.t.Idle
+	idle := a.t.Idle
 	if strings.Contains(resp.Header.Get("Content-Type"), "event-stream") {
-		after = a.t.Silence
+		idle = a.t.Silence
 	}
-	// A body that nobody reads at the moment is not silent: only a Read waits.
-	resp.Body = &receivedBody{body: resp.Body, w: w, after: after}
+	resp.Body = &receivedBody{body: resp.Body, w: w, idle: idle}
 	return resp, nil
 }
 
-// smallBody is sent in one piece: a peer that does not take it does not answer either.
-const smallBody = 32 << 10
-
-// answerWithin is how long the answer may take to begin. What is asked of a model
-// takes its time; everything else is a look-up.
-func (a idleTimeoutTransport) answerWithin(r *http.Request) time.Duration {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodDelete {
-		return a.t.Idle
-	}
-	return a.t.Silence
-}
-
-// CloseIdleConnections lets http.Client.CloseIdleConnections through.
-func (a idleTimeoutTransport) CloseIdleConnections() {
-	if c, ok := a.next.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
-}
-
-// watch is one timer, which ends the request.
+// watch is the timer of a request.
 type watch struct {
-	stop     context.CancelFunc
+	ctx    context.Context //nolint:containedctx // of the request
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+
 	mu       sync.Mutex
-	timer    *time.Timer
-	answered bool
-	fired    bool
-	over     bool
+	answered bool // the server may leave the rest of the request unread
 }
 
-// wait starts the timer anew.
-func (w *watch) wait(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.set(d)
-}
-
-// sending is wait for the body of a request, which a server may leave unread once
-// it has answered.
+// sending restarts the timer while the request is sent; 0 only stops it.
 func (w *watch) sending(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.answered {
-		w.set(d)
-	}
-}
-
-// set is called with the lock held. 0 only stops the timer.
-func (w *watch) set(d time.Duration) {
-	if w.timer != nil {
+	switch {
+	case w.answered:
+	case d == 0:
 		w.timer.Stop()
+	default:
+		w.timer.Reset(d)
 	}
-	if w.over || d == 0 {
-		return
-	}
-	w.timer = time.AfterFunc(d, func() {
-		w.mu.Lock()
-		w.fired = !w.over
-		w.mu.Unlock()
-		w.stop()
-	})
 }
 
-// answer says that the answer has begun.
-func (w *watch) answer() {
+func (w *watch) stopSending() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.answered = true
-	w.set(0)
+	w.timer.Stop()
 }
 
-// end stops the timer for good.
-func (w *watch) end() {
-	w.mu.Lock()
-	w.over = true
-	w.set(0)
-	w.mu.Unlock()
-	w.stop()
+// explain returns errIdle in place of an error that the timer caused.
+func (w *watch) explain(err error) error {
+	if errors.Is(context.Cause(w.ctx), errIdle) {
+		return errIdle
+	}
+	return err
 }
 
-func (w *watch) silent() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.fired
-}
-
-// sentBody is the body of a request: the network has it between two reads.
+// sentBody is the body of a request. The timer runs between two reads.
 type sentBody struct {
-	body         io.ReadCloser
+	io.ReadCloser
 	w            *watch
 	idle, answer time.Duration
 }
@@ -146,32 +101,30 @@ type sentBody struct {
 // Read implements io.Reader.
 func (b *sentBody) Read(p []byte) (int, error) {
 	b.w.sending(0)
-	n, err := b.body.Read(p)
+	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.w.sending(b.answer) // all of it has been read
+		b.w.sending(b.answer) // the body ended: now the server answers
 	} else {
 		b.w.sending(b.idle)
 	}
 	return n, err
 }
 
-// Close implements io.Closer.
-func (b *sentBody) Close() error { return b.body.Close() }
-
-// receivedBody is the body of an answer.
+// receivedBody is the body of an answer. The timer runs during a Read only: the reader may
+// pause.
 type receivedBody struct {
-	body  io.ReadCloser
-	w     *watch
-	after time.Duration
+	body io.ReadCloser
+	w    *watch
+	idle time.Duration
 }
 
 // Read implements io.Reader.
 func (b *receivedBody) Read(p []byte) (int, error) {
-	b.w.wait(b.after)
+	b.w.timer.Reset(b.idle)
 	n, err := b.body.Read(p)
-	b.w.wait(0)
-	if err != nil && !errors.Is(err, io.EOF) && b.w.silent() {
-		err = errIdle
+	b.w.timer.Stop()
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = b.w.explain(err)
 	}
 	return n, err
 }
@@ -179,6 +132,7 @@ func (b *receivedBody) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (b *receivedBody) Close() error {
 	err := b.body.Close()
-	b.w.end()
+	b.w.timer.Stop()
+	b.w.cancel(nil)
 	return err
 }

@@ -283,23 +283,17 @@ func sweep(
 				continue
 			}
 			if kind == EntryRun {
-				if err := s.afterRun(ctx, p, retry, e, known); err != nil {
-					s.Left = append(s.Left, Undeleted{e, err})
-					continue
-				}
-				if err := store.Remove(ctx, e.Key); err != nil {
-					return s, err
-				}
-				continue
+				err = s.afterRun(ctx, p, retry, e, known)
+			} else if err = remove(ctx, p, retry, &e, known); err == nil {
+				s.Deleted = append(s.Deleted, e)
 			}
-			if err := remove(ctx, p, retry, &e, known); err != nil {
+			if err != nil {
 				s.Left = append(s.Left, Undeleted{e, err})
 				if ctx.Err() != nil {
 					return s, ctx.Err()
 				}
 				continue
 			}
-			s.Deleted = append(s.Deleted, e)
 			if err := store.Remove(ctx, e.Key); err != nil {
 				return s, err
 			}

@@ -30,7 +30,7 @@ var notMade = regexp.MustCompile(
 // made. What stands in fences is code, and promises nothing.
 func PromisedNames(text string) (names []string) {
 	for _, sentence := range sentences(text) {
-		for _, part := range clauses(sentence) {
+		for _, part := range clauseBreak.Split(sentence, -1) { // "but" divides a sentence
 			if !making.MatchString(part) || notMade.MatchString(madeName.ReplaceAllString(part, "")) {
 				continue
 			}
@@ -78,6 +78,3 @@ var (
 	endOfSentence = regexp.MustCompile(`[.!?]\s+|[.!?]$|;\s+`)
 	clauseBreak   = regexp.MustCompile(`(?i),? (?:but|aber) `)
 )
-
-// clauses are the parts of a sentence that "but" divides.
-func clauses(sentence string) []string { return clauseBreak.Split(sentence, -1) }

@@ -142,10 +142,16 @@ func (s *RedactStream) cut() int {
 	if s.Redactor == nil {
 		return cut
 	}
-	for _, secret := range s.Redactor.secrets {
-		for n := min(len(secret)-1, len(s.held)); n > 0; n-- {
-			if strings.HasSuffix(s.held, secret[:n]) {
-				cut = min(cut, len(s.held)-n)
+	return min(cut, openSecret(s.held, s.Redactor.known()))
+}
+
+// openSecret returns the offset in a text from which on it may be the beginning of a secret.
+func openSecret(text string, secrets []string) int {
+	cut := len(text)
+	for _, s := range secrets {
+		for n := min(len(s)-1, len(text)); n > 0; n-- {
+			if strings.HasSuffix(text, s[:n]) {
+				cut = min(cut, len(text)-n)
 				break
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -94,4 +95,64 @@ func (u Upload) Rewound(start int64) bool {
 	}
 	_, err := s.Seek(start, io.SeekStart)
 	return err == nil
+}
+
+// An AttemptReader is the body of one attempt of a request. An HTTP transport may read
+// from a body for a while after it has returned. After Revoke such a Read gets
+// nothing, so that the next attempt has the reader to itself.
+type AttemptReader struct {
+	mu   sync.Mutex
+	from io.Reader
+	over bool
+}
+
+// NewAttemptReader returns a reader of r that can be revoked.
+func NewAttemptReader(r io.Reader) *AttemptReader { return &AttemptReader{from: r} }
+
+var errLoanOver = errors.New("this attempt is over")
+
+// Read implements io.Reader.
+func (l *AttemptReader) Read(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return 0, errLoanOver
+	}
+	return l.from.Read(p)
+}
+
+// Revoke ends reading. It waits for a Read that is in progress.
+func (l *AttemptReader) Revoke() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+}
+
+// Clock is the time, and how to let it pass. Tests hand in one that they turn
+// themselves.
+type Clock interface {
+	Now() time.Time
+	// Wait returns after d, or with the context's error when that ends first.
+	Wait(ctx context.Context, d time.Duration) error
+}
+
+// SystemClock is the real one.
+type SystemClock struct{}
+
+// Now implements Clock.
+func (SystemClock) Now() time.Time { return time.Now() }
+
+// Wait implements Clock.
+func (SystemClock) Wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

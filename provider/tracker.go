@@ -90,7 +90,7 @@ func (t *Tracker) Ready(ctx context.Context, files []Attachment, sink Sink) (str
 // sent again.
 func (t *Tracker) add(ctx context.Context, a *Attachment) error {
 	_, err := t.Provider.Sessions().Add(ctx, t.Session().ID, a.File)
-	if kind := KindOf(err); t.Again == nil || kind != FileNotFound && kind != FileExpired {
+	if t.Again == nil || !isMissing(err) {
 		return err
 	}
 	if a.File, err = t.Again(ctx, a.File); err != nil {
@@ -140,7 +140,7 @@ func (t *Tracker) alive(ctx context.Context, f FileInfo) (FileInfo, error) {
 		return f, nil
 	}
 	_, err := t.Provider.Files().Stat(ctx, f.Ref)
-	if kind := KindOf(err); t.Again != nil && (kind == FileNotFound || kind == FileExpired) {
+	if t.Again != nil && isMissing(err) {
 		return t.Again(ctx, f)
 	}
 	return f, err
@@ -263,4 +263,21 @@ func (t *Tracker) KeepAlive(ctx context.Context, most time.Duration) error {
 		t.mu.Unlock()
 	}
 	return nil
+}
+
+// Until is when the session dies unless it is used before; zero: there is
+// none, or its time is not known.
+func (t *Tracker) Until() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.session.ID == "" {
+		return time.Time{}
+	}
+	end, idle := t.session.Expires, t.idle()
+	if idle > 0 && !t.used.IsZero() {
+		if last := t.used.Add(idle); end.IsZero() || last.Before(end) {
+			end = last
+		}
+	}
+	return end
 }

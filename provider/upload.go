@@ -256,7 +256,7 @@ func (c *UploadCache) get(ctx context.Context, p Provider, key UploadKey) (FileI
 		if err == nil && (info.State == "" || info.State == StateReady) {
 			return k.File, true
 		}
-		if kind := KindOf(err); err == nil || kind == FileNotFound || kind == FileExpired {
+		if err == nil || isMissing(err) {
 			_ = c.Store.RemoveUpload(ctx, key, k.File.Ref.ID)
 		}
 	}
