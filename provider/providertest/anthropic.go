@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,7 +27,6 @@ type AnthropicServer struct {
 	// a 500 that says nothing of it.
 	BareExpiry bool
 
-	files      shelf
 	mu         sync.Mutex
 	containers map[string]time.Time // when they expire
 }
@@ -50,23 +50,12 @@ func (s *AnthropicServer) ExpireSessions() {
 	}
 }
 
-// Objects implements Dialect. Containers are not among them: nobody can delete
-// one.
-func (s *AnthropicServer) Objects() []string { return s.files.objects(s.Clock.Now()) }
-
 // WriteError implements Dialect.
-func (s *AnthropicServer) WriteError(w http.ResponseWriter, status int, retryAfter time.Duration) {
-	if retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
-	}
+func (s *AnthropicServer) WriteError(w http.ResponseWriter, status int, _ time.Duration) {
 	kinds := map[int]string{400: "invalid_request_error", 401: "authentication_error", 402: "billing_error",
-		403: "permission_error",
-		404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error",
-		529: "overloaded_error"}
-	kind := kinds[status]
-	if kind == "" {
-		kind = "api_error"
-	}
+		403: "permission_error", 404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error",
+		504: "timeout_error", 529: "overloaded_error"}
+	kind := cmp.Or(kinds[status], "api_error")
 	anthropicError(w, status, kind, "injected: "+kind, "")
 }
 
@@ -79,35 +68,16 @@ func anthropicError(w http.ResponseWriter, status int, kind, message, code strin
 	writeJSON(w, status, map[string]any{"type": "error", "error": e, "request_id": "req_error"})
 }
 
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v)
-}
-
 // ServeHTTP implements Dialect.
 func (s *AnthropicServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("X-Api-Key") + strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-	switch id := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1/files/"), "/content"); {
+	switch {
 	case r.Header.Get("Anthropic-Version") != "2026-10-21":
 		anthropicError(w, 400, "invalid_request_error", "anthropic-version: header is required", "")
 	case key == "" || key == "wrong":
 		anthropicError(w, 401, "authentication_error", "invalid x-api-key", "")
-	default:
-		switch s.Op(r) {
-		case OpCheck:
-			s.models(w, r)
-		case OpRun:
-			s.message(w, r)
-		case OpUpload:
-			s.upload(w, r)
-		case OpList:
-			s.list(w, r)
-		case OpStat, OpDownload, OpDelete:
-			s.file(w, r, id)
-		default:
-			anthropicError(w, 404, "not_found_error", "Not Found", "")
-		}
+	case !serveOp(w, r, s.Op(r), s.models, s.message, s.upload, s.list, s.file):
+		anthropicError(w, 404, "not_found_error", "Not Found", "")
 	}
 }
 
@@ -176,7 +146,8 @@ func (s *AnthropicServer) list(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, 200, answer)
 }
 
-func (s *AnthropicServer) file(w http.ResponseWriter, r *http.Request, id string) {
+func (s *AnthropicServer) file(w http.ResponseWriter, r *http.Request) {
+	id := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1/files/"), "/content")
 	f := s.files.get(id)
 	switch op := s.Op(r); {
 	case f == nil:
@@ -261,11 +232,11 @@ func (s *AnthropicServer) sensible(q anthropicRequest, body []byte) error {
 			return fmt.Errorf("messages.%d: content is empty", i)
 		}
 		for _, raw := range m.Content {
-			var b struct{ Type, ID, Text, ToolUseID string }
-			var id struct {
-				ToolUseID string `json:"tool_use_id"`
+			var b struct {
+				Type, ID, Text string
+				ToolUseID      string `json:"tool_use_id"`
 			}
-			if json.Unmarshal(raw, &b) != nil || json.Unmarshal(raw, &id) != nil {
+			if json.Unmarshal(raw, &b) != nil {
 				return fmt.Errorf("messages.%d: a block cannot be read", i)
 			}
 			switch {
@@ -273,10 +244,10 @@ func (s *AnthropicServer) sensible(q anthropicRequest, body []byte) error {
 				return fmt.Errorf("messages.%d: text content blocks must be non-empty", i)
 			case b.Type == "tool_use":
 				wanted[b.ID] = true
-			case b.Type == "tool_result" && !wanted[id.ToolUseID]:
-				return fmt.Errorf("messages.%d: unexpected tool_use_id %s", i, id.ToolUseID)
+			case b.Type == "tool_result" && !wanted[b.ToolUseID]:
+				return fmt.Errorf("messages.%d: unexpected tool_use_id %s", i, b.ToolUseID)
 			case b.Type == "tool_result":
-				delete(wanted, id.ToolUseID)
+				delete(wanted, b.ToolUseID)
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package providertest
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -101,9 +100,7 @@ type anthropicEvents struct {
 
 func (e *anthropicEvents) send(kind string, fields map[string]any) {
 	fields["type"] = kind
-	data, _ := json.Marshal(fields)
-	fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", kind, data)
-	_ = http.NewResponseController(e.w).Flush()
+	sendEvent(e.w, kind, fields)
 }
 
 // block writes a block: its start, pieces of one field, its end.

@@ -73,7 +73,7 @@ func record(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 func (b *Base) breakOff(w http.ResponseWriter, r *http.Request, f Fault) {
 	switch f.Kind {
 	case FaultStatus:
-		b.dialect.WriteError(w, f.Status, f.RetryAfter)
+		b.writeError(w, f)
 	case FaultEcho:
 		b.echo(w, r, f)
 	case FaultErrorAs200:
@@ -96,10 +96,18 @@ func (b *Base) breakOff(w http.ResponseWriter, r *http.Request, f Fault) {
 	}
 }
 
+// writeError writes the error of a fault.
+func (b *Base) writeError(w http.ResponseWriter, f Fault) {
+	if f.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds())))
+	}
+	b.dialect.WriteError(w, f.Status, f.RetryAfter)
+}
+
 // echo refuses a request in words that repeat its key, and in a header.
 func (b *Base) echo(w http.ResponseWriter, r *http.Request, f Fault) {
 	rec := httptest.NewRecorder()
-	b.dialect.WriteError(rec, f.Status, f.RetryAfter)
+	b.writeError(rec, f)
 	_, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	key = cmp.Or(key, r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
 	for name, values := range rec.Header() {

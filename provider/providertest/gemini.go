@@ -23,7 +23,6 @@ type GeminiServer struct {
 	// Processing is how often a new file is asked after before it can be used.
 	Processing int
 
-	files   shelf
 	mu      sync.Mutex
 	uploads map[string]*geminiUpload
 	waits   map[string]int // of files that are not ready
@@ -66,9 +65,6 @@ func (s *GeminiServer) Op(r *http.Request) Op {
 	return OpOther
 }
 
-// Objects implements Dialect.
-func (s *GeminiServer) Objects() []string { return s.files.objects(s.Clock.Now()) }
-
 // WriteError implements Dialect.
 func (s *GeminiServer) WriteError(w http.ResponseWriter, status int, retryAfter time.Duration) {
 	geminiError(w, status, "injected", retryAfter)
@@ -78,7 +74,8 @@ func geminiError(w http.ResponseWriter, status int, message string, retryAfter t
 	words := map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
 		429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}
 	e := map[string]any{"code": status, "message": message, "status": words[status]}
-	if retryAfter > 0 { // there is no header for it
+	w.Header().Del("Retry-After") // the service says it in the body
+	if retryAfter > 0 {
 		e["details"] = []any{map[string]any{"@type": "type.googleapis.com/google.rpc.RetryInfo",
 			"retryDelay": fmt.Sprintf("%ds", int(retryAfter.Seconds()))}}
 	}
@@ -92,18 +89,7 @@ func (s *GeminiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		geminiError(w, 400, "API key not valid. Please pass a valid API key.", 0)
 		return
 	}
-	switch s.Op(r) {
-	case OpUpload, OpUploadPart:
-		s.upload(w, r)
-	case OpRun:
-		s.generate(w, r)
-	case OpCheck:
-		s.models(w, r)
-	case OpList:
-		s.list(w, r)
-	case OpStat, OpDownload, OpDelete:
-		s.file(w, r)
-	default:
+	if !serveOp(w, r, s.Op(r), s.models, s.generate, s.upload, s.list, s.file) {
 		geminiError(w, 404, "not found", 0)
 	}
 }
@@ -230,6 +216,3 @@ func (s *GeminiServer) file(w http.ResponseWriter, r *http.Request) {
 		f.serve(w, r)
 	}
 }
-
-// ExpireSessions implements Dialect: there are none.
-func (s *GeminiServer) ExpireSessions() {}

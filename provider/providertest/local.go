@@ -58,10 +58,7 @@ func (s *LocalServer) ExpireSessions() { s.Clock.Advance(24 * time.Hour) }
 func (s *LocalServer) Objects() []string { return s.Runner.files.objects(s.Clock.Now()) }
 
 // WriteError implements Dialect.
-func (s *LocalServer) WriteError(w http.ResponseWriter, status int, retryAfter time.Duration) {
-	if retryAfter > 0 {
-		w.Header().Set("Retry-After", fmt.Sprint(int(retryAfter.Seconds())))
-	}
+func (s *LocalServer) WriteError(w http.ResponseWriter, status int, _ time.Duration) {
 	writeJSON(w, status, map[string]any{"error": map[string]any{"message": "injected", "type": "server_error"}})
 }
 
@@ -180,9 +177,7 @@ func (e localEvents) send(delta map[string]any, finish string) {
 	if finish != "" {
 		choice["finish_reason"] = finish
 	}
-	data, _ := json.Marshal(map[string]any{"object": "chat.completion.chunk", "model": e.model, "choices": []any{choice}})
-	fmt.Fprintf(e.w, "data: %s\n\n", data)
-	_ = http.NewResponseController(e.w).Flush()
+	sendEvent(e.w, "", map[string]any{"object": "chat.completion.chunk", "model": e.model, "choices": []any{choice}})
 }
 
 // LocalRunner is a sandbox that runs nothing: it does what the steps of the

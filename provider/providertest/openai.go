@@ -20,8 +20,7 @@ import (
 // and the Responses API, as providers' recordings and reference have them.
 type OpenAI struct {
 	*Base
-	mux   *http.ServeMux
-	files shelf
+	mux *http.ServeMux
 
 	mu         sync.Mutex
 	uploads    map[string]*openAIUpload
@@ -83,7 +82,7 @@ func (s *OpenAI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("x-request-id", NewID("req_"))
 	w.Header().Set("openai-version", "2020-10-01")
 	if r.Header.Get("Authorization") != "Bearer "+OpenAIKey {
-		s.refuse(w, http.StatusUnauthorized, "Incorrect API key provided.", "invalid_request_error", "invalid_api_key")
+		s.refuse(w, http.StatusUnauthorized, "Incorrect API key provided.", "invalid_api_key")
 		return
 	}
 	s.mux.ServeHTTP(w, r)
@@ -116,7 +115,14 @@ func (s *OpenAI) Op(r *http.Request) Op {
 	return OpOther
 }
 
-func (s *OpenAI) refuse(w http.ResponseWriter, status int, message, kind, code string) {
+func (s *OpenAI) refuse(w http.ResponseWriter, status int, message, code string) {
+	kind := "invalid_request_error"
+	switch {
+	case status >= 500:
+		kind = "server_error"
+	case status == http.StatusTooManyRequests:
+		kind = "requests"
+	}
 	body := map[string]any{"message": message, "type": kind, "param": nil, "code": nil}
 	if code != "" {
 		body["code"] = code
@@ -125,19 +131,12 @@ func (s *OpenAI) refuse(w http.ResponseWriter, status int, message, kind, code s
 }
 
 // WriteError implements Dialect.
-func (s *OpenAI) WriteError(w http.ResponseWriter, status int, after time.Duration) {
-	if after > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(after/time.Second)))
-	}
-	kind := map[bool]string{true: "server_error", false: "invalid_request_error"}[status >= 500]
-	if status == http.StatusTooManyRequests {
-		kind = "requests"
-	}
+func (s *OpenAI) WriteError(w http.ResponseWriter, status int, _ time.Duration) {
 	message := http.StatusText(status)
 	if status == http.StatusNotFound {
 		message = "File not found."
 	}
-	s.refuse(w, status, message, kind, "")
+	s.refuse(w, status, message, "")
 }
 
 // ExpireSessions implements Dialect.
@@ -154,12 +153,13 @@ func (s *OpenAI) ExpireSessions() {
 func (s *OpenAI) Objects() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := s.files.objects(s.Clock.Now())
+	all := s.Base.Objects()
 	for _, c := range s.containers {
 		if !s.dead(c) {
 			all = append(all, "session "+c.ID)
 		}
 	}
+	slices.Sort(all)
 	return all
 }
 
@@ -177,8 +177,7 @@ func (s *OpenAI) models(w http.ResponseWriter, _ *http.Request) {
 
 func (s *OpenAI) model(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasPrefix(r.PathValue("model"), "gpt-") {
-		s.refuse(w, http.StatusNotFound, "The model does not exist or you do not have access to it.", "invalid_request_error",
-			"model_not_found")
+		s.refuse(w, http.StatusNotFound, "The model does not exist or you do not have access to it.", "model_not_found")
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"id": r.PathValue("model"), "object": "model", "created": 1,
@@ -208,7 +207,7 @@ func (s *OpenAI) upload(w http.ResponseWriter, r *http.Request) {
 		}
 		return nil
 	}); err != nil || f.name == "" || f.purpose == "" {
-		s.refuse(w, http.StatusBadRequest, "'file' and 'purpose' are required properties", "invalid_request_error", "")
+		s.refuse(w, http.StatusBadRequest, "'file' and 'purpose' are required properties", "")
 		return
 	}
 	writeJSON(w, http.StatusOK, openAIWire(s.files.put(f)))
@@ -273,7 +272,7 @@ func (s *OpenAI) listFiles(w http.ResponseWriter, r *http.Request) {
 func (s *OpenAI) withFile(w http.ResponseWriter, r *http.Request, do func(*shelved)) {
 	f := s.files.get(r.PathValue("id"))
 	if f == nil {
-		s.refuse(w, http.StatusNotFound, "No such File object: "+r.PathValue("id"), "invalid_request_error", "")
+		s.refuse(w, http.StatusNotFound, "No such File object: "+r.PathValue("id"), "")
 		return
 	}
 	do(f)
@@ -293,8 +292,7 @@ func (s *OpenAI) deleteFile(w http.ResponseWriter, r *http.Request) {
 func (s *OpenAI) fileContent(w http.ResponseWriter, r *http.Request) {
 	s.withFile(w, r, func(f *shelved) {
 		if f.purpose == "user_data" || f.purpose == "assistants" {
-			s.refuse(w, http.StatusBadRequest, "Not allowed to download files of purpose: "+f.purpose, "invalid_request_error",
-				"")
+			s.refuse(w, http.StatusBadRequest, "Not allowed to download files of purpose: "+f.purpose, "")
 			return
 		}
 		f.serve(w, r)
@@ -308,7 +306,7 @@ func (s *OpenAI) begin(w http.ResponseWriter, r *http.Request) {
 		MimeType          string `json:"mime_type"`
 	}
 	if json.NewDecoder(r.Body).Decode(&q) != nil || q.Filename == "" || q.Purpose == "" || q.MimeType == "" {
-		s.refuse(w, http.StatusBadRequest, "bytes, filename, mime_type and purpose are required", "invalid_request_error", "")
+		s.refuse(w, http.StatusBadRequest, "bytes, filename, mime_type and purpose are required", "")
 		return
 	}
 	id := NewID("upload_")
@@ -339,7 +337,7 @@ func (s *OpenAI) part(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	up := s.uploads[r.PathValue("id")]
 	if err != nil || up == nil {
-		s.refuse(w, http.StatusBadRequest, "no such upload, or no data", "invalid_request_error", "")
+		s.refuse(w, http.StatusBadRequest, "no such upload, or no data", "")
 		return
 	}
 	id := NewID("part_")
@@ -357,7 +355,7 @@ func (s *OpenAI) complete(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	up := s.uploads[r.PathValue("id")]
 	if up == nil {
-		s.refuse(w, http.StatusNotFound, "no such upload", "invalid_request_error", "")
+		s.refuse(w, http.StatusNotFound, "no such upload", "")
 		return
 	}
 	f := &shelved{id: NewID("file-"), name: up.Name, purpose: up.Purpose, created: s.Clock.Now()}
@@ -365,8 +363,7 @@ func (s *OpenAI) complete(w http.ResponseWriter, r *http.Request) {
 		f.data = append(f.data, up.Parts[id]...)
 	}
 	if int64(len(f.data)) != up.Bytes {
-		s.refuse(w, http.StatusBadRequest, fmt.Sprintf("the parts have %d bytes, %d were announced", len(f.data), up.Bytes),
-			"invalid_request_error", "")
+		s.refuse(w, http.StatusBadRequest, fmt.Sprintf("the parts have %d bytes, %d were announced", len(f.data), up.Bytes), "")
 		return
 	}
 	delete(s.uploads, r.PathValue("id"))

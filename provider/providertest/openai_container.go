@@ -60,13 +60,12 @@ func (s *OpenAI) newContainer(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if json.NewDecoder(r.Body).Decode(&q) != nil || q.Name == "" {
-		s.refuse(w, http.StatusBadRequest, "Missing required parameter: 'name'.", "invalid_request_error",
-			"missing_required_parameter")
+		s.refuse(w, http.StatusBadRequest, "Missing required parameter: 'name'.", "missing_required_parameter")
 		return
 	}
 	c, ok := s.makeContainer(q.Name, q.FileIDs)
 	if !ok {
-		s.refuse(w, http.StatusNotFound, "No such File object", "invalid_request_error", "")
+		s.refuse(w, http.StatusNotFound, "No such File object", "")
 		return
 	}
 	if q.ExpiresAfter.Minutes > 0 {
@@ -94,7 +93,7 @@ func (s *OpenAI) withContainer(w http.ResponseWriter, r *http.Request, do func(*
 	defer s.mu.Unlock()
 	c := s.containers[r.PathValue("id")]
 	if c == nil {
-		s.refuse(w, http.StatusNotFound, "Container with id '"+r.PathValue("id")+"' not found.", "invalid_request_error", "")
+		s.refuse(w, http.StatusNotFound, "Container with id '"+r.PathValue("id")+"' not found.", "")
 		return
 	}
 	if !s.dead(c) {
@@ -127,7 +126,7 @@ func (s *OpenAI) alive(w http.ResponseWriter, r *http.Request, do func(*openAICo
 }
 
 func (s *OpenAI) expired(w http.ResponseWriter) {
-	s.refuse(w, http.StatusBadRequest, "Container is expired.", "invalid_request_error", "")
+	s.refuse(w, http.StatusBadRequest, "Container is expired.", "")
 }
 
 func (s *OpenAI) addFile(w http.ResponseWriter, r *http.Request) {
@@ -154,7 +153,7 @@ func (s *OpenAI) addFile(w http.ResponseWriter, r *http.Request) {
 		if sent != nil {
 			c.Files = append(c.Files, sent)
 		} else if !s.copyInto(c, id) {
-			s.refuse(w, http.StatusNotFound, "No such File object: "+id, "invalid_request_error", "")
+			s.refuse(w, http.StatusNotFound, "No such File object: "+id, "")
 			return
 		}
 		writeJSON(w, http.StatusOK, wireContainerFile(c.ID, c.Files[len(c.Files)-1]))
@@ -172,7 +171,7 @@ func (s *OpenAI) withContainerFile(w http.ResponseWriter, r *http.Request, do fu
 	s.alive(w, r, func(c *openAIContainer) {
 		i := slices.IndexFunc(c.Files, func(f *shelved) bool { return f.id == r.PathValue("file") })
 		if i < 0 {
-			s.refuse(w, http.StatusNotFound, "File not found.", "invalid_request_error", "")
+			s.refuse(w, http.StatusNotFound, "File not found.", "")
 			return
 		}
 		do(c, c.Files[i])

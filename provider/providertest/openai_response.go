@@ -3,7 +3,6 @@ package providertest
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -32,15 +31,14 @@ func (s *OpenAI) respond(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var q openAIRequest
 	if err := json.Unmarshal(body, &q); err != nil {
-		s.refuse(w, http.StatusBadRequest, err.Error(), "invalid_request_error", "")
+		s.refuse(w, http.StatusBadRequest, err.Error(), "")
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bodies = append(s.bodies, body)
 	if !strings.HasPrefix(q.Model, "gpt-") {
-		s.refuse(w, http.StatusBadRequest, "The requested model '"+q.Model+"' does not exist.", "invalid_request_error",
-			"model_not_found")
+		s.refuse(w, http.StatusBadRequest, "The requested model '"+q.Model+"' does not exist.", "model_not_found")
 		return
 	}
 	c, auto, shell, ok := s.containerOf(w, q)
@@ -50,7 +48,7 @@ func (s *OpenAI) respond(w http.ResponseWriter, r *http.Request) {
 	turn := s.NextTurn()
 	if auto != nil && len(turn.Steps) > 0 { // made when code runs
 		if c, ok = s.makeContainer("auto", *auto); !ok {
-			s.refuse(w, http.StatusNotFound, "No such File object", "invalid_request_error", "")
+			s.refuse(w, http.StatusNotFound, "No such File object", "")
 			return
 		}
 	}
@@ -93,7 +91,7 @@ func (s *OpenAI) containerOf(
 		}
 		c = s.containers[id]
 		if c == nil {
-			s.refuse(w, http.StatusNotFound, "Container with id '"+id+"' not found.", "invalid_request_error", "")
+			s.refuse(w, http.StatusNotFound, "Container with id '"+id+"' not found.", "")
 			return nil, nil, shell, false
 		}
 		if s.dead(c) {
@@ -206,8 +204,7 @@ func (s *OpenAI) stream(w http.ResponseWriter, response map[string]any, output [
 	send := func(kind string, fields map[string]any) {
 		fields["type"], fields["sequence_number"] = kind, n
 		n++
-		data, _ := json.Marshal(fields)
-		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", kind, data)
+		sendEvent(w, kind, fields)
 	}
 	begun := maps.Clone(response)
 	begun["status"], begun["output"], begun["usage"] = "in_progress", []any{}, nil

@@ -2,6 +2,8 @@ package providertest
 
 import (
 	"crypto/rand"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -19,10 +21,8 @@ type Dialect interface {
 	// WriteError answers with the provider's error body for a status, and its way
 	// to say when to come back.
 	WriteError(w http.ResponseWriter, status int, retryAfter time.Duration)
-	// ExpireSessions ends all sessions, as their idle clock would.
+	// ExpireSessions ends all sessions, as their idle clock would. Base has none.
 	ExpireSessions()
-	// Objects names what is there, in any order: "file <id> <name>", "session <id>".
-	Objects() []string
 }
 
 // Base is what all test servers share. A server of a provider embeds it and hands
@@ -34,6 +34,7 @@ type Base struct {
 	Clock   *Clock
 	URL     string // without a slash at its end
 	dialect Dialect
+	files   shelf
 
 	mu       sync.Mutex
 	turns    []Turn
@@ -137,15 +138,15 @@ func (b *Base) Count(op Op) (n int) {
 	return n
 }
 
-// Objects names what is there, sorted.
+// Objects names the objects at the provider, sorted: "file <id> <name>", "session <id>".
 func (b *Base) Objects() []string {
-	o := b.dialect.Objects()
+	o := b.files.objects(b.Clock.Now())
 	slices.Sort(o)
 	return o
 }
 
-// ExpireSessions ends all sessions.
-func (b *Base) ExpireSessions() { b.dialect.ExpireSessions() }
+// ExpireSessions implements Dialect: there are no sessions.
+func (b *Base) ExpireSessions() {}
 
 func (b *Base) serve(w http.ResponseWriter, r *http.Request) {
 	op := b.dialect.Op(r)
@@ -185,6 +186,32 @@ func (b *Base) note(op Op, r *http.Request) (*Fault, time.Duration) {
 		return &f, b.delay
 	}
 	return nil, b.delay
+}
+
+// serveOp calls the handler of an operation. It reports whether there is one.
+func serveOp(w http.ResponseWriter, r *http.Request, op Op, check, run, upload, list, file http.HandlerFunc) bool {
+	serve := map[Op]http.HandlerFunc{OpCheck: check, OpRun: run, OpUpload: upload, OpUploadPart: upload, OpList: list,
+		OpStat: file, OpDownload: file, OpDelete: file}[op]
+	if serve != nil {
+		serve(w, r)
+	}
+	return serve != nil
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// sendEvent sends a server-sent event, without a name if it is empty.
+func sendEvent(w http.ResponseWriter, name string, v any) {
+	if name != "" {
+		fmt.Fprintf(w, "event: %s\n", name)
+	}
+	data, _ := json.Marshal(v)
+	fmt.Fprintf(w, "data: %s\n\n", data)
+	_ = http.NewResponseController(w).Flush()
 }
 
 // NewID returns prefix and 26 random letters and digits.

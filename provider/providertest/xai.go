@@ -3,7 +3,7 @@ package providertest
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
+	"maps"
 	"mime/multipart"
 	"net/http"
 	"strconv"
@@ -22,8 +22,6 @@ type XAIServer struct {
 	// Bare makes runs of code come back as they were recorded over REST: without
 	// anything that the code printed.
 	Bare bool
-
-	files shelf
 }
 
 // NewXAIServer starts one, which ends with the test.
@@ -36,17 +34,8 @@ func NewXAIServer(tb testing.TB) *XAIServer {
 // Op implements Dialect.
 func (s *XAIServer) Op(r *http.Request) Op { return restOp(r, "responses") }
 
-// ExpireSessions implements Dialect: there are none.
-func (s *XAIServer) ExpireSessions() {}
-
-// Objects implements Dialect.
-func (s *XAIServer) Objects() []string { return s.files.objects(s.Clock.Now()) }
-
 // WriteError implements Dialect.
-func (s *XAIServer) WriteError(w http.ResponseWriter, status int, retryAfter time.Duration) {
-	if retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
-	}
+func (s *XAIServer) WriteError(w http.ResponseWriter, status int, _ time.Duration) {
 	xaiError(w, status, "injected")
 }
 
@@ -61,18 +50,7 @@ func (s *XAIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		xaiError(w, 400, "Incorrect API key provided.")
 		return
 	}
-	switch s.Op(r) {
-	case OpCheck:
-		s.models(w, r)
-	case OpRun:
-		s.respond(w, r)
-	case OpUpload:
-		s.upload(w, r)
-	case OpList:
-		s.list(w, r)
-	case OpStat, OpDownload, OpDelete:
-		s.file(w, r)
-	default:
+	if !serveOp(w, r, s.Op(r), s.models, s.respond, s.upload, s.list, s.file) {
 		xaiError(w, 404, "not found")
 	}
 }
@@ -112,12 +90,11 @@ func (s *XAIServer) upload(w http.ResponseWriter, r *http.Request) {
 		}
 		return nil
 	})
+	if err == nil && f.name == "" {
+		err = errors.New("no file")
+	}
 	if err != nil {
 		xaiError(w, 400, err.Error())
-		return
-	}
-	if f.name == "" {
-		xaiError(w, 400, "no file")
 		return
 	}
 	writeJSON(w, 200, xaiFile(s.files.put(f)))
@@ -253,9 +230,7 @@ type xaiEvents struct {
 
 func (e *xaiEvents) send(kind string, fields map[string]any) {
 	fields["type"] = kind
-	data, _ := json.Marshal(fields)
-	fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", kind, data)
-	_ = http.NewResponseController(e.w).Flush()
+	sendEvent(e.w, kind, fields)
 }
 
 func (e *xaiEvents) done(item map[string]any) {
@@ -273,8 +248,8 @@ func (e *xaiEvents) step(step Step, bare bool) {
 	e.send("response.output_item.added", map[string]any{"item": item})
 	e.send("response.code_interpreter_call_code.delta", map[string]any{"item_id": id, "delta": step.Code})
 	e.send("response.code_interpreter_call.completed", map[string]any{"item_id": id})
-	whole := map[string]any{"type": "code_interpreter_call", "name": "code_execution", "arguments": string(arguments),
-		"call_id": "", "id": id, "status": "completed"}
+	whole := maps.Clone(item)
+	whole["status"] = "completed"
 	if !bare {
 		printed, _ := json.Marshal(map[string]any{"stdout": step.Stdout, "stderr": step.Stderr,
 			"output_files": map[string]any{}, "error": "", "ret": ""})
