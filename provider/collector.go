@@ -12,34 +12,33 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Collector finds and fetches what a turn made. It believes a reply that there is
-// a file, never that there is none: wherever files can be, it looks.
+// Collector finds and fetches the files that a turn made. It looks in all places where
+// files can be, also if the reply names none.
 type Collector struct {
 	Quarantine *Quarantine
 	Retry      Retry
 	Parallel   int           // downloads at once: 8
 	MaxBytes   int64         // of one file: 100 MiB
 	MaxFiles   int           // of one turn: 300
-	Idle       time.Duration // a download that stalls for as long is cancelled: 30 s
+	Idle       time.Duration // a download that stalls this long is cancelled: 30 s
 	Counters   *Counters     // may be nil
-	// Progress is told how much of a file there is, from many goroutines; may be
-	// nil.
+	// Progress is called with the bytes fetched of a file, from many goroutines; may
+	// be nil.
 	Progress func(a Artifact, done int64)
 }
 
-// Collection is what a turn left.
+// Collection holds the files of a turn.
 type Collection struct {
-	Files []Artifact // in the quarantine, with hash and a name of their own each
-	// Failed were found and could not be fetched. They are still at the provider,
-	// as long as it keeps them.
+	Files []Artifact // in the quarantine, each with a hash and a unique name
+	// Failed were found and could not be fetched. They are still at the provider
+	// until it deletes them.
 	Failed []Failure
-	// Missing are promised in the answer and found nowhere.
+	// Missing are the names of files that the answer promises and that were not found.
 	Missing []string
-	// Blind says that a session could not be listed: files that the reply does not
-	// speak of may have been overlooked.
+	// Blind are errors of listing a session: files that the reply does not name may
+	// have been overlooked.
 	Blind []error
-	// Unlisted are the sessions that Blind is about. "" stands for the account's
-	// files.
+	// Unlisted are the sessions of Blind. "" stands for the account's files.
 	Unlisted []string
 }
 
@@ -49,8 +48,8 @@ type Failure struct {
 	Err      error
 }
 
-// Problem says that files may have been overlooked, or that code ran and promised
-// files, and not one came; nil otherwise.
+// Problem returns an error if files may have been overlooked, or if files were promised
+// and none was found.
 func (c *Collection) Problem() error {
 	if len(c.Blind) > 0 {
 		hint := "What may hold them is not deleted at the provider; how to fetch it later is said at the end."
@@ -67,11 +66,11 @@ func (c *Collection) Problem() error {
 		"the answer promises %d files, and none was found: %v", len(c.Missing), c.Missing)}
 }
 
-// Snapshot is what was in sessions before a turn.
+// Snapshot holds the files of sessions before a turn.
 type Snapshot map[string]map[string]FileInfo // session, id (or path)
 
-// Snapshot lists sessions. One that cannot be listed is left out: all that is
-// found in it later counts as new then.
+// Snapshot lists sessions. A session that cannot be listed is left out: all its files
+// count as new later.
 func (c *Collector) Snapshot(ctx context.Context, p Provider, sessions ...string) (Snapshot, error) {
 	s := Snapshot{}
 	if !p.Caps().SessionFiles {
@@ -100,10 +99,10 @@ func (c *Collection) blind(session string, err error) {
 	c.Blind, c.Unlisted = append(c.Blind, err), append(c.Unlisted, session)
 }
 
-// maxListed is more files than a session is believed to have.
+// maxListed bounds the files of a session.
 const maxListed = 100_000
 
-// list returns what it could find out, also when it ends with an error.
+// list returns the files that it could list, also with an error.
 func (c *Collector) list(ctx context.Context, p Provider, session string) (files []FileInfo, err error) {
 	err = c.Retry.Do(ctx, func(ctx context.Context) error {
 		var now []FileInfo
@@ -136,9 +135,9 @@ func fileKey(r FileRef) string {
 	return cmp.Or(r.ID, r.Path)
 }
 
-// Collect finds the files of a turn and fetches them at once, before anybody is
-// asked about them: what waits for a person must not expire meanwhile. The error
-// is the context's; all else is in the collection.
+// Collect finds the files of a turn and fetches them at once, before the user is asked
+// about them, so that they do not expire meanwhile. The error is the context's; all
+// others are in the collection.
 func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r *RunResult) (*Collection, error) {
 	found := &discovery{provider: p.Name()}
 	for _, a := range r.Artifacts {
@@ -162,15 +161,15 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 				inputs = append(inputs, f)
 				continue
 			}
-			// Of a session that the turn did not run in, and that is only cited, what
-			// is cited is new, and nothing else.
+			// Of a session that is cited and that the turn did not run in, only the
+			// cited files are new.
 			if foreign && found.find(f.Ref) == nil {
 				continue
 			}
 			found.add(artifactOf(f, ByListing))
 		}
 	}
-	if p.Caps().Outputs == OutputByID && r.Stop == StopError { // the rest of the reply is lost, what it was of is not
+	if p.Caps().Outputs == OutputByID && r.Stop == StopError { // the rest of the reply is lost, its files are not
 		files, err := c.meanwhile(ctx, p, r, func(id string) bool { return found.find(FileRef{Scope: ScopeFile, ID: id}) != nil })
 		if err != nil {
 			collection.blind("", err)
@@ -180,7 +179,7 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 		}
 	}
 	collection.Failed = found.frames(r.Steps)
-	if p.Caps().Outputs == OutputStdout { // some models repeat what they were to print
+	if p.Caps().Outputs == OutputStdout { // some models repeat the frames in the answer
 		var failed []Failure
 		r.Text, failed = found.framed(r.Text, "")
 		for _, f := range failed { // a bad copy of a good file is no loss
@@ -204,8 +203,8 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 	return collection, ctx.Err()
 }
 
-// fetchAll fetches in parallel. One failure stops no other. It returns how long
-// all of them took together, and how many attempts there were after first ones.
+// fetchAll fetches in parallel. A failure does not stop the others. It returns the sum of
+// the durations and the number of repeated attempts.
 func (c *Collector) fetchAll(
 	ctx context.Context, p Provider, all []*Artifact, into *Collection,
 ) (took time.Duration, retried int64) {
@@ -241,9 +240,8 @@ func (c *Collector) fetchAll(
 	return took, retried
 }
 
-// sameBytes folds files of one content: those of one name, and those whose name
-// says nothing into one whose name does. A copy under a name of its own stays: it
-// was asked for.
+// sameBytes merges files of the same content if they have the same name, or if one has a
+// generated name. A copy under another name stays.
 func sameBytes(files []Artifact) (kept []Artifact) {
 	for _, named := range []bool{true, false} {
 		for _, f := range files {
@@ -265,7 +263,7 @@ func sameBytes(files []Artifact) (kept []Artifact) {
 	return kept
 }
 
-// nameAll gives each file a clean name that no other of them has.
+// nameAll gives each file a clean and unique name.
 func nameAll(files []Artifact) []Artifact {
 	taken := map[string]bool{}
 	n := 0
@@ -286,7 +284,7 @@ func addEvidence(have []Evidence, e Evidence) []Evidence {
 	return append(have, e)
 }
 
-// base is the last part of a path, "" of none.
+// base is path.Base, but "" for "".
 func base(p string) string {
 	if p == "" {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Counters count what happened, by provider and model. A nil *Counters counts
+// Counters count turns, files and errors by provider and model. A nil *Counters counts
 // nothing.
 type Counters struct {
 	mu   sync.Mutex
@@ -24,14 +24,14 @@ type Counts struct {
 	TurnErrors int64              `json:"turn_errors"`
 	Uploads    int64              `json:"uploads"`
 	UploadTime time.Duration      `json:"upload_time"`
-	Files      map[Evidence]int64 `json:"files"`     // by the best reason to believe in them
-	Downloads  int64              `json:"downloads"` // that came
-	// DownloadTime is the sum over downloads, of which several continue at once.
+	Files      map[Evidence]int64 `json:"files"`     // by the best evidence
+	Downloads  int64              `json:"downloads"` // that succeeded
+	// DownloadTime is the sum over downloads, several of which run at once.
 	DownloadTime     time.Duration `json:"download_time"`
 	DownloadsRetried int64         `json:"downloads_retried"` // attempts after the first
 	Bytes            int64         `json:"bytes"`
 	Retries          int64         `json:"retries"`  // of all calls, downloads among them
-	Failures         int64         `json:"failures"` // files that were found and did not come
+	Failures         int64         `json:"failures"` // files that were found and not fetched
 	Missing          int64         `json:"missing"`
 	Recoveries       int64         `json:"recoveries"` // of expired sessions
 }
@@ -54,8 +54,8 @@ func (c *Counters) Snapshot() (rows []Counts) {
 	return rows
 }
 
-// Count changes the row of a provider and model; what is not of a model (an
-// upload, a repetition) is counted under "".
+// Count changes the row of a provider and model. Events without a model (an upload, a
+// repetition) are counted under "".
 func (c *Counters) Count(provider, model string, change func(*Counts)) {
 	if c == nil {
 		return
@@ -74,7 +74,7 @@ func (c *Counters) Count(provider, model string, change func(*Counts)) {
 	change(row)
 }
 
-// Add sums two rows.
+// Add adds d to c.
 func (c *Counts) Add(d Counts) {
 	c.Turns += d.Turns
 	c.TurnTime += d.TurnTime
@@ -131,8 +131,8 @@ func (c *Counters) Turn(provider, model string, took time.Duration, failure erro
 	})
 }
 
-// Drain returns what was counted since the last Drain and begins anew: for
-// whoever adds it to what other processes have counted.
+// Drain returns the counts since the last Drain, for adding them to those of other
+// processes.
 func (c *Counters) Drain() (rows []Counts) {
 	if c == nil {
 		return nil
@@ -144,7 +144,7 @@ func (c *Counters) Drain() (rows []Counts) {
 	return whole.Snapshot()
 }
 
-// counting is the rule with its repetitions counted.
+// counting returns the rule with its repetitions counted.
 func (r Retry) counting(c *Counters, provider string) Retry {
 	again := r.Again
 	r.Again = func(err error, wait time.Duration) {

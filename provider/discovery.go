@@ -53,7 +53,7 @@ func (a *Artifact) learn(b Artifact) {
 	}
 }
 
-// sessions are all that the reply names: a turn may use more than one.
+// sessions returns all sessions that the reply names.
 func (f *discovery) sessions(r *RunResult) (ids []string) {
 	add := func(id string) {
 		if id != "" && !slices.Contains(ids, id) {
@@ -69,9 +69,8 @@ func (f *discovery) sessions(r *RunResult) (ids []string) {
 	return ids
 }
 
-// frames takes the files out of the output of the steps, which keep a short line
-// in the place of each. Output of code that failed in the end is all stderr at
-// some providers.
+// frames takes the files out of the output of the steps and leaves a short line in
+// place of each. Some providers return all output of failed code as stderr.
 func (f *discovery) frames(steps []Step) (failed []Failure) {
 	for i := range steps {
 		s := &steps[i]
@@ -100,8 +99,8 @@ func (f *discovery) framed(text, step string) (rest string, failed []Failure) {
 	return rest, failed
 }
 
-// newest keeps one of each path of a session: the one that was made last. Times
-// may be whole seconds: of two that are equal the one that was found later.
+// newest keeps the last file of each path of a session. Times may be whole seconds: of
+// two equal ones the file that was found later is kept.
 func (f *discovery) newest() {
 	place := map[[2]string]int{}
 	var kept []*Artifact
@@ -120,23 +119,22 @@ func (f *discovery) newest() {
 	f.all = kept
 }
 
-// promised are the names that links of the answer speak of. Such an address leads
-// nowhere; it is a name: "sandbox:/mnt/data/x" at OpenAI, a path in the folder for
-// outputs elsewhere.
+// Links of an answer name files: "sandbox:/mnt/data/x" at OpenAI, a path in the folder
+// for outputs elsewhere.
 var (
-	// linked is a link of Markdown, whose address may have spaces and parentheses,
-	// or stand in angle brackets.
+	// linked matches a link of Markdown. Its address may have spaces and parentheses,
+	// or angle brackets around it.
 	linked = regexp.MustCompile(`\]\(\s*(?:<([^<>\n]*)>|((?:[^()\n]|\([^()\n]*\))*))\)`)
-	// bare is an address that stands for itself.
+	// bare matches an address outside of a link.
 	bare = regexp.MustCompile(`sandbox:((?:[^\s()\[\]<>"'` + "`" + `]|\([^\s()]*\))+)`)
-	// title is what may stand behind the address of a link.
+	// title matches the title after the address of a link.
 	title = regexp.MustCompile(`\s+("[^"]*"|'[^']*')\s*$`)
 )
 
 // folders begin the addresses of links that promise a file.
 var folders = []string{"sandbox:", "file:///mnt/data/", "/mnt/data/", "$OUTPUT_DIR/", "/files/output/"}
 
-// fileLinks returns the addresses of a text, as they are written.
+// fileLinks returns the addresses in a text.
 func fileLinks(text string) (all []string) {
 	for _, m := range linked.FindAllStringSubmatch(text, -1) {
 		address := strings.TrimSpace(title.ReplaceAllString(m[1]+m[2], ""))
@@ -153,8 +151,8 @@ func fileLinks(text string) (all []string) {
 	return all
 }
 
-// spellings are what an address may mean: as it stands, with its escapes read, and
-// without what follows a name on the web.
+// spellings returns the names that an address may mean: with and without escapes, with
+// and without query and fragment.
 func spellings(address string) (names []string) {
 	for _, s := range []string{address, strings.SplitN(address, "?", 2)[0], strings.SplitN(address, "#", 2)[0]} {
 		plain, err := url.PathUnescape(s)
@@ -170,8 +168,8 @@ func spellings(address string) (names []string) {
 	return names
 }
 
-// links goes through the links of the answer and returns those that no file
-// stands behind. A link to an input promises nothing.
+// links returns the names in links of the answer that are neither a found file nor an
+// input.
 func (f *discovery) links(text string, inputs []FileInfo) (missing []string) {
 	for _, address := range fileLinks(text) {
 		names := spellings(address)

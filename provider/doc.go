@@ -1,23 +1,24 @@
 // Package provider is one interface over services that run a model's code next
-// to files: OpenAI, Anthropic, Gemini, xAI, and our own sandbox.
+// to files: OpenAI, Anthropic, Gemini, xAI, and Airlock's own sandbox.
 //
-// The hard part of such a service is neither the upload nor the request: it is
-// to find and to fetch what the code wrote, before it is gone. The four differ
-// in all of it (a listing, ids in result blocks, inline pictures, nothing but
-// text), and what a reply says of its files is not always so. Hence the parts
-// around the interface, which know no provider:
+// The hard part of such a service is neither the upload nor the request: it is to
+// find and to fetch the files that the code wrote, before they are deleted. The
+// services differ in how they return files (a listing, ids in result blocks, inline
+// pictures, text only), and replies name files that do not exist. The parts around
+// the interface know no provider:
 //
-//   - [Collector] looks where files can be (listings, citations, result blocks,
-//     inline parts, links in the text, frames in the output), fetches them at
-//     once into a [Quarantine], and tells what was promised and not found.
-//   - [Ledger] writes down what is about to be made at the provider, before it is
-//     made, so that all of it can be deleted, also after a crash.
+//   - [Collector] looks for files in listings, citations, result blocks, inline
+//     parts, links in the text and frames in the output. It fetches them at once into
+//     a [Quarantine] and returns the names that were promised and not found.
+//   - [Ledger] records an object before it is created at the provider, so that it can
+//     be deleted, also after a crash.
 //   - [UploadCache] sends the same bytes once.
-//   - [Tracker] keeps a session alive, sees when it has died, and makes another
-//     with the same files.
-//   - [Retry] is the one place that repeats, [Limits] are checked before a byte is
-//     sent, [Instruct] is what the model is told about files, [Counters] count.
+//   - [Tracker] keeps a session alive and replaces an expired one by another with the
+//     same files.
+//   - [Retry] is the only place that repeats requests, [Limits] are checked before a
+//     byte is sent, [Instruct] returns instructions about files for a model,
+//     [Counters] count.
 //
-// Each provider is a package of its own below this one and passes the suite of
-// package providertest.
+// Each provider has a package below this one and passes the suite of package
+// providertest.
 package provider

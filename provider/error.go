@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Kind is what went wrong, the same twelve for every provider. A Kind is an
+// Kind is a kind of error, the same twelve for every provider. A Kind is an
 // error itself, so that
 //
 //	errors.Is(err, provider.RateLimited)
@@ -17,20 +17,20 @@ import (
 // asks whether err is of that kind.
 type Kind string
 
-// What can go wrong.
+// The kinds of errors.
 const (
-	ContainerExpired Kind = "container_expired" // the session is gone, with its files
+	ContainerExpired Kind = "container_expired" // the session and its files were deleted
 	FileNotFound     Kind = "file_not_found"
-	NotDownloadable  Kind = "not_downloadable" // it exists, and is not handed out
+	NotDownloadable  Kind = "not_downloadable" // it exists and cannot be downloaded
 	FileExpired      Kind = "file_expired"
-	NotReady         Kind = "not_ready" // the provider is still looking at it
+	NotReady         Kind = "not_ready" // the provider is still processing it
 	TooLarge         Kind = "too_large"
 	Quota            Kind = "quota"
 	RateLimited      Kind = "rate_limited"
-	Transient        Kind = "transient" // may well work when tried again
+	Transient        Kind = "transient" // may work when tried again
 	Auth             Kind = "auth"
 	Invalid          Kind = "invalid"
-	OutputsMissing   Kind = "outputs_missing" // the code ran, files were promised, none came
+	OutputsMissing   Kind = "outputs_missing" // the code ran, files were promised, none was found
 )
 
 // Kinds are all of them.
@@ -42,29 +42,28 @@ func Kinds() []Kind {
 // Error implements error.
 func (k Kind) Error() string { return strings.ReplaceAll(string(k), "_", " ") }
 
-// Error is a failure that a person can do something about.
+// Error is an error of a provider.
 type Error struct {
 	Kind     Kind
 	Provider string
-	Op       string // what was tried: "upload data.csv", "run"
-	Status   int    // of HTTP; 0: none, or one that said nothing
-	Code     string // the provider's word for it
-	Message  string // the provider's sentence
-	Hint     string // what to do, when it is more special than [Kind.Hint]
-	// RequestID is what the provider's support asks for.
+	Op       string // the operation: "upload data.csv", "run"
+	Status   int    // of HTTP; 0: none
+	Code     string // the provider's code
+	Message  string // the provider's message
+	Hint     string // what to do, if more specific than [Kind.Hint]
+	// RequestID identifies the request for the provider's support.
 	RequestID  string
-	RetryAfter time.Duration // asked for by the provider; 0: not said
-	// Attempts is how often it was tried by [Retry.Do], which repeats nothing
-	// that has been repeated before.
+	RetryAfter time.Duration // asked for by the provider; 0: none
+	// Attempts is the number of tries of [Retry.Do], which does not repeat an error
+	// that has one.
 	Attempts int
-	// Ambiguous says that the provider may have done it all the same: a request
-	// that was sent and whose answer was not seen. [Ledger] looks for what it left.
+	// Ambiguous says that the request may have succeeded: it was sent, and its answer
+	// got lost. [Ledger] looks for the object.
 	Ambiguous bool
 	Err       error
 }
 
-// Error implements error: what was tried, at whom, and what came back, without
-// whatever looks like a key in it.
+// Error implements error: the provider, the operation and the message, without keys.
 func (e *Error) Error() string {
 	return RedactKeys(e.text())
 }
@@ -98,8 +97,7 @@ func (e *Error) text() string {
 	return b.String()
 }
 
-// causeText leaves out the address of a request that failed: Op says what it was
-// about, and an address may have secrets in it.
+// causeText leaves out the address of a failed request, which may contain secrets.
 func causeText(err error) string {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
@@ -116,9 +114,8 @@ func (e *Error) Is(target error) bool {
 	return ok && k == e.Kind
 }
 
-// Gone tells whether what was to be deleted is deleted: a service that does not
-// find it may not have been asked, where a gateway answers in its place with an
-// error of somebody else's. So it is looked for.
+// Gone returns nil if the error of a deletion says that the file does not exist and Stat
+// confirms it: the error may be a gateway's, which did not ask the service.
 func Gone(ctx context.Context, files FileStore, r FileRef, err error) error {
 	if !isMissing(err) {
 		return err
@@ -140,15 +137,14 @@ func isMissing(err error) bool {
 	return kind == FileNotFound || kind == FileExpired
 }
 
-// Repeats is the error of a list whose pages come again: it would never end, and
-// what it has not shown by then it never will.
+// Repeats is the error of a list whose pages repeat: it would never end.
 func Repeats(name, op string) error {
 	return &Error{Kind: Invalid, Provider: name, Op: op,
 		Message: "the pages of the list repeat themselves; it was left where that began",
 		Hint:    "This is a fault of the service or of a gateway before it. What the list showed until then was used."}
 }
 
-// KindOf returns the kind of an error, "" of one that has none.
+// KindOf returns the kind of an error, or "".
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -159,8 +155,7 @@ func KindOf(err error) Kind {
 	return ""
 }
 
-// HintOf says what the person can do about an error, "" when there is nothing
-// to say.
+// HintOf returns what the user can do about an error, or "".
 func HintOf(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok && e.Hint != "" {
 		return e.Hint
@@ -168,7 +163,7 @@ func HintOf(err error) string {
 	return KindOf(err).Hint()
 }
 
-// kindHints say what a person can do about errors of a kind.
+// kindHints are the hints of kinds.
 var kindHints = map[Kind]string{
 	ContainerExpired: "The provider ended the session and deleted its files. Start a new one with the same files; " +
 		"outputs that were fetched are still here.",
@@ -191,10 +186,10 @@ var kindHints = map[Kind]string{
 		"for outputs.",
 }
 
-// Hint says what a person can do about errors of this kind.
+// Hint returns what the user can do about errors of this kind.
 func (k Kind) Hint() string { return kindHints[k] }
 
-// Retryable reports whether the same request may work when it is sent again.
+// Retryable reports whether the same request may succeed when it is repeated.
 func (k Kind) Retryable() bool {
 	return k == Transient || k == RateLimited || k == NotReady
 }

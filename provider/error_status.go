@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// errorStatusTransport turns an error body under status 200 into a 502, which is
-// retried: some gateways pass on a provider's 404 as a 200 (LiteLLM PR 37737), and a
-// list read from such a body is empty. Contents of files are not looked at here: they
-// may look like anything. The Collector checks them.
+// errorStatusTransport turns an error body with status 200 into a 502, which is retried:
+// some gateways pass on a provider's 404 as a 200 (LiteLLM PR 37737), and a list read from
+// such a body is empty. It does not look at the content of files, which may look the same;
+// the Collector checks it.
 type errorStatusTransport struct{ layer }
 
 const errorPeek = 4096
@@ -32,8 +32,7 @@ func (h errorStatusTransport) RoundTrip(r *http.Request) (*http.Response, error)
 	if head, err := peek.Peek(errorPeek); err == io.EOF { // all of it: errors are short
 		if isError(head) {
 			resp.Body.Close()
-			// In words, lest it be read as what it says: that a file is not there, say,
-			// and so deleted.
+			// As text, lest the error be parsed: it may say that a file does not exist.
 			said := "an error came as a success: " + string(head)
 			resp.StatusCode, resp.Status = http.StatusBadGateway, http.StatusText(http.StatusBadGateway)
 			resp.Header = resp.Header.Clone()
@@ -51,8 +50,7 @@ func isContent(r *http.Request) bool {
 		r.URL.Query().Get("alt") == "media"
 }
 
-// isError recognises an error body. A failed response of OpenAI has an error too,
-// and an id.
+// isError recognises an error body. A failed response of OpenAI has an error and an id.
 func isError(body []byte) bool {
 	var v map[string]json.RawMessage
 	if json.Unmarshal(body, &v) != nil {

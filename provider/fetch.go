@@ -17,13 +17,13 @@ import (
 	"github.com/gabriel-vasile/mimetype"
 )
 
-// fetch brings one artifact into the quarantine, in so many tries.
+// fetch downloads an artifact into the quarantine and returns the number of tries.
 func (c *Collector) fetch(ctx context.Context, p Provider, a Artifact) (_ Artifact, tries int64, _ error) {
 	most := cmp.Or(max(c.MaxBytes, 0), 100<<20)
 	if a.Size > most {
 		return a, 0, tooLarge(p.Name(), a.Name, most)
 	}
-	if a.Name == "" && a.Ref.Scope == ScopeFile { // it could not be found out before; without, the file goes by a number
+	if a.Name == "" && a.Ref.Scope == ScopeFile { // a Stat failed before; without a name the file gets a number
 		_ = c.Retry.Do(ctx, func(ctx context.Context) error {
 			info, err := p.Files().Stat(ctx, a.Ref)
 			if err == nil {
@@ -62,7 +62,7 @@ func (c *Collector) fetch(ctx context.Context, p Provider, a Artifact) (_ Artifa
 	return a, tries, nil
 }
 
-// fetchOnce is one attempt, which continues where the one before it stopped.
+// fetchOnce is one attempt. It continues where the last one stopped.
 func (c *Collector) fetchOnce(ctx context.Context, p Provider, a *Artifact, d *draft, most int64) (err error) {
 	if a.Ref.Scope == ScopeInline {
 		if int64(len(a.Ref.Inline)) > most {
@@ -74,7 +74,7 @@ func (c *Collector) fetchOnce(ctx context.Context, p Provider, a *Artifact, d *d
 	from := d.size
 	body, info, err := p.Files().Open(ctx, a.Ref, from)
 	if e, ok := errors.AsType[*Error](err); ok && e.Status == http.StatusRequestedRangeNotSatisfiable {
-		// What we have is no beginning of it: anew.
+		// The draft is not a beginning of the file: start again.
 		return join(&Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name,
 			Message: "the rest of the file is not where it was", Err: err}, d.reset())
 	}
@@ -82,7 +82,7 @@ func (c *Collector) fetchOnce(ctx context.Context, p Provider, a *Artifact, d *d
 		return err
 	}
 	defer func() { body.Close() }()
-	size := a.Size // what this answer says of it is not believed by the next attempt
+	size := a.Size // the size in this answer does not count for the next attempt
 	if size < 0 {
 		size = info.Size
 	}
@@ -106,9 +106,9 @@ func (c *Collector) fetchOnce(ctx context.Context, p Provider, a *Artifact, d *d
 			Err: err}
 	case errors.Is(err, errWriting):
 		return err
-	case err != nil && size >= 0 && d.size >= size: // all of it came, and then the connection broke
+	case err != nil && size >= 0 && d.size >= size: // the file was complete when the connection broke
 		return c.whole(p, a, d, size)
-	case err != nil: // what there is is good: the next attempt goes on from here
+	case err != nil: // the next attempt continues from here
 		return &Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name, Message: "the download broke off", Err: err}
 	case d.size > most:
 		return tooLarge(p.Name(), a.Name, most)
@@ -116,8 +116,8 @@ func (c *Collector) fetchOnce(ctx context.Context, p Provider, a *Artifact, d *d
 	return c.whole(p, a, d, size)
 }
 
-// whole looks whether what came can be the file. When it cannot, the next attempt
-// starts anew: a server that is wrong about this is not asked for a rest.
+// whole checks whether the draft can be the file. If not, the next attempt starts again:
+// the rest from such a server would be useless.
 func (c *Collector) whole(p Provider, a *Artifact, d *draft, size int64) error {
 	wrong := size >= 0 && d.size != size
 	if !wrong && (a.Size >= 0 || !looksLikeError(a.Name, d)) {
@@ -135,10 +135,9 @@ func (c *Collector) whole(p Provider, a *Artifact, d *draft, size int64) error {
 	return e
 }
 
-// looksLikeError recognises a short JSON error that was sent as a file's bytes:
-// some gateways pass on a 404 as a 200 (LiteLLM PR 37737). Code writes files with
-// an "error" in them, too: only what a provider says, and says nothing besides, is
-// taken for one.
+// looksLikeError recognises a short JSON error that was sent as a file's content: some
+// gateways pass on a 404 as a 200 (LiteLLM PR 37737). Code also writes files with an
+// "error", so that only the exact forms of providers count.
 func looksLikeError(name string, d *draft) bool {
 	if d.size == 0 || d.size > 2048 {
 		return false
@@ -169,7 +168,7 @@ func tooLarge(name, file string, most int64) error {
 			"provider."}
 }
 
-// errWriting marks errors of our own disk, which no further attempt cures.
+// errWriting marks errors of the local disk, which are not retryable.
 var errWriting = errors.New("cannot keep the file")
 
 type progress struct {
@@ -186,7 +185,7 @@ func (p progress) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// watched closes a body that brings nothing for a while.
+// watched closes a body without data for the idle time.
 type watched struct {
 	body  io.ReadCloser
 	after time.Duration

@@ -13,10 +13,9 @@ import (
 // Field is a field of a form.
 type Field struct{ Name, Value string }
 
-// Form is a multipart body with one file, its last part: some servers want
-// everything else to come before it. The file is streamed; the length is -1 when
-// the upload's size is not known. (The official SDKs for Go hold the whole body
-// in memory.)
+// Form returns a multipart body with one file as its last part: some servers need all
+// fields before it. The file is streamed; the length is -1 if the upload's size is not
+// known. (The official SDKs for Go hold the whole body in memory.)
 func Form(fields []Field, fileField string, u Upload) (body io.Reader, contentType string, length int64, err error) {
 	var head bytes.Buffer
 	w := multipart.NewWriter(&head)
@@ -41,29 +40,28 @@ func Form(fields []Field, fileField string, u Upload) (body io.Reader, contentTy
 	return io.MultiReader(&head, u.Reader(), strings.NewReader(tail)), w.FormDataContentType(), length, nil
 }
 
-// quoted is how browsers write names into a form: quotes and line ends escaped.
+// quoted escapes quotes and line ends in a name as browsers do.
 func quoted(s string) string {
 	return strings.NewReplacer("\r", "%0D", "\n", "%0A", `"`, "%22").Replace(s)
 }
 
-// Reader is the content, which tells Progress how much of it was read.
+// Reader returns the body; it calls Progress with the bytes read.
 func (u Upload) Reader() io.Reader {
 	if u.Progress == nil {
 		return u.Body
 	}
-	return &told{from: u.Body, tell: u.Progress}
+	return &progressReader{upload: u}
 }
 
-type told struct {
-	from io.Reader
-	tell func(int64)
-	sent int64
+type progressReader struct {
+	upload Upload
+	sent   int64
 }
 
-func (t *told) Read(p []byte) (int, error) {
-	n, err := t.from.Read(p)
-	if t.sent += int64(n); n > 0 {
-		t.tell(t.sent)
+func (r *progressReader) Read(p []byte) (int, error) {
+	n, err := r.upload.Body.Read(p)
+	if r.sent += int64(n); n > 0 {
+		r.upload.Progress(r.sent)
 	}
 	return n, err
 }

@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// A frame carries a file through the output of code, where a provider hands out
-// no files:
+// A frame carries a file in the output of code, for providers that return no files:
 //
 //	===AIRLOCK FILE "table.csv" 1234 <sha256 in hex>===
 //	<base64, any line breaks>
@@ -22,17 +21,17 @@ const (
 	frameEnd   = "===AIRLOCK END==="
 )
 
-// MaxFrame is how large a file may travel in a frame: output is short everywhere.
+// MaxFrame bounds the size of a file in a frame: all providers limit output.
 const MaxFrame = 4 << 20
 
-// Framed is a file that was found in output, or why it is none.
+// Framed is a file in output, or the error of a broken frame.
 type Framed struct {
 	Name string
 	Data []byte
-	Err  error // cut off, too large, or not the bytes that its hash is of
+	Err  error // cut off, too large, or with a wrong hash
 }
 
-// Frame writes a file as a frame.
+// Frame returns a file as a frame.
 func Frame(name string, data []byte) string {
 	quoted, _ := json.Marshal(name) // of a string: never fails
 	sum := sha256.Sum256(data)
@@ -40,8 +39,8 @@ func Frame(name string, data []byte) string {
 		base64.StdEncoding.EncodeToString(data), frameEnd)
 }
 
-// Unframe finds the frames in output and returns the output with a short line in
-// the place of each.
+// Unframe returns the files in the frames of output, and the output with a short line in
+// place of each frame.
 func Unframe(output string, most int) (files []Framed, rest string) {
 	var kept strings.Builder
 	for {
@@ -67,7 +66,7 @@ func Unframe(output string, most int) (files []Framed, rest string) {
 	}
 }
 
-// cutLine cuts around a start of a frame that begins a line.
+// cutLine cuts output around the first frame start at the beginning of a line.
 func cutLine(s string) (before, after string, found bool) {
 	for at := 0; ; {
 		i := strings.Index(s[at:], frameStart)

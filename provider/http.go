@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// Timeouts of a provider's connections. There is no limit on a whole transfer:
-// a large file that moves is fine, one that makes no progress is not.
+// Timeouts of a provider's connections. The time of a whole transfer is not limited, only
+// the time without progress.
 type Timeouts struct {
 	Connect time.Duration // 10 s
-	Idle    time.Duration // 30 s of a transfer, or of an answer to a look-up, that stalls
-	// Silence is how long a model may say nothing: 10 min. Code that it started
-	// runs for minutes, and most services send nothing meanwhile. That the other
-	// side is there is asked for every 30 s, where the connection is HTTP/2.
+	Idle    time.Duration // without progress of a transfer or of an answer to a look-up: 30 s
+	// Silence is how long a model may send nothing: 10 min. Its code may run for
+	// minutes, and most services send nothing meanwhile. HTTP/2 connections are
+	// checked by pings every Idle.
 	Silence time.Duration
 }
 
@@ -37,14 +37,13 @@ func (t Timeouts) filled() Timeouts {
 // HTTPOption changes how an HTTPClient connects.
 type HTTPOption func(*http.Transport) http.RoundTripper
 
-// WithTransport has an HTTPClient make its requests with what a function returns for
-// its own transport: one that checks where it connects to, or a proxy's.
+// WithTransport replaces the transport of an HTTPClient, for example by one that checks
+// addresses.
 func WithTransport(of func(base *http.Transport) http.RoundTripper) HTTPOption { return of }
 
-// HTTPClient returns a client for a provider: limits for connecting and for
-// standing still, none for a transfer that moves, no redirect to another host,
-// which would get the key, no error that passes for a success, and no answer that
-// repeats the key.
+// HTTPClient returns a client for a provider. It has timeouts for connecting and for the
+// lack of progress, follows no redirect to another host, which would get the key, detects
+// errors with status 200, and masks the key in answers.
 func HTTPClient(t Timeouts, options ...HTTPOption) *http.Client {
 	t = t.filled()
 	dial := &net.Dialer{Timeout: t.Connect, KeepAlive: 30 * time.Second}
@@ -83,14 +82,13 @@ func (l layer) CloseIdleConnections() {
 	}
 }
 
-// AccountOf is an Account: it tells addresses and keys apart and gives away
-// neither.
+// AccountOf returns an Account: a hash of the address and the key.
 func AccountOf(address, key string) string {
 	sum := sha256.Sum256([]byte(strings.TrimRight(address, "/") + "\x00" + key))
 	return hex.EncodeToString(sum[:8])
 }
 
-// KindOfStatus is the kind of a status that nothing else is known of.
+// KindOfStatus returns the kind of an error of which only the status is known.
 func KindOfStatus(status int) Kind {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
@@ -109,8 +107,8 @@ func KindOfStatus(status int) Kind {
 	return Invalid
 }
 
-// RetryAfter reads how long a provider asks to wait: retry-after-ms,
-// Retry-After in seconds or as a date. 0 when it does not say.
+// RetryAfter returns how long a provider asks to wait: retry-after-ms,
+// Retry-After in seconds or as a date. It returns 0 without such a header.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil && ms > 0 && ms < 1e10 {
 		return time.Duration(ms * float64(time.Millisecond))
@@ -125,9 +123,8 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// Failed makes an Error of one that is not from the provider: the network's, or
-// a cancelled context's, which stays what it is (errors.Is finds it) and is not
-// retryable. Ambiguous is set: whether the request arrived is not known.
+// Failed returns an error of the network or of a context as an Error. A context's error
+// is wrapped and not retried. Ambiguous is set if the request may have arrived.
 func Failed(name, op string, err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -161,10 +158,8 @@ func isRefused(err error) bool {
 	return ok && op.Op == "dial"
 }
 
-// Body returns the content of a download from byte offset on. The status has
-// been looked at: it is one of success. A server that does not know ranges sends
-// all of it; what we have is skipped. Size is that of the whole file, -1 when the
-// server does not say.
+// Body returns the content of a successful download from byte offset on. It skips the
+// beginning if the server ignored the range. Size is that of the whole file, or -1.
 func Body(resp *http.Response, offset int64) (body io.ReadCloser, size int64, err error) {
 	size = resp.ContentLength
 	switch {

@@ -2,11 +2,11 @@ package provider
 
 import "strings"
 
-// HintsVersion is the version of the texts of [Instruct]. It goes into the record
-// of a run, so that their effect can be measured.
+// HintsVersion is the version of the texts of [Instruct]. Records of runs have it, so that
+// the effect of the texts can be measured.
 const HintsVersion = "2026-11-2"
 
-// hint is what models of a provider are told about files.
+// hint is an instruction about files for models of a provider.
 type hint struct {
 	provider string
 	prefix   string // of the model's name; empty: all others
@@ -31,9 +31,9 @@ const (
 		"Keep such files small, and do not repeat them in your answer."
 )
 
-// hints are looked through in order: the first that fits is taken. gpt-4.1 saves
-// files without a word about them unless it is told more firmly (forum thread
-// 1397663, and ostruct's live tests of R-02).
+// hints returns the hints; the first that matches counts. gpt-4.1 does not name the files
+// that it saves unless it is told more firmly (forum thread 1397663, and ostruct's live
+// tests of R-02).
 func hints() []hint {
 	return []hint{
 		{OpenAI, "", ToolShell, shellText},
@@ -49,17 +49,17 @@ func hints() []hint {
 	}
 }
 
-// HintMode switches the instructions.
+// HintMode switches the instructions of [Instruct].
 type HintMode string
 
-// The switch.
+// The modes.
 const (
 	HintsAuto HintMode = "auto"
 	HintsOff  HintMode = "off"
 )
 
-// Instruct is what a model is told about files, "" when the tool or the hints are
-// off: a model that runs no code must not be told of folders.
+// Instruct returns the instructions about files for a model. It returns "" if the tool or
+// the hints are off: a model without code must not be told about folders.
 func Instruct(provider, model string, tool Tool, mode HintMode) string {
 	if tool == ToolNone || mode == HintsOff {
 		return ""

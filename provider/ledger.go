@@ -10,23 +10,22 @@ import (
 	"time"
 )
 
-// EntryKind is what an entry of the ledger stands for.
+// EntryKind is the kind of object of an entry.
 type EntryKind string
 
-// What is made at providers.
+// The kinds of objects.
 const (
 	EntryFile    EntryKind = "file"
 	EntrySession EntryKind = "session"
-	// EntryRun is a turn whose code may have put files into the account's store,
-	// where only the reply names them: it is kept when the reply got lost.
+	// EntryRun is a turn whose code may have created files in the account's store that
+	// only the reply names. It stays if the reply got lost.
 	EntryRun EntryKind = "run"
 )
 
-// Entry is an object of Airlock at a provider: about to be made while ID is empty,
-// made once it is not.
+// Entry is an object at a provider. It is about to be created while ID is empty.
 type Entry struct {
 	Key          string    `json:"key"`
-	Holder       string    `json:"holder"` // the process that looks after it
+	Holder       string    `json:"holder"` // the process that manages it
 	Conversation string    `json:"conversation,omitempty"`
 	Provider     string    `json:"provider"`
 	Account      string    `json:"account"`
@@ -35,18 +34,17 @@ type Entry struct {
 	Size         int64     `json:"size"`
 	ID           string    `json:"id,omitempty"`
 	Created      time.Time `json:"created"`
-	// Ended is when the attempt to make it was over, known or not; zero after a
-	// crash.
+	// Ended is the end of the attempt to create it; zero after a crash.
 	Ended time.Time `json:"ended,omitzero"`
-	Keep  bool      `json:"keep,omitempty"` // the person wants it to stay
-	// Unfetched says that it holds, or may hold, outputs that could not be fetched:
-	// a clean-up deletes it only when the person asked for one, or a day later.
+	Keep  bool      `json:"keep,omitempty"` // the user wants to keep it
+	// Unfetched says that it may hold outputs that could not be fetched. A clean-up
+	// deletes it only if the user asked for one, or a day later.
 	Unfetched bool `json:"unfetched,omitempty"`
 	// Names are those that the code of an EntryRun may have written.
 	Names []string `json:"names,omitempty"`
 }
 
-// String says to a person what an entry stands for.
+// String describes the object to the user.
 func (e Entry) String() string {
 	if e.Kind == EntryRun {
 		return "what a turn whose reply got lost may have made"
@@ -54,10 +52,10 @@ func (e Entry) String() string {
 	return string(e.Kind) + " " + e.Name
 }
 
-// LedgerStore keeps entries. What a method has written is on disk when it
-// returns. Many processes use one store.
+// LedgerStore stores entries durably: writes are on disk when a method returns. Many
+// processes use one store.
 type LedgerStore interface {
-	Put(ctx context.Context, e Entry) error // a new one, or in the place of the one with its Key
+	Put(ctx context.Context, e Entry) error // replaces an entry with the same Key
 	Remove(ctx context.Context, key string) error
 	Entries(ctx context.Context) ([]Entry, error)
 	// MarkAlive marks a holder as alive until release or the end of the process.
@@ -65,8 +63,7 @@ type LedgerStore interface {
 	Alive(ctx context.Context, holder string) (bool, error)
 }
 
-// Ledger records everything that is made at providers before it is made, and
-// deletes it in the end.
+// Ledger records objects before they are created at providers, and deletes them.
 type Ledger struct {
 	store        LedgerStore
 	clock        Clock
@@ -77,13 +74,13 @@ type Ledger struct {
 
 	mu    sync.Mutex
 	keep  bool
-	names []string // that code of this conversation speaks of
+	names []string // that occur in code of this conversation
 }
 
-// newKey is a prefix and 26 random letters and digits.
+// newKey returns a prefix and 26 random letters and digits.
 func newKey(prefix string) string { return prefix + strings.ToLower(rand.Text()) }
 
-// OpenLedger begins the ledger of a conversation. Whoever opens it closes it.
+// OpenLedger opens the ledger of a conversation. The caller closes it.
 func OpenLedger(ctx context.Context, store LedgerStore, conversation string, retry Retry) (*Ledger, error) {
 	l := &Ledger{store: store, retry: retry, clock: retry.filled().Clock, conversation: conversation,
 		holder: newKey("h-")}
@@ -92,11 +89,10 @@ func OpenLedger(ctx context.Context, store LedgerStore, conversation string, ret
 	return l, err
 }
 
-// Close gives the entries up: what is left of them is for the next [Sweep].
+// Close releases the entries. The next [Sweep] deletes the remaining objects.
 func (l *Ledger) Close() error { return l.release() }
 
-// KeepAll marks everything that was and will be made in this conversation as to
-// be kept.
+// KeepAll marks all present and future objects of this conversation as kept.
 func (l *Ledger) KeepAll(ctx context.Context) error {
 	l.mu.Lock()
 	l.keep = true
@@ -107,12 +103,12 @@ func (l *Ledger) KeepAll(ctx context.Context) error {
 	})
 }
 
-// Keep marks one remote file or session as to be kept.
+// Keep marks a remote file or session as kept.
 func (l *Ledger) Keep(ctx context.Context, kind EntryKind, id string) error {
 	return l.mark(ctx, kind, id, func(e *Entry) { e.Keep = true })
 }
 
-// Unfetched marks what may hold outputs that could not be fetched: a session, a
+// Unfetched marks an object that may hold outputs that could not be fetched: a session, a
 // file, or, as EntryRun with an empty id, the account's files.
 func (l *Ledger) Unfetched(ctx context.Context, kind EntryKind, id string) error {
 	return l.mark(ctx, kind, id, func(e *Entry) { e.Unfetched = true })
@@ -150,8 +146,7 @@ func (l *Ledger) recordIntent(ctx context.Context, p Provider, kind EntryKind, n
 	keep := l.keep
 	l.mu.Unlock()
 	e := Entry{Key: newKey("airlock-"), Holder: l.holder, Conversation: l.conversation, Provider: p.Name(),
-		Account: p.Account(),
-		Kind:    kind, Name: name, Size: size, Created: l.clock.Now().UTC(), Keep: keep}
+		Account: p.Account(), Kind: kind, Name: name, Size: size, Created: l.clock.Now().UTC(), Keep: keep}
 	if kind == EntrySession {
 		e.Name = e.Key // unique, so that it can be found by its name
 	}
@@ -162,8 +157,7 @@ func (l *Ledger) recordIntent(ctx context.Context, p Provider, kind EntryKind, n
 	return e, nil
 }
 
-// recordResult records how a request ended, even after the caller has left: the
-// provider was asked.
+// recordResult records how a request ended, also if ctx has ended: the request was sent.
 func (l *Ledger) recordResult(ctx context.Context, e Entry, id string, failure error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -174,21 +168,21 @@ func (l *Ledger) recordResult(ctx context.Context, e Entry, id string, failure e
 	return l.store.Put(ctx, e)
 }
 
-// unsure reports whether a failed request may have made something.
+// unsure reports whether a failed request may have created an object.
 func unsure(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return !ok || e.Ambiguous || e.Status >= 500 || e.Status/100 == 2
 }
 
-// Swept is what a clean-up did.
+// Swept is the result of a clean-up.
 type Swept struct {
 	Deleted []Entry
-	Kept    []Entry     // because they are marked so
-	Left    []Undeleted // could not be deleted: tried again by the next one
-	// Unfetched may hold outputs that are nowhere else, and stay for now.
+	Kept    []Entry     // marked as kept
+	Left    []Undeleted // could not be deleted; the next clean-up tries again
+	// Unfetched may hold outputs that were not fetched, and stay for now.
 	Unfetched []Entry
-	// Others were made while a turn of ours ran whose reply got lost, and have names
-	// that its code does not speak of. They may be somebody else's, and stay.
+	// Others were created during a turn whose reply got lost, and their names do not occur
+	// in its code. They may be another program's, and stay.
 	Others []FileInfo
 }
 
@@ -198,20 +192,20 @@ type Undeleted struct {
 	Err   error
 }
 
-// Clean deletes everything of this conversation that is not to be kept. Call it
-// with a context that the person's leaving does not cancel.
+// Clean deletes all objects of this conversation that are not kept. Call it with a context
+// that does not end when the user leaves.
 func (l *Ledger) Clean(ctx context.Context, providers ...Provider) (Swept, error) {
 	return sweep(ctx, l.store, l.retry, providers, func(e Entry) bool { return e.Holder == l.holder },
 		func(e Entry) bool { return e.Unfetched })
 }
 
-// unfetchedTime is how long a [Sweep] leaves what may hold outputs that could not
-// be fetched. Most sessions end by themselves long before.
+// unfetchedTime is how long a [Sweep] keeps objects that may hold outputs that could not
+// be fetched. Most sessions expire long before.
 const unfetchedTime = 24 * time.Hour
 
-// Sweep deletes what processes left behind that are no more. Entries of accounts
-// that are not among the providers stay for a time when they are, and what may
-// hold outputs that could not be fetched stays for a day.
+// Sweep deletes the objects of processes that have ended. Entries of other accounts than
+// the providers' stay, and objects that may hold outputs that could not be fetched stay for
+// a day.
 func Sweep(ctx context.Context, store LedgerStore, retry Retry, providers ...Provider) (Swept, error) {
 	now := retry.filled().Clock.Now()
 	return sweepGone(ctx, store, retry, providers, func(e Entry) bool {
@@ -219,7 +213,7 @@ func Sweep(ctx context.Context, store LedgerStore, retry Retry, providers ...Pro
 	})
 }
 
-// SweepAll is Sweep for a person who asked for it: it also deletes what may hold
+// SweepAll is a Sweep that the user asked for: it also deletes objects that may hold
 // outputs that could not be fetched.
 func SweepAll(ctx context.Context, store LedgerStore, retry Retry, providers ...Provider) (Swept, error) {
 	return sweepGone(ctx, store, retry, providers, func(Entry) bool { return false })
@@ -233,9 +227,9 @@ func sweepGone(
 	return s, errors.Join(err, unknown)
 }
 
-// deadHolders returns the holders of entries that are not alive. Their entries are read
-// only after this: until its end a holder may have marked one as to be kept. A holder
-// whose state is not known keeps its entries.
+// deadHolders returns the holders of entries that are not alive. The caller reads their
+// entries after this, since a holder may mark one as kept until its end. A holder of
+// unknown state keeps its entries.
 func deadHolders(ctx context.Context, store LedgerStore) (map[string]bool, error) {
 	entries, err := store.Entries(ctx)
 	if err != nil {
@@ -263,7 +257,7 @@ func sweep(
 	if err != nil {
 		return s, err
 	}
-	known := map[string]bool{} // ids that have an entry are nobody's leftovers
+	known := map[string]bool{} // ids that have an entry
 	for _, e := range entries {
 		known[e.Account+" "+e.ID] = true
 	}
@@ -311,13 +305,13 @@ func providerOf(all []Provider, e Entry) Provider {
 	return nil
 }
 
-// remove deletes what an entry stands for. One without an id is looked for first.
+// remove deletes the object of an entry. It looks for the object if the id is not known.
 func remove(ctx context.Context, p Provider, retry Retry, e *Entry, known map[string]bool) error {
 	return retry.Do(ctx, func(ctx context.Context) error {
 		if e.ID == "" {
 			id, err := lookFor(ctx, p, *e, known)
 			if err != nil || id == "" {
-				return err // nothing was made
+				return err // nothing was created
 			}
 			e.ID = id
 			known[e.Account+" "+id] = true
@@ -333,12 +327,12 @@ func remove(ctx context.Context, p Provider, retry Retry, e *Entry, known map[st
 // the time from a request to the creation of its object.
 const maxClockSkew = 2 * time.Minute
 
-// maxTurn is longer than a turn lasts of which only the beginning is known.
+// maxTurn bounds the length of a turn of which only the beginning is known.
 const maxTurn = time.Hour
 
-// lookFor finds what was made by a request whose answer was never seen: a session
-// by its name, which is unique; a file by name, size and time, and only one that
-// no entry knows. At most one is taken for each entry.
+// lookFor returns the id of the object of a request whose answer got lost: a session by its
+// unique name; a file without an entry by name, size and time. It returns at most one for
+// each entry.
 func lookFor(ctx context.Context, p Provider, e Entry, known map[string]bool) (string, error) {
 	if e.Kind == EntrySession {
 		for s, err := range p.Sessions().List(ctx, Filter{Name: e.Name}) {
@@ -355,7 +349,7 @@ func lookFor(ctx context.Context, p Provider, e Entry, known map[string]bool) (s
 	if end.IsZero() {
 		end = e.Created.Add(time.Hour) // it crashed while sending
 	}
-	// The nearest in time: of several attempts with one file each finds its own.
+	// The nearest in time: each of several attempts finds its own file.
 	best, distance := "", time.Duration(0)
 	for f, err := range p.Files().List(ctx, Filter{Name: e.Name, CreatedAfter: e.Created.Add(-maxClockSkew)}) {
 		if err != nil {

@@ -10,19 +10,18 @@ import (
 	"sync"
 )
 
-// A turn whose reply got lost may have left files in the account's store, and
-// nothing tells them from those of another program in the same account but the
-// time, and the name, which the code speaks of that was to write them. Both have
-// to fit.
+// A turn whose reply got lost may have left files in the account's store. Only their time
+// and their names in the code tell them from files of other programs in the same account.
+// Both have to match.
 
-// fileName matches what may be the name of a file in code.
+// fileName matches a possible file name in code.
 var fileName = regexp.MustCompile(`[\pL\pN_][\pL\pN_.() +-]*\.[A-Za-z0-9]{1,8}`)
 
-// maxNames bounds what is remembered of the code of a conversation.
+// maxNames bounds the names of a conversation.
 const maxNames = 500
 
-// namesIn returns the names that code speaks of. One with spaces is taken apart as
-// well: code is not prose.
+// namesIn returns the possible file names in code. It also returns the parts of names with
+// spaces.
 func namesIn(code string) (names []string) {
 	for _, m := range fileName.FindAllString(code, maxNames) {
 		for _, name := range append(strings.Fields(m), m) {
@@ -44,7 +43,7 @@ type watchRun struct {
 	told  bool // the provider has begun to answer
 }
 
-// beginRun writes the entry of a run, nil where none is needed.
+// beginRun writes the entry of a run. It returns nil if none is needed.
 func (l *Ledger) beginRun(ctx context.Context, p Provider, r RunRequest) (*watchRun, error) {
 	if p.Caps().Outputs != OutputByID || r.Tool == ToolNone {
 		return nil, nil
@@ -56,14 +55,14 @@ func (l *Ledger) beginRun(ctx context.Context, p Provider, r RunRequest) (*watch
 	return &watchRun{l: l, entry: e}, nil
 }
 
-// event takes what tells of code.
+// event records the code in an event.
 func (w *watchRun) event(e Event) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ours := e.(Notice); !ours {
+	if _, notice := e.(Notice); !notice {
 		w.told = true
 	}
 	const most = 1 << 20
@@ -78,10 +77,9 @@ func (w *watchRun) event(e Event) {
 	}
 }
 
-// end settles the entry: of a whole reply there is nothing to look for, nor of a
-// request that was refused or never arrived. What the code of this attempt speaks of counts for earlier ones, too: a
-// model that is
-// asked again does about the same again.
+// end updates the entry, or removes it after a complete reply or a request that was refused
+// or did not arrive. The names in the code of this attempt also count for earlier ones: a
+// model that is asked again writes similar code.
 func (w *watchRun) end(ctx context.Context, failure error) error {
 	if w == nil {
 		return nil
@@ -115,18 +113,18 @@ func (w *watchRun) end(ctx context.Context, failure error) error {
 	}))
 }
 
-// arrived reports whether a request that failed may have been begun with.
+// arrived reports whether a failed request may have been started.
 func arrived(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Ambiguous {
 		return true
 	}
 	dns, unknown := errors.AsType[*net.DNSError](err)
-	refused := e.Status/100 == 4 && e.Kind != Transient // a gateway's 408 says nothing
+	refused := e.Status/100 == 4 && e.Kind != Transient // a gateway's 408 does not tell
 	return !refused && !isRefused(err) && (!unknown || !dns.IsNotFound)
 }
 
-// afterRun deletes what a run whose reply got lost has left.
+// afterRun deletes the files of a run whose reply got lost.
 func (s *Swept) afterRun(ctx context.Context, p Provider, retry Retry, e Entry, known map[string]bool) error {
 	made, others, err := madeMeanwhile(ctx, p, retry, e, func(id string) bool { return known[e.Account+" "+id] })
 	s.Others = append(s.Others, others...)
@@ -146,8 +144,8 @@ func (s *Swept) afterRun(ctx context.Context, p Provider, retry Retry, e Entry, 
 	return err
 }
 
-// madeMeanwhile lists the files that code made while a turn ran: those whose names
-// its code speaks of, and others.
+// madeMeanwhile lists the files that code created during a turn: those with names in its
+// code, and others.
 func madeMeanwhile(
 	ctx context.Context, p Provider, retry Retry, e Entry, known func(id string) bool,
 ) (made, others []FileInfo, err error) {
@@ -174,7 +172,7 @@ func madeMeanwhile(
 	return made, others, err
 }
 
-// meanwhile returns the files of a turn that broke off, for the [Collector].
+// meanwhile returns the files of a turn that broke off.
 func (c *Collector) meanwhile(
 	ctx context.Context, p Provider, r *RunResult, known func(id string) bool,
 ) ([]FileInfo, error) {

@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// Wanted is a file that somebody wants to send.
+// Wanted is a file to be sent.
 type Wanted struct {
 	Name string
 	MIME string
 	Size int64
 }
 
-// Check says what a provider would refuse, for each file one error at most, and
-// one for all together (file -1). Nothing has been sent then.
+// Check returns what a provider would refuse, before anything is sent: at most one error
+// for each file, and one for all files (index -1).
 func (l Limits) Check(provider string, files []Wanted) (refused map[int]error) {
 	refused = map[int]error{}
 	refuse := func(i int, kind Kind, format string, args ...any) {

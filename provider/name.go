@@ -11,12 +11,12 @@ import (
 	"github.com/gabriel-vasile/mimetype"
 )
 
-// maxName is what common file systems take, less room for "-2" and an ending.
+// maxName is less than the limit of common file systems, for "-2" and an extension.
 const maxName = 200
 
-// CleanName makes a base name out of what a provider or a model calls a file:
-// no directory, nothing that a file system or a terminal reads as something
-// else. It is "" when nothing of a name is left.
+// CleanName returns a safe base name for a file of a provider or a model, without
+// directories and characters that are special for file systems or terminals. It returns ""
+// if nothing is left.
 func CleanName(name string) string {
 	name = strings.ToValidUTF8(name, "")
 	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
@@ -45,29 +45,27 @@ func CleanName(name string) string {
 	return trimName(name)
 }
 
-// trimName takes off what is no name at an end: neither "..", nor a file that
-// hides, nor what Windows leaves out.
+// trimName removes dots and spaces at both ends: "..", hidden files, and endings that
+// Windows drops.
 func trimName(name string) string {
-	name = strings.TrimLeftFunc(name, func(r rune) bool { return r == '.' || unicode.IsSpace(r) })
-	return strings.TrimRightFunc(name, func(r rune) bool { return r == '.' || unicode.IsSpace(r) })
+	return strings.TrimFunc(name, func(r rune) bool { return r == '.' || unicode.IsSpace(r) })
 }
 
-// device matches what Windows takes for one, with any ending.
+// device matches the device names of Windows, with any extension.
 var device = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])\s*(\.|$)`)
 
-// generated matches names that no person and no code gave: OpenAI's for a picture
-// that was shown.
+// generated matches OpenAI's generated names of pictures that code showed.
 var generated = regexp.MustCompile(
 	`^(cfile[_-][A-Za-z0-9]+|file-[A-Za-z0-9]{16,}|file_[A-Za-z0-9]{16,})(\.[A-Za-z0-9]+)?$`)
 
-// IsGenerated reports whether a name says nothing.
+// IsGenerated reports whether a name is empty or generated.
 func IsGenerated(name string) bool { return name == "" || generated.MatchString(name) }
 
-// stagedPrefix is what OpenAI puts before the name of a file that it puts into
-// a container: /mnt/data/file-MDLq…-data.csv, or a long hash.
+// stagedPrefix matches OpenAI's prefix of the names of inputs in a container:
+// /mnt/data/file-MDLq…-data.csv, or a long hash.
 var stagedPrefix = regexp.MustCompile(`^(file-[A-Za-z0-9]{16,}|cfile_[A-Za-z0-9]{16,}|[0-9a-f]{32,64})-(.+)$`)
 
-// StagedName is the name within the path of a staged file.
+// StagedName returns the name in the path of a staged file.
 func StagedName(p string) string {
 	base := path.Base(strings.ReplaceAll(p, `\`, "/"))
 	if m := stagedPrefix.FindStringSubmatch(base); m != nil {
@@ -76,8 +74,8 @@ func StagedName(p string) string {
 	return base
 }
 
-// chooseName takes the first of the names that says something; without one it
-// makes "output-N" with an ending for the type of the content.
+// chooseName returns the first name that is not generated, or "output-N" with the extension
+// of the type.
 func chooseName(n int, kind string, names ...string) string {
 	for _, name := range names {
 		if name = CleanName(name); !IsGenerated(name) {
@@ -96,7 +94,7 @@ func baseType(kind string) string {
 	return strings.TrimSpace(kind)
 }
 
-// unique returns the name, or "name-2.ext", ... when it is taken.
+// unique returns the name, or "name-2.ext", ... if it is taken.
 func unique(name string, taken map[string]bool) string {
 	ending := path.Ext(name)
 	stem := strings.TrimSuffix(name, ending)

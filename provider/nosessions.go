@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// NoSessions is the SessionStore of a provider that has none.
+// NoSessions is the SessionStore of a provider without sessions.
 type NoSessions struct{ Provider string }
 
 func (n NoSessions) refused() error {
@@ -38,5 +38,5 @@ func (n NoSessions) Add(context.Context, string, FileInfo) (FileInfo, error) {
 	return FileInfo{}, n.refused()
 }
 
-// Delete implements SessionStore: what is not there is deleted.
+// Delete implements SessionStore. There is nothing to delete.
 func (n NoSessions) Delete(context.Context, string) error { return nil }

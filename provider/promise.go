@@ -6,28 +6,28 @@ import (
 	"strings"
 )
 
-// An answer promises a file in a link, or in plain words: "The plot is in
-// plot.png". Words are less certain: only names with an ending of a file, in a
-// sentence that says that something was made, and of none that says the opposite.
+// An answer promises a file in a link, or in words: "The plot is in plot.png". Words are
+// less certain: a name needs a known extension and a sentence that says that something was
+// made, without words of the opposite.
 
-// madeName matches what may be the name of a file in prose.
+// madeName matches a possible file name in prose.
 var madeName = regexp.MustCompile("`[^`\n]{1,200}`|\\*\\*[^*\n]{1,200}\\*\\*|\"[^\"\n" +
 	"]{1,200}\"|[\\pL\\pN_$./~-]*[\\pL\\pN_-]\\.[A-Za-z][A-Za-z0-9]{0,7}")
 
-// madeEnding are the endings of what code makes for a person.
+// madeEnding matches the extensions of files that code makes for users.
 var madeEnding = regexp.MustCompile(
 	`(?i)\.(csv|tsv|json|jsonl|ndjson|xml|ya?ml|toml|txt|md|rst|html?|css|pdf|png|jpe?g|gif|webp|bmp|tiff?|svg|ico|mp[34]|wav|ogg|webm|mov|avi|xlsx?|ods|docx?|odt|pptx?|odp|zip|tar|t?gz|bz2|xz|7z|parquet|feather|arrow|npy|npz|pkl|pickle|h5|hdf5|mat|sqlite3?|db|sql|geojson|kml|gpx|shp|ics|vcf|eml|epub|tex|log|ipynb|py|js|ts|sh|r|stl|obj|glb|ply|dxf|bin|dat|onnx|pt|srt|vtt)$`)
 
-// making matches words of a sentence that says that something was made.
+// making matches words of sentences that say that something was made.
 var making = regexp.MustCompile(
 	`(?i)\b(saved?|saving|wr(ote|itten|iting)|writes|creat(e[sd]?|ing)|generat(e[sd]?|ing)|produc(e[sd]?|ing)|export(s|ed|ing)?|stor(e[sd]|ing)|made|built|render(s|ed)?|plotted|convert(s|ed)?|compressed|packed|attach(ed)?|download|here (is|are|'s)|here’s|available|(is|are|it's|it’s) in|see|find|found in|contains|output|result(s|ing)?|gespeichert|erstellt|geschrieben|erzeugt)\b`)
 
-// notMade matches words of a sentence that does not promise.
+// notMade matches words of sentences that do not promise a file.
 var notMade = regexp.MustCompile(
 	`(?i)\b(not|no|cannot|can't|couldn't|could|would|should|unable|fail(s|ed)?|without|missing|if|unless|instead|you can|you may|please|example|e\.g|such as|like|input|upload(ed)?|your|provided?|given|read(s|ing)?|loaded|from|original|nicht|kein)\b|n't\b|n’t\b`)
 
-// PromisedNames returns the names of files that an answer says, in its words, were
-// made. What stands in fences is code, and promises nothing.
+// PromisedNames returns the names of the files that an answer says in words were made. It
+// ignores code blocks.
 func PromisedNames(text string) (names []string) {
 	for _, sentence := range sentences(text) {
 		for _, part := range clauseBreak.Split(sentence, -1) { // "but" divides a sentence
@@ -47,7 +47,7 @@ func PromisedNames(text string) (names []string) {
 	return names
 }
 
-// sentences are those of a text, without fences, links and addresses.
+// sentences returns the sentences of a text without code blocks, links and addresses.
 func sentences(text string) (all []string) {
 	fence := ""
 	for line := range strings.Lines(text) {

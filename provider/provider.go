@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// Provider is a service that runs a model's code next to the files that it was
-// given. One value serves one account; its methods may be called at once from
-// many goroutines.
+// Provider is a service that runs a model's code next to files. One value serves
+// one account; its methods may be called from many goroutines at once.
 //
-// A method tries once. Retrying, recording what was made and cleaning up are
-// wrappers and parts around the interface ([Retry], [Ledger], [Collector],
-// [Tracker]); an implementation that must retry a step within a method (a part
-// of a large upload) does so with [Retry.Do], whose error no outer Do repeats.
+// A method tries once. Retrying, recording and cleaning up are wrappers and parts
+// around the interface ([Retry], [Ledger], [Collector], [Tracker]). An
+// implementation that must retry a step within a method (a part of a large upload)
+// uses [Retry.Do], whose error no outer Do repeats.
 //
 // Every error is or wraps an [*Error].
 type Provider interface {
@@ -24,16 +23,16 @@ type Provider interface {
 	// and the key. Ids of one account mean nothing in another.
 	Account() string
 	Caps() Capabilities
-	// Check asks the service, before a token is spent, whether the key is
-	// accepted and the model is there. An empty model checks the key alone.
+	// Check asks the service, without spending a token, whether the key is
+	// accepted and the model exists. An empty model checks only the key.
 	Check(ctx context.Context, model string) error
 	Files() FileStore
 	Sessions() SessionStore // [NoSessions] where the provider has none
-	// Run asks the model and returns when its turn is over, with all the calls
-	// that this takes (paused turns, calls of functions). Events go to sink as
-	// they come, from the goroutine of the caller; with a nil sink an
-	// implementation need not stream. A result may come together with an error:
-	// it is what was there when the turn broke off, and its files exist.
+	// Run asks the model and returns when its turn is over, after all the requests
+	// that the turn takes (paused turns, function calls). Events go to sink as they
+	// come, from the caller's goroutine; with a nil sink an implementation need not
+	// stream. A result may come with an error: the partial result of a turn that
+	// broke off, whose files exist.
 	Run(ctx context.Context, r RunRequest, sink Sink) (*RunResult, error)
 }
 
@@ -46,43 +45,43 @@ const (
 	Local     = "local"
 )
 
-// OutputMode is how files that the code made come back.
+// OutputMode is how a provider returns the files that code made.
 type OutputMode string
 
-// How files that the code made come back.
+// The output modes.
 const (
-	OutputStdout  OutputMode = "stdout"  // framed in the output, see [Frame]; some also bring inline pictures
+	OutputStdout  OutputMode = "stdout"  // framed in the output, see [Frame]; some also return inline pictures
 	OutputByID    OutputMode = "by id"   // ids in the blocks of the reply
 	OutputListing OutputMode = "listing" // a session that can be listed
 )
 
-// Capabilities is what a provider can do and how much it takes. Zero sizes and
-// times say "no limit that we know of".
+// Capabilities describes what a provider supports and its limits. Zero sizes and
+// times mean "no known limit".
 type Capabilities struct {
 	Outputs OutputMode
 
-	Sessions      bool // the state of a run can be used by the next
-	SessionCreate bool // sessions can be made before a run; else a run brings its own
-	SessionFiles  bool // sessions can be listed
+	Sessions      bool // a run can use the state of an earlier one
+	SessionCreate bool // sessions can be created before a run; else a run creates its own
+	SessionFiles  bool // the files of sessions can be listed
 	SessionDelete bool
-	SessionTouch  bool // asking after a session keeps it alive
+	SessionTouch  bool // looking at a session keeps it alive
 
-	UploadReadable bool // our own uploads can be fetched again
+	UploadReadable bool // uploads can be downloaded
 	UploadTTL      bool // an upload can be given a lifetime
 	InlineUpload   bool // small files can travel within the request
 	ExitCode       bool
 	SplitStderr    bool
 	Stream         bool
 	See            bool // images and PDFs can be shown to the model
-	Functions      bool // the model can call functions of ours
+	Functions      bool // the model can call functions of the caller
 	Schema         bool // the answer can be made to follow a JSON schema
 
 	Limits    Limits
-	IdleTTL   time.Duration // a session without use dies after this
-	FileTTL   time.Duration // an upload without a lifetime of its own dies after this; 0: never
+	IdleTTL   time.Duration // a session without use expires after this
+	FileTTL   time.Duration // an upload without a lifetime expires after this; 0: never
 	TTLMin    time.Duration
 	TTLMax    time.Duration
-	Tools     []Tool   // what RunRequest.Tool may be, the preferred one first
+	Tools     []Tool   // the values of RunRequest.Tool, the preferred one first
 	Languages []string // "python", "bash"
 }
 
@@ -102,31 +101,31 @@ type Limits struct {
 type FileStore interface {
 	// Upload sends a file. The body is streamed: memory does not grow with it.
 	Upload(ctx context.Context, u Upload) (FileInfo, error)
-	// Stat asks for what is known of a file, also one in a session.
+	// Stat returns the description of a file, also of one in a session.
 	Stat(ctx context.Context, r FileRef) (FileInfo, error)
-	// List goes through the files of the account, newest first where the
+	// List returns the files of the account, newest first where the
 	// provider can. An error ends it.
 	List(ctx context.Context, f Filter) iter.Seq2[FileInfo, error]
-	// Open fetches a file from byte offset on (see [Body]). An error that the
+	// Open downloads a file from byte offset on (see [Body]). An error that the
 	// provider sends is never returned as content.
 	Open(ctx context.Context, r FileRef, offset int64) (io.ReadCloser, FileInfo, error)
-	// Delete removes a file. One that is not there (any more) is deleted.
+	// Delete removes a file. It succeeds if the file does not exist.
 	Delete(ctx context.Context, r FileRef) error
 }
 
 // Upload is a file to be sent.
 type Upload struct {
-	Name    string // what the model shall know it as: a base name
-	MIME    string // found out from the name when empty
-	Purpose string // the provider's word; empty: the one that code execution needs
+	Name    string // the base name that the model sees
+	MIME    string // derived from the name when empty
+	Purpose string // the provider's value; empty: the one for code execution
 	Size    int64  // -1: not known
 	// Body is read once. An attempt can only be repeated when it is an
 	// io.Seeker too.
 	Body io.Reader
-	TTL  time.Duration // asked for where UploadTTL; 0: the provider's rule
+	TTL  time.Duration // used where UploadTTL; 0: the provider's default
 	// SHA256 in hex, when known.
 	SHA256 string
-	// Progress is told how many bytes have been handed to the network; may be nil.
+	// Progress is called with the number of bytes handed to the network; may be nil.
 	Progress func(sent int64)
 }
 
@@ -140,14 +139,14 @@ const (
 	ScopeInline  Scope = "inline"  // in the reply itself: FileRef.Inline has the bytes
 )
 
-// FileRef names a remote file. What a provider does not need stays empty.
+// FileRef names a remote file. Fields that a provider does not need are empty.
 type FileRef struct {
 	Provider string `json:"provider"`
 	Scope    Scope  `json:"scope"`
 	ID       string `json:"id,omitempty"`
 	Session  string `json:"session,omitempty"`
 	Path     string `json:"path,omitempty"` // inside the session
-	URI      string `json:"uri,omitempty"`  // how requests refer to it, where that is not the id
+	URI      string `json:"uri,omitempty"`  // for requests, where it is not the id
 	Inline   []byte `json:"inline,omitempty"`
 }
 
@@ -172,64 +171,64 @@ type State string
 // Whether a file can be used.
 const (
 	StateReady   State = "ready"
-	StatePending State = "pending" // the provider is still looking at it
+	StatePending State = "pending" // the provider is still processing it
 	StateFailed  State = "failed"
 	StateExpired State = "expired"
 )
 
-// FileInfo is what a provider says of a file.
+// FileInfo is a provider's description of a file.
 type FileInfo struct {
 	Ref      FileRef   `json:"ref"`
-	Name     string    `json:"name"` // without what the provider puts before it
+	Name     string    `json:"name"` // without the provider's prefix
 	MIME     string    `json:"mime,omitempty"`
-	Size     int64     `json:"size"` // -1: not said
+	Size     int64     `json:"size"` // -1: unknown
 	Created  time.Time `json:"created,omitzero"`
 	Expires  time.Time `json:"expires,omitzero"`
 	Origin   Origin    `json:"origin,omitempty"`
-	Readable bool      `json:"readable"` // Open can be expected to work
+	Readable bool      `json:"readable"` // Open should work
 	State    State     `json:"state,omitempty"`
-	SHA256   string    `json:"sha256,omitempty"` // hex, where the provider says it
+	SHA256   string    `json:"sha256,omitempty"` // hex, where the provider returns it
 }
 
-// SessionStore is where code runs and files stay between runs: OpenAI's
-// containers, our own sandbox.
+// SessionStore manages sessions, in which code runs and files stay between runs: OpenAI's
+// containers, Airlock's own sandbox.
 type SessionStore interface {
 	Create(ctx context.Context, s SessionSpec) (Session, error)
 	Get(ctx context.Context, id string) (Session, error)
-	// List goes through the sessions of the account.
+	// List returns the sessions of the account.
 	List(ctx context.Context, f Filter) iter.Seq2[Session, error]
 	// Touch restarts the idle clock.
 	Touch(ctx context.Context, id string) error
-	// Files lists the files of a session, those given to it and those made in it.
+	// Files lists the files of a session: inputs and those that code made.
 	Files(ctx context.Context, id string) iter.Seq2[FileInfo, error]
 	// Add puts an uploaded file into a session.
 	Add(ctx context.Context, id string, f FileInfo) (FileInfo, error)
-	// Delete ends a session. One that is not there (any more) is deleted.
+	// Delete ends a session. It succeeds if the session does not exist.
 	Delete(ctx context.Context, id string) error
 }
 
-// SessionSpec is what a new session shall be like.
+// SessionSpec describes a new session.
 type SessionSpec struct {
-	Name    string // unique, so that a session whose id got lost can be found
+	Name    string // unique, so that a session can be found if its id got lost
 	Files   []FileInfo
-	Memory  string        // "1g", "4g", ...: the provider's word; empty: its rule
-	IdleTTL time.Duration // 0: the provider's rule
+	Memory  string        // "1g", "4g", ...: the provider's value; empty: its default
+	IdleTTL time.Duration // 0: the provider's default
 	Network Network
 }
 
-// Network says what code in a session may reach.
+// Network is the network access of code in a session.
 type Network struct {
 	Allowed bool
-	Domains []string // with Allowed: only these; empty: the provider's rule
+	Domains []string // with Allowed: only these; empty: the provider's default
 }
 
-// Session is a session as the provider describes it.
+// Session is a provider's description of a session.
 type Session struct {
 	ID       string        `json:"id"`
 	Name     string        `json:"name,omitempty"`
 	Created  time.Time     `json:"created,omitzero"`
 	LastUsed time.Time     `json:"last_used,omitzero"`
-	Expires  time.Time     `json:"expires,omitzero"` // at the latest known
+	Expires  time.Time     `json:"expires,omitzero"` // the last known time
 	IdleTTL  time.Duration `json:"idle_ttl,omitempty"`
 	Active   bool          `json:"active"`
 }

@@ -12,14 +12,13 @@ import (
 	"syscall"
 )
 
-// Quarantine holds fetched files under their SHA-256 in a folder of its own,
-// until somebody has approved them. Nothing in it is executable, and no name from
-// outside is used.
+// Quarantine holds fetched files under their SHA-256 in a folder until the user has
+// approved them. No file is executable, and no name from outside is used.
 type Quarantine struct {
 	root *os.Root
 }
 
-// OpenQuarantine uses a folder, making it when it is missing.
+// OpenQuarantine opens the quarantine in a folder, which it creates if needed.
 func OpenQuarantine(dir string) (*Quarantine, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -31,10 +30,10 @@ func OpenQuarantine(dir string) (*Quarantine, error) {
 	return &Quarantine{root: root}, nil
 }
 
-// Close releases the folder; the files stay.
+// Close releases the folder. The files stay.
 func (q *Quarantine) Close() error { return q.root.Close() }
 
-// Open reads a file by its hash.
+// Open opens a file by its hash.
 func (q *Quarantine) Open(sha string) (*os.File, error) {
 	if !isHash(sha) {
 		return nil, fs.ErrNotExist
@@ -42,10 +41,10 @@ func (q *Quarantine) Open(sha string) (*os.File, error) {
 	return q.root.Open(sha)
 }
 
-// Path is where a file lies, for whoever shows it with a program of its own.
+// Path returns the path of a file.
 func (q *Quarantine) Path(sha string) string { return filepath.Join(q.root.Name(), sha) }
 
-// Remove deletes a file. One that is not there is deleted.
+// Remove deletes a file. It succeeds if the file does not exist.
 func (q *Quarantine) Remove(sha string) error {
 	if !isHash(sha) {
 		return nil
@@ -61,17 +60,17 @@ func isHash(s string) bool {
 	return err == nil && len(b) == sha256.Size
 }
 
-// draft is a file on its way into the quarantine.
+// draft is a file that is being fetched.
 type draft struct {
 	q    *Quarantine
 	name string
 	file *os.File
 	sum  hash.Hash
 	size int64
-	head []byte // the first bytes, which tell the type
+	head []byte // the first bytes, for detecting the type
 }
 
-const headBytes = 3072 // what package mimetype looks at
+const headBytes = 3072 // package mimetype reads as many
 
 func (q *Quarantine) draft() (*draft, error) {
 	name := newKey("draft-")
@@ -92,7 +91,7 @@ func (d *draft) Write(p []byte) (int, error) {
 	return n, full(err)
 }
 
-// reset forgets what was written.
+// reset truncates the draft.
 func (d *draft) reset() error {
 	d.sum.Reset()
 	d.size, d.head = 0, nil
@@ -103,7 +102,7 @@ func (d *draft) reset() error {
 	return err
 }
 
-// keep gives the file its place and returns its hash.
+// keep moves the file into the quarantine and returns its hash.
 func (d *draft) keep() (string, error) {
 	sha := hex.EncodeToString(d.sum.Sum(nil))
 	if err := d.file.Sync(); err != nil {
@@ -120,7 +119,7 @@ func (d *draft) drop() error {
 	return errors.Join(d.file.Close(), d.q.root.Remove(d.name))
 }
 
-// full says what a full disk means here.
+// full explains the error of a full disk.
 func full(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf(

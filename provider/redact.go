@@ -8,22 +8,20 @@ import (
 	"sync"
 )
 
-// Removed stands where a key was taken out of a text.
+// Removed replaces a key in a text.
 const Removed = "[key removed]"
 
-// keyForms match what the keys of providers, of services that speak OpenAI's API,
-// and of Airlock look like.
+// keyForms matches the keys of providers, of services with OpenAI's API, and of Airlock.
 var keyForms = regexp.MustCompile(
 	`\b(?:sk-|sess-|xai-|gsk_|hf_|nvapi-|pplx-|r8_|gh[opsu]_|ghr_|github_pat_|ak_|AIza|AQ\.)[A-Za-z0-9_-]{16,}`)
 
-// keyStart matches the end of a text in which such a key may have begun.
+// keyStart matches the end of a text that may be the beginning of such a key.
 var keyStart = regexp.MustCompile(
 	`\b(?:s|se|ses|sess|sk|x|xa|xai|g|gs|gsk|h|hf|n|nv|nva|nvap|nvapi|p|pp|ppl|pplx|r|r8|gh|gh[oprsu]|gi|git|gith|githu|github|github_|github_p|github_pa|github_pat|a|ak|A|AI|AIz|AQ|` +
 		`(?:sk-|sess-|xai-|gsk_|hf_|nvapi-|pplx-|r8_|gh[opsu]_|ghr_|github_pat_|ak_|AIza|AQ\.)[A-Za-z0-9_-]*)$`)
 
-// RedactKeys takes out of a text whatever looks like a key of a provider. Words
-// that only begin like one, such as sk-learn-contrib-packages, stay: a key has a
-// digit or a capital letter.
+// RedactKeys removes the keys of providers from a text. A key has a digit or a capital
+// letter, so that words such as sk-learn-contrib-packages stay.
 func RedactKeys(text string) string {
 	return keyForms.ReplaceAllStringFunc(text, func(found string) string {
 		if strings.HasPrefix(found, "AIza") || strings.HasPrefix(found, "AQ.") ||
@@ -34,28 +32,28 @@ func RedactKeys(text string) string {
 	})
 }
 
-// Redactor takes secrets out of what is shown, logged and kept: those that it
-// knows, and whatever looks like a key of a provider. A nil one knows none.
+// Redactor removes secrets from texts that are shown, logged or stored: known secrets and
+// the keys of providers. A nil Redactor knows no secrets.
 type Redactor struct {
 	mu      sync.RWMutex
 	secrets []string // the longest first
 }
 
-// Bounds of what counts as a secret. People give servers of their own keys such
-// as "ollama" and "lm-studio", which are words.
+// The least lengths of a secret. Users give local servers keys such as "ollama" and
+// "lm-studio", which are words.
 const (
 	leastSecret = 6  // in an error
 	leastInText = 20 // in other texts, where it has no digit
 )
 
-// NewRedactor returns one that knows these secrets.
+// NewRedactor returns a Redactor with these secrets.
 func NewRedactor(secrets ...string) *Redactor {
 	r := &Redactor{}
 	r.Learn(secrets...)
 	return r
 }
 
-// Learn adds secrets to those that r knows.
+// Learn adds secrets.
 func (r *Redactor) Learn(secrets ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,14 +66,14 @@ func (r *Redactor) Learn(secrets ...string) {
 	slices.SortFunc(r.secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 }
 
-// known are the secrets as they are now.
+// known returns the present secrets.
 func (r *Redactor) known() []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.secrets
 }
 
-// Error redacts the words of an error.
+// Error redacts the text of an error.
 func (r *Redactor) Error(text string) string {
 	return RedactKeys(r.replace(text, func(string) bool { return true }))
 }
@@ -83,11 +81,10 @@ func (r *Redactor) Error(text string) string {
 // Text redacts any other text.
 func (r *Redactor) Text(text string) string { return RedactKeys(r.Known(text)) }
 
-// Known redacts only the secrets that r knows, for what a provider wants back as
-// it was.
+// Known redacts only the known secrets, for texts that a provider needs unchanged.
 func (r *Redactor) Known(text string) string { return r.replace(text, inText) }
 
-// inText reports whether a secret cannot be taken for a word.
+// inText reports whether a secret cannot be an ordinary word.
 func inText(secret string) bool {
 	return len(secret) >= leastInText || len(secret) >= 8 && strings.ContainsAny(secret, "0123456789")
 }
@@ -104,17 +101,16 @@ func (r *Redactor) replace(text string, which func(string) bool) string {
 	return text
 }
 
-// RedactStream redacts a text that comes in pieces, between any two of which a
-// secret may be divided.
+// RedactStream redacts a text in pieces. A secret may span several pieces.
 type RedactStream struct {
 	Redactor *Redactor
 	held     string
 }
 
-// maxHeld is more than a key is long.
+// maxHeld bounds the length of a key.
 const maxHeld = 1024
 
-// Add takes a piece, and returns what can be shown now.
+// Add adds a piece and returns the text that can be shown.
 func (s *RedactStream) Add(piece string) string {
 	s.held += piece
 	cut := s.cut()
@@ -126,14 +122,14 @@ func (s *RedactStream) Add(piece string) string {
 	return s.Redactor.Text(ready)
 }
 
-// Rest returns what was held back, at the end of a text.
+// Rest returns the rest at the end of a text.
 func (s *RedactStream) Rest() string {
 	rest := s.held
 	s.held = ""
 	return s.Redactor.Text(rest)
 }
 
-// cut is where in what is held a secret may begin that is not whole yet.
+// cut returns the offset from which on held may be the beginning of a secret.
 func (s *RedactStream) cut() int {
 	cut := len(s.held)
 	if at := keyStart.FindStringIndex(s.held[max(0, len(s.held)-maxHeld-1):]); at != nil {

@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// Retry is how often and how patiently something is tried again. The zero value
-// is the rule of this package: 3 tries, 1 s before the second, twice as long
+// Retry says how often and after what pauses a call is repeated. The zero value
+// is the default: 3 tries, 1 s before the second, twice as long
 // before each further one, 10 s at most, 60 s of waiting in all.
 type Retry struct {
-	Tries  int           // with the first
+	Tries  int           // including the first
 	First  time.Duration // before the second try
 	Factor float64
-	Most   time.Duration // of one wait that we choose
+	Most   time.Duration // of one wait, unless the provider asks for more
 	// Asked is the longest wait that a provider may ask for (Retry-After,
-	// RetryInfo). One that asks for more is not waited for: the error goes to the
-	// person at once, with the time in it.
+	// RetryInfo). If it asks for more, Do returns the error at once, with the time
+	// in it.
 	Asked  time.Duration
 	Budget time.Duration // of all waits together
 	Clock  Clock
 	// Random returns a number in [0, 1) for the jitter.
 	Random func() float64
-	// Again is told of each repetition; may be nil.
+	// Again is called before each repetition; may be nil.
 	Again func(err error, wait time.Duration)
 }
 
@@ -46,9 +46,9 @@ func (r Retry) filled() Retry {
 	return r
 }
 
-// Do runs once until it succeeds, fails for a reason that trying again does not
-// help, or may not be tried again. Its error says how often it was tried, and an
-// error that says so is never repeated: a Do within a Do repeats only inside.
+// Do calls once until it succeeds, fails with an error that is not retryable, or the
+// limits are reached. Its error has the number of attempts. Do does not repeat an
+// error with such a number: of a Do within a Do only the inner one repeats.
 func (r Retry) Do(ctx context.Context, once func(context.Context) error) error {
 	r = r.filled()
 	wait, waited := r.First, time.Duration(0)
@@ -78,15 +78,14 @@ func (r Retry) Do(ctx context.Context, once func(context.Context) error) error {
 	}
 }
 
-// pause is what the provider asks for, and never less; else our own time,
-// between half of it and all of it, so that many clients do not come back at
-// the same moment.
+// pause returns the wait with jitter, so that many clients do not come back at the same
+// moment, but no less than the provider asks for.
 func (r Retry) pause(e *Error, wait time.Duration) time.Duration {
 	own := time.Duration(float64(wait) * (0.5 + r.Random()/2))
 	return max(e.RetryAfter, own)
 }
 
-// Rewound prepares an upload for being tried again and reports whether that is
+// Rewound seeks the body to start for another attempt and reports whether that is
 // possible.
 func (u Upload) Rewound(start int64) bool {
 	s, ok := u.Body.(io.Seeker)
@@ -98,8 +97,8 @@ func (u Upload) Rewound(start int64) bool {
 }
 
 // An AttemptReader is the body of one attempt of a request. An HTTP transport may read
-// from a body for a while after it has returned. After Revoke such a Read gets
-// nothing, so that the next attempt has the reader to itself.
+// a body after it has returned. After Revoke such a Read fails, so that the next attempt
+// is the only user of the reader.
 type AttemptReader struct {
 	mu   sync.Mutex
 	from io.Reader
@@ -109,14 +108,14 @@ type AttemptReader struct {
 // NewAttemptReader returns a reader of r that can be revoked.
 func NewAttemptReader(r io.Reader) *AttemptReader { return &AttemptReader{from: r} }
 
-var errLoanOver = errors.New("this attempt is over")
+var errRevoked = errors.New("this attempt is over")
 
 // Read implements io.Reader.
 func (l *AttemptReader) Read(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over {
-		return 0, errLoanOver
+		return 0, errRevoked
 	}
 	return l.from.Read(p)
 }
@@ -128,15 +127,14 @@ func (l *AttemptReader) Revoke() {
 	l.over = true
 }
 
-// Clock is the time, and how to let it pass. Tests hand in one that they turn
-// themselves.
+// Clock tells the time and waits. Tests replace it.
 type Clock interface {
 	Now() time.Time
 	// Wait returns after d, or with the context's error when that ends first.
 	Wait(ctx context.Context, d time.Duration) error
 }
 
-// SystemClock is the real one.
+// SystemClock is the clock of the system.
 type SystemClock struct{}
 
 // Now implements Clock.

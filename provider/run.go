@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Tool is what the model runs its code with.
+// Tool is the tool with which a model runs code.
 type Tool string
 
-// What the model runs its code with. ToolAuto takes the first of
+// The tools. ToolAuto is the first of
 // Capabilities.Tools that the model supports.
 const (
 	ToolAuto   Tool = "auto"
@@ -22,15 +22,15 @@ const (
 // RunRequest is one turn of a conversation.
 type RunRequest struct {
 	Model string
-	// Instructions go where the provider takes rules for the model. Those of
-	// [Instruct] are part of it already when a provider sees it.
+	// Instructions are the system instructions. The caller has added those of
+	// [Instruct].
 	Instructions string
-	// Input is the conversation so far, its last turn the one to be answered.
+	// Input is the conversation so far. Its last turn is to be answered.
 	Input []Turn
-	// Files are those that the last turn brings. Those of earlier turns are in
-	// the session, or in the turns' Files where there is none.
+	// Files are those of the last turn. Files of earlier turns are in the session, or
+	// in the turns' Files where there is none.
 	Files []Attachment
-	// Session is where to run; empty lets the provider choose.
+	// Session is the session to run in; empty lets the provider choose.
 	Session string
 	Tool    Tool
 	// ToolVersion pins the provider's version of the tool ("code_execution_20250825");
@@ -50,72 +50,72 @@ type RunRequest struct {
 // Attachment is a file that the model may work with.
 type Attachment struct {
 	File FileInfo `json:"file"`
-	// See shows it to the model as well (an image, a PDF), not to its code only.
+	// See also shows it to the model itself (an image, a PDF), not only to its code.
 	See bool `json:"see,omitempty"`
 }
 
-// Role says who speaks.
+// Role is the role of a turn.
 type Role string
 
-// Who speaks.
+// The roles.
 const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"
 )
 
-// Turn is one contribution to a conversation.
+// Turn is a message of a conversation.
 type Turn struct {
 	Role  Role         `json:"role"`
 	Text  string       `json:"text,omitempty"`
 	Files []Attachment `json:"files,omitempty"`
-	// Raw is the turn as the provider sent it (items, blocks, parts with their
-	// signatures) and wants it again. Only the provider of that name uses it;
-	// another one takes Text.
+	// Raw is the turn in the provider's format (items, blocks, parts with their
+	// signatures), which later requests repeat. Only the provider of that name uses
+	// it; others use Text.
 	Raw      json.RawMessage `json:"raw,omitempty"`
 	Provider string          `json:"provider,omitempty"`
 }
 
-// Function is an object of Airlock that the model may call.
+// Function is a function of the caller that the model may call.
 type Function struct {
 	Name        string
 	Description string
 	Parameters  json.RawMessage // JSON schema of an object
-	// Call runs while the model waits. An error ends the turn; what the model
-	// shall know about is said in the reply.
+	// Call runs while the model waits. An error ends the turn; failures for the model
+	// go into the reply.
 	Call func(ctx context.Context, arguments json.RawMessage) (FunctionReply, error)
 }
 
-// FunctionReply is what the model gets to read.
+// FunctionReply is a function's reply to the model.
 type FunctionReply struct {
 	Text  string
-	Files []Attachment // put into the session before the model goes on
+	Files []Attachment // added to the session before the model continues
 }
 
-// RunResult is what a turn brought.
+// RunResult is the result of a turn.
 type RunResult struct {
 	Text  string `json:"text"`
 	Steps []Step `json:"steps,omitempty"`
-	// Artifacts are the files that the reply itself speaks of: citations, ids in
-	// result blocks, inline parts. The [Collector] adds what it finds elsewhere.
+	// Artifacts are the files that the reply names: citations, ids in result blocks,
+	// inline parts. The [Collector] also finds other files.
 	Artifacts []Artifact `json:"artifacts,omitempty"`
-	// Sessions are those that the reply names, in order; the last is to continue with.
+	// Sessions are those that the reply names, in order; the next turn uses the last.
 	Sessions []Session `json:"sessions,omitempty"`
 	Stop     Stop      `json:"stop"`
-	// StopDetail is the provider's word, when Stop does not say it all.
+	// StopDetail is the provider's value, where it says more than Stop.
 	StopDetail string          `json:"stop_detail,omitempty"`
 	Usage      Usage           `json:"usage"`
 	Model      string          `json:"model,omitempty"` // that answered
 	RequestID  string          `json:"request_id,omitempty"`
 	Calls      int             `json:"calls"` // requests that the turn took
 	Raw        json.RawMessage `json:"raw,omitempty"`
-	// Next is to be appended to Input for the turn after this one.
+	// Next is appended to Input for the next turn.
 	Next []Turn `json:"next,omitempty"`
 }
 
-// Stop says why the model stopped.
+// Stop is the reason why the model stopped.
 type Stop string
 
-// Why the model stopped.
+// The reasons why the model stopped.
 const (
 	StopDone    Stop = "done"
 	StopLength  Stop = "length"  // no more tokens
@@ -132,7 +132,7 @@ type Usage struct {
 	Cached int64 `json:"cached,omitempty"`
 }
 
-// Add sums over the calls of a turn.
+// Add adds v to u.
 func (u *Usage) Add(v Usage) {
 	u.Input += v.Input
 	u.Output += v.Output
@@ -149,7 +149,7 @@ type Step struct {
 	Stderr   string    `json:"stderr,omitempty"`
 	ExitCode *int      `json:"exit_code,omitempty"`
 	Outcome  Outcome   `json:"outcome"`
-	Detail   string    `json:"detail,omitempty"` // the provider's word for the outcome
+	Detail   string    `json:"detail,omitempty"` // the provider's value of the outcome
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
 }
@@ -157,7 +157,7 @@ type Step struct {
 // Outcome is how an execution ended.
 type Outcome string
 
-// How an execution ended.
+// The outcomes.
 const (
 	OutcomeOK             Outcome = "OK"
 	OutcomeFailed         Outcome = "FAILED"
@@ -167,10 +167,10 @@ const (
 	OutcomeUnknown        Outcome = "UNKNOWN"
 )
 
-// Evidence is why we believe that there is a file.
+// Evidence is a reason to believe that a file exists.
 type Evidence string
 
-// Why we believe that there is a file, from the best reason to the weakest.
+// The kinds of evidence, from the best to the weakest.
 const (
 	ByListing     Evidence = "listing"
 	ByResultBlock Evidence = "result_block"
@@ -186,14 +186,14 @@ type Artifact struct {
 	Name    string     `json:"name"` // cleaned: a base name that every file system takes
 	MIME    string     `json:"mime,omitempty"`
 	Size    int64      `json:"size"`             // -1: not known yet
-	SHA256  string     `json:"sha256,omitempty"` // of what we hold, hex
+	SHA256  string     `json:"sha256,omitempty"` // of the fetched bytes, hex
 	FoundBy []Evidence `json:"found_by"`
 	StepID  string     `json:"step_id,omitempty"`
 	// Created helps to choose between two files of one path.
 	Created time.Time `json:"created,omitzero"`
 }
 
-// Sink takes events.
+// Sink receives events.
 type Sink func(Event)
 
 // Event is something that happened during a turn: one of the types below.
@@ -205,25 +205,25 @@ type (
 	TextDelta struct{ Text string }
 	// CodeDelta is more of the code of a step.
 	CodeDelta struct{ StepID, Language, Code string }
-	// StepStarted says that the code is whole and runs.
+	// StepStarted says that the code is complete and runs.
 	StepStarted struct{ Step Step }
 	// OutputDelta is output of running code; Stream is "stdout" or "stderr".
 	OutputDelta struct{ StepID, Stream, Data string }
-	// StepDone is the finished step.
+	// StepDone is a finished step.
 	StepDone struct{ Step Step }
-	// FileFound is a file that the reply speaks of.
+	// FileFound is a file that the reply names.
 	FileFound struct{ Artifact Artifact }
 	// SessionStarted names the session as soon as it is known, so that it can be
 	// recorded and cleaned up.
 	SessionStarted struct{ Session Session }
-	// Paused says that the provider broke off a long turn and is asked to continue.
+	// Paused says that the provider interrupted a long turn and is asked to continue.
 	Paused struct{ Calls int }
 	// FunctionCalled says that the model calls a function of the caller.
 	FunctionCalled struct {
 		Name      string
 		Arguments json.RawMessage
 	}
-	// Notice is something that the person should know, in a sentence.
+	// Notice is a sentence for the user.
 	Notice struct{ Text string }
 	// Done is the last event of [Stream].
 	Done struct{ Result *RunResult }
@@ -241,7 +241,7 @@ func (FunctionCalled) event() {}
 func (Notice) event()         {}
 func (Done) event()           {}
 
-// Send hands an event over, if anybody listens.
+// Send calls s unless it is nil.
 func (s Sink) Send(e Event) {
 	if s != nil {
 		s(e)

@@ -10,13 +10,11 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Save turns approved files of the quarantine into changes of a workspace, under
-// dir. What is written is what was approved: the workspace checks each against
-// its hash. clash says what happens to a file that exists.
+// Save turns approved files of the quarantine into changes of a workspace, under dir. The
+// workspace checks each against its hash. clash says what happens to existing files.
 //
-// A file that would take the place of an input is one only if that input is still
-// what the model was given; otherwise it is refused here, and named. Close the
-// files after the commit.
+// A file may replace an input only if the input has not changed since it was sent to the
+// model; otherwise Save returns an error with its name. Close the files after the commit.
 func Save(
 	ctx context.Context, q *Quarantine, approved []Artifact, dir string, clash workspace.Clash, inputs []Staged,
 	current func(path string) (sha256 string, err error),
@@ -53,7 +51,7 @@ func Save(
 	return changes, open, nil
 }
 
-// unchanged refuses to replace an input that is another file by now.
+// unchanged returns an error if an input has changed.
 func unchanged(to string, inputs []Staged, current func(string) (string, error)) error {
 	for _, in := range inputs {
 		if path.Clean(in.Path) != to {

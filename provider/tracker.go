@@ -9,36 +9,35 @@ import (
 	"time"
 )
 
-// Tracker looks after the session of a conversation: it makes one, keeps it
-// alive, and replaces one that has died.
+// Tracker manages the session of a conversation: it creates the session, keeps it alive,
+// and replaces an expired one.
 type Tracker struct {
 	Provider Provider
 	Spec     SessionSpec
 	Clock    Clock
 	Counters *Counters // may be nil
-	// Again sends a file once more that the provider has lost meanwhile; nil: the
-	// turn fails then.
+	// Again uploads a file that the provider has lost; nil: the turn fails.
 	Again func(ctx context.Context, f FileInfo) (FileInfo, error)
 
 	mu      sync.Mutex
 	session Session
 	used    time.Time
-	staged  []Attachment // all that the conversation brought so far
+	staged  []Attachment // all files of the conversation so far
 }
 
-// Session is the present one; its ID is "" when there is none.
+// Session returns the session; its ID is "" if there is none.
 func (t *Tracker) Session() Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.session
 }
 
-// Staged are all files that the conversation has brought so far, those of
-// earlier processes among them: what [Tracker.Resume] wants.
+// Staged returns all files of the conversation so far, also those of earlier processes,
+// for [Tracker.Resume].
 func (t *Tracker) Staged() (all []Attachment) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, a := range t.staged { // a turn that was tried twice brought its files twice
+	for _, a := range t.staged { // a repeated turn adds its files twice
 		if a.File.Ref.ID == "" || !slices.ContainsFunc(all, func(b Attachment) bool {
 			return b.File.Ref.ID == a.File.Ref.ID
 		}) {
@@ -48,15 +47,15 @@ func (t *Tracker) Staged() (all []Attachment) {
 	return all
 }
 
-// Resume takes up a session and the files of an earlier process.
+// Resume sets the session and the files of an earlier process.
 func (t *Tracker) Resume(s Session, staged []Attachment) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.session, t.staged, t.used = s, staged, s.LastUsed
 }
 
-// Ready makes sure, where the provider lets us, that there is a session with the
-// files in it, before the model is asked. What is new goes into it here.
+// Ready creates the session if needed and adds the files to it, where the provider
+// supports this, before the model is asked.
 func (t *Tracker) Ready(ctx context.Context, files []Attachment, sink Sink) (string, error) {
 	if !t.Provider.Caps().SessionCreate {
 		return t.Session().ID, nil
@@ -86,8 +85,7 @@ func (t *Tracker) Ready(ctx context.Context, files []Attachment, sink Sink) (str
 	return t.Session().ID, nil
 }
 
-// add puts a file into the session; one that the provider has lost meanwhile is
-// sent again.
+// add adds a file to the session. It uploads a file again that the provider has lost.
 func (t *Tracker) add(ctx context.Context, a *Attachment) error {
 	_, err := t.Provider.Sessions().Add(ctx, t.Session().ID, a.File)
 	if t.Again == nil || !isMissing(err) {
@@ -100,7 +98,7 @@ func (t *Tracker) add(ctx context.Context, a *Attachment) error {
 	return err
 }
 
-// idle is how long the session lives without a use. The lock is held.
+// idle returns how long the session lives without a use. The caller holds mu.
 func (t *Tracker) idle() time.Duration { return cmp.Or(t.session.IdleTTL, t.Provider.Caps().IdleTTL) }
 
 func (t *Tracker) idleOver() bool {
@@ -110,7 +108,7 @@ func (t *Tracker) idleOver() bool {
 	return idle > 0 && t.Clock.Now().Sub(t.used) > idle-idle/10
 }
 
-// create makes a session with everything that the conversation has.
+// create creates a session with all files of the conversation.
 func (t *Tracker) create(ctx context.Context, files []Attachment) (string, error) {
 	t.mu.Lock()
 	all := append(append([]Attachment(nil), t.staged...), files...)
@@ -134,7 +132,7 @@ func (t *Tracker) create(ctx context.Context, files []Attachment) (string, error
 	return s.ID, nil
 }
 
-// alive returns a file that the provider still has, sent again if need be.
+// alive returns a file that the provider has, uploaded again if needed.
 func (t *Tracker) alive(ctx context.Context, f FileInfo) (FileInfo, error) {
 	if f.Ref.Scope != ScopeFile {
 		return f, nil
@@ -153,7 +151,7 @@ func (t *Tracker) note(s Session, files []Attachment) {
 	t.staged = append(t.staged, files...)
 }
 
-// gone forgets a session that has died and says so.
+// gone drops an expired session and sends a notice.
 func (t *Tracker) gone(sink Sink) {
 	t.mu.Lock()
 	id := t.session.ID
@@ -193,8 +191,8 @@ func (t *Tracker) Run(ctx context.Context, r RunRequest, sink Sink) (*RunResult,
 	return result, err
 }
 
-// afresh is a turn with all files of the conversation, for a provider that makes a
-// session by itself. What the provider has lost meanwhile is sent again.
+// afresh returns the turn with all files of the conversation, for a provider that creates
+// a session by itself. It uploads files again that the provider has lost.
 func (t *Tracker) afresh(ctx context.Context, r RunRequest) (RunRequest, error) {
 	t.mu.Lock()
 	staged := slices.Clone(t.staged)
@@ -225,13 +223,13 @@ func (t *Tracker) afresh(ctx context.Context, r RunRequest) (RunRequest, error) 
 	return r, nil
 }
 
-// ran takes over the session that the reply names last.
+// ran records the session that the reply names last.
 func (t *Tracker) ran(r *RunResult, brought []Attachment) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.used = t.Clock.Now()
-	// A reply that speaks of no session ran in ours all the same: its first
-	// attempt may have, and the answer got lost.
+	// A reply without a session ran in the present one: its first attempt may have, and
+	// the answer got lost.
 	if id := t.session.ID; id != "" && len(r.Sessions) == 0 {
 		r.Sessions = []Session{t.session}
 	}
@@ -243,9 +241,8 @@ func (t *Tracker) ran(r *RunResult, brought []Attachment) {
 	}
 }
 
-// KeepAlive touches the session before its idle clock runs out, for as long as
-// most, or until the context ends or the session is gone. It is for a chat that
-// waits for its person.
+// KeepAlive touches the session before it expires, for at most the time most, until the
+// context ends or the session has expired. It is for a chat that waits for its user.
 func (t *Tracker) KeepAlive(ctx context.Context, most time.Duration) error {
 	caps := t.Provider.Caps()
 	s := t.Session()
@@ -254,7 +251,7 @@ func (t *Tracker) KeepAlive(ctx context.Context, most time.Duration) error {
 		return nil
 	}
 	end := t.Clock.Now().Add(most)
-	for t.Clock.Now().Before(end) && t.Clock.Wait(ctx, idle-idle/4) == nil { // else the person is back, or has left
+	for t.Clock.Now().Before(end) && t.Clock.Wait(ctx, idle-idle/4) == nil { // else the user is back, or has left
 		if err := t.Provider.Sessions().Touch(ctx, s.ID); err != nil {
 			return err
 		}
@@ -265,8 +262,8 @@ func (t *Tracker) KeepAlive(ctx context.Context, most time.Duration) error {
 	return nil
 }
 
-// Until is when the session dies unless it is used before; zero: there is
-// none, or its time is not known.
+// Until returns when the session expires without a use; zero: there is no session, or the
+// time is not known.
 func (t *Tracker) Until() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,25 +13,25 @@ import (
 	"github.com/gabriel-vasile/mimetype"
 )
 
-// Source is a local file that shall go to a provider.
+// Source is a local file to be sent to a provider.
 type Source struct {
-	Path string // as the person knows it: relative to the project
-	Name string // what the model shall know it as
+	Path string // relative to the project
+	Name string // that the model sees
 	MIME string
 	Size int64
-	// Open reads it from its start; each call anew.
+	// Open opens it; each call starts at its beginning.
 	Open func() (io.ReadSeekCloser, error)
 }
 
-// Staged is a local file at a provider. An output that would take the place of
-// Path is only written where the file still has this SHA256.
+// Staged is a local file at a provider. An output replaces Path only if the file still has
+// this SHA256.
 type Staged struct {
 	Path   string   `json:"path"`
-	SHA256 string   `json:"sha256"` // of what was sent, hex
+	SHA256 string   `json:"sha256"` // of the sent bytes, hex
 	File   FileInfo `json:"file"`
 	Cached bool     `json:"cached,omitempty"` // it had been sent before
-	// Inline says that it travels within the request, since it could not be sent
-	// by itself, and Why.
+	// Inline says that it is part of the request because its upload failed. Why is the
+	// error.
 	Inline bool   `json:"inline,omitempty"`
 	Why    string `json:"why,omitempty"`
 }
@@ -43,12 +43,12 @@ type Uploader struct {
 	Counters *Counters    // may be nil
 	TTL      time.Duration
 	Progress func(s Source, sent int64) // may be nil
-	// Inline is asked when the store of files is down or not offered, and the
-	// provider takes a file of that size within the request: whether to send it so.
-	// nil says no. Who answers tells the person.
+	// Inline reports whether to send a file within the request if the store of files is
+	// down or missing and the provider accepts such a file; nil: no. The function tells
+	// the user.
 	Inline func(s Source, why error) bool
 
-	inlined int64 // bytes that travel so
+	inlined int64 // bytes sent within the request
 }
 
 // Refused is a file that was not sent.
@@ -57,8 +57,8 @@ type Refused struct {
 	Err    error
 }
 
-// Stage sends files. What fails is named and stops no other; whether to continue
-// without it is for the person to say.
+// Stage sends files and returns those that failed. A failure does not stop the others; the
+// caller decides whether to continue.
 func (u *Uploader) Stage(ctx context.Context, sources []Source) (staged []Staged, refused []Refused) {
 	wanted := make([]Wanted, len(sources))
 	for i, s := range sources {
@@ -97,7 +97,7 @@ func (u *Uploader) one(ctx context.Context, s Source) (Staged, error) {
 	if err != nil {
 		return Staged{}, fmt.Errorf("read %s: %w", s.Path, err)
 	}
-	// What is there now may be more than what was looked at.
+	// The file may have grown since its size was checked.
 	if no := u.Provider.Caps().Limits.Check(u.Provider.Name(), []Wanted{{s.Name, s.MIME, size}}); len(no) > 0 {
 		return Staged{}, errors.Join(no[0], no[-1])
 	}
@@ -120,7 +120,7 @@ func (u *Uploader) one(ctx context.Context, s Source) (Staged, error) {
 	if err != nil {
 		return Staged{}, err
 	}
-	// What was sent is what counts, not what was there a moment before.
+	// The file may have changed between the hash and the upload.
 	if sent := hex.EncodeToString(body.sum.Sum(nil)); sent != sha {
 		err := &Error{Kind: Invalid, Provider: u.Provider.Name(), Op: "upload " + s.Name,
 			Message: "the file changed while it was sent", Hint: "Let whatever writes to it finish, then try again."}
@@ -133,10 +133,9 @@ func (u *Uploader) one(ctx context.Context, s Source) (Staged, error) {
 	return Staged{Path: s.Path, SHA256: sha, File: info}, u.Cache.put(ctx, key, info)
 }
 
-// Inlinable reports whether a file that could not be sent, and why, may travel
-// within the request instead: the store of files is down or not offered, the
-// provider takes it so, and there is room. One that was refused for what it is
-// may not.
+// Inlinable reports whether a file whose upload failed may be sent within the request: the
+// store of files is down or missing, the provider accepts such files, and there is room. A
+// file that was refused may not.
 func (u *Uploader) Inlinable(s Source, why error) bool {
 	caps := u.Provider.Caps()
 	e, ok := errors.AsType[*Error](why)
@@ -148,8 +147,8 @@ func (u *Uploader) Inlinable(s Source, why error) bool {
 	return e.Kind == Transient || notOffered
 }
 
-// Embed reads a file that is to travel within the request, for whoever has asked
-// about several at once; Stage does it where Inline says so.
+// Embed reads a file that is sent within the request. Stage calls it if Inline agrees;
+// callers that ask about several files at once call it directly.
 func (u *Uploader) Embed(s Source, why error) (Staged, error) {
 	f, err := s.Open()
 	if err != nil {
@@ -177,7 +176,7 @@ func (u *Uploader) Embed(s Source, why error) (Staged, error) {
 	}}, nil
 }
 
-// hashing hashes what is read, from the last start on.
+// hashing hashes the bytes read since the last seek to the start.
 type hashing struct {
 	io.ReadSeeker
 	sum interface {
@@ -201,8 +200,7 @@ func (h *hashing) Seek(offset int64, whence int) (int64, error) {
 	return at, err
 }
 
-// UploadKey says when two uploads are the same. The name is part of it, since
-// the model sees it.
+// UploadKey identifies equal uploads. The name is part of it because the model sees it.
 type UploadKey struct {
 	Provider, Account, SHA256, Purpose, Name string
 }
@@ -210,20 +208,19 @@ type UploadKey struct {
 // CachedUpload is a file that was sent before.
 type CachedUpload struct {
 	Key          UploadKey
-	Conversation string // that it belongs to; "": it is kept, and anybody may use it
+	Conversation string // that it belongs to; "": all conversations may use it
 	File         FileInfo
 }
 
-// UploadStore keeps what an [UploadCache] knows.
+// UploadStore stores the entries of an [UploadCache].
 type UploadStore interface {
 	Uploads(ctx context.Context, key UploadKey) ([]CachedUpload, error)
 	PutUpload(ctx context.Context, u CachedUpload) error
 	RemoveUpload(ctx context.Context, key UploadKey, id string) error
 }
 
-// UploadCache sends the same bytes once within a conversation. Beyond it only
-// files are used again that are kept and have an expiry. A nil cache knows
-// nothing.
+// UploadCache sends the same bytes once within a conversation. Other conversations use
+// only files that are kept and have an expiry. A nil cache is empty.
 type UploadCache struct {
 	Store        UploadStore
 	Conversation string
@@ -231,10 +228,10 @@ type UploadCache struct {
 	Clock        Clock
 }
 
-// soon is how much life a file must have left to be used again.
+// soon is the least remaining lifetime of a file that is used again.
 const soon = 5 * time.Minute
 
-// get returns a file that is still there, asked for at the provider.
+// get returns a file that the provider still has.
 func (c *UploadCache) get(ctx context.Context, p Provider, key UploadKey) (FileInfo, bool) {
 	if c == nil {
 		return FileInfo{}, false

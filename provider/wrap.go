@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Recorded is the provider with everything that it makes written into the ledger.
-// Repetitions belong around it, not inside: each attempt has an entry of its own,
-// since each may leave something.
+// Recorded returns the provider with all objects that it creates recorded in the ledger.
+// Retry belongs around it, not inside: each attempt needs an entry, since each may create
+// an object.
 func (l *Ledger) Recorded(p Provider) Provider { return &recorded{Provider: p, ledger: l} }
 
 type recorded struct {
@@ -40,7 +40,7 @@ func (f recordedFiles) Upload(ctx context.Context, u Upload) (FileInfo, error) {
 	return info, join(err, f.r.ledger.recordResult(ctx, e, info.Ref.ID, err))
 }
 
-// join is errors.Join which leaves a single error as it is.
+// join is errors.Join that does not wrap a single error.
 func join(a, b error) error {
 	if b == nil {
 		return a
@@ -58,8 +58,8 @@ func (s recordedSessions) Create(ctx context.Context, spec SessionSpec) (Session
 	return session, join(err, s.r.ledger.recordResult(ctx, e, session.ID, err))
 }
 
-// Run records what the provider makes by itself as soon as it is known: sessions,
-// and files of the model's code that are put into the account's store.
+// Run records the objects that the provider creates by itself as soon as they are known:
+// sessions, and files of the model's code in the account's store.
 func (r *recorded) Run(ctx context.Context, q RunRequest, sink Sink) (*RunResult, error) {
 	var failed error
 	seen := map[string]bool{q.Session: true, "": true}
@@ -68,7 +68,7 @@ func (r *recorded) Run(ctx context.Context, q RunRequest, sink Sink) (*RunResult
 			return
 		}
 		seen[id] = true
-		ctx := context.WithoutCancel(ctx) // it is there, whether or not the person still is
+		ctx := context.WithoutCancel(ctx) // it exists even if the caller has left
 		known, err := r.ledger.knows(ctx, r, kind, id)
 		if err == nil && !known {
 			var e Entry
@@ -110,14 +110,13 @@ func (r *recorded) Run(ctx context.Context, q RunRequest, sink Sink) (*RunResult
 			file(a)
 		}
 	}
-	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	recording, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	failed = join(failed, watched.end(settling, err))
+	failed = join(failed, watched.end(recording, err))
 	return result, join(err, failed)
 }
 
-// knows reports whether a session or a file has an entry, whoever's: one that is
-// used again is not ours to record.
+// knows reports whether a session or a file has an entry of any holder.
 func (l *Ledger) knows(ctx context.Context, p Provider, kind EntryKind, id string) (bool, error) {
 	entries, err := l.store.Entries(ctx)
 	if err != nil {
@@ -131,9 +130,9 @@ func (l *Ledger) knows(ctx context.Context, p Provider, kind EntryKind, id strin
 	return false, nil
 }
 
-// Retried is the provider with its calls repeated by the rule, where that is
-// harmless: an upload whose body can be read again, a run that has told nothing
-// yet, a list that has not begun.
+// Retried returns the provider with its calls repeated by the rule, where that is
+// harmless: an upload whose body can be read again, a run without events so far, a list
+// before its first element.
 func Retried(p Provider, rule Retry, counters *Counters) Provider {
 	return &retried{Provider: p, rule: rule.counting(counters, p.Name())}
 }
@@ -156,7 +155,7 @@ type retriedSessions struct {
 func (r *retried) Files() FileStore       { return retriedFiles{r.Provider.Files(), r.rule} }
 func (r *retried) Sessions() SessionStore { return retriedSessions{r.Provider.Sessions(), r.rule} }
 
-// try repeats a call that returns something.
+// try is Retry.Do for a call with a result.
 func try[T any](ctx context.Context, rule Retry, once func(context.Context) (T, error)) (result T, err error) {
 	err = rule.Do(ctx, func(ctx context.Context) (err error) {
 		result, err = once(ctx)
@@ -165,7 +164,7 @@ func try[T any](ctx context.Context, rule Retry, once func(context.Context) (T, 
 	return result, err
 }
 
-// tryList repeats a list until its first element is there.
+// tryList repeats a list until it has its first element.
 func tryList[T any](
 	ctx context.Context, rule Retry, list func(context.Context) iter.Seq2[T, error],
 ) iter.Seq2[T, error] {
@@ -205,7 +204,7 @@ func (r *retried) Run(ctx context.Context, q RunRequest, sink Sink) (*RunResult,
 	said := map[Notice]int{} // attempt in which a notice came first
 	attempt := 0
 	counting := func(e Event) {
-		if n, ok := e.(Notice); ok { // about what is sent: the next attempt sends the same
+		if n, ok := e.(Notice); ok { // the next attempt repeats the notices about the request
 			if first, before := said[n]; before && first < attempt {
 				return
 			}
@@ -255,7 +254,7 @@ func (f retriedFiles) Upload(ctx context.Context, u Upload) (FileInfo, error) {
 	})
 }
 
-// lentSeeker lets a provider that sends parts go back to the start of one.
+// lentSeeker lets a provider that sends parts seek to the start of a part.
 type lentSeeker struct {
 	*AttemptReader
 	io.Seeker

@@ -1,15 +1,12 @@
 // Package anthropic is Anthropic as a [provider.Provider]: the Messages API with
 // the code execution tool, and the Files API.
 //
-// Inputs travel as container_upload blocks. Outputs come back as file ids inside
-// the blocks of results, and only of files that the code put into the top level
-// of $OUTPUT_DIR; their names and sizes are asked for at the Files API. There is
-// no API for containers: one comes to be with the first turn, and is named in the
-// reply.
+// Inputs are container_upload blocks. Outputs are file ids in the blocks of results, only
+// for files at the top level of $OUTPUT_DIR; the Files API has their names and sizes. There
+// is no API for containers: the first turn creates one, and its reply names it.
 //
-// Both betas that this once was are over: nothing here sends a beta header.
-// Requests and streams go through the official SDK. Uploads and downloads do not:
-// the SDK holds a whole upload in memory.
+// Both former betas have ended: no request has a beta header. Requests and streams use the
+// official SDK. Uploads and downloads do not: the SDK holds a whole upload in memory.
 package anthropic
 
 import (
@@ -29,12 +26,12 @@ import (
 // DefaultURL is Anthropic's own service.
 const DefaultURL = "https://api.anthropic.com"
 
-// ToolVersion is the version of the code execution tool that this package was
-// written for: bash and files. Later ones keep the state of a Python session as
-// well, and say so in the same blocks.
+// ToolVersion is the version of the code execution tool that this package was written for:
+// bash and files. Later versions also keep the state of a Python session, with the same
+// blocks.
 const ToolVersion = "code_execution_20250825"
 
-// apiVersion is what the SDK sends too.
+// apiVersion is the version that the SDK sends.
 const apiVersion = "2026-10-21"
 
 // Options make a Client. Key is required.
@@ -43,8 +40,8 @@ type Options struct {
 	URL   string       // empty: DefaultURL
 	HTTP  *http.Client // nil: provider.HTTPClient
 	Clock provider.Clock
-	// Retry is for the later requests of a turn that takes several: the whole
-	// turn cannot be repeated for them.
+	// Retry is for the later requests of a turn, after which the whole turn cannot be
+	// repeated.
 	Retry provider.Retry
 }
 
@@ -63,7 +60,7 @@ type Client struct {
 
 var _ provider.Provider = (*Client)(nil)
 
-// New returns the client of an account. Nothing is sent yet.
+// New returns the client of an account. It sends no request.
 func New(o Options) (*Client, error) {
 	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Anthropic, Message: "no key is set",
@@ -74,8 +71,8 @@ func New(o Options) (*Client, error) {
 	p.rest = exchange.Client{Provider: provider.Anthropic, URL: cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL),
 		HTTP: o.HTTP, Refused: p.refused,
 		Header: http.Header{"Authorization": {"Bearer " + o.Key}, "Anthropic-Version": {apiVersion}}}
-	// The services, not the client: that one reads the environment. No retries: the
-	// SDK would wait for as long as any Retry-After says.
+	// The services, not the SDK's client, which reads the environment. No retries: the
+	// SDK would wait for any time of a Retry-After.
 	opts := []option.RequestOption{
 		option.WithBaseURL(p.rest.URL), option.WithAPIKey(p.key), option.WithHeader("anthropic-version", apiVersion),
 		option.WithHTTPClient(o.HTTP), option.WithMaxRetries(0),
@@ -95,11 +92,11 @@ func (p *Client) Account() string { return provider.AccountOf(p.rest.URL, p.key)
 func (p *Client) Caps() provider.Capabilities {
 	return provider.Capabilities{
 		Outputs:  provider.OutputByID,
-		Sessions: true, // kept, but neither made nor listed nor deleted by us
+		Sessions: true, // reused, but there is no API to create, list or delete them
 		ExitCode: true, SplitStderr: true, Stream: true, UploadTTL: true, See: true, Functions: true, Schema: true,
 		Limits: provider.Limits{Upload: 500 << 20, NameLength: 255, NameBars: `<>:"|?*\/`},
 		TTLMin: time.Hour, TTLMax: 90 * 24 * time.Hour,
-		// The tool has both; which of them is used is the model's choice.
+		// The tool has both; the model chooses.
 		Tools: []provider.Tool{provider.ToolPython, provider.ToolShell}, Languages: []string{"python", "bash"},
 	}
 }

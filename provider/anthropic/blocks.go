@@ -8,7 +8,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// block is a block of a reply, the fields of all kinds that matter here.
+// block is a block of a reply with the needed fields of all types.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`
@@ -19,7 +19,7 @@ type block struct {
 	Content   json.RawMessage `json:"content"`
 }
 
-// input is that of the tool's three faces.
+// input is the input of one of the three variants of the tool.
 type input struct {
 	Command string `json:"command"` // bash: the script; editor: "view", "create", "str_replace"
 	Code    string `json:"code"`    // Python
@@ -29,14 +29,14 @@ type input struct {
 	New     string `json:"new_str"`
 }
 
-// The names of the tool's faces.
+// The names of the tool's variants.
 const (
 	bashTool   = "bash_code_execution"
 	editorTool = "text_editor_code_execution"
 	pythonTool = "code_execution"
 )
 
-// codeField is the field of the input that has the code.
+// codeField returns the field of the input with the code.
 func codeField(tool string) string {
 	if tool == pythonTool {
 		return "code"
@@ -54,10 +54,10 @@ func languageOf(tool string) string {
 	return ""
 }
 
-// use is the step that a server_tool_use block begins.
+// use returns the step of a server_tool_use block.
 func use(b block) provider.Step {
 	var in input
-	_ = json.Unmarshal(b.Input, &in) // one that is none has no code to show
+	_ = json.Unmarshal(b.Input, &in) // invalid input has no code
 	s := provider.Step{ID: b.ID, Tool: b.Name, Language: languageOf(b.Name), Outcome: provider.OutcomeUnknown}
 	switch b.Name {
 	case pythonTool:
@@ -75,7 +75,7 @@ func use(b block) provider.Step {
 	return s
 }
 
-// outcome is the content of a result block, of all kinds.
+// outcome is the content of a result block of any type.
 type outcome struct {
 	Type       string `json:"type"`
 	Stdout     string `json:"stdout"`
@@ -83,11 +83,11 @@ type outcome struct {
 	ReturnCode *int   `json:"return_code"`
 	Error      string `json:"error_code"`
 	Message    string `json:"error_message"`
-	// Of results of code these are blocks of files; of the editor's view a text.
+	// Blocks of files, or the text of the editor's view.
 	Content json.RawMessage `json:"content"`
 }
 
-// finish writes a result into its step and returns the ids of the files in it.
+// finish adds a result to its step and returns the ids of its files.
 func finish(s *provider.Step, content json.RawMessage) (files []string) {
 	var o outcome
 	if json.Unmarshal(content, &o) != nil {

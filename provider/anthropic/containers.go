@@ -9,9 +9,9 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// containers remembers what replies said of containers, for a request that names
-// one that has died is answered in several ways: a 404, or a bare 500 "api_error"
-// (anthropic-sdk-python issues), which a living one can get too.
+// containers records the expiry of containers. The answer for an expired container is a
+// 404, or a bare 500 "api_error" (anthropic-sdk-python issues), which other failures have
+// too.
 type containers struct {
 	mu    sync.Mutex
 	known map[string]*container
@@ -22,7 +22,7 @@ type container struct {
 	faults  int // bare 500s in a row
 }
 
-// seen notes a container of a reply.
+// seen records a container of a reply.
 func (c *containers) seen(id string, expires, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,8 +37,8 @@ func (c *containers) seen(id string, expires, now time.Time) {
 	c.known[id] = &container{expires: expires}
 }
 
-// explain turns a failure into ContainerExpired where that is what it means: the
-// container's time is over or not known to us, or it is the second bare 500.
+// explain turns an error into ContainerExpired if the container's expiry has passed or is
+// unknown, or if it is the second bare 500.
 func (c *containers) explain(id string, err error, now time.Time) error {
 	e, ok := errors.AsType[*provider.Error](err)
 	if !ok || id == "" || e.Code != "api_error" && e.Kind != provider.FileNotFound {

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -11,7 +12,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// wireError is an error as the service writes it.
+// wireError is an error of the service.
 type wireError struct {
 	Type  string `json:"type"` // "error"
 	Error struct {
@@ -26,7 +27,7 @@ type wireError struct {
 
 const modelHint = "Take the name of a model from https://docs.claude.com/en/docs/about-claude/models."
 
-// failed makes a provider.Error of what the SDK returns.
+// failed returns an error of the SDK as a provider.Error.
 func (p *Client) failed(op string, err error) error {
 	if err == nil {
 		return nil
@@ -42,36 +43,29 @@ func (p *Client) failed(op string, err error) error {
 	return p.refused(op, api.StatusCode, header, []byte(api.RawJSON()))
 }
 
-// refused makes a provider.Error of an answer.
+// refused returns the error of an answer.
 func (p *Client) refused(op string, status int, header http.Header, body []byte) *provider.Error {
 	var w wireError
-	_ = json.Unmarshal(body, &w) // a proxy's page is none: the status says enough
+	_ = json.Unmarshal(body, &w) // a proxy's page is not JSON; the status will do
 	e := &provider.Error{
-		Provider: p.Name(), Op: op, Status: status, Message: w.Error.Message, RequestID: w.RequestID,
+		Provider: p.Name(), Op: op, Status: status,
+		Code:       cmp.Or(w.Error.Details.Code, w.Error.Type),
+		Message:    cmp.Or(w.Error.Message, strings.ToLower(http.StatusText(status))),
+		RequestID:  cmp.Or(w.RequestID, header.Get("Request-Id")),
 		Kind:       kindOf(status, w.Error.Type, w.Error.Details.Code, w.Error.Message),
 		RetryAfter: provider.RetryAfter(header, p.clock.Now()),
-	}
-	if e.Code = w.Error.Details.Code; e.Code == "" {
-		e.Code = w.Error.Type
-	}
-	if e.RequestID == "" {
-		e.RequestID = header.Get("Request-Id")
-	}
-	if e.Message == "" {
-		e.Message = strings.ToLower(http.StatusText(status))
 	}
 	if e.Kind == provider.FileNotFound && strings.HasPrefix(e.Message, "model:") {
 		e.Kind, e.Hint = provider.Invalid, modelHint
 	}
-	// x-should-retry is the service's last word on its own errors.
+	// The service knows best whether its errors are retryable.
 	if header.Get("X-Should-Retry") == "false" && e.Kind == provider.Transient {
 		e.Attempts = 1
 	}
 	return e
 }
 
-// kindOf goes by the most special word that the service says. An error in the
-// middle of a stream has status 200.
+// kindOf uses the most specific value of the error. An error within a stream has status 200.
 func kindOf(status int, kind, code, message string) provider.Kind {
 	switch code {
 	case "file_not_downloadable":

@@ -42,7 +42,7 @@ func describe(m *sdk.FileMetadata) provider.FileInfo {
 		Name: m.Filename, MIME: m.MimeType, Size: m.SizeBytes, Created: m.CreatedAt, Expires: m.ExpiresAt,
 		Origin: provider.OriginUser, State: provider.StateReady,
 	}
-	if m.Downloadable { // only what a tool has made is
+	if m.Downloadable { // only files that a tool created
 		info.Readable, info.Origin = true, provider.OriginModel
 	}
 	return info
@@ -57,8 +57,8 @@ func (f files) Stat(ctx context.Context, r provider.FileRef) (provider.FileInfo,
 	return describe(m), nil
 }
 
-// List implements provider.FileStore. The service has no filter and no order that
-// could be relied on: all pages are gone through.
+// List implements provider.FileStore. It reads all pages: the service has no filter and no
+// documented order.
 func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provider.FileInfo, error] {
 	return func(yield func(provider.FileInfo, error) bool) {
 		pages := f.p.files.ListAutoPaging(ctx, sdk.FileListParams{Limit: sdk.Int(1000)})

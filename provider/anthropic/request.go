@@ -12,11 +12,11 @@ import (
 	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
-// maxTokens is asked for when nobody says otherwise: the service wants a number.
+// maxTokens is the default: the service requires a number.
 const maxTokens = 16_384
 
-// message is one of a conversation. Content is kept as it came: the service wants
-// its own blocks back unchanged.
+// message is a message of a conversation. Content is raw: the service requires its blocks
+// unchanged.
 type message struct {
 	Role    string            `json:"role"`
 	Content []json.RawMessage `json:"content"`
@@ -25,12 +25,12 @@ type message struct {
 func (m *message) add(block any) {
 	b, err := json.Marshal(block)
 	if err != nil {
-		panic("anthropic: a block that is no JSON: " + err.Error()) // our own structs
+		panic("anthropic: a block that is no JSON: " + err.Error()) // of this package's structs
 	}
 	m.Content = append(m.Content, b)
 }
 
-// The blocks that we write.
+// The blocks of requests.
 type (
 	textBlock struct {
 		Type string `json:"type"` // "text"
@@ -55,7 +55,7 @@ type (
 	}
 )
 
-// attach adds the blocks of files: for the code, and for the eyes of the model.
+// attach adds the blocks of files for the code, and for the model itself.
 func (m *message) attach(files []provider.Attachment, given map[string]bool) {
 	for _, a := range files {
 		id := a.File.Ref.ID
@@ -76,8 +76,8 @@ func (m *message) attach(files []provider.Attachment, given map[string]bool) {
 	}
 }
 
-// conversation is the input of a request as messages. Files of earlier turns are
-// in the container; without one they are given again.
+// conversation returns the input of a request as messages. Files of earlier turns are in the
+// container; without one they are added again.
 func conversation(r provider.RunRequest) ([]message, error) {
 	var all []message
 	given := map[string]bool{}
@@ -110,7 +110,7 @@ func conversation(r provider.RunRequest) ([]message, error) {
 	return all, nil
 }
 
-// params is a request of the turn.
+// params returns a request of the turn.
 func params(r provider.RunRequest, session string, messages []message) (sdk.MessageNewParams, error) {
 	p := sdk.MessageNewParams{Model: r.Model, MaxTokens: maxTokens}
 	if r.MaxTokens > 0 {
@@ -151,7 +151,7 @@ func params(r provider.RunRequest, session string, messages []message) (sdk.Mess
 
 func tool(t map[string]any) sdk.ToolUnionParam {
 	b, err := json.Marshal(t)
-	if err != nil { // a schema that is no JSON: the service says so
+	if err != nil { // the schema is not JSON: the service refuses the tool
 		b = []byte(`{}`)
 	}
 	return param.Override[sdk.ToolUnionParam](json.RawMessage(b))

@@ -7,26 +7,26 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 	"github.com/anthropics/anthropic-sdk-go/v2/option"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/airlock-run/airlock/internal/partial"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
-// How often a turn continues: after a pause of the service, whose own loop has ten
-// rounds each time, and in all.
+// The most requests of a turn: after pauses of the service, each after ten rounds of its own
+// loop, and in all.
 const (
 	maxPauses = 5
 	maxCalls  = 20
 )
 
-// turn is one under way.
+// turn is a turn under way.
 type turn struct {
 	p         *Client
 	r         provider.RunRequest
@@ -35,16 +35,16 @@ type turn struct {
 	session   string
 	steps     map[string]int  // by the id of the use
 	files     map[string]bool // that were seen
-	described int             // artifacts that were asked after
+	described int             // number of artifacts with a description
 	pending   map[string]bool // uses of the tool without a result yet
-	code      *partial.Reader // of the use that is being written
-	running   atomic.Bool     // there are some
-	said      []message       // what this turn adds to the conversation
-	text      bool            // the block before was a text
+	code      *partial.Reader // of the present use
+	running   atomic.Bool     // pending is not empty
+	said      []message       // added to the conversation by this turn
+	text      bool            // the last block was a text
 }
 
-// Run implements provider.Provider. It always streams: a long turn would break
-// off on the way otherwise.
+// Run implements provider.Provider. It always streams: else a long turn would be cut by
+// timeouts.
 func (p *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.Sink) (*provider.RunResult, error) {
 	before, err := conversation(r)
 	if err != nil {
@@ -109,7 +109,7 @@ func stopOf(s sdk.StopReason) provider.Stop {
 	return provider.StopDone
 }
 
-// reply is the end of one request.
+// reply is the result of one request.
 type reply struct {
 	message message
 	stop    sdk.StopReason
@@ -169,12 +169,11 @@ func (t *turn) ask(ctx context.Context, messages []message) (*reply, error) {
 	return &reply{whole, m.StopReason}, nil
 }
 
-// drainTimeout is how long a cancelled turn waits for code that runs.
+// drainTimeout is how long a cancelled turn waits for running code.
 const drainTimeout = 5 * time.Second
 
-// linger returns a context for a request that ends with ctx, but, while code runs,
-// a little later: the ids of files come with the result, and nothing else tells
-// what would have to be deleted.
+// linger returns a context that ends with ctx, or drainTimeout later if code runs: only its
+// result has the ids of the files that have to be deleted.
 func (t *turn) linger(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -195,7 +194,7 @@ func (t *turn) linger(ctx context.Context) (context.Context, context.CancelFunc)
 	}
 }
 
-// call calls the functions of the caller that the model asks for.
+// call calls functions of the caller for the model.
 func (t *turn) call(ctx context.Context, m message) (message, error) {
 	answer := message{Role: "user"}
 	var files []provider.Attachment
@@ -215,19 +214,17 @@ func (t *turn) call(ctx context.Context, m message) (message, error) {
 	return answer, nil
 }
 
-// describe asks for the names and sizes of files that are new: blocks have only
-// ids. One that cannot be had keeps nobody from fetching the file.
+// describe gets the names and sizes of new files: blocks have only ids. A file can be
+// fetched without them.
 func (t *turn) describe(ctx context.Context) {
 	fresh := t.result.Artifacts[t.described:]
 	t.described = len(t.result.Artifacts)
-	var asking sync.WaitGroup
-	slots := make(chan struct{}, 8)
+	var asking errgroup.Group
+	asking.SetLimit(8)
 	for i := range fresh {
-		slots <- struct{}{}
-		asking.Go(func() {
-			defer func() { <-slots }()
+		asking.Go(func() error {
 			a := &fresh[i]
-			_ = t.p.retry.Do(ctx, func(ctx context.Context) error {
+			return t.p.retry.Do(ctx, func(ctx context.Context) error {
 				info, err := t.p.Files().Stat(ctx, a.Ref)
 				if err == nil {
 					a.Name, a.MIME, a.Size, a.Created = info.Name, info.MIME, info.Size, info.Created
@@ -236,15 +233,14 @@ func (t *turn) describe(ctx context.Context) {
 			})
 		})
 	}
-	asking.Wait()
+	_ = asking.Wait()
 	for _, a := range fresh {
 		t.sink.Send(provider.FileFound{Artifact: a})
 	}
 }
 
-// warn says of a turn that broke off while code ran that what the code made then
-// cannot be known: ids come with the result, and nothing else tells such a file
-// from one of another program.
+// warn sends a notice if the turn broke off while code ran: the ids of its files come with
+// the result, and nothing else tells such a file from one of another program.
 func (t *turn) warn() {
 	if len(t.pending) > 0 {
 		t.sink.Send(provider.Notice{Text: "The turn broke off while code was running. Files that it made meanwhile may be " +

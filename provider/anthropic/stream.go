@@ -11,7 +11,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// event takes one event of the stream; m has it already.
+// event handles an event of the stream; m includes it.
 func (t *turn) event(ctx context.Context, e sdk.MessageStreamEventUnion, m *sdk.Message) {
 	t.container(m.Container)
 	switch e.Type {
@@ -30,7 +30,7 @@ func (t *turn) event(ctx context.Context, e sdk.MessageStreamEventUnion, m *sdk.
 	}
 }
 
-// container notes where the turn runs.
+// container records the container of the turn.
 func (t *turn) container(c sdk.Container) {
 	if c.ID == "" {
 		return
@@ -50,7 +50,7 @@ func (t *turn) container(c sdk.Container) {
 	t.p.containers.seen(c.ID, c.ExpiresAt, s.LastUsed)
 }
 
-// begin takes the start of a block. Results are whole there.
+// begin handles the start of a block, which for results is the complete block.
 func (t *turn) begin(ctx context.Context, raw []byte) {
 	var b block
 	if json.Unmarshal(raw, &b) != nil {
@@ -70,8 +70,8 @@ func (t *turn) begin(ctx context.Context, raw []byte) {
 	t.text = b.Type == "text"
 }
 
-// paragraph keeps texts apart that had something else between them. An answer
-// that follows a schema is the last of them alone.
+// paragraph separates texts with other blocks between them. An answer with a schema is only
+// the last text.
 func (t *turn) paragraph() {
 	switch {
 	case t.text || t.result.Text == "":
@@ -104,7 +104,7 @@ func (t *turn) delta(d sdk.MessageStreamEventUnionDelta, b *sdk.ContentBlockUnio
 	}
 }
 
-// step returns the step of an id, which it adds when there is none.
+// step returns the step of an id, which it adds if needed.
 func (t *turn) step(s provider.Step) *provider.Step {
 	i, ok := t.steps[s.ID]
 	if !ok {
@@ -116,8 +116,8 @@ func (t *turn) step(s provider.Step) *provider.Step {
 	return &t.result.Steps[i]
 }
 
-// done takes a result. Which use it is of is told by its id alone: several uses
-// can come before several results.
+// done handles a result. Only its id names its use: several uses can come before several
+// results.
 func (t *turn) done(ctx context.Context, b block) {
 	s := t.step(provider.Step{ID: b.ToolUseID, Tool: strings.TrimSuffix(b.Type, "_tool_result")})
 	s.Ended = t.p.clock.Now()

@@ -14,7 +14,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// failed makes a provider.Error of what the SDK returns.
+// failed returns an error of the SDK as a provider.Error.
 func (c *Client) failed(op string, err error) error {
 	if err == nil {
 		return nil
@@ -26,8 +26,8 @@ func (c *Client) failed(op string, err error) error {
 	return refusal(op, api)
 }
 
-// refused makes a provider.Error of an answer. The front end for uploads and
-// proxies answer in plain text.
+// refused returns the error of an answer. The front end of uploads, and proxies, answer in
+// plain text.
 func (c *Client) refused(op string, status int, header http.Header, body []byte) *provider.Error {
 	var w struct {
 		Error genai.APIError `json:"error"`
@@ -59,7 +59,7 @@ func refusal(op string, api genai.APIError) *provider.Error {
 	return e
 }
 
-// delay reads RetryInfo: there is no Retry-After in general.
+// delay returns the delay of a RetryInfo: most answers have no Retry-After.
 func delay(details []map[string]any) time.Duration {
 	for _, d := range details {
 		kind, _ := d["@type"].(string)
@@ -79,7 +79,7 @@ func kindOf(api genai.APIError, comesBack bool) provider.Kind {
 	switch {
 	case has("api key not valid", "api key expired"): // comes as a 400
 		return provider.Auth
-	case api.Code == http.StatusForbidden && has("may not exist"): // of a file that is not there
+	case api.Code == http.StatusForbidden && has("may not exist"): // the file does not exist
 		return provider.FileNotFound
 	case has("not in an active state", "file is not ready"):
 		return provider.NotReady
@@ -87,7 +87,7 @@ func kindOf(api genai.APIError, comesBack bool) provider.Kind {
 		return provider.NotDownloadable
 	case has("file") && has("expired"):
 		return provider.FileExpired
-	case api.Code == http.StatusTooManyRequests && has("quota") && !comesBack: // a quota that refills says when
+	case api.Code == http.StatusTooManyRequests && has("quota") && !comesBack: // a quota that refills has a delay
 		return provider.Quota
 	case has("storage quota"):
 		return provider.Quota

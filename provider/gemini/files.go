@@ -25,7 +25,7 @@ func describe(f *genai.File) provider.FileInfo {
 	if f.SizeBytes != nil {
 		info.Size = *f.SizeBytes
 	}
-	if f.Source == genai.FileSourceGenerated { // only these are handed out
+	if f.Source == genai.FileSourceGenerated { // only these can be downloaded
 		info.Origin, info.Readable = provider.OriginModel, true
 	}
 	if sum, err := hex.DecodeString(f.Sha256Hash); err == nil && len(sum) == 32 {
@@ -49,14 +49,14 @@ func (f files) Stat(ctx context.Context, r provider.FileRef) (provider.FileInfo,
 	return describe(got), nil
 }
 
-// How long a file may take to become usable, and how often we look.
+// The time for a file to become usable, and the interval of looking.
 const (
 	readyWithin = 3 * time.Minute
 	readyEvery  = time.Second
 )
 
-// ready waits until a file can be used. The file exists whatever comes of it: its
-// description is returned with any error.
+// ready waits until a file can be used. It returns the description with any error, since the
+// file exists.
 func (f files) ready(ctx context.Context, info provider.FileInfo) (provider.FileInfo, error) {
 	op := "upload " + info.Name
 	end := f.c.options.Clock.Now().Add(readyWithin)

@@ -1,13 +1,13 @@
 // Package gemini is Google's Gemini as a [provider.Provider]: generateContent with
 // the code execution tool, and the Files API.
 //
-// There is no session: each turn is sent with all files of the conversation, and
-// code starts from nothing each time. Pictures come back within the reply, without
-// names; any other file has to be printed, framed as [provider.Frame] says.
+// There are no sessions: each turn has all files of the conversation, and code starts
+// without state. The reply contains pictures, without names; code has to print any other
+// file in a frame ([provider.Frame]).
 //
-// Requests and streams go through the official SDK. Uploads and downloads do not:
-// the SDK's Download returns the body of an error as if it were the file (v1.77.0),
-// and the errors of its Upload cannot be told apart.
+// Requests and streams use the official SDK. Uploads and downloads do not: the SDK's
+// Download returns the body of an error as the file (v1.77.0), and the errors of its Upload
+// cannot be distinguished.
 package gemini
 
 import (
@@ -36,8 +36,8 @@ type Options struct {
 	Clock provider.Clock // nil: the system's
 	// Retry is for the parts of an upload and the later requests of a turn.
 	Retry provider.Retry
-	// PartSize is how much of an upload is sent at once, and held in memory for
-	// being sent again; 0: 8 MiB.
+	// PartSize is the size of the parts of an upload. One part is held in memory for
+	// retries; 0: 8 MiB.
 	PartSize int
 }
 
@@ -50,7 +50,7 @@ type Client struct {
 
 var _ provider.Provider = (*Client)(nil)
 
-// New returns a client. Nothing is sent yet.
+// New returns a client. It sends no request.
 func New(ctx context.Context, o Options) (*Client, error) {
 	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Gemini, Message: "no key is set",
@@ -85,7 +85,7 @@ func (c *Client) Account() string { return provider.AccountOf(c.options.URL, c.o
 func (c *Client) Caps() provider.Capabilities {
 	return provider.Capabilities{
 		Outputs: provider.OutputStdout, InlineUpload: true, Stream: true, See: true, Functions: true, Schema: true,
-		// 20 MB a request; base64 takes a third of it.
+		// 20 MB per request, a quarter of which is for base64.
 		Limits:  provider.Limits{Upload: 2 << 30, Inline: 14 << 20, NameLength: 512, Output: provider.MaxFrame},
 		FileTTL: 48 * time.Hour,
 		Tools:   []provider.Tool{provider.ToolPython}, Languages: []string{"python"},

@@ -15,17 +15,16 @@ import (
 	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
-// maxCalls bounds the requests of a turn: each after the first answers calls of
-// functions.
+// maxCalls bounds the requests of a turn. Each after the first replies to function calls.
 const maxCalls = 20
 
-// turn is one under way.
+// turn is a turn under way.
 type turn struct {
 	c      *Client
 	r      provider.RunRequest
 	sink   provider.Sink
 	result *provider.RunResult
-	open   int // the step that runs; -1: none
+	open   int // the running step; -1: none
 	said   []*genai.Content
 }
 
@@ -44,7 +43,7 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 	return exchange.Finish(provider.Gemini, t.result, t.said, err)
 }
 
-// configure is what a request has besides the conversation.
+// configure returns the parts of a request besides the conversation.
 func configure(r provider.RunRequest) (*genai.GenerateContentConfig, error) {
 	config := &genai.GenerateContentConfig{MaxOutputTokens: int32(min(r.MaxTokens, 1<<30))} //nolint:gosec // bounded
 	if r.Instructions != "" {
@@ -79,8 +78,8 @@ func invalid(what string, err error) error {
 	return &provider.Error{Kind: provider.Invalid, Provider: provider.Gemini, Op: "run", Message: what, Err: err}
 }
 
-// conversation is the input as contents. Nothing outlives a turn over there: every
-// turn brings its files again.
+// conversation returns the input as contents. Every turn sends its files again: the service
+// keeps none.
 func conversation(r provider.RunRequest) (all []*genai.Content, err error) {
 	given := map[string]bool{}
 	for i, t := range r.Input {
@@ -89,7 +88,7 @@ func conversation(r provider.RunRequest) (all []*genai.Content, err error) {
 			if err != nil {
 				return nil, err
 			}
-			// Turns of another API of the service have no parts: their text is sent.
+			// Turns of the service's other API have no parts: their text is sent.
 			if !slices.ContainsFunc(raw, func(c *genai.Content) bool { return c == nil || len(c.Parts) == 0 }) {
 				all = append(all, raw...)
 				continue
@@ -113,8 +112,7 @@ func conversation(r provider.RunRequest) (all []*genai.Content, err error) {
 	return all, nil
 }
 
-// attach adds files, each after its name, which the service does not tell the
-// model.
+// attach adds files, each after its name, which the service does not pass to the model.
 func attach(parts []*genai.Part, attached []provider.Attachment, given map[string]bool) []*genai.Part {
 	for _, a := range attached {
 		f := a.File
@@ -178,7 +176,7 @@ func (t *turn) ask(
 	begun, finish := false, genai.FinishReason("")
 	var usage *genai.GenerateContentResponseUsageMetadata
 	ctx, ended := withEnding(ctx)
-	// An error is the end: the SDK would continue with a response that is not there.
+	// An error is the end: the SDK would continue with a nil response.
 	for resp, err := range t.c.sdk.Models.GenerateContentStream(ctx, t.r.Model, contents, config) {
 		if err != nil {
 			return nil, exchange.Broken(provider.Gemini, t.c.failed("run", err), begun)
@@ -235,7 +233,7 @@ func stopOf(f genai.FinishReason) provider.Stop {
 	return provider.StopDone
 }
 
-// part takes one part of the reply; they come in order.
+// part handles a part of the reply; parts come in order.
 func (t *turn) part(p *genai.Part) {
 	switch {
 	case p.ExecutableCode != nil:
@@ -266,7 +264,7 @@ func (t *turn) part(p *genai.Part) {
 	}
 }
 
-// ran takes the result of code: that of its id, or of the code before it.
+// ran handles the result of the code with its id, or of the last code.
 func (t *turn) ran(r *genai.CodeExecutionResult) {
 	at := t.open
 	for i, s := range t.result.Steps {
@@ -293,7 +291,7 @@ func (t *turn) ran(r *genai.CodeExecutionResult) {
 	t.sink.Send(provider.StepDone{Step: *s})
 }
 
-// call calls the functions of the caller that the model asks for.
+// call calls functions of the caller for the model.
 func (t *turn) call(ctx context.Context, calls []*genai.FunctionCall) (*genai.Content, error) {
 	reply := &genai.Content{Role: genai.RoleUser}
 	var brought []provider.Attachment

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// sseFilter hands only whole lines of data to the SDK, and ends a broken stream with
-// io.EOF. The SDK (v1.77.0) prints the error of a broken stream to the program's log
-// and returns none, and it takes a line that is not data, such as a comment that keeps
-// the connection open, for a fault. The error is kept in the request's ending.
+// sseFilter passes only complete data lines to the SDK, and ends a broken stream with io.EOF.
+// The SDK (v1.77.0) prints the error of a broken stream to the program's log and does not
+// return it, and it fails at lines that are not data, such as keep-alive comments. The
+// request's ending has the error.
 type sseFilter struct{ next http.RoundTripper }
 
-// ending is how a stream ended that a request was answered with.
+// ending has the error of a request's stream.
 type ending struct{ err error }
 
 type endingKey struct{}
 
-// withEnding lets a request's stream leave its error.
+// withEnding returns a context for a request whose stream records its error.
 func withEnding(ctx context.Context) (context.Context, *ending) {
 	e := &ending{}
 	return context.WithValue(ctx, endingKey{}, e), e
@@ -39,29 +39,22 @@ func (q sseFilter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// CloseIdleConnections lets http.Client.CloseIdleConnections through.
-func (q sseFilter) CloseIdleConnections() {
-	if c, ok := q.next.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
-}
-
 type sseFilterBody struct {
 	io.Closer
 	lines  *bufio.Reader
 	rest   []byte
-	inside bool // an event, whose end has not come
+	inside bool // of an event
 	ending *ending
 }
 
-// maxLine is how long a line may be: a picture can be in it.
+// maxLine bounds a line, which may contain a picture.
 const maxLine = 64 << 20
 
 // Read implements io.Reader.
 func (b *sseFilterBody) Read(p []byte) (int, error) {
 	for len(b.rest) == 0 {
 		line, err := b.line()
-		if err != nil { // what there is of a line is none
+		if err != nil { // an incomplete line is dropped
 			if !errors.Is(err, io.EOF) {
 				b.ending.err = err
 			}

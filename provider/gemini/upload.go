@@ -19,9 +19,8 @@ import (
 	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
-// upload is a resumable one under way: a start, parts of which each says where it
-// belongs, the last with "finalize", and after a failure the question how much has
-// arrived.
+// upload is a resumable upload under way: a start, parts with their offsets, the last with
+// "finalize", and after a failure a query for the received size.
 type upload struct {
 	c   *Client
 	op  string
@@ -46,13 +45,13 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 	return f.ready(ctx, describe(file))
 }
 
-// content sends the parts, the last of which brings the file.
+// content sends the parts. The answer to the last one has the file.
 func (u *upload) content(ctx context.Context, in provider.Upload) (*genai.File, error) {
 	content := in.Reader()
 	part, next := make([]byte, u.c.options.PartSize), make([]byte, 1)
 	n, err := io.ReadFull(content, part)
 	for offset := int64(0); ; {
-		// A byte more tells whether this part is the last.
+		// One more byte tells whether this part is the last.
 		more := 0
 		if err == nil {
 			more, err = io.ReadFull(content, next)
@@ -72,7 +71,7 @@ func (u *upload) content(ctx context.Context, in provider.Upload) (*genai.File, 
 	}
 }
 
-// start asks where to send the parts.
+// start gets the address for the parts.
 func (u *upload) start(ctx context.Context, in provider.Upload) error {
 	about, err := json.Marshal(map[string]any{"file": map[string]string{"displayName": in.Name, "mimeType": in.MIME}})
 	if err != nil {
@@ -95,8 +94,8 @@ func (u *upload) start(ctx context.Context, in provider.Upload) error {
 	return nil
 }
 
-// beside puts an address that the service gave on the host that we talk to: behind
-// a proxy it is the only way, and the key goes nowhere else.
+// beside returns an address of the service with the host of the client's URL: a proxy may be
+// the only way, and the key must not go to another host.
 func (c *Client) beside(address string) (string, error) {
 	given, err := url.Parse(address)
 	if err != nil {
@@ -113,7 +112,7 @@ func (c *Client) beside(address string) (string, error) {
 	return given.String(), nil
 }
 
-// part sends one, and after a failure what is missing of it.
+// part sends a part, and after a failure the missing rest of it.
 func (u *upload) part(ctx context.Context, data []byte, offset int64, last bool) (file *genai.File, err error) {
 	failed := false
 	err = u.c.options.Retry.Do(ctx, func(ctx context.Context) error {
@@ -141,7 +140,7 @@ func (u *upload) part(ctx context.Context, data []byte, offset int64, last bool)
 		failed = err != nil
 		return err
 	})
-	if err != nil && last { // it may have arrived whole
+	if err != nil && last { // it may have arrived
 		if e, ok := errors.AsType[*provider.Error](err); ok {
 			e.Ambiguous = true
 		}
@@ -161,7 +160,7 @@ func (u *upload) sendPart(ctx context.Context, data []byte, offset int64, last b
 	return u.file(a.Data)
 }
 
-// received asks how much has arrived, or returns the file when all of it has.
+// received returns the received size, or the file if the upload is complete.
 func (u *upload) received(ctx context.Context) (int64, *genai.File, error) {
 	a, err := u.send(ctx, "query", nil, nil)
 	if err != nil {
@@ -178,7 +177,7 @@ func (u *upload) received(ctx context.Context) (int64, *genai.File, error) {
 	return n, nil, nil
 }
 
-// file reads the answer to a whole upload.
+// file decodes the answer to a complete upload.
 func (u *upload) file(body []byte) (*genai.File, error) {
 	var w struct {
 		File *genai.File `json:"file"`

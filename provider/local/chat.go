@@ -18,10 +18,10 @@ import (
 	"github.com/airlock-run/airlock/pytool"
 )
 
-// maxList is more than a list of models is long.
+// maxList bounds a list of models.
 const maxList = 32 << 20
 
-// maxAnswer is how long an answer may be.
+// maxAnswer bounds an answer.
 const maxAnswer = 64 << 20
 
 func (c *Client) refused(op string, status int, header http.Header, body []byte) *provider.Error {
@@ -39,7 +39,7 @@ func (c *Client) refused(op string, status int, header http.Header, body []byte)
 	return e
 }
 
-// models asks for the names of the models.
+// models returns the names of the models.
 func (c *Client) models(ctx context.Context) ([]string, error) {
 	resp, err := c.rest.Send(ctx, "check the model", http.MethodGet, "/models", nil)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *Client) models(ctx context.Context) ([]string, error) {
 	defer resp.Body.Close()
 	var list struct{ Data []struct{ ID string } }
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxList)).Decode(&list); err != nil {
-		return nil, nil // an endpoint that lists in a way of its own: the first turn will tell
+		return nil, nil // an unknown format: the first turn will tell
 	}
 	var ids []string
 	for _, m := range list.Data {
@@ -57,7 +57,7 @@ func (c *Client) models(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// answer is one of the model. The code of its calls is read as it comes.
+// An answer of the model, and a call in it, whose code is decoded as it comes.
 type (
 	answer = completions.Answer[*partial.Reader]
 	call   = completions.Call[*partial.Reader]
@@ -95,8 +95,7 @@ func (t *turn) complete(ctx context.Context, q request, sink provider.Sink) (*an
 	return a, nil
 }
 
-// callID is an id that no other call of the conversation has: some models use one
-// twice, and some servers give none.
+// callID returns a unique id for a call: some models repeat ids, and some servers have none.
 func (t *turn) callID(given string) string {
 	given = cmp.Or(given, "call_"+strconv.Itoa(len(t.ids)))
 	id := given

@@ -22,25 +22,25 @@ func (f files) failed(op string, err error) error {
 	return provider.Failed(provider.Local, op, err)
 }
 
-// Upload implements provider.FileStore. The runner wants to know the size: a body
-// without one is put aside first.
+// Upload implements provider.FileStore. The runner needs the size: a body without one is
+// copied to a temporary file first.
 func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo, error) {
 	op := "keep " + u.Name
 	body, size := u.Reader(), u.Size
 	if size < 0 {
-		aside, err := os.CreateTemp("", "airlock-upload-*")
+		temp, err := os.CreateTemp("", "airlock-upload-*")
 		if err != nil {
 			return provider.FileInfo{}, f.failed(op, err)
 		}
-		defer os.Remove(aside.Name())
-		defer aside.Close()
-		if size, err = io.Copy(aside, body); err == nil {
-			_, err = aside.Seek(0, io.SeekStart)
+		defer os.Remove(temp.Name())
+		defer temp.Close()
+		if size, err = io.Copy(temp, body); err == nil {
+			_, err = temp.Seek(0, io.SeekStart)
 		}
 		if err != nil {
 			return provider.FileInfo{}, f.failed(op, err)
 		}
-		body = aside
+		body = temp
 	}
 	id, err := f.c.options.Runner.Upload(ctx, u.Name, size, body)
 	if err != nil {
@@ -112,8 +112,7 @@ func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 	if err == nil || errors.Is(err, pytool.ErrFileGone) {
 		return nil
 	}
-	// What a runner says of a file that is not there is its own affair: a file that
-	// cannot be found is deleted.
+	// Runners have different errors for a file that does not exist.
 	if _, missing := f.Stat(ctx, r); provider.KindOf(missing) == provider.FileNotFound {
 		return nil
 	}

@@ -1,11 +1,9 @@
-// Package local is our own sandbox as a [provider.Provider], with any model
-// behind an endpoint that speaks OpenAI's chat completions: Ollama, vLLM,
-// llama.cpp, LM Studio, GitHub Models. Files never leave the machine; the model
-// sees what the code prints.
+// Package local is Airlock's own sandbox as a [provider.Provider], with any model behind an
+// endpoint with OpenAI's chat completions: Ollama, vLLM, llama.cpp, LM Studio, GitHub
+// Models. Files never leave the machine; the model sees only the output of code.
 //
-// The model runs its code through the run_python tool of package pytool. Where
-// the code runs is for the [Runner] to know: the engine in this process, or a
-// service.
+// The model runs code with the run_python tool of package pytool. The [Runner] runs it: the
+// engine in this process, or a service.
 package local
 
 import (
@@ -23,17 +21,17 @@ import (
 	"github.com/airlock-run/airlock/pytool"
 )
 
-// Runner is the sandbox and the store of files beside it.
+// Runner is the sandbox and its store of files.
 type Runner interface {
 	pytool.Runner
-	// Files goes through the files that are kept, those given and those made.
+	// Files returns all stored files, inputs and outputs.
 	Files(ctx context.Context) iter.Seq2[provider.FileInfo, error]
 }
 
 // Options make a Client. URL and Runner are required.
 type Options struct {
 	URL    string // of the model's endpoint: "http://localhost:11434/v1"
-	Key    string // most local endpoints want none
+	Key    string // most local endpoints need none
 	Runner Runner
 	HTTP   *http.Client   // nil: provider.HTTPClient
 	Clock  provider.Clock // nil: the system's
@@ -52,7 +50,7 @@ type Client struct {
 
 var _ provider.Provider = (*Client)(nil)
 
-// New returns a client. It asks nothing yet; see [Client.Check].
+// New returns a client. It sends no request; see [Client.Check].
 func New(o Options) (*Client, error) {
 	if o.Runner == nil {
 		return nil, errors.New("local: a runner is needed")
@@ -94,8 +92,8 @@ func (c *Client) Caps() provider.Capabilities {
 	}
 }
 
-// Check implements provider.Provider. An endpoint without a list of its models is
-// taken at its word.
+// Check implements provider.Provider. It accepts any model if the endpoint has no list of
+// models.
 func (c *Client) Check(ctx context.Context, model string) error {
 	if h := c.options.Runner.Health(ctx); !h.OK() {
 		return &provider.Error{Kind: provider.Transient, Provider: c.Name(), Op: "check the sandbox",

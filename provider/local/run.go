@@ -9,7 +9,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/provider/internal/exchange"
@@ -20,17 +21,17 @@ import (
 const (
 	maxCalls    = 25       // requests
 	maxParallel = 4        // scripts at once, of one answer of the model
-	maxPicture  = 20 << 20 // bytes of a picture that is shown
+	maxPicture  = 20 << 20 // bytes of a picture for the model
 )
 
-// turn is one under way.
+// turn is a turn under way.
 type turn struct {
 	c       *Client
 	r       provider.RunRequest
 	sink    provider.Sink
 	result  *provider.RunResult
 	session string
-	said    []json.RawMessage // what this turn adds to the conversation
+	said    []json.RawMessage // added to the conversation by this turn
 	ids     map[string]bool   // of calls, also of earlier turns
 }
 
@@ -48,12 +49,12 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 	err = t.loop(ctx, before)
 	result, err := exchange.Finish(provider.Local, t.result, t.said, err)
 	if result == nil && r.Session == "" {
-		_ = c.sessions.Delete(ctx, t.session) // an empty set of files, in memory
+		_ = c.sessions.Delete(ctx, t.session) // a set of files in memory
 	}
 	return result, err
 }
 
-// open makes sure that there is a session with the files of the turn in it.
+// open creates the session if needed and adds the files of the turn.
 func (t *turn) open(ctx context.Context) error {
 	if t.r.Tool == provider.ToolNone {
 		return nil
@@ -86,7 +87,7 @@ func (t *turn) open(ctx context.Context) error {
 	return nil
 }
 
-// conversation is the input as messages.
+// conversation returns the input as messages.
 func (t *turn) conversation(ctx context.Context) (all []json.RawMessage, err error) {
 	add := func(m message) {
 		b, _ := json.Marshal(m) // of strings
@@ -116,12 +117,12 @@ func (t *turn) conversation(ctx context.Context) (all []json.RawMessage, err err
 	return all, nil
 }
 
-// know takes up the ids of the calls of an earlier turn.
+// know records the ids of the calls of an earlier turn.
 func (t *turn) know(raw []json.RawMessage) {
 	for _, text := range raw {
 		var m message
 		if json.Unmarshal(text, &m) != nil {
-			continue // it is the model's to understand
+			continue // not a message with calls
 		}
 		for _, call := range m.ToolCalls {
 			t.ids[call.ID] = true
@@ -129,8 +130,8 @@ func (t *turn) know(raw []json.RawMessage) {
 	}
 }
 
-// question is the last turn, with the names of the files, which nobody else tells
-// the model, and the pictures that it shall see.
+// question returns the content of the last turn: its text, the names of the files, and the
+// pictures for the model.
 func (t *turn) question(ctx context.Context, turn provider.Turn) (any, error) {
 	text := turn.Text
 	if t.session != "" {
@@ -222,7 +223,7 @@ func stopOf(finish string) provider.Stop {
 // ask makes one request of the turn.
 func (t *turn) ask(ctx context.Context, q request) (*answer, error) {
 	sink := t.sink
-	if t.result.Text != "" { // texts of several answers are kept apart
+	if t.result.Text != "" { // a blank line separates the texts of answers
 		sink = func(e provider.Event) {
 			if _, ok := e.(provider.TextDelta); ok && !strings.HasSuffix(t.result.Text, "\n\n") && len(t.r.Schema) == 0 {
 				t.result.Text += "\n\n"
@@ -236,7 +237,7 @@ func (t *turn) ask(ctx context.Context, q request) (*answer, error) {
 	})
 }
 
-// tell adds an answer to the conversation, and returns its calls.
+// tell adds an answer to the conversation and returns its calls.
 func (t *turn) tell(a *answer) []toolCall {
 	m := message{Role: "assistant", Content: a.Text.String()}
 	for _, c := range a.Calls {
@@ -256,8 +257,8 @@ func (t *turn) reply(id, text string) {
 	t.said = append(t.said, b)
 }
 
-// answer carries calls out and says to the model what came of them, in their
-// order: scripts at the same time, then functions of the caller one by one.
+// answer carries out calls, first scripts in parallel, then functions of the caller one by
+// one, and adds the replies in the order of the calls.
 func (t *turn) answer(ctx context.Context, calls []toolCall) error {
 	var scripts []toolCall
 	for _, call := range calls {
@@ -283,8 +284,7 @@ func (t *turn) answer(ctx context.Context, calls []toolCall) error {
 	return nil
 }
 
-// scripts runs scripts at the same time. All of them see the files that were
-// there before.
+// scripts runs scripts in parallel. All see the same files.
 func (t *turn) scripts(ctx context.Context, calls []toolCall) (map[string]string, error) {
 	if len(calls) == 0 {
 		return nil, nil
@@ -297,18 +297,17 @@ func (t *turn) scripts(ctx context.Context, calls []toolCall) (map[string]string
 	events := make(chan provider.Event)
 	go func() {
 		defer close(events)
-		var running sync.WaitGroup
-		slots := make(chan struct{}, maxParallel)
+		var running errgroup.Group
+		running.SetLimit(maxParallel)
 		for i, call := range calls {
-			slots <- struct{}{}
-			running.Go(func() {
-				defer func() { <-slots }()
+			running.Go(func() error {
 				results[i], failures[i] = t.c.run(ctx, t.session, files, call, func(e provider.Event) { events <- e })
+				return nil
 			})
 		}
-		running.Wait()
+		_ = running.Wait()
 	}()
-	for e := range events { // until all are done: the sink is called from here alone
+	for e := range events { // until all are done: only this goroutine calls the sink
 		t.sink.Send(e)
 	}
 	replies := map[string]string{}
@@ -323,12 +322,12 @@ func (t *turn) scripts(ctx context.Context, calls []toolCall) (map[string]string
 	return replies, err
 }
 
-// keep takes over what a script brought.
+// keep records the results of a script.
 func (t *turn) keep(ctx context.Context, r ran) {
 	cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
 	for _, id := range t.c.sessions.made(t.session, r.made) {
-		_ = t.c.Files().Delete(cleaning, provider.FileRef{ID: id}) // its time would end it too
+		_ = t.c.Files().Delete(cleaning, provider.FileRef{ID: id}) // else it expires
 	}
 	for _, f := range r.made {
 		a := provider.Artifact{Ref: f.Ref, Name: f.Name, MIME: f.MIME, Size: -1,

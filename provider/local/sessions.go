@@ -17,9 +17,8 @@ import (
 	"github.com/airlock-run/airlock/pytool"
 )
 
-// sessions are sets of files: each run gets those of its session, and what it
-// leaves belongs to it from then on. They live in this process; the files' bytes
-// are the runner's.
+// sessions are sets of files: each run gets the files of its session and adds those that it
+// made. They are in memory; the runner has the content.
 type sessions struct {
 	c    *Client
 	mu   sync.Mutex
@@ -51,7 +50,7 @@ func (s *sessions) Create(_ context.Context, spec provider.SessionSpec) (provide
 	return n.info, nil
 }
 
-// add puts a local file into the session, under a name of its own.
+// add adds a file to the session under a unique name.
 func (n *session) add(f provider.FileInfo) provider.FileInfo {
 	name := pytool.SafeName(f.Name)
 	stem, ending := strings.TrimSuffix(name, path.Ext(name)), path.Ext(name)
@@ -70,8 +69,7 @@ func (n *session) add(f provider.FileInfo) provider.FileInfo {
 	return f
 }
 
-// get returns a session that lives, and restarts its clock if it is used. The
-// lock is held.
+// get returns a session that has not expired. A use restarts its clock. The caller holds mu.
 func (s *sessions) get(id string, use bool) (*session, error) {
 	n, ok := s.open[id]
 	now := s.c.options.Clock.Now()
@@ -141,7 +139,7 @@ func (s *sessions) Files(_ context.Context, id string) iter.Seq2[provider.FileIn
 	}
 }
 
-// files returns those of a session that is in use.
+// files returns the files of a session. It counts as a use.
 func (s *sessions) files(id string) ([]provider.FileInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,12 +161,12 @@ func (s *sessions) Add(_ context.Context, id string, f provider.FileInfo) (provi
 	return n.add(f), nil
 }
 
-// made puts files that code left into the session, in the place of what had their
-// names, and returns the ids of made files that nothing refers to any more.
+// made adds files that code made to the session in place of files with the same names, and
+// returns the ids of made files without a reference.
 func (s *sessions) made(id string, left []provider.FileInfo) (gone []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, ok := s.open[id] // also one whose time was over while the code ran
+	n, ok := s.open[id] // it may have expired while the code ran
 	if !ok {
 		for _, f := range left {
 			gone = append(gone, f.Ref.ID)
@@ -187,7 +185,7 @@ func (s *sessions) made(id string, left []provider.FileInfo) (gone []string) {
 	return gone
 }
 
-// find returns what is known of a file in a session.
+// find returns a file of a session.
 func (s *sessions) find(r provider.FileRef) (provider.FileInfo, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,11 +199,10 @@ func (s *sessions) find(r provider.FileRef) (provider.FileInfo, bool) {
 	return provider.FileInfo{}, false
 }
 
-// cleanTime bounds what is done after the caller has left.
+// cleanTime bounds the clean-up after the caller has left.
 const cleanTime = 30 * time.Second
 
-// Delete implements provider.SessionStore: what code made goes with its session,
-// what was given to it stays.
+// Delete implements provider.SessionStore. It deletes the files that code made, not inputs.
 func (s *sessions) Delete(ctx context.Context, id string) error {
 	s.mu.Lock()
 	n := s.open[id]

@@ -10,10 +10,9 @@ import (
 	"github.com/airlock-run/airlock/pytool"
 )
 
-// execution is one call of run_python. The tool stages and saves as in a chat
-// application, whose files are somewhere else; here they are with the runner
-// already, so that nothing is copied: an upload of a file that is there is that
-// file, and what code leaves is noted instead of fetched.
+// execution is one call of run_python. The tool copies files between a chat application and
+// the runner. Here the runner has all files, so that execution copies nothing: the upload of
+// a file returns its id, and outputs are recorded instead of fetched.
 type execution struct {
 	Runner
 	made []pytool.OutputFile
@@ -41,7 +40,7 @@ func (e *execution) Open(ctx context.Context, id string) (io.ReadCloser, error) 
 	return &kept{ctx: ctx, runner: e.Runner, id: id}, nil
 }
 
-// Save implements pytool.FileStore: nothing comes to it.
+// Save implements pytool.FileStore. It is not called.
 func (e *execution) Save(ctx context.Context, name, _ string, content io.Reader) (string, error) {
 	return "", pytool.ErrFileGone
 }
@@ -49,7 +48,7 @@ func (e *execution) Save(ctx context.Context, name, _ string, content io.Reader)
 // Link implements pytool.FileStore.
 func (e *execution) Link(id string) string { return id }
 
-// kept is a file of the runner, opened when it is read.
+// kept is a file of the runner, which the first Read opens.
 type kept struct {
 	ctx    context.Context //nolint:containedctx // of one call, like the reader itself
 	runner Runner
@@ -75,14 +74,14 @@ func (k *kept) Close() error {
 	return k.body.Close()
 }
 
-// ran is what an execution brought.
+// ran is the result of an execution.
 type ran struct {
 	step  provider.Step
 	reply string // to the model
 	made  []provider.FileInfo
 }
 
-// run carries a call of run_python out.
+// run carries out a call of run_python.
 func (c *Client) run(
 	ctx context.Context, session string, files []provider.FileInfo, call toolCall, send func(provider.Event),
 ) (ran, error) {
@@ -130,7 +129,7 @@ func (c *Client) run(
 		r.step.Outcome = provider.OutcomeTimeout
 	case result.ExitCode != nil && *result.ExitCode == 0:
 		r.step.Outcome = provider.OutcomeOK
-	case result.ExitCode != nil && *result.ExitCode < 0: // it could not be run at all
+	case result.ExitCode != nil && *result.ExitCode < 0: // it could not be run
 		r.step.Outcome = provider.OutcomeUnavailable
 	default:
 		r.step.Outcome = provider.OutcomeFailed

@@ -8,7 +8,7 @@ import (
 	"github.com/airlock-run/airlock/pytool"
 )
 
-// request is one of POST /chat/completions.
+// request is the body of POST /chat/completions.
 type request struct {
 	Model          string            `json:"model"`
 	Messages       []json.RawMessage `json:"messages"`
@@ -19,8 +19,8 @@ type request struct {
 	ResponseFormat any               `json:"response_format,omitempty"`
 }
 
-// message is one of a conversation. Content is a string, or parts for pictures;
-// an assistant that only calls tools has null.
+// message is a message of a conversation. Content is a string, or parts for pictures; null if
+// an assistant only calls tools.
 type message struct {
 	Role       string     `json:"role"`
 	Content    any        `json:"content"`
@@ -39,7 +39,7 @@ type function struct {
 	Arguments string `json:"arguments"`
 }
 
-// code is what the call of run_python says, whole or not.
+// code returns the code of a call of run_python, also of incomplete arguments.
 func (c toolCall) code() string {
 	var given struct {
 		Code string `json:"code"`
@@ -50,7 +50,7 @@ func (c toolCall) code() string {
 	return partial.String(c.Function.Arguments, "code")
 }
 
-// tools are those of a request.
+// tools returns the tools of a request.
 func tools(r provider.RunRequest) (all []json.RawMessage, err error) {
 	if r.Tool != provider.ToolNone {
 		all = append(all, pytool.Definition())

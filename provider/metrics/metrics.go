@@ -1,5 +1,4 @@
-// Package metrics shows what happens with providers to Prometheus: the
-// [provider.Counters] of a process, or what several have added up.
+// Package metrics exports the [provider.Counters] of one or more processes to Prometheus.
 package metrics
 
 import (
@@ -14,7 +13,7 @@ import (
 // Source returns the counts, by provider and model.
 type Source func(ctx context.Context) ([]provider.Counts, error)
 
-// Collector asks the source at each scrape.
+// Collector reads the source at each scrape.
 type Collector struct {
 	source Source
 	most   int
@@ -22,22 +21,22 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// maxRows bounds the labels: names of models come from the caller.
+// maxRows bounds the labels: callers choose the names of models.
 const maxRows = 100
 
 // scrapeTime bounds how long a scrape waits for the source.
 const scrapeTime = 5 * time.Second
 
-// New returns a collector, to be registered. Rows beyond the first hundred are
-// added up under the model "other".
+// New returns a collector for registration. It sums the rows beyond the first hundred under
+// the model "other".
 func New(source Source) *Collector { return &Collector{source, maxRows} }
 
-// Counting is the Source of the counters of this process.
+// Counting returns the Source of the counters of this process.
 func Counting(c *provider.Counters) Source {
 	return func(context.Context) ([]provider.Counts, error) { return c.Snapshot(), nil }
 }
 
-// metric is one of a row.
+// metric is a metric of a row.
 type metric struct {
 	desc *prometheus.Desc
 	of   func(provider.Counts) float64
@@ -104,7 +103,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// bounded adds the rows beyond the most up, for each provider.
+// bounded sums the rows beyond the most for each provider.
 func bounded(rows []provider.Counts, most int) []provider.Counts {
 	if len(rows) <= most {
 		return rows

@@ -1,10 +1,9 @@
 // Package openai runs code at OpenAI: the Responses API with its Code Interpreter
 // and shell tools, files, uploads in parts, containers and container files.
 //
-// Requests, typed replies and streams are the official SDK's. It builds multipart
-// bodies in memory, so that content travels by plain HTTP (transfer.go). Nothing
-// stays at OpenAI but what the caller makes: responses are not stored, a
-// conversation is carried in its turns.
+// Requests, typed replies and streams are the official SDK's. The SDK builds multipart
+// bodies in memory, so that file content uses plain HTTP (transfer.go). Responses are not
+// stored at OpenAI: a conversation is sent in its turns.
 //
 // The wire facts are from the API's reference and the SDK's source (v3.95.0, of
 // 2026-11-05); where recorded traffic says more, the comment says so.
@@ -36,9 +35,9 @@ type Options struct {
 	Project      string
 	HTTP         *http.Client   // provider.HTTPClient
 	Clock        provider.Clock // the system's
-	// PartsOver is the size from which on a file goes up in parts, so that a
-	// broken connection costs a part and not all of it: 64 MiB. PartSize is
-	// 16 MiB; the service takes 64 MB at most.
+	// PartsOver is the size from which on a file is uploaded in parts, so that a
+	// broken connection costs only a part: 64 MiB. PartSize is 16 MiB; the service
+	// takes 64 MB at most.
 	PartsOver int64
 	PartSize  int64
 	Retry     provider.Retry // of a part
@@ -53,7 +52,7 @@ type Client struct {
 
 var _ provider.Provider = (*Client)(nil)
 
-// New returns a client. It asks nothing yet; see [Client.Check].
+// New returns a client. It sends no request; see [Client.Check].
 func New(o Options) (*Client, error) {
 	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.OpenAI, Message: "no key",
@@ -68,9 +67,9 @@ func New(o Options) (*Client, error) {
 	exchange.Defaults(&o.HTTP, &o.Clock, &o.Retry)
 	o.PartsOver = cmp.Or(o.PartsOver, 64<<20)
 	o.PartSize = cmp.Or(o.PartSize, 16<<20)
-	// NewClient reads OPENAI_* of the environment first; what is given here wins.
+	// NewClient reads OPENAI_* of the environment first; these options override them.
 	client := sdk.NewClient(option.WithBaseURL(base.String()), option.WithAPIKey(o.Key), option.WithHTTPClient(o.HTTP),
-		option.WithMaxRetries(0), // the one rule for repeating is provider.Retry
+		option.WithMaxRetries(0), // provider.Retry repeats
 		option.WithOrganization(o.Organization), option.WithProject(o.Project))
 	c := &Client{options: o, sdk: client}
 	c.rest = exchange.Client{Provider: provider.OpenAI, URL: strings.TrimRight(base.String(), "/"), HTTP: o.HTTP,
@@ -90,9 +89,9 @@ func (c *Client) Name() string { return provider.OpenAI }
 // Account implements provider.Provider.
 func (c *Client) Account() string { return provider.AccountOf(c.options.URL, c.options.Key) }
 
-// Caps implements provider.Provider. The numbers are the reference's of
-// 2026-11-21: 512 MB a file (8 GB in parts), lifetimes of an hour to 30 days,
-// containers that end 20 minutes after their last use.
+// Caps implements provider.Provider. The numbers are those of the reference of
+// 2026-11-21: 512 MB per file (8 GB in parts), lifetimes of an hour to 30 days,
+// containers that expire 20 minutes after their last use.
 func (c *Client) Caps() provider.Capabilities {
 	return provider.Capabilities{
 		Outputs:  provider.OutputListing,

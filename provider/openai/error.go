@@ -13,7 +13,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// failed says what an error of the SDK means. nil stays nil.
+// failed returns an error of the SDK as a provider.Error; nil stays nil.
 func (c *Client) failed(op string, err error) error {
 	if err == nil {
 		return nil
@@ -43,10 +43,10 @@ type problem struct {
 	Code    string `json:"code"`
 }
 
-// refusedBy reads the error of a plain HTTP reply.
+// refusedBy returns the error of a plain HTTP reply.
 func (c *Client) refusedBy(op string, status int, header http.Header, data []byte) *provider.Error {
 	var body struct{ Error problem }
-	_ = json.Unmarshal(data, &body) // a proxy's page has no message; the status says enough
+	_ = json.Unmarshal(data, &body) // a proxy's page has no message; the status will do
 	return c.refused(op, status, header, body.Error)
 }
 
@@ -59,16 +59,15 @@ func (c *Client) refused(op string, status int, header http.Header, p problem) *
 	if e.Message == "" {
 		e.Message = http.StatusText(status)
 	}
-	// x-should-retry is the service's last word on its own errors.
+	// The service knows best whether its errors are retryable.
 	if header.Get("x-should-retry") == "false" && e.Kind == provider.Transient {
 		e.Attempts = 1
 	}
 	return e
 }
 
-// kindOf reads the words before the status: OpenAI says "Container is expired."
-// with 400 (measured by others, langchain and vercel/ai threads), and "File not
-// found." for a container file with 404.
+// kindOf prefers the message to the status: OpenAI sends "Container is expired." with 400
+// (threads of langchain and vercel/ai), and "File not found." for a container file with 404.
 func kindOf(status int, p problem) provider.Kind {
 	message := strings.ToLower(p.Message)
 	switch {
@@ -86,7 +85,7 @@ func kindOf(status int, p problem) provider.Kind {
 	return provider.KindOfStatus(status)
 }
 
-// ended is the error of a run that began and failed: there is no status.
+// ended returns the error of a run that failed after it began, without a status.
 func (c *Client) ended(op string, p problem) error {
 	kind := provider.Invalid
 	switch {

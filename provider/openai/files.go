@@ -16,7 +16,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// files is the provider.FileStore: the account's files, and those of containers.
+// files is the provider.FileStore: the account's files and those of containers.
 type files struct{ c *Client }
 
 // Stat implements provider.FileStore.
@@ -57,8 +57,8 @@ func unix(seconds int64) time.Time {
 	return time.Unix(seconds, 0).UTC()
 }
 
-// List implements provider.FileStore, newest first, so that a filter on the time
-// ends it early.
+// List implements provider.FileStore. It is sorted newest first, so that a filter on the
+// time ends it early.
 func (f files) List(ctx context.Context, q provider.Filter) iter.Seq2[provider.FileInfo, error] {
 	return func(yield func(provider.FileInfo, error) bool) {
 		pages := f.c.sdk.Files.ListAutoPaging(ctx, sdk.FileListParams{
@@ -103,7 +103,7 @@ func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 	return provider.Gone(ctx, f, r, err)
 }
 
-// gone makes a success of finding nothing to delete.
+// gone ignores the error of deleting an object that does not exist.
 func gone(err error) error {
 	switch provider.KindOf(err) {
 	case provider.FileNotFound, provider.FileExpired, provider.ContainerExpired:
@@ -115,7 +115,7 @@ func gone(err error) error {
 // containers is the provider.SessionStore.
 type containers struct{ c *Client }
 
-// container is what all three of the SDK's types for it have.
+// container has the fields of all three types of the SDK for it.
 type container struct {
 	ID           string `json:"id"`
 	Name         string `json:"name"`
@@ -169,7 +169,7 @@ func (s containers) Create(ctx context.Context, spec provider.SessionSpec) (prov
 		if _, err := s.Add(ctx, made.ID, f); err != nil {
 			_ = s.Delete(context.WithoutCancel(ctx), made.ID)
 			e := *provider.Failed(provider.OpenAI, "make a container", err)
-			e.Ambiguous = true // whether it is gone
+			e.Ambiguous = true // Delete may have failed
 			return provider.Session{}, &e
 		}
 	}
@@ -185,8 +185,7 @@ func (s containers) Get(ctx context.Context, id string) (provider.Session, error
 	return session(got.RawJSON())
 }
 
-// lost says of a container that is not found that it has expired: they are found
-// as long as they live.
+// lost returns ContainerExpired for a container that is not found.
 func lost(err error) error {
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Kind == provider.FileNotFound {
 		expired := *e
@@ -226,8 +225,8 @@ func (s containers) List(ctx context.Context, q provider.Filter) iter.Seq2[provi
 	}
 }
 
-// Touch implements provider.SessionStore: looking at a container is using it. An
-// expired one still answers, and says so.
+// Touch implements provider.SessionStore. Get counts as a use of a container. An expired
+// container is still found.
 func (s containers) Touch(ctx context.Context, id string) error {
 	found, err := s.Get(ctx, id)
 	if err == nil && !found.Active {
@@ -260,8 +259,8 @@ func (s containers) Files(ctx context.Context, id string) iter.Seq2[provider.Fil
 	}
 }
 
-// containerFile reads a file of a container. An input's path has its id before
-// the name (/mnt/data/file-MDLq…-data.csv, recorded).
+// containerFile decodes a file of a container. The path of an input has its id before the
+// name (/mnt/data/file-MDLq…-data.csv, recorded).
 func containerFile(raw string) (provider.FileInfo, error) {
 	var f struct {
 		ID          string `json:"id"`
@@ -287,7 +286,7 @@ func containerFile(raw string) (provider.FileInfo, error) {
 	return info, nil
 }
 
-// Add implements provider.SessionStore. Containers take files also without the
+// Add implements provider.SessionStore. Containers also accept files without the
 // Files API.
 func (s containers) Add(ctx context.Context, id string, f provider.FileInfo) (provider.FileInfo, error) {
 	if f.Ref.Scope == provider.ScopeInline {

@@ -7,9 +7,8 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// containerNetwork is the policy of a new container. Allowed without domains
-// leaves the service's rule, which is no network unless the organization allows
-// some.
+// containerNetwork returns the policy of a new container. Allowed without domains uses the
+// service's default: no network unless the organization allows some.
 func containerNetwork(n provider.Network) (p sdk.ContainerNewParamsNetworkPolicyUnion) {
 	switch {
 	case !n.Allowed:

@@ -15,7 +15,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// turn gathers what the replies of a turn say.
+// turn collects the replies of a turn.
 type turn struct {
 	client *Client
 	sink   provider.Sink
@@ -25,7 +25,7 @@ type turn struct {
 	told   map[string]bool
 }
 
-// once reports whether this is the first time for a key.
+// once reports whether this is the first call with a key.
 func (t *turn) once(key string) bool {
 	if t.told == nil {
 		t.told = map[string]bool{}
@@ -37,7 +37,7 @@ func (t *turn) once(key string) bool {
 	return true
 }
 
-// read takes a whole reply.
+// read adds a complete reply.
 func (t *turn) read(reply *responses.Response) {
 	r := t.result
 	r.Usage.Add(provider.Usage{Input: reply.Usage.InputTokens, Output: reply.Usage.OutputTokens,
@@ -63,7 +63,7 @@ func (t *turn) read(reply *responses.Response) {
 	}
 }
 
-// item takes one finished item, as often as it comes.
+// item adds a finished item, which may come more than once.
 func (t *turn) item(item responses.ResponseOutputItemUnion) {
 	switch it := item.AsAny().(type) {
 	case responses.ResponseCodeInterpreterToolCall:
@@ -97,7 +97,7 @@ func (t *turn) session(id string) {
 	}
 }
 
-// step takes a step, or what is known of it by now.
+// step adds or updates a step.
 func (t *turn) step(s provider.Step) {
 	steps := &t.result.Steps
 	if i := slices.IndexFunc(*steps, func(k provider.Step) bool { return k.ID == s.ID }); i >= 0 {
@@ -116,9 +116,9 @@ func (t *turn) step(s provider.Step) {
 	}
 }
 
-// interpreted reads a call of Code Interpreter. It has neither an exit code nor a
-// stderr of its own, and its status says "completed" also when Python raised: a
-// traceback in the logs is the only sign.
+// interpreted returns the step of a call of Code Interpreter. The call has no exit code and
+// no stderr, and its status is "completed" also after an exception: only a traceback in the
+// logs tells.
 func interpreted(it responses.ResponseCodeInterpreterToolCall) provider.Step {
 	s := provider.Step{ID: it.ID, Tool: "code_interpreter", Language: "python", Code: it.Code, Detail: string(it.Status),
 		Outcome: provider.OutcomeOK}
@@ -139,8 +139,8 @@ func interpreted(it responses.ResponseCodeInterpreterToolCall) provider.Step {
 	return s
 }
 
-// picture is one that the code showed. It is here already; its file in the
-// container, if it has one, has the same bytes and is folded into it.
+// picture adds a picture that the code showed. If the container has a file with the same
+// bytes, the collector merges them.
 func (t *turn) picture(it responses.ResponseCodeInterpreterToolCall, n int, address string) {
 	head, data, ok := strings.Cut(address, ",")
 	kind, isData := strings.CutPrefix(head, "data:")
@@ -186,8 +186,8 @@ func (t *turn) shellOutput(it responses.ResponseFunctionShellToolCallOutput) {
 	t.step(s)
 }
 
-// message takes the text and its citations. One of a picture that was shown has a
-// name of the service's own making ("cfile_….png") and no place in the text.
+// message adds the text and its citations. The citation of a picture that was shown has a
+// generated name ("cfile_….png") and no position in the text.
 func (t *turn) message(it responses.ResponseOutputMessage) {
 	for n, part := range it.Content {
 		if part.Type == "refusal" {
@@ -202,8 +202,8 @@ func (t *turn) message(it responses.ResponseOutputMessage) {
 	}
 }
 
-// cited takes a citation: of a container file, or of the older type file_path,
-// which the SDK still has.
+// cited adds a citation of a container file, or of the older type file_path, which the SDK
+// still has.
 func (t *turn) cited(message string, part, n int, raw string) {
 	var a struct {
 		Type        string `json:"type"`
@@ -218,9 +218,8 @@ func (t *turn) cited(message string, part, n int, raw string) {
 	ref := provider.FileRef{Provider: provider.OpenAI, Scope: provider.ScopeSession, ID: a.FileID, Session: a.ContainerID}
 	switch a.Type {
 	case "container_file_citation":
-		// The container of a citation need not be that of this turn: it is looked
-		// at, and neither gone on with nor cleaned up, unless nothing else is known
-		// of where the turn ran.
+		// The container of a citation may be another turn's: it is listed, but neither
+		// used nor deleted, unless no other container of the turn is known.
 		if t.known == "" {
 			t.session(a.ContainerID)
 		}
@@ -233,8 +232,8 @@ func (t *turn) cited(message string, part, n int, raw string) {
 		FoundBy: []provider.Evidence{provider.ByAnnotation}})
 }
 
-// stream asks once and tells what comes. What was finished before a stream broke
-// off is in the result; its files exist.
+// stream makes one request and sends its events. The result has the items that were finished
+// before a stream broke off; their files exist.
 func (t *turn) stream(ctx context.Context, p responses.ResponseNewParams) (*responses.Response, error) {
 	events := t.client.sdk.Responses.NewStreaming(ctx, p)
 	defer events.Close()
@@ -252,7 +251,7 @@ func (t *turn) stream(ctx context.Context, p responses.ResponseNewParams) (*resp
 				t.session(call.ContainerID)
 			}
 		case "response.output_item.done":
-			if ev.Item.Type != "message" { // its text has come in pieces
+			if ev.Item.Type != "message" { // its text came as deltas
 				t.item(ev.Item)
 			}
 		case "response.output_text.annotation.added":

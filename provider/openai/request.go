@@ -15,9 +15,8 @@ import (
 	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
-// request writes a turn as the Responses API wants it. Nothing is stored there:
-// the conversation is sent each time. Reasoning comes back encrypted, where the
-// model has any, so that it can be sent again.
+// request returns a turn as a request of the Responses API. The conversation is sent each
+// time, since nothing is stored. Reasoning comes encrypted, so that it can be sent again.
 func request(r provider.RunRequest) (p responses.ResponseNewParams, err error) {
 	if r.Session == "" && r.Tool != provider.ToolNone && slices.ContainsFunc(
 		r.Files, func(a provider.Attachment) bool { return a.File.Ref.Scope == provider.ScopeInline }) {
@@ -59,8 +58,8 @@ func invalid(message string) error {
 	return &provider.Error{Kind: provider.Invalid, Provider: provider.OpenAI, Op: "run", Message: message}
 }
 
-// reasons reports whether a model has reasoning to send again; others refuse to
-// be asked for it.
+// reasons reports whether a model has reasoning to send again. Other models refuse requests
+// for it.
 func reasons(model string) bool {
 	return slices.ContainsFunc([]string{"o1", "o3", "o4", "gpt-5", "gpt-6"}, func(prefix string) bool {
 		return strings.HasPrefix(model, prefix)
@@ -95,7 +94,7 @@ func input(r provider.RunRequest) (items responses.ResponseInputParam, err error
 	return items, nil
 }
 
-// seen shows files to the model itself: pictures as such, the rest as documents.
+// seen returns the content that shows files to the model: pictures, else documents.
 func seen(files []provider.Attachment) (content responses.ResponseInputMessageContentListParam) {
 	for _, f := range files {
 		switch {
@@ -122,9 +121,8 @@ func dataURL(f provider.FileInfo) string {
 	return "data:" + f.MIME + ";base64," + base64.StdEncoding.EncodeToString(f.Ref.Inline)
 }
 
-// tools are the one that runs code, and our functions. Auto is Code Interpreter:
-// which models take the hosted shell is not written down anywhere, so that it is
-// used when it is asked for.
+// tools returns the tool that runs code, and the caller's functions. Auto is Code
+// Interpreter: it is not documented which models support the hosted shell.
 func tools(r provider.RunRequest) (list []responses.ToolUnionParam, err error) {
 	switch r.Tool {
 	case provider.ToolNone:
@@ -158,8 +156,8 @@ func tools(r provider.RunRequest) (list []responses.ToolUnionParam, err error) {
 	return list, nil
 }
 
-// ids are all files of the conversation: a container of the service's own choice
-// may be a new one.
+// ids returns the ids of all files of the conversation: the service may create a new
+// container.
 func ids(r provider.RunRequest) (ids []string) {
 	for _, t := range r.Input {
 		for _, f := range t.Files {

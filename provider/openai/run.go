@@ -14,9 +14,8 @@ import (
 
 const defaultCalls = 8
 
-// Run implements provider.Provider. With a session the turn's files are in it
-// already ([provider.Tracker] puts them there); without one OpenAI makes a
-// container with them.
+// Run implements provider.Provider. The files of the turn are in the session already
+// ([provider.Tracker] adds them); without a session OpenAI creates a container with them.
 func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.Sink) (*provider.RunResult, error) {
 	params, err := request(r)
 	if err != nil {
@@ -54,7 +53,7 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 			return t.result, err
 		}
 		items = append(items, answers...)
-		if t.known != r.Session { // one that the service made goes on being used
+		if t.known != r.Session { // later requests use the container that the service created
 			r.Session = t.known
 			if params.Tools, err = tools(r); err != nil {
 				return t.result, err
@@ -70,7 +69,7 @@ func rawItem(raw json.RawMessage) responses.ResponseInputItemUnionParam {
 	return param.Override[responses.ResponseInputItemUnionParam](raw)
 }
 
-// call asks once, streaming when somebody listens.
+// call makes one request. It streams if there is a sink.
 func (t *turn) call(ctx context.Context, p responses.ResponseNewParams) (*responses.Response, error) {
 	if t.sink == nil {
 		reply, err := t.client.sdk.Responses.New(ctx, p)
@@ -106,7 +105,7 @@ func functionCalls(reply *responses.Response) (calls []responses.ResponseFunctio
 	return calls
 }
 
-// answer calls our functions and returns the items that say what they said.
+// answer calls functions of the caller and returns the items with their replies.
 func (t *turn) answer(
 	ctx context.Context, functions []provider.Function, calls []responses.ResponseFunctionToolCall,
 ) (items []json.RawMessage, err error) {
@@ -135,7 +134,7 @@ func (t *turn) answer(
 	return items, nil
 }
 
-// nothing reports whether the turn left nothing that anybody could use.
+// nothing reports whether the result is empty.
 func (t *turn) nothing() bool {
 	r := t.result
 	return r.Text == "" && len(r.Steps)+len(r.Artifacts)+len(r.Sessions) == 0

@@ -16,9 +16,9 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// This file moves content. The SDK would build each multipart body in memory.
+// This file transfers content. The SDK would build each multipart body in memory.
 
-// singleLimit is the largest file that POST /files takes.
+// singleLimit is the largest file that POST /files accepts.
 const singleLimit = 512 << 20
 
 // Upload implements provider.FileStore.
@@ -46,12 +46,12 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 	return f.info(&o), nil
 }
 
-// seconds is a lifetime that the service takes.
+// seconds returns the nearest lifetime that the service accepts.
 func seconds(ttl time.Duration) int64 {
 	return int64(min(max(ttl, time.Hour), 30*24*time.Hour) / time.Second)
 }
 
-// post sends a form as its file is read.
+// post sends a form, whose file it streams, and decodes the answer.
 func (c *Client) post(
 	ctx context.Context, op, where string, fields []provider.Field, field string, u provider.Upload, into any,
 ) error {
@@ -70,9 +70,8 @@ func (c *Client) post(
 	return nil
 }
 
-// parts sends a large file piece by piece, each repeated by itself when it fails
-// and can be read again. An upload that is not completed is cancelled; the
-// service forgets it after an hour anyhow.
+// parts sends a large file in parts, each of which is retried if it can be read again. A
+// failed upload is cancelled; the service deletes it after an hour anyhow.
 func (f files) parts(ctx context.Context, u provider.Upload) (info provider.FileInfo, err error) {
 	op := "upload " + u.Name
 	p := sdk.UploadNewParams{Bytes: u.Size, Filename: u.Name, MimeType: u.MIME, Purpose: sdk.FilePurpose(u.Purpose)}

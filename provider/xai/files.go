@@ -15,7 +15,7 @@ import (
 // files is the Files API.
 type files struct{ c *Client }
 
-// file is one as the service writes it.
+// file is a file of the service.
 type file struct {
 	ID      string `json:"id"`
 	Name    string `json:"filename"`
@@ -36,8 +36,7 @@ func (f file) describe() provider.FileInfo {
 	return info
 }
 
-// Upload implements provider.FileStore. The lifetime comes before the file: the
-// service refuses it the other way round.
+// Upload implements provider.FileStore. The service requires the lifetime before the file.
 func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo, error) {
 	op := "upload " + u.Name
 	var fields []provider.Field
@@ -72,11 +71,11 @@ func (f files) Stat(ctx context.Context, r provider.FileRef) (provider.FileInfo,
 	return got.describe(), nil
 }
 
-// pageSize is the most that the service gives at once.
+// pageSize is the service's largest page.
 const pageSize = 100
 
-// List implements provider.FileStore. The token is always returned: the end is a
-// page that is not full, or a token that has been there.
+// List implements provider.FileStore. Every page has a token: the end is a page that is not
+// full, or a repeated token.
 func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provider.FileInfo, error] {
 	return func(yield func(provider.FileInfo, error) bool) {
 		seen := map[string]bool{}

@@ -13,12 +13,12 @@ import (
 	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
-// part is one of an input message.
+// part is a part of an input message.
 type part struct {
 	Type     string `json:"type"` // "input_text", "input_file", "input_image", "output_text"
 	Text     string `json:"text,omitempty"`
 	FileID   string `json:"file_id,omitempty"`
-	FileData string `json:"file_data,omitempty"` // in the place of FileID: "data:...;base64,..."
+	FileData string `json:"file_data,omitempty"` // instead of FileID: "data:...;base64,..."
 	Filename string `json:"filename,omitempty"`
 	ImageURL string `json:"image_url,omitempty"`
 }
@@ -28,8 +28,7 @@ type message struct {
 	Content []part `json:"content"`
 }
 
-// input is the conversation as items. There is no state over there that we rely
-// on: every turn brings its files again.
+// input returns the conversation as items. Every turn sends its files again.
 func (t *turn) input(ctx context.Context) (items []json.RawMessage, err error) {
 	given := map[string]bool{}
 	add := func(m message) {
@@ -85,7 +84,7 @@ func (t *turn) input(ctx context.Context) (items []json.RawMessage, err error) {
 	return items, nil
 }
 
-// attached is a file by its id, or itself where it could not be uploaded.
+// attached returns a file by its id, or its content if it was not uploaded.
 func attached(f provider.FileInfo) part {
 	if f.Ref.Scope == provider.ScopeInline {
 		return part{Type: "input_file", Filename: f.Name, FileData: "data:" + f.MIME + ";base64," +
@@ -94,7 +93,7 @@ func attached(f provider.FileInfo) part {
 	return part{Type: "input_file", FileID: f.Ref.ID}
 }
 
-// copied is the text of a file that is small enough, "" of any other.
+// copied returns the text of a small file, or "".
 func (t *turn) copied(ctx context.Context, f provider.FileInfo, most int) (string, error) {
 	if t.r.Tool == provider.ToolNone || f.Size < 0 || f.Size > int64(most) || !isText(f.MIME) {
 		return "", nil

@@ -26,7 +26,7 @@ func (c *Client) call(ctx context.Context, op, method, where string, body, into 
 	return c.decode(op, a, into)
 }
 
-// decode reads an answer. One of success may be an error all the same.
+// decode decodes an answer, which may be an error with a status of success.
 func (c *Client) decode(op string, a *exchange.Answer, into any) error {
 	if message, _ := said(a.Data); message != "" {
 		return c.refused(op, http.StatusBadGateway, a.Header, a.Data)
@@ -40,7 +40,7 @@ func (c *Client) decode(op string, a *exchange.Answer, into any) error {
 	return nil
 }
 
-// said reads both shapes of errors: {"code":"text","error":"text"} of most routes,
+// said decodes both formats of errors: {"code":"text","error":"text"} of most routes,
 // {"error":{"message":...}} of chat.
 func said(body []byte) (message, code string) {
 	var w struct {
@@ -50,7 +50,7 @@ func said(body []byte) (message, code string) {
 	if json.Unmarshal(body, &w) != nil || len(w.Error) == 0 {
 		return "", ""
 	}
-	_ = json.Unmarshal(w.Code, &code) // a number says nothing that the status does not
+	_ = json.Unmarshal(w.Code, &code) // a number is the status
 	if json.Unmarshal(w.Error, &message) == nil {
 		return message, code
 	}

@@ -14,25 +14,23 @@ import (
 	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
-// maxCalls bounds the requests of a turn: each after the first answers calls of
-// functions.
+// maxCalls bounds the requests of a turn. Each after the first replies to function calls.
 const maxCalls = 20
 
-// maxEvent is how long one event may be: a picture can be in it.
+// maxEvent bounds an event, which may contain a picture.
 const maxEvent = 64 << 20
 
-// turn is one under way.
+// turn is a turn under way.
 type turn struct {
 	c      *Client
 	r      provider.RunRequest
 	sink   provider.Sink
 	result *provider.RunResult
-	said   []json.RawMessage // what this turn adds to the conversation
+	said   []json.RawMessage // added to the conversation by this turn
 	open   map[string]int    // steps, by the id of their item
 }
 
-// request is one of POST /responses. There is no "container": the service refuses
-// that field of OpenAI's.
+// request is the body of POST /responses. The service refuses OpenAI's field "container".
 type request struct {
 	Model     string            `json:"model"`
 	Input     []json.RawMessage `json:"input"`
@@ -142,7 +140,7 @@ func (t *turn) ask(ctx context.Context, q request) (*response, error) {
 	return nil, exchange.Broken(provider.XAI, errors.New("the answer broke off"), begun)
 }
 
-// answer calls the functions of the caller that the model asks for.
+// answer calls functions of the caller for the model.
 func (t *turn) answer(ctx context.Context, calls []item) error {
 	for _, c := range calls {
 		reply, _, err := exchange.Call(ctx, t.r.Functions, t.sink, c.Name, json.RawMessage(c.Arguments))

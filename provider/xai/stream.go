@@ -10,7 +10,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// event is one of the stream.
+// event is an event of the stream.
 type event struct {
 	Type     string    `json:"type"`
 	Delta    string    `json:"delta"`
@@ -37,8 +37,8 @@ type response struct {
 	} `json:"usage"`
 }
 
-// item is one of the output. Of a run of code the recorded ones have arguments
-// and no "code", and no outputs; the fields of OpenAI's are read too.
+// item is an item of the output. Recorded runs of code have arguments, no "code" and no
+// outputs; OpenAI's fields are decoded too.
 type item struct {
 	Type      string          `json:"type"`
 	ID        string          `json:"id"`
@@ -64,7 +64,7 @@ func (i item) isCode() bool {
 	return i.Type == "code_interpreter_call" || i.Type == "code_execution_call"
 }
 
-// event takes one event; the response is returned once it is whole.
+// event handles an event. It returns the response when it is complete.
 func (t *turn) event(e event) (*response, error) {
 	switch e.Type {
 	case "response.output_text.delta":
@@ -107,8 +107,7 @@ func (t *turn) step(i item) *provider.Step {
 	return &t.result.Steps[at]
 }
 
-// outcome is the envelope of a run, as recorded over gRPC: it has a map for files,
-// which was always empty.
+// outcome is the envelope of a run, as recorded over gRPC. Its map of files was always empty.
 type outcome struct {
 	Stdout string                     `json:"stdout"`
 	Stderr string                     `json:"stderr"`
@@ -116,7 +115,7 @@ type outcome struct {
 	Files  map[string]json.RawMessage `json:"output_files"`
 }
 
-// ran takes a run that is over.
+// ran handles a run that has ended.
 func (t *turn) ran(i item) {
 	s := t.step(i)
 	s.Code, s.Ended = i.code(), t.c.options.Clock.Now()
@@ -125,7 +124,7 @@ func (t *turn) ran(i item) {
 	switch {
 	case i.Status == "failed":
 		s.Outcome = provider.OutcomeFailed
-	case !known: // the REST items that were recorded say nothing of it
+	case !known: // recorded REST items have no outcome
 		s.Outcome = provider.OutcomeUnknown
 	case s.Detail != "" || s.Stdout == "" && s.Stderr != "",
 		strings.Contains(s.Stdout+s.Stderr, "Traceback (most recent call last)"):
@@ -136,8 +135,8 @@ func (t *turn) ran(i item) {
 	t.sink.Send(provider.StepDone{Step: *s})
 }
 
-// outputs reads what code printed, in any of the shapes that are known: the
-// envelope, as an object or as text, and OpenAI's list of logs.
+// outputs decodes the output of code in all known formats: the envelope, as an object or as
+// text, and OpenAI's list of logs.
 func (t *turn) outputs(s *provider.Step, raw json.RawMessage) bool {
 	if len(raw) == 0 || string(raw) == "null" {
 		return false
@@ -174,7 +173,7 @@ func (t *turn) envelope(s *provider.Step, raw []byte) bool {
 		return false
 	}
 	s.Stdout, s.Stderr, s.Detail = s.Stdout+o.Stdout, s.Stderr+o.Stderr, o.Error
-	if len(o.Files) > 0 { // whatever it is: nobody has seen one yet
+	if len(o.Files) > 0 { // not seen so far
 		b, _ := json.Marshal(o.Files)
 		t.sink.Send(provider.Notice{Text: "xAI reports output files in a form that is not documented: " +
 			string(b[:min(len(b), 500)])})

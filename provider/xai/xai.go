@@ -1,14 +1,13 @@
-// Package xai is xAI's Grok as a [provider.Provider]: the Responses API with its
-// code tool, and the Files API, over a small REST client of our own.
+// Package xai is xAI's Grok as a [provider.Provider]: the Responses API with its code tool,
+// and the Files API, over a small REST client.
 //
-// There is no official SDK for Go, and OpenAI's does not fit: errors here have a
-// string where it wants an object, so that it loses the status, and the list of
-// files has no has_more, so that it may never end (openai-go v3.95.0).
+// There is no official SDK for Go, and OpenAI's does not fit (openai-go v3.95.0): xAI's
+// errors are a string instead of an object, so that it loses the status, and the list of
+// files has no has_more, so that it may never end.
 //
-// There is no session and no way to fetch what code made: files have to be
-// printed, framed as [provider.Frame] says. It is not documented whether an
-// attached file can be read by the code: small texts are copied into the prompt as
-// well, which the person is told.
+// There are no sessions and no downloads of files that code made: code has to print files in
+// frames ([provider.Frame]). It is not documented whether code can read an attached file:
+// small texts are also copied into the prompt, with a notice to the user.
 package xai
 
 import (
@@ -33,12 +32,12 @@ type Options struct {
 	Clock provider.Clock // nil: the system's
 	// Retry is for the later requests of a turn that takes several.
 	Retry provider.Retry
-	// PromptBytes is how much of the text of small files is copied into a prompt;
-	// 0: 32 KiB, which is also the most. Negative: none.
+	// PromptBytes bounds the text of small files in a prompt; 0: 32 KiB, the most.
+	// Negative: none.
 	PromptBytes int
 }
 
-// maxPrompt is the most text that is copied into a prompt.
+// maxPrompt bounds the text of files in a prompt.
 const maxPrompt = 32 << 10
 
 // Client is one account.
@@ -49,7 +48,7 @@ type Client struct {
 
 var _ provider.Provider = (*Client)(nil)
 
-// New returns a client. Nothing is sent yet.
+// New returns a client. It sends no request.
 func New(o Options) (*Client, error) {
 	if o.Key = strings.TrimSpace(o.Key); o.Key == "" {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.XAI, Message: "no key is set",

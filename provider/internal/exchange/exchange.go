@@ -1,6 +1,5 @@
-// Package exchange is what the clients of several providers share: requests that do
-// not go through an SDK, downloads, and how a turn of several requests goes on and
-// ends.
+// Package exchange is the part that the clients of several providers share: requests that
+// do not use an SDK, downloads, and turns of several requests.
 package exchange
 
 import (
@@ -16,23 +15,23 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// maxAnswer is more than an answer that is neither a file nor a stream is long.
+// maxAnswer bounds an answer that is neither a file nor a stream.
 const maxAnswer = 32 << 20
 
-// maxError is more than an error is long.
+// maxError bounds an error.
 const maxError = 256 << 10
 
 // Client makes the requests of an account.
 type Client struct {
 	Provider string
-	URL      string // that paths are appended to, without a slash at its end
+	URL      string // prefix of paths, without a slash at its end
 	HTTP     *http.Client
 	Header   http.Header // of every request
-	// Refused makes an error of an answer that is not one of success.
+	// Refused returns the error of an answer without a status of success.
 	Refused func(op string, status int, header http.Header, body []byte) *provider.Error
 }
 
-// Defaults fills in what the options of a client leave out.
+// Defaults sets the defaults of a client's options.
 func Defaults(client **http.Client, clock *provider.Clock, retry *provider.Retry) {
 	if *client == nil {
 		*client = provider.HTTPClient(provider.Timeouts{})
@@ -41,7 +40,7 @@ func Defaults(client **http.Client, clock *provider.Clock, retry *provider.Retry
 	retry.Clock = cmp.Or(retry.Clock, *clock)
 }
 
-// Request returns a request to a path, or to an address that the service gave.
+// Request returns a request for a path, or for an absolute URL.
 func (c *Client) Request(ctx context.Context, op, method, where string, body io.Reader) (*http.Request, error) {
 	if strings.HasPrefix(where, "/") {
 		where = c.URL + where
@@ -56,7 +55,7 @@ func (c *Client) Request(ctx context.Context, op, method, where string, body io.
 	return r, nil
 }
 
-// Do sends a request and returns the answer if it is one of success.
+// Do sends a request and returns the answer if its status is one of success.
 func (c *Client) Do(op string, r *http.Request) (*http.Response, error) {
 	resp, err := c.HTTP.Do(r)
 	if err != nil {
@@ -64,13 +63,13 @@ func (c *Client) Do(op string, r *http.Request) (*http.Response, error) {
 	}
 	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // half an error is one too
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // a part of an error will do
 		return nil, c.Refused(op, resp.StatusCode, resp.Header, said)
 	}
 	return resp, nil
 }
 
-// Send sends a body as JSON, or nothing if it is nil.
+// Send sends a body as JSON, or no body if it is nil.
 func (c *Client) Send(ctx context.Context, op, method, where string, body any) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
@@ -91,7 +90,7 @@ func (c *Client) Send(ctx context.Context, op, method, where string, body any) (
 	return c.Do(op, r)
 }
 
-// Answer is one of success, read to its end.
+// Answer is a complete answer of success.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -117,7 +116,7 @@ func (c *Client) Read(op string, resp *http.Response) (*Answer, error) {
 	return &Answer{resp.StatusCode, resp.Header, data}, nil
 }
 
-// Upload sends a form as its file is read.
+// Upload sends a form, whose file it streams.
 func (c *Client) Upload(
 	ctx context.Context, op, where string, fields []provider.Field, name string, u provider.Upload,
 ) (*Answer, error) {
@@ -134,8 +133,8 @@ func (c *Client) Upload(
 	return c.Fetch(op, r)
 }
 
-// Open begins a download at an offset. Accept-Encoding is refused: a length that is
-// to be checked must be that of the file.
+// Open starts a download at an offset. It asks for no encoding, so that the length is that of
+// the file.
 func (c *Client) Open(
 	ctx context.Context, op, where string, ref provider.FileRef, offset int64,
 ) (io.ReadCloser, provider.FileInfo, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// Ask makes one request of a turn. The first is made once, as the whole turn can be
-// repeated from outside; the later ones are repeated by the rule.
+// Ask makes one request of a turn. It repeats only later requests: the caller can repeat
+// the whole turn after a failure of the first one.
 func Ask[T any](
 	ctx context.Context, made int, retry provider.Retry, once func(context.Context) (T, error),
 ) (got T, err error) {
@@ -23,8 +23,8 @@ func Ask[T any](
 	return got, err
 }
 
-// Broken is the error of an answer that ended too early. Once it has begun it is not
-// asked for again: what the sink was told would be told twice.
+// Broken returns the error of an answer that ended early. It is not retryable if the answer
+// has begun: the sink would get the same events again.
 func Broken(name string, err error, begun bool) error {
 	e := *provider.Failed(name, "run", err)
 	if begun && e.Attempts == 0 {
@@ -33,8 +33,8 @@ func Broken(name string, err error, begun bool) error {
 	return &e
 }
 
-// Call calls the function of the caller that a model asks for. If the call is wrong,
-// failed is set and the reply tells the model so.
+// Call calls a function of the caller for the model. If the call is invalid, failed is set
+// and the reply is an explanation for the model.
 func Call(
 	ctx context.Context, functions []provider.Function, sink provider.Sink, name string, arguments json.RawMessage,
 ) (reply provider.FunctionReply, failed bool, err error) {
@@ -54,7 +54,7 @@ func Call(
 	return provider.FunctionReply{Text: "There is no function of this name."}, true, nil
 }
 
-// Earlier reads what a turn of this provider said as it was recorded by Keep.
+// Earlier decodes the Raw of an earlier turn, which Keep recorded.
 func Earlier[T any](name string, t provider.Turn) (said []T, err error) {
 	if err := json.Unmarshal(t.Raw, &said); err != nil {
 		return nil, &provider.Error{Kind: provider.Invalid, Provider: name, Op: "run",
@@ -63,8 +63,8 @@ func Earlier[T any](name string, t provider.Turn) (said []T, err error) {
 	return said, nil
 }
 
-// Finish is what a turn comes to that ended with an error, or nil. Of one that brought
-// nothing there is the error alone.
+// Finish returns the result of a turn that ended with err, which may be nil. It returns no
+// result for a failed turn without steps and files.
 func Finish[T any](name string, result *provider.RunResult, said []T, err error) (*provider.RunResult, error) {
 	if err != nil {
 		if result.Calls == 0 && len(result.Steps)+len(result.Artifacts) == 0 {
@@ -76,7 +76,7 @@ func Finish[T any](name string, result *provider.RunResult, said []T, err error)
 	return result, err
 }
 
-// Keep records what a turn adds to the conversation.
+// Keep records the messages that a turn adds to the conversation.
 func Keep[T any](name string, result *provider.RunResult, said []T) {
 	raw, err := json.Marshal(said)
 	if err != nil || len(said) == 0 { // it has come from JSON
