@@ -239,8 +239,13 @@ func Load(in Input) (*Config, error) {
 		in.File, _ = in.Lookup(envName("config"))
 	}
 	c := &Config{origins: map[string]string{}, image: cmp.Or(in.Image, ImageData)}
-	for i := range table {
-		if err := c.set(&table[i], table[i].defaults(), "default"); err != nil {
+	table := c.options()
+	for _, o := range table {
+		var values []string
+		if o.Default != "" {
+			values = []string{o.Default}
+		}
+		if err := c.set(&o, values, "default"); err != nil {
 			return nil, err
 		}
 	}
@@ -248,11 +253,19 @@ func Load(in Input) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The data directory comes first: the second file is inside it.
-	if err := c.locate(in, system); err != nil {
+	env, err := fromEnvironment(in.Lookup)
+	if err != nil {
 		return nil, err
 	}
-	layers := []settings{system}
+	flags, err := fromFlags(in.Flags)
+	if err != nil {
+		return nil, err
+	}
+	// The data directory comes first: the second file is inside it.
+	if err := c.locate(in, flags, env, system); err != nil {
+		return nil, err
+	}
+	layers := []settings{fromName(in), system}
 	if in.File == "" && !in.Root {
 		own, err := readFile(filepath.Join(c.Data, FileName), false)
 		if err != nil {
@@ -265,25 +278,19 @@ func Load(in Input) (*Config, error) {
 		}
 		layers = append(layers, own)
 	}
-	layers = append([]settings{fromName(in)}, layers...)
-	env, err := fromEnvironment(in.Lookup)
-	if err != nil {
-		return nil, err
-	}
-	flags, err := fromFlags(in.Flags)
-	if err != nil {
-		return nil, err
-	}
 	for _, layer := range append(layers, env, flags) {
-		for i := range table {
-			if s, ok := layer[table[i].Key]; ok && table[i].Key != "data" {
-				if err := c.set(&table[i], s.values, s.origin); err != nil {
+		for _, o := range table {
+			if s, ok := layer[o.Key]; ok && o.Key != "data" {
+				if err := c.set(&o, s.values, s.origin); err != nil {
 					return nil, err
 				}
 			}
 		}
 	}
-	c.Plain, c.Dumb = plain(in.Lookup), dumb(in.Lookup)
+	noColour, _ := in.Lookup("NO_COLOR")
+	terminal, _ := in.Lookup("TERM")
+	c.Dumb = terminal == "dumb"
+	c.Plain = c.Dumb || noColour != ""
 	return c, c.finalize()
 }
 
@@ -298,21 +305,12 @@ func (c *Config) readFirst(in Input) (settings, error) {
 	return readFile(in.File, true)
 }
 
-// locate finds the data directory: flag, environment, file, and else the
-// usual place for this user.
-func (c *Config) locate(in Input, file settings) error {
-	option := find("data")
-	for _, layer := range []func() (settings, error){
-		func() (settings, error) { return fromFlags(in.Flags) },
-		func() (settings, error) { return fromEnvironment(in.Lookup) },
-		func() (settings, error) { return file, nil },
-	} {
-		found, err := layer()
-		if err != nil {
-			return err
-		}
-		if s, ok := found["data"]; ok {
-			return c.set(option, s.values, s.origin)
+// locate finds the data directory: in the first of the sources that names it, else
+// at the usual place for this user.
+func (c *Config) locate(in Input, sources ...settings) error {
+	for _, source := range sources {
+		if s, ok := source["data"]; ok {
+			return c.set(find(c.options(), "data"), s.values, s.origin)
 		}
 	}
 	if in.Root {
@@ -342,16 +340,10 @@ func (c *Config) finalize() error {
 	if c.Verbose && c.LogLevel > slog.LevelDebug {
 		c.LogLevel, c.origins["log_level"] = slog.LevelDebug, c.origins["verbose"]
 	}
-	if err := pair(c, "timeout", &c.DefaultTimeout, &c.MaxTimeout); err != nil {
-		return err
-	}
-	if err := pair(c, "memory", &c.DefaultMemory, &c.MaxMemory); err != nil {
-		return err
-	}
-	if err := pair(c, "processes", &c.DefaultProcesses, &c.MaxProcesses); err != nil {
-		return err
-	}
-	return pair(c, "output", &c.DefaultOutput, &c.MaxOutput)
+	return cmp.Or(pair(c, "timeout", &c.DefaultTimeout, &c.MaxTimeout),
+		pair(c, "memory", &c.DefaultMemory, &c.MaxMemory),
+		pair(c, "processes", &c.DefaultProcesses, &c.MaxProcesses),
+		pair(c, "output", &c.DefaultOutput, &c.MaxOutput))
 }
 
 // pair keeps the limit of a run that names none within the limit that it may
@@ -435,7 +427,7 @@ func (c *Config) Installed() string {
 }
 
 func (c *Config) set(o *Option, values []string, origin string) error {
-	if err := o.field.set(c, values); err != nil {
+	if err := o.field.set(values); err != nil {
 		return &Error{Setting: o.Key, Origin: origin, Err: err, Hint: o.Help}
 	}
 	c.origins[o.Key] = origin

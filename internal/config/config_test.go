@@ -387,7 +387,7 @@ func FuzzParseFile(f *testing.F) {
 		found, err := parseFile("fuzz", []byte(text))
 		if err == nil {
 			for key := range found {
-				if find(key) == nil {
+				if find(Options(), key) == nil {
 					t.Errorf("%q was accepted as a setting", key)
 				}
 			}

@@ -16,9 +16,7 @@ func names() []string {
 	found := []string{"AIRLOCK_CONFIG"}
 	for _, o := range Options() {
 		found = append(found, o.Env())
-		for _, f := range o.Foreign {
-			found = append(found, f.Name)
-		}
+		found = append(found, o.Foreign...)
 	}
 	return found
 }

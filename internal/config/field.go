@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,40 +18,40 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// field reads and writes one field of Config as text. set is given no values
-// for "as if it was never set".
+// field reads and writes one field of a Config as text. set without values
+// clears the field.
 type field struct {
-	set func(c *Config, values []string) error
-	get func(c *Config) []string
-	// reveal returns the text of a secret, which get does not; nil: it is none.
-	reveal func(c *Config) string
+	set func(values []string) error
+	get func() []string
+	// reveal returns the text of a secret, which get hides; nil for other fields.
+	reveal func() string
 }
 
-// one makes the field of a single value from its parser and its printer.
-func one[T any](at func(*Config) *T, parse func(string) (T, error), print func(T) string) field {
+// one returns the field of a single value, given its parser and its printer.
+func one[T any](at *T, parse func(string) (T, error), print func(T) string) field {
 	return field{
-		set: func(c *Config, values []string) error {
+		set: func(values []string) (err error) {
 			var value T
-			if len(values) > 1 {
-				return errors.New("takes one value, not a list")
-			}
-			if len(values) == 1 {
-				var err error
+			switch len(values) {
+			case 0:
+			case 1:
 				if value, err = parse(strings.TrimSpace(values[0])); err != nil {
 					return err
 				}
+			default:
+				return errors.New("takes one value, not a list")
 			}
-			*at(c) = value
+			*at = value
 			return nil
 		},
-		get: func(c *Config) []string { return []string{print(*at(c))} },
+		get: func() []string { return []string{print(*at)} },
 	}
 }
 
-// list makes the field of many values from the parser and printer of one.
-func list[T any](at func(*Config) *[]T, parse func(string) (T, error), print func(T) string) field {
+// list returns the field of many values, given the parser and the printer of one.
+func list[T any](at *[]T, parse func(string) (T, error), print func(T) string) field {
 	return field{
-		set: func(c *Config, values []string) error {
+		set: func(values []string) error {
 			var items []T
 			for _, text := range values {
 				item, err := parse(strings.TrimSpace(text))
@@ -59,12 +60,12 @@ func list[T any](at func(*Config) *[]T, parse func(string) (T, error), print fun
 				}
 				items = append(items, item)
 			}
-			*at(c) = items
+			*at = items
 			return nil
 		},
-		get: func(c *Config) []string {
+		get: func() []string {
 			var texts []string
-			for _, item := range *at(c) {
+			for _, item := range *at {
 				texts = append(texts, print(item))
 			}
 			return texts
@@ -72,48 +73,38 @@ func list[T any](at func(*Config) *[]T, parse func(string) (T, error), print fun
 	}
 }
 
-func same(s string) string { return s }
-
-func text(at func(*Config) *string, check func(string) error) field {
-	return one(at, checked(check), same)
-}
-
-func texts(at func(*Config) *[]string, check func(string) error) field {
-	return list(at, checked(check), same)
-}
-
-// separate is a list whose items may come in one value, with commas between them.
+// separate accepts several items in one value, with commas between them.
 func (f field) separate() field {
 	set := f.set
-	f.set = func(c *Config, values []string) error {
-		var items []string
-		for _, v := range values {
-			items = append(items, strings.Split(v, ",")...)
-		}
-		return set(c, items)
-	}
+	f.set = func(values []string) error { return set(splitList(strings.Join(values, ","))) }
 	return f
 }
 
-func checked(check func(string) error) func(string) (string, error) {
-	return func(s string) (string, error) {
-		if s == "" {
-			return "", nil
-		}
-		return s, check(s)
-	}
-}
-
-func secret(at func(*Config) *Secret, checks ...func(string) error) field {
-	f := one(at, func(s string) (Secret, error) {
+// checked returns the parser of a text that must pass checks. The empty text passes all of them.
+func checked[T ~string](checks []func(string) error) func(string) (T, error) {
+	return func(s string) (T, error) {
 		for _, check := range checks {
-			if err := check(s); err != nil {
+			if err := check(s); s != "" && err != nil {
 				return "", err
 			}
 		}
-		return Secret(s), nil
-	}, Secret.String)
-	f.reveal = func(c *Config) string { return at(c).Reveal() }
+		return T(s), nil
+	}
+}
+
+func same(s string) string { return s }
+
+func text(at *string, checks ...func(string) error) field {
+	return one(at, checked[string](checks), same)
+}
+
+func texts(at *[]string, checks ...func(string) error) field {
+	return list(at, checked[string](checks), same)
+}
+
+func secret(at *Secret, checks ...func(string) error) field {
+	f := one(at, checked[Secret](checks), Secret.String)
+	f.reveal = func() string { return at.Reveal() }
 	return f
 }
 
@@ -121,13 +112,13 @@ func secret(at func(*Config) *Secret, checks ...func(string) error) field {
 func longEnough(s string) error {
 	const shortest = 32
 	strange := strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
-	if s != "" && (len(s) < shortest || strange) {
+	if len(s) < shortest || strange {
 		return fmt.Errorf("needs at least %d letters and digits, as `openssl rand -hex 32` makes them", shortest)
 	}
 	return nil
 }
 
-func directory(at func(*Config) *string) field {
+func directory(at *string) field {
 	return one(at, func(s string) (string, error) {
 		if s == "" {
 			return "", errors.New("needs the name of a directory")
@@ -136,7 +127,7 @@ func directory(at func(*Config) *string) field {
 	}, same)
 }
 
-func truth(at func(*Config) *bool) field {
+func truth(at *bool) field {
 	return one(at, func(s string) (bool, error) {
 		switch strings.ToLower(s) {
 		case "true", "yes", "on", "1":
@@ -148,7 +139,7 @@ func truth(at func(*Config) *bool) field {
 	}, strconv.FormatBool)
 }
 
-func level(at func(*Config) *slog.Level) field {
+func level(at *slog.Level) field {
 	names := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
 		"error": slog.LevelError}
 	return one(at, func(s string) (slog.Level, error) {
@@ -159,7 +150,7 @@ func level(at func(*Config) *slog.Level) field {
 	}, func(l slog.Level) string { return strings.ToLower(l.String()) })
 }
 
-func count(at func(*Config) *int, least int) field {
+func count(at *int, least int) field {
 	return one(at, func(s string) (int, error) {
 		n, err := strconv.Atoi(s)
 		if err != nil {
@@ -172,7 +163,7 @@ func count(at func(*Config) *int, least int) field {
 	}, strconv.Itoa)
 }
 
-func duration(at func(*Config) *time.Duration, least time.Duration) field {
+func duration(at *time.Duration, least time.Duration) field {
 	return one(at, func(s string) (time.Duration, error) {
 		d, err := time.ParseDuration(s)
 		if err != nil {
@@ -198,7 +189,7 @@ func formatDuration(d time.Duration) string {
 	return s
 }
 
-func size(at func(*Config) *int64) field {
+func size(at *int64) field {
 	return one(at, func(s string) (int64, error) {
 		n, err := humanize.ParseBytes(s)
 		if err != nil || n == 0 || n > math.MaxInt64 {
@@ -222,7 +213,7 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10) + "B"
 }
 
-func networks(at func(*Config) *[]netip.Prefix) field {
+func networks(at *[]netip.Prefix) field {
 	return list(at, func(s string) (netip.Prefix, error) {
 		p, err := netip.ParsePrefix(s)
 		if err != nil {
@@ -238,10 +229,8 @@ func networks(at func(*Config) *[]netip.Prefix) field {
 
 func oneOf(names ...string) func(string) error {
 	return func(s string) error {
-		for _, name := range names {
-			if s == name {
-				return nil
-			}
+		if slices.Contains(names, s) {
+			return nil
 		}
 		return fmt.Errorf("%q is none of %s", s, strings.Join(names, ", "))
 	}
@@ -275,7 +264,7 @@ func checkHost(s string) error {
 var domainName = regexp.MustCompile(`^([a-z0-9-]+\.)*[a-z0-9-]+(:\d{1,5})?$`)
 
 func checkDomain(s string) error {
-	if s != "" && !domainName.MatchString(s) {
+	if !domainName.MatchString(s) {
 		return fmt.Errorf("%q is no domain such as sandbox.example.com", s)
 	}
 	return nil
@@ -343,5 +332,3 @@ func checkFolder(s string) error {
 	}
 	return nil
 }
-
-func anything(string) error { return nil }

@@ -22,8 +22,8 @@ func TestOnyxPageHasEverySetting(t *testing.T) {
 		if strings.HasPrefix(o.Key, "onyx_") && !strings.Contains(string(text), "`"+o.Env()+"`") {
 			t.Errorf("%s is missing", o.Env())
 		}
-		foreign := slices.ContainsFunc(o.Foreign, func(f config.Foreign) bool {
-			return strings.Contains(string(text), "`"+f.Name+"`")
+		foreign := slices.ContainsFunc(o.Foreign, func(name string) bool {
+			return strings.Contains(string(text), "`"+name+"`")
 		})
 		if foreign && !strings.Contains(string(text), "`"+o.Env()+"`") {
 			t.Errorf("%s stands there without its own name", o.Env())

@@ -14,22 +14,21 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// setting is what one source says about one option.
+// setting is the value that one source gives an option.
 type setting struct {
 	values []string
 	origin string
 }
 
-// settings is what one source says, by key of the option.
+// settings are the values of one source, by key of the option.
 type settings map[string]setting
 
-// fileSuffix makes, of a secret's name, the name of a file that holds it.
+// fileSuffix follows the name of a secret in the setting that names a file with it.
 const fileSuffix = "_file"
 
 func fromEnvironment(lookup func(string) (string, bool)) (settings, error) {
 	found := settings{}
-	for i := range table {
-		o := &table[i]
+	for _, o := range Options() {
 		if v, ok := lookup(o.Env()); ok && v != "" {
 			values := []string{v}
 			if o.Many {
@@ -37,26 +36,22 @@ func fromEnvironment(lookup func(string) (string, bool)) (settings, error) {
 			}
 			found[o.Key] = setting{values, o.Env()}
 		}
-		for _, foreign := range o.Foreign {
-			_, ours := found[o.Key]
-			if v, ok := lookup(foreign.Name); ok && v != "" && !ours {
-				found[o.Key] = setting{[]string{v + foreign.Unit}, foreign.Name}
+		for _, name := range o.Foreign {
+			if v, ok := lookup(name); ok && v != "" && !found.has(o.Key) {
+				found[o.Key] = setting{[]string{v + o.Unit}, name}
 			}
 		}
 		if !o.Secret {
 			continue
 		}
-		if name, ok := lookup(envName(o.Key + fileSuffix)); ok && name != "" {
-			if err := found.addSecret(o, name, envName(o.Key+fileSuffix)); err != nil {
-				return nil, err
+		// Besides its own variable, OPENAI_API_KEY_FILE, as containers have it.
+		own := envName(o.Key + fileSuffix)
+		for _, name := range append([]string{own}, o.Foreign...) {
+			if name != own {
+				name += strings.ToUpper(fileSuffix)
 			}
-		}
-		// OPENAI_API_KEY_FILE, as containers have it.
-		for _, foreign := range o.Foreign {
-			name := foreign.Name + strings.ToUpper(fileSuffix)
-			_, known := found[o.Key]
-			if file, ok := lookup(name); ok && file != "" && !known {
-				if err := found.addSecret(o, file, name); err != nil {
+			if file, ok := lookup(name); ok && file != "" && (name == own || !found.has(o.Key)) {
+				if err := found.addSecret(&o, file, name); err != nil {
 					return nil, err
 				}
 			}
@@ -65,11 +60,16 @@ func fromEnvironment(lookup func(string) (string, bool)) (settings, error) {
 	return found, nil
 }
 
+func (s settings) has(key string) bool {
+	_, ok := s[key]
+	return ok
+}
+
 // OnyxProgram is the name under which this binary behaves like the service in
 // the image of Onyx's code interpreter.
 const OnyxProgram = "code-interpreter-api"
 
-// fromName returns what the name means by which this binary was called.
+// fromName returns the settings that follow from the name of this binary.
 func fromName(in Input) settings {
 	if in.Program != OnyxProgram {
 		return nil
@@ -100,15 +100,12 @@ func splitList(s string) []string {
 
 func fromFlags(flags map[string][]string) (settings, error) {
 	found := settings{}
-	for key, values := range flags {
-		if o := find(key); o != nil {
-			found[key] = setting{values, "--" + o.Flag()}
+	for _, o := range Options() {
+		if values, ok := flags[o.Key]; ok {
+			found[o.Key] = setting{values, "--" + o.Flag()}
 		}
-	}
-	for i := range table {
-		o := &table[i]
 		if given := flags[o.Key+fileSuffix]; o.Secret && len(given) > 0 {
-			if err := found.addSecret(o, given[0], "--"+flagName(o.Key+fileSuffix)); err != nil {
+			if err := found.addSecret(&o, given[0], "--"+flagName(o.Key+fileSuffix)); err != nil {
 				return nil, err
 			}
 		}
@@ -130,8 +127,7 @@ func (s settings) addSecret(o *Option, name, origin string) error {
 	return nil
 }
 
-// readFile reads a settings file. One that is not there says nothing, unless
-// it must be.
+// readFile reads a settings file. A missing file has no settings, unless must is set.
 func readFile(name string, must bool) (settings, error) {
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) && !must {
@@ -175,18 +171,14 @@ func (s settings) addPair(name string, pair *ast.MappingValueNode) error {
 	if _, twice := s[key]; twice {
 		return &Error{Setting: key, Origin: at, Err: fmt.Errorf("%q is set twice", key)}
 	}
-	option, isFile := find(key), false
-	if option == nil {
-		if option = find(strings.TrimSuffix(key, fileSuffix)); option != nil {
-			isFile = option.Secret && key != option.Key
+	table := Options()
+	option := find(table, key)
+	isFile := option == nil
+	if isFile {
+		base, named := strings.CutSuffix(key, fileSuffix)
+		if option = find(table, base); option == nil || !named || !option.Secret {
+			return unknownSetting(table, key, at)
 		}
-	}
-	if option == nil || key != option.Key && !isFile {
-		hint := "`airlock config` lists all settings"
-		if near := nearest(key); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		}
-		return &Error{Setting: key, Origin: at, Err: fmt.Errorf("unknown setting %q", key), Hint: hint}
 	}
 	values, err := scalars(pair.Value)
 	if err != nil {
@@ -200,6 +192,18 @@ func (s settings) addPair(name string, pair *ast.MappingValueNode) error {
 	}
 	s[key] = setting{values, at}
 	return nil
+}
+
+func unknownSetting(table []Option, key, at string) error {
+	hint := "`airlock config` lists all settings"
+	var keys []string
+	for _, o := range table {
+		keys = append(keys, o.Key)
+	}
+	if near := Nearest(key, keys); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	return &Error{Setting: key, Origin: at, Err: fmt.Errorf("unknown setting %q", key), Hint: hint}
 }
 
 // scalars returns the text of a scalar, or of each item of a list, as it was
@@ -225,16 +229,35 @@ func scalars(node ast.Node) ([]string, error) {
 	return nil, errors.New("takes a plain value")
 }
 
-// plain reports whether the environment asks for text without colour.
-func plain(lookup func(string) (string, bool)) bool {
-	if v, ok := lookup("NO_COLOR"); ok && v != "" {
-		return true
+// Nearest returns the word that a mistyped one most likely meant, or nothing
+// when none is close.
+func Nearest(typed string, words []string) string {
+	best, least := "", len(typed)/3+2
+	for _, word := range words {
+		if d := distance(typed, word); d < least {
+			best, least = word, d
+		}
 	}
-	return dumb(lookup)
+	return best
 }
 
-// dumb reports whether the terminal obeys no escape sequences.
-func dumb(lookup func(string) (string, bool)) bool {
-	term, _ := lookup("TERM")
-	return term == "dumb"
+// distance is the number of single-letter edits between two words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"log/slog"
 	"os"
 	"strings"
 )
@@ -16,10 +17,9 @@ type Value struct {
 // Values returns every setting in the order of the table, secrets redacted.
 func (c *Config) Values() []Value {
 	var values []Value
-	for i := range table {
-		o := &table[i]
+	for _, o := range c.options() {
 		v := Value{Key: o.Key, Values: []string{}, Origin: c.origins[o.Key], Help: o.Help}
-		for _, text := range o.field.get(c) {
+		for _, text := range o.field.get() {
 			if text != "" {
 				v.Values = append(v.Values, text)
 			}
@@ -29,26 +29,23 @@ func (c *Config) Values() []Value {
 	return values
 }
 
-// Secrets returns the texts of all secrets that are set, to be looked for where
-// they must not be.
+// Secrets returns the texts of all secrets that are set, for redaction.
 func (c *Config) Secrets() (texts []string) {
-	for i := range table {
-		if o := &table[i]; o.Secret {
-			if text := o.field.reveal(c); text != "" {
-				texts = append(texts, text)
-			}
+	for _, o := range c.options() {
+		if o.Secret && o.field.reveal() != "" {
+			texts = append(texts, o.field.reveal())
 		}
 	}
 	return texts
 }
 
-// Origin says where a setting comes from: "default", "--listen",
+// Origin returns where a setting comes from: "default", "--listen",
 // "AIRLOCK_LISTEN", "<file>:<line>".
 func (c *Config) Origin(key string) string { return c.origins[key] }
 
-// Environ returns the environment for a process of ours that has another
-// user: this one's, with the settings of c in it, so that it need not, and
-// does not, read files that only we may read. Secrets stay out.
+// Environ returns the environment of a child process that has another user: that
+// of this process with the settings of c, so that the child reads no files that
+// its user may not read. Secrets stay out.
 func (c *Config) Environ(home string) []string {
 	var env []string
 	for _, entry := range os.Environ() {
@@ -58,44 +55,42 @@ func (c *Config) Environ(home string) []string {
 		}
 	}
 	env = append(env, "HOME="+home, envName("config")+"="+NoFile)
-	for i := range table {
-		o := &table[i]
+	for _, o := range c.options() {
 		if c.Role == RoleWorker && o.Key == "blobs" {
 			continue
 		}
-		if values := o.field.get(c); !o.Secret && len(values) > 0 {
+		if values := o.field.get(); !o.Secret && len(values) > 0 {
 			env = append(env, o.Env()+"="+strings.Join(values, ","))
 		}
 	}
 	return env
 }
 
-// ServiceSecrets returns those settings that Environ leaves out and the service
-// needs, wherever they came from, as entries of an environment. Nobody but its
-// user and root can read them there.
+// ServiceSecrets returns the settings that Environ leaves out and the service
+// needs, as entries of an environment. Only the service's user and root can read
+// them there.
 func (c *Config) ServiceSecrets() []string {
 	var env []string
-	for i := range table {
-		o := &table[i]
+	for _, o := range c.options() {
 		if !o.Secret || o.Scope != Service && o.Scope != Models && o.Scope != Project ||
 			c.Role == RoleWorker && o.Key != "worker_token" {
 			continue
 		}
-		if text := o.field.reveal(c); text != "" {
+		if text := o.field.reveal(); text != "" {
 			env = append(env, o.Env()+"="+text)
 		}
 	}
 	return env
 }
 
-// storageVariable reports whether a variable of the environment is read by what keeps
-// files and records, and may be a key to them.
+// storageVariable reports whether the clients of buckets and databases read a
+// variable of the environment: it may hold a key.
 func storageVariable(name string) bool {
 	return strings.HasPrefix(name, "AWS_") || strings.HasPrefix(name, "PG") || strings.HasPrefix(name, "MINIO_")
 }
 
-// Unwanted reports whether the environment of a worker has secrets that are not for it:
-// it runs beside untrusted programs. Environ and ServiceSecrets are without them.
+// Unwanted reports whether the environment of a worker, which runs beside untrusted
+// programs, holds secrets that it does not need. Environ and ServiceSecrets leave them out.
 func (c *Config) Unwanted() bool {
 	for _, entry := range os.Environ() {
 		name, value, _ := strings.Cut(entry, "=")
@@ -105,8 +100,7 @@ func (c *Config) Unwanted() bool {
 		if storageVariable(name) || name == envName("blobs") {
 			return true
 		}
-		for i := range table {
-			o := &table[i]
+		for _, o := range Options() {
 			if o.Secret && o.Key != "worker_token" && (name == o.Env() || name == o.Env()+"_FILE") {
 				return true
 			}
@@ -114,3 +108,27 @@ func (c *Config) Unwanted() bool {
 	}
 	return false
 }
+
+// Secret is a text that prints as ***, wherever it is printed.
+type Secret string
+
+const redacted = "***"
+
+// Reveal returns the text itself, for the one place that needs it.
+func (s Secret) Reveal() string { return string(s) }
+
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return redacted
+}
+
+// GoString keeps %#v from printing the text.
+func (s Secret) GoString() string { return s.String() }
+
+// MarshalText keeps encoders from writing the text.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// LogValue keeps logs from holding the text.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
