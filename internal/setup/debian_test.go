@@ -157,7 +157,7 @@ func TestServiceCannotReplaceTheRuntimes(t *testing.T) {
 	if err := os.WriteFile(blob, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := in.makeDirectories(nobody); err != nil {
+	if err := in.layOut(nobody); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(in.data)

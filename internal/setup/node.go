@@ -81,17 +81,12 @@ func (in *installer) installNode(ctx context.Context, files map[string][]byte, s
 		return err
 	}
 	defer release()
-	for _, dir := range []string{in.nodePath(), in.nodePath("sets")} {
-		if err := makeDirectory(dir, 0o755); err != nil {
-			return err
-		}
-	}
 	work, place := in.nodePath("work"), in.nodePath("sets", set)
 	if err := errors.Join(os.RemoveAll(work), os.RemoveAll(place)); err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
-	if err := makeDirectory(work, 0o755); err != nil {
+	if err := makeDirectories(in.nodePath(), in.nodePath("sets"), work); err != nil {
 		return err
 	}
 	for name, content := range files {
@@ -112,36 +107,13 @@ func (in *installer) installNode(ctx context.Context, files map[string][]byte, s
 	if err := os.Rename(work, place); err != nil {
 		return err
 	}
-	link := in.nodePath("lib.new")
-	if err := os.Remove(link); err != nil && !os.IsNotExist(err) {
+	if err := pointAt(in.nodePath("lib"), nodeTarget(set)); err != nil {
 		return err
 	}
-	if err := os.Symlink(nodeTarget(set), link); err != nil {
-		return err
-	}
-	if err := os.Rename(link, in.nodePath("lib")); err != nil {
-		return err
-	}
-	return in.pruneNode(set)
+	return prune(in.nodePath("sets"), func(string) bool { return true }, set) // what earlier locks installed
 }
 
-// pruneNode removes what earlier versions of the lock installed.
-func (in *installer) pruneNode(keep string) error {
-	entries, err := os.ReadDir(in.nodePath("sets"))
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if entry.Name() != keep {
-			if err := os.RemoveAll(in.nodePath("sets", entry.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// npmError turns npm's last words into ours.
+// npmError explains the failure that npm's output reports.
 func npmError(data, said string) error {
 	why := ""
 	for line := range strings.Lines(said) {
@@ -154,16 +126,10 @@ func npmError(data, said string) error {
 	case pipFull.MatchString(said) || strings.Contains(said, "ENOSPC"):
 		return diskFull(data)
 	case strings.Contains(said, "EINTEGRITY"):
-		return &Error{
-			Problem: "an npm package came with other bytes than the ones that were locked",
-			Cure:    "do not install it; if you use a mirror of the registry, it serves altered files",
-			Err:     errors.New(why),
-		}
+		return &Error{"an npm package came with other bytes than the ones that were locked",
+			"do not install it; if you use a mirror of the registry, it serves altered files", errors.New(why)}
 	}
-	why = cmp.Or(why, "npm ci failed")
-	return &Error{
-		Problem: "the npm packages could not be installed",
-		Cure:    "check the connection (behind a proxy set HTTPS_PROXY), then run setup again",
-		Err:     errors.New(why),
-	}
+	return &Error{"the npm packages could not be installed",
+		"check the connection (behind a proxy set HTTPS_PROXY), then run setup again",
+		errors.New(cmp.Or(why, "npm ci failed"))}
 }

@@ -35,7 +35,7 @@ func (in *installer) dataDirectory(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := in.makeDirectories(owner); err != nil {
+	if err := in.layOut(owner); err != nil {
 		return inDirectory(in.data, err)
 	}
 	in.progress.Done(in.data)
@@ -84,7 +84,8 @@ func (in *installer) systemUser(ctx context.Context) (*user.User, error) {
 	return user.Lookup(User)
 }
 
-func (in *installer) makeDirectories(owner *user.User) error {
+// layOut makes the directories of the data directory, which belong to owner unless it is nil.
+func (in *installer) layOut(owner *user.User) error {
 	mode := os.FileMode(0o700)
 	if owner != nil {
 		mode = 0o771 | os.ModeSticky
@@ -100,10 +101,8 @@ func (in *installer) makeDirectories(owner *user.User) error {
 	}
 	runtimes := filepath.Join(in.data, runtimesName)
 	if _, err := os.Stat(Dir(in.data)); os.IsNotExist(err) {
-		for _, dir := range []string{runtimes, Dir(in.data)} {
-			if err := makeDirectory(dir, 0o755); err != nil {
-				return err
-			}
+		if err := makeDirectories(runtimes, Dir(in.data)); err != nil {
+			return err
 		}
 	}
 	if owner == nil {
@@ -118,6 +117,16 @@ func makeDirectory(dir string, mode os.FileMode) error {
 		return err
 	}
 	return os.Chmod(dir, mode)
+}
+
+// makeDirectories makes directories that everybody can read.
+func makeDirectories(dirs ...string) error {
+	for _, dir := range dirs {
+		if err := makeDirectory(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // giveTo makes owner the owner of all but the runtimes. What it owns already

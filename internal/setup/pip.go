@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -61,37 +62,31 @@ var (
 	pipProblem  = regexp.MustCompile(`ERROR: (.+)`)
 )
 
-// pipError turns pip's last words into ours. at is the package that pip was
-// busy with.
+// pipError explains the failure that pip's output reports. at is the package that
+// pip was working on.
 func pipError(data, at, cure, said string) error {
 	if missing := pipMissing.FindStringSubmatch(said); missing != nil {
 		at = strings.TrimSpace(missing[1])
 		at, _, _ = strings.Cut(at, " (from")
 	}
 	at = cmp.Or(at, "the first package")
-	switch {
-	case pipFull.MatchString(said):
+	if pipFull.MatchString(said) {
 		return diskFull(data)
-	case pipHash.MatchString(said):
-		return &Error{
-			Problem: at + " came with other bytes than the ones that were locked",
-			Cure:    "do not install it; if you use a mirror of the package index, it serves altered or rebuilt files",
-		}
-	case pipTrust.MatchString(said):
-		return &Error{
-			Problem: "the package index showed a certificate that this machine does not trust, at " + at,
-			Cure: "behind a proxy that has certificates of its own, name the file of its authority in PIP_CERT, then run " +
-				"setup again",
-		}
-	case pipOffline.MatchString(said):
-		return &Error{
-			Problem: "the network or the package index failed at " + at,
-			Cure:    "check the connection (behind a proxy set HTTPS_PROXY), then run setup again: it continues",
-		}
-	case pipMissing.MatchString(said):
-		return &Error{
-			Problem: "the package index has no " + at + " that fits this machine and its Python",
-			Cure:    cure,
+	}
+	for _, known := range []struct {
+		pattern       *regexp.Regexp
+		problem, cure string
+	}{
+		{pipHash, at + " came with other bytes than the ones that were locked",
+			"do not install it; if you use a mirror of the package index, it serves altered or rebuilt files"},
+		{pipTrust, "the package index showed a certificate that this machine does not trust, at " + at,
+			"behind a proxy that has certificates of its own, name the file of its authority in PIP_CERT, then run setup again"},
+		{pipOffline, "the network or the package index failed at " + at,
+			"check the connection (behind a proxy set HTTPS_PROXY), then run setup again: it continues"},
+		{pipMissing, "the package index has no " + at + " that fits this machine and its Python", cure},
+	} {
+		if known.pattern.MatchString(said) {
+			return &Error{Problem: known.problem, Cure: known.cure}
 		}
 	}
 	if conflict := explainConflict(said); conflict != "" {
@@ -105,4 +100,44 @@ func pipError(data, at, cure, said string) error {
 		}
 	}
 	return &Error{Problem: "pip could not go on at " + at, Cure: cure, Err: errors.New(why)}
+}
+
+// What pip says of requirements that cannot all be met: a line for each.
+var (
+	pipCauses     = regexp.MustCompile(`(?m)^The conflict is caused by:\n((?:[ \t]+\S.*\n?)+)`)
+	pipConstraint = regexp.MustCompile(`^The user requested \(constraint\) (.+)$`)
+	pipRequested  = regexp.MustCompile(`^The user requested (.+)$`)
+	pipDepends    = regexp.MustCompile(`^(\S+) (\S+) depends on (.+)$`)
+)
+
+// explainConflict says which packages of ours, which are pip's constraints, and
+// which of the user's exclude each other; empty if that is not what pip says.
+func explainConflict(said string) string {
+	found := pipCauses.FindStringSubmatch(strings.ReplaceAll(said, "\r\n", "\n"))
+	if found == nil {
+		return ""
+	}
+	var ours, theirs []string
+	add := func(list *[]string, text string) {
+		if !slices.Contains(*list, text) {
+			*list = append(*list, text)
+		}
+	}
+	for line := range strings.Lines(found[1]) {
+		line = strings.TrimSpace(line)
+		if m := pipConstraint.FindStringSubmatch(line); m != nil {
+			add(&ours, m[1])
+		} else if m := pipRequested.FindStringSubmatch(line); m != nil {
+			add(&theirs, m[1])
+		} else if m := pipDepends.FindStringSubmatch(line); m != nil {
+			add(&theirs, m[1]+" "+m[2]+", which needs "+m[3])
+		}
+	}
+	switch {
+	case len(ours) == 0 && len(theirs) > 1:
+		return "what is asked for cannot be had together: " + strings.Join(theirs, "; ")
+	case len(ours) == 0 || len(theirs) == 0:
+		return ""
+	}
+	return "yours: " + strings.Join(theirs, "; ") + "; this set has: " + strings.Join(ours, ", ")
 }

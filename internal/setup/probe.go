@@ -127,10 +127,8 @@ func (in *installer) cacheFonts(ctx context.Context, set, work string) error {
 		return nil //nolint:nilerr // There is nothing to be made.
 	}
 	fresh, place := filepath.Join(work, "fonts"), in.path("matplotlib")
-	for _, dir := range []string{fresh, place} {
-		if err := makeDirectory(dir, 0o755); err != nil {
-			return err
-		}
+	if err := makeDirectories(fresh, place); err != nil {
+		return err
 	}
 	err := pythonCommand(ctx, []string{"MPLCONFIGDIR=" + fresh}, in.python, "-I", "-c", importScript,
 		in.path("sets", set), "matplotlib.font_manager").Run()

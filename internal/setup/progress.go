@@ -15,14 +15,6 @@ type Progress interface {
 	Warn(text string)                   // something is not as it should be, and setup goes on
 }
 
-// silent is the Progress of a caller that wants none.
-type silent struct{}
-
-func (silent) Step(string)             {}
-func (silent) Update(int, int, string) {}
-func (silent) Done(string)             {}
-func (silent) Warn(string)             {}
-
 // NewProgress returns a Progress that writes for a person: to a terminal a bar
 // that moves, elsewhere a plain line now and then.
 func NewProgress(w io.Writer, terminal bool) Progress {

@@ -28,12 +28,7 @@ func (in *installer) workDirectory() (string, error) {
 	if err := os.RemoveAll(work); err != nil {
 		return "", err
 	}
-	for _, dir := range []string{in.path("sets"), work, filepath.Join(work, "tmp")} {
-		if err := makeDirectory(dir, 0o755); err != nil {
-			return "", err
-		}
-	}
-	return work, nil
+	return work, makeDirectories(in.path("sets"), work, filepath.Join(work, "tmp"))
 }
 
 func (in *installer) hasSet(name string) bool {
@@ -55,36 +50,31 @@ func (in *installer) use(name string) error {
 	if in.current() == name {
 		return nil
 	}
-	return pointAt(in.link(), name)
+	return pointAt(in.link(), filepath.Join("sets", name))
 }
 
-// pointAt makes a link point at a set.
-func pointAt(link, name string) error {
+// pointAt makes a link point at a target, in one step.
+func pointAt(link, target string) error {
 	fresh := link + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := os.Symlink(filepath.Join("sets", name), fresh); err != nil {
+	if err := os.Symlink(target, fresh); err != nil {
 		return err
 	}
 	return os.Rename(fresh, link)
 }
 
-// prune removes directories of this set but the ones to keep. The set that was in use before is
-// worth keeping: a service that is running still has it open.
-func (in *installer) prune(keep ...string) error {
-	entries, err := os.ReadDir(in.path("sets"))
-	if err != nil {
-		return err
-	}
+// prune removes the directories of sets in dir that are owned, but those to keep.
+// The set that was in use before is worth keeping: a running service still has it open.
+func prune(dir string, owned func(name string) bool, keep ...string) error {
+	entries, err := os.ReadDir(dir)
 	for _, entry := range entries {
-		if in.kind.owns(entry.Name()) && !slices.Contains(keep, entry.Name()) {
-			if err := os.RemoveAll(in.path("sets", entry.Name())); err != nil {
-				return err
-			}
+		if owned(entry.Name()) && !slices.Contains(keep, entry.Name()) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
 		}
 	}
-	return nil
+	return err
 }
 
 // cloneSet copies a set into dir by hard links: packages are never changed in
@@ -129,4 +119,57 @@ func (in *installer) lockSetup() (release func(), err error) {
 			Cure: "wait for it to end, then run setup again"}
 	}
 	return func() { in.held.Close() }, nil
+}
+
+// Live interpreters are IPython's. It lies in a directory of its own for each
+// CPython that a set of packages is for, and not in the sets: what programs find
+// there stays as it is locked.
+//
+//	runtimes/python/live-3.11 -> sets/live-3.11-0fd0…
+
+const liveKind = "live"
+
+// livePackages installs what live interpreters need for the interpreter of the set.
+func (in *installer) livePackages(ctx context.Context) error {
+	python, err := in.inspectPython(ctx)
+	if err != nil {
+		return err
+	}
+	lock, err := in.lock(liveKind, python.Minor)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // this CPython has none: its programs run all the same
+	}
+	if err != nil {
+		return err
+	}
+	minor := fmt.Sprintf("3.%d", python.Minor)
+	name := fmt.Sprintf("%s-%s-%.16s", liveKind, minor, digest(lock))
+	link := in.path(liveKind + "-" + minor)
+	before, _ := os.Readlink(link) // there may be none
+	if before = filepath.Base(before); before == name && in.hasSet(name) {
+		return nil
+	}
+	in.progress.Step("live interpreters for Python " + minor)
+	release, err := in.lockSetup()
+	if err != nil {
+		return inDirectory(in.data, err)
+	}
+	defer release()
+	work, err := in.workDirectory()
+	if err != nil {
+		return inDirectory(in.data, err)
+	}
+	defer os.RemoveAll(work)
+	set := in.kind
+	defer func() { in.kind = set }()
+	in.kind = kind{name: liveKind}
+	if err := in.installMain(ctx, plan{python: python, lock: lock, main: name}, work); err != nil {
+		return inDirectory(in.data, err)
+	}
+	if err := pointAt(link, filepath.Join("sets", name)); err != nil {
+		return inDirectory(in.data, err)
+	}
+	in.progress.Done(fmt.Sprintf("%d packages", len(packageNames(string(lock)))))
+	live := func(name string) bool { return strings.HasPrefix(name, liveKind+"-"+minor+"-") }
+	return prune(in.path("sets"), live, name, before)
 }

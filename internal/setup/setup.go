@@ -21,10 +21,14 @@ package setup
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/airlock-run/airlock/internal/language"
 )
@@ -44,7 +48,7 @@ type Options struct {
 	// asks for nothing drops it.
 	Requirements string
 
-	Progress Progress // nil: silent
+	Progress Progress
 }
 
 // Run sets up what is missing. An *Error says what to do about a failure that
@@ -76,7 +80,7 @@ type installer struct {
 }
 
 func newInstaller(opts Options) *installer {
-	in := &installer{
+	return &installer{
 		data:         opts.Data,
 		requirements: opts.Requirements,
 		progress:     opts.Progress,
@@ -88,10 +92,6 @@ func newInstaller(opts Options) *installer {
 		lock:         embeddedLock,
 		room:         minFreeSpace,
 	}
-	if in.progress == nil {
-		in.progress = silent{}
-	}
-	return in
 }
 
 // interpreter is the Python of the language table.
@@ -179,3 +179,46 @@ func known() []string {
 
 // Dir is the directory of the Python runtime in a data directory.
 func Dir(data string) string { return filepath.Join(data, "runtimes", "python") }
+
+// Error is a failure that a person can mend.
+type Error struct {
+	Problem string // what is wrong
+	Cure    string // what to do about it
+	Err     error  // the cause, if there is one to tell
+}
+
+func (e *Error) Error() string {
+	s := e.Problem
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s + "\n" + e.Cure
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// inDirectory says what stops us from writing below dir.
+func inDirectory(dir string, err error) error {
+	_, known := errors.AsType[*Error](err)
+	switch {
+	case known, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return diskFull(dir)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return &Error{
+			Problem: "no permission to write in " + dir,
+			Cure:    "run setup as the directory's owner, or choose another one with --data",
+			Err:     err,
+		}
+	}
+	return fmt.Errorf("setting up %s: %w", dir, err)
+}
+
+func diskFull(dir string) error {
+	return &Error{
+		Problem: "the disk that holds " + dir + " is full",
+		Cure:    "free about 2 GB there or choose another place with --data, then run setup again: it continues",
+	}
+}
