@@ -281,7 +281,7 @@ func (c *Config) libreChatOptions() []Option {
 		{Key: "librechat_jwt_strict_tenant", Default: "false",
 			Foreign: []string{"CODEAPI_TENANT_ISOLATION_STRICT", "TENANT_ISOLATION_STRICT"},
 			field:   truth(&c.LibreChat.JWTStrictTenant),
-			Help: "refuse tokens of LibreChat's that name no tenant"},
+			Help:    "refuse tokens of LibreChat's that name no tenant"},
 		{Key: "librechat_user_scope", Value: "MODE", Default: UserScopeShared,
 			field: text(&c.LibreChat.UserScope, oneOf(UserScopeShared, UserScopeStrict)),
 			Help: "what requests with a LibreChat key that name no user may do: shared lets them find every user's files by " +
