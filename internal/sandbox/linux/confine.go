@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/internal/sandbox/guest"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
@@ -54,14 +55,6 @@ type sandbox struct {
 // firstFree is the lowest number that the files handed to a child may have: it
 // puts them in place at 0 to 3, and none may be overwritten before its turn.
 const firstFree = 10
-
-// Where a program finds its channel for calls, one to read and one to write. They are
-// pipes because a socket is of the network namespace in which it was made, and tells
-// of it and takes names in it wherever it is used.
-const (
-	answersFD = 3 + iota
-	callsFD
-)
 
 // script lists what the sandbox's first two processes do. The order is the
 // point: everything that needs privilege comes first, then privilege goes,
@@ -116,7 +109,7 @@ func (s *sandbox) forkedScript(socket *os.File) *spawn.Script {
 			spawn.Call("set umask", unix.SYS_UMASK, 0o022),
 			spawn.Call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, make([]byte, 8), 0, 8),
 			closeFrom(3, spawn.ReportFile), closeFrom(spawn.ListenerFile+1, lastFile),
-			reserve(answersFD), reserve(callsFD),
+			reserve(guest.AnswersFD), reserve(guest.CallsFD),
 			spawn.Call("go to the workspace", unix.SYS_CHDIR, rootWorkspace),
 		}...),
 		Wait:     awaitProgram(spawn.Ready, received),
@@ -132,13 +125,13 @@ func reserve(number int) spawn.Step {
 
 // awaitProgram tells the executor that a forked sandbox waits, and hands over
 // the filter's listener if that is in the message; then it receives a program,
-// whose files take the lowest numbers: up to callsFD all are free.
+// whose files take the lowest numbers: up to guest.CallsFD all are free.
 func awaitProgram(ready spawn.Offset, length *int32) []spawn.Step {
 	receive := spawn.Call("receive a program", unix.SYS_RECVMSG, spawn.ControlFile, spawn.Receive, 0)
 	receive.Result = length
 	return []spawn.Step{
 		spawn.Call("say that it waits", unix.SYS_SENDMSG, spawn.ControlFile, ready, 0),
-		closeFrom(spawn.ListenerFile, spawn.ListenerFile), closeFrom(0, callsFD),
+		closeFrom(spawn.ListenerFile, spawn.ListenerFile), closeFrom(0, guest.CallsFD),
 		receive,
 		closeFrom(spawn.ControlFile, spawn.ControlFile),
 	}
@@ -439,7 +432,7 @@ func (s *sandbox) becomeProgram() []spawn.Step {
 		spawn.Call("place stdout", unix.SYS_DUP3, s.stdout, 1, 0),
 		spawn.Call("place stderr", unix.SYS_DUP3, s.stderr, 2, 0),
 	)
-	first := answersFD
+	first := guest.AnswersFD
 	for _, f := range []*os.File{s.answers, s.calls} {
 		if f != nil {
 			steps = append(steps, spawn.Call("place the channel for calls", unix.SYS_DUP3, f, first, 0))

@@ -17,6 +17,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/sandbox/guest"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -87,7 +88,7 @@ func (c *cells) cell(ctx context.Context, t *testing.T, session engine.ID, code 
 func withEnvironment(spec *engine.Spec) string {
 	env := spec.Env
 	if spec.Calls {
-		env["AIRLOCK_CALLS_FDS"] = fmt.Sprint(answersFD, callsFD)
+		env["AIRLOCK_CALLS_FDS"] = fmt.Sprint(guest.AnswersFD, guest.CallsFD)
 	}
 	text, _ := json.Marshal(env) // these are strings
 	switch spec.Language.Name {

@@ -1,7 +1,6 @@
 package linux
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/guest"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
@@ -34,7 +34,7 @@ const (
 	rootWorkspace = "/workspace"
 	rootData      = "/mnt/data"
 	rootHome      = "/home/user" // of interpreters, for protocols whose code has it written in
-	runtimesPath  = "/opt/airlock"
+	runtimesPath  = guest.Folder
 	packagesPath  = runtimesPath + "/python"
 	fontsPath     = runtimesPath + "/matplotlib"
 
@@ -227,12 +227,11 @@ func (s *sources) build(at string, uids uidRange) error {
 			return err
 		}
 	}
-	for path, content := range map[string][]byte{nothingPath: nil, zygotePath: zygoteProgram, serverPath: serverProgram,
-		bufferPath: bufferProgram, warmupPath: warmupProgram, prewarmPath: prewarmProgram, driverPath: driverProgram,
-		livePath: liveProgram, liveNodePath: liveNodeProgram} {
-		if err := root.WriteFile(strings.TrimPrefix(path, "/"), content, 0o644); err != nil {
-			return err
-		}
+	if err := root.WriteFile(strings.TrimPrefix(nothingPath, "/"), nil, 0o644); err != nil {
+		return err
+	}
+	if err := os.CopyFS(filepath.Join(at, guest.Folder), guest.Files()); err != nil {
+		return err
 	}
 	// Nobody may read it: the kernel then shuts the memory and the files of who
 	// executes it, from its first instruction on.
@@ -389,19 +388,14 @@ func fillLocal(target string) error {
 	python, _ := language.Find("python")
 	return errors.Join(
 		os.Symlink(python.Run[0], bin+"/python"),
-		os.WriteFile(bin+"/pip", pipProgram, 0o755), //nolint:gosec // a command
+		os.WriteFile(bin+"/pip", guest.Pip(), 0o755), //nolint:gosec // a command
 		os.Symlink("pip", bin+"/pip3"),
 	)
 }
 
-// pipProgram is a command, and the module of `python -m pip`.
-//
-//go:embed pip.py
-var pipProgram []byte
-
 // placePip puts the module where only Debian's interpreters look.
 func placePip(target string) error {
-	return os.WriteFile(target+"/pip.py", pipProgram, 0o644)
+	return os.WriteFile(target+"/pip.py", guest.Pip(), 0o644)
 }
 
 // etcContent is the /etc of a sandbox: nothing of the host's but what programs

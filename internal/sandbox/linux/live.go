@@ -2,7 +2,6 @@ package linux
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/guest"
 )
 
 // A live interpreter is a program that asks over its channel for calls what to do
@@ -22,17 +22,9 @@ import (
 // is forked from a zygote of its own tier, which has IPython imported and its shell
 // made; IPython lies beside the sets of packages, where no other program finds it.
 
-//go:embed live.py
-var liveProgram []byte
-
-//go:embed live.cjs
-var liveNodeProgram []byte
-
 const (
-	livePath     = runtimesPath + "/live.py"
-	liveNodePath = runtimesPath + "/live.cjs"
-	liveFolder   = runtimesPath + "/live" // with a folder of packages for each CPython
-	liveTier     = "live"
+	liveFolder = runtimesPath + "/live" // with a folder of packages for each CPython
+	liveTier   = "live"
 )
 
 // live makes a request one for an interpreter.
@@ -40,10 +32,10 @@ func (r *runRequest) live(spec *engine.Spec) {
 	r.Live, r.Apart, r.Entry, r.Code, r.Node = true, spec.Apart, "", nil, nil
 	switch spec.Language.Name {
 	case "js":
-		r.Argv, r.Tier = []string{nodePath, liveNodePath}, ""
+		r.Argv, r.Tier = []string{nodePath, guest.LiveNodePath}, ""
 	default:
 		python, _ := language.Find("python")
-		r.Argv, r.Tier = []string{python.Run[0], livePath}, ""
+		r.Argv, r.Tier = []string{python.Run[0], guest.LivePath}, ""
 		if spec.Language.Name == "bash" { // led by Python, which knows JSON
 			r.Argv = append(r.Argv, "bash")
 		}
@@ -63,7 +55,7 @@ func (r *runRequest) limit() time.Duration {
 
 // checkLive refuses an interpreter whose packages are not installed.
 func (e *executor) checkLive(r *runRequest) error {
-	if !r.Live || len(r.Argv) < 2 || r.Argv[1] != livePath || e.host.hasLive(r.Packages) {
+	if !r.Live || len(r.Argv) < 2 || r.Argv[1] != guest.LivePath || e.host.hasLive(r.Packages) {
 		return nil
 	}
 	return &failure{

@@ -1,22 +1,17 @@
 package linux
 
 import (
-	_ "embed"
 	"slices"
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/guest"
 )
 
 // A Python program that starts warm, or that wants its last expression echoed
 // or its plots left, is run by a driver of ours inside the sandbox; see
 // program.py. Any other is plain `python3 main.py`.
-
-//go:embed program.py
-var driverProgram []byte
-
-const driverPath = runtimesPath + "/program.py"
 
 // isScript reports whether the program is a Python file, with arguments or
 // without.
@@ -38,7 +33,7 @@ func (r *runRequest) drive() {
 	if r.ShowPlots {
 		wishes[1] = "plots"
 	}
-	r.Argv = slices.Insert(slices.Clone(r.Argv), 1, driverPath, strings.Join(append(wishes, r.Globals...), ","))
+	r.Argv = slices.Insert(slices.Clone(r.Argv), 1, guest.DriverPath, strings.Join(append(wishes, r.Globals...), ","))
 }
 
 // driven reports whether the program wants what the interpreter alone does not do.

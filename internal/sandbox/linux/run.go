@@ -15,6 +15,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/guest"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 )
 
@@ -54,10 +55,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	reading.Go(func() { p.outputs.pump(host) })
 	calls, endCalls := context.WithCancel(ctx)
 	if p.calls != nil {
-		reading.Go(func() {
-			defer p.calls.close() // what is no message ends the channel
-			answerCalls(calls, p.calls, host)
-		})
+		reading.Go(func() { p.calls.Serve(calls, host) })
 	}
 	outcome, _, err := collectAnswers(l, host)
 	if err != nil {
@@ -65,7 +63,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	}
 	endCalls()
 	if p.calls != nil {
-		p.calls.close()
+		p.calls.Close()
 	}
 	reading.Wait()
 	if err != nil {
@@ -210,7 +208,7 @@ type program struct {
 	files   []*os.File // of list; not ours, but for the code
 
 	outputs *outputs
-	calls   *callChannel // nil without
+	calls   *guest.Channel // nil without
 	theirs  []*os.File
 	code    *os.File
 	meter   []*os.File // what it has used, if it is live; see cgroup.Group.Meter
@@ -220,7 +218,7 @@ type program struct {
 func (p *program) reins(l *link, host engine.Host) engine.Reins {
 	reins := engine.Reins{Interrupt: l.interrupt, Drain: func() { p.outputs.await(host) }}
 	if p.calls != nil {
-		reins.Prepare = p.calls.prepare
+		reins.Prepare = p.calls.Prepare
 	}
 	if len(p.meter) == 2 {
 		reins.Usage = func() (time.Duration, int64) { return cgroup.ReadMeter(p.meter) }
@@ -320,11 +318,18 @@ func (p *program) openFiles(spec *engine.Spec, output func() (ends[*os.File], er
 	if !spec.Calls {
 		return nil
 	}
-	channel, theirs, err := newCallChannel(spec.Live)
+	calls, err := newPipeEnds(0)
 	if err != nil {
 		return err
 	}
-	p.calls, p.theirs = channel, append(p.theirs, theirs...)
+	p.theirs = append(p.theirs, calls.theirs)
+	answers, err := newPipeEnds(1)
+	if err != nil {
+		calls.ours.Close()
+		return err
+	}
+	p.theirs = slices.Insert(p.theirs, len(p.theirs)-1, answers.theirs)
+	p.calls = guest.NewChannel(calls.ours, answers.ours, spec.Live)
 	return nil
 }
 
@@ -343,7 +348,7 @@ func (p *program) close() {
 		p.outputs.close()
 	}
 	if p.calls != nil {
-		p.calls.close()
+		p.calls.Close()
 	}
 }
 
@@ -386,7 +391,7 @@ func environment(spec *engine.Spec) []string {
 		maps.Copy(env, proxyEnvironment(spec.Network))
 	}
 	if spec.Calls {
-		env["AIRLOCK_CALLS_FDS"] = fmt.Sprint(answersFD, callsFD)
+		env["AIRLOCK_CALLS_FDS"] = fmt.Sprint(guest.AnswersFD, guest.CallsFD)
 	}
 	return lastOfEach(slices.Concat(settings(env), spec.Language.Env, settings(spec.Env)))
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/sandbox/guest"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -60,7 +61,7 @@ func copiesAsInit(executor int) (count int) {
 	for _, pid := range descendants(executor) {
 		command, _ := os.ReadFile(procOf(pid, "cmdline"))
 		status, _ := os.ReadFile(procOf(pid, "status"))
-		if strings.Contains(string(command), zygotePath) && insideNumber(string(status)) == "1" {
+		if strings.Contains(string(command), guest.ZygotePath) && insideNumber(string(status)) == "1" {
 			count++
 		}
 	}

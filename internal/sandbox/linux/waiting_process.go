@@ -12,6 +12,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/guest"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
@@ -149,10 +150,10 @@ func (s *sandbox) waitingScript() *spawn.Script {
 	last := len(script.Main) - 2 // the filter, and the program
 	listen := spawn.Call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
 		s.host.filter)
-	send := sendFile("send what listens", answersFD)
+	send := sendFile("send what listens", guest.AnswersFD)
 	listen.Result = send.file
 	program := script.Main[last+1]
-	script.Main = append(script.Main[:last:last], listen, send.step, closeFrom(answersFD, answersFD))
+	script.Main = append(script.Main[:last:last], listen, send.step, closeFrom(guest.AnswersFD, guest.AnswersFD))
 	if s.request.Argv[0] == commandPath { // which closes it by itself
 		keep := spawn.Call("keep the pipe for reports", unix.SYS_FCNTL, s.report, unix.F_SETFD, 0)
 		script.Main = append(script.Main, keep)

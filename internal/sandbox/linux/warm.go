@@ -5,26 +5,11 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/guest"
 )
-
-// handedProgram is what a waiting sandbox gets, with the open files stdin,
-// stdout, stderr and, if there are calls, the channel for them. It is sent as a
-// length, 4 bytes, that much of text (see encode), and the program's source, if
-// that came with the request: Python then need not read its file.
-type handedProgram struct {
-	Argv      []string
-	Env       []string // nil: the usual one
-	Root      string
-	EchoLast  bool
-	ShowPlots bool
-	Globals   []string // modules
-	Alone     bool     // the program's file is the only one in its folder
-}
 
 // warm takes a waiting sandbox for a request, nil if it is to start cold. One that waits
 // has its workspace already: if another was made for the program, a sandbox is made with that.
@@ -65,7 +50,7 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	if err != nil {
 		return err
 	}
-	handed := handedProgram{Argv: r.Argv, Root: r.Root, EchoLast: r.EchoLast, ShowPlots: r.ShowPlots, Globals: r.Globals,
+	handed := guest.Program{Argv: r.Argv, Root: r.Root, EchoLast: r.EchoLast, ShowPlots: r.ShowPlots, Globals: r.Globals,
 		Alone: r.alone()}
 	if !slices.Equal(r.Env, w.executor.usual) {
 		handed.Env = r.Env
@@ -99,41 +84,13 @@ func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	return w.answer(l, done)
 }
 
-func (w *waiting) hand(p handedProgram, code []byte, ends []*os.File) error {
-	message, err := p.encode()
+func (w *waiting) hand(p guest.Program, code []byte, ends []*os.File) error {
+	message, err := p.Encode()
 	if err != nil {
 		return err
 	}
 	body := binary.NativeEndian.AppendUint32(make([]byte, 0, 4+len(message)+len(code)), uint32(len(message)))
 	return w.control.sendRaw(append(append(body, message...), code...), ends...)
-}
-
-// encode writes fields with a zero byte between them, which none of them has; nothing
-// if all is as usual.
-func (p *handedProgram) encode() (string, error) {
-	if p.isUsual() {
-		return "", nil
-	}
-	flags := []byte("0000")
-	for i, yes := range []bool{p.EchoLast, p.ShowPlots, p.Alone, p.Env != nil} {
-		if yes {
-			flags[i] = '1'
-		}
-	}
-	arguments := p.Argv[1:] // but for the interpreter
-	fields := slices.Concat([]string{string(flags), p.Root, strings.Join(p.Globals, " "), strconv.Itoa(len(arguments))},
-		arguments, p.Env)
-	if slices.ContainsFunc(fields, func(f string) bool { return strings.Contains(f, "\x00") }) {
-		return "", errors.New("a zero byte in what a program is handed")
-	}
-	return strings.Join(fields, "\x00"), nil
-}
-
-// isUsual reports whether nothing distinguishes it but its source; buffer.py knows
-// the rest.
-func (p *handedProgram) isUsual() bool {
-	return len(p.Argv) == 2 && p.Argv[1] == rootWorkspace+"/main.py" && p.Env == nil && p.Root == rootWorkspace &&
-		!p.EchoLast && !p.ShowPlots && len(p.Globals) == 0 && p.Alone
 }
 
 // alone reports whether the program's file is the only one in its folder.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/guest"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
@@ -172,7 +173,7 @@ func zygotesOf(executor int) (pids []int) {
 	for _, pid := range descendants(executor) {
 		command, _ := os.ReadFile(procOf(pid, "cmdline"))
 		status, _ := os.ReadFile(procOf(pid, "status"))
-		if strings.Contains(string(command), zygotePath) && insideNumber(string(status)) == "" {
+		if strings.Contains(string(command), guest.ZygotePath) && insideNumber(string(status)) == "" {
 			// else it is a sandbox, maybe in the making
 			pids = append(pids, pid)
 		}

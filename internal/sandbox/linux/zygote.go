@@ -1,7 +1,6 @@
 package linux
 
 import (
-	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/guest"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
@@ -23,27 +23,8 @@ import (
 // a second. It makes the same system calls as a cold sandbox, out of the same
 // list; see zygote.py and server.py for its side.
 
-//go:embed zygote.py
-var zygoteProgram []byte
-
-//go:embed server.py
-var serverProgram []byte
-
-//go:embed buffer.py
-var bufferProgram []byte
-
-//go:embed warmup.py
-var warmupProgram []byte
-
-//go:embed prewarm.py
-var prewarmProgram []byte
-
+// Programs of ours that are no file of any package.
 const (
-	zygotePath  = runtimesPath + "/zygote.py"
-	serverPath  = runtimesPath + "/server.py"
-	bufferPath  = runtimesPath + "/buffer.py"
-	warmupPath  = runtimesPath + "/warmup.py"
-	prewarmPath = runtimesPath + "/prewarm.py"
 	initPath    = runtimesPath + "/init"
 	commandPath = runtimesPath + "/command"
 )
@@ -59,28 +40,6 @@ type zygote struct {
 	// waits for the zygote waits for that group.
 	making  atomic.Pointer[cgroup.Group]
 	hurried atomic.Int32
-}
-
-// zygoteHello is what a zygote needs to know before it imports anything.
-type zygoteHello struct {
-	Filter    string   `json:"filter"` // the system-call filter, hexadecimal
-	Spawn     string   `json:"spawn"`  // machine code that makes a sandbox; may be empty
-	Clone     int      `json:"clone"`  // the call, and flags for pid 1
-	Flags     int      `json:"flags"`
-	Finish    int      `json:"finish"`
-	Rseq      int      `json:"rseq"`
-	Madvise   int      `json:"madvise"`
-	Getrandom int      `json:"getrandom"`
-	Sigaction int      `json:"sigaction"`
-	Preload   []string `json:"preload"`
-	Env       []string `json:"env"` // of most programs
-	Live      bool     `json:"live"`
-}
-
-// zygoteReady is its answer.
-type zygoteReady struct {
-	LeftOut map[string]string // packages that could not be imported, and why
-	Threads int
 }
 
 // startZygote starts a zygote and waits until it has imported its packages.
@@ -138,7 +97,7 @@ func (p *pool) launchZygote(socket *os.File) error {
 	control := os.NewFile(uintptr(high), "zygote")
 	defer control.Close()
 	python, _ := language.Find("python")
-	argv := []string{python.Run[0], zygotePath}
+	argv := []string{python.Run[0], guest.ZygotePath}
 	// What libraries look up when it is first called is looked up here, once.
 	env := append([]string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8", "LD_BIND_NOW=1"}, python.Env...)
 	image := imageOf(p.tier.live)
@@ -180,7 +139,7 @@ func (p *pool) launchZygote(socket *os.File) error {
 
 // greet tells a zygote what it needs and waits until it is ready.
 func (z *zygote) greet(h *host, weak []string) error {
-	hello := zygoteHello{
+	hello := guest.Hello{
 		Filter: hex.EncodeToString(filterBytes(h.filterFor(z.tier))), Clone: unix.SYS_CLONE,
 		Flags:  unix.CLONE_NEWPID | unix.CLONE_PIDFD | int(unix.SIGCHLD),
 		Finish: finishCall, Rseq: unix.SYS_RSEQ, Madvise: unix.SYS_MADVISE, Getrandom: unix.SYS_GETRANDOM,
@@ -204,7 +163,7 @@ func (z *zygote) greet(h *host, weak []string) error {
 	if err := z.link.sendRaw(request); err != nil {
 		return err
 	}
-	var ready zygoteReady
+	var ready guest.Ready
 	files, err := z.link.receive(&ready)
 	closeAll(files)
 	if err != nil {

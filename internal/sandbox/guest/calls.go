@@ -1,4 +1,4 @@
-package linux
+package guest
 
 import (
 	"bufio"
@@ -15,13 +15,22 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// A program calls out over two inherited pipes: each message is a length of
-// four bytes, most significant first, and that many bytes of JSON. It writes
+// A program calls out over two inherited pipes. Each message is a length of four
+// bytes, most significant first, and that many bytes of JSON. The program writes
 // {"id": 1, "name": "add", "input": {...}} and reads {"id": 1, "result": ...}
 // or {"id": 1, "error": "..."}; answers come in the order in which they are
-// ready. A message without an id is a notice: it has no answer, and is dealt with
-// before the next message is read. Whatever is not of that form ends the channel,
-// not the program.
+// ready. A message without an id is a notice: it has no answer, and is handled
+// before the next message is read. A malformed message ends the channel, not the
+// program.
+
+// The program's ends of its channel: the number of the file that it reads answers
+// from, and of the one that it writes calls to. They are pipes because a socket
+// belongs to the network namespace in which it was made: it tells of that namespace
+// and takes names in it wherever it is used.
+const (
+	AnswersFD = 3 + iota
+	CallsFD
+)
 
 const (
 	maxCall      = 5 << 20
@@ -41,84 +50,79 @@ type callAnswer struct {
 	Error  *string         `json:"error,omitempty"`
 }
 
-// callChannel is our end of one.
-type callChannel struct {
+// A Channel is the service's end of a program's channel for calls.
+type Channel struct {
 	calls, answers *os.File
 	most           uint32 // bytes of a message
 	writing        sync.Mutex
 }
 
-// newCallChannel makes one, and the program's end of it: what it reads, and what it
-// writes.
-func newCallChannel(live bool) (_ *callChannel, theirs []*os.File, err error) {
-	calls, err := newPipeEnds(0)
-	if err != nil {
-		return nil, nil, err
-	}
-	answers, err := newPipeEnds(1)
-	if err != nil {
-		closeAll([]*os.File{calls.ours, calls.theirs})
-		return nil, nil, err
-	}
-	most := uint32(maxCall)
+// NewChannel returns a channel over the service's ends of two pipes, which do not
+// block. A live interpreter's messages may be longer: they have what it displays.
+func NewChannel(calls, answers *os.File, live bool) *Channel {
+	c := &Channel{calls: calls, answers: answers, most: maxCall}
 	if live {
-		most = maxNotice
+		c.most = maxNotice
 	}
-	theirs = []*os.File{answers.theirs, calls.theirs}
-	return &callChannel{calls: calls.ours, answers: answers.ours, most: most}, theirs, nil
+	return c
 }
 
-// notice is a message to a live interpreter that an order may come: an answer to no
+// prepareMessage tells a live interpreter that a cell may come. It is an answer to no
 // call. A pipe takes it whole or not at all.
-var notice = []byte("\x00\x00\x00\x08{\"id\":0}")
+var prepareMessage = []byte("\x00\x00\x00\x08{\"id\":0}")
 
-// prepare sends the notice, unless it would have to wait.
-func (c *callChannel) prepare() {
+// Prepare tells a live interpreter that a cell may come, unless that would block.
+func (c *Channel) Prepare() {
 	if !c.writing.TryLock() {
 		return
 	}
 	defer c.writing.Unlock()
 	if conn, err := c.answers.SyscallConn(); err == nil {
 		_ = conn.Write(func(fd uintptr) bool {
-			_, _ = unix.Write(int(fd), notice) // it is for speed alone
+			_, _ = unix.Write(int(fd), prepareMessage) // it is for speed alone
 			return true
 		})
 	}
 }
 
-func (c *callChannel) close() { closeAll([]*os.File{c.calls, c.answers}) }
+// Close closes the channel. It may be called more than once.
+func (c *Channel) Close() {
+	c.calls.Close()
+	c.answers.Close()
+}
 
-// answerCalls serves a channel until it is closed. Closing it while calls are
-// open cancels them.
-func answerCalls(ctx context.Context, channel *callChannel, host engine.CallHandler) {
+// Serve answers calls until the channel is closed, by either side or by a malformed
+// message. Closing it cancels the calls that are open.
+func (c *Channel) Serve(ctx context.Context, host engine.CallHandler) {
 	ctx, cancel := context.WithCancel(ctx)
 	var (
 		open   sync.WaitGroup
 		places = make(chan struct{}, maxCallsOpen)
 	)
+	defer c.Close()
 	defer open.Wait()
 	defer cancel()
-	calls := bufio.NewReaderSize(channel.calls, 512) // most messages are small: one read each, not two
+	calls := bufio.NewReaderSize(c.calls, 512) // most messages are small: one read each, not two
 	for {
-		body, err := readMessage(calls, channel.most)
+		body, err := readMessage(calls, c.most)
 		if err != nil {
 			return
 		}
-		var c callMessage
-		if err := json.Unmarshal(body, &c); err != nil || c.Name == "" {
+		var call callMessage
+		if err := json.Unmarshal(body, &call); err != nil || call.Name == "" {
 			return
 		}
-		if c.ID == "" {
-			_, _ = host.Call(ctx, c.Name, c.Input) // nobody waits for an answer
+		if call.ID == "" {
+			_, _ = host.Call(ctx, call.Name, call.Input) // a notice has no answer
 			continue
 		}
 		places <- struct{}{}
 		open.Go(func() {
 			defer func() { <-places }()
-			a := answerCall(ctx, host, c)
-			channel.writing.Lock()
-			defer channel.writing.Unlock()
-			_ = writeMessage(channel.answers, a) // a program that does not read has itself to blame
+			a := answerCall(ctx, host, call)
+			c.writing.Lock()
+			defer c.writing.Unlock()
+			_ = writeMessage(c.answers, a) // a program that does not read has itself to blame
 		})
 	}
 }
