@@ -48,7 +48,7 @@ func (s *turnShown) tell(e conversation.Event) {
 		return
 	}
 	switch e := e.(type) {
-	case conversation.Text:
+	case provider.TextDelta:
 		s.text(e.Text)
 		return
 	case conversation.Uploading:
@@ -68,11 +68,11 @@ func (s *turnShown) show(e conversation.Event) {
 	switch e := e.(type) {
 	case conversation.Uploaded:
 		s.uploaded(e)
-	case conversation.CodeStarted:
+	case provider.StepStarted:
 		s.showCode(e.Step)
-	case conversation.CodeOutput:
+	case provider.OutputDelta:
 		s.output(e)
-	case conversation.CodeEnded:
+	case provider.StepDone:
 		s.ended(e.Step)
 	case conversation.Collected:
 		s.collected(e)
@@ -108,7 +108,7 @@ func (s *turnShown) wait(e conversation.Event) {
 		s.model, s.provider, s.block = e.Model, e.Provider, ""
 		s.steps, s.begun = map[string]*stepShown{}, 0
 		what = "waiting for " + printable(s.model) + " ..."
-	case conversation.CodeStarted:
+	case provider.StepStarted:
 		what = "running ..."
 	case conversation.Asked:
 		s.asked = e.Ask.Kind
@@ -117,7 +117,7 @@ func (s *turnShown) wait(e conversation.Event) {
 		if s.asked == conversation.AskSave || s.asked == conversation.AskApply {
 			return // the model has done its part
 		}
-	case conversation.Uploaded, conversation.CodeEnded:
+	case conversation.Uploaded, provider.StepDone:
 	default:
 		return
 	}

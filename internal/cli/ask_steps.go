@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -60,8 +59,8 @@ func (s *turnShown) showCode(is provider.Step) {
 }
 
 // output shows whole lines of what running code prints.
-func (s *turnShown) output(e conversation.CodeOutput) {
-	step := s.step(e.Step)
+func (s *turnShown) output(e provider.OutputDelta) {
+	step := s.step(e.StepID)
 	step.printed = true
 	step.line.WriteString(e.Data)
 	text := step.line.String()

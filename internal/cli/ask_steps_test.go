@@ -24,10 +24,10 @@ func TestTwoAtOnce(t *testing.T) {
 	one, two := provider.Step{ID: "a", Code: "one", Outcome: provider.OutcomeOK},
 		provider.Step{ID: "b", Code: "two", Outcome: provider.OutcomeFailed}
 	for _, e := range []conversation.Event{
-		conversation.Begun{}, conversation.CodeStarted{Step: one}, conversation.CodeStarted{Step: two},
-		conversation.CodeOutput{Step: "a", Data: "a"}, conversation.CodeOutput{Step: "b", Data: "b"},
-		conversation.CodeOutput{Step: "a", Data: "A\n"},
-		conversation.CodeEnded{Step: two}, conversation.CodeEnded{Step: one},
+		conversation.Begun{}, provider.StepStarted{Step: one}, provider.StepStarted{Step: two},
+		provider.OutputDelta{StepID: "a", Data: "a"}, provider.OutputDelta{StepID: "b", Data: "b"},
+		provider.OutputDelta{StepID: "a", Data: "A\n"},
+		provider.StepDone{Step: two}, provider.StepDone{Step: one},
 	} {
 		s.tell(e)
 	}
@@ -45,8 +45,8 @@ func TestCodeIsShownEachTime(t *testing.T) {
 			s.tell(conversation.Begun{})
 		}
 		step := provider.Step{ID: "call_0", Code: code, Stdout: "out of " + code, Outcome: provider.OutcomeOK}
-		s.tell(conversation.CodeStarted{Step: step})
-		s.tell(conversation.CodeEnded{Step: step})
+		s.tell(provider.StepStarted{Step: step})
+		s.tell(provider.StepDone{Step: step})
 	}
 	for _, want := range []string{"| first", "out of first", "| second", "out of second", "| third", "out of third"} {
 		if strings.Count(out.String(), want) != 1 {

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/airlock-run/airlock/provider"
 )
 
 // tell is the sink of a turn. A question waits from the moment on in which
@@ -17,10 +19,10 @@ func (c *liveChat) tell(e Event) {
 	}
 	c.last++
 	if n := len(c.events); n > 0 { // text that nobody has read yet comes in one
-		more, isText := e.(Text)
-		before, wasText := c.events[n-1].Event.(Text)
+		more, isText := e.(provider.TextDelta)
+		before, wasText := c.events[n-1].Event.(provider.TextDelta)
 		if isText && wasText && len(before.Text) < 4096 && len(c.events) >= mostEvents/2 {
-			c.events[n-1] = Numbered{c.last, Text{before.Text + more.Text}}
+			c.events[n-1] = Numbered{c.last, provider.TextDelta{Text: before.Text + more.Text}}
 			e = nil
 		}
 	}

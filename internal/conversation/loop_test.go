@@ -3,6 +3,7 @@ package conversation_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,7 +143,13 @@ func (s *stage) Answer(_ context.Context, q conversation.Ask) (conversation.Answ
 	return a, nil
 }
 
-func (s *stage) tell(e conversation.Event) { s.events = append(s.events, e.Kind()) }
+func (s *stage) tell(e conversation.Event) { s.events = append(s.events, kindOf(e)) }
+
+// kindOf returns the name of an event's type.
+func kindOf(e conversation.Event) string {
+	_, kind, _ := strings.Cut(fmt.Sprintf("%T", e), ".")
+	return kind
+}
 
 func (s *stage) begin(t *testing.T) *conversation.Chat {
 	t.Helper()
@@ -215,8 +222,8 @@ func TestTurn(t *testing.T) {
 		if err != nil || len(saved) != 1 || saved[0].Name() != turn.Outputs[0].Name {
 			t.Errorf("%v, %v", saved, err)
 		}
-		for _, kind := range []string{"begun asked answered", "uploaded", "code_ended",
-			"collected asked answered saved ended"} {
+		for _, kind := range []string{"Begun Asked Answered", "Uploaded", "StepDone",
+			"Collected Asked Answered Saved Ended"} {
 			if all := strings.Join(s.events, " "); !strings.Contains(all, kind) {
 				t.Errorf("%q is missing in %s", kind, all)
 			}
@@ -328,7 +335,7 @@ func TestLiveStopsAndSavesLater(t *testing.T) {
 			if e.Event == nil { // a beat
 				continue
 			}
-			if last = e.Event; last.Kind() == until {
+			if last = e.Event; kindOf(last) == until {
 				break
 			}
 		}
@@ -338,14 +345,14 @@ func TestLiveStopsAndSavesLater(t *testing.T) {
 		Files: []conversation.File{s.file(t, "in.txt", "x")}}); err != nil {
 		t.Fatal(err)
 	}
-	follow("asked")
+	follow("Asked")
 	if open, turn := live.Running("local", id); !open || !turn {
 		t.Errorf("open %v, turn %v", open, turn)
 	}
 	if err := live.Stop(t.Context(), "local", id); err != nil {
 		t.Fatal(err)
 	}
-	if e := follow("ended").(conversation.Ended); e.Turn.State != conversation.TurnInterrupted {
+	if e := follow("Ended").(conversation.Ended); e.Turn.State != conversation.TurnInterrupted {
 		t.Errorf("%+v", e.Turn)
 	}
 	if pending, _ := live.Pending("local", id); len(pending) > 0 {
@@ -368,7 +375,7 @@ func TestLiveStopsAndSavesLater(t *testing.T) {
 	if err := live.Turn("local", id, conversation.Prompt{Text: "Go on"}); err != nil {
 		t.Fatal(err)
 	}
-	if e := follow("ended").(conversation.Ended); e.Turn.Number != 2 ||
+	if e := follow("Ended").(conversation.Ended); e.Turn.Number != 2 ||
 		e.Turn.Outputs[0].State != conversation.OutputFetched {
 		t.Errorf("%+v", e.Turn)
 	}

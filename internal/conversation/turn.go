@@ -227,23 +227,17 @@ func (t *turn) relayOne(e provider.Event) {
 	t.order.note(e)
 	t.telling.Unlock()
 	switch e := e.(type) {
-	case provider.TextDelta:
-		t.emit(Text{e.Text})
-	case provider.CodeDelta:
-		t.emit(Code{e.StepID, e.Language, e.Code})
-	case provider.StepStarted:
-		t.emit(CodeStarted{e.Step})
+	case provider.TextDelta, provider.CodeDelta, provider.StepStarted, provider.FileFound:
+		t.emit(e)
 	case provider.OutputDelta:
 		if !t.framed() {
-			t.emit(CodeOutput{e.StepID, e.Stream, e.Data})
+			t.emit(e)
 		}
 	case provider.StepDone:
 		if t.framed() {
 			_, e.Step.Stdout = provider.Unframe(e.Step.Stdout, provider.MaxFrame)
 		}
-		t.emit(CodeEnded{e.Step})
-	case provider.FileFound:
-		t.emit(Found{e.Artifact.Name, e.Artifact.Size, e.Artifact.Ref.ID, e.Artifact.StepID})
+		t.emit(e)
 	case provider.Paused:
 		t.emit(Notice{Text: "The provider paused the turn and was asked to go on."})
 	case provider.Notice:

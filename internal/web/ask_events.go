@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/provider"
 )
 
 // events sends what happens in a conversation, as it happens, to as many as
@@ -270,10 +271,10 @@ func (s *askStream) tell(e conversation.Event) {
 		}
 		s.put("uploaded", progressBody{Turn: s.turn, Name: e.Upload.Name, Path: e.Upload.Path, Done: e.Upload.Size,
 			Size: e.Upload.Size, Note: note})
-	case conversation.Text:
+	case provider.TextDelta:
 		s.text.WriteString(e.Text)
 		s.unsaid = true
-	case conversation.Code, conversation.CodeStarted, conversation.CodeOutput, conversation.CodeEnded, conversation.Found:
+	case provider.CodeDelta, provider.StepStarted, provider.OutputDelta, provider.StepDone, provider.FileFound:
 		s.code(e)
 	case conversation.Downloading:
 		s.put("downloading", progressBody{Turn: s.turn, Name: e.Name, Done: e.Done, Size: e.Size})

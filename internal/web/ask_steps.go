@@ -48,21 +48,21 @@ func (s *askStream) step(id string) *liveStep {
 // placement says which turn and which step of it they are about.
 func (s *askStream) code(e conversation.Event) {
 	switch e := e.(type) {
-	case conversation.Code:
-		step := s.step(e.Step)
+	case provider.CodeDelta:
+		step := s.step(e.StepID)
 		s.put("code", codeBody{s.turn, step.tab, languageTitle(e.Language), e.Code})
-	case conversation.CodeStarted:
+	case provider.StepStarted:
 		s.start(s.step(e.Step.ID), e.Step)
-	case conversation.CodeOutput:
-		step := s.step(e.Step)
+	case provider.OutputDelta:
+		step := s.step(e.StepID)
 		step.printed = true
 		s.print(step, e.Stream, e.Data)
-	case conversation.Found:
-		if step, ok := s.steps[e.Step]; ok && step.tool {
-			s.packet(step, pytool.ToolDelta{Type: "python_tool_delta", FileIDs: []string{e.ID}})
+	case provider.FileFound:
+		if step, ok := s.steps[e.Artifact.StepID]; ok && step.tool {
+			s.packet(step, pytool.ToolDelta{Type: "python_tool_delta", FileIDs: []string{e.Artifact.Ref.ID}})
 		}
-		s.put("found", progressBody{Turn: s.turn, Name: e.Name, Size: e.Size})
-	case conversation.CodeEnded:
+		s.put("found", progressBody{Turn: s.turn, Name: e.Artifact.Name, Size: e.Artifact.Size})
+	case provider.StepDone:
 		s.end(s.step(e.Step.ID), e.Step)
 	}
 }
