@@ -60,7 +60,7 @@ func (q *request) readForm(field string, store func(name string, content io.Read
 		if err != nil {
 			return nil, brokenForm(err)
 		}
-		said := wire.Disposition(part.Header.Get("Content-Disposition"))
+		said, _ := wire.Disposition(part.Header.Get("Content-Disposition"))
 		name, isFile := said["filename"]
 		if extended, ok := wire.ExtendedName(said["filename*"]); ok {
 			name, isFile = extended, true
