@@ -78,9 +78,7 @@ airlock undo reverts everything.`,
 	f.BoolVar(&o.prompt, "print-prompt", false,
 		"print the text that makes a model write such replies, and with --project the decisions to tell it")
 	f.BoolVarP(&o.yes, "yes", "y", false, "agree to everything that needs no person")
-	addOptions(f, config.Project)
-	a.addJSON(cmd)
-	return cmd
+	return a.withFlags(cmd, config.Project)
 }
 
 func (a *app) applyReply(ctx context.Context, o applyOptions, args []string) error {
@@ -94,9 +92,9 @@ func (a *app) applyReply(ctx context.Context, o applyOptions, args []string) err
 	var m conversation.Message
 	var r *reply.Reply
 	var source []byte
-	if o.approve == "" { // before root becomes another user
+	if o.approve == "" { // read before root becomes another user
 		var err error
-		if o.propose && o.message == "" && os.Geteuid() == 0 { // the service is told too
+		if o.propose && o.message == "" && os.Geteuid() == 0 { // the service gets it too
 			if source, err = a.read(args[0]); err != nil {
 				return err
 			}
@@ -120,7 +118,7 @@ func (a *app) applyReply(ctx context.Context, o applyOptions, args []string) err
 		if w.handled, w.proposal, err = d.Propose(ctx, owner, m, r); err != nil {
 			return err
 		}
-		if err := w.deliverFiles(ctx); err != nil {
+		if err := w.resolveFiles(ctx); err != nil {
 			return err
 		}
 		if err := w.decide(ctx); err != nil || !o.propose || w.handled.Root == "" {
@@ -165,8 +163,7 @@ func (a *app) printPrompt(ctx context.Context, d *desk, o applyOptions) error {
 		}
 		r.Decisions = assignment.DecisionText(open)
 	}
-	a.out.result(r)
-	return nil
+	return a.print(r)
 }
 
 type promptReport struct {
@@ -182,7 +179,7 @@ func (r promptReport) text(p *page) {
 	}
 }
 
-// work is one reply on its way into a folder.
+// work applies one reply to a folder.
 type work struct {
 	*app
 	desk     *desk
@@ -192,11 +189,11 @@ type work struct {
 	message  *messageFile
 	from     conversation.Message
 	reply    *reply.Reply        // nil: the proposal was kept
-	held     []workspace.Held    // what a commit leaves to a person
-	left     []workspace.Skipped // what --ours left as it is
+	held     []workspace.Held    // files that a commit leaves for the user
+	left     []workspace.Skipped // files that --ours kept
 }
 
-// decide finds out who approves, and continues from there.
+// decide applies the reply as the command line and the policy say, or asks the user.
 func (w *work) decide(ctx context.Context) error {
 	o := w.options
 	switch {
@@ -234,7 +231,7 @@ func (w *work) decide(ctx context.Context) error {
 	return w.review(ctx)
 }
 
-// closed ends a reply that a gate keeps from being applied: it was shown.
+// closed ends a reply that a gate keeps from being applied. It was shown.
 func (w *work) closed(ctx context.Context) error {
 	if w.handled.Root == "" && w.options.phase == "" {
 		return w.keep(ctx, fail(exitApproval, "`airlock workspace link "+w.handled.Project+
@@ -243,8 +240,8 @@ func (w *work) closed(ctx context.Context) error {
 	return w.keep(ctx, nil)
 }
 
-// automatic is the consent that a policy gives. It covers the whole reply, or,
-// with --best-effort, what it can.
+// automatic returns the consent that a policy gives. It covers the whole reply, or with
+// --best-effort a part of it.
 func (w *work) automatic(policy workspace.Policy) (conversation.Consent, error) {
 	consent, held := conversation.CoveredBy(policy, w.proposal, w.options.bestEffort)
 	if consent.Covers(held) {
@@ -254,8 +251,7 @@ func (w *work) automatic(policy workspace.Policy) (conversation.Consent, error) 
 	return consent, heldError(held)
 }
 
-// heldError says what keeps a reply from being applied without a person, nil
-// if nothing does.
+// heldError returns the error that lists the held files, worst kind first, or nil.
 func heldError(held []workspace.Held) error {
 	for _, worst := range []struct {
 		kind       workspace.Severity
@@ -284,7 +280,7 @@ func heldError(held []workspace.Held) error {
 	return nil
 }
 
-// keep keeps the proposal, for a person who agrees or looks, and shows it.
+// keep saves the proposal for a later approval, and shows it.
 func (w *work) keep(ctx context.Context, why error) error {
 	if err := w.desk.Keep(ctx, w.handled, w.proposal); err != nil {
 		return err
@@ -292,12 +288,12 @@ func (w *work) keep(ctx context.Context, why error) error {
 	return w.end(why)
 }
 
-// approveKept carries out a proposal that was kept.
+// approveKept applies a saved proposal.
 func (w *work) approveKept(ctx context.Context) (err error) {
 	if w.handled, w.proposal, err = w.desk.Open(ctx, owner, w.options.approve); err != nil {
 		return err
 	}
-	if w.handled.ByLink { // a folder that --root named is agreed to by that
+	if w.handled.ByLink { // else --root named the folder, which is consent
 		if err := w.desk.CloseUnlinked(ctx, w.handled); err != nil {
 			return err
 		}
@@ -307,7 +303,7 @@ func (w *work) approveKept(ctx context.Context) (err error) {
 	} else if err != nil {
 		return err
 	}
-	if err := w.deliverFiles(ctx); err != nil {
+	if err := w.resolveFiles(ctx); err != nil {
 		return err
 	}
 	if len(w.options.only) == 0 {
@@ -325,7 +321,7 @@ func (w *work) approveKept(ctx context.Context) (err error) {
 	return w.commit(ctx, consent)
 }
 
-// commit carries out what was agreed to, and tells the project.
+// commit applies what the consent covers, and reports to the project.
 func (w *work) commit(ctx context.Context, consent conversation.Consent) error {
 	if _, err := w.desk.Approve(ctx, w.handled, w.proposal, consent); err != nil {
 		return w.failed(ctx, err)
@@ -340,7 +336,7 @@ func (w *work) deliver(ctx context.Context) error {
 			return err
 		}
 	}
-	w.proposal = nil // what it was is in the receipt now
+	w.proposal = nil // the receipt has it now
 	problem := w.resultError()
 	if len(w.held) > 0 {
 		rest, err := w.keepRest(ctx)
@@ -352,7 +348,7 @@ func (w *work) deliver(ctx context.Context) error {
 	return w.end(problem)
 }
 
-// failed keeps what went wrong. After a conflict the proposal is made anew, on
+// failed records the error of a commit. After a conflict it rebases the proposal on
 // the files as they are now.
 func (w *work) failed(ctx context.Context, cause error) error {
 	if err := w.desk.Fail(ctx, w.handled, cause); err != nil {
@@ -392,7 +388,7 @@ func (w *work) archive(ctx context.Context) error {
 	return w.end(nil)
 }
 
-// end stores the receipt with the message, and shows it.
+// end stores the receipt in the message, and shows it.
 func (w *work) end(problem error) error {
 	r := applyReport{Proposal: w.proposal, Reports: reportsOf(w.handled)}
 	w.handled.Result.FilesSkipped = append(w.handled.Result.FilesSkipped, w.left...)

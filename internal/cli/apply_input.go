@@ -15,8 +15,8 @@ import (
 	"github.com/airlock-run/airlock/reply"
 )
 
-// readReply reads the reply that the command line names. One that arrives on
-// standard input is shown while it does.
+// readReply reads the reply that the command line names. It previews a reply that
+// arrives on standard input.
 func (a *app) readReply(
 	ctx context.Context, o applyOptions, args []string,
 ) (m conversation.Message, r *reply.Reply, file *messageFile, err error) {
@@ -64,8 +64,8 @@ func (a *app) readReply(
 	return m, r, file, err
 }
 
-// streamReply reads a reply that arrives bit by bit, and says what it brings.
-// Nothing is done before its end.
+// streamReply reads a reply as it arrives, and previews it. Nothing is applied before
+// its end.
 func (a *app) streamReply(ctx context.Context, from io.Reader) (*reply.Reply, error) {
 	parser := reply.NewParser(reply.Options{Events: a.preview})
 	chunk := make([]byte, 32<<10)
@@ -94,7 +94,7 @@ func (a *app) streamReply(ctx context.Context, from io.Reader) (*reply.Reply, er
 	return parser.Reply(), nil
 }
 
-// preview says what a reply that is still arriving has brought.
+// preview shows an event of a reply that is still arriving.
 func (a *app) preview(e reply.Event) {
 	if a.json {
 		return
@@ -121,8 +121,7 @@ func (a *app) preview(e reply.Event) {
 	}
 }
 
-// messageFile is a message of an application, in a file of JSON. What we do
-// not know of it stays as it is.
+// messageFile is a message of an application in a JSON file. Unknown members are preserved.
 type messageFile struct {
 	name    string
 	members map[string]json.RawMessage
@@ -195,8 +194,7 @@ func (m *messageFile) store(result *conversation.Result) (err error) {
 	return nil
 }
 
-// replaceFile writes a file, which is there in its old or in its new form, whatever
-// happens.
+// replaceFile replaces a file atomically.
 func replaceFile(name string, content []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".airlock-*")
 	if err != nil {

@@ -47,21 +47,19 @@ Exit codes: 0 done, 1 failed, the last code too, or interrupted, 2 usage,
 			return a.askModel(cmd.Context(), o, args)
 		},
 	}
-	a.addAskFlags(cmd, &o)
 	f := cmd.Flags()
 	f.StringVar(&o.schema, "schema", "", "JSON schema `FILE` that the answer follows")
 	f.StringVar(&o.promptFile, "prompt-file", "", "`FILE` with the prompt, a template: {{name}} is filled by --var, "+
 		"{{if}} and {{range}} work, {{file \"notes.txt\"}} is a file's text")
 	f.StringArrayVar(&o.variables, "var", nil, "`NAME=VALUE` for the prompt file; may be repeated")
 	f.BoolVar(&o.dryRun, "dry-run", false, "check key, model, files, folder and limits, and send nothing")
-	return cmd
+	return a.addAskFlags(cmd, &o)
 }
 
-// addAskFlags are those of ask and chat.
-func (a *app) addAskFlags(cmd *cobra.Command, o *askOptions) {
+// addAskFlags adds the flags that ask and chat share.
+func (a *app) addAskFlags(cmd *cobra.Command, o *askOptions) *cobra.Command {
 	f := cmd.Flags()
 	f.StringArrayVarP(&o.inputs, "file", "f", nil, "`INPUT` file, or a pattern in quotes; may be repeated")
-	f.StringVarP(&o.folder, "output", "o", "", "`DIR` to save the files into that the code makes")
 	f.StringVar(&o.tool, "tool", "auto", "what the model runs code with: auto, python, shell or none")
 	f.BoolVar(&o.see, "see", false, "show images and PDFs to the model too, not to its code only")
 	f.StringVar(&o.project, "project", "",
@@ -72,12 +70,9 @@ func (a *app) addAskFlags(cmd *cobra.Command, o *askOptions) {
 	f.BoolVar(&o.skipFailed, "skip-failed-uploads", false, "go on without files that cannot be sent")
 	f.StringVar(&o.resume, "resume", "", "go on with the conversation `ID`")
 	f.StringVar(&o.system, "instructions", "", "rules for the model, for the whole conversation")
-	f.BoolVarP(&o.yes, "yes", "y", false, "agree to send the named files, and rename what would overwrite a file")
-	addAllow(f, &o.allow)
-	addOptions(f, config.Models)
-	addOptions(f, config.Client)
-	addOptions(f, config.Project)
-	a.addJSON(cmd)
+	o.add(f, "`DIR` to save the files into that the code makes",
+		"agree to send the named files, and rename what would overwrite a file")
+	return a.withFlags(cmd, config.Models, config.Client, config.Project)
 }
 
 func (a *app) askModel(ctx context.Context, o askOptions, args []string) error {
@@ -103,9 +98,7 @@ func (a *app) askModel(ctx context.Context, o askOptions, args []string) error {
 			return t.explain(ctx, err)
 		}
 		if err := t.agreeTo(ctx, inside); err != nil {
-			_, closing := t.chat.Close(ctx, nil)
-			t.sweep.Wait()
-			return errors.Join(t.explain(ctx, err), closing)
+			return t.abandon(ctx, t.explain(ctx, err))
 		}
 		if o.dryRun {
 			return t.check(ctx, prompt)
@@ -116,7 +109,7 @@ func (a *app) askModel(ctx context.Context, o askOptions, args []string) error {
 	})
 }
 
-// talk is a conversation on the command line.
+// talk is a conversation with a model on the command line.
 type talk struct {
 	*app
 	options    askOptions
@@ -126,23 +119,21 @@ type talk struct {
 	policy     *workspace.Policy
 	chat       *conversation.Chat
 	shown      *turnShown
-	interrupts *interrupts // nil: a signal ends all
-	editor     *lineEditor // nil: lines are read as they come
+	interrupts *interrupts // nil: a signal ends the command
+	editor     *lineEditor // nil: lines are not edited
 	sweep      sync.WaitGroup
-	others     []provider.FileInfo // that the sweep found and left
+	others     []provider.FileInfo // found by the sweep and not deleted
 }
 
-// prepare finds out what is wrong before anything is connected.
+// prepare checks the command line before anything is connected.
 func (t *talk) prepare(ctx context.Context) (err error) {
-	if t.options.folder != "" {
-		if err := checkFolder(t.options.folder); err != nil {
-			return err
-		}
+	if err := t.options.check(); err != nil {
+		return err
 	}
 	if _, err := toolOf(t.options.tool); err != nil {
 		return err
 	}
-	if t.policy, err = t.readPolicy(); err != nil { // it is wrong whatever the reply is
+	if t.policy, err = t.readPolicy(); err != nil { // a wrong policy is reported all the same
 		return err
 	}
 	if t.root, err = t.projectRoot(ctx, t.host.desk, t.options.project); err != nil {
@@ -161,7 +152,7 @@ func toolOf(name string) (provider.Tool, error) {
 	return "", fail(exitUsage, "there are auto, python, shell and none", "there is no tool %q", name)
 }
 
-// open begins the conversation, or continues with one.
+// open begins the conversation, or resumes one.
 func (t *talk) open(ctx context.Context) (err error) {
 	if t.options.resume != "" {
 		t.chat, err = t.host.Resume(ctx, owner, t.options.resume, t.change)
@@ -186,7 +177,7 @@ func (t *talk) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// change takes over what the command line says.
+// change applies the command line to the settings of a conversation.
 func (t *talk) change(s *conversation.Settings) {
 	for _, given := range []struct {
 		to    *string
@@ -202,13 +193,12 @@ func (t *talk) change(s *conversation.Settings) {
 		s.Tool = provider.Tool(t.options.tool)
 	}
 	if s.Policy = t.policy; t.options.yes {
-		s.Policy = nil // --yes goes further
+		s.Policy = nil // --yes covers more
 	}
 	s.Hints, s.MaxDownload, s.Keep = provider.HintMode(t.cfg.Hints), t.cfg.MaxDownload, t.options.keep
 }
 
-// sweepBehind deletes, beside the turn, what crashed processes have left in
-// this account.
+// sweepBehind deletes, in the background, what crashed processes have left in the account.
 func (t *talk) sweepBehind(ctx context.Context) {
 	t.sweep.Go(func() {
 		bounded, cancel := context.WithTimeout(ctx, sweepTime)
@@ -241,7 +231,7 @@ func (t *talk) prompt(text string) conversation.Prompt {
 		}
 	}
 	if !t.interactive() {
-		p.Browse = "" // there is nobody who could answer the model
+		p.Browse = "" // no user can answer the model
 	}
 	return p
 }
@@ -257,12 +247,9 @@ func (t *talk) asker() *asker {
 	return &asker{app: t.app, options: t.options, desk: t.host.desk, shown: t.show()}
 }
 
-// check is a dry run.
+// check does the checks of a dry run.
 func (t *talk) check(ctx context.Context, p conversation.Prompt) error {
-	problem := t.explain(ctx, t.chat.Check(ctx, p))
-	_, closing := t.chat.Close(ctx, nil)
-	t.sweep.Wait()
-	if err := errors.Join(problem, closing); err != nil {
+	if err := t.abandon(ctx, t.explain(ctx, t.chat.Check(ctx, p))); err != nil {
 		return err
 	}
 	s := t.chat.Settings()
@@ -272,12 +259,18 @@ func (t *talk) check(ctx context.Context, p conversation.Prompt) error {
 		r.Files = append(r.Files, dryRunFile{f.Path, f.Name, f.Size, f.MIME, f.Sensitivity()})
 		r.Bytes += f.Size
 	}
-	t.out.result(r)
-	return nil
+	return t.print(r)
 }
 
-// end closes the conversation and shows the report. What was made at the
-// provider is deleted even if the person has left.
+// abandon closes a conversation without turns. It returns err, and the error of closing.
+func (t *talk) abandon(ctx context.Context, err error) error {
+	_, closing := t.chat.Close(ctx, nil)
+	t.sweep.Wait()
+	return errors.Join(err, closing)
+}
+
+// end closes the conversation and shows the report. It deletes what was made at the
+// provider even if the command was interrupted.
 func (t *talk) end(ctx context.Context, turns []*conversation.Turn, problem error) error {
 	t.show().clear()
 	if ctx.Err() != nil && !t.json && !t.options.keep && t.chat.Destination() != "" {
@@ -309,7 +302,7 @@ func (t *talk) end(ctx context.Context, turns []*conversation.Turn, problem erro
 	return problem
 }
 
-// unsaved counts the files that are held and in no folder.
+// unsaved counts the outputs that are held and were not saved.
 func unsaved(turns []*conversation.Turn) (n int) {
 	for _, turn := range turns {
 		if turn == nil {
@@ -324,7 +317,7 @@ func unsaved(turns []*conversation.Turn) (n int) {
 	return n
 }
 
-// report sends what the reply reports to the project, as far as that goes now.
+// report sends the reports of the reply to the project, as far as possible now.
 func (t *talk) report(ctx context.Context, turn *conversation.Turn) error {
 	if turn == nil || turn.Result == nil || turn.Result.State != conversation.Applied || len(turn.Result.Posts) == 0 {
 		return nil
@@ -344,8 +337,8 @@ func (t *talk) report(ctx context.Context, turn *conversation.Turn) error {
 	return nil
 }
 
-// verdict is how a turn ended, as an exit code: what went wrong first, then
-// how the last code ended, then what waits for a person.
+// verdict returns the error that ends a turn: its own, else that of the last code, else
+// that of what waits for the user.
 func (t *talk) verdict(ctx context.Context, turn *conversation.Turn, problem error) error {
 	if problem != nil {
 		return t.explain(ctx, problem)
@@ -387,7 +380,7 @@ func (t *talk) verdict(ctx context.Context, turn *conversation.Turn, problem err
 	return nil
 }
 
-// explain gives an error of a conversation its exit code.
+// explain gives an error of a conversation an exit code and a hint.
 func (t *talk) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -404,7 +397,7 @@ func (t *talk) explain(ctx context.Context, err error) error {
 	return modelError(err)
 }
 
-// modelError is the table from what can go wrong with models to exit codes.
+// modelError gives an error of a provider an exit code and a hint.
 func modelError(err error) error {
 	if _, known := errors.AsType[*failure](err); err == nil || known {
 		return err
@@ -433,7 +426,7 @@ func modelError(err error) error {
 	return f
 }
 
-// troubles is the section of docs/troubleshooting.md about errors of a kind.
+// troubles returns the section of docs/troubleshooting.md about errors of a kind.
 func troubles(k provider.Kind) string {
 	switch k {
 	case provider.OutputsMissing, provider.NotDownloadable, provider.FileNotFound, provider.FileExpired:

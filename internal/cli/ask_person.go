@@ -1,26 +1,20 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
-	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// asker answers the questions of a conversation: the person at the terminal,
-// or what the command line says in their place.
+// asker answers the questions of a conversation: from the command line, else by asking
+// the user at the terminal.
 type asker struct {
 	*app
 	options askOptions
@@ -50,7 +44,7 @@ func (p *asker) Answer(ctx context.Context, q conversation.Ask) (conversation.An
 	return conversation.Answer{}, conversation.ErrNonInteractive
 }
 
-// yesNo asks at the terminal, if there is one.
+// yesNo asks a yes-or-no question at the terminal, if there is one.
 func (p *asker) yesNo(ctx context.Context, question string) (conversation.Answer, error) {
 	if !p.interactive() {
 		return conversation.Answer{}, conversation.ErrNonInteractive
@@ -59,8 +53,8 @@ func (p *asker) yesNo(ctx context.Context, question string) (conversation.Answer
 	return conversation.Answer{OK: yes}, err
 }
 
-// send asks before files leave the machine. --yes is consent to the files that
-// the command line names.
+// send asks before files leave the machine. --yes agrees to the files that the command
+// line names.
 func (p *asker) send(ctx context.Context, q conversation.Ask) (conversation.Answer, error) {
 	if p.options.yes {
 		for _, f := range q.Files {
@@ -83,7 +77,7 @@ func (p *asker) send(ctx context.Context, q conversation.Ask) (conversation.Answ
 		"Send")
 }
 
-// pickFiles asks about files together or, if the person wants that, one by one.
+// pickFiles asks about all files at once or, if the user selects that, one by one.
 func (p *asker) pickFiles(ctx context.Context, q conversation.Ask, question, verb string) (conversation.Answer, error) {
 	line, err := p.askLine(ctx, question+" [y]es, [N]o, or [s]elect: ")
 	a := conversation.Answer{OK: strings.HasPrefix(line, "y") || strings.HasPrefix(line, "s"),
@@ -100,12 +94,12 @@ func (p *asker) pickFiles(ctx context.Context, q conversation.Ask, question, ver
 			a.Picks = append(a.Picks, conversation.Pick{ID: f.ID})
 		}
 	}
-	a.OK = a.OK && (q.Kind != conversation.AskSend || len(a.Picks) > 0) // none of them is no
+	a.OK = a.OK && (q.Kind != conversation.AskSend || len(a.Picks) > 0) // no file: a no
 	return a, err
 }
 
-// inline asks whether files may travel in the request. A script has agreed to
-// send them; that they go in another way was said in a notice before.
+// inline asks whether files may be sent within the request. --yes has agreed to send
+// them, and a notice has told how.
 func (p *asker) inline(ctx context.Context, q conversation.Ask) (conversation.Answer, error) {
 	if p.options.yes {
 		return conversation.Answer{OK: true}, nil
@@ -114,8 +108,8 @@ func (p *asker) inline(ctx context.Context, q conversation.Ask) (conversation.An
 		sizeText(q.Bytes)))
 }
 
-// more asks about each file that the model wants. --yes does not cover them:
-// the model chose them.
+// more asks about each file that the model wants. --yes does not cover them, since the
+// model chose them.
 func (p *asker) more(ctx context.Context, q conversation.Ask) (conversation.Answer, error) {
 	if !p.interactive() {
 		return conversation.Answer{}, conversation.ErrNonInteractive
@@ -160,7 +154,7 @@ func (p *asker) save(ctx context.Context, q conversation.Ask) (conversation.Answ
 		switch {
 		case o.Refused != "":
 			p.say("%s cannot be saved: %s", printableName(o.Name), printable(o.Refused))
-		case o.Warning != "" && p.allowed(o.Path) && (!o.Exists || !ask):
+		case o.Warning != "" && p.options.allows(o.Path) && (!o.Exists || !ask):
 			if o.Exists && p.options.yes {
 				pick.Clash = conversation.ClashRename
 			}
@@ -171,7 +165,7 @@ func (p *asker) save(ctx context.Context, q conversation.Ask) (conversation.Answ
 		case !ask && o.Exists && p.options.yes:
 			pick.Clash = conversation.ClashRename
 		case ask:
-			yes, err = p.one(ctx, q, o, &pick, strings.HasPrefix(every, "s"))
+			yes, err = p.saveOne(ctx, q, o, &pick, strings.HasPrefix(every, "s"))
 		}
 		if err != nil {
 			return a, err
@@ -183,14 +177,8 @@ func (p *asker) save(ctx context.Context, q conversation.Ask) (conversation.Answ
 	return a, nil
 }
 
-// allowed reports whether the command line agrees to a file of this name that
-// wants a person's approval.
-func (p *asker) allowed(name string) bool {
-	return slices.ContainsFunc(p.options.allow, func(pattern string) bool { return workspace.MatchPath(pattern, name) })
-}
-
-// one asks about one output, where there is something to ask.
-func (p *asker) one(
+// saveOne asks about one output, if need be.
+func (p *asker) saveOne(
 	ctx context.Context, q conversation.Ask, o conversation.OutputAsked, pick *conversation.Pick, selecting bool,
 ) (bool, error) {
 	switch {
@@ -220,7 +208,7 @@ func (p *asker) one(
 	return true, nil
 }
 
-// apply lets the person review a reply for their project.
+// apply lets the user review a reply for their project.
 func (p *asker) apply(ctx context.Context, q conversation.Ask) (conversation.Answer, error) {
 	w := &work{app: p.app, desk: p.desk, handled: q.Handled, proposal: q.Proposal}
 	if p.options.yes {
@@ -244,68 +232,4 @@ func (p *asker) apply(ctx context.Context, q conversation.Ask) (conversation.Ans
 		return conversation.Answer{}, nil
 	}
 	return conversation.Answer{OK: err == nil, Consent: &consent}, err
-}
-
-// confirm asks for a yes, which may be cut off.
-func (a *app) confirm(ctx context.Context, question string) (bool, error) {
-	line, err := a.askLine(ctx, question)
-	return strings.HasPrefix(line, "y"), err
-}
-
-// askLine puts a question to the person and waits for a line, or for the end
-// of the context. The end of input is an empty line, and io.EOF comes with it
-// only from readLine.
-func (a *app) askLine(ctx context.Context, question string) (string, error) {
-	line, err := a.readLine(ctx, question)
-	if errors.Is(err, io.EOF) {
-		a.say("")
-		err = nil
-	}
-	return strings.ToLower(strings.TrimSpace(line)), err
-}
-
-// readLine reads a line byte by byte: what follows it is not ours.
-func (a *app) readLine(ctx context.Context, prompt string) (string, error) {
-	fmt.Fprint(a.streams.Err, prompt)
-	var line bytes.Buffer
-	var one [1]byte
-	for {
-		if err := readable(ctx, a.streams.In); err != nil {
-			fmt.Fprintln(a.streams.Err)
-			return "", err
-		}
-		n, err := a.streams.In.Read(one[:])
-		switch {
-		case n == 1 && one[0] == '\n':
-			return line.String(), nil
-		case n == 1:
-			line.WriteByte(one[0])
-		case err != nil:
-			return line.String(), err
-		}
-	}
-}
-
-// readable waits until there is something to read, or the context ends.
-func readable(ctx context.Context, in io.Reader) error {
-	f, ok := in.(*os.File)
-	if !ok {
-		return ctx.Err()
-	}
-	ready := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}}
-	for {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if n, err := unix.Poll(ready, 100); n != 0 && !errors.Is(err, unix.EINTR) {
-			return nil // or an error, which the read will have too
-		}
-	}
-}
-
-func sizeText(n int64) string {
-	if n < 0 {
-		return "size unknown"
-	}
-	return humanize.IBytes(uint64(n))
 }

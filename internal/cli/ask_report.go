@@ -21,9 +21,9 @@ type askReport struct {
 	ended
 }
 
-func (r askReport) text(*page) {} // it was shown as it happened
+func (r askReport) text(*page) {} // all was shown as it happened
 
-// dryRunReport is what a dry run has found to be well.
+// dryRunReport is what a dry run has checked.
 type dryRunReport struct {
 	DryRun      bool         `json:"dry_run"`
 	Provider    string       `json:"provider"`
@@ -43,7 +43,7 @@ type dryRunFile struct {
 	Doubt string `json:"doubt,omitempty"`
 }
 
-// careful warns of what may be a secret.
+// careful returns a warning about a file that may hold a secret, or "".
 func careful(doubt string) string {
 	if doubt == "" {
 		return ""

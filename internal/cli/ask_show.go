@@ -1,48 +1,51 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
+	"golang.org/x/term"
 
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/workspace"
 )
 
-// turnShown shows a turn while it happens: the answer on standard output, all
-// else beside it. On a terminal transfers are bars, in a pipe plain lines.
+// turnShown shows a turn as it happens: the answer on standard output, everything else
+// on standard error. Transfers are bars on a terminal, and plain lines in a pipe.
 type turnShown struct {
 	*app
-	page     *page // beside the answer
-	quiet    bool  // JSON: nothing is shown
+	page     *page // standard error
+	quiet    bool  // with --json nothing is shown
 	hold     bool  // the answer is shown at its end
 	bars     bool
-	bar      bool                  // one is on the line
+	bar      bool                  // the current line is a bar
 	midLine  bool                  // the answer has not ended its line
-	steps    map[string]*stepShown // that have begun and not ended
+	steps    map[string]*stepShown // running steps, by id
 	begun    int                   // steps of this turn
-	quarters map[string]int64      // that a pipe was told of, by transfer
-	model    string                // that is asked
-	provider string                // of the turn
-	block    string                // what was shown last: on a terminal an empty line stands before another
+	quarters map[string]int64      // last one shown in a pipe, by transfer
+	model    string
+	provider string
+	block    string // kind of the last lines: on a terminal an empty line separates kinds
 	asked    conversation.AskKind
-	held     []string  // files of the turn that nobody agreed to
-	rendered *markdown // shows the answer on a terminal; nil: it is shown as it is
+	held     []string  // files of the turn that were not approved
+	rendered *markdown // renders the answer on a terminal; nil: it is plain text
 }
 
 func (a *app) showTurns(hold bool) *turnShown {
-	s := &turnShown{app: a, page: &page{a.streams.Err, isTerminal(a.streams.Err) && !a.cfg.Plain}, quiet: a.json,
-		hold: hold,
-		bars: isTerminal(a.streams.Err), steps: map[string]*stepShown{}, quarters: map[string]int64{}}
-	if isTerminal(a.streams.Out) && !a.cfg.Plain {
+	s := &turnShown{app: a, page: a.pageOn(a.streams.Err), quiet: a.json, hold: hold, bars: isTerminal(a.streams.Err),
+		steps: map[string]*stepShown{}, quarters: map[string]int64{}}
+	if a.pageOn(a.streams.Out).colour {
 		s.rendered = newMarkdown(a.streams.Out, widthOf(a.streams.Err))
 	}
 	return s
 }
 
-// tell is a conversation.Sink.
+// tell implements conversation.Sink.
 func (s *turnShown) tell(e conversation.Event) {
 	if s.quiet {
 		return
@@ -63,7 +66,7 @@ func (s *turnShown) tell(e conversation.Event) {
 	s.wait(e)
 }
 
-// show shows what stays on the screen.
+// show shows an event that stays on the screen.
 func (s *turnShown) show(e conversation.Event) {
 	switch e := e.(type) {
 	case conversation.Uploaded:
@@ -100,7 +103,7 @@ func (s *turnShown) show(e conversation.Event) {
 	}
 }
 
-// wait says what goes on while nothing is to be seen, on a terminal.
+// wait shows on a terminal what the turn waits for.
 func (s *turnShown) wait(e conversation.Event) {
 	what := "waiting for " + printable(s.model) + " ..."
 	switch e := e.(type) {
@@ -115,7 +118,7 @@ func (s *turnShown) wait(e conversation.Event) {
 		return
 	case conversation.Answered:
 		if s.asked == conversation.AskSave || s.asked == conversation.AskApply {
-			return // the model has done its part
+			return // the model is not asked again
 		}
 	case conversation.Uploaded, provider.StepDone:
 	default:
@@ -127,7 +130,7 @@ func (s *turnShown) wait(e conversation.Event) {
 	}
 }
 
-// begin starts a block of lines.
+// begin starts a block of lines of one kind.
 func (s *turnShown) begin(block string) {
 	if s.bars && s.block != "" && s.block != block {
 		s.page.line("")
@@ -135,39 +138,27 @@ func (s *turnShown) begin(block string) {
 	s.block = block
 }
 
-// text is more of the answer.
+// text shows more of the answer.
 func (s *turnShown) text(text string) {
 	if s.hold || text == "" {
 		return
 	}
+	s.clearBar()
+	s.begin("answer")
 	if s.rendered != nil {
-		if s.block != "answer" {
-			s.clearBar()
-			s.begin("answer")
-		}
 		s.rendered.write(text)
 		return
 	}
-	s.clearBar()
-	s.begin("answer")
 	fmt.Fprint(s.streams.Out, plainText(text))
 	s.midLine = !strings.HasSuffix(text, "\n")
 }
 
-// plainText is printable for text of several lines.
+// plainText is printable for text of several lines: it keeps line feeds and tabs.
 func plainText(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		cells := strings.Split(line, "\t")
-		for j, cell := range cells {
-			cells[j] = printable(cell)
-		}
-		lines[i] = strings.Join(cells, "\t")
-	}
-	return strings.Join(lines, "\n")
+	return escape(text, func(r rune) bool { return r != '\n' && r != '\t' && unprintable(r) })
 }
 
-// clear makes room for a line of its own.
+// clear begins a new line.
 func (s *turnShown) clear() {
 	if s.quiet {
 		return
@@ -191,11 +182,11 @@ func (s *turnShown) clearBar() {
 
 const barWidth = 24
 
-// largeTransfer is from where on a pipe is told of how far a file is.
+// largeTransfer is the size from which a pipe shows the progress of a file.
 const largeTransfer = 8 << 20
 
-// progress draws a bar on a terminal. In a pipe a line for each quarter of a
-// large file says that it goes on.
+// progress draws a bar on a terminal. In a pipe it writes a line for each quarter of a
+// large file.
 func (s *turnShown) progress(what, name string, done, size int64) {
 	if s.quiet {
 		return
@@ -224,7 +215,7 @@ func (s *turnShown) uploaded(e conversation.Uploaded) {
 	how := "sent"
 	switch {
 	case e.Upload.Remote.Provider == provider.Local:
-		how = "staged" // it stays where it is
+		how = "staged" // it stays on this machine
 	case e.Cached:
 		how = "there already:"
 	case e.Inline:
@@ -234,7 +225,7 @@ func (s *turnShown) uploaded(e conversation.Uploaded) {
 	s.page.line("%s %s (%s)", how, printableName(e.Upload.Path), sizeText(e.Upload.Size))
 }
 
-// collected lists what the turn has made.
+// collected lists the outputs of the turn.
 func (s *turnShown) collected(e conversation.Collected) {
 	if len(e.Outputs) == 0 {
 		return
@@ -255,7 +246,7 @@ func (s *turnShown) collected(e conversation.Collected) {
 	}
 }
 
-// saved says what became of each output.
+// saved shows the state of each output.
 func (s *turnShown) saved(outputs []conversation.Output) {
 	for _, o := range outputs {
 		switch o.State {
@@ -273,7 +264,7 @@ func (s *turnShown) saved(outputs []conversation.Output) {
 	}
 }
 
-// short is a path from here on, where that is shorter.
+// short returns a path relative to the current folder if it is inside.
 func (s *turnShown) short(name string) string {
 	here, err := filepath.Abs(".")
 	if err != nil {
@@ -307,4 +298,139 @@ func (s *turnShown) cleaned(c conversation.Cleaned) {
 	if len(c.Left) > 0 && c.Deleted == 0 && c.Kept == 0 {
 		s.page.line("      `airlock files gc` deletes what is left")
 	}
+}
+
+// stepShown is a running step.
+type stepShown struct {
+	number  int // in its turn
+	code    bool
+	printed bool            // output was streamed
+	beside  bool            // other code ran at the same time
+	line    strings.Builder // incomplete line of output
+}
+
+// step returns the state of a step. Steps that run at the same time have their lines
+// marked with their numbers.
+func (s *turnShown) step(id string) *stepShown {
+	if found, ok := s.steps[id]; ok {
+		return found
+	}
+	s.begun++
+	step := &stepShown{number: s.begun}
+	s.steps[id] = step
+	if len(s.steps) > 1 {
+		for _, other := range s.steps {
+			other.beside = true
+		}
+	}
+	return step
+}
+
+// mark returns the prefix of lines of a step that ran beside others.
+func (p *stepShown) mark() string {
+	if !p.beside {
+		return ""
+	}
+	return fmt.Sprintf("[%d] ", p.number)
+}
+
+// showCode shows code before it runs.
+func (s *turnShown) showCode(is provider.Step) {
+	step := s.step(is.ID)
+	if step.code || is.Code == "" {
+		return
+	}
+	step.code = true
+	language := cmp.Or(is.Language, "code")
+	s.begin("code " + is.ID)
+	s.page.line("%s", s.page.paint(bold, step.mark()+"runs "+printable(language)+":"))
+	for line := range strings.Lines(plainText(strings.TrimRight(is.Code, "\n"))) {
+		s.page.line("%s", strings.TrimRight("  | "+line, " \n"))
+	}
+}
+
+// output shows the complete lines of a step's output.
+func (s *turnShown) output(e provider.OutputDelta) {
+	step := s.step(e.StepID)
+	step.printed = true
+	step.line.WriteString(e.Data)
+	text := step.line.String()
+	end := strings.LastIndexByte(text, '\n') + 1
+	s.outputLines(step, text[:end])
+	step.line.Reset()
+	step.line.WriteString(text[end:])
+}
+
+func (s *turnShown) outputLines(step *stepShown, text string) {
+	if text == "" {
+		return
+	}
+	for line := range strings.SplitSeq(strings.TrimSuffix(plainText(text), "\n"), "\n") {
+		s.page.line("  %s", s.page.paint(faint, step.mark()+line))
+	}
+}
+
+// ended shows the outcome of a step.
+func (s *turnShown) ended(is provider.Step) {
+	s.showCode(is)
+	step := s.step(is.ID)
+	delete(s.steps, is.ID) // ids may repeat
+	s.outputLines(step, step.line.String())
+	if !step.printed {
+		s.outputLines(step, is.Stdout)
+		s.outputLines(step, is.Stderr)
+	}
+	look, line := green, string(is.Outcome)
+	if is.Outcome != provider.OutcomeOK {
+		look = red
+	}
+	if is.ExitCode != nil && *is.ExitCode != 0 {
+		line += fmt.Sprintf(" (exit code %d)", *is.ExitCode)
+	}
+	if took := is.Ended.Sub(is.Started); !is.Started.IsZero() && took >= 10*time.Millisecond {
+		line += fmt.Sprintf(" after %v", took.Round(10*time.Millisecond))
+	}
+	if is.Detail != "" && is.Detail != "completed" && !strings.HasSuffix(is.Detail, string(is.Outcome)) {
+		line += ": " + printable(is.Detail)
+	}
+	s.page.line("  %s%s", step.mark(), s.page.paint(look, line))
+}
+
+// mostDiffLines are shown of a file before a person is asked about it.
+const mostDiffLines = 60
+
+// overwrite shows the diff of replacing a file.
+func (s *turnShown) overwrite(f *workspace.FileChange) {
+	if f == nil {
+		return
+	}
+	whole, cut := *f, 0
+	lines := 0
+	for i := range f.Hunks {
+		if lines += len(f.Hunks[i].Lines); i > 0 && lines > mostDiffLines {
+			whole.Hunks, cut = f.Hunks[:i], len(f.Hunks)-i
+			break
+		}
+	}
+	if len(whole.Hunks) > 0 && len(whole.Hunks[0].Lines) > mostDiffLines {
+		first := whole.Hunks[0]
+		first.Lines = first.Lines[:mostDiffLines]
+		whole.Hunks, cut = []workspace.Hunk{first}, len(f.Hunks)
+	}
+	whole.ID, whole.Findings = "  ", nil // the finding is that it exists, which the question says
+	showFile(s.page, &whole, widthOf(s.streams.Err))
+	if cut > 0 {
+		s.page.line("    %s", s.page.paint(faint, "... and more: in all "+english.Plural(f.Added, "line", "")+" more and "+
+			english.Plural(f.Removed, "line", "")+" less"))
+	}
+}
+
+// widthOf returns the width of a terminal, else that of reports.
+func widthOf(stream any) int {
+	if f := fileOf(stream); f != nil {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return pageWidth
 }

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/provider"
 )
 
 // In a pipe a large file tells each quarter once, and a small one nothing. As
@@ -31,6 +33,49 @@ func TestTransfersInAPipe(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, out.String()); diff != "" {
 			t.Error(diff)
+		}
+	}
+}
+
+func showing() (*turnShown, *bytes.Buffer) {
+	var out bytes.Buffer
+	a := &app{streams: Streams{Err: &out, Out: &out}, cfg: &config.Config{}}
+	return a.showTurns(false), &out
+}
+
+// Two programs at once: no line of one goes on in a line of the other.
+func TestTwoAtOnce(t *testing.T) {
+	s, out := showing()
+	one, two := provider.Step{ID: "a", Code: "one", Outcome: provider.OutcomeOK},
+		provider.Step{ID: "b", Code: "two", Outcome: provider.OutcomeFailed}
+	for _, e := range []conversation.Event{
+		conversation.Begun{}, provider.StepStarted{Step: one}, provider.StepStarted{Step: two},
+		provider.OutputDelta{StepID: "a", Data: "a"}, provider.OutputDelta{StepID: "b", Data: "b"},
+		provider.OutputDelta{StepID: "a", Data: "A\n"},
+		provider.StepDone{Step: two}, provider.StepDone{Step: one},
+	} {
+		s.tell(e)
+	}
+	want := "runs code:\n  | one\n[2] runs code:\n  | two\n  [1] aA\n  [2] b\n  [2] FAILED\n  [1] OK\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Code is shown each time that it runs, whatever id it comes with.
+func TestCodeIsShownEachTime(t *testing.T) {
+	s, out := showing()
+	for _, code := range []string{"first", "second", "third"} {
+		if code != "second" {
+			s.tell(conversation.Begun{})
+		}
+		step := provider.Step{ID: "call_0", Code: code, Stdout: "out of " + code, Outcome: provider.OutcomeOK}
+		s.tell(provider.StepStarted{Step: step})
+		s.tell(provider.StepDone{Step: step})
+	}
+	for _, want := range []string{"| first", "out of first", "| second", "out of second", "| third", "out of third"} {
+		if strings.Count(out.String(), want) != 1 {
+			t.Errorf("%q is not there once:\n%s", want, out)
 		}
 	}
 }

@@ -5,35 +5,35 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"text/template"
-	"text/template/parse"
 	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/conversation"
 )
 
-// variable is a variable alone in its braces, as prompt files have always had it.
+// variable matches {{name}}, whose name may have hyphens.
 var variable = regexp.MustCompile(`\{\{(-?) *([A-Za-z_][A-Za-z0-9_-]*) *(-?)\}\}`)
 
-// promptFile is a prompt that is a template of the standard library: {{name}} is
-// a variable, and there are its conditions and loops, and the functions below.
+// promptFile is a prompt that is a template of package text/template. {{name}} is a
+// variable; the functions are in parse.
 type promptFile struct {
 	name   string
 	values map[string]string
 	used   map[string]bool
-	read   []conversation.File // whose content it has
+	read   []conversation.File // files whose content is in the prompt
 	total  int64
 }
 
 // maxPromptFile bounds the content of files in a prompt.
 const maxPromptFile = 1 << 20
 
-// fill puts variables into a prompt. One that is missing, and one that is nowhere
-// used, is a mistake that would cost tokens.
+// fill executes a prompt file with variables. It refuses variables that are missing or
+// unused: a request with such a mistake would cost tokens.
 func fill(name, text string, variables []string) (string, []conversation.File, error) {
 	p := &promptFile{name: name, values: map[string]string{}, used: map[string]bool{}}
 	for _, v := range variables {
@@ -66,7 +66,7 @@ func fill(name, text string, variables []string) (string, []conversation.File, e
 	return filled.String(), p.read, nil
 }
 
-// parse reads the template, and finds which variables it uses.
+// parse parses the template, and finds the variables that it uses.
 func (p *promptFile) parse(text string) (*template.Template, error) {
 	functions := template.FuncMap{
 		"value": func(key string) string { return p.values[key] },
@@ -103,48 +103,21 @@ func (p *promptFile) parse(text string) (*template.Template, error) {
 		return nil, fail(exitUsage, `prompt files are templates: {{"{{"}} stands for two braces`, "%s is no template: %w",
 			p.name, err)
 	}
-	p.note(t.Tree)
+	// A template that cannot be parsed without a variable uses it.
+	for key := range p.values {
+		others := maps.Clone(functions)
+		delete(others, strings.ReplaceAll(key, "-", "_"))
+		if _, err := template.New("").Funcs(others).Parse(text); err != nil {
+			p.used[key] = true
+		}
+	}
 	return t, nil
 }
 
 var undefined = regexp.MustCompile(`function "([^"]+)" not defined`)
 
-// note finds the variables in conditions, loops and calls.
-func (p *promptFile) note(t *parse.Tree) {
-	for key := range p.values {
-		if regexp.MustCompile(`\b` + regexp.QuoteMeta(strings.ReplaceAll(key, "-", "_")) + `\b`).MatchString(
-			actions(t.Root)) {
-			p.used[key] = true
-		}
-	}
-}
-
-// actions are the parts of a template that are not text.
-func actions(n parse.Node) string {
-	switch n := n.(type) {
-	case *parse.ListNode:
-		var all strings.Builder
-		if n != nil {
-			for _, one := range n.Nodes {
-				all.WriteString(actions(one) + "\n")
-			}
-		}
-		return all.String()
-	case *parse.ActionNode:
-		return n.Pipe.String()
-	case *parse.IfNode:
-		return n.Pipe.String() + "\n" + actions(n.List) + actions(n.ElseList)
-	case *parse.RangeNode:
-		return n.Pipe.String() + "\n" + actions(n.List) + actions(n.ElseList)
-	case *parse.WithNode:
-		return n.Pipe.String() + "\n" + actions(n.List) + actions(n.ElseList)
-	}
-	return ""
-}
-
-// file is the text of a file below the current folder: a prompt file of somebody
-// else names no other. Its content becomes a part of the prompt, and so leaves the
-// machine with it.
+// file returns the text of a file below the current folder, so that an untrusted prompt
+// file can read no other. The text leaves the machine as a part of the prompt.
 func (p *promptFile) file(name string) (string, error) {
 	if !filepath.IsLocal(name) {
 		return "", fail(exitRefused, "go to the folder that has it, or give it with -f",

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,15 +18,16 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
-// A backup is a tar archive, compressed by zstd. Its first entry says what it is, then
-// come copies of the databases at one moment, then the files. A file that is deleted
-// in between is missing in it, and after a restore it is as any lost file is.
+// A backup is a tar archive, compressed by zstd. Its first entry is the header. Snapshots
+// of the databases follow, then the files. A file that is deleted meanwhile is missing,
+// and counts as lost after a restore.
 
-// databases of a data directory.
+// databases are the databases of a data directory.
 var databases = []string{"index.db", "state.db"}
 
 // backupEntry is the name of the first entry, and backupFormat the newest format.
@@ -34,7 +36,7 @@ const (
 	backupFormat = 1
 )
 
-// backupHead is the first entry.
+// backupHead is the content of the first entry.
 type backupHead struct {
 	Format  int       `json:"format"`
 	Version string    `json:"version"` // of the program that wrote it
@@ -54,7 +56,7 @@ func (r backupReport) text(p *page) {
 }
 
 func (a *app) backup() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withFlags(&cobra.Command{
 		Use:   "backup FILE",
 		Short: "Writes all that is kept into one file, while the service runs",
 		Long: `Writes all that is kept in the data directory into one new file: files, runs,
@@ -82,12 +84,10 @@ The file holds what users have uploaded; keep it as safe as the data directory.`
 			}
 			return errors.Join(err, done(err == nil))
 		},
-	}
-	a.addJSON(cmd)
-	return cmd
+	})
 }
 
-// onThisMachine refuses what is kept elsewhere.
+// onThisMachine returns an error if the storage is a database or a bucket.
 func (a *app) onThisMachine() error {
 	if a.cfg.Database == "" && a.cfg.Blobs == "" {
 		return nil
@@ -96,7 +96,7 @@ func (a *app) onThisMachine() error {
 		"database knows is there", "what this service keeps is in a database or a bucket, not in the data directory")
 }
 
-// backupTarget opens the new file. What done is told is whether to keep it.
+// backupTarget opens the new file. done closes it, and removes it unless keep is set.
 func (a *app) backupTarget(name string) (to io.Writer, done func(keep bool) error, err error) {
 	if name == "-" {
 		return a.streams.Out, func(bool) error { return nil }, nil
@@ -117,15 +117,15 @@ func (a *app) backupTarget(name string) (to io.Writer, done func(keep bool) erro
 	}, nil
 }
 
-// asServiceUser runs a command of this program again as the user that owns what the
-// service keeps: root must neither trust the names in there nor leave files of its own.
+// asServiceUser runs this program again as the service's user, which owns the data: root
+// must neither trust the names in it nor leave files of its own.
 func (a *app) asServiceUser(in io.Reader, out io.Writer, args ...string) error {
 	who, err := a.serviceUser()
 	if err != nil {
 		return err
 	}
 	if a.json {
-		end := slices.Index(args, "--") // of the flags
+		end := slices.Index(args, "--") // the flags end here
 		if end < 0 {
 			end = len(args)
 		}
@@ -189,7 +189,7 @@ func (a *app) fillBackup(ctx context.Context, b *backupWriter, temp string) erro
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // deleted since
+			return nil // deleted meanwhile
 		case err != nil:
 			return err
 		case leftOutOfBackup(name) && entry.IsDir():
@@ -201,8 +201,8 @@ func (a *app) fillBackup(ctx context.Context, b *backupWriter, temp string) erro
 	})
 }
 
-// leftOutOfBackup tells what setup makes again, what only a running service needs, and
-// the databases, of which there are copies.
+// leftOutOfBackup reports whether a file is not backed up: setup installs it, only a running
+// service needs it, or it is a database, of which there is a snapshot.
 func leftOutOfBackup(name string) bool {
 	switch name {
 	case "runtimes", "locks", "reserve", "files/tmp", "lending", restoreFolder:
@@ -221,7 +221,7 @@ type backupWriter struct {
 	report *backupReport
 }
 
-// add writes one file, unless it was deleted since.
+// add writes one file, unless it was deleted meanwhile.
 func (b *backupWriter) add(from fs.FS, name string) error {
 	f, err := from.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -239,8 +239,173 @@ func (b *backupWriter) add(from fs.FS, name string) error {
 		ModTime: info.ModTime()}); err != nil {
 		return err
 	}
-	n, err := io.Copy(b.tar, io.LimitReader(f, info.Size())) // what is appended meanwhile is of a later moment
+	n, err := io.Copy(b.tar, io.LimitReader(f, info.Size())) // the file may grow
 	b.report.Files++
 	b.report.Bytes += n
 	return err
+}
+
+// restoreFolder is the folder in the data directory where a backup is unpacked.
+const restoreFolder = "airlock.restore"
+
+func (a *app) restore() *cobra.Command {
+	return a.withFlags(&cobra.Command{
+		Use:   "restore FILE",
+		Short: "Puts back what backup has written, into a data directory without data",
+		Long: `Puts back what airlock backup has written, into a data directory that has no data
+yet; the packages that setup has installed there stay. All of it is there at the end,
+or none. FILE - is standard input.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.onThisMachine(); err != nil {
+				return err
+			}
+			if a.socketAnswers(cmd.Context()) {
+				return fail(exitConflict, "stop it, or name another directory with --data", "a service holds %s", a.cfg.Data)
+			}
+			from := a.streams.In
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return fail(exitFailed, "", "%w", err)
+				}
+				defer f.Close()
+				from = f
+			}
+			if os.Geteuid() == 0 {
+				return a.asServiceUser(from, nil, "restore", "-")
+			}
+			if err := makeData(a.cfg.Data); err != nil {
+				return err
+			}
+			r, err := a.readBackup(cmd.Context(), from)
+			if err != nil {
+				return err
+			}
+			r.File, r.verb = a.cfg.Data, "restored"
+			return a.print(r)
+		},
+	})
+}
+
+func (a *app) readBackup(ctx context.Context, from io.Reader) (r backupReport, err error) {
+	for _, name := range databases {
+		if _, err := os.Lstat(filepath.Join(a.cfg.Data, name)); err == nil {
+			return r, fail(exitConflict, "name an empty one with --data, or move what is there away", "%s holds data already",
+				a.cfg.Data)
+		}
+	}
+	root, err := os.OpenRoot(a.cfg.Data)
+	if err != nil {
+		return r, dataError(a.cfg.Data, err)
+	}
+	defer root.Close()
+	if err := root.RemoveAll(restoreFolder); err != nil { // left by an interrupted restore
+		return r, err
+	}
+	defer func() { err = errors.Join(err, root.RemoveAll(restoreFolder)) }()
+	plain, err := zstd.NewReader(from)
+	if err != nil {
+		return r, notABackup(err)
+	}
+	defer plain.Close()
+	if err := unpackBackup(ctx, tar.NewReader(plain), root, &r); err != nil {
+		return r, err
+	}
+	return r, publishBackup(root)
+}
+
+func notABackup(err error) error {
+	return fail(exitFailed, "name a whole file that airlock backup has written",
+		"this is not a backup, or only a part of one: %w", err)
+}
+
+// unpackBackup writes the entries below restoreFolder.
+func unpackBackup(ctx context.Context, entries *tar.Reader, root *os.Root, r *backupReport) error {
+	first, err := entries.Next()
+	if err != nil {
+		return notABackup(err)
+	}
+	var head backupHead
+	if first.Name != backupEntry {
+		return notABackup(errors.New("it begins with " + printable(first.Name)))
+	}
+	if err := json.NewDecoder(io.LimitReader(entries, 1<<16)).Decode(&head); err != nil {
+		return notABackup(err)
+	}
+	if head.Format > backupFormat {
+		return fail(exitFailed, "install that version",
+			"this backup was written by the newer version %s, in a format that this one does not know", printable(head.Version))
+	}
+	for {
+		entry, err := entries.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return notABackup(err)
+		}
+		top, _, _ := strings.Cut(entry.Name, "/")
+		database := entry.Name == databases[0] || entry.Name == databases[1]
+		if entry.Typeflag != tar.TypeReg || !fs.ValidPath(entry.Name) || leftOutOfBackup(top) && !database {
+			return notABackup(errors.New("nothing of this kind is in one: " + printable(entry.Name)))
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := unpackFile(entries, root, path.Join(restoreFolder, entry.Name))
+		if err != nil {
+			return err
+		}
+		r.Files++
+		r.Bytes += n
+	}
+}
+
+func unpackFile(from io.Reader, root *os.Root, name string) (n int64, err error) {
+	if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
+		return 0, err
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	n, err = io.Copy(f, from)
+	return n, errors.Join(err, f.Close())
+}
+
+// publishBackup moves the unpacked files into place, the databases last: a directory
+// without them has no data.
+func publishBackup(root *os.Root) error {
+	folder, err := root.Open(restoreFolder)
+	if err != nil {
+		return notABackup(errors.New("there is nothing in it"))
+	}
+	defer folder.Close()
+	if err := unix.Syncfs(int(folder.Fd())); err != nil {
+		return err
+	}
+	names, err := folder.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	var last []string
+	for _, name := range names {
+		if name == databases[0] || name == databases[1] {
+			last = append(last, name)
+			continue
+		}
+		if err := root.RemoveAll(name); err != nil { // setup makes an empty folder for files
+			return err
+		}
+		if err := root.Rename(path.Join(restoreFolder, name), name); err != nil {
+			return err
+		}
+	}
+	for _, name := range last {
+		if err := root.Rename(path.Join(restoreFolder, name), name); err != nil {
+			return err
+		}
+	}
+	return unix.Syncfs(int(folder.Fd()))
 }

@@ -24,9 +24,7 @@ func (a *app) chat() *cobra.Command {
 Each line is a prompt. The session at the provider stays alive between turns, so
 that later turns find the files of earlier ones. These lines are for airlock:
 
-  /file PATH    give a file to the next prompt; a pattern gives all that match
-  /help         say what there is
-  /exit         end the conversation, as Ctrl-D does
+` + chatCommands + `
 
 On a terminal the answer's Markdown is rendered, and a prompt can be edited: arrow
 keys, Home, End, Ctrl-A, -E, -K, -U and -W, and the prompts before it with the up
@@ -41,8 +39,7 @@ exit code is 1. However it ends, what was made at the provider is deleted unless
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.chatWithModel(cmd.Context(), o) },
 	}
-	a.addAskFlags(cmd, &o)
-	return cmd
+	return a.addAskFlags(cmd, &o)
 }
 
 func (a *app) chatWithModel(ctx context.Context, o askOptions) error {
@@ -66,8 +63,8 @@ func (a *app) chatWithModel(ctx context.Context, o askOptions) error {
 	})
 }
 
-// converse has turns until the person leaves. What goes wrong in one does not
-// end the conversation on a terminal; a script ends with it.
+// converse has turns until the user quits. On a terminal an error does not end the
+// conversation; a script ends with it.
 func (t *talk) converse(ctx context.Context) (turns []*conversation.Turn, problem error) {
 	for {
 		line, err := t.nextPrompt(ctx)
@@ -100,17 +97,9 @@ func (t *talk) converse(ctx context.Context) (turns []*conversation.Turn, proble
 	}
 }
 
-// nextPrompt waits for a line that is for the model, and keeps the session
-// alive meanwhile.
+// nextPrompt reads a line for the model, and keeps the session alive meanwhile.
 func (t *talk) nextPrompt(ctx context.Context) (string, error) {
-	waiting, stop := context.WithCancel(ctx)
-	defer stop()
-	alive := make(chan struct{})
-	go func() {
-		defer close(alive)
-		t.chat.KeepAlive(waiting)
-	}()
-	defer func() { stop(); <-alive }()
+	defer inBackground(ctx, t.chat.KeepAlive)()
 	question := ""
 	if t.interactive() {
 		question = "> "
@@ -149,14 +138,14 @@ func (t *talk) nextPrompt(ctx context.Context) (string, error) {
 	}
 }
 
-// readPrompt reads a line, or on a terminal what was edited there.
+// readPrompt reads a line, with the editor on a terminal.
 func (t *talk) readPrompt(ctx context.Context, question string) (string, error) {
 	if t.editor == nil {
 		return t.readLine(ctx, question)
 	}
 	line, err := t.editor.readLine(ctx, question)
 	if errors.Is(err, errInterrupted) {
-		// The key is the signal that it would have been: all that wait for it see it.
+		// The key acts as the signal that it is in cooked mode.
 		if err := unix.Kill(unix.Getpid(), unix.SIGINT); err != nil {
 			return "", err
 		}
@@ -166,12 +155,13 @@ func (t *talk) readPrompt(ctx context.Context, question string) (string, error) 
 	return line, err
 }
 
-const chatHelp = `these lines are for airlock:
-  /file PATH    give a file to the next prompt; a pattern gives all that match
+const (
+	chatCommands = `  /file PATH    give a file to the next prompt; a pattern gives all that match
   /help         say what there is
-  /exit         end the conversation, as Ctrl-D does
-All others are for the model.`
+  /exit         end the conversation, as Ctrl-D does`
+	chatHelp = "these lines are for airlock:\n" + chatCommands + "\nAll others are for the model."
+)
 
-// unknownCommand matches a line that is one word after a slash, which hardly
-// anybody means for the model.
+// unknownCommand matches a line that is one word after a slash: probably a mistyped
+// command.
 var unknownCommand = regexp.MustCompile(`^/[A-Za-z?]+$`)

@@ -1,15 +1,14 @@
-// Package cli is the command line of Airlock: one file per command, and one
-// small interface through which each of them shows its result, to a person or
-// to a program.
+// Package cli is the command line of Airlock. Each file has one command or a few related
+// ones.
 //
-// A command reads its settings from package config, does its work with the
-// packages below it, and returns a report or an error. What they look like,
-// and which exit code they mean, is decided in one place each: output.go and
-// exit.go. The parts of the service are put together in wiring.go.
+// A command reads its settings from package config, does its work with the packages
+// below it, and returns a report or an error. output.go prints reports and errors, as
+// text or as JSON, and exit.go maps errors to exit codes. wiring.go puts the parts of
+// the service together.
 //
-// Running code goes one way only: through the public client, over HTTP. What
-// differs is who answers: a service elsewhere, the service that holds the
-// data directory, or an engine in this very process. See connect.go.
+// All code runs through the public client, over HTTP: in a remote service, in the
+// service that holds the data directory, or in an engine in this process. See
+// connect.go.
 package cli
 
 import (
@@ -29,7 +28,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// Streams are what a command reads from and writes to.
+// Streams are the standard streams of a command.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -38,26 +37,26 @@ type Streams struct {
 // app is one invocation of the command line.
 type app struct {
 	streams Streams
-	release Release        // what it lacks, the Go tool wrote into the binary
-	input   config.Input   // where settings come from
-	cfg     *config.Config // once a command runs
+	release Release        // its empty fields are filled from what the Go tool recorded
+	input   config.Input   // sources of the settings
+	cfg     *config.Config // nil until a command runs
 	json    bool
 	out     printer
 	log     *slog.Logger
 	redact  *provider.Redactor
 
-	modelKeys *modelKeys               // of the page of a service; nil: there are none
-	split     bool                     // root's half is another process: see serve_root.go
-	borrow    func() (giveBack func()) // the reserve on the service's disk; nil in other commands
+	modelKeys *modelKeys               // entered in the page of a service; nil: none
+	split     bool                     // another process keeps root's rights: see serve_root.go
+	borrow    func() (giveBack func()) // lends the reserve on the service's disk; nil in other commands
 }
 
 // Run executes a command line, without the program's name, and returns the
 // exit code of the process.
 func Run(ctx context.Context, release Release, args []string, streams Streams) int {
 	a := &app{streams: streams, release: release, input: config.FromProcess(), log: slog.New(slog.DiscardHandler)}
-	// A command line that cannot be read fails as it asked to.
+	// A command line that cannot be parsed fails in the format that it asks for.
 	a.json = slices.Contains(args, "--json")
-	a.out = newPrinter(streams, a.json, false, nil)
+	a.out = printer{streams: streams, json: a.json}
 	if a.input.Program == config.OnyxProgram && (len(args) == 0 || strings.HasPrefix(args[0], "-")) {
 		args = append([]string{"serve"}, args...) // it has no other command
 	}
@@ -126,8 +125,8 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	a.cfg = cfg
-	a.redact = redactor(cfg)
-	a.out = newPrinter(a.streams, a.json, isTerminal(a.streams.Out) && !cfg.Plain, a.redact)
+	a.redact = provider.NewRedactor(cfg.Secrets()...)
+	a.out = printer{a.streams, a.json, a.pageOn(a.streams.Out).colour, a.redact}
 	options := &slog.HandlerOptions{Level: a.logLevel(cmd), ReplaceAttr: redactLog(a.redact)}
 	var handler slog.Handler = slog.NewTextHandler(a.streams.Err, options)
 	if a.cfg.LogFormat == config.LogJSON {
@@ -137,9 +136,8 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 	return nil
 }
 
-// logLevel is the one that was asked for. Only the service speaks up by
-// itself: what other commands have to say is their report, and what lies
-// behind an internal error.
+// logLevel returns the level that the settings ask for. By default only the service
+// logs everything: other commands print a report, and log errors alone.
 func (a *app) logLevel(cmd *cobra.Command) slog.Level {
 	if cmd.Name() == "serve" || a.cfg.LogLevel != slog.LevelInfo {
 		return a.cfg.LogLevel
@@ -147,18 +145,37 @@ func (a *app) logLevel(cmd *cobra.Command) slog.Level {
 	return slog.LevelError
 }
 
-// interactive reports whether a person is there to answer a question.
+// interactive reports whether a user can answer questions at a terminal.
 func (a *app) interactive() bool {
 	return !a.json && isTerminal(a.streams.In) && isTerminal(a.streams.Err)
 }
 
-// say writes a line for the person at the terminal, beside the result.
+// say writes a line to standard error, beside the result.
 func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.streams.Err, format+"\n", args...)
 }
 
-func (a *app) addJSON(cmd *cobra.Command) {
+// print prints the report of a command that succeeded.
+func (a *app) print(r report) error {
+	a.out.result(r)
+	return nil
+}
+
+// withFlags adds the options of scopes and --json to a command, and returns it.
+func (a *app) withFlags(cmd *cobra.Command, scopes ...config.Scope) *cobra.Command {
+	for _, scope := range scopes {
+		addOptions(cmd.Flags(), scope)
+	}
 	cmd.Flags().BoolVar(&a.json, "json", false, "print one JSON document, errors too")
+	return cmd
+}
+
+// groupOf returns a command that only holds others.
+func groupOf(use, short, long string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd.AddCommand(commands...)
+	return cmd
 }
 
 func isTerminal(stream any) bool {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,23 +14,27 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/spf13/cobra"
 
+	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/bucket"
 	"github.com/airlock-run/airlock/internal/cluster"
 	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
+	"github.com/airlock-run/airlock/internal/index"
 	"github.com/airlock-run/airlock/internal/mutual"
 	"github.com/airlock-run/airlock/internal/remote"
 	"github.com/airlock-run/airlock/internal/setup"
 )
 
-// several reports whether other services may use the same database: if the bytes of
-// files are in a bucket, which all of them have.
+// several reports whether other services may share the database: only if the bytes of
+// files are in a bucket, too.
 func (a *app) several() bool { return a.cfg.Database != "" && a.cfg.Blobs != "" }
 
-// join makes a service that listens at an address a node of those that share its
-// database; nil if it shares none.
+// join makes a service that listens at an address a member of the cluster that shares
+// its database. It returns nil without a cluster.
 func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) (*cluster.Member, error) {
 	if !a.several() || at == nil {
 		return nil, nil
@@ -53,7 +58,7 @@ func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) 
 	if node.Slots == 0 {
 		node.Slots = 2 * runtime.NumCPU()
 	}
-	installed, _ := setup.InspectSets(a.cfg.Installed()) // a damaged record counts as none; doctor tells
+	installed, _ := setup.InspectSets(a.cfg.Installed()) // doctor reports a damaged record
 	for _, set := range installed {
 		node.Packages = append(node.Packages, cmp.Or(set.Set, "current"))
 	}
@@ -74,9 +79,9 @@ func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) 
 	return member, nil
 }
 
-// oneMachine says why what is kept in the data directory of one machine is not to be had:
-// with several nodes the next request may come to one that knows nothing of it, and an
-// api's directory may go with it at any time.
+// oneMachine returns why the state in the data directory of one machine is not available:
+// with several nodes the next request may reach another one, and an api's directory may
+// be deleted at any time.
 func (a *app) oneMachine(s *service) func() (why string) {
 	return func() string {
 		if s.member == nil || a.cfg.Role == config.RoleAll && s.member.Alone() {
@@ -88,12 +93,12 @@ func (a *app) oneMachine(s *service) func() (why string) {
 	}
 }
 
-// peerLinkPath is where nodes take links from each other. It is in their addresses: nodes
-// of versions before take none.
+// peerLinkPath is the path of links between nodes. It is a part of their addresses, since
+// nodes of earlier versions have no links.
 const peerLinkPath = "/node/v1/link"
 
-// linkMounts take links of workers, and of other nodes that know the cluster's secret: what
-// these pass on is served as everything else is.
+// linkMounts returns the mounts for links of workers, and of other nodes that know the
+// cluster's secret. serve handles the requests that nodes forward.
 func (s *service) linkMounts(serve func() http.Handler) (mounts []httpd.Mount) {
 	if s.workers != nil {
 		mounts = append(mounts, httpd.Mount{Prefix: remote.LinkPath, Handler: s.workers.links, Public: true, AnyHost: true})
@@ -108,7 +113,7 @@ func (s *service) linkMounts(serve func() http.Handler) (mounts []httpd.Mount) {
 	return append(mounts, httpd.Mount{Prefix: peerLinkPath, Handler: links, Public: true, AnyHost: true})
 }
 
-// load is what this node has to do.
+// load returns the load of this node.
 func (s *service) load() engine.Load {
 	if s.engine == nil {
 		return engine.Load{}
@@ -121,7 +126,7 @@ func (s *service) load() engine.Load {
 	return load
 }
 
-// nodes are all that share the database, with the workers; without one the workers.
+// nodes returns the nodes of the cluster with their workers, or the workers of a single api.
 func (s *service) nodes() (list []engine.Node) {
 	switch {
 	case s.member != nil:
@@ -135,7 +140,7 @@ func (s *service) nodes() (list []engine.Node) {
 	return list
 }
 
-// agreeOnBlobs refuses a bucket other than the one that the database's files are in.
+// agreeOnBlobs refuses a bucket other than that of the database's files.
 func (a *app) agreeOnBlobs(ctx context.Context, kept *storage) error {
 	address, err := bucket.ParseAddress(a.cfg.Blobs)
 	if err != nil {
@@ -150,8 +155,8 @@ func (a *app) agreeOnBlobs(ctx context.Context, kept *storage) error {
 	return err
 }
 
-// advertised is where peers reach this service. One that listens on every address is
-// reached at that which it has on the way to the database.
+// advertised returns the address at which peers reach this service. If it listens on
+// every address, that is its address on the route to the database.
 func (a *app) advertised(at net.Addr) string {
 	tcp, ok := at.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsUnspecified() {
@@ -159,7 +164,7 @@ func (a *app) advertised(at net.Addr) string {
 	}
 	port := strconv.Itoa(tcp.Port)
 	if settings, err := pgconn.ParseConfig(a.cfg.Database.Reveal()); err == nil {
-		// Nothing is sent: it only asks which way leads there.
+		// This sends nothing. It only looks the route up.
 		way, err := net.Dial("udp", net.JoinHostPort(settings.Host, fmt.Sprint(settings.Port)))
 		if err == nil {
 			defer way.Close()
@@ -181,4 +186,93 @@ func (s *service) Refresh(ctx context.Context) error { return s.engine.Refresh(c
 func (s *service) CutOff(former engine.Epoch) {
 	s.engine.CutOff(former)
 	s.interpreters.CutOff()
+}
+
+func (a *app) nodes() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "nodes",
+		Short: "Lists the nodes that share a database, with what they have to do",
+		Long: `Lists the nodes that share a database, with what they have to do. It asks the
+database that the setting names, and works while any of them are away.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withNodes(cmd.Context(), func(ctx context.Context, db *index.DB) error {
+				found, err := db.Nodes(ctx)
+				list := nodeList{[]client.Node{}}
+				for _, n := range found {
+					list.Nodes = append(list.Nodes, native.NodeOf(&n))
+				}
+				if err != nil {
+					return err
+				}
+				return a.print(list)
+			})
+		},
+	}
+	undo := false
+	drain := &cobra.Command{
+		Use:   "drain NAME",
+		Short: "Has a node take nothing new; what it has goes on",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withNodes(cmd.Context(), func(ctx context.Context, db *index.DB) error {
+				err := db.DrainNode(ctx, args[0], !undo)
+				if engine.KindOf(err) == engine.ErrNotFound {
+					return fail(exitFailed, "`airlock nodes` lists them", "no node that is alive is called %s", printableName(args[0]))
+				}
+				if err != nil {
+					return err
+				}
+				return a.print(nodeDrained{args[0], !undo})
+			})
+		},
+	}
+	drain.Flags().BoolVar(&undo, "undo", false, "have it take new work again")
+	cmd.AddCommand(a.withFlags(drain))
+	return a.withFlags(cmd)
+}
+
+// withNodes calls do with the database that the nodes share.
+func (a *app) withNodes(ctx context.Context, do func(context.Context, *index.DB) error) (err error) {
+	if a.cfg.Database == "" {
+		return fail(exitUsage, "set AIRLOCK_DATABASE as the nodes have it",
+			"no database is set, so this machine is the only node")
+	}
+	db, err := index.OpenPostgres(ctx, a.cfg.Database.Reveal(), "", a.log, index.WithReplicas())
+	if err != nil {
+		return &failure{code: exitUnavailable, word: "database", err: err,
+			hint: "`airlock doctor` says what is amiss with AIRLOCK_DATABASE"}
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return do(ctx, db)
+}
+
+type nodeList struct {
+	Nodes []client.Node `json:"nodes"`
+}
+
+func (l nodeList) text(p *page) {
+	if len(l.Nodes) == 0 {
+		p.line("No node uses this database.")
+		return
+	}
+	rows := [][]string{{"NAME", "ROLE", "STATE", "RUNS", "QUEUED", "HELD", "VERSION"}}
+	for _, n := range l.Nodes {
+		rows = append(rows, []string{printableName(n.Name), n.Role, n.State, fmt.Sprintf("%d of %d", n.Running, n.Slots),
+			strconv.Itoa(n.Queued), strconv.Itoa(n.Held), printable(n.Version)})
+	}
+	p.table(rows)
+}
+
+type nodeDrained struct {
+	Name  string `json:"name"`
+	Drain bool   `json:"drain"`
+}
+
+func (d nodeDrained) text(p *page) {
+	if d.Drain {
+		p.line("%s takes nothing new; `airlock nodes` shows what it still has.", printableName(d.Name))
+		return
+	}
+	p.line("%s takes new work again.", printableName(d.Name))
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) config() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withFlags(&cobra.Command{
 		Use:   "config",
 		Short: "Shows every setting, its value and where that came from",
 		Long: `Shows every setting, its value and where that came from. Secrets show as ***.
@@ -21,15 +21,8 @@ wins over the environment, the environment over the file. The files are
 /etc/airlock/airlock.yaml and, except for root, airlock.yaml in the data
 directory, which wins; or the one that --config names.`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			a.out.result(configReport{a.cfg.Values()})
-			return nil
-		},
-	}
-	addOptions(cmd.Flags(), config.Service)
-	addOptions(cmd.Flags(), config.Client)
-	a.addJSON(cmd)
-	return cmd
+		RunE: func(*cobra.Command, []string) error { return a.print(configReport{a.cfg.Values()}) },
+	}, config.Service, config.Client)
 }
 
 type configReport struct {
@@ -37,7 +30,7 @@ type configReport struct {
 }
 
 func (r configReport) text(p *page) {
-	const widest = 40 // of a value: a longer one moves only its own origin
+	const widest = 40 // longer values move only their own origins
 	keys, values := 0, 0
 	shown := make([]string, len(r.Settings))
 	for i, v := range r.Settings {

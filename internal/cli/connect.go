@@ -4,25 +4,31 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/http"
 	"os"
+	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/dialect/native"
+	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 )
 
-// connection is a service to talk to, and whatever has to be kept for that.
+// connection is a client of a service, and the service itself if it is in this process.
 type connection struct {
 	client  *client.Client
-	service *service // in this process; nil: the service is elsewhere
+	service *service // nil: the service is another process
 	serving chan error
 	server  *httpd.Server
-	folder  string // throw-away storage
+	folder  string // temporary storage
 }
 
-// connect finds who runs code for this command: the service at --server, else
-// the one that holds the data directory, else one of our own that goes when
-// we do.
+// connect connects to the service that runs code for this command: the one at
+// --server, else the one that holds the data directory, else a temporary one in this
+// process.
 func (a *app) connect(ctx context.Context) (*connection, error) {
 	if a.cfg.Server != "" {
 		return a.dial(a.cfg.Server)
@@ -33,7 +39,21 @@ func (a *app) connect(ctx context.Context) (*connection, error) {
 	return a.startLocal(ctx)
 }
 
-// cliAgent is how the native API knows the command line.
+// withService does something with the service at --server, or with the one that
+// holds the data directory. Without either it fails with the hint and the problem.
+func (a *app) withService(ctx context.Context, hint, problem string, do func(*client.Client) error) error {
+	if a.cfg.Server == "" && !a.socketAnswers(ctx) {
+		return fail(exitUnavailable, hint, "%s", problem)
+	}
+	conn, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.close()
+	return do(conn.client)
+}
+
+// cliAgent is the User-Agent by which the native API recognizes the command line.
 const cliAgent = "airlock-cli"
 
 func (a *app) dial(server string) (*connection, error) {
@@ -44,8 +64,8 @@ func (a *app) dial(server string) (*connection, error) {
 	return &connection{client: c}, nil
 }
 
-// socketAnswers reports whether a service holds the data directory. A socket
-// file that nobody listens on is what a killed service leaves.
+// socketAnswers reports whether a service holds the data directory. A killed service
+// leaves a socket file on which no process listens.
 func (a *app) socketAnswers(ctx context.Context) bool {
 	conn, err := (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "unix", a.cfg.Socket())
 	if err != nil {
@@ -55,8 +75,8 @@ func (a *app) socketAnswers(ctx context.Context) bool {
 	return true
 }
 
-// startLocal starts a service in this process, with storage that is removed
-// at the end. Only the languages' packages come from the data directory.
+// startLocal starts a service in this process, with temporary storage. Only the
+// languages' packages come from the data directory.
 func (a *app) startLocal(ctx context.Context) (_ *connection, err error) {
 	c := &connection{serving: make(chan error, 1)}
 	defer func() {
@@ -64,7 +84,7 @@ func (a *app) startLocal(ctx context.Context) (_ *connection, err error) {
 			c.close()
 		}
 	}()
-	// Made for us alone: mode 0700.
+	// MkdirTemp gives it the mode 0700.
 	if c.folder, err = os.MkdirTemp("", "airlock-run-"); err != nil {
 		return nil, fail(exitUnavailable, "set TMPDIR to a folder that you can write to", "no folder for temporary files: %w",
 			err)
@@ -83,11 +103,33 @@ func (a *app) startLocal(ctx context.Context) (_ *connection, err error) {
 	return c, err
 }
 
-// closeTime is how long a service of our own may take to end. What it runs by
-// then was abandoned by the caller for it.
+// inProcess returns a client of an engine in this process that acts for one caller.
+func (a *app) inProcess(e *engine.Service, caller engine.Caller) (c *client.Client, end func(), err error) {
+	api := native.New(e, native.Options{Caller: func(*http.Request) engine.Caller { return caller },
+		MaxUpload: a.cfg.MaxUpload, Log: a.log})
+	dial, stop := serveMemory(http.StripPrefix("/api/v1", api))
+	c, err = client.New(client.Options{Server: "http://localhost", Dial: dial, Agent: "airlock"})
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	return c, func() { c.Close(); stop() }, nil
+}
+
+// serveMemory serves a handler on a listener in memory, to which dial connects, until end is called.
+func serveMemory(handler http.Handler) (dial func(context.Context) (net.Conn, error), end func()) {
+	listener := newMemoryListener()
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(listener) }() // ends with Close
+	return listener.Dial, func() { _ = server.Close(); <-done }
+}
+
+// closeTime bounds how long a service in this process may take to end. The caller
+// has abandoned what it still runs.
 const closeTime = 10 * time.Second
 
-// close ends a service of our own, and what still runs in it.
+// close ends a service in this process, and what still runs in it.
 func (c *connection) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
@@ -101,7 +143,7 @@ func (c *connection) close() {
 	}
 	if c.server != nil {
 		_ = c.server.Shutdown(ctx)
-		<-c.serving //nolint:errcheck // whoever asked it something was told how it ended
+		<-c.serving //nolint:errcheck // the requests have returned their errors
 	}
 	if c.service != nil {
 		_ = c.service.close()
@@ -117,10 +159,76 @@ func (c *connection) download(ctx context.Context, id string, to io.Writer) erro
 	return err
 }
 
-// serviceAnswers is socketAnswers in words.
-func (a *app) serviceAnswers(ctx context.Context) (bool, string) {
-	if a.socketAnswers(ctx) {
-		return true, "answers on " + a.cfg.Socket()
-	}
-	return false, "nobody answers on " + a.cfg.Socket() + "; `airlock serve` starts one"
+// memoryListener is a listener without an address, to which only this process can
+// connect. With it a command talks to its own engine as to any service. Each
+// connection is a pair of unix sockets, so that the kernel vouches for the peer.
+type memoryListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
 }
+
+func newMemoryListener() *memoryListener {
+	return &memoryListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+// Accept returns the server's end of the next connection.
+func (l *memoryListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Dial returns the client's end of a new connection.
+func (l *memoryListener) Dial(ctx context.Context) (net.Conn, error) {
+	ours, theirs, err := connPair()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case l.conns <- theirs:
+		return ours, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-l.closed:
+		err = net.ErrClosed
+	}
+	ours.Close()
+	theirs.Close()
+	return nil, err
+}
+
+func connPair() (ours, theirs net.Conn, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	if ours, err = fileConn(fds[0]); err != nil {
+		unix.Close(fds[1])
+		return nil, nil, err
+	}
+	if theirs, err = fileConn(fds[1]); err != nil {
+		ours.Close()
+		return nil, nil, err
+	}
+	return ours, theirs, nil
+}
+
+// fileConn takes ownership of the socket, also when it fails.
+func fileConn(fd int) (net.Conn, error) {
+	f := os.NewFile(uintptr(fd), "memory")
+	defer f.Close() // FileConn has a copy of its own
+	return net.FileConn(f)
+}
+
+// Close ends Accept. Connections that were made continue.
+func (l *memoryListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+// Addr returns an address without a name.
+func (l *memoryListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }

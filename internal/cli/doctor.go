@@ -3,19 +3,27 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/user"
+	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/bucket"
+	"github.com/airlock-run/airlock/internal/disk"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/index"
+	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/setup"
 )
 
 func (a *app) doctor() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withFlags(&cobra.Command{
 		Use:   "doctor",
 		Short: "Shows what this host can enforce, what it cannot, and what to do about it",
 		Long: `Shows what this host can enforce, what it cannot, and what to do about it. It
@@ -30,9 +38,7 @@ programs can be run, with 7 when not.`,
 			}
 			return nil
 		},
-	}
-	a.addJSON(cmd)
-	return cmd
+	})
 }
 
 // doctorReport is what doctor found.
@@ -85,7 +91,7 @@ func (a *app) examine(ctx context.Context) doctorReport {
 	r.Python, r.Packages = a.examinePython(), a.examinePackages()
 	r.Node = append([]string{}, setup.NodePackages(a.cfg.Installed())...)
 	r.Isolation, r.Trial = a.tryRun(ctx)
-	r.Network = a.tryNetwork(ctx)
+	r.Network = a.examineNetwork(ctx)
 	r.Storage = a.examineStorage(ctx)
 	r.Ready = r.Trial.OK
 	for _, l := range r.Storage {
@@ -94,8 +100,8 @@ func (a *app) examine(ctx context.Context) doctorReport {
 	return r
 }
 
-// tryRun runs a program the way every program is run. The engine is asked itself, because
-// it says why it cannot; the API keeps that in the log.
+// tryRun runs a program as every program is run. It calls the engine, whose errors name the
+// cause; the API hides it in the log.
 func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport) {
 	failed := func(err error) trialReport {
 		p := explain(err)
@@ -110,7 +116,8 @@ func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport) {
 	if err != nil {
 		return nil, failed(err)
 	}
-	isolation := describeIsolation(found, a.cfg.Isolation)
+	isolation := &isolationReport{Backend: found.Backend, Strict: found.Strict, Mode: a.cfg.Isolation,
+		Summary: found.Summary, Layers: layersOf(found.Layers)}
 	began := time.Now()
 	run, err := local.service.engine.Run(ctx, engine.Caller{Owner: engine.Local}, engine.RunRequest{
 		Language: "bash", Code: "echo ready", Profile: engine.Profile{Origin: engine.OriginNative},
@@ -126,10 +133,10 @@ func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport) {
 	return isolation, trialReport{OK: true, DurationMS: took.Milliseconds()}
 }
 
-// storageTime bounds the look at a database and a bucket.
+// storageTime bounds the examination of a database and a bucket.
 const storageTime = 30 * time.Second
 
-// examineStorage looks at the database and the bucket that a service would use.
+// examineStorage examines the database and the bucket that a service would use.
 func (a *app) examineStorage(ctx context.Context) []layerReport {
 	ctx, cancel := context.WithTimeout(ctx, storageTime)
 	defer cancel()
@@ -155,18 +162,14 @@ func layersOf(layers []engine.Layer) []layerReport {
 	return list
 }
 
-func describeIsolation(found engine.Isolation, mode string) *isolationReport {
-	return &isolationReport{Backend: found.Backend, Strict: found.Strict, Mode: mode, Summary: found.Summary,
-		Layers: layersOf(found.Layers)}
-}
-
-// examineService finds out whether a service holds the data directory.
+// examineService reports whether a service holds the data directory.
 func (a *app) examineService(ctx context.Context) serviceReport {
 	r := serviceReport{TrustedNetworks: networkTexts(a.cfg.TrustNetworks),
 		AllowedHosts: append([]string{}, a.cfg.AllowHosts...)}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	r.Running, r.Detail = a.serviceAnswers(ctx)
+	r.Running, r.Detail = true, "answers on "+a.cfg.Socket()
+	if !a.socketAnswers(ctx) {
+		r.Running, r.Detail = false, "nobody answers on "+a.cfg.Socket()+"; `airlock serve` starts one"
+	}
 	return r
 }
 
@@ -199,7 +202,7 @@ func (r doctorReport) text(p *page) {
 	}
 }
 
-// looks are the words and colours for the states of a layer.
+// looks are the words and styles of the states of a layer.
 var looks = map[engine.LayerState]struct{ word, look string }{
 	engine.LayerEnforced: {"ok", green},
 	engine.LayerWeaker:   {"weaker", yellow},
@@ -224,7 +227,7 @@ func layersText(p *page, layers []layerReport) {
 	for i, l := range layers {
 		look := looks[l.State]
 		p.row(l.Name, 13, look.look, look.word, printable(l.Detail))
-		// Neighbours that share a cure show it once, below the last of them.
+		// Adjacent layers with the same cure show it once, below the last of them.
 		shared := i+1 < len(layers) && layers[i+1].Cure == l.Cure
 		if l.Cure != "" && !shared {
 			p.row("", 13, "", "", "Cure: "+l.Cure)
@@ -284,4 +287,113 @@ func paragraph(p *page, indent, text string) {
 	for _, line := range wrap(text, pageWidth-len(indent)) {
 		p.line("%s%s", indent, line)
 	}
+}
+
+// hostReport describes the machine.
+type hostReport struct {
+	Kernel string `json:"kernel"`
+	System string `json:"system"` // "Debian GNU/Linux 12 (bookworm)"
+	Arch   string `json:"arch"`
+	CPUs   int    `json:"cpus"`
+	Memory int64  `json:"memory_bytes"`
+	User   string `json:"user"`
+	Data   string `json:"data"`
+	Free   int64  `json:"data_free_bytes"` // -1: the directory does not exist yet
+	Floor  int64  `json:"data_min_free_bytes,omitempty"`
+	Low    bool   `json:"data_low,omitempty"` // uploads and runs are refused
+}
+
+func (a *app) examineHost() hostReport {
+	r := hostReport{Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Data: a.cfg.Data, Free: -1, System: systemName()}
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		r.Kernel = "Linux " + unix.ByteSliceToString(name.Release[:])
+	}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		r.Memory = int64(info.Totalram) * int64(info.Unit)
+	}
+	r.User = strconv.Itoa(os.Geteuid())
+	if u, err := user.Current(); err == nil {
+		r.User = u.Username
+	}
+	if room, err := disk.Look(r.Data, a.cfg.MinFree); err == nil {
+		r.Free, r.Floor, r.Low = room.Free, room.Floor, room.Low
+	}
+	return r
+}
+
+// systemName returns the name of the distribution.
+func systemName() string {
+	text, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {
+			return printable(strings.Trim(name, `"'`))
+		}
+	}
+	return ""
+}
+
+func (r hostReport) text(p *page) {
+	p.line("%s", p.paint(bold, "Host"))
+	system := r.Kernel + " " + r.Arch
+	if r.System != "" {
+		system = r.System + ", " + system
+	}
+	fact := func(name, text string) {
+		for i, line := range wrap(text, pageWidth-17) {
+			if i > 0 {
+				name = ""
+			}
+			p.line("  %s  %s", pad(name, 13), line)
+		}
+	}
+	fact("system", system)
+	fact("machine", strconv.Itoa(r.CPUs)+" cores, "+humanize.IBytes(uint64(max(0, r.Memory)))+" memory")
+	fact("user", r.User)
+	free := "not there yet; `airlock setup` makes it"
+	if r.Free >= 0 {
+		free = humanize.IBytes(uint64(r.Free)) + " free"
+	}
+	fact("data", r.Data+" ("+free+")")
+	if r.Low {
+		p.row("disk", 13, red, "low", fmt.Sprintf(
+			"A service refuses uploads and runs: less than %s or too few inodes are free.", humanize.IBytes(uint64(r.Floor))))
+		p.row("", 13, "", "", "Cure: make room on this disk, delete files, wait until some expire, or set min_free lower")
+	}
+}
+
+// languageReport says whether a language is installed.
+type languageReport struct {
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	OK      bool   `json:"ok"`
+	Version string `json:"version,omitempty"`
+	Cure    string `json:"cure,omitempty"`
+	// Optional is set if setup installs the language only on request.
+	Optional bool `json:"optional,omitempty"`
+}
+
+func findLanguages(ctx context.Context) []languageReport {
+	versions := language.InstalledVersions(ctx)
+	var found []languageReport
+	for _, l := range language.All() {
+		r := languageReport{Name: l.Name, Title: l.Title, Optional: !l.Default}
+		if version, ok := versions[l.Name]; ok {
+			r.OK, r.Version = true, printable(version)
+		} else {
+			r.Cure = "run `airlock setup --languages " + l.Name + "`"
+		}
+		found = append(found, r)
+	}
+	return found
+}
+
+// examinePython returns the default set of Python packages. A damaged record counts as none.
+func (a *app) examinePython() pythonSummary {
+	installed, _ := setup.Inspect(a.cfg.Installed())
+	return summarize(installed)
 }

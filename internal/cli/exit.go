@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,17 +22,17 @@ import (
 // The exit codes, which scripts rely on.
 const (
 	exitDone        = 0
-	exitFailed      = 1 // something failed; also a program that failed, and one that was interrupted
+	exitFailed      = 1 // also a program that failed or was interrupted
 	exitUsage       = 2 // the command line or a setting is wrong
-	exitApproval    = 3 // a person has to agree first
-	exitConflict    = 4 // the state of things does not allow it
+	exitApproval    = 3 // the user has to agree first
+	exitConflict    = 4 // the current state does not allow it
 	exitRefused     = 5 // a path or a policy forbids it
 	exitTimeout     = 6 // the program took too long
-	exitUnavailable = 7 // this host, or the service, cannot do it now
+	exitUnavailable = 7 // this host or the service cannot do it now
 )
 
-// The exit codes of airlock run, beside the program's own. Those that docker
-// and timeout have too mean the same there.
+// The exit codes of airlock run, beside the program's own. They agree with those of
+// docker and timeout.
 const (
 	exitLost        = 123 // a file that the program left was not kept
 	exitRunTimeout  = 124
@@ -40,7 +41,7 @@ const (
 	exitInterrupted = exitSignal + int(syscall.SIGINT)
 )
 
-// coded gives an error another exit code.
+// coded is an error with another exit code.
 type coded struct {
 	code int
 	error
@@ -48,35 +49,51 @@ type coded struct {
 
 func (c *coded) Unwrap() error { return c.error }
 
-// ranError is the exit code of a program that ran. All was said already.
-type ranError struct{ code int }
-
-func (e *ranError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
-
-// failure is an error with an exit code and a hint at what to do.
+// failure is an error with an exit code and a hint.
 type failure struct {
 	code int
-	word string // for programs: "no_such_user"; empty: the exit code's
+	word string // code in JSON, such as "no_service_user"; empty: that of the exit code
 	err  error
 	hint string
 
-	quiet bool // all was said already
+	quiet bool // the user was told already
 }
 
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// fail returns a failure. A hint is one sentence that names a cure.
+// fail returns a failure. The hint is one sentence that names a remedy.
 func fail(code int, hint, format string, args ...any) error {
 	return &failure{code: code, hint: hint, err: fmt.Errorf(format, args...)}
 }
 
-// exit ends the command with a code and no further words.
+// exit ends the command with a code. It prints nothing.
 func exit(code int) error {
 	return &failure{code: code, err: fmt.Errorf("exit code %d", code), quiet: true}
 }
 
-// usage marks an error as the command line's, if it is not more than that.
+// programFailed is the word of an error that is the exit code of a program.
+const programFailed = "program_failed"
+
+// programExit ends the command with the exit code of a program that ran.
+func programExit(code int) error {
+	return &failure{code: code, word: programFailed, err: fmt.Errorf("exit code %d", code), quiet: true}
+}
+
+// forProgram turns the failures of Airlock itself into the exit code that tells
+// them from those of the program.
+func forProgram(err error) error {
+	if f, ok := errors.AsType[*failure](err); err == nil || ok && f.word == programFailed {
+		return err
+	}
+	code, _ := exitOf(err)
+	if code != exitUsage && code != exitConflict {
+		code = exitAirlock
+	}
+	return &coded{code, err}
+}
+
+// usage returns err as a usage error, unless it has an exit code already.
 func usage(cmd *cobra.Command, err error) error {
 	if _, ok := errors.AsType[*config.Error](err); ok {
 		return err
@@ -94,7 +111,7 @@ func usage(cmd *cobra.Command, err error) error {
 	return &failure{code: exitUsage, err: err, hint: hint}
 }
 
-// nearestWord is what a mistyped command or flag most likely meant.
+// nearestWord returns the command or flag that a mistyped one most likely meant, or "".
 func nearestWord(cmd *cobra.Command, message string) string {
 	if cmd == nil {
 		return ""
@@ -124,16 +141,13 @@ func nearestWord(cmd *cobra.Command, message string) string {
 	return ""
 }
 
-// exitOf returns the exit code that an error means, and whether it is to be
-// left unsaid.
+// exitOf returns the exit code of an error, and whether the error is not to be printed.
 func exitOf(err error) (code int, quiet bool) {
 	if err == nil {
 		return exitDone, false
 	}
-	p := explain(err)
 	f, ok := errors.AsType[*failure](err)
-	_, ran := errors.AsType[*ranError](err)
-	return p.exit, ran || ok && f.quiet
+	return explain(err).exit, ok && f.quiet
 }
 
 // problem is an error as it is shown.
@@ -146,11 +160,10 @@ type problem struct {
 	exit int
 }
 
-// words names the exit codes for programs.
+// words are the codes in JSON, by exit code.
 var words = [...]string{"done", "failed", "usage", "approval_needed", "conflict", "refused", "timeout", "unavailable"}
 
-// kinds is the table from what the engine, here or behind the API, says to
-// an exit code.
+// kinds maps the engine's kinds of errors, which the API passes on, to exit codes.
 var kinds = map[engine.Kind]int{
 	engine.ErrInvalid:      exitUsage,
 	engine.ErrUnauthorized: exitRefused,
@@ -167,8 +180,8 @@ var kinds = map[engine.Kind]int{
 	engine.ErrInternal:     exitFailed,
 }
 
-// explain finds what there is to say about an error: the innermost type that
-// knows its hint.
+// explain returns an error as it is shown, with the hint of the first type in its
+// chain that has one.
 func explain(err error) problem {
 	p := problem{exit: exitFailed, Message: err.Error()}
 	if f, ok := errors.AsType[*failure](err); ok {
@@ -188,20 +201,12 @@ func explain(err error) problem {
 		p.Hint = "check the address, and that `airlock serve` runs there"
 	}
 	p.Message, p.Hint = provider.RedactKeys(p.Message), provider.RedactKeys(p.Hint)
-	if e, ok := errors.AsType[*ranError](err); ok {
-		p.exit, p.Code = e.code, "program_failed"
-	}
-	if p.exit == exitDone { // a code that we do not know
-		p.exit = exitFailed
-	}
+	p.exit = cmp.Or(p.exit, exitFailed) // of a kind that this version does not know
 	if p.Code == "" && p.exit < len(words) {
 		p.Code = words[p.exit]
 	}
 	if e, ok := errors.AsType[*coded](err); ok {
 		p.exit = e.code
-	}
-	if p.exit == exitLost {
-		p.Code = "output_lost"
 	}
 	return p
 }

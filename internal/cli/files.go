@@ -14,20 +14,13 @@ import (
 )
 
 func (a *app) files() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "files",
-		Short: "The files and sessions at a provider of models, and what we left there",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	cmd := groupOf("files", "The files and sessions at a provider of models, and what we left there", "")
 	add := func(use, short string, args cobra.PositionalArgs,
 		run func(ctx context.Context, args []string) error) *cobra.Command {
-		sub := &cobra.Command{Use: use, Short: short, Args: args,
+		sub := a.withFlags(&cobra.Command{Use: use, Short: short, Args: args,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return a.filesError(cmd.Context(), run(cmd.Context(), args))
-			}}
-		addOptions(sub.Flags(), config.Models)
-		a.addJSON(sub)
+			}}, config.Models)
 		cmd.AddCommand(sub)
 		return sub
 	}
@@ -42,7 +35,7 @@ func (a *app) files() *cobra.Command {
 	list.Flags().IntVar(&limit, "limit", 1000, "`N` files and as many sessions at most")
 	list.Flags().StringVar(&within, "session", "", "the files of the session `ID`")
 	add("put FILE...", "Uploads files, which stay until they are removed", cobra.MinimumNArgs(1), a.putRemote)
-	var get fetchOptions
+	get := fetchOptions{saveFlags: saveFlags{folder: "."}}
 	fetch := add("get [ID]", "Fetches a remote file, or all that code has made in a session", cobra.MaximumNArgs(1),
 		func(ctx context.Context, args []string) error {
 			switch {
@@ -54,25 +47,19 @@ func (a *app) files() *cobra.Command {
 			return fail(exitUsage,
 				"`airlock files ls` lists them; --session ID alone fetches all that code has made in a session", "no file is named")
 		})
-	fetch.Flags().StringVarP(&get.folder, "output", "o", ".", "`DIR` to save it into")
 	fetch.Flags().StringVar(&get.session, "session", "",
 		"`ID` of the session that it is in; without a file: all that code has made there")
-	fetch.Flags().BoolVarP(&get.yes, "yes", "y", false, "save under another name where one exists")
-	addAllow(fetch.Flags(), &get.allow)
-	var save fetchOptions
+	get.add(fetch.Flags(), "`DIR` to save it into", "save under another name where one exists")
+	save := get
 	saving := add("save CONVERSATION", "Saves the files that a conversation has made and that are still held here",
 		cobra.ExactArgs(1), func(ctx context.Context, args []string) error { return a.saveHeld(ctx, args[0], save) })
-	saving.Flags().StringVarP(&save.folder, "output", "o", ".", "`DIR` to save them into")
-	saving.Flags().BoolVarP(&save.yes, "yes", "y", false, "save under other names where files of these names exist")
-	addAllow(saving.Flags(), &save.allow)
+	save.add(saving.Flags(), "`DIR` to save them into", "save under other names where files of these names exist")
 	session := false
 	remove := add("rm ID...", "Deletes remote files or sessions", cobra.MinimumNArgs(1),
 		func(ctx context.Context, args []string) error { return a.removeRemote(ctx, args, session) })
 	remove.Flags().BoolVar(&session, "session", false, "the ids are of sessions")
-	add("gc", "Deletes what commands that were interrupted have left at providers", cobra.NoArgs,
-		func(ctx context.Context, _ []string) error { return a.collectGarbage(ctx) })
-	add("stats", "Counts turns, files, downloads and failures by provider and model", cobra.NoArgs,
-		func(ctx context.Context, _ []string) error { return a.remoteStats(ctx) })
+	add("gc", "Deletes what commands that were interrupted have left at providers", cobra.NoArgs, a.collectGarbage)
+	add("stats", "Counts turns, files, downloads and failures by provider and model", cobra.NoArgs, a.remoteStats)
 	return cmd
 }
 
@@ -83,12 +70,12 @@ func (a *app) filesError(ctx context.Context, err error) error {
 	return modelError(err)
 }
 
-// account is a provider, and the host whose ledger knows what is ours there.
+// account is an account at a provider, and the host whose ledger lists Airlock's objects there.
 type account struct {
 	*modelHost
 	name     string
-	provider provider.Provider // retried
-	bare     provider.Provider
+	provider provider.Provider // with retries
+	bare     provider.Provider // without
 }
 
 // withAccount connects the chosen provider.
@@ -110,7 +97,7 @@ func (a *app) withAccount(ctx context.Context, do func(*account) error) error {
 	})
 }
 
-// ours are the entries of the ledger by what they stand for.
+// ours returns the ledger's entries of the account, by kind and id.
 func (c *account) ours(ctx context.Context) (map[string]provider.Entry, error) {
 	entries, err := c.Ledger.Entries(ctx)
 	known := map[string]provider.Entry{}
@@ -137,8 +124,8 @@ func (a *app) listRemote(ctx context.Context, limit int) error {
 				break
 			}
 			e, ours := known["file "+f.Ref.ID]
-			r.Files = append(r.Files, remoteFile{ID: f.Ref.ID, Name: f.Name, Size: f.Size, MIME: f.MIME, Created: f.Created,
-				Expires: f.Expires, Readable: f.Readable, Ours: ours, Kept: e.Keep})
+			f.SHA256 = "" // few providers have it
+			r.Files = append(r.Files, remoteFileOf(f, ours, e.Keep))
 		}
 		for s, err := range c.provider.Sessions().List(ctx, provider.Filter{}) {
 			if err != nil {
@@ -152,13 +139,11 @@ func (a *app) listRemote(ctx context.Context, limit int) error {
 			r.Sessions = append(r.Sessions, remoteSession{ID: s.ID, Name: s.Name, Created: s.Created, Expires: s.Expires,
 				Active: s.Active, Ours: ours, Kept: e.Keep})
 		}
-		a.out.result(r)
-		return nil
+		return a.print(r)
 	})
 }
 
-// putRemote uploads files. They are in the ledger as kept: what a person put
-// there no clean-up takes away.
+// putRemote uploads files. The ledger records them as kept, so that no clean-up deletes them.
 func (a *app) putRemote(ctx context.Context, names []string) error {
 	inputs, err := openInputs(names, "", false, nil)
 	if err != nil {
@@ -188,9 +173,8 @@ func (a *app) putRemote(ctx context.Context, names []string) error {
 				failed = errors.Join(failed, fmt.Errorf("%s was not sent: %w", f.Path, no.Err))
 			}
 			for _, s := range staged {
-				i := s.File
-				r.Files = append(r.Files, remoteFile{ID: i.Ref.ID, Name: i.Name, Size: f.Size, MIME: i.MIME, Created: i.Created,
-					Expires: i.Expires, Readable: i.Readable, Ours: true, Kept: true, SHA256: s.SHA256})
+				s.File.Size, s.File.SHA256 = f.Size, s.SHA256
+				r.Files = append(r.Files, remoteFileOf(s.File, true, true))
 			}
 		}
 		shown.clear()
@@ -229,9 +213,9 @@ func (a *app) removeRemote(ctx context.Context, ids []string, session bool) erro
 	})
 }
 
-// collectGarbage deletes what is left in the account of the provider that is
-// chosen, or in all that there are keys for.
-func (a *app) collectGarbage(ctx context.Context) error {
+// collectGarbage deletes what is left in the account of the chosen provider, or in all
+// accounts that have a key.
+func (a *app) collectGarbage(ctx context.Context, _ []string) error {
 	return a.withHost(ctx, func(h *modelHost) error {
 		web := a.webClient(a.providerAddresses()...)
 		defer web.CloseIdleConnections()
@@ -252,14 +236,14 @@ func (a *app) collectGarbage(ctx context.Context) error {
 	})
 }
 
-// sweepable are the accounts that a clean-up is about.
+// sweepable returns the accounts of a clean-up.
 func (a *app) sweepable(ctx context.Context, web *http.Client) (list []provider.Provider, done func(), err error) {
 	if a.cfg.Provider == provider.Local {
 		b, err := a.connectLocal(ctx, a.cfg.ModelURL)
 		if err != nil {
 			return nil, nil, err
 		}
-		return []provider.Provider{b.Provider}, func() { _ = b.Close() }, nil // nothing of it is needed any more
+		return []provider.Provider{b.Provider}, func() { _ = b.Close() }, nil
 	}
 	list, err = a.accountsOf(ctx, a.cfg.Provider, web)
 	if err == nil && len(list) == 0 {
@@ -269,7 +253,7 @@ func (a *app) sweepable(ctx context.Context, web *http.Client) (list []provider.
 	return list, func() {}, err
 }
 
-func (a *app) remoteStats(ctx context.Context) error {
+func (a *app) remoteStats(ctx context.Context, _ []string) error {
 	return a.withHost(ctx, func(h *modelHost) error {
 		rows, err := h.desk.db.Uploads().Counts(ctx)
 		if err != nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,18 +9,17 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
 )
 
 type fetchOptions struct {
-	folder, session string
-	allow           []string
-	yes             bool
+	session string
+	saveFlags
 }
 
-// getRemote fetches a file into quarantine, like any output, and saves it from
-// there.
+// getRemote fetches a file into quarantine, as every output, and saves it from there.
 func (a *app) getRemote(ctx context.Context, id string, o fetchOptions) error {
 	if err := checkFolder(o.folder); err != nil {
 		return err
@@ -83,8 +81,7 @@ func (a *app) getSession(ctx context.Context, o fetchOptions) error {
 	})
 }
 
-// findFile looks for a file that the account's store does not know: in a session
-// it may be known by its id or by its path.
+// findFile looks in sessions, by id or path, for a file that the account's store does not know.
 func (c *account) findFile(ctx context.Context, id, session string, missing error) (provider.FileInfo, error) {
 	unknown := &provider.Error{Kind: provider.FileNotFound, Provider: c.name, Op: "get " + id,
 		Message: "the provider does not know this file", Err: missing,
@@ -93,7 +90,7 @@ func (c *account) findFile(ctx context.Context, id, session string, missing erro
 	if !c.bare.Caps().SessionFiles {
 		return provider.FileInfo{}, unknown
 	}
-	const most = 100 // sessions that are looked through
+	const most = 100 // sessions to search
 	var sessions []string
 	if session != "" {
 		sessions = append(sessions, session)
@@ -113,7 +110,7 @@ func (c *account) findFile(ctx context.Context, id, session string, missing erro
 	for _, s := range sessions {
 		for f, err := range c.provider.Sessions().Files(ctx, s) {
 			if kind := provider.KindOf(err); kind == provider.ContainerExpired || kind == provider.FileNotFound {
-				break // it ended meanwhile
+				break // the session ended meanwhile
 			}
 			if err != nil {
 				return f, err
@@ -139,29 +136,27 @@ func (a *app) fetchRemote(ctx context.Context, c *account, info provider.FileInf
 	if err != nil {
 		return getReport{}, err
 	}
-	r, err := a.saveOutput(ctx, c.modelHost, output{ID: found.Ref.ID, Path: found.Name, Size: found.Size,
-		SHA256: found.SHA256}, o)
+	r, err := a.saveOutput(ctx, c.modelHost,
+		client.File{ID: found.Ref.ID, Path: found.Name, Size: found.Size, SHA256: found.SHA256}, o)
 	r.MIME = found.MIME
 	return r, err
 }
 
 // saveOutput saves a file that is held here.
-func (a *app) saveOutput(ctx context.Context, h *modelHost, out output, o fetchOptions) (getReport, error) {
-	root, err := openFolder(o.folder)
+func (a *app) saveOutput(ctx context.Context, h *modelHost, out client.File, o fetchOptions) (getReport, error) {
+	s, err := a.newSaver(ctx, o.folder, o.saveFlags, func(_ context.Context, _ string, to io.Writer) error {
+		f, err := h.Output(out.SHA256)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = io.Copy(to, f)
+		return err
+	})
 	if err != nil {
 		return getReport{}, err
 	}
-	defer root.Close()
-	s := &saver{root: root, choose: a.chooser(ctx, o.folder, o.yes), allow: a.allower(ctx, o.folder, o.allow),
-		fetch: func(_ context.Context, _ string, to io.Writer) error {
-			f, err := h.Output(out.SHA256)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			_, err = io.Copy(to, f)
-			return err
-		}}
+	defer s.root.Close()
 	saved, err := s.save(ctx, out)
 	if err != nil {
 		return getReport{}, err
@@ -170,22 +165,21 @@ func (a *app) saveOutput(ctx context.Context, h *modelHost, out output, o fetchO
 		Path: filepath.Join(o.folder, saved.As)}, nil
 }
 
-// problem says that a file was not saved because its name is taken, or because
-// nobody agreed to it.
+// problem returns the error about a file that was not saved, because its name is taken
+// or it was not approved, or nil.
 func (r getReport) problem(folder string) error {
 	switch r.State {
 	case saveHeld:
 		return heldProblem(r.Name)
 	case saveExists:
-	default:
-		return nil
+		return fail(exitApproval, "--yes saves it under a new name, and -o may name another folder", "%s exists in %s",
+			r.Name, folder)
 	}
-	return fail(exitApproval, "--yes saves it under a new name, and -o may name another folder", "%s exists in %s", r.Name,
-		folder)
+	return nil
 }
 
-// saveHeld saves the outputs of a conversation that nobody has saved. Of those of
-// one name it saves the last.
+// saveHeld saves the outputs of a conversation that are held here. Of outputs with one
+// name it saves the last.
 func (a *app) saveHeld(ctx context.Context, id string, o fetchOptions) error {
 	if err := checkFolder(o.folder); err != nil {
 		return err
@@ -202,7 +196,7 @@ func (a *app) saveHeld(ctx context.Context, id string, o fetchOptions) error {
 		r := getAllReport{Provider: c.Settings.Provider, Session: id, Files: []getReport{}}
 		var failed error
 		for _, out := range lastOutputs(c) {
-			one, err := a.saveOutput(ctx, h, output{ID: out.ID, Path: out.Name, Size: out.Size, SHA256: out.SHA256}, o)
+			one, err := a.saveOutput(ctx, h, client.File{ID: out.ID, Path: out.Name, Size: out.Size, SHA256: out.SHA256}, o)
 			if errors.Is(err, fs.ErrNotExist) {
 				err = fail(exitFailed, "outputs are held for 7 days", "%s is not held here any more", out.Name)
 			}
@@ -217,7 +211,7 @@ func (a *app) saveHeld(ctx context.Context, id string, o fetchOptions) error {
 	})
 }
 
-// lastOutputs are the fetched outputs of a conversation, of each name the last.
+// lastOutputs returns the fetched outputs of a conversation, the last of each name.
 func lastOutputs(c *conversation.Conversation) (list []conversation.Output) {
 	for _, turn := range c.Turns {
 		for _, out := range turn.Outputs {
@@ -242,16 +236,13 @@ func (a *app) listSession(ctx context.Context, session string, limit int) error 
 			if r.More = len(r.Files) >= limit; r.More {
 				break
 			}
-			id := cmp.Or(f.Ref.ID, f.Ref.Path)
-			r.Files = append(r.Files, remoteFile{ID: id, Name: f.Name, Size: f.Size, MIME: f.MIME, Created: f.Created,
-				Expires: f.Expires, Readable: f.Readable, SHA256: f.SHA256})
+			r.Files = append(r.Files, remoteFileOf(f, false, false))
 		}
-		a.out.result(r)
-		return nil
+		return a.print(r)
 	})
 }
 
-// getAllReport is what files get has fetched of a session.
+// getAllReport is what files get prints of a session.
 type getAllReport struct {
 	Provider string      `json:"provider"`
 	Session  string      `json:"session"`

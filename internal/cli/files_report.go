@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -23,6 +24,11 @@ type remoteFile struct {
 	SHA256   string    `json:"sha256,omitempty"`
 }
 
+func remoteFileOf(f provider.FileInfo, ours, kept bool) remoteFile {
+	return remoteFile{cmp.Or(f.Ref.ID, f.Ref.Path), f.Name, f.Size, f.MIME, f.Created, f.Expires, f.Readable, ours, kept,
+		f.SHA256}
+}
+
 type remoteSession struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name,omitempty"`
@@ -33,12 +39,12 @@ type remoteSession struct {
 	Kept    bool      `json:"kept"`
 }
 
-// remoteReport is what files ls has found.
+// remoteReport is what files ls prints.
 type remoteReport struct {
 	Provider string          `json:"provider"`
 	Files    []remoteFile    `json:"files"`
 	Sessions []remoteSession `json:"sessions"`
-	More     bool            `json:"more"` // there are others beyond the limit
+	More     bool            `json:"more"` // the limit left some out
 }
 
 func (r remoteReport) text(p *page) {
@@ -78,7 +84,7 @@ func marks(ours, kept, active bool) string {
 	return text
 }
 
-// putReport is what files put has uploaded.
+// putReport is what files put prints.
 type putReport struct {
 	Provider string       `json:"provider"`
 	Files    []remoteFile `json:"files"`
@@ -91,7 +97,7 @@ func (r putReport) text(p *page) {
 	}
 }
 
-// getReport is what files get has fetched.
+// getReport is a file in what files get prints.
 type getReport struct {
 	ID     string    `json:"id"`
 	Name   string    `json:"name"`
@@ -111,7 +117,7 @@ func (r getReport) text(p *page) {
 	}
 }
 
-// removeReport is what files rm has deleted.
+// removeReport is what files rm prints.
 type removeReport struct {
 	Provider string   `json:"provider"`
 	Deleted  []string `json:"deleted"`
@@ -138,7 +144,7 @@ type gcLeft struct {
 	Problem *conversation.Problem `json:"problem"`
 }
 
-// gcOther is a file that may be ours.
+// gcOther is a file that may be Airlock's.
 type gcOther struct {
 	Provider string    `json:"provider"`
 	ID       string    `json:"id"`
@@ -155,7 +161,7 @@ func othersOf(files []provider.FileInfo) []gcOther {
 	return list
 }
 
-// showOthers says which files at a provider only a person can judge.
+// showOthers lists files at a provider about which only the user can decide.
 func showOthers(p *page, files []gcOther) {
 	for _, f := range files {
 		p.line("%s", p.paint(yellow, fmt.Sprintf("perhaps ours: %s %s (%s) at %s", printable(f.ID), printableName(f.Name),
@@ -176,13 +182,13 @@ func entriesOf(all []provider.Entry) []gcEntry {
 	return list
 }
 
-// gcReport is what files gc did.
+// gcReport is what files gc prints.
 type gcReport struct {
 	Deleted []gcEntry `json:"deleted"`
 	Kept    []gcEntry `json:"kept"`
 	Left    []gcLeft  `json:"left"`
-	// Others were made while a turn of ours ran whose reply got lost, and may
-	// be somebody else's: nobody deletes them but a person.
+	// Others were made while a turn ran whose reply got lost. They may belong to another
+	// program, so that only the user deletes them.
 	Others []gcOther `json:"others"`
 	ended
 }
@@ -208,10 +214,10 @@ func (r gcReport) text(p *page) {
 	}
 }
 
-// statsReport adds up what all commands and services have counted.
+// statsReport has the totals of all commands and services.
 type statsReport struct {
 	Rows   []provider.Counts `json:"rows"`
-	Remote int               `json:"remote"` // objects of ours at providers, as far as known
+	Remote int               `json:"remote"` // Airlock's known objects at providers
 	Kept   int               `json:"kept"`
 }
 
@@ -248,7 +254,7 @@ func (r statsReport) text(p *page) {
 	p.line("%d of our objects are at providers, %d of them kept.", r.Remote, r.Kept)
 }
 
-// each is the time of one of so many.
+// each returns the mean time of n calls.
 func each(all time.Duration, n int64) time.Duration {
 	return (all / time.Duration(max(n, 1))).Round(time.Millisecond)
 }

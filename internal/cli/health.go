@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) health() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withFlags(&cobra.Command{
 		Use:   "health",
 		Short: "Asks a service whether it can run programs",
 		Long: `Asks a service whether it can run programs: the one that holds the data
@@ -19,31 +19,23 @@ directory, or the one at --server. Exits with 0 if it can, else with 7. It is
 made for a container's health check.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			const patience = 10 * time.Second
-			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+			const limit = 10 * time.Second
+			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 			defer cancel()
-			if a.cfg.Server == "" && !a.socketAnswers(ctx) {
-				return fail(exitUnavailable, "`airlock serve` starts one", "no service answers on %s", a.cfg.Socket())
-			}
-			conn, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer conn.close()
-			found, err := conn.client.Health(ctx)
-			if err != nil {
-				return &coded{exitUnavailable, err}
-			}
-			a.out.result(healthReport{found})
-			if found.Status != "ok" {
-				return exit(exitUnavailable)
-			}
-			return nil
+			return a.withService(ctx, "`airlock serve` starts one", "no service answers on "+a.cfg.Socket(),
+				func(c *client.Client) error {
+					found, err := c.Health(ctx)
+					if err != nil {
+						return &coded{exitUnavailable, err}
+					}
+					a.out.result(healthReport{found})
+					if found.Status != "ok" {
+						return exit(exitUnavailable)
+					}
+					return nil
+				})
 		},
-	}
-	addOptions(cmd.Flags(), config.Client)
-	a.addJSON(cmd)
-	return cmd
+	}, config.Client)
 }
 
 type healthReport struct{ *client.Health }

@@ -15,18 +15,12 @@ import (
 )
 
 func (a *app) keys() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "keys",
-		Short: "Makes, lists and revokes the keys that let callers in",
-		Long: `Makes, lists and revokes the keys that let callers in.
+	return groupOf("keys", "Makes, lists and revokes the keys that let callers in",
+		`Makes, lists and revokes the keys that let callers in.
 
 They are kept in the data directory. Where a service holds it, the service is
 asked; --server URL asks one elsewhere, with a key that has admin rights.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a.keysCreate(), a.keysList(), a.keysRevoke())
-	return cmd
+		a.keysCreate(), a.keysList(), a.keysRevoke())
 }
 
 func (a *app) keysCreate() *cobra.Command {
@@ -50,7 +44,7 @@ them.`,
 			if forE2B {
 				args = append(args, "--e2b")
 			}
-			return a.withKeys(cmd.Context(), args, func(ctx context.Context, ring keyRing) error {
+			return a.withKeys(cmd.Context(), args, func(ctx context.Context, ring *client.Client) error {
 				made, err := ring.CreateKey(ctx, wanted)
 				if err != nil {
 					return err
@@ -73,62 +67,50 @@ them.`,
 	cmd.Flags().BoolVar(&wanted.Admin, "admin", false, "let its holder manage keys")
 	cmd.Flags().StringVar(&wanted.Packages, "packages", "", "`SET` of Python packages of its programs: current, onyx, librechat or own; else their protocol's")
 	cmd.Flags().BoolVar(&forE2B, "e2b", false, "spell the token as E2B's SDKs demand it; it opens what is below /e2b")
-	return a.keyCommand(cmd)
+	return a.withFlags(cmd, config.Client)
 }
 
 func (a *app) keysList() *cobra.Command {
-	return a.keyCommand(&cobra.Command{
+	return a.withFlags(&cobra.Command{
 		Use:   "list",
 		Short: "Lists the keys, revoked ones too",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withKeys(cmd.Context(), []string{"list"}, func(ctx context.Context, ring keyRing) error {
+			return a.withKeys(cmd.Context(), []string{"list"}, func(ctx context.Context, ring *client.Client) error {
 				keys, err := ring.ListKeys(ctx)
 				if err != nil {
 					return err
 				}
-				a.out.result(keyList{append([]client.Key{}, keys...)})
-				return nil
+				return a.print(keyList{append([]client.Key{}, keys...)})
 			})
 		},
-	})
+	}, config.Client)
 }
 
 func (a *app) keysRevoke() *cobra.Command {
-	return a.keyCommand(&cobra.Command{
+	return a.withFlags(&cobra.Command{
 		Use:   "revoke ID",
 		Short: "Ends a key at once; its owner's files stay",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withKeys(cmd.Context(), []string{"revoke", "--", args[0]}, func(ctx context.Context, ring keyRing) error {
+			return a.withKeys(cmd.Context(), []string{"revoke", "--", args[0]}, func(ctx context.Context, ring *client.Client) error {
 				if err := ring.RevokeKey(ctx, args[0]); err != nil {
 					return err
 				}
-				a.out.result(keyRevoked{args[0]})
-				return nil
+				return a.print(keyRevoked{args[0]})
 			})
 		},
-	})
+	}, config.Client)
 }
 
-func (a *app) keyCommand(cmd *cobra.Command) *cobra.Command {
-	addOptions(cmd.Flags(), config.Client)
-	a.addJSON(cmd)
-	return cmd
-}
+// operator may do everything: a user who can open the storage already can.
+var operator = engine.Caller{Owner: engine.Local, Admin: true}
 
-// keyRing is where keys are kept: behind a service, which a *client.Client
-// speaks for, or in storage that nobody holds.
-type keyRing interface {
-	CreateKey(ctx context.Context, wanted client.NewKey) (*client.Key, error)
-	ListKeys(ctx context.Context) ([]client.Key, error)
-	RevokeKey(ctx context.Context, id string) error
-}
-
-// withKeys finds the keys and does something with them. As root, storage that
-// nobody holds is opened by the service's user, so that it stays the owner of
-// every file: this command is run again as that user, with args.
-func (a *app) withKeys(ctx context.Context, args []string, do func(context.Context, keyRing) error) error {
+// withKeys does something with the keys: through the service that holds them, else
+// through an engine on storage that no service holds. As root that storage is opened
+// by the service's user, which stays the owner of every file: this command is run
+// again as that user, with args.
+func (a *app) withKeys(ctx context.Context, args []string, do func(context.Context, *client.Client) error) error {
 	if a.cfg.Server != "" || a.socketAnswers(ctx) {
 		conn, err := a.connect(ctx)
 		if err != nil {
@@ -143,48 +125,13 @@ func (a *app) withKeys(ctx context.Context, args []string, do func(context.Conte
 	kept, err := a.openStorage(ctx, a.cfg.Data, nil)
 	return using(kept, err, func(kept *storage) error {
 		// Keys need no sandbox, and the engine is not opened: it runs nothing.
-		return do(ctx, localKeys{engine.New(engine.Config{}, nil, kept.blobs, kept.index, a.log)})
+		c, end, err := a.inProcess(engine.New(engine.Config{}, nil, kept.blobs, kept.index, a.log), operator)
+		if err != nil {
+			return err
+		}
+		defer end()
+		return do(ctx, c)
 	})
-}
-
-// localKeys are the keys in storage that this process holds.
-type localKeys struct{ service *engine.Service }
-
-// operator may do everything: whoever can open the storage already can.
-var operator = engine.Caller{Owner: engine.Local, Admin: true}
-
-// CreateKey makes a key.
-func (k localKeys) CreateKey(ctx context.Context, wanted client.NewKey) (*client.Key, error) {
-	key, token, err := k.service.CreateKey(ctx, operator, engine.NewKey{
-		Owner: engine.Owner(wanted.Owner), Admin: wanted.Admin,
-		Packages: wanted.Packages, Network: wanted.Network,
-	})
-	if err != nil {
-		return nil, err
-	}
-	made := describeKey(key)
-	made.Token = token
-	return &made, nil
-}
-
-// ListKeys returns every key, revoked ones too.
-func (k localKeys) ListKeys(ctx context.Context) ([]client.Key, error) {
-	found, err := k.service.ListKeys(ctx, operator)
-	var keys []client.Key
-	for _, key := range found {
-		keys = append(keys, describeKey(key))
-	}
-	return keys, err
-}
-
-// RevokeKey ends a key.
-func (k localKeys) RevokeKey(ctx context.Context, id string) error {
-	return k.service.RevokeKey(ctx, operator, id)
-}
-
-func describeKey(key engine.Key) client.Key {
-	return client.Key{ID: key.ID, Owner: string(key.Owner), Admin: key.Admin, CreatedAt: key.CreatedAt,
-		RevokedAt: key.RevokedAt, Packages: key.Packages, Network: key.Rules()}
 }
 
 func adminWord(admin bool) string {
@@ -194,8 +141,7 @@ func adminWord(admin bool) string {
 	return ""
 }
 
-// keyMade is what keys create prints: the token alone for a person, so that
-// it can be piped to where it is needed.
+// keyMade is what keys create prints. Its text is the token alone, for pipes.
 type keyMade struct{ *client.Key }
 
 func (k keyMade) text(p *page) { p.line("%s", k.Token) }

@@ -12,24 +12,23 @@ import (
 	"charm.land/glamour/v2/styles"
 )
 
-// markdown shows the Markdown of an answer on a terminal, block by block as
-// they are complete. The text is a model's: nothing of it but its letters
-// reaches the terminal.
+// markdown renders the Markdown of an answer on a terminal, block by block. The text is
+// untrusted: none of its control characters reaches the terminal.
 type markdown struct {
 	to       io.Writer
 	renderer *glamour.TermRenderer
-	pending  string // the block that is not complete
-	fence    string // its fence, while one is open
-	line     string // that is not complete
+	pending  string // incomplete block
+	fence    string // open fence of the block
+	line     string // incomplete line
 }
 
-// newMarkdown returns nil where the style cannot be had.
+// newMarkdown returns nil if the renderer cannot be made.
 func newMarkdown(to io.Writer, width int) *markdown {
 	style := styles.DarkStyleConfig
 	none := uint(0)
 	style.Document.Margin, style.Document.Color = &none, nil // the terminal's own, on any background
 	style.Document.BlockPrefix, style.Document.BlockSuffix = "", ""
-	// Code is not coloured: what finds its words costs time for hostile ones.
+	// Code is not coloured: hostile code makes the highlighter slow.
 	style.CodeBlock.Margin, style.CodeBlock.Chroma, style.CodeBlock.Theme = &none, nil, ""
 	r, err := glamour.NewTermRenderer(glamour.WithStyles(style), glamour.WithWordWrap(min(width, 100)),
 		glamour.WithInlineTableLinks(true))
@@ -39,11 +38,10 @@ func newMarkdown(to io.Writer, width int) *markdown {
 	return &markdown{to: to, renderer: r}
 }
 
-// maxBlock bounds what is held and rendered at once. A longer block is shown as
-// it is.
+// maxBlock bounds a block that is rendered. A longer one is shown as plain text.
 const maxBlock = 64 << 10
 
-// write takes more of the answer.
+// write adds text to the answer.
 func (m *markdown) write(text string) {
 	for text != "" {
 		part, rest, whole := strings.Cut(text, "\n")
@@ -70,7 +68,7 @@ func (m *markdown) write(text string) {
 	}
 }
 
-// fenceOf is the run of marks with which a line begins or ends a code block.
+// fenceOf returns the fence of a code block that a line begins with, or "".
 func fenceOf(line string) string {
 	line = strings.TrimLeft(line, " ")
 	for _, mark := range []string{"`", "~"} {
@@ -81,7 +79,7 @@ func fenceOf(line string) string {
 	return ""
 }
 
-// flush shows what there is.
+// flush renders the incomplete block.
 func (m *markdown) flush() {
 	text := m.pending + m.line
 	fence := m.fence
@@ -103,8 +101,7 @@ func (m *markdown) flush() {
 
 var entity = regexp.MustCompile(`&[#A-Za-z][0-9A-Za-z]*;?`)
 
-// harmless takes out the entities that stand for characters which a terminal
-// would obey.
+// harmless replaces entities of characters that control a terminal.
 func harmless(text string) string {
 	return entity.ReplaceAllStringFunc(text, func(e string) string {
 		hidden := func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
@@ -120,9 +117,8 @@ var (
 	look = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 )
 
-// onlyLooks leaves of the sequences in a rendered text those that change its
-// colours. A link's address stands beside its text: one behind it would be
-// hidden.
+// onlyLooks removes all escape sequences of a rendered text but those that change its
+// style. A link has its address beside its text.
 func onlyLooks(text string) string {
 	text = link.ReplaceAllString(text, "")
 	var b strings.Builder

@@ -14,13 +14,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/dialect/mcp"
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
 	"github.com/airlock-run/airlock/internal/upstream"
 )
 
@@ -87,18 +88,18 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 	return nil
 }
 
-// mcpDesk is this machine for an agent: the service that runs its programs, and
-// the folders that files come from and go to.
+// mcpDesk serves an agent on this machine: it holds the connection to the service that
+// runs programs, and the folders of their files.
 type mcpDesk struct {
 	*app
 	options mcpOptions
 	ctx     context.Context //nolint:containedctx // that of the command: a connection outlives the call that made it
-	tools   *upstream.Set   // of other servers; nil: there are none
+	tools   *upstream.Set   // of other servers; nil: none
 
 	mu   sync.Mutex
 	conn *connection
-	end  func()            // of the handler for a service in this process
-	sent map[string]string // ids of files that were sent, by name, size and time
+	end  func()            // ends the handler for a service in this process
+	sent map[string]string // ids of uploaded files, by name, size and time
 }
 
 // endpoint connects when the first message needs it.
@@ -106,7 +107,7 @@ func (d *mcpDesk) endpoint(context.Context) (*mcp.Endpoint, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	connect := d.connect
-	if d.tools != nil { // their calls end in this process
+	if d.tools != nil { // programs call them through this process
 		connect = d.startLocal
 	}
 	conn, err := connect(d.ctx)
@@ -145,25 +146,19 @@ func (d *mcpDesk) serveHere() *mcp.Endpoint {
 		options.Upstream = codeTools{d.tools}
 	}
 	handler := mcp.NewHandler(mcp.New(options), "")
-	listener := newMemoryListener()
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	done := make(chan struct{})
-	go func() { defer close(done); _ = server.Serve(listener) }() // until it is closed
-	d.end = func() {
-		handler.Close()
-		_ = server.Close()
-		<-done
-	}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.Dial(ctx) }
-	return &mcp.Endpoint{URL: "http://localhost/", Client: &http.Client{
-		Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: parallelCalls},
-	}}
+	dial, end := serveMemory(handler)
+	d.end = func() { handler.Close(); end() }
+	return &mcp.Endpoint{URL: "http://localhost/", Client: &http.Client{Transport: &http.Transport{
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+		MaxIdleConnsPerHost: parallelCalls,
+	}}}
 }
 
-// parallelCalls of one host are usual; more of them connect anew.
+// parallelCalls is the usual number of parallel calls of one host. Further calls open
+// new connections.
 const parallelCalls = 100
 
-// keyed shows a key with every request.
+// keyed adds a key to every request.
 type keyed struct {
 	http.RoundTripper
 	key string
@@ -191,7 +186,7 @@ func (d *mcpDesk) close() {
 	}
 }
 
-// sendAll makes ids of names: they are ids, or those of files below --files.
+// sendAll returns the ids of files. A name is an id, or that of a file below --files.
 func (d *mcpDesk) sendAll(ctx context.Context, names []string) ([]string, error) {
 	root, err := os.OpenRoot(d.options.files)
 	if err != nil {
@@ -243,8 +238,8 @@ func (d *mcpDesk) send(ctx context.Context, root *os.Root, name string) (string,
 	return stored.ID, nil
 }
 
-// save saves what a program made. Nobody can be asked: a name that is taken gets a
-// number, and what a person should look at first is left out.
+// save saves what a program made. No user can be asked: a name that is taken gets a
+// number, and a file that wants an approval is left out.
 func (d *mcpDesk) save(ctx context.Context, files []mcp.MadeFile) (string, error) {
 	root, err := openFolder(d.options.output)
 	if err != nil {
@@ -256,9 +251,9 @@ func (d *mcpDesk) save(ctx context.Context, files []mcp.MadeFile) (string, error
 		choose: func(string) (choice, error) { return chooseRename, nil },
 		allow:  func(name, why string) (bool, error) { held = printableName(name) + " (" + why + ")"; return false, nil },
 	}
-	outputs := make([]output, len(files))
-	for i, f := range files {
-		outputs[i] = output{ID: f.ID, Path: f.Path, Size: f.Size, SHA256: f.SHA256}
+	var outputs []client.File
+	for _, f := range files {
+		outputs = append(outputs, client.File{ID: f.ID, Path: f.Path, Size: f.Size, SHA256: f.SHA256})
 	}
 	s.check(outputs)
 	var saved, left []string
@@ -282,4 +277,30 @@ func (d *mcpDesk) save(ctx context.Context, files []mcp.MadeFile) (string, error
 		said += " Not saved, since a person should look first: " + strings.Join(left, ", ") + "."
 	}
 	return strings.TrimSpace(said), nil
+}
+
+// codeMode lets programs call the tools of other servers. This process makes the calls,
+// so that it also has the engine.
+func (d *mcpDesk) codeMode() error {
+	if d.cfg.Server != "" {
+		return fail(exitUsage, "leave --server out: code mode runs programs in this process",
+			"--upstream and --server exclude each other")
+	}
+	text, err := os.ReadFile(d.options.upstream)
+	if err != nil {
+		return unreadable(d.options.upstream, err)
+	}
+	servers, err := upstream.Read(text)
+	if err != nil {
+		return fail(exitUsage, "", "%s: %w", d.options.upstream, err)
+	}
+	d.tools = upstream.New(servers, readVersion(d.release).Version, d.log)
+	return nil
+}
+
+// codeTools implements mcp.Upstream.
+type codeTools struct{ *upstream.Set }
+
+func (t codeTools) Host(ask func(context.Context, string) (bool, error)) live.Host {
+	return t.Set.Host(ask)
 }

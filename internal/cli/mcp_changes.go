@@ -21,9 +21,8 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// folderChanges plans and makes changes of folders as `airlock apply` does, by
-// that command: for root it becomes the owner of a folder, which is for the rest
-// of a process's life.
+// folderChanges plans and applies changes of folders by running `airlock apply`. As root
+// that command becomes the service's user, which a process cannot undo.
 type folderChanges struct {
 	app   *app
 	roots []string
@@ -39,13 +38,13 @@ type folderPlan struct {
 	files []workspace.FileChange
 }
 
-// changesAnswer is what apply or log print, with --json.
+// changesAnswer is what apply or log print with --json.
 type changesAnswer struct {
 	applyReport
-	State workspace.State // of a plan, as log prints it
+	State workspace.State // of a plan, from log
 }
 
-// run runs a command of airlock's, apply or log.
+// run runs airlock apply or airlock log.
 func (c *folderChanges) run(ctx context.Context, in, command string, args ...string) (*changesAnswer, error) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", append(
 		[]string{command, "--json", "--data", c.app.cfg.Data}, args...)...)
@@ -154,7 +153,7 @@ func (c *folderChanges) Apply(ctx context.Context, id string, only []string) (st
 	args := []string{"--approve", id, "--root", p.root}
 	for i := range p.files {
 		f := &p.files[i]
-		if len(only) == 0 || slices.ContainsFunc(only, func(glob string) bool { return matches(glob, f) }) {
+		if len(only) == 0 || picks(only, f) {
 			args = append(args, "--only", f.ID)
 		}
 	}
@@ -174,9 +173,4 @@ func (c *folderChanges) Apply(ctx context.Context, id string, only []string) (st
 	}
 	return fmt.Sprintf("Applied in %s: %d created, %d updated, %d deleted, %d renamed. `airlock undo` reverts it.",
 		p.root, len(r.FilesCreated), len(r.FilesUpdated), len(r.FilesDeleted), len(r.FilesRenamed)), nil
-}
-
-func matches(glob string, f *workspace.FileChange) bool {
-	ok, err := filepath.Match(glob, f.Path)
-	return ok && err == nil || glob == f.Path || glob == f.ID
 }

@@ -19,17 +19,16 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// agent is a program that starts MCP servers, and where its settings are.
+// agent is a program that starts MCP servers.
 type agent struct {
 	title string
-	file  string   // below the home directory; empty: it is only told what to do
-	keys  []string // the members under which the servers stand
-	stdio bool     // entries say "type": "stdio"
-	say   string   // instead of a file
+	file  string   // settings, below the home directory; empty: see say
+	keys  []string // path of the object with the servers
+	stdio bool     // entries have "type": "stdio"
+	say   string   // command that adds a server
 }
 
-// agents are those whose settings are JSON, and a few that have a command of
-// their own for it.
+// agents returns the known agents by name.
 func agents() map[string]agent {
 	desktop, code := ".config/Claude/claude_desktop_config.json", ".config/Code/User/mcp.json"
 	if runtime.GOOS == "darwin" {
@@ -76,7 +75,7 @@ func (a *app) mcpInstall() *cobra.Command {
 	return cmd
 }
 
-// installMCP shows or writes the entry of one agent.
+// installMCP shows or writes the entry in the settings of an agent.
 func (a *app) installMCP(client agent, file string, write bool, flags []string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -129,12 +128,11 @@ func (a *app) installMCP(client agent, file string, write bool, flags []string) 
 	return nil
 }
 
-// writeEntry sets the entry airlock of a JSON file, and leaves the order and the
-// spelling of everything else as it is. It returns the name of the copy that it
-// made before.
+// writeEntry sets the entry airlock of a JSON file, and preserves everything else. It
+// returns the name of the backup that it made.
 func writeEntry(file string, keys []string, entry map[string]any) (backup string, err error) {
 	if real, err := filepath.EvalSymlinks(file); err == nil {
-		file = real // settings are often kept elsewhere and linked
+		file = real // settings are often links
 	}
 	before, err := os.ReadFile(file)
 	mode := fs.FileMode(0o600)
@@ -181,7 +179,7 @@ func writeNew(name string, content []byte, mode fs.FileMode) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// setMember sets a member of a JSON object, or of one in it. The others keep
+// setMember sets a member of a JSON object or of a nested one. The other members keep
 // their order and their bytes.
 func setMember(object []byte, path []string, value any) ([]byte, error) {
 	var members map[string]json.RawMessage

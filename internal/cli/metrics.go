@@ -10,15 +10,15 @@ import (
 	"github.com/airlock-run/airlock/provider/metrics"
 )
 
-// countProviders adds what every process with this data directory has counted of
-// providers to the numbers of the service.
+// countProviders adds the counters of providers, which all processes with this data
+// directory share, to the metrics of the service.
 func (s *service) countProviders(m *httpd.Metrics) {
 	if s.providers != nil {
 		m.Registry.MustRegister(metrics.New(s.providers))
 	}
 }
 
-// countLive adds the interpreters of live sessions.
+// countLive adds the metrics of live interpreters.
 func countLive(m *httpd.Metrics, counts func() live.Counts) {
 	gauge := func(name, help string, of func(live.Counts) int) {
 		m.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "airlock_live_" + name, Help: help},
@@ -39,7 +39,7 @@ func countLive(m *httpd.Metrics, counts func() live.Counts) {
 	counter("expired", "Interpreters that ended idle.", func(c live.Counts) uint64 { return c.Expired })
 }
 
-// showLive is what the page shows of them.
+// showLive returns their counts for the page.
 func showLive(counts func() live.Counts) func() web.Live {
 	return func() web.Live {
 		c := counts()
@@ -78,7 +78,7 @@ func (m nodeMetrics) Collect(out chan<- prometheus.Metric) {
 	counts, seen := map[[2]string]int{}, map[string]bool{}
 	for _, n := range m() {
 		counts[[2]string{string(n.Role), n.State()}]++
-		if seen[n.Name] || n.Dead { // of a name that has begun anew, one life is enough
+		if seen[n.Name] || n.Dead { // one incarnation of a name
 			continue
 		}
 		seen[n.Name] = true

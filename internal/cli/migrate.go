@@ -23,15 +23,14 @@ import (
 	"github.com/airlock-run/airlock/internal/setup"
 )
 
-// What is in a data directory is moved in two steps: the files first, each by its
-// digest, so that those that are there already are passed over; then all rows in one
-// transaction, so that the database is empty or whole.
+// A migration has two steps. The files come first, each under its digest, so that those
+// in the bucket already are skipped. Then all rows are copied in one transaction, so
+// that the database is empty or complete.
 
-// sendersOfFiles is how many files are sent at once.
+// sendersOfFiles is the number of files that are sent at once.
 const sendersOfFiles = 8
 
-// migratedFrom is the file in a data directory with the name under which its files
-// were moved into a bucket.
+// migratedFrom is the file in a data directory with the id that claims its bucket.
 const migratedFrom = "migrate.id"
 
 func (a *app) migrate() *cobra.Command {
@@ -69,18 +68,16 @@ providers and installed packages are of this machine and are not copied.`,
 			if err != nil {
 				return err
 			}
-			a.out.result(r)
-			return nil
+			return a.print(r)
 		},
 	}
 	cmd.Flags().StringVar(&database, "to-database", "", "`URL` of the database; "+
 		"AIRLOCK_DATABASE keeps a password out of the list of processes")
 	cmd.Flags().StringVar(&blobs, "to-blobs", "", "`URL` of the bucket")
-	a.addJSON(cmd)
-	return cmd
+	return a.withFlags(cmd)
 }
 
-// migrateReport says what was copied; null: it was not asked for.
+// migrateReport is what migrate prints. A field is null if its copy was not asked for.
 type migrateReport struct {
 	Files *movedFiles `json:"files"`
 	Rows  *movedRows  `json:"rows"`
@@ -90,14 +87,14 @@ type migrateReport struct {
 
 type movedFiles struct {
 	Sent  int   `json:"sent"`
-	There int   `json:"there"` // already
-	Lost  int   `json:"lost"`  // absent or damaged in the data directory
+	There int   `json:"there"` // in the bucket already
+	Lost  int   `json:"lost"`  // missing or damaged in the data directory
 	Bytes int64 `json:"bytes"` // of those sent
 }
 
 type movedRows struct {
 	Rows   int  `json:"rows"`
-	Copied bool `json:"copied"` // false: all were there already
+	Copied bool `json:"copied"` // false: all were in the database already
 }
 
 func (r migrateReport) text(p *page) {
@@ -134,7 +131,7 @@ func (a *app) runMigration(ctx context.Context) (r migrateReport, err error) {
 		}
 		defer func() { err = errors.Join(err, to.Close()) }()
 	}
-	progress := setup.NewProgress(a.streams.Err, isTerminal(a.streams.Err) && !a.cfg.Plain)
+	progress := setup.NewProgress(a.streams.Err, a.pageOn(a.streams.Err).colour)
 	if a.cfg.Blobs != "" {
 		if r.Files, err = a.moveFiles(ctx, from, to, progress); err != nil {
 			return r, err
@@ -164,7 +161,7 @@ func otherData(err error) error {
 		hint: "name an empty database; if a service has run on this one since it was copied, the copy was complete"}
 }
 
-// openSource opens the data directory as a service would, which holds it until the end.
+// openSource opens and locks the data directory, as a service does.
 func (a *app) openSource(ctx context.Context) (*storage, error) {
 	path := filepath.Join(a.cfg.Data, "index.db")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -181,8 +178,7 @@ func (a *app) openSource(ctx context.Context) (*storage, error) {
 	return &storage{index: db, blobs: files}, nil
 }
 
-// openTarget opens the database, and refuses one that cannot be a copy before anything
-// is sent.
+// openTarget opens the database, and refuses one with other data before anything is sent.
 func (a *app) openTarget(ctx context.Context, from *index.DB) (*index.DB, error) {
 	to, err := index.OpenPostgres(ctx, a.cfg.Database.Reveal(), "", a.log)
 	if errors.Is(err, index.ErrInUse) {
@@ -203,21 +199,16 @@ func (a *app) openTarget(ctx context.Context, from *index.DB) (*index.DB, error)
 	return to, nil
 }
 
-// moveFiles sends the files that the bucket does not have, and reads all back.
+// moveFiles sends the files that the bucket lacks, and verifies all of them.
 func (a *app) moveFiles(
 	ctx context.Context, from *storage, to *index.DB, progress setup.Progress,
 ) (*movedFiles, error) {
-	store, err := a.openBlobs(ctx, a.cfg.Data, lockerOf(to, from.index), nil)
+	store, err := a.openBlobs(ctx, a.cfg.Data, cmp.Or(to, from.index), nil)
 	if err != nil {
 		return nil, err
 	}
 	m := &fileMove{from: from.blobs, to: store.(*bucket.Store), progress: progress, report: &movedFiles{}}
 	return m.report, errors.Join(a.sendFiles(ctx, m, from.index), store.Close())
-}
-
-// lockerOf is the database, if there is one.
-func lockerOf(to, from *index.DB) bucket.Locker {
-	return cmp.Or(to, from)
 }
 
 func (a *app) sendFiles(ctx context.Context, m *fileMove, db *index.DB) error {
@@ -245,8 +236,8 @@ func (a *app) sendFiles(ctx context.Context, m *fileMove, db *index.DB) error {
 	return nil
 }
 
-// claimBucket refuses a bucket with files of another service: each of the two would
-// remove what only the other one knows.
+// claimBucket refuses a bucket with files of another service: each service would remove
+// the files that only the other one knows.
 func (a *app) claimBucket(ctx context.Context, m *fileMove, wanted []engine.Blob) error {
 	name := filepath.Join(a.cfg.Data, migratedFrom)
 	id, err := os.ReadFile(name)
@@ -278,11 +269,11 @@ func (a *app) claimBucket(ctx context.Context, m *fileMove, wanted []engine.Blob
 	return err
 }
 
-// fileMove sends files.
+// fileMove copies files into a bucket.
 type fileMove struct {
 	from  engine.BlobReader
 	to    *bucket.Store
-	there map[engine.Digest]int64 // what the bucket had
+	there map[engine.Digest]int64 // sizes of files that the bucket had
 	total int
 
 	mu       sync.Mutex
@@ -291,8 +282,7 @@ type fileMove struct {
 	report   *movedFiles
 }
 
-// file sends one file, unless the bucket has it. Bytes that were damaged there are sent
-// anew.
+// file sends one file, unless the bucket has it undamaged.
 func (m *fileMove) file(ctx context.Context, b engine.Blob) error {
 	if size, ok := m.there[b.SHA256]; ok && size == b.Size {
 		err := m.to.Check(ctx, b)

@@ -23,7 +23,7 @@ type modelServer struct {
 	Models     []string
 }
 
-// usualServers are where servers of models listen if nobody says otherwise:
+// usualServers are the default addresses of model servers:
 // https://github.com/ollama/ollama/blob/main/docs/faq.md,
 // https://lmstudio.ai/docs/app/api, https://github.com/ggml-org/llama.cpp/tree/master/tools/server,
 // https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html.
@@ -34,7 +34,7 @@ var usualServers = [...]modelServer{
 	{Title: "vLLM", URL: "http://127.0.0.1:8000/v1"},
 }
 
-// ownedBy is how servers give themselves away, wherever they listen.
+// ownedBy maps the owned_by of a model to the server that reports it.
 var ownedBy = map[string]string{
 	"library": "Ollama", "organization_owner": "LM Studio", "llamacpp": "llama.cpp", "vllm": "vLLM",
 }
@@ -45,17 +45,17 @@ const (
 	listBytes  = 4 << 20
 )
 
-// detectServers asks the usual places on this machine for a list of models, all at
-// once. It is done when somebody opens the page that shows them, and not before.
-func (a *app) detectServers(ctx context.Context) (found []modelServer) {
+// detectServers asks the usual addresses on this machine for their models, all at once.
+// Only opening the page that shows them calls it.
+func (a *app) detectServers(ctx context.Context) []modelServer {
 	ctx, cancel := context.WithTimeout(ctx, detectTime)
 	defer cancel()
 	_, own, _ := net.SplitHostPort(a.cfg.Listen)
-	answers := make([]*modelServer, len(usualServers))
+	answers := usualServers
 	var group sync.WaitGroup
 	for i, server := range usualServers {
 		if u, _ := url.Parse(server.URL); u.Port() == own || onePort(server.URL, a.cfg.ModelURL) {
-			continue // that is us, or configured
+			continue // this service, or one that is configured
 		}
 		group.Go(func() {
 			client := a.webClient(server.URL)
@@ -64,20 +64,14 @@ func (a *app) detectServers(ctx context.Context) (found []modelServer) {
 			if err != nil || len(list) == 0 {
 				return
 			}
-			server.Title = cmp.Or(ownedBy[list[0].OwnedBy], server.Title)
+			answers[i].Title = cmp.Or(ownedBy[list[0].OwnedBy], server.Title)
 			for _, m := range list {
-				server.Models = append(server.Models, m.ID)
+				answers[i].Models = append(answers[i].Models, m.ID)
 			}
-			answers[i] = &server
 		})
 	}
 	group.Wait()
-	for _, s := range answers {
-		if s != nil {
-			found = append(found, *s)
-		}
-	}
-	return found
+	return slices.DeleteFunc(answers[:], func(s modelServer) bool { return s.Models == nil })
 }
 
 // onePort reports whether two addresses are one port of this machine.
@@ -90,13 +84,13 @@ func onePort(one, other string) bool {
 	return err == nil && isLoopback(a.Hostname()) && isLoopback(b.Hostname()) && a.Port() == b.Port()
 }
 
-// usualServer reports whether an address is one of those that are looked at.
+// usualServer reports whether an address is that of a usual server.
 func usualServer(address string) bool {
 	return slices.ContainsFunc(usualServers[:], func(s modelServer) bool { return s.URL == address })
 }
 
-// listedModel is a model in the list of a provider: OpenAI's and Anthropic's shape, and
-// Gemini's.
+// listedModel is a model in the list of a provider, in the format of OpenAI and Anthropic
+// or of Gemini.
 type listedModel struct {
 	ID      string `json:"id"`
 	OwnedBy string `json:"owned_by"`
@@ -134,11 +128,11 @@ func listModels(ctx context.Context, client *http.Client, address string, header
 	return append(body.Data, body.Models...), nil
 }
 
-// otherWork are words in the names of models that do not answer in text.
+// otherWork are parts of the names of models that do not answer in text.
 var otherWork = []string{"embed", "whisper", "tts", "dall-e", "moderation", "audio", "realtime", "image", "transcribe",
 	"sora", "davinci", "babbage"}
 
-// modelNames are the models that one of the page's providers has.
+// modelNames lists the models of a provider.
 func (a *app) modelNames(ctx context.Context, name, address string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()

@@ -15,7 +15,9 @@ import (
 
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/outbound"
+	"github.com/airlock-run/airlock/internal/web"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/provider/anthropic"
 	"github.com/airlock-run/airlock/provider/gemini"
@@ -30,7 +32,7 @@ type modelHost struct {
 	desk *desk
 }
 
-// openHost opens what conversations are kept in.
+// openHost opens the store of conversations.
 func (a *app) openHost(ctx context.Context) (*modelHost, error) {
 	d, err := a.openDesk(ctx)
 	if err != nil {
@@ -63,24 +65,24 @@ func (a *app) newHost(
 
 func (h *modelHost) close() error { return errors.Join(h.Close(), h.desk.close()) }
 
-// withHost does something with the host.
+// withHost calls do with the host, and closes it.
 func (a *app) withHost(ctx context.Context, do func(*modelHost) error) error {
 	h, err := a.openHost(ctx)
 	return using(h, err, do)
 }
 
-// providerNames are those of all providers, in the order of the manual.
+// providerNames are the names of all providers, in the order of the manual.
 var providerNames = [...]string{provider.OpenAI, provider.Anthropic, provider.Gemini, provider.XAI, provider.Local}
 
-// providerTitles are their names as people write them.
+// providerTitles are the providers' names for users.
 var providerTitles = map[string]string{provider.OpenAI: "OpenAI", provider.Anthropic: "Anthropic",
 	provider.Gemini: "Gemini", provider.XAI: "xAI", provider.Local: "this machine"}
 
-// providerURLs are where those elsewhere are, unless the settings say otherwise.
+// providerURLs are the default addresses of remote providers.
 var providerURLs = map[string]string{provider.OpenAI: openai.DefaultURL, provider.Anthropic: anthropic.DefaultURL,
 	provider.Gemini: gemini.DefaultURL, provider.XAI: xai.DefaultURL}
 
-// chosenProvider is the one that the settings name.
+// chosenProvider returns the provider that the settings name.
 func (a *app) chosenProvider() (string, error) {
 	if a.cfg.Provider == "" {
 		return "", fail(
@@ -90,7 +92,7 @@ func (a *app) chosenProvider() (string, error) {
 	return a.cfg.Provider, nil
 }
 
-// connectModel connects the provider of a conversation of the command line.
+// connectModel connects to the provider of a conversation of the command line.
 func (a *app) connectModel(ctx context.Context, _ string, s conversation.Settings) (*conversation.Backend, error) {
 	if s.Provider == provider.Local {
 		return a.connectLocal(ctx, cmp.Or(a.cfg.ModelURL, s.ModelURL))
@@ -108,7 +110,7 @@ func (a *app) connectRemote(ctx context.Context, s conversation.Settings) (*conv
 		Close: func() error { web.CloseIdleConnections(); return nil }}, nil
 }
 
-// remoteProvider makes the client of a provider elsewhere.
+// remoteProvider returns a client of a remote provider, and its host.
 func (a *app) remoteProvider(
 	ctx context.Context, name string, web *http.Client,
 ) (p provider.Provider, host string, err error) {
@@ -137,14 +139,15 @@ func (a *app) remoteProvider(
 	return p, host, err
 }
 
-// configured is what the settings say of the account at a provider elsewhere.
+// configured returns the account at a remote provider that the settings describe.
 func (a *app) configured(name string) config.Account {
 	c := a.cfg
 	return map[string]config.Account{provider.OpenAI: c.OpenAI, provider.Anthropic: c.Anthropic,
 		provider.Gemini: c.Gemini, provider.XAI: c.XAI}[name]
 }
 
-// account completes a configured account, which goes before what was entered.
+// account returns the configured account, with the key entered in the page if the
+// settings have none.
 func (a *app) account(name string) config.Account {
 	account := a.configured(name)
 	key, _ := a.modelKeys.key(name)
@@ -152,7 +155,7 @@ func (a *app) account(name string) config.Account {
 	return account
 }
 
-// asProvider keeps a nil client from becoming a provider that is not nil.
+// asProvider returns a nil Provider for a nil client.
 func asProvider[C provider.Provider](client C, err error) (provider.Provider, error) {
 	if err != nil {
 		return nil, err
@@ -160,9 +163,8 @@ func asProvider[C provider.Provider](client C, err error) (provider.Provider, er
 	return client, nil
 }
 
-// connectLocal puts a model at any endpoint together with a sandbox: that of
-// the service at --server, of the one that holds the data directory, or of
-// this process.
+// connectLocal puts a model at any endpoint together with the sandbox of the service at
+// --server, of the one that holds the data directory, or of this process.
 func (a *app) connectLocal(ctx context.Context, modelURL string) (*conversation.Backend, error) {
 	if modelURL == "" {
 		return nil, errNoModel()
@@ -171,9 +173,8 @@ func (a *app) connectLocal(ctx context.Context, modelURL string) (*conversation.
 	if err != nil {
 		return nil, err
 	}
-	b, err := a.localBackend(serviceRunner{conn.client}, modelURL, func() error { conn.close(); return nil })
+	b, err := a.localBackend(serviceRunner{conn.client}, modelURL, conn.close)
 	if err != nil {
-		conn.close()
 		return nil, err
 	}
 	b.Ephemeral = conn.service != nil
@@ -188,17 +189,19 @@ func errNoModel() error {
 		"the provider local needs a model")
 }
 
-func (a *app) localBackend(runner local.Runner, modelURL string, closing func() error) (*conversation.Backend, error) {
+// localBackend puts a model together with what runs its code. end ends the runner, also after an error.
+func (a *app) localBackend(runner local.Runner, modelURL string, end func()) (*conversation.Backend, error) {
 	web := a.webClient(modelURL)
 	key := a.cfg.ModelKey.Reveal()
 	if a.cfg.ModelURL != "" && modelURL != a.cfg.ModelURL {
-		key = "" // it is another's
+		key = "" // it belongs to another endpoint
 	}
 	p, err := asProvider(local.New(local.Options{URL: modelURL, Key: key, Runner: runner, HTTP: web}))
 	if err != nil {
+		end()
 		return nil, err
 	}
-	b := &conversation.Backend{Provider: p, Close: func() error { web.CloseIdleConnections(); return closing() }}
+	b := &conversation.Backend{Provider: p, Close: func() error { web.CloseIdleConnections(); end(); return nil }}
 	if host := modelHostname(modelURL); !isLoopback(host) {
 		b.Shown = "the model at " + host
 	}
@@ -221,8 +224,8 @@ func isLoopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// accountsOf returns the accounts that the settings have a key for: of all
-// remote providers or, given a name, of that one.
+// accountsOf returns the accounts that have a key, at all remote providers or only at
+// the one named.
 func (a *app) accountsOf(ctx context.Context, only string, web *http.Client) (list []provider.Provider, err error) {
 	for _, name := range providerNames {
 		if name == provider.Local || only != "" && name != only {
@@ -240,7 +243,7 @@ func (a *app) accountsOf(ctx context.Context, only string, web *http.Client) (li
 	return list, nil
 }
 
-// providerAddresses are those of all providers elsewhere.
+// providerAddresses returns the addresses of all providers.
 func (a *app) providerAddresses() []string {
 	addresses := []string{a.cfg.ModelURL}
 	for name, usual := range providerURLs {
@@ -249,9 +252,8 @@ func (a *app) providerAddresses() []string {
 	return addresses
 }
 
-// webClient is for providers at addresses that the operator set, or ours. Beside them
-// it connects to public addresses alone. With --verbose it tells of each call, without
-// anything secret: no header, no query, no body.
+// webClient returns an HTTP client that connects to the given addresses and to public
+// ones. With --verbose it logs each call without secrets: no header, query or body.
 func (a *app) webClient(addresses ...string) *http.Client {
 	c := provider.HTTPClient(provider.Timeouts{}, provider.WithTransport(operatorsPolicy(addresses...).Transport))
 	if a.log.Enabled(context.Background(), slog.LevelDebug) {
@@ -260,18 +262,17 @@ func (a *app) webClient(addresses ...string) *http.Client {
 	return c
 }
 
-// operatorsPolicy allows the addresses that the operator set, whatever they are, and
-// public ones.
+// operatorsPolicy allows the addresses that the operator set, and public ones.
 func operatorsPolicy(addresses ...string) *outbound.Policy {
 	var hosts []string
 	for _, address := range addresses {
-		// A wrong one is refused by what is to use it, which knows its name.
+		// The user of a wrong address reports it.
 		if u, err := url.Parse(address); err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") {
 			hosts = append(hosts, (&url.URL{Scheme: u.Scheme, Host: u.Host}).String())
 		}
 	}
 	policy, err := outbound.New(hosts, nil)
-	if err != nil { // one has a host that no name has
+	if err != nil { // an invalid host
 		policy, _ = outbound.New(nil, nil)
 	}
 	return policy
@@ -289,7 +290,7 @@ func (l loggedCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	said := []any{"method", r.Method, "host", r.URL.Host, "path", r.URL.Path, "sent", r.ContentLength, "took",
 		time.Since(began).Round(time.Millisecond)}
 	if err != nil {
-		// Not the whole error: it has the address, and with it the query.
+		// The whole error would contain the query.
 		cause := err
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			cause = e.Err
@@ -308,7 +309,7 @@ func (l loggedCalls) CloseIdleConnections() {
 	}
 }
 
-// projectRoot is the folder that a project is linked with; empty: none is.
+// projectRoot returns the folder that a project is linked with, or "" without a project.
 func (a *app) projectRoot(ctx context.Context, d *desk, project string) (string, error) {
 	if project == "" {
 		return "", nil
@@ -325,4 +326,68 @@ func (a *app) projectRoot(ctx context.Context, d *desk, project string) (string,
 		return "", unreadable(l.Root, err)
 	}
 	return l.Root, nil
+}
+
+// startConversations gives a service its conversations with models, and deletes what
+// crashed processes have left at providers.
+func (a *app) startConversations(ctx context.Context, s *service, d *desk) error {
+	host, err := a.newHost(d, func(ctx context.Context, owner string, settings conversation.Settings) (
+		*conversation.Backend, error) {
+		if settings.Provider != provider.Local {
+			return a.connectRemote(ctx, settings)
+		}
+		address := a.cfg.ModelURL
+		if usualServer(settings.ModelURL) {
+			address = settings.ModelURL
+		}
+		if address == "" {
+			return nil, errNoModel()
+		}
+		c, end, err := a.inProcess(s.engine, engine.Caller{Owner: engine.Owner(owner)})
+		if err != nil {
+			return nil, err
+		}
+		return a.localBackend(engineRunner{serviceRunner{c}, s.engine}, address, end)
+	})
+	if err != nil {
+		return err
+	}
+	host.Stored = web.Stored(s.engine)
+	s.live = conversation.NewLive(host, 0)
+	stop := inBackground(context.WithoutCancel(ctx), s.live.Run,
+		func(ctx context.Context) { a.sweepAtStart(ctx, host) })
+	s.below = append(s.below, func() error {
+		stop()
+		closing, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		return errors.Join(s.live.Shutdown(closing), host.Close())
+	})
+	return nil
+}
+
+// sweepAtStart does the work of airlock files gc for the accounts that have a key.
+func (a *app) sweepAtStart(ctx context.Context, host *conversation.Host) {
+	web := a.webClient(a.providerAddresses()...)
+	defer web.CloseIdleConnections()
+	bounded, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	accounts, err := a.accountsOf(bounded, "", web)
+	if err != nil {
+		a.log.Warn("what earlier processes left at providers was not looked for", "err", err)
+		return
+	}
+	swept, err := host.Sweep(bounded, accounts...)
+	a.logSwept(swept, err)
+}
+
+// logSwept logs a clean-up.
+func (a *app) logSwept(swept provider.Swept, err error) {
+	if err != nil || len(swept.Deleted)+len(swept.Left) > 0 {
+		a.log.Info("what earlier processes left at providers", "deleted", len(swept.Deleted), "left", len(swept.Left), "err",
+			err)
+	}
+	for _, f := range swept.Others {
+		a.log.Warn("a file at a provider may be ours: it was made while a turn of ours ran whose reply got lost, and stays",
+			"provider", f.Ref.Provider, "id", f.Ref.ID, "name", f.Name)
+	}
 }

@@ -10,11 +10,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// A sandbox of an ordinary user stands on user namespaces, and distributions
-// differ in whom they allow those.
-
-// gates are the kernel settings that close user namespaces to ordinary users,
-// with the value that closes them.
+// gates are the kernel settings that deny user namespaces, on which the sandbox of an
+// ordinary user depends, with the value that denies them.
 var gates = []struct{ file, closed, cure string }{
 	{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
 		"AppArmor keeps user namespaces from ordinary users: as root run `sysctl -w " +
@@ -26,12 +23,12 @@ var gates = []struct{ file, closed, cure string }{
 		"user namespaces are off: as root run `sysctl -w user.max_user_namespaces=10000`, or run airlock as root"},
 }
 
-// mountRefused matches what the executor says when it has its namespaces and may
-// not mount in them. Over its socket only the words arrive.
+// mountRefused matches the error of an executor that may not mount in its namespaces. Its
+// socket carries only the text of errors.
 var mountRefused = regexp.MustCompile(
 	`(make mounts private|mount \S+|open \S+|attach \S+|make \S+ read-only|pivot_root|leave the host's root): (operation not permitted|permission denied)`)
 
-// containerOptions are what docs/containers.md asks of a container.
+// containerOptions are the options of a container that docs/containers.md asks for.
 const containerOptions = "--security-opt seccomp=seccomp.json (deploy/seccomp.json), " +
 	"--security-opt systempaths=unconfined and, where AppArmor is in force, --security-opt apparmor=unconfined"
 
@@ -41,8 +38,8 @@ const mountCure = "something beside the kernel's own rules forbids mounts, as Ap
 	"in a service unit allow mounts (no RestrictNamespaces, no SystemCallFilter without @mount); the kernel's log names " +
 	"who refused (dmesg, journalctl -k)"
 
-// namespaceCure says what keeps an ordinary user from having namespaces, or
-// nothing where no setting does.
+// namespaceCure returns the remedy for the kernel setting that denies namespaces to
+// ordinary users, or "".
 func namespaceCure(read func(string) ([]byte, error)) string {
 	for _, gate := range gates {
 		value, err := read(gate.file)
@@ -53,7 +50,7 @@ func namespaceCure(read func(string) ([]byte, error)) string {
 	return ""
 }
 
-// sandboxError names the cure for a sandbox that does not start.
+// sandboxError adds a remedy to the error of a sandbox that does not start.
 func sandboxError(err error, root bool, read func(string) ([]byte, error)) error {
 	cure := ""
 	if !root {

@@ -24,8 +24,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// egressClient hands out the network. Its process is started by the first grant: by
-// root's half of the service if there is one.
+// egressClient returns a client of the egress process, which the first grant starts:
+// through root's half of the service if there is one.
 func (a *app) egressClient() (*egress.Client, error) {
 	launcher := egress.NewLauncher()
 	if a.split {
@@ -37,7 +37,7 @@ func (a *app) egressClient() (*egress.Client, error) {
 	return egress.NewClient(launcher), nil
 }
 
-// network is what the operator allows of the network.
+// network returns what the settings allow of the network.
 func (a *app) network(carrier engine.Egress) (engine.NetworkConfig, error) {
 	c := a.cfg
 	inject, err := parseInjections(c.NetworkInject.Reveal())
@@ -54,7 +54,7 @@ func (a *app) network(carrier engine.Egress) (engine.NetworkConfig, error) {
 	}, nil
 }
 
-// parseInjections reads lines of HOST HEADER: VALUE. Errors do not repeat them.
+// parseInjections parses lines of HOST HEADER: VALUE. Errors do not quote them.
 func parseInjections(text string) (list []engine.Injection, err error) {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line == "" {
@@ -72,14 +72,14 @@ func parseInjections(text string) (list []engine.Injection, err error) {
 	return list, nil
 }
 
-// registries are what pip and npm are configured for, for the user that we are.
+// registries caches the registries that pip and npm are configured for.
 type registries struct {
 	mu    sync.Mutex
 	until time.Time
 	known engine.Registries
 }
 
-// registriesTime is how long what the tools said is believed.
+// registriesTime is how long the cache is valid.
 const registriesTime = time.Minute
 
 func (r *registries) find(ctx context.Context) (engine.Registries, error) {
@@ -100,17 +100,17 @@ func (r *registries) find(ctx context.Context) (engine.Registries, error) {
 	if len(found.Allow) == 0 {
 		return found, errors.Join(errors.New("neither pip nor npm names one"), err)
 	}
-	if ctx.Err() == nil { // else one of them had no time to answer
+	if ctx.Err() == nil { // else a tool may have timed out
 		r.known, r.until = found, time.Now().Add(registriesTime)
 	}
 	return found, nil
 }
 
-// pipDefaults prints what pip uses where nothing is configured, which only it knows.
+// pipDefaults prints pip's defaults, which pip config does not list.
 const pipDefaults = `from pip._internal.models.index import PyPI
 print(PyPI.simple_url, PyPI.file_storage_domain)`
 
-// pipRegistries asks pip.
+// pipRegistries adds the registries of pip.
 func pipRegistries(ctx context.Context, found *engine.Registries) error {
 	out, err := exec.CommandContext(ctx, "python3", "-m", "pip", "config", "list").Output()
 	if err != nil {
@@ -146,7 +146,7 @@ func pipRegistries(ctx context.Context, found *engine.Registries) error {
 	return nil
 }
 
-// npmRegistry asks npm.
+// npmRegistry adds the registry of npm.
 func npmRegistry(ctx context.Context, found *engine.Registries) error {
 	out, err := exec.CommandContext(ctx, "npm", "config", "get", "registry").Output()
 	if err != nil {
@@ -159,8 +159,8 @@ func npmRegistry(ctx context.Context, found *engine.Registries) error {
 	return err
 }
 
-// addRegistry allows a registry's host, and returns its address without a user and a password:
-// a program is not shown the operator's.
+// addRegistry allows a registry's host, and returns its address without the operator's
+// user name and password.
 func addRegistry(found *engine.Registries, address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
@@ -179,42 +179,43 @@ func addRegistry(found *engine.Registries, address string) (string, error) {
 	return u.String(), nil
 }
 
-// networkReport says whether programs can be given a network, and what they may ask for.
+// networkReport says whether programs can get a network, and what they may ask for.
 type networkReport struct {
-	Possible bool     `json:"possible"` // the egress process starts here
+	Possible bool     `json:"possible"` // the egress process starts
 	Detail   string   `json:"detail"`
 	Allow    []string `json:"allow"` // of network_allow
 }
 
-// tryNetwork starts the egress process, and gives it a grant of nothing.
-func (a *app) tryNetwork(ctx context.Context) networkReport {
-	r := networkReport{Allow: append([]string{}, a.cfg.NetworkAllow...)}
+// tryNetwork starts the egress process with an empty grant.
+func tryNetwork(ctx context.Context) error {
 	carrier := egress.NewClient(egress.NewLauncher())
 	defer carrier.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	err := func() error {
-		listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			return err
-		}
-		defer listener.Close()
-		file, err := listener.File()
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		lease, err := carrier.Open(ctx, engine.Grant{Run: engine.NewID()}, file, func([]engine.Contact) {})
-		if err != nil {
-			return err
-		}
-		return lease.Close()
-	}()
+	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
-		r.Detail = "no program can be given a network, since the egress process does not start: " + err.Error()
-		return r
+		return err
 	}
-	r.Possible, r.Detail = true, "an egress process of its own carries what is allowed"
+	defer listener.Close()
+	file, err := listener.File()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	lease, err := carrier.Open(ctx, engine.Grant{Run: engine.NewID()}, file, func([]engine.Contact) {})
+	if err != nil {
+		return err
+	}
+	return lease.Close()
+}
+
+func (a *app) examineNetwork(ctx context.Context) networkReport {
+	r := networkReport{Possible: true, Detail: "an egress process of its own carries what is allowed",
+		Allow: append([]string{}, a.cfg.NetworkAllow...)}
+	if err := tryNetwork(ctx); err != nil {
+		r.Possible = false
+		r.Detail = "no program can be given a network, since the egress process does not start: " + err.Error()
+	}
 	return r
 }
 
@@ -228,12 +229,6 @@ func (r networkReport) text(p *page) {
 }
 
 func (a *app) netCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "net",
-		Short: "What programs contacted on the network",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
 	run := ""
 	log := &cobra.Command{
 		Use:   "log",
@@ -243,28 +238,18 @@ where to, how much, and what became of them. Those that were refused are listed
 too. On the machine of the service they are those of all owners.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if a.cfg.Server == "" && !a.socketAnswers(cmd.Context()) {
-				return fail(exitUnavailable, "start it with `airlock serve`, or name one with --server URL",
-					"no service is running here, and programs without one leave no log")
-			}
-			conn, err := a.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer conn.close()
-			contacts, err := conn.client.Contacts(cmd.Context(), run)
-			if err != nil {
-				return err
-			}
-			a.out.result(contactList{contacts})
-			return nil
+			return a.withService(cmd.Context(), "start it with `airlock serve`, or name one with --server URL",
+				"no service is running here, and programs without one leave no log", func(c *client.Client) error {
+					contacts, err := c.Contacts(cmd.Context(), run)
+					if err != nil {
+						return err
+					}
+					return a.print(contactList{contacts})
+				})
 		},
 	}
 	log.Flags().StringVar(&run, "run", "", "`ID` of the run whose connections are listed")
-	addOptions(log.Flags(), config.Client)
-	a.addJSON(log)
-	cmd.AddCommand(log)
-	return cmd
+	return groupOf("net", "What programs contacted on the network", "", a.withFlags(log, config.Client))
 }
 
 type contactList struct {
@@ -284,7 +269,7 @@ func (l contactList) text(p *page) {
 	p.table(rows)
 }
 
-// whereOf says where a connection led, or why nowhere.
+// whereOf returns the destination of a connection, or why there was none.
 func whereOf(c *client.Contact) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s:%d", c.Host, c.Port)

@@ -11,12 +11,11 @@ import (
 	"github.com/airlock-run/airlock/internal/config"
 )
 
-// secretFile makes, of a secret's flag, the one that names a file.
+// secretFile follows the key of a secret in the flag that names a file with it.
 const secretFile = "_file"
 
-// addOptions makes flags of the rows of the option table that have this scope.
-// Their values are read as text and checked by package config, whose words
-// for a bad one are the same wherever it came from.
+// addOptions adds flags for the options of a scope. Package config checks their
+// values, so that an error reads the same whatever the source of the value.
 func addOptions(flags *pflag.FlagSet, scope config.Scope) {
 	for _, o := range config.Options() {
 		if o.Scope != scope {
@@ -39,13 +38,13 @@ func addOptions(flags *pflag.FlagSet, scope config.Scope) {
 	}
 }
 
-// groupAnnotation is what a flag's heading is annotated with.
+// groupAnnotation is the annotation of a flag that holds its heading.
 const groupAnnotation = "airlock_group"
 
 func under(group string) map[string][]string { return map[string][]string{groupAnnotation: {group}} }
 
-// groupHelp has the help of a command and of those below it list flags under
-// the headings of the option table. Those of the command alone come first.
+// groupHelp makes the help of a command and its subcommands list flags under the
+// headings of the option table, after the command's own flags.
 func groupHelp(root *cobra.Command) {
 	const flat = "Flags:\n{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}"
 	cobra.AddTemplateFunc("groupedFlags", groupedFlags)
@@ -75,7 +74,7 @@ func groupedFlags(flags *pflag.FlagSet) string {
 	return strings.Join(texts, "\n\n")
 }
 
-// optionFlag collects what a flag was given.
+// optionFlag collects the values of a flag.
 type optionFlag struct {
 	option config.Option
 	values []string
@@ -98,8 +97,8 @@ func (f *optionFlag) Set(value string) error {
 	return nil
 }
 
-// givenFlags returns what was given, by key of the option, and the name of
-// the settings file.
+// givenFlags returns the values of the flags that were set, by key of the option, and
+// the name of the settings file.
 func givenFlags(flags *pflag.FlagSet) (given map[string][]string, file string) {
 	given = map[string][]string{}
 	flags.Visit(func(flag *pflag.Flag) {

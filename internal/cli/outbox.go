@@ -48,13 +48,10 @@ off after its first characters.`,
 		post("drop ID", "Decides that a report shall not be sent", cobra.ExactArgs(1), (*assignment.Outbox).Drop),
 		a.answer(),
 	}
-	a.addJSON(cmd)
 	for _, c := range commands {
-		addOptions(c.Flags(), config.Project)
-		a.addJSON(c)
-		cmd.AddCommand(c)
+		cmd.AddCommand(a.withFlags(c, config.Project))
 	}
-	return cmd
+	return a.withFlags(cmd)
 }
 
 func (a *app) answer() *cobra.Command {
@@ -87,7 +84,7 @@ func (a *app) answer() *cobra.Command {
 	return cmd
 }
 
-// changeOutbox decides about reports, sends what can be sent then, and shows the rest.
+// changeOutbox changes reports, sends what can be sent, and shows the rest.
 func (a *app) changeOutbox(ctx context.Context, change func(*assignment.Outbox) error) error {
 	return workError(a.withOutbox(ctx, func(d *desk) error {
 		if err := change(d.Outbox); err != nil {
@@ -123,8 +120,7 @@ func (a *app) showOutbox(ctx context.Context, d *desk, all bool) error {
 			}
 		}
 	}
-	a.out.result(r)
-	return nil
+	return a.print(r)
 }
 
 // outboxReport is what outbox prints.

@@ -4,38 +4,32 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/airlock-run/airlock/provider"
 )
 
-// printer shows how a command ended, to a person or to a program.
-type printer interface {
-	// result shows the one report of a command.
-	result(r report)
-	// fail shows an error, with its hint.
-	fail(err error)
-}
-
-// report is the result of a command. As JSON it is what encoding/json makes
-// of it.
+// report is the result of a command. With --json it is encoded by encoding/json.
 type report interface {
-	// text writes it for a person, in 80 columns.
+	// text writes it for a user, in 80 columns.
 	text(p *page)
 }
 
-// ended is the part of a report that says what went wrong.
+// ended is the part of a report that holds an error.
 type ended struct {
 	Error *problem `json:"error,omitempty"`
 }
 
 func (e *ended) fail(p problem) { e.Error = &p }
 
-// finish shows a report together with what went wrong, which ends the command.
+// finish shows a report together with an error, which ends the command.
 func (a *app) finish(r interface {
 	report
 	fail(p problem)
@@ -54,38 +48,51 @@ func (a *app) finish(r interface {
 	return exit(code)
 }
 
-func newPrinter(streams Streams, asJSON, colour bool, redact *provider.Redactor) printer {
-	if asJSON {
-		return jsonPrinter{streams.Out, redact}
+// printer shows how a command ended: as text to a person, or as JSON to a program.
+type printer struct {
+	streams Streams
+	json    bool
+	colour  bool
+	redact  *provider.Redactor
+}
+
+// result shows the one report of a command.
+func (p printer) result(r report) {
+	if p.json {
+		p.document(r)
+		return
 	}
-	return textPrinter{streams, colour, redact}
+	r.text(&page{p.streams.Out, p.colour})
 }
 
-type jsonPrinter struct {
-	out    io.Writer
-	redact *provider.Redactor
+// fail shows an error, with its hint.
+func (p printer) fail(err error) {
+	shown := explain(err)
+	if p.json {
+		p.document(map[string]problem{"error": shown})
+		return
+	}
+	fmt.Fprintln(p.streams.Err, "error: "+p.redact.Error(shown.Message))
+	if shown.Hint != "" {
+		fmt.Fprintln(p.streams.Err, "hint: "+p.redact.Error(shown.Hint))
+	}
 }
 
-func (p jsonPrinter) result(r report) { p.print(r) }
-
-func (p jsonPrinter) fail(err error) {
-	p.print(map[string]problem{"error": explain(err)})
-}
-
-func (p jsonPrinter) print(v any) {
+// document prints a JSON document.
+func (p printer) document(v any) {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(v); err != nil {
-		return // of what is made here nothing fails
+		return // every report can be encoded
 	}
-	// The reader may be gone, and then there is nobody to tell.
-	_, _ = io.WriteString(p.out, escapeJSON(p.redact.Known(text.String())))
+	// The reader may have closed the pipe, which is no failure of the command.
+	_, _ = io.WriteString(p.streams.Out, escapeJSON(p.redact.Known(text.String())))
 }
 
-// escapeJSON writes the characters of a document that would not show, or that
-// a terminal would obey, by their numbers. They are within strings only.
+// escapeJSON escapes the characters of a document that are invisible or control a
+// terminal. They occur in strings only.
 func escapeJSON(document string) string {
 	var b strings.Builder
 	for _, r := range document {
@@ -102,23 +109,7 @@ func escapeJSON(document string) string {
 	return b.String()
 }
 
-type textPrinter struct {
-	streams Streams
-	colour  bool
-	redact  *provider.Redactor
-}
-
-func (p textPrinter) result(r report) { r.text(&page{p.streams.Out, p.colour}) }
-
-func (p textPrinter) fail(err error) {
-	shown := explain(err)
-	fmt.Fprintln(p.streams.Err, "error: "+p.redact.Error(shown.Message))
-	if shown.Hint != "" {
-		fmt.Fprintln(p.streams.Err, "hint: "+p.redact.Error(shown.Hint))
-	}
-}
-
-// page is where a report writes its text.
+// page is the writer of a report's text.
 type page struct {
 	io.Writer
 	colour bool
@@ -126,11 +117,16 @@ type page struct {
 
 const pageWidth = 80
 
+// pageOn returns a page on a stream, with colour if the stream is a terminal that may have it.
+func (a *app) pageOn(stream io.Writer) *page {
+	return &page{stream, isTerminal(stream) && !a.cfg.Plain}
+}
+
 func (p *page) line(format string, args ...any) {
 	fmt.Fprintf(p, format+"\n", args...)
 }
 
-// The few looks that text can have, with their codes in ANSI escapes.
+// The styles of text, as ANSI codes.
 const (
 	bold   = "1"
 	faint  = "2"
@@ -140,13 +136,13 @@ const (
 )
 
 func (p *page) paint(look, text string) string {
-	if !p.colour || text == "" {
+	if !p.colour || text == "" || look == "" {
 		return text
 	}
 	return "\x1b[" + look + "m" + text + "\x1b[0m"
 }
 
-// row writes a name, a coloured state and a text that is wrapped beside them.
+// row writes a name, a coloured state, and a text wrapped beside them.
 func (p *page) row(name string, width int, look, state, text string) {
 	const stateWidth = 9
 	indent := 2 + width + 2 + stateWidth
@@ -158,7 +154,7 @@ func (p *page) row(name string, width int, look, state, text string) {
 	}
 }
 
-// table writes rows in columns as wide as what is in them, the first row as their heads.
+// table writes rows in columns as wide as their cells. The first row is the header.
 func (p *page) table(rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -182,8 +178,8 @@ func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 }
 
-// wrap breaks text into lines of at most width characters, where it has
-// spaces and else within a word. There is always one line.
+// wrap breaks text into lines of at most width characters, at spaces and else within
+// a word. It returns at least one line.
 func wrap(text string, width int) []string {
 	var lines []string
 	var line []rune
@@ -202,28 +198,27 @@ func wrap(text string, width int) []string {
 	return append(lines, string(line))
 }
 
-// printable makes a sentence that came from outside safe for a terminal: control
-// characters, which can move the cursor or retitle the window, and those that
-// turn the direction of what follows are written as escapes. Joiners stay, which
-// belong to the text of some languages.
+// printable makes untrusted text safe for a terminal: it escapes control characters,
+// which can move the cursor or retitle the window, and characters that change the
+// direction of text. Joiners stay: some languages need them.
 func printable(text string) string {
-	return escape(text, func(r rune) bool {
-		return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || r >= 0x202a && r <= 0x202e ||
-			r >= 0x2066 && r <= 0x2069
-	})
+	return escape(text, unprintable)
 }
 
-// printableName is printable for a name, and for a line of a file: every
-// character that does not show is written as an escape, so that no two names
-// look alike.
+func unprintable(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || r >= 0x202a && r <= 0x202e ||
+		r >= 0x2066 && r <= 0x2069
+}
+
+// printableName makes a name, or a line of a file, safe for a terminal. It escapes
+// every invisible character, so that no two names look alike.
 func printableName(name string) string {
 	return escape(name, func(r rune) bool {
 		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 	})
 }
 
-// escape writes some characters, and bytes that are not UTF-8, as a string of Go
-// has them.
+// escape escapes the hidden characters, and bytes that are not UTF-8, as in a Go string.
 func escape(text string, hidden func(rune) bool) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -236,4 +231,24 @@ func escape(text string, hidden func(rune) bool) string {
 		i += size
 	}
 	return b.String()
+}
+
+// redactLog removes secrets from log records: an error may quote a server that repeats them.
+func redactLog(r *provider.Redactor) func([]string, slog.Attr) slog.Attr {
+	return func(_ []string, a slog.Attr) slog.Attr {
+		switch v := a.Value.Any().(type) {
+		case string:
+			a.Value = slog.StringValue(r.Error(v))
+		case error:
+			a.Value = slog.StringValue(r.Error(v.Error()))
+		}
+		return a
+	}
+}
+
+func sizeText(n int64) string {
+	if n < 0 {
+		return "size unknown"
+	}
+	return humanize.IBytes(uint64(n))
 }

@@ -145,7 +145,7 @@ func TestScreenLines(t *testing.T) {
 func TestJSONOnTerminal(t *testing.T) {
 	const hostile = "a\u009b2Jb\u202ec\x7f\u2028\U000e0041 é 👨 \u200d<&>"
 	var b strings.Builder
-	jsonPrinter{out: &b}.print(map[string]string{"stdout": hostile})
+	printer{streams: Streams{Out: &b}}.document(map[string]string{"stdout": hostile})
 	if strings.ContainsAny(b.String(), "\u009b\u202e\x7f\u2028\U000e0041\u200d") ||
 		!strings.Contains(b.String(), `\udb40\udc41`) || !strings.Contains(b.String(), "é 👨") {
 		t.Errorf("%q", b.String())

@@ -21,13 +21,12 @@ import (
 type liveOptions struct {
 	language string
 	inputs   []string
-	folder   string // to save outputs into; empty: not named
-	allow    []string
 	timeout  time.Duration
 	memory   string
 	packages string
-	session  string // that is there already
+	session  string // existing session to join
 	keep     bool
+	saveFlags
 }
 
 func (a *app) repl() *cobra.Command {
@@ -40,11 +39,7 @@ func (a *app) repl() *cobra.Command {
 Python is IPython inside, with its magics, top-level await and figures; JavaScript
 and bash keep their state too. Each input is a cell. These lines are for airlock:
 
-  :file PATH    put a file or a folder into the session
-  :vars         list the variables
-  :restart      start over with a new interpreter; the files stay
-  :help         say what there is
-  :quit         end, as Ctrl-D does
+` + replCommands + `
 
 Tab completes names, the up arrow brings back earlier inputs, and text that is
 pasted is one input however many lines it has. Ctrl-C interrupts what runs; what
@@ -65,9 +60,8 @@ end, unless --keep.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&o.language, "language", "l", "python", "`LANG` of the session: python, javascript or bash")
-	flags.StringVarP(&o.folder, "output", "o", "", "`DIR` to save pictures and files into")
+	o.add(flags, "`DIR` to save pictures and files into", "")
 	flags.Var((*seconds)(&o.timeout), "timeout", "`TIME` that a cell may take, as 90s or 2m; a plain number is seconds")
-	addAllow(flags, &o.allow)
 	addLive(flags, &o)
 	completeLanguage(cmd, "python", "javascript", "bash")
 	return cmd
@@ -83,7 +77,7 @@ func addLive(flags *pflag.FlagSet, o *liveOptions) {
 	addOptions(flags, config.Client)
 }
 
-// liveSession is a session and the service that has it.
+// liveSession is a session of a service.
 type liveSession struct {
 	*app
 	*connection
@@ -93,16 +87,14 @@ type liveSession struct {
 	count   int // of the last cell
 }
 
-// openLive makes a session, or joins one.
+// openLive creates a session, or joins one.
 func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err error) {
 	inputs, err := findInputs(o.inputs)
 	if err != nil {
 		return nil, err
 	}
-	if o.folder != "" {
-		if err := checkFolder(o.folder); err != nil {
-			return nil, err
-		}
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	req := client.SessionRequest{Kind: client.KindLive, Language: o.language, Packages: o.packages}
 	if req.Limits, err = memoryLimit(o.memory); err != nil {
@@ -143,7 +135,7 @@ func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err 
 	return s, nil
 }
 
-// put writes files into the workspace of a session.
+// put writes files into the folder of a session.
 func (s *liveSession) put(ctx context.Context, inputs []input) error {
 	for _, in := range inputs {
 		if err := s.putOne(ctx, in); err != nil {
@@ -163,11 +155,10 @@ func (s *liveSession) putOne(ctx context.Context, in input) error {
 	return err
 }
 
-// leaveTime is how long the service may take to delete a session that nobody waits
-// for any more.
+// leaveTime bounds how long the service may take to delete a session.
 const leaveTime = 10 * time.Second
 
-// leave deletes a session that was made here, unless it is to stay.
+// leave deletes the session, unless it was joined or is kept.
 func (s *liveSession) leave(ctx context.Context) {
 	switch {
 	case s.options.session != "":
@@ -211,17 +202,16 @@ func title(lang string) string {
 	return lang
 }
 
-// repl reads cells and shows what comes of them.
+// repl reads cells, runs them, and shows their outputs.
 type repl struct {
 	*liveSession
 	interrupts *interrupts
-	editor     *lineEditor // nil: lines come as they are
+	editor     *lineEditor // nil: lines are not edited
 	saving     *replFiles
-	code       string // lines of a cell that is not complete
+	code       string // incomplete cell
 }
 
-// converse runs cells until the person leaves. A script ends with the first cell
-// that fails.
+// converse runs cells until the user quits. A script ends with the first cell that fails.
 func (r *repl) converse(ctx context.Context) error {
 	for {
 		ended, err := r.turn(ctx)
@@ -238,7 +228,7 @@ func (r *repl) converse(ctx context.Context) error {
 	}
 }
 
-// turn reads a cell and runs it. Ctrl-C has a person type it anew, or interrupts it.
+// turn reads a cell and runs it. Ctrl-C drops what was typed, or interrupts the cell.
 func (r *repl) turn(ctx context.Context) (client.CellStatus, error) {
 	during, over := r.interrupts.turn(ctx)
 	defer over()
@@ -258,13 +248,13 @@ func (r *repl) turn(ctx context.Context) (client.CellStatus, error) {
 	return ended, err
 }
 
-// nextCell reads lines until they are a whole cell.
+// nextCell reads lines until they are a complete cell.
 func (r *repl) nextCell(ctx context.Context) (string, error) {
 	r.code = ""
 	for {
 		line, err := r.readInput(ctx)
 		switch {
-		case errors.Is(err, errInterrupted): // as a shell: what was typed is dropped
+		case errors.Is(err, errInterrupted): // as in a shell, what was typed is dropped
 			r.code = ""
 			continue
 		case errors.Is(err, io.EOF) && line == "" && strings.TrimSpace(r.code) != "":
@@ -300,7 +290,7 @@ func (r *repl) nextCell(ctx context.Context) (string, error) {
 	}
 }
 
-// readInput reads a line, at a prompt if there is a person.
+// readInput reads a line. It shows a prompt at a terminal.
 func (r *repl) readInput(ctx context.Context) (string, error) {
 	prompt := ""
 	if r.interactive() {
@@ -326,16 +316,17 @@ func (r *repl) prompt() string {
 	return first
 }
 
-const replHelp = `these lines are for airlock:
-  :file PATH    put a file or a folder into the session
+const (
+	replCommands = `  :file PATH    put a file or a folder into the session
   :vars         list the variables
   :restart      start over with a new interpreter; the files stay
   :help         say what there is
-  :quit         end, as Ctrl-D does
-All others are code.`
+  :quit         end, as Ctrl-D does`
+	replHelp = "these lines are for airlock:\n" + replCommands + "\nAll others are code."
+)
 
-// command obeys a line that is for airlock, and reports whether it is one. The
-// error is io.EOF for one that ends.
+// command executes a line for airlock, and reports whether the line is one. It sets end
+// to io.EOF if the line quits.
 func (r *repl) command(ctx context.Context, line string, end *error) bool {
 	word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 	var err error
@@ -368,7 +359,7 @@ func (r *repl) showVariables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := &page{r.streams.Out, isTerminal(r.streams.Out) && !r.cfg.Plain}
+	p := r.pageOn(r.streams.Out)
 	for _, v := range variables {
 		kind := v.Type
 		if v.Shape != "" {
@@ -379,11 +370,11 @@ func (r *repl) showVariables(ctx context.Context) error {
 	return nil
 }
 
-// completeTime bounds how long Tab may take.
+// completeTime bounds a completion.
 const completeTime = 2 * time.Second
 
-// complete asks the interpreter what the text before the cursor goes on with. Where
-// there is no text a Tab is an indent.
+// complete completes the text before the cursor through the interpreter. Without text
+// a Tab is an indent.
 func (r *repl) complete(ctx context.Context, before, after string) (string, []string) {
 	if strings.TrimSpace(before) == "" {
 		return before + "    ", nil
@@ -398,7 +389,7 @@ func (r *repl) complete(ctx context.Context, before, after string) (string, []st
 	}
 	start, kept := found.Start, utf8.RuneCountInString(r.code)
 	if start < kept {
-		return before, nil // it would change lines that are gone
+		return before, nil // it would change earlier lines
 	}
 	common := found.Matches[0]
 	for _, match := range found.Matches {

@@ -1,25 +1,34 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"image"
+	_ "image/jpeg" // for their sizes
+	_ "image/png"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/client"
 )
 
-// interruptAgain is how long after an interrupt that met no cell the next one is sent.
+// interruptAgain is the time between interrupts, of which the first may come before the cell.
 const interruptAgain = 100 * time.Millisecond
 
-// runCell runs a cell and shows what it puts out as it comes. Ctrl-C ends during and
-// interrupts the cell; a second one ends the command.
+// runCell runs a cell and streams its outputs. Ctrl-C ends during and interrupts the
+// cell; a second one ends the command.
 func (r *repl) runCell(ctx, during context.Context, code string) (client.CellStatus, error) {
 	done := make(chan struct{})
 	interrupting := make(chan struct{})
@@ -30,8 +39,7 @@ func (r *repl) runCell(ctx, during context.Context, code string) (client.CellSta
 		case <-done:
 			return
 		}
-		// The cell may not have arrived yet. One that has is awaited by the service, and
-		// its events tell how it ends.
+		// The cell may not have arrived yet. The events tell how it ends.
 		for ctx.Err() == nil {
 			_ = r.client.Interrupt(ctx, r.id)
 			select {
@@ -77,8 +85,8 @@ func (r *repl) runCell(ctx, during context.Context, code string) (client.CellSta
 	return "", io.ErrUnexpectedEOF
 }
 
-// answer asks the person what the code asks for. One who interrupts, or ends the
-// input, answers with nothing.
+// answer passes the question of the code to the user, and the answer back. An interrupt
+// or the end of input is no answer.
 func (r *repl) answer(ctx, during context.Context, e client.CellEvent) error {
 	show := func() {}
 	if f := fileOf(r.streams.In); f != nil && e.Password {
@@ -87,7 +95,7 @@ func (r *repl) answer(ctx, during context.Context, e client.CellEvent) error {
 	text, err := r.readLine(during, printable(e.Prompt))
 	show()
 	switch {
-	case during.Err() != nil: // it is being interrupted
+	case during.Err() != nil: // the cell is being interrupted
 		return ctx.Err()
 	case err != nil:
 		return r.client.Interrupt(ctx, r.id)
@@ -95,14 +103,14 @@ func (r *repl) answer(ctx, during context.Context, e client.CellEvent) error {
 	return r.client.Answer(ctx, r.id, strings.ToValidUTF8(text, "\ufffd"))
 }
 
-// hideKeys has a terminal not show what is typed, until it is told to.
+// hideKeys turns the echo of a terminal off until show is called.
 func hideKeys(f *os.File) (show func()) {
 	restore, err := changeTerminal(f, func(mode *unix.Termios) {
 		mode.Lflag &^= unix.ECHO
 		mode.Lflag |= unix.ECHONL
 	})
 	if err != nil {
-		return func() {} // it is none
+		return func() {} // not a terminal
 	}
 	return func() { _ = restore() }
 }
@@ -112,18 +120,18 @@ type cellShown struct {
 	*repl
 	out, err io.Writer
 	noted    bool
-	midLine  bool // the text does not end a line yet
+	midLine  bool // the last line is incomplete
 	pictures []picture
 }
 
-// picture is one that a cell showed.
+// picture is a picture that a cell displayed.
 type picture struct {
 	mime    string
-	content json.RawMessage // a string: base64, or text of SVG
-	display string          // what is updated later; empty: nothing
+	content json.RawMessage // a string: base64, or the text of an SVG
+	display string          // id for updates; empty: none
 }
 
-// flush writes what is held back of text.
+// flush writes text that is held back, and ends the line.
 func (s *cellShown) flush() {
 	flushScreens(s.out, s.err)
 	if s.midLine && s.interactive() {
@@ -132,7 +140,7 @@ func (s *cellShown) flush() {
 	s.midLine = false
 }
 
-// note says what has become of the interpreter.
+// note shows what happened to the interpreter.
 func (s *cellShown) note(cell *client.Cell) {
 	message := printable(cell.Message)
 	if cell.Restarted && message == "" {
@@ -176,16 +184,16 @@ func (s *cellShown) output(o client.Output) error {
 	return nil
 }
 
-// pictureTypes are those that are saved, the best first.
+// pictureTypes are the types that are saved, by preference.
 var pictureTypes = []string{"image/png", "image/jpeg", "image/svg+xml"}
 
-// show writes the text of a value, and keeps its picture.
+// show writes the text of a value, and keeps its picture for saving.
 func (s *cellShown) show(o client.Output) error {
 	for _, mime := range pictureTypes {
 		if content, ok := o.Data[mime]; ok {
 			s.pictures = append(s.pictures, picture{mime, content, o.DisplayID})
 			if o.Type == client.OutputDisplay {
-				return nil // its name says it
+				return nil // the name of the saved file is shown
 			}
 			break
 		}
@@ -213,4 +221,146 @@ func (s *cellShown) show(o client.Output) error {
 	}
 	_, err := io.WriteString(s.out, label+strings.TrimSuffix(text, "\n")+"\n")
 	return err
+}
+
+// replFiles saves what cells make: pictures under new names, files under their own.
+type replFiles struct {
+	*liveSession
+	folder string // empty: not known yet, or none
+	asked  bool
+	root   *os.Root
+	saver  *saver
+
+	count   int               // number of pictures
+	shown   map[string]string // names of pictures that can be updated, by display id
+	own     map[string]bool   // saved names, which later files replace
+	content map[string][]byte // of pictures that are being saved, by id
+}
+
+func newReplFiles(s *liveSession) *replFiles {
+	return &replFiles{liveSession: s, folder: s.options.folder, shown: map[string]string{}, own: map[string]bool{}}
+}
+
+func (f *replFiles) close() {
+	if f.saver != nil {
+		f.saver.root.Close()
+	}
+}
+
+// save saves the pictures and files of a cell, and shows their names.
+func (f *replFiles) save(ctx context.Context, cell *client.Cell, pictures []picture) error {
+	if len(pictures) == 0 && len(cell.Files) == 0 {
+		return nil
+	}
+	outputs := append(f.name(pictures), cell.Files...)
+	if err := f.open(ctx, outputs); err != nil {
+		return err
+	}
+	if f.saver == nil {
+		for _, o := range outputs {
+			f.say("not saved (-o DIR saves it): %s  %s%s", printableName(o.Path), humanize.IBytes(uint64(max(0, o.Size))),
+				f.look(o))
+		}
+		return nil
+	}
+	f.saver.check(outputs)
+	for _, o := range outputs {
+		saved, err := f.saver.save(ctx, o)
+		if err != nil {
+			if ctx.Err() != nil {
+				return interrupted(ctx, err)
+			}
+			f.out.fail(err)
+			continue
+		}
+		switch saved.State {
+		case saveDone:
+			f.own[saved.As] = true
+			f.say("saved %s%s", printableName(filepath.Join(f.folder, saved.As)), f.look(o))
+		case saveHeld:
+			f.say("not saved: %s: %s; --allow %s saves it", printableName(o.Path), printable(saved.Reason),
+				quoteForShell(printableName(o.Path)))
+		}
+	}
+	return nil
+}
+
+// name returns pictures as outputs. A picture that updates another has its name.
+func (f *replFiles) name(pictures []picture) (outputs []client.File) {
+	f.content = map[string][]byte{}
+	for _, p := range pictures {
+		var text string
+		if json.Unmarshal(p.content, &text) != nil {
+			continue
+		}
+		content := []byte(text)
+		if p.mime != "image/svg+xml" {
+			var err error
+			if content, err = base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), "")); err != nil {
+				continue
+			}
+		}
+		name := f.shown[p.display]
+		if name == "" || p.display == "" {
+			f.count++
+			name = fmt.Sprintf("figure-%d%s", f.count, map[string]string{
+				"image/png": ".png", "image/jpeg": ".jpg", "image/svg+xml": ".svg"}[p.mime])
+		}
+		if p.display != "" {
+			f.shown[p.display] = name
+		}
+		sum := sha256.Sum256(content)
+		out := client.File{ID: "a picture: " + name, Path: name, Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
+		if i := slices.IndexFunc(outputs, func(o client.File) bool { return o.Path == name }); i >= 0 {
+			outputs[i] = out // the newest
+		} else {
+			outputs = append(outputs, out)
+		}
+		f.content[out.ID] = content
+	}
+	return outputs
+}
+
+// look returns the size of a picture as text, or "".
+func (f *replFiles) look(o client.File) string {
+	config, _, err := image.DecodeConfig(bytes.NewReader(f.content[o.ID]))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%dx%d)", config.Width, config.Height)
+}
+
+// open opens the folder once it is known. The user is asked for it once.
+func (f *replFiles) open(ctx context.Context, outputs []client.File) error {
+	if f.folder == "" && !f.asked {
+		f.asked = true
+		folder, err := f.offerFolder(ctx, &client.Run{ID: f.id, Files: outputs}, false)
+		if err != nil {
+			return err
+		}
+		f.folder = folder
+	}
+	if f.folder == "" || f.saver != nil {
+		return nil
+	}
+	fetch := func(ctx context.Context, id string, to io.Writer) error {
+		content, ok := f.content[id]
+		if !ok {
+			return f.download(ctx, id, to)
+		}
+		_, err := to.Write(content)
+		return err
+	}
+	s, err := f.newSaver(ctx, f.folder, f.options.saveFlags, fetch)
+	if err != nil {
+		return err
+	}
+	s.choose = func(name string) (choice, error) {
+		if f.own[name] {
+			return chooseReplace, nil
+		}
+		return chooseRename, nil
+	}
+	f.saver = s
+	return nil
 }

@@ -18,18 +18,18 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// keyboard is the person at the terminal: single keys, and a screen.
+// keyboard is a terminal that delivers single keys, and a page on it.
 type keyboard struct {
 	tty   *os.File
 	page  *page
-	lines func() error // makes the terminal as it was
+	lines func() error // restores the terminal
 }
 
-// errQuit says that the person had enough.
+// errQuit reports that the user ended the review.
 var errQuit = errors.New("quit")
 
-// canAsk reports whether there is a terminal to ask at. Standard input may be
-// the reply itself, so it is the process's terminal that counts.
+// canAsk reports whether the process has a terminal for questions. Standard input may
+// be the reply itself.
 func (a *app) canAsk() bool {
 	if a.json || !isTerminal(a.streams.Err) {
 		return false
@@ -54,8 +54,8 @@ func (a *app) openKeyboard() (*keyboard, error) {
 	return k, nil
 }
 
-// keys makes the terminal hand over each key as it is pressed, without showing
-// it. Ctrl-C stays what it is.
+// keys makes the terminal deliver each key as it is pressed, without echo. Ctrl-C stays
+// a signal.
 func (k *keyboard) keys() (restore func() error, err error) {
 	return changeTerminal(k.tty, func(mode *unix.Termios) {
 		mode.Lflag &^= unix.ICANON | unix.ECHO
@@ -65,8 +65,7 @@ func (k *keyboard) keys() (restore func() error, err error) {
 
 func (k *keyboard) close() error { return errors.Join(k.lines(), k.tty.Close()) }
 
-// ask waits for one of the keys, and shows which it was. Ctrl-D ends the
-// review.
+// ask waits for one of the keys, and echoes it. Ctrl-D ends the review.
 func (k *keyboard) ask(ctx context.Context, question, keys string) (byte, error) {
 	fmt.Fprint(k.tty, k.page.paint(bold, question))
 	key, err := k.key(ctx, keys)
@@ -97,7 +96,7 @@ func (k *keyboard) key(ctx context.Context, keys string) (byte, error) {
 	}
 }
 
-// review goes through a proposal with the person, until they agree or leave.
+// review lets the user review the proposal, until they agree or quit.
 func (w *work) review(ctx context.Context) error {
 	k, err := w.openKeyboard()
 	if err != nil {
@@ -125,8 +124,8 @@ func (w *work) review(ctx context.Context) error {
 	}
 }
 
-// commitReviewed commits, and offers the merged proposal if a file has changed
-// since it was shown.
+// commitReviewed commits. If a file has changed since it was shown, it reports again,
+// with the rebased proposal in place.
 func (w *work) commitReviewed(ctx context.Context, k *keyboard, consent conversation.Consent) (again bool, err error) {
 	_, err = w.desk.Approve(ctx, w.handled, w.proposal, consent)
 	conflict, ok := errors.AsType[*workspace.ConflictError](err)
@@ -171,7 +170,7 @@ const reviewHelp = `  a  accept this file (or y)     s  skip it (or n)
 In a conflict: m keeps the file as it is, t takes the proposed one, e edits.
 Where the reply can be read in several ways: r shows the next reading.`
 
-// agree asks about each file and about all together.
+// agree asks about each file, and then about all of them.
 func (r *reviewer) agree(ctx context.Context, reports []reportShown, bestEffort bool) (conversation.Consent, error) {
 	consent := conversation.Consent{BestEffort: bestEffort}
 	var ids []string
@@ -241,8 +240,7 @@ func (r *reviewer) file(ctx context.Context, id, position string) ([]string, err
 	}
 }
 
-// answer does what a key asks for; done is false if the file is to be shown
-// again.
+// answer handles a key. If done is false, the file is shown again.
 func (r *reviewer) answer(
 	ctx context.Context, f *workspace.FileChange, key byte,
 ) (accepted []string, done bool, err error) {
@@ -299,11 +297,10 @@ func (r *reviewer) hunks(ctx context.Context, f *workspace.FileChange) ([]string
 	return accepted, nil
 }
 
-// maxEdit bounds what is given to an editor.
+// maxEdit bounds the content that an editor gets.
 const maxEdit = 10 << 20
 
-// edit lets the person change the proposed content. What they approve then is
-// what they wrote.
+// edit lets the user edit the proposed content, which replaces the proposal of the file.
 func (r *reviewer) edit(ctx context.Context, f *workspace.FileChange) error {
 	if f.After() == nil || f.Text == nil {
 		r.page.line("Only a text can be edited.")

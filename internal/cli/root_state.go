@@ -21,28 +21,27 @@ import (
 	"github.com/airlock-run/airlock/internal/state"
 )
 
-// As root the service runs as the user airlock, and its state belongs to that
-// user. Root must not trust it: it says what is written where. So a command
-// about folders that root runs goes one of two ways.
+// If root starts the service, it runs as the user airlock, which owns its state. Root
+// must not trust that state: it says what is written where. So a command about folders
+// that root runs does one of two things.
 //
-// Where the service's user can write to the folder, the command becomes that
-// user for good and works on the service's own state: what the terminal does
-// the page shows, and the other way round. It can do no more than the service
-// could.
+// If the service's user can write to the folder, the command becomes that user for good
+// and works on the service's state, so that the terminal and the page show the same. It
+// can do no more than the service can.
 //
-// Where it cannot, the command stays root and keeps what it does in a state of
-// root's own, which nobody else can write to. Links and proposals are told to
-// the service as well, by a process of its user, so that the page shows them.
+// Otherwise the command stays root and uses a state of root's own, which no other user can
+// write to. A process of the service's user also tells the service about links and
+// proposals, so that the page shows them.
 
-// sharedState reports whether the data directory is one that the service's user
-// can write to and this process, which is root's, must not trust.
+// sharedState reports whether this process is root's and the service's user can write to
+// the data directory, so that it must not be trusted.
 func (a *app) sharedState() (bool, error) {
 	if os.Geteuid() != 0 {
 		return false, nil
 	}
 	info, err := os.Stat(a.cfg.Data)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // it is made for root; setup gives it away later
+		return false, nil // root makes it; setup changes its owner later
 	}
 	if err != nil {
 		return false, dataError(a.cfg.Data, err)
@@ -51,8 +50,8 @@ func (a *app) sharedState() (bool, error) {
 	return !ok || stat.Uid != 0 || info.Mode().Perm()&0o022 != 0, nil
 }
 
-// stateDir is the data directory, unless root would have to trust what the
-// service's user can write there.
+// stateDir returns the directory of the state: the data directory, unless root must not
+// trust it.
 func (a *app) stateDir() (string, error) {
 	shared, err := a.sharedState()
 	if err != nil || !shared {
@@ -61,12 +60,11 @@ func (a *app) stateDir() (string, error) {
 	return a.rootState(), nil
 }
 
-// rootState is the directory of root's own state.
+// rootState returns the directory of root's own state.
 func (a *app) rootState() string { return filepath.Join(a.input.Home, ".local", "share", "airlock") }
 
-// openDeskFor opens the state for a command about a folder, "" for one that is
-// about none. After it the process may be the service's user: what only root
-// can read has to be read before.
+// openDeskFor opens the state for a command about a folder, "" for none. Afterwards the
+// process may be the service's user: files that only root can read must be read before.
 func (a *app) openDeskFor(ctx context.Context, folder string) (*desk, error) {
 	shared, err := a.sharedState()
 	if err != nil {
@@ -95,7 +93,7 @@ func (a *app) withDeskFor(ctx context.Context, folder string, do func(*desk) err
 	return using(d, err, do)
 }
 
-// become makes the whole process another user's, without a way back.
+// become changes the user of the whole process, without a way back.
 func become(c *syscall.Credential) error {
 	if err := syscall.Setgroups([]int{int(c.Gid)}); err != nil {
 		return err
@@ -106,8 +104,8 @@ func become(c *syscall.Credential) error {
 	return syscall.Setresuid(int(c.Uid), int(c.Uid), int(c.Uid))
 }
 
-// canUse reports whether a user may use a folder in a way. It asks the kernel,
-// with a thread that has that user's rights to files for the moment.
+// canUse reports whether a user has access to a folder. It asks the kernel from a thread
+// that has that user's file system rights for the moment.
 func canUse(c *syscall.Credential, folder string, how uint32) bool {
 	runtime.LockOSThread()
 	groups, err := unix.Getgroups()
@@ -115,21 +113,21 @@ func canUse(c *syscall.Credential, folder string, how uint32) bool {
 		runtime.UnlockOSThread()
 		return false
 	}
-	_ = unix.Setfsgid(int(c.Gid)) // they report nothing: what they did is asked
+	_ = unix.Setfsgid(int(c.Gid)) // they report no errors: the result is read back
 	_ = unix.Setfsuid(int(c.Uid))
 	uid, _ := unix.SetfsuidRetUid(-1)
 	can := uid == int(c.Uid) && unix.Faccessat(unix.AT_FDCWD, folder, how|unix.X_OK, unix.AT_EACCESS) == nil
 	_ = unix.Setfsuid(0)
 	_ = unix.Setfsgid(os.Getegid())
 	if setThreadGroups(groups) == nil {
-		runtime.UnlockOSThread() // else the thread goes with its goroutine
+		runtime.UnlockOSThread() // else the thread ends with its goroutine
 	}
 	return can
 }
 
 // setThreadGroups sets the supplementary groups of the calling thread alone.
 func setThreadGroups(groups []int) error {
-	ids := make([]uint32, len(groups)+1) // never empty: its address is needed
+	ids := make([]uint32, len(groups)+1) // never empty, for its address
 	for i, g := range groups {
 		ids[i] = uint32(g)
 	}
@@ -140,26 +138,24 @@ func setThreadGroups(groups []int) error {
 	return nil
 }
 
-// fromRoot does something with root's own state before a command turns to the
-// service's, if there are two and root has one.
+// fromRoot calls do with root's own state, if there is one beside the service's.
 func (a *app) fromRoot(ctx context.Context, do func(*desk) error) error {
 	shared, err := a.sharedState()
 	if err != nil || !shared {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(a.rootState(), state.Name)); err != nil {
-		return nil //nolint:nilerr // root has kept nothing
+		return nil //nolint:nilerr // root has no state
 	}
 	return a.withDesk(ctx, do)
 }
 
-// folderOf is the folder that a reply is for: the one that it names, or the one
-// that root itself has linked its project with. "" means that only the service
-// may know.
+// folderOf returns the folder of a reply: the one that it names, or that with which root
+// has linked its project. If it returns "", the service's state may know the folder.
 func (a *app) folderOf(ctx context.Context, o applyOptions, m conversation.Message) (folder string, err error) {
 	switch {
 	case o.zip != "", o.message != "":
-		return "/", nil // what is written is a file of root's
+		return "/", nil // the command writes a file of root's
 	case m.Root != "":
 		return m.Root, nil
 	}
@@ -176,8 +172,8 @@ func (a *app) folderOf(ctx context.Context, o applyOptions, m conversation.Messa
 	return folder, err
 }
 
-// withOutbox does something with the reports that wait: those in root's own
-// state while there are any, else those of the service.
+// withOutbox calls do with the state whose reports wait: root's own while it has any, else
+// the service's.
 func (a *app) withOutbox(ctx context.Context, do func(*desk) error) error {
 	waits := false
 	err := a.fromRoot(ctx, func(d *desk) error {
@@ -194,9 +190,9 @@ func (a *app) withOutbox(ctx context.Context, do func(*desk) error) error {
 	return a.withDeskFor(ctx, "", do)
 }
 
-// tell runs an Airlock command as the service's user, so that the service's
-// state has what root's own has. The service knows less without it and does
-// nothing wrong, so a failure is a note.
+// tell runs an Airlock command as the service's user, so that the service's state knows
+// what root's own state does. A failure is only a note, since the page then shows less,
+// and nothing wrong.
 func (a *app) tell(d *desk, folder string, in io.Reader, args ...string) {
 	if d.service == nil {
 		return
@@ -221,7 +217,7 @@ func (a *app) tell(d *desk, folder string, in io.Reader, args ...string) {
 	}
 }
 
-// allLinks are those of root's own state and of the service's.
+// allLinks returns the links of root's own state and of the service's.
 func (a *app) allLinks(ctx context.Context) (links []conversation.Link, err error) {
 	collect := func(d *desk) error {
 		more, err := d.Store.Links(ctx, owner)

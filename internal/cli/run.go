@@ -17,7 +17,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/config"
@@ -32,13 +31,11 @@ type runOptions struct {
 	quiet    bool
 	memory   string
 	inputs   []string
-	folder   string // to save outputs into; empty: not named
 	timeout  time.Duration
 	network  []string // rules of what it may contact; nil: what the key says
 	packages string   // set of Python packages; empty: the service's default
 	stdin    string
-	allow    []string
-	yes      bool
+	saveFlags
 }
 
 func (a *app) run() *cobra.Command {
@@ -81,7 +78,6 @@ a limit.`,
 	flags.StringVarP(&opts.language, "language", "l", "", "`LANG` of the code, as python or bash")
 	flags.StringArrayVarP(&opts.inputs, "file", "f", nil,
 		"`INPUT` file or folder to put beside the program; may be repeated")
-	flags.StringVarP(&opts.folder, "output", "o", "", "`DIR` to save the program's files into")
 	flags.StringVarP(&opts.code, "code", "c", "", "run `CODE` instead of a file")
 	flags.Var((*seconds)(&opts.timeout), "timeout",
 		"`TIME` that the program may take, as 90s or 2m; a plain number is seconds")
@@ -92,15 +88,13 @@ a limit.`,
 	flags.StringSliceVar(&opts.network, "allow-net", nil, "`RULE` of what the program may contact, as api.example.com, "+
 		"*.example.com:443 or packages for pip and npm; may be repeated, else it has no network")
 	flags.StringVar(&opts.stdin, "stdin", "", "`FILE` for the program to read as its standard input; - is ours")
-	addAllow(flags, &opts.allow)
-	flags.BoolVarP(&opts.yes, "yes", "y", false, "agree to everything: save, and rename what would overwrite a file")
-	addOptions(flags, config.Client)
-	a.addJSON(cmd)
+	opts.add(flags, "`DIR` to save the program's files into",
+		"agree to everything: save, and rename what would overwrite a file")
 	completeLanguage(cmd, languageNames()...)
-	return cmd
+	return a.withFlags(cmd, config.Client)
 }
 
-// seconds is a time limit as a flag: a plain number is seconds.
+// seconds is a flag with a time limit. A plain number is in seconds.
 type seconds time.Duration
 
 func (s *seconds) String() string { return "" }
@@ -121,19 +115,13 @@ func (s *seconds) Set(text string) error {
 	return nil
 }
 
-// completeLanguage has a shell complete the flag --language.
+// completeLanguage registers the shell completion of the flag --language.
 func completeLanguage(cmd *cobra.Command, names ...string) {
+	// An error would mean that the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("language", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
-	// it fails for a flag that is not there
 }
 
-// addAllow adds the flag that agrees to files of some names.
-func addAllow(flags *pflag.FlagSet, allow *[]string) {
-	flags.StringArrayVar(allow, "allow", nil,
-		"save hidden files, programs and files that tools run by themselves whose names match `GLOB`; may be repeated")
-}
-
-// programArgs allows one file, and anything after --.
+// programArgs accepts one file, and any arguments after --.
 func programArgs(cmd *cobra.Command, args []string) error {
 	own := len(args)
 	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
@@ -148,25 +136,14 @@ func programArgs(cmd *cobra.Command, args []string) error {
 
 // runCoded is runProgram with the exit codes of airlock run.
 func (a *app) runCoded(ctx context.Context, opts runOptions, args []string, dash int) error {
-	err := a.runProgram(ctx, opts, args, dash)
-	if err == nil {
-		return nil
+	err := forProgram(flagNames(a.runProgram(ctx, opts, args, dash)))
+	if c, own := errors.AsType[*coded](err); own && ctx.Err() != nil {
+		c.code = exitInterrupted
 	}
-	if _, ended := errors.AsType[*ranError](err); ended {
-		return err // the program ran, and its code is what counts
-	}
-	code, _ := exitOf(err)
-	switch {
-	case ctx.Err() != nil:
-		code = exitInterrupted
-	case code != exitUsage && code != exitConflict:
-		code = exitAirlock
-	}
-	return &coded{code, flagNames(err)}
+	return err
 }
 
-// flagNames says of a setting that the service does not accept by which flag
-// it came.
+// flagNames names the flag in the error of a service that refuses a field.
 func flagNames(err error) error {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok {
@@ -188,12 +165,10 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 		return err
 	}
 	if slices.ContainsFunc(inputs, func(in input) bool { return in.path == req.Entry }) {
-		req.Entry = "" // the program stands aside
+		req.Entry = "" // an input has the name
 	}
-	if opts.folder != "" {
-		if err := checkFolder(opts.folder); err != nil {
-			return err
-		}
+	if err := opts.check(); err != nil {
+		return err
 	}
 	conn, err := a.connect(ctx)
 	if err != nil {
@@ -228,7 +203,7 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 	return a.verdict(report, problem)
 }
 
-// readRequest reads the code and what goes with it.
+// readRequest reads the code, its arguments and its standard input.
 func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunRequest, error) {
 	req := client.RunRequest{TimeoutMS: opts.timeout.Milliseconds(), Packages: opts.packages}
 	if len(opts.network) > 0 {
@@ -255,15 +230,22 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 	if req.Language, err = languageOf(opts.language, name); err != nil {
 		return req, err
 	}
-	if opts.coded {
-		req.Code = opts.code
-		return a.readStdin(req, opts)
-	}
-	req.Entry = programName(req.Language, name)
-	if name == "-" && opts.stdin == "-" {
+	if name == "-" && opts.stdin == "-" && !opts.coded {
 		return req, fail(exitUsage, "put one of them into a file",
 			"the code and the program's input cannot both come from standard input")
 	}
+	if opts.stdin != "" {
+		stdin, err := a.read(opts.stdin)
+		if err != nil {
+			return req, err
+		}
+		req.Stdin = string(stdin)
+	}
+	if opts.coded {
+		req.Code = opts.code
+		return req, nil
+	}
+	req.Entry = programName(req.Language, name)
 	if name == "-" && isTerminal(a.streams.In) {
 		a.say("Type %s code; Ctrl-D on an empty line runs it.", req.Language)
 	}
@@ -271,15 +253,15 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 	if err != nil {
 		return req, err
 	}
-	if !utf8.Valid(code) { // a request carries text, and would have U+FFFD in its place
+	if !utf8.Valid(code) { // JSON would replace invalid bytes
 		return req, fail(exitUsage, "save it as UTF-8, or convert it: `iconv -f LATIN1 -t UTF-8 FILE`", "%s is not UTF-8",
 			printableName(name))
 	}
 	req.Code = string(code)
-	return a.readStdin(req, opts)
+	return req, nil
 }
 
-// memoryLimit is what --memory says; nil: nothing.
+// memoryLimit returns the limit that --memory gives, or nil.
 func memoryLimit(text string) (*client.Limits, error) {
 	if text == "" {
 		return nil, nil
@@ -291,18 +273,7 @@ func memoryLimit(text string) (*client.Limits, error) {
 	return &client.Limits{MemoryBytes: int64(bytes)}, nil
 }
 
-func (a *app) readStdin(req client.RunRequest, opts runOptions) (client.RunRequest, error) {
-	if opts.stdin != "" {
-		stdin, err := a.read(opts.stdin)
-		if err != nil {
-			return req, err
-		}
-		req.Stdin = string(stdin)
-	}
-	return req, nil
-}
-
-// languageOf finds the language by its name, else by the ending of the file.
+// languageOf returns the language of that name, else that of the file's extension.
 func languageOf(asked, file string) (string, error) {
 	names := languageNames()
 	hint := "-l names the language: " + strings.Join(names, ", ")
@@ -335,13 +306,13 @@ func languageNames() (names []string) {
 	return names
 }
 
-// programName is the name that a program has in the sandbox: its own, so that a
-// traceback says where the person finds the line. "" is the language's usual
-// one, for a name that the language's tools would not take.
+// programName returns the name of a program in the sandbox: its own, so that tracebacks
+// name the user's file, or "", which means the language's usual name, if the language's
+// tools would not accept its own.
 func programName(lang, file string) string {
 	l, ok := language.Find(lang)
 	name := filepath.Base(file)
-	compiled := l.Compile != nil && l.Compile[0] != language.Toolchain // that keeps the name of a source by its map
+	compiled := l.Compile != nil && l.Compile[0] != language.Toolchain // the toolchain has source maps
 	plain := func(r rune) bool {
 		return r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r))
 	}
@@ -353,7 +324,7 @@ func programName(lang, file string) string {
 	return name
 }
 
-// maxText bounds what is read into memory; the service has limits of its own.
+// maxText bounds what is read into memory. The service has its own limits.
 const maxText = 16 << 20
 
 func (a *app) read(name string) ([]byte, error) {
@@ -383,7 +354,7 @@ func unreadable(name string, err error) error {
 	return fail(exitUsage, "", "%s cannot be read: %w", name, err)
 }
 
-// interrupted says it in one word when the person ended the command.
+// interrupted returns err, or the error of a command that the user ended.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted"),

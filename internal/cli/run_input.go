@@ -12,19 +12,18 @@ import (
 	"github.com/airlock-run/airlock/client"
 )
 
-// input is a file that is put beside a program.
+// input is a file for a program.
 type input struct {
-	name string // here
-	path string // in the workspace
+	name string // on this machine
+	path string // in the program's folder
 	size int64
 }
 
-// maxInputs bounds what a folder may hold: a program takes no more.
+// maxInputs is the largest number of files that a program may have.
 const maxInputs = 10_000
 
-// findInputs finds out before anything starts whether the inputs are there, and
-// whether their names fit into one folder. A folder stands for all files in it,
-// under its own name.
+// findInputs finds the inputs, and checks that their names do not collide. A folder
+// means all files in it, under its own name.
 func findInputs(names []string) (inputs []input, err error) {
 	seen := map[string]string{}
 	add := func(name, path string, size int64) error {
@@ -61,8 +60,7 @@ func findInputs(names []string) (inputs []input, err error) {
 	return inputs, nil
 }
 
-// walkInputs adds the files of a folder. Links and what belongs to Git are left
-// out: they are not what somebody means by its files.
+// walkInputs adds the files of a folder, but links and .git.
 func walkInputs(root, base string, add func(name, path string, size int64) error) error {
 	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -86,7 +84,7 @@ func walkInputs(root, base string, add func(name, path string, size int64) error
 	})
 }
 
-// sending shows how far a large input has come.
+// sending returns a function that shows the progress of large inputs.
 func (a *app) sending(quiet bool) func(in input, done int64) {
 	if quiet || a.json {
 		return func(input, int64) {}
@@ -103,7 +101,7 @@ func (a *app) sending(quiet bool) func(in input, done int64) {
 	}
 }
 
-// upload stages the input files.
+// upload uploads the inputs.
 func (c *connection) upload(
 	ctx context.Context, inputs []input, tell func(in input, done int64),
 ) ([]client.FileRef, error) {
@@ -133,7 +131,7 @@ func (c *connection) uploadOne(ctx context.Context, in input, tell func(in input
 	return client.FileRef{ID: stored.ID, Path: in.path}, nil
 }
 
-// toldReader says how much was read, every now and then.
+// toldReader reports after each MiB how much was read.
 type toldReader struct {
 	from       io.Reader
 	tell       func(done int64)

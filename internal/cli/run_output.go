@@ -20,23 +20,21 @@ import (
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/setup"
-	"github.com/airlock-run/airlock/workspace"
 )
 
-// runReport is what run --json prints: the run as the API gives it, and what
-// became of its files.
+// runReport is what run --json prints: the run as in the API, and the state of its files.
 type runReport struct {
 	*client.Run
-	Folder  string      `json:"folder,omitempty"` // that files were saved into
+	Folder  string      `json:"folder,omitempty"` // into which files were saved
 	Saved   []savedFile `json:"saved"`
-	Problem *problem    `json:"error,omitempty"` // that kept files from being saved
+	Problem *problem    `json:"error,omitempty"` // with saving files
 }
 
-// text is empty: a program's output was shown as it came, and what is left to
-// say goes to stderr, out of the way of pipes.
+// text writes nothing: the program's output was streamed, and everything else goes to
+// standard error.
 func (runReport) text(*page) {}
 
-// follow runs the program and shows its output as it comes.
+// follow runs the program and streams its output.
 func (a *app) follow(ctx context.Context, conn *connection, req client.RunRequest) (*client.Run, error) {
 	stdout, stderr := a.screen(a.streams.Out), a.screen(a.streams.Err)
 	if a.json {
@@ -68,8 +66,8 @@ func (a *app) follow(ctx context.Context, conn *connection, req client.RunReques
 	return run, nil
 }
 
-// samePlace reports whether two streams end in one file, as on a terminal. What a
-// program writes to both then has an order, which two streams would lose.
+// samePlace reports whether two streams are one file, as on a terminal. The order of
+// what a program writes to both then matters.
 func samePlace(a, b io.Writer) bool {
 	one, ok1 := a.(*os.File)
 	other, ok2 := b.(*os.File)
@@ -81,9 +79,9 @@ func samePlace(a, b io.Writer) bool {
 	return err1 == nil && err2 == nil && os.SameFile(first, second)
 }
 
-// screen guards a terminal from what an untrusted program prints: no escape
-// sequence reaches it, so that nothing retitles the window, reads the
-// clipboard or hides what was printed. A pipe gets every byte.
+// screen returns a writer that protects a terminal from the output of an untrusted
+// program: no escape sequence can retitle the window, read the clipboard or hide
+// output. A pipe gets every byte.
 func (a *app) screen(to io.Writer) io.Writer {
 	if !isTerminal(to) {
 		return to
@@ -91,8 +89,8 @@ func (a *app) screen(to io.Writer) io.Writer {
 	return &screenWriter{to: to}
 }
 
-// screenWriter keeps what it needs of the chunk before: a carriage return, and
-// the beginning of a character.
+// screenWriter holds back a carriage return or an incomplete character at the end of a
+// chunk until the next one.
 type screenWriter struct {
 	to      io.Writer
 	pending []byte
@@ -119,15 +117,15 @@ func (s *screenWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush writes what is left at the end.
+// flush writes what is held back.
 func (s *screenWriter) flush() {
 	for _, r := range string(s.pending) {
-		_, _ = io.WriteString(s.to, onScreen(r)) // the run has ended, whatever becomes of its last byte
+		_, _ = io.WriteString(s.to, onScreen(r)) // the run has ended
 	}
 	s.pending = nil
 }
 
-// flushScreens writes what is left for terminals.
+// flushScreens flushes the writers that protect terminals.
 func flushScreens(outs ...io.Writer) {
 	for _, out := range outs {
 		if s, ok := out.(*screenWriter); ok {
@@ -136,13 +134,14 @@ func flushScreens(outs ...io.Writer) {
 	}
 }
 
-// onScreen is how a character of an untrusted program is shown: one that would
-// move the cursor, or turn the direction of what follows, is shown as itself.
+// onScreen returns a character of an untrusted program as it is shown: control
+// characters as their pictures, and characters that change the direction of text
+// as escapes.
 func onScreen(r rune) string {
 	switch {
 	case r == '\n', r == '\t':
 		return string(r)
-	case r == '\r': // what follows would be written over the line
+	case r == '\r': // else the next text would overwrite the line
 		return "\u240d\n"
 	case r < 0x20:
 		return string(0x2400 + r) // the picture of the control character
@@ -154,8 +153,7 @@ func onScreen(r rune) string {
 	return string(r)
 }
 
-// summarizeRun says what is worth saying after a run, and nothing after one
-// that simply ended well.
+// summarizeRun reports how a run ended, unless it succeeded, and the state of its files.
 func (a *app) summarizeRun(r runReport) {
 	if r.Status != client.StatusOK {
 		a.say("airlock: %s", verdictLine(r.Run))
@@ -203,7 +201,7 @@ func verdictLine(run *client.Run) string {
 	return line
 }
 
-// firstUseHint helps where a program misses a package because setup never ran.
+// firstUseHint tells of setup if a program misses a package because setup never ran.
 func (a *app) firstUseHint(run *client.Run) {
 	if run.Language != "python" || !strings.Contains(run.Stderr, "ModuleNotFoundError") || a.cfg.Server != "" {
 		return
@@ -213,9 +211,8 @@ func (a *app) firstUseHint(run *client.Run) {
 	}
 }
 
-// saveOutputs puts the run's files where they are wanted, and says in the
-// report what became of each. What is wrong with one keeps no other from
-// being saved.
+// saveOutputs saves the run's files, and records the state of each in the report. An
+// error with one file does not stop the others.
 func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, opts runOptions) error {
 	if len(r.Files) == 0 {
 		return nil
@@ -226,17 +223,14 @@ func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, o
 			return err
 		}
 	}
-	root, err := openFolder(r.Folder)
+	s, err := a.newSaver(ctx, r.Folder, opts.saveFlags, conn.download)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	s := &saver{root: root, fetch: conn.download, choose: a.chooser(ctx, r.Folder, opts.yes),
-		allow: a.allower(ctx, r.Folder, opts.allow)}
-	outputs := outputsOf(r.Files)
-	s.check(outputs)
+	defer s.root.Close()
+	s.check(r.Files)
 	var first error
-	for _, out := range outputs {
+	for _, out := range r.Files {
 		saved, err := s.save(ctx, out)
 		if err != nil && saved.State == "" {
 			saved.State = saveFailed
@@ -259,8 +253,7 @@ func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, o
 	return first
 }
 
-// offerFolder asks, on a terminal, whether to save into a folder of the run's
-// own. An empty name means no.
+// offerFolder asks on a terminal whether to save into a new folder. It returns "" for no.
 func (a *app) offerFolder(ctx context.Context, run *client.Run, yes bool) (string, error) {
 	if !a.interactive() {
 		return "", nil
@@ -286,68 +279,17 @@ func (a *app) offerFolder(ctx context.Context, run *client.Run, yes bool) (strin
 	return folder, nil
 }
 
-// chooser decides about names that exist.
-func (a *app) chooser(ctx context.Context, folder string, yes bool) func(string) (choice, error) {
-	return func(name string) (choice, error) {
-		switch {
-		case yes:
-			return chooseRename, nil
-		case !a.interactive():
-			return chooseNothing, nil
-		}
-		answer, err := a.askLine(ctx, fmt.Sprintf("%s exists. Overwrite it? [y/N/rename] ",
-			printableName(filepath.Join(folder, name))))
-		switch {
-		case err != nil:
-			return chooseSkip, err
-		case answer == "y" || answer == "yes":
-			return chooseReplace, nil
-		case answer == "r" || answer == "rename":
-			return chooseRename, nil
-		}
-		return chooseSkip, nil
-	}
-}
-
-// allower decides about files that tools run or obey by themselves, and about
-// programs: those whose names the command line allows, else the person.
-func (a *app) allower(
-	ctx context.Context, folder string, allowed []string,
-) func(name, why string) (bool, error) {
-	return func(name, why string) (bool, error) {
-		for _, pattern := range allowed {
-			if workspace.MatchPath(pattern, name) {
-				return true, nil
-			}
-		}
-		if !a.interactive() {
-			return false, nil
-		}
-		answer, err := a.askLine(ctx, fmt.Sprintf("%s: %s. Save it? [y/N] ", printableName(filepath.Join(folder, name)),
-			printable(why)))
-		return answer == "y" || answer == "yes", err
-	}
-}
-
-// heldProblem says what to do about a file that nobody agreed to.
+// heldProblem returns the error about a file that was not approved.
 func heldProblem(name string) error {
-	return fail(exitApproval, "look at it first; --allow "+quoted(name)+
+	return fail(exitApproval, "look at it first; --allow "+quoteForShell(printableName(name))+
 		" saves it, and a pattern such as --allow '**' saves all of its kind",
 		"a person has to agree first to %s", printableName(name))
 }
 
-// quoted makes a name one word for a shell, where it is none.
-func quoted(name string) string {
-	if name = printableName(name); strings.ContainsAny(name, " '\"\\$`!*?[]{}()<>|&;#~") {
-		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
-	}
-	return name
-}
-
-// verdict is the exit code of a run. How the program ended comes first, then
-// what became of its files.
+// verdict returns the error with the exit code of a run: that of the program, else that
+// of the problem with its files.
 func (a *app) verdict(r runReport, problem error) error {
-	if problem != nil && !a.json { // else it is in the document
+	if problem != nil && !a.json { // JSON has it in the report
 		a.out.fail(problem)
 	}
 	code := programCode(r.Run)
@@ -357,10 +299,10 @@ func (a *app) verdict(r runReport, problem error) error {
 	if code == exitDone {
 		return nil
 	}
-	return &ranError{code}
+	return programExit(code)
 }
 
-// programCode is how a program ended, as a shell has it.
+// programCode returns the exit code of a program as a shell has it.
 func programCode(run *client.Run) int {
 	switch run.Status {
 	case client.StatusOK:
@@ -385,7 +327,7 @@ func programCode(run *client.Run) int {
 	return exitAirlock
 }
 
-// lost says which files a run has lost, and by which limits.
+// lost returns the error about files that a run lost to a limit, or nil.
 func (c *connection) lost(ctx context.Context, run *client.Run) error {
 	if len(run.Dropped) == 0 {
 		return nil

@@ -16,36 +16,49 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// output is a file that a run left, as the service describes it. Nothing in
-// it is trusted: the service may be another machine.
-type output struct {
-	ID     string
-	Path   string // in the workspace, with slashes
-	Size   int64
-	SHA256 string // hexadecimal
+// saveFlags are the flags of the commands that save outputs.
+type saveFlags struct {
+	folder string   // empty: not named
+	allow  []string // patterns of names that want an approval
+	yes    bool     // rename what would overwrite a file
 }
 
-func outputsOf(files []client.File) []output {
-	list := make([]output, len(files))
-	for i, f := range files {
-		list[i] = output{ID: f.ID, Path: f.Path, Size: f.Size, SHA256: f.SHA256}
+// add adds the flags, but --yes if it has no help.
+func (o *saveFlags) add(flags *pflag.FlagSet, folderHelp, yesHelp string) {
+	flags.StringVarP(&o.folder, "output", "o", o.folder, folderHelp)
+	flags.StringArrayVar(&o.allow, "allow", nil,
+		"save hidden files, programs and files that tools run by themselves whose names match `GLOB`; may be repeated")
+	if yesHelp != "" {
+		flags.BoolVarP(&o.yes, "yes", "y", false, yesHelp)
 	}
-	return list
 }
 
-// savedFile says what became of an output. It is part of what run --json
-// prints.
+// allows reports whether the command line agrees to a file that wants an approval.
+func (o *saveFlags) allows(name string) bool {
+	return slices.ContainsFunc(o.allow, func(pattern string) bool { return workspace.MatchPath(pattern, name) })
+}
+
+// check reports what would keep outputs from being saved, before anything is run.
+func (o *saveFlags) check() error {
+	if o.folder == "" {
+		return nil
+	}
+	return checkFolder(o.folder)
+}
+
+// savedFile is the state of an output. It is a part of what run --json prints.
 type savedFile struct {
-	Path   string    `json:"path"`         // in the workspace
-	As     string    `json:"as,omitempty"` // below the folder
+	Path   string    `json:"path"`         // in the sandbox
+	As     string    `json:"as,omitempty"` // in the folder
 	State  saveState `json:"state"`
-	Reason string    `json:"reason,omitempty"` // of what is held or refused
+	Reason string    `json:"reason,omitempty"` // if it is held or refused
 }
 
 type saveState string
@@ -53,39 +66,82 @@ type saveState string
 const (
 	saveDone      saveState = "saved"
 	saveUnchanged saveState = "unchanged" // the same bytes were there already
-	saveExists    saveState = "exists"    // another file has the name, and nobody agreed to anything
-	saveSkipped   saveState = "skipped"   // a person said no
+	saveExists    saveState = "exists"    // another file has the name, and no user could be asked
+	saveSkipped   saveState = "skipped"   // the user declined
 	saveFailed    saveState = "failed"    // the error says why
 	saveRefused   saveState = "refused"   // the name leads out of the folder, through a link, or into a repository
-	saveHeld      saveState = "held"      // tools run or obey such a file by themselves, and nobody agreed to it
+	saveHeld      saveState = "held"      // tools run such a file by themselves, and it was not approved
 )
 
 // choice is what to do about a name that exists.
 type choice int
 
 const (
-	chooseNothing choice = iota // there is nobody to ask
+	chooseNothing choice = iota // no user can be asked
 	chooseSkip
 	chooseRename
 	chooseReplace
 )
 
 // saver puts outputs into one folder and nowhere else. A file appears under
-// its name whole and checked, or not at all, and takes the place of another
-// only if a person said so.
+// its name whole and checked, or not at all, and replaces another only if the
+// user agreed to it.
+//
+// Of an output the saver reads the id, the path, the size and the SHA-256. It trusts
+// none of them: the service may be another machine.
 type saver struct {
 	root   *os.Root
 	fetch  func(ctx context.Context, id string, to io.Writer) error
-	choose func(name string) (choice, error) // asked for each name that exists
-	// allow is asked for each file that wants a person's approval, and why.
+	choose func(name string) (choice, error) // decides about a name that exists
+	// allow decides about a file that wants an approval.
 	allow func(name, why string) (bool, error)
 
-	checked map[string]workspace.Leaving // what the rules say of a path
+	checked map[string]workspace.Leaving // verdicts of the rules, by path
 }
 
-// check applies the rules about names to all that is going to be saved: some
-// are harmless alone and not together.
-func (s *saver) check(outputs []output) {
+// newSaver opens a folder to save into. Names that exist and files that want an
+// approval are decided by the command line, else by the user.
+func (a *app) newSaver(
+	ctx context.Context, folder string, o saveFlags, fetch func(ctx context.Context, id string, to io.Writer) error,
+) (*saver, error) {
+	root, err := openFolder(folder)
+	if err != nil {
+		return nil, err
+	}
+	s := &saver{root: root, fetch: fetch}
+	s.choose = func(name string) (choice, error) {
+		switch {
+		case o.yes:
+			return chooseRename, nil
+		case !a.interactive():
+			return chooseNothing, nil
+		}
+		answer, err := a.askLine(ctx, fmt.Sprintf("%s exists. Overwrite it? [y/N/rename] ",
+			printableName(filepath.Join(folder, name))))
+		switch {
+		case err != nil:
+			return chooseSkip, err
+		case answer == "y" || answer == "yes":
+			return chooseReplace, nil
+		case answer == "r" || answer == "rename":
+			return chooseRename, nil
+		}
+		return chooseSkip, nil
+	}
+	s.allow = func(name, why string) (bool, error) {
+		if o.allows(name) || !a.interactive() {
+			return o.allows(name), nil
+		}
+		answer, err := a.askLine(ctx, fmt.Sprintf("%s: %s. Save it? [y/N] ", printableName(filepath.Join(folder, name)),
+			printable(why)))
+		return answer == "y" || answer == "yes", err
+	}
+	return s, nil
+}
+
+// check applies the rules about names to all outputs together: some names are harmless
+// only alone.
+func (s *saver) check(outputs []client.File) {
 	paths := make([]string, len(outputs))
 	for i, o := range outputs {
 		paths[i] = o.Path
@@ -104,11 +160,11 @@ func (s *saver) has(dir, name string) bool {
 		return false
 	}
 	defer f.Close()
-	names, _ := f.Readdirnames(-1) // what cannot be listed cannot be found by Git either
+	names, _ := f.Readdirnames(-1) // Git cannot list the folder either
 	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// openFolder opens the folder to save into, and makes it if need be.
+// openFolder opens the folder to save into. It makes the folder if it is missing.
 func openFolder(name string) (*os.Root, error) {
 	if err := checkFolder(name); err != nil {
 		return nil, err
@@ -123,14 +179,14 @@ func openFolder(name string) (*os.Root, error) {
 	return root, nil
 }
 
-// checkFolder finds out before a run what would keep its outputs from being
-// saved after it.
+// checkFolder reports why outputs could not be saved into a folder. It is called before
+// a run.
 func checkFolder(name string) error {
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if above := filepath.Dir(name); above != name {
-			return checkFolder(above) // it will be made there
+			return checkFolder(above) // the folder will be made there
 		}
 		return nil
 	case err != nil:
@@ -152,7 +208,7 @@ func folderError(name string, err error) error {
 }
 
 // save puts one output into the folder.
-func (s *saver) save(ctx context.Context, out output) (savedFile, error) {
+func (s *saver) save(ctx context.Context, out client.File) (savedFile, error) {
 	saved := savedFile{Path: out.Path}
 	verdict, known := s.checked[out.Path]
 	if !known {
@@ -175,14 +231,14 @@ func (s *saver) save(ctx context.Context, out output) (savedFile, error) {
 	return saved, err
 }
 
-// place puts an output into its directory, under a name that is free or that
-// a person gave up.
+// place puts an output into its directory, under a free name or one that the user
+// agreed to replace.
 func (s *saver) place(
-	ctx context.Context, dir *os.Root, out output, verdict workspace.Leaving, saved *savedFile,
+	ctx context.Context, dir *os.Root, out client.File, verdict workspace.Leaving, saved *savedFile,
 ) error {
 	folder, name := path.Split(verdict.Path)
 	for {
-		decided := chooseRename // to the name itself, which is free
+		decided := chooseRename // a free name needs no decision
 		target, free, err := freeName(dir, name, false)
 		if err != nil {
 			return err
@@ -214,7 +270,7 @@ func (s *saver) place(
 		}
 		err = s.write(ctx, dir, target, out, verdict, decided == chooseReplace)
 		if errors.Is(err, fs.ErrExist) && decided != chooseReplace {
-			continue // somebody took the name meanwhile
+			continue // the name was taken meanwhile
 		}
 		if err != nil {
 			return err
@@ -224,12 +280,12 @@ func (s *saver) place(
 	}
 }
 
-// heldFile says why a file that nobody agreed to is not saved.
+// heldFile is the reason why a file that was not approved is not saved.
 type heldFile string
 
 func (h heldFile) Error() string { return string(h) }
 
-// agreed asks about a file that wants a person's approval.
+// agreed returns a heldFile unless the file is approved.
 func (s *saver) agreed(name, why string) error {
 	if yes, err := s.allow(name, why); err != nil {
 		return err
@@ -239,13 +295,13 @@ func (s *saver) agreed(name, why string) error {
 	return nil
 }
 
-// refusedPath says why a path from outside is not followed.
+// refusedPath is the reason why an untrusted path is not followed.
 type refusedPath string
 
 func (r refusedPath) Error() string { return string(r) }
 
-// enter opens the folder below the root in which a path lies, and makes what
-// is missing on the way. It follows no symbolic links.
+// enter opens the folder of a path below the root, and makes missing folders. It follows
+// no symbolic links.
 func (s *saver) enter(verdict workspace.Leaving) (*os.Root, error) {
 	if verdict.Verdict == workspace.Refuse {
 		return nil, refusedPath(verdict.Reason)
@@ -283,7 +339,7 @@ func step(dir *os.Root, name string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The name may have become a link to elsewhere in the folder since.
+	// The name may have become a link to another place in the folder since.
 	if opened, err := next.Stat("."); err != nil || !os.SameFile(info, opened) {
 		next.Close()
 		return nil, refusedPath(printableName(name) + " was changed meanwhile")
@@ -291,8 +347,8 @@ func step(dir *os.Root, name string) (*os.Root, error) {
 	return next, nil
 }
 
-// freeName returns name if nothing has it. Else, with renaming, it returns
-// the first free one of plot-1.png, plot-2.png, and so on.
+// freeName returns name if it is free, or with rename the first free one of plot-1.png,
+// plot-2.png, and so on.
 func freeName(dir *os.Root, name string, rename bool) (_ string, free bool, err error) {
 	stem, ext := strings.TrimSuffix(name, path.Ext(name)), path.Ext(name)
 	if stem == "" { // .profile
@@ -313,9 +369,8 @@ func freeName(dir *os.Root, name string, rename bool) (_ string, free bool, err 
 		printableName(name))
 }
 
-// sameFile reports whether the regular file of that name has an output's
-// bytes already.
-func sameFile(dir *os.Root, name string, out output) bool {
+// sameFile reports whether the regular file of that name has the output's bytes.
+func sameFile(dir *os.Root, name string, out client.File) bool {
 	info, err := dir.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() != out.Size {
 		return false
@@ -330,10 +385,9 @@ func sameFile(dir *os.Root, name string, out output) bool {
 	return err == nil && hex.EncodeToString(sum.Sum(nil)) == out.SHA256
 }
 
-// write downloads an output under a temporary name, checks it, and moves it
-// to its own.
+// write downloads an output under a temporary name, checks it, and renames it.
 func (s *saver) write(
-	ctx context.Context, dir *os.Root, name string, out output, verdict workspace.Leaving, replace bool,
+	ctx context.Context, dir *os.Root, name string, out client.File, verdict workspace.Leaving, replace bool,
 ) (err error) {
 	temporary := ".airlock-" + rand.Text() + ".part"
 	f, err := dir.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
@@ -343,7 +397,7 @@ func (s *saver) write(
 	defer func() {
 		f.Close()
 		if err != nil {
-			_ = dir.Remove(temporary) // what went wrong before is what counts
+			_ = dir.Remove(temporary) // the first error counts
 		}
 	}()
 	sum := sha256.New()
@@ -354,7 +408,7 @@ func (s *saver) write(
 		return fail(exitFailed, "run it again", "%s did not arrive as it was sent: its checksum is another",
 			printableName(out.Path))
 	}
-	if err := s.look(ctx, f, out, verdict); err != nil {
+	if err := s.checkContent(ctx, f, out, verdict); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {
@@ -371,9 +425,9 @@ func (s *saver) write(
 	return syncFolder(dir)
 }
 
-// look asks about a file that is a program by its content. A name that was
-// agreed to covers it.
-func (s *saver) look(ctx context.Context, f *os.File, out output, verdict workspace.Leaving) error {
+// checkContent asks about a file that is a program by its content, unless its name was
+// approved.
+func (s *saver) checkContent(ctx context.Context, f *os.File, out client.File, verdict workspace.Leaving) error {
 	if verdict.Verdict == workspace.Ask {
 		return nil
 	}
@@ -416,7 +470,7 @@ func renameNew(dir *os.Root, from, to string) error {
 	fd := int(self.Fd())
 	err = unix.Renameat2(fd, from, fd, to, unix.RENAME_NOREPLACE)
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) {
-		// This file system cannot, but may know hard links.
+		// This file system may know hard links instead.
 		if err = dir.Link(from, to); err == nil {
 			err = dir.Remove(from)
 		}

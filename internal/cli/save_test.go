@@ -13,12 +13,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/airlock-run/airlock/client"
 )
 
 // made is an output whose bytes are its ID.
-func made(name, content string) output {
+func made(name, content string) client.File {
 	sum := sha256.Sum256([]byte(content))
-	return output{ID: content, Path: name, Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
+	return client.File{ID: content, Path: name, Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
 }
 
 func newSaver(t *testing.T, dir string, answer choice) *saver {
@@ -63,7 +65,7 @@ func TestSave(t *testing.T) {
 		name   string
 		there  map[string]string
 		answer choice
-		out    output
+		out    client.File
 		want   savedFile
 		files  map[string]string
 	}{
@@ -155,7 +157,7 @@ func TestSavePlantsNoRepository(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		s := newSaver(t, dir, chooseReplace)
-		outputs := make([]output, len(paths))
+		outputs := make([]client.File, len(paths))
 		for i, name := range paths {
 			outputs[i].Path = name
 		}
@@ -177,7 +179,7 @@ func TestSavePlantsNoRepository(t *testing.T) {
 		}
 	}
 	s := newSaver(t, dir, chooseReplace)
-	s.check([]output{{Path: "HEAD"}})
+	s.check([]client.File{{Path: "HEAD"}})
 	if got, _ := s.save(t.Context(), made("HEAD", "ref: refs/heads/x")); got.State != saveRefused {
 		t.Errorf("completes a repository: %+v", got)
 	}

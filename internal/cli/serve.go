@@ -68,7 +68,7 @@ within --drain-time; a second one ends them at once.`,
 	return cmd
 }
 
-// serveRole is what this process is in a cluster, or a service by itself.
+// serveRole runs the role of this process.
 func (a *app) serveRole(ctx context.Context, launcher linux.Launcher) error {
 	if a.cfg.Role == config.RoleWorker {
 		return a.serveWorker(ctx, launcher)
@@ -76,15 +76,14 @@ func (a *app) serveRole(ctx context.Context, launcher linux.Launcher) error {
 	return a.serveHTTP(ctx, launcher)
 }
 
-// serveHTTP is the service. It returns when it was asked to end and has done
-// so.
+// serveHTTP runs the service until it is asked to end.
 func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
 	limitMemory()
-	// The port first: it is what most often is taken, and costs nothing to try.
+	// The port first: it is most often the problem, and cheap to try.
 	tcp, err := listenTCP(a.cfg.Listen)
 	if err != nil {
 		return err
@@ -136,12 +135,12 @@ func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error
 
 var errSignal = errors.New("a signal ended the start")
 
-// untilSignal starts a service, and gives up at a signal: to bring an index with millions of
-// runs up to date takes minutes. A signal that comes too late for that is put back.
+// untilSignal starts a service, and cancels the start at a signal: migrating an index with
+// millions of runs takes minutes. A signal that comes too late is put back.
 func untilSignal(
 	ctx context.Context, signals chan os.Signal, start func(context.Context) (*service, error),
 ) (*service, error) {
-	ctx, cancel := context.WithCancel(ctx) // which the service keeps
+	ctx, cancel := context.WithCancel(ctx) // the service keeps it
 	started, watched := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(watched)
@@ -161,9 +160,8 @@ func untilSignal(
 	return s, err
 }
 
-// limitMemory has the garbage collector work harder before the service takes
-// memory that programs need, unless GOMEMLIMIT says otherwise. The limit is far
-// above what the service uses; requests have bounds of their own.
+// limitMemory sets a soft limit that keeps memory for programs, unless GOMEMLIMIT is set.
+// It is far above what the service uses; requests have their own bounds.
 func limitMemory() {
 	const most = 1 << 30
 	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
@@ -176,8 +174,8 @@ func limitMemory() {
 	debug.SetMemoryLimit(limit)
 }
 
-// drain lets running programs end, in time or until another signal comes.
-// Whoever waits for one still gets the answer: the front door closes last.
+// drain lets running programs end, in time or until another signal comes. The front door
+// closes last, so that clients still get their answers.
 func (a *app) drain(service *engine.Service, server *httpd.Server, signals <-chan os.Signal) error {
 	server.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.DrainTime)
@@ -196,7 +194,7 @@ func (a *app) drain(service *engine.Service, server *httpd.Server, signals <-cha
 	return errors.Join(err, server.Shutdown(closing))
 }
 
-// shutDownNow ends an engine that serves nobody yet.
+// shutDownNow ends an engine that has no clients yet.
 func shutDownNow(service *engine.Service) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -220,7 +218,7 @@ func listenTCP(address string) (net.Listener, error) {
 	return nil, fail(exitUnavailable, "", "%w", err)
 }
 
-// explainDoor says in our words that the service would be open to strangers.
+// explainDoor explains the error of a service without keys that other machines can reach.
 func (a *app) explainDoor(err error) error {
 	if _, open := errors.AsType[*httpd.ExposedError](err); !open {
 		return err
@@ -230,9 +228,9 @@ func (a *app) explainDoor(err error) error {
 		hint: "make a key first with `airlock keys create`, or let a network in without one with --trust-network CIDR"}
 }
 
-// listenUnix listens on the socket in the data directory. We hold the index,
-// so a socket that answers is not a service's of this directory; one that
-// does not is what a killed service left.
+// listenUnix listens on the socket in the data directory. This process holds the index, so
+// that a socket that answers belongs to another program, and one that does not is left
+// from a killed service.
 func (a *app) listenUnix(ctx context.Context) (net.Listener, error) {
 	name := a.cfg.Socket()
 	if a.socketAnswers(ctx) {
@@ -245,7 +243,7 @@ func (a *app) listenUnix(ctx context.Context) (net.Listener, error) {
 	if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
 		return nil, fail(exitUnavailable, "", "the socket of an earlier service cannot be removed: %w", err)
 	}
-	// Nobody else may connect, not even for the moment before a chmod.
+	// Other users may not connect, not even for the moment before a chmod.
 	before := syscall.Umask(0o177)
 	l, err := net.Listen("unix", name)
 	syscall.Umask(before)
@@ -259,10 +257,9 @@ func (a *app) listenUnix(ctx context.Context) (net.Listener, error) {
 	return l, nil
 }
 
-// greet says, in a few lines on stdout, that the service is there and what to
-// do with it.
+// greet prints that the service is ready, and how to use it.
 func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
-	p := &page{a.streams.Out, isTerminal(a.streams.Out) && !a.cfg.Plain}
+	p := a.pageOn(a.streams.Out)
 	url := "http://" + reachable(at)
 	p.line("%s", p.paint(bold, "Airlock is ready."))
 	p.line("")
@@ -307,8 +304,7 @@ func (a *app) greetPackages(p *page) {
 	p.line("  Runtimes   %s", line)
 }
 
-// modeWords says what was asked for beside what there is, in words that do not
-// praise what is missing.
+// modeWords describes the required isolation beside the actual one.
 func modeWords(mode string, strict bool) string {
 	switch {
 	case mode == config.IsolationStrict:
@@ -329,8 +325,7 @@ func notEnforced(isolation engine.Isolation) int {
 	return n
 }
 
-// reachable is an address under which this machine reaches a listener that
-// may listen on every address.
+// reachable returns an address at which this machine reaches a listener.
 func reachable(at net.Addr) string {
 	tcp, ok := at.(*net.TCPAddr)
 	if ok && tcp.IP.IsUnspecified() {

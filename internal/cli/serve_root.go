@@ -10,7 +10,6 @@ import (
 	"os/user"
 	"runtime"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -21,20 +20,19 @@ import (
 	"github.com/airlock-run/airlock/internal/setup"
 )
 
-// As root the service is two processes. A small parent keeps root's rights
-// and does nothing with them but start executors; the service itself, which
-// talks to the network and reads what strangers send, is this binary executed
-// again as an ordinary user. They share one socket, over which the service
-// asks for an executor and gets the socket to it.
+// As root the service is two processes. A small parent keeps root's rights, and uses
+// them only to start executors. The service itself, which handles network input, is
+// this binary executed again as an ordinary user. Over a shared socket it asks for
+// executors and gets the sockets to them.
 
 // launcherSocket is the number of that socket in the service.
 const launcherSocket = 3
 
-// egressSocket is that of the one over which it asks for egress processes.
+// egressSocket is the number of the socket over which it asks for egress processes.
 const egressSocket = launcherSocket + 1
 
-// serveAsRoot is the parent. It ends when the service does, with its exit code. A
-// service that was killed, as for want of memory, or that crashed, it starts again.
+// serveAsRoot runs the parent. It restarts a service that was killed or crashed, and else
+// ends with the service's exit code.
 func (a *app) serveAsRoot(ctx context.Context) error {
 	credential, err := a.serviceUser()
 	if err != nil {
@@ -66,8 +64,8 @@ func (a *app) serveAsRoot(ctx context.Context) error {
 	}
 }
 
-// How soon a service that crashed is started again: at first almost at once, then
-// ever later, until one has lived for a while.
+// The delay before a crashed service is restarted grows from firstRestart to lastRestart.
+// It is reset once a service has run for steadyAfter.
 const (
 	firstRestart = 200 * time.Millisecond
 	lastRestart  = 30 * time.Second
@@ -77,7 +75,7 @@ const (
 	usageTime = 2 * time.Second
 )
 
-// crashed reports whether a service ended otherwise than it wanted to.
+// crashed reports whether a service did not end by itself.
 func crashed(err error, lived time.Duration) bool {
 	exited, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
@@ -86,27 +84,24 @@ func crashed(err error, lived time.Duration) bool {
 	return !exited.Exited() || exited.ExitCode() == panicked && lived > usageTime
 }
 
-// serveOnce starts the service and returns how it ended, and whether it was asked
-// to.
+// serveOnce starts the service and returns how it ended, and whether it was asked to end.
 func (a *app) serveOnce(
 	ctx context.Context, credential *syscall.Credential, signals <-chan os.Signal,
 ) (asked bool, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	ours, theirs, err := launcherSockets()
 	if err != nil {
 		return false, err
 	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "service"), os.NewFile(uintptr(fds[1]), "launcher")
-	if fds, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0); err != nil {
+	egressOurs, egressTheirs, err := launcherSockets()
+	if err != nil {
 		return false, errors.Join(err, ours.Close(), theirs.Close())
 	}
-	egressOurs, egressTheirs := os.NewFile(uintptr(fds[0]), "service"), os.NewFile(uintptr(fds[1]), "launcher")
 
 	cmd := a.asUser(credential, "serve", "--launcher-socket", strconv.Itoa(launcherSocket))
 	cmd.ExtraFiles = []*os.File{theirs, egressTheirs}
-	// Nothing of ours survives us, however we end.
+	// The service never survives the parent.
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	// A session of its own: the terminal's Ctrl-C comes to us, once, and we
-	// pass it on.
+	// In a session of its own it does not get the terminal's Ctrl-C. The parent forwards it.
 	cmd.SysProcAttr.Setsid = true
 
 	started, ended := make(chan error), make(chan error, 1)
@@ -120,38 +115,42 @@ func (a *app) serveOnce(
 		return false, fail(exitUnavailable, "", "the service could not be started as user %s: %w", setup.User, err)
 	}
 
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var launching sync.WaitGroup
-	launching.Go(func() {
-		if err := linux.ServeLauncher(serving, ours, a.ownLauncher(cmd.Process.Pid)); err != nil {
+	defer inBackground(context.WithoutCancel(ctx), func(ctx context.Context) {
+		if err := linux.ServeLauncher(ctx, ours, a.ownLauncher(cmd.Process.Pid)); err != nil {
 			a.log.Error("executors can no longer be started", "error", err)
 		}
-	})
-	launching.Go(func() {
-		if err := egress.ServeLauncher(serving, egressOurs, egress.NewLauncher()); err != nil {
+	}, func(ctx context.Context) {
+		if err := egress.ServeLauncher(ctx, egressOurs, egress.NewLauncher()); err != nil {
 			a.log.Error("egress processes can no longer be started", "error", err)
 		}
-	})
-	defer launching.Wait()
-	defer stop()
+	})()
 
 	if ctx.Err() != nil {
 		asked = true
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it came before we listened
+		_ = cmd.Process.Signal(syscall.SIGTERM) // the signal came before Notify
 	}
 	for {
 		select {
 		case s := <-signals:
 			asked = true
-			_ = cmd.Process.Signal(s) // it may just have ended, and then so do we
+			_ = cmd.Process.Signal(s) // the service may have ended
 		case err := <-ended:
 			return asked, err
 		}
 	}
 }
 
-// runOnOneThread starts a command from a thread that lives until the command
-// has ended: the kernel ties Pdeathsig to the thread, not to the process.
+// launcherSockets returns the ends of a socket: the parent's, and that of the service.
+func launcherSockets() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(fds[0]), "service"), os.NewFile(uintptr(fds[1]), "launcher"), nil
+}
+
+// runOnOneThread starts a command from a thread that lives until the command has ended:
+// the kernel ties Pdeathsig to the thread, not to the process.
 func runOnOneThread(cmd *exec.Cmd, started, ended chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -163,7 +162,7 @@ func runOnOneThread(cmd *exec.Cmd, started, ended chan<- error) {
 	}
 }
 
-// childError passes on how a child process ended. It said why itself.
+// childError returns the error of a child process, which has printed the reason itself.
 func childError(err error) error {
 	exited, ok := errors.AsType[*exec.ExitError](err)
 	own, said := errors.AsType[*failure](err)
@@ -178,11 +177,10 @@ func childError(err error) error {
 	return fail(exitFailed, "", "the process of user %s failed: %w", setup.User, err)
 }
 
-// asUser prepares this binary to be executed again as another user, with our
-// settings in its environment, secrets too: nobody but that user and root can read them.
+// asUser prepares this binary to be executed again as another user, with the settings and
+// secrets in its environment, which only that user and root can read.
 func (a *app) asUser(credential *syscall.Credential, args ...string) *exec.Cmd {
-	// By this name it can be executed wherever it lies: that user may have no
-	// way into the folder.
+	// By this name that user can execute it, even in a folder that the user cannot enter.
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = append(a.cfg.Environ(a.cfg.Data), a.cfg.ServiceSecrets()...)
@@ -192,8 +190,8 @@ func (a *app) asUser(credential *syscall.Credential, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// serviceUser finds the user that the service runs as. Setup makes it, and the
-// data directory that it can write to.
+// serviceUser returns the user that the service runs as. Setup makes the user and the data
+// directory.
 func (a *app) serviceUser() (*syscall.Credential, error) {
 	if _, err := os.Stat(a.cfg.Data); os.IsNotExist(err) {
 		return nil, &failure{code: exitUnavailable, word: "no_data",

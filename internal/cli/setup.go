@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/setup"
 )
 
@@ -34,7 +38,7 @@ started again.`,
 				return err
 			}
 			opts.Data = a.cfg.Data
-			opts.Progress = setup.NewProgress(a.streams.Err, isTerminal(a.streams.Err) && !a.cfg.Plain)
+			opts.Progress = setup.NewProgress(a.streams.Err, a.pageOn(a.streams.Err).colour)
 			if err := setup.Run(cmd.Context(), opts); err != nil {
 				return err
 			}
@@ -50,8 +54,7 @@ started again.`,
 				}
 				report.Sets = append(report.Sets, setReport{set.Set, summarize(set)})
 			}
-			a.out.result(report)
-			return nil
+			return a.print(report)
 		},
 	}
 	cmd.Flags().StringSliceVar(&opts.Languages, "languages", nil,
@@ -64,8 +67,7 @@ started again.`,
 	cmd.Flags().Lookup("then-serve").Hidden = true
 	cmd.Flags().BoolVar(&list, "print-debian", false,
 		"print the Debian packages that programs need and install nothing, for who makes an image")
-	a.addJSON(cmd)
-	return cmd
+	return a.withFlags(cmd)
 }
 
 type setupReport struct {
@@ -74,7 +76,7 @@ type setupReport struct {
 	Sets   []setReport   `json:"sets"`
 
 	serving bool   // the service is started next anyway
-	command string // how another terminal runs this program on the same data
+	command string // see invocation
 
 	installed []setup.Installed
 }
@@ -105,7 +107,7 @@ func (r setupReport) text(p *page) {
 	p.line("       %s serve", r.command)
 }
 
-// invocation is how another terminal runs this program on the same data directory.
+// invocation returns how another terminal runs this program on the same data directory.
 func (a *app) invocation() string {
 	if a.cfg.Origin("data") == "default" || a.split && a.cfg.Data == config.RootData {
 		return os.Args[0]
@@ -113,7 +115,7 @@ func (a *app) invocation() string {
 	return os.Args[0] + " --data " + quoteForShell(a.cfg.Data)
 }
 
-// quoteForShell returns a word as a shell reads it.
+// quoteForShell returns a word, quoted for a shell if need be.
 func quoteForShell(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r)
@@ -122,4 +124,148 @@ func quoteForShell(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// packageSets returns the installed sets of Python packages, and the rules that choose the
+// set of a program. Programs of Onyx and LibreChat get the packages of that application's
+// image by default.
+func (a *app) packageSets() engine.PackageSets {
+	sets := engine.PackageSets{
+		Origins: map[engine.Origin]string{engine.OriginOnyx: language.OnyxPackages,
+			engine.OriginLibreChat: language.LibreChatPackages},
+		Keys: map[string]string{},
+	}
+	installed, _ := setup.InspectSets(a.cfg.Installed()) // doctor reports a damaged record
+	for _, set := range installed {
+		sets.Installed = append(sets.Installed, set.Set)
+	}
+	for _, rule := range a.cfg.Packages {
+		switch protocol, key, name := config.PackagesRule(rule); {
+		case key != "":
+			sets.Keys[key] = name
+		case protocol != "":
+			sets.Origins[engine.Origin(protocol)] = name
+		default: // for all programs without another rule
+			if i := slices.Index(sets.Installed, name); i > 0 {
+				sets.Installed = append([]string{name}, slices.Delete(sets.Installed, i, i+1)...)
+			}
+			for _, origin := range []engine.Origin{engine.OriginNative, engine.OriginOnyx, engine.OriginLibreChat} {
+				if !slices.ContainsFunc(a.cfg.Packages, func(r string) bool { return strings.HasPrefix(r, string(origin)+"=") }) {
+					sets.Origins[origin] = name
+				}
+			}
+		}
+	}
+	return sets
+}
+
+// defaultPackages returns the name of the set that the sandbox keeps warm, or "".
+func (a *app) defaultPackages() string {
+	if sets := a.packageSets(); len(sets.Installed) > 0 {
+		return sets.Installed[0]
+	}
+	return ""
+}
+
+// packagesReport describes one set.
+type packagesReport struct {
+	pythonSummary
+	Name string `json:"name"`
+	// For are the protocols whose programs get the set.
+	For     []engine.Origin `json:"for"`
+	Default bool            `json:"default"`
+	// Instead is the set that those programs get while this one is not installed.
+	Instead string `json:"instead,omitempty"`
+	Cure    string `json:"cure,omitempty"`
+}
+
+// examinePackages describes the sets of Python packages. A damaged record counts as none.
+func (a *app) examinePackages() []packagesReport {
+	installed, _ := setup.InspectSets(a.cfg.Installed())
+	sets := a.packageSets()
+	reports := []packagesReport{}
+	for _, set := range sets.Describe() {
+		r := packagesReport{Name: set.Name, For: append([]engine.Origin{}, set.Origins...), Default: set.Default,
+			Instead: set.Instead}
+		for _, found := range installed {
+			if found.Set == set.Name {
+				r.pythonSummary = summarize(found)
+			}
+		}
+		if r.Version == "" {
+			r.pythonSummary = summarize(setup.Installed{})
+			r.Cure = "run `airlock setup --packages " + set.Name + "`"
+		}
+		reports = append(reports, r)
+	}
+	return reports
+}
+
+// protocolNames are the protocols' names for users.
+var protocolNames = map[engine.Origin]string{engine.OriginNative: "the API and the terminal", engine.OriginOnyx: "Onyx",
+	engine.OriginLibreChat: "LibreChat"}
+
+func (r packagesReport) text(p *page) {
+	var users []string
+	for _, origin := range r.For {
+		users = append(users, protocolNames[origin])
+	}
+	whose := "no protocol's programs by default"
+	if len(users) > 0 {
+		whose = "programs of " + strings.Join(users, ", ")
+	}
+	switch {
+	case r.Version == "" && r.Instead == "":
+		return // nothing is installed, which another row says
+	case r.Version == "":
+		p.row("packages", 13, yellow, "other", fmt.Sprintf("%s get the set %s, because %s is not installed. Cure: %s", whose,
+			r.Instead, r.Name, r.Cure))
+	case len(r.Failed) > 0:
+		p.row("packages", 13, yellow, "weaker", fmt.Sprintf("%s: %d for Python %s, for %s; these cannot be imported:", r.Name,
+			r.Packages, r.Version, whose))
+		for _, f := range r.Failed {
+			p.row("", 13, "", "", f.Name+": "+printable(f.Error))
+		}
+	default:
+		p.row("packages", 13, green, "ok", fmt.Sprintf("%s: %d for Python %s, for %s", r.Name, r.Packages, r.Version, whose))
+	}
+}
+
+// pythonSummary describes an installed set of Python packages.
+type pythonSummary struct {
+	Version  string          `json:"version,omitempty"` // of Python; empty: nothing is installed
+	Packages int             `json:"packages"`          // that can be imported
+	Failed   []setup.Package `json:"failed"`
+}
+
+func summarize(installed setup.Installed) pythonSummary {
+	failed := installed.Failed()
+	if failed == nil {
+		failed = []setup.Package{}
+	}
+	return pythonSummary{Version: installed.Python, Packages: len(installed.Packages) - len(failed), Failed: failed}
+}
+
+func (s pythonSummary) String() string {
+	switch {
+	case s.Version == "":
+		return "no Python packages"
+	case len(s.Failed) > 0:
+		return fmt.Sprintf("%d Python packages, %d more failed", s.Packages, len(s.Failed))
+	}
+	return fmt.Sprintf("%d Python packages", s.Packages)
+}
+
+// packagesLine lists the sets, and reports whether some are incomplete.
+func packagesLine(installed []setup.Installed) (line string, wrong bool) {
+	var sets []string
+	for _, set := range installed {
+		summary := summarize(set)
+		wrong = wrong || len(summary.Failed) > 0
+		sets = append(sets, summary.String()+" ("+set.Set+")")
+	}
+	if len(sets) == 0 {
+		return summarize(setup.Installed{}).String(), true
+	}
+	return strings.Join(sets, ", "), wrong
 }

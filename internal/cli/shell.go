@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -42,15 +40,7 @@ the shell or the command. The session and its files are deleted at the end, unle
 			if len(args) == 0 {
 				args = []string{"bash"}
 			}
-			err := a.runShell(cmd.Context(), o, args)
-			if _, ended := errors.AsType[*ranError](err); err == nil || ended {
-				return err
-			}
-			code, _ := exitOf(err)
-			if code != exitUsage && code != exitConflict {
-				code = exitAirlock
-			}
-			return &coded{code, err}
+			return forProgram(a.runShell(cmd.Context(), o, args))
 		},
 	}
 	addLive(cmd.Flags(), &o)
@@ -83,24 +73,19 @@ func (a *app) runShell(ctx context.Context, o liveOptions, argv []string) error 
 		return err
 	}
 	defer func() { _ = term.Restore(int(in.Fd()), before) }()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	sizes := make(chan os.Signal, 1)
 	signal.Notify(sizes, syscall.SIGWINCH)
 	defer signal.Stop(sizes)
-	var resizing sync.WaitGroup
-	defer resizing.Wait()
-	defer stop()
-	resizing.Go(func() {
+	defer inBackground(ctx, func(ctx context.Context) {
 		for {
 			select {
 			case <-sizes:
-				_ = s.client.ResizeProcess(ctx, s.id, process.ID, *terminalSize(out)) // it may have ended
+				_ = s.client.ResizeProcess(ctx, s.id, process.ID, *terminalSize(out)) // the process may have ended
 			case <-ctx.Done():
 				return
 			}
 		}
-	})
+	})()
 	return p.attend(ctx)
 }
 
@@ -117,21 +102,15 @@ func terminalSize(f *os.File) *client.TerminalSize {
 	return &client.TerminalSize{Columns: columns, Rows: rows}
 }
 
-// shellProcess is a process whose streams are ours.
+// shellProcess is a process attached to the streams of the command.
 type shellProcess struct {
 	*liveSession
 	id string
 }
 
-// attend passes on what is typed and shows what comes, until the process has ended.
+// attend copies the streams until the process has ended.
 func (p *shellProcess) attend(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	typing := make(chan struct{})
-	go func() {
-		defer close(typing)
-		p.typed(ctx)
-	}()
-	defer func() { stop(); <-typing }()
+	defer inBackground(ctx, p.typed)()
 	for e, err := range p.client.ProcessEvents(ctx, p.liveSession.id, p.id, 0) {
 		if err != nil {
 			return interrupted(ctx, err)
@@ -152,7 +131,7 @@ func (p *shellProcess) attend(ctx context.Context) error {
 	return io.ErrUnexpectedEOF
 }
 
-// typed passes on what is read. Its end closes the input of the process.
+// typed copies the input of the command to the process, whose input it closes at the end.
 func (p *shellProcess) typed(ctx context.Context) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -161,12 +140,12 @@ func (p *shellProcess) typed(ctx context.Context) {
 		}
 		n, err := p.streams.In.Read(buffer)
 		if failed := p.client.WriteProcess(ctx, p.liveSession.id, p.id, buffer[:n], err != nil); err != nil || failed != nil {
-			return // the process has ended, or nobody types any more
+			return // the process or the input has ended
 		}
 	}
 }
 
-// processCode is the exit code of a process as an error; nil: 0.
+// processCode returns the exit code of a process as an error, or nil for 0.
 func processCode(process *client.Process) error {
 	switch {
 	case process.ExitCode == nil:
@@ -174,10 +153,10 @@ func processCode(process *client.Process) error {
 	case *process.ExitCode == 0:
 		return nil
 	}
-	return &ranError{*process.ExitCode}
+	return programExit(*process.ExitCode)
 }
 
-// terminalName is what kind of terminal this is, in a word that programs know.
+// terminalName returns the value of TERM for a process.
 func (a *app) terminalName() string {
 	if a.cfg.Dumb {
 		return "dumb"

@@ -9,21 +9,16 @@ import (
 )
 
 func (a *app) version() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withFlags(&cobra.Command{
 		Use:   "version",
 		Short: "Shows the version",
 		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			a.out.result(readVersion(a.release))
-			return nil
-		},
-	}
-	a.addJSON(cmd)
-	return cmd
+		RunE:  func(*cobra.Command, []string) error { return a.print(readVersion(a.release)) },
+	})
 }
 
-// Release is what the linker was told about a binary. Empty fields are filled from
-// what the Go tool recorded.
+// Release is what the linker recorded about a binary. Empty fields are filled from what
+// the Go tool recorded.
 type Release struct {
 	Version string // "v1.2.3"
 	Commit  string // its full hash

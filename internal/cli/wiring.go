@@ -22,10 +22,7 @@ import (
 	"github.com/airlock-run/airlock/internal/cluster"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
-	"github.com/airlock-run/airlock/internal/dialect/dify"
 	"github.com/airlock-run/airlock/internal/dialect/native"
-	"github.com/airlock-run/airlock/internal/dialect/onyx"
-	"github.com/airlock-run/airlock/internal/dialect/openterminal"
 	"github.com/airlock-run/airlock/internal/disk"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
@@ -39,38 +36,38 @@ import (
 	"github.com/airlock-run/airlock/provider/metrics"
 )
 
-// This file is the one place where the parts become a whole: storage, sandbox
-// and engine below, the protocols and the front door above.
+// This file wires the parts together: storage, sandbox and engine below, protocols
+// and front door above.
 
-// service is an engine and what it stands on.
+// service is an engine with its storage and sandbox, and what the protocols need.
 type service struct {
-	providers metrics.Source // what all processes have counted of them; nil: nothing
+	providers metrics.Source // counters of providers; nil: none
 
 	engine       *engine.Service
 	work         *native.Work       // folders and projects; nil: none
 	review       *web.Review        // the same for the page
 	live         *conversation.Live // conversations with models; nil: none
 	interpreters *live.Service      // of live sessions
-	below        []func() error     // to be closed, last first
-	peers        *httpd.Peers       // nil: it is alone
-	peerTLS      *mutual.TLS        // likewise
-	member       *cluster.Member    // likewise
+	below        []func() error     // closers, called in reverse order
+	peers        *httpd.Peers       // nil: no cluster
+	peerTLS      *mutual.TLS        // nil: no cluster
+	member       *cluster.Member    // nil: no cluster
 	drain        func(ctx context.Context, node string, drain bool) error
 	bodies       wire.Bodies // of all dialects
-	workers      *workers    // of an api; nil: programs run here
+	workers      *workers    // of an api; nil: programs run in this process
 }
 
-// storage are the two halves of what the engine keeps.
+// storage is the index and the blobs of the engine.
 type storage struct {
 	index *index.DB
 	blobs blobStore
-	// clock is the one by which things expire, for the engine too.
+	// clock is the clock of expiry, for the engine too.
 	clock func() time.Time
-	space engine.Space // nil: of no interest
+	space engine.Space // nil: not watched
 }
 
-// openStorage opens what is kept in a data directory, and makes it if need be.
-// On the disk of a service a reserve is kept, unless space is nil.
+// openStorage opens the storage in a data directory, and creates it if need be. A service
+// passes its disk space, on which a reserve is kept.
 func (a *app) openStorage(ctx context.Context, data string, space *disk.Space) (*storage, error) {
 	if err := makeData(data); err != nil {
 		return nil, err
@@ -106,7 +103,7 @@ type blobStore interface {
 	io.Closer
 }
 
-// openBlobs opens the bucket that was named, else the directory of files.
+// openBlobs opens the bucket that the settings name, else the directory of files.
 func (a *app) openBlobs(ctx context.Context, data string, locker bucket.Locker, room func() error) (blobStore, error) {
 	if a.cfg.Blobs == "" || data != a.cfg.Data {
 		files, err := blob.Open(filepath.Join(data, "files"), blob.WithRoom(room))
@@ -130,11 +127,11 @@ func (a *app) openBlobs(ctx context.Context, data string, locker bucket.Locker, 
 	return store, nil
 }
 
-// openIndex opens the index in the database that was named, else in the data
-// directory. This process alone holds that directory, either way.
+// openIndex opens the index in the database that the settings name, else in the data
+// directory. Either way it locks the directory for this process.
 func (a *app) openIndex(ctx context.Context, data string, options []index.Option) (*index.DB, error) {
 	path := filepath.Join(data, "index.db")
-	if a.cfg.Database == "" || data != a.cfg.Data { // which is then thrown away
+	if a.cfg.Database == "" || data != a.cfg.Data { // another directory is temporary
 		db, err := index.Open(ctx, path, a.log, options...)
 		if err != nil {
 			return nil, dataError(data, err)
@@ -156,7 +153,7 @@ func (a *app) openIndex(ctx context.Context, data string, options []index.Option
 	return db, nil
 }
 
-// makeData makes the data directory if need be.
+// makeData makes the data directory if it is missing.
 func makeData(data string) error {
 	if err := setup.CheckData(data); errors.Is(err, fs.ErrPermission) {
 		return dataError(data, err)
@@ -170,8 +167,8 @@ func makeData(data string) error {
 	return nil
 }
 
-// watchDisk watches the disk of the data directory for a service. To start on a
-// full one takes the reserve, until started is called, once or more.
+// watchDisk watches the disk of the data directory for a service. On a low disk it
+// borrows the reserve for the start, until started is called, once or more.
 func (a *app) watchDisk() (space *disk.Space, started func(), err error) {
 	if err := makeData(a.cfg.Data); err != nil {
 		return nil, nil, err
@@ -192,8 +189,8 @@ func (a *app) watchDisk() (space *disk.Space, started func(), err error) {
 	return space, space.Borrow(), nil
 }
 
-// reserveOf releases the reserve in a directory with state: in a service the one
-// that it keeps, in a command the one that is there once the disk is full.
+// reserveOf returns a function that borrows the reserve in a state directory: that of this
+// service, or in a command the one that a service keeps there.
 func (a *app) reserveOf(dir string) func() (giveBack func()) {
 	if a.borrow != nil {
 		return a.borrow
@@ -201,7 +198,7 @@ func (a *app) reserveOf(dir string) func() (giveBack func()) {
 	return func() (giveBack func()) {
 		space, err := disk.Open(dir, a.cfg.MinFree)
 		if err != nil {
-			return func() {} // the error is that of the full disk
+			return func() {} // the full disk is reported elsewhere
 		}
 		return space.Borrow()
 	}
@@ -209,7 +206,7 @@ func (a *app) reserveOf(dir string) func() (giveBack func()) {
 
 func (s *storage) close() error { return errors.Join(s.blobs.Close(), s.index.Close()) }
 
-// dataError says what to do about a data directory that cannot be used.
+// dataError gives an error of the data directory an exit code and a hint.
 func dataError(data string, err error) error {
 	f := &failure{code: exitUnavailable, err: err}
 	switch {
@@ -230,8 +227,8 @@ func dataError(data string, err error) error {
 	return f
 }
 
-// startService opens the storage in data, starts a sandbox, and puts an
-// engine on both. at is where others reach it, nil for one that serves nobody else.
+// startService opens the storage in data, starts a sandbox, and puts an engine on both.
+// at is the service's address; nil for a service of this process alone.
 func (a *app) startService(
 	ctx context.Context, data string, space *disk.Space, launcher linux.Launcher, at net.Addr,
 ) (_ *service, err error) {
@@ -282,7 +279,7 @@ func (a *app) startService(
 	return s, nil
 }
 
-// close closes what the engine stands on. The engine was shut down before.
+// close closes the storage, the sandbox and the rest. The engine was shut down before.
 func (s *service) close() error {
 	var errs []error
 	for i := len(s.below) - 1; i >= 0; i-- {
@@ -292,15 +289,15 @@ func (s *service) close() error {
 	return errors.Join(errs...)
 }
 
-// ownLauncher starts executors from this process, for the process that serves.
-// A service keeps them warm, unless it was told not to; for a single program,
-// which nobody serves (0), that would take longer than the program.
+// ownLauncher returns a launcher that starts executors from this process, for the process
+// that serves. They are kept warm unless the settings say otherwise, or service is 0: for
+// the single program of a command that would take longer than the program.
 func (a *app) ownLauncher(service int) linux.Launcher {
 	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Packages: a.defaultPackages(),
 		Lending: a.lending(service != 0), Warm: service != 0 && a.cfg.Warm, Service: service, Log: a.log})
 }
 
-// lending is the folder in which a service lends inputs to programs.
+// lending returns the folder in which a service lends inputs to programs.
 func (a *app) lending(serves bool) string {
 	if !serves {
 		return ""
@@ -308,8 +305,8 @@ func (a *app) lending(serves bool) string {
 	return filepath.Join(a.cfg.Data, "lending")
 }
 
-// startSweep is how long a start waits for bytes that no file has to be removed. Where there
-// are many files the rest is done beside the first requests.
+// startSweep bounds how long a start removes unreferenced blobs. The rest is removed in the
+// background.
 const startSweep = 200 * time.Millisecond
 
 func (a *app) engineConfig(kept *storage) engine.Config {
@@ -342,8 +339,8 @@ func (a *app) engineConfig(kept *storage) engine.Config {
 	}
 }
 
-// liveMemory is what is set aside for a live interpreter that waits. Python's has a
-// few MiB of its own, and its workspace as much as there is in it.
+// liveMemory is the memory reserved for an idle live interpreter. Python's takes a few
+// MiB, and the files of its session come on top.
 const liveMemory = 16 << 20
 
 func (a *app) liveConfig() live.Config {
@@ -353,8 +350,8 @@ func (a *app) liveConfig() live.Config {
 	}
 }
 
-// mostOutputs is how many files a run may leave at the most: each is open until it
-// is stored, and no run may take more than a quarter of what we may have open.
+// mostOutputs bounds the files that a run may leave: each is open until it is stored, and
+// no run may take more than a quarter of the process's limit of open files.
 func mostOutputs() int {
 	const most = 3000
 	var files unix.Rlimit
@@ -364,8 +361,8 @@ func mostOutputs() int {
 	return int(min(most, files.Cur/4))
 }
 
-// programMemory is what programs may take that only wait, and those beside them:
-// half of the machine's. The other half is for held workspaces and for us.
+// programMemory returns the memory for programs: half of the machine's. The other half
+// is for the files of sessions and for the service.
 func programMemory() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {
@@ -374,23 +371,20 @@ func programMemory() int64 {
 	return int64(info.Totalram) * int64(info.Unit) / 2
 }
 
-// ownerQuota is what one owner may keep.
+// ownerQuota returns the quota of one owner.
 func ownerQuota(c *config.Config) engine.Quota {
 	return engine.Quota{Files: c.OwnerFiles, Bytes: c.OwnerDisk, Sessions: c.OwnerSessions, Results: c.OwnerResults}
 }
 
-// httpServer puts the protocols and the front door before an engine.
+// httpServer returns the front door of a service, with all protocols mounted.
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
 	metrics := httpd.NewMetrics(s.engine)
 	options := native.Options{Caller: httpd.Caller, Ahead: httpd.Ahead, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies,
-		Log: a.log, Work: s.work, OneMachine: a.oneMachine(s), Nodes: s.nodes}
+		Log: a.log, Work: s.work, OneMachine: a.oneMachine(s), Nodes: s.nodes, Live: s.interpreters, Inside: s.interpreters}
 	if s.live != nil {
 		options.Conversations = s.live.Host()
 	}
-	if s.interpreters != nil {
-		options.Live = s.interpreters
-		countLive(metrics, s.interpreters.Counts)
-	}
+	countLive(metrics, s.interpreters.Counts)
 	api := native.New(s.engine, options)
 	mounts := []httpd.Mount{
 		{
@@ -406,24 +400,20 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	if err != nil {
 		return nil, err
 	}
-	mounts = append(mounts, libreChat, a.dify(s))
-	if s.interpreters != nil {
-		mounts = append(mounts, a.openTerminal(s), a.openAI(s))
-	}
 	page, err := a.page(s, api)
 	if err != nil {
 		return nil, err
 	}
-	mounts = append(mounts, page)
 	agents, endAgents, err := a.mcpMounts(s)
 	if err != nil {
 		return nil, err
 	}
-	var server *httpd.Server
-	mounts = append(mounts, s.linkMounts(func() http.Handler { return server.Handler() })...)
 	notebooks, endNotebooks := a.jupyter(s)
 	sandboxes, endSandboxes := a.e2b(s)
-	mounts = append(mounts, append(agents, notebooks, sandboxes)...)
+	mounts = append(mounts, libreChat, a.dify(s), a.openTerminal(s), a.openAI(s), page, notebooks, sandboxes)
+	mounts = append(mounts, agents...)
+	var server *httpd.Server
+	mounts = append(mounts, s.linkMounts(func() http.Handler { return server.Handler() })...)
 	if a.cfg.RootDialect != "" {
 		for _, m := range mounts {
 			if m.Prefix == "/"+a.cfg.RootDialect {
@@ -450,58 +440,9 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		Peers:         s.peers,
 	})
 	if err == nil {
-		server.OnShutdown(endAgents)
-		server.OnShutdown(endNotebooks)
-		server.OnShutdown(endSandboxes)
+		for _, end := range []func(){endAgents, endNotebooks, endSandboxes} {
+			server.OnShutdown(end)
+		}
 	}
 	return server, err
 }
-
-// onyx mounts what Onyx speaks. It has no keys, so trusted networks come in
-// without one.
-func (a *app) onyx(s *service, metrics *httpd.Metrics) httpd.Mount {
-	c := &a.cfg.Onyx
-	maxFile := min(c.MaxFile, a.cfg.MaxUpload)
-	return httpd.Mount{
-		Prefix: "/onyx",
-		Handler: onyx.New(s.engine, onyx.Options{
-			Caller:     httpd.Caller,
-			MaxTimeout: c.MaxTimeout, MaxOutput: int(c.MaxOutput), MaxFile: maxFile, FileTTL: c.FileTTL,
-			Memory: c.Memory, CPUTime: c.CPUTime,
-			Bodies: &s.bodies, Registry: metrics.Registry, Metrics: metrics.Handler(), Log: a.log,
-		}),
-		Open:    onyx.Open(),
-		AtRoot:  onyx.AtRoot(),
-		Trusted: true,
-		MaxBody: max(maxFile, onyx.MaxJSON) + formRoom,
-		Refuse:  onyx.RefuseWith(maxFile),
-	}
-}
-
-// dify mounts what Dify speaks. It shows a key of its own, dify-sandbox, where it was
-// given none.
-func (a *app) dify(s *service) httpd.Mount {
-	return httpd.Mount{
-		Prefix: "/dify",
-		Handler: dify.New(s.engine, dify.Options{
-			Caller: httpd.Caller, Timeout: a.cfg.DifyTimeout, Bodies: &s.bodies, Log: a.log,
-		}),
-		Open: dify.Open(), Trusted: true, Lenient: true, MaxBody: dify.MaxBody, Refuse: dify.Refuse,
-	}
-}
-
-// openTerminal mounts what Open WebUI speaks with an Open Terminal. Where no key is
-// needed any will do, for there may be one in its settings.
-func (a *app) openTerminal(s *service) httpd.Mount {
-	return httpd.Mount{
-		Prefix: "/terminal",
-		Handler: openterminal.New(s.engine, s.interpreters, openterminal.Options{
-			Caller: httpd.Caller, Authenticate: s.engine.Authenticate, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log,
-		}),
-		Access: openterminal.Access, AnyOrigin: openterminal.AnyOrigin(), Lenient: true,
-		MaxBody: max(a.cfg.MaxUpload, openterminal.MaxJSON) + formRoom, Refuse: openterminal.Refuse,
-	}
-}
-
-// formRoom is for what stands around a file in a form.
-const formRoom = 1 << 20

@@ -26,18 +26,16 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 )
 
-// workers are what an api knows of its workers.
+// workers is an api's view of its workers.
 type workers struct {
 	registry remote.Registry
 	sandbox  *remote.Sandbox
 	secured  *mutual.TLS
 	links    *mutual.Links // nil before begin
-	stop     context.CancelFunc
-	group    sync.WaitGroup
+	stop     func()        // ends the polling
 }
 
-// openSandbox starts the sandbox of this process, or for an api the one that is on
-// workers.
+// openSandbox starts the sandbox of this process, or for an api that of its workers.
 func (a *app) openSandbox(
 	ctx context.Context, s *service, kept *storage, launcher linux.Launcher, serves bool,
 ) (engine.Sandbox, error) {
@@ -68,8 +66,8 @@ func (a *app) openSandbox(
 	return w.sandbox, nil
 }
 
-// workerTLS is how processes of the cluster speak with each other; nil: as they are,
-// on this machine alone.
+// workerTLS returns the TLS of connections within the cluster; nil without a token, on one
+// machine alone.
 func (a *app) workerTLS() (*mutual.TLS, error) {
 	secured, err := mutual.Optional(a.cfg.WorkerToken.Reveal())
 	if err != nil {
@@ -80,7 +78,7 @@ func (a *app) workerTLS() (*mutual.TLS, error) {
 
 func (w *workers) update() { w.sandbox.Update(w.registry.Workers()) }
 
-// members are the workers of a cluster, in the table of its nodes.
+// members implements remote.Registry with the table of nodes of a cluster.
 type members struct{ *cluster.Member }
 
 // BeatWorker implements remote.Registry.
@@ -98,8 +96,8 @@ func (m members) LeaveWorker(ctx context.Context, epoch int64) error {
 	return m.Member.LeaveWorker(ctx, engine.Epoch(epoch))
 }
 
-// Workers implements remote.Registry. One that is silent gets nothing new. It is lost once it
-// was given up, and not before: when the database was away all were silent.
+// Workers implements remote.Registry. A silent worker gets no new programs, but is not lost
+// before it is declared dead: all are silent while the database is away.
 func (m members) Workers() []remote.Node {
 	var list []remote.Node
 	looked := m.Looked()
@@ -113,18 +111,16 @@ func (m members) Workers() []remote.Node {
 	return list
 }
 
-// begin takes workers, and looks at which there are, from now on: of all who share the
-// database if this is a member of a cluster.
+// begin accepts workers from now on, and polls the registry: that of the cluster if this
+// service is a member.
 func (w *workers) begin(member *cluster.Member) {
 	w.registry = remote.NewLocal()
 	if member != nil {
 		w.registry = members{member}
 	}
 	w.links = mutual.NewLinks(w.secured, remote.BeatHandler(w.registry, w.update))
-	ctx, stop := context.WithCancel(context.Background())
-	w.stop = stop
 	w.update()
-	w.group.Go(func() {
+	w.stop = inBackground(context.Background(), func(ctx context.Context) {
 		tick := time.NewTicker(lookEvery)
 		defer tick.Stop()
 		for {
@@ -138,23 +134,22 @@ func (w *workers) begin(member *cluster.Member) {
 	})
 }
 
-// unknownFor is how long it takes until all apis have heard that a worker takes nothing new.
+// unknownFor is how long it takes until all apis know that a worker is draining.
 const unknownFor = 2*engine.BeatInterval + 2*lookEvery
 
-// lookEvery is how often an api looks whether workers have fallen silent.
+// lookEvery is the interval at which an api polls its registry of workers.
 const lookEvery = 250 * time.Millisecond
 
 func (w *workers) close() error {
 	w.stop()
-	w.group.Wait()
 	if w.links == nil {
 		return nil
 	}
 	return w.links.Close()
 }
 
-// shedSecrets begins the process of a worker anew, if its environment has secrets that
-// are not for it.
+// shedSecrets executes a worker again without the secrets in its environment that it does
+// not need.
 func (a *app) shedSecrets() error {
 	if a.cfg.Role != config.RoleWorker || a.split || !a.cfg.Unwanted() {
 		return nil
@@ -163,8 +158,7 @@ func (a *app) shedSecrets() error {
 	return syscall.Exec("/proc/self/exe", os.Args, env)
 }
 
-// serveWorker runs programs for apis. It returns when it was asked to end and has done
-// so.
+// serveWorker runs programs for apis until it is asked to end.
 func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err error) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -225,10 +219,10 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 			case <-draining.Done():
 			}
 		})
-		_ = w.Drain(draining) // what has not ended by now is lost
+		_ = w.Drain(draining) // programs that have not ended are lost
 		cancel()
 	}
-	if err == nil { // apis that do not know it yet are refused, and turn to another worker
+	if err == nil { // until then it refuses requests, and apis choose another worker
 		select {
 		case <-time.After(unknownFor):
 		case <-signals:
@@ -239,7 +233,7 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	return errors.Join(err, server.Close())
 }
 
-// workerConfig opens what a worker has beside its sandbox, until end is called.
+// workerConfig opens the network and the cache of a worker, until end is called.
 func (a *app) workerConfig(ctx context.Context, sandbox engine.Sandbox) (
 	c remote.WorkerConfig, end func() error, err error) {
 	carrier, err := a.egressClient()
@@ -260,7 +254,7 @@ func (a *app) workerConfig(ctx context.Context, sandbox engine.Sandbox) (
 	return c, func() error { return errors.Join(c.Cache.Close(), carrier.Close()) }, nil
 }
 
-// serveHealth answers `airlock health` on the socket in the data directory.
+// serveHealth serves `airlock health` on the socket in the data directory.
 func (a *app) serveHealth(ctx context.Context, beats *remote.Beats, sandbox engine.Sandbox) (io.Closer, error) {
 	local, err := a.listenUnix(ctx)
 	if err != nil {
@@ -271,7 +265,7 @@ func (a *app) serveHealth(ctx context.Context, beats *remote.Beats, sandbox engi
 	return health, nil
 }
 
-// workerHealth says how a worker is.
+// workerHealth returns the handler for the health of a worker.
 func (a *app) workerHealth(beats *remote.Beats, sandbox engine.Sandbox) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/health", func(w http.ResponseWriter, r *http.Request) {
@@ -289,7 +283,7 @@ func (a *app) workerHealth(beats *remote.Beats, sandbox engine.Sandbox) http.Han
 			body.Status, body.Problem = "degraded", err.Error()
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(body) // whoever asked may be gone
+		_ = json.NewEncoder(w).Encode(body) // the client may have left
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -300,7 +294,7 @@ func (a *app) workerHealth(beats *remote.Beats, sandbox engine.Sandbox) http.Han
 	return mux
 }
 
-// checkWorker refuses what a worker is not to have.
+// checkWorker refuses settings that a worker must not have.
 func (a *app) checkWorker() error {
 	switch {
 	case a.cfg.Role != config.RoleWorker:
@@ -314,7 +308,7 @@ func (a *app) checkWorker() error {
 	return nil
 }
 
-// workerNode is a worker as apis are to see it.
+// workerNode describes a worker to apis.
 func (a *app) workerNode(at net.Addr, slots int) remote.Node {
 	name, address := a.cfg.Node()
 	if a.cfg.Advertise == "" {

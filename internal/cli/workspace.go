@@ -4,33 +4,40 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/assignment/assignmenttest"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/httpd"
+	"github.com/airlock-run/airlock/internal/outbound"
 	"github.com/airlock-run/airlock/internal/state"
+	"github.com/airlock-run/airlock/internal/web"
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// owner is whose links and replies those of the command line are: the same as
-// of a caller on this machine without a key.
+// owner owns the links and replies of the command line: the same owner as that of a
+// local caller without a key.
 const owner = string(engine.Local)
 
-// desk is what the commands about folders and projects stand on.
+// desk is the open state of the commands about folders and projects.
 type desk struct {
 	*conversation.Replies
 	db     *state.DB
 	sender *assignment.Sender
-	// service is the user of the service, where this state is root's own and
-	// the service has another; else nil.
+	// service is the user of the service if this state is root's own and the service
+	// has another one; else nil.
 	service *syscall.Credential
 }
 
@@ -59,7 +66,7 @@ func (a *app) newDesk(db *state.DB, dir string) *desk {
 	}
 }
 
-// newSender delivers the posts of a state with the client; nil: the default one.
+// newSender returns a sender of the posts of a state. If web is nil, it uses the default client.
 func (a *app) newSender(db *state.DB, web *http.Client) *assignment.Sender {
 	return assignment.NewSender(db.Outbox(), assignment.SenderOptions{HTTP: web, Token: a.tokenFor(db), Log: a.log})
 }
@@ -74,13 +81,23 @@ func stateError(dir string, err error) error {
 
 func (d *desk) close() error { return d.db.Close() }
 
-// withDesk does something with the desk.
+// withDesk calls do with the state, and closes it.
 func (a *app) withDesk(ctx context.Context, do func(*desk) error) error {
 	d, err := a.openDesk(ctx)
 	return using(d, err, do)
 }
 
-// using does something with what was opened, and closes it.
+// inBackground runs functions until stop is called, which cancels their context and waits for them.
+func inBackground(ctx context.Context, run ...func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	for _, f := range run {
+		group.Go(func() { f(ctx) })
+	}
+	return func() { cancel(); group.Wait() }
+}
+
+// using calls do with what was opened, and closes it.
 func using[T interface{ close() error }](opened T, err error, do func(T) error) error {
 	if err != nil {
 		return err
@@ -92,9 +109,9 @@ func using[T interface{ close() error }](opened T, err error, do func(T) error) 
 	return err
 }
 
-// tokenFor gives the token to the API that it belongs to and to no other: the
-// one that the settings name, or, if they name none, one that a project of
-// this user is linked with.
+// tokenFor returns a function that gives the token to the API that the settings name
+// or, if they name none, to the APIs with which projects of this user are linked, and
+// to no other.
 func (a *app) tokenFor(db *state.DB) func(string) string {
 	return func(api string) string {
 		token := string(a.cfg.APIToken)
@@ -121,11 +138,11 @@ func (a *app) tokenFor(db *state.DB) func(string) string {
 	}
 }
 
-// sendTime is how long a command waits for the API of a project. What is not
-// sent by then is sent later.
+// sendTime bounds how long a command waits for the API of a project. The rest is sent
+// later.
 const sendTime = 5 * time.Second
 
-// send sends what waits for a project, as far as that goes now.
+// send sends the posts that wait, as far as possible now.
 func (d *desk) send(ctx context.Context, q assignment.Query) error {
 	bounded, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
@@ -136,7 +153,7 @@ func (d *desk) send(ctx context.Context, q assignment.Query) error {
 	return err
 }
 
-// sendReports sends those of a reply, as far as that goes now, and looks how far they are.
+// sendReports sends the reports of a reply, as far as possible now, and refreshes their states.
 func (a *app) sendReports(ctx context.Context, d *desk, h *conversation.ReplyRecord) error {
 	if err := d.send(ctx, assignment.Query{API: h.API, Project: h.Project}); err != nil {
 		a.log.Warn("the reports wait", "err", err)
@@ -145,16 +162,6 @@ func (a *app) sendReports(ctx context.Context, d *desk, h *conversation.ReplyRec
 }
 
 func (a *app) workspace() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "workspace",
-		Short: "Says which folder belongs to which project",
-		Long: `Says which folder belongs to which project.
-
-A link is consent: replies of the project's conversations may be applied to the
-folder, with an approval each. Unlinking revokes that.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
 	link := &cobra.Command{
 		Use:   "link PROJECT DIR",
 		Short: "Gives a project a folder; --api says where the project is told",
@@ -186,8 +193,7 @@ folder, with an approval each. Unlinking revokes that.`,
 			if err := a.unlink(cmd.Context(), args[0]); err != nil {
 				return workError(err)
 			}
-			a.out.result(unlinkReport{args[0]})
-			return nil
+			return a.print(unlinkReport{args[0]})
 		},
 	}
 	list := &cobra.Command{
@@ -199,16 +205,15 @@ folder, with an approval each. Unlinking revokes that.`,
 			if err != nil {
 				return err
 			}
-			a.out.result(linksReport{append([]conversation.Link{}, links...)})
-			return nil
+			return a.print(linksReport{append([]conversation.Link{}, links...)})
 		},
 	}
-	addOptions(link.Flags(), config.Project)
-	for _, c := range []*cobra.Command{link, unlink, list} {
-		a.addJSON(c)
-		cmd.AddCommand(c)
-	}
-	return cmd
+	return groupOf("workspace", "Says which folder belongs to which project",
+		`Says which folder belongs to which project.
+
+A link is consent: replies of the project's conversations may be applied to the
+folder, with an approval each. Unlinking revokes that.`,
+		a.withFlags(link, config.Project), a.withFlags(unlink), a.withFlags(list))
 }
 
 type linkReport struct{ conversation.Link }
@@ -243,7 +248,7 @@ func (r linksReport) text(p *page) {
 	}
 }
 
-// readPolicy reads the file with rules that the settings name.
+// readPolicy reads the policy file that the settings name.
 func (a *app) readPolicy() (*workspace.Policy, error) {
 	if a.cfg.Policy == "" {
 		return nil, nil
@@ -259,7 +264,7 @@ func (a *app) readPolicy() (*workspace.Policy, error) {
 	return &policy, nil
 }
 
-// workError gives an error of a folder or a project its exit code.
+// workError gives an error of a folder or a project an exit code and a hint.
 func workError(err error) error {
 	if err == nil {
 		return nil
@@ -295,4 +300,53 @@ func workError(err error) error {
 		return &failure{code: exitFailed, word: "disk_full", err: err, hint: "make room on the disk"}
 	}
 	return err
+}
+
+// startProjects gives a service its folders and projects, and a sender that delivers
+// reports while the service runs.
+func (a *app) startProjects(ctx context.Context, s *service) error {
+	d, err := a.openDesk(ctx)
+	if err != nil {
+		return err
+	}
+	policy, err := a.outbound(s, a.cfg.ProjectAPIs)
+	if err != nil {
+		return errors.Join(err, d.close())
+	}
+	d.sender = a.newSender(d.db, &http.Client{Transport: policy.Transport(http.DefaultTransport.(*http.Transport))})
+	s.providers = d.db.Uploads().Counts
+	stop := inBackground(context.WithoutCancel(ctx), d.sender.Run)
+	s.below = append(s.below, func() error { stop(); return d.close() })
+	if err := a.startConversations(ctx, s, d); err != nil {
+		return err
+	}
+	reach := &conversation.Scoped{Replies: d.Replies, Folders: a.cfg.Workspaces, Wake: d.sender.Wake,
+		CheckAPI: policy.Check}
+	s.work = &native.Work{Scoped: reach, Outbox: d.Outbox}
+	inBrowser := *reach // only the page has folders on the users' own computers
+	if dir, err := a.stateDir(); err == nil {
+		inBrowser.Mirrors = filepath.Join(dir, "mirrors")
+	}
+	s.review = &web.Review{Scoped: &inBrowser, Replies: d.db.Projects()}
+	return nil
+}
+
+// outbound returns the policy for connections that a service makes for its callers. It
+// allows loopback while only this machine can reach the service and there are no keys.
+func (a *app) outbound(s *service, allowed []string) (*outbound.Policy, error) {
+	host, _, err := net.SplitHostPort(a.cfg.Listen)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := outbound.New(allowed, func() bool { return isLoopback(host) && !s.engine.Stats().HasKeys })
+	if err != nil {
+		return nil, fail(exitUsage, "", "--project-api: %w", err)
+	}
+	return policy, nil
+}
+
+// demoMount serves the reference API of a project, which keeps everything in
+// memory.
+func demoMount() httpd.Mount {
+	return httpd.Mount{Prefix: "/demo", Handler: &assignmenttest.Project{}, Public: true, MaxBody: 1 << 20}
 }

@@ -3,44 +3,40 @@ package cli
 import (
 	"context"
 	"io"
-	"net/http"
-	"net/http/httptest"
+	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/dialect/dialecttest"
-	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 	"github.com/airlock-run/airlock/pytool"
 )
 
-// toolFiles is the engine's store as the tool's FileStore.
+// toolFiles is the service's store as the tool's FileStore.
 type toolFiles struct {
-	engine *engine.Service
-	caller engine.Caller
-	base   string // of links: "https://host/api/v1/files"
+	serviceRunner
+	base string // of links: "https://host/api/v1/files"
 }
 
 var _ pytool.FileStore = (*toolFiles)(nil)
 
 // Open implements pytool.FileStore.
 func (f *toolFiles) Open(ctx context.Context, id string) (io.ReadCloser, error) {
-	return openStored(ctx, f.engine, f.caller, id)
+	return f.Download(ctx, id)
 }
 
 // Save implements pytool.FileStore.
-func (f *toolFiles) Save(ctx context.Context, name, mimeType string, content io.Reader) (string, error) {
-	file, err := f.engine.PutFile(ctx, f.caller, engine.Upload{Name: name, MIME: mimeType}, content)
+func (f *toolFiles) Save(ctx context.Context, name, _ string, content io.Reader) (string, error) {
+	file, err := f.client.Upload(ctx, name, content, 0)
 	if err != nil {
 		return "", err
 	}
-	return file.ID.String(), nil
+	return file.ID, nil
 }
 
 // Link implements pytool.FileStore.
@@ -51,12 +47,19 @@ func (f *toolFiles) Link(id string) string { return f.base + "/" + id }
 func TestToolInProcess(t *testing.T) {
 	caller := engine.Caller{Owner: engine.Local}
 	service := enginetest.Start(t, engine.Config{}, sandboxtest.NewFake(dialecttest.Script))
-	files := &toolFiles{service, caller, "https://host/api/v1/files"}
+	a := &app{cfg: &config.Config{MaxUpload: 1 << 20}, log: slog.New(slog.DiscardHandler)}
+	c, end, err := a.inProcess(service, caller)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer end()
+	runner := engineRunner{serviceRunner{c}, service}
+	files := &toolFiles{runner.serviceRunner, "https://host/api/v1/files"}
 	input, err := files.Save(t.Context(), "sales.csv", "text/csv", strings.NewReader("1,2"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool, err := pytool.New(pytool.Options{Store: files, Runner: &toolRunner{service, caller}})
+	tool, err := pytool.New(pytool.Options{Store: files, Runner: runner})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,35 +101,14 @@ func TestToolInProcess(t *testing.T) {
 		}
 	}
 
+	// A value at the end is echoed, whoever runs the code.
+	if result, _ := run(t.Context(), `{"code":"spec"}`); !strings.Contains(result.Stdout, "echo=true") {
+		t.Errorf("the last value is not echoed: %s", result.JSON())
+	}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if result, _ := run(ctx, `{"code":"wait"}`); *result.ExitCode != -1 {
 		t.Errorf("of a user who left: %s", result.JSON())
-	}
-}
-
-// Code runs alike at a service and on the engine of this process.
-func TestRunnersAgree(t *testing.T) {
-	caller := engine.Caller{Owner: engine.Local}
-	service := enginetest.Start(t, engine.Config{}, sandboxtest.NewFake(dialecttest.Script))
-	api := native.New(service, native.Options{Caller: func(*http.Request) engine.Caller { return caller }})
-	server := httptest.NewServer(http.StripPrefix("/api/v1", api))
-	defer server.Close()
-	remote, err := client.New(client.Options{Server: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer remote.Close()
-	run := func(r pytool.Runner) (text string) {
-		_, err := r.Execute(t.Context(), pytool.Request{Code: "spec", Timeout: time.Minute},
-			func(_ pytool.Stream, s string) { text += s })
-		if err != nil {
-			t.Error(err)
-		}
-		return text
-	}
-	here := run(&toolRunner{service, caller})
-	if diff := cmp.Diff(here, run(serviceRunner{remote})); diff != "" || !strings.Contains(here, "echo=true") {
-		t.Error(here, diff)
 	}
 }

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"unicode"
 	"unicode/utf8"
 
@@ -16,7 +19,7 @@ import (
 	"golang.org/x/term"
 )
 
-// errInterrupted is Ctrl-C on an empty line.
+// errInterrupted reports Ctrl-C on an empty line.
 var errInterrupted = errors.New("interrupted")
 
 // lineEditor reads the prompts of a chat on a terminal, with the keys and the
@@ -28,27 +31,27 @@ type lineEditor struct {
 	out  io.Writer
 	term *term.Terminal
 
-	keys    []byte // for term, which has not taken them yet
-	partial []byte // of a key
-	pasted  []byte // of a paste, while one lasts
+	keys    []byte // that term has not read yet
+	partial []byte // incomplete key
+	pasted  []byte // incomplete paste
 	pasting bool
 	ended   bool // by Ctrl-C on an empty line
 
-	// completer is asked for the Tab key: what the text before the cursor becomes,
-	// and what there is to choose from. nil: Tab does nothing.
+	// completer handles the Tab key. It returns the new text before the cursor, and
+	// the choices. If it is nil, Tab does nothing.
 	completer func(before, after string) (becomes string, choices []string)
 
 	lines []string // the history, oldest first
 }
 
-// Characters of the last private-use plane, which nobody types. The first is a
-// key; the others stand in the line for what term cannot hold there, or cannot
-// show in one column.
+// Characters of the last private-use plane, which no keyboard has. The first is a
+// key; the others replace characters that term cannot hold in a line, or cannot show
+// in one column.
 const (
 	interruptKey = '\U0010fffa'
 	newlineMark  = '\U0010fffb'
 	tabMark      = '\U0010fffc'
-	unknownMark  = '\U0010fffd' // term takes U+FFFD for an incomplete key
+	unknownMark  = '\U0010fffd' // term reads U+FFFD as an incomplete key
 )
 
 const (
@@ -64,8 +67,8 @@ var (
 	lookOfMarks = strings.NewReplacer(string(newlineMark), "\u2424", string(tabMark), " ", string(unknownMark), "\ufffd",
 		"\r\n", "\n")
 
-	// escapeKeys are the sequences that count, by what term knows. They include
-	// Home and End of a Linux console and of tmux, and keys that move by words.
+	// escapeKeys maps escape sequences to the keys of term. They include Home and End
+	// of a Linux console and of tmux, and keys that move by words.
 	escapeKeys = map[string]string{
 		"\x1b[A": "\x10", "\x1b[B": "\x0e", "\x1b[C": "\x06", "\x1b[D": "\x02", "\x1b[H": "\x01", "\x1b[F": "\x05",
 		"\x1bOA": "\x10", "\x1bOB": "\x0e", "\x1bOC": "\x06", "\x1bOD": "\x02", "\x1bOH": "\x01", "\x1bOF": "\x05",
@@ -75,8 +78,7 @@ var (
 	}
 )
 
-// lineEditor returns the editor of a chat at a terminal, or nil where there is
-// none that could show a line as it changes.
+// lineEditor returns the editor of a chat, or nil without a terminal that can redraw a line.
 func (a *app) lineEditor() *lineEditor {
 	if !a.interactive() || !isTerminal(a.streams.Out) || a.cfg.Dumb {
 		return nil
@@ -92,7 +94,7 @@ func newLineEditor(in io.Reader, out io.Writer) *lineEditor {
 	return e
 }
 
-// begin types the first characters of the line that is read next.
+// begin types the first characters of the next line.
 func (e *lineEditor) begin(text string) { e.keys = append(e.keys, text...) }
 
 // readLine reads a line. The error is io.EOF for Ctrl-D on an empty line,
@@ -116,9 +118,9 @@ func (e *lineEditor) readLine(ctx context.Context, prompt string) (line string, 
 	return textOfMarks.Replace(line), err
 }
 
-// oneKeyAtATime has a terminal hand over each key, Ctrl-C too, and show none.
-// Unlike term.MakeRaw it leaves the translation of line ends alone: what others
-// print meanwhile stays readable, and what is typed ahead answers a question.
+// oneKeyAtATime makes a terminal deliver each key, Ctrl-C too, and echo none. Unlike
+// term.MakeRaw it keeps the translation of line ends: output meanwhile stays readable,
+// and keys typed ahead answer a question.
 func oneKeyAtATime(in io.Reader) (restore func() error, err error) {
 	f, ok := in.(*os.File)
 	if !ok {
@@ -142,7 +144,7 @@ func changeTerminal(f *os.File, change func(*unix.Termios)) (restore func() erro
 	return restore, unix.IoctlSetTermios(int(f.Fd()), unix.TCSETS, &mode)
 }
 
-// fit follows the size of the terminal.
+// fit tells term the size of the terminal.
 func (e *lineEditor) fit() {
 	if f, ok := e.out.(*os.File); ok {
 		if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
@@ -151,7 +153,7 @@ func (e *lineEditor) fit() {
 	}
 }
 
-// complete is called for the keys that term does not know.
+// complete handles the keys that term does not know.
 func (e *lineEditor) complete(line string, pos int, key rune) (string, int, bool) {
 	switch {
 	case key == interruptKey:
@@ -174,8 +176,8 @@ func (e *lineEditor) Write(shown []byte) (int, error) {
 	return len(shown), err
 }
 
-// Read implements io.Reader for term. It takes single bytes from the terminal:
-// what follows the line is not ours.
+// Read implements io.Reader for term. It reads single bytes from the terminal: the
+// bytes after the line belong to the next reader.
 func (e *lineEditor) Read(p []byte) (int, error) {
 	var one [1]byte
 	for len(e.keys) == 0 {
@@ -201,8 +203,8 @@ func (e *lineEditor) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take makes keys for term of what the terminal sends. Term holds on to an
-// key that it cannot read for ever, so it gets whole and known ones only.
+// take turns bytes of the terminal into keys for term. Term waits for ever for the rest
+// of a key that it does not know, so it gets complete, known keys only.
 func (e *lineEditor) take(b byte) {
 	if e.pasting {
 		e.pasted = append(e.pasted, b)
@@ -236,7 +238,7 @@ func (e *lineEditor) take(b byte) {
 			e.keys = append(e.keys, key...)
 		} else if r == utf8.RuneError && size < len(key) {
 			e.partial = nil
-			e.take(b) // not part of what was broken
+			e.take(b) // it begins another key
 			return
 		}
 	}
@@ -258,8 +260,8 @@ func wholeSequence(key string) bool {
 	return true
 }
 
-// pastedText is a paste as it stands in the line: on one line, without what
-// would drive the terminal.
+// pastedText returns a paste as it is shown in the line: on one line, without control
+// characters.
 func pastedText(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && !strings.ContainsRune("\r\n\t", r) || r >= interruptKey {
@@ -270,7 +272,7 @@ func pastedText(text string) string {
 	return markText.Replace(text)
 }
 
-// Add implements term.History. Blank lines and repeated ones do not count.
+// Add implements term.History. It leaves out blank and repeated lines.
 func (e *lineEditor) Add(line string) {
 	const most = 1000
 	if strings.TrimSpace(line) == "" || len(e.lines) > 0 && e.lines[len(e.lines)-1] == line {
@@ -286,3 +288,125 @@ func (e *lineEditor) Len() int { return len(e.lines) }
 
 // At implements term.History.
 func (e *lineEditor) At(i int) string { return e.lines[len(e.lines)-1-i] }
+
+// interrupts make Ctrl-C end a turn of a chat instead of the chat.
+type interrupts struct {
+	mu   sync.Mutex
+	stop context.CancelFunc // ends the turn; nil: there is none, or it is ending
+}
+
+// interruptible returns the context of a chat. At a terminal the first Ctrl-C during
+// a turn ends the turn. Every other signal ends the chat, and the next one the process.
+func (a *app) interruptible(ctx context.Context) (context.Context, *interrupts, func()) {
+	if !a.interactive() {
+		return ctx, nil, func() {}
+	}
+	asked := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		asked = append(asked, syscall.SIGHUP)
+	}
+	i := &interrupts{}
+	chat, end := context.WithCancel(context.WithoutCancel(ctx)) // the first signal ends the other one
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, asked...)
+	stop := inBackground(context.Background(), func(ctx context.Context) {
+		defer signal.Stop(signals)
+		for {
+			select {
+			case s := <-signals:
+				if s != syscall.SIGINT || !i.interrupt() {
+					end()
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return chat, i, func() { stop(); end() }
+}
+
+// interrupt ends the turn, and reports whether there was one to end.
+func (i *interrupts) interrupt() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.stop == nil {
+		return false
+	}
+	i.stop()
+	i.stop = nil
+	return true
+}
+
+// turn returns the context of a turn, and a function to call at its end.
+func (i *interrupts) turn(ctx context.Context) (context.Context, func()) {
+	if i == nil {
+		return ctx, func() {}
+	}
+	during, stop := context.WithCancel(ctx)
+	i.mu.Lock()
+	i.stop = stop
+	i.mu.Unlock()
+	return during, func() {
+		i.mu.Lock()
+		i.stop = nil
+		i.mu.Unlock()
+		stop()
+	}
+}
+
+// confirm asks a yes-or-no question. Any answer that begins with y is a yes.
+func (a *app) confirm(ctx context.Context, question string) (bool, error) {
+	line, err := a.askLine(ctx, question)
+	return strings.HasPrefix(line, "y"), err
+}
+
+// askLine asks a question and waits for a line, or for the end of the context. The
+// end of input counts as an empty line.
+func (a *app) askLine(ctx context.Context, question string) (string, error) {
+	line, err := a.readLine(ctx, question)
+	if errors.Is(err, io.EOF) {
+		a.say("")
+		err = nil
+	}
+	return strings.ToLower(strings.TrimSpace(line)), err
+}
+
+// readLine reads a line byte by byte: the bytes after it belong to the next reader.
+func (a *app) readLine(ctx context.Context, prompt string) (string, error) {
+	fmt.Fprint(a.streams.Err, prompt)
+	var line bytes.Buffer
+	var one [1]byte
+	for {
+		if err := readable(ctx, a.streams.In); err != nil {
+			fmt.Fprintln(a.streams.Err)
+			return "", err
+		}
+		n, err := a.streams.In.Read(one[:])
+		switch {
+		case n == 1 && one[0] == '\n':
+			return line.String(), nil
+		case n == 1:
+			line.WriteByte(one[0])
+		case err != nil:
+			return line.String(), err
+		}
+	}
+}
+
+// readable waits until the reader has data, or the context ends.
+func readable(ctx context.Context, in io.Reader) error {
+	f, ok := in.(*os.File)
+	if !ok {
+		return ctx.Err()
+	}
+	ready := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}}
+	for {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if n, err := unix.Poll(ready, 100); n != 0 && !errors.Is(err, unix.EINTR) {
+			return nil // or an error, which the read will have too
+		}
+	}
+}

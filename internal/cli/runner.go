@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,18 +17,29 @@ import (
 )
 
 // serviceRunner implements local.Runner with a service: a remote one, that of this
-// machine, or one in this process.
+// machine, or one in this process. Models run code in this way only.
 type serviceRunner struct {
 	client *client.Client
 }
 
 var _ local.Runner = serviceRunner{}
 
+// toolEntry is the file name of the tool's code, as tracebacks show it.
+const toolEntry = "__main__.py"
+
+// toolFileTTL is how long staged files are kept after their last use.
+const toolFileTTL = time.Hour
+
 // Health implements pytool.Runner.
 func (r serviceRunner) Health(ctx context.Context) pytool.Health {
 	health, err := r.client.Health(ctx)
 	if err != nil {
-		return pytool.Health{Connected: errors.As(err, new(*client.Error)), Error: plainClient(err)}
+		text := err.Error()
+		refused, connected := errors.AsType[*client.Error](err)
+		if connected {
+			text = cmp.Or(refused.Hint, text)
+		}
+		return pytool.Health{Connected: connected, Error: text}
 	}
 	return pytool.Health{Connected: true, Version: health.Version}
 }
@@ -61,7 +73,7 @@ func (r serviceRunner) Execute(
 		case client.EventOutput:
 			output(pytool.Stream(e.Stream), e.Data)
 		case client.EventResult:
-			o, err := outcomeOf(engine.Status(e.Run.Status), e.Run.Message, e.Run.ExitCode, output)
+			o, err := outcomeOf(e.Run, output)
 			for _, f := range e.Run.Files {
 				o.Files = append(o.Files, pytool.OutputFile{Path: f.Path, ID: f.ID})
 			}
@@ -112,7 +124,13 @@ func (r serviceRunner) Files(ctx context.Context) iter.Seq2[provider.FileInfo, e
 				return
 			}
 			for _, f := range files {
-				if !yield(runnerFile(f.ID, f.Name, f.MIME, f.SHA256, f.Size, f.CreatedAt, f.ExpiresAt, f.Run != ""), nil) {
+				info := provider.FileInfo{Ref: provider.FileRef{ID: f.ID}, Name: f.Name, MIME: f.MIME, Size: f.Size,
+					SHA256: f.SHA256, Created: f.CreatedAt, Expires: f.ExpiresAt, Origin: provider.OriginUser,
+					State: provider.StateReady}
+				if f.Run != "" {
+					info.Origin = provider.OriginModel
+				}
+				if !yield(info, nil) {
 					return
 				}
 			}
@@ -124,28 +142,39 @@ func (r serviceRunner) Files(ctx context.Context) iter.Seq2[provider.FileInfo, e
 	}
 }
 
-// runnerFile returns the description of a stored file.
-func runnerFile(id, name, mime, sha256 string, size int64, created, expires time.Time, made bool) provider.FileInfo {
-	f := provider.FileInfo{Ref: provider.FileRef{ID: id}, Name: name, MIME: mime, Size: size, SHA256: sha256,
-		Created: created, Expires: expires,
-		Origin: provider.OriginUser, State: provider.StateReady}
-	if made {
-		f.Origin = provider.OriginModel
+// outcomeOf returns how a run ended, without its files.
+func outcomeOf(run *client.Run, output func(pytool.Stream, string)) (pytool.Outcome, error) {
+	if run.Status == client.StatusInterrupted || run.Status == client.StatusCancelled {
+		return pytool.Outcome{}, errors.New(run.Message)
 	}
-	return f
+	if run.Message != "" {
+		output(pytool.Stderr, "["+run.Message+"]\n")
+	}
+	if run.Status == client.StatusTimeout {
+		return pytool.Outcome{TimedOut: true}, nil
+	}
+	return pytool.Outcome{ExitCode: run.ExitCode}, nil
 }
 
 // gone marks the error of a missing file with pytool.ErrFileGone.
 func gone(err error) error {
-	if client.IsNotFound(err) || errors.Is(err, engine.ErrNotFound) {
+	if client.IsNotFound(err) {
 		return fmt.Errorf("%w: %w", pytool.ErrFileGone, err)
 	}
 	return err
 }
 
-func plainClient(err error) string {
-	if e, ok := errors.AsType[*client.Error](err); ok && e.Hint != "" {
-		return e.Hint
+// engineRunner is a serviceRunner on an engine in this process, which has no route for Health.
+type engineRunner struct {
+	serviceRunner
+	engine *engine.Service
+}
+
+// Health implements pytool.Runner.
+func (r engineRunner) Health(ctx context.Context) pytool.Health {
+	h := pytool.Health{Connected: true, Version: "in process"}
+	if err := r.engine.Ready(ctx); err != nil {
+		h.Error = cmp.Or(explain(err).Hint, err.Error())
 	}
-	return err.Error()
+	return h
 }

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/airlock-run/airlock/assignment"
@@ -11,8 +14,7 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// applyReport is what apply prints: the proposal, as long as it is one, and
-// the receipt.
+// applyReport is what apply prints: the proposal, until it is applied, and the receipt.
 type applyReport struct {
 	Proposal *workspace.Proposal `json:"proposal,omitempty"`
 	Reports  []reportShown       `json:"reports,omitempty"`
@@ -22,7 +24,7 @@ type applyReport struct {
 	ended
 }
 
-// reportShown is what would be told to a project.
+// reportShown is a report to a project, as it is shown.
 type reportShown struct {
 	ID         string            `json:"id"` // "p1", "p2", ...
 	Kind       assignment.Kind   `json:"kind"`
@@ -64,7 +66,7 @@ func showReports(p *page, reports []reportShown) {
 	}
 }
 
-// showResult writes a receipt for a person. It is never empty.
+// showResult writes a receipt. It is never empty.
 func showResult(p *page, r *conversation.Result) {
 	list := func(look, word string, names []string) {
 		for _, name := range names {
@@ -107,7 +109,7 @@ func showResult(p *page, r *conversation.Result) {
 	}
 }
 
-// unanswered says that questions of a reply reached nobody but the person here.
+// unanswered returns the error about questions of a reply that were not sent, or nil.
 func unanswered(r *conversation.Result) error {
 	n := 0
 	for _, q := range r.Questions {
@@ -123,7 +125,7 @@ func unanswered(r *conversation.Result) error {
 		english.Plural(n, "question", ""))
 }
 
-// showQuestions writes escalations that are open.
+// showQuestions writes the open questions.
 func showQuestions(p *page, r *conversation.Result) {
 	for _, q := range r.Questions {
 		p.line("%s %s", p.paint(yellow, pad("question", 10)), printable(q.Question))
@@ -167,7 +169,7 @@ func showPost(p *page, s conversation.PostState) {
 	p.line("%s %s of %s%s", p.paint(look, pad(state, 10)), what, printable(s.Assignment), printable(why))
 }
 
-// summary counts in one line what a receipt lists.
+// summary counts the entries of a receipt in one line.
 func summary(r *conversation.Result) string {
 	var parts []string
 	count := func(n int, one, many string) {
@@ -189,4 +191,145 @@ func summary(r *conversation.Result) string {
 		return "nothing to do"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// wide is the width from which a diff is shown side by side.
+const wide = 140
+
+// The styles of changes within a line.
+const (
+	redMark   = "31;7"
+	greenMark = "32;7"
+	cyan      = "36"
+)
+
+// showFile writes the change of a file: a summary, the findings, and the diff.
+func showFile(p *page, f *workspace.FileChange, width int) {
+	look := cmp.Or(map[workspace.Op]string{workspace.OpCreate: green, workspace.OpDelete: red,
+		workspace.OpUnchanged: faint}[f.Op], yellow)
+	summary := f.Summary()
+	if f.Verdict() == workspace.Refuse {
+		look, summary = red, "refused "+f.Path
+	}
+	p.line("%s  %s", p.paint(bold, f.ID), p.paint(look, printableName(summary)))
+	showFindings(p, f.Findings)
+	for _, r := range f.Readings {
+		shown := ""
+		if r.Post.Hash == f.Post.Hash {
+			shown = ", which is shown"
+		}
+		p.line("    %s", p.paint(yellow, fmt.Sprintf("reading %s: %s, %s%s", r.ID, r.What,
+			humanize.IBytes(uint64(max(r.Post.Size, 0))), shown)))
+	}
+	if b := f.Binary; b != nil {
+		size := ""
+		if b.Width > 0 {
+			size = fmt.Sprintf(", %d x %d pixels", b.Width, b.Height)
+		}
+		p.line("    %s%s, %s, sha256 %.16s", printable(b.Type), size, humanize.IBytes(uint64(max(f.Post.Size, 0))),
+			f.Post.Hash)
+		return
+	}
+	for i := range f.Hunks {
+		showHunk(p, &f.Hunks[i], width)
+	}
+}
+
+func showFindings(p *page, findings []workspace.Finding) {
+	for _, f := range findings {
+		look := map[workspace.Severity]string{workspace.Ask: yellow, workspace.Conflict: red,
+			workspace.Refuse: red}[f.Severity]
+		text := fmt.Sprintf("    %s: %s (%s)", f.Severity, f.Message, f.Rule)
+		if f.Hint != "" {
+			text += "; " + f.Hint
+		}
+		for line := range strings.Lines(text) {
+			p.line("%s", p.paint(cmp.Or(look, faint), printable(strings.TrimRight(line, "\n"))))
+		}
+	}
+}
+
+func showHunk(p *page, h *workspace.Hunk, width int) {
+	p.line("    %s", p.paint(cyan, printable(h.Header())+"  "+h.ID))
+	if width >= wide {
+		showSides(p, h, width)
+		return
+	}
+	for i := range h.Lines {
+		l := &h.Lines[i]
+		p.line("    %s", paintLine(p, l, l.Op, 0))
+		if l.NoNewline {
+			p.line("    %s", p.paint(faint, `\ no newline at the end`))
+		}
+	}
+}
+
+// showSides writes a hunk side by side, with the old lines on the left.
+func showSides(p *page, h *workspace.Hunk, width int) {
+	column := (width - 4 - 3) / 2
+	var removed, added []*workspace.Line
+	flush := func() {
+		for i := range max(len(removed), len(added)) {
+			left, right := "", ""
+			leftWidth := 0
+			if i < len(removed) {
+				left, leftWidth = paintLine(p, removed[i], "-", column), lineWidth(removed[i], column)
+			}
+			if i < len(added) {
+				right = paintLine(p, added[i], "+", column)
+			}
+			p.line("    %s%s | %s", left, strings.Repeat(" ", column-leftWidth), right)
+		}
+		removed, added = nil, nil
+	}
+	for i := range h.Lines {
+		switch l := &h.Lines[i]; l.Op {
+		case "-":
+			removed = append(removed, l)
+		case "+":
+			added = append(added, l)
+		default:
+			flush()
+			text := paintLine(p, l, " ", column)
+			p.line("    %s%s | %s", text, strings.Repeat(" ", column-lineWidth(l, column)), text)
+		}
+	}
+	flush()
+}
+
+func lineWidth(l *workspace.Line, most int) int {
+	return min(utf8.RuneCountInString(visible(l.Text))+1, most)
+}
+
+// paintLine returns a line in the colour of its change, with the changed parts marked.
+// It cuts the line off after most characters, unless most is 0.
+func paintLine(p *page, l *workspace.Line, op string, most int) string {
+	look, mark := map[string]string{"-": red, "+": green}[op], map[string]string{"-": redMark, "+": greenMark}[op]
+	room := most - 1
+	var b strings.Builder
+	piece := func(look, text string) {
+		text = visible(text)
+		if most > 0 {
+			runes := []rune(text)
+			text = string(runes[:min(len(runes), max(room, 0))])
+			room -= len(runes)
+		}
+		b.WriteString(p.paint(look, text))
+	}
+	at := 0
+	for _, s := range l.Spans {
+		if s.Start < at || s.End > len(l.Text) {
+			continue
+		}
+		piece(look, l.Text[at:s.Start])
+		piece(mark, l.Text[s.Start:s.End])
+		at = s.End
+	}
+	piece(look, l.Text[at:])
+	return p.paint(look, op) + b.String()
+}
+
+// visible makes a line of a file safe for a terminal, with tabs as spaces.
+func visible(text string) string {
+	return printableName(strings.ReplaceAll(strings.TrimRight(text, "\r\n"), "\t", "    "))
 }

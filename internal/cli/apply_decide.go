@@ -12,9 +12,9 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// deliverFiles applies the decisions of the command line: on files in conflict, and
-// on files that can be read in several ways.
-func (w *work) deliverFiles(ctx context.Context) error {
+// resolveFiles applies the decisions of the command line about files in conflict, and
+// about files that can be read in several ways.
+func (w *work) resolveFiles(ctx context.Context) error {
 	o := &w.options
 	if w.proposal == nil || len(o.ours)+len(o.theirs)+len(o.readings) == 0 {
 		return nil
@@ -58,14 +58,14 @@ func picks(patterns []string, file *workspace.FileChange) bool {
 	})
 }
 
-// empty reports whether there is nothing that anybody could agree to.
+// empty reports whether the reply has nothing that can be approved.
 func (w *work) empty() bool {
 	return len(w.handled.Batch.Posts) == 0 && len(w.handled.Batch.Problems) == 0 && len(w.handled.Questions) == 0 &&
 		(w.proposal == nil || !slices.ContainsFunc(w.proposal.Files,
 			func(f workspace.FileChange) bool { return f.Verdict() != workspace.Refuse }))
 }
 
-// same reports whether the folder has all that the reply would change.
+// same reports whether the folder has all changes of the reply already.
 func (w *work) same() bool {
 	return len(w.handled.Batch.Posts) == 0 && len(w.handled.Batch.Problems) == 0 && w.proposal != nil &&
 		!slices.ContainsFunc(w.proposal.Files, func(f workspace.FileChange) bool {
@@ -73,15 +73,15 @@ func (w *work) same() bool {
 		})
 }
 
-// unchanged ends a reply that changes nothing: there is nothing to agree to.
+// unchanged ends a reply that changes nothing.
 func (w *work) unchanged(ctx context.Context) error {
-	if _, err := w.readPolicy(); err != nil { // it is wrong whatever the reply is
+	if _, err := w.readPolicy(); err != nil { // a wrong policy is reported all the same
 		return err
 	}
 	return w.onlyShown(ctx, "the folder has all of it already", w.refusals())
 }
 
-// onlyShown ends a reply that nobody can agree to.
+// onlyShown ends a reply that cannot be approved.
 func (w *work) onlyShown(ctx context.Context, reason string, problem error) error {
 	w.handled.Done, w.handled.Result.State, w.handled.Result.Reason = true, conversation.ShownOnly, reason
 	if err := w.desk.Keep(ctx, w.handled, nil); err != nil {
@@ -90,8 +90,8 @@ func (w *work) onlyShown(ctx context.Context, reason string, problem error) erro
 	return w.end(problem)
 }
 
-// nameThem says of a proposal that was kept, and that needs a person, how the
-// person agrees to it.
+// nameThem adds to the error of a proposal that needs an approval the command that
+// approves each file.
 func (w *work) nameThem(err error) error {
 	f, ok := errors.AsType[*failure](err)
 	if !ok || f.code != exitApproval {
@@ -106,7 +106,7 @@ func (w *work) nameThem(err error) error {
 	return fail(exitApproval, "look at them; `"+command+"` agrees to each file by its id", "%w", f.err)
 }
 
-// nothing ends a reply of which nothing can be applied: it says what was
+// nothing ends a reply of which nothing can be applied. The error says what was
 // refused, or that nothing was found.
 func (w *work) nothing(ctx context.Context) error {
 	if problem := w.refusals(); problem != nil {
@@ -117,7 +117,7 @@ func (w *work) nothing(ctx context.Context) error {
 		hint: "`airlock apply --print-prompt` prints the text that makes a model write what is found"})
 }
 
-// refusals says what of the reply was refused, nil if nothing was.
+// refusals returns the error that lists what was refused, or nil.
 func (w *work) refusals() error {
 	var list []string
 	if w.proposal != nil {
@@ -148,9 +148,9 @@ func refusalOf(f *workspace.FileChange) string {
 	return ""
 }
 
-// agree carries out all that needs no person. What only needs one is left, and
-// waits as a proposal of its own. Where something is in conflict or refused,
-// nothing is done, unless each file is for itself.
+// agree applies what --yes covers. Files that need an approval are kept as a proposal
+// of their own. A conflict or a refusal stops everything, unless --best-effort makes
+// each file a transaction.
 func (w *work) agree(ctx context.Context) error {
 	consent := conversation.Consent{BestEffort: w.options.bestEffort}
 	if w.proposal == nil {
@@ -167,7 +167,7 @@ func (w *work) agree(ctx context.Context) error {
 	return w.commit(ctx, consent)
 }
 
-// keepRest keeps what a commit has left to a person, and says so.
+// keepRest saves a proposal of the files that a commit left, and returns the error that says so.
 func (w *work) keepRest(ctx context.Context) (problem, err error) {
 	m := w.from
 	m.Only = nil
@@ -180,7 +180,7 @@ func (w *work) keepRest(ctx context.Context) (problem, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h.Batch.Posts, h.Questions = nil, nil // they went out, or were shown
+	h.Batch.Posts, h.Questions = nil, nil // they were sent or shown
 	if err := w.desk.Keep(ctx, h, p); err != nil {
 		return nil, err
 	}
@@ -188,8 +188,8 @@ func (w *work) keepRest(ctx context.Context) (problem, err error) {
 		"the rest was applied; it waits for a person: %s", strings.Join(list, "; ")), nil
 }
 
-// resultError is the exit code of a commit in which something was left or went
-// wrong, unless the user has named what to apply.
+// resultError returns the error of a commit that left something out or failed in part,
+// unless the user has named the files.
 func (w *work) resultError() error {
 	r := w.handled.Result
 	refused := slices.ContainsFunc(r.FilesSkipped, func(s workspace.Skipped) bool { return s.Rule != "" })

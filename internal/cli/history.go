@@ -3,7 +3,10 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,9 +16,9 @@ import (
 )
 
 type undoOptions struct {
-	root, to   string
-	only       []string
-	yes, again bool // again: redo
+	root, to  string
+	only      []string
+	yes, redo bool
 }
 
 func (a *app) undo() *cobra.Command {
@@ -45,7 +48,7 @@ it, or refused with a diff where the two touch. Git is not needed, and
 }
 
 func (a *app) redo() *cobra.Command {
-	o := undoOptions{again: true}
+	o := undoOptions{redo: true}
 	return a.undoCommand(&cobra.Command{
 		Use:   "redo",
 		Short: "Reverts the newest undo",
@@ -59,12 +62,10 @@ func (a *app) redo() *cobra.Command {
 func (a *app) undoCommand(cmd *cobra.Command, o *undoOptions) *cobra.Command {
 	cmd.Flags().StringVar(&o.root, "root", ".", "`DIR` whose transaction it is")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "agree to everything that is no conflict")
-	addOptions(cmd.Flags(), config.Project)
-	a.addJSON(cmd)
-	return cmd
+	return a.withFlags(cmd, config.Project)
 }
 
-// revert proposes an undo or a redo, asks, and carries it out.
+// revert proposes an undo or a redo, asks, and commits it.
 func (a *app) revert(ctx context.Context, o undoOptions, id string) error {
 	root, err := filepath.Abs(o.root)
 	if err != nil {
@@ -77,7 +78,7 @@ func (a *app) revert(ctx context.Context, o undoOptions, id string) error {
 		}
 		var p *workspace.Proposal
 		switch {
-		case o.again:
+		case o.redo:
 			p, err = ws.Redo(ctx)
 		case o.to != "":
 			p, err = ws.UndoTo(ctx, o.to)
@@ -96,8 +97,7 @@ func (a *app) commitUndo(ctx context.Context, ws *workspace.Workspace, p *worksp
 	var approval workspace.Approval
 	switch {
 	case yes:
-		// What is to be undone was approved when it was done; only a conflict
-		// wants a person.
+		// The changes were approved when they were made. Only a conflict needs the user.
 		policy := workspace.Policy{Rules: []workspace.PolicyRule{{Decision: workspace.Allow, Sensitive: true}}}
 		var held []workspace.Held
 		approval, held = p.ApproveBy(policy)
@@ -154,4 +154,133 @@ func (r undoReport) text(p *page) {
 		FilesDeleted: r.Receipt.FilesDeleted, FilesRenamed: r.Receipt.FilesRenamed, FilesUnchanged: r.Receipt.FilesUnchanged,
 		FilesSkipped: r.Receipt.FilesSkipped, Conflicts: r.Receipt.Conflicts}
 	showResult(p, &result)
+}
+
+func (a *app) history() *cobra.Command {
+	root, limit := ".", 20
+	cmd := &cobra.Command{
+		Use:   "log [TXN]",
+		Short: "Lists what was done to a folder, the newest first; with TXN what exactly",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			folder, err := filepath.Abs(root)
+			if err != nil {
+				return err
+			}
+			return workError(a.withDeskFor(ctx, folder, func(d *desk) error {
+				ws, err := d.Workspace(ctx, folder)
+				if err != nil {
+					return err
+				}
+				if len(args) > 0 {
+					p, record, err := ws.Transaction(ctx, args[0])
+					if err != nil {
+						return err
+					}
+					return a.print(transactionReport{transactionOf(workspace.Transaction{Record: record}), p.Files})
+				}
+				found, err := ws.History(ctx, limit, workspace.Committed, workspace.Proposed)
+				if err != nil {
+					return err
+				}
+				r := logReport{Root: ws.Root(), Transactions: []transactionShown{}}
+				for _, t := range found {
+					r.Transactions = append(r.Transactions, transactionOf(t))
+				}
+				return a.print(r)
+			}))
+		},
+	}
+	cmd.Flags().StringVar(&root, "root", root, "`DIR` whose history it is")
+	cmd.Flags().IntVarP(&limit, "limit", "n", limit, "list no more than `N`; 0 is all")
+	return a.withFlags(cmd)
+}
+
+// transactionShown is an entry of the history.
+type transactionShown struct {
+	ID       string             `json:"id"`
+	State    workspace.State    `json:"state"`
+	Time     time.Time          `json:"time"`
+	Origin   workspace.Origin   `json:"origin"`
+	Files    []string           `json:"files"`
+	Reverted string             `json:"reverted,omitempty"`
+	Receipt  *workspace.Receipt `json:"receipt,omitempty"`
+}
+
+func transactionOf(t workspace.Transaction) transactionShown {
+	shown := transactionShown{ID: t.ID, State: t.State, Time: t.Created, Origin: t.Origin, Reverted: t.Reverted,
+		Receipt: t.Receipt, Files: []string{}}
+	for i := range t.Files {
+		shown.Files = append(shown.Files, t.Files[i].Summary())
+	}
+	if r := t.Receipt; r != nil && len(t.Files) == 0 { // the files have their own transactions
+		for word, names := range map[string][]string{"create ": r.FilesCreated, "update ": r.FilesUpdated,
+			"delete ": r.FilesDeleted} {
+			for _, name := range names {
+				shown.Files = append(shown.Files, word+name)
+			}
+		}
+	}
+	return shown
+}
+
+func (t transactionShown) line(p *page) {
+	what := t.Origin.Kind
+	if t.Origin.Reverts != "" {
+		what += " of " + t.Origin.Reverts
+	}
+	state := ""
+	switch {
+	case t.Reverted != "":
+		state = p.paint(yellow, "  reverted")
+	case t.State == workspace.Proposed:
+		state = p.paint(yellow, "  waits for an approval")
+	}
+	p.line("%s  %s  %s%s", p.paint(bold, t.ID), t.Time.Local().Format("2006-01-02 15:04:05"), printable(what), state)
+}
+
+type logReport struct {
+	Root         string             `json:"root"`
+	Transactions []transactionShown `json:"transactions"`
+}
+
+func (r logReport) text(p *page) {
+	if len(r.Transactions) == 0 {
+		p.line("Nothing was done to %s yet.", printable(r.Root))
+	}
+	for _, t := range r.Transactions {
+		t.line(p)
+		const most = 6
+		for i, f := range t.Files {
+			if i == most {
+				p.line("    and %d more", len(t.Files)-most)
+				break
+			}
+			p.line("    %s", printableName(f))
+		}
+	}
+}
+
+type transactionReport struct {
+	transactionShown
+	Changes []workspace.FileChange `json:"changes"`
+}
+
+func (r transactionReport) text(p *page) {
+	r.line(p)
+	if r.Origin.Note != "" {
+		p.line("%s", printable(r.Origin.Note))
+	}
+	for i := range r.Changes {
+		showFile(p, &r.Changes[i], pageWidth)
+	}
+	if r.Receipt != nil {
+		for _, s := range r.Receipt.FilesSkipped {
+			p.line("%s", p.paint(faint, fmt.Sprintf("skipped %s: %s", printableName(s.Path), printable(s.Reason))))
+		}
+		for _, k := range r.Receipt.Kept {
+			p.line("%s", strings.TrimSpace(fmt.Sprintf("kept bytes of %s: %s", printableName(k.Path), k.Hash)))
+		}
+	}
 }
