@@ -14,27 +14,27 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 )
 
-// What is set when the binary is linked; empty means what the Go tool knows.
+// The linker sets these. If they are empty, the Go tool's record counts.
 var version, commit, date string
 
 func main() {
-	// The same binary is also the executor, which needs nothing of the rest.
+	// The same binary is also the executor.
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
 		os.Exit(linux.ExecutorMain(os.Args[2:]))
 	}
-	// And the process that carries the connections of programs.
+	// It is also the egress process, which carries the connections of programs.
 	if len(os.Args) > 1 && os.Args[1] == egress.Name {
 		os.Exit(egress.Main(os.Args[2:]))
 	}
-	// And, inside a sandbox, the compiler.
+	// Inside a sandbox it is also the compiler.
 	if len(os.Args) > 2 && os.Args[1] == "compile" && os.Args[2] == "typescript" {
 		os.Exit(typescript.Main(os.Args[3:], os.Stderr))
 	}
 	os.Exit(command())
 }
 
-// command runs the command line. The first signal asks it to end; a second one
-// ends it at once, unless the command listens for it, as the service does.
+// command runs the command line. The first signal cancels its context. A second one ends
+// the process, unless the command handles it, as the service does.
 func command() int {
 	asked := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
@@ -43,8 +43,7 @@ func command() int {
 	ctx, stop := signal.NotifyContext(context.Background(), asked...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	// A reader that leaves a pipe is an error of the write to it, after which
-	// there is still something to clean up.
+	// A closed pipe is an error of the write, so that the command can still clean up.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	release := cli.Release{Version: version, Commit: commit, Date: date}
 	return cli.Run(ctx, release, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})

@@ -1,10 +1,10 @@
-// Command manual writes the man pages and the shell completions of airlock, made
-// from its commands, below the directory that it is given:
+// Command manual generates the man pages and the shell completions of airlock from its
+// commands, in the given directory:
 //
 //	manual -date 2026-11-22T12:00:00Z -version v1.2.3 out/manual
 //
-// The directory then has man1/ with a page for each command, and bash/, zsh/ and
-// fish/ with files under the names that those shells look for.
+// It writes man1/ with a page for each command, and bash/, zsh/ and fish/ with the
+// completions under the names that those shells look for.
 package main
 
 import (

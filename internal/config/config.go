@@ -1,13 +1,12 @@
-// Package config knows every setting of Airlock. There is one table of
-// options; each row is a flag (--max-upload), an environment variable
-// (AIRLOCK_MAX_UPLOAD) and a key of airlock.yaml (max_upload) at once. A flag
-// wins over the environment, the environment over the file, the file over the
-// default, and Config remembers which of them spoke.
+// Package config loads the settings of Airlock. There is one table of options. Each row
+// is a flag (--max-upload), an environment variable (AIRLOCK_MAX_UPLOAD) and a key of
+// airlock.yaml (max_upload). A flag overrides the environment, the environment the file,
+// and the file the default. Config records the origin of each value.
 //
-// The file is the one that --config names. Without it there are two:
-// /etc/airlock/airlock.yaml, and over it <data>/airlock.yaml. Root reads only
-// the first: its data directory belongs to the unprivileged service, and what
-// that can write must not tell root what to do.
+// The file is the one that --config names. Without the flag there are two:
+// /etc/airlock/airlock.yaml, and <data>/airlock.yaml, which overrides it. Root reads only
+// the first: the unprivileged service can write to its data directory, and must not
+// control root.
 //
 // No other package of Airlock reads the environment.
 package config
@@ -30,30 +29,29 @@ const SystemFile = "/etc/airlock/airlock.yaml"
 // FileName is the settings file inside the data directory.
 const FileName = "airlock.yaml"
 
-// Config holds the effective settings. Its fields are filled by the rows of
-// the option table and by nothing else.
+// Config holds the effective settings. Load sets its fields through the option table.
 type Config struct {
-	Data      string // directory for all that Airlock keeps; absolute
+	Data      string // data directory; absolute
 	LogLevel  slog.Level
 	LogFormat string // LogJSON, or text
 	Verbose   bool
 
 	Listen          string         // host:port
-	MetricsToken    Secret         // opens the metrics and nothing else; empty: there is none
-	TrustNetworks   []netip.Prefix // callers from here need no key
-	AllowHosts      []string       // host names under which those callers may come
-	PublicURL       string         // at which clients reach the service; no slash at its end is needed
-	MCPIssuer       string         // whose access tokens /mcp takes, spelled as in them
-	E2BDomain       string         // below which sandboxes have names; may have a port
-	NetworkAllow    []string       // rules of what programs may be allowed to contact; see engine.NetworkRule
-	NetworkPrivate  []netip.Prefix // networks that are not public, and that those rules reach all the same
+	MetricsToken    Secret         // gives access to the metrics only; empty: none
+	TrustNetworks   []netip.Prefix // callers from these networks need no key
+	AllowHosts      []string       // host names that those callers may use
+	PublicURL       string         // address for clients, with or without a slash at its end
+	MCPIssuer       string         // issuer of access tokens for /mcp, spelled as in them
+	E2BDomain       string         // domain of the host names of sandboxes; may have a port
+	NetworkAllow    []string       // rules of what programs may contact; see engine.NetworkRule
+	NetworkPrivate  []netip.Prefix // private networks to which those rules apply
 	NetworkInspect  bool
 	NetworkInject   Secret // lines of HOST HEADER: VALUE
 	NetworkMaxBytes int64
 	Packages        []string      // rules that give programs a set of Python packages; see checkPackages
 	Isolation       string        // IsolationStrict or IsolationBest
-	Warm            bool          // programs find sandboxes that wait for them
-	DrainTime       time.Duration // how long running programs may go on at shutdown
+	Warm            bool          // keep sandboxes warm
+	DrainTime       time.Duration // for running programs at shutdown
 
 	Role        string // RoleAll, RoleAPI or RoleWorker
 	WorkerToken Secret
@@ -65,7 +63,7 @@ type Config struct {
 	Blobs       string // bucket, see bucket.ParseAddress; empty: in the data directory
 	BlobCache   int64
 	MaxUpload   int64
-	MinFree     int64 // that stays free on the disk; 0: a part of it
+	MinFree     int64 // bytes of the disk that stay free; 0: a part of it
 	Concurrency int   // 0: twice the number of cores
 	Queue       int
 	QueueTime   time.Duration
@@ -73,7 +71,7 @@ type Config struct {
 	RunTTL      time.Duration
 	KeepCode    bool // of runs
 
-	// What one owner may have of what all share.
+	// Limits of one owner.
 	OwnerRuns, OwnerQueue     int // at once, and waiting; OwnerRuns 0: see its option
 	OwnerRate                 int // requests a second
 	OwnerDisk                 int64
@@ -92,11 +90,11 @@ type Config struct {
 	RootDialect string // DialectOnyx, DialectLibreChat, or empty
 	Onyx        Onyx
 	LibreChat   LibreChat
-	DifyTimeout time.Duration // of a run that comes from Dify
-	Upstream    Account       // model behind /openai/v1; no URL: there is none
+	DifyTimeout time.Duration // of a run for Dify
+	Upstream    Account       // model behind /openai/v1; no URL: none
 
 	Workspaces      []string // folders that callers may link with a project
-	ProjectAPIs     []string // addresses that callers may name although they are not public
+	ProjectAPIs     []string // private addresses that callers may name
 	CodeInterpreter string   // URL of the run_python tool's service; empty: none
 	DemoProject     bool     // serve a project API under /demo
 
@@ -116,19 +114,19 @@ type Config struct {
 	OpenAI, Anthropic, Gemini, XAI    Account
 	OpenAIOrganization, OpenAIProject string
 
-	Server string // URL of a service elsewhere; empty: this machine
+	Server string // URL of a remote service; empty: this machine
 	Key    Secret // for that service
 
-	// Plain is set where the environment asks for output without colour.
+	// Plain is set if the environment asks for output without colour.
 	Plain bool
-	// Dumb is set where the terminal cannot move its cursor.
+	// Dumb is set if the terminal knows no escape sequences.
 	Dumb bool
 
 	origins map[string]string
 	image   string
 }
 
-// Account is one at a provider of models.
+// Account is an account at a provider of models.
 type Account struct {
 	Key Secret
 	URL string // empty: the provider's own
@@ -136,8 +134,8 @@ type Account struct {
 
 // The values of Config.Isolation.
 const (
-	IsolationStrict = "strict" // refuse to start where memory and processes cannot be limited
-	IsolationBest   = "best"   // start with what this host can enforce
+	IsolationStrict = "strict" // refuse to start without limits of memory and processes
+	IsolationBest   = "best"   // start with what the host can enforce
 )
 
 // The values of Config.LogFormat.
@@ -152,7 +150,7 @@ const (
 	DialectLibreChat = "librechat"
 )
 
-// Onyx holds the settings of the dialect that Onyx speaks.
+// Onyx holds the settings of the dialect of Onyx.
 type Onyx struct {
 	MaxTimeout time.Duration
 	MaxOutput  int64
@@ -162,12 +160,12 @@ type Onyx struct {
 	CPUTime    time.Duration // 0: no limit
 }
 
-// LibreChat holds the settings of the dialect that LibreChat speaks.
+// LibreChat holds the settings of the dialect of LibreChat.
 type LibreChat struct {
-	APIKey  Secret // one key for all of a LibreChat; empty: none
+	APIKey  Secret // one key for a whole LibreChat; empty: none
 	FileTTL time.Duration
 
-	// The tokens that LibreChat makes for its users. Without a key none is taken.
+	// The tokens that LibreChat makes for its users. Without a key none is accepted.
 	JWTPublicKey, JWTKeyID, JWTKeysDir, JWTKeySet string
 	JWTSecret                                     Secret
 	JWTSecretKeyID                                string
@@ -188,8 +186,7 @@ const (
 	UserScopeStrict = "strict"
 )
 
-// Error says that a setting is not acceptable and where it came from. It is
-// the user's to put right.
+// Error reports a setting that is not acceptable, and its origin.
 type Error struct {
 	Setting string // the option's key, or the file's name
 	Origin  string // "--listen", "AIRLOCK_LISTEN", "/etc/airlock/airlock.yaml:3"
@@ -208,10 +205,10 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Input is what Load reads from.
 type Input struct {
-	File  string              // that --config names; empty: AIRLOCK_CONFIG, else the usual places
-	Flags map[string][]string // flags that were given, by key of their option
+	File  string              // named by --config; empty: AIRLOCK_CONFIG, else the usual places
+	Flags map[string][]string // values of flags, by key of their option
 
-	Program string // name by which this binary was called; OnyxProgram makes it another one
+	Program string // name of this binary; see OnyxProgram
 
 	Lookup func(name string) (string, bool) // the environment; nil: the process's
 	Root   bool                             // the process is root
@@ -294,7 +291,7 @@ func Load(in Input) (*Config, error) {
 	return c, c.finalize()
 }
 
-// readFirst reads the file that was named, or the system's.
+// readFirst reads the file that the input names, else the system's.
 func (c *Config) readFirst(in Input) (settings, error) {
 	switch in.File {
 	case NoFile:
@@ -329,7 +326,7 @@ func (c *Config) locate(in Input, sources ...settings) error {
 	return nil
 }
 
-// finalize fills what depends on other settings, and checks across them.
+// finalize sets what depends on other settings, and checks them together.
 func (c *Config) finalize() error {
 	if c.Isolation == "" {
 		c.Isolation, c.origins["isolation"] = IsolationBest, "default on loopback"
@@ -346,8 +343,8 @@ func (c *Config) finalize() error {
 		pair(c, "output", &c.DefaultOutput, &c.MaxOutput))
 }
 
-// pair keeps the limit of a run that names none within the limit that it may
-// ask for. Where only one of the two was set the other follows.
+// pair keeps the default limit of a run within the largest one. If only one of the two
+// was set, the other follows it.
 func pair[T int | int64 | time.Duration](c *Config, name string, usual, most *T) error {
 	a, b := "default_"+name, "max_"+name
 	switch {
@@ -363,11 +360,10 @@ func pair[T int | int64 | time.Duration](c *Config, name string, usual, most *T)
 	return nil
 }
 
-// Strict reports whether a sandbox that cannot limit memory and processes is
-// to be refused.
+// Strict reports whether a sandbox without limits of memory and processes is refused.
 func (c *Config) Strict() bool { return c.Isolation == IsolationStrict }
 
-// Loopback reports whether Listen is out of reach for other machines.
+// Loopback reports whether only this machine can reach Listen.
 func (c *Config) Loopback() bool {
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -387,7 +383,7 @@ const (
 	RoleWorker = "worker"
 )
 
-// Node is the name of this process in a cluster, and where others reach it.
+// Node returns the name of this process in a cluster, and its address for others.
 func (c *Config) Node() (name, address string) {
 	address = cmp.Or(c.Advertise, c.Listen)
 	if name = c.NodeName; name == "" {
@@ -401,22 +397,21 @@ func (c *Config) Node() (name, address string) {
 	return name, address
 }
 
-// Socket is the path of the unix socket of a service on this data directory.
+// Socket returns the path of the unix socket of a service on this data directory.
 func (c *Config) Socket() string { return filepath.Join(c.Data, "airlock.sock") }
 
-// RootData is the data directory of a service that root starts, unless it is
-// told otherwise.
+// RootData is the default data directory of a service that root starts.
 const RootData = "/var/lib/airlock"
 
-// Runtimes is the directory of the installed language packages.
+// Runtimes returns the directory of the installed language packages.
 func (c *Config) Runtimes() string { return filepath.Join(c.Installed(), "runtimes") }
 
-// ImageData is where a container's image has the packages that setup installed when
-// it was made: outside of the data directory, which is a volume of another age.
+// ImageData is the directory of packages that setup installed when a container's image was
+// built. The data directory is a volume, which may be older than the image.
 const ImageData = "/opt/airlock"
 
-// Installed is the directory in which setup installed packages: the data directory,
-// or the image's where the data directory has none.
+// Installed returns the directory in which setup installed packages: the data directory,
+// or the image's if the data directory has none.
 func (c *Config) Installed() string {
 	for _, dir := range []string{c.Data, c.image} {
 		if _, err := os.Stat(filepath.Join(dir, "runtimes")); err == nil {

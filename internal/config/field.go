@@ -108,7 +108,7 @@ func secret(at *Secret, checks ...func(string) error) field {
 	return f
 }
 
-// longEnough refuses tokens that can be guessed, or not be shown in a header.
+// longEnough refuses tokens that are short or cannot be sent in a header.
 func longEnough(s string) error {
 	const shortest = 32
 	strange := strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
@@ -176,8 +176,7 @@ func duration(at *time.Duration, least time.Duration) field {
 	}, formatDuration)
 }
 
-// formatDuration leaves out the zeros of time.Duration's own format: 24h, not
-// 24h0m0s.
+// formatDuration omits the zeros of time.Duration's format: 24h, not 24h0m0s.
 func formatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -199,8 +198,8 @@ func size(at *int64) field {
 	}, formatSize)
 }
 
-// formatSize is exact: the largest unit that divides n. Nothing is a size that
-// was not set.
+// formatSize formats n exactly, in the largest unit that divides it. The size 0, which
+// was not set, is "".
 func formatSize(n int64) string {
 	if n == 0 {
 		return ""
@@ -260,7 +259,7 @@ func checkHost(s string) error {
 	return nil
 }
 
-// domainName is a name in lower case, and perhaps a port.
+// domainName matches a name in lower case with an optional port.
 var domainName = regexp.MustCompile(`^([a-z0-9-]+\.)*[a-z0-9-]+(:\d{1,5})?$`)
 
 func checkDomain(s string) error {
@@ -270,7 +269,7 @@ func checkDomain(s string) error {
 	return nil
 }
 
-// packagesRule is NAME, or WHO=NAME; see PackagesRule.
+// packagesRule matches NAME or WHO=NAME; see PackagesRule.
 var packagesRule = regexp.MustCompile(`^(?:(native|onyx|librechat|key:[A-Za-z0-9_-]+)=)?(current|onyx|librechat|own)$`)
 
 func checkPackages(s string) error {
@@ -281,8 +280,8 @@ func checkPackages(s string) error {
 	return nil
 }
 
-// PackagesRule splits a rule of python_packages: the protocol that it is for, or
-// the public id of a key, both empty if it is for all programs, and the set.
+// PackagesRule splits a rule of python_packages into its protocol, or the public id of its
+// key, and the set. Protocol and key are empty in a rule for all programs.
 func PackagesRule(s string) (protocol, key, set string) {
 	parts := packagesRule.FindStringSubmatch(s)
 	if parts == nil {
@@ -313,7 +312,7 @@ func checkAPI(s string) error {
 	return nil
 }
 
-// checkOrigin wants an address that others can be told: over TLS, but for this machine.
+// checkOrigin accepts an address for clients: with https, or on this machine.
 func checkOrigin(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {

@@ -65,7 +65,7 @@ func (s settings) has(key string) bool {
 	return ok
 }
 
-// OnyxProgram is the name under which this binary behaves like the service in
+// OnyxProgram is a name for this binary. Under it the binary behaves as the service in
 // the image of Onyx's code interpreter.
 const OnyxProgram = "code-interpreter-api"
 
@@ -229,8 +229,7 @@ func scalars(node ast.Node) ([]string, error) {
 	return nil, errors.New("takes a plain value")
 }
 
-// Nearest returns the word that a mistyped one most likely meant, or nothing
-// when none is close.
+// Nearest returns the word that a mistyped one most likely meant, or "" if none is close.
 func Nearest(typed string, words []string) string {
 	best, least := "", len(typed)/3+2
 	for _, word := range words {
@@ -241,7 +240,7 @@ func Nearest(typed string, words []string) string {
 	return best
 }
 
-// distance is the number of single-letter edits between two words.
+// distance returns the Levenshtein distance of two words.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -109,12 +109,12 @@ func (c *Config) Unwanted() bool {
 	return false
 }
 
-// Secret is a text that prints as ***, wherever it is printed.
+// Secret is a text that is always printed as ***.
 type Secret string
 
 const redacted = "***"
 
-// Reveal returns the text itself, for the one place that needs it.
+// Reveal returns the text itself.
 func (s Secret) Reveal() string { return string(s) }
 
 func (s Secret) String() string {
@@ -124,11 +124,11 @@ func (s Secret) String() string {
 	return redacted
 }
 
-// GoString keeps %#v from printing the text.
+// GoString implements fmt.GoStringer, without the text.
 func (s Secret) GoString() string { return s.String() }
 
-// MarshalText keeps encoders from writing the text.
+// MarshalText implements encoding.TextMarshaler, without the text.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// LogValue keeps logs from holding the text.
+// LogValue implements slog.LogValuer, without the text.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }

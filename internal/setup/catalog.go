@@ -10,19 +10,18 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// kind is a set of Python packages that can be installed. Several stand side
-// by side in a data directory.
+// kind is a set of Python packages that can be installed. A data directory may have
+// several.
 type kind struct {
 	name   string
-	minors []int // the CPython 3.x that it is locked for
-	// source are the packages that have no wheel. They are built with the
-	// distribution's setuptools; their sources have hashes like all others.
+	minors []int // minor versions of CPython 3 for which there is a lock
+	// source are the packages without a wheel. They are built with the distribution's
+	// setuptools. Their sources have hashes, too.
 	source []string
-	// broken are the packages that cannot be imported in the application's image
-	// either.
+	// broken are the packages that cannot be imported in the application's image either.
 	broken []string
-	debian []string // libraries and programs that its packages call
-	node   bool     // packages of Node belong to it
+	debian []string // libraries and programs that its packages use
+	node   bool     // it includes packages of Node
 }
 
 var kinds = []kind{
@@ -45,8 +44,8 @@ func findKind(name string) (kind, bool) {
 	return kinds[i], true
 }
 
-// suffixed is the name of a file that each set has: base for the set current,
-// whose files were there before there were others, base-NAME for another.
+// suffixed returns the name of a file of the set: base for the set current, which is
+// older than the others, and base-NAME for another.
 func (k kind) suffixed(base, extension string) string {
 	if k.name == language.CurrentPackages {
 		return base + extension
@@ -54,8 +53,7 @@ func (k kind) suffixed(base, extension string) string {
 	return base + "-" + k.name + extension
 }
 
-// directory is the name of a directory of the set: 3.11-4f0c… or
-// onyx-3.11-4f0c….
+// directory returns the name of a directory of the set: 3.11-4f0c… or onyx-3.11-4f0c….
 func (k kind) directory(minor int, digests ...string) string {
 	name := fmt.Sprintf("3.%d", minor)
 	if k.name != language.CurrentPackages {
@@ -67,7 +65,7 @@ func (k kind) directory(minor int, digests ...string) string {
 	return name
 }
 
-// owns reports whether a directory is one of the set's.
+// owns reports whether a directory belongs to the set.
 func (k kind) owns(directory string) bool {
 	if k.name == language.CurrentPackages {
 		return strings.HasPrefix(directory, "3.")
@@ -75,8 +73,8 @@ func (k kind) owns(directory string) bool {
 	return strings.HasPrefix(directory, k.name+"-")
 }
 
-// chooseKinds turns names into sets. Without names they are those that are
-// installed, else current.
+// chooseKinds returns the sets of those names. Without names it returns the installed
+// ones, else current.
 func chooseKinds(data string, names []string) ([]kind, error) {
 	var chosen []kind
 	for _, name := range names {

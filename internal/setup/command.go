@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// command prepares a child process whose files the whole host can read,
-// whatever our own umask is, and that is asked to end before it is killed.
+// command prepares a child process whose files every user can read, whatever the umask
+// is, and which is interrupted before it is killed.
 func command(ctx context.Context, argv ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", `umask 022 && exec "$@"`, "sh"}, argv...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -18,8 +18,8 @@ func command(ctx context.Context, argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// pythonCommand prepares a child that runs Python with env added to an
-// environment that is free of what would lead it, or pip, elsewhere.
+// pythonCommand prepares a child that runs Python. Its environment has env, and no
+// variables that redirect Python or pip.
 func pythonCommand(ctx context.Context, env []string, argv ...string) *exec.Cmd {
 	cmd := command(ctx, argv...)
 	for _, entry := range cmd.Environ() {
@@ -53,7 +53,7 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func (t *tail) String() string { return string(t.buf) }
 
-// last returns the last line that says something.
+// last returns the last line that is not blank.
 func (t *tail) last() string {
 	lines := bytes.Split(bytes.TrimSpace(t.buf), []byte("\n"))
 	return string(bytes.TrimSpace(lines[len(lines)-1]))

@@ -12,11 +12,10 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// plotFonts are what text in images and PDF files is drawn with by programs
-// that look for a font of the system.
+// plotFonts is the package of fonts for programs that draw text with system fonts.
 const plotFonts = "fonts-dejavu-core"
 
-// debianPackages installs what the languages need and the host lacks.
+// debianPackages installs the missing packages that the languages and sets need.
 func (in *installer) debianPackages(ctx context.Context, languages []language.Language, sets []kind) error {
 	in.progress.Step("Debian packages")
 	if _, err := exec.LookPath("dpkg-query"); err != nil {
@@ -49,8 +48,8 @@ func (in *installer) debianPackages(ctx context.Context, languages []language.La
 	return nil
 }
 
-// DebianPackages returns what programs in these languages, with these sets of Python
-// packages, need of Debian: without what setup alone needs.
+// DebianPackages returns the Debian packages that programs in these languages and with
+// these sets of Python packages need, without those that only setup needs.
 func DebianPackages(languages, sets []string) ([]string, error) {
 	chosen, err := choose(languages)
 	if err != nil {
@@ -60,19 +59,21 @@ func DebianPackages(languages, sets []string) ([]string, error) {
 	for _, l := range chosen {
 		wanted = append(wanted, l.Packages...)
 	}
-	for _, name := range sets {
-		k, ok := findKind(name)
-		if !ok {
-			return nil, &Error{Problem: "there is no set of packages " + name, Cure: "choose from current, onyx, librechat, own"}
+	if len(sets) > 0 {
+		found, err := chooseKinds("", sets)
+		if err != nil {
+			return nil, err
 		}
-		wanted = append(wanted, k.debian...)
+		for _, k := range found {
+			wanted = append(wanted, k.debian...)
+		}
 	}
 	slices.Sort(wanted)
 	return slices.Compact(wanted), nil
 }
 
-// missing returns the packages that are needed and not installed. A pip that
-// came another way than by apt is good enough.
+// missing returns the needed packages that are not installed. A pip that was not
+// installed by apt counts.
 func (in *installer) missing(ctx context.Context, languages []language.Language, sets []kind) ([]string, error) {
 	var wanted []string
 	for _, l := range languages {
@@ -98,7 +99,7 @@ func (in *installer) missing(ctx context.Context, languages []language.Language,
 	if len(wanted) == 0 {
 		return nil, nil
 	}
-	// It exits with 1 when it does not know one of them, and lists the others.
+	// It exits with 1 if it does not know a package, and lists the others.
 	query := exec.CommandContext(ctx, "dpkg-query", append([]string{"-W", "-f", "${db:Status-Status} ${Package}\n"},
 		wanted...)...)
 	out, err := query.Output()
@@ -117,7 +118,7 @@ func (in *installer) missing(ctx context.Context, languages []language.Language,
 	return slices.DeleteFunc(wanted, func(name string) bool { return installed[name] }), nil
 }
 
-// aptGet is the start of the command line that may install packages.
+// aptGet returns the beginning of a command line that installs packages.
 func (in *installer) aptGet(ctx context.Context, missing []string) ([]string, error) {
 	apt := []string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=120"}
 	if in.uid == 0 {
@@ -164,7 +165,7 @@ func (in *installer) runApt(ctx context.Context, argv, missing []string) error {
 	return nil
 }
 
-// commandsExist is the check for hosts without dpkg.
+// commandsExist checks the languages on hosts without dpkg.
 func (in *installer) commandsExist(languages []language.Language) error {
 	for _, l := range languages {
 		if _, err := exec.LookPath(l.Version[0]); err != nil {

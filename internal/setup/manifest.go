@@ -23,7 +23,7 @@ type Installed struct {
 	Packages     []Package `json:"packages"`     // in order of name
 }
 
-// Package is one package that programs were promised.
+// Package is a main package of a set, or one of the user's.
 type Package struct {
 	Name    string `json:"name"`    // "beautifulsoup4"
 	Version string `json:"version"` // "4.15.0"; empty: not installed
@@ -43,8 +43,8 @@ func (i Installed) Failed() []Package {
 	return failed
 }
 
-// Inspect reads what setup recorded of the set that programs get which name
-// none. Where it never finished, the answer is empty and no error.
+// Inspect returns the record of the default set. If setup never finished, the record is
+// empty.
 func Inspect(data string) (Installed, error) {
 	sets, err := InspectSets(data)
 	if err != nil || len(sets) == 0 {
@@ -53,8 +53,7 @@ func Inspect(data string) (Installed, error) {
 	return sets[0], nil
 }
 
-// InspectSets reads what setup recorded of every set in a data directory:
-// current first, if it is there.
+// InspectSets returns the records of all sets in a data directory, current first.
 func InspectSets(data string) ([]Installed, error) {
 	var sets []Installed
 	for _, k := range kinds {
@@ -98,7 +97,7 @@ func (in *installer) writeManifest(installed Installed) error {
 	return replaceFile(in.path(in.kind.suffixed("manifest", ".json")), append(raw, '\n'))
 }
 
-// replaceFile writes a file that anyone may read, whole or not at all.
+// replaceFile replaces a file, which every user can read, atomically.
 func replaceFile(path string, content []byte) error {
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, content, 0o644); err != nil {
@@ -113,8 +112,8 @@ func replaceFile(path string, content []byte) error {
 //go:embed locks/*.txt
 var locks embed.FS
 
-// requirements name the packages that users are promised, SET.in. A lock holds
-// these and all that they need.
+// requirements name the main packages of a set, in SET.in. A lock lists these and their
+// dependencies.
 //
 //go:embed locks/*.in
 var requirements embed.FS
@@ -130,7 +129,7 @@ func embeddedLock(set string, minor int) ([]byte, error) {
 func embeddedRoots(set string) string {
 	text, err := requirements.ReadFile("locks/" + set + ".in")
 	if err != nil {
-		return "" // the set "own" has what its file says
+		return "" // the set own has the packages of the user's file
 	}
 	return string(text)
 }

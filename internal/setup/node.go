@@ -18,13 +18,13 @@ import (
 //go:embed locks/node/package.json locks/node/package-lock.json
 var nodeLock embed.FS
 
-// npmCommand installs what the lock says. Scripts of packages are not run:
-// those that bring machine code bring it ready-made.
+// npmCommand installs the packages of the lock without running their scripts: packages
+// with machine code are prebuilt.
 var npmCommand = []string{"npm", "ci", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund",
 	"--no-update-notifier", "--loglevel=error"}
 
-// nodePackages installs the packages of Node that belong to a set. Every
-// program of Node finds them, whatever its set of Python packages is.
+// nodePackages installs the packages of Node that belong to a set. All programs of Node
+// can use them, whatever their set of Python packages is.
 func (in *installer) nodePackages(ctx context.Context) error {
 	in.progress.Step("npm packages")
 	files := map[string][]byte{}

@@ -17,12 +17,12 @@ import (
 // User is the system user that the service runs as when root starts it.
 const User = "airlock"
 
-// runtimesName is the part of the data directory that stays root's.
+// runtimesName is the directory in the data directory that root keeps.
 const runtimesName = "runtimes"
 
-// dataDirectory makes the data directory. As root it belongs to root and to
-// the group of the service, with the sticky bit: the service keeps its files
-// and its index there, and cannot replace the runtimes next to them.
+// dataDirectory makes the data directory. As root it belongs to root and to the group of
+// the service, with the sticky bit: the service stores its files and its index there, and
+// cannot replace the runtimes.
 func (in *installer) dataDirectory(ctx context.Context) error {
 	in.progress.Step("Data directory")
 	if err := CheckData(in.data); err != nil {
@@ -42,8 +42,8 @@ func (in *installer) dataDirectory(ctx context.Context) error {
 	return nil
 }
 
-// CheckData refuses a directory that holds other things, before we change its
-// owner or put files into it: --data /home/me is a slip.
+// CheckData refuses a directory with other content, before its owner is changed or files
+// are put into it: --data /home/me is a mistake.
 func CheckData(data string) error {
 	entries, err := os.ReadDir(data)
 	switch {
@@ -61,9 +61,9 @@ func CheckData(data string) error {
 		Cure: "choose an empty or a new directory with --data"}
 }
 
-// serviceOwns tells the service's own entries of the data directory.
+// serviceOwns reports whether an entry of the data directory is the service's.
 func serviceOwns(name string) bool {
-	// root may have kept state here before there was a service.
+	// Root may have stored state here before there was a service.
 	return slices.Contains([]string{"files", "cache", "reserve", "locks", "contents", "outputs"}, name) ||
 		strings.HasPrefix(name, "index.") || strings.HasPrefix(name, "state.") || strings.HasPrefix(name, "airlock.")
 }
@@ -129,8 +129,8 @@ func makeDirectories(dirs ...string) error {
 	return nil
 }
 
-// giveTo makes owner the owner of all but the runtimes. What it owns already
-// is not walked: there may be many files.
+// giveTo changes the owner of everything but the runtimes. It does not walk what the owner
+// has already, which may be many files.
 func (in *installer) giveTo(owner *user.User) error {
 	uid, err := strconv.Atoi(owner.Uid)
 	if err != nil {
@@ -146,7 +146,7 @@ func (in *installer) giveTo(owner *user.User) error {
 	} else if err != nil {
 		return err
 	}
-	// A change of owner may clear the mode's special bits.
+	// Changing the owner may clear the special bits of the mode.
 	if err := os.Chmod(in.data, 0o771|os.ModeSticky); err != nil {
 		return err
 	}

@@ -12,15 +12,14 @@ import (
 	"strings"
 )
 
-// pip runs "pip install" and reports each package as it comes. total is how
-// many are expected; 0 when that is for pip to find out. cure is what to do
-// when pip does not like what it was asked for.
+// pip runs "pip install" and reports its progress. total is the number of packages, 0 if
+// it is not known. cure is the remedy for requirements that pip refuses.
 func (in *installer) pip(ctx context.Context, temporary string, total int, cure string, args ...string) error {
 	argv := append([]string{in.python, "-m", "pip", "install", "--no-compile", "--no-warn-script-location",
 		"--progress-bar", "off"}, args...)
 	cmd := pythonCommand(ctx, []string{"TMPDIR=" + temporary}, argv...)
 	cmd.ExtraFiles = []*os.File{in.held}
-	var stderr, said tail // what excludes what is on stdout
+	var stderr, said tail // conflicts are explained on stdout
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -50,7 +49,7 @@ func (in *installer) pip(ctx context.Context, temporary string, total int, cure 
 	return nil
 }
 
-// What pip says, in the words of its versions 22 to 26.
+// Messages of pip, versions 22 to 26.
 var (
 	pipFull    = regexp.MustCompile(`No space left on device|Errno 28|Disk quota exceeded`)
 	pipHash    = regexp.MustCompile(`DO NOT MATCH THE HASHES`)
@@ -102,7 +101,7 @@ func pipError(data, at, cure, said string) error {
 	return &Error{Problem: "pip could not go on at " + at, Cure: cure, Err: errors.New(why)}
 }
 
-// What pip says of requirements that cannot all be met: a line for each.
+// Lines of pip about requirements that conflict.
 var (
 	pipCauses     = regexp.MustCompile(`(?m)^The conflict is caused by:\n((?:[ \t]+\S.*\n?)+)`)
 	pipConstraint = regexp.MustCompile(`^The user requested \(constraint\) (.+)$`)
@@ -110,8 +109,8 @@ var (
 	pipDepends    = regexp.MustCompile(`^(\S+) (\S+) depends on (.+)$`)
 )
 
-// explainConflict says which packages of ours, which are pip's constraints, and
-// which of the user's exclude each other; empty if that is not what pip says.
+// explainConflict returns which packages of the set, which are pip's constraints, and of
+// the user conflict, or "" if pip reports no conflict.
 func explainConflict(said string) string {
 	found := pipCauses.FindStringSubmatch(strings.ReplaceAll(said, "\r\n", "\n"))
 	if found == nil {

@@ -28,7 +28,7 @@ importlib.import_module(sys.argv[2])`
 // importTime bounds one import on a slow machine with cold disks.
 const importTime = 2 * time.Minute
 
-// distribution is what probe.py tells of an installed package.
+// distribution is an installed package, as probe.py describes it.
 type distribution struct {
 	Name      string `json:"name"`
 	Version   string `json:"version"`
@@ -36,8 +36,8 @@ type distribution struct {
 	Requested bool   `json:"requested"`
 }
 
-// try imports every package that users were promised, each in a process of
-// its own, so that one that fails or crashes is only one that fails.
+// try imports every main package, each in its own process, so that a crash affects no
+// other.
 func (in *installer) try(ctx context.Context, p plan) ([]Package, error) {
 	set := in.path("sets", p.set)
 	out, err := pythonCommand(ctx, nil, in.python, "-I", "-c", probeScript, set).Output()
@@ -67,12 +67,12 @@ func (in *installer) try(ctx context.Context, p plan) ([]Package, error) {
 	return packages, ctx.Err()
 }
 
-// promised picks the packages of requirements.in and the user's own.
+// promised returns the main packages and the user's own.
 func (in *installer) promised(p plan, there []distribution) []Package {
 	locked := packageNames(string(p.lock))
 	var packages []Package
 	for _, name := range packageNames(in.roots(in.kind.name)) {
-		// A package may be left out of the lock of one CPython.
+		// The lock of a CPython may lack a package.
 		if !slices.Contains(locked, name) || slices.Contains(in.kind.broken, name) {
 			continue
 		}
@@ -120,11 +120,11 @@ func (in *installer) tryImport(ctx context.Context, set string, p *Package) {
 	}
 }
 
-// cacheFonts makes matplotlib look through the fonts of the system now, which
-// takes longer than a short program.
+// cacheFonts makes matplotlib's cache of system fonts, which takes longer than a short
+// program.
 func (in *installer) cacheFonts(ctx context.Context, set, work string) error {
 	if _, err := os.Stat(in.path("sets", set, "matplotlib")); err != nil {
-		return nil //nolint:nilerr // There is nothing to be made.
+		return nil //nolint:nilerr // matplotlib is not installed
 	}
 	fresh, place := filepath.Join(work, "fonts"), in.path("matplotlib")
 	if err := makeDirectories(fresh, place); err != nil {

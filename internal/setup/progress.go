@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Progress is told what setup is doing.
+// Progress shows what setup is doing.
 type Progress interface {
 	Step(title string)                  // a step begins
 	Update(done, total int, now string) // within a step; total 0: not known
-	Done(result string)                 // the step went well
-	Warn(text string)                   // something is not as it should be, and setup goes on
+	Done(result string)                 // the step succeeded
+	Warn(text string)                   // a problem that does not stop setup
 }
 
-// NewProgress returns a Progress that writes for a person: to a terminal a bar
-// that moves, elsewhere a plain line now and then.
+// NewProgress returns a Progress that draws a bar on a terminal, and else writes plain
+// lines.
 func NewProgress(w io.Writer, terminal bool) Progress {
 	return &printer{w: w, terminal: terminal}
 }
@@ -27,7 +27,7 @@ type printer struct {
 	title    string
 	began    time.Time
 	tenth    int  // of the step, printed last
-	partial  bool // the terminal's line is not finished
+	partial  bool // the line on the terminal is incomplete
 }
 
 const (

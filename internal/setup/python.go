@@ -14,7 +14,7 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// cpython is an interpreter that can be found in this host.
+// cpython describes an interpreter of the host.
 type cpython struct {
 	Version string `json:"version"` // "3.11.2"
 	Major   int    `json:"major"`
@@ -26,8 +26,8 @@ const describePython = `import sys, json, platform
 print(json.dumps({"version": platform.python_version(), "major": sys.version_info[0],
                   "minor": sys.version_info[1], "name": sys.implementation.name}))`
 
-// inspectPython chooses the interpreter of the set: the one of the language
-// table, else another of the distribution's that the set is locked for.
+// inspectPython chooses the interpreter of the set: that of the language table, else
+// another one of the distribution for which there is a lock.
 func (in *installer) inspectPython(ctx context.Context) (cpython, error) {
 	if _, err := os.Stat(in.table); err != nil {
 		return cpython{}, &Error{Problem: "there is no " + in.table,
@@ -76,14 +76,14 @@ func (in *installer) describe(ctx context.Context, path string) (py cpython, err
 	return py, nil
 }
 
-// plan is which set of packages there should be.
+// plan is the wanted state of a set.
 type plan struct {
 	python cpython
 	lock   []byte
-	main   string // name of the directory with the locked packages only; empty: the set has none
+	main   string // directory with the locked packages only; empty: none
 	user   []byte // the user's own requirements; nil: none
-	source string // the file they came from
-	set    string // name of the directory with both
+	source string // file of the user's requirements
+	set    string // directory with both
 }
 
 func (p plan) wanted() Installed {
@@ -94,7 +94,7 @@ func (p plan) wanted() Installed {
 	return wanted
 }
 
-// userFile is where the user's own requirements are kept.
+// userFile returns the stored copy of the user's requirements.
 func (in *installer) userFile() string { return in.path(in.kind.suffixed("requirements", ".txt")) }
 
 func (in *installer) plan(ctx context.Context) (plan, error) {
@@ -146,8 +146,7 @@ func uncommented(requirements []byte) string {
 	return out.String()
 }
 
-// upToDate says whether there is nothing to do: the right set is in use, and
-// when it was installed every package could be imported.
+// upToDate reports whether the wanted set is in use and all its packages can be imported.
 func (in *installer) upToDate(p plan) (Installed, bool) {
 	have, err := inspect(in.data, in.kind)
 	want := p.wanted()
@@ -155,8 +154,7 @@ func (in *installer) upToDate(p plan) (Installed, bool) {
 	return have, same && in.current() == p.set && len(have.Failed()) == 0
 }
 
-// pythonPackages brings the set of packages in line with the lock and the
-// user's own requirements.
+// pythonPackages installs the set as the lock and the user's requirements say.
 func (in *installer) pythonPackages(ctx context.Context) error {
 	title := "Python packages"
 	if in.kind.name != language.CurrentPackages {
@@ -223,11 +221,11 @@ func (in *installer) installMain(ctx context.Context, p plan, work string) error
 	return in.keep(ctx, packages, p.main)
 }
 
-// keep compiles a directory of packages and gives it its name.
+// keep compiles a directory of packages and renames it into place.
 func (in *installer) keep(ctx context.Context, packages, name string) error {
 	in.progress.Update(0, 0, "compiling")
-	// It reports files that are not meant for this Python, which packages have
-	// among their tests, as a failure. What matters is imported below.
+	// It fails for files for other versions of Python, which packages have among their
+	// tests. Importing the packages is the check that counts.
 	compile := pythonCommand(ctx, nil, in.python, "-m", "compileall", "-q", "-j", "0", packages)
 	if err := compile.Run(); err != nil && ctx.Err() != nil {
 		return ctx.Err()
@@ -235,7 +233,7 @@ func (in *installer) keep(ctx context.Context, packages, name string) error {
 	return os.Rename(packages, in.path("sets", name))
 }
 
-// finish tries every package of a set, and switches to it.
+// finish imports every package of a set, and puts the set into use.
 func (in *installer) finish(ctx context.Context, p plan, work string) error {
 	if err := in.cacheFonts(ctx, p.set, work); err != nil {
 		return err
@@ -261,7 +259,7 @@ func (in *installer) finish(ctx context.Context, p plan, work string) error {
 	return nil
 }
 
-// remember keeps the user's own requirements for the next lock.
+// remember stores the user's requirements for the next setup.
 func (in *installer) remember(p plan) error {
 	if p.user != nil {
 		return replaceFile(in.userFile(), p.user)
@@ -277,15 +275,14 @@ var mergeScript string
 
 const ownCure = "correct the file, then run setup again with --python-requirements"
 
-// userCure is what to do about requirements that do not go with a set.
+// userCure returns the remedy for requirements that conflict with a set.
 func userCure(file string) string {
 	return "correct the file and run setup again; or install a set of its own, with the packages of that file and what " +
 		"they need: airlock setup --packages own --python-requirements " + file
 }
 
-// installUser makes the set that has the user's own packages besides the main
-// ones. The lock binds pip: what is in it keeps its version, so that a user's
-// wish never changes a main package.
+// installUser makes the set with the user's packages besides the main ones. The lock
+// constrains pip, so that the versions of the main packages never change.
 func (in *installer) installUser(ctx context.Context, p plan, work string) error {
 	if p.user == nil || in.hasSet(p.set) {
 		return nil
@@ -324,8 +321,8 @@ func (in *installer) installOwn(ctx context.Context, p plan, work string) error 
 	return in.keep(ctx, packages, p.set)
 }
 
-// withoutUser leaves a working set behind when the user's own packages could
-// not be installed for the reason why, and returns an error that says so.
+// withoutUser leaves a working set behind if the user's packages cannot be installed, and
+// returns an error with the reason why.
 func (in *installer) withoutUser(ctx context.Context, p plan, work string, why error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// A set is a directory with Python packages, complete from the moment it has
-// its name and never changed after. The link lib, or lib-NAME of a set other
-// than current, says which one is in use.
+// A set is a directory with Python packages, which is complete once it has its name and
+// never changes. The link lib, or lib-NAME for a set other than current, leads to the
+// directory in use.
 
 func (in *installer) link() string { return in.path(in.kind.suffixed("lib", "")) }
 
@@ -21,8 +21,8 @@ func (in *installer) path(names ...string) string {
 	return filepath.Join(append([]string{Dir(in.data)}, names...)...)
 }
 
-// workDirectory returns an empty directory on the file system of the sets.
-// What an interrupted setup left in it goes.
+// workDirectory returns an empty directory on the file system of the sets. It removes
+// what an interrupted setup left there.
 func (in *installer) workDirectory() (string, error) {
 	work := in.path("work")
 	if err := os.RemoveAll(work); err != nil {
@@ -77,8 +77,8 @@ func prune(dir string, owned func(name string) bool, keep ...string) error {
 	return err
 }
 
-// cloneSet copies a set into dir by hard links: packages are never changed in
-// place, so both may share their files.
+// cloneSet copies a set into dir by hard links: files of packages never change, so that
+// sets can share them.
 func (in *installer) cloneSet(ctx context.Context, name, dir string) error {
 	out, err := command(ctx, "cp", "-al", in.path("sets", name), dir).CombinedOutput()
 	if err != nil {
@@ -87,14 +87,13 @@ func (in *installer) cloneSet(ctx context.Context, name, dir string) error {
 	return nil
 }
 
-// minFreeSpace is what pip takes at most while it works: wheels and what is
-// unpacked from them.
+// minFreeSpace is the space that pip needs at most, for wheels and their content.
 const minFreeSpace = 2 << 30
 
 func (in *installer) checkRoom() error {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(Dir(in.data), &stat); err != nil {
-		return nil //nolint:nilerr // Then the disk is full when it is full.
+		return nil //nolint:nilerr // a full disk is reported later
 	}
 	if free := int64(stat.Bavail) * stat.Bsize; free < in.room {
 		return &Error{
@@ -106,8 +105,8 @@ func (in *installer) checkRoom() error {
 	return nil
 }
 
-// lockSetup makes sure that one setup works on a data directory at a time. A
-// child that outlives a setup that was killed holds the lock with it.
+// lockSetup locks the data directory for one setup. A child that outlives a killed setup
+// still holds the lock.
 func (in *installer) lockSetup() (release func(), err error) {
 	in.held, err = os.OpenFile(in.path("setup.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -121,15 +120,14 @@ func (in *installer) lockSetup() (release func(), err error) {
 	return func() { in.held.Close() }, nil
 }
 
-// Live interpreters are IPython's. It lies in a directory of its own for each
-// CPython that a set of packages is for, and not in the sets: what programs find
-// there stays as it is locked.
+// Live interpreters need IPython. It has its own directory for each CPython of a set,
+// since the sets contain only what their locks list.
 //
 //	runtimes/python/live-3.11 -> sets/live-3.11-0fd0…
 
 const liveKind = "live"
 
-// livePackages installs what live interpreters need for the interpreter of the set.
+// livePackages installs IPython for the interpreter of the set.
 func (in *installer) livePackages(ctx context.Context) error {
 	python, err := in.inspectPython(ctx)
 	if err != nil {
@@ -137,7 +135,7 @@ func (in *installer) livePackages(ctx context.Context) error {
 	}
 	lock, err := in.lock(liveKind, python.Minor)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // this CPython has none: its programs run all the same
+		return nil // no lock for this CPython
 	}
 	if err != nil {
 		return err

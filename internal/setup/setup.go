@@ -1,11 +1,10 @@
-// Package setup makes a host ready to run programs: Debian packages for the
-// languages, a system user for the service, and the Python packages that
-// every sandbox can import.
+// Package setup prepares a host to run programs: it installs Debian packages for the
+// languages, a system user for the service, and the Python packages that every sandbox
+// can import.
 //
-// Setup may be run at any time and again. What is there is left alone; what
-// was interrupted is finished. Python packages are put together in a
-// directory of their own and switched in by replacing one symbolic link, so
-// that there is no moment without a working set:
+// Setup is idempotent: it keeps what is installed, and finishes what was interrupted. It
+// installs Python packages in a new directory and puts them into use by replacing one
+// symbolic link, so that there is always a working set:
 //
 //	runtimes/python/lib            -> sets/3.11-4f0c…
 //	runtimes/python/lib-onyx       -> sets/onyx-3.11-77a1…
@@ -15,8 +14,8 @@
 //	runtimes/python/manifest.json     what is installed, and what imports
 //	runtimes/node/lib              -> sets/5b21…
 //
-// Everything under runtimes is read-only in the sandbox. As root it belongs
-// to root, so that not even the service can change what programs import.
+// Everything under runtimes is read-only in the sandbox. If root runs setup, it belongs to
+// root, so that the service cannot change what programs import.
 package setup
 
 import (
@@ -38,21 +37,20 @@ type Options struct {
 	Data      string   // the data directory
 	Languages []string // names or aliases, or "all"; none: the table's defaults
 
-	// Packages are the names of sets of Python packages; none: those that are
-	// installed, else current. Other sets stay as they are.
+	// Packages are the names of sets of Python packages; none: the installed ones, else
+	// current. Other sets are not changed.
 	Packages []string
 
-	// Requirements is the path of a pip requirements file with the user's own
-	// packages, which are added to each set in Packages, or to the first of the
-	// installed ones. Empty keeps what an earlier setup was given; a file that
-	// asks for nothing drops it.
+	// Requirements is the path of a pip requirements file with the user's packages, which
+	// are added to each set in Packages, or to the first of the installed ones. If it is
+	// empty, the file of an earlier setup counts; an empty file drops that one.
 	Requirements string
 
 	Progress Progress
 }
 
-// Run sets up what is missing. An *Error says what to do about a failure that
-// a person can mend; running again continues.
+// Run installs what is missing. An *Error describes a failure that the user can fix.
+// Running again continues.
 func Run(ctx context.Context, opts Options) error {
 	data, err := filepath.Abs(opts.Data)
 	if err != nil {
@@ -70,12 +68,12 @@ type installer struct {
 	progress     Progress
 	held         *os.File // the lock of this setup
 
-	// What a test replaces.
+	// Tests replace these.
 	uid    int
-	table  string                  // the interpreter of the language table
-	python string                  // the one that the set's programs run
+	table  string                  // interpreter of the language table
+	python string                  // interpreter of the set
 	roots  func(set string) string // names of a set's main packages, one a line: locks/SET.in
-	lock   lockFile                // the lock for a CPython version
+	lock   lockFile                // lock for a CPython version
 	room   int64                   // bytes that must be free
 }
 
@@ -94,7 +92,7 @@ func newInstaller(opts Options) *installer {
 	}
 }
 
-// interpreter is the Python of the language table.
+// interpreter returns the Python of the language table.
 func interpreter() string {
 	if python, ok := language.Find("python"); ok {
 		return python.Run[0]
@@ -130,7 +128,7 @@ func (in *installer) run(ctx context.Context, opts Options) error {
 	for i, k := range chosen {
 		in.kind, in.requirements = k, opts.Requirements
 		if len(opts.Packages) == 0 && i > 0 {
-			in.requirements = "" // it is for the first of the installed sets
+			in.requirements = "" // only the first set gets the requirements
 		}
 		if err := in.pythonPackages(ctx); err != nil {
 			return err
@@ -147,7 +145,7 @@ func (in *installer) run(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// choose turns names into rows of the language table, each once.
+// choose returns the languages of those names, each once.
 func choose(names []string) ([]language.Language, error) {
 	if slices.Contains(names, "all") {
 		return language.All(), nil
@@ -177,10 +175,10 @@ func known() []string {
 	return names
 }
 
-// Dir is the directory of the Python runtime in a data directory.
+// Dir returns the directory of the Python runtime in a data directory.
 func Dir(data string) string { return filepath.Join(data, "runtimes", "python") }
 
-// Error is a failure that a person can mend.
+// Error is a failure that the user can fix.
 type Error struct {
 	Problem string // what is wrong
 	Cure    string // what to do about it
@@ -198,7 +196,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// inDirectory says what stops us from writing below dir.
+// inDirectory explains an error of writing below dir.
 func inDirectory(dir string, err error) error {
 	_, known := errors.AsType[*Error](err)
 	switch {
