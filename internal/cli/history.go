@@ -215,10 +215,12 @@ func transactionOf(t workspace.Transaction) transactionShown {
 		shown.Files = append(shown.Files, t.Files[i].Summary())
 	}
 	if r := t.Receipt; r != nil && len(t.Files) == 0 { // the files have their own transactions
-		for word, names := range map[string][]string{"create ": r.FilesCreated, "update ": r.FilesUpdated,
-			"delete ": r.FilesDeleted} {
-			for _, name := range names {
-				shown.Files = append(shown.Files, word+name)
+		for _, list := range []struct {
+			word  string
+			names []string
+		}{{"create ", r.FilesCreated}, {"update ", r.FilesUpdated}, {"delete ", r.FilesDeleted}} {
+			for _, name := range list.names {
+				shown.Files = append(shown.Files, list.word+name)
 			}
 		}
 	}

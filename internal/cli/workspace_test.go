@@ -94,3 +94,14 @@ func TestShowHunk(t *testing.T) {
 		}
 	}
 }
+
+// The log lists the files of a transaction in the same order each time.
+func TestTransactionFiles(t *testing.T) {
+	receipt := &workspace.Receipt{FilesCreated: []string{"c"}, FilesUpdated: []string{"u"}, FilesDeleted: []string{"d"}}
+	for range 20 {
+		got := strings.Join(transactionOf(workspace.Transaction{Receipt: receipt}).Files, ", ")
+		if want := "create c, update u, delete d"; got != want {
+			t.Fatalf("%s, want %s", got, want)
+		}
+	}
+}
