@@ -99,7 +99,7 @@ func TestShowHunk(t *testing.T) {
 func TestTransactionFiles(t *testing.T) {
 	receipt := &workspace.Receipt{FilesCreated: []string{"c"}, FilesUpdated: []string{"u"}, FilesDeleted: []string{"d"}}
 	for range 20 {
-		got := strings.Join(transactionOf(workspace.Transaction{Receipt: receipt}).Files, ", ")
+		got := strings.Join(transactionOf(workspace.Transaction{Record: &workspace.Record{Receipt: receipt}}).Files, ", ")
 		if want := "create c, update u, delete d"; got != want {
 			t.Fatalf("%s, want %s", got, want)
 		}
