@@ -380,7 +380,7 @@ func ownerQuota(c *config.Config) engine.Quota {
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
 	metrics := httpd.NewMetrics(s.engine)
 	options := native.Options{Caller: httpd.Caller, Ahead: httpd.Ahead, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies,
-		Log: a.log, Work: s.work, OneMachine: a.oneMachine(s), Nodes: s.nodes, Live: s.interpreters, Inside: s.interpreters}
+		Log: a.log, Work: s.work, OneMachine: a.oneMachine(s), Nodes: s.nodes, Live: s.interpreters}
 	if s.live != nil {
 		options.Conversations = s.live.Host()
 	}
