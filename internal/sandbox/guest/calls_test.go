@@ -21,14 +21,15 @@ func TestPrepareDoesNotBlock(t *testing.T) {
 	c.writing.Lock()
 	c.Prepare()
 	c.writing.Unlock()
+	fd := int(theirs.Fd())
 	read := func() (n int) {
-		n, err := unix.Read(int(theirs.Fd()), make([]byte, 1<<20))
+		n, err := unix.Read(fd, make([]byte, 1<<20))
 		if err != nil && !errors.Is(err, unix.EAGAIN) {
 			t.Fatal(err)
 		}
 		return max(n, 0)
 	}
-	if err := unix.SetNonblock(int(theirs.Fd()), true); err != nil {
+	if err := unix.SetNonblock(fd, true); err != nil {
 		t.Fatal(err)
 	}
 	if n := read(); n != 0 {

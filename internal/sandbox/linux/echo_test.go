@@ -11,7 +11,7 @@ import (
 // with the one that looks at all of it, and says how often it was taken.
 const cutCheck = `
 import _ast, sys
-source = open("program.py").read()
+source = open("../guest/program.py").read()
 own = {}
 exec("import _ast\nONLY_AST = 0x400\n" + source[source.index("def load("):source.index("def reopen_streams(")], own)
 own["LONG"] = 0
