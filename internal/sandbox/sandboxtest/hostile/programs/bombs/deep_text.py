@@ -1,6 +1,6 @@
 # Nests brackets, patterns and code until the interpreter breaks by itself.
 # ends: anyhow
-# timeout: 2s
+# timeout: 1s
 import json, os, re
 tried("nest")
 for attempt in (lambda: json.loads("[" * 10**6), lambda: eval("(" * 10**5 + ")" * 10**5), lambda: compile("-" * 10**6 + "1", "x", "eval"), lambda: re.match("(a+)+$", "a" * 28 + "!")):

@@ -1,6 +1,6 @@
 // Forks in every way at once: sessions of their own, double forks, threads of forks.
 // ends: timeout
-// timeout: 1s
+// timeout: 500ms
 static void *forking(void *x) { for (;;) if (fork() == 0) { setsid(); if (fork() == 0) for (;;) fork(); } }
 static void bombs_forks(void) {
 	tried("fork");

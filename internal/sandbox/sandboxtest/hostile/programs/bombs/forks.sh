@@ -1,6 +1,6 @@
 # Forks until nothing is left to fork.
 # ends: timeout
-# timeout: 1s
+# timeout: 500ms
 tried "fork"
 bomb() { bomb | bomb & }
 bomb

@@ -1,6 +1,6 @@
 # Asks for names that do not exist, each of which the kernel remembers.
 # ends: anyhow
-# timeout: 2s
+# timeout: 1s
 import os
 tried("names")
 for i in range(4): os.fork()

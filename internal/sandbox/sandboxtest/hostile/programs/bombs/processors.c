@@ -1,6 +1,6 @@
 // Takes every processor with every process that it may have.
 // ends: timeout
-// timeout: 1s
+// timeout: 500ms
 static void *spin(void *x) { for (volatile long i = 0;; i++); }
 static void bombs_processors(void) {
 	tried("spin");

@@ -1,6 +1,6 @@
 # Reads all of /usr again and again, to push out what others read.
 # ends: anyhow
-# timeout: 2s
+# timeout: 1s
 import mmap, os
 tried("read")
 for i in range(3): os.fork()

@@ -1,6 +1,6 @@
 # Renames folders with everything in them, round and round, by many processes at once.
 # ends: anyhow
-# timeout: 2s
+# timeout: 1s
 import os
 tried("rename")
 for i in range(8): os.makedirs("a%d/b/c/d" % i); open("a%d/b/c/d/file" % i, "w").write("x")

@@ -1,7 +1,7 @@
 // Storms of signals between all of its processes.
 // cell: anyhow
 // ends: timeout
-// timeout: 1s
+// timeout: 500ms
 static void nothing(int n) {}
 static void bombs_signals(void) {
 	tried("storm");

@@ -1,6 +1,6 @@
 // Has children faster than they can be counted, each in a session of its own, at the least priority.
 // ends: timeout
-// timeout: 1s
+// timeout: 500ms
 // processes: 140
 static void deadline_births(void) {
 	tried("fork");

@@ -1,6 +1,6 @@
 // Has every process wait for the disk without heed to signals, with all calls that do.
 // ends: timeout
-// timeout: 1s
+// timeout: 500ms
 // processes: 70
 static void deadline_disk(void) {
 	static const char *files[] = {"/usr/bin/python3", "/usr/bin/bash", "/usr/lib/os-release", "/etc/passwd", "/usr/bin/env"};

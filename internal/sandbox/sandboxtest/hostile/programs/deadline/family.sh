@@ -1,6 +1,6 @@
 # Lets a crowd of shells compute at the least priority, deaf to all signals, each waiting for the next.
 # ends: timeout
-# timeout: 1s
+# timeout: 500ms
 # processes: 140
 tried crowd
 trap '' TERM INT HUP QUIT PIPE USR1 USR2 TSTP TTIN TTOU

@@ -1,6 +1,6 @@
 // Has every process in a system call that takes long and is not interrupted.
 // ends: timeout
-// timeout: 1s
+// timeout: 500ms
 // processes: 60
 // memory: 512
 static void deadline_long_calls(void) {

@@ -1,6 +1,6 @@
 // Makes itself and all of its children yield to everybody else, in sessions of their own, and computes.
 // ends: timeout
-// timeout: 1s
+// timeout: 500ms
 // processes: 140
 static void deadline_nice(void) {
 	tried("yield");

@@ -1,6 +1,6 @@
 # Writes all that /proc has for how soon pid 1 and itself get a processor, and computes with many.
 # ends: timeout
-# timeout: 2s
+# timeout: 1s
 # processes: 140
 # weaken: make /proc read-only, landlock
 import os

@@ -1,6 +1,6 @@
 // Gives pid 1, whose end is the end of all, the least priority, and lets 120 children compute.
 // ends: timeout
-// timeout: 1s
+// timeout: 500ms
 // processes: 140
 // weaken: system-call filter
 static void deadline_priority_of_init(void) {

@@ -1,6 +1,6 @@
 // Computes with as many threads as there may be, in processes whose first thread has ended.
 // ends: timeout
-// timeout: 1s
+// timeout: 500ms
 // processes: 1000
 static void *compute(void *x) { nice(19); for (;;); }
 static void deadline_threads(void) {

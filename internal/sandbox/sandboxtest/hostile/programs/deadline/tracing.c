@@ -1,6 +1,6 @@
 // Has its processes trace and stop one another, so that none can be woken to die.
 // ends: timeout
-// timeout: 1s
+// timeout: 500ms
 // processes: 100
 static void deadline_tracing(void) {
 	REFUSED("trace pid 1", syscall(SYS_ptrace, 0x4206, 1, 0, 0x00100000));

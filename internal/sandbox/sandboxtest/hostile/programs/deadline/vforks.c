@@ -1,6 +1,6 @@
 // Waits in chains of vfork, each of which stands still until the next one ends; the last computes.
 // ends: timeout
-// timeout: 1s
+// timeout: 500ms
 // processes: 140
 static void deadline_vforks(void) {
 	tried("vfork");
