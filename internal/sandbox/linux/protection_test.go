@@ -28,7 +28,12 @@ func TestProtections(t *testing.T) {
 	defer listener.Close()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 
-	whole := map[string]*Sandbox{"cold": start(t), "warm": startWeak(t), "command": startWeak(t), "entered": start(t)}
+	// open starts two executors, one without a zygote, for the four ways into a sandbox.
+	open := func(t *testing.T, weaken ...string) map[string]*Sandbox {
+		cold, warm := start(t, weaken...), startWeak(t, weaken...)
+		return map[string]*Sandbox{"cold": cold, "entered": cold, "warm": warm, "command": warm}
+	}
+	whole := open(t)
 	// A zygote's child has no such steps of its own.
 	coldOnly := []string{"old root", "network", "signal mask"}
 	const status = "status = dict(l.rstrip('\\n').split(':\\t', 1) for l in open('/proc/self/status') if ':\\t' in l)\n"
@@ -75,40 +80,41 @@ try:
     print('breach')
 except OSError: pass`},
 	} {
-		for path, open := range map[string]func(weaken ...string) *Sandbox{
-			"cold":    func(weaken ...string) *Sandbox { return start(t, weaken...) },
-			"warm":    func(weaken ...string) *Sandbox { return startWeak(t, weaken...) },
-			"command": func(weaken ...string) *Sandbox { return startWeak(t, weaken...) },
-			"entered": func(weaken ...string) *Sandbox { return start(t, weaken...) },
-		} {
-			if path == "warm" && slices.Contains(coldOnly, tt.name) || path == "entered" && tt.name == "old root" {
-				// where it cannot start
-				continue
-			}
-			t.Run(tt.name+"/"+path, func(t *testing.T) {
-				for weak, sandbox := range map[bool]*Sandbox{false: whole[path], true: open(tt.weaken...)} {
-					spec := sandboxtest.Python(tt.probe)
-					spec.Limits.Memory, spec.Limits.Processes = 200<<20, 30
-					if path == "command" { // no zygote's sandbox has that variable
-						spec.Env = map[string]string{"PYTHONHASHSEED": "0"}
-					}
-					var stdout, stderr string
-					if path == "entered" { // by a process, beside a program behind the same walls
-						held, _ := standingProgram(t, sandbox, func(l *engine.Limits) {
-							l.Memory, l.Processes = spec.Limits.Memory,
-								spec.Limits.Processes
-						})
-						stdout, stderr, _ = inside(t, sandbox, held, &engine.ProcessSpec{Argv: []string{"python3", "-c", tt.probe}})
-					} else {
-						r := sandboxtest.Run(t, sandbox, spec)
-						stdout, stderr = r.Stdout, r.Stderr
-					}
-					if got := strings.Contains(stdout, "breach"); got != weak {
-						t.Errorf("with the protection left out: %v; breach: %v\nstdout: %s\nstderr: %s", weak, got, stdout, stderr)
-					}
+		t.Run(tt.name, func(t *testing.T) {
+			for path, weakened := range open(t, tt.weaken...) {
+				if path == "warm" && slices.Contains(coldOnly, tt.name) || path == "entered" && tt.name == "old root" {
+					continue // where it cannot start
 				}
-			})
-		}
+				t.Run(path, func(t *testing.T) {
+					for weak, sandbox := range map[bool]*Sandbox{false: whole[path], true: weakened} {
+						probe(t, path, tt.probe, sandbox, weak)
+					}
+				})
+			}
+		})
+	}
+}
+
+// probe runs a probe in a sandbox, which is to print "breach" if it is weak.
+func probe(t *testing.T, path, code string, sandbox *Sandbox, weak bool) {
+	t.Helper()
+	spec := sandboxtest.Python(code)
+	spec.Limits.Memory, spec.Limits.Processes = 200<<20, 30
+	if path == "command" { // no zygote's sandbox has that variable
+		spec.Env = map[string]string{"PYTHONHASHSEED": "0"}
+	}
+	var stdout, stderr string
+	if path == "entered" { // by a process, beside a program behind the same walls
+		held, _ := standingProgram(t, sandbox, func(l *engine.Limits) {
+			l.Memory, l.Processes = spec.Limits.Memory, spec.Limits.Processes
+		})
+		stdout, stderr, _ = inside(t, sandbox, held, &engine.ProcessSpec{Argv: []string{"python3", "-c", code}})
+	} else {
+		r := sandboxtest.Run(t, sandbox, spec)
+		stdout, stderr = r.Stdout, r.Stderr
+	}
+	if got := strings.Contains(stdout, "breach"); got != weak {
+		t.Errorf("with the protection left out: %v; breach: %v\nstdout: %s\nstderr: %s", weak, got, stdout, stderr)
 	}
 }
 
