@@ -1,6 +1,6 @@
 // Package language is the table of languages that Airlock runs. A language is
 // one row: what its file is called, how it is compiled and started, what must
-// be installed. Whoever adds a row has added the language everywhere.
+// be installed. A row is all that a new language takes.
 package language
 
 import "strings"

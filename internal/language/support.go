@@ -12,7 +12,7 @@ var (
 // A Node that is started before there is a program for it asks for one with a
 // call that makes no sense otherwise: it cuts the file HandoffFD, which cannot be
 // open, to one of these lengths. It is answered by who started it; without
-// such a one the call fails, and Node goes on with the program at once. The
+// such a one the call fails, and Node runs the program at once. The
 // program is described, as JSON, by the file NodeHanded, open when the last
 // call returns. waiting.cjs knows all of these.
 const (

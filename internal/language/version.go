@@ -68,7 +68,7 @@ func (v *Versions) Get(ctx context.Context) map[string]string {
 	if v.found == nil || time.Since(v.asked) > freshness {
 		found := InstalledVersions(ctx)
 		if ctx.Err() != nil {
-			return found // whoever asked has left in the middle
+			return found // the caller has left meanwhile
 		}
 		v.found, v.asked = found, time.Now()
 	}

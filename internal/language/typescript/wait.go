@@ -11,8 +11,8 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// wait is the process that is started before there is a program for it: it compiles one
-// of nobody's, so that all that takes is there, then the one that it is told.
+// wait is the process that is started before there is a program for it: it compiles a
+// sample, so that all that takes is in memory, then the program that it is told.
 func wait() int {
 	prewarm()
 	order, stderr, err := receive(language.CompilerOrders)

@@ -26,7 +26,7 @@ var accounts = map[string]struct{ processes, cpu, memoryPeak, memory, sockets, o
 }
 
 // openAccounts opens those of one controller. Reading them then takes a call
-// each, while somebody waits for the program's end.
+// each, while a request waits for the program's end.
 func (g *Group) openAccounts(controller, folder string) {
 	open := func(place **os.File, name string, flag int) {
 		if name != "" {

@@ -59,7 +59,7 @@ var (
 
 // Open prepares the tree of an instance of the executor, this process, below root,
 // which holds the mounted hierarchies. own is the content of /proc/self/cgroup. The
-// error says why there is no tree; the caller decides whether to go on without.
+// error says why there is no tree; the caller decides whether to continue without.
 func Open(root, own, instance string) (*Tree, error) {
 	place := parseOwnGroups(own)
 	if base, ok := unifiedBase(root, place[""]); ok {
@@ -191,7 +191,7 @@ func (t *Tree) open(controller, base, instance string) error {
 	return writeFile(leaf, "cgroup.procs", "0")
 }
 
-// sweep removes the folders of executors that are gone. The kernel
+// sweep removes the folders of executors that have exited. The kernel
 // refuses to remove a group that has processes, so a live one stays, and so
 // does one that is being made.
 func sweep(parent string) {
@@ -209,8 +209,8 @@ func sweep(parent string) {
 	}
 }
 
-// removeInstance removes the folder of an executor that is gone, as far as
-// nobody is in it.
+// removeInstance removes the folder of an executor that has exited, as far as no process
+// is in it.
 func removeInstance(folder string) {
 	groups, _ := os.ReadDir(folder)
 	for _, group := range groups {

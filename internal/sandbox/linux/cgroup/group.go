@@ -23,8 +23,8 @@ type Group struct {
 	// quota is its share of the processors, in microseconds of each cpuPeriod.
 	quota int
 	enter *os.File // see Procs
-	// yield is where it is set that the group gets processors only while nobody
-	// else wants them; nil where the kernel cannot.
+	// yield is the file that makes the group idle: it gets processors only while no other
+	// group wants them. Nil where the kernel cannot.
 	yield    *os.File
 	ended    bool // it was killed
 	complete bool // it was made to its end
@@ -147,7 +147,7 @@ func (t *Tree) limit(controller, folder string, l Limits) error {
 	return nil
 }
 
-// Remove gives the group back. Its processes are gone by then.
+// Remove removes or recycles the group. Its processes have exited by then.
 func (g *Group) Remove() {
 	g.tree.long.leave(g)
 	if g.ended {
@@ -217,8 +217,8 @@ func removeGroup(folder string) {
 	}
 }
 
-// Freeze stops what is in the group, or lets it go on. It reports whether the
-// kernel can. The freezer of version 1 is not used: what it has frozen cannot be
+// Freeze stops what is in the group, or continues it. It reports whether the kernel
+// can. The freezer of version 1 is not used: what it has frozen cannot be
 // killed. The group has next to no processor time there.
 func (g *Group) Freeze(yes bool) bool {
 	const (

@@ -9,8 +9,8 @@ import (
 )
 
 // Kill sends SIGKILL to all that is in the group. On version 2 the kernel does it at
-// once. The freezer of version 1 would keep what it has frozen from dying, so there
-// nobody may be born any more, and who is there is killed one by one.
+// once. The freezer of version 1 would keep what it has frozen from dying, so there no
+// process may be born any more, and each that is there is killed.
 func (g *Group) Kill() {
 	if g.tree.Version == 2 && writeFile(g.folders[0], "cgroup.kill", "1") == nil { // since Linux 5.14
 		return

@@ -12,16 +12,16 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
-// Who gets the processors when all want them. Most programs are short, so those
-// that have run for a while yield to everybody else at once (docs/decisions/0045):
-// not a smaller share, which is still waited for in slices, but none while
-// somebody else wants it. The service and the executor are siblings of the
-// programs' groups, since the kernel compares siblings, and weigh more.
+// Priorities on a busy machine. Most programs are short, so those that have run for a
+// while yield to all others at once (docs/decisions/0045): they get not a smaller share,
+// which others would still wait for in slices, but none while another process wants it.
+// The service and the executor are siblings of the programs' groups, since the kernel
+// compares siblings, and weigh more.
 
 // Weights, of version 2; version 1 counts in shares, of which 1024 are as much
 // as a weight of 100.
 const (
-	weightOfOne   = 100  // what a group has to which nobody gave another
+	weightOfOne   = 100  // what a group has by default
 	weightOfOurs  = 400  // the service and the executor
 	weightOfEnded = 1000 // what was killed has to run once more to be gone
 	weightOfLong  = 5    // on kernels that know no idle groups
@@ -287,8 +287,8 @@ func (t *Tree) CreateIdle(name string) (*Group, error) {
 	return g, nil
 }
 
-// Idle says whether the group gets processors only while nobody else wants
-// them. On a host that cannot, it has its share.
+// Idle sets whether the group gets processors only while no other process wants them.
+// On a host that cannot do that, the group keeps its share.
 func (g *Group) Idle(yes bool) {
 	if g == nil || g.yield == nil {
 		return

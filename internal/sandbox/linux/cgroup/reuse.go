@@ -86,7 +86,7 @@ func (p *groupPool) put(g *Group) (oldest *Group, ok bool) {
 
 // get returns a group with these limits, nil if none can be reused yet. The
 // last process of a pid namespace stays in its group until its parent hears of its end,
-// and what it had on its file systems until those are gone.
+// and what it had on its file systems until those are unmounted.
 func (p *groupPool) get(limits Limits) *Group {
 	p.mu.Lock()
 	defer p.mu.Unlock()
