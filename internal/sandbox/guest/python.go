@@ -31,7 +31,7 @@ type Ready struct {
 }
 
 // Program is what a waiting sandbox is handed, with the open files stdin, stdout,
-// stderr and, if the program calls out, its channel. Whoever hands it over sends the
+// stderr and, if the program calls out, its channel. The executor sends the
 // length of Encode's text in 4 bytes, the text, and the program's source if that came
 // with the request: Python then need not read its file.
 type Program struct {

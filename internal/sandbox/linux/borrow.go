@@ -85,12 +85,7 @@ func openLender(at string) (_ *lender, err error) {
 	return d, nil
 }
 
-func (d *lender) close() {
-	d.folder.Close()
-	if d.taken != nil {
-		d.taken.Close()
-	}
-}
+func (d *lender) close() { closeAll(d.folder, d.taken) }
 
 // try lends a file of the executor's own.
 func (d *lender) try() error {
@@ -131,7 +126,7 @@ type loan struct {
 	mounted            bool     // it is made
 	size               int64    // of all that is lent
 	inputs             []input
-	pins               []*os.File // the files, open: the overlay looks for their content no more, whose names are gone
+	pins               []*os.File // the files, open: their names are removed, and the overlay looks none up again
 }
 
 // What an overlay takes of its own, and for each input that is lent: at least the file
@@ -177,7 +172,7 @@ func (w *workspace) take(in input, f *os.File) bool {
 	if unix.Renameat2(int(d.folder.Fd()), in.Lent, taken, in.Lent, unix.RENAME_NOREPLACE) != nil {
 		return false
 	}
-	// Nobody else can change by now what the name stands for.
+	// No other process can change now what the name stands for.
 	var named, open unix.Stat_t
 	if unix.Fstatat(taken, in.Lent, &named, unix.AT_SYMLINK_NOFOLLOW) == nil && unix.Fstat(int(f.Fd()), &open) == nil &&
 		named.Dev == open.Dev && named.Ino == open.Ino && named.Size == in.Size && w.lower(in) == nil {
@@ -230,7 +225,7 @@ func (w *workspace) borrow() error {
 		}
 	}
 	if err != nil {
-		return &failure{Kind: string(engine.ErrUnavailable), Text: fmt.Sprint("lend inputs: ", err), Again: true}
+		return retryable(fmt.Sprint("lend inputs: ", err))
 	}
 	w.loan.closeLayers()
 	w.loan.inputs = nil
@@ -243,39 +238,22 @@ func (w *workspace) overlay() error {
 	if w.loan.mounted {
 		return nil
 	}
-	ctx, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(ctx)
-	for _, layer := range []struct {
-		name string
-		file *os.File
-	}{{"lowerdir+", w.loan.lower}, {"datadir+", w.loan.lender.taken}, {"upperdir", w.root}, {"workdir", w.loan.work}} {
-		if err := unix.FsconfigSetFd(ctx, layer.name, int(layer.file.Fd())); err != nil {
-			return err
-		}
-	}
-	for _, o := range [][2]string{
-		{"source", "airlock"},
-		{"metacopy", "on"},     // to change a name, a mode or an owner copies no content
-		{"redirect_dir", "on"}, // metacopy takes it
-		{"index", "off"},
-		{"xino", "on"}, // one device, and numbers that stay
-	} {
-		if err := unix.FsconfigSetString(ctx, o[0], o[1]); err != nil {
-			return err
-		}
-	}
-	if err := unix.FsconfigCreate(ctx); err != nil {
-		return err
-	}
-	fd, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	root, err := newMount("overlay", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, func(ctx int) error {
+		return errors.Join(
+			unix.FsconfigSetFd(ctx, "lowerdir+", int(w.loan.lower.Fd())),
+			unix.FsconfigSetFd(ctx, "datadir+", int(w.loan.lender.taken.Fd())),
+			unix.FsconfigSetFd(ctx, "upperdir", int(w.root.Fd())),
+			unix.FsconfigSetFd(ctx, "workdir", int(w.loan.work.Fd())))
+	}, [2]string{"source", "airlock"},
+		[2]string{"metacopy", "on"},     // to change a name, a mode or an owner copies no content
+		[2]string{"redirect_dir", "on"}, // metacopy takes it
+		[2]string{"index", "off"},
+		[2]string{"xino", "on"}) // one device, and numbers that stay
 	if err != nil {
 		return err
 	}
 	w.root.Close()
-	w.root, w.loan.mounted = os.NewFile(uintptr(fd), "workspace"), true
+	w.root, w.loan.mounted = root, true
 	return nil
 }
 
@@ -313,18 +291,14 @@ func (w *workspace) placeLent(in input) error {
 }
 
 func (n *loan) closeLayers() {
-	for _, f := range []**os.File{&n.tmpfs, &n.lower, &n.work} {
-		if *f != nil {
-			(*f).Close()
-			*f = nil
-		}
-	}
+	closeAll(n.tmpfs, n.lower, n.work)
+	n.tmpfs, n.lower, n.work = nil, nil, nil
 }
 
 // close also removes what was taken and is not in the workspace.
 func (n *loan) close() {
 	n.closeLayers()
-	closeAll(n.pins)
+	closeAll(n.pins...)
 	for _, in := range n.inputs {
 		_ = unix.Unlinkat(int(n.lender.taken.Fd()), in.Lent, 0)
 	}
@@ -367,27 +341,6 @@ func (e *executor) closeWorkspace(w *workspace) {
 	e.returnUID(w.uid)
 }
 
-// forkWith makes a sandbox for a request in the workspace that was made for it; nil if it
-// is to start cold. An error takes the workspace along.
-func (p *pool) forkWith(s shape, made *workspace) (*waiting, error) {
-	p.wake()
-	p.mu.Lock()
-	z := p.zygote
-	p.mu.Unlock()
-	if z == nil {
-		p.group.Idle(false)
-		return nil, nil
-	}
-	p.addWaiter(z, +1)
-	defer p.addWaiter(z, -1)
-	w, err := p.executor.forkWaiting(z, s, onDemand, nil, made)
-	if err != nil {
-		p.failed(z, err)
-		return nil, &failure{Kind: string(engine.ErrUnavailable), Text: "no sandbox could be made", Again: true}
-	}
-	return w, nil
-}
-
 // lendingTime is how long after a program with lent inputs a sandbox waits for another.
 const lendingTime = 5 * time.Minute
 
@@ -428,13 +381,13 @@ func (e *executor) borrowWaiting(r *runRequest) *waiting {
 	p.lent = time.Now()
 	p.mu.Unlock()
 	e.pace.note(time.Now())
-	_, w := p.pickAlive(shapeOf(r), true)
-	return w
+	s := shapeOf(r)
+	return p.take(func(w *waiting) bool { return w.shape == s && w.workspace.loan != nil })
 }
 
-// fork makes a sandbox that is going to wait. Where no inputs can be lent after all, it is
-// an ordinary one, and so are those after it.
-func (p *pool) fork(z *zygote, s shape, how startMode, lends bool) (*waiting, error) {
+// forkIdle makes a sandbox that is going to wait. Where no inputs can be lent after all,
+// it is an ordinary one, and so are those after it.
+func (p *pool) forkIdle(z *zygote, s shape, how startMode, lends bool) (*waiting, error) {
 	var made *workspace
 	if lends {
 		var err error

@@ -27,9 +27,9 @@ var needed = []int{
 // confined marks an executor that has dropped the rest.
 const confined = "confined"
 
-// setLoginUID fills the place in which the kernel's audit keeps who logged in,
-// where nobody has: a program could once write there whom it likes, and what it
-// does then would be root's in the host's records.
+// setLoginUID sets the login user of the kernel's audit where none is set: it can be
+// set once, a program could set it to any user, and the host's records would then
+// attribute to root what the program does.
 func setLoginUID() {
 	uid := rootUIDs.first
 	if inUserNamespace() {

@@ -70,7 +70,7 @@ func (l *left) dropper() func(path, reason string) {
 }
 
 // collect opens every file that is new or may have changed, up to the limits.
-// It runs when every process of the sandbox is gone, so nothing moves.
+// It runs when every process of the sandbox has exited, so no file changes.
 func (w *workspace) collect(entry string, limits collectLimits) *left {
 	l := &left{}
 	there := map[string]bool{} // of what was staged

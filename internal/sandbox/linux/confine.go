@@ -44,12 +44,13 @@ type sandbox struct {
 	group     *cgroup.Group // nil without control groups
 	ruleset   *os.File      // landlock; nil without
 	network   *os.File      // a network namespace that was made for it; nil: it is born in one
-	kept      *namespaces   // nil: new ones, which nobody keeps
+	kept      *namespaces   // nil: new ones, which are not reused
 	own       *int32        // its folder of the executor's or the zygote's /proc, open; for those that write there late
 
-	stdin, stdout, stderr *os.File
-	answers, calls        *os.File // what a program reads and writes that calls out; else nil
-	report                *os.File
+	// files are what the program finds as 0, 1, 2 and, if it calls out, from
+	// guest.AnswersFD on.
+	files  []*os.File
+	report *os.File
 }
 
 // firstFree is the lowest number that the files handed to a child may have: it
@@ -169,7 +170,7 @@ func (s *sandbox) loopback() []spawn.Step {
 }
 
 // bringUpLoopback brings up the loopback device of a fresh network namespace, its
-// only one, so that a program can talk to itself and to nobody else.
+// only one, so that a program can reach nothing but itself.
 func bringUpLoopback() []spawn.Step {
 	socket := new(int32)
 	lo := make([]byte, 40) // struct ifreq
@@ -427,20 +428,12 @@ func (s *sandbox) becomeInit(report int) []spawn.Step {
 // becomeProgram puts the files in place, undoes what the executor's runtime
 // did to signals, and executes the program.
 func (s *sandbox) becomeProgram() []spawn.Step {
-	steps := append(s.ownSession(),
-		spawn.Call("place stdin", unix.SYS_DUP3, s.stdin, 0, 0),
-		spawn.Call("place stdout", unix.SYS_DUP3, s.stdout, 1, 0),
-		spawn.Call("place stderr", unix.SYS_DUP3, s.stderr, 2, 0),
-	)
-	first := guest.AnswersFD
-	for _, f := range []*os.File{s.answers, s.calls} {
-		if f != nil {
-			steps = append(steps, spawn.Call("place the channel for calls", unix.SYS_DUP3, f, first, 0))
-			first++
-		}
+	steps := s.ownSession()
+	for number, f := range s.files {
+		steps = append(steps, spawn.Call("place the program's files", unix.SYS_DUP3, f, number, 0))
 	}
 	report := int(s.report.Fd())
-	steps = append(steps, closeFrom(first, report-1), closeFrom(report+1, lastFile))
+	steps = append(steps, closeFrom(len(s.files), report-1), closeFrom(report+1, lastFile))
 	return append(append(steps, resetInherited()...),
 		spawn.Call("set umask", unix.SYS_UMASK, 0o022),
 		spawn.Call("go to the workspace", unix.SYS_CHDIR, s.request.Root),

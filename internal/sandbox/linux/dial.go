@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,15 +19,15 @@ type dialRequest struct {
 	Port int
 }
 
-// dialTime is how long connecting may take. On loopback it takes longer only if
-// whoever listens accepts nothing.
+// dialTime is how long connecting may take. On loopback it takes longer only if the
+// listener accepts nothing.
 const dialTime = 2 * time.Second
 
 // dial sends back a connected socket. It is of the sandbox's network namespace,
 // which has nothing but loopback.
 func (e *executor) dial(l *link, r *dialRequest) error {
 	if r.Port < 1 || r.Port > 65535 {
-		return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("%d is no port", r.Port)}
+		return newFailure(engine.ErrInvalid, fmt.Sprintf("%d is no port", r.Port))
 	}
 	at, leave, err := e.standingIn(r.Held)
 	if err != nil {
@@ -48,10 +47,8 @@ func (e *executor) dial(l *link, r *dialRequest) error {
 		}
 	}
 	if err != nil {
-		return &failure{
-			Kind: string(engine.ErrConflict), Text: fmt.Sprintf("port %d: %v", r.Port, err),
-			Hint: "a program of the session must listen on this port of 127.0.0.1 or ::1",
-		}
+		return newFailure(engine.ErrConflict, fmt.Sprintf("port %d: %v", r.Port, err),
+			"a program of the session must listen on this port of 127.0.0.1 or ::1")
 	}
 	defer socket.Close()
 	return l.send(answer{Accepted: true}, socket)
@@ -59,7 +56,13 @@ func (e *executor) dial(l *link, r *dialRequest) error {
 
 // connect makes a socket in the network namespace of an init, and connects it.
 func connect(init, family int, address unix.Sockaddr) (*os.File, error) {
-	fd, err := socketIn(init, family)
+	var fd int
+	err := inThread(func() (err error) {
+		if err = unix.Setns(init, unix.CLONE_NEWNET); err == nil {
+			fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -84,17 +87,4 @@ func connect(init, family int, address unix.Sockaddr) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-func socketIn(init, family int) (fd int, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends in the other namespace
-		if err = unix.Setns(init, unix.CLONE_NEWNET); err == nil {
-			fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-		}
-	}()
-	<-done
-	return fd, err
 }

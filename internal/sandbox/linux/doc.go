@@ -21,7 +21,7 @@
 // (spawn/request.go, buffer.py, spawn/spawn_amd64.s), and warmup.py saves the children
 // work. What no program has used of a sandbox is reused (namespaces.go,
 // cgroup/reuse.go). Node cannot be forked; one or two are started that wait for
-// their program in a system call (notice.go, waiting_process.go, waiting_node.go), beside
+// their program in a system call (notify.go, waiting_process.go, waiting_node.go), beside
 // them a compiler (waiting_compiler.go). For all other languages a process waits that
 // executes what it is handed (waiting_command.go); pool_process.go keeps all of these.
 //

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -21,9 +20,9 @@ import (
 // instead of making its own. It begins as a copy of the executor that is born in
 // the sandbox's pid namespace. What is in the sandbox can see it, and cannot look
 // into it: as long as it has rights the kernel forbids that, and it cannot be
-// inspected when it gives them up. Who kills or stops it meanwhile gains nothing.
+// inspected when it gives them up. Killing or stopping it meanwhile gains nothing.
 //
-// Its landlock domain is one of its own, because the kernel lets nobody join one.
+// Its landlock domain is one of its own, because the kernel lets no process join one.
 // So it neither signals the program nor looks into it, nor the other way round.
 // The service's signals reach both.
 
@@ -93,12 +92,11 @@ const enterTime = 10 * time.Second
 // enter starts a process and stays until it has ended. A request that is given
 // up kills its process group.
 func (e *executor) enter(l *link, r *enterRequest, files []*os.File) error {
-	invalid := func(text string) error { return &failure{Kind: string(engine.ErrInvalid), Text: text} }
 	if err := r.check(); err != nil {
-		return invalid(err.Error())
+		return newFailure(engine.ErrInvalid, err.Error())
 	}
 	if r.Terminal == nil && len(files) != 3 || r.Terminal != nil && len(files) != 0 {
-		return invalid("wrong number of open files")
+		return newFailure(engine.ErrInvalid, "wrong number of open files")
 	}
 	at, leave, err := e.standingIn(r.Held)
 	if err != nil {
@@ -120,12 +118,12 @@ func (e *executor) enter(l *link, r *enterRequest, files []*os.File) error {
 		files, passed = []*os.File{t.slave, t.slave, t.slave}, []*os.File{t.master}
 	}
 	pid, pidfd, err := e.startInside(at, r, files)
-	closeAll(files)
+	closeAll(files...)
 	if err != nil {
 		return err
 	}
 	if err = l.send(answer{Accepted: true}, passed...); err == nil {
-		closeAll(passed) // else its end would never hang up
+		closeAll(passed...) // else its end would never hang up
 		err = at.entered.follow(l, pid, pidfd)
 	}
 	if err != nil {
@@ -150,7 +148,7 @@ func (n *entered) follow(l *link, pid, pidfd int) error {
 		}
 		var c processControl
 		files, err := l.receive(&c)
-		closeAll(files)
+		closeAll(files...)
 		if err != nil {
 			return err // it is abandoned
 		}
@@ -163,20 +161,18 @@ func (e *executor) startInside(at *standing, r *enterRequest, files []*os.File) 
 	at.entered.starting.Lock()
 	defer at.entered.starting.Unlock()
 	if at.full() {
-		return 0, 0, errTooMany()
+		return 0, 0, errTooMany
 	}
 	reports, report, err := reportPipe()
 	if err != nil {
 		return 0, 0, err
 	}
 	defer reports.Close()
-	defer report.Close()
 	r.Env = at.sandbox.addProxy(r.Env)
 	s := at.newcomer(r)
 	s.report = report
-	err = s.placeFiles(files)
-	defer func() { closeAll([]*os.File{s.stdin, s.stdout, s.stderr}) }()
-	if err != nil {
+	defer s.closeFiles()
+	if err := s.placeFiles(files); err != nil {
 		return 0, 0, err
 	}
 	script := s.enteringScript(at.pidfd, r)
@@ -194,8 +190,8 @@ func (e *executor) startInside(at *standing, r *enterRequest, files []*os.File) 
 	return pid, pidfd, nil
 }
 
-// full reports whether the sandbox has all the processes that it may have: who
-// enters a control group, or a user namespace, is not stopped at its limit.
+// full reports whether the sandbox has all the processes that it may have: the kernel
+// does not apply the limit to a process that enters a control group or a user namespace.
 func (s *standing) full() bool {
 	running := int64(len(s.entered.among(s.pid))) + 1
 	if g := s.sandbox.group; g != nil {
@@ -204,7 +200,7 @@ func (s *standing) full() bool {
 	return running > int64(s.sandbox.request.Processes)
 }
 
-// newcomer is a sandbox as one who enters it sees it.
+// newcomer returns the sandbox as a process that enters it needs it.
 func (s *standing) newcomer(r *enterRequest) *sandbox {
 	request := *s.sandbox.request
 	request.Argv, request.Env, request.Root = r.Argv, r.Env, r.Dir
@@ -220,7 +216,7 @@ func (s *sandbox) enteringScript(init int, r *enterRequest) *spawn.Script {
 	}
 	var terminal []spawn.Step
 	if r.Terminal != nil {
-		terminal = []spawn.Step{spawn.Call("take the terminal", unix.SYS_IOCTL, s.stdin, unix.TIOCSCTTY, 0)}
+		terminal = []spawn.Step{spawn.Call("take the terminal", unix.SYS_IOCTL, s.files[0], unix.TIOCSCTTY, 0)}
 	}
 	return &spawn.Script{
 		Alone: true,
@@ -235,13 +231,13 @@ func (s *sandbox) enteringScript(init int, r *enterRequest) *spawn.Script {
 }
 
 // closeOthers closes what the executor has open for others, before anything in the
-// sandbox could stop the process and with it whoever waits for such a file to close.
+// sandbox could stop the process and block a reader that waits for such a file to close.
 func (s *sandbox) closeOthers(init int) (steps []spawn.Step) {
 	keep := []int{init}
 	if folder := s.group.Folder(); folder >= 0 {
 		keep = append(keep, folder)
 	}
-	for _, f := range append([]*os.File{s.report, s.ruleset, s.stdin, s.stdout, s.stderr}, s.group.Tasks()...) {
+	for _, f := range slices.Concat(s.files, s.group.Tasks(), []*os.File{s.report, s.ruleset}) {
 		if f != nil {
 			keep = append(keep, int(f.Fd()))
 		}
@@ -275,22 +271,17 @@ func (s *sandbox) becomeAnother(files []string) []spawn.Step {
 
 // startIn starts the script in the pid namespace of an init.
 func startIn(s *spawn.Script, init int) (pid, pidfd int, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		// The thread whose children are born elsewhere is never unlocked: it ends
-		// with this goroutine.
-		runtime.LockOSThread()
+	err = inThread(func() (err error) {
 		if err = unix.Setns(init, unix.CLONE_NEWPID); err == nil {
 			pid, pidfd, err = s.Start()
 		}
-	}()
-	<-done
+		return err
+	})
 	switch {
 	case errors.Is(err, unix.EAGAIN): // the control group's limit
-		err = errTooMany()
+		err = errTooMany
 	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOMEM): // its init has ended, or is about to
-		err = errNoProgram()
+		err = errNoProgram
 	}
 	return pid, pidfd, err
 }
@@ -311,10 +302,10 @@ func executed(s *spawn.Script, reports *os.File) error {
 	}
 	switch step := s.Main[r.Index]; step.Nr {
 	case unix.SYS_EXECVE:
-		return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("cannot %s: %v", step.Name, errno),
-			Hint: "name a command that is installed, or a file of the workspace that may be executed"}
+		return newFailure(engine.ErrInvalid, fmt.Sprintf("cannot %s: %v", step.Name, errno),
+			"name a command that is installed, or a file of the workspace that may be executed")
 	case unix.SYS_CHDIR:
-		return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("cannot start in that folder: %v", errno)}
+		return newFailure(engine.ErrInvalid, fmt.Sprintf("cannot start in that folder: %v", errno))
 	}
 	return stepError(s, r)
 }

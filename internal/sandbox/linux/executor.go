@@ -134,7 +134,7 @@ func ExecutorMain(args []string) int {
 	}
 	if err := e.prepare(args); err != nil {
 		// Said over the socket, so that the service can tell its operator.
-		_ = l.send(answer{Error: &failure{Kind: string(engine.ErrUnavailable), Text: err.Error(), Hint: hintFor(err)}})
+		_ = l.send(answer{Error: &failure{Kind: engine.ErrUnavailable, Text: err.Error(), Hint: hintFor(err)}})
 		return 1
 	}
 	if e.config.Warm != "" {
@@ -155,7 +155,7 @@ func ExecutorMain(args []string) int {
 		var r request
 		files, err := l.receive(&r)
 		if err != nil {
-			break // the service is gone; pid 1's end takes every sandbox along
+			break // the service has exited; pid 1's end takes every sandbox along
 		}
 		if len(files) == 0 {
 			continue
@@ -243,7 +243,7 @@ func (e *executor) prepare(args []string) error {
 // serve answers one request and closes its files, the first of which is its
 // socket.
 func (e *executor) serve(r *request, files []*os.File) {
-	defer closeAll(files) // the first is the link's
+	defer closeAll(files...) // the first is the link's
 	defer e.giveBack.Reset(giveBackTime)
 	l, err := newLink(files[0])
 	if err != nil {
@@ -280,7 +280,7 @@ func (e *executor) serve(r *request, files []*os.File) {
 		err = errors.New("empty request")
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		_ = l.send(answer{Error: describe(err)}) // the service may be gone: nobody to tell
+		_ = l.send(answer{Error: describe(err)}) // it fails if the service has exited
 	}
 }
 
@@ -293,7 +293,7 @@ func describe(err error) *failure {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		kind = engine.ErrTooLarge
 	}
-	f := &failure{Kind: string(kind), Text: err.Error(), Hint: hintFor(err)}
+	f := &failure{Kind: kind, Text: err.Error(), Hint: hintFor(err)}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		f.Cause = fmt.Sprintf("the kernel, or a filter of this host, refused a step of it (%s)", unix.ErrnoName(errno))
 	}
@@ -310,7 +310,7 @@ func (e *executor) leaseUID() (int, error) {
 	case uid := <-e.uids:
 		return uid, nil
 	default:
-		return 0, &failure{Kind: string(engine.ErrBusy), Text: "every sandbox user is taken"}
+		return 0, newFailure(engine.ErrBusy, "every sandbox user is taken")
 	}
 }
 
@@ -320,8 +320,8 @@ func (e *executor) returnUID(uid int) {
 	}
 }
 
-// shutdown waits for every request to end; their sockets are closed or about
-// to be, since the service is gone.
+// shutdown waits for every request to end. Their sockets are closed or about to be,
+// since the service has exited.
 func (e *executor) shutdown() {
 	e.mu.Lock()
 	ids := slices.Collect(maps.Keys(e.held))
@@ -362,8 +362,8 @@ func availableMemory() int64 {
 	return kernelfile.Value(kernelfile.Read(procPath, "meminfo"), "MemAvailable:") << 10
 }
 
-// halfOfMemory is what held workspaces may take of this machine: they are
-// memory, and nobody but their owner can end them before they expire.
+// halfOfMemory is what held workspaces may take of this machine: they are memory, and
+// only their owner can end them before they expire.
 func halfOfMemory() (int64, error) {
 	all, err := totalMemory()
 	return all / 2, err

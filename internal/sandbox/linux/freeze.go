@@ -17,8 +17,8 @@ import (
 // used: what it has frozen cannot be killed, not even by our own death. There
 // the program gets the least share of a processor that can be set, a
 // thousandth. Without control groups its processes are stopped by a signal;
-// since a program has ways to wake itself, it is watched, and one that goes on
-// computing is ended.
+// since a program has ways to wake itself, it is watched, and ended if it continues to
+// compute.
 //
 // A program that is to be stopped soon does not count as running either.
 
@@ -28,7 +28,7 @@ type control struct {
 	Interrupt bool `json:",omitempty"` // and nothing else
 }
 
-// freeze tells the executor to stop a program, or to let it go on.
+// freeze tells the executor to stop a program, or to continue it.
 func (l *link) freeze(motion engine.Motion) error { return l.send(control{Motion: motion}) }
 
 // interrupt tells the executor to interrupt a live interpreter.
@@ -55,7 +55,7 @@ type freezer struct {
 func (s *freezer) handleControl(l *link) bool {
 	var c control
 	files, err := l.receive(&c)
-	closeAll(files)
+	closeAll(files...)
 	if err != nil {
 		return false
 	}
@@ -141,8 +141,8 @@ func (s *freezer) endWatch() {
 }
 
 // signal sends a signal to every process of the program. One that has got it
-// makes no new ones, so the second look finds all that the first has missed,
-// or the third; whoever races us longer than that the watch finds.
+// makes no new ones, so the second or third look finds all that the first has missed. The
+// watch finds a process that escapes those.
 func (s *freezer) signal(signal unix.Signal) {
 	const looks = 4
 	sent := map[int]bool{}

@@ -1,10 +1,10 @@
 package linux
 
 import (
-	"encoding/binary"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -63,7 +63,7 @@ func (g *guard) end(pidfd int, deadline time.Time) {
 		return
 	}
 	left := time.Until(deadline)
-	at := binary.NativeEndian.AppendUint64(nil, uint64(monotonic()+left)) // in this order it is not too early
+	at := strconv.AppendInt(nil, int64(monotonic()+left), 10) // in this order it is not too early
 	_ = unix.Sendmsg(g.socket, at, unix.UnixRights(pidfd), nil, unix.MSG_DONTWAIT)
 }
 
@@ -76,7 +76,7 @@ func monotonic() time.Duration {
 
 // guarded is a process and when it is killed.
 type guarded struct {
-	pidfd    int
+	pidfd    *os.File
 	deadline time.Duration
 }
 
@@ -89,12 +89,16 @@ func guardMain() int {
 	if _, err := unix.Write(executorSocket, []byte{0}); err != nil {
 		return 1
 	}
+	executor, err := newLink(os.NewFile(executorSocket, "executor"))
+	if err != nil {
+		return 1
+	}
 	var all []guarded
 	for {
 		list := []unix.PollFd{{Fd: executorSocket, Events: unix.POLLIN}}
 		var next time.Time
 		for _, p := range all {
-			list = append(list, unix.PollFd{Fd: int32(p.pidfd), Events: unix.POLLIN})
+			list = append(list, unix.PollFd{Fd: int32(p.pidfd.Fd()), Events: unix.POLLIN})
 			next = earlier(next, time.Now().Add(p.deadline-monotonic()))
 		}
 		if _, err := pollUntil(list, next); err != nil {
@@ -105,37 +109,21 @@ func guardMain() int {
 			i++
 			ended := list[i].Revents != 0
 			if !ended && now >= p.deadline {
-				_ = unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, 0) // it may just have ended
+				_ = unix.PidfdSendSignal(int(p.pidfd.Fd()), unix.SIGKILL, nil, 0) // it may just have ended
 				ended = true
 			}
 			if ended {
-				unix.Close(p.pidfd)
+				p.pidfd.Close()
 			}
 			return ended
 		})
 		if list[0].Revents != 0 {
-			p, ok := receiveGuarded()
-			if !ok {
-				return 0 // the executor is gone, or has no use for a guard
+			var at int64
+			files, err := executor.receive(&at)
+			if err != nil || len(files) != 1 {
+				return 0 // the executor has ended, or has no use for a guard
 			}
-			all = append(all, p)
+			all = append(all, guarded{files[0], time.Duration(at)})
 		}
 	}
-}
-
-func receiveGuarded() (p guarded, ok bool) {
-	at, rights := make([]byte, 8), make([]byte, unix.CmsgSpace(4))
-	n, length, _, _, err := unix.Recvmsg(executorSocket, at, rights, unix.MSG_CMSG_CLOEXEC)
-	if err != nil || n != len(at) {
-		return p, false
-	}
-	messages, err := unix.ParseSocketControlMessage(rights[:length])
-	if err != nil || len(messages) != 1 {
-		return p, false
-	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 1 {
-		return p, false
-	}
-	return guarded{fds[0], time.Duration(binary.NativeEndian.Uint64(at))}, true
 }

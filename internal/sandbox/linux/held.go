@@ -21,7 +21,7 @@ type heldWorkspace struct {
 	size      int64        // that it may grow to
 	entered   sync.RWMutex // held by those in it, and to release it
 	gone      bool         // released while a run waited
-	saving    sync.Mutex   // held while somebody asks what has changed
+	saving    sync.Mutex   // held while changes are collected
 
 	visitors map[*link]bool // who looks at its files or changes them; guarded by executor.mu
 
@@ -30,9 +30,9 @@ type heldWorkspace struct {
 	used int64 // of memory, when it was last looked at; guarded by executor.mu
 }
 
-// What a held workspace takes of the machine's memory. One that nobody is in
-// takes what is in it, for it cannot grow; one with programs in it may grow to
-// its size.
+// What a held workspace takes of the machine's memory. Without programs in it the
+// workspace takes what is in it, for it cannot grow; with programs it may grow to its
+// size.
 const (
 	leastHeld = 4 << 20 // also bounds how many there are
 	inodeSize = 1 << 10 // of the kernel's memory
@@ -59,10 +59,10 @@ var heldID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func (e *executor) hold(l *link, r *holdRequest) error {
 	if !heldID.MatchString(r.ID) || r.Inputs < 0 || r.Inputs > maxInputs {
-		return &failure{Kind: string(engine.ErrInvalid), Text: "bad request to hold a workspace"}
+		return newFailure(engine.ErrInvalid, "bad request to hold a workspace")
 	}
 	if err := checkWorkspace(r.Workspace, r.Inodes); err != nil {
-		return &failure{Kind: string(engine.ErrInvalid), Text: err.Error()}
+		return newFailure(engine.ErrInvalid, err.Error())
 	}
 	h, err := e.newHeld(r.Workspace, r.Inodes)
 	if err != nil {
@@ -75,7 +75,7 @@ func (e *executor) hold(l *link, r *holdRequest) error {
 	return l.send(answer{})
 }
 
-// newHeld makes an empty workspace that stays, of which nobody knows yet.
+// newHeld makes an empty workspace that stays, and does not register it.
 func (e *executor) newHeld(size int64, inodes int) (_ *heldWorkspace, err error) {
 	h := &heldWorkspace{at: heldPath + "/" + engine.NewID().String(), size: size, visitors: map[*link]bool{}}
 	if h.uid, err = e.leaseUID(); err != nil {
@@ -95,7 +95,7 @@ func (e *executor) newHeld(size int64, inodes int) (_ *heldWorkspace, err error)
 	return nil, fmt.Errorf("mount a held workspace: %w", err)
 }
 
-// discard gives a workspace back that nobody is in.
+// discard unmounts a workspace that no program is in.
 func (e *executor) discard(h *heldWorkspace) {
 	_ = unix.Unmount(h.at, unix.MNT_DETACH)
 	_ = os.Remove(h.at)
@@ -114,14 +114,14 @@ func (e *executor) keep(l *link, id string, h *heldWorkspace, inputs int) error 
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.held[id] != nil {
-		return &failure{Kind: string(engine.ErrConflict), Text: "this workspace is held already"}
+		return newFailure(engine.ErrConflict, "this workspace is held already")
 	}
 	h.used = h.workspace.measure()
 	if err := e.heldRoom(h, h.reserved()); err != nil {
 		return err
 	}
 	if h.size > e.host.heldQuota { // no program could ever be let in
-		return noHeldRoom()
+		return errHeldMemory
 	}
 	e.held[id] = h
 	return nil
@@ -141,30 +141,20 @@ func (e *executor) heldRoom(h *heldWorkspace, reserve int64) error {
 	case total <= e.host.heldQuota:
 		return nil
 	case total-growth <= e.host.heldQuota:
-		return &failure{
-			Kind: string(engine.ErrBusy), Text: "the memory for workspaces that stay between runs is in use",
-			Hint: "try again when other programs in sessions have ended",
-		}
+		return newFailure(engine.ErrBusy, "the memory for workspaces that stay between runs is in use",
+			"try again when other programs in sessions have ended")
 	}
-	return noHeldRoom()
-}
-
-func noHeldRoom() error {
-	return &failure{
-		Kind: string(engine.ErrFull), Text: "the memory for workspaces that stay between runs is used up",
-		Hint: "delete sessions that are no longer used, or wait until they expire",
-	}
+	return errHeldMemory
 }
 
 // occupy enters a held workspace for one run, or for a live interpreter; leave ends
 // that. Several runs may be in it at once.
 func (e *executor) occupy(id string, live bool) (*heldWorkspace, error) {
-	gone := &failure{Kind: string(engine.ErrNotFound), Text: "no such workspace is held"}
 	e.mu.Lock()
 	h := e.held[id]
 	if h == nil {
 		e.mu.Unlock()
-		return nil, gone
+		return nil, errNotHeld
 	}
 	need := max(h.size, leastHeld)
 	if live {
@@ -185,7 +175,7 @@ func (e *executor) occupy(id string, live bool) (*heldWorkspace, error) {
 	h.entered.RLock()
 	if h.gone {
 		e.leave(h, live)
-		return nil, gone
+		return nil, errNotHeld
 	}
 	return h, nil
 }

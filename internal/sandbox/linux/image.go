@@ -122,9 +122,9 @@ func openSources(runtimes, packages string) (*sources, error) {
 
 // add opens a detached copy of a part of the host's tree.
 func (s *sources) add(host, inside string) error {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, host, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	fd, err := openTree(host, unix.AT_RECURSIVE)
 	if err != nil {
-		return fmt.Errorf("open %s: %w", host, err)
+		return err
 	}
 	s.mounts = append(s.mounts, source{host: host, inside: inside, fd: fd})
 	return nil
@@ -138,8 +138,7 @@ func (s *sources) enter(uids uidRange) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
-	groups, groupsErr := unix.OpenTree(unix.AT_FDCWD, "/sys/fs/cgroup",
-		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	groups, groupsErr := openTree("/sys/fs/cgroup", unix.AT_RECURSIVE)
 	if err := unix.Mount("airlock", scratch, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=755"); err != nil {
 		return fmt.Errorf("mount scratch: %w", err)
 	}
@@ -172,6 +171,15 @@ func (s *sources) enter(uids uidRange) error {
 		return fmt.Errorf("leave the host's root: %w", err)
 	}
 	return os.Chdir("/")
+}
+
+// openTree opens a detached copy of a part of the tree.
+func openTree(path string, flags uint) (int, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|flags)
+	if err != nil {
+		return -1, fmt.Errorf("open %s: %w", path, err)
+	}
+	return fd, nil
 }
 
 func attach(fd int, target string) error {
@@ -233,8 +241,8 @@ func (s *sources) build(at string, uids uidRange) error {
 	if err := os.CopyFS(filepath.Join(at, guest.Folder), guest.Files()); err != nil {
 		return err
 	}
-	// Nobody may read it: the kernel then shuts the memory and the files of who
-	// executes it, from its first instruction on.
+	// It may be executed but not read: the kernel then shuts the memory and the files of
+	// the process from its first instruction on.
 	for path, program := range map[string][]byte{initPath: spawn.InitProgram(), commandPath: spawn.CommandProgram()} {
 		if err := root.WriteFile(strings.TrimPrefix(path, "/"), program, 0o111); err != nil {
 			return err
@@ -271,9 +279,9 @@ func addHome(image, at string) error {
 		if err := os.Mkdir(to, 0o755); err != nil {
 			return err
 		}
-		fd, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		fd, err := openTree(from, unix.AT_RECURSIVE)
 		if err != nil {
-			return fmt.Errorf("open %s: %w", from, err)
+			return err
 		}
 		if err := attach(fd, to); err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"syscall"
 	"time"
 
@@ -28,7 +27,7 @@ func (s *Sandbox) Start(ctx context.Context, held engine.ID, spec *engine.Proces
 		return nil, &engine.Error{Op: "start a process", Kind: engine.ErrInvalid, Err: err}
 	}
 	var theirs []*os.File
-	defer func() { closeAll(theirs) }()
+	defer func() { closeAll(theirs...) }()
 	if spec.Terminal == nil {
 		ourEnds := [...]int{1, 0, 0} // we write its stdin, and read the others
 		for i, ours := range []**os.File{&p.stdin, &p.stdout, &p.stderr} {
@@ -67,27 +66,17 @@ func (s *Sandbox) startProcess(ctx context.Context, p *process, r *enterRequest,
 func (s *Sandbox) begun(
 	ctx context.Context, op string, r request, theirs []*os.File, want int,
 ) (*link, []*os.File, error) {
-	l, err := s.open(ctx, r, theirs...)
+	l, stop, err := s.begin(ctx, r, theirs...)
 	if err != nil {
 		return nil, nil, err
 	}
-	s.links.refill()
 	l.setReadDeadline(time.Now().Add(enterTime + endTime))
-	stop := context.AfterFunc(ctx, func() { l.setReadDeadline(time.Now()) })
-	var a answer
-	files, err := l.receive(&a)
-	switch {
-	case !stop():
+	_, files, err := l.next(ctx, op, want)
+	if !stop() && err == nil {
+		closeAll(files...)
 		err = &engine.Error{Op: op, Kind: engine.ErrCanceled, Err: ctx.Err()}
-	case err != nil:
-		err = lost(err)
-	case a.Error != nil:
-		err = fromFailure(op, a.Error)
-	case !a.Accepted || len(files) != want:
-		err = lost(errors.New("it was accepted without its files"))
 	}
 	if err != nil {
-		closeAll(files)
 		l.close()
 		return nil, nil, err
 	}
@@ -143,8 +132,8 @@ func (p *process) Stderr() io.ReadCloser {
 	return p.stderr
 }
 
-// terminalOutput ends when nobody has the terminal open any more, which the
-// kernel calls an error.
+// terminalOutput returns io.EOF when no process has the terminal open any more, which
+// the kernel reports as an error.
 type terminalOutput struct{ *os.File }
 
 func (t terminalOutput) Read(b []byte) (int, error) {
@@ -178,14 +167,12 @@ func (p *process) Resize(size engine.TerminalSize) error {
 }
 
 func (p *process) Wait() (engine.ProcessEnd, error) {
-	var a answer
-	files, err := p.link.receive(&a)
-	closeAll(files)
-	switch {
-	case err != nil:
-		return engine.ProcessEnd{}, lost(err)
-	case a.Ended == nil:
-		return engine.ProcessEnd{}, fromFailure("wait for a process", a.Error)
+	a, _, err := p.link.next(context.Background(), "wait for a process", 0)
+	if err == nil && a.Ended == nil {
+		err = lost(errors.New("an answer without how it ended"))
+	}
+	if err != nil {
+		return engine.ProcessEnd{}, err
 	}
 	status := unix.WaitStatus(a.Ended.Status)
 	end := engine.ProcessEnd{ExitCode: status.ExitStatus(), CPU: a.Ended.CPU}
@@ -201,5 +188,5 @@ func (p *process) Close() error {
 }
 
 func (p *process) closeFiles() {
-	closeAll(slices.DeleteFunc([]*os.File{p.stdin, p.stdout, p.stderr}, func(f *os.File) bool { return f == nil }))
+	closeAll(p.stdin, p.stdout, p.stderr)
 }

@@ -30,51 +30,25 @@ type files struct {
 // filesTime is how long an operation may take: removing is the longest.
 const filesTime = removeTime + endTime
 
-// begin sends an operation. The caller closes the link.
-func (f files) begin(ctx context.Context, r filesRequest) (_ *link, stop func(), err error) {
+// begin sends an operation. The caller calls end.
+func (f files) begin(ctx context.Context, r filesRequest) (l *link, end func(), err error) {
 	r.Held, r.Tmp = f.held, f.tmp
 	if len(r.Path) > maxPathLength || len(r.To) > maxPathLength {
 		return nil, nil, engine.Invalid("path", "longer than %d bytes", maxPathLength)
 	}
-	l, err := f.sandbox.open(ctx, request{Files: &r})
+	l, stop, err := f.sandbox.begin(ctx, request{Files: &r})
 	if err != nil {
 		return nil, nil, err
 	}
-	f.sandbox.links.refill()
 	l.setReadDeadline(time.Now().Add(filesTime))
-	cancel := context.AfterFunc(ctx, func() { l.setReadDeadline(time.Now()) })
-	return l, func() { cancel(); l.close() }, nil
+	return l, func() { stop(); l.close() }, nil
 }
 
-// next receives an answer with so many open files.
-func (f files) next(ctx context.Context, l *link, op filesOp, want int) (a answer, got []*os.File, err error) {
-	got, err = l.receive(&a)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		err = &engine.Error{Op: string(op), Kind: engine.ErrCanceled, Err: ctx.Err()}
-	case err != nil:
-		err = lost(err)
-	case a.Error != nil:
-		err = fromFailure(string(op), a.Error)
-	case len(got) != want:
-		err = lost(errors.New("a file is missing"))
-	}
-	if err != nil {
-		closeAll(got)
-	}
-	return a, got, err
-}
-
-// one is an operation whose answer is an entry, and so many open files.
-func (f files) one(ctx context.Context, r filesRequest, want int) (engine.Entry, []*os.File, error) {
-	l, stop, err := f.begin(ctx, r)
-	if err != nil {
-		return engine.Entry{}, nil, err
-	}
-	defer stop()
-	a, got, err := f.next(ctx, l, r.Op, want)
+// entry receives an answer that is an entry, and so many open files.
+func (l *link) entry(ctx context.Context, op filesOp, want int) (engine.Entry, []*os.File, error) {
+	a, got, err := l.next(ctx, string(op), want)
 	if err == nil && len(a.Entries) != 1 {
-		closeAll(got)
+		closeAll(got...)
 		err = lost(errors.New("an entry is missing"))
 	}
 	if err != nil {
@@ -83,19 +57,29 @@ func (f files) one(ctx context.Context, r filesRequest, want int) (engine.Entry,
 	return a.Entries[0].engine(), got, nil
 }
 
+// one is an operation whose answer is an entry, and so many open files.
+func (f files) one(ctx context.Context, r filesRequest, want int) (engine.Entry, []*os.File, error) {
+	l, end, err := f.begin(ctx, r)
+	if err != nil {
+		return engine.Entry{}, nil, err
+	}
+	defer end()
+	return l.entry(ctx, r.Op, want)
+}
+
 func (e entry) engine() engine.Entry {
 	return engine.Entry{Path: string(e.Path), Target: string(e.Target), Kind: e.Kind, Size: e.Size,
 		Mode: fs.FileMode(e.Mode), Modified: e.Modified}
 }
 
 func (f files) List(ctx context.Context, path string, depth int) (entries []engine.Entry, more bool, err error) {
-	l, stop, err := f.begin(ctx, filesRequest{Op: opList, Path: []byte(path), Depth: depth})
+	l, end, err := f.begin(ctx, filesRequest{Op: opList, Path: []byte(path), Depth: depth})
 	if err != nil {
 		return nil, false, err
 	}
-	defer stop()
+	defer end()
 	for {
-		a, _, err := f.next(ctx, l, opList, 0)
+		a, _, err := l.next(ctx, string(opList), 0)
 		if err != nil {
 			return nil, false, err
 		}
@@ -126,12 +110,12 @@ func (f files) Open(ctx context.Context, path string) (*os.File, engine.Entry, e
 }
 
 func (f files) Write(ctx context.Context, path string, content io.Reader) (engine.Entry, error) {
-	l, stop, err := f.begin(ctx, filesRequest{Op: opWrite, Path: []byte(path)})
+	l, end, err := f.begin(ctx, filesRequest{Op: opWrite, Path: []byte(path)})
 	if err != nil {
 		return engine.Entry{}, err
 	}
-	defer stop()
-	_, got, err := f.next(ctx, l, opWrite, 1)
+	defer end()
+	_, got, err := l.next(ctx, string(opWrite), 1)
 	if err != nil {
 		return engine.Entry{}, err
 	}
@@ -142,7 +126,7 @@ func (f files) Write(ctx context.Context, path string, content io.Reader) (engin
 		if errors.Is(err, unix.ENOSPC) {
 			kind = engine.ErrTooLarge
 		} else if kind == engine.ErrInternal {
-			kind = engine.ErrCanceled // whoever sends it has stopped
+			kind = engine.ErrCanceled // its sender has stopped
 		}
 		return engine.Entry{}, &engine.Error{Op: string(opWrite), Kind: kind, Err: err}
 	}
@@ -153,14 +137,8 @@ func (f files) Write(ctx context.Context, path string, content io.Reader) (engin
 	if err := l.send(filesControl{Commit: true}); err != nil {
 		return engine.Entry{}, lost(err)
 	}
-	a, _, err := f.next(ctx, l, opWrite, 0)
-	if err != nil {
-		return engine.Entry{}, err
-	}
-	if len(a.Entries) != 1 {
-		return engine.Entry{}, lost(errors.New("an entry is missing"))
-	}
-	return a.Entries[0].engine(), nil
+	e, _, err := l.entry(ctx, opWrite, 0)
+	return e, err
 }
 
 // onlyWriter hides that a file may read from others by itself, which would take
@@ -178,33 +156,30 @@ func (f files) Move(ctx context.Context, from, to string, replace bool) (engine.
 }
 
 func (f files) Remove(ctx context.Context, path string, recursive bool) error {
-	l, stop, err := f.begin(ctx, filesRequest{Op: opRemove, Path: []byte(path), Recursive: recursive})
+	l, end, err := f.begin(ctx, filesRequest{Op: opRemove, Path: []byte(path), Recursive: recursive})
 	if err != nil {
 		return err
 	}
-	defer stop()
-	_, _, err = f.next(ctx, l, opRemove, 0)
+	defer end()
+	_, _, err = l.next(ctx, string(opRemove), 0)
 	return err
 }
 
 func (f files) Watch(
 	ctx context.Context, path string, recursive bool, ready func(), seen func([]engine.FileEvent),
 ) error {
-	l, stop, err := f.begin(ctx, filesRequest{Op: opWatch, Path: []byte(path), Recursive: recursive})
+	l, end, err := f.begin(ctx, filesRequest{Op: opWatch, Path: []byte(path), Recursive: recursive})
 	if err != nil {
 		return err
 	}
-	defer stop()
-	if _, _, err := f.next(ctx, l, opWatch, 0); err != nil {
+	defer end()
+	if _, _, err := l.next(ctx, string(opWatch), 0); err != nil {
 		return err
 	}
 	l.setReadDeadline(time.Time{})
-	if ctx.Err() != nil { // its deadline may be the one that was taken back
-		return nil
-	}
 	ready()
 	for {
-		a, _, err := f.next(ctx, l, opWatch, 0)
+		a, _, err := l.next(ctx, string(opWatch), 0)
 		if ctx.Err() != nil || errors.Is(err, io.EOF) {
 			return nil
 		}

@@ -41,9 +41,9 @@ func (h *host) isolationWith(corePattern string) engine.Isolation {
 	return i
 }
 
-// streamsCores reports whether the kernel (since Linux 6.16) sends the memory of who
-// crashes to a socket of the host. No limit of core files keeps it from that. Who is
-// not dumpable is left alone, but executing anything makes a program dumpable.
+// streamsCores reports whether the kernel (since Linux 6.16) sends the memory of a
+// crashed process to a socket of the host. No limit of core files keeps it from that. A
+// process that is not dumpable is exempt, but executing anything makes it dumpable.
 func streamsCores(pattern string) bool { return strings.HasPrefix(pattern, "@") }
 
 func coreLayer(pattern string) engine.Layer {
@@ -104,7 +104,7 @@ func (h *host) landlockLayer() engine.Layer {
 }
 
 // processLayer is the limit of processes. Without control groups it is one of
-// the sandbox's user, whom it shares with nobody: as root it has a number of
+// the sandbox's user, which no other sandbox has: as root it has a number of
 // its own, else a namespace in which the kernel counts it apart.
 func (h *host) processLayer() engine.Layer {
 	if h.groups == nil {

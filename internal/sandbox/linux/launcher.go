@@ -71,7 +71,7 @@ type localLauncher struct {
 
 func (l *localLauncher) Close() error {
 	l.children.Wait()
-	for _, instance := range l.left { // the service is gone by now
+	for _, instance := range l.left { // the service has exited by now
 		cgroup.Remove(cgroup.Root, instance)
 	}
 	return nil
@@ -150,7 +150,7 @@ func inOwnNamespace(attr *syscall.SysProcAttr) {
 // processor: one that waits for a program counts as being at work for a while.
 const executorThreads = 8
 
-// calm is how much later than asked a timer of ours may fire.
+// calm is how much later than asked an internal timer may fire.
 const calm = time.Millisecond
 
 // RestCalmly lets timers of what this thread starts from now on fire together.
@@ -202,7 +202,7 @@ func ServeLauncher(ctx context.Context, conn *os.File, l Launcher) error {
 	for {
 		var nothing struct{}
 		files, err := remote.receive(&nothing)
-		closeAll(files)
+		closeAll(files...)
 		if errors.Is(err, io.EOF) || ctx.Err() != nil {
 			return nil
 		}
@@ -258,7 +258,7 @@ func (r *remoteLauncher) Launch(context.Context) (*os.File, error) {
 		return nil, err
 	}
 	if a.Error != nil || len(files) != 1 {
-		closeAll(files)
+		closeAll(files...)
 		return nil, fromFailure("start the sandbox executor", a.Error)
 	}
 	return files[0], nil

@@ -3,14 +3,11 @@ package linux
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
@@ -58,10 +55,8 @@ func (e *executor) checkLive(r *runRequest) error {
 	if !r.Live || len(r.Argv) < 2 || r.Argv[1] != guest.LivePath || e.host.hasLive(r.Packages) {
 		return nil
 	}
-	return &failure{
-		Kind: string(engine.ErrNoLanguage), Text: "the packages of live Python interpreters are not installed",
-		Hint: "install them with `airlock setup`, then restart the service",
-	}
+	return newFailure(engine.ErrNoLanguage, "the packages of live Python interpreters are not installed",
+		"install them with `airlock setup`, then restart the service")
 }
 
 var minorOfPython = regexp.MustCompile(`python(3\.\d+)$`)
@@ -108,7 +103,10 @@ func (s *sources) addLive() error {
 func (e *executor) house(l *link, r *runRequest) (w *waiting, err error) {
 	if p := e.poolOf(r); p != nil && r.isScript() {
 		e.pace.note(time.Now())
-		_, w = p.pickAlive(shapeOf(r), false)
+		s := shapeOf(r)
+		if w = p.take(func(w *waiting) bool { return w.shape == s }); w == nil {
+			p.noteMiss()
+		}
 	}
 	var h *heldWorkspace
 	if w != nil {
@@ -146,35 +144,32 @@ func (p *pool) refillLater(s shape) {
 // cold.
 func (p *pool) forkLive(r *runRequest) (*waiting, error) {
 	p.executor.pace.note(time.Now())
-	p.group.Idle(false) // somebody waits for the zygote, if it is not there yet
+	p.group.Idle(false) // a request waits for the zygote, if it is not there yet
 	p.wake()
 	p.mu.Lock()
-	z := p.zygote
+	there := p.zygote != nil
 	p.stayAwake()
 	p.mu.Unlock()
-	if z == nil {
+	if !there {
 		return nil, nil
 	}
 	h, err := p.executor.occupy(r.Held, true)
 	if err != nil {
 		return nil, err
 	}
-	p.addWaiter(z, +1)
-	defer p.addWaiter(z, -1)
-	w, err := p.executor.forkWaiting(z, shapeOf(r), onDemand, h, nil)
-	if err != nil { // it has left the workspace
-		p.failed(z, err)
-		return nil, nil
+	w, err := p.fork(shapeOf(r), h, nil)
+	if w == nil && err == nil { // the zygote has ended meanwhile
+		p.executor.leave(h, true)
 	}
-	return w, nil
+	return w, nil // after an error it has left the workspace
 }
 
 // clone is a held workspace as a sandbox of a zygote gets it: a mount that is nowhere
 // yet.
 func (h *heldWorkspace) clone() (*workspace, error) {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, h.at, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	fd, err := openTree(h.at, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open a held workspace: %w", err)
+		return nil, err
 	}
 	w := &workspace{root: os.NewFile(uintptr(fd), "workspace"), uid: h.uid, staged: map[string]mark{}}
 	w.unlock()
@@ -191,14 +186,14 @@ func (e *executor) changes(l *link, r *changesRequest) error {
 	}
 	e.mu.Unlock()
 	if h == nil || r.Count < 0 || r.Bytes < 0 || r.Total < 0 {
-		return &failure{Kind: string(engine.ErrNotFound), Text: "no such workspace is held"}
+		return errNotHeld
 	}
 	h.entered.RLock()
 	defer h.entered.RUnlock()
 	h.saving.Lock()
 	defer h.saving.Unlock()
 	if h.gone {
-		return &failure{Kind: string(engine.ErrNotFound), Text: "no such workspace is held"}
+		return errNotHeld
 	}
 	w := h.workspace
 	w.installs = w.installs || at != nil && at.sandbox.request.Network
@@ -214,13 +209,12 @@ func (e *executor) changes(l *link, r *changesRequest) error {
 
 // Changes implements engine.Sandbox.
 func (s *Sandbox) Changes(ctx context.Context, id engine.ID, limits engine.FileLimit) (*engine.Changes, error) {
-	l, err := s.open(ctx, request{Changes: &changesRequest{id.String(), limits.Count, limits.Bytes, limits.Total}})
+	changes := &changesRequest{id.String(), limits.Count, limits.Bytes, limits.Total}
+	l, stop, err := s.begin(ctx, request{Changes: changes})
 	if err != nil {
 		return nil, err
 	}
 	defer l.close()
-	s.links.refill()
-	stop := context.AfterFunc(ctx, func() { l.close() })
 	defer stop()
 	o, use, err := collectAnswers(l, nil)
 	if err != nil {
@@ -264,24 +258,12 @@ func (e *executor) measureStanding(l *link, id string) error {
 
 // Usage implements engine.Inside.
 func (s *Sandbox) Usage(ctx context.Context, held engine.ID) (engine.SandboxUsage, error) {
-	l, err := s.open(ctx, request{Measure: held.String()})
+	a, err := s.ask(ctx, "measure", request{Measure: held.String()}, nil, nil)
+	if err == nil && a.Used == nil {
+		err = lost(errors.New("an answer without what is used"))
+	}
 	if err != nil {
 		return engine.SandboxUsage{}, err
-	}
-	defer l.close()
-	s.links.refill()
-	stop := context.AfterFunc(ctx, func() { l.setReadDeadline(time.Now()) })
-	defer stop()
-	var a answer
-	files, err := l.receive(&a)
-	closeAll(files)
-	switch {
-	case err != nil:
-		return engine.SandboxUsage{}, lost(err)
-	case a.Error != nil:
-		return engine.SandboxUsage{}, fromFailure("measure", a.Error)
-	case a.Used == nil:
-		return engine.SandboxUsage{}, lost(errors.New("an answer without what is used"))
 	}
 	return engine.SandboxUsage{CPU: a.Used.CPU, Memory: a.Used.Memory, Workspace: a.Used.Workspace}, nil
 }

@@ -74,8 +74,8 @@ type openWorkspace struct {
 func (e *executor) files(l *link, r *filesRequest) error {
 	for _, p := range [][]byte{r.Path, r.To} {
 		if checkPath(string(p)) != nil && string(p) != "." && (p != nil || r.Op == opMove) {
-			return &failure{Kind: string(engine.ErrInvalid), Text: fmt.Sprintf("bad path %q", p),
-				Hint: "a path is relative to the workspace, with one name between two slashes"}
+			return newFailure(engine.ErrInvalid, fmt.Sprintf("bad path %q", p),
+				"a path is relative to the workspace, with one name between two slashes")
 		}
 	}
 	if grows := r.Op == opWrite || r.Op == opMakeFolder; grows && !r.Tmp {
@@ -91,7 +91,7 @@ func (e *executor) files(l *link, r *filesRequest) error {
 		if err != nil {
 			return err
 		}
-		leave() // it is known; what is done in its /tmp keeps nobody from ending it
+		leave() // it is known; what is done in its /tmp must not delay its end
 	}
 	w, leave, err := e.openWorkspace(r.Held, r.Tmp, l)
 	if err != nil {
@@ -111,13 +111,13 @@ func (e *executor) openWorkspace(id string, tmp bool, l *link) (_ *openWorkspace
 	defer e.mu.Unlock()
 	h := e.held[id]
 	if h == nil {
-		return nil, nil, &failure{Kind: string(engine.ErrNotFound), Text: "no such workspace is held"}
+		return nil, nil, errNotHeld
 	}
 	root := h.workspace.root
 	if tmp {
 		at := e.standing[id]
 		if at == nil {
-			return nil, nil, errNoProgram()
+			return nil, nil, errNoProgram
 		}
 		root = at.sandbox.tmp // which is closed when it stands no more
 	}
@@ -248,7 +248,7 @@ func listFolder(fd int, prefix string, depth int, all *[]entry) (more bool) {
 		var st unix.Stat_t
 		if strings.HasPrefix(name, temporary) || len(prefix)+len(name) > maxPathLength ||
 			unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
-			continue // it is gone by now
+			continue // it was removed meanwhile
 		}
 		*all = append(*all, entryOf(prefix+name, &st, fd, name))
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR || depth == 1 {
@@ -313,7 +313,7 @@ func (w *openWorkspace) write(l *link, name string) error {
 	}
 	var c filesControl
 	files, err := l.receive(&c)
-	closeAll(files)
+	closeAll(files...)
 	if err != nil || !c.Commit {
 		return err
 	}
@@ -446,21 +446,21 @@ func (w *openWorkspace) remove(name string, recursive bool) error {
 
 // filesFailure says in the service's terms why an operation failed.
 func filesFailure(r *filesRequest, err error) error {
-	f := &failure{Kind: string(engine.ErrUnavailable), Text: fmt.Sprintf("%s %q: %v", r.Op, r.Path, err)}
+	f := newFailure(engine.ErrUnavailable, fmt.Sprintf("%s %q: %v", r.Op, r.Path, err))
 	is := func(list ...error) bool {
 		return slices.ContainsFunc(list, func(target error) bool { return errors.Is(err, target) })
 	}
 	switch {
 	case is(fs.ErrNotExist, unix.ENOTDIR):
-		f.Kind = string(engine.ErrNotFound)
+		f.Kind = engine.ErrNotFound
 	case is(unix.ELOOP, unix.EXDEV):
-		f.Kind, f.Hint = string(engine.ErrInvalid), engine.HintLink
+		f.Kind, f.Hint = engine.ErrInvalid, engine.HintLink
 	case is(errNotRegular, unix.EINVAL, unix.ENAMETOOLONG):
-		f.Kind = string(engine.ErrInvalid)
+		f.Kind = engine.ErrInvalid
 	case is(unix.ENOSPC, unix.EDQUOT):
-		f.Kind, f.Hint = string(engine.ErrTooLarge), "the workspace is full: remove files"
+		f.Kind, f.Hint = engine.ErrTooLarge, "the workspace is full: remove files"
 	case is(unix.EEXIST, unix.ENOTEMPTY, unix.EISDIR, errReadOnly, errBusyFolder):
-		f.Kind = string(engine.ErrConflict)
+		f.Kind = engine.ErrConflict
 	default:
 		if known, ok := errors.AsType[*failure](err); ok {
 			return known

@@ -33,7 +33,7 @@ const (
 const watchMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MODIFY | unix.IN_MOVED_FROM |
 	unix.IN_MOVED_TO | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
 
-// folderWatch is what the kernel is asked to tell of a workspace.
+// folderWatch is an inotify watch of a workspace's folders.
 type folderWatch struct {
 	root      int
 	notify    *os.File
@@ -44,11 +44,11 @@ type folderWatch struct {
 	waited    map[uint32]bool      // for a pause already
 }
 
-// watch sends events until the service closes its end or the folder is gone.
+// watch sends events until the service closes its end or the folder is removed.
 func (w *openWorkspace) watch(l *link, name string, recursive bool) error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return &failure{Kind: string(engine.ErrBusy), Text: "too many folders are watched: " + err.Error()}
+		return newFailure(engine.ErrBusy, "too many folders are watched: "+err.Error())
 	}
 	f := &folderWatch{root: int(w.root.Fd()), notify: os.NewFile(uintptr(fd), "watch"), recursive: recursive,
 		paths: map[int32]string{}, moved: map[uint32]fileEvent{}, waited: map[uint32]bool{}}
@@ -95,7 +95,7 @@ func (f *folderWatch) send(l *link) error {
 			f.waited[cookie] = true
 			continue
 		}
-		if e.From != nil { // it went to where nobody looks
+		if e.From != nil { // it was moved out of what is watched
 			f.tell(engine.FileDeleted, e.From, nil, e.Folder)
 		}
 		delete(f.moved, cookie)
@@ -163,7 +163,7 @@ func (f *folderWatch) add(name string, fresh bool) error {
 	return nil
 }
 
-// read notes what the kernel tells. It reports whether the first folder is gone.
+// read notes the kernel's events. It reports whether the first folder was removed.
 func (f *folderWatch) read(buffer []byte) (gone bool) {
 	for len(buffer) >= unix.SizeofInotifyEvent {
 		var event unix.InotifyEvent
@@ -242,7 +242,7 @@ func (f *folderWatch) unnamed(name string) bool {
 
 var unnamed = regexp.MustCompile(`^#\d+$`)
 
-// rename follows a folder that has another name: the kernel goes on to watch it.
+// rename follows a folder that was renamed, which the kernel continues to watch.
 func (f *folderWatch) rename(from, to string) {
 	for wd, name := range f.paths {
 		if rest, ok := strings.CutPrefix(name+"/", from+"/"); ok {

@@ -21,10 +21,10 @@ import (
 // had a socket, a semaphore, shared memory or a message queue of it. All that such a
 // namespace remembers is changed through one of these, through /proc/sys, which is
 // read-only, or by who has capabilities over it. So the filter hands over the calls
-// that make them to the executor, which notes it before it lets the call go on. To
+// that make them to the executor, which notes it before it continues the call. To
 // look at counters afterwards would be dearer, and would miss what only shows later:
 // who joins a multicast group and leaves it makes the kernel send packets seconds
-// after the socket is gone.
+// after the socket is closed.
 //
 // A program pays for each of those calls with a moment in which it waits for the
 // executor, and in which a signal can interrupt the call. Where programs are likely to
@@ -34,7 +34,7 @@ import (
 // namespaces are those of one sandbox that may be reused.
 type namespaces struct{ network, ipc *os.File }
 
-func (n *namespaces) close() { closeAll([]*os.File{n.network, n.ipc}) }
+func (n *namespaces) close() { closeAll(n.network, n.ipc) }
 
 // namespacePool holds pristine pairs.
 type namespacePool struct {
@@ -153,11 +153,11 @@ func (h *host) filterFor(t tier) *unix.SockFprog {
 // notifyRules are those of calls that make what a namespace remembers. What they
 // allow is reported to the executor first.
 var notifyRules = []argumentRule{
-	{unix.SYS_SOCKET, func() []bpf.Instruction { return notify(socketRule()) }},
-	{unix.SYS_SOCKETPAIR, func() []bpf.Instruction { return notify(socketPairRule()) }},
-	{unix.SYS_SEMGET, func() []bpf.Instruction { return notify([]bpf.Instruction{allow}) }},
-	{unix.SYS_SHMGET, func() []bpf.Instruction { return notify(hugeSegments()) }},
-	{unix.SYS_MQ_OPEN, func() []bpf.Instruction { return notify([]bpf.Instruction{allow}) }},
+	{unix.SYS_SOCKET, notify(socketRule())},
+	{unix.SYS_SOCKETPAIR, notify(socketPairRule())},
+	{unix.SYS_SEMGET, unconditional(notifyExecutor)},
+	{unix.SYS_SHMGET, notify(hugeSegments())},
+	{unix.SYS_MQ_OPEN, unconditional(notifyExecutor)},
 }
 
 // notifies reports whether a notification is of such a call.
@@ -169,7 +169,7 @@ func notifies(nr int32) bool {
 func notify(rule []bpf.Instruction) []bpf.Instruction {
 	for i := range rule {
 		if rule[i] == allow {
-			rule[i] = bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF}
+			rule[i] = notifyExecutor
 		}
 	}
 	return rule

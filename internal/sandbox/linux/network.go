@@ -16,8 +16,8 @@ import (
 
 // A program with a network grant finds a proxy on its own loopback. The executor makes
 // the listening socket in the sandbox's network namespace, before the program is there,
-// and sends it to the service, which hands it to the egress process. Nobody accepts
-// inside: the namespace stays as empty as every other.
+// and sends it to the service, which hands it to the egress process. No process
+// accepts inside: the namespace stays as empty as every other.
 
 // proxyPort is where a program finds its proxy.
 const proxyPort = 3128
@@ -120,7 +120,8 @@ func listen() (*os.File, error) {
 	return f, nil
 }
 
-// inThread does something in a thread that ends with it.
+// inThread calls a function in a thread that ends with the call, as one must that has
+// entered another namespace.
 func inThread(do func() error) error {
 	done := make(chan error)
 	go func() {
@@ -182,8 +183,8 @@ func loopbackUp() error {
 
 // openNetwork makes the proxy's socket for a sandbox that waits, if its program has a
 // grant. Whatever happens in its namespaces from now on, they are not reused.
-func (w *waiting) openNetwork(r *runRequest) (socket *os.File, err error) {
-	if !r.Network {
+func (w *waiting) openNetwork() (socket *os.File, err error) {
+	if !w.request.Network {
 		return nil, nil
 	}
 	w.markDirty()

@@ -64,7 +64,7 @@ func (o *outputs) watch(poll, index, how int) (err error) {
 	return err
 }
 
-// pump hands over what the program writes until nobody can write any more.
+// pump hands over what the program writes until no process can write any more.
 func (o *outputs) pump(host engine.Host) {
 	buffer := outputBuffers.Get().(*[64 << 10]byte)
 	defer outputBuffers.Put(buffer)
@@ -133,7 +133,7 @@ func (o *outputs) read(index int, buffer []byte, host engine.Host) (more, open b
 }
 
 // await returns when what the program has written until now is handed over, or much
-// of it if it goes on writing.
+// of it if it continues to write.
 func (o *outputs) await(host engine.Host) {
 	buffer := outputBuffers.Get().(*[64 << 10]byte)
 	defer outputBuffers.Put(buffer)

@@ -44,7 +44,7 @@ func twoPipes(t *testing.T) (_ *outputs, stdout, stderr *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { o.close(); closeAll(theirs) })
+	t.Cleanup(func() { o.close(); closeAll(theirs...) })
 	return o, theirs[0], theirs[1]
 }
 

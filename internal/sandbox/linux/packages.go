@@ -249,17 +249,14 @@ func (p *pool) sleep() {
 		p.mu.Unlock()
 		return
 	}
-	ready, z := p.ready, p.zygote
-	p.ready = nil
+	z := p.zygote
 	if p.set == "" {
 		z = nil // the zygote stays
 	} else {
 		p.zygote, p.awake = nil, p.awake && z == nil // one that is being started stays
 	}
 	p.mu.Unlock()
-	for _, w := range ready {
-		w.close()
-	}
+	p.empty()
 	if z != nil {
 		z.link.close()
 	}

@@ -14,20 +14,22 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 )
 
-// shape is what a sandbox is built for: limits that cannot be changed once it
-// stands.
+// shape is what a waiting sandbox is built for: what cannot be changed once it stands.
+// Nothing in it comes from a caller's program.
 type shape struct {
-	workspace int64
-	inodes    int
-	memory    int64
-	processes int
-	cpus      float64
-	cpuTime   time.Duration
-	packages  string
+	workspace  int64
+	inodes     int
+	memory     int64
+	processes  int
+	cpus       float64
+	cpuTime    time.Duration
+	packages   string
+	root, home string // of a Node; else empty
 }
 
 func shapeOf(r *runRequest) shape {
-	return shape{r.Workspace, r.Inodes, r.Memory, r.Processes, r.CPUs, r.CPUTime, r.Packages}
+	return shape{workspace: r.Workspace, inodes: r.Inodes, memory: r.Memory, processes: r.Processes, cpus: r.CPUs,
+		cpuTime: r.CPUTime, packages: r.Packages}
 }
 
 func (s shape) request() *runRequest {
@@ -35,11 +37,118 @@ func (s shape) request() *runRequest {
 		CPUTime: s.cpuTime, Packages: s.packages}
 }
 
-// pool keeps a zygote for one tier and a few sandboxes forked from it. Each is
-// used once; the next is forked after the answer to the request that took one.
-// All of that is done while nobody else wants the processor, unless a request
-// waits for it.
+// waitingList holds the sandboxes of a pool that wait.
+type waitingList struct {
+	mu      sync.Mutex
+	ready   []*waiting
+	missed  time.Time // when a request last found none
+	filling bool
+	closed  bool
+	expiry  *time.Timer // of what waits
+}
+
+// take takes the first sandbox off the list that matches and has not ended, nil if
+// there is none.
+func (p *waitingList) take(matches func(*waiting) bool) *waiting {
+	for {
+		w := p.remove(matches)
+		if w == nil {
+			return nil
+		}
+		if w.alive() {
+			w.group.Idle(false)
+			return w
+		}
+		w.close() // it was killed while it waited
+	}
+}
+
+func (p *waitingList) remove(matches func(*waiting) bool) *waiting {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.ready, matches)
+	if i < 0 {
+		return nil
+	}
+	w := p.ready[i]
+	p.ready = slices.Delete(p.ready, i, i+1)
+	return w
+}
+
+// fill closes what is stale, then makes what is missing, one at a time. next is called
+// with the lock held and returns a function that makes a sandbox, nil if there are
+// enough.
+func (p *waitingList) fill(stale func(*waiting) bool, next func() func() (*waiting, error)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.filling {
+		return
+	}
+	p.filling = true
+	defer func() { p.filling = false }()
+	for !p.closed {
+		if i := slices.IndexFunc(p.ready, stale); i >= 0 {
+			w := p.ready[i]
+			p.ready = slices.Delete(p.ready, i, i+1)
+			p.mu.Unlock()
+			w.close()
+			p.mu.Lock()
+			continue
+		}
+		create := next()
+		if create == nil {
+			return
+		}
+		p.mu.Unlock()
+		w, err := create()
+		p.mu.Lock()
+		switch {
+		case err != nil:
+			return
+		case p.closed:
+			p.mu.Unlock()
+			w.close()
+			p.mu.Lock()
+		default:
+			p.ready = append(p.ready, w)
+			slices.SortStableFunc(p.ready, func(a, b *waiting) int { return a.place() - b.place() })
+		}
+	}
+}
+
+// empty ends what waits.
+func (p *waitingList) empty() {
+	p.mu.Lock()
+	ready := p.ready
+	p.ready = nil
+	p.mu.Unlock()
+	for _, w := range ready {
+		w.close()
+	}
+}
+
+// close ends what waits, for good.
+func (p *waitingList) close() {
+	p.mu.Lock()
+	p.closed = true
+	if p.expiry != nil {
+		p.expiry.Stop()
+	}
+	p.mu.Unlock()
+	p.empty()
+}
+
+func (p *waitingList) isClosed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
+// pool keeps a zygote for one tier and a few sandboxes forked from it. Each is used
+// once; the next is forked after the answer to the request that took one. All of that
+// is done while no program wants the processor, unless a request waits for it.
 type pool struct {
+	waitingList
 	executor *executor
 	set      string // of Python packages; empty: the default one
 	tier     tier
@@ -49,23 +158,17 @@ type pool struct {
 	// end of the pool waits for that, and takes the group away after it.
 	launching sync.Mutex
 
-	mu      sync.Mutex
-	zygote  *zygote // nil while there is none
-	ready   []*waiting
-	size    int       // how many are to wait
-	missed  time.Time // when last one was wanted and none was there
-	lent    time.Time // when last a program came to which inputs are lent
-	free    int64     // memory of the machine, when it was looked at
-	looked  time.Time
-	wanted  int // requests that wait for the zygote
-	filling bool
-	closed  bool
+	// Guarded by mu:
+	zygote   *zygote   // nil while there is none
+	size     int       // how many are to wait
+	lent     time.Time // when a program last came to which inputs are lent
+	free     int64     // memory of the machine, when it was last read
+	looked   time.Time // when that was
+	wanted   int       // requests that wait for the zygote
+	failures int       // of zygotes in a row, to start
 	// Of a set that is not the default one, or of live interpreters:
 	awake   bool          // the zygote is there or being started
 	started chan struct{} // closed when its start has succeeded or failed
-	expiry  *time.Timer
-
-	failures int // of zygotes in a row, to start
 }
 
 // How many sandboxes of a tier wait: more after a burst that emptied the pool,
@@ -112,14 +215,14 @@ func (e *executor) startPools() {
 		switch p := e.pools[t.name]; {
 		case p == nil:
 		case t.live:
-			p.wake() // somebody may have done so
+			p.wake() // a request may have done so
 		default:
 			p.start()
 		}
 	}
 }
 
-// describePools says what waits: the smallest tier of Python first, then those
+// describePools lists what waits: the smallest tier of Python first, then those
 // of other sets and other languages as long as they are used.
 func (e *executor) describePools() (list []engine.Pool) {
 	for _, set := range append([]string{""}, e.host.otherSets()...) {
@@ -147,8 +250,8 @@ func (e *executor) describePools() (list []engine.Pool) {
 	return list
 }
 
-// start starts a zygote. One that cannot is said, and programs start cold; it is
-// tried again a few times, because somebody may have ended it.
+// start starts a zygote. If that fails, start logs it and programs start cold; it tries
+// again a few times, because the process may have been killed.
 func (p *pool) start() {
 	z, err := p.startZygote()
 	p.mu.Lock()
@@ -169,65 +272,49 @@ func (p *pool) start() {
 	}
 }
 
-// take returns a sandbox of that shape: one that waits, else a fresh fork, else
+// takeOrFork returns a sandbox of that shape: one that waits, else a fresh fork, else
 // nil, and then the program starts cold.
-func (p *pool) take(s shape) *waiting {
+func (p *pool) takeOrFork(s shape) *waiting {
 	p.executor.pace.note(time.Now())
 	p.wake()
-	z, w := p.pickAlive(s, false)
-	if w != nil {
+	if w := p.take(func(w *waiting) bool { return w.shape == s }); w != nil {
 		return w
 	}
+	p.noteMiss()
+	w, _ := p.fork(s, nil, nil) // which has reported an error
+	return w
+}
+
+// noteMiss has more sandboxes wait from now on.
+func (p *pool) noteMiss() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.missed = time.Now()
+	p.size = min(p.size+1, mostWaiting)
+}
+
+// fork makes a sandbox that a request waits for, in a workspace that was made for it if
+// there is one; nil without a zygote.
+func (p *pool) fork(s shape, held *heldWorkspace, made *workspace) (*waiting, error) {
+	p.mu.Lock()
+	z := p.zygote
+	p.mu.Unlock()
 	if z == nil {
 		p.group.Idle(false) // one that is starting has been idle for long enough
-		return nil
+		return nil, nil
 	}
 	p.addWaiter(z, +1)
 	defer p.addWaiter(z, -1)
-	forked, err := p.executor.forkWaiting(z, s, onDemand, nil, nil)
+	w, err := p.executor.forkWaiting(z, s, onDemand, held, made)
 	if err != nil {
 		p.failed(z, err)
-		return nil
+		return nil, err
 	}
-	return forked
+	return w, nil
 }
 
-// pickAlive takes a sandbox of that shape that waits, one that inputs can be lent to if
-// that is wanted, nil if there is none.
-func (p *pool) pickAlive(s shape, lends bool) (*zygote, *waiting) {
-	z, w := p.pick(s, lends)
-	for ; w != nil; z, w = p.pick(s, lends) {
-		if w.alive() {
-			w.group.Idle(false)
-			return z, w
-		}
-		w.close() // somebody ended it while it waited
-	}
-	return z, nil
-}
-
-// pick takes a sandbox of that shape off the list, nil if there is none, and
-// tells the zygote.
-func (p *pool) pick(s shape, lends bool) (*zygote, *waiting) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	i := slices.IndexFunc(p.ready, func(w *waiting) bool { return w.shape == s && (!lends || w.workspace.loan != nil) })
-	if i < 0 && lends {
-		return p.zygote, nil
-	}
-	if i < 0 {
-		p.missed = time.Now()
-		p.size = min(p.size+1, mostWaiting)
-		return p.zygote, nil
-	}
-	w := p.ready[i]
-	p.ready = slices.Delete(p.ready, i, i+1)
-	return p.zygote, w
-}
-
-// addWaiter counts the requests that wait for the zygote. While there is one, it stands in
-// the queue for processors like everybody else, and so does the sandbox that it
-// is about to have made.
+// addWaiter counts the requests that wait for the zygote. While there is one, the zygote
+// has the usual priority, and so has the sandbox that it is about to make.
 func (p *pool) addWaiter(z *zygote, more int) {
 	z.addWaiter(more)
 	p.mu.Lock()
@@ -239,7 +326,7 @@ func (p *pool) addWaiter(z *zygote, more int) {
 	}
 }
 
-// failed says why a fork failed, and replaces a zygote that is dead.
+// failed logs why a fork failed, and replaces a zygote that is dead.
 func (p *pool) failed(z *zygote, err error) {
 	fmt.Fprintln(os.Stderr, "airlock executor:", err)
 	p.mu.Lock()
@@ -257,55 +344,30 @@ func (p *pool) failed(z *zygote, err error) {
 // refill forks what is missing, in the shape that was asked for last; those of
 // another shape make room.
 func (p *pool) refill(s shape) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.filling || p.closed {
-		return
-	}
-	p.filling = true
-	defer func() {
-		p.filling = false
-		p.stayAwake()
-	}()
-	for p.zygote != nil && !p.closed {
-		z := p.zygote
-		stale := slices.IndexFunc(p.ready, func(w *waiting) bool {
-			return w.shape != s || w.prewarmed && w.workspace.loan == nil && p.lends(true)
-		})
-		if stale >= 0 {
-			w := p.ready[stale]
-			p.ready = slices.Delete(p.ready, stale, stale+1)
-			p.mu.Unlock()
-			w.close()
-			p.mu.Lock()
-			continue
-		}
-		how := p.usualMode()
-		lends := p.lends(false)
-		if len(p.ready) >= p.enough() && !lends {
-			if !p.mayPrewarm() {
-				return
-			}
+	p.fill(func(w *waiting) bool {
+		return p.zygote != nil && (w.shape != s || w.prewarmed && w.workspace.loan == nil && p.lends(true))
+	}, func() func() (*waiting, error) {
+		z, how, lends := p.zygote, p.usualMode(), p.lends(false)
+		switch {
+		case z == nil:
+			return nil
+		case len(p.ready) < p.enough() || lends:
+		case !p.mayPrewarm():
+			return nil
+		default:
 			how, lends = prewarmed, p.lends(true)
 		}
-		p.mu.Unlock()
-		w, err := p.fork(z, s, how, lends)
-		if err != nil {
-			p.failed(z, err)
+		return func() (*waiting, error) {
+			w, err := p.forkIdle(z, s, how, lends)
+			if err != nil {
+				p.failed(z, err)
+			}
+			return w, err
 		}
-		p.mu.Lock()
-		switch {
-		case err != nil:
-			return
-		case p.closed:
-			p.mu.Unlock()
-			w.close()
-			p.mu.Lock()
-		default:
-			p.ready = append(p.ready, w)
-			slices.SortStableFunc(p.ready, func(a, b *waiting) int { return a.place() - b.place() })
-		}
-	}
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stayAwake()
 }
 
 // usualMode is how a sandbox is made that is to wait. Of what plots use, what other
@@ -374,25 +436,13 @@ func (p *pool) enough() int {
 	return p.size
 }
 
-func (p *pool) isClosed() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.closed
-}
-
 // close ends what waits, and the zygote.
 func (p *pool) close() {
+	p.waitingList.close()
 	p.mu.Lock()
-	p.closed = true
-	if p.expiry != nil {
-		p.expiry.Stop()
-	}
-	ready, z := p.ready, p.zygote
-	p.ready, p.zygote = nil, nil
+	z := p.zygote
+	p.zygote = nil
 	p.mu.Unlock()
-	for _, w := range ready {
-		w.close()
-	}
 	if z != nil {
 		z.link.close()
 	}

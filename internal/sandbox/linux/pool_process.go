@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/language"
@@ -12,18 +11,12 @@ import (
 
 // processPool keeps a process or two waiting, in the shape that was asked for last: a
 // Node for programs of one language, or one for the commands of all. The first is
-// started after the first program; nobody pays for a language that is not used, nor for
-// one that no longer is.
+// started after the first program: a language costs nothing before it is used, nor when
+// it no longer is.
 type processPool struct {
+	waitingList
 	executor *executor
 	language language.Language // none: of those that wait for a command
-
-	mu      sync.Mutex
-	ready   []*warmProcess
-	missed  time.Time // when last one was wanted and none was there
-	filling bool
-	closed  bool
-	expiry  *time.Timer
 }
 
 // How many wait after one was missed. Of the memory of a Node a small part is its own;
@@ -49,10 +42,10 @@ func (e *executor) newProcessPools() {
 }
 
 // takeProcess takes a waiting process for a request, nil if it is to start cold.
-func (e *executor) takeProcess(r *runRequest) *warmProcess {
+func (e *executor) takeProcess(r *runRequest) *waiting {
 	for _, name := range []string{r.nodeLanguage(), commandPool} {
 		if p, s, ok := e.processPool(name, r); ok {
-			if w := p.take(s); w != nil {
+			if w := p.takeOrStart(s); w != nil {
 				return w
 			}
 		}
@@ -70,10 +63,10 @@ func (r *runRequest) nodeLanguage() string {
 
 // processPool is the pool of that name, if the request's program can come from it, and
 // the shape that it has there.
-func (e *executor) processPool(name string, r *runRequest) (p *processPool, s processShape, ok bool) {
+func (e *executor) processPool(name string, r *runRequest) (p *processPool, s shape, ok bool) {
 	switch p = e.processes[name]; {
 	case p == nil:
-		return nil, processShape{}, false
+		return nil, shape{}, false
 	case name == commandPool:
 		s, ok = e.takesCommand(r)
 	default:
@@ -82,15 +75,14 @@ func (e *executor) processPool(name string, r *runRequest) (p *processPool, s pr
 	return p, s, ok
 }
 
-// take takes a process that waits; nil if there is none.
-func (p *processPool) take(s processShape) *warmProcess {
-	for w := p.pick(s); w != nil; w = p.pick(s) {
-		if w.alive() {
-			w.group.Idle(false)
-			return w
-		}
-		w.close() // somebody ended it while it waited
+// takeOrStart takes a process that waits; nil if there is none.
+func (p *processPool) takeOrStart(s shape) *waiting {
+	if w := p.take(func(w *waiting) bool { return w.shape == s }); w != nil {
+		return w
 	}
+	p.mu.Lock()
+	p.missed = time.Now()
+	p.mu.Unlock()
 	if p.executor.config.Warm != warmFirst {
 		return nil
 	}
@@ -99,20 +91,6 @@ func (p *processPool) take(s processShape) *warmProcess {
 		fmt.Fprintln(os.Stderr, "airlock executor:", err)
 		return nil
 	}
-	return w
-}
-
-// pick takes one of that shape off the list, nil if there is none.
-func (p *processPool) pick(s processShape) *warmProcess {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	i := slices.IndexFunc(p.ready, func(w *warmProcess) bool { return w.kind == s })
-	if i < 0 {
-		p.missed = time.Now()
-		return nil
-	}
-	w := p.ready[i]
-	p.ready = slices.Delete(p.ready, i, i+1)
 	return w
 }
 
@@ -129,44 +107,22 @@ func (e *executor) refillProcesses(r *runRequest) {
 }
 
 // refill starts what is missing. Those of another shape make room.
-func (p *processPool) refill(s processShape) {
+func (p *processPool) refill(s shape) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.filling || p.closed {
-		return
-	}
-	p.filling = true
-	defer func() { p.filling = false }()
 	p.expire()
-	for !p.closed {
-		stale := slices.IndexFunc(p.ready, func(w *warmProcess) bool { return w.kind != s })
-		if stale < 0 && len(p.ready) >= p.enough() {
-			return
+	p.mu.Unlock()
+	p.fill(func(w *waiting) bool { return w.shape != s }, func() func() (*waiting, error) {
+		if len(p.ready) >= p.enough() {
+			return nil
 		}
-		var gone, started *warmProcess
-		var err error
-		if stale >= 0 {
-			gone = p.ready[stale]
-			p.ready = slices.Delete(p.ready, stale, stale+1)
+		return func() (*waiting, error) {
+			w, err := p.executor.startProcess(p.language, s, background)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, "airlock executor: programs in "+p.title()+" start cold:", err)
+			}
+			return w, err
 		}
-		p.mu.Unlock()
-		if gone != nil {
-			gone.close()
-		} else if started, err = p.executor.startProcess(p.language, s, background); err != nil {
-			fmt.Fprintln(os.Stderr, "airlock executor: programs in "+p.title()+" start cold:", err)
-		}
-		p.mu.Lock()
-		switch {
-		case err != nil:
-			return
-		case started != nil && p.closed:
-			p.mu.Unlock()
-			started.close()
-			p.mu.Lock()
-		case started != nil:
-			p.ready = append(p.ready, started)
-		}
-	}
+	})
 }
 
 func (p *processPool) title() string {
@@ -195,33 +151,14 @@ func (p *processPool) enough() int {
 	return 1
 }
 
-// expire lets what waits end when nobody has asked for it for a while. The
-// caller holds the lock.
+// expire ends what waits when no program has asked for it for a while. The caller
+// holds the lock.
 func (p *processPool) expire() {
-	if p.expiry != nil {
+	switch {
+	case p.closed:
+	case p.expiry == nil:
+		p.expiry = time.AfterFunc(processIdleTime, p.empty)
+	default:
 		p.expiry.Reset(processIdleTime)
-		return
 	}
-	p.expiry = time.AfterFunc(processIdleTime, p.empty)
-}
-
-// empty ends what waits.
-func (p *processPool) empty() {
-	p.mu.Lock()
-	ready := p.ready
-	p.ready = nil
-	p.mu.Unlock()
-	for _, w := range ready {
-		w.close()
-	}
-}
-
-func (p *processPool) close() {
-	p.mu.Lock()
-	p.closed = true
-	if p.expiry != nil {
-		p.expiry.Stop()
-	}
-	p.mu.Unlock()
-	p.empty()
 }

@@ -18,7 +18,7 @@ import (
 func TestPoolSize(t *testing.T) {
 	p := &pool{size: leastWaiting, looked: time.Now().Add(time.Hour)}
 	for i := range 2 * mostWaiting {
-		p.pick(shape{}, false)
+		p.noteMiss()
 		if want := min(leastWaiting+i+1, mostWaiting); p.enough() != want {
 			t.Fatalf("after %d that found nothing %d are to wait, want %d", i+1, p.enough(), want)
 		}

@@ -19,11 +19,11 @@ import (
 // run is a run on the executor's side, from the request to the answer.
 func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if err := r.check(); err != nil {
-		return &failure{Kind: string(engine.ErrInvalid), Text: err.Error()}
+		return newFailure(engine.ErrInvalid, err.Error())
 	}
 	if err := e.choosePackages(r); err != nil {
-		return &failure{Kind: string(engine.ErrInvalid), Text: err.Error(),
-			Hint: "install it with `airlock setup --packages`, then restart the service"}
+		return newFailure(engine.ErrInvalid, err.Error(),
+			"install it with `airlock setup --packages`, then restart the service")
 	}
 	if err := e.checkLive(r); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (e *executor) runOther(l *link, r *runRequest, made *workspace, files, ends
 		}
 		defer ends[0].Close()
 	}
-	var w *warmProcess
+	var w *waiting
 	if made == nil {
 		w = e.takeProcess(r)
 	}
@@ -121,7 +121,7 @@ func (e *executor) runOther(l *link, r *runRequest, made *workspace, files, ends
 	if err := s.placeFiles(ends); err != nil {
 		return err
 	}
-	closeAll(files) // the sandbox has its own copies; the writers' ends must not stay open here
+	closeAll(files...) // the sandbox has its own copies; the writers' ends must not stay open here
 	done, err := e.supervise(l, s)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func programFiles(r *runRequest, files []*os.File) ([]*os.File, error) {
 		want += 2
 	}
 	if len(files) != want {
-		return nil, &failure{Kind: string(engine.ErrInvalid), Text: "wrong number of open files"}
+		return nil, newFailure(engine.ErrInvalid, "wrong number of open files")
 	}
 	rest := files[2:]
 	if r.Stdin {
@@ -150,8 +150,8 @@ func programFiles(r *runRequest, files []*os.File) ([]*os.File, error) {
 }
 
 // openNull opens what a program reads that has no input. It is opened for each
-// alone: flags, locks and an owner are an open file's own, and would be seen by
-// whoever else has it.
+// alone: flags, locks and an owner are an open file's own, and would be shared with other
+// programs.
 func openNull() (*os.File, error) {
 	fd, err := unix.Open(imagePath+"/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -246,30 +246,32 @@ func (s *sandbox) makeRules() (err error) {
 // placeFiles takes copies of the program's files, numbered above where the
 // child will put them.
 func (s *sandbox) placeFiles(files []*os.File) error {
-	targets := []**os.File{&s.stdin, &s.stdout, &s.stderr, &s.answers, &s.calls}
-	for i, f := range files {
+	for _, f := range files {
 		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, firstFree)
 		if err != nil {
 			return err
 		}
-		*targets[i] = os.NewFile(uintptr(fd), "program")
+		s.files = append(s.files, os.NewFile(uintptr(fd), "program"))
 	}
 	return nil
 }
 
-// release gives back what the sandbox held. Its processes are gone.
+// closeFiles closes those copies and the report's, once the child has its own.
+func (s *sandbox) closeFiles() {
+	closeAll(s.files...)
+	closeAll(s.report)
+}
+
+// release closes what the sandbox has and removes its group. Its processes have exited.
 func (s *sandbox) release() {
-	for _, f := range []*os.File{s.tmp, s.network, s.stdin, s.stdout, s.stderr, s.answers, s.calls, s.report, s.ruleset} {
-		if f != nil {
-			f.Close()
-		}
-	}
+	s.closeFiles()
+	closeAll(s.tmp, s.network, s.ruleset)
 	if s.group != nil {
 		s.group.Remove()
 	}
 }
 
-// supervise starts the sandbox and stays until every process of it is gone.
+// supervise starts the sandbox and returns when every process of it has exited.
 func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 	reports, report, err := reportPipe()
 	if err != nil {
@@ -286,16 +288,8 @@ func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 		return nil, err
 	}
 	defer unix.Close(pidfd)
-	s.report.Close()
-	s.report = nil
-	for _, f := range []**os.File{&s.stdin, &s.stdout, &s.stderr, &s.answers, &s.calls} {
-		if *f != nil {
-			(*f).Close()
-			*f = nil
-		}
-	}
-	w := &watch{executor: e, script: script, link: l, pid: pid, pidfd: pidfd, timeout: s.request.limit(), guard: e.guard,
-		cold: true}
+	s.closeFiles()
+	w := &watch{executor: e, script: script, link: l, pid: pid, pidfd: pidfd, cold: true}
 	return w.supervise(s, reports)
 }
 
@@ -321,11 +315,8 @@ func reportPipe() (reading, writing *os.File, err error) {
 func stepError(s *spawn.Script, r spawn.Report) error {
 	name, execute := s.Failed(r)
 	if execute {
-		return &failure{
-			Kind: string(engine.ErrNoLanguage),
-			Text: fmt.Sprintf("cannot %s on this host: %v", name, syscall.Errno(r.Value)),
-			Hint: "install it there with `airlock setup`; `airlock doctor` tells what is missing",
-		}
+		return newFailure(engine.ErrNoLanguage, fmt.Sprintf("cannot %s on this host: %v", name, syscall.Errno(r.Value)),
+			"install it there with `airlock setup`; `airlock doctor` tells what is missing")
 	}
 	return fmt.Errorf("%s: %w", name, syscall.Errno(r.Value))
 }

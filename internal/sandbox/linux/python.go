@@ -10,8 +10,8 @@ import (
 )
 
 // A Python program that starts warm, or that wants its last expression echoed
-// or its plots left, is run by a driver of ours inside the sandbox; see
-// program.py. Any other is plain `python3 main.py`.
+// or its plots left, is run by a driver inside the sandbox, package guest's program.py.
+// Any other is plain `python3 main.py`.
 
 // isScript reports whether the program is a Python file, with arguments or
 // without.

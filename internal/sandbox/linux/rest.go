@@ -54,7 +54,7 @@ func (w *watch) lookAtRest(g *cgroup.Group, now time.Time) (next time.Time) {
 	resting := spent < window/restPart && !runnable(append(w.inside.entered.among(w.pid), w.pid))
 	if resting != r.resting {
 		r.resting = resting
-		_ = w.link.send(answer{Rest: &restNotice{resting, w.aside(g)}}) // a service that is gone is noticed elsewhere
+		_ = w.link.send(answer{Rest: &restNotice{resting, w.aside(g)}}) // until notices a service that has exited
 	}
 	if now.Sub(r.began) > restNews {
 		return now.Add(laterLook)

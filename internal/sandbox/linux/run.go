@@ -29,7 +29,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 		return nil, err
 	}
 	defer p.close()
-	l, err := s.begin(ctx, p)
+	l, err := s.submit(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +73,9 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	return outcome, nil
 }
 
-// begin hands a program to the executor. One that dies before it accepted has
-// hardly begun, and what a program did in a sandbox that is gone is gone with
-// it, so the next gets it.
-func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
+// submit hands a program to the executor. If the executor dies before it has accepted
+// the program, the next executor gets it: what the program did is lost with its sandbox.
+func (s *Sandbox) submit(ctx context.Context, p *program) (*link, error) {
 	defer s.lend(p)()
 	var err error
 	for try := range mostTries {
@@ -94,7 +93,7 @@ func (s *Sandbox) begin(ctx context.Context, p *program) (*link, error) {
 			p.meter = files
 			return l, nil
 		}
-		closeAll(files)
+		closeAll(files...)
 		switch {
 		case received == nil && a.Accepted:
 			l.close()
@@ -137,7 +136,7 @@ func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, _ *used, err 
 			return nil, nil, lost(err)
 		}
 		if a.Error != nil {
-			closeAll(files)
+			closeAll(files...)
 			return nil, nil, fromFailure("run", a.Error)
 		}
 		if a.Rest != nil {
@@ -150,12 +149,12 @@ func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, _ *used, err 
 			}
 		}
 		if len(files) != len(a.Outputs) {
-			closeAll(files)
+			closeAll(files...)
 			return nil, nil, lost(errors.New("outputs and their files do not match"))
 		}
 		for i, out := range a.Outputs {
 			if err := out.check(files[i]); err != nil {
-				closeAll(files[i:])
+				closeAll(files[i:]...)
 				return nil, nil, lost(err)
 			}
 			o.Outputs = append(o.Outputs, engine.Output{Path: out.Path, File: files[i], Size: out.Size, Input: out.Input,
@@ -296,7 +295,7 @@ func (p *program) openFiles(spec *engine.Spec, output func() (ends[*os.File], er
 		}
 		pipe, err := output()
 		if err != nil {
-			closeAll(ours)
+			closeAll(ours...)
 			return err
 		}
 		ours = append(ours, pipe.ours)
@@ -304,7 +303,7 @@ func (p *program) openFiles(spec *engine.Spec, output func() (ends[*os.File], er
 	}
 	var err error
 	if p.outputs, err = newOutputs(ours); err != nil {
-		closeAll(ours)
+		closeAll(ours...)
 		return err
 	}
 	if len(spec.Stdin) > 0 {
@@ -334,13 +333,13 @@ func (p *program) openFiles(spec *engine.Spec, output func() (ends[*os.File], er
 }
 
 func (p *program) closeTheirs() {
-	closeAll(p.theirs)
+	closeAll(p.theirs...)
 	p.theirs = nil
 }
 
 func (p *program) close() {
 	p.closeTheirs()
-	closeAll(p.meter)
+	closeAll(p.meter...)
 	if p.code != nil {
 		p.code.Close()
 	}

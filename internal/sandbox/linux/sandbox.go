@@ -78,7 +78,7 @@ func (s *Sandbox) launch(ctx context.Context) error {
 	var a answer
 	l.setReadDeadline(time.Now().Add(readyTime))
 	files, err := l.receive(&a)
-	closeAll(files)
+	closeAll(files...)
 	l.setReadDeadline(time.Time{})
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -119,7 +119,7 @@ func (s *Sandbox) launch(ctx context.Context) error {
 func (s *Sandbox) watch(l *link) {
 	var nothing answer
 	files, _ := l.receive(&nothing) // an executor says nothing more of its own accord
-	closeAll(files)
+	closeAll(files...)
 	l.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,64 +166,79 @@ func (s *Sandbox) open(ctx context.Context, r request, files ...*os.File) (*link
 	return nil, err
 }
 
+// begin begins a request that ends with ctx, or when the caller closes the link. stop
+// takes the request from ctx, and reports false if that has ended.
+func (s *Sandbox) begin(
+	ctx context.Context, r request, files ...*os.File,
+) (l *link, stop func() bool, err error) {
+	if l, err = s.open(ctx, r, files...); err != nil {
+		return nil, nil, err
+	}
+	s.links.refill() // while the executor is at work
+	return l, context.AfterFunc(ctx, func() { l.close() }), nil
+}
+
+// next receives the next answer to a request, with so many open files.
+func (l *link) next(ctx context.Context, op string, want int) (a answer, files []*os.File, err error) {
+	files, err = l.receive(&a)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		err = &engine.Error{Op: op, Kind: engine.ErrCanceled, Err: ctx.Err()}
+	case err != nil:
+		err = lost(err)
+	case a.Error != nil:
+		err = fromFailure(op, a.Error)
+	case len(files) != want:
+		err = lost(errors.New("an answer with another number of files"))
+	}
+	if err != nil {
+		closeAll(files...)
+	}
+	return a, files, err
+}
+
 // ask sends a request that has one answer.
-func (s *Sandbox) ask(ctx context.Context, r request, list []input, files []*os.File) (answer, error) {
-	l, err := s.open(ctx, r)
+func (s *Sandbox) ask(ctx context.Context, op string, r request, list []input, files []*os.File) (answer, error) {
+	l, stop, err := s.begin(ctx, r)
 	if err != nil {
 		return answer{}, err
 	}
 	defer l.close()
-	stop := context.AfterFunc(ctx, func() { l.close() })
 	defer stop()
-	var a answer
-	err = l.sendInputs(list, files)
-	s.links.refill()
-	received, receiveErr := l.receive(&a)
-	closeAll(received)
-	if a.Error != nil {
-		return a, fromFailure("sandbox", a.Error)
+	sent := l.sendInputs(list, files)
+	a, _, err := l.next(ctx, op, 0)
+	if err == nil && sent != nil {
+		err = lost(sent)
 	}
-	if err := errors.Join(err, receiveErr); err != nil {
-		return a, lost(err)
-	}
-	return a, nil
+	return a, err
 }
 
 // Hold makes a held workspace.
 func (s *Sandbox) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, limits engine.Limits) error {
 	list, files := fromInputs(inputs)
-	_, err := s.ask(ctx, request{Hold: &holdRequest{id.String(), limits.Workspace, limits.Inodes, len(list)}}, list, files)
+	_, err := s.ask(ctx, "sandbox", request{Hold: &holdRequest{id.String(), limits.Workspace, limits.Inodes, len(list)}}, list, files)
 	return err
 }
 
 // Release forgets a held workspace.
 func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
-	_, err := s.ask(ctx, request{Release: id.String()}, nil, nil)
+	_, err := s.ask(ctx, "sandbox", request{Release: id.String()}, nil, nil)
 	return err
 }
 
 // Held says what held workspaces reserve.
 func (s *Sandbox) Held(ctx context.Context) (map[engine.ID]int64, error) {
-	l, err := s.open(ctx, request{Usage: true})
+	l, stop, err := s.begin(ctx, request{Usage: true})
 	if err != nil {
 		return nil, err
 	}
 	defer l.close()
-	stop := context.AfterFunc(ctx, func() { l.close() })
 	defer stop()
 	held := map[engine.ID]int64{}
 	for {
-		var a answer
-		files, err := l.receive(&a)
-		closeAll(files)
-		if a.Error != nil {
-			return nil, fromFailure("sandbox", a.Error)
-		}
-		if err != nil {
-			return nil, lost(err)
-		}
-		if len(a.Held) == 0 {
-			return held, nil
+		a, _, err := l.next(ctx, "sandbox", 0)
+		if err != nil || len(a.Held) == 0 {
+			return held, err
 		}
 		for _, use := range a.Held {
 			id, err := engine.ParseID(use.ID)
@@ -244,7 +259,7 @@ func (s *Sandbox) Isolation(context.Context) (engine.Isolation, error) {
 
 // Pools says which sandboxes wait.
 func (s *Sandbox) Pools(ctx context.Context) ([]engine.Pool, error) {
-	a, err := s.ask(ctx, request{Inspect: true}, nil, nil)
+	a, err := s.ask(ctx, "sandbox", request{Inspect: true}, nil, nil)
 	return a.Pools, err
 }
 
@@ -276,7 +291,7 @@ func fromFailure(op string, f *failure) error {
 	if f == nil {
 		return lost(errors.New("it answered nothing that makes sense"))
 	}
-	kind := engine.Kind(f.Kind)
+	kind := f.Kind
 	switch kind {
 	case engine.ErrInvalid, engine.ErrNotFound, engine.ErrConflict, engine.ErrTooLarge, engine.ErrFull, engine.ErrBusy,
 		engine.ErrNoLanguage, engine.ErrUnavailable:

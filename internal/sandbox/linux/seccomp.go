@@ -15,11 +15,11 @@ import (
 // start. A few calls that every runtime probes answer EPERM instead, and some
 // are open for certain arguments only.
 
-// argumentRule opens a call for certain arguments: build returns instructions
-// that end in allow or in a refusal.
+// argumentRule opens a call for certain arguments: its program ends in allow or in a
+// refusal.
 type argumentRule struct {
-	nr    uint32
-	build func() []bpf.Instruction
+	nr      uint32
+	program []bpf.Instruction
 }
 
 // Offsets into struct seccomp_data. An argument's low half is read; where the
@@ -45,7 +45,12 @@ var (
 	allow    = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
 	kill     = bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}
 	noSyscal = refuse(unix.ENOSYS)
+
+	notifyExecutor = bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF}
 )
+
+// unconditional is the program of a call that is answered alike whatever its arguments.
+func unconditional(i bpf.Instruction) []bpf.Instruction { return []bpf.Instruction{i} }
 
 // oneOf allows when the argument is one of values.
 func oneOf(arg uint32, errno unix.Errno, values ...uint32) []bpf.Instruction {
@@ -116,11 +121,6 @@ func cloneRule() []bpf.Instruction {
 // fakeSuccess answers that a call was made which was not.
 var fakeSuccess = refuse(0)
 
-func fakeSuccessRule() []bpf.Instruction { return []bpf.Instruction{fakeSuccess} }
-
-// pretendFor pretends when the argument has a value.
-func pretendFor(arg, value uint32) []bpf.Instruction { return noneOf(arg, 0, value) }
-
 // noBits refuses when the argument has one of some bits.
 func noBits(arg, bits uint32) []bpf.Instruction {
 	return []bpf.Instruction{argument(arg), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bits, SkipFalse: 1}, refuse(unix.EPERM),
@@ -144,8 +144,8 @@ var sharedFileCommands = []uint32{
 
 // priorityRule is for setpriority. A thread sets its own, as nice does, and that
 // ends as the rule says. Groups and users are refused, because pid 1 belongs to the
-// program's: nothing may keep it from the processor when it is killed. Nobody may be
-// preferred, which the kernel says in these words.
+// program's: nothing may keep it from the processor when it is killed. A raised priority
+// is refused with the kernel's own error.
 func priorityRule(own bpf.Instruction) []bpf.Instruction {
 	const which, who, priority, negative = 0, 1, 2, 1 << 31
 	return []bpf.Instruction{
@@ -199,43 +199,39 @@ func optionRule() []bpf.Instruction {
 
 // argumentRules are the same on every architecture.
 var argumentRules = []argumentRule{
-	{unix.SYS_SOCKET, socketRule},
-	{unix.SYS_SOCKETPAIR, socketPairRule},
-	{unix.SYS_SETSOCKOPT, optionRule},
-	{unix.SYS_PRLIMIT64, func() []bpf.Instruction { return limitRule(1, true) }},
-	{unix.SYS_SETRLIMIT, func() []bpf.Instruction { return limitRule(0, false) }},
-	{unix.SYS_FCNTL, func() []bpf.Instruction { return noneOf(1, unix.EPERM, sharedFileCommands...) }},
+	{unix.SYS_SOCKET, socketRule()},
+	{unix.SYS_SOCKETPAIR, socketPairRule()},
+	{unix.SYS_SETSOCKOPT, optionRule()},
+	{unix.SYS_PRLIMIT64, limitRule(1, true)},
+	{unix.SYS_SETRLIMIT, limitRule(0, false)},
+	{unix.SYS_FCNTL, noneOf(1, unix.EPERM, sharedFileCommands...)},
 	// Nothing that a program can write is on a disk, and the host's disks are
 	// not its to wait for.
-	{unix.SYS_SYNC, fakeSuccessRule},
-	{unix.SYS_FSYNC, fakeSuccessRule},
-	{unix.SYS_FDATASYNC, fakeSuccessRule},
-	{unix.SYS_SYNC_FILE_RANGE, fakeSuccessRule},
-	{unix.SYS_FADVISE64, func() []bpf.Instruction { return pretendFor(3, unix.FADV_DONTNEED) }},
-	{unix.SYS_MADVISE, func() []bpf.Instruction {
-		return noneOf(2, unix.EINVAL, unix.MADV_MERGEABLE, unix.MADV_PAGEOUT, unix.MADV_COLLAPSE)
-	}},
-	{unix.SYS_SETPRIORITY, func() []bpf.Instruction { return priorityRule(allow) }},
+	{unix.SYS_SYNC, unconditional(fakeSuccess)},
+	{unix.SYS_FSYNC, unconditional(fakeSuccess)},
+	{unix.SYS_FDATASYNC, unconditional(fakeSuccess)},
+	{unix.SYS_SYNC_FILE_RANGE, unconditional(fakeSuccess)},
+	{unix.SYS_FADVISE64, noneOf(3, 0, unix.FADV_DONTNEED)},
+	{unix.SYS_MADVISE, noneOf(2, unix.EINVAL, unix.MADV_MERGEABLE, unix.MADV_PAGEOUT, unix.MADV_COLLAPSE)},
+	{unix.SYS_SETPRIORITY, priorityRule(allow)},
 	// Huge pages that the host has set aside are counted by no limit of memory.
-	{unix.SYS_MMAP, func() []bpf.Instruction { return noBits(3, unix.MAP_HUGETLB) }},
-	{unix.SYS_MEMFD_CREATE, func() []bpf.Instruction { return noBits(1, unix.MFD_HUGETLB) }},
-	{unix.SYS_SHMGET, hugeSegments},
-	{unix.SYS_CLONE, cloneRule},
+	{unix.SYS_MMAP, noBits(3, unix.MAP_HUGETLB)},
+	{unix.SYS_MEMFD_CREATE, noBits(1, unix.MFD_HUGETLB)},
+	{unix.SYS_SHMGET, hugeSegments()},
+	{unix.SYS_CLONE, cloneRule()},
 	// Typing into a terminal that the caller may have handed down, and having a
 	// file of everybody's written to its disk before its extents are listed.
-	{unix.SYS_IOCTL, func() []bpf.Instruction {
-		return noneOf(1, unix.EPERM, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, fsIocFiemap)
-	}},
-	{unix.SYS_MKNODAT, func() []bpf.Instruction { return fileTypes(2) }},
-	{unix.SYS_PERSONALITY, func() []bpf.Instruction { return oneOf(0, unix.EPERM, 0, 0xffffffff) }},
+	{unix.SYS_IOCTL, noneOf(1, unix.EPERM, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, fsIocFiemap)},
+	{unix.SYS_MKNODAT, fileTypes(2)},
+	{unix.SYS_PERSONALITY, oneOf(0, unix.EPERM, 0, 0xffffffff)},
 	// Its flags are behind a pointer; without it libc falls back to clone.
-	{unix.SYS_CLONE3, func() []bpf.Instruction { return []bpf.Instruction{noSyscal} }},
+	{unix.SYS_CLONE3, unconditional(noSyscal)},
 	// Runtimes ask for it at start and take a refusal, but not its absence.
-	{unix.SYS_IO_URING_SETUP, func() []bpf.Instruction { return []bpf.Instruction{refuse(unix.EPERM)} }},
-	{unix.SYS_UNSHARE, func() []bpf.Instruction { return []bpf.Instruction{refuse(unix.EPERM)} }},
-	{finishCall, finishRule},
-	{unix.SYS_FTRUNCATE, handoffRule},
-	{unix.SYS_PTRACE, func() []bpf.Instruction { return []bpf.Instruction{refuse(unix.EPERM)} }},
+	{unix.SYS_IO_URING_SETUP, unconditional(refuse(unix.EPERM))},
+	{unix.SYS_UNSHARE, unconditional(refuse(unix.EPERM))},
+	{finishCall, unconditional(notifyExecutor)},
+	{unix.SYS_FTRUNCATE, handoffRule()},
+	{unix.SYS_PTRACE, unconditional(refuse(unix.EPERM))},
 }
 
 // filter builds the program: the architecture, then a binary search over all
@@ -321,7 +317,7 @@ func searchFew(list []piece) ([]bpf.Instruction, error) {
 		switch {
 		case p.rule != nil:
 			places[i] = comparisons + len(bodies)
-			bodies = append(bodies, p.rule.build()...)
+			bodies = append(bodies, p.rule.program...)
 		case p.open:
 			places[i] = comparisons + 1
 		default:
@@ -361,19 +357,19 @@ func searchFew(list []piece) ([]bpf.Instruction, error) {
 
 // withoutGroups are the rules of calls that only control groups bound.
 //
-// Memory that is no process's would be counted by nobody: files without a name,
+// Memory that is no process's would not be counted: files without a name,
 // segments, and large shared mappings of no file. Programs that ask for it have /tmp
 // and /dev/shm instead, which have a size. So has what waits in sockets, as long as
-// nobody makes it larger: see socketMemory.
+// no program makes it larger: see socketMemory.
 //
 // A program of low priority would take long to die on a machine that has others to
 // run, so it is told that it has one.
 var withoutGroups = []argumentRule{
-	{unix.SYS_MEMFD_CREATE, func() []bpf.Instruction { return []bpf.Instruction{noSyscal} }},
-	{unix.SYS_SHMGET, func() []bpf.Instruction { return []bpf.Instruction{noSyscal} }},
-	{unix.SYS_MMAP, func() []bpf.Instruction { return append(smallShared(1, 3), noBits(3, unix.MAP_HUGETLB)...) }},
-	{unix.SYS_SETSOCKOPT, func() []bpf.Instruction { return append(sameBuffers(), optionRule()...) }},
-	{unix.SYS_SETPRIORITY, func() []bpf.Instruction { return priorityRule(fakeSuccess) }},
+	{unix.SYS_MEMFD_CREATE, unconditional(noSyscal)},
+	{unix.SYS_SHMGET, unconditional(noSyscal)},
+	{unix.SYS_MMAP, append(smallShared(1, 3), noBits(3, unix.MAP_HUGETLB)...)},
+	{unix.SYS_SETSOCKOPT, append(sameBuffers(), optionRule()...)},
+	{unix.SYS_SETPRIORITY, priorityRule(fakeSuccess)},
 }
 
 // smallShared refuses mappings that are shared and of no file, if they are large.

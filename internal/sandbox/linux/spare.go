@@ -9,8 +9,8 @@ import (
 )
 
 // A program needs pipes and a socket, which take some twenty system calls to
-// make. Those of the next one are made while this one runs, so that nobody
-// waits for them.
+// make. Those of the next one are made while this one runs, so that no request waits
+// for them.
 
 // What is kept, from the start on and after each request: enough for two that
 // come at once.

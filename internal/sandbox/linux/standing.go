@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // standing is a sandbox with a program in it that others may enter: it is named
@@ -61,14 +59,14 @@ func (e *executor) standingIn(id string) (_ *standing, leave func(), err error) 
 		held, s, begins = e.lookIn(id)
 	}
 	if held == nil {
-		return nil, nil, &failure{Kind: string(engine.ErrNotFound), Text: "no such workspace is held"}
+		return nil, nil, errNotHeld
 	}
 	if s == nil {
-		return nil, nil, errNoProgram()
+		return nil, nil, errNoProgram
 	}
 	<-s.walls // or it has ended, which a sandbox does in the time that its program has
 	if !s.entered.begin() {
-		return nil, nil, errNoProgram()
+		return nil, nil, errNoProgram
 	}
 	return s, s.entered.users.Done, nil
 }
@@ -85,10 +83,6 @@ func (e *executor) lookIn(id string) (held *heldWorkspace, s *standing, begins b
 	return held, s, held != nil && held.runs+held.live > 0
 }
 
-func errNoProgram() error {
-	return &failure{Kind: string(engine.ErrConflict), Text: "no program runs in this workspace", Hint: "start one first"}
-}
-
 // maxEntered bounds the processes that are started inside one sandbox at a time,
 // each of which costs the executor a thread.
 const maxEntered = 64
@@ -101,7 +95,7 @@ type entered struct {
 
 	mu      sync.Mutex
 	ended   bool
-	visited bool          // somebody was in the sandbox's namespaces
+	visited bool          // a process or a request was in the sandbox's namespaces
 	pids    map[int]int   // to pidfds, until they are reaped
 	used    time.Duration // processor time of those that were reaped
 }
@@ -139,20 +133,15 @@ func (n *entered) make(start func() (pid, pidfd int, err error)) (pid, pidfd int
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ended {
-		return 0, 0, errNoProgram()
+		return 0, 0, errNoProgram
 	}
 	if len(n.pids) >= maxEntered {
-		return 0, 0, errTooMany()
+		return 0, 0, errTooMany
 	}
 	if pid, pidfd, err = start(); err == nil {
 		n.pids[pid] = pidfd
 	}
 	return pid, pidfd, err
-}
-
-func errTooMany() error {
-	return &failure{Kind: string(engine.ErrBusy), Text: "as many processes as may be run in this sandbox",
-		Hint: "end one of them, or wait until one has ended"}
 }
 
 // signal signals the group of a process that has not been reaped: its number is

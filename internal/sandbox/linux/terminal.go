@@ -15,13 +15,7 @@ import (
 // by which another terminal, or a new one, could be opened.
 type terminal struct{ root, master, slave *os.File }
 
-func (t *terminal) close() {
-	for _, f := range []*os.File{t.root, t.master, t.slave} {
-		if f != nil {
-			f.Close()
-		}
-	}
-}
+func (t *terminal) close() { closeAll(t.root, t.master, t.slave) }
 
 // openTerminal makes one whose slave belongs to a sandbox's user. The master is
 // for the service, which waits for it beside others.
@@ -32,27 +26,15 @@ func openTerminal(uid int, size engine.TerminalSize) (_ *terminal, err error) {
 			t.close()
 		}
 	}()
-	ctx, err := unix.Fsopen("devpts", unix.FSOPEN_CLOEXEC)
+	id := fmt.Sprint(uid)
+	t.root, err = newMount("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, nil,
+		[2]string{"uid", id}, [2]string{"gid", id}, [2]string{"mode", "0600"}, [2]string{"ptmxmode", "0600"},
+		[2]string{"max", "1"})
 	if err != nil {
-		return nil, fmt.Errorf("fsopen devpts: %w", err)
+		return nil, err
 	}
-	defer unix.Close(ctx)
-	for _, option := range [][2]string{{"uid", fmt.Sprint(uid)}, {"gid", fmt.Sprint(uid)}, {"mode", "0600"},
-		{"ptmxmode", "0600"}, {"max", "1"}} {
-		if err := unix.FsconfigSetString(ctx, option[0], option[1]); err != nil {
-			return nil, fmt.Errorf("devpts option %s: %w", option[0], err)
-		}
-	}
-	if err := unix.FsconfigCreate(ctx); err != nil {
-		return nil, fmt.Errorf("make devpts: %w", err)
-	}
-	root, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("fsmount: %w", err)
-	}
-	t.root = os.NewFile(uintptr(root), "devpts")
 	const flags = unix.O_RDWR | unix.O_NOCTTY | unix.O_CLOEXEC
-	master, err := unix.Openat(root, "ptmx", flags|unix.O_NONBLOCK, 0)
+	master, err := unix.Openat(int(t.root.Fd()), "ptmx", flags|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open ptmx: %w", err)
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // What the table's languages need inside a sandbox beside their packages: the
-// configuration of those packages, files of ours, and our own program, which
-// is the compiler of some. A compiler reads hostile source, so it is a process
+// configuration of those packages, files of package language, and our own program,
+// which is the compiler of some. A compiler reads hostile source, so it is a process
 // inside the sandbox like any other.
 
 // languageFolders are the parts of /etc that Debian's language packages put
@@ -40,11 +40,11 @@ func (s *sources) addLanguages() error {
 	}
 	program = strings.TrimSuffix(program, " (deleted)") // then its successor compiles
 	if _, err := os.Stat(program); err != nil {
-		return nil //nolint:nilerr // and without one, whoever needs it is told so by the shell
+		return nil //nolint:nilerr // without one, the shell tells a program that needs it
 	}
-	fd, err := unix.OpenTree(unix.AT_FDCWD, filepath.Dir(program), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	fd, err := openTree(filepath.Dir(program), 0)
 	if err != nil {
-		return fmt.Errorf("open the folder of %s: %w", program, err)
+		return err
 	}
 	s.toolchain = &source{host: filepath.Base(program), inside: strings.TrimPrefix(language.Toolchain, "/"), fd: fd}
 	return nil
@@ -68,10 +68,9 @@ func (s *sources) placeLanguages(root *os.Root, at string) error {
 		return fmt.Errorf("show our own program: %w", err)
 	}
 	defer unix.Unmount(toolchainFolder, unix.MNT_DETACH) //nolint:errcheck // it goes with the executor's world
-	fd, err := unix.OpenTree(unix.AT_FDCWD, filepath.Join(toolchainFolder, s.toolchain.host),
-		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	fd, err := openTree(filepath.Join(toolchainFolder, s.toolchain.host), 0)
 	if err != nil {
-		return fmt.Errorf("open our own program: %w", err)
+		return err
 	}
 	return s.bindFile(root, at, source{host: "our own program", inside: s.toolchain.inside, fd: fd})
 }

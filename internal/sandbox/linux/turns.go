@@ -9,12 +9,12 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// Who ends a sandbox needs little of the processor, but at once, whatever computes
-// on the machine: the executor, and pid 1, whose death is that of all others. Since
-// Linux 6.12 the kernel lets whoever asks for a shorter slice run first when it wakes;
-// the share that it gets is the same, and asking takes no rights.
+// What ends a sandbox needs little of the processor, but at once, whatever computes on
+// the machine: the executor, and pid 1, whose death is that of all others. Since Linux
+// 6.12 the kernel runs a process first when it wakes that has asked for a shorter slice;
+// its share stays the same, and asking takes no rights.
 //
-// Where nobody sets up control groups, the kernel gives each session its own share
+// Where no control groups are set up, the kernel gives each session its own share
 // (autogroup). There pid 1 has a session of its own, in which it competes with none of
 // its program's processes.
 

@@ -116,7 +116,7 @@ func boundConnections() []spawn.Step {
 
 // socketMemory is the most that can wait in one socket. The kernel counts sockets of
 // a namespace, and not what is in them: those that are on their way in another's
-// message, and those that are closed while somebody has yet to read what they sent.
+// message, and those that are closed before what they sent is read.
 // A program cannot make its buffers larger (withoutGroups).
 func socketMemory() int64 {
 	const message = 64 << 10 // may be one more than there is room for

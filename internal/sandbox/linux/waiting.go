@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// waiting is a sandbox that a zygote forked: confined, used by nobody before,
-// and without a program yet.
+// waiting is a sandbox that waits for a program: confined, and used by none before. A
+// zygote forked it, or it has a process that waits by itself (waiting_process.go).
 type waiting struct {
 	*sandbox
 	executor *executor
@@ -19,19 +20,25 @@ type waiting struct {
 	shape    shape
 	pid      int
 	pidfd    *os.File
-	program  *os.File // pidfd of the process that waits
-	null     *os.File // what it reads if it has no input
-	number   int      // pid of the same
-	listener *os.File // says when it has finished; nil if tests left the filter out
+	listener *os.File // of the calls that the filter hands over; nil: nothing listens
 	reports  *os.File
 	control  *link
-	// prewarmed says that it has its own copy of the memory that plots use, some
-	// 20 MiB.
-	prewarmed bool
-	// pristine says that nothing has happened in the namespaces that are kept of it.
-	pristine bool
-	held     *heldWorkspace // of a live interpreter, which it has entered; else nil
-	unheld   bool           // that one is no session's yet
+
+	// Of one that a zygote forked:
+	forked    bool
+	program   *os.File       // pidfd of the process that waits
+	null      *os.File       // what it reads if it has no input
+	number    int            // pid of the same
+	prewarmed bool           // it has its own copy of the memory that plots use, some 20 MiB
+	pristine  bool           // nothing has happened in the namespaces that are kept of it
+	held      *heldWorkspace // of a live interpreter, which it has entered; else nil
+	unheld    bool           // that one is no session's yet
+
+	// Of a process that waits by itself:
+	language     language.Language // of a Node; else none
+	compiler     *warmCompiler     // beside a Node, of a language that is compiled; else nil
+	notification uint64            // the call in which it waits
+	reportNumber int               // of the pipe for reports, in it
 }
 
 // startMode selects the priority and the preparation of a start.
@@ -40,7 +47,7 @@ type startMode int
 const (
 	onDemand   startMode = iota // a request waits for it
 	eager                       // a request is expected: nothing is prepared
-	background                  // while nobody else wants the processor
+	background                  // while no program wants the processor
 	prewarmed                   // in the background, and with the memory that plots use
 )
 
@@ -54,7 +61,7 @@ func (h startMode) prepare() int {
 func (e *executor) forkWaiting(
 	z *zygote, s shape, how startMode, h *heldWorkspace, made *workspace,
 ) (_ *waiting, err error) {
-	w := &waiting{sandbox: &sandbox{host: e.host, request: s.request()}, executor: e, shape: s, held: h}
+	w := &waiting{sandbox: &sandbox{host: e.host, request: s.request()}, executor: e, shape: s, held: h, forked: true}
 	w.prewarmed, w.workspace = how == prewarmed, made
 	w.request.Live = z.tier.live
 	if z.tier.live && h == nil {
@@ -99,7 +106,6 @@ func (e *executor) forkWaiting(
 		return nil, err
 	}
 	w.report.Close()
-	w.report = nil
 	theirs.Close()
 	var ready struct{}
 	files, err := w.control.receive(&ready)
@@ -161,8 +167,12 @@ func onlyChild(init int) (int, *os.File, error) {
 // would hold memory that the next ones need.
 const maxSlowExits = 2
 
-// close ends the sandbox, waits until it is gone, and gives everything back.
+// close ends the sandbox, waits until its processes have exited, and releases what it
+// has.
 func (w *waiting) close() {
+	if w.compiler != nil {
+		w.compiler.close()
+	}
 	ended := false
 	if w.pidfd != nil {
 		if w.executor.ending.Add(1) <= maxSlowExits {
@@ -175,16 +185,9 @@ func (w *waiting) close() {
 		_ = unix.Waitid(unix.P_PIDFD, int(w.pidfd.Fd()), nil, unix.WEXITED|unix.WNOHANG, nil)
 		w.pidfd.Close()
 	}
-	for _, f := range []*os.File{w.program, w.listener, w.null} {
-		if f != nil {
-			f.Close()
-		}
-	}
+	closeAll(w.program, w.listener, w.null, w.reports)
 	if w.control != nil {
 		w.control.close()
-	}
-	if w.reports != nil {
-		w.reports.Close()
 	}
 	w.recycleNamespaces(ended)
 	w.release()
@@ -214,7 +217,7 @@ func (w *waiting) alive() bool {
 }
 
 // awaitPidfd waits until a process has ended. A pid 1 ends when the last
-// process of its namespace is gone. It reports false if it could not wait.
+// process of its namespace has exited. It reports false if it could not wait.
 func awaitPidfd(fd int) bool {
 	for {
 		list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -222,4 +225,59 @@ func awaitPidfd(fd int) bool {
 			return n > 0
 		}
 	}
+}
+
+// run runs a program in the sandbox that waited for it. The answer is given as soon as
+// the program is done and its files are sent; the sandbox is ended after that, and then
+// the next is made.
+func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
+	switch pool := w.executor.poolOf(r); {
+	case !w.forked: // the caller refills its pool
+	case r.Live:
+		w.executor.work.Go(func() { pool.refillLater(w.shape) })
+	default:
+		defer pool.refill(w.shape)
+	}
+	defer w.close()
+	defer w.executor.running.Add(-1)
+	w.request = r
+	if err := w.receiveInputs(l); err != nil {
+		return err
+	}
+	if ends[0] == nil {
+		ends[0] = w.null
+	}
+	proxy, err := w.openNetwork()
+	if err != nil {
+		return err
+	}
+	hand := w.handOver
+	if w.forked {
+		hand = w.hand
+	}
+	if err := hand(r, ends); err != nil {
+		closeAll(proxy)
+		return retryable("the waiting sandbox died")
+	}
+	var meter []*os.File
+	if r.Live {
+		meter = w.group.Meter()
+	}
+	err = errors.Join(l.send(answer{Accepted: true}, meter...), l.sendProxy(proxy))
+	closeAll(meter...)
+	if err != nil {
+		return err
+	}
+	closeAll(files...)
+	watch := &watch{script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), executor: w.executor}
+	if w.forked {
+		watch.warm = w
+	} else {
+		watch.reaped = len(spawn.InitProgram()) > 0
+	}
+	done, err := watch.supervise(w.sandbox, w.reports)
+	if err != nil {
+		return err
+	}
+	return w.answer(l, done)
 }

@@ -7,14 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
 )
 
 // Node takes far longer to start than most of its programs run. It cannot be
-// forked, as it has threads; so a few wait (see warmProcess), each started with the
-// same command as any that starts cold. The first file of ours that Node reads
-// (waiting.cjs) asks for the program.
+// forked, as it has threads; so a few wait (see waiting_process.go), each started with the
+// same command as any that starts cold. The first of package
+// language's files that Node reads (waiting.cjs) asks for the program.
 
 // nodeProgram says that a program is one of Node's, which may wait for it. The
 // executor makes the command itself, to see that it is what was asked for.
@@ -35,43 +37,44 @@ const (
 
 // nodeShapeOf returns what a request's program may wait for, false if it is to
 // start cold.
-func (p *processPool) nodeShapeOf(r *runRequest) (processShape, bool) {
+func (p *processPool) nodeShapeOf(r *runRequest) (shape, bool) {
 	l := p.language
 	if r.Held != "" || r.Calls || r.Entry == "" || l.Compile == nil && r.Entry != l.Entry ||
 		l.Compile != nil && (r.Memory < compileMemory || r.Processes < compileProcesses) {
-		return processShape{}, false
+		return shape{}, false
 	}
 	program := language.Program{Entry: path.Join(r.Root, r.Entry), Args: r.Node.Args, Memory: r.Memory}
 	if !slices.Equal(l.Command(program), r.Argv) {
-		return processShape{}, false
+		return shape{}, false
 	}
-	s := processShape{shape: shapeOf(r), root: r.Root, home: r.Root}
+	s := shapeOf(r)
+	s.root, s.home = r.Root, r.Root
 	for _, entry := range r.Env {
 		if home, ok := strings.CutPrefix(entry, "HOME="); ok {
 			s.home = home
 		}
 	}
 	if !slices.Contains([]string{"/", rootWorkspace, rootData}, s.home) {
-		return processShape{}, false
+		return shape{}, false
 	}
 	usual := s.environment(l)
 	for _, entry := range usual {
 		name, _, _ := strings.Cut(entry, "=")
 		if !slices.ContainsFunc(r.Env, func(e string) bool { return strings.HasPrefix(e, name+"=") }) {
-			return processShape{}, false
+			return shape{}, false
 		}
 	}
 	for _, entry := range r.Env {
 		name, _, _ := strings.Cut(entry, "=")
 		if readByNode(name) && !slices.Contains(usual, entry) {
-			return processShape{}, false
+			return shape{}, false
 		}
 	}
 	return s, true
 }
 
 // environment is what a Node of that shape starts with.
-func (s processShape) environment(l language.Language) []string {
+func (s shape) environment(l language.Language) []string {
 	return environment(&engine.Spec{Language: l, Root: s.root, Home: s.home})
 }
 
@@ -87,19 +90,19 @@ func readByNode(name string) bool {
 }
 
 // nodeRequest is a request for the Node itself.
-func (s processShape) nodeRequest(l language.Language) *runRequest {
-	r := s.shape.request()
+func (s shape) nodeRequest(l language.Language) *runRequest {
+	r := s.request()
 	r.Root, r.Env = s.root, s.environment(l)
 	_, r.Argv = l.Steps(language.Program{Entry: path.Join(s.root, l.Entry), Memory: s.memory})
 	return r
 }
 
 // describeToNode makes the file that tells a Node of its program.
-func (w *warmProcess) describeToNode(r *runRequest) (*os.File, error) {
+func (w *waiting) describeToNode(r *runRequest) (*os.File, error) {
 	l := w.language
 	handed := language.NodeProgram{Args: r.Node.Args, Compiled: w.compiler != nil}
 	handed.Compile, _ = l.Steps(language.Program{Entry: path.Join(r.Root, r.Entry), Memory: r.Memory})
-	usual := w.kind.environment(l)
+	usual := w.shape.environment(l)
 	for _, entry := range r.Env {
 		if name, value, _ := strings.Cut(entry, "="); !slices.Contains(usual, entry) {
 			handed.Env = append(handed.Env, [2]string{name, value})
@@ -110,4 +113,54 @@ func (w *warmProcess) describeToNode(r *runRequest) (*os.File, error) {
 		return nil, err
 	}
 	return memoryFile("program", text)
+}
+
+// Our own compiler takes longer to start than to compile most programs. So beside a Node
+// that waits for such a program a compiler waits too, as a process of the same sandbox:
+// it is told the names of source and result and given the program's stderr over one
+// socket, and says how it ended in a pipe that the Node reads. Each of them executes
+// nothing but what it would in a cold start. Should it say nothing, the Node starts
+// another.
+type warmCompiler struct {
+	orders  *link
+	verdict *os.File // the Node's end of the pipe
+	sandbox *sandbox // as the compiler's process sees it
+}
+
+// newCompiler makes what connects them.
+func (s *sandbox) newCompiler(nobodys []*os.File) (_ *warmCompiler, err error) {
+	c := &warmCompiler{sandbox: &sandbox{host: s.host, report: s.report}}
+	request := *s.request
+	request.Argv, request.Env = []string{language.Toolchain, "compile", "typescript", language.CompilerWaits}, []string{}
+	c.sandbox.request = &request
+	orders, theirs, err := newLinkPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil { // os.Pipe's do not block
+		orders.close()
+		return nil, err
+	}
+	verdict, says := os.NewFile(uintptr(pipe[0]), "verdict"), os.NewFile(uintptr(pipe[1]), "verdict")
+	defer says.Close()
+	c.orders, c.verdict = orders, verdict
+	if err := c.sandbox.placeFiles(append(nobodys, theirs, says)); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *warmCompiler) close() {
+	c.sandbox.closeFiles()
+	c.orders.close()
+	c.verdict.Close()
+}
+
+// compile tells the compiler what to do. One that has ended cannot be told, and says
+// nothing to the Node.
+func (c *warmCompiler) compile(l language.Language, p language.Program, stderr *os.File) {
+	_ = c.orders.send(l.CompilerOrder(p), stderr)
 }

@@ -217,8 +217,8 @@ func TestNodesWait(t *testing.T) {
 // Nobody waits for a program that does not come.
 func TestIdleNodesEnd(t *testing.T) {
 	e := &executor{host: &host{uids: userUIDs}}
-	w := &warmProcess{waiting: &waiting{sandbox: &sandbox{host: e.host}, executor: e}}
-	p := &processPool{executor: e, ready: []*warmProcess{w}}
+	w := &waiting{sandbox: &sandbox{host: e.host}, executor: e}
+	p := &processPool{executor: e, waitingList: waitingList{ready: []*waiting{w}}}
 	p.mu.Lock()
 	p.expire()
 	p.expiry.Reset(0)

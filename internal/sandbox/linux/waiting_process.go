@@ -10,57 +10,39 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/sandbox/guest"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// warmProcess is a process that waits for a program, in a sandbox of its own that was
-// made as any other that starts cold. It waits in a system call that the filter hands
-// over to the executor. When there is a program, the executor puts its open files into
-// the place of those that the process started with, and lets the call return: what
-// then happens is what happens in a cold start. There are two kinds: a Node
-// (waiting_node.go), and a program of ours that executes whatever command it is handed
-// (waiting_command.go).
+// Some processes wait for a program, each in a sandbox of its own that was made as any
+// other that starts cold. Such a process waits in a system call that the filter hands
+// over to the executor. When there is a program, the executor replaces the open files
+// that the process started with by the program's, and lets the call return: what then
+// happens is what happens in a cold start. There are two kinds: a Node (waiting_node.go),
+// and a program of ours that executes whatever command it is handed. Once the process has
+// its program, nothing listens to such calls any more.
 //
-// Once it has its program nobody listens to such calls any more.
-type warmProcess struct {
-	*waiting
-	kind         processShape
-	language     language.Language // of a Node; else none
-	compiler     *warmCompiler     // beside a Node, of a language that is compiled; else nil
-	notification uint64            // the call in which it waits
-	reportNumber int               // of the pipe for reports, in it
-}
+// Making a sandbox takes longer than most commands run. So a few wait for a command of
+// any language, each with one page of machine code (spawn.CommandProgram) that asks for
+// the command as Node does. It has the sandbox's limits and folders, and nothing that a
+// caller gave; all of that comes with the command.
 
-// processShape is what a waiting process is started for. Nothing in it is any
-// caller's: what a caller gives comes with the program.
-type processShape struct {
-	shape
-	root, home string // of a Node
-}
-
-// request is one for the waiting process itself, without a program.
-func (s processShape) request(l language.Language) *runRequest {
-	if l.Name == "" {
-		return s.commandRequest()
-	}
-	return s.nodeRequest(l)
-}
-
-// processReadyTime is how long a process may take until it waits. It does so while
-// nobody else wants the processor.
+// processReadyTime is how long a process may take until it waits. It starts while no
+// program wants the processor.
 const processReadyTime = time.Minute
 
 // startProcess makes a sandbox with a process that waits in it.
-func (e *executor) startProcess(l language.Language, s processShape, how startMode) (_ *warmProcess, err error) {
+func (e *executor) startProcess(l language.Language, s shape, how startMode) (_ *waiting, err error) {
 	uid, err := e.leaseUID()
 	if err != nil {
 		return nil, err
 	}
-	box := &sandbox{host: e.host, request: s.request(l), uid: uid}
-	w := &warmProcess{waiting: &waiting{sandbox: box, executor: e, shape: s.shape}, kind: s, language: l}
+	request := s.commandRequest()
+	if l.Name != "" {
+		request = s.nodeRequest(l)
+	}
+	w := &waiting{sandbox: &sandbox{host: e.host, request: request, uid: uid}, executor: e, shape: s, language: l}
 	defer func() {
 		if err != nil {
 			w.close()
@@ -83,9 +65,9 @@ func (e *executor) startProcess(l language.Language, s processShape, how startMo
 }
 
 // launch starts the sandbox, up to where the process is executed in it.
-func (w *warmProcess) launch() error {
-	// Its stdin, stdout and stderr until the program's come: what it says there
-	// is nobody's to read.
+func (w *waiting) launch() error {
+	// Its stdin, stdout and stderr until the program's come: what it writes there is
+	// not read.
 	reading, writing, err := os.Pipe()
 	if err != nil {
 		return err
@@ -111,7 +93,7 @@ func (w *warmProcess) launch() error {
 		if w.compiler, err = w.newCompiler(nobodys); err != nil {
 			return err
 		}
-		defer w.compiler.closeTheirs()
+		defer w.compiler.sandbox.closeFiles()
 		w.script.Beside = w.compiler.sandbox.becomeProgram()
 	}
 	weaken(w.script, w.executor.config.Weaken)
@@ -120,10 +102,7 @@ func (w *warmProcess) launch() error {
 		return err
 	}
 	w.pid, w.pidfd = pid, os.NewFile(uintptr(pidfd), "process")
-	for _, f := range []**os.File{&w.stdin, &w.stdout, &w.stderr, &w.answers, &w.report} {
-		(*f).Close()
-		*f = nil
-	}
+	w.closeFiles()
 	theirs.Close()
 	if r, ok := spawn.ReadReport(w.reports); ok && r.Kind != spawn.Started {
 		return stepError(w.script, r)
@@ -134,7 +113,7 @@ func (w *warmProcess) launch() error {
 		w.listener = files[0]
 		return nil
 	}
-	closeAll(files)
+	closeAll(files...)
 	if r, ok := spawn.ReadReport(w.reports); ok {
 		return stepError(w.script, r)
 	}
@@ -169,7 +148,7 @@ func (s *sandbox) waitingScript() *spawn.Script {
 }
 
 // awaitQuestion waits until the process says that it waits.
-func (w *warmProcess) awaitQuestion(deadline time.Time) error {
+func (w *waiting) awaitQuestion(deadline time.Time) error {
 	list := []unix.PollFd{{Fd: int32(w.listener.Fd()), Events: unix.POLLIN},
 		{Fd: int32(w.pidfd.Fd()), Events: unix.POLLIN}}
 	for {
@@ -202,9 +181,9 @@ func (w *warmProcess) awaitQuestion(deadline time.Time) error {
 	}
 }
 
-// handOver gives a program to the process that waits for it. From here on nobody
+// handOver gives a program to the process that waits for it. From here on nothing
 // listens to its calls.
-func (w *warmProcess) handOver(r *runRequest, ends []*os.File) error {
+func (w *waiting) handOver(r *runRequest, ends []*os.File) error {
 	description, flags, err := w.describe(r)
 	if err != nil {
 		return err
@@ -235,7 +214,7 @@ func (w *warmProcess) handOver(r *runRequest, ends []*os.File) error {
 // describe makes the file that tells the process of its program, and says how the
 // program's own files are opened in it. Those that Node starts with are not inherited
 // by what that executes.
-func (w *warmProcess) describe(r *runRequest) (description *os.File, flags uint32, err error) {
+func (w *waiting) describe(r *runRequest) (description *os.File, flags uint32, err error) {
 	if w.language.Name != "" {
 		description, err = w.describeToNode(r)
 		return description, unix.O_CLOEXEC, err
@@ -244,34 +223,36 @@ func (w *warmProcess) describe(r *runRequest) (description *os.File, flags uint3
 	return description, 0, err
 }
 
-// close ends the sandbox.
-func (w *warmProcess) close() {
-	if w.compiler != nil {
-		w.compiler.close()
-	}
-	w.waiting.close()
+// The steps that such a process takes by itself, in the order in which it names them.
+func commandSteps(file string) []spawn.Step {
+	return []spawn.Step{{Name: "go to the workspace"}, {Name: "execute " + file}}
 }
 
-// run is a run in a process that waited for it.
-func (w *warmProcess) run(l *link, r *runRequest, files, ends []*os.File) error {
-	defer w.close()
-	defer w.executor.running.Add(-1)
-	w.request = r
-	if err := w.receiveInputs(l); err != nil {
-		return err
+// takesCommand reports whether a process that waits for a command serves a request,
+// and of which shape it is to be.
+func (e *executor) takesCommand(r *runRequest) (shape, bool) {
+	if len(spawn.CommandProgram()) == 0 || r.Held != "" || r.Make || r.Live || r.Network || len(r.Authority) > 0 {
+		return shape{}, false
 	}
-	if err := w.handOver(r, ends); err != nil {
-		return &failure{Kind: string(engine.ErrUnavailable), Text: "the waiting sandbox died", Again: true}
+	if e.host.groups == nil && r.Argv[0] == nodePath { // whose limits are others there
+		return shape{}, false
 	}
-	if err := l.send(answer{Accepted: true}); err != nil {
-		return err
-	}
-	closeAll(files)
-	watch := &watch{executor: w.executor, script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()),
-		timeout: r.limit(), guard: w.executor.guard, reaped: len(spawn.InitProgram()) > 0}
-	done, err := watch.supervise(w.sandbox, w.reports)
+	return shapeOf(r), true
+}
+
+// commandRequest is a request for the process itself.
+func (s shape) commandRequest() *runRequest {
+	r := s.request()
+	r.Root, r.Env, r.Argv = "/", []string{}, []string{commandPath}
+	return r
+}
+
+// describeCommand makes the file that a command is in.
+func (w *waiting) describeCommand(r *runRequest) (*os.File, error) {
+	command, err := spawn.EncodeCommand(r.Root, r.Argv, r.Env, w.reportNumber)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return w.answer(l, done)
+	w.script = &spawn.Script{Main: commandSteps(r.Argv[0])}
+	return memoryFile("command", command)
 }

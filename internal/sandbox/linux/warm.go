@@ -2,12 +2,9 @@ package linux
 
 import (
 	"encoding/binary"
-	"errors"
 	"os"
 	"slices"
-	"time"
 
-	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/guest"
 )
 
@@ -23,74 +20,29 @@ func (e *executor) warm(r *runRequest, made *workspace) (*waiting, error) {
 	case r.Held != "":
 		return nil, nil
 	case made != nil:
-		return p.forkWith(shapeOf(r), made)
+		p.wake()
+		w, err := p.fork(shapeOf(r), nil, made)
+		if err != nil { // which takes the workspace along
+			err = retryable("no sandbox could be made")
+		}
+		return w, err
 	}
-	return p.take(shapeOf(r)), nil
+	return p.takeOrFork(shapeOf(r)), nil
 }
 
-// run is a run in a sandbox that waited for it. The answer is given as soon as
-// the program is done and its files are sent; the sandbox is ended after that,
-// and then the next is made.
-func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
-	if pool := w.executor.poolOf(r); r.Live {
-		w.executor.work.Go(func() { pool.refillLater(w.shape) })
-	} else {
-		defer pool.refill(w.shape)
-	}
-	defer w.close()
-	defer w.executor.running.Add(-1)
-	w.request = r
-	if err := w.receiveInputs(l); err != nil {
-		return err
-	}
-	if ends[0] == nil {
-		ends[0] = w.null
-	}
-	proxy, err := w.openNetwork(r)
-	if err != nil {
-		return err
-	}
-	handed := guest.Program{Argv: r.Argv, Root: r.Root, EchoLast: r.EchoLast, ShowPlots: r.ShowPlots, Globals: r.Globals,
+// hand gives a forked sandbox its program.
+func (w *waiting) hand(r *runRequest, ends []*os.File) error {
+	p := guest.Program{Argv: r.Argv, Root: r.Root, EchoLast: r.EchoLast, ShowPlots: r.ShowPlots, Globals: r.Globals,
 		Alone: r.alone()}
 	if !slices.Equal(r.Env, w.executor.usual) {
-		handed.Env = r.Env
+		p.Env = r.Env
 	}
-	if err := w.hand(handed, r.Code, ends); err != nil {
-		if proxy != nil {
-			proxy.Close()
-		}
-		return &failure{Kind: string(engine.ErrUnavailable), Text: "the waiting sandbox died", Again: true}
-	}
-	var meter []*os.File
-	if r.Live {
-		meter = w.group.Meter()
-	}
-	err = errors.Join(l.send(answer{Accepted: true}, meter...), l.sendProxy(proxy))
-	closeAll(meter)
-	if err != nil {
-		return err
-	}
-	closeAll(files)
-	watch := &watch{
-		script: w.script, link: l, pid: w.pid, pidfd: int(w.pidfd.Fd()), timeout: r.limit(),
-		executor: w.executor, warm: w, guard: w.executor.guard,
-	}
-	began := time.Now()
-	done, err := watch.supervise(w.sandbox, w.reports)
-	if err != nil {
-		return err
-	}
-	done.Started = began
-	return w.answer(l, done)
-}
-
-func (w *waiting) hand(p guest.Program, code []byte, ends []*os.File) error {
 	message, err := p.Encode()
 	if err != nil {
 		return err
 	}
-	body := binary.NativeEndian.AppendUint32(make([]byte, 0, 4+len(message)+len(code)), uint32(len(message)))
-	return w.control.sendRaw(append(append(body, message...), code...), ends...)
+	body := binary.NativeEndian.AppendUint32(make([]byte, 0, 4+len(message)+len(r.Code)), uint32(len(message)))
+	return w.control.sendRaw(append(append(body, message...), r.Code...), ends...)
 }
 
 // alone reports whether the program's file is the only one in its folder.

@@ -12,17 +12,16 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// watch is the executor's eye on one sandbox.
+// A watch supervises one sandbox.
 type watch struct {
 	script  *spawn.Script
 	link    *link
 	pid     int
 	pidfd   int
-	timeout time.Duration
-	warm    *waiting // nil: it was started cold, and is our own child
-	guard   *guard
-	cold    bool // its program has yet to start, and says so
-	reaped  bool // when its program's end is reported, pid 1 has nothing more to do than to end
+	timeout time.Duration // zero: there is none
+	warm    *waiting      // nil: it was started cold, and is our own child
+	cold    bool          // its program has yet to start, and says so
+	reaped  bool          // when its program's end is reported, pid 1 has nothing more to do than to end
 
 	abandoned    bool // the service abandoned the request
 	still        freezer
@@ -44,7 +43,7 @@ type watch struct {
 // supervise stays with a sandbox until it has ended, or, if a zygote made it,
 // until its program has and nothing else is left.
 func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
-	w.memory = s.request.Memory
+	w.memory, w.timeout = s.request.Memory, s.request.limit()
 	w.inside = newStanding(s, w)
 	entered := w.inside.entered
 	w.still.group, w.still.pid, w.still.kill, w.still.entered = s.group, w.pid, w.end, entered
@@ -72,8 +71,8 @@ func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 	done.TimedOut = done.TimedOut || freezeViolated && done.Lost
 	w.account(s.group, done)
 	if done.Lost && !done.TimedOut && !done.OOM && !w.abandoned {
-		return nil, &failure{Kind: string(engine.ErrUnavailable), Text: "the sandbox was killed from outside",
-			Hint: "try again"}
+		return nil, newFailure(engine.ErrUnavailable, "the sandbox was killed from outside",
+			"try again")
 	}
 	return done, nil
 }
@@ -109,7 +108,7 @@ func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) {
 		polledFinish:  {Fd: w.finishes(), Events: unix.POLLIN},
 	}
 	if !w.cold {
-		w.guard.end(w.pidfd, deadline)
+		w.executor.guard.end(w.pidfd, deadline)
 	}
 	var failed error
 	for {
@@ -144,7 +143,7 @@ func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) {
 		}
 		r, ok := spawn.ReadReport(reports)
 		switch {
-		case !ok: // every holder of the pipe's other end is gone
+		case !ok: // every holder of the pipe's other end has exited
 			w.gone(done, deadline)
 			return done, failed
 		case r.Kind == spawn.Started:
@@ -176,12 +175,12 @@ func (w *watch) carryOut(g *cgroup.Group, next time.Time) {
 func (w *watch) began(done *outcome) (deadline time.Time) {
 	done.Started = time.Now()
 	deadline = w.deadline(done.Started)
-	w.guard.end(w.pidfd, deadline)
+	w.executor.guard.end(w.pidfd, deadline)
 	w.inside.complete()
 	return deadline
 }
 
-// gone notes that nothing is left.
+// gone notes that every process has exited.
 func (w *watch) gone(done *outcome, deadline time.Time) {
 	w.await()
 	late := !deadline.IsZero() && !time.Now().Before(deadline) // the guard was first
@@ -231,11 +230,11 @@ func (w *watch) finishes() int32 {
 	return int32(w.warm.listener.Fd())
 }
 
-// finished reads that the program has finished, and with which exit code. Who
-// wants a socket goes on, now that it is known. Whoever is not the program, and
-// says that it has finished, is told that there is no such call.
+// finished reads that the program has finished, and with which exit code. A call that
+// makes a socket is continued, now that it is noted. A process that is not the program
+// and says that it has finished gets ENOSYS.
 func (w *watch) finished(polled *unix.PollFd, done *outcome) bool {
-	if polled.Revents&unix.POLLIN == 0 { // nobody is left who could
+	if polled.Revents&unix.POLLIN == 0 { // no process is left that could
 		polled.Fd = -1
 		return false
 	}
@@ -258,8 +257,8 @@ func (w *watch) finished(polled *unix.PollFd, done *outcome) bool {
 		_ = respond(listener, n.id, unix.ENOSYS) // it may be gone
 	}
 	if w.spoofedExits++; w.spoofedExits == maxSpoofedExits {
-		// Answering them is work of ours that nobody charges to them. From here on
-		// the kernel answers, and the program's end is reported by its init.
+		// The time to answer them is the executor's and not charged to the program. From
+		// here on the kernel answers, and init reports the program's end.
 		w.warm.listener.Close()
 		w.warm.listener = nil
 		polled.Fd = -1
@@ -267,13 +266,13 @@ func (w *watch) finished(polled *unix.PollFd, done *outcome) bool {
 	return false
 }
 
-// mostStrangers is how many processes and threads that are not the program may
-// say that it has finished.
+// maxSpoofedExits is how many processes and threads that are not the program may say
+// that it has finished.
 const maxSpoofedExits = 64
 
 // A program makes as many sockets as it likes. After the first few they are
-// reported some at a time: that is work of ours that is not charged to it, and
-// must keep nobody from ending it.
+// reported some at a time: the executor's work for them is not charged to the program, and
+// must not delay its end.
 const (
 	fewSockets   = 256
 	someSockets  = 32
@@ -322,9 +321,9 @@ func pollUntil(list []unix.PollFd, deadline time.Time) (int, error) {
 
 // quiet reports whether nothing but a program that has finished is left. If
 // there is more, all of it is killed. The program blocks in its last
-// call; a timer of its own could let it go on: it gets the
+// call, which a timer of its own could interrupt: it gets the
 // signal after which no process runs a line of its code again. How long it
-// then takes to vanish is nobody's concern: its files can be collected.
+// then takes to exit does not matter: its files can be collected.
 func (w *watch) quiet(g *cgroup.Group) bool {
 	var alone bool
 	if g != nil {
@@ -344,8 +343,8 @@ func (w *watch) quiet(g *cgroup.Group) bool {
 }
 
 // exited notes how the program has ended, and reports whether nothing else is left: pid 1
-// has waited for it and there is no other process. How long pid 1 takes to vanish, with
-// all that is mounted for it, is nobody's concern then.
+// has waited for it and there is no other process. How long pid 1 takes to exit, with all
+// that is mounted for it, does not matter then.
 func (w *watch) exited(status int32, processes func() int64, done *outcome) bool {
 	done.Status, done.Lost = status, false
 	if !w.reaped || processes() != 1 {
@@ -364,7 +363,7 @@ func (w *watch) kill() {
 }
 
 // end kills pid 1: the kernel then lets no process be born in its namespace, kills
-// all others, and lets pid 1 be reaped when the last is gone. It does so when pid 1
+// all others, and lets pid 1 be reaped when the last has exited. It does so when pid 1
 // gets the processor, so all others are killed here as well: they leave it to pid 1.
 func (w *watch) end() {
 	_ = unix.PidfdSendSignal(w.pidfd, unix.SIGKILL, nil, 0)

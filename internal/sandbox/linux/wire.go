@@ -106,7 +106,7 @@ func (l *link) discard() {
 	_ = l.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RD) })
 	for {
 		files, err := l.receive(&json.RawMessage{})
-		closeAll(files)
+		closeAll(files...)
 		if err != nil {
 			return
 		}
@@ -195,14 +195,14 @@ func (l *link) receive(message any) ([]*os.File, error) {
 		err = decode(body[:n], message)
 	}
 	if err != nil {
-		closeAll(files)
+		closeAll(files...)
 		return nil, fmt.Errorf("packet: %w", err)
 	}
 	return files, nil
 }
 
 // decode reads a message. That a program was accepted is the most frequent one,
-// somebody waits for it, and it has one form.
+// a request waits for it, and it has one form.
 func decode(body []byte, message any) error {
 	if a, ok := message.(*answer); ok && string(body) == `{"Accepted":true}` {
 		a.Accepted = true
@@ -229,7 +229,7 @@ func parseRights(raw []byte) ([]*os.File, error) {
 	for _, m := range messages {
 		fds, err := unix.ParseUnixRights(&m)
 		if err != nil {
-			closeAll(files)
+			closeAll(files...)
 			return nil, err
 		}
 		for _, fd := range fds {
@@ -239,7 +239,8 @@ func parseRights(raw []byte) ([]*os.File, error) {
 	return files, nil
 }
 
-func closeAll(files []*os.File) {
+// closeAll closes files; a nil stands for one that is not open.
+func closeAll(files ...*os.File) {
 	for _, f := range files {
 		f.Close()
 	}
@@ -291,7 +292,7 @@ type runRequest struct {
 	Network   bool   `json:",omitempty"` // it has a proxy, whose socket the service gets
 	Authority []byte `json:",omitempty"` // certificate that it is to trust, in PEM
 	Live      bool   `json:",omitempty"` // an interpreter, in a held workspace; Timeout does not count
-	Apart     bool   `json:",omitempty"` // nobody enters its sandbox
+	Apart     bool   `json:",omitempty"` // its sandbox is not entered
 	Inputs    int    // that follow
 	Lends     int    `json:",omitzero"` // of them; the others are to be copied
 	Workspace int64
@@ -407,7 +408,7 @@ type dropped struct {
 // failure says that the sandbox itself failed, or that it will not do what was
 // asked.
 type failure struct {
-	Kind string // of the engine's error
+	Kind engine.Kind
 	Text string
 	Hint string
 	// Cause is what of it the program's owner may know.
@@ -417,6 +418,27 @@ type failure struct {
 }
 
 func (f *failure) Error() string { return f.Text }
+
+// newFailure returns a failure with what may be done about it, if anything.
+func newFailure(kind engine.Kind, text string, hint ...string) *failure {
+	return &failure{Kind: kind, Text: text, Hint: strings.Join(hint, "")}
+}
+
+// retryable returns a failure before anything has happened, after which another try may
+// do.
+func retryable(text string) *failure {
+	return &failure{Kind: engine.ErrUnavailable, Text: text, Again: true}
+}
+
+// Failures that several requests may have.
+var (
+	errNotHeld   = newFailure(engine.ErrNotFound, "no such workspace is held")
+	errNoProgram = newFailure(engine.ErrConflict, "no program runs in this workspace", "start one first")
+	errTooMany   = newFailure(engine.ErrBusy, "as many processes as may be run in this sandbox",
+		"end one of them, or wait until one has ended")
+	errHeldMemory = newFailure(engine.ErrFull, "the memory for workspaces that stay between runs is used up",
+		"delete sessions that are no longer used, or wait until they expire")
+)
 
 // checkRun refuses what no honest service asks for.
 func (r *runRequest) check() error {
@@ -485,7 +507,7 @@ func (l *link) receiveInputs(count int, place func(input, *os.File) error) error
 			return err
 		}
 		err = placeInputs(batch.Inputs, files, count, place)
-		closeAll(files)
+		closeAll(files...)
 		if err != nil {
 			return err
 		}

@@ -16,13 +16,13 @@ import (
 
 // workspace is the folder a program works in: a tmpfs with a size and a number
 // of inodes, made before the sandbox and reached through an open folder, also
-// after the sandbox is gone. Nothing here follows a link, leaves the tmpfs, or
+// after the sandbox has ended. Nothing here follows a link, leaves the tmpfs, or
 // reads a byte of a file: contents move inside the kernel.
 type workspace struct {
 	root   *os.File
 	uid    int // owner of what is put in
 	staged map[string]mark
-	seen   map[string]mark // by the collect that goes on; nil: nobody asks
+	seen   map[string]mark // by the collect under way; nil: not asked for
 	// installs says that its program can install packages, which are not its output.
 	installs bool
 	blank    *blank
@@ -30,10 +30,10 @@ type workspace struct {
 }
 
 // blank is a file that was made before it is known what will be in it, as most
-// programs' file can be. It costs whoever waits for the program a write.
+// programs' file can be. The request then waits for one write.
 type blank struct {
 	name string
-	file *os.File // nil once it is filled
+	file *os.File // closed once it is filled
 	free uint64   // inodes that were free with it there, and nothing else
 }
 
@@ -47,37 +47,44 @@ type mark struct {
 
 func markOf(st *unix.Stat_t) mark { return mark{st.Ino, st.Ctim, st.Size} }
 
-// newTmpfs makes a tmpfs that is mounted nowhere yet.
-func newTmpfs(size int64, inodes, uid int, mode string) (*os.File, error) {
-	ctx, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+// newMount makes a file system of a kind that is mounted nowhere yet. configure, if
+// there is one, does first what is more than to set options.
+func newMount(kind string, attributes int, configure func(ctx int) error, options ...[2]string) (*os.File, error) {
+	ctx, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("fsopen tmpfs: %w", err)
+		return nil, fmt.Errorf("fsopen %s: %w", kind, err)
 	}
 	defer unix.Close(ctx)
-	options := [][2]string{
-		{"source", "airlock"},
-		{"size", fmt.Sprint(size)},
-		{"nr_inodes", fmt.Sprint(inodes)},
-		{"mode", mode},
-		{"uid", fmt.Sprint(uid)},
-		{"gid", fmt.Sprint(uid)},
+	if configure != nil {
+		if err := configure(ctx); err != nil {
+			return nil, fmt.Errorf("configure %s: %w", kind, err)
+		}
 	}
 	for _, o := range options {
 		if err := unix.FsconfigSetString(ctx, o[0], o[1]); err != nil {
-			return nil, fmt.Errorf("tmpfs option %s: %w", o[0], err)
+			return nil, fmt.Errorf("%s option %s: %w", kind, o[0], err)
 		}
 	}
-	// Large files in large pages: writing one takes a seventh of the time. Not
-	// every kernel has them.
-	_ = unix.FsconfigSetString(ctx, "huge", "within_size")
 	if err := unix.FsconfigCreate(ctx); err != nil {
-		return nil, fmt.Errorf("make tmpfs: %w", err)
+		return nil, fmt.Errorf("make %s: %w", kind, err)
 	}
-	fd, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	fd, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, attributes)
 	if err != nil {
 		return nil, fmt.Errorf("fsmount: %w", err)
 	}
-	return os.NewFile(uintptr(fd), "tmpfs"), nil
+	return os.NewFile(uintptr(fd), kind), nil
+}
+
+// newTmpfs makes a tmpfs that is mounted nowhere yet.
+func newTmpfs(size int64, inodes, uid int, mode string) (*os.File, error) {
+	id := fmt.Sprint(uid)
+	return newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, func(ctx int) error {
+		// Large files in large pages: writing one takes a seventh of the time. Not
+		// every kernel has them.
+		_ = unix.FsconfigSetString(ctx, "huge", "within_size")
+		return nil
+	}, [2]string{"source", "airlock"}, [2]string{"size", fmt.Sprint(size)}, [2]string{"nr_inodes", fmt.Sprint(inodes)},
+		[2]string{"mode", mode}, [2]string{"uid", id}, [2]string{"gid", id})
 }
 
 // newWorkspace makes an empty workspace. One inode is the root's own.
@@ -91,7 +98,7 @@ func newWorkspace(size int64, inodes, uid int) (*workspace, error) {
 
 func (w *workspace) close() {
 	w.root.Close()
-	if w.blank != nil && w.blank.file != nil {
+	if w.blank != nil {
 		w.blank.file.Close()
 	}
 	if w.loan != nil {
@@ -124,7 +131,6 @@ func (w *workspace) fillBlank(name string, content []byte) bool {
 		return false
 	}
 	w.blank.file.Close()
-	w.blank.file = nil
 	return true
 }
 
@@ -206,7 +212,7 @@ func beneathByStep(folder int, name string, flags uint64, mode uint64) (int, err
 
 // put copies an open file to a path, making the folders on the way. A file
 // that is already there is replaced. A read-only one belongs to root, in a
-// folder that lets nobody else remove it.
+// folder in which no other user can remove it.
 func (w *workspace) put(name string, source *os.File, size int64, readOnly bool) error {
 	return w.place(name, readOnly, func(out int) error { return copyFile(out, source, size) })
 }
@@ -275,7 +281,7 @@ func (w *workspace) fill(name string, out int, readOnly bool, fill func(out int)
 	return nil
 }
 
-// A program that fills a folder while it is removed keeps nobody for longer.
+// removeTime bounds the removal of a folder that a program fills meanwhile.
 const removeTime = 10 * time.Second
 
 var errBusyFolder = errors.New("it changes faster than it can be removed")

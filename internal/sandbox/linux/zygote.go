@@ -23,7 +23,7 @@ import (
 // a second. It makes the same system calls as a cold sandbox, out of the same
 // list; see zygote.py and server.py for its side.
 
-// Programs of ours that are no file of any package.
+// Executables that package spawn makes.
 const (
 	initPath    = runtimesPath + "/init"
 	commandPath = runtimesPath + "/command"
@@ -165,7 +165,7 @@ func (z *zygote) greet(h *host, weak []string) error {
 	}
 	var ready guest.Ready
 	files, err := z.link.receive(&ready)
-	closeAll(files)
+	closeAll(files...)
 	if err != nil {
 		return fmt.Errorf("the %s zygote ended while it imported its packages: %w", z.tier.name, err)
 	}
@@ -229,7 +229,7 @@ func (z *zygote) fork(script *spawn.Script, g *cgroup.Group, prepare int) (pid i
 		return 0, nil, fmt.Errorf("the %s zygote cannot fork: %w", z.tier.name, unix.Errno(-answer))
 	}
 	if err != nil || len(files) != 1 {
-		closeAll(files)
+		closeAll(files...)
 		z.dead = true
 		return 0, nil, fmt.Errorf("the %s zygote died in a fork: %w", z.tier.name, errors.Join(err, errors.New("no answer")))
 	}

@@ -3,7 +3,7 @@
 // A Script says what these processes do, a Step is one call. What a list is for, and
 // which calls are in it, is its maker's. Two walk it: a copy of this process (Start), or
 // one of a zygote, to which a Request carries it in the form that machine code reads
-// (request.go, spawn_amd64.s). Whoever walks it says what failed, and how it ended, in a
+// (request.go, spawn_amd64.s). The process that walks it says what failed, and how it ended, in a
 // Report. The rest of the machine code is what waits in a sandbox: its init, and a
 // process that executes the command which it is handed (command.go).
 package spawn
@@ -11,6 +11,7 @@ package spawn
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -43,7 +44,7 @@ type Step struct {
 	// Given are the arguments as they were, for a process that makes the call
 	// elsewhere; they also keep alive what args point to.
 	Given []any
-	keep  []any
+	keep  []*byte // strings as C has them
 }
 
 // Filled is a place in the memory behind an argument.
@@ -103,7 +104,7 @@ func (s *Script) Failed(r Report) (name string, execute bool) {
 }
 
 // ReadReport reads a child's report. It returns false when every holder of the pipe's
-// other end is gone.
+// other end has exited.
 func ReadReport(f *os.File) (Report, bool) {
 	var r Report
 	buffer := unsafe.Slice((*byte)(unsafe.Pointer(&r)), reportSize)
@@ -254,7 +255,6 @@ func exit(code uintptr) {
 // call reads; the step keeps alive what it points to.
 func Call(name string, nr uintptr, args ...any) Step {
 	s := Step{Name: name, Nr: nr, Given: args}
-	var keep []any
 	for i, arg := range args {
 		switch arg := arg.(type) {
 		case int:
@@ -267,27 +267,11 @@ func Call(name string, nr uintptr, args ...any) Step {
 		case string:
 			p := cstring(arg)
 			s.args[i] = uintptr(unsafe.Pointer(p))
-			keep = append(keep, p)
-		case *unix.Rlimit:
-			s.args[i] = uintptr(unsafe.Pointer(arg))
-			keep = append(keep, arg)
-		case *unix.Msghdr:
-			s.args[i] = uintptr(unsafe.Pointer(arg))
-			keep = append(keep, arg)
-		case *unix.SockFprog:
-			s.args[i] = uintptr(unsafe.Pointer(arg))
-			keep = append(keep, arg)
-		case []*byte:
-			s.args[i] = uintptr(unsafe.Pointer(unsafe.SliceData(arg)))
-			keep = append(keep, arg)
-		case []byte:
-			s.args[i] = uintptr(unsafe.Pointer(unsafe.SliceData(arg)))
-			keep = append(keep, arg)
-		default:
-			panic(fmt.Sprintf("%s: argument %d is a %T", name, i, arg))
+			s.keep = append(s.keep, p)
+		default: // a slice, or a pointer to a struct of the kernel's: Given keeps it
+			s.args[i] = reflect.ValueOf(arg).Pointer()
 		}
 	}
-	s.keep = keep
 	return s
 }
 
