@@ -35,11 +35,11 @@ func TestSecretsAreNeitherToldNorKept(t *testing.T) {
 			}
 			told.Write(text)
 			switch e := e.(type) {
-			case conversation.Text:
+			case provider.TextDelta:
 				texts["text"] += e.Text
-			case conversation.CodeOutput:
+			case provider.OutputDelta:
 				texts["output"] += e.Data
-			case conversation.Code:
+			case provider.CodeDelta:
 				texts["code"] += e.Code
 			}
 		})

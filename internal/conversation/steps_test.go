@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/provider/providertest"
 )
 
@@ -18,7 +19,7 @@ func TestStepsHaveTheirOwnIDs(t *testing.T) {
 			s.server.Script(providertest.Turn{Steps: []providertest.Step{{Code: program}, {Code: program + "\nagain()"}},
 				Text: "Done."})
 			turn, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Go"}, s, func(e conversation.Event) {
-				if e, ok := e.(conversation.CodeStarted); ok {
+				if e, ok := e.(provider.StepStarted); ok {
 					told, code = append(told, e.Step.ID), append(code, e.Step.Code)
 				}
 			})
