@@ -170,7 +170,7 @@ func (t *talk) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if t.options.keep && t.chat.Ephemeral() {
+	if t.options.keep && t.chat.Ephemeral {
 		t.say("note: --keep keeps nothing here: files end with this command; under `airlock serve` they stay")
 	}
 	t.sweepBehind(ctx)
@@ -203,7 +203,7 @@ func (t *talk) sweepBehind(ctx context.Context) {
 	t.sweep.Go(func() {
 		bounded, cancel := context.WithTimeout(ctx, sweepTime)
 		defer cancel()
-		accounts := []provider.Provider{t.chat.Provider()}
+		accounts := []provider.Provider{t.chat.Provider}
 		if name := t.chat.Settings().Provider; name != provider.Local {
 			web := t.webClient(t.providerAddresses()...)
 			defer web.CloseIdleConnections()
@@ -253,7 +253,7 @@ func (t *talk) check(ctx context.Context, p conversation.Prompt) error {
 		return err
 	}
 	s := t.chat.Settings()
-	r := dryRunReport{DryRun: true, Provider: s.Provider, Model: s.Model, Destination: t.chat.Destination(),
+	r := dryRunReport{DryRun: true, Provider: s.Provider, Model: s.Model, Destination: t.chat.Destination,
 		Folder: p.Folder, Files: []dryRunFile{}}
 	for _, f := range p.Files {
 		r.Files = append(r.Files, dryRunFile{f.Path, f.Name, f.Size, f.MIME, f.Sensitivity()})
@@ -273,8 +273,8 @@ func (t *talk) abandon(ctx context.Context, err error) error {
 // provider even if the command was interrupted.
 func (t *talk) end(ctx context.Context, turns []*conversation.Turn, problem error) error {
 	t.show().clear()
-	if ctx.Err() != nil && !t.json && !t.options.keep && t.chat.Destination() != "" {
-		t.say("cleaning up at %s; Ctrl-C again leaves that to `airlock files gc`", t.chat.Destination())
+	if ctx.Err() != nil && !t.json && !t.options.keep && t.chat.Destination != "" {
+		t.say("cleaning up at %s; Ctrl-C again leaves that to `airlock files gc`", t.chat.Destination)
 	}
 	cleaned, closing := t.chat.Close(ctx, t.show().tell)
 	t.sweep.Wait()
@@ -389,7 +389,7 @@ func (t *talk) explain(ctx context.Context, err error) error {
 		hint := "what was made at the provider is deleted; `airlock files gc` deletes what could not be"
 		if t.options.keep {
 			hint = "what was made at the provider stays there, as --keep says; `airlock files ls` lists it"
-		} else if t.chat != nil && t.chat.Ephemeral() {
+		} else if t.chat != nil && t.chat.Ephemeral {
 			hint = ""
 		}
 		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted"), hint: hint}

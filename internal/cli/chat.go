@@ -54,7 +54,7 @@ func (a *app) chatWithModel(ctx context.Context, o askOptions) error {
 			return t.explain(ctx, err)
 		}
 		if t.interactive() {
-			where := cmp.Or(t.chat.Destination(), "this machine")
+			where := cmp.Or(t.chat.Destination, "this machine")
 			t.say("%s, code runs at %s. /file PATH gives a file, /exit or Ctrl-D ends.", printable(t.chat.Settings().Model),
 				where)
 		}

@@ -54,7 +54,7 @@ func (a *app) newHost(
 	}
 	h, err := conversation.NewHost(conversation.HostOptions{
 		Archive: d.db.Conversations(), Ledger: d.db.Ledger(), Uploads: d.db.Uploads(), Counts: d.db.Uploads(),
-		Desk:       d.Replies,
+		Replies:    d.Replies,
 		Quarantine: filepath.Join(dir, "outputs"), Connect: connect, Log: a.log, Redact: a.redact,
 	})
 	if err != nil {

@@ -382,7 +382,7 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	options := native.Options{Caller: httpd.Caller, Ahead: httpd.Ahead, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies,
 		Log: a.log, Work: s.work, OneMachine: a.oneMachine(s), Nodes: s.nodes, Live: s.interpreters}
 	if s.live != nil {
-		options.Conversations = s.live.Host()
+		options.Conversations = s.live.Host
 	}
 	countLive(metrics, s.interpreters.Counts)
 	api := native.New(s.engine, options)

@@ -14,9 +14,9 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// Again says of a conversation that has ended which inputs its next turn brings
-// once more, after it was agreed to, and which are not here any more. What is
-// still at the provider needs neither.
+// Again returns the inputs of a closed conversation that its next turn sends once more,
+// after the user agreed, and those that this machine does not have any more. If the
+// provider still has them it returns none.
 func (h *Host) Again(ctx context.Context, c *Conversation) (files []File, gone []Upload) {
 	if c.Session.ID != "" {
 		return nil, nil
@@ -37,14 +37,13 @@ func (h *Host) again(ctx context.Context, c *Conversation) (files []File, gone [
 	return files, gone
 }
 
-// made are the outputs of a conversation that are held here, the last of each
-// name: code of a later turn expects what earlier code left. lost are those whose
-// time is over.
+// made returns the outputs of a conversation in quarantine, the last of each name: code of
+// a later turn expects what earlier code left. lost are those that have expired.
 func (h *Host) made(c *Conversation) (files []File, lost []Upload) {
 	for _, t := range c.Turns {
 		for _, o := range t.Outputs {
 			if o.SHA256 == "" {
-				continue // it was never here
+				continue // it was not fetched
 			}
 			files = slices.DeleteFunc(files, func(f File) bool { return f.Name == o.Name })
 			lost = slices.DeleteFunc(lost, func(u Upload) bool { return u.Name == o.Name })
@@ -62,17 +61,17 @@ func (h *Host) made(c *Conversation) (files []File, lost []Upload) {
 	return files, lost
 }
 
-// heldFile is an output as a file of a turn.
+// heldFile returns an output in quarantine as an input.
 func (h *Host) heldFile(name, kind string, size int64, sha256 string) File {
 	return File{Source: provider.Source{Path: name, Name: name, MIME: kind, Size: size,
 		Open: func() (io.ReadSeekCloser, error) { return h.quarantine.Open(sha256) }}}
 }
 
-// resume prepares the files that the next turn brings once more: inputs, and, where
-// code finds what earlier code left, outputs in the place of inputs of their name.
+// resume prepares the files that the next turn sends once more: inputs and, if the provider
+// has sessions, outputs in place of inputs of their name.
 func (c *Chat) resume(ctx context.Context) {
 	c.resend, c.lost = c.host.again(ctx, c.record)
-	if !c.backend.Provider.Caps().Sessions {
+	if !c.Provider.Caps().Sessions {
 		return
 	}
 	made, lost := c.host.made(c.record)
@@ -84,8 +83,7 @@ func (c *Chat) resume(ctx context.Context) {
 	c.resend, c.lost = append(c.resend, made...), append(c.lost, lost...)
 }
 
-// inputsOf are the files that a conversation was given, each once: of those
-// with the same place the last.
+// inputsOf returns the inputs of a conversation, of those with the same place the last.
 func inputsOf(c *Conversation) (list []Upload) {
 	for _, t := range c.Turns {
 		for _, in := range t.Inputs {
@@ -99,16 +97,15 @@ func inputsOf(c *Conversation) (list []Upload) {
 	return list
 }
 
-// place is what only one file has: a file of this machine its path, an upload
-// its name.
+// place identifies a file: by its path on this machine or, for an upload, by its name.
 func (u *Upload) place() string { return placeOf(u.Local, u.Name) }
 
 func placeOf(local, name string) string {
 	return cmp.Or(local, "uploaded "+name)
 }
 
-// toSend are the files of a turn: its own, and before them those of earlier
-// turns that it brings once more, unless it has something in their place.
+// toSend returns the files of a turn: those of earlier turns that it sends once more,
+// unless it has others in their place, and then its own.
 func (c *Chat) toSend(own []File) []File {
 	old := slices.DeleteFunc(slices.Clone(c.resend), func(f File) bool {
 		return slices.ContainsFunc(own, func(o File) bool { return placeOf(o.Local, o.Name) == placeOf(f.Local, f.Name) })
@@ -138,8 +135,8 @@ func (h *Host) reopen(ctx context.Context, owner string, in Upload) (File, error
 	return File{}, errNotHere
 }
 
-// lose tells of inputs of earlier turns that the model's code does not have any
-// more.
+// lose emits a notice about inputs of earlier turns that the model's code does not have
+// any more.
 func (t *turn) lose() {
 	lost := t.chat.lost
 	if t.chat.lost = nil; len(lost) == 0 {

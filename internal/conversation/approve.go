@@ -12,23 +12,23 @@ import (
 	"strings"
 
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/reply"
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Consent is what the user agreed to.
+// Consent is what a user agreed to.
 type Consent struct {
-	// Approval names the files. One without files is for a reply that changes
-	// none.
+	// Approval names the files. It has none for a reply that changes none.
 	Approval workspace.Approval
-	// Posts are the ids of the reports that go out; nil: all of them.
+	// Posts are the ids of the reports to send; nil: all.
 	Posts []string
 	// BestEffort makes each file a transaction of its own.
 	BestEffort bool
 }
 
-// CoveredBy is the consent that a policy gives to a reply without asking, and
-// the files that keep the policy from covering all of it. If there are any, the
-// consent holds with bestEffort alone, for the rest.
+// CoveredBy returns the consent that a policy gives to a reply, and the files that the
+// policy does not cover. If there are any, the consent holds with bestEffort only, for
+// the other files.
 func CoveredBy(policy workspace.Policy, p *workspace.Proposal, bestEffort bool) (Consent, []workspace.Held) {
 	c := Consent{BestEffort: bestEffort}
 	if p == nil {
@@ -46,9 +46,9 @@ func (c Consent) Covers(held []workspace.Held) bool {
 	return len(held) == 0 || c.BestEffort && len(c.Approval.Files) > 0
 }
 
-// Approve carries out what was agreed to, and keeps the result with the
-// message. After an error nothing is changed; a *workspace.ConflictError can
-// be answered with a new proposal, by Rebase.
+// Approve carries out what the user agreed to, and saves the result with the message.
+// After an error nothing is changed. After a *workspace.ConflictError, Rebase makes a new
+// proposal.
 func (d *Replies) Approve(ctx context.Context, h *ReplyRecord, p *workspace.Proposal, c Consent) (*Result, error) {
 	if err := h.Closed(); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (d *Replies) Approve(ctx context.Context, h *ReplyRecord, p *workspace.Prop
 		if err != nil {
 			return nil, err
 		}
-		result = newResult(h) // with what weighing the evidence has found
+		result = newResult(h) // with the warnings about evidence
 		result.files(receipt)
 	} else {
 		if _, err := attach(leftAll(p)); err != nil {
@@ -92,7 +92,7 @@ func (d *Replies) Approve(ctx context.Context, h *ReplyRecord, p *workspace.Prop
 	return result, d.Refresh(context.WithoutCancel(ctx), h)
 }
 
-// leftAll is the receipt of a proposal of which no file was approved.
+// leftAll returns the receipt of a proposal of which no file was approved.
 func leftAll(p *workspace.Proposal) *workspace.Receipt {
 	r := &workspace.Receipt{}
 	if p != nil {
@@ -105,7 +105,7 @@ func leftAll(p *workspace.Proposal) *workspace.Receipt {
 	return r
 }
 
-// evidenceState says what became of a file that a submission names.
+// evidenceState returns what became of a file that a submission names.
 func evidenceState(root string, r *workspace.Receipt, evidence string) assignment.FileState {
 	name := path.Clean(strings.TrimPrefix(strings.ReplaceAll(evidence, "\\", "/"), "./"))
 	if strings.Contains(evidence, "://") || strings.ContainsAny(evidence, "\n\t") || !fs.ValidPath(name) ||
@@ -133,8 +133,8 @@ func evidenceState(root string, r *workspace.Receipt, evidence string) assignmen
 	return assignment.Present
 }
 
-// Rebase makes a proposal anew after a conflict, merged with what is in the
-// folder now, and keeps it. It wants another approval.
+// Rebase makes and saves a new proposal after a conflict, merged with the present files.
+// It needs another approval.
 func (d *Replies) Rebase(ctx context.Context, h *ReplyRecord, p *workspace.Proposal) (*workspace.Proposal, error) {
 	w, err := d.Workspace(ctx, p.Root)
 	if err != nil {
@@ -147,17 +147,17 @@ func (d *Replies) Rebase(ctx context.Context, h *ReplyRecord, p *workspace.Propo
 	return next, d.Keep(ctx, h, next)
 }
 
-// Revise keeps a proposal that the user has edited. What went wrong with the
-// one before it is over.
+// Revise saves a proposal that the user has edited, and clears the errors of the one
+// before it.
 func (d *Replies) Revise(ctx context.Context, h *ReplyRecord, p *workspace.Proposal) error {
 	h.Result = newResult(h)
 	return d.Keep(ctx, h, p)
 }
 
-// Decline turns a message down. Nothing is changed and nothing reported.
+// Decline declines a message. Nothing is changed or reported.
 func (d *Replies) Decline(ctx context.Context, h *ReplyRecord, reason string) error {
 	if h.Done {
-		return h.settled()
+		return h.doneError()
 	}
 	if h.Root != "" {
 		w, err := d.Workspace(ctx, h.Root)
@@ -172,8 +172,7 @@ func (d *Replies) Decline(ctx context.Context, h *ReplyRecord, reason string) er
 	return d.Store.PutReplyRecord(ctx, h)
 }
 
-// Fail keeps with a message what went wrong when it was to be applied. It can
-// be approved again.
+// Fail saves with a message why applying it failed. It can be approved again.
 func (d *Replies) Fail(ctx context.Context, h *ReplyRecord, cause error) error {
 	h.Result = newResult(h)
 	h.Result.State = Failed
@@ -186,7 +185,7 @@ func (d *Replies) Fail(ctx context.Context, h *ReplyRecord, cause error) error {
 	return d.Store.PutReplyRecord(ctx, h)
 }
 
-// Refresh looks how far the reports of a message have come, and keeps it.
+// Refresh updates the states of a message's reports, and saves it.
 func (d *Replies) Refresh(ctx context.Context, h *ReplyRecord) error {
 	if len(h.Batch.Posts) > 0 && h.Result.State == Applied {
 		lanes, err := d.Outbox.Lanes(ctx, assignment.Query{API: h.API, Project: h.Project})
@@ -198,9 +197,8 @@ func (d *Replies) Refresh(ctx context.Context, h *ReplyRecord) error {
 	return d.Store.PutReplyRecord(ctx, h)
 }
 
-// Undo proposes to undo what a message did, all of it or the files and
-// hunks with the ids, and keeps the proposal as a message of its own, which
-// reports nothing.
+// Undo proposes to undo the changes of a message, or only the files and hunks with the
+// ids. It saves the proposal as a message of its own, without reports.
 func (d *Replies) Undo(ctx context.Context, h *ReplyRecord, only ...string) (*ReplyRecord, *workspace.Proposal, error) {
 	if h.Result.State != Applied || h.Result.Undo == "" {
 		return nil, nil, fmt.Errorf("%w: the reply is %s", workspace.ErrNothing, h.Result.State)
@@ -215,4 +213,28 @@ func (d *Replies) Undo(ctx context.Context, h *ReplyRecord, only ...string) (*Re
 	}
 	next, err := d.KeepRevert(ctx, Link{Owner: h.Owner, Project: h.Project, API: h.API}, p)
 	return next, p, err
+}
+
+// KeepRevert saves an undo or a redo in the folder of a project as a message of its own,
+// without reports.
+func (d *Replies) KeepRevert(ctx context.Context, l Link, p *workspace.Proposal) (*ReplyRecord, error) {
+	h := &ReplyRecord{ID: p.ID, Owner: l.Owner, Created: d.Now(), Message: p.Origin.Reverts, Kind: p.Origin.Kind,
+		Project: l.Project, API: l.API, Root: p.Root}
+	h.Result = newResult(h)
+	return h, d.Keep(ctx, h, p)
+}
+
+// Unlinked plans a reply in an empty folder, so that the rules of paths hold. The proposal
+// can be shown and written by WriteZip, but not committed.
+func (d *Replies) Unlinked(ctx context.Context, r *reply.Reply) (_ *workspace.Proposal, err error) {
+	empty, err := os.MkdirTemp("", "airlock-unlinked-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(empty)
+	w, err := d.Workspace(ctx, empty)
+	if err != nil {
+		return nil, err
+	}
+	return w.Plan(ctx, workspace.Origin{Kind: "reply", Ref: r.SHA256}, workspace.FromReply(r)...)
 }

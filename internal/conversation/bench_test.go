@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"log/slog"
+
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/state"
 	"github.com/airlock-run/airlock/provider/providertest"
-	"log/slog"
 )
 
 // BenchmarkTurn is a whole turn with one small file, from the first question
@@ -31,7 +32,7 @@ func BenchmarkTurn(b *testing.B) {
 			desk := conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(),
 				Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
 			host, err := conversation.NewHost(conversation.HostOptions{
-				Archive: db.Conversations(), Ledger: db.Ledger(), Uploads: db.Uploads(), Counts: db.Uploads(), Desk: desk,
+				Archive: db.Conversations(), Ledger: db.Ledger(), Uploads: db.Uploads(), Counts: db.Uploads(), Replies: desk,
 				Quarantine: filepath.Join(data, "outputs"),
 				Connect: func(context.Context, string, conversation.Settings) (*conversation.Backend, error) {
 					return &conversation.Backend{Provider: r.provider, Destination: "the test server"}, nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
@@ -17,19 +18,19 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// requestFiles is the tool by which a model asks for further files of the
-// project. It chooses nothing: it names, and a person answers.
+// requestFiles is the tool with which a model requests further files of the project. The
+// user decides about each.
 const requestFiles = "request_files"
 
-// mostRequested bounds what one call may ask for.
+// mostRequested bounds the files of one call.
 const mostRequested = 20
 
-// browsing is the tool, where there is a folder to ask about, the user to
-// answer, and a provider that can call.
+// browsing returns the tool, if there is a folder, a user to answer, and a provider with
+// function calls.
 func (t *turn) browsing() (provider.Function, bool) {
 	s := t.chat.record.Settings
-	if t.prompt.Browse == "" || t.person == nil || s.Tool == provider.ToolNone ||
-		!t.chat.backend.Provider.Caps().Functions {
+	if t.prompt.Browse == "" || t.prompter == nil || s.Tool == provider.ToolNone ||
+		!t.chat.Provider.Caps().Functions {
 		return provider.Function{}, false
 	}
 	return provider.Function{
@@ -43,7 +44,7 @@ func (t *turn) browsing() (provider.Function, bool) {
 	}, true
 }
 
-// requested carries a call out. What is wrong with it is told to the model.
+// requested carries out a call. The model is told what is wrong with it.
 func (t *turn) requested(ctx context.Context, arguments json.RawMessage) (provider.FunctionReply, error) {
 	var asked struct {
 		Paths  []string `json:"paths"`
@@ -55,12 +56,12 @@ func (t *turn) requested(ctx context.Context, arguments json.RawMessage) (provid
 	if len(asked.Paths) > mostRequested {
 		return provider.FunctionReply{Text: fmt.Sprintf("At most %d files can be asked for at once.", mostRequested)}, nil
 	}
-	var said []string
+	var report []string
 	var files []File
 	for _, name := range asked.Paths {
 		f, err := projectFile(t.prompt.Browse, name)
 		if err != nil {
-			said = append(said, fmt.Sprintf("%s: %v", name, err))
+			report = append(report, fmt.Sprintf("%s: %v", name, err))
 			continue
 		}
 		f.asked = true
@@ -78,7 +79,7 @@ func (t *turn) requested(ctx context.Context, arguments json.RawMessage) (provid
 		return provider.FunctionReply{}, err
 	}
 	for _, r := range refused {
-		said = append(said, fmt.Sprintf("%s: it could not be sent: %v", r.Source.Path, r.Err))
+		report = append(report, fmt.Sprintf("%s: it could not be sent: %v", r.Source.Path, r.Err))
 		t.emit(Notice{Text: fmt.Sprintf("%s was not sent: %v", r.Source.Path, r.Err), Hint: provider.HintOf(r.Err)})
 	}
 	for _, f := range files {
@@ -87,31 +88,23 @@ func (t *turn) requested(ctx context.Context, arguments json.RawMessage) (provid
 			sent = sent || a.Path == f.Path
 		}
 		if !sent {
-			said = append(said, f.Path+": the user did not agree")
+			report = append(report, f.Path+": the user did not agree")
 		}
 	}
 	if len(attachments) > 0 {
-		said = append([]string{fmt.Sprintf("The user agreed to %s.", english.Plural(len(attachments), "file", ""))}, said...)
+		report = append([]string{fmt.Sprintf("The user agreed to %s.", english.Plural(len(attachments), "file", ""))}, report...)
 	}
 	t.attachments = append(t.attachments, attachments...)
-	return provider.FunctionReply{Text: strings.Join(said, "\n"), Files: attachments}, nil
+	return provider.FunctionReply{Text: strings.Join(report, "\n"), Files: attachments}, nil
 }
 
-// errOutside is what a model is told of a path that leads out.
+// errOutside tells a model that a path leads out of the project.
 var errOutside = errors.New("it is no path of a file in the project")
 
-// projectFile opens a file of a folder by a path that a model gave. It follows
-// no links: they may lead anywhere.
+// projectFile opens a file of a folder by a path that a model gave. It follows no links,
+// which may lead anywhere.
 func projectFile(root, name string) (File, error) {
 	name = strings.TrimPrefix(name, "./")
-	if !fs.ValidPath(name) || name == "." || strings.Contains(name, "\\") {
-		return File{}, errOutside
-	}
-	for part := range strings.SplitSeq(name, "/") {
-		if strings.EqualFold(part, ".git") {
-			return File{}, errOutside
-		}
-	}
 	open := func() (io.ReadSeekCloser, error) {
 		folder, err := os.OpenRoot(root)
 		if err != nil {
@@ -126,7 +119,7 @@ func projectFile(root, name string) (File, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A name on the way may have become a link since.
+		// A part of the path may have become a link since.
 		if after, err := f.Stat(); err != nil || !os.SameFile(before, after) {
 			f.Close()
 			return nil, errOutside
@@ -147,11 +140,24 @@ func projectFile(root, name string) (File, error) {
 	return f, err
 }
 
-// plainFile looks at a file and at all that stands on the way to it.
+// plainFile returns what is at a path in a project: a file, to which no link leads.
 func plainFile(folder *os.Root, name string) (fs.FileInfo, error) {
+	info, err := plainEntry(folder, name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = ErrNotFile
+	}
+	return info, err
+}
+
+// plainEntry returns what is at a path in a project. No part of the path may be a
+// link, or belong to Git.
+func plainEntry(folder *os.Root, name string) (info fs.FileInfo, err error) {
+	if !projectPath(name) {
+		return nil, errOutside
+	}
 	parts := strings.Split(name, "/")
 	for i := range parts {
-		info, err := folder.Lstat(path.Join(parts[:i+1]...))
+		info, err = folder.Lstat(path.Join(parts[:i+1]...))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, errors.New("there is no such file")
@@ -159,11 +165,79 @@ func plainFile(folder *os.Root, name string) (fs.FileInfo, error) {
 			return nil, errors.New("it cannot be read")
 		case info.Mode()&fs.ModeSymlink != 0:
 			return nil, errOutside
-		case i == len(parts)-1 && !info.Mode().IsRegular():
-			return nil, ErrNotFile
-		case i == len(parts)-1:
-			return info, nil
 		}
 	}
-	return nil, errOutside
+	return info, nil
+}
+
+// projectPath reports whether a name can be the path of a file in a project.
+func projectPath(name string) bool {
+	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, "\\\x00") && !slices.ContainsFunc(
+		strings.Split(name, "/"), func(part string) bool { return strings.EqualFold(part, ".git") })
+}
+
+// A FolderEntry is a file or a folder in a project's folder.
+type FolderEntry struct {
+	Name   string
+	Path   string // in the project, with slashes
+	Folder bool
+	Size   int64
+}
+
+// mostEntries bounds the listing of one folder.
+const mostEntries = 1000
+
+// ListFolder lists one folder of a project, folders first. It leaves out links and special
+// files, since they cannot be inputs. more reports whether the folder has more entries
+// than are listed.
+func ListFolder(root, name string) (list []FolderEntry, more bool, err error) {
+	folder, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, false, errors.New("the project's folder cannot be read")
+	}
+	defer folder.Close()
+	if name != "." {
+		if info, err := plainEntry(folder, name); err != nil || !info.IsDir() {
+			return nil, false, errOutside
+		}
+	}
+	dir, err := folder.Open(name)
+	if err != nil {
+		return nil, false, errOutside
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(mostEntries + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, false, errors.New("it cannot be read")
+	}
+	if more = len(entries) > mostEntries; more {
+		entries = entries[:mostEntries]
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.IsDir() && !info.Mode().IsRegular() || strings.EqualFold(e.Name(), ".git") {
+			continue
+		}
+		list = append(list, FolderEntry{Name: e.Name(), Path: path.Join(name, e.Name()), Folder: info.IsDir(),
+			Size: info.Size()})
+	}
+	slices.SortFunc(list, func(a, b FolderEntry) int {
+		if a.Folder == b.Folder {
+			return strings.Compare(a.Name, b.Name)
+		} else if a.Folder {
+			return -1
+		}
+		return 1
+	})
+	return list, more, nil
+}
+
+// OpenProjectFile returns a file of a project's folder as an input, by its path there. It
+// follows no links.
+func OpenProjectFile(root, name string) (File, error) {
+	f, err := projectFile(root, name)
+	if err != nil {
+		return File{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return f, nil
 }

@@ -16,63 +16,61 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Chat is a conversation with a model that is in progress in this process. One
-// turn at a time; Close ends it.
+// A Chat is a conversation with a model that is in progress in this process. It has one
+// turn at a time. Close ends it.
 type Chat struct {
-	host    *Host
-	record  *Conversation
-	backend *Backend
-	uploads *passingUploads
-	noted   provider.Provider // recorded; for what has its own retries
+	host   *Host
+	record *Conversation
+	*Backend
+	uploads *ephemeralUploads
+	noted   provider.Provider // recorded in the ledger, for callers that retry themselves
 	whole   provider.Provider // recorded and retried
 	rule    provider.Retry
 	ledger  *provider.Ledger // nil: there is nothing to clean up
 	tracker *provider.Tracker
-	kept    bool         // the archive knows the conversation
+	kept    bool         // the archive has the conversation
 	before  int          // turns of earlier processes
-	release func() error // of the hold on the conversation
+	release func() error // ends the lock on the conversation
 
 	asking sync.Mutex // held by a turn
 
-	history      []provider.Turn       // what the model has been told and has said
+	history      []provider.Turn       // the exchanges so far
 	carry        []provider.Attachment // files of a turn that failed: the next one brings them
 	resend       []File                // inputs of before a clean-up
-	lost         []Upload              // of those, what is not here any more
+	lost         []Upload              // those of them that this machine does not have any more
 	sameProvider bool                  // as in earlier processes
-	missed       []provider.FileRef    // what may hold outputs that could not be fetched
+	missed       []provider.FileRef    // objects that may hold outputs that could not be fetched
 
 	mu      sync.Mutex
 	sources map[string]sent // by remote id
-	notify  func(Event)     // of the turn that is going on; nil: none is
+	notify  func(Event)     // of the turn in progress; nil: there is none
 }
 
-// ID is the conversation's.
+// ID returns the id of the conversation.
 func (c *Chat) ID() string { return c.record.ID }
 
-// Settings are the conversation's.
+// Settings returns the settings of the conversation.
 func (c *Chat) Settings() Settings { return c.record.Settings }
 
-// Prompt is what a turn begins with.
+// A Prompt begins a turn.
 type Prompt struct {
 	Text  string
 	Files []File
-	// SkipFailed continues without files that cannot be sent, unasked.
+	// SkipFailed continues without files that cannot be sent, without a question.
 	SkipFailed bool
 	// Schema is the JSON schema of the answer; empty: free text.
 	Schema json.RawMessage
-	// Folder is where outputs may be saved; empty: nobody is asked, and they
-	// are held here.
+	// Folder is where outputs may be saved; empty: the user is not asked, and outputs
+	// stay in quarantine.
 	Folder string
-	// Expect says that files are expected: a turn whose answer promises one that does
-	// not exist fails.
+	// Expect makes a turn fail whose answer promises a file that does not exist.
 	Expect bool
-	// Browse is the folder of which the model may ask for files; empty: it
-	// may not.
+	// Browse is the folder from which the model may request files; empty: none.
 	Browse string
 }
 
-// Check finds out before a token is spent whether a prompt could go: the key,
-// the model, the tool, the provider's limits. Nothing is sent.
+// Check reports what would keep a prompt from being sent: the key, the model, the tool,
+// the provider's limits. It sends nothing and spends no tokens.
 func (c *Chat) Check(ctx context.Context, p Prompt) error {
 	if err := c.checkTool(p); err != nil {
 		return err
@@ -80,15 +78,15 @@ func (c *Chat) Check(ctx context.Context, p Prompt) error {
 	if err := c.whole.Check(ctx, c.record.Settings.Model); err != nil {
 		return err
 	}
-	for _, err := range c.backend.Provider.Caps().Limits.Check(c.record.Settings.Provider, wishes(p.Files)) {
+	for _, err := range c.Provider.Caps().Limits.Check(c.record.Settings.Provider, wishes(p.Files)) {
 		return err
 	}
 	return nil
 }
 
-// checkTool finds what this provider cannot do at all.
+// checkTool returns an error if the provider lacks the tool, or schemas.
 func (c *Chat) checkTool(p Prompt) error {
-	caps, s := c.backend.Provider.Caps(), c.record.Settings
+	caps, s := c.Provider.Caps(), c.record.Settings
 	known := s.Tool == provider.ToolAuto || s.Tool == provider.ToolNone || s.Tool == ""
 	var names []string
 	for _, t := range caps.Tools {
@@ -106,18 +104,16 @@ func (c *Chat) checkTool(p Prompt) error {
 	return nil
 }
 
-// Turn has one turn. The person is asked on the way, and the sink is told what
-// happens. The turn is there whenever it has begun, whatever the error: it has
-// all that was seen of it, and is kept.
+// Turn runs one turn. It puts questions to the prompter and sends events to the sink.
+// The record of a turn that has begun is returned and saved even with an error.
 //
-// When the context ends the turn does too; what it made at the provider is
-// deleted by Close.
-func (c *Chat) Turn(ctx context.Context, p Prompt, person Prompter, sink Sink) (*Turn, error) {
+// The turn ends with the context. Close deletes what it made at the provider.
+func (c *Chat) Turn(ctx context.Context, p Prompt, prompter Prompter, sink Sink) (*Turn, error) {
 	if !c.asking.TryLock() {
 		return nil, ErrTurn
 	}
 	defer c.asking.Unlock()
-	t := c.newTurn(p, person, sink)
+	t := c.newTurn(p, prompter, sink)
 	defer c.silence()
 	t.emit(Begun{Conversation: c.record.ID, Turn: t.record.Number, Provider: c.record.Settings.Provider,
 		Model: c.record.Settings.Model, Prompt: t.record.Prompt})
@@ -128,9 +124,9 @@ func (c *Chat) Turn(ctx context.Context, p Prompt, person Prompter, sink Sink) (
 	return t.record, t.end(ctx, err)
 }
 
-func (c *Chat) newTurn(p Prompt, person Prompter, sink Sink) *turn {
+func (c *Chat) newTurn(p Prompt, prompter Prompter, sink Sink) *turn {
 	now := c.host.Clock.Now().UTC()
-	t := &turn{chat: c, prompt: p, person: person, sink: sink, relayed: relayed{redactor: c.host.Redact},
+	t := &turn{chat: c, prompt: p, prompter: prompter, sink: sink, relayed: relayed{redactor: c.host.Redact},
 		names: newStepNames(c.record.Turns),
 		record: &Turn{Number: len(c.record.Turns) + 1, State: TurnRunning, Started: now, Prompt: c.host.Redact.Text(p.Text),
 			Inputs: []Upload{}, Steps: []provider.Step{}, Outputs: []Output{}, Missing: []string{}, Notices: []string{},
@@ -145,7 +141,7 @@ func (c *Chat) newTurn(p Prompt, person Prompter, sink Sink) *turn {
 	return t
 }
 
-// title is the beginning of a prompt, in one line.
+// title returns the beginning of a prompt, in one line.
 func title(prompt string) string {
 	line := strings.Join(strings.Fields(prompt), " ")
 	if runes := []rune(line); len(runes) > 80 {
@@ -160,7 +156,7 @@ func (c *Chat) silence() {
 	c.notify = nil
 }
 
-// repeated tells of a call that is tried again.
+// repeated emits a notice about a call that is retried.
 func (c *Chat) repeated(err error, wait time.Duration) {
 	c.mu.Lock()
 	notify := c.notify
@@ -170,7 +166,7 @@ func (c *Chat) repeated(err error, wait time.Duration) {
 	}
 }
 
-// remember takes up what was said before.
+// remember restores the state of a conversation from its record.
 func (c *Chat) remember(ctx context.Context, sameProvider bool) {
 	c.kept, c.before = true, len(c.record.Turns)
 	alive := sameProvider && c.record.Session.ID != ""
@@ -179,11 +175,11 @@ func (c *Chat) remember(ctx context.Context, sameProvider bool) {
 		c.resume(ctx)
 	}
 	for _, t := range c.record.Turns {
-		if t.State == TurnRunning { // its process is no more
+		if t.State == TurnRunning { // its process has ended
 			t.State = TurnInterrupted
 		}
 		for _, x := range t.Exchange {
-			if !alive { // ids in it name what was deleted
+			if !alive { // its ids name objects that were deleted
 				x.Raw, x.Files = nil, nil
 			}
 			c.history = append(c.history, x)
@@ -202,15 +198,15 @@ func (c *Chat) remember(ctx context.Context, sameProvider bool) {
 		c.rememberOutputs()
 	}
 	switch {
-	case alive && c.backend.Provider.Name() == provider.Local:
-		// Its sessions end with their process. All files of this one are here.
+	case alive && c.Provider.Name() == provider.Local:
+		// Its sessions end with their process. The service still has their files.
 		c.tracker.Resume(provider.Session{}, c.record.Staged)
 	case alive:
 		c.tracker.Resume(c.record.Session, c.record.Staged)
 	}
 }
 
-// rememberOutputs makes outputs that are held here a source of what the provider
+// rememberOutputs registers outputs in quarantine as sources of files that the provider
 // may have lost.
 func (c *Chat) rememberOutputs() {
 	for _, t := range c.record.Turns {
@@ -223,8 +219,8 @@ func (c *Chat) rememberOutputs() {
 	}
 }
 
-// KeepAlive keeps the session alive while the person thinks, for an hour at
-// most, until the context ends.
+// KeepAlive keeps the session alive between turns until the context ends, for an hour at
+// most.
 func (c *Chat) KeepAlive(ctx context.Context) {
 	if err := c.tracker.KeepAlive(ctx, time.Hour); err != nil && ctx.Err() == nil {
 		c.host.Log.Debug("the session was not kept alive", "err", err)
@@ -234,13 +230,12 @@ func (c *Chat) KeepAlive(ctx context.Context) {
 // cleanTime is how long a clean-up may take.
 const cleanTime = 30 * time.Second
 
-// Close ends the conversation: what was made at the provider is deleted unless
-// it is to be kept, whether or not the context has ended. A turn must not be
-// in progress.
+// Close ends the conversation. It deletes what was made at the provider, unless the
+// settings keep it, even if the context has ended. No turn may be in progress.
 func (c *Chat) Close(ctx context.Context, sink Sink) (*Cleaned, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
-	c.asking.Lock() // for good
+	c.asking.Lock() // and never unlock
 	done := &Cleaned{At: c.host.Clock.Now().UTC()}
 	var failed error
 	if c.ledger != nil {
@@ -252,12 +247,12 @@ func (c *Chat) Close(ctx context.Context, sink Sink) (*Cleaned, error) {
 		if c.record.Settings.Keep && c.ledger != nil {
 			c.record.Session, c.record.Staged = c.tracker.Session(), c.staying()
 		}
-		failed = errors.Join(failed, c.host.Archive.PutConversation(ctx, c.record))
+		failed = errors.Join(failed, c.host.PutConversation(ctx, c.record))
 	}
 	if sink != nil {
 		sink(CleanedUp{*done})
 	}
-	return done, errors.Join(failed, c.release(), closeBackend(c.backend))
+	return done, errors.Join(failed, c.release(), closeBackend(c.Backend))
 }
 
 func (c *Chat) clean(ctx context.Context, done *Cleaned) error {
@@ -270,10 +265,10 @@ func (c *Chat) clean(ctx context.Context, done *Cleaned) error {
 			kind = provider.EntryRun
 		}
 		if err := c.ledger.Unfetched(ctx, kind, id); err != nil {
-			return errors.Join(err, c.ledger.Close()) // nothing is deleted that could not be spared
+			return errors.Join(err, c.ledger.Close()) // without the mark a clean-up would delete it
 		}
 	}
-	swept, err := c.ledger.Clean(ctx, c.backend.Provider)
+	swept, err := c.ledger.Clean(ctx, c.Provider)
 	done.Deleted, done.Kept, done.Others = len(swept.Deleted), len(swept.Kept), swept.Others
 	for _, l := range swept.Left {
 		if left := fmt.Sprintf("%v: %s", l.Entry, c.host.Redact.Error(l.Err.Error())); !slices.Contains(done.Left, left) {
@@ -286,8 +281,8 @@ func (c *Chat) clean(ctx context.Context, done *Cleaned) error {
 	return errors.Join(err, c.ledger.Close())
 }
 
-// unfetched notes that what a file is in, or the file itself, is not to be
-// deleted. Whoever leaves in the middle of a turn does without its files.
+// unfetched marks a file, or the session that has it, as not to be deleted. The files of
+// a turn that the user stopped are not marked.
 func (c *Chat) unfetched(ctx context.Context, r provider.FileRef) {
 	same := func(m provider.FileRef) bool {
 		return m.Scope == r.Scope && m.Session == r.Session && (r.Session != "" || m.ID == r.ID)
@@ -297,14 +292,14 @@ func (c *Chat) unfetched(ctx context.Context, r provider.FileRef) {
 	}
 }
 
-// later says how what could not be fetched is fetched later.
+// later says how files that could not be fetched can be fetched later.
 func (c *Chat) later(e provider.Entry) string {
-	name := c.backend.Provider.Name()
+	name := c.Provider.Name()
 	switch e.Kind {
 	case provider.EntrySession:
 		text := fmt.Sprintf("%s, with files that could not be listed or fetched: `airlock files get --provider %s "+
 			"--session %s -o DIR` fetches them", e.ID, name, e.ID)
-		if idle := c.backend.Provider.Caps().IdleTTL; idle > 0 {
+		if idle := c.Provider.Caps().IdleTTL; idle > 0 {
 			text += fmt.Sprintf(" while it lives, %d minutes after its last use", int(idle.Minutes()))
 		}
 		return text + "; `airlock files gc` deletes it"
@@ -316,11 +311,11 @@ func (c *Chat) later(e provider.Entry) string {
 		"--provider %s ID` fetches one; `airlock files gc` deletes them", name, name)
 }
 
-// staying are the files with which a kept conversation can be gone on with. The
-// sandbox here keeps files and no sessions: what code has made is among them.
+// staying returns the files with which a kept conversation can be resumed. The local
+// sandbox keeps files but no sessions, so the files that code made are among them.
 func (c *Chat) staying() []provider.Attachment {
 	all := c.tracker.Staged()
-	if c.backend.Provider.Name() != provider.Local {
+	if c.Provider.Name() != provider.Local {
 		return all
 	}
 	made := map[string]provider.FileInfo{} // by name: the last one counts
@@ -340,15 +335,50 @@ func (c *Chat) staying() []provider.Attachment {
 	return all
 }
 
-// Provider is the provider itself, for who sweeps its account.
-func (c *Chat) Provider() provider.Provider { return c.backend.Provider }
+// ModelDestination returns where a prompt goes; "": the model is on this machine.
+func (c *Chat) ModelDestination() string { return cmp.Or(c.Shown, c.Destination) }
 
-// Destination is where files go; empty: they stay on this machine.
-func (c *Chat) Destination() string { return c.backend.Destination }
+// ephemeralUploads caches the uploads of one conversation, which are deleted at its end,
+// in front of the uploads that earlier conversations kept.
+type ephemeralUploads struct {
+	kept provider.UploadStore
 
-// ModelDestination is where a prompt goes; empty: the model is on this machine.
-func (c *Chat) ModelDestination() string { return cmp.Or(c.backend.Shown, c.backend.Destination) }
+	mu   sync.Mutex
+	list []provider.CachedUpload
+}
 
-// Ephemeral reports whether all that is made at the provider ends with this
-// process.
-func (c *Chat) Ephemeral() bool { return c.backend.Ephemeral }
+// Uploads implements provider.UploadStore.
+func (u *ephemeralUploads) Uploads(
+	ctx context.Context, key provider.UploadKey,
+) (found []provider.CachedUpload, err error) {
+	u.mu.Lock()
+	for _, c := range u.list {
+		if c.Key == key {
+			found = append(found, c)
+		}
+	}
+	u.mu.Unlock()
+	kept, err := u.kept.Uploads(ctx, key)
+	return append(found, kept...), err
+}
+
+// PutUpload implements provider.UploadStore.
+func (u *ephemeralUploads) PutUpload(_ context.Context, c provider.CachedUpload) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.list = append(u.list, c)
+	return nil
+}
+
+// RemoveUpload implements provider.UploadStore.
+func (u *ephemeralUploads) RemoveUpload(ctx context.Context, key provider.UploadKey, id string) error {
+	u.mu.Lock()
+	before := len(u.list)
+	u.list = slices.DeleteFunc(u.list, func(c provider.CachedUpload) bool { return c.Key == key && c.File.Ref.ID == id })
+	removed := len(u.list) < before
+	u.mu.Unlock()
+	if removed {
+		return nil
+	}
+	return u.kept.RemoveUpload(ctx, key, id)
+}

@@ -1,13 +1,13 @@
-// Package conversation is what the command line and the page share: a turn with
-// a model that runs code on the user's files, and what becomes of its reply.
+// Package conversation is shared by the command line and the page: a turn with
+// a model that runs code on the user's files, and the proposal that its reply becomes.
 //
 // # A turn
 //
-// A Host keeps conversations. A Chat is one that is in progress, and Chat.Turn has
-// one turn of it: it asks for consent, sends the files, lets the provider run
-// the model's code, finds and fetches what the code made, asks what is to be
-// saved, saves it, and keeps a record of all of it. Chat.Close deletes what was
-// made at the provider, whatever happened.
+// A Host begins and resumes conversations. A Chat is a conversation in progress, and
+// Chat.Turn runs one turn of it: it asks for consent, sends the files, lets the provider
+// run the model's code, finds and fetches the outputs of the code, asks which of them to
+// save, saves them, and records all of it. Chat.Close deletes what was made at the
+// provider, even after an error.
 //
 //	chat, err := host.Begin(ctx, owner, conversation.Settings{Provider: "openai", Model: "..."})
 //	...
@@ -18,11 +18,11 @@
 // and a Sink, which receives events (Event). Both are plain values that can be
 // written as JSON. The files of a turn:
 //
-//	question.go  what is asked, and what an answer means
-//	event.go     what happens, in order
-//	record.go    what is kept
-//	turn.go      the order of a turn: inputs.go, browse.go, outputs.go, applying.go
-//	live.go      the same for people who come and go, as those of a page do
+//	question.go  questions, and the meaning of their answers
+//	event.go     events, in their order
+//	record.go    the record of a conversation
+//	turn.go      the order of a turn: inputs.go, browse.go, outputs.go
+//	live.go      conversations whose users connect and disconnect, as those of a page
 //
 // # A reply
 //

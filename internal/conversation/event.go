@@ -24,66 +24,65 @@ type (
 		Model        string `json:"model"`
 		Prompt       string `json:"prompt"`
 	}
-	// Asked says that the turn waits for an answer.
+	// Asked is a question that waits for an answer.
 	Asked struct {
 		Ask Ask `json:"question"`
 	}
-	// Answered says what the answer was.
+	// Answered is the answer to a question.
 	Answered struct {
 		Question string `json:"question"` // id
 		Answer   Answer `json:"answer"`
 	}
-	// Uploading is how far a file is.
+	// Uploading is the progress of an upload.
 	Uploading struct {
 		Name string `json:"name"`
 		Sent int64  `json:"sent"`
 		Size int64  `json:"size"`
 	}
-	// Uploaded is a file that is there, or was before (Cached), or travels in
+	// Uploaded is a file that the provider has, or had before (Cached), or that travels in
 	// the request itself (Inline).
 	Uploaded struct {
 		Upload Upload `json:"upload"`
 		Cached bool   `json:"cached,omitempty"`
 		Inline bool   `json:"inline,omitempty"`
 	}
-	// Downloading is how far an output is.
+	// Downloading is the progress of fetching an output.
 	Downloading struct {
 		Name string `json:"name"`
 		Done int64  `json:"done"`
 		Size int64  `json:"size"` // -1: not said
 	}
-	// Collected is what the turn has left: all outputs, those that could not
-	// be fetched too, and the names that were promised and not found.
+	// Collected lists all outputs of the turn, with those that could not be fetched, and
+	// the promised names that do not exist.
 	Collected struct {
 		Outputs []Output `json:"outputs"`
 		Missing []string `json:"missing,omitempty"`
 	}
-	// Saved says what became of the outputs.
+	// Saved lists the outputs with their new states.
 	Saved struct {
 		Outputs []Output           `json:"outputs"`
 		Receipt *workspace.Receipt `json:"receipt,omitempty"` // nil: nothing was written
 	}
-	// ReplyProposed is the reply as a proposal for the project's folder.
+	// ReplyProposed names the reply's proposal for the project's folder.
 	ReplyProposed struct {
 		Reply  string  `json:"reply"` // the proposal's id
 		Result *Result `json:"result"`
 	}
-	// ReplySettled says what became of the proposal.
+	// ReplySettled is the outcome of the proposal.
 	ReplySettled struct {
 		Reply  string  `json:"reply"`
 		Result *Result `json:"result"`
 	}
-	// Notice is something that the person should know, in a sentence.
+	// Notice is a message to the user, in a sentence.
 	Notice struct {
 		Text string `json:"text"`
 		Hint string `json:"hint,omitempty"`
 	}
-	// Ended is the last event of a turn. The turn is as it is kept.
+	// Ended is the last event of a turn, with its record.
 	Ended struct {
 		Turn *Turn `json:"turn"`
 	}
-	// CleanedUp says what was done at the provider when the conversation was
-	// closed.
+	// CleanedUp is the result of the clean-up when the conversation was closed.
 	CleanedUp struct {
 		Cleaned
 	}

@@ -14,61 +14,61 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// Backend is a provider that the user has connected.
+// A Backend is a provider that the user has connected.
 type Backend struct {
 	Provider provider.Provider
-	// Destination is where files go, as a person would say it: "OpenAI
-	// (api.openai.com)". Empty: they stay on this machine.
+	// Destination is where files go, for people: "OpenAI (api.openai.com)". Empty: they
+	// stay on this machine.
 	Destination string
-	// Shown is where files go that are shown to the model itself; empty: the
-	// Destination.
+	// Shown is where files go that the model itself is shown; empty: to Destination.
 	Shown string
-	// Ephemeral says that what is made there ends with this process, so that
-	// there is nothing to record and to clean up.
+	// Ephemeral reports that the provider's objects end with this process, so that
+	// nothing has to be recorded and cleaned up.
 	Ephemeral bool
 	Close     func() error // may be nil
 }
 
-// CountStore adds up what processes have counted.
+// A CountStore adds up the counts of processes.
 type CountStore interface {
 	AddCounts(ctx context.Context, rows []provider.Counts) error
 }
 
-// HostOptions are what a Host stands on. All but Stored, Counters, Retry, Clock,
-// Log and Redact are required.
+// HostOptions configure a Host. All but Stored, Counters, Retry, Clock, Log and Redact
+// are required.
 type HostOptions struct {
-	Archive Archive
+	Archive
 	Ledger  provider.LedgerStore
 	Uploads provider.UploadStore
 	Counts  CountStore
-	Desk    *Replies
-	// Quarantine is the directory in which outputs are held.
+	Replies *Replies
+	// Quarantine is the directory for fetched outputs.
 	Quarantine string
-	// Connect gives the provider of a conversation of an owner.
+	// Connect returns the provider of an owner's conversation.
 	Connect func(ctx context.Context, owner string, s Settings) (*Backend, error)
 	// Stored opens a file that an owner has uploaded, for a conversation that is
-	// taken up again; nil: uploaded files cannot be reached from here.
+	// resumed; nil: uploaded files cannot be opened.
 	Stored func(ctx context.Context, owner, id string) (File, error)
 	// Counters are drained into Counts.
 	Counters *provider.Counters
 	Retry    provider.Retry
 	Clock    provider.Clock
 	Log      *slog.Logger
-	// Redact takes secrets out of all that is told and kept; nil: it takes out
-	// what looks like a key, and knows none.
+	// Redact removes secrets from events and records; nil: it removes text that looks like
+	// a key.
 	Redact *provider.Redactor
 }
 
-// problem says an error as it is kept, without secrets.
+// problem describes an error as records have it, without secrets.
 func (h *Host) problem(err error) *Problem { return redactProblem(h.Redact, ProblemOf(err)) }
 
-// Host holds conversations with models. Its methods may be called at once.
+// A Host begins, resumes and keeps conversations with models. Its methods may be called
+// concurrently.
 type Host struct {
 	HostOptions
 	quarantine *provider.Quarantine
 }
 
-// NewHost returns a host. Close it.
+// NewHost returns a Host. The caller closes it.
 func NewHost(o HostOptions) (*Host, error) {
 	if o.Clock == nil {
 		o.Clock = provider.SystemClock{}
@@ -83,25 +83,25 @@ func NewHost(o HostOptions) (*Host, error) {
 	return &Host{HostOptions: o, quarantine: q}, nil
 }
 
-// Close releases what the host has open. Close its conversations before.
+// Close closes the host, after its conversations were closed.
 func (h *Host) Close() error {
 	h.count(context.Background())
 	return h.quarantine.Close()
 }
 
-// Begin starts a conversation. Nothing is asked and nothing is sent yet, and
-// it is kept from its first turn on. Whoever begins one closes it.
+// Begin starts a conversation. It asks and sends nothing; the first turn saves the
+// conversation. The caller closes it.
 func (h *Host) Begin(ctx context.Context, owner string, s Settings) (*Chat, error) {
 	now := h.Clock.Now().UTC()
 	return h.open(ctx, &Conversation{ID: assignment.NewID(), Owner: owner, Created: now, Updated: now, Settings: s})
 }
 
-// Resume continues with a conversation. change may alter its settings; nil
-// leaves them. What was cleaned up at the provider is gone: the model is told
-// the conversation as text, and inputs that are still on this machine are sent
-// again with the next turn, after it was agreed to: see Again.
+// Resume continues a conversation. If change is not nil, it may alter the settings. If
+// the provider was cleaned up, the model is sent the conversation as text, and the next
+// turn sends the inputs that this machine still has once more, after the user agreed:
+// see Again.
 func (h *Host) Resume(ctx context.Context, owner, id string, change func(*Settings)) (*Chat, error) {
-	c, err := h.Archive.Conversation(ctx, owner, id)
+	c, err := h.Conversation(ctx, owner, id)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (h *Host) open(ctx context.Context, c *Conversation) (*Chat, error) {
 	if err != nil {
 		return nil, errors.Join(err, closeBackend(b))
 	}
-	chat := &Chat{release: release, uploads: &passingUploads{kept: h.Uploads}, host: h, record: c, backend: b,
+	chat := &Chat{release: release, uploads: &ephemeralUploads{kept: h.Uploads}, host: h, record: c, Backend: b,
 		noted: b.Provider, sources: map[string]sent{}}
 	if !b.Ephemeral {
 		if chat.ledger, err = provider.OpenLedger(ctx, h.Ledger, c.ID, h.Retry); err != nil {
@@ -146,7 +146,7 @@ func (h *Host) open(ctx context.Context, c *Conversation) (*Chat, error) {
 	return chat, nil
 }
 
-// hold keeps other processes from continuing a conversation.
+// hold locks a conversation for this process. It returns ErrTurn if another has it.
 func (h *Host) hold(ctx context.Context, id string) (release func() error, err error) {
 	if held, err := h.Ledger.Alive(ctx, "conversation-"+id); err != nil || held {
 		return nil, errors.Join(err, ErrTurn)
@@ -161,22 +161,12 @@ func closeBackend(b *Backend) error {
 	return b.Close()
 }
 
-// Conversation returns one that is kept, with its turns, or ErrNotFound.
-func (h *Host) Conversation(ctx context.Context, owner, id string) (*Conversation, error) {
-	return h.Archive.Conversation(ctx, owner, id)
-}
-
-// Conversations returns an owner's, without turns, newest first.
-func (h *Host) Conversations(ctx context.Context, owner string, p Page) ([]*Conversation, error) {
-	return h.Archive.Conversations(ctx, owner, p)
-}
-
-// Output opens an output that is held here.
+// Output opens an output in quarantine.
 func (h *Host) Output(sha256 string) (*os.File, error) { return h.quarantine.Open(sha256) }
 
-// Drop forgets a conversation; one that continues somewhere is ErrTurn.
+// Drop deletes a conversation, or returns ErrTurn if it is in progress somewhere.
 func (h *Host) Drop(ctx context.Context, owner, id string) (err error) {
-	if _, err := h.Archive.Conversation(ctx, owner, id); err != nil {
+	if _, err := h.Conversation(ctx, owner, id); err != nil {
 		return err
 	}
 	release, err := h.hold(ctx, id)
@@ -184,29 +174,27 @@ func (h *Host) Drop(ctx context.Context, owner, id string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	return h.Archive.DropConversation(ctx, owner, id) // its outputs go with their time: others may have the same
+	return h.DropConversation(ctx, owner, id) // its outputs expire: other conversations may have the same
 }
 
-// holdOutputs is how long outputs are held here after they were fetched.
-const holdOutputs = 7 * 24 * time.Hour
+// HoldOutputs is how long outputs stay in quarantine after they were fetched.
+const HoldOutputs = 7 * 24 * time.Hour
 
-// Sweep deletes what processes that are no more have left at providers, and
-// outputs that nobody wanted.
+// Sweep deletes what crashed processes have left at providers, and expired outputs.
 func (h *Host) Sweep(ctx context.Context, providers ...provider.Provider) (provider.Swept, error) {
 	swept, err := provider.Sweep(ctx, h.Ledger, h.Retry, providers...)
-	return swept, errors.Join(err, h.tidy())
+	return swept, errors.Join(err, h.cleanUp())
 }
 
-// SweepAll is Sweep for a person who asked for it: what may hold outputs that
-// could not be fetched is deleted too.
+// SweepAll is Sweep at a user's request: it also deletes objects that may hold outputs
+// that could not be fetched.
 func (h *Host) SweepAll(ctx context.Context, providers ...provider.Provider) (provider.Swept, error) {
 	swept, err := provider.SweepAll(ctx, h.Ledger, h.Retry, providers...)
-	return swept, errors.Join(err, h.tidy())
+	return swept, errors.Join(err, h.cleanUp())
 }
 
-// tidy removes outputs whose time is over, and beginnings of files that a
-// crash has left.
-func (h *Host) tidy() error {
+// cleanUp removes expired outputs, and partial files that a crash has left.
+func (h *Host) cleanUp() error {
 	entries, err := os.ReadDir(h.Quarantine)
 	if err != nil {
 		return err
@@ -214,14 +202,14 @@ func (h *Host) tidy() error {
 	var failed error
 	for _, e := range entries {
 		info, err := e.Info()
-		if err == nil && time.Since(info.ModTime()) > holdOutputs {
+		if err == nil && time.Since(info.ModTime()) > HoldOutputs {
 			failed = errors.Join(failed, os.Remove(filepath.Join(h.Quarantine, e.Name())))
 		}
 	}
 	return failed
 }
 
-// count hands what was counted since the last time to the store.
+// count adds the counts since the last call to the store.
 func (h *Host) count(ctx context.Context) {
 	news := h.Counters.Drain()
 	if len(news) == 0 {
@@ -235,8 +223,8 @@ func (h *Host) count(ctx context.Context) {
 	}
 }
 
-// Fetch brings one remote file into the quarantine, where Output opens it. It
-// repeats what fails by itself: p is a provider that does not.
+// Fetch brings one remote file into quarantine, where Output opens it. It retries calls
+// itself, so that p should not.
 func (h *Host) Fetch(
 	ctx context.Context, p provider.Provider, a provider.Artifact, most int64, progress func(done int64),
 ) (provider.Artifact, error) {
@@ -254,8 +242,7 @@ func (h *Host) Fetch(
 	return found.Files[0], nil
 }
 
-// only is a provider whose sessions are not looked through: one file is
-// wanted, not what else there is.
+// only is a provider whose sessions are not listed, since one file is wanted.
 type only struct{ provider.Provider }
 
 func (o only) Caps() provider.Capabilities {

@@ -20,29 +20,28 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// File is one that a person gives to a turn.
+// A File is an input of a turn.
 type File struct {
 	provider.Source
-	// See shows it to the model itself, not to its code only.
+	// See shows it to the model itself, besides its code.
 	See bool
-	// Local is its absolute path, where it is a file of this machine: an
-	// output does not take its place if it has changed meanwhile.
+	// Local is its absolute path, if it is a file of this machine. An output replaces it
+	// only if it has not changed meanwhile.
 	Local string
-	// Stored is its id among the uploaded files, where it is one of them: a
-	// conversation that is taken up again opens it by HostOptions.Stored.
+	// Stored is its id, if it is an uploaded file. A conversation that is resumed opens it
+	// with HostOptions.Stored.
 	Stored string
 
-	asked bool   // by the model
-	again bool   // an earlier turn brought it
-	was   string // and then it was this SHA-256
+	asked bool   // the model requested it
+	again bool   // an earlier turn sent it
+	was   string // the SHA-256 that it had then
 	made  bool   // code of an earlier turn made it
 }
 
-// ErrNotFile says that something is a directory, a device, a link to nothing.
+// ErrNotFile is returned for a directory, a device, or a link to nothing.
 var ErrNotFile = errors.New("it is not a file")
 
-// OpenFile gives a file of this machine to a turn. It is opened when it is
-// sent.
+// OpenFile returns a file of this machine as an input. The turn opens it to send it.
 func OpenFile(name string) (File, error) {
 	local, err := filepath.Abs(name)
 	if err != nil {
@@ -71,8 +70,8 @@ func newFile(path, name string, info fs.FileInfo, open func() (io.ReadSeekCloser
 	return File{Source: provider.Source{Path: path, Name: name, MIME: kind, Size: info.Size(), Open: open}}, err
 }
 
-// typeOf is the type of a file: its name's if that says one, since content
-// tells a CSV from other text only sometimes.
+// typeOf returns the type of a file by its name, else by its content, which tells a CSV
+// from other text only sometimes.
 func typeOf(name string, content io.Reader) (string, error) {
 	byName := typeByName(name)
 	found, err := mimetype.DetectReader(content)
@@ -88,7 +87,7 @@ func typeOf(name string, content io.Reader) (string, error) {
 
 func typeByName(name string) string {
 	if strings.EqualFold(filepath.Ext(name), ".csv") {
-		return "text/csv" // not every machine has it in its table
+		return "text/csv" // some machines do not have it in their table
 	}
 	kind, _, _ := strings.Cut(mime.TypeByExtension(strings.ToLower(filepath.Ext(name))), ";")
 	return kind
@@ -102,7 +101,7 @@ func wishes(files []File) []provider.Wanted {
 	return list
 }
 
-// send asks for consent and sends the files of the turn.
+// send asks for consent, and sends the files of the turn.
 func (t *turn) send(ctx context.Context) error {
 	c := t.chat
 	t.lose()
@@ -111,9 +110,9 @@ func (t *turn) send(ctx context.Context) error {
 	if len(files) == 0 {
 		return nil
 	}
-	// What cannot go is found before anybody is asked about it.
+	// Files that cannot be sent are found before the user is asked.
 	var refused []provider.Refused
-	no := c.backend.Provider.Caps().Limits.Check(c.record.Settings.Provider, wishes(files))
+	no := c.Provider.Caps().Limits.Check(c.record.Settings.Provider, wishes(files))
 	var possible []File
 	for i, f := range files {
 		if err := errors.Join(no[i], no[-1]); err != nil {
@@ -125,7 +124,7 @@ func (t *turn) send(ctx context.Context) error {
 	if err := t.skip(ctx, files, refused); err != nil {
 		return err
 	}
-	// What came from this very provider does not leave the machine by going back.
+	// Files that this provider's code made do not leave the machine by returning there.
 	var back []File
 	if c.sameProvider {
 		possible = slices.DeleteFunc(possible, func(f File) bool {
@@ -145,15 +144,15 @@ func (t *turn) send(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	c.carry, c.resend = t.attachments, nil // they are there, whatever becomes of the turn
+	c.carry, c.resend = t.attachments, nil // the provider has them, even if the turn fails
 	if err != nil {
 		return err
 	}
 	return t.skip(ctx, files, refused)
 }
 
-// consent asks whether files may leave the machine, and returns those that
-// may. Where none would leave nobody is asked.
+// consent asks whether files may leave the machine, and returns those that may. It does
+// not ask if none would leave.
 func (t *turn) consent(ctx context.Context, kind AskKind, files []File, reason string) ([]File, error) {
 	q := Ask{Kind: kind, Destination: t.chat.destination(files), Reason: reason, Files: t.preview(files)}
 	for _, f := range files {
@@ -193,14 +192,14 @@ func (t *turn) consent(ctx context.Context, kind AskKind, files []File, reason s
 	return agreed, nil
 }
 
-// destination is where files would go; empty: nowhere.
+// destination returns where files would go; "": they stay on this machine.
 func (c *Chat) destination(files []File) string {
-	if d := c.backend.Destination; d != "" {
+	if d := c.Destination; d != "" {
 		return d
 	}
 	for _, f := range files {
 		if f.seen() {
-			return c.backend.Shown
+			return c.Shown
 		}
 	}
 	return ""
@@ -220,7 +219,7 @@ func (t *turn) skip(ctx context.Context, files []File, refused []provider.Refuse
 	if len(refused) == 0 {
 		return nil
 	}
-	q := Ask{Kind: AskSkip, Destination: t.chat.backend.Destination}
+	q := Ask{Kind: AskSkip, Destination: t.chat.Destination}
 	for i, r := range refused {
 		u := Upload{Path: r.Source.Path, Name: r.Source.Name, MIME: r.Source.MIME, Size: r.Source.Size,
 			Problem: t.chat.host.problem(r.Err)}
@@ -243,9 +242,9 @@ func (t *turn) skip(ctx context.Context, files []File, refused []provider.Refuse
 	return err
 }
 
-// stage sends files. Where the provider's store is down or not offered, small
-// ones can travel in the request itself, if the provider lets them and the
-// person agrees. The error is that of asking.
+// stage sends files. If the provider has no file store, or it is down, small files can
+// travel in the request itself, if the provider and the user allow it. The error is that
+// of asking.
 func (t *turn) stage(
 	ctx context.Context, files []File,
 ) (attachments []provider.Attachment, refused []provider.Refused, err error) {
@@ -286,11 +285,11 @@ func (t *turn) stage(
 	return append(attachments, embedded...), append(refused, no...), err
 }
 
-// arrived records a file that is at the provider.
+// arrived records a file that the provider has.
 func (t *turn) arrived(f File, s provider.Staged) provider.Attachment {
 	c := t.chat
 	c.mu.Lock()
-	if s.File.Ref.Scope != provider.ScopeInline { // what travels in requests never gets lost
+	if s.File.Ref.Scope != provider.ScopeInline { // a file in the request cannot get lost
 		c.sources[s.File.Ref.ID] = sent{f.Source, s.SHA256}
 	}
 	c.mu.Unlock()
@@ -306,20 +305,19 @@ func (t *turn) arrived(f File, s provider.Staged) provider.Attachment {
 	return provider.Attachment{File: s.File, See: f.seen()}
 }
 
-// seen reports whether the model itself looks at a file: models look at
-// pictures and PDFs.
+// seen reports whether the model itself is shown a file: models take pictures and PDFs.
 func (f *File) seen() bool {
 	return f.See && (strings.HasPrefix(f.MIME, "image/") || f.MIME == "application/pdf")
 }
 
-// sent is where a file came from, and what it was then.
+// sent is the source of a file that was sent, with its hash.
 type sent struct {
 	provider.Source
 	sha256 string
 }
 
-// again sends a file once more that the provider has lost. It is what the user
-// agreed to, and nothing else under its name.
+// again sends a file once more that the provider has lost, if it still has the content
+// that the user agreed to.
 func (c *Chat) again(ctx context.Context, f provider.FileInfo) (provider.FileInfo, error) {
 	c.mu.Lock()
 	from, ok := c.sources[f.Ref.ID]
@@ -345,8 +343,8 @@ func (c *Chat) again(ctx context.Context, f provider.FileInfo) (provider.FileInf
 	return staged[0].File, nil
 }
 
-// pace keeps progress from flooding those who listen. A request that is sent again may
-// be read while the connection of the first still reads its own.
+// pace limits the rate of progress events. It may be called concurrently: a retried
+// request may be read while the connection of the first still reads its own.
 type pace struct {
 	mu   sync.Mutex
 	last map[string]time.Time
@@ -356,7 +354,7 @@ func newPace() *pace { return &pace{last: map[string]time.Time{}} }
 
 const progressEvery = 100 * time.Millisecond
 
-// due reports whether it is time to tell of a file again.
+// due reports whether another event about a file is due.
 func (p *pace) due(name string, end bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -366,4 +364,75 @@ func (p *pace) due(name string, end bool) bool {
 	}
 	p.last[name] = now
 	return true
+}
+
+// embeddable is a file that could not be sent by itself, and that may travel in the
+// request.
+type embeddable struct {
+	file File
+	why  error
+}
+
+// embed asks whether files may travel in the request, and embeds those that may. Without
+// an answer it refuses them.
+func (t *turn) embed(
+	ctx context.Context, u *provider.Uploader, files []embeddable,
+) (attachments []provider.Attachment, refused []provider.Refused, err error) {
+	files, refused = t.fitting(files)
+	if len(files) == 0 {
+		return nil, refused, nil
+	}
+	q := Ask{Kind: AskInline, Destination: t.chat.Destination}
+	list := make([]File, len(files))
+	for i, f := range files {
+		list[i] = f.file
+		q.Bytes += f.file.Size
+	}
+	q.Files = t.preview(list)
+	for i, f := range files {
+		q.Files[i].Problem = t.chat.host.problem(f.why)
+		t.emit(Notice{Text: fmt.Sprintf("%s could not be sent by itself (%v). It may travel within the request instead.",
+			f.file.Path, f.why)})
+	}
+	q.Text = fmt.Sprintf("Send %s (%s) within the request to %s?", english.Plural(len(files), "file", ""),
+		bytesText(q.Bytes), q.Destination)
+	a, err := t.ask(ctx, q)
+	if err != nil && !errors.Is(err, ErrNonInteractive) {
+		return nil, refused, err
+	}
+	for i, f := range files {
+		if _, agreed := a.pick(q.Files[i].ID); !agreed {
+			refused = append(refused, provider.Refused{Source: f.file.Source, Err: f.why})
+			continue
+		}
+		staged, err := u.Embed(f.file.Source, f.why)
+		if err != nil {
+			refused = append(refused, provider.Refused{Source: f.file.Source, Err: err})
+			continue
+		}
+		attachments = append(attachments, t.arrived(f.file, staged))
+	}
+	return attachments, refused, nil
+}
+
+// fitting returns the files that fit into the request, which also has those of earlier
+// turns.
+func (t *turn) fitting(files []embeddable) (fit []embeddable, refused []provider.Refused) {
+	left := t.chat.Provider.Caps().Limits.Inline
+	for _, a := range t.attachments {
+		left -= int64(len(a.File.Ref.Inline))
+	}
+	for _, turn := range t.chat.history {
+		for _, a := range turn.Files {
+			left -= int64(len(a.File.Ref.Inline))
+		}
+	}
+	for _, f := range files {
+		if left -= f.file.Size; left < 0 {
+			refused = append(refused, provider.Refused{Source: f.file.Source, Err: f.why})
+			continue
+		}
+		fit = append(fit, f)
+	}
+	return fit, refused
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// SaveOutputs saves the picked outputs of a turn that is over, one now and
-// another later: what is not picked stays undecided.
+// SaveOutputs saves the picked outputs of a turn that has ended. The others stay
+// undecided.
 func (h *Host) SaveOutputs(ctx context.Context, owner, id string, turn int, a Answer) (*Turn, error) {
 	if a.Folder == "" || a.Picks == nil {
 		return nil, fmt.Errorf("%w: a folder and the outputs to save into it are missing", ErrInvalid)
@@ -30,10 +30,10 @@ func (h *Host) SaveOutputs(ctx context.Context, owner, id string, turn int, a An
 	})
 }
 
-// Preview says what saving an output of a turn that is over would meet in a
-// folder, whatever was decided about it before.
+// Preview returns what saving an output of a turn that has ended would meet in a folder,
+// even if it was decided about before.
 func (h *Host) Preview(ctx context.Context, owner, id string, turn int, output, folder string) (OutputAsked, error) {
-	c, err := h.Archive.Conversation(ctx, owner, id)
+	c, err := h.Conversation(ctx, owner, id)
 	if err != nil {
 		return OutputAsked{}, err
 	}
@@ -43,18 +43,15 @@ func (h *Host) Preview(ctx context.Context, owner, id string, turn int, output, 
 			continue
 		}
 		s := saving{host: h, conversation: c, turn: t}
-		list, err := s.meet(ctx, folder, []OutputAsked{{Output: t.Outputs[at], Path: t.Outputs[at].Name}},
-			Answer{OK: true, Picks: []Pick{{ID: output}}})
-		if err != nil {
-			return OutputAsked{}, err
-		}
-		return list[0], nil
+		list := []OutputAsked{{Output: t.Outputs[at], Path: t.Outputs[at].Name}}
+		err := s.meet(ctx, folder, list, Answer{OK: true, Picks: []Pick{{ID: output}}})
+		return list[0], err
 	}
 	return OutputAsked{}, fmt.Errorf("output %s of turn %d: %w", output, turn, ErrNotFound)
 }
 
-// Discard turns outputs of a turn that is over down. They stay here for their
-// time, and can be saved all the same.
+// Discard declines outputs of a turn that has ended. They stay in quarantine until they
+// expire, and can still be saved.
 func (h *Host) Discard(ctx context.Context, owner, id string, turn int, outputs ...string) (*Turn, error) {
 	return h.decide(ctx, owner, id, turn, func(_ *Conversation, t *Turn) error {
 		for i := range t.Outputs {
@@ -66,11 +63,11 @@ func (h *Host) Discard(ctx context.Context, owner, id string, turn int, outputs 
 	})
 }
 
-// decide changes a turn that is over, and keeps it.
+// decide changes a turn that has ended, and saves it.
 func (h *Host) decide(
 	ctx context.Context, owner, id string, turn int, change func(*Conversation, *Turn) error,
 ) (*Turn, error) {
-	c, err := h.Archive.Conversation(ctx, owner, id)
+	c, err := h.Conversation(ctx, owner, id)
 	if err != nil {
 		return nil, err
 	}
@@ -83,14 +80,11 @@ func (h *Host) decide(
 		return nil, ErrTurn
 	}
 	err = change(c, t)
-	return t, errors.Join(err, h.Archive.PutConversation(context.WithoutCancel(ctx), c, t))
+	return t, errors.Join(err, h.PutConversation(context.WithoutCancel(ctx), c, t))
 }
 
-// Held is how long outputs are held here after they were fetched.
-func (h *Host) Held() time.Duration { return holdOutputs }
-
-// Until is when the session of a conversation that is in progress dies, unless it
-// is used before; zero: it has none, or its time is not known.
+// Until returns when the session of a conversation in progress expires, unless it is used
+// before; zero: there is none, or its time is not known.
 func (l *Live) Until(owner, id string) (time.Time, error) {
 	c, err := l.find(owner, id)
 	if err != nil {

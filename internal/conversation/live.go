@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/airlock-run/airlock/provider"
 )
 
-// Live holds conversations whose people come and go, as those of a page do. A
-// turn runs by itself; whoever wants to see it follows its events, as many as
-// want to and from wherever they stopped; and its questions wait, by their
-// ids, for an answer from anywhere.
+// Live holds conversations whose users connect and disconnect, as those of a page. A
+// turn runs in the background. Any number of callers follow its events, each from the
+// number where it stopped, and answer its questions by their ids.
 type Live struct {
-	host *Host
-	idle time.Duration // after so long without a turn a conversation is closed
+	Host *Host
+	idle time.Duration // a conversation without a turn for so long is closed
 
 	mu    sync.Mutex
 	chats map[string]*liveChat
@@ -23,71 +26,69 @@ type Live struct {
 	group sync.WaitGroup
 }
 
-// liveChat is one conversation that is in progress.
+// liveChat is a conversation in progress.
 type liveChat struct {
 	chat  *Chat
 	owner string
 
-	mu       sync.Mutex
-	events   []Numbered
-	last     int64
-	news     chan struct{} // closed at each event
-	waiting  []*waiting
-	answered []*waiting         // whose answer nobody has taken yet
-	stop     context.CancelFunc // of the turn that runs; nil: none does
-	ended    chan struct{}      // closed when it has
-	used     time.Time
-	closing  bool // no more turns
-	closed   bool // no more events
+	mu      sync.Mutex
+	events  []Numbered
+	last    int64
+	news    chan struct{} // closed at each event
+	waiting []*waiting
+	stop    context.CancelFunc // of the turn that runs; nil: none does
+	ended   chan struct{}      // closed at its end
+	used    time.Time
+	closing bool // no more turns
+	closed  bool // no more events
 }
 
-// waiting is a question without an answer.
+// waiting is a question whose turn has not received an answer.
 type waiting struct {
-	ask    Ask
-	answer chan Answer
+	ask      Ask
+	answer   chan Answer // with room for one
+	answered bool
 }
 
-// Numbered is an event with its number in the conversation, from 1 on.
+func (w *waiting) open() bool { return !w.answered }
+
+// Numbered is an event with its number in the conversation, from 1.
 type Numbered struct {
 	ID    int64
 	Event Event
 }
 
-// mostEvents bounds what is held for those who come late. The oldest are
-// dropped; the record of a turn has all that counts of them.
+// mostEvents bounds the events that a conversation holds. The oldest are dropped; the
+// records of the turns have what matters of them.
 const mostEvents = 20_000
 
-// ErrAnswered says that a question has no answer to wait for (any more).
+// ErrAnswered is returned for a question that does not wait for an answer.
 var ErrAnswered = errors.New("no such question waits for an answer")
 
-// NewLive returns one. A conversation that nobody uses is closed, and what it
-// has at the provider deleted, after idle; 0: half an hour. Shut it down.
+// NewLive returns a Live, which the caller shuts down. A conversation is closed, and
+// cleaned up at the provider, when it has been idle for so long; 0: half an hour.
 func NewLive(h *Host, idle time.Duration) *Live {
 	if idle <= 0 {
 		idle = 30 * time.Minute
 	}
-	return &Live{host: h, idle: idle, chats: map[string]*liveChat{}}
+	return &Live{Host: h, idle: idle, chats: map[string]*liveChat{}}
 }
-
-// Host is what the conversations are held by.
-func (l *Live) Host() *Host { return l.host }
 
 // Begin starts a conversation and returns its id.
 func (l *Live) Begin(ctx context.Context, owner string, s Settings) (string, error) {
-	chat, err := l.host.Begin(ctx, owner, s)
+	chat, err := l.Host.Begin(ctx, owner, s)
 	if err != nil {
 		return "", err
 	}
 	return chat.ID(), l.hold(ctx, owner, chat)
 }
 
-// Resume continues with a conversation that is not in progress. One that is stays
-// as it is.
+// Resume continues a conversation, unless it is in progress already.
 func (l *Live) Resume(ctx context.Context, owner, id string, change func(*Settings)) error {
 	if _, err := l.find(owner, id); err == nil {
 		return nil
 	}
-	chat, err := l.host.Resume(ctx, owner, id, change)
+	chat, err := l.Host.Resume(ctx, owner, id, change)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (l *Live) find(owner, id string) (*liveChat, error) {
 	return c, nil
 }
 
-// Turn starts a turn and returns at once. It ends by itself, or by Stop.
+// Turn starts a turn and returns at once. Stop ends it early.
 func (l *Live) Turn(owner, id string, p Prompt) error {
 	c, err := l.find(owner, id)
 	if err != nil {
@@ -139,35 +140,26 @@ func (l *Live) Turn(owner, id string, p Prompt) error {
 	l.group.Go(func() {
 		defer stop()
 		if _, err := c.chat.Turn(ctx, p, c, c.tell); err != nil {
-			l.host.Log.Debug("a turn failed", "conversation", id, "err", err) // its record says so
+			l.Host.Log.Debug("a turn failed", "conversation", id, "err", err) // its record has the error
 		}
 		c.mu.Lock()
 		c.stop, c.used = nil, time.Now()
 		c.mu.Unlock()
 		close(ended)
-		l.host.count(context.Background())
+		l.Host.count(context.Background())
 	})
 	return nil
 }
 
-// Answer implements Prompter: it waits for an answer from anywhere.
+// Answer implements Prompter. It waits for Live.Answer.
 func (c *liveChat) Answer(ctx context.Context, q Ask) (Answer, error) {
 	c.mu.Lock()
-	at := slices.IndexFunc(c.waiting, func(w *waiting) bool { return w.ask.ID == q.ID })
-	if at < 0 { // it has been answered before we came to wait
-		at = slices.IndexFunc(c.answered, func(w *waiting) bool { return w.ask.ID == q.ID })
-		w := c.answered[at]
-		c.answered = nil
-		c.mu.Unlock()
-		return <-w.answer, nil
-	}
-	w := c.waiting[at]
+	w := c.waiting[slices.IndexFunc(c.waiting, func(w *waiting) bool { return w.ask.ID == q.ID })] // tell has added it
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.waiting = slices.DeleteFunc(c.waiting, func(other *waiting) bool { return other == w })
-		c.answered = nil
 	}()
 	select {
 	case a := <-w.answer:
@@ -177,7 +169,7 @@ func (c *liveChat) Answer(ctx context.Context, q Ask) (Answer, error) {
 	}
 }
 
-// Pending are the questions of a conversation that wait for an answer.
+// Pending returns the questions of a conversation that wait for an answer.
 func (l *Live) Pending(owner, id string) ([]Ask, error) {
 	c, err := l.find(owner, id)
 	if err != nil {
@@ -187,12 +179,14 @@ func (l *Live) Pending(owner, id string) ([]Ask, error) {
 	defer c.mu.Unlock()
 	var list []Ask
 	for _, w := range c.waiting {
-		list = append(list, w.ask)
+		if w.open() {
+			list = append(list, w.ask)
+		}
 	}
 	return list, nil
 }
 
-// Answer answers a question. The first answer counts; after it ErrAnswered.
+// Answer answers a question. Later answers get ErrAnswered.
 func (l *Live) Answer(owner, id, question string, a Answer) error {
 	c, err := l.find(owner, id)
 	if err != nil {
@@ -200,20 +194,17 @@ func (l *Live) Answer(owner, id, question string, a Answer) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, w := range c.waiting {
-		if w.ask.ID == question {
-			w.answer <- a // has room for one
-			c.waiting = slices.Delete(c.waiting, i, i+1)
-			c.answered = append(c.answered, w)
-			c.used = time.Now()
+	for _, w := range c.waiting {
+		if w.ask.ID == question && w.open() {
+			w.answer <- a
+			w.answered, c.used = true, time.Now()
 			return nil
 		}
 	}
 	return ErrAnswered
 }
 
-// Running reports whether a conversation continues here, and whether a turn of
-// it does.
+// Running reports whether a conversation is in progress here, and whether a turn is.
 func (l *Live) Running(owner, id string) (open, turn bool) {
 	c, err := l.find(owner, id)
 	if err != nil {
@@ -224,7 +215,7 @@ func (l *Live) Running(owner, id string) (open, turn bool) {
 	return !c.closing, c.stop != nil
 }
 
-// Stop ends the turn that runs, as Ctrl-C does, and waits until it has ended.
+// Stop ends the running turn, as Ctrl-C does, and waits for its end.
 func (l *Live) Stop(ctx context.Context, owner, id string) error {
 	c, err := l.find(owner, id)
 	if err != nil {
@@ -249,8 +240,8 @@ func (c *liveChat) halt(ctx context.Context) error {
 	}
 }
 
-// Close ends a conversation: its turn, if one runs, and what it has at the
-// provider. It can be resumed.
+// Close ends a conversation: it stops a running turn and cleans up at the provider. The
+// conversation can be resumed.
 func (l *Live) Close(ctx context.Context, owner, id string) (*Cleaned, error) {
 	c, err := l.find(owner, id)
 	if err != nil {
@@ -276,7 +267,7 @@ func (l *Live) end(ctx context.Context, id string, c *liveChat) (*Cleaned, error
 	cleaned, err := c.chat.Close(ctx, c.tell)
 	c.mu.Lock()
 	c.closed = true
-	close(c.news) // wakes those who follow
+	close(c.news) // wakes the followers
 	c.mu.Unlock()
 	l.mu.Lock()
 	delete(l.chats, id)
@@ -284,7 +275,7 @@ func (l *Live) end(ctx context.Context, id string, c *liveChat) (*Cleaned, error
 	return cleaned, err
 }
 
-// Run closes conversations that nobody uses, until the context ends.
+// Run closes idle conversations until the context ends.
 func (l *Live) Run(ctx context.Context) {
 	tick := time.NewTicker(min(l.idle/4, time.Minute))
 	defer tick.Stop()
@@ -294,10 +285,10 @@ func (l *Live) Run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		l.host.count(ctx)
+		l.Host.count(ctx)
 		for id, c := range l.idlers() {
 			if _, err := l.end(ctx, id, c); err != nil {
-				l.host.Log.Warn("a conversation was not cleaned up", "conversation", id, "err", err)
+				l.Host.Log.Warn("a conversation was not cleaned up", "conversation", id, "err", err)
 			}
 		}
 	}
@@ -309,7 +300,7 @@ func (l *Live) idlers() map[string]*liveChat {
 	found := map[string]*liveChat{}
 	for id, c := range l.chats {
 		c.mu.Lock()
-		if !c.closing && time.Since(c.used) > l.idle && (c.stop == nil || len(c.waiting) > 0) {
+		if !c.closing && time.Since(c.used) > l.idle && (c.stop == nil || slices.ContainsFunc(c.waiting, (*waiting).open)) {
 			found[id] = c
 		}
 		c.mu.Unlock()
@@ -321,10 +312,7 @@ func (l *Live) idlers() map[string]*liveChat {
 func (l *Live) Shutdown(ctx context.Context) error {
 	l.mu.Lock()
 	l.done = true
-	all := map[string]*liveChat{}
-	for id, c := range l.chats {
-		all[id] = c
-	}
+	all := maps.Clone(l.chats)
 	l.mu.Unlock()
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -341,4 +329,84 @@ func (l *Live) Shutdown(ctx context.Context) error {
 	group.Wait()
 	l.group.Wait()
 	return failed
+}
+
+// tell is the sink of a turn. A question can be answered from the moment in which
+// followers get it.
+func (c *liveChat) tell(e Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if asked, ok := e.(Asked); ok {
+		c.waiting = append(c.waiting, &waiting{ask: asked.Ask, answer: make(chan Answer, 1)})
+	}
+	c.last++
+	if n := len(c.events); n > 0 { // a long backlog has fewer, longer texts
+		more, isText := e.(provider.TextDelta)
+		before, wasText := c.events[n-1].Event.(provider.TextDelta)
+		if isText && wasText && len(before.Text) < 4096 && len(c.events) >= mostEvents/2 {
+			c.events[n-1] = Numbered{c.last, provider.TextDelta{Text: before.Text + more.Text}}
+			e = nil
+		}
+	}
+	if e != nil {
+		c.events = append(c.events, Numbered{c.last, e})
+	}
+	if extra := len(c.events) - mostEvents; extra > 0 {
+		c.events = slices.Delete(c.events, 0, extra)
+	}
+	close(c.news)
+	c.news = make(chan struct{})
+}
+
+// Follow returns the events after a number, past ones and then new ones, until the
+// conversation is closed or the context ends. After each beat of silence it yields a
+// Numbered without an event, so that a caller notices a lost connection; 0: never. If
+// the first number is above after+1, the events between were dropped: the record of the
+// conversation has what they told.
+func (l *Live) Follow(
+	ctx context.Context, owner, id string, after int64, beat time.Duration,
+) (iter.Seq[Numbered], error) {
+	c, err := l.find(owner, id)
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(Numbered) bool) {
+		for {
+			events, more := c.since(after)
+			for _, e := range events {
+				if !yield(e) {
+					return
+				}
+				after = e.ID
+			}
+			if more == nil {
+				return
+			}
+			var beats <-chan time.Time
+			if beat > 0 {
+				beats = time.After(beat)
+			}
+			select {
+			case <-more:
+			case <-beats:
+				if !yield(Numbered{}) {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}, nil
+}
+
+// since returns the events after a number, and a channel that is closed when there are
+// more; nil: there will be none.
+func (c *liveChat) since(after int64) ([]Numbered, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, _ := slices.BinarySearchFunc(c.events, after+1, func(n Numbered, id int64) int { return int(n.ID - id) })
+	if c.closed {
+		return slices.Clone(c.events[at:]), nil
+	}
+	return slices.Clone(c.events[at:]), c.news
 }

@@ -116,7 +116,7 @@ func newStage(t *testing.T, open func(testing.TB) remote) *stage {
 	var err error
 	s.Host, err = conversation.NewHost(conversation.HostOptions{
 		Archive: s.db.Conversations(), Ledger: s.db.Ledger(), Uploads: s.db.Uploads(), Counts: s.db.Uploads(),
-		Desk:       s.Replies,
+		Replies:    s.Replies,
 		Quarantine: filepath.Join(t.TempDir(), "outputs"), Clock: s.clock,
 		Connect: func(context.Context, string, conversation.Settings) (*conversation.Backend, error) {
 			return &conversation.Backend{Provider: s.provider, Destination: "the test server"}, nil

@@ -11,26 +11,26 @@ import (
 	"github.com/airlock-run/airlock/reply"
 )
 
-// Message is a finished reply of a model, as an application hands it over.
+// A Message is a complete reply of a model from an application.
 type Message struct {
-	// ID is the application's own id, which makes the same message the same
-	// report; empty: the hash of the text.
+	// ID is the application's id, by which a repeated message makes the same reports;
+	// empty: the hash of the text.
 	ID   string
 	Text string
-	// Project is whose folder and assignments it is about; empty: none.
+	// Project is the project that it is about; empty: none.
 	Project string
-	// API is where the project is told; empty: where its link says.
+	// API is where the project receives reports; empty: that of its link.
 	API string
-	// Root is the folder, where the user named it: that is consent. Empty: the
-	// one that the project is linked with.
+	// Root is the folder, if the user named it, which is consent. Empty: the folder that
+	// the project is linked with.
 	Root string
 	// Phase is the phase of the conversation, such as "E" for EXECUTE; empty:
 	// it has none.
 	Phase     string
 	Objective string
-	// Assignments are those that the model was given; empty: any.
+	// Assignments are the ids that the model was given; empty: any.
 	Assignments []string
-	// Only are patterns; files that none of them matches are left out.
+	// Only are patterns of the files to take; empty: all.
 	Only []string
 }
 
@@ -43,7 +43,7 @@ func executes(phase string) bool {
 	return false
 }
 
-// Link says which folder belongs to a project, for one owner.
+// A Link is the folder of an owner's project.
 type Link struct {
 	Owner   string    `json:"-"`
 	Project string    `json:"project"`
@@ -66,32 +66,32 @@ type ReplyRecord struct {
 	ByLink  bool             `json:"by_link,omitempty"` // Root is the folder that the project was linked with
 	Phase   string           `json:"phase,omitempty"`
 	Batch   assignment.Batch `json:"batch"`
-	// Questions are escalations that cannot be sent, since no API is linked or
-	// nothing may be applied. They are for the person alone.
+	// Questions are escalations that cannot be sent, since no API is linked or nothing may
+	// be applied. Only the user sees them.
 	Questions []Question      `json:"questions,omitempty"`
 	Notes     []reply.Warning `json:"notes,omitempty"`
 	Shown     []Shown         `json:"shown,omitempty"`
-	// Gate says why nothing may be applied; empty: it may.
+	// Gate says why nothing may be applied; empty: the reply may be applied.
 	Gate string `json:"gate,omitempty"`
-	// Done is set once it was approved or turned down.
+	// Done is set when it was applied or declined.
 	Done   bool    `json:"done,omitempty"`
 	Result *Result `json:"result"`
 }
 
-// Closed returns why nothing of a message may be applied (any more), or nil.
+// Closed returns an error if nothing of a message can be applied.
 func (h *ReplyRecord) Closed() error {
 	switch {
 	case h.Gate != "":
 		return fmt.Errorf("%w: %s", ErrClosed, h.Gate)
 	case h.Done:
-		return h.settled()
+		return h.doneError()
 	}
 	return nil
 }
 
-func (h *ReplyRecord) settled() error { return fmt.Errorf("%w: it is %s", ErrDone, h.Result.State) }
+func (h *ReplyRecord) doneError() error { return fmt.Errorf("%w: it is %s", ErrDone, h.Result.State) }
 
-// Shown is an item of the reply that changes nothing, and why.
+// Shown is an item of a reply that changes nothing, and why.
 type Shown struct {
 	Path    string        `json:"path,omitempty"`
 	Block   string        `json:"block,omitempty"`
@@ -100,17 +100,17 @@ type Shown struct {
 	Offset  int           `json:"offset"`
 }
 
-// Store keeps links and messages.
+// A Store stores links and messages.
 type Store interface {
 	// Links returns the links of an owner, by project.
 	Links(ctx context.Context, owner string) ([]Link, error)
 	// Link returns one, or ErrNotFound.
 	Link(ctx context.Context, owner, project string) (Link, error)
-	// PutLink makes a link, or replaces the one that the project has.
+	// PutLink saves a link, in place of the project's present one.
 	PutLink(ctx context.Context, l Link) error
-	// DropLink takes one back, or returns ErrNotFound.
+	// DropLink deletes one, or returns ErrNotFound.
 	DropLink(ctx context.Context, owner, project string) error
-	// PutReplyRecord keeps a message, in place of what was kept under its id.
+	// PutReplyRecord saves a message, in place of the one with its id.
 	PutReplyRecord(ctx context.Context, h *ReplyRecord) error
 	// ReplyRecord returns a message, or ErrNotFound.
 	ReplyRecord(ctx context.Context, owner, id string) (*ReplyRecord, error)
@@ -119,10 +119,10 @@ type Store interface {
 // Errors on which callers branch.
 var (
 	ErrNotFound = errors.New("there is no such thing")
-	// ErrClosed says that a gate keeps a reply from being applied.
+	// ErrClosed is returned for a reply that a gate keeps from being applied.
 	ErrClosed = errors.New("the reply is only shown")
-	// ErrDone says that a message was approved or turned down before.
+	// ErrDone is returned for a message that was applied or declined before.
 	ErrDone = errors.New("it was settled already")
-	// ErrInvalid says that a message or a link cannot be as it is.
+	// ErrInvalid is returned for a message or a link that is not valid.
 	ErrInvalid = errors.New("invalid")
 )

@@ -2,8 +2,6 @@ package conversation
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -19,11 +16,11 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// A mirror is the copy of those files of a folder on a user's own computer that replies
-// are about. The user's browser brings them, and carries out there what is committed
-// here: so a reply is planned, reviewed and undone as in any folder.
+// A mirror is a copy of the files in a folder on a user's own computer that replies are
+// about. The user's browser uploads them, and repeats in the folder what is committed in
+// the mirror. So a reply is planned, reviewed and undone as in any folder.
 
-// MirrorFile is a file of a mirror.
+// A MirrorFile is a file of a mirror.
 type MirrorFile struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
@@ -38,9 +35,9 @@ const (
 	mostMirrorFiles = 5000
 )
 
-const mirrorTemp = ".airlock-" // begins the name of a file on its way
+const mirrorTemp = ".airlock-" // begins the name of a partial file
 
-// ErrMirrorFull says that a mirror has no room for a file.
+// ErrMirrorFull is returned if a file does not fit into a mirror.
 var ErrMirrorFull = errors.New("the copy of the folder would have more than 512 MiB or 5,000 files")
 
 // Mirrored reports whether a folder is a mirror.
@@ -48,7 +45,7 @@ func (r *Scoped) Mirrored(root string) bool {
 	return r.Mirrors != "" && Within([]string{r.Mirrors}, root)
 }
 
-// LinkMirror links a project with a mirror, the one that it has or a new one.
+// LinkMirror links a project with its mirror or, if it has none, with a new one.
 func (r *Scoped) LinkMirror(ctx context.Context, owner, project string) (Link, error) {
 	if !assignment.ValidID(project) {
 		return Link{}, fmt.Errorf("%w: %q cannot be the id of a project: letters, digits, '.', '_' and '-', at most 64",
@@ -115,50 +112,53 @@ func MirrorFiles(root string) ([]MirrorFile, error) {
 			return err
 		}
 		defer f.Close()
-		sum := sha256.New()
-		size, err := io.Copy(sum, f)
-		files = append(files, MirrorFile{Path: name, SHA256: hex.EncodeToString(sum.Sum(nil)), Size: size})
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		sum, err := sumOf(f)
+		files = append(files, MirrorFile{Path: name, SHA256: sum, Size: info.Size()})
 		return err
 	})
 	return files, err
 }
 
-// PutMirrorFile gives a mirror a file as it is in the folder.
+// PutMirrorFile writes a file of the user's folder into a mirror.
 func PutMirrorFile(root, name string, content io.Reader) error {
 	folder, err := openMirror(root, name)
 	if err != nil {
 		return err
 	}
 	defer folder.Close()
-	room, err := mirrorRoom(root, name)
+	most, err := mirrorCapacity(root, name)
 	if err != nil {
 		return err
 	}
 	if err := folder.MkdirAll(path.Dir(name), 0o700); err != nil {
 		return fmt.Errorf("%w: %s: a file is where a folder has to be", ErrInvalid, name)
 	}
-	// Beside it first: what is cut on its way leaves the file as it was.
-	beside := path.Join(path.Dir(name), mirrorTemp+assignment.NewID())
-	f, err := folder.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	// Into a temp file first: a connection that is cut leaves the file as it was.
+	temp := path.Join(path.Dir(name), mirrorTemp+assignment.NewID())
+	f, err := folder.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(f, io.LimitReader(content, room+1))
-	if err = errors.Join(err, f.Close()); err == nil && n > room {
+	n, err := io.Copy(f, io.LimitReader(content, most+1))
+	if err = errors.Join(err, f.Close()); err == nil && n > most {
 		err = ErrMirrorFull
 	}
 	if err == nil {
-		if err = folder.Rename(beside, name); errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.EISDIR) {
+		if err = folder.Rename(temp, name); errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.EISDIR) {
 			err = fmt.Errorf("%w: %s: a folder is where the file has to be", ErrInvalid, name)
 		}
 	}
 	if err != nil {
-		return errors.Join(err, folder.Remove(beside))
+		return errors.Join(err, folder.Remove(temp))
 	}
 	return nil
 }
 
-// DropMirrorFile removes a file from a mirror that the folder does not have.
+// DropMirrorFile removes a file that the folder does not have from a mirror.
 func DropMirrorFile(root, name string) error {
 	folder, err := openMirror(root, name)
 	if err != nil {
@@ -177,17 +177,15 @@ func DropMirrorFile(root, name string) error {
 }
 
 func openMirror(root, name string) (*os.Root, error) {
-	parts := strings.Split(name, "/")
-	if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00") || len(name) > 1024 ||
-		slices.ContainsFunc(parts, func(part string) bool { return strings.EqualFold(part, ".git") }) {
+	if !projectPath(name) || len(name) > 1024 {
 		return nil, fmt.Errorf("%w: %q cannot be the path of a file", ErrInvalid, name)
 	}
 	return os.OpenRoot(root)
 }
 
-// mirrorRoom returns how large a file may be.
-func mirrorRoom(root, name string) (int64, error) {
-	room, count := int64(mirrorBytes), 0
+// mirrorCapacity returns how large a file may be.
+func mirrorCapacity(root, name string) (int64, error) {
+	left, count := int64(mirrorBytes), 0
 	err := fs.WalkDir(os.DirFS(root), ".", func(other string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || other == name {
 			return err
@@ -197,17 +195,17 @@ func mirrorRoom(root, name string) (int64, error) {
 			return nil
 		}
 		if err == nil {
-			room, count = room-info.Size(), count+1
+			left, count = left-info.Size(), count+1
 		}
 		return err
 	})
-	if err == nil && (room <= 0 || count >= mostMirrorFiles) {
+	if err == nil && (left <= 0 || count >= mostMirrorFiles) {
 		err = ErrMirrorFull
 	}
-	return min(room, MirrorFileBytes), err
+	return min(left, MirrorFileBytes), err
 }
 
-// UndoUnwritten undoes a transaction of a mirror that did not get into the folder.
+// UndoUnwritten undoes a transaction of a mirror that could not be repeated in the folder.
 func (r *Scoped) UndoUnwritten(ctx context.Context, l Link, txn string) error {
 	w, err := r.Workspace(ctx, l.Root)
 	if err != nil {

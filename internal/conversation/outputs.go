@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -20,14 +19,11 @@ import (
 )
 
 func (t *turn) collector() *provider.Collector {
-	var mu sync.Mutex
 	pace := newPace()
 	return &provider.Collector{
 		Quarantine: t.chat.host.quarantine, Retry: t.chat.rule, MaxBytes: t.chat.record.Settings.MaxDownload,
 		Counters: t.chat.host.Counters,
 		Progress: func(a provider.Artifact, done int64) {
-			mu.Lock()
-			defer mu.Unlock()
 			if pace.due(a.Ref.ID+a.Name, a.Size >= 0 && done >= a.Size) {
 				t.emit(Downloading{a.Name, done, a.Size})
 			}
@@ -35,10 +31,10 @@ func (t *turn) collector() *provider.Collector {
 	}
 }
 
-// collect finds and fetches what the turn has made, before anybody is asked
-// about it. Its error is about those files that are not here.
+// collect finds and fetches the outputs of the turn, before the user is asked about them.
+// The error is about files that could not be fetched.
 func (t *turn) collect(ctx context.Context, before provider.Snapshot, r *provider.RunResult) error {
-	answered := r.Model // it counts under the name by which it was asked, as its turns do
+	answered := r.Model // counted under the name that was asked for, as turns are
 	r.Model = t.chat.record.Settings.Model
 	found, err := t.collector().Collect(ctx, t.chat.noted, before, r)
 	r.Model = answered
@@ -53,23 +49,23 @@ func (t *turn) collect(ctx context.Context, before provider.Snapshot, r *provide
 		failed = errors.Join(failed, fmt.Errorf("%s was not fetched: %w", o.Name, f.Err))
 		switch provider.KindOf(f.Err) {
 		case provider.FileNotFound, provider.FileExpired, provider.ContainerExpired, provider.NotDownloadable:
-		default: // it is still there
+		default: // the provider still has it
 			t.chat.unfetched(ctx, f.Artifact.Ref)
 		}
 	}
 	for i, blind := range found.Blind {
 		t.emit(Notice{Text: fmt.Sprintf(
 			"The session could not be listed (%v): files that the answer does not speak of may have been overlooked.", blind)})
-		if provider.KindOf(blind) != provider.ContainerExpired { // what it had is still there
+		if provider.KindOf(blind) != provider.ContainerExpired { // the provider still has its files
 			t.chat.unfetched(ctx, provider.FileRef{Scope: provider.ScopeSession, Session: found.Unlisted[i]})
 		}
 	}
-	missing := t.unkept(found.Missing)
+	missing := t.missingFiles(found.Missing)
 	t.record.Missing = append(t.record.Missing, missing...)
 	t.emit(Collected{slices.Clone(t.record.Outputs), slices.Clone(t.record.Missing)})
 	problem := found.Problem()
 	if problem == nil {
-		problem = t.broken(missing)
+		problem = t.missingError(missing)
 	}
 	return errors.Join(err, failed, problem)
 }
@@ -88,28 +84,26 @@ func (t *turn) output(a provider.Artifact) *Output {
 	return &t.record.Outputs[len(t.record.Outputs)-1]
 }
 
-// save asks which outputs are wanted, and writes them.
+// save asks which outputs to save, and writes them.
 func (t *turn) save(ctx context.Context) error {
 	folder := t.prompt.Folder
-	fetched := 0
+	q := Ask{Kind: AskSave, Folder: folder}
 	for _, o := range t.record.Outputs {
 		if o.State == OutputFetched {
-			fetched++
+			q.Outputs = append(q.Outputs, OutputAsked{Output: o, Path: o.Name})
 		}
 	}
-	if folder == "" || fetched == 0 {
+	if folder == "" || len(q.Outputs) == 0 {
 		return nil
 	}
+	q.Text = fmt.Sprintf("Save %s into %s?", english.Plural(len(q.Outputs), "file", ""), folder)
 	s := saving{host: t.chat.host, conversation: t.chat.record, turn: t.record}
-	q := Ask{Kind: AskSave, Folder: folder, Text: fmt.Sprintf(
-		"Save %s into %s?", english.Plural(fetched, "file", ""), folder)}
-	var err error
-	if q.Outputs, err = s.preview(ctx, folder); err != nil {
+	if err := s.meet(ctx, folder, q.Outputs, Answer{OK: true}); err != nil {
 		return err
 	}
 	a, err := t.ask(ctx, q)
 	if errors.Is(err, ErrNonInteractive) {
-		return nil // they are listed
+		return nil // they stay in quarantine
 	}
 	if err != nil {
 		return err
@@ -136,52 +130,23 @@ func (t *turn) save(ctx context.Context) error {
 	return err
 }
 
-// saving puts outputs of a turn into a folder, as one transaction.
+// saving writes outputs of a turn into a folder, in one transaction.
 type saving struct {
 	host         *Host
 	conversation *Conversation
 	turn         *Turn
 }
 
-// open opens a folder as a workspace for outputs, which may be larger than
-// what a reply may write.
-func (s *saving) open(ctx context.Context, folder string) (*workspace.Workspace, error) {
-	most := max(s.conversation.Settings.MaxDownload, 100<<20)
-	d := s.host.Desk
-	return workspace.Open(ctx, folder, workspace.Options{Store: d.Journal, Protected: d.Protected, Log: d.Log,
-		Limits: workspace.Limits{Files: 300, TextBytes: most, BinaryBytes: most, BatchBytes: 300 * most}})
-}
-
-// preview says of each output that nobody has decided about what saving it
-// would meet.
-func (s *saving) preview(ctx context.Context, folder string) ([]OutputAsked, error) {
-	var list []OutputAsked
-	for _, o := range s.turn.Outputs {
-		if o.State == OutputFetched {
-			list = append(list, OutputAsked{Output: o, Path: o.Name})
-		}
-	}
-	return s.meet(ctx, folder, list, Answer{OK: true})
-}
-
-// meet says what the picked outputs would meet in a folder.
-func (s *saving) meet(ctx context.Context, folder string, list []OutputAsked, picked Answer) ([]OutputAsked, error) {
+// meet fills in what the picked outputs, which are listed, would meet in a folder.
+func (s *saving) meet(ctx context.Context, folder string, list []OutputAsked, picked Answer) error {
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
-		return list, s.check(ctx, list) // nothing is there to be met
+		return s.check(ctx, list) // there is nothing in it
 	}
-	w, err := s.open(ctx, folder)
+	p, _, done, err := s.plan(ctx, folder, picked)
 	if err != nil {
-		return nil, err
-	}
-	changes, done, err := s.changes(ctx, w, picked)
-	if err != nil {
-		return nil, err
+		return err
 	}
 	defer done()
-	p, err := w.Plan(ctx, s.origin(), changes...)
-	if err != nil {
-		return nil, err
-	}
 	for i := range list {
 		f := changeOf(p, list[i].ID)
 		if f == nil {
@@ -192,16 +157,41 @@ func (s *saving) meet(ctx context.Context, folder string, list []OutputAsked, pi
 		case workspace.Conflict:
 			list[i].Exists, list[i].Change = true, shownChange(f)
 		case workspace.Refuse:
-			list[i].Refused = reasonOf(f)
+			list[i].Refused = firstOf(f, workspace.Refuse)
 		}
 		if f.Verdict() != workspace.Refuse {
 			list[i].Warning = firstOf(f, workspace.Ask)
 		}
 	}
-	return list, nil
+	return nil
 }
 
-// check says of outputs what the rules say that need no folder.
+// plan plans to save the picked outputs into a folder. The caller calls done, unless
+// there is an error.
+func (s *saving) plan(ctx context.Context, folder string, picked Answer) (
+	p *workspace.Proposal, w *workspace.Workspace, done func(), err error,
+) {
+	// Outputs may be larger than what a reply may write.
+	most := max(s.conversation.Settings.MaxDownload, 100<<20)
+	d := s.host.Replies
+	w, err = workspace.Open(ctx, folder, workspace.Options{Store: d.Journal, Protected: d.Protected, Log: d.Log,
+		Limits: workspace.Limits{Files: 300, TextBytes: most, BinaryBytes: most, BatchBytes: 300 * most}})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	changes, done, err := s.changes(ctx, w, picked)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	p, err = w.Plan(ctx, workspace.Origin{Kind: "outputs", Ref: fmt.Sprintf("%s/%d", s.conversation.ID, s.turn.Number),
+		Note: s.conversation.Title}, changes...)
+	if err != nil {
+		done()
+	}
+	return p, w, done, err
+}
+
+// check applies the rules that need no folder to outputs.
 func (s *saving) check(ctx context.Context, list []OutputAsked) error {
 	names := make([]string, len(list))
 	for i := range list {
@@ -242,8 +232,7 @@ func (s *saving) checkContent(ctx context.Context, o *Output) (why string, err e
 	return workspace.CheckContent(ctx, o.Name, content)
 }
 
-// shownChange is a change as a question has it: without the difference of texts
-// that are too long to be looked at.
+// shownChange returns a change for a question, without the diff if a text is too long.
 func shownChange(f *workspace.FileChange) *workspace.FileChange {
 	const most = 1 << 20
 	short := *f
@@ -253,13 +242,8 @@ func shownChange(f *workspace.FileChange) *workspace.FileChange {
 	return &short
 }
 
-func (s *saving) origin() workspace.Origin {
-	return workspace.Origin{Kind: "outputs", Ref: fmt.Sprintf("%s/%d", s.conversation.ID, s.turn.Number),
-		Note: s.conversation.Title}
-}
-
-// changeOf is where an output would be written. One that is renamed is also
-// among the changes of the file that has its name: the last one counts.
+// changeOf returns the change that writes an output. A renamed output is also among the
+// changes of the file that has its name, so that the last one counts.
 func changeOf(p *workspace.Proposal, id string) (found *workspace.FileChange) {
 	for i := range p.Files {
 		if slices.Contains(p.Files[i].Changes, id) {
@@ -269,9 +253,7 @@ func changeOf(p *workspace.Proposal, id string) (found *workspace.FileChange) {
 	return found
 }
 
-// reasonOf is the first of the worst findings of a file.
-func reasonOf(f *workspace.FileChange) string { return firstOf(f, f.Verdict()) }
-
+// firstOf returns the first finding of a file that has a severity, "" if there is none.
 func firstOf(f *workspace.FileChange, severity workspace.Severity) string {
 	for _, finding := range f.Findings {
 		if finding.Severity == severity {
@@ -281,7 +263,8 @@ func firstOf(f *workspace.FileChange, severity workspace.Severity) string {
 	return ""
 }
 
-// changes are the picked outputs as changes of the workspace.
+// changes returns the picked outputs as changes of the workspace. The caller calls
+// done, which closes their files, unless there is an error.
 func (s *saving) changes(
 	ctx context.Context, w *workspace.Workspace, a Answer,
 ) (changes []workspace.Change, done func(), err error) {
@@ -291,6 +274,11 @@ func (s *saving) changes(
 			_ = f.Close() // it was read only
 		}
 	}
+	defer func() {
+		if err != nil {
+			done()
+		}
+	}()
 	inputs := s.inputs(w.Root())
 	for i := range s.turn.Outputs {
 		o := &s.turn.Outputs[i]
@@ -309,8 +297,7 @@ func (s *saving) changes(
 		one, files, err := provider.Save(ctx, s.host.quarantine, []provider.Artifact{artifact}, "", pick.Clash.workspace(),
 			inputs, func(name string) (string, error) { return currentSum(w.Root(), name) })
 		if err != nil {
-			done()
-			return nil, func() {}, fmt.Errorf("save %s: %w", o.Name, err)
+			return nil, done, fmt.Errorf("save %s: %w", o.Name, err)
 		}
 		open = append(open, files)
 		one[0].ID = o.ID
@@ -319,13 +306,12 @@ func (s *saving) changes(
 	return changes, done, nil
 }
 
-// savable reports whether an output is held and not in a folder yet.
+// savable reports whether an output is in quarantine and was not saved yet.
 func (o *Output) savable() bool {
 	return o.SHA256 != "" && o.State != OutputSaved && o.State != OutputUnchanged
 }
 
-// inputs are the files of the conversation that are in a folder, by their path
-// there.
+// inputs returns the conversation's inputs that are in a folder, by their paths there.
 func (s *saving) inputs(root string) (list []provider.Staged) {
 	for _, t := range s.conversation.Turns {
 		for _, in := range t.Inputs {
@@ -355,27 +341,19 @@ func currentSum(root, name string) (string, error) {
 	return sumOf(f)
 }
 
-// write saves what was picked: all of it or, after an error, nothing. What was
-// approved is bound to its hash down to the moment of writing.
+// write saves the picked outputs: all of them or, after an error, none. It writes only
+// content with the approved hash.
 func (s *saving) write(ctx context.Context, folder string, a Answer) error {
 	s.decline(a)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("the folder %s cannot be used: %w", folder, err)
 	}
-	w, err := s.open(ctx, folder)
+	p, w, done, err := s.plan(ctx, folder, a)
 	if err != nil {
-		return err
-	}
-	changes, done, err := s.changes(ctx, w, a)
-	if err != nil || len(changes) == 0 {
 		return err
 	}
 	defer done()
-	p, err := w.Plan(ctx, s.origin(), changes...)
-	if err != nil {
-		return err
-	}
-	ids, saved := s.approve(p, changes)
+	ids, saved := s.approve(p)
 	if len(ids) == 0 {
 		return nil
 	}
@@ -386,7 +364,7 @@ func (s *saving) write(ctx context.Context, folder string, a Answer) error {
 	receipt, err := w.Commit(ctx, p, approval, workspace.CommitOptions{})
 	if err != nil {
 		for _, o := range saved {
-			o.State, o.Problem = OutputFailed, s.host.problem(err) // it is still held here
+			o.State, o.Problem = OutputFailed, s.host.problem(err) // it stays in quarantine
 		}
 		return err
 	}
@@ -400,7 +378,7 @@ func (s *saving) write(ctx context.Context, folder string, a Answer) error {
 	return nil
 }
 
-// decline marks what was not picked.
+// decline marks outputs that were not picked.
 func (s *saving) decline(a Answer) {
 	for i := range s.turn.Outputs {
 		o := &s.turn.Outputs[i]
@@ -410,10 +388,8 @@ func (s *saving) decline(a Answer) {
 	}
 }
 
-// approve returns the ids of what can be written, and marks the rest.
-func (s *saving) approve(
-	p *workspace.Proposal, changes []workspace.Change,
-) (ids []string, saved map[*workspace.FileChange]*Output) {
+// approve returns the ids of the changes that can be written, and marks the other outputs.
+func (s *saving) approve(p *workspace.Proposal) (ids []string, saved map[*workspace.FileChange]*Output) {
 	saved = map[*workspace.FileChange]*Output{}
 	for i := range s.turn.Outputs {
 		o := &s.turn.Outputs[i]
@@ -424,11 +400,59 @@ func (s *saving) approve(
 			o.State, o.Problem = OutputExists, &Problem{Kind: "approval_needed", Message: f.Path + " exists",
 				Hint: "Choose whether it is replaced, or save under another name."}
 		case f.Verdict() == workspace.Refuse:
-			o.State, o.Problem = OutputRefused, &Problem{Kind: "refused", Message: reasonOf(f)}
+			o.State, o.Problem = OutputRefused, &Problem{Kind: "refused", Message: firstOf(f, workspace.Refuse)}
 		default:
 			ids = append(ids, f.ID)
 			saved[f] = o
 		}
 	}
 	return ids, saved
+}
+
+// missingFiles compares the files that the answer promises with those that exist. It emits
+// a notice for each that is missing, and returns their names. In a project's conversation
+// the reply's own files are proposals, not promises.
+func (t *turn) missingFiles(missing []string) []string {
+	missing = slices.Clone(missing)
+	if t.chat.record.Settings.Project == "" {
+		for _, name := range provider.PromisedNames(t.record.Text) {
+			same := func(other string) bool { return strings.EqualFold(provider.CleanName(other), name) }
+			if !t.chat.knows(same) && !slices.ContainsFunc(missing, same) {
+				missing = append(missing, name)
+			}
+		}
+	}
+	hint := "Ask the model to write it again."
+	if t.framed() && len(t.record.Outputs) == 0 {
+		hint = "From " + t.chat.Destination +
+			" a file comes back only where the code prints it as it was told to. Ask again, or ask another provider."
+	}
+	for _, name := range missing {
+		t.emit(Notice{Text: "The answer promises " + name + ", and there is no such file.", Hint: hint})
+	}
+	if t.prompt.Expect && len(t.record.Outputs)+len(missing) == 0 {
+		t.emit(Notice{Text: fmt.Sprintf("The turn made no file: there is nothing to save into %s.", t.prompt.Folder),
+			Hint: strings.TrimPrefix(hint, "Ask the model to write it again.")})
+	}
+	return missing
+}
+
+// knows reports whether the conversation has an input or output whose name same accepts.
+func (c *Chat) knows(same func(name string) bool) bool {
+	for _, t := range c.record.Turns {
+		if slices.ContainsFunc(t.Inputs, func(u Upload) bool { return same(u.Name) || same(u.Path) }) ||
+			slices.ContainsFunc(t.Outputs, func(o Output) bool { return same(o.Name) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// missingError returns the error of missing files, if the prompt expects files.
+func (t *turn) missingError(missing []string) error {
+	if !t.prompt.Expect || len(missing) == 0 {
+		return nil
+	}
+	return &provider.Error{Kind: provider.OutputsMissing, Provider: t.chat.record.Settings.Provider, Op: "collect",
+		Message: "the answer promises files that do not exist: " + strings.Join(missing, ", ")}
 }

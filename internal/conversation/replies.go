@@ -17,13 +17,12 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Options make Replies. All but Log and Now are required.
+// Options configure Replies. All but Log and Now are required.
 type Options struct {
 	Store   Store
 	Journal workspace.Store
 	Outbox  *assignment.Outbox
-	// Protected are directories that no reply may write to, such as the one
-	// that the journal is in.
+	// Protected are directories that no reply may write to, such as that of the journal.
 	Protected []string
 	Log       *slog.Logger
 	Now       func() time.Time
@@ -44,12 +43,12 @@ func NewReplies(o Options) *Replies {
 	return &Replies{o}
 }
 
-// Workspace opens a folder.
+// Workspace opens the workspace of a folder.
 func (d *Replies) Workspace(ctx context.Context, root string) (*workspace.Workspace, error) {
 	return workspace.Open(ctx, root, workspace.Options{Store: d.Journal, Protected: d.Protected, Log: d.Log})
 }
 
-// Link gives a project a folder.
+// Link links a project with a folder.
 func (d *Replies) Link(ctx context.Context, l Link) (Link, error) {
 	if !assignment.ValidID(l.Project) {
 		return l, fmt.Errorf("%w: %q cannot be the id of a project: letters, digits, '.', '_' and '-', at most 64",
@@ -70,9 +69,8 @@ func (d *Replies) Link(ctx context.Context, l Link) (Link, error) {
 	return l, d.Store.PutLink(ctx, l)
 }
 
-// Propose reads a message and works out what it would do. The proposal has no
-// files where the reply has none, and is nil where there is no folder to look
-// at. Nothing is kept yet.
+// Propose reads a message and plans what it would do. The proposal has no files if the
+// reply has none, and is nil if there is no folder. Nothing is saved yet.
 func (d *Replies) Propose(
 	ctx context.Context, owner string, m Message, r *reply.Reply,
 ) (*ReplyRecord, *workspace.Proposal, error) {
@@ -109,7 +107,7 @@ func (d *Replies) Propose(
 	return h, p, nil
 }
 
-// gate finds the folder, and says why nothing may be applied.
+// gate finds the folder, and sets h.Gate if nothing may be applied.
 func (d *Replies) gate(ctx context.Context, h *ReplyRecord) error {
 	if h.Project != "" {
 		if !assignment.ValidID(h.Project) {
@@ -144,7 +142,7 @@ func (d *Replies) gate(ctx context.Context, h *ReplyRecord) error {
 	return nil
 }
 
-// reports makes the batch of a reply.
+// reports sets the batch of a reply.
 func (d *Replies) reports(h *ReplyRecord, m Message, r *reply.Reply) error {
 	var blocks []*reply.Item
 	for _, it := range r.Items {
@@ -171,7 +169,7 @@ func (d *Replies) reports(h *ReplyRecord, m Message, r *reply.Reply) error {
 	return nil
 }
 
-// plan works out what would happen to the folder.
+// plan plans the changes of the folder.
 func (d *Replies) plan(ctx context.Context, h *ReplyRecord, m Message, r *reply.Reply) (*workspace.Proposal, error) {
 	w, err := d.Workspace(ctx, h.Root)
 	if err != nil {
@@ -184,14 +182,14 @@ func (d *Replies) plan(ctx context.Context, h *ReplyRecord, m Message, r *reply.
 	return w.Plan(ctx, workspace.Origin{Kind: "reply", Ref: h.Message}, changes...)
 }
 
-// wanted reports whether a path is one that the user asked for: that one of
-// the patterns matches, in the language of a workspace's policy.
+// wanted reports whether one of the user's patterns, in the language of a workspace's
+// policy, matches a path.
 func wanted(patterns []string, path string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns,
 		func(pattern string) bool { return pattern == path || workspace.MatchPath(pattern, path) })
 }
 
-// shown lists what the reply has besides changes and reports.
+// shown lists the items of a reply that are neither changes nor reports.
 func shown(r *reply.Reply, only []string) []Shown {
 	var list []Shown
 	for _, it := range r.Items {
@@ -217,7 +215,7 @@ func shown(r *reply.Reply, only []string) []Shown {
 	return list
 }
 
-// preview adds what is odd about the reports, given what was reported before.
+// preview adds warnings about the reports, given earlier ones.
 func (d *Replies) preview(ctx context.Context, h *ReplyRecord) error {
 	entries, err := d.Outbox.Preview(ctx, h.Batch)
 	if err != nil {
@@ -233,8 +231,8 @@ func (d *Replies) preview(ctx context.Context, h *ReplyRecord) error {
 	return nil
 }
 
-// Keep keeps a message and its proposal, so that it can be approved later or
-// by another process.
+// Keep saves a message and its proposal, so that it can be approved later or by another
+// process.
 func (d *Replies) Keep(ctx context.Context, h *ReplyRecord, p *workspace.Proposal) error {
 	if p != nil && h.Gate == "" {
 		w, err := d.Workspace(ctx, p.Root)
@@ -248,8 +246,7 @@ func (d *Replies) Keep(ctx context.Context, h *ReplyRecord, p *workspace.Proposa
 	return d.Store.PutReplyRecord(ctx, h)
 }
 
-// Open returns a message that was kept, with its proposal as long as it can be
-// approved.
+// Open returns a saved message, with its proposal while that can be approved.
 func (d *Replies) Open(ctx context.Context, owner, id string) (*ReplyRecord, *workspace.Proposal, error) {
 	h, err := d.Store.ReplyRecord(ctx, owner, id)
 	if err != nil || h.Done || h.Root == "" {
@@ -260,13 +257,13 @@ func (d *Replies) Open(ctx context.Context, owner, id string) (*ReplyRecord, *wo
 		return nil, nil, err
 	}
 	p, err := w.Proposal(ctx, id)
-	if errors.Is(err, workspace.ErrStale) { // its transaction ended, and whoever did it died at once
+	if errors.Is(err, workspace.ErrStale) { // its transaction ended, and its process died before it saved that
 		return h, nil, d.recover(ctx, w, h)
 	}
 	return h, p, err
 }
 
-// recover tells a message what became of its transaction.
+// recover records with a message the outcome of its transaction.
 func (d *Replies) recover(ctx context.Context, w *workspace.Workspace, h *ReplyRecord) error {
 	_, record, err := w.Transaction(ctx, h.ID)
 	if err != nil || record.State != workspace.Committed || record.Receipt == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Result is the receipt of a reply: what applications keep and show as
+// Result is the outcome of a reply, which applications keep and show as
 // metadata.executionResult of the message.
 type Result struct {
 	FilesCreated    []string `json:"filesCreated"`
@@ -36,19 +36,19 @@ type Result struct {
 	Warnings       []reply.Warning     `json:"warnings"`
 }
 
-// State is what became of a reply.
+// State is the state of a reply.
 type State string
 
-// What can become of a reply.
+// The states of a reply.
 const (
-	Proposed  State = "proposed" // it waits for an approval
+	Proposed  State = "proposed" // awaits an approval
 	Applied   State = "applied"
-	ShownOnly State = "shown" // a gate is closed: it was read and shown
+	ShownOnly State = "shown" // nothing may be applied: see ReplyRecord.Gate
 	Declined  State = "declined"
 	Failed    State = "failed" // nothing was changed: see Errors
 )
 
-// PostState is a report and how far it has come, without its words.
+// PostState is the state of a report, without its text.
 type PostState struct {
 	ID         string            `json:"id,omitempty"`
 	Kind       assignment.Kind   `json:"kind"`
@@ -60,7 +60,7 @@ type PostState struct {
 	Done       time.Time         `json:"done,omitzero"`
 }
 
-// Question is an escalation as a person is asked.
+// Question is an escalation as it is put to a person.
 type Question struct {
 	ID             string   `json:"id"`
 	Assignment     string   `json:"assignment,omitempty"`
@@ -68,11 +68,11 @@ type Question struct {
 	Options        []string `json:"options"`
 	Recommendation string   `json:"recommendation,omitempty"`
 	Rationale      string   `json:"rationale,omitempty"`
-	// Unsent says that no project knows of it: the person answers the model.
+	// Unsent reports that it was not sent to a project: the user answers the model.
 	Unsent bool `json:"unsent,omitempty"`
 }
 
-// newResult begins the result of a message with what its reply says by itself.
+// newResult returns the result of a message before anything was done.
 func newResult(h *ReplyRecord) *Result {
 	r := &Result{State: Proposed, TxnID: h.ID}
 	for _, p := range h.Batch.Problems {
@@ -96,17 +96,16 @@ func newResult(h *ReplyRecord) *Result {
 	return r
 }
 
-// notReported begins an error that is about a report.
+// notReported begins an error about a report.
 const notReported = "not reported: "
 
-// Failed reports whether anything else went wrong than a report: those are in the
-// outbox, and leave from there.
+// Failed reports whether there are errors other than those about reports, which the outbox
+// sends again.
 func (r *Result) Failed() bool {
 	return slices.ContainsFunc(r.Errors, func(e string) bool { return !strings.HasPrefix(e, notReported) })
 }
 
-// reported takes what went wrong with reports into the errors, in the place of what
-// was known before.
+// reported replaces the errors about reports with the present ones.
 func (r *Result) reported() {
 	r.Errors = slices.DeleteFunc(r.Errors, func(e string) bool { return strings.HasPrefix(e, notReported) })
 	for _, p := range r.Posts {
@@ -117,7 +116,7 @@ func (r *Result) reported() {
 	}
 }
 
-// fill makes every list one that is written as [].
+// fill makes empty lists encode as [].
 func (r *Result) fill() {
 	for _, list := range []*[]string{&r.FilesCreated, &r.FilesUpdated, &r.Errors, &r.FilesUnchanged, &r.FilesDeleted} {
 		*list = append([]string{}, *list...)
@@ -130,7 +129,7 @@ func (r *Result) fill() {
 	r.Warnings = append([]reply.Warning{}, r.Warnings...)
 }
 
-// files takes over what a commit did.
+// files fills in the receipt of a commit.
 func (r *Result) files(receipt *workspace.Receipt) {
 	r.FilesCreated, r.FilesUpdated, r.FilesUnchanged = receipt.FilesCreated, receipt.FilesUpdated, receipt.FilesUnchanged
 	r.FilesDeleted, r.FilesRenamed, r.FilesSkipped = receipt.FilesDeleted, receipt.FilesRenamed, receipt.FilesSkipped
@@ -145,18 +144,21 @@ func (r *Result) files(receipt *workspace.Receipt) {
 	r.fill()
 }
 
-// posts takes over how far the reports of a batch have come.
+// posts fills in the states of the reports of a batch.
 func (r *Result) posts(batch assignment.Batch, lanes []assignment.Lane) {
 	r.Posts, r.Questions = nil, nil
 	r.ProgressUpdates, r.Submissions, r.Escalations = 0, 0, 0
 	for i := range batch.Posts {
 		p := &batch.Posts[i]
-		lane := laneOf(lanes, p.LaneID)
-		now := find(lane, p)
-		if now == nil {
+		at := slices.IndexFunc(lanes, func(l assignment.Lane) bool { return l.LaneID == p.LaneID })
+		if at < 0 {
 			continue
 		}
-		r.Posts = append(r.Posts, StateOf(now))
+		lane := &lanes[at]
+		if at = slices.IndexFunc(lane.Posts, func(q assignment.Post) bool { return sameReport(&q, p) }); at < 0 {
+			continue
+		}
+		r.Posts = append(r.Posts, StateOf(&lane.Posts[at]))
 		switch p.Kind {
 		case assignment.Progress:
 			r.ProgressUpdates++
@@ -173,30 +175,12 @@ func (r *Result) posts(batch assignment.Batch, lanes []assignment.Lane) {
 	r.fill()
 }
 
-func laneOf(lanes []assignment.Lane, id assignment.LaneID) *assignment.Lane {
-	for i := range lanes {
-		if lanes[i].LaneID == id {
-			return &lanes[i]
-		}
-	}
-	return nil
+// sameReport reports whether a post of a lane says what p says.
+func sameReport(q, p *assignment.Post) bool {
+	return q.Key == p.Key || p.Kind == assignment.Question && q.Kind == p.Kind && q.Escalation == p.Escalation
 }
 
-// find returns the post of a lane that says what p says.
-func find(lane *assignment.Lane, p *assignment.Post) *assignment.Post {
-	if lane == nil {
-		return nil
-	}
-	for i := range lane.Posts {
-		q := &lane.Posts[i]
-		if q.Key == p.Key || p.Kind == assignment.Question && q.Kind == p.Kind && q.Escalation == p.Escalation {
-			return q
-		}
-	}
-	return nil
-}
-
-// StateOf describes a post.
+// StateOf returns the state of a post.
 func StateOf(p *assignment.Post) PostState {
 	s := PostState{ID: p.ID, Kind: p.Kind, Assignment: p.Assignment, State: p.State, Holds: p.Holds, Problem: p.Problem,
 		Done: p.Done}
@@ -206,7 +190,7 @@ func StateOf(p *assignment.Post) PostState {
 	return s
 }
 
-// QuestionOf describes an escalation.
+// QuestionOf returns an escalation as a Question.
 func QuestionOf(e *assignment.Escalation) Question {
 	return Question{ID: e.ID, Assignment: e.Assignment, Question: e.Question, Options: append([]string{}, e.Options...),
 		Recommendation: e.Recommendation, Rationale: e.Rationale}

@@ -17,19 +17,19 @@ import (
 // service was given, and to proposals as they were shown.
 type Scoped struct {
 	*Replies
-	// Folders are those that callers may link with a project, and all below
-	// them. A project whose folder is elsewhere is not there for callers.
+	// Folders are those that callers may link with a project, with all below them. A
+	// project with another folder does not exist for callers.
 	Folders []string
-	// Mirrors is where mirrors are made; "": these callers have none.
+	// Mirrors is the directory of mirrors; "": there are none.
 	Mirrors string
-	// Wake makes the sender look for posts at once.
+	// Wake has the sender look for posts at once.
 	Wake func()
-	// CheckAPI returns an error if callers may not have reports sent to an
-	// address; nil: they may name any.
+	// CheckAPI returns an error for an address to which callers may not have reports sent;
+	// nil: any is good.
 	CheckAPI func(ctx context.Context, api string) error
 }
 
-// ErrOutside says that a folder is none of those that callers may link.
+// ErrOutside is returned for a folder that callers may not link.
 var ErrOutside = errors.New("the folder is none of those that this service was given with --workspace")
 
 // Within reports whether root, a path without links, is one of the folders or
@@ -46,10 +46,10 @@ func Within(folders []string, root string) bool {
 	return false
 }
 
-// Allows reports whether callers may have to do with a folder.
+// Allows reports whether callers may use a folder.
 func (r *Scoped) Allows(root string) bool { return Within(r.Folders, root) || r.Mirrored(root) }
 
-// Linked returns the link of a project that callers may have to do with.
+// Linked returns the link of a project whose folder callers may use.
 func (r *Scoped) Linked(ctx context.Context, owner, project string) (Link, error) {
 	l, err := r.Store.Link(ctx, owner, project)
 	if err == nil && !r.Allows(l.Root) {
@@ -58,8 +58,8 @@ func (r *Scoped) Linked(ctx context.Context, owner, project string) (Link, error
 	return l, err
 }
 
-// LinkFolder gives a project a folder, if it is one that callers may link. What
-// else there is on the machine is not told.
+// LinkFolder links a project with a folder that callers may link. Its errors do not tell
+// what else is on the machine.
 func (r *Scoped) LinkFolder(ctx context.Context, l Link) (Link, error) {
 	root, err := filepath.EvalSymlinks(l.Root)
 	if err != nil || !filepath.IsAbs(l.Root) || !Within(r.Folders, root) {
@@ -77,9 +77,9 @@ func (r *Scoped) LinkFolder(ctx context.Context, l Link) (Link, error) {
 	return r.Link(ctx, l)
 }
 
-// OpenReply returns a message of an owner, with its proposal as long as it can
-// be approved, and its reports as far as they have come. A project whose link
-// was revoked has closed the gate for what waits.
+// OpenReply returns a message of an owner with the present states of its reports, and with
+// its proposal while that can be approved. If the project's link was revoked, it sets the
+// gate of an open message.
 func (r *Scoped) OpenReply(ctx context.Context, owner, id string) (*ReplyRecord, *workspace.Proposal, error) {
 	h, p, err := r.Open(ctx, owner, id)
 	if err != nil {
@@ -94,8 +94,8 @@ func (r *Scoped) OpenReply(ctx context.Context, owner, id string) (*ReplyRecord,
 	return h, p, r.CloseUnlinked(ctx, h)
 }
 
-// CloseUnlinked closes the gate for a message that waits, whose project is not
-// linked with the folder any more: a link is consent, and can be revoked.
+// CloseUnlinked sets the gate of an open message if its project is not linked with the
+// folder any more: a link is consent, and can be revoked.
 func (d *Replies) CloseUnlinked(ctx context.Context, h *ReplyRecord) error {
 	if h.Done || h.Project == "" || h.Gate != "" || h.Root == "" {
 		return nil
@@ -110,7 +110,7 @@ func (d *Replies) CloseUnlinked(ctx context.Context, h *ReplyRecord) error {
 	return nil
 }
 
-// Token stands for what the user was shown; "" for what cannot be approved.
+// Token identifies what the user was shown; "": it cannot be approved.
 func Token(h *ReplyRecord, p *workspace.Proposal) string {
 	switch {
 	case h.Done || h.Gate != "":
@@ -121,8 +121,8 @@ func Token(h *ReplyRecord, p *workspace.Proposal) string {
 	return p.Token
 }
 
-// ConsentTo names what is agreed to by ids: of files, "f1", of hunks, "f1:h2",
-// and of reports, "p1".
+// ConsentTo returns the consent to ids of files, "f1", of hunks, "f1:h2", and of reports,
+// "p1".
 func ConsentTo(h *ReplyRecord, p *workspace.Proposal, ids []string) (c Consent, err error) {
 	c.Posts = []string{}
 	var files []string
@@ -149,9 +149,8 @@ func ConsentTo(h *ReplyRecord, p *workspace.Proposal, ids []string) (c Consent, 
 	return c, err
 }
 
-// Apply carries out what was agreed to by a user who was shown what the token
-// stands for. After a conflict the proposal is made anew, on the files as they
-// are now, and wants another look.
+// Apply carries out the consent of a user who was shown the proposal of a token. After a
+// conflict it makes a new proposal on the present files, for another approval.
 func (r *Scoped) Apply(
 	ctx context.Context, h *ReplyRecord, p *workspace.Proposal, token string, c Consent,
 ) (*Result, error) {
@@ -178,8 +177,8 @@ func (r *Scoped) Apply(
 	return nil, err
 }
 
-// Evidence says what would be there of a file that a submission names, if all
-// of the proposal were approved that can be.
+// Evidence returns what would become of a file that a submission names, if the user approved
+// all of the proposal that can be approved.
 func (d *Replies) Evidence(h *ReplyRecord, p *workspace.Proposal, evidence string) assignment.FileState {
 	r := &workspace.Receipt{}
 	if p != nil {

@@ -51,7 +51,7 @@ func newSoaking(t *testing.T, open func(testing.TB) remote) *soaking {
 		folder: filepath.Join(t.TempDir(), "out")}
 	var err error
 	s.Host, err = conversation.NewHost(conversation.HostOptions{
-		Archive: s.db.Conversations(), Ledger: s.store, Uploads: s.db.Uploads(), Counts: s.db.Uploads(), Desk: s.Replies,
+		Archive: s.db.Conversations(), Ledger: s.store, Uploads: s.db.Uploads(), Counts: s.db.Uploads(), Replies: s.Replies,
 		Quarantine: filepath.Join(t.TempDir(), "outputs"), Clock: s.clock, Retry: provider.Retry{Clock: s.clock, Tries: 4},
 		Connect: func(context.Context, string, conversation.Settings) (*conversation.Backend, error) {
 			return &conversation.Backend{Provider: s.provider, Destination: "the test server"}, nil

@@ -3,18 +3,20 @@ package conversation
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/airlock-run/airlock/provider"
 )
 
-// stepNames gives each execution of code an id that no other of its conversation
-// has. Providers give ids within a turn or an answer only, some models use one
-// twice, and some servers give none: by its id alone a later execution would pass
-// for an earlier one, which was shown and agreed to.
+// stepNames gives each step an id that is unique in its conversation. Ids of providers are
+// unique in a turn or an answer only, some models use one twice, and some servers give
+// none: by its id alone a later step would pass for an earlier one, which was shown and
+// agreed to.
 type stepNames struct {
-	taken map[string]bool     // in the conversation
-	given map[string][]string // in this turn, by the provider's id, in order
-	over  map[string]bool     // by the provider's id: the last of it has ended
+	taken map[string]bool     // ids of the conversation
+	given map[string][]string // ids of this turn by the provider's, in order
+	over  map[string]bool     // by the provider's id: its last step has ended
 }
 
 func newStepNames(earlier []*Turn) stepNames {
@@ -27,8 +29,8 @@ func newStepNames(earlier []*Turn) stepNames {
 	return n
 }
 
-// name returns the id of an execution. begins says that it may be another one
-// than the last of the same id, if that has ended.
+// name returns the id of a step. begins reports that a new step may begin if the last one
+// of the provider's id has ended.
 func (n *stepNames) name(id string, begins bool) string {
 	given := n.given[id]
 	if len(given) > 0 && (!begins || !n.over[id]) {
@@ -44,7 +46,7 @@ func (n *stepNames) name(id string, begins bool) string {
 	return name
 }
 
-// rename gives an event the ids of this conversation.
+// rename returns an event with the ids of this conversation.
 func (n *stepNames) rename(e provider.Event) provider.Event {
 	switch e := e.(type) {
 	case provider.CodeDelta:
@@ -70,7 +72,7 @@ func (n *stepNames) rename(e provider.Event) provider.Event {
 	return e
 }
 
-// steps gives the steps of a result the ids that their events had.
+// steps sets the ids of the steps of a result to those of their events.
 func (n *stepNames) steps(all []provider.Step) {
 	seen := map[string]int{}
 	for i := range all {
@@ -78,19 +80,69 @@ func (n *stepNames) steps(all []provider.Step) {
 		if k := seen[id]; k < len(n.given[id]) {
 			all[i].ID = n.given[id][k]
 		} else {
-			n.over[id] = true // nobody was told of it
+			n.over[id] = true // it had no events
 			all[i].ID = n.name(id, true)
 		}
 		seen[id]++
 	}
 }
 
-// artifacts gives files the ids of the steps that made them. Of several steps of
-// one id it is not said which.
+// artifacts sets the ids of the steps that made files. Of several steps with one id it
+// takes the last.
 func (n *stepNames) artifacts(all []provider.Artifact) {
 	for i := range all {
 		if given := n.given[all[i].StepID]; len(given) > 0 && all[i].StepID != "" {
 			all[i].StepID = given[len(given)-1]
 		}
 	}
+}
+
+// A Place is the place of a step in the text of a turn.
+type Place struct {
+	Step string `json:"step"` // its id
+	At   int    `json:"at"`   // so many bytes of the text came before it
+}
+
+// order records the order of text and steps.
+type order struct {
+	text   strings.Builder
+	places []Place
+}
+
+func (o *order) note(e provider.Event) {
+	switch e := e.(type) {
+	case provider.TextDelta:
+		o.text.WriteString(e.Text)
+	case provider.CodeDelta:
+		o.step(e.StepID)
+	case provider.StepStarted:
+		o.step(e.Step.ID)
+	case provider.OutputDelta:
+		o.step(e.StepID)
+	case provider.StepDone:
+		o.step(e.Step.ID)
+	}
+}
+
+func (o *order) step(id string) {
+	if !slices.ContainsFunc(o.places, func(p Place) bool { return p.Step == id }) {
+		o.places = append(o.places, Place{id, o.text.Len()})
+	}
+}
+
+// in returns the places in the text of the record. Some providers add to what they have
+// streamed, and keep only the end of an answer that follows a schema. For any other text
+// the places are not known.
+func (o *order) in(text string) []Place {
+	streamed, cut := o.text.String(), 0
+	if !strings.HasPrefix(text, streamed) {
+		if cut = len(streamed) - len(text); !strings.HasSuffix(streamed, text) {
+			return nil
+		}
+	}
+	places := slices.Clone(o.places)
+	for i := range places {
+		places[i].At = max(0, places[i].At-cut)
+	}
+	return places
 }

@@ -15,15 +15,16 @@ import (
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/reply"
+	"github.com/airlock-run/airlock/workspace"
 )
 
-// turn is one under way.
+// turn is a turn in progress.
 type turn struct {
-	chat   *Chat
-	prompt Prompt
-	person Prompter
-	sink   Sink
-	record *Turn
+	chat     *Chat
+	prompt   Prompt
+	prompter Prompter
+	sink     Sink
+	record   *Turn
 
 	attachments []provider.Attachment
 	questions   int
@@ -34,8 +35,7 @@ type turn struct {
 	names   stepNames
 }
 
-// emit tells the sink, one event at a time. Notices become a part of the
-// record.
+// emit sends an event to the sink, one at a time. It adds notices to the record.
 func (t *turn) emit(e Event) {
 	t.telling.Lock()
 	defer t.telling.Unlock()
@@ -49,20 +49,20 @@ func (t *turn) emit(e Event) {
 	}
 }
 
-// ask asks the person, and keeps what was decided.
+// ask puts a question to the user, and records the decision.
 func (t *turn) ask(ctx context.Context, q Ask) (Answer, error) {
 	t.questions++
 	q.ID, q.Turn = fmt.Sprintf("t%dq%d", t.record.Number, t.questions), t.record.Number
-	if t.person == nil {
+	if t.prompter == nil {
 		return Answer{}, ErrNonInteractive
 	}
 	t.emit(Asked{q})
-	a, err := t.person.Answer(ctx, q)
+	a, err := t.prompter.Answer(ctx, q)
 	if err != nil {
 		return a, err
 	}
 	t.emit(Answered{q.ID, a})
-	q.Handled, q.Proposal = nil, nil // kept by the desk
+	q.Handled, q.Proposal = nil, nil // recorded by Replies
 	q.Outputs = slices.Clone(q.Outputs)
 	for i := range q.Outputs {
 		q.Outputs[i].Change = nil // as large as the files
@@ -71,11 +71,11 @@ func (t *turn) ask(ctx context.Context, q Ask) (Answer, error) {
 	return a, nil
 }
 
-// keep writes the turn down, before anything happens and after it.
+// keep saves the turn, before anything happens and at its end.
 func (t *turn) keep(ctx context.Context) error {
 	c := t.chat
 	c.record.Updated = c.host.Clock.Now().UTC()
-	err := c.host.Archive.PutConversation(ctx, c.record, t.record)
+	err := c.host.PutConversation(ctx, c.record, t.record)
 	c.kept = c.kept || err == nil
 	return err
 }
@@ -94,24 +94,26 @@ func (t *turn) run(ctx context.Context) (failed error) {
 	}
 	began := c.host.Clock.Now()
 	result, err := c.tracker.Run(ctx, t.request(ctx), t.relay)
-	t.relayAll(t.relayed.rest(func(*pieces) bool { return true }))
+	for _, e := range t.relayed.rest(func(*pieces) bool { return true }) {
+		t.pass(e)
+	}
 	if result != nil {
 		t.names.steps(result.Steps)
 		t.names.artifacts(result.Artifacts)
 	}
-	c.carry = t.attachments // until it is known that they arrived
+	c.carry = t.attachments // until the provider has answered
 	took := c.host.Clock.Now().Sub(began)
 	defer func() {
 		counted := failed
 		if ctx.Err() != nil {
-			counted = nil // the person left: nothing is wrong with the provider
+			counted = nil // the user stopped it: the provider has not failed
 		}
 		c.host.Counters.Turn(c.record.Settings.Provider, c.record.Settings.Model, took, counted)
 	}()
 	if result == nil {
-		if ctx.Err() != nil && c.backend.Provider.Caps().Outputs == provider.OutputByID {
+		if ctx.Err() != nil && c.Provider.Caps().Outputs == provider.OutputByID {
 			t.emit(Notice{Text: "The turn was stopped before its answer began. Files that code made meanwhile may be left at " +
-				c.backend.Destination + ".",
+				c.Destination + ".",
 				Hint: "`airlock files ls` lists them."})
 		}
 		if result = t.remains(ctx, err); result == nil {
@@ -126,8 +128,7 @@ func (t *turn) run(ctx context.Context) (failed error) {
 		c.history = append(c.history, exchange...)
 		t.record.Exchange = redactExchange(c.host.Redact, exchange)
 	}
-	// What there is is fetched although the turn broke off, unless the person
-	// has left.
+	// Outputs are fetched even after an error, unless the user stopped the turn.
 	fetching := t.collect(ctx, before, result)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -138,8 +139,8 @@ func (t *turn) run(ctx context.Context) (failed error) {
 	return err
 }
 
-// remains is what is left of a turn whose reply got lost: the session, with the
-// files that code may have made there; nil where nothing is known.
+// remains returns what is known of a turn whose reply was lost: its session, which may
+// have files that code made. It returns nil if there is none.
 func (t *turn) remains(ctx context.Context, failed error) *provider.RunResult {
 	session := t.chat.tracker.Session()
 	if ctx.Err() != nil || session.ID == "" || provider.KindOf(failed) != provider.Transient {
@@ -148,7 +149,7 @@ func (t *turn) remains(ctx context.Context, failed error) *provider.RunResult {
 	return &provider.RunResult{Sessions: []provider.Session{session}, Stop: provider.StopError}
 }
 
-// snapshot lists what is in the session already.
+// snapshot lists the files that the session has before the turn.
 func (t *turn) snapshot(ctx context.Context) (provider.Snapshot, error) {
 	c := t.chat
 	if c.tracker.Session().ID == "" {
@@ -169,7 +170,7 @@ func (t *turn) request(ctx context.Context) provider.RunRequest {
 	c, s := t.chat, t.chat.record.Settings
 	tool := cmp.Or(s.Tool, provider.ToolAuto)
 	rules := []string{s.Instructions}
-	if hint := provider.Instruct(c.backend.Provider.Name(), s.Model, tool, s.Hints); hint != "" {
+	if hint := provider.Instruct(c.Provider.Name(), s.Model, tool, s.Hints); hint != "" {
 		rules = append(rules, hint)
 		t.record.HintsVersion = provider.HintsVersion
 	}
@@ -200,10 +201,10 @@ func joinTexts(texts []string) string {
 	return strings.Join(all, "\n\n")
 }
 
-// decisions are what people have answered to the project's escalations since
-// the model was told last.
+// decisions returns the answers to the project's escalations that the model has not been
+// told yet.
 func (t *turn) decisions(ctx context.Context) string {
-	s, d := t.chat.record.Settings, t.chat.host.Desk
+	s, d := t.chat.record.Settings, t.chat.host.Replies
 	told, err := d.Outbox.Decisions(ctx, assignment.Query{Project: s.Project, API: s.API}, true)
 	if err != nil {
 		t.emit(Notice{Text: "The decisions of the project could not be read, so that the model is not told them: " +
@@ -213,16 +214,14 @@ func (t *turn) decisions(ctx context.Context) string {
 	return assignment.DecisionText(told)
 }
 
-// relay passes on what the provider tells, without secrets.
-func (t *turn) relay(e provider.Event) { t.relayAll(t.relayed.pass(t.names.rename(e))) }
-
-func (t *turn) relayAll(all []provider.Event) {
-	for _, e := range all {
-		t.relayOne(e)
+// relay passes on an event of the provider, without secrets.
+func (t *turn) relay(e provider.Event) {
+	for _, e := range t.relayed.pass(t.names.rename(e)) {
+		t.pass(e)
 	}
 }
 
-func (t *turn) relayOne(e provider.Event) {
+func (t *turn) pass(e provider.Event) {
 	t.telling.Lock()
 	t.order.note(e)
 	t.telling.Unlock()
@@ -245,13 +244,13 @@ func (t *turn) relayOne(e provider.Event) {
 	}
 }
 
-// framed reports whether files come in the output of the code, which is shown
-// without them, and so when it is whole.
+// framed reports whether files come in the output of the code. Such output is shown when
+// it is complete, without the files.
 func (t *turn) framed() bool {
-	return t.chat.backend.Provider.Caps().Outputs == provider.OutputStdout
+	return t.chat.Provider.Caps().Outputs == provider.OutputStdout
 }
 
-// take puts what came into the record.
+// take records the provider's result.
 func (t *turn) take(r *provider.RunResult) {
 	n, redact := t.record, t.chat.host.Redact
 	n.Text, n.Model, n.Stop, n.StopDetail = redact.Text(r.Text), r.Model, r.Stop, redact.Error(r.StopDetail)
@@ -263,8 +262,8 @@ func (t *turn) take(r *provider.RunResult) {
 	}
 }
 
-// firstJSON is the first whole JSON value of a text: some models give it twice
-// ({…}{…}), or put a fence around it.
+// firstJSON returns the first complete JSON value of a text. Some models write it twice
+// ({…}{…}), or in a fence.
 func firstJSON(text string) json.RawMessage {
 	start := strings.IndexAny(text, "{[")
 	if start < 0 {
@@ -281,7 +280,7 @@ func firstJSON(text string) json.RawMessage {
 	return short.Bytes()
 }
 
-// verdict says what is wrong with a turn that went through.
+// verdict returns the error of a turn that the provider completed.
 func (t *turn) verdict(r *provider.RunResult) error {
 	s := t.chat.record.Settings
 	failed := func(message, hint string) error {
@@ -290,25 +289,25 @@ func (t *turn) verdict(r *provider.RunResult) error {
 		}
 		return &provider.Error{Kind: provider.Invalid, Provider: s.Provider, Op: "run", Message: message, Hint: hint}
 	}
-	switch {
-	case r.Stop == provider.StopLength:
+	switch r.Stop {
+	case provider.StopLength:
 		return failed("the answer broke off: it has as many tokens as the model may write",
 			"Ask for less at once, or go on with --resume "+t.chat.record.ID+".")
-	case r.Stop == provider.StopCalls:
+	case provider.StopCalls:
 		return failed("the model ran code again and again and was stopped",
 			"Go on with --resume "+t.chat.record.ID+", or ask for a smaller step.")
-	case r.Stop == provider.StopRefused:
+	case provider.StopRefused:
 		return failed("the model or the provider's filter refused", "Ask in other words, or ask another model.")
-	case r.Stop == provider.StopTime:
+	case provider.StopTime:
 		return failed("the provider's time for a turn ran out", "Ask for a smaller step.")
-	case len(t.prompt.Schema) > 0 && t.record.Answer == nil:
+	}
+	if len(t.prompt.Schema) > 0 && t.record.Answer == nil {
 		return failed("the answer is not the JSON that was asked for", "Ask again, or ask a model that follows schemas.")
 	}
 	return nil
 }
 
-// end finishes the record and keeps it, whether or not the person is still
-// there.
+// end completes the record and saves it, even if the context has ended.
 func (t *turn) end(ctx context.Context, err error) error {
 	n := t.record
 	n.Ended = t.chat.host.Clock.Now().UTC()
@@ -331,7 +330,7 @@ func (t *turn) end(ctx context.Context, err error) error {
 	return err
 }
 
-// ProblemOf says an error as it is kept.
+// ProblemOf describes an error as records have it.
 func ProblemOf(err error) *Problem {
 	p := &Problem{Kind: string(provider.KindOf(err)), Message: err.Error(), Hint: provider.HintOf(err)}
 	switch {
@@ -345,4 +344,77 @@ func ProblemOf(err error) *Problem {
 		p.Kind = "failed"
 	}
 	return p
+}
+
+// apply proposes the reply of a conversation about a project: the files and edits in it,
+// and its reports.
+func (t *turn) apply(ctx context.Context) error {
+	c, s := t.chat, t.chat.record.Settings
+	if s.Project == "" {
+		return nil
+	}
+	d := c.host.Replies
+	m := Message{Text: t.record.Text, Project: s.Project, API: s.API, Phase: s.Phase}
+	handled, proposal, err := d.Propose(ctx, c.record.Owner, m, reply.Parse([]byte(m.Text)))
+	if err != nil {
+		return err
+	}
+	if len(handled.Batch.Posts) == 0 && (proposal == nil || len(proposal.Files) == 0) && handled.Gate == "" {
+		return nil // it has neither changes nor reports
+	}
+	if err := d.Keep(ctx, handled, proposal); err != nil {
+		return err
+	}
+	t.record.Reply, t.record.Result = handled.ID, handled.Result
+	t.emit(ReplyProposed{handled.ID, handled.Result})
+	if handled.Gate != "" {
+		return nil // shown, and that is all
+	}
+	err = t.approve(ctx, handled, proposal)
+	t.record.Result = handled.Result
+	t.emit(ReplySettled{handled.ID, handled.Result})
+	return err
+}
+
+// approve asks until an answer can be carried out. After a conflict it merges the
+// proposal with the changed files, and asks again.
+func (t *turn) approve(ctx context.Context, h *ReplyRecord, p *workspace.Proposal) error {
+	d := t.chat.host.Replies
+	for {
+		a, err := t.decide(ctx, h, p)
+		switch {
+		case errors.Is(err, ErrNonInteractive), err == nil && a.Later:
+			return nil // it stays a proposal
+		case err != nil:
+			return err
+		case !a.OK || a.Consent == nil:
+			return d.Decline(ctx, h, "it was turned down")
+		}
+		if _, err = d.Approve(ctx, h, p, *a.Consent); !errors.Is(err, workspace.ErrConflict) {
+			return err
+		}
+		t.emit(Notice{Text: err.Error(),
+			Hint: "Nothing was changed. The proposal is made anew, on the files as they are now."})
+		if p, err = d.Rebase(ctx, h, p); err != nil {
+			return err
+		}
+	}
+}
+
+// decide answers by the conversation's policy, or asks if that does not cover all of the
+// reply.
+func (t *turn) decide(ctx context.Context, h *ReplyRecord, p *workspace.Proposal) (Answer, error) {
+	if policy := t.chat.record.Settings.Policy; policy != nil {
+		consent, held := CoveredBy(*policy, p, false)
+		if consent.Covers(held) {
+			return Answer{OK: true, Consent: &consent}, nil
+		}
+		var names []string
+		for _, f := range held {
+			names = append(names, f.Path+": "+f.Reason)
+		}
+		t.emit(Notice{Text: "the policy does not cover all of the reply: " + strings.Join(names, "; ")})
+	}
+	return t.ask(ctx, Ask{Kind: AskApply, Text: "Apply the reply to the project " + h.Project + "?", Handled: h,
+		Proposal: p})
 }

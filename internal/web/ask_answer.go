@@ -11,10 +11,10 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// answer answers a question that waits, from whichever tab it comes first.
+// answer answers a question that waits. The first tab to answer wins.
 func (p *askPage) answer(w http.ResponseWriter, v *webRequest) error {
 	id := v.PathValue("id")
-	pending, err := p.Live.Pending(p.owner(v), id)
+	pending, err := p.Live.Pending(v.owner(), id)
 	if err != nil {
 		return err
 	}
@@ -26,24 +26,24 @@ func (p *askPage) answer(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	if err := p.Live.Answer(p.owner(v), id, pending[at].ID, a); err != nil {
+	if err := p.Live.Answer(v.owner(), id, pending[at].ID, a); err != nil {
 		return err
 	}
 	if h := pending[at].Handled; h != nil && v.PostForm.Get("answer") == "review" {
-		return p.at(w, v, h.ID, p.address("/review/"+h.ID))
+		return p.created(w, v, h.ID, "/review/"+h.ID)
 	}
-	return p.to(w, v, id)
+	return p.created(w, v, id, "/ask/"+id)
 }
 
-// answerOf is what a form says to a question. Nothing is meant that was not
-// marked, and no output that is not the one that was shown.
+// answerOf reads the answer to a question from a form. It picks only what was marked, and
+// only outputs with the hash that was shown.
 func answerOf(q conversation.Ask, form url.Values) (a conversation.Answer, err error) {
 	switch form.Get("answer") {
 	case "yes":
 		a.OK = true
 	case "no":
 		return a, nil
-	case "later", "review": // where all of it can be seen, and agreed to
+	case "later", "review": // the review page shows all of it
 		a.Later = q.Kind == conversation.AskApply
 		return a, nil
 	default:
@@ -72,11 +72,11 @@ func answerOf(q conversation.Ask, form url.Values) (a conversation.Answer, err e
 			a.Picks = append(a.Picks, conversation.Pick{ID: o.ID, SHA256: form.Get("sha256-" + o.ID), Clash: clash,
 				As: strings.TrimSpace(form.Get("as-" + o.ID))})
 		}
-	default: // what a reply changes is agreed to where all of it can be seen
+	default: // changes are approved on the review page, which shows all of them
 		return conversation.Answer{}, refuse(http.StatusBadRequest, "Changes of the project are agreed to on their own page.",
 			"Open them in Review.")
 	}
-	a.OK = a.Picks == nil || len(a.Picks) > 0 // none of them is no
+	a.OK = a.Picks == nil || len(a.Picks) > 0 // nothing marked is a no
 	return a, nil
 }
 
@@ -89,7 +89,7 @@ func clashOf(text string) (conversation.Clash, error) {
 		"Choose one of the three.")
 }
 
-// decideOutput saves or discards an output of a turn that is over.
+// decideOutput saves or discards an output of a turn that has ended.
 func (p *askPage) decideOutput(w http.ResponseWriter, v *webRequest) error {
 	id, output := v.PathValue("id"), v.PathValue("output")
 	number, err := strconv.Atoi(v.PathValue("turn"))
@@ -99,7 +99,7 @@ func (p *askPage) decideOutput(w http.ResponseWriter, v *webRequest) error {
 	var t *conversation.Turn
 	switch v.PostForm.Get("do") {
 	case "discard":
-		t, err = p.Live.Host().Discard(v.Context(), p.owner(v), id, number, output)
+		t, err = p.Live.Host.Discard(v.Context(), v.owner(), id, number, output)
 	case "save":
 		t, err = p.save(v, id, number, output)
 	default:
@@ -109,20 +109,14 @@ func (p *askPage) decideOutput(w http.ResponseWriter, v *webRequest) error {
 		return err
 	}
 	if !v.wants("application/x-part") {
-		http.Redirect(w, v.Request, p.address("/ask/"+id)+"#turn-"+strconv.Itoa(t.Number), http.StatusSeeOther)
-		return nil
+		return p.to(w, v, "/ask/"+id+"#turn-"+strconv.Itoa(t.Number))
 	}
-	projects, err := p.Projects(v.Context(), p.owner(v))
+	projects, err := p.Projects(v.Context(), v.owner())
 	if err != nil {
 		return err
 	}
-	text, err := p.part("outputs", p.outputsOf(v, id, t.Number, t.Outputs, projects, v.PostForm.Get("project"), true,
+	return p.sendPart(w, v, "outputs", p.outputsOf(v, id, t.Number, t.Outputs, projects, v.PostForm.Get("project"), true,
 		t.Ended))
-	if err != nil {
-		return err
-	}
-	p.send(w, v, http.StatusOK, []byte(text))
-	return nil
 }
 
 func (p *askPage) save(v *webRequest, id string, turn int, output string) (*conversation.Turn, error) {
@@ -139,8 +133,8 @@ func (p *askPage) save(v *webRequest, id string, turn int, output string) (*conv
 		return nil, refuse(http.StatusBadRequest, "It is not said which file was looked at.", "Load the page again.")
 	}
 	if clash == conversation.ClashSkip {
-		return p.Live.Host().Discard(v.Context(), p.owner(v), id, turn, output)
+		return p.Live.Host.Discard(v.Context(), v.owner(), id, turn, output)
 	}
-	return p.Live.Host().SaveOutputs(v.Context(), p.owner(v), id, turn, conversation.Answer{
+	return p.Live.Host.SaveOutputs(v.Context(), v.owner(), id, turn, conversation.Answer{
 		OK: true, Folder: link.Root, Picks: []conversation.Pick{{ID: output, SHA256: sum, Clash: clash}}})
 }

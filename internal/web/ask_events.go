@@ -1,84 +1,79 @@
 package web
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/wire"
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/pytool"
 )
 
-// events sends what happens in a conversation, as it happens, to as many as
-// look. A browser that lost the connection comes back by itself and says which
-// event was its last. Numbers begin anew when a conversation is taken up
-// again, so an event's id has the number of the first turn before its own.
+// events streams the events of a conversation, to any number of connections. A browser that
+// lost its connection reconnects with the id of its last event. Numbers restart when a
+// conversation is resumed, so an event's id begins with the number of the first turn since
+// then, its epoch.
 func (p *askPage) events(w http.ResponseWriter, v *webRequest) error {
 	id := v.PathValue("id")
-	era, after, err := lastSeen(v.Header.Get("Last-Event-ID"))
+	epoch, after, err := lastSeen(v.Header.Get("Last-Event-ID"))
 	if err != nil {
 		return err
 	}
-	events, err := p.Live.Follow(v.Context(), p.owner(v), id, 0, keepAlive)
+	events, err := p.Live.Follow(v.Context(), v.owner(), id, 0, keepAlive)
 	if errors.Is(err, conversation.ErrNotFound) {
-		if _, err := p.Live.Host().Conversation(v.Context(), p.owner(v), id); err != nil {
+		if _, err := p.Live.Host.Conversation(v.Context(), v.owner(), id); err != nil {
 			return err
 		}
-		w.WriteHeader(http.StatusNoContent) // nothing goes on: the browser does not come back
+		w.WriteHeader(http.StatusNoContent) // it is closed: the browser does not reconnect
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	projects, err := p.Projects(v.Context(), p.owner(v))
+	projects, err := p.Projects(v.Context(), v.owner())
 	if err != nil {
 		return err
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("X-Accel-Buffering", "no") // nginx
-	w.WriteHeader(http.StatusOK)
-	s := &askStream{askPage: p, visit: v, id: id, projects: projects, seenEra: era, seen: after,
+	startEvents(w)
+	s := &askStream{askPage: p, visit: v, id: id, projects: projects, seenEpoch: epoch, seen: after,
 		asks: map[string]conversation.Ask{}}
 	s.run(w, events)
 	return nil
 }
 
-func lastSeen(text string) (era, after int64, err error) {
+func lastSeen(text string) (epoch, after int64, err error) {
 	if text == "" {
 		return 0, 0, nil
 	}
 	first, second, _ := strings.Cut(text, ".")
-	era, err1 := strconv.ParseInt(first, 10, 64)
+	epoch, err1 := strconv.ParseInt(first, 10, 64)
 	after, err2 := strconv.ParseInt(second, 10, 64)
-	if err := errors.Join(err1, err2); err != nil || era < 0 || after < 0 {
+	if err := errors.Join(err1, err2); err != nil || epoch < 0 || after < 0 {
 		return 0, 0, refuse(http.StatusBadRequest, "Last-Event-ID must be the number of an event.", "Load the page again.")
 	}
-	return era, after, nil
+	return epoch, after, nil
 }
 
-// textEvery is how often an answer that is being written is rendered anew.
+// textEvery is how often an unfinished answer is rendered.
 const textEvery = 100 * time.Millisecond
 
-// askStream is one visitor's view of a conversation that continues. It takes in
-// all events, so that it knows what the earlier ones have built, and sends
-// those that this visitor has not seen.
+// askStream is a connection to a conversation in progress. It reads all events, to know the
+// state that the earlier ones have made, and sends those that the visitor has not seen.
 type askStream struct {
 	*askPage
 	visit    *webRequest
 	id       string
 	projects []conversation.Link
 
-	seenEra, seen int64
-	era, last     int64
-	frame         []byte
+	seenEpoch, seen int64
+	epoch, last     int64
+	frame           []byte
 
 	turn   int
 	steps  map[string]*liveStep
@@ -87,9 +82,9 @@ type askStream struct {
 
 	text     strings.Builder // of the block that is being written
 	block    int
-	unsaid   bool // there is more text than was sent
-	lastSaid time.Time
-	partial  bool // events of the turn were dropped before we came
+	pending  bool // there is more text than was sent
+	textSent time.Time
+	partial  bool // events of the turn were dropped before the connection
 }
 
 // run writes events until the conversation is closed or the visitor leaves.
@@ -98,23 +93,9 @@ func (s *askStream) run(w http.ResponseWriter, events iter.Seq[conversation.Numb
 	if _, err := w.Write([]byte("retry: 500\n\n")); err != nil || out.Flush() != nil {
 		return
 	}
-	// Following blocks while nothing happens, and meanwhile text that waits
-	// must go out: one goroutine waits for events and ends with us.
-	ctx, cancel := context.WithCancel(s.visit.Context())
-	next := make(chan conversation.Numbered, 256)
-	var pump sync.WaitGroup
-	defer pump.Wait()
-	defer cancel()
-	pump.Go(func() {
-		defer close(next)
-		for n := range events {
-			select {
-			case next <- n:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
+	ctx := s.visit.Context()
+	next, stop := wire.Follow(ctx, events, 256)
+	defer stop()
 	tick := time.NewTicker(textEvery)
 	defer tick.Stop()
 	for {
@@ -123,20 +104,20 @@ func (s *askStream) run(w http.ResponseWriter, events iter.Seq[conversation.Numb
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if !s.unsaid {
+			if !s.pending {
 				continue
 			}
 		case n, open := <-next:
 			if more = open; open {
 				s.take(n)
 			}
-			// What is there already goes out together.
+			// Events that wait are sent together.
 			for more && len(next) > 0 && len(s.frame) < 128<<10 {
 				s.take(<-next)
 			}
 		}
-		if s.unsaid && time.Since(s.lastSaid) >= textEvery {
-			s.say()
+		if s.pending && time.Since(s.textSent) >= textEvery {
+			s.sendText()
 		}
 		if len(s.frame) > 0 {
 			if _, err := w.Write(s.frame); err != nil || out.Flush() != nil {
@@ -158,43 +139,37 @@ func (s *askStream) take(n conversation.Numbered) {
 	if s.last == 0 {
 		s.partial = n.ID > 1
 		if b, ok := n.Event.(conversation.Begun); ok {
-			s.era = int64(b.Turn)
+			s.epoch = int64(b.Turn)
 		}
 	}
 	s.last = n.ID
 	s.tell(n.Event)
 }
 
-// put adds an event to the frame, unless the visitor has seen it. JSON has no
-// line breaks, so nothing that a model or a program writes can forge one.
+// put adds an event to the frame, unless the visitor has seen it.
 func (s *askStream) put(event string, data any) {
-	if s.era == s.seenEra && s.last <= s.seen {
+	if s.epoch == s.seenEpoch && s.last <= s.seen {
 		return
 	}
-	text, err := json.Marshal(data)
-	if err != nil {
-		s.Log.Error("an event could not be written", "event", event, "err", err)
-		return
-	}
-	s.frame = fmt.Appendf(s.frame, "id: %d.%d\nevent: %s\ndata: %s\n\n", s.era, s.last, event, text)
+	s.frame = appendData(fmt.Appendf(s.frame, "id: %d.%d\n", s.epoch, s.last), event, data)
 }
 
-// partBody is a part of the page and where it belongs.
+// partBody is a part of the page and its place.
 type partBody struct {
 	Turn  int    `json:"turn"`
 	Tab   int    `json:"tab,omitempty"`   // of code
 	Block int    `json:"block,omitempty"` // of text
 	ID    string `json:"id,omitempty"`    // of a question
 	HTML  string `json:"html"`
-	Words string `json:"words,omitempty"` // for who listens to the page
-	After bool   `json:"after,omitempty"` // it is about what the turn has made
+	Words string `json:"words,omitempty"` // for screen readers
+	After bool   `json:"after,omitempty"` // it is about the turn's outputs
 }
 
-// progressBody is how far a file is.
+// progressBody is the progress of a file.
 type progressBody struct {
 	Turn int    `json:"turn"`
 	Name string `json:"name"`
-	Path string `json:"path,omitempty"` // as the person knows it
+	Path string `json:"path,omitempty"` // as the user named it
 	Done int64  `json:"done"`
 	Size int64  `json:"size"` // -1: not said
 	Note string `json:"note,omitempty"`
@@ -204,18 +179,18 @@ type progressBody struct {
 type cleanedBody struct {
 	Turn int    `json:"turn"`
 	HTML string `json:"html"`
-	Kept string `json:"kept"` // what of its files the next turn brings again
+	Kept string `json:"kept"` // the files that the next turn sends again
 }
 
 // endBody is the end of a turn.
 type endBody struct {
 	partBody
 	State   string `json:"state"`
-	Until   string `json:"until,omitempty"`   // when what is at the provider goes
-	Partial bool   `json:"partial,omitempty"` // events were dropped: the whole is to be fetched
+	Until   string `json:"until,omitempty"`   // when the session at the provider expires
+	Partial bool   `json:"partial,omitempty"` // events were dropped: fetch the whole turn
 }
 
-// render is part, for which an error has no other place to go.
+// render is part. An error is logged, and shown in its place.
 func (s *askStream) render(name string, body any) string {
 	text, err := s.part(name, body)
 	if err != nil {
@@ -225,19 +200,19 @@ func (s *askStream) render(name string, body any) string {
 	return text
 }
 
-// say sends the text that is being written, as far as it has come.
-func (s *askStream) say() {
+// sendText sends the text of the present block.
+func (s *askStream) sendText() {
 	began := time.Now()
-	s.put("text", partBody{Turn: s.turn, Block: s.block, HTML: string(say(s.text.String()))})
-	s.unsaid = false
-	// A long text takes long to render, and may not keep us from all else.
-	s.lastSaid = time.Now().Add(10 * time.Since(began))
+	s.put("text", partBody{Turn: s.turn, Block: s.block, HTML: string(renderAnswer(s.text.String()))})
+	s.pending = false
+	// A long text takes long to render, and must not delay all other events.
+	s.textSent = time.Now().Add(10 * time.Since(began))
 }
 
-// paragraph ends the text that was being written.
+// paragraph ends the present block of text.
 func (s *askStream) paragraph() {
-	if s.unsaid {
-		s.say()
+	if s.pending {
+		s.sendText()
 	}
 	if s.text.Len() > 0 {
 		s.text.Reset()
@@ -273,15 +248,15 @@ func (s *askStream) tell(e conversation.Event) {
 			Size: e.Upload.Size, Note: note})
 	case provider.TextDelta:
 		s.text.WriteString(e.Text)
-		s.unsaid = true
+		s.pending = true
 	case provider.CodeDelta, provider.StepStarted, provider.OutputDelta, provider.StepDone, provider.FileFound:
 		s.code(e)
 	case conversation.Downloading:
 		s.put("downloading", progressBody{Turn: s.turn, Name: e.Name, Done: e.Done, Size: e.Size})
 	case conversation.Collected:
-		s.made(e.Outputs)
+		s.made(e.Outputs, false, time.Time{})
 	case conversation.Saved:
-		s.made(e.Outputs)
+		s.made(e.Outputs, false, time.Time{})
 	case conversation.ReplyProposed:
 		s.put("notice", partBody{Turn: s.turn, HTML: s.render("proposed", s.address("/review/"+e.Reply)), After: true})
 	case conversation.Notice:
@@ -294,14 +269,14 @@ func (s *askStream) tell(e conversation.Event) {
 }
 
 func (s *askStream) kept() string {
-	c, err := s.Live.Host().Conversation(s.visit.Context(), s.owner(s.visit), s.id)
+	c, err := s.Live.Host.Conversation(s.visit.Context(), s.visit.owner(), s.id)
 	if err != nil {
 		return "" // it was deleted
 	}
 	return s.render("kept", s.askPage.kept(s.visit, c))
 }
 
-// refused tells of files that did not go, about which the turn asks.
+// refused sends the files of a question that were not sent to the provider.
 func (s *askStream) refused(q conversation.Ask) {
 	for _, f := range q.Files {
 		switch {
@@ -317,13 +292,14 @@ func (s *askStream) refused(q conversation.Ask) {
 func (s *askStream) begun(e conversation.Begun) {
 	s.turn, s.steps, s.block, s.folder = e.Turn, map[string]*liveStep{}, 1, ""
 	s.text.Reset()
-	s.unsaid, s.partial = false, false
+	s.pending, s.partial = false, false
 	view := turnView{Turn: &conversation.Turn{Number: e.Turn, State: conversation.TurnRunning, Prompt: e.Prompt},
 		Live: true, Words: "running", Class: "running"}
 	s.put("turn", partBody{Turn: e.Turn, HTML: s.render("turn", view)})
 }
 
-func (s *askStream) made(list []conversation.Output) {
+// made sends the outputs of the turn; over: it has ended, at a time.
+func (s *askStream) made(list []conversation.Output, over bool, at time.Time) {
 	s.paragraph()
 	project := ""
 	for _, l := range s.projects {
@@ -331,29 +307,127 @@ func (s *askStream) made(list []conversation.Output) {
 			project = l.Project
 		}
 	}
-	view := s.outputsOf(s.visit, s.id, s.turn, list, s.projects, project, false, time.Time{})
+	view := s.outputsOf(s.visit, s.id, s.turn, list, s.projects, project, over, at)
 	s.put("outputs", partBody{Turn: s.turn, HTML: s.render("outputs", view)})
 }
 
 func (s *askStream) ended(t *conversation.Turn) {
 	s.paragraph()
 	if t.State == conversation.TurnRunning {
-		return // what is kept says how it ended
+		return // its record has the end
 	}
+	s.turn = t.Number
+	s.made(t.Outputs, true, t.Ended)
 	view := turnView{Turn: t, History: savedInto(t, s.projects)}
 	view.Words, view.Class = turnWords(t)
-	project := ""
-	for _, l := range s.projects {
-		if l.Root == s.folder {
-			project = l.Project
-		}
-	}
-	outputs := s.outputsOf(s.visit, s.id, t.Number, t.Outputs, s.projects, project, true, t.Ended)
-	s.put("outputs", partBody{Turn: t.Number, HTML: s.render("outputs", outputs)})
 	end := endBody{partBody: partBody{Turn: t.Number, HTML: s.render("end", view),
 		Words: "The turn has ended: " + view.Words + "."}, State: string(t.State), Partial: s.partial}
-	if until := s.until(s.visit, s.id); !until.IsZero() {
+	if until, _ := s.Live.Until(s.visit.owner(), s.id); !until.IsZero() { // of one that was just closed it is zero
 		end.Until = until.UTC().Format(time.RFC3339)
 	}
 	s.put("ended", end)
+}
+
+// liveStep is a step of a turn in progress.
+type liveStep struct {
+	tab     int // its place in the turn, from 1 on
+	tool    bool
+	started bool
+	printed bool // its output was streamed
+}
+
+// codeBody is code, or more of it, as text.
+type codeBody struct {
+	Turn     int    `json:"turn"`
+	Tab      int    `json:"tab"`
+	Language string `json:"language"`
+	Code     string `json:"code"`
+}
+
+// printedBody is output of running code.
+type printedBody struct {
+	Turn   int    `json:"turn"`
+	Tab    int    `json:"tab"`
+	Stream string `json:"stream"`
+	Data   string `json:"data"`
+}
+
+func (s *askStream) step(id string) *liveStep {
+	if s.steps == nil { // the event that begins the turn was dropped
+		s.steps = map[string]*liveStep{}
+	}
+	step, ok := s.steps[id]
+	if !ok {
+		s.paragraph()
+		step = &liveStep{tab: len(s.steps) + 1}
+		s.steps[id] = step
+	}
+	return step
+}
+
+// code sends events about code. For the run_python tool the page gets the tool's own
+// packets, whose placement names the turn and the step.
+func (s *askStream) code(e conversation.Event) {
+	switch e := e.(type) {
+	case provider.CodeDelta:
+		step := s.step(e.StepID)
+		s.put("code", codeBody{s.turn, step.tab, languageTitle(e.Language), e.Code})
+	case provider.StepStarted:
+		s.start(s.step(e.Step.ID), e.Step)
+	case provider.OutputDelta:
+		step := s.step(e.StepID)
+		step.printed = true
+		s.print(step, e.Stream, e.Data)
+	case provider.FileFound:
+		if step, ok := s.steps[e.Artifact.StepID]; ok && step.tool {
+			s.packet(step, pytool.ToolDelta{Type: "python_tool_delta", FileIDs: []string{e.Artifact.Ref.ID}})
+		}
+		s.put("found", progressBody{Turn: s.turn, Name: e.Artifact.Name, Size: e.Artifact.Size})
+	case provider.StepDone:
+		s.end(s.step(e.Step.ID), e.Step)
+	}
+}
+
+func (s *askStream) start(step *liveStep, is provider.Step) {
+	step.started, step.tool = true, is.Tool == pytool.Name
+	if step.tool {
+		s.packet(step, pytool.ToolStart{Type: "python_tool_start", Code: is.Code})
+	} else {
+		s.put("started", codeBody{s.turn, step.tab, languageTitle(is.Language), is.Code})
+	}
+	s.put("highlight", partBody{Turn: s.turn, Tab: step.tab, HTML: string(highlight(is.Language, is.Code))})
+}
+
+func (s *askStream) print(step *liveStep, stream, data string) {
+	if !step.tool {
+		s.put("output", printedBody{s.turn, step.tab, stream, data})
+		return
+	}
+	delta := pytool.ToolDelta{Type: "python_tool_delta", Stdout: data, FileIDs: []string{}}
+	if stream == "stderr" {
+		delta.Stdout, delta.Stderr = "", data
+	}
+	s.packet(step, delta)
+}
+
+func (s *askStream) end(step *liveStep, is provider.Step) {
+	if !step.started {
+		s.start(step, is)
+	}
+	if !step.printed {
+		for stream, data := range map[string]string{"stdout": is.Stdout, "stderr": is.Stderr} {
+			if data != "" {
+				s.print(step, stream, data)
+			}
+		}
+	}
+	if step.tool {
+		s.packet(step, pytool.SectionEnd{Type: "section_end"})
+	}
+	view := stepOf(s.turn, step.tab, is)
+	s.put("result", partBody{Turn: s.turn, Tab: step.tab, HTML: s.render("outcome", view)})
+}
+
+func (s *askStream) packet(step *liveStep, obj any) {
+	s.put("packet", pytool.Packet{Placement: pytool.Placement{TurnIndex: s.turn, TabIndex: step.tab}, Obj: obj})
 }

@@ -2,9 +2,13 @@ package web
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"io"
 	"mime/multipart"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/conversation"
@@ -15,7 +19,7 @@ import (
 
 const maxPrompt = 1 << 20
 
-// promptForm is what the user has sent to a model.
+// promptForm is the form of a turn.
 type promptForm struct {
 	askForm
 	Text    string
@@ -26,30 +30,29 @@ type promptForm struct {
 	Paths   []string // of files in the project's folder
 }
 
-// readPrompt reads the form of a turn.
-func (p *askPage) readPrompt(v *webRequest) (*promptForm, error) {
-	f := &promptForm{}
+// readPrompt reads the form of a turn, and returns the prompt that it asks for.
+func (p *askPage) readPrompt(v *webRequest) (f *promptForm, prompt conversation.Prompt, err error) {
+	f = &promptForm{}
 	if err := p.signIns.eachPart(v, func(part *multipart.Part) error { return p.readPromptPart(v, part, f) }); err != nil {
-		return nil, err
+		return nil, prompt, err
 	}
 	switch {
 	case strings.TrimSpace(f.Text) == "":
-		return nil, refuse(http.StatusBadRequest, "There is no prompt.", "Say what the model is to do.")
+		return nil, prompt, refuse(http.StatusBadRequest, "There is no prompt.", "Say what the model is to do.")
 	case len(f.Files)+len(f.Paths) > maxInputs:
-		return nil, refuse(http.StatusBadRequest, "A turn takes at most 256 files.", "Pack them into an archive.")
+		return nil, prompt, refuse(http.StatusBadRequest, "A turn takes at most 256 files.", "Pack them into an archive.")
 	}
-	return f, nil
+	prompt, err = p.prompt(v, f)
+	return f, prompt, err
 }
 
 func (p *askPage) readPromptPart(v *webRequest, part *multipart.Part, f *promptForm) error {
+	add := func(file engine.File) error {
+		f.Files = append(f.Files, file)
+		return nil
+	}
 	if part.FormName() == "upload" {
-		if part.FileName() == "" {
-			return nil // no file was chosen
-		}
-		stored, err := p.Engine.PutFile(v.Context(), v.caller, engine.Upload{
-			Name: part.FileName(), Origin: engine.OriginNative}, part)
-		f.Files = append(f.Files, stored)
-		return err
+		return p.storeUpload(v, part, add)
 	}
 	most := int64(maxField)
 	if name := part.FormName(); name == "prompt" || name == "paths" || name == "policy" || name == "instructions" {
@@ -87,27 +90,12 @@ func (p *askPage) readPromptPart(v *webRequest, part *multipart.Part, f *promptF
 			}
 		}
 	case "file":
-		return p.addFile(v, f, text)
+		return p.storedFile(v, text, add)
 	}
 	return nil
 }
 
-// addFile adds a file that is in the store already.
-func (p *askPage) addFile(v *webRequest, f *promptForm, text string) error {
-	id, err := engine.ParseID(text)
-	if err != nil {
-		return engine.ErrNotFound
-	}
-	file, err := p.Engine.GetFile(v.Context(), v.caller, id)
-	if errors.Is(err, engine.ErrNotFound) {
-		return refuse(http.StatusNotFound, "One of the files is gone: it was deleted or has expired.",
-			"Take it out of the list, or add it again.")
-	}
-	f.Files = append(f.Files, file)
-	return err
-}
-
-// settings are those of a new conversation.
+// settings returns the settings of a new conversation.
 func (p *askPage) settings(v *webRequest, f *promptForm) (conversation.Settings, error) {
 	s := p.Settings
 	asked, err := p.modelOf(v, f.Provider)
@@ -135,22 +123,20 @@ func (p *askPage) settings(v *webRequest, f *promptForm) (conversation.Settings,
 	return s, nil
 }
 
-// project is one that the visitor may use.
+// project returns a project that the visitor may use.
 func (p *askPage) project(v *webRequest, name string) (conversation.Link, error) {
-	projects, err := p.Projects(v.Context(), p.owner(v))
+	projects, err := p.Projects(v.Context(), v.owner())
 	if err != nil {
 		return conversation.Link{}, err
 	}
-	for _, l := range projects {
-		if l.Project == name {
-			return l, nil
-		}
+	if at := slices.IndexFunc(projects, func(l conversation.Link) bool { return l.Project == name }); at >= 0 {
+		return projects[at], nil
 	}
 	return conversation.Link{}, refuse(http.StatusNotFound, "The project "+name+
 		" is not linked with a folder that this service was given.", "Link it again, or choose another one.")
 }
 
-// prompt is the turn that a form asks for.
+// prompt returns the prompt that a form asks for.
 func (p *askPage) prompt(v *webRequest, f *promptForm) (conversation.Prompt, error) {
 	prompt := conversation.Prompt{Text: f.Text}
 	for _, file := range f.Files {
@@ -190,7 +176,7 @@ type folderView struct {
 	More    bool
 }
 
-// folder lists a folder of a project, to choose files from.
+// folder lists a folder of a project, for choosing files.
 func (p *askPage) folder(w http.ResponseWriter, v *webRequest) error {
 	link, err := p.project(v, v.PathValue("project"))
 	if err != nil {
@@ -202,15 +188,53 @@ func (p *askPage) folder(w http.ResponseWriter, v *webRequest) error {
 		return refuse(http.StatusNotFound, "This folder cannot be shown: "+err.Error()+".", "")
 	}
 	if at != "." {
-		body.Parent = "."
-		if cut := strings.LastIndexByte(at, '/'); cut > 0 {
-			body.Parent = at[:cut]
+		body.Parent = path.Dir(at)
+	}
+	return p.sendPart(w, v, "folder", body)
+}
+
+// uploaded returns a stored file as an input, which a turn opens later.
+func uploaded(ctx context.Context, store *engine.Service, caller engine.Caller, f engine.File) conversation.File {
+	ctx = context.WithoutCancel(ctx)
+	kind, _, _ := strings.Cut(f.MIME, ";")
+	return conversation.File{Stored: f.ID.String(), Source: provider.Source{
+		Path: f.Name, Name: f.Name, MIME: kind, Size: f.Size,
+		Open: func() (io.ReadSeekCloser, error) {
+			_, content, err := store.OpenFile(ctx, caller, f.ID)
+			if errors.Is(err, engine.ErrNotFound) {
+				return nil, errors.New("the uploaded file was deleted or has expired")
+			}
+			return content, err
+		}}}
+}
+
+// Stored returns a function that opens uploaded files for a resumed conversation: see
+// conversation.HostOptions.
+func Stored(store *engine.Service) func(ctx context.Context, owner, id string) (conversation.File, error) {
+	return func(ctx context.Context, owner, id string) (conversation.File, error) {
+		file, err := engine.ParseID(id)
+		if err != nil {
+			return conversation.File{}, err
 		}
+		caller := engine.Caller{Owner: engine.Owner(owner)}
+		f, err := store.GetFile(ctx, caller, file)
+		if err != nil {
+			return conversation.File{}, err
+		}
+		return uploaded(ctx, store, caller, f), nil
 	}
-	text, err := p.part("folder", body)
-	if err != nil {
-		return err
-	}
-	p.send(w, v, http.StatusOK, []byte(text))
-	return nil
+}
+
+// keptView has the files of a closed conversation that the next turn sends again, and those
+// that are not available any more.
+type keptView struct {
+	Again []conversation.File
+	Gone  []conversation.Upload
+	Local bool // they stay on this machine
+}
+
+func (p *askPage) kept(v *webRequest, c *conversation.Conversation) keptView {
+	view := keptView{Local: c.Settings.Provider == provider.Local}
+	view.Again, view.Gone = p.Live.Host.Again(v.Context(), c)
+	return view
 }

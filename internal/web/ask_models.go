@@ -10,15 +10,15 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// ModelKeys are keys of providers that are entered in the page.
+// ModelKeys stores the keys of providers that are entered in the page.
 type ModelKeys interface {
-	// Enter checks a key with its provider and remembers it: until the service ends, or
+	// Enter checks a key with its provider and saves it: until the service ends, or
 	// encrypted on its disk.
 	Enter(ctx context.Context, provider, key string, keep bool) error
 	Forget(provider string) error
 }
 
-// ID is what the form calls who can be asked: a provider or, on this machine, a server.
+// ID returns the form's name of the provider or the server.
 func (m Model) ID() string {
 	if m.URL != "" {
 		return m.Provider + " " + m.URL
@@ -26,7 +26,7 @@ func (m Model) ID() string {
 	return m.Provider
 }
 
-// modelOf finds who can be asked by its ID.
+// modelOf returns the model with an ID, if it is available.
 func (p *askPage) modelOf(v *webRequest, id string) (Model, error) {
 	for _, m := range p.Providers(v.Context()) {
 		if m.ID() != id {
@@ -40,8 +40,8 @@ func (p *askPage) modelOf(v *webRequest, id string) (Model, error) {
 	return Model{}, refuse(http.StatusBadRequest, "No provider was chosen.", "Choose one from the list.")
 }
 
-// idOf is the ID of who was asked with these settings. A server that is not there now
-// goes by its provider.
+// idOf returns the ID of the model of these settings. For a server that is not running it
+// returns the provider.
 func idOf(models []modelView, s conversation.Settings) string {
 	for _, m := range models {
 		if m.Provider == s.Provider && m.URL == s.ModelURL {
@@ -51,7 +51,7 @@ func idOf(models []modelView, s conversation.Settings) string {
 	return s.Provider
 }
 
-// models lists the models of a provider, as it says itself.
+// models lists the models of a provider, which it asks.
 func (p *askPage) models(w http.ResponseWriter, v *webRequest) error {
 	m, err := p.modelOf(v, v.URL.Query().Get("provider"))
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *askPage) models(w http.ResponseWriter, v *webRequest) error {
 		}
 	}
 	if names == nil {
-		names = []string{} // a name can be typed
+		names = []string{} // the visitor can type a name
 	}
 	writeJSON(w, http.StatusOK, map[string][]string{"models": names})
 	return nil
@@ -73,7 +73,7 @@ func (p *askPage) models(w http.ResponseWriter, v *webRequest) error {
 // maxModelKey is longer than any key.
 const maxModelKey = 1024
 
-// enter takes a key of a provider. No answer has it.
+// enter saves a key of a provider, which no answer has.
 func (p *askPage) enter(w http.ResponseWriter, v *webRequest) error {
 	name, key := v.PostForm.Get("provider"), strings.TrimSpace(v.PostForm.Get("key"))
 	for _, m := range p.Providers(v.Context()) {
@@ -94,8 +94,7 @@ func (p *askPage) enter(w http.ResponseWriter, v *webRequest) error {
 			}
 			return err
 		}
-		http.Redirect(w, v.Request, p.address("/ask"), http.StatusSeeOther)
-		return nil
+		return p.to(w, v, "/ask")
 	}
 	return refuse(http.StatusBadRequest, "No provider was chosen.", "Choose one from the list.")
 }
@@ -106,8 +105,7 @@ func (p *askPage) forget(w http.ResponseWriter, v *webRequest) error {
 			if err := p.Keys.Forget(m.Provider); err != nil {
 				return err
 			}
-			http.Redirect(w, v.Request, p.address("/ask"), http.StatusSeeOther)
-			return nil
+			return p.to(w, v, "/ask")
 		}
 	}
 	return engine.ErrNotFound

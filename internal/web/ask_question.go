@@ -10,7 +10,7 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// decided says in a sentence what the user has decided.
+// decided returns the user's decision in a sentence.
 func decided(q conversation.Ask, a conversation.Answer) string {
 	picked := len(q.Files)
 	if q.Kind == conversation.AskSave {
@@ -66,7 +66,7 @@ func decided(q conversation.Ask, a conversation.Answer) string {
 	return q.Text
 }
 
-// afterwards reports whether a question is about what a turn has made.
+// afterwards reports whether a question is about the outputs of a turn.
 func afterwards(q conversation.Ask) bool {
 	return q.Kind == conversation.AskSave || q.Kind == conversation.AskApply
 }
@@ -78,7 +78,7 @@ func ofThem(n, all int) string {
 	return fmt.Sprintf("%d of %s", n, count(all, "file"))
 }
 
-// askedView is a question that waits.
+// askedView is a question that waits for an answer.
 type askedView struct {
 	conversation.Ask
 	Token  string
@@ -93,8 +93,8 @@ type askedView struct {
 // saveAsked is an output that may be saved.
 type saveAsked struct {
 	conversation.OutputAsked
-	Path    string      // as it is shown
-	Replace *changeView // what replacing the file of this name would do
+	Path    string      // for display
+	Replace *changeView // the change of the file with this name
 }
 
 // changeAsked is a file that a reply would change.
@@ -110,23 +110,25 @@ func (p *askPage) askedView(v *webRequest, id string, q conversation.Ask) askedV
 	view.Title, view.Lead = questionWords(q)
 	lines := newBudget()
 	for _, o := range q.Outputs {
-		s := saveAsked{OutputAsked: o, Path: named(o.Path)}
-		if o.Change != nil {
-			change := changeOf(o.Change, lines)
-			s.Replace = &change
-		}
-		view.Saves = append(view.Saves, s)
+		view.Saves = append(view.Saves, saveAskedOf(o, lines))
 	}
 	if q.Proposal != nil {
-		for i := range q.Proposal.Files {
-			if len(view.Change) == namedChanges {
-				view.More = len(q.Proposal.Files) - namedChanges
-				break
-			}
+		shown := min(len(q.Proposal.Files), namedChanges)
+		view.More = len(q.Proposal.Files) - shown
+		for i := range shown {
 			view.Change = append(view.Change, changeAskedOf(&q.Proposal.Files[i]))
 		}
 	}
 	return view
+}
+
+func saveAskedOf(o conversation.OutputAsked, lines *budget) saveAsked {
+	s := saveAsked{OutputAsked: o, Path: named(o.Path)}
+	if o.Change != nil {
+		change := changeOf(o.Change, lines)
+		s.Replace = &change
+	}
+	return s
 }
 
 func changeAskedOf(f *workspace.FileChange) changeAsked {
@@ -142,7 +144,7 @@ func changeAskedOf(f *workspace.FileChange) changeAsked {
 	return c
 }
 
-// questionWords is a question as the page puts it.
+// questionWords returns a question in the page's words.
 func questionWords(q conversation.Ask) (title, lead string) {
 	files, size := count(len(q.Files), "file"), byteCount(q.Bytes)
 	switch q.Kind {
@@ -199,19 +201,9 @@ func (p *askPage) replaces(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	met, err := p.Live.Host().Preview(v.Context(), p.owner(v), v.PathValue("id"), number, v.PathValue("output"), link.Root)
+	met, err := p.Live.Host.Preview(v.Context(), v.owner(), v.PathValue("id"), number, v.PathValue("output"), link.Root)
 	if err != nil {
 		return err
 	}
-	body := saveAsked{OutputAsked: met, Path: named(met.Path)}
-	if met.Change != nil {
-		change := changeOf(met.Change, newBudget())
-		body.Replace = &change
-	}
-	text, err := p.part("replaces", body)
-	if err != nil {
-		return err
-	}
-	p.send(w, v, http.StatusOK, []byte(text))
-	return nil
+	return p.sendPart(w, v, "replaces", saveAskedOf(met, newBudget()))
 }

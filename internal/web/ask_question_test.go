@@ -265,7 +265,7 @@ func TestAskReplaces(t *testing.T) {
 func TestAskReview(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.OpenAI](t))
 	a.model.server.Rescript(providertest.Turn{Text: "Here.\n\n```md:docs/guide.md\n# Guide\n```\n"})
-	if _, err := a.host.Desk.Link(t.Context(), conversation.Link{
+	if _, err := a.host.Replies.Link(t.Context(), conversation.Link{
 		Owner: "local", Project: "atlas", Root: a.project}); err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestAskPolicy(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.OpenAI](t))
 	a.model.server.Rescript(providertest.Turn{Text: "```md:docs/guide.md\n# Guide\n```\n"},
 		providertest.Turn{Text: "```md:src/guide.md\n# Guide\n```\n"})
-	if _, err := a.host.Desk.Link(t.Context(), conversation.Link{
+	if _, err := a.host.Replies.Link(t.Context(), conversation.Link{
 		Owner: "local", Project: "atlas", Root: a.project}); err != nil {
 		t.Fatal(err)
 	}

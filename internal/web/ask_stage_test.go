@@ -105,7 +105,7 @@ func askSite(t *testing.T, open bool, model scripted) *asker {
 	desk := conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(),
 		Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
 	host, err := conversation.NewHost(conversation.HostOptions{
-		Archive: db.Conversations(), Ledger: db.Ledger(), Uploads: db.Uploads(), Counts: db.Uploads(), Desk: desk,
+		Archive: db.Conversations(), Ledger: db.Ledger(), Uploads: db.Uploads(), Counts: db.Uploads(), Replies: desk,
 		Quarantine: filepath.Join(data, "outputs"), Clock: model.clock,
 		Connect: func(context.Context, string, conversation.Settings) (*conversation.Backend, error) {
 			return &conversation.Backend{Provider: model, Destination: "the test server"}, nil

@@ -418,7 +418,7 @@ func TestAskWrongly(t *testing.T) {
 
 // TestSpoken renders what a model says.
 func TestSpoken(t *testing.T) {
-	got := string(say("# T\n\n<script>x()</script>\n\n[a](javascript:x()) [b](https://example.com/?a=1&b=\"2) " +
+	got := string(renderAnswer("# T\n\n<script>x()</script>\n\n[a](javascript:x()) [b](https://example.com/?a=1&b=\"2) " +
 		"![p](https://192.0.2.1/x) <https://example.org> [s](sandbox:/mnt/data/a.csv) <img src=x onerror=x()>\n\n" +
 		"```python\nprint('<b>')\n```\n\n    <i>\n"))
 	for _, never := range []string{"<script", "<img", "javascript:", "<b>", "<i>", "sandbox:", "192.0.2.1"} {

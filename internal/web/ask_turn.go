@@ -11,7 +11,7 @@ import (
 
 // begin starts a conversation with its first turn.
 func (p *askPage) begin(w http.ResponseWriter, v *webRequest) error {
-	f, err := p.readPrompt(v)
+	f, prompt, err := p.readPrompt(v)
 	if err != nil {
 		return err
 	}
@@ -19,30 +19,22 @@ func (p *askPage) begin(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	prompt, err := p.prompt(v, f)
-	if err != nil {
-		return err
-	}
-	// The conversation stays when the request has ended.
-	id, err := p.Live.Begin(context.WithoutCancel(v.Context()), p.owner(v), s)
+	// The conversation outlives the request.
+	id, err := p.Live.Begin(context.WithoutCancel(v.Context()), v.owner(), s)
 	if err != nil {
 		return err
 	}
 	return p.ask(w, v, id, prompt)
 }
 
-// goOn adds a turn to a conversation, and takes it up again if it is closed.
+// goOn adds a turn to a conversation, which it resumes if it is closed.
 func (p *askPage) goOn(w http.ResponseWriter, v *webRequest) error {
-	f, err := p.readPrompt(v)
-	if err != nil {
-		return err
-	}
-	prompt, err := p.prompt(v, f)
+	_, prompt, err := p.readPrompt(v)
 	if err != nil {
 		return err
 	}
 	id := v.PathValue("id")
-	if open, _ := p.Live.Running(p.owner(v), id); !open {
+	if open, _ := p.Live.Running(v.owner(), id); !open {
 		c, err := p.find(v)
 		if err != nil {
 			return err
@@ -50,7 +42,7 @@ func (p *askPage) goOn(w http.ResponseWriter, v *webRequest) error {
 		if err := p.canAsk(v, c.Settings); err != nil {
 			return err
 		}
-		if err := p.Live.Resume(context.WithoutCancel(v.Context()), p.owner(v), id, nil); err != nil {
+		if err := p.Live.Resume(context.WithoutCancel(v.Context()), v.owner(), id, nil); err != nil {
 			return err
 		}
 	}
@@ -58,29 +50,19 @@ func (p *askPage) goOn(w http.ResponseWriter, v *webRequest) error {
 }
 
 func (p *askPage) ask(w http.ResponseWriter, v *webRequest, id string, prompt conversation.Prompt) error {
-	if err := p.Live.Turn(p.owner(v), id, prompt); err != nil {
+	if err := p.Live.Turn(v.owner(), id, prompt); err != nil {
 		return err
 	}
-	return p.to(w, v, id)
+	return p.created(w, v, id, "/ask/"+id)
 }
 
-// to sends the visitor to a conversation; a script is told where it is.
-func (p *askPage) to(w http.ResponseWriter, v *webRequest, id string) error {
-	return p.at(w, v, id, p.address("/ask/"+id))
+// created sends the visitor to a conversation, or to a path of it; a script is told where it is.
+func (p *askPage) created(w http.ResponseWriter, v *webRequest, id, path string) error {
+	return p.at(w, v, path, http.StatusCreated, map[string]string{"id": id, "url": p.address(path)})
 }
 
-// at sends the visitor to where something is.
-func (p *askPage) at(w http.ResponseWriter, v *webRequest, id, address string) error {
-	if v.wants("application/json") {
-		writeJSON(w, http.StatusCreated, map[string]string{"id": id, "url": address})
-		return nil
-	}
-	http.Redirect(w, v.Request, address, http.StatusSeeOther)
-	return nil
-}
-
-// canAsk refuses to go on with who cannot be asked now. A server that went away is left
-// to say so itself.
+// canAsk returns an error if the provider is not available. A local server is not checked:
+// the turn reports if it is not running.
 func (p *askPage) canAsk(v *webRequest, s conversation.Settings) error {
 	if s.Provider == provider.Local && s.ModelURL != "" {
 		return nil
@@ -89,39 +71,43 @@ func (p *askPage) canAsk(v *webRequest, s conversation.Settings) error {
 	return err
 }
 
-// stop ends the turn that runs.
+// stop stops the running turn.
 func (p *askPage) stop(w http.ResponseWriter, v *webRequest) error {
 	ctx, cancel := context.WithTimeout(v.Context(), stopTime)
 	defer cancel()
 	id := v.PathValue("id")
-	if err := p.Live.Stop(ctx, p.owner(v), id); err != nil {
+	if err := p.Live.Stop(ctx, v.owner(), id); err != nil {
 		return err
 	}
-	return p.to(w, v, id)
+	return p.created(w, v, id, "/ask/"+id)
 }
 
-// close ends a conversation: what it has at the provider is deleted now.
+// close closes a conversation, and cleans up at the provider.
 func (p *askPage) close(w http.ResponseWriter, v *webRequest) error {
 	id := v.PathValue("id")
-	if _, err := p.Live.Close(v.Context(), p.owner(v), id); err != nil && !errors.Is(err, conversation.ErrNotFound) {
+	if err := p.end(v, id); err != nil {
 		return err
 	}
-	return p.to(w, v, id)
+	return p.created(w, v, id, "/ask/"+id)
 }
 
-// remove forgets a conversation.
-func (p *askPage) remove(w http.ResponseWriter, v *webRequest) error {
-	id := v.PathValue("id")
-	if _, err := p.Live.Close(v.Context(), p.owner(v), id); err != nil && !errors.Is(err, conversation.ErrNotFound) {
-		return err
-	}
-	if err := p.Live.Host().Drop(v.Context(), p.owner(v), id); err != nil {
-		return err
-	}
-	if v.wants("application/json") {
-		writeJSON(w, http.StatusOK, map[string]string{"url": p.address("/ask")})
+// end closes a conversation, if it is open.
+func (p *askPage) end(v *webRequest, id string) error {
+	_, err := p.Live.Close(v.Context(), v.owner(), id)
+	if errors.Is(err, conversation.ErrNotFound) {
 		return nil
 	}
-	http.Redirect(w, v.Request, p.address("/ask"), http.StatusSeeOther)
-	return nil
+	return err
+}
+
+// remove deletes a conversation.
+func (p *askPage) remove(w http.ResponseWriter, v *webRequest) error {
+	id := v.PathValue("id")
+	if err := p.end(v, id); err != nil {
+		return err
+	}
+	if err := p.Live.Host.Drop(v.Context(), v.owner(), id); err != nil {
+		return err
+	}
+	return p.at(w, v, "/ask", http.StatusOK, map[string]string{"url": p.address("/ask")})
 }

@@ -12,20 +12,19 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// turnView is a turn as it is shown.
+// turnView is a turn for the page.
 type turnView struct {
 	*conversation.Turn
 	Chat    string // address of the conversation
-	Live    bool   // it goes on: what comes is in the stream of events
+	Live    bool   // it is in progress: the stream of events has the rest
 	Sent    []sentView
 	Parts   []turnPart
-	Before  []aside // decisions and notices, before code ran
-	After   []aside // and about what it made
+	Before  []aside // decisions and notices before code ran
+	After   []aside // and those about its outputs
 	Made    outputsView
 	Words   string // how it ended
 	Class   string
-	Left    []string           // names that were promised and are nowhere
-	Review  string             // address of the proposal that the reply became
+	Review  string             // address of the reply's proposal
 	History *conversation.Link // of the folder that files were saved into
 }
 
@@ -36,7 +35,7 @@ type stepView struct {
 	Code     template.HTML
 	Stdout   string
 	Stderr   string
-	Warning  bool // what is on stderr is no failure
+	Warning  bool // the step succeeded, and wrote to stderr
 	Words    string
 	Class    string
 	Detail   string
@@ -50,22 +49,22 @@ type outputsView struct {
 	Files []outputView
 }
 
-// outputView is a file that the code made.
+// outputView is an output of the code.
 type outputView struct {
 	conversation.Output
 	Token   string
 	Chat    string
 	Turn    int
-	URL     string // of its content; empty: it is not here
-	Kind    string // how it can be looked at
-	Words   string // what became of it
+	URL     string // of its content; empty: it is not available
+	Kind    string // of its preview
+	Words   string // its state
 	Class   string
 	Where   string // the file that it was saved as, below its project
 	Settled bool   // nothing can be decided
 	Clash   bool   // another file has the name
 	Project string // the last one
 	Folders []conversation.Link
-	Until   time.Time // when it goes, unless it is saved
+	Until   time.Time // when it expires, unless it is saved
 }
 
 func (p *askPage) turnView(
@@ -73,7 +72,7 @@ func (p *askPage) turnView(
 ) turnView {
 	chat := p.address("/ask/" + c.ID)
 	view := turnView{Turn: t, Chat: chat, Sent: sentOf(t.Inputs), History: savedInto(t, projects),
-		Live: t.State == conversation.TurnRunning && running, Left: t.Missing}
+		Live: t.State == conversation.TurnRunning && running}
 	if view.Live {
 		view.Words, view.Class = "running", "running"
 		return view
@@ -88,14 +87,14 @@ func (p *askPage) turnView(
 	return view
 }
 
-// turnWords says how a turn has ended.
+// turnWords returns how a turn has ended.
 func turnWords(t *conversation.Turn) (words, class string) {
 	switch t.State {
 	case conversation.TurnDone:
 		return "done", "ok"
 	case conversation.TurnInterrupted:
 		return "stopped", "interrupted"
-	case conversation.TurnRunning: // but not here
+	case conversation.TurnRunning: // and its process has ended
 		return "cut short: the service was stopped while it ran", "interrupted"
 	}
 	if t.Problem != nil && t.Problem.Kind == "declined" {
@@ -104,13 +103,13 @@ func turnWords(t *conversation.Turn) (words, class string) {
 	return "failed", "error"
 }
 
-// stepOf is a step that has ended.
+// stepOf returns the view of a step that has ended.
 func stepOf(turn, number int, s provider.Step) stepView {
 	view := stepView{ID: fmt.Sprintf("step-%d-%d", turn, number), Language: languageTitle(s.Language),
 		Code:   highlight(s.Language, s.Code),
 		Stdout: plainText(s.Stdout), Stderr: plainText(s.Stderr)}
 	if s.Outcome != provider.OutcomeOK {
-		view.Detail = s.Detail // of code that went well it says no more than that
+		view.Detail = s.Detail // of a step that succeeded it says only that
 	}
 	view.Warning = s.Outcome == provider.OutcomeOK && s.Stderr != ""
 	view.Words, view.Class = outcomeOf(s)
@@ -120,8 +119,8 @@ func stepOf(turn, number int, s provider.Step) stepView {
 	return view
 }
 
-// outcomeOf says how a step has ended: the provider-wide word for it, and what
-// makes it precise.
+// outcomeOf returns how a step has ended: the word that all providers have in common, and
+// details.
 func outcomeOf(s provider.Step) (words, class string) {
 	words = string(s.Outcome)
 	switch s.Outcome {
@@ -159,8 +158,8 @@ func (p *askPage) outputs(
 		t.Ended)
 }
 
-// outputsOf are outputs of a turn. As long as it continues there is nothing to
-// decide but what it asks.
+// outputsOf returns the outputs of a turn. During the turn only its questions decide about
+// them.
 func (p *askPage) outputsOf(
 	v *webRequest, id string, turn int, list []conversation.Output, projects []conversation.Link, project string,
 	over bool, since time.Time,
@@ -171,10 +170,8 @@ func (p *askPage) outputsOf(
 			Folders: projects, Project: project}
 		f.Words, f.Class = outputWords(o)
 		f.Where = o.Saved
-		for _, l := range projects {
-			if below, err := filepath.Rel(l.Root, o.Saved); o.Saved != "" && err == nil && filepath.IsLocal(below) {
-				f.Where = l.Project + ": " + filepath.ToSlash(below)
-			}
+		if l, below := projectWith(projects, o.Saved); l != nil {
+			f.Where = l.Project + ": " + filepath.ToSlash(below)
 		}
 		if o.SHA256 != "" {
 			f.URL, f.Kind = f.Chat+"/outputs/"+o.SHA256, previewKind(engine.File{Name: o.Name, MIME: p.typeOf(o)})
@@ -182,14 +179,14 @@ func (p *askPage) outputsOf(
 		gone := o.State == conversation.OutputSaved || o.State == conversation.OutputUnchanged
 		f.Settled, f.Clash = !over || gone || o.SHA256 == "", o.State == conversation.OutputExists
 		if !gone && over && o.SHA256 != "" && !since.IsZero() {
-			f.Until = since.Add(p.Live.Host().Held())
+			f.Until = since.Add(conversation.HoldOutputs)
 		}
 		view.Files = append(view.Files, f)
 	}
 	return view
 }
 
-// outputWords says what became of an output.
+// outputWords returns the state of an output.
 func outputWords(o conversation.Output) (words, class string) {
 	switch o.State {
 	case conversation.OutputSaved:
@@ -209,4 +206,114 @@ func outputWords(o conversation.Output) (words, class string) {
 		return "not saved", "error"
 	}
 	return "", ""
+}
+
+// turnPart is text of an answer, or code between texts.
+type turnPart struct {
+	Step *stepView // nil: it is text
+	Text template.HTML
+}
+
+// partsOf returns the text and the steps of a turn in their order.
+func partsOf(t *conversation.Turn) (parts []turnPart) {
+	add := func(text string) {
+		if strings.TrimSpace(text) != "" {
+			parts = append(parts, turnPart{Text: renderAnswer(text)})
+		}
+	}
+	at := map[string]int{}
+	for _, p := range t.Order {
+		at[p.Step] = min(p.At, len(t.Text))
+	}
+	done := 0
+	for i, s := range t.Steps {
+		if before := at[s.ID]; before > done {
+			add(t.Text[done:before])
+			done = before
+		}
+		view := stepOf(t.Number, i+1, s)
+		parts = append(parts, turnPart{Step: &view})
+	}
+	add(t.Text[done:])
+	return parts
+}
+
+// sentView is an input of a turn.
+type sentView struct {
+	conversation.Upload
+	Note string
+}
+
+func sentOf(inputs []conversation.Upload) (list []sentView) {
+	for _, in := range inputs {
+		list = append(list, sentView{in, sentNote(in)})
+	}
+	return list
+}
+
+// sentNote returns how the model's code got a file.
+func sentNote(u conversation.Upload) string {
+	note := "sent"
+	switch {
+	case u.Remote.Scope == provider.ScopeInline:
+		note = "travels within the request"
+	case u.Remote.Provider == provider.Local:
+		note = "given to its code"
+	}
+	if u.Asked {
+		note += ", which the model asked for"
+	}
+	return note
+}
+
+// savedInto returns the project that a turn's outputs were saved into, whose history can
+// revert that.
+func savedInto(t *conversation.Turn, projects []conversation.Link) *conversation.Link {
+	if len(t.Receipts) == 0 {
+		return nil
+	}
+	for _, o := range t.Outputs {
+		if l, _ := projectWith(projects, o.Saved); l != nil {
+			return l
+		}
+	}
+	return nil
+}
+
+// projectWith returns the project with a file, and the file's path in it; nil if none has it.
+func projectWith(projects []conversation.Link, file string) (l *conversation.Link, below string) {
+	for i := range projects {
+		if below, err := filepath.Rel(projects[i].Root, file); file != "" && err == nil && filepath.IsLocal(below) {
+			return &projects[i], below
+		}
+	}
+	return nil, ""
+}
+
+// aside is a decision or a notice beside the answer.
+type aside struct {
+	Text    string
+	Decided bool
+}
+
+// asidesOf returns the decisions and notices of a turn in their order, with the decisions
+// about its outputs apart.
+func asidesOf(t *conversation.Turn) (before, after []aside) {
+	done := 0
+	notices := func(until int) {
+		for ; done < min(until, len(t.Notices)); done++ {
+			before = append(before, aside{Text: t.Notices[done]})
+		}
+	}
+	for _, d := range t.Decisions {
+		line := aside{decided(d.Ask, d.Answer), true}
+		if afterwards(d.Ask) {
+			after = append(after, line)
+			continue
+		}
+		notices(d.Notices)
+		before = append(before, line)
+	}
+	notices(len(t.Notices))
+	return before, after
 }

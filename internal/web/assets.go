@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,9 +21,9 @@ import (
 //go:embed static
 var staticFiles embed.FS
 
-// assets are the style sheet, the scripts and the icon. Each is served under
-// a name with a hash of its content, so that browsers keep it for good, and
-// scripts import each other by those names.
+// assets are the style sheets, the scripts and the icon. Each is served under a name with a
+// hash of its content, so that browsers can cache it forever. Scripts import each other by
+// those names.
 type assets struct {
 	base   string            // "/ui/static/"
 	names  map[string]string // run.js -> run.1a2b3c4d5e6f.js
@@ -32,7 +33,7 @@ type assets struct {
 type asset struct {
 	kind   string
 	plain  func() []byte
-	packed func() []byte // nil where gzip gains nothing; made when it is first asked for
+	packed func() []byte // made on first use; nil if gzip saves nothing
 }
 
 var assetTypes = map[string]string{
@@ -55,15 +56,13 @@ func loadAssets(base string) (*assets, error) {
 
 var imported = regexp.MustCompile(`(?:from|import)\s*"\./([a-z-]+\.js)"`)
 
-// add takes in one file, after those that it imports.
+// add adds a file, after those that it imports.
 func (a *assets) add(name string, within []string) error {
 	if a.names[name] != "" {
 		return nil
 	}
-	for _, n := range within {
-		if n == name {
-			return fmt.Errorf("static/%s imports itself, by way of %s", name, strings.Join(within, ", "))
-		}
+	if slices.Contains(within, name) {
+		return fmt.Errorf("static/%s imports itself, by way of %s", name, strings.Join(within, ", "))
 	}
 	content, err := staticFiles.ReadFile("static/" + name)
 	if err != nil {
@@ -90,14 +89,14 @@ func (a *assets) add(name string, within []string) error {
 	hashed := strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(hash[:6]) + ext
 	a.names[name] = hashed
 	whole, small := func() []byte { return content }, sync.OnceValue(func() []byte { return packed(content) })
-	if compressed { // few browsers ask for the whole
+	if compressed { // few browsers ask for it uncompressed
 		whole, small = func() []byte { return unpacked(content) }, func() []byte { return content }
 	}
 	a.served[hashed] = asset{kind: kind, plain: whole, packed: small}
 	return nil
 }
 
-// unpacked decompresses a file that was built compressed; nil if it is damaged.
+// unpacked decompresses a file; nil if it is damaged.
 func unpacked(content []byte) []byte {
 	z, err := gzip.NewReader(bytes.NewReader(content))
 	if err != nil {
@@ -119,8 +118,8 @@ func packed(content []byte) []byte {
 	return out.Bytes()
 }
 
-// address is where a file is served. A name that is not there is a mistake in
-// a template, and shows when the templates are first tried.
+// address returns the address of a file. A wrong name in a template fails when the template
+// is first executed.
 func (a *assets) address(name string) (string, error) {
 	hashed, ok := a.names[name]
 	if !ok {
@@ -129,7 +128,7 @@ func (a *assets) address(name string) (string, error) {
 	return a.base + hashed, nil
 }
 
-// ServeHTTP serves the files to anybody: there is nothing in them.
+// ServeHTTP serves the files to any caller: they have no secrets.
 func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	file, ok := a.served[r.PathValue("name")]
 	if !ok {
@@ -141,7 +140,7 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("Vary", "Accept-Encoding")
 	var body []byte
-	if strings.HasPrefix(r.PathValue("name"), "viewer-") { // for frames, whose origin is none
+	if strings.HasPrefix(r.PathValue("name"), "viewer-") { // for frames, whose origin is opaque
 		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	}
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {

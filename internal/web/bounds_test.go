@@ -112,7 +112,7 @@ func TestLargeTexts(t *testing.T) {
 				}
 			})
 		}
-		bounded(t, "reply: "+name, func() { _ = say(text) })
+		bounded(t, "reply: "+name, func() { _ = renderAnswer(text) })
 		for _, language := range []string{"python", "json", "html", "yaml", "diff"} {
 			bounded(t, language+": "+name, func() { _ = highlight(language, text[:min(len(text), maxHighlight)]) })
 		}
@@ -142,7 +142,7 @@ func TestHonestDocuments(t *testing.T) {
 			ok   func() bool
 		}{
 			{"preview", func() bool { _, ok := renderMarkdown(markdown, text); return ok }},
-			{"reply", func() bool { _, ok := renderMarkdown(spoken, text); return ok }},
+			{"reply", func() bool { _, ok := renderMarkdown(answers, text); return ok }},
 		} {
 			if !md.ok() {
 				t.Errorf("%s as %s is not rendered", name, md.name)
@@ -166,7 +166,7 @@ func FuzzMarkdown(f *testing.F) {
 		}
 		text = strings.Repeat(text, min(max(times, 1), maxMarkdown/len(text)+1))
 		bounded(t, text, func() { _, _ = renderMarkdown(markdown, text) })
-		bounded(t, text, func() { _ = say(text) })
+		bounded(t, text, func() { _ = renderAnswer(text) })
 	})
 }
 

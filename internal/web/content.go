@@ -14,44 +14,47 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// shownImages are the types that a browser may show as a picture. SVG is not
-// among them: it is a document, and can hold a script.
+// shownImages are the types that a browser may show as a picture. SVG is not one of them:
+// it is a document, and can have scripts.
 var shownImages = map[string]bool{
 	"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true, "image/bmp": true,
 }
 
-// filePolicy keeps a file's content from doing anything if it is opened by
-// itself: no scripts, no origin, nothing loaded.
+// filePolicy makes a file inert that is opened by itself: it has no scripts and no origin,
+// and loads nothing.
 const filePolicy = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
-// content serves a file's bytes. Pictures can be shown in a page; the rest is
-// only ever downloaded, and no browser is told that it is HTML, SVG, a script
-// or anything else that runs.
+// content serves a file. Pages can show pictures. Other files are only downloaded, and
+// never with a type that runs, such as HTML, SVG or scripts.
 func (p *filesPage) content(w http.ResponseWriter, v *webRequest) error {
-	id, err := engine.ParseID(v.PathValue("id"))
+	id, err := v.id()
 	if err != nil {
-		return engine.ErrNotFound
+		return err
 	}
 	file, content, err := p.Engine.OpenFile(v.Context(), v.caller, id)
 	if err != nil {
 		return err
 	}
 	defer content.Close()
+	serveFile(w, v, file, file.SHA256.String(), content)
+	return nil
+}
+
+// serveFile serves the content of a file with its hash as ETag.
+func serveFile(w http.ResponseWriter, v *webRequest, file engine.File, hash string, content io.ReadSeeker) {
 	h := w.Header()
 	kind := safeType(file.MIME)
 	h.Set("Content-Type", kind)
 	h.Set("Content-Security-Policy", filePolicy)
 	h.Set("Cache-Control", "private, no-cache")
-	h.Set("ETag", `"`+file.SHA256.String()+`"`)
+	h.Set("ETag", `"`+hash+`"`)
 	if !shownImages[kind] || v.URL.Query().Has("download") {
 		h.Set("Content-Disposition", disposition(file))
 	}
 	http.ServeContent(w, v.Request, "", file.CreatedAt, content)
-	return nil
 }
 
-// safeType is what a browser is told about a file: a picture, plain text, or
-// bytes.
+// safeType returns the type of a file for browsers: a picture, plain text, or bytes.
 func safeType(given string) string {
 	base, _, err := mime.ParseMediaType(given)
 	switch {
@@ -64,10 +67,10 @@ func safeType(given string) string {
 	return "application/octet-stream"
 }
 
-// disposition has a browser save a file under its name.
+// disposition returns the header that has a browser save a file under its name.
 func disposition(f engine.File) string { return wire.Attachment(fileName(f)) }
 
-// fileName is a file's path where it was made, else its name.
+// fileName returns a file's path in its session, else its name.
 func fileName(f engine.File) string {
 	return cmp.Or(f.Path, f.Name)
 }
@@ -75,8 +78,8 @@ func fileName(f engine.File) string {
 // maxArchive bounds the content of one archive in bytes.
 const maxArchive = 8 << 30
 
-// archive sends files as a zip while it is made, so that it costs neither
-// memory nor disk, whatever its size.
+// archive sends files as a zip while it makes it, so that it needs little memory and no
+// disk.
 func (p *filesPage) archive(w http.ResponseWriter, v *webRequest, name string, files []engine.File) error {
 	var total int64
 	for _, f := range files {
@@ -104,8 +107,8 @@ func (p *filesPage) archive(w http.ResponseWriter, v *webRequest, name string, f
 		}
 		err := p.pack(v, out, &names, f)
 		if err != nil && !errors.Is(err, engine.ErrNotFound) {
-			// The status is out. A connection that is cut is the only way left
-			// to say that this is not the whole.
+			// The status was sent. Only a cut connection can still say that the archive is
+			// incomplete.
 			p.Log.WarnContext(v.Context(), "archive not finished", "err", err)
 			panic(http.ErrAbortHandler)
 		}
@@ -126,7 +129,7 @@ func (p *filesPage) archive(w http.ResponseWriter, v *webRequest, name string, f
 	return nil
 }
 
-// leavesOut reports whether the archive of these files leaves some of them out.
+// leavesOut reports whether the archive of files leaves some of them out.
 func leavesOut(files []fileView) bool {
 	names := make([]string, len(files))
 	for i, f := range files {
@@ -139,7 +142,7 @@ func leavesOut(files []fileView) bool {
 func (p *filesPage) pack(v *webRequest, out *zip.Writer, names *wire.ArchiveNames, f engine.File) error {
 	name, err := engine.CleanPath(fileName(f))
 	if err != nil {
-		return engine.ErrNotFound // the engine has checked every path; nobody unpacks one that slipped through
+		return engine.ErrNotFound // the engine has checked every path
 	}
 	_, content, err := p.Engine.OpenFile(v.Context(), v.caller, f.ID)
 	if err != nil {

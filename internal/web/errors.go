@@ -1,20 +1,28 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"strings"
+	"syscall"
 
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
+	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/workspace"
 )
 
-// refusal is an error that the page finds by itself.
+// refusal is an error of the page itself.
 type refusal struct {
 	status  int
 	message string // what happened
-	cure    string // what to do
+	cure    string // what the visitor can do
 }
 
 func (e *refusal) Error() string { return e.message }
@@ -26,7 +34,7 @@ func refuse(status int, message, cure string) error {
 var errToken = refuse(http.StatusForbidden, "This page is from before the service started, or from another sign-in.",
 	"Load the page again and repeat what you did.")
 
-// problem is an error as a visitor sees it.
+// problem is an error as visitors see it.
 type problem struct {
 	Status    int    `json:"-"`
 	Message   string `json:"message"`
@@ -34,7 +42,7 @@ type problem struct {
 	RequestID string `json:"request_id,omitempty"`
 }
 
-// problems is the one table from an engine error to what is shown.
+// problems maps the kinds of engine errors to problems.
 var problems = map[engine.Kind]problem{
 	engine.ErrInvalid: {Status: http.StatusBadRequest, Message: "This request is not acceptable."},
 	engine.ErrUnauthorized: {Status: http.StatusUnauthorized, Message: "You are not signed in.",
@@ -87,19 +95,16 @@ func describe(err error) problem {
 	return p
 }
 
-// fieldWords says the engine's name of a field to a person.
+// fieldWords returns a field of the engine in words.
 func fieldWords(field string) string {
 	words := map[string]string{
 		"code": "The code", "language": "The language", "limits.timeout": "The time limit", "name": "The file's name",
 		"args": "The arguments", "stdin": "The standard input",
 	}
-	if w, ok := words[field]; ok {
-		return w
-	}
-	return field
+	return cmp.Or(words[field], field)
 }
 
-// fail answers with an error: a page for a person, JSON for a script.
+// fail answers with an error: a page for people, JSON for scripts.
 func (s *Site) fail(w http.ResponseWriter, v *webRequest, err error) {
 	p := describe(err)
 	if v.Context().Err() != nil && p.Status >= http.StatusInternalServerError {
@@ -114,25 +119,39 @@ func (s *Site) fail(w http.ResponseWriter, v *webRequest, err error) {
 	if seconds := engine.RetrySeconds(err, 0); seconds != "" {
 		w.Header().Set("Retry-After", seconds)
 	}
-	if v.wants("application/json") || v.wants("text/event-stream") || v.Header.Get(tokenHeader) != "" {
+	s.sendProblem(w, v, p)
+}
+
+func (s *Site) sendProblem(w http.ResponseWriter, v *webRequest, p problem) {
+	if v.script() {
 		writeJSON(w, p.Status, map[string]problem{"error": p})
 		return
 	}
 	s.render(w, v, p.Status, "error", "Not possible", p)
 }
 
-// Refuse answers for the front door, when it turns a visitor away itself.
+// Refuse answers a request that the front door refuses.
 func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, status int, _, message string) {
 	secure(w.Header())
 	v := &webRequest{Request: r, cookie: cookieOf(r)}
 	v.caller, _ = s.Caller(r)
-	p := problem{Status: status, Message: "The service turned this request away: " + message + ".",
-		RequestID: w.Header().Get("X-Request-Id")}
-	if v.wants("application/json") || v.wants("text/event-stream") || v.Header.Get(tokenHeader) != "" {
-		writeJSON(w, status, map[string]problem{"error": p})
-		return
+	s.sendProblem(w, v, problem{Status: status, Message: "The service turned this request away: " + message + ".",
+		RequestID: w.Header().Get("X-Request-Id")})
+}
+
+// at sends the visitor to a path of ours; a script gets the answer instead.
+func (s *Site) at(w http.ResponseWriter, v *webRequest, path string, status int, answer any) error {
+	if v.wants("application/json") {
+		writeJSON(w, status, answer)
+		return nil
 	}
-	s.render(w, v, status, "error", "Not possible", p)
+	return s.to(w, v, path)
+}
+
+// to sends the visitor to a path of ours.
+func (s *Site) to(w http.ResponseWriter, v *webRequest, path string) error {
+	http.Redirect(w, v.Request, s.address(path), http.StatusSeeOther)
+	return nil
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
@@ -142,5 +161,135 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // the visitor may be gone, and nobody is left to tell
+	_, _ = w.Write(append(text, '\n')) // an error means that the visitor has left
+}
+
+// askProblem returns an error of conversations, providers and folders in words.
+func askProblem(err error) error {
+	if err == nil {
+		return nil
+	}
+	if known := firstKnown(err, []knownProblem{
+		{conversation.ErrNotFound, http.StatusNotFound, "There is no such conversation, or nothing of it is left.",
+			"It was deleted, it has expired, or it belongs to somebody else."},
+		{conversation.ErrTurn, http.StatusConflict, "A turn is going on in this conversation.",
+			"Wait for its end, or stop it."},
+		{conversation.ErrAnswered, http.StatusConflict, "This question was answered before, or its turn has ended.",
+			"Load the page again to see what became of it."},
+		{workspace.ErrStale, http.StatusConflict, "The file is not the one that you were shown, so nothing was saved.",
+			"Load the page again."},
+		{workspace.ErrConflict, http.StatusConflict, "The folder has changed in the meantime, so nothing was saved.",
+			"Try again."},
+		{workspace.ErrBusy, http.StatusServiceUnavailable, "Somebody else is writing into this folder at the moment.",
+			"Try again."},
+		{syscall.ENOSPC, http.StatusInsufficientStorage, "The disk is full, so nothing was kept.",
+			"Delete conversations or files that are no longer needed, or make room, and try again."},
+		{fs.ErrPermission, http.StatusConflict, "The service may not write to the folder.",
+			"Give the user that it runs as access to it, or download the file."},
+	}); known != nil {
+		return known
+	}
+	if e, ok := errors.AsType[*provider.Error](err); ok {
+		status := http.StatusBadGateway
+		if e.Kind == provider.Invalid || e.Kind == provider.Auth {
+			status = http.StatusBadRequest
+		}
+		return refuse(status, sentence(e.Error()), provider.HintOf(err))
+	}
+	if errors.Is(err, conversation.ErrInvalid) {
+		return refuse(http.StatusBadRequest, sentence(err.Error()), "")
+	}
+	return err
+}
+
+// worded puts the errors of a handler about folders and projects into words.
+func (p *reviewPage) worded(serve handler) handler {
+	return func(w http.ResponseWriter, v *webRequest) error {
+		if err := p.onMachine(); err != nil {
+			return err
+		}
+		return workProblem(serve(w, v))
+	}
+}
+
+// workProblem returns an error of folders and projects in words. It returns other errors as
+// they are.
+func workProblem(err error) error {
+	if err == nil {
+		return nil
+	}
+	if answered, late := errors.AsType[*assignment.AnsweredError](err); late {
+		return refuse(http.StatusConflict, "Somebody was first: "+prose(answered.Error())+".",
+			"Go back and load the page again.")
+	}
+	if state, wrong := errors.AsType[*assignment.StateError](err); wrong {
+		return refuse(http.StatusConflict, prose(state.Error())+".", "Go back and load the page again.")
+	}
+	if known := firstKnown(err, []knownProblem{
+		{workspace.ErrStale, http.StatusConflict, "The proposal has changed since you looked at it, so nothing was done.",
+			"Go back and load the page again."},
+		{workspace.ErrConflict, http.StatusConflict,
+			"Files in the folder have changed since the proposal was made, so nothing was changed.",
+			"Go back, load the page again, and look at the merged proposal."},
+		{workspace.ErrNothing, http.StatusConflict, "There is nothing to revert.",
+			"It was reverted already, or it changed no files."},
+		{workspace.ErrBusy, http.StatusServiceUnavailable, "Somebody else is writing into this folder at the moment.",
+			"Try again."},
+		{conversation.ErrDone, http.StatusConflict, "This was settled before, so nothing was done now.",
+			"Load its page again to see what became of it."},
+		{conversation.ErrOutside, http.StatusForbidden, "This folder is none of those that this service was given.",
+			"Start it with `airlock serve --workspace DIR`; folders below DIR can then be linked."},
+		{workspace.ErrNotFound, http.StatusNotFound, problems[engine.ErrNotFound].Message, problems[engine.ErrNotFound].Cure},
+		{conversation.ErrNotFound, http.StatusNotFound, problems[engine.ErrNotFound].Message,
+			problems[engine.ErrNotFound].Cure},
+		{assignment.ErrNotFound, http.StatusNotFound, problems[engine.ErrNotFound].Message,
+			problems[engine.ErrNotFound].Cure},
+		{fs.ErrPermission, http.StatusConflict, "The service may not write to the folder, or not read all of it.",
+			"Give the user that it runs as access to the folder, or take the files as an archive."},
+		{syscall.EROFS, http.StatusConflict, "The folder cannot be written to.", "Take the files as an archive."},
+		{syscall.ENOSPC, http.StatusInsufficientStorage, "The disk is full, so nothing was changed.",
+			"Make room and try again."},
+		{fs.ErrNotExist, http.StatusConflict, "The folder is not there any more.",
+			"Put it back, or link the project with another one."},
+	}); known != nil {
+		return known
+	}
+	for _, plain := range []struct {
+		is     error
+		status int
+	}{{conversation.ErrInvalid, http.StatusBadRequest}, {workspace.ErrNeedsDecision, http.StatusConflict},
+		{workspace.ErrRefused, http.StatusForbidden}, {conversation.ErrClosed, http.StatusConflict}} {
+		if errors.Is(err, plain.is) {
+			return refuse(plain.status, sentence(prose(err.Error())), "")
+		}
+	}
+	return err
+}
+
+// knownProblem is an error with its words.
+type knownProblem struct {
+	is            error
+	status        int
+	message, cure string
+}
+
+// firstKnown returns the first problem of a list that matches an error, or nil.
+func firstKnown(err error, list []knownProblem) error {
+	for _, known := range list {
+		if errors.Is(err, known.is) {
+			return refuse(known.status, known.message, known.cure)
+		}
+	}
+	return nil
+}
+
+// sentence makes a sentence of an error.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	if c := text[0]; 'a' <= c && c <= 'z' {
+		text = string(c-'a'+'A') + text[1:]
+	}
+	return strings.TrimSuffix(text, ".") + "."
 }

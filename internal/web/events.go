@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"html/template"
 	"io"
 	"iter"
@@ -15,16 +16,16 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// keepAlive is how long a stream of events stays silent: proxies cut one at 30
-// or 60 seconds.
+// keepAlive is how long a stream of events stays silent: proxies cut one off after 30 or 60
+// seconds.
 const keepAlive = 15 * time.Second
 
-// events sends what a run does, as it does it. A browser that lost the
-// connection comes back by itself and says which event was its last.
+// events streams the events of a run. A browser that lost its connection reconnects with the
+// number of its last event.
 func (p *runPage) events(w http.ResponseWriter, v *webRequest) error {
-	id, err := engine.ParseID(v.PathValue("id"))
+	id, err := v.id()
 	if err != nil {
-		return engine.ErrNotFound
+		return err
 	}
 	after := 0
 	if last := v.Header.Get("Last-Event-ID"); last != "" {
@@ -35,17 +36,14 @@ func (p *runPage) events(w http.ResponseWriter, v *webRequest) error {
 	return p.follow(w, v, id, after)
 }
 
-// follow answers with the events of a run after one of them: started, output and result,
-// and then the list of the latest runs. None of it needs another request.
+// follow streams the events of a run after a number: started, output and result, and then
+// the list of the latest runs, so that the page needs no other request.
 func (p *runPage) follow(w http.ResponseWriter, v *webRequest, id engine.ID, after int) error {
 	events, err := p.Engine.Watch(v.Context(), v.caller, id, after)
 	if err != nil {
 		return err
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("X-Accel-Buffering", "no") // nginx
-	w.WriteHeader(http.StatusOK)
+	startEvents(w)
 	out := http.NewResponseController(w)
 	if p.stream(w, v, id, after, events) {
 		_, _ = w.Write(p.appendRecent(nil, v))
@@ -77,8 +75,8 @@ func (p *runPage) stream(
 			frame = append(frame, ": keep-alive\n\n"...)
 		case e, more := <-next:
 			if !more {
-				// Of a run that was cut short less is kept than a watcher may
-				// have seen. It has a result all the same.
+				// An interrupted run may have fewer events than a watcher has seen. It
+				// has a result all the same.
 				run, err := p.Engine.GetRun(v.Context(), v.caller, id)
 				if err != nil || !run.Status.Final() {
 					return false
@@ -86,7 +84,7 @@ func (p *runPage) stream(
 				e = engine.Event{Seq: after + 1, Type: engine.EventResult, Run: run}
 			}
 			frame, last = p.appendEvent(frame, v, e), e.Type == engine.EventResult
-			// What is there already goes out together.
+			// Events that wait are sent together.
 			for !last && len(next) > 0 && len(frame) < 128<<10 {
 				e = <-next
 				frame, last = p.appendEvent(frame, v, e), e.Type == engine.EventResult
@@ -105,14 +103,14 @@ type outputBody struct {
 	Data   string        `json:"data"`
 }
 
-// stateBody is how a run stands.
+// stateBody is the state of a run.
 type stateBody struct {
 	Status  engine.Status `json:"status"`
 	Words   string        `json:"words"`
 	Elapsed int64         `json:"elapsed_ms"`
 }
 
-// resultBody is how a run ended, with the part of its page that says so.
+// resultBody is the end of a run, with its part of the page.
 type resultBody struct {
 	stateBody
 	HTML string `json:"html"`
@@ -132,12 +130,10 @@ func (p *runPage) appendEvent(b []byte, v *webRequest, e engine.Event) []byte {
 		data = resultBody{stateBody{e.Run.Status, outcomeWords(e.Run), e.Run.Duration.Milliseconds()},
 			p.part(v, "result", &runView{Run: o})}
 	}
-	b = append(b, "id: "...)
-	b = strconv.AppendInt(b, int64(e.Seq), 10)
-	return appendData(append(b, '\n'), string(e.Type), data)
+	return appendData(fmt.Appendf(b, "id: %d\n", e.Seq), string(e.Type), data)
 }
 
-// appendRecent writes the list of the latest runs, the last thing that a stream has.
+// appendRecent writes the list of the latest runs, which ends a stream.
 func (p *runPage) appendRecent(b []byte, v *webRequest) []byte {
 	recent, _, err := p.history(v, "", engine.ID{}, recentRuns)
 	if err != nil {
@@ -148,16 +144,20 @@ func (p *runPage) appendRecent(b []byte, v *webRequest) []byte {
 	}{p.part(v, "recent", &runView{Recent: recent})})
 }
 
-// appendData writes the type of an event and its data. JSON has no line breaks, so a
-// program that prints "\n\nevent: result" cannot forge one.
+// appendData writes the type of an event and its data.
 func appendData(b []byte, kind string, data any) []byte {
 	text, err := json.Marshal(data)
 	if err != nil {
 		panic(err) // our own types
 	}
-	b = append(append(b, "event: "...), kind...)
-	b = append(append(b, "\ndata: "...), text...)
-	return append(b, "\n\n"...)
+	return wire.AppendFrame(b, kind, text)
+}
+
+// startEvents answers with a stream of events.
+func startEvents(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx
+	w.WriteHeader(http.StatusOK)
 }
 
 // part renders a part of the page.
@@ -169,7 +169,7 @@ func (p *runPage) part(v *webRequest, name string, body *runView) string {
 	return text.String()
 }
 
-// inlined bounds the pictures that a result brings along, in bytes. Others are fetched.
+// inlined bounds the pictures in a result, in bytes. The browser fetches others.
 const inlined = 512 << 10
 
 // inline puts small pictures into the document itself.
@@ -183,7 +183,7 @@ func (p *runPage) inline(v *webRequest, files []fileView) {
 		room -= f.Size
 		_, content, err := p.Engine.OpenFile(v.Context(), v.caller, f.ID)
 		if err != nil {
-			continue // its own address says why
+			continue // the browser fetches it, and sees why
 		}
 		raw, err := io.ReadAll(content)
 		_ = content.Close()

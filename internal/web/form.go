@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -22,8 +24,8 @@ const (
 var errForm = refuse(http.StatusBadRequest, "This form could not be read to its end.",
 	"Send it again; if the connection broke, the files have to be chosen again.")
 
-// eachPart gives the parts of a form that may have files. Files are stored as
-// they come, but only once the token was there and right: it is the first field.
+// eachPart calls do for each part of a form that may have files. The token, which is the
+// first field, must be right before any other part is read.
 func (s *signInStore) eachPart(v *webRequest, do func(*multipart.Part) error) error {
 	form, err := v.MultipartReader()
 	if err != nil {
@@ -74,15 +76,7 @@ func (p *runPage) readForm(v *webRequest) (*source, error) {
 
 func (p *runPage) readPart(v *webRequest, part *multipart.Part, src *source) error {
 	if part.FormName() == "upload" {
-		if part.FileName() == "" {
-			return nil // no file was chosen
-		}
-		stored, err := p.Engine.PutFile(v.Context(), v.caller, engine.Upload{
-			Name: part.FileName(), Origin: engine.OriginNative}, part)
-		if err != nil {
-			return err
-		}
-		return src.add(stored)
+		return p.storeUpload(v, part, src.add)
 	}
 	text, err := field(part, fieldLimit(part.FormName()))
 	if err != nil {
@@ -92,7 +86,7 @@ func (p *runPage) readPart(v *webRequest, part *multipart.Part, src *source) err
 	case "language":
 		src.Language = text
 	case "code":
-		src.Code = strings.ReplaceAll(text, "\r\n", "\n") // browsers send forms that way
+		src.Code = strings.ReplaceAll(text, "\r\n", "\n") // as browsers send line breaks
 	case "stdin":
 		src.Stdin = strings.ReplaceAll(text, "\r\n", "\n")
 	case "network":
@@ -100,7 +94,7 @@ func (p *runPage) readPart(v *webRequest, part *multipart.Part, src *source) err
 	case "timeout":
 		return src.setTimeout(text)
 	case "file":
-		return p.addStored(v.Context(), v.caller, src, text)
+		return p.storedFile(v, text, src.add)
 	}
 	return nil
 }
@@ -127,13 +121,26 @@ func (s *source) setTimeout(text string) error {
 	return nil
 }
 
-// addStored adds a file that is in the store already.
-func (p *runPage) addStored(ctx context.Context, caller engine.Caller, src *source, text string) error {
-	id, err := engine.ParseID(text)
-	if err != nil {
-		return engine.ErrNotFound
+// storeUpload stores a file of a form, if one was chosen, and adds it.
+func (s *Site) storeUpload(v *webRequest, part *multipart.Part, add func(engine.File) error) error {
+	if part.FileName() == "" {
+		return nil
 	}
-	file, err := p.Engine.GetFile(ctx, caller, id)
+	file, err := s.Engine.PutFile(v.Context(), v.caller, engine.Upload{
+		Name: part.FileName(), Origin: engine.OriginNative}, part)
+	if err != nil {
+		return err
+	}
+	return add(file)
+}
+
+// storedFile adds a file that a form names by its id.
+func (s *Site) storedFile(v *webRequest, id string, add func(engine.File) error) error {
+	parsed, err := parseID(id)
+	if err != nil {
+		return err
+	}
+	file, err := s.Engine.GetFile(v.Context(), v.caller, parsed)
 	if errors.Is(err, engine.ErrNotFound) {
 		return refuse(http.StatusNotFound, "One of the input files is gone: it was deleted or has expired.",
 			"Take it out of the list, or add it again.")
@@ -141,7 +148,7 @@ func (p *runPage) addStored(ctx context.Context, caller engine.Caller, src *sour
 	if err != nil {
 		return err
 	}
-	return src.add(file)
+	return add(file)
 }
 
 func (s *source) add(f engine.File) error {
@@ -165,10 +172,111 @@ func field(part io.Reader, most int64) (string, error) {
 	return string(text), nil
 }
 
-// formError lets the limit of the body speak for itself.
+// formError returns the error of the body's limit, or errForm.
 func formError(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return err
 	}
 	return errForm
+}
+
+// source is a program in the form.
+type source struct {
+	Language string
+	Code     string
+	Stdin    string
+	Network  string // rules for the program's network access
+	Timeout  int    // seconds
+	Memory   int64
+	Files    []input
+}
+
+// input is an input file of a program.
+type input struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+}
+
+// originPage marks files for previews, which no list has.
+const originPage engine.Origin = "page"
+
+// clientPage names this page as the client of a run.
+const clientPage = "page"
+
+// sourceOf returns the program of a past run for the form.
+func (p *runPage) sourceOf(ctx context.Context, caller engine.Caller, kept *engine.Source) source {
+	src := source{
+		Language: kept.Language, Code: kept.Code, Stdin: string(kept.Stdin),
+		Timeout: int(kept.Timeout.Seconds()), Memory: kept.Memory,
+	}
+	for _, f := range kept.Files {
+		file, err := p.Engine.GetFile(ctx, caller, f.ID)
+		if err != nil {
+			file = engine.File{Name: "a file that is gone"} // a run that needs it fails
+		}
+		src.Files = append(src.Files, input{ID: f.ID.String(), Name: cmp.Or(f.Path, file.Name), Size: file.Size})
+	}
+	return src
+}
+
+// request returns the request for a run.
+func (s *source) request() engine.RunRequest {
+	req := engine.RunRequest{Language: s.Language, Code: s.Code, Profile: engine.Profile{
+		Origin: engine.OriginNative, Client: clientPage, ShowPlots: true,
+		Limits: engine.Limits{Timeout: time.Duration(s.Timeout) * time.Second, Memory: s.Memory},
+	}}
+	req.Network = networkOf(s.Network)
+	if s.Stdin != "" {
+		req.Stdin = []byte(s.Stdin)
+	}
+	for _, f := range s.Files {
+		if id, err := engine.ParseID(f.ID); err == nil {
+			req.Files = append(req.Files, engine.FileRef{ID: id})
+		}
+	}
+	return req
+}
+
+// clientWords names the client of a run.
+func clientWords(run *engine.Run) string {
+	if run.Source != nil && run.Source.Client != "" {
+		return run.Source.Client
+	}
+	if words := originWords[run.Origin]; words != "" {
+		return words
+	}
+	return string(run.Origin)
+}
+
+var originWords = map[engine.Origin]string{
+	engine.OriginNative: "API", engine.OriginOnyx: "Onyx", engine.OriginLibreChat: "LibreChat", engine.OriginMCP: "MCP",
+	engine.OriginDify: "Dify", engine.OriginJupyter: "Jupyter", engine.OriginE2B: "E2B",
+	engine.OriginTerminal: "Open Terminal", engine.OriginOpenAI: "OpenAI",
+}
+
+// titleOf returns the first line of code that describes it: a comment, or the first line
+// after the imports.
+func titleOf(code string) string {
+	first := ""
+	for line := range strings.Lines(code) {
+		line = strings.TrimSpace(line)
+		text := strings.TrimSpace(strings.TrimLeft(line, "#/*-!<?"))
+		if text == "" || strings.HasPrefix(line, "#!") || text == "php" {
+			continue
+		}
+		first = cmp.Or(first, text)
+		if word, _, _ := strings.Cut(text, " "); !setsUp[word] {
+			return shorten(text, maxTitle)
+		}
+	}
+	return shorten(first, maxTitle)
+}
+
+const maxTitle = 72 // characters
+
+// setsUp has the first words of lines that do not describe a program.
+var setsUp = map[string]bool{
+	"import": true, "from": true, "include": true, "package": true, "use": true, "using": true,
+	"library": true, "set": true, "const": true, "require": true, "library(": true,
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"html/template"
+	"net/url"
 	"runtime"
 	"strings"
 	"time"
@@ -108,7 +109,7 @@ func lineDepth(line string) (depth int) {
 	return depth
 }
 
-// work is what a document has cost so far.
+// work counts what a document has cost so far.
 type work struct {
 	cells, marks int
 	block        ast.Node
@@ -178,4 +179,83 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 		panic(errUnbounded)
 	}
 	return b.Buffer.Write(p)
+}
+
+// answers renders answers of models.
+var answers = newMarkdown(answerNodes{})
+
+// renderAnswer renders an answer of a model, as plain text if it exceeds the bounds of
+// Markdown.
+func renderAnswer(text string) template.HTML {
+	text = strings.TrimSpace(text)
+	if html, ok := renderMarkdown(answers, text); ok {
+		return html
+	}
+	return template.HTML(`<pre class="text">` + template.HTMLEscapeString(text) + `</pre>`) //nolint:gosec // escaped
+}
+
+// answerNodes renders links and code.
+type answerNodes struct{}
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (n answerNodes) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
+	to.Register(ast.KindLink, n.link)
+	to.Register(ast.KindAutoLink, n.autoLink)
+	to.Register(ast.KindFencedCodeBlock, n.code)
+	to.Register(ast.KindCodeBlock, n.code)
+}
+
+// linkTags returns the tags around a link out of the page. Links of other kinds stay text.
+func linkTags(to string) (begin, end string) {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "mailto" {
+		return `<span class="nowhere">`, "</span>"
+	}
+	return `<a href="` + template.HTMLEscapeString(u.String()) + `" rel="noopener noreferrer nofollow" target="_blank">`,
+		"</a>"
+}
+
+func (answerNodes) link(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	tag, end := linkTags(string(n.(*ast.Link).Destination))
+	if !entering {
+		tag = end
+	}
+	_, err := w.WriteString(tag)
+	return ast.WalkContinue, err
+}
+
+func (answerNodes) autoLink(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	link := n.(*ast.AutoLink)
+	to := string(link.URL(source))
+	if link.AutoLinkType == ast.AutoLinkEmail && !strings.HasPrefix(strings.ToLower(to), "mailto:") {
+		to = "mailto:" + to
+	}
+	begin, end := linkTags(to)
+	_, err := w.WriteString(begin + template.HTMLEscapeString(string(link.Label(source))) + end)
+	return ast.WalkContinue, err
+}
+
+func (answerNodes) code(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	var text strings.Builder
+	for i := range n.Lines().Len() {
+		line := n.Lines().At(i)
+		text.Write(line.Value(source))
+	}
+	language := ""
+	if fenced, ok := n.(*ast.FencedCodeBlock); ok {
+		language = string(fenced.Language(source))
+	}
+	name := "" // "go:cmd/main.go": a file that the reply proposes
+	if l, path, ok := strings.Cut(language, ":"); ok && path != "" {
+		language, name = l, `<span class="fence">`+template.HTMLEscapeString(named(path))+`</span>`
+	}
+	code := string(workOf(n).palette.colour(language, text.String()))
+	_, err := w.WriteString(`<pre class="text" tabindex="0">` + name + `<code>` + code + `</code></pre>`)
+	return ast.WalkSkipChildren, err
 }

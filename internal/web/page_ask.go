@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,58 +14,57 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// Ask is what the pages about conversations with models stand on. Live,
-// Providers and Projects are required.
+// Ask configures the pages about conversations with models. Live, Providers and Projects
+// are required.
 type Ask struct {
 	Live *conversation.Live
-	// Providers returns all that there are, those that cannot be asked too.
+	// Providers returns all providers, including those that are not available.
 	Providers func(ctx context.Context) []Model
-	// Projects returns the folders that an owner may use from here.
+	// Projects returns the projects whose folders an owner may use.
 	Projects func(ctx context.Context, owner string) ([]conversation.Link, error)
-	// Settings are those that a conversation begins with: provider and model
-	// are what the page proposes.
+	// Settings are the settings of a new conversation. The page proposes their provider and
+	// model.
 	Settings conversation.Settings
-	// Models asks a provider which models it has; address is that of a server on this
-	// machine. nil: they are not asked for.
+	// Models asks a provider for its models; address is that of a server on this machine.
+	// nil: not available.
 	Models func(ctx context.Context, provider, address string) ([]string, error)
 	Keys   ModelKeys // nil: keys cannot be entered in the page
 }
 
-// Model is who can be asked.
+// A Model is a provider, or a server of models on this machine.
 type Model struct {
 	Provider    string // its name: "openai"
 	Title       string // "OpenAI"
 	Destination string // where files go; empty: they stay on this machine
 	Caps        provider.Capabilities
-	// Missing says why it cannot be asked, and Cure what to do; empty: it can.
+	// Missing says why it is not available, and Cure what to do; empty: it is available.
 	Missing, Cure string
 
 	URL     string   // of a server of models on this machine, beside the one that is configured
-	Models  []string // that it has; nil: they are to be asked for
-	KeyFrom string   // where its key is from: "OPENAI_API_KEY"; empty: it has none
+	Models  []string // of a server; nil: see Ask.Models
+	KeyFrom string   // the source of its key: "OPENAI_API_KEY"; empty: it has none
 	Entered bool     // in the page
 }
 
-// askPage is where models are asked, and conversations read again.
+// askPage shows conversations with models.
 type askPage struct {
 	*Site
 	*Ask
-	previews *previews
 }
 
 func (s *Site) askPages(ask *Ask) {
 	if ask == nil {
 		return
 	}
-	p := &askPage{s, ask, newPreviews(s.Engine, s.Now)}
+	p := &askPage{s, ask}
 	s.nav = append(s.nav, navEntry{Name: "ask", Title: "Ask", Path: "/ask", operators: true, machine: true})
-	look := map[string]func(http.ResponseWriter, *webRequest) error{
+	look := map[string]handler{
 		"/ask":                   p.list,
 		"/ask-files/{project}":   p.folder,
 		"/ask-models":            p.models,
-		"/ask/{id}":              p.show,
+		"/ask/{id}":              with(p.find, p.show),
 		"/ask/{id}/events":       p.events,
-		"/ask/{id}/turns/{turn}": p.turn,
+		"/ask/{id}/turns/{turn}": with(p.find, p.turn),
 		"/ask/{id}/turns/{turn}/outputs/{output}/replaces": p.replaces,
 		"/ask/{id}/outputs/{sha256}":                       p.content,
 		"/ask/{id}/outputs/{sha256}/preview":               p.preview,
@@ -76,7 +74,7 @@ func (s *Site) askPages(ask *Ask) {
 	}
 	s.mux.HandleFunc("POST /ask", s.change(p.guarded(p.begin)))
 	s.mux.HandleFunc("POST /ask/{id}", s.change(p.guarded(p.goOn)))
-	act := map[string]func(http.ResponseWriter, *webRequest) error{
+	act := map[string]handler{
 		"/ask/{id}/answers/{question}":            p.answer,
 		"/ask/{id}/turns/{turn}/outputs/{output}": p.decideOutput,
 		"/ask/{id}/stop":                          p.stop,
@@ -87,15 +85,13 @@ func (s *Site) askPages(ask *Ask) {
 		act["/ask-keys"], act["/ask-keys/{provider}/forget"] = p.enter, p.forget
 	}
 	for path, serve := range act {
-		s.mux.HandleFunc("POST "+path, s.change(p.guarded(plainForm(serve))))
+		s.mux.HandleFunc("POST "+path, s.decision(p.guarded(serve)))
 	}
 }
 
-// guarded lets only those in who run the machine: a model is asked with their
-// keys, and their folders are read and written.
-func (p *askPage) guarded(
-	serve func(http.ResponseWriter, *webRequest) error,
-) func(http.ResponseWriter, *webRequest) error {
+// guarded refuses all but operators: models are asked with the service's keys, and may read
+// and write folders of its machine.
+func (p *askPage) guarded(serve handler) handler {
 	return func(w http.ResponseWriter, v *webRequest) error {
 		if !v.operator() {
 			return &engine.Error{Op: "ask", Kind: engine.ErrForbidden, Hint: "Models are asked with this service's keys, and " +
@@ -109,26 +105,7 @@ func (p *askPage) guarded(
 	}
 }
 
-// plainForm reads a form without files. One in parts is refused: its token is
-// not looked at before the handler.
-func plainForm(serve func(http.ResponseWriter, *webRequest) error) func(http.ResponseWriter, *webRequest) error {
-	return func(w http.ResponseWriter, v *webRequest) error {
-		if kind, _, err := mime.ParseMediaType(v.Header.Get("Content-Type")); err != nil ||
-			kind != "application/x-www-form-urlencoded" {
-			return refuse(http.StatusUnsupportedMediaType, "This form was sent in a way that is not taken here.",
-				"Load the page again and repeat what you did.")
-		}
-		v.Body = http.MaxBytesReader(w, v.Body, maxForm)
-		if err := v.ParseForm(); err != nil {
-			return formError(err)
-		}
-		return serve(w, v)
-	}
-}
-
-func (p *askPage) owner(v *webRequest) string { return string(v.caller.Owner) }
-
-// askView is what the page shows: the list of conversations, or one of them.
+// askView is the list of conversations, or one of them.
 type askView struct {
 	Providers []modelView
 	Projects  []conversation.Link
@@ -139,27 +116,27 @@ type askView struct {
 	Conversation *conversation.Conversation // nil: the list
 	Who          string
 	Turns        []turnView
-	Open         bool // it is going on here, with what it has at the provider
-	Running      bool // a turn of it is
+	Open         bool // it is in progress here
+	Running      bool // a turn is in progress
 	Pending      []askedView
-	Until        time.Time // when what it has at the provider goes
-	Kept         keptView  // of one that has ended
+	Until        time.Time // when its session at the provider expires
+	Kept         keptView  // of a closed conversation
 
 	Past   []pastView
 	Next   string
-	Models []askForm // that were asked before, with their providers
+	Models []askForm // used before, with their providers
 
-	Ready     bool // some provider can be asked
+	Ready     bool // a provider is available
 	Enterable bool // keys can be entered
 }
 
-// askForm is what a form holds.
+// askForm has the fields of a form.
 type askForm struct {
 	Provider, Model, Tool, Project string
 	Instructions                   string
 }
 
-// modelView is who can be asked, in words.
+// modelView is a provider with its abilities.
 type modelView struct {
 	Model
 	Can []string
@@ -178,11 +155,11 @@ func (p *askPage) fill(v *webRequest, body *askView) (err error) {
 	}
 	body.Enterable = p.Keys != nil
 	body.MaxUpload = p.MaxUpload
-	body.Projects, err = p.Projects(v.Context(), p.owner(v))
+	body.Projects, err = p.Projects(v.Context(), v.owner())
 	return err
 }
 
-// who is the model's name with its provider's.
+// who returns the model's name with its provider's.
 func who(models []modelView, s conversation.Settings) string {
 	for _, m := range models {
 		if m.Provider == s.Provider && m.URL == s.ModelURL {
@@ -192,7 +169,7 @@ func who(models []modelView, s conversation.Settings) string {
 	return s.Provider + " · " + s.Model
 }
 
-// abilities says what a provider can do.
+// abilities lists what a provider can do.
 func abilities(m Model) (can []string) {
 	c := m.Caps
 	var tools []string
@@ -229,7 +206,7 @@ func abilities(m Model) (can []string) {
 
 const pastPerPage = 30
 
-// list is the page before anything was asked.
+// list shows the list of conversations, and a form for a new one.
 func (p *askPage) list(w http.ResponseWriter, v *webRequest) error {
 	body := askView{Address: p.address("/ask"), Form: askForm{
 		Provider: p.Settings.Provider, Model: p.Settings.Model, Tool: string(provider.ToolAuto)}}
@@ -249,7 +226,7 @@ func (p *askPage) list(w http.ResponseWriter, v *webRequest) error {
 
 // past fills in the list of conversations.
 func (p *askPage) past(v *webRequest, body *askView) error {
-	past, err := p.Live.Host().Conversations(v.Context(), p.owner(v),
+	past, err := p.Live.Host.Conversations(v.Context(), v.owner(),
 		conversation.Page{Limit: pastPerPage, Before: v.URL.Query().Get("before")})
 	for _, c := range past {
 		body.Past = append(body.Past, pastView{c, who(body.Providers, c.Settings)})
@@ -260,8 +237,7 @@ func (p *askPage) past(v *webRequest, body *askView) error {
 	return err
 }
 
-// modelsOf are the models that can be proposed: the one of the settings, and
-// those that were asked before.
+// modelsOf returns the models to propose: that of the settings, and those used before.
 func modelsOf(body askView) (list []askForm) {
 	add := func(m askForm) {
 		if m.Model != "" && !slices.Contains(list, m) {
@@ -275,7 +251,7 @@ func modelsOf(body askView) (list []askForm) {
 	return list
 }
 
-// propose chooses what was used last, or the first that can be asked.
+// propose chooses the model that was used last, or the first available provider.
 func (p *askPage) propose(body *askView) {
 	ready := func(name string) bool {
 		return slices.ContainsFunc(body.Providers, func(m modelView) bool { return m.ID() == name && m.Missing == "" })
@@ -294,12 +270,8 @@ func (p *askPage) propose(body *askView) {
 	}
 }
 
-// show is a conversation: what was said, and a form to continue.
-func (p *askPage) show(w http.ResponseWriter, v *webRequest) error {
-	c, err := p.find(v)
-	if err != nil {
-		return err
-	}
+// show shows a conversation, and a form to continue it.
+func (p *askPage) show(w http.ResponseWriter, v *webRequest, c *conversation.Conversation) error {
 	body := askView{Conversation: c, Address: p.address("/ask/" + c.ID)}
 	if err := p.fill(v, &body); err != nil {
 		return err
@@ -310,17 +282,17 @@ func (p *askPage) show(w http.ResponseWriter, v *webRequest) error {
 	body.Who = who(body.Providers, c.Settings)
 	body.Form = askForm{Provider: c.Settings.Provider, Model: c.Settings.Model, Tool: string(c.Settings.Tool),
 		Project: projectOf(c, body.Projects)}
-	body.Open, body.Running = p.Live.Running(p.owner(v), c.ID)
+	body.Open, body.Running = p.Live.Running(v.owner(), c.ID)
 	for _, t := range c.Turns {
 		body.Turns = append(body.Turns, p.turnView(v, c, t, body.Projects, body.Running))
 	}
 	if body.Open {
-		if pending, err := p.Live.Pending(p.owner(v), c.ID); err == nil { // else it has just been closed
+		if pending, err := p.Live.Pending(v.owner(), c.ID); err == nil { // else it has just been closed
 			for _, q := range pending {
 				body.Pending = append(body.Pending, p.askedView(v, c.ID, q))
 			}
 		}
-		body.Until = p.until(v, c.ID)
+		body.Until, _ = p.Live.Until(v.owner(), c.ID) // of one that was just closed it is zero
 	} else {
 		body.Kept = p.kept(v, c)
 	}
@@ -328,15 +300,7 @@ func (p *askPage) show(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-func (p *askPage) until(v *webRequest, id string) time.Time {
-	end, err := p.Live.Until(p.owner(v), id)
-	if err != nil {
-		return time.Time{} // it is closed
-	}
-	return end
-}
-
-// projectOf is the project that the conversation was about last.
+// projectOf returns the last project of a conversation.
 func projectOf(c *conversation.Conversation, projects []conversation.Link) string {
 	if c.Settings.Project != "" {
 		return c.Settings.Project
@@ -358,8 +322,8 @@ func projectOf(c *conversation.Conversation, projects []conversation.Link) strin
 	return ""
 }
 
-// recordTime is how long a new conversation may take to be in the archive:
-// its first turn writes it down by itself.
+// recordTime is how long a new conversation may take to be in the archive, where its first
+// turn saves it.
 const recordTime = 2 * time.Second
 
 // find returns the conversation of the request.
@@ -370,11 +334,11 @@ func (p *askPage) find(v *webRequest) (*conversation.Conversation, error) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		c, err := p.Live.Host().Conversation(v.Context(), p.owner(v), id)
+		c, err := p.Live.Host.Conversation(v.Context(), v.owner(), id)
 		if err == nil || !errors.Is(err, conversation.ErrNotFound) {
 			return c, err
 		}
-		if open, _ := p.Live.Running(p.owner(v), id); !open {
+		if open, _ := p.Live.Running(v.owner(), id); !open {
 			return nil, err
 		}
 		select {
@@ -385,32 +349,32 @@ func (p *askPage) find(v *webRequest) (*conversation.Conversation, error) {
 	}
 }
 
-// turn is one turn as it is kept, for a script that has not seen all of it.
-func (p *askPage) turn(w http.ResponseWriter, v *webRequest) error {
-	c, err := p.find(v)
-	if err != nil {
-		return err
-	}
-	projects, err := p.Projects(v.Context(), p.owner(v))
+// turn answers with the record of a turn, for a script that has missed events.
+func (p *askPage) turn(w http.ResponseWriter, v *webRequest, c *conversation.Conversation) error {
+	projects, err := p.Projects(v.Context(), v.owner())
 	if err != nil {
 		return err
 	}
 	for _, t := range c.Turns {
 		if fmt.Sprint(t.Number) == v.PathValue("turn") {
-			_, running := p.Live.Running(p.owner(v), c.ID)
+			_, running := p.Live.Running(v.owner(), c.ID)
 			part := "turn"
 			if v.URL.Query().Get("part") == "outputs" {
 				part = "outputs"
 			}
-			text, err := p.part(part, p.turnView(v, c, t, projects, running))
-			if err != nil {
-				return err
-			}
-			p.send(w, v, http.StatusOK, []byte(text))
-			return nil
+			return p.sendPart(w, v, part, p.turnView(v, c, t, projects, running))
 		}
 	}
 	return engine.ErrNotFound
+}
+
+// sendPart answers with a part of the page.
+func (p *askPage) sendPart(w http.ResponseWriter, v *webRequest, name string, body any) error {
+	text, err := p.part(name, body)
+	if err == nil {
+		p.send(w, v, http.StatusOK, []byte(text))
+	}
+	return err
 }
 
 // part renders a part of the page.

@@ -2,31 +2,30 @@ package web
 
 import (
 	"errors"
+	"fmt"
 	"html/template"
 	"net/http"
+	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// filesPage is where files and sessions are looked at, fetched and deleted.
-type filesPage struct {
-	*Site
-	previews *previews
-}
+// filesPage shows, serves and deletes files and sessions.
+type filesPage struct{ *Site }
 
 func (s *Site) filesPage() {
-	p := &filesPage{Site: s, previews: newPreviews(s.Engine, s.Now)}
+	p := &filesPage{s}
 	s.nav = append(s.nav, navEntry{Name: "files", Title: "Sessions & files", Path: "/files"})
 	s.mux.HandleFunc("GET /files", s.handle(p.list))
 	s.mux.HandleFunc("POST /files", s.change(p.upload))
 	s.mux.HandleFunc("POST /files/look", s.change(p.look))
-	s.mux.HandleFunc("GET /files/{id}", s.handle(p.show))
+	s.mux.HandleFunc("GET /files/{id}", s.handle(with(s.findFile, p.show)))
 	s.mux.HandleFunc("GET /files/{id}/content", s.handle(p.content))
-	s.mux.HandleFunc("GET /files/{id}/preview", s.handle(p.preview))
-	s.mux.HandleFunc("GET /files/{id}/pages/{number}", s.handle(p.pagePicture))
-	s.mux.HandleFunc("GET /files/{id}/rows", s.handle(p.rows))
-	s.mux.HandleFunc("POST /files/{id}/delete", s.change(p.remove))
-	s.mux.HandleFunc("GET /runs/{id}/files.zip", s.handle(p.runArchive))
+	s.mux.HandleFunc("GET /files/{id}/preview", s.handle(with(s.findFile, p.preview)))
+	s.mux.HandleFunc("GET /files/{id}/pages/{number}", s.handle(with(s.findFile, p.pagePicture)))
+	s.mux.HandleFunc("GET /files/{id}/rows", s.handle(with(s.findFile, p.rows)))
+	s.mux.HandleFunc("POST /files/{id}/delete", s.change(with(s.findFile, p.remove)))
+	s.mux.HandleFunc("GET /runs/{id}/files.zip", s.handle(with(s.findRun, p.runArchive)))
 	s.mux.HandleFunc("GET /sessions/{id}", s.handle(p.session))
 	s.mux.HandleFunc("GET /sessions/{id}/files.zip", s.handle(p.sessionArchive))
 	s.mux.HandleFunc("POST /sessions/{id}/delete", s.change(p.removeSession))
@@ -35,8 +34,8 @@ func (s *Site) filesPage() {
 // fileView is a file in a page.
 type fileView struct {
 	engine.File
-	Label string // its path, or its name, as it is shown
-	Kind  string // how it can be looked at: "image", "table", "markdown", "json", "text", or "" for not at all
+	Label string // its path, or its name, for display
+	Kind  string // of its preview: "image", "table", "markdown", "json", "text", or "" for none
 
 	Inline template.URL // a picture itself; empty: it is fetched
 }
@@ -51,7 +50,7 @@ type filesView struct {
 	Groups   []fileGroup // of the list of all files
 	Files    []fileView  // of a session
 	Next     string
-	Kept     string          // what the visitor keeps, and how much they may
+	Kept     string          // the visitor's usage and quota
 	Session  *engine.Session // the one whose files these are; nil: all files
 	MaxSize  int64
 }
@@ -60,13 +59,11 @@ const filesPerPage = 50
 
 func (p *filesPage) list(w http.ResponseWriter, v *webRequest) error {
 	body := filesView{MaxSize: p.MaxUpload}
-	query := engine.FileQuery{Origin: engine.OriginNative, Page: engine.Page{Limit: filesPerPage}}
-	if a := v.URL.Query().Get("after"); a != "" {
-		var err error
-		if query.Page.After, err = engine.ParseID(a); err != nil {
-			return engine.ErrNotFound
-		}
+	after, err := v.after()
+	if err != nil {
+		return err
 	}
+	query := engine.FileQuery{Origin: engine.OriginNative, Page: engine.Page{Limit: filesPerPage, After: after}}
 	files, err := p.Engine.ListFiles(v.Context(), v.caller, query)
 	if err != nil {
 		return err
@@ -80,7 +77,7 @@ func (p *filesPage) list(w http.ResponseWriter, v *webRequest) error {
 	if len(files) == filesPerPage {
 		body.Next = files[len(files)-1].ID.String()
 	}
-	if query.Page.After.IsZero() {
+	if after.IsZero() {
 		sessions, err := p.Engine.ListSessions(v.Context(), v.caller, engine.SessionQuery{Origin: engine.OriginNative})
 		if err != nil {
 			return err
@@ -91,8 +88,7 @@ func (p *filesPage) list(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// upload stores the request's body under the name in the address. Its bytes go
-// to the store as they come.
+// upload stores the request's body, as it comes, under the name in the address.
 func (p *filesPage) upload(w http.ResponseWriter, v *webRequest) error {
 	if v.Header.Get(tokenHeader) == "" {
 		return errToken
@@ -106,55 +102,30 @@ func (p *filesPage) upload(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-func (p *filesPage) find(v *webRequest) (engine.File, error) {
-	id, err := engine.ParseID(v.PathValue("id"))
-	if err != nil {
-		return engine.File{}, engine.ErrNotFound
-	}
-	return p.Engine.GetFile(v.Context(), v.caller, id)
-}
-
-// show is a file's own page.
-func (p *filesPage) show(w http.ResponseWriter, v *webRequest) error {
-	file, err := p.find(v)
-	if err != nil {
-		return err
-	}
-	body := previewView{File: p.fileView(file)}
-	p.makePreview(v, &body)
+// show shows a file.
+func (p *filesPage) show(w http.ResponseWriter, v *webRequest, file engine.File) error {
+	body := p.storedPreview(v, file)
 	p.render(w, v, http.StatusOK, "file", body.File.Label, body)
 	return nil
 }
 
-// preview is the part of a page that shows a file's content.
-func (p *filesPage) preview(w http.ResponseWriter, v *webRequest) error {
-	file, err := p.find(v)
-	if err != nil {
-		return err
-	}
-	body := previewView{File: p.fileView(file)}
-	p.makePreview(v, &body)
-	return p.fragment(w, v, "file", "preview", body)
+// preview answers with the part of a page that shows a file.
+func (p *filesPage) preview(w http.ResponseWriter, v *webRequest, file engine.File) error {
+	return p.fragment(w, v, "file", "preview", p.storedPreview(v, file))
 }
 
-// look stores the request's body for a while, and shows it as preview does: what a cell put
-// out is no file of the session.
+// look stores the request's body for a while, and shows it as preview does, since the
+// outputs of a cell are not files of the session.
 func (p *filesPage) look(w http.ResponseWriter, v *webRequest) error {
 	file, err := p.Engine.PutFile(v.Context(), v.caller, engine.Upload{
 		Name: v.URL.Query().Get("name"), Origin: originPage, TTL: lookTime}, v.Body)
 	if err != nil {
 		return err
 	}
-	body := previewView{File: p.fileView(file)}
-	p.makePreview(v, &body)
-	return p.fragment(w, v, "file", "preview", body)
+	return p.fragment(w, v, "file", "preview", p.storedPreview(v, file))
 }
 
-func (p *filesPage) remove(w http.ResponseWriter, v *webRequest) error {
-	file, err := p.find(v)
-	if err != nil {
-		return err
-	}
+func (p *filesPage) remove(w http.ResponseWriter, v *webRequest, file engine.File) error {
 	if err := p.Engine.DeleteFile(v.Context(), v.caller, file.ID); err != nil {
 		return err
 	}
@@ -162,24 +133,11 @@ func (p *filesPage) remove(w http.ResponseWriter, v *webRequest) error {
 }
 
 func (p *filesPage) deleted(w http.ResponseWriter, v *webRequest) error {
-	if v.wants("application/json") {
-		writeJSON(w, http.StatusOK, map[string]bool{"deleted": true})
-		return nil
-	}
-	http.Redirect(w, v.Request, p.address("/files"), http.StatusSeeOther)
-	return nil
+	return p.at(w, v, "/files", http.StatusOK, map[string]bool{"deleted": true})
 }
 
-func (p *filesPage) runArchive(w http.ResponseWriter, v *webRequest) error {
-	id, err := engine.ParseID(v.PathValue("id"))
-	if err != nil {
-		return engine.ErrNotFound
-	}
-	run, err := p.Engine.GetRun(v.Context(), v.caller, id)
-	if err != nil {
-		return err
-	}
-	return p.archive(w, v, "run-"+id.String()+".zip", run.Files)
+func (p *filesPage) runArchive(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
+	return p.archive(w, v, "run-"+run.ID.String()+".zip", run.Files)
 }
 
 // sessionFiles returns a session and its files, each under its path there.
@@ -224,12 +182,109 @@ func (p *filesPage) sessionArchive(w http.ResponseWriter, v *webRequest) error {
 }
 
 func (p *filesPage) removeSession(w http.ResponseWriter, v *webRequest) error {
-	id, err := engine.ParseID(v.PathValue("id"))
+	id, err := v.id()
 	if err != nil {
-		return engine.ErrNotFound
+		return err
 	}
 	if err := p.Engine.DeleteSession(v.Context(), v.caller, id); err != nil && !errors.Is(err, engine.ErrCanceled) {
 		return err
 	}
 	return p.deleted(w, v)
+}
+
+// fileGroup has the files of one run, or those uploaded between two runs.
+type fileGroup struct {
+	Run   string // its id; empty: uploaded
+	Title string
+	When  time.Time
+	Files []fileRow
+}
+
+// fileRow is a file, with the others of the list that have the same content.
+type fileRow struct {
+	fileView
+	Same []fileView
+}
+
+// groups groups a list of files, the newest first. Of files with the same content, the
+// newest stands for all.
+func (p *filesPage) groups(v *webRequest, files []engine.File) []fileGroup {
+	var groups []fileGroup
+	type place struct{ group, row int }
+	first := map[engine.Digest]place{}
+	for _, f := range files {
+		if at, ok := first[f.SHA256]; ok {
+			row := &groups[at.group].Files[at.row]
+			row.Same = append(row.Same, p.fileView(f))
+			continue
+		}
+		run := ""
+		if !f.Run.IsZero() {
+			run = f.Run.String()
+		}
+		if n := len(groups); n == 0 || groups[n-1].Run != run {
+			groups = append(groups, fileGroup{Run: run, Title: p.groupTitle(v, f.Run), When: f.CreatedAt})
+		}
+		g := &groups[len(groups)-1]
+		first[f.SHA256] = place{len(groups) - 1, len(g.Files)}
+		g.Files = append(g.Files, fileRow{fileView: p.fileView(f)})
+	}
+	return groups
+}
+
+func (p *filesPage) groupTitle(v *webRequest, id engine.ID) string {
+	if id.IsZero() {
+		return "Uploaded"
+	}
+	run, err := p.Engine.GetRun(v.Context(), v.caller, id)
+	switch {
+	case err != nil:
+		return "A run that is not kept any more"
+	case run.Source == nil:
+		return "A run whose code is not kept"
+	}
+	return (&runPage{Site: p.Site}).past(run).Title
+}
+
+// sessionRow is a session in the list.
+type sessionRow struct {
+	engine.Session
+	Files int // -1: not counted
+	Bytes int64
+}
+
+const countedSessions = 30
+
+func (p *filesPage) sessionRows(v *webRequest, sessions []engine.Session) []sessionRow {
+	rows := make([]sessionRow, len(sessions))
+	for i, s := range sessions {
+		rows[i] = sessionRow{Session: s, Files: -1}
+		if i >= countedSessions {
+			continue
+		}
+		// A session that ends meanwhile, or whose workspace is in use, is listed without.
+		if files, _, err := p.Engine.SessionFiles(v.Context(), v.caller, s.ID); err == nil {
+			rows[i].Files = len(files)
+			for _, f := range files {
+				rows[i].Bytes += f.Size
+			}
+		}
+	}
+	return rows
+}
+
+// keptWords returns usage and quota in words.
+func keptWords(u engine.Usage, q engine.Quota) string {
+	files, size := count(u.Files, "file"), byteCount(u.Bytes)
+	if q.Files > 0 {
+		files = fmt.Sprintf("%d of at most %s", u.Files, count(q.Files, "file"))
+	}
+	if q.Bytes > 0 {
+		size += " of " + byteCount(q.Bytes)
+	}
+	words := "You keep " + files + ", " + size
+	if q.Sessions > 0 {
+		words += fmt.Sprintf(", and %d of at most %s", u.Sessions, count(q.Sessions, "session"))
+	}
+	return words + "."
 }

@@ -18,7 +18,7 @@ func (p *runPage) historyRoutes() {
 // pastRun is a run in a list.
 type pastRun struct {
 	*engine.Run
-	Title  string // first line that says something
+	Title  string // first line that describes it
 	File   string // name of the code's file, if the request had one
 	Client string
 	Words  string
@@ -28,9 +28,9 @@ type pastRun struct {
 // historyView is the list of runs.
 type historyView struct {
 	Query string
-	With  *pastRun // the run that another is looked for to compare
+	With  *pastRun // the run to compare with another
 	Runs  []pastRun
-	Next  string // the id to go on after; empty: that was all
+	Next  string // the id after which the list continues; empty: it is complete
 }
 
 const historyPage = 30 // runs of the list
@@ -38,26 +38,18 @@ const historyPage = 30 // runs of the list
 func (p *runPage) list(w http.ResponseWriter, v *webRequest) error {
 	query := v.URL.Query()
 	body := historyView{Query: strings.TrimSpace(query.Get("q"))}
-	var after engine.ID
-	if a := query.Get("after"); a != "" {
-		var err error
-		if after, err = engine.ParseID(a); err != nil {
-			return engine.ErrNotFound
-		}
+	after, err := v.after()
+	if err != nil {
+		return err
 	}
 	if with := query.Get("with"); with != "" {
-		id, err := engine.ParseID(with)
-		if err != nil {
-			return engine.ErrNotFound
-		}
-		run, err := p.Engine.GetRun(v.Context(), v.caller, id)
+		run, err := p.runByID(v, with)
 		if err != nil {
 			return err
 		}
 		one := p.past(run)
 		body.With = &one
 	}
-	var err error
 	if body.Runs, body.Next, err = p.history(v, body.Query, after, historyPage); err != nil {
 		return err
 	}
@@ -65,7 +57,7 @@ func (p *runPage) list(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// history lists runs that have all the words of a text, and says after which id the
+// history lists runs that contain all words of a text, and returns the id after which the
 // list continues.
 func (p *runPage) history(v *webRequest, text string, after engine.ID, limit int) ([]pastRun, string, error) {
 	runs, err := p.Engine.ListRuns(v.Context(), v.caller, engine.RunQuery{
@@ -98,11 +90,11 @@ func (p *runPage) past(run *engine.Run) pastRun {
 	return one
 }
 
-// compareView is what differs between two runs.
+// compareView compares two runs.
 type compareView struct {
 	Before, After pastRun
 	Code, Output  difference
-	Problem       string // one of the two is missing
+	Problem       string // one of them is missing
 }
 
 // difference is a diff, or why there is none.
@@ -129,11 +121,8 @@ func (p *runPage) compare(w http.ResponseWriter, v *webRequest) error {
 		return refuse(http.StatusBadRequest, "Two runs are needed to compare.", "Mark exactly two in the list of runs.")
 	}
 	for i, text := range picked {
-		id, err := engine.ParseID(text)
-		if err != nil {
-			return engine.ErrNotFound
-		}
-		if runs[i], err = p.Engine.GetRun(v.Context(), v.caller, id); err != nil {
+		var err error
+		if runs[i], err = p.runByID(v, text); err != nil {
 			return err
 		}
 	}
@@ -152,7 +141,7 @@ func (p *runPage) compare(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// outputText is what a run printed, as the comparison shows it.
+// outputText returns the output of a run for the comparison.
 func outputText(run *engine.Run) string {
 	text := plainText(run.Stdout)
 	if run.Stderr != "" {
@@ -164,8 +153,7 @@ func outputText(run *engine.Run) string {
 	return text
 }
 
-// The bounds of a diff: of the texts, for the time it takes, and of what is
-// shown of it.
+// The bounds of a diff: of the texts, since it takes time, and of what is shown.
 const (
 	maxDiffed    = 256 << 10
 	maxDiffLines = 2000

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"io"
 	"net/http"
 	"strings"
 
@@ -11,27 +10,27 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Folders on the visitor's own computer: the page brings the files that a reply is about
-// into a mirror, where the reply is reviewed as in any folder, and carries out in the
-// folder what was committed there. See conversation.LinkMirror and static/local.js.
+// Folders on the visitor's own computer: the page uploads the files that a reply is about
+// into a mirror, where the reply is reviewed as in any folder, and repeats committed changes
+// in the folder. See conversation.LinkMirror and static/local.js.
 
-// localRoutes registers what the script asks for. The answers are JSON.
+// localRoutes registers the routes for the script, which answer with JSON.
 func (p *reviewPage) localRoutes() {
 	const project = "/projects/{project}/local"
 	p.mux.HandleFunc("POST /projects/local", p.change(p.worded(p.linkLocal)))
-	p.mux.HandleFunc("GET "+project, p.handle(p.worded(p.localFiles)))
-	p.mux.HandleFunc("POST "+project+"/paths", p.change(p.worded(p.localPaths)))
-	p.mux.HandleFunc("PUT "+project+"/files", p.change(p.worded(p.putLocal)))
-	p.mux.HandleFunc("DELETE "+project+"/files", p.change(p.worded(p.dropLocal)))
-	p.mux.HandleFunc("GET "+project+"/changes/{txn}", p.handle(p.worded(p.localChanges)))
-	p.mux.HandleFunc("GET "+project+"/changes/{txn}/{file}", p.handle(p.worded(p.localContent)))
-	p.mux.HandleFunc("POST "+project+"/changes/{txn}/undo", p.change(p.worded(p.undoLocal)))
+	p.mux.HandleFunc("GET "+project, p.handle(p.worded(with(p.mirror, p.localFiles))))
+	p.mux.HandleFunc("POST "+project+"/paths", p.change(p.worded(with(p.mirror, p.localPaths))))
+	p.mux.HandleFunc("PUT "+project+"/files", p.change(p.worded(with(p.mirror, p.putLocal))))
+	p.mux.HandleFunc("DELETE "+project+"/files", p.change(p.worded(with(p.mirror, p.dropLocal))))
+	p.mux.HandleFunc("GET "+project+"/changes/{txn}", p.handle(p.worded(with(p.committed, p.localChanges))))
+	p.mux.HandleFunc("GET "+project+"/changes/{txn}/{file}", p.handle(p.worded(with(p.committed, p.localContent))))
+	p.mux.HandleFunc("POST "+project+"/changes/{txn}/undo", p.change(p.worded(with(p.committed, p.undoLocal))))
 }
 
-// localFolder is how a mirror is named to people.
+// localFolder names a mirror for people.
 const localFolder = "a folder on your computer"
 
-// folderName names a folder as a page shows it.
+// folderName returns the name of a folder for display.
 func (p *reviewPage) folderName(root string) string {
 	if p.Mirrored(root) {
 		return localFolder
@@ -43,7 +42,7 @@ func (p *reviewPage) linkLocal(w http.ResponseWriter, v *webRequest) error {
 	if err := v.ParseForm(); err != nil {
 		return err
 	}
-	l, err := p.LinkMirror(v.Context(), p.owner(v), strings.TrimSpace(v.PostForm.Get("project")))
+	l, err := p.LinkMirror(v.Context(), v.owner(), strings.TrimSpace(v.PostForm.Get("project")))
 	if err != nil {
 		return err
 	}
@@ -52,14 +51,10 @@ func (p *reviewPage) linkLocal(w http.ResponseWriter, v *webRequest) error {
 }
 
 func (p *reviewPage) mirror(v *webRequest) (conversation.Link, error) {
-	return p.Mirror(v.Context(), p.owner(v), v.PathValue("project"))
+	return p.Mirror(v.Context(), v.owner(), v.PathValue("project"))
 }
 
-func (p *reviewPage) localFiles(w http.ResponseWriter, v *webRequest) error {
-	l, err := p.mirror(v)
-	if err != nil {
-		return err
-	}
+func (p *reviewPage) localFiles(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
 	files, err := conversation.MirrorFiles(l.Root)
 	if err != nil {
 		return err
@@ -68,11 +63,8 @@ func (p *reviewPage) localFiles(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// localPaths names the files that a reply is about, which the page then brings.
-func (p *reviewPage) localPaths(w http.ResponseWriter, v *webRequest) error {
-	if _, err := p.mirror(v); err != nil {
-		return err
-	}
+// localPaths lists the files that a reply is about, which the page then uploads.
+func (p *reviewPage) localPaths(w http.ResponseWriter, v *webRequest, _ conversation.Link) error {
 	v.Body = http.MaxBytesReader(w, v.Body, maxForm)
 	if err := v.ParseForm(); err != nil {
 		return err
@@ -94,11 +86,7 @@ func (p *reviewPage) localPaths(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-func (p *reviewPage) putLocal(w http.ResponseWriter, v *webRequest) error {
-	l, err := p.mirror(v)
-	if err != nil {
-		return err
-	}
+func (p *reviewPage) putLocal(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
 	if err := conversation.PutMirrorFile(l.Root, v.URL.Query().Get("path"), v.Body); err != nil {
 		return err
 	}
@@ -106,11 +94,7 @@ func (p *reviewPage) putLocal(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-func (p *reviewPage) dropLocal(w http.ResponseWriter, v *webRequest) error {
-	l, err := p.mirror(v)
-	if err != nil {
-		return err
-	}
+func (p *reviewPage) dropLocal(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
 	if err := conversation.DropMirrorFile(l.Root, v.URL.Query().Get("path")); err != nil {
 		return err
 	}
@@ -118,7 +102,7 @@ func (p *reviewPage) dropLocal(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// localChange is a file of a transaction, as the page carries it out.
+// localChange is a change that the page repeats in the folder.
 type localChange struct {
 	ID     string `json:"id"`
 	Path   string `json:"path"`
@@ -128,27 +112,23 @@ type localChange struct {
 }
 
 // committed returns a transaction of a mirror.
-func (p *reviewPage) committed(v *webRequest) (conversation.Link, *workspace.Proposal, error) {
+func (p *reviewPage) committed(v *webRequest) (*workspace.Proposal, error) {
 	l, err := p.mirror(v)
 	if err != nil {
-		return l, nil, err
+		return nil, err
 	}
 	ws, err := p.Workspace(v.Context(), l.Root)
 	if err != nil {
-		return l, nil, err
+		return nil, err
 	}
 	proposal, record, err := ws.Transaction(v.Context(), v.PathValue("txn"))
 	if err == nil && (record.State != workspace.Committed || record.Workspace != ws.ID()) {
 		err = engine.ErrNotFound
 	}
-	return l, proposal, err
+	return proposal, err
 }
 
-func (p *reviewPage) localChanges(w http.ResponseWriter, v *webRequest) error {
-	_, proposal, err := p.committed(v)
-	if err != nil {
-		return err
-	}
+func (p *reviewPage) localChanges(w http.ResponseWriter, v *webRequest, proposal *workspace.Proposal) error {
 	changes := []localChange{}
 	for i := range proposal.Files {
 		f := &proposal.Files[i]
@@ -168,37 +148,18 @@ func (p *reviewPage) localChanges(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// localContent serves the bytes that a file has after a transaction.
-func (p *reviewPage) localContent(w http.ResponseWriter, v *webRequest) error {
-	_, proposal, err := p.committed(v)
-	if err != nil {
-		return err
-	}
+// localContent serves the content of a file after a transaction.
+func (p *reviewPage) localContent(w http.ResponseWriter, v *webRequest, proposal *workspace.Proposal) error {
 	f := proposal.File(v.PathValue("file"))
 	if f == nil || f.After() == nil {
 		return engine.ErrNotFound
 	}
-	content, err := f.After().Open(v.Context())
-	if err != nil {
-		return err
-	}
-	defer content.Close()
-	h := w.Header()
-	h.Set("Content-Security-Policy", filePolicy)
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Disposition", "attachment")
-	if _, err := io.Copy(w, content); err != nil {
-		panic(http.ErrAbortHandler) // the status is out: a cut connection says that this is not the whole
-	}
-	return nil
+	return sendContent(w, v, f.After(), "", "")
 }
 
-// undoLocal undoes a transaction that did not get into the folder.
-func (p *reviewPage) undoLocal(w http.ResponseWriter, v *webRequest) error {
-	l, proposal, err := p.committed(v)
-	if err != nil {
-		return err
-	}
+// undoLocal undoes a transaction that could not be repeated in the folder.
+func (p *reviewPage) undoLocal(w http.ResponseWriter, v *webRequest, proposal *workspace.Proposal) error {
+	l := conversation.Link{Owner: v.owner(), Root: proposal.Root}
 	if err := p.UndoUnwritten(v.Context(), l, proposal.ID); err != nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// notebookPage is where notebooks are written. A notebook is a file of a live session,
-// as in Jupyter: this page serves the document and passes on what its script asks of
-// the native API; cells, files and variables are the script's business.
+// notebookPage shows notebooks. A notebook is a file of a live session, as in Jupyter. The
+// page serves the document and proxies the requests of its script to the native API; the
+// script does the rest.
 type notebookPage struct{ *Site }
 
 func (s *Site) notebookPages() {
@@ -91,9 +91,9 @@ func (p *notebookPage) show(w http.ResponseWriter, v *webRequest) error {
 		body.Language = language
 	}
 	if v.PathValue("id") != "new" {
-		id, err := engine.ParseID(v.PathValue("id"))
+		id, err := v.id()
 		if err != nil {
-			return engine.ErrNotFound
+			return err
 		}
 		session, err := p.Engine.GetSession(v.Context(), v.caller, id)
 		if err != nil {
@@ -108,10 +108,9 @@ func (p *notebookPage) show(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// notebookPolicy is what a notebook's page may load besides our own files: pictures and
-// sound that are in the document itself, and frames of the viewers. A frame that is
-// navigated elsewhere is stopped by this, so it names the frames' addresses alone. An
-// address of IPv6 cannot be written in a policy; there the origin has to do.
+// notebookPolicy also allows pictures and sound in the document itself, and the frames of
+// the viewers. It names only the frames' addresses, so that a frame cannot navigate
+// elsewhere. A policy cannot have an IPv6 address; there it allows the origin.
 func notebookPolicy(host, prefix string) func(nonce string) string {
 	frames := host + prefix + "/frame/"
 	if at, err := netip.ParseAddrPort(host); err == nil && at.Addr().Is6() {
@@ -137,10 +136,10 @@ func (p *notebookPage) markdown(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// api passes what the page's script asks on to the native API, as the visitor. The
-// visitor's cookie is good below our prefix only, and by itself for looking only: a
-// script must show the token of its own page, so that no other page can ask. What
-// programs serve on ports of theirs is not passed on: it would be of our origin.
+// api passes requests of the page's script on to the native API, as the visitor. The
+// visitor's cookie is sent only below the prefix, and alone permits only reading: a script
+// must send the token of its own page, so that no other page can use the API. Ports of
+// programs are refused: their answers would have the page's origin.
 func (p *notebookPage) api(w http.ResponseWriter, v *webRequest) error {
 	if !p.signIns.holds(v.cookie, v.Header.Get(tokenHeader)) {
 		return errToken
@@ -156,13 +155,13 @@ func (p *notebookPage) api(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// viewers are the kinds of content that are shown in a frame, each with the script that does.
+// viewers maps kinds of content to the scripts that show them in a frame.
 var viewers = map[string]string{
 	"html": "viewer-html.js", "plotly": "viewer-plotly.js", "vega": "viewer-vega.js",
 }
 
-// frame is an empty document of an origin of its own, which the notebook fills. Only
-// our scripts run in it: what it is told to show is data to them.
+// frame serves an empty document with an opaque origin, which the notebook fills. Only this
+// package's scripts run in it, and treat the content as data.
 func (s *Site) frame(w http.ResponseWriter, r *http.Request) {
 	script := viewers[r.PathValue("kind")]
 	if script == "" {
@@ -180,7 +179,7 @@ func (s *Site) frame(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	address, err := s.assets.address(script)
 	if err != nil {
-		panic(err) // a name of ours
+		panic(err) // the names are constant
 	}
 	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Output</title>`+
 		`<meta name="color-scheme" content="light dark"><style>html,body{margin:0;background:transparent}`+

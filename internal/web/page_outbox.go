@@ -4,12 +4,11 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/airlock-run/airlock/assignment"
 )
 
-// outboxView lists the reports of all projects that the visitor can reach.
+// outboxView lists the reports of the visitor's projects.
 type outboxView struct {
 	Waiting []outboxEntry
 	Done    []outboxEntry
@@ -17,12 +16,8 @@ type outboxView struct {
 }
 
 type outboxEntry struct {
-	ID, Kind, Project, Assignment string
-	Summary, State, Class         string
-	Holds                         []assignment.Hold
-	Problem                       string
-	Attempts                      int
-	Created, NotBefore, Done      time.Time
+	*assignment.Post
+	Words, Class                  string
 	CanRetry, CanConfirm, CanDrop bool
 }
 
@@ -49,16 +44,11 @@ func (p *reviewPage) outbox(w http.ResponseWriter, v *webRequest) error {
 
 func outboxEntryOf(p *assignment.Post) outboxEntry {
 	words := postWords[p.State]
-	e := outboxEntry{ID: p.ID, Kind: kindTitles[p.Kind], Project: p.Project, Assignment: p.Assignment,
-		Summary: named(p.Summary()), State: words.words, Class: words.class,
-		Problem: prose(p.Problem), Attempts: p.Attempts, Created: p.Created, NotBefore: p.NotBefore, Done: p.Done,
-		CanRetry: p.State == assignment.Pending || p.State == assignment.DeadLetter, CanConfirm: p.State == assignment.Held,
+	return outboxEntry{Post: p, Words: words.words, Class: words.class,
+		CanRetry: p.State == assignment.Pending || p.State == assignment.DeadLetter,
+		CanConfirm: p.State == assignment.Held && !slices.ContainsFunc(p.Holds,
+			func(h assignment.Hold) bool { return h.Reason == assignment.HoldEscalation }),
 		CanDrop: !p.State.Final() && p.State != assignment.Sending}
-	for _, h := range p.Holds {
-		e.Holds = append(e.Holds, assignment.Hold{Reason: h.Reason, Detail: prose(h.Detail)})
-		e.CanConfirm = e.CanConfirm && h.Reason != assignment.HoldEscalation
-	}
-	return e
 }
 
 // eachPost visits the posts of the projects of an owner.
@@ -83,7 +73,7 @@ func (p *reviewPage) eachPost(v *webRequest, do func(*assignment.Post) error) er
 	return nil
 }
 
-// retryAll sends what waits now.
+// retryAll has all waiting reports sent now.
 func (p *reviewPage) retryAll(w http.ResponseWriter, v *webRequest) error {
 	err := p.eachPost(v, func(post *assignment.Post) error {
 		if post.State != assignment.Pending && post.State != assignment.DeadLetter {
@@ -98,7 +88,7 @@ func (p *reviewPage) retryAll(w http.ResponseWriter, v *webRequest) error {
 	return p.to(w, v, "/outbox")
 }
 
-// changePost does with a report what the user has decided.
+// changePost retries, confirms or drops a report.
 func (p *reviewPage) changePost(w http.ResponseWriter, v *webRequest) error {
 	actions := map[string]func(context.Context, string) error{
 		"retry": p.Outbox.Retry, "confirm": p.Outbox.Confirm, "drop": p.Outbox.Drop}

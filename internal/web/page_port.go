@@ -15,9 +15,9 @@ import (
 )
 
 // A program of a live session that listens on a port is opened in a browser at an address
-// that holds a ticket. Its pages have an origin of their own, which is opaque: a browser
-// sends no cookie for what they load. So the ticket stands for the visitor's sign-in, good
-// for that port alone, and ends with it.
+// with a ticket. Its pages have an opaque origin, so that browsers send no cookies for what
+// they load. The ticket stands for the visitor's sign-in, for that port only, and ends with
+// it.
 
 const (
 	portPath   = "/port/"
@@ -26,14 +26,14 @@ const (
 	macBytes   = 16
 )
 
-// door is where a ticket leads.
-type door struct {
+// admission is what a ticket permits.
+type admission struct {
 	key     string // that the visitor showed
 	session engine.ID
 	port    int
 }
 
-// ticketFields are what is signed.
+// ticketFields are the signed fields of a ticket.
 type ticketFields struct {
 	SignIn  [32]byte // hash of the cookie
 	Session engine.ID
@@ -49,7 +49,7 @@ func (v *signInStore) seal(fields []byte) []byte {
 	return mac.Sum(nil)[:macBytes]
 }
 
-// ticket admits to a port of a session, as the visitor with a cookie.
+// ticket returns a ticket for a port of a session, as the visitor with a cookie.
 func (v *signInStore) ticket(cookie string, session engine.ID, port int) string {
 	fields, err := binary.Append(nil, binary.BigEndian,
 		ticketFields{sha256.Sum256([]byte(cookie)), session, uint16(port), v.now().Add(ticketTime).Unix()}) //nolint:gosec // checked
@@ -59,27 +59,27 @@ func (v *signInStore) ticket(cookie string, session engine.ID, port int) string 
 	return v.self().Prefix() + base64.RawURLEncoding.EncodeToString(append(fields, v.seal(fields)...))
 }
 
-// admits says where a ticket leads, while its visitor is signed in. To use it is no use of
-// the sign-in.
-func (v *signInStore) admits(ticket string) (door, bool) {
+// admits returns what a ticket permits while its visitor is signed in. It does not count as
+// a use of the sign-in.
+func (v *signInStore) admits(ticket string) (admission, bool) {
 	text, own := strings.CutPrefix(ticket, v.self().Prefix())
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	var f ticketFields
 	if !own || err != nil || len(sealed) != binary.Size(f)+macBytes {
-		return door{}, false
+		return admission{}, false
 	}
 	fields, seal := sealed[:binary.Size(f)], sealed[binary.Size(f):]
 	if _, err := binary.Decode(fields, binary.BigEndian, &f); err != nil || !hmac.Equal(seal, v.seal(fields)) ||
 		v.now().Unix() >= f.Until {
-		return door{}, false
+		return admission{}, false
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	e, ok := v.signIns[f.SignIn]
-	if !ok || v.now().Sub(e.Value.(*signIn).used) > signInTime {
-		return door{}, false
+	in := v.signIns[f.SignIn]
+	if !v.good(in) {
+		return admission{}, false
 	}
-	return door{e.Value.(*signIn).key, f.Session, int(f.Port)}, true
+	return admission{in.key, f.Session, int(f.Port)}, true
 }
 
 // ticketOf returns the ticket in a path of ours, empty if there is none.
@@ -92,11 +92,11 @@ func ticketOf(path string) string {
 	return ticket
 }
 
-// AnyOrigin lists the paths that pages of other origins may ask for: those that programs
-// serve have an opaque one, and bear a ticket.
+// AnyOrigin lists the paths that pages of other origins may request: pages of programs have
+// an opaque origin, and a ticket.
 func AnyOrigin() []string { return []string{portPath} }
 
-// openPort leads a visitor to a port of a session.
+// openPort sends a visitor to a port of a session.
 func (p *notebookPage) openPort(w http.ResponseWriter, v *webRequest) error {
 	id, err := engine.ParseID(v.PathValue("id"))
 	port, numberErr := strconv.ParseUint(v.PathValue("port"), 10, 16)
@@ -108,12 +108,11 @@ func (p *notebookPage) openPort(w http.ResponseWriter, v *webRequest) error {
 		return err
 	}
 	ticket := p.signIns.ticket(v.cookie, session.ID, int(port)) //nolint:gosec // 16 bits
-	http.Redirect(w, v.Request, p.address(portPath+ticket+"/"), http.StatusSeeOther)
-	return nil
+	return p.to(w, v, portPath+ticket+"/")
 }
 
-// port passes a request with a ticket on to the port that it admits to, by way of the native
-// API, which gives what comes back an origin of its own.
+// port passes a request with a ticket on to its port, by way of the native API, which gives
+// the answer an opaque origin.
 func (p *notebookPage) port(w http.ResponseWriter, r *http.Request) {
 	ticket := r.PathValue("ticket")
 	to, ok := p.signIns.admits(ticket)
@@ -125,7 +124,7 @@ func (p *notebookPage) port(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, name := range []string{"Content-Security-Policy", "X-Frame-Options", "Cross-Origin-Opener-Policy",
 		"Permissions-Policy"} {
-		w.Header().Del(name) // ours; those of the API follow
+		w.Header().Del(name) // the API sets its own
 	}
 	from := portPath + ticket
 	inside := "/sessions/" + to.session.String() + "/ports/" + strconv.Itoa(to.port)

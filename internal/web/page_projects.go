@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,11 +11,12 @@ import (
 
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// projectsView lists the folders that belong to projects: the same list as
-// `airlock workspace list` of this owner.
+// projectsView lists the projects of an owner with their folders, as `airlock workspace
+// list` does.
 type projectsView struct {
 	Projects []projectView
 	Folders  []string // that the service was given
@@ -26,17 +28,17 @@ type projectView struct {
 	Permission           permission
 	Outside              bool // the service was not given this folder
 	Local                bool // it is on the visitor's computer
-	Open                 int  // questions that wait for an answer
+	Open                 int  // open questions
 }
 
-// permission is what the service can do with a folder.
+// permission is the service's access to a folder.
 type permission struct{ Words, Class, Cure string }
 
-// inBrowser is what stands for the permission of a folder that the browser reaches.
+// inBrowser is the permission of a folder on the visitor's computer.
 var inBrowser = permission{"in the browser", "", ""}
 
-// permissionOf looks what the service's own user may do in a folder. Files
-// change by being replaced, so it is the folder that must be writable.
+// permissionOf returns the access of the service's user to a folder. Changes replace files,
+// so that the folder must be writable.
 func permissionOf(folder string) permission {
 	may := func(mode uint32) error { return unix.Faccessat(unix.AT_FDCWD, folder, mode, unix.AT_EACCESS) }
 	switch err := may(unix.R_OK | unix.X_OK); {
@@ -53,7 +55,7 @@ func permissionOf(folder string) permission {
 }
 
 func (p *reviewPage) projects(w http.ResponseWriter, v *webRequest) error {
-	links, err := p.Store.Links(v.Context(), p.owner(v))
+	links, err := p.Store.Links(v.Context(), v.owner())
 	if err != nil {
 		return err
 	}
@@ -87,7 +89,7 @@ func (p *reviewPage) projects(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// lanes are what is known of the assignments of a project.
+// lanes returns the lanes of a project's assignments.
 func (p *reviewPage) lanes(v *webRequest, l conversation.Link) ([]assignment.Lane, error) {
 	if l.API == "" || !p.Allows(l.Root) {
 		return nil, nil
@@ -96,7 +98,7 @@ func (p *reviewPage) lanes(v *webRequest, l conversation.Link) ([]assignment.Lan
 }
 
 func (p *reviewPage) link(w http.ResponseWriter, v *webRequest) error {
-	l := conversation.Link{Owner: p.owner(v), Project: strings.TrimSpace(v.PostForm.Get("project")),
+	l := conversation.Link{Owner: v.owner(), Project: strings.TrimSpace(v.PostForm.Get("project")),
 		Root: strings.TrimSpace(v.PostForm.Get("folder")), API: strings.TrimSpace(v.PostForm.Get("api"))}
 	if l.Project == "" || l.Root == "" {
 		return refuse(http.StatusBadRequest, "A link needs the id of a project and a folder.", "Go back and fill in both.")
@@ -107,22 +109,17 @@ func (p *reviewPage) link(w http.ResponseWriter, v *webRequest) error {
 	return p.to(w, v, "/projects")
 }
 
-// unlink removes a link: also one that the command line has made to a
-// folder out of this service's reach.
+// unlink removes a link, even to a folder that this service was not given.
 func (p *reviewPage) unlink(w http.ResponseWriter, v *webRequest) error {
-	if err := p.Unlink(v.Context(), p.owner(v), v.PathValue("project")); err != nil {
+	if err := p.Unlink(v.Context(), v.owner(), v.PathValue("project")); err != nil {
 		return err
 	}
 	return p.to(w, v, "/projects")
 }
 
 // answer resolves an escalation of a project.
-func (p *reviewPage) answer(w http.ResponseWriter, v *webRequest) error {
-	l, err := p.Linked(v.Context(), p.owner(v), v.PathValue("project"))
-	if err != nil {
-		return err
-	}
-	a := assignment.Answer{Verdict: assignment.Chosen, Note: strings.TrimSpace(v.PostForm.Get("note")), By: p.owner(v)}
+func (p *reviewPage) answer(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
+	a := assignment.Answer{Verdict: assignment.Chosen, Note: strings.TrimSpace(v.PostForm.Get("note")), By: v.owner()}
 	switch v.PostForm.Get("choice") {
 	case "reject":
 		a.Verdict = assignment.Rejected
@@ -149,7 +146,7 @@ func (p *reviewPage) answer(w http.ResponseWriter, v *webRequest) error {
 	return p.to(w, v, ownPath(v.PostForm.Get("back")))
 }
 
-// timelineView is one project: its assignments, and what was done to its folder.
+// timelineView is a project with its assignments and the history of its folder.
 type timelineView struct {
 	projectView
 	Assignments []assignmentView
@@ -176,7 +173,7 @@ type timelineEntry struct {
 	Waiting         bool
 	Reverted        bool
 	CanUndo         bool
-	CanGoBack       bool // to after it: something came later
+	CanGoBack       bool // to the state after it: there are later ones
 	Skipped, Errors int
 }
 
@@ -186,11 +183,7 @@ var workWords = map[assignment.Work]struct{ words, class string }{
 	assignment.Complete:  {"complete", "ok"},
 }
 
-func (p *reviewPage) timeline(w http.ResponseWriter, v *webRequest) error {
-	l, err := p.Linked(v.Context(), p.owner(v), v.PathValue("project"))
-	if err != nil {
-		return err
-	}
+func (p *reviewPage) timeline(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
 	body := timelineView{projectView: projectView{Project: l.Project, Folder: p.folderName(l.Root), API: l.API,
 		Created: l.Created, Permission: permissionOf(l.Root), Local: p.Mirrored(l.Root)}}
 	if body.Local {
@@ -212,9 +205,8 @@ func (p *reviewPage) timeline(w http.ResponseWriter, v *webRequest) error {
 		}
 		for j := range lane.Escalations {
 			e := &lane.Escalations[j]
-			q := questionOf(conversation.QuestionOf(e), l.Project, "/projects/"+l.Project)
-			q.asked(e)
-			body.Questions = append(body.Questions, q)
+			body.Questions = append(body.Questions, &questionView{Question: conversation.QuestionOf(e), Project: l.Project,
+				Back: "/projects/" + l.Project, Asked: true, Answer: e.Answer})
 		}
 	}
 	if err := p.history(v, l, &body); err != nil {
@@ -226,7 +218,7 @@ func (p *reviewPage) timeline(w http.ResponseWriter, v *webRequest) error {
 
 const mostHistory = 100
 
-// history lists what was done to the folder of a project, and what waits.
+// history fills in the transactions and proposals of a project's folder.
 func (p *reviewPage) history(v *webRequest, l conversation.Link, body *timelineView) error {
 	ws, err := p.Workspace(v.Context(), l.Root)
 	if err != nil {
@@ -240,8 +232,8 @@ func (p *reviewPage) history(v *webRequest, l conversation.Link, body *timelineV
 	for _, t := range found {
 		e := entryOfHistory(t)
 		if e.Waiting {
-			_, err := p.Store.ReplyRecord(v.Context(), p.owner(v), t.ID)
-			e.Waiting = err == nil // one of somebody else, or without a page, is not for this visitor
+			_, err := p.Store.ReplyRecord(v.Context(), v.owner(), t.ID)
+			e.Waiting = err == nil // others belong to other visitors, or have no page
 			if !e.Waiting {
 				continue
 			}
@@ -275,7 +267,7 @@ func entryOfHistory(t workspace.Transaction) timelineEntry {
 		e.Files = append(e.Files, named(t.Files[i].Summary()))
 	}
 	if r := t.Receipt; r != nil {
-		if len(t.Files) == 0 { // files of their own transactions
+		if len(t.Files) == 0 { // each file was a transaction
 			e.Files = resultFiles(&conversation.Result{FilesCreated: r.FilesCreated, FilesUpdated: r.FilesUpdated,
 				FilesDeleted: r.FilesDeleted, FilesRenamed: r.FilesRenamed})
 		}
@@ -286,4 +278,126 @@ func entryOfHistory(t workspace.Transaction) timelineEntry {
 		e.Files, e.More = e.Files[:most], len(e.Files)-most
 	}
 	return e
+}
+
+// transactionView is a transaction with its changes.
+type transactionView struct {
+	timelineEntry
+	Project string
+	Local   bool // the folder is on the visitor's computer
+	Changes []changeView
+	Skipped []workspace.Skipped
+	Kept    []workspace.KeptBytes
+}
+
+// transaction shows the changes of a transaction.
+func (p *reviewPage) transaction(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
+	ws, err := p.Workspace(v.Context(), l.Root)
+	if err != nil {
+		return err
+	}
+	proposal, record, err := ws.Transaction(v.Context(), v.PathValue("txn"))
+	if err != nil {
+		return err
+	}
+	if record.State != workspace.Committed {
+		return engine.ErrNotFound
+	}
+	all, err := ws.History(v.Context(), 0)
+	if err != nil {
+		return err
+	}
+	t := workspace.Transaction{Record: record}
+	for _, known := range all {
+		if known.ID == record.ID {
+			t.Reverted = known.Reverted
+		}
+	}
+	body := transactionView{timelineEntry: entryOfHistory(t), Project: l.Project, Local: p.Mirrored(l.Root),
+		Changes: changesOf(proposal, newBudget())}
+	for i := range body.Changes {
+		body.Changes[i].Findings = nil // they were about the file before
+	}
+	if r := record.Receipt; r != nil {
+		body.Kept = r.Kept
+		for _, s := range r.FilesSkipped {
+			body.Skipped = append(body.Skipped, workspace.Skipped{Path: named(s.Path), Reason: prose(s.Reason)})
+		}
+	}
+	p.render(w, v, http.StatusOK, "transaction", body.What, body)
+	return nil
+}
+
+// undo proposes to revert a transaction, its marked files and hunks, or all later
+// transactions. The proposal is approved like any other.
+func (p *reviewPage) undo(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
+	return p.proposeRevert(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) {
+		txn := v.PostForm.Get("txn")
+		if txn == "" {
+			return nil, workspace.ErrNotFound
+		}
+		if v.PostForm.Has("after") {
+			return ws.UndoTo(v.Context(), txn)
+		}
+		was, _, err := ws.Transaction(v.Context(), txn)
+		if err != nil {
+			return nil, err
+		}
+		only := chosen(v, was)
+		switch {
+		case !v.PostForm.Has("parts"):
+			only = nil
+		case len(only) == 0:
+			return nil, refuse(http.StatusBadRequest, "Nothing is marked, so there is nothing to revert.",
+				"Go back and mark files or places.")
+		case everything(was, only):
+			only = nil
+		}
+		return ws.Undo(v.Context(), txn, only...)
+	})
+}
+
+// everything reports whether ids name every file of a transaction as a whole.
+func everything(p *workspace.Proposal, ids []string) bool {
+	whole := map[string]bool{}
+	for _, id := range ids {
+		whole[id] = true
+	}
+	for i := range p.Files {
+		if f := &p.Files[i]; f.Op != workspace.OpUnchanged && !whole[f.ID] {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *reviewPage) redo(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
+	return p.proposeRevert(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) {
+		return ws.Redo(v.Context())
+	})
+}
+
+// proposeRevert saves the proposal of an undo or a redo, unless it changes nothing.
+func (p *reviewPage) proposeRevert(
+	w http.ResponseWriter, v *webRequest, l conversation.Link,
+	propose func(*workspace.Workspace) (*workspace.Proposal, error),
+) error {
+	ws, err := p.Workspace(v.Context(), l.Root)
+	if err != nil {
+		return err
+	}
+	proposal, err := propose(ws)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(proposal.Files, func(f workspace.FileChange) bool {
+		return f.Op != workspace.OpUnchanged || f.Verdict() != workspace.Note
+	}) {
+		return workspace.ErrNothing
+	}
+	h, err := p.KeepRevert(v.Context(), l, proposal)
+	if err != nil {
+		return err
+	}
+	return p.to(w, v, "/review/"+h.ID)
 }

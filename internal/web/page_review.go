@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"errors"
-	"mime"
 	"net/http"
 	"strings"
 
@@ -13,20 +12,20 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Review is what the pages about replies, projects and reports stand on.
+// Review configures the pages about replies, projects and reports.
 type Review struct {
 	*conversation.Scoped
 	Replies Replies
 }
 
-// Replies lists what was handed in.
+// Replies lists replies.
 type Replies interface {
-	// Recent returns the newest replies of an owner, the newest first: those
-	// that are resolved, or those that wait.
+	// Recent returns the newest replies of an owner, the newest first: those that are
+	// settled, or those that wait.
 	Recent(ctx context.Context, owner string, settled bool, limit int) ([]*conversation.ReplyRecord, error)
 }
 
-// reviewPage shows what a model wants to change, and lets the user decide.
+// reviewPage shows proposals of models, and lets the user decide.
 type reviewPage struct {
 	*Site
 	*Review
@@ -42,33 +41,33 @@ func (s *Site) reviewPages(review *Review) {
 		"outbox"} {
 		s.sections[page] = "review"
 	}
-	look := map[string]func(http.ResponseWriter, *webRequest) error{
+	look := map[string]handler{
 		"/review":                           p.list,
-		"/review/{id}":                      p.reply,
-		"/review/{id}/files.zip":            p.zip,
-		"/review/{id}/files/{file}":         p.file,
-		"/review/{id}/files/{file}/content": p.content,
+		"/review/{id}":                      with(p.find, p.reply),
+		"/review/{id}/files.zip":            with(p.find, p.zip),
+		"/review/{id}/files/{file}":         with(p.find, p.file),
+		"/review/{id}/files/{file}/content": with(p.find, p.content),
 		"/projects":                         p.projects,
-		"/projects/{project}":               p.timeline,
-		"/projects/{project}/history/{txn}": p.transaction,
+		"/projects/{project}":               with(p.linked, p.timeline),
+		"/projects/{project}/history/{txn}": with(p.linked, p.transaction),
 		"/outbox":                           p.outbox,
 	}
 	for path, serve := range look {
 		s.mux.HandleFunc("GET "+path, s.handle(p.worded(serve)))
 	}
-	do := map[string]func(http.ResponseWriter, *webRequest) error{
+	do := map[string]handler{
 		"/review":                                      p.propose,
 		"/review/files.zip":                            p.zipText,
-		"/review/{id}/apply":                           p.apply,
-		"/review/{id}/decline":                         p.decline,
-		"/review/{id}/rebase":                          p.rebase,
-		"/review/{id}/undo":                            p.undoReply,
-		"/review/{id}/files/{file}":                    p.resolve,
+		"/review/{id}/apply":                           with(p.find, p.apply),
+		"/review/{id}/decline":                         with(p.find, p.decline),
+		"/review/{id}/rebase":                          with(p.openToChange, p.rebase),
+		"/review/{id}/undo":                            with(p.find, p.undoReply),
+		"/review/{id}/files/{file}":                    with(p.openToChange, p.resolve),
 		"/projects":                                    p.link,
 		"/projects/{project}/unlink":                   p.unlink,
-		"/projects/{project}/undo":                     p.undo,
-		"/projects/{project}/redo":                     p.redo,
-		"/projects/{project}/escalations/{escalation}": p.answer,
+		"/projects/{project}/undo":                     with(p.linked, p.undo),
+		"/projects/{project}/redo":                     with(p.linked, p.redo),
+		"/projects/{project}/escalations/{escalation}": with(p.linked, p.answer),
 		"/outbox":                                      p.retryAll,
 		"/outbox/{id}":                                 p.changePost,
 	}
@@ -78,47 +77,29 @@ func (s *Site) reviewPages(review *Review) {
 	p.localRoutes()
 }
 
-// decision is change for a form without files, of which a handler finds the
-// fields in PostForm. Without this, a form in parts would pass unchecked.
-func (s *Site) decision(serve func(http.ResponseWriter, *webRequest) error) http.HandlerFunc {
-	checked := s.change(func(w http.ResponseWriter, v *webRequest) error {
-		v.Body = http.MaxBytesReader(w, v.Body, maxForm)
-		if err := v.ParseForm(); err != nil {
-			return err
-		}
-		return serve(w, v)
-	})
-	return func(w http.ResponseWriter, r *http.Request) {
-		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
-			kind != "application/x-www-form-urlencoded" {
-			v, _ := s.visit(w, r)
-			s.fail(w, v, refuse(http.StatusUnsupportedMediaType, "This form was sent in a way that is not taken here.",
-				"Load the page again and repeat what you did."))
-			return
-		}
-		if r.ContentLength > maxForm {
-			v, _ := s.visit(w, r)
-			s.fail(w, v, &http.MaxBytesError{Limit: maxForm})
-			return
-		}
-		checked(w, r)
-	}
+// waiting is a reply with its proposal, which is nil if none can be approved.
+type waiting struct {
+	*conversation.ReplyRecord
+	proposal *workspace.Proposal
 }
 
-func (p *reviewPage) owner(v *webRequest) string { return string(v.caller.Owner) }
-
-// to sends the visitor on to another page.
-func (p *reviewPage) to(w http.ResponseWriter, v *webRequest, path string) error {
-	http.Redirect(w, v.Request, p.address(path), http.StatusSeeOther)
-	return nil
+// find returns the reply that a request is about.
+func (p *reviewPage) find(v *webRequest) (waiting, error) {
+	h, proposal, err := p.OpenReply(v.Context(), v.owner(), v.PathValue("id"))
+	return waiting{h, proposal}, err
 }
 
-// listView is the first page of Review.
+// linked returns the project that a request is about.
+func (p *reviewPage) linked(v *webRequest) (conversation.Link, error) {
+	return p.Linked(v.Context(), v.owner(), v.PathValue("project"))
+}
+
+// listView lists replies.
 type listView struct {
 	Projects []projectView
 	Waiting  []replyEntry
 	Settled  []replyEntry
-	Beyond   int // that wait in folders which this service was not given
+	Beyond   int // that wait in folders that this service was not given
 	Text     string
 }
 
@@ -145,7 +126,7 @@ func (p *reviewPage) list(w http.ResponseWriter, v *webRequest) error {
 		body.Projects = append(body.Projects, projectView{Project: l.Project, Folder: p.folderName(l.Root),
 			Local: p.Mirrored(l.Root)})
 	}
-	waiting, err := p.Replies.Recent(v.Context(), p.owner(v), false, mostListed)
+	waiting, err := p.Replies.Recent(v.Context(), v.owner(), false, mostListed)
 	if err != nil {
 		return err
 	}
@@ -160,7 +141,7 @@ func (p *reviewPage) list(w http.ResponseWriter, v *webRequest) error {
 		}
 		body.Waiting = append(body.Waiting, entryOf(h, files[h.Root+"\x00"+h.ID]))
 	}
-	settled, err := p.Replies.Recent(v.Context(), p.owner(v), true, mostListed)
+	settled, err := p.Replies.Recent(v.Context(), v.owner(), true, mostListed)
 	if err != nil {
 		return err
 	}
@@ -173,8 +154,8 @@ func (p *reviewPage) list(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// waitingFiles looks what the proposals of a folder are about. A folder that
-// cannot be opened has its say on the page of the reply.
+// waitingFiles lists the files of a folder's proposals. If it cannot open the folder, the
+// page of the reply shows the error.
 func (p *reviewPage) waitingFiles(ctx context.Context, root string, files map[string][]string) {
 	files[root] = []string{}
 	ws, err := p.Workspace(ctx, root)
@@ -229,7 +210,7 @@ func kindWords(kind string) string {
 	return "Reply"
 }
 
-// stateWords says what became of a reply, and how it is coloured.
+// stateWords returns the state of a reply, and its CSS class.
 func stateWords(h *conversation.ReplyRecord) (words, class string) {
 	switch h.Result.State {
 	case conversation.Applied:
@@ -244,9 +225,9 @@ func stateWords(h *conversation.ReplyRecord) (words, class string) {
 	return "waits for you", "running"
 }
 
-// links are the projects whose replies can be applied here.
+// links returns the projects whose replies can be applied here.
 func (p *reviewPage) links(v *webRequest) ([]conversation.Link, error) {
-	all, err := p.Store.Links(v.Context(), p.owner(v))
+	all, err := p.Store.Links(v.Context(), v.owner())
 	var allowed []conversation.Link
 	for _, l := range all {
 		if p.Allows(l.Root) {
@@ -256,7 +237,7 @@ func (p *reviewPage) links(v *webRequest) ([]conversation.Link, error) {
 	return allowed, err
 }
 
-// propose takes a reply that was pasted.
+// propose proposes a pasted reply.
 func (p *reviewPage) propose(w http.ResponseWriter, v *webRequest) error {
 	text := strings.ReplaceAll(v.PostForm.Get("text"), "\r\n", "\n") // browsers send forms that way
 	if strings.TrimSpace(text) == "" {
@@ -270,10 +251,10 @@ func (p *reviewPage) propose(w http.ResponseWriter, v *webRequest) error {
 	if project == "" {
 		return p.unlinked(w, v, text)
 	}
-	if _, err := p.Linked(v.Context(), p.owner(v), project); err != nil {
+	if _, err := p.Linked(v.Context(), v.owner(), project); err != nil {
 		return err
 	}
-	h, proposal, err := p.Propose(v.Context(), p.owner(v), conversation.Message{Text: text, Project: project},
+	h, proposal, err := p.Propose(v.Context(), v.owner(), conversation.Message{Text: text, Project: project},
 		reply.Parse([]byte(text)))
 	if err != nil {
 		return err
@@ -292,8 +273,7 @@ func (p *reviewPage) propose(w http.ResponseWriter, v *webRequest) error {
 	return p.to(w, v, "/review/"+h.ID)
 }
 
-// policyOf reads the rules of a form that approve without asking; nil: there are
-// none.
+// policyOf parses the policy in a form, nil for none.
 func policyOf(text string) (*workspace.Policy, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -306,15 +286,15 @@ func policyOf(text string) (*workspace.Policy, error) {
 	return &policy, nil
 }
 
-// unlinkedView is a reply for which there is no folder.
+// unlinkedView is a reply without a folder.
 type unlinkedView struct {
 	Text  string
 	Files []looseFile
-	Shown []shownItem
-	Any   bool // there is something for an archive
+	Shown []conversation.Shown // status blocks
+	Any   bool                 // there is something for an archive
 }
 
-// looseFile is a file to be copied by hand.
+// looseFile is a file to copy by hand.
 type looseFile struct {
 	changeView
 	Body  string
@@ -323,8 +303,8 @@ type looseFile struct {
 
 const looseBytes = 256 << 10 // of one file, to be copied
 
-// unlinked shows a reply for which there is no folder: its files can be copied
-// one by one, or taken as an archive. Nothing of it is kept.
+// unlinked shows a reply without a folder, whose files can be copied one by one or
+// downloaded as an archive. It saves nothing.
 func (p *reviewPage) unlinked(w http.ResponseWriter, v *webRequest, text string) error {
 	parsed := reply.Parse([]byte(text))
 	proposal, err := p.Unlinked(v.Context(), parsed)
@@ -345,14 +325,14 @@ func (p *reviewPage) unlinked(w http.ResponseWriter, v *webRequest, text string)
 	}
 	for _, it := range parsed.Items {
 		if it.Kind == reply.KindBlock && it.Block != nil {
-			body.Shown = append(body.Shown, shownItem{What: it.Block.Type, Why: "is reported only for a project that is linked"})
+			body.Shown = append(body.Shown, conversation.Shown{Block: it.Block.Type, Reason: "is reported only for a project that is linked"})
 		}
 	}
 	p.render(w, v, http.StatusOK, "review_files", "A reply without a folder", body)
 	return nil
 }
 
-// zipText packs the files of a reply for which there is no folder.
+// zipText packs the files of a reply without a folder.
 func (p *reviewPage) zipText(w http.ResponseWriter, v *webRequest) error {
 	proposal, err := p.Unlinked(v.Context(), reply.Parse([]byte(strings.ReplaceAll(v.PostForm.Get("text"), "\r\n", "\n"))))
 	if err != nil {
@@ -361,15 +341,10 @@ func (p *reviewPage) zipText(w http.ResponseWriter, v *webRequest) error {
 	return p.sendZip(w, v, proposal, "reply.zip")
 }
 
-// zip packs the proposed files, for a user who does not want them in the
-// folder.
-func (p *reviewPage) zip(w http.ResponseWriter, v *webRequest) error {
-	h, proposal, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	if proposal == nil {
+// zip packs the proposed files.
+func (p *reviewPage) zip(w http.ResponseWriter, v *webRequest, h waiting) error {
+	if h.proposal == nil {
 		return engine.ErrNotFound
 	}
-	return p.sendZip(w, v, proposal, "reply-"+h.ID+".zip")
+	return p.sendZip(w, v, h.proposal, "reply-"+h.ID+".zip")
 }

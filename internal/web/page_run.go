@@ -7,18 +7,19 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Language is one that a program can be written in.
+// A Language is a language of programs.
 type Language struct {
 	Name      string // "python"
 	Title     string // "Python"
 	Installed bool
 }
 
-// runPage is where programs are written, run and watched.
+// runPage runs programs and shows them.
 type runPage struct{ *Site }
 
 func (s *Site) runPage() {
@@ -28,30 +29,29 @@ func (s *Site) runPage() {
 	s.sections["compare"] = "history"
 	s.mux.HandleFunc("GET /{$}", s.handle(p.blank))
 	s.mux.HandleFunc("POST /runs", s.change(p.start))
-	s.mux.HandleFunc("GET /runs/{id}", s.handle(p.show))
+	s.mux.HandleFunc("GET /runs/{id}", s.handle(with(s.findRun, p.show)))
 	s.mux.HandleFunc("GET /runs/{id}/events", s.handle(p.events))
-	s.mux.HandleFunc("POST /runs/{id}/stop", s.change(p.stop))
-	s.mux.HandleFunc("POST /runs/{id}/again", s.change(p.again))
+	s.mux.HandleFunc("POST /runs/{id}/stop", s.change(with(s.findRun, p.stop)))
+	s.mux.HandleFunc("POST /runs/{id}/again", s.change(with(s.findRun, p.again)))
 	p.historyRoutes()
 }
 
-// runView is what the page shows: a program to be written, or one that was run
-// with what came out.
+// runView is a program to write, or a run with its output.
 type runView struct {
 	Source    source
-	Lost      bool // the code of the run is not kept
+	Lost      bool // the code of the run is not stored
 	Languages []Language
 	Limits    runLimits
-	Run       *outcome // nil: nothing was run yet
-	Output    []piece  // for readers without scripts
+	Run       *outcome // nil: a new program
+	Output    []piece  // for browsers without scripts
 	Cut       bool     // there is more output than that
-	Rich      bool     // scripts can show more than that: colours, or the rest
+	Rich      bool     // scripts show more: colours, or the rest
 	Recent    []pastRun
 	Examples  []example
-	Example   string // the one that is shown
+	Example   string // the one in the form
 }
 
-// runLimits are what the page says about a run beforehand.
+// runLimits are the limits of a run that the page shows.
 type runLimits struct {
 	Timeout, MaxTimeout int // seconds
 	Memory, MaxUpload   int64
@@ -65,10 +65,10 @@ func (p *runPage) limits() runLimits {
 	}
 }
 
-// recentRuns is how many runs the page itself lists.
+// recentRuns is how many recent runs the page lists.
 const recentRuns = 8
 
-// blank is the page before anything was run.
+// blank shows a form for a new program.
 func (p *runPage) blank(w http.ResponseWriter, v *webRequest) error {
 	body := &runView{Source: source{Language: "python"}, Examples: examples}
 	for _, e := range examples {
@@ -79,13 +79,8 @@ func (p *runPage) blank(w http.ResponseWriter, v *webRequest) error {
 	return p.page(w, v, body)
 }
 
-// show is a run's own page: what it was, and a place to change it and run it
-// again.
-func (p *runPage) show(w http.ResponseWriter, v *webRequest) error {
-	run, err := p.find(v)
-	if err != nil {
-		return err
-	}
+// show shows a run, and a form to change it and run it again.
+func (p *runPage) show(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
 	body := &runView{Run: p.outcome(v, run)}
 	if run.Source == nil {
 		body.Source, body.Lost = source{Language: run.Language}, true
@@ -113,26 +108,17 @@ func (p *runPage) page(w http.ResponseWriter, v *webRequest, body *runView) erro
 	return nil
 }
 
-// runPolicy lets the page show pictures that came with a result.
+// runPolicy also allows the pictures in a result.
 func runPolicy(nonce string) string { return policyWith(nonce, "'self' data:", "") }
 
-func (p *runPage) find(v *webRequest) (*engine.Run, error) {
-	id, err := engine.ParseID(v.PathValue("id"))
-	if err != nil {
-		return nil, engine.ErrNotFound
-	}
-	return p.Engine.GetRun(v.Context(), v.caller, id)
-}
-
-// start runs what the form says.
+// start runs the program of the form.
 func (p *runPage) start(w http.ResponseWriter, v *webRequest) error {
 	src, err := p.readForm(v)
 	if err != nil {
 		return err
 	}
 	req := src.request()
-	_, maxima := p.Engine.Limits()
-	defaults, _ := p.Engine.Limits()
+	defaults, maxima := p.Engine.Limits()
 	req.Profile.Limits.Output = defaults.Output
 	req.Profile.Limits.Output.Bytes = maxima.Output.Bytes
 	run, err := p.Engine.Start(v.Context(), v.caller, req)
@@ -142,18 +128,14 @@ func (p *runPage) start(w http.ResponseWriter, v *webRequest) error {
 	return p.begun(w, v, run)
 }
 
-// again runs what a run was asked for once more, with the same inputs.
-func (p *runPage) again(w http.ResponseWriter, v *webRequest) error {
-	run, err := p.find(v)
-	if err != nil {
-		return err
-	}
+// again repeats a run, with the same inputs.
+func (p *runPage) again(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
 	if run.Source == nil {
 		return refuse(http.StatusConflict, "The code of this run is not kept.", "It can only be run again by what ran it.")
 	}
 	req := run.Source.Request(v.caller)
 	req.Profile.Client = clientPage
-	run, err = p.Engine.Start(v.Context(), v.caller, req)
+	run, err := p.Engine.Start(v.Context(), v.caller, req)
 	if engine.KindOf(err) == engine.ErrNotFound {
 		return refuse(http.StatusConflict, "A file that this run read is no longer kept.",
 			"Choose the file again below its code, and run it.")
@@ -164,45 +146,34 @@ func (p *runPage) again(w http.ResponseWriter, v *webRequest) error {
 	return p.begun(w, v, run)
 }
 
-// begun leads to a run's page; a script gets the run's events too.
+// begun sends the visitor to a run's page; a script gets the run's events.
 func (p *runPage) begun(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
-	address := p.address("/runs/" + run.ID.String())
 	if v.wants("text/event-stream") {
-		w.Header().Set("Location", address)
+		w.Header().Set("Location", p.address("/runs/"+run.ID.String()))
 		return p.follow(w, v, run.ID, 0)
 	}
-	http.Redirect(w, v.Request, address, http.StatusSeeOther)
-	return nil
+	return p.to(w, v, "/runs/"+run.ID.String())
 }
 
-// stopTime is how long a visitor waits for a run to be gone.
+// stopTime is how long a visitor waits for a run to end.
 const stopTime = 20 * time.Second
 
-func (p *runPage) stop(w http.ResponseWriter, v *webRequest) error {
-	run, err := p.find(v)
-	if err != nil {
-		return err
-	}
+func (p *runPage) stop(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
 	ctx, cancel := context.WithTimeout(v.Context(), stopTime)
 	defer cancel()
 	if err := p.Engine.CancelRun(ctx, v.caller, run.ID); err != nil {
 		return err
 	}
-	if v.wants("application/json") {
-		writeJSON(w, http.StatusOK, map[string]bool{"stopped": true})
-		return nil
-	}
-	http.Redirect(w, v.Request, p.address("/runs/"+run.ID.String()), http.StatusSeeOther)
-	return nil
+	return p.at(w, v, "/runs/"+run.ID.String(), http.StatusOK, map[string]bool{"stopped": true})
 }
 
-// outcome is how a run stands, for a person.
+// outcome is a run for display.
 type outcome struct {
 	*engine.Run
 	Title   string // the run's first line, or its language
-	Client  string // what it came from
+	Client  string // of the run
 	Words   string // "failed, exit code 1"
-	Said    string // what there is to say beyond that
+	Note    string // more than the words
 	Files   []fileView
 	Dropped []engine.DroppedFile // the first of them
 	More    int                  // dropped files beyond those
@@ -211,7 +182,7 @@ type outcome struct {
 	Contacted contacted
 }
 
-// namedDropped is how many files that were not kept the page names.
+// namedDropped is how many dropped files the page names.
 const namedDropped = 20
 
 func (p *runPage) outcome(v *webRequest, run *engine.Run) *outcome {
@@ -224,8 +195,8 @@ func (p *runPage) outcome(v *webRequest, run *engine.Run) *outcome {
 		o.Files = append(o.Files, p.fileView(f))
 	}
 	if run.Status != engine.StatusTimeout && len(run.Dropped) == 0 {
-		// the words have the limit, and a list what was dropped
-		o.Said = run.Message
+		// the words have the limit, and a list has the dropped files
+		o.Note = run.Message
 	}
 	n := min(len(run.Dropped), namedDropped)
 	for _, d := range run.Dropped {
@@ -235,8 +206,7 @@ func (p *runPage) outcome(v *webRequest, run *engine.Run) *outcome {
 	return o
 }
 
-// outcomeWords says how a run stands, with what makes the word of its status
-// precise.
+// outcomeWords returns the status of a run in words, with details.
 func outcomeWords(run *engine.Run) string {
 	src := run.Source
 	words := run.Status.Words()
@@ -271,12 +241,10 @@ type piece struct {
 	Text string
 }
 
-// shownOutput bounds the output in the document itself. Scripts fetch all of
-// it as events.
+// shownOutput bounds the output in the document. Scripts fetch all of it as events.
 const shownOutput = 128 << 10
 
-// readOutput puts the output into a run's page, in the order in which it came,
-// for readers without scripts.
+// readOutput fills in the output of a run, in its order, for browsers without scripts.
 func (p *runPage) readOutput(v *webRequest, run *engine.Run, body *runView) error {
 	if !run.Status.Final() {
 		return nil
@@ -311,4 +279,84 @@ func (p *runPage) readOutput(v *webRequest, run *engine.Run, body *runView) erro
 	}
 	body.Rich = body.Rich || body.Cut
 	return nil
+}
+
+// example is a program to try for new users.
+type example struct {
+	Name  string // in the address
+	Title string
+	Code  string
+}
+
+var examples = []example{
+	{"plot", "Draw a plot", `import matplotlib.pyplot as plt
+import numpy as np
+
+t = np.linspace(0, 12, 400)
+plt.plot(t, np.exp(-t / 5) * np.cos(3 * t))
+plt.xlabel("seconds")
+plt.title("A spring that comes to rest")
+plt.show()
+`},
+	{"table", "Make a table", `import pandas as pd
+
+cities = pd.DataFrame({
+    "city": ["Lagos", "Lima", "Oslo", "Osaka"],
+    "people": [16_500_000, 11_200_000, 717_000, 2_750_000],
+    "metres": [41, 154, 23, 24],
+})
+cities.to_csv("cities.csv", index=False)
+print(cities.describe())
+`},
+	{"walls", "Try to break out", `# What a program of a stranger might try first.
+import os, urllib.request
+
+def attempt(what, act):
+    try:
+        print(f"{what}: {act()}")
+    except Exception as e:
+        print(f"{what}: refused ({e})")
+
+attempt("reach the internet", lambda: urllib.request.urlopen("http://example.com", timeout=3).status)
+attempt("read the password file", lambda: open("/etc/shadow").read())
+attempt("see other processes", lambda: sorted(p for p in os.listdir("/proc") if p.isdigit()))
+attempt("write to the system", lambda: open("/usr/bin/python3", "w"))
+`},
+}
+
+// networkOf returns the network rules in a form's field, which commas or spaces separate.
+// Without rules the key's default counts.
+func networkOf(text string) *engine.Network {
+	rules := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	if len(rules) == 0 {
+		return nil
+	}
+	return &engine.Network{Allow: rules}
+}
+
+// namedContacts is how many connections of a run the page lists.
+const namedContacts = 50
+
+// contacted has the network connections of a run, the newest first.
+type contacted struct {
+	List []engine.Contact
+	More int // that are not listed
+}
+
+// contacts returns the connections of a run. After an error the page does without them.
+func (p *runPage) contacts(ctx context.Context, caller engine.Caller, run *engine.Run) (c contacted) {
+	if !run.Status.Final() {
+		return c
+	}
+	list, err := p.Engine.Contacts(ctx, caller, engine.ContactQuery{Run: run.ID})
+	if err != nil {
+		p.Log.ErrorContext(ctx, "what a run contacted is not known", "run", run.ID, "err", err)
+		return c
+	}
+	c.List = list[:min(len(list), namedContacts)]
+	c.More = len(list) - len(c.List)
+	for i := range list {
+		c.More += list[i].More
+	}
+	return c
 }

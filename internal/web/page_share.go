@@ -14,10 +14,10 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// A shared notebook is a copy of it as it was then, a file of its owner with an origin of
-// its own. Whoever has the link sees it, and nothing else: the link holds the file's id,
-// which has 122 random bits, and whose it is. It ends when the file does: at its time, or
-// when its owner deletes it.
+// A shared notebook is a copy of a notebook, stored as a file of its owner with its own
+// origin. Anyone with the link can see it, and nothing else: the link has the file's id,
+// which has 122 random bits, and its owner. It is valid until the file expires or its owner
+// deletes it.
 
 const (
 	originShare engine.Origin = "share"
@@ -26,7 +26,7 @@ const (
 	maxShares                 = 100 // links of the list
 )
 
-// sharePage is where notebooks are shared, and shared ones are read.
+// sharePage shares notebooks and shows shared ones.
 type sharePage struct{ *Site }
 
 func (s *Site) sharePages() {
@@ -35,16 +35,16 @@ func (s *Site) sharePages() {
 	}
 	p := &sharePage{s}
 	s.mux.HandleFunc("POST /shares", s.change(p.share))
-	s.mux.HandleFunc("POST /runs/{id}/share", s.change(p.shareRun))
-	s.mux.HandleFunc("POST /shares/{id}/delete", s.change(p.remove))
+	s.mux.HandleFunc("POST /runs/{id}/share", s.change(with(s.findRun, p.shareRun)))
+	s.mux.HandleFunc("POST /shares/{id}/delete", s.change(with(s.findFile, p.remove)))
 	s.mux.HandleFunc("GET /share/{link}", p.public(p.show))
 	s.mux.HandleFunc("GET /share/{link}/notebook", p.public(p.notebook))
 }
 
-// shared is a copy of a notebook, as it is stored.
+// shared is a stored copy of a notebook.
 type shared struct {
 	Title    string          `json:"title"`
-	Until    time.Time       `json:"until"` // a use of the file does not put this off
+	Until    time.Time       `json:"until"` // using the file does not extend this
 	Notebook json.RawMessage `json:"notebook"`
 }
 
@@ -66,7 +66,7 @@ func (p *sharePage) share(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// store keeps a copy of a notebook for as many days as the visitor has chosen.
+// store stores a copy of a notebook for some days.
 func (p *sharePage) store(v *webRequest, days, title string, notebook []byte) (engine.File, error) {
 	n, err := strconv.Atoi(days)
 	if err != nil || n < 1 || n > maxDays {
@@ -86,26 +86,17 @@ func shareLink(f engine.File) string {
 }
 
 // remove revokes a link.
-func (p *sharePage) remove(w http.ResponseWriter, v *webRequest) error {
-	id, err := engine.ParseID(v.PathValue("id"))
-	if err != nil {
-		return engine.ErrNotFound
-	}
-	file, err := p.Engine.GetFile(v.Context(), v.caller, id)
-	if err != nil {
-		return err
-	}
+func (p *sharePage) remove(w http.ResponseWriter, v *webRequest, file engine.File) error {
 	if file.Origin != originShare {
 		return engine.ErrNotFound
 	}
-	if err := p.Engine.DeleteFile(v.Context(), v.caller, id); err != nil {
+	if err := p.Engine.DeleteFile(v.Context(), v.caller, file.ID); err != nil {
 		return err
 	}
-	http.Redirect(w, v.Request, p.address("/notebooks"), http.StatusSeeOther)
-	return nil
+	return p.to(w, v, "/notebooks")
 }
 
-// shareEntry is a link that is good still.
+// shareEntry is a valid link.
 type shareEntry struct {
 	engine.File
 	Link string
@@ -122,8 +113,7 @@ func (s *Site) shares(v *webRequest) ([]shareEntry, error) {
 	return list, err
 }
 
-// public makes a handler of what everybody may see who has a link. Every link that is
-// not good is answered alike.
+// public returns a handler for anyone with a link. It answers all invalid links alike.
 func (p *sharePage) public(serve func(http.ResponseWriter, *webRequest, *shared) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, _ := p.visit(w, r)
@@ -174,13 +164,13 @@ type shareView struct {
 
 func (p *sharePage) show(w http.ResponseWriter, v *webRequest, found *shared) error {
 	title := cmp.Or(named(shorten(found.Title, 120)), "Notebook")
-	v.caller = engine.Caller{} // the page is the same for everybody
+	v.caller = engine.Caller{} // the page is the same for all visitors
 	p.renderUnder(w, v, http.StatusOK, "share", title,
 		shareView{title, p.address("/share/" + v.PathValue("link")), found.Until}, notebookPolicy(v.Host, p.Prefix))
 	return nil
 }
 
-// notebook is the copy itself, with its text cells rendered.
+// notebook serves the copy, with its text cells rendered.
 func (p *sharePage) notebook(w http.ResponseWriter, _ *webRequest, found *shared) error {
 	var file map[string]any
 	if err := json.Unmarshal(found.Notebook, &file); err != nil {
@@ -204,4 +194,106 @@ func (p *sharePage) notebook(w http.ResponseWriter, _ *webRequest, found *shared
 	}
 	writeJSON(w, http.StatusOK, file)
 	return nil
+}
+
+// A run is shared as a notebook of one cell: its code, its output in order, and its pictures.
+
+const (
+	sharedOutput  = 4 << 20 // bytes of a run's output
+	sharedPicture = 8 << 20 // bytes of its pictures together
+)
+
+// nbCell is a cell of nbformat 4.5.
+type nbCell struct {
+	ID       string         `json:"id"`
+	Kind     string         `json:"cell_type"`
+	Source   string         `json:"source"`
+	Metadata map[string]any `json:"metadata"`
+	Count    *int           `json:"execution_count"`
+	Outputs  []any          `json:"outputs"`
+}
+
+type nbStream struct {
+	Type string `json:"output_type"`
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+type nbDisplay struct {
+	Type     string            `json:"output_type"`
+	Data     map[string]string `json:"data"`
+	Metadata map[string]any    `json:"metadata"`
+}
+
+// shareRun makes a link to a copy of a run, and sends the visitor there.
+func (p *sharePage) shareRun(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
+	if !run.Status.Final() {
+		return refuse(http.StatusConflict, "This run has not ended yet.", "Share it when it has.")
+	}
+	text, err := p.runNotebook(v, run)
+	if err != nil {
+		return err
+	}
+	title := run.Language
+	if run.Source != nil {
+		title = cmp.Or(titleOf(run.Source.Code), title)
+	}
+	file, err := p.store(v, v.FormValue("days"), title, text)
+	if err != nil {
+		return err
+	}
+	return p.to(w, v, "/share/"+shareLink(file))
+}
+
+func (p *sharePage) runNotebook(v *webRequest, run *engine.Run) ([]byte, error) {
+	one := 1
+	cell := nbCell{ID: "run", Kind: "code", Metadata: map[string]any{}, Count: &one, Outputs: []any{}}
+	if run.Source != nil {
+		cell.Source = run.Source.Code
+	}
+	events, err := p.Engine.Watch(v.Context(), v.caller, run.ID, 0)
+	if err != nil {
+		return nil, err
+	}
+	left := sharedOutput
+	for e := range events {
+		if e.Type != engine.EventOutput || left <= 0 {
+			continue
+		}
+		name := "stdout"
+		if e.Stream == engine.Stderr {
+			name = "stderr"
+		}
+		left -= len(e.Data)
+		cell.Outputs = append(cell.Outputs, nbStream{"stream", name, strings.ToValidUTF8(e.Data, "\uFFFD")})
+	}
+	room := int64(sharedPicture)
+	for _, f := range run.Files {
+		if !shownImages[f.MIME] || f.Size > room {
+			continue
+		}
+		room -= f.Size
+		picture, err := p.picture(v, f)
+		if err != nil {
+			return nil, err
+		}
+		cell.Outputs = append(cell.Outputs, nbDisplay{"display_data",
+			map[string]string{f.MIME: picture, "text/plain": named(fileName(f))}, map[string]any{}})
+	}
+	language := map[string]string{"js": "javascript", "ts": "typescript"}[run.Language]
+	language = cmp.Or(language, run.Language)
+	return json.Marshal(map[string]any{
+		"nbformat": 4, "nbformat_minor": 5, "cells": []nbCell{cell},
+		"metadata": map[string]any{"language_info": map[string]string{"name": language}},
+	})
+}
+
+func (p *sharePage) picture(v *webRequest, f engine.File) (string, error) {
+	_, content, err := p.Engine.OpenFile(v.Context(), v.caller, f.ID)
+	if err != nil {
+		return "", err
+	}
+	defer content.Close()
+	raw, err := io.ReadAll(io.LimitReader(content, sharedPicture))
+	return base64.StdEncoding.EncodeToString(raw), err
 }

@@ -8,24 +8,24 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Disk is the room where the service keeps its data, in bytes.
+// Disk is the space of the data directory, in bytes.
 type Disk struct {
 	Free, Total int64
-	Low         bool // so little is free that nothing more is accepted
+	Low         bool // too little is free to accept more
 }
 
-// Live are the interpreters of live sessions.
+// Live counts the interpreters of live sessions.
 type Live struct {
 	Interpreters, Busy, Most int
 }
 
-// statusPage is where a visitor sees how the service is.
+// statusPage shows the state of the service.
 type statusPage struct {
 	*Site
 	sampler *sampler
 }
 
-// statusView is what the status page shows.
+// statusView is the data of the status page.
 type statusView struct {
 	Problem    string // why no runs are accepted; empty if they are
 	Stats      engine.Stats
@@ -36,18 +36,18 @@ type statusView struct {
 	Live       *Live // nil: there are no live sessions
 	Nodes      []engine.Node
 	CanDrain   bool
-	Grants     []networkGrant   // what programs may contact
-	Contacts   []engine.Contact // the last that programs with a network grant asked for
+	Grants     []networkGrant   // of network access
+	Contacts   []engine.Contact // the latest connections of programs
 	Charts     []chart
 	Wait, Took percentiles // since the start
 	Ended      []ended
 }
 
-// networkGrant is what programs may contact by one rule of the operator.
+// networkGrant is a grant of network access.
 type networkGrant struct{ Who, Rules string }
 
-// grants are those in force that concern the visitor: for all who ask, for their key, and
-// for operators those of all keys.
+// grants returns the grants that concern the visitor: for all programs, for their key, and
+// for admins those of all keys.
 func (p *statusPage) grants(v *webRequest) (list []networkGrant) {
 	if len(p.Network) > 0 {
 		list = append(list, networkGrant{"Each program that asks for it", strings.Join(p.Network, ", ")})
@@ -70,19 +70,19 @@ func (p *statusPage) grants(v *webRequest) (list []networkGrant) {
 	return list
 }
 
-// pool is a stock of sandboxes in words.
+// pool is a pool of sandboxes with its purpose.
 type pool struct {
 	engine.Pool
 	For string // which programs
 }
 
-// servedBy says which programs a pool is for.
+// servedBy has the purposes of pools.
 var servedBy = map[string]string{
 	"bare": "Python alone", "light": "Python with a few light modules", "standard": "Python with its standard library",
 	"numpy": "Python with numpy", "pandas": "Python with pandas", "full": "Python that plots", "live": "Live sessions",
 }
 
-// percentiles sum a histogram up.
+// percentiles summarizes a histogram.
 type percentiles struct{ P50, P95, P99 string }
 
 func percentilesOf(h engine.Histogram) percentiles {
@@ -93,7 +93,7 @@ func percentilesOf(h engine.Histogram) percentiles {
 	return percentiles{say(0.5), say(0.95), say(0.99)}
 }
 
-// ended is how many runs ended one way.
+// ended counts the runs with a status.
 type ended struct {
 	Status engine.Status
 	Words  string
@@ -159,7 +159,7 @@ func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 		body.Nodes, body.CanDrain = p.Nodes(), p.Drain != nil
 	}
 	body.Grants = p.grants(v)
-	// Those of all for admins, else one's own. A page without them is better than none.
+	// Admins see those of all callers. After an error the page does without them.
 	body.Contacts, err = p.Engine.Contacts(v.Context(), v.caller, engine.ContactQuery{Limit: shownContacts})
 	if err != nil {
 		p.Log.ErrorContext(v.Context(), "what programs contacted is not known", "err", err)
@@ -171,7 +171,7 @@ func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// drain has a node take nothing new, or takes that back.
+// drain has a node accept nothing new, or undoes that.
 func (p *statusPage) drain(w http.ResponseWriter, v *webRequest) error {
 	if !v.operator() {
 		return engine.ErrForbidden
@@ -179,6 +179,5 @@ func (p *statusPage) drain(w http.ResponseWriter, v *webRequest) error {
 	if err := p.Drain(v.Context(), v.PostForm.Get("node"), v.PostForm.Get("undo") == ""); err != nil {
 		return err
 	}
-	http.Redirect(w, v.Request, p.address("/status"), http.StatusSeeOther)
-	return nil
+	return p.to(w, v, "/status")
 }

@@ -7,27 +7,27 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Tool is the run_python tool, as this service would hand it to a model.
+// Tool is the run_python tool of this service.
 type Tool interface {
-	// State says whether the tool can be used. It asks the tool's service at
-	// most every few seconds.
+	// State returns the state of the tool. It asks the tool's service at most every few
+	// seconds.
 	State(ctx context.Context) ToolState
-	// Switch turns the tool on or off for everybody, and remembers it.
+	// Switch turns the tool on or off for all callers, and saves that.
 	Switch(ctx context.Context, on bool) error
 }
 
-// Connection says how a tool's service is reached.
+// Connection is the state of the connection to a tool's service.
 type Connection string
 
 // The connections of a tool.
 const (
 	Connected      Connection = "connected"
-	Unhealthy      Connection = "unhealthy" // it answers, and is not well
+	Unhealthy      Connection = "unhealthy" // it answers that it is not healthy
 	ConnectionLost Connection = "lost"
 	NotEnabled     Connection = "off" // it is switched off
 )
 
-// Words says the connection to a person.
+// Words returns the connection in words.
 func (c Connection) Words() string {
 	switch c {
 	case Connected:
@@ -40,20 +40,20 @@ func (c Connection) Words() string {
 	return "Not enabled"
 }
 
-// ToolState is how a tool stands.
+// ToolState is the state of a tool.
 type ToolState struct {
 	Connection Connection
 	On         bool   // the switch
 	Place      string // the address of the service
-	Version    string // what the service says it is
+	Version    string // of the service
 	Reason     string // why the tool cannot be used
 	Cure       string // what to do about it
 }
 
-// toolsPage is where the tools of models are looked at.
+// toolsPage shows the tools of models.
 type toolsPage struct{ *Site }
 
-// toolsView is what the tools page shows.
+// toolsView is the data of the tools page.
 type toolsView struct {
 	ToolState
 	MaySwitch bool
@@ -93,6 +93,5 @@ func (p *toolsPage) turn(w http.ResponseWriter, v *webRequest) error {
 	if err := p.Tool.Switch(v.Context(), on); err != nil {
 		return err
 	}
-	http.Redirect(w, v.Request, p.address("/tools"), http.StatusSeeOther)
-	return nil
+	return p.to(w, v, "/tools")
 }

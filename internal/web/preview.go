@@ -2,7 +2,7 @@ package web
 
 import (
 	"bytes"
-	"container/list"
+	"cmp"
 	"context"
 	_ "embed" // the program that reads tables
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"net/http"
 	"path"
 	"strconv"
 	"strings"
@@ -27,12 +28,12 @@ import (
 //go:embed preview.py
 var tableProgram string
 
-// shownText is how much of a text a preview shows.
+// shownText is how many bytes of a text a preview shows.
 const shownText = 128 << 10
 
 const xlsxType = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
-// previewKind says how a file can be looked at.
+// previewKind returns the kind of a file's preview, "" for none.
 func previewKind(f engine.File) string {
 	base, _, _ := strings.Cut(f.MIME, ";")
 	ext := strings.ToLower(path.Ext(fileName(f)))
@@ -55,7 +56,7 @@ func previewKind(f engine.File) string {
 	return ""
 }
 
-// previewView is a file and its content, as far as it can be shown.
+// previewView is a file with its preview.
 type previewView struct {
 	File    fileView
 	Problem string
@@ -75,18 +76,40 @@ type table struct {
 	Sheet   string     `json:"sheet"` // of a workbook, the one that is shown
 	Sheets  int        `json:"sheets"`
 	Problem string     `json:"problem"`
-	Unread  bool       `json:"-"` // the program did not come to its end
+	Unread  bool       `json:"-"` // the program did not end normally
 }
 
-func (p *filesPage) makePreview(v *webRequest, body *previewView) {
-	var err error
-	switch body.File.Kind {
+// storedPreview returns a stored file with its content, as far as it can be shown.
+func (s *Site) storedPreview(v *webRequest, file engine.File) previewView {
+	body := previewView{File: s.fileView(file)}
+	s.makePreview(v, &body, func() (io.ReadCloser, error) {
+		_, content, err := s.Engine.OpenFile(v.Context(), v.caller, file.ID)
+		return content, err
+	})
+	return body
+}
+
+// makePreview fills in what can be shown of a file. A program in the sandbox reads tables
+// and PDFs from the store; text comes from open.
+func (s *Site) makePreview(v *webRequest, body *previewView, open func() (io.ReadCloser, error)) {
+	kind, err := body.File.Kind, error(nil)
+	switch kind {
 	case "table":
-		err = p.tablePreview(v, body)
+		body.Table, err = s.previews.table(v.Context(), v.caller, body.File.File)
+		if err == nil && body.Table.Problem != "" {
+			body.Problem, body.Table = "This cannot be read as a table: "+body.Table.Problem+".", nil
+			if tableKind(body.File.File) != "xlsx" { // an archive: its bytes say nothing
+				body.Problem, kind = body.Problem+" Its text, as it is:", "text"
+			}
+		}
 	case "pages":
-		body.Pages, body.Problem, err = p.previews.pages(v.Context(), v.caller, body.File.File)
-	case "markdown", "json", "text":
-		err = p.textPreview(v, body)
+		body.Pages, body.Problem, err = s.previews.pages(v.Context(), v.caller, body.File.File)
+	}
+	if err == nil && (kind == "markdown" || kind == "json" || kind == "text") {
+		var content io.ReadCloser
+		if content, err = open(); err == nil {
+			err = errors.Join(readText(content, body), content.Close())
+		}
 	}
 	if err != nil {
 		said := describe(err)
@@ -94,35 +117,7 @@ func (p *filesPage) makePreview(v *webRequest, body *previewView) {
 	}
 }
 
-func (p *filesPage) tablePreview(v *webRequest, body *previewView) error {
-	t, err := p.previews.table(v.Context(), v.caller, body.File.File)
-	if err != nil {
-		return err
-	}
-	if t.Problem == "" {
-		body.Table = t
-		return nil
-	}
-	if tableKind(body.File.File) == "xlsx" { // an archive: its bytes say nothing
-		body.Problem = "This cannot be read as a table: " + t.Problem + "."
-		return nil
-	}
-	body.Problem = "This cannot be read as a table: " + t.Problem + ". Its text, as it is:"
-	return p.textPreview(v, body)
-}
-
-// textPreview reads the beginning of a file. Markdown and JSON are rendered
-// only if that was all of it.
-func (p *filesPage) textPreview(v *webRequest, body *previewView) error {
-	_, content, err := p.Engine.OpenFile(v.Context(), v.caller, body.File.ID)
-	if err != nil {
-		return err
-	}
-	defer content.Close()
-	return readText(content, body)
-}
-
-// readText is the beginning of a content as the kind of its file wants it.
+// readText fills in the beginning of a text in the way of the file's kind.
 func readText(content io.Reader, body *previewView) error {
 	raw, err := io.ReadAll(io.LimitReader(content, shownText+1))
 	if err != nil {
@@ -154,7 +149,8 @@ func readText(content io.Reader, body *previewView) error {
 	return nil
 }
 
-// indented returns a JSON text with indents, or as it is with the reason.
+// indented returns a JSON text with indents. If it cannot, it returns the text as it is and
+// sets the problem.
 func indented(text string, body *previewView) string {
 	if indentedSize(text) > 4*shownText {
 		body.Problem = "This is too deeply nested to show with indents. Its text, as it is:"
@@ -168,8 +164,8 @@ func indented(text string, body *previewView) string {
 	return out.String()
 }
 
-// indentedSize returns the size that json.Indent needs at most, which grows
-// with the square of the depth.
+// indentedSize returns an upper bound of json.Indent's result, which grows with the square
+// of the depth.
 func indentedSize(text string) int {
 	size, depth, quoted := len(text), 0, false
 	for i := 0; i < len(text); i++ {
@@ -192,11 +188,11 @@ func indentedSize(text string) int {
 	return size
 }
 
-// markdown renders a file that a run left.
+// markdown renders files of runs, and cells.
 var markdown = newMarkdown(lowerHeadings{})
 
-// noPictures shows what is said of a picture in its place: a file that is
-// looked at loads nothing from elsewhere.
+// noPictures renders the alternative text of pictures: a preview loads nothing from
+// elsewhere.
 type noPictures struct{}
 
 // RegisterFuncs implements renderer.NodeRenderer.
@@ -211,8 +207,8 @@ func (noPictures) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
 	})
 }
 
-// lowerHeadings puts a file's headings below those of the page that shows it:
-// the page's own name stays its only first one.
+// lowerHeadings renders headings two levels lower, so that the page's own title stays its
+// only h1.
 type lowerHeadings struct{}
 
 // RegisterFuncs implements renderer.NodeRenderer.
@@ -227,15 +223,13 @@ func (lowerHeadings) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
 	})
 }
 
-// previews makes the heads of tables: in the sandbox, as a run of the visitor
-// who asks. What was made is remembered for a while.
+// previews reads tables and PDFs with a program in the sandbox, as a run of the visitor. It
+// caches the beginnings of tables.
 type previews struct {
 	engine *engine.Service
-	now    func() time.Time
 
 	mu     sync.Mutex
-	tables map[previewKey]*list.Element
-	recent *list.List // of *madeTable, last used first
+	tables map[previewKey]*table
 }
 
 type previewKey struct {
@@ -244,21 +238,16 @@ type previewKey struct {
 	kind    string
 }
 
-type madeTable struct {
-	key   previewKey
-	table *table
-}
-
 const (
 	keptTables  = 128
 	previewTime = 20 * time.Second
 )
 
-func newPreviews(e *engine.Service, now func() time.Time) *previews {
-	return &previews{engine: e, now: now, tables: map[previewKey]*list.Element{}, recent: list.New()}
+func newPreviews(e *engine.Service) *previews {
+	return &previews{engine: e, tables: map[previewKey]*table{}}
 }
 
-// tableKind is how a table is read.
+// tableKind returns the format of a table.
 func tableKind(f engine.File) string {
 	switch ext := strings.ToLower(path.Ext(fileName(f))); {
 	case ext == ".parquet" || f.MIME == "application/vnd.apache.parquet":
@@ -271,7 +260,7 @@ func tableKind(f engine.File) string {
 	return "csv"
 }
 
-// extent is how much of a table is read.
+// extent bounds what is read of a table.
 type extent struct {
 	rows, columns int
 	text          int // bytes, as JSON
@@ -283,28 +272,25 @@ func (p *previews) table(ctx context.Context, caller engine.Caller, f engine.Fil
 	kind := tableKind(f)
 	key := previewKey{caller.Owner, f.SHA256, kind}
 	p.mu.Lock()
-	if e, ok := p.tables[key]; ok {
-		p.recent.MoveToFront(e)
-		p.mu.Unlock()
-		return e.Value.(*madeTable).table, nil
-	}
+	known := p.tables[key]
 	p.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
 	made, err := p.rows(ctx, caller, f, headOfTable)
-	if err != nil || made.Unread { // another time there may be time for it
+	if err != nil || made.Unread { // it may succeed another time
 		return made, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.tables[key] == nil {
-		if p.recent.Len() >= keptTables {
-			delete(p.tables, p.recent.Remove(p.recent.Back()).(*madeTable).key)
-		}
-		p.tables[key] = p.recent.PushFront(&madeTable{key, made})
+	if len(p.tables) >= keptTables {
+		clear(p.tables) // others are read again when they are needed
 	}
+	p.tables[key] = made
 	return made, nil
 }
 
-// rows reads a table as far as most says.
+// rows reads a table up to an extent.
 func (p *previews) rows(ctx context.Context, caller engine.Caller, f engine.File, most extent) (*table, error) {
 	run, err := p.read(ctx, caller, f, most.text, tableKind(f), strconv.Itoa(most.rows), strconv.Itoa(most.columns))
 	if err != nil {
@@ -313,7 +299,7 @@ func (p *previews) rows(ctx context.Context, caller engine.Caller, f engine.File
 	return tableOf(run, most), nil
 }
 
-// read has the program in the sandbox look into a file.
+// read runs the program in the sandbox on a file.
 func (p *previews) read(
 	ctx context.Context, caller engine.Caller, f engine.File, output int, kind string, args ...string,
 ) (*engine.Run, error) {
@@ -346,8 +332,8 @@ func (p *previews) read(
 	return nil, &engine.Error{Op: "preview", Kind: engine.ErrCanceled, Err: context.Cause(ctx)}
 }
 
-// tableOf reads what the program in the sandbox says. That is no more to be
-// trusted than the file itself.
+// tableOf parses the output of the program in the sandbox, which is as untrusted as the
+// file.
 func tableOf(run *engine.Run, most extent) *table {
 	t := &table{}
 	switch {
@@ -360,4 +346,98 @@ func tableOf(run *engine.Run, most extent) *table {
 		*t = table{Problem: "its head is too large"}
 	}
 	return t
+}
+
+// unread returns why the program in the sandbox did not read a file.
+func unread(run *engine.Run) string {
+	if run.Status == engine.StatusTimeout {
+		return "reading it took too long"
+	}
+	return "reading it failed"
+}
+
+const (
+	shownPages  = 20      // of a PDF
+	pagePicture = 1 << 20 // bytes of one page's picture, as base64
+)
+
+// pageLook is the program's answer about a PDF: the number of pages, or one of them.
+type pageLook struct {
+	Pages   int    `json:"pages"`
+	Picture []byte `json:"picture"`
+	Problem string `json:"problem"`
+}
+
+// page returns one page of a PDF; 0: their number. It is drawn in the sandbox: browsers get
+// pictures, and nothing of the document.
+func (p *previews) page(ctx context.Context, caller engine.Caller, f engine.File, number int) (pageLook, error) {
+	run, err := p.read(ctx, caller, f, pagePicture, "pdf", strconv.Itoa(number))
+	if err != nil {
+		return pageLook{}, err
+	}
+	var made pageLook
+	switch {
+	case run.Status != engine.StatusOK:
+		made.Problem = unread(run)
+	case run.Truncated || json.Unmarshal([]byte(run.Stdout), &made) != nil:
+		made = pageLook{Problem: "its picture is too large"}
+	}
+	return made, nil
+}
+
+// numbers returns 1 to n.
+func numbers(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i + 1
+	}
+	return all
+}
+
+// pages returns the number of pages of a PDF, or why it is not known.
+func (p *previews) pages(ctx context.Context, caller engine.Caller, f engine.File) (int, string, error) {
+	made, err := p.page(ctx, caller, f, 0)
+	if err != nil || made.Problem == "" && made.Pages > 0 {
+		return made.Pages, "", err
+	}
+	made.Problem = cmp.Or(made.Problem, "it has no pages")
+	return 0, "This cannot be read as a PDF: " + made.Problem + ".", nil
+}
+
+// pagePicture serves the picture of one page.
+func (p *filesPage) pagePicture(w http.ResponseWriter, v *webRequest, file engine.File) error {
+	number, err := strconv.Atoi(v.PathValue("number"))
+	if err != nil || number < 1 || number > shownPages || previewKind(file) != "pages" {
+		return engine.ErrNotFound
+	}
+	made, err := p.previews.page(v.Context(), v.caller, file, number)
+	if err != nil {
+		return err
+	}
+	// The program's picture is untrusted: it is served only if it begins like WebP.
+	if !bytes.HasPrefix(made.Picture, []byte("RIFF")) {
+		return engine.ErrNotFound
+	}
+	h := w.Header()
+	h.Set("Content-Type", "image/webp")
+	h.Set("Content-Security-Policy", filePolicy)
+	h.Set("Cache-Control", "private, max-age=3600") // the file behind an id does not change
+	_, _ = w.Write(made.Picture)
+	return nil
+}
+
+// wholeTable bounds a table that a page sorts and searches, as a program's output is.
+var wholeTable = extent{10_000, 200, 1 << 20}
+
+// rows serves a table for a script to show.
+func (p *filesPage) rows(w http.ResponseWriter, v *webRequest, file engine.File) error {
+	if previewKind(file) != "table" {
+		return engine.ErrNotFound
+	}
+	t, err := p.previews.rows(v.Context(), v.caller, file, wholeTable)
+	if err != nil {
+		return err
+	}
+	writeJSON(w, http.StatusOK, t)
+	return nil
 }

@@ -11,13 +11,16 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/workspace"
 )
 
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// templates has one set for each page: the frame, the parts that pages share
-// (files whose names begin with an underscore), and the page itself.
+// templates has a set for each page: the frame, the shared parts (files whose names begin
+// with an underscore), and the page itself.
 type templates map[string]*template.Template
 
 func loadTemplates(s *Site) (templates, error) {
@@ -48,6 +51,10 @@ func (s *Site) functions() template.FuncMap {
 		"count":     count,
 		"int":       func(n int64) int { return int(n) },
 		"named":     named,
+		"prose":     prose,
+		"sentence":  sentence,
+		"severity":  func(s workspace.Severity) string { return severityWords[s] },
+		"kind":      func(k assignment.Kind) string { return kindTitles[k] },
 		"rows":      func(r [][]string) int64 { return int64(len(r)) },
 		"pages":     func(n int) []int { return numbers(min(n, shownPages)) },
 		"duration":  shortDuration,
@@ -62,7 +69,7 @@ func (s *Site) functions() template.FuncMap {
 	}
 }
 
-// commands sets what a text has between backquotes as code.
+// commands renders text between backquotes as code.
 func commands(text string) template.HTML {
 	var b strings.Builder
 	for {
@@ -78,7 +85,7 @@ func commands(text string) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // each part is escaped
 }
 
-// dict makes the arguments of a part of a page that takes more than one.
+// dict returns a map for a part of a page that takes several arguments.
 func dict(pairs ...any) (map[string]any, error) {
 	m := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -91,25 +98,25 @@ func dict(pairs ...any) (map[string]any, error) {
 	return m, nil
 }
 
-// view is what the frame shows around a page.
+// view is the data of the frame around a page.
 type view struct {
 	Title   string
-	Page    string // name of the page: marks its entry in the navigation
+	Page    string // name of the page, whose navigation entry is marked
 	Nav     []navEntry
-	Owner   string // who visits; empty: nobody yet
-	SignOut bool   // there is something to sign out of
+	Owner   string // of the visitor; empty: not signed in
+	SignOut bool   // the visitor can sign out
 	Token   string // for forms and scripts
-	Nonce   string // of styles that scripts make
+	Nonce   string // for styles that scripts make
 	Body    any    // the page's own
 }
 
-// render answers with a page. It is whole before its first byte goes out, so
-// that what fails becomes an error and not half a page.
+// render answers with a page. It renders the whole page first, so that an error does not
+// leave half a page.
 func (s *Site) render(w http.ResponseWriter, v *webRequest, status int, name, title string, body any) {
 	s.renderUnder(w, v, status, name, title, body, policy)
 }
 
-// renderUnder is render for a page with a policy of its own.
+// renderUnder is render with another policy.
 func (s *Site) renderUnder(
 	w http.ResponseWriter, v *webRequest, status int, name, title string, body any, policy func(nonce string) string,
 ) {
@@ -139,7 +146,7 @@ func (s *Site) renderUnder(
 	s.send(w, v, status, text.Bytes())
 }
 
-// fragment answers with a part of a page, for a script to put in its place.
+// fragment answers with a part of a page, for a script.
 func (s *Site) fragment(w http.ResponseWriter, v *webRequest, page, part string, body any) error {
 	var text bytes.Buffer
 	if err := s.execute(&text, page, part, view{Token: s.signIns.token(v.cookie), Owner: string(v.caller.Owner),
@@ -158,15 +165,15 @@ func (s *Site) execute(to *bytes.Buffer, page, part string, with view) error {
 	return set.ExecuteTemplate(to, part, with)
 }
 
-// Documents from this size on go out compressed.
+// compressFrom is the size from which documents are compressed.
 const compressFrom = 4 << 10
 
 func (s *Site) send(w http.ResponseWriter, v *webRequest, status int, text []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	// The form token stands next to text that others chose, and the length of
-	// a compressed answer tells what repeats. To learn from that, a foreign
-	// page would have to ask with the visitor's cookie, which is SameSite=Strict.
+	// The form token stands next to text that others chose, and the length of a
+	// compressed answer tells what repeats (BREACH). A foreign page would need the
+	// visitor's cookie for that, which is SameSite=Strict.
 	h.Set("Vary", "Accept-Encoding, Accept, Cookie")
 	if len(text) < compressFrom || !strings.Contains(v.Header.Get("Accept-Encoding"), "gzip") {
 		w.WriteHeader(status)
@@ -178,4 +185,30 @@ func (s *Site) send(w http.ResponseWriter, v *webRequest, status int, text []byt
 	z := gzip.NewWriter(w)
 	_, _ = z.Write(text)
 	_ = z.Close() // the visitor may be gone
+}
+
+// policy allows only this package's own files. Documents have no inline scripts. The
+// editor's script makes styles, which have the nonce of the document.
+func policy(nonce string) string { return policyWith(nonce, "'self'", "") }
+
+// policyWith is policy with other sources of pictures and further directives.
+func policyWith(nonce, images, more string) string {
+	styles := "style-src 'self'"
+	if nonce != "" {
+		styles += " 'nonce-" + nonce + "'"
+	}
+	return "default-src 'none'; script-src 'self'; " + styles + "; img-src " + images + "; connect-src 'self'; " +
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'" + more
+}
+
+// secure sets the headers of every answer, which a handler may replace.
+func secure(h http.Header) {
+	h.Set("Content-Security-Policy", policy(""))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), payment=(), usb=()")
+	h.Set("Cache-Control", "no-store")
 }

@@ -2,13 +2,14 @@ package web
 
 import (
 	"cmp"
-	"container/list"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,10 +17,9 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// A visitor has a cookie of 256 random bits, from the first page on. It is
-// what forms are bound to, and, once a key was shown, what stands for the key:
-// the key itself stays here, so that a cookie that gets out is worth nothing
-// after the visitor signs out, the key is revoked, or the service starts anew.
+// Each visitor has a cookie of 256 random bits. Forms are bound to it, and after a sign-in
+// it stands for the key. The key itself stays in memory, so that a leaked cookie is
+// useless once the visitor signs out, the key is revoked, or the service restarts.
 
 const (
 	cookieName  = "airlock"
@@ -35,61 +35,57 @@ type webRequest struct {
 	*http.Request
 	caller   engine.Caller
 	cookie   string
-	signedIn bool // by key, so that signing out means something
+	signedIn bool // with a key, and can sign out
 }
 
 // signInStore maps cookies to the keys that signed in with them.
 type signInStore struct {
 	secret [32]byte // of the tokens; a new one with each start
 	now    func() time.Time
-	self   func() engine.Epoch // which node has them
+	self   func() engine.Epoch // the node that has the sign-ins
 
 	mu      sync.Mutex
-	signIns map[[32]byte]*list.Element
-	recent  *list.List // of *signIn, last used first
+	signIns map[[32]byte]*signIn // by the hash of their cookies
 }
 
 type signIn struct {
-	cookie [32]byte // hash
-	key    string
-	used   time.Time
+	key  string
+	used time.Time
 }
 
 func newSignInStore(now func() time.Time, self func() engine.Epoch) *signInStore {
-	v := &signInStore{now: now, self: self, signIns: map[[32]byte]*list.Element{}, recent: list.New()}
+	v := &signInStore{now: now, self: self, signIns: map[[32]byte]*signIn{}}
 	rand.Read(v.secret[:])
 	return v
 }
 
-// token is what the forms of a visitor's pages bear.
+// token returns the token for the forms of a visitor's pages.
 func (v *signInStore) token(cookie string) string {
 	mac := hmac.New(sha256.New, v.secret[:])
 	mac.Write([]byte(cookie))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// holds reports whether a token is the one of this visitor's pages.
+// holds reports whether a token is that of a visitor's pages.
 func (v *signInStore) holds(cookie, token string) bool {
 	return cookie != "" && subtle.ConstantTimeCompare([]byte(v.token(cookie)), []byte(token)) == 1
 }
 
-// key returns the key that this visitor showed, and counts as a use.
+// key returns the key of a sign-in, and counts as a use of it.
 func (v *signInStore) key(cookie string) (string, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	e, ok := v.signIns[sha256.Sum256([]byte(cookie))]
-	if !ok {
-		return "", false
-	}
-	in := e.Value.(*signIn)
-	if v.now().Sub(in.used) > signInTime {
-		v.drop(e)
+	in := v.signIns[sha256.Sum256([]byte(cookie))]
+	if !v.good(in) {
+		delete(v.signIns, sha256.Sum256([]byte(cookie)))
 		return "", false
 	}
 	in.used = v.now()
-	v.recent.MoveToFront(e)
 	return in.key, true
 }
+
+// good reports whether a sign-in exists and has not expired.
+func (v *signInStore) good(in *signIn) bool { return in != nil && v.now().Sub(in.used) <= signInTime }
 
 // has reports whether a visitor has signed in.
 func (v *signInStore) has(cookie string) bool {
@@ -98,17 +94,17 @@ func (v *signInStore) has(cookie string) bool {
 	return v.signIns[sha256.Sum256([]byte(cookie))] != nil
 }
 
-// enter signs a visitor in under a new cookie, which it returns: one that
-// an attacker may have planted before is worth nothing.
+// enter signs a visitor in under a new cookie, which it returns, so that one that an
+// attacker may have planted is useless.
 func (v *signInStore) enter(key string) (cookie string) {
 	cookie = v.newCookie()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.recent.Len() >= maxSignIns {
-		v.drop(v.recent.Back())
+	if len(v.signIns) >= maxSignIns {
+		delete(v.signIns, slices.MinFunc(slices.Collect(maps.Keys(v.signIns)),
+			func(a, b [32]byte) int { return v.signIns[a].used.Compare(v.signIns[b].used) }))
 	}
-	in := &signIn{cookie: sha256.Sum256([]byte(cookie)), key: key, used: v.now()}
-	v.signIns[in.cookie] = v.recent.PushFront(in)
+	v.signIns[sha256.Sum256([]byte(cookie))] = &signIn{key: key, used: v.now()}
 	return cookie
 }
 
@@ -116,20 +112,14 @@ func (v *signInStore) enter(key string) (cookie string) {
 func (v *signInStore) leave(cookie string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if e, ok := v.signIns[sha256.Sum256([]byte(cookie))]; ok {
-		v.drop(e)
-	}
+	delete(v.signIns, sha256.Sum256([]byte(cookie)))
 }
 
-func (v *signInStore) drop(e *list.Element) {
-	delete(v.signIns, v.recent.Remove(e).(*signIn).cookie)
-}
-
-// newCookie says whose it is, so that other nodes pass a visitor's requests on to the one
-// that knows of the sign-in.
+// newCookie returns a cookie that names this node, so that other nodes can pass requests on
+// to the node with the sign-in.
 func (v *signInStore) newCookie() string { return v.self().Prefix() + newSecret() }
 
-// Holder returns the node that a visitor's cookie is from, or the ticket in the path.
+// Holder returns the node that made a visitor's cookie, or the ticket in the path.
 func Holder(r *http.Request) engine.Epoch {
 	return engine.EpochOf(cmp.Or(ticketOf(r.URL.Path), cookieOf(r)))
 }
@@ -140,7 +130,7 @@ func newSecret() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// cookieOf returns the visitor's cookie, empty if it is none of ours.
+// cookieOf returns the visitor's cookie, "" if it is not valid.
 func cookieOf(r *http.Request) string {
 	c, err := r.Cookie(cookieName)
 	if err != nil || len(c.Value) < base64.RawURLEncoding.EncodedLen(cookieBytes) || len(c.Value) > mostCookie {
@@ -156,9 +146,8 @@ func (s *Site) setCookie(w http.ResponseWriter, r *http.Request, value string) {
 	})
 }
 
-// SignedIn returns who signed in at the page with the key for which the
-// request's cookie stands. The key is asked for anew each time, so one that is
-// revoked opens nothing from then on.
+// SignedIn returns the caller of the key for which the request's cookie stands. It checks
+// the key each time, so that a revoked one is refused at once.
 func (s *Site) SignedIn(r *http.Request) (engine.Caller, bool) {
 	if ticket := ticketOf(strings.TrimPrefix(r.URL.Path, s.Prefix)); ticket != "" {
 		to, ok := s.signIns.admits(ticket)
@@ -169,9 +158,6 @@ func (s *Site) SignedIn(r *http.Request) (engine.Caller, bool) {
 		return caller, err == nil
 	}
 	cookie := cookieOf(r)
-	if cookie == "" {
-		return engine.Caller{}, false
-	}
 	key, ok := s.signIns.key(cookie)
 	if !ok {
 		return engine.Caller{}, false
@@ -198,13 +184,63 @@ func (s *Site) visit(w http.ResponseWriter, r *http.Request) (_ *webRequest, kno
 	return v, known
 }
 
-// operator reports whether the visitor may change what is everybody's: with an
-// admin key, or on loopback while there are no keys.
+// id returns the id in the path of a request.
+func (v *webRequest) id() (engine.ID, error) { return parseID(v.PathValue("id")) }
+
+// parseID parses an id. What cannot be one does not exist.
+func parseID(text string) (engine.ID, error) {
+	id, err := engine.ParseID(text)
+	if err != nil {
+		return id, engine.ErrNotFound
+	}
+	return id, nil
+}
+
+// after returns the id after which a list continues, zero for its beginning.
+func (v *webRequest) after() (id engine.ID, err error) {
+	if text := v.URL.Query().Get("after"); text != "" {
+		return parseID(text)
+	}
+	return id, nil
+}
+
+// findFile returns the stored file that a request is about.
+func (s *Site) findFile(v *webRequest) (engine.File, error) { return s.fileByID(v, v.PathValue("id")) }
+
+func (s *Site) fileByID(v *webRequest, id string) (engine.File, error) {
+	parsed, err := parseID(id)
+	if err != nil {
+		return engine.File{}, err
+	}
+	return s.Engine.GetFile(v.Context(), v.caller, parsed)
+}
+
+// findRun returns the run that a request is about.
+func (s *Site) findRun(v *webRequest) (*engine.Run, error) { return s.runByID(v, v.PathValue("id")) }
+
+func (s *Site) runByID(v *webRequest, id string) (*engine.Run, error) {
+	parsed, err := parseID(id)
+	if err != nil {
+		return nil, err
+	}
+	return s.Engine.GetRun(v.Context(), v.caller, parsed)
+}
+
+// owner returns the name under which the caller's data is kept.
+func (v *webRequest) owner() string { return string(v.caller.Owner) }
+
+// script reports whether a script of ours sent the request, which expects JSON.
+func (v *webRequest) script() bool {
+	return v.wants("application/json") || v.wants("text/event-stream") || v.Header.Get(tokenHeader) != ""
+}
+
+// operator reports whether the visitor may change shared settings: with an admin key, or on
+// loopback while there are no keys.
 func (v *webRequest) operator() bool {
 	return v.caller.Admin || v.caller.Owner == engine.Local && v.caller.Key == ""
 }
 
-// wants reports whether the request is made by a script that wants this type.
+// wants reports whether a script asks for this type.
 func (v *webRequest) wants(mediaType string) bool {
 	return strings.Contains(v.Header.Get("Accept"), mediaType)
 }

@@ -18,7 +18,7 @@ func TestReviewColours(t *testing.T) {
 	for _, file := range []string{"a.py", "a.go", "a.html", "a.unknown", "Makefile", "a.yaml"} {
 		h := &workspace.Hunk{ID: "h1", OldStart: 1, NewStart: 1, Lines: lines}
 		plain, v := hunkOf("f1", h, lineBytes), hunkOf("f1", h, lineBytes)
-		v.colour(file, h, newPalette())
+		v.colour(file, newPalette())
 		classes := map[string]string{}
 		want, got := readHunk(plain, nil), readHunk(v, classes)
 		if got != want {

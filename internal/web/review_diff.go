@@ -7,8 +7,8 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// How much of a change is shown at once. What is cut off is said, is not
-// preselected, and can be seen on the file's own page.
+// Bounds of the changes on a page. The page says what is cut off, does not preselect it, and
+// links to the file's own page.
 const (
 	pageLines = 6000 // of all files of a reply
 	fileLines = 1200 // of one of them
@@ -16,20 +16,20 @@ const (
 	lineBytes = 2000
 	soloBytes = 50_000
 	mostHunks = 200 // that can be chosen one by one
-	mostLost  = 10  // lines that a file can lose without a word, however short it is
+	mostLost  = 10  // lines that a file can lose without a warning
 )
 
 // changeView is one file of a proposal.
 type changeView struct {
 	ID, Op         string
 	Path, From     []stretch
-	Raw, RawFrom   string // the paths as they are, for scripts
+	Raw, RawFrom   string // the exact paths, for scripts
 	Label          string // the path, for attributes
 	Added, Removed int
-	Findings       []findingView
+	Findings       []workspace.Finding
 	Conflict       bool
 	Refused        bool
-	Same           bool // it has this content already
+	Same           bool // the file has this content already
 	Checked        bool
 	ByHunk         bool // its hunks can be chosen one by one
 	Editable       bool
@@ -40,7 +40,7 @@ type changeView struct {
 	Binary         *binaryView
 }
 
-// Open reports whether the file can be accepted as it is.
+// Open reports whether the change can be accepted.
 func (c *changeView) Open() bool { return !c.Conflict && !c.Refused }
 
 type binaryView struct {
@@ -57,7 +57,7 @@ type hunkView struct {
 	Blocks []blockView
 }
 
-// blockView is a stretch of lines that stay, or of lines in place of others.
+// blockView is a run of unchanged lines, or of lines in place of others.
 type blockView struct {
 	Same     []lineView
 	Old, New []lineView
@@ -66,17 +66,18 @@ type blockView struct {
 type lineView struct {
 	Old, New  int // numbers; 0: not there
 	Text      []stretch
+	raw       string // as in the file
 	NoNewline bool
-	Differs   bool // from the other version, where whole versions are shown
+	Differs   bool // from the other version, in a sideView
 }
 
-// opWords says what happens to a file.
+// opWords has the operations on files in words.
 var opWords = map[workspace.Op]string{
 	workspace.OpCreate: "new", workspace.OpUpdate: "changed", workspace.OpDelete: "deleted", workspace.OpRename: "renamed",
 	workspace.OpUnchanged: "unchanged",
 }
 
-// opOf says what happens to a file; nothing to one that is refused.
+// opOf returns the operation on a file in words, "" if it is refused.
 func opOf(f *workspace.FileChange) string {
 	if f.Op == workspace.OpUnchanged && (f.Verdict() == workspace.Refuse || f.Verdict() == workspace.Conflict) {
 		return ""
@@ -84,7 +85,7 @@ func opOf(f *workspace.FileChange) string {
 	return opWords[f.Op]
 }
 
-// summary is a file of a proposal in one line.
+// summary describes a file of a proposal in one line.
 func summary(f *workspace.FileChange) string {
 	switch f.Verdict() {
 	case workspace.Refuse:
@@ -95,7 +96,7 @@ func summary(f *workspace.FileChange) string {
 	return named(f.Summary())
 }
 
-// budget is how many lines may still be shown.
+// budget counts the lines that may still be shown.
 type budget struct {
 	page, file, line int
 	palette          *palette // nil: code has no colours
@@ -109,7 +110,7 @@ func soloBudget() *budget {
 	return &budget{page: soloLines, file: soloLines, line: soloBytes, palette: newPalette()}
 }
 
-// changesOf shows the files of a proposal.
+// changesOf returns views of the files of a proposal.
 func changesOf(p *workspace.Proposal, b *budget) []changeView {
 	views := make([]changeView, 0, len(p.Files))
 	for i := range p.Files {
@@ -123,7 +124,7 @@ func changeOf(f *workspace.FileChange, b *budget) changeView {
 	c := changeView{
 		ID: f.ID, Op: opOf(f), Path: shown(f.Path), Raw: f.Path, RawFrom: f.From,
 		Label: named(f.Path), Added: f.Added, Removed: f.Removed,
-		Findings: findings(f.Findings),
+		Findings: f.Findings,
 		Conflict: verdict == workspace.Conflict, Refused: verdict == workspace.Refuse, Same: f.Op == workspace.OpUnchanged,
 		Checked: f.Checked, Text: f.Text != nil, Content: f.After() != nil,
 		Editable: f.Text != nil && f.After() != nil && f.Text.Encoding != "unknown" && verdict != workspace.Refuse,
@@ -140,17 +141,17 @@ func changeOf(f *workspace.FileChange, b *budget) changeView {
 			New:     f.Post.Size,
 			Picture: f.Preview() == "image" && f.After() != nil, Hash: f.Post.Hash.String()}
 	}
-	room := min(b.page, b.file)
+	left := min(b.page, b.file)
 	for i := range f.Hunks {
 		h := &f.Hunks[i]
-		if len(h.Lines) > room {
+		if len(h.Lines) > left {
 			c.Left = len(f.Hunks) - i
 			break
 		}
-		room -= len(h.Lines)
+		left -= len(h.Lines)
 		b.page -= len(h.Lines)
 		hunk := hunkOf(f.ID, h, b.line)
-		hunk.colour(f.Path, h, b.palette)
+		hunk.colour(f.Path, b.palette)
 		c.Hunks = append(c.Hunks, hunk)
 	}
 	if c.Left > 0 || slices.ContainsFunc(f.Hunks, func(h workspace.Hunk) bool { return longLine(&h, b.line) }) {
@@ -158,10 +159,10 @@ func changeOf(f *workspace.FileChange, b *budget) changeView {
 	}
 	if f.Pre.Exists && f.Post.Exists && f.Removed >= mostLost && f.Post.Size*2 < f.Pre.Size {
 		c.Checked = false
-		c.Findings = append(c.Findings, findingView{Severity: workspace.Ask, Words: severityWords[workspace.Ask],
+		c.Findings = append(slices.Clip(c.Findings), workspace.Finding{Severity: workspace.Ask,
 			Message: "Most of this file would be gone: " + byteCount(f.Pre.Size) + " now, " + byteCount(f.Post.Size) +
-				" afterwards.",
-			Hint: "If the reply left parts out to be brief, edit it or ask again. It is not marked by itself."})
+				" afterwards",
+			Hint: "If the reply left parts out to be brief, edit it or ask again. It is not marked by itself"})
 	}
 	c.ByHunk = c.Left == 0 && len(c.Hunks) > 1 && len(c.Hunks) <= mostHunks && c.Open() && f.After() != nil &&
 		f.Text.Encoding != "unknown"
@@ -177,7 +178,7 @@ func hunkOf(file string, h *workspace.Hunk, most int) hunkView {
 	before, after := h.OldStart, h.NewStart
 	for i := range h.Lines {
 		l := &h.Lines[i]
-		line := lineView{NoNewline: l.NoNewline}
+		line := lineView{raw: l.Text, NoNewline: l.NoNewline}
 		last := len(v.Blocks) - 1
 		same := l.Op == " "
 		if last < 0 || same != (v.Blocks[last].Same != nil) {
@@ -199,7 +200,7 @@ func hunkOf(file string, h *workspace.Hunk, most int) hunkView {
 			before, after = before+1, after+1
 			text := l.Text
 			if n := len(text); n > 0 && text[n-1] == '\r' {
-				text = text[:n-1] // the line stays, its end too
+				text = text[:n-1] // the line end is unchanged
 			}
 			line.Text = shownLine(text, nil, most)
 			block.Same = append(block.Same, line)
@@ -216,8 +217,8 @@ type sideView struct {
 	Cut   int    // lines that are not shown
 }
 
-// differing are the numbers of the lines that only one version has: with "-"
-// what is in the folder, with "+" what is proposed.
+// differing returns the numbers of the lines that only one version has: with "-" the
+// folder's, with "+" the proposed one.
 func differing(hunks []workspace.Hunk, op string) map[int]bool {
 	numbers := map[int]bool{}
 	for i := range hunks {
@@ -238,7 +239,7 @@ func differing(hunks []workspace.Hunk, op string) map[int]bool {
 	return numbers
 }
 
-// sideOf shows a text line by line.
+// sideOf returns a view of a text.
 func sideOf(title, text string, differs map[int]bool, b *budget) sideView {
 	v := sideView{Title: title}
 	number := 0
@@ -257,6 +258,6 @@ func sideOf(title, text string, differs map[int]bool, b *budget) sideView {
 	return v
 }
 
-// severityWords says to a person what a finding is.
+// severityWords has the severities of findings in words.
 var severityWords = map[workspace.Severity]string{workspace.Note: "Note", workspace.Ask: "Look twice",
 	workspace.Conflict: "Conflict", workspace.Refuse: "Refused"}

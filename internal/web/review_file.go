@@ -2,19 +2,21 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 	"github.com/airlock-run/airlock/workspace"
 )
 
 // editBytes bounds a text that is edited in the page.
 const editBytes = 1 << 20
 
-// proposedView is one file of a proposal, by itself.
+// proposedView is one file of a proposal.
 type proposedView struct {
 	Reply    string
 	Revision string
@@ -23,26 +25,21 @@ type proposedView struct {
 	Draft    string
 	CanEdit  bool
 	Readings []readingView
-	CanTake  bool // there is a proposed content, or a removal
+	CanTake  bool // the proposed version can be taken
 	Take     string
 	Notice   string
 }
 
-// file shows one file: its whole diff, the three versions of a conflict, and
-// a field to edit it in.
-func (p *reviewPage) file(w http.ResponseWriter, v *webRequest) error {
-	h, proposal, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	if proposal == nil {
+// file shows one file: its whole diff, the three versions of a conflict, and an editor.
+func (p *reviewPage) file(w http.ResponseWriter, v *webRequest, h waiting) (err error) {
+	if h.proposal == nil {
 		return p.to(w, v, "/review/"+h.ID) // it is settled
 	}
-	f := proposal.File(v.PathValue("file"))
+	f := h.proposal.File(v.PathValue("file"))
 	if f == nil {
 		return engine.ErrNotFound
 	}
-	body := proposedView{Reply: h.ID, Revision: proposal.Token, Change: changeOf(f, soloBudget())}
+	body := proposedView{Reply: h.ID, Revision: h.proposal.Token, Change: changeOf(f, soloBudget())}
 	if h.Gate != "" {
 		body.Notice = h.Gate
 	}
@@ -78,7 +75,7 @@ func (p *reviewPage) file(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// readingView is one way to read the file.
+// readingView is a possible reading of the file.
 type readingView struct {
 	ID    string
 	Side  sideView
@@ -101,18 +98,14 @@ func (p *reviewPage) side(
 	return sideOf(title, string(data), differs, soloBudget())
 }
 
-// resolve resolves a file as the user has decided. What comes of it is another
-// proposal, which wants an approval of its own.
-func (p *reviewPage) resolve(w http.ResponseWriter, v *webRequest) error {
-	h, proposal, err := p.openToChange(v)
-	if err != nil {
-		return err
-	}
-	f := proposal.File(v.PathValue("file"))
+// resolve resolves a file as the user has decided. The result is a new proposal, which needs
+// its own approval.
+func (p *reviewPage) resolve(w http.ResponseWriter, v *webRequest, h waiting) error {
+	f := h.proposal.File(v.PathValue("file"))
 	if f == nil {
 		return engine.ErrNotFound
 	}
-	ws, err := p.Workspace(v.Context(), proposal.Root)
+	ws, err := p.Workspace(v.Context(), h.proposal.Root)
 	if err != nil {
 		return err
 	}
@@ -140,17 +133,17 @@ func (p *reviewPage) resolve(w http.ResponseWriter, v *webRequest) error {
 			return err
 		}
 	}
-	next, err := ws.Resolve(v.Context(), proposal, f.ID, choice, content)
+	next, err := ws.Resolve(v.Context(), h.proposal, f.ID, choice, content)
 	if err != nil {
 		return err
 	}
-	if err := p.Revise(v.Context(), h, next); err != nil {
+	if err := p.Revise(v.Context(), h.ReplyRecord, next); err != nil {
 		return err
 	}
 	return p.to(w, v, "/review/"+h.ID+"#"+f.ID)
 }
 
-// conflictMark returns a mark of Draft that was left in a text, "" for none.
+// conflictMark returns a conflict mark of Draft that a text still has, "" for none.
 func conflictMark(text string) string {
 	for line := range strings.Lines(text) {
 		switch line = strings.TrimRight(line, "\r\n"); line {
@@ -161,36 +154,38 @@ func conflictMark(text string) string {
 	return ""
 }
 
-// content serves the proposed bytes of a file. Only pictures of types that
-// cannot hold a script are shown; all else is saved under its name.
-func (p *reviewPage) content(w http.ResponseWriter, v *webRequest) error {
-	_, proposal, err := p.OpenReply(v.Context(), p.owner(v), v.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	if proposal == nil {
+// content serves the proposed content of a file. Browsers show only pictures of types that
+// cannot have scripts; they download the rest.
+func (p *reviewPage) content(w http.ResponseWriter, v *webRequest, h waiting) error {
+	if h.proposal == nil {
 		return engine.ErrNotFound
 	}
-	f := proposal.File(v.PathValue("file"))
+	f := h.proposal.File(v.PathValue("file"))
 	if f == nil || f.After() == nil || f.Verdict() == workspace.Refuse {
 		return engine.ErrNotFound
 	}
-	content, err := f.After().Open(v.Context())
+	kind := ""
+	if f.Preview() == "image" {
+		kind = f.Binary.Type
+	}
+	return sendContent(w, v, f.After(), f.Path, kind)
+}
+
+// sendContent serves the bytes of a file in a folder: a picture of a kind, or a download.
+func sendContent(w http.ResponseWriter, v *webRequest, c *workspace.Content, name, picture string) error {
+	content, err := c.Open(v.Context())
 	if err != nil {
 		return err
 	}
 	defer content.Close()
 	h := w.Header()
 	h.Set("Content-Security-Policy", filePolicy)
-	h.Set("Content-Type", "application/octet-stream")
-	if f.Preview() == "image" {
-		h.Set("Content-Type", f.Binary.Type)
-	}
-	if f.Preview() != "image" || v.URL.Query().Has("download") {
-		h.Set("Content-Disposition", disposition(engine.File{Name: f.Path}))
+	h.Set("Content-Type", cmp.Or(picture, "application/octet-stream"))
+	if picture == "" || v.URL.Query().Has("download") {
+		h.Set("Content-Disposition", wire.Attachment(name))
 	}
 	if _, err := io.Copy(w, content); err != nil {
-		panic(http.ErrAbortHandler) // the status is out: a cut connection says that this is not the whole
+		panic(http.ErrAbortHandler) // only a cut connection can still report the error
 	}
 	return nil
 }
@@ -199,7 +194,7 @@ func (p *reviewPage) sendZip(w http.ResponseWriter, v *webRequest, proposal *wor
 	h := w.Header()
 	h.Set("Content-Security-Policy", filePolicy)
 	h.Set("Content-Type", "application/zip")
-	h.Set("Content-Disposition", disposition(engine.File{Name: name}))
+	h.Set("Content-Disposition", wire.Attachment(name))
 	if err := proposal.WriteZip(v.Context(), w); err != nil {
 		p.Log.WarnContext(v.Context(), "archive not finished", "err", err)
 		panic(http.ErrAbortHandler)

@@ -11,13 +11,13 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// reportView is a card: what a reply reports to the project.
+// reportView is a report of a reply to the project.
 type reportView struct {
 	ID, Kind   string // "p1", "Progress"
 	Assignment string
-	State      string // once it was approved
+	State      string // after the approval
 	Class      string
-	Moving     bool // it is on its way
+	Moving     bool // it is being sent
 	Problem    string
 	Holds      []assignment.Hold
 
@@ -31,14 +31,14 @@ type submissionView struct {
 	Evidence []evidenceView
 }
 
-// evidenceView is a piece of evidence, checked.
+// evidenceView is a checked piece of evidence.
 type evidenceView struct{ Text, State, Class string }
 
-// questionView is an escalation. It can be answered once it was asked.
+// questionView is an escalation, which can be answered once it was sent.
 type questionView struct {
 	conversation.Question
 	Project string
-	Back    string // where to go after an answer
+	Back    string // the path to show after an answer
 	Asked   bool
 	Answer  *assignment.Answer
 }
@@ -48,7 +48,7 @@ var kindTitles = map[assignment.Kind]string{
 	assignment.Decision: "Decision",
 }
 
-// postWords says where a report is on its way.
+// postWords has the states of reports in words, with their CSS classes.
 var postWords = map[assignment.State]struct{ words, class string }{
 	assignment.Held:       {"held back", "weaker"},
 	assignment.Pending:    {"waits to be sent", "queued"},
@@ -59,7 +59,7 @@ var postWords = map[assignment.State]struct{ words, class string }{
 	assignment.Dropped:    {"dropped", ""},
 }
 
-// reportsOf shows the reports of a reply.
+// reportsOf returns the reports of a reply.
 func (p *reviewPage) reportsOf(
 	ctx context.Context, h *conversation.ReplyRecord, proposal *workspace.Proposal,
 ) ([]reportView, error) {
@@ -82,10 +82,6 @@ func (p *reviewPage) reportsOf(
 		case assignment.Progress:
 			r.Progress = &assignment.ProgressBody{}
 			err = json.Unmarshal(post.Body, r.Progress)
-			r.Progress.Notes = prose(r.Progress.Notes)
-			for i, item := range r.Progress.Remaining {
-				r.Progress.Remaining[i] = named(item)
-			}
 		case assignment.Submission:
 			r.Submission, err = p.submission(h, proposal, post)
 		case assignment.Question:
@@ -99,7 +95,7 @@ func (p *reviewPage) reportsOf(
 	return reports, nil
 }
 
-// state fills in how far a report has come.
+// state fills in the state of a report.
 func (r *reportView) state(result *conversation.Result, lanes []assignment.Lane, post *assignment.Post) {
 	r.State, r.Holds = "not reported", nil
 	at := slices.IndexFunc(result.Posts, func(s conversation.PostState) bool { return s.ID == post.ID })
@@ -116,7 +112,7 @@ func (r *reportView) state(result *conversation.Result, lanes []assignment.Lane,
 		}
 	}
 	words := postWords[s.State]
-	r.State, r.Class, r.Problem, r.Holds = words.words, words.class, prose(s.Problem), s.Holds
+	r.State, r.Class, r.Problem, r.Holds = words.words, words.class, s.Problem, s.Holds
 	r.Moving = s.State == assignment.Pending || s.State == assignment.Sending
 }
 
@@ -127,9 +123,9 @@ func (p *reviewPage) submission(
 	if err := json.Unmarshal(post.Body, &body); err != nil {
 		return nil, err
 	}
-	s := &submissionView{Summary: prose(body.Summary)}
+	s := &submissionView{Summary: body.Summary}
 	for _, text := range body.Evidence {
-		e := evidenceView{Text: named(text)}
+		e := evidenceView{Text: text}
 		switch p.Evidence(h, proposal, text) {
 		case assignment.Present:
 			e.State, e.Class = "in the folder", "ok"
@@ -154,32 +150,13 @@ func question(h *conversation.ReplyRecord, lanes []assignment.Lane, post *assign
 	if err := json.Unmarshal(post.Body, &body); err != nil {
 		return nil, err
 	}
-	q := questionOf(conversation.Question{ID: post.Escalation, Assignment: post.Assignment, Question: body.Question,
-		Options:        body.Options,
-		Recommendation: body.Recommendation, Rationale: body.Rationale}, h.Project, "/review/"+h.ID)
+	q := &questionView{Project: h.Project, Back: "/review/" + h.ID, Question: conversation.Question{ID: post.Escalation,
+		Assignment: post.Assignment, Question: body.Question, Options: body.Options,
+		Recommendation: body.Recommendation, Rationale: body.Rationale}}
 	for i := range lanes {
 		if e := lanes[i].Escalation(post.Escalation); e != nil {
-			q.asked(e)
+			q.Asked, q.Answer = true, e.Answer
 		}
 	}
 	return q, nil
-}
-
-// asked fills in that a question was asked, and its answer.
-func (q *questionView) asked(e *assignment.Escalation) {
-	q.Asked = true
-	if e.Answer != nil {
-		answer := *e.Answer
-		answer.Choice, answer.Note, answer.By = named(answer.Choice), prose(answer.Note), named(answer.By)
-		q.Answer = &answer
-	}
-}
-
-func questionOf(q conversation.Question, project, back string) *questionView {
-	q.Question, q.Rationale, q.Recommendation = prose(q.Question), prose(q.Rationale), named(q.Recommendation)
-	q.Options = slices.Clone(q.Options)
-	for i, option := range q.Options {
-		q.Options[i] = named(option)
-	}
-	return &questionView{Question: q, Project: project, Back: back}
 }

@@ -9,23 +9,22 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Names and contents that a model chose are shown as they are. Characters that
-// would not show, or that would change how others show, are spelled out, so
-// that what the user approves is what they see.
+// Names and contents from a model are shown exactly. Characters that are invisible, or that
+// change how others look, are spelled out, so that users see what they approve.
 
-// stretch is a part of a text that looks one way.
+// stretch is a part of a text with one look.
 type stretch struct {
 	Text   string
-	Hidden bool   // the spelled-out name of a character that would not show
+	Hidden bool   // the spelled-out name of an invisible character
 	Word   bool   // it differs from its counterpart on the other side
 	Class  string // of the token of code that it is part of
 }
 
-// shown cuts a text into pieces.
+// shown cuts a text into stretches.
 func shown(text string) []stretch { return shownLine(text, nil, len(text)) }
 
-// shownLine is shown for a line of a diff: the spans differ from the other
-// side. What is beyond most bytes is left out, and said.
+// shownLine is shown for a line of a diff, whose spans differ from the other side. It cuts
+// the line off after most bytes, and says so.
 func shownLine(text string, spans []workspace.Span, most int) []stretch {
 	var pieces []stretch
 	var plain strings.Builder
@@ -61,8 +60,7 @@ func shownLine(text string, spans []workspace.Span, most int) []stretch {
 	return pieces
 }
 
-// spelledOut is how a character is written that would not show; "" for one
-// that does.
+// spelledOut returns the name of an invisible character, "" for a visible one.
 func spelledOut(r rune, size int) string {
 	switch {
 	case r == utf8.RuneError && size <= 1:
@@ -96,27 +94,7 @@ func prose(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// findingView is what a rule has to say.
-type findingView struct {
-	Severity             workspace.Severity
-	Words, Message, Hint string
-	Rule                 string
-}
-
-// findings are shown with what they quote.
-func findings(list []workspace.Finding) []findingView {
-	var all []findingView
-	for _, f := range list {
-		v := findingView{f.Severity, severityWords[f.Severity], sentence(prose(f.Message)), "", f.Rule}
-		if f.Hint != "" {
-			v.Hint = sentence(prose(f.Hint))
-		}
-		all = append(all, v)
-	}
-	return all
-}
-
-// named is a text of one line for a place where pieces cannot be marked.
+// named returns a text of one line, for places where stretches cannot be marked.
 func named(text string) string {
 	var b strings.Builder
 	for _, p := range shown(text) {

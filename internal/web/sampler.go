@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,8 +12,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// sampler looks at the counters of the service every few seconds, so that the
-// status page can show how they went.
+// sampler samples the counters of the service every few seconds, for the charts of the
+// status page.
 type sampler struct {
 	stats func() engine.Stats
 	every time.Duration
@@ -24,7 +25,7 @@ type sampler struct {
 	ticks []tick // oldest first
 }
 
-// tick is what happened between two looks.
+// tick is what happened between two samples.
 type tick struct {
 	Rate          float64       // runs that ended, a second
 	Median, Worst time.Duration // of how long programs ran, 50 and 95 of 100; 0: none ended
@@ -47,7 +48,7 @@ func newSampler(stats func() engine.Stats, every time.Duration) *sampler {
 			case <-s.done:
 				return
 			case <-clock.C:
-				s.look()
+				s.sample()
 			}
 		}
 	})
@@ -59,7 +60,7 @@ func (s *sampler) stop() {
 	s.ended.Wait()
 }
 
-func (s *sampler) look() {
+func (s *sampler) sample() {
 	now := s.stats()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +90,8 @@ func ran(s engine.Stats) (n int64) {
 	return n
 }
 
-// percentile estimates from a histogram: within a bucket, values are taken to
-// lie evenly. What is beyond the last bound counts as that bound.
+// percentile estimates a percentile from a histogram. It takes the values within a bucket as
+// evenly spread, and those beyond the last bound as that bound.
 func percentile(h engine.Histogram, part float64) time.Duration {
 	if h.Count == 0 {
 		return 0
@@ -111,11 +112,10 @@ func percentile(h engine.Histogram, part float64) time.Duration {
 func (s *sampler) history() []tick {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]tick(nil), s.ticks...)
+	return slices.Clone(s.ticks)
 }
 
-// chart is a line over the time that is kept, with its latest and its highest
-// value in words.
+// chart is a line over the sampled time, with its latest and its highest value in words.
 type chart struct {
 	Title       string
 	Now, Most   string            // "3.2", "at most 4"
@@ -158,7 +158,7 @@ func newChart(title string, ticks []tick, value func(tick) float64, words func(f
 	return c
 }
 
-// charts are what the status page draws.
+// charts returns the charts of the status page.
 func charts(ticks []tick) []chart {
 	took := func(v float64) string {
 		if v == 0 {

@@ -15,17 +15,16 @@ func (s *Site) signInRoutes() {
 	s.mux.HandleFunc("POST /sign-out", s.change(s.signOut))
 }
 
-// signInView is what the sign-in form shows.
+// signInView is the data of the sign-in form.
 type signInView struct {
 	Next    string
 	Problem string
 }
 
-// requireSignIn sends a browser without a sign-in to the form and back; a script gets
-// an error.
+// requireSignIn sends a browser to the sign-in form, from where it returns; a script gets an
+// error.
 func (s *Site) requireSignIn(w http.ResponseWriter, v *webRequest) {
-	if v.Method != http.MethodGet || v.wants("application/json") || v.wants("text/event-stream") ||
-		v.Header.Get(tokenHeader) != "" {
+	if v.Method != http.MethodGet || v.script() {
 		s.fail(w, v, &engine.Error{Op: "page", Kind: engine.ErrUnauthorized})
 		return
 	}
@@ -45,7 +44,7 @@ func (s *Site) signInForm(w http.ResponseWriter, r *http.Request) {
 	s.render(w, v, http.StatusOK, "signin", "Sign in", signInView{Next: r.URL.Query().Get("next")})
 }
 
-// signIn takes a key and gives a cookie for it.
+// signIn checks a key and sets a cookie for it.
 func (s *Site) signIn(w http.ResponseWriter, r *http.Request) {
 	v, _ := s.visit(w, r)
 	r.Body = http.MaxBytesReader(w, r.Body, maxSignIn)
@@ -75,12 +74,11 @@ const maxSignIn = 16 << 10
 func (s *Site) signOut(w http.ResponseWriter, v *webRequest) error {
 	s.signIns.leave(v.cookie)
 	s.setCookie(w, v.Request, s.signIns.newCookie())
-	http.Redirect(w, v.Request, s.address("/sign-in"), http.StatusSeeOther)
-	return nil
+	return s.to(w, v, "/sign-in")
 }
 
-// ownPath returns a path below our prefix to go to, "/" for what is none: a
-// link to the sign-in must not lead away from here.
+// ownPath returns the path below the prefix of a link, "/" if it has none: a link to the
+// sign-in must not lead to another site.
 func ownPath(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, "/") ||

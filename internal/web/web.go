@@ -1,6 +1,6 @@
-// Package web serves the page: run code and watch it, fetch files, see how the
-// service is. It is server-rendered HTML with a few small scripts; every page
-// can be read, and a program run, without any script.
+// Package web serves the page: run code and watch it, fetch files, see the state of the
+// service. It is server-rendered HTML with a few small scripts. Every page can be read,
+// and a program run, without scripts.
 //
 // It is an edge like a dialect: it decodes a request, calls the engine, and
 // renders the answer. One page is one file page_<name>.go, with
@@ -8,16 +8,16 @@
 // registers its routes in a function that newSite calls, and adds its entry
 // to the navigation there. To add a page, add those three files and that one line.
 //
-// What programs print and write is hostile. It reaches a document only as
-// text, through html/template or text nodes; files are served by content.go
-// under a sandbox of their own; and the policy in headers.go lets no script
-// run but our own files.
+// The output of programs is hostile. It reaches a document only as text, through
+// html/template or text nodes. content.go serves files under a sandbox policy, and the
+// policy in render.go allows only the scripts of this package.
 package web
 
 import (
 	"cmp"
 	"context"
 	"log/slog"
+	"mime"
 	"net/http"
 	"strings"
 	"time"
@@ -25,31 +25,30 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Options set up the page. Engine, Caller,
-// Authenticate and Languages are required.
+// Options configure the page. Engine, Caller, Authenticate and Languages are required.
 type Options struct {
 	Engine *engine.Service
-	// Caller says whom the front door knows the request to be from, which asks
-	// SignedIn; false: nobody yet.
+	// Caller returns the caller of a request that the front door has identified with
+	// SignedIn; false: it has none.
 	Caller func(*http.Request) (engine.Caller, bool)
-	// Authenticate returns whose key a token is, ErrUnauthorized for nobody's.
+	// Authenticate returns the caller of a key, or ErrUnauthorized.
 	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
 
 	Review    *Review                              // replies, projects, reports; nil: there are no such pages
 	Languages func(ctx context.Context) []Language // that a program can be written in
 
-	// OneMachine says why Review and Ask are not to be had, because several nodes answer;
-	// empty: they are.
+	// OneMachine says why Review and Ask are not available, because several nodes answer;
+	// empty: they are available.
 	OneMachine func() (why string)
 
 	// Nodes are those of the cluster; nil: it has none.
 	Nodes func() []engine.Node
-	// Drain has a node take nothing new, or takes that back; nil: nobody can.
+	// Drain has a node accept nothing new, or undoes that; nil: not available.
 	Drain func(ctx context.Context, name string, drain bool) error
-	// Self is this life of this node, of several; nil: there is one.
+	// Self returns this node's epoch, of several nodes; nil: there is one node.
 	Self func() engine.Epoch
 
-	Network []string // rules of what each program may contact that asks for it
+	Network []string // rules for each program that asks for network access
 
 	Prefix    string           // where the handler is mounted; empty: "/ui"
 	MaxUpload int64            // bytes of one file; 0: 200 MiB
@@ -58,33 +57,34 @@ type Options struct {
 	API       http.Handler     // the native API, its prefix removed; nil: there are no notebooks
 	Tool      Tool             // the run_python tool; nil: not shown
 	Ask       *Ask             // conversations with models; nil: not shown
-	Log       *slog.Logger     // for causes that a visitor must not see; nil: nothing is logged
+	Log       *slog.Logger     // of causes that a visitor must not see; nil: discarded
 	Now       func() time.Time // nil: time.Now
 }
 
-// Site is the page at work. It is a handler that wants its prefix removed.
+// Site serves the page, with the prefix removed from requests.
 type Site struct {
 	Options
 	mux       *http.ServeMux
 	assets    *assets
 	templates templates
 	signIns   *signInStore
+	previews  *previews
 	nav       []navEntry
-	sections  map[string]string // of pages without an entry of their own: which entry is the current one
+	sections  map[string]string // the navigation entries of pages that have none of their own
 	closing   []func()          // to be called by Close
 }
 
-// navEntry is one page that the navigation leads to.
+// navEntry is an entry of the navigation.
 type navEntry struct {
-	Name  string // of the page, which marks the entry as the current one
+	Name  string // of the page, for which the entry is marked
 	Title string
 	Path  string // below the prefix
 
-	operators bool // others are refused there
-	machine   bool // not to be had where Options.OneMachine says so
+	operators bool // for operators only
+	machine   bool // not available where Options.OneMachine says so
 }
 
-// New returns the page. Close ends what it does in the background.
+// New returns the page. The caller closes it.
 func New(o Options) (*Site, error) {
 	o.Prefix = cmp.Or(o.Prefix, "/ui")
 	if o.MaxUpload <= 0 {
@@ -100,7 +100,8 @@ func New(o Options) (*Site, error) {
 	if o.OneMachine == nil {
 		o.OneMachine = func() string { return "" }
 	}
-	s := &Site{Options: o, mux: http.NewServeMux(), signIns: newSignInStore(o.Now, o.Self), sections: map[string]string{}}
+	s := &Site{Options: o, mux: http.NewServeMux(), signIns: newSignInStore(o.Now, o.Self),
+		previews: newPreviews(o.Engine), sections: map[string]string{}}
 	var err error
 	if s.assets, err = loadAssets(o.Prefix + "/static/"); err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func New(o Options) (*Site, error) {
 	return s, nil
 }
 
-// Close ends what the page does in the background.
+// Close ends the page's background work.
 func (s *Site) Close() error {
 	for _, end := range s.closing {
 		end()
@@ -140,9 +141,25 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// handle makes a handler of a page: it finds out who asks, and sends
-// strangers to the sign-in.
-func (s *Site) handle(serve func(http.ResponseWriter, *webRequest) error) http.HandlerFunc {
+// handler answers a request, or returns an error for fail.
+type handler = func(http.ResponseWriter, *webRequest) error
+
+// with returns a handler that first finds what a request is about.
+func with[T any](
+	find func(*webRequest) (T, error), serve func(http.ResponseWriter, *webRequest, T) error,
+) handler {
+	return func(w http.ResponseWriter, v *webRequest) error {
+		found, err := find(v)
+		if err != nil {
+			return err
+		}
+		return serve(w, v, found)
+	}
+}
+
+// handle makes a handler of a page: it identifies the caller, and sends one who is not
+// signed in to the sign-in.
+func (s *Site) handle(serve handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, known := s.visit(w, r)
 		if !known {
@@ -155,7 +172,7 @@ func (s *Site) handle(serve func(http.ResponseWriter, *webRequest) error) http.H
 	}
 }
 
-// onMachine refuses what is not to be had where several nodes answer.
+// onMachine returns an error where several nodes answer.
 func (s *Site) onMachine() error {
 	if why := s.OneMachine(); why != "" {
 		return refuse(http.StatusConflict, "This is not to be had where several nodes answer.", why)
@@ -163,10 +180,10 @@ func (s *Site) onMachine() error {
 	return nil
 }
 
-// change is handle for what changes something. The request must bear the
-// token of the visitor's own pages, as a header or as the field "token" of a
-// form; a form with files is read by the handler, which checks the token.
-func (s *Site) change(serve func(http.ResponseWriter, *webRequest) error) http.HandlerFunc {
+// change is handle for requests that change something. The request must have the token
+// of the visitor's own pages, as a header or as the field "token" of a form. The handler
+// of a form with files reads it, and checks the token.
+func (s *Site) change(serve handler) http.HandlerFunc {
 	return s.handle(func(w http.ResponseWriter, v *webRequest) error {
 		if strings.HasPrefix(v.Header.Get("Content-Type"), "multipart/") && v.Header.Get(tokenHeader) == "" {
 			return serve(w, v)
@@ -187,8 +204,36 @@ func (s *Site) change(serve func(http.ResponseWriter, *webRequest) error) http.H
 	})
 }
 
+// decision is change for a form without files, of which the handler finds the fields in
+// PostForm. A form in parts is refused: change leaves its token to the handler.
+func (s *Site) decision(serve handler) http.HandlerFunc {
+	checked := s.change(func(w http.ResponseWriter, v *webRequest) error {
+		v.Body = http.MaxBytesReader(w, v.Body, maxForm)
+		if err := v.ParseForm(); err != nil {
+			return formError(err)
+		}
+		return serve(w, v)
+	})
+	return func(w http.ResponseWriter, r *http.Request) {
+		var refused error
+		kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		switch {
+		case err != nil || kind != "application/x-www-form-urlencoded":
+			refused = refuse(http.StatusUnsupportedMediaType, "This form was sent in a way that is not taken here.",
+				"Load the page again and repeat what you did.")
+		case r.ContentLength > maxForm:
+			refused = &http.MaxBytesError{Limit: maxForm}
+		default:
+			checked(w, r)
+			return
+		}
+		v, _ := s.visit(w, r)
+		s.fail(w, v, refused)
+	}
+}
+
 // maxForm bounds a form without files: code and a few fields.
 const maxForm = 4 << 20
 
-// address is a path of ours as a browser asks for it.
+// address returns a path with the prefix, for browsers.
 func (s *Site) address(path string) string { return s.Prefix + path }

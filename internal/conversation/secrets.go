@@ -1,27 +1,35 @@
 package conversation
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"io"
+	"path"
 	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/airlock-run/airlock/provider"
 )
 
-// relayed redacts what the provider tells. Texts come in pieces: what may be the
-// beginning of a secret waits for the next one.
+// relayed redacts the events of the provider. Texts come in pieces: a possible beginning of
+// a secret is held back until the next piece.
 type relayed struct {
 	redactor *provider.Redactor
 	streams  []*pieces
 }
 
-// pieces is one text that comes in pieces.
+// pieces is a text that comes in pieces.
 type pieces struct {
 	provider.RedactStream
 	make func(text string) provider.Event
-	key  [3]string // what it is of
+	key  [3]string // identifies the text
 }
 
-// pass returns the events that can be told now, in their order: a text ends where
+// pass returns the events that can be passed on now, in their order: a text ends where
 // something else begins.
 func (r *relayed) pass(e provider.Event) []provider.Event {
 	if _, more := e.(provider.TextDelta); more {
@@ -67,7 +75,7 @@ func (r *relayed) piece(key [3]string, text string, make func(string) provider.E
 	return nil
 }
 
-// rest ends texts, and returns what was held of them.
+// rest ends texts, and returns what was held back of them.
 func (r *relayed) rest(which func(*pieces) bool) (all []provider.Event) {
 	r.streams = slices.DeleteFunc(r.streams, func(p *pieces) bool {
 		if !which(p) {
@@ -94,7 +102,7 @@ func redactSteps(r *provider.Redactor, steps []provider.Step) []provider.Step {
 	return list
 }
 
-// redactProblem redacts what is said of an error.
+// redactProblem redacts the texts of an error.
 func redactProblem(r *provider.Redactor, p *Problem) *Problem {
 	if p != nil {
 		p.Message, p.Hint = r.Error(p.Message), r.Error(p.Hint)
@@ -102,8 +110,8 @@ func redactProblem(r *provider.Redactor, p *Problem) *Problem {
 	return p
 }
 
-// redactExchange takes known secrets out of a turn as the provider wants it again.
-// What only looks like a key stays there: it may be a part of a signature.
+// redactExchange removes known secrets from an exchange. Text that only looks like a key
+// stays: it may be a part of a signature.
 func redactExchange(r *provider.Redactor, turns []provider.Turn) []provider.Turn {
 	turns = slices.Clone(turns)
 	for i := range turns {
@@ -114,3 +122,70 @@ func redactExchange(r *provider.Redactor, turns []provider.Turn) []provider.Turn
 	}
 	return turns
 }
+
+// Sensitivity returns why the file may contain a secret, or "". Such a file leaves the
+// machine only with the user's consent.
+func (f File) Sensitivity() string {
+	name := strings.ToLower(path.Base(strings.ReplaceAll(f.Path, `\`, "/")))
+	if secretName(name) {
+		return "files of this name hold secrets"
+	}
+	content, err := f.Open()
+	if err != nil {
+		return ""
+	}
+	defer content.Close()
+	head, err := io.ReadAll(io.LimitReader(content, 64<<10))
+	if err != nil {
+		return ""
+	}
+	for _, mark := range secretMarks() {
+		if bytes.Contains(head, []byte(mark)) {
+			return "it seems to hold a key"
+		}
+	}
+	return ""
+}
+
+func secretName(name string) bool {
+	switch path.Ext(name) {
+	case ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx":
+		return true
+	}
+	switch name {
+	case ".npmrc", ".pypirc", ".netrc", ".pgpass", ".htpasswd", "credentials", "credentials.json", "secrets.yaml",
+		"secrets.yml", "secrets.json", ".git-credentials", "kubeconfig":
+		return true
+	}
+	return name == ".env" || strings.HasPrefix(name, ".env.") || strings.HasPrefix(name, "id_rsa") ||
+		strings.HasPrefix(name, "id_ed25519") || strings.HasPrefix(name, "id_ecdsa")
+}
+
+// secretMarks returns the beginnings of the most common keys.
+func secretMarks() []string {
+	return []string{"-----BEGIN PRIVATE KEY", "-----BEGIN RSA PRIVATE KEY", "-----BEGIN OPENSSH PRIVATE KEY",
+		"-----BEGIN EC PRIVATE KEY",
+		"AKIA", "ghp_", "github_pat_", "sk-ant-", "sk-proj-", "xai-", "AIzaSy", "xoxb-"}
+}
+
+// sumOf returns the SHA-256 of a reader's content.
+func sumOf(r io.Reader) (string, error) {
+	s := sha256.New()
+	if _, err := io.Copy(s, r); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(s.Sum(nil)), nil
+}
+
+// sameAs reports whether a file of an earlier turn has not changed.
+func sameAs(f File) bool {
+	content, err := f.Open()
+	if err != nil {
+		return false
+	}
+	defer content.Close()
+	now, err := sumOf(content)
+	return err == nil && now == f.was
+}
+
+func bytesText(n int64) string { return humanize.IBytes(uint64(max(0, n))) }
