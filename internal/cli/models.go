@@ -347,7 +347,11 @@ func (a *app) startConversations(ctx context.Context, s *service, d *desk) error
 		if err != nil {
 			return nil, err
 		}
-		return a.localBackend(engineRunner{serviceRunner{c}, s.engine}, address, end)
+		b, err := a.localBackend(engineRunner{serviceRunner{c}, s.engine}, address, end)
+		if err == nil {
+			b.Shares = true // host.Stored opens files of the same engine
+		}
+		return b, err
 	})
 	if err != nil {
 		return err

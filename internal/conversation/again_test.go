@@ -3,11 +3,15 @@ package conversation_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
@@ -125,4 +129,39 @@ func TestAgainReplaced(t *testing.T) {
 		t.Errorf("given: %+v, %v", turn.Inputs, err)
 	}
 	s.clean(t, chat)
+}
+
+// TestShared gives a model on this machine a file that was uploaded: its code reads that
+// file itself, which stays when the conversation ends.
+func TestShared(t *testing.T) {
+	s := newStage(t, remotes()[provider.Local])
+	s.shares = true
+	stored, err := s.provider.Files().Upload(t.Context(), provider.Upload{Name: "a.csv", Size: 2,
+		Body: strings.NewReader("a\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.server.Objects()
+	sum := sha256.Sum256([]byte("a\n"))
+	file := conversation.File{Stored: stored.Ref.ID, SHA256: hex.EncodeToString(sum[:]), Source: provider.Source{
+		Path: "a.csv", Name: "a.csv", MIME: "text/csv", Size: 2,
+		Open: func() (io.ReadSeekCloser, error) { return bytesFile{bytes.NewReader([]byte("a\n"))}, nil }}}
+	s.server.Rescript(s.makes("Read."), providertest.Turn{Text: "Done."})
+	chat := s.begin(t)
+	turn, err := chat.Turn(t.Context(), conversation.Prompt{Text: "Read", Files: []conversation.File{file}}, s, s.tell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in := turn.Inputs; len(in) != 1 || in[0].Remote.ID != stored.Ref.ID || in[0].SHA256 != file.SHA256 {
+		t.Errorf("inputs %+v", in)
+	}
+	if diff := cmp.Diff(before, s.server.Objects()); diff != "" {
+		t.Errorf("stored again: %s", diff)
+	}
+	if _, err := chat.Close(t.Context(), s.tell); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, s.server.Objects()); diff != "" {
+		t.Errorf("after the end: %s", diff)
+	}
 }

@@ -25,7 +25,10 @@ type Backend struct {
 	// Ephemeral reports that the provider's objects end with this process, so that
 	// nothing has to be recorded and cleaned up.
 	Ephemeral bool
-	Close     func() error // may be nil
+	// Shares reports that the provider reads uploaded files: one with a File.Stored has
+	// that id there, and is not sent.
+	Shares bool
+	Close  func() error // may be nil
 }
 
 // A CountStore adds up the counts of processes.

@@ -31,6 +31,8 @@ type File struct {
 	// Stored is its id, if it is an uploaded file. A conversation that is resumed opens it
 	// with HostOptions.Stored.
 	Stored string
+	// SHA256 is the hash of a stored file.
+	SHA256 string
 
 	asked bool   // the model requested it
 	again bool   // an earlier turn sent it
@@ -269,6 +271,14 @@ func (t *turn) stage(
 			t.emit(Notice{Text: fmt.Sprintf(
 				"%s has changed since it was sent in an earlier turn: the model gets it as it is now.", f.Path)})
 		}
+		if c.Shares && f.SHA256 != "" {
+			if there, err := c.shared(f); err != nil {
+				refused = append(refused, provider.Refused{Source: f.Source, Err: err})
+			} else {
+				attachments = append(attachments, t.arrived(f, there))
+			}
+			continue
+		}
 		staged, no := u.Stage(ctx, sources[i:i+1])
 		switch {
 		case len(staged) > 0:
@@ -283,6 +293,21 @@ func (t *turn) stage(
 	}
 	embedded, no, err := t.embed(ctx, &u, waiting)
 	return append(attachments, embedded...), append(refused, no...), err
+}
+
+// shared returns an uploaded file that the provider has. It stays the user's: the
+// ledger does not know it, so that no clean-up deletes it.
+func (c *Chat) shared(f File) (provider.Staged, error) {
+	content, err := f.Open()
+	if err != nil {
+		return provider.Staged{}, err
+	}
+	name := c.Provider.Name()
+	return provider.Staged{Path: f.Path, SHA256: f.SHA256, File: provider.FileInfo{
+		Ref:  provider.FileRef{Provider: name, Scope: provider.ScopeFile, ID: f.Stored},
+		Name: f.Name, MIME: f.MIME, Size: f.Size, SHA256: f.SHA256,
+		Origin: provider.OriginUser, Readable: true, State: provider.StateReady,
+	}}, content.Close()
 }
 
 // arrived records a file that the provider has.

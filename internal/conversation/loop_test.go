@@ -108,6 +108,7 @@ type stage struct {
 	folder string // to save into
 	events []string
 	asked  []conversation.Ask
+	shares bool // the provider has what users upload
 }
 
 func newStage(t *testing.T, open func(testing.TB) remote) *stage {
@@ -119,7 +120,7 @@ func newStage(t *testing.T, open func(testing.TB) remote) *stage {
 		Replies:    s.Replies,
 		Quarantine: filepath.Join(t.TempDir(), "outputs"), Clock: s.clock,
 		Connect: func(context.Context, string, conversation.Settings) (*conversation.Backend, error) {
-			return &conversation.Backend{Provider: s.provider, Destination: "the test server"}, nil
+			return &conversation.Backend{Provider: s.provider, Destination: "the test server", Shares: s.shares}, nil
 		},
 	})
 	if err != nil {

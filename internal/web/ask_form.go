@@ -197,7 +197,7 @@ func (p *askPage) folder(w http.ResponseWriter, v *webRequest) error {
 func uploaded(ctx context.Context, store *engine.Service, caller engine.Caller, f engine.File) conversation.File {
 	ctx = context.WithoutCancel(ctx)
 	kind, _, _ := strings.Cut(f.MIME, ";")
-	return conversation.File{Stored: f.ID.String(), Source: provider.Source{
+	return conversation.File{Stored: f.ID.String(), SHA256: f.SHA256.String(), Source: provider.Source{
 		Path: f.Name, Name: f.Name, MIME: kind, Size: f.Size,
 		Open: func() (io.ReadSeekCloser, error) {
 			_, content, err := store.OpenFile(ctx, caller, f.ID)
