@@ -2,6 +2,8 @@ package blob
 
 import (
 	"bytes"
+	"io/fs"
+	"os"
 	"sync"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -74,6 +76,15 @@ type inMemory struct{ *bytes.Reader }
 
 func (inMemory) Close() error { return nil }
 
+// stamp tells one state of a file from all others: which file it is, and when
+// it was changed last.
+type stamp struct{ fs.FileInfo }
+
+func (s stamp) is(other stamp) bool {
+	return s.FileInfo != nil && other.FileInfo != nil && os.SameFile(s.FileInfo, other.FileInfo) &&
+		s.Size() == other.Size() && s.Mode() == other.Mode() && s.ModTime().Equal(other.ModTime())
+}
+
 // maxSeals bounds how many blobs are known to be whole.
 const maxSeals = 16 << 10
 
@@ -82,41 +93,45 @@ const maxSeals = 16 << 10
 // time of change is whole, and needs no second reading.
 type seals struct {
 	mu sync.Mutex
-	of map[engine.Digest]stamp
+	of map[engine.Digest]seal
 }
 
-func (s *seals) set(d engine.Digest, file stamp) {
+type seal struct {
+	file stamp
+
+	// durable says that this process has made the blob durable. One that an
+	// earlier process left may lie in the page cache only (it was killed
+	// between rename and fsync), so its mere presence proves nothing.
+	durable bool
+}
+
+func (s *seals) set(d engine.Digest, file stamp, durable bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {
-		s.of = map[engine.Digest]stamp{}
+		s.of = map[engine.Digest]seal{}
 	}
-	if _, known := s.of[d]; !known && len(s.of) >= maxSeals {
+	known, ok := s.of[d]
+	if !ok && len(s.of) >= maxSeals {
 		for other := range s.of {
 			delete(s.of, other)
 			break
 		}
 	}
-	s.of[d] = file
+	s.of[d] = seal{file, durable || known.durable && known.file.is(file)}
 }
 
-func (s *seals) broken(d engine.Digest) {
+func (s *seals) remove(d engine.Digest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.of, d)
 }
 
-func (s *seals) has(d engine.Digest) bool {
+// get returns the seal of a blob, and reports whether the file is the one that was found
+// whole, unchanged.
+func (s *seals) get(d engine.Digest, file stamp) (known seal, holds bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, known := s.of[d]
-	return known
-}
-
-// holds reports whether a file is the one that was found whole, unchanged.
-func (s *seals) holds(d engine.Digest, file stamp) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known, ok := s.of[d]
-	return ok && known == file
+	known = s.of[d]
+	return known, known.file.is(file)
 }

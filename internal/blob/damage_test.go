@@ -70,7 +70,7 @@ func TestDamageIsFound(t *testing.T) {
 					}
 					return s
 				},
-				"after a restart": func(s *Store, _ engine.Blob) *Store { return open(t, s.dir.Name()) },
+				"after a restart": func(s *Store, _ engine.Blob) *Store { return open(t, s.root.Name()) },
 			} {
 				t.Run(what+", "+size+", "+state, func(t *testing.T) {
 					dir := t.TempDir()
@@ -163,7 +163,7 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestSealsAreBounded(t *testing.T) {
 	var s seals
 	for i := range maxSeals + 10 {
-		s.set(engine.Digest{byte(i), byte(i >> 8), byte(i >> 16)}, stamp{})
+		s.set(engine.Digest{byte(i), byte(i >> 8), byte(i >> 16)}, stamp{}, false)
 	}
 	if len(s.of) != maxSeals {
 		t.Errorf("%d are kept, not %d", len(s.of), maxSeals)

@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -17,17 +18,16 @@ type disk interface {
 	remove(name string) error
 }
 
-// file is an open temporary file.
-type file interface {
-	io.Writer
-	Sync() error
-	Close() error
-}
-
 // dir is an open directory.
 type dir interface {
 	Sync() error
 	Close() error
+}
+
+// file is an open temporary file.
+type file interface {
+	io.Writer
+	dir
 }
 
 // rootDisk is the real disk. os.Root keeps every name below the store's
@@ -42,27 +42,6 @@ func (d rootDisk) openDir(name string) (dir, error) { return d.root.Open(name) }
 func (d rootDisk) mkdir(name string) error          { return d.root.Mkdir(name, 0o700) }
 func (d rootDisk) rename(from, to string) error     { return d.root.Rename(from, to) }
 func (d rootDisk) remove(name string) error         { return d.root.Remove(name) }
-
-// unsynced is a disk whose writes nobody waits for.
-type unsynced struct{ disk }
-
-func (d unsynced) create(name string) (file, error) {
-	f, err := d.disk.create(name)
-	return unsyncedFile{f}, err
-}
-
-func (d unsynced) openDir(name string) (dir, error) {
-	f, err := d.disk.openDir(name)
-	return unsyncedDir{f}, err
-}
-
-type unsyncedFile struct{ file }
-
-func (unsyncedFile) Sync() error { return nil }
-
-type unsyncedDir struct{ dir }
-
-func (unsyncedDir) Sync() error { return nil }
 
 // makeDir makes a directory and those above it that are missing, each durable
 // in its parent.
@@ -85,14 +64,5 @@ func makeDir(path string) error {
 	if err != nil {
 		return err
 	}
-	return syncDir(d)
-}
-
-// syncDir makes the names in a directory durable and closes it.
-func syncDir(d dir) error {
-	err := d.Sync()
-	if closed := d.Close(); err == nil {
-		err = closed
-	}
-	return err
+	return errors.Join(d.Sync(), d.Close())
 }

@@ -10,7 +10,7 @@
 // name, fsync the directory that now names it. Each step can fail, and after
 // a failed fsync the kernel may have thrown the dirty pages away and call a
 // second fsync a success; therefore a file whose fsync failed is lost, is
-// deleted, and is never tried again. Until the rename nobody can see a blob;
+// deleted, and is never tried again. Until the rename a blob is not visible;
 // from the rename on it is whole. A crash leaves at most a temporary file or
 // a blob that no file refers to, and Sweep removes both.
 //

@@ -45,15 +45,17 @@ func (s *Store) Put(ctx context.Context, r io.Reader, limit int64) (engine.Blob,
 func (s *Store) publish(up *upload, blob engine.Blob) error {
 	shard := s.shard(blob.SHA256)
 	// The one long step, writing out the file, does not hold up the shard.
-	if !s.has(blob) {
+	if file, ok := s.look(blob.SHA256); !ok || file.Size() != blob.Size {
 		if err := up.finalize(); err != nil {
 			return err
 		}
 	}
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if shard.durable[blob.SHA256] && s.sealed(blob) {
-		return nil
+	if file, ok := s.look(blob.SHA256); ok {
+		if seal, holds := s.seals.get(blob.SHA256, file); holds && seal.durable {
+			return nil
+		}
 	}
 	if err := up.finalize(); err != nil {
 		return err
@@ -72,33 +74,24 @@ func (s *Store) publish(up *upload, blob engine.Blob) error {
 		return err
 	}
 	up.renamed = true
-	// Should this fail, the blob stays: it is whole, nobody was told of it,
+	// Should this fail, the blob stays: it is whole, no caller was told of it,
 	// and if it has replaced a blob that a caller was told of, removing it
 	// would lose that one.
-	if err := syncDir(parent); err != nil {
+	if err := s.syncDir(parent); err != nil {
 		return err
 	}
-	if shard.durable == nil {
-		shard.durable = map[engine.Digest]bool{}
-	}
-	shard.durable[blob.SHA256] = true
 	if file, ok := s.look(blob.SHA256); ok {
-		s.seals.set(blob.SHA256, file)
+		s.seals.set(blob.SHA256, file, true)
 	}
 	return nil
 }
 
-// sealed reports whether a blob is known to be whole. One that was damaged
-// since is stored anew.
-func (s *Store) sealed(blob engine.Blob) bool {
-	file, ok := s.look(blob.SHA256)
-	return ok && s.seals.holds(blob.SHA256, file)
-}
-
-// has reports whether a blob of that digest and size can be seen.
-func (s *Store) has(blob engine.Blob) bool {
-	info, err := s.root.Lstat(blobName(blob.SHA256))
-	return err == nil && info.Mode().IsRegular() && info.Size() == blob.Size
+// syncDir makes the names in a directory durable and closes it.
+func (s *Store) syncDir(d dir) error {
+	if s.unsynced {
+		return d.Close()
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // makeShard makes the directory of a digest durable, if it is new or this
@@ -120,7 +113,7 @@ func (s *Store) makeShard(d engine.Digest) error {
 		return err
 	}
 	shard.made = false
-	if err := syncDir(top); err != nil {
+	if err := s.syncDir(top); err != nil {
 		if created {
 			// What is found after a failed fsync proves nothing, so the next
 			// upload has to make the directory anew.
@@ -136,8 +129,8 @@ func (s *Store) makeShard(d engine.Digest) error {
 type upload struct {
 	store   *Store
 	name    string
-	file    file // nil once closed
-	settled error
+	file    file  // nil once closed
+	err     error // of finalize
 	renamed bool
 }
 
@@ -194,14 +187,14 @@ func (up *upload) fill(ctx context.Context, r io.Reader, limit int64) (engine.Bl
 // result of the first.
 func (up *upload) finalize() error {
 	if up.file == nil {
-		return up.settled
+		return up.err
 	}
-	up.settled = up.file.Sync()
-	if err := up.file.Close(); up.settled == nil {
-		up.settled = err
+	if !up.store.unsynced {
+		up.err = up.file.Sync()
 	}
+	up.err = errors.Join(up.err, up.file.Close())
 	up.file = nil
-	return up.settled
+	return up.err
 }
 
 // discard ends the upload and removes the temporary file, if it is still one.

@@ -14,11 +14,6 @@ type shard struct {
 	mu   sync.Mutex
 	pins map[engine.Digest]int
 
-	// durable holds the blobs that this process has made durable. One that an
-	// earlier process left may lie in the page cache only (it was killed
-	// between rename and fsync), so its mere presence proves nothing.
-	durable map[engine.Digest]bool
-
 	// made says that the directory itself is there and durable.
 	made bool
 }

@@ -30,10 +30,10 @@ const (
 // Store keeps blobs in one directory. Its methods may be called at once from
 // many goroutines.
 type Store struct {
-	root   *os.Root
-	dir    *os.File
-	disk   disk
-	shards [256]shard
+	root     *os.Root
+	disk     disk
+	shards   [256]shard
+	unsynced bool // nobody waits for the disk
 
 	seals    seals
 	contents contents
@@ -53,7 +53,7 @@ func WithRoom(room func() error) Option { return func(s *Store) { s.room = room 
 
 // asCache makes a store that need not survive a power cut: what is in it can be had
 // elsewhere. Bytes that were torn are found by the next Open, as any damage is.
-func asCache(s *Store) { s.disk = unsynced{s.disk} }
+func asCache(s *Store) { s.unsynced = true }
 
 // Open opens the store in dir and makes it when it is missing. The directory
 // is the store's own: <data>/files.
@@ -69,12 +69,7 @@ func Open(dir string, options ...Option) (*Store, error) {
 	if err != nil {
 		return nil, failed(opStore, "", err)
 	}
-	top, err := os.Open(dir)
-	if err != nil {
-		root.Close()
-		return nil, failed(opStore, "", err)
-	}
-	s := &Store{root: root, dir: top, disk: rootDisk{root}, uploads: map[string]bool{}, room: func() error { return nil }}
+	s := &Store{root: root, disk: rootDisk{root}, uploads: map[string]bool{}, room: func() error { return nil }}
 	for _, option := range options {
 		option(s)
 	}
@@ -86,7 +81,15 @@ func Open(dir string, options ...Option) (*Store, error) {
 }
 
 // Close gives the directory back. Files that Open returned stay readable.
-func (s *Store) Close() error { return errors.Join(s.dir.Close(), s.root.Close()) }
+func (s *Store) Close() error { return s.root.Close() }
+
+// look returns the stamp of the regular file that has a blob's name now, false
+// if there is none. It is cheap, because lists look at many: a reader then opens
+// the file below the root.
+func (s *Store) look(d engine.Digest) (stamp, bool) {
+	info, err := os.Lstat(filepath.Join(s.root.Name(), blobName(d)))
+	return stamp{info}, err == nil && info.Mode().IsRegular()
+}
 
 // Unpin ends the protection that one Put gave.
 func (s *Store) Unpin(d engine.Digest) { s.shard(d).unpin(d) }
@@ -117,13 +120,13 @@ func (s *Store) open(ctx context.Context, d engine.Digest, size int64) (_ *os.Fi
 		err = fs.ErrNotExist
 	}
 	if err == nil {
-		file = stampOf(info)
-		if !s.seals.holds(d, file) {
+		file = stamp{info}
+		if _, holds := s.seals.get(d, file); !holds {
 			err = s.check(ctx, d, f, size)
 		}
 	}
 	if err == nil {
-		s.seals.set(d, file)
+		s.seals.set(d, file, false)
 	}
 	if err != nil {
 		f.Close()
@@ -170,7 +173,7 @@ func (s *Store) Read(ctx context.Context, d engine.Digest, size int64) (engine.C
 		return f, nil
 	}
 	if known, ok := s.contents.get(d); ok {
-		if file, ok := s.look(d); ok && file == known.from && file.size == size {
+		if file, ok := s.look(d); ok && file.is(known.from) && file.Size() == size {
 			return inMemory{bytes.NewReader(known.bytes)}, nil
 		}
 		s.contents.forget(d)
@@ -192,10 +195,10 @@ func (s *Store) Read(ctx context.Context, d engine.Digest, size int64) (engine.C
 // neither written nor checked passes by its length.
 func (s *Store) Has(ctx context.Context, d engine.Digest, size int64) bool {
 	file, ok := s.look(d)
-	if !ok || file.size != size {
+	if !ok || file.Size() != size {
 		return false
 	}
-	if s.seals.holds(d, file) || size > smallBlob && !s.seals.has(d) {
+	if known, holds := s.seals.get(d, file); holds || size > smallBlob && known.file.FileInfo == nil {
 		return true
 	}
 	f, err := s.Open(ctx, d, size)
@@ -227,8 +230,7 @@ func (s *Store) discard(d engine.Digest, keep func(engine.Digest) bool) (gone bo
 	if shard.pins[d] > 0 || keep != nil && keep(d) {
 		return false, nil
 	}
-	delete(shard.durable, d)
-	s.seals.broken(d)
+	s.seals.remove(d)
 	s.contents.forget(d)
 	err = s.disk.remove(blobName(d))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -44,7 +44,7 @@ func (s *Store) Sweep(ctx context.Context, keep func(engine.Digest) bool) (int, 
 		err := s.each(ctx, shard, func(name string) error {
 			d, invalid := engine.ParseDigest(name)
 			if invalid != nil || blobName(d) != shard+"/"+name {
-				return nil //nolint:nilerr // not ours; whoever put it there may want it
+				return nil //nolint:nilerr // another program put it there
 			}
 			removed, err := s.discard(d, keep)
 			if removed {
