@@ -8,6 +8,6 @@
 //
 // Replicas share the bucket, and none knows what another is about to record. So Delete
 // removes only the copy in the cache, and Sweep only objects that are older than an
-// hour. Who stores bytes that are there and older than half an hour stores them anew,
+// hour. A Put of bytes that are there and older than half an hour stores them anew,
 // under the lock of their digest, under which Sweep looks at the age once more.
 package bucket

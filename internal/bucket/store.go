@@ -20,7 +20,7 @@ import (
 var _ engine.Blobs = (*Store)(nil)
 
 const (
-	// grace is how long an object stays that nobody refers to: its writer may be about
+	// grace is how long an unreferenced object stays: its writer may be about
 	// to record it. renewal is the age from which it is stored anew for that.
 	grace   = time.Hour
 	renewal = grace / 2

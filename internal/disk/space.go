@@ -39,7 +39,7 @@ type Space struct {
 	floor int64 // 0: a part of the disk
 
 	mu       sync.Mutex
-	borrowed int  // who deletes with the help of the reserve
+	borrowed int  // deletions that use the reserve
 	short    bool // the reserve is not whole, for want of room
 }
 
@@ -93,8 +93,8 @@ func (s *Space) Room() (engine.Room, error) {
 	return room, err
 }
 
-// Borrow gives the reserve up for a deletion that found no room. Whoever
-// borrowed it gives it back, with what is left.
+// Borrow frees the reserve for a deletion that found no room, until the caller calls
+// giveBack.
 func (s *Space) Borrow() (giveBack func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

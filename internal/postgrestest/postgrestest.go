@@ -33,11 +33,11 @@ const startTime = 2 * time.Minute
 type Server struct {
 	Address string // host:port
 	dir     string
-	who     *syscall.Credential // nil: this user
+	user    *syscall.Credential // nil: the user of this process
 	process *exec.Cmd
 }
 
-// Start starts a server. Whoever got it calls Stop.
+// Start starts a server. The caller calls Stop.
 func Start(ctx context.Context) (*Server, error) {
 	dir, err := os.MkdirTemp("", "postgres-")
 	if err != nil {
@@ -51,11 +51,10 @@ func Start(ctx context.Context) (*Server, error) {
 }
 
 func (s *Server) start(ctx context.Context) error {
-	who, err := unprivileged(s.dir)
-	if err != nil {
+	var err error
+	if s.user, err = unprivileged(s.dir); err != nil {
 		return err
 	}
-	s.who = who
 	initdb, err := s.command(ctx, "initdb", "-A", "trust", "-U", "postgres", "--no-sync", "-D", s.data())
 	if err != nil {
 		return err
@@ -76,7 +75,7 @@ func (s *Server) command(ctx context.Context, name string, args ...string) (*exe
 	path, err := program(name)
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, args...)
 	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), "LC_ALL=C.UTF-8", "HOME="+s.dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.who, Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.user, Setpgid: true}
 	return cmd, err
 }
 
@@ -138,7 +137,7 @@ func (s *Server) URLWith(other *Server, address string) string {
 	return strings.Replace(address, s.Address, s.Address+","+other.Address, 1)
 }
 
-// Standby starts a server that follows this one. Whoever got it calls Stop.
+// Standby starts a server that follows this one. The caller calls Stop.
 func (s *Server) Standby(ctx context.Context) (*Server, error) {
 	dir, err := os.MkdirTemp("", "postgres-")
 	if err != nil {
@@ -152,7 +151,7 @@ func (s *Server) Standby(ctx context.Context) (*Server, error) {
 }
 
 func (s *Server) follow(ctx context.Context, primary *Server) (err error) {
-	if s.who, err = unprivileged(s.dir); err != nil {
+	if s.user, err = unprivileged(s.dir); err != nil {
 		return err
 	}
 	copied, err := s.command(ctx, "pg_basebackup", "--write-recovery-conf", "--no-sync", "--checkpoint=fast", "--pgdata",

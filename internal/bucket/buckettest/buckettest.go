@@ -37,7 +37,7 @@ type Server struct {
 	process *exec.Cmd
 }
 
-// Start starts a server. Whoever got it calls Stop.
+// Start starts a server. The caller calls Stop.
 func Start(ctx context.Context) (*Server, error) {
 	dir, err := os.MkdirTemp("", "bucket-")
 	if err != nil {
