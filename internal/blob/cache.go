@@ -43,17 +43,17 @@ func OpenCache(ctx context.Context, dir string, bound int64, options ...Option) 
 	return c, nil
 }
 
-// Dir is the directory of the cache.
+// Dir returns the directory of the cache.
 func (c *Cache) Dir() string { return c.dir }
 
-// Size is how many bytes the blobs of the cache have.
+// Size returns how many bytes the blobs of the cache have.
 func (c *Cache) Size() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.size
 }
 
-// load finds out what an earlier process has left.
+// load adds what an earlier process has left.
 func (c *Cache) load(ctx context.Context) error {
 	err := filepath.WalkDir(c.dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -79,7 +79,7 @@ func (c *Cache) load(ctx context.Context) error {
 	return err
 }
 
-// Touch notes that a blob is there and was used.
+// Touch records a use of a blob.
 func (c *Cache) Touch(ctx context.Context, b engine.Blob) {
 	c.mu.Lock()
 	known, ok := c.used[b.SHA256]

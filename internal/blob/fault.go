@@ -18,7 +18,7 @@ const (
 	hintFiles = "The service has too many open files: try again later, or have the operator raise its limit (LimitNOFILE)."
 )
 
-// failed gives an error of the file system its kind.
+// failed returns the *engine.Error of an error of the file system.
 func failed(op, id string, err error) error {
 	e := &engine.Error{Op: op, Kind: engine.ErrInternal, ID: id, Err: err}
 	switch {
@@ -48,7 +48,7 @@ func damaged(err error) bool {
 	return false
 }
 
-// brokenOff is the error of an upload whose source failed. A source that
+// brokenOff returns the error of an upload whose source failed. A source that
 // knows better which kind of error it met is believed.
 func brokenOff(ctx context.Context, err error) error {
 	e := &engine.Error{Op: opPut, Kind: engine.ErrInternal, Err: err}

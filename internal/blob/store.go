@@ -80,7 +80,7 @@ func Open(dir string, options ...Option) (*Store, error) {
 	return s, nil
 }
 
-// Close gives the directory back. Files that Open returned stay readable.
+// Close closes the directory. Files that Open returned stay readable.
 func (s *Store) Close() error { return s.root.Close() }
 
 // look returns the stamp of the regular file that has a blob's name now, false

@@ -68,7 +68,7 @@ func (s *Store) Owner(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// Claim notes whose files are here.
+// Claim records whose files are here.
 func (s *Store) Claim(ctx context.Context, owner string) error {
 	_, err := s.client.PutObject(ctx, s.address.Bucket, s.claim(), strings.NewReader(owner), int64(len(owner)),
 		minio.PutObjectOptions{})

@@ -97,7 +97,7 @@ func (s *Store) probe(ctx context.Context) error {
 	return failed(op, "", errors.Join(err, removed))
 }
 
-// Close gives the cache back. Files that Open returned stay readable.
+// Close closes the cache. Files that Open returned stay readable.
 func (s *Store) Close() error { return s.cache.Close() }
 
 func (s *Store) name(d engine.Digest) string {

@@ -58,7 +58,7 @@ func Open(data string, minFree int64) (*Space, error) {
 
 func (s *Space) reserve() string { return filepath.Join(s.data, "reserve") }
 
-// Look says how much room there is in a data directory, and changes nothing.
+// Look returns how much room there is in a data directory, and changes nothing.
 func Look(data string, minFree int64) (engine.Room, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(data, &fs); err != nil {
@@ -114,7 +114,7 @@ func (s *Space) Borrow() (giveBack func()) {
 
 func (s *Space) piece(i int) string { return filepath.Join(s.reserve(), fmt.Sprint(i)) }
 
-// refill makes what is missing of the reserve, as far as there is room.
+// refill creates what is missing of the reserve, as far as there is space.
 func (s *Space) refill() error {
 	size, err := s.pieceSize()
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *Space) refill() error {
 	return nil
 }
 
-// failed notes that there is no room, which is no error.
+// failed records that the disk is full, which is no error.
 func (s *Space) failed(err error) error {
 	if noRoom(err) {
 		s.short = true

@@ -126,13 +126,13 @@ func (s *Server) end(sig syscall.Signal) error {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// URL is the address of a database.
+// URL returns the address of a database.
 func (s *Server) URL(database string) string {
 	return (&url.URL{Scheme: "postgres", User: url.User("postgres"), Host: s.Address, Path: "/" + database,
 		RawQuery: "sslmode=disable"}).String()
 }
 
-// URLWith is the address of one of this server's databases, with another server to turn to.
+// URLWith returns the address of one of this server's databases, with another server to turn to.
 func (s *Server) URLWith(other *Server, address string) string {
 	return strings.Replace(address, s.Address, s.Address+","+other.Address, 1)
 }
@@ -170,12 +170,12 @@ func (s *Server) follow(ctx context.Context, primary *Server) (err error) {
 	return s.Resume(ctx)
 }
 
-// Synchronous has the server answer once its standby has what was written.
+// Synchronous makes the server wait for its standby at each commit.
 func (s *Server) Synchronous(ctx context.Context) error {
 	return s.statements(ctx, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
 }
 
-// Promote has a standby take its primary's place.
+// Promote promotes a standby to primary.
 func (s *Server) Promote(ctx context.Context) error { return s.statements(ctx, "SELECT pg_promote()") }
 
 func (s *Server) statements(ctx context.Context, list ...string) error {

@@ -55,7 +55,7 @@ func Start(ctx context.Context) (*Server, error) {
 	return s, nil
 }
 
-// program finds the server: where the Makefile builds it, seen from any folder of ours.
+// program finds the server: where the Makefile builds it, seen from any folder of the repository.
 func program() (string, error) {
 	here, err := os.Getwd()
 	for ; err == nil && here != "/"; here = filepath.Dir(here) {
@@ -124,12 +124,12 @@ func (s *Server) NewBucket(ctx context.Context) (string, error) {
 	return s.URL(name), client.MakeBucket(ctx, name, minio.MakeBucketOptions{Region: "us-east-1"})
 }
 
-// URL is the address of a bucket.
+// URL returns the address of a bucket.
 func (s *Server) URL(bucket string) string {
 	return "s3://" + bucket + "/?" + url.Values{"endpoint": {"http://" + s.Address}, "region": {"us-east-1"}}.Encode()
 }
 
-// Name is the bucket's name of an address.
+// Name returns the bucket's name of an address.
 func Name(address string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(address, "s3://"), "/")
 	return name
