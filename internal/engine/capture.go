@@ -32,7 +32,7 @@ type capture struct {
 	text   int    // bytes of text that have passed on
 	carry  []byte // the beginning of a character, or nothing
 	full   bool   // the head is complete
-	held   ring   // the last raw bytes after the head
+	held   tail   // the last raw bytes after the head
 	beyond int64  // how many raw bytes came after the head
 }
 
@@ -95,7 +95,7 @@ func (c *capture) finish(dst []byte) (text []byte, truncated bool) {
 		c.held.write(c.carry)
 	}
 	held := c.held.bytes()
-	c.held = ring{}
+	c.held = tail{}
 	room := c.limit - c.text
 	size := textSize(held)
 	if c.beyond == int64(len(held)) && size <= room {
@@ -155,35 +155,18 @@ func textSize(b []byte) (size int) {
 	return size
 }
 
-// ring keeps the last size bytes that were written to it. It grows as it is
-// filled.
-type ring struct {
+// tail keeps the last size bytes that were written to it, and while it is written to at
+// most a quarter more.
+type tail struct {
 	size int
 	buf  []byte
-	next int // once the buffer is full: where the oldest byte is
 }
 
-func (r *ring) write(p []byte) {
-	if len(p) >= r.size {
-		r.buf, r.next = append(r.buf[:0], p[len(p)-r.size:]...), 0
-		return
+func (t *tail) write(p []byte) {
+	if drop := len(t.buf) + len(p) - t.size; drop > t.size/4 {
+		t.buf = append(t.buf[:0], t.buf[min(drop, len(t.buf)):]...)
 	}
-	if room := r.size - len(r.buf); room > 0 {
-		n := min(room, len(p))
-		r.buf = append(r.buf, p[:n]...)
-		p = p[n:]
-	}
-	for len(p) > 0 {
-		n := copy(r.buf[r.next:], p)
-		r.next = (r.next + n) % r.size
-		p = p[n:]
-	}
+	t.buf = append(t.buf, p[max(len(p)-t.size, 0):]...)
 }
 
-// bytes returns what is kept, the oldest first.
-func (r *ring) bytes() []byte {
-	if r.next == 0 {
-		return r.buf
-	}
-	return append(append(make([]byte, 0, len(r.buf)), r.buf[r.next:]...), r.buf[:r.next]...)
-}
+func (t *tail) bytes() []byte { return t.buf[max(len(t.buf)-t.size, 0):] }

@@ -91,8 +91,8 @@ func (s *Service) checkCode(req *RunRequest) error {
 	return nil
 }
 
-// maxStdin is how long the input of a program may be. That of an edge's driver
-// has a source in it, and escaping can double that.
+// maxStdin returns how long the input of a program may be. The input of an edge's driver
+// contains the source, which escaping can double.
 func (s *Service) maxStdin(req *RunRequest) int {
 	if req.Profile.SourceInStdin {
 		return maxStdin + 2*s.cfg.MaxCode
@@ -172,9 +172,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// fingerprint tells requests with one idempotency key apart. It covers all
-// that a request says, as it said it, but not the connection that answers its
-// calls.
+// fingerprint returns a digest that differs for different requests with one idempotency
+// key. It covers the whole request but the handler of its calls.
 func fingerprint(req RunRequest) (Digest, error) {
 	req.Profile.Host = nil
 	req.IdempotencyKey = ""
@@ -194,7 +193,7 @@ type targets struct {
 
 func newTargets() *targets { return &targets{files: map[string]bool{}, dirs: map[string]bool{}} }
 
-// add takes a clean path in, and reports whether there was place for it.
+// add adds a clean path, and reports whether it conflicts with no other.
 func (t *targets) add(path string) bool {
 	if t.files[path] || t.dirs[path] {
 		return false

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -8,7 +9,8 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Why a file of a run was not kept, beside what the sandbox says.
@@ -128,7 +130,7 @@ func (c *collector) choose(ctx context.Context, outputs []Output) {
 	}
 }
 
-// discard lets go of the bytes of a file that is not kept.
+// discard unpins the bytes of a file that is not kept.
 func (c *collector) discard(o Output) {
 	if o.File == nil && o.Blob.SHA256 != (Digest{}) {
 		c.service.reclaim.unpin(o.Blob.SHA256)
@@ -163,34 +165,22 @@ func (c *collector) take(name string, o Output) bool {
 
 // store stores what was chosen, several files at once.
 func (c *collector) store(ctx context.Context) {
-	var group sync.WaitGroup
-	next := make(chan *keeping)
-	for range min(storers, len(c.chosen)) {
-		group.Go(func() {
-			for k := range next {
-				c.put(ctx, k)
-			}
+	var group errgroup.Group
+	group.SetLimit(storers)
+	for _, k := range c.chosen {
+		group.Go(func() error { // not in the run's own goroutine: a panic has to be caught here
+			k.err = cmp.Or(c.service.guard(ctx, c.job, func() { c.put(ctx, k) }), k.err)
+			return nil
 		})
 	}
-	for _, k := range c.chosen {
-		next <- k
-	}
-	close(next)
-	group.Wait()
+	_ = group.Wait() // each file has its own error
 	for _, k := range c.chosen {
 		c.record(ctx, k)
 	}
 }
 
-// put stores one file. It is not in the run's own goroutine, so a panic has to
-// be caught here.
+// put stores one file.
 func (c *collector) put(ctx context.Context, k *keeping) {
-	defer func() {
-		if fault := recover(); fault != nil {
-			c.service.panicked(ctx, c.job, fault)
-			k.err = internalFault(c.job)
-		}
-	}()
 	if k.output.File == nil {
 		k.blob = k.output.Blob
 		return
@@ -199,7 +189,7 @@ func (c *collector) put(ctx context.Context, k *keeping) {
 	k.blob, k.err = c.service.blobs.Put(ctx, io.NewSectionReader(k.output.File, 0, k.room+1), k.room)
 }
 
-// record notes what became of a file that was to be kept.
+// record records what became of a file that was to be kept.
 func (c *collector) record(ctx context.Context, k *keeping) {
 	if k.err != nil {
 		if KindOf(k.err) == ErrInternal {

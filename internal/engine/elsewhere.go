@@ -8,24 +8,22 @@ import (
 	"time"
 )
 
-// Redirect notes which node has what a request is about.
+// A Redirect records which node has the object of a request.
 type Redirect struct{ to atomic.Int64 }
 
-// To returns the node that has what was asked for; zero: none other has.
+// To returns the node that has the object; zero: no other node has it.
 func (r *Redirect) To() Epoch { return Epoch(r.to.Load()) }
 
 type redirectKey struct{}
 
-// WithRedirect returns a context for requests that can be passed on to another node.
-// Whatever fails under it because that node has what was asked for says so in the
-// Redirect.
+// WithRedirect returns a context for requests that can be forwarded to another node. A
+// method that fails because another node has the object records that in the Redirect.
 func WithRedirect(ctx context.Context) (context.Context, *Redirect) {
 	r := &Redirect{}
 	return context.WithValue(ctx, redirectKey{}, r), r
 }
 
-// NoteHolder says in a context's Redirect, if it has one, that a node has what was asked
-// for.
+// NoteHolder records in a context's Redirect, if there is one, which node has the object.
 func NoteHolder(ctx context.Context, holder Epoch) {
 	if r, ok := ctx.Value(redirectKey{}).(*Redirect); ok {
 		r.to.Store(int64(holder))
@@ -40,11 +38,11 @@ func HolderNoted(ctx context.Context) Epoch {
 	return 0
 }
 
-// canRedirect reports whether a request can be passed on.
+// canRedirect reports whether a request can be forwarded.
 func canRedirect(ctx context.Context) bool { return ctx.Value(redirectKey{}) != nil }
 
-// Elsewhere is the error of what only another node can do, and notes that node for the
-// request. A node that is no more has lost it.
+// Elsewhere returns the error of a request that only another node can serve, and records
+// that node in the context's Redirect.
 func (s *Service) Elsewhere(ctx context.Context, op, id string, holder Epoch) error {
 	if s.cluster == nil {
 		return &Error{Op: op, Kind: ErrNotFound, ID: id}
@@ -61,10 +59,10 @@ func (s *Service) Elsewhere(ctx context.Context, op, id string, holder Epoch) er
 		Err:  fmt.Errorf("the node %s has it", node.Name)}
 }
 
-// takeOver is how long it takes until what a dead node had is somebody else's.
+// takeOver is how long it takes until another node takes over what a dead node had.
 const takeOver = 3 * time.Second
 
-// Self is this life of this node; zero without a cluster.
+// Self returns the epoch of this node; zero without a cluster.
 func (s *Service) Self() Epoch {
 	if s.cluster == nil {
 		return 0
@@ -72,7 +70,7 @@ func (s *Service) Self() Epoch {
 	return s.cluster.Self()
 }
 
-// foreign reports whether another node that is alive has something.
+// foreign reports whether holder is another node that is alive.
 func (s *Service) foreign(holder Epoch) bool {
 	if s.cluster == nil || holder == 0 || holder == s.cluster.Self() {
 		return false
@@ -81,8 +79,8 @@ func (s *Service) foreign(holder Epoch) bool {
 	return alive
 }
 
-// Reap puts right what nodes that are no more left half done. Runs that they had not
-// finished become interrupted, and workspaces that they held are gone.
+// Reap cleans up after dead nodes: it marks the runs that they had not finished as
+// interrupted, and deletes the sessions whose workspaces they held.
 func (s *Service) Reap(ctx context.Context) error {
 	const op = "open"
 	if n, err := s.index.InterruptRuns(ctx, s.now()); err != nil {
@@ -105,8 +103,8 @@ func (s *Service) Reap(ctx context.Context) error {
 	return nil
 }
 
-// Refresh learns whether another node has made the first key, which closes the door that
-// is open on loopback without one.
+// Refresh looks up whether another node has created the first key: from then on callers
+// on loopback need one, too.
 func (s *Service) Refresh(ctx context.Context) error {
 	if s.meter.keys.Load() > 0 {
 		return nil
@@ -119,7 +117,7 @@ func (s *Service) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// CutOff ends what a former life of this node began: its peers have given that up.
+// CutOff cancels the runs of a former epoch of this node, which its peers have declared dead.
 func (s *Service) CutOff(former Epoch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +130,8 @@ func (s *Service) CutOff(former Epoch) {
 
 var errCutOff = errors.New("this node was cut off from the others, which gave the run up")
 
-// Claim makes this node the one that leads a session, unless another one does, and
-// returns the session as it is then.
+// Claim makes this node the holder of a session, unless another node is, and returns
+// the session with its new place.
 func (s *Service) Claim(ctx context.Context, session Session) (Session, error) {
 	const op = "claim session"
 	for range 3 {
@@ -158,7 +156,7 @@ func (s *Service) Claim(ctx context.Context, session Session) (Session, error) {
 	return session, s.Elsewhere(ctx, op, session.ID.String(), session.Place.Holder)
 }
 
-// awaitReaped waits until the run of a node that is no more is marked.
+// awaitReaped waits until the run of a dead node is marked as interrupted.
 func (s *Service) awaitReaped(ctx context.Context, run *Run) (*Run, error) {
 	const op = "watch run"
 	ctx, cancel := context.WithTimeout(ctx, 4*takeOver)

@@ -62,7 +62,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Kind, e.Err}
 }
 
-// Invalid says that a field of a request is not acceptable, and why.
+// Invalid returns the error of a field of a request that is not acceptable.
 func Invalid(field, format string, args ...any) error {
 	return &Error{Op: "check", Kind: ErrInvalid, ID: field, Err: fmt.Errorf(format, args...)}
 }

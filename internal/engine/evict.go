@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Held workspaces are memory, which all owners share. When it is used up, who has
-// less than an equal part of it gets room: the sessions of who has most go, the
-// one that was not used for longest first. Nobody loses one to a newcomer that was
-// used a moment ago, or that a run is in, or to themselves.
+// Held workspaces are memory, which all owners share. When it is used up, an owner with
+// less than an equal share gets memory: idle sessions of the owners with the most are
+// evicted, the least recently used first. A session that was used within evictAfter, or
+// that a run is in, is never evicted, and no owner evicts its own.
 const evictAfter = time.Minute
 
 // holding is what one owner holds.
 type holding struct {
 	owner  Owner
 	memory int64
-	idle   []Session // the one not used for longest first
+	idle   []Session // the least recently used first
 }
 
-// evict gives workspaces of other owners back, until there is so much more memory
-// for an owner. It reports whether any are.
+// evict releases workspaces of other owners until an owner can have need more bytes of
+// memory. It reports whether it released any.
 func (s *Service) evict(ctx context.Context, owner Owner, need int64) bool {
 	const op = "evict session"
 	held, err := s.sandbox.Held(ctx)
@@ -47,7 +47,9 @@ func (s *Service) evict(ctx context.Context, owner Owner, need int64) bool {
 			if h.memory <= share {
 				break
 			}
-			if s.giveUp(ctx, op, session) {
+			if s.dropIdle(ctx, op, session, func() bool { return true }) {
+				s.log.WarnContext(ctx, "an idle session was evicted: another owner needs the memory of held workspaces",
+					"session", session.ID, "owner", session.Owner)
 				h.memory -= held[session.ID]
 				freed += held[session.ID]
 			}
@@ -56,23 +58,8 @@ func (s *Service) evict(ctx context.Context, owner Owner, need int64) bool {
 	return freed > 0
 }
 
-// giveUp drops an idle session, unless a run came first.
-func (s *Service) giveUp(ctx context.Context, op string, session Session) bool {
-	if _, err := s.beginDelete(op, session, false); err != nil {
-		return false
-	}
-	defer s.endDelete(session.ID)
-	if err := s.dropSession(ctx, op, session); err != nil {
-		s.logFailure(ctx, op, err)
-		return false
-	}
-	s.log.WarnContext(ctx, "an idle session was evicted: another owner needs the memory of held workspaces", "session",
-		session.ID, "owner", session.Owner)
-	return true
-}
-
-// holdings sums up what each owner holds, who has most first, without one of
-// them, whose part is apart. share is an equal part of all.
+// holdings returns what the other owners hold, the largest first, what owner holds, and
+// an equal share of the whole.
 func (s *Service) holdings(sessions []Session, held map[ID]int64, owner Owner) (others []*holding, own, share int64) {
 	by := map[Owner]*holding{owner: {owner: owner}}
 	var all int64
@@ -98,7 +85,7 @@ func (s *Service) holdings(sessions []Session, held map[ID]int64, owner Owner) (
 	return others, own, share
 }
 
-// lastUse is when a session was used last.
+// lastUse returns when a session was used last.
 func (s *Service) lastUse(session Session) time.Time {
-	return s.touches.sessionExpiry(session).Add(-session.TTL)
+	return s.touches.expiry(session.life()).Add(-session.TTL)
 }

@@ -10,58 +10,43 @@ import (
 	"time"
 )
 
-// completion is how a run ended, on its way to the index.
-type completion struct {
-	run     *Run
-	chunks  []OutputChunk
-	deleted []string // paths of inputs that are gone
-	pinned  []Digest // blobs of run.Files, until the index knows them
-	err     error    // instead of an outcome, for the caller who waits
-	message string   // run.Message, before it said that the run was not recorded
-	session *Session // implicit, and not recorded any more than the run
-}
-
-// execute carries a run through: it waits for its turn, runs the program,
-// stores what came out, and publishes the result. It always ends the job.
+// execute carries a run through: it waits for a slot, runs the program,
+// stores what it left, and publishes the result. It always ends the job.
 func (s *Service) execute(ctx context.Context, j *job) {
 	defer s.retire(j)
 	defer j.cancel(nil)
 	j.inUse = s.keep(ctx, j)
 	defer j.inUse.end()
-	end := s.attempt(ctx, j)
-	defer func() {
-		if fault := recover(); fault != nil {
-			s.panicked(ctx, j, fault)
-			end.interrupt(internalFault(j))
-			j.publish(end)
-		}
-	}()
+	end := &completion{run: j.snapshot()}
+	if err := s.guard(ctx, j, func() { s.attempt(ctx, j, end) }); err != nil {
+		end.interrupt(err)
+	}
 	j.timings.end("collect")
-	s.conclude(context.WithoutCancel(ctx), j, end)
-	j.timings.end("record")
-	end.run.Timings = j.timings.all
+	if err := s.guard(ctx, j, func() { s.conclude(context.WithoutCancel(ctx), j, end) }); err != nil {
+		end.interrupt(err)
+	} else {
+		j.timings.end("record")
+		end.run.Timings = j.timings.all
+	}
+	end.run = end.published()
 	j.publish(end)
 }
 
-func (s *Service) panicked(ctx context.Context, j *job, fault any) {
-	s.log.ErrorContext(ctx, "a run panicked", "run", j.id, "panic", fmt.Sprintf("%.200v", fault), "stack",
-		string(debug.Stack()))
-}
-
-func internalFault(j *job) error {
-	return &Error{Op: opRun, Kind: ErrInternal, ID: j.id.String(), Err: errors.New("internal fault")}
-}
-
-// attempt does all of a run that may go wrong. A panic in it, ours or that of
-// an edge's code, ends this run and no other.
-func (s *Service) attempt(ctx context.Context, j *job) (end *completion) {
-	end = &completion{run: j.snapshot()}
+// guard calls do. A panic in it, be it of an edge's code, ends this run and no other.
+func (s *Service) guard(ctx context.Context, j *job, do func()) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			s.panicked(ctx, j, fault)
-			end.interrupt(internalFault(j))
+			s.log.ErrorContext(ctx, "a run panicked", "run", j.id, "panic", fmt.Sprintf("%.200v", fault), "stack",
+				string(debug.Stack()))
+			err = &Error{Op: opRun, Kind: ErrInternal, ID: j.id.String(), Err: errors.New("internal fault")}
 		}
 	}()
+	do()
+	return nil
+}
+
+// attempt does all of a run that may go wrong.
+func (s *Service) attempt(ctx context.Context, j *job, end *completion) {
 	waited, err := s.awaitSlot(ctx, j)
 	s.meter.wait.observe(waited)
 	j.timings.end("queue")
@@ -70,15 +55,15 @@ func (s *Service) attempt(ctx context.Context, j *job) (end *completion) {
 		end.err = s.queue.tooLong(j.maxWait, 0)
 		end.run.Status = StatusCancelled
 		end.run.Message = fmt.Sprintf("%s: its turn did not come within %v. Try again later.", gaveUp, j.maxWait)
-		return end
+		return
 	}
 	if err != nil {
 		end.run.Status = StatusCancelled
 		end.run.Message = "The run was cancelled before it started: " + err.Error() + "."
-		return end
+		return
 	}
 	if !j.deferredInsert.deferred {
-		s.useSession(ctx, j.session, s.now())
+		s.use(ctx, s.now(), j.session.life())
 	}
 	stage, err := s.stage(ctx, j)
 	defer stage.close()
@@ -96,10 +81,9 @@ func (s *Service) attempt(ctx context.Context, j *job) (end *completion) {
 			s.log.ErrorContext(ctx, "a run has no outcome", "run", j.id, "error", err)
 		}
 	}
-	return end
 }
 
-// interrupt turns a completion into one without an outcome.
+// interrupt removes the outcome from a completion.
 func (e *completion) interrupt(err error) {
 	e.err = err
 	e.run.Status, e.run.NoRoom = StatusInterrupted, errors.Is(err, ErrFull)
@@ -115,7 +99,7 @@ func (e *completion) interrupt(err error) {
 	}
 }
 
-// knownCause is what a run's owner may know of a failure, after a colon.
+// knownCause returns what a run's owner may know of a failure, after a colon.
 func knownCause(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok && e.Cause != "" {
 		return ": " + e.Cause
@@ -141,7 +125,7 @@ const sandboxGrace = time.Minute
 
 var errSandboxGrace = errors.New("the sandbox did not end the program in time")
 
-// specOf is what the sandbox is asked for.
+// specOf returns the request to the sandbox.
 func specOf(j *job, stage *stage) *Spec {
 	p := &j.request.Profile
 	spec := &Spec{
@@ -191,20 +175,9 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 		defer host.pauses.end()
 	}
 	j.timings.end("stage")
-	run := s.sandbox.Run
-	if j.session.restorable() {
-		run = func(ctx context.Context, spec *Spec, host Host) (*Outcome, error) {
-			return s.runHeld(ctx, j, spec, host)
-		}
-	}
-	if p.Live {
-		run = func(ctx context.Context, spec *Spec, host Host) (*Outcome, error) {
-			return s.runLive(ctx, j, spec, host)
-		}
-	}
-	outcome, err := run(guarded, spec, host)
+	outcome, err := s.runProgram(guarded, j, spec, host)
 	if errors.Is(err, ErrFull) && !spec.Held.IsZero() && s.evict(ctx, j.owner, spec.Limits.Workspace) {
-		outcome, err = run(guarded, spec, host)
+		outcome, err = s.runProgram(guarded, j, spec, host)
 	}
 	j.timings.end("sandbox")
 	if err != nil {
@@ -231,6 +204,17 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 	return nil
 }
 
+// runProgram has the sandbox run a program, in a workspace that is restored if it was lost.
+func (s *Service) runProgram(ctx context.Context, j *job, spec *Spec, host *host) (*Outcome, error) {
+	switch {
+	case j.request.Profile.Live:
+		return s.runLive(ctx, j, spec, host)
+	case j.session.restorable():
+		return s.runHeld(ctx, j, spec, host)
+	}
+	return s.sandbox.Run(ctx, spec, host)
+}
+
 func closeOutputs(outputs []Output) {
 	for _, output := range outputs {
 		if output.File != nil {
@@ -239,88 +223,7 @@ func closeOutputs(outputs []Output) {
 	}
 }
 
-// conclude finishes and records a completion. Its files are durable before
-// anybody hears of them.
-func (s *Service) conclude(ctx context.Context, j *job, end *completion) {
-	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
-	defer cancel()
-	run := end.run
-	run.FinishedAt = s.now()
-	end.chunks, run.Stdout, run.Stderr, run.Truncated = j.log.closeOutput()
-	if len(run.Dropped) > 0 {
-		run.Message = sentences(run.Message, droppedMessage(run.Dropped, j.request.Profile.Limits.Files))
-	}
-	err := s.ensureInserted(ctx, j, end)
-	if errors.Is(err, ErrNotFound) { // nobody can ask for it: its session was deleted before it was recorded
-		s.meter.ended(run)
-		return
-	}
-	if err != nil {
-		s.log.ErrorContext(ctx, "a run could not be recorded", "run", j.id, "error", err)
-	}
-	if err := s.record(ctx, end); err != nil {
-		s.log.ErrorContext(ctx, "a run's end could not be recorded", "run", j.id, "error", err)
-	}
-	if end.session == nil {
-		s.useSession(ctx, j.session, run.FinishedAt)
-	}
-	s.meter.ended(run)
-}
-
-// record writes a completion to the index. Should that fail with its files, as
-// on a full disk, it is tried without them; should that fail too, the result
-// is still published, and the janitor goes on trying.
-func (s *Service) record(ctx context.Context, end *completion) error {
-	err := s.finish(ctx, end.run, end)
-	if s.cluster != nil && errors.Is(err, ErrConflict) {
-		end.giveUp()
-		err = nil
-	}
-	if err != nil && len(end.run.Files) > 0 {
-		end.dropAll(reasonFor(err))
-		err = s.index.FinishRun(ctx, end.run, end.chunks, end.deleted)
-	}
-	if err != nil {
-		end.message = end.run.Message
-		end.run.Message = sentences(end.message, "This result could not be recorded and may be lost.")
-		s.queueRetry(end)
-	}
-	s.reclaim.unpin(end.pinned...)
-	if len(end.run.Files) < len(end.pinned) { // files were discarded: nothing may refer to their blobs
-		s.janitor.enqueueOrphans(end.pinned...)
-	}
-	end.pinned = nil
-	return err
-}
-
-// giveUp makes of a completion what the index says of the run: this node was silent for
-// so long that its peers took the run for lost.
-func (e *completion) giveUp() {
-	e.interrupt(&Error{Op: opRun, Kind: ErrUnavailable, ID: e.run.ID.String(), Err: errCutOff})
-	e.run.Message = "The run was given up: its node did not answer the others for a while. Nothing of it was kept."
-}
-
-func (s *Service) finish(ctx context.Context, run *Run, end *completion) error {
-	if end.session != nil {
-		return s.index.InsertFinished(ctx, run, end.session, end.chunks)
-	}
-	return s.index.FinishRun(ctx, run, end.chunks, end.deleted)
-}
-
-// dropAll discards the files of a completion.
-func (e *completion) dropAll(reason string) {
-	for _, file := range e.run.Files {
-		e.run.Dropped = append(e.run.Dropped, DroppedFile{Path: file.Path, Reason: reason})
-	}
-	for i := range e.run.Inputs {
-		e.run.Inputs[i].Changed = false
-	}
-	e.run.Message = sentences(e.run.Message,
-		droppedMessage(e.run.Dropped[len(e.run.Dropped)-len(e.run.Files):], FileLimit{}))
-	e.run.Files = nil
-}
-
-// host is the world outside of one run.
+// host is the Host of one run.
 type host struct {
 	job      *job
 	service  *Service
@@ -343,18 +246,20 @@ func (h *host) Call(ctx context.Context, name string, input []byte) (answer []by
 	if handler == nil {
 		return nil, errors.New("this run has nobody to call")
 	}
-	defer func() {
-		if fault := recover(); fault != nil {
-			h.service.panicked(ctx, h.job, fault)
-			answer, err = nil, errors.New("internal fault")
-		}
-	}()
+	fault := h.service.guard(ctx, h.job, func() { answer, err = h.call(ctx, handler, name, input) })
+	if fault != nil {
+		return nil, errors.New("internal fault")
+	}
+	return answer, err
+}
+
+func (h *host) call(ctx context.Context, handler CallHandler, name string, input []byte) ([]byte, error) {
 	h.job.log.flushNow() // what was printed before a call is seen before it
 	if h.pauses == nil {
 		return handler.Call(ctx, name, input)
 	}
 	h.pauses.begin()
-	answer, err = handler.Call(ctx, name, input)
+	answer, err := handler.Call(ctx, name, input)
 	if late := h.pauses.resume(ctx); late != nil {
 		return nil, late
 	}

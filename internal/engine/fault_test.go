@@ -23,7 +23,7 @@ func testFaultSweep(t *testing.T) {
 	for _, method := range []string{
 		"Put", "Open", "Delete", "AddFile", "File", "AddSession", "Session", "LinkFiles", "SessionFiles", "StartRun",
 		"EarlierRun", "FinishRun",
-		"Run", "RunLog", "DeleteFile", "DeleteSession", "TouchFiles", "Unreferenced", "Usage",
+		"Run", "RunLog", "DeleteFile", "DeleteSession", "Touch", "Unreferenced", "Usage",
 	} {
 		for _, cause := range []error{syscall.EIO, engine.ErrFull} {
 			t.Run(fmt.Sprint(method, " ", cause), func(t *testing.T) {
@@ -31,7 +31,7 @@ func testFaultSweep(t *testing.T) {
 				for faultOnce(t, method, n, cause) {
 					n++
 				}
-				if n == 1 && method != "TouchFiles" && method != "Unreferenced" && method != "Delete" {
+				if n == 1 && method != "Touch" && method != "Unreferenced" && method != "Delete" {
 					t.Errorf("%s is never called", method)
 				}
 			})

@@ -10,7 +10,7 @@ import (
 // query asks for it.
 type Owner string
 
-// Caller is who makes a request, after authentication.
+// A Caller is the authenticated sender of a request.
 type Caller struct {
 	Owner Owner
 	Key   string // public id of the key that was used; empty: none was needed
@@ -87,7 +87,7 @@ const (
 	SessionLive SessionKind = "live"
 )
 
-// Session is a workspace over several runs, which go one after the other.
+// A Session is a workspace that several runs share, one after the other.
 type Session struct {
 	ID        ID
 	Owner     Owner

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 )
 
 // PutFile stores a file. Its name must pass CleanPath and is kept as it was
@@ -64,7 +63,7 @@ func (s *Service) PutFile(ctx context.Context, caller Caller, up Upload, content
 	return file, nil
 }
 
-// source remembers what was wrong with what it read from.
+// source records the error of the reader below it.
 type source struct {
 	from io.Reader
 	err  error
@@ -78,7 +77,7 @@ func (r *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// uploadFailure says why bytes were not stored: the caller left, sent too
+// uploadFailure returns why bytes were not stored: the caller left, sent too
 // much, broke off, or the store could not.
 func uploadFailure(ctx context.Context, op string, most int64, read, err error) error {
 	switch {
@@ -109,78 +108,33 @@ func (s *Service) OpenFile(ctx context.Context, caller Caller, id ID) (File, Con
 	content, err := s.blobs.Read(ctx, file.SHA256, file.Size)
 	if errors.Is(err, ErrNotFound) {
 		s.log.ErrorContext(ctx, "the bytes of a file are lost or damaged", "file", id)
-		return File{}, nil, &Error{Op: op, Kind: ErrNotFound, ID: id.String()}
 	}
 	if err != nil {
-		return File{}, nil, failure(op, id.String(), err)
+		return File{}, nil, missing(op, id.String(), err)
 	}
-	s.use(ctx, file)
-	file.ExpiresAt = s.touches.fileExpiry(file)
+	s.use(ctx, s.now(), file.life())
+	file.ExpiresAt = s.touches.expiry(file.life())
 	return file, content, nil
 }
 
-// HasContent reports whether the bytes of a file are there. It is no use of it.
+// HasContent reports whether the bytes of a file are there. It does not extend its lifetime.
 func (s *Service) HasContent(ctx context.Context, file *File) bool {
 	return s.blobs.Has(ctx, file.SHA256, file.Size)
 }
 
-// use begins the lifetime of files anew. That is written down by the janitor,
-// and at once only when it might come too late: the index does not know of uses
-// that are not written down.
-func (s *Service) use(ctx context.Context, files ...File) {
-	now := s.now()
-	var soon map[ID]time.Time
-	for i := range files {
-		s.touches.file(files[i], now)
-		if files[i].ExpiresAt.Sub(now) > 2*cleanUpInterval {
-			continue
-		}
-		if soon == nil {
-			soon = map[ID]time.Time{}
-		}
-		soon[files[i].ID] = now
-	}
-	if len(soon) == 0 {
-		return
-	}
-	if err := s.index.TouchFiles(ctx, soon); err != nil {
-		s.touches.failed(true)
-		s.logFailure(ctx, "write down a use", err)
-	}
-}
-
-// useSession is use for a session.
-func (s *Service) useSession(ctx context.Context, session Session, now time.Time) {
-	left := s.touches.sessionExpiry(session).Sub(now)
-	s.touches.session(session, now)
-	if left > 2*cleanUpInterval {
-		return
-	}
-	if err := s.index.TouchSession(ctx, session.ID, now); err != nil && !errors.Is(err, ErrNotFound) {
-		s.touches.failed(true)
-		s.logFailure(ctx, "write down a use", err)
-	}
-}
-
-// file finds a file that has not expired. An error names it as called; one
-// that belongs to somebody else is like one that is not there.
+// file finds a file that has not expired. An error names it as called. A file of
+// another owner is not found.
 func (s *Service) file(ctx context.Context, op, called string, owner Owner, id ID) (File, error) {
-	file, err := s.index.File(ctx, owner, id)
-	if errors.Is(err, ErrNotFound) {
-		again, failed := s.recall(ctx, id)
-		if failed != nil {
-			return File{}, failure(op, called, failed)
-		}
-		if again {
-			file, err = s.index.File(ctx, owner, id)
-		}
+	var file File
+	err := s.find(ctx, func() (err error) {
+		file, err = s.index.File(ctx, owner, id)
+		return err
+	}, id)
+	if file.ExpiresAt = s.touches.expiry(file.life()); err == nil && !file.ExpiresAt.After(s.now()) {
+		err = ErrNotFound
 	}
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return File{}, failure(op, called, err)
-	}
-	file.ExpiresAt = s.touches.fileExpiry(file)
-	if err != nil || !file.ExpiresAt.After(s.now()) {
-		return File{}, &Error{Op: op, Kind: ErrNotFound, ID: called}
+	if err != nil {
+		return File{}, missing(op, called, err)
 	}
 	return file, nil
 }
@@ -188,22 +142,20 @@ func (s *Service) file(ctx context.Context, op, called string, owner Owner, id I
 // ListFiles returns the caller's files, newest first.
 func (s *Service) ListFiles(ctx context.Context, caller Caller, query FileQuery) ([]File, error) {
 	query.Owner = caller.Owner
-	page, err := checkPage(query.Page)
-	if err != nil {
+	if err := query.Page.check(); err != nil {
 		return nil, err
 	}
-	query.Page = page
 	files, err := s.index.Files(ctx, query)
 	if err != nil {
 		return nil, failure("list files", "", err)
 	}
 	for i := range files {
-		files[i].ExpiresAt = s.touches.fileExpiry(files[i])
+		files[i].ExpiresAt = s.touches.expiry(files[i].life())
 	}
 	return files, nil
 }
 
-// DeleteFile forgets a file. Runs that have it open keep its bytes until they
+// DeleteFile deletes a file. Runs that have it open keep its bytes until they
 // end.
 func (s *Service) DeleteFile(ctx context.Context, caller Caller, id ID) error {
 	const op = "delete file"
@@ -212,10 +164,7 @@ func (s *Service) DeleteFile(ctx context.Context, caller Caller, id ID) error {
 		return err
 	}
 	if err := s.index.DeleteFile(ctx, caller.Owner, id); err != nil {
-		if errors.Is(err, ErrNotFound) {
-			return &Error{Op: op, Kind: ErrNotFound, ID: id.String()}
-		}
-		return failure(op, id.String(), err)
+		return missing(op, id.String(), err)
 	}
 	s.janitor.enqueueOrphans(file.SHA256)
 	return nil
@@ -227,10 +176,11 @@ const (
 	maxPage     = 1000
 )
 
-func checkPage(p Page) (Page, error) {
+// check fills in the default limit and refuses one that is out of range.
+func (p *Page) check() error {
 	if p.Limit < 0 || p.Limit > maxPage {
-		return p, Invalid("limit", "must be from 1 to %d", maxPage)
+		return Invalid("limit", "must be from 1 to %d", maxPage)
 	}
 	p.Limit = cmp.Or(p.Limit, defaultPage)
-	return p, nil
+	return nil
 }

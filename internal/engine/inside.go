@@ -19,8 +19,8 @@ type Inside interface {
 	// command or a folder that is not there is ErrInvalid.
 	Start(ctx context.Context, held ID, spec *ProcessSpec) (Process, error)
 
-	// Dial connects to a TCP port of the sandbox's own loopback. If nobody
-	// listens it is ErrConflict.
+	// Dial connects to a TCP port of the sandbox's own loopback. If no
+	// process listens it is ErrConflict.
 	Dial(ctx context.Context, held ID, port int) (net.Conn, error)
 
 	// Files are those of a held workspace, whether a program runs in it or not.
@@ -101,7 +101,7 @@ type Files interface {
 	// folder is not empty and recursive is false.
 	Remove(ctx context.Context, path string, recursive bool) error
 	// Watch calls seen, from one goroutine, with what changes in a folder and, if
-	// recursive, in those below it, until ctx ends or the workspace is gone.
+	// recursive, in those below it, until ctx ends or the workspace is released.
 	Watch(ctx context.Context, path string, recursive bool, ready func(), seen func([]FileEvent)) error
 }
 
@@ -150,6 +150,6 @@ type FileEvent struct {
 	Folder bool
 }
 
-// Inside reaches into the sandboxes of held workspaces. Whose they are its caller has
-// checked.
+// Inside gives access to the sandboxes of held workspaces. Its caller has checked their
+// owners.
 func (s *Service) Inside() Inside { return s.sandbox }

@@ -7,20 +7,19 @@ import (
 )
 
 // inUse keeps the session of a run, and the files that the run was given, from
-// expiring while the run waits or goes on: their lifetimes may be shorter.
+// expiring while the run waits or continues: their lifetimes may be shorter.
 type inUse struct {
 	service *Service
 	ctx     context.Context //nolint:containedctx // of the uses that are written down
-	session Session
 
 	mu    sync.Mutex
-	files []File
+	lives []life
 	timer *time.Timer
 	ended bool
 }
 
 // Uses are repeated usesPerLife times in the shortest lifetime, so that one may
-// be late, but no sooner than leastRepeat after each other.
+// be late, but at least leastRepeat apart.
 const (
 	usesPerLife = 4
 	leastRepeat = 50 * time.Millisecond
@@ -28,46 +27,44 @@ const (
 
 // keep begins a run's use of its session and of the files of its request.
 func (s *Service) keep(ctx context.Context, j *job) *inUse {
-	u := &inUse{service: s, ctx: context.WithoutCancel(ctx), session: j.session}
-	u.add(j.files...)
+	u := &inUse{service: s, ctx: context.WithoutCancel(ctx)}
+	u.timer = time.AfterFunc(time.Hour, u.repeat)
+	u.add(j.session.life())
+	for i := range j.files {
+		u.add(j.files[i].life())
+	}
 	return u
 }
 
-// add has files kept too. They were used just now.
-func (u *inUse) add(files ...File) {
+// add keeps one more object from expiring, which was used just now.
+func (u *inUse) add(l life) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.files = append(u.files, files...)
-	u.arm()
+	u.lives = append(u.lives, l)
+	u.schedule()
 }
 
-// arm sets the timer of the next use. The caller holds mu.
-func (u *inUse) arm() {
+// schedule sets the timer of the next use. The caller holds mu.
+func (u *inUse) schedule() {
 	if u.ended {
 		return
 	}
-	life := u.session.TTL
-	for i := range u.files {
-		life = min(life, u.files[i].TTL)
+	shortest := u.lives[0].ttl
+	for _, l := range u.lives {
+		shortest = min(shortest, l.ttl)
 	}
-	next := max(life/usesPerLife, leastRepeat)
-	if u.timer == nil {
-		u.timer = time.AfterFunc(next, u.again)
-		return
-	}
-	u.timer.Reset(next)
+	u.timer.Reset(max(shortest/usesPerLife, leastRepeat))
 }
 
-// again is one more use of all of it.
-func (u *inUse) again() {
+// repeat uses all of it once more.
+func (u *inUse) repeat() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.ended {
 		return
 	}
-	u.service.useSession(u.ctx, u.session, u.service.now())
-	u.service.use(u.ctx, u.files...)
-	u.arm()
+	u.service.use(u.ctx, u.service.now(), u.lives...)
+	u.schedule()
 }
 
 // end ends the use. FinishRun counts the end of a run as the last one.

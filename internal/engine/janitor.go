@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -12,13 +11,13 @@ import (
 const (
 	cleanUpInterval = 30 * time.Second
 	sweepEvery      = 5 * time.Minute
-	sweepAgain      = 65 * time.Minute // a bucket keeps for an hour what nobody has
+	sweepAgain      = 65 * time.Minute // a bucket keeps unreferenced blobs for an hour
 	lowDiskInterval = time.Second      // when the disk is low
 	tidyBatch       = 500
 )
 
-// janitor is the one goroutine that cleans up: uses that are to be written
-// down, what has expired, bytes that nobody has.
+// janitor is the one goroutine that cleans up: it flushes uses, and removes expired
+// objects and unreferenced blobs.
 type janitor struct {
 	mu      sync.Mutex
 	waiting []Digest      // blobs that may have lost their last file
@@ -37,7 +36,7 @@ type janitor struct {
 	indexingSaid bool      // it takes long
 }
 
-// startJanitor is called once, with s.mu held.
+// startJanitor starts the janitor. It is called once, with s.mu held.
 func (s *Service) startJanitor() (swept <-chan error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	j := &s.janitor
@@ -88,7 +87,7 @@ func (s *Service) stopJanitor() {
 	}
 }
 
-// orphans tells the janitor of blobs that may have lost their last file.
+// enqueueOrphans queues blobs that may have lost their last file.
 func (j *janitor) enqueueOrphans(digests ...Digest) {
 	j.mu.Lock()
 	j.waiting = append(j.waiting, digests...)
@@ -112,7 +111,7 @@ func (s *Service) removeOrphans(ctx context.Context) {
 	}
 }
 
-// runSoon makes the janitor run soon, for want of space.
+// runSoon wakes the janitor, because the disk is low.
 func (j *janitor) runSoon() {
 	select {
 	case j.low <- struct{}{}:
@@ -120,35 +119,27 @@ func (j *janitor) runSoon() {
 	}
 }
 
-// cleanUp is one round. What fails is tried again in the next. When the disk is
-// low the bytes of what has expired go at once.
+// cleanUp does one round. What fails is tried again in the next. When the disk is
+// low, the bytes of expired files are removed at once.
 func (s *Service) cleanUp(ctx context.Context, low bool) {
 	now := s.now()
-	s.retryRecords(ctx)
+	s.flushRecords(ctx, false)
 	if err := s.touches.flush(ctx, s.index); err != nil {
 		s.logFailure(ctx, "write down uses", err)
 		return // else what is in use would expire
 	}
 	s.expireSessions(ctx, now)
-	if err := inBatches(func() (int, error) {
-		return s.index.ExpireRuns(
-			ctx, now.Add(-s.cfg.RunTTL), tidyBatch)
-	}); err != nil {
-		s.logFailure(ctx, "expire runs", err)
-	}
-	if err := inBatches(func() (int, error) {
+	s.inBatches(ctx, "expire runs", func() (int, error) {
+		return s.index.ExpireRuns(ctx, now.Add(-s.cfg.RunTTL), tidyBatch)
+	})
+	s.inBatches(ctx, "expire the audit log of the network", func() (int, error) {
 		return s.index.ExpireContacts(ctx, now.Add(-contactTTL), tidyBatch)
-	}); err != nil {
-		s.logFailure(ctx, "expire the audit log of the network", err)
-	}
-	err := inBatches(func() (int, error) {
+	})
+	s.inBatches(ctx, "expire files", func() (int, error) {
 		n, err := s.index.ExpireFiles(ctx, now, tidyBatch)
 		s.janitor.unswept = s.janitor.unswept || n > 0
 		return n, err
 	})
-	if err != nil {
-		s.logFailure(ctx, "expire files", err)
-	}
 	since := now.Sub(s.janitor.lastSweep)
 	if s.janitor.unswept && (low || since >= sweepEvery) || s.janitor.leftover && since >= sweepAgain {
 		s.janitor.lastSweep = now
@@ -161,17 +152,19 @@ func (s *Service) cleanUp(ctx context.Context, low bool) {
 }
 
 // inBatches calls step until it does less than a whole batch.
-func inBatches(step func() (int, error)) error {
+func (s *Service) inBatches(ctx context.Context, what string, step func() (int, error)) {
 	for {
 		n, err := step()
+		if err != nil {
+			s.logFailure(ctx, what, err)
+		}
 		if err != nil || n < tidyBatch {
-			return err
+			return
 		}
 	}
 }
 
-// expireSessions drops the sessions whose time is over. One with a run in it
-// stays, and counts as used.
+// expireSessions drops expired sessions.
 func (s *Service) expireSessions(ctx context.Context, now time.Time) {
 	for ctx.Err() == nil {
 		sessions, err := s.index.ExpiredSessions(ctx, now, tidyBatch)
@@ -192,21 +185,26 @@ func (s *Service) expireSessions(ctx context.Context, now time.Time) {
 }
 
 func (s *Service) expireSession(ctx context.Context, session Session, now time.Time) (gone bool) {
-	const op = "expire session"
 	if s.foreign(session.Place.Holder) {
 		return false // that node does it
 	}
+	return s.dropIdle(ctx, "expire session", session, func() bool {
+		return !s.touches.expiry(session.life()).After(now) // else it was used after this round began
+	})
+}
+
+// dropIdle drops a session, unless due reports false once no run can enter it. A session
+// with a run in it stays, and counts as used.
+func (s *Service) dropIdle(ctx context.Context, op string, session Session, due func() bool) (gone bool) {
 	if _, err := s.beginDelete(op, session, false); err != nil {
-		if errors.Is(err, ErrConflict) {
-			if err := s.index.TouchSession(ctx, session.ID, now); err != nil {
-				s.logFailure(ctx, op, err)
-			}
+		if KindOf(err) == ErrConflict {
+			s.use(ctx, s.now(), session.life())
 		}
 		return false
 	}
 	defer s.endDelete(session.ID)
-	if s.touches.sessionExpiry(session).After(now) {
-		return false // used after this round began
+	if !due() {
+		return false
 	}
 	if err := s.dropSession(ctx, op, session); err != nil {
 		s.logFailure(ctx, op, err)
@@ -215,7 +213,7 @@ func (s *Service) expireSession(ctx context.Context, session Session, now time.T
 	return true
 }
 
-// logFailure logs what the janitor could not do, unless it is being stopped.
+// logFailure logs a failed step of the clean-up, unless the janitor is being stopped.
 func (s *Service) logFailure(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
 		s.log.ErrorContext(ctx, "clean-up failed", "step", what, "error", err)

@@ -71,10 +71,10 @@ func TestExpiry(t *testing.T) {
 			f.ExpiresAt.Sub(used.ExpiresAt) != time.Since(used.CreatedAt) {
 			t.Errorf("a use moved the expiry by %v, %v", f.ExpiresAt.Sub(used.ExpiresAt), err)
 		}
-		before := r.index.Calls("TouchFiles")
+		before := r.index.Calls("Touch")
 		time.Sleep(50 * time.Minute)
 		r.read(t, alice, used.ID)
-		if n := r.index.Calls("TouchFiles") - before; n > 1 {
+		if n := r.index.Calls("Touch") - before; n > 1 {
 			t.Errorf("%d writes for 20 reads", n)
 		}
 		time.Sleep(9 * time.Minute)
@@ -111,7 +111,7 @@ func TestExpiryWithoutUses(t *testing.T) {
 		r.index.Now = nil // this is about what the janitor removes
 		file := r.put(t, alice, "a", "a")
 		r.index.Fail(func(method string) error {
-			if method == "TouchFiles" {
+			if method == "Touch" {
 				return engine.ErrFull
 			}
 			return nil

@@ -38,7 +38,7 @@ type job struct {
 
 	mu  sync.Mutex
 	run Run
-	err error // why the run has no outcome, for those who wait for it
+	err error // why the run has no outcome, for callers that wait
 }
 
 // snapshot returns the run as it stands.
@@ -49,7 +49,7 @@ func (j *job) snapshot() *Run {
 	return &run
 }
 
-// started notes that the program starts, and tells the watchers.
+// started records that the program starts, and notifies the watchers.
 func (j *job) started(now time.Time) {
 	j.mu.Lock()
 	j.run.Status, j.run.StartedAt = StatusRunning, now
@@ -76,25 +76,21 @@ func (j *job) result() (*Run, error) {
 	return &run, nil
 }
 
-// admit takes a job into the books, unless the service is closing or the
-// session on its way out.
+// admit registers a job, unless the service is closing or its session is being deleted.
 func (s *Service) admit(op string, j *job) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.closing:
-		return shuttingDown(op)
-	case !s.opened:
-		return &Error{Op: op, Kind: ErrUnavailable, Hint: "The service is starting.", RetryAfter: time.Second}
-	case s.deleting[j.within]:
+	if err := s.accepts(op); err != nil {
+		return err
+	}
+	if s.deleting[j.within] {
 		return &Error{Op: op, Kind: ErrNotFound, ID: fieldSession}
 	}
 	if size := j.size(); size > smallRequest {
-		if s.inFlight.all+size > maxInFlight || s.inFlight.owner[j.owner]+size > maxOwnerInFlight {
+		if _, ok := s.inFlight.add(j.owner, size, maxOwnerInFlight, maxInFlight); !ok {
 			return &Error{Op: op, Kind: ErrBusy, RetryAfter: time.Second, Hint: "Try again later.",
 				Err: errors.New("too many large programs and inputs are waiting")}
 		}
-		s.inFlight.add(j.owner, size)
 	}
 	s.jobs[j.id] = j
 	return nil
@@ -108,32 +104,16 @@ const (
 	maxOwnerInFlight = maxInFlight / 4
 )
 
-// inFlightBytes counts the bytes of large requests whose runs have not ended.
-type inFlightBytes struct {
-	all   int64
-	owner map[Owner]int64
-}
-
-func (c *inFlightBytes) add(owner Owner, size int64) {
-	if c.owner == nil {
-		c.owner = map[Owner]int64{}
-	}
-	c.all += size
-	if c.owner[owner] += size; c.owner[owner] == 0 {
-		delete(c.owner, owner)
-	}
-}
-
-// size is how many bytes a job's request brought along.
+// size returns how many bytes a job's request brought along.
 func (j *job) size() int64 { return int64(len(j.request.Code) + len(j.request.Stdin)) }
 
-// retire takes a job out of the books and lets go of all who wait for it.
+// retire unregisters j and closes done.
 func (s *Service) retire(j *job) {
 	s.queue.leave(j.ticket)
 	s.mu.Lock()
 	delete(s.jobs, j.id)
 	if size := j.size(); size > smallRequest {
-		s.inFlight.add(j.owner, -size)
+		s.inFlight.remove(j.owner, size)
 	}
 	if s.closing && len(s.jobs) == 0 {
 		close(s.idle)
@@ -169,4 +149,33 @@ func (s *Service) busy(session ID) bool {
 		}
 	}
 	return false
+}
+
+// Timing is a part of the time that a run took.
+type Timing struct {
+	Name string // "admit", "queue", "stage", "sandbox", "program", "collect", "record"
+	Took time.Duration
+}
+
+// timings measures the parts of a run, one after the other.
+type timings struct {
+	last time.Time
+	all  []Timing
+}
+
+func (l *timings) start() { l.last, l.all = time.Now(), make([]Timing, 0, 8) }
+
+// end closes the part that began when the one before ended.
+func (l *timings) end(name string) {
+	now := time.Now()
+	l.all = append(l.all, Timing{name, now.Sub(l.last)})
+	l.last = now
+}
+
+// split makes a share of the last part a part of its own.
+func (l *timings) split(name string, took time.Duration) {
+	last := &l.all[len(l.all)-1]
+	took = min(took, last.Took)
+	last.Took -= took
+	l.all = append(l.all, Timing{name, took})
 }

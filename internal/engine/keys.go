@@ -111,10 +111,7 @@ func (s *Service) ListKeys(ctx context.Context, caller Caller) ([]Key, error) {
 		return nil, err
 	}
 	keys, err := s.index.Keys(ctx)
-	if err != nil {
-		return nil, failure(op, "", err)
-	}
-	return keys, nil
+	return keys, failure(op, "", err)
 }
 
 // RevokeKey ends a key. The caller must be an admin. Revoking twice is fine.
@@ -123,13 +120,7 @@ func (s *Service) RevokeKey(ctx context.Context, caller Caller, id string) error
 	if err := adminOnly(op, caller); err != nil {
 		return err
 	}
-	if err := s.index.RevokeKey(ctx, id, s.now()); err != nil {
-		if errors.Is(err, ErrNotFound) {
-			return &Error{Op: op, Kind: ErrNotFound, ID: id}
-		}
-		return failure(op, id, err)
-	}
-	return nil
+	return missing(op, id, s.index.RevokeKey(ctx, id, s.now()))
 }
 
 func adminOnly(op string, caller Caller) error {

@@ -11,13 +11,13 @@ type Resident interface {
 	RoundHandler
 	// Output takes what the interpreter's processes write, in place of the run's log.
 	Output(stream Stream, data []byte)
-	// Reins says how the interpreter is led. It comes before the first call.
+	// Reins hands over the means to control the interpreter. It is called before the first Call.
 	Reins(reins Reins)
-	// Resumed says that a program that waited has a slot, and goes on.
+	// Resumed reports that a program that waited has a slot again.
 	Resumed()
 }
 
-// Reins are the means to lead a program from outside of its sandbox.
+// Reins are the means to control a program from outside of its sandbox.
 type Reins struct {
 	Interrupt func() error // sends it SIGINT, and what it runs in the foreground
 	Drain     func()       // returns when what it has written until now is handed over
@@ -28,7 +28,7 @@ type Reins struct {
 	Usage func() (cpu time.Duration, memoryPeak int64)
 }
 
-// Led is a Host whose program can be led.
+// Led is a Host that controls its program.
 type Led interface {
 	Lead(reins Reins)
 }
@@ -43,9 +43,8 @@ func (h *host) Lead(reins Reins) {
 // endless is the time limit of a live interpreter: its cells have theirs.
 const endless = 10 * 365 * 24 * time.Hour
 
-// runLive runs an interpreter in its session's workspace, which is made if it has had
-// none yet, or if it is gone: with an executor, with the service, or because somebody
-// needed the room.
+// runLive runs an interpreter in its session's workspace, which is created if the session
+// has had none yet, or if it was lost: with an executor, with the service, or by eviction.
 func (s *Service) runLive(ctx context.Context, j *job, spec *Spec, host Host) (*Outcome, error) {
 	if !j.request.Profile.Fresh {
 		outcome, err := s.sandbox.Run(ctx, spec, host)
@@ -67,13 +66,12 @@ func (s *Service) runLive(ctx context.Context, j *job, spec *Spec, host Host) (*
 	return outcome, err
 }
 
-// Vacate gives the workspace of a live session back, which has no interpreter. What
-// was stored of it stays.
+// Vacate releases the workspace of a live session without an interpreter. Its stored files stay.
 func (s *Service) Vacate(ctx context.Context, session Session) error {
 	return s.release(ctx, session.ID)
 }
 
-// Saved is what became of the files of a live session.
+// Saved reports which files of a live session were stored.
 type Saved struct {
 	Files      []File // new and changed, in order of path
 	Deleted    []string
@@ -120,5 +118,53 @@ func (s *Service) SaveSession(ctx context.Context, session Session, limits Limit
 	return &Saved{end.run.Files, end.deleted, end.run.Dropped, changes.CPU, changes.MemoryPeak}, nil
 }
 
-// Touch notes a use of a session.
-func (s *Service) Touch(ctx context.Context, session Session) { s.useSession(ctx, session, s.now()) }
+// Touch records a use of a session.
+func (s *Service) Touch(ctx context.Context, session Session) {
+	s.use(ctx, s.now(), session.life())
+}
+
+// A held workspace on another machine is lost with that machine, or with the node that
+// knows where it is. The files that its runs left are stored after each run, so that the
+// workspace can be restored on another machine.
+
+// restoredNote begins the stderr of the first program in a restored workspace: callers may
+// read nothing else.
+const restoredNote = "[The workspace of this session went with the machine that it was on. " +
+	"It has its files as of the last run again; what ran in it has ended.]\n"
+
+// restorable reports whether a session's workspace can be restored, also once a node has
+// taken it over that has the workspace itself.
+func (s *Session) restorable() bool { return s.Kind == SessionHeld && s.Place.Worker != 0 }
+
+// runHeld runs a program in its session's workspace, which it restores if it was lost.
+func (s *Service) runHeld(ctx context.Context, j *job, spec *Spec, host Host) (*Outcome, error) {
+	outcome, err := s.sandbox.Run(ctx, spec, host)
+	if KindOf(err) != ErrNotFound || err == nil {
+		return outcome, err
+	}
+	st := &stage{known: map[string]File{}}
+	defer st.close()
+	j.restores = true
+	if err := s.stageSession(ctx, j, st, newTargets()); err != nil {
+		return nil, err
+	}
+	if err := s.sandbox.Release(ctx, j.session.ID); err != nil { // what a former holder had
+		return nil, err
+	}
+	if err := s.sandbox.Hold(ctx, j.session.ID, st.inputs(), spec.Limits); err != nil {
+		return nil, err
+	}
+	host.Output(Stderr, []byte(restoredNote))
+	return s.sandbox.Run(ctx, spec, host)
+}
+
+// keepHeld stores what a program has changed in a held workspace that can be restored.
+func (s *Service) keepHeld(ctx context.Context, j *job) {
+	if !j.session.restorable() {
+		return
+	}
+	if _, err := s.SaveSession(ctx, j.session, j.request.Profile.Limits); err != nil {
+		s.log.WarnContext(ctx, "files of a held session could not be stored: they are in its workspace alone", "session",
+			j.session.ID, "error", err)
+	}
+}

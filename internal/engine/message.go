@@ -65,7 +65,7 @@ func signalWords(o *Outcome, limits Limits) string {
 // namedFiles is how many dropped files a message names.
 const namedFiles = 5
 
-// droppedMessage says which files were not kept, and why.
+// droppedMessage returns which files were not kept, and why.
 func droppedMessage(dropped []DroppedFile, limits FileLimit) string {
 	var b strings.Builder
 	all := 0
@@ -87,10 +87,7 @@ func droppedMessage(dropped []DroppedFile, limits FileLimit) string {
 		}
 		fmt.Fprintf(&b, "%s (%s)", name, d.Reason)
 	}
-	if more := all - min(len(dropped), namedFiles); more > 0 {
-		fmt.Fprintf(&b, " and %d more", more)
-	}
-	b.WriteString(".")
+	b.WriteString(andMore(all - min(len(dropped), namedFiles)))
 	if limits.Count > 0 && slices.ContainsFunc(dropped, func(d DroppedFile) bool {
 		return slices.Contains(reasonsOfLimits, d.Reason)
 	}) {
@@ -100,20 +97,24 @@ func droppedMessage(dropped []DroppedFile, limits FileLimit) string {
 	return b.String()
 }
 
-// respelledMessage says under which names files are kept whose own cannot be sent.
+// respelledMessage returns under which names files are stored whose own are not UTF-8.
 func respelledMessage(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	shown := make([]string, 0, namedFiles)
-	for _, name := range names[:min(len(names), namedFiles)] {
-		shown = append(shown, ShownName(name))
+	shown := slices.Clone(names[:min(len(names), namedFiles)])
+	for i := range shown {
+		shown[i] = ShownName(shown[i])
 	}
-	text := "Names that are not UTF-8 are written with %XX: " + strings.Join(shown, ", ")
-	if more := len(names) - len(shown); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+	return "Names that are not UTF-8 are written with %XX: " + strings.Join(shown, ", ") + andMore(len(names)-len(shown))
+}
+
+// andMore ends a list of which some items are not named.
+func andMore(n int) string {
+	if n > 0 {
+		return fmt.Sprintf(" and %d more.", n)
 	}
-	return text + "."
+	return "."
 }
 
 // reasonsOfLimits are those for which it helps to know how much is kept.
@@ -121,16 +122,10 @@ var reasonsOfLimits = []string{reasonTooMany, reasonTooLarge, "all files togethe
 
 // sentences joins those that are not empty.
 func sentences(s ...string) string {
-	var said []string
-	for _, one := range s {
-		if one != "" {
-			said = append(said, one)
-		}
-	}
-	return strings.Join(said, " ")
+	return strings.Join(slices.DeleteFunc(s, func(text string) bool { return text == "" }), " ")
 }
 
-// byteCount says a number of bytes to a person.
+// byteCount returns a number of bytes as a person reads it.
 func byteCount(n int64) string {
 	for _, unit := range []struct {
 		name string

@@ -22,7 +22,7 @@ const (
 // owner gave it, so all that a file system takes is a name: in any
 // normalization form, with joiners and marks of direction, even with control
 // characters. Bytes that are not UTF-8 are refused: every protocol answers in
-// JSON, which cannot say them. Who shows a name uses ShownName.
+// JSON, which cannot say them. To show a name to a person, use ShownName.
 func CleanPath(name string) (string, error) {
 	switch {
 	case len(name) > 4*maxPath: // before any work

@@ -128,30 +128,28 @@ type Contacted interface {
 
 const defaultNetworkBytes = 1 << 30
 
-// denied says that the network is not to be had, and how it could be.
+// denied returns the error of a network request that is not allowed, with its cure.
 func denied(text, hint string) error {
 	return &Error{Op: "check", Kind: ErrNetwork, ID: "network", Err: errors.New(text), Hint: hint}
 }
 
-// allowance is what a caller may ask for. The operator's own terminal may ask for
-// everything: who sits there also writes the configuration.
+// allowance returns the rules that a caller may ask for. The operator's own terminal may
+// ask for everything: its user also writes the configuration.
 func (s *Service) allowance(caller Caller) ([]NetworkRule, error) {
 	texts := s.cfg.Network.Allow
 	if caller.Network != "" {
 		texts = strings.Split(caller.Network, ",")
 	}
 	rules, err := ParseNetworkRules(texts)
-	return append(rules, expandSets(rules)...), err
+	return withSet(rules), err
 }
 
-// expandSets lets who may ask for everything ask for the sets too.
-func expandSets(rules []NetworkRule) (sets []NetworkRule) {
+// withSet adds the named set to rules that allow everything.
+func withSet(rules []NetworkRule) []NetworkRule {
 	if slices.ContainsFunc(rules, func(r NetworkRule) bool { return r.Host == "*" && r.Port == portHTTPS }) {
-		for _, name := range setNames {
-			sets = append(sets, NetworkRule{Set: name})
-		}
+		return append(rules, NetworkRule{Set: PackagesSet})
 	}
-	return sets
+	return rules
 }
 
 // CheckNetwork refuses a request for the network that the caller may not make.
@@ -162,20 +160,17 @@ func (s *Service) CheckNetwork(ctx context.Context, caller Caller, asked *Networ
 
 // grant returns what a run may contact, nil for nothing.
 func (s *Service) grant(ctx context.Context, caller Caller, asked *Network) (*Grant, error) {
-	if asked == nil {
-		if caller.Network == "" {
-			return nil, nil
-		}
-		asked = &Network{Allow: strings.Split(caller.Network, ",")}
+	own := Network{}
+	if asked != nil {
+		own = *asked
 	}
-	if asked.MaxBytes < 0 {
+	if own.MaxBytes < 0 {
 		return nil, Invalid("network.max_bytes", "must not be negative")
 	}
-	if asked.Allow == nil && len(asked.Deny) > 0 && caller.Network != "" {
-		own := *asked
+	if caller.Network != "" && (asked == nil || own.Allow == nil && len(own.Deny) > 0) {
 		own.Allow = strings.Split(caller.Network, ",")
-		asked = &own
 	}
+	asked = &own
 	if len(asked.Allow) == 0 {
 		return nil, nil
 	}
@@ -278,8 +273,8 @@ func (c *NetworkConfig) expand(ctx context.Context, g *Grant) error {
 	return nil
 }
 
-// inspection has a grant inspected if something in it can only be seen, or done,
-// inside of TLS. Without the operator's consent a path is refused, never widened.
+// inspection enables the inspection of TLS for a grant that needs it, for a path or for a
+// header. Without the operator's consent a path is refused, never widened.
 func (s *Service) inspection(g *Grant) error {
 	config := &s.cfg.Network
 	paths := slices.IndexFunc(g.Allow, func(r NetworkRule) bool { return r.Path != "" && r.Scheme == "https" })
@@ -346,7 +341,7 @@ func (h *host) Contacted(list []Contact, fault string) {
 	}
 }
 
-// add takes what was contacted, and records it.
+// add records contacts.
 func (c *contacts) add(list []Contact) {
 	c.mu.Lock()
 	room := max(0, mostContacts-len(c.list))
@@ -393,16 +388,13 @@ func (s *Service) Contacts(ctx context.Context, caller Caller, query ContactQuer
 		query.Limit = mostContacts
 	}
 	list, err := s.index.Contacts(ctx, query)
-	if err != nil {
-		return nil, failure("list contacts", "", err)
-	}
-	return list, nil
+	return list, failure("list contacts", "", err)
 }
 
 // contactTTL is how long the audit log of the network is kept.
 const contactTTL = 30 * 24 * time.Hour
 
-// network is what a sandbox is told of a grant.
+// network returns what a sandbox gets of a grant.
 func (g *Grant) network() *ProxySettings {
 	return &ProxySettings{Env: g.env, Certificate: g.Certificate, Grant: g}
 }

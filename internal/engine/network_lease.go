@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Lease serves a grant, from when its sandbox has a socket for it.
+// A Lease serves a grant once its sandbox has a socket for it.
 type Lease struct {
 	egress Egress
 	grant  *Grant
@@ -106,7 +106,7 @@ func coveredBy(allowed []NetworkRule, asked *NetworkRule) bool {
 
 // expandAllowed replaces the named sets among rules by their rules.
 func (c *NetworkConfig) expandAllowed(ctx context.Context, rules []NetworkRule) ([]NetworkRule, error) {
-	g := &Grant{Allow: append(slices.Clone(rules), expandSets(rules)...)}
+	g := &Grant{Allow: withSet(slices.Clone(rules))}
 	err := c.expand(ctx, g)
 	return g.Allow, err
 }

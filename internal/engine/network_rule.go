@@ -38,18 +38,13 @@ const (
 // refusedPort reports whether a port is never granted: programs do not send mail.
 func refusedPort(port uint16) bool { return port == 25 || port == 465 || port == 587 }
 
-// setNames are the named sets of rules.
-var setNames = []string{PackagesSet}
-
-// PackagesSet is the named set of the registries of pip and npm.
+// PackagesSet is the one named set: the registries of pip and npm.
 const PackagesSet = "packages"
 
 // ParseNetworkRule reads a rule. One without a port is two: for 80 and for 443.
 func ParseNetworkRule(text string) ([]NetworkRule, error) {
-	for _, name := range setNames {
-		if text == name {
-			return []NetworkRule{{Set: name}}, nil
-		}
+	if text == PackagesSet {
+		return []NetworkRule{{Set: PackagesSet}}, nil
 	}
 	if scheme, rest, ok := strings.Cut(text, "://"); ok {
 		return parsePathRule(strings.ToLower(scheme), rest)
@@ -250,7 +245,7 @@ func (r *NetworkRule) coversPath(asked *NetworkRule) bool {
 	return r.MatchPath(asked.Path) && (r.Below || !asked.Below)
 }
 
-// String is the rule as it is written.
+// String returns the rule as it is written.
 func (r *NetworkRule) String() string {
 	if r.Set != "" {
 		return r.Set

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Epoch names one life of a node. It is random, so that none is ever used twice, also
-// after the database was put back from a backup. Zero is nobody's, and of a service that
-// shares its index with no other one its own.
+// An Epoch names one life of a node, from its start to its end. It is random, so that it
+// is never reused, also after the database was restored from a backup. Zero is no node,
+// and the epoch of a service that does not share its index.
 type Epoch int64
 
-// NewEpoch returns one that nobody has had.
+// NewEpoch returns a random epoch.
 func NewEpoch() Epoch {
 	var raw [8]byte
 	_, _ = rand.Read(raw[:]) // it never fails
@@ -24,8 +24,8 @@ func NewEpoch() Epoch {
 // epochDigits is the length of an epoch in an id.
 const epochDigits = 12
 
-// Prefix is the epoch as the beginning of an id of what is in a node's memory alone;
-// empty for zero.
+// Prefix returns the epoch as the beginning of the id of an object that is in a node's
+// memory alone; empty for zero.
 func (e Epoch) Prefix() string {
 	if e == 0 {
 		return ""
@@ -34,8 +34,7 @@ func (e Epoch) Prefix() string {
 	return strings.Repeat("0", epochDigits-len(text)) + text
 }
 
-// EpochOf returns the epoch that an id begins with. One that begins with none has one that
-// no node has.
+// EpochOf returns the epoch that an id begins with, zero if there is none.
 func EpochOf(id string) Epoch {
 	if len(id) < epochDigits {
 		return 0
@@ -58,9 +57,9 @@ const (
 )
 
 const (
-	// BeatInterval is how often a node says that it is there.
+	// BeatInterval is the time between two beats of a node.
 	BeatInterval = time.Second
-	// DeadAfter is how long a node may be silent before its peers give it up.
+	// DeadAfter is how long a node may be silent before its peers declare it dead.
 	DeadAfter = 2500 * time.Millisecond
 )
 
@@ -79,10 +78,10 @@ type Node struct {
 	Draining  bool // takes nothing new
 	Dead      bool // its peers have given it up
 	Since     time.Time
-	Silent    time.Duration // since it was last heard, when it was asked for
+	Silent    time.Duration // since its last beat, as of the query
 }
 
-// State is how a node is, in a word: alive, draining, silent or dead.
+// State returns the state of a node: alive, draining, silent or dead.
 func (n *Node) State() string {
 	switch {
 	case n.Dead:
@@ -102,25 +101,25 @@ type Load struct {
 	Memory          int64 // in use by programs, in bytes
 }
 
-// NodeIndex remembers nodes. Only its own clock counts.
+// NodeIndex records nodes. Only its own clock counts.
 type NodeIndex interface {
-	// AddNode records a node, heard just now.
+	// AddNode records a node, whose first beat is now.
 	AddNode(ctx context.Context, node Node) error
-	// Beat notes that a node is there. It returns whether the node was asked to take
-	// nothing new, and ErrNotFound when its peers have given it up: it is to begin a new
-	// life, with nothing of the old one.
+	// Beat records that a node is alive. It reports whether the node was asked to drain.
+	// ErrNotFound means that its peers have declared it dead: it has to begin a new epoch,
+	// with nothing of the old one.
 	Beat(ctx context.Context, epoch Epoch, load Load, draining bool) (drain bool, err error)
-	// Nodes returns all nodes, those given up and not yet forgotten too, by name.
+	// Nodes returns all nodes by name, dead ones that are not removed yet included.
 	Nodes(ctx context.Context) ([]Node, error)
 	// GiveUp marks a node as dead, for good, if it has been silent for DeadAfter.
 	GiveUp(ctx context.Context, epoch Epoch) (bool, error)
-	// RemoveNode forgets a node.
+	// RemoveNode deletes a node.
 	RemoveNode(ctx context.Context, epoch Epoch) error
-	// DrainNode asks the nodes of a name to take nothing new, or takes that back:
-	// ErrNotFound if there are none.
+	// DrainNode asks the nodes of a name to drain, or revokes that: ErrNotFound if there
+	// are none.
 	DrainNode(ctx context.Context, name string, drain bool) error
 	// ClaimSession gives a session a new place, if it is still at the given generation
-	// and nobody alive other than the claimant holds it; else ErrConflict.
+	// and no other node that is alive holds it; else ErrConflict.
 	ClaimSession(ctx context.Context, id ID, from int64, to Place) (Place, error)
 	// Agree returns what the nodes agreed on under a name: the first value that one had.
 	Agree(ctx context.Context, name, value string) (string, error)
@@ -132,7 +131,7 @@ const SomeWorker Epoch = 1
 
 // Place is where a session is that is more than its files.
 type Place struct {
-	Holder     Epoch // the node that leads it; zero: nobody
+	Holder     Epoch // the node that leads it; zero: none
 	Worker     Epoch // the node that has its workspace; zero: the holder
 	Generation int64 // counts the places, so that what a former one stores can be refused
 }
@@ -141,7 +140,7 @@ type Place struct {
 type Cluster interface {
 	// Self is this life of this node.
 	Self() Epoch
-	// Check returns an error when this node may have been given up by its peers.
+	// Check returns an error when its peers may have declared this node dead.
 	Check() error
 	// Node returns a node that is alive.
 	Node(epoch Epoch) (Node, bool)

@@ -17,16 +17,16 @@ type Freezable interface {
 // Motion says what the processes of a program may do.
 type Motion uint8
 
-// A program goes on, or all of its processes are stopped: at once, or StopDelay later
-// unless they are told to go on before.
+// A program continues, or all of its processes are stopped: at once, or after StopDelay
+// unless they are told to continue before.
 const (
 	GoOn Motion = iota
 	Stop
 	StopSoon
 )
 
-// StopDelay is short for whoever waits, and long for a program's next order: to stop it and
-// to set it going takes a tenth of a short cell's time.
+// StopDelay is short for other runs that wait, and long for the next call of a program: to
+// stop and to resume it takes a tenth of a short cell's time.
 const StopDelay = 230 * time.Millisecond
 
 // RoundHandler is a CallHandler that collects calls and gives them out in
@@ -39,23 +39,23 @@ type RoundHandler interface {
 	Rounds(out func(bool))
 }
 
-// parkAfter is how long a program waits before it loses its slot and stands
-// still: a quick answer finds it as it was.
+// parkAfter is how long a program waits before it loses its slot and is frozen: a quick
+// answer finds it as it was.
 const parkAfter = 20 * time.Millisecond
 
-// toldFor is how long a sandbox that stops its program soon need not hear that it goes on:
-// most answers are followed by another wait before that.
+// toldFor is how long a sandbox that will stop its program soon need not be told that the
+// program continues: most answers are followed by another wait before that.
 const toldFor = StopDelay - 50*time.Millisecond
 
-// pauses is the clock of a run whose program may wait long for answers. While
-// it waits the clock is stopped. Soon the program is too, whatever its threads were
-// about to do, and its slot is for others: a wait costs nobody a processor.
-// When the answer is there the program gets it together with a slot.
+// pauses is the clock of a run whose program may wait long for answers. While it waits,
+// the clock is stopped. After parkAfter the program is stopped, too, whatever its threads
+// were about to do, and other runs get its slot: a wait takes no processor. The program
+// gets the answer together with a slot.
 type pauses struct {
 	queue  *queue
 	ticket *ticket
 	over   func() // called once, when the program has run for long enough
-	near   bool   // its sandbox is on this machine, and so is who wants its processor
+	near   bool   // its sandbox is on this machine, as are the runs that compete for its processor
 	rounds bool   // the handler says when the program waits; else each open call does
 
 	turn sync.Mutex // held while the program is stopped or set going
@@ -65,7 +65,7 @@ type pauses struct {
 	open      int                // calls without an answer
 	waits     bool
 	parked    bool      // without slot, and stopped
-	tellBy    time.Time // when its sandbox has to hear that it goes on; zero: it need not
+	tellBy    time.Time // when its sandbox has to be told that it continues; zero: it need not
 	tell      *time.Timer
 	ended     bool
 	left      time.Duration // of running
@@ -103,7 +103,7 @@ func (h *host) Freezer(freeze func(Motion) error) {
 	h.pauses.freeze = freeze
 }
 
-// wait notes that the program begins to wait, or has what it waits for.
+// wait records that the program begins or ends to wait.
 func (p *pauses) wait(yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,14 +135,14 @@ func (p *pauses) setClock() {
 	}
 }
 
-// park stops a program that waits: at once if another wants the processor, else soon.
-// One that cannot be stopped keeps its slot.
+// park stops a program that waits: at once if another run wants the processor, else soon.
+// A program that cannot be stopped keeps its slot.
 func (p *pauses) park() {
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	p.mu.Lock()
 	freeze, due := p.freeze, p.waits && !p.parked && !p.ended
-	told := !p.tellBy.IsZero() // and has not heard since that it goes on
+	told := !p.tellBy.IsZero() // and was not told since that it continues
 	p.mu.Unlock()
 	motion, known := Stop, time.Duration(0)
 	if p.near && p.queue.alone(p.ticket) {
@@ -161,7 +161,7 @@ func (p *pauses) park() {
 	p.queue.park(p.ticket)
 }
 
-// goOn tells the sandbox of a program that was to be stopped that it goes on.
+// goOn tells the sandbox of a program that was to be stopped that it continues.
 func (p *pauses) goOn() {
 	p.turn.Lock()
 	defer p.turn.Unlock()
@@ -172,11 +172,11 @@ func (p *pauses) goOn() {
 	}
 	p.mu.Unlock()
 	if due {
-		_ = p.freeze(GoOn) // fails when the sandbox is gone
+		_ = p.freeze(GoOn) // fails when the sandbox has ended
 	}
 }
 
-// begin notes a call.
+// begin records a call.
 func (p *pauses) begin() {
 	p.mu.Lock()
 	p.open++
@@ -186,8 +186,8 @@ func (p *pauses) begin() {
 	}
 }
 
-// resume notes that a call is answered. A program that waits for nothing more
-// goes on, once the run has a slot; the error is the cause of ctx's end.
+// resume records that a call is answered. A program that waits for nothing more
+// continues once the run has a slot; the error is the cause of ctx's end.
 func (p *pauses) resume(ctx context.Context) error {
 	p.mu.Lock()
 	p.open--
@@ -206,7 +206,7 @@ func (p *pauses) resume(ctx context.Context) error {
 	}
 	p.queue.unpark(p.ticket)
 	if _, err := p.queue.wait(ctx, p.ticket); err != nil {
-		return err // it is being ended, which needs no processor of ours
+		return err // it is being ended, which needs no slot
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,7 +215,7 @@ func (p *pauses) resume(ctx context.Context) error {
 	return nil
 }
 
-// end stops the clock for good. The program is gone.
+// end stops the clock for good, after the program has ended.
 func (p *pauses) end() {
 	p.mu.Lock()
 	p.ended = true

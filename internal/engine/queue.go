@@ -3,31 +3,32 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
 
-// queue decides which run is next. It bounds how many wait, how many go on and
-// how many of those compute, serves owners in turn and each owner's runs in
-// order, gives none of them more than a share of the slots, and lets the runs of
-// one session through one at a time, unless they may go on beside each other; a
-// run that waits for its session takes no slot from others.
+// queue decides which run is next. It bounds how many runs wait, how many have
+// started and how many of those compute. It serves owners round robin and each
+// owner's runs in order, gives no owner more than a share of the slots, and runs
+// one program of a session at a time, unless they may run beside each other. A
+// run that waits for its session takes no slot.
 //
-// A slot is for a program that computes. One that rests, because it waits for a
-// time or an answer, gives its slot to another, as long as there are seats and
-// memory for both.
+// A slot is for a program that computes. A program that rests, because it waits
+// for a time or an answer, gives its slot to another run, as long as there are
+// seats and memory for both. The queue is in the memory of this process alone.
 type queue struct {
 	slots, most, mostPerOwner int
 	share                     func() int // slots that one owner may have; nil: all
-	seats                     int        // runs that go on, those that rest included
+	seats                     int        // runs that have started, resting ones included
 	memory                    int64      // for all of them, once there are more than slots
 
 	mu       sync.Mutex
 	running  int   // that compute
-	seated   int   // that go on
+	seated   int   // that have started
 	taken    int64 // of memory, by those
 	waiting  int   // reserved places included
-	lines    map[Owner]*ownerQueue
+	owners   map[Owner]*ownerQueue
 	busy     map[ID]int // how much of a session's room is taken by runs in a slot
 	turn     uint64     // of the last ticket that got a slot
 	arrival  uint64
@@ -35,8 +36,8 @@ type queue struct {
 	recent   holds
 }
 
-// line is one owner's part of the queue. It lasts while the owner has a
-// ticket, so that one who comes back at once does not pass for new.
+// ownerQueue is one owner's part of the queue. It lasts while the owner has a
+// ticket, so that an owner who comes back at once does not count as new.
 type ownerQueue struct {
 	served  uint64 // the turn in which this owner last got a slot, or came in
 	fresh   bool   // has not had a slot
@@ -51,7 +52,7 @@ type ownerQueue struct {
 type ticket struct {
 	owner   Owner
 	session ID
-	beside  bool          // runs of its session may go on beside it, and it beside them
+	beside  bool          // runs of its session may run beside it, and it beside them
 	number  uint64        // order of arrival
 	inside  bool          // its run has begun: the session is busy with it
 	ready   chan struct{} // closed when the ticket has a slot
@@ -63,7 +64,7 @@ type ticket struct {
 	counted int64         // what of that counts as taken
 }
 
-// sessionRoom is how many runs may be in one session at once. One that must be
+// sessionRoom is how many runs may be in one session at once. A run that must be
 // alone takes all of it.
 const sessionRoom = 8
 
@@ -87,7 +88,7 @@ const (
 func newQueue(slots, most, mostPerOwner int) *queue {
 	return &queue{
 		slots: slots, most: most, mostPerOwner: mostPerOwner, seats: slots,
-		lines: map[Owner]*ownerQueue{}, busy: map[ID]int{}, meanHold: time.Second,
+		owners: map[Owner]*ownerQueue{}, busy: map[ID]int{}, meanHold: time.Second,
 	}
 }
 
@@ -96,20 +97,20 @@ func newQueue(slots, most, mostPerOwner int) *queue {
 func (q *queue) reserve(owner Owner, session ID) (*ticket, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.lines[owner]
+	l := q.owners[owner]
 	if l == nil {
-		// A new owner goes before the one that has just been served, but not
-		// before those who have waited since an earlier turn.
+		// A new owner goes before the owner that has just been served, but not
+		// before those that have waited since an earlier round.
 		l = &ownerQueue{served: q.turn, fresh: true}
 	}
 	switch {
 	case q.waiting >= q.most:
 		return nil, q.refusal("the queue is full")
-	case l.waiting >= q.mostPerOwner, len(q.lines) > 1 && l.waiting >= q.most-q.waiting:
+	case l.waiting >= q.mostPerOwner, len(q.owners) > 1 && l.waiting >= q.most-q.waiting:
 		// Where several wait, none may have more places than it leaves to the others.
 		return nil, q.refusal("too many of your runs are waiting")
 	}
-	q.lines[owner] = l
+	q.owners[owner] = l
 	l.held++
 	l.waiting++
 	q.waiting++
@@ -136,39 +137,32 @@ func (q *queue) join(t *ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	t.state, t.since = ticketWaiting, time.Now()
-	l := q.lines[t.owner]
+	l := q.owners[t.owner]
 	l.tickets = append(l.tickets, t)
 	q.dispatch()
 }
 
 // wait returns when the ticket has its slot, with how long that took, or
-// with the cause of ctx's end. Either way the caller owes a leave.
+// with the cause of ctx's end. Either way the caller must call leave.
 func (q *queue) wait(ctx context.Context, t *ticket) (time.Duration, error) {
 	start := time.Now()
 	select {
 	case <-t.ready:
 	case <-ctx.Done():
-		return time.Since(start), context.Cause(ctx)
 	}
 	return time.Since(start), context.Cause(ctx)
 }
 
-// leave gives back whatever the ticket has: its place or its slot. It may be
-// called twice.
+// leave releases the place or slot of a ticket. It may be called twice.
 func (q *queue) leave(t *ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.lines[t.owner]
+	l := q.owners[t.owner]
 	switch t.state {
 	case ticketGone:
 		return
 	case ticketWaiting:
-		for i := range l.tickets {
-			if l.tickets[i] == t {
-				l.tickets = append(l.tickets[:i:i], l.tickets[i+1:]...)
-				break
-			}
-		}
+		l.tickets = slices.DeleteFunc(l.tickets, func(waiting *ticket) bool { return waiting == t })
 		fallthrough
 	case ticketReserved:
 		l.waiting--
@@ -186,7 +180,7 @@ func (q *queue) leave(t *ticket) {
 	t.state = ticketGone
 	q.dispatch()
 	if l.held--; l.held == 0 {
-		delete(q.lines, t.owner)
+		delete(q.owners, t.owner)
 	}
 }
 
@@ -209,8 +203,8 @@ func (q *queue) isParked(t *ticket) bool {
 	return t.state == ticketParked
 }
 
-// unpark makes a parked ticket wait for a slot, before its owner's others: it
-// has waited its turn before.
+// unpark makes a parked ticket wait for a slot, before its owner's others, as it
+// has waited before.
 func (q *queue) unpark(t *ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -218,8 +212,8 @@ func (q *queue) unpark(t *ticket) {
 		return
 	}
 	t.state, t.since, t.ready = ticketWaiting, time.Now(), make(chan struct{})
-	l := q.lines[t.owner]
-	l.tickets = append([]*ticket{t}, l.tickets...)
+	l := q.owners[t.owner]
+	l.tickets = slices.Insert(l.tickets, 0, t)
 	l.waiting++
 	q.waiting++
 	q.dispatch()
@@ -233,7 +227,7 @@ func (q *queue) dispatch() {
 			return
 		}
 		t := l.tickets[i]
-		l.tickets = append(l.tickets[:i:i], l.tickets[i+1:]...)
+		l.tickets = slices.Delete(l.tickets, i, i+1)
 		l.waiting--
 		q.waiting--
 		q.sit(t)
@@ -247,14 +241,14 @@ func (q *queue) dispatch() {
 	}
 }
 
-// next finds the line that was served longest ago and has not got its share,
-// and in it the first ticket whose session is free.
+// next returns the owner that was served longest ago and has less than its share,
+// and that owner's first ticket whose session is free.
 func (q *queue) next() (best *ownerQueue, at int) {
 	share := q.slots
 	if q.share != nil {
 		share = q.share()
 	}
-	for _, l := range q.lines {
+	for _, l := range q.owners {
 		if l.running >= share || l.seated >= q.seats-q.slots+share {
 			continue
 		}
@@ -271,7 +265,7 @@ func (q *queue) next() (best *ownerQueue, at int) {
 	return best, at
 }
 
-// before reports whether ticket i of line a goes before ticket j of line b.
+// before reports whether ticket i of owner a goes before ticket j of owner b.
 func before(a *ownerQueue, i int, b *ownerQueue, j int) bool {
 	switch {
 	case a.served != b.served:
@@ -282,9 +276,29 @@ func before(a *ownerQueue, i int, b *ownerQueue, j int) bool {
 	return a.tickets[i].number < b.tickets[j].number
 }
 
-// load returns how many runs go on, how many of them rest, and how many wait.
+// load returns how many runs have started, how many of them rest, and how many wait.
 func (q *queue) load() (seated, resting, waiting int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.seated, max(q.seated-q.running, 0), q.waiting
+}
+
+// Turns is the queue of a Service by itself, for what simulates one.
+type Turns struct{ queue *queue }
+
+// NewTurns returns an empty queue.
+func NewTurns(most, mostPerOwner int) *Turns { return &Turns{newQueue(1, most, mostPerOwner)} }
+
+// Resize does what Service.SetSlots does.
+func (t *Turns) Resize(slots int) { t.queue.resize(max(slots, 1)) }
+
+// Enter queues a run, which has its slot once ready is closed. The caller calls leave when
+// the run has ended. ErrBusy means that the queue is full.
+func (t *Turns) Enter(owner Owner) (ready <-chan struct{}, leave func(), err error) {
+	ticket, err := t.queue.reserve(owner, NewID())
+	if err != nil {
+		return nil, nil, err
+	}
+	t.queue.join(ticket)
+	return ticket.ready, func() { t.queue.leave(ticket) }, nil
 }

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Restful is a Host that wants to know when its program needs no processor: it
+// Restful is a Host that is told when its program needs no processor, because it
 // waits for a time, an answer or a child.
 type Restful interface {
-	// Rest says that the program rests. So much memory is to be set aside for it
+	// Rest reports that the program rests. That much memory stays reserved for it
 	// until it computes again.
 	Rest(memory int64)
-	// Wake says that it computes again.
+	// Wake reports that it computes again.
 	Wake()
 }
 
@@ -24,16 +24,16 @@ func (h *host) Rest(memory int64) { h.service.queue.rest(h.job.ticket, memory) }
 // Wake implements Restful.
 func (h *host) Wake() { h.service.queue.wake(h.job.ticket) }
 
-// fits reports whether there is memory for one more. As many as there are slots
-// go on whatever memory there is, and so does one of each owner: what they take
-// is bounded by their limits and by the kernel.
+// fits reports whether there is memory for one more run. As many runs as there are slots
+// may start whatever memory there is, and so may one of each owner: their memory is
+// bounded by their limits and by the kernel.
 func (q *queue) fits(l *ownerQueue, t *ticket) bool {
 	return q.seated < q.slots || l.seated == 0 || q.taken+t.memory <= q.memory
 }
 
 // sit gives a ticket a seat and a slot.
 func (q *queue) sit(t *ticket) {
-	l := q.lines[t.owner]
+	l := q.owners[t.owner]
 	q.running++
 	l.running++
 	q.seated++
@@ -42,9 +42,9 @@ func (q *queue) sit(t *ticket) {
 	q.taken += t.counted
 }
 
-// stand takes seat and slot from a ticket that has them.
+// stand releases the seat and slot of a ticket.
 func (q *queue) stand(t *ticket) {
-	l := q.lines[t.owner]
+	l := q.owners[t.owner]
 	if !t.resting {
 		q.running--
 		l.running--
@@ -56,7 +56,7 @@ func (q *queue) stand(t *ticket) {
 	t.counted, t.resting = 0, false
 }
 
-// rest gives the slot of a run to others, which keeps its seat.
+// rest releases the slot of a run, which keeps its seat.
 func (q *queue) rest(t *ticket, memory int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,7 +64,7 @@ func (q *queue) rest(t *ticket, memory int64) {
 		return
 	}
 	q.running--
-	q.lines[t.owner].running--
+	q.owners[t.owner].running--
 	memory = min(max(memory, 0), t.memory)
 	q.taken += memory - t.counted
 	t.counted, t.resting, t.held = memory, true, t.held+time.Since(t.since)
@@ -82,8 +82,8 @@ func (q *queue) alone(t *ticket) bool {
 	return q.running == own && q.waiting == 0
 }
 
-// wake gives a resting run a slot at once, for it computes already. Nobody else
-// gets one until there are no more that compute than slots.
+// wake gives a resting run a slot at once, because it computes already. No other run
+// gets one until no more runs compute than there are slots.
 func (q *queue) wake(t *ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -91,7 +91,7 @@ func (q *queue) wake(t *ticket) {
 		return
 	}
 	q.running++
-	q.lines[t.owner].running++
+	q.owners[t.owner].running++
 	q.taken += t.memory - t.counted
 	t.counted, t.resting, t.since = t.memory, false, time.Now()
 }
@@ -111,11 +111,11 @@ func (q *queue) size() int {
 	return q.slots
 }
 
-// SetSlots says how many programs a Distant sandbox runs at once. At least one is let
+// SetSlots sets how many programs a Distant sandbox runs at once. At least one is let
 // through, which learns from it why there are none.
 func (s *Service) SetSlots(slots int) { s.queue.resize(max(slots, 1)) }
 
-// holds remembers how long the last runs held their slots.
+// holds records how long the last runs held their slots.
 type holds struct {
 	last [31]time.Duration
 	n    int // that there were
@@ -126,7 +126,7 @@ func (h *holds) add(d time.Duration) {
 	h.n++
 }
 
-// typical is their median: a run of minutes says little about the next one.
+// typical returns their median: one long run says little about the next.
 func (h *holds) typical() time.Duration {
 	known := h.last
 	sorted := known[:min(h.n, len(known))]
@@ -137,17 +137,17 @@ func (h *holds) typical() time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-// expected is how long a new run of an owner would wait at least, if those
-// before it are like the last ones. What those that go on have left is not known.
+// expected returns how long a new run of an owner would wait at least, if the runs before
+// it take as long as the last ones. What the started ones have left is not known.
 func (q *queue) expected(owner Owner) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	own := 0
-	if l := q.lines[owner]; l != nil {
+	if l := q.owners[owner]; l != nil {
 		own = l.waiting
 	}
 	ahead := own
-	for other, l := range q.lines {
+	for other, l := range q.owners {
 		if other != owner {
 			ahead += min(l.waiting, own+1) // they are served in turn
 		}
@@ -155,7 +155,7 @@ func (q *queue) expected(owner Owner) time.Duration {
 	return q.recent.typical() * time.Duration(ahead) / time.Duration(max(q.slots, 1))
 }
 
-// tooLong refuses a run whose turn would come too late, or did not come in time.
+// tooLong returns the error of a run that would get its slot too late, or did.
 func (q *queue) tooLong(most, expected time.Duration) *Error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -165,5 +165,5 @@ func (q *queue) tooLong(most, expected time.Duration) *Error {
 	return err
 }
 
-// errCrowded is why a run is abandoned whose turn did not come in time.
+// errCrowded is the cause of the end of a run that got no slot in time.
 var errCrowded = errors.New("too many runs are waiting")

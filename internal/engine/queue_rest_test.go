@@ -60,7 +60,7 @@ func TestQueueRest(t *testing.T) {
 	for _, ticket := range []*ticket{b, c, d} {
 		q.leave(ticket)
 	}
-	if q.running != 0 || q.seated != 0 || q.taken != 0 || len(q.lines) != 0 {
+	if q.running != 0 || q.seated != 0 || q.taken != 0 || len(q.owners) != 0 {
 		t.Errorf("left behind: %+v", q)
 	}
 }

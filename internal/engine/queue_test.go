@@ -70,7 +70,7 @@ func TestQueueServesOwnersInTurn(t *testing.T) {
 	if want := []string{"a1", "b1", "c1", "a2", "b2", "a3", "a4"}; !slices.Equal(order, want) {
 		t.Errorf("order %v, want %v", order, want)
 	}
-	if len(q.lines) != 0 || len(q.busy) != 0 || q.waiting != 0 || q.running != 0 {
+	if len(q.owners) != 0 || len(q.busy) != 0 || q.waiting != 0 || q.running != 0 {
 		t.Errorf("left behind: %+v", q)
 	}
 }
@@ -143,8 +143,8 @@ func TestQueueBounds(t *testing.T) {
 			t.Fatalf("over the bound: %+v", err)
 		}
 		q.leave(last)
-		if len(q.lines) != 1 {
-			t.Errorf("refused owners leave lines: %v", q.lines)
+		if len(q.owners) != 1 {
+			t.Errorf("refused owners leave lines: %v", q.owners)
 		}
 		q.leave(slot) // held for 24 s, against the 1 s that was usual
 		enter(t, q, "b", NewID())

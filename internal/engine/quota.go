@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 )
 
-// Quota bounds what one owner may keep, so that nobody fills the disk for
-// all. Zero fields bound nothing. The index enforces it, in the transaction
-// that would exceed it; what the engine asks beforehand spares the work.
+// A Quota bounds what one owner may keep, so that no owner fills the disk. Zero fields
+// are no bound. The index enforces it, in the transaction that would exceed it; the
+// engine checks beforehand to spare the work.
 type Quota struct {
 	Files    int   // uploads and outputs
 	Bytes    int64 // of all files; equal bytes count each time, or a quota would tell who else has them
@@ -29,10 +30,9 @@ type Usage struct {
 	Results  int64
 }
 
-// room is how many files and bytes an owner may still add; without a limit
-// there is no end of them.
+// room returns how many files and bytes an owner may still add.
 func (q Quota) room(u Usage) (files int, bytes int64) {
-	files, bytes = int(^uint(0)>>1), int64(1<<63-1)
+	files, bytes = math.MaxInt, int64(math.MaxInt64)
 	if q.Files > 0 {
 		files = max(q.Files-u.Files, 0)
 	}
@@ -74,56 +74,54 @@ func (s *Service) usage(ctx context.Context, op string, owner Owner) (Usage, err
 		return Usage{}, nil
 	}
 	u, err := s.index.Usage(ctx, owner)
-	if err != nil {
-		return Usage{}, failure(op, "", err)
-	}
-	return u, nil
+	return u, failure(op, "", err)
 }
 
 // Kept returns what the caller keeps, and the bounds of it.
 func (s *Service) Kept(ctx context.Context, caller Caller) (Usage, Quota, error) {
 	u, err := s.index.Usage(ctx, caller.Owner)
-	if err != nil {
-		return u, s.cfg.Quota, failure("look what is kept", "", err)
-	}
-	return u, s.cfg.Quota, nil
+	return u, s.cfg.Quota, failure("look what is kept", "", err)
 }
 
-// arrivals counts the bytes of uploads that are under way, by owner. They lie
-// on the disk before the index knows of them, and would be beyond any quota.
-type arrivals struct {
-	mu    sync.Mutex
-	bytes map[Owner]int64
+// budget counts bytes by owner, in the memory of this process alone: what it counts ends
+// with the process.
+type budget struct {
+	mu     sync.Mutex
+	all    int64
+	owners map[Owner]int64
 }
 
-// add counts n more bytes of an owner, unless there are more than most then: what does not
-// fit takes no room from the owner's other uploads.
-func (a *arrivals) add(owner Owner, n, most int64) (all int64, ok bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	all = a.bytes[owner] + n
-	if all > most {
-		return all, false
+// add counts n more bytes of an owner, unless the owner had more than most then, or all
+// together more than total: what does not fit takes nothing from what does. It returns
+// what the owner would have.
+func (b *budget) add(owner Owner, n, most, total int64) (sum int64, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	sum = b.owners[owner] + n
+	if sum > most || b.all+n > total {
+		return sum, false
 	}
-	if a.bytes == nil {
-		a.bytes = map[Owner]int64{}
+	if b.owners == nil {
+		b.owners = map[Owner]int64{}
 	}
-	a.bytes[owner] = all
-	return all, true
+	b.all += n
+	b.owners[owner] = sum
+	return sum, true
 }
 
 // remove counts n bytes less.
-func (a *arrivals) remove(owner Owner, n int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if left := a.bytes[owner] - n; left > 0 {
-		a.bytes[owner] = left
+func (b *budget) remove(owner Owner, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all -= n
+	if left := b.owners[owner] - n; left > 0 {
+		b.owners[owner] = left
 	} else {
-		delete(a.bytes, owner)
+		delete(b.owners, owner)
 	}
 }
 
-// upload is one of an owner who has a quota.
+// upload is the upload of an owner with a quota.
 type upload struct {
 	from    io.Reader
 	owner   Owner
@@ -132,8 +130,8 @@ type upload struct {
 	read    int64
 }
 
-// metered lets an upload through for as long as the owner's quota allows. The
-// caller calls done when the upload has ended, whichever way.
+// metered returns a reader that fails once an upload exceeds the owner's quota. The
+// caller calls done when the upload has ended.
 func (s *Service) metered(
 	ctx context.Context, op string, owner Owner, from io.Reader,
 ) (_ io.Reader, done func(), err error) {
@@ -158,7 +156,7 @@ func (m *upload) Read(p []byte) (int, error) {
 	n, err := m.from.Read(p)
 	quota := m.service.cfg.Quota
 	_, room := quota.room(m.usage)
-	all, ok := m.service.arrivals.add(m.owner, int64(n), room)
+	all, ok := m.service.arrivals.add(m.owner, int64(n), room, math.MaxInt64)
 	if !ok {
 		whole := m.usage
 		whole.Bytes += all

@@ -5,15 +5,14 @@ import (
 	"sync"
 )
 
-// reclaim removes blobs that no file has, without ever removing one that is
-// about to get a file. Put pins a blob until we unpin it, after its file is in
-// the index; while a removal goes on, unpinning waits. So at that time each
-// blob is either pinned, or in the index if it ever will be, and the removal
-// may trust what the index said when it began.
+// reclaim removes blobs that no file has, and never a blob that is about to get a file.
+// Put pins a blob until the engine unpins it, after its file is in the index. During a
+// removal, unpinning is deferred: each blob is either pinned, or in the index if it ever
+// will be, so that the removal may trust what the index returned when it began.
 type reclaim struct {
 	blobs Blobs
 
-	turn sync.Mutex // one removal at a time
+	removal sync.Mutex // one at a time
 
 	mu       sync.Mutex
 	removing bool
@@ -33,10 +32,10 @@ func (r *reclaim) unpin(digests ...Digest) {
 	}
 }
 
-// while carries out a removal.
+// while runs a removal.
 func (r *reclaim) while(remove func() error) error {
-	r.turn.Lock()
-	defer r.turn.Unlock()
+	r.removal.Lock()
+	defer r.removal.Unlock()
 	r.mu.Lock()
 	r.removing = true
 	r.mu.Unlock()

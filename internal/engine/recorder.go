@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// How fine the log is. Text that comes after a while passes on at once. What follows
-// it closely is gathered for a moment, as long as it is of one stream: a traceback comes
-// in hundreds of pieces. A program that goes on printing has its text gathered for
-// longer, and both streams beside each other, so that the number of events, and with it
-// the memory of the log, is bounded by the limits of output and time.
+// The granularity of the log. Text after a pause becomes an event at once. Text that
+// follows closely is gathered for a moment, as long as it is of one stream: a traceback
+// comes in hundreds of pieces. The text of a program that keeps printing is gathered for
+// longer, and by stream, so that the number of events, and with it the memory of the log,
+// is bounded by the limits of output and time.
 const (
 	eagerEvents  = 1000
 	momentTime   = time.Millisecond
@@ -23,11 +23,12 @@ const (
 	largestEvent = 32 << 10
 )
 
-// recorder is the log of one run that has not ended, or that somebody still
-// watches. The program writes to it without ever waiting for a watcher, and
-// each watcher reads at its own speed from wherever it likes.
+// recorder is the log of one run that has not ended, or that is still being watched. The
+// program never waits for a watcher, and each watcher reads at its own speed from any
+// event. The log is in the memory of this process alone: the output of a run that is
+// interrupted is lost.
 //
-// It holds: joining the Data of all output events of one stream gives the
+// Invariant: joining the Data of all output events of one stream gives the
 // run's Stdout or Stderr, live, after the end, and out of the index.
 type recorder struct {
 	mu      sync.Mutex
@@ -37,7 +38,7 @@ type recorder struct {
 	first   Stream            // of the two, whose text came first
 	timer   *time.Timer       // runs while there is such text
 	flushed time.Time         // when there was an event of output last
-	changed chan struct{}     // closed at the next event; nil: nobody waits
+	changed chan struct{}     // closed at the next event; nil: no watcher waits
 	ended   bool
 }
 
@@ -210,8 +211,7 @@ func (r *recorder) watch(ctx context.Context, after int) iter.Seq[Event] {
 	}
 }
 
-// over reports whether the result is among the first n events: whoever asks
-// for what follows it would wait for ever.
+// over reports whether the result is among the first n events: no event follows it.
 func (r *recorder) over(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,7 +219,7 @@ func (r *recorder) over(n int) bool {
 	return last >= 0 && last < n && r.events[last].Type == EventResult
 }
 
-// replay is the log of a run that has ended, out of the index: the same
+// replay returns the log of a run that has ended, out of the index: the same
 // events under the same numbers.
 func replay(run *Run, chunks []OutputChunk) []Event {
 	events := make([]Event, 0, len(chunks)+2)

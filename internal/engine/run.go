@@ -1,21 +1,22 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
 
-// Status is how a run stands or how it ended.
+// Status is the state of a run.
 type Status string
 
-// A run is queued, then running, then in one of the other states for ever.
+// A run is queued, then running, then in one of the other states, which are final.
 const (
 	StatusQueued      Status = "queued"
 	StatusRunning     Status = "running"
 	StatusOK          Status = "ok"          // exit code 0
 	StatusError       Status = "error"       // any other exit code
 	StatusTimeout     Status = "timeout"     // over Limits.Timeout
-	StatusKilled      Status = "killed"      // ended by a signal that was not ours
+	StatusKilled      Status = "killed"      // ended by a signal that Airlock did not send
 	StatusOOM         Status = "oom"         // over Limits.Memory
 	StatusCancelled   Status = "cancelled"   // the caller left or asked for it
 	StatusInterrupted Status = "interrupted" // the service or its executor died in mid-run: the outcome is unknown
@@ -24,30 +25,13 @@ const (
 // Final reports whether a run in this state has ended.
 func (s Status) Final() bool { return s != StatusQueued && s != StatusRunning }
 
-// Words says the status to a person. Every surface shows these words.
-func (s Status) Words() string {
-	switch s {
-	case StatusQueued:
-		return "waiting"
-	case StatusRunning:
-		return "running"
-	case StatusOK:
-		return "OK"
-	case StatusError:
-		return "failed"
-	case StatusTimeout:
-		return "timed out"
-	case StatusKilled:
-		return "killed by a signal"
-	case StatusOOM:
-		return "out of memory"
-	case StatusCancelled:
-		return "cancelled"
-	case StatusInterrupted:
-		return "interrupted"
-	}
-	return string(s)
+var statusWords = map[Status]string{
+	StatusQueued: "waiting", StatusOK: "OK", StatusError: "failed", StatusTimeout: "timed out",
+	StatusKilled: "killed by a signal", StatusOOM: "out of memory",
 }
+
+// Words returns the status as every surface shows it to a person.
+func (s Status) Words() string { return cmp.Or(statusWords[s], string(s)) }
 
 // RunRequest asks for one program to be run. Its zero fields take the
 // language's and the service's defaults.
@@ -62,8 +46,8 @@ type RunRequest struct {
 	Network  *Network  `json:",omitempty"` // what it may contact; nil: what the caller's key says
 	Profile  Profile   // what differs between the protocols we serve
 
-	// Attended says that somebody waits for the run although it is only started:
-	// like one that is waited for it is refused when its turn takes too long.
+	// Attended says that a client waits for the run although Start returns at once: the
+	// run is refused if it gets no slot within Config.QueueTime.
 	Attended bool
 
 	DropCode bool `json:",omitempty"` // History does not keep what is run
@@ -85,7 +69,7 @@ type FileRef struct {
 // Profile carries what differs between the protocols (the edges) through
 // which a run can come. An edge fills it; the engine passes most of it on.
 type Profile struct {
-	Origin Origin // who lists the run and its files
+	Origin Origin // the protocol that lists the run and its files
 	Root   string // working directory: /workspace (default) or /mnt/data, the same place under two names
 	Entry  string // file name of the code; empty: the language's, such as main.py
 	// SourceInStdin says that a program of the edge's runs the source that is in
@@ -115,7 +99,7 @@ type Profile struct {
 	// Limits.Output is its own, and the maximum of what may be asked for does not count.
 	WholeOutput bool `json:",omitempty"`
 	// Live says that the program is the interpreter of its live session, and not
-	// the code: it goes on until it is cancelled. Host is a Resident.
+	// the code: it runs until it is cancelled. Host is a Resident.
 	Live bool `json:",omitempty"`
 	// Fresh says that this session has had no interpreter, and so no workspace, yet.
 	Fresh  bool   `json:",omitempty"`
@@ -164,7 +148,7 @@ type Limits struct {
 }
 
 // OutputLimit bounds the text kept of one output stream. The program is not
-// stopped at the limit: it goes on, and the rest is dropped.
+// stopped at the limit: the rest of its output is dropped.
 type OutputLimit struct {
 	Bytes  int    // kept
 	Tail   bool   // keep the head and the tail; false: the head only
@@ -178,7 +162,7 @@ type FileLimit struct {
 	Total int64 // together
 }
 
-// Run is one execution: what was asked, how it stands, what came out.
+// Run is one execution: its request, its state, its result.
 type Run struct {
 	ID        ID
 	Owner     Owner
@@ -200,7 +184,7 @@ type Run struct {
 	Dropped    []DroppedFile // files that were not kept, and why
 	Message    string        // for a person: why the run ended as it did; empty when it is plain
 	Contacts   []Contact     // what it contacted, if it had a network grant, in order of their ends
-	Timings    []Timing      // where its time went, in order; only for who waited for it
+	Timings    []Timing      // where its time went, in order; only for a caller that waited for it
 	NoRoom     bool          // it was not run: there was no memory for its workspace; not recorded
 	Keyed      bool          // begun with an idempotency key; only known until it is recorded
 	Node       Epoch         // that has it; of a final one, that had it
@@ -211,21 +195,21 @@ type Run struct {
 	FinishedAt time.Time // zero until final
 }
 
-// InputState says what a run did to one of its input files.
-type InputState struct {
-	ID      ID
-	Path    string
-	Changed bool // the new content is among Run.Files, under the same path
-	Deleted bool
+// InputState is what a run did to one of its input files.
+type InputState struct { // the index stores it with these tags
+	ID      ID     `json:"id"`
+	Path    string `json:"path"`
+	Changed bool   `json:"changed,omitempty"` // the new content is among Run.Files, under the same path
+	Deleted bool   `json:"deleted,omitempty"`
 }
 
 // DroppedFile is a file that the program left and that was not kept.
-type DroppedFile struct {
-	Path string
+type DroppedFile struct { // the index stores it with these tags
+	Path string `json:"path"`
 	// "too large", "too many files", "unreadable", "not a regular file", "name", "disk full", "quota full",
 	// "storing took too long"
-	Reason string
-	More   int // further files that were not kept for the same reason, and are not named
+	Reason string `json:"reason"`
+	More   int    `json:"more,omitempty"` // further files that were not kept for the same reason, and are not named
 }
 
 // EventType tells the events of a run apart.

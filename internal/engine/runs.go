@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"time"
 )
@@ -18,25 +17,17 @@ func (s *Service) GetRun(ctx context.Context, caller Caller, id ID) (*Run, error
 	return run, err
 }
 
-// run finds a run: the job if it has not ended, else what was recorded.
+// run finds a run: the job if it has not ended, else its completion if that is not
+// recorded yet, else what was recorded.
 func (s *Service) run(ctx context.Context, op string, owner Owner, id ID) (*Run, *job, error) {
 	if j := s.job(owner, id); j != nil {
 		return j.snapshot(), j, nil
 	}
+	if end := s.unrecorded.find(owner, id); end != nil {
+		return end.published(), nil, nil
+	}
 	run, err := s.index.Run(ctx, owner, id)
-	if end := s.findUnrecorded(id); end != nil && end.session != nil && end.run.Owner == owner {
-		return end.run, nil, nil
-	}
-	if errors.Is(err, ErrNotFound) {
-		return nil, nil, &Error{Op: op, Kind: ErrNotFound, ID: id.String()}
-	}
-	if err != nil {
-		return nil, nil, failure(op, id.String(), err)
-	}
-	if end := s.findUnrecorded(id); end != nil {
-		return end.run, nil, nil
-	}
-	return run, nil, nil
+	return run, nil, missing(op, id.String(), err)
 }
 
 // Watch returns the events of a run with Seq > after. They come as they
@@ -62,7 +53,7 @@ func (s *Service) Watch(ctx context.Context, caller Caller, id ID, after int) (i
 		}
 	}
 	var chunks []OutputChunk
-	if end := s.findUnrecorded(id); end != nil {
+	if end := s.unrecorded.find(caller.Owner, id); end != nil {
 		chunks = end.chunks
 	} else if chunks, err = s.index.RunLog(ctx, caller.Owner, id); err != nil {
 		return nil, failure(op, id.String(), err)
@@ -84,11 +75,10 @@ func (s *Service) Watch(ctx context.Context, caller Caller, id ID, after int) (i
 // ListRuns returns the caller's runs, newest first, without their output.
 func (s *Service) ListRuns(ctx context.Context, caller Caller, query RunQuery) ([]Run, error) {
 	query.Owner = caller.Owner
-	page, err := checkPage(query.Page)
-	if err != nil {
+	if err := query.Page.check(); err != nil {
 		return nil, err
 	}
-	query.Page = page
+	s.flushRecords(ctx, false)
 	if query.Text != "" {
 		if _, err := s.indexRuns(ctx, searchTime); err != nil {
 			return nil, failure("list runs", "", err)
@@ -104,22 +94,22 @@ func (s *Service) ListRuns(ctx context.Context, caller Caller, query RunQuery) (
 		}
 		if j := s.job(caller.Owner, runs[i].ID); j != nil {
 			runs[i] = *j.snapshot()
-		} else if end := s.findUnrecorded(runs[i].ID); end != nil {
-			runs[i] = *end.run
+		} else if end := s.unrecorded.find(caller.Owner, runs[i].ID); end != nil {
+			runs[i] = *end.published()
 		}
-		runs[i].Stdout, runs[i].Stderr = "", "" // of what goes on, a list has no output
+		runs[i].Stdout, runs[i].Stderr = "", "" // a list has no output of runs that have not ended
 	}
 	return runs, nil
 }
 
-// Runs are made findable when somebody searches, and beside that by the janitor.
+// Runs are indexed for search by a search itself, and beside that by the janitor.
 const (
 	searchTime  = time.Second
 	searchBatch = 32 // a run that ends meanwhile is recorded after it
 )
 
-// indexRuns makes the words of ended runs findable, for about as long as may be, and
-// returns how many.
+// indexRuns indexes the words of ended runs, for about as long as most, and returns how
+// many it indexed.
 func (s *Service) indexRuns(ctx context.Context, most time.Duration) (done int, err error) {
 	for start := time.Now(); time.Since(start) < most; {
 		n, err := s.index.IndexRuns(ctx, searchBatch)
@@ -131,9 +121,9 @@ func (s *Service) indexRuns(ctx context.Context, most time.Duration) (done int, 
 	return done, nil
 }
 
-// indexInTurns makes a few runs findable, for the janitor: after an upgrade there may be
-// millions. It returns how long to wait before the next ones, which leaves half of the time to
-// runs that are recorded.
+// indexInTurns indexes a batch of runs, for the janitor: after an upgrade there may be
+// millions. It returns how long to wait before the next batch, which leaves half of the time to
+// recording runs.
 func (s *Service) indexInTurns(ctx context.Context) (wait time.Duration) {
 	j := &s.janitor
 	began := time.Now()
@@ -158,43 +148,4 @@ func (s *Service) indexInTurns(ctx context.Context) (wait time.Duration) {
 	}
 	j.indexed, j.indexingSaid = 0, false
 	return cleanUpInterval
-}
-
-// maxUnrecorded bounds the completions that are kept in memory because the index
-// refuses them. Runs beyond that read as interrupted after the next start.
-const maxUnrecorded = 256
-
-// queueRetry keeps a completion that the index refused, for retryRecords.
-func (s *Service) queueRetry(end *completion) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.unrecorded) < maxUnrecorded {
-		s.unrecorded[end.run.ID] = end
-	}
-}
-
-func (s *Service) findUnrecorded(id ID) *completion {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.unrecorded[id]
-}
-
-// retryRecords records the completions that the index refused earlier.
-func (s *Service) retryRecords(ctx context.Context) {
-	s.mu.Lock()
-	ends := make([]*completion, 0, len(s.unrecorded))
-	for _, end := range s.unrecorded {
-		ends = append(ends, end)
-	}
-	s.mu.Unlock()
-	for _, end := range ends {
-		recorded := *end.run
-		recorded.Message = end.message // without what is no longer true
-		if err := s.finish(ctx, &recorded, end); err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrConflict) {
-			return // gone, or final already, is as good as recorded
-		}
-		s.mu.Lock()
-		delete(s.unrecorded, end.run.ID)
-		s.mu.Unlock()
-	}
 }

@@ -25,7 +25,7 @@ type Sandbox interface {
 	// Outcome with what was there. The error is ErrUnavailable when the
 	// sandbox itself failed, so that how the program ended is not known,
 	// ErrNoLanguage when the language's command is not there, and ErrNotFound
-	// when Spec.Held names a workspace that is gone.
+	// when Spec.Held names a workspace that was lost.
 	Run(ctx context.Context, spec *Spec, host Host) (*Outcome, error)
 
 	// Hold makes a workspace that stays between runs, with files in it: ErrFull
@@ -42,15 +42,15 @@ type Sandbox interface {
 	// it is gone.
 	Changes(ctx context.Context, id ID, limits FileLimit) (*Changes, error)
 
-	// Held says how much memory each held workspace reserves.
+	// Held returns how much memory each held workspace reserves.
 	Held(ctx context.Context) (map[ID]int64, error)
 
 	Inside
 
-	// Isolation says what this host enforces.
+	// Isolation returns what this host enforces.
 	Isolation(ctx context.Context) (Isolation, error)
 
-	// Pools says which sandboxes wait for programs; none where every program
+	// Pools returns the pools of warm sandboxes; none where every program
 	// starts cold.
 	Pools(ctx context.Context) ([]Pool, error)
 
@@ -58,7 +58,7 @@ type Sandbox interface {
 	Close() error
 }
 
-// Pool is a stock of sandboxes that wait for programs of one kind.
+// A Pool holds warm sandboxes for programs of one kind.
 type Pool struct {
 	Name    string // of the kind: what its programs have imported
 	Ready   bool   // the interpreter that they are forked from is there
@@ -142,7 +142,7 @@ type Outcome struct {
 	// Outputs are the regular files that are new, and the inputs whose bytes
 	// may have changed, in order of path. The caller closes each File.
 	Outputs []Output
-	Deleted []string // paths of inputs that are gone
+	Deleted []string // paths of inputs that the program removed
 	Dropped []DroppedFile
 }
 

@@ -19,18 +19,17 @@ type Config struct {
 	Queue         int // runs that wait, of all owners; 0: 256
 	QueuePerOwner int // runs that wait, of one owner; 0: 64
 
-	// QueueTime is how long a run that somebody waits for may wait for its
-	// slot before it is refused; 0: for as long as it takes.
+	// QueueTime is how long a run may wait for its slot before it is refused, if a client
+	// waits for it; 0: without limit.
 	QueueTime time.Duration
 
-	// Memory is what runs may take together that go on beside Concurrency
-	// others because some of those rest, if Concurrency is 0; 0: none do.
+	// Memory is what all runs may take together once more than Concurrency have started
+	// because some rest, if Concurrency is 0; 0: no more start.
 	Memory int64
 
-	// RunsPerOwner is how many runs of one owner go on at once. 0: as many as
-	// there are slots; once there are keys, and so maybe strangers, one less,
-	// so that an owner whose programs run for minutes cannot keep all others
-	// out.
+	// RunsPerOwner is how many runs of one owner may have a slot at once. 0: as many as
+	// there are slots; once there are keys, and so maybe several owners, one less,
+	// so that an owner whose programs run for minutes cannot lock out all others.
 	RunsPerOwner int
 
 	// Quota is what one owner may keep. Give the index the same.
@@ -64,7 +63,7 @@ type Config struct {
 	Cluster Cluster
 }
 
-// RestingPerCore is how many runs go on at the most for each core, with enough
+// RestingPerCore is how many runs may have started for each core, with enough
 // memory, when nearly all of them rest.
 const RestingPerCore = 32
 
@@ -114,8 +113,8 @@ func (cfg Config) filled() Config {
 	return cfg
 }
 
-// Service is the engine: it runs code for its callers and keeps what came
-// out. Every method may be called from many goroutines. Errors are *Error.
+// Service is the engine: it runs code for its callers and stores the results. Every
+// method may be called from many goroutines. Errors are *Error.
 type Service struct {
 	cfg     Config
 	sandbox Sandbox
@@ -126,21 +125,21 @@ type Service struct {
 	cluster Cluster // nil: it is alone
 
 	queue   *queue
-	touches *touches
+	touches touches
 	reclaim reclaim
 	meter   meter
 
-	arrivals arrivals
-	janitor  janitor
+	inFlight   budget // large requests whose runs have not ended
+	arrivals   budget // uploads in progress, which the index does not know yet
+	unrecorded unrecorded
+	janitor    janitor
 
-	mu         sync.Mutex
-	opened     bool
-	closing    bool
-	idle       chan struct{}      // closed when the service is closing and the last job is gone
-	jobs       map[ID]*job        // runs that have not ended
-	inFlight   inFlightBytes      // the bytes of their large requests
-	unrecorded map[ID]*completion // ended runs that the index refused to record, to be tried again
-	deleting   map[ID]bool        // sessions that are being deleted: no new run may enter
+	mu       sync.Mutex
+	opened   bool
+	closing  bool
+	idle     chan struct{} // closed when the service is closing and no job is left
+	jobs     map[ID]*job   // runs that have not ended; the index reads those of a killed process as interrupted
+	deleting map[ID]bool   // sessions that are being deleted here: no new run may enter
 }
 
 // New returns a service that accepts nothing before Open.
@@ -156,10 +155,11 @@ func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger
 		now:        cfg.Now,
 		cluster:    cfg.Cluster,
 		queue:      newQueue(cfg.Concurrency, cfg.Queue, cfg.QueuePerOwner),
-		touches:    newTouches(),
+		touches:    touches{uses: map[ID]time.Time{}},
 		idle:       make(chan struct{}),
 		jobs:       map[ID]*job{},
-		unrecorded: map[ID]*completion{},
+		unrecorded: unrecorded{ends: map[ID]*completion{}},
+		meter:      meter{wait: newHistogram(), duration: newHistogram()},
 		deleting:   map[ID]bool{},
 	}
 	s.queue.share = s.share
@@ -171,9 +171,9 @@ func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger
 	return s
 }
 
-// Open puts right what an earlier process left half done, and starts the
-// janitor. Runs that it had not finished become interrupted, workspaces that
-// it held are gone, and bytes that no file has are removed.
+// Open cleans up after an earlier process, and starts the janitor. Runs that the process
+// had not finished become interrupted, its held workspaces are lost, and blobs that no
+// file has are removed.
 func (s *Service) Open(ctx context.Context) error {
 	const op = "open"
 	if err := s.Reap(ctx); err != nil {
@@ -201,7 +201,7 @@ func (s *Service) Open(ctx context.Context) error {
 	}
 	select {
 	case err = <-swept:
-	case <-enough: // the janitor goes on with it
+	case <-enough: // the janitor continues
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -212,7 +212,7 @@ func (s *Service) Open(ctx context.Context) error {
 	return nil
 }
 
-// killGrace is how long Shutdown waits for killed runs to be gone. A sandbox
+// killGrace is how long Shutdown waits for killed runs to end. A sandbox
 // that needs longer is broken, and its runs read as interrupted after the
 // next start.
 const killGrace = 30 * time.Second
@@ -243,7 +243,7 @@ func (s *Service) Shutdown(ctx context.Context) error {
 	s.stopJanitor()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	s.retryRecords(last)
+	s.flushRecords(last, false)
 	if err := s.touches.flush(last, s.index); err != nil {
 		s.logFailure(last, "write down uses", err)
 	}
@@ -253,9 +253,8 @@ func (s *Service) Shutdown(ctx context.Context) error {
 // drainLook is how often a service that drains looks for runs that wait.
 const drainLook = 50 * time.Millisecond
 
-// drain waits for the runs to end, and kills what is left when ctx ends. One
-// whose program waits for an answer from outside it kills at once: whoever was
-// to bring that finds the door closed.
+// drain waits for the runs to end, and kills the rest when ctx ends. It kills a run whose
+// program waits for an answer from a client at once: the client can no longer send one.
 func (s *Service) drain(ctx context.Context) {
 	look := time.NewTicker(drainLook)
 	defer look.Stop()
@@ -283,14 +282,8 @@ func (s *Service) drain(ctx context.Context) {
 // Ready returns nil when runs are accepted.
 func (s *Service) Ready(ctx context.Context) error {
 	const op = "ready"
-	s.mu.Lock()
-	opened, closing := s.opened, s.closing
-	s.mu.Unlock()
-	switch {
-	case closing:
-		return shuttingDown(op)
-	case !opened:
-		return &Error{Op: op, Kind: ErrUnavailable, Hint: "The service is starting.", RetryAfter: time.Second}
+	if err := s.accepting(op); err != nil {
+		return err
 	}
 	if err := s.roomFor(op); err != nil {
 		return err
@@ -304,8 +297,26 @@ func (s *Service) Ready(ctx context.Context) error {
 	return err
 }
 
-// roomFor returns an error when the disk has no room for more. What has expired
-// makes some: the janitor comes at once.
+// accepting returns an error before Open and after Shutdown began.
+func (s *Service) accepting(op string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.accepts(op)
+}
+
+// accepts does what accepting does, for a caller that holds s.mu.
+func (s *Service) accepts(op string) error {
+	switch {
+	case s.closing:
+		return shuttingDown(op)
+	case !s.opened:
+		return &Error{Op: op, Kind: ErrUnavailable, Hint: "The service is starting.", RetryAfter: time.Second}
+	}
+	return nil
+}
+
+// roomFor returns an error when the disk is low, and has the janitor remove what has
+// expired at once.
 func (s *Service) roomFor(op string) error {
 	if s.cfg.Space == nil {
 		return nil
@@ -321,25 +332,19 @@ func (s *Service) roomFor(op string) error {
 	return nil
 }
 
-// Isolation says what stands between a program and this host.
+// Isolation returns what separates programs from this host.
 func (s *Service) Isolation(ctx context.Context) (Isolation, error) {
 	isolation, err := s.sandbox.Isolation(ctx)
-	if err != nil {
-		return Isolation{}, failure("isolation", "", err)
-	}
-	return isolation, nil
+	return isolation, failure("isolation", "", err)
 }
 
-// Pools says which sandboxes wait for programs.
+// Pools returns the pools of warm sandboxes.
 func (s *Service) Pools(ctx context.Context) ([]Pool, error) {
 	pools, err := s.sandbox.Pools(ctx)
-	if err != nil {
-		return nil, failure("pools", "", err)
-	}
-	return pools, nil
+	return pools, failure("pools", "", err)
 }
 
-// share is how many slots one owner may have at once. The queue asks, under its lock.
+// share returns how many slots one owner may have at once. The queue asks, under its lock.
 func (s *Service) share() int {
 	switch {
 	case s.cfg.RunsPerOwner > 0:
@@ -364,9 +369,12 @@ func shuttingDown(op string) error {
 		Err: errShutdown}
 }
 
-// failure makes an *Error of what the index, the blobs or the sandbox
-// answered, and leaves one that is an *Error already as it is.
+// failure makes an *Error of the error of an index, a store of blobs or a sandbox. It
+// returns nil for nil, and an *Error as it is.
 func failure(op, id string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		if e.Hint == "" && hints[e.Kind] != "" {
 			hinted := *e
@@ -386,7 +394,24 @@ func failure(op, id string, err error) error {
 	return &Error{Op: op, Kind: kind, ID: id, Hint: hints[kind], Err: err}
 }
 
+// missing does what failure does, for a look-up of the object with that id.
+func missing(op, id string, err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return &Error{Op: op, Kind: ErrNotFound, ID: id}
+	}
+	return failure(op, id, err)
+}
+
 var hints = map[Kind]string{
 	ErrFull:        "The disk of the service is full: delete files, or ask its operator for room.",
 	ErrUnavailable: "The sandbox is not available right now. Try again; if it persists, run airlock doctor on the host.",
+}
+
+// SteadyClock returns a clock for everything that is created and expires: the
+// wall time of this moment, plus what has elapsed since. A wall clock that
+// jumps by a year, forwards or back, does not move it. Service and index are
+// to have the same one.
+func SteadyClock(wall func() time.Time) func() time.Time {
+	began, start := wall().Round(0).UTC(), time.Now()
+	return func() time.Time { return began.Add(time.Since(start)) }
 }

@@ -454,12 +454,14 @@ func TestPanics(t *testing.T) {
 		t.Errorf("%+v, %v", run, err)
 	}
 	r.index.Fail(func(op string) error {
-		if op == "InsertFinished" {
+		if op == "FinishRun" {
 			panic("in the index")
 		}
 		return nil
 	})
-	_, err = r.Run(t.Context(), alice, python(""))
+	keyed := python("")
+	keyed.IdempotencyKey = "k"
+	_, err = r.Run(t.Context(), alice, keyed)
 	wantKind(t, err, engine.ErrInternal, "")
 	r.index.Fail(nil)
 	if run, err := r.Run(t.Context(), alice, python("")); err != nil || run.Status != engine.StatusOK {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -76,19 +75,6 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 	return session, nil
 }
 
-// accepting returns an error before Open and after Shutdown began.
-func (s *Service) accepting(op string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closing:
-		return shuttingDown(op)
-	case !s.opened:
-		return &Error{Op: op, Kind: ErrUnavailable, Hint: "The service is starting.", RetryAfter: time.Second}
-	}
-	return nil
-}
-
 func (s *Service) checkSession(req *SessionRequest) (Limits, error) {
 	req.Origin = cmp.Or(req.Origin, OriginNative)
 	switch req.Kind {
@@ -111,29 +97,20 @@ func (s *Service) checkSession(req *SessionRequest) (Limits, error) {
 	return s.limits(req.Limits)
 }
 
-// hold has the sandbox make a workspace that stays.
+// hold has the sandbox create a held workspace.
 func (s *Service) hold(
 	ctx context.Context, op string, session Session, refs []FileRef, files []File, limits Limits,
 ) error {
 	st := &stage{}
 	defer st.close()
-	for i, file := range files {
-		err := s.stageFile(ctx, st, staged{file: file, path: refs[i].Path, readOnly: refs[i].ReadOnly})
-		if errors.Is(err, ErrNotFound) {
-			return &Error{Op: op, Kind: ErrNotFound, ID: fmt.Sprintf("%s[%d].id", fieldFiles, i)}
-		}
-		if err != nil {
-			return failure(op, "", err)
-		}
+	if err := s.stageRefs(ctx, op, st, refs, files); err != nil {
+		return failure(op, "", err)
 	}
 	err := s.sandbox.Hold(ctx, session.ID, st.inputs(), limits)
 	if errors.Is(err, ErrFull) && s.evict(ctx, session.Owner, sizeOfInputs(files)) {
 		err = s.sandbox.Hold(ctx, session.ID, st.inputs(), limits)
 	}
-	if err != nil {
-		return failure(op, "", err)
-	}
-	return nil
+	return failure(op, "", err)
 }
 
 func sizeOfInputs(files []File) (n int64) {
@@ -143,7 +120,7 @@ func sizeOfInputs(files []File) (n int64) {
 	return n
 }
 
-// release gives a held workspace back, whatever has become of ctx.
+// release releases a held workspace, also when ctx has ended.
 func (s *Service) release(ctx context.Context, id ID) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
@@ -157,22 +134,17 @@ func (s *Service) release(ctx context.Context, id ID) error {
 // session finds a session that has not expired, or is in use. An error names it
 // as called.
 func (s *Service) session(ctx context.Context, op, called string, owner Owner, id ID) (Session, error) {
-	session, err := s.index.Session(ctx, owner, id)
-	if errors.Is(err, ErrNotFound) {
-		again, failed := s.recall(ctx, id)
-		if failed != nil {
-			return Session{}, failure(op, called, failed)
-		}
-		if again {
-			session, err = s.index.Session(ctx, owner, id)
-		}
+	var session Session
+	err := s.find(ctx, func() (err error) {
+		session, err = s.index.Session(ctx, owner, id)
+		return err
+	}, id)
+	session.ExpiresAt = s.touches.expiry(session.life())
+	if err == nil && !session.ExpiresAt.After(s.now()) && !s.busy(id) {
+		err = ErrNotFound
 	}
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return Session{}, failure(op, called, err)
-	}
-	session.ExpiresAt = s.touches.sessionExpiry(session)
-	if err != nil || !session.ExpiresAt.After(s.now()) && !s.busy(id) {
-		return Session{}, &Error{Op: op, Kind: ErrNotFound, ID: called}
+	if err != nil {
+		return Session{}, missing(op, called, err)
 	}
 	return session, nil
 }
@@ -186,17 +158,15 @@ func (s *Service) GetSession(ctx context.Context, caller Caller, id ID) (Session
 // that were made for a single run.
 func (s *Service) ListSessions(ctx context.Context, caller Caller, query SessionQuery) ([]Session, error) {
 	query.Owner = caller.Owner
-	page, err := checkPage(query.Page)
-	if err != nil {
+	if err := query.Page.check(); err != nil {
 		return nil, err
 	}
-	query.Page = page
 	sessions, err := s.index.Sessions(ctx, query)
 	if err != nil {
 		return nil, failure("list sessions", "", err)
 	}
 	for i := range sessions {
-		sessions[i].ExpiresAt = s.touches.sessionExpiry(sessions[i])
+		sessions[i].ExpiresAt = s.touches.expiry(sessions[i].life())
 	}
 	return sessions, nil
 }
@@ -211,20 +181,17 @@ func (s *Service) SessionFiles(ctx context.Context, caller Caller, id ID) ([]Fil
 	return s.sessionFiles(ctx, op, caller, id)
 }
 
-// sessionFiles is SessionFiles for a session that was just found.
+// sessionFiles does what SessionFiles does, for a session that was just found.
 func (s *Service) sessionFiles(ctx context.Context, op string, caller Caller, id ID) ([]File, []SessionFile, error) {
 	if err := s.retryUses(ctx); err != nil {
 		return nil, nil, failure(op, id.String(), err)
 	}
 	files, places, err := s.index.SessionFiles(ctx, caller.Owner, id)
-	if errors.Is(err, ErrNotFound) {
-		return nil, nil, &Error{Op: op, Kind: ErrNotFound, ID: id.String()}
-	}
 	if err != nil {
-		return nil, nil, failure(op, id.String(), err)
+		return nil, nil, missing(op, id.String(), err)
 	}
 	for i := range files {
-		files[i].ExpiresAt = s.touches.fileExpiry(files[i])
+		files[i].ExpiresAt = s.touches.expiry(files[i].life())
 	}
 	return files, places, nil
 }
@@ -235,31 +202,24 @@ func (s *Service) SessionFile(
 	ctx context.Context, caller Caller, session, file ID,
 ) (Session, File, SessionFile, error) {
 	const op = "find session file"
-	missing := &Error{Op: op, Kind: ErrNotFound, ID: file.String()}
 	within, err := s.session(ctx, op, session.String(), caller.Owner, session)
 	if err != nil {
 		return Session{}, File{}, SessionFile{}, err
 	}
-	found, place, err := s.index.SessionFile(ctx, caller.Owner, session, file)
-	if errors.Is(err, ErrNotFound) {
-		again, failed := s.recall(ctx, file, session)
-		if failed != nil {
-			return Session{}, File{}, SessionFile{}, failure(op, file.String(), failed)
-		}
-		if again {
-			found, place, err = s.index.SessionFile(ctx, caller.Owner, session, file)
-		}
+	var found File
+	var place SessionFile
+	err = s.find(ctx, func() (err error) {
+		found, place, err = s.index.SessionFile(ctx, caller.Owner, session, file)
+		return err
+	}, file, session)
+	if found.ExpiresAt = s.touches.expiry(found.life()); err == nil && !found.ExpiresAt.After(s.now()) {
+		err = ErrNotFound
 	}
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return Session{}, File{}, SessionFile{}, failure(op, file.String(), err)
+	if err != nil {
+		return Session{}, File{}, SessionFile{}, missing(op, file.String(), err)
 	}
-	found.ExpiresAt = s.touches.fileExpiry(found)
-	if err != nil || !found.ExpiresAt.After(s.now()) {
-		return Session{}, File{}, SessionFile{}, missing
-	}
-	s.use(ctx, found)
-	s.useSession(ctx, within, s.now())
-	found.ExpiresAt = s.touches.fileExpiry(found)
+	s.use(ctx, s.now(), found.life(), within.life())
+	found.ExpiresAt = s.touches.expiry(found.life())
 	return within, found, place, nil
 }
 
@@ -275,10 +235,13 @@ func (s *Service) UseSession(ctx context.Context, caller Caller, id ID) (Session
 	if err != nil {
 		return Session{}, nil, nil, err
 	}
-	s.useSession(ctx, session, s.now())
+	lives := []life{session.life()}
 	for i := range files {
-		s.use(ctx, files[i])
-		files[i].ExpiresAt = s.touches.fileExpiry(files[i])
+		lives = append(lives, files[i].life())
+	}
+	s.use(ctx, s.now(), lives...)
+	for i := range files {
+		files[i].ExpiresAt = s.touches.expiry(files[i].life())
 	}
 	return session, files, places, nil
 }
@@ -339,8 +302,8 @@ func (s *Service) endDelete(id ID) {
 	delete(s.deleting, id)
 }
 
-// dropSession releases a session's workspace and then forgets the session, so
-// that a workspace never outlives the last that is known of it.
+// dropSession releases a session's workspace and then deletes the session, so
+// that no workspace outlives its record.
 func (s *Service) dropSession(ctx context.Context, op string, session Session) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
@@ -349,16 +312,10 @@ func (s *Service) dropSession(ctx context.Context, op string, session Session) e
 			return failure(op, session.ID.String(), err)
 		}
 	}
-	if err := s.index.DeleteSession(ctx, session.Owner, session.ID); err != nil {
-		if errors.Is(err, ErrNotFound) {
-			return &Error{Op: op, Kind: ErrNotFound, ID: session.ID.String()}
-		}
-		return failure(op, session.ID.String(), err)
-	}
-	return nil
+	return missing(op, session.ID.String(), s.index.DeleteSession(ctx, session.Owner, session.ID))
 }
 
-// forget drops a held session whose workspace is gone.
+// forget drops a held session whose workspace was lost.
 func (s *Service) forget(ctx context.Context, session Session) {
 	if err := s.dropSession(ctx, opRun, session); err != nil && !errors.Is(err, ErrNotFound) {
 		s.log.ErrorContext(ctx, "a session whose workspace is gone could not be forgotten", "session", session.ID, "error",

@@ -7,19 +7,19 @@ import (
 )
 
 // Source is what was asked to be run, as History shows it and runs it again.
-type Source struct {
-	Language string // as it was asked for
-	Code     string
-	Stdin    []byte
-	Args     []string
-	Entry    string // file name of the code, if the request named one
-	Client   string // what asked, in its own words; empty: the run's origin says all
-	Files    []FileRef
-	Packages string
-	Timeout  time.Duration // zero: the default
-	Memory   int64         // zero: the default
-	EchoLast bool
-	Plots    bool // plt.show() leaves a file
+type Source struct { // the index stores it with these tags
+	Language string        `json:"language"` // as it was asked for
+	Code     string        `json:"code"`
+	Stdin    []byte        `json:"stdin,omitempty"`
+	Args     []string      `json:"args,omitempty"`
+	Entry    string        `json:"entry,omitempty"`  // file name of the code, if the request named one
+	Client   string        `json:"client,omitempty"` // name of the client; empty: the run's origin says all
+	Files    []FileRef     `json:"-"`
+	Packages string        `json:"packages,omitempty"`
+	Timeout  time.Duration `json:"-"`                // zero: the default
+	Memory   int64         `json:"memory,omitempty"` // zero: the default
+	EchoLast bool          `json:"echo_last,omitempty"`
+	Plots    bool          `json:"plots,omitempty"` // plt.show() leaves a file
 }
 
 // Shown is the program as its author wrote it, where an edge runs it by way of another.
@@ -65,8 +65,8 @@ func (k *Source) size() int {
 	return n
 }
 
-// Request is the run that asks for the same again. Only files of the caller's own come
-// with it: whatever let an edge hand out another owner's is not known any more.
+// Request returns a request for the same run. It has only the files of the caller: why an
+// edge could pass those of another owner is not known any more.
 func (k *Source) Request(caller Caller) RunRequest {
 	req := RunRequest{
 		Language: k.Language, Code: k.Code, Stdin: k.Stdin, Args: k.Args, Packages: k.Packages,

@@ -36,19 +36,30 @@ func (s *Service) stage(ctx context.Context, j *job) (*stage, error) {
 	if entry := s.entryOf(&j.request); entry != "" {
 		taken.add(entry)
 	}
-	for i, ref := range j.request.Files {
+	for _, ref := range j.request.Files {
 		taken.add(ref.Path)
-		if err := s.stageFile(ctx, st, staged{file: j.files[i], path: ref.Path, readOnly: ref.ReadOnly}); err != nil {
-			if errors.Is(err, ErrNotFound) {
-				return st, &Error{Op: opRun, Kind: ErrNotFound, ID: fmt.Sprintf("%s[%d].id", fieldFiles, i)}
-			}
-			return st, err
-		}
+	}
+	if err := s.stageRefs(ctx, opRun, st, j.request.Files, j.files); err != nil {
+		return st, err
 	}
 	if err := s.stageSession(ctx, j, st, taken); err != nil {
 		return st, err
 	}
 	return st, s.link(ctx, j)
+}
+
+// stageRefs adds the files that a request refers to. Errors name the reference.
+func (s *Service) stageRefs(ctx context.Context, op string, st *stage, refs []FileRef, files []File) error {
+	for i, ref := range refs {
+		err := s.stageFile(ctx, st, staged{file: files[i], path: ref.Path, readOnly: ref.ReadOnly})
+		if errors.Is(err, ErrNotFound) {
+			return &Error{Op: op, Kind: ErrNotFound, ID: fmt.Sprintf("%s[%d].id", fieldFiles, i)}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stageSession adds the files of the run's session. One whose bytes are lost
@@ -71,7 +82,7 @@ func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *ta
 	for i, place := range places {
 		st.known[place.Path] = files[i]
 		if j.session.Kind == SessionHeld && !j.restores ||
-			!s.touches.fileExpiry(files[i]).After(now) || !taken.add(place.Path) {
+			!s.touches.expiry(files[i].life()).After(now) || !taken.add(place.Path) {
 			continue
 		}
 		if place.Path == j.request.Profile.Private {
@@ -86,8 +97,8 @@ func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *ta
 		if err != nil {
 			return err
 		}
-		s.use(ctx, files[i])
-		j.inUse.add(files[i])
+		s.use(ctx, s.now(), files[i].life())
+		j.inUse.add(files[i].life())
 	}
 	return nil
 }

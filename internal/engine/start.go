@@ -12,21 +12,21 @@ import (
 // opRun is the Op of every error about running code.
 const opRun = "run"
 
-// leaveGrace is how long Run waits for a run to be gone after its caller left.
+// leaveGrace is how long Run waits for a run to end after its caller left.
 const leaveGrace = 900 * time.Millisecond
 
 // Run runs code and waits for the result. A program that fails is a Run, not
 // an error. When ctx ends the run is cancelled and recorded as such, and Run
-// returns ErrCanceled within a second. A run with an idempotency key goes on:
-// its caller means to come back for the answer.
+// returns ErrCanceled within a second. A run with an idempotency key continues:
+// its caller will ask again for the answer.
 func (s *Service) Run(ctx context.Context, caller Caller, req RunRequest) (*Run, error) {
 	j, earlier, err := s.begin(ctx, caller, req, true)
 	if err != nil {
 		return nil, err
 	}
-	if earlier != nil {
-		if j = s.job(caller.Owner, earlier.ID); j == nil {
-			return s.GetRun(ctx, caller, earlier.ID)
+	if !earlier.IsZero() {
+		if j = s.job(caller.Owner, earlier); j == nil {
+			return s.GetRun(ctx, caller, earlier)
 		}
 	}
 	if err := s.attend(ctx, j); err == nil {
@@ -53,8 +53,8 @@ func (s *Service) Start(ctx context.Context, caller Caller, req RunRequest) (*Ru
 	if err != nil {
 		return nil, err
 	}
-	if earlier != nil {
-		return s.GetRun(ctx, caller, earlier.ID)
+	if !earlier.IsZero() {
+		return s.GetRun(ctx, caller, earlier)
 	}
 	return j.snapshot(), nil
 }
@@ -66,7 +66,7 @@ var (
 	errSession    = errors.New("its session was deleted")
 )
 
-// takesWork refuses a run that there is no room for, or that a node must not begin.
+// takesWork returns an error if the disk is low, or if this node must not begin runs.
 func (s *Service) takesWork() error {
 	if err := s.roomFor(opRun); err != nil {
 		return err
@@ -77,37 +77,40 @@ func (s *Service) takesWork() error {
 	return s.cluster.Check()
 }
 
-// begin checks a request, records the run and sets it off. If an earlier
-// request with the same key began it, that one's run is returned instead.
-// A run that its caller waits for is not visible before it has ended.
-func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, waited bool) (*job, *Run, error) {
+// begin checks a request, records the run and starts it. If an earlier request with the
+// same key began it, begin returns the ID of that one's run instead. A run that its caller
+// waits for is not visible before it has ended.
+func (s *Service) begin(
+	ctx context.Context, caller Caller, req RunRequest, waited bool,
+) (_ *job, earlier ID, err error) {
 	asked := req
 	lang, err := s.check(&req)
 	if err != nil {
-		return nil, nil, err
+		return nil, ID{}, err
 	}
 	if err := s.choosePackages(caller, &req); err != nil {
-		return nil, nil, err
+		return nil, ID{}, err
 	}
 	grant, err := s.grant(ctx, caller, req.Network)
 	if err != nil {
-		return nil, nil, err
+		return nil, ID{}, err
 	}
 	attended := waited || req.Attended
-	asked.Attended = false // how somebody waits makes it no other request
+	asked.Attended = false // whether a client waits makes it no other request
 	var print Digest
 	if req.IdempotencyKey != "" {
 		if print, err = fingerprint(asked); err != nil {
-			return nil, nil, err
+			return nil, ID{}, err
 		}
 		// Before anything is looked up: the answer to a repeat is there, also
 		// when its inputs are not, or the queue is full by now.
-		if earlier, err := s.earlier(ctx, caller.Owner, req.IdempotencyKey, print); earlier != nil || err != nil {
-			return nil, earlier, err
+		earlier, err := s.index.EarlierRun(ctx, caller.Owner, req.IdempotencyKey, print)
+		if !errors.Is(err, ErrNotFound) {
+			return nil, earlier, repeatFailure(err)
 		}
 	}
 	if err := s.takesWork(); err != nil {
-		return nil, nil, err
+		return nil, ID{}, err
 	}
 	req.Files = slices.Clone(req.Files) // their paths will be filled in
 	j := &job{
@@ -128,33 +131,33 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 	}
 	// The run's own context: it keeps the request's values, for the log, but
 	// not its end. It is there before anybody can find the job.
-	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	j.cancel = cancel
 	if j.ticket, err = s.place(j, attended); err != nil {
 		cancel(nil)
 		s.meter.rejected.Add(1)
-		return nil, nil, err
+		return nil, ID{}, err
 	}
 	if err := s.admit(opRun, j); err != nil {
 		cancel(nil)
 		s.queue.leave(j.ticket)
-		return nil, nil, err
+		return nil, ID{}, err
 	}
 	j.deferredInsert.deferred = req.IdempotencyKey == "" && len(req.Files) == 0 &&
 		(waited && j.session.Implicit || req.Profile.Live && req.Profile.Fresh)
-	earlier, err := s.register(ctx, j, print)
-	if err != nil || earlier != nil {
+	earlier, err = s.register(ctx, j, print)
+	if err != nil || !earlier.IsZero() {
 		cancel(nil)
 		s.retire(j)
 		return nil, earlier, err
 	}
 	s.accept(j)
-	// What is not in a file of its own, as a shell command, stands in nobody's way.
+	// Code without a file of its own, as a shell command, conflicts with no other run.
 	j.ticket.beside = j.session.Kind == SessionHeld && s.entryOf(&j.request) == ""
 	s.queue.join(j.ticket)
 	j.timings.end("admit")
-	go s.execute(life, j) // Shutdown waits for it: the job is in the books
-	return j, nil, nil
+	go s.execute(running, j) // Shutdown waits for it: the job is registered
+	return j, ID{}, nil
 }
 
 // recordTimeout bounds what we do in the index on our own account, when the
@@ -162,24 +165,24 @@ func (s *Service) begin(ctx context.Context, caller Caller, req RunRequest, wait
 const recordTimeout = time.Minute
 
 // register looks up what a run refers to and records it.
-func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier *Run, err error) {
+func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier ID, err error) {
 	var implicit *Session
 	if j.session.Implicit {
 		implicit = &j.session
 	} else if j.session, err = s.session(ctx, opRun, fieldSession, j.owner, j.within); err != nil {
-		return nil, err
+		return ID{}, err
 	}
 	if j.session.Kind == SessionHeld {
 		if j.session, err = s.Claim(ctx, j.session); err != nil {
-			return nil, err
+			return ID{}, err
 		}
 		j.generation = j.session.Place.Generation
 	}
 	if j.session.Kind == SessionLive && !j.request.Profile.Live {
-		return nil, Invalid(fieldSession, "is live: it runs cells")
+		return ID{}, Invalid(fieldSession, "is live: it runs cells")
 	}
 	if j.files, err = s.resolve(ctx, opRun, j.owner, j.request.Files, s.entryOf(&j.request)); err != nil {
-		return nil, err
+		return ID{}, err
 	}
 	j.run = Run{
 		ID: j.id, Owner: j.owner, Origin: j.request.Profile.Origin, Session: j.session.ID,
@@ -188,47 +191,30 @@ func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier *
 	}
 	if j.deferredInsert.deferred {
 		s.deferInsert(j)
-		return nil, nil
+		return ID{}, nil
 	}
-	// Half a recording would leave a run that nobody carries out.
+	// Recorded by half, the run would be executed by no one.
 	durable, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	id, err := s.index.StartRun(durable, j.snapshot(), implicit, j.request.IdempotencyKey, print)
-	if errors.Is(err, ErrConflict) {
-		return nil, otherRequest()
+	earlier, err = s.index.StartRun(durable, j.snapshot(), implicit, j.request.IdempotencyKey, print)
+	if errors.Is(err, ErrNotFound) { // it was deleted just now
+		return ID{}, &Error{Op: opRun, Kind: ErrNotFound, ID: fieldSession}
 	}
-	if errors.Is(err, ErrNotFound) { // it went away just now
-		return nil, &Error{Op: opRun, Kind: ErrNotFound, ID: fieldSession}
-	}
-	if err != nil {
-		return nil, failure(opRun, "", err)
-	}
-	if !id.IsZero() {
-		return &Run{ID: id}, nil
-	}
-	return nil, nil
+	return earlier, repeatFailure(err)
 }
 
-// earlier finds the run that an earlier request with the same key began, nil
-// if there is none.
-func (s *Service) earlier(ctx context.Context, owner Owner, key string, print Digest) (*Run, error) {
-	id, err := s.index.EarlierRun(ctx, owner, key, print)
+// repeatFailure does what failure does, for a look-up of the earlier request of a key.
+func repeatFailure(err error) error {
 	switch {
 	case err == nil:
-		return &Run{ID: id}, nil
-	case errors.Is(err, ErrNotFound):
-		return nil, nil
+		return nil
 	case errors.Is(err, ErrConflict):
-		return nil, otherRequest()
+		return &Error{
+			Op: opRun, Kind: ErrConflict, ID: "idempotency key",
+			Hint: "Use a new key for a new request.", Err: errors.New("was used for another request"),
+		}
 	}
-	return nil, failure(opRun, "", err)
-}
-
-func otherRequest() error {
-	return &Error{
-		Op: opRun, Kind: ErrConflict, ID: "idempotency key",
-		Hint: "Use a new key for a new request.", Err: errors.New("was used for another request"),
-	}
+	return failure(opRun, "", err)
 }
 
 // entryOf returns the path that the code itself will have, if it has one.
@@ -271,31 +257,29 @@ func (s *Service) resolve(ctx context.Context, op string, owner Owner, refs []Fi
 			return nil, Invalid(field, "%q is taken by another file, or is a directory of one", path)
 		}
 		refs[i].Path = path
-		s.use(ctx, files[i])
+		s.use(ctx, s.now(), files[i].life())
 	}
 	return files, nil
 }
 
 // CancelRun cancels a run and returns when nothing of it is left. Cancelling
-// one that has ended does nothing.
+// a run that has ended does nothing.
 func (s *Service) CancelRun(ctx context.Context, caller Caller, id ID) error {
 	const op = "cancel run"
-	j := s.job(caller.Owner, id)
-	if j == nil {
-		run, err := s.index.Run(ctx, caller.Owner, id)
-		if err != nil {
-			return failure(op, id.String(), err)
-		}
-		if !run.Status.Final() && run.Node != s.Self() {
-			return s.Elsewhere(ctx, op, id.String(), run.Node)
-		}
+	run, j, err := s.run(ctx, op, caller.Owner, id)
+	switch {
+	case err != nil:
+		return err
+	case j == nil && !run.Status.Final() && run.Node != s.Self():
+		return s.Elsewhere(ctx, op, id.String(), run.Node)
+	case j == nil:
 		return nil
 	}
 	j.cancel(errAsked)
 	return awaitEnd(ctx, op, j)
 }
 
-// awaitEnd waits until a job is gone.
+// awaitEnd waits until a job is retired.
 func awaitEnd(ctx context.Context, op string, j *job) error {
 	select {
 	case <-j.done:

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Stats is what the service counts about itself.
+// Stats are the counts of a service.
 type Stats struct {
 	Slots    int              // runs that can compute at the same time
-	Running  int              // runs that go on
+	Running  int              // runs that have started
 	Resting  int              // of those, the ones that wait for something and need no slot
 	Queued   int              // runs that wait for one
 	Runs     map[Status]int64 // ended since the start, by final status
@@ -19,7 +19,7 @@ type Stats struct {
 	Wait     Histogram        // how long runs waited for a slot
 	Duration Histogram        // how long programs ran
 
-	Disk Room // of the data directory; zero where nobody watches it
+	Disk Room // of the data directory; zero if there is no Space
 
 	// HasKeys says that a key was ever made. Revoked ones count: revoking the
 	// last key must not open the door to everybody.
@@ -67,26 +67,28 @@ func (m *meter) ended(run *Run) {
 
 type histogram struct {
 	mu     sync.Mutex
-	counts [16]int64 // one for each bound, and one more
-	count  int64
-	sum    time.Duration
+	counts Histogram
+}
+
+func newHistogram() histogram {
+	return histogram{counts: Histogram{Bounds: histogramBounds, Counts: make([]int64, len(histogramBounds)+1)}}
 }
 
 func (h *histogram) observe(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	i, _ := slices.BinarySearch(histogramBounds, d)
-	h.counts[i]++
-	h.count++
-	h.sum += d
+	h.counts.Counts[i]++
+	h.counts.Count++
+	h.counts.Sum += d
 }
 
 func (h *histogram) snapshot() Histogram {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Histogram{
-		Bounds: slices.Clone(histogramBounds), Counts: slices.Clone(h.counts[:]), Count: h.count, Sum: h.sum,
-	}
+	counts := h.counts
+	counts.Counts = slices.Clone(counts.Counts)
+	return counts
 }
 
 // Stats returns the counts as they are now.
@@ -97,7 +99,7 @@ func (s *Service) Stats() Stats {
 	s.meter.mu.Unlock()
 	var room Room
 	if s.cfg.Space != nil {
-		room, _ = s.cfg.Space.Room() // who asks for runs is told why not
+		room, _ = s.cfg.Space.Room() // an error is returned to those who start runs
 	}
 	return Stats{
 		Disk:  room,

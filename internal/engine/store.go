@@ -45,7 +45,7 @@ type BlobReader interface {
 	Has(ctx context.Context, digest Digest, size int64) bool
 }
 
-// Content is the bytes of a file. Whoever got it closes it.
+// Content is the bytes of a file. The caller closes it.
 type Content interface {
 	io.ReadSeekCloser
 	io.WriterTo
@@ -57,7 +57,7 @@ type Blob struct {
 	Size   int64
 }
 
-// Space watches the disk that blobs and index share.
+// Space measures the disk that blobs and index share.
 type Space interface {
 	// Room says how much room there is. It is cheap: every run asks.
 	Room() (Room, error)
@@ -85,9 +85,9 @@ func (r Room) Check(op string) error {
 	}
 }
 
-// Index remembers sessions, files, runs and keys. Each method is one
-// transaction, durable when it returns. Every look-up names its owner; what
-// belongs to another answers ErrNotFound.
+// Index records sessions, files, runs and keys. Each method is one
+// transaction, durable when it returns. Every look-up names its owner; an
+// object of another owner is ErrNotFound.
 type Index interface {
 	FileIndex
 	SessionIndex
@@ -95,21 +95,22 @@ type Index interface {
 	KeyIndex
 	NetworkIndex
 
+	// Touch moves the expiry of files and sessions to when they were used + TTL, never
+	// backwards. It passes over what is not there.
+	Touch(ctx context.Context, uses map[ID]time.Time) error
+
 	// Usage returns what an owner keeps. Where the index was given a Quota, a
 	// method that would exceed it answers ErrFull and changes nothing.
 	Usage(ctx context.Context, owner Owner) (Usage, error)
 }
 
-// FileIndex remembers files.
+// FileIndex records files.
 type FileIndex interface {
 	AddFile(ctx context.Context, file File) error
 	File(ctx context.Context, owner Owner, id ID) (File, error)
 	Files(ctx context.Context, query FileQuery) ([]File, error)
 	// DeleteFile forgets a file and its places in sessions.
 	DeleteFile(ctx context.Context, owner Owner, id ID) error
-	// TouchFiles moves the expiry of files to when they were used + TTL, never
-	// backwards.
-	TouchFiles(ctx context.Context, uses map[ID]time.Time) error
 	// ExpireFiles forgets up to limit files that expired before now, and
 	// returns how many.
 	ExpireFiles(ctx context.Context, now time.Time, limit int) (int, error)
@@ -117,12 +118,12 @@ type FileIndex interface {
 	// that some file has.
 	Unreferenced(ctx context.Context, digests []Digest) ([]Digest, error)
 	Digests(ctx context.Context) (map[Digest]bool, error)
-	// Sweeping runs do, unless somebody else is in Sweeping: of the nodes one looks
-	// for what nobody refers to.
+	// Sweeping runs do, unless another node is in Sweeping: one node at a time looks
+	// for unreferenced blobs.
 	Sweeping(ctx context.Context, do func() error) error
 }
 
-// SessionIndex remembers sessions and the places of files in them.
+// SessionIndex records sessions and the places of files in them.
 type SessionIndex interface {
 	AddSession(ctx context.Context, session Session, files []SessionFile) error
 	Session(ctx context.Context, owner Owner, id ID) (Session, error)
@@ -134,7 +135,6 @@ type SessionIndex interface {
 	SessionFiles(ctx context.Context, owner Owner, id ID) ([]File, []SessionFile, error)
 	// SessionFile returns one file of a session and its first place there.
 	SessionFile(ctx context.Context, owner Owner, session, file ID) (File, SessionFile, error)
-	TouchSession(ctx context.Context, id ID, now time.Time) error
 	// DeleteSession forgets a session and its links; the files stay.
 	DeleteSession(ctx context.Context, owner Owner, id ID) error
 	// ExpiredSessions returns up to limit sessions that expired before now.
@@ -146,7 +146,7 @@ type SessionIndex interface {
 	LostSessions(ctx context.Context) ([]Session, error)
 }
 
-// RunIndex remembers runs.
+// RunIndex records runs.
 type RunIndex interface {
 	// StartRun records a run with its implicit session, if it has one. With an
 	// idempotency key that this owner used before it records nothing and
@@ -164,13 +164,9 @@ type RunIndex interface {
 	// SaveFiles records files of a session, and their places in it, without the
 	// paths in deleted: of a run that is no run of its own.
 	SaveFiles(ctx context.Context, run *Run, deleted []string, now time.Time) error
-	// InsertFinished records a run without files that began and ended unrecorded, with
-	// its implicit session and its output events. Every later call sees it; it
-	// alone need not be durable when InsertFinished returns.
-	InsertFinished(ctx context.Context, run *Run, session *Session, log []OutputChunk) error
-	// InsertStarted records a run that began unrecorded, of which nobody has heard,
-	// and that goes on: in the way of InsertFinished, for FinishRun to end it.
-	InsertStarted(ctx context.Context, run *Run, session *Session) error
+	// InsertFinished records runs that began and ended unrecorded: all or none. They
+	// need not be durable when it returns.
+	InsertFinished(ctx context.Context, runs ...FinishedRun) error
 	Run(ctx context.Context, owner Owner, id ID) (*Run, error)
 	// RunLog returns the output of a finished run as it came.
 	RunLog(ctx context.Context, owner Owner, id ID) ([]OutputChunk, error)
@@ -185,13 +181,20 @@ type RunIndex interface {
 	ExpireRuns(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
+// FinishedRun is a run without files that is recorded once, when it has ended.
+type FinishedRun struct {
+	Run     *Run
+	Session *Session // implicit
+	Log     []OutputChunk
+}
+
 // OutputChunk is a piece of output text, in the order in which it came.
 type OutputChunk struct {
 	Stream Stream
 	Data   string
 }
 
-// KeyIndex remembers keys.
+// KeyIndex records keys.
 type KeyIndex interface {
 	AddKey(ctx context.Context, key Key) error
 	Key(ctx context.Context, id string) (Key, error)

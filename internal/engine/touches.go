@@ -9,64 +9,49 @@ import (
 	"time"
 )
 
-// touches remembers which files and sessions were used, until the janitor
-// writes it down: a read never costs a write.
+// life is what an object's lifetime depends on: a use moves its expiry to now + ttl.
+type life struct {
+	id      ID
+	expires time.Time // as the index has it
+	ttl     time.Duration
+}
+
+func (f *File) life() life    { return life{f.ID, f.ExpiresAt, f.TTL} }
+func (s *Session) life() life { return life{s.ID, s.ExpiresAt, s.TTL} }
+
+// touches buffers access times of files and sessions in the memory of this process, until
+// the janitor writes them to the index: a read never costs a write. A process that is
+// killed loses those of its last cleanUpInterval; what would expire by then is written at
+// once.
 type touches struct {
-	mu       sync.Mutex
-	files    map[ID]time.Time
-	sessions map[ID]time.Time
-	failing  bool // the index could not write some down
+	mu      sync.Mutex
+	uses    map[ID]time.Time
+	failing bool // the index refused some
 }
 
-func newTouches() *touches {
-	return &touches{files: map[ID]time.Time{}, sessions: map[ID]time.Time{}}
-}
-
-func (t *touches) file(f File, now time.Time) {
+// expiry returns when an object expires, buffered uses included.
+func (t *touches) expiry(l life) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.files[f.ID] = now
-}
-
-func (t *touches) session(s Session, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.sessions[s.ID] = now
-}
-
-// fileExpiry returns when a file expires, uses that are not yet written down
-// included.
-func (t *touches) fileExpiry(f File) time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return later(f.ExpiresAt, t.files[f.ID], f.TTL)
-}
-
-func (t *touches) sessionExpiry(s Session) time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return later(s.ExpiresAt, t.sessions[s.ID], s.TTL)
-}
-
-func later(expiry, use time.Time, ttl time.Duration) time.Time {
-	if use.IsZero() || use.Add(ttl).Before(expiry) {
-		return expiry
+	if use, ok := t.uses[l.id]; ok && use.Add(l.ttl).After(l.expires) {
+		return use.Add(l.ttl)
 	}
-	return use.Add(ttl)
+	return l.expires
 }
 
-// knows reports whether there is a use of a file or of a session that is not
-// written down.
-func (t *touches) knows(id ID) bool {
+// add buffers a use.
+func (t *touches) add(id ID, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.files[id].IsZero() || !t.sessions[id].IsZero()
+	t.uses[id] = now
 }
 
-func (t *touches) failed(failing bool) {
+// has reports whether a use of an object is buffered.
+func (t *touches) has(id ID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failing = failing
+	_, ok := t.uses[id]
+	return ok
 }
 
 func (t *touches) isFailing() bool {
@@ -75,55 +60,72 @@ func (t *touches) isFailing() bool {
 	return t.failing
 }
 
-// recall writes the uses down where the index hides one of ids, which it does not
-// know was used. It reports whether to look again. Where that fails nobody can
-// tell what has expired: the error is what keeps the index from being written.
-func (s *Service) recall(ctx context.Context, ids ...ID) (again bool, err error) {
-	if !slices.ContainsFunc(ids, s.touches.knows) {
-		return false, nil
+// flush writes the uses to the index, each with its own time: as of now it would bring
+// back what expired after its last use. A use that is added meanwhile stays for the next
+// flush, and all stay if the index fails.
+func (t *touches) flush(ctx context.Context, index Index) error {
+	t.mu.Lock()
+	uses := maps.Clone(t.uses)
+	t.mu.Unlock()
+	var err error
+	if len(uses) > 0 {
+		err = index.Touch(ctx, uses)
 	}
-	return true, s.touches.flush(ctx, s.index)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failing = err != nil
+	maps.DeleteFunc(t.uses, func(id ID, use time.Time) bool {
+		return err == nil && !use.After(uses[id])
+	})
+	return err
 }
 
-// retryUses writes down what could not be written before, ahead of a list, which
-// would lack what the index hides.
+// use begins the lifetime of objects anew. The janitor writes that to the index, which is
+// done at once if it might come too late.
+func (s *Service) use(ctx context.Context, now time.Time, lives ...life) {
+	soon := map[ID]time.Time{}
+	for _, l := range lives {
+		if s.touches.expiry(l).Sub(now) <= 2*cleanUpInterval {
+			soon[l.id] = now
+		}
+		s.touches.add(l.id, now)
+	}
+	if len(soon) == 0 {
+		return
+	}
+	if err := s.index.Touch(ctx, soon); err != nil {
+		s.touches.mu.Lock()
+		s.touches.failing = true
+		s.touches.mu.Unlock()
+		s.logFailure(ctx, "write down a use", err)
+	}
+}
+
+// find calls look, and calls it again if it found nothing because what the index does
+// not know of ids yet had to be written first: a use, without which they have expired, or
+// the session of a brief run. If writing fails, it is not known what has expired:
+// the error is that of the index.
+func (s *Service) find(ctx context.Context, look func() error, ids ...ID) error {
+	err := look()
+	if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	used, made := slices.ContainsFunc(ids, s.touches.has), slices.ContainsFunc(ids, s.unrecorded.hasSession)
+	if !used && !made {
+		return err
+	}
+	s.flushRecords(ctx, false)
+	if err := s.touches.flush(ctx, s.index); err != nil {
+		return err
+	}
+	return look()
+}
+
+// retryUses writes the uses that the index refused, ahead of a list, which would lack
+// what the index takes for expired.
 func (s *Service) retryUses(ctx context.Context) error {
 	if !s.touches.isFailing() {
 		return nil
 	}
 	return s.touches.flush(ctx, s.index)
-}
-
-// flush writes the uses down, each with its own time: written down as of now it
-// would bring back what expired after its last use. One that was made in the
-// meantime stays for the next time, and all of them do if the index fails.
-func (t *touches) flush(ctx context.Context, index Index) (err error) {
-	defer func() { t.failed(err != nil) }()
-	t.mu.Lock()
-	files, sessions := maps.Clone(t.files), maps.Clone(t.sessions)
-	t.mu.Unlock()
-	if len(files) > 0 {
-		if err := index.TouchFiles(ctx, files); err != nil {
-			return err
-		}
-		t.clearFlushed(t.files, files)
-	}
-	for id, use := range sessions {
-		if err := index.TouchSession(ctx, id, use); err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
-	}
-	t.clearFlushed(t.sessions, sessions)
-	return nil
-}
-
-// clearFlushed forgets uses that were written to the index.
-func (t *touches) clearFlushed(uses, written map[ID]time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for id, use := range written {
-		if !uses[id].After(use) {
-			delete(uses, id)
-		}
-	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// place takes a place in the queue. A run that somebody waits for gets none when
-// its turn would come too late.
+// place reserves a place in the queue. An attended run gets none if it would wait too
+// long for its slot.
 func (s *Service) place(j *job, attended bool) (*ticket, error) {
 	most := s.cfg.QueueTime
 	if attended && most > 0 {
@@ -50,11 +50,11 @@ func (s *Service) awaitSlot(ctx context.Context, j *job) (time.Duration, error) 
 	return waited, err
 }
 
-// gaveUp begins the message of a run whose turn did not come in time.
+// gaveUp begins the message of a run that got no slot in time.
 const gaveUp = "The run was given up before it started"
 
 // AwaitTurn returns when a run has its slot or has ended, and ErrBusy when it was
-// given up because its turn did not come in time.
+// abandoned because it got no slot in time.
 func (s *Service) AwaitTurn(ctx context.Context, caller Caller, id ID) error {
 	j := s.job(caller.Owner, id)
 	if j == nil { // it has ended
@@ -79,8 +79,8 @@ func (s *Service) AwaitTurn(ctx context.Context, caller Caller, id ID) error {
 	return err
 }
 
-// attend waits for the end of a run, or of ctx. Of a run with a key, which keeps
-// its place, the caller is told to come back for it.
+// attend waits for the end of a run, or of ctx. If a run with a key gets no slot in time,
+// it keeps its place, and the error tells the caller to ask again.
 func (s *Service) attend(ctx context.Context, j *job) error {
 	var late <-chan time.Time
 	if s.cfg.QueueTime > 0 && j.request.IdempotencyKey != "" {

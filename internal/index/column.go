@@ -10,8 +10,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// The scanners below read what SQLite gives into the engine's types, and
-// refuse what nobody here has written.
+// The scanners below read columns into the engine's types, and refuse what
+// this package does not write.
 
 type idColumn struct{ *engine.ID }
 
@@ -77,87 +77,41 @@ func timeOrNull(t time.Time) any {
 	return t.UnixMicro()
 }
 
-// The source and the two lists of a run below are stored as JSON, under names of their own:
-// renaming a field in Go must not change what is on disk.
+// listColumn is a list that is stored as JSON, NULL for an empty one.
+type listColumn[T any] struct{ list *[]T }
 
-type inputRecord struct {
-	ID      engine.ID `json:"id"`
-	Path    string    `json:"path"`
-	Changed bool      `json:"changed,omitempty"`
-	Deleted bool      `json:"deleted,omitempty"`
-}
+func listOf[T any](list *[]T) listColumn[T] { return listColumn[T]{list} }
 
-type droppedRecord struct {
-	Path   string `json:"path"`
-	Reason string `json:"reason"`
-	More   int    `json:"more,omitempty"`
-}
-
-type inputsColumn struct{ list *[]engine.InputState }
-
-func (c inputsColumn) Value() (driver.Value, error) {
-	return listValue(*c.list, func(s engine.InputState) inputRecord { return inputRecord(s) })
-}
-
-func (c inputsColumn) Scan(value any) error {
-	return scanList(c.list, value, func(r inputRecord) engine.InputState { return engine.InputState(r) })
-}
-
-type droppedColumn struct{ list *[]engine.DroppedFile }
-
-func (c droppedColumn) Value() (driver.Value, error) {
-	return listValue(*c.list, func(f engine.DroppedFile) droppedRecord { return droppedRecord(f) })
-}
-
-func (c droppedColumn) Scan(value any) error {
-	return scanList(c.list, value, func(r droppedRecord) engine.DroppedFile { return engine.DroppedFile(r) })
-}
-
-// listValue writes a list as JSON records, NULL for an empty one.
-func listValue[T, R any](list []T, record func(T) R) (driver.Value, error) {
-	if len(list) == 0 {
+func (c listColumn[T]) Value() (driver.Value, error) {
+	if len(*c.list) == 0 {
 		return nil, nil
 	}
-	records := make([]R, len(list))
-	for i, item := range list {
-		records[i] = record(item)
-	}
-	text, err := json.Marshal(records)
+	text, err := json.Marshal(*c.list)
 	return string(text), err
 }
 
-func scanList[T, R any](list *[]T, value any, item func(R) T) error {
-	*list = nil
+func (c listColumn[T]) Scan(value any) error {
+	*c.list = nil
+	return scanJSON(c.list, value)
+}
+
+// scanJSON reads a JSON document, and leaves v as it is for NULL.
+func scanJSON(v, value any) error {
 	if value == nil {
 		return nil
 	}
 	text, ok := value.(string)
 	if !ok {
-		return fmt.Errorf("a column holds %T where a list belongs", value)
+		return fmt.Errorf("a column holds %T where JSON belongs", value)
 	}
-	var records []R
-	if err := json.Unmarshal([]byte(text), &records); err != nil {
-		return err
-	}
-	for _, r := range records {
-		*list = append(*list, item(r))
-	}
-	return nil
+	return json.Unmarshal([]byte(text), v)
 }
 
+// sourceRecord is a source as it is stored.
 type sourceRecord struct {
-	Language string      `json:"language"`
-	Code     string      `json:"code"`
-	Stdin    []byte      `json:"stdin,omitempty"`
-	Args     []string    `json:"args,omitempty"`
-	Entry    string      `json:"entry,omitempty"`
-	Client   string      `json:"client,omitempty"`
-	Files    []refRecord `json:"files,omitempty"`
-	Packages string      `json:"packages,omitempty"`
-	Timeout  int64       `json:"timeout_us,omitempty"`
-	Memory   int64       `json:"memory,omitempty"`
-	EchoLast bool        `json:"echo_last,omitempty"`
-	Plots    bool        `json:"plots,omitempty"`
+	engine.Source
+	Timeout int64       `json:"timeout_us,omitempty"`
+	Files   []refRecord `json:"files,omitempty"`
 }
 
 type refRecord struct {
@@ -172,10 +126,7 @@ func sourceText(s *engine.Source) (sql.NullString, error) {
 	if s == nil {
 		return sql.NullString{}, nil
 	}
-	record := sourceRecord{
-		Language: s.Language, Code: s.Code, Stdin: s.Stdin, Args: s.Args, Entry: s.Entry, Client: s.Client,
-		Packages: s.Packages, Timeout: s.Timeout.Microseconds(), Memory: s.Memory, EchoLast: s.EchoLast, Plots: s.Plots,
-	}
+	record := sourceRecord{Source: *s, Timeout: s.Timeout.Microseconds()}
 	for _, f := range s.Files {
 		record.Files = append(record.Files, refRecord(f))
 	}
@@ -187,25 +138,14 @@ type sourceColumn struct{ into **engine.Source }
 
 func (c sourceColumn) Scan(value any) error {
 	*c.into = nil
-	text, ok := value.(string)
-	if !ok {
-		if value == nil {
-			return nil
-		}
-		return fmt.Errorf("a column holds %T where a source belongs", value)
-	}
 	var r sourceRecord
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
+	if err := scanJSON(&r, value); err != nil || value == nil {
 		return err
 	}
-	s := &engine.Source{
-		Language: r.Language, Code: r.Code, Stdin: r.Stdin, Args: r.Args, Entry: r.Entry, Client: r.Client,
-		Packages: r.Packages, Timeout: time.Duration(r.Timeout) * time.Microsecond, Memory: r.Memory,
-		EchoLast: r.EchoLast, Plots: r.Plots,
-	}
+	r.Source.Timeout = time.Duration(r.Timeout) * time.Microsecond
 	for _, f := range r.Files {
-		s.Files = append(s.Files, engine.FileRef(f))
+		r.Source.Files = append(r.Source.Files, engine.FileRef(f))
 	}
-	*c.into = s
+	*c.into = &r.Source
 	return nil
 }

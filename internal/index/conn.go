@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sqlite"
@@ -137,6 +138,45 @@ func rows[T any](ctx context.Context, c *conn, scan func(scanner) (T, error), te
 // scanner is a row that is being read.
 type scanner interface{ Scan(into ...any) error }
 
+// find returns the row of a query that is a snapshot by itself, engine.ErrNotFound when
+// there is none; list returns every row.
+func find[T any](
+	ctx context.Context, db *DB, op, id string, scan func(scanner) (T, error), text string, args ...any,
+) (item T, err error) {
+	err = db.look(ctx, op, id, func(c *conn) error {
+		item, err = one(ctx, c, scan, text, args...)
+		return err
+	})
+	return item, err
+}
+
+func list[T any](
+	ctx context.Context, db *DB, op string, scan func(scanner) (T, error), text string, args ...any,
+) (all []T, err error) {
+	err = db.look(ctx, op, "", func(c *conn) error {
+		all, err = rows(ctx, c, scan, text, args...)
+		return err
+	})
+	return all, err
+}
+
+// writing is one of the ways of a DB to write: write, writeNoSync and erase.
+type writing func(ctx context.Context, op, id string, do transaction) error
+
+// exec runs one statement and returns how many rows it changed.
+func (w writing) exec(ctx context.Context, op, id, text string, args ...any) (n int, err error) {
+	err = w(ctx, op, id, func(ctx context.Context, c *conn) error {
+		n, err = c.exec(ctx, text, args...)
+		return err
+	})
+	return n, err
+}
+
+// change runs one statement, and returns engine.ErrNotFound if it changed no row.
+func (w writing) change(ctx context.Context, op, id, text string, args ...any) error {
+	return w(ctx, op, id, func(ctx context.Context, c *conn) error { return changed(c.exec(ctx, text, args...)) })
+}
+
 // within runs do between begin and COMMIT, and rolls back when it fails. The
 // frame itself is not interrupted: a BEGIN that was done but reported as
 // cancelled would leave a transaction open.
@@ -154,4 +194,31 @@ func (c *conn) within(ctx context.Context, begin string, do func() error) error 
 		_, _ = c.exec(ctx, "ROLLBACK")
 	}
 	return err
+}
+
+// place is where a page of a list begins: after the item with this time and
+// id, in descending order.
+type place struct {
+	created int64
+	id      engine.ID
+	limit   int
+}
+
+// findPlace turns the id of the last item of a page into the place after it;
+// text looks up when an item was made, by its id and owner. An item that has
+// expired still marks its place.
+func findPlace(ctx context.Context, c *conn, text string, owner engine.Owner, page engine.Page) (place, error) {
+	p := place{created: math.MaxInt64, id: page.After, limit: page.Limit}
+	if p.limit <= 0 {
+		p.limit = 100
+	}
+	if page.After.IsZero() {
+		return p, nil
+	}
+	err := c.row(ctx, []any{&p.created}, text, page.After[:], owner)
+	if errors.Is(err, engine.ErrNotFound) {
+		err = &engine.Error{Op: "find page", Kind: engine.ErrNotFound, ID: page.After.String(),
+			Hint: "The item after which the page should begin is gone: list from the start."}
+	}
+	return p, err
 }

@@ -12,25 +12,17 @@ import (
 	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
-// schemaOf returns the schema whose scripts are in a directory. A damaged index is
-// never replaced by an empty one: the clean-up would take every stored file for
-// waste.
-func schemaOf(migrations fs.FS) (sqlite.Schema, error) {
-	steps, err := sqlite.ReadSteps(migrations)
-	return sqlite.Schema{Application: 0x4169724c, Steps: steps, Loss: "every stored file and run"}, err // "AirL"
-}
-
 // create makes the index if it is missing: whole, or not at all. It grows
 // under another name, so that an empty or unfinished file under the right one
 // is always damage and never a first start that was cut off.
-func create(ctx context.Context, path string, schema sqlite.Schema) (err error) {
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+func (l *local) create(ctx context.Context) (err error) {
+	if _, err := os.Lstat(l.path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if _, err := os.Lstat(path + "-wal"); err == nil {
-		return schema.Damaged(path, errors.New("the file is missing but its log is there"))
+	if _, err := os.Lstat(l.path + "-wal"); err == nil {
+		return l.schema.Damaged(l.path, errors.New("the file is missing but its log is there"))
 	}
-	draft := path + ".new"
+	draft := l.path + ".new"
 	for _, name := range []string{draft, draft + "-journal"} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -47,39 +39,36 @@ func create(ctx context.Context, path string, schema sqlite.Schema) (err error) 
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(c.upgrade(ctx, 0, schema, slog.New(slog.DiscardHandler)), c.close()); err != nil {
+	if err := errors.Join(c.upgrade(ctx, 0, l.schema, slog.New(slog.DiscardHandler)), c.close()); err != nil {
 		return err
 	}
-	if err := os.Rename(draft, path); err != nil {
+	if err := os.Rename(draft, l.path); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
+	dir, err := os.Open(filepath.Dir(l.path))
 	if err != nil {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// check returns the version of the index, and refuses one that is newer, not ours, or
-// empty.
-func check(ctx context.Context, c *conn, path string, schema sqlite.Schema) (version int, err error) {
-	if version, err = schema.Version(ctx, c.conn, path); err != nil {
-		return 0, err
+// version returns the version of the index, and refuses one that is newer, of another
+// program, or empty.
+func (l *local) version(ctx context.Context, c *conn) (version int, err error) {
+	if version, err = l.schema.Version(ctx, c.conn, l.path); err == nil && version == 0 {
+		err = l.schema.Damaged(l.path, errors.New("it is empty"))
 	}
-	if version == 0 {
-		return 0, schema.Damaged(path, errors.New("it is empty"))
-	}
-	return version, nil
+	return version, err
 }
 
 // quickCheck reads the whole database to find out whether it is damaged.
-func quickCheck(ctx context.Context, c *conn, path string, schema sqlite.Schema) error {
+func (l *local) quickCheck(ctx context.Context, c *conn) error {
 	var verdict string
 	if err := c.row(ctx, []any{&verdict}, "PRAGMA quick_check(1)"); err != nil {
-		return schema.Unreadable(path, err)
+		return l.schema.Unreadable(l.path, err)
 	}
 	if verdict != "ok" {
-		return schema.Damaged(path, errors.New(verdict))
+		return l.schema.Damaged(l.path, errors.New(verdict))
 	}
 	return nil
 }
@@ -95,11 +84,11 @@ func (c *conn) upgrade(ctx context.Context, from int, schema sqlite.Schema, log 
 	})
 }
 
-// upgradeStep makes one version out of the one before, which takes minutes where there
-// are millions of rows.
+// upgradeStep upgrades to the next version, which takes minutes if there are millions of
+// rows.
 func upgradeStep(ctx context.Context, log *slog.Logger, to, of int, do func() error) error {
 	began := time.Now()
-	err := aloud(ctx, log.With("version", to, "of", of), "the index is being brought up to date", do)
+	err := withProgress(ctx, log.With("version", to, "of", of), "the index is being brought up to date", do)
 	if err == nil {
 		log.InfoContext(ctx, "index brought up to date", "version", to, "of", of,
 			"took", time.Since(began).Round(time.Millisecond))
@@ -107,15 +96,15 @@ func upgradeStep(ctx context.Context, log *slog.Logger, to, of int, do func() er
 	return err
 }
 
-// patience is how long the log is silent about what a start waits for.
-const patience = 2 * time.Second
+// progressInterval is the time between two messages of a long step.
+const progressInterval = 2 * time.Second
 
-// aloud does something that may take long, and logs now and then that it goes on.
-func aloud(ctx context.Context, log *slog.Logger, what string, do func() error) error {
+// withProgress calls do, and logs from time to time that it has not returned.
+func withProgress(ctx context.Context, log *slog.Logger, what string, do func() error) error {
 	began := time.Now()
 	done := make(chan error, 1)
 	go func() { done <- do() }()
-	ticker := time.NewTicker(patience)
+	ticker := time.NewTicker(progressInterval)
 	defer ticker.Stop()
 	for {
 		select {

@@ -33,11 +33,7 @@ func tryOpen(t *testing.T, path string, options ...Option) error {
 
 // withMigrations replaces the released scripts.
 func withMigrations(scripts ...string) Option {
-	dir := fstest.MapFS{}
-	for i, script := range scripts {
-		dir[fmt.Sprintf("%04d_test.sql", i+1)] = &fstest.MapFile{Data: []byte(script)}
-	}
-	return func(o *options) { o.migrations = dir }
+	return func(o *options) { o.steps = scripts }
 }
 
 func releasedScripts(t *testing.T) []string {
@@ -132,13 +128,13 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What takes long is spoken of while it goes on, and what does not is not.
-func TestAloud(t *testing.T) {
+// A long step is logged while it takes place, a short one is not.
+func TestProgressOfLongSteps(t *testing.T) {
 	for took, lines := range map[time.Duration]int{time.Second: 0, 5 * time.Second: 2} {
 		synctest.Test(t, func(t *testing.T) {
 			var said strings.Builder
 			cause := errors.New("it ended")
-			err := aloud(t.Context(), slog.New(slog.NewTextHandler(&said, nil)), "it goes on", func() error {
+			err := withProgress(t.Context(), slog.New(slog.NewTextHandler(&said, nil)), "it goes on", func() error {
 				time.Sleep(took)
 				return cause
 			})
@@ -206,23 +202,31 @@ func TestMigration(t *testing.T) {
 }
 
 func TestMigrationNumbers(t *testing.T) {
-	dir := fstest.MapFS{"0001_a.sql": {}, "0003_b.sql": {}}
-	if _, err := sqlite.ReadSteps(dir); err == nil {
+	dir := fstest.MapFS{"steps/0001_a.sql": {}, "steps/0003_b.sql": {}}
+	if _, err := sqlite.ReadSteps(dir, "steps"); err == nil {
 		t.Error("a gap in the numbers was accepted")
 	}
 }
 
 // What is damaged is refused, with the cure, and left as it is.
 func testDamage(t *testing.T) {
+	original := newPath(t)
+	db := openAt(t, original)
+	for range 200 {
+		if err := db.AddFile(t.Context(), newFile("ada")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(original)
+	if err != nil {
+		t.Fatal(err)
+	}
 	whole := func(t *testing.T) string {
 		path := newPath(t)
-		db := openAt(t, path)
-		for range 200 {
-			if err := db.AddFile(t.Context(), newFile("ada")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := db.Close(); err != nil {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path

@@ -1,4 +1,4 @@
-// Package index remembers sessions, files, runs and keys in a database: SQLite in the
+// Package index records sessions, files, runs and keys in a database: SQLite in the
 // data directory (Open), or PostgreSQL, which other replicas may share (OpenPostgres).
 //
 // The statements are the same for both. One process holds a SQLite database
@@ -10,7 +10,7 @@
 //
 // Every query about an object names its owner, and what belongs to another,
 // what has expired and what never was give one and the same answer. A file or
-// session is gone from the moment of its expiry, although its row stays until
+// session is not found from the moment of its expiry, although its row stays until
 // the janitor removes it.
 //
 // The schema grows by the numbered files under migrations-sqlite/ and

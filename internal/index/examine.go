@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"slices"
 	"strings"
@@ -17,7 +16,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
-// Examine says what a service would find in a database, and changes nothing in it.
+// Examine returns what a service would find in a database, and changes nothing in it.
 func Examine(ctx context.Context, database string) []engine.Layer {
 	settings, err := pgx.ParseConfig(database)
 	if err != nil {
@@ -66,7 +65,7 @@ func missing(name, detail, cure string) engine.Layer {
 	return engine.Layer{Name: name, State: engine.LayerMissing, Detail: detail, Cure: cure}
 }
 
-// connection tells whether others can read what is sent, or answer in the server's place.
+// connection reports whether a third party can read the connection, or impersonate the server.
 func connection(settings *pgx.ConnConfig, version string) engine.Layer {
 	detail := "PostgreSQL " + version + " at " + settings.Host
 	ip := net.ParseIP(settings.Host)
@@ -94,11 +93,7 @@ func tables(ctx context.Context, c *conn) (engine.Layer, error) {
 		return missing(name, "this server is a standby, which takes no writes",
 			"name the primary, or both with target_session_attrs=read-write"), nil
 	}
-	dir, err := fs.Sub(releasedPostgres, "migrations-postgres")
-	if err != nil {
-		return engine.Layer{}, err
-	}
-	steps, err := sqlite.ReadSteps(dir)
+	steps, err := sqlite.ReadSteps(releasedPostgres, "migrations-postgres")
 	if err != nil {
 		return engine.Layer{}, err
 	}
@@ -144,7 +139,7 @@ func clocks(ctx context.Context, c *conn) (engine.Layer, error) {
 	return enforced("clock", detail), err
 }
 
-// commits tells whether what was answered is on a disk.
+// commits reports whether what was answered is on a disk.
 func commits(ctx context.Context, c *conn) (engine.Layer, error) {
 	const name = "commits"
 	var fsync, commit string
@@ -160,7 +155,7 @@ func commits(ctx context.Context, c *conn) (engine.Layer, error) {
 	return enforced(name, "what is answered is on the database's disk"), nil
 }
 
-// standbys tells whether what was answered survives a failover.
+// standbys reports whether what was answered survives a failover.
 func standbys(ctx context.Context, c *conn) (engine.Layer, error) {
 	const name = "standby"
 	var commit, names string
@@ -184,7 +179,7 @@ func standbys(ctx context.Context, c *conn) (engine.Layer, error) {
 	return enforced(name, "none is connected here; a database service may copy its disks by itself"), nil
 }
 
-// peers tells who uses the database.
+// peers lists the nodes that use the database.
 func peers(ctx context.Context, c *conn) (engine.Layer, error) {
 	const name = "nodes"
 	var known bool

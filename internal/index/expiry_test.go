@@ -48,8 +48,7 @@ var expiryTests = map[string]func(bench){
 		file, session := b.addFile(nil), b.addSession(nil)
 		use := b.clock.move(30 * time.Minute)
 		for _, at := range []time.Time{use, use.Add(-time.Minute)} {
-			b.want(b.TouchFiles(ctx, map[engine.ID]time.Time{file.ID: at}), "")
-			b.want(b.TouchSession(ctx, session.ID, at), "")
+			b.want(b.Touch(ctx, map[engine.ID]time.Time{file.ID: at, session.ID: at}), "")
 		}
 		b.clock.move(time.Hour - time.Microsecond)
 		b.look(file, session, "")

@@ -15,8 +15,8 @@ const hintFull = "The service's disk is full: delete files that are no longer ne
 
 var errClosed = &engine.Error{Op: "index", Kind: engine.ErrUnavailable, Err: errors.New("the index is closed")}
 
-// failed gives an error its kind, and nil for nil. What SQLite says stays
-// inside, for the log.
+// failed returns the *engine.Error of an error, and nil for nil. The message of the
+// database is the cause, for the log alone.
 func failed(op, id string, err error) error {
 	if err == nil {
 		return nil
@@ -34,7 +34,7 @@ func failed(op, id string, err error) error {
 	return e
 }
 
-// meaning finds the kind of an error of the database.
+// meaning returns the kind of an error of the database, and its hint.
 func meaning(err error) (engine.Kind, string) {
 	if kind, hint := postgresMeaning(err); kind != "" {
 		return kind, hint
@@ -54,14 +54,4 @@ func meaning(err error) (engine.Kind, string) {
 		return engine.ErrCanceled, ""
 	}
 	return engine.ErrInternal, ""
-}
-
-// ownFault reports whether an error is of what was to be written, and would come
-// again on any disk.
-func ownFault(err error) bool {
-	switch sqlite.Code(err) & 0xff {
-	case 0, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH:
-		return true
-	}
-	return false
 }

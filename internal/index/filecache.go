@@ -10,9 +10,9 @@ import (
 // maxCached bounds the rows in memory: a few hundred bytes each.
 const maxCached = 4096
 
-// fileCache keeps rows of files that were looked up, because one file is often
-// asked for many times. What a row says never changes but for its expiry, so
-// a row is dropped when its expiry moves and when it goes.
+// fileCache caches rows of files, because one file is often looked up many times. A row
+// changes in nothing but its expiry, so it is dropped from the cache when its expiry
+// moves and when it is deleted.
 //
 // A look-up that began before such a change must not bring the old row back
 // after it: each change begins a new generation, and a row is kept only if it

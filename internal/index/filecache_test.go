@@ -27,7 +27,7 @@ func TestRowInMemory(t *testing.T) {
 	b.same("file", look("ada", ""), file)
 
 	later := clk.move(30 * time.Minute)
-	b.want(db.TouchFiles(t.Context(), map[engine.ID]time.Time{file.ID: later}), "")
+	b.want(db.Touch(t.Context(), map[engine.ID]time.Time{file.ID: later}), "")
 	touched := file
 	touched.ExpiresAt = later.Add(file.TTL)
 	b.same("after a touch", look("ada", ""), touched)

@@ -60,20 +60,11 @@ func (db *DB) File(ctx context.Context, owner engine.Owner, id engine.ID) (engin
 	if ok {
 		return file, nil
 	}
-	file, err := db.readFile(ctx, op, owner, id)
+	file, err := find(ctx, db, op, id.String(), scanFile, "SELECT "+fileColumns+
+		" FROM files f WHERE f.id = ? AND f.owner = ? AND f.expires_us > ?", id[:], owner, db.micros())
 	if err == nil {
 		db.files.keep(file, generation)
 	}
-	return file, err
-}
-
-func (db *DB) readFile(ctx context.Context, op string, owner engine.Owner, id engine.ID) (file engine.File, err error) {
-	err = db.look(ctx, op, id.String(), func(c *conn) error {
-		file, err = one(ctx, c, scanFile, "SELECT "+fileColumns+
-			" FROM files f WHERE f.id = ? AND f.owner = ? AND f.expires_us > ?",
-			id[:], owner, db.micros())
-		return err
-	})
 	return file, err
 }
 
@@ -92,18 +83,16 @@ func (db *DB) Files(ctx context.Context, q engine.FileQuery) (files []engine.Fil
 	return files, err
 }
 
-// DeleteFile forgets a file and its places in sessions.
+// DeleteFile deletes a file and its places in sessions.
 func (db *DB) DeleteFile(ctx context.Context, owner engine.Owner, id engine.ID) error {
 	defer db.files.forget(id)
-	return db.erase(ctx, "delete file", id.String(), func(ctx context.Context, c *conn) error {
-		return changed(c.exec(ctx, "DELETE FROM files WHERE id = ? AND owner = ? AND expires_us > ?", id[:], owner,
-			db.micros()))
-	})
+	return writing(db.erase).change(ctx, "delete file", id.String(),
+		"DELETE FROM files WHERE id = ? AND owner = ? AND expires_us > ?", id[:], owner, db.micros())
 }
 
-// TouchFiles moves the expiry of files to when they were used + TTL, never
-// backwards. Files that are gone are passed over.
-func (db *DB) TouchFiles(ctx context.Context, uses map[engine.ID]time.Time) error {
+// Touch moves the expiry of files and sessions to when they were used + TTL, never
+// backwards. It passes over what is not there.
+func (db *DB) Touch(ctx context.Context, uses map[engine.ID]time.Time) error {
 	if len(uses) == 0 {
 		return nil
 	}
@@ -112,26 +101,26 @@ func (db *DB) TouchFiles(ctx context.Context, uses map[engine.ID]time.Time) erro
 			db.files.forget(id)
 		}
 	}()
-	return db.erase(ctx, "touch files", "", func(ctx context.Context, c *conn) error {
+	return db.erase(ctx, "touch", "", func(ctx context.Context, c *conn) error {
 		for id, use := range uses {
-			if _, err := c.exec(ctx, touchFile, use.UnixMicro(), id[:]); err != nil {
-				return err
+			for _, text := range []string{touchFile, touchSession} {
+				if n, err := c.exec(ctx, text, use.UnixMicro(), id[:]); err != nil {
+					return err
+				} else if n > 0 {
+					break
+				}
 			}
 		}
 		return nil
 	})
 }
 
-// ExpireFiles forgets up to limit files that have expired by now.
-func (db *DB) ExpireFiles(ctx context.Context, now time.Time, limit int) (gone int, err error) {
+// ExpireFiles deletes up to limit files that have expired by now.
+func (db *DB) ExpireFiles(ctx context.Context, now time.Time, limit int) (int, error) {
 	defer db.files.clear()
-	err = db.erase(ctx, "expire files", "", func(ctx context.Context, c *conn) error {
-		gone, err = c.exec(
-			ctx, "DELETE FROM files WHERE id IN (SELECT id FROM files WHERE expires_us <= ? ORDER BY expires_us LIMIT ?)",
-			now.UnixMicro(), limit)
-		return err
-	})
-	return gone, err
+	return writing(db.erase).exec(ctx, "expire files", "",
+		"DELETE FROM files WHERE id IN (SELECT id FROM files WHERE expires_us <= ? ORDER BY expires_us LIMIT ?)",
+		now.UnixMicro(), limit)
 }
 
 // Unreferenced returns those of digests that no file has, not even one that
@@ -157,18 +146,16 @@ func (db *DB) Unreferenced(ctx context.Context, digests []engine.Digest) (free [
 
 // Digests returns those that some file has, be it expired.
 func (db *DB) Digests(ctx context.Context) (map[engine.Digest]bool, error) {
+	const op = "list digests"
 	if err := db.store.whole(ctx); err != nil {
-		return nil, failed("list digests", "", err)
+		return nil, failed(op, "", err)
 	}
 	used := map[engine.Digest]bool{}
-	err := db.look(ctx, "list digests", "", func(c *conn) error {
-		_, err := rows(ctx, c, func(row scanner) (struct{}, error) {
-			var d engine.Digest
-			err := row.Scan(digestColumn{&d})
-			used[d] = true
-			return struct{}{}, err
-		}, "SELECT DISTINCT sha256 FROM files")
-		return err
-	})
+	_, err := list(ctx, db, op, func(row scanner) (struct{}, error) {
+		var d engine.Digest
+		err := row.Scan(digestColumn{&d})
+		used[d] = true
+		return struct{}{}, err
+	}, "SELECT DISTINCT sha256 FROM files")
 	return used, err
 }

@@ -105,9 +105,9 @@ var fileTests = map[string]func(bench){
 	"touches": func(b bench) {
 		one, two, three := b.addFile(nil), b.addFile(nil), b.addFile(nil)
 		now := b.clock.move(10 * time.Minute)
-		b.want(b.TouchFiles(b.Context(), map[engine.ID]time.Time{one.ID: now, two.ID: now, engine.NewID(): now}), "")
-		b.want(b.TouchFiles(b.Context(), map[engine.ID]time.Time{two.ID: start}), "") // never backwards
-		b.want(b.TouchFiles(b.Context(), nil), "")
+		b.want(b.Touch(b.Context(), map[engine.ID]time.Time{one.ID: now, two.ID: now, engine.NewID(): now}), "")
+		b.want(b.Touch(b.Context(), map[engine.ID]time.Time{two.ID: start}), "") // never backwards
+		b.want(b.Touch(b.Context(), nil), "")
 		for _, want := range []struct {
 			id  engine.ID
 			end time.Time

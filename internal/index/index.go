@@ -2,7 +2,6 @@ package index
 
 import (
 	"context"
-	"io/fs"
 	"log/slog"
 	"time"
 
@@ -24,18 +23,15 @@ type DB struct {
 // store is a database with the tables of the index.
 type store interface {
 	// write runs do in a transaction that writes. Once it has begun it is not
-	// interrupted, so that the caller knows how it ended. Where its run's beginning
-	// still waits to be written, end takes the place of both.
-	write(ctx context.Context, how syncing, end *bufferedRun, do transaction) error
+	// interrupted, so that the caller knows how it ended.
+	write(ctx context.Context, how syncing, do transaction) error
 	// erase is write for what makes room, or must be had on a full disk too.
 	erase(ctx context.Context, do transaction) error
 	// read runs do on a snapshot of the database.
 	read(ctx context.Context, do func(*conn) error) error
 	// look is read for a single statement, which is a snapshot by itself.
 	look(ctx context.Context, do func(*conn) error) error
-	// add writes a run that every later call of the index sees.
-	add(ctx context.Context, k bufferedRun) error
-	// lock runs do while nobody else is in lock with that digest.
+	// lock runs do while no one else is in lock with that digest.
 	lock(ctx context.Context, d engine.Digest, do func() error) error
 	// sweeping runs do, unless another replica is in sweeping.
 	sweeping(ctx context.Context, do func() error) error
@@ -61,12 +57,12 @@ const (
 type Option func(*options)
 
 type options struct {
-	now        func() time.Time
-	quota      engine.Quota
-	borrow     func() (giveBack func())
-	migrations fs.FS
-	replicas   bool
-	atStart    int64
+	now      func() time.Time
+	quota    engine.Quota
+	borrow   func() (giveBack func())
+	steps    []string // of the schema, in place of the released ones
+	replicas bool
+	atStart  int64
 }
 
 // WithReplicas says that other processes have the database open, too.
@@ -90,30 +86,30 @@ func newDB(log *slog.Logger, o *options, changes []Option) *DB {
 // does nothing.
 func (db *DB) Close() error { return db.store.close() }
 
-// Now is the time by which files and sessions expire: that of this machine for SQLite,
+// Now returns the time by which files and sessions expire: that of this machine for SQLite,
 // of the database for PostgreSQL, so that the clocks of nodes may differ. It is steady,
 // see engine.SteadyClock.
 func (db *DB) Now() time.Time { return db.now() }
 
-// Lock runs do while nobody else is in Lock with that digest, in any replica.
+// Lock runs do while no other caller, in any replica, is in Lock with that digest.
 func (db *DB) Lock(ctx context.Context, digest engine.Digest, do func() error) error {
 	return failed("lock file", digest.String(), db.store.lock(ctx, digest, do))
 }
 
-// Sweeping runs do, unless another replica is in Sweeping. What it would do is done then.
+// Sweeping runs do, unless another replica is in Sweeping.
 func (db *DB) Sweeping(ctx context.Context, do func() error) error {
 	return failed("sweep", "", db.store.sweeping(ctx, do))
 }
 
-// micros is the present instant as the database counts.
+// micros returns the present instant as the database counts.
 func (db *DB) micros() int64 { return db.now().UnixMicro() }
 
 func (db *DB) write(ctx context.Context, op, id string, do transaction) error {
-	return failed(op, id, db.store.write(ctx, synced, nil, do))
+	return failed(op, id, db.store.write(ctx, synced, do))
 }
 
 func (db *DB) writeNoSync(ctx context.Context, op, id string, do transaction) error {
-	return failed(op, id, db.store.write(ctx, noSync, nil, do))
+	return failed(op, id, db.store.write(ctx, noSync, do))
 }
 
 func (db *DB) erase(ctx context.Context, op, id string, do transaction) error {

@@ -17,35 +17,24 @@ func scanKey(row scanner) (k engine.Key, err error) {
 
 // AddKey records a key, engine.ErrConflict if there is one of that id.
 func (db *DB) AddKey(ctx context.Context, key engine.Key) error {
-	return db.write(ctx, "add key", key.ID, func(ctx context.Context, c *conn) error {
-		_, err := c.exec(ctx, "INSERT INTO keys ("+keyColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-			key.ID, key.Owner, key.Admin, key.Hash[:], key.CreatedAt.UnixMicro(), timeOrNull(key.RevokedAt), key.Packages,
-			key.Network)
-		return err
-	})
+	_, err := writing(db.write).exec(ctx, "add key", key.ID, "INSERT INTO keys ("+keyColumns+
+		") VALUES (?, ?, ?, ?, ?, ?, ?, ?)", key.ID, key.Owner, key.Admin, key.Hash[:], key.CreatedAt.UnixMicro(),
+		timeOrNull(key.RevokedAt), key.Packages, key.Network)
+	return err
 }
 
 // Key returns a key, also one that was revoked.
-func (db *DB) Key(ctx context.Context, id string) (key engine.Key, err error) {
-	err = db.look(ctx, "get key", id, func(c *conn) error {
-		key, err = one(ctx, c, scanKey, "SELECT "+keyColumns+" FROM keys WHERE id = ?", id)
-		return err
-	})
-	return key, err
+func (db *DB) Key(ctx context.Context, id string) (engine.Key, error) {
+	return find(ctx, db, "get key", id, scanKey, "SELECT "+keyColumns+" FROM keys WHERE id = ?", id)
 }
 
 // Keys returns every key, the oldest first.
-func (db *DB) Keys(ctx context.Context) (keys []engine.Key, err error) {
-	err = db.look(ctx, "list keys", "", func(c *conn) error {
-		keys, err = rows(ctx, c, scanKey, "SELECT "+keyColumns+" FROM keys ORDER BY created_us, id")
-		return err
-	})
-	return keys, err
+func (db *DB) Keys(ctx context.Context) ([]engine.Key, error) {
+	return list(ctx, db, "list keys", scanKey, "SELECT "+keyColumns+" FROM keys ORDER BY created_us, id")
 }
 
 // RevokeKey ends a key. One that was revoked before keeps its time.
 func (db *DB) RevokeKey(ctx context.Context, id string, now time.Time) error {
-	return db.erase(ctx, "revoke key", id, func(ctx context.Context, c *conn) error {
-		return changed(c.exec(ctx, "UPDATE keys SET revoked_us = coalesce(revoked_us, ?) WHERE id = ?", now.UnixMicro(), id))
-	})
+	return writing(db.erase).change(ctx, "revoke key", id,
+		"UPDATE keys SET revoked_us = coalesce(revoked_us, ?) WHERE id = ?", now.UnixMicro(), id)
 }

@@ -48,15 +48,11 @@ const accounts = "SELECT owner, files, bytes, sessions, results FROM usage " +
 	"WHERE files + bytes + sessions + results > 0 ORDER BY owner"
 
 // Contents returns the blobs of all files, be they expired.
-func (db *DB) Contents(ctx context.Context) (all []engine.Blob, err error) {
-	err = db.look(ctx, "list contents", "", func(c *conn) error {
-		all, err = rows(ctx, c, func(row scanner) (b engine.Blob, err error) {
-			err = row.Scan(digestColumn{&b.SHA256}, &b.Size)
-			return b, err
-		}, "SELECT DISTINCT sha256, size FROM files")
-		return err
-	})
-	return all, err
+func (db *DB) Contents(ctx context.Context) ([]engine.Blob, error) {
+	return list(ctx, db, "list contents", func(row scanner) (b engine.Blob, err error) {
+		err = row.Scan(digestColumn{&b.SHA256}, &b.Size)
+		return b, err
+	}, "SELECT DISTINCT sha256, size FROM files")
 }
 
 // Rows returns how many rows there are of what CopyTo copies.

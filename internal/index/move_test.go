@@ -45,7 +45,7 @@ func silently(int, int) {}
 
 func TestCopyTo(t *testing.T) {
 	b := filled(t, 40)
-	target := openPostgres(t, newPostgres(t), WithClock(b.clock.Now))
+	target := openPostgres(t, emptyPostgres(t), WithClock(b.clock.Now))
 	last := 0
 	total, copied, err := b.db().CopyTo(t.Context(), target, func(done, _ int) { last = done })
 	if err != nil || !copied || total != last || total < 40*6 {
@@ -94,7 +94,7 @@ func TestCopyTo(t *testing.T) {
 // A second time nothing is copied, and a database with anything else is left alone.
 func TestCopyToAgain(t *testing.T) {
 	b := filled(t, 5)
-	target := openPostgres(t, newPostgres(t), WithClock(b.clock.Now))
+	target := openPostgres(t, emptyPostgres(t), WithClock(b.clock.Now))
 	for _, want := range []bool{true, false, false} {
 		if _, copied, err := b.db().CopyTo(t.Context(), target, silently); err != nil || copied != want {
 			t.Fatalf("copied %v: %v", copied, err)
@@ -106,7 +106,7 @@ func TestCopyToAgain(t *testing.T) {
 		"account": "UPDATE usage SET bytes = bytes + 1",
 	} {
 		t.Run(name, func(t *testing.T) {
-			target := openPostgres(t, newPostgres(t), WithClock(b.clock.Now))
+			target := openPostgres(t, emptyPostgres(t), WithClock(b.clock.Now))
 			if _, _, err := b.db().CopyTo(t.Context(), target, silently); err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func TestCopyToAgain(t *testing.T) {
 
 func statement(t *testing.T, db *DB, text string) {
 	t.Helper()
-	err := db.store.write(t.Context(), synced, nil, func(ctx context.Context, c *conn) error {
+	err := db.store.write(t.Context(), synced, func(ctx context.Context, c *conn) error {
 		n, err := c.exec(ctx, text)
 		if n == 0 && strings.HasPrefix(text, "UPDATE") {
 			t.Error("nothing was changed")
@@ -135,7 +135,7 @@ func statement(t *testing.T, db *DB, text string) {
 // What was cut off leaves nothing behind, nor does what arrives otherwise than it was sent.
 func TestCopyToUndone(t *testing.T) {
 	b := filled(t, 20)
-	target := openPostgres(t, newPostgres(t), WithClock(b.clock.Now))
+	target := openPostgres(t, emptyPostgres(t), WithClock(b.clock.Now))
 	ctx, cancel := context.WithCancel(t.Context())
 	_, copied, err := b.db().CopyTo(ctx, target, func(done, total int) {
 		if done == total/2 {

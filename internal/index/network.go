@@ -30,17 +30,13 @@ func (db *DB) AddContacts(ctx context.Context, list []engine.Contact) error {
 }
 
 // Contacts returns what programs contacted, newest first.
-func (db *DB) Contacts(ctx context.Context, q engine.ContactQuery) (list []engine.Contact, err error) {
+func (db *DB) Contacts(ctx context.Context, q engine.ContactQuery) ([]engine.Contact, error) {
 	where, args := "(? = '' OR owner = ?)", []any{q.Owner, q.Owner}
 	if !q.Run.IsZero() {
 		where, args = where+" AND run = ?", append(args, q.Run[:])
 	}
-	err = db.look(ctx, "list contacts", "", func(c *conn) error {
-		list, err = rows(ctx, c, scanContact, "SELECT "+contactColumns+" FROM contacts WHERE "+where+
-			" ORDER BY at_us DESC, rowid DESC LIMIT ?", append(args, q.Limit)...)
-		return err
-	})
-	return list, err
+	return list(ctx, db, "list contacts", scanContact, "SELECT "+contactColumns+" FROM contacts WHERE "+where+
+		" ORDER BY at_us DESC, rowid DESC LIMIT ?", append(args, q.Limit)...)
 }
 
 // runContacts returns what one run contacted, in order of the ends.
@@ -49,12 +45,8 @@ func runContacts(ctx context.Context, c *conn, run *engine.Run) ([]engine.Contac
 		" FROM contacts WHERE run = ? AND owner = ? ORDER BY rowid LIMIT 1000", run.ID[:], run.Owner)
 }
 
-// ExpireContacts forgets up to limit contacts from before a time.
-func (db *DB) ExpireContacts(ctx context.Context, before time.Time, limit int) (n int, err error) {
-	err = db.erase(ctx, "expire contacts", "", func(ctx context.Context, c *conn) error {
-		n, err = c.exec(ctx, "DELETE FROM contacts WHERE rowid IN (SELECT rowid FROM contacts WHERE at_us < ? LIMIT ?)",
-			before.UnixMicro(), limit)
-		return err
-	})
-	return n, err
+// ExpireContacts deletes up to limit contacts from before a time.
+func (db *DB) ExpireContacts(ctx context.Context, before time.Time, limit int) (int, error) {
+	return writing(db.erase).exec(ctx, "expire contacts", "",
+		"DELETE FROM contacts WHERE rowid IN (SELECT rowid FROM contacts WHERE at_us < ? LIMIT ?)", before.UnixMicro(), limit)
 }

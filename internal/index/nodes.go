@@ -30,19 +30,17 @@ func scanNode(row scanner) (n engine.Node, err error) {
 	return n, err
 }
 
-// AddNode records a node, heard just now.
+// AddNode records a node, whose first beat is now.
 func (db *DB) AddNode(ctx context.Context, n engine.Node) error {
-	return db.writeNoSync(ctx, "add node", n.Name, func(ctx context.Context, c *conn) error {
-		l := n.Load
-		_, err := c.exec(ctx, "INSERT INTO nodes ("+nodeColumns+`, beat_us)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, `+databaseClock+", "+databaseClock+")",
-			int64(n.Epoch), n.Name, n.Role, n.Address, n.Version, n.Slots, n.Memory, strings.Join(n.Languages, " "),
-			strings.Join(n.Packages, " "), l.Running, l.Queued, l.Held, l.Memory, n.Draining)
-		return err
-	})
+	l := n.Load
+	_, err := writing(db.writeNoSync).exec(ctx, "add node", n.Name, "INSERT INTO nodes ("+nodeColumns+`, beat_us)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, `+databaseClock+", "+databaseClock+")",
+		int64(n.Epoch), n.Name, n.Role, n.Address, n.Version, n.Slots, n.Memory, strings.Join(n.Languages, " "),
+		strings.Join(n.Packages, " "), l.Running, l.Queued, l.Held, l.Memory, n.Draining)
+	return err
 }
 
-// Beat notes that a node is there: engine.ErrNotFound when it was given up.
+// Beat records that a node is alive: engine.ErrNotFound when it was declared dead.
 func (db *DB) Beat(ctx context.Context, epoch engine.Epoch, l engine.Load, draining bool) (drain bool, err error) {
 	err = db.writeNoSync(ctx, "beat", "", func(ctx context.Context, c *conn) error {
 		return c.row(ctx, []any{&drain}, `UPDATE nodes SET beat_us = `+databaseClock+`, running = ?, queued = ?, held = ?, used = ?,
@@ -53,42 +51,32 @@ func (db *DB) Beat(ctx context.Context, epoch engine.Epoch, l engine.Load, drain
 }
 
 // Nodes returns all nodes by name.
-func (db *DB) Nodes(ctx context.Context) (nodes []engine.Node, err error) {
-	err = db.look(ctx, "list nodes", "", func(c *conn) error {
-		nodes, err = rows(ctx, c, scanNode, "SELECT "+nodeColumns+", "+databaseClock+
-			" - beat_us FROM nodes ORDER BY name, epoch")
-		return err
-	})
-	return nodes, err
+func (db *DB) Nodes(ctx context.Context) ([]engine.Node, error) {
+	return list(ctx, db, "list nodes", scanNode, "SELECT "+nodeColumns+", "+databaseClock+
+		" - beat_us FROM nodes ORDER BY name, epoch")
 }
 
 // GiveUp marks a node as dead that has been silent for engine.DeadAfter.
 func (db *DB) GiveUp(ctx context.Context, epoch engine.Epoch) (dead bool, err error) {
-	err = db.write(ctx, "give a node up", "", func(ctx context.Context, c *conn) error {
-		n, err := c.exec(ctx, "UPDATE nodes SET dead = 1 WHERE epoch = ? AND dead = 0 AND beat_us < "+databaseClock+" - ?",
-			int64(epoch), engine.DeadAfter.Microseconds())
-		dead = n > 0
-		return err
-	})
-	return dead, err
+	n, err := writing(db.write).exec(ctx, "give a node up", "",
+		"UPDATE nodes SET dead = 1 WHERE epoch = ? AND dead = 0 AND beat_us < "+databaseClock+" - ?",
+		int64(epoch), engine.DeadAfter.Microseconds())
+	return n > 0, err
 }
 
-// RemoveNode forgets a node.
+// RemoveNode deletes a node.
 func (db *DB) RemoveNode(ctx context.Context, epoch engine.Epoch) error {
-	return db.write(ctx, "remove node", "", func(ctx context.Context, c *conn) error {
-		_, err := c.exec(ctx, "DELETE FROM nodes WHERE epoch = ?", int64(epoch))
-		return err
-	})
+	_, err := writing(db.write).exec(ctx, "remove node", "", "DELETE FROM nodes WHERE epoch = ?", int64(epoch))
+	return err
 }
 
-// DrainNode asks the nodes of a name to take nothing new, or takes that back.
+// DrainNode asks the nodes of a name to take nothing new, or revokes that.
 func (db *DB) DrainNode(ctx context.Context, name string, drain bool) error {
-	return db.write(ctx, "drain node", name, func(ctx context.Context, c *conn) error {
-		return changed(c.exec(ctx, "UPDATE nodes SET drain = ? WHERE name = ? AND dead = 0", drain, name))
-	})
+	return writing(db.write).change(ctx, "drain node", name, "UPDATE nodes SET drain = ? WHERE name = ? AND dead = 0",
+		drain, name)
 }
 
-// ClaimSession gives a session a new place, unless somebody else has, or holds it.
+// ClaimSession gives a session a new place, unless another node has, or holds it.
 func (db *DB) ClaimSession(
 	ctx context.Context, id engine.ID, from int64, to engine.Place,
 ) (engine.Place, error) {

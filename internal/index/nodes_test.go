@@ -16,7 +16,7 @@ func newNode(name string) engine.Node {
 // silence has a node not heard for a while.
 func silence(t *testing.T, db *DB, epoch engine.Epoch, d time.Duration) {
 	t.Helper()
-	err := db.store.write(t.Context(), synced, nil, func(ctx context.Context, c *conn) error {
+	err := db.store.write(t.Context(), synced, func(ctx context.Context, c *conn) error {
 		return changed(c.exec(ctx, "UPDATE nodes SET beat_us = beat_us - ? WHERE epoch = ?", d.Microseconds(), int64(epoch)))
 	})
 	if err != nil {

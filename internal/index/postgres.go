@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -36,11 +35,11 @@ const (
 	// maxConnections is how many one process opens. A database allows 100 by default.
 	maxConnections = 16
 	// migrationLock is held while the tables are made or changed.
-	migrationLock = 0x4169724c // "AirL"
+	migrationLock = applicationID
 	// maxRepeats bounds how often a transaction is repeated that met another one.
 	maxRepeats = 8
 
-	// sweepLock is held by the replica that looks for what nobody refers to.
+	// sweepLock is held by the replica that looks for unreferenced blobs.
 	sweepLock = migrationLock + 3
 
 	// onlyLock is held by a process that expects no other one, and shared by replicas.
@@ -54,7 +53,6 @@ type shared struct {
 	pool   *sql.DB
 	only   *sql.Conn // holds onlyLock, shared where replicas may have the database open
 	held   *os.File  // lock of the data directory; nil: there is none
-	record func(context.Context, *conn, bufferedRun) error
 	closed atomic.Bool
 }
 
@@ -78,7 +76,7 @@ func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, 
 	o := options{}
 	db := newDB(log, &o, changes)
 	db.words = lexemes{}
-	s := &shared{pool: stdlib.OpenDB(*settings), record: db.insertBufferedRun}
+	s := &shared{pool: stdlib.OpenDB(*settings)}
 	s.pool.SetMaxOpenConns(maxConnections)
 	s.pool.SetMaxIdleConns(maxConnections)
 	s.pool.SetConnMaxLifetime(time.Hour)
@@ -101,8 +99,8 @@ func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, 
 	return db, nil
 }
 
-// A server that is cut off from us, or whose machine is gone, says nothing. Its connections
-// end after lostAfter, and a new one is made: to it, or to the next server of the address.
+// A server that is cut off, or whose machine has failed, does not close its connections.
+// They end after lostAfter, and a new one is made, to the same or the next server.
 const (
 	dialTime  = 2 * time.Second
 	lostAfter = 5 * time.Second
@@ -111,7 +109,7 @@ const (
 // ErrInUse says that another service has the database open.
 var ErrInUse = errors.New("another service has this database open, and one at a time may: stop it, or name another one")
 
-// guard finds out whether this process may have the database open: alone, or with
+// guard checks whether this process may have the database open: alone, or with
 // replicas only. It is a guard against mistakes, not a fence: a server that restarts
 // forgets it.
 func (s *shared) guard(ctx context.Context, replicas bool) (err error) {
@@ -147,11 +145,7 @@ func (s *shared) clock(ctx context.Context) (func() time.Time, error) {
 // migrate brings the tables to the newest version, each step in a transaction of its own.
 // Of several processes that start at once one at a time does one.
 func (s *shared) migrate(ctx context.Context, log *slog.Logger) error {
-	dir, err := fs.Sub(releasedPostgres, "migrations-postgres")
-	if err != nil {
-		return err
-	}
-	steps, err := sqlite.ReadSteps(dir)
+	steps, err := sqlite.ReadSteps(releasedPostgres, "migrations-postgres")
 	if err != nil {
 		return err
 	}
@@ -167,7 +161,7 @@ func (s *shared) migrate(ctx context.Context, log *slog.Logger) error {
 // migrateOne makes the next version, if there is one.
 func migrateOne(ctx context.Context, c *conn, steps []string, log *slog.Logger) (version int, err error) {
 	err = c.within(ctx, "BEGIN", func() error {
-		if err := aloud(ctx, log, "another process may be bringing the database up to date", func() error {
+		if err := withProgress(ctx, log, "another process may be bringing the database up to date", func() error {
 			_, err := c.conn.ExecContext(ctx, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d);
 				CREATE TABLE IF NOT EXISTS airlock_schema (version BIGINT NOT NULL)`, migrationLock))
 			return err
@@ -209,7 +203,7 @@ func (s *shared) on(ctx context.Context, do func(*conn) error) error {
 	return errors.Join(do(&conn{conn: c}), c.Close())
 }
 
-func (s *shared) write(ctx context.Context, how syncing, _ *bufferedRun, do transaction) error {
+func (s *shared) write(ctx context.Context, how syncing, do transaction) error {
 	begin := "BEGIN"
 	if how == noSync {
 		begin = "BEGIN; SET LOCAL synchronous_commit TO off"
@@ -226,7 +220,7 @@ func (s *shared) write(ctx context.Context, how syncing, _ *bufferedRun, do tran
 }
 
 func (s *shared) erase(ctx context.Context, do transaction) error {
-	return s.write(ctx, synced, nil, do)
+	return s.write(ctx, synced, do)
 }
 
 func (s *shared) read(ctx context.Context, do func(*conn) error) error {
@@ -236,11 +230,6 @@ func (s *shared) read(ctx context.Context, do func(*conn) error) error {
 }
 
 func (s *shared) look(ctx context.Context, do func(*conn) error) error { return s.on(ctx, do) }
-
-// add writes at once: another replica may be asked for the run next.
-func (s *shared) add(ctx context.Context, k bufferedRun) error {
-	return s.write(ctx, noSync, nil, func(ctx context.Context, c *conn) error { return s.record(ctx, c, k) })
-}
 
 func (s *shared) lock(ctx context.Context, d engine.Digest, do func() error) error {
 	number := int64(binary.BigEndian.Uint64(d[:]))
@@ -294,9 +283,8 @@ func (s *shared) close() error {
 // postgresTexts are the statements of this package in PostgreSQL's words.
 var postgresTexts sync.Map
 
-// postgresText puts a statement into PostgreSQL's words: parameters have numbers, the
-// largest of two values is not called as the largest of a column, and the clock has
-// another name.
+// postgresText translates a statement from SQLite to PostgreSQL: parameters are numbered,
+// the largest of two values is greatest, and the clock has another name.
 func postgresText(text string) string {
 	if known, ok := postgresTexts.Load(text); ok {
 		return known.(string)
@@ -316,7 +304,7 @@ func postgresText(text string) string {
 	return out.String()
 }
 
-// postgresArgs puts arguments into what PostgreSQL's columns hold: a flag is a number,
+// postgresArgs converts arguments to what PostgreSQL's columns hold: a flag is a number,
 // as in SQLite, and a text is valid and without NUL.
 func postgresArgs(args []any) []any {
 	for i, arg := range args {

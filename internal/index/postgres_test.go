@@ -63,7 +63,7 @@ func TestOpenedAtOnce(t *testing.T) {
 func TestPostgresRefused(t *testing.T) {
 	address := newPostgres(t)
 	db := openPostgres(t, address)
-	err := db.store.write(t.Context(), synced, nil, func(ctx context.Context, c *conn) error {
+	err := db.store.write(t.Context(), synced, func(ctx context.Context, c *conn) error {
 		_, err := c.exec(ctx, "INSERT INTO airlock_schema VALUES (999)")
 		return err
 	})
@@ -178,7 +178,7 @@ func TestQuotaOfReplicas(t *testing.T) {
 
 // A text that PostgreSQL cannot hold is kept as far as it can.
 func TestOddTexts(t *testing.T) {
-	b := bench{T: t, Index: openPostgres(t, newPostgres(t)), clock: &clock{now: start}}
+	b := bench{T: t, Index: openPostgres(t, emptyPostgres(t)), clock: &clock{now: start}}
 	run := newRun("ada")
 	_, err := b.StartRun(t.Context(), run, nil, "k\x00\xff", engine.Digest{})
 	b.want(err, "")

@@ -17,15 +17,15 @@ const runColumns = `id, owner, origin, session, language, status, exit_code, sig
 func scanRun(row scanner) (r engine.Run, err error) {
 	err = row.Scan(idColumn{&r.ID}, &r.Owner, &r.Origin, idColumn{&r.Session}, &r.Language, &r.Status, &r.ExitCode,
 		&r.Signal,
-		&r.Truncated, durationColumn{&r.Duration}, durationColumn{&r.CPU}, &r.MemoryPeak, inputsColumn{&r.Inputs},
-		droppedColumn{&r.Dropped}, &r.Message, timeColumn{&r.CreatedAt}, timeColumn{&r.StartedAt}, timeColumn{&r.FinishedAt},
+		&r.Truncated, durationColumn{&r.Duration}, durationColumn{&r.CPU}, &r.MemoryPeak, listOf(&r.Inputs),
+		listOf(&r.Dropped), &r.Message, timeColumn{&r.CreatedAt}, timeColumn{&r.StartedAt}, timeColumn{&r.FinishedAt},
 		&r.Node)
 	return r, err
 }
 
 // StartRun records a run that is not final, with its implicit session if that
 // is not nil. A run in a session that was there before counts as a use of it,
-// and fails with engine.ErrNotFound if it is gone.
+// and fails with engine.ErrNotFound if that was deleted.
 //
 // With a key that this owner has used before nothing is recorded, and the
 // earlier run's ID is returned: with engine.ErrConflict if the fingerprint of
@@ -111,6 +111,68 @@ func (db *DB) insertRun(ctx context.Context, c *conn, r *engine.Run, key string,
 	return db.insertLog(ctx, c, r, logText{source: r.Source})
 }
 
+// InsertFinished records runs that are final, each with its implicit session: all of them
+// or none. It does not wait for the disk.
+func (db *DB) InsertFinished(ctx context.Context, runs ...engine.FinishedRun) error {
+	return db.writeNoSync(ctx, "insert runs", "", func(ctx context.Context, c *conn) error {
+		for _, r := range runs {
+			if err := db.insertFinished(ctx, c, r.Run, *r.Session, r.Log); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (db *DB) insertFinished(
+	ctx context.Context, c *conn, run *engine.Run, session engine.Session, log []engine.OutputChunk,
+) error {
+	if len(run.Files) > 0 || run.Keyed {
+		return errors.New("only a run without files and without a key is recorded at its end alone")
+	}
+	finished := db.finishedAt(run)
+	if used := finished.Add(session.TTL); used.After(session.ExpiresAt) {
+		session.ExpiresAt = used
+	}
+	if err := insertSession(ctx, c, &session); err != nil {
+		return err
+	}
+	begun := *run
+	if begun.Status = engine.StatusRunning; len(log) > 0 {
+		begun.Source = nil // it is stored with the output
+	}
+	if err := db.insertRun(ctx, c, &begun, "", engine.Digest{}); err != nil {
+		return err
+	}
+	return db.finishRun(ctx, c, run, finished, log)
+}
+
+func (db *DB) finishedAt(run *engine.Run) time.Time {
+	if run.FinishedAt.IsZero() {
+		return db.now()
+	}
+	return run.FinishedAt
+}
+
+// finishRun makes a run final, and stores its output in the place of what was stored when
+// it began.
+func (db *DB) finishRun(
+	ctx context.Context, c *conn, run *engine.Run, finished time.Time, log []engine.OutputChunk,
+) error {
+	text, err := joinLog(log, run)
+	if err != nil {
+		return err
+	}
+	if err := updateRun(ctx, c, run, finished); err != nil || len(log) == 0 {
+		return err
+	}
+	// Deleted, and not replaced: the account of what is kept hangs on it.
+	if _, err := c.exec(ctx, "DELETE FROM run_logs WHERE run = ?", run.ID[:]); err != nil {
+		return err
+	}
+	return db.insertLog(ctx, c, run, text)
+}
+
 // FinishRun records how a run ended, its output, its files and their places
 // in its session, without the paths in deleted. The session and the run's
 // inputs are touched: their use ends now, however long the run took. What was
@@ -120,54 +182,26 @@ func (db *DB) insertRun(ctx context.Context, c *conn, r *engine.Run, key string,
 // It waits for the disk if there are files, of which ours may be the only
 // copy, or if the run was started with a key.
 func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.OutputChunk, deleted []string) error {
-	end, err := db.ended(run, log)
-	if err != nil {
-		return failed("finish run", run.ID.String(), err)
-	}
-	finished, text := end.finished, end.text
+	const op = "finish run"
+	finished := db.finishedAt(run)
 	for _, input := range run.Inputs {
 		defer db.files.forget(input.ID)
 	}
-	how, instead := noSync, &end
+	write := db.writeNoSync
 	if len(run.Files) > 0 || len(deleted) > 0 || run.Keyed {
-		how, instead = synced, nil
+		write = db.write
 	}
-	if len(run.Inputs) > 0 || !run.Status.Final() {
-		instead = nil
-	}
-	err = db.store.write(ctx, how, instead, func(ctx context.Context, c *conn) error {
-		if err := updateRun(ctx, c, run, finished); err != nil {
+	return write(ctx, op, run.ID.String(), func(ctx context.Context, c *conn) error {
+		if err := db.finishRun(ctx, c, run, finished, log); err != nil {
 			return err
-		}
-		if len(text.chunks) > 0 {
-			// What was run has been there since it began. Deleted, and not replaced: the
-			// account of what is kept hangs on it.
-			if _, err := c.exec(ctx, "DELETE FROM run_logs WHERE run = ?", run.ID[:]); err != nil {
-				return err
-			}
-			if err := db.insertLog(ctx, c, run, text); err != nil {
-				return err
-			}
-		}
-		for _, file := range run.Files {
-			file.Run, file.Owner = run.ID, run.Owner
-			if err := insertFile(ctx, c, file); err != nil {
-				return err
-			}
-		}
-		if len(run.Files) > 0 {
-			if err := db.checkFiles(ctx, c, "finish run", run.Owner); err != nil {
-				return err
-			}
 		}
 		for _, input := range run.Inputs {
 			if _, err := c.exec(ctx, touchFile+" AND owner = ?", finished.UnixMicro(), input.ID[:], run.Owner); err != nil {
 				return err
 			}
 		}
-		return updateSession(ctx, c, run, finished, deleted)
+		return db.saveFiles(ctx, c, op, run, deleted, finished)
 	})
-	return failed("finish run", run.ID.String(), err)
 }
 
 // SaveFiles records what changed in a session outside of any run, which is run in
@@ -175,19 +209,26 @@ func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.Outpu
 func (db *DB) SaveFiles(ctx context.Context, run *engine.Run, deleted []string, now time.Time) error {
 	const op = "save files"
 	return db.write(ctx, op, run.Session.String(), func(ctx context.Context, c *conn) error {
-		for _, file := range run.Files {
-			file.Run, file.Owner = run.ID, run.Owner
-			if err := insertFile(ctx, c, file); err != nil {
-				return err
-			}
-		}
-		if len(run.Files) > 0 {
-			if err := db.checkFiles(ctx, c, op, run.Owner); err != nil {
-				return err
-			}
-		}
-		return updateSession(ctx, c, run, now, deleted)
+		return db.saveFiles(ctx, c, op, run, deleted, now)
 	})
+}
+
+// saveFiles records the files of a run and brings its session to the state that the run left.
+func (db *DB) saveFiles(
+	ctx context.Context, c *conn, op string, run *engine.Run, deleted []string, now time.Time,
+) error {
+	for _, file := range run.Files {
+		file.Run, file.Owner = run.ID, run.Owner
+		if err := insertFile(ctx, c, file); err != nil {
+			return err
+		}
+	}
+	if len(run.Files) > 0 {
+		if err := db.checkFiles(ctx, c, op, run.Owner); err != nil {
+			return err
+		}
+	}
+	return updateSession(ctx, c, run, now, deleted)
 }
 
 // updateRun makes a run final.
@@ -199,7 +240,7 @@ func updateRun(ctx context.Context, c *conn, r *engine.Run, finished time.Time) 
 		memory_peak = ?, inputs = ?, dropped = ?, message = ?, started_us = ?, finished_us = ?
 		WHERE id = ? AND owner = ? AND status IN ('queued', 'running')`,
 		r.Status, r.ExitCode, r.Signal, r.Truncated, r.Duration.Microseconds(), r.CPU.Microseconds(),
-		r.MemoryPeak, inputsColumn{&r.Inputs}, droppedColumn{&r.Dropped}, r.Message, timeOrNull(r.StartedAt),
+		r.MemoryPeak, listOf(&r.Inputs), listOf(&r.Dropped), r.Message, timeOrNull(r.StartedAt),
 		finished.UnixMicro(),
 		r.ID[:], r.Owner)
 	if err != nil || n > 0 {
@@ -396,18 +437,13 @@ func outputHead(ctx context.Context, c *conn, run *engine.Run, most int) error {
 
 // InterruptRuns marks every run that is not final, and that no node alive has, as
 // interrupted at now.
-func (db *DB) InterruptRuns(ctx context.Context, now time.Time) (n int, err error) {
-	err = db.erase(ctx, "interrupt runs", "", func(ctx context.Context, c *conn) error {
-		n, err = c.exec(
-			ctx, `UPDATE runs SET status = 'interrupted', finished_us = ?, message = ? WHERE status IN ('queued', 'running')
-				AND node`+isLost,
-			now.UnixMicro(), "The service stopped during the run; how the program ended is not known.")
-		return err
-	})
-	return n, err
+func (db *DB) InterruptRuns(ctx context.Context, now time.Time) (int, error) {
+	return writing(db.erase).exec(ctx, "interrupt runs", "",
+		"UPDATE runs SET status = 'interrupted', finished_us = ?, message = ? WHERE status IN ('queued', 'running') AND node"+
+			isLost, now.UnixMicro(), "The service stopped during the run; how the program ended is not known.")
 }
 
-// ExpireRuns forgets up to limit runs that ended before a time. The implicit
+// ExpireRuns deletes up to limit runs that ended before a time. The implicit
 // session of such a run goes with its last run if nothing is in it, else at
 // its own expiry.
 func (db *DB) ExpireRuns(ctx context.Context, before time.Time, limit int) (int, error) {

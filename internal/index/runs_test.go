@@ -136,12 +136,12 @@ var runTests = map[string]func(bench){
 		at := newRun("ada")
 		at.Source, at.Session = source, session.ID
 		end(at, engine.StatusOOM)
-		b.want(b.InsertFinished(b.Context(), at, &session, nil), "")
+		b.want(b.InsertFinished(b.Context(), engine.FinishedRun{Run: at, Session: &session}), "")
 		other, theirs := newSession("bob"), newRun("bob")
 		other.Implicit, theirs.Session = true, other.ID
 		theirs.Source = &engine.Source{Code: "zürich"}
-		begun := *theirs
-		b.want(b.InsertStarted(b.Context(), &begun, &other), "")
+		_, err = b.StartRun(b.Context(), theirs, &other, "", engine.Digest{})
+		b.want(err, "")
 		b.finish(theirs, nil)
 		hidden := b.start(func(r *engine.Run) { r.Source, r.Origin = source, engine.OriginPreview })
 		b.finish(hidden, nil)
@@ -180,6 +180,37 @@ var runTests = map[string]func(bench){
 			}), "")
 			b.same("rows left in "+table, n, 0)
 		}
+	},
+	"runs that are recorded once are recorded together, or none of them": func(b bench) {
+		made := func() engine.FinishedRun {
+			run, session := newRun("ada"), newSession("ada")
+			run.Session, session.Implicit = session.ID, true
+			end(run, engine.StatusError)
+			run.Stdout, run.FinishedAt = "out\n", start.Add(time.Hour)
+			return engine.FinishedRun{Run: run, Session: &session,
+				Log: []engine.OutputChunk{{Stream: engine.Stdout, Data: run.Stdout}}}
+		}
+		first, second := made(), made()
+		b.want(b.InsertFinished(b.Context(), first, second, first), engine.ErrConflict)
+		_, err := b.Run(b.Context(), "ada", second.Run.ID)
+		b.want(err, engine.ErrNotFound)
+		b.want(b.InsertFinished(b.Context(), first, second), "")
+		for _, r := range []engine.FinishedRun{first, second} {
+			got, err := b.Run(b.Context(), "ada", r.Run.ID)
+			b.want(err, "")
+			b.same("run", []any{got.Status, got.Stdout, got.Session, got.Duration},
+				[]any{r.Run.Status, r.Run.Stdout, r.Session.ID, r.Run.Duration})
+			log, err := b.RunLog(b.Context(), "ada", r.Run.ID)
+			b.want(err, "")
+			b.same("log", log, r.Log)
+			session, err := b.Session(b.Context(), "ada", r.Session.ID)
+			b.want(err, "")
+			b.same("session's expiry", session.ExpiresAt, r.Run.FinishedAt.Add(time.Hour))
+		}
+		b.want(b.FinishRun(b.Context(), first.Run, first.Log, nil), engine.ErrConflict)
+		first = made()
+		first.Run.Files = []engine.File{newFile("ada")}
+		b.want(b.InsertFinished(b.Context(), first), engine.ErrInternal)
 	},
 	"a run settles its session": func(b bench) {
 		input, kept, removed := b.addFile(nil), b.addFile(nil), b.addFile(nil)

@@ -33,9 +33,8 @@ type runText struct{ about, code, output, files string }
 // found again.
 const searchedText = 64 << 10
 
-// IndexRuns puts the words of up to limit runs that have ended where Runs looks for
-// them, newest first, and returns how many. It is not part of recording a run: that
-// would cost each run what few are ever searched for.
+// IndexRuns indexes the words of up to limit runs that have ended, newest first, and
+// returns how many. It is not part of recording a run: few runs are ever searched for.
 func (db *DB) IndexRuns(ctx context.Context, limit int) (n int, err error) {
 	const op = "index runs"
 	const waiting = " FROM runs WHERE doc IS NULL AND finished_us IS NOT NULL"
@@ -88,7 +87,7 @@ func nextDoc(ctx context.Context, c *conn, made time.Time) (doc int64, err error
 
 func isProgram(o engine.Origin) bool { return o != engine.OriginLive && o != engine.OriginPreview }
 
-// indexRun puts in one run; 0: it is not to be found.
+// indexRun indexes one run under its number doc; 0: no search finds it.
 func (db *DB) indexRun(ctx context.Context, c *conn, run *engine.Run, doc int64) error {
 	if _, err := c.exec(ctx, "UPDATE runs SET doc = ? WHERE id = ?", doc, run.ID[:]); err != nil || doc == 0 {
 		return err

@@ -74,26 +74,18 @@ func (db *DB) AddSession(ctx context.Context, session engine.Session, files []en
 		if err := insertSession(ctx, c, &session); err != nil {
 			return err
 		}
-		if err := db.checkSessions(ctx, c, op, session.Owner); err != nil {
+		if err := checkQuota(ctx, c, op, session.Owner, engine.Quota{Sessions: db.quota.Sessions}); err != nil {
 			return err
 		}
 		return db.linkAll(ctx, c, files)
 	})
 }
 
-// Session returns a session that has not expired.
-func (db *DB) Session(ctx context.Context, owner engine.Owner, id engine.ID) (session engine.Session, err error) {
-	err = db.look(ctx, "get session", id.String(), func(c *conn) error {
-		session, err = db.session(ctx, c, owner, id)
-		return err
-	})
-	return session, err
-}
+const liveSession = "SELECT " + sessionColumns + " FROM sessions WHERE id = ? AND owner = ? AND expires_us > ?"
 
-func (db *DB) session(ctx context.Context, c *conn, owner engine.Owner, id engine.ID) (engine.Session, error) {
-	return one(ctx, c, scanSession, "SELECT "+sessionColumns+
-		" FROM sessions WHERE id = ? AND owner = ? AND expires_us > ?",
-		id[:], owner, db.micros())
+// Session returns a session that has not expired.
+func (db *DB) Session(ctx context.Context, owner engine.Owner, id engine.ID) (engine.Session, error) {
+	return find(ctx, db, "get session", id.String(), scanSession, liveSession, id[:], owner, db.micros())
 }
 
 // Sessions returns one page of an owner's sessions that have not expired, the
@@ -144,7 +136,7 @@ func (db *DB) SessionFiles(
 			WHERE l.session = ? AND f.owner = ? AND s.owner = f.owner AND f.expires_us > ? AND s.expires_us > ?
 			ORDER BY l.path`, id[:], owner, db.micros(), db.micros())
 		if err == nil && len(places) == 0 { // it has none, or it is not there
-			_, err = db.session(ctx, c, owner, id)
+			_, err = one(ctx, c, scanSession, liveSession, id[:], owner, db.micros())
 		}
 		return err
 	})
@@ -175,49 +167,29 @@ func (db *DB) SessionFile(
 	return found, place, err
 }
 
-// TouchSession moves the expiry of a session to now + TTL, never backwards.
-func (db *DB) TouchSession(ctx context.Context, id engine.ID, now time.Time) error {
-	return db.erase(ctx, "touch session", id.String(), func(ctx context.Context, c *conn) error {
-		return changed(c.exec(ctx, touchSession, now.UnixMicro(), id[:]))
-	})
-}
-
-// DeleteSession forgets a session, also one that has expired, and its links;
+// DeleteSession deletes a session, also one that has expired, and its links;
 // the files stay.
 func (db *DB) DeleteSession(ctx context.Context, owner engine.Owner, id engine.ID) error {
-	return db.erase(ctx, "delete session", id.String(), func(ctx context.Context, c *conn) error {
-		return changed(c.exec(ctx, "DELETE FROM sessions WHERE id = ? AND owner = ?", id[:], owner))
-	})
+	return writing(db.erase).change(ctx, "delete session", id.String(),
+		"DELETE FROM sessions WHERE id = ? AND owner = ?", id[:], owner)
 }
 
 // ExpiredSessions returns up to limit sessions that have expired by now, the
 // implicit ones too, the oldest first.
-func (db *DB) ExpiredSessions(ctx context.Context, now time.Time, limit int) (sessions []engine.Session, err error) {
-	err = db.read(ctx, "list expired sessions", "", func(c *conn) error {
-		sessions, err = rows(ctx, c, scanSession, "SELECT "+sessionColumns+
-			" FROM sessions WHERE expires_us <= ? ORDER BY expires_us, id LIMIT ?", now.UnixMicro(), limit)
-		return err
-	})
-	return sessions, err
+func (db *DB) ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]engine.Session, error) {
+	return list(ctx, db, "list expired sessions", scanSession, "SELECT "+sessionColumns+
+		" FROM sessions WHERE expires_us <= ? ORDER BY expires_us, id LIMIT ?", now.UnixMicro(), limit)
 }
 
 // HeldSessions returns every session with a held workspace that belongs to a node, also
 // those that have expired.
-func (db *DB) HeldSessions(ctx context.Context, holder engine.Epoch) (sessions []engine.Session, err error) {
-	err = db.read(ctx, "list held sessions", "", func(c *conn) error {
-		sessions, err = rows(ctx, c, scanSession, "SELECT "+sessionColumns+
-			" FROM sessions WHERE kind = 'held' AND holder = ? ORDER BY id", int64(holder))
-		return err
-	})
-	return sessions, err
+func (db *DB) HeldSessions(ctx context.Context, holder engine.Epoch) ([]engine.Session, error) {
+	return list(ctx, db, "list held sessions", scanSession, "SELECT "+sessionColumns+
+		" FROM sessions WHERE kind = 'held' AND holder = ? ORDER BY id", int64(holder))
 }
 
-// LostSessions returns the sessions whose held workspace is gone with its node.
-func (db *DB) LostSessions(ctx context.Context) (sessions []engine.Session, err error) {
-	err = db.read(ctx, "list lost sessions", "", func(c *conn) error {
-		sessions, err = rows(ctx, c, scanSession, "SELECT "+sessionColumns+
-			" FROM sessions WHERE kind = 'held' AND worker = 0 AND holder"+isLost+" ORDER BY id")
-		return err
-	})
-	return sessions, err
+// LostSessions returns the sessions whose held workspace was lost with its node.
+func (db *DB) LostSessions(ctx context.Context) ([]engine.Session, error) {
+	return list(ctx, db, "list lost sessions", scanSession, "SELECT "+sessionColumns+
+		" FROM sessions WHERE kind = 'held' AND worker = 0 AND holder"+isLost+" ORDER BY id")
 }

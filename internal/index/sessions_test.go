@@ -43,7 +43,7 @@ var sessionTests = map[string]func(bench){
 		b.want(err, engine.ErrNotFound)
 		b.want(b.DeleteSession(b.Context(), "bob", alive.ID), engine.ErrNotFound)
 		b.want(b.DeleteSession(b.Context(), "ada", deleted.ID), engine.ErrNotFound)
-		b.want(b.TouchSession(b.Context(), deleted.ID, start), engine.ErrNotFound)
+		b.want(b.Touch(b.Context(), map[engine.ID]time.Time{deleted.ID: start}), "")
 		b.want(b.DeleteSession(b.Context(), "ada", expired.ID), "") // the clean-up does so
 		_, err = b.Session(b.Context(), "ada", alive.ID)
 		b.want(err, "")
@@ -138,11 +138,11 @@ var sessionTests = map[string]func(bench){
 	"life of sessions": func(b bench) {
 		held := b.addSession(func(s *engine.Session) { s.Kind = engine.SessionHeld })
 		implicit := b.addSession(func(s *engine.Session) { s.Implicit = true; s.ExpiresAt = start.Add(time.Minute) })
-		b.want(b.TouchSession(b.Context(), held.ID, start.Add(-time.Minute)), "") // never backwards
+		b.want(b.Touch(b.Context(), map[engine.ID]time.Time{held.ID: start.Add(-time.Minute)}), "") // never backwards
 		got, err := b.Session(b.Context(), "ada", held.ID)
 		b.want(err, "")
 		b.same("untouched", got, held)
-		b.want(b.TouchSession(b.Context(), held.ID, start.Add(time.Minute)), "")
+		b.want(b.Touch(b.Context(), map[engine.ID]time.Time{held.ID: start.Add(time.Minute)}), "")
 		held.ExpiresAt = start.Add(time.Hour + time.Minute)
 
 		now := b.clock.move(24 * time.Hour)

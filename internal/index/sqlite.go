@@ -6,12 +6,15 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -24,14 +27,15 @@ const readerCount = 4
 //go:embed migrations-sqlite/*.sql
 var released embed.FS
 
+// applicationID marks a SQLite database as an index: "AirL".
+const applicationID = 0x4169724c
+
 // local is the store in a SQLite database, which this process alone holds.
 type local struct {
-	path       string
-	log        *slog.Logger
-	now        func() time.Time
-	record     func(context.Context, *conn, bufferedRun) error
-	borrow     func() (giveBack func())
-	migrations fs.FS
+	path   string
+	schema sqlite.Schema
+	log    *slog.Logger
+	borrow func() (giveBack func())
 
 	held    *os.File // lock of the file
 	all     []*conn
@@ -39,7 +43,6 @@ type local struct {
 	writer  chan *conn // holds the connection that writes, unless one is writing
 	noSync  *conn      // writes in its place, without waiting for the disk
 	readers chan *conn
-	backlog backlog
 	one     sync.Mutex // one lock for all: few are taken
 	closing sync.Once
 	closed  chan struct{}
@@ -66,7 +69,7 @@ func WithReserve(borrow func() (giveBack func())) Option {
 // that another process holds (ErrLocked), that a newer version has written
 // (sqlite.ErrNewer), or that is damaged (sqlite.ErrDamaged).
 func Open(ctx context.Context, path string, log *slog.Logger, changes ...Option) (*DB, error) {
-	migrations, err := fs.Sub(released, "migrations-sqlite")
+	steps, err := sqlite.ReadSteps(released, "migrations-sqlite")
 	if err != nil {
 		return nil, err
 	}
@@ -74,12 +77,13 @@ func Open(ctx context.Context, path string, log *slog.Logger, changes ...Option)
 	if err != nil {
 		return nil, err
 	}
-	o := options{now: engine.SteadyClock(time.Now), migrations: migrations, borrow: func() func() { return func() {} },
+	o := options{now: engine.SteadyClock(time.Now), steps: steps, borrow: func() func() { return func() {} },
 		atStart: checkedAtStart}
 	db := newDB(log, &o, changes)
 	db.files, db.words = newFileCache(), fts5{}
-	l := &local{path: path, log: log, now: db.now, record: db.insertBufferedRun, borrow: o.borrow,
-		migrations: o.migrations, atStart: o.atStart, writer: make(chan *conn, 1), readers: make(chan *conn, readerCount),
+	// A damaged index is never replaced by an empty one: the clean-up would take every stored file for waste.
+	schema := sqlite.Schema{Application: applicationID, Steps: o.steps, Loss: "every stored file and run"}
+	l := &local{path: path, schema: schema, log: log, borrow: o.borrow, atStart: o.atStart, writer: make(chan *conn, 1), readers: make(chan *conn, readerCount),
 		closed: make(chan struct{}), checked: make(chan struct{}), stopCheck: func() {}}
 	if l.held, err = acquire(path); err != nil {
 		return nil, fmt.Errorf("open index: %w", err)
@@ -93,19 +97,15 @@ func Open(ctx context.Context, path string, log *slog.Logger, changes ...Option)
 
 // open connects to the database, once the lock is held.
 func (l *local) open(ctx context.Context) error {
-	schema, err := schemaOf(l.migrations)
-	if err != nil {
-		return err
-	}
-	if err := create(ctx, l.path, schema); err != nil {
+	if err := l.create(ctx); err != nil {
 		return err
 	}
 	writer, err := connect(ctx, l.path, "synchronous(FULL)", "journal_size_limit(67108864)")
 	if err != nil {
-		return schema.Unreadable(l.path, err)
+		return l.schema.Unreadable(l.path, err)
 	}
 	l.all = append(l.all, writer)
-	before, err := check(ctx, writer, l.path, schema)
+	before, err := l.version(ctx, writer)
 	if err != nil {
 		return err
 	}
@@ -113,19 +113,19 @@ func (l *local) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	large := info.Size() > l.atStart && before == len(schema.Steps)
+	large := info.Size() > l.atStart && before == len(l.schema.Steps)
 	if !large {
-		if err := aloud(ctx, l.log, "the index is being read, to find damage", func() error {
-			return quickCheck(ctx, writer, l.path, schema)
+		if err := withProgress(ctx, l.log, "the index is being read, to find damage", func() error {
+			return l.quickCheck(ctx, writer)
 		}); err != nil {
 			return err
 		}
 		close(l.checked)
 	}
-	if err := schema.WriteAhead(ctx, writer.conn, l.path); err != nil {
+	if err := l.schema.WriteAhead(ctx, writer.conn, l.path); err != nil {
 		return err
 	}
-	if err := writer.upgrade(ctx, before, schema, l.log); err != nil {
+	if err := writer.upgrade(ctx, before, l.schema, l.log); err != nil {
 		return err
 	}
 	if l.noSync, err = connect(ctx, l.path, "synchronous(NORMAL)", "journal_size_limit(67108864)"); err != nil {
@@ -143,14 +143,14 @@ func (l *local) open(ctx context.Context) error {
 	l.writer <- writer
 	l.ready = true
 	if large {
-		return l.checkLater(ctx, schema)
+		return l.checkLater(ctx)
 	}
 	return nil
 }
 
-// checkLater reads the whole database, on a connection of its own. One that is damaged is
+// checkLater reads the whole database, on a connection of its own. A damaged database is
 // not used any more.
-func (l *local) checkLater(ctx context.Context, schema sqlite.Schema) error {
+func (l *local) checkLater(ctx context.Context) error {
 	ctx, l.stopCheck = context.WithCancel(context.WithoutCancel(ctx))
 	c, err := connect(ctx, l.path, "query_only(1)")
 	if err != nil {
@@ -159,7 +159,7 @@ func (l *local) checkLater(ctx context.Context, schema sqlite.Schema) error {
 	go func() {
 		defer close(l.checked)
 		defer c.close()
-		if err := quickCheck(ctx, c, l.path, schema); errors.Is(err, sqlite.ErrDamaged) && ctx.Err() == nil {
+		if err := l.quickCheck(ctx, c); errors.Is(err, sqlite.ErrDamaged) && ctx.Err() == nil {
 			l.log.ErrorContext(ctx, "the index is damaged", "error", err)
 			l.damage.Store(&err)
 		}
@@ -186,9 +186,8 @@ func (l *local) close() (err error) {
 		close(l.closed)
 		l.stopCheck()
 		if l.ready {
-			// Whoever is at work puts its connection back.
+			// Transactions in progress put their connections back.
 			<-l.writer
-			l.flushLast()
 			for range readerCount {
 				<-l.readers
 			}
@@ -203,9 +202,8 @@ func (l *local) close() (err error) {
 	return err
 }
 
-// write writes on the connection that waits for the disk or the other one; buffered
-// runs are written with it, see flushWith.
-func (l *local) write(ctx context.Context, how syncing, end *bufferedRun, do transaction) error {
+// write writes on the connection that waits for the disk, or on the other one.
+func (l *local) write(ctx context.Context, how syncing, do transaction) error {
 	select {
 	case writer := <-l.writer:
 		defer func() { l.writer <- writer }()
@@ -217,7 +215,7 @@ func (l *local) write(ctx context.Context, how syncing, end *bufferedRun, do tra
 			return err
 		}
 		ctx = context.WithoutCancel(ctx)
-		return l.flushWith(ctx, c, end, func() error { return do(ctx, c) })
+		return c.within(ctx, "BEGIN IMMEDIATE", func() error { return do(ctx, c) })
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-l.closed:
@@ -225,21 +223,20 @@ func (l *local) write(ctx context.Context, how syncing, end *bufferedRun, do tra
 	}
 }
 
-// erase writes, on a full disk in the reserve, and then makes the log, which it
-// lengthened, short again.
+// erase writes, on a full disk in the reserve, and then truncates the log, which it
+// has lengthened.
 func (l *local) erase(ctx context.Context, do transaction) error {
-	err := l.write(ctx, synced, nil, do)
+	err := l.write(ctx, synced, do)
 	if engine.KindOf(failed("", "", err)) != engine.ErrFull {
 		return err
 	}
 	defer l.borrow()()
 	l.shorten(ctx)
 	defer l.shorten(ctx)
-	return l.write(ctx, synced, nil, do)
+	return l.write(ctx, synced, do)
 }
 
-// shorten writes the log into the database and gives its room back. It is no
-// harm if it cannot: the next one does.
+// shorten checkpoints the log and truncates it. If it fails, the next one succeeds.
 func (l *local) shorten(ctx context.Context) {
 	select {
 	case writer := <-l.writer:
@@ -257,7 +254,6 @@ func (l *local) read(ctx context.Context, do func(*conn) error) error {
 }
 
 func (l *local) look(ctx context.Context, do func(*conn) error) error {
-	l.catchUp()
 	select {
 	case c := <-l.readers:
 		defer func() { l.readers <- c }()
@@ -290,4 +286,44 @@ func (l *local) usable() error {
 		return *damage
 	}
 	return nil
+}
+
+// ErrLocked says that another process holds the index.
+var ErrLocked = errors.New("index is locked")
+
+// acquire takes the lock of the index at path: an flock, which the kernel
+// releases however its holder ends. The file stays, with the pid of its last
+// holder in it; removing it would let two processes lock two files.
+func acquire(path string) (*os.File, error) {
+	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%w: %s is in use by %s: stop that process, or use another data directory", ErrLocked, path,
+				holder(f))
+		}
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	err = f.Truncate(0)
+	if err == nil {
+		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// holder names the process that has written its pid into the lock file.
+func holder(f *os.File) string {
+	text, err := io.ReadAll(io.LimitReader(f, 32))
+	pid, parsed := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || parsed != nil || pid <= 0 {
+		return "another process"
+	}
+	return fmt.Sprintf("process %d", pid)
 }

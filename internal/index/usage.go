@@ -13,7 +13,7 @@ const countedOutput = 16 << 10
 
 // Usage returns what an owner keeps.
 func (db *DB) Usage(ctx context.Context, owner engine.Owner) (u engine.Usage, err error) {
-	err = db.read(ctx, "get usage", "", func(c *conn) error {
+	err = db.look(ctx, "get usage", "", func(c *conn) error {
 		u, err = usage(ctx, c, owner)
 		return err
 	})
@@ -30,30 +30,23 @@ func usage(ctx context.Context, c *conn, owner engine.Owner) (u engine.Usage, er
 }
 
 // checkFiles refuses, at its end, a transaction that has taken an owner over
-// the quota of files; checkSessions that of sessions.
+// the quota of files.
 func (db *DB) checkFiles(ctx context.Context, c *conn, op string, owner engine.Owner) error {
-	if db.quota.Files <= 0 && db.quota.Bytes <= 0 {
+	return checkQuota(ctx, c, op, owner, engine.Quota{Files: db.quota.Files, Bytes: db.quota.Bytes})
+}
+
+func checkQuota(ctx context.Context, c *conn, op string, owner engine.Owner, quota engine.Quota) error {
+	if quota == (engine.Quota{}) {
 		return nil
 	}
 	u, err := usage(ctx, c, owner)
 	if err != nil {
 		return err
 	}
-	return db.quota.Check(op, engine.Usage{Files: u.Files, Bytes: u.Bytes})
+	return quota.Check(op, u)
 }
 
-func (db *DB) checkSessions(ctx context.Context, c *conn, op string, owner engine.Owner) error {
-	if db.quota.Sessions <= 0 {
-		return nil
-	}
-	u, err := usage(ctx, c, owner)
-	if err != nil {
-		return err
-	}
-	return db.quota.Check(op, engine.Usage{Sessions: u.Sessions})
-}
-
-// trimResults forgets an owner's oldest runs with large outputs until the rest
+// trimResults deletes an owner's oldest runs with large outputs until the rest
 // is within the quota. The run that has just ended stays, however large.
 func (db *DB) trimResults(ctx context.Context, c *conn, owner engine.Owner, newest engine.ID) error {
 	if db.quota.Results <= 0 {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -54,6 +55,18 @@ func Open(path string, connections int, settings ...string) (*sql.DB, error) {
 	return pool, nil
 }
 
+// Snapshot copies a database as it is at one moment to a new file, while others write
+// to it. The copy has the versions of the original.
+func Snapshot(ctx context.Context, path, to string) (err error) {
+	pool, err := Open(path, 1, "busy_timeout(30000)")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	_, err = pool.ExecContext(ctx, "VACUUM INTO ?", to)
+	return err
+}
+
 // Code returns SQLite's extended result code of an error, 0 if it has none.
 func Code(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
@@ -81,19 +94,19 @@ type Schema struct {
 	Loss        string   // what starting empty would lose, such as "every stored file"
 }
 
-// ReadSteps returns the scripts 0001_*.sql, 0002_*.sql, ... of a directory.
-func ReadSteps(dir fs.FS) ([]string, error) {
-	names, err := fs.Glob(dir, "*.sql") // sorted
+// ReadSteps returns the scripts 0001_*.sql, 0002_*.sql, ... of a folder.
+func ReadSteps(files fs.FS, folder string) ([]string, error) {
+	names, err := fs.Glob(files, folder+"/*.sql") // sorted
 	if err != nil {
 		return nil, err
 	}
 	var steps []string
 	for i, name := range names {
-		number, _, _ := strings.Cut(name, "_")
+		number, _, _ := strings.Cut(path.Base(name), "_")
 		if n, err := strconv.Atoi(number); err != nil || n != i+1 {
 			return nil, fmt.Errorf("migration %s: number %d is expected", name, i+1)
 		}
-		script, err := fs.ReadFile(dir, name)
+		script, err := fs.ReadFile(files, name)
 		if err != nil {
 			return nil, err
 		}

@@ -45,7 +45,7 @@ func (s *Conversations) PutConversation(
 			return err
 		}
 		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, conversationGone(c.ID)) // it is somebody else's
+			return errors.Join(err, conversationGone(c.ID)) // it is another owner's
 		}
 		for _, t := range turns {
 			if err := putTurn(ctx, tx, c.ID, t); err != nil {

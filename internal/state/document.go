@@ -59,6 +59,23 @@ func values[T any](pointers []*T, err error) ([]T, error) {
 	return all, err
 }
 
+// exec runs one statement in a transaction that writes.
+func (db *DB) exec(ctx context.Context, query string, args ...any) error {
+	return db.write(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, query, args...)
+		return err
+	})
+}
+
+// put runs a statement that stores a document, its last argument.
+func (db *DB) put(ctx context.Context, v any, query string, args ...any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return db.exec(ctx, query, append(args, string(text))...)
+}
+
 // remove deletes rows. If there are none it returns missing, which may be nil.
 func (db *DB) remove(ctx context.Context, missing error, query string, args ...any) error {
 	return db.erase(ctx, func(tx *sql.Tx) error {

@@ -164,7 +164,7 @@ func (j *Journal) saveContents(ctx context.Context, tx *sql.Tx, rows []row) erro
 	return nil
 }
 
-// saveNeeds notes which contents a record needs. What it names but the store
+// saveNeeds records which contents a record needs. What it names but the store
 // never got, such as the bytes of a new binary file, is no content of it.
 func (j *Journal) saveNeeds(ctx context.Context, tx *sql.Tx, r *workspace.Record) error {
 	needs, err := json.Marshal(r.Hashes()) // hexadecimal

@@ -2,8 +2,6 @@ package state
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,8 +11,8 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Ledger is the provider.LedgerStore in the database. Who holds entries is told by
-// a lock on a file, which ends with its process however that ends.
+// Ledger is the provider.LedgerStore in the database. A holder of entries is alive while
+// its process holds the lock of a file.
 type Ledger struct {
 	db *DB
 }
@@ -26,15 +24,8 @@ func (db *DB) Ledger() *Ledger { return &Ledger{db} }
 
 // Put implements provider.LedgerStore.
 func (l *Ledger) Put(ctx context.Context, e provider.Entry) error {
-	text, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	return l.db.write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO ledger (key, holder, entry) VALUES (?, ?, ?)
-			ON CONFLICT (key) DO UPDATE SET holder = excluded.holder, entry = excluded.entry`, e.Key, e.Holder, string(text))
-		return err
-	})
+	return l.db.put(ctx, e, `INSERT INTO ledger (key, holder, entry) VALUES (?, ?, ?)
+		ON CONFLICT (key) DO UPDATE SET holder = excluded.holder, entry = excluded.entry`, e.Key, e.Holder)
 }
 
 // Remove implements provider.LedgerStore.
@@ -48,7 +39,7 @@ func (l *Ledger) Entries(ctx context.Context) ([]provider.Entry, error) {
 		"SELECT entry FROM ledger ORDER BY key"))
 }
 
-// holderPath is the file that stands for a holder. Its name is the base of what
+// holderPath returns the file that stands for a holder. Its name is the base of what
 // an entry says, so that no entry leads out of the folder.
 func (l *Ledger) holderPath(holder string) string {
 	return filepath.Join(l.db.dir, "locks", "holder-"+filepath.Base(holder))
@@ -64,8 +55,8 @@ func (l *Ledger) MarkAlive(ctx context.Context, holder string) (func() error, er
 	return func() error { return errors.Join(os.Remove(path), unlock()) }, nil
 }
 
-// lookedAt is how long a lock is tried for to see whether it is held.
-const lookedAt = 20 * time.Millisecond
+// aliveTimeout is how long Alive tries to take a lock.
+const aliveTimeout = 20 * time.Millisecond
 
 // Alive implements provider.LedgerStore.
 func (l *Ledger) Alive(ctx context.Context, holder string) (bool, error) {
@@ -73,11 +64,11 @@ func (l *Ledger) Alive(ctx context.Context, holder string) (bool, error) {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
-	look, cancel := context.WithTimeout(ctx, lookedAt)
+	look, cancel := context.WithTimeout(ctx, aliveTimeout)
 	defer cancel()
 	unlock, err := workspace.LockFile(look, path)
 	switch {
-	case err == nil: // nobody's any more; its entries are dealt with by who asks
+	case err == nil: // its process has ended; the caller takes over its entries
 		return false, errors.Join(os.Remove(path), unlock())
 	case ctx.Err() != nil:
 		return false, ctx.Err()

@@ -62,12 +62,9 @@ func scanLink(row interface{ Scan(into ...any) error }) (l conversation.Link, er
 
 // PutLink implements conversation.Store.
 func (s *Projects) PutLink(ctx context.Context, l conversation.Link) error {
-	return s.db.write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO links (owner, project, root, api, created) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (owner, project) DO UPDATE SET root = excluded.root, api = excluded.api, created = excluded.created`,
-			l.Owner, l.Project, l.Root, l.API, l.Created.UnixMicro())
-		return err
-	})
+	return s.db.exec(ctx, `INSERT INTO links (owner, project, root, api, created) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (owner, project) DO UPDATE SET root = excluded.root, api = excluded.api, created = excluded.created`,
+		l.Owner, l.Project, l.Root, l.API, l.Created.UnixMicro())
 }
 
 // DropLink implements conversation.Store.

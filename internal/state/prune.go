@@ -12,7 +12,7 @@ import (
 func (j *Journal) Prune(ctx context.Context, keep workspace.Keep) error {
 	now := time.Now()
 	var needed bool
-	// Most of the time there is nothing to do, and nobody who writes is held up.
+	// Most of the time there is nothing to do, and no writer has to wait.
 	err := j.db.reader.QueryRowContext(ctx, `SELECT
 		(? > 0 AND EXISTS (SELECT 1 FROM transactions WHERE updated < ?
 			AND state NOT IN ('staging', 'committing', 'published')))

@@ -13,7 +13,7 @@ import (
 // ErrFull says that the disk has no room for a change, whatever SQLite calls that.
 var ErrFull = fmt.Errorf("the disk of the data directory is full: %w", syscall.ENOSPC)
 
-// full gives an error that says so the mark ErrFull.
+// full marks the error of a full disk as ErrFull.
 func full(err error) error {
 	if err == nil || errors.Is(err, ErrFull) {
 		return err
@@ -31,7 +31,7 @@ func (db *DB) erase(ctx context.Context, do func(*sql.Tx) error) error {
 	return db.makeRoom(ctx, func() error { return db.write(ctx, do) })
 }
 
-// makeRoom does something again with the reserve if there is no room for it.
+// makeRoom calls do, and again with the reserve if the disk was full.
 func (db *DB) makeRoom(ctx context.Context, do func() error) error {
 	err := do()
 	if !errors.Is(err, ErrFull) {
@@ -43,8 +43,7 @@ func (db *DB) makeRoom(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// shorten writes the log into the database and gives its room back. If it
-// cannot, a later one does.
+// shorten checkpoints the log and truncates it. If it fails, a later one succeeds.
 func (db *DB) shorten(ctx context.Context) {
 	_, _ = db.writer.ExecContext(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint(TRUNCATE)")
 }

@@ -6,7 +6,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -121,14 +120,11 @@ func (db *DB) Close() error {
 
 // upgrade makes the file if it is missing and brings it to the newest version.
 func (db *DB) upgrade(ctx context.Context, path string) error {
-	migrations, err := fs.Sub(released, "migrations")
+	steps, err := sqlite.ReadSteps(released, "migrations")
 	if err != nil {
 		return err
 	}
-	schema := sqlite.Schema{Application: applicationID, Loss: "undo and what waits to be sent"}
-	if schema.Steps, err = sqlite.ReadSteps(migrations); err != nil {
-		return err
-	}
+	schema := sqlite.Schema{Application: applicationID, Steps: steps, Loss: "undo and what waits to be sent"}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // SQLite would ask the umask
 	if err != nil {
 		return err
@@ -147,12 +143,7 @@ func (db *DB) upgrade(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return schema.Upgrade(version, func(_ int, script string) error {
-		return db.write(ctx, func(tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, script)
-			return err
-		})
-	})
+	return schema.Upgrade(version, func(_ int, script string) error { return db.exec(ctx, script) })
 }
 
 // write runs do in a transaction that has the right to write from its start.

@@ -32,15 +32,8 @@ func (u *Uploads) Uploads(ctx context.Context, key provider.UploadKey) ([]provid
 
 // PutUpload implements provider.UploadStore.
 func (u *Uploads) PutUpload(ctx context.Context, c provider.CachedUpload) error {
-	text, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	return u.db.write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO uploads (key, id, upload) VALUES (?, ?, ?)
-			ON CONFLICT (key, id) DO UPDATE SET upload = excluded.upload`, uploadKey(c.Key), c.File.Ref.ID, string(text))
-		return err
-	})
+	return u.db.put(ctx, c, `INSERT INTO uploads (key, id, upload) VALUES (?, ?, ?)
+		ON CONFLICT (key, id) DO UPDATE SET upload = excluded.upload`, uploadKey(c.Key), c.File.Ref.ID)
 }
 
 // RemoveUpload implements provider.UploadStore.

@@ -206,7 +206,7 @@ func (x *Index) Files(ctx context.Context, q engine.FileQuery) ([]engine.File, e
 	}), nil
 }
 
-// DeleteFile forgets a file and its places.
+// DeleteFile deletes a file and its places.
 func (x *Index) DeleteFile(ctx context.Context, owner engine.Owner, id engine.ID) error {
 	if err := x.begin(ctx, "DeleteFile"); err != nil {
 		return err
@@ -226,9 +226,9 @@ func (x *Index) dropFile(id engine.ID) {
 	}
 }
 
-// TouchFiles moves the expiry of files.
-func (x *Index) TouchFiles(ctx context.Context, uses map[engine.ID]time.Time) error {
-	if err := x.begin(ctx, "TouchFiles"); err != nil {
+// Touch moves the expiry of files and sessions.
+func (x *Index) Touch(ctx context.Context, uses map[engine.ID]time.Time) error {
+	if err := x.begin(ctx, "Touch"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
@@ -236,11 +236,14 @@ func (x *Index) TouchFiles(ctx context.Context, uses map[engine.ID]time.Time) er
 		if r, ok := x.files[id]; ok {
 			extend(&r.object.ExpiresAt, use.Add(r.object.TTL))
 		}
+		if r, ok := x.sessions[id]; ok {
+			extend(&r.object.ExpiresAt, use.Add(r.object.TTL))
+		}
 	}
 	return nil
 }
 
-// ExpireFiles forgets files that have expired by now.
+// ExpireFiles deletes files that have expired by now.
 func (x *Index) ExpireFiles(ctx context.Context, now time.Time, limit int) (int, error) {
 	if err := x.begin(ctx, "ExpireFiles"); err != nil {
 		return 0, err

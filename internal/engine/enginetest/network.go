@@ -32,7 +32,7 @@ func (x *Index) Contacts(ctx context.Context, q engine.ContactQuery) (list []eng
 	return list, nil
 }
 
-// ExpireContacts forgets those from before a time.
+// ExpireContacts deletes those from before a time.
 func (x *Index) ExpireContacts(ctx context.Context, before time.Time, limit int) (int, error) {
 	if err := x.begin(ctx, "ExpireContacts"); err != nil {
 		return 0, err

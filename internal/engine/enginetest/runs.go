@@ -108,27 +108,16 @@ func (x *Index) SaveFiles(ctx context.Context, run *engine.Run, deleted []string
 	return nil
 }
 
-// InsertFinished records a run that has begun and ended.
-func (x *Index) InsertFinished(
-	ctx context.Context, run *engine.Run, session *engine.Session, log []engine.OutputChunk,
-) error {
+// InsertFinished records runs that have begun and ended.
+func (x *Index) InsertFinished(ctx context.Context, runs ...engine.FinishedRun) error {
 	if err := x.begin(ctx, "InsertFinished"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
-	x.addSession(*session, nil)
-	x.runs[run.ID] = &row[recorded]{recorded{run: *run, log: slices.Clone(log)}, x.next()}
-	return nil
-}
-
-// InsertStarted records a run that goes on.
-func (x *Index) InsertStarted(ctx context.Context, run *engine.Run, session *engine.Session) error {
-	if err := x.begin(ctx, "InsertStarted"); err != nil {
-		return err
+	for _, r := range runs {
+		x.addSession(*r.Session, nil)
+		x.runs[r.Run.ID] = &row[recorded]{recorded{run: *r.Run, log: slices.Clone(r.Log)}, x.next()}
 	}
-	defer x.mu.Unlock()
-	x.addSession(*session, nil)
-	x.runs[run.ID] = &row[recorded]{recorded{run: *run}, x.next()}
 	return nil
 }
 
@@ -217,7 +206,7 @@ func (x *Index) InterruptRuns(ctx context.Context, now time.Time) (int, error) {
 	return n, nil
 }
 
-// ExpireRuns forgets runs that ended before a time.
+// ExpireRuns deletes runs that ended before a time.
 func (x *Index) ExpireRuns(ctx context.Context, before time.Time, limit int) (int, error) {
 	if err := x.begin(ctx, "ExpireRuns"); err != nil {
 		return 0, err

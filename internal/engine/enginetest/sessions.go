@@ -124,21 +124,7 @@ func (x *Index) SessionFile(
 	return engine.File{}, engine.SessionFile{}, engine.ErrNotFound
 }
 
-// TouchSession moves the expiry of a session.
-func (x *Index) TouchSession(ctx context.Context, id engine.ID, now time.Time) error {
-	if err := x.begin(ctx, "TouchSession"); err != nil {
-		return err
-	}
-	defer x.mu.Unlock()
-	r, ok := x.sessions[id]
-	if !ok {
-		return engine.ErrNotFound
-	}
-	extend(&r.object.ExpiresAt, now.Add(r.object.TTL))
-	return nil
-}
-
-// DeleteSession forgets a session; its files stay.
+// DeleteSession deletes a session; its files stay.
 func (x *Index) DeleteSession(ctx context.Context, owner engine.Owner, id engine.ID) error {
 	if err := x.begin(ctx, "DeleteSession"); err != nil {
 		return err
