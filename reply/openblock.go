@@ -19,10 +19,9 @@ type openBlock struct {
 
 // blockLine is a line of a block's body.
 type blockLine struct {
-	text       string
-	start, end int
-	raw        bool // stands in a fence: a value, never a field
-	file       int  // the ordinal of the file that it refers to
+	bodyLine
+	raw  bool // stands in a fence: a value, never a field
+	file int  // the ordinal of the file that it refers to
 }
 
 // blockMark is a line with a name between === signs.
@@ -129,19 +128,19 @@ func (p *Parser) blockLine(start, end, column int, line []byte) bool {
 
 // line adds a line of prose to the block.
 func (b *openBlock) line(text []byte, start, end int) {
-	b.lines = append(b.lines, blockLine{text: string(text), start: start, end: end})
+	b.lines = append(b.lines, blockLine{bodyLine: bodyLine{string(text), start, end}})
 }
 
 // raw adds a fence that was only shown.
 func (p *Parser) rawLines(start, end int) {
 	for _, line := range p.bodyLines(start, end, 0) {
-		p.block.lines = append(p.block.lines, blockLine{text: line.text, start: line.start, end: line.end, raw: true})
+		p.block.lines = append(p.block.lines, blockLine{bodyLine: line, raw: true})
 	}
 }
 
 // refer puts a reference to a file where its fence stood.
 func (b *openBlock) refer(it *Item) {
-	b.lines = append(b.lines, blockLine{text: it.Path, start: it.Span.Start, end: it.Span.End, file: it.Ordinal})
+	b.lines = append(b.lines, blockLine{bodyLine: bodyLine{it.Path, it.Span.Start, it.Span.End}, file: it.Ordinal})
 }
 
 // closeBlock ends the open block, if there is one. Ended without its END, it

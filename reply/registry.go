@@ -160,9 +160,6 @@ func (r *Registry) lookup(name string) *compiledType { return r.byName[blockName
 
 // blockName folds a block's name: capitals, single spaces.
 func blockName(s string) string {
-	if isBlockName(s) {
-		return s
-	}
 	s = strings.ToUpper(strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r == '\t' {
 			return ' '
@@ -172,32 +169,9 @@ func blockName(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// isBlockName: it is folded already.
-func isBlockName(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < 'A' || c > 'Z') && (c != ' ' || i == 0 || i == len(s)-1 || s[i+1] == ' ') {
-			return false
-		}
-	}
-	return true
-}
-
 // foldKey folds a key: lower case, underscores.
 func foldKey(s string) string {
-	if isKey(s) {
-		return s
-	}
 	s = strings.ToLower(strings.Trim(s, " \t*_`#>\"'"))
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '-' || r == '_' || r == '\t' }),
 		"_")
-}
-
-// isKey: it is folded already.
-func isKey(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < 'a' || c > 'z') && (c != '_' || i == 0 || i == len(s)-1 || s[i+1] == '_') {
-			return false
-		}
-	}
-	return true
 }
