@@ -37,7 +37,7 @@ func pathAbove(line, sibling []byte) (candidate, bool) {
 		}
 		c.doubt(0.6, "it may be no path")
 	default:
-		// What leads out of the folder is told of, not passed over.
+		// A path that leads out of the folder is reported, not passed over.
 		if !title.wrapped && !title.label || refusal(strings.ReplaceAll(bare, `\`, "/")) == "" ||
 			pathShape(strings.TrimLeft(bare[strings.LastIndexAny(bare, `/\`)+1:], "~")) != shapeStrong {
 			return c, false
@@ -62,7 +62,7 @@ func mayBeWellKnown(line []byte) bool {
 	return false
 }
 
-// title is a line that may name the file below it.
+// title is a line that may name the file below it, taken apart.
 type title struct {
 	text string
 	// note stood in parentheses outside of the emphasis.
@@ -70,8 +70,8 @@ type title struct {
 	heading, bullet, wrapped, label, colon bool
 }
 
-// readTitle takes off what markdown puts around a name: a heading's or a
-// list's mark, a number, emphasis, backticks, "File:", a colon at the end.
+// readTitle removes the marks that Markdown puts around a name: those of a heading
+// or a list, a number, emphasis, backticks, "File:", a colon at the end.
 func readTitle(line string) title {
 	var t title
 	s := strings.TrimSpace(line)
@@ -108,7 +108,7 @@ func readTitle(line string) title {
 	return t
 }
 
-// peel takes one layer of emphasis or backticks off, with what follows it.
+// peel removes one layer of emphasis or backticks, with what follows it.
 func (t *title) peel(s string) string {
 	for _, mark := range [...]string{"***", "**", "__", "`", "*"} {
 		if !strings.HasPrefix(s, mark) {
@@ -146,7 +146,7 @@ func (t *title) peel(s string) string {
 	return s
 }
 
-// cutMarker takes a list's mark or a number off: "- ", "* ", "2. ", "2) ".
+// cutMarker removes the mark of a list item: "- ", "* ", "2. ", "2) ".
 func cutMarker(s string) (string, bool) {
 	end := listMark(s, 0)
 	if end == 0 || end > 4 || len(s) <= 2 {
@@ -179,7 +179,7 @@ func listMark[T string | []byte](line T, at int) int {
 	return i
 }
 
-// cutLabel takes "File:" and its like off.
+// cutLabel removes a label such as "File:".
 func cutLabel(s string) (string, bool) {
 	label, rest, ok := strings.Cut(s, ":")
 	if !ok || len(label) > 16 {
@@ -193,8 +193,8 @@ func cutLabel(s string) (string, bool) {
 	return s, false
 }
 
-// proseMention: a sentence that names one file in backticks right above a fence.
-// It is shown with the fence and never enough to write.
+// proseMention returns the file that a sentence right above a fence names in
+// backticks. It is shown with the fence and never enough to write.
 func proseMention(line string, colon bool) (candidate, bool) {
 	c := candidate{from: PathProse, conf: 0.5}
 	if !colon || strings.Count(line, "`") != 2 {
@@ -210,7 +210,8 @@ func proseMention(line string, colon bool) (candidate, bool) {
 	return c, true
 }
 
-// showsOld: a line such as "Before:" or "### Current code".
+// showsOld reports whether a line announces the present code, such as "Before:"
+// or "### Current code".
 func showsOld(line []byte) bool {
 	if len(line) > 60 {
 		return false
@@ -224,7 +225,7 @@ func showsOld(line []byte) bool {
 	return false
 }
 
-// unescape takes markdown's backslashes off: src/my\_file.ts.
+// unescape removes the backslashes of Markdown: src/my\_file.ts.
 func unescape(s string) string {
 	if !strings.Contains(s, `\_`) && !strings.Contains(s, `\*`) {
 		return s
@@ -237,7 +238,7 @@ func isListItem(line []byte) bool {
 	return ok
 }
 
-// isBarePath: the line is nothing but a path.
+// isBarePath reports whether a line is nothing but a path.
 func isBarePath(line []byte) bool {
 	if len(line) == 0 || len(line) > 300 {
 		return false
@@ -246,21 +247,21 @@ func isBarePath(line []byte) bool {
 	return !strings.ContainsRune(t.text, ' ') && pathShape(unwrap(t.text)) == shapeStrong
 }
 
-// passed is a fence without a name. below is the line with a path that follows
-// it, if there is one.
+// passed is a fence without a name. below is the line with a path below it, if
+// there is one.
 type passed struct {
 	start, body, bodyEnd, end, indent int
 	below                             Span
 }
 
-// pass notes a fence of which nothing came.
+// pass remembers a fence that gave no item.
 func (p *Parser) pass(f *fence, bodyEnd, end int) {
 	if !f.named && !f.nested && bodyEnd > f.body {
 		p.unnamed = passed{start: f.start, body: f.body, bodyEnd: bodyEnd, end: end, indent: f.indent}
 	}
 }
 
-// nameBelow notes that the first line behind such a fence is a path.
+// nameBelow remembers a path on the first line behind such a fence.
 func (p *Parser) nameBelow(start, end int) {
 	u := p.unnamed
 	p.unnamed = passed{}
@@ -274,9 +275,9 @@ func (p *Parser) nameBelow(start, end int) {
 	}
 }
 
-// settleBelow asks about the fences of code that have a path below them, in a
-// reply of which nothing else came: it may be the file's.
-func (p *Parser) settleBelow() {
+// offerBelow makes ambiguous items of the fences of code that have a path below
+// them, in a reply that has no other item. The path may be the file's.
+func (p *Parser) offerBelow() {
 	if len(p.items) > 0 || p.block != nil || p.doubt != "" || p.wrapper.open || p.wrapper.closed {
 		return
 	}

@@ -135,8 +135,8 @@ func ApplyEach(it *Item, current []byte) ([]*Result, error) {
 	return each, first
 }
 
-// chooser takes one of several places each time that it is asked. next goes on
-// to places that were not taken together before.
+// chooser takes one of several places at each call of choose. next moves to places
+// that were not taken together before.
 type chooser struct {
 	taken, of []int
 	asked     int
@@ -275,7 +275,7 @@ type applier struct {
 	result Result
 }
 
-// apply applies the hunk of a number.
+// apply applies the hunk with a number.
 func (a *applier) apply(number int, hunk *Hunk) error {
 	if !a.ordered {
 		a.from = 0
@@ -309,7 +309,7 @@ func (a *applier) apply(number int, hunk *Hunk) error {
 	return nil
 }
 
-// find looks for a hunk, and notes which of several places it took.
+// find returns the place of a hunk, and records which of several places it took.
 func (a *applier) find(number int, h *Hunk) (place, error) {
 	found, err := a.text.find(h, a.from, a.delta)
 	if err == nil && a.text.several != nil {
@@ -320,7 +320,7 @@ func (a *applier) find(number int, h *Hunk) (place, error) {
 	return found, err
 }
 
-// change changes the text and notes what was done.
+// change changes the text and records the change.
 func (a *applier) change(number int, key string, hunk, h *Hunk, place place) {
 	if place.hunk != nil {
 		h = place.hunk
@@ -357,7 +357,7 @@ func (p place) within(done []*AppliedHunk) bool {
 	})
 }
 
-// key is the same for hunks that say the same.
+// key returns a text that is the same for equal hunks.
 func (h *Hunk) key() string {
 	var b strings.Builder
 	for _, context := range h.Context {
@@ -371,12 +371,12 @@ func (h *Hunk) key() string {
 	return b.String()
 }
 
-// listed writes line numbers with commas.
+// listed returns line numbers with commas.
 func listed(lines []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(lines), " ", ", "), "[]")
 }
 
-// searchesNothing: the hunk has no old lines.
+// searchesNothing reports whether the hunk has no old lines.
 func (h *Hunk) searchesNothing() bool {
 	return !slices.ContainsFunc(h.Lines, func(l Line) bool { return l.Op != '+' })
 }

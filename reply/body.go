@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// bodyLine is a line of a body as it is meant, and where it stands.
+// bodyLine is a line of a body, without its indentation, and its place.
 type bodyLine struct {
 	text  string
 	start int
 	end   int // with its line ending
 }
 
-// bodyLines are the lines of a body, without the indentation of its fence.
+// bodyLines returns the lines of a body, without the indentation of its fence.
 func (p *Parser) bodyLines(start, end, indent int) []bodyLine {
 	var lines []bodyLine
 	for line := range bytes.Lines(p.buf[start:end]) {
@@ -26,8 +26,8 @@ func (p *Parser) bodyLines(start, end, indent int) []bodyLine {
 	return lines
 }
 
-// closeFence ends a fence and adds what it held. It returns the last item, or
-// nil if the fence was only shown.
+// closeFence ends a fence and adds its items. It returns the last item, or nil if
+// the fence gave none.
 func (p *Parser) closeFence(bodyEnd, itemEnd int) *Item {
 	return p.endFence(bodyEnd, itemEnd, false)
 }
@@ -59,13 +59,13 @@ func (p *Parser) endFence(bodyEnd, itemEnd int, truncated bool) *Item {
 	return items[len(items)-1]
 }
 
-// readings gives the ways in which the end of a fence with fences inside can be
-// understood.
+// readings adds the ways in which the end of a fence with fences inside can be
+// read.
 func (p *Parser) readings(it *Item, f *fence) {
 	if it.Kind != KindFile || it.Binary || it.Content == nil {
 		return
 	}
-	if f.settled && f.close > 0 {
+	if f.paired && f.close > 0 {
 		p.otherEnds(it, f)
 		return
 	}
@@ -113,7 +113,7 @@ func (p *Parser) readFence(f *fence, span, body Span) []*Item {
 	return []*Item{it}
 }
 
-// hasHeader: a comment inside names the file.
+// hasHeader reports whether a comment inside names the file.
 func (f *fence) hasHeader(body []byte) bool {
 	_, ok := pathInside(f.content(body), f.info.lang)
 	return ok
@@ -188,7 +188,7 @@ func (p *Parser) newItem(kind Kind, form Form, where candidate, span, body Span)
 	return it
 }
 
-// judgeFile looks at a whole file's body.
+// judgeFile lowers the verdict of a file whose body is not a whole file.
 func (p *Parser) judgeFile(it *Item, f *fence) {
 	switch {
 	case f.info.append:
@@ -222,8 +222,8 @@ func decodeBase64(it *Item) {
 	it.Content, it.Binary = decoded, true
 }
 
-// checkMargin looks for lines that begin before the fence does: then it is not
-// sure how much indentation is the file's own.
+// checkMargin makes an item ambiguous if lines begin before the fence does: how
+// much of their indentation is the file's is then unclear.
 func (p *Parser) checkMargin(it *Item, f *fence, body []byte) {
 	least := margin(body)
 	if least >= f.indent {
@@ -240,13 +240,14 @@ func (p *Parser) checkMargin(it *Item, f *fence, body []byte) {
 	}
 }
 
-// elidesBehindCode looks for a trailing comment that leaves something out:
+// elidesBehindCode reports whether a trailing comment leaves something out:
 // foo() { /* ... existing code ... */ }.
 func elidesBehindCode(body []byte) bool {
 	return elidesBehind(body, "...") || bytes.IndexByte(body, 0xe2) >= 0 && elidesBehind(body, "…")
 }
 
-// elidesInBraces: a body of dots, { ... }, which no language has.
+// elidesInBraces reports whether the content has braces with nothing but dots,
+// { ... }, which are code in no language.
 func elidesInBraces(it *Item) bool {
 	if isMarkup(it.Path) || !bytes.Contains(it.Content, []byte("...")) {
 		return false
@@ -258,7 +259,7 @@ func elidesInBraces(it *Item) bool {
 		bytes.Contains(it.Content, []byte("{...}")))
 }
 
-// dotsOutsideStrings: dots in JSON that stand in no string.
+// dotsOutsideStrings reports whether JSON has dots outside of strings.
 func dotsOutsideStrings(body []byte) bool {
 	for line := range bytes.Lines(body) {
 		if i := bytes.Index(line, []byte("...")); i >= 0 && bytes.Count(line[:i], []byte(`"`))%2 == 0 {
@@ -268,7 +269,7 @@ func dotsOutsideStrings(body []byte) bool {
 	return false
 }
 
-// looksLikeChanges: all lines begin as a hunk's do.
+// looksLikeChanges reports whether all lines begin as a hunk's do.
 func looksLikeChanges(body []byte) bool {
 	for line := range bytes.Lines(body) {
 		if bytes.IndexByte([]byte("+- \n"), line[0]) < 0 {
@@ -278,7 +279,8 @@ func looksLikeChanges(body []byte) bool {
 	return true
 }
 
-// looksNumbered: the lines begin with 1, 2, 3 and a mark, as cat -n writes them.
+// looksNumbered reports whether the lines begin with 1, 2, 3 and a mark, as cat -n
+// writes them.
 func looksNumbered(body []byte) bool {
 	n := 0
 	for line := range bytes.Lines(body) {
@@ -320,7 +322,8 @@ func elidesBehind(body []byte, dots string) bool {
 	}
 }
 
-// holdsPatches: a file that may itself consist of diffs, or describe them.
+// holdsPatches reports whether a file may itself consist of diffs, or describe
+// them, by its name.
 func holdsPatches(raw string) bool {
 	f := family(strings.ReplaceAll(unwrap(raw), `\`, "/"))
 	return f == "patch" || f == "md" || f == "txt"

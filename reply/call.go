@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// calls are tags in which Cline, Roo and their like have a model call a tool
-// that changes files. A reply may only show them, so a person decides, unless
-// what an edit looks for is in its file.
+// calls are the tags of tools that change files in Cline, Roo and similar agents.
+// A reply may only show them, so the user decides, unless the lines that an edit
+// looks for are in its file.
 var calls = [...]string{"write_to_file", "replace_in_file", "apply_diff", "search_and_replace", "insert_content"}
 
 // openCall begins a call of a tool.
@@ -21,8 +21,7 @@ func (p *Parser) openCall(start, end int, line []byte) bool {
 	return true
 }
 
-// readCall makes items of a call. Each call gives one at least, so that none is
-// passed over.
+// readCall returns the items of a call, at least one, so that none is overlooked.
 func (p *Parser) readCall(t *tag, span, body Span) []*Item {
 	doubt := "it is a call of a tool, " + t.name + ", which the reply may only show"
 	switch t.name {
@@ -44,7 +43,7 @@ func (p *Parser) readCall(t *tag, span, body Span) []*Item {
 	return []*Item{it}
 }
 
-// callItem is newItem for a path that may be missing.
+// callItem returns the item of a call whose path may be missing.
 func (p *Parser) callItem(kind Kind, path string, span, body Span) *Item {
 	if path == "" {
 		return &Item{Kind: kind, Form: FormTag, Span: span, Body: body, Verdict: VerdictInvalid,
@@ -53,7 +52,7 @@ func (p *Parser) callItem(kind Kind, path string, span, body Span) *Item {
 	return p.newItem(kind, FormTag, tagPath(path), span, body)
 }
 
-// callPath is what stands in the first <path>.
+// callPath returns the content of the first <path>.
 func callPath(text []byte) string {
 	_, rest, _ := bytes.Cut(text, []byte("<path>"))
 	path, _, ok := bytes.Cut(rest[:min(len(rest), 1000)], []byte("</path>"))
@@ -91,8 +90,8 @@ func (p *Parser) writeCall(t *tag, span, body Span) *Item {
 	return it
 }
 
-// callContent is the content without the line ends behind <content> and before
-// </content>, which are the tags' own where they stand on lines of their own.
+// callContent returns the content without the line ends behind <content> and before
+// </content>, where the tags stand on lines of their own.
 func callContent(content []byte, path string) []byte {
 	if line, rest, ok := bytes.Cut(content, []byte("\n")); ok && blank(line) {
 		content = rest

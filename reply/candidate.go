@@ -5,13 +5,12 @@ import (
 	"strings"
 )
 
-// candidate is what a fence says of itself in one place: a path, maybe, and
-// what else was said beside it.
+// candidate is a path found in one place, and what the words beside it say.
 type candidate struct {
 	raw  string
 	from PathSource
 	conf float64
-	// verdict, if set, is what the words around the path make of the item.
+	// verdict, if set, is the verdict that the words around the path imply.
 	verdict  Verdict
 	reason   string
 	warnings []Warning
@@ -23,7 +22,7 @@ func (c *candidate) mark(v Verdict, reason string) {
 	}
 }
 
-// doubt lowers the confidence below what may be written without a question.
+// doubt lowers the confidence and makes the candidate ambiguous.
 func (c *candidate) doubt(conf float64, reason string) {
 	if conf < c.conf {
 		c.conf = conf
@@ -33,7 +32,7 @@ func (c *candidate) doubt(conf float64, reason string) {
 	}
 }
 
-// annotation reads what stands in parentheses after a path: (new), (lines 3-9).
+// annotation reads the words in parentheses after a path: (new), (lines 3-9).
 func (c *candidate) annotation(words string) {
 	w := strings.ToLower(strings.Trim(words, " *_`:.,!"))
 	has := func(list ...string) bool {
@@ -97,8 +96,8 @@ func (c *candidate) trailer(s string) string {
 	}
 }
 
-// doubtWords: a path with spaces may be a command or a sentence, unless its
-// first word already leads into a folder.
+// doubtWords doubts a path with spaces, which may be a command or a sentence,
+// unless its first word already leads into a folder.
 func (c *candidate) doubtWords(path string) {
 	if first, rest, ok := strings.Cut(unwrap(path), " "); ok &&
 		(!strings.ContainsAny(first, `/\`) || strings.ContainsAny(rest, `/\`)) {
@@ -106,7 +105,7 @@ func (c *candidate) doubtWords(path string) {
 	}
 }
 
-// spaced decides what of a text with spaces is the path.
+// spaced returns the path in a text with spaces.
 func (c *candidate) spaced(s string) string {
 	first, rest, ok := strings.Cut(s, " ")
 	if !ok {
@@ -130,7 +129,8 @@ func (c *candidate) spaced(s string) string {
 	return first
 }
 
-// isFenceOption: words that renderers take after a language.
+// isFenceOption reports whether a word is an option that renderers take after a
+// language.
 func isFenceOption(word string) bool {
 	switch word {
 	case "showlinenumbers", "linenos", "linenums", "copy", "nocopy", "wrap", "nowrap", "numbers", "collapse", "expand",

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// mayElide is true for the first characters of lines on which something can be
-// said to be left out: comments, dots, braces, brackets.
+// mayElide reports whether a line that leaves something out can begin with a
+// character: that of a comment, dots, a brace or a bracket.
 func mayElide(c byte) bool {
 	switch c {
 	case '/', '#', '-', '<', ';', '%', '*', '{', '.', '[', '(', '"', '\'', 0xe2, 'r', 'R':
@@ -57,8 +57,8 @@ func isElision(line []byte, lang string) bool {
 	return leader != "..." && !prose && elidesWithoutDots(strings.ToLower(strings.Trim(text, ". :!")))
 }
 
-// hints reports whether a line has anything of what isElision looks for. It is
-// asked of every comment, and for most of them it is the last question.
+// hints reports whether a line has a word or sign without which isElision is
+// false. It is cheap, and false for most comments.
 func hints(line []byte) bool {
 	if line[0] == '{' {
 		return true
@@ -77,8 +77,8 @@ func hints(line []byte) bool {
 	return false
 }
 
-// telling has, by their first letter, the beginnings of the words without which
-// nothing is left out but by dots.
+// telling has, by first letter, the beginnings of the words of which a line that
+// leaves something out without dots has one.
 var telling = func() (t [256][2]string) {
 	for _, word := range [...]string{"rest", "remain", "existing", "etc", "same", "snip", "omitted", "previous",
 		"truncated", "keep", "unchanged", "change", "before"} {
@@ -102,12 +102,12 @@ func hasWord(text []byte, word string) bool {
 	return true
 }
 
-// isDots: nothing but dots, three at least, or an ellipsis.
+// isDots reports whether a text is three dots or more, or an ellipsis.
 func isDots(s string) bool {
 	return s == "…" || len(s) >= 3 && strings.Trim(s, ". ") == ""
 }
 
-// dotsElide: a line of dots is nothing that the language itself has.
+// dotsElide reports whether a line of dots is no code in a language.
 func dotsElide(lang string) bool {
 	switch language(lang).family {
 	case "js", "c", "cs", "jvm", "go", "rust", "php", "swift", "dart", "css", "json", "ruby", "sql", "lua", "web", "sh",
@@ -117,7 +117,7 @@ func dotsElide(lang string) bool {
 	return false
 }
 
-// elides: words that say that something else stands here.
+// elides reports whether a text has words that stand for code left out.
 func elides(text string) bool {
 	text = strings.ToLower(text)
 	for _, word := range [...]string{"existing", "rest", "unchanged", "remain", "omitted", "same as", "same code",
@@ -131,8 +131,9 @@ func elides(text string) bool {
 	return text == "code" || text == "etc"
 }
 
-// elidesWithoutDots: phrases that leave out even without dots. They are matched
-// at the beginning, where a comment about a rest of something does not begin.
+// elidesWithoutDots reports whether a text is a phrase that leaves out even
+// without dots. Phrases are matched at the beginning, so that a comment about the
+// rest of something is none.
 func elidesWithoutDots(text string) bool {
 	text = strings.TrimPrefix(text, "the ")
 	text = strings.TrimPrefix(text, "all ")

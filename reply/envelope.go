@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// patch is an envelope outside of any fence.
+// patch is an open envelope outside of any fence.
 type patch struct{ start int }
 
 const (
@@ -14,9 +14,8 @@ const (
 	patchEnd   = "*** End Patch"
 )
 
-// readEnvelope reads the lines from *** Begin Patch on. It is not ok if they
-// are no envelope after all. Before it only blank lines, the path of a heredoc
-// and its command may stand.
+// readEnvelope reads the lines from *** Begin Patch on. ok is false if they are no
+// envelope: only blank lines and the command of a heredoc may precede it.
 func (p *Parser) readEnvelope(lines []bodyLine, span, body Span) ([]*Item, bool) {
 	first := 0
 	for ; first < len(lines) && !strings.HasPrefix(strings.TrimSpace(lines[first].text), patchBegin); first++ {
@@ -53,20 +52,20 @@ func (p *Parser) readEnvelope(lines []bodyLine, span, body Span) ([]*Item, bool)
 	return e.items, true
 }
 
-// envelope is read line by line.
+// envelope reads a patch envelope line by line.
 type envelope struct {
 	p          *Parser
 	span, body Span
 	items      []*Item
 	item       *Item
 	content    []byte
-	blanks     int // blank lines of a new file that nothing has followed yet
+	blanks     int // blank lines of a new file that no other line has followed yet
 	hunk       *Hunk
 	problem    string
 }
 
-// unpad takes the white space off a marker, which some models put around it.
-// Behind a single space it could be a line of context in a hunk.
+// unpad removes the white space that some models put around a marker. A marker
+// behind a single space may be a line of context in a hunk, and stays.
 func (e *envelope) unpad(text string) string {
 	trimmed := strings.TrimSpace(text)
 	if !strings.HasPrefix(trimmed, "*** ") || text[0] == ' ' && !strings.HasPrefix(text, "  ") && e.hunk != nil {
@@ -124,7 +123,7 @@ func (e *envelope) read(line bodyLine) {
 	}
 }
 
-// change is a line of a hunk.
+// change reads a line of a hunk.
 func (e *envelope) change(line bodyLine) {
 	if e.hunk == nil {
 		if strings.TrimSpace(line.text) == "" {
@@ -137,7 +136,7 @@ func (e *envelope) change(line bodyLine) {
 	}
 }
 
-// operation is a line that begins with three stars.
+// operation reads a line that begins with three stars.
 func (e *envelope) operation(op string, line bodyLine) {
 	verb, path, ok := strings.Cut(op, ":")
 	path = strings.TrimSpace(path)
@@ -171,7 +170,7 @@ func (e *envelope) begin(kind Kind, path string, line bodyLine) {
 	e.content, e.blanks = []byte{}, 0
 }
 
-// close ends the operation at hand.
+// close ends the current operation.
 func (e *envelope) close() {
 	if e.item == nil {
 		return
@@ -213,7 +212,7 @@ func (e *envelope) endHunk() {
 
 func (e *envelope) fail(problem string) { e.problem = cmp.Or(e.problem, problem) }
 
-// isLineNumbers: -1,3 +1,4
+// isLineNumbers reports whether a text is the lines of a diff's hunk: -1,3 +1,4.
 func isLineNumbers(s string) bool {
 	return len(s) > 1 && s[0] == '-' && isDigit(s[1]) && strings.Contains(s, "+")
 }

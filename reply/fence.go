@@ -18,21 +18,21 @@ type fence struct {
 	start, body      int // where the opener, and the body, begin
 	above            Span
 	markup, shielded bool
-	trouble          string // why the end may not be the end
+	trouble          string // why the fence may end elsewhere
 	directive        bool   // a comment inside names the file and is no part of it
 	scan
 
-	// settled: the fences inside were paired. close is then the line that ends
-	// the fence, or -1 if they do not pair; others are the lines that may end it
-	// where that is not sure, close included, and offer the one of them up to
-	// which the item goes.
-	settled      bool
+	// paired is set once the fences inside were paired. close is then the line
+	// that ends the fence, or -1 if they do not pair. If the end is not sure,
+	// others are the lines that may end the fence, close included, and offer is
+	// that of them at which the item ends.
+	paired       bool
 	close, offer int
 	others       []int
 	inner        []Span // the fences inside of a document, in order
 }
 
-// scan is what the lines of a fence told so far.
+// scan is the state of reading the lines of a fence.
 type scan struct {
 	// levels are the lengths of fences that were opened inside.
 	levels []int
@@ -49,8 +49,8 @@ type scan struct {
 	firstClose      int  // the first bare run after that, 0 for none
 }
 
-// run measures a fence's run at the beginning of a line: its column, its length
-// and where it ends. Zero length: there is none.
+// run returns the column, the length and the end of a fence's run of characters at
+// the beginning of a line. The length is 0 if there is none.
 func run(line []byte) (column, length, end int, char byte) { return runFrom(line, 0) }
 
 // runFrom is run for the rest of a line that begins at a column.
@@ -110,7 +110,7 @@ func (p *Parser) openFence(start, end, column int, line []byte) bool {
 	if p.opensWrapper(&f, d) {
 		return true
 	}
-	if !f.named && len(rest) == 0 && p.last.mayGoOn() {
+	if !f.named && len(rest) == 0 && p.last.mayContinue() {
 		it := p.last.item
 		it.Readings = append(it.Readings, Reading{"ends at the first closing fence", it.Content})
 		p.revise(it, VerdictAmbiguous, "a fence without a language follows: the file's own fences may have ended it early")
@@ -136,7 +136,7 @@ func (p *Parser) opened(end int) Item {
 		Path: cleanPath(f.where.raw, f.start).path, RawPath: f.where.raw, From: f.where.from, Lang: f.info.lang}
 }
 
-// nameAbove is the name that the line above gives to a fence of a language.
+// nameAbove returns the name that the line above gives to a fence of a language.
 func (p *Parser) nameAbove(lang string) candidate {
 	if p.blanks > 1 || p.above.Len() == 0 {
 		return candidate{}
@@ -151,8 +151,8 @@ func (p *Parser) nameAbove(lang string) candidate {
 	return c
 }
 
-// fitsAbove weighs a name above a fence against the fence's language. Commands
-// and output below a name are no file.
+// fitsAbove reports whether a fence of a language may be the file that the line
+// above names. Commands and output below a name are not.
 func fitsAbove(c *candidate, lang string) bool {
 	if fits(lang, pathOf(c.raw)) {
 		return true
@@ -181,7 +181,7 @@ func (p *Parser) fenceLine(start, end int) {
 			p.closeFence(start, p.after(end))
 		case f.close > 0:
 		case p.isDocument():
-			p.settle()
+			p.pairDocument()
 		default:
 			p.fenceRun(start, end, line, column, length, at)
 		}
@@ -219,7 +219,7 @@ func (p *Parser) fenceLine(start, end int) {
 	}
 }
 
-// elisionLang is the language by which a line of dots is judged.
+// elisionLang returns the language by which a line of dots is judged.
 func (f *fence) elisionLang() string {
 	if f.info.lang != "" || !f.named {
 		return f.info.lang
@@ -227,7 +227,7 @@ func (f *fence) elisionLang() string {
 	return f.where.raw[strings.LastIndexByte(f.where.raw, '.')+1:]
 }
 
-// tangle notes why the fence's end may not be its end.
+// tangle records why the fence may end elsewhere.
 func (f *fence) tangle(why string) {
 	f.trouble = cmp.Or(f.trouble, why)
 }
@@ -294,13 +294,14 @@ type closedFence struct {
 	text bool // text follows on the very next line
 }
 
-// mayGoOn is asked when a bare fence opens: whether the fence before may have
-// been ended by a fence of its own content, which continues here.
-func (c *closedFence) mayGoOn() bool {
+// mayContinue reports whether the fence may have been ended by a fence of its own
+// content, so that it continues where a bare fence opens.
+func (c *closedFence) mayContinue() bool {
 	return c.item != nil && (c.odd || c.item.unbalanced() || c.text && isMarkup(c.item.Path))
 }
 
-// closeAndOpen: ``````lang closes a fence and opens the next on one line.
+// closeAndOpen reads ``````lang, which closes a fence and opens the next on one
+// line.
 func (p *Parser) closeAndOpen(start, end int, rest []byte, inner int) {
 	f := &p.fence
 	if n := len(f.levels); n > 0 {
@@ -312,7 +313,7 @@ func (p *Parser) closeAndOpen(start, end int, rest []byte, inner int) {
 	p.openFence(middle, end, column, p.text(middle, end))
 }
 
-// innerOpener: a line inside a fence that could open one of its own.
+// innerOpener reads a line inside a fence that could open another fence.
 func (p *Parser) innerOpener(start, end int, line, rest []byte, column, length int) {
 	f := &p.fence
 	if p.doubt != "" {
@@ -344,8 +345,7 @@ func (p *Parser) innerOpener(start, end int, line, rest []byte, column, length i
 	}
 }
 
-// content is the body as it is meant: the opener's indentation taken off, lines
-// ended by LF.
+// content returns the body without the opener's indentation, lines ended by LF.
 func (f *fence) content(body []byte) []byte {
 	if f.indent == 0 && bytes.IndexByte(body, '\r') < 0 {
 		return body
@@ -362,7 +362,7 @@ func (f *fence) content(body []byte) []byte {
 	return out
 }
 
-// dedent takes up to so many columns of white space off a line.
+// dedent removes up to a number of columns of white space from a line.
 func dedent(line []byte, columns int) []byte {
 	at := 0
 	for len(line) > 0 && at < columns {
@@ -379,7 +379,7 @@ func dedent(line []byte, columns int) []byte {
 	return line
 }
 
-// margin is the smallest column at which a line of the body begins.
+// margin returns the smallest column at which a line of the body begins.
 func margin(body []byte) int {
 	least := -1
 	for line := range bytes.Lines(body) {

@@ -23,9 +23,9 @@ type fieldStyle struct {
 	bullets bool
 }
 
-// fieldLine is a line that begins a field.
+// fieldLine is a line that begins a field, split.
 type fieldLine struct {
-	key   *Key // nil if nobody registered it
+	key   *Key // nil for an unregistered field
 	name  string
 	value string
 }
@@ -127,7 +127,7 @@ func readBlock(t *compiledType, lines []blockLine) (*Block, Verdict, string, []W
 	return b, VerdictOK, "", warnings
 }
 
-// unfence takes a fence off that holds the whole body.
+// unfence removes a fence that holds the whole body.
 func unfence(b *Block, lines []blockLine) []blockLine {
 	first, last := 0, len(lines)-1
 	for first <= last && strings.TrimSpace(lines[first].text) == "" {
@@ -175,8 +175,8 @@ func (b *Block) split(t *compiledType, lines []blockLine) []value {
 	return values
 }
 
-// extra keeps a field that nobody registered. It stays in the value before it as
-// well: whether it is a field or a sentence with a colon is not for us to say.
+// extra records an unregistered field. It stays in the value before it as well,
+// since it may be a sentence with a colon.
 func (b *Block) extra(t *compiledType, line blockLine, style fieldStyle) {
 	f, indent, bullet, ok := splitField(line.text)
 	if !ok || bullet && !style.bullets || indent > style.indent+1 || strings.Count(f.name, " ") > 2 ||
@@ -186,7 +186,7 @@ func (b *Block) extra(t *compiledType, line blockLine, style fieldStyle) {
 	b.Extra = append(b.Extra, Field{Key: foldKey(f.name), Name: f.name, Text: f.value, Span: Span{line.start, line.end}})
 }
 
-// take reads one field's value. It returns what is wrong with it.
+// take adds the value of one field. It returns what is wrong with it, or "".
 func (b *Block) take(v value) string {
 	f := Field{Key: v.key.Name, Name: v.name, Span: v.span}
 	problem := ""
@@ -263,7 +263,7 @@ func merge(values []value) []value {
 	return kept
 }
 
-// missing names the first required field that is not there.
+// missing returns the name of the first required field that is missing, or "".
 func (b *Block) missing(t *compiledType) string {
 	for _, k := range t.Keys {
 		if !k.Required {
@@ -276,7 +276,7 @@ func (b *Block) missing(t *compiledType) string {
 	return ""
 }
 
-// digest is the same for blocks that say the same.
+// digest returns a hash that is the same for blocks with the same fields.
 func (b *Block) digest() string {
 	parts := []string{b.Type}
 	for _, f := range b.Fields {
@@ -353,7 +353,7 @@ func jsonValues(t *compiledType, text []byte, offset int) (values []value, extra
 	return values, extra, ""
 }
 
-// jsonLines writes a JSON value as the lines of a field.
+// jsonLines returns a JSON value as the lines of a field.
 func jsonLines(v any) []string {
 	switch v := v.(type) {
 	case nil:

@@ -38,7 +38,7 @@ func readIDs(text, key string) (ids []string, problem string) {
 	return ids, ""
 }
 
-// readPercent reads a progress as people write it.
+// readPercent reads a percentage as people write it.
 func readPercent(text string) (*Percent, error) {
 	raw := text
 	s := strings.ToLower(strings.Trim(strings.TrimSpace(text), "*_`\"'"))
@@ -92,12 +92,12 @@ func readPercent(text string) (*Percent, error) {
 	return &Percent{Value: rounded, Raw: raw, Note: note}, nil
 }
 
-// joinLines makes a text of a value's lines.
+// joinLines returns a value's lines as one text.
 func joinLines(lines []string) string {
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
-// readList makes items of a value's lines.
+// readList returns the items in a value's lines.
 func readList(lines []string) []string {
 	bullets := slices.ContainsFunc(lines, func(line string) bool {
 		_, ok := cutMarker(strings.TrimSpace(line))
@@ -114,7 +114,7 @@ func readList(lines []string) []string {
 		case bullet:
 			items = append(items, splitInline(cutCheckbox(item))...)
 		case bullets && len(items) > 0 && line != s:
-			items[len(items)-1] += " " + s // the bullet goes on
+			items[len(items)-1] += " " + s // the bullet continues
 		default:
 			items = append(items, splitInline(cutCheckbox(s))...)
 		}
@@ -169,7 +169,7 @@ func isURL(s string) bool {
 	return (strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://")) && !strings.ContainsAny(s, " \t")
 }
 
-// unwrapPath takes quotes off a lone path, and leaves everything else alone.
+// unwrapPath removes the quotes of a lone path, and leaves other texts alone.
 func unwrapPath(s string) string {
 	if inner := unwrap(s); inner != s && pathShape(inner) == shapeStrong {
 		return inner
@@ -177,7 +177,7 @@ func unwrapPath(s string) string {
 	return s
 }
 
-// quotedParts: "a, b", "c"
+// quotedParts splits a list of quoted parts: "a, b", "c".
 func quotedParts(s string) ([]string, bool) {
 	var parts []string
 	for s = strings.TrimSpace(s); s != ""; s = strings.TrimLeft(s, ", ") {
@@ -250,8 +250,8 @@ func readOption(s string) Option {
 	return o
 }
 
-// placeholder: the value was copied from the instruction: [assignment ID],
-// <what you did>, "...".
+// placeholder reports whether a value was copied from the instruction:
+// [assignment ID], <what you did>, "...".
 func placeholder(lines []string) bool {
 	var only string
 	for _, line := range lines {

@@ -24,7 +24,7 @@ type fileText struct {
 	taken   int
 }
 
-// readText splits a file. A carriage return alone is data, no line ending.
+// readText splits a file into lines. A lone carriage return is no line ending.
 func readText(b []byte) (*fileText, error) {
 	if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
 		return nil, fmt.Errorf("%w: it is not UTF-8, or holds zero bytes", ErrNotText)
@@ -57,7 +57,7 @@ func readText(b []byte) (*fileText, error) {
 	return t, nil
 }
 
-// bytes puts the text together again.
+// bytes returns the text as bytes.
 func (t *fileText) bytes() []byte {
 	size := len(byteOrderMark)
 	for i := range t.lines {
@@ -78,8 +78,9 @@ func (t *fileText) unended() bool {
 	return len(t.ends) > 0 && t.ends[len(t.ends)-1] == ""
 }
 
-// adopt writes a whole new content the way the current file is written. Where
-// the file mixes line endings, the lines that stay at both ends keep theirs.
+// adopt returns a new content with the byte order mark, line endings and final
+// newline of the current file. If the file mixes line endings, unchanged lines at
+// both ends keep theirs.
 func (t *fileText) adopt(content []byte) []byte {
 	next, err := readText(content)
 	if err != nil {
@@ -104,8 +105,8 @@ func (t *fileText) adopt(content []byte) []byte {
 	return next.bytes()
 }
 
-// keepEnds gives the lines that two texts share at both ends the endings of the
-// first.
+// keepEnds sets the endings of lines that two texts share at both ends to those of
+// the first.
 func keepEnds(old, next *fileText) {
 	head := 0
 	for head < len(old.lines) && head < len(next.lines) && old.lines[head] == next.lines[head] {
@@ -122,8 +123,8 @@ func keepEnds(old, next *fileText) {
 	}
 }
 
-// change puts a hunk's new lines in place of the old ones. It returns by how
-// many lines the text grew.
+// change replaces the old lines of a hunk by the new ones. It returns by how many
+// lines the text grew.
 func (t *fileText) change(h *Hunk, at place) int {
 	var lines, ends []string
 	begun := false

@@ -12,8 +12,8 @@ type info struct {
 	// append says that the body is to be added to a file, or put into it: gptme's
 	// "append path", mode=append.
 	append bool
-	// plain: it is a language word or nothing; words: it is neither that nor a
-	// path, as if somebody had gone on writing behind a closing fence.
+	// words is set for what is neither a language nor a path, as if a sentence
+	// continued behind a closing fence.
 	words bool
 }
 
@@ -91,7 +91,7 @@ func (in *info) citation(s string) bool {
 	return true
 }
 
-// found records a path.
+// found sets the path.
 func (in *info) found(path string, from PathSource, conf float64) {
 	in.raw, in.from, in.conf = path, from, conf
 }
@@ -279,9 +279,9 @@ func (in *info) bare(s string) {
 	}
 }
 
-// unportable finds what would be a file's path but for a character that names
-// do not have on every system. It is named, so that who writes files can refuse
-// it in words, and not passed over; without an approval it is never written.
+// unportable reports whether a text would be a file's path but for a character
+// that names cannot have on every system. The path is set, so that package
+// workspace can refuse it in words; it is never written without an approval.
 func (in *info) unportable(path string, from PathSource) bool {
 	const characters = `<>|?*"`
 	shaped := pathOf(path)
@@ -352,7 +352,7 @@ func (in *info) attributes(s string, classes bool) {
 	}
 }
 
-// control reads an attribute that says how the body is meant.
+// control reads an attribute that says how to use the body.
 func (in *info) control(key, value string) {
 	switch {
 	case key == "encoding" && value == "base64":
@@ -365,7 +365,7 @@ func (in *info) control(key, value string) {
 	}
 }
 
-// attribute cuts the first key=value, key="value" or word off.
+// attribute splits off the first key=value, key="value" or word.
 func attribute(s string) (key, value, rest string) {
 	i := strings.IndexAny(s, "= \t,")
 	if i < 0 {

@@ -18,7 +18,7 @@ type place struct {
 	hunk *Hunk
 }
 
-// find looks for a hunk's old lines from a line on, then anywhere.
+// find returns the place of a hunk: its old lines from a line on, else anywhere.
 func (t *fileText) find(h *Hunk, from, delta int) (place, error) {
 	t.several = nil
 	var old []string
@@ -55,7 +55,7 @@ func (t *fileText) find(h *Hunk, from, delta int) (place, error) {
 	return p, err
 }
 
-// trimContext leaves empty old lines at both ends of a hunk away.
+// trimContext removes empty old lines at both ends of a hunk.
 func trimContext(h *Hunk, old []string) (trimmed []string, skip, skipEnd int) {
 	isEmpty := func(l Line) bool { return l.Op != '+' && strings.TrimSpace(l.Text) == "" }
 	for skip < len(h.Lines) && isEmpty(h.Lines[skip]) {
@@ -67,8 +67,8 @@ func trimContext(h *Hunk, old []string) (trimmed []string, skip, skipEnd int) {
 	return old[min(skip, len(old)):max(skip, len(old)-skipEnd)], skip, skipEnd
 }
 
-// insertion is the place of a hunk that only adds: after its context, at the
-// end of the file if it says so.
+// insertion returns the place of a hunk that only adds: after its context, or at
+// the end of the file if the hunk says so.
 func (t *fileText) insertion(h *Hunk, start int) (place, error) {
 	switch {
 	case h.EOF:
@@ -81,7 +81,7 @@ func (t *fileText) insertion(h *Hunk, start int) (place, error) {
 	return place{}, &ApplyError{Err: ErrExists}
 }
 
-// findContext finds the line that stands behind @@ in an envelope.
+// findContext returns the line of the text behind @@ in an envelope.
 func (t *fileText) findContext(context string, from int) (int, error) {
 	for _, same := range []func(string) string{exactly, trailing, strings.TrimSpace, punctuation} {
 		var found []int
@@ -103,7 +103,7 @@ func (t *fileText) findContext(context string, from int) (int, error) {
 	return 0, &ApplyError{Err: ErrNoMatch}
 }
 
-// oneOf is the index of the one of several places that is taken, if one may be.
+// oneOf returns the index of the place that the chooser takes of several.
 func (t *fileText) oneOf(found []int) (int, error) {
 	if t.chooser == nil {
 		return 0, &ApplyError{Lines: oneBased(found), Err: ErrManyMatches}
@@ -115,7 +115,8 @@ func (t *fileText) oneOf(found []int) (int, error) {
 func exactly(s string) string  { return s }
 func trailing(s string) string { return strings.TrimRight(s, " \t\r") }
 
-// punctuation folds what editors and models exchange: quotes, dashes, spaces.
+// punctuation folds characters that editors and models exchange: quotes, dashes,
+// spaces.
 func punctuation(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
@@ -132,7 +133,7 @@ func punctuation(s string) string {
 	}, s))
 }
 
-// search goes down the ladder. The first rung on which anything is found decides.
+// search looks for old lines with growing fuzz. The first fuzz with a match decides.
 func (t *fileText) search(old []string, h *Hunk, from, delta int) (place, error) {
 	if from > len(t.lines) {
 		from = len(t.lines)
@@ -171,7 +172,7 @@ func (t *fileText) search(old []string, h *Hunk, from, delta int) (place, error)
 	return place{}, e
 }
 
-// rung finds all places at one rung.
+// rung returns all places that match with a fuzz.
 func (t *fileText) rung(old []string, h *Hunk, from int, fuzz Fuzz) ([]int, []shift) {
 	fold := exactly
 	switch fuzz {
@@ -204,7 +205,8 @@ func indentation(line string) string {
 	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 }
 
-// occurrences finds a run of lines in a text, in time linear in both.
+// occurrences returns the lines of a text at which a run of lines begins, in time
+// linear in both.
 func occurrences(text, run []string, fold func(string) string) []int {
 	ids := make(map[string]int, len(run))
 	want := make([]int, len(run))
@@ -245,8 +247,8 @@ func occurrences(text, run []string, fold func(string) string) []int {
 	return found
 }
 
-// nearest is the place with the most lines of the run in it, if it has half of
-// them: what the model may have meant.
+// nearest returns the place with the most lines of the run, if it has half of
+// them, and its text: what the model may have meant.
 func (t *fileText) nearest(old []string) (int, string) {
 	want := make(map[string]bool, len(old))
 	for _, line := range old {

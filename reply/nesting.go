@@ -63,7 +63,7 @@ type nesting struct {
 type reading struct {
 	cost int
 	end  int // the mark that ends the document
-	next int // the mark before which the document continues, -1 if it ends
+	next int // the mark before which the document continues, -1 if it ends there
 	odd  odd
 }
 
@@ -72,7 +72,7 @@ type odd uint8
 
 const (
 	// oddShape: a fence holds the beginning of another one, or a run stands
-	// where nobody writes one.
+	// where models write none.
 	oddShape odd = 1 << iota
 	// oddFile: a document holds a fence with a language and a path, as a reply
 	// has them for its files.
@@ -276,7 +276,7 @@ func (n *nesting) end(first int) documentEnd {
 // the whole reply can pair.
 func (p *Parser) isDocument() bool {
 	f := &p.fence
-	return f.markup && f.char == '`' && f.length == 3 && !f.settled && !f.searches && !f.patch && !f.inHunk &&
+	return f.markup && f.char == '`' && f.length == 3 && !f.paired && !f.searches && !f.patch && !f.inHunk &&
 		p.doubt == ""
 }
 
@@ -284,9 +284,9 @@ func (p *Parser) isDocument() bool {
 // one or two is no reply of a model.
 const maxNestings = 8
 
-// settle finds the end of the open document, and reads it again from its first
-// line on. While the reply still arrives, it waits.
-func (p *Parser) settle() {
+// pairDocument finds the end of the open document, and reads it again from its
+// first line on. Before the reply is complete it only waits.
+func (p *Parser) pairDocument() {
 	if !p.ended {
 		p.mode = inDocument
 		return
@@ -300,7 +300,7 @@ func (p *Parser) settle() {
 		n = p.readNesting(f.body, f.indent)
 		p.nestings[f.indent] = n
 	}
-	f.settled, f.close, f.others, f.scan = true, -1, nil, scan{}
+	f.paired, f.close, f.others, f.scan = true, -1, nil, scan{}
 	if n != nil {
 		p.documentEnd(f, n)
 	}

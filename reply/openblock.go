@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// openBlock is a status block whose end was not read yet.
+// openBlock is a status block whose end has not been read yet.
 type openBlock struct {
 	kind   *compiledType
 	item   *Item
@@ -126,25 +126,25 @@ func (p *Parser) blockLine(start, end, column int, line []byte) bool {
 	return true
 }
 
-// line adds a line of prose to the block.
+// line adds a line of prose.
 func (b *openBlock) line(text []byte, start, end int) {
 	b.lines = append(b.lines, blockLine{bodyLine: bodyLine{string(text), start, end}})
 }
 
-// raw adds a fence that was only shown.
+// rawLines adds a fence that gave no item.
 func (p *Parser) rawLines(start, end int) {
 	for _, line := range p.bodyLines(start, end, 0) {
 		p.block.lines = append(p.block.lines, blockLine{bodyLine: line, raw: true})
 	}
 }
 
-// refer puts a reference to a file where its fence stood.
+// refer adds a reference to a file in place of its fence.
 func (b *openBlock) refer(it *Item) {
 	b.lines = append(b.lines, blockLine{bodyLine: bodyLine{it.Path, it.Span.Start, it.Span.End}, file: it.Ordinal})
 }
 
-// closeBlock ends the open block, if there is one. Ended without its END, it
-// goes as far as it makes sense.
+// closeBlock ends the open block, if there is one. A block without its END extends
+// to its natural end.
 func (p *Parser) closeBlock(end int, explicit bool) {
 	b := p.block
 	if b == nil {
@@ -195,7 +195,7 @@ func (p *Parser) closeBlock(end int, explicit bool) {
 	}
 }
 
-// release gives the files back that stand behind a block's natural end.
+// release removes the files behind a block's natural end from the block.
 func (p *Parser) release(b *openBlock, end int) {
 	kept := b.files[:0]
 	for _, ordinal := range b.files {
@@ -208,7 +208,7 @@ func (p *Parser) release(b *openBlock, end int) {
 	b.files = kept
 }
 
-// naturalEnd is the line with which a block without an END ends: a heading, or
+// naturalEnd returns the line at which a block without an END ends: a heading, or
 // a paragraph after an empty line that is no field.
 func (b *openBlock) naturalEnd() int {
 	style := fieldStyle{}
@@ -234,7 +234,7 @@ func (b *openBlock) naturalEnd() int {
 	return len(b.lines)
 }
 
-// relate compares a block with those before it.
+// relate marks a block that repeats, replaces or contradicts one before it.
 func (p *Parser) relate(it *Item) {
 	if !it.Proposable() {
 		return
@@ -268,8 +268,8 @@ func (p *Parser) relate(it *Item) {
 	}
 }
 
-// settleBlocks says at the end what looks odd about the blocks together.
-func (p *Parser) settleBlocks() {
+// warnBlocks warns at the end of what looks odd about the blocks together.
+func (p *Parser) warnBlocks() {
 	for _, it := range p.items {
 		if it.Kind != KindBlock || it.Block == nil || it.Block.Percent == nil || it.Block.Percent.Value != 100 ||
 			!it.Proposable() {

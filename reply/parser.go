@@ -16,7 +16,7 @@ type Options struct {
 	Events func(Event)
 }
 
-// ErrClosed is what Write and Close answer after Close.
+// ErrClosed is returned by Write and Close after Close.
 var ErrClosed = errors.New("the reply was closed; begin another parser for another reply")
 
 // Parser reads a reply that arrives in chunks, and gives the same items as
@@ -35,7 +35,7 @@ type Parser struct {
 	state
 }
 
-// mode is what the line at hand stands in.
+// mode is what the current line stands in.
 type mode uint8
 
 const (
@@ -89,10 +89,10 @@ func (p *Parser) Close() error {
 	return nil
 }
 
-// Reply is the reply as read, nil before Close.
+// Reply returns the reply as read, nil before Close.
 func (p *Parser) Reply() *Reply { return p.closed }
 
-// advance reads the lines that are complete.
+// advance reads the complete lines.
 func (p *Parser) advance() {
 	for {
 		if p.mode == inDocument {
@@ -130,11 +130,11 @@ var special = func() (t [256]bool) {
 	return t
 }()
 
-// finish reads what is left and settles what only the end can settle.
+// finish reads the rest and decides what depends on the end of the reply.
 func (p *Parser) finish() {
 	p.ended = true
 	if p.mode == inDocument {
-		p.settle()
+		p.pairDocument()
 	}
 	for {
 		p.advance()
@@ -148,10 +148,10 @@ func (p *Parser) finish() {
 			break
 		}
 	}
-	p.settleBelow()
+	p.offerBelow()
 	p.closeBlock(len(p.buf), false)
 	p.closeWrapper()
-	p.settleBlocks()
+	p.warnBlocks()
 	sum := sha256.Sum256(p.buf)
 	r := &Reply{SHA256: hex.EncodeToString(sum[:]), Size: len(p.buf), Items: p.items, Warnings: p.warnings, Tags: p.tags,
 		Examples: p.examples}
@@ -186,18 +186,18 @@ func (p *Parser) line(start, end int) {
 	}
 }
 
-// Open is the item that is being read, with what there is of its content; its
-// verdict is VerdictTruncated. It is false between items.
-func (p *Parser) Open() (Item, bool) {
+// Open returns the item that is being read, with its content so far and
+// VerdictTruncated; ok is false between items.
+func (p *Parser) Open() (it Item, ok bool) {
 	if p.mode != inFence && p.mode != inDocument || !p.fence.named || p.closed != nil {
 		return Item{}, false
 	}
-	it := p.opened(len(p.buf))
+	it = p.opened(len(p.buf))
 	it.Reason, it.Content = "it is still arriving", p.fence.content(p.buf[p.fence.body:])
 	return it, true
 }
 
-// EventType says what an Event tells.
+// EventType is what an Event reports.
 type EventType string
 
 // The events of a Parser.
@@ -212,7 +212,7 @@ const (
 	EventRevised EventType = "revised"
 )
 
-// Event tells of the progress of a Parser. Events depend on the reply alone,
+// Event reports the progress of a Parser. Events depend on the reply alone,
 // not on how it was cut into chunks.
 type Event struct {
 	Type EventType

@@ -52,7 +52,8 @@ func pathShape(s string) shape {
 	return shapeWeak
 }
 
-// isExtension: letters and digits, at least one letter, not a version's number.
+// isExtension reports whether a text can be a file's extension: letters and digits,
+// at least one letter, so that a version's number is none.
 func isExtension(ext string) bool {
 	if ext == "" || len(ext) > 16 {
 		return false
@@ -77,7 +78,7 @@ type cleaned struct {
 	warnings []Warning
 }
 
-// cleanPath unwraps a path and turns it into the one spelling we use: relative,
+// cleanPath unwraps a path and returns its canonical spelling: relative,
 // forward slashes, no "." segments. What leads out of the folder is refused.
 func cleanPath(raw string, offset int) cleaned {
 	var c cleaned
@@ -110,7 +111,7 @@ func cleanPath(raw string, offset int) cleaned {
 	return c
 }
 
-// unwrap takes off one layer of quotes, backticks, angle brackets or a link.
+// unwrap removes one layer of quotes, backticks, angle brackets or a link.
 func unwrap(s string) string {
 	s = strings.TrimSpace(s)
 	if len(s) < 2 {
@@ -129,8 +130,8 @@ func unwrap(s string) string {
 	return s
 }
 
-// refusal says why a path, with forward slashes, leads out of the folder or
-// cannot be a name; "" if it does neither.
+// refusal returns why a path, with forward slashes, leads out of the folder or
+// cannot be a name, "" if it may be used.
 func refusal(s string) string {
 	switch {
 	case strings.HasPrefix(s, "/"):
@@ -179,7 +180,7 @@ func isPlaceholder(path string) bool {
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 
-// lineSuffix splits off what names lines of a file: #L10-L20, :12-30, :12.
+// lineSuffix splits off a suffix that names lines: #L10-L20, :12-30, :12.
 func lineSuffix(s string) (path string, lines bool) {
 	if i := strings.LastIndex(s, "#L"); i > 0 && i+2 < len(s) && isDigit(s[i+2]) {
 		return s[:i], true

@@ -45,7 +45,7 @@ func (p *Parser) proseLine(start, end int) {
 	p.remember(start, end)
 }
 
-// remember keeps a line as one that may name what follows.
+// remember keeps a line, which may name the file that follows.
 func (p *Parser) remember(start, end int) {
 	if p.last.item != nil && p.last.end == start {
 		p.last.text = true
@@ -62,14 +62,14 @@ func (p *Parser) remember(start, end int) {
 	p.prosePart(start, end)
 }
 
-// prosePart gives a line to the open block, if there is one.
+// prosePart adds a line to the open block, if there is one.
 func (p *Parser) prosePart(start, end int) {
 	if p.block != nil && end >= start {
 		p.block.line(p.text(start, end), start, p.after(end))
 	}
 }
 
-// fenceInProse handles a run of three or more at the beginning of a line.
+// fenceInProse reads a run of three or more at the beginning of a line.
 func (p *Parser) fenceInProse(start, end, column, length int, char byte, line []byte) bool {
 	_, _, at, _ := run(line)
 	if p.wrapper.open && char == p.wrapper.char && length >= p.wrapper.length && len(bytes.TrimSpace(line[at:])) == 0 {
@@ -85,7 +85,8 @@ func (p *Parser) fenceInProse(start, end, column, length int, char byte, line []
 	return p.openFence(start, end, column, line)
 }
 
-// beginsSomething looks at lines that begin with a sign.
+// beginsSomething reads a line that begins with a sign, and reports whether it
+// begins a block, an edit, an envelope, a diff or a fence.
 func (p *Parser) beginsSomething(start, end, column int, line []byte, at int) bool {
 	rest := line[at:]
 	switch rest[0] {
@@ -123,14 +124,15 @@ func (p *Parser) beginsSomething(start, end, column int, line []byte, at int) bo
 	return p.listItem(start, end, column, line, at)
 }
 
-// diffFollows: the line is "--- a/path" or "--- /dev/null": markdown's rules and
-// dashes are not. The +++ line is not there yet; without it nothing comes of it.
+// diffFollows reports whether a line is "--- a/path" or "--- /dev/null", not a rule
+// or dashes of Markdown. The +++ line may not have arrived yet; a diff without it
+// gives no item.
 func (p *Parser) diffFollows(line []byte) bool {
 	path := diffPath(string(line[4:]))
 	return path == "/dev/null" || strings.HasPrefix(path, "a/") && pathShape(path) >= shapeWeak
 }
 
-// isControlTag: [PHASE_ADVANCE:X]
+// isControlTag reports whether a line is a control tag: [PHASE_ADVANCE:X].
 func isControlTag(t []byte) bool {
 	if len(t) < 4 || t[len(t)-1] != ']' {
 		return false
@@ -142,8 +144,8 @@ func isControlTag(t []byte) bool {
 	return !bytes.ContainsFunc(name, func(c rune) bool { return (c < 'A' || c > 'Z') && c != '_' })
 }
 
-// listItem notes where a list item's text begins, and opens a fence that stands
-// on the item's own line.
+// listItem records where a list item's text begins, and opens a fence on the
+// item's own line.
 func (p *Parser) listItem(start, end, column int, line []byte, at int) bool {
 	i := listMark(line, at)
 	if i == 0 {
@@ -170,7 +172,8 @@ func (p *Parser) listItem(start, end, column int, line []byte, at int) bool {
 	return p.openFence(start, end, content, line[i:])
 }
 
-// opensWrapper: the reply as a whole may stand in a ```markdown fence.
+// opensWrapper reports whether a fence opens a ```markdown fence in which the whole
+// reply may stand.
 func (p *Parser) opensWrapper(f *fence, d dialect) bool {
 	if p.begun || f.named || d.family != "md" || p.doubt != "" || p.block != nil {
 		return false
@@ -181,7 +184,7 @@ func (p *Parser) opensWrapper(f *fence, d dialect) bool {
 	return true
 }
 
-// wrapperFirst looks at the first line inside: a comment with a path makes the
+// wrapperFirst reads the first line inside: a comment with a path makes the
 // wrapper a file after all; a title makes it a document.
 func (p *Parser) wrapperFirst(line []byte) {
 	if blank(line) {
@@ -204,7 +207,7 @@ func (p *Parser) wrapperFirst(line []byte) {
 		strings.HasPrefix(text, "<div") || strings.HasPrefix(text, "<p")
 }
 
-// notWhole: something follows the wrapper, so it was no wrapper but an example.
+// notWhole revises the items in a wrapper that other text follows: they are examples.
 func (p *Parser) notWhole() {
 	w := p.wrapper
 	p.wrapper = wrapper{}
@@ -215,7 +218,7 @@ func (p *Parser) notWhole() {
 	}
 }
 
-// closeWrapper settles at the end of the reply what stood in the wrapper.
+// closeWrapper revises at the end of the reply the items in the wrapper.
 func (p *Parser) closeWrapper() {
 	w := p.wrapper
 	if !w.open && !w.closed {
@@ -299,7 +302,7 @@ func (p *Parser) fenceAtEnd(end int) bool {
 	return true
 }
 
-// again reads from an offset on once more; nothing of it is OK.
+// again restarts the parser at an offset; no item from there on is OK.
 func (p *Parser) again(doubt string, from int) {
 	p.doubt = doubt
 	p.warnings = append(p.warnings, Warning{"reply.unclosed", doubt + "; nothing after it is done without a question",

@@ -28,7 +28,8 @@ func mark(line []byte, char byte) (label string, ok bool) {
 	return string(bytes.TrimSpace(line[n:])), true
 }
 
-// isSearchMark: <<<<<<< SEARCH, ORIGINAL or HEAD; ------- SEARCH.
+// isSearchMark reports whether a line is <<<<<<< SEARCH, ORIGINAL or HEAD, or
+// ------- SEARCH.
 func isSearchMark(line []byte) bool {
 	if len(line) < 9 {
 		return false
@@ -41,7 +42,7 @@ func isSearchMark(line []byte) bool {
 	return ok && (label == "SEARCH" || strings.HasPrefix(label, "SEARCH>"))
 }
 
-// isReplaceMark: >>>>>>> and any word; +++++++ REPLACE.
+// isReplaceMark reports whether a line is >>>>>>> with any word, or +++++++ REPLACE.
 func isReplaceMark(line []byte) bool {
 	if len(line) < 5 {
 		return false
@@ -58,7 +59,7 @@ func isDivider(line []byte) bool {
 	return ok && label == ""
 }
 
-// edits are the hunks for one path, as they stand in a body.
+// edits are the hunks of a body for one path.
 type edits struct {
 	path  string // as found inside the body, or empty
 	hunks []Hunk
@@ -125,8 +126,8 @@ func parseSearches(lines []bodyLine) (groups []edits, stray bool, problem string
 	return groups, stray, ""
 }
 
-// rooLine takes what some models are told to write under SEARCH: :start_line:7
-// and a row of dashes.
+// rooLine reads a line that Roo has models write under SEARCH: :start_line:7 and a
+// row of dashes.
 func rooLine(text string, hunk *Hunk, lines []bodyLine, i int) bool {
 	if n, ok := strings.CutPrefix(text, ":start_line:"); ok {
 		hunk.At, _ = strconv.Atoi(strings.TrimSpace(n))
@@ -139,7 +140,7 @@ func rooLine(text string, hunk *Hunk, lines []bodyLine, i int) bool {
 		strings.HasPrefix(lines[i-1].text, ":")
 }
 
-// hunkPath is the path that a line between hunks gives.
+// hunkPath returns the path in a line between hunks, or "".
 func hunkPath(line string) string {
 	if s := strings.TrimSpace(line); s == "" || strings.HasPrefix(s, "```") || strings.HasPrefix(s, "~~~") {
 		return ""
@@ -153,8 +154,8 @@ func hunkPath(line string) string {
 	return ""
 }
 
-// barePath reads a line right above an edit that is nothing but a path, with an
-// ending that may be of no known kind: only a path stands there.
+// barePath returns a line right above an edit that is nothing but a path, or "".
+// The extension may be unknown, since only a path stands there.
 func barePath(line string) string {
 	t := readTitle(line)
 	if path := unescape(t.text); !strings.ContainsAny(path, " ()") && pathShape(path) >= shapeWeak && !isLanguage(path) {
@@ -271,7 +272,7 @@ func (p *Parser) newEdit(where candidate, hunks []Hunk, span, body Span) *Item {
 	return it
 }
 
-// langOfPath is the language by the path's ending.
+// langOfPath returns the language by the path's extension.
 func (it *Item) langOfPath() string {
 	return it.Path[strings.LastIndexByte(it.Path, '.')+1:]
 }
@@ -290,15 +291,15 @@ func (p *Parser) openSearch(start int) {
 	p.mode = inSearch
 }
 
-// endsHead: the line ends an edit that begins with HEAD, and no merge conflict,
-// where the name of a branch stands.
+// endsHead reports whether a line ends an edit that begins with HEAD. A merge
+// conflict has the name of a branch there.
 func endsHead(line []byte) bool {
 	label, _ := mark(bytes.TrimLeft(line, " \t"), '>')
 	return strings.EqualFold(label, "UPDATED") || label == "REPLACE"
 }
 
-// leaveSearch takes an edit back that turned out to be a merge conflict: its
-// first line is prose, and what follows that is read again.
+// leaveSearch reads the first line of a merge conflict as prose, and what follows
+// again.
 func (p *Parser) leaveSearch() {
 	start := p.search.start
 	p.mode = inProse
@@ -307,7 +308,7 @@ func (p *Parser) leaveSearch() {
 	p.seen = p.next
 }
 
-// searchLine reads on until the edit's end.
+// searchLine reads a line of an edit outside of any fence.
 func (p *Parser) searchLine(start, end int) {
 	line := p.text(start, end)
 	ends := isReplaceMark(bytes.TrimLeft(line, " \t"))

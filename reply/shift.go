@@ -80,8 +80,8 @@ func tabShift(old, file []string) (shift, bool) {
 	return s, s.tab > 0
 }
 
-// firstShift: models begin what they search for behind the first line's
-// indentation.
+// firstShift finds a shift of the first line only. Models often begin a search
+// behind that line's indentation.
 func firstShift(old, file []string) (shift, bool) {
 	for i := 1; i < len(old); i++ {
 		if trailing(old[i]) != trailing(file[i]) {

@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 )
 
-// state is where a Parser stands.
+// state is the state of a Parser.
 type state struct {
 	mode  mode
 	fence fence
@@ -61,7 +61,7 @@ type state struct {
 	byPath map[string][]*Item
 	// edits are what the edits hold that are OK, by path.
 	edits map[string]map[[sha256.Size]byte]bool
-	// lastEdit is the last edit that had a path of its own.
+	// lastEdit is the last edit with a path of its own.
 	lastEdit *Item
 }
 
@@ -94,7 +94,7 @@ func (p *Parser) lineAfter(offset int) int { return p.after(p.lineEnd(offset)) }
 // after returns where the line behind one that ends at end begins.
 func (p *Parser) after(end int) int { return min(end+1, len(p.buf)) }
 
-// text is a line without its carriage return.
+// text returns a line without its carriage return.
 func (p *Parser) text(start, end int) []byte {
 	if end > start && p.buf[end-1] == '\r' {
 		end--
@@ -102,14 +102,14 @@ func (p *Parser) text(start, end int) []byte {
 	return p.buf[start:end]
 }
 
-// emit tells of an event.
+// emit passes an event to the caller.
 func (p *Parser) emit(t EventType, it *Item) {
 	if p.options.Events != nil {
 		p.options.Events(Event{Type: t, Item: *it})
 	}
 }
 
-// add records a finished item, after all that the surroundings have to say.
+// add records a finished item, with the verdict that its surroundings allow.
 func (p *Parser) add(it *Item) *Item {
 	if it.Kind != KindBlock && it.Verdict == VerdictOK && it.Confidence < Threshold {
 		it.downgrade(VerdictAmbiguous, "the path is not sure enough")
@@ -170,7 +170,7 @@ func (p *Parser) repeated(it *Item) {
 	}
 }
 
-// supersede marks what came before for a path that is now given whole.
+// supersede marks the items before a file that is given whole.
 func (p *Parser) supersede(it *Item) {
 	for _, old := range p.byPath[it.Path] {
 		if old.Verdict == VerdictOK && old.Kind != KindRename {
@@ -185,8 +185,7 @@ func (p *Parser) supersede(it *Item) {
 	delete(p.edits, it.Path)
 }
 
-// downgrade makes an OK or ambiguous item less than that. What is worse already
-// stays as it is.
+// downgrade lowers the verdict of an OK or ambiguous item. A worse one stays.
 func (it *Item) downgrade(v Verdict, reason string) bool {
 	if it.Guessed && v == VerdictAmbiguous {
 		it.Reason, it.Guessed = reason, false
@@ -203,7 +202,7 @@ func (it *Item) downgrade(v Verdict, reason string) bool {
 	return true
 }
 
-// revise downgrades an item that was told of before.
+// revise downgrades an item that was emitted before.
 func (p *Parser) revise(it *Item, v Verdict, reason string) {
 	if it.downgrade(v, reason) {
 		p.emit(EventRevised, it)

@@ -72,7 +72,7 @@ func (p *Parser) openTag(start, end int, line []byte) bool {
 	return true
 }
 
-// tagPath is a path that a tag gives.
+// tagPath returns the path in a tag.
 func tagPath(value string) candidate {
 	c := candidate{raw: value, from: PathTag, conf: 0.95}
 	if pathShape(value) < shapeStrong && refusal(value) == "" {
@@ -155,7 +155,7 @@ func (p *Parser) tagLine(start, end int) {
 	p.endTag(at, p.after(end), false)
 }
 
-// endTag adds what stood in a tag.
+// endTag adds the items of a tag.
 func (p *Parser) endTag(bodyEnd, end int, truncated bool) {
 	t := p.tag
 	p.mode, p.tag = inProse, tag{}
@@ -178,7 +178,7 @@ func (p *Parser) endTag(bodyEnd, end int, truncated bool) {
 	}
 }
 
-// readTag makes items of what stands in a tag: the file, or edits of it.
+// readTag returns the items of a tag: the file, or edits of it.
 func (p *Parser) readTag(t *tag, span, body Span) []*Item {
 	f := fence{indent: 0, info: info{lang: t.lang}, scan: scan{elided: t.elided}}
 	content := f.content(p.buf[body.Start:body.End])
@@ -195,7 +195,7 @@ func (p *Parser) readTag(t *tag, span, body Span) []*Item {
 	return []*Item{it}
 }
 
-// unpacked takes a fence or a CDATA section off that is all of a tag's content.
+// unpacked removes a fence or a CDATA section that is all of a tag's content.
 func unpacked(content []byte, path string) []byte {
 	if inner, ok := onlyFence(content); ok && !isMarkup(path) {
 		return inner
@@ -207,7 +207,7 @@ func unpacked(content []byte, path string) []byte {
 	return content
 }
 
-// onlyFence: the whole content is one fence, which a model put into the tag.
+// onlyFence returns the body of a fence that is the whole content of a tag.
 func onlyFence(content []byte) ([]byte, bool) {
 	trimmed := bytes.TrimSpace(content)
 	_, length, _, char := run(trimmed)
@@ -236,7 +236,7 @@ func (p *Parser) tagAtEnd(end int) bool {
 	return false
 }
 
-// fileOpsHeading: ### Move Files, ### Remove Files.
+// fileOpsHeading reports whether a line is ### Move Files or ### Remove Files.
 func (p *Parser) fileOpsHeading(line string) bool {
 	heading := strings.TrimSpace(strings.TrimLeft(line, "#"))
 	p.fileOps = fileOps{}
@@ -249,8 +249,8 @@ func (p *Parser) fileOpsHeading(line string) bool {
 	return p.fileOps.kind != ""
 }
 
-// fileOp reads a bullet of such a list. It counts once the list has ended with
-// <EndPlandexFileOps/>: the heading alone is what anybody may write.
+// fileOp reads a bullet of such a list. Its items are added once the list has ended
+// with <EndPlandexFileOps/>, since any reply may have such a heading.
 func (p *Parser) fileOp(start, end int, text string) bool {
 	ops := &p.fileOps
 	from, to, moved := strings.Cut(strings.ReplaceAll(text, "->", "→"), "→")

@@ -16,8 +16,7 @@ type thought struct {
 var thoughts = [...]string{"think", "thinking", "thought", "reasoning", "reflection", "scratchpad", "antthinking",
 	"analysis"}
 
-// shows are tags around what a reply only shows. Calls are no more where they
-// are indented as code is.
+// shows are tags around examples. Indented calls are examples, too.
 var shows = slices.Concat([]string{"example", "examples", "sample"}, calls[:])
 
 // tagLike looks at a line with an angle bracket in it: the beginning of a
@@ -77,7 +76,8 @@ func (p *Parser) thoughtLine(start, end int) {
 	}
 }
 
-// orphanThought: a thought ends that never began, so all before it was thought.
+// orphanThought reads the end of a thought that has no beginning: all before it is
+// the thought.
 func (p *Parser) orphanThought(start, end int, line []byte) bool {
 	if !bytes.Contains(line, []byte("</")) {
 		return false

@@ -23,7 +23,7 @@ type fileDiff struct {
 	problem          string
 }
 
-// looksLikeDiff: the body begins as a unified diff does.
+// looksLikeDiff reports whether a body begins as a unified diff does.
 func looksLikeDiff(body []byte) bool {
 	first, rest, _ := bytes.Cut(bytes.TrimLeft(body, "\r\n"), []byte("\n"))
 	switch {
@@ -154,7 +154,7 @@ func (d *diffReader) endHunk() {
 	d.hunk = nil
 }
 
-// diffPath is the path of a --- or +++ line, without the time behind a tab.
+// diffPath returns the path of a --- or +++ line, without the time behind a tab.
 func diffPath(s string) string {
 	s, _, _ = strings.Cut(s, "\t")
 	return unwrap(strings.TrimSpace(s))
