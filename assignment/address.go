@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// CheckAPI reads the address of a project's API and returns it in the form
-// that a LaneID has. It must be https, or http on this machine: a token and
-// the state of the user's work travel there.
+// CheckAPI returns the address of a project's API in the form of a LaneID. It must be
+// https, or http on this machine, since it receives a token and the state of the
+// user's work.
 func CheckAPI(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -38,8 +38,8 @@ func loopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// Origin returns the scheme, host and port of an address, with the usual port
-// written out: what a token belongs to.
+// Origin returns the scheme, host and port of an address, to which a token belongs.
+// The default port is written out.
 func Origin(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -52,8 +52,8 @@ func Origin(address string) string {
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// address returns where a post goes. An id that is none gives no address:
-// whatever it holds, it must not change the path.
+// address returns the URL of a post. An invalid id is an error, since it could change
+// the path.
 func (p *Post) address() (string, error) {
 	for _, id := range []string{p.Project, p.Assignment, p.Escalation} {
 		if id != "" && !ValidID(id) {
@@ -79,7 +79,7 @@ func (p *Post) address() (string, error) {
 	return "", fmt.Errorf("%q is no kind of post", p.Kind)
 }
 
-// subject returns where to read what the API knows of a post's subject.
+// subject returns the URL of the assignment or the escalation of a post.
 func (p *Post) subject() string {
 	project := p.API + "/api/v1/projects/" + url.PathEscape(p.Project)
 	if p.Kind == Question || p.Kind == Decision {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer bounds the size of an answer.
 const maxAnswer = 1 << 20
 
 // attempt tries once to deliver a post.
@@ -60,9 +60,9 @@ func (s *Sender) try(ctx context.Context, p *Post) Outcome {
 	return s.judge(ctx, p, host, answer)
 }
 
-// judge makes an outcome of an answer.
+// judge returns the outcome of an answer.
 func (s *Sender) judge(ctx context.Context, p *Post, host string, a answer) Outcome {
-	// Its words are not quoted: what a caller can read here may be any server's.
+	// The body is not quoted: it may come from any server.
 	problem := fmt.Sprintf("%s answered %d (%s)", host, a.status, http.StatusText(a.status))
 	switch {
 	case a.status >= 200 && a.status < 300:
@@ -85,9 +85,9 @@ func (s *Sender) judge(ctx context.Context, p *Post, host string, a answer) Outc
 	return Outcome{DeadLetter: true, Problem: problem}
 }
 
-// compare asks what the API knows. The outcome is that the post is part of it, or that
-// nothing could be found out now; nil if the API does not have it. An API that cannot
-// be asked knows nothing.
+// compare reads what the API has. It returns that the post was sent, or that the API
+// cannot be asked now, or nil if the API does not have the post. An API without a
+// way to read has nothing.
 func (s *Sender) compare(ctx context.Context, p *Post, host string) *Outcome {
 	a := s.call(ctx, http.MethodGet, p.subject(), p, host)
 	switch {
@@ -102,7 +102,7 @@ func (s *Sender) compare(ctx context.Context, p *Post, host string) *Outcome {
 	return nil
 }
 
-// in reports whether a post is part of what the API knows.
+// in reports whether a post is part of what the API has.
 func (p *Post) in(known json.RawMessage) bool {
 	switch p.Kind {
 	case Progress:
@@ -120,7 +120,7 @@ func (p *Post) in(known json.RawMessage) bool {
 	return false
 }
 
-// answer is what came back.
+// answer is the result of a request.
 type answer struct {
 	status  int
 	header  http.Header
@@ -181,8 +181,7 @@ func neverSent(err error) bool {
 	return ok && e.Op == "dial"
 }
 
-// explain says what went wrong on the way, without the address, in which
-// nobody looks for news.
+// explain returns the text of a transport error, without the address.
 func explain(err error) string {
 	var inner interface{ Unwrap() error }
 	if ok := errors.As(err, &inner); ok && strings.HasPrefix(err.Error(), "Post ") ||
@@ -198,8 +197,8 @@ func explain(err error) string {
 	return err.Error()
 }
 
-// retryAfter reads the header of that name, in seconds or as a date. It is
-// bounded, since a host can err.
+// retryAfter returns the delay in the Retry-After header, in seconds or as a date, an
+// hour at most.
 func (a answer) retryAfter(now time.Time) time.Duration {
 	const most = time.Hour
 	value := a.header.Get("Retry-After")

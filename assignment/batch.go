@@ -9,7 +9,7 @@ import (
 	"github.com/airlock-run/airlock/reply"
 )
 
-// Source says whose report a reply is, and to whom.
+// Source is the project and the reply of a report.
 type Source struct {
 	API     string // address of the project's API; see CheckAPI
 	Project string
@@ -41,10 +41,9 @@ var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // a letter or a digit, and up to 63 more, with ".", "_" and "-".
 func ValidID(id string) bool { return idPattern.MatchString(id) }
 
-// NewBatch makes posts out of the status blocks of a reply: progress first,
-// then escalations, then submissions. Blocks that report nothing to an API,
-// such as a stand-up, are left alone. What is uncertain about a submission
-// holds it.
+// NewBatch returns the posts of the status blocks of a reply: progress first, then
+// escalations, then submissions. It ignores blocks that report nothing to an API,
+// such as a stand-up. An uncertain submission is held.
 func NewBatch(items []*reply.Item, s Source) Batch {
 	b := Batch{}
 	for _, it := range items {
@@ -73,7 +72,7 @@ func NewBatch(items []*reply.Item, s Source) Batch {
 	return b
 }
 
-// order is the one in which the posts of a reply are queued.
+// order is the order in which the posts of a reply are queued.
 var order = [...]Kind{Progress, Question, Submission}
 
 func (b *Batch) problem(it *reply.Item, format string, args ...any) {
@@ -116,7 +115,8 @@ func (b *Batch) take(it *reply.Item, s Source) {
 	}
 }
 
-// fill writes the body of a block's post.
+// fill sets the kind and the body of a block's post. It reports whether the block
+// gives one.
 func (b *Batch) fill(p *Post, it *reply.Item) bool {
 	block := it.Block
 	switch block.Type {
@@ -166,8 +166,8 @@ func (b *Batch) fill(p *Post, it *reply.Item) bool {
 	return true
 }
 
-// collide settles what one reply says twice of one assignment: of progress the
-// last counts, of submissions that differ the user chooses.
+// collide resolves two reports of one reply about one assignment: the last progress
+// counts, and submissions that differ are held.
 func (b *Batch) collide() {
 	var kept []Post
 	for i, p := range b.Posts {
@@ -189,7 +189,7 @@ func (b *Batch) collide() {
 	b.Posts = kept
 }
 
-// check warns of what is odd.
+// check warns of assignments at 100 % without a submission.
 func (b *Batch) check() {
 	for _, p := range b.Posts {
 		done := p.Kind == Progress && decode[ProgressBody](p.Body).Percent == 100
@@ -202,7 +202,7 @@ func (b *Batch) check() {
 // FileState is what became of a file that a submission names as evidence.
 type FileState int
 
-// What a piece of evidence can be.
+// The states of evidence.
 const (
 	NoFile  FileState = iota // not the name of a file, such as an address
 	Present                  // it is in the folder, or will be after the commit
@@ -252,9 +252,9 @@ func (b *Batch) In(lane LaneID) []Post {
 	return posts
 }
 
-// Attachment is what travels with a transaction of a workspace
-// (workspace.CommitOptions.Attach): a store that keeps posts too queues them
-// in the same step in which the files are there for good.
+// Attachment is attached to a transaction of a workspace (see
+// workspace.CommitOptions.Attach). A store of both queues the posts in the same
+// step in which the transaction becomes Committed.
 type Attachment struct {
 	Reports Batch `json:"reports"`
 }

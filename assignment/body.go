@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// ProgressBody is what the API is told of an assignment that continues.
+// ProgressBody is the body of a progress post.
 type ProgressBody struct {
 	Percent   int      `json:"progress_percent"`
 	Notes     string   `json:"progress_notes"`
 	Remaining []string `json:"remaining_items"`
 }
 
-// SubmissionBody is what the API is told of an assignment that is done.
+// SubmissionBody is the body of a submission.
 type SubmissionBody struct {
 	Summary  string   `json:"submission_summary"`
 	Evidence []string `json:"submission_evidence"`
 }
 
-// QuestionBody is what the API is told of an escalation.
+// QuestionBody is the body of an escalation.
 type QuestionBody struct {
 	ID             string    `json:"escalation_id"`
 	Assignment     string    `json:"assignment_id,omitempty"`
@@ -32,7 +32,7 @@ type QuestionBody struct {
 	Asked          time.Time `json:"asked_at,omitzero"`
 }
 
-// DecisionBody is what the API is told of the answer to an escalation.
+// DecisionBody is the body of the answer to an escalation.
 type DecisionBody struct {
 	Choice  string    `json:"choice"`
 	Note    string    `json:"note,omitempty"`
@@ -41,8 +41,7 @@ type DecisionBody struct {
 	At      time.Time `json:"decided_at"`
 }
 
-// encode writes a body of this package, which always can be written. Lists
-// are never null.
+// encode returns a body of this package as JSON. Lists are never null.
 func encode(body any) json.RawMessage {
 	switch b := body.(type) {
 	case ProgressBody:
@@ -57,7 +56,7 @@ func encode(body any) json.RawMessage {
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
-		panic("assignment: a body of ours cannot be written: " + err.Error())
+		panic("assignment: a body cannot be encoded: " + err.Error())
 	}
 	return text
 }
@@ -69,7 +68,7 @@ func decode[T any](text json.RawMessage) (body T) {
 	return body
 }
 
-// with returns the news of an older progress and of a newer one in one.
+// with returns a newer progress with the notes of this one before its own.
 func (b ProgressBody) with(newer ProgressBody) ProgressBody {
 	if b.Notes != "" && b.Notes != newer.Notes {
 		if newer.Notes != "" {
@@ -89,8 +88,7 @@ func (b SubmissionBody) equal(other SubmissionBody) bool {
 	return b.Summary == other.Summary && slices.Equal(b.Evidence, other.Evidence)
 }
 
-// Percent returns the percentage that a post reports; ok is false for one that
-// reports none.
+// Percent returns the percentage that a post reports. ok is false if it reports none.
 func (p *Post) Percent() (percent int, ok bool) {
 	if p.Kind != Progress {
 		return 0, false
@@ -98,7 +96,7 @@ func (p *Post) Percent() (percent int, ok bool) {
 	return decode[ProgressBody](p.Body).Percent, true
 }
 
-// Summary returns in one line what a post reports, for a person.
+// Summary returns a line that tells a person what a post reports.
 func (p *Post) Summary() string {
 	switch p.Kind {
 	case Progress:

@@ -6,10 +6,9 @@
 // the project's API once, in order, however often the network, the API or this
 // process fails in between. Four parts keep the promise.
 //
-//   - NewBatch makes posts out of blocks, and says which of them nobody should
-//     send unseen: a submission marks work as complete, so one that was pieced
-//     together from a damaged block waits for a person.
-//   - A Lane is what is known of one assignment: its posts in order, its
+//   - NewBatch makes posts out of blocks, and holds those that a person should see
+//     first: a submission marks work as complete, so one from a damaged block waits.
+//   - A Lane is the state of one assignment: its posts in order, its
 //     percentage, its open questions. All rules of the outbox are methods of a
 //     Lane, on plain values, without a network or a disk.
 //   - A Store keeps lanes, and lets one process at a time change one. The
@@ -25,7 +24,7 @@
 // that said it. It is the key of the record in the store, so that the same
 // reply applied twice is reported once, and it is sent as Idempotency-Key, so
 // that an API that knows the header counts a repeated request once. When an
-// answer was lost, nobody knows whether the request arrived: then the sender
+// answer was lost, it is unknown whether the request arrived: then the sender
 // first reads the assignment and compares, and repeats the request only if
 // what it says is not there. Against an API that has neither keys nor a way to
 // read an assignment, a lost answer can mean two deliveries.
@@ -49,5 +48,5 @@
 //	GET  /api/v1/projects/{p}/escalations?state=open
 //	POST /api/v1/projects/{p}/escalations/{e}/decision    {choice, note, decided_by, decided_at}
 //
-// Package assignmenttest has one that can be told to fail.
+// Package assignmenttest has such an API, which can be told to fail.
 package assignment

@@ -27,7 +27,7 @@ type Escalation struct {
 // Verdict is how a question was resolved.
 type Verdict string
 
-// The ways to settle a question. To defer it is to leave it open.
+// The ways to resolve a question. A deferred question stays open.
 const (
 	Chosen   Verdict = "chosen"   // one of the options, or free text
 	Rejected Verdict = "rejected" // none of it: the question does not stand
@@ -44,7 +44,7 @@ type Answer struct {
 	Told    bool      `json:"told"`   // a prompt has told the model
 }
 
-// AnsweredError says that the user was first.
+// AnsweredError says that the escalation has an answer already.
 type AnsweredError struct{ Escalation Escalation }
 
 func (e *AnsweredError) Error() string {
@@ -61,8 +61,8 @@ func (e *AnsweredError) Error() string {
 		a.At.Format(time.DateTime), what)
 }
 
-// escalationID is the same for the same question about the same assignment,
-// so that a model that asks again asks once.
+// escalationID returns the id of a question about an assignment. It is the same if
+// the model asks again.
 func escalationID(lane LaneID, question string) string {
 	text := strings.Join([]string{lane.API, lane.Project, lane.Assignment,
 		strings.ToLower(strings.Join(strings.Fields(question), " "))}, "\x00")
@@ -101,9 +101,8 @@ func (e *Escalation) Pick(text string) string {
 	return cmp.Or(found, text)
 }
 
-// DecisionText writes answers as the blocks with which the next prompt tells
-// the model, and how many questions are still open. It is empty when there is
-// nothing to tell.
+// DecisionText returns the answers, as blocks for the next prompt, and the questions
+// that are still open. It is empty if there is neither.
 func DecisionText(escalations []Escalation) string {
 	var b strings.Builder
 	open := 0

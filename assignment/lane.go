@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Lane is all that is known of one assignment. Its posts leave in the order of
-// their Seq, one at a time. Its methods are the rules of the outbox; a Store
-// loads a lane, lets one of them change it, and saves it.
+// Lane is the state of one assignment. Its posts are sent in the order of their Seq,
+// one at a time. Its methods are the rules of the outbox. A Store loads a lane,
+// calls one of them, and saves it.
 type Lane struct {
 	LaneID
 	Posts       []Post
@@ -36,11 +36,11 @@ const (
 	Complete  Work = "complete"  // the API has taken the submission
 )
 
-// keepFinal is how long posts that are final are remembered, and with them
-// the keys by which a repeated report is known.
+// keepFinal is how long final posts are kept, with the keys by which a repeated report
+// is detected.
 const keepFinal = 90 * 24 * time.Hour
 
-// Entry is what became of a post that was to be added to a lane.
+// Entry is the result of adding a post to a lane.
 type Entry struct {
 	Post
 	// Repeated is set when the post was there before: nothing was added.
@@ -48,8 +48,8 @@ type Entry struct {
 	Warnings []string
 }
 
-// Add takes posts into the lane, in their order. A post that the lane has
-// already, however far it has come, is not added again, unless it was dropped.
+// Add adds posts to the lane, in order. A post that the lane has already, in any state
+// but Dropped, is not added again.
 func (l *Lane) Add(posts []Post, now time.Time) []Entry {
 	l.Posts = slices.DeleteFunc(l.Posts, func(p Post) bool { return p.State.Final() && now.Sub(p.Done) > keepFinal })
 	var entries []Entry
@@ -92,7 +92,7 @@ func first[T any](list []T, match func(*T) bool) *T {
 	return nil
 }
 
-// warnings returns what contradicts a post in what was reported before.
+// warnings returns how a post contradicts earlier reports.
 func (l *Lane) warnings(p Post) []string {
 	if p.Kind != Progress {
 		return nil
@@ -108,7 +108,7 @@ func (l *Lane) warnings(p Post) []string {
 	return doubts
 }
 
-// release lets a post take its place in the order.
+// release gives a post its place in the order.
 func (l *Lane) release(p *Post, now time.Time) {
 	p.Holds = nil
 	switch p.Kind {
@@ -135,8 +135,7 @@ func (l *Lane) release(p *Post, now time.Time) {
 	p.State, p.NotBefore = Pending, now
 }
 
-// ask opens the escalation of a question, and stops submissions that have not
-// left.
+// ask opens the escalation of a question, and holds submissions that were not sent.
 func (l *Lane) ask(p *Post, now time.Time) {
 	body := decode[QuestionBody](p.Body)
 	body.Asked = now
@@ -170,8 +169,7 @@ func (l *Lane) top() (seq int64) {
 	return seq
 }
 
-// queue returns the posts that have a place in the order, the first ones
-// first.
+// queue returns the posts that have a place in the order, in order.
 func (l *Lane) queue() []*Post {
 	var queue []*Post
 	for i := range l.Posts {

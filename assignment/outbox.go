@@ -13,7 +13,7 @@ import (
 // many processes.
 type Store interface {
 	// Change loads a lane, an empty one if nothing is known of it, lets do
-	// change it, and saves it, while nobody else changes it. If do fails
+	// change it, and saves it, while no other caller changes it. If do fails
 	// nothing is saved. What it saved survives a loss of power.
 	Change(ctx context.Context, id LaneID, do func(*Lane) error) error
 	// Load returns lanes as they are, in the order of their ids.
@@ -27,7 +27,7 @@ type Query struct {
 	Waiting bool
 }
 
-// Outbox is what people and programs do with the posts in a store.
+// Outbox has the operations of people and programs on the posts in a store.
 type Outbox struct {
 	store Store
 	now   func() time.Time
@@ -48,7 +48,7 @@ func (o *Outbox) Add(ctx context.Context, b Batch) ([]Entry, error) {
 
 var errLookedAt = errors.New("only looked at")
 
-// Preview says what Add would do, and changes nothing.
+// Preview returns what Add would return, and changes nothing.
 func (o *Outbox) Preview(ctx context.Context, b Batch) ([]Entry, error) {
 	return o.add(ctx, b, errLookedAt)
 }
@@ -67,11 +67,11 @@ func (o *Outbox) add(ctx context.Context, b Batch, after error) ([]Entry, error)
 	return entries, nil
 }
 
-// Lanes returns what is known of the assignments of a project, or of all.
+// Lanes returns the lanes of a project, or of all.
 func (o *Outbox) Lanes(ctx context.Context, q Query) ([]Lane, error) { return o.store.Load(ctx, q) }
 
-// Retry makes posts leave now: those that wait for their next attempt, and
-// those that were parked. An empty id means all of them.
+// Retry makes a post due now that waits for its next attempt or is a dead letter. An
+// empty id means all such posts.
 func (o *Outbox) Retry(ctx context.Context, id string) error {
 	if id != "" {
 		return o.withPost(ctx, id, func(l *Lane, id string) error { return l.RetryNow(id, o.now()) })
@@ -101,12 +101,12 @@ func (o *Outbox) Retry(ctx context.Context, id string) error {
 	return nil
 }
 
-// Confirm lets a held post go.
+// Confirm releases a held post.
 func (o *Outbox) Confirm(ctx context.Context, id string) error {
 	return o.withPost(ctx, id, func(l *Lane, id string) error { return l.Confirm(id, o.now()) })
 }
 
-// Drop decides that a post shall not be sent.
+// Drop marks a post as not to be sent.
 func (o *Outbox) Drop(ctx context.Context, id string) error {
 	return o.withPost(ctx, id, func(l *Lane, id string) error { return l.Drop(id, o.now()) })
 }
@@ -161,9 +161,8 @@ func (o *Outbox) Escalation(ctx context.Context, id string) (Escalation, error) 
 	return Escalation{}, fmt.Errorf("escalation %q: %w", id, ErrNotFound)
 }
 
-// Answer resolves an escalation, posts the decision, and lets the submissions
-// go that waited for it. The first answer counts; after it the error is an
-// *AnsweredError.
+// Answer resolves an escalation, posts the decision, and releases the submissions that
+// waited for it. The first answer counts; later ones get an *AnsweredError.
 func (o *Outbox) Answer(ctx context.Context, id string, a Answer) (Escalation, error) {
 	e, err := o.Escalation(ctx, id)
 	if err != nil {
@@ -183,9 +182,9 @@ func (o *Outbox) Answer(ctx context.Context, id string, a Answer) (Escalation, e
 	return e, err
 }
 
-// Decisions returns the escalations of a project that the next prompt should
-// tell of: those that are open, and those whose answer no prompt has told.
-// With told, it is the last time for the answers.
+// Decisions returns the escalations of a project for the next prompt: those that are
+// open, and those whose answer no prompt has told. If told is set, the answers are
+// not returned again.
 func (o *Outbox) Decisions(ctx context.Context, q Query, told bool) ([]Escalation, error) {
 	lanes, err := o.store.Load(ctx, q)
 	if err != nil {

@@ -22,21 +22,21 @@ const (
 	Decision   Kind = "decision"
 )
 
-// State is where a post is on its way.
+// State is the state of a post.
 type State string
 
 // The states of a post. Sent, Merged and Dropped are final.
 const (
 	Held       State = "held"    // waits for what its Holds say
-	Pending    State = "pending" // leaves when its turn comes
-	Sending    State = "sending" // a process is at it, or died at it
+	Pending    State = "pending" // is sent when its turn comes
+	Sending    State = "sending" // a process is sending it, or died
 	DeadLetter State = "parked"  // the API refused it, or retries ended after a day: the user has to decide
 	Sent       State = "sent"    // the API has it
 	Merged     State = "merged"  // its news went into a later progress post
-	Dropped    State = "dropped" // somebody decided against it
+	Dropped    State = "dropped" // the user decided against it
 )
 
-// Final reports whether nothing will happen to the post any more.
+// Final reports whether the state is final.
 func (s State) Final() bool { return s == Sent || s == Merged || s == Dropped }
 
 // Reason says why a post is held.
@@ -54,14 +54,14 @@ const (
 	HoldEscalation Reason = "escalation"
 )
 
-// Hold keeps a post from leaving.
+// Hold is a reason for which a post is not sent.
 type Hold struct {
 	Reason Reason `json:"reason"`
 	Detail string `json:"detail"` // a sentence for a person
 }
 
-// LaneID names an assignment of a project behind an API. Its posts leave in
-// order. The assignment is empty for escalations that belong to none.
+// LaneID names an assignment of a project behind an API. The assignment is empty for
+// escalations that belong to none.
 type LaneID struct {
 	API        string `json:"api"` // such as "https://projects.example.com", without a slash at the end
 	Project    string `json:"project"`
@@ -107,8 +107,8 @@ var ErrNotFound = errors.New("there is no such post")
 // NewID returns a fresh id of a post.
 func NewID() string { return strings.ToLower(rand.Text()) }
 
-// NewKey returns the idempotency key of a post: the same one for the same
-// body to the same place out of the same reply, whatever its JSON looks like.
+// NewKey returns the idempotency key of a post. It is the same for the same body to
+// the same lane out of the same reply, however the JSON is written.
 func NewKey(lane LaneID, kind Kind, body json.RawMessage, reply string) string {
 	var plain any
 	if err := json.Unmarshal(body, &plain); err == nil {
@@ -134,7 +134,7 @@ func (p *Post) held(reason Reason) bool {
 	return slices.ContainsFunc(p.Holds, func(h Hold) bool { return h.Reason == reason })
 }
 
-// unhold takes reasons away and reports whether none is left.
+// unhold removes reasons and reports whether none is left.
 func (p *Post) unhold(reasons ...Reason) bool {
 	p.Holds = slices.DeleteFunc(p.Holds, func(h Hold) bool { return slices.Contains(reasons, h.Reason) })
 	return len(p.Holds) == 0

@@ -38,8 +38,8 @@ type Wait struct {
 	Stop func() bool
 }
 
-// Sender delivers the posts of a store. Several may be at work on one store,
-// in this process and in others.
+// Sender delivers the posts of a store. Several senders, in this process and in others,
+// may share a store.
 type Sender struct {
 	store  Store
 	o      SenderOptions
@@ -50,7 +50,7 @@ type Sender struct {
 	hosts map[string]*circuit
 }
 
-// circuit keeps a host that does not answer from being asked by everybody.
+// circuit is the circuit breaker of a host that does not answer.
 type circuit struct {
 	failures int
 	until    time.Time
@@ -102,12 +102,11 @@ func (s *Sender) Run(ctx context.Context) {
 	_ = s.loop(ctx, Query{}, true) // it ends with the context, and logs the rest
 }
 
-// Drain sends what can be sent now, and returns when there is no more. Posts
-// that failed wait for their next attempt, which Drain does not wait for. The
-// error is the store's.
+// Drain sends the posts that are due and returns. It does not wait for the next attempt
+// of posts that failed. The error is the store's.
 func (s *Sender) Drain(ctx context.Context, q Query) error { return s.loop(ctx, q, false) }
 
-// loop gives each lane in which something is due a goroutine, a few at once.
+// loop starts a goroutine for each lane with a due post, a few at once.
 func (s *Sender) loop(ctx context.Context, q Query, forever bool) error {
 	q.Waiting = true
 	busy := map[LaneID]bool{}
@@ -147,7 +146,7 @@ func (s *Sender) loop(ctx context.Context, q Query, forever bool) error {
 	}
 }
 
-// start begins work on lanes that are due, and says when the next one will be.
+// start starts the lanes that are due, and returns when the next one will be.
 func (s *Sender) start(
 	ctx context.Context, q Query, busy map[LaneID]bool, done chan<- LaneID,
 ) (wake time.Time, err error) {
@@ -187,7 +186,7 @@ func (s *Sender) lane(ctx context.Context, id LaneID) {
 			return
 		}
 		outcome := s.attempt(ctx, claimed)
-		// What happened is kept even if nobody waits any more.
+		// The outcome is saved even if the sender is stopped.
 		err = s.store.Change(context.WithoutCancel(ctx), id, func(l *Lane) error {
 			l.Finish(claimed, outcome, s.o.Now())
 			return nil
@@ -211,8 +210,8 @@ func (s *Sender) note(ctx context.Context, what string, id LaneID, err error) {
 	}
 }
 
-// backoff is how long to wait after that many attempts: anything up to a bound
-// that doubles, so that many who failed together do not come back together.
+// backoff returns the delay after a number of attempts: a random one up to a bound that
+// doubles, so that posts that failed together are not retried together.
 func (s *Sender) backoff(attempts int) time.Duration {
 	bound := s.o.Cap
 	if attempts < 32 {
@@ -221,7 +220,8 @@ func (s *Sender) backoff(attempts int) time.Duration {
 	return time.Duration(s.o.Rand() * float64(bound))
 }
 
-// closed reports whether a host may be asked, and else how long not.
+// closed reports whether the circuit of a host is closed, and else how long it stays
+// open.
 func (s *Sender) closed(host string) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +239,7 @@ func (s *Sender) closed(host string) (time.Duration, bool) {
 	return 0, true
 }
 
-// answered records whether a host was there.
+// answered records whether a host answered.
 func (s *Sender) answered(host string, there bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,9 +7,8 @@ import (
 
 // What happens to a post between its turn and its end.
 
-// Next returns the post whose turn it is and which may be tried now, nil for
-// none; then wake is when to look again, zero if only the user's doing can
-// change it.
+// Next returns the first post if it may be tried now, else nil. wake is then when it may
+// be tried, zero if only the user can change that.
 func (l *Lane) Next(now time.Time) (p *Post, wake time.Time) {
 	queue := l.queue()
 	if len(queue) == 0 || queue[0].State == DeadLetter {
@@ -21,14 +20,14 @@ func (l *Lane) Next(now time.Time) (p *Post, wake time.Time) {
 	return queue[0], time.Time{}
 }
 
-// Claim takes the next post for the caller, who must tell its Outcome before
-// the lease ends. It returns nil when there is nothing to do.
+// Claim marks the next post as being sent and returns it, nil if none is due. The caller
+// must call Finish before the lease ends.
 func (l *Lane) Claim(now time.Time, lease time.Duration) *Post {
 	p, _ := l.Next(now)
 	if p == nil {
 		return nil
 	}
-	if p.State == Sending { // whoever was at it is gone
+	if p.State == Sending { // the process that sent it died
 		p.Unsure = true
 	}
 	if p.First.IsZero() {
@@ -50,7 +49,7 @@ type Outcome struct {
 	Problem    string
 }
 
-// Finish records how the attempt ended that Claim began.
+// Finish records the outcome of the attempt that Claim began.
 func (l *Lane) Finish(claimed *Post, o Outcome, now time.Time) {
 	p := l.Post(claimed.ID)
 	if p == nil || p.State.Final() {
@@ -62,7 +61,7 @@ func (l *Lane) Finish(claimed *Post, o Outcome, now time.Time) {
 		return
 	}
 	if p.State != Sending || p.Attempts != claimed.Attempts {
-		return // somebody else is at it
+		return // another sender has claimed it
 	}
 	p.Problem = o.Problem
 	p.Unsure = p.Unsure || o.Unsure
@@ -76,7 +75,7 @@ func (l *Lane) Finish(claimed *Post, o Outcome, now time.Time) {
 	p.State, p.NotBefore = Pending, now.Add(o.Retry)
 }
 
-// accepted keeps what the API knows now.
+// accepted updates the lane after the API has accepted a post.
 func (l *Lane) accepted(p *Post, now time.Time) {
 	switch p.Kind {
 	case Progress:
@@ -98,8 +97,7 @@ func (l *Lane) accepted(p *Post, now time.Time) {
 	l.Status.Updated = now
 }
 
-// RetryNow lets a post that waits for its next attempt, or that is a dead letter,
-// be sent as soon as it is first in its lane.
+// RetryNow makes a post due now that waits for its next attempt or is a dead letter.
 func (l *Lane) RetryNow(id string, now time.Time) error {
 	p := l.Post(id)
 	switch {
@@ -117,7 +115,7 @@ func (l *Lane) RetryNow(id string, now time.Time) error {
 	return nil
 }
 
-// Confirm lets a held post go. One that waits for an escalation still does.
+// Confirm releases a held post, unless it waits for an escalation.
 func (l *Lane) Confirm(id string, now time.Time) error {
 	p := l.Post(id)
 	switch {
@@ -136,7 +134,7 @@ func (l *Lane) Confirm(id string, now time.Time) error {
 	return nil
 }
 
-// Drop decides that a post shall not be sent.
+// Drop marks a post as not to be sent.
 func (l *Lane) Drop(id string, now time.Time) error {
 	p := l.Post(id)
 	switch {

@@ -49,7 +49,7 @@ func (m *Memory) Change(ctx context.Context, id assignment.LaneID, do func(*assi
 	return nil
 }
 
-// lane is kept as JSON, so that nobody holds on to a part of it.
+// lane decodes a lane. Lanes are kept as JSON, so that callers share no memory.
 func (m *Memory) lane(id assignment.LaneID) (assignment.Lane, error) {
 	lane := assignment.Lane{LaneID: id}
 	if text := m.lanes[id]; text != nil {

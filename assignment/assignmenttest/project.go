@@ -31,7 +31,7 @@ type Fault struct {
 	Reads bool `json:"reads"`
 }
 
-// Assignment is what a project knows of one.
+// Assignment is the state of an assignment in a project.
 type Assignment struct {
 	ID        string   `json:"id"`
 	Status    string   `json:"status"` // OPEN, SUBMITTED
@@ -42,14 +42,14 @@ type Assignment struct {
 	Evidence  []string `json:"submission_evidence"`
 }
 
-// Escalation is a question that a project was asked.
+// Escalation is a question to a project.
 type Escalation struct {
 	assignment.QuestionBody
 	State    string                   `json:"state"` // open, decided
 	Decision *assignment.DecisionBody `json:"decision"`
 }
 
-// Delivery is one request that did its work: what a project would count.
+// Delivery is one request that took effect.
 type Delivery struct {
 	Path, Key, Body string
 	Token           string // as the Authorization header had it
@@ -83,21 +83,21 @@ func (p *Project) Inject(faults ...Fault) {
 	p.faults = append(p.faults, faults...)
 }
 
-// Deliveries returns what did its work so far, in order.
+// Deliveries returns the requests that took effect so far, in order.
 func (p *Project) Deliveries() []Delivery {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.deliveries)
 }
 
-// Requests returns how many requests came, those that failed too.
+// Requests returns the number of requests so far, with those that failed.
 func (p *Project) Requests() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.requests
 }
 
-// Assignment returns what is known of an assignment.
+// Assignment returns the state of an assignment.
 func (p *Project) Assignment(project, id string) Assignment {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +156,7 @@ func (p *Project) RoundTrip(r *http.Request) (*http.Response, error) {
 		ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader([]byte(body)))}, nil
 }
 
-// serve answers one request, with the fault that is next.
+// serve answers one request, with the next fault.
 func (p *Project) serve(r *http.Request) (status int, header http.Header, body string, err error) {
 	header = http.Header{}
 	var text []byte

@@ -9,7 +9,7 @@ import (
 	"github.com/airlock-run/airlock/assignment"
 )
 
-// work does what a request asks for.
+// work carries out a request.
 func (p *Project) work(r *http.Request, text []byte) (int, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +80,7 @@ func (p *Project) write(parts []string, text []byte) (int, string) {
 	return refuse(http.StatusNotFound, "nothing lives here")
 }
 
-// read wants every field of a body, and no others.
+// read decodes a body, and reports whether it has all of the fields.
 func read(text []byte, into any, fields ...string) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) != nil || json.Unmarshal(text, into) != nil {
