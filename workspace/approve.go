@@ -73,7 +73,7 @@ func (p *Proposal) Approve(ids ...string) (Approval, error) {
 	return a, nil
 }
 
-// approvable says why a file cannot be approved, nil if it can.
+// approvable returns why a file cannot be approved, nil if it can.
 func (f *FileChange) approvable() error {
 	verdict := f.Verdict()
 	if verdict != Refuse && verdict != Conflict {
@@ -90,7 +90,7 @@ func (f *FileChange) approvable() error {
 	return err
 }
 
-// Decision is what a policy says of a file.
+// Decision is what a policy decides about a file.
 type Decision string
 
 // The decisions of a policy.
@@ -141,7 +141,7 @@ func ParsePolicy(text []byte) (Policy, error) {
 	return policy, nil
 }
 
-// Automatic returns the policy that approves all but what needs a person.
+// Automatic returns the policy that approves all files that need no person.
 func Automatic() Policy { return Policy{Rules: []PolicyRule{{Decision: Allow}}} }
 
 // Held is a file that a policy did not approve, and why.
@@ -196,7 +196,7 @@ func (f *FileChange) heldBy(policy Policy) *Held {
 }
 
 func (r *PolicyRule) matches(f *FileChange) bool {
-	return (r.Glob == "" || matches(r.Glob, f.Path) && (f.From == "" || matches(r.Glob, f.From))) &&
+	return (r.Glob == "" || MatchPath(r.Glob, f.Path) && (f.From == "" || MatchPath(r.Glob, f.From))) &&
 		(len(r.Ops) == 0 || slices.Contains(r.Ops, f.Op)) &&
 		(r.SHA256.IsZero() || r.SHA256 == f.Post.Hash) &&
 		(r.MaxBytes == 0 || f.Post.Size <= r.MaxBytes)
@@ -274,7 +274,7 @@ func (p *Proposal) approved(ctx context.Context, a Approval, textLimit int64) ([
 	return files, nil
 }
 
-// only leaves nothing but some hunks of a change.
+// only reduces the change to some of its hunks.
 func (f *FileChange) only(ctx context.Context, hunks []string, textLimit int64) error {
 	if f.Text == nil || f.post == nil || f.Text.Encoding == "unknown" {
 		return errors.New("only the hunks of a text that stays can be approved one by one")

@@ -17,7 +17,7 @@ import (
 	"github.com/gabriel-vasile/mimetype"
 )
 
-// BinaryFacts are what can be shown of a file that is no text.
+// BinaryFacts describe a file that is not a text.
 type BinaryFacts struct {
 	Type      string `json:"type"`                // by its first bytes, such as "image/png"
 	Extension string `json:"extension,omitempty"` // that the type usually has, with the dot
@@ -26,7 +26,7 @@ type BinaryFacts struct {
 	OldType   string `json:"old_type,omitempty"` // of the file that it replaces
 }
 
-// lookBinary finds out what a content is.
+// lookBinary returns the facts about a content.
 func lookBinary(ctx context.Context, c *Content) (*BinaryFacts, error) {
 	head, err := c.head(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func lookBinary(ctx context.Context, c *Content) (*BinaryFacts, error) {
 	return facts, nil
 }
 
-// suspicion says why a binary file needs a person's approval, "" if it does not.
+// suspicion returns why a binary file needs a person's approval, "" if it does not.
 func (b *BinaryFacts) suspicion(name string, c *Content) string {
 	if why := b.program(name, c); why != "" {
 		return why
@@ -56,7 +56,8 @@ func (b *BinaryFacts) suspicion(name string, c *Content) string {
 	return ""
 }
 
-// program says that a file is a program, or a document that may run one.
+// program returns that a file is a program, or a document that may run one, "" for
+// other files.
 func (b *BinaryFacts) program(name string, c *Content) string {
 	kind, _, _ := strings.Cut(b.Type, ";")
 	ext := strings.ToLower(path.Ext(name))
@@ -75,7 +76,7 @@ func (b *BinaryFacts) program(name string, c *Content) string {
 	return ""
 }
 
-// hasMacros looks for Visual Basic in an office document.
+// hasMacros reports whether an office document has Visual Basic in it.
 func hasMacros(c *Content, kind string) bool {
 	if !strings.Contains(kind, "officedocument") {
 		return false
@@ -93,7 +94,7 @@ func hasMacros(c *Content, kind string) bool {
 	})
 }
 
-// mismatch says that the name promises another kind of file.
+// mismatch returns that the name is one of another type of file, "" if it is not.
 func (b *BinaryFacts) mismatch(name string) string {
 	ext := strings.ToLower(path.Ext(name))
 	if ext == "" || b.Extension == "" {
@@ -112,8 +113,7 @@ func (b *BinaryFacts) mismatch(name string) string {
 	return fmt.Sprintf("the name ends in %s, but the content is %s", ext, kind)
 }
 
-// promisedType is the type of which a file is by its name, "" if that says
-// nothing.
+// promisedType returns the type of a file by its name, "" if the name tells none.
 func promisedType(name string) string {
 	return map[string]string{
 		".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",

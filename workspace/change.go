@@ -5,16 +5,16 @@ type Verb string
 
 // The verbs of a Change.
 const (
-	Write  Verb = "write"  // the file shall have this content
-	Modify Verb = "modify" // the file's present content shall be edited
-	Delete Verb = "delete" // the file shall be gone
-	Rename Verb = "rename" // the file shall be at another path, edited or not
+	Write  Verb = "write"  // give the file this content
+	Modify Verb = "modify" // edit the file's present content
+	Delete Verb = "delete" // delete the file
+	Rename Verb = "rename" // move the file to another path, edited or not
 )
 
-// Clash is what shall happen where a Write meets a file that exists.
+// Clash is what a Write does to a file that exists.
 type Clash string
 
-// What can happen where a Write meets an existing file.
+// What a Write can do to an existing file.
 const (
 	// ClashReplace updates the file. It is the default.
 	ClashReplace Clash = ""
@@ -26,8 +26,8 @@ const (
 	ClashSkip Clash = "skip"
 )
 
-// Change is one thing to do to one file. Changes are applied in their order,
-// each to what the ones before it left.
+// Change is a change of one file. Changes are applied in order, each to the result
+// of those before.
 type Change struct {
 	// ID names the change in findings and receipts, such as the id of an item
 	// of a reply. It may be empty.

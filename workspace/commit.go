@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// CommitOptions are how a commit is done.
+// CommitOptions are the options of a commit.
 type CommitOptions struct {
 	// BestEffort makes each file a transaction of its own, so that one failure
 	// stops no other; the receipt lists the failures in Errors and Conflicts.
@@ -29,8 +29,8 @@ type CommitOptions struct {
 // if another commit into the folder takes too long. After any error nothing is
 // changed, unless the error says that a change could not be reversed.
 //
-// Once every file is staged the commit is not interrupted any more: when the
-// context ends later, it is carried out all the same.
+// Once every file is staged, the end of the context does not interrupt the commit
+// any more.
 func (w *Workspace) Commit(
 	ctx context.Context, p *Proposal, a Approval, options CommitOptions,
 ) (receipt *Receipt, err error) {
@@ -49,7 +49,7 @@ func (w *Workspace) Commit(
 	return w.commit(ctx, p, files, options)
 }
 
-// commit does it while the workspace is held.
+// commit commits files while the workspace is locked.
 func (w *Workspace) commit(
 	ctx context.Context, p *Proposal, files []FileChange, options CommitOptions,
 ) (*Receipt, error) {
@@ -76,8 +76,8 @@ func (w *Workspace) commit(
 	return x.run(ctx, options.Attach)
 }
 
-// commitEach makes a transaction of each file, and one record without files
-// that stands for them together.
+// commitEach commits each file in a transaction of its own, and saves one record
+// without files that stands for all of them.
 func (w *Workspace) commitEach(
 	ctx context.Context, p *Proposal, files []FileChange, options CommitOptions,
 ) (*Receipt, error) {
@@ -116,14 +116,14 @@ func (w *Workspace) commitEach(
 	return all, w.store.Save(context.WithoutCancel(ctx), record)
 }
 
-// record begins the record of a proposal.
+// record returns a new record of a proposal.
 func (w *Workspace) record(p *Proposal, id string) *Record {
 	now := time.Now().UTC()
 	return &Record{ID: id, Workspace: w.id, State: Staging, Created: now, Updated: now, Root: w.root,
 		Origin: p.Origin, Key: p.key, Findings: p.Findings, Unmake: p.unmake}
 }
 
-// transaction is a commit that is in progress, or that is recovered.
+// transaction is a commit in progress, or its recovery.
 type transaction struct {
 	w          *Workspace
 	tree       *tree
@@ -142,7 +142,7 @@ func (w *Workspace) newTransaction(p *Proposal, id string, files []FileChange) *
 	return x
 }
 
-// withoutHunks is how files are kept: hunks are worked out again from contents.
+// withoutHunks returns files as they are saved: hunks are computed from contents.
 func withoutHunks(files []FileChange) []FileChange {
 	files = slices.Clone(files)
 	for i := range files {
@@ -151,7 +151,7 @@ func withoutHunks(files []FileChange) []FileChange {
 	return files
 }
 
-// save keeps the record in a new state.
+// save saves the record in a new state.
 func (x *transaction) save(ctx context.Context, state State, contents ...*Content) error {
 	x.record.State, x.record.Updated = state, time.Now().UTC()
 	if err := x.w.store.Save(ctx, x.record, contents...); err != nil {
@@ -160,7 +160,7 @@ func (x *transaction) save(ctx context.Context, state State, contents ...*Conten
 	return nil
 }
 
-// run takes a transaction from its first step to its last.
+// run carries out a transaction.
 func (x *transaction) run(
 	ctx context.Context, attach func(*Receipt) (json.RawMessage, error),
 ) (receipt *Receipt, err error) {
@@ -204,8 +204,7 @@ func (x *transaction) run(
 	return x.receipt, x.finish(done)
 }
 
-// finish makes a published transaction durable and clears away what it
-// displaced.
+// finish makes a published transaction durable and removes displaced files.
 func (x *transaction) finish(ctx context.Context) error {
 	if err := x.sync(); err != nil {
 		return x.reverse(ctx, explain(err))
@@ -218,7 +217,7 @@ func (x *transaction) finish(ctx context.Context) error {
 	x.w.at("published")
 	if err := x.sweep(ctx); err != nil {
 		return fmt.Errorf("every file is changed; files beginning with %q are left over and are cleared away later: %w",
-			slotPrefix, explain(err))
+			tempPrefix, explain(err))
 	}
 	for _, dir := range slices.Backward(x.record.Unmake) {
 		x.rmdir(dir)
@@ -232,7 +231,7 @@ func (x *transaction) finish(ctx context.Context) error {
 	return nil
 }
 
-// abort ends a transaction of which nothing is published.
+// abort ends a transaction that has published nothing.
 func (x *transaction) abort(ctx context.Context, cause error) error {
 	ctx = context.WithoutCancel(ctx)
 	err := x.sweep(ctx)
@@ -249,7 +248,7 @@ func (x *transaction) abort(ctx context.Context, cause error) error {
 	return fmt.Errorf("nothing was changed: %w", cause)
 }
 
-// atRest keeps a reversed transaction as what it was before, or as aborted.
+// atRest saves a reversed transaction as what it was before, or as aborted.
 func (x *transaction) atRest(ctx context.Context) error {
 	x.record.Steps, x.record.Made, x.record.Receipt, x.record.Attached = nil, nil, nil, nil
 	if x.fallback == Proposed {

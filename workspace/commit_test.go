@@ -120,7 +120,7 @@ func TestEditorDuringCommit(t *testing.T) {
 					}
 				}
 				for name := range got {
-					if strings.HasPrefix(filepath.Base(name), slotPrefix) {
+					if strings.HasPrefix(filepath.Base(name), tempPrefix) {
 						t.Errorf("%s: %s is left over", where, name)
 					}
 				}

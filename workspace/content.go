@@ -9,9 +9,8 @@ import (
 	"io"
 )
 
-// Content is the bytes of a file: in memory, in an open file from which they
-// are streamed, or in a store. A Content does not change and can be read many
-// times, by several readers at once.
+// Content is the bytes of a file: in memory, in an open file, or in a store. A
+// Content does not change, and several readers can read it at once.
 type Content struct {
 	hash Hash
 	size int64
@@ -29,11 +28,10 @@ func Bytes(data []byte) *Content {
 }
 
 // File returns the first size bytes of an open file as a Content. hash is
-// their SHA-256 where it is known, such as the one that a person approved; for
-// a zero hash the file is read once to find it. What is written later is
-// checked against the hash, so a file that changes in between is refused and
-// never saved. The caller keeps the file open until the commit has returned,
-// and closes it.
+// their SHA-256, such as the approved one; if it is zero, File reads the file to
+// compute it. The bytes are checked against the hash when they are written, so a
+// file that changes in between is never saved. The caller keeps the file open
+// until the commit has returned, and closes it.
 func File(ctx context.Context, file io.ReaderAt, size int64, hash Hash) (*Content, error) {
 	c := &Content{hash: hash, size: size, file: file}
 	if !hash.IsZero() {
@@ -51,7 +49,7 @@ func File(ctx context.Context, file io.ReaderAt, size int64, hash Hash) (*Conten
 	return c, nil
 }
 
-// keptContent returns a content that a store has.
+// keptContent returns a content in a store.
 func keptContent(store Store, hash Hash, size int64) *Content {
 	return &Content{hash: hash, size: size, kept: func(ctx context.Context) (io.ReadCloser, error) {
 		return store.Open(ctx, hash)
@@ -93,7 +91,7 @@ func (c *Content) Bytes(ctx context.Context, limit int64) ([]byte, error) {
 	return data, errors.Join(err, r.Close())
 }
 
-// sniffLength is how much of a file tells what it is.
+// sniffLength is the length of the part of a file that tells its type.
 const sniffLength = 64 << 10
 
 // head returns the first bytes.

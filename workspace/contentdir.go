@@ -17,9 +17,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// ContentDir keeps contents under their hash in a directory, compressed where
-// that pays. It is the part of a Store that large files need; Dir keeps all of
-// its contents in one.
+// ContentDir stores contents under their hash in a directory, compressed if that
+// saves space. It is the part of a Store for large files; Dir stores all of its
+// contents in one.
 type ContentDir struct {
 	dir  *os.Root
 	pack *zstd.Encoder // for what is in memory
@@ -52,13 +52,13 @@ func OpenContentDir(dir string) (*ContentDir, error) {
 // Close releases the directory.
 func (d *ContentDir) Close() error { return d.dir.Close() }
 
-// Has reports whether the content is kept.
+// Has reports whether the content is stored.
 func (d *ContentDir) Has(h Hash) bool {
 	_, _, err := d.stat(h)
 	return err == nil
 }
 
-// stat returns the name and the size of the file that has a content.
+// stat returns the name and the size of the file with a content.
 func (d *ContentDir) stat(h Hash) (name string, stored int64, err error) {
 	for _, name := range []string{h.String() + zstdSuffix, h.String()} {
 		info, err := d.dir.Lstat(name)
@@ -72,7 +72,7 @@ func (d *ContentDir) stat(h Hash) (name string, stored int64, err error) {
 	return "", 0, fmt.Errorf("content %s: %w", h, ErrNotFound)
 }
 
-// Put keeps contents durably and returns how many bytes each of them takes.
+// Put stores contents durably and returns how many bytes each of them takes.
 func (d *ContentDir) Put(ctx context.Context, contents ...*Content) (stored []int64, err error) {
 	stored = make([]int64, len(contents))
 	put := make([]bool, len(contents))
@@ -90,7 +90,7 @@ func (d *ContentDir) Put(ctx context.Context, contents ...*Content) (stored []in
 	return stored, err
 }
 
-// put writes one content; its name is not durable yet.
+// put writes one content. Its name is not durable yet.
 func (d *ContentDir) put(ctx context.Context, c *Content) (stored int64, err error) {
 	head, err := c.head(ctx)
 	if err != nil {
@@ -120,7 +120,7 @@ func (d *ContentDir) put(ctx context.Context, c *Content) (stored int64, err err
 	return stored, d.dir.Rename(draft, name)
 }
 
-// fill writes a content to its file.
+// fill writes a content to its file and returns the file's size.
 func (d *ContentDir) fill(ctx context.Context, f *os.File, c *Content, packed bool) (int64, error) {
 	switch {
 	case packed && c.data != nil:
@@ -178,7 +178,7 @@ func (u *unpacked) Close() error {
 	return u.f.Close()
 }
 
-// Remove drops a content.
+// Remove removes a content.
 func (d *ContentDir) Remove(h Hash) error {
 	name, _, err := d.stat(h)
 	if errors.Is(err, ErrNotFound) {
@@ -190,11 +190,11 @@ func (d *ContentDir) Remove(h Hash) error {
 	return d.dir.Remove(name)
 }
 
-// abandoned is the age from which an unfinished file belongs to nobody.
+// abandoned is the age from which an unfinished file has no writer any more.
 const abandoned = 24 * time.Hour
 
-// List calls visit for each content that is kept. An unfinished file that a
-// crash has left is removed.
+// List calls visit for each stored content. It removes unfinished files that a
+// crash has left.
 func (d *ContentDir) List(visit func(h Hash, stored int64) error) error {
 	return fs.WalkDir(d.dir.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -215,7 +215,7 @@ func (d *ContentDir) List(visit func(h Hash, stored int64) error) error {
 	})
 }
 
-// ErrDamaged says that kept bytes are not what they were.
+// ErrDamaged says that stored bytes are not those that were saved.
 var ErrDamaged = errors.New("kept content is damaged")
 
 // VerifyReader returns a reader that ends with ErrDamaged, in place of io.EOF,

@@ -7,8 +7,8 @@ import (
 	"path"
 )
 
-// describe fills in what a person sees of a file: text facts and hunks, or
-// binary facts, and the findings about its content.
+// describe sets the description of a change: text facts and hunks, or binary facts,
+// and the findings about the content.
 func (f *FileChange) describe(ctx context.Context, textLimit int64) error {
 	f.Text, f.Binary, f.Hunks, f.Added, f.Removed = nil, nil, nil, 0, 0
 	if f.pre == nil && f.post == nil {
@@ -103,8 +103,8 @@ func (f *FileChange) withHunks(ctx context.Context, ids []string, limit int64) (
 	return text, s, err
 }
 
-// Preview is how a content may be shown by a page: "text", "image", or "none".
-// What could carry scripts (SVG, HTML) is shown as text.
+// Preview returns how a page may show the content: "text", "image", or "none".
+// Files that could carry scripts (SVG, HTML) are "text".
 func (f *FileChange) Preview() string {
 	switch {
 	case f.Text != nil:

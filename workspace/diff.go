@@ -8,8 +8,8 @@ import (
 	"github.com/aymanbagabas/go-udiff/lcs"
 )
 
-// Hunk is one place of a text that changes, with some lines around it. It can
-// be approved and undone by itself.
+// Hunk is a changed place of a text, with some lines around it. It can be approved
+// and undone by itself.
 type Hunk struct {
 	ID       string `json:"id"` // "h1", "h2", ... in the order of the file
 	OldStart int    `json:"old_start"`
@@ -40,11 +40,11 @@ type Span struct {
 	End   int `json:"end"`
 }
 
-// around is how many lines are shown before and after a change.
+// around is the number of lines shown before and after a change.
 const around = 3
 
-// diffText returns the hunks that make one text of another, and how many lines
-// were added and removed.
+// diffText returns the hunks between two texts, and the numbers of added and
+// removed lines.
 func diffText(before, after string) (hunks []Hunk, added, removed int) {
 	old, lines := splitLines(before), splitLines(after)
 	edits := diffLines(old, lines)
@@ -170,10 +170,9 @@ func writeLines(b *strings.Builder, lines []string) {
 	}
 }
 
-// diffLines returns what differs, in order. Lines that are the same at both
-// ends, and lines that each side has exactly once, divide the texts first, so
-// that a long text costs little and a hunk shows what a person would call the
-// change.
+// diffLines returns the differences, in order. Equal lines at both ends, and lines
+// that each side has exactly once, divide the texts first: long texts then cost
+// little, and hunks show what a person would call the change.
 func diffLines(old, lines []string) []lcs.Diff {
 	d := differ{old: old, lines: lines}
 	d.compare(0, len(old), 0, len(lines), 0)
@@ -227,10 +226,10 @@ func (d *differ) add(e lcs.Diff) {
 	d.edits = append(d.edits, e)
 }
 
-// anchor is a line that both ranges have once, in an order that both have.
+// anchor is a line that both ranges have exactly once.
 type anchor struct{ old, line int }
 
-// anchors finds the longest series of such lines.
+// anchors returns the longest series of anchors that both ranges have in order.
 func (d *differ) anchors(start, end, replStart, replEnd int) []anchor {
 	type count struct{ old, line, at, lineAt int }
 	counts := make(map[string]*count, end-start)

@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// Dir is a Store in a directory: a file for each record, a ContentDir, and
-// lock files. It needs nothing but the directory, which must be on a local
-// disk and outside of every workspace that it serves.
+// Dir is a Store in a directory: a file for each record, a ContentDir, and lock
+// files. The directory must be on a local disk and outside of every workspace that
+// the store serves.
 type Dir struct {
 	root     *os.Root
 	contents *ContentDir
@@ -52,7 +52,7 @@ func (d *Dir) Lock(ctx context.Context, workspace string) (func() error, error) 
 	return LockFile(ctx, filepath.Join(d.root.Name(), "locks", workspace))
 }
 
-// sharing holds the contents against a Prune (or, exclusive, for one).
+// sharing locks the contents against a Prune, or, exclusive, for one.
 func (d *Dir) sharing(ctx context.Context, exclusive bool) (func() error, error) {
 	return lockFile(ctx, filepath.Join(d.root.Name(), "locks", "contents"), exclusive)
 }
@@ -198,10 +198,9 @@ func (d *Dir) Prune(ctx context.Context, keep Keep) (err error) {
 	return nil
 }
 
-// LockFile takes the lock that a file stands for, waiting until it is free or
-// the context ends. A process that ends gives its locks up, however it ends.
-// The file stays, with the pid of its last holder. Who holds the lock may remove
-// it before they give the lock up.
+// LockFile locks a file, waiting until it is free or the context ends. The kernel
+// unlocks the files of a process that ends. The file stays, with the pid of its
+// last holder; the holder may remove it before it unlocks.
 func LockFile(ctx context.Context, path string) (unlock func() error, err error) {
 	return lockFile(ctx, path, true)
 }
@@ -221,8 +220,8 @@ func lockFile(ctx context.Context, path string, exclusive bool) (func() error, e
 	return f.Close, nil
 }
 
-// openLocked opens a file and locks it. One that its last holder has removed
-// meanwhile keeps nobody out any more: the one that is there now counts.
+// openLocked opens a file and locks it. If the last holder removed the file
+// meanwhile, openLocked locks the file that has the path now.
 func openLocked(ctx context.Context, path string, exclusive bool) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -251,8 +250,7 @@ func openLocked(ctx context.Context, path string, exclusive bool) (*os.File, err
 	}
 }
 
-// flock tries for the lock until it has it. There is no way to wait for one
-// that a context could interrupt, so it asks again and again.
+// flock locks a file. It polls, since a context cannot interrupt the system call.
 func flock(ctx context.Context, f *os.File, exclusive bool) error {
 	wait := time.Millisecond
 	for {
@@ -271,7 +269,7 @@ func flock(ctx context.Context, f *os.File, exclusive bool) error {
 	}
 }
 
-// holder names the process that has written its pid into the lock file.
+// holder returns the process that has written its pid into the lock file.
 func holder(f *os.File) string {
 	text := make([]byte, 32)
 	n, _ := f.ReadAt(text, 0)

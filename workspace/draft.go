@@ -13,7 +13,7 @@ import (
 	"github.com/gabriel-vasile/mimetype"
 )
 
-// write makes a draft of a whole new content.
+// write gives a draft a whole new content.
 func (pl *planner) write(ctx context.Context, d *draft, c *Change) error {
 	if c.Content == nil {
 		return errors.New("a change that writes a file needs its content")
@@ -66,7 +66,7 @@ func (pl *planner) write(ctx context.Context, d *draft, c *Change) error {
 }
 
 // unlikely finds what the author of a text hardly means: to empty a file, or to
-// put a text in the place of a picture. A text that is too large is refused.
+// replace a picture by a text. It refuses a text that is too large.
 func (pl *planner) unlikely(ctx context.Context, d *draft, content *Content) error {
 	head, err := content.head(ctx)
 	if err != nil || !isText(head) {
@@ -110,8 +110,7 @@ func isText(head []byte) bool {
 	return ok
 }
 
-// readings gives each content that the change may mean the form of the file
-// that it would replace.
+// readings gives each reading of the change the form of the file that it replaces.
 func (pl *planner) readings(ctx context.Context, d *draft, c *Change) error {
 	var old []byte
 	if d.cur != nil && d.cur.size <= pl.w.limits.TextBytes {
@@ -140,8 +139,8 @@ func (pl *planner) readings(ctx context.Context, d *draft, c *Change) error {
 // maxReadings bounds the readings of one file.
 const maxReadings = 9
 
-// offer gives readings their ids. It keeps those that differ, and no more bytes
-// for the whole proposal than a batch may have.
+// offer returns the readings that differ, with their ids, unless they have more
+// bytes for the whole proposal than a batch may have.
 func (pl *planner) offer(all []Reading) []Reading {
 	var kept []Reading
 	for _, r := range all {
@@ -191,8 +190,8 @@ func newText(data []byte, eol string) *Content {
 	return Bytes(data)
 }
 
-// mergeIn brings a change together with what another process did to the file.
-// Where they do not go together it is a conflict, and theirs is what is shown.
+// mergeIn merges a change with one of another process. If they overlap, it is a
+// conflict, and mergeIn returns theirs.
 func (d *draft) mergeIn(base, mine, theirs *Content, since string) *Content {
 	d.merge = &mergeSides{base, mine, theirs}
 	merged, conflicts, ok := mergeContents(base, mine, theirs)
@@ -217,7 +216,7 @@ func places(n int) string {
 	return fmt.Sprintf("in %d of the same places", n)
 }
 
-// mergeContents merges texts; ok is false for what is not one.
+// mergeContents merges texts. ok is false if one of the contents is no text.
 func mergeContents(base, mine, theirs *Content) (merged []byte, conflicts int, ok bool) {
 	var texts [3]string
 	var facts [3]TextFacts
@@ -233,7 +232,7 @@ func mergeContents(base, mine, theirs *Content) (merged []byte, conflicts int, o
 	return facts[1].encode(text), conflicts, true
 }
 
-// modify makes a draft by an edit of the present content.
+// modify edits a draft's content.
 func (pl *planner) modify(ctx context.Context, d *draft, c *Change) error {
 	before := len(d.findings)
 	edited, err := pl.edit(ctx, d, d, c)
@@ -249,8 +248,8 @@ func (pl *planner) modify(ctx context.Context, d *draft, c *Change) error {
 	return err
 }
 
-// edit returns what an edit makes of the source's content; nil where it does
-// not fit, which is a finding of d.
+// edit returns the source's content after an edit. If the edit does not fit, it
+// returns nil and adds a finding to d.
 func (pl *planner) edit(ctx context.Context, d, source *draft, c *Change) (*Content, error) {
 	if c.Edit == nil {
 		return nil, errors.New("a change that modifies a file needs an edit")
@@ -286,7 +285,7 @@ func (pl *planner) edit(ctx context.Context, d, source *draft, c *Change) (*Cont
 	return Bytes(edited), err
 }
 
-// errNoText is why a file cannot be edited.
+// errNoText is the error of an edit of a file that is no text.
 var errNoText = errors.New("the file is no UTF-8 text, so an edit could damage it")
 
 // editText edits the bytes of a file, which keep their encoding. An edit that
@@ -313,8 +312,8 @@ func editText(data []byte, c *Change) (edited []byte, inexact Inexact, err error
 	return facts.encode(string(edited)), inexact, nil
 }
 
-// editEach returns the readings of a file behind an edit: each one before it,
-// edited, in each way in which the edit fits there.
+// editEach returns the readings of a file after an edit: each one before it, in
+// each way in which the edit fits.
 func (pl *planner) editEach(ctx context.Context, before, now []Reading, c *Change) ([]Reading, error) {
 	if len(before) == 0 {
 		return pl.offer(now), nil
@@ -382,7 +381,7 @@ func (pl *planner) rename(ctx context.Context, d *draft, c *Change) error {
 	return nil
 }
 
-// free returns a draft of a name like path that nothing has yet.
+// free returns a draft of an unused name like path.
 func (pl *planner) free(ctx context.Context, name string) (*draft, error) {
 	ext := path.Ext(name)
 	stem := strings.TrimSuffix(name, ext)
@@ -406,9 +405,8 @@ func (pl *planner) free(ctx context.Context, name string) (*draft, error) {
 	}
 }
 
-// generatedPath reads the path of a file that a program left in a container:
-// what is below the directories where containers keep a user's files, or the
-// bare name.
+// generatedPath returns the path of a file that a program left in a container,
+// relative to the directories of a user's files there, or the bare name.
 func generatedPath(spelled string) (string, []Finding) {
 	name := strings.ReplaceAll(strings.TrimSpace(spelled), `\`, "/")
 	name = strings.TrimPrefix(strings.TrimPrefix(name, "sandbox:"), "file://")
@@ -423,7 +421,7 @@ func generatedPath(spelled string) (string, []Finding) {
 	return name, nil
 }
 
-// freeName makes up a name for a file whose own one cannot be used.
+// freeName returns a new name for a file whose own name cannot be used.
 func (pl *planner) freeName(ctx context.Context, c *Change) string {
 	ext := ""
 	if head, err := c.Content.head(ctx); err == nil {

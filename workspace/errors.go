@@ -25,7 +25,7 @@ var (
 	ErrNothing = errors.New("there is nothing to revert")
 )
 
-// Clashing is a file that stands in the way of a commit.
+// Clashing is a file that prevents a commit.
 type Clashing struct {
 	File   string `json:"file"` // id in the proposal
 	Path   string `json:"path"`
@@ -33,13 +33,13 @@ type Clashing struct {
 	Now    Fact   `json:"now"`
 }
 
-// ConflictError lists the files that are not what they were. Nothing has been
-// changed, or all of it was reversed. Workspace.Rebase makes a new proposal
-// of the old one that merges what can be merged.
+// ConflictError lists the files that changed since the proposal was made. Nothing
+// was changed, or all of it was reversed. Workspace.Rebase merges the proposal
+// with the files as they are.
 type ConflictError struct {
 	Proposal string
 	Files    []Clashing
-	Kept     []KeptBytes // bytes of somebody else that are in the store now
+	Kept     []KeptBytes // bytes of another process that are in the store now
 }
 
 func (e *ConflictError) Error() string {

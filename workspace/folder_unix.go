@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folder is an open directory. Everything in the user's folder is reached
-// through one, by a single name and never through a symbolic link, so that
-// nobody who swaps directories and links can lead a write elsewhere.
+// folder is an open directory. All files of the user's folder are reached through
+// one, by a single name and never through a symbolic link, so that a process that
+// swaps directories and links cannot redirect a write.
 type folder struct {
 	f    *os.File
 	path string // relative to the root, "." for it: for messages
 	dev  uint64
 }
 
-// node is what stands under a name.
+// node is a directory entry.
 type node struct {
 	fact Fact // without the hash
 	typ  fs.FileMode
@@ -34,7 +34,7 @@ type node struct {
 func (n node) exists() bool  { return n.fact.Exists }
 func (n node) regular() bool { return n.fact.Exists && n.typ == 0 }
 
-// same reports whether the node is that very file, whatever its content is.
+// same reports whether the node has the inode of a file, whatever its content is.
 func (n node) same(f Fact) bool {
 	return n.fact.Exists && f.Inode != 0 && n.fact.Inode == f.Inode && n.fact.Device == f.Device
 }
@@ -57,7 +57,7 @@ func newFolder(f *os.File, path string) (*folder, error) {
 
 func (d *folder) close() error { return d.f.Close() }
 
-// at is the path of a name, for messages.
+// at returns the path of a name, for messages.
 func (d *folder) at(name string) string {
 	if d.path == "." {
 		return name
@@ -166,7 +166,7 @@ func (d *folder) open(name string) (*os.File, node, error) {
 
 var errNotRegular = errors.New("it is not a regular file")
 
-// create makes a file that must not exist yet.
+// create creates a file that must not exist yet.
 func (d *folder) create(name string, mode fs.FileMode) (*os.File, error) {
 	return d.openat(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, uint32(mode.Perm()))
 }
@@ -193,14 +193,14 @@ func (d *folder) readlink(name string) (string, error) {
 	return string(buf[:max(n, 0)]), err
 }
 
-// move gives a file another name, in this or another directory of the same
-// file system, where there is none with that name.
+// move renames a file, in this or to another directory of the same file system. The
+// new name must be free.
 func (d *folder) move(name string, to *folder, newName string) error {
 	return d.two("move", name, to, newName, moveNew)
 }
 
-// exchange lets two files change places, in one step. It fails with
-// errNoExchange where the file system cannot do it.
+// exchange swaps two files in one step. It fails with errNoExchange if the file
+// system cannot.
 func (d *folder) exchange(name string, with *folder, other string) error {
 	return d.two("exchange", name, with, other, exchange)
 }
@@ -224,7 +224,7 @@ func (d *folder) two(
 	})
 }
 
-// linkNew is how a file moves to a free name where one call cannot do it.
+// linkNew moves a file to a free name where one system call cannot.
 func linkNew(from int, name string, to int, newName string) error {
 	if err := unix.Linkat(from, name, to, newName, 0); err != nil {
 		return err
@@ -250,15 +250,15 @@ func (d *folder) sync() error {
 	return nil
 }
 
-// free returns how many bytes an ordinary user can still write here.
+// free returns the number of bytes that an ordinary user can still write here.
 func (d *folder) free() (int64, error) {
 	var st unix.Statfs_t
 	err := d.do("statfs", ".", func(dir int) error { return unix.Fstatfs(dir, &st) })
 	return int64(st.Bavail) * int64(st.Bsize), err //nolint:unconvert // the types differ between systems
 }
 
-// lock holds the directory against every other process that commits into it,
-// whatever store that one uses.
+// lock locks the directory against all processes that commit into it, whatever
+// store they use.
 func (d *folder) lock(ctx context.Context) error {
 	err := flock(ctx, d.f, true)
 	if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EBADF) {
@@ -267,7 +267,7 @@ func (d *folder) lock(ctx context.Context) error {
 	return err
 }
 
-// explain says in words what an error of the file system means here.
+// explain adds a hint to an error of the file system.
 func explain(err error) error {
 	var hint string
 	switch {
@@ -296,7 +296,7 @@ func splitPath(path string) (dir, name string) {
 	return ".", path
 }
 
-// tryFlock takes the lock of an open file if it is free.
+// tryFlock locks an open file, and reports whether it was free.
 func tryFlock(f *os.File, exclusive bool) (bool, error) {
 	how := unix.LOCK_SH
 	if exclusive {

@@ -9,10 +9,10 @@ import (
 	"github.com/airlock-run/airlock/reply"
 )
 
-// FromReply makes changes of what a reply proposes for files. Items that are
-// not meant as writes, such as citations and examples, are left out; those
-// that are unsure come with a doubt, and those that must not be written, such
-// as parts of files and malformed edits, with a refusal, so that they are shown.
+// FromReply returns the changes that a reply proposes. Items that are no writes,
+// such as citations and examples, are left out. Unsure items come with a doubt.
+// Items that must not be written, such as parts of files and malformed edits, come
+// with a refusal, so that they are shown.
 func FromReply(r *reply.Reply) []Change {
 	var changes []Change
 	for _, item := range r.Items {
@@ -23,8 +23,7 @@ func FromReply(r *reply.Reply) []Change {
 	return changes
 }
 
-// FromItem makes a change of one item; ok is false for one that is no change
-// of a file.
+// FromItem returns the change of one item. ok is false if it changes no file.
 func FromItem(item *reply.Item) (c Change, ok bool) {
 	c = Change{ID: item.ID, Path: item.Path, To: item.To, Executable: true}
 	c.Path = cmp.Or(c.Path, item.RawPath)
@@ -91,9 +90,9 @@ func reason(item *reply.Item, otherwise string) string {
 	return cmp.Or(item.Reason, otherwise)
 }
 
-// apply returns the edit of an item. An edit that had to be stretched to fit
-// fails with an *Inexact, which still has its result; so does one that fits in
-// several places, each of which is a reading.
+// apply returns the edit of an item. An edit that fits only with fuzz returns its
+// result and an *Inexact; so does one that fits in several places, each of which
+// is a reading.
 func apply(item *reply.Item) func([]byte) ([]byte, error) {
 	return func(current []byte) ([]byte, error) {
 		result, err := reply.Apply(item, current)
@@ -113,7 +112,7 @@ func apply(item *reply.Item) func([]byte) ([]byte, error) {
 	}
 }
 
-// inexactly says what was decided to make an edit fit, and in which ways it does.
+// inexactly returns how an edit was made to fit, with its other results.
 func inexactly(each []*reply.Result) *Inexact {
 	if len(each) == 1 {
 		return &Inexact{Reason: strings.Join(each[0].Guesses, "; ")}
@@ -125,8 +124,8 @@ func inexactly(each []*reply.Result) *Inexact {
 	return e
 }
 
-// Inexact is returned by a Change's Edit, together with a result, if the edit
-// fits but not exactly: a person has to look at it, unless it is sure.
+// Inexact is the error that a Change's Edit returns with a result if the edit does
+// not fit exactly. A person has to look at it, unless it is sure.
 type Inexact struct {
 	Reason string
 	// Sure says that there is only one way to make it fit, so that it is enough

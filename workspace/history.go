@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Propose keeps a proposal in the store, with its contents, so that it can be
-// approved later or by another process.
+// Propose saves a proposal and its contents in the store, so that it can be approved
+// later or by another process.
 func (w *Workspace) Propose(ctx context.Context, p *Proposal) error {
 	record := w.record(p, p.ID)
 	record.State, record.Created, record.Files = Proposed, p.Created, withoutHunks(p.Files)
@@ -40,7 +40,7 @@ func (w *Workspace) Propose(ctx context.Context, p *Proposal) error {
 	return w.store.Save(ctx, record, contents...)
 }
 
-// Proposal returns a proposal that Propose kept.
+// Proposal returns a proposal that Propose saved.
 func (w *Workspace) Proposal(ctx context.Context, id string) (*Proposal, error) {
 	record, err := w.load(ctx, id)
 	if err != nil {
@@ -61,7 +61,7 @@ func (w *Workspace) load(ctx context.Context, id string) (*Record, error) {
 	return record, err
 }
 
-// proposalOf makes a proposal of a record, with its contents and hunks.
+// proposalOf returns the proposal of a record, with its contents and hunks.
 func (w *Workspace) proposalOf(ctx context.Context, record *Record) (*Proposal, error) {
 	p := &Proposal{ID: record.ID, Root: record.Root, Created: record.Created, Origin: record.Origin,
 		Files: record.Files, Findings: record.Findings, key: record.Key, unmake: record.Unmake}
@@ -85,8 +85,8 @@ func (w *Workspace) proposalOf(ctx context.Context, record *Record) (*Proposal, 
 	return p, nil
 }
 
-// fill gives a file of a record its contents, as far as the store has them,
-// and its hunks.
+// fill loads the contents of a file of a record, as far as the store has them, and
+// computes its hunks.
 func (w *Workspace) fill(ctx context.Context, f *FileChange) error {
 	var err error
 	if f.pre, err = w.kept(ctx, f.Pre); err != nil {
@@ -111,7 +111,7 @@ func (w *Workspace) fill(ctx context.Context, f *FileChange) error {
 	return nil
 }
 
-// kept returns a content from the store: in memory where it is small.
+// kept returns a content from the store. It is in memory if it is small.
 func (w *Workspace) kept(ctx context.Context, fact Fact) (*Content, error) {
 	if !fact.Exists || fact.Hash.IsZero() {
 		return nil, nil
@@ -130,7 +130,7 @@ func (w *Workspace) kept(ctx context.Context, fact Fact) (*Content, error) {
 	return Bytes(data), nil
 }
 
-// Discard turns a kept proposal down.
+// Discard marks a saved proposal as discarded.
 func (w *Workspace) Discard(ctx context.Context, id string) error {
 	record, err := w.load(ctx, id)
 	if err != nil {
@@ -146,13 +146,13 @@ func (w *Workspace) Discard(ctx context.Context, id string) error {
 // Transaction is an entry of the history.
 type Transaction struct {
 	*Record
-	// Reverted is the transaction that took this one back as a whole, "" if
-	// none did, or if that one was undone in turn.
+	// Reverted is the transaction that undid this one as a whole, "" if there is
+	// none, or if it was undone in turn.
 	Reverted string `json:"reverted,omitempty"`
 }
 
-// History returns the newest transactions, the newest first: those in the
-// given states, Committed if there are none. Limit 0 is all of them.
+// History returns the transactions in the given states, the newest first. Without
+// states it returns the committed ones. Limit 0 means no limit.
 func (w *Workspace) History(ctx context.Context, limit int, states ...State) ([]Transaction, error) {
 	if len(states) == 0 {
 		states = []State{Committed}
@@ -175,9 +175,9 @@ func (w *Workspace) History(ctx context.Context, limit int, states ...State) ([]
 	return all, nil
 }
 
-// reversals returns which transactions are undone, and by which. Records
-// are the newest first, so whether a reversal itself stands is known when its
-// turn comes.
+// reversals returns the transactions that are undone, with the ones that undid
+// them. Records are the newest first: whether a reversal was itself undone is
+// known before it is examined.
 func reversals(records []*Record) map[string]string {
 	by := map[string]string{}
 	for _, r := range records {
@@ -200,8 +200,7 @@ func (w *Workspace) Transaction(ctx context.Context, id string) (*Proposal, *Rec
 	return p, record, err
 }
 
-// OpenKept opens bytes that the store has, such as those that a Receipt lists
-// as kept.
+// OpenKept opens bytes in the store, such as those that a Receipt lists as kept.
 func (w *Workspace) OpenKept(ctx context.Context, h Hash) (io.ReadCloser, error) {
 	return w.store.Open(ctx, h)
 }

@@ -10,19 +10,18 @@ import (
 	"strings"
 )
 
-// Leaving is what the rules have to say about a file that a program or a model
-// made, on its way out of the sandbox.
+// Leaving is the verdict of the rules on a file that a program or a model made, when
+// it leaves the sandbox.
 type Leaving struct {
 	Path    string   // to save it under; "" if it is refused
 	Verdict Severity // Note: it may be saved; Ask: a person looks at it first; Refuse
 	Reason  string   // of an Ask or a Refuse
 }
 
-// CheckOutputs applies the rules about names to files that are going to be
-// saved into one folder or archive. What may change on no account in a
-// workspace, and what asks there, is the same here. has reports whether the folder has an entry of a name, in
-// any case, in a directory of it ("." for the folder itself); nil means that
-// the folder is empty.
+// CheckOutputs applies the rules about names, which are those of a workspace, to
+// files that will be saved into one folder or archive. has reports whether a
+// directory of the folder ("." for the folder itself) has an entry of a name, in
+// any case; nil means that the folder is empty.
 func CheckOutputs(names []string, has func(dir, name string) bool) []Leaving {
 	outputs := make([]Leaving, len(names))
 	folded := make([]string, len(names))
@@ -32,10 +31,10 @@ func CheckOutputs(names []string, has func(dir, name string) bool) []Leaving {
 			outputs[i] = Leaving{Verdict: Refuse, Reason: why}
 			continue
 		}
-		folded[i] = foldPath(name)
+		folded[i] = fold(name)
 	}
 	would := func(dir, name string) bool {
-		prefix := path.Join(foldPath(dir), name)
+		prefix := path.Join(fold(dir), name)
 		return slices.ContainsFunc(folded, func(f string) bool { return f != "" && below(f, prefix) }) ||
 			has != nil && has(dir, name)
 	}
@@ -53,9 +52,9 @@ func CheckOutputs(names []string, has func(dir, name string) bool) []Leaving {
 	return outputs
 }
 
-// unsavable says why a file of this name is never saved, "" if it may be. A
-// name may have any characters that a file system takes; that it cannot pass
-// for another one is left to those who show it.
+// unsavable returns why a file of this name is never saved, "" if it may be. A name
+// may have any character that a file system takes; the callers that show it must
+// escape it.
 func unsavable(name string) string {
 	if !fs.ValidPath(name) || name == "." || strings.ContainsRune(name, 0) {
 		return "the path leads out of the folder"
@@ -66,18 +65,17 @@ func unsavable(name string) string {
 		if system := versionControl(bare); system != "" {
 			return fmt.Sprintf("%q belongs to %s and is never written to", part, system)
 		}
-		if strings.HasPrefix(bare, slotPrefix) {
-			return fmt.Sprintf("names that begin with %q are used while files are being written", slotPrefix)
+		if strings.HasPrefix(bare, tempPrefix) {
+			return fmt.Sprintf("names that begin with %q are used while files are being written", tempPrefix)
 		}
 	}
 	return ""
 }
 
-// LeftOut chooses which files of a sandbox go into an archive, in which nobody
-// can be asked about them: those that may be saved without a question, and with
-// held also those that a person should look at first. The note says of the
-// others what they are and why; it is "" if there are none. It goes into the
-// archive under NoteName.
+// LeftOut returns which files of a sandbox are left out of an archive: those that
+// must not be saved, and, unless held is set, those that a person should look at
+// first. The note lists them with the reasons, and is "" if there are none. It is
+// stored in the archive under NoteName.
 func LeftOut(names []string, held bool) (left []bool, note string) {
 	left = make([]bool, len(names))
 	var b strings.Builder
@@ -94,8 +92,7 @@ func LeftOut(names []string, held bool) (left []bool, note string) {
 		"are included when the archive is asked for with ?held=true.\n\n" + b.String()
 }
 
-// NoteName returns the name under which a note goes into an archive of files
-// with these names.
+// NoteName returns the name of the note in an archive of files with these names.
 func NoteName(names []string) string {
 	for n, name := 2, "LEFT-OUT.txt"; ; n++ {
 		if !slices.ContainsFunc(names, func(other string) bool { return strings.EqualFold(other, name) }) {
@@ -105,9 +102,8 @@ func NoteName(names []string) string {
 	}
 }
 
-// CheckContent returns why a file of this name and content needs a person's
-// approval: it is a program, or a document that may run macros. "" if it does
-// not.
+// CheckContent returns why a file of this name and content needs a person's approval,
+// "" if it does not. Programs, and documents that may run macros, need one.
 func CheckContent(ctx context.Context, name string, content *Content) (why string, err error) {
 	head, err := content.head(ctx)
 	if err != nil {
@@ -130,9 +126,8 @@ func CheckContent(ctx context.Context, name string, content *Content) (why strin
 // those whose contents it then obeys.
 var gitMarks = []string{"head", "objects", "refs", "config", "commondir", "hooks", "packed-refs"}
 
-// plantsRepository reports whether a file adds to a directory that Git would
-// take for a repository with it: HEAD, objects and refs stand together there,
-// or HEAD and commondir, which says where the rest is.
+// plantsRepository reports whether a file would be in a directory that Git takes for
+// a repository: one with HEAD, objects and refs, or with HEAD and commondir.
 func plantsRepository(dir, name string, would func(dir, name string) bool) bool {
 	for {
 		if slices.Contains(gitMarks, bareName(name)) && would(dir, "head") &&

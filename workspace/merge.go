@@ -7,10 +7,9 @@ import (
 	"github.com/aymanbagabas/go-udiff/lcs"
 )
 
-// Merge brings together two versions of a text that were made from the same
-// base. Where both change the same lines, or lines that touch, in different
-// ways, the result has both between conflict marks and conflicts counts them;
-// a result without conflicts has every change of both.
+// Merge merges two versions of a text that were made from the same base. Where both
+// change the same or adjacent lines differently, the result has both between
+// conflict marks, and conflicts counts them.
 func Merge(base, mine, theirs string) (merged string, conflicts int) {
 	m := merger{base: splitLines(base), mine: splitLines(mine), theirs: splitLines(theirs)}
 	m.left, m.right = diffLines(m.base, m.mine), diffLines(m.base, m.theirs)
@@ -25,8 +24,8 @@ type merger struct {
 	conflicts          int
 }
 
-// run walks over the base. Differences that overlap or touch make one region,
-// in which only one side may have changed anything.
+// run merges region by region. A region consists of differences that overlap or
+// touch; it is a conflict if both sides changed it.
 func (m *merger) run() {
 	at := 0
 	for len(m.left)+len(m.right) > 0 {
@@ -50,8 +49,8 @@ func (m *merger) run() {
 	writeLines(&m.out, m.base[at:])
 }
 
-// region returns the next lines of the base that something changes, grown
-// until no difference reaches or touches it from outside.
+// region returns the next changed lines of the base, extended until no difference
+// overlaps or touches them from outside.
 func (m *merger) region() (start, end int) {
 	next := func(d []lcs.Diff) (int, int) {
 		if len(d) == 0 {
@@ -88,7 +87,7 @@ func take(d []lcs.Diff, end int) (taken, rest []lcs.Diff) {
 	return d[:i], d[i:]
 }
 
-// side returns what one side has in place of base[start:end].
+// side returns one side's lines for base[start:end].
 func side(base, lines []string, edits []lcs.Diff, start, end int) []string {
 	var out []string
 	for _, e := range edits {

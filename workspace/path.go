@@ -16,10 +16,10 @@ const (
 	maxDepth = 32
 )
 
-// CleanPath applies the rules that need nothing but the text of a path, and
-// returns it with forward slashes. A finding with Refuse means that the path
-// must not be used; notes say what was read differently from how it was
-// spelled. Rules that look at the folder come in with Workspace.Plan.
+// CleanPath applies the rules about the text of a path, and returns it with forward
+// slashes. A finding with Refuse means that the path must not be used; notes say
+// what was read differently from its spelling. Workspace.Plan applies the rules
+// about the folder.
 func CleanPath(spelled string) (path string, findings []Finding) {
 	c := pathCheck{}
 	path = spelled
@@ -45,7 +45,7 @@ func (c *pathCheck) note(rule, message string, args ...any) {
 	c.findings = append(c.findings, finding(Note, rule, "", message, args...))
 }
 
-// unwrap takes off one pair of the marks that people put around a path.
+// unwrap removes one pair of the marks that people put around a path.
 func (c *pathCheck) unwrap(s string) string {
 	for _, pair := range []string{`""`, "''", "``", "<>"} {
 		if len(s) > 2 && s[0] == pair[0] && s[len(s)-1] == pair[1] {
@@ -90,8 +90,8 @@ func (c *pathCheck) text(s string) string {
 	return s
 }
 
-// invisible reports whether a character has no shape of its own: marks of
-// direction, joiners, and others that file systems or eyes leave out.
+// invisible reports whether a character has no glyph: marks of direction, joiners,
+// and others that file systems or readers ignore.
 func invisible(r rune) bool {
 	switch {
 	case r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x206f,
@@ -120,7 +120,7 @@ func (c *pathCheck) slashes(s string) string {
 	return s
 }
 
-// shape refuses what is not relative to the folder.
+// shape refuses paths that are not relative to the folder.
 func (c *pathCheck) shape(s string) string {
 	const relative = "give the path relative to the project's folder"
 	lower := strings.ToLower(s)
@@ -185,8 +185,8 @@ func (c *pathCheck) name(name string) {
 	if system := versionControl(name); system != "" {
 		c.refuse("path.vcs", "", "%q belongs to %s and is never written to", name, system)
 	}
-	if strings.HasPrefix(fold(name), slotPrefix) {
-		c.refuse("path.engine", "", "names that begin with %q are used while files are being written", slotPrefix)
+	if strings.HasPrefix(fold(name), tempPrefix) {
+		c.refuse("path.engine", "", "names that begin with %q are used while files are being written", tempPrefix)
 	}
 }
 
@@ -231,8 +231,8 @@ func versionControl(name string) string {
 	return ""
 }
 
-// fold makes one of all the spellings of a name that some file system takes
-// for the same.
+// fold returns one spelling for all names, or paths, that some file system takes for
+// the same.
 func fold(name string) string {
 	if isASCII(name) {
 		return strings.ToLower(name)
@@ -243,6 +243,3 @@ func fold(name string) string {
 func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c >= utf8.RuneSelf })
 }
-
-// foldPath folds each name of a path.
-func foldPath(path string) string { return fold(path) }

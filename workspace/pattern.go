@@ -12,8 +12,8 @@ import (
 // largestSettings is the size up to which .gitignore and its like are read.
 const largestSettings = 256 << 10
 
-// settings reads a small text of the project, "" if it is not there or is
-// anything but a plain file.
+// settings returns a small text of the project, "" if it is missing or not a regular
+// file.
 func (t *tree) settings(name string) string {
 	f, _, err := t.openFile(name)
 	if err != nil {
@@ -133,7 +133,8 @@ func (t *tree) editorEOL(file string) string {
 	return eol
 }
 
-// siblingEOL asks the files beside a new one, those with its extension first.
+// siblingEOL returns the line end of most files beside a new one that have its
+// extension, LF if there are none.
 func (t *tree) siblingEOL(ctx context.Context, file string) string {
 	parent, base := splitPath(file)
 	d, err := t.dir(parent)

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// Plan works out what the changes would do to the folder, and writes nothing.
-// Rules that forbid something, and edits that do not fit, are findings of the
-// files; an error is only what went wrong on the way.
+// Plan returns what the changes would do to the folder, and writes nothing. Violated
+// rules, and edits that do not fit, are findings of the files, not errors.
 func (w *Workspace) Plan(ctx context.Context, origin Origin, changes ...Change) (*Proposal, error) {
 	pl, err := w.newPlanner()
 	if err != nil {
@@ -43,7 +42,7 @@ type planner struct {
 	offered int64
 }
 
-// draft is a file as the changes so far would leave it.
+// draft is a file after the changes so far.
 type draft struct {
 	id       string // of the FileChange, where it has one already
 	path     string
@@ -128,8 +127,8 @@ func (pl *planner) remember(d *draft, c *Change) {
 	}
 }
 
-// show adds a file to the proposal that shows what a refused change would do,
-// and leaves the draft to other changes.
+// show adds a file to the proposal that shows a refused change. Other changes still
+// apply to the draft.
 func (pl *planner) show(d *draft, c *Change) {
 	shown := *d
 	shown.findings, shown.changes = slices.Clone(d.findings), nil
@@ -183,7 +182,7 @@ func (pl *planner) target(ctx context.Context, c *Change, spelled string) (*draf
 	return d, err
 }
 
-// draft returns the draft of a path, looking at the file the first time.
+// draft returns the draft of a path. It reads the file the first time.
 func (pl *planner) draft(ctx context.Context, name string) (*draft, error) {
 	if d, ok := pl.drafts[name]; ok {
 		return d, nil
@@ -197,7 +196,7 @@ func (pl *planner) draft(ctx context.Context, name string) (*draft, error) {
 	return d, nil
 }
 
-// look reads the file that is there now, and applies the rules about it.
+// look reads the present file, and applies the rules about it.
 func (pl *planner) look(ctx context.Context, d *draft) error {
 	for _, dir := range pl.w.protected {
 		if below(d.path, dir) || dir == "." {
@@ -245,7 +244,7 @@ func (pl *planner) look(ctx context.Context, d *draft) error {
 	return nil
 }
 
-// blocked says that there is a link or a file in the way.
+// blocked refuses a draft whose path has a link, or a file in place of a directory.
 func (pl *planner) blocked(d *draft, o *obstacle) {
 	if !o.symlink {
 		d.find(Refuse, "path.clash", "", "%s", o.Error())
@@ -266,7 +265,7 @@ func (pl *planner) blocked(d *draft, o *obstacle) {
 	d.find(Refuse, "path.symlink", hint, "%s", o.Error())
 }
 
-// proposal makes FileChanges of the drafts.
+// proposal returns the proposal of the drafts.
 func (pl *planner) proposal(ctx context.Context, id string, origin Origin) (*Proposal, error) {
 	p := &Proposal{ID: id, Root: pl.w.root, Created: time.Now().UTC(), Origin: origin, key: newKey()}
 	if err := pl.rules(ctx); err != nil {
@@ -303,8 +302,8 @@ func (f *FileChange) checkable() bool {
 	return false
 }
 
-// change makes a FileChange of a draft, nil for one that is part of another or
-// that leaves nothing to show.
+// change returns the FileChange of a draft, nil for a draft that is part of another
+// or has nothing to show.
 func (pl *planner) change(ctx context.Context, d *draft) (*FileChange, error) {
 	f := &FileChange{Path: d.path, Pre: d.before.fact, Findings: d.findings, Changes: d.changes, Readings: d.readings,
 		pre: d.pre, post: d.cur, merge: d.merge}
@@ -342,7 +341,7 @@ func (pl *planner) change(ctx context.Context, d *draft) (*FileChange, error) {
 	return f, f.describe(ctx, pl.w.limits.TextBytes)
 }
 
-// postMode is the permission bits that a file will have.
+// postMode returns the permission bits that a file will have.
 func (pl *planner) postMode(d, source *draft) fs.FileMode {
 	switch {
 	case d.mode != 0:

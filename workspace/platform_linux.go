@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyAttributes gives out the owner and the extended attributes of old, as
-// far as the process may: an ordinary user cannot give a file away, and then
-// it belongs to whoever changes it.
+// copyAttributes gives out the owner and the extended attributes of old, as far as
+// the process may. An ordinary user cannot change an owner, and then the file
+// belongs to the user of the process.
 func copyAttributes(out, old *os.File, n node) error {
 	if n.uid != os.Geteuid() || n.gid != os.Getegid() {
 		err := out.Chown(n.uid, n.gid)

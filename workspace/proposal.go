@@ -19,8 +19,7 @@ const (
 	OpUnchanged Op = "unchanged" // it has this content already
 )
 
-// Fact is what a file was when it was examined. The zero Fact is a file that
-// is not there.
+// Fact is the state of a file when it was examined. The zero Fact is a missing file.
 type Fact struct {
 	Exists  bool        `json:"exists"`
 	Hash    Hash        `json:"sha256,omitzero"`
@@ -43,7 +42,7 @@ const (
 	Refuse   Severity = "refuse"   // cannot be approved
 )
 
-// Finding is what a rule has to say about a file.
+// Finding is what a rule found about a file.
 type Finding struct {
 	Rule     string   `json:"rule"` // such as "path.traversal"; see docs/workspace.md
 	Severity Severity `json:"severity"`
@@ -100,14 +99,14 @@ type Proposal struct {
 	unmake []string // directories that an undo leaves empty, and that it may remove
 }
 
-// Origin says where a transaction comes from.
+// Origin is where a transaction comes from.
 type Origin struct {
 	Kind string `json:"kind,omitempty"` // "reply", "outputs", "undo", "redo", or the caller's own word
 	Ref  string `json:"ref,omitempty"`  // such as a message's or a run's id
 	Note string `json:"note,omitempty"` // one line for the history
 	// Reverts is the transaction that this one reverts, in whole or in part.
 	Reverts string `json:"reverts,omitempty"`
-	// Partial says that it takes only parts of it back.
+	// Partial says that it undoes only parts of it.
 	Partial bool `json:"partial,omitempty"`
 }
 
@@ -144,5 +143,5 @@ func (f *FileChange) Verdict() Severity { return worst(f.Findings) }
 // Before returns the content that the file has, nil if it does not exist.
 func (f *FileChange) Before() *Content { return f.pre }
 
-// After returns the content that the file would have, nil if it would be gone.
+// After returns the content that the file would have, nil if it would be deleted.
 func (f *FileChange) After() *Content { return f.post }

@@ -10,25 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// places are where a step's files can be.
+// stepPlaces are the places of a step's files.
 type stepPlaces struct {
-	target, slot          *folder
-	name, slotName, aside string
+	target, temp          *folder
+	name, tempName, aside string
 }
 
 func (x *transaction) places(s *Step) (p stepPlaces, err error) {
 	parent, name := splitPath(s.Path)
-	slotParent, slot := splitPath(s.Slot)
-	p.name, p.slotName, p.aside = name, slot, slot+backupSuffix
+	tempParent, temp := splitPath(s.Temp)
+	p.name, p.tempName, p.aside = name, temp, temp+backupSuffix
 	if p.target, err = x.tree.dir(parent); err != nil {
 		return p, err
 	}
-	p.slot, err = x.tree.dir(slotParent)
+	p.temp, err = x.tree.dir(tempParent)
 	return p, err
 }
 
-// newClash returns the conflict of a file that is not what it was, found while a
-// step was done. The step itself is reversed.
+// newClash returns the conflict of a file that changed while a step was done. The
+// step itself is reversed.
 func newClash(s *Step, reason string) error {
 	return &ConflictError{Files: []Clashing{{File: s.File, Path: s.Path, Reason: reason}}}
 }
@@ -83,7 +83,7 @@ func (x *transaction) mkdir(dir string) error {
 	if err != nil || made != nil {
 		return err
 	}
-	// Whoever owns the parent could have put another directory in its place.
+	// The owner of the parent could have put another directory in its place.
 	if names, err := in.names(); err != nil || len(names) > 0 {
 		return err
 	}
@@ -103,7 +103,7 @@ func (x *transaction) do(ctx context.Context, i int) error {
 	case !s.Post.Exists:
 		return x.remove(ctx, i, p)
 	case !s.Pre.Exists:
-		err := p.slot.move(p.slotName, p.target, p.name)
+		err := p.temp.move(p.tempName, p.target, p.name)
 		if errors.Is(err, fs.ErrExist) {
 			return newClash(s, "exists now")
 		}
@@ -111,7 +111,7 @@ func (x *transaction) do(ctx context.Context, i int) error {
 	}
 	err = errNoExchange
 	if !x.w.noExchange {
-		err = p.slot.exchange(p.slotName, p.target, p.name)
+		err = p.temp.exchange(p.tempName, p.target, p.name)
 	}
 	switch {
 	case errors.Is(err, errNoExchange):
@@ -122,13 +122,13 @@ func (x *transaction) do(ctx context.Context, i int) error {
 		return err
 	}
 	x.w.at("exchanged " + s.Path)
-	if x.isPre(ctx, i, p.slot, p.slotName) {
+	if x.isPre(ctx, i, p.temp, p.tempName) {
 		return nil
 	}
 	return x.swapBack(ctx, s, p)
 }
 
-// isPre compares a displaced file with what it should be.
+// isPre reports whether a displaced file is the expected one.
 func (x *transaction) isPre(ctx context.Context, i int, d *folder, name string) bool {
 	n, err := d.hashAt(ctx, name)
 	if err != nil || n.fact.Hash != x.record.Steps[i].Pre.Hash {
@@ -138,29 +138,29 @@ func (x *transaction) isPre(ctx context.Context, i int, d *folder, name string) 
 	return true
 }
 
-// isPost reports whether a file is the staged one, untouched.
+// isPost reports whether a file is the staged one, unchanged.
 func isPost(ctx context.Context, s *Step, d *folder, name string) bool {
 	n, err := d.hashAt(ctx, name)
 	return err == nil && n.same(s.Post) && n.fact.Hash == s.Post.Hash
 }
 
-// swapBack exchanges two files again, if the displaced one was not the expected one. A
-// file that another process wrote to in between is the newest and stays in place; what
-// it displaced is kept in the store.
+// swapBack exchanges two files again after the displaced one was not the expected
+// one. A file that another process wrote to in between is the newest and stays in
+// place; the file that it displaced is saved in the store.
 func (x *transaction) swapBack(ctx context.Context, s *Step, p stepPlaces) error {
 	c := newClash(s, "was changed")
-	if err := p.slot.exchange(p.slotName, p.target, p.name); err != nil {
-		return errors.Join(c, fmt.Errorf("its content is in %s: %w", s.Slot, err))
+	if err := p.temp.exchange(p.tempName, p.target, p.name); err != nil {
+		return errors.Join(c, fmt.Errorf("its content is in %s: %w", s.Temp, err))
 	}
 	x.w.at("gave back " + s.Path)
-	if isPost(ctx, s, p.slot, p.slotName) {
+	if isPost(ctx, s, p.temp, p.tempName) {
 		return c
 	}
-	if err := p.slot.exchange(p.slotName, p.target, p.name); err != nil {
-		return errors.Join(c, fmt.Errorf("a newer content is in %s: %w", s.Slot, err))
+	if err := p.temp.exchange(p.tempName, p.target, p.name); err != nil {
+		return errors.Join(c, fmt.Errorf("a newer content is in %s: %w", s.Temp, err))
 	}
-	if err := x.keep(ctx, p.slot, p.slotName, s.Path); err != nil {
-		return errors.Join(c, fmt.Errorf("an older content is in %s: %w", s.Slot, err))
+	if err := x.keep(ctx, p.temp, p.tempName, s.Path); err != nil {
+		return errors.Join(c, fmt.Errorf("an older content is in %s: %w", s.Temp, err))
 	}
 	return c
 }
@@ -168,7 +168,7 @@ func (x *transaction) swapBack(ctx context.Context, s *Step, p stepPlaces) error
 // remove moves a target aside.
 func (x *transaction) remove(ctx context.Context, i int, p stepPlaces) error {
 	s := &x.record.Steps[i]
-	err := p.target.move(p.name, p.slot, p.aside)
+	err := p.target.move(p.name, p.temp, p.aside)
 	if errors.Is(err, fs.ErrNotExist) {
 		return newClash(s, "was deleted")
 	}
@@ -176,11 +176,11 @@ func (x *transaction) remove(ctx context.Context, i int, p stepPlaces) error {
 		return err
 	}
 	x.w.at("aside " + s.Path)
-	if x.isPre(ctx, i, p.slot, p.aside) {
+	if x.isPre(ctx, i, p.temp, p.aside) {
 		return nil
 	}
 	c := newClash(s, "was changed")
-	err = p.slot.move(p.aside, p.target, p.name)
+	err = p.temp.move(p.aside, p.target, p.name)
 	if errors.Is(err, fs.ErrExist) { // and written anew meanwhile: sweep keeps the old one
 		return c
 	}
@@ -193,10 +193,10 @@ func (x *transaction) replace(ctx context.Context, i int, p stepPlaces) error {
 	if err := x.remove(ctx, i, p); err != nil {
 		return err
 	}
-	err := p.slot.move(p.slotName, p.target, p.name)
+	err := p.temp.move(p.tempName, p.target, p.name)
 	if errors.Is(err, fs.ErrExist) {
-		// Another process has put a file there in this moment. The one that went
-		// aside is older, and its content is in the store.
+		// Another process has created a file there meanwhile. The displaced file is
+		// older, and its content is in the store.
 		return newClash(&x.record.Steps[i], "was replaced")
 	}
 	return err
@@ -207,12 +207,12 @@ type position int
 
 const (
 	pending position = iota // nothing has happened
-	half                    // the old file is aside, the new one still in its slot
+	half                    // the old file is aside, the new one is still the temporary file
 	done                    // published, whatever was done to the target since
-	lost                    // the slot is gone, and it cannot be told or done
+	lost                    // the temporary file is missing: neither can be told
 )
 
-// position finds out how far a step has come, from which file is where.
+// position returns how far a step has come, from the inodes at its places.
 func (x *transaction) position(s *Step) (position, error) {
 	p, err := x.places(s)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -225,8 +225,8 @@ func (x *transaction) position(s *Step) (position, error) {
 		return lost, err
 	}
 	target, err1 := p.target.stat(p.name)
-	slot, err2 := p.slot.stat(p.slotName)
-	aside, err3 := p.slot.stat(p.aside)
+	temp, err2 := p.temp.stat(p.tempName)
+	aside, err3 := p.temp.stat(p.aside)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return lost, err
 	}
@@ -237,18 +237,18 @@ func (x *transaction) position(s *Step) (position, error) {
 		return pending, nil
 	case !s.Post.Exists, target.same(s.Post):
 		return done, nil
-	case slot.same(s.Post) && aside.exists() && !target.exists():
+	case temp.same(s.Post) && aside.exists() && !target.exists():
 		return half, nil
-	case slot.same(s.Post):
+	case temp.same(s.Post):
 		return pending, nil
-	case s.Pre.Exists && (slot.exists() || aside.exists()), !s.Pre.Exists && target.exists():
+	case s.Pre.Exists && (temp.exists() || aside.exists()), !s.Pre.Exists && target.exists():
 		return done, nil
 	}
 	return lost, nil
 }
 
-// reverse reverts every step that was done, and ends the transaction. What
-// another process has changed since is left alone and listed.
+// reverse reverts every step that was done, and ends the transaction. It leaves and
+// lists files that another process has changed since.
 func (x *transaction) reverse(ctx context.Context, cause error) error {
 	x.w.at("reversing")
 	for i := len(x.record.Steps) - 1; i >= 0; i-- {
@@ -276,7 +276,8 @@ func (x *transaction) reverse(ctx context.Context, cause error) error {
 	return err
 }
 
-// complete adds to the conflict that ended a transaction what callers need.
+// complete adds the proposal and the saved bytes to the conflict that ended a
+// transaction.
 func (x *transaction) complete(cause error) {
 	c, ok := errors.AsType[*ConflictError](cause)
 	if !ok {
@@ -299,7 +300,7 @@ func (x *transaction) rmdir(dir string) {
 	}
 }
 
-// undo reverts one step. left says why it could not.
+// undo reverts one step. left is why it could not, "" if it could.
 func (x *transaction) undo(ctx context.Context, s *Step) (left string, err error) {
 	at, err := x.position(s)
 	if err != nil || at == pending || at == lost && !s.Pre.Exists {
@@ -314,15 +315,15 @@ func (x *transaction) undo(ctx context.Context, s *Step) (left string, err error
 	}
 	switch {
 	case at == half:
-		return taken(p.slot.move(p.aside, p.target, p.name))
+		return taken(p.temp.move(p.aside, p.target, p.name))
 	case at == lost:
 		return "", nil // the old file is in place
 	case !s.Post.Exists:
-		n, err := p.slot.stat(p.aside)
+		n, err := p.temp.stat(p.aside)
 		if err != nil || !n.exists() {
 			return "it was removed by somebody else too", err
 		}
-		return taken(p.slot.move(p.aside, p.target, p.name))
+		return taken(p.temp.move(p.aside, p.target, p.name))
 	}
 	return x.restore(ctx, s, p)
 }
@@ -340,27 +341,27 @@ func (x *transaction) restore(ctx context.Context, s *Step, p stepPlaces) (strin
 	if !isPost(ctx, s, p.target, p.name) {
 		return changed, nil
 	}
-	old, err := p.slot.stat(p.slotName)
+	old, err := p.temp.stat(p.tempName)
 	if err != nil {
 		return "", err
 	}
 	if s.Pre.Exists && old.exists() { // they changed places
-		if err := p.slot.exchange(p.slotName, p.target, p.name); err != nil {
+		if err := p.temp.exchange(p.tempName, p.target, p.name); err != nil {
 			return "", err
 		}
-		if isPost(ctx, s, p.slot, p.slotName) {
+		if isPost(ctx, s, p.temp, p.tempName) {
 			return "", nil
 		}
-		return changed, p.slot.exchange(p.slotName, p.target, p.name)
+		return changed, p.temp.exchange(p.tempName, p.target, p.name)
 	}
-	if err := p.target.move(p.name, p.slot, p.slotName); err != nil {
+	if err := p.target.move(p.name, p.temp, p.tempName); err != nil {
 		return "", err
 	}
-	if !isPost(ctx, s, p.slot, p.slotName) {
-		return changed, p.slot.move(p.slotName, p.target, p.name)
+	if !isPost(ctx, s, p.temp, p.tempName) {
+		return changed, p.temp.move(p.tempName, p.target, p.name)
 	}
 	if !s.Pre.Exists {
 		return "", nil
 	}
-	return taken(p.slot.move(p.aside, p.target, p.name))
+	return taken(p.temp.move(p.aside, p.target, p.name))
 }

@@ -68,7 +68,7 @@ func hashFile(ctx context.Context, f *os.File) (Hash, int64, error) {
 	return c.hash, c.size, nil
 }
 
-// hashAt looks at a file and hashes it.
+// hashAt returns a file's node with its hash.
 func (d *folder) hashAt(ctx context.Context, name string) (node, error) {
 	f, n, err := d.open(name)
 	if err != nil {

@@ -1,7 +1,7 @@
 package workspace
 
-// Receipt tells what a commit did. Its first fields have the names that
-// applications already show.
+// Receipt is what a commit did. Its first fields have the names that applications
+// already show.
 type Receipt struct {
 	TxnID          string    `json:"txnId"`
 	State          State     `json:"state"`
@@ -34,8 +34,8 @@ type Skipped struct {
 	Rule   string `json:"rule,omitempty"`
 }
 
-// KeptBytes is a content that another process wrote to a file in the moment in which
-// it was published, and that is not in the folder any more.
+// KeptBytes is a content that another process wrote to a file while it was published,
+// and that is not in the folder any more.
 type KeptBytes struct {
 	Path string `json:"path"`
 	Hash Hash   `json:"sha256"`
@@ -104,7 +104,7 @@ func (r *Receipt) skip(p *Proposal, approved []FileChange) {
 	}
 }
 
-// add puts the receipt of one file to those of others.
+// add adds the receipt of one file.
 func (r *Receipt) add(one *Receipt) {
 	r.FilesCreated = append(r.FilesCreated, one.FilesCreated...)
 	r.FilesUpdated = append(r.FilesUpdated, one.FilesUpdated...)

@@ -21,8 +21,8 @@ func (w *Workspace) Recover(ctx context.Context) (recovered []*Record, err error
 	return w.recoverHeld(ctx)
 }
 
-// recoverHeld does it while the workspace is held, so that whatever is not at
-// rest belongs to nobody.
+// recoverHeld recovers while the workspace is locked, so that no process works on
+// the transactions that are not at rest.
 func (w *Workspace) recoverHeld(ctx context.Context) ([]*Record, error) {
 	unfinished, err := w.store.List(ctx, w.id, 0, Staging, Committing, Published)
 	if err != nil {
@@ -39,7 +39,7 @@ func (w *Workspace) recoverHeld(ctx context.Context) ([]*Record, error) {
 	return unfinished, nil
 }
 
-// recover brings one transaction to rest.
+// recover finishes or reverses one transaction.
 func (w *Workspace) recover(ctx context.Context, record *Record) (err error) {
 	x := &transaction{w: w, record: record, files: record.Files, receipt: record.Receipt, fallback: Aborted,
 		checked: map[int]node{}, recovering: true}
@@ -49,7 +49,7 @@ func (w *Workspace) recover(ctx context.Context, record *Record) (err error) {
 	defer func() { err = errors.Join(err, x.tree.close()) }()
 	switch record.State {
 	case Staging:
-		return x.settleAborted(x.abort(ctx, errUnfinished))
+		return x.ignoreAborted(x.abort(ctx, errUnfinished))
 	case Published:
 		return x.finish(ctx)
 	}
@@ -57,24 +57,24 @@ func (w *Workspace) recover(ctx context.Context, record *Record) (err error) {
 		x.receipt = x.expected()
 	}
 	if cause := x.publish(ctx); cause != nil {
-		return x.settleAborted(x.reverse(ctx, cause))
+		return x.ignoreAborted(x.reverse(ctx, cause))
 	}
 	return x.finish(ctx)
 }
 
 var errUnfinished = errors.New("the process that did it ended")
 
-// settleAborted drops the error of an abort that came to its end: it tells why
-// the transaction was reversed, and for recovery that is no failure.
-func (x *transaction) settleAborted(err error) error {
+// ignoreAborted drops the error of a complete abort: it says why the transaction was
+// reversed, which is no failure of the recovery.
+func (x *transaction) ignoreAborted(err error) error {
 	if x.record.State == Aborted {
 		return nil
 	}
 	return err
 }
 
-// check looks whether what a step displaced was what it should be: the process
-// may have died between the two.
+// check checks the file that a step displaced: the process may have died before it
+// did.
 func (x *transaction) check(ctx context.Context, i int) error {
 	s := &x.record.Steps[i]
 	if !s.Pre.Exists {
@@ -84,12 +84,12 @@ func (x *transaction) check(ctx context.Context, i int) error {
 	if err != nil {
 		return ignoreMissing(err)
 	}
-	for _, name := range []string{p.slotName, p.aside} {
-		n, err := p.slot.stat(name)
+	for _, name := range []string{p.tempName, p.aside} {
+		n, err := p.temp.stat(name)
 		if err != nil {
 			return err
 		}
-		if n.exists() && !n.same(s.Post) && !x.isPre(ctx, i, p.slot, name) {
+		if n.exists() && !n.same(s.Post) && !x.isPre(ctx, i, p.temp, name) {
 			return newClash(s, "was changed")
 		}
 	}
@@ -103,8 +103,8 @@ func (x *transaction) rest(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	if !x.isPre(ctx, i, p.slot, p.aside) {
+	if !x.isPre(ctx, i, p.temp, p.aside) {
 		return newClash(s, "was changed")
 	}
-	return p.slot.move(p.slotName, p.target, p.name)
+	return p.temp.move(p.tempName, p.target, p.name)
 }

@@ -117,12 +117,12 @@ func TestCrashAndEditor(t *testing.T) {
 func TestSlotRemoved(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "old a\n", "b.txt": "old b\n"})
 	s.dieAt(s.plan(write("a.txt", "new a\n"), write("b.txt", "new b\n"), write("c.txt", "c\n")), "done a.txt", "", nil)
-	slots, err := filepath.Glob(filepath.Join(s.dir, slotPrefix+"*"))
-	if err != nil || len(slots) != 3 {
-		t.Fatal(slots, err)
+	temps, err := filepath.Glob(filepath.Join(s.dir, tempPrefix+"*"))
+	if err != nil || len(temps) != 3 {
+		t.Fatal(temps, err)
 	}
-	for _, slot := range slots[1:] {
-		if err := os.Remove(slot); err != nil {
+	for _, temp := range temps[1:] {
+		if err := os.Remove(temp); err != nil {
 			t.Fatal(err)
 		}
 	}

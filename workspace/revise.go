@@ -20,10 +20,9 @@ const (
 	Skip   Choice = "skip"   // drop the file from the proposal
 )
 
-// Resolve returns the proposal with a file resolved, and a new token. The id of
-// one of the file's readings is a choice, too. Edited
-// takes any text or bytes and also serves to edit a file that is not in
-// conflict. A file that a rule refuses can only be skipped.
+// Resolve returns the proposal with a file resolved, and a new token. The id of one
+// of the file's readings is a choice, too. Edited takes any content, also for a
+// file that is not in conflict. A file that a rule refuses can only be skipped.
 func (w *Workspace) Resolve(
 	ctx context.Context, p *Proposal, file string, choice Choice, content []byte,
 ) (*Proposal, error) {
@@ -108,9 +107,9 @@ func (p *Proposal) clone() *Proposal {
 	return &next
 }
 
-// Rebase makes the proposal anew on the files as they are now. A file that was
-// changed since is merged by its three versions: a clean merge needs a look, an
-// overlap is a conflict. The id stays, the token does not.
+// Rebase returns the proposal for the files as they are now. A file that was changed
+// since is merged by its three versions: a clean merge needs a look, an overlap is
+// a conflict. The id stays, the token does not.
 func (w *Workspace) Rebase(ctx context.Context, p *Proposal) (*Proposal, error) {
 	pl, err := w.newPlanner()
 	if err != nil {
@@ -130,8 +129,8 @@ func (w *Workspace) Rebase(ctx context.Context, p *Proposal) (*Proposal, error) 
 	return next, nil
 }
 
-// carried are findings about the change itself, which another look at the
-// folder does not find again.
+// carried reports whether a finding is about the change itself, so that another look
+// at the folder does not find it again.
 func carried(f Finding) bool {
 	switch f.Rule {
 	case "change.doubt", "change.note", "change.refused", "edit.failed", "text.encoding", "path.replaced",
@@ -192,7 +191,7 @@ func (pl *planner) rebase(ctx context.Context, f *FileChange) error {
 	return nil
 }
 
-// rebasedReadings are those that go together with the file as it is now.
+// rebasedReadings returns the readings that merge with the file as it is now.
 func (pl *planner) rebasedReadings(now *Content, f *FileChange) []Reading {
 	if f.pre == nil || now == nil || now.hash == f.pre.hash {
 		return f.Readings
@@ -231,9 +230,8 @@ func (pl *planner) rebased(d, source *draft, f *FileChange) (*Content, error) {
 	return d.mergeIn(f.pre, now, f.post, "since the proposal was made"), nil
 }
 
-// WriteZip writes the proposed contents of the files with the ids, all that
-// are not refused if there are none, as a ZIP archive, for a user who may
-// not write to the folder.
+// WriteZip writes the proposed contents of the files with the ids as a ZIP archive.
+// Without ids it writes all that are not refused.
 func (p *Proposal) WriteZip(ctx context.Context, to io.Writer, ids ...string) error {
 	z := zip.NewWriter(to)
 	for i := range p.Files {

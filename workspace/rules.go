@@ -32,16 +32,16 @@ func (pl *planner) clash(d *draft) error {
 	if d.cur == nil {
 		return nil
 	}
-	folded := foldPath(d.path)
+	folded := fold(d.path)
 	if other, ok := pl.folded[folded]; ok && other != d.path {
 		d.find(Refuse, "path.collision", "", "%q and %q are the same file on some systems", d.path, other)
 	}
 	pl.folded[folded] = d.path
 	for _, dir := range parents(d.path) {
-		if other, ok := pl.folded[foldPath(dir)]; ok && other != dir && !d.before.exists() {
+		if other, ok := pl.folded[fold(dir)]; ok && other != dir && !d.before.exists() {
 			d.find(Refuse, "path.collision", "", "the directories %q and %q are the same on some systems", dir, other)
 		} else if !ok {
-			pl.folded[foldPath(dir)] = dir
+			pl.folded[fold(dir)] = dir
 		}
 		if other, ok := pl.drafts[dir]; ok && other.cur != nil {
 			d.find(Refuse, "path.clash", "", "%s would be a file and a directory", dir)
@@ -82,7 +82,8 @@ func (pl *planner) spelled(d *draft) error {
 	return nil
 }
 
-// placed looks at where the file is: mounts, hard links, repositories.
+// placed applies the rules about the place of the file: mounts, hard links,
+// repositories.
 func (pl *planner) placed(d *draft) error {
 	parent, name := splitPath(d.path)
 	in, err := pl.tree.nearest(parent)
@@ -105,12 +106,12 @@ func (pl *planner) placed(d *draft) error {
 // wouldHave reports whether a directory has a name, in any case, or would have
 // it afterwards.
 func (pl *planner) wouldHave(dir, name string) bool {
-	prefix := foldPath(dir) + "/" + name
+	prefix := fold(dir) + "/" + name
 	if dir == "." {
 		prefix = name
 	}
 	for _, d := range pl.order {
-		if d.cur != nil && below(foldPath(d.path), prefix) {
+		if d.cur != nil && below(fold(d.path), prefix) {
 			return true
 		}
 	}
@@ -122,7 +123,7 @@ func (pl *planner) wouldHave(dir, name string) bool {
 	return err == nil && slices.ContainsFunc(names, func(n string) bool { return fold(n) == name })
 }
 
-// sensitive finds what a person should look at in any case.
+// sensitive finds changes that a person should look at in any case.
 func (pl *planner) sensitive(_ context.Context, d *draft) {
 	if d.pre == d.cur {
 		return

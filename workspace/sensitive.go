@@ -8,17 +8,17 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// nameRule says why files of some names need a person's approval even where
-// approval is automatic.
+// nameRule is why files of some names need a person's approval even where approval
+// is automatic.
 type nameRule struct {
 	why   string
 	globs []string // of folded names, in any directory
 }
 
-// nameRules is the one table of names that decide what runs on this computer
-// or on another one, or which secrets are used. Every way out of a sandbox and
-// every change to a folder goes by it. What is refused whatever a person says
-// is in path.go: see versionControl.
+// nameRules has the names of files that decide what runs on this computer or on
+// another one, or which secrets are used. It applies to all files that leave a
+// sandbox and to all changes of a folder. See versionControl for files that are
+// always refused.
 var nameRules = [...]nameRule{
 	{"it decides what a build service runs", []string{
 		".github/**", ".gitlab-ci.yml", ".gitlab/**", ".circleci/**", ".travis.yml", "azure-pipelines*.{yml,yaml}",
@@ -115,14 +115,14 @@ var nameRules = [...]nameRule{
 	}},
 }
 
-// inert are names with a leading dot that no tool takes orders from.
+// inert are names with a leading dot that no tool obeys.
 var inert = map[string]bool{
 	".gitkeep": true, ".keep": true, ".nojekyll": true, ".editorconfig": true, ".dockerignore": true, ".npmignore": true,
 	".eslintignore": true, ".prettierignore": true,
 	".well-known": true,
 }
 
-// ruleIndex is nameRules made quick to look up: most of it is plain names.
+// ruleIndex indexes nameRules, most of which are plain names.
 type ruleIndex struct {
 	files       map[string]string // by the name of the file
 	directories map[string]string // by that of a directory on the way
@@ -179,9 +179,9 @@ func sensitive(path string) string {
 	return ""
 }
 
-// bareName makes one of all the spellings of a name that some file system
-// takes for the same: those that ignore case, width, marks without a shape,
-// final dots and spaces, or that keep streams behind a colon.
+// bareName returns one spelling for all names that some file system takes for the
+// same: those that ignore case, width, invisible characters, final dots and
+// spaces, or that have streams behind a colon.
 func bareName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {
@@ -199,12 +199,7 @@ func bareName(name string) string {
 // MatchPath reports whether a path matches a pattern as a policy has them: "*"
 // within a name, "**" over directories, {a,b}. A pattern without a slash
 // matches in every directory.
-func MatchPath(pattern, path string) bool { return matches(pattern, path) }
-
-// matches reports whether a path matches a pattern: * and ? within a name, **
-// over directories, {a,b}, [a-z]. A pattern without a slash matches in every
-// directory.
-func matches(pattern, path string) bool {
+func MatchPath(pattern, path string) bool {
 	if !strings.Contains(pattern, "/") {
 		pattern = "**/" + pattern
 	}

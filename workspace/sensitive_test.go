@@ -89,7 +89,7 @@ func TestCheckOutputs(t *testing.T) {
 		".hg/hgrc", ".svn/wc.db", ".jj/repo", "_darcs/prefs/defaults",
 		".pijul/config", ".fslckout", "_FOSSIL_", "../x", "/etc/passwd", ".g\u200cit/config",
 		".git::$INDEX_ALLOCATION/config",
-		`a\\.git\\config`, slotPrefix+"x", "a//b", "a\x00")
+		`a\\.git\\config`, tempPrefix+"x", "a//b", "a\x00")
 	refused("r/HEAD", "r/objects/x", "r/refs/heads/x", "r/config")
 	refused("HEAD", "commondir", "config")
 	refused("r/head", "r/CommonDir")

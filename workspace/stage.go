@@ -11,15 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slotPrefix begins the names of files that a transaction uses for itself.
-const slotPrefix = ".airlock-"
+// tempPrefix begins the names of the temporary files of transactions.
+const tempPrefix = ".airlock-"
 
-// backupSuffix ends the name under which a displaced file waits where two files
-// cannot change places.
+// backupSuffix ends the name of a displaced file where two files cannot be exchanged.
 const backupSuffix = "-old"
 
-// verify compares every file with what the proposal was made from, and returns
-// the contents that undo will need.
+// verify compares every file with its state in the proposal, and returns the
+// contents that undo will need.
 func (x *transaction) verify(ctx context.Context) ([]*Content, error) {
 	var contents []*Content
 	var clashes []Clashing
@@ -45,7 +44,7 @@ func (x *transaction) verify(ctx context.Context) ([]*Content, error) {
 		}
 		if pre != nil {
 			if f.Post.Mode == f.Pre.Mode {
-				f.Post.Mode = now.Mode // changed since: that is nobody's conflict
+				f.Post.Mode = now.Mode // changed since, which is no conflict
 			}
 			f.Pre = now
 			contents = append(contents, pre)
@@ -61,8 +60,8 @@ func (x *transaction) verify(ctx context.Context) ([]*Content, error) {
 	return contents, nil
 }
 
-// differs says how a file differs from a fact, "" if it does not, and returns
-// its content.
+// differs returns how a file differs from a fact, "" if it does not, and sets its
+// content.
 func (x *transaction) differs(ctx context.Context, path string, pre Fact, content **Content) (string, Fact, error) {
 	n, err := x.tree.stat(path)
 	if o, ok := errors.AsType[*obstacle](err); ok {
@@ -92,8 +91,7 @@ func (x *transaction) differs(ctx context.Context, path string, pre Fact, conten
 	return "", n.fact, nil
 }
 
-// plan makes the steps: removals first, so that a name is free for what comes
-// in its place.
+// plan makes the steps: removals first, so that their names are free.
 func (x *transaction) plan() error {
 	var steps []Step
 	add := func(f *FileChange, path string, pre, post Fact) error {
@@ -103,7 +101,7 @@ func (x *transaction) plan() error {
 			return err
 		}
 		pre.ModTime = pre.ModTime.UTC()
-		steps = append(steps, Step{File: f.ID, Path: path, Pre: pre, Post: post, Slot: d.path})
+		steps = append(steps, Step{File: f.ID, Path: path, Pre: pre, Post: post, Temp: d.path})
 		return nil
 	}
 	for i := range x.files {
@@ -134,11 +132,11 @@ func (x *transaction) plan() error {
 	})
 	for i := range steps {
 		s := &steps[i]
-		name := fmt.Sprintf("%s%s-%d", slotPrefix, x.record.ID, i+1)
-		if s.Slot != "." {
-			name = s.Slot + "/" + name
+		name := fmt.Sprintf("%s%s-%d", tempPrefix, x.record.ID, i+1)
+		if s.Temp != "." {
+			name = s.Temp + "/" + name
 		}
-		s.Slot = name
+		s.Temp = name
 		missing, err := x.tree.missing(s.Path)
 		if err != nil {
 			return err
@@ -157,7 +155,7 @@ func (x *transaction) plan() error {
 func (x *transaction) stage(ctx context.Context) error {
 	dirs := make([]*folder, len(x.record.Steps))
 	for i := range x.record.Steps {
-		parent, _ := splitPath(x.record.Steps[i].Slot)
+		parent, _ := splitPath(x.record.Steps[i].Temp)
 		d, err := x.tree.dir(parent)
 		if err != nil {
 			return err
@@ -187,8 +185,8 @@ func (x *transaction) file(id string) *FileChange {
 	return nil
 }
 
-// sourceOf returns where the file is whose owner and attributes the new one
-// takes over, "" for a new file.
+// sourceOf returns the path of the file whose owner and attributes the new one
+// inherits, "" for a new file.
 func (x *transaction) sourceOf(s *Step, f *FileChange) string {
 	if f.Op == OpRename {
 		return f.From
@@ -199,15 +197,15 @@ func (x *transaction) sourceOf(s *Step, f *FileChange) string {
 	return ""
 }
 
-// stageFile writes one slot and notes its inode.
+// stageFile writes one temporary file and records its inode.
 func stageFile(ctx context.Context, d *folder, s *Step, f *FileChange, source string) error {
-	_, slot := splitPath(s.Slot)
+	_, temp := splitPath(s.Temp)
 	mode := fs.FileMode(0o600)
 	usual := source == "" && (s.Post.Mode == 0o666 || s.Post.Mode == 0o777)
 	if usual {
 		mode = s.Post.Mode // the umask has its say
 	}
-	out, err := d.create(slot, mode)
+	out, err := d.create(temp, mode)
 	if err != nil {
 		return err
 	}
@@ -226,7 +224,7 @@ func stageFile(ctx context.Context, d *folder, s *Step, f *FileChange, source st
 	if err := errors.Join(err, out.Close()); err != nil {
 		return err
 	}
-	n, err := d.stat(slot)
+	n, err := d.stat(temp)
 	if err != nil {
 		return err
 	}
@@ -236,8 +234,8 @@ func stageFile(ctx context.Context, d *folder, s *Step, f *FileChange, source st
 	return nil
 }
 
-// belong gives what root has made in another user's directory to the directory's
-// owner, who could not change it otherwise.
+// belong changes the owner of a file that root made in another user's directory to
+// that of the directory, who could not change the file otherwise.
 func belong(d *folder, chown func(uid, gid int) error) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -257,9 +255,9 @@ func belong(d *folder, chown func(uid, gid int) error) error {
 func inherit(out *os.File, d *folder, source string, s *Step) error {
 	_, name := splitPath(source)
 	parent, _ := splitPath(source)
-	slotParent, _ := splitPath(s.Slot)
-	if parent != slotParent {
-		return nil // renamed into another directory: it belongs to whoever does it
+	tempParent, _ := splitPath(s.Temp)
+	if parent != tempParent {
+		return nil // renamed into another directory: it belongs to the process's user
 	}
 	old, n, err := d.open(name)
 	if err != nil {
@@ -269,7 +267,7 @@ func inherit(out *os.File, d *folder, source string, s *Step) error {
 	return copyAttributes(out, old, n)
 }
 
-// sync makes the names in all directories durable that were changed.
+// sync makes the names in all changed directories durable.
 func (x *transaction) sync() error {
 	var dirs []*folder
 	seen := map[string]bool{}
@@ -280,7 +278,7 @@ func (x *transaction) sync() error {
 		seen[path] = true
 		d, err := x.tree.dir(path)
 		if _, ok := errors.AsType[*obstacle](err); ok || errors.Is(err, fs.ErrNotExist) {
-			return nil // somebody has removed it since a process died
+			return nil // it was removed after a process died
 		}
 		if err != nil {
 			return err
@@ -296,8 +294,8 @@ func (x *transaction) sync() error {
 	}
 	for i := range x.record.Steps {
 		parent, _ := splitPath(x.record.Steps[i].Path)
-		slot, _ := splitPath(x.record.Steps[i].Slot)
-		if err := errors.Join(add(parent), add(slot)); err != nil {
+		temp, _ := splitPath(x.record.Steps[i].Temp)
+		if err := errors.Join(add(parent), add(temp)); err != nil {
 			return err
 		}
 	}

@@ -11,8 +11,8 @@ import (
 // State is how far a transaction has come.
 type State string
 
-// The states of a transaction. Proposed, Committed, Aborted and Discarded are
-// at rest; in the others a process is at work, or died at it.
+// The states of a transaction. Proposed, Committed, Aborted and Discarded are at
+// rest. In the others a process is working on it, or died.
 const (
 	Proposed   State = "proposed"   // kept for a later approval; nothing is written
 	Staging    State = "staging"    // new contents are written beside their targets
@@ -20,7 +20,7 @@ const (
 	Published  State = "published"  // every file is in its new state, durably; old ones are cleared away
 	Committed  State = "committed"  // and that is done too
 	Aborted    State = "aborted"    // every file is in its old state
-	Discarded  State = "discarded"  // a proposal that somebody turned down
+	Discarded  State = "discarded"  // a proposal that the user rejected
 )
 
 // AtRest reports whether nothing has to be recovered.
@@ -29,14 +29,14 @@ func (s State) AtRest() bool { return s != Staging && s != Committing && s != Pu
 // ErrNotFound says that a store has no such record or blob.
 var ErrNotFound = errors.New("not found")
 
-// Store is what a workspace remembers between processes: its transactions and
-// the contents that undo needs. Dir is one in a directory. It is kept outside
-// the folder, so that nothing in the folder can change it. Its methods may be
-// called from many goroutines and by many processes.
+// Store stores the transactions of workspaces and the contents that undo needs. Dir
+// is a Store in a directory. It must be outside the folder, so that no change of
+// the folder can change it. Its methods may be called from many goroutines and by
+// many processes.
 type Store interface {
 	// Lock waits until no other process or goroutine holds the workspace, and
-	// holds it until unlock. A holder that dies gives it up. When the context
-	// ends first, the error says who holds it.
+	// locks it until unlock. The lock of a process that dies is released. If the
+	// context ends first, the error names the holder.
 	Lock(ctx context.Context, workspace string) (unlock func() error, err error)
 	// Save keeps a record and the contents, all of them or nothing. Once it
 	// has returned they survive a loss of power. A content whose bytes are not
@@ -55,7 +55,7 @@ type Store interface {
 	Prune(ctx context.Context, keep Keep) error
 }
 
-// Keep is how much history a store keeps. Zero values mean no limit.
+// Keep is the amount of history that a store keeps. Zero values mean no limit.
 type Keep struct {
 	Age   time.Duration // of a transaction
 	Bytes int64         // of contents
@@ -116,15 +116,15 @@ func (r *Record) Hashes() []Hash {
 	return all
 }
 
-// Step is one publication. The slot is a file beside the target, with a name
-// that begins with ".airlock-"; it holds the new content. A step lets the two
-// change places; or moves the slot to the target, where there is none; or, for
-// a removal, moves the target aside, to the slot's name with "-old" behind it.
-// Which inode is where tells how far a dead process has come.
+// Step is the publication of one file. The temporary file is beside the target, has
+// a name that begins with ".airlock-", and holds the new content. A step exchanges
+// the two; or moves the temporary file to a target that does not exist; or, for a
+// removal, moves the target to the temporary name with "-old" appended. The inodes
+// tell how far a dead process has come.
 type Step struct {
 	File string `json:"file"` // id of the FileChange
 	Path string `json:"path"` // the target
-	Slot string `json:"slot"` // path of the slot
+	Temp string `json:"slot"` // path of the temporary file
 	Pre  Fact   `json:"pre"`  // of the target, before
-	Post Fact   `json:"post"` // of the target, afterwards; its inode is the slot's
+	Post Fact   `json:"post"` // of the target, afterwards; with the inode of the temporary file
 }

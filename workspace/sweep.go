@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// sweep removes the slots of a transaction. A slot may hold the staged file,
-// which is ours, or a displaced one, whose content the store has; anything
-// else was written by another process in the moment in which it changed places, and
-// goes into the store first.
+// sweep removes the temporary files of a transaction. One may be the staged file, or
+// a displaced file whose content is in the store. Any other was written by another
+// process while the files were exchanged, and is saved in the store first.
 func (x *transaction) sweep(ctx context.Context) error {
 	for i := range x.record.Steps {
 		s := &x.record.Steps[i]
-		parent, slot := splitPath(s.Slot)
+		parent, temp := splitPath(s.Temp)
 		d, err := x.tree.dir(parent)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -24,15 +23,15 @@ func (x *transaction) sweep(ctx context.Context) error {
 		if o, ok := errors.AsType[*obstacle](err); ok && x.recovering {
 			// Waiting would not make it a directory again.
 			x.record.Left = append(x.record.Left, Skipped{Path: s.Path,
-				Reason: o.Error() + ": " + slot + " may be left in what was there before"})
+				Reason: o.Error() + ": " + temp + " may be left in what was there before"})
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		for _, name := range []string{slot, slot + backupSuffix} {
+		for _, name := range []string{temp, temp + backupSuffix} {
 			if err := x.sweepFile(ctx, i, d, name); err != nil {
-				return fmt.Errorf("clear %s away: %w", s.Slot, err)
+				return fmt.Errorf("clear %s away: %w", s.Temp, err)
 			}
 		}
 		x.w.at("swept " + s.Path)
@@ -57,7 +56,7 @@ func (x *transaction) sweepFile(ctx context.Context, i int, d *folder, name stri
 	return d.unlink(name)
 }
 
-// disposable reports whether nobody needs a slot's content.
+// disposable reports whether a temporary file may be removed.
 func (x *transaction) disposable(ctx context.Context, i int, d *folder, name string, n node) bool {
 	s := &x.record.Steps[i]
 	if before, ok := x.checked[i]; ok && n.same(before.fact) && n.fact.Size == before.fact.Size &&

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// TextFacts are what is kept when a text is changed.
+// TextFacts are the properties that a text keeps when it is changed.
 type TextFacts struct {
 	// EOL is "lf", "crlf", "mixed", or "" for a text of one line.
 	EOL string `json:"eol,omitempty"`
@@ -28,8 +28,8 @@ const (
 	bomUTF16BE = "\xfe\xff"
 )
 
-// decodeText returns a text as UTF-8 without byte order mark. ok is false for
-// what is no text. A text of unknown encoding comes as if it were Latin-1.
+// decodeText returns a text as UTF-8 without byte order mark. ok is false if data is
+// no text. A text of unknown encoding is decoded as Latin-1.
 func decodeText(data []byte) (text string, facts TextFacts, ok bool) {
 	facts.Encoding = "utf-8"
 	switch {
@@ -64,8 +64,7 @@ func decodeText(data []byte) (text string, facts TextFacts, ok bool) {
 	return text, facts, true
 }
 
-// lineEnds says how lines end. A CR that no LF follows is a character like any
-// other.
+// lineEnds returns how lines end. A CR that no LF follows is data.
 func lineEnds(text string) (eol string, final bool) {
 	crlf := strings.Count(text, "\r\n")
 	lf := strings.Count(text, "\n") - crlf
@@ -92,7 +91,7 @@ func printable(data []byte) bool {
 	return control*200 < len(data)
 }
 
-// utf16Text is the encoding of a text in UTF-16, by its byte order mark.
+// utf16Text returns the encoding of a text in UTF-16, by its byte order mark.
 func utf16Text(bom string) encoding.Encoding {
 	if bom == "utf-16be" {
 		return unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
@@ -118,9 +117,9 @@ func (f TextFacts) encode(text string) []byte {
 	return []byte(text)
 }
 
-// adopt gives a new text the line ends, the byte order mark and the final
-// newline of the file that it replaces. A line that stays keeps its own end.
-// It returns data as it is where there is nothing to adopt.
+// adopt returns a new text with the line ends, the byte order mark and the final
+// newline of the file that it replaces. Unchanged lines keep their ends. It
+// returns data unchanged if one of the two is no text.
 func adopt(old, data []byte) []byte {
 	oldText, facts, ok := decodeText(old)
 	text, newFacts, newOK := decodeText(data)
@@ -149,8 +148,8 @@ func adopt(old, data []byte) []byte {
 	return facts.encode(text)
 }
 
-// adoptMixed keeps the end of each line that stays, and gives a new line the
-// end that most lines have.
+// adoptMixed keeps the ends of unchanged lines, and gives new lines the end that most
+// lines have.
 func adoptMixed(old, text string) string {
 	crlf := strings.Count(old, "\r\n")
 	most := "\n"

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// tree opens the directories of a workspace on the way to its files, each one
-// once. It is made anew for each operation, so that nothing is written through
-// a directory that was looked up long ago.
+// tree opens the directories of a workspace, each one once. Each operation makes its
+// own tree, so that it does not write through a directory that was opened long ago.
 type tree struct {
 	root *folder
 	open map[string]*folder
@@ -32,8 +31,8 @@ func (t *tree) close() error {
 	return errors.Join(errs...)
 }
 
-// dir opens a directory. A component that does not exist gives
-// fs.ErrNotExist, one that is no directory a *obstacle.
+// dir opens a directory. If a component does not exist, the error is fs.ErrNotExist;
+// if it is no directory, an *obstacle.
 func (t *tree) dir(path string) (*folder, error) {
 	if d, ok := t.open[path]; ok {
 		return d, nil
@@ -86,8 +85,8 @@ func (t *tree) nearest(path string) (*folder, error) {
 	}
 }
 
-// stat looks at a file; the zero node is one that does not exist, also where
-// its directory does not.
+// stat returns the node of a file, the zero node if the file or its directory does
+// not exist.
 func (t *tree) stat(path string) (node, error) {
 	parent, name := splitPath(path)
 	d, err := t.dir(parent)

@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// Undo proposes to take a committed transaction back: the newest that is not
-// undone yet if id is "", all of it, or the files and hunks with the ids
-// in only ("f2", "f2:h1").
+// Undo proposes to undo a committed transaction, the newest that is not undone yet if
+// id is "": all of it, or the files and hunks with the ids in only ("f2", "f2:h1").
 //
-// A file that was edited since is merged: what the transaction did goes, the
-// later edits stay. Where they touch, the file is a Conflict that shows both.
-// A created file goes only if it is as it was created. The proposal is approved
-// and committed like any other, and can be undone in turn.
+// A file that was edited since is merged, so that the later edits stay. Where they
+// touch the transaction's, the file is a Conflict that shows both. A created file
+// is deleted only if it is unchanged. The proposal is approved and committed like
+// any other, and can be undone in turn.
 func (w *Workspace) Undo(ctx context.Context, id string, only ...string) (*Proposal, error) {
 	find := newestToUndo
 	if id != "" {
@@ -37,12 +36,12 @@ func (w *Workspace) Undo(ctx context.Context, id string, only ...string) (*Propo
 	return w.planRevert(ctx, origin, members(records, found), only)
 }
 
-// fewRecords is how many records of the history are read at first.
+// fewRecords is the number of records of the history that are read at first.
 const fewRecords = 2
 
-// newest reads committed transactions, the newest first, until find finds one
-// among them, and all files that were committed with it. A long history costs
-// only as much as has to be read of it.
+// newest reads committed transactions, the newest first, until find returns an id and
+// all records of that transaction were read. Of a long history it reads only the
+// necessary part.
 func (w *Workspace) newest(ctx context.Context, find func([]*Record) string) (id string, records []*Record, err error) {
 	for limit := fewRecords; ; limit *= 4 {
 		if records, err = w.store.List(ctx, w.id, limit, Committed); err != nil {
@@ -94,12 +93,11 @@ func (w *Workspace) UndoTo(ctx context.Context, id string) (*Proposal, error) {
 	return w.planRevert(ctx, Origin{Kind: "undo", Ref: id, Note: "back to " + id}, later, nil)
 }
 
-// newestToUndo returns the newest transaction that changed something, is no
-// undo, and stands.
+// newestToUndo returns the newest transaction that changed something, is no undo, and
+// is not reverted.
 func newestToUndo(records []*Record) string {
 	reverted := reversals(records)
-	// A transaction that an undo reverted, and a redo brought back, stands:
-	// its undo does not.
+	// A transaction that was undone and redone is not reverted; its undo is.
 	for _, r := range records {
 		if r.Origin.Kind == "undo" || r.Origin.Kind == "redo" || r.Group != "" && r.Group != r.ID || reverted[r.ID] != "" {
 			continue
@@ -191,7 +189,7 @@ func chosen(file string, only []string, used map[string]bool) (hunks []string, w
 	return hunks, wanted
 }
 
-// revert takes one file of a transaction back.
+// revert undoes one file of a transaction.
 func (pl *planner) revert(ctx context.Context, f *FileChange, hunks []string) error {
 	d, err := pl.draft(ctx, f.Path)
 	if err != nil || d.refused() {
@@ -276,7 +274,7 @@ func (pl *planner) revertRename(ctx context.Context, d *draft, f *FileChange) er
 	return nil
 }
 
-// revertHunks takes some hunks of a text back.
+// revertHunks undoes some hunks of a text.
 func (pl *planner) revertHunks(ctx context.Context, d *draft, f *FileChange, hunks []string) error {
 	if f.Text == nil || f.post == nil || f.Text.Encoding == "unknown" {
 		return fmt.Errorf("%w: it can only be reverted as a whole", ErrRefused)

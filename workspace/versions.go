@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Versions are what a person chooses from where a file is in conflict. A nil
-// content is a file that is not there, or, for Base, one that nobody knows.
+// Versions are the versions of a file in conflict to choose from. A nil content is a
+// missing file, or, for Base, an unknown one.
 type Versions struct {
 	Base   *Content // from which both others were made
 	Mine   *Content // what is in the folder
@@ -22,8 +22,7 @@ func (f *FileChange) Versions() Versions {
 	return Versions{Mine: f.pre, Theirs: f.post}
 }
 
-// bases are the facts by which the versions of files in conflict are found
-// again.
+// bases returns the facts of the common versions of files in conflict.
 func bases(files []FileChange) map[string]Fact {
 	var all map[string]Fact
 	for i := range files {
@@ -39,10 +38,9 @@ func bases(files []FileChange) map[string]Fact {
 	return all
 }
 
-// Draft returns the text with which the user begins who edits the proposed
-// content: without byte order mark, and with LF line ends. Where two sides
-// changed the same lines it has both, between conflict marks. ok is false for
-// what cannot be edited as a text without damage.
+// Draft returns the proposed text for an editor: without byte order mark, and with LF
+// line ends. Where two sides changed the same lines it has both, between conflict
+// marks. ok is false for a content that cannot be edited as a text without damage.
 func (f *FileChange) Draft(ctx context.Context, limit int64) (text string, ok bool, err error) {
 	v := f.Versions()
 	if f.Verdict() == Conflict && v.Base != nil && v.Mine != nil && v.Theirs != nil {

@@ -7,11 +7,11 @@ import (
 	"github.com/aymanbagabas/go-udiff/lcs"
 )
 
-// mostWords is up to how many words two lines are compared word by word.
+// mostWords bounds the words of two lines that are compared word by word.
 const mostWords = 400
 
-// refine marks what changed within lines that took the place of others. Lines
-// are compared in pairs; a pair with little in common is left unmarked.
+// refine marks the changes within lines that replace others. Lines are compared in
+// pairs; a pair with little in common is left unmarked.
 func refine(removed, added []Line) {
 	if len(removed) != len(added) {
 		return

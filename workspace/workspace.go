@@ -43,8 +43,8 @@ import (
 	"time"
 )
 
-// Limits are the sizes from which a file or a proposal is refused. A zero
-// field takes the default.
+// Limits are the sizes above which a file or a proposal is refused. A zero field
+// takes the default.
 type Limits struct {
 	Files       int   // of one proposal: 200
 	TextBytes   int64 // of one text file: 10 MiB
@@ -87,10 +87,9 @@ type Workspace struct {
 	keep      Keep
 	log       *slog.Logger
 
-	// at is called at each step of a commit, by tests that end the process
-	// there.
+	// at is called at each step of a commit. Tests end the process there.
 	at func(step string)
-	// noExchange takes the way of a file system that cannot exchange files.
+	// noExchange treats the file system as one that cannot exchange files.
 	noExchange bool
 }
 
@@ -152,11 +151,11 @@ func (w *Workspace) Root() string { return w.root }
 // ID names the workspace in its store. It is made from the root's path.
 func (w *Workspace) ID() string { return w.id }
 
-// longestWait is how long a commit waits for another one into the same folder.
+// longestWait is how long a commit waits for another commit into the same folder.
 const longestWait = 30 * time.Second
 
-// hold locks the workspace in its store, and the folder itself against those
-// with another store or another name of the folder.
+// hold locks the workspace in its store, and the folder itself against processes with
+// another store or another name of the folder.
 func (w *Workspace) hold(ctx context.Context) (release func() error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
