@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// Availability says whether a model may be offered the tool.
+// Availability tells whether a model may be offered the tool.
 type Availability struct {
 	Available bool
-	Connected bool   // the service has answered, well or not
-	Reason    string // why not; empty if it is
+	Connected bool   // the service has answered
+	Reason    string // why it is not available
 	Cure      string // what the operator can do about it
 	Version   string // of the service, where it is known
 }
 
-// healthTime is how long an answer counts, a good one and a bad one.
+// healthTime is how long an answer is cached.
 const healthTime = 30 * time.Second
 
-// healthCache asks at most once in healthTime. Those who ask meanwhile wait
-// for the one answer.
+// healthCache asks at most once in healthTime. Concurrent callers wait for the same answer.
 type healthCache struct {
 	mu    sync.Mutex
 	last  Health
@@ -35,14 +34,14 @@ func (c *healthCache) get(ctx context.Context, now func() time.Time, ask func(co
 		return c.last
 	}
 	health := ask(ctx)
-	if ctx.Err() == nil { // who left has learned nothing about the service
+	if ctx.Err() == nil { // else the answer is not the service's
 		c.last, c.until = health, now().Add(healthTime)
 	}
 	return health
 }
 
-// Available reports whether the tool can be used: a service is set, it is
-// switched on, and the service is well. It is cheap enough for every turn.
+// Available returns whether the tool can be used: a service is set, the tool is switched on,
+// and the service is healthy. It is cheap enough for every turn.
 func (t *Tool) Available(ctx context.Context) Availability {
 	if t.runner == nil {
 		return Availability{

@@ -3,6 +3,7 @@ package pytool
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -10,16 +11,15 @@ import (
 	"strings"
 )
 
-// Folder is a FileStore in a directory, for applications that have none of
-// their own. A file is stored under its id; names and types are for the
-// application to remember.
+// Folder is a FileStore in a directory, for applications without a store. It stores files
+// under their ids; the application stores names and types.
 type Folder struct {
 	root *os.Root
 	base string
 }
 
-// OpenFolder returns the store in a directory, which is made if need be. Links
-// are base, a slash and the file's id.
+// OpenFolder returns the store in a directory, which it creates if needed. Links are base, a
+// slash and the file's id.
 func OpenFolder(directory, base string) (*Folder, error) {
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func OpenFolder(directory, base string) (*Folder, error) {
 	return &Folder{root: root, base: strings.TrimSuffix(base, "/")}, nil
 }
 
-// Close lets go of the directory. The files stay.
+// Close closes the directory. The files stay.
 func (f *Folder) Close() error { return f.root.Close() }
 
 // Open implements FileStore.
@@ -42,7 +42,7 @@ func (f *Folder) Open(_ context.Context, id string) (io.ReadCloser, error) {
 	return f.root.Open(id)
 }
 
-// Save implements FileStore. A file that does not arrive whole is not kept.
+// Save implements FileStore. It removes an incomplete file.
 func (f *Folder) Save(_ context.Context, _, _ string, content io.Reader) (string, error) {
 	id := rand.Text()
 	file, err := f.root.OpenFile(id, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -50,10 +50,7 @@ func (f *Folder) Save(_ context.Context, _, _ string, content io.Reader) (string
 		return "", err
 	}
 	_, err = io.Copy(file, content)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err = errors.Join(err, file.Close()); err != nil {
 		_ = f.root.Remove(id)
 		return "", err
 	}

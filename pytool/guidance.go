@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Guidance tells the model, as a part of its system prompt, what the tool can
-// do and how to use it well.
+// Guidance returns instructions about the tool for the system prompt.
 func (c Config) Guidance() string {
 	return strings.ReplaceAll(guidance, "{timeout}", seconds(c.fill().Timeout))
 }
@@ -22,9 +21,8 @@ Runs Python in a sandbox, for calculations, data analysis, charts and files.
 - There is no internet access, and packages cannot be installed. numpy, pandas, scipy, matplotlib, scikit-learn, Pillow and openpyxl (for Excel files) are there.
 - If a script fails, read stderr, correct the script, and run it again.`
 
-// Reminder asks the model, after a call that made files, to show them to the
-// user: what the answer does not link is not attached to it. It is empty for a
-// call that made none.
+// Reminder returns a text that asks the model to link the files of a call in its answer:
+// other files are not attached. It is empty if there are none.
 func Reminder(files []GeneratedFile) string {
 	if len(files) == 0 {
 		return ""
@@ -38,7 +36,7 @@ func Reminder(files []GeneratedFile) string {
 	return b.String()
 }
 
-// seconds says a time as people do.
+// seconds formats a duration in words.
 func seconds(d time.Duration) string {
 	switch {
 	case d == time.Second:

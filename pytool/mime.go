@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// types are those that scripts leave. The operating system's own table is not
-// asked, for it differs from host to host.
+// types are the types of common outputs. The operating system's table differs between hosts.
 var types = map[string]string{
 	".avif": "image/avif", ".bmp": "image/bmp", ".bz2": "application/x-bzip2", ".c": "text/x-c", ".cfg": "text/plain",
 	".css": "text/css", ".csv": "text/csv", ".db": "application/vnd.sqlite3", ".doc": "application/msword",
@@ -35,7 +34,7 @@ var types = map[string]string{
 	".zip": "application/zip",
 }
 
-// TypeOf returns the MIME type that a file's name tells.
+// TypeOf returns the MIME type of a file by its name.
 func TypeOf(name string) string {
 	if t, ok := types[strings.ToLower(path.Ext(name))]; ok {
 		return t

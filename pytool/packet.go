@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Placement says where on the page a packet belongs.
+// Placement is the place of a packet on the page.
 type Placement struct {
 	TurnIndex    int  `json:"turn_index"`
 	TabIndex     int  `json:"tab_index"`
@@ -15,18 +15,18 @@ type Placement struct {
 	ModelIndex   int  `json:"model_index"`
 }
 
-// Packet is one message to the page. A run sends one start, any number of
-// deltas, of which the last may name files, and one end.
+// Packet is a message to the page. A run sends a start, any number of deltas, of which the
+// last may name files, and an end.
 type Packet struct {
 	Placement Placement `json:"placement"`
 	Obj       any       `json:"obj"` // ArgumentDelta, ToolStart, ToolDelta or SectionEnd
 }
 
-// Line is the packet as it goes over the wire: JSON and a newline.
+// Line returns the packet on the wire: JSON and a newline.
 func (p Packet) Line() []byte { return append(marshal(p), '\n') }
 
-// ArgumentDelta shows code while the model still writes it. The application
-// sends it, from the provider's stream; a run does not.
+// ArgumentDelta shows code while the model writes it. The application sends it, from the
+// provider's stream.
 type ArgumentDelta struct {
 	Type           string            `json:"type"`
 	ToolType       string            `json:"tool_type"`
@@ -62,15 +62,15 @@ func newDelta(at Placement, stdout, stderr string, files ...string) Packet {
 		FileIDs: append([]string{}, files...)}}
 }
 
-// SectionEnd ends a run on the page, well or not.
+// SectionEnd ends a run on the page.
 type SectionEnd struct {
 	Type string `json:"type"`
 }
 
 func newEnd(at Placement) Packet { return Packet{at, SectionEnd{Type: "section_end"}} }
 
-// Reload returns the packets that show a run of an earlier day again: from the
-// code, and the JSON that went back to the model.
+// Reload returns the packets that show an earlier run again, from its code and its JSON for
+// the model.
 func Reload(at Placement, code string, result string) ([]Packet, error) {
 	var r Result
 	if err := json.Unmarshal([]byte(result), &r); err != nil {
@@ -83,8 +83,7 @@ func Reload(at Placement, code string, result string) ([]Packet, error) {
 	return []Packet{newStart(at, code), newDelta(at, r.Stdout, r.Stderr, ids...), newEnd(at)}, nil
 }
 
-// marshal writes JSON as the frontend knows it: compact, and with < > & as
-// they are.
+// marshal returns JSON as the frontend expects it: compact, without escapes for < > &.
 func marshal(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -1,25 +1,22 @@
-// Package pytool is the run_python tool: what a chat application gives to a
-// model so that it can run Python on the user's files.
+// Package pytool is the run_python tool, with which the model of a chat application runs
+// Python on the user's files.
 //
-// It is everything between the model and a code interpreter. What the model is
-// told: Definition, Config.Guidance, Reminder. What happens when it calls:
-// Tool.Run stages the files of the chat, runs the code, streams what it prints
-// to the page as packets, saves what it made in the application's file store,
-// and returns the JSON that goes back to the model. And whether the tool is to
-// be offered at all: Tool.Available, with the reason and the cure where it is
-// not.
+// It has everything between the model and a code interpreter. Definition, Config.Guidance
+// and Reminder are texts for the model. Tool.Run carries out a call: it stages the files of
+// the chat, runs the code, streams its output to the page as packets, saves its files in the
+// application's store, and returns the JSON for the model. Tool.Available tells whether the
+// tool can be offered, with a reason and a cure if not.
 //
 //	tool, err := pytool.New(pytool.Options{Config: cfg, Store: store})
 //	...
 //	result := tool.Run(ctx, pytool.Call{Arguments: args, Files: files}, send)
 //	messages = append(messages, toolMessage(result.JSON()))
 //
-// A call never fails: whatever goes wrong is a Result with exit code -1, whose
-// text says what, so that no turn of the chat is lost.
+// A call never fails: an error is a Result with exit code -1 and a text, so that no turn of
+// the chat is lost.
 //
-// The code runs wherever a Runner says. NewService talks to any service that
-// speaks the protocol of Onyx's code interpreter, Airlock's or Onyx's own. The
-// texts, names and packets are those that Onyx's frontend and its models know.
+// A Runner runs the code. NewService is a Runner for services with the protocol of Onyx's
+// code interpreter, such as Airlock or Onyx. The texts, names and packets are those of Onyx.
 package pytool
 
 import (
@@ -30,28 +27,28 @@ import (
 	"time"
 )
 
-// How the tool is called: by the model, and on the page.
+// The names of the tool: for the model, and on the page.
 const (
-	Name        = "run_python" // "python" is a name that some providers refuse
+	Name        = "run_python" // some providers refuse "python"
 	DisplayName = "Code Interpreter"
 	Description = "Execute Python code in an isolated sandbox environment."
 )
 
-// Definition is the tool as a provider of the OpenAI kind takes it. It is the
-// same for every call, byte for byte, so that it can be cached with a prompt.
+// Definition returns the tool in OpenAI's format. It is always the same, so that it can be
+// cached with a prompt.
 func Definition() json.RawMessage {
 	return json.RawMessage(`{"type":"function","function":{"name":"` + Name + `","description":"` + Description +
 		`","parameters":{"type":"object","properties":{"code":{"type":"string","description":"Python source code to execute"}},"required":["code"]}}}`)
 }
 
-// Config is what an operator sets.
+// Config holds the operator's settings.
 type Config struct {
 	BaseURL            string        // of the service; empty: there is none
 	Timeout            time.Duration // of one run; the model cannot change it
-	MaxOutput          int           // characters of stdout and of stderr that go back to the model
-	MaxStagedFiles     int           // files of the chat that one run gets
-	MaxStagedBytes     int64         // and how large they may be together
-	StagingConcurrency int           // files that are read or uploaded at the same time
+	MaxOutput          int           // characters of stdout and of stderr for the model
+	MaxStagedFiles     int           // files of the chat for one run
+	MaxStagedBytes     int64         // their total size
+	StagingConcurrency int           // files read or uploaded at once
 }
 
 // The names of the settings, in the environment of the chat application.
@@ -64,7 +61,7 @@ const (
 	EnvStagingConcurrency = "CODE_INTERPRETER_STAGING_CONCURRENCY"
 )
 
-// DefaultConfig is what counts for what is not set.
+// DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
 		BaseURL:            "http://localhost:8000",
@@ -76,9 +73,9 @@ func DefaultConfig() Config {
 	}
 }
 
-// ReadConfig reads the settings through lookup, such as os.LookupEnv. A base
-// URL that is set and empty means that there is no service; any other setting
-// that is empty counts as not set. The error names the setting.
+// ReadConfig reads the settings with lookup, such as os.LookupEnv. An empty base URL means
+// that there is no service; other empty settings count as not set. The error names the
+// setting.
 func ReadConfig(lookup func(name string) (string, bool)) (Config, error) {
 	c := DefaultConfig()
 	if url, ok := lookup(EnvBaseURL); ok {
@@ -111,8 +108,8 @@ func ReadConfig(lookup func(name string) (string, bool)) (Config, error) {
 	return c, nil
 }
 
-// fill takes the defaults for what is zero. An empty BaseURL stays: it means
-// that there is no service.
+// fill sets zero fields to their defaults, but not an empty BaseURL, which means that there
+// is no service.
 func (c Config) fill() Config {
 	d := DefaultConfig()
 	or(&c.Timeout, d.Timeout)

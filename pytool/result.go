@@ -6,18 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// Result is what goes back to the model.
+// Result is the result of a call for the model.
 type Result struct {
 	Type           string          `json:"type"` // "python_execution"
 	Stdout         string          `json:"stdout"`
 	Stderr         string          `json:"stderr"`
-	ExitCode       *int            `json:"exit_code"` // null if it ran out of time; -1: it could not be run
+	ExitCode       *int            `json:"exit_code"` // null after a timeout; -1: it could not be run
 	TimedOut       bool            `json:"timed_out"`
 	GeneratedFiles []GeneratedFile `json:"generated_files"`
 	Error          *string         `json:"error"` // null if the exit code is 0, else stderr
 	StagingNotice  *string         `json:"staging_notice"`
 
-	// FileIDs are the generated files, as the application's store knows them.
+	// FileIDs are the ids of the generated files in the application's store.
 	FileIDs []string `json:"-"`
 }
 
@@ -27,7 +27,7 @@ type GeneratedFile struct {
 	FileLink string `json:"file_link"`
 }
 
-// JSON is the text that goes back to the model.
+// JSON returns the text for the model.
 func (r Result) JSON() string { return string(marshal(r)) }
 
 const (
@@ -35,14 +35,13 @@ const (
 	notRun     = -1
 )
 
-// failed is the result of a call whose code could not be run.
+// failed returns the result of a call whose code could not be run.
 func failed(text string) Result {
 	code := notRun
 	return Result{Type: resultType, Stderr: text, ExitCode: &code, GeneratedFiles: []GeneratedFile{}, Error: &text}
 }
 
-// clip keeps the beginning of a text, and counts what comes after it. However
-// much a script prints, it holds no more than that.
+// clip keeps the beginning of a text and counts the rest, so that its memory is bounded.
 type clip struct {
 	most  int // characters
 	text  strings.Builder

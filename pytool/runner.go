@@ -7,31 +7,30 @@ import (
 	"time"
 )
 
-// Runner runs code and keeps files for it. NewService is one, over HTTP.
+// Runner runs code and stores files for it. NewService returns one over HTTP.
 type Runner interface {
-	// Health says whether the runner can run code now.
+	// Health returns whether the runner can run code now.
 	Health(ctx context.Context) Health
-	// Upload keeps a file of exactly size bytes, for Request.Files.
+	// Upload stores a file of exactly size bytes, for Request.Files.
 	Upload(ctx context.Context, name string, size int64, content io.Reader) (id string, err error)
-	// Execute runs a script to its end, and hands over what it prints as it
-	// comes. A script that fails or runs out of time is an Outcome, not an
-	// error. The error is ErrFileGone if one of the files is not kept any more
-	// and nothing was run.
+	// Execute runs a script to its end and calls output as the script prints. A script
+	// that fails or times out is an Outcome, not an error. The error is ErrFileGone if one
+	// of the files does not exist any more and nothing was run.
 	Execute(ctx context.Context, req Request, output func(stream Stream, text string)) (Outcome, error)
-	// Download returns a file that a script left. The caller closes it.
+	// Download returns a file that a script made. The caller closes it.
 	Download(ctx context.Context, id string) (io.ReadCloser, error)
-	// Delete forgets a file.
+	// Delete deletes a file.
 	Delete(ctx context.Context, id string) error
 }
 
-// ErrFileGone says that a file that was uploaded has expired or was deleted.
+// ErrFileGone is the error of an uploaded file that has expired or was deleted.
 var ErrFileGone = errors.New("a staged file is not kept any more")
 
-// Health is how a runner is.
+// Health is the state of a runner.
 type Health struct {
-	Connected bool   // it answered at all
-	Error     string // empty: it is well
-	Version   string // of the service; "0.0.0" for one that does not say
+	Connected bool   // it answered
+	Error     string // empty: it is healthy
+	Version   string // of the service; "0.0.0" if unknown
 	Cure      string // what the operator can do about the error; empty: look at the service
 }
 
@@ -54,7 +53,7 @@ type Request struct {
 	Files   []StagedFile
 }
 
-// StagedFile places an uploaded file into the script's directory.
+// StagedFile is an uploaded file for the script's directory.
 type StagedFile struct {
 	Path string
 	ID   string
@@ -62,29 +61,29 @@ type StagedFile struct {
 
 // Outcome is how a script ended.
 type Outcome struct {
-	ExitCode *int // nil if it ran out of time
+	ExitCode *int // nil after a timeout
 	TimedOut bool
 	Files    []OutputFile
 }
 
-// OutputFile is a file that a script left.
+// OutputFile is a file that a script made.
 type OutputFile struct {
 	Path string
 	ID   string
 }
 
-// FileStore is where the chat application keeps its files.
+// FileStore is the chat application's store of files.
 type FileStore interface {
 	// Open returns the content of a file of the chat. The caller closes it.
 	Open(ctx context.Context, id string) (io.ReadCloser, error)
-	// Save keeps a file that a script made, and returns its id.
+	// Save stores a file that a script made and returns its id.
 	Save(ctx context.Context, name, mimeType string, content io.Reader) (id string, err error)
-	// Link is the address under which the user's browser gets a file. Its last
-	// segment is the file's id.
+	// Link returns the address of a file for the user's browser. Its last segment is the
+	// file's id.
 	Link(id string) string
 }
 
-// ChatFile is a file of the chat, as the application's FileStore knows it.
+// ChatFile is a file of the chat in the application's FileStore.
 type ChatFile struct {
 	ID   string
 	Name string

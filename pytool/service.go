@@ -15,22 +15,21 @@ import (
 	"time"
 )
 
-// Service is a Runner at the other end of an HTTP connection: any service that
-// speaks the protocol of Onyx's code interpreter.
+// Service is a Runner over HTTP: a service with the protocol of Onyx's code interpreter.
 type Service struct {
 	base   string
 	client *http.Client
 }
 
-// ServiceOption changes how a Service is reached.
+// ServiceOption is an option of NewService.
 type ServiceOption func(*Service)
 
-// WithHTTPClient uses a client of the application's own, for a proxy or a
-// handler in the same process. It needs no timeouts.
+// WithHTTPClient sets the HTTP client, for a proxy or a handler in the same process. It needs
+// no timeouts.
 func WithHTTPClient(client *http.Client) ServiceOption { return func(s *Service) { s.client = client } }
 
-// NewService returns the service at an address such as
-// "http://localhost:8000/onyx". Nothing is sent yet.
+// NewService returns the service at an address such as "http://localhost:8000/onyx". It
+// sends no request.
 func NewService(baseURL string, options ...ServiceOption) (*Service, error) {
 	u, err := url.Parse(baseURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -43,8 +42,7 @@ func NewService(baseURL string, options ...ServiceOption) (*Service, error) {
 	return s, nil
 }
 
-// How long the service may be silent. During a run that is the run's own
-// limit, and slack.
+// The idle timeouts of requests. That of a run is the run's timeout and slack.
 const (
 	healthLimit   = 5 * time.Second
 	transferLimit = 30 * time.Second
@@ -52,11 +50,11 @@ const (
 	slack         = 10 * time.Second
 )
 
-// StatusError is an answer that says no. Its text has no address: it is shown
-// to models and users.
+// StatusError is an answer with an error status. Its text is for models and users and has no
+// address.
 type StatusError struct {
 	Status int
-	Detail string // what the service says, if it does
+	Detail string // the service's message, if any
 }
 
 func (e *StatusError) Error() string {
@@ -103,10 +101,9 @@ func (s *Service) Health(ctx context.Context) Health {
 	return h
 }
 
-// servesRuns says why runs are not to be had at an address whose health is good:
-// another service's health can look the same, and a wrong prefix leads to one.
-// The address of runs is asked with a method that it does not have, which a
-// service answers with 405.
+// servesRuns returns why a healthy service cannot run code: the address may be another
+// service's with the same kind of health check, or have a wrong prefix. It requests the path
+// of runs with a wrong method, which a service answers with 405.
 func (s *Service) servesRuns(ctx context.Context) (problem, cure string) {
 	answer, err := s.do(ctx, healthLimit, http.MethodGet, "/v1/execute", nil)
 	if err == nil {
@@ -132,7 +129,7 @@ const noVersion = "0.0.0"
 
 // Upload implements Runner.
 func (s *Service) Upload(ctx context.Context, name string, size int64, content io.Reader) (string, error) {
-	boundary := rand.Text() // that no file has inside
+	boundary := rand.Text() // no file contains it
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, "%22", "\r", "%0D", "\n", "%0A").Replace(name)
 	before := "--" + boundary + "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + quoted +
 		"\"\r\nContent-Type: application/octet-stream\r\n\r\n"
@@ -172,8 +169,7 @@ func (s *Service) Delete(ctx context.Context, id string) error {
 	return answer.Body.Close()
 }
 
-// maxJSON bounds an answer that is JSON: output may have some megabytes, and
-// escaping makes of a byte six.
+// maxJSON bounds a JSON answer: output may have some megabytes, and an escape six bytes.
 const maxJSON = 64 << 20
 
 // payload is the body of a request.
@@ -188,9 +184,8 @@ func jsonPayload(v any) *payload {
 	return &payload{contentType: "application/json", body: bytes.NewReader(text), size: int64(len(text))}
 }
 
-// do sends a request and returns an answer of success. The service may take as
-// long as it likes, as long as it is never silent for longer than the limit.
-// The limit ends with the answer's body.
+// do sends a request and returns an answer of success. limit is an idle timeout until the
+// caller closes the answer's body.
 func (s *Service) do(
 	ctx context.Context, limit time.Duration, method, path string, p *payload,
 ) (*http.Response, error) {
@@ -222,8 +217,7 @@ func (s *Service) do(
 
 var errIdle = errors.New("the Code Interpreter service does not answer")
 
-// reason says why a request failed, without the address that net/http puts
-// into its errors.
+// reason returns why a request failed, without the address in errors of net/http.
 func reason(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

@@ -11,33 +11,35 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// candidate is a file of the chat on its way into a run.
+// candidate is a file of the chat that may be staged.
 type candidate struct {
 	file   ChatFile
 	name   string // in the script's directory
 	order  int    // in the chat: 0 is the oldest
 	size   int64
 	digest [sha256.Size]byte
-	id     string // where the runner has it
+	id     string // at the runner
 	err    error
 }
 
-// stagedKey tells uploads apart that need not be made twice.
+// stagedKey identifies equal uploads.
 type stagedKey struct {
 	name   string
 	digest [sha256.Size]byte
 }
 
-// stagedIDs remembers what was uploaded. Services forget files that nobody
-// uses, so that an entry may be of no use any more: see forget.
+// stagedIDs caches the ids of uploads. Services delete unused files, so that an entry may be
+// stale: see forget.
 type stagedIDs struct {
 	mu  sync.Mutex
 	ids map[stagedKey]string
 }
 
-// maxStagedIDs bounds the memory of a tool that lives long.
+// maxStagedIDs bounds the cache.
 const maxStagedIDs = 4096
 
 func (s *stagedIDs) get(k stagedKey) string {
@@ -63,8 +65,8 @@ func (s *stagedIDs) forget(files []*candidate) {
 	}
 }
 
-// stage uploads the files of the chat that a script gets, oldest first in what
-// it returns. The notice says which it does not get, and why.
+// stage uploads files of the chat for a script and returns them, oldest first. The notice
+// names the files that the script does not get, and why.
 func (t *Tool) stage(ctx context.Context, code string, files []ChatFile) (staged []*candidate, notice string) {
 	wanted := prioritize(code, name(files))
 	left := len(wanted) - min(len(wanted), t.cfg.MaxStagedFiles)
@@ -118,27 +120,26 @@ func (t *Tool) notice(left, total int, failed []*candidate) string {
 	return strings.Join(said, " ")
 }
 
-// each calls f for each candidate, some at the same time, and waits for all.
+// each calls f for the candidates concurrently and waits for all calls.
 func (t *Tool) each(files []*candidate, f func(*candidate)) {
-	var working sync.WaitGroup
-	slots := make(chan struct{}, t.cfg.StagingConcurrency)
+	var working errgroup.Group
+	working.SetLimit(t.cfg.StagingConcurrency)
 	for _, c := range files {
-		slots <- struct{}{}
-		working.Go(func() {
+		working.Go(func() error {
 			defer func() {
 				if fault := recover(); fault != nil {
 					c.err = fmt.Errorf("internal fault: %v", fault)
 				}
-				<-slots
 			}()
 			f(c)
+			return nil
 		})
 	}
-	working.Wait()
+	_ = working.Wait() // each error is in its candidate
 }
 
-// read finds a file's size and digest. It is read again for an upload, so that
-// no file is ever held in memory.
+// read sets a file's size and digest. An upload reads the file again, so that no file is in
+// memory.
 func (t *Tool) read(ctx context.Context, c *candidate) error {
 	content, err := t.store.Open(ctx, c.file.ID)
 	if err != nil {
@@ -170,8 +171,8 @@ func (t *Tool) upload(ctx context.Context, c *candidate) error {
 	return nil
 }
 
-// prioritize returns the candidates in the order in which they get a place:
-// those that the code names, then the others, the newest first.
+// prioritize returns the candidates by priority: those that the code names, then the others,
+// the newest first.
 func prioritize(code string, files []*candidate) []*candidate {
 	var named, others []*candidate
 	for _, c := range slices.Backward(files) {
@@ -187,8 +188,8 @@ func prioritize(code string, files []*candidate) []*candidate {
 // entry is the name of the script itself.
 const entry = "__main__.py"
 
-// name gives each file of the chat a name of its own. It depends on the files
-// before it only, so that it stays the same for as long as the chat continues.
+// name gives each file of the chat a unique name. It depends only on earlier files, so that
+// it does not change while the chat continues.
 func name(files []ChatFile) []*candidate {
 	taken := map[string]bool{entry: true}
 	candidates := make([]*candidate, len(files))
@@ -205,16 +206,15 @@ func name(files []ChatFile) []*candidate {
 	return candidates
 }
 
-// The longest name, in characters, and in what a file system counts; both
-// leave room for the number that makes a name unique.
+// The longest name, in characters and in bytes, with room for the number of a unique name.
 const (
 	maxNameChars = 200
 	maxNameBytes = 240
 )
 
-// SafeName returns the name that a file of the chat has in the sandbox: no
-// folders, nothing hidden, nothing that a path or a shell would read in
-// another way. Joiners and marks of direction stay: they are letters of a name.
+// SafeName returns the name of a file of the chat in the sandbox: without folders, leading
+// dots, and characters that are special in paths or shells. Joiners and direction marks stay,
+// as names need them.
 func SafeName(name string) string {
 	var b strings.Builder
 	replaced := false

@@ -13,7 +13,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sse"
 )
 
-// watch cancels a request when nothing has moved for too long.
+// watch cancels a request without progress for the limit.
 type watch struct {
 	limit  time.Duration
 	timer  *time.Timer
@@ -31,7 +31,7 @@ func (w *watch) stop() {
 	w.cancel(nil)
 }
 
-// watchedBody is an answer under watch.
+// watchedBody is the body of an answer. The timer runs during a Read only.
 type watchedBody struct {
 	ctx   context.Context
 	body  io.ReadCloser
@@ -41,7 +41,7 @@ type watchedBody struct {
 func (b *watchedBody) Read(p []byte) (int, error) {
 	b.watch.timer.Reset(b.watch.limit)
 	n, err := b.body.Read(p)
-	b.watch.timer.Stop() // what the reader does in between is its own time
+	b.watch.timer.Stop()
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = reason(b.ctx, errCut)
 		if errors.Is(err, errUnreachable) {
@@ -92,8 +92,7 @@ func (r *resultBody) outcome() Outcome {
 	return o
 }
 
-// Execute implements Runner. It follows the output where the service can
-// stream it, and waits for the end where it is too old for that.
+// Execute implements Runner. It streams the output unless the service is too old for that.
 func (s *Service) Execute(ctx context.Context, req Request, output func(stream Stream, text string)) (Outcome, error) {
 	body := executeBody{Code: req.Code, Timeout: req.Timeout.Milliseconds()}
 	for _, f := range req.Files {
@@ -111,10 +110,10 @@ func (s *Service) Execute(ctx context.Context, req Request, output func(stream S
 	return readStream(answer.Body, output)
 }
 
-// The beginning of what a service says of a file that it does not have.
+// unknownFile begins a service's message about a file that it does not have.
 const unknownFile = "File with ID "
 
-// noStream tells a service that knows no streams from one that misses a file.
+// noStream reports whether a service has no streams, as opposed to a missing file.
 func noStream(err error) bool {
 	e, ok := errors.AsType[*StatusError](err)
 	return ok && e.Status == http.StatusNotFound && !strings.HasPrefix(e.Detail, unknownFile)
@@ -157,8 +156,7 @@ var (
 // maxEvent bounds one event of a stream.
 const maxEvent = 16 << 20
 
-// readStream reads Server-Sent Events up to the result. Events of other names
-// are for clients of a later day.
+// readStream reads server-sent events up to the result. It ignores events with unknown names.
 func readStream(from io.Reader, output func(Stream, string)) (Outcome, error) {
 	for e, err := range sse.Read(from, maxEvent) {
 		if err != nil {

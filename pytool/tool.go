@@ -15,7 +15,7 @@ import (
 
 // Options make a Tool. Store is required.
 type Options struct {
-	Config Config // zero fields: those of DefaultConfig; an empty BaseURL: there is no service
+	Config Config // zero fields have the defaults; an empty BaseURL: there is no service
 	Store  FileStore
 
 	Runner  Runner                     // nil: NewService(Config.BaseURL)
@@ -24,7 +24,7 @@ type Options struct {
 	Now     func() time.Time           // nil: time.Now
 }
 
-// Tool is the tool of one application. It may be used by many goroutines.
+// Tool is the tool of one application. Many goroutines may use it.
 type Tool struct {
 	cfg     Config
 	store   FileStore
@@ -36,8 +36,8 @@ type Tool struct {
 	staged  stagedIDs
 }
 
-// New returns a tool. One without a service is a tool too, that is never
-// Available; the error is for a base URL that is none.
+// New returns a tool. A tool without a service is never Available. New fails if the base URL
+// is invalid.
 func New(o Options) (*Tool, error) {
 	if o.Store == nil {
 		return nil, errors.New("pytool: a file store is needed")
@@ -57,16 +57,15 @@ func New(o Options) (*Tool, error) {
 	return t, nil
 }
 
-// Call is one call of the tool by a model.
+// Call is a call of the tool by a model.
 type Call struct {
 	Arguments json.RawMessage // as the model wrote them: {"code":"..."}
 	Placement Placement
 	Files     []ChatFile // of the chat, the oldest first
 }
 
-// Run carries a call out and sends what the page is to show, from one
-// goroutine and in order. It always returns a result for the model, and the
-// last packet is always the end of the section.
+// Run carries out a call and sends packets to the page, from one goroutine and in order. It
+// always returns a result for the model, and the last packet always ends the section.
 func (t *Tool) Run(ctx context.Context, call Call, send func(Packet)) (result Result) {
 	r := &run{tool: t, at: call.Placement, send: send}
 	defer send(newEnd(call.Placement))
@@ -97,21 +96,21 @@ func readCode(arguments json.RawMessage) (string, error) {
 	return *given.Code, nil
 }
 
-// run is one call under way.
+// run is a call under way.
 type run struct {
 	tool *Tool
 	at   Placement
 	send func(Packet)
 }
 
-// fail shows what went wrong on the page and returns it for the model.
+// fail sends an error to the page and returns it for the model.
 func (r *run) fail(err error) Result {
 	text := err.Error()
 	r.send(newDelta(r.at, "", text))
 	return failed(text)
 }
 
-// cleanTime bounds what is done after the caller has left.
+// cleanTime bounds the clean-up after the caller has left.
 const cleanTime = 30 * time.Second
 
 func (r *run) execute(ctx context.Context, code string, files []ChatFile) Result {
@@ -159,8 +158,8 @@ func orNull(s string) *string {
 	return &s
 }
 
-// execute stages and runs. A file that the service has forgotten since it was
-// uploaded is uploaded again, once.
+// execute stages the files and runs the code. If the service has deleted an uploaded file,
+// execute stages the files once more.
 func (t *Tool) execute(
 	ctx context.Context, code string, files []ChatFile, output func(Stream, string),
 ) (Outcome, string, error) {
@@ -181,8 +180,8 @@ func (t *Tool) execute(
 	}
 }
 
-// save fetches what the script made into the application's store, in order,
-// and deletes it where it came from. One that fails does not keep the others.
+// save moves the files that the script made into the application's store, in order. A failure
+// does not stop the others.
 func (r *run) save(ctx context.Context, files []OutputFile, result *Result) (lost []string) {
 	t := r.tool
 	var fetched []string
@@ -215,7 +214,7 @@ func (t *Tool) saveOne(ctx context.Context, name, id string) (string, error) {
 		return "", err
 	}
 	defer content.Close()
-	whole := &honestReader{from: content}
+	whole := &errorReader{from: content}
 	saved, err := t.store.Save(ctx, name, TypeOf(name), whole)
 	if err == nil {
 		err = whole.err
@@ -223,13 +222,13 @@ func (t *Tool) saveOne(ctx context.Context, name, id string) (string, error) {
 	return saved, err
 }
 
-// honestReader remembers an error that a store may have taken for the end.
-type honestReader struct {
+// errorReader records a read error, which a store may take for the end.
+type errorReader struct {
 	from io.Reader
 	err  error
 }
 
-func (h *honestReader) Read(p []byte) (int, error) {
+func (h *errorReader) Read(p []byte) (int, error) {
 	n, err := h.from.Read(p)
 	if err != nil && err != io.EOF {
 		h.err = err

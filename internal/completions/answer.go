@@ -7,29 +7,29 @@ import (
 	"strings"
 )
 
-// What is taken of an answer.
+// The limits of an answer.
 const (
 	maxArguments = 4 << 20 // bytes of the arguments of one call
 	maxCalls     = 64
 )
 
-// Answer is one of a model. T is what its reader keeps of each call.
+// Answer is an answer of a model. T is the caller's state of a call.
 type Answer[T any] struct {
 	Text   strings.Builder
 	Calls  []*Call[T]
-	Finish string // why the model stopped, in the words of the API
-	Model  string // that answered, if the server says so
+	Finish string // the API's finish_reason
+	Model  string // that answered, if known
 	Usage  Usage
 }
 
-// Call is one of a function by the model.
+// Call is a function call by the model.
 type Call[T any] struct {
 	ID, Name  string
 	Arguments strings.Builder
 	State     T
 
 	given string // the model's id
-	told  int    // bytes of the arguments that Called has
+	told  int    // bytes of the arguments passed to Called
 }
 
 // Usage counts tokens.
@@ -44,7 +44,7 @@ type Usage struct {
 	} `json:"completion_tokens_details"`
 }
 
-// Add sums over the answers of a turn.
+// Add adds more to u.
 func (u *Usage) Add(more Usage) {
 	u.Prompt += more.Prompt
 	u.Completion += more.Completion
@@ -52,8 +52,8 @@ func (u *Usage) Add(more Usage) {
 	u.Completed.Reasoning += more.Completed.Reasoning
 }
 
-// chunk is one of a stream, or a whole answer: some servers do not stream when there
-// are tools.
+// chunk is a chunk of a stream, or a complete answer: some servers do not stream if there are
+// tools.
 type chunk struct {
 	Model   string `json:"model"`
 	Choices []struct {
@@ -71,7 +71,7 @@ type delta struct {
 	ToolCalls []piece `json:"tool_calls"`
 }
 
-// piece is one of a call.
+// piece is a piece of a call.
 type piece struct {
 	Index    *int   `json:"index"`
 	ID       string `json:"id"`
@@ -81,7 +81,7 @@ type piece struct {
 	} `json:"function"`
 }
 
-// take takes a chunk.
+// take adds a chunk.
 func (r *Reader[T]) take(a *Answer[T], data []byte) error {
 	var k chunk
 	if err := json.Unmarshal(data, &k); err != nil {
@@ -125,8 +125,8 @@ func (r *Reader[T]) take(a *Answer[T], data []byte) error {
 	return nil
 }
 
-// call adds a piece to the call that it belongs to. Some servers number all calls 0,
-// some do not number them: an id or a name that is new begins a new one.
+// call adds a piece to its call. Some servers number all calls 0 or do not number them: a new
+// id or name begins a new call.
 func (r *Reader[T]) call(a *Answer[T], p piece) (*Call[T], error) {
 	c := a.find(p)
 	if c == nil {
@@ -145,7 +145,7 @@ func (r *Reader[T]) call(a *Answer[T], p piece) (*Call[T], error) {
 	return c, nil
 }
 
-// find returns the call that a piece continues, nil for one that begins a call.
+// find returns the call that a piece continues, or nil if it begins a call.
 func (a *Answer[T]) find(p piece) *Call[T] {
 	last := len(a.Calls) - 1
 	switch {
@@ -163,7 +163,7 @@ func (a *Answer[T]) find(p piece) *Call[T] {
 	return nil
 }
 
-// arguments are a string by the book; some servers send the object itself.
+// arguments returns arguments as a string. Some servers send an object instead.
 func arguments(raw json.RawMessage) string {
 	var text string
 	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {
@@ -172,8 +172,8 @@ func arguments(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// ErrorText reads {"error":{"message":…}}, {"error":"…"} and {"message":"…"}. Code and
-// kind are those of the first.
+// ErrorText decodes {"error":{"message":…}}, {"error":"…"} and {"message":"…"}. Code and
+// kind are those of the first form.
 func ErrorText(body []byte) (message, code, kind string) {
 	var outer struct {
 		Error   json.RawMessage `json:"error"`

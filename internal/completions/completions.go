@@ -1,5 +1,4 @@
-// Package completions reads answers of chat completions, the API that servers of any
-// model have, in the ways in which servers write them.
+// Package completions reads answers of chat completions in the variants of different servers.
 package completions
 
 import (
@@ -16,16 +15,16 @@ import (
 // Reader receives an answer as it comes. An error of Called ends the reading.
 type Reader[T any] struct {
 	Most   int                       // bytes of an answer
-	ID     func(given string) string // names a call: the model's id may be empty, or that of an earlier call
+	ID     func(given string) string // returns the id of a call: the model's may be empty or repeated
 	Text   func(delta string)
-	Called func(c *Call[T], more string) error // has more of the arguments of a call, whose name is known
+	Called func(c *Call[T], more string) error // adds to the arguments of a call with a name
 }
 
-// Error is what is wrong with an answer.
+// Error is an error of an answer.
 type Error struct {
-	Text string // what it is, if it is not said by the server
-	Said string // by the server
-	Kind string // the server's word for it
+	Text string // the message, unless it is the server's
+	Said string // the server's message
+	Kind string // the server's error type
 	Err  error  // the cause, if any
 }
 
@@ -40,7 +39,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Read reads an answer to its end. With an error there is what came until then.
+// Read reads an answer to its end. It also returns an incomplete answer with an error.
 func (r *Reader[T]) Read(resp *http.Response) (*Answer[T], error) {
 	a, body := &Answer[T]{}, http.MaxBytesReader(nil, resp.Body, int64(r.Most))
 	err := r.read(a, body, strings.Contains(resp.Header.Get("Content-Type"), "application/json"))
@@ -77,12 +76,12 @@ func (r *Reader[T]) read(a *Answer[T], body io.ReadCloser, whole bool) error {
 	return nil
 }
 
-// restTime is how long the end of a stream may take that has said that it is over.
+// restTime bounds the wait for the end of a stream after its last event.
 const restTime = time.Second
 
-// readRest reads what should be nothing but the end: the connection is reused then.
+// readRest reads the end of a stream, so that its connection can be reused.
 func readRest(body io.ReadCloser) {
 	late := time.AfterFunc(restTime, func() { body.Close() })
 	defer late.Stop()
-	_, _ = io.Copy(io.Discard, body) // there is an answer already
+	_, _ = io.Copy(io.Discard, body) // the answer is complete
 }

@@ -12,10 +12,9 @@ import (
 // tcpUserTimeout is TCP_USER_TIMEOUT of Linux, which package syscall does not name.
 const tcpUserTimeout = 18
 
-// Dialer returns one for servers of the operator's. A server whose machine is gone, or
-// that a network has parted from us, says nothing: a connection to it fails once it has not
-// confirmed for the time lost what was sent, or that it is there. Without that the kernel
-// takes a quarter of an hour to find out.
+// Dialer returns a dialer for the operator's servers. A connection fails if the server does
+// not acknowledge data or keep-alive probes for the time lost, for example after a crash of
+// its machine. The kernel's default is a quarter of an hour.
 func Dialer(connect, lost time.Duration) *net.Dialer {
 	d := &net.Dialer{Timeout: connect, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: max(lost/2, time.Second),
 		Interval: max(lost/5, time.Second), Count: 3}}

@@ -2,13 +2,12 @@
 //
 // A caller may name the API that a project reports to. Without a check such an
 // address makes the service a proxy into the operator's network: to metadata
-// services, databases, other services on loopback. So a Policy allows public
-// addresses and those that the operator names, and nothing else. It checks an
-// address twice: when it is set, to give a helpful error, and on each
-// connection after the name was resolved, since a name may resolve differently
-// then. Providers, models and run_python services are at addresses that the operator
-// sets; a redirect, or a link in what they answer, leads nowhere else that is not
-// public.
+// services, databases, other services on loopback. So a Policy allows only public
+// addresses and those that the operator names. It checks an address when it is set,
+// for a helpful error, and on each connection after the name was resolved, since a
+// name may then resolve differently. The operator sets the addresses of providers,
+// models and run_python services; their redirects and links lead to no other address
+// that is not public.
 package outbound
 
 import (
@@ -23,7 +22,7 @@ import (
 	"time"
 )
 
-// Policy says where the service may connect to.
+// Policy decides which addresses the service may connect to.
 type Policy struct {
 	hosts    map[string]bool // "host" or "host:port", lower case
 	networks []netip.Prefix
@@ -66,7 +65,7 @@ func hostOf(entry string) (string, error) {
 	return strings.ToLower(strings.Trim(rest, "[]")), nil
 }
 
-// RefusedError says that the policy does not allow an address.
+// RefusedError is the error of an address that the policy does not allow.
 type RefusedError struct {
 	Host string
 	IP   netip.Addr
@@ -138,7 +137,7 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("2001::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
 }
 
-// Public reports whether an address is one of the internet, and leads nowhere else.
+// Public reports whether an address is public.
 func Public(ip netip.Addr) bool {
 	for _, network := range special {
 		if network.Contains(ip) {
@@ -178,8 +177,8 @@ func (p *Policy) dial(ctx context.Context, network, address string) (net.Conn, e
 	return d.DialContext(ctx, network, address)
 }
 
-// transport sends requests through the proxy that the environment names, if
-// any, and checks their address itself then: the proxy makes the connection.
+// transport sends requests through the proxy of the environment, if any. The proxy makes the
+// connection, so that transport checks the address before.
 type transport struct {
 	policy          *Policy
 	direct, proxied *http.Transport

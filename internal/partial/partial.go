@@ -1,5 +1,4 @@
-// Package partial reads JSON that is still being written: the arguments of a
-// call, as a model streams them.
+// Package partial reads incomplete JSON: the arguments of a call that a model streams.
 package partial
 
 import (
@@ -9,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// Reader reads the first string of an object that has a name, in pieces. It is meant
-// for showing: the whole is decoded once it is there.
+// Reader reads a string field of an object in pieces, for display. The complete object has to
+// be decoded separately.
 type Reader struct {
 	start *regexp.Regexp
 	state state
-	held  string // what cannot be read yet
+	held  string // incomplete input
 }
 
 type state int
@@ -25,20 +24,18 @@ const (
 	after
 )
 
-// NewReader returns a reader of the field of that name.
+// NewReader returns a reader of the first field with a name.
 func NewReader(name string) *Reader {
 	return &Reader{start: regexp.MustCompile(`"` + regexp.QuoteMeta(name) + `"\s*:\s*"`)}
 }
 
-// String returns what there is of the field in an object of which only the
-// beginning is known.
+// String returns the known part of a field of an incomplete object.
 func String(object, name string) string { return NewReader(name).Read(object) }
 
-// maxBefore is how much of an object is searched again and again for the beginning
-// of the field.
+// maxBefore bounds the input before the field, which each Read searches.
 const maxBefore = 4096
 
-// Read returns what the next piece of the object adds to the field.
+// Read adds a piece of the object and returns the next part of the field.
 func (r *Reader) Read(piece string) string {
 	if r.state == after {
 		return ""
@@ -64,7 +61,7 @@ func (r *Reader) Read(piece string) string {
 	return s
 }
 
-// readable is up to where there are whole characters and escapes of a JSON string.
+// readable returns the length of the complete characters and escapes of a JSON string.
 func readable(s string) int {
 	for i := 0; i < len(s); {
 		var step int
@@ -86,7 +83,7 @@ func readable(s string) int {
 	return len(s)
 }
 
-// escape is how long the escape is that a text begins with.
+// escape returns the length of the escape at the beginning of a text.
 func escape(s string) int {
 	switch {
 	case len(s) < 2 || s[1] != 'u':

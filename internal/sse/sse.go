@@ -1,4 +1,4 @@
-// Package sse reads a stream of server-sent events, whoever sends it.
+// Package sse reads streams of server-sent events.
 package sse
 
 import (
@@ -9,18 +9,18 @@ import (
 	"iter"
 )
 
-// ErrTooLong is the error of a stream with an event that is longer than may be.
+// ErrTooLong is the error of an event over the limit.
 var ErrTooLong = errors.New("an event is too long")
 
-// Event is one event. Data has the lines of its data fields; without one it is none.
+// Event is an event with at least one data field. Data has the lines of these fields.
 type Event struct {
 	ID   string
 	Type string
 	Data []byte
 }
 
-// Read goes through the events of a stream, each of at most so many bytes. One that
-// its end cuts off is not among them.
+// Read returns the events of a stream, each of at most the given bytes. It drops an event that
+// the end of the stream cuts off.
 func Read(r io.Reader, most int) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		lines := bufio.NewReaderSize(r, 32<<10)

@@ -17,22 +17,21 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Programs that live at once: one that waits keeps its memory.
+// The most programs at once: a waiting program keeps its memory.
 const (
 	MaxPrograms      = 128
 	MaxOwnerPrograms = 32
 )
 
 const (
-	maxPauses   = time.Hour        // that a program waits for answers, all together
+	maxPauses   = time.Hour        // total time of a program's waits for answers
 	cancelLimit = 30 * time.Second // for the engine to end a run
-	// drainDelay is for text that a program printed right before a call: it comes
-	// by another way than the call.
+	// drainDelay is for text that a program printed right before a call: it uses another
+	// channel than the call.
 	drainDelay = 300 * time.Microsecond
 )
 
-// Programs are the runs that can call tools, from their start to their end, and the
-// requests about them.
+// Programs are the runs that can call tools, and the requests about them.
 type Programs struct {
 	engine *engine.Service
 	ttl    time.Duration
@@ -47,39 +46,39 @@ type Programs struct {
 	requests map[string]*request // by id
 }
 
-// New returns Programs, none yet. Each waits for the answers to a round for ttl.
+// New returns an empty set. Each program waits for the answers to a round for ttl.
 func New(e *engine.Service, ttl time.Duration, log *slog.Logger) *Programs {
 	s := &Programs{engine: e, ttl: ttl, log: log, live: map[string]*Program{}, requests: map[string]*request{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }
 
-// Close waits for all that goes on. The engine has been shut down before.
+// Close waits for all goroutines. The engine must have been shut down before.
 func (s *Programs) Close() error {
 	s.end()
 	s.work.Wait()
 	return nil
 }
 
-// Program is one that can call tools. Its process lives for as long as this does: it
-// blocks at a call, and continues with the answer.
+// Program is a run that can call tools. Its process blocks at a call and continues with the
+// answer.
 type Program struct {
 	Caller engine.Caller
-	Note   any // the edge's, about the program
+	Note   any // for the edge
 
 	of    *Programs
 	key   string
 	tools []string
-	out   func(bool) // tells the engine that the program waits for its client, and that it no longer does
+	out   func(bool) // tells the engine whether the program waits for its client
 	run   engine.ID
 	home  engine.ID // its session
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed, and replaced, when something below changes
 	serving  bool          // a request waits for the next round
-	round    int           // that was given out last
+	round    int           // the last one given out
 	calls    int           // so far
-	partial  bool          // more calls come that belong to the pending ones
+	partial  bool          // more calls of the same round will come
 	pending  []*Call       // not given out
 	issued   []*Call       // given out, without an answer
 	answered map[string][sha256.Size]byte
@@ -87,21 +86,21 @@ type Program struct {
 	stdout   strings.Builder
 	stderr   strings.Builder
 	result   *engine.Run // it has ended
-	ended    bool        // it has ended, or nobody can tell
-	refused  error       // instead of a result: its turn did not come in time
+	ended    bool        // it has ended, or its state is unknown
+	refused  error       // instead of a result: it was queued for too long
 }
 
-// Round is what a request is answered with: calls, or the end.
+// Round is the answer to a request: calls, or the end.
 type Round struct {
-	Token          string // names the program and the round; nobody makes one up
+	Token          string // identifies the program and the round; cannot be guessed
 	Calls          []*Call
 	Stdout, Stderr string // so far
 	Session        engine.ID
-	Result         *engine.Run // of the end; nil: nobody can tell
+	Result         *engine.Run // at the end; nil: unknown
 	Ended          bool
 }
 
-// Start begins a program that can call tools by these names.
+// Start starts a program that can call tools by these names.
 func (s *Programs) Start(
 	ctx context.Context, caller engine.Caller, req engine.RunRequest, tools []string, note any,
 ) (*Program, error) {
@@ -141,7 +140,7 @@ func (s *Programs) admit(p *Program) error {
 	return nil
 }
 
-// follow notes what a program prints and how it ends.
+// follow records the output and the end of a program.
 func (p *Program) follow(ctx context.Context) {
 	defer p.of.drop(p)
 	defer p.change(func() {
@@ -173,7 +172,7 @@ func (p *Program) follow(ctx context.Context) {
 	}
 }
 
-// change does something to the state, and tells who waits for it.
+// change changes the state and wakes all waiters.
 func (p *Program) change(do func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,7 +181,7 @@ func (p *Program) change(do func()) {
 	p.changed = make(chan struct{})
 }
 
-// cancel ends the program, and returns when nothing of it is left.
+// cancel ends the program and waits for its end.
 func (p *Program) cancel() {
 	ctx, stop := context.WithTimeout(context.Background(), cancelLimit)
 	defer stop()
@@ -191,13 +190,13 @@ func (p *Program) cancel() {
 	}
 }
 
-// expire ends a program to which nobody came back, or is to.
+// expire ends and removes a program.
 func (p *Program) expire() {
 	p.of.drop(p)
 	p.cancel()
 }
 
-// waiting reports whether a round of it is out.
+// waiting reports whether the program waits for the answers to a round.
 func (p *Program) waiting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -211,8 +210,8 @@ func (p *Program) Rounds(out func(bool)) {
 	p.out = out
 }
 
-// Call implements engine.CallHandler: it takes the calls that a driver sends, and
-// returns with their answers.
+// Call implements engine.CallHandler. It takes the calls of a driver and returns their
+// answers.
 func (p *Program) Call(ctx context.Context, _ string, text []byte) ([]byte, error) {
 	var batch struct {
 		Calls []struct {
@@ -249,8 +248,7 @@ func (p *Program) Call(ctx context.Context, _ string, text []byte) ([]byte, erro
 	return json.Marshal(answers)
 }
 
-// refuse says why a call goes to nobody; the driver makes no such calls, the program
-// itself might.
+// refuse returns why a call is invalid, or "". Drivers make no such calls; programs can.
 func (p *Program) refuse(c *Call) string {
 	switch {
 	case !slices.Contains(p.tools, c.Name):
@@ -263,9 +261,8 @@ func (p *Program) refuse(c *Call) string {
 	return ""
 }
 
-// Next waits for the next round of calls or the end of the program. When ctx ends
-// before, so does the program. The error may come with a round, which says where the
-// program was.
+// Next waits for the next round of calls or the end of the program. If ctx ends, Next ends the
+// program. An error may come with the last round.
 func (p *Program) Next(ctx context.Context) (*Round, error) {
 	for {
 		p.mu.Lock()
@@ -288,8 +285,7 @@ func (p *Program) Next(ctx context.Context) (*Round, error) {
 	}
 }
 
-// issue gives the pending calls out. From now on the program waits, though not for
-// ever.
+// issue gives the pending calls out. From now on the program waits, for at most ttl.
 func (p *Program) issue() *Round {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -301,7 +297,7 @@ func (p *Program) issue() *Round {
 	return p.current()
 }
 
-// current is the round that the program waits in. The caller holds mu.
+// current returns the present round. The caller holds mu.
 func (p *Program) current() *Round {
 	return &Round{
 		Token: fmt.Sprintf("%s.%d", p.key, p.round), Calls: p.issued, Session: p.home,
@@ -318,8 +314,8 @@ func (p *Program) last() (*Round, error) {
 	return r, p.refused
 }
 
-// Find returns the program that a token names, and the round. The error is ErrInvalid
-// for what is no token, and ErrNotFound for one of a program that is gone.
+// Find returns the program and the round of a token. The error is ErrInvalid for an invalid
+// token, and ErrNotFound if the program has ended.
 func (s *Programs) Find(ctx context.Context, token string) (p *Program, round int, err error) {
 	key, number, _ := strings.Cut(token, ".")
 	if round, err = strconv.Atoi(number); err != nil {
@@ -336,8 +332,8 @@ func (s *Programs) Find(ctx context.Context, token string) (p *Program, round in
 	return p, round, nil
 }
 
-// Resume gives the program the answers to the calls of a round, by their ids. A request
-// that comes a second time gets the round that its first answer was about.
+// Resume gives the program the answers to the calls of a round, by their ids. A repeated
+// request gets the round that followed its first one.
 func (p *Program) Resume(round int, answers map[string]Answer) (again *Round, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -375,7 +371,7 @@ func (p *Program) Resume(round int, answers map[string]Answer) (again *Round, er
 	return nil, nil
 }
 
-// print tells answers apart.
+// sum identifies an answer.
 func sum(a Answer) [sha256.Size]byte {
 	return sha256.Sum256([]byte(a.Error + "\x00" + string(a.Result)))
 }

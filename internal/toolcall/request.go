@@ -8,18 +8,18 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// request is one that another can cancel by its id: while it is answered, and then for
-// as long as the program that it began or continued waits.
+// request is a request that another one can cancel by its id: while it is served, and then
+// while the program that it started or continued waits.
 type request struct {
 	owner   engine.Owner
 	cancel  context.CancelCauseFunc // nil: it is answered
-	program *Program                // that waits since
+	program *Program                // that waits since then
 }
 
 var errCancelled = errors.New("it was asked for")
 
-// Enter notes a request by its id, if it has one. Its work is to be done under the
-// context. Leave is called when it is answered, with the program that then waits, or nil.
+// Enter records a request by its id, if it has one. The request uses the returned context.
+// The caller calls leave at its end, with the program that then waits, or nil.
 func (s *Programs) Enter(ctx context.Context, owner engine.Owner, id string) (
 	_ context.Context, leave func(*Program), err error,
 ) {
@@ -46,7 +46,7 @@ func (s *Programs) Enter(ctx context.Context, owner engine.Owner, id string) (
 	}, nil
 }
 
-// drop forgets a program, and the requests that it has waited for since.
+// drop removes a program and its requests.
 func (s *Programs) drop(p *Program) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +54,8 @@ func (s *Programs) drop(p *Program) {
 	maps.DeleteFunc(s.requests, func(_ string, r *request) bool { return r.program == p })
 }
 
-// Cancel cancels the request with an id, or ends the program that waits since. It reports
-// whether there was something to cancel, and ErrForbidden for another owner's.
+// Cancel cancels the request with an id, or ends the program that waits since then. It
+// reports whether it cancelled anything. The error is ErrForbidden for another owner's.
 func (s *Programs) Cancel(id string, owner engine.Owner) (bool, error) {
 	s.mu.Lock()
 	var r request

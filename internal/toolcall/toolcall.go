@@ -1,11 +1,11 @@
-// Package toolcall has the calls that programs make to the world outside while they
-// run, and wait for: tools of a model's host, which answers over requests that come and
-// go; tools of other servers, which a person may have to allow; what a person types.
+// Package toolcall has the blocking calls of running programs to the outside: tools of a
+// model's host, which answers in later requests; tools of other servers, which the user may
+// have to approve; input that the user types.
 //
-// A Call is one of them. A Queue has those that a person answers. Programs are runs
-// whose calls go out in rounds: a round is all that the program waits for, its answers
-// come with another request, and between the two the program is frozen, without a
-// slot and without processor time. Edges know how that looks on the wire.
+// A Call is such a call. A Queue has the calls that the user answers. Programs are runs whose
+// calls go out in rounds: a round has all calls that the program waits for, and another
+// request has the answers. In between the program is frozen, without a slot and without
+// processor time. Edges define the wire format.
 package toolcall
 
 import (
@@ -20,16 +20,16 @@ import (
 // MaxCalls is how many calls one program may make.
 const MaxCalls = 200
 
-// PythonWords cannot be names of functions or parameters in Python.
+// PythonWords are the keywords of Python.
 var PythonWords = strings.Fields(`False None True and as assert async await break class continue def del elif else
 	except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield`)
 
-// Call is one call of a program.
+// Call is a call of a program.
 type Call struct {
-	ID     string // of those that are given out, else empty
+	ID     string // set when the call is given out
 	Name   string
 	Input  json.RawMessage
-	answer chan Answer // has room for the one
+	answer chan Answer // has a buffer of one
 }
 
 // NewCall returns a call without an answer.
@@ -37,16 +37,16 @@ func NewCall(name string, input json.RawMessage) *Call {
 	return &Call{Name: name, Input: input, answer: make(chan Answer, 1)}
 }
 
-// Answer is what a program gets for a call: a result, or an error.
+// Answer is the answer to a call: a result or an error.
 type Answer struct {
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  string          `json:"error,omitempty"`
 }
 
-// Failed is the answer that a call has failed.
+// Failed returns the answer of a failed call.
 func Failed(why string) Answer { return Answer{Error: why} }
 
-// Failure is the error of an answer; nil: it is a result.
+// Failure returns the error of an answer, or nil.
 func (a Answer) Failure() error {
 	if a.Error == "" {
 		return nil
@@ -64,11 +64,11 @@ func (c *Call) Wait(ctx context.Context) (Answer, error) {
 	}
 }
 
-// Queue has the calls that somebody is to answer one by one. A nil one is empty.
+// Queue has calls that are answered one by one. A nil Queue is empty.
 type Queue struct {
 	mu   sync.Mutex
 	open []*Call // oldest first
-	seen func()  // called when there is one; nil: nobody looks
+	seen func()  // called when there is a call; may be nil
 }
 
 // Put adds a call.
@@ -94,7 +94,7 @@ func (q *Queue) Ask(ctx context.Context, c *Call) (json.RawMessage, error) {
 	return nil, err
 }
 
-// First is the call that has waited for longest; nil: none does.
+// First returns the oldest call, or nil.
 func (q *Queue) First() *Call {
 	if q == nil {
 		return nil
@@ -107,7 +107,7 @@ func (q *Queue) First() *Call {
 	return q.open[0]
 }
 
-// Answer answers the first call, and reports whether there is one.
+// Answer answers the oldest call. It reports whether there was one.
 func (q *Queue) Answer(a Answer) bool {
 	if q == nil {
 		return false
@@ -122,8 +122,8 @@ func (q *Queue) Answer(a Answer) bool {
 	return true
 }
 
-// Notify has do called when a call waits, at once if one does, until stop is called. Do
-// does not block.
+// Notify calls do when a call waits, at once if there is one, until stop is called. do must
+// not block.
 func (q *Queue) Notify(do func()) (stop func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

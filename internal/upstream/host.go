@@ -24,13 +24,13 @@ var source string
 
 const (
 	maxAtOnce  = 8
-	answerTime = 10 * time.Minute // of a person
+	answerTime = 10 * time.Minute // of the user
 )
 
-// Asker puts a question to the person, and returns whether they agree.
+// Asker asks the user a question and returns whether they agree.
 type Asker func(ctx context.Context, question string) (bool, error)
 
-// Host is what one program may call: live.Host.
+// Host handles the calls of one program. It implements live.Host.
 type Host struct {
 	set   *Set
 	ask   Asker
@@ -38,7 +38,7 @@ type Host struct {
 	open  chan struct{}
 }
 
-// Host returns what one program may call.
+// Host returns the handler of a program's calls.
 func (s *Set) Host(ask Asker) *Host {
 	return &Host{set: s, ask: ask, open: make(chan struct{}, maxAtOnce)}
 }
@@ -46,7 +46,7 @@ func (s *Set) Host(ask Asker) *Host {
 // Modules implements live.Host.
 func (h *Host) Modules() []string { return []string{"servers", "servers.aio"} }
 
-// answer is what a program gets for a call: a value, or an error.
+// answer is the answer to a call: a value or an error.
 type answer struct {
 	Value any    `json:"value"`
 	Files []file `json:"files,omitempty"`
@@ -58,8 +58,8 @@ type file struct {
 	Base64    string `json:"base64"`
 }
 
-// Call implements live.Host. What goes wrong with a tool is an answer, too: the
-// program gets it as a ToolError.
+// Call implements live.Host. Errors of a tool are answers, which the program gets as a
+// ToolError.
 func (h *Host) Call(
 	ctx context.Context, name string, input json.RawMessage, pause func(bool),
 ) (json.RawMessage, error) {
@@ -117,8 +117,7 @@ func (h *Host) tools(ctx context.Context, module string) (*server, []*tool, erro
 	return nil, nil, fmt.Errorf("there is no server %.40q", module)
 }
 
-// callTool carries a call out, and writes it into the log: not its arguments, and not
-// its answer.
+// callTool carries out a call and logs it, without its arguments and its answer.
 func (h *Host) callTool(ctx context.Context, input json.RawMessage, pause func(bool)) (a answer) {
 	var call struct {
 		Server    string          `json:"server"`
@@ -160,7 +159,7 @@ func (h *Host) callTool(ctx context.Context, input json.RawMessage, pause func(b
 	return t.call(ctx, call.Arguments)
 }
 
-// find returns a tool of a server, which may have changed its list.
+// find returns a tool of a server. The server may have changed its list.
 func (h *Host) find(ctx context.Context, module, name string) (*tool, error) {
 	s, tools, err := h.tools(ctx, module)
 	if err != nil {
@@ -174,7 +173,7 @@ func (h *Host) find(ctx context.Context, module, name string) (*tool, error) {
 	return nil, fmt.Errorf("the server %s has no tool %.80q any more: search_tools tells what there is", s.name, name)
 }
 
-// approved asks the person.
+// approved asks the user.
 func (h *Host) approved(ctx context.Context, t *tool, arguments json.RawMessage, pause func(bool)) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -191,7 +190,7 @@ func (h *Host) approved(ctx context.Context, t *tool, arguments json.RawMessage,
 	return nil
 }
 
-// call calls the tool. A connection that fails is made anew by the next call.
+// call calls the tool. If the connection fails, the next call makes another.
 func (t *tool) call(ctx context.Context, arguments json.RawMessage) answer {
 	s := t.server
 	s.mu.Lock()
@@ -222,8 +221,8 @@ func (t *tool) call(ctx context.Context, arguments json.RawMessage) answer {
 	return valueOf(result)
 }
 
-// valueOf is a result as a program takes it: what is structured, else the text, read
-// if it is JSON. Pictures and files come beside it.
+// valueOf returns a result for a program: the structured content, else the text, decoded if it
+// is JSON. Pictures and files are separate.
 func valueOf(r *mcp.CallToolResult) (a answer) {
 	var texts []string
 	for _, content := range r.Content {
@@ -246,8 +245,7 @@ func valueOf(r *mcp.CallToolResult) (a answer) {
 	}
 	text := strings.Join(texts, "\n")
 	if r.IsError {
-		a.Error = text
-		a.Error = cmp.Or(a.Error, "the tool failed")
+		a.Error = cmp.Or(text, "the tool failed")
 		return a
 	}
 	a.Value = r.StructuredContent

@@ -15,7 +15,7 @@ import (
 	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
-// tool is one of a server's, as programs see it.
+// tool is a tool of a server for programs.
 type tool struct {
 	Name       string      `json:"name"`     // the server's
 	Function   string      `json:"function"` // the program's
@@ -36,21 +36,21 @@ type parameter struct {
 	Required bool   `json:"required"`
 }
 
-// What a model is shown of a stranger's text.
+// The limits of a server's text for a model.
 const (
 	maxName      = 128
 	maxAbout     = 2000
 	maxParameter = 300
 )
 
-// pythonTypes are what is hinted of the types of JSON Schema.
+// pythonTypes are the type hints for the types of JSON Schema.
 var pythonTypes = map[string]string{
 	"string": "str", "integer": "int", "number": "float", "boolean": "bool", "array": "list", "object": "dict",
 	"null": "None",
 }
 
-// newTool reads a definition. A schema that is none of an object's is no hindrance:
-// whoever calls the tool is told by its server.
+// newTool converts a definition. A schema that is not an object's is ignored: the server
+// checks the arguments.
 func (s *server) newTool(definition *mcp.Tool, taken map[string]bool) *tool {
 	t := &tool{
 		Name: clip(definition.Name, maxName), Function: identifier(definition.Name, taken),
@@ -98,7 +98,7 @@ func (s *server) newTool(definition *mcp.Tool, taken map[string]bool) *tool {
 	return t
 }
 
-// clip makes one line of a stranger's text, of at most so many bytes.
+// clip returns a server's text as one line of at most the given bytes.
 func clip(text string, most int) string {
 	if len(text) > 4*most {
 		text = text[:4*most]
@@ -112,7 +112,7 @@ func clip(text string, most int) string {
 	return text
 }
 
-// identifier is a name as Python has it, which none of taken is.
+// identifier returns a Python identifier for a name that is not in taken.
 func identifier(name string, taken map[string]bool) string {
 	var b strings.Builder
 	for _, r := range clip(name, maxName) {
@@ -122,7 +122,7 @@ func identifier(name string, taken map[string]bool) string {
 			b.WriteByte('_')
 		}
 	}
-	is := strings.TrimLeft(b.String(), "_") // what begins with it is Python's own
+	is := strings.TrimLeft(b.String(), "_") // Python uses leading underscores itself
 	if is == "" || unicode.IsDigit(rune(is[0])) {
 		is = "t" + is
 	}
@@ -133,7 +133,7 @@ func identifier(name string, taken map[string]bool) string {
 	return is
 }
 
-// signature is the tool as a program calls it.
+// signature returns the signature of the tool's function.
 func (t *tool) signature() string {
 	var arguments []string
 	for _, p := range t.Parameters {
@@ -149,7 +149,7 @@ func (t *tool) signature() string {
 	return fmt.Sprintf("%s.%s(%s)", t.server.module, t.Function, strings.Join(arguments, ", "))
 }
 
-// The most that a search answers with.
+// The limits of a search.
 const (
 	maxFound   = 20_000 // bytes
 	maxSummary = 160    // of a description beside a signature
@@ -206,7 +206,7 @@ func wordsOf(text string) []string {
 		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
-// score counts words, by where they are.
+// score scores a tool by the places of the words.
 func (t *tool) score(words []string) (score int) {
 	name, about := wordsOf(t.server.name+" "+t.Name), strings.ToLower(t.About)
 	for _, w := range words {

@@ -1,10 +1,10 @@
-// Package upstream calls the tools of other servers of the Model Context Protocol,
-// for programs in the sandbox: code mode. A model writes one program instead of many
-// calls, and sees only what that prints.
+// Package upstream calls the tools of other servers of the Model Context Protocol for programs
+// in the sandbox: code mode. A model writes one program instead of many calls, and sees only
+// its output.
 //
-// What a server says of itself (names, descriptions, schemas, answers) is a
-// stranger's: it is bounded, shown as data, and decides nothing. What may be called is
-// for the operator's file to say. Commands, addresses and their secrets stay here.
+// The names, descriptions, schemas and answers of a server are untrusted: they are bounded,
+// shown as data, and decide nothing. The operator's file decides which tools may be called.
+// Commands, addresses and secrets stay in this process.
 package upstream
 
 import (
@@ -29,18 +29,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Policy says what becomes of a call.
+// Policy decides about a call.
 type Policy string
 
-// The policies. Without one, tools that say that they only read are allowed, and all
-// others ask.
+// The policies. The default is Allow for tools with a read-only hint, and Ask for others.
 const (
 	Allow Policy = "allow"
-	Ask   Policy = "ask" // the person
+	Ask   Policy = "ask" // the user
 	Deny  Policy = "deny"
 )
 
-// Server is one entry of the file, as the settings of agents spell it.
+// Server is an entry of the file, in the format of agents' settings.
 type Server struct {
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
@@ -49,8 +48,8 @@ type Server struct {
 	Headers map[string]string `json:"headers"`
 	Type    string            `json:"type"`
 
-	Default Policy            `json:"default"` // of tools that Tools does not name
-	Tools   map[string]Policy `json:"tools"`   // by name, or by a pattern as of path.Match
+	Default Policy            `json:"default"` // of tools that are not in Tools
+	Tools   map[string]Policy `json:"tools"`   // by name, or by a pattern of path.Match
 }
 
 // Read reads a file of servers.
@@ -84,7 +83,7 @@ func Read(text []byte) (map[string]Server, error) {
 
 func (p Policy) known() bool { return p == Allow || p == Ask || p == Deny }
 
-// policy is that of a tool: by its name, else by the longest pattern.
+// policy returns the policy of a tool: by its name, else by the longest pattern.
 func (s *Server) policy(name string, reads bool) Policy {
 	if p, ok := s.Tools[name]; ok {
 		return p
@@ -104,7 +103,7 @@ func (s *Server) policy(name string, reads bool) Policy {
 	return Ask
 }
 
-// What is taken of a server.
+// The limits of a server.
 const (
 	connectTime = 20 * time.Second
 	callTime    = 60 * time.Second
@@ -114,14 +113,14 @@ const (
 	lastPause   = time.Minute
 )
 
-// Set are the servers of a file.
+// Set is the servers of a file.
 type Set struct {
 	log     *slog.Logger
 	version string
 	servers []*server // in order of name
 }
 
-// New returns the servers. Each is connected to when something of it is needed.
+// New returns the servers. It connects to none; the first use does.
 func New(entries map[string]Server, version string, log *slog.Logger) *Set {
 	s := &Set{log: log, version: version}
 	taken := map[string]bool{"ToolError": true, "aio": true}
@@ -131,7 +130,7 @@ func New(entries map[string]Server, version string, log *slog.Logger) *Set {
 	return s
 }
 
-// Close ends the connections, and the commands.
+// Close closes the connections and ends the commands.
 func (s *Set) Close() {
 	for _, one := range s.servers {
 		one.mu.Lock()
@@ -140,13 +139,13 @@ func (s *Set) Close() {
 	}
 }
 
-// bare is a context without its values. Those of a request to the SDK's server would
-// decide what version its client speaks.
+// bare is a context without its values: those of a request to the SDK's server would set the
+// protocol version of its client.
 type bare struct{ context.Context }
 
 func (bare) Value(any) any { return nil }
 
-// server is one of them.
+// server is a server of a Set.
 type server struct {
 	Server
 	name   string
@@ -156,11 +155,11 @@ type server struct {
 	mu      sync.Mutex
 	session *mcp.ClientSession // nil: there is none
 	end     func()             // of its command
-	tools   []*tool            // nil: they are not known
-	stale   bool               // they have changed
+	tools   []*tool            // nil: unknown
+	stale   bool               // tools has changed
 	pause   time.Duration
-	until   time.Time // no connection is tried before
-	failure error     // of the last one
+	until   time.Time // of the pause after a failure
+	failure error     // of the last connection
 }
 
 // connect returns the connection. The caller holds mu.
@@ -174,7 +173,7 @@ func (s *server) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	client := mcp.NewClient(&mcp.Implementation{Name: "airlock", Version: s.set.version}, &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{}, // nothing is done for a stranger
+		Capabilities: &mcp.ClientCapabilities{}, // the server is untrusted
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -198,22 +197,21 @@ func (s *server) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	return s.session, nil
 }
 
-// drop ends the connection. The caller holds mu.
+// drop closes the connection. The caller holds mu.
 func (s *server) drop() {
 	if s.session == nil {
 		return
 	}
 	session, end := s.session, s.end
 	s.session, s.stale = nil, true
-	end() // first: Close waits for what it has asked
+	end() // before Close, which waits for pending requests
 	_ = session.Close()
 }
 
-// inherited are the variables of the environment that a command gets. Others may be
-// secrets, which are not for every server.
+// inherited are the environment variables of a command. Others may be secrets.
 var inherited = []string{"PATH=", "HOME=", "USER=", "LANG=", "LC_", "TMPDIR=", "SHELL=", "XDG_"}
 
-// transport is the way to the server, and what ends it.
+// transport returns the transport to the server and a function that ends it.
 func (s *server) transport() (_ mcp.Transport, end func(), _ error) {
 	if s.URL != "" {
 		client := &http.Client{Transport: &bounded{headers: s.Headers}}
@@ -243,7 +241,7 @@ func (s *server) transport() (_ mcp.Transport, end func(), _ error) {
 	end = sync.OnceFunc(func() {
 		_ = in.Close()
 		ended := make(chan struct{})
-		go func() { defer close(ended); _ = cmd.Wait() }() // it is over either way
+		go func() { defer close(ended); _ = cmd.Wait() }()
 		select {
 		case <-ended:
 		case <-time.After(firstPause):
@@ -254,7 +252,7 @@ func (s *server) transport() (_ mcp.Transport, end func(), _ error) {
 	return &mcp.IOTransport{Reader: out, Writer: in, MaxLineLength: maxAnswer}, end, nil
 }
 
-// bounded adds headers to requests, and takes so much of an answer.
+// bounded adds headers to requests and bounds their answers.
 type bounded struct{ headers map[string]string }
 
 func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -263,7 +261,7 @@ func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set(name, value)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	// of which each event is bounded
+	// The SDK bounds each event of a stream.
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		resp.Body = struct {
 			io.Reader
@@ -273,7 +271,7 @@ func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// limited fails where io.LimitReader pretends that this is all.
+// limited is io.LimitReader with an error at the limit.
 type limited struct {
 	from io.Reader
 	left int64
@@ -289,7 +287,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// list returns the tools. Those that are known stand for a server that does not answer.
+// list returns the tools of the server.
 func (s *server) list(ctx context.Context) ([]*tool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
