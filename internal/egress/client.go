@@ -74,20 +74,20 @@ func (c *Client) Open(ctx context.Context, grant engine.Grant, listener *os.File
 	if err != nil {
 		return nil, err
 	}
-	ours, theirs, err := socketPair()
+	local, remote, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close()
-	link, err := packets(ours)
+	defer remote.Close()
+	link, err := packets(local)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.hand(ctx, message, theirs, listener); err != nil {
+	if err := c.hand(ctx, message, remote, listener); err != nil {
 		link.Close()
 		return nil, unavailable(err)
 	}
-	theirs.Close()
+	remote.Close()
 	buffer := make([]byte, maxPacket)
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = link.SetReadDeadline(deadline)

@@ -49,26 +49,26 @@ const (
 )
 
 func (l *localLauncher) Launch(context.Context) (*os.File, error) {
-	ours, theirs, err := socketPair()
+	local, remote, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close()
+	defer remote.Close()
 	command := exec.Command("/proc/self/exe", Name)
 	command.Args[0] = "airlock"
 	command.Env = []string{}
 	command.Stderr = os.Stderr
 	command.Dir = "/"
-	command.ExtraFiles = []*os.File{theirs}
+	command.ExtraFiles = []*os.File{remote}
 	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: unix.SIGKILL, Setsid: true}
 	if os.Geteuid() != 0 {
 		ownNamespace(command.SysProcAttr)
 	}
 	if err := l.start(command); err != nil {
-		ours.Close()
+		local.Close()
 		return nil, fmt.Errorf("start the egress process: %w", err)
 	}
-	return ours, nil
+	return local, nil
 }
 
 // ownNamespace lets the process of an ordinary user make its own file system. The process
@@ -99,7 +99,7 @@ func (l *localLauncher) start(command *exec.Cmd) error {
 }
 
 // socketPair makes a pair of sockets that preserve packets and carry open files.
-func socketPair() (ours, theirs *os.File, err error) {
+func socketPair() (local, remote *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err

@@ -54,49 +54,38 @@ func (c *clientConn) answerSocks(code byte) error {
 
 // readSocks reads the choice of a method and the request.
 func readSocks(c net.Conn) (t target, code byte, err error) {
-	broken := func(err error) (target, byte, error) {
-		return t, socksCommand, refuse("the SOCKS request cannot be read: %v", err)
+	var buffer [256]byte
+	read := func(n int) []byte { // zeros after an error
+		if err == nil {
+			_, err = io.ReadFull(c, buffer[:n])
+		}
+		if err != nil {
+			clear(buffer[:])
+		}
+		return buffer[:n]
 	}
-	var b [256]byte
-	if _, err := io.ReadFull(c, b[:1]); err != nil {
-		return broken(err)
+	read(int(read(1)[0])) // methods
+	if err == nil {
+		_, err = c.Write([]byte{socksVersion, 0}) // no authentication
 	}
-	if _, err := io.ReadFull(c, b[:b[0]]); err != nil {
-		return broken(err)
-	}
-	if _, err := c.Write([]byte{socksVersion, 0}); err != nil { // no authentication
-		return broken(err)
-	}
-	if _, err := io.ReadFull(c, b[:4]); err != nil {
-		return broken(err)
-	}
-	if b[0] != socksVersion || b[1] != socksConnect {
-		return t, socksCommand, refuse("SOCKS can only CONNECT here")
-	}
+	request := [4]byte(read(4))
 	var host string
-	switch b[3] {
-	case socksIPv4, socksIPv6:
-		size := map[byte]int{socksIPv4: 4, socksIPv6: 16}[b[3]]
-		if _, err := io.ReadFull(c, b[:size]); err != nil {
-			return broken(err)
-		}
-		ip, _ := netip.AddrFromSlice(b[:size])
+	switch kind := request[3]; {
+	case err != nil:
+	case request[0] != socksVersion || request[1] != socksConnect:
+		return t, socksCommand, refuse("SOCKS can only CONNECT here")
+	case kind == socksIPv4, kind == socksIPv6:
+		ip, _ := netip.AddrFromSlice(read(map[byte]int{socksIPv4: 4, socksIPv6: 16}[kind]))
 		host = ip.String()
-	case socksName:
-		if _, err := io.ReadFull(c, b[:1]); err != nil {
-			return broken(err)
-		}
-		size := int(b[0])
-		if _, err := io.ReadFull(c, b[:size]); err != nil {
-			return broken(err)
-		}
-		host = string(b[:size])
+	case kind == socksName:
+		host = string(read(int(read(1)[0])))
 	default:
 		return t, socksAddressType, refuse("SOCKS asks for an unknown kind of address")
 	}
-	if _, err := io.ReadFull(c, b[:2]); err != nil {
-		return broken(err)
+	b := read(2)
+	if err != nil {
+		return t, socksCommand, refuse("the SOCKS request cannot be read: %v", err)
 	}
-	t, err = parseTarget(net.JoinHostPort(host, strconv.Itoa(int(binary.BigEndian.Uint16(b[:2])))))
+	t, err = parseTarget(net.JoinHostPort(host, strconv.Itoa(int(binary.BigEndian.Uint16(b)))))
 	return t, socksNotAllowed, err
 }
