@@ -89,7 +89,7 @@ func (r *Reader[T]) take(a *Answer[T], data []byte) error {
 	}
 	if len(k.Error) > 0 && string(k.Error) != "null" {
 		message, _, kind := ErrorText(data)
-		return &Error{Said: cmp.Or(message, "The model's server failed."), Kind: kind}
+		return &Error{Message: cmp.Or(message, "The model's server failed."), Kind: kind}
 	}
 	a.Model = cmp.Or(k.Model, a.Model)
 	if k.Usage != nil {

@@ -22,10 +22,10 @@ type Reader[T any] struct {
 
 // Error is an error of an answer.
 type Error struct {
-	Text string // the message, unless it is the server's
-	Said string // the server's message
-	Kind string // the server's error type
-	Err  error  // the cause, if any
+	Text    string // the message, unless it is the server's
+	Message string // the server's message
+	Kind    string // the server's error type
+	Err     error  // the cause, if any
 }
 
 // Error implements error.
@@ -33,7 +33,7 @@ func (e *Error) Error() string {
 	if e.Err != nil {
 		return e.Text + ": " + e.Err.Error()
 	}
-	return e.Text + e.Said
+	return e.Text + e.Message
 }
 
 // Unwrap returns the cause.

@@ -86,8 +86,8 @@ func (t *turn) complete(ctx context.Context, q request, sink provider.Sink) (*an
 		},
 	}
 	a, err := reader.Read(resp)
-	if e, ok := errors.AsType[*completions.Error](err); ok && e.Said != "" {
-		err = &provider.Error{Kind: provider.Transient, Provider: provider.Local, Op: "run", Code: e.Kind, Message: e.Said}
+	if e, ok := errors.AsType[*completions.Error](err); ok && e.Message != "" {
+		err = &provider.Error{Kind: provider.Transient, Provider: provider.Local, Op: "run", Code: e.Kind, Message: e.Message}
 	}
 	if err != nil {
 		return a, exchange.Broken(provider.Local, err, a.Text.Len() > 0 || len(a.Calls) > 0)

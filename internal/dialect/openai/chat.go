@@ -73,12 +73,12 @@ func (q *request) createCompletion() error {
 	for name, value := range given {
 		t.params[name] = value
 	}
-	var one struct{ Type string }
-	switch _ = json.Unmarshal(asked.Choice, &one); {
-	case one.Type == "code_interpreter":
+	var choice struct{ Type string }
+	switch _ = json.Unmarshal(asked.Choice, &choice); {
+	case choice.Type == "code_interpreter":
 		t.forced = true
 		t.params["tool_choice"] = map[string]any{"type": "function", "function": map[string]string{"name": tools.python}}
-	case one.Type != "", string(asked.Choice) == `"required"`:
+	case choice.Type != "", string(asked.Choice) == `"required"`:
 		t.forced = true
 	}
 	c := &completion{q: q, turn: t, model: asked.Model, id: "chatcmpl-" + engine.NewID().String(),
@@ -110,34 +110,34 @@ func (c *completion) begin() {
 	}
 }
 
-func (c *completion) text(delta string) {
+func (c *completion) textDelta(delta string) {
 	c.words.WriteString(delta)
 	c.delta(map[string]any{"content": delta}, nil)
 }
 
-func (c *completion) saying() string { return c.words.String()[c.before:] }
+func (c *completion) openText() string { return c.words.String()[c.before:] }
 
-func (c *completion) said(citations []map[string]any) {
+func (c *completion) endText(citations []map[string]any) {
 	from := utf8.RuneCountInString(c.words.String()[:c.before])
 	c.before = c.words.Len()
 	if len(citations) == 0 {
 		return
 	}
-	for _, one := range citations {
-		if one["end_index"] != 0 {
-			one["start_index"], one["end_index"] = one["start_index"].(int)+from, one["end_index"].(int)+from
+	for _, citation := range citations {
+		if citation["end_index"] != 0 {
+			citation["start_index"], citation["end_index"] = citation["start_index"].(int)+from, citation["end_index"].(int)+from
 		}
 	}
 	c.annotations = append(c.annotations, citations...)
 	c.delta(map[string]any{"annotations": citations}, nil)
 }
 
-func (c *completion) called(*call, string)    {}
-func (c *completion) running(*call, string)   {}
-func (c *completion) ran(*call, string, *ran) {}
+func (c *completion) callDelta(*call, string)      {}
+func (c *completion) codeReady(*call, string)      {}
+func (c *completion) codeDone(*call, string, *ran) {}
 
-func (c *completion) returned(one *call, _ string) {
-	spelled := toolCall(one.ID, one.Name, one.Arguments.String())
+func (c *completion) functionDone(done *call, _ string) {
+	spelled := toolCall(done.ID, done.Name, done.Arguments.String())
 	c.calls = append(c.calls, maps.Clone(spelled))
 	spelled["index"] = len(c.calls) - 1
 	c.delta(map[string]any{"tool_calls": []any{spelled}}, nil)

@@ -84,15 +84,15 @@ func (b *box) run(ctx context.Context, code string) (*ran, error) {
 	case live.StatusLost, live.StatusTimeout, live.StatusInterrupted:
 		r.status = "failed"
 	}
-	said := logs(&cell)
-	if said != "" {
-		b.put(r, output{Type: "logs", Logs: said})
+	text := logs(&cell)
+	if text != "" {
+		b.put(r, output{Type: "logs", Logs: text})
 	}
 	made, err := b.keep(ctx, r, &cell)
 	if err != nil {
 		return nil, err
 	}
-	r.reply = replyOf(said, made, cell.Dropped)
+	r.reply = replyOf(text, made, cell.Dropped)
 	return r, nil
 }
 
@@ -186,10 +186,10 @@ func logs(cell *live.Cell) string {
 }
 
 // replyOf returns the text about a call for the model.
-func replyOf(said string, made []insideFile, dropped []engine.DroppedFile) string {
+func replyOf(text string, made []insideFile, dropped []engine.DroppedFile) string {
 	var b strings.Builder
-	b.WriteString(clip(said))
-	if said == "" {
+	b.WriteString(clip(text))
+	if text == "" {
 		b.WriteString("(no output)\n")
 	}
 	pictures := 0

@@ -60,15 +60,15 @@ func (q *request) readForm(field string, store func(name string, content io.Read
 		if err != nil {
 			return nil, brokenForm(err)
 		}
-		said, _ := wire.Disposition(part.Header.Get("Content-Disposition"))
-		name, isFile := said["filename"]
-		if extended, ok := wire.ExtendedName(said["filename*"]); ok {
+		disposition, _ := wire.Disposition(part.Header.Get("Content-Disposition"))
+		name, isFile := disposition["filename"]
+		if extended, ok := wire.ExtendedName(disposition["filename*"]); ok {
 			name, isFile = extended, true
 		}
 		switch {
-		case said["name"] == field && isFile && stored:
+		case disposition["name"] == field && isFile && stored:
 			return nil, invalid(field, "", "There may be one file.")
-		case said["name"] == field && isFile:
+		case disposition["name"] == field && isFile:
 			stored = true
 			if err := store(name, part); err != nil {
 				return nil, err
@@ -81,7 +81,7 @@ func (q *request) readForm(field string, store func(name string, content io.Read
 			if err != nil {
 				return nil, brokenForm(err)
 			}
-			fields[said["name"]] = string(text)
+			fields[disposition["name"]] = string(text)
 		}
 	}
 }
@@ -165,9 +165,9 @@ func (q *request) getFile() (any, error) {
 }
 
 // missing replaces ErrNotFound by an error in OpenAI's words.
-func missing(err, said error) error {
+func missing(err, replacement error) error {
 	if errors.Is(err, engine.ErrNotFound) {
-		return said
+		return replacement
 	}
 	return err
 }
@@ -227,7 +227,7 @@ func (q *request) list(all []map[string]any, most, usual int) (any, error) {
 		return nil, invalid("order", "invalid_value", "Invalid value for 'order': there are asc and desc.")
 	}
 	if after := query.Get("after"); after != "" {
-		at := slices.IndexFunc(all, func(one map[string]any) bool { return one["id"] == after })
+		at := slices.IndexFunc(all, func(item map[string]any) bool { return item["id"] == after })
 		if at < 0 {
 			return nil, invalid("after", "invalid_value", "Invalid value for 'after': it is not in the list.")
 		}

@@ -101,11 +101,11 @@ func (in *inputReader) item(param string, it *item) error {
 		in.pending = append(in.pending, toolCall(it.CallID, it.Name, it.Arguments))
 	case "function_call_output":
 		in.flush()
-		said, err := in.content(param+".output", it.Output)
+		content, err := in.content(param+".output", it.Output)
 		if err != nil {
 			return err
 		}
-		in.messages = append(in.messages, toolReply(it.CallID, said))
+		in.messages = append(in.messages, toolReply(it.CallID, content))
 	case "code_interpreter_call":
 		in.flush()
 		in.last = it.ContainerID
@@ -159,8 +159,8 @@ func toolCall(id, name, arguments string) map[string]any {
 		"arguments": arguments}}
 }
 
-func toolReply(id string, said any) json.RawMessage {
-	return encode(map[string]any{"role": "tool", "tool_call_id": id, "content": said})
+func toolReply(id string, content any) json.RawMessage {
+	return encode(map[string]any{"role": "tool", "tool_call_id": id, "content": content})
 }
 
 func (in *inputReader) say(role, text string) {
@@ -337,9 +337,9 @@ func (in *inputReader) container() (*box, error) {
 }
 
 func unique(list []string) (once []string) {
-	for _, one := range list {
-		if !slices.Contains(once, one) {
-			once = append(once, one)
+	for _, s := range list {
+		if !slices.Contains(once, s) {
+			once = append(once, s)
 		}
 	}
 	return once

@@ -30,8 +30,8 @@ func (r *response) keep(status string, whole map[string]any) bool {
 	}
 	whole["store"] = true
 	k := keptResponse{Items: r.input, Input: len(r.input), Response: encode(whole)}
-	for _, one := range r.output {
-		item, _ := one.(map[string]any)
+	for _, element := range r.output {
+		item, _ := element.(map[string]any)
 		if id, _ := item["id"].(string); item["type"] == "code_interpreter_call" {
 			item = maps.Clone(item)
 			item["outputs"] = append([]output{}, r.logs[id]...)
@@ -97,27 +97,27 @@ func (q *request) listInput() (any, error) {
 	}
 	all := make([]map[string]any, 0, k.Input)
 	for i, raw := range k.Items[:k.Input] {
-		var one map[string]any
-		if err := json.Unmarshal(raw, &one); err != nil {
+		var item map[string]any
+		if err := json.Unmarshal(raw, &item); err != nil {
 			return nil, err
 		}
-		if text, ok := one["content"].(string); ok {
+		if text, ok := item["content"].(string); ok {
 			kind := "input_text"
-			if one["role"] == "assistant" {
+			if item["role"] == "assistant" {
 				kind = "output_text"
 			}
-			one["content"] = []any{map[string]any{"type": kind, "text": text}}
+			item["content"] = []any{map[string]any{"type": kind, "text": text}}
 		}
-		if one["id"] == nil {
-			one["id"] = fmt.Sprintf("msg_%s_%d", strings.TrimPrefix(q.PathValue("id"), responsePrefix), i)
+		if item["id"] == nil {
+			item["id"] = fmt.Sprintf("msg_%s_%d", strings.TrimPrefix(q.PathValue("id"), responsePrefix), i)
 		}
-		if one["type"] == nil {
-			one["type"] = "message"
+		if item["type"] == nil {
+			item["type"] = "message"
 		}
-		if one["status"] == nil {
-			one["status"] = "completed"
+		if item["status"] == nil {
+			item["status"] = "completed"
 		}
-		all = append(all, one)
+		all = append(all, item)
 	}
 	slices.Reverse(all)
 	return q.list(all, 100, 20)

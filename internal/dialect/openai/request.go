@@ -221,17 +221,17 @@ func (t *toolset) choice(raw json.RawMessage) (choice any, forced bool, err erro
 			return word, true, nil
 		}
 	}
-	var one struct{ Type, Name string }
-	_ = json.Unmarshal(raw, &one)
+	var named struct{ Type, Name string }
+	_ = json.Unmarshal(raw, &named)
 	switch {
-	case one.Type == "function" && t.functions[one.Name]:
-	case one.Type == "code_interpreter" && t.python != "":
-		one.Name = t.python
+	case named.Type == "function" && t.functions[named.Name]:
+	case named.Type == "code_interpreter" && t.python != "":
+		named.Name = t.python
 	default:
 		return nil, false, invalid("tool_choice", "invalid_value",
 			"Invalid value for 'tool_choice': it is auto, none, required, or names one of the tools.")
 	}
-	return map[string]any{"type": "function", "function": map[string]string{"name": one.Name}}, true, nil
+	return map[string]any{"type": "function", "function": map[string]string{"name": named.Name}}, true, nil
 }
 
 // format returns text.format for chat completions.

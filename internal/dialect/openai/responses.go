@@ -166,7 +166,7 @@ func textPart(text string, citations []map[string]any) map[string]any {
 	return map[string]any{"type": "output_text", "text": text, "annotations": citations, "logprobs": []any{}}
 }
 
-func (r *response) text(delta string) {
+func (r *response) textDelta(delta string) {
 	if r.message == nil {
 		r.words.Reset()
 		r.message = map[string]any{"type": "message", "id": "msg_" + engine.NewID().String(), "status": "in_progress",
@@ -180,15 +180,15 @@ func (r *response) text(delta string) {
 	}
 }
 
-func (r *response) saying() string {
+func (r *response) openText() string {
 	if r.message == nil {
 		return ""
 	}
 	return r.words.String()
 }
 
-func (r *response) said(citations []map[string]any) {
-	r.text("") // a message without text can have citations
+func (r *response) endText(citations []map[string]any) {
+	r.textDelta("") // a message without text can have citations
 	text := r.words.String()
 	for i, c := range citations {
 		r.sendPart("output_text.annotation.added", map[string]any{"annotation": c, "annotation_index": i})
@@ -216,7 +216,7 @@ func (r *response) sendCall(p *progress, kind string, fields map[string]any) {
 	r.send(kind, fields)
 }
 
-func (r *response) called(c *call, more string) {
+func (r *response) callDelta(c *call, more string) {
 	p := c.State.item
 	if p == nil {
 		p = &progress{id: "fc_" + engine.NewID().String(), code: partial.NewReader("code")}
@@ -249,7 +249,7 @@ func (r *response) code(p *progress, more string) {
 	}
 }
 
-func (r *response) running(c *call, code string) {
+func (r *response) codeReady(c *call, code string) {
 	p := c.State.item
 	if rest, ok := strings.CutPrefix(code, p.words.String()); ok { // of a model that does not wrap its code in JSON
 		r.code(p, rest)
@@ -258,7 +258,7 @@ func (r *response) running(c *call, code string) {
 	r.sendCall(p, "code_interpreter_call.interpreting", map[string]any{})
 }
 
-func (r *response) ran(c *call, code string, how *ran) {
+func (r *response) codeDone(c *call, code string, how *ran) {
 	p := c.State.item
 	if how.status != "incomplete" {
 		r.sendCall(p, "code_interpreter_call.completed", map[string]any{})
@@ -277,7 +277,7 @@ func (r *response) ran(c *call, code string, how *ran) {
 	r.set(p.index, item)
 }
 
-func (r *response) returned(c *call, status string) {
+func (r *response) functionDone(c *call, status string) {
 	p, text := c.State.item, c.Arguments.String()
 	r.sendCall(p, "function_call_arguments.done", map[string]any{"arguments": text, "name": c.Name})
 	r.set(p.index, map[string]any{"type": "function_call", "id": p.id, "call_id": c.ID, "name": c.Name,

@@ -36,18 +36,18 @@ type sink interface {
 	begin()
 	// begun reports whether a part of the answer has been sent.
 	begun() bool
-	text(delta string)
-	// called adds to the arguments of a call.
-	called(c *call, more string)
-	// saying returns the text of the open message.
-	saying() string
-	// said ends a message.
-	said(citations []map[string]any)
-	// running marks the code of a call as complete, and ran ends the call.
-	running(c *call, code string)
-	ran(c *call, code string, r *ran)
-	// returned ends a call of one of the client's functions.
-	returned(c *call, status string)
+	textDelta(delta string)
+	// callDelta adds to the arguments of a call.
+	callDelta(c *call, more string)
+	// openText returns the text of the open message.
+	openText() string
+	// endText ends a message.
+	endText(citations []map[string]any)
+	// codeReady marks the code of a call as complete, and codeDone ends the call.
+	codeReady(c *call, code string)
+	codeDone(c *call, code string, r *ran)
+	// functionDone ends a call of one of the client's functions.
+	functionDone(c *call, status string)
 	// finish ends the answer. The fields say why it is not complete.
 	finish(status string, fields map[string]any)
 }
@@ -151,7 +151,7 @@ func (t *turn) ask(ctx context.Context, round int) (*answer, error) {
 	reader := completions.Reader[callState]{
 		Most:   mostAnswer,
 		ID:     func(given string) string { return cmp.Or(given, "call_"+engine.NewID().String()) }, // some servers have none
-		Text:   func(delta string) { t.speaking = true; t.to.text(delta) },
+		Text:   func(delta string) { t.speaking = true; t.to.textDelta(delta) },
 		Called: func(c *call, more string) error { return t.called(ctx, c, more) },
 	}
 	a, err := reader.Read(resp)
@@ -160,8 +160,8 @@ func (t *turn) ask(ctx context.Context, round int) (*answer, error) {
 		return a, ended(ctx)
 	}
 	if e, ok := errors.AsType[*completions.Error](err); ok {
-		if e.Said != "" {
-			return a, upstreamFailed("%s", e.Said)
+		if e.Message != "" {
+			return a, upstreamFailed("%s", e.Message)
 		}
 		return a, upstreamFailed("%s%s.", strings.ToUpper(e.Text[:1]), e.Text[1:])
 	}
@@ -201,7 +201,7 @@ func (t *turn) called(ctx context.Context, c *call, more string) error {
 		}
 	}
 	if c.State.kind != unknownTool {
-		t.to.called(c, more)
+		t.to.callDelta(c, more)
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (t *turn) called(ctx context.Context, c *call, more string) error {
 func (t *turn) endMessage(calls, last bool) {
 	if t.speaking || last && (len(t.box.made) > 0 || !calls) {
 		t.speaking = false
-		t.to.said(t.box.cite(t.to.saying(), last))
+		t.to.endText(t.box.cite(t.to.openText(), last))
 	}
 }
 
@@ -221,9 +221,9 @@ func (t *turn) cut(a *answer) {
 		switch c.State.kind {
 		case runsCode:
 			code, _ := codeOf(c)
-			t.to.ran(c, code, &ran{status: "incomplete", outputs: []output{}})
+			t.to.codeDone(c, code, &ran{status: "incomplete", outputs: []output{}})
 		case ofClient:
-			t.to.returned(c, "incomplete")
+			t.to.functionDone(c, "incomplete")
 		}
 	}
 }
@@ -233,7 +233,7 @@ func (t *turn) answer(ctx context.Context, a *answer) (replies []json.RawMessage
 	for _, c := range a.Calls {
 		switch c.State.kind {
 		case ofClient:
-			t.to.returned(c, "completed")
+			t.to.functionDone(c, "completed")
 		case runsCode:
 			reply, err := t.runCode(ctx, c)
 			if err != nil {
@@ -253,7 +253,7 @@ func (t *turn) runCode(ctx context.Context, c *call) (reply string, err error) {
 	failed := func(why string) *ran {
 		return &ran{status: "failed", outputs: []output{{Type: "logs", Logs: why + "\n"}}, reply: why}
 	}
-	t.to.running(c, code)
+	t.to.codeReady(c, code)
 	var r *ran
 	switch {
 	case !ok:
@@ -273,7 +273,7 @@ func (t *turn) runCode(ctx context.Context, c *call) (reply string, err error) {
 			r = failed(p.Message)
 		}
 	}
-	t.to.ran(c, code, r)
+	t.to.codeDone(c, code, r)
 	return r.reply, nil
 }
 

@@ -176,7 +176,6 @@ func (p *parts) Read(b []byte) (n int, err error) {
 	}
 }
 
-// Close implements io.Closer.
 func (p *parts) Close() error {
 	if p.now != nil {
 		p.now.Close()
