@@ -13,7 +13,6 @@ import (
 // asterisks, so that lengths stay the same. Content of files is not changed.
 type maskTransport struct{ layer }
 
-// RoundTrip implements http.RoundTripper.
 func (s maskTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := s.next.RoundTrip(r)
 	if err != nil {
@@ -68,7 +67,6 @@ type maskedBody struct {
 	buffer  []byte
 }
 
-// Read implements io.Reader.
 func (m *maskedBody) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

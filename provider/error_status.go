@@ -17,7 +17,6 @@ type errorStatusTransport struct{ layer }
 
 const errorPeek = 4096
 
-// RoundTrip implements http.RoundTripper.
 func (h errorStatusTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := h.next.RoundTrip(r)
 	if err != nil || resp.StatusCode/100 != 2 || !strings.Contains(resp.Header.Get("Content-Type"), "json") ||
@@ -33,12 +32,12 @@ func (h errorStatusTransport) RoundTrip(r *http.Request) (*http.Response, error)
 		if isError(head) {
 			resp.Body.Close()
 			// As text, lest the error be parsed: it may say that a file does not exist.
-			said := "an error came as a success: " + string(head)
+			text := "an error came as a success: " + string(head)
 			resp.StatusCode, resp.Status = http.StatusBadGateway, http.StatusText(http.StatusBadGateway)
 			resp.Header = resp.Header.Clone()
 			resp.Header.Set("Content-Type", "text/plain")
 			resp.Header.Del("Content-Length")
-			resp.ContentLength, resp.Body = int64(len(said)), io.NopCloser(strings.NewReader(said))
+			resp.ContentLength, resp.Body = int64(len(text)), io.NopCloser(strings.NewReader(text))
 		}
 	}
 	return resp, nil

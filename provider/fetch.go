@@ -11,10 +11,10 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/gabriel-vasile/mimetype"
+
+	"github.com/airlock-run/airlock/internal/idle"
 )
 
 // fetch downloads an artifact into the quarantine and returns the number of tries.
@@ -51,11 +51,11 @@ func (c *Collector) fetch(ctx context.Context, p Provider, a Artifact) (_ Artifa
 		a.MIME = sum.String()
 	}
 	a.Size = d.size
-	said := a.SHA256
+	want := a.SHA256
 	if a.SHA256, err = d.keep(); err != nil {
 		return a, tries, err
 	}
-	if said != "" && !strings.EqualFold(said, a.SHA256) {
+	if want != "" && !strings.EqualFold(want, a.SHA256) {
 		return a, tries, errors.Join(&Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name,
 			Message: "the bytes are not those that the provider's hash is of"}, c.Quarantine.Remove(a.SHA256))
 	}
@@ -81,7 +81,8 @@ func (c *Collector) fetchOnce(ctx context.Context, p Provider, a *Artifact, d *d
 	if err != nil {
 		return err
 	}
-	defer func() { body.Close() }()
+	body = idle.Body(body, Timeouts{Idle: c.Idle}.filled().Idle)
+	defer body.Close()
 	size := a.Size // the size in this answer does not count for the next attempt
 	if size < 0 {
 		size = info.Size
@@ -91,17 +92,15 @@ func (c *Collector) fetchOnce(ctx context.Context, p Provider, a *Artifact, d *d
 	if size > most {
 		return tooLarge(p.Name(), a.Name, most)
 	}
-	watched := c.watch(body)
-	defer watched.stop()
 	_, err = io.CopyBuffer(progress{d, func() {
 		if c.Progress != nil {
 			c.Progress(*a, d.size)
 		}
-	}}, io.LimitReader(watched, most-from+1), make([]byte, 64<<10))
+	}}, io.LimitReader(body, most-from+1), make([]byte, 64<<10))
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil && watched.idle():
+	case err != nil && errors.Is(err, idle.Err):
 		return &Error{Kind: Transient, Provider: p.Name(), Op: "fetch " + a.Name, Message: "the download stalled",
 			Err: err}
 	case errors.Is(err, errWriting):
@@ -184,31 +183,3 @@ func (p progress) Write(b []byte) (int, error) {
 	p.tell()
 	return n, nil
 }
-
-// watched closes a body without data for the idle time.
-type watched struct {
-	body  io.ReadCloser
-	after time.Duration
-	timer *time.Timer
-	fired atomic.Bool
-}
-
-func (c *Collector) watch(body io.ReadCloser) *watched {
-	w := &watched{body: body, after: Timeouts{Idle: c.Idle}.filled().Idle}
-	w.timer = time.AfterFunc(w.after, func() {
-		w.fired.Store(true)
-		body.Close()
-	})
-	return w
-}
-
-func (w *watched) Read(p []byte) (int, error) {
-	n, err := w.body.Read(p)
-	if n > 0 && !w.fired.Load() {
-		w.timer.Reset(w.after)
-	}
-	return n, err
-}
-
-func (w *watched) idle() bool { return w.fired.Load() }
-func (w *watched) stop()      { w.timer.Stop() }

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/idle"
 )
 
 // Timeouts of a provider's connections. The time of a whole transfer is not limited, only
@@ -61,8 +63,9 @@ func HTTPClient(t Timeouts, options ...HTTPOption) *http.Client {
 	for _, option := range options {
 		below = option(base)
 	}
+	limited := idle.Transport{Next: below, Idle: t.Idle, Answer: t.Silence}
 	return &http.Client{
-		Transport: maskTransport{layer{errorStatusTransport{layer{idleTimeoutTransport{layer{below}, t}}}}},
+		Transport: maskTransport{layer{errorStatusTransport{layer{limited}}}},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if len(via) >= 5 || r.URL.Host != via[0].URL.Host {
 				return http.ErrUseLastResponse
@@ -140,7 +143,7 @@ func Failed(name, op string, err error) *Error {
 	case isDNS && dns.IsNotFound:
 		e.Ambiguous = false
 		e.Hint = "The provider's address is not known: check the network, the proxy, and the base address."
-	case errors.Is(err, errIdle):
+	case errors.Is(err, idle.Err):
 		e.Message = "the connection stalled for too long and was closed"
 	case untrusted:
 		e.Kind, e.Ambiguous = Invalid, false

@@ -15,7 +15,7 @@ import (
 
 // What makes no progress is abandoned, whichever part of a request it is; what moves
 // may take longer than any of the limits.
-func TestSilence(t *testing.T) {
+func TestIdleTimeout(t *testing.T) {
 	release := make(chan struct{})
 	wait := func(r *http.Request) {
 		select {

@@ -220,10 +220,10 @@ func SweepAll(ctx context.Context, store LedgerStore, retry Retry, providers ...
 }
 
 func sweepGone(
-	ctx context.Context, store LedgerStore, retry Retry, providers []Provider, spare func(Entry) bool,
+	ctx context.Context, store LedgerStore, retry Retry, providers []Provider, excluded func(Entry) bool,
 ) (Swept, error) {
 	gone, unknown := deadHolders(ctx, store)
-	s, err := sweep(ctx, store, retry, providers, func(e Entry) bool { return gone[e.Holder] }, spare)
+	s, err := sweep(ctx, store, retry, providers, func(e Entry) bool { return gone[e.Holder] }, excluded)
 	return s, errors.Join(err, unknown)
 }
 
@@ -251,7 +251,7 @@ func deadHolders(ctx context.Context, store LedgerStore) (map[string]bool, error
 }
 
 func sweep(
-	ctx context.Context, store LedgerStore, retry Retry, providers []Provider, ours, spare func(Entry) bool,
+	ctx context.Context, store LedgerStore, retry Retry, providers []Provider, included, excluded func(Entry) bool,
 ) (s Swept, err error) {
 	entries, err := store.Entries(ctx)
 	if err != nil {
@@ -265,14 +265,14 @@ func sweep(
 	for _, kind := range []EntryKind{EntrySession, EntryFile, EntryRun} {
 		for _, e := range entries {
 			p := providerOf(providers, e)
-			if e.Kind != kind || !ours(e) || p == nil {
+			if e.Kind != kind || !included(e) || p == nil {
 				continue
 			}
 			if e.Keep && kind != EntryRun {
 				s.Kept = append(s.Kept, e)
 				continue
 			}
-			if spare(e) {
+			if excluded(e) {
 				s.Unfetched = append(s.Unfetched, e)
 				continue
 			}

@@ -72,8 +72,8 @@ func unchanged(to string, inputs []Staged, current func(string) (string, error))
 type closers []io.Closer
 
 func (c closers) Close() (err error) {
-	for _, one := range c {
-		err = errors.Join(err, one.Close())
+	for _, closer := range c {
+		err = errors.Join(err, closer.Close())
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"time"
@@ -72,7 +73,7 @@ func (u *Uploader) Stage(ctx context.Context, sources []Source) (staged []Staged
 		}
 		var done Staged
 		if err == nil {
-			done, err = u.one(ctx, s)
+			done, err = u.stage(ctx, s)
 		}
 		if err != nil && u.Inline != nil && u.Inlinable(s, err) && u.Inline(s, err) {
 			done, err = u.Embed(s, err)
@@ -86,7 +87,7 @@ func (u *Uploader) Stage(ctx context.Context, sources []Source) (staged []Staged
 	return staged, refused
 }
 
-func (u *Uploader) one(ctx context.Context, s Source) (Staged, error) {
+func (u *Uploader) stage(ctx context.Context, s Source) (Staged, error) {
 	f, err := s.Open()
 	if err != nil {
 		return Staged{}, err
@@ -179,11 +180,7 @@ func (u *Uploader) Embed(s Source, why error) (Staged, error) {
 // hashing hashes the bytes read since the last seek to the start.
 type hashing struct {
 	io.ReadSeeker
-	sum interface {
-		io.Writer
-		Sum([]byte) []byte
-		Reset()
-	}
+	sum hash.Hash
 }
 
 func (h *hashing) Read(p []byte) (int, error) {

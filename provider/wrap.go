@@ -201,14 +201,14 @@ func (r *retried) Check(ctx context.Context, model string) error {
 
 func (r *retried) Run(ctx context.Context, q RunRequest, sink Sink) (*RunResult, error) {
 	told := false
-	said := map[Notice]int{} // attempt in which a notice came first
+	sent := map[Notice]int{} // attempt in which a notice came first
 	attempt := 0
 	counting := func(e Event) {
 		if n, ok := e.(Notice); ok { // the next attempt repeats the notices about the request
-			if first, before := said[n]; before && first < attempt {
+			if first, before := sent[n]; before && first < attempt {
 				return
 			}
-			said[n] = attempt
+			sent[n] = attempt
 		} else {
 			told = true
 		}
@@ -246,11 +246,11 @@ func (f retriedFiles) Upload(ctx context.Context, u Upload) (FileInfo, error) {
 			return FileInfo{}, &Error{Kind: Invalid, Op: "upload " + u.Name,
 				Message: "the file cannot be read from its start again"}
 		}
-		one := u
-		loan := NewAttemptReader(u.Body)
-		defer loan.Revoke()
-		one.Body = lentSeeker{loan, seeker}
-		return f.FileStore.Upload(ctx, one)
+		attempt := u
+		body := NewAttemptReader(u.Body)
+		defer body.Revoke()
+		attempt.Body = lentSeeker{body, seeker}
+		return f.FileStore.Upload(ctx, attempt)
 	})
 }
 

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/idle"
 )
 
 // Service is a Runner over HTTP: a service with the protocol of Onyx's code interpreter.
@@ -189,25 +191,21 @@ func jsonPayload(v any) *payload {
 func (s *Service) do(
 	ctx context.Context, limit time.Duration, method, path string, p *payload,
 ) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	w := &watch{limit: limit, cancel: cancel}
-	w.timer = time.AfterFunc(limit, func() { cancel(errIdle) })
 	req, err := http.NewRequestWithContext(ctx, method, s.base+path, nil)
 	if err != nil {
-		w.stop()
 		return nil, errUnreachable
 	}
 	if p != nil {
-		w.from = p.body
-		req.Body, req.ContentLength = io.NopCloser(w), p.size
+		req.Body, req.ContentLength = io.NopCloser(p.body), p.size
 		req.Header.Set("Content-Type", p.contentType)
 	}
-	answer, err := s.client.Do(req)
+	client := *s.client
+	client.Transport = idle.Transport{Next: cmp.Or(client.Transport, http.DefaultTransport), Idle: limit, Answer: limit}
+	answer, err := client.Do(req)
 	if err != nil {
-		defer w.stop()
 		return nil, reason(ctx, err)
 	}
-	answer.Body = &watchedBody{ctx: ctx, body: answer.Body, watch: w}
+	answer.Body = answerBody{answer.Body, ctx}
 	if answer.StatusCode >= http.StatusBadRequest {
 		defer answer.Body.Close()
 		return nil, refusal(answer)
@@ -222,7 +220,7 @@ func reason(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if e, ok := errors.AsType[*url.Error](err); ok && e.Timeout() {
+	if e, ok := errors.AsType[*url.Error](err); ok && e.Timeout() || errors.Is(err, idle.Err) {
 		return errIdle
 	}
 	return errUnreachable

@@ -103,9 +103,9 @@ func (t *Tool) stage(ctx context.Context, code string, files []ChatFile) (staged
 }
 
 func (t *Tool) notice(left, total int, failed []*candidate) string {
-	var said []string
+	var parts []string
 	if left > 0 {
-		said = append(said, fmt.Sprintf("%d of %d session files were not staged due to per-execution limits (%d files / %d "+
+		parts = append(parts, fmt.Sprintf("%d of %d session files were not staged due to per-execution limits (%d files / %d "+
 			"bytes); files referenced in the code were prioritized.",
 			left, total, t.cfg.MaxStagedFiles, t.cfg.MaxStagedBytes))
 	}
@@ -115,9 +115,9 @@ func (t *Tool) notice(left, total int, failed []*candidate) string {
 		for _, c := range failed {
 			names = append(names, c.name)
 		}
-		said = append(said, fmt.Sprintf("Failed to stage %d file(s): %s.", len(failed), strings.Join(names, ", ")))
+		parts = append(parts, fmt.Sprintf("Failed to stage %d file(s): %s.", len(failed), strings.Join(names, ", ")))
 	}
-	return strings.Join(said, " ")
+	return strings.Join(parts, " ")
 }
 
 // each calls f for the candidates concurrently and waits for all calls.

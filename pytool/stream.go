@@ -13,38 +13,16 @@ import (
 	"github.com/airlock-run/airlock/internal/sse"
 )
 
-// watch cancels a request without progress for the limit.
-type watch struct {
-	limit  time.Duration
-	timer  *time.Timer
-	cancel context.CancelCauseFunc
-	from   io.Reader // of the request's body
+// answerBody explains the errors of the body of an answer.
+type answerBody struct {
+	io.ReadCloser
+	ctx context.Context //nolint:containedctx // of the request
 }
 
-func (w *watch) Read(p []byte) (int, error) {
-	w.timer.Reset(w.limit)
-	return w.from.Read(p)
-}
-
-func (w *watch) stop() {
-	w.timer.Stop()
-	w.cancel(nil)
-}
-
-// watchedBody is the body of an answer. The timer runs during a Read only.
-type watchedBody struct {
-	ctx   context.Context
-	body  io.ReadCloser
-	watch *watch
-}
-
-func (b *watchedBody) Read(p []byte) (int, error) {
-	b.watch.timer.Reset(b.watch.limit)
-	n, err := b.body.Read(p)
-	b.watch.timer.Stop()
+func (b answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = reason(b.ctx, errCut)
-		if errors.Is(err, errUnreachable) {
+		if err = reason(b.ctx, err); errors.Is(err, errUnreachable) {
 			err = errCut
 		}
 	}
@@ -52,12 +30,6 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 }
 
 var errCut = errors.New("the connection to the Code Interpreter service was cut")
-
-func (b *watchedBody) Close() error {
-	err := b.body.Close()
-	b.watch.stop()
-	return err
-}
 
 type executeBody struct {
 	Code    string     `json:"code"`

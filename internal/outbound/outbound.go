@@ -184,7 +184,6 @@ type transport struct {
 	direct, proxied *http.Transport
 }
 
-// RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.proxied.Proxy == nil {
 		return t.direct.RoundTrip(r)

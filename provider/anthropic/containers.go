@@ -44,8 +44,8 @@ func (c *containers) explain(id string, err error, now time.Time) error {
 	if !ok || id == "" || e.Code != "api_error" && e.Kind != provider.FileNotFound {
 		return err
 	}
-	if said := strings.ToLower(e.Message); e.Kind == provider.FileNotFound &&
-		(strings.Contains(said, "file") || strings.Contains(said, "model")) {
+	if message := strings.ToLower(e.Message); e.Kind == provider.FileNotFound &&
+		(strings.Contains(message, "file") || strings.Contains(message, "model")) {
 		return err
 	}
 	c.mu.Lock()

@@ -17,7 +17,6 @@ import (
 // files is the Files API.
 type files struct{ p *Client }
 
-// Upload implements provider.FileStore.
 func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo, error) {
 	op := "upload " + u.Name
 	var fields []provider.Field
@@ -48,7 +47,6 @@ func describe(m *sdk.FileMetadata) provider.FileInfo {
 	return info
 }
 
-// Stat implements provider.FileStore.
 func (f files) Stat(ctx context.Context, r provider.FileRef) (provider.FileInfo, error) {
 	m, err := f.p.files.GetMetadata(ctx, r.ID, sdk.FileGetMetadataParams{})
 	if err != nil {
@@ -82,13 +80,11 @@ func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provi
 	}
 }
 
-// Open implements provider.FileStore.
 func (f files) Open(ctx context.Context, ref provider.FileRef, offset int64) (io.ReadCloser, provider.FileInfo, error) {
 	op := "fetch " + cmp.Or(ref.Path, ref.ID)
 	return f.p.rest.Open(ctx, op, "/v1/files/"+url.PathEscape(ref.ID)+"/content", ref, offset)
 }
 
-// Delete implements provider.FileStore.
 func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 	_, err := f.p.files.Delete(ctx, r.ID, sdk.FileDeleteParams{})
 	err = f.p.failed("delete "+r.ID, err)

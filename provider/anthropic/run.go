@@ -39,7 +39,7 @@ type turn struct {
 	pending   map[string]bool // uses of the tool without a result yet
 	code      *partial.Reader // of the present use
 	running   atomic.Bool     // pending is not empty
-	said      []message       // added to the conversation by this turn
+	messages  []message       // added to the conversation by this turn
 	text      bool            // the last block was a text
 }
 
@@ -54,7 +54,7 @@ func (p *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 		pending: map[string]bool{},
 		result:  &provider.RunResult{Model: r.Model}}
 	err = t.loop(ctx, before)
-	result, err := exchange.Finish(provider.Anthropic, t.result, t.said, err)
+	result, err := exchange.Finish(provider.Anthropic, t.result, t.messages, err)
 	if err != nil && result != nil {
 		t.warn()
 	}
@@ -65,12 +65,12 @@ func (t *turn) loop(ctx context.Context, before []message) error {
 	most := cmp.Or(max(t.r.MaxCalls, 0), maxCalls)
 	for pauses := 0; ; {
 		reply, err := exchange.Ask(ctx, t.result.Calls, t.p.retry, func(ctx context.Context) (*reply, error) {
-			return t.ask(ctx, slices.Concat(before, t.said))
+			return t.ask(ctx, slices.Concat(before, t.messages))
 		})
 		if err != nil {
 			return err
 		}
-		t.said = append(t.said, reply.message)
+		t.messages = append(t.messages, reply.message)
 		t.result.Calls++
 		switch reply.stop {
 		case sdk.StopReasonPauseTurn:
@@ -88,7 +88,7 @@ func (t *turn) loop(ctx context.Context, before []message) error {
 			if err != nil {
 				return err
 			}
-			t.said = append(t.said, answer)
+			t.messages = append(t.messages, answer)
 		default:
 			t.result.Stop = stopOf(reply.stop)
 			if t.result.Stop != provider.StopDone {
@@ -177,15 +177,10 @@ const drainTimeout = 5 * time.Second
 func (t *turn) linger(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		defer cancel()
-		if !t.running.Load() {
-			return
-		}
-		timer := time.NewTimer(drainTimeout)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-longer.Done():
+		if t.running.Load() {
+			time.AfterFunc(drainTimeout, cancel)
+		} else {
+			cancel()
 		}
 	})
 	return longer, func() {

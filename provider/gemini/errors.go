@@ -72,9 +72,9 @@ func delay(details []map[string]any) time.Duration {
 }
 
 func kindOf(api genai.APIError, comesBack bool) provider.Kind {
-	said := strings.ToLower(api.Message)
+	message := strings.ToLower(api.Message)
 	has := func(words ...string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) })
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(message, w) })
 	}
 	switch {
 	case has("api key not valid", "api key expired"): // comes as a 400

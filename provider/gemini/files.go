@@ -40,7 +40,6 @@ func describe(f *genai.File) provider.FileInfo {
 	return info
 }
 
-// Stat implements provider.FileStore.
 func (f files) Stat(ctx context.Context, r provider.FileRef) (provider.FileInfo, error) {
 	got, err := f.c.sdk.Files.Get(ctx, r.ID, nil)
 	if err != nil {
@@ -83,7 +82,6 @@ func (f files) ready(ctx context.Context, info provider.FileInfo) (provider.File
 	return info, nil
 }
 
-// List implements provider.FileStore.
 func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provider.FileInfo, error] {
 	return func(yield func(provider.FileInfo, error) bool) {
 		seen := map[string]bool{}
@@ -108,12 +106,10 @@ func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provi
 	}
 }
 
-// Open implements provider.FileStore.
 func (f files) Open(ctx context.Context, ref provider.FileRef, offset int64) (io.ReadCloser, provider.FileInfo, error) {
 	return f.c.rest.Open(ctx, "fetch "+ref.ID, "/"+apiVersion+"/"+ref.ID+":download?alt=media", ref, offset)
 }
 
-// Delete implements provider.FileStore.
 func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 	_, err := f.c.sdk.Files.Delete(ctx, r.ID, nil)
 	err = f.c.failed("delete "+r.ID, err)

@@ -20,12 +20,12 @@ const maxCalls = 20
 
 // turn is a turn under way.
 type turn struct {
-	c      *Client
-	r      provider.RunRequest
-	sink   provider.Sink
-	result *provider.RunResult
-	open   int // the running step; -1: none
-	said   []*genai.Content
+	c        *Client
+	r        provider.RunRequest
+	sink     provider.Sink
+	result   *provider.RunResult
+	open     int // the running step; -1: none
+	messages []*genai.Content
 }
 
 // Run implements provider.Provider. It always streams.
@@ -40,7 +40,7 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 	}
 	t := &turn{c: c, r: r, sink: sink, open: -1, result: &provider.RunResult{Model: r.Model}}
 	err = t.loop(ctx, before, config)
-	return exchange.Finish(provider.Gemini, t.result, t.said, err)
+	return exchange.Finish(provider.Gemini, t.result, t.messages, err)
 }
 
 // configure returns the parts of a request besides the conversation.
@@ -137,14 +137,14 @@ func attach(parts []*genai.Part, attached []provider.Attachment, given map[strin
 func (t *turn) loop(ctx context.Context, before []*genai.Content, config *genai.GenerateContentConfig) error {
 	most := cmp.Or(max(t.r.MaxCalls, 0), maxCalls)
 	for {
-		contents := slices.Concat(before, t.said)
+		contents := slices.Concat(before, t.messages)
 		got, err := exchange.Ask(ctx, t.result.Calls, t.c.options.Retry, func(ctx context.Context) (*genai.Content, error) {
 			return t.ask(ctx, contents, config)
 		})
 		if err != nil {
 			return err
 		}
-		t.said = append(t.said, got)
+		t.messages = append(t.messages, got)
 		t.result.Calls++
 		var calls []*genai.FunctionCall
 		for _, p := range got.Parts {
@@ -156,7 +156,7 @@ func (t *turn) loop(ctx context.Context, before []*genai.Content, config *genai.
 			return nil
 		}
 		if t.result.Calls >= most {
-			t.said = t.said[:len(t.said)-1] // calls without replies cannot stand in a conversation
+			t.messages = t.messages[:len(t.messages)-1] // calls without replies cannot stand in a conversation
 			t.result.Stop = provider.StopCalls
 			return nil
 		}
@@ -164,7 +164,7 @@ func (t *turn) loop(ctx context.Context, before []*genai.Content, config *genai.
 		if err != nil {
 			return err
 		}
-		t.said = append(t.said, reply)
+		t.messages = append(t.messages, reply)
 	}
 }
 
@@ -303,15 +303,15 @@ func (t *turn) call(ctx context.Context, calls []*genai.FunctionCall) (*genai.Co
 		if c.Args == nil {
 			args = []byte("{}")
 		}
-		said, failed, err := exchange.Call(ctx, t.r.Functions, t.sink, c.Name, args)
+		result, failed, err := exchange.Call(ctx, t.r.Functions, t.sink, c.Name, args)
 		if err != nil {
 			return nil, err
 		}
-		answer := map[string]any{"output": said.Text}
+		answer := map[string]any{"output": result.Text}
 		if failed {
-			answer = map[string]any{"error": said.Text}
+			answer = map[string]any{"error": result.Text}
 		}
-		brought = append(brought, said.Files...)
+		brought = append(brought, result.Files...)
 		reply.Parts = append(reply.Parts, &genai.Part{FunctionResponse: &genai.FunctionResponse{
 			ID: c.ID, Name: c.Name, Response: answer}})
 	}

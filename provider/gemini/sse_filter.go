@@ -27,7 +27,6 @@ func withEnding(ctx context.Context) (context.Context, *ending) {
 	return context.WithValue(ctx, endingKey{}, e), e
 }
 
-// RoundTrip implements http.RoundTripper.
 func (q sseFilter) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := q.next.RoundTrip(r)
 	if err != nil || !strings.Contains(resp.Header.Get("Content-Type"), "event-stream") {
@@ -50,7 +49,6 @@ type sseFilterBody struct {
 // maxLine bounds a line, which may contain a picture.
 const maxLine = 64 << 20
 
-// Read implements io.Reader.
 func (b *sseFilterBody) Read(p []byte) (int, error) {
 	for len(b.rest) == 0 {
 		line, err := b.line()

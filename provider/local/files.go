@@ -57,7 +57,6 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 	}, nil
 }
 
-// Stat implements provider.FileStore.
 func (f files) Stat(ctx context.Context, r provider.FileRef) (provider.FileInfo, error) {
 	for info, err := range f.List(ctx, provider.Filter{}) {
 		if err != nil {
@@ -70,7 +69,6 @@ func (f files) Stat(ctx context.Context, r provider.FileRef) (provider.FileInfo,
 	return provider.FileInfo{}, f.failed("look for "+r.ID, pytool.ErrFileGone)
 }
 
-// List implements provider.FileStore.
 func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provider.FileInfo, error] {
 	return func(yield func(provider.FileInfo, error) bool) {
 		for info, err := range f.c.options.Runner.Files(ctx) {
@@ -89,7 +87,6 @@ func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provi
 	}
 }
 
-// Open implements provider.FileStore.
 func (f files) Open(ctx context.Context, r provider.FileRef, offset int64) (io.ReadCloser, provider.FileInfo, error) {
 	info := provider.FileInfo{Ref: r, Name: r.Path, Size: -1, Readable: true}
 	if known, ok := f.c.sessions.find(r); ok {
@@ -106,7 +103,6 @@ func (f files) Open(ctx context.Context, r provider.FileRef, offset int64) (io.R
 	return body, info, nil
 }
 
-// Delete implements provider.FileStore.
 func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 	err := f.c.options.Runner.Delete(ctx, r.ID)
 	if err == nil || errors.Is(err, pytool.ErrFileGone) {

@@ -26,13 +26,13 @@ const (
 
 // turn is a turn under way.
 type turn struct {
-	c       *Client
-	r       provider.RunRequest
-	sink    provider.Sink
-	result  *provider.RunResult
-	session string
-	said    []json.RawMessage // added to the conversation by this turn
-	ids     map[string]bool   // of calls, also of earlier turns
+	c        *Client
+	r        provider.RunRequest
+	sink     provider.Sink
+	result   *provider.RunResult
+	session  string
+	messages []json.RawMessage // added to the conversation by this turn
+	ids      map[string]bool   // of calls, also of earlier turns
 }
 
 // Run implements provider.Provider.
@@ -47,7 +47,7 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 		return nil, err
 	}
 	err = t.loop(ctx, before)
-	result, err := exchange.Finish(provider.Local, t.result, t.said, err)
+	result, err := exchange.Finish(provider.Local, t.result, t.messages, err)
 	if result == nil && r.Session == "" {
 		_ = c.sessions.Delete(ctx, t.session) // a set of files in memory
 	}
@@ -184,7 +184,7 @@ func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
 	}
 	most := cmp.Or(max(t.r.MaxCalls, 0), maxCalls)
 	for {
-		q.Messages = slices.Concat(before, t.said)
+		q.Messages = slices.Concat(before, t.messages)
 		a, err := t.ask(ctx, q)
 		if err != nil {
 			return err
@@ -200,7 +200,7 @@ func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
 			return nil
 		}
 		if t.result.Calls >= most {
-			t.said = t.said[:len(t.said)-1] // calls without replies cannot stand in a conversation
+			t.messages = t.messages[:len(t.messages)-1] // calls without replies cannot stand in a conversation
 			t.result.Stop = provider.StopCalls
 			return nil
 		}
@@ -248,13 +248,13 @@ func (t *turn) tell(a *answer) []toolCall {
 	}
 	t.result.Text += a.Text.String()
 	b, _ := json.Marshal(m) // of strings
-	t.said = append(t.said, b)
+	t.messages = append(t.messages, b)
 	return m.ToolCalls
 }
 
 func (t *turn) reply(id, text string) {
 	b, _ := json.Marshal(message{Role: "tool", Content: text, ToolCallID: id}) // of strings
-	t.said = append(t.said, b)
+	t.messages = append(t.messages, b)
 }
 
 // answer carries out calls, first scripts in parallel, then functions of the caller one by

@@ -35,7 +35,6 @@ func expired(id string) error {
 		Message: "there is no session " + id + " (any more)"}
 }
 
-// Create implements provider.SessionStore.
 func (s *sessions) Create(_ context.Context, spec provider.SessionSpec) (provider.Session, error) {
 	now := s.c.options.Clock.Now()
 	ttl := cmp.Or(spec.IdleTTL, s.c.options.IdleTTL)
@@ -82,7 +81,6 @@ func (s *sessions) get(id string, use bool) (*session, error) {
 	return n, nil
 }
 
-// Get implements provider.SessionStore.
 func (s *sessions) Get(_ context.Context, id string) (provider.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +91,6 @@ func (s *sessions) Get(_ context.Context, id string) (provider.Session, error) {
 	return n.info, nil
 }
 
-// List implements provider.SessionStore.
 func (s *sessions) List(_ context.Context, f provider.Filter) iter.Seq2[provider.Session, error] {
 	s.mu.Lock()
 	var all []provider.Session
@@ -115,7 +112,6 @@ func (s *sessions) List(_ context.Context, f provider.Filter) iter.Seq2[provider
 	}
 }
 
-// Touch implements provider.SessionStore.
 func (s *sessions) Touch(_ context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +119,6 @@ func (s *sessions) Touch(_ context.Context, id string) error {
 	return err
 }
 
-// Files implements provider.SessionStore.
 func (s *sessions) Files(_ context.Context, id string) iter.Seq2[provider.FileInfo, error] {
 	all, err := s.files(id)
 	return func(yield func(provider.FileInfo, error) bool) {
@@ -150,7 +145,6 @@ func (s *sessions) files(id string) ([]provider.FileInfo, error) {
 	return slices.Clone(n.files), nil
 }
 
-// Add implements provider.SessionStore.
 func (s *sessions) Add(_ context.Context, id string, f provider.FileInfo) (provider.FileInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,6 @@ type execution struct {
 	made []pytool.OutputFile
 }
 
-// Upload implements pytool.Runner.
 func (e *execution) Upload(ctx context.Context, name string, size int64, content io.Reader) (string, error) {
 	if there, ok := content.(*kept); ok {
 		return there.id, nil
@@ -26,7 +25,6 @@ func (e *execution) Upload(ctx context.Context, name string, size int64, content
 	return e.Runner.Upload(ctx, name, size, content)
 }
 
-// Execute implements pytool.Runner.
 func (e *execution) Execute(
 	ctx context.Context, r pytool.Request, output func(pytool.Stream, string),
 ) (pytool.Outcome, error) {
@@ -35,7 +33,6 @@ func (e *execution) Execute(
 	return o, err
 }
 
-// Open implements pytool.FileStore.
 func (e *execution) Open(ctx context.Context, id string) (io.ReadCloser, error) {
 	return &kept{ctx: ctx, runner: e.Runner, id: id}, nil
 }
@@ -45,7 +42,6 @@ func (e *execution) Save(ctx context.Context, name, _ string, content io.Reader)
 	return "", pytool.ErrFileGone
 }
 
-// Link implements pytool.FileStore.
 func (e *execution) Link(id string) string { return id }
 
 // kept is a file of the runner, which the first Read opens.

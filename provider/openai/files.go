@@ -12,6 +12,7 @@ import (
 	"time"
 
 	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/responses"
 
 	"github.com/airlock-run/airlock/provider"
 )
@@ -19,7 +20,6 @@ import (
 // files is the provider.FileStore: the account's files and those of containers.
 type files struct{ c *Client }
 
-// Stat implements provider.FileStore.
 func (f files) Stat(ctx context.Context, r provider.FileRef) (provider.FileInfo, error) {
 	if r.Scope == provider.ScopeSession {
 		got, err := f.c.sdk.Containers.Files.Get(ctx, r.Session, r.ID)
@@ -88,7 +88,6 @@ func (f files) List(ctx context.Context, q provider.Filter) iter.Seq2[provider.F
 	}
 }
 
-// Delete implements provider.FileStore.
 func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 	var err error
 	if r.Scope == provider.ScopeSession {
@@ -140,7 +139,6 @@ func session(raw string) (provider.Session, error) {
 	return s, nil
 }
 
-// Create implements provider.SessionStore.
 func (s containers) Create(ctx context.Context, spec provider.SessionSpec) (provider.Session, error) {
 	p := sdk.ContainerNewParams{Name: spec.Name, MemoryLimit: sdk.ContainerNewParamsMemoryLimit(spec.Memory),
 		NetworkPolicy: containerNetwork(spec.Network)}
@@ -176,7 +174,18 @@ func (s containers) Create(ctx context.Context, spec provider.SessionSpec) (prov
 	return made, nil
 }
 
-// Get implements provider.SessionStore.
+// containerNetwork returns the policy of a new container. Allowed without domains uses the
+// service's default: no network unless the organization allows some.
+func containerNetwork(n provider.Network) (p sdk.ContainerNewParamsNetworkPolicyUnion) {
+	switch {
+	case !n.Allowed:
+		p.OfDisabled = &responses.ContainerNetworkPolicyDisabledParam{}
+	case len(n.Domains) > 0:
+		p.OfAllowlist = &responses.ContainerNetworkPolicyAllowlistParam{AllowedDomains: n.Domains}
+	}
+	return p
+}
+
 func (s containers) Get(ctx context.Context, id string) (provider.Session, error) {
 	got, err := s.c.sdk.Containers.Get(ctx, id)
 	if err != nil {
@@ -195,7 +204,6 @@ func lost(err error) error {
 	return err
 }
 
-// List implements provider.SessionStore.
 func (s containers) List(ctx context.Context, q provider.Filter) iter.Seq2[provider.Session, error] {
 	return func(yield func(provider.Session, error) bool) {
 		p := sdk.ContainerListParams{Limit: sdk.Int(100), Order: sdk.ContainerListParamsOrderDesc}
@@ -236,7 +244,6 @@ func (s containers) Touch(ctx context.Context, id string) error {
 	return err
 }
 
-// Files implements provider.SessionStore.
 func (s containers) Files(ctx context.Context, id string) iter.Seq2[provider.FileInfo, error] {
 	return func(yield func(provider.FileInfo, error) bool) {
 		pages := s.c.sdk.Containers.Files.ListAutoPaging(ctx, id,
@@ -305,7 +312,6 @@ func (s containers) Add(ctx context.Context, id string, f provider.FileInfo) (pr
 	return containerFile(got.RawJSON())
 }
 
-// Delete implements provider.SessionStore.
 func (s containers) Delete(ctx context.Context, id string) error {
 	return gone(s.c.failed("delete container "+id, s.c.sdk.Containers.Delete(ctx, id)))
 }

@@ -21,7 +21,6 @@ import (
 // singleLimit is the largest file that POST /files accepts.
 const singleLimit = 512 << 20
 
-// Upload implements provider.FileStore.
 func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo, error) {
 	if u.Purpose == "" {
 		u.Purpose = string(sdk.FilePurposeUserData)
@@ -113,11 +112,11 @@ func (f files) part(ctx context.Context, u provider.Upload, upload string, at in
 				return err
 			}
 		}
-		loan := provider.NewAttemptReader(u.Body)
-		defer loan.Revoke()
+		body := provider.NewAttemptReader(u.Body)
+		defer body.Revoke()
 		var made struct{ ID string }
 		piece := provider.Upload{Name: u.Name, MIME: u.MIME, Size: size,
-			Body: io.LimitReader(loan, size)}
+			Body: io.LimitReader(body, size)}
 		if u.Progress != nil {
 			piece.Progress = func(sent int64) { u.Progress(at + sent) }
 		}
@@ -133,7 +132,6 @@ func (f files) part(ctx context.Context, u provider.Upload, upload string, at in
 	return id, err
 }
 
-// Open implements provider.FileStore.
 func (f files) Open(ctx context.Context, r provider.FileRef, offset int64) (io.ReadCloser, provider.FileInfo, error) {
 	where := "/files/" + url.PathEscape(r.ID) + "/content"
 	if r.Scope == provider.ScopeSession {

@@ -62,7 +62,6 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 
 func (f files) path(id string) string { return "/files/" + url.PathEscape(id) }
 
-// Stat implements provider.FileStore.
 func (f files) Stat(ctx context.Context, r provider.FileRef) (provider.FileInfo, error) {
 	var got file
 	if err := f.c.call(ctx, "look for "+r.ID, http.MethodGet, f.path(r.ID), nil, &got); err != nil {
@@ -92,8 +91,8 @@ func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provi
 				yield(provider.FileInfo{}, err)
 				return
 			}
-			for _, one := range page.Data {
-				info := one.describe()
+			for _, item := range page.Data {
+				info := item.describe()
 				// Times are whole seconds here.
 				if filter.Name != "" && info.Name != filter.Name || info.Created.Before(filter.CreatedAfter.Truncate(time.Second)) {
 					continue
@@ -111,12 +110,10 @@ func (f files) List(ctx context.Context, filter provider.Filter) iter.Seq2[provi
 	}
 }
 
-// Open implements provider.FileStore.
 func (f files) Open(ctx context.Context, ref provider.FileRef, offset int64) (io.ReadCloser, provider.FileInfo, error) {
 	return f.c.rest.Open(ctx, "fetch "+ref.ID, f.path(ref.ID)+"/content?format=original", ref, offset)
 }
 
-// Delete implements provider.FileStore.
 func (f files) Delete(ctx context.Context, r provider.FileRef) error {
 	err := f.c.call(ctx, "delete "+r.ID, http.MethodDelete, f.path(r.ID), nil, nil)
 	return provider.Gone(ctx, f, r, err)

@@ -28,7 +28,7 @@ func (c *Client) call(ctx context.Context, op, method, where string, body, into 
 
 // decode decodes an answer, which may be an error with a status of success.
 func (c *Client) decode(op string, a *exchange.Answer, into any) error {
-	if message, _ := said(a.Data); message != "" {
+	if message, _ := errorText(a.Data); message != "" {
 		return c.refused(op, http.StatusBadGateway, a.Header, a.Data)
 	}
 	if into == nil {
@@ -40,9 +40,9 @@ func (c *Client) decode(op string, a *exchange.Answer, into any) error {
 	return nil
 }
 
-// said decodes both formats of errors: {"code":"text","error":"text"} of most routes,
+// errorText decodes both formats of errors: {"code":"text","error":"text"} of most routes,
 // {"error":{"message":...}} of chat.
-func said(body []byte) (message, code string) {
+func errorText(body []byte) (message, code string) {
 	var w struct {
 		Code  json.RawMessage `json:"code"`
 		Error json.RawMessage `json:"error"`
@@ -62,7 +62,7 @@ func said(body []byte) (message, code string) {
 func (c *Client) refused(op string, status int, header http.Header, body []byte) *provider.Error {
 	e := &provider.Error{Kind: provider.KindOfStatus(status), Provider: c.Name(), Op: op, Status: status,
 		RequestID: header.Get("X-Request-Id"), RetryAfter: provider.RetryAfter(header, c.options.Clock.Now())}
-	e.Message, e.Code = said(body)
+	e.Message, e.Code = errorText(body)
 	e.Message = cmp.Or(e.Message, strings.ToLower(http.StatusText(status)))
 	lower := strings.ToLower(e.Message + " " + e.Code)
 	switch {

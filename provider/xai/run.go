@@ -22,12 +22,12 @@ const maxEvent = 64 << 20
 
 // turn is a turn under way.
 type turn struct {
-	c      *Client
-	r      provider.RunRequest
-	sink   provider.Sink
-	result *provider.RunResult
-	said   []json.RawMessage // added to the conversation by this turn
-	open   map[string]int    // steps, by the id of their item
+	c        *Client
+	r        provider.RunRequest
+	sink     provider.Sink
+	result   *provider.RunResult
+	messages []json.RawMessage // added to the conversation by this turn
+	open     map[string]int    // steps, by the id of their item
 }
 
 // request is the body of POST /responses. The service refuses OpenAI's field "container".
@@ -50,7 +50,7 @@ func (c *Client) Run(ctx context.Context, r provider.RunRequest, sink provider.S
 		return nil, err
 	}
 	err = t.loop(ctx, before)
-	return exchange.Finish(provider.XAI, t.result, t.said, err)
+	return exchange.Finish(provider.XAI, t.result, t.messages, err)
 }
 
 func (t *turn) request() request {
@@ -78,7 +78,7 @@ func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
 	q := t.request()
 	most := cmp.Or(max(t.r.MaxCalls, 0), maxCalls)
 	for {
-		q.Input = slices.Concat(before, t.said)
+		q.Input = slices.Concat(before, t.messages)
 		got, err := exchange.Ask(ctx, t.result.Calls, t.c.options.Retry, func(ctx context.Context) (*response, error) {
 			return t.ask(ctx, q)
 		})
@@ -97,7 +97,7 @@ func (t *turn) loop(ctx context.Context, before []json.RawMessage) error {
 			t.result.Stop = provider.StopCalls // calls without replies cannot stand in a conversation
 			return nil
 		}
-		t.said = append(t.said, got.Output...)
+		t.messages = append(t.messages, got.Output...)
 		if len(calls) == 0 {
 			return nil
 		}
@@ -127,7 +127,7 @@ func (t *turn) ask(ctx context.Context, q request) (*response, error) {
 		if json.Unmarshal(e.Data, &ev) != nil {
 			return nil, exchange.Broken(provider.XAI, fmt.Errorf("a part of the answer is not JSON: %.100q", e.Data), begun)
 		}
-		if message, _ := said(e.Data); message != "" || ev.Type == "error" {
+		if message, _ := errorText(e.Data); message != "" || ev.Type == "error" {
 			return nil, exchange.Broken(provider.XAI, t.c.refused("run", http.StatusBadGateway, resp.Header, e.Data), begun)
 		}
 		begun = true
@@ -149,14 +149,14 @@ func (t *turn) answer(ctx context.Context, calls []item) error {
 		}
 		// of strings
 		b, _ := json.Marshal(map[string]string{"type": "function_call_output", "call_id": c.CallID, "output": reply.Text})
-		t.said = append(t.said, b)
+		t.messages = append(t.messages, b)
 		if len(reply.Files) > 0 {
 			m := message{Role: "user"}
 			for _, a := range reply.Files {
 				m.Content = append(m.Content, attached(a.File))
 			}
 			b, _ := json.Marshal(m) // of strings
-			t.said = append(t.said, b)
+			t.messages = append(t.messages, b)
 		}
 	}
 	return nil

@@ -152,15 +152,15 @@ func (t *turn) outputs(s *provider.Step, raw json.RawMessage) bool {
 	if json.Unmarshal(raw, &list) != nil {
 		return t.envelope(s, raw)
 	}
-	for _, one := range list {
+	for _, raw := range list {
 		var logs struct{ Type, Logs string }
-		if json.Unmarshal(one, &logs) == nil && logs.Type == "logs" {
+		if json.Unmarshal(raw, &logs) == nil && logs.Type == "logs" {
 			if !t.envelope(s, []byte(logs.Logs)) {
 				s.Stdout += logs.Logs
 			}
 			continue
 		}
-		t.envelope(s, one)
+		t.envelope(s, raw)
 	}
 	return true
 }

@@ -63,8 +63,8 @@ func (c *Client) Do(op string, r *http.Request) (*http.Response, error) {
 	}
 	if resp.StatusCode/100 != 2 {
 		defer resp.Body.Close()
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // a part of an error will do
-		return nil, c.Refused(op, resp.StatusCode, resp.Header, said)
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // a part of an error will do
+		return nil, c.Refused(op, resp.StatusCode, resp.Header, body)
 	}
 	return resp, nil
 }

@@ -55,31 +55,31 @@ func Call(
 }
 
 // Earlier decodes the Raw of an earlier turn, which Keep recorded.
-func Earlier[T any](name string, t provider.Turn) (said []T, err error) {
-	if err := json.Unmarshal(t.Raw, &said); err != nil {
+func Earlier[T any](name string, t provider.Turn) (messages []T, err error) {
+	if err := json.Unmarshal(t.Raw, &messages); err != nil {
 		return nil, &provider.Error{Kind: provider.Invalid, Provider: name, Op: "run",
 			Message: "an earlier turn of the conversation cannot be read", Err: err}
 	}
-	return said, nil
+	return messages, nil
 }
 
 // Finish returns the result of a turn that ended with err, which may be nil. It returns no
 // result for a failed turn without steps and files.
-func Finish[T any](name string, result *provider.RunResult, said []T, err error) (*provider.RunResult, error) {
+func Finish[T any](name string, result *provider.RunResult, messages []T, err error) (*provider.RunResult, error) {
 	if err != nil {
 		if result.Calls == 0 && len(result.Steps)+len(result.Artifacts) == 0 {
 			return nil, err
 		}
 		result.Stop = provider.StopError
 	}
-	Keep(name, result, said)
+	Keep(name, result, messages)
 	return result, err
 }
 
 // Keep records the messages that a turn adds to the conversation.
-func Keep[T any](name string, result *provider.RunResult, said []T) {
-	raw, err := json.Marshal(said)
-	if err != nil || len(said) == 0 { // it has come from JSON
+func Keep[T any](name string, result *provider.RunResult, messages []T) {
+	raw, err := json.Marshal(messages)
+	if err != nil || len(messages) == 0 { // it has come from JSON
 		return
 	}
 	result.Raw = raw
