@@ -170,7 +170,8 @@ func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r 
 		}
 	}
 	if p.Caps().Outputs == OutputByID && r.Stop == StopError { // the rest of the reply is lost, its files are not
-		files, err := c.meanwhile(ctx, p, r, func(id string) bool { return found.find(FileRef{Scope: ScopeFile, ID: id}) != nil })
+		known := func(id string) bool { return found.find(FileRef{Scope: ScopeFile, ID: id}) != nil }
+		files, err := c.meanwhile(ctx, p, r, known)
 		if err != nil {
 			collection.blind("", err)
 		}

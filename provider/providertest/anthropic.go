@@ -16,22 +16,21 @@ import (
 	"time"
 )
 
-// AnthropicModel is the model that the test server of Anthropic has.
+// AnthropicModel is the model of the test server.
 const AnthropicModel = "claude-test-5"
 
-// AnthropicServer speaks the Messages API with code execution, and the Files API,
-// as of version 2026-10-21.
+// AnthropicServer serves the Messages API with code execution, and the Files API, of version
+// 2026-10-21.
 type AnthropicServer struct {
 	*Base
-	// BareExpiry makes a request with a dead container fail as some were seen to:
-	// a 500 that says nothing of it.
+	// BareExpiry makes a request with an expired container fail with a bare 500, as some do.
 	BareExpiry bool
 
 	mu         sync.Mutex
 	containers map[string]time.Time // when they expire
 }
 
-// NewAnthropicServer starts one, which ends with the test.
+// NewAnthropicServer starts a server that ends with the test.
 func NewAnthropicServer(tb testing.TB) *AnthropicServer {
 	s := &AnthropicServer{containers: map[string]time.Time{}}
 	NewBase(tb, s, &s.Base)
@@ -113,7 +112,7 @@ func (s *AnthropicServer) upload(w http.ResponseWriter, r *http.Request) {
 			f.name, f.mime, f.data = part.FileName(), part.Header.Get("Content-Type"), data
 		case "expires_in_seconds":
 			return f.expire(data, 3600, 7776000)
-		default: // there is no purpose here
+		default: // such as a purpose
 			return errors.New(part.FormName() + ": Extra inputs are not permitted")
 		}
 		return nil
@@ -166,7 +165,7 @@ func (s *AnthropicServer) file(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// anthropicRequest is what the server looks at in a request to the model.
+// anthropicRequest has the fields of a request that the server checks.
 type anthropicRequest struct {
 	Model     string `json:"model"`
 	MaxTokens int    `json:"max_tokens"`
@@ -214,7 +213,7 @@ func (s *AnthropicServer) message(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sensible refuses what the service refuses.
+// sensible returns an error for requests that the service refuses.
 func (s *AnthropicServer) sensible(q anthropicRequest, body []byte) error {
 	switch {
 	case q.MaxTokens <= 0:
@@ -226,7 +225,7 @@ func (s *AnthropicServer) sensible(q anthropicRequest, body []byte) error {
 	case len(q.Messages) == 0:
 		return fmt.Errorf("messages: at least one message is required")
 	}
-	wanted := map[string]bool{} // calls of functions that wait for an answer
+	wanted := map[string]bool{} // function calls without a reply
 	for i, m := range q.Messages {
 		if len(m.Content) == 0 {
 			return fmt.Errorf("messages.%d: content is empty", i)
@@ -257,7 +256,7 @@ func (s *AnthropicServer) sensible(q anthropicRequest, body []byte) error {
 	return nil
 }
 
-// unknownFile returns a file of the request that is not there.
+// unknownFile returns the id of a file of the request that does not exist, or "".
 func (s *AnthropicServer) unknownFile(body []byte) string {
 	for rest := body; ; {
 		_, after, ok := bytes.Cut(rest, []byte(`"type":"container_upload"`))
@@ -276,7 +275,7 @@ func (s *AnthropicServer) unknownFile(body []byte) string {
 	}
 }
 
-// container returns the one to run in; a call restarts its clock.
+// container returns the container of a request and restarts its clock.
 func (s *AnthropicServer) container(q anthropicRequest) (string, bool) {
 	if len(q.Tools) == 0 || !strings.HasPrefix(q.Tools[0].Type, "code_execution_") {
 		return "", true

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// answer streams what the script says, in the order of recorded turns: all uses
-// of the tool, then their results, here the last first, then the text.
+// answer streams the next turn in the order of recorded turns: all uses of the tool, then
+// their results, here the last first, then the text.
 func (s *AnthropicServer) answer(w http.ResponseWriter, q anthropicRequest, container string) {
 	t := s.NextTurn()
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -58,15 +58,14 @@ func (s *AnthropicServer) answer(w http.ResponseWriter, q anthropicRequest, cont
 	e.send("message_stop", map[string]any{})
 }
 
-// anthropicUse is a use of the tool: its block, and the input that comes after it
-// in pieces.
+// anthropicUse is a use of the tool: its block, and the input, which follows in pieces.
 type anthropicUse struct {
 	block map[string]any
 	input string
 }
 
-// step runs one step of the script: Python through the tool's newer face, bash
-// through that of 20250825.
+// step runs a step of the script: Python with the tool's newer variant, bash with that of
+// 20250825.
 func (s *AnthropicServer) step(step Step) (anthropicUse, map[string]any) {
 	name, field, prefix := "bash_code_execution", "command", "bash_code_execution"
 	if step.Language == "python" {
@@ -103,7 +102,7 @@ func (e *anthropicEvents) send(kind string, fields map[string]any) {
 	sendEvent(e.w, kind, fields)
 }
 
-// block writes a block: its start, pieces of one field, its end.
+// block writes a block: its start, pieces of a field, its end.
 func (e *anthropicEvents) block(start map[string]any, kind, field, content string) {
 	e.send("content_block_start", map[string]any{"index": e.blocks, "content_block": start})
 	pieces := strings.SplitAfter(content, " ") // as models write: word by word

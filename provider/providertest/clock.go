@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// Clock is a provider.Clock that makes no progress. A Wait advances it and returns at
-// once.
+// Clock is a provider.Clock that stands still. A Wait advances it and returns at once.
 type Clock struct {
 	mu    sync.Mutex
 	now   time.Time
 	waits []time.Duration
 }
 
-// NewClock returns a clock that shows the time of now until it is moved: whoever
-// speaks to a test server may have a real clock, and both talk about expiries.
+// NewClock returns a clock with the present time: clients with a real clock compare it with
+// expiries.
 func NewClock() *Clock {
 	return &Clock{now: time.Now().UTC().Truncate(time.Second)}
 }
@@ -27,7 +26,7 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Advance lets time pass.
+// Advance advances the clock.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

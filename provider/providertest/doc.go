@@ -1,8 +1,6 @@
-// Package providertest has a test server for each provider, which speaks the
-// provider's wire format from tables of its own, and the [Suite] that every
-// provider passes.
+// Package providertest has a test server for each provider, with the provider's wire
+// format, and the [Suite] that every provider passes.
 //
-// A server is told what the model does next ([Turn]) and what goes wrong
-// ([Fault]) in words that know no provider; it says both in its own format. Time
-// is a [Clock] that the test turns.
+// Tests script the model ([Turn]) and inject faults ([Fault]) independently of the
+// provider. Time is a [Clock] that the test advances.
 package providertest

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Op is what a request is about, the same words for every provider.
+// Op is the operation of a request, independent of the provider.
 type Op string
 
-// What requests are about.
+// The operations.
 const (
 	OpCheck         Op = "check"
-	OpUpload        Op = "upload" // the request that makes the file, or the only one
+	OpUpload        Op = "upload" // the request that creates the file
 	OpUploadPart    Op = "upload part"
 	OpStat          Op = "stat"
 	OpList          Op = "list"
@@ -34,35 +34,35 @@ const (
 	OpOther         Op = "other"
 )
 
-// FaultKind is what goes wrong.
+// FaultKind is the kind of a fault.
 type FaultKind string
 
-// What goes wrong.
+// The kinds of faults.
 const (
-	FaultStatus      FaultKind = "status"       // Status with the provider's error body, nothing is done
-	FaultLost        FaultKind = "lost"         // done, but the answer never arrives
+	FaultStatus      FaultKind = "status"       // Status with the provider's error body; the request has no effect
+	FaultLost        FaultKind = "lost"         // the request has its effect, and the answer gets lost
 	FaultCut         FaultKind = "cut"          // half of the answer, then the connection breaks
 	FaultTruncate    FaultKind = "truncate"     // half of the body, under a length that agrees with it
-	FaultStall       FaultKind = "stall"        // half of the answer, then silence until the client goes
+	FaultStall       FaultKind = "stall"        // half of the answer, then nothing until the client leaves
 	FaultSlow        FaultKind = "slow"         // the answer in many small pieces
 	FaultErrorAs200  FaultKind = "error as 200" // the provider's error body under status 200
 	FaultExpire      FaultKind = "expire"       // all sessions expire just before the request
 	FaultHTML        FaultKind = "html"         // a proxy's page, status 502
-	FaultWrongLength FaultKind = "wrong length" // more promised than sent
+	FaultWrongLength FaultKind = "wrong length" // a longer length than the body
 	FaultEcho        FaultKind = "echo"         // Status, and the error repeats the key of the request
 )
 
-// Fault happens to one request.
+// Fault is a fault of one request.
 type Fault struct {
 	On     Op
 	Kind   FaultKind
 	Status int
-	// RetryAfter is said in the provider's way when it is not 0.
+	// RetryAfter is sent in the provider's format unless it is 0.
 	RetryAfter time.Duration
 	Skip       int // so many requests of this Op pass first
 }
 
-// record runs the handler into memory.
+// record returns the recorded answer of a handler.
 func record(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
@@ -104,7 +104,7 @@ func (b *Base) writeError(w http.ResponseWriter, f Fault) {
 	b.dialect.WriteError(w, f.Status, f.RetryAfter)
 }
 
-// echo refuses a request in words that repeat its key, and in a header.
+// echo answers with an error that repeats the key of the request, also in a header.
 func (b *Base) echo(w http.ResponseWriter, r *http.Request, f Fault) {
 	rec := httptest.NewRecorder()
 	b.writeError(rec, f)
@@ -122,7 +122,7 @@ func (b *Base) echo(w http.ResponseWriter, r *http.Request, f Fault) {
 	_, _ = io.WriteString(w, said)
 }
 
-// garble sends an answer in a damaged way.
+// garble sends a damaged answer.
 func (b *Base) garble(w http.ResponseWriter, r *http.Request, f Fault, answer *httptest.ResponseRecorder) {
 	body := answer.Body.Bytes()
 	half := body[:len(body)/2]

@@ -141,8 +141,7 @@ func suiteCancel(t *testing.T, r *rig) {
 	r.clean()
 }
 
-// suiteLost lets answers to what makes things get lost. What they made must be
-// found again.
+// suiteLost loses the answers to requests that create objects, which must be found again.
 func suiteLost(t *testing.T, r *rig) {
 	r.Server.Inject(Fault{On: OpUpload, Kind: FaultLost}, Fault{On: OpSessionCreate, Kind: FaultLost})
 	in := r.upload("data.csv", "a,b\n")
@@ -178,7 +177,7 @@ func suiteDelete(t *testing.T, r *rig) {
 			t.Error(err)
 		}
 	}
-	// Somebody else's 404, from a gateway that did not pass the request on.
+	// The 404 of a gateway that did not pass the request on.
 	other := r.upload("other.csv", "a,b\n")
 	r.Server.Inject(Fault{On: OpDelete, Kind: FaultStatus, Status: 404})
 	if err := r.Provider.Files().Delete(r.ctx, other.File.Ref); err == nil && len(r.Server.Objects()) > 0 {
@@ -187,8 +186,8 @@ func suiteDelete(t *testing.T, r *rig) {
 	r.clean()
 }
 
-// suiteCrash lets the process die with things at the provider; the next one's
-// sweep takes them, and leaves alone what is held or to be kept.
+// suiteCrash ends the process with objects at the provider. The next process's sweep deletes
+// them, but not those of living holders.
 func suiteCrash(t *testing.T, r *rig) {
 	r.Server.Script(r.makes("ok", Made{Name: "o.csv", Data: []byte("o")}))
 	r.mustAsk("go", r.upload("data.csv", "a,b\n"))

@@ -14,27 +14,27 @@ import (
 	"time"
 )
 
-// GeminiModel is the model that the test server of Gemini has.
+// GeminiModel is the model of the test server.
 const GeminiModel = "gemini-test-3"
 
-// GeminiServer speaks generateContent and the Files API of v1beta.
+// GeminiServer serves generateContent and the Files API of v1beta.
 type GeminiServer struct {
 	*Base
-	// Processing is how often a new file is asked after before it can be used.
+	// Processing is the number of requests for a new file before it can be used.
 	Processing int
 
 	mu      sync.Mutex
 	uploads map[string]*geminiUpload
-	waits   map[string]int // of files that are not ready
+	waits   map[string]int // remaining Processing of files
 }
 
-// geminiUpload is one under way.
+// geminiUpload is an upload under way.
 type geminiUpload struct {
 	file  *shelved
 	final bool
 }
 
-// NewGeminiServer starts one, which ends with the test.
+// NewGeminiServer starts a server that ends with the test.
 func NewGeminiServer(tb testing.TB) *GeminiServer {
 	s := &GeminiServer{uploads: map[string]*geminiUpload{}, waits: map[string]int{}}
 	NewBase(tb, s, &s.Base)
@@ -106,7 +106,7 @@ func (s *GeminiServer) models(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// upload is a resumable one: start, parts, finalize, query.
+// upload serves a resumable upload: start, parts, finalize, query.
 func (s *GeminiServer) upload(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *GeminiServer) upload(w http.ResponseWriter, r *http.Request) {
 	}
 	u := s.uploads[r.URL.Query().Get("upload_id")]
 	if u == nil {
-		http.Error(w, "Upload not found", http.StatusNotFound) // the front end speaks plain text
+		http.Error(w, "Upload not found", http.StatusNotFound) // the front end answers in plain text
 		return
 	}
 	if !u.final && command != "query" {
@@ -129,7 +129,7 @@ func (s *GeminiServer) upload(w http.ResponseWriter, r *http.Request) {
 		data, err := io.ReadAll(r.Body)
 		u.file.data = append(u.file.data, data...)
 		if err != nil {
-			return // the connection broke; what came is kept
+			return // the connection broke; the received bytes count
 		}
 		if strings.Contains(command, "finalize") {
 			u.final = true
@@ -164,7 +164,7 @@ func (s *GeminiServer) start(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// describe is a file as the service writes it. The lock is held.
+// describe returns a file in the service's format. The caller holds mu.
 func (s *GeminiServer) describe(f *shelved) map[string]any {
 	sum := sha256.Sum256(f.data)
 	m := map[string]any{"name": f.id, "displayName": f.name, "mimeType": f.mime, "sizeBytes": strconv.Itoa(len(f.data)),

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// geminiRequest is what the server looks at in a request to the model.
+// geminiRequest has the fields of a request that the server checks.
 type geminiRequest struct {
 	Contents []struct {
 		Role  string `json:"role"`
@@ -23,7 +23,7 @@ type geminiRequest struct {
 	} `json:"contents"`
 }
 
-// check refuses what the service refuses.
+// check returns a status and a message for requests that the service refuses.
 func (s *GeminiServer) check(q geminiRequest) (status int, message string) {
 	calls := 0
 	for _, c := range q.Contents {
@@ -111,7 +111,7 @@ func (e geminiEvents) send(finish string, parts ...map[string]any) {
 	_ = http.NewResponseController(e.w).Flush()
 }
 
-// step sends code, its result, and its pictures, one that is shown twice over.
+// step sends code, its result, and its pictures, those with Shown twice.
 func (e geminiEvents) step(step Step) {
 	id := NewID("code_")
 	e.send("", map[string]any{"executableCode": map[string]any{"language": "PYTHON", "code": step.Code, "id": id},

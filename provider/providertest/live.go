@@ -12,9 +12,8 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// Live is the smallest part of the suite, for a real service: the key, the model,
-// one small file up, one turn that writes one, that file down, and everything
-// deleted. It tells what it does and what it leaves out.
+// Live is a short test of a real service: the key, the model, a small upload, a turn that
+// writes a file, its download, and the clean-up. It logs its steps and what it leaves out.
 func Live(t *testing.T, p provider.Provider, model string, clock provider.Clock) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

@@ -17,21 +17,20 @@ import (
 	"github.com/airlock-run/airlock/pytool"
 )
 
-// LocalModel is the model that the test server of local models has.
+// LocalModel is the model of the test server.
 const LocalModel = "qwen-test:7b"
 
-// LocalServer is an endpoint for chat completions, with a model that calls
-// run_python for the steps of the script. Its [LocalRunner] does what the steps
-// say.
+// LocalServer is an endpoint for chat completions, with a model that calls run_python for the
+// steps of the script. Its [LocalRunner] plays the steps.
 type LocalServer struct {
 	*Base
 	Runner *LocalRunner
 
 	mu      sync.Mutex
-	pending *Turn // whose steps are being run
+	pending *Turn // whose steps are running
 }
 
-// NewLocalServer starts one, which ends with the test.
+// NewLocalServer starts a server that ends with the test.
 func NewLocalServer(tb testing.TB) *LocalServer {
 	s := &LocalServer{}
 	NewBase(tb, s, &s.Base)
@@ -50,11 +49,10 @@ func (s *LocalServer) Op(r *http.Request) Op {
 	return OpOther
 }
 
-// ExpireSessions implements Dialect: sessions are the client's, and it goes by
-// the clock.
+// ExpireSessions implements Dialect. The sessions are the client's, which uses the clock.
 func (s *LocalServer) ExpireSessions() { s.Clock.Advance(24 * time.Hour) }
 
-// Objects implements Dialect: what the runner keeps.
+// Objects names the files of the runner.
 func (s *LocalServer) Objects() []string { return s.Runner.files.objects(s.Clock.Now()) }
 
 // WriteError implements Dialect.
@@ -111,7 +109,7 @@ func (s *LocalServer) complete(w http.ResponseWriter, r *http.Request) {
 	s.say(w, q.Model, q.Messages[len(q.Messages)-1].Role == "tool")
 }
 
-// say sends the next answer: first the steps of a turn as calls, then the rest.
+// say sends the next answer: first the steps of a turn as calls, then its text.
 func (s *LocalServer) say(w http.ResponseWriter, model string, replied bool) {
 	s.mu.Lock()
 	t := s.pending
@@ -180,8 +178,8 @@ func (e localEvents) send(delta map[string]any, finish string) {
 	sendEvent(e.w, "", map[string]any{"object": "chat.completion.chunk", "model": e.model, "choices": []any{choice}})
 }
 
-// LocalRunner is a sandbox that runs nothing: it does what the steps of the
-// script say that the code does. It implements local.Runner.
+// LocalRunner is a sandbox that plays the steps of the script instead of running code. It
+// implements local.Runner.
 type LocalRunner struct {
 	clock *Clock
 	files shelf
@@ -197,7 +195,7 @@ func (l *LocalRunner) expect(steps []Step) {
 	l.steps = append(l.steps, steps...)
 }
 
-// Ran returns what was run.
+// Ran returns the requests so far.
 func (l *LocalRunner) Ran() []pytool.Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -229,7 +227,7 @@ func (l *LocalRunner) Files(context.Context) iter.Seq2[provider.FileInfo, error]
 	}
 }
 
-// Execute implements pytool.Runner: the step of this code, or nothing at all.
+// Execute implements pytool.Runner. It plays the step with the code, if any.
 func (l *LocalRunner) Execute(
 	ctx context.Context, r pytool.Request, output func(pytool.Stream, string),
 ) (pytool.Outcome, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// suiteKeep marks what is to stay. A later sweep leaves it, too.
+// suiteKeep marks a file as kept. A later sweep does not delete it either.
 func suiteKeep(t *testing.T, r *rig) {
 	kept, other := r.upload("kept.csv", "k"), r.upload("other.csv", "o")
 	if err := r.ledger.Keep(r.ctx, provider.EntryFile, kept.File.Ref.ID); err != nil {
@@ -28,8 +28,8 @@ func suiteKeep(t *testing.T, r *rig) {
 	}
 }
 
-// suiteInline lets the store of files be down. Small files go with the request
-// where the provider takes them, after a question; else they are named.
+// suiteInline has no store of files. Small files are sent within the request, after a
+// question, where the provider accepts them; else they are refused.
 func suiteInline(t *testing.T, r *rig) {
 	if !r.remoteFiles() {
 		t.Skip("the files are here")
@@ -87,8 +87,7 @@ func suiteInline(t *testing.T, r *rig) {
 	r.clean()
 }
 
-// suiteLostInput lets the session expire and the input be deleted behind our
-// back: it is sent again.
+// suiteLostInput expires the session and deletes the input, which is sent again.
 func suiteLostInput(t *testing.T, r *rig) {
 	if !r.caps().Sessions || !r.remoteFiles() {
 		t.Skip("nothing is kept for a session")
@@ -114,8 +113,7 @@ func suiteLostInput(t *testing.T, r *rig) {
 	r.clean()
 }
 
-// suiteVanished has a file that is spoken of and cannot be fetched any more: it is
-// named, and the others come.
+// suiteVanished has a file that cannot be fetched: it is reported, and the others are fetched.
 func suiteVanished(t *testing.T, r *rig) {
 	if r.caps().Outputs == provider.OutputStdout || !r.remoteFiles() {
 		t.Skip("files come within the reply")
@@ -131,8 +129,7 @@ func suiteVanished(t *testing.T, r *rig) {
 	r.clean()
 }
 
-// suiteEmpty has files without content, and one that looks like an error and is
-// none.
+// suiteEmpty has files without content, and a file that looks like an error.
 func suiteEmpty(t *testing.T, r *rig) {
 	report := `{"error": 0.05, "rows": 3}`
 	r.Server.Script(r.makes("ok", Made{Name: "empty.txt"}, Made{Name: "none.csv"},
@@ -145,8 +142,7 @@ func suiteEmpty(t *testing.T, r *rig) {
 	r.clean()
 }
 
-// suiteSameName lets two runs of code write one name: where both files exist both
-// come, else the last.
+// suiteSameName writes one name in two runs: both files are found if both exist, else the last.
 func suiteSameName(t *testing.T, r *rig) {
 	one, two := r.makes("", Made{Name: "plot.csv", Data: []byte("first")}).Steps[0],
 		r.makes("", Made{Name: "plot.csv", Data: []byte("second")}).Steps[0]

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// OpenAI is a test server for package openai: files, uploads in parts, containers
-// and the Responses API, as providers' recordings and reference have them.
+// OpenAI is a test server for package openai: files, uploads in parts, containers and the
+// Responses API, as in recordings and the reference.
 type OpenAI struct {
 	*Base
 	mux *http.ServeMux
@@ -43,7 +43,7 @@ type openAIContainer struct {
 	Expired  bool
 }
 
-// OpenAIKey is the key that the server takes.
+// OpenAIKey is the valid key.
 const OpenAIKey = "sk-test"
 
 // NewOpenAI starts the server; its API is under URL + "/v1".
@@ -148,8 +148,7 @@ func (s *OpenAI) ExpireSessions() {
 	}
 }
 
-// Objects implements Dialect. An expired container is nothing that costs or holds
-// anything.
+// Objects also names containers that have not expired.
 func (s *OpenAI) Objects() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +192,7 @@ func openAIWire(f *shelved) map[string]any {
 	return v
 }
 
-// upload takes the fields in any order.
+// upload accepts the fields in any order.
 func (s *OpenAI) upload(w http.ResponseWriter, r *http.Request) {
 	f := &shelved{id: NewID("file-"), created: s.Clock.Now()}
 	if err := form(r, func(part *multipart.Part, data []byte) error {
@@ -237,7 +236,7 @@ func form(r *http.Request, part func(p *multipart.Part, data []byte) error) erro
 	}
 }
 
-// page writes a list, newest last unless order=desc.
+// page writes a page of a list. all is sorted oldest first.
 func page[T any](w http.ResponseWriter, r *http.Request, all []T, id func(T) string, wire func(T) map[string]any) {
 	if r.URL.Query().Get("order") != "asc" {
 		slices.Reverse(all)
@@ -268,7 +267,7 @@ func (s *OpenAI) listFiles(w http.ResponseWriter, r *http.Request) {
 	page(w, r, all, func(f *shelved) string { return f.id }, openAIWire)
 }
 
-// withFile looks a file up.
+// withFile calls do with the file of the request.
 func (s *OpenAI) withFile(w http.ResponseWriter, r *http.Request, do func(*shelved)) {
 	f := s.files.get(r.PathValue("id"))
 	if f == nil {
@@ -363,7 +362,8 @@ func (s *OpenAI) complete(w http.ResponseWriter, r *http.Request) {
 		f.data = append(f.data, up.Parts[id]...)
 	}
 	if int64(len(f.data)) != up.Bytes {
-		s.refuse(w, http.StatusBadRequest, fmt.Sprintf("the parts have %d bytes, %d were announced", len(f.data), up.Bytes), "")
+		message := fmt.Sprintf("the parts have %d bytes, %d were announced", len(f.data), up.Bytes)
+		s.refuse(w, http.StatusBadRequest, message, "")
 		return
 	}
 	delete(s.uploads, r.PathValue("id"))
@@ -378,5 +378,5 @@ func (s *OpenAI) cancel(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, s.uploadWire(r.PathValue("id"), "cancelled", nil))
 }
 
-// stagedPath is where an uploaded file lies in a container (recorded).
+// stagedPath returns the path of an uploaded file in a container (recorded).
 func stagedPath(f *shelved) string { return "/mnt/data/" + f.id + "-" + path.Base(f.name) }

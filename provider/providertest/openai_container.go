@@ -29,7 +29,7 @@ func wireContainerFile(id string, f *shelved) map[string]any {
 		"container_id": id, "path": f.path, "source": f.source}
 }
 
-// makeContainer is called with the lock held.
+// makeContainer creates a container. The caller holds mu.
 func (s *OpenAI) makeContainer(name string, files []string) (*openAIContainer, bool) {
 	c := &openAIContainer{ID: NewID("cntr_"), Name: name, Created: s.Clock.Now(), Used: s.Clock.Now(), Minutes: 20}
 	for _, id := range files {
@@ -87,7 +87,7 @@ func (s *OpenAI) listContainers(w http.ResponseWriter, r *http.Request) {
 	page(w, r, all, func(c *openAIContainer) string { return c.ID }, s.wireContainer)
 }
 
-// withContainer looks one up. Using it restarts its clock, unless it has run out.
+// withContainer calls do with the container of the request and restarts its idle clock.
 func (s *OpenAI) withContainer(w http.ResponseWriter, r *http.Request, do func(*openAIContainer)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *OpenAI) deleteContainer(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// alive is withContainer for what an expired one cannot do.
+// alive is withContainer for requests that an expired container refuses.
 func (s *OpenAI) alive(w http.ResponseWriter, r *http.Request, do func(*openAIContainer)) {
 	s.withContainer(w, r, func(c *openAIContainer) {
 		if s.dead(c) {
@@ -187,7 +187,7 @@ func (s *OpenAI) getContainerFile(w http.ResponseWriter, r *http.Request) {
 func (s *OpenAI) containerContent(w http.ResponseWriter, r *http.Request) {
 	var file *shelved
 	s.withContainerFile(w, r, func(_ *openAIContainer, f *shelved) { file = f })
-	if file != nil { // without the lock: downloads go on at the same time
+	if file != nil { // without the lock, so that downloads are concurrent
 		file.serve(w, r)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// openAIRequest is what the server looks at of a request to /responses.
+// openAIRequest has the fields of a request that the server checks.
 type openAIRequest struct {
 	Model   string
 	Stream  bool
@@ -46,7 +46,7 @@ func (s *OpenAI) respond(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	turn := s.NextTurn()
-	if auto != nil && len(turn.Steps) > 0 { // made when code runs
+	if auto != nil && len(turn.Steps) > 0 { // created when code runs
 		if c, ok = s.makeContainer("auto", *auto); !ok {
 			s.refuse(w, http.StatusNotFound, "No such File object", "")
 			return
@@ -65,8 +65,8 @@ func (s *OpenAI) respond(w http.ResponseWriter, r *http.Request) {
 	s.stream(w, response, output)
 }
 
-// containerOf finds the container of a request, or the files that one is to be
-// made with; neither when no tool runs code.
+// containerOf returns the container of a request, or the files for a new one; neither if no
+// tool runs code.
 func (s *OpenAI) containerOf(
 	w http.ResponseWriter, q openAIRequest,
 ) (c *openAIContainer, auto *[]string, shell, ok bool) {
@@ -104,7 +104,7 @@ func (s *OpenAI) containerOf(
 	return nil, nil, false, true
 }
 
-// items plays a turn: the files are made, the items say what the service would.
+// items plays a turn: it creates the files and returns the items of the service.
 func (s *OpenAI) items(t Turn, c *openAIContainer, shell, outputs bool) (items []map[string]any) {
 	citations := []map[string]any{}
 	for _, step := range t.Steps {
@@ -114,7 +114,7 @@ func (s *OpenAI) items(t Turn, c *openAIContainer, shell, outputs bool) (items [
 		}
 		shown := []map[string]any{}
 		for _, m := range made {
-			if m.Shown { // a file of its own, which the text does not speak of
+			if m.Shown { // a separate file, which the text does not name
 				f := s.write(c, m, true)
 				citations = append(citations, cite(c, f.id, f.id+".png", 0, 0))
 				shown = append(shown, map[string]any{"type": "image", "url": "data:image/png;base64," +
@@ -150,7 +150,7 @@ func (s *OpenAI) items(t Turn, c *openAIContainer, shell, outputs bool) (items [
 	return items
 }
 
-// write makes a file in a container; one of the same path is replaced.
+// write creates or replaces a file in a container.
 func (s *OpenAI) write(c *openAIContainer, m Made, shown bool) *shelved {
 	f := &shelved{id: NewID("cfile_"), path: "/mnt/data/" + m.Name, source: "assistant", data: m.Data,
 		created: s.Clock.Now()}
@@ -167,7 +167,7 @@ func cite(c *openAIContainer, id, name string, start, end int) map[string]any {
 		"start_index": start, "end_index": end}
 }
 
-// interpreterItem says "completed" also of code that raised.
+// interpreterItem has the status "completed" also after an exception.
 func interpreterItem(c *openAIContainer, step Step, shown []map[string]any, outputs bool) map[string]any {
 	item := map[string]any{"type": "code_interpreter_call", "id": NewID("ci_"), "status": "completed", "code": step.Code,
 		"container_id": c.ID, "outputs": nil}

@@ -2,22 +2,20 @@ package providertest
 
 import "encoding/json"
 
-// Turn is what the scripted model does when it is asked next. Each server says it
-// in its provider's format, with the files made for real where the provider has
-// files.
+// Turn is the scripted answer of the model to the next request. Each server sends it in its
+// provider's format and creates the files if the provider has files.
 type Turn struct {
 	Steps []Step
-	Text  string // the answer; links in it are up to the script
-	// Calls are functions of the caller that the model calls before it answers: the
-	// next Turn of the script is what it does with the replies.
+	Text  string // the answer, with its links
+	// Calls are calls of functions of the caller. The next Turn of the script answers the
+	// replies.
 	Calls []Call
-	// Pause breaks the turn off after the steps (Anthropic's pause_turn); the next
-	// Turn of the script continues. Providers that never pause continue by themselves.
+	// Pause interrupts the turn after the steps (Anthropic's pause_turn). The next Turn of
+	// the script continues it. Providers without pauses continue at once.
 	Pause bool
-	// Unmentioned leaves out what the reply would say of its files: annotations.
-	// The files are there all the same.
+	// Unmentioned leaves out the annotations of files. The files exist.
 	Unmentioned bool
-	// Refuse ends the turn with the provider's way to refuse.
+	// Refuse ends the turn with the provider's refusal.
 	Refuse bool
 }
 
@@ -36,8 +34,8 @@ type Step struct {
 type Made struct {
 	Name string
 	Data []byte
-	// Shown is a picture that the code displays as well: the reply has it a second
-	// time, without its name, where the provider does so.
+	// Shown is a picture that the code also displays: the reply has it twice, once without
+	// its name, where the provider does so.
 	Shown bool
 }
 

@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// Dialect is one provider's wire format: the part of a test server that differs.
+// Dialect is the wire format of a provider.
 type Dialect interface {
 	http.Handler
-	// Op says what a request is about.
+	// Op returns the operation of a request.
 	Op(r *http.Request) Op
-	// WriteError answers with the provider's error body for a status, and its way
-	// to say when to come back.
+	// WriteError answers with the provider's error body for a status. The Retry-After header
+	// is set; a provider may send it in another way.
 	WriteError(w http.ResponseWriter, status int, retryAfter time.Duration)
 	// ExpireSessions ends all sessions, as their idle clock would. Base has none.
 	ExpireSessions()
 }
 
-// Base is what all test servers share. A server of a provider embeds it and hands
-// itself in as the dialect:
+// Base is the common part of all test servers. A server embeds it and passes itself as the
+// dialect:
 //
 //	s := &GeminiServer{...}
 //	providertest.NewBase(t, s, &s.Base)
@@ -43,7 +43,7 @@ type Base struct {
 	delay    time.Duration
 }
 
-// Request is one that was received.
+// Request is a received request.
 type Request struct {
 	Op     Op
 	Method string
@@ -52,8 +52,8 @@ type Request struct {
 	Header http.Header
 }
 
-// NewBase starts the server; it ends with the test. The field of the dialect
-// that is to hold it is set before the first request can come.
+// NewBase starts the server; it ends with the test. It sets the field of the dialect before
+// the first request.
 func NewBase(tb testing.TB, d Dialect, field **Base) {
 	tb.Helper()
 	b := &Base{Clock: NewClock(), dialect: d}
@@ -67,21 +67,21 @@ func NewBase(tb testing.TB, d Dialect, field **Base) {
 	})
 }
 
-// Script appends to what the model will do.
+// Script appends turns to the script.
 func (b *Base) Script(turns ...Turn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.turns = append(b.turns, turns...)
 }
 
-// Rescript is Script after forgetting what was to come.
+// Rescript replaces the rest of the script.
 func (b *Base) Rescript(turns ...Turn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.turns = turns
 }
 
-// NextTurn takes the next turn of the script; a model without one says "ok".
+// NextTurn takes the next turn of the script. The default is the answer "ok".
 func (b *Base) NextTurn() Turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +93,7 @@ func (b *Base) NextTurn() Turn {
 	return t
 }
 
-// Inject makes things go wrong, each fault once.
+// Inject adds faults, each of which happens once.
 func (b *Base) Inject(faults ...Fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +107,7 @@ func (b *Base) Pending() []Fault {
 	return slices.Clone(b.faults)
 }
 
-// Heal forgets the faults that have not happened.
+// Heal removes the faults that have not happened.
 func (b *Base) Heal() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,7 +121,7 @@ func (b *Base) Delay(d time.Duration) {
 	b.delay = d
 }
 
-// Requests returns what was received, oldest first.
+// Requests returns the received requests, oldest first.
 func (b *Base) Requests() []Request {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -167,7 +167,7 @@ func (b *Base) serve(w http.ResponseWriter, r *http.Request) {
 	b.dialect.ServeHTTP(w, r)
 }
 
-// note records a request and takes the fault that happens to it.
+// note records a request and takes its fault.
 func (b *Base) note(op Op, r *http.Request) (*Fault, time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

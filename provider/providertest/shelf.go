@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// shelf keeps the files of a test server, in the order in which they came.
+// shelf holds the files of a test server in the order of their creation.
 type shelf struct {
 	mu    sync.Mutex
 	files []*shelved
@@ -34,7 +34,7 @@ func (s *shelf) put(f *shelved) *shelved {
 	return f
 }
 
-// get returns a file, also one whose time is over.
+// get returns a file, also an expired one.
 func (s *shelf) get(id string) *shelved {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *shelf) newest() []*shelved {
 	return all
 }
 
-// objects names the files that are there at a time.
+// objects names the files that exist at a time.
 func (s *shelf) objects(now time.Time) (o []string) {
 	for _, f := range s.newest() {
 		if f.over(now) {
@@ -76,7 +76,7 @@ func (s *shelf) objects(now time.Time) (o []string) {
 
 func (f *shelved) over(now time.Time) bool { return !f.expires.IsZero() && !now.Before(f.expires) }
 
-// expire gives a file a lifetime in seconds, as a form has it.
+// expire sets the lifetime of a file from a form field in seconds.
 func (f *shelved) expire(text []byte, least, most int) error {
 	seconds, err := strconv.Atoi(string(text))
 	if err != nil || seconds < least || seconds > most {
@@ -86,13 +86,13 @@ func (f *shelved) expire(text []byte, least, most int) error {
 	return nil
 }
 
-// serve sends the content, or the part that the request wants.
+// serve sends the content or the requested range.
 func (f *shelved) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", cmp.Or(f.mime, "application/octet-stream"))
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.data))
 }
 
-// pageAfter cuts a list: after the element of that id, at most so many.
+// pageAfter returns the next page of a list after an id.
 func pageAfter(all []*shelved, after string, most int) (part []*shelved, more bool) {
 	start := 0
 	for i, f := range all {

@@ -58,7 +58,7 @@ func (s *Store) MarkAlive(_ context.Context, holder string) (func() error, error
 	return func() error { s.Crash(holder); return nil }, nil
 }
 
-// Crash lets a holder end; "" means all.
+// Crash ends a holder; "" means all.
 func (s *Store) Crash(holder string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// Server is what the suite needs of a test server; [Base] has it.
+// Server is a test server for the suite; [Base] implements it.
 type Server interface {
 	Script(turns ...Turn)
 	Inject(faults ...Fault)
@@ -26,7 +26,7 @@ type Server interface {
 	ExpireSessions()
 }
 
-// Bench is one provider over its test server.
+// Bench is a provider with its test server.
 type Bench struct {
 	Provider provider.Provider
 	Server   Server
@@ -34,8 +34,8 @@ type Bench struct {
 	Model    string // one that has the tool
 }
 
-// Suite is what every provider passes: upload, run, stream, collect, expire,
-// recover, cancel, clean up, and each fault. open makes a fresh bench.
+// Suite tests a provider: upload, run, stream, collect, expire, recover, cancel, clean up, and
+// each fault. open returns a new bench.
 func Suite(t *testing.T, open func(testing.TB) Bench) {
 	for _, c := range []struct {
 		name string
@@ -59,7 +59,7 @@ func Suite(t *testing.T, open func(testing.TB) Bench) {
 	}
 }
 
-// rig is a bench with the parts around a provider, as a conversation has them.
+// rig is a bench with the parts around a provider, as in a conversation.
 type rig struct {
 	Bench
 	t         *testing.T
@@ -94,7 +94,7 @@ func newRig(t *testing.T, b Bench) *rig {
 	return r
 }
 
-// caps are the bare provider's.
+// caps returns the capabilities of the provider.
 func (r *rig) caps() provider.Capabilities { return r.Provider.Caps() }
 
 // upload sends a small file.
@@ -117,7 +117,7 @@ func source(name, content string) provider.Source {
 		Open: func() (io.ReadSeekCloser, error) { return nopCloser{strings.NewReader(content)}, nil }}
 }
 
-// ask runs a turn as a conversation does, and collects.
+// ask runs a turn as a conversation does, and collects its files.
 func (r *rig) ask(
 	text string, sink provider.Sink, files ...provider.Attachment,
 ) (*provider.RunResult, *provider.Collection, error) {
@@ -141,7 +141,7 @@ func (r *rig) ask(
 	return result, found, errors.Join(err, collecting)
 }
 
-// mustAsk is ask for a turn that goes well.
+// mustAsk is ask that fails the test on an error.
 func (r *rig) mustAsk(text string, files ...provider.Attachment) (*provider.RunResult, *provider.Collection) {
 	r.t.Helper()
 	result, found, err := r.ask(text, nil, files...)
@@ -180,7 +180,7 @@ func names(found *provider.Collection) (all []string) {
 	return all
 }
 
-// clean ends the conversation; nothing may be left at the provider.
+// clean ends the conversation and checks that nothing is left at the provider.
 func (r *rig) clean() {
 	r.t.Helper()
 	r.Server.Heal()
@@ -201,8 +201,8 @@ func (r *rig) none() {
 	}
 }
 
-// makes is a turn in which code writes files, in the way in which this provider
-// brings them back: framed in the output where it has no other.
+// makes returns a turn in which code writes files, in frames if the provider returns output
+// only.
 func (r *rig) makes(text string, files ...Made) Turn {
 	step := Step{Code: "write()", Stdout: "written\n"}
 	for _, f := range files {
@@ -215,5 +215,5 @@ func (r *rig) makes(text string, files ...Made) Turn {
 	return Turn{Steps: []Step{step}, Text: text}
 }
 
-// link is what a model writes about a file.
+// link returns a model's link to a file.
 func link(name string) string { return fmt.Sprintf("[%s](sandbox:/mnt/data/%s)", name, name) }

@@ -12,19 +12,18 @@ import (
 	"time"
 )
 
-// XAIModel is the model that the test server of xAI has.
+// XAIModel is the model of the test server.
 const XAIModel = "grok-test-5"
 
-// XAIServer speaks xAI's Responses API and Files API: errors with a string, a
-// token on every page, the lifetime before the file.
+// XAIServer serves xAI's Responses API and Files API: errors with a string, a token on every
+// page, the lifetime before the file.
 type XAIServer struct {
 	*Base
-	// Bare makes runs of code come back as they were recorded over REST: without
-	// anything that the code printed.
+	// Bare sends runs of code as recorded over REST: without output.
 	Bare bool
 }
 
-// NewXAIServer starts one, which ends with the test.
+// NewXAIServer starts a server that ends with the test.
 func NewXAIServer(tb testing.TB) *XAIServer {
 	s := &XAIServer{}
 	NewBase(tb, s, &s.Base)
@@ -100,7 +99,7 @@ func (s *XAIServer) upload(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, 200, xaiFile(s.files.put(f)))
 }
 
-// list gives a token with every page, also the last.
+// list returns a token with every page, also the last.
 func (s *XAIServer) list(w http.ResponseWriter, r *http.Request) {
 	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
 	if err != nil || limit < 1 || limit > 100 {
@@ -133,7 +132,7 @@ func (s *XAIServer) file(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// xaiRequest is what the server looks at in a request to the model.
+// xaiRequest has the fields of a request that the server checks.
 type xaiRequest struct {
 	Model string                       `json:"model"`
 	Tools []map[string]json.RawMessage `json:"tools"`
@@ -149,7 +148,7 @@ type xaiRequest struct {
 	} `json:"input"`
 }
 
-// check refuses what the service refuses.
+// check returns a status and a message for requests that the service refuses.
 func (s *XAIServer) check(q xaiRequest) (status int, message string) {
 	if q.Model != XAIModel {
 		return 404, "The model does not exist or your team does not have access to it."
@@ -238,8 +237,8 @@ func (e *xaiEvents) done(item map[string]any) {
 	e.send("response.output_item.done", map[string]any{"item": item})
 }
 
-// step sends a run of code: the arguments as recorded over REST, what it printed
-// in the envelope that was recorded over gRPC.
+// step sends a run of code: the arguments as recorded over REST, the output in the envelope
+// that was recorded over gRPC.
 func (e *xaiEvents) step(step Step, bare bool) {
 	id := NewID("fc_")
 	arguments, _ := json.Marshal(map[string]string{"code": step.Code})
