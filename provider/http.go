@@ -75,16 +75,6 @@ func HTTPClient(t Timeouts, options ...HTTPOption) *http.Client {
 	}
 }
 
-// layer is the part that the transports of this package share.
-type layer struct{ next http.RoundTripper }
-
-// CloseIdleConnections lets http.Client.CloseIdleConnections through.
-func (l layer) CloseIdleConnections() {
-	if c, ok := l.next.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
-}
-
 // AccountOf returns an Account: a hash of the address and the key.
 func AccountOf(address, key string) string {
 	sum := sha256.Sum256([]byte(strings.TrimRight(address, "/") + "\x00" + key))
