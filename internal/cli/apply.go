@@ -86,7 +86,7 @@ func (a *app) applyReply(ctx context.Context, o applyOptions, args []string) err
 		return err
 	}
 	if o.prompt {
-		return a.withOutbox(ctx, func(d *desk) error { return a.printPrompt(ctx, d, o) })
+		return a.withOutbox(ctx, func(d *localState) error { return a.printPrompt(ctx, d, o) })
 	}
 	w := &work{app: a, options: o}
 	var m conversation.Message
@@ -110,8 +110,8 @@ func (a *app) applyReply(ctx context.Context, o applyOptions, args []string) err
 	if err != nil {
 		return err
 	}
-	return a.withDeskFor(ctx, folder, func(d *desk) (err error) {
-		w.desk = d
+	return a.withStateFor(ctx, folder, func(d *localState) (err error) {
+		w.state = d
 		if o.approve != "" {
 			return w.approveKept(ctx)
 		}
@@ -154,7 +154,7 @@ func (o *applyOptions) check(args []string) error {
 	return nil
 }
 
-func (a *app) printPrompt(ctx context.Context, d *desk, o applyOptions) error {
+func (a *app) printPrompt(ctx context.Context, d *localState, o applyOptions) error {
 	r := promptReport{Version: reply.PromptVersion, Prompt: reply.Prompt()}
 	if o.project != "" {
 		open, err := d.Outbox.Decisions(ctx, assignment.Query{Project: o.project}, true)
@@ -182,7 +182,7 @@ func (r promptReport) text(p *page) {
 // work applies one reply to a folder.
 type work struct {
 	*app
-	desk     *desk
+	state    *localState
 	options  applyOptions
 	handled  *conversation.ReplyRecord
 	proposal *workspace.Proposal // nil: there is no folder
@@ -282,7 +282,7 @@ func heldError(held []workspace.Held) error {
 
 // keep saves the proposal for a later approval, and shows it.
 func (w *work) keep(ctx context.Context, why error) error {
-	if err := w.desk.Keep(ctx, w.handled, w.proposal); err != nil {
+	if err := w.state.Keep(ctx, w.handled, w.proposal); err != nil {
 		return err
 	}
 	return w.end(why)
@@ -290,11 +290,11 @@ func (w *work) keep(ctx context.Context, why error) error {
 
 // approveKept applies a saved proposal.
 func (w *work) approveKept(ctx context.Context) (err error) {
-	if w.handled, w.proposal, err = w.desk.Open(ctx, owner, w.options.approve); err != nil {
+	if w.handled, w.proposal, err = w.state.Open(ctx, owner, w.options.approve); err != nil {
 		return err
 	}
 	if w.handled.ByLink { // else --root named the folder, which is consent
-		if err := w.desk.CloseUnlinked(ctx, w.handled); err != nil {
+		if err := w.state.CloseUnlinked(ctx, w.handled); err != nil {
 			return err
 		}
 	}
@@ -309,7 +309,7 @@ func (w *work) approveKept(ctx context.Context) (err error) {
 	if len(w.options.only) == 0 {
 		consent, err := w.automatic(workspace.Automatic())
 		if err != nil {
-			return w.end(w.nameThem(err))
+			return w.end(w.withApproveCommand(err))
 		}
 		return w.commit(ctx, consent)
 	}
@@ -323,7 +323,7 @@ func (w *work) approveKept(ctx context.Context) (err error) {
 
 // commit applies what the consent covers, and reports to the project.
 func (w *work) commit(ctx context.Context, consent conversation.Consent) error {
-	if _, err := w.desk.Approve(ctx, w.handled, w.proposal, consent); err != nil {
+	if _, err := w.state.Approve(ctx, w.handled, w.proposal, consent); err != nil {
 		return w.failed(ctx, err)
 	}
 	return w.deliver(ctx)
@@ -332,7 +332,7 @@ func (w *work) commit(ctx context.Context, consent conversation.Consent) error {
 // deliver sends the reports that can be sent now, and ends.
 func (w *work) deliver(ctx context.Context) error {
 	if len(w.handled.Result.Posts) > 0 {
-		if err := w.sendReports(ctx, w.desk, w.handled); err != nil {
+		if err := w.sendReports(ctx, w.state, w.handled); err != nil {
 			return err
 		}
 	}
@@ -351,11 +351,11 @@ func (w *work) deliver(ctx context.Context) error {
 // failed records the error of a commit. After a conflict it rebases the proposal on
 // the files as they are now.
 func (w *work) failed(ctx context.Context, cause error) error {
-	if err := w.desk.Fail(ctx, w.handled, cause); err != nil {
+	if err := w.state.Fail(ctx, w.handled, cause); err != nil {
 		return errors.Join(cause, err)
 	}
 	if errors.Is(cause, workspace.ErrConflict) {
-		next, err := w.desk.Rebase(ctx, w.handled, w.proposal)
+		next, err := w.state.Rebase(ctx, w.handled, w.proposal)
 		if err != nil {
 			return errors.Join(cause, err)
 		}

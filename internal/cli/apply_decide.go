@@ -84,15 +84,15 @@ func (w *work) unchanged(ctx context.Context) error {
 // onlyShown ends a reply that cannot be approved.
 func (w *work) onlyShown(ctx context.Context, reason string, problem error) error {
 	w.handled.Done, w.handled.Result.State, w.handled.Result.Reason = true, conversation.ShownOnly, reason
-	if err := w.desk.Keep(ctx, w.handled, nil); err != nil {
+	if err := w.state.Keep(ctx, w.handled, nil); err != nil {
 		return err
 	}
 	return w.end(problem)
 }
 
-// nameThem adds to the error of a proposal that needs an approval the command that
+// withApproveCommand adds to the error of a proposal that needs an approval the command that
 // approves each file.
-func (w *work) nameThem(err error) error {
+func (w *work) withApproveCommand(err error) error {
 	f, ok := errors.AsType[*failure](err)
 	if !ok || f.code != exitApproval {
 		return err
@@ -176,12 +176,12 @@ func (w *work) keepRest(ctx context.Context) (problem, err error) {
 		m.Only = append(m.Only, h.Path)
 		list = append(list, printable(h.Path)+": "+printable(h.Reason))
 	}
-	h, p, err := w.desk.Propose(ctx, owner, m, w.reply)
+	h, p, err := w.state.Propose(ctx, owner, m, w.reply)
 	if err != nil {
 		return nil, err
 	}
 	h.Batch.Posts, h.Questions = nil, nil // they were sent or shown
-	if err := w.desk.Keep(ctx, h, p); err != nil {
+	if err := w.state.Keep(ctx, h, p); err != nil {
 		return nil, err
 	}
 	return fail(exitApproval, "look at it, and run `airlock apply --approve "+h.ID+" --only ID`",

@@ -17,15 +17,15 @@ import (
 // applyReport is what apply prints: the proposal, until it is applied, and the receipt.
 type applyReport struct {
 	Proposal *workspace.Proposal `json:"proposal,omitempty"`
-	Reports  []reportShown       `json:"reports,omitempty"`
+	Reports  []reportView        `json:"reports,omitempty"`
 	Metadata struct {
 		ExecutionResult *conversation.Result `json:"executionResult"`
 	} `json:"metadata"`
 	ended
 }
 
-// reportShown is a report to a project, as it is shown.
-type reportShown struct {
+// reportView is a report to a project, as it is shown.
+type reportView struct {
 	ID         string            `json:"id"` // "p1", "p2", ...
 	Kind       assignment.Kind   `json:"kind"`
 	Assignment string            `json:"assignment,omitempty"`
@@ -33,11 +33,11 @@ type reportShown struct {
 	Holds      []assignment.Hold `json:"holds,omitempty"`
 }
 
-func reportsOf(h *conversation.ReplyRecord) []reportShown {
-	var list []reportShown
+func reportsOf(h *conversation.ReplyRecord) []reportView {
+	var list []reportView
 	for i := range h.Batch.Posts {
 		p := &h.Batch.Posts[i]
-		list = append(list, reportShown{ID: fmt.Sprintf("p%d", i+1), Kind: p.Kind, Assignment: p.Assignment,
+		list = append(list, reportView{ID: fmt.Sprintf("p%d", i+1), Kind: p.Kind, Assignment: p.Assignment,
 			Summary: p.Summary(), Holds: p.Holds})
 	}
 	return list
@@ -56,7 +56,7 @@ func (r applyReport) text(p *page) {
 	showResult(p, r.Metadata.ExecutionResult)
 }
 
-func showReports(p *page, reports []reportShown) {
+func showReports(p *page, reports []reportView) {
 	for _, report := range reports {
 		p.line("%s  would be reported: %s %s: %s", p.paint(bold, report.ID), report.Kind, printable(report.Assignment),
 			printable(report.Summary))
@@ -172,21 +172,19 @@ func showPost(p *page, s conversation.PostState) {
 // summary counts the entries of a receipt in one line.
 func summary(r *conversation.Result) string {
 	var parts []string
-	count := func(n int, one, many string) {
-		if n == 1 {
-			parts = append(parts, "1 "+one)
-		} else if n > 1 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, many))
+	count := func(n int, noun, verb string) {
+		if n > 0 {
+			parts = append(parts, english.Plural(n, noun, "")+verb)
 		}
 	}
-	count(len(r.FilesCreated), "file created", "files created")
-	count(len(r.FilesUpdated), "file updated", "files updated")
-	count(len(r.FilesDeleted), "file deleted", "files deleted")
-	count(len(r.FilesRenamed), "file renamed", "files renamed")
-	count(r.ProgressUpdates, "progress report", "progress reports")
-	count(r.Submissions, "submission", "submissions")
-	count(r.Escalations, "escalation", "escalations")
-	count(len(r.Errors), "error", "errors")
+	count(len(r.FilesCreated), "file", " created")
+	count(len(r.FilesUpdated), "file", " updated")
+	count(len(r.FilesDeleted), "file", " deleted")
+	count(len(r.FilesRenamed), "file", " renamed")
+	count(r.ProgressUpdates, "progress report", "")
+	count(r.Submissions, "submission", "")
+	count(r.Escalations, "escalation", "")
+	count(len(r.Errors), "error", "")
 	if len(parts) == 0 {
 		return "nothing to do"
 	}

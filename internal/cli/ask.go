@@ -118,7 +118,7 @@ type talk struct {
 	root       string // of the project
 	policy     *workspace.Policy
 	chat       *conversation.Chat
-	shown      *turnShown
+	shown      *turnView
 	interrupts *interrupts // nil: a signal ends the command
 	editor     *lineEditor // nil: lines are not edited
 	sweep      sync.WaitGroup
@@ -136,7 +136,7 @@ func (t *talk) prepare(ctx context.Context) (err error) {
 	if t.policy, err = t.readPolicy(); err != nil { // a wrong policy is reported all the same
 		return err
 	}
-	if t.root, err = t.projectRoot(ctx, t.host.desk, t.options.project); err != nil {
+	if t.root, err = t.projectRoot(ctx, t.host.state, t.options.project); err != nil {
 		return err
 	}
 	t.files, err = openInputs(t.options.inputs, t.root, t.options.see,
@@ -201,7 +201,7 @@ func (t *talk) change(s *conversation.Settings) {
 // sweepBehind deletes, in the background, what crashed processes have left in the account.
 func (t *talk) sweepBehind(ctx context.Context) {
 	t.sweep.Go(func() {
-		bounded, cancel := context.WithTimeout(ctx, sweepTime)
+		bounded, cancel := context.WithTimeout(ctx, sweepTimeout)
 		defer cancel()
 		accounts := []provider.Provider{t.chat.Provider}
 		if name := t.chat.Settings().Provider; name != provider.Local {
@@ -217,7 +217,7 @@ func (t *talk) sweepBehind(ctx context.Context) {
 	})
 }
 
-const sweepTime = 20 * time.Second
+const sweepTimeout = 20 * time.Second
 
 func (t *talk) prompt(text string) conversation.Prompt {
 	p := conversation.Prompt{Text: text, Files: t.files, SkipFailed: t.options.skipFailed, Browse: t.root,
@@ -236,7 +236,7 @@ func (t *talk) prompt(text string) conversation.Prompt {
 	return p
 }
 
-func (t *talk) show() *turnShown {
+func (t *talk) show() *turnView {
 	if t.shown == nil {
 		t.shown = t.showTurns(t.options.schema != "")
 	}
@@ -244,7 +244,7 @@ func (t *talk) show() *turnShown {
 }
 
 func (t *talk) asker() *asker {
-	return &asker{app: t.app, options: t.options, desk: t.host.desk, shown: t.show()}
+	return &asker{app: t.app, options: t.options, state: t.host.state, shown: t.show()}
 }
 
 // check does the checks of a dry run.
@@ -322,7 +322,7 @@ func (t *talk) report(ctx context.Context, turn *conversation.Turn) error {
 	if turn == nil || turn.Result == nil || turn.Result.State != conversation.Applied || len(turn.Result.Posts) == 0 {
 		return nil
 	}
-	d := t.host.desk
+	d := t.host.state
 	h, _, err := d.Open(ctx, owner, turn.Reply)
 	if err != nil {
 		return err

@@ -18,8 +18,8 @@ import (
 type asker struct {
 	*app
 	options askOptions
-	desk    *desk
-	shown   *turnShown
+	state   *localState
+	shown   *turnView
 }
 
 // Answer implements conversation.Prompter.
@@ -210,7 +210,7 @@ func (p *asker) saveOne(
 
 // apply lets the user review a reply for their project.
 func (p *asker) apply(ctx context.Context, q conversation.Ask) (conversation.Answer, error) {
-	w := &work{app: p.app, desk: p.desk, handled: q.Handled, proposal: q.Proposal}
+	w := &work{app: p.app, state: p.state, handled: q.Handled, proposal: q.Proposal}
 	if p.options.yes {
 		consent, err := w.automatic(workspace.Automatic())
 		if err == nil {

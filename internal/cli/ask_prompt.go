@@ -160,8 +160,8 @@ func inside(root, local string) error {
 // namedFile matches a possible file name in a prompt.
 var namedFile = regexp.MustCompile(`[\pL\pN_][\pL\pN_./-]*\.[A-Za-z0-9]{1,8}`)
 
-// mostOffered bounds the number of questions.
-const mostOffered = 10
+// maxOffers bounds the number of questions.
+const maxOffers = 10
 
 // offer asks about files of the current folder that the prompt names and -f does not.
 func (t *talk) offer(ctx context.Context, text string) error {
@@ -173,7 +173,7 @@ func (t *talk) offer(ctx context.Context, text string) error {
 		info, err := os.Lstat(name)
 		given := slices.ContainsFunc(t.files, func(f conversation.File) bool { return f.Name == filepath.Base(name) })
 		if err != nil || !info.Mode().IsRegular() || !filepath.IsLocal(name) || given || slices.Contains(offered, name) ||
-			len(offered) == mostOffered {
+			len(offered) == maxOffers {
 			continue
 		}
 		offered = append(offered, name)
@@ -206,8 +206,8 @@ var speaksOfFiles = regexp.MustCompile(
 var isData = regexp.MustCompile(
 	`(?i)^[^.].*\.(csv|tsv|json|jsonl|ndjson|xml|xlsx?|ods|parquet|feather|sqlite|db|txt|log|pdf|docx|zip)$`)
 
-// mostRecent bounds the list of files, of which one digit chooses.
-const mostRecent = 9
+// maxRecent bounds the list of files, of which one digit chooses.
+const maxRecent = 9
 
 // offerRecent lets the user choose from the data files of the current folder that were
 // changed last.
@@ -226,7 +226,7 @@ func (t *talk) offerRecent(ctx context.Context) error {
 		return nil
 	}
 	slices.SortStableFunc(files, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
-	files = files[:min(len(files), mostRecent)]
+	files = files[:min(len(files), maxRecent)]
 	t.say("The prompt names no file. In this folder are:")
 	for i, info := range files {
 		t.say("  %d  %s  %s, changed %s", i+1, printable(info.Name()), sizeText(info.Size()), humanize.Time(info.ModTime()))

@@ -15,19 +15,19 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// turnShown shows a turn as it happens: the answer on standard output, everything else
+// turnView shows a turn as it happens: the answer on standard output, everything else
 // on standard error. Transfers are bars on a terminal, and plain lines in a pipe.
-type turnShown struct {
+type turnView struct {
 	*app
 	page     *page // standard error
 	quiet    bool  // with --json nothing is shown
 	hold     bool  // the answer is shown at its end
 	bars     bool
-	bar      bool                  // the current line is a bar
-	midLine  bool                  // the answer has not ended its line
-	steps    map[string]*stepShown // running steps, by id
-	begun    int                   // steps of this turn
-	quarters map[string]int64      // last one shown in a pipe, by transfer
+	bar      bool                 // the current line is a bar
+	midLine  bool                 // the answer has not ended its line
+	steps    map[string]*stepView // running steps, by id
+	begun    int                  // steps of this turn
+	quarters map[string]int64     // last one shown in a pipe, by transfer
 	model    string
 	provider string
 	block    string // kind of the last lines: on a terminal an empty line separates kinds
@@ -36,9 +36,9 @@ type turnShown struct {
 	rendered *markdown // renders the answer on a terminal; nil: it is plain text
 }
 
-func (a *app) showTurns(hold bool) *turnShown {
-	s := &turnShown{app: a, page: a.pageOn(a.streams.Err), quiet: a.json, hold: hold, bars: isTerminal(a.streams.Err),
-		steps: map[string]*stepShown{}, quarters: map[string]int64{}}
+func (a *app) showTurns(hold bool) *turnView {
+	s := &turnView{app: a, page: a.pageOn(a.streams.Err), quiet: a.json, hold: hold, bars: isTerminal(a.streams.Err),
+		steps: map[string]*stepView{}, quarters: map[string]int64{}}
 	if a.pageOn(a.streams.Out).colour {
 		s.rendered = newMarkdown(a.streams.Out, widthOf(a.streams.Err))
 	}
@@ -46,7 +46,7 @@ func (a *app) showTurns(hold bool) *turnShown {
 }
 
 // tell implements conversation.Sink.
-func (s *turnShown) tell(e conversation.Event) {
+func (s *turnView) tell(e conversation.Event) {
 	if s.quiet {
 		return
 	}
@@ -67,7 +67,7 @@ func (s *turnShown) tell(e conversation.Event) {
 }
 
 // show shows an event that stays on the screen.
-func (s *turnShown) show(e conversation.Event) {
+func (s *turnView) show(e conversation.Event) {
 	switch e := e.(type) {
 	case conversation.Uploaded:
 		s.uploaded(e)
@@ -104,12 +104,12 @@ func (s *turnShown) show(e conversation.Event) {
 }
 
 // wait shows on a terminal what the turn waits for.
-func (s *turnShown) wait(e conversation.Event) {
+func (s *turnView) wait(e conversation.Event) {
 	what := "waiting for " + printable(s.model) + " ..."
 	switch e := e.(type) {
 	case conversation.Begun:
 		s.model, s.provider, s.block = e.Model, e.Provider, ""
-		s.steps, s.begun = map[string]*stepShown{}, 0
+		s.steps, s.begun = map[string]*stepView{}, 0
 		what = "waiting for " + printable(s.model) + " ..."
 	case provider.StepStarted:
 		what = "running ..."
@@ -131,7 +131,7 @@ func (s *turnShown) wait(e conversation.Event) {
 }
 
 // begin starts a block of lines of one kind.
-func (s *turnShown) begin(block string) {
+func (s *turnView) begin(block string) {
 	if s.bars && s.block != "" && s.block != block {
 		s.page.line("")
 	}
@@ -139,7 +139,7 @@ func (s *turnShown) begin(block string) {
 }
 
 // text shows more of the answer.
-func (s *turnShown) text(text string) {
+func (s *turnView) text(text string) {
 	if s.hold || text == "" {
 		return
 	}
@@ -159,7 +159,7 @@ func plainText(text string) string {
 }
 
 // clear begins a new line.
-func (s *turnShown) clear() {
+func (s *turnView) clear() {
 	if s.quiet {
 		return
 	}
@@ -173,7 +173,7 @@ func (s *turnShown) clear() {
 	}
 }
 
-func (s *turnShown) clearBar() {
+func (s *turnView) clearBar() {
 	if s.bar {
 		fmt.Fprint(s.page, "\r\x1b[K")
 		s.bar = false
@@ -187,7 +187,7 @@ const largeTransfer = 8 << 20
 
 // progress draws a bar on a terminal. In a pipe it writes a line for each quarter of a
 // large file.
-func (s *turnShown) progress(what, name string, done, size int64) {
+func (s *turnView) progress(what, name string, done, size int64) {
 	if s.quiet {
 		return
 	}
@@ -211,7 +211,7 @@ func (s *turnShown) progress(what, name string, done, size int64) {
 	s.bar = true
 }
 
-func (s *turnShown) uploaded(e conversation.Uploaded) {
+func (s *turnView) uploaded(e conversation.Uploaded) {
 	how := "sent"
 	switch {
 	case e.Upload.Remote.Provider == provider.Local:
@@ -226,7 +226,7 @@ func (s *turnShown) uploaded(e conversation.Uploaded) {
 }
 
 // collected lists the outputs of the turn.
-func (s *turnShown) collected(e conversation.Collected) {
+func (s *turnView) collected(e conversation.Collected) {
 	if len(e.Outputs) == 0 {
 		return
 	}
@@ -247,7 +247,7 @@ func (s *turnShown) collected(e conversation.Collected) {
 }
 
 // saved shows the state of each output.
-func (s *turnShown) saved(outputs []conversation.Output) {
+func (s *turnView) saved(outputs []conversation.Output) {
 	for _, o := range outputs {
 		switch o.State {
 		case conversation.OutputSaved:
@@ -265,7 +265,7 @@ func (s *turnShown) saved(outputs []conversation.Output) {
 }
 
 // short returns a path relative to the current folder if it is inside.
-func (s *turnShown) short(name string) string {
+func (s *turnView) short(name string) string {
 	here, err := filepath.Abs(".")
 	if err != nil {
 		return name
@@ -279,7 +279,7 @@ func (s *turnShown) short(name string) string {
 	return name
 }
 
-func (s *turnShown) cleaned(c conversation.Cleaned) {
+func (s *turnView) cleaned(c conversation.Cleaned) {
 	s.begin("end")
 	switch {
 	case c.Kept > 0:
@@ -300,8 +300,8 @@ func (s *turnShown) cleaned(c conversation.Cleaned) {
 	}
 }
 
-// stepShown is a running step.
-type stepShown struct {
+// stepView is a running step.
+type stepView struct {
 	number  int // in its turn
 	code    bool
 	printed bool            // output was streamed
@@ -311,12 +311,12 @@ type stepShown struct {
 
 // step returns the state of a step. Steps that run at the same time have their lines
 // marked with their numbers.
-func (s *turnShown) step(id string) *stepShown {
+func (s *turnView) step(id string) *stepView {
 	if found, ok := s.steps[id]; ok {
 		return found
 	}
 	s.begun++
-	step := &stepShown{number: s.begun}
+	step := &stepView{number: s.begun}
 	s.steps[id] = step
 	if len(s.steps) > 1 {
 		for _, other := range s.steps {
@@ -327,7 +327,7 @@ func (s *turnShown) step(id string) *stepShown {
 }
 
 // mark returns the prefix of lines of a step that ran beside others.
-func (p *stepShown) mark() string {
+func (p *stepView) mark() string {
 	if !p.beside {
 		return ""
 	}
@@ -335,7 +335,7 @@ func (p *stepShown) mark() string {
 }
 
 // showCode shows code before it runs.
-func (s *turnShown) showCode(is provider.Step) {
+func (s *turnView) showCode(is provider.Step) {
 	step := s.step(is.ID)
 	if step.code || is.Code == "" {
 		return
@@ -350,7 +350,7 @@ func (s *turnShown) showCode(is provider.Step) {
 }
 
 // output shows the complete lines of a step's output.
-func (s *turnShown) output(e provider.OutputDelta) {
+func (s *turnView) output(e provider.OutputDelta) {
 	step := s.step(e.StepID)
 	step.printed = true
 	step.line.WriteString(e.Data)
@@ -361,7 +361,7 @@ func (s *turnShown) output(e provider.OutputDelta) {
 	step.line.WriteString(text[end:])
 }
 
-func (s *turnShown) outputLines(step *stepShown, text string) {
+func (s *turnView) outputLines(step *stepView, text string) {
 	if text == "" {
 		return
 	}
@@ -371,7 +371,7 @@ func (s *turnShown) outputLines(step *stepShown, text string) {
 }
 
 // ended shows the outcome of a step.
-func (s *turnShown) ended(is provider.Step) {
+func (s *turnView) ended(is provider.Step) {
 	s.showCode(is)
 	step := s.step(is.ID)
 	delete(s.steps, is.ID) // ids may repeat
@@ -396,25 +396,25 @@ func (s *turnShown) ended(is provider.Step) {
 	s.page.line("  %s%s", step.mark(), s.page.paint(look, line))
 }
 
-// mostDiffLines are shown of a file before a person is asked about it.
-const mostDiffLines = 60
+// maxDiffLines are shown of a file before a person is asked about it.
+const maxDiffLines = 60
 
 // overwrite shows the diff of replacing a file.
-func (s *turnShown) overwrite(f *workspace.FileChange) {
+func (s *turnView) overwrite(f *workspace.FileChange) {
 	if f == nil {
 		return
 	}
 	whole, cut := *f, 0
 	lines := 0
 	for i := range f.Hunks {
-		if lines += len(f.Hunks[i].Lines); i > 0 && lines > mostDiffLines {
+		if lines += len(f.Hunks[i].Lines); i > 0 && lines > maxDiffLines {
 			whole.Hunks, cut = f.Hunks[:i], len(f.Hunks)-i
 			break
 		}
 	}
-	if len(whole.Hunks) > 0 && len(whole.Hunks[0].Lines) > mostDiffLines {
+	if len(whole.Hunks) > 0 && len(whole.Hunks[0].Lines) > maxDiffLines {
 		first := whole.Hunks[0]
-		first.Lines = first.Lines[:mostDiffLines]
+		first.Lines = first.Lines[:maxDiffLines]
 		whole.Hunks, cut = []workspace.Hunk{first}, len(f.Hunks)
 	}
 	whole.ID, whole.Findings = "  ", nil // the finding is that it exists, which the question says

@@ -37,7 +37,7 @@ func TestTransfersInAPipe(t *testing.T) {
 	}
 }
 
-func showing() (*turnShown, *bytes.Buffer) {
+func showing() (*turnView, *bytes.Buffer) {
 	var out bytes.Buffer
 	a := &app{streams: Streams{Err: &out, Out: &out}, cfg: &config.Config{}}
 	return a.showTurns(false), &out

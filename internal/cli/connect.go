@@ -125,13 +125,13 @@ func serveMemory(handler http.Handler) (dial func(context.Context) (net.Conn, er
 	return listener.Dial, func() { _ = server.Close(); <-done }
 }
 
-// closeTime bounds how long a service in this process may take to end. The caller
+// closeTimeout bounds how long a service in this process may take to end. The caller
 // has abandoned what it still runs.
-const closeTime = 10 * time.Second
+const closeTimeout = 10 * time.Second
 
 // close ends a service in this process, and what still runs in it.
 func (c *connection) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if c.client != nil {
 		c.client.Close()

@@ -88,7 +88,8 @@ type serviceReport struct {
 func (a *app) examine(ctx context.Context) doctorReport {
 	r := doctorReport{Host: a.examineHost(), Service: a.examineService(ctx)}
 	r.Languages = findLanguages(ctx)
-	r.Python, r.Packages = a.examinePython(), a.examinePackages()
+	installed, _ := setup.Inspect(a.cfg.Installed()) // a damaged record counts as none
+	r.Python, r.Packages = summarize(installed), a.examinePackages()
 	r.Node = append([]string{}, setup.NodePackages(a.cfg.Installed())...)
 	r.Isolation, r.Trial = a.tryRun(ctx)
 	r.Network = a.examineNetwork(ctx)
@@ -133,12 +134,12 @@ func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport) {
 	return isolation, trialReport{OK: true, DurationMS: took.Milliseconds()}
 }
 
-// storageTime bounds the examination of a database and a bucket.
-const storageTime = 30 * time.Second
+// storageTimeout bounds the examination of a database and a bucket.
+const storageTimeout = 30 * time.Second
 
 // examineStorage examines the database and the bucket that a service would use.
 func (a *app) examineStorage(ctx context.Context) []layerReport {
-	ctx, cancel := context.WithTimeout(ctx, storageTime)
+	ctx, cancel := context.WithTimeout(ctx, storageTimeout)
 	defer cancel()
 	all := []layerReport{}
 	if a.cfg.Database != "" {
@@ -390,10 +391,4 @@ func findLanguages(ctx context.Context) []languageReport {
 		found = append(found, r)
 	}
 	return found
-}
-
-// examinePython returns the default set of Python packages. A damaged record counts as none.
-func (a *app) examinePython() pythonSummary {
-	installed, _ := setup.Inspect(a.cfg.Installed())
-	return summarize(installed)
 }

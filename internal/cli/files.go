@@ -19,7 +19,11 @@ func (a *app) files() *cobra.Command {
 		run func(ctx context.Context, args []string) error) *cobra.Command {
 		sub := a.withFlags(&cobra.Command{Use: use, Short: short, Args: args,
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.filesError(cmd.Context(), run(cmd.Context(), args))
+				err := run(cmd.Context(), args)
+				if cmd.Context().Err() != nil {
+					return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted")}
+				}
+				return modelError(err)
 			}}, config.Models)
 		cmd.AddCommand(sub)
 		return sub
@@ -61,13 +65,6 @@ func (a *app) files() *cobra.Command {
 	add("gc", "Deletes what commands that were interrupted have left at providers", cobra.NoArgs, a.collectGarbage)
 	add("stats", "Counts turns, files, downloads and failures by provider and model", cobra.NoArgs, a.remoteStats)
 	return cmd
-}
-
-func (a *app) filesError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted")}
-	}
-	return modelError(err)
 }
 
 // account is an account at a provider, and the host whose ledger lists Airlock's objects there.
@@ -255,7 +252,7 @@ func (a *app) sweepable(ctx context.Context, web *http.Client) (list []provider.
 
 func (a *app) remoteStats(ctx context.Context, _ []string) error {
 	return a.withHost(ctx, func(h *modelHost) error {
-		rows, err := h.desk.db.Uploads().Counts(ctx)
+		rows, err := h.state.db.Uploads().Counts(ctx)
 		if err != nil {
 			return err
 		}

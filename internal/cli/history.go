@@ -71,7 +71,7 @@ func (a *app) revert(ctx context.Context, o undoOptions, id string) error {
 	if err != nil {
 		return err
 	}
-	return a.withDeskFor(ctx, root, func(d *desk) error {
+	return a.withStateFor(ctx, root, func(d *localState) error {
 		ws, err := d.Workspace(ctx, root)
 		if err != nil {
 			return err
@@ -168,7 +168,7 @@ func (a *app) history() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return workError(a.withDeskFor(ctx, folder, func(d *desk) error {
+			return workError(a.withStateFor(ctx, folder, func(d *localState) error {
 				ws, err := d.Workspace(ctx, folder)
 				if err != nil {
 					return err
@@ -184,7 +184,7 @@ func (a *app) history() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				r := logReport{Root: ws.Root(), Transactions: []transactionShown{}}
+				r := logReport{Root: ws.Root(), Transactions: []transactionView{}}
 				for _, t := range found {
 					r.Transactions = append(r.Transactions, transactionOf(t))
 				}
@@ -197,8 +197,8 @@ func (a *app) history() *cobra.Command {
 	return a.withFlags(cmd)
 }
 
-// transactionShown is an entry of the history.
-type transactionShown struct {
+// transactionView is an entry of the history.
+type transactionView struct {
 	ID       string             `json:"id"`
 	State    workspace.State    `json:"state"`
 	Time     time.Time          `json:"time"`
@@ -208,8 +208,8 @@ type transactionShown struct {
 	Receipt  *workspace.Receipt `json:"receipt,omitempty"`
 }
 
-func transactionOf(t workspace.Transaction) transactionShown {
-	shown := transactionShown{ID: t.ID, State: t.State, Time: t.Created, Origin: t.Origin, Reverted: t.Reverted,
+func transactionOf(t workspace.Transaction) transactionView {
+	shown := transactionView{ID: t.ID, State: t.State, Time: t.Created, Origin: t.Origin, Reverted: t.Reverted,
 		Receipt: t.Receipt, Files: []string{}}
 	for i := range t.Files {
 		shown.Files = append(shown.Files, t.Files[i].Summary())
@@ -227,7 +227,7 @@ func transactionOf(t workspace.Transaction) transactionShown {
 	return shown
 }
 
-func (t transactionShown) line(p *page) {
+func (t transactionView) line(p *page) {
 	what := t.Origin.Kind
 	if t.Origin.Reverts != "" {
 		what += " of " + t.Origin.Reverts
@@ -243,8 +243,8 @@ func (t transactionShown) line(p *page) {
 }
 
 type logReport struct {
-	Root         string             `json:"root"`
-	Transactions []transactionShown `json:"transactions"`
+	Root         string            `json:"root"`
+	Transactions []transactionView `json:"transactions"`
 }
 
 func (r logReport) text(p *page) {
@@ -265,7 +265,7 @@ func (r logReport) text(p *page) {
 }
 
 type transactionReport struct {
-	transactionShown
+	transactionView
 	Changes []workspace.FileChange `json:"changes"`
 }
 

@@ -44,8 +44,8 @@ them.`,
 			if forE2B {
 				args = append(args, "--e2b")
 			}
-			return a.withKeys(cmd.Context(), args, func(ctx context.Context, ring *client.Client) error {
-				made, err := ring.CreateKey(ctx, wanted)
+			return a.withKeys(cmd.Context(), args, func(ctx context.Context, c *client.Client) error {
+				made, err := c.CreateKey(ctx, wanted)
 				if err != nil {
 					return err
 				}
@@ -53,9 +53,12 @@ them.`,
 					made.Token = e2b.Key(made.Token)
 				}
 				a.out.result(keyMade{made})
+				rights := ""
+				if made.Admin {
+					rights = ", with admin rights"
+				}
 				if !a.json {
-					a.say("Key %s for %s%s. The line above is its token; it is not shown again.", made.ID, made.Owner,
-						adminWord(made.Admin))
+					a.say("Key %s for %s%s. The line above is its token; it is not shown again.", made.ID, made.Owner, rights)
 				}
 				return nil
 			})
@@ -76,8 +79,8 @@ func (a *app) keysList() *cobra.Command {
 		Short: "Lists the keys, revoked ones too",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withKeys(cmd.Context(), []string{"list"}, func(ctx context.Context, ring *client.Client) error {
-				keys, err := ring.ListKeys(ctx)
+			return a.withKeys(cmd.Context(), []string{"list"}, func(ctx context.Context, c *client.Client) error {
+				keys, err := c.ListKeys(ctx)
 				if err != nil {
 					return err
 				}
@@ -93,8 +96,9 @@ func (a *app) keysRevoke() *cobra.Command {
 		Short: "Ends a key at once; its owner's files stay",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withKeys(cmd.Context(), []string{"revoke", "--", args[0]}, func(ctx context.Context, ring *client.Client) error {
-				if err := ring.RevokeKey(ctx, args[0]); err != nil {
+			again := []string{"revoke", "--", args[0]}
+			return a.withKeys(cmd.Context(), again, func(ctx context.Context, c *client.Client) error {
+				if err := c.RevokeKey(ctx, args[0]); err != nil {
 					return err
 				}
 				return a.print(keyRevoked{args[0]})
@@ -132,13 +136,6 @@ func (a *app) withKeys(ctx context.Context, args []string, do func(context.Conte
 		defer end()
 		return do(ctx, c)
 	})
-}
-
-func adminWord(admin bool) string {
-	if admin {
-		return ", with admin rights"
-	}
-	return ""
 }
 
 // keyMade is what keys create prints. Its text is the token alone, for pipes.

@@ -65,7 +65,7 @@ airlock mcp install prints what an agent's settings need, and writes it if asked
 
 // serveMCP serves until the input ends.
 func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
-	d := &mcpDesk{app: a, options: o, ctx: ctx, sent: map[string]string{}}
+	d := &mcpServer{app: a, options: o, ctx: ctx, sent: map[string]string{}}
 	defer d.close()
 	stdio := mcp.Stdio{Connect: d.endpoint, Version: readVersion(a.release).Version}
 	if o.files != "" {
@@ -88,9 +88,9 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 	return nil
 }
 
-// mcpDesk serves an agent on this machine: it holds the connection to the service that
+// mcpServer serves an agent on this machine: it holds the connection to the service that
 // runs programs, and the folders of their files.
-type mcpDesk struct {
+type mcpServer struct {
 	*app
 	options mcpOptions
 	ctx     context.Context //nolint:containedctx // that of the command: a connection outlives the call that made it
@@ -103,7 +103,7 @@ type mcpDesk struct {
 }
 
 // endpoint connects when the first message needs it.
-func (d *mcpDesk) endpoint(context.Context) (*mcp.Endpoint, error) {
+func (d *mcpServer) endpoint(context.Context) (*mcp.Endpoint, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	connect := d.connect
@@ -139,7 +139,7 @@ func (d *mcpDesk) endpoint(context.Context) (*mcp.Endpoint, error) {
 }
 
 // serveHere serves the protocol for a service in this process.
-func (d *mcpDesk) serveHere() *mcp.Endpoint {
+func (d *mcpServer) serveHere() *mcp.Endpoint {
 	options := d.mcpOptionsOf(d.conn.service, d.options.images)
 	options.Caller = func(*http.Request) engine.Caller { return engine.Caller{Owner: engine.Local} }
 	if d.tools != nil {
@@ -172,7 +172,7 @@ func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return k.RoundTripper.RoundTrip(r)
 }
 
-func (d *mcpDesk) close() {
+func (d *mcpServer) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.end != nil {
@@ -187,7 +187,7 @@ func (d *mcpDesk) close() {
 }
 
 // sendAll returns the ids of files. A name is an id, or that of a file below --files.
-func (d *mcpDesk) sendAll(ctx context.Context, names []string) ([]string, error) {
+func (d *mcpServer) sendAll(ctx context.Context, names []string) ([]string, error) {
 	root, err := os.OpenRoot(d.options.files)
 	if err != nil {
 		return nil, folderError(d.options.files, err)
@@ -205,7 +205,7 @@ func (d *mcpDesk) sendAll(ctx context.Context, names []string) ([]string, error)
 	return ids, nil
 }
 
-func (d *mcpDesk) send(ctx context.Context, root *os.Root, name string) (string, error) {
+func (d *mcpServer) send(ctx context.Context, root *os.Root, name string) (string, error) {
 	clean, err := engine.CleanPath(name)
 	if err != nil {
 		return "", fmt.Errorf("files: %q is no name of a file below %s", name, root.Name())
@@ -240,7 +240,7 @@ func (d *mcpDesk) send(ctx context.Context, root *os.Root, name string) (string,
 
 // save saves what a program made. No user can be asked: a name that is taken gets a
 // number, and a file that wants an approval is left out.
-func (d *mcpDesk) save(ctx context.Context, files []mcp.MadeFile) (string, error) {
+func (d *mcpServer) save(ctx context.Context, files []mcp.MadeFile) (string, error) {
 	root, err := openFolder(d.options.output)
 	if err != nil {
 		return "", err
@@ -281,7 +281,7 @@ func (d *mcpDesk) save(ctx context.Context, files []mcp.MadeFile) (string, error
 
 // codeMode lets programs call the tools of other servers. This process makes the calls,
 // so that it also has the engine.
-func (d *mcpDesk) codeMode() error {
+func (d *mcpServer) codeMode() error {
 	if d.cfg.Server != "" {
 		return fail(exitUsage, "leave --server out: code mode runs programs in this process",
 			"--upstream and --server exclude each other")

@@ -6,17 +6,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/live"
-	"github.com/airlock-run/airlock/internal/web"
-	"github.com/airlock-run/airlock/provider/metrics"
 )
-
-// countProviders adds the counters of providers, which all processes with this data
-// directory share, to the metrics of the service.
-func (s *service) countProviders(m *httpd.Metrics) {
-	if s.providers != nil {
-		m.Registry.MustRegister(metrics.New(s.providers))
-	}
-}
 
 // countLive adds the metrics of live interpreters.
 func countLive(m *httpd.Metrics, counts func() live.Counts) {
@@ -37,14 +27,6 @@ func countLive(m *httpd.Metrics, counts func() live.Counts) {
 	counter("evicted", "Interpreters that ended because another needed the room.",
 		func(c live.Counts) uint64 { return c.Evicted })
 	counter("expired", "Interpreters that ended idle.", func(c live.Counts) uint64 { return c.Expired })
-}
-
-// showLive returns their counts for the page.
-func showLive(counts func() live.Counts) func() web.Live {
-	return func() web.Live {
-		c := counts()
-		return web.Live{Interpreters: c.Interpreters, Busy: c.Busy, Most: c.Total}
-	}
 }
 
 // nodeMetrics are the members of the cluster, as this service sees them.

@@ -27,11 +27,11 @@ import (
 // in the bucket already are skipped. Then all rows are copied in one transaction, so
 // that the database is empty or complete.
 
-// sendersOfFiles is the number of files that are sent at once.
-const sendersOfFiles = 8
+// sendConcurrency is the number of files that are sent at once.
+const sendConcurrency = 8
 
-// migratedFrom is the file in a data directory with the id that claims its bucket.
-const migratedFrom = "migrate.id"
+// claimFile is the file in a data directory with the id that claims its bucket.
+const claimFile = "migrate.id"
 
 func (a *app) migrate() *cobra.Command {
 	database, blobs := "", ""
@@ -225,7 +225,7 @@ func (a *app) sendFiles(ctx context.Context, m *fileMove, db *index.DB) error {
 	m.total = len(wanted)
 	m.progress.Step("Files")
 	sending, ctx := errgroup.WithContext(ctx)
-	sending.SetLimit(sendersOfFiles)
+	sending.SetLimit(sendConcurrency)
 	for _, b := range wanted {
 		sending.Go(func() error { return m.file(ctx, b) })
 	}
@@ -239,7 +239,7 @@ func (a *app) sendFiles(ctx context.Context, m *fileMove, db *index.DB) error {
 // claimBucket refuses a bucket with files of another service: each service would remove
 // the files that only the other one knows.
 func (a *app) claimBucket(ctx context.Context, m *fileMove, wanted []engine.Blob) error {
-	name := filepath.Join(a.cfg.Data, migratedFrom)
+	name := filepath.Join(a.cfg.Data, claimFile)
 	id, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		id = []byte(rand.Text())

@@ -40,15 +40,15 @@ var ownedBy = map[string]string{
 }
 
 const (
-	detectTime = time.Second // a server on this machine has answered by then
-	listTime   = 10 * time.Second
-	listBytes  = 4 << 20
+	detectTimeout = time.Second // a server on this machine has answered by then
+	listTimeout   = 10 * time.Second
+	listBytes     = 4 << 20
 )
 
 // detectServers asks the usual addresses on this machine for their models, all at once.
 // Only opening the page that shows them calls it.
 func (a *app) detectServers(ctx context.Context) []modelServer {
-	ctx, cancel := context.WithTimeout(ctx, detectTime)
+	ctx, cancel := context.WithTimeout(ctx, detectTimeout)
 	defer cancel()
 	_, own, _ := net.SplitHostPort(a.cfg.Listen)
 	answers := usualServers
@@ -128,13 +128,13 @@ func listModels(ctx context.Context, client *http.Client, address string, header
 	return append(body.Data, body.Models...), nil
 }
 
-// otherWork are parts of the names of models that do not answer in text.
-var otherWork = []string{"embed", "whisper", "tts", "dall-e", "moderation", "audio", "realtime", "image", "transcribe",
-	"sora", "davinci", "babbage"}
+// nonTextModels are parts of the names of models that do not answer in text.
+var nonTextModels = []string{"embed", "whisper", "tts", "dall-e", "moderation", "audio", "realtime", "image",
+	"transcribe", "sora", "davinci", "babbage"}
 
 // modelNames lists the models of a provider.
 func (a *app) modelNames(ctx context.Context, name, address string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTime)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	header, account := http.Header{}, a.account(name)
 	base := cmp.Or(account.URL, providerURLs[name])
@@ -165,7 +165,7 @@ func (a *app) modelNames(ctx context.Context, name, address string) ([]string, e
 	var names []string
 	for _, m := range list {
 		id := cmp.Or(m.ID, strings.TrimPrefix(m.Name, "models/"))
-		other := slices.ContainsFunc(otherWork, func(word string) bool { return strings.Contains(id, word) })
+		other := slices.ContainsFunc(nonTextModels, func(word string) bool { return strings.Contains(id, word) })
 		if id != "" && !other && (m.Methods == nil || slices.Contains(m.Methods, "generateContent")) {
 			names = append(names, id)
 		}

@@ -29,12 +29,12 @@ import (
 // modelHost holds conversations of the command line, or of a service.
 type modelHost struct {
 	*conversation.Host
-	desk *desk
+	state *localState
 }
 
 // openHost opens the store of conversations.
 func (a *app) openHost(ctx context.Context) (*modelHost, error) {
-	d, err := a.openDesk(ctx)
+	d, err := a.openState(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (a *app) openHost(ctx context.Context) (*modelHost, error) {
 }
 
 func (a *app) newHost(
-	d *desk, connect func(context.Context, string, conversation.Settings) (*conversation.Backend, error),
+	d *localState, connect func(context.Context, string, conversation.Settings) (*conversation.Backend, error),
 ) (*conversation.Host, error) {
 	dir, err := a.stateDir()
 	if err != nil {
@@ -63,7 +63,7 @@ func (a *app) newHost(
 	return h, nil
 }
 
-func (h *modelHost) close() error { return errors.Join(h.Close(), h.desk.close()) }
+func (h *modelHost) close() error { return errors.Join(h.Close(), h.state.close()) }
 
 // withHost calls do with the host, and closes it.
 func (a *app) withHost(ctx context.Context, do func(*modelHost) error) error {
@@ -310,7 +310,7 @@ func (l loggedCalls) CloseIdleConnections() {
 }
 
 // projectRoot returns the folder that a project is linked with, or "" without a project.
-func (a *app) projectRoot(ctx context.Context, d *desk, project string) (string, error) {
+func (a *app) projectRoot(ctx context.Context, d *localState, project string) (string, error) {
 	if project == "" {
 		return "", nil
 	}
@@ -330,7 +330,7 @@ func (a *app) projectRoot(ctx context.Context, d *desk, project string) (string,
 
 // startConversations gives a service its conversations with models, and deletes what
 // crashed processes have left at providers.
-func (a *app) startConversations(ctx context.Context, s *service, d *desk) error {
+func (a *app) startConversations(ctx context.Context, s *service, d *localState) error {
 	host, err := a.newHost(d, func(ctx context.Context, owner string, settings conversation.Settings) (
 		*conversation.Backend, error) {
 		if settings.Provider != provider.Local {
@@ -362,7 +362,7 @@ func (a *app) startConversations(ctx context.Context, s *service, d *desk) error
 		func(ctx context.Context) { a.sweepAtStart(ctx, host) })
 	s.below = append(s.below, func() error {
 		stop()
-		closing, cancel := context.WithTimeout(context.Background(), closeTime)
+		closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		return errors.Join(s.live.Shutdown(closing), host.Close())
 	})

@@ -79,8 +79,8 @@ type registries struct {
 	known engine.Registries
 }
 
-// registriesTime is how long the cache is valid.
-const registriesTime = time.Minute
+// registriesTTL is how long the cache is valid.
+const registriesTTL = time.Minute
 
 func (r *registries) find(ctx context.Context) (engine.Registries, error) {
 	r.mu.Lock()
@@ -101,7 +101,7 @@ func (r *registries) find(ctx context.Context) (engine.Registries, error) {
 		return found, errors.Join(errors.New("neither pip nor npm names one"), err)
 	}
 	if ctx.Err() == nil { // else a tool may have timed out
-		r.known, r.until = found, time.Now().Add(registriesTime)
+		r.known, r.until = found, time.Now().Add(registriesTTL)
 	}
 	return found, nil
 }

@@ -27,7 +27,7 @@ Reports are sent when a reply is applied, by airlock serve while it runs, and by
 off after its first characters.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withOutbox(cmd.Context(), func(d *desk) error { return a.showOutbox(cmd.Context(), d, all) })
+			return a.withOutbox(cmd.Context(), func(d *localState) error { return a.showOutbox(cmd.Context(), d, all) })
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "list what was sent or dropped too")
@@ -86,7 +86,7 @@ func (a *app) answer() *cobra.Command {
 
 // changeOutbox changes reports, sends what can be sent, and shows the rest.
 func (a *app) changeOutbox(ctx context.Context, change func(*assignment.Outbox) error) error {
-	return workError(a.withOutbox(ctx, func(d *desk) error {
+	return workError(a.withOutbox(ctx, func(d *localState) error {
 		if err := change(d.Outbox); err != nil {
 			return err
 		}
@@ -97,16 +97,16 @@ func (a *app) changeOutbox(ctx context.Context, change func(*assignment.Outbox) 
 	}))
 }
 
-func (a *app) showOutbox(ctx context.Context, d *desk, all bool) error {
+func (a *app) showOutbox(ctx context.Context, d *localState, all bool) error {
 	lanes, err := d.Outbox.Lanes(ctx, assignment.Query{})
 	if err != nil {
 		return err
 	}
-	r := outboxReport{Posts: []waitingPost{}, Questions: []askedQuestion{}, Assignments: []assignmentShown{}}
+	r := outboxReport{Posts: []waitingPost{}, Questions: []askedQuestion{}, Assignments: []assignmentView{}}
 	for i := range lanes {
 		l := &lanes[i]
 		if l.Assignment != "" {
-			r.Assignments = append(r.Assignments, assignmentShown{l.LaneID, l.Status})
+			r.Assignments = append(r.Assignments, assignmentView{l.LaneID, l.Status})
 		}
 		for j := range l.Posts {
 			if p := &l.Posts[j]; all || !p.State.Final() {
@@ -125,9 +125,9 @@ func (a *app) showOutbox(ctx context.Context, d *desk, all bool) error {
 
 // outboxReport is what outbox prints.
 type outboxReport struct {
-	Posts       []waitingPost     `json:"posts"`
-	Questions   []askedQuestion   `json:"questions"`
-	Assignments []assignmentShown `json:"assignments"`
+	Posts       []waitingPost    `json:"posts"`
+	Questions   []askedQuestion  `json:"questions"`
+	Assignments []assignmentView `json:"assignments"`
 }
 
 type waitingPost struct {
@@ -145,7 +145,7 @@ type askedQuestion struct {
 	Answer  *assignment.Answer `json:"answer,omitempty"`
 }
 
-type assignmentShown struct {
+type assignmentView struct {
 	assignment.LaneID
 	assignment.Status
 }

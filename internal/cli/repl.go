@@ -155,8 +155,8 @@ func (s *liveSession) putOne(ctx context.Context, in input) error {
 	return err
 }
 
-// leaveTime bounds how long the service may take to delete a session.
-const leaveTime = 10 * time.Second
+// deleteTimeout bounds how long the service may take to delete a session.
+const deleteTimeout = 10 * time.Second
 
 // leave deletes the session, unless it was joined or is kept.
 func (s *liveSession) leave(ctx context.Context) {
@@ -165,7 +165,7 @@ func (s *liveSession) leave(ctx context.Context) {
 	case s.options.keep:
 		s.say("the session stays: airlock repl --session %s", s.id)
 	default:
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 		defer cancel()
 		_ = s.client.DeleteSession(ctx, s.id) // else it expires
 	}
@@ -180,7 +180,8 @@ func (a *app) runREPL(ctx context.Context, o liveOptions) error {
 		return err
 	}
 	defer s.leave(ctx)
-	r := &repl{liveSession: s, interrupts: cells, editor: a.lineEditor(), saving: newReplFiles(s)}
+	r := &repl{liveSession: s, interrupts: cells, editor: a.lineEditor(),
+		saving: &replFiles{liveSession: s, folder: o.folder, shown: map[string]string{}, own: map[string]bool{}}}
 	defer r.saving.close()
 	if r.editor != nil {
 		r.editor.completer = func(before, after string) (string, []string) { return r.complete(ctx, before, after) }
@@ -370,8 +371,8 @@ func (r *repl) showVariables(ctx context.Context) error {
 	return nil
 }
 
-// completeTime bounds a completion.
-const completeTime = 2 * time.Second
+// completeTimeout bounds a completion.
+const completeTimeout = 2 * time.Second
 
 // complete completes the text before the cursor through the interpreter. Without text
 // a Tab is an indent.
@@ -379,7 +380,7 @@ func (r *repl) complete(ctx context.Context, before, after string) (string, []st
 	if strings.TrimSpace(before) == "" {
 		return before + "    ", nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
 	typed := r.code + before
 	found, err := r.client.Complete(ctx, r.id, typed+after, utf8.RuneCountInString(typed))

@@ -24,8 +24,8 @@ import (
 	"github.com/airlock-run/airlock/client"
 )
 
-// interruptAgain is the time between interrupts, of which the first may come before the cell.
-const interruptAgain = 100 * time.Millisecond
+// interruptInterval is the time between interrupts, of which the first may come before the cell.
+const interruptInterval = 100 * time.Millisecond
 
 // runCell runs a cell and streams its outputs. Ctrl-C ends during and interrupts the
 // cell; a second one ends the command.
@@ -45,12 +45,12 @@ func (r *repl) runCell(ctx, during context.Context, code string) (client.CellSta
 			select {
 			case <-done:
 				return
-			case <-time.After(interruptAgain):
+			case <-time.After(interruptInterval):
 			}
 		}
 	}()
 	defer func() { close(done); <-interrupting }()
-	shown := &cellShown{repl: r, out: r.screen(r.streams.Out), err: r.screen(r.streams.Err)}
+	shown := &cellView{repl: r, out: r.screen(r.streams.Out), err: r.screen(r.streams.Err)}
 	req := client.CellRequest{Code: code, TimeoutMS: r.options.timeout.Milliseconds(), Input: r.interactive()}
 	for e, err := range r.client.StreamCell(ctx, r.id, req) {
 		if err != nil {
@@ -115,8 +115,8 @@ func hideKeys(f *os.File) (show func()) {
 	return func() { _ = restore() }
 }
 
-// cellShown shows the outputs of a cell.
-type cellShown struct {
+// cellView shows the outputs of a cell.
+type cellView struct {
 	*repl
 	out, err io.Writer
 	noted    bool
@@ -132,7 +132,7 @@ type picture struct {
 }
 
 // flush writes text that is held back, and ends the line.
-func (s *cellShown) flush() {
+func (s *cellView) flush() {
 	flushScreens(s.out, s.err)
 	if s.midLine && s.interactive() {
 		fmt.Fprintln(s.streams.Out)
@@ -141,7 +141,7 @@ func (s *cellShown) flush() {
 }
 
 // note shows what happened to the interpreter.
-func (s *cellShown) note(cell *client.Cell) {
+func (s *cellView) note(cell *client.Cell) {
 	message := printable(cell.Message)
 	if cell.Restarted && message == "" {
 		message = "the interpreter is a new one: variables are gone, files are there"
@@ -158,7 +158,7 @@ func (s *cellShown) note(cell *client.Cell) {
 	}
 }
 
-func (s *cellShown) output(o client.Output) error {
+func (s *cellView) output(o client.Output) error {
 	var err error
 	switch o.Type {
 	case client.OutputStdout:
@@ -188,7 +188,7 @@ func (s *cellShown) output(o client.Output) error {
 var pictureTypes = []string{"image/png", "image/jpeg", "image/svg+xml"}
 
 // show writes the text of a value, and keeps its picture for saving.
-func (s *cellShown) show(o client.Output) error {
+func (s *cellView) show(o client.Output) error {
 	for _, mime := range pictureTypes {
 		if content, ok := o.Data[mime]; ok {
 			s.pictures = append(s.pictures, picture{mime, content, o.DisplayID})
@@ -235,10 +235,6 @@ type replFiles struct {
 	shown   map[string]string // names of pictures that can be updated, by display id
 	own     map[string]bool   // saved names, which later files replace
 	content map[string][]byte // of pictures that are being saved, by id
-}
-
-func newReplFiles(s *liveSession) *replFiles {
-	return &replFiles{liveSession: s, folder: s.options.folder, shown: map[string]string{}, own: map[string]bool{}}
 }
 
 func (f *replFiles) close() {
@@ -310,7 +306,8 @@ func (f *replFiles) name(pictures []picture) (outputs []client.File) {
 			f.shown[p.display] = name
 		}
 		sum := sha256.Sum256(content)
-		out := client.File{ID: "a picture: " + name, Path: name, Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
+		out := client.File{ID: "a picture: " + name, Path: name, Size: int64(len(content)),
+			SHA256: hex.EncodeToString(sum[:])}
 		if i := slices.IndexFunc(outputs, func(o client.File) bool { return o.Path == name }); i >= 0 {
 			outputs[i] = out // the newest
 		} else {

@@ -108,7 +108,7 @@ func (w *work) review(ctx context.Context) error {
 		consent, err := r.agree(ctx, reportsOf(w.handled), w.options.bestEffort)
 		w.proposal = r.proposal
 		if errors.Is(err, errQuit) {
-			if err := w.desk.Decline(context.WithoutCancel(ctx), w.handled, "it was turned down"); err != nil {
+			if err := w.state.Decline(context.WithoutCancel(ctx), w.handled, "it was turned down"); err != nil {
 				return err
 			}
 			w.proposal = nil
@@ -127,7 +127,7 @@ func (w *work) review(ctx context.Context) error {
 // commitReviewed commits. If a file has changed since it was shown, it reports again,
 // with the rebased proposal in place.
 func (w *work) commitReviewed(ctx context.Context, k *keyboard, consent conversation.Consent) (again bool, err error) {
-	_, err = w.desk.Approve(ctx, w.handled, w.proposal, consent)
+	_, err = w.state.Approve(ctx, w.handled, w.proposal, consent)
 	conflict, ok := errors.AsType[*workspace.ConflictError](err)
 	if !ok {
 		if err != nil {
@@ -139,14 +139,14 @@ func (w *work) commitReviewed(ctx context.Context, k *keyboard, consent conversa
 		k.page.line("%s", k.page.paint(red, printable(f.Path+" "+f.Reason)))
 	}
 	k.page.line("Nothing was changed. This is the proposal on the files as they are now:")
-	w.proposal, err = w.desk.Rebase(ctx, w.handled, w.proposal)
+	w.proposal, err = w.state.Rebase(ctx, w.handled, w.proposal)
 	return err == nil, err
 }
 
 func (w *work) resolve(
 	ctx context.Context, p *workspace.Proposal, file string, choice workspace.Choice, content []byte,
 ) (*workspace.Proposal, error) {
-	ws, err := w.desk.Workspace(ctx, p.Root)
+	ws, err := w.state.Workspace(ctx, p.Root)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ In a conflict: m keeps the file as it is, t takes the proposed one, e edits.
 Where the reply can be read in several ways: r shows the next reading.`
 
 // agree asks about each file, and then about all of them.
-func (r *reviewer) agree(ctx context.Context, reports []reportShown, bestEffort bool) (conversation.Consent, error) {
+func (r *reviewer) agree(ctx context.Context, reports []reportView, bestEffort bool) (conversation.Consent, error) {
 	consent := conversation.Consent{BestEffort: bestEffort}
 	var ids []string
 	if r.proposal != nil {

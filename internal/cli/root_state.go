@@ -63,19 +63,19 @@ func (a *app) stateDir() (string, error) {
 // rootState returns the directory of root's own state.
 func (a *app) rootState() string { return filepath.Join(a.input.Home, ".local", "share", "airlock") }
 
-// openDeskFor opens the state for a command about a folder, "" for none. Afterwards the
+// openStateFor opens the state for a command about a folder, "" for none. Afterwards the
 // process may be the service's user: files that only root can read must be read before.
-func (a *app) openDeskFor(ctx context.Context, folder string) (*desk, error) {
+func (a *app) openStateFor(ctx context.Context, folder string) (*localState, error) {
 	shared, err := a.sharedState()
 	if err != nil {
 		return nil, err
 	}
 	if !shared {
-		return a.openDesk(ctx)
+		return a.openState(ctx)
 	}
 	service, err := a.serviceUser()
 	if err != nil || folder != "" && !canUse(service, folder, unix.W_OK) {
-		d, opened := a.openDesk(ctx)
+		d, opened := a.openState(ctx)
 		if opened == nil && err == nil {
 			d.service = service
 		}
@@ -84,12 +84,12 @@ func (a *app) openDeskFor(ctx context.Context, folder string) (*desk, error) {
 	if err := become(service); err != nil {
 		return nil, fail(exitUnavailable, "", "root could not become the user %s: %w", setup.User, err)
 	}
-	return a.openDesk(ctx)
+	return a.openState(ctx)
 }
 
-// withDeskFor is withDesk for a command about a folder.
-func (a *app) withDeskFor(ctx context.Context, folder string, do func(*desk) error) error {
-	d, err := a.openDeskFor(ctx, folder)
+// withStateFor calls do with the state for a command about a folder, and closes it.
+func (a *app) withStateFor(ctx context.Context, folder string, do func(*localState) error) error {
+	d, err := a.openStateFor(ctx, folder)
 	return using(d, err, do)
 }
 
@@ -139,7 +139,7 @@ func setThreadGroups(groups []int) error {
 }
 
 // fromRoot calls do with root's own state, if there is one beside the service's.
-func (a *app) fromRoot(ctx context.Context, do func(*desk) error) error {
+func (a *app) fromRoot(ctx context.Context, do func(*localState) error) error {
 	shared, err := a.sharedState()
 	if err != nil || !shared {
 		return err
@@ -147,7 +147,8 @@ func (a *app) fromRoot(ctx context.Context, do func(*desk) error) error {
 	if _, err := os.Stat(filepath.Join(a.rootState(), state.Name)); err != nil {
 		return nil //nolint:nilerr // root has no state
 	}
-	return a.withDesk(ctx, do)
+	d, err := a.openState(ctx)
+	return using(d, err, do)
 }
 
 // folderOf returns the folder of a reply: the one that it names, or that with which root
@@ -159,7 +160,7 @@ func (a *app) folderOf(ctx context.Context, o applyOptions, m conversation.Messa
 	case m.Root != "":
 		return m.Root, nil
 	}
-	err = a.fromRoot(ctx, func(d *desk) error {
+	err = a.fromRoot(ctx, func(d *localState) error {
 		if o.approve != "" {
 			if h, _, err := d.Open(ctx, owner, o.approve); err == nil {
 				folder = h.Root
@@ -174,9 +175,9 @@ func (a *app) folderOf(ctx context.Context, o applyOptions, m conversation.Messa
 
 // withOutbox calls do with the state whose reports wait: root's own while it has any, else
 // the service's.
-func (a *app) withOutbox(ctx context.Context, do func(*desk) error) error {
+func (a *app) withOutbox(ctx context.Context, do func(*localState) error) error {
 	waits := false
-	err := a.fromRoot(ctx, func(d *desk) error {
+	err := a.fromRoot(ctx, func(d *localState) error {
 		lanes, err := d.Outbox.Lanes(ctx, assignment.Query{})
 		if waits = len(lanes) > 0; err != nil || !waits {
 			return err
@@ -187,13 +188,13 @@ func (a *app) withOutbox(ctx context.Context, do func(*desk) error) error {
 	if err != nil || waits {
 		return err
 	}
-	return a.withDeskFor(ctx, "", do)
+	return a.withStateFor(ctx, "", do)
 }
 
 // tell runs an Airlock command as the service's user, so that the service's state knows
 // what root's own state does. A failure is only a note, since the page then shows less,
 // and nothing wrong.
-func (a *app) tell(d *desk, folder string, in io.Reader, args ...string) {
+func (a *app) tell(d *localState, folder string, in io.Reader, args ...string) {
 	if d.service == nil {
 		return
 	}
@@ -219,7 +220,7 @@ func (a *app) tell(d *desk, folder string, in io.Reader, args ...string) {
 
 // allLinks returns the links of root's own state and of the service's.
 func (a *app) allLinks(ctx context.Context) (links []conversation.Link, err error) {
-	collect := func(d *desk) error {
+	collect := func(d *localState) error {
 		more, err := d.Store.Links(ctx, owner)
 		for _, l := range more {
 			if !slices.ContainsFunc(links, func(k conversation.Link) bool { return k.Project == l.Project }) {
@@ -231,13 +232,13 @@ func (a *app) allLinks(ctx context.Context) (links []conversation.Link, err erro
 	if err := a.fromRoot(ctx, collect); err != nil {
 		return nil, err
 	}
-	return links, a.withDeskFor(ctx, "", collect)
+	return links, a.withStateFor(ctx, "", collect)
 }
 
 // unlink drops a link from both states.
 func (a *app) unlink(ctx context.Context, project string) error {
 	dropped := false
-	drop := func(d *desk) error {
+	drop := func(d *localState) error {
 		err := d.Store.DropLink(ctx, owner, project)
 		if err == nil {
 			dropped = true
@@ -250,5 +251,5 @@ func (a *app) unlink(ctx context.Context, project string) error {
 	if err := a.fromRoot(ctx, drop); err != nil && !errors.Is(err, conversation.ErrNotFound) {
 		return err
 	}
-	return a.withDeskFor(ctx, "", drop)
+	return a.withStateFor(ctx, "", drop)
 }

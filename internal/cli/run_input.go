@@ -122,7 +122,7 @@ func (c *connection) uploadOne(ctx context.Context, in input, tell func(in input
 		return client.FileRef{}, unreadable(in.name, err)
 	}
 	defer f.Close()
-	stored, err := c.client.Upload(ctx, path.Base(in.path), &toldReader{
+	stored, err := c.client.Upload(ctx, path.Base(in.path), &progressReader{
 		from: f, tell: func(done int64) { tell(in, done) }}, 0)
 	if err != nil {
 		return client.FileRef{}, err
@@ -131,14 +131,14 @@ func (c *connection) uploadOne(ctx context.Context, in input, tell func(in input
 	return client.FileRef{ID: stored.ID, Path: in.path}, nil
 }
 
-// toldReader reports after each MiB how much was read.
-type toldReader struct {
+// progressReader reports after each MiB how much was read.
+type progressReader struct {
 	from       io.Reader
 	tell       func(done int64)
 	done, told int64
 }
 
-func (r *toldReader) Read(p []byte) (int, error) {
+func (r *progressReader) Read(p []byte) (int, error) {
 	const step = 1 << 20
 	n, err := r.from.Read(p)
 	if r.done += int64(n); r.done-r.told >= step {

@@ -40,7 +40,7 @@ within --drain-time; a second one ends them at once.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.split = socket >= 0
-			if err := a.shedSecrets(); err != nil {
+			if err := a.dropSecrets(); err != nil {
 				return err
 			}
 			if err := a.checkWorker(); err != nil {
@@ -115,7 +115,7 @@ func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error
 	server, err := a.httpServer(s, []net.Listener{tcp, unixSocket})
 	if err != nil {
 		unixSocket.Close()
-		return errors.Join(a.explainDoor(err), shutDownNow(s.engine))
+		return errors.Join(a.explainExposed(err), shutDownNow(s.engine))
 	}
 	started()
 	serving := make(chan error, 1)
@@ -189,7 +189,7 @@ func (a *app) drain(service *engine.Service, server *httpd.Server, signals <-cha
 		cancel()
 		err = <-drained
 	}
-	closing, stop := context.WithTimeout(context.Background(), closeTime)
+	closing, stop := context.WithTimeout(context.Background(), closeTimeout)
 	defer stop()
 	return errors.Join(err, server.Shutdown(closing))
 }
@@ -218,8 +218,8 @@ func listenTCP(address string) (net.Listener, error) {
 	return nil, fail(exitUnavailable, "", "%w", err)
 }
 
-// explainDoor explains the error of a service without keys that other machines can reach.
-func (a *app) explainDoor(err error) error {
+// explainExposed explains the error of a service without keys that other machines can reach.
+func (a *app) explainExposed(err error) error {
 	if _, open := errors.AsType[*httpd.ExposedError](err); !open {
 		return err
 	}
@@ -273,7 +273,12 @@ func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
 				yellow, fmt.Sprintf("%d of %d layers are weaker or missing", weak, len(isolation.Layers))))
 		}
 	}
-	a.greetPackages(p)
+	installed, _ := setup.InspectSets(a.cfg.Installed()) // doctor reports a damaged record
+	packages, incomplete := packagesLine(installed)
+	if incomplete {
+		packages = p.paint(yellow, packages) + "; see `airlock doctor`"
+	}
+	p.line("  Runtimes   %s", packages)
 	if a.cfg.DemoProject {
 		p.line("  Project    %s/demo (in memory, to try things out: --api)", url)
 	}
@@ -292,16 +297,6 @@ func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
 	p.line("       -d '{\"language\":\"python\",\"code\":\"print(1)\"}'")
 	p.line("")
 	p.line("%s", p.paint(faint, "Ctrl-C stops it."))
-}
-
-// greetPackages lists the sets of Python packages.
-func (a *app) greetPackages(p *page) {
-	installed, _ := setup.InspectSets(a.cfg.Installed()) // without it there are none
-	line, look := packagesLine(installed)
-	if look {
-		line = p.paint(yellow, line) + "; see `airlock doctor`"
-	}
-	p.line("  Runtimes   %s", line)
 }
 
 // modeWords describes the required isolation beside the actual one.

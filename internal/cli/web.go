@@ -48,11 +48,14 @@ func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
 		Prefix:       "/ui",
 		MaxUpload:    a.cfg.MaxUpload,
 		Disk:         a.disk,
-		Live:         showLive(s.interpreters.Counts),
-		API:          api,
-		Tool:         tool,
-		Ask:          a.pageAsk(s),
-		Log:          a.log,
+		Live: func() web.Live {
+			c := s.interpreters.Counts()
+			return web.Live{Interpreters: c.Interpreters, Busy: c.Busy, Most: c.Total}
+		},
+		API:  api,
+		Tool: tool,
+		Ask:  a.pageAsk(s),
+		Log:  a.log,
 	})
 	if err != nil {
 		return httpd.Mount{}, err
@@ -273,7 +276,7 @@ func (p pageKeys) Enter(ctx context.Context, name, key string, keep bool) error 
 	trial.modelKeys = &modelKeys{entered: map[string]string{name: key}}
 	client := p.webClient(p.providerAddresses()...)
 	defer client.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(ctx, listTime)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	asked, _, err := trial.remoteProvider(ctx, name, client)
 	if err == nil {

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/assignment/assignmenttest"
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/bucket"
 	"github.com/airlock-run/airlock/internal/cluster"
@@ -271,7 +272,8 @@ func (a *app) startService(
 	if err := s.engine.Open(ctx); err != nil {
 		return nil, err
 	}
-	s.interpreters = live.New(a.liveConfig(), s.engine, a.log)
+	s.interpreters = live.New(live.Config{Idle: a.cfg.LiveIdle, PerOwner: a.cfg.OwnerLive,
+		Total: cmp.Or(a.cfg.Live, int(programMemory()/liveMemory))}, s.engine, a.log)
 	s.below = append(s.below, s.interpreters.Close)
 	if member != nil {
 		member.Follow(s)
@@ -305,9 +307,9 @@ func (a *app) lending(serves bool) string {
 	return filepath.Join(a.cfg.Data, "lending")
 }
 
-// startSweep bounds how long a start removes unreferenced blobs. The rest is removed in the
+// startSweepTime bounds how long a start removes unreferenced blobs. The rest is removed in the
 // background.
-const startSweep = 200 * time.Millisecond
+const startSweepTime = 200 * time.Millisecond
 
 func (a *app) engineConfig(kept *storage) engine.Config {
 	c := a.cfg
@@ -328,11 +330,11 @@ func (a *app) engineConfig(kept *storage) engine.Config {
 		Maxima: engine.Limits{
 			Timeout: c.MaxTimeout, Memory: c.MaxMemory, Processes: c.MaxProcesses,
 			Output: engine.OutputLimit{Bytes: int(c.MaxOutput)},
-			Files:  engine.FileLimit{Count: mostOutputs(), Total: 512 << 20},
+			Files:  engine.FileLimit{Count: maxOutputs(), Total: 512 << 20},
 		},
 		MaxUpload: c.MaxUpload,
 		FileTTL:   c.FileTTL,
-		SweepTime: startSweep,
+		SweepTime: startSweepTime,
 		RunTTL:    c.RunTTL,
 		DropCode:  !c.KeepCode,
 		Packages:  a.packageSets(),
@@ -343,16 +345,9 @@ func (a *app) engineConfig(kept *storage) engine.Config {
 // MiB, and the files of its session come on top.
 const liveMemory = 16 << 20
 
-func (a *app) liveConfig() live.Config {
-	return live.Config{
-		Idle: a.cfg.LiveIdle, PerOwner: a.cfg.OwnerLive,
-		Total: cmp.Or(a.cfg.Live, int(programMemory()/liveMemory)),
-	}
-}
-
-// mostOutputs bounds the files that a run may leave: each is open until it is stored, and
+// maxOutputs bounds the files that a run may leave: each is open until it is stored, and
 // no run may take more than a quarter of the process's limit of open files.
-func mostOutputs() int {
+func maxOutputs() int {
 	const most = 3000
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
@@ -378,25 +373,26 @@ func ownerQuota(c *config.Config) engine.Quota {
 
 // httpServer returns the front door of a service, with all protocols mounted.
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
-	metrics := httpd.NewMetrics(s.engine)
+	numbers := httpd.NewMetrics(s.engine)
 	options := native.Options{Caller: httpd.Caller, Ahead: httpd.Ahead, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies,
 		Log: a.log, Work: s.work, OneMachine: a.oneMachine(s), Nodes: s.nodes, Live: s.interpreters}
 	if s.live != nil {
 		options.Conversations = s.live.Host
 	}
-	countLive(metrics, s.interpreters.Counts)
+	countLive(numbers, s.interpreters.Counts)
 	api := native.New(s.engine, options)
 	mounts := []httpd.Mount{
 		{
 			Prefix: "/api/v1", Handler: api, Access: api.Access, AnyOrigin: native.AnyOrigin(),
 			MaxBody: max(a.cfg.MaxUpload, native.MaxJSON) + formRoom,
 		},
-		a.onyx(s, metrics),
+		a.onyx(s, numbers),
 	}
-	if a.cfg.DemoProject {
-		mounts = append(mounts, demoMount())
+	if a.cfg.DemoProject { // the reference API of a project, in memory
+		mounts = append(mounts,
+			httpd.Mount{Prefix: "/demo", Handler: &assignmenttest.Project{}, Public: true, MaxBody: 1 << 20})
 	}
-	libreChat, err := a.libreChat(s, metrics)
+	libreChat, err := a.libreChat(s, numbers)
 	if err != nil {
 		return nil, err
 	}
@@ -422,14 +418,16 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 			}
 		}
 	}
-	s.countProviders(metrics)
-	metrics.Registry.MustRegister(nodeMetrics(s.nodes))
+	if s.providers != nil { // all processes with this data directory share its counters
+		numbers.Registry.MustRegister(metrics.New(s.providers))
+	}
+	numbers.Registry.MustRegister(nodeMetrics(s.nodes))
 	server, err = httpd.New(httpd.Options{
 		Listen:        listen,
 		Engine:        s.engine,
 		Mounts:        mounts,
 		Home:          page.Prefix + "/",
-		Metrics:       metrics,
+		Metrics:       numbers,
 		MetricsToken:  a.cfg.MetricsToken.Reveal(),
 		TrustNetworks: a.cfg.TrustNetworks,
 		AllowHosts:    a.ownHosts(),

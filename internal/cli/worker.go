@@ -121,7 +121,7 @@ func (w *workers) begin(member *cluster.Member) {
 	w.links = mutual.NewLinks(w.secured, remote.BeatHandler(w.registry, w.update))
 	w.update()
 	w.stop = inBackground(context.Background(), func(ctx context.Context) {
-		tick := time.NewTicker(lookEvery)
+		tick := time.NewTicker(pollInterval)
 		defer tick.Stop()
 		for {
 			select {
@@ -134,11 +134,11 @@ func (w *workers) begin(member *cluster.Member) {
 	})
 }
 
-// unknownFor is how long it takes until all apis know that a worker is draining.
-const unknownFor = 2*engine.BeatInterval + 2*lookEvery
+// drainPropagation is how long it takes until all apis know that a worker is draining.
+const drainPropagation = 2*engine.BeatInterval + 2*pollInterval
 
-// lookEvery is the interval at which an api polls its registry of workers.
-const lookEvery = 250 * time.Millisecond
+// pollInterval is the interval at which an api polls its registry of workers.
+const pollInterval = 250 * time.Millisecond
 
 func (w *workers) close() error {
 	w.stop()
@@ -148,9 +148,9 @@ func (w *workers) close() error {
 	return w.links.Close()
 }
 
-// shedSecrets executes a worker again without the secrets in its environment that it does
+// dropSecrets executes a worker again without the secrets in its environment that it does
 // not need.
-func (a *app) shedSecrets() error {
+func (a *app) dropSecrets() error {
 	if a.cfg.Role != config.RoleWorker || a.split || !a.cfg.Unwanted() {
 		return nil
 	}
@@ -224,7 +224,7 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	}
 	if err == nil { // until then it refuses requests, and apis choose another worker
 		select {
-		case <-time.After(unknownFor):
+		case <-time.After(drainPropagation):
 		case <-signals:
 		}
 	}
@@ -260,7 +260,7 @@ func (a *app) serveHealth(ctx context.Context, beats *remote.Beats, sandbox engi
 	if err != nil {
 		return nil, err
 	}
-	health := &http.Server{Handler: a.workerHealth(beats, sandbox), ReadHeaderTimeout: closeTime}
+	health := &http.Server{Handler: a.workerHealth(beats, sandbox), ReadHeaderTimeout: closeTimeout}
 	go func() { _ = health.Serve(local) }() // ends with Close
 	return health, nil
 }

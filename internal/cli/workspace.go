@@ -15,12 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/assignment"
-	"github.com/airlock-run/airlock/assignment/assignmenttest"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/engine"
-	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/outbound"
 	"github.com/airlock-run/airlock/internal/state"
 	"github.com/airlock-run/airlock/internal/web"
@@ -31,8 +29,8 @@ import (
 // local caller without a key.
 const owner = string(engine.Local)
 
-// desk is the open state of the commands about folders and projects.
-type desk struct {
+// localState is the open state of the commands about folders and projects.
+type localState struct {
 	*conversation.Replies
 	db     *state.DB
 	sender *assignment.Sender
@@ -41,8 +39,8 @@ type desk struct {
 	service *syscall.Credential
 }
 
-// openDesk opens the state in the data directory.
-func (a *app) openDesk(ctx context.Context) (*desk, error) {
+// openState opens the state in the data directory.
+func (a *app) openState(ctx context.Context) (*localState, error) {
 	dir, err := a.stateDir()
 	if err != nil {
 		return nil, err
@@ -54,16 +52,12 @@ func (a *app) openDesk(ctx context.Context) (*desk, error) {
 	if err != nil {
 		return nil, stateError(dir, err)
 	}
-	return a.newDesk(db, dir), nil
-}
-
-func (a *app) newDesk(db *state.DB, dir string) *desk {
-	return &desk{
+	return &localState{
 		Replies: conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(),
 			Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{dir}, Log: a.log}),
 		db:     db,
 		sender: a.newSender(db, nil),
-	}
+	}, nil
 }
 
 // newSender returns a sender of the posts of a state. If web is nil, it uses the default client.
@@ -79,13 +73,7 @@ func stateError(dir string, err error) error {
 	return f
 }
 
-func (d *desk) close() error { return d.db.Close() }
-
-// withDesk calls do with the state, and closes it.
-func (a *app) withDesk(ctx context.Context, do func(*desk) error) error {
-	d, err := a.openDesk(ctx)
-	return using(d, err, do)
-}
+func (d *localState) close() error { return d.db.Close() }
 
 // inBackground runs functions until stop is called, which cancels their context and waits for them.
 func inBackground(ctx context.Context, run ...func(context.Context)) (stop func()) {
@@ -138,13 +126,13 @@ func (a *app) tokenFor(db *state.DB) func(string) string {
 	}
 }
 
-// sendTime bounds how long a command waits for the API of a project. The rest is sent
+// sendTimeout bounds how long a command waits for the API of a project. The rest is sent
 // later.
-const sendTime = 5 * time.Second
+const sendTimeout = 5 * time.Second
 
 // send sends the posts that wait, as far as possible now.
-func (d *desk) send(ctx context.Context, q assignment.Query) error {
-	bounded, cancel := context.WithTimeout(ctx, sendTime)
+func (d *localState) send(ctx context.Context, q assignment.Query) error {
+	bounded, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	err := d.sender.Drain(bounded, q)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
@@ -154,7 +142,7 @@ func (d *desk) send(ctx context.Context, q assignment.Query) error {
 }
 
 // sendReports sends the reports of a reply, as far as possible now, and refreshes their states.
-func (a *app) sendReports(ctx context.Context, d *desk, h *conversation.ReplyRecord) error {
+func (a *app) sendReports(ctx context.Context, d *localState, h *conversation.ReplyRecord) error {
 	if err := d.send(ctx, assignment.Query{API: h.API, Project: h.Project}); err != nil {
 		a.log.Warn("the reports wait", "err", err)
 	}
@@ -174,7 +162,7 @@ func (a *app) workspace() *cobra.Command {
 			if info, err := os.Stat(root); err != nil || !info.IsDir() {
 				return fail(exitUsage, "make the folder first", "%s is not a folder", args[1])
 			}
-			return a.withDeskFor(cmd.Context(), root, func(d *desk) error {
+			return a.withStateFor(cmd.Context(), root, func(d *localState) error {
 				l, err := d.Link(cmd.Context(), conversation.Link{Owner: owner, Project: args[0], Root: root, API: a.cfg.API})
 				if err != nil {
 					return workError(err)
@@ -305,7 +293,7 @@ func workError(err error) error {
 // startProjects gives a service its folders and projects, and a sender that delivers
 // reports while the service runs.
 func (a *app) startProjects(ctx context.Context, s *service) error {
-	d, err := a.openDesk(ctx)
+	d, err := a.openState(ctx)
 	if err != nil {
 		return err
 	}
@@ -343,10 +331,4 @@ func (a *app) outbound(s *service, allowed []string) (*outbound.Policy, error) {
 		return nil, fail(exitUsage, "", "--project-api: %w", err)
 	}
 	return policy, nil
-}
-
-// demoMount serves the reference API of a project, which keeps everything in
-// memory.
-func demoMount() httpd.Mount {
-	return httpd.Mount{Prefix: "/demo", Handler: &assignmenttest.Project{}, Public: true, MaxBody: 1 << 20}
 }

@@ -294,23 +294,20 @@ func PackagesRule(s string) (protocol, key, set string) {
 }
 
 func checkServer(s string) error {
-	u, err := url.Parse(s)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%q is not a URL", s)
-	case u.Scheme == "unix" && u.Path != "", (u.Scheme == "http" || u.Scheme == "https") && u.Host != "":
+	if u, err := url.Parse(s); err == nil && (u.Scheme == "unix" && u.Path != "" || isHTTP(u)) {
 		return nil
 	}
 	return fmt.Errorf("%q is not a URL such as http://host:8000", s)
 }
 
 func checkAPI(s string) error {
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if u, err := url.Parse(s); err != nil || !isHTTP(u) {
 		return fmt.Errorf("%q is not a URL such as https://projects.example.com", s)
 	}
 	return nil
 }
+
+func isHTTP(u *url.URL) bool { return (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" }
 
 // checkOrigin accepts an address for clients: with https, or on this machine.
 func checkOrigin(s string) error {
