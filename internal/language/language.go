@@ -3,7 +3,10 @@
 // be installed. A row is all that a new language takes.
 package language
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Language is one row of the table.
 type Language struct {
@@ -32,20 +35,14 @@ type Language struct {
 }
 
 // All returns the table in order.
-func All() []Language { return append([]Language(nil), table...) }
+func All() []Language { return slices.Clone(table) }
 
 // Find returns the language of that name or alias, in any case.
 func Find(name string) (Language, bool) {
 	name = strings.ToLower(name)
-	for _, l := range table {
-		if l.Name == name {
-			return l, true
-		}
-		for _, alias := range l.Aliases {
-			if alias == name {
-				return l, true
-			}
-		}
+	i := slices.IndexFunc(table, func(l Language) bool { return l.Name == name || slices.Contains(l.Aliases, name) })
+	if i < 0 {
+		return Language{}, false
 	}
-	return Language{}, false
+	return table[i], true
 }

@@ -80,30 +80,22 @@ func (s *Sandbox) launch(ctx context.Context) error {
 	files, err := l.receive(&a)
 	closeAll(files...)
 	l.setReadDeadline(time.Time{})
+	unavailable := func(hint, format string, args ...any) error {
+		return &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Err: fmt.Errorf(format, args...), Hint: hint}
+	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = &engine.Error{
-			Op: "start the sandbox", Kind: engine.ErrUnavailable,
-			Err:  fmt.Errorf("the executor was not ready after %v", readyTime),
-			Hint: "this host is too busy or too slow for it; try again when other work has ended",
-		}
+		err = unavailable("this host is too busy or too slow for it; try again when other work has ended",
+			"the executor was not ready after %v", readyTime)
 	case err != nil:
-		err = &engine.Error{
-			Op: "start the sandbox", Kind: engine.ErrUnavailable, Err: fmt.Errorf(
-				"the executor ended before it was ready: %w", err),
-			Hint: "this host does not allow what the sandbox needs; `airlock doctor` tells what, and the log says where it " +
-				"stopped",
-		}
+		err = unavailable("this host does not allow what the sandbox needs; `airlock doctor` tells what, and the log says "+
+			"where it stopped", "the executor ended before it was ready: %w", err)
 	case a.Report == nil:
 		err = fromFailure("start the sandbox", a.Error)
-	}
-	if err == nil && s.config.Strict && !a.Report.Strict {
-		err = &engine.Error{
-			Op: "start the sandbox", Kind: engine.ErrUnavailable,
-			Err: fmt.Errorf("strict isolation was asked for, and this host gives less: %s", a.Report.Summary),
-			Hint: "run as root with the memory and pids controllers and a kernel.core_pattern that does not begin with @, or " +
-				"accept less with --isolation=best; `airlock doctor` tells what is missing",
-		}
+	case s.config.Strict && !a.Report.Strict:
+		err = unavailable("run as root with the memory and pids controllers and a kernel.core_pattern that does not begin "+
+			"with @, or accept less with --isolation=best; `airlock doctor` tells what is missing",
+			"strict isolation was asked for, and this host gives less: %s", a.Report.Summary)
 	}
 	if err != nil {
 		l.close()

@@ -54,7 +54,7 @@ const (
 // for. On version 1 each is a hierarchy of its own.
 var (
 	requiredControllers = []string{memoryController, "pids"}
-	cpuControllers      = []string{"cpu", "cpuacct"}
+	allControllers      = append(slices.Clone(requiredControllers), "cpu", "cpuacct")
 )
 
 // Open prepares the tree of an instance of the executor, this process, below root,
@@ -66,9 +66,9 @@ func Open(root, own, instance string) (*Tree, error) {
 		return openUnified(base, instance)
 	}
 	t := &Tree{Version: 1, bases: map[string]string{}, long: newDemotedGroups()}
-	for _, controller := range append(append([]string(nil), requiredControllers...), cpuControllers...) {
+	for _, controller := range allControllers {
 		if err := t.open(controller, controllerBase(root, controller, place[controller]), instance); err != nil {
-			if controller == memoryController || controller == "pids" {
+			if slices.Contains(requiredControllers, controller) {
 				t.Close()
 				return nil, fmt.Errorf("cgroup controller %s: %w", controller, err)
 			}

@@ -81,7 +81,7 @@ func Remove(root, instance string) bool {
 	if base, ok := unifiedBase(root, place[""]); ok {
 		bases = append(bases, base)
 	}
-	for _, controller := range append(append([]string(nil), requiredControllers...), cpuControllers...) {
+	for _, controller := range allControllers {
 		bases = append(bases, controllerBase(root, controller, place[controller]))
 	}
 	all := true

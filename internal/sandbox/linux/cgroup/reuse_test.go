@@ -26,7 +26,7 @@ func apartTree(t *testing.T) *Tree {
 	}
 	tree := &Tree{Version: 1, bases: map[string]string{}, long: newDemotedGroups()}
 	name := "airlock-test-" + rand.Text()
-	for _, controller := range append([]string{"pids", memoryController}, cpuControllers...) {
+	for _, controller := range allControllers {
 		base := filepath.Join(Root, controller, name)
 		if err := os.Mkdir(base, 0o755); err != nil {
 			sandboxtest.Skip(t, "needs control groups of version 1: "+err.Error())
