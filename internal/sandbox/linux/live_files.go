@@ -39,14 +39,14 @@ const (
 	opList       filesOp = "list"
 	opStat       filesOp = "stat"
 	opOpen       filesOp = "open"
-	opWrite      filesOp = "write" // accepted with a file to fill; made when the service says so
+	opWrite      filesOp = "write" // accepted with a file to fill, which gets its name on commit
 	opMakeFolder filesOp = "make folder"
 	opMove       filesOp = "move"
 	opRemove     filesOp = "remove"
 	opWatch      filesOp = "watch" // accepted, then answers with events until the service closes
 )
 
-// filesControl says that a file is written.
+// filesControl commits a file that the service has written.
 type filesControl struct{ Commit bool }
 
 // entry is engine.Entry between the processes.
@@ -183,7 +183,7 @@ func (w *openWorkspace) do(l *link, r *filesRequest) error {
 	return l.send(answer{Entries: []entry{found}})
 }
 
-// stat looks at what a path names, which may be a link.
+// stat describes what a path names, which may be a link.
 func (w *openWorkspace) stat(name string) (entry, error) {
 	fd, err := beneath(int(w.root.Fd()), name, unix.O_PATH, 0)
 	if err != nil {
@@ -322,7 +322,7 @@ func (w *openWorkspace) write(l *link, name string) error {
 	}
 	unnamed, other := fmt.Sprintf("%s/self/fd/%d", procPath, fd), temporary+engine.NewID().String()
 	if err := unix.Linkat(unix.AT_FDCWD, unnamed, parent, base, unix.AT_SYMLINK_FOLLOW); !errors.Is(err, unix.EEXIST) {
-		return err // a new file, which is not told as a change of one
+		return err // a new file, which is not reported as a change of an old one
 	}
 	if err := unix.Linkat(unix.AT_FDCWD, unnamed, parent, other, unix.AT_SYMLINK_FOLLOW); err != nil {
 		return err
@@ -444,7 +444,7 @@ func (w *openWorkspace) remove(name string, recursive bool) error {
 	return unix.Unlinkat(parent, base, 0)
 }
 
-// filesFailure says in the service's terms why an operation failed.
+// filesFailure turns the error of an operation into a failure.
 func filesFailure(r *filesRequest, err error) error {
 	f := newFailure(engine.ErrUnavailable, fmt.Sprintf("%s %q: %v", r.Op, r.Path, err))
 	is := func(list ...error) bool {

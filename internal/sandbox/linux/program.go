@@ -310,8 +310,8 @@ func reportPipe() (reading, writing *os.File, err error) {
 	return reading, os.NewFile(uintptr(high), "report"), nil
 }
 
-// stepError says which step of a child failed. The last one executes the
-// program: if it fails, nothing is wrong with the sandbox.
+// stepError returns an error for the step of a child that failed. The last step executes
+// the program: its failure is not the sandbox's.
 func stepError(s *spawn.Script, r spawn.Report) error {
 	name, execute := s.Failed(r)
 	if execute {

@@ -114,12 +114,12 @@ func (s *Sandbox) submit(ctx context.Context, p *program) (*link, error) {
 	return nil, err
 }
 
-// mostTries is more than the Nodes that wait for a program, all of which may
-// have died a moment ago.
+// mostTries bounds the attempts to submit a program. It exceeds the number of Nodes that
+// wait, all of which may have died a moment ago.
 const mostTries = mostNodes + 2
 
-// collectAnswers reads to the executor's last word: how a program ended, or what a
-// live interpreter has used.
+// collectAnswers reads to the executor's last answer: how a program ended, or what a live
+// interpreter has used.
 func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, _ *used, err error) {
 	o := &engine.Outcome{}
 	defer func() {
@@ -179,7 +179,7 @@ func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, _ *used, err 
 // maxAnswers bounds what an executor may make the service remember.
 const maxAnswers = 1 << 16
 
-// fill puts how a program ended into an engine's terms.
+// fill copies how a program ended into an engine.Outcome.
 func (d *outcome) fill(o *engine.Outcome) {
 	o.TimedOut, o.OOM, o.StartedAt, o.Duration = d.TimedOut, d.OOM, d.Started, d.Duration
 	o.CPU, o.MemoryPeak = d.CPU, d.MemoryPeak
@@ -213,7 +213,7 @@ type program struct {
 	meter   []*os.File // what it has used, if it is live; see cgroup.Group.Meter
 }
 
-// reins are the means to lead it.
+// reins returns the controls of a live interpreter.
 func (p *program) reins(l *link, host engine.Host) engine.Reins {
 	reins := engine.Reins{Interrupt: l.interrupt, Drain: func() { p.outputs.await(host) }}
 	if p.calls != nil {
@@ -377,8 +377,7 @@ func memoryFile(name string, content []byte) (*os.File, error) {
 	return f, nil
 }
 
-// environment is all that a program finds in its environment: nothing comes
-// from ours.
+// environment returns all variables of a program. None is the service's own.
 func environment(spec *engine.Spec) []string {
 	env := map[string]string{
 		"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": spec.Home, "USER": "sandbox", "LOGNAME": "sandbox",
@@ -403,8 +402,8 @@ func settings(env map[string]string) (list []string) {
 	return list
 }
 
-// usualEnvironment is that of a Python program of which nothing special was
-// said.
+// usualEnvironment returns the environment of a Python program whose request sets no
+// variables.
 func usualEnvironment() []string {
 	python, _ := language.Find("python")
 	return environment(&engine.Spec{Language: python, Root: rootWorkspace, Home: rootWorkspace})

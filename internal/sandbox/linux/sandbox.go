@@ -20,7 +20,8 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Sandbox is the service's side: it holds no rights, and asks the executor.
+// Sandbox implements engine.Sandbox for the service. It has no rights of its own and
+// sends requests to the executor.
 type Sandbox struct {
 	config Config
 	links  pairPool[*link]    // of requests
@@ -36,8 +37,8 @@ type Sandbox struct {
 	watching  sync.WaitGroup
 }
 
-// Time that an executor has to become ready, to stage a program's inputs, and
-// to end a program that it was told to end, before it is taken for dead.
+// Time limits of the executor: to become ready, to stage a program's inputs, and to end a
+// program after its request was cancelled. An executor that exceeds one counts as dead.
 const (
 	readyTime = 3 * time.Minute
 	stageTime = 60 * time.Second
@@ -81,7 +82,8 @@ func (s *Sandbox) launch(ctx context.Context) error {
 	closeAll(files...)
 	l.setReadDeadline(time.Time{})
 	unavailable := func(hint, format string, args ...any) error {
-		return &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Err: fmt.Errorf(format, args...), Hint: hint}
+		return &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Err: fmt.Errorf(format, args...),
+			Hint: hint}
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -106,11 +108,11 @@ func (s *Sandbox) launch(ctx context.Context) error {
 	return nil
 }
 
-// watch notices the end of an executor and starts the next, so that it is
-// ready before a request needs it.
+// watch waits for an executor to exit and starts the next, so that it is ready before a
+// request needs it.
 func (s *Sandbox) watch(l *link) {
 	var nothing answer
-	files, _ := l.receive(&nothing) // an executor says nothing more of its own accord
+	files, _ := l.receive(&nothing) // it returns when the executor has exited
 	closeAll(files...)
 	l.close()
 	s.mu.Lock()
@@ -127,7 +129,8 @@ func (s *Sandbox) watch(l *link) {
 	}
 }
 
-// open begins a request: it returns its socket. The files stay the caller's.
+// open sends the beginning of a request and returns the request's socket. The files
+// remain the caller's.
 func (s *Sandbox) open(ctx context.Context, r request, files ...*os.File) (*link, error) {
 	socket, err := s.links.take()
 	if err != nil {
@@ -208,17 +211,18 @@ func (s *Sandbox) ask(ctx context.Context, op string, r request, list []input, f
 // Hold makes a held workspace.
 func (s *Sandbox) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, limits engine.Limits) error {
 	list, files := fromInputs(inputs)
-	_, err := s.ask(ctx, "sandbox", request{Hold: &holdRequest{id.String(), limits.Workspace, limits.Inodes, len(list)}}, list, files)
+	hold := &holdRequest{id.String(), limits.Workspace, limits.Inodes, len(list)}
+	_, err := s.ask(ctx, "sandbox", request{Hold: hold}, list, files)
 	return err
 }
 
-// Release forgets a held workspace.
+// Release removes a held workspace.
 func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
 	_, err := s.ask(ctx, "sandbox", request{Release: id.String()}, nil, nil)
 	return err
 }
 
-// Held says what held workspaces reserve.
+// Held returns the memory that each held workspace reserves.
 func (s *Sandbox) Held(ctx context.Context) (map[engine.ID]int64, error) {
 	l, stop, err := s.begin(ctx, request{Usage: true})
 	if err != nil {
@@ -242,14 +246,14 @@ func (s *Sandbox) Held(ctx context.Context) (map[engine.ID]int64, error) {
 	}
 }
 
-// Isolation says what the executor enforces.
+// Isolation returns what the executor enforces.
 func (s *Sandbox) Isolation(context.Context) (engine.Isolation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.isolation, nil
 }
 
-// Pools says which sandboxes wait.
+// Pools returns how many sandboxes wait, by pool.
 func (s *Sandbox) Pools(ctx context.Context) ([]engine.Pool, error) {
 	a, err := s.ask(ctx, "sandbox", request{Inspect: true}, nil, nil)
 	return a.Pools, err
@@ -266,7 +270,7 @@ func (s *Sandbox) Close() error {
 	s.watching.Wait()
 	s.links.close((*link).close)
 	s.pipes.close((*os.File).Close)
-	s.lending.Close() // nil is an error, which says nothing
+	s.lending.Close() // nil is an error, which does not matter
 	return s.config.Launcher.Close()
 }
 
@@ -278,7 +282,7 @@ func fromInputs(inputs []engine.Input) ([]input, []*os.File) {
 	return list, files
 }
 
-// fromFailure turns what the executor said into an engine error.
+// fromFailure turns the executor's failure into an engine error.
 func fromFailure(op string, f *failure) error {
 	if f == nil {
 		return lost(errors.New("it answered nothing that makes sense"))
@@ -297,7 +301,7 @@ func fromFailure(op string, f *failure) error {
 	return e
 }
 
-// lost says that an executor went away in the middle of a request.
+// lost returns the error for an executor that exited in the middle of a request.
 func lost(err error) error {
 	return &engine.Error{
 		Op: "sandbox", Kind: engine.ErrUnavailable, Err: fmt.Errorf("the executor did not answer: %w", err),

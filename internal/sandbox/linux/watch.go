@@ -20,7 +20,7 @@ type watch struct {
 	pidfd   int
 	timeout time.Duration // zero: there is none
 	warm    *waiting      // nil: it was started cold, and is our own child
-	cold    bool          // its program has yet to start, and says so
+	cold    bool          // its program starts later, and its first process reports that
 	reaped  bool          // when its program's end is reported, pid 1 has nothing more to do than to end
 
 	abandoned    bool // the service abandoned the request
@@ -90,8 +90,8 @@ func (w *watch) await() {
 	}
 }
 
-// until waits for the end of pid 1, and with it of all others. It brings the
-// end about when time is up or when the request is abandoned. All of it is one
+// until waits for the end of pid 1, and with it of all others. It kills the sandbox when
+// the time limit is reached or the request is abandoned. All of it is one
 // poll: waking a second goroutine would cost more than anything done here.
 func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) {
 	service, err := w.link.number()
@@ -158,7 +158,7 @@ func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) {
 	}
 }
 
-// carryOut does what was due at a time.
+// carryOut runs the check that was due at a time.
 func (w *watch) carryOut(g *cgroup.Group, next time.Time) {
 	switch {
 	case next.Equal(w.still.due):
@@ -222,7 +222,8 @@ const (
 	polledFinish
 )
 
-// finishes is where a warm program says that it has finished; -1 if it cannot.
+// finishes returns the file on which a warm program reports that it has finished; -1 if it
+// cannot.
 func (w *watch) finishes() int32 {
 	if w.warm == nil || w.warm.listener == nil {
 		return -1
@@ -304,8 +305,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// pollUntil waits for one of the files; 0 says that the deadline, if there is
-// one, came first.
+// pollUntil waits for one of the files. It returns 0 if the deadline, if there is one, came
+// first.
 func pollUntil(list []unix.PollFd, deadline time.Time) (int, error) {
 	for {
 		var left *unix.Timespec
@@ -355,7 +356,7 @@ func (w *watch) exited(status int32, processes func() int64, done *outcome) bool
 	return true
 }
 
-// kill ends the sandbox, before all others who want the processor.
+// kill ends the sandbox, with priority over other processes.
 func (w *watch) kill() {
 	w.still.group.BoostForExit()
 	w.end()

@@ -24,9 +24,8 @@ import (
 // The service and the executor talk over unix sockets that keep packets whole
 // (SOCK_SEQPACKET), so that each packet is one JSON message with the open
 // files that it names. One socket lives as long as both; over it the service
-// hands each request, with a fresh socket on which the rest of it is said. A
-// request's socket that closes is a request that was abandoned: its processes
-// die.
+// sends each request with a fresh socket, which carries the rest of it. When a
+// request's socket closes the request was abandoned, and its processes are killed.
 //
 // Neither side trusts the other: unknown fields, other counts of files than
 // announced and values out of range end the request.
@@ -95,7 +94,7 @@ func newLongLink(f *os.File) (*link, error) {
 
 func (l *link) close() error { return l.file.Close() }
 
-// closeWrite says to the other side that nothing more will come.
+// closeWrite tells the other side that no more messages follow.
 func (l *link) closeWrite() {
 	_ = l.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) })
 }
@@ -157,8 +156,8 @@ func (l *link) sendRaw(body []byte, files ...*os.File) (err error) {
 	return cmp.Or(waited, err)
 }
 
-// packet is room for the largest message. Taking fresh room for each would
-// cost more than reading it.
+// packet is a buffer for the largest message. Allocating one for each message would cost
+// more than reading it.
 type packet struct {
 	body   [maxPacket + 1]byte
 	rights [512]byte // more than maxFiles take
@@ -167,7 +166,7 @@ type packet struct {
 var packets = sync.Pool{New: func() any { return new(packet) }}
 
 // receive reads one message and its open files, which become the caller's.
-// io.EOF says that the other side closed.
+// It returns io.EOF when the other side has closed.
 func (l *link) receive(message any) ([]*os.File, error) {
 	buffer := packets.Get().(*packet)
 	defer packets.Put(buffer)
@@ -275,7 +274,7 @@ const usesInPacket = 500
 // their own.
 type runRequest struct {
 	Argv      []string
-	Env       []string `json:",omitzero"` // nil: what usualEnvironment says
+	Env       []string `json:",omitzero"` // nil: usualEnvironment
 	Root      string   // /workspace or /mnt/data
 	Packages  string   `json:",omitempty"` // set of Python packages; empty: the default one
 	Tier      string   // of the zygote to start from; empty: start cold
@@ -317,7 +316,7 @@ type holdRequest struct {
 	Inputs    int
 }
 
-// changesRequest asks what has changed in a held workspace.
+// changesRequest asks for the files of a held workspace that have changed.
 type changesRequest struct {
 	ID           string
 	Count        int
@@ -405,15 +404,14 @@ type dropped struct {
 	More         int `json:",omitempty"`
 }
 
-// failure says that the sandbox itself failed, or that it will not do what was
-// asked.
+// failure is an error of the sandbox itself, or its refusal of a request.
 type failure struct {
 	Kind engine.Kind
 	Text string
 	Hint string
 	// Cause is what of it the program's owner may know.
 	Cause string `json:",omitempty"`
-	// Again says that nothing has happened yet, and that another try may do.
+	// Again means that the program has not started, and that the request may be retried.
 	Again bool `json:",omitempty"`
 }
 
@@ -424,8 +422,8 @@ func newFailure(kind engine.Kind, text string, hint ...string) *failure {
 	return &failure{Kind: kind, Text: text, Hint: strings.Join(hint, "")}
 }
 
-// retryable returns a failure before anything has happened, after which another try may
-// do.
+// retryable returns a failure that occurred before the program started: the request may be
+// retried.
 func retryable(text string) *failure {
 	return &failure{Kind: engine.ErrUnavailable, Text: text, Again: true}
 }
@@ -440,7 +438,7 @@ var (
 		"delete sessions that are no longer used, or wait until they expire")
 )
 
-// checkRun refuses what no honest service asks for.
+// check refuses a request that no honest service sends.
 func (r *runRequest) check() error {
 	size := 0
 	for _, s := range append(append([]string(nil), r.Argv...), r.Env...) {
