@@ -37,23 +37,13 @@ type enterRequest struct {
 }
 
 func (r *enterRequest) check() error {
-	size := 0
-	for _, s := range slices.Concat(r.Argv, r.Env, []string{r.Dir}) {
-		size += len(s) + 1
-		if strings.ContainsRune(s, 0) {
-			return errors.New("a NUL in the arguments, the environment or the folder")
-		}
-	}
-	for _, s := range r.Env {
-		if strings.IndexByte(s, '=') < 1 {
-			return errors.New("an environment entry without a name")
-		}
+	others := append([]string{r.Dir}, r.Argv...)
+	if err := checkStrings(r.Env, others, "the arguments, the environment or the folder"); err != nil {
+		return err
 	}
 	switch {
 	case len(r.Argv) == 0 || r.Argv[0] == "":
 		return errors.New("no command")
-	case size > maxArguments+maxPathLength:
-		return errors.New("arguments and environment are too long")
 	case !path.IsAbs(r.Dir):
 		return errors.New("the folder to start in is not absolute")
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -440,23 +441,12 @@ var (
 
 // check refuses a request that no honest service sends.
 func (r *runRequest) check() error {
-	size := 0
-	for _, s := range append(append([]string(nil), r.Argv...), r.Env...) {
-		size += len(s) + 1
-		if strings.ContainsRune(s, 0) {
-			return errors.New("a NUL in the arguments or the environment")
-		}
-	}
-	for _, s := range r.Env {
-		if strings.IndexByte(s, '=') < 1 {
-			return errors.New("an environment entry without a name")
-		}
+	if err := checkStrings(r.Env, r.Argv, "the arguments or the environment"); err != nil {
+		return err
 	}
 	switch {
 	case len(r.Argv) == 0 || !path.IsAbs(r.Argv[0]):
 		return errors.New("no command")
-	case size > maxArguments+maxPathLength:
-		return errors.New("arguments and environment are too long")
 	case r.Root != rootWorkspace && r.Root != rootData:
 		return errors.New("unknown root")
 	case r.driven() && !r.isScript():
@@ -478,6 +468,25 @@ func (r *runRequest) check() error {
 		return errors.New("a certificate without a network")
 	}
 	return checkWorkspace(r.Workspace, r.Inodes)
+}
+
+// checkStrings refuses strings that the kernel would not take for an execve: they contain
+// a NUL, or are too long together.
+func checkStrings(env, others []string, where string) error {
+	size := 0
+	for _, s := range slices.Concat(env, others) {
+		size += len(s) + 1
+		if strings.ContainsRune(s, 0) {
+			return errors.New("a NUL in " + where)
+		}
+	}
+	if slices.ContainsFunc(env, func(s string) bool { return strings.IndexByte(s, '=') < 1 }) {
+		return errors.New("an environment entry without a name")
+	}
+	if size > maxArguments+maxPathLength {
+		return errors.New("arguments and environment are too long")
+	}
+	return nil
 }
 
 func checkWorkspace(size int64, inodes int) error {
