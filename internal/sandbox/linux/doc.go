@@ -2,10 +2,10 @@
 // namespaces, control groups, landlock, seccomp, and a tmpfs for each.
 //
 // It has two halves that share no memory. The service's half (sandbox.go,
-// run.go) has no rights: it asks. The executor (executor.go, program.go) is a
-// process of its own that makes sandboxes and knows nothing else; between them
-// is one socket, described in wire.go, over which open files travel. How the
-// executor comes to be is in launcher.go.
+// run.go) has no rights: it sends requests. The executor (executor.go, program.go) is
+// a process of its own that makes sandboxes and does nothing else. Between them is one
+// socket, described in wire.go, over which open files are passed. launcher.go starts
+// executors.
 //
 // A sandbox is made in this order: a workspace (workspace.go, and collect.go for
 // what is left in it), a control group
@@ -14,16 +14,15 @@
 // of system calls (seccomp.go) and the program itself. The root that it sees is
 // made once, in image.go.
 //
-// Python starts warm: zygote.go keeps an interpreter for each tier (tier.go)
-// with its packages imported, pool.go a few sandboxes forked from it (waiting.go),
-// and warm.go runs a program in one. zygote.py and server.py are their side of it;
-// they have the same list of system calls walked as a cold sandbox
-// (spawn/request.go, buffer.py, spawn/spawn_amd64.s), and warmup.py saves the children
-// work. What no program has used of a sandbox is reused (namespaces.go,
-// cgroup/reuse.go). Node cannot be forked; one or two are started that wait for
-// their program in a system call (notify.go, waiting_process.go, waiting_node.go), beside
-// them a compiler (waiting_compiler.go). For all other languages a process waits that
-// executes what it is handed (waiting_command.go); pool_process.go keeps all of these.
+// Python starts warm: zygote.go keeps an interpreter for each tier (tier.go) with its
+// packages imported, and pool.go a few sandboxes forked from it (waiting.go), in which
+// warm.go places a program. Package guest has their programs; those have the same list of
+// system calls walked as a cold sandbox (spawn/request.go, spawn/spawn_amd64.s). What no
+// program has used of a sandbox is reused (namespaces.go, cgroup/reuse.go). Node cannot be
+// forked: one or two are started that wait for their program in a system call (notify.go,
+// waiting_process.go), with a compiler beside them (waiting_node.go). For all other
+// languages a process waits that executes the command which it is handed;
+// pool_process.go keeps all of these.
 //
 // While a program runs in a held workspace, other processes may be started in its
 // sandbox (standing.go, enter.go, terminal.go), its ports be reached (dial.go), and the
