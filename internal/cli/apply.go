@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/config"
-	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/reply"
 	"github.com/airlock-run/airlock/workspace"
 )
@@ -89,7 +89,7 @@ func (a *app) applyReply(ctx context.Context, o applyOptions, args []string) err
 		return a.withOutbox(ctx, func(d *localState) error { return a.printPrompt(ctx, d, o) })
 	}
 	w := &work{app: a, options: o}
-	var m conversation.Message
+	var m changes.Message
 	var r *reply.Reply
 	var source []byte
 	if o.approve == "" { // read before root becomes another user
@@ -184,10 +184,10 @@ type work struct {
 	*app
 	state    *localState
 	options  applyOptions
-	handled  *conversation.ReplyRecord
+	handled  *changes.ReplyRecord
 	proposal *workspace.Proposal // nil: there is no folder
 	message  *messageFile
-	from     conversation.Message
+	from     changes.Message
 	reply    *reply.Reply        // nil: the proposal was kept
 	held     []workspace.Held    // files that a commit leaves for the user
 	left     []workspace.Skipped // files that --ours kept
@@ -242,8 +242,8 @@ func (w *work) closed(ctx context.Context) error {
 
 // automatic returns the consent that a policy gives. It covers the whole reply, or with
 // --best-effort a part of it.
-func (w *work) automatic(policy workspace.Policy) (conversation.Consent, error) {
-	consent, held := conversation.CoveredBy(policy, w.proposal, w.options.bestEffort)
+func (w *work) automatic(policy workspace.Policy) (changes.Consent, error) {
+	consent, held := changes.CoveredBy(policy, w.proposal, w.options.bestEffort)
 	if consent.Covers(held) {
 		w.held = slices.DeleteFunc(held, func(h workspace.Held) bool { return h.Kind != workspace.Ask })
 		return consent, nil
@@ -313,7 +313,7 @@ func (w *work) approveKept(ctx context.Context) (err error) {
 		}
 		return w.commit(ctx, consent)
 	}
-	consent, err := conversation.ConsentTo(w.handled, w.proposal, w.options.only)
+	consent, err := changes.ConsentTo(w.handled, w.proposal, w.options.only)
 	if err != nil {
 		return w.end(workError(err))
 	}
@@ -322,7 +322,7 @@ func (w *work) approveKept(ctx context.Context) (err error) {
 }
 
 // commit applies what the consent covers, and reports to the project.
-func (w *work) commit(ctx context.Context, consent conversation.Consent) error {
+func (w *work) commit(ctx context.Context, consent changes.Consent) error {
 	if _, err := w.state.Approve(ctx, w.handled, w.proposal, consent); err != nil {
 		return w.failed(ctx, err)
 	}
@@ -380,7 +380,7 @@ func (w *work) archive(ctx context.Context) error {
 	if err := errors.Join(w.proposal.WriteZip(ctx, f), f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(name))
 	}
-	w.handled.Result.State, w.handled.Result.Reason = conversation.ShownOnly,
+	w.handled.Result.State, w.handled.Result.Reason = changes.ShownOnly,
 		"the files were written to "+filepath.Base(name)
 	if !w.json {
 		w.say("wrote %s", printableName(name))

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/reply"
 	"github.com/airlock-run/airlock/workspace"
 )
@@ -83,7 +83,7 @@ func (w *work) unchanged(ctx context.Context) error {
 
 // onlyShown ends a reply that cannot be approved.
 func (w *work) onlyShown(ctx context.Context, reason string, problem error) error {
-	w.handled.Done, w.handled.Result.State, w.handled.Result.Reason = true, conversation.ShownOnly, reason
+	w.handled.Done, w.handled.Result.State, w.handled.Result.Reason = true, changes.ShownOnly, reason
 	if err := w.state.Keep(ctx, w.handled, nil); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func refusalOf(f *workspace.FileChange) string {
 // of their own. A conflict or a refusal stops everything, unless --best-effort makes
 // each file a transaction.
 func (w *work) agree(ctx context.Context) error {
-	consent := conversation.Consent{BestEffort: w.options.bestEffort}
+	consent := changes.Consent{BestEffort: w.options.bestEffort}
 	if w.proposal == nil {
 		return w.commit(ctx, consent)
 	}

@@ -11,7 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/reply"
 )
 
@@ -19,7 +20,7 @@ import (
 // arrives on standard input.
 func (a *app) readReply(
 	ctx context.Context, o applyOptions, args []string,
-) (m conversation.Message, r *reply.Reply, file *messageFile, err error) {
+) (m changes.Message, r *reply.Reply, file *messageFile, err error) {
 	switch {
 	case o.message != "":
 		if file, err = readMessage(o.message); err != nil {
@@ -125,7 +126,7 @@ func (a *app) preview(e reply.Event) {
 type messageFile struct {
 	name    string
 	members map[string]json.RawMessage
-	message conversation.Message
+	message changes.Message
 }
 
 func readMessage(name string) (*messageFile, error) {
@@ -156,7 +157,7 @@ func readMessage(name string) (*messageFile, error) {
 	if known.Text == nil {
 		return nil, fail(exitUsage, hint, "%s has neither a text nor a content", name)
 	}
-	m.message = conversation.Message{ID: known.ID, Text: *known.Text, Project: known.Project,
+	m.message = changes.Message{ID: known.ID, Text: *known.Text, Project: known.Project,
 		Assignments: known.Assignments,
 		Phase:       known.Conversation.Capsule.Phase, Objective: known.Conversation.Objective}
 	m.message.Project = cmp.Or(m.message.Project, known.Conversation.Project)
@@ -164,7 +165,7 @@ func readMessage(name string) (*messageFile, error) {
 }
 
 // store writes the receipt into the message.
-func (m *messageFile) store(result *conversation.Result) (err error) {
+func (m *messageFile) store(result *changes.Result) (err error) {
 	if m == nil {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/airlock-run/airlock/assignment"
-	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/workspace"
 )
 
@@ -19,7 +19,7 @@ type applyReport struct {
 	Proposal *workspace.Proposal `json:"proposal,omitempty"`
 	Reports  []reportView        `json:"reports,omitempty"`
 	Metadata struct {
-		ExecutionResult *conversation.Result `json:"executionResult"`
+		ExecutionResult *changes.Result `json:"executionResult"`
 	} `json:"metadata"`
 	ended
 }
@@ -33,7 +33,7 @@ type reportView struct {
 	Holds      []assignment.Hold `json:"holds,omitempty"`
 }
 
-func reportsOf(h *conversation.ReplyRecord) []reportView {
+func reportsOf(h *changes.ReplyRecord) []reportView {
 	var list []reportView
 	for i := range h.Batch.Posts {
 		p := &h.Batch.Posts[i]
@@ -50,7 +50,7 @@ func (r applyReport) text(p *page) {
 		}
 		showFindings(p, r.Proposal.Findings)
 	}
-	if r.Metadata.ExecutionResult.State != conversation.Applied {
+	if r.Metadata.ExecutionResult.State != changes.Applied {
 		showReports(p, r.Reports)
 	}
 	showResult(p, r.Metadata.ExecutionResult)
@@ -67,7 +67,7 @@ func showReports(p *page, reports []reportView) {
 }
 
 // showResult writes a receipt. It is never empty.
-func showResult(p *page, r *conversation.Result) {
+func showResult(p *page, r *changes.Result) {
 	list := func(look, word string, names []string) {
 		for _, name := range names {
 			p.line("%s %s", p.paint(look, pad(word, 10)), printableName(name))
@@ -96,11 +96,11 @@ func showResult(p *page, r *conversation.Result) {
 	}
 	list(red, "error", r.Errors)
 	switch {
-	case r.State == conversation.Applied && r.Undo != "":
+	case r.State == changes.Applied && r.Undo != "":
 		p.line("Done: %s. `airlock undo %s` reverts it.", summary(r), r.Undo)
-	case r.State == conversation.Applied:
+	case r.State == changes.Applied:
 		p.line("Done: %s.", summary(r))
-	case r.State == conversation.Proposed:
+	case r.State == changes.Proposed:
 		p.line("Nothing was changed. `airlock apply --approve %s` carries it out.", r.TxnID)
 	case r.Reason != "":
 		p.line("Nothing was changed: %s.", printable(r.Reason))
@@ -110,7 +110,7 @@ func showResult(p *page, r *conversation.Result) {
 }
 
 // unanswered returns the error about questions of a reply that were not sent, or nil.
-func unanswered(r *conversation.Result) error {
+func unanswered(r *changes.Result) error {
 	n := 0
 	for _, q := range r.Questions {
 		if q.Unsent {
@@ -126,7 +126,7 @@ func unanswered(r *conversation.Result) error {
 }
 
 // showQuestions writes the open questions.
-func showQuestions(p *page, r *conversation.Result) {
+func showQuestions(p *page, r *changes.Result) {
 	for _, q := range r.Questions {
 		p.line("%s %s", p.paint(yellow, pad("question", 10)), printable(q.Question))
 		for i, option := range q.Options {
@@ -144,7 +144,7 @@ func showQuestions(p *page, r *conversation.Result) {
 	}
 }
 
-func showPost(p *page, s conversation.PostState) {
+func showPost(p *page, s changes.PostState) {
 	what := string(s.Kind)
 	if s.Percent != nil {
 		what += fmt.Sprintf(" %d %%", *s.Percent)
@@ -170,7 +170,7 @@ func showPost(p *page, s conversation.PostState) {
 }
 
 // summary counts the entries of a receipt in one line.
-func summary(r *conversation.Result) string {
+func summary(r *changes.Result) string {
 	var parts []string
 	count := func(n int, noun, verb string) {
 		if n > 0 {

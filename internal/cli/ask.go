@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
@@ -319,7 +321,7 @@ func unsaved(turns []*conversation.Turn) (n int) {
 
 // report sends the reports of the reply to the project, as far as possible now.
 func (t *talk) report(ctx context.Context, turn *conversation.Turn) error {
-	if turn == nil || turn.Result == nil || turn.Result.State != conversation.Applied || len(turn.Result.Posts) == 0 {
+	if turn == nil || turn.Result == nil || turn.Result.State != changes.Applied || len(turn.Result.Posts) == 0 {
 		return nil
 	}
 	d := t.host.state
@@ -367,11 +369,11 @@ func (t *talk) verdict(ctx context.Context, turn *conversation.Turn, problem err
 			return fail(exitRefused, "", "%s is not saved: %s", o.Name, o.Problem.Message)
 		}
 	}
-	if turn.Result != nil && turn.Result.State == conversation.Proposed {
+	if turn.Result != nil && turn.Result.State == changes.Proposed {
 		return fail(exitApproval, "look at it and run `airlock apply --approve "+turn.Reply+"`, or give --yes",
 			"somebody has to agree to the reply first")
 	}
-	if turn.Result != nil && turn.Result.State == conversation.Declined {
+	if turn.Result != nil && turn.Result.State == changes.Declined {
 		return fail(exitApproval, "", "the reply was turned down")
 	}
 	if turn.Result != nil {

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
@@ -150,7 +152,7 @@ func inside(root, local string) error {
 	if err != nil {
 		return inputError(local, err)
 	}
-	if conversation.Within([]string{root}, real) {
+	if changes.Within([]string{root}, real) {
 		return nil
 	}
 	return fail(exitRefused, "copy it into the project, or ask without --project",

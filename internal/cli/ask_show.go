@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/dustin/go-humanize/english"
 	"golang.org/x/term"
 
@@ -87,7 +89,7 @@ func (s *turnView) show(e conversation.Event) {
 			s.page.line("      %s", printable(e.Hint))
 		}
 	case conversation.ReplyProposed:
-		if e.Result.State == conversation.ShownOnly {
+		if e.Result.State == changes.ShownOnly {
 			showResult(s.page, e.Result)
 			return
 		}

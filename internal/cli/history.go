@@ -8,10 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/internal/config"
-	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/workspace"
 )
 
@@ -149,7 +150,7 @@ func (r undoReport) text(p *page) {
 		p.line("Nothing was changed.")
 		return
 	}
-	result := conversation.Result{State: conversation.Applied, Undo: r.Receipt.Undo, FilesCreated: r.Receipt.FilesCreated,
+	result := changes.Result{State: changes.Applied, Undo: r.Receipt.Undo, FilesCreated: r.Receipt.FilesCreated,
 		FilesUpdated: r.Receipt.FilesUpdated,
 		FilesDeleted: r.Receipt.FilesDeleted, FilesRenamed: r.Receipt.FilesRenamed, FilesUnchanged: r.Receipt.FilesUnchanged,
 		FilesSkipped: r.Receipt.FilesSkipped, Conflicts: r.Receipt.Conflicts}

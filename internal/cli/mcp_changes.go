@@ -14,9 +14,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/dialect/mcp"
 	"github.com/airlock-run/airlock/workspace"
 )
@@ -164,7 +165,7 @@ func (c *folderChanges) Apply(ctx context.Context, id string, only []string) (st
 	if err != nil {
 		return "", err
 	}
-	r := cmp.Or(answer.Metadata.ExecutionResult, &conversation.Result{})
+	r := cmp.Or(answer.Metadata.ExecutionResult, &changes.Result{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p.Done = string(r.State)

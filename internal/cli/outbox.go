@@ -7,11 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/internal/config"
-	"github.com/airlock-run/airlock/internal/conversation"
 )
 
 func (a *app) outbox() *cobra.Command {
@@ -110,13 +111,13 @@ func (a *app) showOutbox(ctx context.Context, d *localState, all bool) error {
 		}
 		for j := range l.Posts {
 			if p := &l.Posts[j]; all || !p.State.Final() {
-				r.Posts = append(r.Posts, waitingPost{conversation.StateOf(p), p.API, p.Project, p.Summary(), p.Attempts,
+				r.Posts = append(r.Posts, waitingPost{changes.StateOf(p), p.API, p.Project, p.Summary(), p.Attempts,
 					p.NotBefore})
 			}
 		}
 		for j := range l.Escalations {
 			if e := &l.Escalations[j]; all || e.Answer == nil {
-				r.Questions = append(r.Questions, askedQuestion{conversation.QuestionOf(e), e.Project, e.Answer})
+				r.Questions = append(r.Questions, askedQuestion{changes.QuestionOf(e), e.Project, e.Answer})
 			}
 		}
 	}
@@ -131,7 +132,7 @@ type outboxReport struct {
 }
 
 type waitingPost struct {
-	conversation.PostState
+	changes.PostState
 	API       string    `json:"api"`
 	Project   string    `json:"project"`
 	Summary   string    `json:"summary"`
@@ -140,7 +141,7 @@ type waitingPost struct {
 }
 
 type askedQuestion struct {
-	conversation.Question
+	changes.Question
 	Project string             `json:"project"`
 	Answer  *assignment.Answer `json:"answer,omitempty"`
 }
@@ -157,7 +158,7 @@ func (r outboxReport) text(p *page) {
 		p.line("%s %s", pad("", 10), printable(post.Summary))
 	}
 	for _, q := range r.Questions {
-		result := conversation.Result{State: conversation.Applied, Questions: []conversation.Question{q.Question}}
+		result := changes.Result{State: changes.Applied, Questions: []changes.Question{q.Question}}
 		if q.Answer == nil {
 			showQuestions(p, &result)
 		} else {

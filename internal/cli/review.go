@@ -14,7 +14,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sys/unix"
 
-	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/workspace"
 )
 
@@ -126,7 +126,7 @@ func (w *work) review(ctx context.Context) error {
 
 // commitReviewed commits. If a file has changed since it was shown, it reports again,
 // with the rebased proposal in place.
-func (w *work) commitReviewed(ctx context.Context, k *keyboard, consent conversation.Consent) (again bool, err error) {
+func (w *work) commitReviewed(ctx context.Context, k *keyboard, consent changes.Consent) (again bool, err error) {
 	_, err = w.state.Approve(ctx, w.handled, w.proposal, consent)
 	conflict, ok := errors.AsType[*workspace.ConflictError](err)
 	if !ok {
@@ -171,8 +171,8 @@ In a conflict: m keeps the file as it is, t takes the proposed one, e edits.
 Where the reply can be read in several ways: r shows the next reading.`
 
 // agree asks about each file, and then about all of them.
-func (r *reviewer) agree(ctx context.Context, reports []reportView, bestEffort bool) (conversation.Consent, error) {
-	consent := conversation.Consent{BestEffort: bestEffort}
+func (r *reviewer) agree(ctx context.Context, reports []reportView, bestEffort bool) (changes.Consent, error) {
+	consent := changes.Consent{BestEffort: bestEffort}
 	var ids []string
 	if r.proposal != nil {
 		showFindings(r.page, r.proposal.Findings)

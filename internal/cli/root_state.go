@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/setup"
 	"github.com/airlock-run/airlock/internal/state"
@@ -153,7 +154,7 @@ func (a *app) fromRoot(ctx context.Context, do func(*localState) error) error {
 
 // folderOf returns the folder of a reply: the one that it names, or that with which root
 // has linked its project. If it returns "", the service's state may know the folder.
-func (a *app) folderOf(ctx context.Context, o applyOptions, m conversation.Message) (folder string, err error) {
+func (a *app) folderOf(ctx context.Context, o applyOptions, m changes.Message) (folder string, err error) {
 	switch {
 	case o.zip != "", o.message != "":
 		return "/", nil // the command writes a file of root's
@@ -219,11 +220,11 @@ func (a *app) tell(d *localState, folder string, in io.Reader, args ...string) {
 }
 
 // allLinks returns the links of root's own state and of the service's.
-func (a *app) allLinks(ctx context.Context) (links []conversation.Link, err error) {
+func (a *app) allLinks(ctx context.Context) (links []changes.Link, err error) {
 	collect := func(d *localState) error {
 		more, err := d.Store.Links(ctx, owner)
 		for _, l := range more {
-			if !slices.ContainsFunc(links, func(k conversation.Link) bool { return k.Project == l.Project }) {
+			if !slices.ContainsFunc(links, func(k changes.Link) bool { return k.Project == l.Project }) {
 				links = append(links, l)
 			}
 		}

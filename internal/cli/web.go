@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/disk"
 	"github.com/airlock-run/airlock/internal/engine"
@@ -191,7 +192,7 @@ func (a *app) pageAsk(s *service) *web.Ask {
 	return &web.Ask{
 		Models: a.modelNames, Keys: keys,
 		Live: s.live, Providers: a.askedModels,
-		Projects: func(ctx context.Context, owner string) ([]conversation.Link, error) {
+		Projects: func(ctx context.Context, owner string) ([]changes.Link, error) {
 			return a.pageProjects(ctx, s.work.Replies, owner)
 		},
 		Settings: conversation.Settings{
@@ -202,10 +203,10 @@ func (a *app) pageAsk(s *service) *web.Ask {
 }
 
 // pageProjects returns the projects whose folders the settings allow.
-func (a *app) pageProjects(ctx context.Context, d *conversation.Replies, owner string) ([]conversation.Link, error) {
+func (a *app) pageProjects(ctx context.Context, d *changes.Replies, owner string) ([]changes.Link, error) {
 	links, err := d.Store.Links(ctx, owner)
-	return slices.DeleteFunc(links, func(l conversation.Link) bool {
-		return !conversation.Within(a.cfg.Workspaces, l.Root)
+	return slices.DeleteFunc(links, func(l changes.Link) bool {
+		return !changes.Within(a.cfg.Workspaces, l.Root)
 	}), err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/dialect/native"
@@ -31,7 +32,7 @@ const owner = string(engine.Local)
 
 // localState is the open state of the commands about folders and projects.
 type localState struct {
-	*conversation.Replies
+	*changes.Replies
 	db     *state.DB
 	sender *assignment.Sender
 	// service is the user of the service if this state is root's own and the service
@@ -53,7 +54,7 @@ func (a *app) openState(ctx context.Context) (*localState, error) {
 		return nil, stateError(dir, err)
 	}
 	return &localState{
-		Replies: conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(),
+		Replies: changes.NewReplies(changes.Options{Store: db.Projects(), Journal: db.Journal(),
 			Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{dir}, Log: a.log}),
 		db:     db,
 		sender: a.newSender(db, nil),
@@ -142,7 +143,7 @@ func (d *localState) send(ctx context.Context, q assignment.Query) error {
 }
 
 // sendReports sends the reports of a reply, as far as possible now, and refreshes their states.
-func (a *app) sendReports(ctx context.Context, d *localState, h *conversation.ReplyRecord) error {
+func (a *app) sendReports(ctx context.Context, d *localState, h *changes.ReplyRecord) error {
 	if err := d.send(ctx, assignment.Query{API: h.API, Project: h.Project}); err != nil {
 		a.log.Warn("the reports wait", "err", err)
 	}
@@ -163,7 +164,7 @@ func (a *app) workspace() *cobra.Command {
 				return fail(exitUsage, "make the folder first", "%s is not a folder", args[1])
 			}
 			return a.withStateFor(cmd.Context(), root, func(d *localState) error {
-				l, err := d.Link(cmd.Context(), conversation.Link{Owner: owner, Project: args[0], Root: root, API: a.cfg.API})
+				l, err := d.Link(cmd.Context(), changes.Link{Owner: owner, Project: args[0], Root: root, API: a.cfg.API})
 				if err != nil {
 					return workError(err)
 				}
@@ -193,7 +194,7 @@ func (a *app) workspace() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(linksReport{append([]conversation.Link{}, links...)})
+			return a.print(linksReport{append([]changes.Link{}, links...)})
 		},
 	}
 	return groupOf("workspace", "Says which folder belongs to which project",
@@ -204,7 +205,7 @@ folder, with an approval each. Unlinking revokes that.`,
 		a.withFlags(link, config.Project), a.withFlags(unlink), a.withFlags(list))
 }
 
-type linkReport struct{ conversation.Link }
+type linkReport struct{ changes.Link }
 
 func (r linkReport) text(p *page) {
 	p.line("Replies of project %s may be applied to %s.", r.Project, printable(r.Root))
@@ -220,7 +221,7 @@ type unlinkReport struct {
 func (r unlinkReport) text(p *page) { p.line("Project %s has no folder any more.", r.Project) }
 
 type linksReport struct {
-	Links []conversation.Link `json:"links"`
+	Links []changes.Link `json:"links"`
 }
 
 func (r linksReport) text(p *page) {
@@ -265,7 +266,7 @@ func workError(err error) error {
 	switch {
 	case late:
 		return &failure{code: exitConflict, word: "answered", err: answered}
-	case wrongState, errors.Is(err, conversation.ErrDone):
+	case wrongState, errors.Is(err, changes.ErrDone):
 		return &failure{code: exitConflict, err: err}
 	case errors.Is(err, workspace.ErrRefused):
 		return &failure{code: exitRefused, err: err}
@@ -276,7 +277,7 @@ func workError(err error) error {
 		return &failure{code: exitUnavailable, word: "busy", err: err, hint: "try again in a moment"}
 	case errors.Is(err, conversation.ErrInvalid):
 		return &failure{code: exitUsage, err: err}
-	case errors.Is(err, conversation.ErrClosed):
+	case errors.Is(err, changes.ErrClosed):
 		return &failure{code: exitApproval, err: err}
 	case errors.Is(err, workspace.ErrNothing), errors.Is(err, workspace.ErrNotFound),
 		errors.Is(err, conversation.ErrNotFound), errors.Is(err, assignment.ErrNotFound):
@@ -308,7 +309,7 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 	if err := a.startConversations(ctx, s, d); err != nil {
 		return err
 	}
-	reach := &conversation.Scoped{Replies: d.Replies, Folders: a.cfg.Workspaces, Wake: d.sender.Wake,
+	reach := &changes.Scoped{Replies: d.Replies, Folders: a.cfg.Workspaces, Wake: d.sender.Wake,
 		CheckAPI: policy.Check}
 	s.work = &native.Work{Scoped: reach, Outbox: d.Outbox}
 	inBrowser := *reach // only the page has folders on the users' own computers

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/internal/config"
-	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/state"
 	"github.com/airlock-run/airlock/workspace"
 )
@@ -45,7 +46,7 @@ func TestTokenFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if err := db.Projects().PutLink(context.Background(), conversation.Link{
+	if err := db.Projects().PutLink(context.Background(), changes.Link{
 		Owner: owner, Project: "P", Root: "/", API: "https://linked.example"}); err != nil {
 		t.Fatal(err)
 	}

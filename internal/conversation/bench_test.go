@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"log/slog"
 
 	"github.com/airlock-run/airlock/assignment"
@@ -29,7 +31,7 @@ func BenchmarkTurn(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer db.Close()
-			desk := conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(),
+			desk := changes.NewReplies(changes.Options{Store: db.Projects(), Journal: db.Journal(),
 				Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
 			host, err := conversation.NewHost(conversation.HostOptions{
 				Archive: db.Conversations(), Ledger: db.Ledger(), Uploads: db.Uploads(), Counts: db.Uploads(), Replies: desk,

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/airlock-run/airlock/provider"
@@ -152,7 +154,7 @@ func plainFile(folder *os.Root, name string) (fs.FileInfo, error) {
 // plainEntry returns what is at a path in a project. No part of the path may be a
 // link, or belong to Git.
 func plainEntry(folder *os.Root, name string) (info fs.FileInfo, err error) {
-	if !projectPath(name) {
+	if !changes.ProjectPath(name) {
 		return nil, errOutside
 	}
 	parts := strings.Split(name, "/")
@@ -168,12 +170,6 @@ func plainEntry(folder *os.Root, name string) (info fs.FileInfo, err error) {
 		}
 	}
 	return info, nil
-}
-
-// projectPath reports whether a name can be the path of a file in a project.
-func projectPath(name string) bool {
-	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, "\\\x00") && !slices.ContainsFunc(
-		strings.Split(name, "/"), func(part string) bool { return strings.EqualFold(part, ".git") })
 }
 
 // A FolderEntry is a file or a folder in a project's folder.

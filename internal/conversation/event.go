@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/workspace"
 )
 
@@ -65,13 +66,13 @@ type (
 	}
 	// ReplyProposed names the reply's proposal for the project's folder.
 	ReplyProposed struct {
-		Reply  string  `json:"reply"` // the proposal's id
-		Result *Result `json:"result"`
+		Reply  string          `json:"reply"` // the proposal's id
+		Result *changes.Result `json:"result"`
 	}
 	// ReplySettled is the outcome of the proposal.
 	ReplySettled struct {
-		Reply  string  `json:"reply"`
-		Result *Result `json:"result"`
+		Reply  string          `json:"reply"`
+		Result *changes.Result `json:"result"`
 	}
 	// Notice is a message to the user, in a sentence.
 	Notice struct {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/provider"
 )
@@ -43,7 +45,7 @@ type HostOptions struct {
 	Ledger  provider.LedgerStore
 	Uploads provider.UploadStore
 	Counts  CountStore
-	Replies *Replies
+	Replies *changes.Replies
 	// Quarantine is the directory for fetched outputs.
 	Quarantine string
 	// Connect returns the provider of an owner's conversation.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/workspace"
 )
 
@@ -16,6 +18,8 @@ type Prompter interface {
 
 // Errors that end a turn, on which callers branch.
 var (
+	ErrNotFound = changes.ErrNotFound
+	ErrInvalid  = changes.ErrInvalid
 	// ErrNonInteractive is returned by a Prompter that has no user to ask.
 	ErrNonInteractive = errors.New("there is nobody to ask")
 	// ErrApproval is returned if a turn needs an answer and there is no user.
@@ -73,8 +77,8 @@ type Ask struct {
 	Folder  string        `json:"folder,omitempty"`
 
 	// Of AskApply.
-	Handled  *ReplyRecord        `json:"handled,omitempty"`
-	Proposal *workspace.Proposal `json:"proposal,omitempty"`
+	Handled  *changes.ReplyRecord `json:"handled,omitempty"`
+	Proposal *workspace.Proposal  `json:"proposal,omitempty"`
 }
 
 // A FileAsked is a file that a question is about.
@@ -113,9 +117,9 @@ type Answer struct {
 	// Picks are the picked files or outputs; nil: all, but none for AskMore.
 	Picks []Pick `json:"picks,omitempty"`
 	// Folder is the folder to save into; empty: the question's.
-	Folder  string   `json:"folder,omitempty"`
-	Consent *Consent `json:"consent,omitempty"` // AskApply
-	Later   bool     `json:"later,omitempty"`   // AskApply
+	Folder  string           `json:"folder,omitempty"`
+	Consent *changes.Consent `json:"consent,omitempty"` // AskApply
+	Later   bool             `json:"later,omitempty"`   // AskApply
 }
 
 // A Pick is a picked file or output of a question.

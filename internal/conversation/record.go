@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/workspace"
 )
@@ -86,8 +88,8 @@ type Turn struct {
 	Receipts []*workspace.Receipt `json:"receipts"`
 	// Reply is the id of the reply's proposal, and Result its outcome, in conversations
 	// about a project: see Replies.
-	Reply  string  `json:"reply,omitempty"`
-	Result *Result `json:"result,omitempty"`
+	Reply  string          `json:"reply,omitempty"`
+	Result *changes.Result `json:"result,omitempty"`
 
 	Model        string         `json:"model,omitempty"` // that answered
 	Stop         provider.Stop  `json:"stop,omitempty"`

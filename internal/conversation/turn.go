@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/reply"
@@ -354,7 +356,7 @@ func (t *turn) apply(ctx context.Context) error {
 		return nil
 	}
 	d := c.host.Replies
-	m := Message{Text: t.record.Text, Project: s.Project, API: s.API, Phase: s.Phase}
+	m := changes.Message{Text: t.record.Text, Project: s.Project, API: s.API, Phase: s.Phase}
 	handled, proposal, err := d.Propose(ctx, c.record.Owner, m, reply.Parse([]byte(m.Text)))
 	if err != nil {
 		return err
@@ -378,7 +380,7 @@ func (t *turn) apply(ctx context.Context) error {
 
 // approve asks until an answer can be carried out. After a conflict it merges the
 // proposal with the changed files, and asks again.
-func (t *turn) approve(ctx context.Context, h *ReplyRecord, p *workspace.Proposal) error {
+func (t *turn) approve(ctx context.Context, h *changes.ReplyRecord, p *workspace.Proposal) error {
 	d := t.chat.host.Replies
 	for {
 		a, err := t.decide(ctx, h, p)
@@ -403,9 +405,9 @@ func (t *turn) approve(ctx context.Context, h *ReplyRecord, p *workspace.Proposa
 
 // decide answers by the conversation's policy, or asks if that does not cover all of the
 // reply.
-func (t *turn) decide(ctx context.Context, h *ReplyRecord, p *workspace.Proposal) (Answer, error) {
+func (t *turn) decide(ctx context.Context, h *changes.ReplyRecord, p *workspace.Proposal) (Answer, error) {
 	if policy := t.chat.record.Settings.Policy; policy != nil {
-		consent, held := CoveredBy(*policy, p, false)
+		consent, held := changes.CoveredBy(*policy, p, false)
 		if consent.Covers(held) {
 			return Answer{OK: true, Consent: &consent}, nil
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/assignment/assignmenttest"
 	"github.com/airlock-run/airlock/internal/conversation"
@@ -176,7 +178,7 @@ func TestManySenders(t *testing.T) {
 func TestProjects(t *testing.T) {
 	ctx := t.Context()
 	s := openState(t, t.TempDir()).Projects()
-	link := conversation.Link{Owner: "local", Project: "P", Root: "/srv/p", API: "https://x",
+	link := changes.Link{Owner: "local", Project: "P", Root: "/srv/p", API: "https://x",
 		Created: time.UnixMicro(7).UTC()}
 	for range 2 { // the second time replaces it
 		if err := s.PutLink(ctx, link); err != nil {
@@ -198,12 +200,12 @@ func TestProjects(t *testing.T) {
 	if err := s.DropLink(ctx, "local", "P"); !errors.Is(err, conversation.ErrNotFound) {
 		t.Errorf("dropped twice: %v", err)
 	}
-	h := &conversation.ReplyRecord{ID: "h", Owner: "local", Created: time.Now(),
-		Result: &conversation.Result{State: conversation.Proposed}}
+	h := &changes.ReplyRecord{ID: "h", Owner: "local", Created: time.Now(),
+		Result: &changes.Result{State: changes.Proposed}}
 	if err := s.PutReplyRecord(ctx, h); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.ReplyRecord(ctx, "local", "h"); err != nil || got.Result.State != conversation.Proposed {
+	if got, err := s.ReplyRecord(ctx, "local", "h"); err != nil || got.Result.State != changes.Proposed {
 		t.Errorf("%+v %v", got, err)
 	}
 	if _, err := s.ReplyRecord(ctx, "other", "h"); !errors.Is(err, conversation.ErrNotFound) {

@@ -8,16 +8,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/conversation"
 )
 
-// Projects is the conversation.Store in the database: the folders of projects,
+// Projects is the changes.Store in the database: the folders of projects,
 // and the replies that were handed in.
 type Projects struct {
 	db *DB
 }
 
-var _ conversation.Store = (*Projects)(nil)
+var _ changes.Store = (*Projects)(nil)
 
 // keepReplies is how long a reply is remembered.
 const keepReplies = 90 * 24 * time.Hour
@@ -25,8 +26,8 @@ const keepReplies = 90 * 24 * time.Hour
 // Projects returns the store of links and replies.
 func (db *DB) Projects() *Projects { return &Projects{db} }
 
-// Links implements conversation.Store.
-func (s *Projects) Links(ctx context.Context, owner string) (links []conversation.Link, err error) {
+// Links implements changes.Store.
+func (s *Projects) Links(ctx context.Context, owner string) (links []changes.Link, err error) {
 	rows, err := s.db.reader.QueryContext(
 		ctx, "SELECT owner, project, root, api, created FROM links WHERE owner = ? ORDER BY project", owner)
 	if err != nil {
@@ -43,8 +44,8 @@ func (s *Projects) Links(ctx context.Context, owner string) (links []conversatio
 	return links, rows.Err()
 }
 
-// Link implements conversation.Store.
-func (s *Projects) Link(ctx context.Context, owner, project string) (conversation.Link, error) {
+// Link implements changes.Store.
+func (s *Projects) Link(ctx context.Context, owner, project string) (changes.Link, error) {
 	l, err := scanLink(s.db.reader.QueryRowContext(
 		ctx, "SELECT owner, project, root, api, created FROM links WHERE owner = ? AND project = ?", owner, project))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -53,34 +54,34 @@ func (s *Projects) Link(ctx context.Context, owner, project string) (conversatio
 	return l, err
 }
 
-func scanLink(row interface{ Scan(into ...any) error }) (l conversation.Link, err error) {
+func scanLink(row interface{ Scan(into ...any) error }) (l changes.Link, err error) {
 	var created int64
 	err = row.Scan(&l.Owner, &l.Project, &l.Root, &l.API, &created)
 	l.Created = time.UnixMicro(created).UTC()
 	return l, err
 }
 
-// PutLink implements conversation.Store.
-func (s *Projects) PutLink(ctx context.Context, l conversation.Link) error {
+// PutLink implements changes.Store.
+func (s *Projects) PutLink(ctx context.Context, l changes.Link) error {
 	return s.db.exec(ctx, `INSERT INTO links (owner, project, root, api, created) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (owner, project) DO UPDATE SET root = excluded.root, api = excluded.api, created = excluded.created`,
 		l.Owner, l.Project, l.Root, l.API, l.Created.UnixMicro())
 }
 
-// DropLink implements conversation.Store.
+// DropLink implements changes.Store.
 func (s *Projects) DropLink(ctx context.Context, owner, project string) error {
 	missing := fmt.Errorf("a folder of the project %q: %w", project, conversation.ErrNotFound)
 	return s.db.remove(ctx, missing, "DELETE FROM links WHERE owner = ? AND project = ?", owner, project)
 }
 
-// PutReplyRecord implements conversation.Store. Replies of long ago make room.
-func (s *Projects) PutReplyRecord(ctx context.Context, h *conversation.ReplyRecord) error {
+// PutReplyRecord implements changes.Store. Replies of long ago make room.
+func (s *Projects) PutReplyRecord(ctx context.Context, h *changes.ReplyRecord) error {
 	text, err := json.Marshal(h)
 	if err != nil {
 		return err
 	}
 	write := s.db.write
-	if h.Kind == "undo" || h.Done && h.Result.State != conversation.ShownOnly {
+	if h.Kind == "undo" || h.Done && h.Result.State != changes.ShownOnly {
 		write = s.db.erase // it takes something back, or ends what was kept before
 	}
 	return write(ctx, func(tx *sql.Tx) error {
@@ -95,9 +96,9 @@ func (s *Projects) PutReplyRecord(ctx context.Context, h *conversation.ReplyReco
 	})
 }
 
-// ReplyRecord implements conversation.Store.
-func (s *Projects) ReplyRecord(ctx context.Context, owner, id string) (*conversation.ReplyRecord, error) {
-	h, err := document[conversation.ReplyRecord](ctx, s.db.reader, "a reply",
+// ReplyRecord implements changes.Store.
+func (s *Projects) ReplyRecord(ctx context.Context, owner, id string) (*changes.ReplyRecord, error) {
+	h, err := document[changes.ReplyRecord](ctx, s.db.reader, "a reply",
 		"SELECT handled FROM replies WHERE owner = ? AND id = ?", owner, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("the reply %q: %w", id, conversation.ErrNotFound)
@@ -109,7 +110,7 @@ func (s *Projects) ReplyRecord(ctx context.Context, owner, id string) (*conversa
 // are resolved, or those that wait.
 func (s *Projects) Recent(
 	ctx context.Context, owner string, settled bool, limit int,
-) ([]*conversation.ReplyRecord, error) {
-	return documents[conversation.ReplyRecord](ctx, s.db.reader, "a reply", `SELECT handled FROM replies
+) ([]*changes.ReplyRecord, error) {
+	return documents[changes.ReplyRecord](ctx, s.db.reader, "a reply", `SELECT handled FROM replies
 		WHERE owner = ? AND coalesce(json_extract(handled, '$.done'), 0) = ? ORDER BY created DESC, id LIMIT ?`, owner, settled, limit)
 }

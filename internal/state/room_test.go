@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/assignment"
@@ -91,7 +93,7 @@ func TestFullDisk(t *testing.T) {
 	outbox := func() *assignment.Outbox { return assignment.NewOutbox(db.Outbox(), nil) }
 	for _, name := range []string{"a", "b", "c"} {
 		err := errors.Join(write(name), talk(name), talk("kept"+name),
-			db.Projects().PutLink(ctx, conversation.Link{Owner: "ada", Project: name, Root: root, Created: time.Now()}))
+			db.Projects().PutLink(ctx, changes.Link{Owner: "ada", Project: name, Root: root, Created: time.Now()}))
 		if err != nil {
 			t.Fatal(err)
 		}

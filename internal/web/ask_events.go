@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/wire"
 	"github.com/airlock-run/airlock/provider"
@@ -69,7 +71,7 @@ type askStream struct {
 	*askPage
 	visit    *webRequest
 	id       string
-	projects []conversation.Link
+	projects []changes.Link
 
 	seenEpoch, seen int64
 	epoch, last     int64

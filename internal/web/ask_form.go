@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/provider"
@@ -124,15 +126,15 @@ func (p *askPage) settings(v *webRequest, f *promptForm) (conversation.Settings,
 }
 
 // project returns a project that the visitor may use.
-func (p *askPage) project(v *webRequest, name string) (conversation.Link, error) {
+func (p *askPage) project(v *webRequest, name string) (changes.Link, error) {
 	projects, err := p.Projects(v.Context(), v.owner())
 	if err != nil {
-		return conversation.Link{}, err
+		return changes.Link{}, err
 	}
-	if at := slices.IndexFunc(projects, func(l conversation.Link) bool { return l.Project == name }); at >= 0 {
+	if at := slices.IndexFunc(projects, func(l changes.Link) bool { return l.Project == name }); at >= 0 {
 		return projects[at], nil
 	}
-	return conversation.Link{}, refuse(http.StatusNotFound, "The project "+name+
+	return changes.Link{}, refuse(http.StatusNotFound, "The project "+name+
 		" is not linked with a folder that this service was given.", "Link it again, or choose another one.")
 }
 

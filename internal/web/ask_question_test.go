@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/provider/providertest"
@@ -265,7 +267,7 @@ func TestAskReplaces(t *testing.T) {
 func TestAskReview(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.OpenAI](t))
 	a.model.server.Rescript(providertest.Turn{Text: "Here.\n\n```md:docs/guide.md\n# Guide\n```\n"})
-	if _, err := a.host.Replies.Link(t.Context(), conversation.Link{
+	if _, err := a.host.Replies.Link(t.Context(), changes.Link{
 		Owner: "local", Project: "atlas", Root: a.project}); err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +301,7 @@ func TestAskPolicy(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.OpenAI](t))
 	a.model.server.Rescript(providertest.Turn{Text: "```md:docs/guide.md\n# Guide\n```\n"},
 		providertest.Turn{Text: "```md:src/guide.md\n# Guide\n```\n"})
-	if _, err := a.host.Replies.Link(t.Context(), conversation.Link{
+	if _, err := a.host.Replies.Link(t.Context(), changes.Link{
 		Owner: "local", Project: "atlas", Root: a.project}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/state"
@@ -102,7 +104,7 @@ func askSite(t *testing.T, open bool, model scripted) *asker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	desk := conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(),
+	desk := changes.NewReplies(changes.Options{Store: db.Projects(), Journal: db.Journal(),
 		Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
 	host, err := conversation.NewHost(conversation.HostOptions{
 		Archive: db.Conversations(), Ledger: db.Ledger(), Uploads: db.Uploads(), Counts: db.Uploads(), Replies: desk,
@@ -128,14 +130,14 @@ func askSite(t *testing.T, open bool, model scripted) *asker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	links := []conversation.Link{{Owner: "local", Project: "atlas", Root: root}}
+	links := []changes.Link{{Owner: "local", Project: "atlas", Root: root}}
 	v := visitSite(t, open, prints("x"), func(o *Options) {
 		o.Ask = &Ask{Live: live,
 			Providers: func(context.Context) []Model {
 				return []Model{{Provider: model.Name(), Title: "Scripted", Destination: "the test server", Caps: model.Caps()},
 					{Provider: "none", Title: "Keyless", Missing: "no key", Cure: "Set KEYLESS_API_KEY."}}
 			},
-			Projects: func(context.Context, string) ([]conversation.Link, error) { return links, nil },
+			Projects: func(context.Context, string) ([]changes.Link, error) { return links, nil },
 		}
 	})
 	host.Stored = Stored(v.engine)

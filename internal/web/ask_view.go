@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/provider"
@@ -24,8 +26,8 @@ type turnView struct {
 	Made    outputsView
 	Words   string // how it ended
 	Class   string
-	Review  string             // address of the reply's proposal
-	History *conversation.Link // of the folder that files were saved into
+	Review  string        // address of the reply's proposal
+	History *changes.Link // of the folder that files were saved into
 }
 
 // stepView is one execution of code.
@@ -63,12 +65,12 @@ type outputView struct {
 	Settled bool   // nothing can be decided
 	Clash   bool   // another file has the name
 	Project string // the last one
-	Folders []conversation.Link
+	Folders []changes.Link
 	Until   time.Time // when it expires, unless it is saved
 }
 
 func (p *askPage) turnView(
-	v *webRequest, c *conversation.Conversation, t *conversation.Turn, projects []conversation.Link, running bool,
+	v *webRequest, c *conversation.Conversation, t *conversation.Turn, projects []changes.Link, running bool,
 ) turnView {
 	chat := p.address("/ask/" + c.ID)
 	view := turnView{Turn: t, Chat: chat, Sent: sentOf(t.Inputs), History: savedInto(t, projects),
@@ -152,7 +154,7 @@ func languageTitle(name string) string {
 }
 
 func (p *askPage) outputs(
-	v *webRequest, c *conversation.Conversation, t *conversation.Turn, projects []conversation.Link,
+	v *webRequest, c *conversation.Conversation, t *conversation.Turn, projects []changes.Link,
 ) outputsView {
 	return p.outputsOf(v, c.ID, t.Number, t.Outputs, projects, projectOf(c, projects), t.State != conversation.TurnRunning,
 		t.Ended)
@@ -161,7 +163,7 @@ func (p *askPage) outputs(
 // outputsOf returns the outputs of a turn. During the turn only its questions decide about
 // them.
 func (p *askPage) outputsOf(
-	v *webRequest, id string, turn int, list []conversation.Output, projects []conversation.Link, project string,
+	v *webRequest, id string, turn int, list []conversation.Output, projects []changes.Link, project string,
 	over bool, since time.Time,
 ) outputsView {
 	view := outputsView{Turn: turn}
@@ -268,7 +270,7 @@ func sentNote(u conversation.Upload) string {
 
 // savedInto returns the project that a turn's outputs were saved into, whose history can
 // revert that.
-func savedInto(t *conversation.Turn, projects []conversation.Link) *conversation.Link {
+func savedInto(t *conversation.Turn, projects []changes.Link) *changes.Link {
 	if len(t.Receipts) == 0 {
 		return nil
 	}
@@ -281,7 +283,7 @@ func savedInto(t *conversation.Turn, projects []conversation.Link) *conversation
 }
 
 // projectWith returns the project with a file, and the file's path in it; nil if none has it.
-func projectWith(projects []conversation.Link, file string) (l *conversation.Link, below string) {
+func projectWith(projects []changes.Link, file string) (l *changes.Link, below string) {
 	for i := range projects {
 		if below, err := filepath.Rel(projects[i].Root, file); file != "" && err == nil && filepath.IsLocal(below) {
 			return &projects[i], below

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
@@ -235,9 +237,9 @@ func workProblem(err error) error {
 			"It was reverted already, or it changed no files."},
 		{workspace.ErrBusy, http.StatusServiceUnavailable, "Somebody else is writing into this folder at the moment.",
 			"Try again."},
-		{conversation.ErrDone, http.StatusConflict, "This was settled before, so nothing was done now.",
+		{changes.ErrDone, http.StatusConflict, "This was settled before, so nothing was done now.",
 			"Load its page again to see what became of it."},
-		{conversation.ErrOutside, http.StatusForbidden, "This folder is none of those that this service was given.",
+		{changes.ErrOutside, http.StatusForbidden, "This folder is none of those that this service was given.",
 			"Start it with `airlock serve --workspace DIR`; folders below DIR can then be linked."},
 		{workspace.ErrNotFound, http.StatusNotFound, problems[engine.ErrNotFound].Message, problems[engine.ErrNotFound].Cure},
 		{conversation.ErrNotFound, http.StatusNotFound, problems[engine.ErrNotFound].Message,
@@ -258,7 +260,7 @@ func workProblem(err error) error {
 		is     error
 		status int
 	}{{conversation.ErrInvalid, http.StatusBadRequest}, {workspace.ErrNeedsDecision, http.StatusConflict},
-		{workspace.ErrRefused, http.StatusForbidden}, {conversation.ErrClosed, http.StatusConflict}} {
+		{workspace.ErrRefused, http.StatusForbidden}, {changes.ErrClosed, http.StatusConflict}} {
 		if errors.Is(err, plain.is) {
 			return refuse(plain.status, sentence(prose(err.Error())), "")
 		}

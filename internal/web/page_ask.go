@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/provider"
@@ -21,7 +23,7 @@ type Ask struct {
 	// Providers returns all providers, including those that are not available.
 	Providers func(ctx context.Context) []Model
 	// Projects returns the projects whose folders an owner may use.
-	Projects func(ctx context.Context, owner string) ([]conversation.Link, error)
+	Projects func(ctx context.Context, owner string) ([]changes.Link, error)
 	// Settings are the settings of a new conversation. The page proposes their provider and
 	// model.
 	Settings conversation.Settings
@@ -108,7 +110,7 @@ func (p *askPage) guarded(serve handler) handler {
 // askView is the list of conversations, or one of them.
 type askView struct {
 	Providers []modelView
-	Projects  []conversation.Link
+	Projects  []changes.Link
 	Form      askForm // what the form proposes
 	MaxUpload int64
 	Address   string // where the form goes
@@ -301,7 +303,7 @@ func (p *askPage) show(w http.ResponseWriter, v *webRequest, c *conversation.Con
 }
 
 // projectOf returns the last project of a conversation.
-func projectOf(c *conversation.Conversation, projects []conversation.Link) string {
+func projectOf(c *conversation.Conversation, projects []changes.Link) string {
 	if c.Settings.Project != "" {
 		return c.Settings.Project
 	}

@@ -4,7 +4,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/reply"
 	"github.com/airlock-run/airlock/workspace"
@@ -50,21 +51,21 @@ func (p *reviewPage) linkLocal(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-func (p *reviewPage) mirror(v *webRequest) (conversation.Link, error) {
+func (p *reviewPage) mirror(v *webRequest) (changes.Link, error) {
 	return p.Mirror(v.Context(), v.owner(), v.PathValue("project"))
 }
 
-func (p *reviewPage) localFiles(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
-	files, err := conversation.MirrorFiles(l.Root)
+func (p *reviewPage) localFiles(w http.ResponseWriter, v *webRequest, l changes.Link) error {
+	files, err := changes.MirrorFiles(l.Root)
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"files": files, "most": conversation.MirrorFileBytes})
+	writeJSON(w, http.StatusOK, map[string]any{"files": files, "most": changes.MirrorFileBytes})
 	return nil
 }
 
 // localPaths lists the files that a reply is about, which the page then uploads.
-func (p *reviewPage) localPaths(w http.ResponseWriter, v *webRequest, _ conversation.Link) error {
+func (p *reviewPage) localPaths(w http.ResponseWriter, v *webRequest, _ changes.Link) error {
 	v.Body = http.MaxBytesReader(w, v.Body, maxForm)
 	if err := v.ParseForm(); err != nil {
 		return err
@@ -86,16 +87,16 @@ func (p *reviewPage) localPaths(w http.ResponseWriter, v *webRequest, _ conversa
 	return nil
 }
 
-func (p *reviewPage) putLocal(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
-	if err := conversation.PutMirrorFile(l.Root, v.URL.Query().Get("path"), v.Body); err != nil {
+func (p *reviewPage) putLocal(w http.ResponseWriter, v *webRequest, l changes.Link) error {
+	if err := changes.PutMirrorFile(l.Root, v.URL.Query().Get("path"), v.Body); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-func (p *reviewPage) dropLocal(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
-	if err := conversation.DropMirrorFile(l.Root, v.URL.Query().Get("path")); err != nil {
+func (p *reviewPage) dropLocal(w http.ResponseWriter, v *webRequest, l changes.Link) error {
+	if err := changes.DropMirrorFile(l.Root, v.URL.Query().Get("path")); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -159,7 +160,7 @@ func (p *reviewPage) localContent(w http.ResponseWriter, v *webRequest, proposal
 
 // undoLocal undoes a transaction that could not be repeated in the folder.
 func (p *reviewPage) undoLocal(w http.ResponseWriter, v *webRequest, proposal *workspace.Proposal) error {
-	l := conversation.Link{Owner: v.owner(), Root: proposal.Root}
+	l := changes.Link{Owner: v.owner(), Root: proposal.Root}
 	if err := p.UndoUnwritten(v.Context(), l, proposal.ID); err != nil {
 		return err
 	}

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/assignment"
-	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/workspace"
 )
@@ -90,7 +91,7 @@ func (p *reviewPage) projects(w http.ResponseWriter, v *webRequest) error {
 }
 
 // lanes returns the lanes of a project's assignments.
-func (p *reviewPage) lanes(v *webRequest, l conversation.Link) ([]assignment.Lane, error) {
+func (p *reviewPage) lanes(v *webRequest, l changes.Link) ([]assignment.Lane, error) {
 	if l.API == "" || !p.Allows(l.Root) {
 		return nil, nil
 	}
@@ -98,7 +99,7 @@ func (p *reviewPage) lanes(v *webRequest, l conversation.Link) ([]assignment.Lan
 }
 
 func (p *reviewPage) link(w http.ResponseWriter, v *webRequest) error {
-	l := conversation.Link{Owner: v.owner(), Project: strings.TrimSpace(v.PostForm.Get("project")),
+	l := changes.Link{Owner: v.owner(), Project: strings.TrimSpace(v.PostForm.Get("project")),
 		Root: strings.TrimSpace(v.PostForm.Get("folder")), API: strings.TrimSpace(v.PostForm.Get("api"))}
 	if l.Project == "" || l.Root == "" {
 		return refuse(http.StatusBadRequest, "A link needs the id of a project and a folder.", "Go back and fill in both.")
@@ -118,7 +119,7 @@ func (p *reviewPage) unlink(w http.ResponseWriter, v *webRequest) error {
 }
 
 // answer resolves an escalation of a project.
-func (p *reviewPage) answer(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
+func (p *reviewPage) answer(w http.ResponseWriter, v *webRequest, l changes.Link) error {
 	a := assignment.Answer{Verdict: assignment.Chosen, Note: strings.TrimSpace(v.PostForm.Get("note")), By: v.owner()}
 	switch v.PostForm.Get("choice") {
 	case "reject":
@@ -183,7 +184,7 @@ var workWords = map[assignment.Work]struct{ words, class string }{
 	assignment.Complete:  {"complete", "ok"},
 }
 
-func (p *reviewPage) timeline(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
+func (p *reviewPage) timeline(w http.ResponseWriter, v *webRequest, l changes.Link) error {
 	body := timelineView{projectView: projectView{Project: l.Project, Folder: p.folderName(l.Root), API: l.API,
 		Created: l.Created, Permission: permissionOf(l.Root), Local: p.Mirrored(l.Root)}}
 	if body.Local {
@@ -205,7 +206,7 @@ func (p *reviewPage) timeline(w http.ResponseWriter, v *webRequest, l conversati
 		}
 		for j := range lane.Escalations {
 			e := &lane.Escalations[j]
-			body.Questions = append(body.Questions, &questionView{Question: conversation.QuestionOf(e), Project: l.Project,
+			body.Questions = append(body.Questions, &questionView{Question: changes.QuestionOf(e), Project: l.Project,
 				Back: "/projects/" + l.Project, Asked: true, Answer: e.Answer})
 		}
 	}
@@ -219,7 +220,7 @@ func (p *reviewPage) timeline(w http.ResponseWriter, v *webRequest, l conversati
 const mostHistory = 100
 
 // history fills in the transactions and proposals of a project's folder.
-func (p *reviewPage) history(v *webRequest, l conversation.Link, body *timelineView) error {
+func (p *reviewPage) history(v *webRequest, l changes.Link, body *timelineView) error {
 	ws, err := p.Workspace(v.Context(), l.Root)
 	if err != nil {
 		return err
@@ -268,7 +269,7 @@ func entryOfHistory(t workspace.Transaction) timelineEntry {
 	}
 	if r := t.Receipt; r != nil {
 		if len(t.Files) == 0 { // each file was a transaction
-			e.Files = resultFiles(&conversation.Result{FilesCreated: r.FilesCreated, FilesUpdated: r.FilesUpdated,
+			e.Files = resultFiles(&changes.Result{FilesCreated: r.FilesCreated, FilesUpdated: r.FilesUpdated,
 				FilesDeleted: r.FilesDeleted, FilesRenamed: r.FilesRenamed})
 		}
 		e.CanUndo = !e.Waiting && !e.Reverted && r.Changed()
@@ -291,7 +292,7 @@ type transactionView struct {
 }
 
 // transaction shows the changes of a transaction.
-func (p *reviewPage) transaction(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
+func (p *reviewPage) transaction(w http.ResponseWriter, v *webRequest, l changes.Link) error {
 	ws, err := p.Workspace(v.Context(), l.Root)
 	if err != nil {
 		return err
@@ -330,7 +331,7 @@ func (p *reviewPage) transaction(w http.ResponseWriter, v *webRequest, l convers
 
 // undo proposes to revert a transaction, its marked files and hunks, or all later
 // transactions. The proposal is approved like any other.
-func (p *reviewPage) undo(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
+func (p *reviewPage) undo(w http.ResponseWriter, v *webRequest, l changes.Link) error {
 	return p.proposeRevert(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) {
 		txn := v.PostForm.Get("txn")
 		if txn == "" {
@@ -371,7 +372,7 @@ func everything(p *workspace.Proposal, ids []string) bool {
 	return true
 }
 
-func (p *reviewPage) redo(w http.ResponseWriter, v *webRequest, l conversation.Link) error {
+func (p *reviewPage) redo(w http.ResponseWriter, v *webRequest, l changes.Link) error {
 	return p.proposeRevert(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) {
 		return ws.Redo(v.Context())
 	})
@@ -379,7 +380,7 @@ func (p *reviewPage) redo(w http.ResponseWriter, v *webRequest, l conversation.L
 
 // proposeRevert saves the proposal of an undo or a redo, unless it changes nothing.
 func (p *reviewPage) proposeRevert(
-	w http.ResponseWriter, v *webRequest, l conversation.Link,
+	w http.ResponseWriter, v *webRequest, l changes.Link,
 	propose func(*workspace.Workspace) (*workspace.Proposal, error),
 ) error {
 	ws, err := p.Workspace(v.Context(), l.Root)

@@ -6,7 +6,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/reply"
 	"github.com/airlock-run/airlock/workspace"
@@ -14,7 +15,7 @@ import (
 
 // Review configures the pages about replies, projects and reports.
 type Review struct {
-	*conversation.Scoped
+	*changes.Scoped
 	Replies Replies
 }
 
@@ -22,7 +23,7 @@ type Review struct {
 type Replies interface {
 	// Recent returns the newest replies of an owner, the newest first: those that are
 	// settled, or those that wait.
-	Recent(ctx context.Context, owner string, settled bool, limit int) ([]*conversation.ReplyRecord, error)
+	Recent(ctx context.Context, owner string, settled bool, limit int) ([]*changes.ReplyRecord, error)
 }
 
 // reviewPage shows proposals of models, and lets the user decide.
@@ -79,7 +80,7 @@ func (s *Site) reviewPages(review *Review) {
 
 // waiting is a reply with its proposal, which is nil if none can be approved.
 type waiting struct {
-	*conversation.ReplyRecord
+	*changes.ReplyRecord
 	proposal *workspace.Proposal
 }
 
@@ -90,7 +91,7 @@ func (p *reviewPage) find(v *webRequest) (waiting, error) {
 }
 
 // linked returns the project that a request is about.
-func (p *reviewPage) linked(v *webRequest) (conversation.Link, error) {
+func (p *reviewPage) linked(v *webRequest) (changes.Link, error) {
 	return p.Linked(v.Context(), v.owner(), v.PathValue("project"))
 }
 
@@ -105,7 +106,7 @@ type listView struct {
 
 // replyEntry is a reply in a list.
 type replyEntry struct {
-	*conversation.ReplyRecord
+	*changes.ReplyRecord
 	What    string
 	Files   []string
 	More    int
@@ -174,7 +175,7 @@ func (p *reviewPage) waitingFiles(ctx context.Context, root string, files map[st
 	}
 }
 
-func resultFiles(r *conversation.Result) []string {
+func resultFiles(r *changes.Result) []string {
 	var all []string
 	for _, list := range []struct {
 		word  string
@@ -190,7 +191,7 @@ func resultFiles(r *conversation.Result) []string {
 	return all
 }
 
-func entryOf(h *conversation.ReplyRecord, files []string) replyEntry {
+func entryOf(h *changes.ReplyRecord, files []string) replyEntry {
 	const most = 4
 	e := replyEntry{ReplyRecord: h, What: kindWords(h.Kind), Files: files, Reports: len(h.Batch.Posts)}
 	e.State, e.Class = stateWords(h)
@@ -211,24 +212,24 @@ func kindWords(kind string) string {
 }
 
 // stateWords returns the state of a reply, and its CSS class.
-func stateWords(h *conversation.ReplyRecord) (words, class string) {
+func stateWords(h *changes.ReplyRecord) (words, class string) {
 	switch h.Result.State {
-	case conversation.Applied:
+	case changes.Applied:
 		return "applied", "ok"
-	case conversation.Declined:
+	case changes.Declined:
 		return "declined", ""
-	case conversation.ShownOnly:
+	case changes.ShownOnly:
 		return "only shown", ""
-	case conversation.Failed:
+	case changes.Failed:
 		return "not applied yet: look again", "error"
 	}
 	return "waits for you", "running"
 }
 
 // links returns the projects whose replies can be applied here.
-func (p *reviewPage) links(v *webRequest) ([]conversation.Link, error) {
+func (p *reviewPage) links(v *webRequest) ([]changes.Link, error) {
 	all, err := p.Store.Links(v.Context(), v.owner())
-	var allowed []conversation.Link
+	var allowed []changes.Link
 	for _, l := range all {
 		if p.Allows(l.Root) {
 			allowed = append(allowed, l)
@@ -254,7 +255,7 @@ func (p *reviewPage) propose(w http.ResponseWriter, v *webRequest) error {
 	if _, err := p.Linked(v.Context(), v.owner(), project); err != nil {
 		return err
 	}
-	h, proposal, err := p.Propose(v.Context(), v.owner(), conversation.Message{Text: text, Project: project},
+	h, proposal, err := p.Propose(v.Context(), v.owner(), changes.Message{Text: text, Project: project},
 		reply.Parse([]byte(text)))
 	if err != nil {
 		return err
@@ -263,8 +264,8 @@ func (p *reviewPage) propose(w http.ResponseWriter, v *webRequest) error {
 		return err
 	}
 	if policy != nil && h.Gate == "" && !h.Done {
-		if consent, held := conversation.CoveredBy(*policy, proposal, false); consent.Covers(held) {
-			if _, err := p.Apply(v.Context(), h, proposal, conversation.Token(h, proposal), consent); err != nil &&
+		if consent, held := changes.CoveredBy(*policy, proposal, false); consent.Covers(held) {
+			if _, err := p.Apply(v.Context(), h, proposal, changes.Token(h, proposal), consent); err != nil &&
 				!errors.Is(err, workspace.ErrConflict) {
 				return err
 			}
@@ -290,8 +291,8 @@ func policyOf(text string) (*workspace.Policy, error) {
 type unlinkedView struct {
 	Text  string
 	Files []looseFile
-	Shown []conversation.Shown // status blocks
-	Any   bool                 // there is something for an archive
+	Shown []changes.Shown // status blocks
+	Any   bool            // there is something for an archive
 }
 
 // looseFile is a file to copy by hand.
@@ -325,7 +326,7 @@ func (p *reviewPage) unlinked(w http.ResponseWriter, v *webRequest, text string)
 	}
 	for _, it := range parsed.Items {
 		if it.Kind == reply.KindBlock && it.Block != nil {
-			body.Shown = append(body.Shown, conversation.Shown{Block: it.Block.Type, Reason: "is reported only for a project that is linked"})
+			body.Shown = append(body.Shown, changes.Shown{Block: it.Block.Type, Reason: "is reported only for a project that is linked"})
 		}
 	}
 	p.render(w, v, http.StatusOK, "review_files", "A reply without a folder", body)

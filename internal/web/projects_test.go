@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/assignment"
-	"github.com/airlock-run/airlock/internal/conversation"
 )
 
 // Projects are linked with folders that the service was given, and unlinked.
@@ -35,7 +36,7 @@ func TestProjects(t *testing.T) {
 	page := r.paste(wholeReply)
 
 	// What the command line has linked is in the same list.
-	if _, err := r.review.Link(t.Context(), conversation.Link{Owner: "local", Project: "P3", Root: outside}); err != nil {
+	if _, err := r.review.Link(t.Context(), changes.Link{Owner: "local", Project: "P3", Root: outside}); err != nil {
 		t.Fatal(err)
 	}
 	r.see("/projects", 200, "P3", "out of reach")

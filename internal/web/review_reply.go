@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/workspace"
 )
 
 // replyView is a reply with its proposal or its result.
 type replyView struct {
-	*conversation.ReplyRecord
+	*changes.ReplyRecord
 	What, Folder   string
 	State, Class   string
 	Revision       string // what was shown; empty: nothing can be approved
@@ -22,7 +23,7 @@ type replyView struct {
 	Added, Removed int
 	Reports        []reportView
 	Warnings       []string
-	Receipt        *conversation.Result // what became of it
+	Receipt        *changes.Result // what became of it
 	CanUndo        bool
 	Files          bool // there is something for an archive
 	Local          bool // the folder is on the visitor's computer
@@ -37,8 +38,8 @@ func (p *reviewPage) showReply(w http.ResponseWriter, v *webRequest, status int,
 	proposal := h.proposal
 	body := replyView{
 		ReplyRecord: h.ReplyRecord, What: kindWords(h.Kind), Folder: p.folderName(h.Root), Notice: notice,
-		Local: h.Root != "" && p.Mirrored(h.Root), Revision: conversation.Token(h.ReplyRecord, proposal),
-		CanUndo: h.Result.State == conversation.Applied && h.Result.Undo != "",
+		Local: h.Root != "" && p.Mirrored(h.Root), Revision: changes.Token(h.ReplyRecord, proposal),
+		CanUndo: h.Result.State == changes.Applied && h.Result.Undo != "",
 	}
 	body.State, body.Class = stateWords(h.ReplyRecord)
 	if proposal != nil {
@@ -61,7 +62,7 @@ func (p *reviewPage) showReply(w http.ResponseWriter, v *webRequest, status int,
 		return err
 	}
 	body.Sending = slices.ContainsFunc(body.Reports, func(r reportView) bool { return r.Moving })
-	if h.Done || h.Result.State == conversation.Failed && notice == "" {
+	if h.Done || h.Result.State == changes.Failed && notice == "" {
 		body.Receipt = h.Result
 	}
 	p.render(w, v, status, "review_reply", body.What+" "+h.Project, body)
@@ -69,7 +70,7 @@ func (p *reviewPage) showReply(w http.ResponseWriter, v *webRequest, status int,
 }
 
 // unsentText returns a question that was not sent to a project.
-func unsentText(q conversation.Question) string {
+func unsentText(q changes.Question) string {
 	text := "The model asks"
 	if q.Assignment != "" {
 		text += " about " + q.Assignment
@@ -119,7 +120,7 @@ func (p *reviewPage) apply(w http.ResponseWriter, v *webRequest, h waiting) erro
 		return p.showReply(w, v, http.StatusConflict, h, "It was settled before, so nothing was done now.")
 	}
 	revision := v.PostForm.Get("revision")
-	if h.Gate == "" && revision != conversation.Token(h.ReplyRecord, h.proposal) {
+	if h.Gate == "" && revision != changes.Token(h.ReplyRecord, h.proposal) {
 		return p.showReply(w, v, http.StatusConflict, h, staleNotice)
 	}
 	ids := append(chosen(v, h.proposal), v.PostForm["post"]...)
@@ -127,7 +128,7 @@ func (p *reviewPage) apply(w http.ResponseWriter, v *webRequest, h waiting) erro
 		return p.showReply(w, v, http.StatusBadRequest, h,
 			"Nothing is marked, so nothing was applied. Mark what you agree to, or decline the reply.")
 	}
-	consent, err := conversation.ConsentTo(h.ReplyRecord, h.proposal, ids)
+	consent, err := changes.ConsentTo(h.ReplyRecord, h.proposal, ids)
 	if err != nil {
 		return err
 	}
@@ -167,9 +168,9 @@ func (p *reviewPage) openToChange(v *webRequest) (waiting, error) {
 	switch {
 	case err != nil:
 	case h.Gate != "":
-		err = conversation.ErrClosed
+		err = changes.ErrClosed
 	case h.Done:
-		err = conversation.ErrDone
+		err = changes.ErrDone
 	case h.proposal == nil:
 		err = workspace.ErrNotFound
 	case v.PostForm.Get("revision") != h.proposal.Token:
@@ -179,10 +180,10 @@ func (p *reviewPage) openToChange(v *webRequest) (waiting, error) {
 }
 
 func (p *reviewPage) undoReply(w http.ResponseWriter, v *webRequest, h waiting) error {
-	if h.Result.State != conversation.Applied || h.Result.Undo == "" {
+	if h.Result.State != changes.Applied || h.Result.Undo == "" {
 		return workspace.ErrNothing
 	}
-	l := conversation.Link{Owner: h.Owner, Project: h.Project, API: h.API, Root: h.Root}
+	l := changes.Link{Owner: h.Owner, Project: h.Project, API: h.API, Root: h.Root}
 	return p.proposeRevert(w, v, l, func(ws *workspace.Workspace) (*workspace.Proposal, error) {
 		return ws.Undo(v.Context(), h.Result.Undo)
 	})

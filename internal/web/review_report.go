@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/assignment"
-	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/workspace"
 )
 
@@ -36,7 +37,7 @@ type evidenceView struct{ Text, State, Class string }
 
 // questionView is an escalation, which can be answered once it was sent.
 type questionView struct {
-	conversation.Question
+	changes.Question
 	Project string
 	Back    string // the path to show after an answer
 	Asked   bool
@@ -61,7 +62,7 @@ var postWords = map[assignment.State]struct{ words, class string }{
 
 // reportsOf returns the reports of a reply.
 func (p *reviewPage) reportsOf(
-	ctx context.Context, h *conversation.ReplyRecord, proposal *workspace.Proposal,
+	ctx context.Context, h *changes.ReplyRecord, proposal *workspace.Proposal,
 ) ([]reportView, error) {
 	if len(h.Batch.Posts) == 0 {
 		return nil, nil
@@ -75,7 +76,7 @@ func (p *reviewPage) reportsOf(
 		post := &h.Batch.Posts[i]
 		r := reportView{ID: fmt.Sprintf("p%d", i+1), Kind: kindTitles[post.Kind], Assignment: post.Assignment,
 			Holds: post.Holds}
-		if h.Result.State == conversation.Applied {
+		if h.Result.State == changes.Applied {
 			r.state(h.Result, lanes, post)
 		}
 		switch post.Kind {
@@ -96,11 +97,11 @@ func (p *reviewPage) reportsOf(
 }
 
 // state fills in the state of a report.
-func (r *reportView) state(result *conversation.Result, lanes []assignment.Lane, post *assignment.Post) {
+func (r *reportView) state(result *changes.Result, lanes []assignment.Lane, post *assignment.Post) {
 	r.State, r.Holds = "not reported", nil
-	at := slices.IndexFunc(result.Posts, func(s conversation.PostState) bool { return s.ID == post.ID })
+	at := slices.IndexFunc(result.Posts, func(s changes.PostState) bool { return s.ID == post.ID })
 	if at < 0 { // the same was reported before, by another reply
-		same := func(s conversation.PostState) bool { return s.Kind == post.Kind && s.Assignment == post.Assignment }
+		same := func(s changes.PostState) bool { return s.Kind == post.Kind && s.Assignment == post.Assignment }
 		if at = slices.IndexFunc(result.Posts, same); at < 0 {
 			return
 		}
@@ -108,7 +109,7 @@ func (r *reportView) state(result *conversation.Result, lanes []assignment.Lane,
 	s := result.Posts[at]
 	for i := range lanes {
 		if now := lanes[i].Post(s.ID); now != nil {
-			s = conversation.StateOf(now)
+			s = changes.StateOf(now)
 		}
 	}
 	words := postWords[s.State]
@@ -117,7 +118,7 @@ func (r *reportView) state(result *conversation.Result, lanes []assignment.Lane,
 }
 
 func (p *reviewPage) submission(
-	h *conversation.ReplyRecord, proposal *workspace.Proposal, post *assignment.Post,
+	h *changes.ReplyRecord, proposal *workspace.Proposal, post *assignment.Post,
 ) (*submissionView, error) {
 	var body assignment.SubmissionBody
 	if err := json.Unmarshal(post.Body, &body); err != nil {
@@ -145,12 +146,12 @@ func (p *reviewPage) submission(
 	return s, nil
 }
 
-func question(h *conversation.ReplyRecord, lanes []assignment.Lane, post *assignment.Post) (*questionView, error) {
+func question(h *changes.ReplyRecord, lanes []assignment.Lane, post *assignment.Post) (*questionView, error) {
 	var body assignment.QuestionBody
 	if err := json.Unmarshal(post.Body, &body); err != nil {
 		return nil, err
 	}
-	q := &questionView{Project: h.Project, Back: "/review/" + h.ID, Question: conversation.Question{ID: post.Escalation,
+	q := &questionView{Project: h.Project, Back: "/review/" + h.ID, Question: changes.Question{ID: post.Escalation,
 		Assignment: post.Assignment, Question: body.Question, Options: body.Options,
 		Recommendation: body.Recommendation, Rationale: body.Rationale}}
 	for i := range lanes {

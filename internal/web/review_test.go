@@ -16,9 +16,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/assignment/assignmenttest"
-	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
@@ -51,11 +52,11 @@ func newReviewer(t *testing.T) *reviewer {
 	if err := os.Mkdir(r.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	desk := conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(),
+	desk := changes.NewReplies(changes.Options{Store: db.Projects(), Journal: db.Journal(),
 		Outbox: assignment.NewOutbox(db.Outbox(), nil), Protected: []string{data}})
 	r.sender = assignment.NewSender(db.Outbox(), assignment.SenderOptions{
 		HTTP: &http.Client{Transport: &assignmenttest.Project{}}})
-	r.review = &Review{Scoped: &conversation.Scoped{Replies: desk, Folders: []string{r.folder}, Wake: func() {}},
+	r.review = &Review{Scoped: &changes.Scoped{Replies: desk, Folders: []string{r.folder}, Wake: func() {}},
 		Replies: db.Projects()}
 	e := enginetest.Start(t, engine.Config{}, sandboxtest.NewFake(nil))
 	site, err := New(Options{

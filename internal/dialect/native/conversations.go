@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/workspace"
@@ -60,7 +62,7 @@ type turnBody struct {
 	Decisions []decisionBody        `json:"decisions"`
 	Receipts  []*workspace.Receipt  `json:"receipts"`
 	Reply     string                `json:"reply"`
-	Result    *conversation.Result  `json:"result"`
+	Result    *changes.Result       `json:"result"`
 	Model     string                `json:"model"`
 	Stop      string                `json:"stop"`
 	Usage     usageBody             `json:"usage"`

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/assignment"
-	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/reply"
 )
@@ -30,7 +31,7 @@ type assignmentBody struct {
 }
 
 type escalationBody struct {
-	conversation.Question
+	changes.Question
 	AskedAt string      `json:"asked_at"`
 	Posted  bool        `json:"posted"`
 	Answer  *answerBody `json:"answer"`
@@ -64,9 +65,9 @@ func (q *request) listProjects(work *Work) (any, error) {
 }
 
 // links returns an owner's links that callers may have to do with.
-func (w *Work) links(ctx context.Context, owner string) ([]conversation.Link, error) {
+func (w *Work) links(ctx context.Context, owner string) ([]changes.Link, error) {
 	links, err := w.Store.Links(ctx, owner)
-	var allowed []conversation.Link
+	var allowed []changes.Link
 	for _, l := range links {
 		if w.Allows(l.Root) {
 			allowed = append(allowed, l)
@@ -76,7 +77,7 @@ func (w *Work) links(ctx context.Context, owner string) ([]conversation.Link, er
 }
 
 // project describes a project with its assignments.
-func (w *Work) project(ctx context.Context, l conversation.Link) (projectBody, error) {
+func (w *Work) project(ctx context.Context, l changes.Link) (projectBody, error) {
 	b := projectBody{Project: l.Project, Folder: l.Root, API: l.API, CreatedAt: timeOf(l.Created),
 		Assignments: []assignmentBody{}, Escalations: []escalationBody{}}
 	if l.API == "" {
@@ -97,7 +98,7 @@ func (w *Work) project(ctx context.Context, l conversation.Link) (projectBody, e
 }
 
 func escalationOf(e *assignment.Escalation) escalationBody {
-	b := escalationBody{Question: conversation.QuestionOf(e), AskedAt: timeOf(e.Asked), Posted: e.Posted}
+	b := escalationBody{Question: changes.QuestionOf(e), AskedAt: timeOf(e.Asked), Posted: e.Posted}
 	if n := e.Answer; n != nil {
 		b.Answer = &answerBody{n.Verdict, n.Choice, n.Note, n.By, timeOf(n.At), n.Posted}
 	}
@@ -106,13 +107,13 @@ func escalationOf(e *assignment.Escalation) escalationBody {
 
 func (q *request) putProject(work *Work) (any, error) {
 	body := q.object()
-	l := conversation.Link{Owner: q.owner(), Project: q.PathValue("id"), Root: body.needText("folder"),
+	l := changes.Link{Owner: q.owner(), Project: q.PathValue("id"), Root: body.needText("folder"),
 		API: body.text("api")}
 	if err := body.done(); err != nil {
 		return nil, err
 	}
 	l, err := work.LinkFolder(q.Context(), l)
-	if errors.Is(err, conversation.ErrOutside) {
+	if errors.Is(err, changes.ErrOutside) {
 		return nil, refuse(http.StatusForbidden, string(engine.ErrForbidden), "%s", err.Error())
 	}
 	if err != nil {

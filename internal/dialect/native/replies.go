@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
@@ -18,7 +20,7 @@ import (
 
 // Work is what the addresses about replies, projects and reports stand on.
 type Work struct {
-	*conversation.Scoped
+	*changes.Scoped
 	Outbox *assignment.Outbox
 }
 
@@ -59,7 +61,7 @@ func (q *request) createReply(work *Work) (any, error) {
 	}
 	answer := proposalOf(h, p)
 	if policy != nil && h.Gate == "" && !h.Done {
-		consent, held := conversation.CoveredBy(*policy, p, false)
+		consent, held := changes.CoveredBy(*policy, p, false)
 		if consent.Covers(held) {
 			if _, err := work.Approve(q.Context(), h, p, consent); err != nil {
 				return nil, q.approvalFailed(work, h, p, err)
@@ -92,8 +94,8 @@ func readPolicy(body *object) *workspace.Policy {
 }
 
 // readMessage reads what a client has of a model's reply.
-func readMessage(body *object) (conversation.Message, error) {
-	m := conversation.Message{
+func readMessage(body *object) (changes.Message, error) {
+	m := changes.Message{
 		ID: body.text("id"), Text: body.needText("text"), Project: body.needText("project"),
 		Assignments: body.texts("assignments"), Only: body.texts("only"),
 	}
@@ -105,13 +107,13 @@ func readMessage(body *object) (conversation.Message, error) {
 	return m, body.done()
 }
 
-func (q *request) getProposal(_ *Work, h *conversation.ReplyRecord, p *workspace.Proposal) (any, error) {
+func (q *request) getProposal(_ *Work, h *changes.ReplyRecord, p *workspace.Proposal) (any, error) {
 	return proposalOf(h, p), nil
 }
 
 // proposal serves what is done with the proposal in the path, which has its reports
 // as far as they have come.
-func proposal(serve func(*request, *Work, *conversation.ReplyRecord, *workspace.Proposal) (any, error)) handler {
+func proposal(serve func(*request, *Work, *changes.ReplyRecord, *workspace.Proposal) (any, error)) handler {
 	return work(func(q *request, work *Work) (any, error) {
 		h, p, err := work.Open(q.Context(), q.owner(), q.PathValue("id"))
 		if err == nil && h.Root != "" && !work.Allows(h.Root) {
@@ -130,7 +132,7 @@ func proposal(serve func(*request, *Work, *conversation.ReplyRecord, *workspace.
 	})
 }
 
-func (q *request) approveProposal(work *Work, h *conversation.ReplyRecord, p *workspace.Proposal) (any, error) {
+func (q *request) approveProposal(work *Work, h *changes.ReplyRecord, p *workspace.Proposal) (any, error) {
 	body := q.object()
 	token, only, best := body.needText("token"), body.texts("only"), body.flag("best_effort", false)
 	if err := body.done(); err != nil {
@@ -159,7 +161,7 @@ func (q *request) approveProposal(work *Work, h *conversation.ReplyRecord, p *wo
 
 // consentOf reads what is approved: what the ids name, or, without ids, all of
 // it if nothing speaks against any file.
-func consentOf(h *conversation.ReplyRecord, p *workspace.Proposal, only []string) (c conversation.Consent, err error) {
+func consentOf(h *changes.ReplyRecord, p *workspace.Proposal, only []string) (c changes.Consent, err error) {
 	if only == nil {
 		if p == nil {
 			return c, nil
@@ -196,7 +198,7 @@ func consentOf(h *conversation.ReplyRecord, p *workspace.Proposal, only []string
 	return c, nil
 }
 
-func reportIndex(h *conversation.ReplyRecord, id string) int {
+func reportIndex(h *changes.ReplyRecord, id string) int {
 	for i := range h.Batch.Posts {
 		if id == reportID(i) {
 			return i
@@ -209,7 +211,7 @@ func reportID(i int) string { return fmt.Sprintf("p%d", i+1) }
 
 // approvalFailed keeps with the message what went wrong. After a conflict the
 // proposal is made anew, on the files as they are now.
-func (q *request) approvalFailed(work *Work, h *conversation.ReplyRecord, p *workspace.Proposal, cause error) error {
+func (q *request) approvalFailed(work *Work, h *changes.ReplyRecord, p *workspace.Proposal, cause error) error {
 	ctx := context.WithoutCancel(q.Context())
 	if err := work.Fail(ctx, h, cause); err != nil {
 		return errors.Join(cause, err)
@@ -222,11 +224,11 @@ func (q *request) approvalFailed(work *Work, h *conversation.ReplyRecord, p *wor
 	return workError(cause)
 }
 
-func (q *request) declineProposal(work *Work, h *conversation.ReplyRecord, _ *workspace.Proposal) (any, error) {
+func (q *request) declineProposal(work *Work, h *changes.ReplyRecord, _ *workspace.Proposal) (any, error) {
 	return nil, workError(work.Decline(q.Context(), h, "it was turned down"))
 }
 
-func (q *request) undoProposal(work *Work, h *conversation.ReplyRecord, _ *workspace.Proposal) (any, error) {
+func (q *request) undoProposal(work *Work, h *changes.ReplyRecord, _ *workspace.Proposal) (any, error) {
 	body := q.object()
 	only := body.texts("only")
 	if err := body.done(); err != nil {
@@ -258,7 +260,7 @@ func workError(err error) error {
 		return refuse(http.StatusForbidden, string(engine.ErrForbidden), "%v", err)
 	case errors.Is(err, workspace.ErrConflict), errors.Is(err, workspace.ErrStale),
 		errors.Is(err, workspace.ErrNeedsDecision),
-		errors.Is(err, workspace.ErrNothing), errors.Is(err, conversation.ErrDone), errors.Is(err, conversation.ErrClosed):
+		errors.Is(err, workspace.ErrNothing), errors.Is(err, changes.ErrDone), errors.Is(err, changes.ErrClosed):
 		return conflict(err)
 	case errors.Is(err, workspace.ErrBusy):
 		return &engine.Error{Kind: engine.ErrUnavailable, Err: err,
@@ -282,7 +284,7 @@ type proposalBody struct {
 	Root      string                 `json:"root"`
 	Phase     string                 `json:"phase,omitempty"`
 	CreatedAt string                 `json:"created_at"`
-	State     conversation.State     `json:"state"`
+	State     changes.State     `json:"state"`
 	Token     string                 `json:"token"` // empty: it cannot be approved
 	Files     []workspace.FileChange `json:"files"`
 	Findings  []workspace.Finding    `json:"findings"`
@@ -292,7 +294,7 @@ type proposalBody struct {
 }
 
 type metadataBody struct {
-	ExecutionResult *conversation.Result `json:"executionResult"`
+	ExecutionResult *changes.Result `json:"executionResult"`
 }
 
 // reportBody is what would be told to the project.
@@ -304,7 +306,7 @@ type reportBody struct {
 	Holds      []assignment.Hold `json:"holds"`
 }
 
-func proposalOf(h *conversation.ReplyRecord, p *workspace.Proposal) proposalBody {
+func proposalOf(h *changes.ReplyRecord, p *workspace.Proposal) proposalBody {
 	b := proposalBody{ID: h.ID, Message: h.Message, Project: h.Project, Root: h.Root, Phase: h.Phase,
 		CreatedAt: timeOf(h.Created),
 		State:     h.Result.State, Token: tokenOf(h, p), Files: []workspace.FileChange{}, Findings: []workspace.Finding{},
@@ -321,7 +323,7 @@ func proposalOf(h *conversation.ReplyRecord, p *workspace.Proposal) proposalBody
 }
 
 // tokenOf stands for what somebody was shown.
-func tokenOf(h *conversation.ReplyRecord, p *workspace.Proposal) string {
+func tokenOf(h *changes.ReplyRecord, p *workspace.Proposal) string {
 	switch {
 	case h.Done || h.Gate != "":
 		return ""

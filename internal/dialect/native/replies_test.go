@@ -10,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/airlock-run/airlock/internal/changes"
+
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/assignment/assignmenttest"
-	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/state"
 )
@@ -56,8 +57,8 @@ func newWorkRig(t *testing.T) *workRig {
 	outbox := assignment.NewOutbox(db.Outbox(), nil)
 	r.sender = assignment.NewSender(db.Outbox(), assignment.SenderOptions{HTTP: &http.Client{Transport: r.project}})
 	r.work = &Work{
-		Scoped: &conversation.Scoped{
-			Replies: conversation.NewReplies(conversation.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox,
+		Scoped: &changes.Scoped{
+			Replies: changes.NewReplies(changes.Options{Store: db.Projects(), Journal: db.Journal(), Outbox: outbox,
 				Protected: []string{data}}),
 			Wake:    func() {},
 			Folders: []string{r.folder},

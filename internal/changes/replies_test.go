@@ -1,4 +1,4 @@
-package conversation_test
+package changes_test
 
 import (
 	"errors"
@@ -6,12 +6,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"log/slog"
+
 	"github.com/airlock-run/airlock/assignment"
-	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/state"
 	"github.com/airlock-run/airlock/reply"
 	"github.com/airlock-run/airlock/workspace"
-	"log/slog"
 )
 
 const text = "```go:a.go\npackage a\n```\n\n```go:sub/b.go\npackage b\n```\n\n" +
@@ -19,7 +20,7 @@ const text = "```go:a.go\npackage a\n```\n\n```go:sub/b.go\npackage b\n```\n\n" 
 	"=== STANDUP ===\nworking_on: a\n=== END STANDUP ===\n"
 
 type rig struct {
-	*conversation.Replies
+	*changes.Replies
 	db   *state.DB
 	root string
 	data string // of the database
@@ -38,13 +39,13 @@ func newRig(t *testing.T) *rig {
 		}
 	})
 	r := &rig{db: db, root: t.TempDir(), data: data}
-	r.Replies = conversation.NewReplies(conversation.Options{
+	r.Replies = changes.NewReplies(changes.Options{
 		Store: db.Projects(), Journal: db.Journal(), Outbox: assignment.NewOutbox(db.Outbox(), nil),
 		Protected: []string{data}})
 	return r
 }
 
-func (r *rig) propose(t *testing.T, m conversation.Message) (*conversation.ReplyRecord, *workspace.Proposal) {
+func (r *rig) propose(t *testing.T, m changes.Message) (*changes.ReplyRecord, *workspace.Proposal) {
 	t.Helper()
 	h, p, err := r.Propose(t.Context(), "local", m, reply.Parse([]byte(m.Text)))
 	if err != nil {
@@ -59,15 +60,15 @@ func (r *rig) propose(t *testing.T, m conversation.Message) (*conversation.Reply
 // Without a link nothing is applied; with one it is, until it is undone.
 func TestLinkIsConsent(t *testing.T) {
 	r := newRig(t)
-	m := conversation.Message{Text: text, Project: "P1"}
+	m := changes.Message{Text: text, Project: "P1"}
 	h, p := r.propose(t, m)
 	if h.Gate == "" || p != nil {
 		t.Errorf("without a link: gate %q", h.Gate)
 	}
-	if _, err := r.Approve(t.Context(), h, p, conversation.Consent{}); !errors.Is(err, conversation.ErrClosed) {
+	if _, err := r.Approve(t.Context(), h, p, changes.Consent{}); !errors.Is(err, changes.ErrClosed) {
 		t.Errorf("approved all the same: %v", err)
 	}
-	if _, err := r.Link(t.Context(), conversation.Link{Owner: "local", Project: "P1", Root: r.root,
+	if _, err := r.Link(t.Context(), changes.Link{Owner: "local", Project: "P1", Root: r.root,
 		API: "https://projects.example.com/"}); err != nil {
 		t.Fatal(err)
 	}
@@ -79,11 +80,11 @@ func TestLinkIsConsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := r.Approve(t.Context(), h, p, conversation.Consent{Approval: a})
-	if err != nil || len(result.FilesCreated) != 2 || result.ProgressUpdates != 1 || result.State != conversation.Applied {
+	result, err := r.Approve(t.Context(), h, p, changes.Consent{Approval: a})
+	if err != nil || len(result.FilesCreated) != 2 || result.ProgressUpdates != 1 || result.State != changes.Applied {
 		t.Errorf("%+v %v", result, err)
 	}
-	if _, err := r.Approve(t.Context(), h, p, conversation.Consent{Approval: a}); !errors.Is(err, conversation.ErrDone) {
+	if _, err := r.Approve(t.Context(), h, p, changes.Consent{Approval: a}); !errors.Is(err, changes.ErrDone) {
 		t.Errorf("approved twice: %v", err)
 	}
 	// What is for people is shown.
@@ -96,7 +97,7 @@ func TestLinkIsConsent(t *testing.T) {
 // both.
 func TestReceiptAfterACrash(t *testing.T) {
 	r := newRig(t)
-	h, p := r.propose(t, conversation.Message{Text: text, Root: r.root})
+	h, p := r.propose(t, changes.Message{Text: text, Root: r.root})
 	a, err := p.Approve()
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +110,7 @@ func TestReceiptAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	found, again, err := r.Open(t.Context(), "local", h.ID)
-	if err != nil || again != nil || found.Result.State != conversation.Applied || len(found.Result.FilesCreated) != 2 {
+	if err != nil || again != nil || found.Result.State != changes.Applied || len(found.Result.FilesCreated) != 2 {
 		t.Errorf("%+v %v", found.Result, err)
 	}
 }
@@ -117,12 +118,12 @@ func TestReceiptAfterACrash(t *testing.T) {
 func TestOnly(t *testing.T) {
 	r := newRig(t)
 	for pattern, want := range map[string]int{"a.go": 1, "sub/**": 1, "*.go": 2, "nothing": 0} {
-		_, p := r.propose(t, conversation.Message{Text: text, Root: r.root, Only: []string{pattern}})
+		_, p := r.propose(t, changes.Message{Text: text, Root: r.root, Only: []string{pattern}})
 		if len(p.Files) != want {
 			t.Errorf("%s: %d files, want %d", pattern, len(p.Files), want)
 		}
 	}
-	_, p := r.propose(t, conversation.Message{Text: text, Root: r.root, Only: []string{"a.go", "sub/*"}})
+	_, p := r.propose(t, changes.Message{Text: text, Root: r.root, Only: []string{"a.go", "sub/*"}})
 	if len(p.Files) != 2 {
 		t.Errorf("two patterns: %d files", len(p.Files))
 	}
@@ -132,8 +133,8 @@ func TestOnly(t *testing.T) {
 func TestReportsAlone(t *testing.T) {
 	r := newRig(t)
 	only := "=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 40\n=== END PROGRESS UPDATE ===\n"
-	h, p := r.propose(t, conversation.Message{Text: only, Root: r.root, Project: "P1", API: "https://x.example"})
-	result, err := r.Approve(t.Context(), h, p, conversation.Consent{})
+	h, p := r.propose(t, changes.Message{Text: only, Root: r.root, Project: "P1", API: "https://x.example"})
+	result, err := r.Approve(t.Context(), h, p, changes.Consent{})
 	if err != nil || len(result.Posts) != 1 || result.Posts[0].State != assignment.Pending {
 		t.Errorf("%+v %v", result, err)
 	}
@@ -145,11 +146,11 @@ func TestReportsAlone(t *testing.T) {
 // Declining changes and reports nothing.
 func TestDecline(t *testing.T) {
 	r := newRig(t)
-	h, p := r.propose(t, conversation.Message{Text: text, Root: r.root, Project: "P1", API: "https://x.example"})
+	h, p := r.propose(t, changes.Message{Text: text, Root: r.root, Project: "P1", API: "https://x.example"})
 	if err := r.Decline(t.Context(), h, "no"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Approve(t.Context(), h, p, conversation.Consent{}); !errors.Is(err, conversation.ErrDone) {
+	if _, err := r.Approve(t.Context(), h, p, changes.Consent{}); !errors.Is(err, changes.ErrDone) {
 		t.Errorf("approved all the same: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(r.root, "a.go")); err == nil {

@@ -1,7 +1,9 @@
-package conversation
+package changes
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -116,8 +119,9 @@ func MirrorFiles(root string) ([]MirrorFile, error) {
 		if err != nil {
 			return err
 		}
-		sum, err := sumOf(f)
-		files = append(files, MirrorFile{Path: name, SHA256: sum, Size: info.Size()})
+		sum := sha256.New()
+		_, err = io.Copy(sum, f)
+		files = append(files, MirrorFile{Path: name, SHA256: hex.EncodeToString(sum.Sum(nil)), Size: info.Size()})
 		return err
 	})
 	return files, err
@@ -176,8 +180,14 @@ func DropMirrorFile(root, name string) error {
 	return nil
 }
 
+// ProjectPath reports whether a name can be the path of a file in a project.
+func ProjectPath(name string) bool {
+	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, "\\\x00") && !slices.ContainsFunc(
+		strings.Split(name, "/"), func(part string) bool { return strings.EqualFold(part, ".git") })
+}
+
 func openMirror(root, name string) (*os.Root, error) {
-	if !projectPath(name) || len(name) > 1024 {
+	if !ProjectPath(name) || len(name) > 1024 {
 		return nil, fmt.Errorf("%w: %q cannot be the path of a file", ErrInvalid, name)
 	}
 	return os.OpenRoot(root)

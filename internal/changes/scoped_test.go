@@ -1,4 +1,4 @@
-package conversation_test
+package changes_test
 
 import (
 	"errors"
@@ -7,25 +7,25 @@ import (
 	"testing"
 
 	"github.com/airlock-run/airlock/assignment"
-	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/reply"
 	"github.com/airlock-run/airlock/workspace"
 )
 
-func (r *rig) reach() *conversation.Scoped {
-	return &conversation.Scoped{Replies: r.Replies, Folders: []string{r.root}, Wake: func() {}}
+func (r *rig) reach() *changes.Scoped {
+	return &changes.Scoped{Replies: r.Replies, Folders: []string{r.root}, Wake: func() {}}
 }
 
 // linked is a reach with a project, and a reply that waits.
-func linked(t *testing.T) (*rig, *conversation.Scoped, *conversation.ReplyRecord) {
+func linked(t *testing.T) (*rig, *changes.Scoped, *changes.ReplyRecord) {
 	t.Helper()
 	r := newRig(t)
 	reach := r.reach()
-	if _, err := reach.LinkFolder(t.Context(), conversation.Link{
+	if _, err := reach.LinkFolder(t.Context(), changes.Link{
 		Owner: "local", Project: "P1", Root: r.root, API: "https://x.example"}); err != nil {
 		t.Fatal(err)
 	}
-	h, _ := r.propose(t, conversation.Message{Text: text, Project: "P1"})
+	h, _ := r.propose(t, changes.Message{Text: text, Project: "P1"})
 	return r, reach, h
 }
 
@@ -39,13 +39,13 @@ func TestOnlyFoldersThatWereGiven(t *testing.T) {
 	}
 	for root, want := range map[string]error{
 		r.root: nil, sub: nil, sub + "/../sub": nil,
-		"/": conversation.ErrOutside, t.TempDir(): conversation.ErrOutside,
-		filepath.Join(r.root, "out"): conversation.ErrOutside,
-		r.root + "/..":               conversation.ErrOutside, "relative": conversation.ErrOutside,
-		"":                               conversation.ErrOutside,
-		filepath.Join(r.root, "nothing"): conversation.ErrOutside, filepath.Join(r.root, "file"): conversation.ErrInvalid,
+		"/": changes.ErrOutside, t.TempDir(): changes.ErrOutside,
+		filepath.Join(r.root, "out"): changes.ErrOutside,
+		r.root + "/..":               changes.ErrOutside, "relative": changes.ErrOutside,
+		"":                               changes.ErrOutside,
+		filepath.Join(r.root, "nothing"): changes.ErrOutside, filepath.Join(r.root, "file"): changes.ErrInvalid,
 	} {
-		if _, err := reach.LinkFolder(t.Context(), conversation.Link{Owner: "local", Project: "P", Root: root}); !errors.Is(
+		if _, err := reach.LinkFolder(t.Context(), changes.Link{Owner: "local", Project: "P", Root: root}); !errors.Is(
 			err, want) {
 			t.Errorf("%s: %v", root, err)
 		}
@@ -56,17 +56,17 @@ func TestOnlyFoldersThatWereGiven(t *testing.T) {
 // there.
 func TestReachOfOthers(t *testing.T) {
 	r, reach, h := linked(t)
-	if _, _, err := reach.OpenReply(t.Context(), "bob", h.ID); !errors.Is(err, conversation.ErrNotFound) {
+	if _, _, err := reach.OpenReply(t.Context(), "bob", h.ID); !errors.Is(err, changes.ErrNotFound) {
 		t.Errorf("another owner: %v", err)
 	}
-	if _, err := reach.Linked(t.Context(), "bob", "P1"); !errors.Is(err, conversation.ErrNotFound) {
+	if _, err := reach.Linked(t.Context(), "bob", "P1"); !errors.Is(err, changes.ErrNotFound) {
 		t.Errorf("another owner: %v", err)
 	}
 	reach.Folders = []string{t.TempDir()}
-	if _, _, err := reach.OpenReply(t.Context(), "local", h.ID); !errors.Is(err, conversation.ErrNotFound) {
+	if _, _, err := reach.OpenReply(t.Context(), "local", h.ID); !errors.Is(err, changes.ErrNotFound) {
 		t.Errorf("beyond the folders: %v", err)
 	}
-	if _, err := reach.Linked(t.Context(), "local", "P1"); !errors.Is(err, conversation.ErrNotFound) {
+	if _, err := reach.Linked(t.Context(), "local", "P1"); !errors.Is(err, changes.ErrNotFound) {
 		t.Errorf("beyond the folders: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(r.root, "a.go")); err == nil {
@@ -81,7 +81,7 @@ func TestApplyWantsTheToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := conversation.Token(h, p)
+	shown := changes.Token(h, p)
 	w, err := r.Workspace(t.Context(), r.root)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestApplyWantsTheToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	consent, err := conversation.ConsentTo(h, p, []string{"f1", "p1"})
+	consent, err := changes.ConsentTo(h, p, []string{"f1", "p1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestApplyWantsTheToken(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(r.root, "a.go")); err == nil {
 		t.Fatal("a file is there")
 	}
-	result, err := reach.Apply(t.Context(), h, p, conversation.Token(h, p), consent)
+	result, err := reach.Apply(t.Context(), h, p, changes.Token(h, p), consent)
 	if err != nil || len(result.FilesCreated) != 1 || result.ProgressUpdates != 1 {
 		t.Errorf("%+v %v", result, err)
 	}
@@ -122,14 +122,14 @@ func TestUnlinkClosesWhatWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	h, p, err := reach.OpenReply(t.Context(), "local", h.ID)
-	if err != nil || h.Gate == "" || conversation.Token(h, p) != "" {
+	if err != nil || h.Gate == "" || changes.Token(h, p) != "" {
 		t.Fatalf("%+v %v", h, err)
 	}
-	consent, err := conversation.ConsentTo(h, p, []string{"f1"})
+	consent, err := changes.ConsentTo(h, p, []string{"f1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reach.Apply(t.Context(), h, p, p.Token, consent); !errors.Is(err, conversation.ErrClosed) {
+	if _, err := reach.Apply(t.Context(), h, p, p.Token, consent); !errors.Is(err, changes.ErrClosed) {
 		t.Errorf("applied all the same: %v", err)
 	}
 }
@@ -141,11 +141,11 @@ func TestConsentTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"f9", "p0", "p2", "p", "x", "f1:h9", "f1:", ":h1", ""} {
-		if _, err := conversation.ConsentTo(h, p, []string{id}); !errors.Is(err, conversation.ErrInvalid) {
+		if _, err := changes.ConsentTo(h, p, []string{id}); !errors.Is(err, changes.ErrInvalid) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
-	if c, err := conversation.ConsentTo(h, p, nil); err != nil || len(c.Approval.Files) != 0 || c.Posts == nil {
+	if c, err := changes.ConsentTo(h, p, nil); err != nil || len(c.Approval.Files) != 0 || c.Posts == nil {
 		t.Errorf("nothing is agreed to: %+v %v", c, err)
 	}
 }
@@ -169,7 +169,7 @@ func TestEvidence(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(r.root, "old.go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, p := r.propose(t, conversation.Message{Text: text + "\n```go:../evil.go\npackage evil\n```\n", Root: r.root})
+	h, p := r.propose(t, changes.Message{Text: text + "\n```go:../evil.go\npackage evil\n```\n", Root: r.root})
 	for evidence, want := range map[string]assignment.FileState{
 		"a.go": assignment.Present, "./sub/b.go": assignment.Present, "old.go": assignment.Present,
 		"none.go":    assignment.Missing,
@@ -183,7 +183,7 @@ func TestEvidence(t *testing.T) {
 
 func TestRecent(t *testing.T) {
 	r, _, h := linked(t)
-	other, _ := r.propose(t, conversation.Message{Text: text + "more", Root: r.root})
+	other, _ := r.propose(t, changes.Message{Text: text + "more", Root: r.root})
 	if err := r.Decline(t.Context(), other, "no"); err != nil {
 		t.Fatal(err)
 	}

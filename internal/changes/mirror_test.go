@@ -1,4 +1,4 @@
-package conversation_test
+package changes_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/changes"
 )
 
 // What is in a mirror is its owner's, and nobody's but by the page.
@@ -26,43 +26,43 @@ func TestMirror(t *testing.T) {
 	if again, err := reach.LinkMirror(t.Context(), "ada", "garden"); err != nil || again.Root != l.Root {
 		t.Errorf("linked again: %v, %v", again, err)
 	}
-	if _, err := reach.Mirror(t.Context(), "bob", "garden"); !errors.Is(err, conversation.ErrNotFound) {
+	if _, err := reach.Mirror(t.Context(), "bob", "garden"); !errors.Is(err, changes.ErrNotFound) {
 		t.Errorf("another owner: %v", err)
 	}
-	if _, err := others.Linked(t.Context(), "ada", "garden"); !errors.Is(err, conversation.ErrNotFound) {
+	if _, err := others.Linked(t.Context(), "ada", "garden"); !errors.Is(err, changes.ErrNotFound) {
 		t.Errorf("callers of other kinds: %v", err)
 	}
-	if _, err := reach.LinkFolder(t.Context(), conversation.Link{Owner: "bob", Project: "g", Root: l.Root}); !errors.Is(
-		err, conversation.ErrOutside) {
+	if _, err := reach.LinkFolder(t.Context(), changes.Link{Owner: "bob", Project: "g", Root: l.Root}); !errors.Is(
+		err, changes.ErrOutside) {
 		t.Errorf("a mirror as a folder: %v", err)
 	}
-	for name, want := range map[string]error{"a.txt": nil, "deep/down/b.txt": nil, "../evil": conversation.ErrInvalid,
-		"/etc/x": conversation.ErrInvalid, "a/../b": conversation.ErrInvalid, ".git/config": conversation.ErrInvalid,
-		"sub/.GIT/x": conversation.ErrInvalid, "a\\b": conversation.ErrInvalid, "": conversation.ErrInvalid,
-		".": conversation.ErrInvalid} {
-		if err := conversation.PutMirrorFile(l.Root, name, strings.NewReader("x")); !errors.Is(err, want) {
+	for name, want := range map[string]error{"a.txt": nil, "deep/down/b.txt": nil, "../evil": changes.ErrInvalid,
+		"/etc/x": changes.ErrInvalid, "a/../b": changes.ErrInvalid, ".git/config": changes.ErrInvalid,
+		"sub/.GIT/x": changes.ErrInvalid, "a\\b": changes.ErrInvalid, "": changes.ErrInvalid,
+		".": changes.ErrInvalid} {
+		if err := changes.PutMirrorFile(l.Root, name, strings.NewReader("x")); !errors.Is(err, want) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
 	for _, name := range []string{"a.txt/below", "deep"} {
-		if err := conversation.PutMirrorFile(l.Root, name, strings.NewReader("x")); !errors.Is(err, conversation.ErrInvalid) {
+		if err := changes.PutMirrorFile(l.Root, name, strings.NewReader("x")); !errors.Is(err, changes.ErrInvalid) {
 			t.Errorf("a file and a folder of one name, %q: %v", name, err)
 		}
 	}
 	if err := os.Symlink(t.TempDir(), filepath.Join(l.Root, "out")); err != nil {
 		t.Fatal(err)
 	}
-	if err := conversation.PutMirrorFile(l.Root, "out/x", strings.NewReader("x")); err == nil {
+	if err := changes.PutMirrorFile(l.Root, "out/x", strings.NewReader("x")); err == nil {
 		t.Error("a file was written through a link that leads out")
 	}
-	large := io.LimitReader(zeros{}, conversation.MirrorFileBytes+1)
-	if err := conversation.PutMirrorFile(l.Root, "large", large); !errors.Is(err, conversation.ErrMirrorFull) {
+	large := io.LimitReader(zeros{}, changes.MirrorFileBytes+1)
+	if err := changes.PutMirrorFile(l.Root, "large", large); !errors.Is(err, changes.ErrMirrorFull) {
 		t.Errorf("too large: %v", err)
 	}
-	if err := conversation.DropMirrorFile(l.Root, "deep/down/b.txt"); err != nil {
+	if err := changes.DropMirrorFile(l.Root, "deep/down/b.txt"); err != nil {
 		t.Error(err)
 	}
-	files, err := conversation.MirrorFiles(l.Root)
+	files, err := changes.MirrorFiles(l.Root)
 	if err != nil || len(files) != 1 || files[0].Path != "a.txt" || files[0].Size != 1 {
 		t.Errorf("files: %v, %v", files, err)
 	}
@@ -86,8 +86,8 @@ func TestUndoUnwritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, p := r.propose(t, conversation.Message{Text: text, Project: "P1"})
-	consent, err := conversation.ConsentTo(h, p, []string{p.Files[0].ID})
+	h, p := r.propose(t, changes.Message{Text: text, Project: "P1"})
+	consent, err := changes.ConsentTo(h, p, []string{p.Files[0].ID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,8 +98,8 @@ func TestUndoUnwritten(t *testing.T) {
 	if err := reach.UndoUnwritten(t.Context(), l, result.TxnID); err != nil {
 		t.Fatal(err)
 	}
-	files, err := conversation.MirrorFiles(l.Root)
-	if diff := cmp.Diff([]conversation.MirrorFile{}, files); err != nil || diff != "" {
+	files, err := changes.MirrorFiles(l.Root)
+	if diff := cmp.Diff([]changes.MirrorFile{}, files); err != nil || diff != "" {
 		t.Errorf("%v, %s", err, diff)
 	}
 	ws, err := reach.Workspace(t.Context(), l.Root)

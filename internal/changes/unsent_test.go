@@ -1,4 +1,4 @@
-package conversation_test
+package changes_test
 
 import (
 	"net/http"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/airlock-run/airlock/assignment"
-	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/reply"
 )
 
@@ -17,7 +17,7 @@ const escalates = "=== ESCALATION ===\nassignment_id: A1\ndecision_needed: Which
 // A question that no project is told of is in the result, whether no API is linked
 // or a gate is closed, and is there again when the message is opened.
 func TestQuestionsWithoutAnAPI(t *testing.T) {
-	for name, m := range map[string]conversation.Message{
+	for name, m := range map[string]changes.Message{
 		"no project": {Text: escalates}, "no API": {Text: escalates, Project: "P1"},
 		"a gate": {Text: escalates, Project: "P1", API: "https://x.example", Phase: "PLAN"},
 	} {
@@ -35,7 +35,7 @@ func TestQuestionsWithoutAnAPI(t *testing.T) {
 		if h.Gate != "" {
 			continue
 		}
-		result, err := r.Approve(t.Context(), h, nil, conversation.Consent{})
+		result, err := r.Approve(t.Context(), h, nil, changes.Consent{})
 		if err != nil || len(result.Questions) != 1 || result.Escalations != 1 {
 			t.Errorf("%s, approved: %+v, %v", name, result, err)
 		}
@@ -50,13 +50,13 @@ func TestFailedReportsAreErrors(t *testing.T) {
 	}))
 	defer server.Close()
 	r := newRig(t)
-	m := conversation.Message{Text: "=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 50\ncompleted: half\n" +
+	m := changes.Message{Text: "=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 50\ncompleted: half\n" +
 		"next: the rest\n=== END PROGRESS UPDATE ===\n", Project: "P1", API: server.URL, Root: r.root}
 	h, p, err := r.Propose(t.Context(), "local", m, reply.Parse([]byte(m.Text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Approve(t.Context(), h, p, conversation.Consent{}); err != nil {
+	if _, err := r.Approve(t.Context(), h, p, changes.Consent{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := assignment.NewSender(r.db.Outbox(), assignment.SenderOptions{HTTP: server.Client()}).Drain(
