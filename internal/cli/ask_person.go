@@ -58,8 +58,8 @@ func (p *asker) yesNo(ctx context.Context, question string) (conversation.Answer
 func (p *asker) send(ctx context.Context, q conversation.Ask) (conversation.Answer, error) {
 	if p.options.yes {
 		for _, f := range q.Files {
-			if f.Doubt != "" && !p.json {
-				p.say("%s  %s%s; --yes agrees to send it to %s", printableName(f.Path), sizeText(f.Size), careful(f.Doubt),
+			if f.Sensitivity != "" && !p.json {
+				p.say("%s  %s%s; --yes agrees to send it to %s", printableName(f.Path), sizeText(f.Size), careful(f.Sensitivity),
 					q.Destination)
 			}
 		}
@@ -129,7 +129,7 @@ func (p *asker) listFiles(q conversation.Ask) {
 		if f.Again {
 			line += "  (again, from an earlier turn)"
 		}
-		p.say("%s", line+careful(f.Doubt))
+		p.say("%s", line+careful(f.Sensitivity))
 	}
 }
 

@@ -94,7 +94,8 @@ func (t *turn) requested(ctx context.Context, arguments json.RawMessage) (provid
 		}
 	}
 	if len(attachments) > 0 {
-		report = append([]string{fmt.Sprintf("The user agreed to %s.", english.Plural(len(attachments), "file", ""))}, report...)
+		agreed := fmt.Sprintf("The user agreed to %s.", english.Plural(len(attachments), "file", ""))
+		report = append([]string{agreed}, report...)
 	}
 	t.attachments = append(t.attachments, attachments...)
 	return provider.FunctionReply{Text: strings.Join(report, "\n"), Files: attachments}, nil

@@ -211,7 +211,7 @@ func (t *turn) preview(files []File) []FileAsked {
 	list := make([]FileAsked, len(files))
 	for i, f := range files {
 		list[i] = FileAsked{ID: fmt.Sprintf("f%d", i+1), Path: f.Path, Name: f.Name, Size: f.Size, MIME: f.MIME,
-			See: f.seen(), Again: f.again, Doubt: f.Sensitivity()}
+			See: f.seen(), Again: f.again, Sensitivity: f.Sensitivity()}
 	}
 	return list
 }

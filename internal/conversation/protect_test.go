@@ -78,7 +78,8 @@ func TestDoubt(t *testing.T) {
 	_, _ = s.turn(t, conversation.Prompt{Text: "Go", Files: []conversation.File{
 		s.file(t, ".env", "A=1"), s.file(t, "notes.txt", "-----BEGIN OPENSSH PRIVATE KEY-----\n"),
 		s.file(t, "plain.txt", "plain")}}, look)
-	if len(asked.Files) != 3 || asked.Files[0].Doubt == "" || asked.Files[1].Doubt == "" || asked.Files[2].Doubt != "" {
+	if len(asked.Files) != 3 || asked.Files[0].Sensitivity == "" || asked.Files[1].Sensitivity == "" ||
+		asked.Files[2].Sensitivity != "" {
 		t.Errorf("%+v", asked.Files)
 	}
 }

@@ -91,9 +91,9 @@ type FileAsked struct {
 	See  bool   `json:"see,omitempty"` // the model itself is shown it too
 	// Again reports that an earlier turn sent it there before.
 	Again bool `json:"again,omitempty"`
-	// Doubt says why it may contain a secret.
-	Doubt   string   `json:"doubt,omitempty"`
-	Problem *Problem `json:"problem,omitempty"` // AskSkip and AskInline: why it cannot be sent
+	// Sensitivity says why it may contain a secret.
+	Sensitivity string   `json:"doubt,omitempty"`
+	Problem     *Problem `json:"problem,omitempty"` // AskSkip and AskInline: why it cannot be sent
 }
 
 // An OutputAsked is an output that may be saved.

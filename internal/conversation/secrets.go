@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/workspace"
 )
 
 // relayed redacts the events of the provider. Texts come in pieces: a possible beginning of
@@ -148,17 +149,10 @@ func (f File) Sensitivity() string {
 }
 
 func secretName(name string) bool {
-	switch path.Ext(name) {
-	case ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx":
-		return true
-	}
-	switch name {
-	case ".npmrc", ".pypirc", ".netrc", ".pgpass", ".htpasswd", "credentials", "credentials.json", "secrets.yaml",
-		"secrets.yml", "secrets.json", ".git-credentials", "kubeconfig":
-		return true
-	}
-	return name == ".env" || strings.HasPrefix(name, ".env.") || strings.HasPrefix(name, "id_rsa") ||
-		strings.HasPrefix(name, "id_ed25519") || strings.HasPrefix(name, "id_ecdsa")
+	return slices.ContainsFunc([]string{"*.{pem,key,p12,pfx,jks,keystore,kdbx}", ".env", ".env.*",
+		"id_{rsa,ed25519,ecdsa}*", ".npmrc", ".pypirc", ".netrc", ".pgpass", ".htpasswd", ".git-credentials", "kubeconfig",
+		"credentials", "credentials.json", "secrets.{yaml,yml,json}"},
+		func(pattern string) bool { return workspace.MatchPath(pattern, name) })
 }
 
 // secretMarks returns the beginnings of the most common keys.

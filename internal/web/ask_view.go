@@ -190,24 +190,17 @@ func (p *askPage) outputsOf(
 
 // outputWords returns the state of an output.
 func outputWords(o conversation.Output) (words, class string) {
-	switch o.State {
-	case conversation.OutputSaved:
-		return "saved", "ok"
-	case conversation.OutputUnchanged:
-		return "already there", "ok"
-	case conversation.OutputExists:
-		return "a file has this name", "weaker"
-	case conversation.OutputDeclined:
-		return "discarded", ""
-	case conversation.OutputRefused:
-		return "refused", "error"
-	case conversation.OutputFailed:
-		if o.SHA256 == "" {
-			return "not fetched", "error"
-		}
-		return "not saved", "error"
+	if o.State == conversation.OutputFailed && o.SHA256 == "" {
+		return "not fetched", "error"
 	}
-	return "", ""
+	w := outputStates[o.State]
+	return w.words, w.class
+}
+
+var outputStates = map[conversation.OutputState]wording{
+	conversation.OutputSaved: {"saved", "ok"}, conversation.OutputUnchanged: {"already there", "ok"},
+	conversation.OutputExists: {"a file has this name", "weaker"}, conversation.OutputDeclined: {"discarded", ""},
+	conversation.OutputRefused: {"refused", "error"}, conversation.OutputFailed: {"not saved", "error"},
 }
 
 // turnPart is text of an answer, or code between texts.

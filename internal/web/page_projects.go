@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -35,9 +36,6 @@ type projectView struct {
 // permission is the service's access to a folder.
 type permission struct{ Words, Class, Cure string }
 
-// inBrowser is the permission of a folder on the visitor's computer.
-var inBrowser = permission{"in the browser", "", ""}
-
 // permissionOf returns the access of the service's user to a folder. Changes replace files,
 // so that the folder must be writable.
 func permissionOf(folder string) permission {
@@ -55,6 +53,22 @@ func permissionOf(folder string) permission {
 	return permission{"readable and writable", "ok", ""}
 }
 
+func (p *reviewPage) projectView(l changes.Link) projectView {
+	view := projectView{Project: l.Project, Folder: p.folderName(l.Root), API: l.API, Created: l.Created,
+		Local: p.Mirrored(l.Root)}
+	switch {
+	case view.Local:
+		view.Permission.Words = "in the browser"
+	case p.Allows(l.Root):
+		view.Permission = permissionOf(l.Root)
+	default:
+		view.Outside = true
+		view.Permission = permission{"out of reach", "weaker",
+			"Start the service with --workspace and this folder, or one above it."}
+	}
+	return view
+}
+
 func (p *reviewPage) projects(w http.ResponseWriter, v *webRequest) error {
 	links, err := p.Store.Links(v.Context(), v.owner())
 	if err != nil {
@@ -62,17 +76,7 @@ func (p *reviewPage) projects(w http.ResponseWriter, v *webRequest) error {
 	}
 	body := projectsView{Folders: p.Folders}
 	for _, l := range links {
-		view := projectView{Project: l.Project, Folder: p.folderName(l.Root), API: l.API, Created: l.Created,
-			Local: p.Mirrored(l.Root)}
-		if view.Local {
-			view.Permission = inBrowser
-		} else if p.Allows(l.Root) {
-			view.Permission = permissionOf(l.Root)
-		} else {
-			view.Outside = true
-			view.Permission = permission{"out of reach", "weaker",
-				"Start the service with --workspace and this folder, or one above it."}
-		}
+		view := p.projectView(l)
 		lanes, err := p.lanes(v, l)
 		if err != nil {
 			return err
@@ -178,18 +182,14 @@ type timelineEntry struct {
 	Skipped, Errors int
 }
 
-var workWords = map[assignment.Work]struct{ words, class string }{
+var workWords = map[assignment.Work]wording{
 	assignment.Open:      {"in work", "running"},
 	assignment.Submitted: {"submitted", "queued"},
 	assignment.Complete:  {"complete", "ok"},
 }
 
 func (p *reviewPage) timeline(w http.ResponseWriter, v *webRequest, l changes.Link) error {
-	body := timelineView{projectView: projectView{Project: l.Project, Folder: p.folderName(l.Root), API: l.API,
-		Created: l.Created, Permission: permissionOf(l.Root), Local: p.Mirrored(l.Root)}}
-	if body.Local {
-		body.Permission = inBrowser
-	}
+	body := timelineView{projectView: p.projectView(l)}
 	lanes, err := p.lanes(v, l)
 	if err != nil {
 		return err
@@ -252,18 +252,8 @@ func entryOfHistory(t workspace.Transaction) timelineEntry {
 	const most = 6
 	e := timelineEntry{ID: t.ID, Created: t.Created, Waiting: t.State == workspace.Proposed, Reverted: t.Reverted != "",
 		Note: prose(t.Origin.Note)}
-	switch t.Origin.Kind {
-	case "reply":
-		e.What = "Reply"
-	case "undo":
-		e.What = "Undo"
-	case "redo":
-		e.What = "Redo"
-	case "outputs":
-		e.What = "Files of a run"
-	default:
-		e.What = named(t.Origin.Kind)
-	}
+	kinds := map[string]string{"reply": "Reply", "undo": "Undo", "redo": "Redo", "outputs": "Files of a run"}
+	e.What = cmp.Or(kinds[t.Origin.Kind], named(t.Origin.Kind))
 	for i := range t.Files {
 		e.Files = append(e.Files, named(t.Files[i].Summary()))
 	}

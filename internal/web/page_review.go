@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -124,8 +125,7 @@ func (p *reviewPage) list(w http.ResponseWriter, v *webRequest) error {
 		return err
 	}
 	for _, l := range links {
-		body.Projects = append(body.Projects, projectView{Project: l.Project, Folder: p.folderName(l.Root),
-			Local: p.Mirrored(l.Root)})
+		body.Projects = append(body.Projects, p.projectView(l))
 	}
 	waiting, err := p.Replies.Recent(v.Context(), v.owner(), false, mostListed)
 	if err != nil {
@@ -202,28 +202,15 @@ func entryOf(h *changes.ReplyRecord, files []string) replyEntry {
 }
 
 func kindWords(kind string) string {
-	switch kind {
-	case "undo":
-		return "Undo"
-	case "redo":
-		return "Redo"
-	}
-	return "Reply"
+	return cmp.Or(map[string]string{"undo": "Undo", "redo": "Redo"}[kind], "Reply")
 }
 
 // stateWords returns the state of a reply, and its CSS class.
 func stateWords(h *changes.ReplyRecord) (words, class string) {
-	switch h.Result.State {
-	case changes.Applied:
-		return "applied", "ok"
-	case changes.Declined:
-		return "declined", ""
-	case changes.ShownOnly:
-		return "only shown", ""
-	case changes.Failed:
-		return "not applied yet: look again", "error"
-	}
-	return "waits for you", "running"
+	w := map[changes.State]wording{changes.Proposed: {"waits for you", "running"}, changes.Applied: {"applied", "ok"},
+		changes.Declined: {"declined", ""}, changes.ShownOnly: {"only shown", ""},
+		changes.Failed: {"not applied yet: look again", "error"}}[h.Result.State]
+	return w.words, w.class
 }
 
 // links returns the projects whose replies can be applied here.
@@ -326,7 +313,8 @@ func (p *reviewPage) unlinked(w http.ResponseWriter, v *webRequest, text string)
 	}
 	for _, it := range parsed.Items {
 		if it.Kind == reply.KindBlock && it.Block != nil {
-			body.Shown = append(body.Shown, changes.Shown{Block: it.Block.Type, Reason: "is reported only for a project that is linked"})
+			body.Shown = append(body.Shown, changes.Shown{Block: it.Block.Type,
+				Reason: "is reported only for a project that is linked"})
 		}
 	}
 	p.render(w, v, http.StatusOK, "review_files", "A reply without a folder", body)

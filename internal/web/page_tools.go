@@ -29,15 +29,8 @@ const (
 
 // Words returns the connection in words.
 func (c Connection) Words() string {
-	switch c {
-	case Connected:
-		return "Connected"
-	case Unhealthy:
-		return "Unhealthy"
-	case ConnectionLost:
-		return "Connection lost"
-	}
-	return "Not enabled"
+	return map[Connection]string{Connected: "Connected", Unhealthy: "Unhealthy", ConnectionLost: "Connection lost",
+		NotEnabled: "Not enabled"}[c]
 }
 
 // ToolState is the state of a tool.

@@ -50,7 +50,7 @@ var kindTitles = map[assignment.Kind]string{
 }
 
 // postWords has the states of reports in words, with their CSS classes.
-var postWords = map[assignment.State]struct{ words, class string }{
+var postWords = map[assignment.State]wording{
 	assignment.Held:       {"held back", "weaker"},
 	assignment.Pending:    {"waits to be sent", "queued"},
 	assignment.Sending:    {"is being sent", "running"},

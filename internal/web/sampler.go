@@ -146,15 +146,16 @@ func newChart(title string, ticks []tick, value func(tick) float64, words func(f
 	scale := math.Max(most, 1e-9)
 	var line strings.Builder
 	x := func(i int) float64 { return chartWidth - float64(len(values)-1-i)*chartWidth/(keptTicks-1) }
+	before := x(0) - chartWidth/(keptTicks-1)
 	for i, v := range values {
 		y := chartHeight - 1 - v/scale*(chartHeight-6)
 		if i == 0 { // a first value by itself is a short line
-			fmt.Fprintf(&line, "M%.1f %.1f", x(0)-chartWidth/(keptTicks-1), y)
+			fmt.Fprintf(&line, "M%.1f %.1f", before, y)
 		}
 		fmt.Fprintf(&line, "L%.1f %.1f", x(i), y)
 	}
-	c.Line = template.HTMLAttr(`d="` + line.String() + `"`)                                                                                                    //nolint:gosec // numbers of ours
-	c.Area = template.HTMLAttr(fmt.Sprintf(`d="%sL%.1f %.1fL%.1f %.1fZ"`, line.String(), chartWidth, chartHeight, x(0)-chartWidth/(keptTicks-1), chartHeight)) //nolint:gosec // numbers of ours
+	area := fmt.Sprintf("%sL%.1f %.1fL%.1f %.1fZ", line.String(), chartWidth, chartHeight, before, chartHeight)
+	c.Line, c.Area = template.HTMLAttr(`d="`+line.String()+`"`), template.HTMLAttr(`d="`+area+`"`) //nolint:gosec // ours
 	return c
 }
 

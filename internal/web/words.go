@@ -9,6 +9,9 @@ import (
 	"github.com/dustin/go-humanize/english"
 )
 
+// wording is a state in words, with its CSS class.
+type wording struct{ words, class string }
+
 // byteCount returns a number of bytes in words.
 func byteCount(n int64) string {
 	if n < 1<<10 {
