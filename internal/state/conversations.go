@@ -94,23 +94,21 @@ func (s *Conversations) Conversation(ctx context.Context, owner, id string) (c *
 }
 
 func readTurns(ctx context.Context, tx *sql.Tx, c *conversation.Conversation) (err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT turn, exchange FROM turns WHERE conversation = ? ORDER BY number", c.ID)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
+	c.Turns, err = rowsOf(ctx, tx, func(row scanner) (*conversation.Turn, error) {
 		var text, exchange string
-		if err := rows.Scan(&text, &exchange); err != nil {
-			return err
+		if err := row.Scan(&text, &exchange); err != nil {
+			return nil, err
 		}
-		t := &conversation.Turn{}
-		if err := errors.Join(json.Unmarshal([]byte(text), t), json.Unmarshal([]byte(exchange), &t.Exchange)); err != nil {
-			return fmt.Errorf("%w: a turn of a conversation: %w", sqlite.ErrDamaged, err)
+		t, err := decode[conversation.Turn]("a turn of a conversation", text)
+		if err != nil {
+			return nil, err
 		}
-		c.Turns = append(c.Turns, t)
-	}
-	return rows.Err()
+		if err := json.Unmarshal([]byte(exchange), &t.Exchange); err != nil {
+			return nil, fmt.Errorf("%w: a turn of a conversation: %w", sqlite.ErrDamaged, err)
+		}
+		return t, nil
+	}, "SELECT turn, exchange FROM turns WHERE conversation = ? ORDER BY number", c.ID)
+	return err
 }
 
 // mostConversations bounds a page of the list.

@@ -1,6 +1,7 @@
-// Package state keeps what several Airlock processes share, in one SQLite
+// Package state stores what several Airlock processes share in one SQLite
 // database, state.db in the data directory: the journal of workspaces, with
-// the contents that undo needs, and what else has to outlive a command.
+// the contents that undo needs, the outbox, projects, conversations, and the
+// ledger of remote objects.
 //
 // Many processes have it open at once: each command of the CLI and a service.
 // The log is written ahead (WAL), and what a method has acknowledged survives

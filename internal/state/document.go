@@ -29,25 +29,42 @@ func document[T any](ctx context.Context, q sqlite.Querier, what, query string, 
 	return decode[T](what, text)
 }
 
-// documents returns the documents in the only column of all rows.
-func documents[T any](ctx context.Context, pool *sql.DB, what, query string, args ...any) (all []*T, err error) {
-	rows, err := pool.QueryContext(ctx, query, args...)
+// scanner is a row that is being read.
+type scanner interface{ Scan(into ...any) error }
+
+// querier is a pool or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// rowsOf reads all rows of a query.
+func rowsOf[T any](
+	ctx context.Context, q querier, scan func(scanner) (T, error), query string, args ...any,
+) (all []T, err error) {
+	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		v, err := decode[T](what, text)
+		v, err := scan(rows)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, v)
 	}
 	return all, rows.Err()
+}
+
+// documents returns the documents in the only column of all rows.
+func documents[T any](ctx context.Context, pool *sql.DB, what, query string, args ...any) ([]*T, error) {
+	return rowsOf(ctx, pool, func(row scanner) (*T, error) {
+		var text string
+		if err := row.Scan(&text); err != nil {
+			return nil, err
+		}
+		return decode[T](what, text)
+	}, query, args...)
 }
 
 // values returns what pointers point to, nil for none.

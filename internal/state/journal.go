@@ -44,8 +44,8 @@ type row struct {
 	data   []byte // nil for a file
 }
 
-// Save implements workspace.Store. On a full disk an undo, and the end of what
-// has begun, may use the reserve: the one makes room, the other leaves no folder
+// Save implements workspace.Store. On a full disk an undo, and the end of a commit that
+// has begun, may use the reserve: the first frees space, the second leaves no folder
 // between two states.
 func (j *Journal) Save(ctx context.Context, r *workspace.Record, contents ...*workspace.Content) error {
 	record, err := json.Marshal(r)
@@ -79,8 +79,8 @@ func (j *Journal) storeAndSave(
 	}
 }
 
-// errPruned says that a file was cleared away between its storing and its row:
-// it has to be stored again.
+// errPruned means that a file was removed before its row was written: it has to be
+// stored again.
 var errPruned = errors.New("a content was cleared away meanwhile")
 
 // store makes a row of a content, and a file of a large one. The file is
@@ -135,12 +135,7 @@ func (j *Journal) save(ctx context.Context, tx *sql.Tx, r *workspace.Record, rec
 	if r.State != workspace.Committed || before.String == string(workspace.Committed) {
 		return nil
 	}
-	for _, then := range j.db.committed {
-		if err := then(ctx, tx, r); err != nil {
-			return err
-		}
-	}
-	return nil
+	return queueReports(ctx, tx, r) // in this transaction: they are neither lost nor queued twice
 }
 
 func (j *Journal) saveContents(ctx context.Context, tx *sql.Tx, rows []row) error {
@@ -164,8 +159,8 @@ func (j *Journal) saveContents(ctx context.Context, tx *sql.Tx, rows []row) erro
 	return nil
 }
 
-// saveNeeds records which contents a record needs. What it names but the store
-// never got, such as the bytes of a new binary file, is no content of it.
+// saveNeeds records which contents a record needs. Contents that were never stored, such
+// as the bytes of a new binary file, are passed over.
 func (j *Journal) saveNeeds(ctx context.Context, tx *sql.Tx, r *workspace.Record) error {
 	needs, err := json.Marshal(r.Hashes()) // hexadecimal
 	if err != nil {
@@ -236,11 +231,13 @@ func (j *Journal) Open(ctx context.Context, h workspace.Hash) (io.ReadCloser, er
 
 // Verify reads every content and returns the hashes of those that are damaged.
 func (j *Journal) Verify(ctx context.Context) (damaged []workspace.Hash, err error) {
-	var all []workspace.Hash
-	err = j.db.read(ctx, func(tx *sql.Tx) (err error) {
-		all, err = hashes(ctx, tx)
-		return err
-	})
+	all, err := rowsOf(ctx, j.db.reader, func(row scanner) (h workspace.Hash, err error) {
+		var raw []byte
+		if err = row.Scan(&raw); err == nil {
+			copy(h[:], raw)
+		}
+		return h, err
+	}, "SELECT hash FROM contents WHERE length(hash) = ?", len(workspace.Hash{}))
 	if err != nil {
 		return nil, err
 	}
@@ -258,22 +255,4 @@ func (j *Journal) Verify(ctx context.Context) (damaged []workspace.Hash, err err
 		}
 	}
 	return damaged, nil
-}
-
-func hashes(ctx context.Context, tx *sql.Tx) (all []workspace.Hash, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT hash FROM contents")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var raw []byte
-		if err := rows.Scan(&raw); err != nil {
-			return nil, err
-		}
-		if len(raw) == len(workspace.Hash{}) {
-			all = append(all, workspace.Hash(raw))
-		}
-	}
-	return all, rows.Err()
 }

@@ -19,7 +19,7 @@ type Ledger struct {
 
 var _ provider.LedgerStore = (*Ledger)(nil)
 
-// Ledger returns the store of what is ours at providers.
+// Ledger returns the store of the remote objects that Airlock has created at providers.
 func (db *DB) Ledger() *Ledger { return &Ledger{db} }
 
 // Put implements provider.LedgerStore.

@@ -88,8 +88,8 @@ func (o *Outbox) Load(ctx context.Context, q assignment.Query) ([]assignment.Lan
 	return values(documents[assignment.Lane](ctx, o.db.reader, "the posts of an assignment", query, args...))
 }
 
-// queueReports queues what the reply of a transaction reports, in the step in
-// which its files are there for good. What is attached by others is theirs.
+// queueReports queues the reports of a transaction's reply, when the transaction is
+// committed.
 func queueReports(ctx context.Context, tx *sql.Tx, r *workspace.Record) error {
 	if len(r.Attached) == 0 {
 		return nil

@@ -27,21 +27,9 @@ const keepReplies = 90 * 24 * time.Hour
 func (db *DB) Projects() *Projects { return &Projects{db} }
 
 // Links implements changes.Store.
-func (s *Projects) Links(ctx context.Context, owner string) (links []changes.Link, err error) {
-	rows, err := s.db.reader.QueryContext(
-		ctx, "SELECT owner, project, root, api, created FROM links WHERE owner = ? ORDER BY project", owner)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		l, err := scanLink(rows)
-		if err != nil {
-			return nil, err
-		}
-		links = append(links, l)
-	}
-	return links, rows.Err()
+func (s *Projects) Links(ctx context.Context, owner string) ([]changes.Link, error) {
+	return rowsOf(ctx, s.db.reader, scanLink,
+		"SELECT owner, project, root, api, created FROM links WHERE owner = ? ORDER BY project", owner)
 }
 
 // Link implements changes.Store.
@@ -54,7 +42,7 @@ func (s *Projects) Link(ctx context.Context, owner, project string) (changes.Lin
 	return l, err
 }
 
-func scanLink(row interface{ Scan(into ...any) error }) (l changes.Link, err error) {
+func scanLink(row scanner) (l changes.Link, err error) {
 	var created int64
 	err = row.Scan(&l.Owner, &l.Project, &l.Root, &l.API, &created)
 	l.Created = time.UnixMicro(created).UTC()

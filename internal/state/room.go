@@ -10,7 +10,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
-// ErrFull says that the disk has no room for a change, whatever SQLite calls that.
+// ErrFull reports that the disk has no space for a change.
 var ErrFull = fmt.Errorf("the disk of the data directory is full: %w", syscall.ENOSPC)
 
 // full marks the error of a full disk as ErrFull.
@@ -24,9 +24,8 @@ func full(err error) error {
 	return err
 }
 
-// erase is write for what makes room, or ends what has begun: it must work on a
-// full disk too. There it writes in the reserve, and makes the log, which it
-// lengthened, short again. It may call do twice.
+// erase does what write does, for changes that free space or complete a commit: on a
+// full disk it uses the reserve, and then truncates the log. It may call do twice.
 func (db *DB) erase(ctx context.Context, do func(*sql.Tx) error) error {
 	return db.makeRoom(ctx, func() error { return db.write(ctx, do) })
 }

@@ -38,11 +38,6 @@ type DB struct {
 	contents *workspace.ContentDir
 	pack     *zstd.Encoder
 	borrow   func() (giveBack func()) // see WithReserve
-
-	// committed run in the SQL transaction in which a workspace's transaction
-	// becomes Committed, so that what follows from it is neither lost nor done
-	// twice. Open lists them.
-	committed []func(context.Context, *sql.Tx, *workspace.Record) error
 }
 
 // Option changes how a database is opened.
@@ -72,10 +67,7 @@ func open(ctx context.Context, dir string, log *slog.Logger, options []Option) (
 	if err := os.MkdirAll(filepath.Join(dir, "locks"), 0o700); err != nil {
 		return nil, err
 	}
-	db := &DB{
-		dir: dir, log: log, borrow: func() func() { return func() {} },
-		committed: []func(context.Context, *sql.Tx, *workspace.Record) error{queueReports},
-	}
+	db := &DB{dir: dir, log: log, borrow: func() func() { return func() {} }}
 	for _, set := range options {
 		set(db)
 	}

@@ -45,14 +45,12 @@ func (u *Uploads) RemoveUpload(ctx context.Context, key provider.UploadKey, id s
 func (u *Uploads) AddCounts(ctx context.Context, rows []provider.Counts) error {
 	return u.db.write(ctx, func(tx *sql.Tx) error {
 		for _, row := range rows {
-			sum := provider.Counts{Provider: row.Provider, Model: row.Model}
-			var text string
-			err := tx.QueryRowContext(ctx, "SELECT counts FROM provider_counts WHERE provider = ? AND model = ?", row.Provider,
-				row.Model).Scan(&text)
-			if err == nil {
-				err = json.Unmarshal([]byte(text), &sum)
+			sum, err := document[provider.Counts](ctx, tx, "the counts of a provider",
+				"SELECT counts FROM provider_counts WHERE provider = ? AND model = ?", row.Provider, row.Model)
+			if errors.Is(err, sql.ErrNoRows) {
+				sum, err = &provider.Counts{Provider: row.Provider, Model: row.Model}, nil
 			}
-			if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			if err != nil {
 				return err
 			}
 			sum.Add(row)
