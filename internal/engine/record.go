@@ -14,7 +14,9 @@ type completion struct {
 	deleted []string // paths of inputs that the program removed
 	pinned  []Digest // blobs of run.Files, until the index has recorded them
 	err     error    // instead of an outcome, for the caller who waits
-	session *Session // implicit, and not recorded any more than the run
+	brief   bool     // the index gets the run together with its end
+	begun   *Run     // what the index has to get before the end, because it refused that; nil: nothing
+	session *Session // implicit, with brief or begun; nil: the index has it
 	refused bool     // by the index
 }
 
@@ -57,11 +59,7 @@ func (s *Service) deferInsert(j *job) {
 // insertStarted records a run that has not ended, with its session if that is implicit.
 // ErrNotFound means that its session was deleted, and that the run is cancelled.
 func (s *Service) insertStarted(ctx context.Context, j *job) error {
-	var implicit *Session
-	if j.session.Implicit {
-		implicit = &j.session
-	}
-	_, err := s.index.StartRun(ctx, j.snapshot(), implicit, "", Digest{})
+	_, err := s.index.StartRun(ctx, j.snapshot(), j.implicit(), "", Digest{})
 	if errors.Is(err, ErrNotFound) {
 		j.cancel(errSession)
 	}
@@ -84,10 +82,22 @@ func (s *Service) ensureInserted(ctx context.Context, j *job, end *completion) e
 	}
 	size := len(end.run.Stdout) + len(end.run.Stderr) + end.run.Source.size()
 	if j.session.Implicit && len(end.run.Files) == 0 && size < briefOutput {
-		d.done, end.session = true, &j.session
+		d.done, end.brief, end.session = true, true, &j.session
 		return nil
 	}
-	return s.insertStarted(ctx, j)
+	err := s.insertStarted(ctx, j)
+	if err != nil {
+		end.begun, end.session = j.snapshot(), j.implicit()
+	}
+	return err
+}
+
+// implicit returns the session that was made for a run, or nil.
+func (j *job) implicit() *Session {
+	if j.session.Implicit {
+		return &j.session
+	}
+	return nil
 }
 
 // conclude finishes and records a completion. Its files are durable before it is published.
@@ -108,13 +118,13 @@ func (s *Service) conclude(ctx context.Context, j *job, end *completion) {
 	if err != nil {
 		s.log.ErrorContext(ctx, "a run could not be recorded", "run", j.id, "error", err)
 	}
-	if end.session != nil && s.gather(end) {
+	if end.brief && s.gather(end) {
 		return
 	}
 	if err := s.record(ctx, end); err != nil {
 		s.log.ErrorContext(ctx, "a run's end could not be recorded", "run", j.id, "error", err)
 	}
-	if end.session == nil {
+	if !end.brief {
 		s.use(ctx, run.FinishedAt, j.session.life())
 	}
 }
@@ -147,8 +157,15 @@ func (s *Service) record(ctx context.Context, end *completion) error {
 }
 
 func (s *Service) finish(ctx context.Context, end *completion) error {
-	if end.session != nil {
+	if end.brief {
 		return s.index.InsertFinished(ctx, FinishedRun{end.run, end.session, end.chunks})
+	}
+	if end.begun != nil {
+		_, err := s.index.StartRun(ctx, end.begun, end.session, "", Digest{})
+		if err != nil && !errors.Is(err, ErrConflict) { // on conflict the index has it after all
+			return err
+		}
+		end.begun, end.session = nil, nil
 	}
 	return s.index.FinishRun(ctx, end.run, end.chunks, end.deleted)
 }
@@ -265,13 +282,13 @@ func (u *unrecorded) hasSession(id ID) bool {
 	return false
 }
 
-// take returns what is to be flushed: completions with a session, and others.
+// take returns what is to be flushed: completions of brief runs, and others.
 func (u *unrecorded) take() (brief, others []*completion) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.due = false
 	for _, end := range u.ends {
-		if end.session != nil {
+		if end.brief {
 			brief = append(brief, end)
 		} else {
 			others = append(others, end)

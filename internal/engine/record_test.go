@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -206,6 +207,48 @@ func TestShortRunThatCannotBeRecorded(t *testing.T) {
 		if got, err := r.index.Run(t.Context(), "alice", run.ID); err != nil || got.Message != "" {
 			t.Errorf("recorded later: %+v, %v", got, err)
 		}
+	}
+}
+
+// A run that is not brief, and whose beginning the index refuses, is recorded later, too:
+// its end is not the end of a run that was deleted.
+func TestLongRunOutlastsTheDisk(t *testing.T) {
+	refused := make(chan struct{})
+	r := newRig(t, engine.Config{}, func(_ context.Context, _ *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+		<-refused
+		host.Output(engine.Stdout, []byte(strings.Repeat("x", 20<<10)))
+		return sandboxtest.Exit(0), nil
+	})
+	full := sync.OnceFunc(func() { close(refused) })
+	r.index.Fail(func(op string) error {
+		if op == "StartRun" {
+			full()
+			return engine.ErrFull
+		}
+		return nil
+	})
+	run, err := r.Run(t.Context(), alice, python(""))
+	if err != nil || !strings.Contains(run.Message, "could not be recorded") {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	for range 3 {
+		if _, err := r.ListRuns(t.Context(), alice, engine.RunQuery{}); err != nil { // it tries again
+			t.Fatal(err)
+		}
+		if got, err := r.GetRun(t.Context(), alice, run.ID); err != nil || got.Status != engine.StatusOK {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	r.index.Fail(nil)
+	if err := r.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.index.Run(t.Context(), "alice", run.ID)
+	if err != nil || got.Status != engine.StatusOK || len(got.Stdout) != 20<<10 {
+		t.Errorf("recorded later: %v, %v", got, err)
+	}
+	if _, err := r.index.Session(t.Context(), "alice", run.Session); err != nil {
+		t.Errorf("its session: %v", err)
 	}
 }
 
