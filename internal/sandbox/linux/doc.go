@@ -14,7 +14,7 @@
 // of system calls (seccomp.go) and the program itself. The root that it sees is
 // made once, in image.go.
 //
-// Python starts warm: zygote.go keeps an interpreter for each tier (tier.go) with its
+// Python starts warm: zygote.go keeps an interpreter for each tier (python.go) with its
 // packages imported, and pool.go a few sandboxes forked from it (waiting.go), in which
 // warm.go places a program. Package guest has their programs; those have the same list of
 // system calls walked as a cold sandbox (spawn/request.go, spawn/spawn_amd64.s). What no

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -423,4 +424,20 @@ func lastOfEach(list []string) []string {
 		kept = append(kept, entry)
 	}
 	return kept
+}
+
+// available is ErrNoLanguage, with what to install, where this host lacks a
+// language or the compiler of it.
+func available(l language.Language) error {
+	command := l.Missing()
+	if command == "" {
+		return nil
+	}
+	return &engine.Error{
+		Op: "run", Kind: engine.ErrNoLanguage, Err: fmt.Errorf("%s is not installed on this host: %s is missing", l.Title,
+			command),
+		Hint: fmt.Sprintf(
+			"Install it there with `airlock setup --languages %s` (Debian: %s); `airlock doctor` tells what is missing.", l.Name,
+			strings.Join(l.Packages, ", ")),
+	}
 }

@@ -3,7 +3,7 @@
 //
 // A Tree is the part of the host's groups that is one executor's (Open), with a Group
 // for each program. A group has limits (Limits) and accounts (account.go), may be
-// frozen (group.go), killed as a whole (kill.go), and gets its share of the processors
+// frozen and killed as a whole (group.go), and gets its share of the processors
 // late or first (processors.go). On version 1 groups are reused (reuse.go). The
 // executor sees no processes but its own: Prepare and Remove are what its
 // launcher does for it (launcher.go).
