@@ -2,6 +2,7 @@ package reply
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"io/fs"
 	"math/rand/v2"
@@ -10,17 +11,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 )
 
-// documents are Markdown documents as people wrote them: those of the modules
-// that this module needs, of Go itself, of npm where it is installed, and ours.
-func documents(t testing.TB) []string {
-	t.Helper()
+// documents returns Markdown documents as people wrote them: those of the modules
+// that this module needs, of Go itself, of npm if it is installed, and its own.
+var documents = sync.OnceValue(func() []string {
 	roots := []string{".."}
 	for _, command := range [][]string{{"go", "env", "GOMODCACHE"}, {"go", "env", "GOROOT"}, {"npm", "root", "-g"}} {
-		out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).Output()
+		out, err := exec.CommandContext(context.Background(), command[0], command[1:]...).Output()
 		if dir := strings.TrimSpace(string(out)); err == nil && dir != "" {
 			roots = append(roots, dir)
 		}
@@ -54,7 +55,7 @@ func documents(t testing.TB) []string {
 		})
 	}
 	return texts
-}
+})
 
 // frame puts a document into a reply, as models do. more are the other files
 // of the reply.
@@ -122,7 +123,7 @@ func judge(text, document string, f *frame) string {
 }
 
 func TestLargeCorpus(t *testing.T) {
-	texts := documents(t)
+	texts := documents()
 	if len(texts) < 100 {
 		t.Skipf("only %d Markdown documents are at hand on this machine", len(texts))
 	}
@@ -154,7 +155,7 @@ func TestLargeCorpus(t *testing.T) {
 // TestLargeDamagedCorpus: a document whose own fences do not pair is written
 // as it is meant or not without a question, wherever its fence seems to end.
 func TestLargeDamagedCorpus(t *testing.T) {
-	texts := documents(t)
+	texts := documents()
 	random := rand.New(rand.NewPCG(1, 2))
 	n := map[string]int{}
 	for _, text := range texts {
