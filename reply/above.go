@@ -254,13 +254,6 @@ type passed struct {
 	below                             Span
 }
 
-// pass remembers a fence that gave no item.
-func (p *Parser) pass(f *fence, bodyEnd, end int) {
-	if !f.named && !f.nested && bodyEnd > f.body {
-		p.unnamed = passed{start: f.start, body: f.body, bodyEnd: bodyEnd, end: end, indent: f.indent}
-	}
-}
-
 // nameBelow remembers a path on the first line behind such a fence.
 func (p *Parser) nameBelow(start, end int) {
 	u := p.unnamed

@@ -28,21 +28,21 @@ func (p *Parser) bodyLines(start, end, indent int) []bodyLine {
 
 // closeFence ends a fence and adds its items. It returns the last item, or nil if
 // the fence gave none.
-func (p *Parser) closeFence(bodyEnd, itemEnd int) *Item {
-	return p.endFence(bodyEnd, itemEnd, false)
-}
-
-func (p *Parser) endFence(bodyEnd, itemEnd int, truncated bool) *Item {
+func (p *Parser) closeFence(bodyEnd, itemEnd int, truncated bool) *Item {
 	f := p.fence
 	p.mode, p.fence = inProse, fence{}
 	p.forget()
 	p.last, p.fenceEnd = closedFence{}, itemEnd
 	items := p.readFence(&f, Span{f.start, itemEnd}, Span{f.body, max(f.body, bodyEnd)})
 	if len(items) == 0 {
-		p.pass(&f, bodyEnd, itemEnd)
+		if !f.named && !f.nested && bodyEnd > f.body {
+			p.unnamed = passed{start: f.start, body: f.body, bodyEnd: bodyEnd, end: itemEnd, indent: f.indent}
+		}
 		p.examples += f.examples
 		if p.block != nil {
-			p.rawLines(f.start, itemEnd)
+			for _, line := range p.bodyLines(f.start, itemEnd, 0) {
+				p.block.lines = append(p.block.lines, blockLine{bodyLine: line, raw: true})
+			}
 		}
 		return nil
 	}
@@ -82,8 +82,9 @@ func (p *Parser) readings(it *Item, f *fence) {
 
 // readFence makes items of a fence, according to what its body is.
 func (p *Parser) readFence(f *fence, span, body Span) []*Item {
-	if d := language(f.info.lang); !f.named && (f.nested || d.is(classMarkup) && !d.is(classPlain)) &&
-		!f.hasHeader(p.buf[body.Start:body.End]) {
+	content := f.content(p.buf[body.Start:body.End])
+	head, found := pathInside(content, f.info.lang)
+	if d := language(f.info.lang); !f.named && !found && (f.nested || d.is(classMarkup) && !d.is(classPlain)) {
 		return nil // it shows how to write something
 	}
 	if f.patch && (!f.named || !holdsPatches(f.where.raw)) {
@@ -92,8 +93,6 @@ func (p *Parser) readFence(f *fence, span, body Span) []*Item {
 		}
 	}
 	where := f.where
-	content := f.content(p.buf[body.Start:body.End])
-	head, found := pathInside(content, f.info.lang)
 	f.directive = found && p.mergeHeader(&where, &head, f)
 	switch {
 	case f.searches:
@@ -111,12 +110,6 @@ func (p *Parser) readFence(f *fence, span, body Span) []*Item {
 	}
 	p.judgeFile(it, f)
 	return []*Item{it}
-}
-
-// hasHeader reports whether a comment inside names the file.
-func (f *fence) hasHeader(body []byte) bool {
-	_, ok := pathInside(f.content(body), f.info.lang)
-	return ok
 }
 
 // file returns the file that a body holds: its content without the directive
@@ -195,7 +188,7 @@ func (p *Parser) judgeFile(it *Item, f *fence) {
 		it.downgrade(VerdictPartial, "it is to be added to the file, not to replace it")
 	case f.info.base64 || strings.EqualFold(f.info.lang, "base64"):
 		decodeBase64(it)
-	case f.elided || !isMarkup(it.Path) && elidesBehindCode(it.Content) || elidesInBraces(it):
+	case f.elided || !isMarkup(it.Path) && (elidesBehind(it.Content, "...") || elidesBehind(it.Content, "…")) || elidesInBraces(it):
 		it.downgrade(VerdictPartial, "it leaves out a part of the file")
 	case f.added && f.removed && looksLikeChanges(it.Content):
 		it.downgrade(VerdictAmbiguous, "every line begins with +, - or a space, as in a diff")
@@ -238,12 +231,6 @@ func (p *Parser) checkMargin(it *Item, f *fence, body []byte) {
 		it.downgrade(VerdictAmbiguous,
 			"its lines begin before its fence does: how much of their indentation is the file's is unclear")
 	}
-}
-
-// elidesBehindCode reports whether a trailing comment leaves something out:
-// foo() { /* ... existing code ... */ }.
-func elidesBehindCode(body []byte) bool {
-	return elidesBehind(body, "...") || bytes.IndexByte(body, 0xe2) >= 0 && elidesBehind(body, "…")
 }
 
 // elidesInBraces reports whether the content has braces with nothing but dots,
@@ -297,6 +284,8 @@ func looksNumbered(body []byte) bool {
 	return n == 2
 }
 
+// elidesBehind reports whether a comment with dots behind code leaves something out:
+// foo() { /* ... existing code ... */ }.
 func elidesBehind(body []byte, dots string) bool {
 	for at := 0; ; {
 		i := bytes.Index(body[at:], []byte(dots))

@@ -6,9 +6,6 @@ import (
 	"strings"
 )
 
-// patch is an open envelope outside of any fence.
-type patch struct{ start int }
-
 const (
 	patchBegin = "*** Begin Patch"
 	patchEnd   = "*** End Patch"
@@ -248,7 +245,7 @@ func (p *Parser) envelopeLine(start, end int) {
 func (p *Parser) endEnvelope(stop int) {
 	p.mode = inProse
 	p.forget()
-	span := Span{p.patch.start, stop}
+	span := Span{p.patchStart, stop}
 	items, _ := p.readEnvelope(p.bodyLines(span.Start, stop, 0), span, span)
 	for _, it := range items {
 		p.add(it)

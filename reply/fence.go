@@ -178,7 +178,7 @@ func (p *Parser) fenceLine(start, end int) {
 	if length >= 3 && char == f.char {
 		switch {
 		case f.close > 0 && start == f.close:
-			p.closeFence(start, p.after(end))
+			p.closeFence(start, p.after(end), false)
 		case f.close > 0:
 		case p.isDocument():
 			p.pairDocument()
@@ -209,7 +209,7 @@ func (p *Parser) fenceLine(start, end int) {
 			}
 		}
 	case '=':
-		if p.isBlockOpener(line) {
+		if m, ok := readBlockMark(line); ok && !m.bare && p.registry.lookup(m.name) != nil { // it would open a block
 			f.examples++
 		}
 	}
@@ -257,7 +257,7 @@ func (p *Parser) fenceRun(start, end int, line []byte, column, length, at int) {
 		// No info string begins so: the line after the fence was glued to it.
 		if len(f.levels) == 0 {
 			at := start + bytes.IndexByte(p.buf[start:end], rest[0])
-			p.closeFence(start, at)
+			p.closeFence(start, at, false)
 			p.line(at, end)
 			return
 		}
@@ -281,7 +281,7 @@ func (p *Parser) bareRun(start, end, column, length, inner int) {
 		return
 	}
 	odd := column > f.indent
-	if it := p.closeFence(start, p.after(end)); it != nil {
+	if it := p.closeFence(start, p.after(end), false); it != nil {
 		p.last = closedFence{item: it, odd: odd, end: p.next}
 	}
 }
@@ -309,7 +309,7 @@ func (p *Parser) closeAndOpen(start, end int, rest []byte, inner int) {
 	}
 	middle := start + bytes.IndexByte(p.buf[start:end], f.char) + inner
 	column := f.indent
-	p.closeFence(start, middle)
+	p.closeFence(start, middle, false)
 	p.openFence(middle, end, column, p.text(middle, end))
 }
 
@@ -334,12 +334,12 @@ func (p *Parser) innerOpener(start, end int, line, rest []byte, column, length i
 	in := parseInfo(string(rest))
 	switch {
 	case in.raw != "" || in.verdict != "":
-		p.closeFence(start, start)
+		p.closeFence(start, start, false)
 		if p.openFence(start, end, column, line) && p.mode == inFence {
 			p.fence.tangle("it begins inside of another fence, whose closing fence may be missing")
 		}
 	case in.words, !isLanguage(in.lang): // more likely a sentence behind the closing fence
-		p.closeFence(start, p.after(end))
+		p.closeFence(start, p.after(end), false)
 	default:
 		f.levels = append(f.levels, length)
 	}

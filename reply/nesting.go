@@ -327,7 +327,8 @@ func (p *Parser) documentEnd(f *fence, n *nesting) {
 	}
 	f.tangle("the fences inside of it can be paired in more than one way")
 	f.offer = f.close
-	if end.other > end.close && !n.holdsFile(end.close, end.other) {
+	if end.other > end.close && !slices.ContainsFunc(
+		n.marks[end.close:end.other], func(m fenceMark) bool { return m.file }) {
 		f.offer = n.at(end.other)
 	}
 	for _, mark := range [...]int{end.close, end.other, end.last} {
@@ -345,11 +346,6 @@ func (f *fence) shows(line int) bool {
 		f.inner = f.inner[1:]
 	}
 	return len(f.inner) > 0 && f.inner[0].Start <= line
-}
-
-// holdsFile reports whether a file of the reply seems to begin between two marks.
-func (n *nesting) holdsFile(from, to int) bool {
-	return slices.ContainsFunc(n.marks[from:to], func(m fenceMark) bool { return m.file })
 }
 
 // at is where a mark begins, -1 for none.

@@ -74,12 +74,6 @@ func (m *blockMark) closing() (name string, ok bool) {
 	return "", false
 }
 
-// isBlockOpener reports whether a line would open a block, were it not in a fence.
-func (p *Parser) isBlockOpener(line []byte) bool {
-	m, ok := readBlockMark(line)
-	return ok && !m.bare && p.registry.lookup(m.name) != nil
-}
-
 // blockLine handles a line with === signs in prose. It reports whether the line
 // belongs to a block's frame.
 func (p *Parser) blockLine(start, end, column int, line []byte) bool {
@@ -129,18 +123,6 @@ func (p *Parser) blockLine(start, end, column int, line []byte) bool {
 // line adds a line of prose.
 func (b *openBlock) line(text []byte, start, end int) {
 	b.lines = append(b.lines, blockLine{bodyLine: bodyLine{string(text), start, end}})
-}
-
-// rawLines adds a fence that gave no item.
-func (p *Parser) rawLines(start, end int) {
-	for _, line := range p.bodyLines(start, end, 0) {
-		p.block.lines = append(p.block.lines, blockLine{bodyLine: line, raw: true})
-	}
-}
-
-// refer adds a reference to a file in place of its fence.
-func (b *openBlock) refer(it *Item) {
-	b.lines = append(b.lines, blockLine{bodyLine: bodyLine{it.Path, it.Span.Start, it.Span.End}, file: it.Ordinal})
 }
 
 // closeBlock ends the open block, if there is one. A block without its END extends
@@ -277,8 +259,8 @@ func (p *Parser) warnBlocks() {
 		}
 		for _, id := range it.Block.IDs {
 			if s := p.blocks[BlockSubmission+"\x01"+id]; s == nil || !s.Proposable() {
-				p.warnings = append(p.warnings, Warning{"block.no_submission",
-					"assignment " + id + " is at 100 % and has no submission", it.Span.Start})
+				p.warn("block.no_submission",
+					"assignment "+id+" is at 100 % and has no submission", it.Span.Start)
 			}
 		}
 	}

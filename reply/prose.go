@@ -95,7 +95,7 @@ func (p *Parser) beginsSomething(start, end, column int, line []byte, at int) bo
 			return true
 		}
 		if rest[0] == '*' && column == 0 && bytes.HasPrefix(rest, []byte(patchBegin)) {
-			p.mode, p.patch = inEnvelope, patch{start}
+			p.mode, p.patchStart = inEnvelope, start
 			return true
 		}
 		if rest[0] == '#' && p.fileOpsHeading(string(rest)) {
@@ -288,14 +288,14 @@ func (p *Parser) fenceAtEnd(end int) bool {
 	f := p.fence
 	again := p.doubt == "" && (f.nested || f.inHunk || f.inPatch)
 	if !again {
-		p.warnings = append(p.warnings, Warning{"fence.unclosed",
-			"a fence is not closed; what follows it was read as its content", f.start})
-		p.endFence(end, end, true)
+		p.warn("fence.unclosed",
+			"a fence is not closed; what follows it was read as its content", f.start)
+		p.closeFence(end, end, true)
 		return false
 	}
 	p.doubt = "the fences before it do not balance"
-	p.warnings = append(p.warnings, Warning{"fence.unbalanced",
-		"the fences do not balance from here on; nothing after it is done without a question", f.start})
+	p.warn("fence.unbalanced",
+		"the fences do not balance from here on; nothing after it is done without a question", f.start)
 	f.trouble, f.scan = "", scan{}
 	p.fence = f
 	p.next, p.seen = f.body, f.body
@@ -305,8 +305,8 @@ func (p *Parser) fenceAtEnd(end int) bool {
 // again restarts the parser at an offset; no item from there on is OK.
 func (p *Parser) again(doubt string, from int) {
 	p.doubt = doubt
-	p.warnings = append(p.warnings, Warning{"reply.unclosed", doubt + "; nothing after it is done without a question",
-		from})
+	p.warn("reply.unclosed", doubt+"; nothing after it is done without a question",
+		from)
 	p.mode = inProse
 	p.next, p.seen = from, from
 	p.forget()

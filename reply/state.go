@@ -49,7 +49,7 @@ type state struct {
 	// thoughtItems is how many items turned out to stand in thoughts.
 	thoughtItems int
 	search       search
-	patch        patch
+	patchStart   int // of an envelope outside of any fence
 	diff         rawDiff
 	tag          tag
 	block        *openBlock
@@ -102,6 +102,11 @@ func (p *Parser) text(start, end int) []byte {
 	return p.buf[start:end]
 }
 
+// warn adds a warning about the reply.
+func (p *Parser) warn(code, message string, offset int) {
+	p.warnings = append(p.warnings, Warning{code, message, offset})
+}
+
 // emit passes an event to the caller.
 func (p *Parser) emit(t EventType, it *Item) {
 	if p.options.Events != nil {
@@ -131,7 +136,8 @@ func (p *Parser) add(it *Item) *Item {
 		p.block.files = append(p.block.files, it.Ordinal)
 		it.Within = p.block.item.Ordinal
 		if it.Path != "" {
-			p.block.refer(it)
+			p.block.lines = append(p.block.lines,
+				blockLine{bodyLine: bodyLine{it.Path, it.Span.Start, it.Span.End}, file: it.Ordinal})
 		}
 	}
 	p.items = append(p.items, it)
