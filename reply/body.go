@@ -188,7 +188,8 @@ func (p *Parser) judgeFile(it *Item, f *fence) {
 		it.downgrade(VerdictPartial, "it is to be added to the file, not to replace it")
 	case f.info.base64 || strings.EqualFold(f.info.lang, "base64"):
 		decodeBase64(it)
-	case f.elided || !isMarkup(it.Path) && (elidesBehind(it.Content, "...") || elidesBehind(it.Content, "…")) || elidesInBraces(it):
+	case f.elided, !isMarkup(it.Path) && (elidesBehind(it.Content, "...") || elidesBehind(it.Content, "…")),
+		elidesInBraces(it):
 		it.downgrade(VerdictPartial, "it leaves out a part of the file")
 	case f.added && f.removed && looksLikeChanges(it.Content):
 		it.downgrade(VerdictAmbiguous, "every line begins with +, - or a space, as in a diff")
