@@ -31,7 +31,7 @@ var documents = sync.OnceValue(func() []string {
 	for _, root := range roots {
 		_ = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || len(texts) >= 3000 {
-				return nil //nolint:nilerr // what cannot be read is left out
+				return nil // what cannot be read is left out
 			}
 			if d.IsDir() && d.Name() == ".cache" { // what other tests downloaded, or are downloading now
 				return filepath.SkipDir
@@ -41,7 +41,7 @@ var documents = sync.OnceValue(func() []string {
 			}
 			text, err := os.ReadFile(name)
 			if err != nil || len(text) == 0 || len(text) > 1<<20 || !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
-				return nil //nolint:nilerr // the same
+				return nil // the same
 			}
 			text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 			if text[len(text)-1] != '\n' {

@@ -29,7 +29,8 @@ func costIf(condition bool, cost int) int {
 }
 
 func (m *fenceMark) openCost() int {
-	return costIf(m.gapBehind, costGap) + costIf(!m.gapBefore && !m.named, costTight) + costIf(m.abuts && !m.opens, costAbut)
+	return costIf(m.gapBehind, costGap) + costIf(!m.gapBefore && !m.named, costTight) +
+		costIf(m.abuts && !m.opens, costAbut)
 }
 
 func (m *fenceMark) closeCost() int {

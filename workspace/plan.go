@@ -156,7 +156,8 @@ func (pl *planner) target(ctx context.Context, c *Change, spelled string) (*draf
 	findings = append(findings, more...)
 	if worst(findings) == Refuse && c.Generated && c.Content != nil {
 		clean = pl.freeName(ctx, c)
-		findings = []Finding{finding(Note, "path.replaced", "", "the program's name for the file, %q, cannot be used", spelled)}
+		findings = []Finding{finding(Note, "path.replaced", "",
+			"the program's name for the file, %q, cannot be used", spelled)}
 	}
 	if clean == "" {
 		// It still is a file of the proposal, so that it is shown.
