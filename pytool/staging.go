@@ -106,7 +106,8 @@ func (t *Tool) notice(left, total int, failed []*candidate) string {
 	var parts []string
 	if left > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d session files were not staged due to per-execution limits (%d files / "+
-			"%d bytes); files referenced in the code were prioritized.", left, total, t.cfg.MaxStagedFiles, t.cfg.MaxStagedBytes))
+			"%d bytes); files referenced in the code were prioritized.",
+			left, total, t.cfg.MaxStagedFiles, t.cfg.MaxStagedBytes))
 	}
 	if len(failed) > 0 {
 		slices.SortFunc(failed, func(a, b *candidate) int { return a.order - b.order })
