@@ -28,7 +28,7 @@ import (
 	"time"
 )
 
-// Options say which service, and who asks.
+// Options configure a Client.
 type Options struct {
 	// Server is the service's address: "http://127.0.0.1:8000", or
 	// "unix:///path/to/airlock.sock". A path after the host is kept.
@@ -42,8 +42,8 @@ type Options struct {
 	// used only when HTTP is nil.
 	Dial func(ctx context.Context) (net.Conn, error)
 
-	// Agent is what the client calls itself to the server, which shows it in its list
-	// of runs; empty: what Go's HTTP client does.
+	// Agent is the client's User-Agent, which the service shows in its list of runs; "": that of
+	// Go's HTTP client.
 	Agent string
 }
 
@@ -228,7 +228,7 @@ func (c *Client) save(ctx context.Context, r request, w io.Writer) error {
 	return err
 }
 
-// segment escapes an id as one segment of a path. An empty one would name the list.
+// segment escapes an id as one segment of a path. An empty id would name the list.
 func segment(id string) string {
 	if id == "" || strings.Trim(id, ".") == "" {
 		return "-"
@@ -281,7 +281,7 @@ func readError(resp *http.Response) error {
 	return e
 }
 
-// IsNotFound reports whether err says that there is no such object.
+// IsNotFound reports whether err is the service's error for an object that does not exist.
 func IsNotFound(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Status == http.StatusNotFound

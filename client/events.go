@@ -15,17 +15,17 @@ import (
 	"github.com/airlock-run/airlock/internal/sse"
 )
 
-// EventType tells the events of a run apart.
+// EventType is the type of an event of a run.
 type EventType string
 
-// A run's events: one started, any number of output, one result.
+// A run has one started event, any number of output events, and one result.
 const (
 	EventStarted EventType = "started"
 	EventOutput  EventType = "output"
 	EventResult  EventType = "result"
 )
 
-// Event is one entry of a run's log.
+// Event is an entry of a run's log.
 type Event struct {
 	Seq    int // 1, 2, 3, ...
 	Type   EventType
@@ -83,16 +83,15 @@ const (
 	maxFailures = 8 // in a row, without one event between them
 )
 
-// Events yields the events of a run with Seq > after, those that have happened
-// first. When the connection breaks it connects again and goes on where it
-// was; an *Error of the service, or a service that stays out of reach, ends
-// the sequence. Leaving it does the run no harm.
+// Events yields the events of a run with Seq > after, past ones first. If the connection breaks it
+// reconnects and continues. An *Error of the service, or a service that stays unreachable, ends the
+// sequence. Leaving the loop does not affect the run.
 func (c *Client) Events(ctx context.Context, id string, after int) iter.Seq2[Event, error] {
 	return resume(ctx, c, "/runs/"+segment(id)+"/events", int64(after), runEvent)
 }
 
-// resume yields the events of an address that follow one, up to the last, over as many
-// connections as it takes.
+// resume yields the events of an address that follow an event, up to the last, over as many
+// connections as necessary.
 func resume[E any](
 	ctx context.Context, c *Client, path string, after int64, read func(sse.Event) (e E, last bool, err error),
 ) iter.Seq2[E, error] {
@@ -123,8 +122,8 @@ func resume[E any](
 	}
 }
 
-// follow reads one connection's events. It returns the number of the last, and
-// whether there is no more to do.
+// follow reads the events of one connection. It returns the number of the last, and whether the
+// sequence is complete.
 func follow[E any](
 	ctx context.Context, c *Client, path string, after int64,
 	read func(sse.Event) (E, bool, error), yield func(E, error) bool,
@@ -164,8 +163,7 @@ func follow[E any](
 	return seen, false, io.ErrUnexpectedEOF
 }
 
-// worthRetrying reports whether err is a broken connection, or an answer that may be
-// another one later.
+// worthRetrying reports whether a request that failed with err may succeed later.
 func worthRetrying(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false

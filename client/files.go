@@ -25,8 +25,8 @@ type File struct {
 	Run       string    `json:"run,omitempty"` // that made it; empty: uploaded
 }
 
-// Upload stores what content gives, under a name, for ttl (0: the service's
-// default), and makes sure that the service stored exactly that.
+// Upload stores content under a name for ttl (0: the service's default), and verifies what the
+// service has stored.
 func (c *Client) Upload(ctx context.Context, name string, content io.Reader, ttl time.Duration) (*File, error) {
 	query := url.Values{"name": {name}}
 	if ttl > 0 {
@@ -73,7 +73,7 @@ func (c *Client) Download(ctx context.Context, id string, w io.Writer) (*File, e
 	return file, nil
 }
 
-// GetFile returns what is known of a file.
+// GetFile returns a file without its content.
 func (c *Client) GetFile(ctx context.Context, id string) (*File, error) {
 	return fetch[File](ctx, c, get("/files/"+segment(id), nil))
 }
@@ -89,7 +89,7 @@ func (c *Client) DeleteFile(ctx context.Context, id string) error {
 	return c.call(ctx, del("/files/"+segment(id)), nil)
 }
 
-// counter is a writer that keeps the size and the hash of what passes.
+// counter is a writer that counts and hashes.
 type counter struct {
 	hash interface {
 		io.Writer

@@ -3,7 +3,11 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/sse"
@@ -25,7 +29,7 @@ type LiveState struct {
 // CellStatus is how a cell stands or how it ended.
 type CellStatus string
 
-// A cell is queued, then running, then in one of the other states for ever.
+// A cell is queued, then running, then in one of the final states.
 const (
 	CellQueued      CellStatus = "queued"
 	CellRunning     CellStatus = "running"
@@ -44,7 +48,7 @@ type CellRequest struct {
 	Silent    bool   `json:"silent,omitempty"` // neither counted nor kept in the history
 }
 
-// Cell is a piece of code and what came of it.
+// Cell is a piece of code and its result.
 type Cell struct {
 	ID             string        `json:"id"`
 	Session        string        `json:"session"`
@@ -61,17 +65,17 @@ type Cell struct {
 	FinishedAt     time.Time     `json:"finished_at,omitzero"`
 }
 
-// CellUsage is what a cell used.
+// CellUsage counts what a cell used.
 type CellUsage struct {
 	DurationMS      int64 `json:"duration_ms"`
 	CPUMS           int64 `json:"cpu_ms"`
 	MemoryPeakBytes int64 `json:"memory_peak_bytes"` // of the session so far; 0: not measured
 }
 
-// OutputType tells what a cell puts out apart.
+// OutputType is the type of an output of a cell.
 type OutputType string
 
-// What a cell puts out, and as events only: that it runs, asks and is done.
+// The types of outputs; started, input and done are events only.
 const (
 	OutputStdout  OutputType = "stdout"
 	OutputStderr  OutputType = "stderr"
@@ -83,7 +87,7 @@ const (
 	OutputDone    OutputType = "done" // the last event
 )
 
-// Output is one thing that a cell puts out.
+// Output is an output of a cell.
 type Output struct {
 	Type OutputType `json:"type"`
 	Text string     `json:"text,omitempty"` // stdout, stderr
@@ -91,14 +95,14 @@ type Output struct {
 	Data      map[string]json.RawMessage `json:"data,omitempty"`
 	Metadata  json.RawMessage            `json:"metadata,omitempty"`   // display, result
 	DisplayID string                     `json:"display_id,omitempty"` // display
-	// display: takes the place of what has the DisplayID
+	// display: replaces the display with the DisplayID
 	Update    bool     `json:"update,omitempty"`
 	Name      string   `json:"name,omitempty"`      // error
 	Value     string   `json:"value,omitempty"`     // error
 	Traceback []string `json:"traceback,omitempty"` // error
 }
 
-// CellEvent is one entry of a cell's log.
+// CellEvent is an entry of a cell's log.
 type CellEvent struct {
 	Seq int // 1, 2, 3, ...
 	Output
@@ -133,8 +137,8 @@ func cellEvent(f sse.Event) (CellEvent, bool, error) {
 
 func sessionPath(session, rest string) string { return "/sessions/" + segment(session) + rest }
 
-// RunCell runs a piece of code and returns when it has ended. The code goes on when
-// ctx ends; Interrupt interrupts it.
+// RunCell runs a cell and returns when it has ended. The end of ctx does not end the cell;
+// Interrupt does.
 func (c *Client) RunCell(ctx context.Context, session string, req CellRequest) (*Cell, error) {
 	return fetch[Cell](ctx, c, post(sessionPath(session, "/cells"), req))
 }
@@ -148,8 +152,8 @@ func (c *Client) StartCell(ctx context.Context, session string, req CellRequest)
 	return fetch[Cell](ctx, c, post(sessionPath(session, "/cells"), body))
 }
 
-// StreamCell runs a piece of code and yields what it puts out as it comes, the done
-// event last. Leaving the loop, or cancelling ctx, does the code no harm.
+// StreamCell runs a cell and yields its events, the done event last. Leaving the loop, or
+// cancelling ctx, does not affect the cell.
 func (c *Client) StreamCell(ctx context.Context, session string, req CellRequest) iter.Seq2[CellEvent, error] {
 	return stream(ctx, c, post(sessionPath(session, "/cells"), req), cellEvent)
 }
@@ -165,8 +169,8 @@ func (c *Client) ListCells(ctx context.Context, session string) ([]Cell, error) 
 	return all, err
 }
 
-// CellEvents yields the events of a cell with Seq > after. When the connection
-// breaks it goes on where it was, as Events does.
+// CellEvents yields the events of a cell with Seq > after. If the connection breaks it continues,
+// as Events does.
 func (c *Client) CellEvents(ctx context.Context, session, cell string, after int) iter.Seq2[CellEvent, error] {
 	return resume(ctx, c, sessionPath(session, "/cells/"+segment(cell)+"/events"), int64(after), cellEvent)
 }
@@ -176,8 +180,8 @@ func (c *Client) CancelCell(ctx context.Context, session, cell string) error {
 	return c.call(ctx, del(sessionPath(session, "/cells/"+segment(cell))), nil)
 }
 
-// Interrupt interrupts the cell that runs, and returns when it has ended. One that
-// does not react is killed, and the variables with it.
+// Interrupt interrupts the running cell, and returns when it has ended. A cell that does not react
+// is killed, and the variables are lost.
 func (c *Client) Interrupt(ctx context.Context, session string) error {
 	return c.call(ctx, post(sessionPath(session, "/interrupt"), nil), nil)
 }
@@ -187,13 +191,12 @@ func (c *Client) Restart(ctx context.Context, session string) error {
 	return c.call(ctx, post(sessionPath(session, "/restart"), nil), nil)
 }
 
-// Answer answers what the running cell asks for.
+// Answer answers the input() of the running cell.
 func (c *Client) Answer(ctx context.Context, session, text string) error {
 	return c.call(ctx, post(sessionPath(session, "/input"), map[string]string{"text": text}), nil)
 }
 
-// Completion is what code can go on with. Start and End are in characters of the
-// code: a match takes the place of what is between them.
+// Completion has completions of code. A match replaces the characters from Start to End.
 type Completion struct {
 	Matches []string `json:"matches"`
 	Start   int      `json:"cursor_start"`
@@ -205,7 +208,7 @@ func (c *Client) Complete(ctx context.Context, session, code string, cursor int)
 	return fetch[Completion](ctx, c, post(sessionPath(session, "/complete"), map[string]any{"code": code, "cursor": cursor}))
 }
 
-// Inspection is what is known of a name in code.
+// Inspection describes a name in code.
 type Inspection struct {
 	Found bool                       `json:"found"`
 	Data  map[string]json.RawMessage `json:"data"` // by MIME type
@@ -218,8 +221,8 @@ func (c *Client) Inspect(ctx context.Context, session, code string, cursor, deta
 		map[string]any{"code": code, "cursor": cursor, "detail": detail}))
 }
 
-// IsComplete reports whether code is "complete", "incomplete", "invalid" or
-// "unknown", and with what the next line of incomplete code begins.
+// IsComplete reports whether code is "complete", "incomplete", "invalid" or "unknown", and the
+// indentation of the next line of incomplete code.
 func (c *Client) IsComplete(ctx context.Context, session, code string) (status, indent string, err error) {
 	var out struct{ Status, Indent string }
 	err = c.call(ctx, post(sessionPath(session, "/is_complete"), map[string]string{"code": code}), &out)
@@ -235,8 +238,91 @@ type Variable struct {
 	Size  int64  `json:"size"`  // bytes; 0: not known
 }
 
-// Variables returns what the code of a session made.
+// Variables returns the variables of a session.
 func (c *Client) Variables(ctx context.Context, session string) ([]Variable, error) {
 	all, _, err := list[Variable](ctx, c, sessionPath(session, "/variables"), "variables", nil)
 	return all, err
+}
+
+// LiveEntry is something in the workspace of a live session.
+type LiveEntry struct {
+	Path       string    `json:"path"`                  // relative to the workspace
+	PathBytes  []byte    `json:"path_base64,omitempty"` // of a path that is not UTF-8
+	Kind       string    `json:"kind"`                  // "file", "folder", "link", "other"
+	Size       int64     `json:"size"`
+	Mode       string    `json:"mode"` // octal
+	ModifiedAt time.Time `json:"modified_at"`
+	Target     string    `json:"target,omitempty"` // of a link
+}
+
+// ListLiveFiles returns the entries of a folder in a live session's workspace, down to a depth, and
+// whether there are more. An empty path is the workspace.
+func (c *Client) ListLiveFiles(
+	ctx context.Context, session, path string, depth int,
+) (entries []LiveEntry, more bool, err error) {
+	var out struct {
+		Entries []LiveEntry `json:"entries"`
+		More    bool        `json:"more"`
+	}
+	query := url.Values{"path": {path}, "depth": {strconv.Itoa(max(depth, 1))}}
+	err = c.call(ctx, get(sessionPath(session, "/fs/list"), query), &out)
+	return out.Entries, out.More, err
+}
+
+// StatLiveFile describes a path.
+func (c *Client) StatLiveFile(ctx context.Context, session, path string) (*LiveEntry, error) {
+	return fetch[LiveEntry](ctx, c, get(sessionPath(session, "/fs/stat"), url.Values{"path": {path}}))
+}
+
+// ReadLiveFile writes the bytes of a file to w, as they are now.
+func (c *Client) ReadLiveFile(ctx context.Context, session, path string, w io.Writer) error {
+	return c.save(ctx, get(sessionPath(session, "/fs/read"), url.Values{"path": {path}}), w)
+}
+
+// WriteLiveFile makes or replaces a file: all of it at once, or nothing.
+func (c *Client) WriteLiveFile(ctx context.Context, session, path string, content io.Reader) (*LiveEntry, error) {
+	return c.changeFiles(ctx, session, "write", url.Values{"path": {path}}, content)
+}
+
+// MakeLiveFolder creates a folder and its parents.
+func (c *Client) MakeLiveFolder(ctx context.Context, session, path string) (*LiveEntry, error) {
+	return c.changeFiles(ctx, session, "mkdir", url.Values{"path": {path}}, nil)
+}
+
+// MoveLiveFile renames a file or a folder. An existing target is an error unless it is to be
+// replaced.
+func (c *Client) MoveLiveFile(ctx context.Context, session, from, to string, replace bool) (*LiveEntry, error) {
+	return c.changeFiles(ctx, session, "move", url.Values{"from": {from}, "to": {to},
+		"replace": {strconv.FormatBool(replace)}}, nil)
+}
+
+func (c *Client) changeFiles(
+	ctx context.Context, session, what string, query url.Values, content io.Reader,
+) (*LiveEntry, error) {
+	r := request{method: http.MethodPost, path: sessionPath(session, "/fs/"+what), query: query, raw: content}
+	return fetch[LiveEntry](ctx, c, r)
+}
+
+// RemoveLiveFile removes a file or a folder; a folder that is not empty only if recursive.
+func (c *Client) RemoveLiveFile(ctx context.Context, session, path string, recursive bool) error {
+	query := url.Values{"path": {path}, "recursive": {strconv.FormatBool(recursive)}}
+	return c.call(ctx, request{method: http.MethodPost, path: sessionPath(session, "/fs/remove"), query: query}, nil)
+}
+
+// FileEvent is a change in the workspace of a live session.
+type FileEvent struct {
+	Type   string `json:"-"` // "created", "modified", "deleted", "moved"; "overflow": some are missing, list again
+	Path   string `json:"path"`
+	From   string `json:"from,omitempty"` // of moved
+	Folder bool   `json:"folder"`
+}
+
+// WatchLiveFiles yields the changes in a folder from now on, until ctx ends or the loop is left.
+// Changes without a connection are missed.
+func (c *Client) WatchLiveFiles(ctx context.Context, session, path string, recursive bool) iter.Seq2[FileEvent, error] {
+	query := url.Values{"path": {path}, "recursive": {strconv.FormatBool(recursive)}}
+	return stream(ctx, c, get(sessionPath(session, "/fs/watch"), query), func(f sse.Event) (FileEvent, bool, error) {
+		e := FileEvent{Type: f.Type}
+		return e, false, decode(f, &e)
+	})
 }

@@ -95,8 +95,7 @@ func (c *Client) GetProcess(ctx context.Context, session, process string) (*Proc
 	return fetch[Process](ctx, c, get(processPath(session, process, ""), nil))
 }
 
-// ListProcesses returns the processes of a session, those that have ended too,
-// oldest first.
+// ListProcesses returns the processes of a session, also exited ones, oldest first.
 func (c *Client) ListProcesses(ctx context.Context, session string) ([]Process, error) {
 	all, _, err := list[Process](ctx, c, sessionPath(session, "/processes"), "processes", nil)
 	return all, err
@@ -114,8 +113,8 @@ func (c *Client) ListPorts(ctx context.Context, session string) ([]Port, error) 
 	return all, err
 }
 
-// ProcessEvents yields the output of a process from an offset on, and its end. When
-// the connection breaks it goes on where it was, as Events does.
+// ProcessEvents yields the output of a process from an offset on, and its exit. If the connection
+// breaks it continues, as Events does.
 func (c *Client) ProcessEvents(
 	ctx context.Context, session, process string, from int64,
 ) iter.Seq2[ProcessEvent, error] {

@@ -11,7 +11,7 @@ import (
 // Status is how a run stands or how it ended.
 type Status string
 
-// A run is queued, then running, then in one of the other states for ever.
+// A run is queued, then running, then in one of the final states.
 const (
 	StatusQueued      Status = "queued"
 	StatusRunning     Status = "running"
@@ -41,7 +41,7 @@ type RunRequest struct {
 	// name of the file that the code is in; empty: the language's, as main.py
 	Entry    string `json:"entry,omitempty"`
 	Packages string `json:"python_packages,omitempty"` // a set of Python packages, as "onyx"; see Language.PackageSets
-	// Network is what the program may contact; nil: what the caller's key says.
+	// Network is what the program may contact; nil: the default of the caller's key.
 	Network *Network `json:"network,omitempty"`
 
 	// MergeOutput sends stderr where stdout goes, in the order in which the
@@ -52,12 +52,12 @@ type RunRequest struct {
 	// does. Of Python only.
 	EchoLast bool `json:"echo_last,omitempty"`
 
-	// KeepCode says whether the service keeps the code with what came out of it, for
-	// its list of runs; nil: as the service is set.
+	// KeepCode selects whether the service stores the code and the output for its list of runs;
+	// nil: the service's setting.
 	KeepCode *bool `json:"keep_code,omitempty"`
 
-	// IdempotencyKey makes it safe to send a request again: a second one with
-	// the same key and content answers with the first one's run.
+	// IdempotencyKey makes a request safe to repeat: a request with the same key and content is
+	// answered with the first one's run.
 	IdempotencyKey string `json:"-"`
 }
 
@@ -84,7 +84,7 @@ type Limits struct {
 	OutputTotalBytes int64   `json:"output_total_bytes,omitempty"`
 }
 
-// Run is one execution.
+// Run is an execution of a program.
 type Run struct {
 	ID              string        `json:"id"`
 	Session         string        `json:"session"`

@@ -15,7 +15,7 @@ type Key struct {
 	RevokedAt time.Time `json:"revoked_at,omitzero"` // zero: in force
 	// set of Python packages of its programs; empty: as the protocol's
 	Packages string `json:"python_packages,omitempty"`
-	// Network are rules of what its programs may contact; see Network.
+	// Network has the rules of what its programs may contact; see Network.
 	Network []string `json:"network,omitempty"`
 	Token   string   `json:"token,omitempty"` // only in the answer of CreateKey
 }
@@ -29,8 +29,8 @@ type NewKey struct {
 	Network []string `json:"network,omitempty"` // rules of what its programs may contact; empty: the service's for all
 }
 
-// CreateKey makes a key. Its Token is told this once. It needs an admin key,
-// as ListKeys and RevokeKey do.
+// CreateKey creates a key. Only its result has the Token. It needs an admin key, as ListKeys and
+// RevokeKey do.
 func (c *Client) CreateKey(ctx context.Context, wanted NewKey) (*Key, error) {
 	return fetch[Key](ctx, c, post("/keys", wanted))
 }
@@ -46,7 +46,7 @@ func (c *Client) RevokeKey(ctx context.Context, id string) error {
 	return c.call(ctx, del("/keys/"+segment(id)), nil)
 }
 
-// Language is one that the service runs.
+// Language is a language of the service.
 type Language struct {
 	Name    string   `json:"name"`
 	Aliases []string `json:"aliases"`
@@ -73,7 +73,7 @@ func (c *Client) Languages(ctx context.Context) ([]Language, error) {
 	return out, err
 }
 
-// ServiceLimits are what a service gives and grants.
+// ServiceLimits are the default and maximum limits of a service.
 type ServiceLimits struct {
 	Defaults     Limits `json:"defaults"`
 	Maxima       Limits `json:"maxima"`
@@ -86,11 +86,12 @@ func (c *Client) Limits(ctx context.Context) (*ServiceLimits, error) {
 	return fetch[ServiceLimits](ctx, c, get("/limits", nil))
 }
 
-// ServiceStatus is what goes on in a service, counted since its start.
+// ServiceStatus is the status of a service, counted since its start.
 type ServiceStatus struct {
 	Runs RunStats   `json:"runs"`
 	Live *LiveStats `json:"live"` // nil: it has no live sessions
-	// Nodes are those that share the service's database, and its workers. Empty: it is alone.
+	// Nodes are the nodes that share the service's database, and its workers; empty: there is no
+	// other node.
 	Nodes []Node `json:"nodes"`
 }
 
@@ -131,7 +132,7 @@ type LiveStats struct {
 	Expired      uint64 `json:"expired"` // ended idle
 }
 
-// Status returns what goes on in the service. It needs an admin key.
+// Status returns the status of the service. It needs an admin key.
 func (c *Client) Status(ctx context.Context) (*ServiceStatus, error) {
 	return fetch[ServiceStatus](ctx, c, get("/status", nil))
 }
@@ -144,7 +145,7 @@ type Health struct {
 	Isolation *Isolation `json:"isolation"` // nil: the sandbox does not answer
 }
 
-// Isolation says what stands between a program and its host.
+// Isolation describes how programs are isolated from the host.
 type Isolation struct {
 	Backend string  `json:"backend"`
 	Strict  bool    `json:"strict"`
@@ -152,7 +153,7 @@ type Isolation struct {
 	Layers  []Layer `json:"layers"`
 }
 
-// Layer is one wall of the sandbox.
+// Layer is one layer of the isolation.
 type Layer struct {
 	Name   string `json:"name"`
 	State  string `json:"state"` // "enforced", "weaker", "missing"
@@ -165,8 +166,8 @@ func (c *Client) Health(ctx context.Context) (*Health, error) {
 	return fetch[Health](ctx, c, get("/health", nil))
 }
 
-// Network is what a program may contact. Without one it gets what the caller's key
-// has, which for most is nothing; with an empty Allow nothing.
+// Network is what a program may contact. Without one it is the default of the caller's key, which
+// for most is nothing; with an empty Allow it is nothing.
 type Network struct {
 	// Allow are rules: a host, *.DOMAIN, an address or a network, each perhaps with a
 	// port; https://HOST/PATH/*; * for every public address; packages for the
@@ -176,7 +177,7 @@ type Network struct {
 	MaxBytes int64    `json:"max_bytes,omitempty"` // in both directions together; 0: the service's limit
 }
 
-// Contact is one connection that a program asked for.
+// Contact is a connection that a program asked for.
 type Contact struct {
 	Run      string    `json:"run"`
 	Owner    string    `json:"owner"`
@@ -192,8 +193,8 @@ type Contact struct {
 	More     int       `json:"more,omitempty"` // further ones that are not listed one by one
 }
 
-// Contacts returns what the caller's programs contacted, newest first: those of one
-// run, or of all if run is empty. An admin gets those of every owner.
+// Contacts returns the connections of the caller's programs, newest first: of one run, or of all if
+// run is empty. An admin gets those of all owners.
 func (c *Client) Contacts(ctx context.Context, run string) ([]Contact, error) {
 	q := url.Values{}
 	if run != "" {

@@ -44,7 +44,7 @@ func (c *Client) CreateSession(ctx context.Context, req SessionRequest) (*Sessio
 	return fetch[Session](ctx, c, post("/sessions", req))
 }
 
-// GetSession returns what is known of a session.
+// GetSession returns a session.
 func (c *Client) GetSession(ctx context.Context, id string) (*Session, error) {
 	return fetch[Session](ctx, c, get("/sessions/"+segment(id), nil))
 }
@@ -55,8 +55,7 @@ func (c *Client) ListSessions(ctx context.Context, page Page) (sessions []Sessio
 	return list[Session](ctx, c, "/sessions", "sessions", page.query())
 }
 
-// DeleteSession ends what runs in a session and forgets it. Its files stay
-// until they expire.
+// DeleteSession ends the programs of a session and deletes it. Its files stay until they expire.
 func (c *Client) DeleteSession(ctx context.Context, id string) error {
 	return c.call(ctx, del("/sessions/"+segment(id)), nil)
 }
@@ -74,8 +73,8 @@ func (c *Client) Archive(ctx context.Context, id string, w io.Writer) error {
 	return c.archive(ctx, id, nil, w)
 }
 
-// ArchiveHeld is Archive with the files that a person should look at first,
-// before a tool sees them. What belongs to Git is left out all the same.
+// ArchiveHeld is Archive with the files that a person should review before a tool reads them. Git's
+// own files are left out all the same.
 func (c *Client) ArchiveHeld(ctx context.Context, id string, w io.Writer) error {
 	return c.archive(ctx, id, url.Values{"held": {"true"}}, w)
 }
