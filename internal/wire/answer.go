@@ -48,8 +48,8 @@ func Write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	_, _ = w.Write(body) // the client may have left
 }
 
-// Refusal is an error that an edge finds by itself. Detail is what its answer says: a text,
-// or what the protocol has in its place.
+// Refusal is an error that an edge finds by itself. Detail is the text of the answer, or what the
+// protocol has in its place.
 type Refusal struct {
 	Status int
 	Detail any
@@ -62,9 +62,9 @@ func Refuse(status int, format string, args ...any) error {
 	return &Refusal{status, fmt.Sprintf(format, args...)}
 }
 
-// Failed returns the status to answer a failed request with: the one given, or StatusClosed
-// in place of a server's error if the client has left. It logs server errors, and sets
-// Retry-After for the statuses of which retry has the usual delay.
+// Failed returns the status that answers a failed request: status, or StatusClosed in place of a
+// server error if the client has left. It logs server errors, and sets Retry-After for the statuses
+// in retry, which has the usual delays.
 func Failed(
 	w http.ResponseWriter, r *http.Request, log *slog.Logger, status int, err error, retry map[int]time.Duration,
 ) int {
@@ -95,11 +95,11 @@ func ForeignOrigin(r *http.Request) bool {
 	return origin != "" && (err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host))
 }
 
-// StatusClosed is for the log: the client that it would tell has left.
+// StatusClosed is the status of a request whose client has left. It only reaches the log.
 const StatusClosed = 499
 
-// Statuses is the table from an engine error to HTTP, but for what a protocol says
-// otherwise. What is not in it is a fault of ours.
+// Statuses returns the table from engine errors to HTTP statuses, with a protocol's own entries. An
+// error that is not in it is an internal one.
 func Statuses(otherwise map[engine.Kind]int) map[engine.Kind]int {
 	all := map[engine.Kind]int{
 		engine.ErrInvalid:      http.StatusBadRequest,
@@ -119,17 +119,17 @@ func Statuses(otherwise map[engine.Kind]int) map[engine.Kind]int {
 	return all
 }
 
-// Sentence says which field is wrong, and how.
+// Sentence returns the text of an error, with the field that is wrong.
 func Sentence(e *engine.Error) string {
-	said := string(e.Kind)
+	text := string(e.Kind)
 	if e.Err != nil {
-		said = e.Err.Error()
+		text = e.Err.Error()
 	}
 	if e.ID != "" {
-		said = e.ID + " " + said
+		text = e.ID + " " + text
 	}
 	if e.Hint != "" {
-		said += ". " + e.Hint
+		text += ". " + e.Hint
 	}
-	return said
+	return text
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// What large JSON bodies that are on their way in may take of the memory, all
-// together and those of one owner. A small one is not worth counting.
+// Limits of the memory that large JSON bodies take while they arrive: of all, and of one owner.
+// Small bodies are not counted.
 const (
 	maxBodies      = 256 << 20
 	maxOwnerBodies = maxBodies / 4
@@ -19,7 +19,7 @@ const (
 	usualBody      = 8 << 20 // as far as a body of unknown length is believed at first
 )
 
-// ErrBodies says that there is no room for one more large body at the moment.
+// ErrBodies reports that there is no memory for another large body at the moment.
 var ErrBodies = errors.New("too many large requests are coming in: try again")
 
 // Bodies counts the memory that large bodies take while they arrive, which can
@@ -30,10 +30,9 @@ type Bodies struct {
 	owner map[string]int64
 }
 
-// Read reads a body to its end: up to most bytes, length of them if that is not
-// negative. Room is made as the bytes come, so that to announce a large body
-// costs its sender nothing. ErrBodies says that there is none; other errors are
-// those of the body.
+// Read reads a body to its end: up to most bytes, or length bytes if that is not negative. Memory
+// is reserved as the bytes arrive, so that announcing a large body costs nothing. The error is
+// ErrBodies if there is no memory left, or the reader's.
 func (b *Bodies) Read(owner string, from io.Reader, length, most int64) ([]byte, error) {
 	var begin bytes.Buffer
 	if _, err := begin.ReadFrom(io.LimitReader(from, smallBody)); err != nil {
@@ -76,8 +75,8 @@ func (b *Bodies) Read(owner string, from io.Reader, length, most int64) ([]byte,
 	}
 }
 
-// ReadRequest reads the body of a request, of at most that many bytes. Its errors are an
-// *engine.Error of ErrBusy, an *http.MaxBytesError, or those of the connection.
+// ReadRequest reads the body of a request, of at most most bytes. The error is an *engine.Error of
+// ErrBusy, an *http.MaxBytesError, or that of the connection.
 func (b *Bodies) ReadRequest(w http.ResponseWriter, r *http.Request, owner engine.Owner, most int64) ([]byte, error) {
 	text, err := b.Read(string(owner), http.MaxBytesReader(w, r.Body, most), r.ContentLength, most)
 	if errors.Is(err, ErrBodies) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// inert are the types that a browser may be told: none of them can run
-// anything. Other text is plain text, and the rest is just bytes.
+// inert are types that a browser may be given: it runs none of them. Other text becomes plain text,
+// and the rest application/octet-stream.
 var inert = map[string]bool{
 	"text/plain": true, "text/csv": true, "text/markdown": true, "text/tab-separated-values": true,
 	"application/json": true, "application/zip": true, "application/gzip": true, "application/x-tar": true,
@@ -21,9 +21,8 @@ var inert = map[string]bool{
 	"application/vnd.apache.parquet":                                            true,
 }
 
-// Download makes an answer one that no browser shows or runs in our name,
-// whatever is in the file and however it is called. The disposition is an
-// attachment, as the protocol spells its name.
+// Download sets the headers of a download, so that no browser shows or runs the file as a part of
+// this service. The disposition is an attachment, as the protocol spells its name.
 func Download(h http.Header, disposition, safeType string) {
 	h.Set("Content-Type", safeType)
 	h.Set("Content-Disposition", disposition)
@@ -32,9 +31,8 @@ func Download(h http.Header, disposition, safeType string) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// Attachment is the disposition of a file's download. It spells the name twice,
-// as RFC 6266 has it: in ASCII for old clients, and whole, in the encoding of
-// RFC 5987, which keeps every character. Folders are left out.
+// Attachment returns the disposition of a download. It has the name twice, as in RFC 6266: in ASCII
+// for old clients, and in the encoding of RFC 5987. Folders are left out.
 func Attachment(name string) string {
 	name = path.Base(strings.ToValidUTF8(name, "\uFFFD"))
 	if name == "." || name == "/" {
@@ -43,7 +41,7 @@ func Attachment(name string) string {
 	return `attachment; filename="` + asciiName(name) + `"; filename*=` + ExtendedValue(name)
 }
 
-// asciiName is a name with "_" for what clients read in different ways.
+// asciiName returns a name with "_" for the characters that clients read differently.
 func asciiName(name string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c >= 0x7f || strings.ContainsRune(`"\%`, c) {
@@ -53,8 +51,7 @@ func asciiName(name string) string {
 	}, name)
 }
 
-// SafeType is the type that a browser may be told; more are inert types that
-// only one protocol tells.
+// SafeType returns the type that a browser is given. more are inert types of one protocol.
 func SafeType(mimeType string, more ...string) string {
 	base, _, err := mime.ParseMediaType(mimeType)
 	switch {
@@ -71,7 +68,7 @@ func SafeType(mimeType string, more ...string) string {
 	return "application/octet-stream"
 }
 
-// ExtendedValue encodes a name as RFC 5987 has it, for filename*.
+// ExtendedValue encodes a name for filename*, as in RFC 5987.
 func ExtendedValue(name string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
@@ -86,7 +83,7 @@ func ExtendedValue(name string) string {
 	return "UTF-8''" + b.String()
 }
 
-// ArchiveNames gives the files of one zip their names. The zero value is ready.
+// ArchiveNames assigns names to the files of one zip. The zero value is ready.
 type ArchiveNames struct{ taken map[string]bool }
 
 // Name is the name of the file at a clean path. It is the path, but for a

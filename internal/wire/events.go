@@ -9,10 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// Follow waits for events on behalf of a connection, which must not be blocked
-// for as long as a program is silent: one goroutine waits, and ends with stop,
-// which must be called. Up to room events wait to be taken together. The channel
-// is closed after the last.
+// Follow receives events in a goroutine, so that its caller is not blocked while a program is
+// silent. stop ends the goroutine and must be called. The channel buffers room events, and is
+// closed after the last.
 func Follow[T any](ctx context.Context, events iter.Seq[T], room int) (next <-chan T, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	out := make(chan T, room)
@@ -30,10 +29,9 @@ func Follow[T any](ctx context.Context, events iter.Seq[T], room int) (next <-ch
 	return out, func() { cancel(); pump.Wait() }
 }
 
-// Send writes events to a connection whose head is written, until the last one, and
-// reports whether that went out. Add appends the frame of an event, if it has one, and
-// says whether it is the last. A connection that is silent for so long gets a comment;
-// zero: none. What is wrong with it ends Send silently: nothing else can be answered.
+// Send writes events to a connection whose head is written, up to the last one, and reports whether
+// that was written. add appends the frame of an event, if it has one, and reports whether it is the
+// last. After a silence Send writes a comment; zero: none. An error of the connection ends Send.
 func Send[E any](
 	w http.ResponseWriter, r *http.Request, events iter.Seq[E], silence time.Duration, add func([]byte, E) ([]byte, bool),
 ) (finished bool) {
@@ -75,8 +73,8 @@ func Send[E any](
 	}
 }
 
-// AppendFrame appends one event. Its data is JSON, in one line of ASCII: a program that
-// prints "\n\nevent: result" must not be able to forge one.
+// AppendFrame appends one event. Its data is JSON in one line of ASCII: a program that prints
+// "\n\nevent: result" must not be able to forge an event.
 func AppendFrame(b []byte, event string, data []byte) []byte {
 	b = append(append(b, "event: "...), event...)
 	b = AppendASCII(append(b, "\ndata: "...), data)

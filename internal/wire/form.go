@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// MaxPartHeader is how many bytes the headers of a part may have: package
-// mime/multipart would take 10 MiB.
+// MaxPartHeader is the limit of the headers of a part, in bytes. Package mime/multipart would read
+// 10 MiB.
 const MaxPartHeader = 64 << 10
 
-// ErrHeaders says that a part has more than MaxPartHeader bytes of headers.
+// ErrHeaders reports that a part has more than MaxPartHeader bytes of headers.
 var ErrHeaders = errors.New("the headers of a part are too long")
 
 // Parts reads the parts of a form.
@@ -28,22 +28,21 @@ func NewParts(body io.Reader, boundary string) *Parts {
 	return &Parts{multipart.NewReader(bounded, boundary), bounded}
 }
 
-// Next returns the next part. At the closing boundary there is a bare io.EOF; a
-// wrapped one is a form that was cut short.
+// Next returns the next part. The error is a bare io.EOF at the closing boundary, and a wrapped one
+// if the form was cut short.
 func (p *Parts) Next() (*multipart.Part, error) {
 	p.body.bounded, p.body.left = true, MaxPartHeader
 	defer func() { p.body.bounded = false }()
 	return p.parts.NextRawPart()
 }
 
-// Drain reads what follows the closing boundary.
+// Drain reads the rest of the body behind the closing boundary.
 func (p *Parts) Drain() error {
 	_, err := io.Copy(io.Discard, p.body)
 	return err
 }
 
-// boundedBody gives no more while the headers of a part are read than they may
-// have.
+// boundedBody limits the bytes that are read while the headers of a part are.
 type boundedBody struct {
 	from    io.Reader
 	bounded bool
@@ -62,9 +61,9 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Checked returns the content of a part. It ends with io.EOF only if end, which gets the error
-// that ended the part, says so: it reads the rest of the form, so that a second file or a lost
-// end is found before the first file is stored.
+// Checked returns the content of a part. When the part ends, end gets the error and reads the rest
+// of the form; its error, io.EOF if all is well, ends the content. So a second file or a lost end
+// is found before the first file is stored.
 func Checked(part io.Reader, end func(error) error) io.Reader {
 	return &checkedPart{part: part, finish: end}
 }
@@ -84,10 +83,9 @@ func (c *checkedPart) Read(p []byte) (n int, err error) {
 	return n, c.end
 }
 
-// Disposition reads the parameters of a part's Content-Disposition as most clients mean it,
-// and reports whether the header leaves no doubt. The reader of package mime/multipart would
-// cut a path down to its last element, and that of mime refuses raw UTF-8, which is what
-// clients send.
+// Disposition reads the parameters of a part's Content-Disposition as most clients mean it, and
+// reports whether the header is well formed. The reader of package mime/multipart would cut a
+// path down to its last element, and that of mime refuses raw UTF-8, which clients send.
 func Disposition(header string) (params map[string]string, regular bool) {
 	_, rest, _ := strings.Cut(header, ";")
 	params, regular = map[string]string{}, true
@@ -108,8 +106,8 @@ func Disposition(header string) (params map[string]string, regular bool) {
 	return params, regular
 }
 
-// paramValue reads one value and returns what follows it, and whether the value is well
-// formed. In quotes only \" and \\ are escapes: browsers send a lone backslash as it is.
+// paramValue reads one value. It returns what follows it, and whether the value is well formed. In
+// quotes only \" and \\ are escapes: browsers send a lone backslash as it is.
 func paramValue(s string) (text, rest string, whole bool) {
 	if !strings.HasPrefix(s, `"`) {
 		text, _, _ = strings.Cut(s, ";")
@@ -153,7 +151,7 @@ func PartName(header string) (field, file string, isFile bool) {
 	return params["name"], file, isFile
 }
 
-// ShortName cuts a name to what a file system takes, and keeps its extension.
+// ShortName cuts a name to the limit of file systems, and keeps its extension.
 func ShortName(name string) string {
 	const most = 255
 	if len(name) <= most {

@@ -13,23 +13,23 @@ import (
 	_ "golang.org/x/image/webp" // what image.Decode reads
 )
 
-// mostPixels is how many a picture may have that is decoded.
-const mostPixels = 40 << 20
+// maxPixels is the limit of a picture that is decoded.
+const maxPixels = 40 << 20
 
 var errPicture = errors.New("no picture that can be shown")
 
-// PictureBounds is what a picture in an answer may have.
+// PictureBounds are the limits of a picture in an answer.
 type PictureBounds struct {
 	Side  int  // pixels of its longer side
 	Bytes int  // of it, encoded
 	JPEG  bool // it may become a JPEG; else what is changed is a PNG
 }
 
-// Shrink makes a picture small enough for an answer. Its dimensions are read
-// before it is decoded. Decoding takes up to 200 MB: callers do one at a time.
+// Shrink makes a picture small enough for an answer. The dimensions are read before the picture is
+// decoded. Decoding takes up to 200 MB: callers decode one at a time.
 func Shrink(raw []byte, most PictureBounds) (data []byte, kind string, err error) {
 	is, format, err := image.DecodeConfig(bytes.NewReader(raw))
-	if err != nil || is.Width < 1 || is.Height < 1 || is.Width > mostPixels/is.Height {
+	if err != nil || is.Width < 1 || is.Height < 1 || is.Width > maxPixels/is.Height {
 		return nil, "", errPicture
 	}
 	if max(is.Width, is.Height) <= most.Side && len(raw) <= most.Bytes && format != "webp" {

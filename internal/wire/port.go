@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// Port passes one request on to a server in a sandbox, WebSockets included, over the
-// connection that was made for it: what the next one may reach is for it to ask.
+// Port proxies one request to a server in a sandbox, WebSockets included, over a connection made
+// for this request. Access is checked anew for the next one.
 type Port struct {
 	Conn   net.Conn // is closed
 	Number int
@@ -22,9 +22,9 @@ type Port struct {
 	Failed   func(http.ResponseWriter)    // says that the server gave no answer that can be read
 }
 
-// ours are headers of every answer of this service. A server in a sandbox says for
-// itself how its answers are to be treated, and the first of two would count.
-var ours = []string{"Cache-Control", "Cross-Origin-Resource-Policy", "Referrer-Policy", "X-Content-Type-Options"}
+// ownHeaders are on every answer of this service. They are removed here, since the server in the
+// sandbox sets its own, and the first of two would count.
+var ownHeaders = []string{"Cache-Control", "Cross-Origin-Resource-Policy", "Referrer-Policy", "X-Content-Type-Options"}
 
 // Local is the host that the server is asked for, by its address inside.
 func (p *Port) Local() string { return "localhost:" + strconv.Itoa(p.Number) }
@@ -46,7 +46,7 @@ func (p *Port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			conn.Close()
 		}
 	}()
-	for _, name := range ours {
+	for _, name := range ownHeaders {
 		w.Header().Del(name)
 	}
 	proxy := &httputil.ReverseProxy{
@@ -75,34 +75,31 @@ func (p *Port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 type portPrefix struct{}
 
-// WithPortPrefix says where a port is reached, if that is another address than the one
-// that is asked.
+// WithPortPrefix sets the address of a port, if it differs from the address that is requested.
 func WithPortPrefix(ctx context.Context, prefix string) context.Context {
 	return context.WithValue(ctx, portPrefix{}, prefix)
 }
 
-// PortPrefix is what WithPortPrefix said, empty if nothing.
+// PortPrefix returns what WithPortPrefix has set, or "".
 func PortPrefix(ctx context.Context) string {
 	prefix, _ := ctx.Value(portPrefix{}).(string)
 	return prefix
 }
 
-// HideCaller takes out of a request what it tells about its caller, and no server in a
-// sandbox is to know.
+// HideCaller removes the headers that identify the caller from a request to a server in a sandbox.
 func HideCaller(h http.Header) {
 	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "Proxy-Authorization", "Referer"} {
 		h.Del(name)
 	}
 }
 
-// pageRules keep a page of a sandbox's server from acting in our name: sandbox gives
-// it an origin of its own, for which no cookie, no storage, no key of ours and no
-// answer of ours is there.
+// pageRules keep a page of a sandbox's server from acting as a part of this service: its origin is
+// opaque, and has no access to cookies, storage, keys and answers of this service.
 const pageRules = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts"
 
-// notBack is what would change how a browser treats this whole service: its cookies
-// and storage, its transport, its keys, its service workers, and where it reports to.
-var notBack = []string{
+// serviceHeaders would change how a browser treats the whole service: its cookies and storage,
+// transport, keys, service workers and reports.
+var serviceHeaders = []string{
 	"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Www-Authenticate",
 	"Proxy-Authenticate", "Authentication-Info", "Service-Worker-Allowed", "Content-Security-Policy",
 	"Content-Security-Policy-Report-Only", "Report-To", "Reporting-Endpoints", "Nel", "Origin-Agent-Cluster",
@@ -110,10 +107,9 @@ var notBack = []string{
 	"Access-Control-Allow-Methods", "Access-Control-Expose-Headers", "Access-Control-Max-Age",
 }
 
-// Confine makes an answer of a sandbox's server one that does no harm on an origin of
-// ours.
+// Confine makes an answer of a sandbox's server harmless on this service's origin.
 func Confine(h http.Header) {
-	for _, name := range notBack {
+	for _, name := range serviceHeaders {
 		h.Del(name)
 	}
 	h.Set("Content-Security-Policy", pageRules)
