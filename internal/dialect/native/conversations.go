@@ -15,7 +15,7 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Conversations are those with models, as they are kept.
+// Conversations keeps the conversations with models.
 type Conversations interface {
 	Conversation(ctx context.Context, owner, id string) (*conversation.Conversation, error)
 	Conversations(ctx context.Context, owner string, p conversation.Page) ([]*conversation.Conversation, error)
@@ -117,8 +117,8 @@ type decisionBody struct {
 	At    string   `json:"at"`
 }
 
-// conversations returns what is needed, and whose requests they are. What
-// people have talked about is for them and for whoever runs the machine.
+// conversations returns the conversations and their owner. They are private to the people who had
+// them and to the operator of the machine.
 func (q *request) conversations() (Conversations, string, error) {
 	caller := q.caller
 	switch {
@@ -169,14 +169,20 @@ func (q *request) listConversations() (any, error) {
 	return body, nil
 }
 
-func (q *request) getConversation() (any, error) {
+// conversation returns the conversation in the path.
+func (q *request) conversation() (Conversations, *conversation.Conversation, error) {
 	all, owner, err := q.conversations()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c, err := all.Conversation(q.Context(), owner, q.PathValue("id"))
+	return all, c, conversationError(err)
+}
+
+func (q *request) getConversation() (any, error) {
+	_, c, err := q.conversation()
 	if err != nil {
-		return nil, conversationError(err)
+		return nil, err
 	}
 	body := conversationOf(c)
 	body.Turns = each(c.Turns, turnOf)
@@ -193,13 +199,9 @@ func (q *request) deleteConversation() (any, error) {
 
 // conversationOutput sends an output of the conversation, if it is still held.
 func (q *request) conversationOutput() (any, error) {
-	all, owner, err := q.conversations()
+	all, c, err := q.conversation()
 	if err != nil {
 		return nil, err
-	}
-	c, err := all.Conversation(q.Context(), owner, q.PathValue("id"))
-	if err != nil {
-		return nil, conversationError(err)
 	}
 	sha := q.PathValue("sha256")
 	for _, t := range c.Turns {

@@ -13,8 +13,8 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// object reads a request's body, which must be one JSON object. If it is not, done
-// says so.
+// object reads a request's body, which must be one JSON object. done returns the error if it is
+// not.
 func (q *request) object() *object {
 	o, err := q.readObject()
 	if err != nil {
@@ -59,9 +59,8 @@ func wantJSON(h http.Header) error {
 	return nil
 }
 
-// object is a JSON object of which fields are taken one after the other. The
-// first thing that is wrong is kept, and done returns it, so that a handler
-// reads like the list of its fields.
+// object is a JSON object whose fields are taken one after the other. The first error is kept and
+// returned by done, so that a handler reads like the list of its fields.
 type object struct {
 	at      string
 	members map[string]any
@@ -74,7 +73,7 @@ func (o *object) fail(field, format string, args ...any) {
 	}
 }
 
-// done refuses what no field was taken for. null counts as absent.
+// done returns the first error, which may be that a field was not taken. Null counts as absent.
 func (o *object) done() error {
 	for name := range o.members {
 		o.fail(name, "is not a field that is known here")
@@ -107,6 +106,20 @@ func (o *object) text(field string) string {
 	return s
 }
 
+// elements returns the elements of an array, up to one of another type.
+func elements[T any](o *object, field, plural, want string) (all []T) {
+	list, _ := take[[]any](o, field, "an array of "+plural)
+	for i, v := range list {
+		one, ok := v.(T)
+		if !ok {
+			o.fail(index(field, i), "must be %s, not %s", want, kindOf(v))
+			break
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
 // needText is text that must be there, though it may be empty.
 func (o *object) needText(field string) string {
 	s, ok := take[string](o, field, "a string")
@@ -123,29 +136,20 @@ func (o *object) flag(field string, otherwise bool) bool {
 	return otherwise
 }
 
-// count is a whole number from 1 to most, written as one; 0: absent.
-func (o *object) count(field string, most int64) int64 {
-	number, ok := take[json.Number](o, field, "a whole number")
-	if !ok {
-		return 0
-	}
-	n, err := strconv.ParseInt(string(number), 10, 64)
-	if err != nil || n < 1 || n > most {
-		o.fail(field, "must be a whole number from 1 to %d", most)
-		return 0
-	}
-	return n
-}
+// count takes a whole number from 1 to most; 0: the field is absent.
+func (o *object) count(field string, most int64) int64 { return o.number(field, 1, most, 0) }
 
 // upTo is a whole number from 0 to most.
-func (o *object) upTo(field string, most, otherwise int64) int64 {
+func (o *object) upTo(field string, most, otherwise int64) int64 { return o.number(field, 0, most, otherwise) }
+
+func (o *object) number(field string, least, most, otherwise int64) int64 {
 	number, ok := take[json.Number](o, field, "a whole number")
 	if !ok {
 		return otherwise
 	}
 	n, err := strconv.ParseInt(string(number), 10, 64)
-	if err != nil || n < 0 || n > most {
-		o.fail(field, "must be a whole number from 0 to %d", most)
+	if err != nil || n < least || n > most {
+		o.fail(field, "must be a whole number from %d to %d", least, most)
 		return 0
 	}
 	return n
@@ -190,19 +194,7 @@ func (o *object) id(field string) engine.ID {
 	return id
 }
 
-func (o *object) texts(field string) []string {
-	list, _ := take[[]any](o, field, "an array of strings")
-	var texts []string
-	for i, v := range list {
-		s, ok := v.(string)
-		if !ok {
-			o.fail(index(field, i), "must be a string, not %s", kindOf(v))
-			break
-		}
-		texts = append(texts, s)
-	}
-	return texts
-}
+func (o *object) texts(field string) []string { return elements[string](o, field, "strings", "a string") }
 
 // textMap is an object whose members are strings.
 func (o *object) textMap(field string) map[string]string {
@@ -223,18 +215,11 @@ func (o *object) object(field string) *object {
 	return &object{at: join(o.at, field), members: members, failed: o.failed}
 }
 
-func (o *object) objects(field string) []*object {
-	list, _ := take[[]any](o, field, "an array of objects")
-	var objects []*object
-	for i, v := range list {
-		members, ok := v.(map[string]any)
-		if !ok {
-			o.fail(index(field, i), "must be an object, not %s", kindOf(v))
-			break
-		}
-		objects = append(objects, &object{at: join(o.at, index(field, i)), members: members, failed: o.failed})
+func (o *object) objects(field string) (all []*object) {
+	for i, members := range elements[map[string]any](o, field, "objects", "an object") {
+		all = append(all, &object{at: join(o.at, index(field, i)), members: members, failed: o.failed})
 	}
-	return objects
+	return all
 }
 
 func kindOf(v any) string {

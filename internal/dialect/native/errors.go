@@ -11,12 +11,12 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// statuses is the one table from an engine error to HTTP.
+// statuses is the table from engine errors to HTTP statuses.
 var statuses = wire.Statuses(map[engine.Kind]int{
 	engine.ErrNoLanguage: http.StatusBadRequest, // trying again does not help
 })
 
-// words is what a client is told of an error whose cause is ours to know.
+// words are the messages for errors whose cause is not shown to clients.
 var words = map[engine.Kind]string{
 	engine.ErrInvalid:      "the request is not acceptable",
 	engine.ErrUnauthorized: "a valid key is needed",
@@ -55,13 +55,13 @@ type errorDetail struct {
 
 func (d errorDetail) String() string { return d.Message }
 
-// retryDelays are when a client may try again, where the engine does not say.
+// retryDelays are the values of Retry-After where the engine has none.
 var retryDelays = map[int]time.Duration{
 	http.StatusTooManyRequests: time.Second, http.StatusServiceUnavailable: 5 * time.Second,
 }
 
-// fail answers with an error. What the engine says of a request's fields goes
-// to the client; every other cause stays in the log, under the request's id.
+// fail answers with an error. The engine's text about a field of the request is sent to the client;
+// other causes are only logged, with the request's id.
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, detail := describe(err)
 	detail.RequestID = w.Header().Get("X-Request-Id")
@@ -78,7 +78,7 @@ func describe(err error) (int, errorDetail) {
 		}
 	}
 	if _, told := errors.AsType[*engine.Error](err); !told && errors.Is(err, syscall.ENOSPC) {
-		// of folders, or of what is kept on them
+		// a disk of folders, or of what is stored about them
 		err = &engine.Error{Kind: engine.ErrFull,
 			Hint: "The disk is full, so nothing was changed. Delete what is no longer needed, or ask the operator for room.",
 			Err:  err}
@@ -105,8 +105,7 @@ func describe(err error) (int, errorDetail) {
 	return status, detail
 }
 
-// wireField translates the engine's name of a limit to the one that the client
-// wrote.
+// wireField translates the engine's name of a limit to that of the request's field.
 func wireField(field string) string {
 	switch field {
 	case "limits.timeout":

@@ -20,9 +20,8 @@ const (
 	maxDisposition = 4 << 10
 )
 
-// readUpload finds the one file of a request: the part named "file" of a
-// form, or the body itself under the name in ?name=. The bytes are still to
-// be read, and reading them fails unless the request is whole.
+// readUpload finds the file of a request: the part named "file" of a form, or the body itself with
+// the name in ?name=. Reading its content fails unless the request is complete.
 func readUpload(r *http.Request) (engine.Upload, io.Reader, error) {
 	query := r.URL.Query()
 	up := engine.Upload{Origin: engine.OriginNative, Name: query.Get("name")}
@@ -106,8 +105,8 @@ func endOf(form *wire.Parts, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return broken(err, "the form ends too soon")
 	}
-	// Only a bare io.EOF is the closing boundary; a wrapped one is a form cut short.
-	if _, err := form.Next(); err != io.EOF { //nolint:errorlint // as said above
+	// The closing boundary is a bare io.EOF; a wrapped one is a form that was cut short.
+	if _, err := form.Next(); err != io.EOF { //nolint:errorlint // see above
 		if err != nil {
 			return broken(err, "the form ends too soon")
 		}
@@ -119,7 +118,7 @@ func endOf(form *wire.Parts, err error) error {
 	return io.EOF
 }
 
-// formField is what a part's Content-Disposition says.
+// formField has the names in a part's Content-Disposition.
 type formField struct{ name, file string }
 
 // parseDisposition reads the header of a form's part. A name must come back exactly as it was

@@ -26,8 +26,8 @@ type cellBody struct {
 	FinishedAt string               `json:"finished_at,omitempty"`
 }
 
-// outcomeBody is one thing that a cell put out. Which fields it has depends on its
-// type, which is absent where the event's name tells it.
+// outcomeBody is an output of a cell. Its fields depend on its type, which is absent in an event:
+// the event's name is the type.
 type outcomeBody struct {
 	Type      live.OutputType `json:"type,omitempty"`
 	Text      *string         `json:"text,omitempty"`
@@ -42,7 +42,7 @@ type outcomeBody struct {
 	Password  *bool           `json:"password,omitempty"`
 }
 
-// mimeBody is one value in several forms.
+// mimeBody is a value in several MIME types.
 type mimeBody = map[string]json.RawMessage
 
 func cellOf(c live.Cell) cellBody {
@@ -87,9 +87,9 @@ func appendCellEvent(b []byte, e live.Event) (frame []byte, last bool) {
 	return appendFrame(b, strconv.Itoa(e.Seq), string(e.Type), data), e.Type == live.DoneEvent
 }
 
-// createCell runs a piece of code: to its end, as a stream of events, or, with
-// "wait": false, in the background. A cell goes on when its client leaves: others
-// may watch it, and its variables are for those that follow.
+// createCell runs a cell to its end, as a stream of events, or, with "wait": false, in the
+// background. A client that leaves does not end the cell: others may watch it, and later cells need
+// its variables.
 func (q *request) createCell(on live.Sessions) (any, error) {
 	body := q.object()
 	req, wait, err := readCell(body)

@@ -31,7 +31,7 @@ func entryOf(e engine.Entry) entryBody {
 	}
 }
 
-// oddBytes returns the bytes of what JSON cannot hold.
+// oddBytes returns the bytes of a path that JSON cannot hold, or nil.
 func oddBytes(path string) []byte {
 	if utf8.ValidString(path) {
 		return nil
@@ -62,8 +62,7 @@ func (q *request) listLiveFiles(on live.Sessions) (any, error) {
 	}{each(entries, entryOf), more}, nil
 }
 
-// readFile sends a file's bytes as they are now. A program that changes it
-// meanwhile changes what is sent.
+// readFile sends the bytes of a file. A program that changes the file meanwhile changes the answer.
 func (q *request) readFile(on live.Sessions) (any, error) {
 	entry, content, err := on.OpenFile(q.Context(), q.caller, q.id, q.URL.Query().Get("path"))
 	if err != nil {
@@ -114,8 +113,8 @@ type fileEventBody struct {
 	Folder    bool   `json:"folder"`
 }
 
-// watchFiles tells what changes from now on. The events have no ids: a client that
-// was away lists again.
+// watchFiles sends the changes from now on. The events have no ids: a client that reconnects lists
+// the folder again.
 func (q *request) watchFiles(on live.Sessions) (any, error) {
 	recursive, err := readFlag(q.Request, "recursive")
 	if err != nil {

@@ -54,9 +54,8 @@ func (q *request) port(on live.Sessions) (any, error) {
 	return answer{}, nil
 }
 
-// allowOpaque lets the pages of a session's servers read what these answer: to a
-// browser their origin is another one, like that of every sandboxed page. What they
-// cannot do without is the session's id.
+// allowOpaque lets the pages of a session's servers read the answers of these servers: to a browser
+// their origin is opaque, like that of every sandboxed page. They still need the session's id.
 func allowOpaque(h http.Header, r *http.Request) {
 	h.Add("Vary", "Origin")
 	if r.Header.Get("Origin") == "null" {

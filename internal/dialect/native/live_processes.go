@@ -54,8 +54,7 @@ type lostBody struct {
 	Bytes  int64 `json:"bytes"`
 }
 
-// appendProcessEvent writes an event of a process. Its id is the offset at which
-// the next one begins.
+// appendProcessEvent appends an event of a process. Its id is the offset of the next one.
 func appendProcessEvent(b []byte, e live.ProcessEvent) (frame []byte, last bool) {
 	next := e.Offset + int64(len(e.Data))
 	var data any

@@ -1,11 +1,8 @@
-// Package native serves Airlock's own API, the one that openapi.yaml next to
-// this file describes: runs, files, sessions, keys; replies, proposals,
-// projects and what is reported to them; conversations.
-//
-// It is an edge, and as thin as one should be. Each handler decodes what it
-// was sent (decode.go, upload.go), calls one method of the engine, and encodes
-// the answer (wire.go); request.go is what they share. Errors become a status and a JSON body in one place,
-// errors.go. Nothing else is decided here.
+// Package native serves Airlock's own API, which openapi.yaml in this folder describes: runs,
+// files, sessions, keys; replies, proposals, projects and their reports; conversations.
+// It is a thin edge. A handler decodes the request (decode.go, tree.go, files.go), calls one method
+// of the engine, and encodes the answer (wire.go); request.go has what handlers share. errors.go
+// maps errors to statuses and bodies. Nothing else is decided here.
 package native
 
 import (
@@ -26,8 +23,7 @@ const MaxJSON = 24 << 20
 
 // Options set up the dialect. Only Caller is required.
 type Options struct {
-	// Caller says who makes a request. Whoever serves the handler has made
-	// sure that there is somebody.
+	// Caller returns the caller of a request. The server has authenticated it.
 	Caller func(*http.Request) engine.Caller
 
 	Prefix    string        // where the handler is mounted, for Location headers; empty: "/api/v1"
@@ -37,16 +33,15 @@ type Options struct {
 	Log       *slog.Logger  // for causes that the client must not see; nil: nothing is logged
 	Work      *Work         // replies, projects and reports; nil: those addresses are not available
 	Live      live.Sessions // nil: there are no live sessions
-	// Ahead has something done when the next request on the same connection begins like
-	// this one, whoever makes it; nil: it cannot be known.
+	// Ahead calls a function when the next request on the same connection begins like this one,
+	// whoever the caller is; nil: it is not supported.
 	Ahead func(*http.Request, func())
-	// Nodes are those of the cluster; nil: it has none.
+	// Nodes returns the nodes of the cluster; nil: there is none.
 	Nodes func() []engine.Node
-	// OneMachine says why Work and Conversations are not to be had, because several nodes
-	// answer; empty: they are.
+	// OneMachine returns why Work and Conversations are not available when several nodes answer;
+	// "": they are available.
 	OneMachine func() (why string)
-	// Conversations are those with models; nil: those addresses are not
-	// available.
+	// Conversations are those with models; nil: their addresses are not available.
 	Conversations Conversations
 }
 
@@ -57,8 +52,8 @@ type api struct {
 	versions language.Versions
 }
 
-// access says who may use a route without a key. A route that does not say is
-// for callers with a key and for the machine itself.
+// access is the access to a route without a key. The zero value is for callers with a key and for
+// the machine itself.
 type access int
 
 const (
@@ -67,7 +62,7 @@ const (
 	public         // every caller
 )
 
-// route is one method of one path. The path is relative to the prefix.
+// route is a method of a path. The path is relative to the prefix.
 type route struct {
 	method, path string
 	serve        handler
@@ -173,8 +168,8 @@ type API struct {
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
-// Access reports which callers may make a request without a key: those from
-// trusted networks, or all.
+// Access reports whether callers from trusted networks, or all callers, may make a request without
+// a key.
 func (a *API) Access(r *http.Request) (network, everyone bool) {
 	_, pattern := a.mux.Handler(r)
 	is := a.access[pattern]

@@ -18,16 +18,16 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Work is what the addresses about replies, projects and reports stand on.
+// Work serves the addresses of replies, projects and reports.
 type Work struct {
 	*changes.Scoped
 	Outbox *assignment.Outbox
 }
 
-// errNoWork says that a service has no folders and projects.
+// errNoWork reports that the service has no folders and projects.
 var errNoWork = &engine.Error{Kind: engine.ErrUnavailable, Hint: "This service keeps no projects."}
 
-// work serves what is done with projects.
+// work serves a route about projects.
 func work(serve func(*request, *Work) (any, error)) handler {
 	return func(q *request) (any, error) {
 		if q.Work == nil {
@@ -93,7 +93,7 @@ func readPolicy(body *object) *workspace.Policy {
 	return &policy
 }
 
-// readMessage reads what a client has of a model's reply.
+// readMessage reads a model's reply and what the client knows about it.
 func readMessage(body *object) (changes.Message, error) {
 	m := changes.Message{
 		ID: body.text("id"), Text: body.needText("text"), Project: body.needText("project"),
@@ -111,8 +111,7 @@ func (q *request) getProposal(_ *Work, h *changes.ReplyRecord, p *workspace.Prop
 	return proposalOf(h, p), nil
 }
 
-// proposal serves what is done with the proposal in the path, which has its reports
-// as far as they have come.
+// proposal serves a route about the proposal in the path. Its reports are refreshed first.
 func proposal(serve func(*request, *Work, *changes.ReplyRecord, *workspace.Proposal) (any, error)) handler {
 	return work(func(q *request, work *Work) (any, error) {
 		h, p, err := work.Open(q.Context(), q.owner(), q.PathValue("id"))
@@ -159,8 +158,8 @@ func (q *request) approveProposal(work *Work, h *changes.ReplyRecord, p *workspa
 	return proposalOf(h, nil), nil
 }
 
-// consentOf reads what is approved: what the ids name, or, without ids, all of
-// it if nothing speaks against any file.
+// consentOf returns the consent to the ids in only, or, without ids, to the whole proposal if the
+// automatic policy covers every file.
 func consentOf(h *changes.ReplyRecord, p *workspace.Proposal, only []string) (c changes.Consent, err error) {
 	if only == nil {
 		if p == nil {
@@ -209,8 +208,8 @@ func reportIndex(h *changes.ReplyRecord, id string) int {
 
 func reportID(i int) string { return fmt.Sprintf("p%d", i+1) }
 
-// approvalFailed keeps with the message what went wrong. After a conflict the
-// proposal is made anew, on the files as they are now.
+// approvalFailed stores the cause with the message. After a conflict the proposal is made anew,
+// from the files as they are now.
 func (q *request) approvalFailed(work *Work, h *changes.ReplyRecord, p *workspace.Proposal, cause error) error {
 	ctx := context.WithoutCancel(q.Context())
 	if err := work.Fail(ctx, h, cause); err != nil {
@@ -241,7 +240,7 @@ func (q *request) undoProposal(work *Work, h *changes.ReplyRecord, _ *workspace.
 	return created("/proposals/"+next.ID, proposalOf(next, p)), nil
 }
 
-// workError says in this protocol's words what folders and projects say.
+// workError translates errors of folders and projects.
 func workError(err error) error {
 	if err == nil {
 		return nil
@@ -276,7 +275,7 @@ func workError(err error) error {
 	return err
 }
 
-// proposalBody is a reply on its way: what it would do, and what it did.
+// proposalBody is a reply with its planned and applied changes.
 type proposalBody struct {
 	ID        string                 `json:"id"`
 	Message   string                 `json:"message"`
@@ -297,7 +296,7 @@ type metadataBody struct {
 	ExecutionResult *changes.Result `json:"executionResult"`
 }
 
-// reportBody is what would be told to the project.
+// reportBody is a report that approval sends to the project.
 type reportBody struct {
 	ID         string            `json:"id"`
 	Kind       assignment.Kind   `json:"kind"`
@@ -322,7 +321,7 @@ func proposalOf(h *changes.ReplyRecord, p *workspace.Proposal) proposalBody {
 	return b
 }
 
-// tokenOf stands for what somebody was shown.
+// tokenOf returns the token of a proposal as it was shown; "": it cannot be approved.
 func tokenOf(h *changes.ReplyRecord, p *workspace.Proposal) string {
 	switch {
 	case h.Done || h.Gate != "":

@@ -24,11 +24,11 @@ type request struct {
 	inner  engine.ID // of the cell or process in that session
 }
 
-// handler serves a route. It returns what is to be written as JSON with status 200,
-// an answer if the status is another one, or nil for 204.
+// handler serves a route. It returns the body of an answer with status 200, an answer if the status
+// is another one, or nil for 204.
 type handler func(*request) (any, error)
 
-// answer is an answer with a status of its own. Without one it was sent already.
+// answer is an answer with its own status. Without a status it was sent already.
 type answer struct {
 	status   int
 	location string // below the prefix; empty: none
@@ -39,7 +39,7 @@ func created(location string, body any) answer {
 	return answer{http.StatusCreated, location, body}
 }
 
-// handle makes an http handler of one that may fail.
+// handle returns the HTTP handler of a route.
 func (a *api) handle(serve handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		result, err := serve(&request{api: a, Request: r, w: w, caller: a.Caller(r)})
@@ -74,8 +74,7 @@ func sessions(a *api) (live.Sessions, error) {
 	return a.Live, nil
 }
 
-// on serves an object of the engine, with the ids in the path read. What cannot be
-// an id names nothing.
+// on reads the ids in the path, and returns ErrNotFound for what is no id.
 func on[P any](part func(*api) (P, error), serve func(*request, P) (any, error)) handler {
 	return func(q *request) (any, error) {
 		p, err := part(q.api)
@@ -121,7 +120,7 @@ func getInner[P, T, B any](
 	})
 }
 
-// do changes the object of an id, and has nothing to tell.
+// do changes the object of an id, and answers without a body.
 func do[P any](part func(*api) (P, error), act func(P, context.Context, engine.Caller, engine.ID) error) handler {
 	return on(part, func(q *request, p P) (any, error) { return nil, act(p, q.Context(), q.caller, q.id) })
 }
@@ -133,7 +132,7 @@ func doInner[P any](
 	return on(part, func(q *request, p P) (any, error) { return nil, act(p, q.Context(), q.caller, q.id, q.inner) })
 }
 
-// list encodes the objects of a list as the one member of an answer.
+// list encodes a list as the only member of an answer.
 func list[T, B any](name string, encode func(T) B) func([]T) map[string][]B {
 	return func(all []T) map[string][]B { return map[string][]B{name: each(all, encode)} }
 }
@@ -177,9 +176,8 @@ func readFlag(r *http.Request, name string) (bool, error) {
 	return false, invalid("%s must be true or false", name)
 }
 
-// listPage answers with a page of a list, and with what to ask for as "after" to go
-// on: empty at the end. A last page that happens to be full is followed by an empty
-// one.
+// listPage answers with a page of a list and the "after" of the next page, which is empty at the
+// end. A last page that happens to be full is followed by an empty one.
 func listPage[T, B any](
 	q *request, name string, encode func(T) B, id func(B) engine.ID, find func(engine.Page) ([]T, error),
 ) (any, error) {
@@ -198,7 +196,7 @@ func listPage[T, B any](
 	return pageBody{name, list, next}, nil
 }
 
-// pageBody has a list under its name, and then what to go on with.
+// pageBody is a named list, and the "after" of the next page.
 type pageBody struct {
 	name string
 	list any

@@ -98,7 +98,7 @@ func readRun(o *object) (req engine.RunRequest, wait bool, err error) {
 	return req, wait, o.done()
 }
 
-// clientOf says in History's words what a client calls itself: "CLI", "API, curl".
+// clientOf returns the name of a client as History shows it: "CLI", "API, curl".
 func clientOf(agent string) string {
 	name, _, _ := strings.Cut(agent, "/")
 	name = strings.TrimSpace(name)
@@ -154,8 +154,8 @@ func (q *request) runEvents(core *engine.Service) (any, error) {
 	return sendStream(q, events, appendEvent)
 }
 
-// readLastEvent reads which event a client has seen last, from where its browser
-// says it, or from ?after=; 0: none.
+// readLastEvent returns the number of the last event that a client has received, from the header of
+// browsers or ?after=; 0: none.
 func readLastEvent(r *http.Request) (int64, error) {
 	from := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
 	if from == "" {
@@ -199,8 +199,8 @@ func (q *request) streamRun(req engine.RunRequest) error {
 	return err
 }
 
-// sendFrames answers with an event stream and reports whether the last event went
-// out: add appends the frame of one, and says whether it is the last.
+// sendFrames answers with an event stream and reports whether the last event was written. add
+// appends the frame of an event, and reports whether it is the last.
 func sendFrames[E any](q *request, events iter.Seq[E], add func([]byte, E) ([]byte, bool)) (finished bool) {
 	h := q.w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -221,7 +221,7 @@ func appendEvent(b []byte, e engine.Event) (frame []byte, last bool) {
 	return appendFrame(b, strconv.Itoa(e.Seq), string(e.Type), data), e.Type == engine.EventResult
 }
 
-// appendFrame writes one event; one without an id cannot be resumed at.
+// appendFrame appends an event. A stream cannot be resumed at an event without an id.
 func appendFrame(b []byte, id, event string, data any) []byte {
 	text := wire.Encode(data)
 	if id != "" {

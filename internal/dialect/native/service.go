@@ -45,8 +45,7 @@ func (q *request) openAPI() (any, error) {
 	return answer{}, nil
 }
 
-// status answers with what goes on in the whole service, which is for those who
-// operate it.
+// status answers with the status of the whole service, for its operators.
 func (q *request) status() (any, error) {
 	if c := q.caller; !c.Admin && (c.Owner != engine.Local || c.Key != "") {
 		return nil, refuse(http.StatusForbidden, string(engine.ErrForbidden),
@@ -105,8 +104,7 @@ func (q *request) revokeKey() (any, error) {
 	return nil, q.engine.RevokeKey(q.Context(), q.caller, q.PathValue("id"))
 }
 
-// readNetwork reads what a run or a session asks for of the network; nil if it does
-// not say.
+// readNetwork reads the network that a run or a session asks for; nil: the request does not say.
 func readNetwork(o *object) *engine.Network {
 	body := o.object("network")
 	if body.members == nil {
@@ -117,7 +115,7 @@ func readNetwork(o *object) *engine.Network {
 	}
 }
 
-// contactBody is one connection that a program asked for.
+// contactBody is a connection that a program asked for.
 type contactBody struct {
 	Run      engine.ID    `json:"run"`
 	Owner    engine.Owner `json:"owner"`

@@ -13,10 +13,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// JSON has one reading here, or none. encoding/json alone would replace bytes that are not
-// UTF-8, take the last of two members of one name, match names in any case and ignore unknown
-// ones: each a way for two programs to read one request differently. So a body becomes a plain
-// tree first, with all of that refused, and a handler takes its fields out of the tree by name.
+// JSON has one reading here, or none. encoding/json alone would replace bytes that are not UTF-8,
+// take the last of two members with the same name, match names in any case and ignore unknown ones:
+// each a way for two programs to read a request differently. So a body becomes a plain tree first,
+// with all of that refused, and a handler takes its fields out of the tree by name.
 
 const (
 	maxDepth  = 16      // no request is deeper than 4
@@ -24,7 +24,8 @@ const (
 	maxValues = 100_000 // bounds the memory that small values take beside their text
 )
 
-// parseObject reads a body, which must be one JSON object. The object may share its memory.
+// parseObject reads a body, which must be a JSON object. The object may share the memory of the
+// body.
 func parseObject(body []byte) (*object, error) {
 	text := unsafe.String(unsafe.SliceData(body), len(body)) //nolint:gosec // nothing changes it, and a copy costs as much
 	depth, half := scan(text)
@@ -63,8 +64,8 @@ func notJSON(body []byte) error {
 	return invalid("the body is not JSON: %s, at byte %d", e.Error(), e.Offset-1)
 }
 
-// scan returns how deep a text is nested, and where it has one half of a surrogate pair
-// without the other, which encoding/json and gjson replace; -1: nowhere.
+// scan returns the depth of a text, and the position of a \u surrogate without its other half,
+// which encoding/json and gjson would replace; -1: there is none.
 func scan(text string) (depth, half int) {
 	open, quoted := 0, false
 	half = -1
@@ -107,7 +108,7 @@ func escapedUnit(s string) rune {
 	return rune(unit)
 }
 
-// tree builds plain values out of valid JSON, and refuses what is too much in it.
+// tree builds plain values from valid JSON, within limits.
 type tree struct {
 	size   int // of the text
 	values int

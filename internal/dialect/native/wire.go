@@ -11,8 +11,8 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// What follows is the shape of every answer. Times are in UTC with
-// milliseconds, durations in whole milliseconds, sizes in bytes.
+// The bodies of answers. Times are in UTC with milliseconds, durations in whole milliseconds, sizes
+// in bytes.
 
 type runBody struct {
 	ID         engine.ID            `json:"id"`
@@ -37,8 +37,8 @@ type runBody struct {
 	FinishedAt string               `json:"finished_at,omitempty"`
 }
 
-// Where an answer has no field that the client reads in another way, such as a time
-// or what may be null, it is written from the client's own type.
+// Answers whose fields mean the same to the client are written from the client's types (decision
+// 0147).
 
 func runOf(run *engine.Run) runBody {
 	b := runBody{
@@ -136,8 +136,7 @@ func keyOf(k engine.Key) keyBody {
 		RevokedAt: timeOf(k.RevokedAt), Packages: k.Packages, Network: k.Rules()}
 }
 
-// limitsBody is what a request sends and what GET /limits answers; there, 0
-// is no limit.
+// limitsBody is the body of limits, in requests and in GET /limits, where 0 is no limit.
 type limitsBody struct {
 	Timeout     int64   `json:"timeout_ms"`
 	CPUTime     int64   `json:"cpu_time_ms"`
@@ -205,7 +204,7 @@ func timeOf(t time.Time) string {
 	return t.UTC().Format(timeLayout)
 }
 
-// each never returns nil, so that an empty list is written as one.
+// each applies f to a list. The result is never nil, so that an empty list is encoded as one.
 func each[A, B any](list []A, f func(A) B) []B {
 	out := make([]B, 0, len(list))
 	for _, v := range list {
