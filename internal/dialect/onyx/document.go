@@ -11,13 +11,12 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// The original reads JSON with Python, and its answers to a body that is wrong
-// show it: they say where and why in Python's words, tell 1000 from 1000.0,
-// and echo what they were given. encoding/json forgets all of that, and turns
-// half of a surrogate pair into another character. So bodies are read here, as
-// Python 3.11 reads them, NaN and members that come twice included.
+// The original reads JSON with Python, and its answers to an invalid body show it: they have the
+// position and the reason in Python's words, distinguish 1000 from 1000.0, and repeat the input.
+// encoding/json loses all of that, and replaces half of a surrogate pair. So bodies are read here
+// as Python 3.11 reads them, with NaN and repeated members.
 
-// value is one JSON value, as it was written.
+// value is a JSON value as it was written.
 type value struct {
 	kind kind
 	text string // of a string; of a number its digits, of a constant its name
@@ -47,14 +46,13 @@ func (v *value) member(name string) (*value, bool) {
 	return nil, false
 }
 
-// What bounds the memory and the stack that reading a body costs.
+// Limits of the memory and the stack for reading a body.
 const (
 	maxDepth  = 200
 	maxValues = 200_000
 )
 
-// syntaxError says where a body stops being JSON, in characters from its
-// beginning, and why.
+// syntaxError reports where a body stops being JSON, in characters from its beginning, and why.
 type syntaxError struct {
 	at   int
 	text string
@@ -62,7 +60,7 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string { return fmt.Sprintf("%s: char %d", e.text, e.at) }
 
-// parser reads one document. It panics with what is wrong, which parse returns.
+// parser reads one document. It panics with an error, which parseDocument returns.
 type parser struct {
 	s      []byte
 	values int
@@ -71,8 +69,8 @@ type parser struct {
 // errUnreadable stands for whatever else keeps Python from reading a body.
 var errUnreadable = wire.Refuse(400, "There was an error parsing the body")
 
-// parseDocument returns a *syntaxError for what is not JSON, and errUnreadable
-// for what is not text, or larger than anything we would be sent.
+// parseDocument returns a *syntaxError for invalid JSON, and errUnreadable for a body that is not
+// UTF-8 or over the limits.
 func parseDocument(body []byte) (v value, err error) {
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(body) {
@@ -202,7 +200,7 @@ func (p *parser) digits(i int) int {
 	return i
 }
 
-// number takes the longest beginning that is one: of "01" that is 0.
+// number reads the longest prefix that is a number: of "01" that is 0.
 func (p *parser) number(start int) (value, int) {
 	i := start
 	if p.at(i) == '-' {
@@ -233,8 +231,8 @@ func (p *parser) number(start int) (value, int) {
 
 var escapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// text reads a string from behind its opening quote. Half of a surrogate pair
-// stays what it is, in the three bytes that UTF-8 would have for it.
+// text reads a string behind its opening quote. Half of a surrogate pair is kept, as the three
+// bytes that UTF-8 would have for it.
 func (p *parser) text(begin int) (string, int) {
 	const unterminated = "Unterminated string starting at"
 	var b strings.Builder
@@ -294,8 +292,7 @@ func writeUnit(b *strings.Builder, unit rune) {
 	b.WriteRune(unit)
 }
 
-// surrogates returns what Python says when it is to write s as UTF-8, and
-// nothing if it can.
+// surrogates returns Python's error for encoding s as UTF-8, or "".
 func surrogates(s string) string {
 	if utf8.ValidString(s) {
 		return ""

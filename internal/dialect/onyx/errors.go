@@ -11,8 +11,8 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// statuses is the one table from an engine error to HTTP. The clients of this
-// API know 404, 413, 422, 429 and 503; the rest is an error like any other.
+// statuses is the table from engine errors to HTTP statuses. Clients of this API know 404, 413,
+// 422, 429 and 503.
 var statuses = wire.Statuses(map[engine.Kind]int{
 	engine.ErrInvalid:    http.StatusUnprocessableEntity,
 	engine.ErrFull:       http.StatusServiceUnavailable,
@@ -21,7 +21,7 @@ var statuses = wire.Statuses(map[engine.Kind]int{
 
 const saturated = "Execution capacity on this replica is saturated. Retry after the Retry-After delay."
 
-// retryDelays are when a client may try again, where the engine does not say.
+// retryDelays are the values of Retry-After where the engine has none.
 var retryDelays = map[int]time.Duration{
 	http.StatusTooManyRequests: 2 * time.Second, http.StatusServiceUnavailable: 10 * time.Second,
 }
@@ -42,7 +42,7 @@ func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message strin
 	writeJSON(w, status, errorBody{message})
 }
 
-// RefuseWith is Refuse for a mount whose files may have so many bytes.
+// RefuseWith is Refuse for a mount with a limit of files.
 func RefuseWith(maxFile int64) func(w http.ResponseWriter, r *http.Request, status int, code, message string) {
 	return func(w http.ResponseWriter, r *http.Request, status int, code, message string) {
 		if status == http.StatusRequestEntityTooLarge {
@@ -63,8 +63,8 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeJSON(w, wire.Failed(w, r, a.Log, status, err, retryDelays), errorBody{detail})
 }
 
-// describe says what an error is on the wire. What the engine says of a
-// request goes to the client; every other cause stays in the log.
+// describe returns the status and detail of an error. The engine's text about a request is sent to
+// the client; other causes are only logged.
 func describe(err error) (int, any) {
 	if e, ok := errors.AsType[*wire.Refusal](err); ok {
 		return e.Status, e.Detail

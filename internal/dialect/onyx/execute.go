@@ -19,7 +19,7 @@ const (
 	noMaximum      = 1<<63 - 1
 )
 
-// executeRequest is what both ways to run a program take.
+// executeRequest is a request to run a program, with or without a stream.
 type executeRequest struct {
 	code  string
 	stdin *string
@@ -30,21 +30,27 @@ type executeRequest struct {
 	packages *string // set of Python packages; no field of the original
 }
 
-func (a *api) readExecute(w http.ResponseWriter, r *http.Request) (executeRequest, error) {
+// readExecute reads a request, and returns the engine's for it.
+func (a *api) readExecute(
+	w http.ResponseWriter, r *http.Request, caller engine.Caller,
+) (in executeRequest, req engine.RunRequest, err error) {
 	body, err := a.readBody(w, r)
 	if err != nil {
-		return executeRequest{}, err
+		return in, req, err
 	}
-	req := executeRequest{
-		code:  body.text("code"),
-		stdin: body.optionalText("stdin"),
-		limit: body.whole("timeout_ms", defaultTimeout, noMaximum),
-		echo:  body.flag("last_line_interactive", true),
-		files: body.files(),
-
+	in = executeRequest{
+		code:     body.text("code"),
+		stdin:    body.optionalText("stdin"),
+		limit:    body.whole("timeout_ms", defaultTimeout, noMaximum),
+		echo:     body.flag("last_line_interactive", true),
+		files:    body.files(),
 		packages: body.optionalText("python_packages"),
 	}
-	return req, body.done()
+	if err := body.done(); err != nil {
+		return in, req, err
+	}
+	req, err = a.prepare(r.Context(), caller, in)
+	return in, req, err
 }
 
 // maxTimeout is the longest time limit, in milliseconds, that the engine
@@ -77,8 +83,7 @@ func (a *api) profile(timeout time.Duration) engine.Profile {
 	}
 }
 
-// limits are those that do not depend on the request. What an operator allows
-// at most counts for us too.
+// limits returns the limits that do not depend on the request, within the operator's maxima.
 func (a *api) limits() engine.Limits {
 	_, maxima := a.engine.Limits()
 	limits := engine.Limits{
@@ -95,7 +100,7 @@ func (a *api) limits() engine.Limits {
 	return limits
 }
 
-// prepare makes of what a client sent what the engine is asked.
+// prepare returns the engine's request for a client's.
 func (a *api) prepare(ctx context.Context, caller engine.Caller, in executeRequest) (engine.RunRequest, error) {
 	timeout, err := a.checkTimeout(in.limit)
 	if err != nil {
@@ -114,20 +119,16 @@ func (a *api) prepare(ctx context.Context, caller engine.Caller, in executeReque
 		return engine.RunRequest{}, err
 	}
 	for _, text := range []string{in.code, string(req.Stdin)} {
-		if said := surrogates(text); said != "" {
-			return engine.RunRequest{}, unprocessable("%s", said)
+		if problem := surrogates(text); problem != "" {
+			return engine.RunRequest{}, unprocessable("%s", problem)
 		}
 	}
 	return req, nil
 }
 
 func (a *api) execute(w http.ResponseWriter, r *http.Request) error {
-	in, err := a.readExecute(w, r)
-	if err != nil {
-		return err
-	}
 	caller := a.Caller(r)
-	req, err := a.prepare(r.Context(), caller, in)
+	in, req, err := a.readExecute(w, r, caller)
 	if err != nil {
 		return err
 	}
@@ -137,16 +138,12 @@ func (a *api) execute(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.runError(r.Context(), caller, in.files, err)
 	}
-	writeJSON(w, http.StatusOK, executeBody{
-		Stdout: run.Stdout, Stderr: run.Stderr + explanation(run), ExitCode: exitCode(run),
-		TimedOut: run.Status == engine.StatusTimeout, Duration: run.Duration.Milliseconds(), Files: filesOf(run),
-	})
+	writeJSON(w, http.StatusOK, executeBody{bodyOf(run), filesOf(run)})
 	return nil
 }
 
-// stage names the files of a request as the engine does. Of two at one path
-// the later counts. An unknown file is worse than a bad path, wherever in the
-// list it is.
+// stage returns the engine's references to the files of a request. Of two files at one path the
+// later one counts. An unknown file is reported before a bad path.
 func (a *api) stage(
 	ctx context.Context, caller engine.Caller, files []fileRef, reserved string,
 ) ([]engine.FileRef, error) {
@@ -175,8 +172,7 @@ func (a *api) stage(
 	return refs, nil
 }
 
-// missing names the first file of a request that is not there. If all are,
-// what went wrong is something else.
+// missing returns the error of the first file that does not exist, or otherwise if all exist.
 func (a *api) missing(ctx context.Context, caller engine.Caller, files []fileRef, otherwise error) error {
 	for _, f := range files {
 		id, err := engine.ParseUUID(f.id)
@@ -190,7 +186,7 @@ func (a *api) missing(ctx context.Context, caller engine.Caller, files []fileRef
 	return otherwise
 }
 
-// runError says which file it was that the engine did not find.
+// runError returns the error of a run, with the file that the engine did not find.
 func (a *api) runError(ctx context.Context, caller engine.Caller, files []fileRef, err error) error {
 	if errors.Is(err, engine.ErrNotFound) {
 		return a.missing(ctx, caller, files, err)
@@ -198,7 +194,7 @@ func (a *api) runError(ctx context.Context, caller engine.Caller, files []fileRe
 	return err
 }
 
-// cleanPath checks where a file is to lie and returns it in one spelling.
+// cleanPath checks the path of a file and returns its clean form.
 func cleanPath(raw, reserved string) (string, error) {
 	if strings.HasPrefix(raw, "/") {
 		return "", unprocessable("File paths must be relative.")
@@ -210,8 +206,8 @@ func cleanPath(raw, reserved string) (string, error) {
 		case "..":
 			return "", unprocessable("File paths must not contain '..'.")
 		default:
-			// Onyx stages every file of a chat and counts characters, not bytes:
-			// one name that is too long must not fail each call of the chat.
+			// Onyx stages every file of a chat and counts characters, not bytes: one long name must
+			// not fail each call of the chat.
 			kept = append(kept, wire.ShortName(part))
 		}
 	}
@@ -222,8 +218,8 @@ func cleanPath(raw, reserved string) (string, error) {
 	if path == reserved {
 		return "", unprocessable("File path '%s' is reserved for the execution entrypoint.", reserved)
 	}
-	if said := surrogates(path); said != "" {
-		return "", unprocessable("%s", said)
+	if problem := surrogates(path); problem != "" {
+		return "", unprocessable("%s", problem)
 	}
 	clean, err := engine.CleanPath(path)
 	if err != nil {
@@ -245,9 +241,8 @@ func exitCode(run *engine.Run) *int {
 	return run.ExitCode
 }
 
-// explanation is what a program's stderr gets to say at its end: why it was
-// stopped, and which of its files are lost. The original keeps silent, and
-// leaves model and user to guess.
+// explanation returns the end of a program's stderr: why it was stopped, and which of its files are
+// lost. The original reports neither.
 func explanation(run *engine.Run) string {
 	ended := run.Status != engine.StatusOK && run.Status != engine.StatusError
 	lost := false
@@ -267,16 +262,11 @@ func explanation(run *engine.Run) string {
 // cancelLimit is how long the engine may take to end a run whose client left.
 const cancelLimit = 30 * time.Second
 
-// executeStream runs a program and sends its output as it comes. Whatever is
-// wrong with the request is an ordinary answer; the stream begins when it is
-// the run's turn.
+// executeStream runs a program and streams its output. An invalid request is answered as usual; the
+// stream starts with the run.
 func (a *api) executeStream(w http.ResponseWriter, r *http.Request) error {
-	in, err := a.readExecute(w, r)
-	if err != nil {
-		return err
-	}
 	caller := a.Caller(r)
-	req, err := a.prepare(r.Context(), caller, in)
+	in, req, err := a.readExecute(w, r, caller)
 	if err != nil {
 		return err
 	}
@@ -337,7 +327,7 @@ func sendEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[engine.E
 	return result
 }
 
-// appendEvent writes one event as the frames that a client of Onyx knows.
+// appendEvent appends the frames of an event that clients of Onyx know.
 func appendEvent(b []byte, e engine.Event) []byte {
 	switch e.Type {
 	case engine.EventOutput:
@@ -350,10 +340,7 @@ func appendEvent(b []byte, e engine.Event) []byte {
 		if text := explanation(run); text != "" {
 			b = wire.AppendFrame(b, "output", wire.EncodePlain(outputEvent{engine.Stderr, text}))
 		}
-		return wire.AppendFrame(b, "result", wire.EncodePlain(resultEvent{
-			ExitCode: exitCode(run), TimedOut: run.Status == engine.StatusTimeout,
-			Duration: run.Duration.Milliseconds(), Files: filesOf(run),
-		}))
+		return wire.AppendFrame(b, "result", wire.EncodePlain(resultEvent{endOfRun(run), filesOf(run)}))
 	}
 	return b
 }

@@ -27,7 +27,7 @@ func (a *api) upload(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// tooLarge says by how much there was too much of a file.
+// tooLarge returns the error of a file over the limit.
 func (a *api) tooLarge(err error) error {
 	if wire.IsTooLarge(err) || errors.Is(err, engine.ErrTooLarge) {
 		return wire.Refuse(http.StatusRequestEntityTooLarge, "%s", fileTooLarge(a.MaxFile))
@@ -35,7 +35,7 @@ func (a *api) tooLarge(err error) error {
 	return err
 }
 
-// fileID reads the id in the path. What cannot be one names nothing.
+// fileID reads the id in the path.
 func fileID(r *http.Request) (engine.ID, error) { return engine.ParseUUID(r.PathValue("id")) }
 
 func noFile(r *http.Request) error {
@@ -88,8 +88,8 @@ func (a *api) download(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Length", strconv.FormatInt(file.Size, 10))
 	w.WriteHeader(http.StatusOK)
 	if n, err := io.Copy(w, content); err != nil || n != file.Size {
-		// The status is out: a connection that is cut is the only way left to
-		// say that this is not the whole.
+		// The status was sent: only a connection that is cut can report now that the file is
+		// incomplete.
 		panic(http.ErrAbortHandler)
 	}
 	return nil
@@ -110,9 +110,8 @@ func (a *api) deleteFile(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// disposition spells a file name as the original does where that can be said
-// in ASCII. Any other is spelled twice, as RFC 6266 has it: the original tries
-// Latin-1 and fails.
+// disposition returns a file name in the form of the original if it is ASCII, else in both forms of
+// RFC 6266: the original fails at other names.
 func disposition(name string) string {
 	var plain strings.Builder
 	simple := true
@@ -171,8 +170,7 @@ func noPart() error {
 	return wrong(problem{Type: "missing", Loc: []any{bodyLoc, fileField}, Msg: "Field required"})
 }
 
-// skipField reads past a part that is no file. A text where the file should be
-// is told from one that is missing.
+// skipField reads a part that is no file. A text in place of the file is reported as such.
 func skipField(part *multipart.Part, field string) error {
 	text, err := io.ReadAll(io.LimitReader(part, maxField+1))
 	switch {
@@ -205,7 +203,7 @@ func endOf(form *wire.Parts, err error) error {
 	}
 	for range maxParts {
 		part, err := form.Next()
-		// Only a bare io.EOF is the closing boundary; a wrapped one is a form cut short.
+		// The closing boundary is a bare io.EOF; a wrapped one is a form that was cut short.
 		if err == io.EOF {
 			if err := form.Drain(); err != nil {
 				return brokenForm(err)
@@ -226,9 +224,8 @@ func endOf(form *wire.Parts, err error) error {
 	return wire.Refuse(http.StatusBadRequest, "Too many parts in the form.")
 }
 
-// plainName is an upload's name as we keep it. A name is data, and any is
-// taken; what no file can be called, or would lead elsewhere when somebody takes
-// it for a path, is replaced, and the answer says so.
+// plainName returns the stored name of an upload. Any name is accepted; invalid characters and path
+// elements are replaced, and the answer has the new name.
 func plainName(name string) string {
 	if _, err := engine.CleanPath(name); err == nil {
 		return name

@@ -11,8 +11,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// meter counts what goes through this dialect, under the names that the
-// original's dashboards ask for.
+// meter has the metrics of this dialect, under the names that the original's dashboards use.
 type meter struct {
 	active    *prometheus.GaugeVec
 	rejected  *prometheus.CounterVec
@@ -59,7 +58,7 @@ func newMeter(o *Options, e *engine.Service) *meter {
 	if o.Metrics == nil {
 		o.Metrics = http.NotFoundHandler()
 	}
-	// A rate over what was never counted is nothing, not zero.
+	// A rate over a missing series is empty, not zero.
 	for _, operation := range operations {
 		m.active.WithLabelValues(operation)
 		for kind, reason := range rejections {
@@ -73,15 +72,15 @@ func newMeter(o *Options, e *engine.Service) *meter {
 	return m
 }
 
-// operations are what is counted.
+// operations are the values of the label operation.
 var operations = []string{"execute", "execute_stream", "session_create", "session_bash"}
 
-// rejections are the reasons for which an execution is refused before it begins.
+// rejections are the reasons of executions that are refused before they begin.
 var rejections = map[engine.Kind]string{
 	engine.ErrBusy: "concurrency_limit", engine.ErrFull: "quota_exceeded", engine.ErrUnavailable: "unschedulable",
 }
 
-// execution is one that is being counted.
+// execution measures an execution.
 type execution struct {
 	meter     *meter
 	operation string
@@ -93,8 +92,7 @@ func (m *meter) begin(operation string) execution {
 	return execution{m, operation, time.Now()}
 }
 
-// end counts how an execution ended. A program that fails is ok: the service
-// did what it was asked.
+// end counts the end of an execution. A program that fails counts as ok.
 func (x execution) end(run *engine.Run, err error) {
 	m := x.meter
 	m.active.WithLabelValues(x.operation).Dec()

@@ -13,6 +13,9 @@ package onyx
 
 import (
 	"cmp"
+	"context"
+	_ "embed"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -26,14 +29,13 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// Version is the version of the original whose behaviour this is. Its clients
-// leave out what they think is too new for a server.
+// Version is the version of the original that this package implements. Its clients do not use
+// features that they think are too new for a server.
 const Version = "0.4.7"
 
 // Options set up the dialect. Only Caller is required.
 type Options struct {
-	// Caller says who makes a request. Whoever serves the handler has made
-	// sure that there is somebody.
+	// Caller returns the caller of a request. The server has authenticated it.
 	Caller func(*http.Request) engine.Caller
 
 	MaxTimeout time.Duration // of one run; 0: 60 s
@@ -53,7 +55,7 @@ type Options struct {
 const (
 	defaultMaxTimeout = time.Minute
 	defaultMaxOutput  = 1_000_000
-	// DefaultMaxFile is what Options.MaxFile is when it is zero.
+	// DefaultMaxFile is the default of Options.MaxFile.
 	DefaultMaxFile = 100 << 20
 	defaultFileTTL = time.Hour
 )
@@ -96,9 +98,9 @@ var routes = map[string]map[string]handler{
 // Open are the addresses that answer without a key.
 func Open() []string { return []string{"/health", "/ready", "/openapi.json", "/docs", "/redoc"} }
 
-// AtRoot are the routes that have a meaning at the root of a service too, where
-// an Onyx looks for them that was given no more than host and port. Each has the
-// claim that tells an Onyx from other callers, nil where nobody else has it.
+// AtRoot returns the routes that are served at the root of a service too, for an Onyx that was
+// configured with only host and port. Each has the condition that distinguishes Onyx from other
+// callers; nil: no other caller uses the route.
 func AtRoot() map[string]func(*http.Request) bool {
 	return map[string]func(*http.Request) bool{
 		"/v1/execute":            nil,
@@ -113,15 +115,15 @@ func AtRoot() map[string]func(*http.Request) bool {
 	}
 }
 
-// namesFile reports whether a request names one file by its UUID. LibreChat has
-// the listing of a session at the same address, and names that by 21 characters.
+// namesFile reports whether a request names a file by its UUID. LibreChat lists a session at the
+// same address, by an id of 21 characters.
 func namesFile(r *http.Request) bool {
 	_, err := engine.ParseUUID(r.PathValue("id"))
 	return err == nil && !r.URL.Query().Has("detail")
 }
 
-// fromPython reports whether a request comes from a Python program, as Onyx is.
-// It takes a version that is not the original's for one that is too old.
+// fromPython reports whether a request comes from a Python program, as Onyx does. Onyx rejects a
+// server of an unknown version.
 func fromPython(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "python-") }
 
 // New returns the API as a handler that wants its prefix removed.
@@ -154,7 +156,7 @@ func choose(methods map[string]handler) handler {
 	}
 }
 
-// handle makes an http handler of one that may fail.
+// handle returns the HTTP handler of a route.
 func (a *api) handle(serve handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := serve(a, w, r); err != nil {
@@ -163,12 +165,11 @@ func (a *api) handle(serve handler) http.HandlerFunc {
 	}
 }
 
-// elsewhere answers for addresses that are none of ours. One slash too many is
-// forgiven.
+// elsewhere answers unknown addresses. A trailing slash is redirected.
 func (*api) elsewhere(w http.ResponseWriter, r *http.Request) error {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	if path != r.URL.Path && known(path) {
-		// Relative: where we are mounted is not for us to know.
+		// The address is relative, since the prefix of the mount is not known here.
 		target := url.URL{Path: "../" + path[strings.LastIndexByte(path, '/')+1:], RawQuery: r.URL.RawQuery}
 		w.Header().Set("Location", target.String())
 		w.WriteHeader(http.StatusTemporaryRedirect)
@@ -188,4 +189,77 @@ func known(path string) bool {
 		}
 	}
 	return false
+}
+
+// healthBody describes the service and its isolation.
+type healthBody struct {
+	Status    string  `json:"status"` // "ok" or "error"
+	Message   *string `json:"message"`
+	Version   string  `json:"version"`
+	Backend   *string `json:"executor_backend"`  // "linux"; null while the sandbox does not answer
+	Isolation *string `json:"network_isolation"` // "network_namespace"; null where there is none
+}
+
+func (a *api) state(ctx context.Context) healthBody {
+	body := healthBody{Status: "ok", Version: Version}
+	if err := a.engine.Ready(ctx); err != nil {
+		body.Status = "error"
+		message := "The sandbox is not available. Run airlock doctor on the host."
+		if e, ok := errors.AsType[*engine.Error](err); ok && e.Hint != "" {
+			message = e.Hint
+		}
+		body.Message = &message
+	}
+	isolation, err := a.engine.Isolation(ctx)
+	if err != nil {
+		return body
+	}
+	body.Backend = &isolation.Backend
+	for _, layer := range isolation.Layers {
+		if layer.Name == "network" && layer.State == engine.LayerEnforced {
+			own := "network_namespace"
+			body.Isolation = &own
+		}
+	}
+	return body
+}
+
+// health answers 200 for as long as the process can answer at all.
+func (a *api) health(w http.ResponseWriter, r *http.Request) error {
+	writeJSON(w, http.StatusOK, a.state(r.Context()))
+	return nil
+}
+
+// ready answers 503 while runs would be refused.
+func (a *api) ready(w http.ResponseWriter, r *http.Request) error {
+	body, status := a.state(r.Context()), http.StatusOK
+	if body.Status != "ok" {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, body)
+	return nil
+}
+
+func (a *api) metrics(w http.ResponseWriter, r *http.Request) error {
+	a.Metrics.ServeHTTP(w, r)
+	return nil
+}
+
+//go:embed openapi.json
+var openAPI []byte
+
+//go:embed docs.html
+var docs []byte
+
+func (a *api) openAPI(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(openAPI)
+	return nil
+}
+
+func (a *api) docs(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	_, _ = w.Write(docs)
+	return nil
 }

@@ -11,11 +11,10 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// MaxJSON bounds a body that is JSON. Code may have 16 MiB and stdin 10, and
-// escaping can double that.
+// MaxJSON limits a JSON body. Code may have 16 MiB and stdin 10, and escaping can double that.
 const MaxJSON = 50 << 20
 
-// problem is one entry of the list that answers a body of the wrong shape.
+// problem is an entry of the list that answers an invalid body.
 type problem struct {
 	Type  string
 	Loc   []any // "body", then names and indexes
@@ -62,7 +61,7 @@ const bodyLoc = "body"
 
 const notAnObject = "Input should be a valid dictionary or object to extract fields from"
 
-// readBody reads a request's body, which must be one JSON object.
+// readBody reads a request's body, which must be a JSON object.
 func (a *api) readBody(w http.ResponseWriter, r *http.Request) (*fields, error) {
 	if r.ContentLength > MaxJSON {
 		return nil, &http.MaxBytesError{Limit: MaxJSON}
@@ -110,8 +109,8 @@ func wrong(p ...problem) error {
 	return &wire.Refusal{Status: http.StatusUnprocessableEntity, Detail: problems(p)}
 }
 
-// fields is an object whose fields are taken one after the other. What is
-// wrong is collected, so that a handler reads like the list of its fields.
+// fields is an object whose fields are taken one after the other. Problems are collected, so that a
+// handler reads like the list of its fields.
 type fields struct {
 	object *value
 	at     []any
@@ -134,15 +133,19 @@ func (f *fields) fail(name, kind, msg, ctx string, input value) {
 // text takes a string that must be there.
 func (f *fields) text(name string) string {
 	v, ok := f.object.member(name)
-	switch {
-	case !ok:
+	if !ok {
 		f.fail(name, "missing", "Field required", "", *f.object)
-	case v.kind != isString:
-		f.fail(name, "string_type", "Input should be a valid string", "", *v)
-	default:
-		return v.text
+		return ""
 	}
-	return ""
+	return f.string(name, v)
+}
+
+func (f *fields) string(name string, v *value) string {
+	if v.kind != isString {
+		f.fail(name, "string_type", "Input should be a valid string", "", *v)
+		return ""
+	}
+	return v.text
 }
 
 // optionalText takes a string that may be null or absent.
@@ -151,15 +154,10 @@ func (f *fields) optionalText(name string) *string {
 	if !ok || v.kind == isNull {
 		return nil
 	}
-	if v.kind != isString {
-		f.fail(name, "string_type", "Input should be a valid string", "", *v)
-		return nil
-	}
-	return &v.text
+	return new(f.string(name, v))
 }
 
-// whole takes a whole number from 1 up to most. One that no int64 holds
-// counts as the largest.
+// whole takes a whole number from 1 to most. A number that overflows int64 counts as the largest.
 func (f *fields) whole(name string, otherwise, most int64) int64 {
 	v, ok := f.object.member(name)
 	if !ok {
@@ -186,7 +184,7 @@ func (f *fields) whole(name string, otherwise, most int64) int64 {
 	return n
 }
 
-// flag takes what can be read as true or false.
+// flag takes a value that can be read as true or false.
 func (f *fields) flag(name string, otherwise bool) bool {
 	v, ok := f.object.member(name)
 	if !ok {

@@ -96,8 +96,8 @@ func (a *api) bash(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return noSession(r)
 	}
-	if said := surrogates(cmd); said != "" {
-		return unprocessable("%s", said)
+	if problem := surrogates(cmd); problem != "" {
+		return unprocessable("%s", problem)
 	}
 	if strings.ContainsRune(cmd, 0) {
 		return unprocessable("cmd must not contain NUL")
@@ -114,9 +114,6 @@ func (a *api) bash(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, bashBody{
-		Stdout: run.Stdout, Stderr: run.Stderr + explanation(run), ExitCode: exitCode(run),
-		TimedOut: run.Status == engine.StatusTimeout, Duration: run.Duration.Milliseconds(),
-	})
+	writeJSON(w, http.StatusOK, bodyOf(run))
 	return nil
 }

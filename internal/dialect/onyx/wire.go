@@ -11,31 +11,36 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// What follows is the shape of every answer, with the keys in the order of
-// the original.
+// The bodies of answers, with the keys in the order of the original.
 
 type executeBody struct {
-	Stdout   string          `json:"stdout"`
-	Stderr   string          `json:"stderr"`
-	ExitCode *int            `json:"exit_code"` // null if it ran out of time, and only then
-	TimedOut bool            `json:"timed_out"`
-	Duration int64           `json:"duration_ms"`
-	Files    []workspaceFile `json:"files"`
+	bashBody
+	Files []workspaceFile `json:"files"`
 }
 
 type bashBody struct {
-	Stdout   string `json:"stdout"`
-	Stderr   string `json:"stderr"`
-	ExitCode *int   `json:"exit_code"`
-	TimedOut bool   `json:"timed_out"`
-	Duration int64  `json:"duration_ms"`
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+	endBody
 }
 
 type resultEvent struct {
-	ExitCode *int            `json:"exit_code"`
-	TimedOut bool            `json:"timed_out"`
-	Duration int64           `json:"duration_ms"`
-	Files    []workspaceFile `json:"files"`
+	endBody
+	Files []workspaceFile `json:"files"`
+}
+
+type endBody struct {
+	ExitCode *int  `json:"exit_code"` // null if it ran out of time, and only then
+	TimedOut bool  `json:"timed_out"`
+	Duration int64 `json:"duration_ms"`
+}
+
+func endOfRun(run *engine.Run) endBody {
+	return endBody{exitCode(run), run.Status == engine.StatusTimeout, run.Duration.Milliseconds()}
+}
+
+func bodyOf(run *engine.Run) bashBody {
+	return bashBody{run.Stdout, run.Stderr + explanation(run), endOfRun(run)}
 }
 
 type outputEvent struct {
@@ -92,8 +97,8 @@ func (t unixTime) MarshalJSON() ([]byte, error) {
 	return b, nil
 }
 
-// storedName is the name under which the original keeps a file: that of the
-// upload, or the whole path of what a program left.
+// storedName returns the name of a file in the original: that of the upload, or the path of a
+// program's file.
 func storedName(f engine.File) string {
 	return cmp.Or(f.Path, f.Name)
 }
