@@ -18,8 +18,7 @@ import (
 
 // Options set up the dialect. Only Caller is required.
 type Options struct {
-	// Caller says who makes a request. Whoever serves the handler has made sure
-	// that there is somebody.
+	// Caller returns the caller of a request. The server has authenticated it.
 	Caller func(*http.Request) engine.Caller
 
 	Timeout time.Duration // of one run, at most 55 s; 0: 15 s
@@ -113,8 +112,8 @@ func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message strin
 	writeJSON(w, status, envelope{Code: -status, Message: message})
 }
 
-// fail answers with an error. What Dify shows to its user is the message where the
-// status is 200, and a sentence of its own otherwise.
+// fail answers with an error. Dify shows its user the message where the status is 200, and a
+// sentence of its own otherwise.
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if refused, ok := errors.AsType[*wire.Refusal](err); ok {
 		Refuse(w, r, refused.Status, "", refused.Error())

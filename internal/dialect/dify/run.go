@@ -103,17 +103,16 @@ func accidental(source string) (modules []string) {
 	return modules
 }
 
-// ours keeps the path of the workspace out of what the user of a node reads.
+// ours removes the path of the workspace from tracebacks.
 var ours = strings.NewReplacer(`  File "/workspace/main.py", line `, `  File "main.py", line `)
 
-// resultOf says how a run ended. A program without an exit code of its own gets what
-// the original has for it.
+// resultOf returns how a run ended. A program without its own exit code gets that of the original.
 func (a *api) resultOf(run *engine.Run) (*result, error) {
 	res := &result{Stdout: run.Stdout, Stderr: ours.Replace(run.Stderr), ExitCode: -1}
 	if run.ExitCode != nil {
 		res.ExitCode = *run.ExitCode
 	}
-	said := run.Message
+	message := run.Message
 	switch run.Status {
 	case engine.StatusOOM:
 		res.ExitCode = 128 + 9
@@ -124,15 +123,15 @@ func (a *api) resultOf(run *engine.Run) (*result, error) {
 		}
 		return res, nil
 	case engine.StatusTimeout:
-		said = fmt.Sprintf("error: timeout\n%s The operator of the sandbox sets the limit: AIRLOCK_DIFY_TIMEOUT.",
+		message = fmt.Sprintf("error: timeout\n%s The operator of the sandbox sets the limit: AIRLOCK_DIFY_TIMEOUT.",
 			run.Message)
 	case engine.StatusInterrupted, engine.StatusCancelled:
 		return nil, &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Err: errors.New(run.Message)}
 	}
-	if said != "" {
-		said += "\n"
+	if message != "" {
+		message += "\n"
 	}
-	res.Error = fmt.Sprintf("process exited with code %d\n%s%s", res.ExitCode, said, res.Stderr)
+	res.Error = fmt.Sprintf("process exited with code %d\n%s%s", res.ExitCode, message, res.Stderr)
 	return res, nil
 }
 
@@ -141,8 +140,8 @@ const listing = `import importlib.metadata, json
 found = {d.name: d.version for d in importlib.metadata.distributions()}
 print(json.dumps([{"name": n, "version": found[n]} for n in sorted(found)]))`
 
-// dependencies lists what a Python program can import. They are the sandbox's own
-// packages, so that there is nothing to refresh.
+// dependencies lists the packages that a Python program can import. They are those of the sandbox,
+// so there is nothing to refresh.
 func (a *api) dependencies(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if r.URL.Query().Get("language") != python {
 		return nil, errLanguage
