@@ -103,9 +103,9 @@ func TestMalformed(t *testing.T) {
 		if got := strings.Join(summary(p.until("1")), "\n"); !strings.Contains(got, `stdout "on\n"`) {
 			t.Error(got)
 		}
-		if err := p.socket.Write(t.Context(), websocket.MessageBinary, make([]byte, mostIncoming+1)); err == nil {
+		if err := p.socket.Write(t.Context(), websocket.MessageBinary, make([]byte, maxIncoming+1)); err == nil {
 			if _, err := p.hear(); websocket.CloseStatus(err) != websocket.StatusMessageTooBig {
-				t.Errorf("a frame of more than %d bytes: %v", mostIncoming, err)
+				t.Errorf("a frame of more than %d bytes: %v", maxIncoming, err)
 			}
 		}
 	}
@@ -226,10 +226,10 @@ func TestTooManyRequests(t *testing.T) {
 	id := r.kernel()
 	p := r.dial(id, "", nil, subprotocol)
 	p.run("first", "wait")
-	for i := range mostRequests + 10 {
+	for i := range maxRequests + 10 {
 		p.send(shell, "is_complete_request", fmt.Sprint(i), none)
 	}
-	if got := summary(p.until(fmt.Sprint(mostRequests + 9))); !strings.Contains(got[len(got)-2], `"ename":"TooManyRequests"`) {
+	if got := summary(p.until(fmt.Sprint(maxRequests + 9))); !strings.Contains(got[len(got)-2], `"ename":"TooManyRequests"`) {
 		t.Errorf("%q", got[len(got)-3:])
 	}
 	r.ask("ann", "POST", "/api/kernels/"+id+"/interrupt", "", nil)

@@ -15,19 +15,12 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-type closeCode = websocket.StatusCode
-
 const (
-	closeNormal    = websocket.StatusNormalClosure
-	closeGoingAway = websocket.StatusGoingAway
-)
-
-const (
-	mostIncoming = 20 << 20 // bytes of a message of a client's
-	pingEvery    = 30 * time.Second
-	pongTime     = 20 * time.Second
-	// sendTime is how long a message may wait for a client to read. Those of ag2 do
-	// not read while their model thinks, so that it is no shorter.
+	maxIncoming = 20 << 20 // bytes of a message of a client's
+	pingEvery   = 30 * time.Second
+	pongTime    = 20 * time.Second
+	// sendTime is the time limit for a client to read a message. Clients of ag2 do not read while
+	// their model thinks, so it is long.
 	sendTime = 30 * time.Minute
 )
 
@@ -42,13 +35,12 @@ type connection struct {
 
 // reason is why a connection is closed.
 type reason struct {
-	code closeCode
+	code websocket.StatusCode
 	text string
 }
 
-// close has a connection closed. What waits for its client is sent before, if that
-// takes it in time.
-func (at *connection) close(code closeCode, text string) {
+// close closes a connection, after its client has read the queue or closeTime has passed.
+func (at *connection) close(code websocket.StatusCode, text string) {
 	select {
 	case at.ending <- reason{code, text}:
 		time.AfterFunc(closeTime, at.end)
@@ -56,7 +48,7 @@ func (at *connection) close(code closeCode, text string) {
 	}
 }
 
-// closeTime is for a client to take what waits for it when its connection is closed.
+// closeTime is the time limit for a client to read the queue when its connection is closed.
 const closeTime = 5 * time.Second
 
 // channels serves the WebSocket of a kernel.
@@ -76,7 +68,7 @@ func channels(w http.ResponseWriter, r *http.Request, k *kernel) error {
 		return nil // it was answered
 	}
 	defer func() { _ = socket.CloseNow() }()
-	socket.SetReadLimit(mostIncoming)
+	socket.SetReadLimit(maxIncoming)
 	ctx, cancel := context.WithCancel(s.life)
 	defer cancel()
 	at := &connection{socket: socket, v1: socket.Subprotocol() == subprotocol, end: cancel, ending: make(chan reason, 1)}
@@ -108,8 +100,8 @@ func showsKey(r *http.Request) bool {
 // QueryKey is the parameter of the query in which clients show their token.
 const QueryKey = "token"
 
-// read takes the messages of a client until its connection ends. What is no message
-// is left out, as the original does.
+// read reads the messages of a client until its connection ends. Frames that are no messages are
+// ignored, as by the original.
 func (c *client) read(ctx context.Context, at *connection) {
 	for {
 		kind, data, err := at.socket.Read(ctx)
@@ -125,8 +117,7 @@ func (c *client) read(ctx context.Context, at *connection) {
 	}
 }
 
-// write sends what is there for a client until its connection ends or is no longer
-// its own.
+// write sends the queue of a client until the connection ends or the client has another one.
 func (c *client) write(ctx context.Context, at *connection) {
 	pings := time.NewTicker(pingEvery)
 	defer pings.Stop()
@@ -169,8 +160,8 @@ func (c *client) write(ctx context.Context, at *connection) {
 	}
 }
 
-// ping keeps proxies from cutting a connection that is silent. Its answer is not
-// waited for: who does not read does not answer either, and may come back.
+// ping keeps proxies from closing a silent connection. It does not wait for the pong: a client that
+// does not read does not answer either, and may come back.
 func (s *Server) ping(ctx context.Context, at *connection) {
 	s.background(func() {
 		ctx, cancel := context.WithTimeout(ctx, pongTime)
@@ -199,8 +190,8 @@ func (at *connection) send(ctx context.Context, m *message) error {
 	return nil
 }
 
-// client is who reads what a kernel says. It outlives its connection: what is said
-// in the meantime is for the next one with its session id.
+// client is a reader of a kernel's messages. It outlives its connection: messages sent meanwhile
+// are for the next connection with its session id.
 type client struct {
 	kernel  *kernel
 	session string
@@ -210,12 +201,12 @@ type client struct {
 	queue  []*message  // that are to be sent
 	bytes  int
 	news   chan struct{} // has an entry when there may be something to send
-	behind bool          // it was over mostUnsent, and is to be closed
+	behind bool          // it was over maxUnsent, and is to be closed
 }
 
 const (
-	mostClients = 16       // of a kernel
-	mostUnsent  = 48 << 20 // bytes that wait for one client: what a cell may put out, and more
+	maxClients = 16       // of a kernel
+	maxUnsent  = 48 << 20 // bytes that wait for one client: what a cell may put out, and more
 )
 
 // connected reports whether a client has a connection.
@@ -245,8 +236,7 @@ func (c *client) wake() {
 	}
 }
 
-// take returns the messages that are to be sent over a connection, and whether it is
-// still the client's.
+// take returns the messages to send over a connection, and whether it is still the client's.
 func (c *client) take(at *connection) (queue []*message, mine, behind bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,8 +259,8 @@ func (c *client) putBack(unsent []*message) {
 	c.wake()
 }
 
-// join makes a connection that of a client: of the one with its session id, who may
-// have another one, which is closed; or of a new one.
+// join assigns a connection to the client with its session id, whose earlier connection is closed,
+// or to a new client.
 func (k *kernel) join(session string, at *connection) (*client, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -285,7 +275,7 @@ func (k *kernel) join(session string, at *connection) (*client, error) {
 	}
 	k.clients = slices.DeleteFunc(k.clients, func(known *client) bool { return known != c && !known.connected() })
 	if c == nil {
-		if len(k.clients) >= mostClients {
+		if len(k.clients) >= maxClients {
 			return nil, &engine.Error{Op: "connect", Kind: engine.ErrBusy, RetryAfter: time.Second,
 				Hint: "This kernel has as many connections as one may have."}
 		}
@@ -298,14 +288,14 @@ func (k *kernel) join(session string, at *connection) (*client, error) {
 	c.wake()
 	c.mu.Unlock()
 	if before != nil {
-		before.close(closeNormal, "another connection has this session_id")
+		before.close(websocket.StatusNormalClosure, "another connection has this session_id")
 	}
 	k.touch()
 	return c, nil
 }
 
-// leave notes that a connection has ended. The last client of a kernel is kept for
-// its next one; so is one whose request runs.
+// leave removes a connection from its client. The last client of a kernel is kept for its next
+// connection, and so is a client whose request runs.
 func (c *client) leave(at *connection) {
 	k := c.kernel
 	k.mu.Lock()
@@ -327,7 +317,7 @@ func (c *client) leave(at *connection) {
 }
 
 // leave closes the connections of all clients.
-func (k *kernel) leave(code closeCode, why string) {
+func (k *kernel) leave(code websocket.StatusCode, why string) {
 	k.mu.Lock()
 	all := slices.Clone(k.clients)
 	k.mu.Unlock()
@@ -341,7 +331,7 @@ func (k *kernel) leave(code closeCode, why string) {
 	}
 }
 
-// publish tells all clients.
+// publish sends a message to all clients.
 func (k *kernel) publish(channel, kind string, parent json.RawMessage, content any) {
 	k.tell(k.message(channel, kind, parent, content))
 }

@@ -19,11 +19,11 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// The files that a client sees are those of its kernels: at the top there is a folder
-// for each of them, named by its id, and in it are the files that its programs see.
+// The contents API shows the files of kernels: at the top is a folder for each kernel, named by its
+// id, with the files that its programs see.
 
-// maxContent is the limit of a file that is read or written through JSON.
-const maxContent = 32 << 20
+// maxFileContent is the limit of a file that is read or written through JSON.
+const maxFileContent = 32 << 20
 
 // contentModel is a file, a notebook or a folder.
 type contentModel struct {
@@ -49,7 +49,7 @@ const (
 	formatBase64 = "base64"
 )
 
-// place is what a path of the contents API names.
+// place is the place of a path of the contents API.
 type place struct {
 	kernel *kernel // nil: the top
 	path   string  // in its workspace; empty: that
@@ -133,7 +133,7 @@ func (s *Server) top(w http.ResponseWriter, r *http.Request, content bool) error
 	return writeJSON(w, http.StatusOK, m)
 }
 
-// content describes an entry without what is in it.
+// content describes an entry without its content.
 func (s *Server) content(k *kernel, e engine.Entry) contentModel {
 	at := place{k, strings.Trim(strings.TrimPrefix(path.Clean("/"+e.Path), "/"), "/")}
 	m := contentModel{
@@ -168,21 +168,20 @@ func (s *Server) folder(ctx context.Context, at place, m *contentModel) error {
 	return nil
 }
 
-// read puts what is in a file into its model: as text if it is, unless its format
-// was named.
+// read reads a file into its model: as text if it is valid UTF-8, unless a format was requested.
 func (s *Server) read(ctx context.Context, at place, m *contentModel, format string) error {
 	_, file, err := s.Live.OpenFile(ctx, at.kernel.caller, at.kernel.id, at.path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxContent+1))
+	data, err := io.ReadAll(io.LimitReader(file, maxFileContent+1))
 	if err != nil {
 		return err
 	}
-	if len(data) > maxContent {
+	if len(data) > maxFileContent {
 		return wire.Refuse(http.StatusRequestEntityTooLarge,
-			"%.200s has more than %d MiB: read it in the kernel, or through the native API", at, maxContent>>20)
+			"%.200s has more than %d MiB: read it in the kernel, or through the native API", at, maxFileContent>>20)
 	}
 	if m.Type == typeNotebook {
 		if !json.Valid(data) {
@@ -206,7 +205,7 @@ func (s *Server) read(ctx context.Context, at place, m *contentModel, format str
 	return nil
 }
 
-// contentBody is what a client saves, makes or renames.
+// contentBody asks for a file to be saved, created or renamed.
 type contentBody struct {
 	Path     string          `json:"path"`
 	Type     string          `json:"type"`
@@ -230,7 +229,7 @@ func (s *Server) readContent(w http.ResponseWriter, r *http.Request) (*contentBo
 	return &body, nil
 }
 
-// bytes returns what is to be in a file.
+// bytes returns the new content of a file.
 func (b *contentBody) bytes() ([]byte, error) {
 	if b.Chunk != nil {
 		return nil, wire.Refuse(http.StatusBadRequest, "Files are saved whole: chunk is not known here")
@@ -256,7 +255,7 @@ func (b *contentBody) bytes() ([]byte, error) {
 	return data, nil
 }
 
-// inKernel is placeOf for what is to be changed.
+// inKernel is placeOf for a file that is changed.
 func (s *Server) inKernel(r *http.Request, text string) (place, error) {
 	at, err := s.placeOf(r.Context(), s.Caller(r), text)
 	if err == nil && at.path == "" {
@@ -265,19 +264,24 @@ func (s *Server) inKernel(r *http.Request, text string) (place, error) {
 	return at, err
 }
 
-func (s *Server) saveContents(w http.ResponseWriter, r *http.Request) error {
-	at, err := s.inKernel(r, r.PathValue("path"))
-	if err != nil {
-		return err
+// readChange returns the place in the path of a request, and its body.
+func (s *Server) readChange(w http.ResponseWriter, r *http.Request) (at place, body *contentBody, err error) {
+	if at, err = s.inKernel(r, r.PathValue("path")); err != nil {
+		return at, nil, err
 	}
-	body, err := s.readContent(w, r)
+	body, err = s.readContent(w, r)
+	return at, body, err
+}
+
+func (s *Server) saveContents(w http.ResponseWriter, r *http.Request) error {
+	at, body, err := s.readChange(w, r)
 	if err != nil {
 		return err
 	}
 	return s.save(w, r, at, body)
 }
 
-// save writes what a body has, and answers with its model.
+// save writes the content of a body, and answers with its model.
 func (s *Server) save(w http.ResponseWriter, r *http.Request, at place, body *contentBody) error {
 	ctx, k := r.Context(), at.kernel
 	status := http.StatusOK
@@ -337,7 +341,7 @@ func (s *Server) makeContents(w http.ResponseWriter, r *http.Request) error {
 	default:
 		body.Type, body.Content = typeFile, json.RawMessage(`""`)
 	}
-	for n := range mostUntitled {
+	for n := range maxUntitled {
 		at := folder
 		at.path = path.Join(folder.path, name+ext)
 		if n > 0 {
@@ -354,15 +358,11 @@ func (s *Server) makeContents(w http.ResponseWriter, r *http.Request) error {
 	return wire.Refuse(http.StatusConflict, "There are too many files named %s in that folder", name)
 }
 
-// mostUntitled is how many names are tried for a new file.
-const mostUntitled = 200
+// maxUntitled is how many names are tried for a new file.
+const maxUntitled = 200
 
 func (s *Server) renameContents(w http.ResponseWriter, r *http.Request) error {
-	at, err := s.inKernel(r, r.PathValue("path"))
-	if err != nil {
-		return err
-	}
-	body, err := s.readContent(w, r)
+	at, body, err := s.readChange(w, r)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// statuses is the one table from an engine error to HTTP.
+// statuses is the table from engine errors to HTTP statuses.
 var statuses = wire.Statuses(map[engine.Kind]int{
 	engine.ErrUnauthorized: http.StatusForbidden,
 	engine.ErrNoLanguage:   http.StatusInternalServerError, // as a kernel that does not start
@@ -26,8 +26,8 @@ type errorBody struct {
 	Reason  *string `json:"reason"`
 }
 
-// Refuse answers with an error that the front door found. A Jupyter server says 403
-// to those without a token (jupyter_server, base/handlers.py).
+// Refuse answers with an error of the front door. A Jupyter server answers 403 without a token
+// (jupyter_server, base/handlers.py).
 func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
 	if status == http.StatusUnauthorized {
 		status, message = http.StatusForbidden, "Forbidden"
@@ -36,8 +36,8 @@ func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message strin
 	_ = writeJSON(w, status, errorBody{Message: message}) // the peer may be gone
 }
 
-// fail answers with an error. What the engine says of a request goes to the client;
-// every other cause goes to the log.
+// fail answers with an error. The engine's text about a request is sent to the client; other causes
+// are only logged.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, message := describe(err)
 	switch {
@@ -52,7 +52,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_ = writeJSON(w, status, errorBody{Message: message}) // the peer may be gone
 }
 
-// describe says what an error is to a client.
+// describe returns the status and message of an error.
 func describe(err error) (status int, message string) {
 	if e, ok := errors.AsType[*wire.Refusal](err); ok {
 		return e.Status, e.Error()
@@ -94,8 +94,8 @@ func noContent(w http.ResponseWriter, err error) error {
 	return err
 }
 
-// setLocation says where something is, in relation to the address of a request: the
-// prefix before that is not known here.
+// setLocation sets Location relative to the address of a request, since the prefix is not known
+// here.
 func setLocation(w http.ResponseWriter, r *http.Request, at string) {
 	up := strings.Repeat("../", strings.Count(r.URL.EscapedPath(), "/")-1)
 	w.Header().Set("Location", up+(&url.URL{Path: at}).EscapedPath())
@@ -104,8 +104,8 @@ func setLocation(w http.ResponseWriter, r *http.Request, at string) {
 // maxRequest is the limit of a body that is no file.
 const maxRequest = 1 << 20
 
-// readJSON reads a body, which may be absent whatever its type says: Open WebUI
-// posts nothing as application/octet-stream.
+// readJSON reads a body, which may be empty whatever its type is: Open WebUI posts nothing as
+// application/octet-stream.
 func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil {

@@ -25,7 +25,7 @@ type execution struct {
 	Expressions map[string]json.RawMessage `json:"user_expressions"`
 }
 
-// execute runs a cell, tells what comes out, and answers.
+// execute runs a cell, publishes its output, and replies.
 func (k *kernel) execute(ctx context.Context, r *asked) {
 	var what execution
 	if err := json.Unmarshal(r.content, &what); err != nil {
@@ -74,8 +74,8 @@ func (k *kernel) remember(code string, count int) {
 	}
 }
 
-// raised is what an error message has, and nothing more: notebooks keep it, and their
-// schema knows no other field.
+// raised has the fields of an error message and no others: notebooks store it, and their schema
+// allows no other field.
 type raised struct {
 	Name      string   `json:"ename"`
 	Value     string   `json:"evalue"`
@@ -93,7 +93,7 @@ func failure(name, why string) errorContent {
 	return errorContent{"error", raised{name, why, []string{name + ": " + why}}, 0}
 }
 
-// reasonOf says what an error is to a person.
+// reasonOf returns the text of an error.
 func reasonOf(err error) string {
 	_, why := describe(err)
 	return why
@@ -102,11 +102,10 @@ func reasonOf(err error) string {
 // replyKind is the type of the reply to a request.
 func replyKind(kind string) string { return strings.TrimSuffix(kind, "_request") + "_reply" }
 
-// mostText is how many bytes of text go into one message: escaped in JSON they fit
-// into smallFrame, whatever they are.
-const mostText = 128 << 10
+// maxText is the limit of the text in a message, in bytes: escaped in JSON it fits into smallFrame.
+const maxText = 128 << 10
 
-// output is the messages about one cell.
+// output publishes the output of a cell.
 type output struct {
 	kernel   *kernel
 	request  *asked
@@ -118,12 +117,12 @@ type output struct {
 	ended    bool
 }
 
-// publish tells all clients something about the cell.
+// publish sends a message about the cell to all clients.
 func (o *output) publish(kind string, content any) {
 	o.kernel.publish(iopub, kind, o.request.header, content)
 }
 
-// event tells what a cell has put out.
+// event publishes an event of the cell.
 func (o *output) event(e live.Event) {
 	switch e.Type {
 	case live.StartedEvent:
@@ -148,7 +147,7 @@ func (o *output) event(e live.Event) {
 				e.Traceback[i] = strings.Replace(line, "EOFError: "+live.NoInput, noStdin+": "+live.NoInput, 1)
 			}
 		}
-		o.problem = &errorContent{"error", raised{e.Name, cut(e.Value, mostValue), trace(e.Traceback)}, o.count}
+		o.problem = &errorContent{"error", raised{e.Name, cut(e.Value, maxValue), trace(e.Traceback)}, o.count}
 		o.publish("error", o.problem.raised)
 	case live.ClearEvent:
 		o.publish("clear_output", map[string]bool{"wait": e.Wait})
@@ -163,11 +162,11 @@ func (o *output) event(e live.Event) {
 	}
 }
 
-// noStdin is what ipykernel calls a question that the asker of a cell does not answer.
+// noStdin is ipykernel's name of the error of input() without a client that answers.
 const noStdin = "StdinNotImplementedError"
 
-// begin tells that a cell runs. That its interpreter is a new one is said unless a
-// client asked for that.
+// begin publishes the start of a cell, and that its interpreter is a new one unless a client asked
+// for that.
 func (o *output) begin(cell *live.Cell) {
 	o.count, o.note = cell.ExecutionCount, cell.Message
 	if !o.what.Silent {
@@ -193,12 +192,12 @@ func line(text string) string {
 	return text + "\n"
 }
 
-// stream tells text in pieces that each client takes.
+// stream publishes text in pieces that every client accepts.
 func (o *output) stream(name, text string) {
 	for text != "" {
 		piece := text
-		if len(piece) > mostText {
-			end := mostText
+		if len(piece) > maxText {
+			end := maxText
 			for !utf8.RuneStart(text[end]) {
 				end--
 			}
@@ -217,11 +216,11 @@ type displayContent struct {
 	Count     *int                       `json:"execution_count,omitempty"`
 }
 
-// bundle tells a value in its forms.
+// bundle publishes a value in its MIME types.
 func (o *output) bundle(kind string, content displayContent) {
 	m := o.kernel.message(iopub, kind, o.request.header, content)
 	o.displays++
-	if number := o.displays; len(m.content) > mostContent || len(content.Data["image/png"]) > mostPicture {
+	if number := o.displays; len(m.content) > maxContent || len(content.Data["image/png"]) > maxPicture {
 		m.small = sync.OnceValue(func() []*message { return o.smaller(kind, content, number) })
 	}
 	o.kernel.tell(m)
@@ -260,8 +259,8 @@ func (o *output) done(cell *live.Cell) {
 	}
 }
 
-// lost tells that the interpreter has ended in the cell. The original leaves the
-// request without an answer, for which its clients wait until their time is over.
+// lost publishes that the interpreter has ended. The original leaves the request without a reply,
+// and its clients wait for their timeout.
 func (o *output) lost(why string) {
 	o.error("DeadKernelError", why)
 	o.kernel.setState(stateRestarting, none)
@@ -282,7 +281,7 @@ func (o *output) close() {
 	}
 }
 
-// expressions answers what is asked for beside the cell, which is not done here.
+// expressions replies to user_expressions, which are not evaluated.
 func (o *output) expressions() map[string]any {
 	all := map[string]any{}
 	for name := range o.what.Expressions {
@@ -298,8 +297,7 @@ func orNone(metadata json.RawMessage) json.RawMessage {
 	return metadata
 }
 
-// encode writes JSON as short as it may be: what a browser would need escaped is
-// no concern of a socket's.
+// encode returns JSON without escapes for HTML, which sockets do not need.
 func encode(content any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -312,8 +310,8 @@ func encode(content any) json.RawMessage {
 
 // An error is repeated in the answer to its request, so that it is short.
 const (
-	mostValue = 64 << 10
-	mostTrace = 256 << 10
+	maxValue = 64 << 10
+	maxTrace = 256 << 10
 )
 
 func cut(text string, most int) string {
@@ -323,12 +321,12 @@ func cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// trace is the end of a traceback, which says where an error was raised.
+// trace returns the end of a traceback, which has the line that raised the error.
 func trace(lines []string) []string {
 	size := 0
 	for i := len(lines) - 1; i >= 0; i-- {
-		if size += len(lines[i]); size > mostTrace {
-			return append([]string{"[...]", cut(lines[i], mostValue)}, lines[i+1:]...)
+		if size += len(lines[i]); size > maxTrace {
+			return append([]string{"[...]", cut(lines[i], maxValue)}, lines[i+1:]...)
 		}
 	}
 	return append([]string{}, lines...)

@@ -1,20 +1,29 @@
 package jupyter
 
 import (
+	"bytes"
 	"cmp"
+	"context"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/coder/websocket"
+
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // subprotocol is the newer framing's name. The framings are described in
 // jupyter_server's docs/source/developers/websocket-protocols.md.
 const subprotocol = "v1.kernel.websocket.jupyter.org"
 
-// request is a message of a client's. What is not an object is nil.
+// request is a message of a client. Members that are no objects are nil.
 type request struct {
 	channel string
 	header  json.RawMessage // as sent, for the answers
@@ -118,7 +127,7 @@ const (
 	iopub   = "iopub"
 )
 
-// message is one to clients.
+// message is a message to clients.
 type message struct {
 	channel string
 	id      string
@@ -154,7 +163,117 @@ func (m *message) encode(v1 bool) (websocket.MessageType, []byte, error) {
 	return websocket.MessageBinary, frame, nil
 }
 
-// size is about what a message takes in a frame.
+// size returns the approximate size of a message in a frame.
 func (m *message) size() int { return len(m.header) + len(m.parent) + len(m.content) + 256 }
 
 func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+// Python's websockets, which Open WebUI and AutoGen use, closes a connection at a frame of more
+// than 1 MiB (open-webui#11635). Clients that are not known to accept more get messages of at most
+// smallFrame; maxContent leaves space for the rest of a frame.
+const (
+	smallFrame = 1<<20 - 64<<10
+	maxContent = smallFrame - 40<<10
+	maxPicture = 700 << 10 // of base64
+)
+
+// limit adds the form of a message for clients that accept no large frame.
+func (m *message) limit() *message {
+	if len(m.content) > maxContent && m.small == nil {
+		m.small = sync.OnceValue(func() []*message { return []*message{m.instead()} })
+	}
+	return m
+}
+
+// instead returns a message in place of one that is too large. A reply stays a reply.
+func (m *message) instead() *message {
+	other := *m
+	other.small = nil
+	note := fmt.Sprintf("[%s of %d bytes left out: this connection takes frames of 1 MiB]\n", m.kind, len(m.content))
+	switch {
+	case m.kind == "execute_input":
+		var content map[string]any
+		_ = json.Unmarshal(m.content, &content) // it is ours
+		code, _ := content["code"].(string)
+		content["code"] = strings.ToValidUTF8(code[:min(len(code), maxText)], "") + "\n..."
+		other.content = encode(content)
+	case strings.HasSuffix(m.kind, "_reply"):
+		other.content = encode(failure("TooLarge", note))
+	default:
+		other.kind, other.content = "stream", encode(map[string]string{"name": "stderr", "text": note})
+		other.header = bytes.Replace(m.header, []byte(`"`+m.kind+`"`), []byte(`"stream"`), 1)
+	}
+	return &other
+}
+
+// smaller returns a display for those clients: with smaller pictures, or without MIME types that
+// are too large, which a line on stderr reports.
+func (o *output) smaller(kind string, content displayContent, number int) []*message {
+	data, notes, room := map[string]json.RawMessage{}, "", maxContent-len(content.Metadata)-1024
+	for _, form := range inOrder(content.Data) {
+		value := content.Data[form]
+		if strings.HasPrefix(form, "image/") && form != "image/svg+xml" && len(value) > min(maxPicture, room) {
+			var saved string
+			if value, saved = o.picture(form, value, number); value != nil && saved != "" {
+				notes += fmt.Sprintf("[a picture was made smaller for this connection, which takes frames of 1 MiB; "+
+					"the whole one is the file %s]\n", saved)
+			}
+		}
+		if value == nil || len(value) > room {
+			notes += fmt.Sprintf("[%s of %d bytes left out: this connection takes frames of 1 MiB]\n", form,
+				len(content.Data[form]))
+			continue
+		}
+		data[form] = value
+		room -= len(value)
+	}
+	content.Data = data
+	list := []*message{o.kernel.message(iopub, kind, o.request.header, content)}
+	if notes != "" {
+		list = append(list, o.kernel.message(iopub, "stream", o.request.header,
+			map[string]string{"name": "stderr", "text": notes}))
+	}
+	return list
+}
+
+// inOrder returns the forms of a value, pictures and plain text first: of the others
+// there may be no room.
+func inOrder(data map[string]json.RawMessage) []string {
+	var first, rest []string
+	for form := range data {
+		if strings.HasPrefix(form, "image/") || form == "text/plain" {
+			first = append(first, form)
+		} else {
+			rest = append(rest, form)
+		}
+	}
+	return append(first, rest...)
+}
+
+// picture makes a picture smaller and saves the original as a file of the kernel.
+func (o *output) picture(form string, value json.RawMessage, number int) (small json.RawMessage, saved string) {
+	s := o.kernel.server
+	var text string
+	if json.Unmarshal(value, &text) != nil {
+		return nil, ""
+	}
+	raw, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(text, "\n", ""))
+	if err != nil {
+		return nil, ""
+	}
+	s.decoding.Lock()
+	data, kind, err := wire.Shrink(raw, wire.PictureBounds{Side: 2048, Bytes: maxPicture / 4 * 3,
+		JPEG: form == "image/jpeg"})
+	s.decoding.Unlock()
+	if err != nil || kind != form {
+		return nil, ""
+	}
+	saved = fmt.Sprintf("picture-%d-%d.%s", o.count, number, strings.TrimPrefix(form, "image/"))
+	ctx, cancel := context.WithTimeout(s.life, 10*time.Second)
+	defer cancel()
+	if _, err := s.Live.WriteFile(ctx, o.kernel.caller, o.kernel.id, saved, bytes.NewReader(raw)); err != nil {
+		s.Log.Warn("a picture could not be kept", "session", o.kernel.id, "error", err)
+		saved = ""
+	}
+	return encode(base64.StdEncoding.EncodeToString(data)), saved
+}

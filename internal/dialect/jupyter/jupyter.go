@@ -1,12 +1,10 @@
-// Package jupyter serves what clients of a Jupyter server need to run code: kernels,
-// their specifications, sessions, the channels of a kernel over a WebSocket, and the
-// files of a kernel. README.md says what is covered.
-//
-// A kernel is a live session, and its id is the session's. What the package adds is
-// Jupyter's own: a kernel (kernel.go) takes the requests of its clients one after the
-// other (execute.go, ask.go), and tells all of them what comes out (outputs.go). A
-// client (client.go) is who reads, over one WebSocket after the other (channels.go),
-// in one of two framings (frame.go).
+// Package jupyter serves the part of the Jupyter server's API that runs code: kernels, their
+// specifications, sessions, the channels of a kernel over a WebSocket, and the files of a kernel.
+// README.md lists what is covered.
+// A kernel is a live session, and has its id. The package adds Jupyter's own: a kernel (kernel.go)
+// handles the requests of its clients one after the other (requests.go) and publishes the output of
+// cells to all of them (execute.go). A client outlives its WebSockets (channels.go), which have one
+// of two framings (frame.go).
 package jupyter
 
 import (
@@ -17,6 +15,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
@@ -32,9 +32,9 @@ const MaxBody = 64 << 20
 // Engine keeps sessions.
 type Engine interface {
 	ListSessions(ctx context.Context, caller engine.Caller, query engine.SessionQuery) ([]engine.Session, error)
-	// DeleteSession ends what runs in a session, and all that is its own.
+	// DeleteSession ends the programs of a session, and deletes it.
 	DeleteSession(ctx context.Context, caller engine.Caller, id engine.ID) error
-	// Limits returns what zero limits become, and the most that may be asked for.
+	// Limits returns the defaults of limits, and their maxima.
 	Limits() (defaults, maxima engine.Limits)
 }
 
@@ -42,8 +42,7 @@ type Engine interface {
 type Options struct {
 	Engine Engine
 	Live   live.Sessions
-	// Caller says who makes a request. Whoever serves the handler has made sure that
-	// there is somebody.
+	// Caller returns the caller of a request. The server has authenticated it.
 	Caller func(*http.Request) engine.Caller
 
 	Kernels int           // of one owner at once; 0: 16
@@ -89,7 +88,7 @@ func New(o Options) *Server {
 	o.Bodies = cmp.Or(o.Bodies, &wire.Bodies{})
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &Server{
-		Options: o, mux: http.NewServeMux(), started: time.Now(), unsent: mostUnsent,
+		Options: o, mux: http.NewServeMux(), started: time.Now(), unsent: maxUnsent,
 		kernels: map[engine.ID]*kernel{}, making: map[engine.Owner]int{}, notebook: map[engine.ID]*notebook{},
 	}
 	s.life, s.end = context.WithCancelCause(context.Background())
@@ -103,7 +102,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// Open lists the paths that answer everybody.
+// Open lists the paths that need no key.
 func Open() []string { return []string{"/api", "/api/"} }
 
 type handler func(http.ResponseWriter, *http.Request) error
@@ -142,8 +141,8 @@ func (s *Server) routes() map[string]handler {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Close ends the connections of all clients, and waits for what is done for kernels.
-// Kernels themselves end with the service that keeps them.
+// Close closes the connections of all clients, and waits for the work for kernels. Kernels end with
+// the service that keeps them.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -153,7 +152,7 @@ func (s *Server) Close() {
 	}
 	s.mu.Unlock()
 	for _, k := range all {
-		k.leave(closeGoingAway, errClosing.Error())
+		k.leave(websocket.StatusGoingAway, errClosing.Error())
 	}
 	s.sockets.Wait()
 	s.end(errClosing)

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
 	"github.com/airlock-run/airlock/internal/wire"
@@ -75,8 +77,7 @@ func (k *kernel) model() kernelModel {
 	return m
 }
 
-// add makes a kernel of a session, unless there is one. The caller holds the
-// server's mu.
+// add adds the kernel of a session, unless it exists. The caller holds the server's mu.
 func (s *Server) add(caller engine.Caller, record engine.Session) *kernel {
 	if known := s.kernels[record.ID]; known != nil {
 		return known
@@ -96,8 +97,8 @@ func missing(id string) error {
 	return wire.Refuse(http.StatusNotFound, "Kernel does not exist: %.60s", id)
 }
 
-// find returns a caller's kernel. One from before the service was restarted is found
-// by its session: its files are there.
+// find returns a caller's kernel. A kernel from before a restart of the service is found by its
+// session, and has its files.
 func (s *Server) find(ctx context.Context, caller engine.Caller, name string) (*kernel, error) {
 	id, err := engine.ParseUUID(strings.ToLower(name))
 	if err != nil {
@@ -159,15 +160,15 @@ func (s *Server) listKernels(w http.ResponseWriter, r *http.Request) error {
 	return s.writeList(w, r, models)
 }
 
-// writeList answers a list, with what other nodes have of it.
+// writeList answers with a list, to which other nodes add remote.
 func (s *Server) writeList(w http.ResponseWriter, r *http.Request, models []any) error {
 	if s.Gather != nil {
 		for _, answer := range s.Gather(w, r) {
-			var theirs []json.RawMessage
-			if err := json.Unmarshal(answer, &theirs); err != nil {
+			var remote []json.RawMessage
+			if err := json.Unmarshal(answer, &remote); err != nil {
 				return fmt.Errorf("a node's part of a list: %w", err)
 			}
-			for _, m := range theirs {
+			for _, m := range remote {
 				models = append(models, m)
 			}
 		}
@@ -205,7 +206,7 @@ func (s *Server) start(ctx context.Context, caller engine.Caller, name string, e
 	return s.add(caller, made), nil
 }
 
-// reserve makes sure that an owner may have one more kernel.
+// reserve returns an error if an owner has as many kernels as allowed.
 func (s *Server) reserve(owner engine.Owner) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +234,7 @@ func (s *Server) createKernel(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &body); err != nil {
 		return err
 	}
-	// What a gateway's client tells of the machine that it is on is not for programs.
+	// Variables about the machine of a gateway's client are not passed to programs.
 	maps.DeleteFunc(body.Env, func(name, _ string) bool { return strings.HasPrefix(name, "KERNEL_") })
 	k, err := s.start(r.Context(), s.Caller(r), body.Name, body.Env)
 	if err != nil {
@@ -288,8 +289,8 @@ func (k *kernel) delete(ctx context.Context) error {
 // endTime is for a kernel to end.
 const endTime = 30 * time.Second
 
-// forget takes a kernel off the list, closes the connections of its clients, and drops
-// what waits.
+// forget removes a kernel from the list, closes the connections of its clients, and drops its
+// queue.
 func (k *kernel) forget(why string) {
 	s := k.server
 	s.mu.Lock()
@@ -311,10 +312,10 @@ func (k *kernel) forget(why string) {
 	k.gone, k.requests, k.bytes = true, nil, 0
 	k.expiry.Stop()
 	k.mu.Unlock()
-	k.leave(closeNormal, why)
+	k.leave(websocket.StatusNormalClosure, why)
 }
 
-// expire ends a kernel that nobody uses.
+// expire ends an unused kernel.
 func (k *kernel) expire() {
 	k.mu.Lock()
 	idle := !k.gone && !k.working && !slices.ContainsFunc(k.clients, (*client).connected)
@@ -329,8 +330,7 @@ func (k *kernel) expire() {
 	})
 }
 
-// touch notes a use, and that there is, or is not, somebody who uses it. The caller
-// holds mu.
+// touch records a use, and starts or stops the timer of unused kernels. The caller holds mu.
 func (k *kernel) touch() {
 	k.used = time.Now()
 	k.expiry.Stop()
@@ -358,7 +358,7 @@ func (k *kernel) restart(ctx context.Context, parent json.RawMessage) error {
 	return nil
 }
 
-// setState tells all clients how the kernel stands.
+// setState changes the state of the kernel and publishes it.
 func (k *kernel) setState(state string, parent json.RawMessage) {
 	k.mu.Lock()
 	k.state = state

@@ -37,7 +37,7 @@ type notebookPath struct {
 	Name string `json:"name"`
 }
 
-// notebookBody asks for a notebook, or for a change of one. What is nil stays.
+// notebookBody asks for a notebook, or for a change. Fields that are nil stay.
 type notebookBody struct {
 	Path     *string       `json:"path"`
 	Name     *string       `json:"name"`
@@ -72,7 +72,7 @@ func (n *notebook) model() notebookModel {
 	return notebookModel{n.id.UUID(), n.path, n.name, n.kind, n.kernel.model(), notebookPath{n.path, n.name}}
 }
 
-// notebooks returns those of a caller, oldest first.
+// notebooks returns a caller's notebooks, oldest first.
 func (s *Server) notebooks(caller engine.Caller) []*notebook {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Server) createNotebook(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.mu.Lock()
-	if len(s.notebook) < mostNotebooks*s.Kernels {
+	if len(s.notebook) < maxNotebooks*s.Kernels {
 		s.notebook[n.id] = n
 	}
 	s.mu.Unlock()
@@ -136,10 +136,10 @@ func (s *Server) createNotebook(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusCreated, n.model())
 }
 
-// mostNotebooks is how many there may be for each kernel that an owner may have.
-const mostNotebooks = 64
+// maxNotebooks limits the notebooks for each kernel that an owner may have.
+const maxNotebooks = 64
 
-// kernelOf returns the kernel that a body names, or a new one.
+// kernelOf returns the kernel of a body, or a new one.
 func (s *Server) kernelOf(ctx context.Context, caller engine.Caller, body *notebookBody) (*kernel, error) {
 	name := ""
 	if body.Kernel != nil {
@@ -151,7 +151,7 @@ func (s *Server) kernelOf(ctx context.Context, caller engine.Caller, body *noteb
 	return s.start(ctx, caller, name, nil)
 }
 
-// notebookOf finds the notebook of a request, with the server's mu held by nobody.
+// notebookOf finds the notebook of a request. The caller does not hold mu.
 func (s *Server) notebookOf(r *http.Request) (*notebook, error) {
 	id, err := engine.ParseUUID(strings.ToLower(r.PathValue("id")))
 	if err == nil {

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	mostRequests = 4096     // that wait in a kernel: a notebook sends all of its cells at once
-	mostBytes    = 64 << 20 // of those
+	maxRequests = 4096     // that wait in a kernel: a notebook sends all of its cells at once
+	maxBytes    = 64 << 20 // of those
 )
 
-// take does what a client asks for, or puts it in the queue. What it does not know
-// is left out, as the original does.
+// take handles a message of a client, or queues it. Unknown messages are ignored, as by the
+// original.
 func (k *kernel) take(r *asked) {
 	switch r.channel {
 	case stdin:
@@ -35,7 +35,7 @@ func (k *kernel) queue(r *asked) {
 		k.mu.Unlock()
 		return
 	}
-	if len(k.requests) >= mostRequests || k.bytes+size > mostBytes {
+	if len(k.requests) >= maxRequests || k.bytes+size > maxBytes {
 		k.mu.Unlock()
 		k.refuse(r, "TooManyRequests", "Too many requests of this kernel wait. Send this one again when some have ended.")
 		return
@@ -49,7 +49,7 @@ func (k *kernel) queue(r *asked) {
 	k.touch()
 }
 
-// work does what waits, one after the other, until nothing does.
+// work handles queued requests, one after the other, until the queue is empty.
 func (k *kernel) work() {
 	for {
 		k.mu.Lock()
@@ -99,7 +99,7 @@ func (k *kernel) do(r *asked) {
 	}
 }
 
-// control answers a request of the control channel at once. A cell that runs goes on.
+// control answers a request of the control channel at once, while a cell may run.
 func (k *kernel) control(r *asked) {
 	k.status(stateBusy, r.header)
 	defer k.status(stateIdle, r.header)
