@@ -10,12 +10,11 @@ import (
 // Changes are plans for a person's folders. They lie where `airlock apply` finds
 // them too.
 type Changes interface {
-	// Propose plans what a reply asks for.
+	// Propose plans the changes of a reply.
 	Propose(ctx context.Context, response, root string) (Plan, error)
-	// Plan returns what was planned.
+	// Plan returns an earlier plan.
 	Plan(ctx context.Context, id string) (Plan, error)
-	// Apply carries a plan out, or a part of it, and says what was done. The
-	// person has agreed.
+	// Apply applies a plan, or a part of it, and describes what was done. The person has agreed.
 	Apply(ctx context.Context, id string, only []string) (string, error)
 }
 
@@ -39,11 +38,11 @@ func (s *Server) proposeChanges(ctx context.Context, c *call) (*sdk.CallToolResu
 		plan.ID, plan.Summary, plan.ID, shorten(plan.Diff, defaultChars))), nil
 }
 
-// question is the key of the one thing that a person is asked.
+// question is the key of the question in a request for input.
 const question = "confirm"
 
-// applyChanges carries a plan out once the person has agreed. The model cannot
-// agree: what stands for an answer is bound to a question that was put.
+// applyChanges applies a plan once the person has agreed. The model cannot agree: an answer is
+// bound to a question that was asked.
 func (s *Server) applyChanges(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	id := c.text("plan_id")
 	plan, err := s.Changes.Plan(ctx, id)
@@ -77,8 +76,8 @@ func (s *Server) applyChanges(ctx context.Context, c *call) (*sdk.CallToolResult
 	return answer(done), nil
 }
 
-// askedOf returns what the question was about that a call answers. It can be answered
-// once, by the client that it was put to.
+// askedOf returns the subject of the question that a call answers. A question can be answered once,
+// by the client that was asked.
 func (s *Server) askedOf(c *call) (about string, ok bool) {
 	if is, ok := s.questions.take(c.request.Params.RequestState); ok && is.owner == c.caller.Owner {
 		return is.about, true
@@ -93,7 +92,7 @@ func waiting(plan Plan) *sdk.CallToolResult {
 	return answer("Waiting for approval: " + plan.Review + ", then call again.")
 }
 
-// askFor puts the question, if the client can show one or open a page.
+// askFor asks the person, if the client can show a question or open a page.
 func (s *Server) askFor(c *call, plan Plan) *sdk.CallToolResult {
 	can := c.request.ClientCapabilities()
 	switch {

@@ -15,10 +15,10 @@ import (
 
 // Upstream are tools of other servers, which programs call.
 type Upstream interface {
-	// Search finds some by words, and tells how programs call them. Detail is names,
-	// signatures or full.
+	// Search finds tools by words and describes how programs call them. Detail is names, signatures
+	// or full.
 	Search(ctx context.Context, query, detail string, limit int) string
-	// Host is what one program may call. ask puts a question to the person.
+	// Host answers the calls of one program. ask puts a question to the person.
 	Host(ask func(ctx context.Context, question string) (bool, error)) live.Host
 }
 
@@ -26,8 +26,8 @@ func (s *Server) searchTools(ctx context.Context, c *call) (*sdk.CallToolResult,
 	return answer(s.Upstream.Search(ctx, c.text("query"), c.text("detail"), c.int("limit"))), nil
 }
 
-// dialogs are what programs that run ask the person, by handle. It goes to the client
-// that waits for the program.
+// dialogs are the questions of running programs, by handle. The client that waits for a program
+// answers them.
 type dialogs struct{ byRun sync.Map }
 
 func (d *dialogs) of(run string) *toolcall.Queue {
@@ -36,7 +36,7 @@ func (d *dialogs) of(run string) *toolcall.Queue {
 	return talk
 }
 
-// ask puts a question of a program to the person, and returns what they answer.
+// ask puts a question of a program to the person, and returns the answer.
 func ask(ctx context.Context, talk *toolcall.Queue, text string) (agreed bool, err error) {
 	question := toolcall.NewCall(text, nil)
 	question.ID = rand.Text()
@@ -52,14 +52,14 @@ func (d *dialogs) reply(run string, agreed bool) {
 	d.of(run).Answer(toolcall.Answer{Result: strconv.AppendBool(nil, agreed)})
 }
 
-// put is the result that has the client ask the person what a program asks. Older
-// versions are asked in place.
+// put returns a result that makes the client ask the person. Clients of older versions are asked in
+// place.
 func (s *Server) put(c *call, run string, q *toolcall.Call) *sdk.CallToolResult {
 	return &sdk.CallToolResult{InputRequests: form(q.Name), RequestState: s.questions.put(c.caller.Owner, run)}
 }
 
-// answered passes on what the person said to a question of a program, and returns the
-// program; nil: the call answers none.
+// answered passes the answer of a person on to a program and returns the program; nil: the call
+// answers no question.
 func (s *Server) answered(ctx context.Context, c *call) (*cell, error) {
 	given, asked := c.request.Params.InputResponses[question].(*sdk.ElicitResult)
 	if !asked {

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -89,8 +91,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	identified(caller, h.mux).ServeHTTP(w, r)
 }
 
-// Close ends every session, for those that listen would keep a service from
-// ending.
+// Close ends every session, since sessions that listen would keep the service from ending.
 func (h *Handler) Close() {
 	h.end()
 	h.server.open.cancelAll()
@@ -102,7 +103,7 @@ func (h *Handler) Close() {
 	}
 }
 
-// newSessionID returns an id that says which node has the session.
+// newSessionID returns an id that contains the node of the session.
 func (s *Server) newSessionID() string {
 	if s.Self == nil {
 		return rand.Text()
@@ -115,16 +116,16 @@ func Holder(r *http.Request) engine.Epoch {
 	return engine.EpochOf(cmp.Or(r.Header.Get(sessionHeader), r.URL.Query().Get("sessionid")))
 }
 
-// What the SDK hands on of a request are its header fields.
+// The SDK passes on only the header of a request.
 const (
 	callerKey    = "airlock-run/caller"
 	baseHeader   = "X-Airlock-Base"
 	imagesHeader = "X-Airlock-Images"
 )
 
-// identified tells the SDK who makes a request. Only its own middleware can set
-// what it compares when a session is used again, so it gets a header that says
-// nothing and a verifier that knows.
+// identified tells the SDK the caller of a request. The SDK compares the user of a session only if
+// its own middleware has set it, so that gets a constant token and a verifier that knows the
+// caller.
 func identified(caller engine.Caller, next http.Handler) http.Handler {
 	verify := func(context.Context, string, *http.Request) (*auth.TokenInfo, error) {
 		return &auth.TokenInfo{UserID: string(caller.Owner), Extra: map[string]any{callerKey: caller}}, nil
@@ -140,8 +141,8 @@ func identified(caller engine.Caller, next http.Handler) http.Handler {
 	})
 }
 
-// callerOf returns who made a request of the protocol. The context of a session
-// with requests of its own is that of the first.
+// callerOf returns the caller of a request of the protocol. In a session the context is that of the
+// first request.
 func (s *Server) callerOf(ctx context.Context, r sdk.Request) engine.Caller {
 	info := auth.TokenInfoFromContext(ctx)
 	if extra := r.GetExtra(); extra != nil && extra.TokenInfo != nil {
@@ -218,8 +219,8 @@ func refuseBody(w http.ResponseWriter, err error) {
 	}
 }
 
-// declaresVersion reports whether a message names the version of the protocol in
-// itself, as only those without sessions do.
+// declaresVersion reports whether a message contains the version of the protocol, as only messages
+// without sessions do.
 func declaresVersion(body []byte) bool {
 	if !bytes.Contains(body, []byte(versionKey)) {
 		return false
@@ -230,4 +231,115 @@ func declaresVersion(body []byte) bool {
 		} `json:"params"`
 	}
 	return json.Unmarshal(body, &message) == nil && message.Params.Meta[versionKey] != nil
+}
+
+// maxSessions limits the sessions of an owner: some hosts open one for each turn and close none.
+const maxSessions = 200
+
+// openSessions are the sessions of the protocol and the calls under way in them.
+// The SDK closes a session only when its calls have ended.
+type openSessions struct {
+	mu       sync.Mutex
+	sessions map[*sdk.ServerSession]*openSession
+}
+
+type openSession struct {
+	owner engine.Owner
+	used  time.Time
+	calls map[*context.CancelFunc]bool
+}
+
+// begin adds a session. If the owner has too many, it returns the oldest without a call, which the
+// caller closes.
+func (o *openSessions) begin(s *sdk.ServerSession, owner engine.Owner) (oldest *sdk.ServerSession) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.sessions == nil {
+		o.sessions = map[*sdk.ServerSession]*openSession{}
+	}
+	o.sessions[s] = &openSession{owner: owner, used: time.Now(), calls: map[*context.CancelFunc]bool{}}
+	var idle []*sdk.ServerSession
+	n := 0
+	for other, is := range o.sessions {
+		if is.owner != owner {
+			continue
+		}
+		n++
+		if len(is.calls) == 0 && other != s {
+			idle = append(idle, other)
+		}
+	}
+	if n <= maxSessions || len(idle) == 0 {
+		return nil
+	}
+	return slices.MinFunc(idle, func(a, b *sdk.ServerSession) int {
+		return cmp.Compare(o.sessions[a].used.UnixNano(), o.sessions[b].used.UnixNano())
+	})
+}
+
+// retain forgets closed sessions. Sessions without an id end with their connection.
+func (o *openSessions) retain(alive []*sdk.ServerSession) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for s, is := range o.sessions {
+		if s.ID() != "" && !slices.Contains(alive, s) && time.Since(is.used) > time.Minute {
+			delete(o.sessions, s)
+		}
+	}
+}
+
+// call returns a context that ends with the session of a call, and a function
+// to be called when the call has ended.
+func (o *openSessions) call(ctx context.Context, s *sdk.ServerSession) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	is := o.sessions[s]
+	if is == nil {
+		return ctx, cancel
+	}
+	is.used = time.Now()
+	is.calls[&cancel] = true
+	return ctx, func() {
+		cancel()
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(is.calls, &cancel)
+	}
+}
+
+// cancel ends the calls of the session with an id, if it is the owner's.
+func (o *openSessions) cancel(id string, owner engine.Owner) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for s, is := range o.sessions {
+		if s.ID() == id && is.owner == owner {
+			is.end()
+		}
+	}
+}
+
+// close ends the calls of a session and forgets it.
+func (o *openSessions) close(s *sdk.ServerSession) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if is := o.sessions[s]; is != nil {
+		is.end()
+		delete(o.sessions, s)
+	}
+}
+
+// cancelAll ends every call.
+func (o *openSessions) cancelAll() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, is := range o.sessions {
+		is.end()
+	}
+}
+
+func (is *openSession) end() {
+	for cancel := range is.calls {
+		(*cancel)()
+	}
 }

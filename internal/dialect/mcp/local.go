@@ -21,7 +21,7 @@ type local struct {
 	hello  atomic.Pointer[string] // id of the initialize that the service answers
 }
 
-// localID begins the ids of its questions to the host: the service asks, too.
+// localID begins the ids of local requests to the host, since the service sends requests too.
 const localID = `"airlock:`
 
 func (r *relay) startLocal(ctx context.Context) *local {
@@ -40,8 +40,8 @@ func (l *local) close() {
 	<-l.done
 }
 
-// take takes a message that is for the tools here, and copies of those that are for
-// everybody.
+// take handles a message to a local tool, and copies of messages to all servers. It reports whether
+// the service must not get the message.
 func (l *local) take(line []byte, m *envelope) bool {
 	switch {
 	case m.Method == "initialize":
@@ -113,7 +113,7 @@ func (r *relay) sendFiles(ctx context.Context, line []byte) (_ []byte, err error
 	return line, err
 }
 
-// saved saves what a program made, and tells so in the first text.
+// saved saves the files that a program made, and names them in the first text.
 func (r *relay) saved(ctx context.Context, data []byte, m *envelope) []byte {
 	path := []string{"result"}
 	switch {
@@ -124,7 +124,7 @@ func (r *relay) saved(ctx context.Context, data []byte, m *envelope) []byte {
 	case m.Method != "tools/call":
 		return data
 	}
-	var said string
+	var notice string
 	change(data, func(about *struct {
 		Files []MadeFile `json:"files"`
 	}) {
@@ -132,16 +132,16 @@ func (r *relay) saved(ctx context.Context, data []byte, m *envelope) []byte {
 			return
 		}
 		var err error
-		if said, err = r.Save(ctx, about.Files); err != nil {
-			said = "Not saved: " + err.Error()
+		if notice, err = r.Save(ctx, about.Files); err != nil {
+			notice = "Not saved: " + err.Error()
 		}
 	}, append(path, "_meta", metaRun)...)
-	if said == "" {
+	if notice == "" {
 		return data
 	}
 	return change(data, func(content *[]map[string]any) {
 		if len(*content) > 0 && (*content)[0]["type"] == "text" {
-			(*content)[0]["text"] = said + "\n" + (*content)[0]["text"].(string)
+			(*content)[0]["text"] = notice + "\n" + (*content)[0]["text"].(string)
 		}
 	}, append(path, "content")...)
 }

@@ -1,17 +1,13 @@
-// Package mcp serves the Model Context Protocol: an agent runs code in live
-// sessions, with files, through a handful of tools.
-//
-// It is an edge. A tool (tool.go has how they are described and read, tools.go
-// the table of them) decodes its arguments, calls the engine or a live
-// interpreter, and tells in a few lines of text what came out (result.go). The
-// protocol itself is the official SDK's; this package adds what hosts need and
-// the SDK leaves open: both generations of the protocol at one address and who
-// may use a session (http.go), the oldest transport (sse.go), answers that do
-// not look dead (alive.go). Over standard input and output messages are passed
-// on to a service (stdio.go, relay.go).
-//
-// State never belongs to a connection: hosts reconnect for every turn, or let
-// several agents share one. It is a handle, the argument session.
+// Package mcp serves the Model Context Protocol: an agent runs code in live sessions, with files,
+// through a few tools.
+// It is an edge. A tool (tool.go has their descriptions and arguments, tools.go the table) decodes
+// its arguments, calls the engine or a live interpreter, and describes the result in a few lines of
+// text (result.go). The official SDK implements the protocol. This package adds what hosts need
+// beside it: both generations of the protocol at one address and the owners of sessions (http.go),
+// the oldest transport and keep-alives (sse.go), tasks (tasks.go). Over standard input and output
+// messages are relayed to a service (stdio.go, relay.go).
+// State never belongs to a connection: hosts reconnect for every turn, or share one connection
+// between agents. It belongs to a handle, the argument session.
 package mcp
 
 import (
@@ -40,8 +36,7 @@ type Options struct {
 	Engine *engine.Service
 	Live   live.Sessions
 
-	// Caller says who makes a request over HTTP. Whoever serves the handler has
-	// made sure that there is somebody.
+	// Caller returns the caller of a request over HTTP. The server has authenticated it.
 	Caller func(*http.Request) engine.Caller
 	Local  engine.Caller // who calls where there is no HTTP
 	// Self is this node, for the ids of sessions; nil: it is alone.
@@ -135,9 +130,9 @@ func (s *Server) recovered(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// clamp answers an initialize of the versions that have none, and of those that
-// nobody knows, with the newest version that has one. The SDK's server would go
-// on to take the client for one of the version that it named.
+// clamp answers an initialize that names a version without sessions, or an unknown one, with the
+// newest version that has sessions. The SDK would otherwise treat the client as one of that
+// version.
 func (s *Server) clamp(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		if p, ok := r.GetParams().(*sdk.InitializeParams); ok && p != nil &&
@@ -148,8 +143,8 @@ func (s *Server) clamp(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// track knows the sessions and the calls in them, so that closing one does not
-// wait for its programs.
+// track records sessions and their calls, so that closing a session ends its calls instead of
+// waiting for them.
 func (s *Server) track(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		session, ok := r.GetSession().(*sdk.ServerSession)
@@ -206,9 +201,8 @@ func installed() func(context.Context) []string {
 	}
 }
 
-// handler makes a handler of the SDK of a tool. What is wrong with a request is
-// a result too, for the model to read; only what the protocol has words for is
-// an error of it.
+// handler returns the SDK's handler of a tool. An invalid request is a result too, for the model to
+// read; only the protocol's own errors are errors.
 func (s *Server) handler(t *tool) sdk.ToolHandler {
 	return func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		values, err := t.read(r.Params.Arguments)
@@ -225,7 +219,7 @@ func (s *Server) handler(t *tool) sdk.ToolHandler {
 	}
 }
 
-// callOf is what every call has of its request.
+// callOf returns a call with the properties of its request.
 func (s *Server) callOf(ctx context.Context, r sdk.Request) *call {
 	c := &call{caller: s.callerOf(ctx, r), images: s.shown(r.GetExtra()), version: stateless}
 	if session, ok := r.GetSession().(*sdk.ServerSession); ok && session.InitializeParams() != nil {
@@ -234,7 +228,7 @@ func (s *Server) callOf(ctx context.Context, r sdk.Request) *call {
 	return c
 }
 
-// words says an error of the engine to a model.
+// words returns the text of an error for a model.
 func (s *Server) words(ctx context.Context, err error) string {
 	if text, ok := errorOf(err); ok {
 		return text
@@ -243,7 +237,7 @@ func (s *Server) words(ctx context.Context, err error) string {
 	return "the service failed. Try again; its log says why"
 }
 
-// maxRefusal keeps hosts from cutting what is said.
+// maxRefusal is below the length at which hosts cut texts.
 const maxRefusal = 1000
 
 func refusal(text string) *sdk.CallToolResult {

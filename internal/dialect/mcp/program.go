@@ -6,14 +6,13 @@ import (
 	"errors"
 	"iter"
 	"strings"
-	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/live"
 )
 
-// What a handle is of shows in its first letter, for people and models.
+// The first letter of a handle shows its type.
 const (
 	sessionPrefix = "s_"
 	runPrefix     = "r_"
@@ -23,22 +22,13 @@ const idLength = 21
 
 // outcome is how a program stands.
 type outcome struct {
-	final          bool
+	live.Cell
 	run, session   string // handles
-	status         string // "ok", "error", "timeout", ...
 	exit           *int
-	took           time.Duration
 	stdout, stderr string
-	truncated      bool
-	variables      string // "new", "kept", "lost"; empty: the language has none that stay
-	message        string // for a person
-	files          []engine.File
-	dropped        []engine.DroppedFile
-	pictures       []picture
+	variables      string   // "new", "kept" or "lost"
+	pictures       []string // in base64, that the program showed
 }
-
-// picture is an image that a program showed.
-type picture struct{ base64 string }
 
 // cell is code that runs, or has run, in a live session.
 type cell struct {
@@ -50,7 +40,7 @@ type cell struct {
 
 func (c *cell) handle() string { return runPrefix + c.session.String() + c.id.String() }
 
-// text yields what it prints, as it prints it, until it ends or ctx does.
+// text yields what the program prints, until it ends or ctx does.
 func (c *cell) text(ctx context.Context) (iter.Seq[string], error) {
 	events, err := c.live.Watch(ctx, c.caller, c.session, c.id, 0)
 	if err != nil {
@@ -65,13 +55,13 @@ func (c *cell) text(ctx context.Context) (iter.Seq[string], error) {
 	}, nil
 }
 
-// plain is what an output says in text.
+// plain returns the text of an output.
 func plain(o *live.Output) string {
 	switch o.Type {
 	case live.Stdout, live.Stderr:
 		return o.Text
 	case live.Display, live.Result:
-		if picturesOf(o) != nil {
+		if pictureOf(o) != "" {
 			return ""
 		}
 		for _, kind := range []string{"text/plain", "text/markdown", "application/json"} {
@@ -91,14 +81,14 @@ func plain(o *live.Output) string {
 	return ""
 }
 
-func picturesOf(o *live.Output) *picture {
+// pictureOf returns the picture that an output is, in base64; empty: it is none.
+func pictureOf(o *live.Output) (text string) {
 	for _, kind := range []string{"image/png", "image/jpeg"} {
-		var text string
 		if json.Unmarshal(o.Data[kind], &text) == nil && text != "" {
-			return &picture{base64: text}
+			return text
 		}
 	}
-	return nil
+	return ""
 }
 
 var cellStatus = map[live.Status]int{live.StatusOK: 0, live.StatusError: 1}
@@ -108,16 +98,10 @@ func (c *cell) outcome(ctx context.Context) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &outcome{
-		final: is.Status.Final(),
-		run:   c.handle(), session: sessionPrefix + c.session.String(), status: string(is.Status), took: is.Usage.Duration,
-		files: is.Files, dropped: is.Dropped, message: is.Message, variables: "kept",
-	}
-	if code, ok := cellStatus[is.Status]; ok {
+	out := &outcome{Cell: is, run: c.handle(), session: sessionPrefix + c.session.String(), exit: is.ExitCode,
+		variables: "kept"}
+	if code, ok := cellStatus[is.Status]; ok && out.exit == nil {
 		out.exit = &code
-	}
-	if is.ExitCode != nil {
-		out.exit = is.ExitCode
 	}
 	switch {
 	case is.Status == live.StatusLost || is.Restarted:
@@ -128,8 +112,8 @@ func (c *cell) outcome(ctx context.Context) (*outcome, error) {
 	var stdout, stderr strings.Builder
 	for i := range is.Outputs {
 		o := &is.Outputs[i]
-		if p := picturesOf(o); p != nil {
-			out.pictures = append(out.pictures, *p)
+		if p := pictureOf(o); p != "" {
+			out.pictures = append(out.pictures, p)
 			continue
 		}
 		to := &stdout
@@ -166,7 +150,7 @@ func (s *Server) program(ctx context.Context, caller engine.Caller, handle strin
 	return c, err
 }
 
-// missingError says that a handle names nothing, or what another owner has.
+// missingError reports a handle of nothing, or of another owner.
 type missingError struct{ what, handle string }
 
 func (e *missingError) Error() string {
@@ -176,7 +160,7 @@ func (e *missingError) Error() string {
 	return "there is no run " + quote(e.handle) + " (it expired, or never was): call run_code again"
 }
 
-// session returns the session that a handle names, and what its interpreter speaks.
+// session returns the session of a handle, and the language of its interpreter.
 func (s *Server) session(
 	ctx context.Context, caller engine.Caller, handle string,
 ) (session engine.ID, speaks string, err error) {

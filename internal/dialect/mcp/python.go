@@ -11,8 +11,8 @@ import (
 	"github.com/airlock-run/airlock/internal/live"
 )
 
-// listedTool is a tool with what the SDK's has no field for: vLLM hides a tool
-// from gpt-oss whose annotation include_in_prompt is false.
+// listedTool is a tool with an annotation that the SDK's type lacks: vLLM hides a tool from gpt-oss
+// if include_in_prompt is false.
 type listedTool struct {
 	Name        string          `json:"name"`
 	Title       string          `json:"title"`
@@ -26,9 +26,8 @@ type listedTools struct {
 	Tools []listedTool `json:"tools"`
 }
 
-// pythonServer is the tool python of gpt-oss: one connection, one interpreter.
-// vLLM takes the server's name for the tool's namespace and its instructions for
-// the description.
+// pythonServer is the tool python of gpt-oss: one connection, one interpreter. vLLM uses the
+// server's name as the tool's namespace and its instructions as the description.
 func (s *Server) pythonServer() *sdk.Server {
 	about, _ := describe("python")
 	server := s.newSDK("python", about)
@@ -84,10 +83,10 @@ func (s *Server) python(ctx context.Context, c *call) (*sdk.CallToolResult, erro
 	if out.variables == "lost" {
 		text = "The variables of earlier calls are lost.\n" + text
 	}
-	if out.final && text == "" {
+	if out.Status.Final() && text == "" {
 		text = "[no output: use print to see a value]"
 	}
-	if !out.final {
+	if !out.Status.Final() {
 		text += "[still running]"
 	}
 	return answer(shorten(text, defaultChars)), nil

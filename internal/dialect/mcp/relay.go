@@ -28,8 +28,8 @@ const (
 	maxAnswer = 64 << 20 // bytes of a message of the service's
 )
 
-// take passes on a message of the host's. Calls go on at the same time; what is no call
-// arrives in order, and initialize before what follows it.
+// take relays a message of the host. Calls run concurrently; other messages arrive in order, and
+// initialize before those that follow it.
 func (r *relay) take(ctx context.Context, line []byte) {
 	m, ok := readEnvelope(line)
 	switch {
@@ -97,7 +97,7 @@ func (r *relay) cancel(ctx context.Context, line []byte, m *envelope) {
 	}
 }
 
-// send passes a message on, and its answers back. An initialize begins a session.
+// send relays a message and its answers. It returns the session that an initialize begins.
 func (r *relay) send(ctx context.Context, line []byte, m *envelope) (session string) {
 	if r.Send != nil && m.Method == "tools/call" && m.Params.Name == "run_code" {
 		_, err := r.endpoint(ctx)
@@ -120,8 +120,8 @@ func (r *relay) send(ctx context.Context, line []byte, m *envelope) (session str
 	return session
 }
 
-// exchange posts a message and hands over what comes back. A service that was started
-// anew knows nothing of the session; it gets a new one.
+// exchange posts a message and passes on the answers. A service that was restarted does not know
+// the session; it gets a new one.
 func (r *relay) exchange(ctx context.Context, line []byte, m *envelope, put func([]byte)) (begun string, err error) {
 	for again := false; ; again = true {
 		answer, session, err := r.post(ctx, line, m)
@@ -141,7 +141,7 @@ func (r *relay) exchange(ctx context.Context, line []byte, m *envelope, put func
 	}
 }
 
-// renew opens a session in place of one that the service does not know any more.
+// renew opens a session in place of one that the service has lost.
 func (r *relay) renew(ctx context.Context, old string) error {
 	r.renewing.Lock()
 	defer r.renewing.Unlock()
@@ -193,8 +193,8 @@ func (r *relay) post(ctx context.Context, line []byte, m *envelope) (_ *http.Res
 	return answer, session, err
 }
 
-// do makes a request. What was not heard is asked again, for a while: a service that is
-// started anew is gone for a moment.
+// do makes a request. A request that did not reach the service is repeated for a while: a service
+// that restarts is unavailable for a moment.
 func (r *relay) do(ctx context.Context, method string, body []byte, header http.Header) (*http.Response, error) {
 	for began := time.Now(); ; {
 		to, err := r.endpoint(ctx)
@@ -283,7 +283,7 @@ func (r *relay) inSession() (header http.Header, ok bool) {
 		r.session != ""
 }
 
-// listen passes on what the service says without being asked, for as long as the session
+// listen relays the messages that the service sends without a request, for as long as the session
 // lives.
 func (r *relay) listen(ctx context.Context) {
 	header, ok := r.inSession()
@@ -310,7 +310,7 @@ func (r *relay) listen(ctx context.Context) {
 	})
 }
 
-// leave tells the service that the session is over: what still runs in it ends.
+// leave tells the service that the session has ended, which ends its calls.
 func (r *relay) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 	defer cancel()

@@ -23,7 +23,7 @@ const (
 	maxResource = 16 << 20 // bytes of one that is read
 )
 
-// addResources adds what a person picks from: files, output, a way to begin.
+// addResources adds the resources and prompts that a person selects.
 func (s *Server) addResources() {
 	s.sdk.AddResourceTemplate(&sdk.ResourceTemplate{
 		Name: "file", Title: "File of a session", URITemplate: "airlock://sessions/{session}/files/{+path}",
@@ -50,8 +50,7 @@ func (s *Server) addResources() {
 	s.sdk.AddReceivingMiddleware(s.listResources)
 }
 
-// listResources answers with the caller's newest files: the SDK has one list for
-// everybody.
+// listResources answers with the caller's newest files: the SDK has one list for all callers.
 func (s *Server) listResources(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		result, err := next(ctx, method, r)
@@ -92,7 +91,7 @@ func (s *Server) readResource(ctx context.Context, r *sdk.ReadResourceRequest) (
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{contents}}, nil
 }
 
-// resource returns what an address names.
+// resource returns the contents of an address.
 func (s *Server) resource(ctx context.Context, caller engine.Caller, uri string) (*sdk.ResourceContents, error) {
 	u, err := url.Parse(uri)
 	if err != nil {
@@ -162,9 +161,9 @@ func contents(data []byte, kind string) *sdk.ResourceContents {
 	return &sdk.ResourceContents{Blob: data, MIMEType: kind}
 }
 
-// The extension that shows a person a file in the host's own window
-// (https://github.com/modelcontextprotocol/ext-apps). The document is ours, whatever
-// the file is; it asks the host for the file as for every resource.
+// The extension that shows a file in a window of the host
+// (https://github.com/modelcontextprotocol/ext-apps). The document is the same for every file, and
+// asks the host for the file like for any resource.
 const (
 	appsExtension = "io.modelcontextprotocol/ui"
 	viewURI       = "ui://airlock/view.html"
@@ -191,13 +190,9 @@ func (s *Server) addView() {
 		})
 }
 
-// show has a host show a file. Its view knows which one by the call's arguments.
+// show makes a host show a file. The view reads its path from the arguments of the call.
 func (s *Server) show(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
-	session, _, err := s.session(ctx, c.caller, c.text("session"))
-	if err != nil {
-		return nil, err
-	}
-	name, err := c.path()
+	session, name, err := s.file(ctx, c)
 	if err != nil {
 		return nil, err
 	}

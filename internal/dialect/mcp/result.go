@@ -26,36 +26,32 @@ const (
 	metaRun    = "airlock-run/run"
 )
 
-// result is a program's end as hosts take it: one text with all that a model
-// needs, then pictures, then links for a person. There is no structured content:
-// large hosts show it instead of text and pictures.
+// result returns the end of a program: one text with all that a model needs, then pictures, then
+// links for a person. There is no structured content: large hosts show it instead of text and
+// pictures.
 func (s *Server) result(ctx context.Context, c *call, out *outcome, chars int) *sdk.CallToolResult {
 	head := heading(out) + s.fileLine(out)
 	r := answer(head + body(out, chars))
 	r.Content = append(r.Content, s.pictures(ctx, c, out)...)
 	if c.version >= linksSince { // older clients fail on the whole result
-		for _, f := range out.files[:min(len(out.files), namedFiles)] {
+		for _, f := range out.Files[:min(len(out.Files), namedFiles)] {
 			r.Content = append(r.Content, &sdk.ResourceLink{
 				URI: fileURI(out.session, f.Path), Name: f.Path, MIMEType: f.MIME, Size: new(f.Size),
 				Annotations: &sdk.Annotations{Audience: []sdk.Role{"user"}}, // hosts load it for the model otherwise
 			})
 		}
 	}
-	files := make([]map[string]any, len(out.files))
-	for i, f := range out.files {
+	files := make([]map[string]any, len(out.Files))
+	for i, f := range out.Files {
 		files[i] = map[string]any{
 			"id": f.ID.String(), "path": f.Path, "name": f.Name, "size": f.Size, "mime": f.MIME, "sha256": f.SHA256.String(),
 			"created_at": f.CreatedAt, "expires_at": f.ExpiresAt,
 		}
 	}
-	about := map[string]any{
-		"run": out.run, "session": out.session, "status": out.status, "exit_code": out.exit, "signal": signalOf(out),
-		"duration_ms": out.took.Milliseconds(), "truncated": out.truncated, "files": files,
-	}
-	if out.variables != "" {
-		about["variables"] = out.variables
-	}
-	r.Meta = sdk.Meta{metaRun: about}
+	r.Meta = sdk.Meta{metaRun: map[string]any{
+		"run": out.run, "session": out.session, "status": out.Status, "exit_code": out.exit, "signal": signalOf(out),
+		"duration_ms": out.Usage.Duration.Milliseconds(), "truncated": false, "files": files, "variables": out.variables,
+	}}
 	return r
 }
 
@@ -67,10 +63,10 @@ func signalOf(out *outcome) string {
 	return unix.SignalName(syscall.Signal(*out.exit - 128))
 }
 
-// heading says how a program ended and how to go on.
+// heading returns how a program ended and how to continue.
 func heading(out *outcome) string {
-	words := engine.Status(out.status).Words()
-	if out.status == string(live.StatusLost) {
+	words := engine.Status(out.Status).Words()
+	if out.Status == live.StatusLost {
 		words = "the interpreter ended"
 	}
 	words = strings.ToUpper(words[:1]) + words[1:]
@@ -80,17 +76,14 @@ func heading(out *outcome) string {
 	if signal := signalOf(out); signal != "" {
 		words += ", " + signal
 	}
-	line := fmt.Sprintf("%s, %.2f s. session %s keeps its files", words, out.took.Seconds(), out.session)
-	switch out.variables {
-	case "new", "kept":
-		line += " and variables: pass it to go on."
-	case "lost":
+	line := fmt.Sprintf("%s, %.2f s. session %s keeps its files", words, out.Usage.Duration.Seconds(), out.session)
+	if out.variables == "lost" {
 		line += ": pass it to go on. The variables of earlier calls are lost."
-	default:
-		line += ": pass it to go on."
+	} else {
+		line += " and variables: pass it to go on."
 	}
-	if out.message != "" {
-		line += "\n" + out.message
+	if out.Message != "" {
+		line += "\n" + out.Message
 	}
 	return line
 }
@@ -98,10 +91,10 @@ func heading(out *outcome) string {
 // fileLine names the files that a program made.
 func (s *Server) fileLine(out *outcome) string {
 	var b strings.Builder
-	for i, f := range out.files {
+	for i, f := range out.Files {
 		switch {
 		case i == namedFiles:
-			fmt.Fprintf(&b, "; %d more", len(out.files)-namedFiles)
+			fmt.Fprintf(&b, "; %d more", len(out.Files)-namedFiles)
 		case i > namedFiles:
 		case i == 0:
 			b.WriteString("\nFiles made: ")
@@ -115,7 +108,7 @@ func (s *Server) fileLine(out *outcome) string {
 			}
 		}
 	}
-	for i, d := range out.dropped[:min(len(out.dropped), namedFiles)] {
+	for i, d := range out.Dropped[:min(len(out.Dropped), namedFiles)] {
 		if i == 0 {
 			b.WriteString("\nNot kept: ")
 		} else {
@@ -126,7 +119,7 @@ func (s *Server) fileLine(out *outcome) string {
 	return b.String()
 }
 
-// body is what a program printed, without its middle if that is too long.
+// body returns what a program printed, without its middle if it is too long.
 func body(out *outcome, chars int) string {
 	text := out.stdout
 	if out.stderr != "" {
@@ -141,8 +134,8 @@ func body(out *outcome, chars int) string {
 	return "\n\n" + shorten(text, chars)
 }
 
-// shorten keeps two thirds of chars from the beginning of a text and one third
-// from its end, cut at the ends of lines where there are any near.
+// shorten keeps two thirds of chars from the beginning of a text and one third from its end, cut at
+// ends of lines that are near.
 func shorten(text string, chars int) string {
 	runes := []rune(text)
 	if len(runes) <= chars {
@@ -185,8 +178,8 @@ const (
 	maxStored   = 32 << 20 // bytes of one
 )
 
-// pictures returns those of a program that fit into an answer: first what it
-// showed, then the files that it made.
+// pictures returns the pictures that fit into an answer: first those that the program showed, then
+// files.
 func (s *Server) pictures(ctx context.Context, c *call, out *outcome) (shown []sdk.Content) {
 	most := c.images
 	add := func(raw []byte) {
@@ -200,11 +193,11 @@ func (s *Server) pictures(ctx context.Context, c *call, out *outcome) (shown []s
 		if len(shown) >= most {
 			return shown
 		}
-		if raw, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(p.base64, "\n", "")); err == nil {
+		if raw, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(p, "\n", "")); err == nil {
 			add(raw)
 		}
 	}
-	for _, f := range out.files {
+	for _, f := range out.Files {
 		if len(shown) >= most {
 			return shown
 		}
@@ -224,8 +217,7 @@ func (s *Server) pictures(ctx context.Context, c *call, out *outcome) (shown []s
 	return shown
 }
 
-// shown is how many pictures an answer may have: what its request says, else
-// what the server was told.
+// shown returns the limit of pictures in an answer: that of the request, or of the server.
 func (s *Server) shown(extra *sdk.RequestExtra) int {
 	if extra != nil {
 		if n, err := strconv.Atoi(extra.Header.Get(imagesHeader)); err == nil {

@@ -70,12 +70,12 @@ func (s *Server) inputs(ctx context.Context, c *call) (refs []engine.FileRef, er
 	return refs, nil
 }
 
-// cancelTime is how long a program may take to heed its cancelling, before it is
-// killed with its interpreter: with the way here and the killing that is a second.
+// cancelTime is the grace period of a cancelled program before it is killed with its interpreter.
+// The whole cancellation takes about a second.
 const cancelTime = 500 * time.Millisecond
 
-// start begins a program: in the interpreter of its session if that speaks its
-// language, else beside it.
+// start starts a program: in the interpreter of its session if that has its language, else beside
+// it.
 func (s *Server) start(ctx context.Context, c *call, lang language.Language, refs []engine.FileRef) (*cell, error) {
 	var session engine.ID
 	speaks := "python"
@@ -171,8 +171,8 @@ func (s *Server) noLanguage(ctx context.Context, name string) error {
 		strings.Join(s.Languages(ctx), ", "))
 }
 
-// await waits for a program's end, for as long as the caller wants to, and
-// answers with it or with what there is until then.
+// await waits for a program for as long as the caller asks, and answers with its end, or with its
+// output so far.
 func (s *Server) await(ctx context.Context, c *call, p *cell, chars int) (*sdk.CallToolResult, error) {
 	wait := waitOf(c)
 	task := knowsTasks(c.request)
@@ -180,7 +180,7 @@ func (s *Server) await(ctx context.Context, c *call, p *cell, chars int) (*sdk.C
 		wait = min(wait, taskAfter)
 	}
 	out, err := s.follow(ctx, c, p, wait)
-	for err == nil && !out.final {
+	for err == nil && !out.Status.Final() {
 		q := s.dialogs.of(p.handle()).First()
 		if q == nil || !canAsk(c) {
 			break
@@ -195,19 +195,19 @@ func (s *Server) await(ctx context.Context, c *call, p *cell, chars int) (*sdk.C
 	if err != nil {
 		return nil, err
 	}
-	if out.final {
+	if out.Status.Final() {
 		s.dialogs.byRun.Delete(p.handle())
 	}
-	if !out.final && task {
+	if !out.Status.Final() && task {
 		return asTask(p), nil
 	}
-	if !out.final {
+	if !out.Status.Final() {
 		return answer(stillRunning(out, wait, chars)), nil
 	}
 	return s.result(ctx, c, out, chars), nil
 }
 
-// endTime is for what an abandoned program left to be stored.
+// endTime is the time limit for storing what an abandoned program left.
 const endTime = 10 * time.Second
 
 // follow reports a program's output until it ends or has taken so long, and
@@ -238,14 +238,13 @@ func (s *Server) follow(ctx context.Context, c *call, p *cell, wait time.Duratio
 		return nil, errors.Join(ctx.Err(), p.cancel(last))
 	}
 	out, err := p.outcome(ctx)
-	if err == nil && !out.final {
+	if err == nil && !out.Status.Final() {
 		out.stdout = printed.String()
 	}
 	return out, err
 }
 
-// Progress tells a client that a program goes on. Clients that give up after a
-// time begin to count anew with each.
+// Progress notifications. Some clients restart their timeout with each.
 const (
 	progressTime = time.Second     // while there is output
 	silentTicks  = 5               // of progressTime, while there is none
@@ -253,7 +252,7 @@ const (
 	maxOutput    = 4 * 1024 * 1024 // bytes kept of what a program printed until the caller gave up waiting
 )
 
-// progress is what a caller hears before the end.
+// progress reports the output of a program to its caller before the end.
 type progress struct {
 	mu    sync.Mutex
 	last  string // line

@@ -11,9 +11,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// eventTransport serves the transport of 2024-11-05: a GET that stays open for
-// what the server says, and a POST for each message of the client. The SDK's
-// handler lets any caller post to any session, and forgets the mount's prefix.
+// eventTransport serves the transport of 2024-11-05: a GET for the messages of the server, which
+// stays open, and a POST for each message of the client. The SDK's handler lets any caller post to
+// any session, and ignores the prefix of the mount.
 type eventTransport struct {
 	server   *sdk.Server
 	open     *openSessions
@@ -31,7 +31,7 @@ type eventSession struct {
 	end       context.CancelFunc
 }
 
-// maxListeners bounds the open streams of one owner.
+// maxListeners limits the open streams of an owner.
 const maxListeners = 200
 
 func (t *eventTransport) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -118,8 +118,8 @@ func (t *eventTransport) close() {
 	}
 }
 
-// Clients and proxies give up an answer that does not begin (after 60 s, some),
-// or that stands still. The SDK sends its headers with the first event.
+// Some clients and proxies time out after 60 s without a byte. The SDK sends its headers with the
+// first event.
 const (
 	firstComment = 3 * time.Second
 	nextComment  = 15 * time.Second

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// Stdio is the protocol over standard input and output, in front of a service. Messages
-// are passed on as they are: what the service and the host can do, they can do through
-// it. Only the tools for a person's folders are answered here.
+// Stdio is the protocol over standard input and output, in front of a service. Messages are relayed
+// unchanged, so that it has the features of the service and the host. Only the tools for a person's
+// folders are local.
 type Stdio struct {
-	// Connect returns the service. It is called when the first message needs it, and
-	// again with the next one if it failed.
+	// Connect returns the service. It is called for the first message, and again for the next one
+	// after an error.
 	Connect func(context.Context) (*Endpoint, error)
 	// Send makes ids of stored files of the names in an argument files; nil: they are
 	// ids.
 	Send func(ctx context.Context, names []string) ([]string, error)
-	// Save saves the files that a program made, and says where in a sentence; nil: they
+	// Save saves the files that a program made, and returns a sentence with their places; nil: they
 	// stay in the service.
 	Save func(ctx context.Context, files []MadeFile) (string, error)
 
@@ -47,7 +47,7 @@ type MadeFile struct {
 const (
 	maxLine = 16 << 20 // bytes of a message on standard input
 
-	// lastAnswers is for what is under way when the input ends. Programs are ended then.
+	// lastAnswers is the time for calls to end after the end of the input. Then they are cancelled.
 	lastAnswers = 500 * time.Millisecond
 	goodbye     = time.Second // for telling the service that a session is over
 
@@ -91,7 +91,7 @@ func (o Stdio) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// readLines passes on each line with text. One that is too long is passed on as nothing.
+// readLines calls take for each line that is not empty. A line that is too long is passed as nil.
 func readLines(from io.Reader, take func([]byte)) error {
 	lines := bufio.NewReaderSize(from, 64<<10)
 	for {
@@ -123,7 +123,7 @@ func readLine(r *bufio.Reader) (line []byte, long bool, err error) {
 	}
 }
 
-// envelope is what is looked at of a message. The rest is the business of its ends.
+// envelope has the members of a message that the relay reads.
 type envelope struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -144,8 +144,7 @@ type envelope struct {
 	session string // that it is for; empty: the one there is
 }
 
-// readEnvelope reports whether a line is JSON. What has a wrong type is for the service
-// to refuse.
+// readEnvelope reports whether a line is JSON. The service refuses members of wrong types.
 func readEnvelope(line []byte) (m envelope, ok bool) {
 	err := json.Unmarshal(line, &m)
 	_, mistyped := errors.AsType[*json.UnmarshalTypeError](err)
@@ -170,19 +169,19 @@ func (r *relay) write(data []byte) {
 
 // fail answers a call that did not reach the service: to a tool's in words for the
 // model.
-func (r *relay) fail(m *envelope, code int, said string) {
-	key, value := "error", map[string]any{"code": code, "message": said}
+func (r *relay) fail(m *envelope, code int, text string) {
+	key, value := "error", map[string]any{"code": code, "message": text}
 	if m.Method == "tools/call" {
 		key, value = "result", map[string]any{"isError": true, "resultType": "complete",
-			"content": []any{map[string]string{"type": "text", "text": said}}}
+			"content": []any{map[string]string{"type": "text", "text": text}}}
 	}
-	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, key: value})
+	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": m.ID, key: value})
 	if err == nil && m.isCall() {
-		r.write(text)
+		r.write(line)
 	}
 }
 
-// relay is one host at work.
+// relay relays the messages of one host.
 type relay struct {
 	Stdio
 	local *local // nil: there are no tools of this machine

@@ -27,7 +27,7 @@ const (
 	metaTask = "airlock-run/task" // marks a result as one; never sent
 )
 
-// taskResult is what is known of a task.
+// taskResult describes a task.
 type taskResult struct {
 	sdk.ResultBase
 	ResultType string              `json:"resultType,omitempty"` // empty: in a notification
@@ -114,7 +114,7 @@ func knowsTasks[P sdk.Params](r *sdk.ServerRequest[P]) bool {
 // asTask is a result that becomes a task.
 func asTask(p *cell) *sdk.CallToolResult { return &sdk.CallToolResult{Meta: sdk.Meta{metaTask: p}} }
 
-// task tells how a program stands.
+// task returns the state of a program as a task.
 func (s *Server) task(ctx context.Context, c *call, p *cell, kind string) (*taskResult, error) {
 	is, err := s.Live.Cell(ctx, c.caller, p.session, p.id)
 	if err != nil {
@@ -144,8 +144,8 @@ const (
 	maxFollowed  = 100 // tasks of one stream
 )
 
-// subscription asks to be told how tasks stand. The SDK's server has no notifications
-// but the standard's, so these streams are served beside it.
+// subscription asks for notifications about tasks. The SDK's server has only the standard
+// notifications, so these streams are served beside it.
 type subscription struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -160,8 +160,8 @@ type subscription struct {
 	} `json:"params"`
 }
 
-// subscriptionIn returns what a request subscribes to; nil: no tasks, or its header says
-// something else, which the SDK refuses.
+// subscriptionIn returns the subscription of a request; nil: it names no tasks, or contradicts its
+// header, which the SDK refuses.
 func subscriptionIn(header http.Header, body []byte) *subscription {
 	if header.Get("Mcp-Method") != methodListen || !bytes.Contains(body, []byte(`"taskIds"`)) {
 		return nil
@@ -180,8 +180,8 @@ func lacksTasks() *jsonrpc.Error {
 		Data: json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)}
 }
 
-// follow tells a client how its tasks stand, at first and with each change, until they
-// have ended or it leaves.
+// follow sends the state of the tasks, at first and with each change, until they have ended or the
+// client leaves.
 func (h *Handler) follow(w http.ResponseWriter, r *http.Request, s *subscription) {
 	if s.Params.Meta.Can.Extensions[tasksExtension] == nil {
 		w.Header().Set("Content-Type", "application/json")

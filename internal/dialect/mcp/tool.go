@@ -23,7 +23,7 @@ import (
 //go:embed texts
 var texts embed.FS
 
-// tool is one row of the table of tools.
+// tool is a row of the table of tools.
 type tool struct {
 	name  string
 	title string
@@ -44,7 +44,7 @@ const (
 	list    kind = "array"
 )
 
-// argument is one of a tool's.
+// argument is an argument of a tool.
 type argument struct {
 	name     string
 	kind     kind
@@ -54,7 +54,7 @@ type argument struct {
 	value    any      // when it is left out
 }
 
-// call is a tool at work for somebody.
+// call is a call of a tool.
 type call struct {
 	caller  engine.Caller
 	version string               // of the protocol
@@ -78,7 +78,7 @@ func readText(name string) string {
 	return strings.TrimSpace(string(raw))
 }
 
-// describe returns a tool's description and those of its arguments.
+// describe returns the descriptions of a tool and of its arguments.
 func describe(name string) (string, map[string]string) {
 	about, rest, _ := strings.Cut(readText(name), "\n\n- ")
 	docs := map[string]string{}
@@ -145,8 +145,8 @@ func (t *tool) definition() *sdk.Tool {
 	}
 }
 
-// read takes the arguments of a call apart. Null counts as left out: strict
-// function calling sends it for each optional one.
+// read decodes the arguments of a call. Null counts as absent: strict function calling sends it for
+// each optional argument.
 func (t *tool) read(raw json.RawMessage) (map[string]any, error) {
 	given := map[string]json.RawMessage{}
 	if len(bytes.TrimSpace(raw)) > 0 {
@@ -246,7 +246,7 @@ func typeOf(v any) string {
 	return "an object"
 }
 
-// content reads text that an argument says is in base64.
+// content decodes the text of an argument, in base64 if the argument encoding says so.
 func (c *call) content(name string) ([]byte, error) {
 	if c.text("encoding") != "base64" {
 		return []byte(c.text(name)), nil

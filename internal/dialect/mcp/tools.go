@@ -92,7 +92,7 @@ func (s *Server) table() []tool {
 	return tools
 }
 
-// work returns the session that a call names, or a new one.
+// work returns the session of a call, or a new one.
 func (s *Server) work(ctx context.Context, c *call) (engine.ID, error) {
 	if handle := c.text("session"); handle != "" {
 		session, _, err := s.session(ctx, c.caller, handle)
@@ -100,6 +100,15 @@ func (s *Server) work(ctx context.Context, c *call) (engine.ID, error) {
 	}
 	session, err := s.Live.Create(ctx, c.caller, live.Request{Language: "python", Origin: engine.OriginMCP})
 	return session.ID, err
+}
+
+// file returns the session and the path of a call about a file.
+func (s *Server) file(ctx context.Context, c *call) (session engine.ID, name string, err error) {
+	if session, _, err = s.session(ctx, c.caller, c.text("session")); err != nil {
+		return session, "", err
+	}
+	name, err = c.path()
+	return session, name, err
 }
 
 // path reads the argument path.
@@ -136,11 +145,7 @@ func (s *Server) writeFile(ctx context.Context, c *call) (*sdk.CallToolResult, e
 }
 
 func (s *Server) readFile(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
-	session, _, err := s.session(ctx, c.caller, c.text("session"))
-	if err != nil {
-		return nil, err
-	}
-	name, err := c.path()
+	session, name, err := s.file(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -241,11 +246,7 @@ func (s *Server) listFiles(ctx context.Context, c *call) (*sdk.CallToolResult, e
 }
 
 func (s *Server) deleteFile(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
-	session, _, err := s.session(ctx, c.caller, c.text("session"))
-	if err != nil {
-		return nil, err
-	}
-	name, err := c.path()
+	session, name, err := s.file(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +288,7 @@ func refused(format string, args ...any) error { return &refusedError{fmt.Errorf
 // Refused is an error whose text is for the model.
 func Refused(format string, args ...any) error { return refused(format, args...) }
 
-// about says of a file what its error means.
+// about returns the error of a file in words for a model.
 func about(name string, err error) error {
 	if errors.Is(err, engine.ErrNotFound) {
 		return refused("there is no file %s: list_files tells what there is", quote(path.Clean(name)))
@@ -302,7 +303,7 @@ func quote(s string) string {
 	return `"` + engine.ShownName(s) + `"`
 }
 
-// errorOf says an error in words for a model, if it is not ours to hide.
+// errorOf returns the text of an error for a model, and whether it may be shown.
 func errorOf(err error) (string, bool) {
 	if e, ok := errors.AsType[*missingError](err); ok {
 		return e.Error(), true

@@ -17,7 +17,7 @@ import (
 // ticketTime is how long a ticket is good for.
 const ticketTime = 10 * time.Minute
 
-// tickets are secrets that are good for one thing, once.
+// tickets are secrets that can each be used once.
 type tickets[T any] struct {
 	mu   sync.Mutex
 	open map[string]ticket[T]
@@ -29,7 +29,7 @@ type ticket[T any] struct {
 	until time.Time
 }
 
-// maxTickets of one owner wait. The next one takes the place of the oldest.
+// maxTickets limits the tickets of an owner. A new one replaces the oldest.
 const maxTickets = 100
 
 func (t *tickets[T]) put(owner engine.Owner, about T) string {
@@ -57,7 +57,7 @@ func (t *tickets[T]) put(owner engine.Owner, about T) string {
 	return secret
 }
 
-// take returns what a ticket is about. It is used up then.
+// take uses a ticket up and returns its subject.
 func (t *tickets[T]) take(secret string) (is ticket[T], ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,7 +66,7 @@ func (t *tickets[T]) take(secret string) (is ticket[T], ok bool) {
 	return is, ok && time.Now().Before(is.until)
 }
 
-// upload is what may be sent to an address.
+// upload is the subject of a ticket for a file.
 type upload struct {
 	caller  engine.Caller
 	session engine.ID
@@ -92,8 +92,8 @@ func (s *Server) uploadLink(ctx context.Context, c *call) (*sdk.CallToolResult, 
 		base, token, sessionPrefix+session.String(), engine.ShownName(name))), nil
 }
 
-// Uploads takes the files that were announced with upload_link. Its addresses
-// are keys themselves, so it wants to be mounted for everybody.
+// Uploads takes the files that were announced with upload_link. Its addresses are secrets
+// themselves, so it is mounted for all callers.
 func (s *Server) Uploads(limit int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPut {
