@@ -153,7 +153,7 @@ func TestAbuse(t *testing.T) {
 					size += len(form)
 				}
 			}
-			if size > displayBytes+4<<20 || len(c.Outputs) > 2*mostDisplays+10 { // text of an earlier cell's thread may be between
+			if size > displayBytes+4<<20 || len(c.Outputs) > 2*maxDisplays+10 { // text of an earlier cell's thread may be between
 				t.Errorf("%d outputs of %d bytes", len(c.Outputs), size)
 			}
 			next := p.runCell(s, CellRequest{Code: "print(6 * 7)\n'alive'", Timeout: time.Minute})

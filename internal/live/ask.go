@@ -9,20 +9,20 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Completion is what could stand between two offsets of code, in characters.
+// Completion has the texts that can replace the code between two offsets, in characters.
 type Completion struct {
 	Matches []string `json:"matches"`
 	Start   int      `json:"start"`
 	End     int      `json:"end"`
 }
 
-// Inspection is what is known of a name, by MIME type.
+// Inspection describes a name, by MIME type.
 type Inspection struct {
 	Found bool                       `json:"found"`
 	Data  map[string]json.RawMessage `json:"data"`
 }
 
-// Variable is one name that the session's code made.
+// Variable describes a name that the session's code defined.
 type Variable struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`
@@ -39,50 +39,29 @@ type asked struct {
 	Detail int    `json:"detail,omitempty"`
 }
 
-// Complete says how code could go on at an offset in characters. It waits for the
-// cells before it.
+// Complete returns how code may continue at an offset in characters. It waits for the cells
+// before it.
 func (s *Service) Complete(
 	ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor int,
-) (Completion, error) {
-	var c Completion
-	if err := checkCursor(code, cursor); err != nil {
-		return c, err
-	}
-	err := s.question(ctx, caller, session, asked{Do: "complete", Code: code, Cursor: cursor}, &c)
+) (c Completion, err error) {
+	err = s.question(ctx, caller, session, asked{Do: "complete", Code: code, Cursor: cursor}, &c)
 	return c, err
 }
 
-// Inspect says what is known of the name at an offset in characters.
+// Inspect describes the name at an offset in characters.
 func (s *Service) Inspect(
 	ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor, detail int,
-) (Inspection, error) {
-	var i Inspection
-	if err := checkCursor(code, cursor); err != nil {
-		return i, err
-	}
-	err := s.question(ctx, caller, session, asked{Do: "inspect", Code: code, Cursor: cursor, Detail: detail}, &i)
+) (i Inspection, err error) {
+	err = s.question(ctx, caller, session, asked{Do: "inspect", Code: code, Cursor: cursor, Detail: detail}, &i)
 	return i, err
 }
 
-func checkCursor(code string, cursor int) error {
-	if len(code) > largestCell {
-		return &engine.Error{Op: "ask", Kind: engine.ErrTooLarge, ID: "code", Err: errors.New("code may have 16 MiB")}
-	}
-	if cursor < 0 || cursor > utf8.RuneCountInString(code) {
-		return engine.Invalid("cursor", "is not in the code")
-	}
-	return nil
-}
-
-// IsComplete says whether code could be run as it stands: complete, incomplete (and
-// how the next line is indented), invalid or unknown.
+// IsComplete reports whether code can run as it stands: complete, incomplete (and how the
+// next line is indented), invalid or unknown.
 func (s *Service) IsComplete(
 	ctx context.Context, caller engine.Caller, session engine.ID, code string,
 ) (status, indent string, err error) {
 	var answer struct{ Status, Indent string }
-	if err := checkCursor(code, 0); err != nil {
-		return "", "", err
-	}
 	err = s.question(ctx, caller, session, asked{Do: "is_complete", Code: code}, &answer)
 	return answer.Status, answer.Indent, err
 }
@@ -96,6 +75,12 @@ func (s *Service) Variables(ctx context.Context, caller engine.Caller, session e
 
 // question asks an interpreter something, in its turn.
 func (s *Service) question(ctx context.Context, caller engine.Caller, session engine.ID, q asked, answer any) error {
+	if len(q.Code) > largestCell {
+		return &engine.Error{Op: "ask", Kind: engine.ErrTooLarge, ID: "code", Err: errors.New("code may have 16 MiB")}
+	}
+	if q.Cursor < 0 || q.Cursor > utf8.RuneCountInString(q.Code) {
+		return engine.Invalid("cursor", "is not in the code")
+	}
 	at, err := s.find(ctx, caller, session)
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ type Program struct {
 // Status is how a cell stands or ended.
 type Status string
 
-// A cell is queued, then running, then in one of the other states for ever.
+// A cell is queued, then running, then in one of the final states.
 const (
 	StatusQueued      Status = "queued"
 	StatusRunning     Status = "running"
@@ -72,17 +72,17 @@ type Cell struct {
 	FinishedAt     time.Time // zero until final
 }
 
-// Usage is what a cell used.
+// Usage counts what a cell used.
 type Usage struct {
 	Duration   time.Duration // of its running
 	CPU        time.Duration // of all in the sandbox since the cell before; 0 where the host cannot measure it
 	MemoryPeak int64         // of the sandbox so far; 0 where the host cannot measure it
 }
 
-// OutputType tells outputs and events apart.
+// OutputType distinguishes outputs and events.
 type OutputType string
 
-// What a cell puts out.
+// The types of outputs.
 const (
 	Stdout  OutputType = "stdout"
 	Stderr  OutputType = "stderr"
@@ -91,7 +91,7 @@ const (
 	Error   OutputType = "error"
 )
 
-// What else is in a cell's log.
+// The types of the other events in a cell's log.
 const (
 	StartedEvent OutputType = "started"
 	InputEvent   OutputType = "input" // the cell waits for Answer
@@ -99,12 +99,12 @@ const (
 	DoneEvent    OutputType = "done"  // the last
 )
 
-// Output is one thing that a cell puts out.
+// Output is one output of a cell.
 type Output struct {
 	Type OutputType
 	Text string // of stdout and stderr
-	// Data is of display and result, by MIME type: a string, base64 for what is no text, or
-	// any JSON for JSON types.
+	// Data has a display or result by MIME type: a string, base64 for binary types, or any JSON for
+	// JSON types.
 	Data      map[string]json.RawMessage
 	Metadata  json.RawMessage // an object; nil: none
 	DisplayID string          // a display that may be updated
@@ -114,7 +114,7 @@ type Output struct {
 	Traceback []string        // of an error, without colours
 }
 
-// Event is one entry of a cell's log.
+// Event is an entry of a cell's log.
 type Event struct {
 	Output
 	Seq      int    // 1, 2, 3, ...
@@ -124,9 +124,9 @@ type Event struct {
 	Cell     *Cell  // of started and done
 }
 
-// What a cell may put out. Text is bounded by the session's limits of output.
+// Limits of a cell's output. Text is limited by the session's limits of output.
 const (
-	mostDisplays  = 1000
+	maxDisplays   = 1000
 	displayBytes  = 16 << 20
 	textGather    = 4 << 10
 	textWait      = 5 * time.Millisecond
@@ -134,11 +134,11 @@ const (
 	keptCells     = 100
 	keptBytes     = 16 << 20 // of the outputs of ended cells of one session
 	largestCell   = 16 << 20
-	mostWaiting   = 64 // cells of one session
+	maxWaiting    = 64 // cells of one session
 	interruptTime = 2 * time.Second
 )
 
-// cell is one that is kept. What is not the log's is guarded by the session.
+// cell is a cell with its log. The fields beside the log are guarded by the session.
 type cell struct {
 	Cell
 	request  CellRequest
@@ -152,7 +152,7 @@ type cell struct {
 	log log
 }
 
-// log is what a cell puts out, as it comes. Nobody who reads it is waited for.
+// log holds the output of a cell. Readers never block its writers.
 type log struct {
 	mu       sync.Mutex
 	events   []Event // only ever added to
@@ -168,8 +168,8 @@ type log struct {
 	ended    bool
 }
 
-// write adds text. What is beyond the limit is left out, and that is said. A line that
-// has not ended waits a little for its end, unless flush says that it is to be seen.
+// write appends text. Text over the limit is left out, with a notice. A line that has not ended
+// waits a little for its end, unless flush is set.
 func (l *log) write(kind OutputType, text string, flush bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,9 +200,9 @@ func (l *log) write(kind OutputType, text string, flush bool) {
 	switch whole := l.lines() > 0; {
 	case len(l.text) == 0:
 	case l.timer == nil && !whole:
-		l.timer = time.AfterFunc(lineWait, l.ripen)
+		l.timer = time.AfterFunc(lineWait, l.flushDue)
 	case l.timer == nil:
-		l.timer = time.AfterFunc(wait, l.ripen)
+		l.timer = time.AfterFunc(wait, l.flushDue)
 	case whole:
 		l.timer.Reset(wait)
 	}
@@ -211,16 +211,16 @@ func (l *log) write(kind OutputType, text string, flush bool) {
 // lines is how much of the text is whole lines.
 func (l *log) lines() int { return bytes.LastIndexByte(l.text, '\n') + 1 }
 
-// due is how much of the text waits no longer: its lines, or else the part of one.
+// due returns the length of the text that is emitted now: whole lines, or else a part of one.
 func (l *log) due() int { return cmp.Or(l.lines(), len(l.text)) }
 
-func (l *log) ripen() {
+func (l *log) flushDue() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.timer = nil
 	l.emit(l.due())
 	if len(l.text) > 0 && !l.ended {
-		l.timer = time.AfterFunc(lineWait, l.ripen)
+		l.timer = time.AfterFunc(lineWait, l.flushDue)
 	}
 }
 
@@ -237,7 +237,7 @@ func (l *log) emit(n int) {
 	l.flushed = time.Now()
 }
 
-// add adds what is not text.
+// add appends an event that is not text.
 func (l *log) add(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -252,7 +252,7 @@ func (l *log) add(e Event) {
 		}
 		l.displays++
 		l.bytes += size
-		if l.displays > mostDisplays || l.bytes > displayBytes {
+		if l.displays > maxDisplays || l.bytes > displayBytes {
 			if !l.full() {
 				l.append(Event{Output: Output{Type: Stderr, Text: leftOut}})
 			}
@@ -263,7 +263,7 @@ func (l *log) add(e Event) {
 	l.append(e)
 }
 
-var leftOut = fmt.Sprintf("[... more than %d displays, or %d MiB of them, left out ...]\n", mostDisplays,
+var leftOut = fmt.Sprintf("[... more than %d displays, or %d MiB of them, left out ...]\n", maxDisplays,
 	displayBytes>>20)
 
 // full reports whether displays were left out before.
@@ -292,7 +292,7 @@ func (l *log) end(last Event) {
 	l.ended = true
 }
 
-// outputs are what the events amount to.
+// outputs returns what the events amount to.
 func (l *log) outputs() (all []Output) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -389,8 +389,8 @@ type cellOrder struct {
 	Stdin string            `json:"stdin,omitempty"`
 }
 
-// programPrefix begins the name of a program's source. It lies where programs look for
-// what they import, and is removed before the session's files are stored.
+// programPrefix begins the name of a program's source. The file lies where programs search for
+// imports, and is removed before the session's files are stored.
 const programPrefix = "/workspace/airlock_"
 
 // text is the order for a cell.

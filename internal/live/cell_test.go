@@ -312,7 +312,7 @@ func TestIdle(t *testing.T) {
 // await polls until something is so.
 func (p *place) await(so func() bool) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Minute)
 	defer cancel()
 	for look := time.NewTicker(5 * time.Millisecond); !so(); {
 		select {

@@ -9,8 +9,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// ended does what is to be done when it is gone: the cell that it had is lost, what
-// waits is for the next one.
+// ended cleans up after an interpreter has exited: its cell is lost, and a new interpreter is
+// started for cells that wait.
 func (it *interpreter) ended(run *engine.Run) {
 	at := it.at
 	at.mu.Lock()
@@ -18,7 +18,7 @@ func (it *interpreter) ended(run *engine.Run) {
 	at.mu.Unlock()
 	if o != nil && o.cell != nil {
 		it.save(o.cell)
-	} else if it.visited {
+	} else if it.hadLease {
 		at.store()
 	}
 	if it.vacate && !at.service.shares(at) {
@@ -68,7 +68,7 @@ func (it *interpreter) ended(run *engine.Run) {
 	at.orders = nil
 }
 
-// reason says why an interpreter ended that nobody has ended.
+// reason returns why an interpreter exited that was not ended by the service.
 func reason(run *engine.Run) string {
 	switch {
 	case run.Status == engine.StatusOOM:

@@ -10,16 +10,16 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// entry is the way into a session's sandbox for what goes on beside its cells.
-type entry struct {
+// lease keeps a session's sandbox running between cells.
+type lease struct {
 	session engine.Session // its ID names sandbox and workspace to the executor
 	gone    <-chan struct{}
 	it      *interpreter
 }
 
-// enter makes sure that a caller's session has a sandbox, and that it goes on between
-// cells, until leave is called. It is gone when its interpreter is.
-func (s *Service) enter(ctx context.Context, caller engine.Caller, id engine.ID) (*entry, error) {
+// acquire makes sure that a session has a sandbox, and keeps it running between cells until the
+// lease is released or the interpreter exits.
+func (s *Service) acquire(ctx context.Context, caller engine.Caller, id engine.ID) (*lease, error) {
 	at, err := s.find(ctx, caller, id)
 	if err != nil {
 		return nil, err
@@ -31,8 +31,8 @@ func (s *Service) enter(ctx context.Context, caller engine.Caller, id engine.ID)
 		return nil, err
 	}
 	it := at.interpreter
-	it.guests, it.visited = it.guests+1, true
-	e := &entry{session: at.record, gone: it.gone, it: it}
+	it.leases, it.hadLease = it.leases+1, true
+	e := &lease{session: at.record, gone: it.gone, it: it}
 	if busy := it.began && at.current != nil; busy && it.asks.First() == nil {
 		at.mu.Unlock()
 		return e, nil
@@ -43,72 +43,71 @@ func (s *Service) enter(ctx context.Context, caller engine.Caller, id engine.ID)
 	select {
 	case r := <-o.reply:
 		if r.err != nil {
-			e.leave()
+			e.release()
 		}
 		return e, r.err
 	case <-ctx.Done():
-		e.leave()
+		e.release()
 		return nil, canceled(ctx)
 	}
 }
 
-// leave lets the sandbox stand still again when nobody else is in it.
-func (e *entry) leave() {
+// release lets the sandbox freeze again when no other lease is left.
+func (e *lease) release() {
 	at := e.it.at
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	e.left()
+	e.releaseLocked()
 }
 
-// left is leave for who holds mu.
-func (e *entry) left() {
+// releaseLocked is release with mu held.
+func (e *lease) releaseLocked() {
 	at := e.it.at
-	if e.it.guests--; e.it.guests == 0 && at.interpreter == e.it && at.current == nil {
+	if e.it.leases--; e.it.leases == 0 && at.interpreter == e.it && at.current == nil {
 		at.rest()
 		e.it.call()
 	}
 }
 
-// mostPorts bounds the connections into one sandbox.
-const mostPorts = 64
+// maxPorts bounds the connections into one sandbox.
+const maxPorts = 64
 
-// DialPort connects to a TCP port of the loopback of a session's sandbox, which goes
-// on between cells for as long as the connection is open. If nobody listens it is
-// ErrConflict.
+// DialPort connects to a TCP port of the loopback of a session's sandbox, which keeps running
+// between cells while the connection is open. The error is ErrConflict if no program listens.
 func (s *Service) DialPort(ctx context.Context, caller engine.Caller, session engine.ID, port int) (net.Conn, error) {
 	if port < 1 || port > 65535 {
 		return nil, engine.Invalid("port", "%d is no port", port)
 	}
-	e, err := s.enter(ctx, caller, session)
+	e, err := s.acquire(ctx, caller, session)
 	if err != nil {
 		return nil, err
 	}
 	if !e.it.at.connect(+1) {
-		e.leave()
+		e.release()
 		return nil, &engine.Error{Op: "dial", Kind: engine.ErrBusy, RetryAfter: time.Second,
 			Err: errors.New("too many connections to ports of this session are open")}
 	}
 	conn, err := s.engine.Inside().Dial(ctx, session, port)
 	if err != nil {
 		e.it.at.connect(-1)
-		e.leave()
-		return nil, inside(err)
+		e.release()
+		return nil, sandboxError(err)
 	}
 	c := &connection{Conn: conn}
 	c.release = sync.OnceFunc(func() {
 		e.it.at.connect(-1)
-		e.leave()
+		e.release()
 	})
 	return c, nil
 }
 
-// connection is one into a sandbox.
+// connection is a connection into a sandbox.
 type connection struct {
 	net.Conn
 	release func()
 }
 
-// Close lets the sandbox stand still, unless others keep it going.
+// Close closes the connection and releases its lease.
 func (c *connection) Close() error {
 	defer c.release()
 	return c.Conn.Close()
@@ -118,7 +117,7 @@ func (c *connection) Close() error {
 func (at *session) connect(more int) bool {
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	if more > 0 && at.ports >= mostPorts {
+	if more > 0 && at.ports >= maxPorts {
 		return false
 	}
 	at.ports += more

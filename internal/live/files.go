@@ -12,13 +12,13 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Files of a session's workspace while things run in it. What is changed here becomes
-// the session's as what a cell changes does.
+// Files of a session's workspace while programs run. Changes made here are stored like those of a
+// cell.
 
 // saveAfter is how long after a change files are stored, if no cell runs.
 const saveAfter = 500 * time.Millisecond
 
-// changed has what was changed stored, soon.
+// changed schedules the storing of changed files.
 func (at *session) changed() {
 	at.mu.Lock()
 	defer at.mu.Unlock()
@@ -27,8 +27,7 @@ func (at *session) changed() {
 	}
 }
 
-// saveFiles stores what was changed beside cells. A cell that runs stores it with its
-// own.
+// saveFiles stores changes made beside cells. A running cell stores them with its own.
 func (at *session) saveFiles() {
 	at.mu.Lock()
 	at.saving = nil
@@ -40,7 +39,7 @@ func (at *session) saveFiles() {
 	at.store()
 }
 
-// store stores what was changed since files were last stored.
+// store stores the files that changed since the last time.
 func (at *session) store() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
@@ -53,8 +52,8 @@ func (at *session) store() {
 	}
 }
 
-// ListFiles returns what is in a folder, down to a depth, and whether there is more.
-// "" is the workspace; see view for absolute paths.
+// ListFiles returns the entries of a folder, down to a depth, and whether there are more. "" is the
+// workspace; see view for absolute paths.
 func (s *Service) ListFiles(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int,
 ) (list []engine.Entry, more bool, err error) {
@@ -80,7 +79,7 @@ func (s *Service) reach(
 	if err != nil {
 		return err
 	}
-	defer v.leave()
+	defer v.release()
 	return v.reach(ctx, cmp.Or(path, "."), how, func(p location) error { return try(v, p) })
 }
 
@@ -96,8 +95,8 @@ func (s *Service) StatFile(
 	return found, err
 }
 
-// RealFile describes what an absolute path leads to, by its path without links. What is
-// not there has a path too, with ErrNotFound.
+// RealFile describes the target of an absolute path, by its path without links. A target that does
+// not exist has a path too, with ErrNotFound.
 func (s *Service) RealFile(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string,
 ) (found engine.Entry, err error) {
@@ -152,7 +151,7 @@ func (s *Service) MoveFile(
 	if err != nil {
 		return engine.Entry{}, err
 	}
-	defer v.leave()
+	defer v.release()
 	source, err := v.parents(ctx, from)
 	if err != nil {
 		return engine.Entry{}, err
@@ -209,8 +208,8 @@ func (s *Service) change(
 	return found, err
 }
 
-// WatchFiles yields what changes in a folder, and below it if recursive, until ctx
-// ends or the session's sandbox does. When it returns all further changes are seen.
+// WatchFiles yields the changes in a folder, and below it if recursive, until ctx ends or the
+// sandbox does. It sees all changes made after it returns.
 func (s *Service) WatchFiles(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool,
 ) (iter.Seq[engine.FileEvent], error) {
@@ -226,13 +225,13 @@ func (s *Service) WatchFiles(
 		return nil
 	})
 	if err != nil {
-		v.leave()
+		v.release()
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ready, events, failed := make(chan struct{}), make(chan []engine.FileEvent), make(chan error, 1)
 	s.work.Go(func() {
-		defer v.leave()
+		defer v.release()
 		defer close(events)
 		s.work.Go(func() {
 			select {

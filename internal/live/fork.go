@@ -7,18 +7,16 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
-	"github.com/airlock-run/airlock/internal/language"
 )
 
-// A fork is one more interpreter of a session: it has variables of its own, and works
-// on the same files. Its sandbox is another one, with limits, processes and a loopback
-// of its own; what is started in the session through Processes and Ports is in that
-// of the session's first interpreter.
+// A fork is an additional interpreter of a session, with its own variables and the same files. It
+// has another sandbox, with its own limits, processes and loopback; processes and ports of the
+// session are in the sandbox of its first interpreter.
 
-// mostForks bounds the forks of one session.
-const mostForks = 16
+// maxForks bounds the forks of one session.
+const maxForks = 16
 
-// ForkRequest asks for one more interpreter of a session.
+// ForkRequest asks for an additional interpreter.
 type ForkRequest struct {
 	Language string // as in Request
 	Setup    Setup  // in place of the session's
@@ -31,18 +29,17 @@ func (s *Service) Fork(ctx context.Context, caller engine.Caller, id engine.ID, 
 	if err != nil {
 		return engine.ID{}, err
 	}
-	lang, ok := language.Find(req.Language)
-	if !ok || !slices.Contains(languages, lang.Name) {
-		return engine.ID{}, engine.Invalid("language", "%.40q has no live interpreter; there are python, javascript and bash",
-			req.Language)
+	lang, err := findLanguage(req.Language)
+	if err != nil {
+		return engine.ID{}, err
 	}
 	fork := &session{id: engine.NewID(), caller: of.caller, record: of.record, settings: of.settings, setup: req.Setup}
-	fork.settings.Language = lang.Name
+	fork.settings.Language = lang
 	_, err = s.add(fork)
 	return fork.id, err
 }
 
-// fits reports whether a session may have one more fork. The caller holds mu.
+// fits returns an error if a session has as many forks as it may. The caller holds mu.
 func (s *Service) fits(fork *session) error {
 	forks := 0
 	for _, at := range s.sessions {
@@ -50,7 +47,7 @@ func (s *Service) fits(fork *session) error {
 			forks++
 		}
 	}
-	if forks < mostForks {
+	if forks < maxForks {
 		return nil
 	}
 	return &engine.Error{
@@ -64,7 +61,7 @@ func (s *Service) within(id engine.ID) []*session {
 	return slices.DeleteFunc(s.all(), func(at *session) bool { return at.record.ID != id })
 }
 
-// shares reports whether another interpreter is in the workspace of one.
+// shares reports whether another interpreter uses the workspace of s.
 func (s *Service) shares(one *session) bool {
 	return slices.ContainsFunc(s.within(one.record.ID), func(at *session) bool { return at != one && at.alive() })
 }

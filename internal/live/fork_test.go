@@ -70,7 +70,7 @@ func TestForkFirst(t *testing.T) {
 func TestForksAreBounded(t *testing.T) {
 	p := open(t, Config{})
 	session := p.session("python")
-	for range mostForks {
+	for range maxForks {
 		if _, err := p.Fork(t.Context(), p.caller, session, ForkRequest{Language: "python"}); err != nil {
 			t.Fatal(err)
 		}

@@ -6,15 +6,14 @@ import (
 	"errors"
 )
 
-// Host is what a cell of Python may call outside of its sandbox.
+// Host answers the calls of a cell of Python to the outside of its sandbox.
 type Host interface {
-	// Modules are the names of the modules that it offers for import. Their source is
-	// what Call answers to "module" with a name, as JSON; in them, call(name, input)
-	// is Call.
+	// Modules returns the names of the modules that can be imported. Call returns the source of
+	// one, as JSON, for "module" with its name; in them, call(name, input) is Call.
 	Modules() []string
-	// Call answers a call. It may come from several threads of the cell. Between
-	// pause(true) and pause(false) the clock of the cell stands still, and so does
-	// the cell: for what a person takes to answer. The text of an error is raised.
+	// Call answers a call. It may come from several threads of the cell. Between pause(true) and
+	// pause(false) the cell and its clock are stopped, while a person answers. The text of an error
+	// is raised.
 	Call(ctx context.Context, name string, input json.RawMessage, pause func(bool)) (json.RawMessage, error)
 }
 
@@ -23,7 +22,7 @@ type Host interface {
 func (it *interpreter) callHost(ctx context.Context, input []byte) ([]byte, error) {
 	at := it.at
 	at.mu.Lock()
-	c := it.speaking()
+	c := it.currentCell()
 	at.mu.Unlock()
 	var call struct {
 		Name  string          `json:"name"`

@@ -16,29 +16,29 @@ import (
 	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
-// interpreter is one of a session: a run of the engine's that asks what to do.
+// interpreter is the interpreter of a session: a run of the engine that asks what to do.
 type interpreter struct {
 	at   *session
 	run  engine.ID
 	gone chan struct{} // closed when nothing is left of it
 
 	// Guarded by the session's mu:
-	out     func(bool) // tells the engine that it waits, or no longer does
-	reins   engine.Reins
-	orders  chan struct{}  // has an entry when there may be something to do
-	cut     chan struct{}  // has an entry when its cell is interrupted, for Node's driver
-	began   bool           // it has asked what to do
-	fresh   bool           // it has run no cell
-	count   int            // of its next cell; 0: it is its first
-	asks    toolcall.Queue // what its cell waits for; one at most
-	paused  int            // calls of its cell that a person has to answer
-	ending  string         // why it is being ended; empty: it is not
-	vacate  bool           // the workspace is to go with it
-	guests  int            // who use its sandbox beside it
-	visited bool           // there was one
-	ready   bool           // it was told to get ready for an order
-	unsaved bool           // files may be there that are not stored, whatever its driver says
-	carry   map[engine.Stream][]byte
+	out      func(bool) // tells the engine that it waits, or no longer does
+	reins    engine.Reins
+	orders   chan struct{}  // has an entry when there may be something to do
+	cut      chan struct{}  // has an entry when its cell is interrupted, for Node's driver
+	began    bool           // it has asked what to do
+	fresh    bool           // it has run no cell
+	count    int            // of its next cell; 0: it is its first
+	asks     toolcall.Queue // what its cell waits for; one at most
+	paused   int            // calls of its cell that a person has to answer
+	ending   string         // why it is being ended; empty: it is not
+	vacate   bool           // the workspace is to go with it
+	leases   int            // who use its sandbox beside it
+	hadLease bool           // there was one
+	ready    bool           // it was told to get ready for an order
+	unsaved  bool           // files may be there that are not stored, whatever its driver says
+	partial  map[engine.Stream][]byte
 }
 
 // launch starts an interpreter. The caller holds mu.
@@ -46,13 +46,13 @@ func (at *session) launch() error {
 	it := &interpreter{
 		at: at, gone: make(chan struct{}), orders: make(chan struct{}, 1), cut: make(chan struct{}, 1),
 		fresh: true, out: func(bool) {},
-		carry: map[engine.Stream][]byte{},
+		partial: map[engine.Stream][]byte{},
 	}
 	s := at.service
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return &engine.Error{Op: "live session", Kind: engine.ErrUnavailable, Err: errClosing, RetryAfter: 5 * time.Second}
+		return closing()
 	}
 	run, err := s.engine.Start(s.life, at.caller, engine.RunRequest{
 		Language: at.settings.Language, Session: at.record.ID, Packages: at.settings.Packages, Network: at.settings.Network,
@@ -81,7 +81,7 @@ func (at *session) launch() error {
 // setupOrder is the first of an interpreter, if its session has a Setup.
 const setupOrder = "setup"
 
-// call tells the interpreter that there is something to do.
+// call notifies the interpreter that there is something to do.
 func (it *interpreter) call() {
 	select {
 	case it.orders <- struct{}{}:
@@ -99,7 +99,7 @@ func (it *interpreter) await(ctx context.Context) error {
 	}
 }
 
-// end has it ended. The caller holds mu.
+// end ends the interpreter. The caller holds mu.
 func (it *interpreter) end(why string) {
 	if it.ending != "" {
 		return
@@ -115,12 +115,12 @@ func (it *interpreter) end(why string) {
 	})
 }
 
-// endTime is for the engine to end a run, and to store what a cell left.
+// endTime is the time limit of the engine for ending a run, and for storing what a cell left.
 const endTime = 30 * time.Second
 
-// interrupt sends it the signal; Node is told first, and gets it if that is not enough.
-// One that waits for an answer gets that as well, for it may stand still. The caller
-// holds mu.
+// interrupt sends the signal. Node is notified over its channel first, and gets the signal if that
+// is not enough. A call that waits for an answer fails, since the interpreter may be frozen. The
+// caller holds mu.
 func (it *interpreter) interrupt(again bool) {
 	if it.at.settings.Language == "js" && !again {
 		select {
@@ -166,9 +166,9 @@ func (it *interpreter) Resumed() {
 	})
 }
 
-// running notes that a cell has begun: from here on it can be interrupted. A driver of
-// Python's says so of one that counts as running only if an interrupt came before it.
-// The caller holds mu.
+// running marks a cell as running: from now on it can be interrupted. A cell of Python is marked
+// when it is given out; its driver reports it only if an interrupt came before. The caller holds
+// mu.
 func (it *interpreter) running(c *cell, count int) {
 	at := it.at
 	if c.Status != StatusQueued {
@@ -192,12 +192,12 @@ func (it *interpreter) running(c *cell, count int) {
 	}
 }
 
-// Output implements engine.Resident: what processes of the cell write themselves.
+// Output implements engine.Resident. The output is that of processes of the cell.
 func (it *interpreter) Output(stream engine.Stream, data []byte) {
 	at := it.at
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	text := slices.Concat(it.carry[stream], data)
+	text := slices.Concat(it.partial[stream], data)
 	whole := len(text)
 	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
 		if utf8.RuneStart(text[len(text)-back]) {
@@ -207,21 +207,21 @@ func (it *interpreter) Output(stream engine.Stream, data []byte) {
 			break
 		}
 	}
-	it.carry[stream] = slices.Clone(text[whole:])
-	if c := it.speaking(); c != nil {
+	it.partial[stream] = slices.Clone(text[whole:])
+	if c := it.currentCell(); c != nil {
 		c.log.write(OutputType(stream), strings.ToValidUTF8(string(text[:whole]), "\uFFFD"), false)
 	}
 }
 
-// speaking is the cell whose output it is. The caller holds mu.
-func (it *interpreter) speaking() *cell {
+// currentCell is the cell whose output it is. The caller holds mu.
+func (it *interpreter) currentCell() *cell {
 	if it.at.current != nil && it.at.current.cell != nil {
 		return it.at.current.cell
 	}
 	return nil
 }
 
-// message is what a driver sends, of any kind.
+// message is a message of a driver, of any kind.
 type message struct {
 	Text      string                     `json:"text"`
 	Flush     bool                       `json:"flush"`
@@ -269,7 +269,7 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 		return it.ask(ctx, &m)
 	}
 	it.at.mu.Lock()
-	c := it.speaking()
+	c := it.currentCell()
 	it.at.mu.Unlock()
 	if c == nil {
 		return nil, nil
@@ -303,7 +303,7 @@ func (it *interpreter) drain() {
 	}
 }
 
-// next takes the report about the last order and gives out the next one.
+// next takes the report about the last order and returns the next order.
 func (it *interpreter) next(ctx context.Context, report []byte) ([]byte, error) {
 	it.report(report)
 	runtime.Gosched() // whoever waits for the cell comes first
@@ -311,7 +311,7 @@ func (it *interpreter) next(ctx context.Context, report []byte) ([]byte, error) 
 	at.mu.Lock()
 	it.began, at.refused = true, 0
 	for len(at.orders) == 0 || it.ending != "" {
-		if it.guests == 0 {
+		if it.leases == 0 {
 			it.out(true)
 		}
 		at.mu.Unlock()
@@ -403,7 +403,7 @@ func (it *interpreter) report(text []byte) {
 	at.rest()
 }
 
-// rest begins the time after which an idle interpreter is ended. The caller holds mu.
+// rest starts the timer that ends an idle interpreter. The caller holds mu.
 func (at *session) rest() {
 	if at.idle != nil {
 		at.idle.Stop()
@@ -416,9 +416,9 @@ func (at *session) rest() {
 	})
 }
 
-// save stores the files that a cell has changed. A driver that says there are none,
-// of a workspace of which nothing waits to be stored, is taken at its word: what it hides
-// its own session lacks, until a cell or the end of a process brings the next look.
+// save stores the files that a cell has changed. It is skipped if the driver reports no changes and
+// nothing waits to be stored: a program that hides changes only delays them in its own session,
+// until the next cell or the end of a process.
 func (it *interpreter) save(c *cell) {
 	at := it.at
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
@@ -441,7 +441,7 @@ func (it *interpreter) save(c *cell) {
 	at.charge(c, saved.CPU, saved.MemoryPeak)
 }
 
-// charge notes what was used until the end of a cell. The caller holds mu.
+// charge adds what a cell used until its end. The caller holds mu.
 func (at *session) charge(c *cell, cpu time.Duration, memoryPeak int64) {
 	if cpu > 0 {
 		c.Usage.CPU, at.cpu = max(0, cpu-at.cpu), cpu
@@ -449,7 +449,7 @@ func (at *session) charge(c *cell, cpu time.Duration, memoryPeak int64) {
 	c.Usage.MemoryPeak = memoryPeak
 }
 
-// NoInput begins the value of the EOFError that input() is in a cell without AllowInput.
+// NoInput begins the value of the EOFError that input() raises in a cell without AllowInput.
 const NoInput = "this cell has no input"
 
 // ask puts a cell's question to its caller.
@@ -457,7 +457,7 @@ func (it *interpreter) ask(ctx context.Context, m *message) ([]byte, error) {
 	at := it.at
 	it.drain()
 	at.mu.Lock()
-	c := it.speaking()
+	c := it.currentCell()
 	switch {
 	case c == nil || it.asks.First() != nil:
 		at.mu.Unlock()

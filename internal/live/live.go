@@ -1,13 +1,11 @@
-// Package live holds interpreters that stay between pieces of code. A live session
-// is a session of the engine's with one interpreter, which keeps its variables: what
-// it is given to run are cells, one after the other.
-//
-// An interpreter is one long run of the engine's. Its driver asks over the channel
-// for calls what to do next, and the answer to that question is a cell. While it
-// waits the run's clock stands still, and soon it does too, without slot or
-// processor. Files that a cell changed are stored after it, so that they outlive the
-// interpreter, the executor and the service; variables do not, and the next cell's
-// answer says so.
+// Package live keeps interpreters between pieces of code. A live session is a session of the engine
+// with one interpreter, which keeps its variables; the pieces of code are cells, run one after the
+// other.
+// An interpreter is one long run of the engine. Its driver asks over the channel for calls what to
+// do next, and the answer is a cell. While the driver waits, the run's clock is stopped, and soon
+// its processes are frozen and it holds no slot. Files that a cell changed are stored after it, so
+// that they outlive the interpreter, the executor and the service. Variables do not, and the next
+// cell reports that.
 package live
 
 import (
@@ -17,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// Config bounds what live sessions take.
+// Config limits live sessions.
 type Config struct {
 	Idle     time.Duration // an interpreter without a cell for so long is ended; 0: 30 min
 	PerOwner int           // interpreters of one owner; 0: 16
@@ -41,8 +40,8 @@ const (
 	defaultTotal    = 64
 )
 
-// Service holds the interpreters. Its methods may be called from many goroutines.
-// Errors are *engine.Error: ErrNotFound for what is not there or is another owner's.
+// Service keeps the interpreters. It is safe for concurrent use. Errors are *engine.Error:
+// ErrNotFound for sessions that do not exist or belong to another owner.
 type Service struct {
 	config Config
 	engine *engine.Service
@@ -62,6 +61,10 @@ type Service struct {
 
 var errClosing = errors.New("the service is shutting down")
 
+func closing() error {
+	return &engine.Error{Op: "live session", Kind: engine.ErrUnavailable, Err: errClosing, RetryAfter: 5 * time.Second}
+}
+
 // New returns a service over the engine.
 func New(config Config, e *engine.Service, log *slog.Logger) *Service {
 	config.Idle = cmp.Or(config.Idle, defaultIdle)
@@ -77,12 +80,8 @@ func New(config Config, e *engine.Service, log *slog.Logger) *Service {
 func (s *Service) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	all := make([]*session, 0, len(s.sessions))
-	for _, at := range s.sessions {
-		all = append(all, at)
-	}
 	s.mu.Unlock()
-	for _, at := range all {
+	for _, at := range s.all() {
 		at.quit("The service was shut down.")
 	}
 	s.end(errClosing)
@@ -90,8 +89,8 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// CutOff ends every interpreter and forgets its session: this node was silent for so long
-// that others may have taken the sessions over.
+// CutOff ends every interpreter and forgets its session. It is called when this node was silent for
+// so long that other nodes may have claimed the sessions.
 func (s *Service) CutOff() {
 	for _, at := range s.all() {
 		at.quit("The node was cut off from the others for a while.")
@@ -124,8 +123,8 @@ type Request struct {
 	Scope    string        // what the edge remembers with the session; see engine.Session
 }
 
-// Setup is what each interpreter of a session does before its first cell. It is not
-// kept: a session that outlives the service has none.
+// Setup prepares each interpreter of a session before its first cell. It is not stored: a session
+// that outlives the service has none.
 type Setup struct {
 	Env  map[string]string
 	Dir  string // to start in; empty: the workspace
@@ -134,7 +133,7 @@ type Setup struct {
 
 func (s *Setup) empty() bool { return len(s.Env) == 0 && s.Dir == "" && s.Code == "" }
 
-// settings are what starts the interpreter of a session. The session remembers them.
+// settings start the interpreter of a session. They are stored with it.
 type settings struct {
 	Language string          `json:"language"`
 	Packages string          `json:"packages,omitempty"`
@@ -146,20 +145,26 @@ type settings struct {
 // languages that have a live interpreter, by name of the language table.
 var languages = []string{"python", "js", "bash"}
 
+// findLanguage returns the name in the language table of a language with a live interpreter.
+func findLanguage(name string) (string, error) {
+	if lang, ok := language.Find(name); ok && slices.Contains(languages, lang.Name) {
+		return lang.Name, nil
+	}
+	return "", engine.Invalid("language", "%.40q has no live interpreter; there are python, javascript and bash", name)
+}
+
 // Create makes a live session. Its interpreter starts with its first cell.
 func (s *Service) Create(ctx context.Context, caller engine.Caller, req Request) (engine.Session, error) {
-	name := cmp.Or(req.Language, languages[0])
-	lang, ok := language.Find(name)
-	if !ok || !slices.Contains(languages, lang.Name) {
-		return engine.Session{},
-			engine.Invalid("language", "%.40q has no live interpreter; there are python, javascript and bash", name)
+	lang, err := findLanguage(cmp.Or(req.Language, languages[0]))
+	if err != nil {
+		return engine.Session{}, err
 	}
 	defaults, _ := s.engine.Limits()
 	limits := req.Limits.Or(defaults)
 	if err := s.engine.CheckNetwork(ctx, caller, req.Network); err != nil {
 		return engine.Session{}, err
 	}
-	remembered, err := json.Marshal(settings{lang.Name, req.Packages, req.Network, limits, req.Idle})
+	remembered, err := json.Marshal(settings{lang, req.Packages, req.Network, limits, req.Idle})
 	if err != nil {
 		return engine.Session{}, err
 	}
@@ -209,8 +214,7 @@ func (s *Service) add(at *session) (*session, error) {
 		return known, nil
 	}
 	if s.closed {
-		return nil, &engine.Error{Op: "live session", Kind: engine.ErrUnavailable, Err: errClosing,
-			RetryAfter: 5 * time.Second}
+		return nil, closing()
 	}
 	if at.id != at.record.ID {
 		if err := s.fits(at); err != nil {
@@ -229,8 +233,7 @@ func missing(what string) error {
 	return &engine.Error{Op: "live session", Kind: engine.ErrNotFound, ID: what}
 }
 
-// find returns a caller's live session. As long as its interpreter goes on, the
-// session does.
+// find returns a caller's live session. A session exists as long as its interpreter runs.
 func (s *Service) find(ctx context.Context, caller engine.Caller, id engine.ID) (*session, error) {
 	s.mu.Lock()
 	at := s.sessions[id]
@@ -244,8 +247,7 @@ func (s *Service) find(ctx context.Context, caller engine.Caller, id engine.ID) 
 	return s.lookUp(ctx, caller, id, at)
 }
 
-// lookUp finds a session in the index, and forgets one that is not there. at is what is
-// remembered of it, or nil.
+// lookUp finds a session in the index, or forgets it. at is the session in memory, or nil.
 func (s *Service) lookUp(ctx context.Context, caller engine.Caller, id engine.ID, at *session) (*session, error) {
 	within := id
 	if at != nil {
@@ -279,7 +281,7 @@ func (s *Service) lookUp(ctx context.Context, caller engine.Caller, id engine.ID
 	return s.add(&session{id: id, caller: caller, record: record, why: "The service was restarted."})
 }
 
-// sweep forgets sessions that have expired, or that the engine was told to delete.
+// sweep forgets sessions that have expired or were deleted.
 func (s *Service) sweep() {
 	for _, at := range s.all() {
 		if !at.alive() {
@@ -312,7 +314,7 @@ type Counts struct {
 	Expired      uint64 // ended idle
 }
 
-// Counts says how many interpreters there are.
+// Counts returns the number of interpreters, and what became of earlier ones.
 func (s *Service) Counts() Counts {
 	c := Counts{
 		Total: s.config.Total, PerOwner: s.config.PerOwner,
@@ -334,11 +336,7 @@ func (s *Service) Counts() Counts {
 func (s *Service) all() []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*session, 0, len(s.sessions))
-	for _, at := range s.sessions {
-		all = append(all, at)
-	}
-	return all
+	return slices.Collect(maps.Values(s.sessions))
 }
 
 // makeRoom ends the interpreter that was idle for longest, if there are as many as
@@ -372,16 +370,16 @@ func (s *Service) makeRoom(ctx context.Context, owner engine.Owner) error {
 	return nil
 }
 
-// mostRefused is for how many interpreters in a row room is made: one that fits nowhere
-// does not end all others.
-const mostRefused = 4
+// maxRefused is how many interpreters in a row others are evicted for: one that fits nowhere does
+// not end all others.
+const maxRefused = 4
 
-// makeRoomFor ends the interpreter that was idle for longest, because there was no
-// memory for one of at. It reports whether to try again.
+// makeRoomFor evicts the longest idle interpreter, because there was no memory for that of at. It
+// reports whether to try again.
 func (s *Service) makeRoomFor(at *session) bool {
 	at.mu.Lock()
 	at.refused++
-	wanted := at.refused < mostRefused && len(at.orders) > 0
+	wanted := at.refused < maxRefused && len(at.orders) > 0
 	at.mu.Unlock()
 	if !wanted {
 		return false

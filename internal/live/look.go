@@ -20,17 +20,16 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// What only the sandbox can see it is asked, by short commands of the service's that
-// are in no list of processes and that count as none. They run behind its walls, as
-// its user, within its limits.
+// Facts that only the sandbox knows come from short commands that run in it, with its walls, user
+// and limits. They are in no list of processes and do not count as any.
 
 //go:embed look.py
 var lookProgram string
 
 const (
 	lookTime = 30 * time.Second
-	mostLook = 8 << 20  // bytes of an answer
-	mostRead = 64 << 20 // of a file that is neither in the workspace nor in /tmp
+	maxLook  = 8 << 20  // bytes of an answer
+	maxRead  = 64 << 20 // of a file that is neither in the workspace nor in /tmp
 )
 
 // look calls a function of look.py in the sandbox.
@@ -44,25 +43,25 @@ func (v *view) look(ctx context.Context, into any, function string, args ...any)
 		argv = slices.Delete(argv, 2, 3)
 	}
 	var answer bytes.Buffer
-	if err := v.command(ctx, &answer, mostLook, text, argv...); err != nil {
+	if err := v.command(ctx, &answer, maxLook, text, argv...); err != nil {
 		return err
 	}
 	return json.Unmarshal(answer.Bytes(), into)
 }
 
-// command runs a command in the sandbox to its end. It is killed when ctx ends, and
-// when it writes more than so many bytes.
+// command runs a command in the sandbox to its end. It is killed when ctx ends, and when it writes
+// more than most bytes.
 func (v *view) command(ctx context.Context, out io.Writer, most int64, stdin []byte, argv ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	e, err := v.service.enter(ctx, v.caller, v.session.ID) // it may be frozen
+	e, err := v.service.acquire(ctx, v.caller, v.session.ID) // it may be frozen
 	if err != nil {
 		return err
 	}
-	defer e.leave()
+	defer e.release()
 	p, err := v.service.engine.Inside().Start(ctx, v.session.ID, &engine.ProcessSpec{Argv: argv, Dir: workspaceNames[0]})
 	if err != nil {
-		return inside(err)
+		return sandboxError(err)
 	}
 	end := sync.OnceFunc(func() { p.Close() })
 	defer end()
@@ -112,7 +111,7 @@ func (l *looked) entry(name string) engine.Entry {
 		Modified: time.Unix(int64(seconds), int64(part*1e9)).UTC(), Target: l.Target, Leads: engine.EntryKind(l.Leads)}
 }
 
-// list is Files.List for what is elsewhere.
+// list is Files.List for the rest of the sandbox.
 func (v *view) list(ctx context.Context, name string, depth int) (entries []engine.Entry, more bool, err error) {
 	var answer struct {
 		Entries []looked `json:"entries"`
@@ -127,7 +126,7 @@ func (v *view) list(ctx context.Context, name string, depth int) (entries []engi
 	return entries, answer.More, nil
 }
 
-// open is Files.Open for what is elsewhere: the sandbox reads it.
+// open is Files.Open for the rest of the sandbox, whose programs read the file.
 func (v *view) open(ctx context.Context, p location) (*os.File, engine.Entry, error) {
 	found, err := v.stat(ctx, p)
 	if err != nil {
@@ -141,7 +140,7 @@ func (v *view) open(ctx context.Context, p location) (*os.File, engine.Entry, er
 		return nil, found, err
 	}
 	f := os.NewFile(uintptr(fd), p.path)
-	err = v.command(ctx, f, mostRead, nil, "/bin/cat", "--", p.path)
+	err = v.command(ctx, f, maxRead, nil, "/bin/cat", "--", p.path)
 	if err == nil {
 		found.Size, err = f.Seek(0, io.SeekCurrent)
 	}
@@ -155,8 +154,7 @@ func (v *view) open(ctx context.Context, p location) (*os.File, engine.Entry, er
 	return f, found, nil
 }
 
-// Search is what to look for among the files of a session, and where: below an
-// absolute path, or in the file that it names.
+// Search describes what to search for, below an absolute path or in the file that it names.
 type Search struct {
 	Path       string   `json:"path"`
 	Query      string   `json:"query"`
@@ -171,27 +169,27 @@ type Search struct {
 	Most       int      `json:"most"`
 }
 
-// Found is what a search has found: Matches as the function of look.py makes them.
+// Found is the result of a search. The form of Matches depends on the function of look.py.
 type Found struct {
 	Matches json.RawMessage `json:"matches"`
 	More    bool            `json:"more"`
 }
 
-// maxDepth bounds a list of what is elsewhere.
+// maxDepth bounds a list of the rest of the sandbox.
 const maxDepth = 64
 
-// SearchFiles searches the files of a session by one of the ways of look.py: "grep" by
-// content, "glob" by patterns of names, "search" by names, ranked, "matches" by both.
+// SearchFiles searches the files of a session with a function of look.py: "grep" by content, "glob"
+// by patterns of names, "search" by names, ranked, "matches" by both.
 func (s *Service) SearchFiles(
 	ctx context.Context, caller engine.Caller, session engine.ID, way string, q Search,
-) (Found, error) {
+) (found Found, err error) {
 	v, err := s.visit(ctx, caller, session)
 	if err != nil {
 		return Found{}, err
 	}
-	defer v.leave()
-	var found Found
-	return found, v.look(ctx, &found, way, q)
+	defer v.release()
+	err = v.look(ctx, &found, way, q)
+	return found, err
 }
 
 // DocumentText returns the text of a PDF or of a document of an office.
@@ -202,8 +200,9 @@ func (s *Service) DocumentText(
 	if err != nil {
 		return "", err
 	}
-	defer v.leave()
-	return text, v.look(ctx, &text, "document", path)
+	defer v.release()
+	err = v.look(ctx, &text, "document", path)
+	return text, err
 }
 
 // Ports returns the TCP ports on which programs of a session listen.
@@ -212,11 +211,12 @@ func (s *Service) Ports(ctx context.Context, caller engine.Caller, session engin
 	if err != nil {
 		return nil, err
 	}
-	defer v.leave()
-	return ports, v.look(ctx, &ports, "ports")
+	defer v.release()
+	err = v.look(ctx, &ports, "ports")
+	return ports, err
 }
 
-// Usage is what the sandbox of a session uses; nothing while it has none.
+// Usage returns what the sandbox of a session uses, or zeros if it has none.
 func (s *Service) Usage(ctx context.Context, caller engine.Caller, session engine.ID) (engine.SandboxUsage, error) {
 	at, err := s.find(ctx, caller, session)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// output is what a process has written, of which the last part is kept.
+// output holds the last part of what a process has written.
 type output struct {
 	mu      sync.Mutex
 	chunks  []chunk // oldest first
@@ -120,7 +120,7 @@ func (o *output) after(from int64) (e ProcessEvent, ok bool, changed <-chan stru
 	return ProcessEvent{}, false, o.changed
 }
 
-// follower adds one who misses nothing.
+// follower adds a reader that misses no output.
 func (o *output) follower(all bool) *int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -156,7 +156,7 @@ func (o *output) progressed() {
 	}
 }
 
-// awaitFollowers waits until those who miss nothing have read enough.
+// awaitFollowers blocks while a follower is far behind.
 func (o *output) awaitFollowers() {
 	for {
 		o.mu.Lock()
@@ -177,8 +177,8 @@ func (o *output) awaitFollowers() {
 	}
 }
 
-// read yields what there is from an offset on, and what comes. at is that of a
-// follower, or nil.
+// read yields the output from an offset on, and then new output. at is the offset of a follower, or
+// nil.
 func (o *output) read(ctx context.Context, from int64, at *int64, yield func(ProcessEvent) bool) {
 	for {
 		e, ok, changed := o.after(from)

@@ -19,9 +19,9 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Processes run beside the cells of a session, in its sandbox. As long as one runs,
-// or what it started holds its output, the sandbox does not stand still between cells;
-// unless nobody has looked after it for as long as an interpreter may be idle.
+// Processes run beside the cells of a session, in its sandbox. While one runs, or a child of it
+// holds its output, the sandbox is not frozen between cells, unless no request was about the
+// process for as long as an interpreter may be idle.
 
 // ProcessRequest is a process to start: Argv, or Shell for bash to run.
 type ProcessRequest struct {
@@ -30,8 +30,8 @@ type ProcessRequest struct {
 	Env      map[string]string
 	Dir      string               // inside; relative to the workspace, which it is if empty
 	Terminal *engine.TerminalSize // nil: pipes
-	// Whole says that it has not ended before all that holds its output has.
-	Whole bool
+	Whole    bool                 // it has not ended before every process that holds its output has
+	Note     any                  // is kept with the process, for the edge that starts it
 }
 
 // Process is a process of a session as it stands.
@@ -48,9 +48,10 @@ type Process struct {
 	EndedAt   time.Time // zero while it runs
 	CPU       time.Duration
 	Output    int64 // bytes so far
+	Note      any   // of its ProcessRequest
 }
 
-// ProcessEventType says what a process's event is.
+// ProcessEventType is the type of an event of a process.
 type ProcessEventType string
 
 // The events of a process. The offsets count the bytes of all its streams together.
@@ -62,8 +63,8 @@ const (
 	ProcessExit     ProcessEventType = "exit"    // the last
 )
 
-// ProcessEvent is a part of a process's output, or its end. Who comes back goes on at
-// Offset+len(Data) of the last one seen, or Offset+Dropped.
+// ProcessEvent is a part of a process's output, or its end. A reader continues at Offset+len(Data)
+// of the last event, or Offset+Dropped.
 type ProcessEvent struct {
 	Type    ProcessEventType
 	Offset  int64
@@ -75,14 +76,14 @@ type ProcessEvent struct {
 const (
 	keptOutput    = 1 << 20 // bytes of a process
 	keptProcesses = 64      // that have ended
-	// A process that writes faster is slowed down: reading is work that nobody
-	// charges to it.
+	// A process that writes faster is slowed down: reading its output costs time that is charged to
+	// no process.
 	outputRate  = 32 << 20 // bytes a second
 	outputBurst = 8 << 20
 	outputGrace = 50 * time.Millisecond // for what it wrote last
 )
 
-// process is one with what it takes to go on.
+// process is a process with its output.
 type process struct {
 	session *session
 	started engine.Process
@@ -93,7 +94,7 @@ type process struct {
 
 	// Guarded by the session's mu:
 	Process
-	entry    *entry // nil: nobody looks after it, and its sandbox may stand still
+	lease    *lease // nil: nobody looks after it, and its sandbox may stand still
 	watchers int
 	idle     *time.Timer
 }
@@ -106,21 +107,21 @@ func (s *Service) StartProcess(
 	if err != nil {
 		return Process{}, err
 	}
-	e, err := s.enter(ctx, caller, session)
+	e, err := s.acquire(ctx, caller, session)
 	if err != nil {
 		return Process{}, err
 	}
 	started, err := s.engine.Inside().Start(ctx, session, spec)
 	if err != nil {
-		e.leave()
-		return Process{}, inside(err)
+		e.release()
+		return Process{}, sandboxError(err)
 	}
 	at := e.it.at
 	p := &process{
-		session: at, started: started, whole: req.Whole, entry: e, drained: make(chan struct{}),
+		session: at, started: started, whole: req.Whole, lease: e, drained: make(chan struct{}),
 		output: output{changed: make(chan struct{})},
 		Process: Process{ID: engine.NewID(), Session: session, Argv: spec.Argv, Dir: spec.Dir, Terminal: spec.Terminal,
-			Running: true, StartedAt: time.Now()},
+			Running: true, StartedAt: time.Now(), Note: req.Note},
 	}
 	at.mu.Lock()
 	at.keepProcess(p)
@@ -129,7 +130,7 @@ func (s *Service) StartProcess(
 	at.mu.Unlock()
 	if !s.background(p.follow) {
 		started.Close()
-		return Process{}, &engine.Error{Op: "start process", Kind: engine.ErrUnavailable, Err: errClosing}
+		return Process{}, closing()
 	}
 	return snapshot, nil
 }
@@ -155,9 +156,8 @@ func (r *ProcessRequest) spec() (*engine.ProcessSpec, error) {
 	return &engine.ProcessSpec{Argv: slices.Clone(argv), Env: maps.Clone(r.Env), Dir: dir, Terminal: r.Terminal}, nil
 }
 
-// inside turns ErrNotFound, which is of a sandbox that has just ended, into what it
-// is to a caller.
-func inside(err error) error {
+// sandboxError makes a temporary error of one that reports that the sandbox has just ended.
+func sandboxError(err error) error {
 	if e, ok := errors.AsType[*engine.Error](err); ok && errors.Is(err, engine.ErrConflict) &&
 		e.Hint == "start one first" {
 		return &engine.Error{Op: e.Op, Kind: engine.ErrUnavailable,
@@ -204,13 +204,13 @@ func (p *process) follow() {
 	end, err := p.started.Wait()
 	grace := time.NewTimer(outputGrace)
 	defer grace.Stop()
-	patience := grace.C
+	timeout := grace.C
 	if p.whole {
-		patience = nil
+		timeout = nil
 	}
 	select {
 	case <-p.drained:
-	case <-patience: // what it started goes on to write
+	case <-timeout: // a child still holds its output
 	}
 	at.mu.Lock()
 	p.Running, p.EndedAt = false, time.Now()
@@ -246,9 +246,9 @@ func (p *process) extend() {
 // release lets the sandbox be stopped. The caller holds mu.
 func (p *process) release() {
 	p.idle.Stop()
-	if e := p.entry; e != nil {
-		p.entry = nil
-		e.left()
+	if e := p.lease; e != nil {
+		p.lease = nil
+		e.releaseLocked()
 	}
 }
 
@@ -259,7 +259,7 @@ func (p *process) snapshot() Process {
 	return s
 }
 
-// process finds one of a session.
+// process finds a process of a session.
 func (s *Service) process(ctx context.Context, caller engine.Caller, session, id engine.ID) (*process, error) {
 	at, err := s.find(ctx, caller, session)
 	if err != nil {
@@ -274,7 +274,7 @@ func (s *Service) process(ctx context.Context, caller engine.Caller, session, id
 	return at.processes[i], nil
 }
 
-// running finds one that runs, and looks after it: its sandbox goes on.
+// running finds a process that runs, and keeps its sandbox running.
 func (s *Service) running(ctx context.Context, caller engine.Caller, session, id engine.ID) (*process, error) {
 	p, err := s.process(ctx, caller, session, id)
 	if err != nil {
@@ -282,7 +282,7 @@ func (s *Service) running(ctx context.Context, caller engine.Caller, session, id
 	}
 	at := p.session
 	at.mu.Lock()
-	running, attended := p.Running, p.entry != nil
+	running, attended := p.Running, p.lease != nil
 	if running && attended {
 		p.extend()
 	}
@@ -294,23 +294,31 @@ func (s *Service) running(ctx context.Context, caller engine.Caller, session, id
 	if attended {
 		return p, nil
 	}
-	e, err := s.enter(ctx, caller, session)
+	e, err := s.acquire(ctx, caller, session)
 	if err != nil {
 		return nil, err
 	}
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	if !p.Running || p.entry != nil {
-		e.left()
+	if !p.Running || p.lease != nil {
+		e.releaseLocked()
 		return p, nil
 	}
-	p.entry = e
+	p.lease = e
 	p.extend()
 	return p, nil
 }
 
-// Processes returns those of a session that run, and the last that have ended, oldest
-// first.
+// attend finds a process as running does, or one that has exited.
+func (s *Service) attend(ctx context.Context, caller engine.Caller, session, id engine.ID) (*process, error) {
+	p, err := s.running(ctx, caller, session, id)
+	if errors.Is(err, engine.ErrConflict) {
+		return s.process(ctx, caller, session, id)
+	}
+	return p, err
+}
+
+// Processes returns the processes that run, and the last that have exited, oldest first.
 func (s *Service) Processes(ctx context.Context, caller engine.Caller, session engine.ID) ([]Process, error) {
 	at, err := s.find(ctx, caller, session)
 	if err != nil {
@@ -336,15 +344,12 @@ func (s *Service) Process(ctx context.Context, caller engine.Caller, session, id
 	return p.snapshot(), nil
 }
 
-// WatchProcess yields the output of a process from an offset on, as far as it is kept,
-// and then what comes, up to its exit or the end of ctx. Any number may watch.
+// WatchProcess yields the output of a process from an offset on, as far as it is kept, and then new
+// output, up to its exit or the end of ctx.
 func (s *Service) WatchProcess(
 	ctx context.Context, caller engine.Caller, session, id engine.ID, from int64,
 ) (iter.Seq[ProcessEvent], error) {
-	p, err := s.running(ctx, caller, session, id)
-	if errors.Is(err, engine.ErrConflict) {
-		p, err = s.process(ctx, caller, session, id)
-	}
+	p, err := s.attend(ctx, caller, session, id)
 	if err != nil {
 		return nil, err
 	}
@@ -358,17 +363,13 @@ func (s *Service) WatchProcess(
 	}, nil
 }
 
-// FollowProcess yields the output of a process, and its exit, to somebody who misses
-// none of it: the process waits for its reader when that is far behind. It begins with
-// what comes from now on, or, with all, with the first byte that is kept. The sequence is
-// to be read, once; it ends with ctx.
+// FollowProcess yields all output of a process, and its exit: the process blocks while its reader
+// is far behind. It begins with new output or, with all, with the first byte that is kept. The
+// sequence must be read, once; it ends with ctx.
 func (s *Service) FollowProcess(
 	ctx context.Context, caller engine.Caller, session, id engine.ID, all bool,
 ) (iter.Seq[ProcessEvent], error) {
-	p, err := s.running(ctx, caller, session, id)
-	if errors.Is(err, engine.ErrConflict) {
-		p, err = s.process(ctx, caller, session, id)
-	}
+	p, err := s.attend(ctx, caller, session, id)
 	if err != nil {
 		return nil, err
 	}
@@ -386,7 +387,7 @@ func (s *Service) FollowProcess(
 func (p *process) watched(more int) {
 	p.session.mu.Lock()
 	defer p.session.mu.Unlock()
-	if p.watchers += more; p.entry != nil {
+	if p.watchers += more; p.lease != nil {
 		p.extend()
 	}
 }
@@ -473,8 +474,8 @@ func (s *Service) ResizeProcess(
 	return nil
 }
 
-// KillProcess kills the group of a process and returns when the process has ended. One
-// that has ended is no error.
+// KillProcess kills the group of a process and returns when the process has exited. It is no error
+// if it had exited before.
 func (s *Service) KillProcess(ctx context.Context, caller engine.Caller, session, id engine.ID) error {
 	p, err := s.running(ctx, caller, session, id)
 	if errors.Is(err, engine.ErrConflict) {

@@ -213,7 +213,7 @@ func TestDoubleFork(t *testing.T) {
 	if _, _, end := p.output(session, made.ID, 0); end == nil || *end.ExitCode != 0 {
 		t.Fatalf("%+v", end)
 	}
-	if p.guests(session) == 0 {
+	if p.leases(session) == 0 {
 		t.Error("nobody keeps its sandbox going")
 	}
 	p.process(session, ProcessRequest{Shell: "echo > go"})
@@ -227,7 +227,7 @@ func TestDoubleFork(t *testing.T) {
 	t.Error("what it wrote later is lost")
 }
 
-func (p *place) guests(session engine.ID) int {
+func (p *place) leases(session engine.ID) int {
 	at, err := p.find(p.t.Context(), p.caller, session)
 	if err != nil {
 		p.t.Fatal(err)
@@ -237,7 +237,7 @@ func (p *place) guests(session engine.ID) int {
 	if at.interpreter == nil {
 		return 0
 	}
-	return at.interpreter.guests
+	return at.interpreter.leases
 }
 
 // A process that nobody looks after lets its session stand still, and end.

@@ -14,7 +14,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// session is a live session: what it has to do, and who does it.
+// session is a live session: its orders, and the interpreter that carries them out.
 type session struct {
 	service  *Service
 	id       engine.ID // that of record, but for a fork
@@ -77,7 +77,7 @@ type Info struct {
 	LastUse  time.Time
 }
 
-// Info says how a session stands.
+// Info describes a session.
 func (s *Service) Info(ctx context.Context, caller engine.Caller, id engine.ID) (Info, error) {
 	at, err := s.find(ctx, caller, id)
 	if err != nil {
@@ -134,16 +134,14 @@ func (s *Service) Start(ctx context.Context, caller engine.Caller, id engine.ID,
 	if err := at.enqueue(ctx, o); err != nil {
 		return Cell{}, err
 	}
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	return c.snapshot(), nil
+	return at.show(c), nil
 }
 
 // enqueue has an interpreter do something, which is started if there is none.
 func (at *session) enqueue(ctx context.Context, o *order) error {
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	if len(at.orders) >= mostWaiting {
+	if len(at.orders) >= maxWaiting {
 		return &engine.Error{Op: "start cell", Kind: engine.ErrBusy, RetryAfter: time.Second,
 			Err: errors.New("too many cells of this session wait")}
 	}
@@ -158,8 +156,7 @@ func (at *session) enqueue(ctx context.Context, o *order) error {
 	return nil
 }
 
-// ensure starts an interpreter if there is none. The caller holds mu, which is let
-// go of in the meantime.
+// ensure starts an interpreter if there is none. The caller holds mu, which is unlocked meanwhile.
 func (at *session) ensure(ctx context.Context) error {
 	for at.interpreter == nil || at.interpreter.ending != "" {
 		if it := at.interpreter; it != nil { // its successor comes when it is gone
@@ -198,7 +195,7 @@ func (at *session) keep(c *cell) {
 	at.cells = slices.Delete(at.cells, 0, first)
 }
 
-// cell finds one that is kept.
+// cell finds a cell that is kept.
 func (s *Service) cell(ctx context.Context, caller engine.Caller, session, id engine.ID) (*session, *cell, error) {
 	at, err := s.find(ctx, caller, session)
 	if err != nil {
@@ -220,12 +217,17 @@ func (s *Service) Cell(ctx context.Context, caller engine.Caller, session, id en
 	if err != nil {
 		return Cell{}, err
 	}
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	return c.snapshot(), nil
+	return at.show(c), nil
 }
 
-// Cells returns those that are kept, oldest first.
+// show returns a cell as it stands.
+func (at *session) show(c *cell) Cell {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	return c.snapshot()
+}
+
+// Cells returns the cells that are kept, oldest first.
 func (s *Service) Cells(ctx context.Context, caller engine.Caller, session engine.ID) ([]Cell, error) {
 	at, err := s.find(ctx, caller, session)
 	if err != nil {
@@ -240,7 +242,7 @@ func (s *Service) Cells(ctx context.Context, caller engine.Caller, session engin
 	return all, nil
 }
 
-// Wait returns a cell when it has ended. The cell goes on when ctx ends.
+// Wait returns a cell when it has ended. The end of ctx does not end the cell.
 func (s *Service) Wait(ctx context.Context, caller engine.Caller, session, id engine.ID) (Cell, error) {
 	at, c, err := s.cell(ctx, caller, session, id)
 	if err != nil {
@@ -251,9 +253,7 @@ func (s *Service) Wait(ctx context.Context, caller engine.Caller, session, id en
 	case <-ctx.Done():
 		return Cell{}, canceled(ctx)
 	}
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	return c.snapshot(), nil
+	return at.show(c), nil
 }
 
 func canceled(ctx context.Context) error {
@@ -272,8 +272,8 @@ func (s *Service) Watch(
 	return c.log.watch(ctx, after), nil
 }
 
-// CancelCell takes a cell that waits out of the queue, or interrupts the one that
-// runs. It returns when the cell has ended.
+// CancelCell removes a queued cell from the queue, or interrupts a running one. It returns when the
+// cell has ended.
 func (s *Service) CancelCell(ctx context.Context, caller engine.Caller, session, id engine.ID) error {
 	at, c, err := s.cell(ctx, caller, session, id)
 	if err != nil {
@@ -282,8 +282,8 @@ func (s *Service) CancelCell(ctx context.Context, caller engine.Caller, session,
 	return at.interruptCell(ctx, c)
 }
 
-// Interrupt interrupts the cell that runs, or is the next to run, and returns when
-// it has ended. What does not heed it within 2 s is killed, with the interpreter.
+// Interrupt interrupts the running cell, or the next one, and returns when it has ended. A cell
+// that does not end within 2 s is killed, with the interpreter.
 func (s *Service) Interrupt(ctx context.Context, caller engine.Caller, session engine.ID) error {
 	at, err := s.find(ctx, caller, session)
 	if err != nil {
@@ -330,7 +330,7 @@ func (at *session) stop(c *cell) {
 		it.interrupt(false)
 	}
 	if at.settings.Language == "js" {
-		at.insist(it, c, interruptTime/40)
+		at.repeatInterrupt(it, c, interruptTime/40)
 	}
 	grace := cmp.Or(c.request.Grace, interruptTime)
 	time.AfterFunc(grace, func() {
@@ -343,9 +343,9 @@ func (at *session) stop(c *cell) {
 	})
 }
 
-// insist interrupts a cell of Node's again as long as it goes on: it is sent no signal at
-// first, and may lose one. The caller holds mu.
-func (at *session) insist(it *interpreter, c *cell, wait time.Duration) {
+// repeatInterrupt interrupts a cell of Node again until it ends: Node gets no signal at first, and
+// may lose one. The caller holds mu.
+func (at *session) repeatInterrupt(it *interpreter, c *cell, wait time.Duration) {
 	time.AfterFunc(wait, func() {
 		at.mu.Lock()
 		defer at.mu.Unlock()
@@ -353,7 +353,7 @@ func (at *session) insist(it *interpreter, c *cell, wait time.Duration) {
 			if c.Status == StatusRunning {
 				it.interrupt(true)
 			}
-			at.insist(it, c, interruptTime/5)
+			at.repeatInterrupt(it, c, interruptTime/5)
 		}
 	})
 }
@@ -366,7 +366,7 @@ func (s *Service) Restart(ctx context.Context, caller engine.Caller, session eng
 		return err
 	}
 	at.mu.Lock()
-	at.dismiss("It was restarted before this ran.")
+	at.cancelQueued("It was restarted before this ran.")
 	it := at.interpreter
 	if it != nil {
 		it.end("It was restarted by request.")
@@ -378,8 +378,8 @@ func (s *Service) Restart(ctx context.Context, caller engine.Caller, session eng
 	return it.await(ctx)
 }
 
-// dismiss ends all that waits. The caller holds mu.
-func (at *session) dismiss(why string) {
+// cancelQueued ends all that waits. The caller holds mu.
+func (at *session) cancelQueued(why string) {
 	for _, o := range at.orders {
 		at.give(o, StatusInterrupted, why)
 	}
@@ -439,8 +439,8 @@ func (at *session) alive() bool {
 	return at.interpreter != nil
 }
 
-// young reports whether it has just been made here: whoever starts its first
-// interpreter looks whether it is still there.
+// young reports whether the session has just been created on this node. Whether it still exists is
+// then checked when its first interpreter starts.
 func (at *session) young() bool {
 	at.mu.Lock()
 	defer at.mu.Unlock()
@@ -460,7 +460,7 @@ func (at *session) endIdle(why string) bool {
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	it := at.interpreter
-	if it == nil || it.ending != "" || at.current != nil || len(at.orders) > 0 || it.guests > 0 {
+	if it == nil || it.ending != "" || at.current != nil || len(at.orders) > 0 || it.leases > 0 {
 		return false
 	}
 	it.vacate = true
@@ -478,11 +478,11 @@ func (at *session) await(ctx context.Context) {
 	}
 }
 
-// quit ends what there is, for good.
+// quit ends the interpreter and cancels the queue.
 func (at *session) quit(why string) {
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	at.dismiss(why)
+	at.cancelQueued(why)
 	if at.interpreter != nil {
 		at.interpreter.end(why)
 	}

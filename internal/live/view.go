@@ -12,11 +12,10 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// A path that begins with a slash names what the programs of a session find by it: a
-// file of the workspace, by any of its names; one of /tmp; or something else of the
-// sandbox, which can be read. Links on it are followed, as programs follow them. Each
-// operation is still done without following any: the path is resolved first, and what
-// a program exchanges meanwhile makes the operation fail.
+// An absolute path names what the programs of a session find by it: a file of the workspace, by any
+// of its names; one of /tmp; or another file of the sandbox, which is read-only. Links are resolved
+// first, as for programs, and the operation itself follows none: if a program exchanges a file
+// meanwhile, the operation fails.
 
 // workspaceNames are the names of the workspace in a sandbox.
 var workspaceNames = []string{"/workspace", "/mnt/data", "/home/user"}
@@ -26,9 +25,9 @@ const tmpName = "/tmp"
 // maxLinks is how many links a path may lead through, as in the kernel.
 const maxLinks = 40
 
-// view is what is to be seen of a session's files from its sandbox.
+// view is a session's files as its programs see them.
 type view struct {
-	*entry
+	*lease
 	service        *Service
 	caller         engine.Caller
 	workspace, tmp engine.Files
@@ -43,8 +42,8 @@ type location struct {
 
 func (p location) String() string { return path.Join(p.root, p.path) }
 
-// visit lets a caller at the files of a session. An interpreter that is there may be
-// frozen; if there is none, one is started, with the workspace.
+// visit gives access to the files of a session. The interpreter may be frozen; if there is none,
+// one is started, with the workspace.
 func (s *Service) visit(ctx context.Context, caller engine.Caller, session engine.ID) (*view, error) {
 	at, err := s.find(ctx, caller, session)
 	if err != nil {
@@ -54,17 +53,17 @@ func (s *Service) visit(ctx context.Context, caller engine.Caller, session engin
 		tmp: s.engine.Inside().Tmp(session)}
 	at.mu.Lock()
 	if it := at.interpreter; it != nil && it.began && it.ending == "" {
-		it.guests, it.visited = it.guests+1, true
-		v.entry = &entry{session: at.record, gone: it.gone, it: it}
+		it.leases, it.hadLease = it.leases+1, true
+		v.lease = &lease{session: at.record, gone: it.gone, it: it}
 		at.mu.Unlock()
 		return v, nil
 	}
 	at.mu.Unlock()
-	v.entry, err = s.enter(ctx, caller, session)
+	v.lease, err = s.acquire(ctx, caller, session)
 	return v, err
 }
 
-// locate finds what a clean absolute path names, if there is no link on it.
+// locate returns the location of a clean absolute path without links.
 func (v *view) locate(name string) location {
 	for _, root := range append([]string{tmpName}, workspaceNames...) {
 		rest, below := strings.CutPrefix(name, root+"/")
@@ -82,7 +81,7 @@ func (v *view) locate(name string) location {
 	return location{path: name}
 }
 
-// follow says what becomes of a link at the end of a path.
+// follow determines how a link at the end of a path is treated.
 type follow int
 
 const (
@@ -118,7 +117,7 @@ func (v *view) parents(ctx context.Context, name string) (p location, err error)
 	return v.real(ctx, path.Clean(name), false)
 }
 
-// real follows the links on a path. What is not there yet has a place all the same.
+// real resolves the links on a path. A path that does not exist has a location too.
 func (v *view) real(ctx context.Context, name string, last bool) (location, error) {
 	at, rest := "/", strings.Split(strings.Trim(name, "/"), "/")
 	if direct := v.locate(name); direct.files != nil {
@@ -164,7 +163,7 @@ func above(name string) bool {
 	})
 }
 
-// stat describes what is at a place, which may be a link.
+// stat describes the entry at a location, which may be a link.
 func (v *view) stat(ctx context.Context, p location) (engine.Entry, error) {
 	if p.files != nil {
 		return p.files.Stat(ctx, p.path)
@@ -189,7 +188,7 @@ func (v *view) elsewhere(ctx context.Context, name string, last bool) (location,
 	return v.locate(found.Path), nil
 }
 
-// readOnly says that a file of the sandbox is not to be changed.
+// readOnly returns the error for a change of a read-only file.
 func readOnly(p location) error {
 	return &engine.Error{Op: "change", Kind: engine.ErrForbidden, ID: p.path,
 		Err: fmt.Errorf("%s cannot be changed: only what is in %s and %s can", p.path, workspaceNames[0], tmpName)}
