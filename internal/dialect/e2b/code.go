@@ -20,7 +20,7 @@ import (
 // The code interpreter, port 49999: pieces of code in contexts, each an interpreter.
 // Its errors are plain text.
 
-// prelude makes Python put out what this protocol has and other edges do not.
+// prelude sets up the displays of this protocol in Python.
 //
 //go:embed prelude.py
 var prelude string
@@ -172,7 +172,7 @@ type executeBody struct {
 	Env      map[string]string `json:"env_vars"`
 }
 
-// execute runs code and streams what it puts out. A client that leaves interrupts it.
+// execute runs code and streams its output. A client that leaves interrupts the code.
 func (h *Handler) execute(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
 	var body executeBody
 	if err := readBody(w, r, &body); err != nil {
@@ -256,18 +256,17 @@ func (h *Handler) execute(w http.ResponseWriter, r *http.Request, sb *sandbox) e
 // partTime is how long the rest of a line is waited for.
 const partTime = 5 * time.Millisecond
 
-// whole adds what follows at once to the part of a line that an event is: clients show
-// each event as lines of its own. It returns the event that was read beyond, if any, and
-// whether there may be more.
+// whole appends the text that follows at once to a part of a line: clients show each event as lines
+// of its own. It returns the event that was read beyond, if any, and whether there may be more.
 func whole(e *live.Event, next <-chan live.Event) (beyond *live.Event, more bool) {
 	if e.Type != live.Stdout && e.Type != live.Stderr {
 		return nil, true
 	}
-	patience := time.NewTimer(partTime)
-	defer patience.Stop()
+	timer := time.NewTimer(partTime)
+	defer timer.Stop()
 	for !strings.HasSuffix(e.Text, "\n") {
 		select {
-		case <-patience.C:
+		case <-timer.C:
 			return nil, true
 		case following, ok := <-next:
 			if !ok {
@@ -282,7 +281,7 @@ func whole(e *live.Event, next <-chan live.Event) (beyond *live.Event, more bool
 	return nil, true
 }
 
-// keepAlive is after how much silence a line says that there is more to come.
+// keepAlive is the silence after which a keep-alive line is sent.
 const keepAlive = 5 * time.Second
 
 func (h *Handler) contextFor(ctx context.Context, sb *sandbox, body *executeBody) (*codeContext, error) {
@@ -295,25 +294,25 @@ func (h *Handler) contextFor(ctx context.Context, sb *sandbox, body *executeBody
 	return h.standardContext(ctx, sb, cmp.Or(body.Language, "python"))
 }
 
-// appendLine writes one object, in ASCII: U+2028 and U+0085 end a line for some
-// readers, and some decode each piece that arrives by itself.
+// appendLine appends an object in ASCII: U+2028 and U+0085 end a line for some readers, and some
+// decode each chunk by itself.
 func appendLine(b []byte, line any) []byte {
 	return append(wire.AppendASCII(b, wire.Encode(line)), '\n')
 }
 
 func appendEvent(b []byte, e *live.Event) []byte {
 	stamp := time.Now().UTC().Format("2006-01-02T15:04:05.000000+00:00")
-	said := func(kind live.OutputType, text string) map[string]any {
+	textLine := func(kind live.OutputType, text string) map[string]any {
 		return map[string]any{"type": string(kind), "text": text, "timestamp": stamp}
 	}
 	switch e.Type {
 	case live.StartedEvent:
 		b = appendLine(b, map[string]any{"type": "number_of_executions", "execution_count": e.Cell.ExecutionCount})
 		if e.Cell.Restarted {
-			b = appendLine(b, said(live.Stderr, e.Cell.Message+"\n"))
+			b = appendLine(b, textLine(live.Stderr, e.Cell.Message+"\n"))
 		}
 	case live.Stdout, live.Stderr:
-		b = appendLine(b, said(e.Type, e.Text))
+		b = appendLine(b, textLine(e.Type, e.Text))
 	case live.Display, live.Result:
 		if !e.Update {
 			b = appendLine(b, resultOf(&e.Output))
@@ -327,7 +326,7 @@ func appendEvent(b []byte, e *live.Event) []byte {
 			b = appendLine(b, map[string]any{"type": "error", "name": "ContextRestarting", "value": "Context was restarted",
 				"traceback": e.Cell.Message})
 		case live.StatusTimeout:
-			b = appendLine(b, said(live.Stderr, e.Cell.Message+"\n"))
+			b = appendLine(b, textLine(live.Stderr, e.Cell.Message+"\n"))
 		}
 		b = appendLine(b, map[string]any{"type": "end_of_execution"})
 	}
@@ -368,7 +367,7 @@ func resultOf(o *live.Output) map[string]any {
 	return line
 }
 
-// unquoted cuts one pair of outer quotes, as E2B does.
+// unquoted removes a pair of outer quotes, as E2B does.
 func unquoted(text string) string {
 	if n := len(text); n >= 2 && text[0] == text[n-1] && (text[0] == '\'' || text[0] == '"') {
 		return text[1 : n-1]

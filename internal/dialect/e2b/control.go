@@ -24,8 +24,8 @@ import (
 // The control plane. Its errors always have a body {"code", "message"}: SDKs parse that
 // before they look at the status.
 
-// envdVersion gates what SDKs ask of envd: this one takes raw uploads and does not know
-// of metadata of files.
+// envdVersion selects what SDKs ask of envd: this version takes raw uploads and has no metadata of
+// files.
 const envdVersion = "0.5.7"
 
 // templates that there are: the sandbox is the same.
@@ -131,8 +131,8 @@ type createBody struct {
 	Volumes  json.RawMessage `json:"volumeMounts"`
 }
 
-// check refuses what cannot be had. Pausing at the timeout is not among it: some clients
-// always ask for that, and are told how the life ends.
+// check refuses unsupported options. Pausing at the timeout is accepted: some clients always ask
+// for it, and the answer says how the life ends.
 func (b *createBody) check() error {
 	if !slices.Contains(templates, b.TemplateID) {
 		return &engine.Error{Op: "create", Kind: engine.ErrNotFound,
@@ -155,8 +155,8 @@ func (b *createBody) check() error {
 	return nil
 }
 
-// contacts is what a sandbox may contact. Where the client does not say it is what its
-// key has: with E2B that would be everything.
+// contacts returns the network that a client asks for; nil: that of its key. With E2B the default
+// is everything.
 func (b *createBody) contacts() *engine.Network {
 	everything := func(rule string) bool { return rule == "0.0.0.0/0" || rule == "::/0" }
 	closed := b.Internet != nil && !*b.Internet || slices.ContainsFunc(b.Network.DenyOut, everything)
@@ -234,8 +234,8 @@ func (h *Handler) create(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// domainFor is the domain of the names of sandboxes for a client: the one that is
-// set, or localhost if that is how it calls us.
+// domainFor returns the domain of the names of sandboxes for a client: the configured one, or
+// localhost for a client that uses that name.
 func (h *Handler) domainFor(r *http.Request) string {
 	if h.Domain != "" {
 		return h.Domain
@@ -305,8 +305,7 @@ const (
 
 func timeOf(t time.Time) string { return t.UTC().Format(timeFormat) }
 
-// list answers a page of the caller's sandboxes, which begins behind the last of the
-// page before.
+// list answers with a page of the caller's sandboxes.
 func (h *Handler) list(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var found []*sandbox
@@ -363,8 +362,8 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// gather adds what other nodes have of a list, in its order. It reports whether one of
-// them may have more: then what is behind its last one comes with the next page.
+// gather adds the sandboxes of other nodes to a list, in its order. It reports whether a node may
+// have more, which the next page then contains.
 func (h *Handler) gather(
 	w http.ResponseWriter, r *http.Request, list *[]detailBody, limit int,
 ) (more bool, err error) {
@@ -372,12 +371,12 @@ func (h *Handler) gather(
 		return false, nil
 	}
 	for _, answer := range h.Gather(w, r) {
-		var theirs []detailBody
-		if err := json.Unmarshal(answer, &theirs); err != nil {
+		var remote []detailBody
+		if err := json.Unmarshal(answer, &remote); err != nil {
 			return false, fmt.Errorf("a node's part of a list: %w", err)
 		}
-		*list = append(*list, theirs...)
-		more = more || len(theirs) >= limit
+		*list = append(*list, remote...)
+		more = more || len(remote) >= limit
 	}
 	slices.SortStableFunc(*list, func(a, b detailBody) int {
 		order := cmp.Or(cmp.Compare(b.StartedAt, a.StartedAt), cmp.Compare(a.SandboxID, b.SandboxID))
@@ -389,13 +388,13 @@ func (h *Handler) gather(
 	return more, nil
 }
 
-// place names a sandbox's place in a list, also when it is gone.
+// place encodes the position of a sandbox in a list, which stays valid when the sandbox has ended.
 func (d *detailBody) place() string {
 	began, _ := time.Parse(timeFormat, d.StartedAt)
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(began.UnixNano(), 10) + " " + d.SandboxID))
 }
 
-// following returns those behind a place.
+// following returns the sandboxes behind a position.
 func following(list []*sandbox, token string, ascending bool) ([]*sandbox, error) {
 	if token == "" {
 		return list, nil
@@ -414,7 +413,7 @@ func following(list []*sandbox, token string, ascending bool) ([]*sandbox, error
 	}), nil
 }
 
-// connect gives a client what it needs to go on with a sandbox, and more time.
+// connect answers with the tokens of a sandbox, and extends its life.
 func (h *Handler) connect(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
 	var body lifeBody
 	if err := readBody(w, r, &body); err != nil {
@@ -475,8 +474,8 @@ type sampleBody struct {
 	DiskTotal int64   `json:"diskTotal"`
 }
 
-// metrics answers one sample, of now: nothing is measured while nobody asks. Its use of
-// the processor is that since the sample before, in percent of one.
+// metrics answers with one sample: nothing is measured between requests. The use of the processor
+// is that since the last sample, in percent of one processor.
 func (h *Handler) metrics(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
 	now := time.Now()
 	for name, misses := range map[string]func(asked int64) bool{

@@ -29,7 +29,7 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// Options are what New needs.
+// Options configure a Handler.
 type Options struct {
 	Live   live.Sessions
 	Caller func(*http.Request) engine.Caller // the zero Caller: nobody
@@ -61,7 +61,7 @@ const (
 	maxLife = 24 * time.Hour
 )
 
-// Handler serves the protocol below one prefix, and by the names of sandboxes.
+// Handler serves the protocol below one prefix, and under the names of sandboxes.
 type Handler struct {
 	Options
 	sandboxes registry
@@ -102,8 +102,8 @@ func (h *Handler) Access(r *http.Request) (network, everyone bool) {
 	return true, ok || isSigned(r) || r.URL.Path == "/health"
 }
 
-// Compressed reports that files come compressed, which are bounded by the room of their
-// sandbox, and what is for the servers in it. See httpd.Mount.
+// Compressed reports whether a request may have a compressed body: files, which the space of their
+// sandbox limits, and requests to servers in a sandbox. See httpd.Mount.
 func (h *Handler) Compressed(r *http.Request) bool {
 	_, _, ok := h.address(r)
 	return ok || isSigned(r)
@@ -189,14 +189,14 @@ type sandboxKey struct{}
 // sandboxOf is the sandbox that a request, whose token was checked, is for.
 func sandboxOf(ctx context.Context) *sandbox { return ctx.Value(sandboxKey{}).(*sandbox) }
 
-// statuses are those of the control plane. 502 and 503 make SDKs try again, and 404
-// has a meaning of its own for each call.
+// statuses are those of the control plane. 502 and 503 make SDKs retry, and 404 has its own meaning
+// for each call.
 var statuses = wire.Statuses(map[engine.Kind]int{
 	engine.ErrConflict: http.StatusBadRequest,
 	engine.ErrFull:     http.StatusTooManyRequests,
 })
 
-// status returns what an error is to a client, and says when to come back.
+// status returns the status and message of an error, and sets Retry-After.
 func (h *Handler) status(w http.ResponseWriter, err error) (status int, message string) {
 	kind := engine.KindOf(err)
 	status = statuses[kind]
@@ -236,13 +236,13 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	wire.Write(w, status, "application/json", wire.Encode(body))
 }
 
-// The form that SDKs demand of a key. Ours is another spelling of an ordinary one,
-// "ak_", its id, "_", and 43 characters of base64.
+// The prefix that SDKs demand of a key. The rest is the hexadecimal form of an ordinary key, "ak_",
+// its id, "_", and 43 characters of base64.
 const keyPrefix = "e2b_"
 
 var ordinaryKey = regexp.MustCompile(`^ak_([a-z0-9]{12})_([A-Za-z0-9_-]{43})$`)
 
-// Key spells a key as E2B's SDKs demand it; "" if it is none of ours.
+// Key returns the form of a key that E2B's SDKs demand, or "" if token is no ordinary key.
 func Key(token string) string {
 	parts := ordinaryKey.FindStringSubmatch(token)
 	if parts == nil {

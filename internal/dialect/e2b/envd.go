@@ -53,8 +53,8 @@ func (h *Handler) envdRoutes() http.Handler {
 	return mux
 }
 
-// rpcOptions are those of every procedure. Answers are not compressed: some SDKs do not
-// expect it.
+// rpcOptions are the options of every procedure. Answers are not compressed: some SDKs do not
+// support it.
 func rpcOptions() []connect.HandlerOption {
 	return []connect.HandlerOption{
 		connect.WithCodec(codec{"json"}), connect.WithCodec(codec{"json; charset=utf-8"}), connect.WithCodec(codec{"proto"}),
@@ -68,7 +68,7 @@ type call struct {
 	header http.Header
 }
 
-// unary serves a procedure with one answer.
+// unary registers a procedure with one answer.
 func unary[Q, A any](
 	serve func(string, *connect.Handler), procedure string, do func(context.Context, call, *Q) (*A, error),
 ) {
@@ -107,7 +107,7 @@ const (
 
 func knownUser(name string) bool { return name == "" || name == user }
 
-// checkUser refuses who is not the sandbox's user: there is no other.
+// checkUser refuses users other than that of the sandbox.
 func checkUser(header http.Header) error {
 	r := http.Request{Header: header}
 	if name, _, ok := r.BasicAuth(); ok && !knownUser(name) {
@@ -127,7 +127,7 @@ var codes = map[engine.Kind]connect.Code{
 	engine.ErrNoLanguage: connect.CodeUnimplemented,
 }
 
-// rpcError says an error in Connect's words.
+// rpcError returns the Connect error of an error.
 func rpcError(err error) error {
 	if err == nil {
 		return nil

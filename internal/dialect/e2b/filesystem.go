@@ -229,7 +229,7 @@ func (h *Handler) removeEntry(ctx context.Context, c call, q *pathRequest) (*emp
 	return &empty{}, err
 }
 
-// watch begins to watch a folder. Its events have names relative to it.
+// watch starts watching a folder. The names in its events are relative to it.
 func (h *Handler) watch(ctx context.Context, c *sandbox, q *watchRequest) (<-chan fileEvent, func(), error) {
 	at, err := h.folder(ctx, c, q.Path)
 	if err != nil {
@@ -256,7 +256,7 @@ func (h *Handler) watch(ctx context.Context, c *sandbox, q *watchRequest) (<-cha
 	return next, stop, nil
 }
 
-// eventsOf are E2B's events of one change in a folder.
+// eventsOf returns E2B's events for a change in a folder.
 func eventsOf(change *engine.FileEvent, folder string) []fileEvent {
 	event := func(at string, kind int32) fileEvent {
 		return fileEvent{Name: strings.TrimPrefix(strings.TrimPrefix(at, folder), "/"), Type: enum[eventTypes]{kind}}
@@ -317,10 +317,10 @@ type watcher struct {
 	done   chan struct{}
 }
 
-// What watchers may hold: the oldest events are left out.
+// Limits of watchers. The oldest events are dropped.
 const (
-	mostWatchers = 32
-	mostEvents   = 1 << 14
+	maxWatchers = 32
+	maxEvents   = 1 << 14
 )
 
 func (h *Handler) createWatcher(_ context.Context, c call, q *watchRequest) (*watcherRequest, error) {
@@ -333,7 +333,7 @@ func (h *Handler) createWatcher(_ context.Context, c call, q *watchRequest) (*wa
 	w := &watcher{cancel: cancel, done: make(chan struct{})}
 	id := newSandboxID(0)
 	c.mu.Lock()
-	if len(c.watchers) >= mostWatchers || c.timer == nil {
+	if len(c.watchers) >= maxWatchers || c.timer == nil {
 		c.mu.Unlock()
 		cancel()
 		stop()
@@ -348,7 +348,7 @@ func (h *Handler) createWatcher(_ context.Context, c call, q *watchRequest) (*wa
 		for e := range next {
 			w.mu.Lock()
 			w.events = append(w.events, e)
-			w.events = w.events[max(0, len(w.events)-mostEvents):]
+			w.events = w.events[max(0, len(w.events)-maxEvents):]
 			w.mu.Unlock()
 		}
 	}()

@@ -20,7 +20,7 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// The messages of process.Process. Numbers of fields are those of its binary form.
+// The messages of process.Process. The numbers are the fields of its binary form.
 type (
 	processConfig struct {
 		Cmd  string            `json:"cmd,omitempty" pb:"1"`
@@ -113,54 +113,46 @@ func (signals) names() map[int32]string {
 		int32(unix.SIGKILL): "SIGNAL_SIGKILL"}
 }
 
-// process is one that was started through this protocol. Its number is not the one
-// that it has inside.
+// process is a process that was started through this protocol.
 type process struct {
-	pid    uint32
-	id     engine.ID
+	id engine.ID
+	*started
+}
+
+// started is kept with a process.
+type started struct {
+	pid    uint32 // is not the number that the process has inside
 	tag    *string
 	config *processConfig
 	stdin  bool
-	timer  *time.Timer // until its time is over; nil: it may go on
 	late   atomic.Bool // its time was over before its end
-	ended  time.Time   // zero: it runs
 }
 
-// end notes that a process has ended. The caller holds the sandbox's mu.
-func (p *process) end() {
-	if p.timer != nil {
-		p.timer.Stop()
-	}
-	if p.ended.IsZero() {
-		p.ended = time.Now()
-	}
-}
-
-// endedFor is how long one that has ended can still be asked for.
+// endedFor is how long a process that has ended can still be asked for.
 const endedFor = 30 * time.Second
 
-// process returns one that runs, or has just ended.
-func (sb *sandbox) process(s selector) (*process, error) {
-	sb.mu.Lock()
-	defer sb.mu.Unlock()
-	for _, p := range slices.Backward(sb.processes) {
-		if s.PID != 0 && p.pid == s.PID || s.PID == 0 && s.Tag != "" && p.tag != nil && *p.tag == s.Tag {
-			return p, nil
+// processes returns the processes that run or have just ended, oldest first.
+func (h *Handler) processes(ctx context.Context, sb *sandbox) ([]live.Process, error) {
+	all, err := h.Live.Processes(ctx, sb.caller, sb.session)
+	return slices.DeleteFunc(all, func(p live.Process) bool {
+		_, ok := p.Note.(*started)
+		return !ok || !p.Running && time.Since(p.EndedAt) > endedFor
+	}), err
+}
+
+// process returns the last process with a number or a tag.
+func (h *Handler) process(ctx context.Context, sb *sandbox, s selector) (*process, error) {
+	all, err := h.processes(ctx, sb)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range slices.Backward(all) {
+		known := p.Note.(*started)
+		if s.PID != 0 && known.pid == s.PID || s.PID == 0 && s.Tag != "" && known.tag != nil && *known.tag == s.Tag {
+			return &process{p.ID, known}, nil
 		}
 	}
 	return nil, connect.NewError(connect.CodeNotFound, errors.New("process not found"))
-}
-
-// keep adds a process, and forgets those that have ended.
-func (sb *sandbox) keep(p *process) {
-	sb.mu.Lock()
-	defer sb.mu.Unlock()
-	sb.processes = slices.DeleteFunc(sb.processes, func(p *process) bool {
-		return !p.ended.IsZero() && time.Since(p.ended) > endedFor
-	})
-	sb.lastPID++
-	p.pid = sb.lastPID
-	sb.processes = append(sb.processes, p)
 }
 
 func (t *terminal) size() (*engine.TerminalSize, error) {
@@ -177,8 +169,8 @@ func (t *terminal) size() (*engine.TerminalSize, error) {
 	return &size, nil
 }
 
-// startProcess starts a process and streams what it puts out. The end of its time kills
-// it; a client that leaves does not.
+// startProcess starts a process and streams its output. The deadline of the request kills it; a
+// client that leaves does not.
 func (h *Handler) startProcess(ctx context.Context, c call, q *startRequest, send func(*eventResponse) error) error {
 	if q.Process == nil || q.Process.Cmd == "" {
 		return invalid("process.cmd is missing")
@@ -195,18 +187,17 @@ func (h *Handler) startProcess(ctx context.Context, c call, q *startRequest, sen
 		}
 	}
 	dir := absolute(q.Process.Cwd)
-	// What is begun goes on without its client, and so does its beginning.
-	started, err := h.Live.StartProcess(context.WithoutCancel(ctx), c.caller, c.session, live.ProcessRequest{
-		Argv: append([]string{q.Process.Cmd}, q.Process.Args...), Env: env, Dir: dir, Terminal: size, Whole: true,
+	// A client that leaves ends neither a process nor its start.
+	note := &started{pid: c.lastPID.Add(1), tag: q.Tag, config: q.Process, stdin: q.Stdin == nil || *q.Stdin}
+	made, err := h.Live.StartProcess(context.WithoutCancel(ctx), c.caller, c.session, live.ProcessRequest{
+		Argv: append([]string{q.Process.Cmd}, q.Process.Args...), Env: env, Dir: dir, Terminal: size, Whole: true, Note: note,
 	})
 	if err != nil {
 		return err
 	}
-	p := &process{id: started.ID, tag: q.Tag, config: q.Process, stdin: q.Stdin == nil || *q.Stdin}
-	h.look(ctx, c.sandbox)
-	c.keep(p)
+	p := &process{made.ID, note}
 	if over, ok := ctx.Deadline(); ok { // also if its client leaves before
-		p.timer = time.AfterFunc(time.Until(over), func() { h.overdue(c.sandbox, p) })
+		time.AfterFunc(time.Until(over), func() { h.overdue(c.sandbox, p) })
 	}
 	if size == nil && !p.stdin {
 		if err := h.Live.WriteProcess(ctx, c.caller, c.session, p.id, nil, true); err != nil &&
@@ -218,7 +209,7 @@ func (h *Handler) startProcess(ctx context.Context, c call, q *startRequest, sen
 }
 
 func (h *Handler) connectProcess(ctx context.Context, c call, q *selected, send func(*eventResponse) error) error {
-	p, err := c.process(q.Process)
+	p, err := h.process(ctx, c.sandbox, q.Process)
 	if err != nil {
 		return err
 	}
@@ -255,9 +246,6 @@ func (h *Handler) follow(ctx context.Context, c call, p *process, all bool, send
 			}
 		}
 		if e.End != nil {
-			c.mu.Lock()
-			p.end()
-			c.mu.Unlock()
 			if _, limited := ctx.Deadline(); limited && p.late.Load() && e.End.ExitCode < 0 {
 				return errOverdue // whichever came first, its end or that of the request
 			}
@@ -270,7 +258,7 @@ func (h *Handler) follow(ctx context.Context, c call, p *process, all bool, send
 
 var errOverdue = connect.NewError(connect.CodeDeadlineExceeded, errors.New("the time of this request is over"))
 
-// left says why a stream ends before its process.
+// left returns why a stream ends before its process.
 func left(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return errOverdue
@@ -320,37 +308,19 @@ func endOf(p *live.Process) *endEvent {
 	return end
 }
 
-// look notes which processes have ended with nobody following them.
-func (h *Handler) look(ctx context.Context, sb *sandbox) {
-	sb.mu.Lock()
-	list := slices.Clone(sb.processes)
-	sb.mu.Unlock()
-	for _, p := range list {
-		known, err := h.Live.Process(ctx, sb.caller, sb.session, p.id)
-		if err != nil && engine.KindOf(err) != engine.ErrNotFound || known.Running {
-			continue
-		}
-		sb.mu.Lock()
-		p.end()
-		sb.mu.Unlock()
-	}
-}
-
 func (h *Handler) listProcesses(ctx context.Context, c call, _ *empty) (*listResponse, error) {
-	h.look(ctx, c.sandbox)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	all, err := h.processes(ctx, c.sandbox)
 	list := &listResponse{}
-	for _, p := range c.processes {
-		if p.ended.IsZero() {
-			list.Processes = append(list.Processes, processInfo{p.config, p.pid, p.tag})
+	for _, p := range all {
+		if known := p.Note.(*started); p.Running {
+			list.Processes = append(list.Processes, processInfo{known.config, known.pid, known.tag})
 		}
 	}
-	return list, nil
+	return list, err
 }
 
 func (h *Handler) sendInput(ctx context.Context, c call, q *inputRequest) (*empty, error) {
-	p, err := c.process(q.Process)
+	p, err := h.process(ctx, c.sandbox, q.Process)
 	if err != nil {
 		return nil, err
 	}
@@ -364,7 +334,7 @@ func (h *Handler) write(ctx context.Context, c call, p *process, in input) error
 	return gone(h.Live.WriteProcess(ctx, c.caller, c.session, p.id, append(in.Stdin, in.PTY...), false))
 }
 
-// gone says of a process that has ended that there is none.
+// gone translates the error of a process that has exited.
 func gone(err error) error {
 	if err != nil && engine.KindOf(err) == engine.ErrConflict {
 		return connect.NewError(connect.CodeNotFound, errors.New("the process has ended"))
@@ -379,7 +349,7 @@ func (h *Handler) streamInput(ctx context.Context, in *connect.ClientStream[stre
 		switch m := in.Msg(); {
 		case m.Start != nil:
 			var err error
-			if p, err = c.process(m.Start.Process); err != nil {
+			if p, err = h.process(ctx, c.sandbox, m.Start.Process); err != nil {
 				return err
 			}
 		case m.Data != nil && p == nil:
@@ -394,7 +364,7 @@ func (h *Handler) streamInput(ctx context.Context, in *connect.ClientStream[stre
 }
 
 func (h *Handler) closeStdin(ctx context.Context, c call, q *selected) (*empty, error) {
-	p, err := c.process(q.Process)
+	p, err := h.process(ctx, c.sandbox, q.Process)
 	if err != nil {
 		return nil, err
 	}
@@ -402,7 +372,7 @@ func (h *Handler) closeStdin(ctx context.Context, c call, q *selected) (*empty, 
 }
 
 func (h *Handler) sendSignal(ctx context.Context, c call, q *signalRequest) (*empty, error) {
-	p, err := c.process(q.Process)
+	p, err := h.process(ctx, c.sandbox, q.Process)
 	if err != nil {
 		return nil, err
 	}
@@ -414,7 +384,7 @@ func (h *Handler) sendSignal(ctx context.Context, c call, q *signalRequest) (*em
 }
 
 func (h *Handler) updateProcess(ctx context.Context, c call, q *updateRequest) (*empty, error) {
-	p, err := c.process(q.Process)
+	p, err := h.process(ctx, c.sandbox, q.Process)
 	if err != nil {
 		return nil, err
 	}

@@ -14,13 +14,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// sandbox is one of E2B's: a live session with a time to end.
+// sandbox is a live session with an end.
 type sandbox struct {
 	id       string
 	node     engine.Epoch // that has it
@@ -35,16 +36,15 @@ type sandbox struct {
 	domain   string
 	limits   engine.Limits
 	started  time.Time
+	lastPID  atomic.Uint32
 
-	mu        sync.Mutex
-	ends      time.Time
-	timer     *time.Timer
-	contexts  []*codeContext
-	processes []*process // those that run, and the last that have ended
-	lastPID   uint32
-	watchers  map[string]*watcher
-	measured  time.Time // when metrics were last asked for, and what had been used by then
-	used      time.Duration
+	mu       sync.Mutex
+	ends     time.Time
+	timer    *time.Timer
+	contexts []*codeContext
+	watchers map[string]*watcher
+	measured time.Time // when metrics were last asked for, and what had been used by then
+	used     time.Duration
 }
 
 // opens reports whether a token is the sandbox's.
@@ -138,7 +138,7 @@ func (g *registry) all() []*sandbox {
 	return list
 }
 
-// add begins a sandbox's life.
+// add starts the life of a sandbox.
 func (g *registry) add(sb *sandbox, life time.Duration) {
 	sb.id, sb.token, sb.started, sb.watchers = newSandboxID(sb.node), rand.Text()+rand.Text(),
 		time.Now().Truncate(precision), map[string]*watcher{}
@@ -152,7 +152,7 @@ func (g *registry) add(sb *sandbox, life time.Duration) {
 	sb.timer = time.AfterFunc(life, func() { g.ended(sb) })
 }
 
-// remove ends a sandbox's life, and reports whether it had one.
+// remove ends the life of a sandbox, and reports whether it had one.
 func (g *registry) remove(sb *sandbox) bool {
 	g.mu.Lock()
 	had := g.byID[sb.id] == sb
@@ -163,9 +163,6 @@ func (g *registry) remove(sb *sandbox) bool {
 	if sb.timer != nil {
 		sb.timer.Stop()
 		sb.timer = nil
-	}
-	for _, p := range sb.processes {
-		p.end()
 	}
 	for id, w := range sb.watchers {
 		delete(sb.watchers, id)
@@ -182,8 +179,8 @@ func (g *registry) close() {
 
 const sandboxIDLength = 20
 
-// newSandboxID returns a name of 20 characters, which are all that a name of a host
-// may have that is not told apart by case: 103 random bits, or in a cluster the node and 41.
+// newSandboxID returns an id of 20 characters, the most that a host name without regard to case may
+// have: 103 random bits, or in a cluster the node and 41.
 func newSandboxID(node engine.Epoch) string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
 	var id [sandboxIDLength]byte
@@ -275,7 +272,7 @@ func (h *Handler) port(w http.ResponseWriter, r *http.Request, sb *sandbox, port
 	to.ServeHTTP(w, r)
 }
 
-// hideKeys takes out what opens this service, or the sandbox.
+// hideKeys removes the keys of the service and of the sandbox.
 func hideKeys(header http.Header) {
 	for _, name := range []string{"X-Api-Key", "X-Access-Token", "E2b-Traffic-Access-Token", "E2b-Sandbox-Id",
 		"E2b-Sandbox-Port"} {
@@ -288,8 +285,8 @@ func hideKeys(header http.Header) {
 	}
 }
 
-// keepCookies keeps those that are for the name of the sandbox alone: a cookie for a
-// whole domain would be for all sandboxes, and for what else is below it.
+// keepCookies keeps the cookies of the sandbox's own name: a cookie with a domain would be sent to
+// all sandboxes, and to other hosts below it.
 func keepCookies(header http.Header, byName bool) {
 	cookies := header["Set-Cookie"]
 	header.Del("Set-Cookie")
