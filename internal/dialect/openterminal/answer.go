@@ -13,12 +13,12 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// statuses is the one table from an engine error to HTTP.
+// statuses is the table from engine errors to HTTP statuses.
 var statuses = wire.Statuses(map[engine.Kind]int{
 	engine.ErrNoLanguage: http.StatusServiceUnavailable,
 })
 
-// problem is one of what is wrong with a request, as FastAPI says it.
+// problem is an entry of FastAPI's list of validation errors.
 type problem struct {
 	Type  string         `json:"type"`
 	Loc   []any          `json:"loc"`
@@ -77,7 +77,7 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeJSON(w, status, map[string]any{member: detail})
 }
 
-// sentence says what an error is to a model.
+// sentence returns the text of an error for a model.
 func sentence(e *engine.Error) string {
 	text := string(e.Kind)
 	if e.Err != nil {
@@ -130,7 +130,7 @@ func (q *request) need(name string) (string, error) {
 	return q.query.Get(name), nil
 }
 
-// number reads a parameter within bounds. What is not given is otherwise.
+// number reads a parameter within bounds. otherwise is the default.
 func (q *request) number(name string, least, most, otherwise float64) (float64, error) {
 	text := q.query.Get(name)
 	if text == "" {
@@ -149,7 +149,7 @@ func (q *request) number(name string, least, most, otherwise float64) (float64, 
 	return n, nil
 }
 
-// whole is number for those without a fraction.
+// whole is number for whole numbers.
 func (q *request) whole(name string, least, most, otherwise int64) (int64, error) {
 	n, err := q.number(name, float64(least), float64(most), float64(otherwise))
 	if _, bad := strconv.ParseInt(q.query.Get(name), 10, 64); bad != nil && q.query.Get(name) != "" {

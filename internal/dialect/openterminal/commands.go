@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	mostCommands = 16              // of a user that run at once
-	forgetAfter  = 5 * time.Minute // what has ended
-	longestWait  = 300             // seconds
-	inputTime    = 10 * time.Second
+	maxCommands = 16              // of a user that run at once
+	forgetAfter = 5 * time.Minute // what has ended
+	longestWait = 300             // seconds
+	inputTime   = 10 * time.Second
 )
 
 // size is that of the original's terminals.
 var size = engine.TerminalSize{Columns: 80, Rows: 24}
 
-// command is what is known of a process beside what live sessions know.
+// command is kept with a process. Its fields that change are guarded by the mutex of the api.
 type command struct {
 	chat     string
 	line     string
@@ -39,8 +39,8 @@ type command struct {
 	shownIn  string // in this chat
 }
 
-// commandBody is a process on the wire. Its offsets count bytes: like those of the
-// original they mean something to the service that gave them, and to nobody else.
+// commandBody is the body of a process. Its offsets count bytes; like those of the original they
+// are opaque to clients.
 type commandBody struct {
 	ID        engine.ID `json:"id"`
 	Command   string    `json:"command"`
@@ -76,7 +76,7 @@ func (q *request) runCommand() (any, error) {
 		dir = q.absolute(body.Cwd, dir)
 	}
 	p, err := q.start(live.ProcessRequest{Shell: cmp.Or(body.Command, ":"), Env: body.Env, Dir: dir, Terminal: &size},
-		&command{line: body.Command}, mostCommands)
+		&command{line: body.Command}, maxCommands)
 	if err != nil {
 		return nil, err
 	}
@@ -87,41 +87,28 @@ func (q *request) runCommand() (any, error) {
 	return answer, err
 }
 
-// start starts a process, of which there are not too many of its kind, and remembers it.
+// start starts a process, unless as many of its kind run as may.
 func (q *request) start(req live.ProcessRequest, c *command, most int) (live.Process, error) {
 	all, err := q.live.Processes(q.Context(), q.caller, q.workspace)
 	if err != nil {
 		return live.Process{}, err
 	}
-	q.mu.Lock()
-	known := q.commands[q.workspace]
-	kept, running := map[engine.ID]*command{}, 0
+	running := 0
 	for _, p := range all {
-		if k := known[p.ID]; k != nil {
-			kept[p.ID] = k
-			if p.Running && k.terminal == c.terminal {
-				running++
-			}
+		if known, ok := p.Note.(*command); ok && p.Running && known.terminal == c.terminal {
+			running++
 		}
 	}
-	q.commands[q.workspace] = kept
-	q.mu.Unlock()
 	if running >= most {
 		return live.Process{}, wire.Refuse(http.StatusTooManyRequests, "%d are running, which is as many as may: kill one first.",
 			running)
 	}
-	p, err := q.live.StartProcess(q.Context(), q.caller, q.workspace, req)
-	if err != nil {
-		return live.Process{}, err
-	}
 	c.chat = q.chat
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.commands[q.workspace][p.ID] = c
-	return p, nil
+	req.Note = c
+	return q.live.StartProcess(q.Context(), q.caller, q.workspace, req)
 }
 
-// reading is what a client wants to see of a process.
+// reading selects the output of a process.
 type reading struct {
 	wait time.Duration
 	from int64
@@ -135,8 +122,8 @@ func (q *request) reading() (reading, error) {
 	return reading{time.Duration(wait * float64(time.Second)), from, int(tail)}, errors.Join(err1, err2, err3)
 }
 
-// follow reads a process up to its end, for as long as the client waits. The process
-// goes on when it stops, and when its client leaves.
+// follow reads a process to its end, for as long as the client waits. The process runs on when the
+// client leaves.
 func (q *request) follow(p live.Process, r reading) (*commandBody, error) {
 	ctx, cancel := q.Context(), context.CancelFunc(func() {})
 	if r.wait > 0 {
@@ -167,7 +154,7 @@ func (q *request) follow(p live.Process, r reading) (*commandBody, error) {
 	answer.Output = entries(text.String(), r.tail)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c := q.commands[q.workspace][p.ID]
+	c := p.Note.(*command)
 	answer.Command, answer.Status, answer.ExitCode = c.line, statusOf(p, c), exitCode(p)
 	return answer, nil
 }
@@ -205,7 +192,7 @@ func statusOf(p live.Process, c *command) string {
 	return "done"
 }
 
-// exitCode is as Python has it: -9 after SIGKILL.
+// exitCode returns the exit code as Python has it: -9 after SIGKILL.
 func exitCode(p live.Process) *int {
 	if number := unix.SignalNum(p.Signal); p.Signal != "" && number != 0 {
 		code := -int(number)
@@ -214,7 +201,7 @@ func exitCode(p live.Process) *int {
 	return p.ExitCode
 }
 
-// command finds the one that the address names: of this user, and of this chat.
+// command finds the process in the path: of this user and this chat.
 func (q *request) command(terminal bool) (live.Process, *command, error) {
 	gone := wire.Refuse(http.StatusNotFound, "Process not found")
 	if terminal {
@@ -224,14 +211,10 @@ func (q *request) command(terminal bool) (live.Process, *command, error) {
 	if err != nil {
 		return live.Process{}, nil, gone
 	}
-	q.mu.Lock()
-	c := q.commands[q.workspace][id]
-	q.mu.Unlock()
-	if c == nil || c.chat != q.chat && !terminal || c.terminal != terminal {
-		return live.Process{}, nil, gone
-	}
 	p, err := q.live.Process(q.Context(), q.caller, q.workspace, id)
-	if errors.Is(err, engine.ErrNotFound) || err == nil && forgotten(p) {
+	c, ok := p.Note.(*command)
+	if errors.Is(err, engine.ErrNotFound) ||
+		err == nil && (!ok || c.chat != q.chat && !terminal || c.terminal != terminal || forgotten(p)) {
 		return live.Process{}, nil, gone
 	}
 	return p, c, err
@@ -255,7 +238,7 @@ func (q *request) listCommands() (any, error) {
 	defer q.mu.Unlock()
 	list := []row{}
 	for _, p := range all {
-		if c := q.commands[q.workspace][p.ID]; c != nil && c.chat == q.chat && !c.terminal && !forgotten(p) {
+		if c, ok := p.Note.(*command); ok && c.chat == q.chat && !c.terminal && !forgotten(p) {
 			list = append(list, row{p.ID, c.line, statusOf(p, c), exitCode(p), nil})
 		}
 	}
@@ -279,7 +262,7 @@ var (
 	escapes = map[string]string{`\n`: "\n", `\r`: "\r", `\t`: "\t", `\\`: `\`}
 )
 
-// unescape makes characters of what models write for them. What is no escape stays.
+// unescape replaces the escapes that models write. Other backslashes stay.
 func unescape(text string) string {
 	return escape.ReplaceAllStringFunc(text, func(found string) string {
 		if plain, ok := escapes[found]; ok {

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	mostCompared  = 2_000_000 // characters of one text
-	mostLines     = 50_000
+	maxCompared   = 2_000_000 // characters of one text
+	maxLines      = 50_000
 	longestMarked = 4096 // bytes of a line in which words are marked
 )
 
-// compared is one of two files, with its lines.
+// compared is a compared file with its lines.
 type compared struct {
 	Path    string   `json:"path"`
 	Name    string   `json:"name"`
@@ -57,7 +57,7 @@ type comparison struct {
 	Hunks     []comparedHunk `json:"hunks"`
 }
 
-// compareFiles tells the page what differs between two files, line by line.
+// compareFiles answers with the differences between two files, line by line.
 func (q *request) compareFiles() (any, error) {
 	var body struct {
 		Original         string `json:"original"`
@@ -102,15 +102,15 @@ func (q *request) comparable(name string) (c compared, err error) {
 	if text != "" {
 		c.lines = strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	}
-	if utf8.RuneCountInString(text) > mostCompared || len(c.lines) > mostLines {
+	if utf8.RuneCountInString(text) > maxCompared || len(c.lines) > maxLines {
 		return c, wire.Refuse(http.StatusUnprocessableEntity, "%s: Extracted text exceeds the comparison limit "+
 			"(2 million characters / 50,000 lines). Nothing was truncated.", c.Name)
 	}
 	return c, nil
 }
 
-// differences are those of two lists, none of which has a line end, with so many of what
-// is around them.
+// differences returns the hunks between two lists, with context elements around each. No element
+// contains a line end.
 func differences(a, b []string, around int) []*udiff.Hunk {
 	joined := func(list []string) string {
 		if len(list) == 0 {
@@ -146,7 +146,7 @@ func compare(before, after compared, ignoreSpace bool) comparison {
 	return c
 }
 
-// add words a hunk. Its lines are looked up: they may have been compared without spaces.
+// add adds a hunk. Its lines are looked up: they may have been compared without spaces.
 func (c *comparison) add(h *udiff.Hunk) {
 	hunk, old, now := comparedHunk{}, h.FromLine, h.ToLine
 	var removed, added []comparedLine
@@ -181,7 +181,7 @@ func (c *comparison) add(h *udiff.Hunk) {
 	c.Hunks = append(c.Hunks, hunk)
 }
 
-// extent is the first line and their number; of none it is the one before.
+// extent returns the first line and the number of lines; of none, the line before.
 func extent(first, end int) string {
 	if end == first {
 		return fmt.Sprintf("%d,0", first-1)
@@ -193,7 +193,7 @@ func whole(text string) []segment { return []segment{{Text: text}} }
 
 var word = regexp.MustCompile(`[\p{L}\p{N}_]+|\s+|[^\p{L}\p{N}_\s]`)
 
-// marked says which words of two lines differ.
+// marked returns two lines in segments, with the words that differ.
 func marked(before, after string) (left, right []segment) {
 	if max(len(before), len(after)) > longestMarked {
 		return whole(before), whole(after)

@@ -51,7 +51,7 @@ func (q *request) cwd() string {
 	return cmp.Or(q.folders[place{q.caller.Owner, q.chat}], home)
 }
 
-// found is what a path leads to, through all links, as the programs of the sandbox see it.
+// found is the target of a path, through all links, as the programs of the sandbox see it.
 type found struct {
 	engine.Entry // by its path without links
 	exists       bool
@@ -73,12 +73,12 @@ func (f found) kind() string {
 	return "file"
 }
 
-// writable reports whether it is in one of the folders whose files can be changed.
+// writable reports whether a file is in a folder whose files can be changed.
 func (f found) writable() bool {
 	return f.Path == home || strings.HasPrefix(f.Path, home+"/") || strings.HasPrefix(f.Path, "/tmp/")
 }
 
-// existing is locate for what must be there.
+// existing is locate for a file that must exist.
 func (q *request) existing(absolute, kind string) (found, error) {
 	f, err := q.locate(absolute)
 	switch {
@@ -169,7 +169,7 @@ func (q *request) readFile() (any, error) {
 	}{f.Path, strings.Join(lines, ""), total}, nil
 }
 
-// text is the content of a file, or what can be read of a document.
+// text returns the content of a file, or the text of a document.
 func (q *request) text(f found) (string, error) {
 	if slices.Contains(documents, strings.ToLower(path.Ext(f.Path))) {
 		return q.live.DocumentText(q.Context(), q.caller, q.workspace, f.Path)
@@ -198,8 +198,8 @@ func guess(name string) string {
 	return cmp.Or(mime.TypeByExtension(strings.ToLower(path.Ext(name))), "application/octet-stream")
 }
 
-// send answers with the bytes of a file. What it is may run in nobody's name: a page
-// of Open WebUI shows it from its own origin.
+// send answers with the bytes of a file. It must not run as a part of Open WebUI, whose page shows
+// it from its own origin.
 func (q *request) send(f found) (any, error) {
 	_, file, err := q.live.OpenFile(q.Context(), q.caller, q.workspace, f.Path)
 	if err != nil {
@@ -233,8 +233,7 @@ func (q *request) store(absolute string, content io.Reader) (any, error) {
 	return written{absolute, e.Size}, err
 }
 
-// replacement is one edit. It counts in the lines of the file as it is when its turn
-// comes.
+// replacement is one edit. Its line numbers count in the text after the edits before it.
 type replacement struct {
 	Target  string `json:"target"`
 	By      string `json:"replacement"`
@@ -304,8 +303,8 @@ func (q *request) displayFile() (any, error) {
 }
 
 const (
-	mostMatches = 500
-	mostSearch  = 100 // of a page of search_files or match_files
+	maxMatches = 500
+	maxSearch  = 100 // of a page of search_files or match_files
 )
 
 // search looks for files; see live.Search. The answer is for handlers to word.
@@ -332,7 +331,7 @@ func (q *request) grep() (any, error) {
 	regex, err1 := q.flag("regex", true)
 	ignore, err2 := q.flag("case_insensitive", false)
 	perLine, err3 := q.flag("match_per_line", true)
-	most, err4 := q.whole("max_results", 1, mostMatches, 50)
+	most, err4 := q.whole("max_results", 1, maxMatches, 50)
 	if err := errors.Join(err, err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
@@ -344,7 +343,7 @@ func (q *request) grep() (any, error) {
 
 func (q *request) glob() (any, error) {
 	pattern, err := q.need("pattern")
-	most, err1 := q.whole("max_results", 1, mostMatches, 50)
+	most, err1 := q.whole("max_results", 1, maxMatches, 50)
 	if err := errors.Join(err, err1); err != nil {
 		return nil, err
 	}
@@ -353,7 +352,7 @@ func (q *request) glob() (any, error) {
 }
 
 func (q *request) searchFiles() (any, error) {
-	most, err := q.whole("limit", 1, mostSearch, 20)
+	most, err := q.whole("limit", 1, maxSearch, 20)
 	hidden, err1 := q.flag("show_hidden", false)
 	if err := errors.Join(err, err1); err != nil {
 		return nil, err
@@ -365,7 +364,7 @@ func (q *request) searchFiles() (any, error) {
 
 func (q *request) matchFiles() (any, error) {
 	query, err := q.need("query")
-	most, err1 := q.whole("limit", 1, mostSearch, mostSearch)
+	most, err1 := q.whole("limit", 1, maxSearch, maxSearch)
 	offset, err2 := q.whole("offset", 0, math.MaxInt32, 0)
 	hidden, err3 := q.flag("show_hidden", false)
 	if err := errors.Join(err, err1, err2, err3); err != nil {

@@ -1,9 +1,7 @@
-// Package openterminal serves the API of Open Terminal, the computer of Open WebUI's
-// agents: commands that go on, files, and a terminal in the page.
-//
-// Everybody whom the client names by X-User-Id has a workspace of their own: a live
-// session of an owner that no key can have. What is covered, and what differs on
-// purpose, is in README.md next to this file.
+// Package openterminal serves the API of Open Terminal, the computer of Open WebUI's agents:
+// commands that run on, files, and a terminal in the page.
+// Every user, named by the client in X-User-Id, has a workspace: a live session of an owner that no
+// key can have. README.md in this folder lists what is covered, and what differs on purpose.
 package openterminal
 
 import (
@@ -25,14 +23,13 @@ import (
 
 // Sessions finds the workspace of a user.
 type Sessions interface {
-	// ListSessions returns those that have not expired, newest first.
+	// ListSessions returns the sessions that have not expired, newest first.
 	ListSessions(ctx context.Context, caller engine.Caller, query engine.SessionQuery) ([]engine.Session, error)
 }
 
 // Options set up the dialect. Caller is required.
 type Options struct {
-	// Caller says who makes a request. Whoever serves the handler has made sure
-	// that there is somebody.
+	// Caller returns the caller of a request. The server has authenticated it.
 	Caller func(*http.Request) engine.Caller
 	// Authenticate returns whose key it is: terminals show it in their first message.
 	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
@@ -49,8 +46,7 @@ const (
 	workspaceTTL     = 7 * 24 * time.Hour // after its last use
 )
 
-// api is the dialect at work. What it remembers is small, and what a user loses with
-// it is a working directory.
+// api serves the dialect. Only working directories are lost with it.
 type api struct {
 	sessions Sessions
 	live     live.Sessions
@@ -59,9 +55,8 @@ type api struct {
 
 	making sync.Mutex // of workspaces
 
-	mu       sync.Mutex
-	commands map[engine.ID]map[engine.ID]*command // of a workspace, by process
-	folders  map[place]string
+	mu      sync.Mutex
+	folders map[place]string
 }
 
 // place is where a working directory counts.
@@ -70,7 +65,7 @@ type place struct {
 	chat  string
 }
 
-// request is one, with whom it is for.
+// request is a request with its user.
 type request struct {
 	*api
 	*http.Request
@@ -95,7 +90,7 @@ func New(sessions Sessions, interpreters live.Sessions, o Options) http.Handler 
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	a := &api{
 		sessions: sessions, live: interpreters, Options: o, root: http.NewServeMux(),
-		commands: map[engine.ID]map[engine.ID]*command{}, folders: map[place]string{},
+		folders: map[place]string{},
 	}
 	for pattern, serve := range routes() {
 		a.root.HandleFunc(pattern, a.handle(serve))
@@ -151,8 +146,8 @@ func routes() map[string]handler {
 	}
 }
 
-// Access reports who needs no key: everybody where nothing is told of anybody, where
-// a browser only asks whether it may, and where a terminal shows its key later.
+// Access reports which requests need no key: those about no user, preflight requests, and
+// terminals, which send their key later.
 func Access(r *http.Request) (network, everyone bool) {
 	switch r.URL.Path {
 	case "/health", "/api/config", "/openapi.json":
@@ -165,7 +160,7 @@ func Access(r *http.Request) (network, everyone bool) {
 // WebUI calls from its own. They need a key, which handle sees to.
 func AnyOrigin() []string { return []string{"/"} }
 
-// handle makes an http handler of one that may fail.
+// handle returns the HTTP handler of a route.
 func (a *api) handle(serve handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := &request{api: a, Request: r, w: w, query: r.URL.Query(), chat: r.Header.Get("X-Session-Id")}
@@ -188,8 +183,8 @@ func (a *api) handle(serve handler) http.HandlerFunc {
 	}
 }
 
-// fromPage lets a page of another site in that shows a key: what a browser sends by
-// itself is none. It reports whether the request is to go on.
+// fromPage accepts requests from pages of other sites that have a key: a browser sends none by
+// itself. It reports whether to continue.
 func (q *request) fromPage() bool {
 	if !wire.ForeignOrigin(q.Request) {
 		return true
@@ -211,8 +206,8 @@ func (q *request) fromPage() bool {
 	return false
 }
 
-// userOf is the owner for a user of a key's. A key's owner has no slash in its name,
-// and what a client calls its users is no part of anything but a hash.
+// userOf returns the owner of a user of a key. A key's owner has no slash in its name, and the
+// client's name of the user is hashed.
 func userOf(caller engine.Caller, r *http.Request) engine.Caller {
 	caller.Admin = false
 	if user := r.Header.Get("X-User-Id"); user != "" && caller.Owner != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// What the page asks beside what models do.
+// Requests of the page.
 
 var config = map[string]any{"features": map[string]bool{"terminal": true, "notebooks": false, "system": true}}
 
@@ -30,15 +30,15 @@ when nobody has used the computer for half an hour; files stay.`
 //go:embed openapi.json
 var openAPI []byte
 
-// description says which tools there are: its operations become those of a model.
+// description answers with the OpenAPI document, whose operations become tools of the model.
 func description(q *request) (any, error) {
 	q.w.Header().Set("Content-Type", "application/json")
 	_, err := q.w.Write(openAPI)
 	return answered{}, err
 }
 
-// mostFolders bounds the working directories that are remembered.
-const mostFolders = 10_000
+// maxFolders bounds the working directories that are remembered.
+const maxFolders = 10_000
 
 func (q *request) workingFolder() (any, error) {
 	return map[string]any{"cwd": q.cwd(), "home": home, "root": map[string]string{"path": home, "label": "Home"}}, nil
@@ -55,7 +55,7 @@ func (q *request) changeFolder() (any, error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.folders) >= mostFolders {
+	if len(q.folders) >= maxFolders {
 		clear(q.folders)
 	}
 	q.folders[place{q.caller.Owner, q.chat}] = f.Path
@@ -115,7 +115,7 @@ func (q *request) makeFolder() (any, error) {
 	return map[string]string{"path": absolute}, err
 }
 
-// named is something that is to be moved or removed: itself, wherever a link leads.
+// named finds a file that is moved or removed: a link itself, not its target.
 func (q *request) named(absolute string) (found, error) {
 	e, err := q.live.StatFile(q.Context(), q.caller, q.workspace, absolute)
 	if errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrInvalid) {

@@ -20,13 +20,13 @@ import (
 // Terminals of the page: a shell at a pseudo-terminal, over a WebSocket.
 
 const (
-	mostTerminals = 4
-	authTime      = 10 * time.Second
-	writeTime     = 30 * time.Second // for a page that does not read
-	largestFrame  = 1 << 20
+	maxTerminals = 4
+	authTime     = 10 * time.Second
+	writeTime    = 30 * time.Second // for a page that does not read
+	largestFrame = 1 << 20
 )
 
-// What a WebSocket is closed with.
+// The status codes that close a WebSocket.
 const (
 	closedToken  websocket.StatusCode = 4001
 	closedAbsent websocket.StatusCode = 4004
@@ -54,7 +54,7 @@ func isTerminal(r *http.Request) bool {
 func (q *request) createTerminal() (any, error) {
 	req := live.ProcessRequest{Argv: []string{"/bin/bash"}, Dir: q.cwd(), Env: map[string]string{"TERM": "xterm-256color"},
 		Terminal: &size}
-	p, err := q.start(req, &command{line: "bash", terminal: true}, mostTerminals)
+	p, err := q.start(req, &command{line: "bash", terminal: true}, maxTerminals)
 	return terminalOf(p), err
 }
 
@@ -63,18 +63,16 @@ func (q *request) listTerminals() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	list := []terminalBody{}
 	for _, p := range all {
-		if c := q.commands[q.workspace][p.ID]; c != nil && c.terminal && p.Running {
+		if c, ok := p.Note.(*command); ok && c.terminal && p.Running {
 			list = append(list, terminalOf(p))
 		}
 	}
 	return list, nil
 }
 
-// terminal answers a GET: with what is known, or with the terminal itself.
+// terminal answers with a terminal, or serves its WebSocket.
 func (q *request) terminal() (any, error) {
 	if isTerminal(q.Request) {
 		q.connect()
@@ -109,7 +107,7 @@ func (q *request) userTerminal() (live.Process, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, p := range slices.Backward(all) {
-		if c := q.commands[q.workspace][p.ID]; c != nil && c.attached && c.shownIn == q.chat && p.Running {
+		if c, ok := p.Note.(*command); ok && c.attached && c.shownIn == q.chat && p.Running {
 			return p, nil
 		}
 	}
@@ -233,7 +231,7 @@ func (q *request) admit(conn *websocket.Conn) (live.Process, *command, websocket
 	return p, c, 0
 }
 
-// receive types what the page sends, up to its end.
+// receive writes the input of the page to the terminal, until the connection ends.
 func (q *request) receive(ctx context.Context, conn *websocket.Conn, id engine.ID) {
 	for {
 		kind, data, err := conn.Read(ctx)
