@@ -140,7 +140,9 @@ func (o *object) flag(field string, otherwise bool) bool {
 func (o *object) count(field string, most int64) int64 { return o.number(field, 1, most, 0) }
 
 // upTo is a whole number from 0 to most.
-func (o *object) upTo(field string, most, otherwise int64) int64 { return o.number(field, 0, most, otherwise) }
+func (o *object) upTo(field string, most, otherwise int64) int64 {
+	return o.number(field, 0, most, otherwise)
+}
 
 func (o *object) number(field string, least, most, otherwise int64) int64 {
 	number, ok := take[json.Number](o, field, "a whole number")
@@ -194,7 +196,9 @@ func (o *object) id(field string) engine.ID {
 	return id
 }
 
-func (o *object) texts(field string) []string { return elements[string](o, field, "strings", "a string") }
+func (o *object) texts(field string) []string {
+	return elements[string](o, field, "strings", "a string")
+}
 
 // textMap is an object whose members are strings.
 func (o *object) textMap(field string) map[string]string {
