@@ -205,7 +205,8 @@ type Completion struct {
 
 // Complete completes code at a place that is counted in characters.
 func (c *Client) Complete(ctx context.Context, session, code string, cursor int) (*Completion, error) {
-	return fetch[Completion](ctx, c, post(sessionPath(session, "/complete"), map[string]any{"code": code, "cursor": cursor}))
+	body := map[string]any{"code": code, "cursor": cursor}
+	return fetch[Completion](ctx, c, post(sessionPath(session, "/complete"), body))
 }
 
 // Inspection describes a name in code.

@@ -36,7 +36,9 @@ type Sessions interface {
 	Inspect(
 		ctx context.Context, caller engine.Caller, session engine.ID, code string, cursor, detail int,
 	) (Inspection, error)
-	IsComplete(ctx context.Context, caller engine.Caller, session engine.ID, code string) (status, indent string, err error)
+	IsComplete(
+		ctx context.Context, caller engine.Caller, session engine.ID, code string,
+	) (status, indent string, err error)
 	Variables(ctx context.Context, caller engine.Caller, session engine.ID) ([]Variable, error)
 
 	StartProcess(ctx context.Context, caller engine.Caller, session engine.ID, req ProcessRequest) (Process, error)

@@ -259,7 +259,7 @@ func (b *contentBody) bytes() ([]byte, error) {
 func (s *Server) inKernel(r *http.Request, text string) (place, error) {
 	at, err := s.placeOf(r.Context(), s.Caller(r), text)
 	if err == nil && at.path == "" {
-		err = wire.Refuse(http.StatusForbidden, "Only what is in the folder of a kernel can be changed: %.60s/...", "{kernel id}")
+		err = wire.Refuse(http.StatusForbidden, "Only what is in the folder of a kernel can be changed: {kernel id}/...")
 	}
 	return at, err
 }

@@ -100,8 +100,8 @@ func (q *request) start(req live.ProcessRequest, c *command, most int) (live.Pro
 		}
 	}
 	if running >= most {
-		return live.Process{}, wire.Refuse(http.StatusTooManyRequests, "%d are running, which is as many as may: kill one first.",
-			running)
+		return live.Process{}, wire.Refuse(http.StatusTooManyRequests,
+			"%d are running, which is as many as may: kill one first.", running)
 	}
 	c.chat = q.chat
 	req.Note = c

@@ -151,7 +151,8 @@ func (q *request) moveFile() (any, error) {
 		return nil, err
 	}
 	if f, err := q.locate(path.Dir(to)); err != nil || !f.exists {
-		return nil, cmp.Or(err, wire.Refuse(http.StatusBadRequest, "Destination parent directory not found: %s", path.Dir(to)))
+		return nil, cmp.Or(err,
+			wire.Refuse(http.StatusBadRequest, "Destination parent directory not found: %s", path.Dir(to)))
 	}
 	_, err := q.live.MoveFile(q.Context(), q.caller, q.workspace, from, to, false)
 	if errors.Is(err, engine.ErrConflict) {
