@@ -15,14 +15,13 @@ import (
 )
 
 const (
-	// MaxJSON is how many bytes a request to run something may have.
+	// MaxJSON limits a request to run something, in bytes.
 	MaxJSON     = 50 << 20
 	maxStranger = 1 << 20 // of a body in which we have to look for a key
 	maxHint     = 128
 )
 
-// runBody is what every way to run a program takes. What we do not know in it
-// we pass over.
+// runBody is a request to run a program, in every form. Unknown members are ignored.
 type runBody struct {
 	Code      *string         `json:"code"`
 	Lang      string          `json:"lang"`
@@ -46,7 +45,7 @@ type runBody struct {
 	Key3 string `json:"LIBRECHAT_CODE_API_KEY"`
 }
 
-// readBody reads a request to run something and finds out who sends it.
+// readBody reads a request to run something and authenticates it.
 func (a *api) readBody(w http.ResponseWriter, r *http.Request) (*runBody, engine.Caller, error) {
 	most := int64(MaxJSON)
 	if a.Caller(r).Owner == "" {
@@ -73,7 +72,7 @@ func (a *api) readBody(w http.ResponseWriter, r *http.Request) (*runBody, engine
 	return body, caller, nil
 }
 
-// malformed says what is wrong with a body, and none of what is in it.
+// malformed returns what is wrong with a body, without its content.
 func malformed(err error) error {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
 		return bad("%s is invalid", e.Field)
@@ -87,8 +86,8 @@ const (
 	profileStateful = "stateful"
 )
 
-// profile checks which of its servers the client means, and tells it which one it
-// found. One that keeps state serves both.
+// profile checks the profile that the client expects, and answers with the actual one. A server
+// that keeps state serves both.
 func (a *api) profile(w http.ResponseWriter, r *http.Request) error {
 	want := r.Header.Get("X-CodeAPI-Expected-Profile")
 	actual := want
@@ -121,7 +120,7 @@ func (b *runBody) checkHint() error {
 	return nil
 }
 
-// arguments are the program's, given as a list or as one string.
+// arguments returns the program's arguments, which are a list or one string.
 func (b *runBody) arguments() ([]string, error) {
 	if isNull(b.Args) {
 		return nil, nil
@@ -154,7 +153,7 @@ func isNull(raw json.RawMessage) bool {
 	return len(raw) == 0 || bytes.Equal(raw, []byte("null"))
 }
 
-// user is whom the request is for, as far as it says.
+// user returns the user of the request, if it names one.
 func (b *runBody) user(r *http.Request) string {
 	return cmp.Or(r.Header.Get(userHeader), b.UserID)
 }

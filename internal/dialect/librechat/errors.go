@@ -13,9 +13,8 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// statuses say what a failure is on the wire. A client shows 400 to the model
-// as final and takes 409, 413 and 5xx for "try again", so what will never work
-// is 400.
+// statuses is the table from engine errors to HTTP statuses. A client shows 400 to the model as
+// final and retries after 409, 413 and 5xx, so a request that can never succeed is 400.
 var statuses = wire.Statuses(map[engine.Kind]int{
 	engine.ErrTooLarge:   http.StatusBadRequest,
 	engine.ErrNoLanguage: http.StatusBadRequest,
@@ -86,7 +85,7 @@ func tooMany(r *http.Request, wait time.Duration) errorBody {
 	return errorBody{Error: fmt.Sprintf("Too many requests. Please retry in %d seconds.", seconds)}
 }
 
-// retryDelays are when a client may try again, where the engine does not say.
+// retryDelays are the values of Retry-After where the engine has none.
 var retryDelays = map[int]time.Duration{
 	http.StatusTooManyRequests: time.Second, http.StatusServiceUnavailable: 5 * time.Second,
 }
@@ -100,8 +99,8 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeJSON(w, wire.Failed(w, r, a.Log, status, err, retryDelays), body)
 }
 
-// describe says what an error is on the wire. What the engine says of a
-// request goes to the client; every other cause stays in the log.
+// describe returns the status and body of an error. The engine's text about a request is sent to
+// the client; other causes are only logged.
 func describe(r *http.Request, err error) (int, errorBody) {
 	if e, ok := errors.AsType[*wire.Refusal](err); ok {
 		return e.Status, e.Detail.(errorBody)

@@ -12,7 +12,7 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// python is the one language whose plots are left as files.
+// python is the only language whose plots are left as files.
 const python = "python"
 
 // prepared is a request to run something, understood and checked.
@@ -21,7 +21,7 @@ type prepared struct {
 	inputs []input
 }
 
-// prepare makes of what a client sent what the engine is asked.
+// prepare returns the engine's request for a client's.
 func (a *api) prepare(r *http.Request, caller engine.Caller, body *runBody, w *workspace) (*prepared, error) {
 	if err := body.checkHint(); err != nil {
 		return nil, err
@@ -105,8 +105,7 @@ func (a *api) exec(w http.ResponseWriter, r *http.Request) error {
 	return out.finish(answer)
 }
 
-// runError says of what the engine would not run what a client of this API
-// understands.
+// runError translates the errors of a run for clients of this API.
 func (a *api) runError(body *runBody, err error) error {
 	e, ok := errors.AsType[*engine.Error](err)
 	switch {
@@ -120,8 +119,7 @@ func (a *api) runError(body *runBody, err error) error {
 	return err
 }
 
-// failedReply is the answer to a request that failed after its answer had
-// begun: the status was given away.
+// failedReply returns the answer to a request that failed after the status was sent.
 func (a *api) failedReply(r *http.Request, err error) *runReply {
 	status, body := describe(r, err)
 	if status >= 500 && r.Context().Err() == nil {
@@ -140,9 +138,8 @@ func (a *api) failedReply(r *http.Request, err error) *runReply {
 // some proxies, hang up on a connection that is silent for five seconds.
 const pulse = 3 * time.Second
 
-// longAnswer is the answer to a request that may take minutes. JSON may begin
-// with white space, so while there is nothing to say it says that. From the
-// first space on the status is 200, whatever happens.
+// longAnswer is the answer to a request that may take minutes. JSON may begin with white space, so
+// spaces are sent meanwhile. The first space sends the status, 200.
 type longAnswer struct {
 	w       http.ResponseWriter
 	started bool

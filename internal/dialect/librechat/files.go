@@ -41,7 +41,7 @@ type metadata struct {
 	Encoding    string `json:"original-filename-encoded"`
 }
 
-// objectReply is one object by itself.
+// objectReply is a single object.
 type objectReply struct {
 	objectBody
 	OriginalFilename string `json:"originalFilename"`
@@ -53,8 +53,8 @@ func objectName(sid string, id engine.ID, name string) string {
 	return sid + "/" + id.String() + path.Ext(path.Base(name))
 }
 
-// describeObject says what a file is. When it was last used is what clients
-// take for its age: one that is in use is not too old.
+// describeObject describes a file. Clients take the time of the last use for the age of a file, so
+// that used files are not too old.
 func describeObject(sid string, f engine.File, at engine.SessionFile) objectBody {
 	name := nameAt(f, at)
 	return objectBody{
@@ -107,8 +107,8 @@ func (a *api) listFiles(w http.ResponseWriter, r *http.Request) error {
 	return a.unknownSession(w, detail)
 }
 
-// whole leaves out the files whose bytes are lost: what is not listed a client
-// uploads again, and what is it takes for good. It overwrites the lists.
+// whole removes the files whose bytes are lost: clients upload again what is not listed, and rely
+// on what is. It overwrites the lists.
 func (a *api) whole(
 	ctx context.Context, files []engine.File, places []engine.SessionFile,
 ) ([]engine.File, []engine.SessionFile) {
@@ -125,8 +125,8 @@ func (a *api) whole(
 	return files[:kept], places[:kept]
 }
 
-// unknownSession answers for a session that there is not. Clients of today
-// take 404 for "gone: upload again", others stumble over it.
+// unknownSession answers for a session that does not exist. Current clients upload again after 404,
+// older ones fail.
 func (a *api) unknownSession(w http.ResponseWriter, detail string) error {
 	answer := a.UnknownSession
 	if answer == UnknownAuto && detail == "summary" {
@@ -142,8 +142,7 @@ func (a *api) unknownSession(w http.ResponseWriter, detail string) error {
 	return nil
 }
 
-// listing is the list of a session in one of its levels of detail, in order of
-// name.
+// listing returns the list of a session in one of its levels of detail, in order of name.
 func listing(detail, sid string, files []engine.File, places []engine.SessionFile) any {
 	objects := make([]objectBody, 0, len(files))
 	aliases := make(map[engine.ID][]string, len(files))
@@ -174,7 +173,7 @@ func listing(detail, sid string, files []engine.File, places []engine.SessionFil
 	return names
 }
 
-// isAlias reports whether a path is the base64 of another one of the file's.
+// isAlias reports whether a path is the base64 of another path of the file.
 func isAlias(path string, all []string) bool {
 	return slices.ContainsFunc(all, func(other string) bool { return isBase64Of(path, other) })
 }
@@ -209,8 +208,16 @@ func (p *place) holder(caller engine.Caller) engine.Caller {
 	return caller
 }
 
-// object says whether a file is there. LibreChat asks before each turn, and
-// uploads anew what is not: so a file whose bytes are lost is not there.
+// noFile translates the engine's error for a file that does not exist.
+func noFile(err error) error {
+	if errors.Is(err, engine.ErrNotFound) {
+		return errNoFile()
+	}
+	return err
+}
+
+// object describes a file. LibreChat asks before each turn, and uploads missing files again: so a
+// file whose bytes are lost is missing.
 func (a *api) object(w http.ResponseWriter, r *http.Request) error {
 	oldClient(w)
 	caller, found, err := a.named(r)
@@ -218,11 +225,8 @@ func (a *api) object(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	_, content, err := a.engine.OpenFile(r.Context(), found.holder(caller), found.file.ID)
-	if errors.Is(err, engine.ErrNotFound) {
-		return errNoFile()
-	}
 	if err != nil {
-		return err
+		return noFile(err)
 	}
 	content.Close()
 	body := describeObject(r.PathValue("sid"), found.file, found.at)
@@ -237,11 +241,8 @@ func (a *api) download(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	file, content, err := a.engine.OpenFile(r.Context(), found.holder(caller), found.file.ID)
-	if errors.Is(err, engine.ErrNotFound) {
-		return errNoFile()
-	}
 	if err != nil {
-		return err
+		return noFile(err)
 	}
 	defer content.Close()
 	name := found.name()
@@ -263,10 +264,7 @@ func (a *api) deleteFile(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := a.engine.DeleteFile(r.Context(), found.holder(caller), found.file.ID); err != nil {
-		if errors.Is(err, engine.ErrNotFound) {
-			return errNoFile()
-		}
-		return err
+		return noFile(err)
 	}
 	writeJSON(w, http.StatusOK, struct {
 		Message string `json:"message"`

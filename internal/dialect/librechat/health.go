@@ -11,14 +11,14 @@ type healthBody struct {
 
 const healthy = "healthy"
 
-// health says that somebody is there, and so it does while the service drains:
-// who wants to know whether it takes work asks for ready.
+// health answers that the service is alive, also while it drains: ready reports whether it accepts
+// work.
 func (a *api) health(w http.ResponseWriter, _ *http.Request) error {
 	writeJSON(w, http.StatusOK, healthBody{Status: healthy, Version: a.Version})
 	return nil
 }
 
-// detailedBody is health with what it consists of.
+// detailedBody is health with its parts.
 type detailedBody struct {
 	healthBody
 	Services map[string]serviceBody `json:"services"`
@@ -63,7 +63,7 @@ func (a *api) healthDetailed(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// metrics answers a scrape with those of the whole service.
+// metrics answers with the metrics of the whole service.
 func (a *api) metrics(w http.ResponseWriter, r *http.Request) error {
 	if _, err := a.caller(r); err != nil {
 		return err

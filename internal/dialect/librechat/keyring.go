@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -21,9 +22,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// keyring holds the keys by which tokens are verified, each under its kid. To
-// rotate them an operator adds a file or a member of the set, and takes the old
-// one away when its last token has expired.
+// keyring holds the keys that verify tokens, by kid. To rotate them an operator adds a file or a
+// member of the set, and removes the old one when its last token has expired.
 type keyring struct {
 	config TokenConfig
 	trusts []trust
@@ -191,8 +191,7 @@ func readBounded(name string, most int64) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// publicKey reads a JSON Web Key, with its kid if it has one, or what pemKey
-// reads.
+// publicKey reads a JSON Web Key, with its kid if it has one, or a key in PEM.
 func publicKey(text []byte) (key any, kid string, err error) {
 	text = bytes.TrimSpace(bytes.ReplaceAll(text, []byte(`\n`), []byte("\n")))
 	if !bytes.HasPrefix(text, []byte("{")) {
@@ -246,8 +245,7 @@ func secretKey(secret string) (any, error) {
 	return []byte(secret), nil
 }
 
-// usable returns a key with which we verify, and refuses what is weak or not
-// meant for that.
+// usable returns a key for verification, and refuses weak keys and other types.
 func usable(key any) (any, error) {
 	switch k := key.(type) {
 	case ed25519.PublicKey:
@@ -271,4 +269,141 @@ func algorithmOf(key any) jose.SignatureAlgorithm {
 		return jose.RS256
 	}
 	return jose.HS256
+}
+
+// trust is what is accepted in the tokens of an issuer. The names are those of the official
+// server's CODEAPI_JWT_TRUST_ENTRIES_JSON.
+type trust struct {
+	Issuer     string   `json:"issuer"`
+	Audiences  []string `json:"audiences"`
+	KeyIDs     []string `json:"keyIds"`
+	Algorithms []string `json:"allowedAlgorithms"`
+	Sources    []string `json:"principalSources"`
+
+	anyKey bool // that is configured
+}
+
+// sources are the sources of LibreChat's own tokens.
+var sources = []string{"librechat_jwt", "openid_reuse"}
+
+// external is a source of another application's tokens.
+var external = regexp.MustCompile(`^external:[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
+
+// trusts returns the entries of a configuration: its table, or one for all of its keys.
+func trusts(c TokenConfig) ([]trust, error) {
+	algorithms, err := splitAlgorithms(c.Algorithms)
+	if err != nil {
+		return nil, err
+	}
+	if c.Trust == "" {
+		return []trust{{
+			Issuer: c.Issuer, Audiences: []string{c.Audience}, Algorithms: algorithms, Sources: sources, anyKey: true,
+		}}, nil
+	}
+	if c.Issuer != defaultIssuer || c.Audience != defaultAudience || c.Algorithms != "" {
+		return nil, errors.New("the trust entries name issuers, audiences and algorithms: these cannot be set beside them")
+	}
+	entries, err := parseTrust(c.Trust)
+	if err != nil {
+		return nil, fmt.Errorf("trust entries: %w", err)
+	}
+	return entries, nil
+}
+
+func splitAlgorithms(list string) ([]string, error) {
+	if list == "" {
+		return []string{string(jose.EdDSA), string(jose.RS256), string(jose.HS256)}, nil // each key has its own
+	}
+	var names []string
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names, checkList("the algorithms", names, isAlgorithm)
+}
+
+func isAlgorithm(name string) bool {
+	return slices.Contains([]jose.SignatureAlgorithm{jose.EdDSA, jose.RS256, jose.HS256}, jose.SignatureAlgorithm(name))
+}
+
+func isSource(name string) bool {
+	return slices.Contains(sources, name) ||
+		external.MatchString(name) && !slices.Contains([]string{
+			"external:synthetic_test", "external:none", "external:api_key"}, name)
+}
+
+// parseTrust reads the table. Any mistake in it is an error: a table that is half understood would
+// trust too much.
+func parseTrust(text string) ([]trust, error) {
+	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	decoder.DisallowUnknownFields()
+	var entries []trust
+	if err := decoder.Decode(&entries); err != nil {
+		return nil, err
+	}
+	if len(entries) == 0 || decoder.More() {
+		return nil, errors.New("they must be one list with at least one entry")
+	}
+	issuers, kids := map[string]bool{}, map[string]bool{}
+	for _, e := range entries {
+		if e.Issuer == "" || e.Issuer != strings.TrimSpace(e.Issuer) || issuers[e.Issuer] {
+			return nil, fmt.Errorf("the issuer %q is empty, has space around it, or is there twice", e.Issuer)
+		}
+		issuers[e.Issuer] = true
+		named := func(string) bool { return true }
+		if err := cmp.Or(
+			checkList("audiences", e.Audiences, named), checkList("keyIds", e.KeyIDs, named),
+			checkList("allowedAlgorithms", e.Algorithms, isAlgorithm), checkList("principalSources", e.Sources, isSource),
+		); err != nil {
+			return nil, fmt.Errorf("issuer %q: %w", e.Issuer, err)
+		}
+		for _, kid := range e.KeyIDs {
+			if kids[kid] {
+				return nil, fmt.Errorf("the key %q is in two entries", kid)
+			}
+			kids[kid] = true
+		}
+	}
+	return entries, nil
+}
+
+// checkList refuses a list that is empty, or has an element twice or an invalid one.
+func checkList(what string, list []string, good func(string) bool) error {
+	if len(list) == 0 {
+		return fmt.Errorf("%s must not be empty", what)
+	}
+	for i, item := range list {
+		if item == "" || item != strings.TrimSpace(item) || !good(item) || slices.Contains(list[:i], item) {
+			return fmt.Errorf("%s: %q is not known, or is there twice", what, item)
+		}
+	}
+	return nil
+}
+
+// checkKeys refuses entries and keys that do not match: a key that no entry names would be unused,
+// which is a mistake.
+func checkKeys(entries []trust, keys map[string]any) error {
+	named := map[string]bool{}
+	for _, e := range entries {
+		if e.anyKey {
+			return nil
+		}
+		for _, kid := range e.KeyIDs {
+			key, ok := keys[kid]
+			if !ok {
+				return fmt.Errorf("trust entries: the issuer %q names the key %q, which is not configured", e.Issuer, kid)
+			}
+			if alg := string(algorithmOf(key)); !slices.Contains(e.Algorithms, alg) {
+				return fmt.Errorf("trust entries: the key %q is for %s, which the issuer %q may not use", kid, alg, e.Issuer)
+			}
+			named[kid] = true
+		}
+	}
+	for kid := range keys {
+		if !named[kid] {
+			return fmt.Errorf("trust entries: no issuer has the key %q", kid)
+		}
+	}
+	return nil
 }

@@ -32,9 +32,9 @@ import (
 
 // Options set up the dialect. Only Caller and Language are required.
 type Options struct {
-	// Caller says who makes a request; the zero Caller is nobody.
+	// Caller returns the caller of a request, or the zero Caller.
 	Caller func(*http.Request) engine.Caller
-	// Authenticate says who holds a key that stands in a body; nil: nobody.
+	// Authenticate returns the caller with a key in a body; nil: no key is accepted there.
 	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
 
 	// Language finds a language by one of its names, in lower case.
@@ -45,15 +45,15 @@ type Options struct {
 	FileTTL   time.Duration // lifetime of a file since its last use; 0: 7 days
 	TokenTTL  time.Duration // how long a program waits for the answers to its calls; 0: 600 s
 
-	// StrictUsers refuses requests with a plain key that name no end user. What
-	// one uploaded is unknown when another one asks, also without it.
+	// StrictUsers refuses requests with a plain key that name no user. A user finds only its own
+	// uploads, also without it.
 	StrictUsers bool
-	// UnknownSession is what a listing of an unknown session answers.
+	// UnknownSession is the answer to a listing of an unknown session.
 	UnknownSession UnknownSession
 	// PeerErrors answers a bad programmatic request with 200 and
 	// status "error", as some servers do.
 	PeerErrors bool
-	// State says which programs go on where the last one stopped; empty: none.
+	// State selects the programs that continue where the last one stopped; empty: none.
 	State State
 
 	Bodies  *wire.Bodies // counts the memory of large JSON bodies; nil: by itself
@@ -61,7 +61,7 @@ type Options struct {
 	Log     *slog.Logger // for causes that the client must not see; nil: nothing is logged
 }
 
-// Language is what the dialect has to know of one.
+// Language is a language as this dialect knows it.
 type Language struct {
 	Name  string // "python"
 	Entry string // name of the file that the code is put into
@@ -151,8 +151,7 @@ func New(e *engine.Service, o Options) *Handler {
 	return &Handler{mux, a.programs}
 }
 
-// Open are the addresses that answer without a key, or look for one in the
-// body.
+// Open lists the addresses that need no key, or whose key may be in the body.
 func Open() (paths []string) {
 	for _, base := range []string{"", "/v1"} {
 		for _, path := range []string{"/health", "/ready", "/exec", "/exec/programmatic", "/exec/programmatic/cancel"} {
@@ -177,7 +176,7 @@ func AtRoot() (patterns []string) {
 	return append(patterns, "/v1/health", "/v1/ready")
 }
 
-// handle makes an http handler of one that may fail.
+// handle returns the HTTP handler of a route.
 func (a *api) handle(serve handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := serve(a, w, r); err != nil {

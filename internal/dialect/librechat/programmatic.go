@@ -135,7 +135,8 @@ func (a *api) begin(r *http.Request, caller engine.Caller, body *runBody) (*tool
 	}
 	// Either language is run by a driver in Python.
 	p.Profile.SourceInStdin = true
-	p.Stdin = wire.Encode(program{Source: p.Code, Tools: append([]tool{}, body.Tools...), Args: append([]string{}, p.Args...)})
+	p.Stdin = wire.Encode(program{Source: p.Code, Tools: append([]tool{}, body.Tools...),
+		Args: append([]string{}, p.Args...)})
 	if lang.Name == bash {
 		p.Code = driverCode(shellDriver, "")
 	} else {
@@ -189,7 +190,7 @@ func officialToken(token string) bool {
 	return false
 }
 
-// roundReply says what the client is to do next, or how it ended.
+// roundReply returns the answer with the calls of a program, or with its end.
 func (a *api) roundReply(p *toolcall.Program, r *toolcall.Round) *roundReply {
 	out := &roundReply{SessionID: r.Session.String()}
 	if !r.Ended {
@@ -225,7 +226,7 @@ func (r *roundReply) fail(reason, stdout, stderr string) *roundReply {
 	return r
 }
 
-// The drivers run inside the sandbox; what they do is said in them.
+// The drivers run inside the sandbox, and describe themselves.
 var (
 	//go:embed channel.py
 	channelDriver string
@@ -237,8 +238,7 @@ var (
 	stateDriver string
 )
 
-// program is what a driver is told on its stdin: the text that the client sent
-// stays whole, whatever is in it.
+// program is the input of a driver. The client's text is not changed.
 type program struct {
 	Source string   `json:"source"`
 	Tools  []tool   `json:"tools"`
@@ -247,9 +247,9 @@ type program struct {
 
 var importLine = regexp.MustCompile(`(?m)^[ \t]*(?:import|from)[ \t]+\w.*$`)
 
-// driverCode is the Python program that is run: a driver in one line, and below
-// it, as a text that does nothing, what the program imports. The sandbox looks
-// at that to choose an interpreter that has it loaded.
+// driverCode returns the Python program that runs: a driver in one line, and the imports of the
+// program as a text without effect. The sandbox selects an interpreter that has these packages
+// loaded.
 func driverCode(driver, source string) string {
 	var b strings.Builder
 	b.WriteString("exec(compile(")
@@ -271,13 +271,13 @@ var (
 	usualImports = map[string]string{"pd.": "import pandas", "np.": "import numpy", "plt.": "import matplotlib"}
 )
 
-// requestHeader names a request, so that another one can cancel it.
+// requestHeader names a request, so that another request can cancel it.
 const requestHeader = "X-Librechat-Code-Request-Id"
 
 const maxRequestID = 128
 
-// enter notes a request for as long as it is answered. The one that it returns is to be
-// used in its place, and leave to be called with the program that waits afterwards, or nil.
+// enter registers a request until it is answered. The returned request replaces it; leave is called
+// with the program that waits afterwards, or nil.
 func (a *api) enter(r *http.Request, caller engine.Caller) (_ *http.Request, leave func(*toolcall.Program), _ error) {
 	id := r.Header.Get(requestHeader)
 	if len(id) > maxRequestID {

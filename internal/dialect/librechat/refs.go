@@ -45,8 +45,8 @@ func (f *ref) version() string {
 	return strings.Trim(string(f.Version), `"`)
 }
 
-// scope is where the ref says that its file belongs. For a user's file the
-// resource is not looked at: clients put the file's own id there.
+// scope returns the scope of the file. The resource of a user's file is ignored: clients send the
+// file's own id there.
 func (f *ref) scope(user, entity string) scope {
 	s := scope{kind: f.Kind, user: user}
 	switch {
@@ -69,8 +69,7 @@ type input struct {
 	there bool   // it is in the session that the program runs in
 }
 
-// inputs finds the files that a request names. Of two at one place the later
-// one counts.
+// inputs finds the files of a request. Of two files at one path the later one counts.
 func (a *api) inputs(
 	ctx context.Context, caller engine.Caller, body *runBody, user string, w *workspace,
 ) ([]input, error) {
@@ -171,9 +170,8 @@ func isBase64Of(sent, stored string) bool {
 	return false
 }
 
-// sessionInputs adds what is in a session that the request names, where the
-// request brings nothing of its own for that place. A session that is gone is
-// passed over, as the official server passes over all of them.
+// sessionInputs adds the files of a named session, except where the request has its own for a path.
+// A deleted session is ignored, as the official server ignores all of them.
 func (a *api) sessionInputs(
 	ctx context.Context, caller engine.Caller, named, user string, list []input, there bool,
 ) ([]input, error) {
@@ -241,8 +239,7 @@ func entry(usual string, list []input) string {
 	return name
 }
 
-// hidden reports whether a path goes through a folder that nobody means to see,
-// and that no input lay in.
+// hidden reports whether a path goes through a hidden folder without inputs.
 func hidden(name string, inputs []input) bool {
 	dir := path.Dir(name)
 	for part := range strings.SplitSeq(dir, "/") {

@@ -8,8 +8,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// runReply is what came of a program. Clients of several generations read it,
-// each under the names that it knows.
+// runReply is the result of a program, with the names of several generations of clients.
 type runReply struct {
 	SessionID string     `json:"session_id"`
 	Stdout    string     `json:"stdout"`
@@ -26,7 +25,7 @@ type runReply struct {
 	leftovers
 }
 
-// leftovers is what a reply says of files beyond their list.
+// leftovers are the files of a reply beside its list.
 type leftovers struct {
 	// inputs that the program removed, by the names that the client gave them
 	Deleted    []string    `json:"deleted_files,omitempty"`
@@ -69,7 +68,7 @@ const (
 	statusMemory  = "SG"
 )
 
-// reply says what came of a run.
+// reply returns the answer for a run.
 func reply(run *engine.Run, inputs []input) *runReply {
 	files, left := filesOf(run, inputs)
 	ms := run.Duration.Milliseconds()
@@ -101,8 +100,8 @@ func reply(run *engine.Run, inputs []input) *runReply {
 // model reads.
 func withReason(stderr, reason string) string { return stderr + "\n[sandbox] " + reason + "\n" }
 
-// filesOf lists what a program leaves: first what is new or changed, then the
-// inputs as they were. A client keeps only what is listed.
+// filesOf lists the files after a program: first those that are new or changed, then unchanged
+// inputs. A client keeps only listed files.
 func filesOf(run *engine.Run, inputs []input) ([]fileBody, leftovers) {
 	files := []fileBody{}
 	changed := map[string]bool{} // inputs, by path
@@ -159,7 +158,7 @@ func newFile(id engine.ID, sid, name string) fileBody {
 		SessionID: sid}
 }
 
-// named is what the client called the file.
+// named returns the client's name of the file.
 func (in *input) named() string {
 	if in.ref != nil && in.ref.Name != "" {
 		return in.ref.Name
@@ -185,9 +184,8 @@ func (in *input) inherited() fileBody {
 // maxSkipped is how many files a truncation names.
 const maxSkipped = 50
 
-// truncated says what was not kept; nil if nothing was. Links, pipes and the
-// like nobody expects back. Of those that are counted and not named it is not
-// known whether they are hidden.
+// truncated lists the files that were not kept; nil: there are none. Links and pipes are not
+// listed. For files that are only counted it is not known whether they are hidden.
 func truncated(dropped []engine.DroppedFile) *truncation {
 	t := &truncation{Code: "artifact_truncation", Reasons: []string{}, Skipped: []string{}}
 	for _, d := range dropped {

@@ -26,14 +26,13 @@ import (
 // everything, unless StrictUsers refuses it; ids that nobody guesses are what
 // protects then. Skills and the files of agents are for all users.
 
-// userOwner is the owner of what a user of a tenant keeps. A key's owner has
-// no slash in its name.
+// userOwner returns the owner of a tenant's user. A key's owner has no slash in its name.
 func userOwner(tenant, user string) engine.Owner {
 	return engine.Owner("jwt/" + url.PathEscape(tenant) + "/user/" + url.PathEscape(user))
 }
 
-// sharedOwner is the owner of what a user's tenant shares, and "" for an owner
-// that is no such user.
+// sharedOwner returns the owner of the files that a user's tenant shares, or "" for any other
+// owner.
 func sharedOwner(owner engine.Owner) engine.Owner {
 	parts := strings.Split(string(owner), "/")
 	if len(parts) != 4 || parts[0] != "jwt" {
@@ -42,8 +41,7 @@ func sharedOwner(owner engine.Owner) engine.Owner {
 	return engine.Owner("jwt/" + parts[1] + "/shared")
 }
 
-// scope is what a request says of a file's place: nothing, a skill, an agent
-// or a user.
+// scope is the scope of a file in a request: none, a skill, an agent or a user.
 type scope struct {
 	kind, id, version string
 	user              string // whom the request is for, as far as it says
@@ -56,8 +54,8 @@ const (
 	kindUser  = "user"
 )
 
-// userHeader names the user on whose behalf a request comes. It goes before what
-// the request says elsewhere: the body and the address have what models wrote.
+// userHeader names the user of a request. It has precedence over the body and the address, which
+// contain text of models.
 const userHeader = "User-Id"
 
 // checkUser refuses a request that must name its user and does not.
@@ -97,7 +95,7 @@ func wholeNumber(s string) bool {
 // shared reports whether the scope is the tenant's and not a user's.
 func (s scope) shared() bool { return s.kind == kindSkill || s.kind == kindAgent }
 
-// mark is what a session remembers of the scope in which it was made.
+// mark returns what a session stores of the scope in which it was created.
 func (s scope) mark(caller engine.Caller) string {
 	switch {
 	case sharedOwner(caller.Owner) == "":
@@ -130,7 +128,7 @@ func queryScope(r *http.Request) (scope, error) {
 	return s, s.check()
 }
 
-// uploader is who owns what is uploaded in a scope.
+// uploader returns the owner of uploads in a scope.
 func (s scope) uploader(caller engine.Caller) engine.Caller {
 	if shared := sharedOwner(caller.Owner); shared != "" && s.shared() {
 		caller.Owner = shared
@@ -151,9 +149,8 @@ func (s scope) holders(caller engine.Caller) []engine.Caller {
 	return []engine.Caller{caller, shared}
 }
 
-// admits reports whether a session that was made in some scope is open to a
-// caller who names this one. A session that is not the tenant's own but the
-// caller's is no skill and no agent.
+// admits reports whether a caller in this scope may use a session. A session of the caller, not the
+// tenant, belongs to no skill or agent.
 func (s scope) admits(caller engine.Caller, session engine.Session) bool {
 	switch shared := sharedOwner(caller.Owner); {
 	case shared == "":
@@ -174,8 +171,8 @@ type place struct {
 // name is the file's path as its uploader or its program gave it.
 func (p *place) name() string { return nameAt(p.file, p.at) }
 
-// nameAt is the name of a file at its place in a session. Uploads lie each in a
-// folder of their own, so that two of one name can be in one session.
+// nameAt returns the name of a file in a session. Each upload has its own folder, so that two files
+// of the same name can be in one session.
 func nameAt(f engine.File, at engine.SessionFile) string {
 	if name, uploaded := strings.CutPrefix(at.Path, f.ID.String()+"/"); uploaded {
 		return cmp.Or(f.Name, name)
@@ -183,9 +180,8 @@ func nameAt(f engine.File, at engine.SessionFile) string {
 	return at.Path
 }
 
-// find looks a file up by the two ids that name it. What does not exist, what
-// has expired and what is somebody else's are alike: errNoFile. A scope that is
-// not the file's is errForbidden.
+// find finds a file by its two ids. The error is errNoFile if it does not exist, has expired or
+// belongs to another owner, and errForbidden if the scope is another one.
 func (a *api) find(ctx context.Context, caller engine.Caller, s scope, sid, fid engine.ID) (*place, error) {
 	refused := errNoFile()
 	for _, holder := range s.holders(caller) {
@@ -207,9 +203,8 @@ func (a *api) find(ctx context.Context, caller engine.Caller, s scope, sid, fid 
 	return nil, refused
 }
 
-// outputFor finds a file that a program left, by the session of one of its
-// inputs. On servers that run a program in the session that its caller brought,
-// that is the session of its outputs too, and their clients go by it.
+// outputFor finds a file that a program left, by the session of one of its inputs. On other servers
+// programs run in that session, and their clients rely on it.
 func (a *api) outputFor(
 	ctx context.Context, caller engine.Caller, sid, fid engine.ID,
 ) (engine.Session, engine.File, engine.SessionFile, error) {
@@ -246,8 +241,8 @@ func parseFileID(s string) (id engine.ID, known bool, err error) {
 	return parseID(s)
 }
 
-// parseID reads an id as clients send it. One that we cannot have made names
-// nothing; one that no server makes is a bad request.
+// parseID reads an id as clients send it. An id that this service cannot have made names nothing;
+// an id that no server makes is a bad request.
 func parseID(s string) (id engine.ID, known bool, err error) {
 	if s == "" || len(s) > 128 || strings.ContainsFunc(s, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-'

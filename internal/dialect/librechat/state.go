@@ -10,16 +10,16 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// State says which programs go on where the last one of their session stopped:
-// with the files of its workspace and, in Python, with its variables.
+// State selects the programs that continue where the last one of their session stopped: with the
+// files of its workspace and, in Python, with its variables.
 type State string
 
 // Which programs share a workspace.
 const (
 	StateOff  State = "off"  // none: each begins with nothing but its inputs
 	StateHint State = "hint" // those with the same runtime_session_hint, which LibreChat sends for stateful agents
-	// StateOn: also those with the same session_id, entity_id or session of
-	// files, as some servers do.
+	// StateOn: also those with the same session_id, entity_id or session of files, as on some
+	// servers.
 	StateOn State = "on"
 )
 
@@ -36,8 +36,8 @@ type states struct {
 	known map[stateName]engine.ID
 }
 
-// stateName is what a workspace is found by. The user is part of it, so that
-// users of one key who name the same agent do not see each other's variables.
+// stateName is the key of a workspace. It contains the user, so that users of one key who name the
+// same agent do not share variables.
 type stateName struct {
 	owner engine.Owner
 	user  string
@@ -86,8 +86,7 @@ func (a *api) workspace(ctx context.Context, caller engine.Caller, body *runBody
 	return a.session(ctx, caller, name)
 }
 
-// ranIn reports whether a session is one that programs have run in, and open
-// to a caller.
+// ranIn reports whether programs have run in a session that the caller may use.
 func (a *api) ranIn(ctx context.Context, caller engine.Caller, user string, id engine.ID) (bool, error) {
 	session, files, places, err := a.engine.UseSession(ctx, caller, id)
 	if errors.Is(err, engine.ErrNotFound) {
@@ -130,7 +129,7 @@ func (a *api) session(ctx context.Context, caller engine.Caller, name stateName)
 	return &workspace{session.ID, false}, nil
 }
 
-// lasting makes a prepared program one of its workspace.
+// lasting makes a prepared program run in a workspace.
 func (p *prepared) lasting(w *workspace) {
 	p.Session = w.session
 	p.Profile.Private = stateFile
@@ -142,7 +141,7 @@ func (p *prepared) lasting(w *workspace) {
 	p.Code = driverCode(stateDriver, p.Code)
 }
 
-// tell says in a reply in which workspace a program ran.
+// tell adds the workspace of a program to its reply.
 func (w *workspace) tell(out *runReply) {
 	if w == nil {
 		return

@@ -2,8 +2,12 @@ package librechat
 
 import (
 	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -22,8 +26,7 @@ type Tokens struct {
 	now    func() time.Time
 }
 
-// TokenConfig says which tokens are good. Its sources of keys add up; at least
-// one is needed.
+// TokenConfig configures the accepted tokens. Its sources of keys add up; at least one is needed.
 type TokenConfig struct {
 	PublicKey string // PEM or JWK, Ed25519 or RSA; line ends may be written \n
 	Secret    string // shared with LibreChat, for HS256
@@ -44,7 +47,7 @@ type TokenConfig struct {
 	Strict bool   // tokens must name their tenant
 }
 
-// What LibreChat uses unless it is told otherwise.
+// LibreChat's defaults.
 const (
 	defaultKeyID    = "lc-codeapi-2026-05"
 	defaultIssuer   = "librechat"
@@ -64,8 +67,8 @@ func (c *TokenConfig) Empty() bool {
 	return c.PublicKey == "" && c.Secret == "" && c.Directory == "" && c.JWKS == ""
 }
 
-// NewTokens reads the keys. The error says which source cannot be read; later
-// on, one that breaks is left as it was for some minutes.
+// NewTokens reads the keys. Its error names a source that cannot be read. A source that fails later
+// keeps its keys for some minutes.
 func NewTokens(c TokenConfig, now func() time.Time) (*Tokens, error) {
 	c.KeyID = cmp.Or(c.KeyID, defaultKeyID)
 	c.Issuer, c.Audience, c.Tenant = cmp.Or(c.Issuer, defaultIssuer), cmp.Or(c.Audience, defaultAudience),
@@ -82,8 +85,8 @@ func NewTokens(c TokenConfig, now func() time.Time) (*Tokens, error) {
 	return &Tokens{config: c, trusts: entries, keys: keys, now: now}, nil
 }
 
-// claims are what a token says. The context that auth_context_hash covers
-// changes while a conversation goes on, so nothing is kept under it.
+// claims are the claims of a token. The context of auth_context_hash changes during a conversation,
+// so nothing is stored under it.
 type claims struct {
 	jwt.Claims
 	Source  string `json:"principal_source"`
@@ -181,4 +184,68 @@ func (t *Tokens) check(issuer *trust, c *claims) (tenant string, err error) {
 		return "", errors.New("tenant_id is missing")
 	}
 	return cmp.Or(c.Tenant, t.config.Tenant), nil
+}
+
+// Keys authenticates the keys and tokens of LibreChat's clients.
+type Keys struct {
+	Tokens *Tokens // LibreChat's own, of its users; nil: none are taken
+	Static string  // one key that all of a LibreChat shares; empty: none
+	// Others knows every other key.
+	Others func(ctx context.Context, token string) (engine.Caller, error)
+}
+
+// StaticOwner is the owner of requests with the static key.
+const StaticOwner engine.Owner = "librechat"
+
+// Any reports whether there are keys of the dialect's own.
+func (k *Keys) Any() bool { return k.Tokens != nil || k.Static != "" }
+
+// Authenticate returns the caller with a key. A bad token in LibreChat's format is ErrForbidden
+// where such tokens are accepted: its bearer must not pass for a caller without a key.
+func (k *Keys) Authenticate(ctx context.Context, token string) (engine.Caller, error) {
+	if k.Tokens != nil && looksLikeToken(token) {
+		return k.Tokens.Verify(token)
+	}
+	if k.Static != "" {
+		want, got := sha256.Sum256([]byte(k.Static)), sha256.Sum256([]byte(token))
+		if subtle.ConstantTimeCompare(want[:], got[:]) == 1 {
+			return engine.Caller{Owner: StaticOwner, Key: "librechat"}, nil
+		}
+	}
+	return k.Others(ctx, token)
+}
+
+// looksLikeToken reports whether a key has the format of LibreChat's tokens.
+func looksLikeToken(s string) bool { return strings.Count(s, ".") == 2 }
+
+// caller returns the caller of a request with its key outside of the body.
+func (a *api) caller(r *http.Request) (engine.Caller, error) {
+	caller := a.Caller(r)
+	if caller.Owner == "" {
+		return caller, errNoKey()
+	}
+	return caller, nil
+}
+
+// callerOf returns the caller of a request whose key may be in its body.
+func (a *api) callerOf(r *http.Request, keys ...string) (engine.Caller, error) {
+	caller := a.Caller(r)
+	for _, key := range keys {
+		if key == "" || len(key) > 8<<10 || caller.Owner != "" && !looksLikeToken(key) {
+			continue
+		}
+		found, err := a.Authenticate(r.Context(), key)
+		switch {
+		case err == nil:
+			caller = cmp.Or(caller, found)
+		case errors.Is(err, engine.ErrForbidden):
+			return engine.Caller{}, errNoKey() // whatever stands beside it
+		case !errors.Is(err, engine.ErrUnauthorized):
+			return engine.Caller{}, err
+		}
+	}
+	if caller.Owner == "" {
+		return engine.Caller{}, errNoKey()
+	}
+	return caller, nil
 }

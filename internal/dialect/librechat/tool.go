@@ -21,15 +21,15 @@ type tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
-	// Function is what it is called in the program.
+	// Function is the name in the program.
 	Function string `json:"function"`
 }
 
 // bashWords cannot be names of functions.
 var bashWords = strings.Fields(`if then else elif fi for while until do done case esac select in function time coproc`)
 
-// functionName is what a tool is called in a program. The client makes the
-// same of it, and tells the model.
+// functionName returns the name of a tool in a program. The client computes the same name, and
+// tells the model.
 func functionName(name string, bash bool) string {
 	var b strings.Builder
 	for _, c := range name {
@@ -54,8 +54,8 @@ func functionName(name string, bash bool) string {
 	return function
 }
 
-// nameTools gives each tool the name of its function, and refuses two with one
-// name: a program could only ever call one of them.
+// nameTools names the function of each tool, and refuses two tools with one name: a program could
+// call only one of them.
 func nameTools(tools []tool, bash bool) error {
 	if len(tools) > maxTools {
 		return bad("tools exceeds maximum of %d", maxTools)
@@ -80,7 +80,7 @@ func nameTools(tools []tool, bash bool) error {
 	return nil
 }
 
-// result is the answer to one call.
+// result is the result of a call.
 type result struct {
 	CallID  string          `json:"call_id"`
 	Result  json.RawMessage `json:"result"`

@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// BatchFactor is how many of the largest files one upload may have together.
+	// BatchFactor is the limit of an upload, in files of the largest size.
 	BatchFactor = 4
 
 	maxBatch = 200
-	// storers is how many small files of a request are stored at once. A disk
-	// makes many files durable in little more time than one.
+	// storers is how many small files of a request are stored at once. Making many files durable
+	// takes little longer than one.
 	storers   = 16
 	smallFile = 256 << 10
 )
 
-// stored is one file of an upload.
+// stored is a file of an upload.
 type stored struct {
 	name string
 	file engine.File
@@ -80,7 +80,7 @@ func (a *api) upload(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// batchEntry is what became of one file of a batch.
+// batchEntry is the result of one file of a batch.
 type batchEntry struct {
 	Status   string `json:"status"`
 	Filename string `json:"filename"`
@@ -133,7 +133,7 @@ func (a *api) uploadBatch(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// fileError says why one file of a batch was not stored.
+// fileError returns why a file of a batch was not stored.
 func (a *api) fileError(r *http.Request, err error) string {
 	if errors.Is(err, engine.ErrTooLarge) {
 		return fileTooLarge
@@ -169,7 +169,7 @@ func (a *api) receive(r *http.Request) (*batch, string, error) {
 		b.discard()
 		return nil, "", err
 	}
-	session, err := b.settle(s, form.fields["read_only"] == "true")
+	session, err := b.attach(s, form.fields["read_only"] == "true")
 	if err != nil {
 		b.discard()
 		return nil, "", err
@@ -217,8 +217,7 @@ func (b *batch) readAll(form *form) error {
 	}
 }
 
-// take stores one file: a small one while the next is read, a large one as it
-// comes.
+// take stores a file: a small one while the next is read, a large one as it arrives.
 func (b *batch) take(f *stored, owner engine.Caller, content io.Reader) error {
 	var beginning bytes.Buffer
 	_, err := io.CopyN(&beginning, content, smallFile)
@@ -242,9 +241,9 @@ func (b *batch) put(f *stored, owner engine.Caller, content io.Reader) {
 		engine.Upload{Name: f.name, Origin: engine.OriginLibreChat, TTL: b.api.FileTTL, Max: b.api.MaxUpload}, content)
 }
 
-// settle puts the files into a session. Should a field behind the files have
-// said whose they are, they are handed over first.
-func (b *batch) settle(s scope, readOnly bool) (string, error) {
+// attach puts the files into a session. If a field behind the files names another owner, they are
+// handed over first.
+func (b *batch) attach(s scope, readOnly bool) (string, error) {
 	owner := s.uploader(b.caller)
 	var refs []engine.FileRef
 	for _, f := range b.files {
@@ -378,9 +377,8 @@ func partName(header string) (field, file string, isFile bool) {
 // sign is the name's own.
 var formEscapes = strings.NewReplacer("%22", `"`, "%0D", "\r", "%0A", "\n")
 
-// plainName is an upload's name as we keep it. A path that stays below the
-// workspace is kept whole; of any other its last part is. Control
-// characters of ASCII become underscores, as LibreChat has it for its own names.
+// plainName returns the stored name of an upload: the path if it stays below the workspace, else
+// its last element. Control characters of ASCII become underscores, as in LibreChat's own names.
 func plainName(name string) string {
 	safe := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
