@@ -30,7 +30,7 @@ type driven struct {
 // are given. A program that takes a minute hangs.
 func drive(t *testing.T, driver, source string, ends ...*os.File) driven {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	path := filepath.Join(t.TempDir(), "main.py")
 	if err := os.WriteFile(path, []byte(driverCode(driver, source)), 0o644); err != nil {
