@@ -149,7 +149,7 @@ func readForm(r *http.Request) (name string, content io.Reader, err error) {
 	form := wire.NewParts(r.Body, params["boundary"])
 	for range maxParts {
 		part, err := form.Next()
-		if err == io.EOF {
+		if err == io.EOF { //nolint:errorlint // a wrapped one is a form that was cut short
 			return "", nil, noPart()
 		}
 		if err != nil {
@@ -204,7 +204,7 @@ func endOf(form *wire.Parts, err error) error {
 	for range maxParts {
 		part, err := form.Next()
 		// The closing boundary is a bare io.EOF; a wrapped one is a form that was cut short.
-		if err == io.EOF {
+		if err == io.EOF { //nolint:errorlint // see above
 			if err := form.Drain(); err != nil {
 				return brokenForm(err)
 			}
