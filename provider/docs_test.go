@@ -117,7 +117,7 @@ func capabilities(t *testing.T) string {
 	yes("exit codes", func(c provider.Capabilities) bool { return c.ExitCode })
 	yes("stdout and stderr apart", func(c provider.Capabilities) bool { return c.SplitStderr })
 	yes("shows images and PDFs to the model", func(c provider.Capabilities) bool { return c.See })
-	yes("calls functions of ours", func(c provider.Capabilities) bool { return c.Functions })
+	yes("calls functions of the application", func(c provider.Capabilities) bool { return c.Functions })
 	yes("answers by a JSON schema", func(c provider.Capabilities) bool { return c.Schema })
 	return s.String()
 }
