@@ -62,14 +62,7 @@ func (b *bench) startJudge(ctx context.Context) (*server, error) {
 	}
 	s, err := startServer(address, nil, b.options.judge, "-http-addr", address, "-mount-conf", mounts, "-silent",
 		"-pre-fork", "4")
-	if err != nil {
-		return nil, err
-	}
-	if err := s.await(ctx); err != nil {
-		s.stop()
-		return nil, err
-	}
-	return s, nil
+	return s.awaited(ctx, err)
 }
 
 // judgeRun is one program in the terms of its API.

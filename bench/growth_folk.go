@@ -68,17 +68,8 @@ func (b *bench) withSessions(ctx context.Context, count int) (*server, error) {
 	if err := f.fillSessions(ctx, count); err != nil {
 		return nil, err
 	}
-	if s, err = b.serve(f.data, f.env, unlimited...); err != nil {
-		return nil, err
-	}
-	if err = s.await(ctx); err == nil {
-		_, err = zygotesReady(ctx, s)
-	}
-	if err != nil {
-		s.stop()
-		return nil, err
-	}
-	return s, nil
+	s, err = b.serve(f.data, f.env, unlimited...)
+	return s.warmed(ctx, err)
 }
 
 // manySessions compares two services.

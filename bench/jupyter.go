@@ -34,14 +34,7 @@ func (b *bench) startJupyter(ctx context.Context) (*server, error) {
 	s, err := startServer(address, []string{"HOME=" + home, "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1"},
 		b.options.jupyter, "-m", "jupyter_server", "--allow-root", "--no-browser", "--ServerApp.root_dir="+home,
 		"--ip="+host, "--port="+port, "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True")
-	if err != nil {
-		return nil, err
-	}
-	if err := s.await(ctx); err != nil {
-		s.stop()
-		return nil, err
-	}
-	return s, nil
+	return s.awaited(ctx, err)
 }
 
 // kernel is an ipykernel behind a jupyter_server, over the socket that JupyterLab uses.

@@ -26,14 +26,8 @@ func (b *bench) measureJupyter(ctx context.Context) error {
 		return err
 	}
 	native := chatClient{"http://" + b.warm.address}
-	_, answer, err := native.post(ctx, "/api/v1/sessions", map[string]any{"kind": "live"})
+	session, err := native.newSession(ctx, map[string]any{"kind": "live"})
 	if err != nil {
-		return err
-	}
-	var session struct {
-		ID string `json:"id"`
-	}
-	if err := json.Unmarshal(answer, &session); err != nil {
 		return err
 	}
 	ours := &server{address: b.warm.address + "/jupyter"}
@@ -44,7 +38,7 @@ func (b *bench) measureJupyter(ctx context.Context) error {
 	defer k.close()
 	times := [2]sample{}
 	ways := []func() (time.Duration, error){func() (time.Duration, error) {
-		took, answer, err := native.post(ctx, "/api/v1/sessions/"+session.ID+"/cells", map[string]any{"code": sumCode})
+		took, answer, err := native.post(ctx, "/api/v1/sessions/"+session+"/cells", map[string]any{"code": sumCode})
 		if err == nil && !bytes.Contains(answer, []byte(`"status":"ok"`)) {
 			err = fmt.Errorf("the cell: %s", answer)
 		}

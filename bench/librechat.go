@@ -56,6 +56,18 @@ func (c chatClient) post(ctx context.Context, path string, body any) (time.Durat
 	return c.do(ctx, "POST", path, "application/json", bytes.NewReader(text))
 }
 
+// newSession creates a session of the native API, and returns its id.
+func (c chatClient) newSession(ctx context.Context, request map[string]any) (string, error) {
+	_, answer, err := c.post(ctx, "/api/v1/sessions", request)
+	if err != nil {
+		return "", err
+	}
+	var session struct {
+		ID string `json:"id"`
+	}
+	return session.ID, json.Unmarshal(answer, &session)
+}
+
 func (b *bench) measureLibreChat(ctx context.Context) error {
 	if err := b.services(ctx); err != nil {
 		return err
@@ -153,26 +165,20 @@ func (b *bench) chatBatches(ctx context.Context, c chatClient, r *LibreChat) err
 
 // chatListing lists a session that four programs left 250 files in, each.
 func (b *bench) chatListing(ctx context.Context, c chatClient, r *LibreChat) error {
-	_, answer, err := c.post(ctx, "/api/v1/sessions", map[string]any{})
+	session, err := c.newSession(ctx, map[string]any{})
 	if err != nil {
-		return err
-	}
-	var session struct {
-		ID string `json:"id"`
-	}
-	if err := json.Unmarshal(answer, &session); err != nil {
 		return err
 	}
 	for turn := range 4 {
 		code := fmt.Sprintf("for i in range(250): open(f'%d_{i}.txt', 'w').write(str(i))", turn)
 		if _, _, err := c.post(ctx, runsPath, map[string]string{
-			"language": "python", "session": session.ID, "code": code}); err != nil {
+			"language": "python", "session": session, "code": code}); err != nil {
 			return err
 		}
 	}
 	var listings sample
 	for range b.plan.streams {
-		took, answer, err := c.do(ctx, "GET", chat+"/files/"+session.ID+"?detail=full", "", http.NoBody)
+		took, answer, err := c.do(ctx, "GET", chat+"/files/"+session+"?detail=full", "", http.NoBody)
 		if err != nil {
 			return err
 		}

@@ -101,17 +101,11 @@ func (b *bench) measureMCP(ctx context.Context) error {
 // mcpCalls runs the same cell natively and by the protocol, in turn.
 func (b *bench) mcpCalls(ctx context.Context, r *MCP) error {
 	native := chatClient{"http://" + b.warm.address}
-	_, answer, err := native.post(ctx, "/api/v1/sessions", map[string]any{"kind": "live"})
+	session, err := native.newSession(ctx, map[string]any{"kind": "live"})
 	if err != nil {
 		return err
 	}
-	var session struct {
-		ID string `json:"id"`
-	}
-	if err := json.Unmarshal(answer, &session); err != nil {
-		return err
-	}
-	cells := "/api/v1/sessions/" + session.ID + "/cells"
+	cells := "/api/v1/sessions/" + session + "/cells"
 	times := [3]sample{}
 	ways := []func() (time.Duration, error){func() (time.Duration, error) {
 		took, answer, err := native.post(ctx, cells, map[string]any{"code": sumCode})

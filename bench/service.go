@@ -128,13 +128,27 @@ func (b *bench) startAirlock(args ...string) (*server, error) {
 // startWarm is startAirlock, and waits until all zygotes are there.
 func (b *bench) startWarm(ctx context.Context, args ...string) (*server, error) {
 	s, err := b.startAirlock(args...)
+	return s.warmed(ctx, err)
+}
+
+// awaited returns a server that was started, unless err is set, once it answers.
+func (s *server) awaited(ctx context.Context, err error) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = s.await(ctx); err == nil {
-		_, err = zygotesReady(ctx, s)
+	if err := s.await(ctx); err != nil {
+		s.stop()
+		return nil, err
 	}
-	if err != nil {
+	return s, nil
+}
+
+// warmed is awaited, and waits until all zygotes are ready.
+func (s *server) warmed(ctx context.Context, err error) (*server, error) {
+	if s, err = s.awaited(ctx, err); err != nil {
+		return nil, err
+	}
+	if _, err := zygotesReady(ctx, s); err != nil {
 		s.stop()
 		return nil, err
 	}
