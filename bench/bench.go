@@ -10,7 +10,7 @@ import (
 	"runtime/debug"
 )
 
-// bench is one run: the services it started, and what it has found.
+// bench is one run: the services that it started, and its results.
 type bench struct {
 	options  *options
 	plan     *plan
@@ -21,7 +21,7 @@ type bench struct {
 	plain    workload
 	plot     workload
 
-	warm, cold, judge *server // nil until they are asked for
+	warm, cold, judge *server // nil until they are needed
 	judgeAsked        bool
 }
 
@@ -53,13 +53,12 @@ func newBench(ctx context.Context, o *options, progress io.Writer) (*bench, erro
 		b.close()
 		return nil, err
 	}
-	// Our own collector of garbage would run in the middle of things; there is
-	// little to collect.
+	// A garbage collection of the load generator would disturb measurements.
 	debug.SetGCPercent(1000)
 	return b, nil
 }
 
-// furnish puts into the scratch folder what cold interpreters need.
+// furnish puts the packages and fonts of cold interpreters into the scratch folder.
 func (b *bench) furnish(python string) error {
 	var major, minor int
 	if _, err := fmt.Sscanf(python, "Python %d.%d", &major, &minor); err != nil {
@@ -84,7 +83,7 @@ func (b *bench) close() {
 	os.RemoveAll(b.scratch)
 }
 
-// services starts those of ours that do not run yet, and waits until the warm
+// services starts the Airlock services that do not run yet, and waits until the warm
 // one is warm.
 func (b *bench) services(ctx context.Context) (err error) {
 	if b.warm == nil {
@@ -107,8 +106,8 @@ func (b *bench) services(ctx context.Context) (err error) {
 	return nil
 }
 
-// peers returns the contestants that come with a sandbox of their own and are
-// there. Why one is not is among the results.
+// peers returns the installed contestants with a sandbox of their own. The results say
+// why one is missing.
 func (b *bench) peers(ctx context.Context) []contestant {
 	var list []contestant
 	if _, err := os.Stat(b.options.bwrap); err == nil {
@@ -129,7 +128,7 @@ func (b *bench) peers(ctx context.Context) []contestant {
 	return list
 }
 
-// field is everybody who runs a program, ours last.
+// field returns all contestants, Airlock last.
 func (b *bench) field(ctx context.Context) ([]contestant, error) {
 	if err := b.services(ctx); err != nil {
 		return nil, err

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// nameByHand is an interpreter or compiler that somebody starts in a shell.
+// nameByHand names an interpreter or compiler that is started from a shell.
 const nameByHand = "by hand"
 
 // spoken are the least programs of other languages, and what one would type to run them.
-// No interpreter here reads TypeScript, so ours is beside Node.js with the program as
+// No interpreter here reads TypeScript, so Airlock is compared with Node.js and the program as
 // JavaScript: the translation is on top.
 var spoken = []struct {
 	workload
@@ -73,7 +73,7 @@ type Outputs struct {
 // left is half of it.
 const left = 50 * mebibyte
 
-// writing leaves bytes that nobody has seen before.
+// writing leaves random bytes.
 var writing = workload{name: "writing", code: fmt.Sprintf(`import os
 block = os.urandom(%d)
 for name in "one.bin", "two.bin":

@@ -51,8 +51,8 @@ func (c *client) time(ctx context.Context) (time.Duration, error) {
 	return took, err
 }
 
-// takeTurns measures a workload with everybody, round by round. Who begins
-// changes with each round, so that nobody always follows the same other.
+// takeTurns measures a workload with all contestants, round by round. Each round begins
+// with another one, so that none always follows the same other.
 func takeTurns(ctx context.Context, w *workload, rounds int, everybody []contestant) (map[string]sample, error) {
 	clients := make([]*client, len(everybody))
 	for i, one := range everybody {

@@ -9,10 +9,8 @@ import (
 	"strings"
 )
 
-// The tables of the document stand between marks: <!-- bench:goals --> and
-// <!-- /bench:goals -->. What is between them is written anew; all else is a
-// person's.
-
+// writeDocument replaces the tables of the document, which are between marks:
+// <!-- bench:goals --> and <!-- /bench:goals -->. It keeps the rest.
 func (r *Results) writeDocument(name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {

@@ -2,18 +2,18 @@ package main
 
 import "fmt"
 
-// Goal is one line of what was promised, with what was measured.
+// Goal is one promise, with its measurement.
 type Goal struct {
 	Name     string   `json:"name"`
 	Unit     string   `json:"unit"`
 	Must     float64  `json:"must"`
 	Aim      float64  `json:"aim"`
 	More     bool     `json:"more,omitempty"` // more is better
-	Measured *float64 `json:"measured"`       // null: it was not
+	Measured *float64 `json:"measured"`       // null: not measured
 	Verdict  string   `json:"verdict"`
 }
 
-// The words of verdicts.
+// Verdicts.
 const (
 	verdictAim     = "aim met"
 	verdictMust    = "must met"

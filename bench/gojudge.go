@@ -18,7 +18,7 @@ import (
 // interpreter in them. It is given as many of them at once as it takes by
 // itself, one for each core.
 
-// judgeMounts is the file system of its containers: what ours have.
+// judgeMounts is the file system of its containers, the same as that of Airlock's sandboxes.
 const judgeMounts = `mount:
 %s  - {type: bind, source: /dev/null, target: /dev/null}
   - {type: bind, source: /dev/urandom, target: /dev/urandom}

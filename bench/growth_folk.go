@@ -53,7 +53,7 @@ func (b *bench) withSessions(ctx context.Context, count int) (*server, error) {
 	if err := s.await(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := zygotesReady(ctx, s); err != nil { // who asks earlier may be cut off
+	if _, err := zygotesReady(ctx, s); err != nil { // earlier requests may be cut off
 		return nil, err
 	}
 	c, err := dial(s.address)

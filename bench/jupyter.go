@@ -17,7 +17,7 @@ import (
 )
 
 // startJupyter starts a jupyter_server whose kernels are ipykernels, with packages
-// of the same versions as ours.
+// of the same versions as Airlock's.
 func (b *bench) startJupyter(ctx context.Context) (*server, error) {
 	if _, err := os.Stat(b.options.jupyter); err != nil {
 		return nil, errors.New("it is not installed")

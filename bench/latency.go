@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// measureLatency is one request at a time, after a rest, with everybody in
+// measureLatency measures one request at a time, after a rest, with all contestants in
 // turn.
 func (b *bench) measureLatency(ctx context.Context) error {
 	everybody, err := b.field(ctx)

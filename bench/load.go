@@ -41,7 +41,7 @@ func (b *bench) measureLoad(ctx context.Context) error {
 	return nil
 }
 
-// saturate has each number of clients ask as fast as it can, everybody in turn.
+// saturate has each number of clients send requests as fast as possible, contestants in turn.
 func (b *bench) saturate(
 	ctx context.Context, w *workload, levels []int, d time.Duration, everybody []contestant,
 ) error {

@@ -1,19 +1,17 @@
-// Command bench measures Airlock beside what it is to be compared with: the
-// interpreter alone, bubblewrap, go-judge, and the same work in a process that
-// has everything loaded. All of it in one run, in turn, on this machine, so
-// that what disturbs the machine disturbs everybody; only then do ratios mean
-// something.
+// Command bench compares Airlock with the interpreter alone, bubblewrap, go-judge,
+// and the same work in a process that has everything loaded. All contestants take
+// turns in one run on this machine, so that disturbances affect all of them, and
+// ratios are meaningful.
 //
-//	make bench            all of it, about thirteen minutes; writes docs/performance.md and .svg
-//	make bench QUICK=1    a first impression, about four minutes; writes bench/out only
-//	make bench-growth     what grows: a million rows, ten thousand sessions, a thousand clients
+//	make bench            all sections, about thirteen minutes; writes docs/performance.md and .svg
+//	make bench QUICK=1    an estimate, about four minutes; writes bench/out only
+//	make bench-growth     a million rows, ten thousand sessions, a thousand clients
 //	go run ./bench -only latency,stages -airlock bin/airlock -runtimes .cache/data/runtimes
 //	go run ./bench -from bench/out/latest.json -doc docs/performance.md     tables and picture again
 //
-// It drives the binary from outside, as a client does, and knows nothing of
-// its inside but the addresses of the native API. The load generator is one
-// process with connections that stay open and requests that are written
-// beforehand: it shares the machine's cores with what it measures.
+// It drives the binary from outside, like a client, and knows only the addresses of
+// the native API. The load generator is one process with persistent connections and
+// prepared requests, because it shares the machine's cores with the service.
 package main
 
 import (
@@ -46,7 +44,7 @@ func main() {
 	}
 }
 
-// options are the command line's.
+// options are the flags of the command line.
 type options struct {
 	quick    bool
 	only     string
@@ -110,7 +108,7 @@ func (o *options) parse(args []string, stderr io.Writer) error {
 	return nil
 }
 
-// all are the sections of this kind of run.
+// all returns the sections of this kind of run.
 func (o *options) all() []section {
 	if o.growth {
 		return growthSections
@@ -151,7 +149,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return results.writeDocument(o.doc)
 }
 
-// results takes them from a file, or measures.
+// results returns the results of a file, or measures.
 func (o *options) results(ctx context.Context, progress io.Writer) (*Results, error) {
 	if o.from != "" {
 		return load(o.from)

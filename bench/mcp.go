@@ -32,7 +32,7 @@ type MCP struct {
 	CallBytes    int     `json:"call_bytes"`   // that a model writes and reads for 40 calls of another server's tool
 	CodeBytes    int     `json:"code_bytes"`   // and for a program that makes them
 	CodeTime     float64 `json:"code_s"`       // that the program takes
-	Cancelled    Summary `json:"cancelled"`    // until a program that ignores interrupts is gone
+	Cancelled    Summary `json:"cancelled"`    // until a program that ignores interrupts has ended
 }
 
 // sumCode is what the cells of this section run.
@@ -178,7 +178,7 @@ func (b *bench) mcpParallel(ctx context.Context, r *MCP) error {
 	return nil
 }
 
-// mcpTexts is what the protocol takes of a model's context before a call.
+// mcpTexts measures the size of the tool list and the instructions in a model's context.
 func (b *bench) mcpTexts(ctx context.Context, r *MCP) error {
 	c, err := agentOf(ctx, b.mcpHTTP(), nil)
 	if err != nil {
@@ -295,7 +295,7 @@ func runs(word string) bool {
 }
 
 // mcpSurvival runs a silent program in a client that cancels what is silent for
-// half as long, and counts anew with each progress.
+// half as long, and restarts with each progress.
 func (b *bench) mcpSurvival(ctx context.Context, r *MCP) error {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
@@ -327,7 +327,7 @@ func (b *bench) mcpSurvival(ctx context.Context, r *MCP) error {
 	return nil
 }
 
-// goals are what was promised of the protocol.
+// goals returns the promises about the protocol.
 func (m *MCP) goals() []Goal {
 	value := func(of func(*MCP) float64) *float64 {
 		if m == nil {

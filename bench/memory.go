@@ -174,7 +174,7 @@ func memoryOf(group []process) (private, pss float64, err error) {
 }
 
 // parseRollup reads /proc/PID/smaps_rollup. Private is what would be free if
-// the process ended: pages that nobody else maps.
+// the process ended: pages that no other process maps.
 func parseRollup(text []byte) (private, pss float64) {
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		fields := strings.Fields(lines.Text())

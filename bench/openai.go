@@ -43,7 +43,7 @@ func serveModel(stdin io.Reader, stdout io.Writer) error {
 }
 
 // startModel starts one. It is a process of its own, as models are: between a client and
-// a server in one process nobody has to be woken.
+// a server in one process no process has to be woken.
 func startModel() (url string, stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // about thirteen: a third of that is load, a fifth live sessions, and much of the rest is
 // waiting for cold interpreters.
 type plan struct {
-	prints, plots, files, inputs int // rounds, in each of which everybody has a turn
+	prints, plots, files, inputs int // rounds, each with a turn of every contestant
 	starts, streams, stages      int
 	pairs                        int // of print(1), natively and by another dialect
 
@@ -59,7 +59,7 @@ type section struct {
 }
 
 // sections are in the order in which they are measured: first what wants a
-// service that nobody has used, then single requests, then load.
+// new service, then single requests, then load.
 var sections = []section{
 	{"start", "from the start of the service to its first answer, and what it holds in memory", (*bench).measureStart},
 	{"latency", "print(1) and the plot script, everybody in turn", (*bench).measureLatency},

@@ -17,7 +17,7 @@ type Results struct {
 	Quick   bool              `json:"quick"`
 	Seconds float64           `json:"seconds"` // that the run took
 	Machine Machine           `json:"machine"`
-	Missing map[string]string `json:"missing"` // who could not take part, and why
+	Missing map[string]string `json:"missing"` // contestants that could not take part, and why
 
 	Latency  []Latency `json:"latency"`
 	Load     []Load    `json:"load"`

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// server is a process that answers over HTTP, of ours or of a peer.
+// server is a process that answers over HTTP, Airlock or a peer.
 type server struct {
 	address string
 	cmd     *exec.Cmd
@@ -106,7 +106,7 @@ func (t *tail) String() string {
 	return string(t.text)
 }
 
-// freeAddress is one that nobody listens on at the moment.
+// freeAddress returns an address on which no process listens at the moment.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -125,7 +125,7 @@ func (b *bench) startAirlock(args ...string) (*server, error) {
 	return b.serve(data, nil, args...)
 }
 
-// startWarm is startAirlock, and waits until all zygotes are there.
+// startWarm is startAirlock, and waits until all zygotes are ready.
 func (b *bench) startWarm(ctx context.Context, args ...string) (*server, error) {
 	s, err := b.startAirlock(args...)
 	return s.warmed(ctx, err)

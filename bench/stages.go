@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// limitsPath is an address that passes the whole front door and asks the
-// engine for nothing: what HTTP costs by itself.
+// limitsPath is an address that passes all of httpd without work for the engine: it shows the
+// cost of HTTP.
 const limitsPath = "/api/v1/limits"
 
-// measureStages is where the time of one print(1) goes: by the service's own
-// account in the Server-Timing header, and the rest by subtraction.
+// measureStages measures the parts of the time of one print(1): those in the Server-Timing
+// header of the service, and the rest by subtraction.
 func (b *bench) measureStages(ctx context.Context) error {
 	if err := b.services(ctx); err != nil {
 		return err

@@ -21,7 +21,7 @@ for _ in range(5):
     time.sleep(0.02)
 `
 
-// measureStream is how long after a program wrote it a client has its output.
+// measureStream measures the delay between a program's write and the client's read.
 func (b *bench) measureStream(ctx context.Context) error {
 	if err := b.services(ctx); err != nil {
 		return err

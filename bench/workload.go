@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// workload is a program that everybody runs, with the file it reads.
+// workload is a program for all contestants, with the file that it reads.
 type workload struct {
 	name   string // in results
 	code   string
@@ -65,7 +65,7 @@ func drawing(root string) (plain, plot workload, err error) {
 	return plain, plot, nil
 }
 
-// copying reads 10 MB and writes 10 MB that nobody has seen before.
+// copying reads 10 MB and writes 10 MB of new bytes.
 func copying() workload {
 	return workload{
 		name: "copy", input: "in.bin", data: noise(10 * megabyte), output: "out.bin", stdout: "10000000\n",

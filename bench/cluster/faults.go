@@ -69,7 +69,7 @@ func faults(ctx context.Context, o *options) error {
 
 func (c *cluster) word() string { return fmt.Sprintf("1000.%d", time.Now().UnixNano()) }
 
-// goesOn begins a program that goes on, and returns its worker and how it ends.
+// goesOn starts a program that keeps running, and returns its worker and its result.
 func (c *cluster) goesOn(ctx context.Context, api *node) (*node, <-chan answer, error) {
 	word, ended := c.word(), make(chan answer, 1)
 	go func() {

@@ -71,7 +71,7 @@ func (l *load) ask(ctx context.Context, i int, path string, body any) (a answer,
 	return a, err
 }
 
-// refused reports whether nothing was done: nobody listens, or it says so. That a program
+// refused reports whether nothing was done: no process listens, or the answer says so. That a program
 // was lost with its worker is no refusal.
 func refused(a answer, err error) bool {
 	if failed, ok := errors.AsType[*net.OpError](err); ok {

@@ -203,7 +203,7 @@ func processor(pids []int) time.Duration {
 	return time.Duration(sum) * tick
 }
 
-// private sums up the memory that processes share with nobody.
+// private sums up the memory that processes do not share.
 func private(pids []int) (int64, error) {
 	var sum int64
 	for _, pid := range pids {

@@ -75,7 +75,7 @@ func simulate(out, progress io.Writer, seed uint64) error {
 			1000*float64(w.refused)/float64(max(len(w.placed), 1)), percentile(w.waited, 99), w.rejected)
 		fmt.Fprintf(progress, "%.0f/s done\n", load*offered)
 	}
-	// The load grows until somebody is refused.
+	// The load grows until a program is refused.
 	w := newWorld(seed, func(at time.Duration) float64 { return 0.9*offered + 100*at.Seconds() }, evenly)
 	w.untilRejected = true
 	w.run(0, 2*time.Minute)

@@ -41,13 +41,13 @@ type demand struct {
 	waited        []time.Duration
 }
 
-// worker is as much of one as placement sees.
+// worker is the part of a worker that placement sees.
 type worker struct {
 	node    remote.Node
 	running int
 }
 
-// api is the queue and the scheduler of one.
+// api has the queue and the scheduler of an api.
 type api struct {
 	world     *world
 	turns     *engine.Turns
@@ -192,7 +192,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// step lets go on what can.
+// step continues the jobs that can.
 func (a *api) step() {
 	for again := true; again; {
 		again = false

@@ -151,7 +151,7 @@ func with(
 func request(code string) client.RunRequest { return client.RunRequest{Language: "python", Code: code} }
 
 // measureDeadline runs programs that do not end, and looks from outside when
-// the last of their processes is gone.
+// the last of their processes has ended.
 func measureDeadline(ctx context.Context, o options) (figure, error) {
 	runs := cmp.Or(o.runs, 300)
 	return with(ctx, o, func(s *service, who tenant) (figure, error) {
@@ -201,9 +201,9 @@ func overdue(
 	return answered, last.Sub(limit), nil
 }
 
-// watchGone tells when the last process with a word on its command line is gone: having
+// watchGone returns when the last process with a word on its command line has ended: having
 // seen one, or after the run is over, since on a busy machine one may come and go unseen.
-// It begins at the limit: who looks all the time has used up its share by then, and is late.
+// It begins at the limit, because polling before that would use up its CPU share.
 func watchGone(ctx context.Context, word string, limit time.Time, over <-chan struct{}, gone chan<- time.Time) {
 	begin := time.NewTimer(time.Until(limit))
 	defer begin.Stop()
@@ -315,7 +315,7 @@ func measureNeighbour(ctx context.Context, o options) (figure, error) {
 			if err := running(3); err != nil {
 				return figure{}, err
 			}
-			// Within its first moment nobody can know that a program is one.
+			// In its first moment a program is not known to be long.
 			known := time.NewTimer(500 * time.Millisecond)
 			<-known.C
 			if times, err = neighbour(); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // reluctant are programs that put off their own end: they keep the processor from
-// whoever has to end them, or from themselves when they are to die. Each runs with as
+// the process that has to end them, or from themselves when they are to die. Each runs with as
 // many processes as it gets, and with a word on their command lines.
 var reluctant = []string{
 	`for which in (0, 1, 2):

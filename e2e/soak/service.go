@@ -83,7 +83,7 @@ func startService(ctx context.Context, o options, args ...string) (*service, err
 	return s, s.start(ctx, args...)
 }
 
-// prepare gives the data directory to whoever serves: as root that is a user
+// prepare gives the data directory to the service's user: as root that is a user
 // of its own.
 func (s *service) prepare(runtimes string) error {
 	if runtimes != "" {

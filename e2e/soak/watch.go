@@ -125,7 +125,7 @@ func openFiles(pid int) (files, namespaces int) {
 type quietness struct {
 	sample
 	groups, mounts int
-	kept           int             // groups that nobody is in, which are reused
+	kept           int             // groups without a process, which are reused
 	waiting        int             // sandboxes
 	used           []string        // sandboxes that still hold something of a program
 	kinds          map[string]bool // command lines of the processes
@@ -166,7 +166,7 @@ func (s *service) quiet(ctx context.Context) (q quietness, err error) {
 }
 
 // countGroups counts control groups and, apart from them and their files, those
-// that are kept: they are in every hierarchy of version 1, and nobody is in any. The
+// in the pool: they are in every hierarchy of version 1, without a process. The
 // service's own folder, which they are all in, is none of them.
 func (q *quietness) countGroups(folders []string, hasNobody func(folder string) bool) {
 	empty, parents := map[string]int{}, map[string]bool{}
