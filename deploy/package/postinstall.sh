@@ -1,10 +1,10 @@
 #!/bin/sh
-# After the installation of the deb or rpm. Python packages are left to `airlock setup`:
-# they are downloaded, which neither dpkg nor rpm should wait for.
+# Runs after the installation of the deb or rpm. `airlock setup` installs Python packages,
+# because neither dpkg nor rpm should wait for downloads.
 set -e
 getent passwd airlock >/dev/null ||
 	useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin airlock
-# As setup makes it: the service keeps its data here and cannot replace the runtimes.
+# The same as in setup: the service has its data here and cannot replace the runtimes.
 if [ ! -d /var/lib/airlock ]; then
 	install -d -m 1771 -o root -g airlock /var/lib/airlock
 fi

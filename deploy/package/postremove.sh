@@ -1,5 +1,5 @@
 #!/bin/sh
-# After the removal. Only dpkg's purge deletes what was kept: rpm has no such word.
+# Runs after the removal. Only dpkg's purge deletes the data: rpm has no purge.
 set -e
 if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload
