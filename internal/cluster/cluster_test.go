@@ -10,7 +10,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// untilKilled is a program that goes on.
+// untilKilled is a program that runs until it is killed.
 func untilKilled(ctx context.Context, _ *engine.Spec, host engine.Host) (*engine.Outcome, error) {
 	host.Output(engine.Stdout, []byte("up"))
 	return sandboxtest.UntilKilled(ctx), nil
@@ -81,8 +81,8 @@ func TestSecondReplica(t *testing.T) {
 	}
 }
 
-// A node that is silent is given up: its runs are interrupted, whoever watches them
-// elsewhere is told, and when it goes on nothing that it does with them counts.
+// A silent node is declared dead: its runs are interrupted, clients that watch them on other
+// nodes are told, and when the node continues, its records of them are refused.
 func TestGivenUp(t *testing.T) {
 	address, blobs := newDatabase(t), newBlobs()
 	proceed := make(chan struct{})
@@ -154,7 +154,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// When nobody reached the database for a while, nobody is given up.
+// If no node reached the database for a while, none is declared dead.
 func TestDatabaseAway(t *testing.T) {
 	address, blobs := newDatabase(t), newBlobs()
 	one, two := start(t, "one", address, blobs, untilKilled), start(t, "two", address, blobs, untilKilled)

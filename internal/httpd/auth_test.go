@@ -104,7 +104,7 @@ func TestQueryKey(t *testing.T) {
 	}
 }
 
-// TestNoKeyNeeded walks through who is let in without a key, and as whom.
+// TestNoKeyNeeded checks which callers need no key, and their owners.
 func TestNoKeyNeeded(t *testing.T) {
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	elsewhere := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
@@ -138,8 +138,8 @@ func TestNoKeyNeeded(t *testing.T) {
 }
 
 // TestLoopbackPeerOfOpenListener checks that a listener which strangers reach
-// lets nobody in without a key, not even from this machine: behind a port
-// forward everybody comes from there.
+// admits no caller without a key, not even from this machine: behind a port
+// forward all callers come from there.
 func TestLoopbackPeerOfOpenListener(t *testing.T) {
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
@@ -178,7 +178,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-// TestOtherUser checks the rule for unix peers that are somebody else.
+// TestOtherUser checks the rule for unix peers of another user.
 func TestOtherUser(t *testing.T) {
 	s := &Server{opts: Options{Engine: &fakeEngine{}}}
 	for uid, admin := range map[int]bool{0: true, 65534: false, -1: false} {
@@ -228,7 +228,7 @@ func TestPublicMounts(t *testing.T) {
 	}
 }
 
-// TestAccess is about a mount whose routes differ in who needs no key.
+// TestAccess checks a mount whose routes differ in the callers that need no key.
 func TestAccess(t *testing.T) {
 	_, address := start(t, Options{
 		Engine: &fakeEngine{hasKeys: true}, TrustNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},

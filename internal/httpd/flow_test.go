@@ -20,7 +20,7 @@ import (
 var hurry = Timeouts{Header: 100 * time.Millisecond, BodyIdle: 100 * time.Millisecond,
 	WriteIdle: 100 * time.Millisecond, KeepAlive: 100 * time.Millisecond}
 
-// TestSlowPeers checks that who stops in mid-sentence is cut, wherever that is.
+// TestSlowPeers checks that a client that stops in the middle is cut, at any point.
 func TestSlowPeers(t *testing.T) {
 	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: hurry})
 	for name, text := range map[string]string{
@@ -101,7 +101,7 @@ func TestReadPastTheEnd(t *testing.T) {
 	}
 }
 
-// TestSlowReader checks that an answer which nobody reads is cancelled, both
+// TestSlowReader checks that an answer which the client does not read is cancelled, both
 // where the handler writes and where the kernel sends a file.
 func TestSlowReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "big")

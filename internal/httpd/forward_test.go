@@ -79,7 +79,7 @@ func twoNodes(t *testing.T, secrets ...string) (first, second string) {
 	return urls[0], urls[1]
 }
 
-// What another node has, that node answers, for the caller who asked here.
+// The node that holds something answers for it, for the caller who asked here.
 func TestPassedOn(t *testing.T) {
 	first, second := twoNodes(t, "secret", "secret")
 	for _, url := range []string{first, second} {

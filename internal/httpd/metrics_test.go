@@ -55,7 +55,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestAudit checks that the log says who and what, and repeats nothing that a
+// TestAudit checks that the log has caller and route, and repeats nothing that a
 // caller wrote.
 func TestAudit(t *testing.T) {
 	var log strings.Builder

@@ -22,8 +22,8 @@ func holds(t *testing.T, s *Sandbox, epoch int64) *engine.Spec {
 	return spec
 }
 
-// A workspace is gone, as far as an api is concerned, once its worker is given up, once
-// nobody listens there, or once it does not answer.
+// A workspace is lost for an api if its worker is declared dead, if no process listens there,
+// or if the worker does not answer.
 func TestHeldWorkerLost(t *testing.T) {
 	for name, lose := range map[string]func(net.Listener, *Sandbox){
 		"refuses":  func(l net.Listener, _ *Sandbox) { l.Close() },
@@ -53,7 +53,7 @@ func TestHeldWorkerLost(t *testing.T) {
 }
 
 // An api that does not reach a worker which the others hear places nothing there, and
-// returns to it when it answers. What was made anew elsewhere the worker then releases.
+// returns to it when it answers. Then the worker releases workspaces that were restored elsewhere.
 func TestCutOffFromWorker(t *testing.T) {
 	var far, near atomic.Int32
 	sandbox := sandboxtest.NewFake(func(context.Context, *engine.Spec, engine.Host) (*engine.Outcome, error) {

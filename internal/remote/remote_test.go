@@ -184,7 +184,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// Only who has the token is talked to, on both sides.
+// Both sides accept only peers that have the token.
 func TestToken(t *testing.T) {
 	other := strings.Repeat("x", mutual.ShortestToken)
 	for _, c := range []struct {
