@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // connOrigin describes the peer of a connection by the connection alone, so that no header
@@ -46,6 +48,24 @@ func withOrigin(ctx context.Context, c net.Conn) context.Context {
 		o.local, o.remote = address(c.LocalAddr()), address(c.RemoteAddr())
 	}
 	return context.WithValue(ctx, originKey{}, o)
+}
+
+// peerUID returns the user id of the peer of a unix socket, or -1.
+func peerUID(c *net.UnixConn) int {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return -1
+	}
+	uid := -1
+	err = raw.Control(func(fd uintptr) {
+		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			uid = int(cred.Uid)
+		}
+	})
+	if err != nil {
+		return -1
+	}
+	return uid
 }
 
 func address(a net.Addr) netip.Addr {
