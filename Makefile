@@ -7,6 +7,12 @@ MAKEFLAGS   += --no-print-directory
 
 GO      ?= go
 CACHE   := $(CURDIR)/.cache
+
+# Compiled packages without the path of this folder are reused by every clone on the machine.
+# Without cgo, the tests share them with the release binary; the race detector needs cgo.
+export GOFLAGS     := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
+export CGO_ENABLED := 0
+
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
 DATE    := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
@@ -120,6 +126,7 @@ lint: $(GOLANGCI) ## tracked files, names in documents, modules, format, golangc
 TIMES    := $(CACHE)/times
 as-root   = if [ "$$(id -u)" = 0 ]; then export AIRLOCK_NO_SKIP=$${AIRLOCK_NO_SKIP:-1}; fi
 go-test   = $(as-root); GO='$(GO)' scripts/test-report '$(TIMES)' $(1)
+race-test = export CGO_ENABLED=1; $(call go-test,$(RACE) $(1))
 
 # The race detector watches all concurrent code of this module. It skips SQLite, which is
 # translated from C, has a lock for each connection, and would take longer than all else.
@@ -127,6 +134,11 @@ go-test   = $(as-root); GO='$(GO)' scripts/test-report '$(TIMES)' $(1)
 # times as long.
 RACE     := -race '-gcflags=modernc.org/...=-race=false'
 LARGE    := ^TestLarge
+
+# A package is concurrent if it starts goroutines, or has locks or channels.
+packages   = $(GO) list -f '.{{slice .Dir (len .Module.Dir)}}' ./... | grep -v -e /internal/sandbox/ -e /e2e | sort
+concurrent = grep -rlE --include='*.go' --exclude='*_test.go' '^\s*go (func|[a-z.]+\()|\.Go\(|"sync(/atomic)?"|\bchan ' $$($(packages)) | \
+	xargs -n 1 dirname | sort -u
 
 # The databases and journals of tests would wait for the disk at each commit, so they are
 # in memory if there is enough. Builds stay on disk. The go command reads that from its
@@ -136,10 +148,11 @@ in-memory = if [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 40
 	export GOENV='$(CACHE)/goenv' TMPDIR=/dev/shm; fi
 
 .PHONY: unit
-unit: ## the tests of all packages that start no service: race detector, fuzz seeds
-	@echo '== tests (race detector, fuzz seeds)'
-	@$(in-memory); $(call go-test,$(RACE) -skip '$(LARGE)' -- $$($(GO) list ./... | grep -v -e '/internal/sandbox/' -e '/e2e'))
-	@$(in-memory); $(call go-test,-run '$(LARGE)' -- $$(grep -rl --include='*_test.go' --exclude-dir=e2e --exclude-dir='.?*' 'func TestLarge' . | xargs -n 1 dirname | sort -u))
+unit: ## tests of all packages that start no service: race detector where there is concurrency, fuzz seeds
+	@echo '== tests (race detector where there is concurrency, fuzz seeds)'
+	@$(in-memory); $(call race-test,-skip '$(LARGE)' -- $$($(concurrent)))
+	@$(in-memory); $(call go-test,-- $$(comm -23 <($(packages)) <($(concurrent))))
+	@$(in-memory); $(call go-test,-run '$(LARGE)' -- $$(grep -rl --include='*_test.go' 'func TestLarge' $$($(concurrent)) | xargs -n 1 dirname | sort -u))
 
 # These tests run programs in a sandbox. They do without the race detector, with which the
 # executor takes four times as long to start. Many hostile programs only wait for their
@@ -150,7 +163,7 @@ PROGRAMS := ^Test(Behaves|Compiler|EchoLast|Hostile|Languages|NothingIsLeft|Pack
 sandbox: ## tests of the sandbox: programs, then the rest with the race detector
 	@echo '== sandbox'
 	@$(call go-test,-parallel 4 -run '$(PROGRAMS)' -- ./internal/sandbox/...)
-	@$(call go-test,-parallel 4 $(RACE) -skip '$(PROGRAMS)' -- ./internal/sandbox/...)
+	@$(call race-test,-parallel 4 -skip '$(PROGRAMS)' -- ./internal/sandbox/...)
 
 # These tests start the release binary. Results are not cached, because go test does not
 # know its sources. Most tests start a service of their own and wait, so more run at once
