@@ -57,37 +57,6 @@ type footprint struct {
 	data      string
 }
 
-// family lists a process and all below it, out of one look at the machine.
-func family(root int) (found []process) {
-	all := processes(func(process) bool { return true })
-	in := map[int]bool{root: true}
-	for grown := 0; grown < len(in); {
-		grown = len(in)
-		for _, p := range all {
-			if in[p.parent] {
-				in[p.pid] = true
-			}
-		}
-	}
-	for _, p := range all {
-		if in[p.pid] {
-			found = append(found, p)
-		}
-	}
-	return found
-}
-
-// executorsOf lists the executors in a family: those that no other started.
-func executorsOf(members []process) (found []process) {
-	named := func(p process) bool { return len(p.argv) > 1 && p.argv[1] == "executor" }
-	for _, p := range members {
-		if named(p) && !slices.ContainsFunc(members, func(q process) bool { return q.pid == p.parent && named(q) }) {
-			found = append(found, p)
-		}
-	}
-	return found
-}
-
 func (s *service) footprint() footprint {
 	f := footprint{data: s.data, processes: family(s.cmd.Process.Pid)}
 	for _, e := range executorsOf(f.processes) {

@@ -21,7 +21,7 @@ func TestKilledExecutor(t *testing.T) {
 		body, _ := json.Marshal(python("import time\nprint('up', flush=True)\ntime.sleep(120)", word))
 		events := s.stream("POST", "/api/v1/runs", string(body))
 		events.until("output", "up")
-		found := executors(s.cmd.Process.Pid)
+		found := executorsOf(family(s.cmd.Process.Pid))
 		if len(found) != 1 {
 			t.Fatalf("executors: %v", found)
 		}
@@ -197,7 +197,7 @@ func TestKilledService(t *testing.T) {
 		events := s.stream("POST", "/api/v1/runs", string(body))
 		id := find(events.until("started", "").data, "id")
 		events.until("output", "up")
-		ours := processes(func(p process) bool { return below(p, s.cmd.Process.Pid) })
+		ours := family(s.cmd.Process.Pid)
 		s.signal(syscall.SIGKILL)
 		s.wait()
 		eventually(t, patience, "all its processes are gone", func() bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -56,29 +57,35 @@ func withWord(word string) []process {
 	})
 }
 
-// executors returns the executors below a process. What an executor forks has
-// its command line too, so only the outermost count.
-func executors(root int) []process {
-	named := func(p process) bool { return len(p.argv) > 1 && p.argv[1] == "executor" }
-	var outermost []process
-	for _, p := range processes(func(p process) bool { return named(p) && below(p, root) }) {
-		if len(processes(func(q process) bool { return q.pid == p.parent && named(q) })) == 0 {
-			outermost = append(outermost, p)
+// family returns a process and all below it. It reads each process of the machine once:
+// beside hundreds of sandboxes a walk that reads them at each step takes a minute.
+func family(root int) (found []process) {
+	all := processes(func(process) bool { return true })
+	in := map[int]bool{root: true}
+	for grown := 0; grown < len(in); {
+		grown = len(in)
+		for _, p := range all {
+			if in[p.parent] {
+				in[p.pid] = true
+			}
 		}
 	}
-	return outermost
+	for _, p := range all {
+		if in[p.pid] {
+			found = append(found, p)
+		}
+	}
+	return found
 }
 
-func below(p process, root int) bool {
-	for p.parent > 1 {
-		if p.parent == root {
-			return true
+// executorsOf returns the executors in a family. What an executor forks has its command
+// line too, so only the outermost count.
+func executorsOf(members []process) (found []process) {
+	named := func(p process) bool { return len(p.argv) > 1 && p.argv[1] == "executor" }
+	for _, p := range members {
+		if named(p) && !slices.ContainsFunc(members, func(q process) bool { return q.pid == p.parent && named(q) }) {
+			found = append(found, p)
 		}
-		up := processes(func(q process) bool { return q.pid == p.parent })
-		if len(up) == 0 {
-			return false
-		}
-		p = up[0]
 	}
-	return false
+	return found
 }
