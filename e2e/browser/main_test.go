@@ -58,7 +58,8 @@ func buildAndRun(m *testing.M) int {
 		missing = "there is no chromium: apt-get install chromium (scripts/test-deps does)"
 		return m.Run()
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program),
+	// Debian's chromium draws with OpenGL, which is emulated where there is no graphics card.
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.DisableGPU,
 		chromedp.Flag("enable-precise-memory-info", true), chromedp.Flag("js-flags", "--expose-gc"))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium's own does not work as root
