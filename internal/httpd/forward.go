@@ -226,6 +226,9 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 			cancel(errGivenUp)
 		}
 	}()
+	// The peer may answer while the transport still reads the end of the body. Without this
+	// the server closes the body at the first write, and the transport then cuts the answer off.
+	_ = http.NewResponseController(w).EnableFullDuplex()
 	proxy.ServeHTTP(w, r.WithContext(ctx))
 }
 

@@ -33,6 +33,10 @@ func (p *peer) Claim(context.Context, engine.ID, int64, engine.Epoch) (engine.Pl
 // elsewhere answers for node 2, and fails at any other one.
 func elsewhere(self engine.Epoch) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/duplex" {
+			echo(w, r)
+			return
+		}
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -48,6 +52,24 @@ func elsewhere(self engine.Epoch) http.Handler {
 		fmt.Fprintf(w, "owner=%s key=%s path=%s body=%s header=%s", c.Owner, c.Key, r.URL.Path, body,
 			r.Header.Get(forwardHeader))
 	})
+}
+
+// echo answers with each part of the body as it comes.
+func echo(w http.ResponseWriter, r *http.Request) {
+	out := http.NewResponseController(w)
+	if err := out.EnableFullDuplex(); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	buffer := make([]byte, 64)
+	for {
+		n, err := r.Body.Read(buffer)
+		_, _ = w.Write(buffer[:n])
+		_ = out.Flush()
+		if err != nil {
+			return
+		}
+	}
 }
 
 // twoNodes starts both, and returns the address of the first.
@@ -94,6 +116,30 @@ func TestPassedOn(t *testing.T) {
 	}
 	if res, body := request(t, "POST", first+"/x/loop", "X-Api-Key: "+aliceKey, ""); res.StatusCode != 503 {
 		t.Errorf("what nobody has: %d %q", res.StatusCode, body)
+	}
+}
+
+// A peer may answer before it has the whole body.
+func TestAnswerBeforeEndOfBody(t *testing.T) {
+	first, _ := twoNodes(t, "secret", "secret")
+	body, send := io.Pipe()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", first+"/page/duplex", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.ContentLength = int64(len("first last"))
+	go func() { _, _ = io.WriteString(send, "first ") }()
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	go func() {
+		_, _ = io.WriteString(send, "last")
+		send.Close()
+	}()
+	if got, err := io.ReadAll(res.Body); err != nil || string(got) != "first last" {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
