@@ -155,7 +155,7 @@ func main() {
 	}
 	vet := exec.CommandContext(t.Context(), "go", "vet", "-mod=mod", "./...")
 	vet.Dir = folder
-	vet.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	vet.Env = append(os.Environ(), "GOFLAGS=-trimpath", "GOWORK=off")
 	if out, err := vet.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
