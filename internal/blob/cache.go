@@ -13,8 +13,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Cache is a store of blobs that are somewhere else as well. It forgets those that
-// were not used for longest.
+// Cache is a store of blobs that another store has too. It evicts the least recently
+// used blobs.
 type Cache struct {
 	*Store
 	dir   string

@@ -89,8 +89,8 @@ func (s stamp) is(other stamp) bool {
 const maxSeals = 16 << 10
 
 // seals are the blobs that this process has written, or read to the end and
-// compared with their digest: one that is still the same file with the same
-// time of change is whole, and needs no second reading.
+// compared with their digest. If a blob is still the same file with the same
+// time of change, it is whole and is not read again.
 type seals struct {
 	mu sync.Mutex
 	of map[engine.Digest]seal
@@ -127,8 +127,8 @@ func (s *seals) remove(d engine.Digest) {
 	delete(s.of, d)
 }
 
-// get returns the seal of a blob, and reports whether the file is the one that was found
-// whole, unchanged.
+// get returns the seal of a blob, and reports whether the file is unchanged since it was
+// found whole.
 func (s *seals) get(d engine.Digest, file stamp) (known seal, holds bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,9 +14,9 @@
 // from the rename on it is whole. A crash leaves at most a temporary file or
 // a blob that no file refers to, and Sweep removes both.
 //
-// Between Put and the moment when its caller has recorded the blob, nothing
-// refers to it and a clean-up would take it for waste. So Put pins what it
-// stores, and Delete and Sweep pass over what is pinned.
+// Until the caller of Put has recorded the blob, nothing refers to it and a
+// clean-up would delete it. So Put pins the blobs that it stores, and Delete
+// and Sweep skip pinned blobs.
 //
 // The store trusts the index's lock to keep a second process away.
 package blob

@@ -36,8 +36,8 @@ func failed(op, id string, err error) error {
 	return e
 }
 
-// damaged reports whether an error is one of a single blob: it is gone, it
-// cannot be read, or something else has its name.
+// damaged reports whether an error concerns a single blob: it is missing, it
+// cannot be read, or its name belongs to something else than a regular file.
 func damaged(err error) bool {
 	for _, cause := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.EIO, syscall.ELOOP, syscall.EISDIR,
 		syscall.ENOTDIR} {

@@ -42,7 +42,7 @@ func newModelDisk(s *Store) *modelDisk {
 	return m
 }
 
-// operations are those that modelDisk can fail.
+// operations are the operations that modelDisk can fail.
 var operations = []string{"create", "write", "fsync", "close", "mkdir", "open dir", "rename", "fsync dir", "close dir",
 	"remove"}
 
@@ -171,7 +171,7 @@ func (d *modelDir) Sync() error {
 	names := d.disk.pending[d.name]
 	delete(d.disk.pending, d.name)
 	if err := d.disk.call("fsync dir"); err != nil {
-		return err // and the names are lost, whoever asks again
+		return err // and the names are lost, also for a second call
 	}
 	for _, name := range names {
 		if d.name == "." {

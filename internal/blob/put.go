@@ -95,8 +95,8 @@ func (s *Store) syncDir(d dir) error {
 }
 
 // makeShard makes the directory of a digest durable, if it is new or this
-// process has not done so yet: one that an earlier process made may be in the
-// cache only.
+// process has not done so yet. A directory that an earlier process made may
+// be in the page cache only.
 func (s *Store) makeShard(d engine.Digest) error {
 	shard := s.shard(d)
 	top, err := s.disk.openDir(".")

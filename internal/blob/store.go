@@ -33,7 +33,7 @@ type Store struct {
 	root     *os.Root
 	disk     disk
 	shards   [256]shard
-	unsynced bool // nobody waits for the disk
+	unsynced bool // nothing is fsynced
 
 	seals    seals
 	contents contents
@@ -47,12 +47,12 @@ type Store struct {
 // Option changes how a store is opened.
 type Option func(*Store)
 
-// WithRoom sets what is asked before anything is written: an error of it is
-// that of the Put.
+// WithRoom sets a function that Put calls before it writes. Put returns its
+// error.
 func WithRoom(room func() error) Option { return func(s *Store) { s.room = room } }
 
-// asCache makes a store that need not survive a power cut: what is in it can be had
-// elsewhere. Bytes that were torn are found by the next Open, as any damage is.
+// asCache makes a store that need not survive a power cut, because another store has its
+// blobs. The next Open detects torn bytes, like any damage.
 func asCache(s *Store) { s.unsynced = true }
 
 // Open opens the store in dir and makes it when it is missing. The directory
@@ -94,10 +94,9 @@ func (s *Store) look(d engine.Digest) (stamp, bool) {
 // Unpin ends the protection that one Put gave.
 func (s *Store) Unpin(d engine.Digest) { s.shard(d).unpin(d) }
 
-// Open returns the bytes of a blob, and engine.ErrNotFound when they are
-// absent, or are not those that were stored: a damaged blob is as good as a
-// lost one. The first time, and when the file has changed, that takes reading
-// it.
+// Open returns the bytes of a blob. If they are absent or damaged, it returns
+// engine.ErrNotFound. The first time, and when the file has changed, Open
+// reads the whole file to check it.
 func (s *Store) Open(ctx context.Context, d engine.Digest, size int64) (*os.File, error) {
 	f, _, err := s.open(ctx, d, size)
 	return f, err

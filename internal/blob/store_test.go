@@ -111,8 +111,8 @@ func testDamagedBlobIsReplaced(t *testing.T) {
 	}
 }
 
-// A blob that this process made durable is not written again; one that it
-// only found is, because nobody knows whether it reached the disk.
+// A blob that this process made durable is not written again. A blob that it
+// only found is, because it may not have reached the disk.
 func TestDedup(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

@@ -59,8 +59,8 @@ func (s *Store) Sweep(ctx context.Context, keep func(engine.Digest) bool) (int, 
 	return gone, nil
 }
 
-// each calls visit with the names in a directory. Removing what it is called
-// with is safe.
+// each calls visit with the names in a directory. visit may remove the named
+// file.
 func (s *Store) each(ctx context.Context, dir string, visit func(name string) error) error {
 	d, err := s.root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {

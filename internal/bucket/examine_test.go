@@ -70,7 +70,7 @@ func TestExamine(t *testing.T) {
 			}
 		})
 	}
-	if left := p.objects(); len(left) > 1 { // of the one that may not delete
+	if left := p.objects(); len(left) > 1 { // of the client that may not delete
 		t.Errorf("it left %v", left)
 	}
 }

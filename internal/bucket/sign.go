@@ -15,8 +15,8 @@ const (
 	mostApart = 15 * time.Minute // clocks, after which the bucket takes no signature
 )
 
-// validity returns how long an address is good by this machine's clock: one that is behind
-// signs what has begun to be good some time ago.
+// validity returns how long an address is valid by this machine's clock. If the clock is
+// behind, the validity of an address began some time ago.
 func (s *Store) validity() time.Duration {
 	return signedFor + min(max(time.Until(s.now()), 0), mostApart)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// An address that a worker gets is good for one object, one method, and the bytes that
-// have its digest. Used twice it does what it did.
+// An address that a worker gets is valid for one object, one method, and the bytes that
+// have its digest. A second use has the same effect as the first.
 func TestSigned(t *testing.T) {
 	p := newPlace(t)
 	s := p.replica(1 << 20)

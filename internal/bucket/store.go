@@ -133,7 +133,7 @@ func (s *Store) upload(ctx context.Context, b engine.Blob) error {
 	return s.lock.Lock(ctx, b.SHA256, func() error { return s.send(ctx, b) })
 }
 
-// absent is the size of what is not there.
+// absent is the size of an object that does not exist.
 const absent = -1
 
 func (s *Store) stat(ctx context.Context, d engine.Digest) (minio.ObjectInfo, error) {

@@ -176,7 +176,7 @@ func some(size int) []byte {
 	return text
 }
 
-// What one replica stored another one reads, whatever its size.
+// A replica reads what another replica stored, whatever its size.
 func TestLargeRoundTrip(t *testing.T) {
 	p := newPlace(t)
 	a, b := p.replica(1<<30), p.replica(1<<30)
@@ -214,8 +214,8 @@ func TestLargeRoundTrip(t *testing.T) {
 	}
 }
 
-// Bytes that are not those of their name are as good as absent, and are mended by who
-// stores them again.
+// Bytes that do not match their digest count as absent. Storing the blob again replaces
+// them.
 func TestDamage(t *testing.T) {
 	p := newPlace(t)
 	a := p.replica(1 << 20)
@@ -274,8 +274,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// Sweep removes what nobody refers to and what is old enough, and nothing that somebody
-// stores meanwhile.
+// Sweep removes objects that have no reference and are old enough. It spares an object
+// that a replica stores meanwhile.
 func TestSweep(t *testing.T) {
 	p := newPlace(t)
 	s := p.replica(1 << 20)
@@ -335,8 +335,8 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// A bucket that is away is said; what is in the cache goes on; and it is used again once
-// it is back.
+// An unreachable bucket is reported, and cached blobs stay readable. The bucket is used
+// again once it is back.
 func TestAway(t *testing.T) {
 	startServer(t) // or skip
 	own, err := buckettest.Start(t.Context())

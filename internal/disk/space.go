@@ -100,7 +100,7 @@ func (s *Space) Borrow() (giveBack func()) {
 	defer s.mu.Unlock()
 	s.borrowed++
 	for i := range pieces {
-		_ = os.Remove(s.piece(i)) // one that is missing was released before
+		_ = os.Remove(s.piece(i)) // a missing piece was released before
 	}
 	s.short = true
 	return sync.OnceFunc(func() {
@@ -114,7 +114,7 @@ func (s *Space) Borrow() (giveBack func()) {
 
 func (s *Space) piece(i int) string { return filepath.Join(s.reserve(), fmt.Sprint(i)) }
 
-// refill creates what is missing of the reserve, as far as there is space.
+// refill creates the missing pieces of the reserve, as far as there is space.
 func (s *Space) refill() error {
 	size, err := s.pieceSize()
 	if err != nil {

@@ -34,7 +34,7 @@ func room(t *testing.T, s *Space) engine.Room {
 	return r
 }
 
-// fill takes what is left of a disk, and returns how many bytes that was.
+// fill fills the free space of a disk, and returns how many bytes it wrote.
 func fill(t *testing.T, at, name string) (n int) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(at, name))

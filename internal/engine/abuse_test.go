@@ -364,8 +364,8 @@ func testCancelTwice(t *testing.T) {
 	wantKind(t, r.CancelRun(t.Context(), bob, run.ID), engine.ErrNotFound, run.ID.String())
 }
 
-// testRepeatWithoutInput checks that a repeat is answered with what was, also
-// when its inputs are gone and the queue is full.
+// testRepeatWithoutInput checks that a repeat gets the recorded result, also
+// when its inputs were deleted and the queue is full.
 func testRepeatWithoutInput(t *testing.T) {
 	block := make(chan struct{})
 	s := stores(t, engine.Config{Concurrency: 1, Queue: 1, QueuePerOwner: 1},
@@ -404,8 +404,8 @@ func testRepeatWithoutInput(t *testing.T) {
 	wantKind(t, err, engine.ErrConflict, "idempotency key")
 }
 
-// testKeyedCallerLeaves checks that a run with a key goes on without its
-// caller, and one without does not.
+// testKeyedCallerLeaves checks that a run with a key continues without its
+// caller, and a run without a key does not.
 func testKeyedCallerLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, engine.Config{}, func(ctx context.Context, _ *engine.Spec, host engine.Host) (*engine.Outcome, error) {

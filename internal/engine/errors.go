@@ -67,7 +67,7 @@ func Invalid(field, format string, args ...any) error {
 	return &Error{Op: "check", Kind: ErrInvalid, ID: field, Err: fmt.Errorf(format, args...)}
 }
 
-// KindOf returns the kind of err, ErrInternal for one that has none.
+// KindOf returns the kind of err, ErrInternal if it has none.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind

@@ -10,8 +10,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// One owner who holds all there is does not lock out the others, and loses what
-// was not used for longest.
+// An owner that holds all workspaces does not lock out the others. It loses the least
+// recently used workspace.
 func TestEvict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, engine.Config{Concurrency: 4, SessionTTL: 24 * time.Hour,
@@ -49,7 +49,7 @@ func TestEvict(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = hold(alice)
-		wantKind(t, err, engine.ErrFull, "") // nobody loses one to themselves
+		wantKind(t, err, engine.ErrFull, "") // an owner never evicts its own
 		if _, err := hold(bob); err != nil {
 			t.Fatalf("bob is locked out: %v", err)
 		}
@@ -70,7 +70,7 @@ func TestEvict(t *testing.T) {
 	})
 }
 
-// Commands in a session go on beside each other, programs with a file do not.
+// Commands in a session run concurrently, programs with a file do not.
 func TestRunsInOneSession(t *testing.T) {
 	for name, want := range map[string]time.Duration{"bash": time.Second, "python": 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// execute carries a run through: it waits for a slot, runs the program,
-// stores what it left, and publishes the result. It always ends the job.
+// execute waits for a slot, runs the program, stores its files, and publishes
+// the result. It always ends the job.
 func (s *Service) execute(ctx context.Context, j *job) {
 	defer s.retire(j)
 	defer j.cancel(nil)

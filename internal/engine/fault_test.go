@@ -16,9 +16,9 @@ import (
 )
 
 // testFaultSweep fails the n-th call of each method of the stores, for n = 1,
-// 2, ... until a whole scenario runs without meeting the fault. What was
-// acknowledged must be there and whole, at once and after a restart; what was
-// refused must not; and no blob may be left that nobody has.
+// 2, ... until a whole scenario runs without meeting the fault. Acknowledged
+// files must exist and be whole, at once and after a restart. Refused files
+// must not exist, and no unreferenced blob may be left.
 func testFaultSweep(t *testing.T) {
 	for _, method := range []string{
 		"Put", "Open", "Delete", "AddFile", "File", "AddSession", "Session", "LinkFiles", "SessionFiles", "StartRun",
@@ -197,8 +197,8 @@ func (a *acked) verify(what string, s *engine.Service) {
 	}
 }
 
-// testCutOff ends a process between the parts of storing: bytes without a file
-// are gone after the next start, a file that was recorded is whole.
+// testCutOff ends a process between the steps of storing. The next start deletes
+// bytes without a file, and a recorded file is whole.
 func testCutOff(t *testing.T) {
 	blobs, index := enginetest.NewBlobs(), enginetest.NewIndex()
 	s := enginetest.StartOn(t, engine.Config{}, sandboxtest.NewFake(nil), blobs, index)

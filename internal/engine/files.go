@@ -91,7 +91,7 @@ func uploadFailure(ctx context.Context, op string, most int64, read, err error) 
 	return failure(op, "", err)
 }
 
-// GetFile returns what is known of a file.
+// GetFile returns the description of a file.
 func (s *Service) GetFile(ctx context.Context, caller Caller, id ID) (File, error) {
 	return s.file(ctx, "get file", id.String(), caller.Owner, id)
 }
@@ -176,7 +176,7 @@ const (
 	maxPage     = 1000
 )
 
-// check fills in the default limit and refuses one that is out of range.
+// check fills in the default limit and refuses a limit out of range.
 func (p *Page) check() error {
 	if p.Limit < 0 || p.Limit > maxPage {
 		return Invalid("limit", "must be from 1 to %d", maxPage)

@@ -55,8 +55,8 @@ type TerminalSize struct{ Columns, Rows uint16 }
 // Process is a process that was started inside a sandbox. Its streams are to be
 // read until they end, else it blocks.
 type Process interface {
-	Stdin() io.WriteCloser // with a terminal: what is typed; closing it hangs up
-	Stdout() io.ReadCloser // with a terminal: what it shows
+	Stdin() io.WriteCloser // with a terminal: its input; closing it hangs up
+	Stdout() io.ReadCloser // with a terminal: its output
 	Stderr() io.ReadCloser // nil with a terminal
 
 	// Signal sends a signal to its process group. ErrConflict: it has ended.
@@ -66,7 +66,7 @@ type Process interface {
 	// Wait returns when the process has ended, or with an error when it was lost
 	// with its executor. What it started may still run, and hold its streams.
 	Wait() (ProcessEnd, error)
-	// Close kills the process group and frees what is held for it.
+	// Close kills the process group and frees its resources.
 	Close() error
 }
 
@@ -81,9 +81,8 @@ type ProcessEnd struct {
 // spelling, need not be UTF-8, and lead through no link; "." is the whole.
 // What is not there is ErrNotFound. A program may change everything at any time.
 type Files interface {
-	// List returns what is in a folder, by path, and what is in its folders down
-	// to a depth, which is at least 1. It reports whether there is more than it
-	// returns.
+	// List returns the entries of a folder, by path, and of its folders down to a
+	// depth, which is at least 1. It reports whether there is more than it returns.
 	List(ctx context.Context, path string, depth int) (entries []Entry, more bool, err error)
 	Stat(ctx context.Context, path string) (Entry, error)
 	// Open opens a regular file for reading; anything else is ErrInvalid.
@@ -127,7 +126,7 @@ type Entry struct {
 	Mode     fs.FileMode
 	Modified time.Time
 	Target   string    // of a link
-	Leads    EntryKind // of a link: the kind of what it leads to, where that was asked with it
+	Leads    EntryKind // of a link: the kind of its target, where the request included it
 }
 
 // FileEventKind is what has happened.

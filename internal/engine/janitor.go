@@ -126,7 +126,7 @@ func (s *Service) cleanUp(ctx context.Context, low bool) {
 	s.flushRecords(ctx, false)
 	if err := s.touches.flush(ctx, s.index); err != nil {
 		s.logFailure(ctx, "write down uses", err)
-		return // else what is in use would expire
+		return // otherwise files and sessions in use would expire
 	}
 	s.expireSessions(ctx, now)
 	s.inBatches(ctx, "expire runs", func() (int, error) {

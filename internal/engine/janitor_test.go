@@ -104,7 +104,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// While uses cannot be written down, nothing expires: what is in use might.
+// While uses cannot be recorded, nothing expires, because it might be in use.
 func TestExpiryWithoutUses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, engine.Config{FileTTL: time.Hour}, nil)

@@ -55,7 +55,7 @@ func keyIDOf(token string) (string, bool) {
 	return id, true
 }
 
-const keyAlphabet = "abcdefghijkmnopqrstuvwxyz23456789" // without what is easily misread
+const keyAlphabet = "abcdefghijkmnopqrstuvwxyz23456789" // without characters that are easily misread
 
 // newKeyID returns a fresh public id. It is a name, not a secret.
 func newKeyID() string {

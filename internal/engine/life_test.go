@@ -18,7 +18,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// untilKilled is a program that runs for ever, and counts who runs.
+// untilKilled is a program that runs until it is killed, and counts running programs.
 func untilKilled(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
 	host.Output(engine.Stdout, []byte("up"))
 	return sandboxtest.UntilKilled(ctx), nil
@@ -187,7 +187,7 @@ func TestIdempotency(t *testing.T) {
 		r := newRig(t, engine.Config{}, program)
 		req := python("1")
 		req.IdempotencyKey = "k"
-		req.Profile.Host = handler(nil) // the connection is no part of what is asked
+		req.Profile.Host = handler(nil) // the connection is no part of the request
 		var mu sync.Mutex
 		var got []*engine.Run
 		var wg sync.WaitGroup

@@ -17,8 +17,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// A run may take longer than its session and its files last: they are in use for
-// as long as it waits and goes on, and their time begins anew when it ends.
+// A run may take longer than its session and its files last. They are in use while
+// the run waits and executes, and their lifetime restarts when it ends.
 func TestRunsOutlastLifetimes(t *testing.T) {
 	for _, ttl := range []time.Duration{500 * time.Millisecond, 2 * time.Second, 29 * time.Second, 61 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestRunsOutlastLifetimes(t *testing.T) {
 	}
 }
 
-// Whatever its lifetime, what is used often enough is there each time, and what
-// is not used is gone when its time is over.
+// Whatever its lifetime, an object that is used often enough stays, and an unused
+// object is deleted when it expires.
 func TestUseAndExpiryAgree(t *testing.T) {
 	for _, ttl := range []time.Duration{2, 20, 31, 59, 61, 91, 150} {
 		ttl *= time.Second

@@ -26,7 +26,7 @@ func (l Limits) Or(defaults Limits) Limits {
 	return l
 }
 
-// atLeast returns the maxima l with what is zero or below a default raised.
+// atLeast returns the maxima l, each raised to its default if it is below.
 func (l Limits) atLeast(defaults Limits) Limits {
 	native := nativeDefaults
 	native.Timeout = nativeMaxTimeout
@@ -43,8 +43,8 @@ func (l Limits) atLeast(defaults Limits) Limits {
 	return l
 }
 
-// limits fills the zero fields of what a request asks for and refuses what is
-// negative or above a maximum, by name.
+// limits fills the zero fields of the requested limits. It refuses a limit that
+// is negative or above its maximum, by name.
 func (s *Service) limits(asked Limits) (Limits, error) {
 	most := s.cfg.Maxima
 	given := asked.Or(s.cfg.Defaults)

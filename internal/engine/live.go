@@ -19,8 +19,8 @@ type Resident interface {
 
 // Reins are the means to control a program from outside of its sandbox.
 type Reins struct {
-	Interrupt func() error // sends it SIGINT, and what it runs in the foreground
-	Drain     func()       // returns when what it has written until now is handed over
+	Interrupt func() error // sends SIGINT to it and its foreground children
+	Drain     func()       // returns when its output until now is delivered
 	// Prepare has a program that waits get ready for the answer. It never blocks; nil where
 	// the sandbox is elsewhere.
 	Prepare func()

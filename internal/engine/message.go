@@ -120,7 +120,7 @@ func andMore(n int) string {
 // reasonsOfLimits are those for which it helps to know how much is kept.
 var reasonsOfLimits = []string{reasonTooMany, reasonTooLarge, "all files together are too large"}
 
-// sentences joins those that are not empty.
+// sentences joins the sentences that are not empty.
 func sentences(s ...string) string {
 	return strings.Join(slices.DeleteFunc(s, func(text string) bool { return text == "" }), " ")
 }

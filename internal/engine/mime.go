@@ -84,7 +84,7 @@ func givenType(s string) (string, error) {
 	return mime.FormatMediaType(kind, params), nil
 }
 
-// head remembers the beginning of what is written to it.
+// head is a writer that keeps the beginning of its input.
 type head struct{ bytes []byte }
 
 func (h *head) Write(p []byte) (int, error) {

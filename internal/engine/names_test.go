@@ -86,7 +86,7 @@ func FuzzCleanPath(f *testing.F) {
 	})
 }
 
-// A name that a person would misread is shown with what is in it.
+// A name that a person would misread is shown with its characters escaped.
 func TestShownName(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"out/a b.png", "out/a b.png"},

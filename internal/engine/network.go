@@ -49,9 +49,9 @@ type Injection struct {
 
 // Egress carries the connections of programs, outside of their sandboxes.
 type Egress interface {
-	// Open begins to serve a grant on a listening socket, which stays the caller's, and
-	// hands what was contacted to report until the end of what it returns: Close waits
-	// for the last of it.
+	// Open begins to serve a grant on a listening socket, which the caller still owns. It
+	// reports contacts until the returned Closer is closed. Close waits for the last
+	// report.
 	Open(ctx context.Context, grant Grant, listener *os.File, report func([]Contact)) (io.Closer, error)
 	// Authority is the certificate that a program with an inspected grant has to trust,
 	// in PEM, and its key; both only for one run.

@@ -20,8 +20,8 @@ func (nowhere) Open(context.Context, Grant, *os.File, func([]Contact)) (io.Close
 }
 func (nowhere) Authority() (certificate, key []byte, err error) { return nil, nil, nil }
 
-// Of a grant a worker serves what its own settings allow, too, and no more of what is
-// private, of bytes and of TLS.
+// A worker serves the part of a grant that its own settings allow too. It adds no private
+// addresses, no bytes and no TLS inspection.
 func TestAccept(t *testing.T) {
 	rules := func(texts ...string) []NetworkRule {
 		list, err := ParseNetworkRules(texts)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// NetworkRule names destinations on the network: in a grant those that a program may
-// connect to, in an allowance those that it may be granted. Its text is one of
+// NetworkRule names destinations on the network. In a grant a program may connect to
+// them, in an allowance a program may be granted them. Its text is one of
 //
 //   - every public address, ports 80 and 443
 //     api.example.com                  a name, ports 80 and 443

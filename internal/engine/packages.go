@@ -8,8 +8,8 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// PackageSets are the sets of Python packages that programs can have, and who
-// gets which.
+// PackageSets are the sets of Python packages that programs can have, and the
+// rules that assign them.
 type PackageSets struct {
 	// Installed are their names. The first is the default of the sandbox.
 	Installed []string
@@ -23,16 +23,16 @@ type PackageSets struct {
 // PackageSet is a set of Python packages, and whose programs get it.
 type PackageSet struct {
 	Name    string
-	Default bool     // for programs that no rule gives another one
+	Default bool     // for programs without a matching rule
 	Origins []Origin // the protocols whose programs get it, unless a key or a request names another
 	// Instead is the set that programs of Origins get because this one is not
 	// installed; empty if it is.
 	Instead string
 }
 
-// PackageSets returns the installed sets of Python packages, the default one
-// first, and then those that a protocol's programs should have and that are
-// not installed.
+// PackageSets returns the installed sets of Python packages, the default set
+// first, and then the sets that a protocol's programs should have but that
+// are not installed.
 func (s *Service) PackageSets() []PackageSet { return s.cfg.Packages.Describe() }
 
 // Describe returns the sets, as Service.PackageSets says.

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A request's own wish comes before its key's, that before its protocol's, and
-// the sandbox's default is what is left.
+// A request's own set precedes its key's, which precedes its protocol's. The
+// sandbox's default comes last.
 func TestChoosePackages(t *testing.T) {
 	sets := PackageSets{
 		Installed: []string{"current", "onyx"},

@@ -45,8 +45,8 @@ func caller(a *answers, code string) engine.RunRequest {
 	return req
 }
 
-// A program that waits for an answer leaves its slot to others, and has one
-// again when it goes on.
+// A program that waits for an answer yields its slot, and has a slot again
+// when it continues.
 func TestPauseLeavesSlot(t *testing.T) {
 	r := newRig(t, engine.Config{Concurrency: 1}, calling)
 	a := &answers{make(chan struct{}), make(chan struct{})}
@@ -221,7 +221,7 @@ func (r *rounds) Rounds(out func(bool)) { r.out = out }
 // frozen notes what a sandbox is told of a program.
 type frozen chan engine.Motion
 
-// next is what it is told next.
+// next returns the next motion that the program receives.
 func (f frozen) next(t *testing.T) engine.Motion {
 	t.Helper()
 	patience := time.NewTimer(time.Minute)
@@ -245,7 +245,7 @@ func freezing(told frozen) sandboxtest.Program {
 	}
 }
 
-// lingering is freezing for a program that goes on for a while after its calls.
+// lingering is freezing for a program that runs for a while after its calls.
 func lingering(told frozen, end <-chan struct{}) sandboxtest.Program {
 	run := freezing(told)
 	return func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
@@ -257,8 +257,8 @@ func lingering(told frozen, end <-chan struct{}) sandboxtest.Program {
 	}
 }
 
-// A program that waits is stopped, at once if another waits for its slot, and goes on
-// with the answer.
+// A program that waits is frozen, at once if another program waits for its slot, and
+// continues with the answer.
 func TestPauseFreezes(t *testing.T) {
 	for name, crowded := range map[string]bool{"alone": false, "crowded": true} {
 		t.Run(name, func(t *testing.T) {

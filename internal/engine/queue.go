@@ -99,8 +99,8 @@ func (q *queue) reserve(owner Owner, session ID) (*ticket, error) {
 	defer q.mu.Unlock()
 	l := q.owners[owner]
 	if l == nil {
-		// A new owner goes before the owner that has just been served, but not
-		// before those that have waited since an earlier round.
+		// A new owner precedes the owner that has just been served, but not the
+		// owners that have waited since an earlier round.
 		l = &ownerQueue{served: q.turn, fresh: true}
 	}
 	switch {

@@ -10,7 +10,7 @@ import (
 
 const gigabyte = 1 << 30
 
-// roomyQueue has one slot, and seats and memory for those that rest.
+// roomyQueue has one slot, and seats and memory for resting programs.
 func roomyQueue(seats int, memory int64) *queue {
 	q := newQueue(1, 100, 100)
 	q.seats, q.memory = seats, memory

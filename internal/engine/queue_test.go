@@ -75,7 +75,7 @@ func TestQueueServesOwnersInTurn(t *testing.T) {
 	}
 }
 
-// An owner who always comes back one at a time does not pass for new.
+// An owner that always sends one run at a time does not count as new.
 func TestQueueNobodyStarves(t *testing.T) {
 	q := newQueue(1, 100, 100)
 	current := enter(t, q, "b", NewID())
@@ -91,7 +91,7 @@ func TestQueueNobodyStarves(t *testing.T) {
 	t.Error("b goes before a for ever")
 }
 
-// Nor do ever new owners keep one waiting who was served before.
+// A stream of new owners does not starve an owner that was served before.
 func TestQueueNewcomers(t *testing.T) {
 	q := newQueue(1, 100, 100)
 	current := enter(t, q, "a", NewID())

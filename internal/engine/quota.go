@@ -14,7 +14,7 @@ import (
 // engine checks beforehand to spare the work.
 type Quota struct {
 	Files    int   // uploads and outputs
-	Bytes    int64 // of all files; equal bytes count each time, or a quota would tell who else has them
+	Bytes    int64 // of all files; equal bytes count each time, or a quota would reveal other owners' files
 	Sessions int   // that were asked for; those made for a single run do not count
 
 	// Results is how many bytes of large outputs of runs are kept. It refuses
@@ -83,8 +83,8 @@ func (s *Service) Kept(ctx context.Context, caller Caller) (Usage, Quota, error)
 	return u, s.cfg.Quota, failure("look what is kept", "", err)
 }
 
-// budget counts bytes by owner, in the memory of this process alone: what it counts ends
-// with the process.
+// budget counts bytes by owner, in memory only. The counted bytes do not outlive the
+// process.
 type budget struct {
 	mu     sync.Mutex
 	all    int64

@@ -71,8 +71,8 @@ func wantFull(t *testing.T, err error) *engine.Error {
 	return e
 }
 
-// testOutputQuota checks that a run keeps what its owner has room for, says
-// what it did not keep, and is a success all the same.
+// testOutputQuota checks that a run keeps the files that fit its owner's quota,
+// names the others, and succeeds.
 func testOutputQuota(t *testing.T) {
 	s := stores(t, engine.Config{Quota: engine.Quota{Bytes: 250, Files: 4}},
 		func(context.Context, *engine.Spec, engine.Host) (*engine.Outcome, error) {
@@ -131,7 +131,7 @@ type counted struct{ read int64 }
 func (c *counted) Read(p []byte) (int, error) { c.read += int64(len(p)); return len(p), nil }
 
 // testAbandonedSessions checks that one owner's sessions are bounded, and that
-// those that nobody comes back to are gone by themselves.
+// unused sessions expire.
 func testAbandonedSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{sandbox: sandboxtest.NewFake(nil), blobs: enginetest.NewBlobs(), index: enginetest.NewIndex()}
@@ -169,8 +169,8 @@ func testAbandonedSessions(t *testing.T) {
 	})
 }
 
-// testResultsTrimmed checks that what is kept of one owner's output is
-// bounded, and that others' is left alone.
+// testResultsTrimmed checks that the stored output of one owner is bounded,
+// and that other owners' output is untouched.
 func testResultsTrimmed(t *testing.T) {
 	s := stores(t, engine.Config{Quota: engine.Quota{Results: 1 << 20}},
 		func(_ context.Context, _ *engine.Spec, host engine.Host) (*engine.Outcome, error) {

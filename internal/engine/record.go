@@ -13,7 +13,7 @@ type completion struct {
 	chunks  []OutputChunk
 	deleted []string // paths of inputs that the program removed
 	pinned  []Digest // blobs of run.Files, until the index has recorded them
-	err     error    // instead of an outcome, for the caller who waits
+	err     error    // instead of an outcome, for the waiting caller
 	brief   bool     // the index gets the run together with its end
 	begun   *Run     // what the index has to get before the end, because it refused that; nil: nothing
 	session *Session // implicit, with brief or begun; nil: the index has it
@@ -282,7 +282,7 @@ func (u *unrecorded) hasSession(id ID) bool {
 	return false
 }
 
-// take returns what is to be flushed: completions of brief runs, and others.
+// take returns the completions to flush: those of brief runs, and others.
 func (u *unrecorded) take() (brief, others []*completion) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

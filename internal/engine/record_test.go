@@ -19,8 +19,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// A short run is recorded once, at its end. The index knows a run that goes on
-// or prints much before it ends, and every run of which its caller hears while
+// A short run is recorded once, at its end. A run that takes long or prints much
+// is recorded before it ends, and so is every run whose caller gets events while
 // it runs.
 func TestWhenRunsAreRecorded(t *testing.T) {
 	code := 0
@@ -299,7 +299,7 @@ func TestRunThatTheIndexNeverTakes(t *testing.T) {
 }
 
 // The first cell of a new live session does not wait for the record of its interpreter,
-// which is made soon after, or at its end. If the session is gone by then the
+// which is made soon after, or at its end. If the session was deleted by then, the
 // interpreter ends, and nothing is recorded.
 func TestInterpreterOfNewSession(t *testing.T) {
 	code := 0

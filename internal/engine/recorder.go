@@ -184,7 +184,7 @@ func (r *recorder) since(n int) ([]Event, <-chan struct{}) {
 }
 
 // watch yields the events with Seq > after until the result or the end of
-// ctx, waiting for those that are still to come.
+// ctx. It waits for events that have not happened yet.
 func (r *recorder) watch(ctx context.Context, after int) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		seen := max(after, 0)

@@ -285,7 +285,7 @@ func TestRecorderMoments(t *testing.T) {
 	})
 }
 
-// A watcher that reads nothing holds up nobody.
+// A watcher that reads nothing blocks neither the program nor other watchers.
 func TestSlowWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecorder(OutputLimit{Bytes: 1000, Tail: true})

@@ -43,14 +43,14 @@ type RunRequest struct {
 	Files    []FileRef // placed into the workspace before the start
 	Session  ID        // zero: a session of its own
 	Packages string    // set of Python packages; empty: what Config.Packages says
-	Network  *Network  `json:",omitempty"` // what it may contact; nil: what the caller's key says
+	Network  *Network  `json:",omitempty"` // destinations it may contact; nil: as the caller's key says
 	Profile  Profile   // what differs between the protocols we serve
 
 	// Attended says that a client waits for the run although Start returns at once: the
 	// run is refused if it gets no slot within Config.QueueTime.
 	Attended bool
 
-	DropCode bool `json:",omitempty"` // History does not keep what is run
+	DropCode bool `json:",omitempty"` // History does not keep the code
 
 	// IdempotencyKey, if set, makes a second request of the same owner with
 	// the same key and content return the first one's run, and one with other
@@ -105,8 +105,8 @@ type Profile struct {
 	Fresh  bool   `json:",omitempty"`
 	Client string `json:",omitempty"` // what asks, for History: "page", "CLI", "API, curl"
 	Shown  Shown  `json:",omitzero"`  // the program as its author wrote it; zero: Code
-	// Apart says that Engine.Inside does not lead into the sandbox of this interpreter,
-	// but into that of another one in the same session.
+	// Apart reports that Engine.Inside does not enter the sandbox of this interpreter,
+	// but that of another interpreter in the same session.
 	Apart bool `json:",omitempty"`
 }
 
@@ -144,7 +144,7 @@ type Limits struct {
 	Workspace int64         // bytes on disk
 	Inodes    int           // files and directories
 	Output    OutputLimit   // stdout and stderr, each
-	Files     FileLimit     // what is kept of the files that the program leaves
+	Files     FileLimit     // bounds the kept files of the program
 }
 
 // OutputLimit bounds the text kept of one output stream. The program is not
@@ -183,7 +183,7 @@ type Run struct {
 	Inputs     []InputState  // what became of each staged file
 	Dropped    []DroppedFile // files that were not kept, and why
 	Message    string        // for a person: why the run ended as it did; empty when it is plain
-	Contacts   []Contact     // what it contacted, if it had a network grant, in order of their ends
+	Contacts   []Contact     // if it had a network grant, in order of their ends
 	Timings    []Timing      // where its time went, in order; only for a caller that waited for it
 	NoRoom     bool          // it was not run: there was no memory for its workspace; not recorded
 	Keyed      bool          // begun with an idempotency key; only known until it is recorded

@@ -30,11 +30,11 @@ func (s *Service) run(ctx context.Context, op string, owner Owner, id ID) (*Run,
 	return run, nil, missing(op, id.String(), err)
 }
 
-// Watch returns the events of a run with Seq > after. They come as they
-// happen, with those that have happened first, and end with EventResult or
-// when ctx ends. Any number of watchers may follow a run, each at its own
-// speed and from where it likes; none slows the program. The Run of an event
-// is shared and not to be changed.
+// Watch returns the events of a run with Seq > after. Past events come first,
+// later events as they happen. The sequence ends with EventResult or when ctx
+// ends. Any number of watchers may follow a run, each from its own position
+// and at its own speed; none slows the program. The Run of an event is shared
+// and must not be changed.
 func (s *Service) Watch(ctx context.Context, caller Caller, id ID, after int) (iter.Seq[Event], error) {
 	const op = "watch run"
 	run, j, err := s.run(ctx, op, caller.Owner, id)

@@ -37,9 +37,9 @@ type Sandbox interface {
 	// an unknown one is not an error.
 	Release(ctx context.Context, id ID) error
 
-	// Changes opens what is new or changed in a held workspace since the last call,
-	// or since it was made, and says what its interpreter has used. ErrNotFound when
-	// it is gone.
+	// Changes opens the files that are new or changed in a held workspace since the last
+	// call, or since it was made, and returns the usage of its interpreter. If the
+	// workspace no longer exists, it returns ErrNotFound.
 	Changes(ctx context.Context, id ID, limits FileLimit) (*Changes, error)
 
 	// Held returns how much memory each held workspace reserves.

@@ -59,7 +59,7 @@ type Config struct {
 	// the same clock.
 	Now func() time.Time // nil: SteadyClock(time.Now)
 
-	// Cluster is what is known of other services on the same index; nil: there are none.
+	// Cluster describes other services on the same index; nil: there are none.
 	Cluster Cluster
 }
 
@@ -217,10 +217,9 @@ func (s *Service) Open(ctx context.Context) error {
 // next start.
 const killGrace = 30 * time.Second
 
-// Shutdown refuses new runs at once, waits for those that it accepted until
-// ctx ends, kills and records the rest, and returns when every goroutine of
-// the service has ended. A second call, with a shorter context, hurries the
-// first.
+// Shutdown refuses new runs at once and drains accepted runs until ctx ends.
+// Then it kills and records the rest, and returns when every goroutine of the
+// service has ended. A second call with a shorter context shortens the first.
 func (s *Service) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.closing {

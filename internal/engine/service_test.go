@@ -302,7 +302,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// What belongs to somebody else is answered exactly as what is not there.
+// An object of another owner gets the same answer as an object that does not exist.
 func TestForeignIsUnknown(t *testing.T) {
 	r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
 		*engine.Outcome, error) {

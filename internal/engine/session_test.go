@@ -65,7 +65,7 @@ func TestFilesSession(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"a.txt": "B", "b.txt": "B", "out.txt": "1"}, seen); diff != "" {
 		t.Errorf("staged:\n%s", diff)
 	}
-	// a.txt is gone, b.txt is read-only and stays, the hidden main.sh too.
+	// a.txt was deleted, b.txt is read-only and stays, the hidden main.sh too.
 	if diff := cmp.Diff(map[string]string{"b.txt": "input B", "out.txt": "output 2", "main.sh": "output x"},
 		r.places(t, alice, run.Session)); diff != "" {
 		t.Error(diff)
@@ -275,7 +275,7 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // A private file of a session follows stdin and is not in the workspace. A program
-// that leaves it anew replaces it; one that does not, leaves it as it was.
+// that writes it replaces it. A program that does not write it leaves it unchanged.
 func TestPrivateFile(t *testing.T) {
 	var spec *engine.Spec
 	outcome := leaves(t, "p/state", "one")

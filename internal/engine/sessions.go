@@ -149,7 +149,7 @@ func (s *Service) session(ctx context.Context, op, called string, owner Owner, i
 	return session, nil
 }
 
-// GetSession returns what is known of a session.
+// GetSession returns the description of a session.
 func (s *Service) GetSession(ctx context.Context, caller Caller, id ID) (Session, error) {
 	return s.session(ctx, "get session", id.String(), caller.Owner, id)
 }
@@ -274,9 +274,9 @@ func (s *Service) DeleteSession(ctx context.Context, caller Caller, id ID) error
 	return s.dropSession(ctx, op, session)
 }
 
-// beginDelete marks a session as deleting, which rejects new runs, and returns those that
-// are in it. Unless it may kill them, it refuses while there are any: at the
-// moment of expiry a run wins.
+// beginDelete marks a session as deleting, which rejects new runs, and returns the
+// current runs. If kill is false and there are runs, it refuses: a run prevents
+// expiry.
 func (s *Service) beginDelete(op string, session Session, kill bool) ([]*job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

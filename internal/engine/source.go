@@ -27,10 +27,10 @@ type Shown struct {
 	Language, Code string
 }
 
-// maxSource bounds what is kept of one request. A larger one is run all the same.
+// maxSource bounds the stored source of one request. A larger request runs, too.
 const maxSource = 1 << 20
 
-// sourceOf returns what is to be kept of a request as it was made; nil: nothing.
+// sourceOf returns the source of a request to store, or nil for none.
 func (s *Service) sourceOf(caller Caller, asked *RunRequest) *Source {
 	p := &asked.Profile
 	if s.cfg.DropCode || asked.DropCode || p.Live || p.Origin == OriginPreview {

@@ -30,7 +30,7 @@ type staged struct {
 func (s *Service) stage(ctx context.Context, j *job) (*stage, error) {
 	st := &stage{known: map[string]File{}}
 	if j.request.Profile.Live {
-		return st, nil // runLive stages what it needs
+		return st, nil // runLive stages its own files
 	}
 	taken := newTargets()
 	if entry := s.entryOf(&j.request); entry != "" {

@@ -99,7 +99,7 @@ func (s *Service) Stats() Stats {
 	s.meter.mu.Unlock()
 	var room Room
 	if s.cfg.Space != nil {
-		room, _ = s.cfg.Space.Room() // an error is returned to those who start runs
+		room, _ = s.cfg.Space.Room() // callers that start runs get the error
 	}
 	return Stats{
 		Disk:  room,

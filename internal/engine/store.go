@@ -33,8 +33,8 @@ type Blobs interface {
 // BlobReader gives bytes back. Those that are no longer what was stored are as
 // good as absent.
 type BlobReader interface {
-	// Open returns the bytes in a file, ErrNotFound when they are absent, are
-	// not size bytes long, or are no longer those that were stored.
+	// Open returns the bytes in a file. If they are absent, damaged, or not size
+	// bytes long, it returns ErrNotFound.
 	Open(ctx context.Context, digest Digest, size int64) (*os.File, error)
 
 	// Read is Open for a reader that needs no file: small blobs may come from
@@ -63,7 +63,7 @@ type Space interface {
 	Room() (Room, error)
 }
 
-// Room is what is left of a disk.
+// Room is the free space of a disk.
 type Room struct {
 	Free  int64 // bytes
 	Total int64 // bytes of the disk
@@ -95,8 +95,8 @@ type Index interface {
 	KeyIndex
 	NetworkIndex
 
-	// Touch moves the expiry of files and sessions to when they were used + TTL, never
-	// backwards. It passes over what is not there.
+	// Touch moves the expiry of files and sessions to the time of use + TTL, never
+	// backwards. It skips IDs that do not exist.
 	Touch(ctx context.Context, uses map[ID]time.Time) error
 
 	// Usage returns what an owner keeps. Where the index was given a Quota, a

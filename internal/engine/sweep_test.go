@@ -49,7 +49,7 @@ func TestStartBesideSweep(t *testing.T) {
 	}
 }
 
-// oldIndex has runs that nobody finds by their words yet, and takes 60 ms for 256.
+// oldIndex has runs that are not indexed by words yet, and takes 60 ms for 256.
 type oldIndex struct {
 	*enginetest.Index
 	left atomic.Int64

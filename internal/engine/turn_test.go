@@ -33,7 +33,7 @@ func TestQueueTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		_, err = r.Run(ctx, bob, python("")) // two owners: nobody else's turn comes first
+		_, err = r.Run(ctx, bob, python("")) // two owners: no other owner's turn comes first
 		if e := wantKind(t, err, engine.ErrBusy, ""); e.RetryAfter <= 0 || time.Since(began) != 30*time.Second {
 			t.Errorf("after %v: %+v", time.Since(began), e)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // conn is one connection. The texts of its statements are constants of this package,
-// so the number of those that it has compiled is bounded.
+// so the number of compiled statements is bounded.
 type conn struct {
 	conn *sql.Conn
 	pool *sql.DB // SQLite: of this one connection

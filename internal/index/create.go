@@ -52,8 +52,8 @@ func (l *local) create(ctx context.Context) (err error) {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// version returns the version of the index, and refuses one that is newer, of another
-// program, or empty.
+// version returns the version of the index. It refuses an index that is newer, empty, or
+// of another program.
 func (l *local) version(ctx context.Context, c *conn) (version int, err error) {
 	if version, err = l.schema.Version(ctx, c.conn, l.path); err == nil && version == 0 {
 		err = l.schema.Damaged(l.path, errors.New("it is empty"))

@@ -8,11 +8,11 @@
 // and fsynced at each commit (synchronous=FULL), PostgreSQL decides by its own
 // settings.
 //
-// Every query about an object names its owner, and what belongs to another,
-// what has expired and what never was give one and the same answer. A file or
-// session is not found from the moment of its expiry, although its row stays until
-// the janitor removes it.
+// Every query about an object names its owner. Objects of another owner, expired
+// objects and objects that never existed give the same answer. A file or session
+// is not found from the moment of its expiry, although its row stays until the
+// janitor removes it.
 //
 // The schema grows by the numbered files under migrations-sqlite/ and
-// migrations-postgres/. One that was released is never edited.
+// migrations-postgres/. A released file is never edited.
 package index

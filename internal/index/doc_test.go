@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The number of a run is found as soon among many runs as among few: it was looked for
-// among all that are smaller, and whoever recorded a run waited meanwhile.
+// Finding the number of a run takes as long among many runs as among few. An earlier
+// query searched all smaller numbers, and recording a run waited meanwhile.
 func TestLargeNextDoc(t *testing.T) {
 	db := openAt(t, newPath(t))
 	took := func() time.Duration {

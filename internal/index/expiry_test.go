@@ -8,8 +8,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
 )
 
-// expiryTests hold for the fake index of other packages' tests too: what is
-// found by it is found by this one.
+// expiryTests hold for the fake index of other packages' tests too: both find
+// the same objects.
 var expiryTests = map[string]func(bench){
 	"what expires is not found from then on": func(b bench) {
 		ctx := b.Context()

@@ -90,8 +90,8 @@ func (db *DB) DeleteFile(ctx context.Context, owner engine.Owner, id engine.ID) 
 		"DELETE FROM files WHERE id = ? AND owner = ? AND expires_us > ?", id[:], owner, db.micros())
 }
 
-// Touch moves the expiry of files and sessions to when they were used + TTL, never
-// backwards. It passes over what is not there.
+// Touch moves the expiry of files and sessions to the time of use + TTL, never
+// backwards. It skips IDs that do not exist.
 func (db *DB) Touch(ctx context.Context, uses map[engine.ID]time.Time) error {
 	if len(uses) == 0 {
 		return nil
@@ -123,8 +123,8 @@ func (db *DB) ExpireFiles(ctx context.Context, now time.Time, limit int) (int, e
 		now.UnixMicro(), limit)
 }
 
-// Unreferenced returns those of digests that no file has, not even one that
-// has expired and still has its row.
+// Unreferenced returns the digests that no file has. An expired file counts
+// while it still has its row.
 func (db *DB) Unreferenced(ctx context.Context, digests []engine.Digest) (free []engine.Digest, err error) {
 	if err := db.store.whole(ctx); err != nil {
 		return nil, failed("find unreferenced files", "", err)
@@ -144,7 +144,7 @@ func (db *DB) Unreferenced(ctx context.Context, digests []engine.Digest) (free [
 	return free, err
 }
 
-// Digests returns those that some file has, be it expired.
+// Digests returns the digests of all files, including expired files.
 func (db *DB) Digests(ctx context.Context) (map[engine.Digest]bool, error) {
 	const op = "list digests"
 	if err := db.store.whole(ctx); err != nil {

@@ -42,7 +42,7 @@ type store interface {
 	close() error
 }
 
-// transaction is what is done in one. PostgreSQL may do it again.
+// transaction is the body of a transaction. With PostgreSQL it may run again.
 type transaction func(context.Context, *conn) error
 
 // syncing says when a write returns.

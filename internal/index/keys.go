@@ -23,7 +23,7 @@ func (db *DB) AddKey(ctx context.Context, key engine.Key) error {
 	return err
 }
 
-// Key returns a key, also one that was revoked.
+// Key returns a key, also if it was revoked.
 func (db *DB) Key(ctx context.Context, id string) (engine.Key, error) {
 	return find(ctx, db, "get key", id, scanKey, "SELECT "+keyColumns+" FROM keys WHERE id = ?", id)
 }

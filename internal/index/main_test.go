@@ -21,8 +21,8 @@ import (
 	"github.com/airlock-run/airlock/internal/postgrestest"
 )
 
-// The test binary runs itself again as a second process: one that holds the
-// index, or one that writes until it is killed.
+// The test binary runs itself again as a second process, which holds the
+// index or writes until it is killed.
 const roleVariable = "AIRLOCK_INDEX_TEST_ROLE"
 
 func TestMain(m *testing.M) {

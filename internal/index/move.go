@@ -22,8 +22,8 @@ var ErrOther = errors.New("the database holds other data")
 // movedTable is one whose rows are copied, in an order that both databases have.
 type movedTable struct{ name, order string }
 
-// movedTables lists those that others refer to first. What is not in it is made from
-// them: the accounts of owners, and the words of runs by IndexRuns.
+// movedTables lists referenced tables first. The other tables are made from them: the
+// accounts of owners, and the words of runs by IndexRuns.
 var movedTables = []movedTable{
 	{"files", "id"}, {"sessions", "id"}, {"session_files", "session, path"}, {"runs", "id"}, {"run_logs", "rowid"},
 	{"keys", "id"}, {"contacts", "rowid"},
@@ -43,7 +43,7 @@ const accountAll = `INSERT INTO usage (owner, files, bytes, sessions, results)
 		UNION ALL SELECT owner, 0, 0, 0, counted FROM run_logs WHERE counted > 0) AS kept
 	GROUP BY owner`
 
-// accounts are of both databases; an owner who keeps nothing has one or not.
+// accounts are in both databases; an owner without objects may lack an account.
 const accounts = "SELECT owner, files, bytes, sessions, results FROM usage " +
 	"WHERE files + bytes + sessions + results > 0 ORDER BY owner"
 

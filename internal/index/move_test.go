@@ -73,7 +73,7 @@ func TestCopyTo(t *testing.T) {
 		b.want(err, "")
 		b.same("usage", same, use)
 	}
-	// The account goes on, and what is copied is found by its words.
+	// The account continues, and copied runs are found by their words.
 	b.want(target.AddFile(t.Context(), newFile("owner-9")), "")
 	use, err := target.Usage(t.Context(), "owner-9")
 	b.want(err, "")
@@ -158,9 +158,9 @@ func TestCopyToUndone(t *testing.T) {
 	}
 }
 
-// Every table is copied, or made from those that are.
+// Every table is copied, or made from copied tables.
 func TestEveryTableIsCopied(t *testing.T) {
-	made := []string{"usage", "nodes", "cluster"} // the last two are of those who are there now
+	made := []string{"usage", "nodes", "cluster"} // the last two describe the current nodes
 	for _, table := range movedTables {
 		made = append(made, table.name)
 	}

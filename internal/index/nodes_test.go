@@ -13,7 +13,7 @@ func newNode(name string) engine.Node {
 		Version: "1", Slots: 4, Memory: 1 << 30, Languages: []string{"python", "bash"}, Packages: []string{"current"}}
 }
 
-// silence has a node not heard for a while.
+// silence moves the last sign of life of a node into the past.
 func silence(t *testing.T, db *DB, epoch engine.Epoch, d time.Duration) {
 	t.Helper()
 	err := db.store.write(t.Context(), synced, func(ctx context.Context, c *conn) error {
@@ -24,7 +24,7 @@ func silence(t *testing.T, db *DB, epoch engine.Epoch, d time.Duration) {
 	}
 }
 
-// A node that was silent for too long is given up for good; one that was not, is not.
+// A node that was silent for too long is dead for good; any other node is not.
 func TestNodes(t *testing.T) {
 	onEachStore(t, func(t *testing.T, open func(...Option) *DB) {
 		b := bench{T: t, Index: open()}
@@ -71,7 +71,7 @@ func TestNodes(t *testing.T) {
 	})
 }
 
-// Runs and workspaces of nodes alive are nobody else's business.
+// Runs and workspaces of live nodes do not count as lost.
 func TestLost(t *testing.T) {
 	onEachStore(t, func(t *testing.T, open func(...Option) *DB) {
 		b := bench{T: t, Index: open(WithClock((&clock{now: start}).Now))}

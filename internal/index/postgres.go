@@ -36,7 +36,7 @@ const (
 	maxConnections = 16
 	// migrationLock is held while the tables are made or changed.
 	migrationLock = applicationID
-	// maxRepeats bounds how often a transaction is repeated that met another one.
+	// maxRepeats bounds how often a conflicting transaction is repeated.
 	maxRepeats = 8
 
 	// sweepLock is held by the replica that looks for unreferenced blobs.
@@ -321,12 +321,12 @@ func postgresArgs(args []any) []any {
 	return args
 }
 
-// isConflict reports whether a transaction met another one and is to be repeated.
+// isConflict reports whether a transaction conflicted with another and should be repeated.
 func isConflict(err error) bool {
 	switch code(err) {
 	case "40001", "40P01": // serialization failure, deadlock
 		return true
-	case uniqueViolation: // what it did not find was added meanwhile
+	case uniqueViolation: // another transaction added the row meanwhile
 		return errors.Is(err, errRepeat)
 	}
 	return false
@@ -351,7 +351,7 @@ func postgresMeaning(err error) (engine.Kind, string) {
 	switch {
 	case known == uniqueViolation:
 		return engine.ErrConflict, ""
-	case known == "23503": // what it refers to was deleted meanwhile
+	case known == "23503": // the referenced row was deleted meanwhile
 		return engine.ErrNotFound, ""
 	case known == "53100":
 		return engine.ErrFull, "The database's disk is full: delete files that are no longer needed, or have the operator " +

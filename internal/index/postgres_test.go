@@ -273,7 +273,7 @@ func TestSecondService(t *testing.T) {
 	}
 }
 
-// One who wants to be alone, as a copy into the database does, is refused beside replicas.
+// Exclusive use, as for a copy into the database, is refused beside replicas.
 func TestAloneBesideReplicas(t *testing.T) {
 	address := newPostgres(t)
 	openPostgres(t, address, WithReplicas())

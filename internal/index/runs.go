@@ -166,7 +166,7 @@ func (db *DB) finishRun(
 	if err := updateRun(ctx, c, run, finished); err != nil || len(log) == 0 {
 		return err
 	}
-	// Deleted, and not replaced: the account of what is kept hangs on it.
+	// Deleted, not replaced: the account of stored results depends on it.
 	if _, err := c.exec(ctx, "DELETE FROM run_logs WHERE run = ?", run.ID[:]); err != nil {
 		return err
 	}
@@ -175,12 +175,12 @@ func (db *DB) finishRun(
 
 // FinishRun records how a run ended, its output, its files and their places
 // in its session, without the paths in deleted. The session and the run's
-// inputs are touched: their use ends now, however long the run took. What was
-// deleted in the meantime is passed over. A run that is final already is
-// engine.ErrConflict.
+// inputs are touched: their use ends now, however long the run took. Objects
+// deleted in the meantime are skipped. If the run is already final, FinishRun
+// returns engine.ErrConflict.
 //
-// It waits for the disk if there are files, of which ours may be the only
-// copy, or if the run was started with a key.
+// It waits for the disk if there are files, whose only copy may be here, or if
+// the run was started with a key.
 func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.OutputChunk, deleted []string) error {
 	const op = "finish run"
 	finished := db.finishedAt(run)

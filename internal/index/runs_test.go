@@ -447,7 +447,7 @@ var runTests = map[string]func(bench){
 		empty, emptySession := begin()
 		full, fullSession := begin(output)
 		shared, sharedSession := begin()
-		second := b.start(func(r *engine.Run) { r.Session = sharedSession.ID }) // goes on
+		second := b.start(func(r *engine.Run) { r.Session = sharedSession.ID }) // continues
 		named := b.addSession(nil)
 		inNamed := b.start(func(r *engine.Run) { r.Session = named.ID })
 		b.finish(inNamed, nil)

@@ -13,20 +13,20 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// words finds the numbers of runs by what is in them.
+// words finds the numbers of runs by their words.
 type words interface {
 	// lock keeps other replicas from giving out numbers until the transaction ends.
 	lock(ctx context.Context, c *conn) error
 	add(ctx context.Context, c *conn, number int64, owner engine.Owner, t runText) error
-	// condition is one for run_text: each of the words must be there, or one that
-	// begins with it.
+	// condition returns a condition for run_text: each of the words must match a
+	// word or its beginning.
 	condition(ctx context.Context, c *conn, owner engine.Owner, words []string) (condition string, arg any, err error)
-	// walk is how many of the newest runs are looked at one by one first: what is in many
-	// is found there, and what is not is rare.
+	// walk returns how many of the newest runs are searched one by one first. Frequent
+	// words are found there, and other words are rare.
 	walk() int
 }
 
-// runText is what is found of a run.
+// runText holds the searchable texts of a run.
 type runText struct{ about, code, output, files string }
 
 // searchedText is how many bytes of a run's code, and of each of its streams, can be
@@ -129,8 +129,8 @@ func readSource(ctx context.Context, c *conn, run *engine.Run) error {
 	return err
 }
 
-// wordsOf returns what SQLite's tokenizer makes of a text: what is neither letter nor
-// digit only separates words (https://sqlite.org/fts5.html#unicode61_tokenizer).
+// wordsOf splits a text as SQLite's tokenizer does: a character that is neither letter nor
+// digit separates words (https://sqlite.org/fts5.html#unicode61_tokenizer).
 func wordsOf(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && !unicode.Is(unicode.Co, r)
@@ -151,8 +151,8 @@ func (fts5) add(ctx context.Context, c *conn, number int64, owner engine.Owner, 
 	return err
 }
 
-// mostBeginnings is how many words may begin with one that is looked for, before SQLite
-// is left to put their lists together, which takes time for each run in one of them.
+// mostBeginnings is how many words may begin with a searched word. Above that, SQLite
+// merges their lists, which takes time for each run in a list.
 const mostBeginnings = 50
 
 func (fts5) condition(

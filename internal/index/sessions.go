@@ -167,8 +167,8 @@ func (db *DB) SessionFile(
 	return found, place, err
 }
 
-// DeleteSession deletes a session, also one that has expired, and its links;
-// the files stay.
+// DeleteSession deletes a session, expired or not, and its links. The files
+// stay.
 func (db *DB) DeleteSession(ctx context.Context, owner engine.Owner, id engine.ID) error {
 	return writing(db.erase).change(ctx, "delete session", id.String(),
 		"DELETE FROM sessions WHERE id = ? AND owner = ?", id[:], owner)
@@ -181,8 +181,8 @@ func (db *DB) ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]
 		" FROM sessions WHERE expires_us <= ? ORDER BY expires_us, id LIMIT ?", now.UnixMicro(), limit)
 }
 
-// HeldSessions returns every session with a held workspace that belongs to a node, also
-// those that have expired.
+// HeldSessions returns every session with a held workspace that belongs to a node,
+// including expired sessions.
 func (db *DB) HeldSessions(ctx context.Context, holder engine.Epoch) ([]engine.Session, error) {
 	return list(ctx, db, "list held sessions", scanSession, "SELECT "+sessionColumns+
 		" FROM sessions WHERE kind = 'held' AND holder = ? ORDER BY id", int64(holder))

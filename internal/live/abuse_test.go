@@ -81,8 +81,8 @@ func TestAbuseOfShells(t *testing.T) {
 	}
 }
 
-// graceOf is how long an interpreter has to heed an interrupt. That it does is not a
-// matter of how busy the machine is; one that will be lost is not waited for.
+// graceOf returns how long an interpreter has to react to an interrupt. The grace is long
+// enough for a busy machine, and short for an interpreter that will be lost.
 func graceOf(lost bool) time.Duration {
 	if lost {
 		return 0

@@ -28,7 +28,7 @@ type Variable struct {
 	Type  string `json:"type"`
 	Shape string `json:"shape"` // "(3, 4)", or a length; empty: none
 	Repr  string `json:"repr"`  // short; empty where it would run code
-	Size  int64  `json:"size"`  // bytes, without what it refers to; 0: not known
+	Size  int64  `json:"size"`  // bytes, without referenced objects; 0: not known
 }
 
 // asked is a question about code.

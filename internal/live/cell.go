@@ -46,7 +46,7 @@ const (
 	StatusRunning     Status = "running"
 	StatusOK          Status = "ok"
 	StatusError       Status = "error"       // it raised
-	StatusInterrupted Status = "interrupted" // somebody asked for it
+	StatusInterrupted Status = "interrupted" // a caller interrupted it
 	StatusTimeout     Status = "timeout"     // it ran for longer than it may
 	StatusLost        Status = "lost"        // its interpreter ended: memory, os._exit, a crash, the service
 )
@@ -63,10 +63,10 @@ type Cell struct {
 	ExitCode       *int                 // of a Program that ended by itself or by a signal
 	Outputs        []Output             // in order; neighbouring text of one stream is one output
 	Files          []engine.File        // new and changed, in order of path
-	Deleted        []string             // paths of files that are gone
+	Deleted        []string             // paths of deleted files
 	Dropped        []engine.DroppedFile // in the workspace, but not stored
 	Usage          Usage
-	Restarted      bool   // the first of an interpreter that follows a lost one: variables are gone, files are there
+	Restarted      bool   // first cell after an interpreter was lost: variables are lost, files are kept
 	Message        string // for a person: why it was lost, or why there is a new interpreter
 	CreatedAt      time.Time
 	FinishedAt     time.Time // zero until final
@@ -120,7 +120,7 @@ type Event struct {
 	Seq      int    // 1, 2, 3, ...
 	Prompt   string // of input
 	Password bool   // of input
-	Wait     bool   // of clear: until there is something in place of what it clears
+	Wait     bool   // of clear: until new output replaces the cleared output
 	Cell     *Cell  // of started and done
 }
 

@@ -220,7 +220,7 @@ func TestExit(t *testing.T) {
 	}
 }
 
-// What a cell left is there after the executor and the service are gone.
+// The files of a cell outlive the executor and the service.
 func TestRestartOfTheService(t *testing.T) {
 	blobs, index := enginetest.NewBlobs(), enginetest.NewIndex()
 	first := open(t, Config{})

@@ -108,8 +108,8 @@ func TestSetupThatFails(t *testing.T) {
 	}
 }
 
-// Who follows a process misses nothing of it, however slow he is; and when he leaves
-// it goes on.
+// A follower of a process misses no output, however slow it is. When it leaves, the
+// process continues.
 func TestFollowProcess(t *testing.T) {
 	p := open(t, Config{})
 	session := p.session("python")

@@ -11,7 +11,7 @@ import (
 
 // offer is a host of one module, whose calls do what they are called.
 type offer struct {
-	pause   time.Duration // how long one who is asked takes
+	pause   time.Duration // how long an answer takes
 	called  atomic.Int64
 	entered chan struct{} // gets an entry when a call waits
 	left    chan struct{} // gets one when that call's context ends
@@ -39,8 +39,8 @@ func (o *offer) Call(ctx context.Context, name string, input json.RawMessage, pa
 	return nil, ctx.Err()
 }
 
-// A cell calls what its host offers: from its main thread, from others, and from
-// coroutines; it is told errors; and who is asked something takes none of its time.
+// A cell calls the functions of its host from its main thread, from other threads, and
+// from coroutines. It gets their errors, and waiting for an answer takes none of its time.
 func TestHost(t *testing.T) {
 	p := open(t, Config{})
 	s := p.session("python")

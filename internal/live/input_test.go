@@ -45,7 +45,7 @@ func TestInput(t *testing.T) {
 		answers []string
 		prompts string // joined
 		stdout  string
-		without string // in the error or on stderr, where nobody answers
+		without string // in the error or on stderr, if there is no answer
 	}{
 		"javascript": {
 			{"console.log(prompt('name? ') + '!')", []string{"Ann"}, "name? ", "Ann!\n", "no input"},

@@ -34,7 +34,7 @@ type interpreter struct {
 	paused   int            // calls of its cell that a person has to answer
 	ending   string         // why it is being ended; empty: it is not
 	vacate   bool           // the workspace is to go with it
-	leases   int            // who use its sandbox beside it
+	leases   int            // other users of its sandbox
 	hadLease bool           // there was one
 	ready    bool           // it was told to get ready for an order
 	unsaved  bool           // files may be there that are not stored, whatever its driver says
@@ -306,7 +306,7 @@ func (it *interpreter) drain() {
 // next takes the report about the last order and returns the next order.
 func (it *interpreter) next(ctx context.Context, report []byte) ([]byte, error) {
 	it.report(report)
-	runtime.Gosched() // whoever waits for the cell comes first
+	runtime.Gosched() // lets a goroutine that waits for the cell run first
 	at := it.at
 	at.mu.Lock()
 	it.began, at.refused = true, 0

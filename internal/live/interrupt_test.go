@@ -41,8 +41,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A cell is interrupted however far it has come, the first of an interpreter too: one
-// that waits, one that was given out, one whose code has begun. The next one is not.
+// A cell can be interrupted while it waits, after it was sent, and after its code has
+// begun, also the first cell of an interpreter. The next cell is not interrupted.
 func TestInterruptAtOnce(t *testing.T) {
 	p := open(t, Config{})
 	for language, codes := range map[string][2]string{"python": {"while True: pass", "1"}, "bash": {"while :; do :; done", "true"}, "javascript": {"for (;;) {}", "1"}} {

@@ -53,7 +53,7 @@ type Service struct {
 
 	mu       sync.Mutex
 	sessions map[engine.ID]*session
-	sweepAt  int // sessions, at which those that are no more are forgotten
+	sweepAt  int // number of sessions at which deleted sessions are forgotten
 	closed   bool
 
 	cells, lost, evicted, expired, changes atomic.Uint64
@@ -310,7 +310,7 @@ type Counts struct {
 	PerOwner     int    // of one owner
 	Cells        uint64 // that have ended, since the start
 	Lost         uint64 // interpreters that ended in a cell: memory, a crash, an interrupt they did not heed
-	Evicted      uint64 // ended because somebody needed the room
+	Evicted      uint64 // ended to free capacity
 	Expired      uint64 // ended idle
 }
 
@@ -370,8 +370,8 @@ func (s *Service) makeRoom(ctx context.Context, owner engine.Owner) error {
 	return nil
 }
 
-// maxRefused is how many interpreters in a row others are evicted for: one that fits nowhere does
-// not end all others.
+// maxRefused is how many refused interpreters in a row evict others. It keeps an interpreter
+// that fits nowhere from ending all others.
 const maxRefused = 4
 
 // makeRoomFor evicts the longest idle interpreter, because there was no memory for that of at. It

@@ -19,8 +19,8 @@ type output struct {
 	exit    *Process
 	changed chan struct{} // closed, and made anew, when there is more
 
-	followers map[*int64]bool // where those are who miss nothing
-	behind    chan struct{}   // closed, and made anew, when one of them goes on; nil: nobody waits
+	followers map[*int64]bool // positions of followers that miss no output
+	behind    chan struct{}   // closed and replaced when a follower advances; nil: the program does not wait
 }
 
 type chunk struct {

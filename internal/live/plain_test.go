@@ -91,7 +91,7 @@ other, known, [each for each in found if each]`
 	}
 }
 
-// A figure is drawn for its bounds and for its picture, and not for nobody.
+// A figure is drawn for its bounds and for its picture, and for no other reason.
 func TestFigureIsDrawnTwice(t *testing.T) {
 	p := openWithPackages(t, Config{})
 	s := p.session("python")

@@ -80,7 +80,7 @@ const (
 	// no process.
 	outputRate  = 32 << 20 // bytes a second
 	outputBurst = 8 << 20
-	outputGrace = 50 * time.Millisecond // for what it wrote last
+	outputGrace = 50 * time.Millisecond // for its last output
 )
 
 // process is a process with its output.
@@ -94,7 +94,7 @@ type process struct {
 
 	// Guarded by the session's mu:
 	Process
-	lease    *lease // nil: nobody looks after it, and its sandbox may stand still
+	lease    *lease // nil: no caller watches it, and its sandbox may be frozen
 	watchers int
 	idle     *time.Timer
 }
@@ -156,7 +156,7 @@ func (r *ProcessRequest) spec() (*engine.ProcessSpec, error) {
 	return &engine.ProcessSpec{Argv: slices.Clone(argv), Env: maps.Clone(r.Env), Dir: dir, Terminal: r.Terminal}, nil
 }
 
-// sandboxError makes a temporary error of one that reports that the sandbox has just ended.
+// sandboxError makes an error temporary if it reports that the sandbox has just ended.
 func sandboxError(err error) error {
 	if e, ok := errors.AsType[*engine.Error](err); ok && errors.Is(err, engine.ErrConflict) &&
 		e.Hint == "start one first" {
@@ -309,7 +309,7 @@ func (s *Service) running(ctx context.Context, caller engine.Caller, session, id
 	return p, nil
 }
 
-// attend finds a process as running does, or one that has exited.
+// attend finds a process as running does, and also an exited process.
 func (s *Service) attend(ctx context.Context, caller engine.Caller, session, id engine.ID) (*process, error) {
 	p, err := s.running(ctx, caller, session, id)
 	if errors.Is(err, engine.ErrConflict) {

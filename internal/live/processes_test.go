@@ -115,7 +115,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// A process goes on between cells, cells run beside it, and with a restart it ends.
+// A process runs between cells and beside them, and a restart ends it.
 func TestProcessBesideCells(t *testing.T) {
 	p := open(t, Config{})
 	session := p.session("python")
@@ -203,8 +203,8 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 }
 
-// What a process leaves behind keeps its output, which goes on to be read; the
-// process itself has ended.
+// The children of an ended process keep its output open, and the output is still
+// read.
 func TestDoubleFork(t *testing.T) {
 	p := open(t, Config{})
 	session := p.session("bash")
@@ -240,7 +240,7 @@ func (p *place) leases(session engine.ID) int {
 	return at.interpreter.leases
 }
 
-// A process that nobody looks after lets its session stand still, and end.
+// A process that no caller watches lets its session be frozen and expire.
 func TestUnwatchedProcess(t *testing.T) {
 	p := open(t, Config{Idle: 300 * time.Millisecond})
 	session := p.session("bash")
@@ -262,7 +262,7 @@ func TestUnwatchedProcess(t *testing.T) {
 	}
 }
 
-// To somebody else nothing of a session is there.
+// Another caller finds nothing of a session.
 func TestInsideIsOwned(t *testing.T) {
 	p := open(t, Config{})
 	session := p.session("bash")

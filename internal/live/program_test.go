@@ -67,8 +67,8 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// A cell that does not heed an interrupt is gone after the time that its caller gives
-// it, and no later.
+// A cell that ignores an interrupt is killed when its caller's grace is over, and no
+// later.
 func TestGrace(t *testing.T) {
 	p := open(t, Config{})
 	s := p.session("python")

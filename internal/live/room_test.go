@@ -41,8 +41,8 @@ func (c *crowded) Release(ctx context.Context, id engine.ID) error {
 	return c.Sandbox.Release(ctx, id)
 }
 
-// TestNoMemory has an interpreter start for which there is no memory: the one that was
-// idle for longest is ended, and its next answer says so.
+// TestNoMemory starts an interpreter without free memory. The longest idle interpreter
+// is ended, and its next answer reports that.
 func TestNoMemory(t *testing.T) {
 	launcher := linux.NewLauncher(linux.LaunchOptions{Runtimes: sandboxtest.LiveRuntimesOf(t), Warm: true})
 	sandbox, err := linux.Start(t.Context(), linux.Config{Launcher: launcher, Log: quiet})

@@ -60,7 +60,7 @@ type State string
 // The states of a live session.
 const (
 	StateNone    State = "none"    // there is no interpreter: the next cell starts one
-	StateIdle    State = "idle"    // it waits, and stands still
+	StateIdle    State = "idle"    // it waits, and is frozen
 	StateBusy    State = "busy"    // it runs a cell
 	StateWaiting State = "waiting" // its cell waits for an answer to input()
 )
@@ -159,7 +159,7 @@ func (at *session) enqueue(ctx context.Context, o *order) error {
 // ensure starts an interpreter if there is none. The caller holds mu, which is unlocked meanwhile.
 func (at *session) ensure(ctx context.Context) error {
 	for at.interpreter == nil || at.interpreter.ending != "" {
-		if it := at.interpreter; it != nil { // its successor comes when it is gone
+		if it := at.interpreter; it != nil { // its successor starts after its end
 			at.mu.Unlock()
 			err := it.await(ctx)
 			at.mu.Lock()
@@ -474,7 +474,7 @@ func (at *session) await(ctx context.Context) {
 	it := at.interpreter
 	at.mu.Unlock()
 	if it != nil {
-		_ = it.await(ctx) // whoever needs the room asks again
+		_ = it.await(ctx) // the caller that needs the capacity asks again
 	}
 }
 

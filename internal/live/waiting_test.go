@@ -75,7 +75,7 @@ os.listdir(), 'x' in globals(), '_1' in globals() and _1 > 0, len(In), hasattr(s
 	}
 }
 
-// TestTasksGoOn has tasks that a cell leaves go on before the next one.
+// TestTasksGoOn checks that the tasks of a finished cell continue before the next cell.
 func TestTasksGoOn(t *testing.T) {
 	p := open(t, Config{})
 	s := p.session("python")

@@ -83,8 +83,8 @@ func (j *Journal) storeAndSave(
 // stored again.
 var errPruned = errors.New("a content was cleared away meanwhile")
 
-// store makes a row of a content, and a file of a large one. The file is
-// durable before its row is; Prune removes one that never got a row.
+// store writes a content to a row, a large content also to a file. The file
+// is durable before its row is; Prune removes a file that never got a row.
 func (j *Journal) store(ctx context.Context, c *workspace.Content) (stored row, err error) {
 	stored.hash = c.Hash()
 	if c.Size() > largest {
@@ -124,7 +124,7 @@ func (j *Journal) save(ctx context.Context, tx *sql.Tx, r *workspace.Record, rec
 	if err := j.saveContents(ctx, tx, rows); err != nil {
 		return err
 	}
-	// A commit that continues needs what it needed when it was decided.
+	// A commit that continues needs the same contents as at its decision.
 	goesOn := before.String == string(workspace.Committing) && r.State == workspace.Published ||
 		before.String == string(workspace.Published) && r.State == workspace.Committed
 	if !goesOn || len(rows) > 0 {
@@ -229,7 +229,7 @@ func (j *Journal) Open(ctx context.Context, h workspace.Hash) (io.ReadCloser, er
 	return workspace.VerifyReader(io.NopCloser(bytes.NewReader(c.data)), h), nil
 }
 
-// Verify reads every content and returns the hashes of those that are damaged.
+// Verify reads every content and returns the hashes of damaged contents.
 func (j *Journal) Verify(ctx context.Context) (damaged []workspace.Hash, err error) {
 	all, err := rowsOf(ctx, j.db.reader, func(row scanner) (h workspace.Hash, err error) {
 		var raw []byte

@@ -74,8 +74,8 @@ func TestLedgerKnowsWhoLives(t *testing.T) {
 	}
 }
 
-// However holders of one name, and those who ask about it, meet: one holds it at
-// a time, and nobody gets an error.
+// However holders and readers of one name interleave, one process holds it at a
+// time, and no call fails.
 func TestLedgerHoldersInTurn(t *testing.T) {
 	ctx := t.Context()
 	db, err := Open(ctx, t.TempDir(), slog.New(slog.DiscardHandler))

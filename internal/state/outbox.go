@@ -20,7 +20,7 @@ type Outbox struct {
 
 var _ assignment.Store = (*Outbox)(nil)
 
-// Outbox returns the store of what is reported to projects.
+// Outbox returns the store of reports to projects.
 func (db *DB) Outbox() *Outbox { return &Outbox{db} }
 
 // Change implements assignment.Store. On a full disk a change may use the reserve

@@ -94,8 +94,8 @@ func (s *Projects) ReplyRecord(ctx context.Context, owner, id string) (*changes.
 	return h, err
 }
 
-// Recent returns the newest replies of an owner, the newest first: those that
-// are resolved, or those that wait.
+// Recent returns the newest replies of an owner, the newest first: either
+// resolved replies or waiting replies.
 func (s *Projects) Recent(
 	ctx context.Context, owner string, settled bool, limit int,
 ) ([]*changes.ReplyRecord, error) {

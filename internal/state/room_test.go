@@ -123,7 +123,7 @@ func TestFullDisk(t *testing.T) {
 			if err := do(); err != nil {
 				t.Errorf("%s, %s: %v", what, name, err)
 			}
-			takeAll(t, at) // what it freed is taken again
+			takeAll(t, at) // the freed space is taken again
 		}
 		if _, err := os.Stat(filepath.Join(root, name)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the file %s that was undone: %v", name, err)

@@ -19,7 +19,7 @@ import (
 // Name is the file's name in the data directory.
 const Name = "state.db"
 
-// applicationID marks a SQLite database as ours: "AirS".
+// applicationID marks a SQLite database as Airlock's: "AirS".
 const applicationID = 0x41697253
 
 // busyTimeout is how long a connection waits for another process.
@@ -96,7 +96,7 @@ func open(ctx context.Context, dir string, log *slog.Logger, options []Option) (
 	return db, err
 }
 
-// Close ends the database after what is in progress. A second Close does nothing.
+// Close waits for calls in progress and closes the database. A second Close does nothing.
 func (db *DB) Close() error {
 	var errs []error
 	for _, pool := range []*sql.DB{db.reader, db.writer} {

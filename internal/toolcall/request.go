@@ -8,8 +8,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// request is a request that another one can cancel by its id: while it is served, and then
-// while the program that it started or continued waits.
+// request is a request that another request can cancel by its id: while it is served, and
+// then while the program that it started or continued waits.
 type request struct {
 	owner   engine.Owner
 	cancel  context.CancelCauseFunc // nil: it is answered

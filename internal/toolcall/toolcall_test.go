@@ -173,7 +173,7 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// Bad messages, bad inputs and calls without end get answers, and the program goes on.
+// Bad messages, bad inputs and endless calls get answers, and the program continues.
 func TestBadCalls(t *testing.T) {
 	p := open(t, time.Hour)
 	many := `{"calls":[` + strings.TrimSuffix(strings.Repeat(`{"name":"f","input":{}},`, MaxCalls+1), ",") + "]}"
@@ -235,8 +235,8 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// A request is cancelled by its id while it is answered, and then its program while that
-// waits; others' ids are theirs, and nothing is remembered of what is over.
+// A request is cancelled by its id while it is answered, and then its program while the
+// program waits. IDs are separate for each client, and finished requests are forgotten.
 func TestCancel(t *testing.T) {
 	p := open(t, time.Hour)
 	cancel := func(id string, owner engine.Owner, want bool) {
@@ -275,7 +275,7 @@ func TestCancel(t *testing.T) {
 	cancel("two", "ann", true)
 	cancel("two", "ann", false)
 	p.eventuallyEmpty()
-	leave(program) // it is gone already
+	leave(program) // it has ended already
 	p.eventuallyEmpty()
 	ctx, leave, err = p.Enter(t.Context(), "ann", "")
 	if leave(nil); err != nil || ctx.Err() == nil {

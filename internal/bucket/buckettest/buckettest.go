@@ -105,7 +105,7 @@ func (s *Server) Pause() error {
 	return err
 }
 
-// Stop ends the server and removes what it kept.
+// Stop ends the server and removes its files.
 func (s *Server) Stop() error { return errors.Join(s.Pause(), os.RemoveAll(s.dir)) }
 
 // Client returns one for the server's administrator.
