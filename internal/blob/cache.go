@@ -127,6 +127,6 @@ func (c *Cache) evict(ctx context.Context) {
 			return
 		}
 		excess -= o.size
-		_ = c.Delete(ctx, o.Digest) // what stays is found by the next process
+		_ = c.Delete(ctx, o.Digest) // the next process finds a blob that stays
 	}
 }

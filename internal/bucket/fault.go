@@ -10,7 +10,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// failed returns the *engine.Error of an error of a bucket, with what to do.
+// failed returns the *engine.Error of an error of a bucket, with a hint.
 func failed(op, id string, err error) error {
 	if err == nil {
 		return nil

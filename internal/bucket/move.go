@@ -54,7 +54,7 @@ func (s *Store) Check(ctx context.Context, b engine.Blob) error {
 	return nil
 }
 
-// Owner returns whose files are here, as Claim has noted it; empty: that was not noted.
+// Owner returns the owner that Claim has recorded for the files here, or "" for none.
 func (s *Store) Owner(ctx context.Context) (string, error) {
 	o, err := s.client.GetObject(ctx, s.address.Bucket, s.claim(), minio.GetObjectOptions{})
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Store) Owner(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// Claim records whose files are here.
+// Claim records the owner of the files here.
 func (s *Store) Claim(ctx context.Context, owner string) error {
 	_, err := s.client.PutObject(ctx, s.address.Bucket, s.claim(), strings.NewReader(owner), int64(len(owner)),
 		minio.PutObjectOptions{})

@@ -197,7 +197,7 @@ func (s *Store) fetch(ctx context.Context, d engine.Digest, size int64) error {
 	return nil
 }
 
-// noted is a reader whose fault is not the cache's.
+// noted is a reader whose errors are not the cache's.
 type noted struct {
 	io.Reader
 	err error

@@ -129,7 +129,7 @@ func (s *Space) refill() error {
 			continue
 		}
 		if err := makePiece(s.piece(i), size); err != nil {
-			_ = os.Remove(s.piece(i)) // half of it is of no use to us, and may be to others
+			_ = os.Remove(s.piece(i)) // a partial piece is useless as a reserve, and its space is not
 			return s.failed(err)
 		}
 	}

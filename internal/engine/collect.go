@@ -46,13 +46,13 @@ func reasonFor(err error) string {
 // files durable in little more time than one.
 const storers = 16
 
-// collector stores what one run left.
+// collector stores the files of one run.
 type collector struct {
 	service *Service
 	job     *job
 	stage   *stage
-	left    FileLimit // what may still be kept; Bytes stays
-	quota   FileLimit // what the owner may still keep: Count and Total
+	left    FileLimit // remaining capacity; Bytes stays
+	quota   FileLimit // remaining quota of the owner: Count and Total
 	end     *completion
 	chosen  []*keeping
 	changed map[string]bool
@@ -105,7 +105,7 @@ func (c *collector) drop(name, reason string) {
 	c.end.run.Dropped = append(c.end.run.Dropped, DroppedFile{Path: name, Reason: reason})
 }
 
-// choose decides which files are kept, in the order in which they come.
+// choose decides which files are kept, in order of arrival.
 func (c *collector) choose(ctx context.Context, outputs []Output) {
 	usage, err := c.service.usage(ctx, opRun, c.job.owner)
 	if err != nil { // the index has the last word anyway
@@ -163,7 +163,7 @@ func (c *collector) take(name string, o Output) bool {
 	return false
 }
 
-// store stores what was chosen, several files at once.
+// store stores the chosen files, several at once.
 func (c *collector) store(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(storers)
@@ -189,7 +189,7 @@ func (c *collector) put(ctx context.Context, k *keeping) {
 	k.blob, k.err = c.service.blobs.Put(ctx, io.NewSectionReader(k.output.File, 0, k.room+1), k.room)
 }
 
-// record records what became of a file that was to be kept.
+// record records the result of storing a file.
 func (c *collector) record(ctx context.Context, k *keeping) {
 	if k.err != nil {
 		if KindOf(k.err) == ErrInternal {

@@ -193,7 +193,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 		outcome.Cancelled, outcome.TimedOut = false, true
 	}
 	end.describe(outcome, p.Limits, context.Cause(ctx))
-	// What the program left is kept also after a cancel.
+	// The program's files are kept also after a cancel.
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	if p.Discard {
@@ -254,7 +254,7 @@ func (h *host) Call(ctx context.Context, name string, input []byte) (answer []by
 }
 
 func (h *host) call(ctx context.Context, handler CallHandler, name string, input []byte) ([]byte, error) {
-	h.job.log.flushNow() // what was printed before a call is seen before it
+	h.job.log.flushNow() // output printed before a call precedes the call
 	if h.pauses == nil {
 		return handler.Call(ctx, name, input)
 	}

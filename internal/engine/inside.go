@@ -107,7 +107,7 @@ type Files interface {
 // HintLink is the hint of an ErrInvalid that is for a link on a path.
 const HintLink = "links are not followed: name the file itself"
 
-// EntryKind is what an entry of a folder is.
+// EntryKind is the kind of an entry of a folder.
 type EntryKind string
 
 // The kinds of entries.
@@ -129,7 +129,7 @@ type Entry struct {
 	Leads    EntryKind // of a link: the kind of its target, where the request included it
 }
 
-// FileEventKind is what has happened.
+// FileEventKind is the kind of a change.
 type FileEventKind string
 
 // The kinds of events. After an overflow events are missing: list again.

@@ -21,12 +21,12 @@ type job struct {
 	language       language.Language
 	grant          *Grant     // nil: no network
 	request        RunRequest // checked, and with every default filled in
-	source         *Source    // what History keeps of the request
-	files          []File     // what request.Files refer to, in the same order
+	source         *Source    // the source that History keeps
+	files          []File     // the files of request.Files, in the same order
 	ticket         *ticket
 	log            *recorder
 	cancel         context.CancelCauseFunc
-	done           chan struct{} // closed when nothing is left of the run
+	done           chan struct{} // closed when the run has ended and is cleaned up
 	gaveUp         bool          // when its turn did not come in time; known once turn is closed
 	turn           chan struct{} // closed when the run no longer waits for its slot
 	maxWait        time.Duration // how long it may wait for that; 0: for as long as it takes
@@ -41,7 +41,7 @@ type job struct {
 	err error // why the run has no outcome, for callers that wait
 }
 
-// snapshot returns the run as it stands.
+// snapshot returns a copy of the current run.
 func (j *job) snapshot() *Run {
 	j.mu.Lock()
 	defer j.mu.Unlock()

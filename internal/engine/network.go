@@ -13,24 +13,24 @@ import (
 	"time"
 )
 
-// Network is what a run asks for of the network. Without one it gets what its
-// caller's key has, which for most is nothing.
+// Network is the network access that a run requests. Without it, the run gets the
+// access of its caller's key, which for most keys is none.
 type Network struct {
 	Allow    []string // see NetworkRule; empty: nothing
-	Deny     []string `json:",omitempty"` // of what Allow names; without one, of what the caller's key has
+	Deny     []string `json:",omitempty"` // exceptions from Allow or, if that is empty, from the caller's key
 	MaxBytes int64    // in both directions together; 0: the operator's limit
 }
 
-// NetworkConfig is what the operator allows.
+// NetworkConfig is the network access that the operator allows.
 type NetworkConfig struct {
-	Allow    []string       // what each caller may ask for; a key may have a list of its own
-	Private  []netip.Prefix // networks that are not public and that grants reach all the same
+	Allow    []string       // rules that each caller may request; a key may have its own list
+	Private  []netip.Prefix // private networks that grants may reach
 	Inspect  bool           // TLS may be inspected, for rules with a path and for Inject
-	Inject   []Injection    // headers for requests, of which the program never learns
+	Inject   []Injection    // headers for requests, hidden from the program
 	MaxBytes int64          // of one run; 0: 1 GiB
-	Egress   Egress         // nil: there is no network for anybody
-	// Registries returns what PackagesSet stands for on this host, and what tells pip
-	// and npm of it.
+	Egress   Egress         // nil: no program has network access
+	// Registries returns the rules of PackagesSet on this host, and the configuration of
+	// pip and npm for them.
 	Registries func(ctx context.Context) (Registries, error)
 }
 
@@ -58,7 +58,7 @@ type Egress interface {
 	Authority() (certificate, key []byte, err error)
 }
 
-// Grant is what one run may contact.
+// Grant is the set of destinations that one run may contact.
 type Grant struct {
 	Run      ID             `json:"run"`
 	Owner    Owner          `json:"owner"`
@@ -72,7 +72,7 @@ type Grant struct {
 	Certificate []byte `json:"certificate,omitempty"`
 	Key         []byte `json:"key,omitempty"`
 
-	env map[string]string // tells programs of the sets that it has
+	env map[string]string // tells programs about its named sets
 }
 
 // Contact is one connection that a program asked for: a line of the audit log.
@@ -80,7 +80,7 @@ type Contact struct {
 	Run      ID            `json:"run"`
 	Owner    Owner         `json:"owner"`
 	At       time.Time     `json:"at"`
-	Host     string        `json:"host"` // as it was asked for
+	Host     string        `json:"host"` // as the program named it
 	Port     uint16        `json:"port"`
 	Address  string        `json:"address,omitempty"` // that it was connected to
 	Sent     int64         `json:"sent"`
@@ -88,7 +88,7 @@ type Contact struct {
 	Took     time.Duration `json:"took"`
 	Verdict  string        `json:"verdict"` // allowed, refused or failed
 	Reason   string        `json:"reason,omitempty"`
-	More     int           `json:"more,omitempty"` // further ones that are not listed one by one
+	More     int           `json:"more,omitempty"` // further contacts that are not listed
 }
 
 // Verdicts of a Contact.
@@ -98,18 +98,18 @@ const (
 	VerdictFailed  = "failed"
 )
 
-// ContactQuery asks for lines of the audit log, newest first.
+// ContactQuery selects lines of the audit log, newest first.
 type ContactQuery struct {
 	Owner Owner // empty: of all
 	Run   ID    // zero: of all
 	Limit int
 }
 
-// NetworkIndex remembers what programs contacted.
+// NetworkIndex records the contacts of programs.
 type NetworkIndex interface {
 	AddContacts(ctx context.Context, contacts []Contact) error
 	Contacts(ctx context.Context, query ContactQuery) ([]Contact, error)
-	// ExpireContacts forgets up to limit contacts from before a time.
+	// ExpireContacts deletes up to limit contacts from before a time.
 	ExpireContacts(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
@@ -128,13 +128,13 @@ type Contacted interface {
 
 const defaultNetworkBytes = 1 << 30
 
-// denied returns the error of a network request that is not allowed, with its cure.
+// denied returns the error of a network request that is not allowed, with a hint.
 func denied(text, hint string) error {
 	return &Error{Op: "check", Kind: ErrNetwork, ID: "network", Err: errors.New(text), Hint: hint}
 }
 
-// allowance returns the rules that a caller may ask for. The operator's own terminal may
-// ask for everything: its user also writes the configuration.
+// allowance returns the rules that a caller may request. The operator's own terminal may
+// request everything, because its user also writes the configuration.
 func (s *Service) allowance(caller Caller) ([]NetworkRule, error) {
 	texts := s.cfg.Network.Allow
 	if caller.Network != "" {
@@ -158,7 +158,7 @@ func (s *Service) CheckNetwork(ctx context.Context, caller Caller, asked *Networ
 	return err
 }
 
-// grant returns what a run may contact, nil for nothing.
+// grant returns the grant of a run, or nil for none.
 func (s *Service) grant(ctx context.Context, caller Caller, asked *Network) (*Grant, error) {
 	own := Network{}
 	if asked != nil {
@@ -200,8 +200,8 @@ func (s *Service) grant(ctx context.Context, caller Caller, asked *Network) (*Gr
 	return g, s.inspection(g)
 }
 
-// permit adds to a grant those of the rules that the caller may ask for. A rule
-// without a port is narrowed to the ports that are allowed.
+// permit adds to a grant the rules that the caller may request. A rule without
+// a port is narrowed to the allowed ports.
 func (s *Service) permit(caller Caller, g *Grant, texts []string, wanted []NetworkRule) error {
 	if operator(caller) {
 		g.Allow = wanted
@@ -216,7 +216,7 @@ func (s *Service) permit(caller Caller, g *Grant, texts []string, wanted []Netwo
 			g.Allow = append(g.Allow, rule)
 		}
 	}
-	for _, text := range texts { // each must have left something
+	for _, text := range texts { // each must have added a rule
 		rules, err := ParseNetworkRule(text)
 		if err != nil {
 			return err
@@ -298,7 +298,7 @@ func (s *Service) inspection(g *Grant) error {
 	return err
 }
 
-// contacts is what one run has contacted so far.
+// contacts collects the contacts of one run.
 type contacts struct {
 	service *Service
 	run     ID
@@ -316,7 +316,7 @@ func (s *Service) contacts(run ID, g *Grant) *contacts {
 	return c
 }
 
-// mostContacts are recorded of one run; of those after them only how many.
+// mostContacts bounds the recorded contacts of one run. Further contacts are only counted.
 const mostContacts = 1000
 
 // Listener implements Networked.
@@ -367,7 +367,7 @@ func (c *contacts) add(list []Contact) {
 	}
 }
 
-// end ends the grant and returns all that was contacted.
+// end ends the grant and returns all contacts.
 func (c *contacts) end() ([]Contact, error) {
 	fault := c.lease.End()
 	c.mu.Lock()
@@ -394,12 +394,12 @@ func (s *Service) Contacts(ctx context.Context, caller Caller, query ContactQuer
 // contactTTL is how long the audit log of the network is kept.
 const contactTTL = 30 * 24 * time.Hour
 
-// network returns what a sandbox gets of a grant.
+// network returns the part of a grant that a sandbox needs.
 func (g *Grant) network() *ProxySettings {
 	return &ProxySettings{Env: g.env, Certificate: g.Certificate, Grant: g}
 }
 
-// contacted adds to a completion what its program contacted.
+// contacted adds the program's contacts to a completion.
 func (e *completion) contacted(list []Contact, fault error) {
 	e.run.Contacts = list
 	if fault != nil {

@@ -26,10 +26,10 @@ type NetworkRule struct {
 	Scheme string       `json:"scheme,omitempty"` // of a rule with a path: http or https
 	Path   string       `json:"path,omitempty"`   // begins with /; empty: every path
 	Below  bool         `json:"below,omitempty"`  // Path is a prefix, not the whole
-	Set    string       `json:"set,omitempty"`    // a named set that stands for its rules; nothing else is set then
+	Set    string       `json:"set,omitempty"`    // a named set that stands for its rules; all other fields are empty then
 }
 
-// Ports that a rule without one is for.
+// Ports of a rule without a port.
 const (
 	portHTTP  = 80
 	portHTTPS = 443
@@ -38,7 +38,7 @@ const (
 // refusedPort reports whether a port is never granted: programs do not send mail.
 func refusedPort(port uint16) bool { return port == 25 || port == 465 || port == 587 }
 
-// PackagesSet is the one named set: the registries of pip and npm.
+// PackagesSet is the only named set: the registries of pip and npm.
 const PackagesSet = "packages"
 
 // ParseNetworkRule reads a rule. One without a port is two: for 80 and for 443.
@@ -65,7 +65,7 @@ func ParseNetworkRule(text string) ([]NetworkRule, error) {
 	return []NetworkRule{plain, secure}, nil
 }
 
-// parsePathRule reads what follows the scheme of https://host/path.
+// parsePathRule parses host/path, the rest of https://host/path.
 func parsePathRule(scheme, rest string) ([]NetworkRule, error) {
 	host, path, _ := strings.Cut(rest, "/")
 	rule := NetworkRule{Path: "/" + path, Scheme: scheme}
@@ -88,7 +88,7 @@ func parsePathRule(scheme, rest string) ([]NetworkRule, error) {
 		return nil, err
 	}
 	switch {
-	case rule.Path == "/" || rule.Path == "/*": // nothing that a host alone does not say
+	case rule.Path == "/" || rule.Path == "/*": // the same as the host alone
 		rule.Path, rule.Scheme = "", ""
 		return []NetworkRule{rule}, nil
 	case strings.HasSuffix(rule.Path, "/*"):
@@ -218,7 +218,7 @@ func (r *NetworkRule) MatchPath(path string) bool {
 	return r.Path == "" || r.Path == path || r.Below && strings.HasPrefix(path, r.Path)
 }
 
-// covers reports whether everything that asked is for is also what r is for.
+// covers reports whether r allows every destination that asked allows.
 func (r *NetworkRule) covers(asked *NetworkRule) bool {
 	if asked.Set != "" || r.Set != "" {
 		return asked.Set == r.Set
@@ -271,7 +271,7 @@ func (r *NetworkRule) String() string {
 	return r.Scheme + "://" + host + path
 }
 
-// errTooManyRules bounds what one request may make us read.
+// errTooManyRules bounds the rules of one request that the service parses.
 var errTooManyRules = errors.New("has too many rules")
 
 const (

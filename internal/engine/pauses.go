@@ -54,7 +54,7 @@ const toldFor = StopDelay - 50*time.Millisecond
 type pauses struct {
 	queue  *queue
 	ticket *ticket
-	over   func() // called once, when the program has run for long enough
+	over   func() // called once, when the program has used up its time
 	near   bool   // its sandbox is on this machine, as are the runs that compete for its processor
 	rounds bool   // the handler says when the program waits; else each open call does
 
@@ -119,7 +119,7 @@ func (p *pauses) wait(yes bool) {
 	p.setClock()
 }
 
-// setClock lets the clock run while the program does. The caller holds mu.
+// setClock runs the clock while the program runs. The caller holds mu.
 func (p *pauses) setClock() {
 	switch runs := !p.waits && !p.parked && !p.ended; {
 	case runs && p.since.IsZero():
@@ -172,7 +172,7 @@ func (p *pauses) goOn() {
 	}
 	p.mu.Unlock()
 	if due {
-		_ = p.freeze(GoOn) // fails when the sandbox has ended
+		_ = p.freeze(GoOn) // fails if the sandbox has ended
 	}
 }
 

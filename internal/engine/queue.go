@@ -19,7 +19,7 @@ import (
 // seats and memory for both. The queue is in the memory of this process alone.
 type queue struct {
 	slots, most, mostPerOwner int
-	share                     func() int // slots that one owner may have; nil: all
+	share                     func() int // slots per owner; nil: all
 	seats                     int        // runs that have started, resting ones included
 	memory                    int64      // for all of them, once there are more than slots
 
@@ -40,7 +40,7 @@ type queue struct {
 // ticket, so that an owner who comes back at once does not count as new.
 type ownerQueue struct {
 	served  uint64 // the turn in which this owner last got a slot, or came in
-	fresh   bool   // has not had a slot
+	fresh   bool   // has had no slot yet
 	held    int    // tickets of any state
 	waiting int
 	running int
@@ -61,7 +61,7 @@ type ticket struct {
 	resting bool          // running, but without a slot
 	held    time.Duration // its slot, up to since
 	memory  int64         // its limit
-	counted int64         // what of that counts as taken
+	counted int64         // the part of that which counts as taken
 }
 
 // sessionRoom is how many runs may be in one session at once. A run that must be
@@ -283,7 +283,7 @@ func (q *queue) load() (seated, resting, waiting int) {
 	return q.seated, max(q.seated-q.running, 0), q.waiting
 }
 
-// Turns is the queue of a Service by itself, for what simulates one.
+// Turns is the queue of a Service by itself, for simulations.
 type Turns struct{ queue *queue }
 
 // NewTurns returns an empty queue.

@@ -15,7 +15,7 @@ type completion struct {
 	pinned  []Digest // blobs of run.Files, until the index has recorded them
 	err     error    // instead of an outcome, for the waiting caller
 	brief   bool     // the index gets the run together with its end
-	begun   *Run     // what the index has to get before the end, because it refused that; nil: nothing
+	begun   *Run     // the index refused its insert, which must precede the end; nil: none
 	session *Session // implicit, with brief or begun; nil: the index has it
 	refused bool     // by the index
 }
@@ -29,14 +29,14 @@ type deferredInsert struct {
 	timer    *time.Timer
 
 	mu   sync.Mutex
-	done bool // it is in the index, or about to be put there by the run's end
+	done bool // it is in the index, or the run's end is about to insert it
 }
 
 const (
 	// insertAfter is when a run is recorded that has not ended: from then on its
 	// owner sees it in lists, and it reads as interrupted if the service is killed.
 	insertAfter = 20 * time.Millisecond
-	// briefOutput is what a run may have printed to be recorded at its end only.
+	// briefOutput bounds the output of a run that is recorded only at its end.
 	briefOutput = 16 << 10
 )
 
@@ -208,12 +208,12 @@ type unrecorded struct {
 	mu      sync.Mutex
 	ends    map[ID]*completion
 	due     bool // a flush is scheduled
-	failing bool // the index refused one: the next run is recorded at once, so that its caller is told
+	failing bool // the index refused one: the next run is recorded at once, so that its caller gets the error
 }
 
 const (
 	flushDelay    = 5 * time.Millisecond // after the first of several brief runs
-	maxUnrecorded = 256                  // further ones that the index refuses read as interrupted after a restart
+	maxUnrecorded = 256                  // further refused completions read as interrupted after a restart
 )
 
 // gather takes the completion of a brief run for the next flush. It reports false if there

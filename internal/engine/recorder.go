@@ -66,7 +66,7 @@ func (r *recorder) output(stream Stream, data []byte) {
 	}
 	eager := len(r.events) < eagerEvents
 	if eager && r.first != "" && r.first != stream {
-		r.flush() // what came first stays first
+		r.flush() // keeps the order of the streams
 	}
 	text := c.write(r.gather[stream], data)
 	if len(text) == 0 {
@@ -86,7 +86,7 @@ func (r *recorder) output(stream Stream, data []byte) {
 	}
 }
 
-// flushNow passes on what has been gathered.
+// flushNow emits the buffered text.
 func (r *recorder) flushNow() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

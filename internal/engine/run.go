@@ -18,7 +18,7 @@ const (
 	StatusTimeout     Status = "timeout"     // over Limits.Timeout
 	StatusKilled      Status = "killed"      // ended by a signal that Airlock did not send
 	StatusOOM         Status = "oom"         // over Limits.Memory
-	StatusCancelled   Status = "cancelled"   // the caller left or asked for it
+	StatusCancelled   Status = "cancelled"   // the caller left or cancelled it
 	StatusInterrupted Status = "interrupted" // the service or its executor died in mid-run: the outcome is unknown
 )
 
@@ -44,9 +44,9 @@ type RunRequest struct {
 	Session  ID        // zero: a session of its own
 	Packages string    // set of Python packages; empty: what Config.Packages says
 	Network  *Network  `json:",omitempty"` // destinations it may contact; nil: as the caller's key says
-	Profile  Profile   // what differs between the protocols we serve
+	Profile  Profile   // differences between the protocols
 
-	// Attended says that a client waits for the run although Start returns at once: the
+	// Attended reports that a client waits for the run although Start returns at once. The
 	// run is refused if it gets no slot within Config.QueueTime.
 	Attended bool
 
@@ -61,7 +61,7 @@ type RunRequest struct {
 // FileRef places a stored file into the workspace.
 type FileRef struct {
 	ID       ID
-	Owner    Owner  // whose it is; empty: the caller's. Only an edge that knows of the caller's right to it says so
+	Owner    Owner  // of the file; empty: the caller. Only an edge that has checked the caller's access sets it
 	Path     string // relative; empty: the file's name
 	ReadOnly bool   // the program cannot change, replace or remove it
 }
@@ -72,8 +72,8 @@ type Profile struct {
 	Origin Origin // the protocol that lists the run and its files
 	Root   string // working directory: /workspace (default) or /mnt/data, the same place under two names
 	Entry  string // file name of the code; empty: the language's, such as main.py
-	// SourceInStdin says that a program of the edge's runs the source that is in
-	// its input.
+	// SourceInStdin reports that the edge's own program runs the source in its
+	// input.
 	SourceInStdin bool
 	Inline        bool              // code goes on the command line (bash -c), not into a file
 	Env           map[string]string // added to the language's environment
@@ -84,26 +84,26 @@ type Profile struct {
 	ShowPlots     bool              // plt.show() leaves plot_N.png
 	Globals       []string          // modules that a Python program has without importing them
 	Folders       bool              // an empty folder leaves FolderMark, from which another run gets it back
-	Discard       bool              // what the program leaves is not stored: its session's workspace has it
+	Discard       bool              // the program's files are not stored: its session's workspace has them
 	Host          CallHandler       // answers calls from inside the sandbox; nil: there is no channel
 	// with Host: how long the program may wait for answers, all together, beside Limits.Timeout; zero: waiting counts
 	Pauses time.Duration
-	// MergeOutput says that stderr goes where stdout goes, in the order in which the
+	// MergeOutput sends stderr to stdout, in the order in which the
 	// program writes. The run's Stderr is empty then.
 	MergeOutput bool   `json:",omitempty"`
 	Private     string `json:",omitempty"` // path of a file of the session that is not put into the workspace, where it is written anew; empty: none
-	// PrivateStdin says that the content of Private follows Stdin.
+	// PrivateStdin appends the content of Private to Stdin.
 	PrivateStdin bool   `json:",omitempty"`
 	Scope        string // Session.Scope of a session that is made for this run
-	// WholeOutput says that the edge has a use for all of the output or for none of it:
-	// Limits.Output is its own, and the maximum of what may be asked for does not count.
+	// WholeOutput reports that the edge can use only complete output. Limits.Output is the
+	// edge's own, and its maximum does not apply.
 	WholeOutput bool `json:",omitempty"`
-	// Live says that the program is the interpreter of its live session, and not
-	// the code: it runs until it is cancelled. Host is a Resident.
+	// Live reports that the program is the interpreter of its live session, not
+	// the code. It runs until it is cancelled. Host is a Resident.
 	Live bool `json:",omitempty"`
-	// Fresh says that this session has had no interpreter, and so no workspace, yet.
+	// Fresh reports that this session has had no interpreter, and so no workspace, yet.
 	Fresh  bool   `json:",omitempty"`
-	Client string `json:",omitempty"` // what asks, for History: "page", "CLI", "API, curl"
+	Client string `json:",omitempty"` // kind of client, for History: "page", "CLI", "API, curl"
 	Shown  Shown  `json:",omitzero"`  // the program as its author wrote it; zero: Code
 	// Apart reports that Engine.Inside does not enter the sandbox of this interpreter,
 	// but that of another interpreter in the same session.
@@ -117,7 +117,7 @@ const FolderMark = ".dirkeep"
 // owner's objects of one origin; a get by id works across all.
 type Origin string
 
-// The protocols that we serve.
+// The protocols of Airlock.
 const (
 	OriginNative    Origin = "native"
 	OriginOnyx      Origin = "onyx"
@@ -180,16 +180,16 @@ type Run struct {
 	// MemoryPeak is in bytes; 0 where the host cannot measure it.
 	MemoryPeak int64
 	Files      []File        // new and changed files, in order of path
-	Inputs     []InputState  // what became of each staged file
+	Inputs     []InputState  // the state of each staged file
 	Dropped    []DroppedFile // files that were not kept, and why
-	Message    string        // for a person: why the run ended as it did; empty when it is plain
+	Message    string        // for a person: why the run ended as it did; empty when it is obvious
 	Contacts   []Contact     // if it had a network grant, in order of their ends
-	Timings    []Timing      // where its time went, in order; only for a caller that waited for it
+	Timings    []Timing      // of its parts, in order; only for a caller that waited for it
 	NoRoom     bool          // it was not run: there was no memory for its workspace; not recorded
 	Keyed      bool          // begun with an idempotency key; only known until it is recorded
-	Node       Epoch         // that has it; of a final one, that had it
+	Node       Epoch         // that has the run, or had it if it is final
 	Generation int64         // of its session's place, at which alone its files may be recorded; not recorded; 0: any
-	Source     *Source       // what was run; nil: not kept, or a list that was not asked for it
+	Source     *Source       // source of the run; nil: not stored, or not requested by a list
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero while queued
 	FinishedAt time.Time // zero until final
@@ -246,9 +246,9 @@ type RunQuery struct {
 	Session  ID     // zero: every session
 	Page     Page
 	Text     string // words that all are in the run; empty: any run
-	Programs bool   // without interpreters and what reads files for previews
-	Source   bool   // they come with what was run
-	Output   int    // bytes of each stream, from its beginning, that ended runs come with; zero: none
+	Programs bool   // without interpreters and preview runs
+	Source   bool   // include Run.Source
+	Output   int    // leading bytes of each stream to include for ended runs; zero: none
 }
 
 // Page bounds a list. Lists are in descending order of creation.

@@ -60,8 +60,8 @@ type Sandbox interface {
 
 // A Pool holds warm sandboxes for programs of one kind.
 type Pool struct {
-	Name    string // of the kind: what its programs have imported
-	Ready   bool   // the interpreter that they are forked from is there
+	Name    string // of the kind: the packages that its programs have imported
+	Ready   bool   // the interpreter that forks them has started
 	Waiting int    // sandboxes
 	Wanted  int    // how many are to wait at the moment
 }
@@ -87,7 +87,7 @@ type Spec struct {
 	EchoLast  bool
 	ShowPlots bool
 	Globals   []string       // modules that a Python program has without importing them
-	Merge     bool           // stderr goes where stdout goes
+	Merge     bool           // stderr goes to stdout
 	Folders   bool           // an empty folder is an output: FolderMark in it
 	Network   *ProxySettings // nil: nothing but its own loopback
 	Live      bool           // the interpreter of a live session, in place of Code; its time is not limited
@@ -159,17 +159,17 @@ type Output struct {
 	Respelled bool
 }
 
-// Changes are what became of a held workspace.
+// Changes describes the changes in a held workspace.
 type Changes struct {
 	Outputs []Output // as of an Outcome
 	Deleted []string
 	Dropped []DroppedFile
 
-	CPU        time.Duration // that all programs of its live interpreter have used; 0: there is none
+	CPU        time.Duration // used by all programs of its live interpreter; 0: it has none
 	MemoryPeak int64
 }
 
-// Isolation says what stands between a program and its host.
+// Isolation describes the layers that separate a program from its host.
 type Isolation struct {
 	Backend string  // "linux"
 	Strict  bool    // memory and process limits are enforced by the kernel, and a crash tells the host nothing
@@ -177,7 +177,7 @@ type Isolation struct {
 	Layers  []Layer // in the order in which they are worth reading
 }
 
-// LayerState says how far a layer of isolation holds on this host.
+// LayerState is the state of a layer of isolation on this host.
 type LayerState string
 
 // The states of a layer.
@@ -187,7 +187,7 @@ const (
 	LayerMissing  LayerState = "missing"
 )
 
-// Layer is one wall of the sandbox.
+// Layer is one layer of isolation.
 type Layer struct {
 	Name   string // "memory limit"
 	State  LayerState

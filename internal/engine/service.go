@@ -12,8 +12,8 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// Config sets up a Service. Its zero value is what surface documents as the
-// native defaults.
+// Config sets up a Service. Its zero value holds the native defaults, which
+// surface documents.
 type Config struct {
 	Concurrency   int // runs at once; 0: twice the number of cores compute, others may rest
 	Queue         int // runs that wait, of all owners; 0: 256
@@ -32,7 +32,7 @@ type Config struct {
 	// so that an owner whose programs run for minutes cannot lock out all others.
 	RunsPerOwner int
 
-	// Quota is what one owner may keep. Give the index the same.
+	// Quota bounds the objects of one owner. The index must have the same quota.
 	Quota Quota
 
 	// Defaults fill the zero fields of a request's limits, Maxima bound the
@@ -48,15 +48,15 @@ type Config struct {
 	MaxCode   int   // bytes of source; 0: 16 MiB
 
 	FileTTL, RunTTL, SessionTTL time.Duration // 0: 24 h
-	SweepTime                   time.Duration // that Open waits for bytes that no file has to be removed; 0: the end
+	SweepTime                   time.Duration // how long Open waits for the removal of unreferenced blobs; 0: until its end
 
 	DropCode bool // History keeps no code
 
 	// Space is the disk of the blobs and the index; nil: it is never full.
 	Space Space
 
-	// Now is the time by which objects are created and expire. Give the index
-	// the same clock.
+	// Now is the clock by which objects are created and expire. The index must
+	// have the same clock.
 	Now func() time.Time // nil: SteadyClock(time.Now)
 
 	// Cluster describes other services on the same index; nil: there are none.
@@ -129,7 +129,7 @@ type Service struct {
 	reclaim reclaim
 	meter   meter
 
-	inFlight   budget // large requests whose runs have not ended
+	inFlight   budget // bytes of large requests whose runs have not ended
 	arrivals   budget // uploads in progress, which the index does not know yet
 	unrecorded unrecorded
 	janitor    janitor
@@ -138,7 +138,7 @@ type Service struct {
 	opened   bool
 	closing  bool
 	idle     chan struct{} // closed when the service is closing and no job is left
-	jobs     map[ID]*job   // runs that have not ended; the index reads those of a killed process as interrupted
+	jobs     map[ID]*job   // runs that have not ended; after a kill the index reads them as interrupted
 	deleting map[ID]bool   // sessions that are being deleted here: no new run may enter
 }
 
@@ -258,7 +258,7 @@ func (s *Service) drain(ctx context.Context) {
 	look := time.NewTicker(drainLook)
 	defer look.Stop()
 	for {
-		over := ctx.Err() != nil // asked once: it may end while we look
+		over := ctx.Err() != nil // read once: it may end meanwhile
 		s.mu.Lock()
 		for _, j := range s.jobs {
 			if over || s.queue.isParked(j.ticket) {
@@ -314,8 +314,8 @@ func (s *Service) accepts(op string) error {
 	return nil
 }
 
-// roomFor returns an error when the disk is low, and has the janitor remove what has
-// expired at once.
+// roomFor returns an error when the disk is low, and wakes the janitor to remove expired
+// objects.
 func (s *Service) roomFor(op string) error {
 	if s.cfg.Space == nil {
 		return nil
@@ -357,8 +357,8 @@ func (s *Service) share() int {
 // Languages returns the languages that a run can name.
 func (s *Service) Languages() []language.Language { return language.All() }
 
-// Limits returns what a request's zero limits become, and the most that it
-// may ask for; a zero maximum is none.
+// Limits returns the defaults for a request's zero limits, and the maxima. A
+// zero maximum means no maximum.
 func (s *Service) Limits() (defaults, maxima Limits) { return s.cfg.Defaults, s.cfg.Maxima }
 
 var errShutdown = errors.New("the service is shutting down")
@@ -406,10 +406,10 @@ var hints = map[Kind]string{
 	ErrUnavailable: "The sandbox is not available right now. Try again; if it persists, run airlock doctor on the host.",
 }
 
-// SteadyClock returns a clock for everything that is created and expires: the
-// wall time of this moment, plus what has elapsed since. A wall clock that
-// jumps by a year, forwards or back, does not move it. Service and index are
-// to have the same one.
+// SteadyClock returns a clock for creation and expiry: the wall time of the
+// call, plus the time elapsed since. A wall clock that jumps by a year,
+// forwards or back, does not move it. Service and index must have the same
+// clock.
 func SteadyClock(wall func() time.Time) func() time.Time {
 	began, start := wall().Round(0).UTC(), time.Now()
 	return func() time.Time { return began.Add(time.Since(start)) }

@@ -36,7 +36,7 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 	if err != nil {
 		return Session{}, err
 	}
-	if s.cfg.Quota.Sessions > 0 && !req.Implicit { // before a workspace is made for nothing
+	if s.cfg.Quota.Sessions > 0 && !req.Implicit { // before a workspace is made in vain
 		usage, err := s.usage(ctx, op, caller.Owner)
 		if err != nil {
 			return Session{}, err
@@ -68,7 +68,7 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 	}
 	if err := s.index.AddSession(ctx, session, places); err != nil {
 		if session.Kind == SessionHeld {
-			_ = s.release(ctx, session.ID) // if it fails too, the next start does it
+			_ = s.release(ctx, session.ID) // if it fails too, the next start releases it
 		}
 		return Session{}, failure(op, "", err)
 	}

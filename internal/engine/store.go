@@ -128,7 +128,7 @@ type SessionIndex interface {
 	AddSession(ctx context.Context, session Session, files []SessionFile) error
 	Session(ctx context.Context, owner Owner, id ID) (Session, error)
 	Sessions(ctx context.Context, query SessionQuery) ([]Session, error)
-	// LinkFiles puts files into a session; a link replaces one at the same path.
+	// LinkFiles puts files into a session; a link replaces the link at the same path.
 	LinkFiles(ctx context.Context, files []SessionFile) error
 	// SessionFiles returns the files of a session in order of path, File.Path
 	// set to the place in the session.
@@ -168,7 +168,7 @@ type RunIndex interface {
 	// need not be durable when it returns.
 	InsertFinished(ctx context.Context, runs ...FinishedRun) error
 	Run(ctx context.Context, owner Owner, id ID) (*Run, error)
-	// RunLog returns the output of a finished run as it came.
+	// RunLog returns the output of a finished run in its original pieces.
 	RunLog(ctx context.Context, owner Owner, id ID) ([]OutputChunk, error)
 	Runs(ctx context.Context, query RunQuery) ([]Run, error)
 	// IndexRuns makes up to limit runs that have ended findable by RunQuery.Text, and

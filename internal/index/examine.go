@@ -16,7 +16,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
-// Examine returns what a service would find in a database, and changes nothing in it.
+// Examine returns the state of a database as a service would find it. It changes nothing.
 func Examine(ctx context.Context, database string) []engine.Layer {
 	settings, err := pgx.ParseConfig(database)
 	if err != nil {
@@ -139,7 +139,7 @@ func clocks(ctx context.Context, c *conn) (engine.Layer, error) {
 	return enforced("clock", detail), err
 }
 
-// commits reports whether what was answered is on a disk.
+// commits reports whether acknowledged writes are on a disk.
 func commits(ctx context.Context, c *conn) (engine.Layer, error) {
 	const name = "commits"
 	var fsync, commit string
@@ -155,7 +155,7 @@ func commits(ctx context.Context, c *conn) (engine.Layer, error) {
 	return enforced(name, "what is answered is on the database's disk"), nil
 }
 
-// standbys reports whether what was answered survives a failover.
+// standbys reports whether acknowledged writes survive a failover.
 func standbys(ctx context.Context, c *conn) (engine.Layer, error) {
 	const name = "standby"
 	var commit, names string

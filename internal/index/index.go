@@ -25,13 +25,13 @@ type store interface {
 	// write runs do in a transaction that writes. Once it has begun it is not
 	// interrupted, so that the caller knows how it ended.
 	write(ctx context.Context, how syncing, do transaction) error
-	// erase is write for what makes room, or must be had on a full disk too.
+	// erase is write for changes that free space, or that must succeed on a full disk too.
 	erase(ctx context.Context, do transaction) error
 	// read runs do on a snapshot of the database.
 	read(ctx context.Context, do func(*conn) error) error
 	// look is read for a single statement, which is a snapshot by itself.
 	look(ctx context.Context, do func(*conn) error) error
-	// lock runs do while no one else is in lock with that digest.
+	// lock runs do under a lock on the digest, exclusive among all callers.
 	lock(ctx context.Context, d engine.Digest, do func() error) error
 	// sweeping runs do, unless another replica is in sweeping.
 	sweeping(ctx context.Context, do func() error) error

@@ -15,7 +15,7 @@ func scanKey(row scanner) (k engine.Key, err error) {
 	return k, err
 }
 
-// AddKey records a key, engine.ErrConflict if there is one of that id.
+// AddKey records a key. If the id is taken, it returns engine.ErrConflict.
 func (db *DB) AddKey(ctx context.Context, key engine.Key) error {
 	_, err := writing(db.write).exec(ctx, "add key", key.ID, "INSERT INTO keys ("+keyColumns+
 		") VALUES (?, ?, ?, ?, ?, ?, ?, ?)", key.ID, key.Owner, key.Admin, key.Hash[:], key.CreatedAt.UnixMicro(),

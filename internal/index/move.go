@@ -16,10 +16,10 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// ErrOther says that a database holds what the index that is copied into it does not.
+// ErrOther reports that a database holds objects that the copied index does not have.
 var ErrOther = errors.New("the database holds other data")
 
-// movedTable is one whose rows are copied, in an order that both databases have.
+// movedTable is a table whose rows are copied, in an order that both databases have.
 type movedTable struct{ name, order string }
 
 // movedTables lists referenced tables first. The other tables are made from them: the

@@ -15,7 +15,7 @@ func scanContact(row scanner) (n engine.Contact, err error) {
 	return n, err
 }
 
-// AddContacts records what programs contacted. It does not wait for the disk.
+// AddContacts records contacts of programs. It does not wait for the disk.
 func (db *DB) AddContacts(ctx context.Context, list []engine.Contact) error {
 	return db.writeNoSync(ctx, "add contacts", "", func(ctx context.Context, c *conn) error {
 		for _, n := range list {
@@ -29,7 +29,7 @@ func (db *DB) AddContacts(ctx context.Context, list []engine.Contact) error {
 	})
 }
 
-// Contacts returns what programs contacted, newest first.
+// Contacts returns contacts of programs, newest first.
 func (db *DB) Contacts(ctx context.Context, q engine.ContactQuery) ([]engine.Contact, error) {
 	where, args := "(? = '' OR owner = ?)", []any{q.Owner, q.Owner}
 	if !q.Run.IsZero() {
@@ -39,7 +39,7 @@ func (db *DB) Contacts(ctx context.Context, q engine.ContactQuery) ([]engine.Con
 		" ORDER BY at_us DESC, rowid DESC LIMIT ?", append(args, q.Limit)...)
 }
 
-// runContacts returns what one run contacted, in order of the ends.
+// runContacts returns the contacts of one run, in order of their ends.
 func runContacts(ctx context.Context, c *conn, run *engine.Run) ([]engine.Contact, error) {
 	return rows(ctx, c, scanContact, "SELECT "+contactColumns+
 		" FROM contacts WHERE run = ? AND owner = ? ORDER BY rowid LIMIT 1000", run.ID[:], run.Owner)

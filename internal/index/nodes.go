@@ -17,7 +17,7 @@ const (
 	nodeColumns = `epoch, name, role, address, version, slots, memory, languages, packages, running, queued, held, used,
 		draining, dead, since_us`
 
-	// isLost tells what was in the memory of a node that is no more.
+	// isLost is the message for data that was in the memory of a dead node.
 	isLost = " NOT IN (SELECT epoch FROM nodes WHERE dead = 0)"
 )
 

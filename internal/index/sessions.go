@@ -36,7 +36,7 @@ func scanSession(row scanner) (s engine.Session, err error) {
 
 func insertSession(ctx context.Context, c *conn, s *engine.Session) error {
 	kind := s.Kind
-	if kind == engine.SessionLive { // it keeps its files as those do
+	if kind == engine.SessionLive { // it keeps its files as live sessions do
 		kind = engine.SessionFiles
 	}
 	_, err := c.exec(ctx, "INSERT INTO sessions ("+sessionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -11,7 +11,7 @@ import (
 // smaller one is hardly more than the run's own row.
 const countedOutput = 16 << 10
 
-// Usage returns what an owner keeps.
+// Usage returns the usage of an owner.
 func (db *DB) Usage(ctx context.Context, owner engine.Owner) (u engine.Usage, err error) {
 	err = db.look(ctx, "get usage", "", func(c *conn) error {
 		u, err = usage(ctx, c, owner)

@@ -82,7 +82,7 @@ func TestAbuseOfShells(t *testing.T) {
 }
 
 // graceOf returns how long an interpreter has to react to an interrupt. The grace is long
-// enough for a busy machine, and short for an interpreter that will be lost.
+// enough for a busy machine, and zero for an interpreter that will be lost.
 func graceOf(lost bool) time.Duration {
 	if lost {
 		return 0

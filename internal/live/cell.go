@@ -24,9 +24,9 @@ type CellRequest struct {
 	Silent     bool              // neither counted nor remembered, and it has no result
 	Unrecorded bool              // neither counted nor remembered
 	Program    *Program          // Code is a program, which runs beside the interpreter; nil: a cell of its language
-	Host       Host              // what code of Python may call outside; nil: nothing
+	Host       Host              // functions that Python code may call outside; nil: none
 	Grace      time.Duration     // to heed an interrupt, before the interpreter is killed; zero: 2 s
-	Env        map[string]string // of this cell, over what there is
+	Env        map[string]string // of this cell, added to the interpreter's
 }
 
 // Program is how code runs that is not for the interpreter of its session: in any
@@ -37,7 +37,7 @@ type Program struct {
 	Stdin    string
 }
 
-// Status is how a cell stands or ended.
+// Status is the state of a cell.
 type Status string
 
 // A cell is queued, then running, then in one of the final states.
@@ -72,7 +72,7 @@ type Cell struct {
 	FinishedAt     time.Time // zero until final
 }
 
-// Usage counts what a cell used.
+// Usage is the resource usage of a cell.
 type Usage struct {
 	Duration   time.Duration // of its running
 	CPU        time.Duration // of all in the sandbox since the cell before; 0 where the host cannot measure it
@@ -95,7 +95,7 @@ const (
 const (
 	StartedEvent OutputType = "started"
 	InputEvent   OutputType = "input" // the cell waits for Answer
-	ClearEvent   OutputType = "clear" // what was displayed before is to be forgotten
+	ClearEvent   OutputType = "clear" // discard earlier displays
 	DoneEvent    OutputType = "done"  // the last
 )
 
@@ -292,7 +292,7 @@ func (l *log) end(last Event) {
 	l.ended = true
 }
 
-// outputs returns what the events amount to.
+// outputs returns the outputs that result from the events.
 func (l *log) outputs() (all []Output) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -365,7 +365,7 @@ func (l *log) watch(ctx context.Context, after int) iter.Seq[Event] {
 	}
 }
 
-// snapshot is the cell as it stands. The caller holds the session's mu.
+// snapshot returns the current state of the cell. The caller holds the session's mu.
 func (c *cell) snapshot() Cell {
 	snapshot := c.Cell
 	snapshot.Outputs = c.log.outputs()

@@ -71,7 +71,7 @@ func (s *Service) ListFiles(
 	return list, more, err
 }
 
-// reach lets a caller at the file that a path names.
+// reach gives a caller access to the file that a path names.
 func (s *Service) reach(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string, how follow, try func(*view, location) error,
 ) error {
@@ -243,7 +243,7 @@ func (s *Service) WatchFiles(
 		defer cancel()
 		failed <- at.files.Watch(ctx, at.path, recursive, func() { close(ready) }, func(list []engine.FileEvent) {
 			select {
-			case events <- list: // else the kernel keeps them, as many as it likes
+			case events <- list: // otherwise the kernel queues them, up to its limit
 			case <-ctx.Done():
 			}
 		})

@@ -16,7 +16,7 @@ import (
 	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
-// interpreter is the interpreter of a session: a run of the engine that asks what to do.
+// interpreter is the interpreter of a session: a run of the engine that polls for orders.
 type interpreter struct {
 	at   *session
 	run  engine.ID
@@ -27,7 +27,7 @@ type interpreter struct {
 	reins    engine.Reins
 	orders   chan struct{}  // has an entry when there may be something to do
 	cut      chan struct{}  // has an entry when its cell is interrupted, for Node's driver
-	began    bool           // it has asked what to do
+	began    bool           // it has polled for an order
 	fresh    bool           // it has run no cell
 	count    int            // of its next cell; 0: it is its first
 	asks     toolcall.Queue // what its cell waits for; one at most
@@ -81,7 +81,7 @@ func (at *session) launch() error {
 // setupOrder is the first of an interpreter, if its session has a Setup.
 const setupOrder = "setup"
 
-// call notifies the interpreter that there is something to do.
+// call notifies the interpreter of an order.
 func (it *interpreter) call() {
 	select {
 	case it.orders <- struct{}{}:
@@ -89,7 +89,7 @@ func (it *interpreter) call() {
 	}
 }
 
-// await waits until nothing is left of it.
+// await waits until the interpreter has ended and is cleaned up.
 func (it *interpreter) await(ctx context.Context) error {
 	select {
 	case <-it.gone:
@@ -213,7 +213,7 @@ func (it *interpreter) Output(stream engine.Stream, data []byte) {
 	}
 }
 
-// currentCell is the cell whose output it is. The caller holds mu.
+// currentCell returns the cell that the output belongs to. The caller holds mu.
 func (it *interpreter) currentCell() *cell {
 	if it.at.current != nil && it.at.current.cell != nil {
 		return it.at.current.cell
@@ -366,7 +366,7 @@ func (it *interpreter) report(text []byte) {
 		Exit        *int   `json:"exit"`      // of a program
 	}
 	_ = json.Unmarshal(text, &result)                                // then it is an error
-	it.asks.Answer(toolcall.Failed("the cell that asked has ended")) // something that its cell has left
+	it.asks.Answer(toolcall.Failed("the cell that asked has ended")) // a task that its cell has left
 	it.drain()
 	at.mu.Lock()
 	c := o.cell
@@ -430,7 +430,7 @@ func (it *interpreter) save(c *cell) {
 		at.stored = at.service.changes.Add(1)
 	}
 	if err != nil {
-		if !errors.Is(err, engine.ErrNotFound) { // else there is nothing left to store
+		if !errors.Is(err, engine.ErrNotFound) { // otherwise there is nothing to store
 			at.service.log.Error("the files of a live session could not be stored", "session", at.record.ID, "error", err)
 		}
 		it.unsaved, c.Message = true, sentence(c.Message, "Its files could not be stored.")

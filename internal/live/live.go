@@ -112,7 +112,7 @@ func (s *Service) background(do func()) bool {
 // Request asks for a live session.
 type Request struct {
 	Language string           // python (default), javascript or bash; aliases of the language table
-	Network  *engine.Network  // what its programs may contact; nil: what the caller's key says
+	Network  *engine.Network  // destinations its programs may contact; nil: as the caller's key says
 	Packages string           // set of Python packages; empty: the service's default
 	Limits   engine.Limits    // zero fields: the service's defaults. Timeout is a cell's, if that names none
 	Files    []engine.FileRef // placed into the workspace
@@ -120,7 +120,7 @@ type Request struct {
 	Origin   engine.Origin    // empty: native
 	Setup    Setup
 	Idle     time.Duration // its interpreter is ended without a cell for so long; zero: as all
-	Scope    string        // what the edge remembers with the session; see engine.Session
+	Scope    string        // the edge's own data about the session; see engine.Session
 }
 
 // Setup prepares each interpreter of a session before its first cell. It is not stored: a session
@@ -265,7 +265,7 @@ func (s *Service) lookUp(ctx context.Context, caller engine.Caller, id engine.ID
 			Hint: "Make a session of the kind live.", Err: errors.New("the session has no live interpreter")}
 	}
 	if record, err = s.engine.Claim(ctx, record); err != nil {
-		s.forget(id) // another node has it by now
+		s.forget(id) // another node has taken it over
 		return nil, err
 	}
 	switch {

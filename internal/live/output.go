@@ -17,7 +17,7 @@ type output struct {
 	size    int
 	next    int64 // offset of the next byte
 	exit    *Process
-	changed chan struct{} // closed, and made anew, when there is more
+	changed chan struct{} // closed and replaced when there is more
 
 	followers map[*int64]bool // positions of followers that miss no output
 	behind    chan struct{}   // closed and replaced when a follower advances; nil: the program does not wait

@@ -34,7 +34,7 @@ type ProcessRequest struct {
 	Note     any                  // is kept with the process, for the edge that starts it
 }
 
-// Process is a process of a session as it stands.
+// Process is the current state of a process of a session.
 type Process struct {
 	ID        engine.ID
 	Session   engine.ID
@@ -333,7 +333,7 @@ func (s *Service) Processes(ctx context.Context, caller engine.Caller, session e
 	return all, nil
 }
 
-// Process returns a process as it stands.
+// Process returns the current state of a process.
 func (s *Service) Process(ctx context.Context, caller engine.Caller, session, id engine.ID) (Process, error) {
 	p, err := s.process(ctx, caller, session, id)
 	if err != nil {

@@ -54,7 +54,7 @@ type reply struct {
 	err    error
 }
 
-// State is how a live session stands.
+// State is the state of a live session.
 type State string
 
 // The states of a live session.
@@ -65,7 +65,7 @@ const (
 	StateWaiting State = "waiting" // its cell waits for an answer to input()
 )
 
-// Info is a live session as it stands.
+// Info describes the current state of a live session.
 type Info struct {
 	Session  engine.Session
 	Language string
@@ -137,7 +137,7 @@ func (s *Service) Start(ctx context.Context, caller engine.Caller, id engine.ID,
 	return at.show(c), nil
 }
 
-// enqueue has an interpreter do something, which is started if there is none.
+// enqueue queues an order for an interpreter, and starts the interpreter if there is none.
 func (at *session) enqueue(ctx context.Context, o *order) error {
 	at.mu.Lock()
 	defer at.mu.Unlock()
@@ -220,7 +220,7 @@ func (s *Service) Cell(ctx context.Context, caller engine.Caller, session, id en
 	return at.show(c), nil
 }
 
-// show returns a cell as it stands.
+// show returns the current state of a cell.
 func (at *session) show(c *cell) Cell {
 	at.mu.Lock()
 	defer at.mu.Unlock()
@@ -468,7 +468,7 @@ func (at *session) endIdle(why string) bool {
 	return true
 }
 
-// await waits until there is no interpreter that is being ended.
+// await waits until no interpreter is being ended.
 func (at *session) await(ctx context.Context) {
 	at.mu.Lock()
 	it := at.interpreter

@@ -83,7 +83,7 @@ func (j *Journal) storeAndSave(
 // stored again.
 var errPruned = errors.New("a content was cleared away meanwhile")
 
-// store writes a content to a row, a large content also to a file. The file
+// store makes a row for a content, and a file for a large content. The file
 // is durable before its row is; Prune removes a file that never got a row.
 func (j *Journal) store(ctx context.Context, c *workspace.Content) (stored row, err error) {
 	stored.hash = c.Hash()

@@ -70,7 +70,7 @@ func (s *Projects) PutReplyRecord(ctx context.Context, h *changes.ReplyRecord) e
 	}
 	write := s.db.write
 	if h.Kind == "undo" || h.Done && h.Result.State != changes.ShownOnly {
-		write = s.db.erase // it takes something back, or ends what was kept before
+		write = s.db.erase // it undoes a change, or ends an earlier reply
 	}
 	return write(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO replies (id, owner, created, handled) VALUES (?, ?, ?, ?)

@@ -16,7 +16,7 @@ type Uploads struct {
 
 var _ provider.UploadStore = (*Uploads)(nil)
 
-// Uploads returns the store of what was sent to providers.
+// Uploads returns the store of uploads to providers.
 func (db *DB) Uploads() *Uploads { return &Uploads{db} }
 
 func uploadKey(k provider.UploadKey) string {
@@ -41,7 +41,7 @@ func (u *Uploads) RemoveUpload(ctx context.Context, key provider.UploadKey, id s
 	return u.db.remove(ctx, nil, "DELETE FROM uploads WHERE key = ? AND id = ?", uploadKey(key), id)
 }
 
-// AddCounts adds what a process has counted to what all of them have.
+// AddCounts adds the counts of a process to the shared counts.
 func (u *Uploads) AddCounts(ctx context.Context, rows []provider.Counts) error {
 	return u.db.write(ctx, func(tx *sql.Tx) error {
 		for _, row := range rows {
@@ -67,7 +67,7 @@ func (u *Uploads) AddCounts(ctx context.Context, rows []provider.Counts) error {
 	})
 }
 
-// Counts returns what all processes have counted.
+// Counts returns the shared counts of all processes.
 func (u *Uploads) Counts(ctx context.Context) ([]provider.Counts, error) {
 	return values(documents[provider.Counts](ctx, u.db.reader, "the counts of a provider",
 		"SELECT counts FROM provider_counts ORDER BY provider, model"))

@@ -236,7 +236,7 @@ func TestExpiry(t *testing.T) {
 }
 
 // A request is cancelled by its id while it is answered, and then its program while the
-// program waits. IDs are separate for each client, and finished requests are forgotten.
+// program waits. Another owner cannot cancel it, and finished requests are forgotten.
 func TestCancel(t *testing.T) {
 	p := open(t, time.Hour)
 	cancel := func(id string, owner engine.Owner, want bool) {
