@@ -129,7 +129,7 @@ func (s *Space) refill() error {
 			continue
 		}
 		if err := makePiece(s.piece(i), size); err != nil {
-			_ = os.Remove(s.piece(i)) // a partial piece is useless as a reserve, and its space is not
+			_ = os.Remove(s.piece(i)) // a partial piece is no use as a reserve, and others may need its space
 			return s.failed(err)
 		}
 	}

@@ -6,34 +6,34 @@ import (
 	"unicode/utf8"
 )
 
-// markerRoom is the least that is set aside for a marker, so that how much
-// text is kept does not depend on how many digits a number has. It is also
-// what Onyx sets aside.
+// markerRoom is the minimum reserved for a marker, so that the amount of kept
+// text does not depend on the digits of a number. Onyx reserves the same
+// amount.
 const markerRoom = 32
 
-// capture turns the bytes of one output stream into the text that is kept of
-// it. In memory it holds no more than its limit allows to be kept.
+// capture turns the bytes of one output stream into its kept text. It holds no
+// more in memory than its limit.
 //
 // The rules. The text of a stream never has more than Bytes bytes, marker
 // included. If all of it fits, all of it is kept. Otherwise there is a head,
 // then the marker, then with Tail an equally long tail; nothing is cut inside
-// a character. The head passes on live; what follows is held back until the
-// end of the run tells whether it is to be kept. A marker that would take more
-// than half of Bytes is left out. A byte that is not part of a character
-// becomes U+FFFD, which has three bytes; the marker's number counts bytes as
-// the program wrote them.
+// a character. The head is emitted live. The text after it is withheld until
+// the end of the run decides whether it is kept. A marker longer than half of
+// Bytes is omitted. A byte that is not part of a character becomes U+FFFD,
+// which has three bytes; the marker's number counts bytes as the program
+// wrote them.
 type capture struct {
 	limit int    // OutputLimit.Bytes
-	room  int    // of limit, set aside for the marker
+	room  int    // part of limit reserved for the marker
 	tail  bool   //
 	mark  string // the marker, "%d" and all
-	head  int    // bytes of text that may pass on live
+	head  int    // maximum bytes of text to emit live
 
-	text   int    // bytes of text that have passed on
+	text   int    // bytes of text emitted so far
 	carry  []byte // the beginning of a character, or nothing
 	full   bool   // the head is complete
 	held   tail   // the last raw bytes after the head
-	beyond int64  // how many raw bytes came after the head
+	beyond int64  // number of raw bytes after the head
 }
 
 func newCapture(limit OutputLimit) *capture {
@@ -56,8 +56,7 @@ func (c *capture) marker(dropped int64) string {
 	return strings.Replace(c.mark, "%d", strconv.FormatInt(dropped, 10), 1)
 }
 
-// write takes bytes of the stream and appends to dst the text that they let
-// pass.
+// write consumes bytes of the stream and appends the text to emit to dst.
 func (c *capture) write(dst, data []byte) []byte {
 	if !c.full {
 		if len(c.carry) > 0 {
@@ -86,8 +85,8 @@ func (c *capture) close() {
 	c.held.size = c.limit - c.text
 }
 
-// finish appends what was held back and is kept after all, and reports
-// whether something was dropped.
+// finish appends the withheld text that is kept, and reports whether text was
+// dropped.
 func (c *capture) finish(dst []byte) (text []byte, truncated bool) {
 	if !c.full {
 		c.close()
@@ -155,8 +154,8 @@ func textSize(b []byte) (size int) {
 	return size
 }
 
-// tail keeps the last size bytes that were written to it, and while it is written to at
-// most a quarter more.
+// tail keeps the last size bytes that were written to it, and up to a quarter more during
+// writes.
 type tail struct {
 	size int
 	buf  []byte

@@ -11,7 +11,7 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// What one request may carry, whatever the limits of its run.
+// The bounds of one request, whatever the limits of its run.
 const (
 	maxArguments      = 64 << 10    // bytes of args and env together
 	maxInline         = 128<<10 - 1 // the kernel's bound for one argument
@@ -91,8 +91,8 @@ func (s *Service) checkCode(req *RunRequest) error {
 	return nil
 }
 
-// maxStdin returns how long the input of a program may be. The input of an edge's driver
-// contains the source, which escaping can double.
+// maxStdin returns the maximum length of a program's input. The input of an edge's driver
+// contains the source, whose length escaping can double.
 func (s *Service) maxStdin(req *RunRequest) int {
 	if req.Profile.SourceInStdin {
 		return maxStdin + 2*s.cfg.MaxCode
@@ -184,8 +184,8 @@ func fingerprint(req RunRequest) (Digest, error) {
 	return sha256.Sum256(text), nil
 }
 
-// targets is a set of paths that can lie in one workspace: none twice, and
-// none of them a directory of another.
+// targets is a set of paths that fit into one workspace: no duplicates, and no
+// path that is a directory of another path.
 type targets struct {
 	files map[string]bool
 	dirs  map[string]bool

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Why a file of a run was not kept, beside what the sandbox says.
+// Reasons why a file was not kept, in addition to the sandbox's.
 const (
 	reasonName       = "name"
 	reasonTooMany    = "too many files"
@@ -57,22 +57,22 @@ type collector struct {
 	chosen  []*keeping
 	changed map[string]bool
 
-	respelled []string // names that are not the program's
+	respelled []string // names that differ from the program's
 }
 
-// keeping is a file that is to be kept.
+// keeping is a file to store.
 type keeping struct {
 	name   string
 	output Output
 	input  bool  // it changes an input
-	room   int64 // bytes that it may have: as many as it had when it was chosen
+	room   int64 // its maximum size: the size when it was chosen
 	blob   Blob
 	err    error
 }
 
-// collect stores the files that a program left and fills them into the
-// completion, with what became of the inputs. Whatever the sandbox says of sizes,
-// names and counts is checked again.
+// collect stores the files that a program left and adds them to the completion,
+// with the states of the inputs. It checks the sandbox's sizes, names and counts
+// again.
 func (s *Service) collect(ctx context.Context, j *job, st *stage, outcome *Outcome, end *completion) {
 	c := &collector{
 		service: s, job: j, stage: st, left: j.request.Profile.Limits.Files, end: end,
@@ -108,7 +108,7 @@ func (c *collector) drop(name, reason string) {
 // choose decides which files are kept, in order of arrival.
 func (c *collector) choose(ctx context.Context, outputs []Output) {
 	usage, err := c.service.usage(ctx, opRun, c.job.owner)
-	if err != nil { // the index has the last word anyway
+	if err != nil { // the index decides anyway
 		c.service.log.ErrorContext(ctx, "what an owner keeps is not known", "run", c.job.id, "error", err)
 	}
 	c.quota.Count, c.quota.Total = c.service.cfg.Quota.room(usage)
@@ -138,7 +138,7 @@ func (c *collector) discard(o Output) {
 	}
 }
 
-// take reports whether it has chosen a file: not if it is an input as it was.
+// take reports whether it has chosen a file. It does not choose an unchanged input.
 func (c *collector) take(name string, o Output) bool {
 	size, regular := sizeOf(o)
 	before, readOnly, input := c.stage.at(name)
@@ -212,8 +212,8 @@ func (c *collector) record(ctx context.Context, k *keeping) {
 	})
 }
 
-// sizeOf guards against a sandbox that hands over something else than a
-// regular file.
+// sizeOf guards against a sandbox that delivers anything else than a regular
+// file.
 func sizeOf(o Output) (size int64, regular bool) {
 	if o.File == nil {
 		return o.Blob.Size, o.Blob.SHA256 != Digest{} && o.Blob.Size >= 0

@@ -59,7 +59,7 @@ func (s *Service) Elsewhere(ctx context.Context, op, id string, holder Epoch) er
 		Err:  fmt.Errorf("the node %s has it", node.Name)}
 }
 
-// takeOver is how long it takes until another node takes over what a dead node had.
+// takeOver is how long it takes until another node takes over a dead node's objects.
 const takeOver = 3 * time.Second
 
 // Self returns the epoch of this node; zero without a cluster.
@@ -70,7 +70,7 @@ func (s *Service) Self() Epoch {
 	return s.cluster.Self()
 }
 
-// foreign reports whether holder is another node that is alive.
+// foreign reports whether holder is another, live node.
 func (s *Service) foreign(holder Epoch) bool {
 	if s.cluster == nil || holder == 0 || holder == s.cluster.Self() {
 		return false

@@ -32,7 +32,7 @@ func (s *Service) execute(ctx context.Context, j *job) {
 	j.publish(end)
 }
 
-// guard calls do. A panic in it, be it of an edge's code, ends this run and no other.
+// guard calls do. A panic in it, even in an edge's code, ends only this run.
 func (s *Service) guard(ctx context.Context, j *job, do func()) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -99,7 +99,7 @@ func (e *completion) interrupt(err error) {
 	}
 }
 
-// knownCause returns what a run's owner may know of a failure, after a colon.
+// knownCause returns the part of a failure that a run's owner may see, after a colon.
 func knownCause(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok && e.Cause != "" {
 		return ": " + e.Cause
@@ -107,7 +107,7 @@ func knownCause(err error) string {
 	return ""
 }
 
-// reason is an error's cause and cure, without what was being done.
+// reason returns an error's cause and hint, without the operation.
 func reason(err error) string {
 	e, ok := errors.AsType[*Error](err)
 	switch {
@@ -120,7 +120,7 @@ func reason(err error) string {
 }
 
 // sandboxGrace is how long after its own limit a run may take, for staging and
-// collecting, before we stop waiting for the sandbox to enforce it.
+// collecting, before the service stops waiting for the sandbox to enforce it.
 const sandboxGrace = time.Minute
 
 var errSandboxGrace = errors.New("the sandbox did not end the program in time")
@@ -204,7 +204,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 	return nil
 }
 
-// runProgram has the sandbox run a program, in a workspace that is restored if it was lost.
+// runProgram runs a program in the sandbox. It restores the workspace if that was lost.
 func (s *Service) runProgram(ctx context.Context, j *job, spec *Spec, host *host) (*Outcome, error) {
 	switch {
 	case j.request.Profile.Live:
@@ -227,7 +227,7 @@ func closeOutputs(outputs []Output) {
 type host struct {
 	job      *job
 	service  *Service
-	contacts *contacts // nil: it has no network
+	contacts *contacts // nil: the run has no network
 	pauses   *pauses   // nil: waiting for an answer is running
 }
 

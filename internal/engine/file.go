@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Owner is the tenant to whom an object belongs. Every row has one, and every
-// query asks for it.
+// Owner is the tenant that an object belongs to. Every row has an owner, and
+// every query names it.
 type Owner string
 
 // A Caller is the authenticated sender of a request.
@@ -44,7 +44,7 @@ type File struct {
 	ID        ID
 	Owner     Owner
 	Origin    Origin
-	Name      string // as it was given; data, never a path on this host
+	Name      string // as the caller named it; data, never a path on this host
 	Path      string // relative path in the workspace where the file was made or lies; empty for an upload
 	Size      int64
 	MIME      string
@@ -64,7 +64,7 @@ type FileQuery struct {
 
 // Upload describes a file that is being stored.
 type Upload struct {
-	ID     ID // that an edge has told its client before, of NewID; zero: a new one
+	ID     ID // from NewID, already sent to the edge's client; zero: a new one
 	Name   string
 	Origin Origin
 	MIME   string        // empty: found from name and content
@@ -72,7 +72,7 @@ type Upload struct {
 	Max    int64         // bytes; zero: the service's maximum
 }
 
-// SessionKind says where a session's files are between runs.
+// SessionKind is the place of a session's files between runs.
 type SessionKind string
 
 const (
@@ -82,8 +82,8 @@ const (
 	// SessionHeld keeps the workspace itself, in memory, until the session
 	// expires or the executor ends.
 	SessionHeld SessionKind = "held"
-	// SessionLive is SessionFiles with an interpreter that stays between pieces of
-	// code: what these change is stored after each. See the package live.
+	// SessionLive is SessionFiles with an interpreter that stays between cells.
+	// Their changes are stored after each cell. See the package live.
 	SessionLive SessionKind = "live"
 )
 
@@ -94,8 +94,8 @@ type Session struct {
 	Origin    Origin
 	Kind      SessionKind
 	Implicit  bool   // made on the side: for a single run, or by an edge for an upload
-	Scope     string // what the edge that made it remembers of its caller; nothing to the engine
-	Live      string // of a live session: what starts its interpreter; nothing to the engine
+	Scope     string // data of the edge that made it, about its caller; ignored by the engine
+	Live      string // of a live session: how to start its interpreter; ignored by the engine
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	TTL       time.Duration // a use moves ExpiresAt to now + TTL
@@ -123,10 +123,10 @@ type SessionQuery struct {
 	Page   Page
 }
 
-// Role says why a file is in a session.
+// Role is the reason why a file is in a session.
 type Role string
 
-// A session's file was put there, or a run left it there.
+// A session's file was added by a caller or written by a run.
 const (
 	RoleInput  Role = "input"
 	RoleOutput Role = "output"
@@ -141,7 +141,7 @@ type SessionFile struct {
 	ReadOnly bool
 }
 
-// Key lets a caller in. Only a hash of its secret is kept.
+// Key authenticates a caller. Only a hash of its secret is stored.
 type Key struct {
 	ID        string // public: the part of the token before the secret
 	Owner     Owner
@@ -150,7 +150,7 @@ type Key struct {
 	CreatedAt time.Time
 	RevokedAt time.Time // zero: in force
 	Packages  string    // set of Python packages of its programs; empty: as their protocol's
-	Network   string    // rules of what its programs may contact, separated by commas; see Caller
+	Network   string    // rules for its programs, separated by commas; see Caller
 }
 
 // Rules returns the list of Network.
@@ -161,7 +161,7 @@ func (k Key) Rules() []string {
 	return strings.Split(k.Network, ",")
 }
 
-// NewKey is what a key is made with.
+// NewKey holds the settings of a new key.
 type NewKey struct {
 	Owner    Owner
 	Admin    bool

@@ -78,7 +78,7 @@ func (r *source) Read(p []byte) (int, error) {
 }
 
 // uploadFailure returns why bytes were not stored: the caller left, sent too
-// much, broke off, or the store could not.
+// much, stopped early, or the store failed.
 func uploadFailure(ctx context.Context, op string, most int64, read, err error) error {
 	switch {
 	case errors.Is(err, ErrTooLarge):
@@ -97,8 +97,8 @@ func (s *Service) GetFile(ctx context.Context, caller Caller, id ID) (File, erro
 }
 
 // OpenFile returns a file and its bytes, which the caller closes. It is a use
-// of the file: its lifetime begins anew. A file whose bytes are lost or
-// damaged is not found.
+// of the file: its lifetime restarts. If the bytes are lost or damaged, the
+// file is not found.
 func (s *Service) OpenFile(ctx context.Context, caller Caller, id ID) (File, Content, error) {
 	const op = "open file"
 	file, err := s.file(ctx, op, id.String(), caller.Owner, id)

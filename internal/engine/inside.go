@@ -14,27 +14,27 @@ import (
 // and into the workspace. An unknown workspace is ErrNotFound.
 type Inside interface {
 	// Start starts a process beside the program: in its namespaces, under its
-	// limits and behind the same walls. It ends with the program at the latest.
-	// No program is ErrConflict, as many processes as may be are ErrBusy, and a
-	// command or a folder that is not there is ErrInvalid.
+	// limits and in the same isolation. It ends with the program at the latest.
+	// Without a program Start returns ErrConflict, with too many processes
+	// ErrBusy, and for a missing command or folder ErrInvalid.
 	Start(ctx context.Context, held ID, spec *ProcessSpec) (Process, error)
 
 	// Dial connects to a TCP port of the sandbox's own loopback. If no
-	// process listens it is ErrConflict.
+	// process listens, it returns ErrConflict.
 	Dial(ctx context.Context, held ID, port int) (net.Conn, error)
 
-	// Files are those of a held workspace, whether a program runs in it or not.
+	// Files returns the files of a held workspace, with or without a program.
 	Files(held ID) Files
 
-	// Usage measures the sandbox. No program is ErrConflict.
+	// Usage measures the sandbox. Without a program it returns ErrConflict.
 	Usage(ctx context.Context, held ID) (SandboxUsage, error)
 
-	// Tmp are those of /tmp of the sandbox, which end with it. No program is
-	// ErrConflict.
+	// Tmp returns the files of the sandbox's /tmp, which end with the sandbox.
+	// Without a program it returns ErrConflict.
 	Tmp(held ID) Files
 }
 
-// SandboxUsage is what a sandbox uses.
+// SandboxUsage is the resource usage of a sandbox.
 type SandboxUsage struct {
 	CPU       time.Duration // so far
 	Memory    int64         // bytes now
@@ -52,8 +52,8 @@ type ProcessSpec struct {
 // TerminalSize is in characters.
 type TerminalSize struct{ Columns, Rows uint16 }
 
-// Process is a process that was started inside a sandbox. Its streams are to be
-// read until they end, else it blocks.
+// Process is a process that was started inside a sandbox. The caller must read its
+// streams until they end, otherwise the process blocks.
 type Process interface {
 	Stdin() io.WriteCloser // with a terminal: its input; closing it hangs up
 	Stdout() io.ReadCloser // with a terminal: its output
@@ -61,10 +61,10 @@ type Process interface {
 
 	// Signal sends a signal to its process group. ErrConflict: it has ended.
 	Signal(signal syscall.Signal) error
-	// Resize sets the size of its terminal. Without one it is ErrInvalid.
+	// Resize sets the size of its terminal. Without a terminal it returns ErrInvalid.
 	Resize(size TerminalSize) error
 	// Wait returns when the process has ended, or with an error when it was lost
-	// with its executor. What it started may still run, and hold its streams.
+	// with its executor. Its children may still run, and hold its streams.
 	Wait() (ProcessEnd, error)
 	// Close kills the process group and frees its resources.
 	Close() error
@@ -79,7 +79,7 @@ type ProcessEnd struct {
 
 // Files are the files of a held workspace, or of a /tmp. Paths are relative, have one
 // spelling, need not be UTF-8, and lead through no link; "." is the whole.
-// What is not there is ErrNotFound. A program may change everything at any time.
+// A missing file is ErrNotFound. A program may change everything at any time.
 type Files interface {
 	// List returns the entries of a folder, by path, and of its folders down to a
 	// depth, which is at least 1. It reports whether there is more than it returns.
@@ -90,21 +90,21 @@ type Files interface {
 	// Write makes or replaces a file: all of it at once, or nothing. It makes
 	// missing folders. ErrTooLarge: the workspace is full.
 	Write(ctx context.Context, path string, content io.Reader) (Entry, error)
-	// MakeFolder makes a folder and missing ones above it. One that is there is
+	// MakeFolder makes a folder and its missing parents. An existing folder is
 	// no error.
 	MakeFolder(ctx context.Context, path string) (Entry, error)
-	// Move renames. ErrConflict: there is something by the new name, unless it is
-	// to be replaced.
+	// Move renames. ErrConflict: the new name exists, unless it should be
+	// replaced.
 	Move(ctx context.Context, from, to string, replace bool) (Entry, error)
 	// Remove removes a file, or a folder with all that is in it. ErrConflict: the
 	// folder is not empty and recursive is false.
 	Remove(ctx context.Context, path string, recursive bool) error
-	// Watch calls seen, from one goroutine, with what changes in a folder and, if
-	// recursive, in those below it, until ctx ends or the workspace is released.
+	// Watch calls seen, from one goroutine, with the changes in a folder and, if
+	// recursive, in all folders below, until ctx ends or the workspace is released.
 	Watch(ctx context.Context, path string, recursive bool, ready func(), seen func([]FileEvent)) error
 }
 
-// HintLink is the hint of an ErrInvalid that is for a link on a path.
+// HintLink is the hint of an ErrInvalid caused by a link on a path.
 const HintLink = "links are not followed: name the file itself"
 
 // EntryKind is the kind of an entry of a folder.
@@ -118,7 +118,7 @@ const (
 	EntryOther  EntryKind = "other" // a FIFO, a socket
 )
 
-// Entry is something in a workspace.
+// Entry is a file, folder or other entry of a workspace.
 type Entry struct {
 	Path     string
 	Kind     EntryKind

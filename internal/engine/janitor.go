@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// How often the janitor comes, and how much it does at a time.
+// The intervals and batch sizes of the janitor.
 const (
 	cleanUpInterval = 30 * time.Second
 	sweepEvery      = 5 * time.Minute
@@ -21,19 +21,19 @@ const (
 type janitor struct {
 	mu      sync.Mutex
 	waiting []Digest      // blobs that may have lost their last file
-	wake    chan struct{} // holds a token while there are some
+	wake    chan struct{} // holds a token while waiting is not empty
 	low     chan struct{} // holds a token when the disk turned out to be low
 	cancel  context.CancelFunc
 	done    chan struct{}
 
 	unswept   bool // files have expired since the last sweep
-	leftover  bool // files have gone, and their bytes may have been too young to go, too
+	leftover  bool // files were deleted, and their blobs may have been too young to delete
 	lastSweep time.Time
-	lastHurry time.Time // for want of room
+	lastHurry time.Time // because the disk was low
 
 	indexed      int       // runs, in turns that left some for the next
-	indexing     time.Time // since when
-	indexingSaid bool      // it takes long
+	indexing     time.Time // when indexing began
+	indexingSaid bool      // a slow indexing was logged
 }
 
 // startJanitor starts the janitor. It is called once, with s.mu held.
@@ -119,8 +119,8 @@ func (j *janitor) runSoon() {
 	}
 }
 
-// cleanUp does one round. What fails is tried again in the next. When the disk is
-// low, the bytes of expired files are removed at once.
+// cleanUp does one round. The next round retries failed steps. When the disk is low,
+// the bytes of expired files are removed at once.
 func (s *Service) cleanUp(ctx context.Context, low bool) {
 	now := s.now()
 	s.flushRecords(ctx, false)
@@ -189,7 +189,7 @@ func (s *Service) expireSession(ctx context.Context, session Session, now time.T
 		return false // that node does it
 	}
 	return s.dropIdle(ctx, "expire session", session, func() bool {
-		return !s.touches.expiry(session.life()).After(now) // else it was used after this round began
+		return !s.touches.expiry(session.life()).After(now) // otherwise it was used after this round began
 	})
 }
 

@@ -27,14 +27,14 @@ type job struct {
 	log            *recorder
 	cancel         context.CancelCauseFunc
 	done           chan struct{} // closed when the run has ended and is cleaned up
-	gaveUp         bool          // when its turn did not come in time; known once turn is closed
+	gaveUp         bool          // it got no slot in time; known once turn is closed
 	turn           chan struct{} // closed when the run no longer waits for its slot
 	maxWait        time.Duration // how long it may wait for that; 0: for as long as it takes
 	accepted       bool          // by the index; guarded by Service.mu
 	timings        timings
 	deferredInsert deferredInsert
 	inUse          *inUse // set by execute
-	restores       bool   // its session's workspace is made anew
+	restores       bool   // its session's workspace is restored
 
 	mu  sync.Mutex
 	run Run
@@ -96,8 +96,8 @@ func (s *Service) admit(op string, j *job) error {
 	return nil
 }
 
-// What the code and input of large requests may take of the memory while they
-// wait and run, all together and those of one owner.
+// The bounds of memory for the code and input of large requests while they wait
+// and run: of all owners, and of one.
 const (
 	smallRequest     = 64 << 10
 	maxInFlight      = 512 * mebibyte
@@ -172,7 +172,7 @@ func (l *timings) end(name string) {
 	l.last = now
 }
 
-// split makes a share of the last part a part of its own.
+// split makes a share of the last part a separate part.
 func (l *timings) split(name string, took time.Duration) {
 	last := &l.all[len(l.all)-1]
 	took = min(took, last.Took)

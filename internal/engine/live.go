@@ -9,9 +9,9 @@ import (
 // Resident is the Host of a live interpreter's profile.
 type Resident interface {
 	RoundHandler
-	// Output takes what the interpreter's processes write, in place of the run's log.
+	// Output receives the output of the interpreter's processes, in place of the run's log.
 	Output(stream Stream, data []byte)
-	// Reins hands over the means to control the interpreter. It is called before the first Call.
+	// Reins passes the means to control the interpreter. It is called before the first Call.
 	Reins(reins Reins)
 	// Resumed reports that a program that waited has a slot again.
 	Resumed()
@@ -21,10 +21,10 @@ type Resident interface {
 type Reins struct {
 	Interrupt func() error // sends SIGINT to it and its foreground children
 	Drain     func()       // returns when its output until now is delivered
-	// Prepare has a program that waits get ready for the answer. It never blocks; nil where
-	// the sandbox is elsewhere.
+	// Prepare makes a waiting program get ready for the answer. It never blocks. It is nil if
+	// the sandbox is on another machine.
 	Prepare func()
-	// Usage is what all in its sandbox have used so far; nil where only SaveSession knows.
+	// Usage returns the usage of all programs in its sandbox; nil if only SaveSession has it.
 	Usage func() (cpu time.Duration, memoryPeak int64)
 }
 
@@ -40,7 +40,7 @@ func (h *host) Lead(reins Reins) {
 	}
 }
 
-// endless is the time limit of a live interpreter: its cells have theirs.
+// endless is the time limit of a live interpreter. Its cells have their own limits.
 const endless = 10 * 365 * 24 * time.Hour
 
 // runLive runs an interpreter in its session's workspace, which is created if the session
@@ -80,9 +80,9 @@ type Saved struct {
 	MemoryPeak int64
 }
 
-// SaveSession stores what has changed in the workspace of a live session since it
-// was last called. When it returns the files are durable, and the session's. Those
-// that could not be stored are in Dropped.
+// SaveSession stores the changes in the workspace of a live session since its last
+// call. When it returns, the files are durable and belong to the session. Files that
+// could not be stored are in Dropped.
 func (s *Service) SaveSession(ctx context.Context, session Session, limits Limits) (*Saved, error) {
 	const op = "save session"
 	changes, err := s.sandbox.Changes(ctx, session.ID, limits.Files)
@@ -132,8 +132,8 @@ func (s *Service) Touch(ctx context.Context, session Session) {
 const restoredNote = "[The workspace of this session went with the machine that it was on. " +
 	"It has its files as of the last run again; what ran in it has ended.]\n"
 
-// restorable reports whether a session's workspace can be restored, also once a node has
-// taken it over that has the workspace itself.
+// restorable reports whether a session's workspace can be restored, also after a takeover
+// by a node that has the workspace itself.
 func (s *Session) restorable() bool { return s.Kind == SessionHeld && s.Place.Worker != 0 }
 
 // runHeld runs a program in its session's workspace, which it restores if it was lost.
@@ -148,7 +148,7 @@ func (s *Service) runHeld(ctx context.Context, j *job, spec *Spec, host Host) (*
 	if err := s.stageSession(ctx, j, st, newTargets()); err != nil {
 		return nil, err
 	}
-	if err := s.sandbox.Release(ctx, j.session.ID); err != nil { // what a former holder had
+	if err := s.sandbox.Release(ctx, j.session.ID); err != nil { // the workspace of a former holder
 		return nil, err
 	}
 	if err := s.sandbox.Hold(ctx, j.session.ID, st.inputs(), spec.Limits); err != nil {
@@ -158,7 +158,7 @@ func (s *Service) runHeld(ctx context.Context, j *job, spec *Spec, host Host) (*
 	return s.sandbox.Run(ctx, spec, host)
 }
 
-// keepHeld stores what a program has changed in a held workspace that can be restored.
+// keepHeld stores the changes of a program in a held workspace that can be restored.
 func (s *Service) keepHeld(ctx context.Context, j *job) {
 	if !j.session.restorable() {
 		return

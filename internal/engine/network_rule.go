@@ -20,7 +20,7 @@ import (
 //     203.0.113.7, 203.0.113.0/24:53   an address or a network
 //     https://api.example.com/v1/*     requests below a path; needs inspection
 type NetworkRule struct {
-	Host   string       `json:"host,omitempty"`   // lower case ASCII; "*" is every one, "*.example.com" those below
+	Host   string       `json:"host,omitempty"`   // lower case ASCII; "*" is every host, "*.example.com" every host below
 	Prefix netip.Prefix `json:"prefix,omitzero"`  // in place of Host
 	Port   uint16       `json:"port"`             // never 0
 	Scheme string       `json:"scheme,omitempty"` // of a rule with a path: http or https
@@ -41,7 +41,7 @@ func refusedPort(port uint16) bool { return port == 25 || port == 465 || port ==
 // PackagesSet is the only named set: the registries of pip and npm.
 const PackagesSet = "packages"
 
-// ParseNetworkRule reads a rule. One without a port is two: for 80 and for 443.
+// ParseNetworkRule parses a rule. Without a port, it returns two: for 80 and for 443.
 func ParseNetworkRule(text string) ([]NetworkRule, error) {
 	if text == PackagesSet {
 		return []NetworkRule{{Set: PackagesSet}}, nil
@@ -153,14 +153,14 @@ func (r *NetworkRule) setHost(text string) (err error) {
 	return err
 }
 
-// NetworkName returns the one spelling of a host name: lower case ASCII without a dot
-// at its end. What a resolver or a library could take for an address in another
-// notation, as 0x7f.1 or 2130706433, is no name.
+// NetworkName returns the canonical spelling of a host name: lower case ASCII without a
+// dot at its end. It refuses text that a resolver or a library could parse as an address
+// in another notation, such as 0x7f.1 or 2130706433.
 func NetworkName(text string) (string, error) {
 	notName := fmt.Errorf("%.100q is not a host name", text)
 	name, err := idna.Lookup.ToASCII(strings.TrimSuffix(text, "."))
 	if err != nil || name == "" || len(name) > 253 {
-		// Names with an underscore exist, and IDNA has none.
+		// Names with an underscore exist, but IDNA refuses them.
 		name = strings.ToLower(strings.TrimSuffix(text, "."))
 		if !strings.Contains(name, "_") || len(name) > 253 {
 			return "", notName
@@ -200,8 +200,8 @@ func RequestPath(path string) (string, bool) {
 	return path, true
 }
 
-// MatchHost reports whether the rule is for a host name, or an address written out,
-// and a port; its path aside.
+// MatchHost reports whether the rule is for a port and a host name or literal address.
+// It ignores the path of the rule.
 func (r *NetworkRule) MatchHost(host string, port uint16) bool {
 	if r.Port != port {
 		return false

@@ -24,8 +24,8 @@ func NewEpoch() Epoch {
 // epochDigits is the length of an epoch in an id.
 const epochDigits = 12
 
-// Prefix returns the epoch as the beginning of the id of an object that is in a node's
-// memory alone; empty for zero.
+// Prefix returns the epoch as the prefix of the id of an object that only a node's memory
+// has; empty for zero.
 func (e Epoch) Prefix() string {
 	if e == 0 {
 		return ""
@@ -46,7 +46,7 @@ func EpochOf(id string) Epoch {
 	return Epoch(e)
 }
 
-// NodeRole is what a node does.
+// NodeRole is the role of a node.
 type NodeRole string
 
 // The roles.
@@ -75,8 +75,8 @@ type Node struct {
 	Languages []string
 	Packages  []string // sets
 	Load      Load
-	Draining  bool // takes nothing new
-	Dead      bool // its peers have given it up
+	Draining  bool // refuses new work
+	Dead      bool // declared dead by its peers
 	Since     time.Time
 	Silent    time.Duration // since its last beat, as of the query
 }
@@ -94,7 +94,7 @@ func (n *Node) State() string {
 	return "alive"
 }
 
-// Load is what a node has to do.
+// Load is the load of a node.
 type Load struct {
 	Running, Queued int   // programs
 	Held            int   // workspaces that stay
@@ -106,43 +106,43 @@ type NodeIndex interface {
 	// AddNode records a node, whose first beat is now.
 	AddNode(ctx context.Context, node Node) error
 	// Beat records that a node is alive. It reports whether the node was asked to drain.
-	// ErrNotFound means that its peers have declared it dead: it has to begin a new epoch,
-	// with nothing of the old one.
+	// ErrNotFound means that its peers have declared it dead: it must begin a new epoch,
+	// without the objects of the old epoch.
 	Beat(ctx context.Context, epoch Epoch, load Load, draining bool) (drain bool, err error)
-	// Nodes returns all nodes by name, dead ones that are not removed yet included.
+	// Nodes returns all nodes by name, including dead nodes that are not removed yet.
 	Nodes(ctx context.Context) ([]Node, error)
 	// GiveUp marks a node as dead, for good, if it has been silent for DeadAfter.
 	GiveUp(ctx context.Context, epoch Epoch) (bool, error)
 	// RemoveNode deletes a node.
 	RemoveNode(ctx context.Context, epoch Epoch) error
-	// DrainNode asks the nodes of a name to drain, or revokes that: ErrNotFound if there
-	// are none.
+	// DrainNode asks the nodes of a name to drain, or revokes that. Without such nodes it
+	// returns ErrNotFound.
 	DrainNode(ctx context.Context, name string, drain bool) error
 	// ClaimSession gives a session a new place, if it is still at the given generation
-	// and no other node that is alive holds it; else ErrConflict.
+	// and no other live node holds it; else ErrConflict.
 	ClaimSession(ctx context.Context, id ID, from int64, to Place) (Place, error)
-	// Agree returns what the nodes agreed on under a name: the first value that one had.
+	// Agree returns the agreed value of a name: the first value that any node proposed.
 	Agree(ctx context.Context, name, value string) (string, error)
 }
 
 // SomeWorker is the Worker of a Place whose holder has it on one of its workers, with its
-// files stored: another holder can make it anew.
+// files stored: another holder can restore it.
 const SomeWorker Epoch = 1
 
-// Place is where a session is that is more than its files.
+// Place is the location of a session that has more than files.
 type Place struct {
 	Holder     Epoch // the node that leads it; zero: none
 	Worker     Epoch // the node that has its workspace; zero: the holder
-	Generation int64 // counts the places, so that what a former one stores can be refused
+	Generation int64 // counts the places, so that writes from a former place can be refused
 }
 
-// Cluster is what a service knows of the others that share its index.
+// Cluster describes the other services that share an index.
 type Cluster interface {
 	// Self is this life of this node.
 	Self() Epoch
 	// Check returns an error when its peers may have declared this node dead.
 	Check() error
-	// Node returns a node that is alive.
+	// Node returns a live node.
 	Node(epoch Epoch) (Node, bool)
 	// Claim makes this node the holder of a session, as ClaimSession.
 	Claim(ctx context.Context, id ID, from int64, worker Epoch) (Place, error)

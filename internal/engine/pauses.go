@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Freezable is a Host that can have its program stopped. A sandbox that can
-// do that says how, before the program's first call.
+// Freezable is a Host that can have its program frozen. A sandbox that can
+// freeze it calls Freezer before the program's first call.
 type Freezable interface {
-	// Freezer is told what stops every process of the program, and lets them go
-	// on. It returns when the sandbox has been told.
+	// Freezer receives a function that stops or continues every process of the
+	// program. That function returns when the sandbox has been notified.
 	Freezer(freeze func(Motion) error)
 }
 
-// Motion says what the processes of a program may do.
+// Motion is the state that the processes of a program should have.
 type Motion uint8
 
 // A program continues, or all of its processes are stopped: at once, or after StopDelay
@@ -29,28 +29,28 @@ const (
 // stop and to resume it takes a tenth of a short cell's time.
 const StopDelay = 230 * time.Millisecond
 
-// RoundHandler is a CallHandler that collects calls and gives them out in
-// rounds. Its program waits only while a round is out: before that, others of
-// its calls may be on their way.
+// RoundHandler is a CallHandler that collects calls and issues them in rounds.
+// Its program waits only while a round is out. Before that, further calls may
+// be on their way.
 type RoundHandler interface {
 	CallHandler
-	// Rounds is told what to call when a round goes out, and when it is answered,
-	// before any of its calls return. That never blocks.
+	// Rounds sets the functions to call when a round is issued, and when it is
+	// answered, before any of its calls return. They never block.
 	Rounds(out func(bool))
 }
 
-// parkAfter is how long a program waits before it loses its slot and is frozen: a quick
-// answer finds it as it was.
+// parkAfter is how long a program waits before it loses its slot and is frozen. A quick
+// answer thus changes nothing.
 const parkAfter = 20 * time.Millisecond
 
-// toldFor is how long a sandbox that will stop its program soon need not be told that the
-// program continues: most answers are followed by another wait before that.
+// toldFor is how long a pending stop need not be revoked after the program continues.
+// Most answers are followed by another wait before that.
 const toldFor = StopDelay - 50*time.Millisecond
 
 // pauses is the clock of a run whose program may wait long for answers. While it waits,
-// the clock is stopped. After parkAfter the program is stopped, too, whatever its threads
-// were about to do, and other runs get its slot: a wait takes no processor. The program
-// gets the answer together with a slot.
+// the clock is stopped. After parkAfter the program is frozen, too, even if it has busy
+// threads, and other runs get its slot: a wait takes no processor. The program gets the
+// answer together with a slot.
 type pauses struct {
 	queue  *queue
 	ticket *ticket
@@ -58,18 +58,18 @@ type pauses struct {
 	near   bool   // its sandbox is on this machine, as are the runs that compete for its processor
 	rounds bool   // the handler says when the program waits; else each open call does
 
-	turn sync.Mutex // held while the program is stopped or set going
+	turn sync.Mutex // held while the program is stopped or continued
 
 	mu        sync.Mutex
-	freeze    func(Motion) error // nil: the sandbox has no means
+	freeze    func(Motion) error // nil: the sandbox cannot freeze
 	open      int                // calls without an answer
 	waits     bool
 	parked    bool      // without slot, and stopped
-	tellBy    time.Time // when its sandbox has to be told that it continues; zero: it need not
+	tellBy    time.Time // deadline for notifying its sandbox that it continues; zero: none
 	tell      *time.Timer
 	ended     bool
-	left      time.Duration // of running
-	since     time.Time     // it has been running; zero: the clock is stopped
+	left      time.Duration // remaining running time
+	since     time.Time     // start of the running time; zero: the clock is stopped
 	timer     *time.Timer
 	parkTimer *time.Timer
 }
@@ -142,7 +142,7 @@ func (p *pauses) park() {
 	defer p.turn.Unlock()
 	p.mu.Lock()
 	freeze, due := p.freeze, p.waits && !p.parked && !p.ended
-	told := !p.tellBy.IsZero() // and was not told since that it continues
+	told := !p.tellBy.IsZero() // the sandbox does not know yet that it continued
 	p.mu.Unlock()
 	motion, known := Stop, time.Duration(0)
 	if p.near && p.queue.alone(p.ticket) {
@@ -161,7 +161,7 @@ func (p *pauses) park() {
 	p.queue.park(p.ticket)
 }
 
-// goOn tells the sandbox of a program that was to be stopped that it continues.
+// goOn revokes a pending stop of a program at its sandbox.
 func (p *pauses) goOn() {
 	p.turn.Lock()
 	defer p.turn.Unlock()
@@ -186,8 +186,8 @@ func (p *pauses) begin() {
 	}
 }
 
-// resume records that a call is answered. A program that waits for nothing more
-// continues once the run has a slot; the error is the cause of ctx's end.
+// resume records that a call is answered. A program without further open calls
+// continues once the run has a slot. The error is the cause of ctx's end.
 func (p *pauses) resume(ctx context.Context) error {
 	p.mu.Lock()
 	p.open--
@@ -223,6 +223,6 @@ func (p *pauses) end() {
 	p.tell.Stop()
 	p.setClock()
 	p.mu.Unlock()
-	p.turn.Lock() // park may be at it
+	p.turn.Lock() // park may be running
 	defer p.turn.Unlock()
 }

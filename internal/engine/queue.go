@@ -11,12 +11,12 @@ import (
 // queue decides which run is next. It bounds how many runs wait, how many have
 // started and how many of those compute. It serves owners round robin and each
 // owner's runs in order, gives no owner more than a share of the slots, and runs
-// one program of a session at a time, unless they may run beside each other. A
-// run that waits for its session takes no slot.
+// one program of a session at a time, unless they may run concurrently. A run
+// that waits for its session takes no slot.
 //
 // A slot is for a program that computes. A program that rests, because it waits
 // for a time or an answer, gives its slot to another run, as long as there are
-// seats and memory for both. The queue is in the memory of this process alone.
+// seats and memory for both. The queue is in memory only.
 type queue struct {
 	slots, most, mostPerOwner int
 	share                     func() int // slots per owner; nil: all
@@ -24,12 +24,12 @@ type queue struct {
 	memory                    int64      // for all of them, once there are more than slots
 
 	mu       sync.Mutex
-	running  int   // that compute
-	seated   int   // that have started
-	taken    int64 // of memory, by those
+	running  int   // runs that compute
+	seated   int   // runs that have started
+	taken    int64 // memory of the started runs
 	waiting  int   // reserved places included
 	owners   map[Owner]*ownerQueue
-	busy     map[ID]int // how much of a session's room is taken by runs in a slot
+	busy     map[ID]int // share of sessionRoom that runs with a slot take
 	turn     uint64     // of the last ticket that got a slot
 	arrival  uint64
 	meanHold time.Duration // moving average of how long a slot is held
@@ -37,7 +37,7 @@ type queue struct {
 }
 
 // ownerQueue is one owner's part of the queue. It lasts while the owner has a
-// ticket, so that an owner who comes back at once does not count as new.
+// ticket, so that an owner that returns at once does not count as new.
 type ownerQueue struct {
 	served  uint64 // the turn in which this owner last got a slot, or came in
 	fresh   bool   // has had no slot yet
@@ -107,7 +107,7 @@ func (q *queue) reserve(owner Owner, session ID) (*ticket, error) {
 	case q.waiting >= q.most:
 		return nil, q.refusal("the queue is full")
 	case l.waiting >= q.mostPerOwner, len(q.owners) > 1 && l.waiting >= q.most-q.waiting:
-		// Where several wait, none may have more places than it leaves to the others.
+		// If several owners wait, none may have more places than it leaves to the others.
 		return nil, q.refusal("too many of your runs are waiting")
 	}
 	q.owners[owner] = l
@@ -118,7 +118,7 @@ func (q *queue) reserve(owner Owner, session ID) (*ticket, error) {
 	return &ticket{owner: owner, session: session, number: q.arrival, ready: make(chan struct{})}, nil
 }
 
-// The bounds of what we tell a refused caller to wait.
+// The bounds of the wait that a refused caller is advised.
 const (
 	minRetryAfter = time.Second
 	maxRetryAfter = time.Minute
@@ -203,8 +203,8 @@ func (q *queue) isParked(t *ticket) bool {
 	return t.state == ticketParked
 }
 
-// unpark makes a parked ticket wait for a slot, before its owner's others, as it
-// has waited before.
+// unpark makes a parked ticket wait for a slot again, ahead of its owner's other
+// tickets.
 func (q *queue) unpark(t *ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -241,8 +241,8 @@ func (q *queue) dispatch() {
 	}
 }
 
-// next returns the owner that was served longest ago and has less than its share,
-// and that owner's first ticket whose session is free.
+// next returns the least recently served owner that has less than its share, and
+// that owner's first ticket whose session is free.
 func (q *queue) next() (best *ownerQueue, at int) {
 	share := q.slots
 	if q.share != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Restful is a Host that is told when its program needs no processor, because it
-// waits for a time, an answer or a child.
+// Restful is a Host that is notified when its program needs no processor, because
+// it waits for a time, an answer or a child.
 type Restful interface {
 	// Rest reports that the program rests. That much memory stays reserved for it
 	// until it computes again.
@@ -71,7 +71,7 @@ func (q *queue) rest(t *ticket, memory int64) {
 	q.dispatch()
 }
 
-// alone reports whether no other run computes, or would.
+// alone reports whether no other run computes or waits to compute.
 func (q *queue) alone(t *ticket) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -83,7 +83,7 @@ func (q *queue) alone(t *ticket) bool {
 }
 
 // wake gives a resting run a slot at once, because it computes already. No other run
-// gets one until no more runs compute than there are slots.
+// gets a slot until the computing runs fit the slots again.
 func (q *queue) wake(t *ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -96,8 +96,8 @@ func (q *queue) wake(t *ticket) {
 	t.counted, t.resting, t.since = t.memory, false, time.Now()
 }
 
-// resize changes how many slots there are, where they are on other machines: then
-// these decide about memory.
+// resize changes the number of slots on other machines, which then decide about
+// memory.
 func (q *queue) resize(slots int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,14 +111,14 @@ func (q *queue) size() int {
 	return q.slots
 }
 
-// SetSlots sets how many programs a Distant sandbox runs at once. At least one is let
-// through, which learns from it why there are none.
+// SetSlots sets how many programs a Distant sandbox runs at once. The minimum is one, so
+// that a run gets the sandbox's reason for having no slots.
 func (s *Service) SetSlots(slots int) { s.queue.resize(max(slots, 1)) }
 
 // holds records how long the last runs held their slots.
 type holds struct {
 	last [31]time.Duration
-	n    int // that there were
+	n    int // number of recorded holds
 }
 
 func (h *holds) add(d time.Duration) {

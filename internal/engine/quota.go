@@ -9,20 +9,20 @@ import (
 	"sync"
 )
 
-// A Quota bounds what one owner may keep, so that no owner fills the disk. Zero fields
-// are no bound. The index enforces it, in the transaction that would exceed it; the
-// engine checks beforehand to spare the work.
+// A Quota bounds the stored objects of one owner, so that no owner fills the disk. Zero
+// fields are no bound. The index enforces it, in the transaction that would exceed it.
+// The engine checks beforehand to spare the work.
 type Quota struct {
 	Files    int   // uploads and outputs
 	Bytes    int64 // of all files; equal bytes count each time, or a quota would reveal other owners' files
-	Sessions int   // that were asked for; those made for a single run do not count
+	Sessions int   // requested ones; sessions made for a single run do not count
 
 	// Results is how many bytes of large outputs of runs are kept. It refuses
-	// nothing: beyond it the owner's oldest runs are forgotten early.
+	// nothing: beyond it the owner's oldest runs are deleted early.
 	Results int64
 }
 
-// Usage is what an owner keeps.
+// Usage counts the stored objects of an owner.
 type Usage struct {
 	Files    int
 	Bytes    int64
@@ -42,7 +42,7 @@ func (q Quota) room(u Usage) (files int, bytes int64) {
 	return files, bytes
 }
 
-// Check returns ErrFull when a usage is over the quota, and says what to do.
+// Check returns ErrFull, with a hint, when a usage is over the quota.
 func (q Quota) Check(op string, u Usage) error {
 	switch {
 	case q.Files > 0 && u.Files > q.Files:
@@ -68,7 +68,7 @@ func overQuota(op, have, things, setting string) error {
 // fault of the service.
 var ErrQuota = errors.New("over the owner's quota")
 
-// usage asks what an owner keeps, if anything bounds it.
+// usage looks up the usage of an owner, if there is a quota.
 func (s *Service) usage(ctx context.Context, op string, owner Owner) (Usage, error) {
 	if s.cfg.Quota == (Quota{}) {
 		return Usage{}, nil
@@ -77,7 +77,7 @@ func (s *Service) usage(ctx context.Context, op string, owner Owner) (Usage, err
 	return u, failure(op, "", err)
 }
 
-// Kept returns what the caller keeps, and the bounds of it.
+// Kept returns the usage of the caller, and its quota.
 func (s *Service) Kept(ctx context.Context, caller Caller) (Usage, Quota, error) {
 	u, err := s.index.Usage(ctx, caller.Owner)
 	return u, s.cfg.Quota, failure("look what is kept", "", err)
@@ -126,7 +126,7 @@ type upload struct {
 	from    io.Reader
 	owner   Owner
 	service *Service
-	usage   Usage // when it began
+	usage   Usage // at the start of the upload
 	read    int64
 }
 
@@ -151,7 +151,7 @@ func (s *Service) metered(
 	return m, func() { s.arrivals.remove(owner, m.read) }, nil
 }
 
-// Read gives what arrives, and ErrFull once it is too much.
+// Read reads the upload. It returns ErrFull above the quota.
 func (m *upload) Read(p []byte) (int, error) {
 	n, err := m.from.Read(p)
 	quota := m.service.cfg.Quota

@@ -11,10 +11,10 @@ import (
 )
 
 // The granularity of the log. Text after a pause becomes an event at once. Text that
-// follows closely is gathered for a moment, as long as it is of one stream: a traceback
-// comes in hundreds of pieces. The text of a program that keeps printing is gathered for
-// longer, and by stream, so that the number of events, and with it the memory of the log,
-// is bounded by the limits of output and time.
+// follows closely is buffered briefly, as long as it is of one stream, because a traceback
+// arrives in hundreds of pieces. The text of a program that keeps printing is buffered for
+// longer, and by stream. So the limits of output and time bound the number of events, and
+// with it the memory of the log.
 const (
 	eagerEvents  = 1000
 	momentTime   = time.Millisecond
@@ -25,8 +25,7 @@ const (
 
 // recorder is the log of one run that has not ended, or that is still being watched. The
 // program never waits for a watcher, and each watcher reads at its own speed from any
-// event. The log is in the memory of this process alone: the output of a run that is
-// interrupted is lost.
+// event. The log is in memory only: the output of an interrupted run is lost.
 //
 // Invariant: joining the Data of all output events of one stream gives the
 // run's Stdout or Stderr, live, after the end, and out of the index.
@@ -35,9 +34,9 @@ type recorder struct {
 	events  []Event // never changed, only added to
 	streams map[Stream]*capture
 	gather  map[Stream][]byte // text that is not yet in an event
-	first   Stream            // of the two, whose text came first
+	first   Stream            // the stream whose text arrived first
 	timer   *time.Timer       // runs while there is such text
-	flushed time.Time         // when there was an event of output last
+	flushed time.Time         // time of the last output event
 	changed chan struct{}     // closed at the next event; nil: no watcher waits
 	ended   bool
 }
@@ -56,7 +55,7 @@ func (r *recorder) start(run *Run) {
 	r.add(Event{Type: EventStarted, Run: run})
 }
 
-// output logs what the program wrote. Nothing keeps data.
+// output logs text that the program wrote. It does not retain data.
 func (r *recorder) output(stream Stream, data []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,12 +89,12 @@ func (r *recorder) output(stream Stream, data []byte) {
 func (r *recorder) flushNow() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.ended { // the timer may have run out beside the end
+	if !r.ended { // the timer may have fired at the end
 		r.flush()
 	}
 }
 
-// flush makes events of the gathered text.
+// flush emits the buffered text as events.
 func (r *recorder) flush() {
 	if r.timer != nil {
 		r.timer.Stop()
@@ -132,13 +131,13 @@ func (r *recorder) add(e Event) {
 	}
 }
 
-// closeOutput ends both streams, and returns the whole of their text and the
-// log of it. What the program writes from now on is lost.
+// closeOutput ends both streams, and returns their whole text and its log.
+// Later output of the program is lost.
 func (r *recorder) closeOutput() (chunks []OutputChunk, stdout, stderr string, truncated bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.ended {
-		r.flush() // what came before comes before what was held back
+		r.flush() // earlier text precedes the withheld text
 		for stream, c := range r.streams {
 			text, cut := c.finish(r.gather[stream])
 			r.gather[stream], truncated = text, truncated || cut

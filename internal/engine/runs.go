@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// GetRun returns a run as it stands. Its output and files are there once it
-// is final; before that they are to be had from Watch.
+// GetRun returns the current state of a run. It has output and files once it
+// is final. Before that, Watch returns them.
 func (s *Service) GetRun(ctx context.Context, caller Caller, id ID) (*Run, error) {
 	const op = "get run"
 	run, j, err := s.run(ctx, op, caller.Owner, id)
@@ -18,7 +18,7 @@ func (s *Service) GetRun(ctx context.Context, caller Caller, id ID) (*Run, error
 }
 
 // run finds a run: the job if it has not ended, else its completion if that is not
-// recorded yet, else what was recorded.
+// recorded yet, else its record.
 func (s *Service) run(ctx context.Context, op string, owner Owner, id ID) (*Run, *job, error) {
 	if j := s.job(owner, id); j != nil {
 		return j.snapshot(), j, nil
@@ -59,7 +59,7 @@ func (s *Service) Watch(ctx context.Context, caller Caller, id ID, after int) (i
 		return nil, failure(op, id.String(), err)
 	}
 	events := replay(run, chunks)
-	if run.Status == StatusInterrupted && after >= len(events) { // it lost output that was seen
+	if run.Status == StatusInterrupted && after >= len(events) { // it lost output that the watcher has seen
 		last := &events[len(events)-1]
 		last.Seq, after = after+1, len(events)-1
 	}
@@ -102,7 +102,7 @@ func (s *Service) ListRuns(ctx context.Context, caller Caller, query RunQuery) (
 	return runs, nil
 }
 
-// Runs are indexed for search by a search itself, and beside that by the janitor.
+// Both a search and the janitor index runs for search.
 const (
 	searchTime  = time.Second
 	searchBatch = 32 // a run that ends meanwhile is recorded after it

@@ -17,24 +17,23 @@ const (
 	Stderr Stream = "stderr"
 )
 
-// Sandbox runs programs, each in an isolation of its own.
+// Sandbox runs programs, each in its own isolation.
 type Sandbox interface {
-	// Run runs one program and returns when it has ended and nothing of it is
-	// left. A program that fails, or that a limit ends, is an Outcome, not an
-	// error. When ctx ends the program is killed, and Run still returns an
-	// Outcome with what was there. The error is ErrUnavailable when the
-	// sandbox itself failed, so that how the program ended is not known,
-	// ErrNoLanguage when the language's command is not there, and ErrNotFound
-	// when Spec.Held names a workspace that was lost.
+	// Run runs one program and returns when all its processes have ended. A
+	// program that fails, or that a limit ends, is an Outcome, not an error.
+	// When ctx ends the program is killed, and Run still returns an Outcome with
+	// the results so far. The error is ErrUnavailable if the sandbox failed, so
+	// that the program's end is unknown, ErrNoLanguage if the language's command
+	// is missing, and ErrNotFound if Spec.Held names a workspace that was lost.
 	Run(ctx context.Context, spec *Spec, host Host) (*Outcome, error)
 
-	// Hold makes a workspace that stays between runs, with files in it: ErrFull
-	// when there is no memory for one more, which Run returns, too, when there is
-	// none for a held workspace to grow in. Several runs may be in one at once.
+	// Hold makes a workspace that stays between runs, with files in it. Without
+	// memory for it, Hold returns ErrFull, and so does Run without memory for a
+	// held workspace to grow in. Several runs may be in one at once.
 	Hold(ctx context.Context, id ID, inputs []Input, limits Limits) error
 
-	// Release forgets a held workspace and kills what runs in it. Releasing
-	// an unknown one is not an error.
+	// Release removes a held workspace and kills its programs. Releasing an
+	// unknown workspace is not an error.
 	Release(ctx context.Context, id ID) error
 
 	// Changes opens the files that are new or changed in a held workspace since the last
@@ -63,7 +62,7 @@ type Pool struct {
 	Name    string // of the kind: the packages that its programs have imported
 	Ready   bool   // the interpreter that forks them has started
 	Waiting int    // sandboxes
-	Wanted  int    // how many are to wait at the moment
+	Wanted  int    // the current target for Waiting
 }
 
 // Spec is one program to run, ready for the sandbox: every name checked,
@@ -91,10 +90,10 @@ type Spec struct {
 	Folders   bool           // an empty folder is an output: FolderMark in it
 	Network   *ProxySettings // nil: nothing but its own loopback
 	Live      bool           // the interpreter of a live session, in place of Code; its time is not limited
-	Apart     bool           // Inside does not lead into its sandbox: another interpreter runs in the same workspace
+	Apart     bool           // Inside does not enter its sandbox: another interpreter runs in the same workspace
 }
 
-// ProxySettings are what a program with a network grant needs to know. Its Host is Networked.
+// ProxySettings configure a program with a network grant. Its Host is Networked.
 type ProxySettings struct {
 	Env         map[string]string // of package tools
 	Certificate []byte            // to be trusted, in PEM; empty: none
@@ -112,7 +111,7 @@ type Input struct {
 }
 
 // Distant is a Sandbox on other machines, which have bytes by their digest: its inputs
-// need not be open, and its outputs are stored when they are told of.
+// need not be open, and its outputs are stored before it reports them.
 type Distant interface {
 	Sandbox
 	Distant()
@@ -120,9 +119,9 @@ type Distant interface {
 
 // Host is the world outside a run, as its sandbox sees it.
 type Host interface {
-	// Output hands over bytes that the program wrote. It is called from one
-	// goroutine for each stream; the bytes are the callee's only until it
-	// returns. While it blocks, the program's writes do.
+	// Output delivers bytes that the program wrote. It is called from one
+	// goroutine for each stream, and must not retain the bytes after it returns.
+	// While it blocks, the program's writes block.
 	Output(stream Stream, data []byte)
 	CallHandler
 }
@@ -154,8 +153,8 @@ type Output struct {
 	Head  []byte
 	Size  int64
 	Input bool // it was staged as an input under this path
-	// Respelled says that the program's name for it is not UTF-8: each byte that is
-	// not is in Path as %XX.
+	// Respelled reports that the program's name for it is not UTF-8. Path has each
+	// invalid byte as %XX.
 	Respelled bool
 }
 
@@ -174,7 +173,7 @@ type Isolation struct {
 	Backend string  // "linux"
 	Strict  bool    // memory and process limits are enforced by the kernel, and a crash tells the host nothing
 	Summary string  // one line for a person: "root, cgroup v1"
-	Layers  []Layer // in the order in which they are worth reading
+	Layers  []Layer // most important first
 }
 
 // LayerState is the state of a layer of isolation on this host.
@@ -192,5 +191,5 @@ type Layer struct {
 	Name   string // "memory limit"
 	State  LayerState
 	Detail string // how it is enforced, or what is weaker
-	Cure   string // what the operator can do; empty when enforced
+	Cure   string // advice to the operator; empty when enforced
 }

@@ -82,7 +82,7 @@ func (s *Service) checkSession(req *SessionRequest) (Limits, error) {
 		req.Kind = SessionFiles
 	case SessionFiles, SessionHeld:
 	case SessionLive:
-		if req.Live == "" { // its room makes it
+		if req.Live == "" { // package live sets it
 			return Limits{}, Invalid("kind", "live sessions are made with a language")
 		}
 	default:
@@ -246,9 +246,9 @@ func (s *Service) UseSession(ctx context.Context, caller Caller, id ID) (Session
 	return session, files, places, nil
 }
 
-// DeleteSession kills what runs in a session, releases its workspace and
-// forgets it. The files stay until they expire. Of several calls at once one
-// succeeds.
+// DeleteSession kills the runs of a session, releases its workspace and
+// deletes it. The files stay until they expire. Of several concurrent calls
+// one succeeds.
 func (s *Service) DeleteSession(ctx context.Context, caller Caller, id ID) error {
 	const op = "delete session"
 	session, err := s.session(ctx, op, id.String(), caller.Owner, id)

@@ -8,13 +8,13 @@ import (
 	"os"
 )
 
-// stage is what lies in a workspace before a run: the files of the request,
-// and those of its session where the request brings none of that path.
+// stage is the content of a workspace before a run: the files of the request,
+// and the session's files at all other paths.
 type stage struct {
 	entries []staged
-	known   map[string]File // what the session has, by path, staged or not
+	known   map[string]File // the session's files by path, staged or not
 	notes   []string        // about files that could not be staged
-	private []byte          // what follows stdin
+	private []byte          // appended to stdin
 }
 
 // staged is one file of a stage.
@@ -25,7 +25,7 @@ type staged struct {
 	open     *os.File // nil where the sandbox needs none
 }
 
-// stage opens the inputs of a run. What it returns is to be closed, also
+// stage opens the inputs of a run. The caller closes the returned stage, also
 // after an error.
 func (s *Service) stage(ctx context.Context, j *job) (*stage, error) {
 	st := &stage{known: map[string]File{}}
@@ -62,8 +62,8 @@ func (s *Service) stageRefs(ctx context.Context, op string, st *stage, refs []Fi
 	return nil
 }
 
-// stageSession adds the files of the run's session. One whose bytes are lost
-// is left out; the others are as good as before.
+// stageSession adds the files of the run's session. It omits files whose bytes
+// are lost.
 func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *targets) error {
 	if j.session.Implicit && j.request.Session.IsZero() {
 		return nil // made for this run: it is empty
@@ -131,7 +131,7 @@ func (s *Service) stageFile(ctx context.Context, st *stage, entry staged) (err e
 }
 
 // link puts the files of the request into the run's session, so that the next
-// run finds them. Another owner's stay out: a session is one owner's.
+// run finds them. It omits other owners' files: a session has one owner.
 func (s *Service) link(ctx context.Context, j *job) error {
 	var places []SessionFile
 	for i, ref := range j.request.Files {

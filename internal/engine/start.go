@@ -77,9 +77,9 @@ func (s *Service) takesWork() error {
 	return s.cluster.Check()
 }
 
-// begin checks a request, records the run and starts it. If an earlier request with the
-// same key began it, begin returns the ID of that one's run instead. A run that its caller
-// waits for is not visible before it has ended.
+// begin checks a request, records the run and starts it. If an earlier request had the
+// same key, begin returns the ID of the earlier run instead. If the caller waits for a
+// run, the run is not visible before it has ended.
 func (s *Service) begin(
 	ctx context.Context, caller Caller, req RunRequest, waited bool,
 ) (_ *job, earlier ID, err error) {
@@ -96,14 +96,14 @@ func (s *Service) begin(
 		return nil, ID{}, err
 	}
 	attended := waited || req.Attended
-	asked.Attended = false // whether a client waits makes it no other request
+	asked.Attended = false // a waiting client does not make it a different request
 	var print Digest
 	if req.IdempotencyKey != "" {
 		if print, err = fingerprint(asked); err != nil {
 			return nil, ID{}, err
 		}
-		// Before anything is looked up: the answer to a repeat is there, also
-		// when its inputs are not, or the queue is full by now.
+		// Before any look-up: a repeat is answered, even if its inputs were
+		// deleted or the queue is full by now.
 		earlier, err := s.index.EarlierRun(ctx, caller.Owner, req.IdempotencyKey, print)
 		if !errors.Is(err, ErrNotFound) {
 			return nil, earlier, repeatFailure(err)
@@ -123,14 +123,14 @@ func (s *Service) begin(
 	}
 	j.timings.start()
 	if req.Session.IsZero() {
-		// It lasts as long as what the run leaves in it.
+		// It lasts as long as the files that the run leaves in it.
 		ttl := max(s.cfg.SessionTTL, req.Profile.FileTTL)
 		j.session = s.newSession(caller, req.Profile.Origin, SessionFiles, ttl)
 		j.session.Implicit, j.session.Scope = true, req.Profile.Scope
 		j.within = j.session.ID
 	}
-	// The run's own context: it keeps the request's values, for the log, but
-	// not its end. It is there before anybody can find the job.
+	// The run's own context keeps the request's values, for the log, but not
+	// its cancellation. It is set before other goroutines can find the job.
 	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	j.cancel = cancel
 	if j.ticket, err = s.place(j, attended); err != nil {
@@ -160,11 +160,11 @@ func (s *Service) begin(
 	return j, ID{}, nil
 }
 
-// recordTimeout bounds what we do in the index on our own account, when the
-// caller's context no longer counts.
+// recordTimeout bounds the service's own index operations, which ignore the
+// caller's context.
 const recordTimeout = time.Minute
 
-// register looks up what a run refers to and records it.
+// register looks up the objects of a run and records the run.
 func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier ID, err error) {
 	var implicit *Session
 	if j.session.Implicit {
@@ -193,7 +193,7 @@ func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier I
 		s.deferInsert(j)
 		return ID{}, nil
 	}
-	// Recorded by half, the run would be executed by no one.
+	// Recorded only in part, the run would never be executed.
 	durable, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	earlier, err = s.index.StartRun(durable, j.snapshot(), implicit, j.request.IdempotencyKey, print)
@@ -262,8 +262,8 @@ func (s *Service) resolve(ctx context.Context, op string, owner Owner, refs []Fi
 	return files, nil
 }
 
-// CancelRun cancels a run and returns when nothing of it is left. Cancelling
-// a run that has ended does nothing.
+// CancelRun cancels a run and returns when it has ended and is cleaned up.
+// Cancelling a run that has ended does nothing.
 func (s *Service) CancelRun(ctx context.Context, caller Caller, id ID) error {
 	const op = "cancel run"
 	run, j, err := s.run(ctx, op, caller.Owner, id)

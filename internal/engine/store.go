@@ -13,25 +13,25 @@ import (
 type Blobs interface {
 	BlobReader
 
-	// Put stores all that r gives, ErrTooLarge if that is more than max bytes,
-	// ErrFull if there is no room. When it returns, the bytes survive a power
-	// cut. The blob is pinned: Delete leaves it alone until Unpin, so that the
-	// caller has time to record it.
+	// Put stores all bytes of r. It returns ErrTooLarge above max bytes, and
+	// ErrFull without free space. When it returns, the bytes survive a power
+	// cut. The blob is pinned: Delete skips it until Unpin, so that the caller
+	// has time to record it.
 	Put(ctx context.Context, r io.Reader, max int64) (Blob, error)
 
 	// Unpin ends the protection that one Put gave.
 	Unpin(Digest)
 
-	// Delete removes a blob, unless it is pinned. A missing one is no error.
+	// Delete removes a blob, unless it is pinned. A missing blob is no error.
 	Delete(ctx context.Context, digest Digest) error
 
-	// Sweep removes each blob that keep refuses and that is not pinned, and
-	// what interrupted uploads left behind. It returns how many went.
+	// Sweep removes each unpinned blob that keep refuses, and the remains of
+	// interrupted uploads. It returns how many blobs it removed.
 	Sweep(ctx context.Context, keep func(Digest) bool) (int, error)
 }
 
-// BlobReader gives bytes back. Those that are no longer what was stored are as
-// good as absent.
+// BlobReader reads stored bytes. Bytes that do not match their digest count as
+// absent.
 type BlobReader interface {
 	// Open returns the bytes in a file. If they are absent, damaged, or not size
 	// bytes long, it returns ErrNotFound.
@@ -59,7 +59,7 @@ type Blob struct {
 
 // Space measures the disk that blobs and index share.
 type Space interface {
-	// Room says how much room there is. It is cheap: every run asks.
+	// Room returns the free space. It is cheap, because every run calls it.
 	Room() (Room, error)
 }
 
@@ -68,10 +68,10 @@ type Room struct {
 	Free  int64 // bytes
 	Total int64 // bytes of the disk
 	Floor int64 // bytes that stay free
-	Low   bool  // nothing more is accepted: there is less than that, or too few inodes
+	Low   bool  // nothing more is accepted: Free is below Floor, or inodes are short
 }
 
-// Check returns ErrFull when the disk is low, and says what to do.
+// Check returns ErrFull, with a hint, when the disk is low.
 func (r Room) Check(op string) error {
 	if !r.Low {
 		return nil
@@ -99,8 +99,8 @@ type Index interface {
 	// backwards. It skips IDs that do not exist.
 	Touch(ctx context.Context, uses map[ID]time.Time) error
 
-	// Usage returns what an owner keeps. Where the index was given a Quota, a
-	// method that would exceed it answers ErrFull and changes nothing.
+	// Usage returns the usage of an owner. If the index has a Quota, a method
+	// that would exceed it returns ErrFull and changes nothing.
 	Usage(ctx context.Context, owner Owner) (Usage, error)
 }
 
@@ -109,17 +109,17 @@ type FileIndex interface {
 	AddFile(ctx context.Context, file File) error
 	File(ctx context.Context, owner Owner, id ID) (File, error)
 	Files(ctx context.Context, query FileQuery) ([]File, error)
-	// DeleteFile forgets a file and its places in sessions.
+	// DeleteFile deletes a file and its places in sessions.
 	DeleteFile(ctx context.Context, owner Owner, id ID) error
-	// ExpireFiles forgets up to limit files that expired before now, and
+	// ExpireFiles deletes up to limit files that expired before now, and
 	// returns how many.
 	ExpireFiles(ctx context.Context, now time.Time, limit int) (int, error)
-	// Unreferenced returns those of digests that no file has, and Digests all
-	// that some file has.
+	// Unreferenced returns the digests that no file has, and Digests the
+	// digests of all files.
 	Unreferenced(ctx context.Context, digests []Digest) ([]Digest, error)
 	Digests(ctx context.Context) (map[Digest]bool, error)
-	// Sweeping runs do, unless another node is in Sweeping: one node at a time looks
-	// for unreferenced blobs.
+	// Sweeping runs do, unless another node is in Sweeping: one node at a time
+	// searches for unreferenced blobs.
 	Sweeping(ctx context.Context, do func() error) error
 }
 
@@ -135,14 +135,14 @@ type SessionIndex interface {
 	SessionFiles(ctx context.Context, owner Owner, id ID) ([]File, []SessionFile, error)
 	// SessionFile returns one file of a session and its first place there.
 	SessionFile(ctx context.Context, owner Owner, session, file ID) (File, SessionFile, error)
-	// DeleteSession forgets a session and its links; the files stay.
+	// DeleteSession deletes a session and its links; the files stay.
 	DeleteSession(ctx context.Context, owner Owner, id ID) error
 	// ExpiredSessions returns up to limit sessions that expired before now.
 	ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]Session, error)
-	// HeldSessions returns every session of that kind whose workspace a node has.
+	// HeldSessions returns every session of a kind whose workspace a node has.
 	HeldSessions(ctx context.Context, holder Epoch) ([]Session, error)
-	// LostSessions returns those of that kind whose workspace no node alive has, nor has had
-	// on a worker.
+	// LostSessions returns the sessions of a kind whose workspace no live node has, nor has
+	// had on a worker.
 	LostSessions(ctx context.Context) ([]Session, error)
 }
 
@@ -174,10 +174,10 @@ type RunIndex interface {
 	// IndexRuns makes up to limit runs that have ended findable by RunQuery.Text, and
 	// returns how many.
 	IndexRuns(ctx context.Context, limit int) (int, error)
-	// InterruptRuns marks every run as interrupted that is not final and that no node
-	// alive has.
+	// InterruptRuns marks every run as interrupted that is not final and that no live
+	// node has.
 	InterruptRuns(ctx context.Context, now time.Time) (int, error)
-	// ExpireRuns forgets up to limit runs that ended before a time.
+	// ExpireRuns deletes up to limit runs that ended before a time.
 	ExpireRuns(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
@@ -188,7 +188,7 @@ type FinishedRun struct {
 	Log     []OutputChunk
 }
 
-// OutputChunk is a piece of output text, in the order in which it came.
+// OutputChunk is a piece of output text, in order of arrival.
 type OutputChunk struct {
 	Stream Stream
 	Data   string

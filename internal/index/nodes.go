@@ -17,7 +17,7 @@ const (
 	nodeColumns = `epoch, name, role, address, version, slots, memory, languages, packages, running, queued, held, used,
 		draining, dead, since_us`
 
-	// isLost is the message for data that was in the memory of a dead node.
+	// isLost is the SQL condition on an epoch whose node is dead or unknown.
 	isLost = " NOT IN (SELECT epoch FROM nodes WHERE dead = 0)"
 )
 
@@ -92,7 +92,7 @@ func (db *DB) ClaimSession(
 	return to, err
 }
 
-// Agree returns what the nodes agreed on under a name: the first value that one had.
+// Agree returns the agreed value of a name: the first value that any node proposed.
 func (db *DB) Agree(ctx context.Context, name, value string) (agreed string, err error) {
 	err = db.write(ctx, "agree", name, func(ctx context.Context, c *conn) error {
 		if _, err := c.exec(ctx, "INSERT INTO cluster (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", name,
