@@ -92,7 +92,7 @@ func changed(n int, err error) error {
 	return err
 }
 
-// row reads one row, engine.ErrNotFound when there is none.
+// row reads one row. Without a row it returns engine.ErrNotFound.
 func (c *conn) row(ctx context.Context, into []any, text string, args ...any) error {
 	_, err := one(ctx, c, func(row scanner) (struct{}, error) { return struct{}{}, row.Scan(into...) }, text, args...)
 	return err

@@ -49,8 +49,8 @@ type transaction func(context.Context, *conn) error
 type syncing bool
 
 const (
-	synced syncing = true  // when the disk has it
-	noSync syncing = false // before: a killed service loses nothing, a machine that stops what came last
+	synced syncing = true  // returns when the write is on disk
+	noSync syncing = false // returns earlier: a killed service loses nothing, a machine that stops loses the last writes
 )
 
 // Option changes how an index is opened.
@@ -71,7 +71,7 @@ func WithReplicas() Option { return func(o *options) { o.replicas = true } }
 // WithClock sets the clock by which files and sessions expire, in place of Now's.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
 
-// WithQuota bounds what one owner may keep. What would exceed it is refused
+// WithQuota bounds the objects of one owner. A write above it is refused
 // with engine.ErrFull, in the transaction that would.
 func WithQuota(q engine.Quota) Option { return func(o *options) { o.quota = q } }
 
@@ -86,7 +86,7 @@ func newDB(log *slog.Logger, o *options, changes []Option) *DB {
 // does nothing.
 func (db *DB) Close() error { return db.store.close() }
 
-// Now returns the time by which files and sessions expire: that of this machine for SQLite,
+// Now returns the time by which files and sessions expire: of this machine for SQLite,
 // of the database for PostgreSQL, so that the clocks of nodes may differ. It is steady,
 // see engine.SteadyClock.
 func (db *DB) Now() time.Time { return db.now() }

@@ -104,8 +104,8 @@ func (db *DB) Agree(ctx context.Context, name, value string) (agreed string, err
 	return agreed, err
 }
 
-// checkPlace returns an error when a run's session has another place by now: what the
-// run left is not to go into it.
+// checkPlace returns an error when a run's session has another place by now. The run's
+// files must not be added to the session then.
 func checkPlace(ctx context.Context, c *conn, run *engine.Run) error {
 	var generation int64
 	err := c.row(ctx, []any{&generation}, "SELECT generation FROM sessions WHERE id = ?", run.Session[:])

@@ -120,7 +120,7 @@ func (db *DB) indexRun(ctx context.Context, c *conn, run *engine.Run, doc int64)
 
 func head(s string) string { return strings.ToValidUTF8(s[:min(len(s), searchedText)], "") }
 
-// readSource reads what was run.
+// readSource reads the source of a run.
 func readSource(ctx context.Context, c *conn, run *engine.Run) error {
 	err := c.row(ctx, []any{sourceColumn{&run.Source}}, "SELECT source FROM run_logs WHERE run = ?", run.ID[:])
 	if errors.Is(err, engine.ErrNotFound) {
@@ -141,7 +141,7 @@ func wordsOf(text string) []string {
 // read.
 type fts5 struct{}
 
-func (fts5) walk() int { return 0 } // it goes from the newest on by itself
+func (fts5) walk() int { return 0 } // it searches from the newest on by itself
 
 func (fts5) lock(context.Context, *conn) error { return nil } // there is one writer
 

@@ -56,7 +56,7 @@ func (s *Service) Inspect(
 	return i, err
 }
 
-// IsComplete reports whether code can run as it stands: complete, incomplete (and how the
+// IsComplete reports whether code can run unchanged: complete, incomplete (and how the
 // next line is indented), invalid or unknown.
 func (s *Service) IsComplete(
 	ctx context.Context, caller engine.Caller, session engine.ID, code string,
@@ -73,7 +73,7 @@ func (s *Service) Variables(ctx context.Context, caller engine.Caller, session e
 	return answer.Variables, err
 }
 
-// question asks an interpreter something, in its turn.
+// question queues a question for an interpreter and waits for the reply.
 func (s *Service) question(ctx context.Context, caller engine.Caller, session engine.ID, q asked, answer any) error {
 	if len(q.Code) > largestCell {
 		return &engine.Error{Op: "ask", Kind: engine.ErrTooLarge, ID: "code", Err: errors.New("code may have 16 MiB")}

@@ -20,17 +20,17 @@ import (
 type CellRequest struct {
 	Code       string
 	Timeout    time.Duration     // of its running, not of its waiting; zero: the session's
-	AllowInput bool              // the caller answers input() with Answer; else it is an EOFError
+	AllowInput bool              // the caller answers input() with Answer; otherwise input() raises EOFError
 	Silent     bool              // neither counted nor remembered, and it has no result
 	Unrecorded bool              // neither counted nor remembered
 	Program    *Program          // Code is a program, which runs beside the interpreter; nil: a cell of its language
 	Host       Host              // functions that Python code may call outside; nil: none
-	Grace      time.Duration     // to heed an interrupt, before the interpreter is killed; zero: 2 s
+	Grace      time.Duration     // to react to an interrupt before the interpreter is killed; zero: 2 s
 	Env        map[string]string // of this cell, added to the interpreter's
 }
 
-// Program is how code runs that is not for the interpreter of its session: in any
-// language, as a process that shares files and limits with it.
+// Program runs code outside the interpreter of its session: in any language, as a
+// process that shares files and limits with the interpreter.
 type Program struct {
 	Language string // of the language table
 	Args     []string
@@ -54,7 +54,7 @@ const (
 // Final reports whether a cell in this state has ended.
 func (s Status) Final() bool { return s != StatusQueued && s != StatusRunning }
 
-// Cell is a piece of code that runs, or has run, as it stands.
+// Cell is the current state of a piece of code that runs or has run.
 type Cell struct {
 	ID             engine.ID
 	Session        engine.ID
@@ -75,7 +75,7 @@ type Cell struct {
 // Usage is the resource usage of a cell.
 type Usage struct {
 	Duration   time.Duration // of its running
-	CPU        time.Duration // of all in the sandbox since the cell before; 0 where the host cannot measure it
+	CPU        time.Duration // of the whole sandbox since the previous cell; 0 where the host cannot measure it
 	MemoryPeak int64         // of the sandbox so far; 0 where the host cannot measure it
 }
 
@@ -208,10 +208,10 @@ func (l *log) write(kind OutputType, text string, flush bool) {
 	}
 }
 
-// lines is how much of the text is whole lines.
+// lines returns the length of the whole lines in the text.
 func (l *log) lines() int { return bytes.LastIndexByte(l.text, '\n') + 1 }
 
-// due returns the length of the text that is emitted now: whole lines, or else a part of one.
+// due returns the length of the text to emit now: whole lines, or part of a long line.
 func (l *log) due() int { return cmp.Or(l.lines(), len(l.text)) }
 
 func (l *log) flushDue() {
@@ -266,7 +266,7 @@ func (l *log) add(e Event) {
 var leftOut = fmt.Sprintf("[... more than %d displays, or %d MiB of them, left out ...]\n", maxDisplays,
 	displayBytes>>20)
 
-// full reports whether displays were left out before.
+// full reports whether displays were omitted before.
 func (l *log) full() bool {
 	return slices.ContainsFunc(l.events, func(e Event) bool { return e.Text == leftOut })
 }
@@ -297,7 +297,7 @@ func (l *log) outputs() (all []Output) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	events := l.events
-	if len(l.text) > 0 { // a look makes no event of half a line
+	if len(l.text) > 0 { // reading emits no event for half a line
 		events = append(slices.Clip(events), Event{Output: Output{Type: l.kind, Text: string(l.text)}})
 	}
 	for _, e := range events {
@@ -317,7 +317,7 @@ func (l *log) outputs() (all []Output) {
 	return all
 }
 
-// size is that of all outputs, in bytes.
+// size returns the size of all outputs, in bytes.
 func (l *log) size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -372,7 +372,7 @@ func (c *cell) snapshot() Cell {
 	return snapshot
 }
 
-// cellOrder is a cell as a driver gets it. With argv it is a program.
+// cellOrder is a cell as sent to a driver. With argv it is a program.
 type cellOrder struct {
 	Do     string `json:"do"`
 	Code   string `json:"code"`
@@ -393,7 +393,7 @@ type cellOrder struct {
 // imports, and is removed before the session's files are stored.
 const programPrefix = "/workspace/airlock_"
 
-// text is the order for a cell.
+// text returns the order for a cell.
 func (at *session) text(req *CellRequest) (*cellOrder, error) {
 	if req.Program == nil {
 		o := &cellOrder{Do: "run", Code: req.Code, Silent: req.Silent, Unrecorded: req.Unrecorded, Env: req.Env,

@@ -134,7 +134,7 @@ func (s *Service) WriteFile(
 	})
 }
 
-// MakeFolder makes a folder, with missing ones above it.
+// MakeFolder makes a folder and its missing parents.
 func (s *Service) MakeFolder(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string,
 ) (engine.Entry, error) {

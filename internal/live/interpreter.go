@@ -20,24 +20,24 @@ import (
 type interpreter struct {
 	at   *session
 	run  engine.ID
-	gone chan struct{} // closed when nothing is left of it
+	gone chan struct{} // closed when it has ended and is cleaned up
 
 	// Guarded by the session's mu:
-	out      func(bool) // tells the engine that it waits, or no longer does
+	out      func(bool) // notifies the engine that it begins or ends to wait
 	reins    engine.Reins
-	orders   chan struct{}  // has an entry when there may be something to do
+	orders   chan struct{}  // has an entry when there may be an order
 	cut      chan struct{}  // has an entry when its cell is interrupted, for Node's driver
 	began    bool           // it has polled for an order
-	fresh    bool           // it has run no cell
-	count    int            // of its next cell; 0: it is its first
-	asks     toolcall.Queue // what its cell waits for; one at most
-	paused   int            // calls of its cell that a person has to answer
-	ending   string         // why it is being ended; empty: it is not
-	vacate   bool           // the workspace is to go with it
+	fresh    bool           // it has not run a cell
+	count    int            // of its next cell; 0: the first cell
+	asks     toolcall.Queue // the call that its cell waits for; one at most
+	paused   int            // calls of its cell that a person must answer
+	ending   string         // why it is being ended; empty: it is not being ended
+	vacate   bool           // the workspace is released with it
 	leases   int            // other users of its sandbox
-	hadLease bool           // there was one
-	ready    bool           // it was told to get ready for an order
-	unsaved  bool           // files may be there that are not stored, whatever its driver says
+	hadLease bool           // it had a lease
+	ready    bool           // it was notified to get ready for an order
+	unsaved  bool           // there may be unstored files, whatever its driver reports
 	partial  map[engine.Stream][]byte
 }
 
@@ -78,7 +78,7 @@ func (at *session) launch() error {
 	return nil
 }
 
-// setupOrder is the first of an interpreter, if its session has a Setup.
+// setupOrder is the first order of an interpreter, if its session has a Setup.
 const setupOrder = "setup"
 
 // call notifies the interpreter of an order.
@@ -248,7 +248,7 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 	case "exit":
 		it.at.mu.Lock()
 		if it.ending == "" {
-			it.ending = "It was left with exit()." // before its cell ends: the next one is for another
+			it.ending = "It was left with exit()." // before its cell ends: the next cell is for another interpreter
 		}
 		it.at.mu.Unlock()
 		it.report(input)
@@ -293,7 +293,7 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 	return nil, nil
 }
 
-// drain has all that was written until now in the log.
+// drain returns when all output until now is in the log.
 func (it *interpreter) drain() {
 	it.at.mu.Lock()
 	drain := it.reins.Drain
@@ -362,10 +362,10 @@ func (it *interpreter) report(text []byte) {
 		Count       int    `json:"count"`
 		Interrupted bool   `json:"interrupted"`
 		Failed      string `json:"failed"`
-		Unchanged   bool   `json:"unchanged"` // no file of the workspace is other than after the last cell
+		Unchanged   bool   `json:"unchanged"` // no file of the workspace has changed since the last cell
 		Exit        *int   `json:"exit"`      // of a program
 	}
-	_ = json.Unmarshal(text, &result)                                // then it is an error
+	_ = json.Unmarshal(text, &result)                                // invalid JSON counts as an error
 	it.asks.Answer(toolcall.Failed("the cell that asked has ended")) // a task that its cell has left
 	it.drain()
 	at.mu.Lock()
@@ -441,7 +441,7 @@ func (it *interpreter) save(c *cell) {
 	at.charge(c, saved.CPU, saved.MemoryPeak)
 }
 
-// charge adds what a cell used until its end. The caller holds mu.
+// charge adds a cell's usage until its end. The caller holds mu.
 func (at *session) charge(c *cell, cpu time.Duration, memoryPeak int64) {
 	if cpu > 0 {
 		c.Usage.CPU, at.cpu = max(0, cpu-at.cpu), cpu
@@ -505,7 +505,7 @@ func (s *Service) Answer(ctx context.Context, caller engine.Caller, session engi
 	return nil
 }
 
-// follow waits for its end.
+// follow waits for the end of the interpreter.
 func (it *interpreter) follow(ctx context.Context) {
 	at := it.at
 	result := &engine.Run{Status: engine.StatusInterrupted}

@@ -29,7 +29,7 @@ import (
 
 // Config limits live sessions.
 type Config struct {
-	Idle     time.Duration // an interpreter without a cell for so long is ended; 0: 30 min
+	Idle     time.Duration // after which an interpreter without a cell is ended; 0: 30 min
 	PerOwner int           // interpreters of one owner; 0: 16
 	Total    int           // interpreters of all; 0: by memory
 }
@@ -75,8 +75,8 @@ func New(config Config, e *engine.Service, log *slog.Logger) *Service {
 	return s
 }
 
-// Close ends every interpreter and waits for that. The engine has been shut down
-// before.
+// Close ends every interpreter and waits for their ends. The engine has been shut
+// down before.
 func (s *Service) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -98,7 +98,7 @@ func (s *Service) CutOff() {
 	}
 }
 
-// background does something that Close waits for, unless it waits already.
+// background runs a function that Close waits for, unless Close already waits.
 func (s *Service) background(do func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ type Request struct {
 	TTL      time.Duration    // of the session after its last use; zero: the service's default
 	Origin   engine.Origin    // empty: native
 	Setup    Setup
-	Idle     time.Duration // its interpreter is ended without a cell for so long; zero: as all
+	Idle     time.Duration // after which its interpreter is ended without a cell; zero: Config.Idle
 	Scope    string        // the edge's own data about the session; see engine.Session
 }
 
@@ -128,7 +128,7 @@ type Request struct {
 type Setup struct {
 	Env  map[string]string
 	Dir  string // to start in; empty: the workspace
-	Code string // of Python, run in a namespace of its own, in which shell is IPython's
+	Code string // of Python, run in a separate namespace, in which shell is IPython's
 }
 
 func (s *Setup) empty() bool { return len(s.Env) == 0 && s.Dir == "" && s.Code == "" }
@@ -200,7 +200,7 @@ func (s *settings) language() string {
 	return s.Language
 }
 
-// add takes a session in, unless another goroutine has.
+// add adds a session, unless another goroutine has added it.
 func (s *Service) add(at *session) (*session, error) {
 	at.service, at.used, at.stored = s, time.Now(), s.changes.Add(1)
 	if at.settings.Language == "" {
@@ -302,19 +302,19 @@ func (s *Service) forget(id engine.ID) {
 	delete(s.sessions, id)
 }
 
-// Counts are for operators.
+// Counts holds statistics for operators.
 type Counts struct {
 	Interpreters int    // alive
 	Busy         int    // run a cell
 	Total        int    // interpreters at most
 	PerOwner     int    // of one owner
 	Cells        uint64 // that have ended, since the start
-	Lost         uint64 // interpreters that ended in a cell: memory, a crash, an interrupt they did not heed
+	Lost         uint64 // interpreters that ended in a cell: memory, a crash, an ignored interrupt
 	Evicted      uint64 // ended to free capacity
 	Expired      uint64 // ended idle
 }
 
-// Counts returns the number of interpreters, and what became of earlier ones.
+// Counts returns the number of interpreters, and counts of the ends of earlier ones.
 func (s *Service) Counts() Counts {
 	c := Counts{
 		Total: s.config.Total, PerOwner: s.config.PerOwner,
@@ -339,8 +339,8 @@ func (s *Service) all() []*session {
 	return slices.Collect(maps.Values(s.sessions))
 }
 
-// makeRoom ends the interpreter that was idle for longest, if there are as many as
-// there may be: of the owner, or of all.
+// makeRoom ends the longest idle interpreter if the maximum is reached, that of the
+// owner or that of all.
 func (s *Service) makeRoom(ctx context.Context, owner engine.Owner) error {
 	for range 2 {
 		var mine, others []*session // with an interpreter
@@ -374,7 +374,7 @@ func (s *Service) makeRoom(ctx context.Context, owner engine.Owner) error {
 // that fits nowhere from ending all others.
 const maxRefused = 4
 
-// makeRoomFor evicts the longest idle interpreter, because there was no memory for that of at. It
+// makeRoomFor evicts the longest idle interpreter, because at's interpreter got no memory. It
 // reports whether to try again.
 func (s *Service) makeRoomFor(at *session) bool {
 	at.mu.Lock()
@@ -396,7 +396,7 @@ func tooMany(why string) error {
 	}
 }
 
-// evict ends the interpreter of the session that was idle for longest.
+// evict ends the interpreter of the longest idle session.
 func (s *Service) evict(ctx context.Context, among []*session) bool {
 	slices.SortFunc(among, func(a, b *session) int { return a.lastUse().Compare(b.lastUse()) })
 	for _, at := range among {

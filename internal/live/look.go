@@ -20,8 +20,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Facts that only the sandbox knows come from short commands that run in it, with its walls, user
-// and limits. They are in no list of processes and do not count as any.
+// Short commands in the sandbox read facts that only the sandbox has. They run with its isolation,
+// user and limits. They are not listed or counted as processes.
 
 //go:embed look.py
 var lookProgram string
@@ -34,12 +34,12 @@ const (
 
 // look calls a function of look.py in the sandbox.
 func (v *view) look(ctx context.Context, into any, function string, args ...any) error {
-	text, err := json.Marshal(append([]any{}, args...)) // none is no null
+	text, err := json.Marshal(append([]any{}, args...)) // encodes no arguments as [], not null
 	if err != nil {
 		return err
 	}
 	argv := []string{"/usr/bin/python3", "-I", "-S", "-c", lookProgram, function}
-	if function == "document" { // which packages read
+	if function == "document" { // uses Python packages
 		argv = slices.Delete(argv, 2, 3)
 	}
 	var answer bytes.Buffer
@@ -154,7 +154,7 @@ func (v *view) open(ctx context.Context, p location) (*os.File, engine.Entry, er
 	return f, found, nil
 }
 
-// Search describes what to search for, below an absolute path or in the file that it names.
+// Search describes a search below an absolute path or in the file that it names.
 type Search struct {
 	Path       string   `json:"path"`
 	Query      string   `json:"query"`
@@ -192,7 +192,7 @@ func (s *Service) SearchFiles(
 	return found, err
 }
 
-// DocumentText returns the text of a PDF or of a document of an office.
+// DocumentText returns the text of a PDF or of an office document.
 func (s *Service) DocumentText(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string,
 ) (text string, err error) {
@@ -216,7 +216,7 @@ func (s *Service) Ports(ctx context.Context, caller engine.Caller, session engin
 	return ports, err
 }
 
-// Usage returns what the sandbox of a session uses, or zeros if it has none.
+// Usage returns the usage of a session's sandbox, or zeros if it has none.
 func (s *Service) Usage(ctx context.Context, caller engine.Caller, session engine.ID) (engine.SandboxUsage, error) {
 	at, err := s.find(ctx, caller, session)
 	if err != nil {

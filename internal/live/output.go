@@ -51,7 +51,7 @@ func (o *output) pump(stream ProcessEventType, from io.Reader) {
 	}
 }
 
-// write keeps data, and forgets as much of the oldest.
+// write appends data, and drops as much of the oldest data.
 func (o *output) write(stream ProcessEventType, data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -66,7 +66,7 @@ func (o *output) write(stream ProcessEventType, data []byte) {
 	o.size += len(data) + costs
 	for o.size > keptOutput {
 		o.size -= len(o.chunks[0].data) + chunkCost
-		o.chunks[0] = chunk{} // its data is free
+		o.chunks[0] = chunk{} // frees its data
 		o.chunks = o.chunks[1:]
 	}
 	o.tell()

@@ -30,8 +30,8 @@ type ProcessRequest struct {
 	Env      map[string]string
 	Dir      string               // inside; relative to the workspace, which it is if empty
 	Terminal *engine.TerminalSize // nil: pipes
-	Whole    bool                 // it has not ended before every process that holds its output has
-	Note     any                  // is kept with the process, for the edge that starts it
+	Whole    bool                 // it counts as running while any process holds its output
+	Note     any                  // data of the edge that starts it, kept with the process
 }
 
 // Process is the current state of a process of a session.
@@ -75,7 +75,7 @@ type ProcessEvent struct {
 
 const (
 	keptOutput    = 1 << 20 // bytes of a process
-	keptProcesses = 64      // that have ended
+	keptProcesses = 64      // ended processes
 	// A process that writes faster is slowed down: reading its output costs time that is charged to
 	// no process.
 	outputRate  = 32 << 20 // bytes a second
@@ -166,7 +166,7 @@ func sandboxError(err error) error {
 	return err
 }
 
-// keepProcess remembers a process, and forgets the oldest that have ended. The caller
+// keepProcess remembers a process, and forgets the oldest ended processes. The caller
 // holds mu.
 func (at *session) keepProcess(p *process) {
 	at.processes = append(at.processes, p)
@@ -185,7 +185,7 @@ func (at *session) keepProcess(p *process) {
 	})
 }
 
-// follow stays with a process until it has ended and nothing holds its output.
+// follow watches a process until it has ended and nothing holds its output.
 func (p *process) follow() {
 	stream := func(kind ProcessEventType, from io.Reader) {
 		p.pumps.Go(func() { p.output.pump(kind, from) })
@@ -243,7 +243,7 @@ func (p *process) extend() {
 	})
 }
 
-// release lets the sandbox be stopped. The caller holds mu.
+// release allows freezing the sandbox. The caller holds mu.
 func (p *process) release() {
 	p.idle.Stop()
 	if e := p.lease; e != nil {
@@ -274,7 +274,7 @@ func (s *Service) process(ctx context.Context, caller engine.Caller, session, id
 	return at.processes[i], nil
 }
 
-// running finds a process that runs, and keeps its sandbox running.
+// running finds a running process, and keeps its sandbox running.
 func (s *Service) running(ctx context.Context, caller engine.Caller, session, id engine.ID) (*process, error) {
 	p, err := s.process(ctx, caller, session, id)
 	if err != nil {
@@ -318,7 +318,7 @@ func (s *Service) attend(ctx context.Context, caller engine.Caller, session, id 
 	return p, err
 }
 
-// Processes returns the processes that run, and the last that have exited, oldest first.
+// Processes returns the running and the last exited processes, oldest first.
 func (s *Service) Processes(ctx context.Context, caller engine.Caller, session engine.ID) ([]Process, error) {
 	at, err := s.find(ctx, caller, session)
 	if err != nil {
@@ -392,8 +392,8 @@ func (p *process) watched(more int) {
 	}
 }
 
-// WriteProcess writes to the stdin of a process, or types at its terminal, and ends
-// stdin with eof. It returns when the process has taken the data, or the kernel.
+// WriteProcess writes to the stdin or terminal of a process, and closes stdin with
+// eof. It returns when the process or the kernel has accepted the data.
 func (s *Service) WriteProcess(
 	ctx context.Context, caller engine.Caller, session, id engine.ID, data []byte, eof bool,
 ) error {

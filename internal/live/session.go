@@ -14,10 +14,10 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// session is a live session: its orders, and the interpreter that carries them out.
+// session is a live session: its orders, and the interpreter that executes them.
 type session struct {
 	service  *Service
-	id       engine.ID // that of record, but for a fork
+	id       engine.ID // the recorded session's, except for a fork
 	caller   engine.Caller
 	record   engine.Session
 	settings settings
@@ -25,8 +25,8 @@ type session struct {
 
 	mu          sync.Mutex
 	interpreter *interpreter // nil: there is none
-	orders      []*order     // that wait, in order
-	current     *order       // that the interpreter has
+	orders      []*order     // waiting orders, in order
+	current     *order       // the order that the interpreter executes
 	cells       []*cell      // kept, oldest first
 	count       int          // of the last cell
 	fresh       bool         // it was made here, and has had no interpreter yet
@@ -36,15 +36,15 @@ type session struct {
 	processes   []*process // that run, and some that have ended, oldest first
 	ports       int        // connections that are open
 	saving      *time.Timer
-	why         string // what the next cell says about the interpreter before its own; empty: nothing
+	why         string // the next cell's message about the previous interpreter; empty: none
 	cpu         time.Duration
 	stored      uint64 // see Info.Files
 }
 
-// order is something for an interpreter to do: a cell, or a question.
+// order is a task for an interpreter: a cell or a question.
 type order struct {
 	do    string
-	text  any // the order as the driver gets it
+	text  any // the encoded order for the driver
 	cell  *cell
 	reply chan reply // of a question
 }
@@ -195,7 +195,7 @@ func (at *session) keep(c *cell) {
 	at.cells = slices.Delete(at.cells, 0, first)
 }
 
-// cell finds a cell that is kept.
+// cell finds a kept cell.
 func (s *Service) cell(ctx context.Context, caller engine.Caller, session, id engine.ID) (*session, *cell, error) {
 	at, err := s.find(ctx, caller, session)
 	if err != nil {
@@ -210,8 +210,8 @@ func (s *Service) cell(ctx context.Context, caller engine.Caller, session, id en
 	return at, at.cells[i], nil
 }
 
-// Cell returns a cell as it stands. The last ones of a session are kept, as long as
-// the service runs.
+// Cell returns the current state of a cell. The last cells of a session are kept
+// while the service runs.
 func (s *Service) Cell(ctx context.Context, caller engine.Caller, session, id engine.ID) (Cell, error) {
 	at, c, err := s.cell(ctx, caller, session, id)
 	if err != nil {
@@ -227,7 +227,7 @@ func (at *session) show(c *cell) Cell {
 	return c.snapshot()
 }
 
-// Cells returns the cells that are kept, oldest first.
+// Cells returns the kept cells, oldest first.
 func (s *Service) Cells(ctx context.Context, caller engine.Caller, session engine.ID) ([]Cell, error) {
 	at, err := s.find(ctx, caller, session)
 	if err != nil {
@@ -319,14 +319,14 @@ func (at *session) interruptCell(ctx context.Context, c *cell) error {
 	}
 }
 
-// stop interrupts the cell that runs. The caller holds mu.
+// stop interrupts the running cell. The caller holds mu.
 func (at *session) stop(c *cell) {
 	it := at.interpreter
 	if c.stopping || it == nil {
 		return
 	}
 	c.stopping = true
-	if c.Status == StatusRunning { // else it is when it begins
+	if c.Status == StatusRunning { // otherwise it is interrupted when it begins
 		it.interrupt(false)
 	}
 	if at.settings.Language == "js" {
@@ -358,7 +358,7 @@ func (at *session) repeatInterrupt(it *interpreter, c *cell, wait time.Duration)
 	})
 }
 
-// Restart ends the interpreter and all that runs in the session. Cells that wait are
+// Restart ends the interpreter and all programs of the session. Waiting cells are
 // interrupted. Files stay.
 func (s *Service) Restart(ctx context.Context, caller engine.Caller, session engine.ID) error {
 	at, err := s.find(ctx, caller, session)
@@ -378,7 +378,7 @@ func (s *Service) Restart(ctx context.Context, caller engine.Caller, session eng
 	return it.await(ctx)
 }
 
-// cancelQueued ends all that waits. The caller holds mu.
+// cancelQueued ends all waiting orders. The caller holds mu.
 func (at *session) cancelQueued(why string) {
 	for _, o := range at.orders {
 		at.give(o, StatusInterrupted, why)
@@ -386,7 +386,7 @@ func (at *session) cancelQueued(why string) {
 	at.orders = nil
 }
 
-// give ends an order that the interpreter has not done. The caller holds mu.
+// give ends an order that the interpreter has not executed. The caller holds mu.
 func (at *session) give(o *order, status Status, why string) {
 	if o.cell != nil {
 		at.finish(o.cell, status, why)
@@ -415,7 +415,7 @@ func (at *session) finish(c *cell, status Status, message string) {
 	close(c.done)
 }
 
-// run lets a cell's clock run, and hold stops it. The caller holds mu.
+// run starts a cell's clock, and hold stops it. The caller holds mu.
 func (c *cell) run(over func()) {
 	if !c.since.IsZero() || c.Status.Final() {
 		return
@@ -455,7 +455,7 @@ func (at *session) lastUse() time.Time {
 	return at.used
 }
 
-// endIdle ends an interpreter that has nothing to do.
+// endIdle ends an idle interpreter.
 func (at *session) endIdle(why string) bool {
 	at.mu.Lock()
 	defer at.mu.Unlock()

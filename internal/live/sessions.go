@@ -10,8 +10,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Sessions is what edges ask of a Service, at whose methods the contracts stand. The tests
-// of each edge implement it in another way.
+// Sessions is the part of Service that edges use. The methods of Service document the
+// contracts. The tests of each edge have their own implementation.
 type Sessions interface {
 	Create(ctx context.Context, caller engine.Caller, req Request) (engine.Session, error)
 	Delete(ctx context.Context, caller engine.Caller, session engine.ID) error

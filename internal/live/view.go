@@ -12,9 +12,9 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// An absolute path names what the programs of a session find by it: a file of the workspace, by any
-// of its names; one of /tmp; or another file of the sandbox, which is read-only. Links are resolved
-// first, as for programs, and the operation itself follows none: if a program exchanges a file
+// An absolute path names the same file as for the programs of a session: a file of the workspace, by
+// any of its names; a file of /tmp; or another file of the sandbox, which is read-only. Links are
+// resolved first, as for programs. The operation itself follows none: if a program replaces a file
 // meanwhile, the operation fails.
 
 // workspaceNames are the names of the workspace in a sandbox.
@@ -33,10 +33,10 @@ type view struct {
 	workspace, tmp engine.Files
 }
 
-// location is where a path leads.
+// location is the file that a path leads to.
 type location struct {
 	files engine.Files // nil: elsewhere in the sandbox
-	root  string       // the name that the path has for the folder of files
+	root  string       // the path's name for the folder of files
 	path  string       // in that folder; absolute where there are no files
 }
 
@@ -85,8 +85,8 @@ func (v *view) locate(name string) location {
 type follow int
 
 const (
-	itself  follow = iota // it is meant
-	refused               // it is followed if the operation refuses it, as one on the way
+	itself  follow = iota // the link is the target
+	refused               // the link is followed if the operation refuses it, like a link on the way
 	always
 )
 
@@ -179,7 +179,7 @@ func (v *view) stat(ctx context.Context, p location) (engine.Entry, error) {
 	return found.entry(p.path), nil
 }
 
-// elsewhere has the sandbox follow a path.
+// elsewhere resolves a path inside the sandbox.
 func (v *view) elsewhere(ctx context.Context, name string, last bool) (location, error) {
 	var found looked
 	if err := v.look(ctx, &found, "look", name, last); err != nil {
@@ -194,7 +194,7 @@ func readOnly(p location) error {
 		Err: fmt.Errorf("%s cannot be changed: only what is in %s and %s can", p.path, workspaceNames[0], tmpName)}
 }
 
-// named gives an entry the name by which it was asked for.
+// named sets the name of an entry to the requested name.
 func (p location) named(asked string, e engine.Entry) engine.Entry {
 	if path.IsAbs(asked) {
 		rest := e.Path
