@@ -53,7 +53,7 @@ func (c *Cache) Size() int64 {
 	return c.size
 }
 
-// load adds what an earlier process has left.
+// load adds the blobs of an earlier process.
 func (c *Cache) load(ctx context.Context) error {
 	err := filepath.WalkDir(c.dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -96,7 +96,7 @@ func (c *Cache) Touch(ctx context.Context, b engine.Blob) {
 	}
 }
 
-// Delete removes a blob and forgets it.
+// Delete removes a blob and its entry.
 func (c *Cache) Delete(ctx context.Context, d engine.Digest) error {
 	c.mu.Lock()
 	if known, ok := c.used[d]; ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// bufferSize is what one upload holds in memory, whatever its length.
+// bufferSize is the memory of one upload, whatever its length.
 const bufferSize = 128 << 10
 
 // Put stores all that r gives and pins it. It returns engine.ErrTooLarge
@@ -159,7 +159,7 @@ func (up *upload) fill(ctx context.Context, r io.Reader, limit int64) (engine.Bl
 		if err := context.Cause(ctx); err != nil {
 			return engine.Blob{}, &engine.Error{Op: opPut, Kind: engine.ErrCanceled, Err: err}
 		}
-		// One byte more than allowed tells a file that is too long.
+		// One byte more than allowed reveals a file that is too long.
 		room := min(int64(len(buffer)), limit-size+1)
 		n, err := r.Read(buffer[:room])
 		if size += int64(n); size > limit {
@@ -198,7 +198,7 @@ func (up *upload) finalize() error {
 }
 
 // discard ends the upload and removes the temporary file, if it is still one.
-// What cannot be removed is left to Sweep.
+// If the removal fails, Sweep removes it later.
 func (up *upload) discard() {
 	if up.file != nil {
 		up.file.Close()

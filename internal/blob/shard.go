@@ -14,7 +14,7 @@ type shard struct {
 	mu   sync.Mutex
 	pins map[engine.Digest]int
 
-	// made says that the directory itself is there and durable.
+	// made reports that the directory itself exists and is durable.
 	made bool
 }
 

@@ -106,7 +106,7 @@ func (s *Store) open(ctx context.Context, d engine.Digest, size int64) (_ *os.Fi
 	if err := ctx.Err(); err != nil {
 		return nil, file, &engine.Error{Op: opOpen, Kind: engine.ErrCanceled, ID: d.String(), Err: err}
 	}
-	// A pipe that another process put there must not hold us up.
+	// A pipe that another process put there must not block the open.
 	f, err := s.root.OpenFile(blobName(d), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		if info, stat := s.root.Lstat(blobName(d)); stat == nil && !info.Mode().IsRegular() {

@@ -18,7 +18,7 @@ import (
 	"github.com/airlock-run/airlock/internal/outbound"
 )
 
-// Address says where a bucket is.
+// Address is the location of a bucket.
 type Address struct {
 	Bucket, Prefix string // Prefix without slashes at its ends
 	Endpoint       string // host[:port]

@@ -30,7 +30,7 @@ func (s *Store) SignGet(ctx context.Context, b engine.Blob) (string, error) {
 	return u.String(), nil
 }
 
-// markHeader is the metadata that says on whose behalf an object was stored.
+// markHeader is the metadata that names the worker or owner an object was stored for.
 const markHeader = "X-Amz-Meta-Airlock"
 
 // SignPut returns an address at which one blob can be stored for a while, with the

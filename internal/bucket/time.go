@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// serverTime is the clock by which a bucket says when an object was stored. The clock
-// of this machine may be wrong by more than what Sweep waits.
+// serverTime is the clock of the bucket's modification times. The clock of this machine
+// may be wrong by more than the minimum age for Sweep.
 type serverTime struct {
 	http.RoundTripper
 	ahead atomic.Int64 // nanoseconds, of its last answer

@@ -107,7 +107,7 @@ func (s *Space) Borrow() (giveBack func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.borrowed--; s.borrowed == 0 {
-			_ = s.refill() // Room tries again and tells
+			_ = s.refill() // Room retries and reports the error
 		}
 	})
 }
@@ -152,7 +152,7 @@ func (s *Space) pieceSize() (int64, error) {
 	return min(max(room.Total/reservePart, leastReserve), mostReserve) / pieces, err
 }
 
-// makePiece makes a file whose bytes are on the disk.
+// makePiece makes a durable file.
 func makePiece(name string, size int64) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -45,7 +45,7 @@ type store interface {
 // transaction is the body of a transaction. With PostgreSQL it may run again.
 type transaction func(context.Context, *conn) error
 
-// syncing says when a write returns.
+// syncing selects when a write returns.
 type syncing bool
 
 const (
@@ -65,14 +65,14 @@ type options struct {
 	atStart  int64
 }
 
-// WithReplicas says that other processes have the database open, too.
+// WithReplicas declares that other processes have the database open, too.
 func WithReplicas() Option { return func(o *options) { o.replicas = true } }
 
 // WithClock sets the clock by which files and sessions expire, in place of Now's.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
 
 // WithQuota bounds the objects of one owner. A write above it is refused
-// with engine.ErrFull, in the transaction that would.
+// with engine.ErrFull, in its transaction.
 func WithQuota(q engine.Quota) Option { return func(o *options) { o.quota = q } }
 
 func newDB(log *slog.Logger, o *options, changes []Option) *DB {

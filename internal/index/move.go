@@ -55,7 +55,7 @@ func (db *DB) Contents(ctx context.Context) ([]engine.Blob, error) {
 	}, "SELECT DISTINCT sha256, size FROM files")
 }
 
-// Rows returns how many rows there are of what CopyTo copies.
+// Rows returns how many rows CopyTo copies.
 func (db *DB) Rows(ctx context.Context) (n int, err error) {
 	err = db.read(ctx, "count rows", "", func(c *conn) error {
 		n, err = countRows(ctx, c)

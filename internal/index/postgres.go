@@ -106,7 +106,7 @@ const (
 	lostAfter = 5 * time.Second
 )
 
-// ErrInUse says that another service has the database open.
+// ErrInUse reports that another service has the database open.
 var ErrInUse = errors.New("another service has this database open, and one at a time may: stop it, or name another one")
 
 // guard checks whether this process may have the database open: alone, or with
@@ -191,7 +191,7 @@ func migrateOne(ctx context.Context, c *conn, steps []string, log *slog.Logger) 
 	return version, err
 }
 
-// on runs do on a connection of its own.
+// on runs do on a separate connection.
 func (s *shared) on(ctx context.Context, do func(*conn) error) error {
 	if err := s.usable(); err != nil {
 		return err

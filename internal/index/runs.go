@@ -255,7 +255,7 @@ func updateRun(ctx context.Context, c *conn, r *engine.Run, finished time.Time) 
 		Err: fmt.Errorf("the run has ended before, as %q", status)}
 }
 
-// updateSession brings a run's session to the state that the run left.
+// updateSession updates a run's session to the state after the run.
 func updateSession(ctx context.Context, c *conn, run *engine.Run, finished time.Time, deleted []string) error {
 	if run.Session.IsZero() {
 		return nil

@@ -288,7 +288,7 @@ func (l *local) usable() error {
 	return nil
 }
 
-// ErrLocked says that another process holds the index.
+// ErrLocked reports that another process holds the index.
 var ErrLocked = errors.New("index is locked")
 
 // acquire takes the lock of the index at path: an flock, which the kernel

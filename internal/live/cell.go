@@ -211,7 +211,7 @@ func (l *log) write(kind OutputType, text string, flush bool) {
 // lines returns the length of the whole lines in the text.
 func (l *log) lines() int { return bytes.LastIndexByte(l.text, '\n') + 1 }
 
-// due returns the length of the text to emit now: whole lines, or part of a long line.
+// due returns the length of the text to emit now: the whole lines, or else all of it.
 func (l *log) due() int { return cmp.Or(l.lines(), len(l.text)) }
 
 func (l *log) flushDue() {

@@ -10,7 +10,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sqlite"
 )
 
-// decode reads a JSON document; what names it in errors, such as "a reply".
+// decode decodes a JSON document, which errors call what, such as "a reply".
 func decode[T any](what, text string) (*T, error) {
 	v := new(T)
 	if err := json.Unmarshal([]byte(text), v); err != nil {
@@ -67,7 +67,7 @@ func documents[T any](ctx context.Context, pool *sql.DB, what, query string, arg
 	}, query, args...)
 }
 
-// values returns what pointers point to, nil for none.
+// values returns the values of pointers, nil for none.
 func values[T any](pointers []*T, err error) ([]T, error) {
 	var all []T
 	for _, p := range pointers {

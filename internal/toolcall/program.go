@@ -69,7 +69,7 @@ type Program struct {
 	of    *Programs
 	key   string
 	tools []string
-	out   func(bool) // tells the engine whether the program waits for its client
+	out   func(bool) // notifies the engine whether the program waits for its client
 	run   engine.ID
 	home  engine.ID // its session
 
