@@ -76,8 +76,8 @@ type inMemory struct{ *bytes.Reader }
 
 func (inMemory) Close() error { return nil }
 
-// stamp tells one state of a file from all others: which file it is, and when
-// it was changed last.
+// stamp identifies a state of a file: which file it is, and when it was changed
+// last.
 type stamp struct{ fs.FileInfo }
 
 func (s stamp) is(other stamp) bool {
@@ -99,8 +99,8 @@ type seals struct {
 type seal struct {
 	file stamp
 
-	// durable says that this process has made the blob durable. One that an
-	// earlier process left may lie in the page cache only (it was killed
+	// durable reports that this process has made the blob durable. A blob of an
+	// earlier process may be in the page cache only (if the process was killed
 	// between rename and fsync), so its mere presence proves nothing.
 	durable bool
 }

@@ -48,8 +48,8 @@ func damaged(err error) bool {
 	return false
 }
 
-// brokenOff returns the error of an upload whose source failed. A source that
-// knows better which kind of error it met is believed.
+// brokenOff returns the error of an upload whose source failed. If the error of
+// the source has a kind, brokenOff keeps the kind.
 func brokenOff(ctx context.Context, err error) error {
 	e := &engine.Error{Op: opPut, Kind: engine.ErrInternal, Err: err}
 	if own, ok := errors.AsType[*engine.Error](err); ok {

@@ -6,8 +6,8 @@
 // way in (by the bucket, x-amz-checksum-sha256 of each part) and on the way out (by the
 // cache that they are read through).
 //
-// Replicas share the bucket, and none knows what another is about to record. So Delete
-// removes only the copy in the cache, and Sweep only objects that are older than an
-// hour. A Put of bytes that are there and older than half an hour stores them anew,
-// under the lock of their digest, under which Sweep looks at the age once more.
+// Replicas share the bucket, and none knows which blobs another is about to record. So
+// Delete removes only the copy in the cache, and Sweep only objects that are older than
+// an hour. A Put of bytes that exist and are older than half an hour stores them again,
+// under the lock of their digest. Sweep checks the age again under that lock.
 package bucket

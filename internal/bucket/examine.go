@@ -14,7 +14,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Examine returns what a service may do with a bucket: it puts an object there, reads,
+// Examine tests the permissions of a service in a bucket: it puts an object there, reads,
 // lists and removes it.
 func Examine(ctx context.Context, a Address) []engine.Layer {
 	const name, text = "bucket", "airlock"

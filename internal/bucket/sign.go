@@ -30,14 +30,14 @@ func (s *Store) SignGet(ctx context.Context, b engine.Blob) (string, error) {
 	return u.String(), nil
 }
 
-// markHeader is the metadata that names the worker or owner an object was stored for.
+// markHeader is the metadata with the mark of an object stored through SignPut.
 const markHeader = "X-Amz-Meta-Airlock"
 
 // SignPut returns an address at which one blob can be stored for a while, with the
-// header that goes with it: by that the bucket compares the bytes with their digest, and
-// the object carries a mark. It reports whether the bucket has the blob, for long enough
-// to record it. Without either the bytes are for Put: they are to be renewed under their
-// lock, or are large.
+// header to send. The header makes the bucket compare the bytes with their digest, and
+// marks the object. SignPut reports whether the bucket has the blob, for long enough to
+// record it. If it returns neither, the caller uses Put: the blob must be renewed under
+// its lock, or is large.
 func (s *Store) SignPut(
 	ctx context.Context, b engine.Blob, mark string,
 ) (address string, header http.Header, there bool, err error) {
@@ -59,8 +59,8 @@ func (s *Store) SignPut(
 	return u.String(), header, false, nil
 }
 
-// Marked reports whether the bucket has a blob as it was stored at an address of
-// SignPut's with that mark.
+// Marked reports whether the bucket has a blob that was stored at an address from
+// SignPut with that mark.
 func (s *Store) Marked(ctx context.Context, b engine.Blob, mark string) (bool, error) {
 	known, err := s.stat(ctx, b.SHA256)
 	return err == nil && known.Size == b.Size && known.Metadata.Get(markHeader) == mark,

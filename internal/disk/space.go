@@ -152,7 +152,7 @@ func (s *Space) pieceSize() (int64, error) {
 	return min(max(room.Total/reservePart, leastReserve), mostReserve) / pieces, err
 }
 
-// makePiece makes a durable file.
+// makePiece makes a file whose bytes are allocated on the disk.
 func makePiece(name string, size int64) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

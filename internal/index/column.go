@@ -10,8 +10,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// The scanners below read columns into the engine's types, and refuse what
-// this package does not write.
+// The scanners below read columns into the engine's types, and refuse values
+// that this package does not write.
 
 type idColumn struct{ *engine.ID }
 

@@ -17,8 +17,8 @@ type conn struct {
 	conn *sql.Conn
 	pool *sql.DB // SQLite: of this one connection
 
-	// SQLite: what was compiled so far. With PostgreSQL the driver does it, and
-	// statements and arguments are put into its words.
+	// SQLite: the statements compiled so far. With PostgreSQL the driver compiles
+	// them, and statements and arguments are converted to its dialect.
 	statements map[string]*sql.Stmt
 }
 

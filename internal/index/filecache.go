@@ -62,8 +62,8 @@ func (c *fileCache) keep(file engine.File, generation uint64) {
 	c.rows[file.ID] = file
 }
 
-// forget drops rows that have changed. It is called when the change can be
-// seen, and before anybody is told that it is done.
+// forget drops changed rows. It is called when the change is visible, and
+// before the method that made the change returns.
 func (c *fileCache) forget(ids ...engine.ID) {
 	if c == nil {
 		return

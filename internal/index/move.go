@@ -76,9 +76,9 @@ func countRows(ctx context.Context, c *conn) (total int, err error) {
 }
 
 // CopyTo copies the index from SQLite into an empty PostgreSQL database, all of it or
-// nothing, and compares what arrived. It tells progress now and then how many rows are
-// done. Where the database has exactly these rows already it copies nothing and returns
-// copied false; where it has others, ErrOther.
+// nothing, and compares the copied rows. It calls progress now and then with the number
+// of rows done. If the database already has exactly these rows, it copies nothing and
+// returns copied false. If it has other rows, it returns ErrOther.
 func (db *DB) CopyTo(ctx context.Context, to *DB, progress func(done, total int)) (total int, copied bool, err error) {
 	from, lite := db.store.(*local)
 	target, post := to.store.(*shared)

@@ -58,9 +58,9 @@ type shared struct {
 
 // OpenPostgres opens the index in a database, with a URL or a list of settings as
 // libpq knows them, makes its tables if there are none, and brings older ones up to
-// date. It refuses, with an error that names the cure, what a newer version has
-// written (sqlite.ErrNewer). Where path is not empty it holds that as Open does, for
-// what this process keeps beside it.
+// date. It refuses a database of a newer version (sqlite.ErrNewer), with an error that
+// names the remedy. If path is not empty, it locks path as Open does, for the files
+// that this process keeps beside it.
 func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, changes ...Option) (*DB, error) {
 	settings, err := pgx.ParseConfig(database)
 	if err != nil {

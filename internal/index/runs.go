@@ -154,8 +154,8 @@ func (db *DB) finishedAt(run *engine.Run) time.Time {
 	return run.FinishedAt
 }
 
-// finishRun makes a run final, and stores its output in the place of what was stored when
-// it began.
+// finishRun makes a run final, and replaces the log that was stored at its start with its
+// output.
 func (db *DB) finishRun(
 	ctx context.Context, c *conn, run *engine.Run, finished time.Time, log []engine.OutputChunk,
 ) error {
@@ -204,8 +204,8 @@ func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.Outpu
 	})
 }
 
-// SaveFiles records what changed in a session outside of any run, which is run in
-// name only, and touches the session.
+// SaveFiles records changes in a session outside of any run, and touches the session. run
+// only carries them.
 func (db *DB) SaveFiles(ctx context.Context, run *engine.Run, deleted []string, now time.Time) error {
 	const op = "save files"
 	return db.write(ctx, op, run.Session.String(), func(ctx context.Context, c *conn) error {
@@ -213,7 +213,7 @@ func (db *DB) SaveFiles(ctx context.Context, run *engine.Run, deleted []string, 
 	})
 }
 
-// saveFiles records the files of a run and brings its session to the state that the run left.
+// saveFiles records the files of a run and updates its session to the state after the run.
 func (db *DB) saveFiles(
 	ctx context.Context, c *conn, op string, run *engine.Run, deleted []string, now time.Time,
 ) error {
@@ -422,8 +422,8 @@ func filterRuns(q engine.RunQuery) (where string, args []any) {
 	return where, args
 }
 
-// outputHead reads the beginning of what a run printed. Of long output only the
-// pages that hold it are read.
+// outputHead reads the beginning of a run's output. Of long output it reads only
+// the pages that hold the beginning.
 func outputHead(ctx context.Context, c *conn, run *engine.Run, most int) error {
 	var stdout, stderr []byte
 	err := c.row(ctx, []any{&stdout, &stderr},

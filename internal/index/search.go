@@ -137,8 +137,8 @@ func wordsOf(text string) []string {
 	})
 }
 
-// fts5 are the words of SQLite. Owners are words, too, so that those of others are not
-// read.
+// fts5 implements words with SQLite. Owners are words, too, so that other owners' words
+// are not read.
 type fts5 struct{}
 
 func (fts5) walk() int { return 0 } // it searches from the newest on by itself
@@ -173,8 +173,8 @@ func (fts5) condition(
 	return "run_text MATCH ?", strings.Join(terms, " AND "), nil
 }
 
-// beginnings returns a word, and all that begin with it: nil if they are many, or it is
-// so short that they have a list of their own, or none that we can spell as SQLite does.
+// beginnings returns a word and all words that begin with it. It returns nil if they are
+// many, if a short word has a separate list for them, or if SQLite may spell it differently.
 func beginnings(ctx context.Context, c *conn, word string) (list []string, err error) {
 	isASCII := !strings.ContainsFunc(word, func(r rune) bool { return r >= utf8.RuneSelf })
 	if len(word) <= 2 || !isASCII {

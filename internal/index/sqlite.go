@@ -58,7 +58,7 @@ type local struct {
 // is taken for waste, see whole.
 const checkedAtStart = 64 << 20
 
-// WithReserve sets what frees space on a full disk for as long as a deletion
+// WithReserve sets a function that frees space on a full disk while a deletion
 // needs it.
 func WithReserve(borrow func() (giveBack func())) Option {
 	return func(o *options) { o.borrow = borrow }

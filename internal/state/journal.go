@@ -160,7 +160,7 @@ func (j *Journal) saveContents(ctx context.Context, tx *sql.Tx, rows []row) erro
 }
 
 // saveNeeds records which contents a record needs. Contents that were never stored, such
-// as the bytes of a new binary file, are passed over.
+// as the bytes of a new binary file, are skipped.
 func (j *Journal) saveNeeds(ctx context.Context, tx *sql.Tx, r *workspace.Record) error {
 	needs, err := json.Marshal(r.Hashes()) // hexadecimal
 	if err != nil {

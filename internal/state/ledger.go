@@ -39,8 +39,8 @@ func (l *Ledger) Entries(ctx context.Context) ([]provider.Entry, error) {
 		"SELECT entry FROM ledger ORDER BY key"))
 }
 
-// holderPath returns the file that stands for a holder. Its name is the base of what
-// an entry says, so that no entry leads out of the folder.
+// holderPath returns the file of a holder. Its name is the base of the name in an
+// entry, so that no entry leads out of the folder.
 func (l *Ledger) holderPath(holder string) string {
 	return filepath.Join(l.db.dir, "locks", "holder-"+filepath.Base(holder))
 }

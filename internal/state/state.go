@@ -43,7 +43,7 @@ type DB struct {
 // Option changes how a database is opened.
 type Option func(*DB)
 
-// WithReserve sets what frees space on a full disk for as long as a deletion
+// WithReserve sets a function that frees space on a full disk while a deletion
 // needs it.
 func WithReserve(borrow func() (giveBack func())) Option {
 	return func(db *DB) { db.borrow = borrow }
