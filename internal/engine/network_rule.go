@@ -20,13 +20,13 @@ import (
 //     203.0.113.7, 203.0.113.0/24:53   an address or a network
 //     https://api.example.com/v1/*     requests below a path; needs inspection
 type NetworkRule struct {
-	Host   string       `json:"host,omitempty"`   // lower case ASCII; "*" is every host, "*.example.com" every host below
+	Host   string       `json:"host,omitempty"`   // lower case ASCII; "*" is every host, "*.example.com" all below
 	Prefix netip.Prefix `json:"prefix,omitzero"`  // in place of Host
 	Port   uint16       `json:"port"`             // never 0
 	Scheme string       `json:"scheme,omitempty"` // of a rule with a path: http or https
 	Path   string       `json:"path,omitempty"`   // begins with /; empty: every path
 	Below  bool         `json:"below,omitempty"`  // Path is a prefix, not the whole
-	Set    string       `json:"set,omitempty"`    // a named set that stands for its rules; all other fields are empty then
+	Set    string       `json:"set,omitempty"`    // a named set that stands for its rules; the rest is empty then
 }
 
 // Ports of a rule without a port.

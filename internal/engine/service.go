@@ -48,7 +48,7 @@ type Config struct {
 	MaxCode   int   // bytes of source; 0: 16 MiB
 
 	FileTTL, RunTTL, SessionTTL time.Duration // 0: 24 h
-	SweepTime                   time.Duration // how long Open waits for the removal of unreferenced blobs; 0: until its end
+	SweepTime                   time.Duration // how long Open waits for the removal of unreferenced blobs; 0: no limit
 
 	DropCode bool // History keeps no code
 

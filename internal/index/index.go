@@ -50,7 +50,7 @@ type syncing bool
 
 const (
 	synced syncing = true  // returns when the write is on disk
-	noSync syncing = false // returns earlier: a killed service loses nothing, a machine that stops loses the last writes
+	noSync syncing = false // returns earlier: a killed service loses nothing, a failed machine loses the last writes
 )
 
 // Option changes how an index is opened.

@@ -79,8 +79,8 @@ func findLog(ctx context.Context, c *conn, run engine.ID) (text logText, err err
 	return text, err
 }
 
-// insertLog stores a run's output and source, and replaces the log that was stored at its
-// start.
+// insertLog inserts a run's output and source. The log that was stored at its start must
+// have been deleted.
 func (db *DB) insertLog(ctx context.Context, c *conn, run *engine.Run, text logText) error {
 	source, err := sourceText(text.source)
 	if err != nil {

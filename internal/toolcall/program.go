@@ -76,11 +76,11 @@ type Program struct {
 	mu       sync.Mutex
 	changed  chan struct{} // closed, and replaced, when something below changes
 	serving  bool          // a request waits for the next round
-	round    int           // the last one given out
+	round    int           // the last issued round
 	calls    int           // so far
 	partial  bool          // more calls of the same round will come
-	pending  []*Call       // not given out
-	issued   []*Call       // given out, without an answer
+	pending  []*Call       // not issued
+	issued   []*Call       // issued, without an answer
 	answered map[string][sha256.Size]byte
 	expiry   *time.Timer
 	stdout   strings.Builder
@@ -285,7 +285,7 @@ func (p *Program) Next(ctx context.Context) (*Round, error) {
 	}
 }
 
-// issue gives the pending calls out. From now on the program waits, for at most ttl.
+// issue issues the pending calls. From now on the program waits, for at most ttl.
 func (p *Program) issue() *Round {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -297,7 +297,7 @@ func (p *Program) issue() *Round {
 	return p.current()
 }
 
-// current returns the present round. The caller holds mu.
+// current returns the current round. The caller holds mu.
 func (p *Program) current() *Round {
 	return &Round{
 		Token: fmt.Sprintf("%s.%d", p.key, p.round), Calls: p.issued, Session: p.home,
@@ -333,7 +333,7 @@ func (s *Programs) Find(ctx context.Context, token string) (p *Program, round in
 }
 
 // Resume gives the program the answers to the calls of a round, by their ids. A repeated
-// request gets the round that followed its first one.
+// request gets the same next round as the first.
 func (p *Program) Resume(round int, answers map[string]Answer) (again *Round, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -26,7 +26,7 @@ var PythonWords = strings.Fields(`False None True and as assert async await brea
 
 // Call is a call of a program.
 type Call struct {
-	ID     string // set when the call is given out
+	ID     string // set when the call is issued
 	Name   string
 	Input  json.RawMessage
 	answer chan Answer // has a buffer of one
