@@ -190,8 +190,8 @@ func (s *Store) Read(ctx context.Context, d engine.Digest, size int64) (engine.C
 	return inMemory{bytes.NewReader(text)}, nil
 }
 
-// Has reports whether Open would find a blob. A large one that this process has
-// neither written nor checked passes by its length.
+// Has reports whether Open would find a blob. It checks only the length of a large
+// blob that this process has neither written nor checked.
 func (s *Store) Has(ctx context.Context, d engine.Digest, size int64) bool {
 	file, ok := s.look(d)
 	if !ok || file.Size() != size {

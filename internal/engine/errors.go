@@ -35,7 +35,7 @@ const (
 // Error is the one error type that leaves the engine.
 type Error struct {
 	Op         string        // what was being done: "run", "put file"
-	Kind       Kind          // what it means
+	Kind       Kind          // of the error
 	ID         string        // the object or the field it is about, if any
 	Hint       string        // what the caller can do about it, a sentence
 	RetryAfter time.Duration // with ErrBusy: a guess at when to come back

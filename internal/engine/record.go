@@ -199,9 +199,9 @@ func (e *completion) published() *Run {
 	return &run
 }
 
-// unrecorded holds completions that are in the memory of this process alone: those of brief
-// runs, which are recorded together with others, and those that the index refused. A service
-// that is killed loses them, see docs/decisions/0012; Shutdown records them.
+// unrecorded holds completions that are in memory only: those of brief runs, which are
+// recorded in batches, and completions that the index refused. A killed service loses
+// them, see docs/decisions/0012; Shutdown records them.
 type unrecorded struct {
 	flushing sync.Mutex // held by one flush at a time
 

@@ -91,7 +91,7 @@ type Profile struct {
 	// MergeOutput sends stderr to stdout, in the order in which the
 	// program writes. The run's Stderr is empty then.
 	MergeOutput bool   `json:",omitempty"`
-	Private     string `json:",omitempty"` // path of the session file that is not staged; outputs there replace it; empty: none
+	Private     string `json:",omitempty"` // path of an unstaged session file; outputs there replace it; empty: none
 	// PrivateStdin appends the content of Private to Stdin.
 	PrivateStdin bool   `json:",omitempty"`
 	Scope        string // Session.Scope of a session that is made for this run

@@ -3,8 +3,8 @@
 //
 // The statements are the same for both. One process holds a SQLite database
 // (sqlite.go takes the lock), through one connection that writes and a few that
-// read. Every method of engine.Index is one transaction, and what it has
-// acknowledged survives a power cut: with SQLite the log is written ahead (WAL)
+// read. Every method of engine.Index is one transaction, and an acknowledged
+// write survives a power cut: with SQLite the log is written ahead (WAL)
 // and fsynced at each commit (synchronous=FULL), PostgreSQL decides by its own
 // settings.
 //
