@@ -59,7 +59,7 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("signed in, the page is %d", got.status)
 	}
 
-	// A cookie from before the sign-in, which an attacker may have planted, is worth nothing.
+	// A cookie from before the sign-in, which an attacker may have planted, is not signed in.
 	r := v.request("GET", "/", nil)
 	r.AddCookie(&http.Cookie{Name: cookieName, Value: before})
 	if got := v.another().send(r); got.status != http.StatusSeeOther {
@@ -192,7 +192,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestOthers asks for what belongs to somebody else.
+// TestOthers requests data of another owner.
 func TestOthers(t *testing.T) {
 	v := visitSite(t, false, prints("secret"))
 	_, ada := v.keyFor("ada")

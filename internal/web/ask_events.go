@@ -65,8 +65,8 @@ func lastSeen(text string) (epoch, after int64, err error) {
 // textEvery is how often an unfinished answer is rendered.
 const textEvery = 100 * time.Millisecond
 
-// askStream is a connection to a conversation in progress. It reads all events, to know the
-// state that the earlier ones have made, and sends those that the visitor has not seen.
+// askStream is a connection to a conversation in progress. It reads all events to rebuild
+// the state, and sends those that the visitor has not seen.
 type askStream struct {
 	*askPage
 	visit    *webRequest
@@ -324,7 +324,7 @@ func (s *askStream) ended(t *conversation.Turn) {
 	view.Words, view.Class = turnWords(t)
 	end := endBody{partBody: partBody{Turn: t.Number, HTML: s.render("end", view),
 		Words: "The turn has ended: " + view.Words + "."}, State: string(t.State), Partial: s.partial}
-	if until, _ := s.Live.Until(s.visit.owner(), s.id); !until.IsZero() { // of one that was just closed it is zero
+	if until, _ := s.Live.Until(s.visit.owner(), s.id); !until.IsZero() { // zero if the session was just closed
 		end.Until = until.UTC().Format(time.RFC3339)
 	}
 	s.put("ended", end)

@@ -210,7 +210,7 @@ func uploaded(ctx context.Context, store *engine.Service, caller engine.Caller, 
 		}}}
 }
 
-// Stored returns a function that opens uploaded files for a resumed conversation: see
+// Stored returns a function that opens uploaded files for a resumed conversation. See
 // conversation.HostOptions.
 func Stored(store *engine.Service) func(ctx context.Context, owner, id string) (conversation.File, error) {
 	return func(ctx context.Context, owner, id string) (conversation.File, error) {
@@ -227,8 +227,8 @@ func Stored(store *engine.Service) func(ctx context.Context, owner, id string) (
 	}
 }
 
-// keptView has the files of a closed conversation that the next turn sends again, and those
-// that are not available any more.
+// keptView has the files of a closed conversation that the next turn sends again, and the
+// files that are no longer available.
 type keptView struct {
 	Again []conversation.File
 	Gone  []conversation.Upload

@@ -20,8 +20,8 @@ import (
 // id of the conversation at a path.
 func idAt(at string) string { return at[strings.LastIndex(at, "/")+1:] }
 
-// asked follows a conversation until it asks something of a kind, and returns
-// the question as the page shows it.
+// asked follows a conversation until it asks a question of the kind. It returns the
+// question and its HTML.
 func (a *asker) asked(at string, kind conversation.AskKind) (conversation.Ask, string) {
 	a.t.Helper()
 	last := ""
@@ -49,8 +49,8 @@ func (a *asker) answers(at string, q conversation.Ask, form url.Values) answer {
 	return got
 }
 
-// TestAskWithinRequest sends files within the request that could not be sent by
-// themselves: those that are marked, and none that nobody marked.
+// TestAskWithinRequest embeds files in the request that could not be uploaded. Only marked
+// files are embedded.
 func TestAskWithinRequest(t *testing.T) {
 	for _, c := range []struct {
 		name, answer string
@@ -109,8 +109,7 @@ func TestAskWithinRequest(t *testing.T) {
 	}
 }
 
-// TestAskOrder loads a turn again: text, code and text are where they were, and
-// so are what was decided and what was noticed.
+// TestAskOrder reloads a turn. Texts, code, decisions and notices keep their order.
 func TestAskOrder(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.Local](t))
 	if err := os.WriteFile(filepath.Join(a.project, "rates.csv"), []byte("r\n1\n"), 0o600); err != nil {
@@ -129,7 +128,7 @@ func TestAskOrder(t *testing.T) {
 	a.follow(at, "", "ended")
 	inOrder(t, a.get(at).body, "First I ask.", "&#39;between&#39;", "Then I say.")
 
-	// Of earlier versions code comes first.
+	// In records of earlier versions code comes first.
 	kept, err := a.host.Conversation(t.Context(), "local", idAt(at))
 	if err != nil || len(kept.Turns[0].Order) != 1 {
 		t.Fatalf("kept: %+v, %v", kept, err)
@@ -167,8 +166,8 @@ func TestAskAsides(t *testing.T) {
 	}
 }
 
-// TestAskAgain continues with a conversation that has ended: what was uploaded is
-// given again, and what has gone is said before anybody asks.
+// TestAskAgain continues a closed conversation. Its uploads are sent again, and lost files
+// are reported before the first question.
 func TestAskAgain(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.OpenAI](t))
 	a.model.server.Rescript(providertest.Turn{Text: "Read."})
@@ -215,7 +214,7 @@ func TestAskAgain(t *testing.T) {
 		!strings.Contains(page, "1 file of earlier turns cannot be given again") {
 		t.Error("what is lost is not said in the turn")
 	}
-	// Nobody else's files are opened by an id.
+	// An id does not open a file of another owner.
 	if _, err := a.host.Stored(t.Context(), "eve", kept.Turns[0].Inputs[0].Stored); err == nil {
 		t.Error("an uploaded file is opened for somebody else")
 	}
@@ -262,8 +261,8 @@ func TestAskReplaces(t *testing.T) {
 	}
 }
 
-// TestAskReview has a reply that changes the project: it leads to Review, and
-// nothing is written before.
+// TestAskReview has a reply that changes the project. It redirects to Review, and nothing
+// is written before the approval.
 func TestAskReview(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.OpenAI](t))
 	a.model.server.Rescript(providertest.Turn{Text: "Here.\n\n```md:docs/guide.md\n# Guide\n```\n"})
@@ -295,8 +294,8 @@ func TestAskReview(t *testing.T) {
 	}
 }
 
-// TestAskPolicy has replies that change the project under rules: what they
-// cover is applied unasked, and all else is asked about.
+// TestAskPolicy has replies that change the project under a policy. Covered files are
+// applied without a question; the user is asked about the others.
 func TestAskPolicy(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.OpenAI](t))
 	a.model.server.Rescript(providertest.Turn{Text: "```md:docs/guide.md\n# Guide\n```\n"},

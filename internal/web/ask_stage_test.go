@@ -74,8 +74,7 @@ func scriptedProviders() map[string]func(testing.TB) scripted {
 	}
 }
 
-// makes is a turn whose code writes files, the way in which the provider
-// brings them back.
+// makes returns a turn whose code writes files. The provider returns them in its own way.
 func (s scripted) makes(text string, step providertest.Step, files ...providertest.Made) providertest.Turn {
 	for _, f := range files {
 		if s.Caps().Outputs == provider.OutputStdout {
@@ -87,7 +86,7 @@ func (s scripted) makes(text string, step providertest.Step, files ...providerte
 	return providertest.Turn{Steps: []providertest.Step{step}, Text: text}
 }
 
-// asker is a visitor who asks a scripted model.
+// asker is a visitor in a conversation with a scripted model.
 type asker struct {
 	*visitor
 	model   scripted

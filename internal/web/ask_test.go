@@ -17,8 +17,8 @@ import (
 	"github.com/airlock-run/airlock/provider/providertest"
 )
 
-// TestAskEveryProvider has a whole turn without scripts, with each provider: a
-// file, the consent, code with its outcome, two outputs, and a name that exists.
+// TestAskEveryProvider runs a whole turn without scripts with each provider: a file, the
+// consent, code with its outcome, two outputs, and a name that exists.
 func TestAskEveryProvider(t *testing.T) {
 	for name, open := range scriptedProviders() {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestAskEveryProvider(t *testing.T) {
 				[2]string{"upload:sales.csv", "a,b\n1,2\n"})
 
 			a.follow(at, "", "asked")
-			page := a.get(at).body // loaded again it still asks
+			page := a.get(at).body // a reload still shows the question
 			if !strings.Contains(page, "May these files leave this machine?") || !strings.Contains(page, "sales.csv") ||
 				!strings.Contains(page, "the test server") {
 				t.Fatalf("the consent is not asked for: %s", page)
@@ -81,8 +81,7 @@ func TestAskEveryProvider(t *testing.T) {
 	}
 }
 
-// saves answers which outputs are to be saved: the one whose name exists is
-// kept beside the other.
+// saves answers the question about outputs. It renames the output whose name exists.
 func (a *asker) saves(at string) {
 	a.t.Helper()
 	pending, err := a.live.Pending("local", at[strings.LastIndex(at, "/")+1:])
@@ -105,7 +104,7 @@ func (a *asker) saves(at string) {
 	}
 }
 
-// goesOn ends the conversation, and takes it up again.
+// goesOn closes the conversation and resumes it.
 func (a *asker) goesOn(at string) {
 	a.t.Helper()
 	if got := a.does(at+"/close", url.Values{}); got.status != http.StatusSeeOther {
@@ -118,9 +117,9 @@ func (a *asker) goesOn(at string) {
 	if got := a.asks(at, [2]string{"prompt", "Sure?"}); got.status != http.StatusSeeOther {
 		a.t.Fatalf("going on is answered %d: %s", got.status, got.body)
 	}
-	q, _ := a.asked(at, conversation.AskSend) // the workspace is a new one
+	q, _ := a.asked(at, conversation.AskSend) // the resumed conversation has a new workspace
 	a.answers(at, q, url.Values{"answer": {"yes"}, "pick": {"f1"}})
-	// A tab that has seen more events of the time before misses none.
+	// A tab with a higher event id of the earlier epoch misses no event.
 	all := a.follow(at, "1.500", "ended")
 	if !strings.HasPrefix(all[0].id, "2.") || !strings.Contains(kinds(all), "turn") {
 		a.t.Errorf("after going on the events are %s from %s on", kinds(all), all[0].id)
@@ -182,7 +181,7 @@ func TestAskOutcomes(t *testing.T) {
 	}
 }
 
-// TestAskMarked reads answers: nothing is meant that was not marked.
+// TestAskMarked parses answers. Unmarked items are not picked.
 func TestAskMarked(t *testing.T) {
 	q := conversation.Ask{Kind: conversation.AskSave, Outputs: []conversation.OutputAsked{
 		{Output: conversation.Output{ID: "o1", SHA256: "1"}}, {Output: conversation.Output{ID: "o2", SHA256: "2"}},
@@ -277,7 +276,7 @@ func TestAskLater(t *testing.T) {
 		t.Errorf("a project that is not linked is answered %d", got.status)
 	}
 
-	// An HTML file is never one for the browser.
+	// A browser never renders an HTML file.
 	if page := a.get(at).body; strings.Contains(page, "<img") {
 		t.Error("HTML with the name of a picture is shown as one")
 	}
@@ -298,8 +297,8 @@ func TestAskLater(t *testing.T) {
 	}
 }
 
-// TestAskForOperators tries every address as the user whose key has no admin
-// rights, and as another admin.
+// TestAskForOperators requests every address with a key without admin rights, and as
+// another admin.
 func TestAskForOperators(t *testing.T) {
 	a := askSite(t, false, scriptedProviders()[provider.Local](t))
 	admin := func(owner engine.Owner) string {
@@ -326,7 +325,7 @@ func TestAskForOperators(t *testing.T) {
 		b.signIn(who.key, "/")
 		for _, path := range []string{at, at + "/events", at + "/turns/1", at + "/outputs/" + fmt.Sprintf("%x", [32]byte{})} {
 			if got := b.get(path); got.status != who.status || strings.Contains(got.body, "secret") {
-				t.Fatalf("%s is answered %d", path, got.status) // a stream that is given would not end
+				t.Fatalf("%s is answered %d", path, got.status) // a stream that was granted would not end
 			}
 		}
 		for _, path := range []string{"/stop", "/answers/t1q1", "/turns/1/outputs/o1"} {
@@ -345,8 +344,7 @@ func TestAskForOperators(t *testing.T) {
 	}
 }
 
-// TestAskTokens sends what changes something without the token of the
-// visitor's own pages.
+// TestAskTokens sends changing requests without the token of the visitor's pages.
 func TestAskTokens(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.Local](t))
 	at := a.begins([2]string{"prompt", "Go"})
@@ -372,7 +370,7 @@ func TestAskTokens(t *testing.T) {
 	}
 }
 
-// TestAskWrongly sends forms that cannot be as they are.
+// TestAskWrongly sends invalid forms.
 func TestAskWrongly(t *testing.T) {
 	a := askSite(t, true, scriptedProviders()[provider.Local](t))
 	whole := map[string]string{"provider": "local", "model": providertest.LocalModel, "prompt": "Go"}
@@ -416,7 +414,7 @@ func TestAskWrongly(t *testing.T) {
 	}
 }
 
-// TestSpoken renders what a model says.
+// TestSpoken renders a model's answer.
 func TestSpoken(t *testing.T) {
 	got := string(renderAnswer("# T\n\n<script>x()</script>\n\n[a](javascript:x()) [b](https://example.com/?a=1&b=\"2) " +
 		"![p](https://192.0.2.1/x) <https://example.org> [s](sandbox:/mnt/data/a.csv) <img src=x onerror=x()>\n\n" +

@@ -27,7 +27,7 @@ func (p *askPage) begin(w http.ResponseWriter, v *webRequest) error {
 	return p.ask(w, v, id, prompt)
 }
 
-// goOn adds a turn to a conversation, which it resumes if it is closed.
+// goOn adds a turn to a conversation. It resumes the conversation if it is closed.
 func (p *askPage) goOn(w http.ResponseWriter, v *webRequest) error {
 	_, prompt, err := p.readPrompt(v)
 	if err != nil {

@@ -56,7 +56,7 @@ func loadAssets(base string) (*assets, error) {
 
 var imported = regexp.MustCompile(`(?:from|import)\s*"\./([a-z-]+\.js)"`)
 
-// add adds a file, after those that it imports.
+// add adds a file. The files that it imports must be added first.
 func (a *assets) add(name string, within []string) error {
 	if a.names[name] != "" {
 		return nil

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// renderCeiling is the time of the processor that one rendering may take, which
-// a busy machine does not stretch. It has room for the race detector.
+// renderCeiling bounds the CPU time of one rendering, which a busy machine does not
+// stretch. It leaves room for the race detector.
 const renderCeiling = 5 * time.Second
 
-// processorTime is what this process has used so far.
+// processorTime returns the CPU time of this process.
 func processorTime(t testing.TB) time.Duration {
 	t.Helper()
 	var used syscall.Rusage
@@ -23,8 +23,8 @@ func processorTime(t testing.TB) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// bounded calls render and fails if it takes more than the ceilings. What it
-// allocates in all bounds what it holds at once.
+// bounded calls render and fails if it exceeds the ceilings. The total allocation is an
+// upper bound of the peak.
 func bounded(t testing.TB, what string, render func()) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -41,7 +41,7 @@ func bounded(t testing.TB, what string, render func()) {
 	}
 }
 
-// bombs are small texts of which a careless renderer makes much.
+// bombs returns small texts that make a careless renderer produce large output.
 func bombs() map[string]string {
 	fill := func(s string) string { return strings.Repeat(s, maxMarkdown/len(s)) }
 	return map[string]string{
@@ -120,7 +120,7 @@ func TestLargeTexts(t *testing.T) {
 	}
 }
 
-// TestHonestDocuments are not taken for bombs.
+// TestHonestDocuments checks that ordinary documents stay within the bounds.
 func TestHonestDocuments(t *testing.T) {
 	var list, table, badges strings.Builder
 	table.WriteString("| a | b | c | d | e |\n|---|:--|--:|---|---|\n")

@@ -17,7 +17,7 @@ const (
 	highlightTime = 300 * time.Millisecond
 )
 
-// palette has what is left of these bounds.
+// palette counts down the remaining bounds of a document.
 type palette struct {
 	left int // tokens
 	time time.Duration

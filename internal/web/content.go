@@ -20,8 +20,8 @@ var shownImages = map[string]bool{
 	"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true, "image/bmp": true,
 }
 
-// filePolicy makes a file inert that is opened by itself: it has no scripts and no origin,
-// and loads nothing.
+// filePolicy disables scripts, gives an opaque origin and blocks loading for a file that is
+// opened by itself.
 const filePolicy = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 // content serves a file. Pages can show pictures. Other files are only downloaded, and
@@ -67,7 +67,7 @@ func safeType(given string) string {
 	return "application/octet-stream"
 }
 
-// disposition returns the header that has a browser save a file under its name.
+// disposition returns a Content-Disposition header that makes a browser save a file under its name.
 func disposition(f engine.File) string { return wire.Attachment(fileName(f)) }
 
 // fileName returns a file's path in its session, else its name.

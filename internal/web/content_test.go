@@ -28,8 +28,7 @@ func (v *visitor) put(name, mime, content string) engine.File {
 	return f
 }
 
-// TestContent serves files whose names, types and bytes try to be more than
-// bytes.
+// TestContent serves files with hostile names, types and bytes.
 func TestContent(t *testing.T) {
 	v := visitSite(t, true, nil)
 	const png = "\x89PNG\r\n\x1a\n"
@@ -80,8 +79,7 @@ func TestNamesAreText(t *testing.T) {
 	}
 }
 
-// TestTable takes what a program in the sandbox says about a table, which may
-// be a lie.
+// TestTable parses untrusted output of the program in the sandbox about a table.
 func TestTable(t *testing.T) {
 	says, ran := `{"columns": ["a<b>"], "rows": [["<script>x()</script>"]], "count": 7, "width": 1}`, 0
 	v := visitSite(t, true, func(_ context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
@@ -176,7 +174,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// A name with a character that would not show is shown with its number.
+// TestShownNames checks that an invisible character in a name is shown as its number.
 func TestShownNames(t *testing.T) {
 	v := visitSite(t, true, prints("x"))
 	v.put("می\u200cخواهم\u202egnp.csv", "", "1")
@@ -198,7 +196,7 @@ func TestPlainText(t *testing.T) {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
 		}
 	}
-	// Many lines that begin anew take no longer than their length.
+	// Many line restarts take time linear in the length.
 	start := processorTime(t)
 	plainText("x" + strings.Repeat("\r"+strings.Repeat("y", 3), 1<<20))
 	if took := processorTime(t) - start; took > 5*time.Second {
@@ -268,7 +266,7 @@ func TestEvents(t *testing.T) {
 	if got := v.send(r).body; strings.Contains(got, "event: output") || !strings.Contains(got, "event: result") {
 		t.Errorf("after the second event comes %s", got)
 	}
-	// A run that was cut short has fewer events than a watcher saw.
+	// An interrupted run may have fewer events than a watcher saw.
 	r = v.request("GET", path+"/events", nil)
 	r.Header.Set("Last-Event-ID", "99")
 	if got := v.send(r).body; !strings.Contains(got, "event: result") {
@@ -279,7 +277,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A script gets what a run does as the answer to its request, small pictures included.
+// A script gets the run's events as the response to its request, with small pictures inlined.
 func TestRunIsAnsweredWithItsEvents(t *testing.T) {
 	const png = "\x89PNG\r\n\x1a\n"
 	picture := func(_ context.Context, _ *engine.Spec, host engine.Host) (*engine.Outcome, error) {

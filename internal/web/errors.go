@@ -141,7 +141,7 @@ func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, status int, _, mes
 		RequestID: w.Header().Get("X-Request-Id")})
 }
 
-// at sends the visitor to a path of ours; a script gets the answer instead.
+// at redirects the visitor to a path of the site. A script gets the answer instead.
 func (s *Site) at(w http.ResponseWriter, v *webRequest, path string, status int, answer any) error {
 	if v.wants("application/json") {
 		writeJSON(w, status, answer)
@@ -150,7 +150,7 @@ func (s *Site) at(w http.ResponseWriter, v *webRequest, path string, status int,
 	return s.to(w, v, path)
 }
 
-// to sends the visitor to a path of ours.
+// to redirects the visitor to a path of the site.
 func (s *Site) to(w http.ResponseWriter, v *webRequest, path string) error {
 	http.Redirect(w, v.Request, s.address(path), http.StatusSeeOther)
 	return nil

@@ -47,7 +47,7 @@ func (p *runPage) follow(w http.ResponseWriter, v *webRequest, id engine.ID, aft
 	out := http.NewResponseController(w)
 	if p.stream(w, v, id, after, events) {
 		_, _ = w.Write(p.appendRecent(nil, v))
-		_ = out.Flush() // the visitor may be gone
+		_ = out.Flush() // the visitor may have disconnected
 	}
 	return nil
 }

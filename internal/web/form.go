@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	maxCode   = 17 << 20 // the engine has its own, lower bound and better words
+	maxCode   = 17 << 20 // the engine has a lower bound and a better message
 	maxStdin  = 11 << 20 // as above
 	maxField  = 4 << 10
 	maxInputs = 256

@@ -10,8 +10,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// TestSearch finds a run by words of which each is somewhere in it: its code,
-// its output, its language, its outcome or the name of a file.
+// TestSearch finds a run by words in its code, output, language, outcome or file names.
 func TestSearch(t *testing.T) {
 	v := visitSite(t, true, func(_ context.Context, _ *engine.Spec, host engine.Host) (*engine.Outcome, error) {
 		host.Output(engine.Stdout, []byte("Total: 42 Ünits\n"))

@@ -8,7 +8,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// A run's page says what was contacted, and its form asks for no more than is allowed.
+// A run's page lists its network contacts, and its form grants no more than is allowed.
 func TestNetworkOnPage(t *testing.T) {
 	v := visitSite(t, true, prints("x"))
 	path := v.runs()

@@ -9,7 +9,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// TestAPIForScripts asks the native API through the page, as its scripts do, and as others would.
+// TestAPIForScripts requests the native API through the page, with and without the token.
 func TestAPIForScripts(t *testing.T) {
 	asked := ""
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -28,10 +28,10 @@ func TestAPIForScripts(t *testing.T) {
 		{"POST", "/api/sessions", v.token(), 200, "POST /sessions"},
 		{"GET", "/api/sessions/x/cells", "", 403, ""}, // another page's request has the cookie, not the token
 		{"POST", "/api/sessions", "wrong", 403, ""},
-		{"GET", "/api/sessions/x/ports/80/", v.token(), 404, ""},    // would be of our origin
-		{"GET", "/api/sessions/x/%70orts/80/a", v.token(), 404, ""}, // nor in another spelling
-		{"GET", "/api/sessions/x/./ports/80/", v.token(), 404, ""},  // nor by a way around
-		{"GET", "/api/keys", v.token(), 404, ""},                    // what no notebook needs
+		{"GET", "/api/sessions/x/ports/80/", v.token(), 404, ""},    // would have the page's origin
+		{"GET", "/api/sessions/x/%70orts/80/a", v.token(), 404, ""}, // nor in another encoding
+		{"GET", "/api/sessions/x/./ports/80/", v.token(), 404, ""},  // nor with dot segments
+		{"GET", "/api/keys", v.token(), 404, ""},                    // notebooks do not need it
 		{"POST", "/api/sessions/../keys", v.token(), 404, ""},
 	} {
 		asked = ""
@@ -54,7 +54,7 @@ func TestAPIForScripts(t *testing.T) {
 	}
 }
 
-// TestNotebookOfOthers opens a notebook that belongs to somebody else, and a session without one.
+// TestNotebookOfOthers opens a notebook of another owner, and a session without a notebook.
 func TestNotebookOfOthers(t *testing.T) {
 	v := visitSite(t, false, prints("x"), func(o *Options) { o.API = http.NotFoundHandler() })
 	ada, err := v.engine.CreateSession(t.Context(), engine.Caller{Owner: "ada"}, engine.SessionRequest{
@@ -77,7 +77,7 @@ func TestNotebookOfOthers(t *testing.T) {
 	}
 }
 
-// TestFrames looks at what may run in the frames of outputs.
+// TestFrames checks the policy of the frames of outputs.
 func TestFrames(t *testing.T) {
 	v := visitSite(t, true, prints("x"), func(o *Options) { o.API = http.NotFoundHandler() })
 	for kind, script := range viewers {
@@ -107,7 +107,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestCellMarkdown renders a cell of text: raw HTML and pictures stay text.
+// TestCellMarkdown renders a text cell. Raw HTML and pictures stay text.
 func TestCellMarkdown(t *testing.T) {
 	v := visitSite(t, true, prints("x"), func(o *Options) { o.API = http.NotFoundHandler() })
 	send := func(text, token string) answer {

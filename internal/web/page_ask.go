@@ -42,7 +42,7 @@ type Model struct {
 	// Missing says why it is not available, and Cure what to do; empty: it is available.
 	Missing, Cure string
 
-	URL     string   // of a server of models on this machine, beside the one that is configured
+	URL     string   // of a model server on this machine, in addition to the configured one
 	Models  []string // of a server; nil: see Ask.Models
 	KeyFrom string   // the source of its key: "OPENAI_API_KEY"; empty: it has none
 	Entered bool     // in the page
@@ -161,7 +161,7 @@ func (p *askPage) fill(v *webRequest, body *askView) (err error) {
 	return err
 }
 
-// who returns the model's name with its provider's.
+// who returns the names of the model and its provider.
 func who(models []modelView, s conversation.Settings) string {
 	for _, m := range models {
 		if m.Provider == s.Provider && m.URL == s.ModelURL {
@@ -294,7 +294,7 @@ func (p *askPage) show(w http.ResponseWriter, v *webRequest, c *conversation.Con
 				body.Pending = append(body.Pending, p.askedView(v, c.ID, q))
 			}
 		}
-		body.Until, _ = p.Live.Until(v.owner(), c.ID) // of one that was just closed it is zero
+		body.Until, _ = p.Live.Until(v.owner(), c.ID) // zero if the session was just closed
 	} else {
 		body.Kept = p.kept(v, c)
 	}
@@ -324,8 +324,8 @@ func projectOf(c *conversation.Conversation, projects []changes.Link) string {
 	return ""
 }
 
-// recordTime is how long a new conversation may take to be in the archive, where its first
-// turn saves it.
+// recordTime is how long a new conversation may be missing from the archive. Its first turn
+// saves it.
 const recordTime = 2 * time.Second
 
 // find returns the conversation of the request.

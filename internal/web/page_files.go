@@ -51,7 +51,7 @@ type filesView struct {
 	Files    []fileView  // of a session
 	Next     string
 	Kept     string          // the visitor's usage and quota
-	Session  *engine.Session // the one whose files these are; nil: all files
+	Session  *engine.Session // the session that the files belong to; nil: all files
 	MaxSize  int64
 }
 

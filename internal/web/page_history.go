@@ -33,7 +33,7 @@ type historyView struct {
 	Next  string // the id after which the list continues; empty: it is complete
 }
 
-const historyPage = 30 // runs of the list
+const historyPage = 30 // entries of one page
 
 func (p *runPage) list(w http.ResponseWriter, v *webRequest) error {
 	query := v.URL.Query()
@@ -153,7 +153,7 @@ func outputText(run *engine.Run) string {
 	return text
 }
 
-// The bounds of a diff: of the texts, since it takes time, and of what is shown.
+// Bounds of a diff: of the input texts, to limit its time, and of the displayed lines.
 const (
 	maxDiffed    = 256 << 10
 	maxDiffLines = 2000

@@ -82,7 +82,7 @@ func (v *signInStore) admits(ticket string) (admission, bool) {
 	return admission{in.key, f.Session, int(f.Port)}, true
 }
 
-// ticketOf returns the ticket in a path of ours, empty if there is none.
+// ticketOf returns the ticket in a path of the site, or "".
 func ticketOf(path string) string {
 	rest, ok := strings.CutPrefix(path, portPath)
 	if !ok {

@@ -234,7 +234,7 @@ func (p *reviewPage) history(v *webRequest, l changes.Link, body *timelineView) 
 		e := entryOfHistory(t)
 		if e.Waiting {
 			_, err := p.Store.ReplyRecord(v.Context(), v.owner(), t.ID)
-			e.Waiting = err == nil // others belong to other visitors, or have no page
+			e.Waiting = err == nil // other records belong to other visitors, or have no page
 			if !e.Waiting {
 				continue
 			}

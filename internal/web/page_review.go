@@ -22,8 +22,8 @@ type Review struct {
 
 // Replies lists replies.
 type Replies interface {
-	// Recent returns the newest replies of an owner, the newest first: those that are
-	// settled, or those that wait.
+	// Recent returns the newest replies of an owner, newest first: either the settled or
+	// the pending ones.
 	Recent(ctx context.Context, owner string, settled bool, limit int) ([]*changes.ReplyRecord, error)
 }
 

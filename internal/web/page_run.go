@@ -48,7 +48,7 @@ type runView struct {
 	Rich      bool     // scripts show more: colours, or the rest
 	Recent    []pastRun
 	Examples  []example
-	Example   string // the one in the form
+	Example   string // name of the example in the form
 }
 
 // runLimits are the limits of a run that the page shows.
@@ -343,7 +343,7 @@ type contacted struct {
 	More int // that are not listed
 }
 
-// contacts returns the connections of a run. After an error the page does without them.
+// contacts returns the connections of a run. If the engine fails, the page omits them.
 func (p *runPage) contacts(ctx context.Context, caller engine.Caller, run *engine.Run) (c contacted) {
 	if !run.Status.Final() {
 		return c

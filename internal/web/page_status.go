@@ -159,7 +159,7 @@ func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 		body.Nodes, body.CanDrain = p.Nodes(), p.Drain != nil
 	}
 	body.Grants = p.grants(v)
-	// Admins see those of all callers. After an error the page does without them.
+	// Admins see the contacts of all callers. If the engine fails, the page omits them.
 	body.Contacts, err = p.Engine.Contacts(v.Context(), v.caller, engine.ContactQuery{Limit: shownContacts})
 	if err != nil {
 		p.Log.ErrorContext(v.Context(), "what programs contacted is not known", "err", err)
@@ -171,7 +171,7 @@ func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 	return nil
 }
 
-// drain has a node accept nothing new, or undoes that.
+// drain stops or resumes accepting new work on a node.
 func (p *statusPage) drain(w http.ResponseWriter, v *webRequest) error {
 	if !v.operator() {
 		return engine.ErrForbidden

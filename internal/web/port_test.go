@@ -12,8 +12,8 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// TestPortTicket opens a port of a session as a browser does, which sends no cookie for what
-// the page there loads, and then with tickets that must open nothing.
+// TestPortTicket opens a port of a session as a browser does, without cookies for
+// subresources. It then tries invalid tickets.
 func TestPortTicket(t *testing.T) {
 	now := time.Now()
 	asked := ""
@@ -75,7 +75,7 @@ func TestPortTicket(t *testing.T) {
 			c = 'B'
 		}
 		changed := ticket[:i] + string(c) + ticket[i+1:]
-		if i == len(ticket)-1 { // of which not all bits count
+		if i == len(ticket)-1 { // some of its bits do not count
 			changed = ticket[:i]
 		}
 		refused(fmt.Sprint("changed at ", i), portPath+changed+"/")
@@ -90,7 +90,7 @@ func TestPortTicket(t *testing.T) {
 		}
 	}
 	now = now.Add(signInTime - time.Hour)
-	v.get("/") // a use of the sign-in, which is good for longer then
+	v.get("/") // a use of the sign-in extends it
 	if open(at).body != "served" {
 		t.Error("it ends before its time")
 	}

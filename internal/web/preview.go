@@ -73,7 +73,7 @@ type table struct {
 	Rows    [][]string `json:"rows"`
 	Count   int64      `json:"count"` // rows in all
 	Width   int        `json:"width"` // columns in all
-	Sheet   string     `json:"sheet"` // of a workbook, the one that is shown
+	Sheet   string     `json:"sheet"` // name of the displayed sheet of a workbook
 	Sheets  int        `json:"sheets"`
 	Problem string     `json:"problem"`
 	Unread  bool       `json:"-"` // the program did not end normally
@@ -98,7 +98,7 @@ func (s *Site) makePreview(v *webRequest, body *previewView, open func() (io.Rea
 		body.Table, err = s.previews.table(v.Context(), v.caller, body.File.File)
 		if err == nil && body.Table.Problem != "" {
 			body.Problem, body.Table = "This cannot be read as a table: "+body.Table.Problem+".", nil
-			if tableKind(body.File.File) != "xlsx" { // an archive: its bytes say nothing
+			if tableKind(body.File.File) != "xlsx" { // an xlsx file is an archive; its raw bytes are not readable
 				body.Problem, kind = body.Problem+" Its text, as it is:", "text"
 			}
 		}
@@ -260,7 +260,7 @@ func tableKind(f engine.File) string {
 	return "csv"
 }
 
-// extent bounds what is read of a table.
+// extent bounds how much of a table is read.
 type extent struct {
 	rows, columns int
 	text          int // bytes, as JSON
@@ -278,7 +278,7 @@ func (p *previews) table(ctx context.Context, caller engine.Caller, f engine.Fil
 		return known, nil
 	}
 	made, err := p.rows(ctx, caller, f, headOfTable)
-	if err != nil || made.Unread { // it may succeed another time
+	if err != nil || made.Unread { // a later attempt may succeed
 		return made, err
 	}
 	p.mu.Lock()
@@ -426,7 +426,7 @@ func (p *filesPage) pagePicture(w http.ResponseWriter, v *webRequest, file engin
 	return nil
 }
 
-// wholeTable bounds a table that a page sorts and searches, as a program's output is.
+// wholeTable bounds a table that a page sorts and searches, like a program's output.
 var wholeTable = extent{10_000, 200, 1 << 20}
 
 // rows serves a table for a script to show.

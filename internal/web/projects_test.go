@@ -45,7 +45,7 @@ func TestProjects(t *testing.T) {
 	r.do("/projects/P3/unlink", nil, 303)
 	r.do("/projects/P3/unlink", nil, 404)
 
-	// A link that is revoked closes what waits.
+	// A revoked link closes pending replies.
 	revision := r.revision(page)
 	r.do("/projects/P1/unlink", nil, 303)
 	r.see(page, 200, "It can only be looked at", "not linked with this folder any more")
@@ -84,8 +84,8 @@ func TestPermission(t *testing.T) {
 
 var transactionLink = regexp.MustCompile(`/projects/P1/history/([a-z0-9]+)"`)
 
-// Undo by transaction, file and place, undo of all that came later, and redo,
-// from the timeline.
+// TestTimeline undoes by transaction, file and hunk, undoes all later transactions, and
+// redoes, from the timeline.
 func TestTimeline(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -97,7 +97,7 @@ func TestTimeline(t *testing.T) {
 	r.see("/projects/P1/history/"+txn, 200, "nineteen", "Revert what is marked")
 	r.see("/projects/P1/history/unknown", 404)
 
-	// One place of one file.
+	// One hunk of one file.
 	undo := r.where(r.do("/projects/P1/undo", url.Values{"txn": {txn}, "parts": {"1"}, "file": {"f1"}, "byhunk": {"f1"},
 		"hunk": {"f1:h1"}}, 303))
 	r.see("/projects/P1", 200, "waits for you")
@@ -109,7 +109,7 @@ func TestTimeline(t *testing.T) {
 	r.do("/projects/P1/undo", url.Values{"txn": {"unknown"}}, 404)
 	r.do("/projects/P1/undo", nil, 404)
 
-	// Redo brings it back, and all of it goes with the transaction.
+	// Redo restores it. Undoing the transaction reverts all of it.
 	r.see("/projects/P1", 200, "Redo")
 	r.apply(r.where(r.do("/projects/P1/redo", nil, 303)), 303, url.Values{"file": {"f1"}})
 	if got := r.file("a.txt"); got != twoPlaces() {
@@ -123,7 +123,7 @@ func TestTimeline(t *testing.T) {
 	if c, mine := r.file("c.txt"), r.file("mine.txt"); c != "missing" || mine != "mine\n" {
 		t.Errorf("c is %q, mine is %q", c, mine)
 	}
-	// All of it.
+	// All files.
 	r.apply(r.where(r.do("/projects/P1/undo", url.Values{"txn": {txn}}, 303)), 303, url.Values{"file": {"f1", "f2"}})
 	if a, b := r.file("a.txt"), r.file("b.txt"); a != tenLines || b != "missing" {
 		t.Errorf("a is %q, b is %q", a, b)
@@ -133,7 +133,7 @@ func TestTimeline(t *testing.T) {
 
 var escalationPath = regexp.MustCompile(`action="/ui(/projects/P1/escalations/[a-z0-9]+)"`)
 
-// A question is asked when its reply is applied; the first answer counts.
+// TestEscalation checks that a question is sent when its reply is applied. The first answer counts.
 func TestEscalation(t *testing.T) {
 	for name, c := range map[string]struct {
 		fields url.Values
@@ -165,7 +165,7 @@ func TestEscalation(t *testing.T) {
 
 var outboxPath = regexp.MustCompile(`action="/ui(/outbox/[a-z0-9]+)"`)
 
-// What waits is shown with why, and goes, or is dropped.
+// TestOutboxPage shows pending reports with their errors, retries them, and drops them.
 func TestOutboxPage(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -188,7 +188,7 @@ func TestOutboxPage(t *testing.T) {
 	r.do(path, url.Values{"action": {"drop"}}, 409)
 }
 
-// Nothing changes without the token of the visitor's own pages.
+// TestReviewWantsTheToken checks that changes need the token of the visitor's pages.
 func TestReviewWantsTheToken(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -224,7 +224,7 @@ func TestReviewWantsTheToken(t *testing.T) {
 	}
 }
 
-// What belongs to somebody else is not there, for every page and every form.
+// TestReviewOfOthers checks that data of another owner does not exist for any page and form.
 func TestReviewOfOthers(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -252,7 +252,7 @@ func TestReviewOfOthers(t *testing.T) {
 	r.owner = "local"
 	r.see(page, 200, "waits for you")
 
-	// A folder that the service was not given (any more) is not there either.
+	// A folder that was withdrawn from the service does not exist either.
 	r.review.Folders = nil
 	r.see(page, 404)
 	r.do(page+"/apply", fields(), 404)
@@ -266,7 +266,7 @@ func TestReviewOfOthers(t *testing.T) {
 	}
 }
 
-// Without folders and projects there are no such pages, and no links to them.
+// TestReviewIsOptional checks that without folders and projects the pages and their links are missing.
 func TestReviewIsOptional(t *testing.T) {
 	v := visitSite(t, true, nil)
 	for _, path := range []string{"/review", "/projects", "/outbox"} {
@@ -279,8 +279,8 @@ func TestReviewIsOptional(t *testing.T) {
 	}
 }
 
-// The user with a project of their own, in the same folder even, does not reach
-// what waits for somebody else.
+// TestNeighbours checks that a user with a project in the same folder cannot reach another
+// owner's pending replies.
 func TestNeighbours(t *testing.T) {
 	r := newReviewer(t)
 	r.link()

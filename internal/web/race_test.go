@@ -2,6 +2,6 @@
 
 package web
 
-// The race detector has pools drop what they hold now and then: a lexer then
-// allocates 33 KB for a token, which it takes from a pool otherwise.
+// The race detector makes pools drop items at random. A lexer then allocates 33 KB for a
+// token that a pool provides otherwise.
 const renderMemory = 128 << 20

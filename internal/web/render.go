@@ -107,7 +107,7 @@ type view struct {
 	SignOut bool   // the visitor can sign out
 	Token   string // for forms and scripts
 	Nonce   string // for styles that scripts make
-	Body    any    // the page's own
+	Body    any    // specific to the page
 }
 
 // render answers with a page. It renders the whole page first, so that an error does not
@@ -184,7 +184,7 @@ func (s *Site) send(w http.ResponseWriter, v *webRequest, status int, text []byt
 	w.WriteHeader(status)
 	z := gzip.NewWriter(w)
 	_, _ = z.Write(text)
-	_ = z.Close() // the visitor may be gone
+	_ = z.Close() // the visitor may have disconnected
 }
 
 // policy allows only this package's own files. Documents have no inline scripts. The

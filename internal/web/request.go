@@ -66,7 +66,7 @@ func (v *signInStore) token(cookie string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// holds reports whether a token is that of a visitor's pages.
+// holds reports whether the token belongs to the cookie.
 func (v *signInStore) holds(cookie, token string) bool {
 	return cookie != "" && subtle.ConstantTimeCompare([]byte(v.token(cookie)), []byte(token)) == 1
 }
@@ -94,8 +94,8 @@ func (v *signInStore) has(cookie string) bool {
 	return v.signIns[sha256.Sum256([]byte(cookie))] != nil
 }
 
-// enter signs a visitor in under a new cookie, which it returns, so that one that an
-// attacker may have planted is useless.
+// enter signs a visitor in and returns a new cookie. It never reuses a cookie that an
+// attacker may have planted.
 func (v *signInStore) enter(key string) (cookie string) {
 	cookie = v.newCookie()
 	v.mu.Lock()
@@ -187,7 +187,7 @@ func (s *Site) visit(w http.ResponseWriter, r *http.Request) (_ *webRequest, kno
 // id returns the id in the path of a request.
 func (v *webRequest) id() (engine.ID, error) { return parseID(v.PathValue("id")) }
 
-// parseID parses an id. What cannot be one does not exist.
+// parseID parses an id. An invalid id returns ErrNotFound.
 func parseID(text string) (engine.ID, error) {
 	id, err := engine.ParseID(text)
 	if err != nil {
@@ -229,7 +229,7 @@ func (s *Site) runByID(v *webRequest, id string) (*engine.Run, error) {
 // owner returns the name under which the caller's data is kept.
 func (v *webRequest) owner() string { return string(v.caller.Owner) }
 
-// script reports whether a script of ours sent the request, which expects JSON.
+// script reports whether a script of this package sent the request. Scripts expect JSON.
 func (v *webRequest) script() bool {
 	return v.wants("application/json") || v.wants("text/event-stream") || v.Header.Get(tokenHeader) != ""
 }

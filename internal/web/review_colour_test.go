@@ -7,7 +7,7 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Colours change nothing of what is read, and stand where the tokens are.
+// TestReviewColours checks that colours do not change the text, and that they match the tokens.
 func TestReviewColours(t *testing.T) {
 	lines := []workspace.Line{
 		{Op: " ", Text: "import os\t# <b>"}, {Op: "-", Text: `print("old")`, Spans: []workspace.Span{{Start: 7, End: 10}}},
@@ -34,7 +34,7 @@ func TestReviewColours(t *testing.T) {
 	}
 }
 
-// readHunk is what a hunk shows, marks included; it notes the class of each piece.
+// readHunk returns the text of a hunk with its marks, and records the class of each piece.
 func readHunk(v hunkView, classes map[string]string) string {
 	var b strings.Builder
 	for _, block := range v.Blocks {

@@ -33,7 +33,7 @@ type proposedView struct {
 // file shows one file: its whole diff, the three versions of a conflict, and an editor.
 func (p *reviewPage) file(w http.ResponseWriter, v *webRequest, h waiting) (err error) {
 	if h.proposal == nil {
-		return p.to(w, v, "/review/"+h.ID) // it is settled
+		return p.to(w, v, "/review/"+h.ID) // the reply is already settled
 	}
 	f := h.proposal.File(v.PathValue("file"))
 	if f == nil {
@@ -79,7 +79,7 @@ func (p *reviewPage) file(w http.ResponseWriter, v *webRequest, h waiting) (err 
 type readingView struct {
 	ID    string
 	Side  sideView
-	Taken bool // it is the one that is proposed
+	Taken bool // whether this is the proposed reading
 }
 
 func (p *reviewPage) side(
@@ -98,7 +98,7 @@ func (p *reviewPage) side(
 	return sideOf(title, string(data), differs, soloBudget())
 }
 
-// resolve resolves a file as the user has decided. The result is a new proposal, which needs
+// resolve applies the user's resolution of a file. The result is a new proposal that needs
 // its own approval.
 func (p *reviewPage) resolve(w http.ResponseWriter, v *webRequest, h waiting) error {
 	f := h.proposal.File(v.PathValue("file"))

@@ -23,7 +23,7 @@ type replyView struct {
 	Added, Removed int
 	Reports        []reportView
 	Warnings       []string
-	Receipt        *changes.Result // what became of it
+	Receipt        *changes.Result // the outcome
 	CanUndo        bool
 	Files          bool // there is something for an archive
 	Local          bool // the folder is on the visitor's computer
@@ -114,7 +114,7 @@ func chosen(v *webRequest, proposal *workspace.Proposal) []string {
 
 const staleNotice = "The proposal has changed since you looked at it, so nothing was applied. This is how it is now."
 
-// apply applies what was marked, if the proposal is the one that was shown.
+// apply applies the marked files, if the proposal is still the one shown.
 func (p *reviewPage) apply(w http.ResponseWriter, v *webRequest, h waiting) error {
 	if h.Done {
 		return p.showReply(w, v, http.StatusConflict, h, "It was settled before, so nothing was done now.")
@@ -162,7 +162,7 @@ func (p *reviewPage) rebase(w http.ResponseWriter, v *webRequest, h waiting) err
 	return p.to(w, v, "/review/"+h.ID)
 }
 
-// openToChange finds a proposal to edit, if it is the one that was shown.
+// openToChange finds a proposal to edit, if the proposal is still the one shown.
 func (p *reviewPage) openToChange(v *webRequest) (waiting, error) {
 	h, err := p.find(v)
 	switch {

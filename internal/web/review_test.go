@@ -110,7 +110,7 @@ func (r *reviewer) expect(what string, got answer, status int, contains ...strin
 
 var tags = regexp.MustCompile(`<[^>]*>`)
 
-// mainText is what a page says, without its markup.
+// mainText returns the text of a page without its markup.
 func mainText(body string) string {
 	_, body, _ = strings.Cut(body, "<main")
 	return strings.Join(strings.Fields(html.UnescapeString(tags.ReplaceAllString(body, " "))), " ")
@@ -140,7 +140,7 @@ func (r *reviewer) file(name string) string {
 	return string(text)
 }
 
-// paste hands a reply in and returns the path of its page.
+// paste submits a reply and returns the path of its page.
 func (r *reviewer) paste(text string) string {
 	r.t.Helper()
 	return r.where(r.do("/review", url.Values{"text": {text}, "project": {"P1"}}, 303))
@@ -152,7 +152,7 @@ func (r *reviewer) where(a answer) string {
 
 var revisionOf = regexp.MustCompile(`name="revision" value="([^"]+)"`)
 
-// revision is what the page of a reply shows.
+// revision returns the revision in the form of a reply's page.
 func (r *reviewer) revision(path string) string {
 	r.t.Helper()
 	found := revisionOf.FindStringSubmatch(r.see(path, 200))
@@ -179,7 +179,7 @@ const wholeReply = "```go:a.go\npackage a\n```\n\n```go:sub/b.go\npackage b\n```
 	"=== END ESCALATION ===\n" +
 	"=== STANDUP ===\nworking_on: a\n=== END STANDUP ===\n"
 
-// A reply is pasted, looked at, applied in part, and undone.
+// TestReviewFlow pastes, views, partly applies and undoes a reply.
 func TestReviewFlow(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -215,7 +215,7 @@ func twoPlaces() string {
 	return strings.Replace(strings.Replace(tenLines, "2\n", "two\n", 1), "\n19\n", "\nnineteen\n", 1)
 }
 
-// Of a file with two places one is accepted.
+// TestReviewHunks accepts one of two hunks of a file.
 func TestReviewHunks(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -246,7 +246,7 @@ func TestReviewHunks(t *testing.T) {
 	}
 }
 
-// Who looked at one proposal does not apply another.
+// TestReviewStale checks that the approval of one proposal does not apply another.
 func TestReviewStale(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -262,7 +262,7 @@ func TestReviewStale(t *testing.T) {
 	for _, revision := range []string{"0", strings.ToUpper(seen), seen[:10]} {
 		r.apply(page, 409, url.Values{"revision": {revision}, "file": {"f1"}})
 	}
-	r.do(page+"/apply", url.Values{"file": {"f1"}}, 409) // none at all
+	r.do(page+"/apply", url.Values{"file": {"f1"}}, 409) // no revision
 	r.do(page+"/files/f1", url.Values{"revision": {seen}, "choice": {"skip"}}, 409, "has changed since you looked")
 	r.do(page+"/rebase", url.Values{"revision": {seen}}, 409)
 	if got := r.file("a.go"); got != "missing" {
@@ -274,7 +274,7 @@ func TestReviewStale(t *testing.T) {
 	}
 }
 
-// An edit in place keeps the file's line ends.
+// TestReviewEdit checks that an edit in place keeps the file's line ends.
 func TestReviewEdit(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -295,8 +295,8 @@ func TestReviewEdit(t *testing.T) {
 	r.see(page+"/files/f1", 303)
 }
 
-// A document whose end is not sure is shown with each end, and the one that
-// the user takes is written.
+// TestReviewReadings shows a document of uncertain end with each reading. The chosen
+// reading is written.
 func TestReviewReadings(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -324,7 +324,7 @@ func TestReviewReadings(t *testing.T) {
 	}
 }
 
-// Each place that an edit fits in can be taken.
+// TestReviewPlaces takes each match of an ambiguous edit.
 func TestReviewPlaces(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -339,7 +339,7 @@ func TestReviewPlaces(t *testing.T) {
 	}
 }
 
-// A conflict shows three versions, and is resolved in each way.
+// TestReviewConflict shows the three versions of a conflict, and resolves it in each way.
 func TestReviewConflict(t *testing.T) {
 	for choice, want := range map[string]string{"mine": "one\nMINE\nthree\n", "theirs": "one\nTHEIRS\nthree\n",
 		"edited": "one\nboth\nthree\n", "skip": "one\nMINE\nthree\n"} {
@@ -371,7 +371,7 @@ func TestReviewConflict(t *testing.T) {
 	}
 }
 
-// An editor that saved elsewhere in the file is merged with, after a look.
+// TestReviewRebase merges with a change that an editor saved elsewhere in the file, after a review.
 func TestReviewRebase(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -403,8 +403,8 @@ func TestReviewDecline(t *testing.T) {
 	}
 }
 
-// Without a folder files are shown to be copied, or taken as an archive in
-// which no name leads out.
+// TestReviewWithoutFolder shows the files of a reply for copying, or as an archive in which
+// no name leads outside.
 func TestReviewWithoutFolder(t *testing.T) {
 	r := newReviewer(t)
 	text := wholeReply + "```sh:../../evil.sh\nrm -rf /\n```\n"
@@ -434,7 +434,7 @@ func TestReviewWithoutFolder(t *testing.T) {
 	r.see("/review", 200, "Nothing waits.")
 }
 
-// A question that no project is told of is on the page of its reply.
+// A reply's page shows the questions that were not sent to a project.
 func TestReviewShowsUnsentQuestions(t *testing.T) {
 	r := newReviewer(t)
 	r.do("/projects", url.Values{"project": {"P1"}, "folder": {r.root}}, 303)
@@ -443,7 +443,7 @@ func TestReviewShowsUnsentQuestions(t *testing.T) {
 	r.see(page, 200, "Which login?", "JWT; Session", "answer in the next prompt")
 }
 
-// A policy approves a pasted reply that it covers, and nothing else.
+// TestReviewPolicy checks that a policy approves only a pasted reply that it covers.
 func TestReviewPolicy(t *testing.T) {
 	r := newReviewer(t)
 	r.link()

@@ -40,7 +40,7 @@ func TestShownLine(t *testing.T) {
 	}
 }
 
-// Whatever the text, what is shown has no character that does not show.
+// FuzzShown checks that no shown text has an invisible character.
 func FuzzShown(f *testing.F) {
 	f.Add("a\u202e\x00\xff\u2066b\U000e0041\ufe00")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -56,7 +56,7 @@ func FuzzShown(f *testing.F) {
 	})
 }
 
-// Names and contents that a model chose are text, whatever they are.
+// TestReviewHostile checks that names and contents from a model are always text.
 func TestReviewHostile(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -93,7 +93,7 @@ func TestReviewHostile(t *testing.T) {
 	r.see(page+"/files/f9/content", 404)
 }
 
-// A picture is shown, under a policy that lets it do nothing.
+// TestReviewPicture checks that a picture is served under a policy without scripts.
 func TestReviewPicture(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -114,7 +114,7 @@ func TestReviewPicture(t *testing.T) {
 	}
 }
 
-// What is not shown is not preselected, and said.
+// TestReviewCutsOff checks that files that are cut off are reported and not preselected.
 func TestReviewCutsOff(t *testing.T) {
 	r := newReviewer(t)
 	r.link()
@@ -128,8 +128,8 @@ func TestReviewCutsOff(t *testing.T) {
 	r.see(page+"/files/f1", 200, "line", "What changes")
 }
 
-// TestMostOfAFileGone: what would leave little of a file is flagged, and nobody has
-// marked it before a person did.
+// TestMostOfAFileGone checks that a change that removes most of a file is flagged and not
+// preselected.
 func TestMostOfAFileGone(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after int64

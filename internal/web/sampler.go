@@ -90,8 +90,8 @@ func ran(s engine.Stats) (n int64) {
 	return n
 }
 
-// percentile estimates a percentile from a histogram. It takes the values within a bucket as
-// evenly spread, and those beyond the last bound as that bound.
+// percentile estimates a percentile from a histogram. It assumes that values within a
+// bucket are evenly spread, and that values beyond the last bound equal it.
 func percentile(h engine.Histogram, part float64) time.Duration {
 	if h.Count == 0 {
 		return 0

@@ -11,7 +11,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// TestShare makes a link, reads it as somebody without a key, and revokes it.
+// TestShare makes a link, reads it without a key, and revokes it.
 func TestShare(t *testing.T) {
 	now := time.Now()
 	v := visitSite(t, false, prints("x"), func(o *Options) {
@@ -55,7 +55,7 @@ func TestShare(t *testing.T) {
 		t.Errorf("the shared notebook: %v: %s", err, body)
 	}
 
-	// A link opens nothing but what was shared, and says nothing of what there is.
+	// A link opens only the shared file, and discloses nothing about other files.
 	other, err := v.engine.PutFile(t.Context(), engine.Caller{Owner: "ada"}, engine.Upload{
 		Name: "secret.json", Origin: engine.OriginNative,
 	}, strings.NewReader(`{"title":"secret","until":"2999-01-01T00:00:00Z"}`))
@@ -94,7 +94,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestShareRun makes a link to a run, which strangers read as a notebook of one cell.
+// TestShareRun shares a run, which anyone with the link reads as a notebook of one cell.
 func TestShareRun(t *testing.T) {
 	v := visitSite(t, false, prints("<b>printed"), func(o *Options) { o.API = http.NotFoundHandler() })
 	_, key := v.keyFor("ada")

@@ -21,8 +21,8 @@ type signInView struct {
 	Problem string
 }
 
-// requireSignIn sends a browser to the sign-in form, from where it returns; a script gets an
-// error.
+// requireSignIn redirects a browser to the sign-in form, which returns to the page. A
+// script gets an error.
 func (s *Site) requireSignIn(w http.ResponseWriter, v *webRequest) {
 	if v.Method != http.MethodGet || v.script() {
 		s.fail(w, v, &engine.Error{Op: "page", Kind: engine.ErrUnauthorized})

@@ -13,7 +13,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// The status page says which sandboxes wait, and which cannot yet.
+// TestStatusShowsPools checks that the status page lists ready and unready pools.
 func TestStatusShowsPools(t *testing.T) {
 	got := visitSite(t, true, nil).get("/status")
 	for _, want := range []string{"Python alone</th><td>2</td><td>3</td>",
@@ -36,7 +36,7 @@ func TestStatusShowsLiveSessions(t *testing.T) {
 	}
 }
 
-// The status page says what programs may contact: to an admin of all keys, to others of theirs.
+// TestStatusShowsGrants checks the network grants: an admin sees all keys, other users see their own.
 func TestStatusShowsGrants(t *testing.T) {
 	v := visitSite(t, false, nil, func(o *Options) { o.Network = []string{"all.example"} })
 	admin := engine.Caller{Owner: engine.Local, Admin: true}
@@ -80,7 +80,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// A visitor's cookie says which node knows of the sign-in.
+// TestCookieNamesNode checks that a visitor's cookie names the node with the sign-in.
 func TestCookieNamesNode(t *testing.T) {
 	for _, self := range []engine.Epoch{0, engine.NewEpoch()} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -92,8 +92,8 @@ func TestCookieNamesNode(t *testing.T) {
 	}
 }
 
-// Where several nodes answer, the page does not lead to what one machine keeps, and says
-// why it is not to be had.
+// TestOneMachine checks that on several nodes the page omits features that keep data on one
+// machine, and says why.
 func TestOneMachine(t *testing.T) {
 	r := newReviewer(t)
 	r.site.OneMachine = func() string { return "It is kept on one machine." }
@@ -117,7 +117,7 @@ func TestOneMachine(t *testing.T) {
 	}
 }
 
-// Those who operate the service see its nodes, and can drain one.
+// TestNodes checks that operators see the nodes and can drain one.
 func TestNodes(t *testing.T) {
 	drained := map[string]bool{}
 	v := visitSite(t, true, nil, func(o *Options) {

@@ -37,13 +37,13 @@ type Options struct {
 	Review    *Review                              // replies, projects, reports; nil: there are no such pages
 	Languages func(ctx context.Context) []Language // that a program can be written in
 
-	// OneMachine says why Review and Ask are not available, because several nodes answer;
-	// empty: they are available.
+	// OneMachine returns why Review and Ask are unavailable on a cluster of several nodes,
+	// or "".
 	OneMachine func() (why string)
 
-	// Nodes are those of the cluster; nil: it has none.
+	// Nodes lists the nodes of the cluster. It is nil if there is no cluster.
 	Nodes func() []engine.Node
-	// Drain has a node accept nothing new, or undoes that; nil: not available.
+	// Drain stops or resumes accepting new work on a node. It is nil if not available.
 	Drain func(ctx context.Context, name string, drain bool) error
 	// Self returns this node's epoch, of several nodes; nil: there is one node.
 	Self func() engine.Epoch
@@ -57,7 +57,7 @@ type Options struct {
 	API       http.Handler     // the native API, its prefix removed; nil: there are no notebooks
 	Tool      Tool             // the run_python tool; nil: not shown
 	Ask       *Ask             // conversations with models; nil: not shown
-	Log       *slog.Logger     // of causes that a visitor must not see; nil: discarded
+	Log       *slog.Logger     // logs causes that visitors must not see; nil: discarded
 	Now       func() time.Time // nil: time.Now
 }
 
@@ -70,8 +70,8 @@ type Site struct {
 	signIns   *signInStore
 	previews  *previews
 	nav       []navEntry
-	sections  map[string]string // the navigation entries of pages that have none of their own
-	closing   []func()          // to be called by Close
+	sections  map[string]string // the navigation entries of pages that have no entry of their own
+	closing   []func()          // called by Close
 }
 
 // navEntry is an entry of the navigation.
@@ -157,8 +157,8 @@ func with[T any](
 	}
 }
 
-// handle makes a handler of a page: it identifies the caller, and sends one who is not
-// signed in to the sign-in.
+// handle returns the HTTP handler of a page. It identifies the caller, and redirects a
+// caller without a sign-in to the sign-in form.
 func (s *Site) handle(serve handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, known := s.visit(w, r)
@@ -172,7 +172,7 @@ func (s *Site) handle(serve handler) http.HandlerFunc {
 	}
 }
 
-// onMachine returns an error where several nodes answer.
+// onMachine returns an error if several nodes answer.
 func (s *Site) onMachine() error {
 	if why := s.OneMachine(); why != "" {
 		return refuse(http.StatusConflict, "This is not to be had where several nodes answer.", why)

@@ -29,8 +29,8 @@ type visitor struct {
 	client *http.Client
 }
 
-// visitSite serves the page over a fake sandbox. With open it lets everybody in, as
-// on loopback without keys; else only who signs in.
+// visitSite serves the page over a fake sandbox. If open is set, it admits everyone, as on
+// loopback without keys; otherwise visitors must sign in.
 func visitSite(t *testing.T, open bool, program sandboxtest.Program, change ...func(*Options)) *visitor {
 	t.Helper()
 	index := enginetest.NewIndex()
@@ -67,7 +67,7 @@ func visitSite(t *testing.T, open bool, program sandboxtest.Program, change ...f
 	return v
 }
 
-// another is a visitor of the same page with a browser of their own.
+// another returns a visitor of the same page with a separate browser.
 func (v *visitor) another() *visitor {
 	other := *v
 	jar, err := cookiejar.New(nil)
@@ -114,7 +114,7 @@ func (v *visitor) get(path string) answer {
 
 var tokenOf = regexp.MustCompile(`<meta name="airlock-token" content="([^"]+)">`)
 
-// token is that of the visitor's pages.
+// token returns the token of the visitor's pages.
 func (v *visitor) token() string {
 	v.t.Helper()
 	body := v.get("/").body
@@ -135,7 +135,7 @@ func (v *visitor) post(path string, fields url.Values) answer {
 	return v.send(r)
 }
 
-// form is a program's form, with the token first.
+// form posts a program's form, with the token first.
 func (v *visitor) form(token string, fields ...[2]string) answer {
 	v.t.Helper()
 	var body bytes.Buffer
