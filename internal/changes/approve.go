@@ -41,7 +41,7 @@ func CoveredBy(policy workspace.Policy, p *workspace.Proposal, bestEffort bool) 
 	return c, held
 }
 
-// Covers reports whether the consent that CoveredBy returned is one.
+// Covers reports whether the consent from CoveredBy is valid.
 func (c Consent) Covers(held []workspace.Held) bool {
 	return len(held) == 0 || c.BestEffort && len(c.Approval.Files) > 0
 }
@@ -105,7 +105,7 @@ func leftAll(p *workspace.Proposal) *workspace.Receipt {
 	return r
 }
 
-// evidenceState returns what became of a file that a submission names.
+// evidenceState returns the state of a file that a submission names.
 func evidenceState(root string, r *workspace.Receipt, evidence string) assignment.FileState {
 	name := path.Clean(strings.TrimPrefix(strings.ReplaceAll(evidence, "\\", "/"), "./"))
 	if strings.Contains(evidence, "://") || strings.ContainsAny(evidence, "\n\t") || !fs.ValidPath(name) ||

@@ -19,9 +19,9 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// A mirror is a copy of the files in a folder on a user's own computer that replies are
-// about. The user's browser uploads them, and repeats in the folder what is committed in
-// the mirror. So a reply is planned, reviewed and undone as in any folder.
+// A mirror is a copy of the files that replies are about, from a folder on a user's own
+// computer. The user's browser uploads them, and repeats each commit of the mirror in the
+// folder. So a reply is planned, reviewed and undone as in any folder.
 
 // A MirrorFile is a file of a mirror.
 type MirrorFile struct {

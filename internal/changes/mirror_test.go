@@ -13,7 +13,7 @@ import (
 	"github.com/airlock-run/airlock/internal/changes"
 )
 
-// What is in a mirror is its owner's, and nobody's but by the page.
+// A mirror is accessible to its owner only, through the page.
 func TestMirror(t *testing.T) {
 	r := newRig(t)
 	others := r.reach()
@@ -77,7 +77,7 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// A transaction that did not get into the folder is undone, and says why.
+// A transaction that the page could not repeat in the folder is undone, with the reason.
 func TestUndoUnwritten(t *testing.T) {
 	r := newRig(t)
 	reach := r.reach()

@@ -57,7 +57,7 @@ func (r *rig) propose(t *testing.T, m changes.Message) (*changes.ReplyRecord, *w
 	return h, p
 }
 
-// Without a link nothing is applied; with one it is, until it is undone.
+// Nothing is applied without a link. A linked folder is changed until the undo.
 func TestLinkIsConsent(t *testing.T) {
 	r := newRig(t)
 	m := changes.Message{Text: text, Project: "P1"}
@@ -87,14 +87,13 @@ func TestLinkIsConsent(t *testing.T) {
 	if _, err := r.Approve(t.Context(), h, p, changes.Consent{Approval: a}); !errors.Is(err, changes.ErrDone) {
 		t.Errorf("approved twice: %v", err)
 	}
-	// What is for people is shown.
+	// Blocks for people are shown.
 	if len(h.Shown) != 1 || h.Shown[0].Block != "STANDUP" {
 		t.Errorf("shown: %+v", h.Shown)
 	}
 }
 
-// A process that died between the commit and the receipt: the next one finds
-// both.
+// A process dies between the commit and the receipt. The next process finds both.
 func TestReceiptAfterACrash(t *testing.T) {
 	r := newRig(t)
 	h, p := r.propose(t, changes.Message{Text: text, Root: r.root})
@@ -129,7 +128,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// A reply with reports alone needs no folder that exists.
+// A reply with only reports needs no existing folder.
 func TestReportsAlone(t *testing.T) {
 	r := newRig(t)
 	only := "=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 40\n=== END PROGRESS UPDATE ===\n"

@@ -17,7 +17,7 @@ import (
 // service was given, and to proposals as they were shown.
 type Scoped struct {
 	*Replies
-	// Folders are those that callers may link with a project, with all below them. A
+	// Folders are the folders that callers may link with a project, subfolders included. A
 	// project with another folder does not exist for callers.
 	Folders []string
 	// Mirrors is the directory of mirrors; "": there are none.

@@ -16,7 +16,7 @@ func (r *rig) reach() *changes.Scoped {
 	return &changes.Scoped{Replies: r.Replies, Folders: []string{r.root}, Wake: func() {}}
 }
 
-// linked is a reach with a project, and a reply that waits.
+// linked returns a Scoped with a linked project and a pending reply.
 func linked(t *testing.T) (*rig, *changes.Scoped, *changes.ReplyRecord) {
 	t.Helper()
 	r := newRig(t)
@@ -52,8 +52,7 @@ func TestOnlyFoldersThatWereGiven(t *testing.T) {
 	}
 }
 
-// What was linked elsewhere, by another owner or beyond the folders, is not
-// there.
+// A link of another owner, or outside the folders, does not exist.
 func TestReachOfOthers(t *testing.T) {
 	r, reach, h := linked(t)
 	if _, _, err := reach.OpenReply(t.Context(), "bob", h.ID); !errors.Is(err, changes.ErrNotFound) {
@@ -115,7 +114,7 @@ func TestApplyWantsTheToken(t *testing.T) {
 	}
 }
 
-// A link that is revoked is the end of what waits.
+// Revoking a link closes pending replies.
 func TestUnlinkClosesWhatWaits(t *testing.T) {
 	r, reach, h := linked(t)
 	if err := r.Store.DropLink(t.Context(), "local", "P1"); err != nil {

@@ -14,8 +14,8 @@ import (
 const escalates = "=== ESCALATION ===\nassignment_id: A1\ndecision_needed: Which login?\noptions: JWT | Session\n" +
 	"recommendation: JWT\nrationale: It is simpler.\n=== END ESCALATION ===\n"
 
-// A question that no project is told of is in the result, whether no API is linked
-// or a gate is closed, and is there again when the message is opened.
+// An escalation that was not sent is in the result, whether no API is linked or a gate is
+// closed. It is there again when the message is opened.
 func TestQuestionsWithoutAnAPI(t *testing.T) {
 	for name, m := range map[string]changes.Message{
 		"no project": {Text: escalates}, "no API": {Text: escalates, Project: "P1"},

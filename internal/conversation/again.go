@@ -14,9 +14,9 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// Again returns the inputs of a closed conversation that its next turn sends once more,
-// after the user agreed, and those that this machine does not have any more. If the
-// provider still has them it returns none.
+// Again returns the inputs of a closed conversation that its next turn sends once more
+// after the user agreed, and the inputs that are no longer on this machine. If the provider
+// still has them it returns none.
 func (h *Host) Again(ctx context.Context, c *Conversation) (files []File, gone []Upload) {
 	if c.Session.ID != "" {
 		return nil, nil
@@ -38,7 +38,7 @@ func (h *Host) again(ctx context.Context, c *Conversation) (files []File, gone [
 }
 
 // made returns the outputs of a conversation in quarantine, the last of each name: code of
-// a later turn expects what earlier code left. lost are those that have expired.
+// a later turn expects the files of earlier code. lost are the expired outputs.
 func (h *Host) made(c *Conversation) (files []File, lost []Upload) {
 	for _, t := range c.Turns {
 		for _, o := range t.Outputs {

@@ -23,9 +23,8 @@ type bytesFile struct{ *bytes.Reader }
 
 func (bytesFile) Close() error { return nil }
 
-// TestAgain takes a conversation up again that had uploaded files: they are
-// given again once the user agreed, of those of one name the last, and what is
-// not here any more is said.
+// TestAgain resumes a conversation with uploaded files. They are sent again after the user
+// agreed, the last of each name only. Lost files are reported.
 func TestAgain(t *testing.T) {
 	s := newStage(t, remotes()[provider.OpenAI])
 	store := map[string]string{"u1": "a,b\n1,2\n", "u2": "a,b\n3,4\n", "u3": "x\n"}
@@ -103,8 +102,7 @@ func TestAgain(t *testing.T) {
 	s.clean(t, chat)
 }
 
-// TestAgainReplaced gives a file with the name of one of an earlier turn: it
-// takes its place.
+// TestAgainReplaced sends a file with the name of an earlier input and replaces it.
 func TestAgainReplaced(t *testing.T) {
 	s := newStage(t, remotes()[provider.OpenAI])
 	file := func(id, content string) conversation.File {
@@ -131,8 +129,8 @@ func TestAgainReplaced(t *testing.T) {
 	s.clean(t, chat)
 }
 
-// TestShared gives a model on this machine a file that was uploaded: its code reads that
-// file itself, which stays when the conversation ends.
+// TestShared gives a local model an uploaded file. Its code reads the file in place, and
+// the file stays when the conversation ends.
 func TestShared(t *testing.T) {
 	s := newStage(t, remotes()[provider.Local])
 	s.shares = true

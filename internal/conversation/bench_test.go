@@ -18,9 +18,9 @@ import (
 	"github.com/airlock-run/airlock/provider/providertest"
 )
 
-// BenchmarkTurn is a whole turn with one small file, from the first question
-// to the last deletion, against a test server without delay. Its time is in
-// it: the median it prints is above our own time. What is durable is on disk.
+// BenchmarkTurn runs a whole turn with one small file, from the first question to the last
+// deletion, against a test server without delay. The reported median includes the server's
+// time. Durable data is written to disk.
 func BenchmarkTurn(b *testing.B) {
 	for name, open := range remotes() {
 		b.Run(name, func(b *testing.B) {
@@ -76,7 +76,7 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// agree agrees to everything.
+// agree is a Prompter that agrees to everything.
 type agree struct{}
 
 func (agree) Answer(context.Context, conversation.Ask) (conversation.Answer, error) {

@@ -46,7 +46,7 @@ func (t *turn) browsing() (provider.Function, bool) {
 	}, true
 }
 
-// requested carries out a call. The model is told what is wrong with it.
+// requested carries out a call. The model gets a message about an invalid call.
 func (t *turn) requested(ctx context.Context, arguments json.RawMessage) (provider.FunctionReply, error) {
 	var asked struct {
 		Paths  []string `json:"paths"`
@@ -104,8 +104,8 @@ func (t *turn) requested(ctx context.Context, arguments json.RawMessage) (provid
 // errOutside tells a model that a path leads out of the project.
 var errOutside = errors.New("it is no path of a file in the project")
 
-// projectFile opens a file of a folder by a path that a model gave. It follows no links,
-// which may lead anywhere.
+// projectFile opens a file of a folder by a path from a model. It follows no links, which
+// may lead outside.
 func projectFile(root, name string) (File, error) {
 	name = strings.TrimPrefix(name, "./")
 	open := func() (io.ReadSeekCloser, error) {
@@ -143,7 +143,7 @@ func projectFile(root, name string) (File, error) {
 	return f, err
 }
 
-// plainFile returns what is at a path in a project: a file, to which no link leads.
+// plainFile returns the file at a path in a project. No link may lead to it.
 func plainFile(folder *os.Root, name string) (fs.FileInfo, error) {
 	info, err := plainEntry(folder, name)
 	if err == nil && !info.Mode().IsRegular() {
@@ -152,8 +152,8 @@ func plainFile(folder *os.Root, name string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// plainEntry returns what is at a path in a project. No part of the path may be a
-// link, or belong to Git.
+// plainEntry returns the entry at a path in a project. No part of the path may be a link,
+// or belong to Git.
 func plainEntry(folder *os.Root, name string) (info fs.FileInfo, err error) {
 	if !changes.ProjectPath(name) {
 		return nil, errOutside

@@ -107,7 +107,7 @@ func (c *Chat) checkTool(p Prompt) error {
 // Turn runs one turn. It puts questions to the prompter and sends events to the sink.
 // The record of a turn that has begun is returned and saved even with an error.
 //
-// The turn ends with the context. Close deletes what it made at the provider.
+// The turn ends with the context. Close deletes the objects at the provider.
 func (c *Chat) Turn(ctx context.Context, p Prompt, prompter Prompter, sink Sink) (*Turn, error) {
 	if !c.asking.TryLock() {
 		return nil, ErrTurn
@@ -230,8 +230,8 @@ func (c *Chat) KeepAlive(ctx context.Context) {
 // cleanTime is how long a clean-up may take.
 const cleanTime = 30 * time.Second
 
-// Close ends the conversation. It deletes what was made at the provider, unless the
-// settings keep it, even if the context has ended. No turn may be in progress.
+// Close ends the conversation. It deletes the objects at the provider, unless the settings
+// keep them, even if the context has ended. No turn may be in progress.
 func (c *Chat) Close(ctx context.Context, sink Sink) (*Cleaned, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()

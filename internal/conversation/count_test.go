@@ -10,8 +10,8 @@ import (
 	"github.com/airlock-run/airlock/provider/providertest"
 )
 
-// Everything that is counted of a provider is kept, once: turns and those that
-// failed, how long uploads and downloads took and how often they were tried.
+// All counts of a provider are saved once: turns, failed turns, and the durations and
+// attempts of uploads and downloads.
 func TestCountsAreKept(t *testing.T) {
 	s := openAIStage(t)
 	agreed := answers{conversation.AskSend: yes}
@@ -47,7 +47,7 @@ func TestCountsAreKept(t *testing.T) {
 	}
 }
 
-// full is a store that cannot be written to for a while.
+// full is a store that rejects writes for a while.
 type full struct {
 	conversation.CountStore
 	down bool
@@ -60,7 +60,7 @@ func (f *full) AddCounts(ctx context.Context, rows []provider.Counts) error {
 	return f.CountStore.AddCounts(ctx, rows)
 }
 
-// What could not be kept is kept the next time.
+// Counts that could not be saved are saved the next time.
 func TestCountsAreNotLost(t *testing.T) {
 	s := openAIStage(t)
 	store := &full{s.Counts, true}

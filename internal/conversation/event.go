@@ -53,8 +53,8 @@ type (
 		Done int64  `json:"done"`
 		Size int64  `json:"size"` // -1: not said
 	}
-	// Collected lists all outputs of the turn, with those that could not be fetched, and
-	// the promised names that do not exist.
+	// Collected lists all outputs of the turn, including failed fetches, and the promised
+	// names that do not exist.
 	Collected struct {
 		Outputs []Output `json:"outputs"`
 		Missing []string `json:"missing,omitempty"`

@@ -185,7 +185,7 @@ func (h *Host) Drop(ctx context.Context, owner, id string) (err error) {
 // HoldOutputs is how long outputs stay in quarantine after they were fetched.
 const HoldOutputs = 7 * 24 * time.Hour
 
-// Sweep deletes what crashed processes have left at providers, and expired outputs.
+// Sweep deletes objects of crashed processes at providers, and expired outputs.
 func (h *Host) Sweep(ctx context.Context, providers ...provider.Provider) (provider.Swept, error) {
 	swept, err := provider.Sweep(ctx, h.Ledger, h.Retry, providers...)
 	return swept, errors.Join(err, h.cleanUp())
@@ -247,7 +247,7 @@ func (h *Host) Fetch(
 	return found.Files[0], nil
 }
 
-// only is a provider whose sessions are not listed, since one file is wanted.
+// only is a provider without a listing of sessions, to fetch a single file.
 type only struct{ provider.Provider }
 
 func (o only) Caps() provider.Capabilities {

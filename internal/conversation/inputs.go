@@ -72,8 +72,8 @@ func newFile(path, name string, info fs.FileInfo, open func() (io.ReadSeekCloser
 	return File{Source: provider.Source{Path: path, Name: name, MIME: kind, Size: info.Size(), Open: open}}, err
 }
 
-// typeOf returns the type of a file by its name, else by its content, which tells a CSV
-// from other text only sometimes.
+// typeOf returns the type of a file by its name, or else by its content. Content does not
+// always tell a CSV from other text.
 func typeOf(name string, content io.Reader) (string, error) {
 	byName := typeByName(name)
 	found, err := mimetype.DetectReader(content)
@@ -153,7 +153,7 @@ func (t *turn) send(ctx context.Context) error {
 	return t.skip(ctx, files, refused)
 }
 
-// consent asks whether files may leave the machine, and returns those that may. It does
+// consent asks whether files may leave the machine, and returns the approved files. It does
 // not ask if none would leave.
 func (t *turn) consent(ctx context.Context, kind AskKind, files []File, reason string) ([]File, error) {
 	q := Ask{Kind: kind, Destination: t.chat.destination(files), Reason: reason, Files: t.preview(files)}
@@ -398,8 +398,8 @@ type embeddable struct {
 	why  error
 }
 
-// embed asks whether files may travel in the request, and embeds those that may. Without
-// an answer it refuses them.
+// embed asks whether files may travel in the request, and embeds the approved files.
+// Without an answer it refuses them.
 func (t *turn) embed(
 	ctx context.Context, u *provider.Uploader, files []embeddable,
 ) (attachments []provider.Attachment, refused []provider.Refused, err error) {
@@ -440,8 +440,7 @@ func (t *turn) embed(
 	return attachments, refused, nil
 }
 
-// fitting returns the files that fit into the request, which also has those of earlier
-// turns.
+// fitting returns the files that fit into the request, next to the files of earlier turns.
 func (t *turn) fitting(files []embeddable) (fit []embeddable, refused []provider.Refused) {
 	left := t.chat.Provider.Caps().Limits.Inline
 	for _, a := range t.attachments {

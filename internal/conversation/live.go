@@ -13,9 +13,9 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// Live holds conversations whose users connect and disconnect, as those of a page. A
-// turn runs in the background. Any number of callers follow its events, each from the
-// number where it stopped, and answer its questions by their ids.
+// Live runs conversations whose users connect and disconnect, such as users of the page. A
+// turn runs in the background. Any number of callers follow its events, each from its last
+// number, and answer its questions by their ids.
 type Live struct {
 	Host *Host
 	idle time.Duration // a conversation without a turn for so long is closed

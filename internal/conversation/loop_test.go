@@ -86,8 +86,7 @@ func remoteOf(tb testing.TB, model string, p provider.Provider, s interface {
 	return remote{name: p.Name(), model: model, provider: p, server: s, clock: clock}
 }
 
-// makes is a turn whose code writes files, the way in which the provider
-// brings them back.
+// makes returns a turn whose code writes files. The provider returns them in its own way.
 func (r remote) makes(text string, files ...providertest.Made) providertest.Turn {
 	step := providertest.Step{Code: "write()", Stdout: "written\n"}
 	for _, f := range files {
@@ -175,7 +174,7 @@ func (s *stage) file(t *testing.T, name, content string) conversation.File {
 	return f
 }
 
-// clean closes the conversation; nothing may be left.
+// clean closes the conversation and checks that nothing is left.
 func (s *stage) clean(t *testing.T, chat *conversation.Chat) {
 	t.Helper()
 	if _, err := chat.Close(t.Context(), s.tell); err != nil {
@@ -195,8 +194,8 @@ func each(t *testing.T, test func(*testing.T, *stage)) {
 	}
 }
 
-// A whole turn: consent, code, two outputs of which one is saved, and nothing
-// left. Then the conversation continues from what was kept.
+// A whole turn: consent, code, and two outputs of which one is saved, with nothing left
+// behind. Then the conversation continues from its record.
 func TestTurn(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.server.Script(s.makes("Here.", providertest.Made{Name: "plot.png", Data: []byte("\x89PNG\r\n\x1a\n1")},
@@ -247,7 +246,7 @@ func TestTurn(t *testing.T) {
 	})
 }
 
-// turn1 is the id of the one conversation that is kept.
+// turn1 returns the id of the only saved conversation.
 func turn1(t *testing.T, s *stage) string {
 	t.Helper()
 	list, err := s.db.Conversations().Conversations(t.Context(), "local", conversation.Page{})
@@ -257,7 +256,7 @@ func turn1(t *testing.T, s *stage) string {
 	return list[0].ID
 }
 
-// The same, held for a page: questions wait by their ids.
+// The same with Live: questions wait for an answer by their ids.
 func TestLive(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.server.Script(s.makes("Here.", providertest.Made{Name: "a.txt", Data: []byte("made")}))
@@ -303,7 +302,7 @@ func TestLive(t *testing.T) {
 				if e.Turn.State != conversation.TurnDone || e.Turn.Outputs[0].State != conversation.OutputSaved {
 					t.Errorf("%+v", e.Turn)
 				}
-				go func() { _ = live.Shutdown(context.Background()) }() // looked at below
+				go func() { _ = live.Shutdown(context.Background()) }() // checked below
 			}
 		}
 		if left := s.server.Objects(); len(left) > 0 {
@@ -315,8 +314,8 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// A turn that waits can be stopped; outputs can be saved later; a conversation
-// continues in one place at a time.
+// A waiting turn can be stopped, and outputs can be saved later. A conversation continues
+// in one place at a time.
 func TestLiveStopsAndSavesLater(t *testing.T) {
 	s := newStage(t, remotes()[provider.OpenAI])
 	live := conversation.NewLive(s.Host, 0)

@@ -7,8 +7,8 @@ import (
 	"github.com/airlock-run/airlock/provider"
 )
 
-// TestOrder keeps where steps came in a text, also where the text that is kept
-// is not quite the one that was streamed.
+// TestOrder preserves the positions of steps in a text, even if the saved text differs
+// slightly from the streamed text.
 func TestOrder(t *testing.T) {
 	var o order
 	for _, e := range []provider.Event{

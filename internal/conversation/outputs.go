@@ -409,9 +409,9 @@ func (s *saving) approve(p *workspace.Proposal) (ids []string, saved map[*worksp
 	return ids, saved
 }
 
-// missingFiles compares the files that the answer promises with those that exist. It emits
-// a notice for each that is missing, and returns their names. In a project's conversation
-// the reply's own files are proposals, not promises.
+// missingFiles compares the promised files of the answer with the existing files. It emits
+// a notice for each missing file, and returns their names. In a project's conversation the
+// reply's own files are proposals, not promises.
 func (t *turn) missingFiles(missing []string) []string {
 	missing = slices.Clone(missing)
 	if t.chat.record.Settings.Project == "" {

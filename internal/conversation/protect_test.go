@@ -15,7 +15,7 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// answers answers each kind of question in one way; nobody answers the rest.
+// answers has one answer for each kind of question. Other kinds get no answer.
 type answers map[conversation.AskKind]func(conversation.Ask) conversation.Answer
 
 func (a answers) Answer(_ context.Context, q conversation.Ask) (conversation.Answer, error) {
@@ -28,7 +28,7 @@ func (a answers) Answer(_ context.Context, q conversation.Ask) (conversation.Ans
 func yes(conversation.Ask) conversation.Answer { return conversation.Answer{OK: true} }
 func no(conversation.Ask) conversation.Answer  { return conversation.Answer{} }
 
-// openAIStage is a stage with the provider that has the most to it.
+// openAIStage returns a stage with OpenAI, the provider with the most features.
 func openAIStage(t *testing.T) *stage { return newStage(t, remotes()[provider.OpenAI]) }
 
 func (s *stage) turn(t *testing.T, p conversation.Prompt, person conversation.Prompter) (*conversation.Turn, error) {
@@ -39,8 +39,7 @@ func (s *stage) turn(t *testing.T, p conversation.Prompt, person conversation.Pr
 	return turn, err
 }
 
-// Nothing leaves the machine before the user has agreed, and only what they
-// agreed to.
+// Only files that the user agreed to leave the machine, and only after that.
 func TestConsent(t *testing.T) {
 	s := openAIStage(t)
 	for name, c := range map[string]struct {
@@ -67,7 +66,7 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// A file that may hold a secret is named as such in the question.
+// The question names a file that may contain a secret.
 func TestDoubt(t *testing.T) {
 	s := openAIStage(t)
 	var asked conversation.Ask
@@ -84,8 +83,7 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// What is written is what was approved: an answer about other bytes writes
-// nothing.
+// Only approved bytes are written. An answer with another hash writes nothing.
 func TestApprovalIsOfBytes(t *testing.T) {
 	s := openAIStage(t)
 	s.server.Script(s.makes("Here.", providertest.Made{Name: "a.txt", Data: []byte("made")}))
@@ -102,8 +100,8 @@ func TestApprovalIsOfBytes(t *testing.T) {
 	}
 }
 
-// A file that exists stays as it is unless the user chose otherwise, and an
-// input that has changed meanwhile is not replaced even then.
+// An existing file stays unless the user chose to replace it. An input that changed
+// meanwhile is not replaced even then.
 func TestNothingIsOverwritten(t *testing.T) {
 	s := openAIStage(t)
 	if err := os.MkdirAll(s.folder, 0o755); err != nil {
@@ -153,8 +151,8 @@ func TestNothingIsOverwritten(t *testing.T) {
 	}
 }
 
-// The model gets files of the project only by a person's answer, and none from
-// outside whatever the answer.
+// The model gets files of the project only after the user's answer, and never files from
+// outside.
 func TestModelAsksForFiles(t *testing.T) {
 	s := openAIStage(t)
 	root, outside := t.TempDir(), t.TempDir()
@@ -227,9 +225,8 @@ func TestModelAsksForFiles(t *testing.T) {
 	}
 }
 
-// A file that cannot be sent is named, and the person decides. Where it may
-// travel in the request instead they are asked about that first, and without a
-// yes it does not.
+// A file that cannot be sent is named, and the user decides. If it may travel in the
+// request, the user is asked about that first, and without consent it does not.
 func TestFilesThatFail(t *testing.T) {
 	down := providertest.Fault{On: providertest.OpUpload, Kind: providertest.FaultStatus, Status: 503}
 	each(t, func(t *testing.T, s *stage) {
@@ -275,8 +272,8 @@ func TestFilesThatFail(t *testing.T) {
 	})
 }
 
-// The question about what may travel in the request is one for all files, and
-// says how much and why. What does not fit any more is not asked about.
+// One question covers all files that may travel in the request, with their size and the
+// reason. Files that do not fit are left out of it.
 func TestInlineIsAsked(t *testing.T) {
 	s := newStage(t, remotes()[provider.XAI])
 	for range 9 {
@@ -309,9 +306,8 @@ func TestInlineIsAsked(t *testing.T) {
 	}
 }
 
-// A file that tools run or obey by themselves is named as such in the question,
-// also where the folder is not there yet, and one that belongs to Git cannot
-// be picked.
+// The question names a file that tools execute or obey by themselves, even if the folder
+// does not exist yet. A file that belongs to Git cannot be picked.
 func TestWhatRunsIsAskedAbout(t *testing.T) {
 	for _, there := range []bool{false, true} {
 		s := openAIStage(t)

@@ -125,8 +125,8 @@ type Answer struct {
 // A Pick is a picked file or output of a question.
 type Pick struct {
 	ID string `json:"id"`
-	// SHA256 is the hash that the user saw. An output with another one is not saved.
-	// Empty: any is.
+	// SHA256 is the hash that the user saw. An output with a different hash is not saved.
+	// Empty: any hash matches.
 	SHA256 string `json:"sha256,omitempty"`
 	// Clash is what happens if the name exists; empty: nothing is written, and the state is
 	// OutputExists.

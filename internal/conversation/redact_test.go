@@ -14,9 +14,8 @@ import (
 	"github.com/airlock-run/airlock/provider/providertest"
 )
 
-// No secret is in what is told of a turn, nor in what is kept of it, wherever it
-// comes from and however it is divided: those of the settings, and keys of a form
-// that is known.
+// No secret is in the events of a turn or in its record, whatever its source and however it
+// is split: secrets of the settings, and keys of a known form.
 func TestSecretsAreNeitherToldNorKept(t *testing.T) {
 	const known, formed = "hunter2-is-in-no-dictionary", "sk-proj-Ab3dEf6hIj9kLmN0pQrStUvWxYz12345678"
 	each(t, func(t *testing.T, s *stage) {
@@ -68,7 +67,7 @@ func TestSecretsAreNeitherToldNorKept(t *testing.T) {
 	})
 }
 
-// onDisk is a file below dir that has a text in it.
+// onDisk returns a file below dir that contains a text.
 func onDisk(t *testing.T, dir, text string) (found string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {

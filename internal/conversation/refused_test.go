@@ -9,8 +9,7 @@ import (
 	"github.com/airlock-run/airlock/provider/anthropic"
 )
 
-// A model that nobody knows is the same mistake with every provider, and what
-// to do about it is said.
+// An unknown model is the same error with every provider, with a cure.
 func TestUnknownModel(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.model = "no-such-model"
@@ -21,8 +20,7 @@ func TestUnknownModel(t *testing.T) {
 	})
 }
 
-// Where nothing was sent nothing can be left: that is not looked for, and not
-// spoken of.
+// If nothing was sent, the clean-up does not look for objects and reports none.
 func TestNothingWasSent(t *testing.T) {
 	s := newStage(t, remotes()[provider.Anthropic])
 	gone, err := anthropic.New(anthropic.Options{Key: "test", URL: "http://127.0.0.1:1", Clock: s.clock})

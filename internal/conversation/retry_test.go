@@ -11,8 +11,7 @@ import (
 	"github.com/airlock-run/airlock/provider/providertest"
 )
 
-// A request that fails for the moment is sent again, whatever was told before
-// it, and that is said.
+// A request that fails temporarily is retried, whatever was streamed before, with a notice.
 func TestRunIsRepeated(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		s.server.Inject(providertest.Fault{On: providertest.OpRun, Kind: providertest.FaultStatus, Status: 503})
@@ -33,8 +32,8 @@ func TestRunIsRepeated(t *testing.T) {
 	})
 }
 
-// The reply is lost for good, and what its code has made is not: it is in the
-// session, and is offered before the session goes.
+// The reply is lost after all retries. The outputs of its code are in the session and are
+// offered before the session is deleted.
 func TestLostReply(t *testing.T) {
 	s := openAIStage(t)
 	answer := s.makes("Here.", providertest.Made{Name: "a.txt", Data: []byte("made")})
@@ -51,9 +50,8 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// A kept conversation continues with its files: those that were given to it and
-// those that code made, also when the provider has lost them meanwhile. What has
-// changed since is not what the user agreed to.
+// A kept conversation continues with its inputs and the outputs of its code, even if the
+// provider has lost them meanwhile. A file that changed since needs a new consent.
 func TestKeptGoesOn(t *testing.T) {
 	for _, name := range []string{provider.OpenAI, provider.Local} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +85,7 @@ func TestKeptGoesOn(t *testing.T) {
 			if strings.Join(names, " ") != want {
 				t.Errorf("kept: %v", names)
 			}
-			// All of it is lost.
+			// The provider loses all files.
 			for _, a := range kept.Staged {
 				if err := s.provider.Files().Delete(t.Context(), a.File.Ref); err != nil {
 					t.Fatal(err)
@@ -124,8 +122,8 @@ func TestKeptGoesOn(t *testing.T) {
 	}
 }
 
-// A reply got lost, and nobody was told of what its code has made in the
-// account's store: the one of the next attempt names it, and so it goes too.
+// A reply is lost before it reported the objects of its code in the account's store. The
+// next attempt's object names them, so they are deleted too.
 func TestLostReplyIsCleanedUp(t *testing.T) {
 	s := newStage(t, remotes()[provider.Anthropic])
 	answer := s.makes("Here.", providertest.Made{Name: "a.txt", Data: []byte("made")})

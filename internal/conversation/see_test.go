@@ -14,8 +14,7 @@ import (
 	"github.com/airlock-run/airlock/provider/providertest"
 )
 
-// wire remembers the requests that a provider was sent, those that bring files
-// excepted.
+// wire records the requests to a provider, except uploads.
 type wire struct {
 	mu   sync.Mutex
 	sent strings.Builder
@@ -53,9 +52,8 @@ func (l listening) CloseIdleConnections() {
 	}
 }
 
-// Files go to the code by their ids and never as text. Those that the model may
-// see are shown to it besides, if it is a picture or a PDF; Gemini and xAI have
-// one way for both.
+// Files go to the code by their ids, never as text. A picture or a PDF with See is also
+// shown to the model. Gemini and xAI have one way for both.
 func TestSee(t *testing.T) {
 	picture, document := "\x89PNG\r\n\x1a\n"+strings.Repeat("pixels", 50), "%PDF-1.7\n"+strings.Repeat("words", 50)
 	shown := map[string][]string{

@@ -21,10 +21,9 @@ import (
 
 var soakTurns = flag.Int("turns", 100, "turns of the soak with random faults, over all providers")
 
-// TestSoak has conversations of some turns each, with everything going wrong at
-// random, and some of them end in a crash. No turn may lose a file that the
-// server still has, what is saved is what code wrote, and nothing may be left
-// at a provider after a clean-up.
+// TestSoak runs conversations of some turns with random faults and crashes. No turn may
+// lose a file that the server still has. Saved files are the files that code wrote, and
+// nothing may be left at a provider after a clean-up.
 func TestSoak(t *testing.T) {
 	all := remotes()
 	for name, open := range all {
@@ -75,7 +74,7 @@ func newSoaking(t *testing.T, open func(testing.TB) remote) *soaking {
 	return s
 }
 
-// harm makes up to three things go wrong, and now and then the session expire.
+// harm injects up to three faults, and sometimes expires the session.
 func (s *soaking) harm() {
 	faults := []providertest.Fault{
 		{Kind: providertest.FaultStatus, Status: 503}, {Kind: providertest.FaultStatus, Status: 429, RetryAfter: time.Second},
@@ -100,8 +99,8 @@ func (s *soaking) harm() {
 	}
 }
 
-// script is what the model does: it writes a file, in the ways that models have
-// of speaking of one. It returns the name that the file is to have here.
+// script sets up the model's turn: it writes a file and mentions it in one of the usual
+// ways. It returns the name that the file will have here.
 func (s *soaking) script() (name, raw string, content []byte) {
 	s.number++
 	raw = fmt.Sprintf("out-%d.csv", s.number)
@@ -126,12 +125,12 @@ func (s *soaking) script() (name, raw string, content []byte) {
 		step.Files = []providertest.Made{made}
 	}
 	turn.Steps = []providertest.Step{step}
-	s.server.Rescript(slices.Repeat([]providertest.Turn{turn}, 12)...) // a model that is asked again does the same again
+	s.server.Rescript(slices.Repeat([]providertest.Turn{turn}, 12)...) // a retried request gets the same turn
 	return name, raw, made.Data
 }
 
-// holds reports whether the server still has a file. Where files come within
-// the reply it had it if the reply was whole.
+// holds reports whether the server still has a file. If files come within the reply, it had
+// the file if the reply was complete.
 func (s *soaking) holds(raw string, turn *conversation.Turn) bool {
 	if s.provider.Caps().Outputs == provider.OutputStdout {
 		return turn.Stop == provider.StopDone
@@ -156,7 +155,7 @@ func soak(t *testing.T, s *soaking, turns int) {
 			s.harm()
 		}
 		if s.random.IntN(4) > 0 {
-			_, _ = chat.Close(t.Context(), nil) // what fails is left for the sweep
+			_, _ = chat.Close(t.Context(), nil) // the sweep deletes the rest
 		}
 		if s.random.IntN(5) == 0 {
 			s.store.Crash("") // as if the process had died
@@ -202,7 +201,7 @@ func (s *soaking) turn(t *testing.T, chat *conversation.Chat) {
 		}
 	}
 	got := slices.ContainsFunc(turn.Outputs, func(o conversation.Output) bool {
-		// A picture comes without its name where the reply alone brings it.
+		// A picture has no name if only the reply brings it.
 		return o.SHA256 == hex.EncodeToString(sum[:]) && (o.State == conversation.OutputSaved ||
 			o.State == conversation.OutputUnchanged)
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/airlock-run/airlock/provider/providertest"
 )
 
-// Each execution has an id of its own in its conversation, in what is told and in
-// what is kept, whatever ids the provider and the model give.
+// Each execution has its own id in its conversation, in events and in the record, whatever
+// ids the provider and the model give.
 func TestStepsHaveTheirOwnIDs(t *testing.T) {
 	each(t, func(t *testing.T, s *stage) {
 		chat := s.begin(t)
@@ -31,7 +31,7 @@ func TestStepsHaveTheirOwnIDs(t *testing.T) {
 			}
 		}
 		s.clean(t, chat)
-		slices.Sort(told) // what runs at the same time begins in any order
+		slices.Sort(told) // parallel steps begin in any order
 		slices.Sort(kept)
 		unique := slices.Compact(slices.Clone(told))
 		if len(told) != 6 || len(unique) != 6 || !slices.Equal(told, kept) {

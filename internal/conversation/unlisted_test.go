@@ -10,17 +10,17 @@ import (
 	"github.com/airlock-run/airlock/provider/providertest"
 )
 
-// What was not listed is not deleted, by nobody but a person who asks for it,
-// and the turn does not pass for one that went well.
+// Objects that were not listed are deleted only at a user's request, and the turn counts as
+// failed.
 func TestUnlistedIsNotDeleted(t *testing.T) {
 	for _, name := range []string{provider.OpenAI, provider.Anthropic} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, remotes()[name])
 			script := s.makes("Done.", providertest.Made{Name: "a.txt", Data: []byte("made")})
-			script.Steps[0].Code = "open('a.txt', 'w').write('made')" // by which a clean-up knows it
+			script.Steps[0].Code = "open('a.txt', 'w').write('made')" // the clean-up recognizes it by this
 			s.server.Script(script)
 			on := providertest.OpSessionFiles
-			if name == provider.Anthropic { // its files are looked for where the reply broke off
+			if name == provider.Anthropic { // its files are searched from where the reply broke off
 				on = providertest.OpList
 				s.server.Inject(providertest.Fault{On: providertest.OpRun, Kind: providertest.FaultCut})
 			}
