@@ -115,7 +115,7 @@ var kinds = map[string]string{
 	"any":   `(?s:.*?)`,
 }
 
-// fill puts in what earlier answers said.
+// fill inserts the values that earlier answers had.
 func fill(text string, known map[string]string) string {
 	return hole.ReplaceAllStringFunc(text, func(found string) string {
 		if value, ok := known[hole.FindStringSubmatch(found)[1]]; ok {
@@ -149,7 +149,7 @@ func compare(got *httptest.ResponseRecorder, want string, known map[string]strin
 	return wrong
 }
 
-// match compares a text with one that has holes, and learns their names.
+// match compares a text with a pattern, and records the values of its named holes.
 func match(got, want string, known map[string]string) error {
 	want = fill(want, known)
 	var pattern strings.Builder

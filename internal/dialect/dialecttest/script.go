@@ -25,7 +25,7 @@ import (
 //	write PATH TEXT  leaves a file             delete PATH   removes an input
 //	keep PATH        leaves an input as it was drop PATH REASON [+MORE]
 //	exit CODE        ends                      signal NAME   dies of it
-//	timeout, oom     dies of it                wait          goes on until it is killed
+//	timeout, oom     dies of it                wait          runs until it is killed
 //	fault            the sandbox fails         broken        the service does
 //	absent           the language is not on this host
 func Script(ctx context.Context, spec *engine.Spec, host engine.Host) (_ *engine.Outcome, err error) {
@@ -92,7 +92,7 @@ func (s *script) step(word, rest string) (done bool, err error) {
 	return false, nil
 }
 
-// change does what shows in the outcome.
+// change carries out a step that changes the outcome.
 func (s *script) change(word, first, second string) (done bool, err error) {
 	o := s.outcome
 	switch word {

@@ -1,7 +1,7 @@
-// Package dify serves the API of dify-sandbox, so that a Dify needs nothing but
-// another CODE_EXECUTION_ENDPOINT: its Code and Template nodes run here.
+// Package dify serves the API of dify-sandbox. Dify needs only another
+// CODE_EXECUTION_ENDPOINT to run its Code and Template nodes here.
 //
-// What is covered, and what differs on purpose, is in README.md next to this file.
+// README.md in this folder lists the coverage and the intended differences.
 // Like every edge it decodes, calls one method of the engine, and encodes.
 package dify
 
@@ -44,7 +44,7 @@ type api struct {
 
 type handler func(http.ResponseWriter, *http.Request) (any, error)
 
-// New returns the API as a handler that wants its prefix removed.
+// New returns the API as a handler. The caller must strip its prefix.
 func New(e *engine.Service, o Options) http.Handler {
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
@@ -75,7 +75,7 @@ func New(e *engine.Service, o Options) http.Handler {
 	return mux
 }
 
-// Open are the addresses that answer without a key.
+// Open lists the addresses that answer without a key.
 func Open() []string { return []string{"/health"} }
 
 func (a *api) handle(serve handler) http.HandlerFunc {
@@ -100,13 +100,13 @@ var errLanguage = bad("unsupported language")
 
 func bad(message string) error { return wire.Refuse(http.StatusBadRequest, "%s", message) }
 
-// Refuse answers with an error that the front door found.
+// Refuse answers with an error from the front door.
 func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
 	switch status {
 	case http.StatusUnauthorized:
 		w.WriteHeader(status) // without a body, as the original
 		return
-	case http.StatusTooManyRequests: // which Dify takes for a fault of the network
+	case http.StatusTooManyRequests: // Dify takes it for a network fault
 		status = http.StatusServiceUnavailable
 	}
 	writeJSON(w, status, envelope{Code: -status, Message: message})

@@ -42,7 +42,7 @@ func TestRecordings(t *testing.T) {
 	dialecttest.Replay(t, "testdata/*.txtar", func(t *testing.T) http.Handler { return serve(t, engine.Config{}) })
 }
 
-// The maximum that callers may ask for does not cut an answer in two.
+// The callers' maximum does not truncate an answer.
 func TestWholeOutput(t *testing.T) {
 	h := serve(t, engine.Config{
 		Defaults: engine.Limits{Output: engine.OutputLimit{Bytes: 10}},
@@ -54,7 +54,7 @@ func TestWholeOutput(t *testing.T) {
 	}
 }
 
-// A full queue is what Dify has words for. 429 is not.
+// Dify has a message for a full queue, but none for 429.
 func TestFullQueue(t *testing.T) {
 	h := serve(t, engine.Config{Concurrency: 1, Queue: 1, QueuePerOwner: 1, QueueTime: 50 * time.Millisecond})
 	var wait sync.WaitGroup
@@ -64,7 +64,7 @@ func TestFullQueue(t *testing.T) {
 	}
 	full := http.StatusText(http.StatusServiceUnavailable) + `{"code":-503,"message":"Too many requests","data":null}`
 	seen := false
-	for range cap(answers) - 1 { // one runs until it is ended
+	for range cap(answers) - 1 { // one runs until it is canceled
 		got := <-answers
 		seen = seen || got == full
 		if got != full {

@@ -12,15 +12,15 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// The languages that Dify knows.
+// The languages of Dify.
 const (
 	python = "python3"
 	nodejs = "nodejs"
 )
 
-// program is the body of a run. Its other fields count for nothing: preload has not
-// been run by the original either since it was a way out of its sandbox. EnableNetwork
-// is always true: the program then has the network of the caller's key, if any.
+// program is the body of a run. Its other fields are ignored. The original no longer runs
+// preload either, since it allowed an escape from its sandbox. EnableNetwork is always
+// true: the program then has the network of the caller's key, if any.
 type program struct {
 	Language string `json:"language"`
 	Code     string `json:"code"`
@@ -28,8 +28,8 @@ type program struct {
 	EnableNetwork *bool `json:"enable_network"`
 }
 
-// result is how a program ended. A client fails with the text of Error unless it is
-// empty, and reads nothing but that and Stdout.
+// result is how a program ended. If Error is not empty, a client fails with its text.
+// Otherwise it reads only Stdout.
 type result struct {
 	Stdout   string `json:"stdout"`
 	Stderr   string `json:"stderr"`
@@ -92,8 +92,8 @@ func (a *api) execute(r *http.Request, p program) (*result, error) {
 	return a.resultOf(run)
 }
 
-// accidental are modules that the driver of the original leaves in the globals of a
-// program. Programs that name them without an import work there.
+// accidental returns the modules that the original's driver leaves in a program's globals.
+// Programs that use them without an import work there.
 func accidental(source string) (modules []string) {
 	for _, name := range []string{"ctypes", "os", "sys", "traceback"} {
 		if strings.Contains(source, name) {
@@ -117,7 +117,7 @@ func (a *api) resultOf(run *engine.Run) (*result, error) {
 	case engine.StatusOOM:
 		res.ExitCode = 128 + 9
 	case engine.StatusOK:
-		// Half of an answer is none: the client would take it for broken JSON.
+		// A truncated answer is an error: the client would take it for broken JSON.
 		if run.Truncated && len(run.Stdout) > a.Output-4 {
 			res.Error = fmt.Sprintf("output over %d bytes", a.Output)
 		}

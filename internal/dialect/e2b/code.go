@@ -82,7 +82,7 @@ func (sb *sandbox) context(id string) (*codeContext, error) {
 	return nil, &engine.Error{Op: "context", Kind: engine.ErrNotFound, Err: errors.New("Context " + id + " not found")}
 }
 
-// standardContext is that of a language, which is made when it is first asked for.
+// standardContext returns the default context of a language, and makes it on the first use.
 func (h *Handler) standardContext(ctx context.Context, sb *sandbox, language string) (*codeContext, error) {
 	spelled := spellings[strings.ToLower(language)]
 	sb.mu.Lock()
@@ -149,7 +149,7 @@ func (h *Handler) removeContext(w http.ResponseWriter, r *http.Request, sb *sand
 	if err != nil {
 		return err
 	}
-	if c.interpreter == sb.session { // it is what the sandbox lives by
+	if c.interpreter == sb.session { // the sandbox lives as long as this session
 		err = h.Live.Restart(r.Context(), sb.caller, c.interpreter)
 	} else {
 		sb.mu.Lock()
@@ -191,7 +191,7 @@ func (h *Handler) execute(w http.ResponseWriter, r *http.Request, sb *sandbox) e
 		if !done {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), endTime)
 			defer cancel()
-			_ = h.Live.CancelCell(ctx, sb.caller, c.interpreter, cell.ID) // its session may be gone
+			_ = h.Live.CancelCell(ctx, sb.caller, c.interpreter, cell.ID) // its session may have been deleted
 		}
 	}()
 	ctx, cancel := context.WithCancel(r.Context())
@@ -235,7 +235,7 @@ func (h *Handler) execute(w http.ResponseWriter, r *http.Request, sb *sandbox) e
 				default: // what a process writes itself can be faster
 					early = appendEvent(early, &e)
 				}
-				if pending == nil && more && !done { // what is there at once is sent at once
+				if pending == nil && more && !done { // send complete events without delay
 					select {
 					case e, ok := <-next:
 						if more = ok; ok {
@@ -253,7 +253,7 @@ func (h *Handler) execute(w http.ResponseWriter, r *http.Request, sb *sandbox) e
 	return nil
 }
 
-// partTime is how long the rest of a line is waited for.
+// partTime is how long whole waits for the rest of a line.
 const partTime = 5 * time.Millisecond
 
 // whole appends the text that follows at once to a part of a line: clients show each event as lines

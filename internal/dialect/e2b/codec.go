@@ -76,7 +76,7 @@ func appendField(b []byte, number protowire.Number, zigzag bool, v reflect.Value
 		if v = v.Elem(); v.Kind() == reflect.Struct {
 			return message(b, v)
 		}
-		if v.IsZero() { // it is there, and says so
+		if v.IsZero() { // the zero value is encoded explicitly
 			return protowire.AppendVarint(protowire.AppendTag(b, number, wireType(v)), 0)
 		}
 		return appendField(b, number, zigzag, v)

@@ -24,11 +24,11 @@ import (
 // The control plane. Its errors always have a body {"code", "message"}: SDKs parse that
 // before they look at the status.
 
-// envdVersion selects what SDKs ask of envd: this version takes raw uploads and has no metadata of
-// files.
+// envdVersion selects how SDKs use envd. This version accepts raw uploads and has no
+// metadata of files.
 const envdVersion = "0.5.7"
 
-// templates that there are: the sandbox is the same.
+// templates are the accepted names. All of them start the same sandbox.
 var templates = []string{"base", "code-interpreter-v1"}
 
 func (h *Handler) controlRoutes() *http.ServeMux {
@@ -258,7 +258,7 @@ type madeBody struct {
 	Alias        string  `json:"alias"`
 }
 
-// clientID is of no interest to clients, which demand it.
+// clientID is a required field that clients do not use.
 const clientID = "airlock"
 
 func (h *Handler) made(sb *sandbox) madeBody {
@@ -441,7 +441,7 @@ type lifeBody struct {
 	Duration *int `json:"duration"` // of refreshes
 }
 
-// lengthen sets the time that a sandbox has left; with refresh it never shortens it.
+// lengthen sets the remaining time of a sandbox. If refresh is set, it never shortens it.
 func lengthen(refresh bool) func(http.ResponseWriter, *http.Request, *sandbox) error {
 	return func(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
 		var body lifeBody
@@ -469,7 +469,7 @@ type sampleBody struct {
 	CPUUsed   float64 `json:"cpuUsedPct"`
 	MemUsed   int64   `json:"memUsed"`
 	MemTotal  int64   `json:"memTotal"`
-	MemCache  int64   `json:"memCache"` // is not told apart
+	MemCache  int64   `json:"memCache"` // not measured separately
 	DiskUsed  int64   `json:"diskUsed"`
 	DiskTotal int64   `json:"diskTotal"`
 }

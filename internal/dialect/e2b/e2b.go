@@ -1,13 +1,12 @@
-// Package e2b serves the protocol of E2B's SDKs over live sessions: the control
-// plane, which makes sandboxes and ends them, and on the address of a sandbox its code
-// interpreter (port 49999), its daemon envd (port 49983) and whatever else listens in
-// it.
+// Package e2b serves the protocol of E2B's SDKs over live sessions: the control plane,
+// which creates and deletes sandboxes, and at the address of a sandbox its code interpreter
+// (port 49999), its daemon envd (port 49983) and other servers in it.
 //
 // A sandbox is a live session with a random id and a token of its own. The id leads to
 // it and the token opens it: requests to a sandbox carry no key. The wire facts are from
 // the SDKs (PyPI e2b 2.63.0, e2b-code-interpreter 2.11.5; npm e2b 2.51.0,
 // @e2b/code-interpreter 2.8.0) and from github.com/e2b-dev/infra and code-interpreter,
-// August 2026. The README lists what is refused.
+// August 2026. The README lists the unsupported features.
 package e2b
 
 import (
@@ -32,16 +31,16 @@ import (
 // Options configure a Handler.
 type Options struct {
 	Live   live.Sessions
-	Caller func(*http.Request) engine.Caller // the zero Caller: nobody
+	Caller func(*http.Request) engine.Caller // the zero Caller: anonymous
 	Limits func() (defaults, maxima engine.Limits)
-	Domain string // below which sandboxes have names; may have a port. Empty: localhost, for those who call us by it
+	Domain string // parent domain of sandbox names, may have a port. Empty: localhost, for clients that use that name
 	Log    *slog.Logger
-	Self   func() engine.Epoch // this node; nil: it is alone
+	Self   func() engine.Epoch // epoch of this node; nil: there is only one node
 	// Gather asks other nodes for their part of a list; nil: there are none.
 	Gather func(w http.ResponseWriter, r *http.Request) [][]byte
 }
 
-// Holder returns the node in whose memory the sandbox is that a request names.
+// Holder returns the node that has the sandbox of a request in memory.
 func (h *Handler) Holder(r *http.Request) engine.Epoch {
 	id, _, _ := h.address(r)
 	if rest, ok := strings.CutPrefix(r.URL.Path, "/sandboxes/"); ok && id == "" {
@@ -70,7 +69,7 @@ type Handler struct {
 	envd      http.Handler
 }
 
-// New returns a handler that wants its prefix removed.
+// New returns a handler. The caller must strip its prefix.
 func New(o Options) *Handler {
 	h := &Handler{Options: o}
 	h.sandboxes.ended = h.end
@@ -78,7 +77,7 @@ func New(o Options) *Handler {
 	return h
 }
 
-// Close forgets the sandboxes, whose sessions end with the service.
+// Close discards the sandboxes. Their sessions end with the service.
 func (h *Handler) Close() { h.sandboxes.close() }
 
 // ServeHTTP implements http.Handler.
@@ -95,7 +94,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Access reports that requests to a sandbox need no key, for it has a token. See
+// Access reports that requests to a sandbox need no key, because they carry its token. See
 // httpd.Mount.
 func (h *Handler) Access(r *http.Request) (network, everyone bool) {
 	_, _, ok := h.address(r)
@@ -109,13 +108,13 @@ func (h *Handler) Compressed(r *http.Request) bool {
 	return ok || isSigned(r)
 }
 
-// Refuse writes a refusal in the protocol's words.
+// Refuse writes a refusal in the protocol's format.
 func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
 	writeError(w, status, message)
 }
 
-// Hosts reports whether the protocol is spoken by the clients that call this service
-// by a name: that of a sandbox, PORT-ID.DOMAIN, of all, sandbox.DOMAIN, or api.DOMAIN.
+// Hosts reports whether host is a name of this protocol: a sandbox, PORT-ID.DOMAIN, all
+// sandboxes, sandbox.DOMAIN, or api.DOMAIN.
 func (h *Handler) Hosts(host string) bool {
 	label, domain, _ := strings.Cut(host, ".")
 	if ours, _, _ := strings.Cut(h.Domain, ":"); domain == "" || domain != ours && domain != "localhost" {
@@ -152,7 +151,7 @@ func (h *Handler) serveSandbox(w http.ResponseWriter, r *http.Request, id string
 	}
 	outer := r
 	r = r.WithContext(context.WithValue(r.Context(), sandboxKey{}, sb))
-	defer func() { outer.Pattern = r.Pattern }() // it names the route, of which there are so many
+	defer func() { outer.Pattern = r.Pattern }() // it names one of a bounded number of routes
 	shown := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return sb.opens(r.Header.Get(name)) })
 	}
@@ -186,7 +185,7 @@ func (h *Handler) serveSandbox(w http.ResponseWriter, r *http.Request, id string
 
 type sandboxKey struct{}
 
-// sandboxOf is the sandbox that a request, whose token was checked, is for.
+// sandboxOf returns the sandbox of a request whose token was checked.
 func sandboxOf(ctx context.Context) *sandbox { return ctx.Value(sandboxKey{}).(*sandbox) }
 
 // statuses are those of the control plane. 502 and 503 make SDKs retry, and 404 has its own meaning
@@ -227,7 +226,7 @@ func (h *Handler) fail(w http.ResponseWriter, err error) {
 	writeError(w, status, message)
 }
 
-// writeError answers as E2B's control plane and envd do.
+// writeError writes an error in the format of E2B's control plane and envd.
 func writeError(w http.ResponseWriter, status int, message string) {
 	writeJSON(w, status, map[string]any{"code": status, "message": message})
 }
@@ -255,7 +254,7 @@ func Key(token string) string {
 	return keyPrefix + hex.EncodeToString([]byte(parts[1])) + hex.EncodeToString(secret)
 }
 
-// ordinary is the usual spelling of a key in the form of E2B's, or the token as it is.
+// ordinary returns the usual spelling of a key in E2B's form, or token unchanged.
 func ordinary(token string) string {
 	raw, err := hex.DecodeString(strings.TrimPrefix(token, keyPrefix))
 	if err != nil || len(raw) != 12+32 || !strings.HasPrefix(token, keyPrefix) {
@@ -264,7 +263,7 @@ func ordinary(token string) string {
 	return "ak_" + string(raw[:12]) + "_" + base64.RawURLEncoding.EncodeToString(raw[12:])
 }
 
-// Authenticate has keys in both spellings checked.
+// Authenticate passes keys in both spellings to the check.
 func Authenticate(
 	check func(context.Context, string) (engine.Caller, error),
 ) func(context.Context, string) (engine.Caller, error) {

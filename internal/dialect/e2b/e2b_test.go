@@ -20,7 +20,7 @@ import (
 	"github.com/airlock-run/airlock/internal/live"
 )
 
-// fakeLive makes and deletes sessions. Nothing else of it is called.
+// fakeLive creates and deletes sessions. Its other methods are not called.
 type fakeLive struct {
 	live.Sessions
 	deleted chan engine.ID
@@ -72,7 +72,7 @@ func create(t *testing.T, h http.Handler, body string, headers ...string) (made 
 
 func TestKeys(t *testing.T) {
 	token := "ak_abcdefghijkm_" + strings.Repeat("-_Az", 10) + "09x"
-	token = token[:len(token)-1] + "0" // the last character has two bits that count for nothing
+	token = token[:len(token)-1] + "0" // two bits of the last character do not count
 	key := Key(token)
 	if !strings.HasPrefix(key, "e2b_") || strings.Trim(key[4:], "0123456789abcdef") != "" || ordinary(key) != token {
 		t.Errorf("%s, back %s, want %s", key, ordinary(key), token)
@@ -107,7 +107,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// The signature is made here as the SDKs make it.
+// The test signs requests like the SDKs.
 func TestSignatures(t *testing.T) {
 	h, _ := newHandler(t, "")
 	create(t, h, `{"templateID":"base"}`)
@@ -220,7 +220,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// The lines are those that E2B's template server writes.
+// The lines are recorded from E2B's template server.
 func TestLines(t *testing.T) {
 	data := map[string]json.RawMessage{
 		"text/plain": json.RawMessage(`"'h\u2028i'"`), "image/png": json.RawMessage(`"iVB\nOR"`), "application/json": json.RawMessage(`{"a":1}`),
@@ -240,7 +240,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Both forms give back what they were given; the bytes of the binary one are protobuf's.
+// Both forms round-trip. The bytes of the binary form are those of protobuf.
 func TestCodec(t *testing.T) {
 	yes, tag := true, ""
 	message := startRequest{
@@ -256,7 +256,7 @@ func TestCodec(t *testing.T) {
 		if err := (codec{name}).Unmarshal(text, &back); err != nil || cmp.Diff(message, back) != "" {
 			t.Errorf("%s: %v %s", name, err, cmp.Diff(message, back))
 		}
-		for n := range text { // cut short anywhere it is an error, or a shorter message: no panic
+		for n := range text { // every truncation is an error or a shorter message, without a panic
 			_ = (codec{name}).Unmarshal(text[:n], &back)
 		}
 	}

@@ -62,7 +62,7 @@ func rpcOptions() []connect.HandlerOption {
 	}
 }
 
-// call is a request to a sandbox that was let in.
+// call is an authorized request to a sandbox.
 type call struct {
 	*sandbox
 	header http.Header
@@ -99,7 +99,7 @@ func stream[Q, A any](
 	serve(procedure, connect.NewServerStreamHandler(procedure, handle, rpcOptions()...))
 }
 
-// The user of a sandbox, and its home, which model code has written in.
+// The user of a sandbox and its home directory, which model code often spells out.
 const (
 	user = "user"
 	home = "/home/user"
@@ -155,7 +155,7 @@ func (h *Handler) rpcError(err error) error {
 	return rpcError(err)
 }
 
-// pings is a ticker for streams that are silent, as often as the client asks for.
+// pings returns a ticker for silent streams, with the interval that the client requests.
 func pings(header http.Header) *time.Ticker {
 	seconds, err := strconv.Atoi(strings.TrimSpace(header.Get("Keepalive-Ping-Interval")))
 	if err != nil || seconds < 1 {

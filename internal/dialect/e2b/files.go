@@ -14,7 +14,7 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// filePath is the path that the query of a request for a file names.
+// filePath returns the path in the query of a request for a file.
 func filePath(r *http.Request, p string) (string, error) {
 	if name := r.URL.Query().Get("username"); !knownUser(name) {
 		return "", &engine.Error{Op: "find user", Kind: engine.ErrUnauthorized,

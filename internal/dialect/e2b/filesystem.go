@@ -103,7 +103,7 @@ func (t timestamp) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Unix(t.Seconds, int64(t.Nanos)).UTC().Format(time.RFC3339Nano))
 }
 
-// absolute is a path as the sandbox's user means it.
+// absolute returns a path relative to the user's home directory as an absolute path.
 func absolute(p string) string {
 	switch {
 	case p == "" || p == "~":
@@ -117,7 +117,7 @@ func absolute(p string) string {
 	return path.Clean(p)
 }
 
-// mine are the paths of files that are the user's.
+// mine matches the paths of files that belong to the user.
 var mine = regexp.MustCompile(`^(/home/user|/workspace|/mnt/data|/tmp)(/|$)`)
 
 // entry describes a file, by the path that it was asked by.
@@ -127,11 +127,11 @@ func (h *Handler) entry(ctx context.Context, c *sandbox, e *engine.Entry) *entry
 		Owner: user, Group: user,
 		Modified: &timestamp{e.Modified.Unix(), int32(e.Modified.Nanosecond())},
 	}
-	if !mine.MatchString(e.Path) { // the sandbox's own
+	if !mine.MatchString(e.Path) { // it belongs to the sandbox
 		info.Owner, info.Group = "root", "root"
 	}
 	kind := e.Kind
-	if kind == engine.EntryLink { // its type is that of what it leads to
+	if kind == engine.EntryLink { // the type of a link is that of its target
 		to := e.Target
 		if !strings.HasPrefix(to, "/") {
 			to = path.Join(path.Dir(e.Path), to)
@@ -192,7 +192,7 @@ func (h *Handler) move(ctx context.Context, c call, q *moveRequest) (*entryRespo
 	return &entryResponse{h.entry(ctx, c.sandbox, &e)}, nil
 }
 
-// folder makes sure that a path leads to a folder.
+// folder returns an error unless the path is a folder.
 func (h *Handler) folder(ctx context.Context, c *sandbox, at string) (string, error) {
 	e, err := h.Live.RealFile(ctx, c.caller, c.session, absolute(at))
 	if err == nil && e.Kind != engine.EntryFolder {
@@ -266,7 +266,7 @@ func eventsOf(change *engine.FileEvent, folder string) []fileEvent {
 		if change.Folder {
 			return []fileEvent{event(change.Path, eventCreate)}
 		}
-		// A file that files.write makes has its content at once: envd writes it afterwards.
+		// A file from files.write has its content at once. envd creates it and then writes it.
 		return []fileEvent{event(change.Path, eventCreate), event(change.Path, eventWrite)}
 	case engine.FileModified:
 		return []fileEvent{event(change.Path, eventWrite)}
@@ -324,7 +324,7 @@ const (
 )
 
 func (h *Handler) createWatcher(_ context.Context, c call, q *watchRequest) (*watcherRequest, error) {
-	ctx, cancel := context.WithCancel(context.Background()) // it ends with its sandbox
+	ctx, cancel := context.WithCancel(context.Background()) // ended with its sandbox
 	next, stop, err := h.watch(ctx, c.sandbox, q)
 	if err != nil {
 		cancel()

@@ -121,14 +121,14 @@ type process struct {
 
 // started is kept with a process.
 type started struct {
-	pid    uint32 // is not the number that the process has inside
+	pid    uint32 // differs from the process's number in the sandbox
 	tag    *string
 	config *processConfig
 	stdin  bool
-	late   atomic.Bool // its time was over before its end
+	late   atomic.Bool // its deadline passed before its end
 }
 
-// endedFor is how long a process that has ended can still be asked for.
+// endedFor is how long an ended process can still be queried.
 const endedFor = 30 * time.Second
 
 // processes returns the processes that run or have just ended, oldest first.
@@ -196,7 +196,7 @@ func (h *Handler) startProcess(ctx context.Context, c call, q *startRequest, sen
 		return err
 	}
 	p := &process{made.ID, note}
-	if over, ok := ctx.Deadline(); ok { // also if its client leaves before
+	if over, ok := ctx.Deadline(); ok { // also if its client disconnects before
 		time.AfterFunc(time.Until(over), func() { h.overdue(c.sandbox, p) })
 	}
 	if size == nil && !p.stdin {
@@ -216,7 +216,7 @@ func (h *Handler) connectProcess(ctx context.Context, c call, q *selected, send 
 	return h.follow(ctx, c, p, false, send)
 }
 
-// follow streams a process, to its end or that of the time that the client gives it.
+// follow streams a process until it ends or the client's deadline passes.
 func (h *Handler) follow(ctx context.Context, c call, p *process, all bool, send func(*eventResponse) error) error {
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -247,7 +247,7 @@ func (h *Handler) follow(ctx context.Context, c call, p *process, all bool, send
 		}
 		if e.End != nil {
 			if _, limited := ctx.Deadline(); limited && p.late.Load() && e.End.ExitCode < 0 {
-				return errOverdue // whichever came first, its end or that of the request
+				return errOverdue // either the process or its request ended first
 			}
 		}
 		if err := event(e); err != nil || e.End != nil {
@@ -291,7 +291,7 @@ func eventOf(e *live.ProcessEvent) processEvent {
 	return processEvent{}
 }
 
-// endOf spells the end of a process as Go's os/exec does, which envd is made with.
+// endOf formats the end of a process like Go's os/exec, which envd uses.
 func endOf(p *live.Process) *endEvent {
 	end := &endEvent{}
 	switch {

@@ -21,16 +21,16 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// sandbox is a live session with an end.
+// sandbox is a live session with a deadline.
 type sandbox struct {
 	id       string
-	node     engine.Epoch // that has it
+	node     engine.Epoch // of the session
 	token    string
 	session  engine.ID
 	caller   engine.Caller
 	template string
 	metadata map[string]string
-	env      map[string]string // of everything that runs in it
+	env      map[string]string // of all processes in it
 	public   bool              // its ports need no token
 	key      string            // Idempotency-Key of its creation
 	domain   string
@@ -52,14 +52,14 @@ func (sb *sandbox) opens(token string) bool {
 	return subtle.ConstantTimeCompare([]byte(token), []byte(sb.token)) == 1
 }
 
-// end is when its life ends.
+// end returns the deadline of the sandbox.
 func (sb *sandbox) end() time.Time {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	return sb.ends
 }
 
-// live sets the time that is left, or, with longer, only makes it longer.
+// live sets the remaining time. If longer is set, it never shortens it.
 func (sb *sandbox) live(left time.Duration, longer bool) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
@@ -112,9 +112,9 @@ func (h *Handler) serveSigned(w http.ResponseWriter, r *http.Request) {
 	writeError(w, http.StatusUnauthorized, "the signature is wrong or has expired, or its sandbox is gone")
 }
 
-// registry are the sandboxes. It is in memory: they end with the service.
+// registry holds the sandboxes in memory: they end with the service.
 type registry struct {
-	ended func(*sandbox) // their time is over
+	ended func(*sandbox) // called at their deadline
 
 	mu   sync.Mutex
 	byID map[string]*sandbox
@@ -207,14 +207,14 @@ func (h *Handler) end(sb *sandbox) {
 	}
 }
 
-// kill ends a sandbox with all that is in it.
+// kill ends a sandbox and everything in it.
 func (h *Handler) kill(ctx context.Context, sb *sandbox) error {
 	if !h.sandboxes.remove(sb) {
 		return engine.ErrNotFound
 	}
 	err := h.Live.Delete(context.WithoutCancel(ctx), sb.caller, sb.session)
 	if engine.KindOf(err) == engine.ErrNotFound {
-		return nil // it was deleted elsewhere
+		return nil // it was deleted concurrently
 	}
 	return err
 }

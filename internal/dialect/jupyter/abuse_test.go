@@ -19,7 +19,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// What is another owner's is not there, whatever is asked of it.
+// Data of another owner does not exist, for every request.
 func TestOthers(t *testing.T) {
 	r := newRig(t, Options{})
 	id := r.kernel()
@@ -58,7 +58,7 @@ func TestOthers(t *testing.T) {
 	r.dial(id, "?token=x", page)
 }
 
-// A flood of kernels ends at the limit, for its owner alone.
+// The limit of kernels holds for their owner alone.
 func TestFlood(t *testing.T) {
 	r := newRig(t, Options{Kernels: 3})
 	counts := map[int]int{}
@@ -81,7 +81,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// Frames that are no messages are left out, and the connection serves on.
+// Frames that are not messages are ignored, and the connection continues.
 func TestMalformed(t *testing.T) {
 	for _, protocol := range []string{"", subprotocol} {
 		r := newRig(t, Options{})
@@ -111,8 +111,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// A client that takes small frames gets no large one, and every character; one that
-// takes large ones gets all as it is.
+// A client that accepts only small frames gets every character in small frames. A client
+// that accepts large frames gets the messages unchanged.
 func TestSmallFrames(t *testing.T) {
 	r := newRig(t, Options{})
 	id := r.kernel()
@@ -167,8 +167,8 @@ func TestSmallFrames(t *testing.T) {
 	}
 }
 
-// A client that does not read holds nobody else up, and is closed when too much
-// waits for it.
+// A client that does not read blocks no other client, and is closed when its queue is too
+// long.
 func TestDeafClient(t *testing.T) {
 	r := newRig(t, Options{})
 	r.unsent = 4 << 20
@@ -211,7 +211,7 @@ func TestDeafClient(t *testing.T) {
 	}
 	go func() { _, _ = io.Copy(io.Discard, conn) }()
 	deadline := time.Now().Add(patience)
-	for connections := 2; connections > 1; { // it reads again, and is told to go
+	for connections := 2; connections > 1; { // it reads again, and gets the close frame
 		if time.Now().After(deadline) {
 			t.Fatal("the deaf client is there")
 		}
@@ -219,7 +219,7 @@ func TestDeafClient(t *testing.T) {
 	}
 }
 
-// More requests than a kernel keeps are refused, with all that their client waits
+// A kernel rejects requests beyond its queue, with all messages that their client waits
 // for.
 func TestTooManyRequests(t *testing.T) {
 	r := newRig(t, Options{})
@@ -236,7 +236,7 @@ func TestTooManyRequests(t *testing.T) {
 	p.until("first")
 }
 
-// The end of the service closes connections with 1001.
+// Shutting down the service closes connections with 1001.
 func TestClose(t *testing.T) {
 	r := newRig(t, Options{})
 	p := r.dial(r.kernel(), "", nil)
@@ -257,7 +257,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Whatever a frame holds, reading it ends in a message or an error.
+// Any frame is parsed into a message or an error.
 func FuzzFrame(f *testing.F) {
 	m := &message{channel: shell, id: "a", kind: "x_request", header: []byte(`{"msg_id":"a","msg_type":"x_request"}`), parent: none, content: none}
 	for _, v1 := range []bool{false, true} {

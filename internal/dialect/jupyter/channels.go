@@ -76,7 +76,7 @@ func channels(w http.ResponseWriter, r *http.Request, k *kernel) error {
 	c, err := k.join(r.URL.Query().Get("session_id"), at)
 	if err != nil {
 		_, why := describe(err)
-		_ = socket.Close(websocket.StatusTryAgainLater, why) // the peer may be gone
+		_ = socket.Close(websocket.StatusTryAgainLater, why) // the peer may have disconnected
 		return nil
 	}
 	defer c.leave(at)
@@ -117,7 +117,7 @@ func (c *client) read(ctx context.Context, at *connection) {
 	}
 }
 
-// write sends the queue of a client until the connection ends or the client has another one.
+// write sends the queue of a client until the connection ends or is replaced.
 func (c *client) write(ctx context.Context, at *connection) {
 	pings := time.NewTicker(pingEvery)
 	defer pings.Stop()
@@ -135,9 +135,9 @@ func (c *client) write(ctx context.Context, at *connection) {
 		}
 		queue, mine, behind := c.take(at)
 		if !mine && last == nil {
-			c.wake() // what the news was is for the client's other connection
+			c.wake() // the client's other connection must send the rest
 			select {
-			case why := <-at.ending: // it says so
+			case why := <-at.ending: // the close frame has the reason
 				last = &why
 			case <-ctx.Done():
 				return
@@ -154,7 +154,7 @@ func (c *client) write(ctx context.Context, at *connection) {
 			}
 		}
 		if last != nil {
-			_ = at.socket.Close(last.code, last.text) // the peer may be gone
+			_ = at.socket.Close(last.code, last.text) // the peer may have disconnected
 			return
 		}
 	}
@@ -178,7 +178,7 @@ func (at *connection) send(ctx context.Context, m *message) error {
 	for _, m := range list {
 		kind, frame, err := m.encode(at.v1)
 		if err != nil {
-			continue // it is no JSON, so nobody could read it
+			continue // it is not JSON, so no client could read it
 		}
 		bounded, cancel := context.WithTimeout(ctx, sendTime)
 		err = at.socket.Write(bounded, kind, frame)
@@ -236,7 +236,7 @@ func (c *client) wake() {
 	}
 }
 
-// take returns the messages to send over a connection, and whether it is still the client's.
+// take returns the messages to send over a connection, and whether the client still uses it.
 func (c *client) take(at *connection) (queue []*message, mine, behind bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

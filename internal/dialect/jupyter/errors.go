@@ -33,7 +33,7 @@ func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message strin
 		status, message = http.StatusForbidden, "Forbidden"
 		w.Header().Del("WWW-Authenticate")
 	}
-	_ = writeJSON(w, status, errorBody{Message: message}) // the peer may be gone
+	_ = writeJSON(w, status, errorBody{Message: message}) // the peer may have disconnected
 }
 
 // fail answers with an error. The engine's text about a request is sent to the client; other causes
@@ -49,7 +49,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if seconds := engine.RetrySeconds(err, 0); seconds != "" {
 		w.Header().Set("Retry-After", seconds)
 	}
-	_ = writeJSON(w, status, errorBody{Message: message}) // the peer may be gone
+	_ = writeJSON(w, status, errorBody{Message: message}) // the peer may have disconnected
 }
 
 // describe returns the status and message of an error.

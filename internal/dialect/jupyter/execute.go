@@ -111,9 +111,9 @@ type output struct {
 	request  *asked
 	what     *execution
 	count    int
-	note     string // what was said at the cell's beginning
+	note     string // the notice at the beginning of the cell
 	displays int
-	problem  *errorContent // that the cell raised
+	problem  *errorContent // the error that the cell raised
 	ended    bool
 }
 
@@ -184,7 +184,7 @@ func (o *output) begin(cell *live.Cell) {
 	}
 }
 
-// line ends a sentence as a line; of nothing it makes nothing.
+// line ends a sentence with a newline. It returns "" for "".
 func line(text string) string {
 	if text == "" {
 		return ""
@@ -303,7 +303,7 @@ func encode(content any) json.RawMessage {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(content); err != nil {
-		return none // what is encoded here comes from maps and strings of ours, and from JSON that was read
+		return none // the content has only maps, strings, and JSON that was parsed before
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

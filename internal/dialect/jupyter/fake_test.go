@@ -21,11 +21,11 @@ import (
 	"github.com/airlock-run/airlock/internal/live"
 )
 
-// fake is an engine with interpreters of a language of one word and an argument a
-// line: print, result, big (so many bytes), display (JSON), error, ask, wait (until it
-// is interrupted) and die.
+// fake is an engine whose interpreters run one command and argument per line: print,
+// result, big (a number of bytes), display (JSON), error, ask, wait (until it is
+// interrupted) and die.
 type fake struct {
-	live.Sessions // what no test calls
+	live.Sessions // not called by tests
 
 	t    testing.TB
 	root string
@@ -44,7 +44,7 @@ type fakeSession struct {
 
 type fakeCell struct {
 	events  chan live.Event
-	stop    chan string // why
+	stop    chan string // the reason
 	answers chan string
 }
 
@@ -336,10 +336,10 @@ func (f *fake) RemoveFile(_ context.Context, caller engine.Caller, id engine.ID,
 	return nil
 }
 
-// patience is for what must happen.
+// patience bounds the wait for an expected event.
 const patience = 2 * time.Minute
 
-// rig is a server for callers who name themselves in a header.
+// rig is a server whose callers are named in a header.
 type rig struct {
 	t    *testing.T
 	fake *fake
@@ -372,7 +372,7 @@ func newRig(t *testing.T, o Options) *rig {
 	return r
 }
 
-// ask makes a request and reads its answer into something.
+// ask sends a request and decodes its answer.
 func (r *rig) ask(owner, method, path, body string, into any) int {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
@@ -395,7 +395,7 @@ func (r *rig) ask(owner, method, path, body string, into any) int {
 	return resp.StatusCode
 }
 
-// kernel makes one.
+// kernel creates a kernel.
 func (r *rig) kernel() string {
 	r.t.Helper()
 	var made struct{ ID string }
@@ -405,7 +405,7 @@ func (r *rig) kernel() string {
 	return made.ID
 }
 
-// peer is a client of a kernel's.
+// peer is a client of a kernel.
 type peer struct {
 	t      *testing.T
 	socket *websocket.Conn
@@ -438,7 +438,7 @@ func (p *peer) run(id, code string) {
 	p.send(shell, "execute_request", id, map[string]any{"code": code, "allow_stdin": true})
 }
 
-// heard is a message that came.
+// heard is a received message.
 type heard struct {
 	channel, kind, parent, text string
 	content                     map[string]any
@@ -474,7 +474,7 @@ func (p *peer) hear() (heard, error) {
 	return h, nil
 }
 
-// until returns the messages up to the idle of a request.
+// until returns the messages up to the idle status of a request.
 func (p *peer) until(id string) (all []heard) {
 	p.t.Helper()
 	for {

@@ -135,7 +135,7 @@ type message struct {
 	header  json.RawMessage
 	parent  json.RawMessage
 	content json.RawMessage
-	small   func() []*message // what a client gets that takes no large frame; nil: this
+	small   func() []*message // the form for a client without large frames; nil: this message
 }
 
 var none = json.RawMessage(`{}`)
@@ -185,7 +185,7 @@ func (m *message) limit() *message {
 	return m
 }
 
-// instead returns a message in place of one that is too large. A reply stays a reply.
+// instead returns a replacement for a message that is too large. A reply stays a reply.
 func (m *message) instead() *message {
 	other := *m
 	other.small = nil
@@ -193,7 +193,7 @@ func (m *message) instead() *message {
 	switch {
 	case m.kind == "execute_input":
 		var content map[string]any
-		_ = json.Unmarshal(m.content, &content) // it is ours
+		_ = json.Unmarshal(m.content, &content) // the content was encoded here
 		code, _ := content["code"].(string)
 		content["code"] = strings.ToValidUTF8(code[:min(len(code), maxText)], "") + "\n..."
 		other.content = encode(content)
@@ -236,8 +236,8 @@ func (o *output) smaller(kind string, content displayContent, number int) []*mes
 	return list
 }
 
-// inOrder returns the forms of a value, pictures and plain text first: of the others
-// there may be no room.
+// inOrder returns the forms of a value, pictures and plain text first. The other forms may
+// not fit.
 func inOrder(data map[string]json.RawMessage) []string {
 	var first, rest []string
 	for form := range data {

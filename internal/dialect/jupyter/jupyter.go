@@ -1,6 +1,6 @@
 // Package jupyter serves the part of the Jupyter server's API that runs code: kernels, their
 // specifications, sessions, the channels of a kernel over a WebSocket, and the files of a kernel.
-// README.md lists what is covered.
+// README.md lists the coverage.
 // A kernel is a live session, and has its id. The package adds Jupyter's own: a kernel (kernel.go)
 // handles the requests of its clients one after the other (requests.go) and publishes the output of
 // cells to all of them (execute.go). A client outlives its WebSockets (channels.go), which have one
@@ -23,7 +23,7 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// Version is that of the server whose API this is, as GET /api answers it.
+// Version is the Jupyter server version that GET /api reports.
 const Version = "2.21.1"
 
 // MaxBody is the limit of a request's body, which may be a file in JSON.
@@ -74,14 +74,14 @@ type Server struct {
 
 	mu       sync.Mutex
 	kernels  map[engine.ID]*kernel
-	making   map[engine.Owner]int // kernels that are about to be
+	making   map[engine.Owner]int // kernels being created
 	notebook map[engine.ID]*notebook
 	closed   bool
 }
 
 var errClosing = errors.New("the service is shutting down")
 
-// New returns a handler that wants its prefix removed.
+// New returns a Server. The caller must strip its prefix.
 func New(o Options) *Server {
 	o.Kernels = cmp.Or(o.Kernels, defaultKernels)
 	o.Idle = cmp.Or(o.Idle, defaultIdle)
@@ -141,8 +141,8 @@ func (s *Server) routes() map[string]handler {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Close closes the connections of all clients, and waits for the work for kernels. Kernels end with
-// the service that keeps them.
+// Close closes the connections of all clients, and waits for the kernels' goroutines.
+// Kernels end with the service.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -159,7 +159,7 @@ func (s *Server) Close() {
 	s.work.Wait()
 }
 
-// background does something that Close waits for.
+// background runs do in a goroutine that Close waits for.
 func (s *Server) background(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
 }
 
-// summary is messages in one line each.
+// summary returns one line for each message.
 func summary(all []heard) (lines []string) {
 	for _, h := range all {
 		switch h.kind {
@@ -35,7 +35,7 @@ func summary(all []heard) (lines []string) {
 	return lines
 }
 
-// What clients of either framing are told, in which order.
+// Clients of either framing get these messages in this order.
 func TestMessages(t *testing.T) {
 	for _, protocols := range [][]string{nil, {"v9.kernel.websocket.jupyter.org"}, {"v9.kernel.websocket.jupyter.org", subprotocol}} {
 		r := newRig(t, Options{})
@@ -106,7 +106,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// An error aborts the cells behind it, unless it is told not to.
+// An error aborts the queued cells, unless the request disables that.
 func TestAbort(t *testing.T) {
 	r := newRig(t, Options{})
 	p := r.dial(r.kernel(), "", nil)
@@ -145,7 +145,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// input() goes to who asked, and only that one answers.
+// input() goes to the requesting client, and only that client can answer.
 func TestInput(t *testing.T) {
 	r := newRig(t, Options{})
 	id := r.kernel()
@@ -176,8 +176,8 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// What is said while a client is away is for its next connection, and a second
-// connection takes the place of the first.
+// Messages for a disconnected client go to its next connection. A second connection
+// replaces the first.
 func TestReconnect(t *testing.T) {
 	r := newRig(t, Options{})
 	id := r.kernel()
@@ -216,7 +216,7 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// A kernel is restarted, dies in a cell, and is ended, in view of its clients.
+// Clients see a kernel restart, die in a cell, and end.
 func TestLife(t *testing.T) {
 	r := newRig(t, Options{})
 	id := r.kernel()
@@ -265,7 +265,7 @@ func TestLife(t *testing.T) {
 
 var nativeTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`)
 
-// Lists have what other nodes have.
+// Lists include the kernels of other nodes.
 func TestListsOfNodes(t *testing.T) {
 	r := newRig(t, Options{Gather: func(_ http.ResponseWriter, r *http.Request) [][]byte {
 		return [][]byte{[]byte(`[{"id":"theirs at ` + r.URL.Path + `"}]`)}
@@ -407,7 +407,7 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// Recorded exchanges are answered as they were.
+// Recorded exchanges are replayed.
 func TestRecordings(t *testing.T) {
 	dialecttest.Replay(t, "testdata/*.txtar", func(t *testing.T) http.Handler { return newRig(t, Options{}).Server })
 }

@@ -24,14 +24,14 @@ type kernel struct {
 	id     engine.ID
 	caller engine.Caller
 	spec   *spec
-	ended  bool // guarded by the server's mu: it is known for a while, for its session may not have ended yet
+	ended  bool // guarded by the server's mu; an ended kernel stays known until its session has ended
 
 	mu       sync.Mutex
 	clients  []*client
 	requests []*asked // that wait
 	bytes    int      // of those
-	working  bool     // there is a goroutine that takes them
-	asker    *client  // whose input() the running cell waits for
+	working  bool     // a goroutine handles them
+	asker    *client  // the client that answers input() of the running cell
 	wanted   bool     // a client wanted the next interpreter to be a new one
 	inputs   []string // of cells, for their history
 	inputted int      // bytes of those
@@ -108,7 +108,7 @@ func (s *Server) find(ctx context.Context, caller engine.Caller, name string) (*
 	switch kind := engine.KindOf(err); {
 	case err == nil && info.Session.Origin == engine.OriginJupyter:
 	case err == nil, kind == engine.ErrConflict:
-		return nil, missing(name) // a session, but no kernel
+		return nil, missing(name) // the session is not a kernel
 	case kind == engine.ErrNotFound:
 		s.mu.Lock()
 		k := s.kernels[id]
@@ -274,7 +274,7 @@ func restartKernel(w http.ResponseWriter, r *http.Request, k *kernel) error {
 	return sendModel(w, r, k)
 }
 
-// delete ends a kernel, and all that it was.
+// delete ends a kernel and deletes its session.
 func (k *kernel) delete(ctx context.Context) error {
 	k.forget("The kernel was shut down.")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
@@ -286,7 +286,7 @@ func (k *kernel) delete(ctx context.Context) error {
 	return err
 }
 
-// endTime is for a kernel to end.
+// endTime bounds how long the end of a kernel takes.
 const endTime = 30 * time.Second
 
 // forget removes a kernel from the list, closes the connections of its clients, and drops its
@@ -366,7 +366,7 @@ func (k *kernel) setState(state string, parent json.RawMessage) {
 	k.status(state, parent)
 }
 
-// status sends a status message that does not change how the kernel stands.
+// status sends a status message without a change of state.
 func (k *kernel) status(state string, parent json.RawMessage) {
 	k.publish(iopub, "status", parent, map[string]string{"execution_state": state})
 }
@@ -379,8 +379,7 @@ type spec struct {
 	info     json.RawMessage
 }
 
-// specs are the kinds of kernels; the first is the default. AutoGen wants a key
-// python3 among them.
+// specs are the kinds of kernels; the first is the default. AutoGen requires a key python3.
 var specs = []*spec{
 	{"python3", "Python 3 (ipykernel)", "python", json.RawMessage(
 		`{"name":"python","version":"3","mimetype":"text/x-python",` +
@@ -392,8 +391,8 @@ var specs = []*spec{
 		`"codemirror_mode":"shell","pygments_lexer":"bash","file_extension":".sh"}`)},
 }
 
-// findSpec finds a kind of kernel by its name, the default for none; nil: there is
-// none of that name.
+// findSpec finds a kind of kernel by its name; "" is the default. It returns nil for an
+// unknown name.
 func findSpec(name string) *spec {
 	for _, k := range specs {
 		if k.name == name || name == "" || name == "python" && k.language == name {

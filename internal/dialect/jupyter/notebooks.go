@@ -119,7 +119,7 @@ func (s *Server) createNotebook(w http.ResponseWriter, r *http.Request) error {
 		if known.path != n.path {
 			continue
 		}
-		if _, err := s.find(r.Context(), caller, known.kernel.id.UUID()); err == nil { // else it is gone
+		if _, err := s.find(r.Context(), caller, known.kernel.id.UUID()); err == nil { // otherwise its kernel has ended
 			return writeJSON(w, http.StatusCreated, known.model())
 		}
 	}

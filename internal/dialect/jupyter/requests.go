@@ -27,7 +27,7 @@ func (k *kernel) take(r *asked) {
 	}
 }
 
-// queue has a request of the shell channel done in its turn.
+// queue queues a request of the shell channel.
 func (k *kernel) queue(r *asked) {
 	size := len(r.content) + len(r.header)
 	k.mu.Lock()
@@ -110,7 +110,7 @@ func (k *kernel) control(r *asked) {
 	k.lead(k.server.life, r)
 }
 
-// lead interrupts, restarts or ends a kernel.
+// lead interrupts, restarts or shuts down a kernel.
 func (k *kernel) lead(ctx context.Context, r *asked) {
 	var content struct {
 		Restart bool `json:"restart"`
@@ -140,7 +140,7 @@ func (k *kernel) lead(ctx context.Context, r *asked) {
 	}
 }
 
-// refuse answers a request that is not done, with all that its client waits for.
+// refuse rejects a request with all messages that its client waits for.
 func (k *kernel) refuse(r *asked, name, why string) {
 	k.status(stateBusy, r.header)
 	k.publish(iopub, "stream", r.header, map[string]string{"name": "stderr", "text": why + "\n"})
@@ -148,8 +148,7 @@ func (k *kernel) refuse(r *asked, name, why string) {
 	k.status(stateIdle, r.header)
 }
 
-// abort answers a request that an error, or a restart, before it has kept from being
-// done.
+// abort answers a request that was skipped because of an earlier error or a restart.
 func (k *kernel) abort(r *asked) {
 	k.status(stateBusy, r.header)
 	r.reply(replyKind(r.kind), map[string]string{"status": "aborted"})
@@ -186,7 +185,7 @@ func (k *kernel) answer(r *asked) {
 	mine := k.asker == r.from
 	k.mu.Unlock()
 	if !mine {
-		return // who was not asked does not answer
+		return // only the asked client may answer
 	}
 	if err := k.server.Live.Answer(k.server.life, k.caller, k.id, content.Value); err != nil {
 		k.server.Log.Debug("jupyter: nobody waits for an answer", "session", k.id, "error", err)
@@ -245,7 +244,7 @@ func (k *kernel) isComplete(ctx context.Context, r *asked) {
 	r.reply("is_complete_reply", map[string]string{"status": status, "indent": indent})
 }
 
-// history answers with the cells of this kernel, whatever is asked for: the last n.
+// history answers any history request with the last n cells of this kernel.
 func (k *kernel) history(r *asked) {
 	var content struct {
 		N *int `json:"n"`

@@ -17,7 +17,7 @@ import (
 const (
 	// MaxJSON limits a request to run something, in bytes.
 	MaxJSON     = 50 << 20
-	maxStranger = 1 << 20 // of a body in which we have to look for a key
+	maxStranger = 1 << 20 // of a body that may contain the key
 	maxHint     = 128
 )
 
@@ -72,7 +72,7 @@ func (a *api) readBody(w http.ResponseWriter, r *http.Request) (*runBody, engine
 	return body, caller, nil
 }
 
-// malformed returns what is wrong with a body, without its content.
+// malformed returns the fault of a body, without its content.
 func malformed(err error) error {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
 		return bad("%s is invalid", e.Field)

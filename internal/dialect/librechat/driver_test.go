@@ -19,15 +19,15 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// driven is how a program ended that a driver ran, outside of any sandbox.
+// driven is the outcome of a program that a driver ran without a sandbox.
 type driven struct {
 	stdout, stderr string
 	code           int
 	hung           bool
 }
 
-// drive runs a program with the tool f, on a channel of which the program's ends
-// are given. A program that takes a minute hangs.
+// drive runs a program with the tool f, on a channel with the given program's ends. A
+// program that runs for a minute hangs.
 func drive(t *testing.T, driver, source string, ends ...*os.File) driven {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -46,14 +46,14 @@ func drive(t *testing.T, driver, source string, ends ...*os.File) driven {
 	command.WaitDelay = time.Second
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	_ = command.Run()
-	_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // a sandbox would end what is left
+	_ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // a sandbox would kill the remaining processes
 	for _, end := range ends {
 		end.Close()
 	}
 	return driven{stdout.String(), stderr.String(), command.ProcessState.ExitCode(), ctx.Err() != nil}
 }
 
-// pipes makes a channel: the program's ends, and ours.
+// pipes returns a channel: the program's ends, and the host's ends.
 func pipes(t *testing.T) (theirs []*os.File, calls, answers *os.File) {
 	t.Helper()
 	answersRead, answers, err := os.Pipe()
@@ -99,8 +99,8 @@ func echo(calls io.Reader, answers io.Writer) {
 	}
 }
 
-// Whatever is wrong with the channel, the program hears of it and goes on: it
-// does not wait for an answer that cannot come.
+// If the channel fails, the program gets an error and continues. It does not wait for an
+// answer that cannot come.
 func TestDriversWithoutChannel(t *testing.T) {
 	for _, test := range []struct{ name, driver, source, stdout string }{
 		{"python", pythonDriver, "try:\n    await f()\nexcept ToolExecutionError as e:\n    print(e)\nprint('on')",
@@ -135,7 +135,7 @@ func TestDriversWithoutChannel(t *testing.T) {
 	})
 }
 
-// A call leaves the program however its loops go round.
+// A call is sent however the program's event loops run.
 func TestDriverSendsCalls(t *testing.T) {
 	for _, test := range []struct{ name, source, stdout string }{
 		{"a loop that never waits",
@@ -161,8 +161,8 @@ print("on")`, "on\n"},
 	}
 }
 
-// hold answers calls as the host does: when it has all that belong together, of
-// which it reads no more than it holds.
+// hold answers calls like the host: it reads at most as many as it buffers, and answers
+// when it has a whole batch.
 func hold(calls io.Reader, answers io.Writer) {
 	var held [][]byte
 	for range 16 {
@@ -198,8 +198,8 @@ func hold(calls io.Reader, answers io.Writer) {
 	}
 }
 
-// What a program hands to its tools at once is bounded: more messages than the
-// host holds would wait for each other without end.
+// The number of concurrent calls is bounded: more messages than the host buffers would
+// deadlock.
 func TestDriverBoundsCalls(t *testing.T) {
 	for calls, want := range map[int]string{
 		16: "16\n", 17: "The inputs of the tools that are called at once have more than 64 MiB\n"} {

@@ -13,8 +13,8 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// statuses is the table from engine errors to HTTP statuses. A client shows 400 to the model as
-// final and retries after 409, 413 and 5xx, so a request that can never succeed is 400.
+// statuses maps engine errors to HTTP statuses. A client shows 400 to the model as final
+// and retries after 409, 413 and 5xx, so a request that can never succeed is 400.
 var statuses = wire.Statuses(map[engine.Kind]int{
 	engine.ErrTooLarge:   http.StatusBadRequest,
 	engine.ErrNoLanguage: http.StatusBadRequest,
@@ -50,7 +50,7 @@ func errNoKey() error {
 		"A valid key is needed: a JWT or a key as 'Authorization: Bearer', or a key as 'X-API-Key'")
 }
 
-// Refuse answers with an error that the front door found.
+// Refuse answers with an error from the front door.
 func Refuse(w http.ResponseWriter, r *http.Request, status int, _, message string) {
 	body := errorBody{Error: message}
 	if status == http.StatusTooManyRequests {
@@ -62,7 +62,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, status int, _, message strin
 	}
 	if status == http.StatusRequestEntityTooLarge {
 		body.Error = fileTooLarge
-		if runs(r) { // it would be tried again for ever
+		if runs(r) { // the client would retry it forever
 			status, body.Error = http.StatusBadRequest, "the request is too large"
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // python is the only language whose plots are left as files.
 const python = "python"
 
-// prepared is a request to run something, understood and checked.
+// prepared is a parsed and validated request to run a program.
 type prepared struct {
 	engine.RunRequest
 	inputs []input

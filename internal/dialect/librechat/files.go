@@ -48,7 +48,7 @@ type objectReply struct {
 	ReadOnlyToo      bool   `json:"readOnly"`
 }
 
-// objectName is the name of an object in the store that the first servers had.
+// objectName returns the name of an object in the store of the first servers.
 func objectName(sid string, id engine.ID, name string) string {
 	return sid + "/" + id.String() + path.Ext(path.Base(name))
 }
@@ -107,8 +107,8 @@ func (a *api) listFiles(w http.ResponseWriter, r *http.Request) error {
 	return a.unknownSession(w, detail)
 }
 
-// whole removes the files whose bytes are lost: clients upload again what is not listed, and rely
-// on what is. It overwrites the lists.
+// whole removes the files whose bytes are lost, so that clients upload them again. It
+// overwrites the lists.
 func (a *api) whole(
 	ctx context.Context, files []engine.File, places []engine.SessionFile,
 ) ([]engine.File, []engine.SessionFile) {

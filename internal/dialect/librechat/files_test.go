@@ -26,7 +26,7 @@ func address(ref map[string]any) string {
 	return fmt.Sprintf("/sessions/%s/objects/%s", ref["storage_session_id"], ref["id"])
 }
 
-// One owner never learns of another's files, by whatever name.
+// No name gives an owner access to another owner's files.
 func TestOwners(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	ref := r.put("a.txt", "a")
@@ -88,7 +88,7 @@ func TestTenantsShareSkills(t *testing.T) {
 		if out.Stdout != "text" || len(out.Files) != 2 || !out.Files[1].Inherited {
 			t.Fatalf("%s: %+v", name, out)
 		}
-		// What a user makes of a shared file is the user's own.
+		// A user's change of a shared file belongs to the user.
 		made := "/sessions/" + out.SessionID + "/objects/" + out.Files[0].ID
 		if got := r.send("GET", made, "", as("t", "u2")...); got.Code != http.StatusOK {
 			t.Errorf("%s: what was made: %d", name, got.Code)
@@ -104,7 +104,7 @@ func TestTenantsShareSkills(t *testing.T) {
 	}
 }
 
-// Code may be as long as the content of a file that a tool of LibreChat's writes.
+// Code may be as long as the content of a file that a LibreChat tool writes.
 func TestLongCode(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	long := func(n int) string { return "print x\nerr " + strings.Repeat("#", n-len("print x\nerr ")) }
@@ -120,8 +120,8 @@ func TestLongCode(t *testing.T) {
 	}
 }
 
-// An output is found by the session of an upload that its program was given, as
-// on servers that run a program in that session, and by no other.
+// An output is found by the session of an input, as on servers that run a program in that
+// session, and by no other session.
 func TestOutputByTheSessionOfAnInput(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	ref, other := r.putAs("u1", "in.txt", "in"), r.put("other.txt", "x")
@@ -154,7 +154,7 @@ func TestOutputByTheSessionOfAnInput(t *testing.T) {
 	}
 }
 
-// Users of one key are apart as soon as a request names one.
+// Users of one key are separate once a request names a user.
 func TestUsersOfOneKey(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	for name, ref := range map[string]map[string]any{
@@ -208,7 +208,7 @@ func TestUsersOfOneKey(t *testing.T) {
 	}
 }
 
-// A strict server refuses who names no user, but not the owner of a token.
+// A strict server rejects a request without a user, but not the owner of a token.
 func TestStrictUsers(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{StrictUsers: true})
 	ref := r.putAs("u1", "a.txt", "a")
@@ -272,8 +272,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A file lives for seven days since its last use, and its age is that of its
-// last use.
+// A file expires seven days after its last use, and its age counts from its last use.
 func TestExpiry(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	ref := r.put("a.txt", "a")
@@ -379,8 +378,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// Each upload makes a session, which must not count against those that an owner
-// opens by hand.
+// Each upload creates a session, which must not count against the sessions that an owner
+// opens.
 func TestUploadsAreNoOpenSessions(t *testing.T) {
 	r := newRig(t, engine.Config{Quota: engine.Quota{Sessions: 1}}, Options{})
 	for range 3 {
@@ -404,7 +403,7 @@ func TestUnknownSessions(t *testing.T) {
 	}
 }
 
-// What was not kept is named.
+// Files that were not kept are named.
 func TestTruncation(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	var code strings.Builder
@@ -418,8 +417,8 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
-// A file keeps its name from the upload to the program and back, whatever a file
-// system takes.
+// A file keeps its name from the upload to the program and back, even if the file system
+// does not allow it.
 func TestOddNames(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	for _, name := range []string{

@@ -98,7 +98,7 @@ func (r *keyring) load() (map[string]any, error) {
 	if r.config.PublicKey != "" {
 		key, kid, err := publicKey([]byte(r.config.PublicKey))
 		if r.config.KeyID != defaultKeyID || kid == "" {
-			kid = r.config.KeyID // what an operator says goes before what a JWK says
+			kid = r.config.KeyID // the operator's setting takes precedence over the JWK
 		}
 		if err := add(kid, key, err); err != nil {
 			return nil, fmt.Errorf("JWT public key: %w", err)

@@ -32,11 +32,11 @@ type rig struct {
 	handler *Handler
 	clock   *clock
 
-	programs atomic.Int32 // that can call tools, and have not ended
+	programs atomic.Int32 // running, with access to tools
 	answered atomic.Int32 // of their calls
 }
 
-// clock is a time that a test moves.
+// clock is an adjustable time offset.
 type clock struct{ ahead time.Duration }
 
 func (c *clock) now() time.Time { return time.Now().Add(c.ahead) }
@@ -46,7 +46,7 @@ const (
 	bobKey   = "key-of-bob"
 )
 
-// authenticate knows two keys, and the owners "jwt/..." by their names.
+// authenticate accepts two keys, and the owners "jwt/..." by their names.
 func authenticate(_ context.Context, token string) (engine.Caller, error) {
 	switch {
 	case token == aliceKey:
@@ -142,7 +142,7 @@ func (r *rig) script(ctx context.Context, spec *engine.Spec, host engine.Host) (
 	return dialecttest.Script(ctx, &rest, host)
 }
 
-// send makes a request with alice's key, unless headers say otherwise.
+// send sends a request with alice's key, unless headers override it.
 func (r *rig) send(method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	r.t.Helper()
 	req := httptest.NewRequestWithContext(r.t.Context(), method, path, strings.NewReader(body))
@@ -167,7 +167,7 @@ func decode[T any](t *testing.T, w *httptest.ResponseRecorder, status int) (body
 	return body
 }
 
-// uploaded is an upload's answer.
+// uploaded is the answer to an upload.
 type uploaded struct {
 	Session string `json:"storage_session_id"`
 	Files   []struct {
@@ -208,7 +208,7 @@ func (r *rig) putAs(user, name, content string, more ...string) (ref map[string]
 	return map[string]any{"id": up.Files[0].ID, "storage_session_id": up.Session, "name": up.Files[0].Filename}
 }
 
-// put uploads one file, and returns how a program names it.
+// put uploads one file, and returns its reference in a program's request.
 func (r *rig) put(name, content string, more ...string) (ref map[string]any) {
 	r.t.Helper()
 	up := decode[uploaded](r.t, r.upload("/upload", append(more, name+"<"+content)), 200)

@@ -44,7 +44,7 @@ func (r *rig) eventually(what string, yes func() bool) {
 
 func (r *rig) lives() int { return int(r.programs.Load()) }
 
-// Programs that wait take no slot from others, and nobody's answers get lost.
+// Paused programs release their slots, and no answers get lost.
 func TestPausedProgramsLeaveTheirSlots(t *testing.T) {
 	r := newRig(t, engine.Config{Concurrency: 2}, Options{})
 	var tokens []string
@@ -76,8 +76,8 @@ func TestTooManyPausedPrograms(t *testing.T) {
 	r.pause("X-API-Key", bobKey)
 }
 
-// A program whose turn does not come in time is refused as every other run is:
-// with the status, or, when spaces have given that away, with the same words.
+// A program that times out in the queue is refused like any other run: with the status, or
+// with the same message if spaces have sent the status.
 func TestProgramGivenUpInTheQueue(t *testing.T) {
 	for _, patience := range []time.Duration{200 * time.Millisecond, pulse + pulse/4} {
 		t.Run(patience.String(), func(t *testing.T) {
@@ -117,10 +117,10 @@ func TestProgramGivenUpInTheQueue(t *testing.T) {
 	}
 }
 
-// A queue without time refuses a program that cannot begin at once, as it refuses
-// every other run, and takes one that can.
+// A queue without time refuses a program that cannot begin at once, like any other run, and
+// accepts a program that can.
 func TestProgramWithoutQueueTime(t *testing.T) {
-	r := newRig(t, engine.Config{Concurrency: 1, QueueTime: 1}, Options{}) // what wiring makes of queue_time 0
+	r := newRig(t, engine.Config{Concurrency: 1, QueueTime: 1}, Options{}) // wiring maps queue_time 0 to this
 	ctx, cancel := context.WithCancel(t.Context())
 	held := make(chan struct{})
 	go func() {
@@ -154,7 +154,7 @@ func TestTokenExpires(t *testing.T) {
 	if got := r.goOn(token); got.Code != http.StatusNotFound {
 		t.Errorf("an expired token: %d %s", got.Code, got.Body)
 	}
-	for token, status := range map[string]int{ // those of the official server are the base64 of an object
+	for token, status := range map[string]int{ // tokens of the official server are the base64 of an object
 		"eyJleGVjdXRpb25faWQiOiJ4IiwidHMiOjF9": 404, "eyJpZCI6ICJ4In0=": 404, "e30": 400, "W10": 400, "x": 400, "": 400,
 	} {
 		if got := r.goOn(token); got.Code != status {
@@ -168,7 +168,7 @@ func TestTokenExpires(t *testing.T) {
 	}
 }
 
-// Of two requests that continue one program at once, one does.
+// Of two concurrent requests that continue one program, one succeeds.
 func TestParallelContinuations(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	out := decode[roundReply](t, r.send("POST", "/exec/programmatic", `{"code":"call f {}\nwait",`+oneTool+`}`), 200)
@@ -186,7 +186,7 @@ func TestParallelContinuations(t *testing.T) {
 	if got := r.goOn(*out.Token); got.Code != http.StatusConflict {
 		t.Errorf("the second: %d %s", got.Code, got.Body)
 	}
-	cancel() // the first one's client leaves
+	cancel() // the first client disconnects
 	<-done
 	r.eventually("its program is gone", func() bool { return r.lives() == 0 })
 }
@@ -229,7 +229,7 @@ func TestPeerErrors(t *testing.T) {
 	}
 }
 
-// A long answer begins with a space after some seconds, and is JSON all the same.
+// A long answer begins with a space after some seconds, and is still valid JSON.
 func TestKeepAlive(t *testing.T) {
 	release := make(chan struct{})
 	slow := sandboxtest.NewFake(func(ctx context.Context, _ *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
@@ -282,7 +282,7 @@ func TestFunctionNames(t *testing.T) {
 	}
 }
 
-// A client that expects state finds out whether there is any.
+// A client that expects state learns whether the server has any.
 func TestProfile(t *testing.T) {
 	for state, want := range map[State]int{StateOff: http.StatusConflict, StateHint: http.StatusOK,
 		StateOn: http.StatusOK} {

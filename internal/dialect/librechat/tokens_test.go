@@ -24,7 +24,7 @@ import (
 
 const secret = "0123456789abcdef0123456789abcdef"
 
-// sign makes a token as LibreChat does; change says what is different.
+// sign makes a token like LibreChat; change modifies its claims.
 func sign(t *testing.T, alg jose.SignatureAlgorithm, key any, kid string, change func(claims map[string]any)) string {
 	t.Helper()
 	options := (&jose.SignerOptions{}).WithType("JWT")
@@ -145,7 +145,7 @@ func TestTokenSources(t *testing.T) {
 			if _, err := tokens.Verify(sign(t, test.alg, test.key, "", nil)); err == nil {
 				t.Error("no kid is good")
 			}
-			// The public key as a secret, the oldest trick.
+			// The public key as an HMAC secret, a known attack.
 			text := []byte(pemOf(t, public) + strings.Repeat(" ", 32))
 			if _, err := tokens.Verify(sign(t, jose.HS256, text, test.kid, nil)); err == nil {
 				t.Error("a token signed by the public key is good")
@@ -167,7 +167,7 @@ func TestTokenClaims(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(map[string]any)
 		strict bool
-		owner  engine.Owner // empty: refused
+		owner  engine.Owner // empty: rejected
 	}{
 		"as they are":         {nil, true, "jwt/t1/user/0123456789abcdef01234567"},
 		"a list of audiences": {set("aud", []string{"x", "codeapi"}), false, "jwt/t1/user/0123456789abcdef01234567"},
@@ -222,8 +222,7 @@ func TestTokenClaims(t *testing.T) {
 	}
 }
 
-// Each issuer has its own keys, audiences, algorithms and sources, and none of
-// another's.
+// Each issuer has its own keys, audiences, algorithms and sources.
 func TestTrustEntries(t *testing.T) {
 	public, private := edKey(t)
 	other, otherKey := edKey(t)
@@ -290,7 +289,7 @@ func TestTrustEntries(t *testing.T) {
 	}
 }
 
-// Keys come and go while the service runs.
+// Keys are added and removed while the service runs.
 func TestTokenRotation(t *testing.T) {
 	dir := t.TempDir()
 	write := func(kid string) ed25519.PrivateKey {

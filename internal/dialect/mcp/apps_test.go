@@ -7,7 +7,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// The view is one document that loads nothing, and a page of a program's is never it.
+// The view is one document that loads nothing. A program's page never replaces it.
 func TestView(t *testing.T) {
 	r := newRig(t)
 	c := r.client("ada", nil)

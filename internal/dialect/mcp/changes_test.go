@@ -10,7 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// folder is a folder whose plans are numbered.
+// folder is a folder with numbered plans.
 type folder struct {
 	mu      sync.Mutex
 	applied []string
@@ -44,8 +44,8 @@ func (f *folder) done() string {
 	return strings.Join(f.applied, " ")
 }
 
-// Nothing is changed before the person has agreed, in the host's own dialog or
-// elsewhere, in every version of the protocol.
+// Nothing is changed before the person agrees, in the host's dialog or elsewhere, in every
+// version of the protocol.
 func TestChanges(t *testing.T) {
 	asking := func(action string, asked *string) *sdk.ClientOptions {
 		return &sdk.ClientOptions{ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (
@@ -94,8 +94,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A client that opens pages but shows no forms is given the page. To agree to open it
-// is no approval: what counts is what was decided there.
+// A client that opens pages but shows no forms gets the page. Consent to open it is no
+// approval: only the decision on the page counts.
 func TestChangesOnPage(t *testing.T) {
 	for _, newer := range []bool{true, false} {
 		for decided, want := range map[bool]string{true: "the plan is committed", false: "Waiting for approval"} {
@@ -128,7 +128,7 @@ func TestChangesOnPage(t *testing.T) {
 	}
 }
 
-// An answer counts for the question that was put, once, and for its owner.
+// An answer is valid once, for its own question and owner.
 func TestForgedAnswer(t *testing.T) {
 	f := &folder{}
 	r := newRig(t, func(o *Options) { o.Changes = f })

@@ -23,10 +23,10 @@ import (
 	"github.com/airlock-run/airlock/internal/live"
 )
 
-// fakeLive has interpreters of a language of one word and an argument a line:
-// print, error, make, plot, wait (until it is cancelled) and sleepless.
+// fakeLive has interpreters that run one command and argument per line: print, error, make,
+// plot, wait (until it is cancelled) and sleepless.
 type fakeLive struct {
-	live.Sessions // what no test calls
+	live.Sessions // not called by tests
 
 	t      testing.TB
 	engine *engine.Service
@@ -36,7 +36,7 @@ type fakeLive struct {
 	cells    map[engine.ID]*fakeCell
 	count    map[engine.ID]int
 	canceled int
-	busy     int // so many cells are refused first; negative: all
+	busy     int // number of cells to refuse first; negative: all
 	prepared []string
 
 	languages map[engine.ID]string
@@ -101,7 +101,7 @@ func (f *fakeLive) Start(
 	return c.cell, nil
 }
 
-// run works off a cell's lines.
+// run executes the lines of a cell.
 func (f *fakeLive) run(caller engine.Caller, c *fakeCell, req live.CellRequest) {
 	status := live.StatusOK
 	put := func(o live.Output) {
@@ -232,7 +232,7 @@ func (f *fakeLive) CancelCell(_ context.Context, caller engine.Caller, _, id eng
 	return nil
 }
 
-// awaitCancels returns when so many cells were cancelled.
+// awaitCancels returns once n cells were cancelled.
 func (f *fakeLive) awaitCancels(n int) {
 	f.t.Helper()
 	defer time.AfterFunc(time.Minute, func() { panic("no cell was cancelled") }).Stop()
@@ -243,7 +243,7 @@ func (f *fakeLive) awaitCancels(n int) {
 	}
 }
 
-// awaitCells returns when so many cells were begun.
+// awaitCells returns once n cells have begun.
 func (f *fakeLive) awaitCells(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

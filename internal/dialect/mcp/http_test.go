@@ -54,8 +54,8 @@ func (r *rig) begin(owner, version, capabilities string) (header, negotiated str
 
 const runPrint = `{"name":"run_code","arguments":{"code":"print hello\nmake x.txt"}}`
 
-// Every version is served at one address. Those before links get none, and an
-// initialize of a version that has none is answered with the newest that has.
+// Every version is served at one address. Versions before links get none. An initialize of
+// a version without sessions is answered with the newest version that has them.
 func TestVersions(t *testing.T) {
 	r := newRig(t)
 	for _, version := range append(eras, stateless, "1999-01-01") {
@@ -82,8 +82,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// What is wrong with a message is said in the protocol's words, and the next one
-// is answered.
+// An invalid message gets an error of the protocol, and the next message is answered.
 func TestBadMessages(t *testing.T) {
 	r := newRig(t)
 	header, _ := r.begin("ada", lastSession, "{}")
@@ -127,8 +126,8 @@ func TestBadMessages(t *testing.T) {
 	}
 }
 
-// Whose a session is tells the key of each request, and a key is no other's for
-// having come first.
+// The key of each request decides whether it may use a session, even if another key used it
+// first.
 func TestForeignSession(t *testing.T) {
 	r := newRig(t)
 	header, _ := r.begin("ada", lastSession, "{}")
@@ -158,7 +157,7 @@ func TestForeignSession(t *testing.T) {
 	<-done
 }
 
-// A session is the owner's who asks, not of the first request's context.
+// A session belongs to the owner of each request, not to the first request's context.
 func TestOwnerOfEachRequest(t *testing.T) {
 	r := newRig(t)
 	theirs := sessionOf(t, call1(t, r.client("mallory", nil), "write_file",
@@ -177,7 +176,7 @@ func TestOwnerOfEachRequest(t *testing.T) {
 	}
 }
 
-// The sessions of one owner are bounded: the oldest idle one goes.
+// The sessions of one owner are bounded: the oldest idle session is closed.
 func TestManySessions(t *testing.T) {
 	r := newRig(t)
 	first, _ := r.begin("ada", lastSession, "{}")
@@ -203,7 +202,7 @@ func TestOrigins(t *testing.T) {
 	if status, _, _ := r.send("POST", r.url, "", "", initialize(lastSession, "{}")); status != 401 {
 		t.Errorf("without an owner: %d", status)
 	}
-	// A proxy's name for us is checked by httpd, which knows those that are ours.
+	// httpd checks a proxy's host name against the configured names.
 	req := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(initialize(lastSession, "{}")))
 	req.Host = "mcp.example.com"
 	for name, value := range map[string]string{"Authorization": "Bearer ada", "Content-Type": "application/json",
@@ -217,7 +216,7 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// What belongs to somebody is not for caches that others share.
+// Private data is not for shared caches.
 func TestCacheScope(t *testing.T) {
 	r := newRig(t)
 	call1(t, r.client("ada", nil), "run_code", map[string]any{"code": "make x.txt"})
@@ -254,8 +253,8 @@ func TestLargeBodies(t *testing.T) {
 	}
 }
 
-// The oldest transport: another owner cannot post, and the address that clients
-// post to is below the mount.
+// In the oldest transport, another owner cannot post, and the address for posts is below
+// the mount.
 func TestEventTransport(t *testing.T) {
 	r := newRig(t)
 	endpoint, _ := r.listen("/sse")
@@ -273,7 +272,7 @@ func TestEventTransport(t *testing.T) {
 	}
 }
 
-// gpt-oss has one tool, whose connection is its interpreter.
+// gpt-oss has one tool. Its connection is its interpreter.
 func TestPython(t *testing.T) {
 	r := newRig(t)
 	c := r.connect(&sdk.SSEClientTransport{Endpoint: r.url + "/python/sse",
@@ -298,7 +297,7 @@ func TestPython(t *testing.T) {
 	if sessions != 1 {
 		t.Errorf("%d sessions", sessions)
 	}
-	// A client that vanishes ends its program.
+	// Disconnecting a client ends its program.
 	endpoint, vanish := r.listen("/python/sse")
 	r.send("POST", endpoint, "ada", "", initialize("2024-11-05", "{}"))
 	r.send("POST", endpoint, "ada", "", `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -308,8 +307,7 @@ func TestPython(t *testing.T) {
 	r.live.awaitCancels(1)
 }
 
-// listen opens a stream of the oldest transport, and returns where its client
-// posts to.
+// listen opens a stream of the oldest transport, and returns the address for posts.
 func (r *rig) listen(path string) (endpoint string, vanish func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
@@ -329,7 +327,7 @@ func (r *rig) listen(path string) (endpoint string, vanish func()) {
 	return r.http.URL + strings.TrimPrefix(lines.Text(), "data: "), cancel
 }
 
-// An older client cancels with a message; twice is once.
+// An older client cancels with a message. A repeated cancel has no effect.
 func TestCancelMessage(t *testing.T) {
 	r := newRig(t)
 	header, _ := r.begin("ada", lastSession, "{}")
@@ -368,8 +366,8 @@ func TestParallelCalls(t *testing.T) {
 	all.Wait()
 }
 
-// An answer that takes long begins, and goes on, so that nobody takes it for
-// dead; one that is quick stays as it is.
+// A long answer begins early and is kept alive, so that the client does not time out. A
+// quick answer is unchanged.
 func TestKeepAlive(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := keepAlive(w, time.Millisecond, time.Millisecond)
@@ -405,7 +403,7 @@ func (a *aliveWriter) begunAlready() bool {
 	return a.begun
 }
 
-// upload_link's address takes one file, from whoever has it.
+// upload_link's address accepts one file from any caller with the link.
 func TestUploadLink(t *testing.T) {
 	r := newRig(t)
 	c := r.client("ada", nil)
@@ -424,8 +422,8 @@ func TestUploadLink(t *testing.T) {
 	}
 }
 
-// Addresses of files are in ASCII: header fields repeat them, and the SDK does not
-// compare those that are encoded. Clients reach each file by its link.
+// Addresses of files are ASCII, since header fields repeat them and the SDK does not
+// compare encoded addresses. Clients reach each file by its link.
 func TestLinksOfAnyName(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []*sdk.ClientSession{r.client("ada", nil), r.local(nil)} {
@@ -443,7 +441,7 @@ func TestLinksOfAnyName(t *testing.T) {
 	}
 }
 
-// A client that answers no ping is kept: many hosts answer none.
+// A client that does not answer pings stays connected: many hosts do not.
 func TestSilentClient(t *testing.T) {
 	r := newRig(t)
 	synctest.Test(t, func(t *testing.T) {

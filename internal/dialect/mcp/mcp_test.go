@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rig is a server over a real engine and a fake of its interpreters.
+// rig is a server over a real engine with fake interpreters.
 type rig struct {
 	t       *testing.T
 	engine  *engine.Service
@@ -77,7 +77,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	return r
 }
 
-// rooted is what httpd does to an address without a slash at its end.
+// rooted sets the path to "/", like httpd for an address without a trailing slash.
 func rooted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.Path = "/"
@@ -109,7 +109,7 @@ func (r *rig) connect(t sdk.Transport, o *sdk.ClientOptions) *sdk.ClientSession 
 	return c
 }
 
-// local connects a client in memory, which has a version with sessions.
+// local connects a client in memory that uses a version with sessions.
 func (r *rig) local(o *sdk.ClientOptions) *sdk.ClientSession {
 	r.t.Helper()
 	here, there := sdk.NewInMemoryTransports()
@@ -169,8 +169,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// What hosts read of the tools is part of the interface, and has room in their
-// models' context.
+// The tool descriptions are part of the interface, and must fit into the models' context.
 func TestToolList(t *testing.T) {
 	c := newRig(t).client("ada", nil)
 	list, err := c.ListTools(t.Context(), nil)
@@ -202,7 +201,7 @@ func TestToolList(t *testing.T) {
 	}
 }
 
-// TestPrepare names a session in calls: only one that runs code has its interpreter get ready.
+// TestPrepare names a session in calls: only a call that runs code prepares its interpreter.
 func TestPrepare(t *testing.T) {
 	r := newRig(t)
 	c := r.client("ada", nil)
@@ -258,7 +257,7 @@ func TestRunCode(t *testing.T) {
 	}
 }
 
-// Refusals are for a model to read, name what is wrong, and spoil nothing.
+// Refusals are readable for a model, name the fault, and have no side effect.
 func TestRefusals(t *testing.T) {
 	r := newRig(t)
 	c := r.client("ada", nil)
@@ -311,7 +310,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A call waits for an interpreter as long as for its program, no longer.
+// A call waits for an interpreter and its program within one time limit.
 func TestBusy(t *testing.T) {
 	r := newRig(t)
 	r.live.busy = 3
@@ -353,8 +352,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A program that takes longer than its caller waits goes on, and wait_run gives
-// the whole answer, more than once.
+// A program that outlasts its caller's wait continues. wait_run returns the whole answer,
+// repeatedly.
 func TestHandOff(t *testing.T) {
 	r := newRig(t)
 	c := r.client("ada", nil)
@@ -373,7 +372,7 @@ func TestHandOff(t *testing.T) {
 	}
 }
 
-// A client that gives up after a time hears that its program goes on.
+// A client that times out learns that its program still runs.
 func TestProgress(t *testing.T) {
 	heard := make(chan *sdk.ProgressNotificationParams, 10)
 	r := newRig(t)
@@ -387,7 +386,7 @@ func TestProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 		var last *sdk.ProgressNotificationParams
-		for last == nil || last.Message != "line" { // the first may come before the line, or tell it
+		for last == nil || last.Message != "line" { // the first may come before the line, or contain it
 			select {
 			case p := <-heard:
 				if p.ProgressToken != "tok" || last != nil && p.Progress <= last.Progress || p.Total != 0 {
@@ -408,7 +407,7 @@ func tell(heard chan<- *sdk.ProgressNotificationParams) func(context.Context, *s
 	return func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { heard <- r.Params }
 }
 
-// Who cancels ends the program; the session stays.
+// Cancelling a call ends the program; the session stays.
 func TestCancel(t *testing.T) {
 	r := newRig(t)
 	for i, c := range []*sdk.ClientSession{r.client("ada", nil), r.local(nil)} {
@@ -431,8 +430,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A host's model sees a picture, and a person gets a link, unless the client is
-// one that fails on links.
+// A host's model sees a picture, and a person gets a link, unless the client fails on
+// links.
 func TestPictures(t *testing.T) {
 	r := newRig(t)
 	code := map[string]any{"code": "plot 3000 1500\nplot 10 10\nplot 10 10\nmake größe (1).txt"}
@@ -474,7 +473,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// bomb is a small file that says that it is a huge picture.
+// bomb returns a small file that claims to be a huge picture.
 func bomb() []byte {
 	b := picture1(1, 1)
 	copy(b[16:], []byte{0, 1, 0, 0, 0, 1, 0, 0})
@@ -535,7 +534,7 @@ func (r *rig) send(method, address, owner, header, body string) (int, string, ht
 	return response.StatusCode, string(got), response.Header
 }
 
-// What programs may contact is said before one runs.
+// The tool description lists the network rules before a program runs.
 func TestNetworkIsSaid(t *testing.T) {
 	for rules, want := range map[string]string{
 		"":                           "There is no network.",

@@ -16,7 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// host is a program that speaks lines to a Stdio.
+// host is a client that exchanges lines with a Stdio.
 type host struct {
 	t     *testing.T
 	in    *io.PipeWriter
@@ -24,7 +24,7 @@ type host struct {
 	done  chan error
 }
 
-// stdio begins a Stdio in front of the rig's service.
+// stdio starts a Stdio in front of the rig's service.
 func (r *rig) stdio(o Stdio) *host {
 	r.t.Helper()
 	if o.Connect == nil {
@@ -95,8 +95,8 @@ func said(got map[string]any) string {
 	return string(text)
 }
 
-// A line that is no message is answered, and the next one too. What the service refuses
-// by a status of HTTP is an error of JSON-RPC.
+// An invalid line gets an answer, and so does the next line. An HTTP error of the service
+// becomes a JSON-RPC error.
 func TestStdio(t *testing.T) {
 	r := newRig(t)
 	h := r.stdio(Stdio{Changes: &folder{}})
@@ -121,8 +121,8 @@ func TestStdio(t *testing.T) {
 			t.Errorf("%.60s: %v, want %s", tc.line, got, tc.want)
 		}
 	}
-	// The tools of this machine are in the service's list, and ask in the old way, as
-	// the client began.
+	// The tools of this machine are in the service's list. They ask with the protocol
+	// version that the client began with.
 	list := said(h.ask(message(8, "tools/list", `{}`, "")))
 	if !strings.Contains(list, `"apply_changes"`) || strings.Count(list, `"run_code"`) != 1 {
 		t.Errorf("the list: %s", list)
@@ -141,8 +141,8 @@ func TestStdio(t *testing.T) {
 	}
 }
 
-// Clients of every version reach through: questions, progress, cancelling, and tasks,
-// which the clients of the SDK do not know.
+// Stdio relays for clients of every version: questions, progress, cancelling, and tasks,
+// which the SDK's clients do not support.
 func TestStdioThrough(t *testing.T) {
 	f := &folder{}
 	r := newRig(t, func(o *Options) { o.Changes = f })
@@ -162,7 +162,7 @@ func TestStdioThrough(t *testing.T) {
 	h.ask(modern(3, "tasks/cancel", params))
 	r.live.awaitCancels(1)
 
-	// Without a session, a call is cancelled by leaving.
+	// Without a session, a call is cancelled by disconnecting.
 	h.say(modern(4, "tools/call", `{"name":"run_code","arguments":{"code":"wait"}}`))
 	r.live.awaitCells(2)
 	h.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)
@@ -185,13 +185,13 @@ func TestStdioThrough(t *testing.T) {
 	r.live.awaitCells(3)
 	h.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`)
 	r.live.awaitCancels(3)
-	for got := h.hears(); got["id"] != 5.0; got = h.hears() { // the service may answer what is cancelled
+	for got := h.hears(); got["id"] != 5.0; got = h.hears() { // the service may answer a cancelled call
 		if got["method"] != "notifications/progress" {
 			t.Errorf("after the cancel: %v", got)
 		}
 	}
 
-	// What runs when the input ends is ended.
+	// The end of the input ends running programs.
 	h.say(message(6, "tools/call", `{"name":"run_code","arguments":{"code":"wait"}}`, ""))
 	r.live.awaitCells(4)
 	h.in.Close()
@@ -201,7 +201,7 @@ func TestStdioThrough(t *testing.T) {
 	}
 }
 
-// A cancelling that overtakes its call is repeated.
+// A cancel that overtakes its call is repeated.
 func TestStdioCancelOvertakes(t *testing.T) {
 	r := newRig(t)
 	held := make(chan struct{})
@@ -212,9 +212,9 @@ func TestStdioCancelOvertakes(t *testing.T) {
 	h.begin(lastSession, "{}")
 	h.say(message(2, "tools/call", `{"name":"run_code","arguments":{"code":"wait"}}`, ""))
 	h.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
-	h.ask(message(3, "ping", `{}`, "")) // the cancelling has arrived
+	h.ask(message(3, "ping", `{}`, "")) // the cancel has arrived
 	close(held)
-	if got := h.hears(); got["id"] != 2.0 { // or a program that waits for a minute goes on
+	if got := h.hears(); got["id"] != 2.0 { // otherwise a program that waits for a minute still runs
 		t.Errorf("the call: %v", got)
 	}
 	r.live.mu.Lock()
@@ -224,7 +224,7 @@ func TestStdioCancelOvertakes(t *testing.T) {
 	}
 }
 
-// slowWay holds some requests back.
+// slowWay delays some requests.
 type slowWay struct {
 	asOwner
 	until <-chan struct{}
@@ -241,8 +241,8 @@ func (w *slowWay) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.asOwner.RoundTrip(r)
 }
 
-// A service that was started anew gets the host's session again, and one that is gone
-// for a moment is waited for.
+// After a restart of the service, Stdio opens the host's session again. It waits for a
+// service that is briefly down.
 func TestStdioRestart(t *testing.T) {
 	first, second := newRig(t), newRig(t)
 	var mu sync.Mutex
@@ -271,7 +271,7 @@ func TestStdioRestart(t *testing.T) {
 	mu.Unlock()
 	first.handler.Close()
 	first.http.CloseClientConnections()
-	transport.CloseIdleConnections() // they are noticed a moment later otherwise
+	transport.CloseIdleConnections() // otherwise they are noticed a moment later
 	if got := said(h.hears()); !strings.Contains(got, `"id":3`) || !strings.Contains(got, "isError") {
 		t.Errorf("what was under way: %s", got)
 	}
@@ -300,7 +300,7 @@ func openIn(r *rig) (open []*sdk.ServerSession) {
 	return open
 }
 
-// Names of files become ids on the way there, and files are saved on the way back.
+// Stdio replaces names of files by ids in requests, and saves files from answers.
 func TestStdioFiles(t *testing.T) {
 	r := newRig(t)
 	var sent []string
@@ -326,7 +326,7 @@ func TestStdioFiles(t *testing.T) {
 	}
 }
 
-// A host reads why a service does not answer.
+// A host gets the reason if the service does not answer.
 func TestStdioAlone(t *testing.T) {
 	r := newRig(t)
 	h := r.stdio(Stdio{Connect: func(context.Context) (*Endpoint, error) { return nil, fmt.Errorf("nobody is there") }})

@@ -13,7 +13,7 @@ import (
 	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
-// declared is a message of a client that knows an extension.
+// declared adds a client's declaration of an extension to a message.
 func declared(text, extension string) string {
 	return strings.Replace(text, `"io.modelcontextprotocol/clientCapabilities":{}`,
 		`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"`+extension+`":{}}}`, 1)
@@ -49,7 +49,7 @@ func (r *rig) begins(code string) (task map[string]any, params string) {
 	return task, fmt.Sprintf(`{"taskId":%q}`, task["taskId"])
 }
 
-// A long program becomes a task for a client that knows tasks, and for no other.
+// A long program becomes a task only for a client that supports tasks.
 func TestTasks(t *testing.T) {
 	r := newRig(t)
 	task, params := r.begins(`print first\nwait`)
@@ -98,7 +98,7 @@ func TestTasks(t *testing.T) {
 		body, "Still running after 1 s") {
 		t.Errorf("an older client: %s", body)
 	}
-	eventually(t, func() bool { // their time is up
+	eventually(t, func() bool { // the tasks have expired
 		r.live.mu.Lock()
 		defer r.live.mu.Unlock()
 		for _, c := range r.live.cells {
@@ -119,8 +119,8 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// A client is told how its tasks stand, and no other's, over HTTP and through standard
-// input and output.
+// A client gets notifications of its own tasks only, over HTTP and through standard input
+// and output.
 func TestTaskNotifications(t *testing.T) {
 	r := newRig(t)
 	first, _ := r.begins(`print up\nwait`)
@@ -173,7 +173,7 @@ func TestTaskNotifications(t *testing.T) {
 		t.Errorf("another method in the header: %d %s", status, body)
 	}
 
-	// A stream that is open does not keep the service from ending.
+	// An open stream does not keep the service from shutting down.
 	_, more := r.begins(`wait`)
 	id := more[len(`{"taskId":"`) : len(more)-2]
 	h.ask(declared(message(9, methodListen, `{"notifications":{"taskIds":["`+id+`"]}}`, stateless), tasksExtension))
@@ -187,7 +187,7 @@ func TestTaskNotifications(t *testing.T) {
 	r.live.awaitCancels(3)
 }
 
-// What a program asks the person is asked by its task, once.
+// The task relays a program's question to the person, once.
 func TestTaskQuestion(t *testing.T) {
 	r := newRig(t)
 	task, params := r.begins(`wait`)
@@ -217,7 +217,7 @@ func TestTaskQuestion(t *testing.T) {
 		if !<-agreed {
 			t.Error("the answer did not arrive")
 		}
-		update(key) // nobody waits
+		update(key) // no caller waits
 	}
 	if len(requests) != 1 {
 		t.Errorf("requests: %v", requests)
