@@ -271,8 +271,8 @@ func algorithmOf(key any) jose.SignatureAlgorithm {
 	return jose.HS256
 }
 
-// trust is what is accepted in the tokens of an issuer. The names are those of the official
-// server's CODEAPI_JWT_TRUST_ENTRIES_JSON.
+// trust lists the accepted properties of an issuer's tokens. The names are those of the
+// official server's CODEAPI_JWT_TRUST_ENTRIES_JSON.
 type trust struct {
 	Issuer     string   `json:"issuer"`
 	Audiences  []string `json:"audiences"`
@@ -280,7 +280,7 @@ type trust struct {
 	Algorithms []string `json:"allowedAlgorithms"`
 	Sources    []string `json:"principalSources"`
 
-	anyKey bool // that is configured
+	anyKey bool // accept any configured key
 }
 
 // sources are the sources of LibreChat's own tokens.
@@ -333,8 +333,8 @@ func isSource(name string) bool {
 			"external:synthetic_test", "external:none", "external:api_key"}, name)
 }
 
-// parseTrust reads the table. Any mistake in it is an error: a table that is half understood would
-// trust too much.
+// parseTrust parses the table. Any mistake in it is an error, because a partly parsed table
+// would trust too much.
 func parseTrust(text string) ([]trust, error) {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
 	decoder.DisallowUnknownFields()
@@ -381,8 +381,8 @@ func checkList(what string, list []string, good func(string) bool) error {
 	return nil
 }
 
-// checkKeys refuses entries and keys that do not match: a key that no entry names would be unused,
-// which is a mistake.
+// checkKeys rejects entries without keys and keys without entries. An unused key is a
+// configuration mistake.
 func checkKeys(entries []trust, keys map[string]any) error {
 	named := map[string]bool{}
 	for _, e := range entries {

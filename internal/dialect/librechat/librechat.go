@@ -1,19 +1,16 @@
-// Package librechat serves the API of LibreChat's code interpreter, for the
-// clients of every generation at once: programs with files that stay over
-// turns, uploads, downloads, and programs that call the model's tools and go
-// on with the answers.
+// Package librechat serves the API of LibreChat's code interpreter to clients of every
+// generation: programs with files that persist over turns, uploads, downloads, and programs
+// that call the model's tools and continue with the answers.
 //
-// The generations differ in what a thing is called, where a key stands and how
-// a file is referred to. Answers therefore carry every name that any of them
-// reads; requests are understood in all of their spellings. README.md next to
-// this file says which parts are covered and where we differ on purpose.
+// The generations differ in names, in the place of the key and in references to files.
+// Answers therefore have all names, and requests are accepted in all spellings. README.md
+// in this folder lists the coverage and the intended differences.
 //
-// The way of a request: body.go reads it, refs.go finds the files that it
-// names, exec.go asks the engine to run it, result.go says what came out.
-// Programs that call tools are in programmatic.go;
-// their side in the sandbox is in driver.py and shell.py, and what waits for answers in
-// internal/toolcall. Programs that go on where the last one stopped are in state.go and
-// state.py.
+// A request passes through body.go, which parses it, refs.go, which finds its files,
+// exec.go, which calls the engine, and result.go, which writes the answer. Programs that
+// call tools are in programmatic.go. Their drivers in the sandbox are driver.py and
+// shell.py, and internal/toolcall waits for answers. Programs that continue where the last
+// one stopped are in state.go and state.py.
 package librechat
 
 import (
@@ -45,8 +42,8 @@ type Options struct {
 	FileTTL   time.Duration // lifetime of a file since its last use; 0: 7 days
 	TokenTTL  time.Duration // how long a program waits for the answers to its calls; 0: 600 s
 
-	// StrictUsers refuses requests with a plain key that name no user. A user finds only its own
-	// uploads, also without it.
+	// StrictUsers refuses requests with a plain key that do not name a user. A user finds
+	// only its own uploads even without it.
 	StrictUsers bool
 	// UnknownSession is the answer to a listing of an unknown session.
 	UnknownSession UnknownSession
@@ -57,19 +54,19 @@ type Options struct {
 	State State
 
 	Bodies  *wire.Bodies // counts the memory of large JSON bodies; nil: by itself
-	Metrics http.Handler // answers /metrics; nil: nobody does
+	Metrics http.Handler // serves /metrics; nil: not served
 	Log     *slog.Logger // for causes that the client must not see; nil: nothing is logged
 }
 
 // Language is a language as this dialect knows it.
 type Language struct {
 	Name  string // "python"
-	Entry string // name of the file that the code is put into
+	Entry string // name of the file with the code
 
-	Source func(code string) string // what is in that file
+	Source func(code string) string // the content of that file
 }
 
-// UnknownSession is an answer to a listing of a session that there is not.
+// UnknownSession is an answer to a listing of a session that does not exist.
 type UnknownSession string
 
 // The answers to a listing of an unknown session.
@@ -102,16 +99,16 @@ func (o *Options) fill() {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 }
 
-// api is the dialect at work.
+// api is the state of a Handler.
 type api struct {
 	engine   *engine.Service
-	programs *toolcall.Programs // that can call tools
+	programs *toolcall.Programs // programs that call tools
 	states   *states
 	Options
 }
 
-// Handler is the API. It wants its prefix removed, and to be closed after the
-// engine was shut down.
+// Handler is the API. The caller must strip its prefix, and close it after the engine's
+// shutdown.
 type Handler struct {
 	http.Handler
 	io.Closer
@@ -119,7 +116,7 @@ type Handler struct {
 
 type handler func(*api, http.ResponseWriter, *http.Request) error
 
-// New returns the API. Every route is there with and without "/v1".
+// New returns the API. Every route exists with and without "/v1".
 func New(e *engine.Service, o Options) *Handler {
 	o.fill()
 	a := &api{engine: e, Options: o, programs: toolcall.New(e, o.TokenTTL, o.Log), states: newStates()}
@@ -161,8 +158,8 @@ func Open() (paths []string) {
 	return paths
 }
 
-// AtRoot are the routes that have a meaning at the root of a service too, where
-// a LibreChat looks for them that was given no more than host and port.
+// AtRoot returns the routes that are also served at the root of a service. A LibreChat
+// configured with only host and port uses them there.
 func AtRoot() (patterns []string) {
 	for _, base := range []string{"", "/v1"} {
 		for _, path := range []string{

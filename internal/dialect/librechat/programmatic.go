@@ -23,8 +23,8 @@ const (
 	bash      = "bash"
 )
 
-// roundReply answers a request about a program that calls tools. Every key is
-// there, whatever the status: some clients ask for each.
+// roundReply answers a request about a program that calls tools. It always has every key,
+// because some clients read all of them.
 type roundReply struct {
 	Status        string      `json:"status"`
 	Token         *string     `json:"continuation_token"`
@@ -45,8 +45,7 @@ type callBody struct {
 	Input json.RawMessage `json:"input"`
 }
 
-// Words that the client shows as they are. It puts a general text in the place
-// of any other.
+// Messages that the client shows unchanged. It replaces other messages by a general text.
 const (
 	errFailed = "Execution failed or timed out"
 	errMemory = "Out of memory"
@@ -83,7 +82,7 @@ func (a *api) programmatic(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := newLongAnswer(w)
 	next, err := await(out, func() (*toolcall.Round, error) { return p.Next(r.Context()) })
-	if err != nil && next != nil && out.begun() { // the status was given away
+	if err != nil && next != nil && out.begun() { // the status was already sent
 		_, body := describe(r, err)
 		return out.finish((&roundReply{SessionID: next.Session.String()}).fail(cmp.Or(body.Message, body.Error), "", ""))
 	}
@@ -96,8 +95,8 @@ func (a *api) programmatic(w http.ResponseWriter, r *http.Request) error {
 	return out.finish(a.roundReply(p, next))
 }
 
-// peerError answers as other servers do, if that is asked for: with 200, and
-// the error in the body.
+// peerError answers with 200 and the error in the body, like other servers, if PeerErrors
+// is set.
 func (a *api) peerError(w http.ResponseWriter, r *http.Request, err error) error {
 	status, body := describe(r, err)
 	if !a.PeerErrors || status != http.StatusBadRequest && status != http.StatusNotFound {
@@ -133,7 +132,7 @@ func (a *api) begin(r *http.Request, caller engine.Caller, body *runBody) (*tool
 	if len(p.Code) > maxSource {
 		return nil, nil, bad("code has %d bytes, at most %d are allowed", len(p.Code), maxSource)
 	}
-	// Either language is run by a driver in Python.
+	// Both languages run in a driver in Python.
 	p.Profile.SourceInStdin = true
 	p.Stdin = wire.Encode(program{Source: p.Code, Tools: append([]tool{}, body.Tools...),
 		Args: append([]string{}, p.Args...)})
@@ -151,7 +150,7 @@ func (a *api) begin(r *http.Request, caller engine.Caller, body *runBody) (*tool
 	return started, nil, err
 }
 
-// goOn continues a program with the answers to its calls.
+// goOn resumes a program with the answers to its calls.
 func (a *api) goOn(r *http.Request, caller engine.Caller, body *runBody) (*toolcall.Program, *toolcall.Round, error) {
 	if body.Token == nil {
 		return nil, nil, bad("continuation_token is required")
@@ -177,8 +176,8 @@ func (a *api) goOn(r *http.Request, caller engine.Caller, body *runBody) (*toolc
 	return p, again, err
 }
 
-// officialToken reports whether a token has the form of the official server's:
-// the base64 of a JSON object. After a move its clients still show some.
+// officialToken reports whether a token has the form of the official server's: the base64
+// of a JSON object. Clients still send old tokens after a migration.
 func officialToken(token string) bool {
 	token = strings.TrimRight(token, "=")
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
@@ -226,7 +225,7 @@ func (r *roundReply) fail(reason, stdout, stderr string) *roundReply {
 	return r
 }
 
-// The drivers run inside the sandbox, and describe themselves.
+// The drivers run inside the sandbox. Their own comments describe them.
 var (
 	//go:embed channel.py
 	channelDriver string
@@ -265,7 +264,7 @@ func driverCode(driver, source string) string {
 	return b.String()
 }
 
-// usual are the names that the driver imports for a program that does not.
+// The modules that the driver imports for a program without imports.
 var (
 	usual        = regexp.MustCompile(`\b(?:pd|np|plt)\.`)
 	usualImports = map[string]string{"pd.": "import pandas", "np.": "import numpy", "plt.": "import matplotlib"}

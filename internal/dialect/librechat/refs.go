@@ -37,7 +37,7 @@ type ref struct {
 func (f *ref) fileID() string    { return cmp.Or(f.ID, f.FileID) }
 func (f *ref) sessionID() string { return cmp.Or(f.StorageID, f.SessionID) }
 
-// version is a number, which some spell as text.
+// version returns the version as text. Some clients send a number.
 func (f *ref) version() string {
 	if isNull(f.Version) {
 		return ""
@@ -58,18 +58,18 @@ func (f *ref) scope(user, entity string) scope {
 	return s
 }
 
-// input is a file that a program finds in its workspace.
+// input is a file in the workspace of a program.
 type input struct {
 	*place
-	ref   *ref   // by which it was named; nil: it was in the session that was named
-	sid   string // the session by which it was named
-	name  string // under which the client knows it
-	path  string // where it lies
-	alias string // where it lies too, for clients that call it by its base64 name
-	there bool   // it is in the session that the program runs in
+	ref   *ref   // its reference; nil: it comes from a named session
+	sid   string // the session that the request named
+	name  string // the client's name for it
+	path  string // its path
+	alias string // a second path, for clients that use its base64 name
+	there bool   // it is already in the session that the program runs in
 }
 
-// inputs finds the files of a request. Of two files at one path the later one counts.
+// inputs finds the files of a request. Of two files at one path the later wins.
 func (a *api) inputs(
 	ctx context.Context, caller engine.Caller, body *runBody, user string, w *workspace,
 ) ([]input, error) {
@@ -140,8 +140,8 @@ func (a *api) input(
 	return in, err
 }
 
-// wantedPath is where a client wants a file to lie, if a file can lie there. The
-// protocol has no backslash in such a name.
+// wantedPath returns the client's path for a file, if it is valid. The protocol has no
+// backslash in such a name.
 func wantedPath(name string) (string, bool) {
 	if len(name) > maxRefName || strings.Count(name, "/") >= maxRefDepth || strings.Contains(name, `\`) {
 		return "", false
@@ -155,8 +155,8 @@ func wantedPath(name string) (string, bool) {
 	return clean, err == nil
 }
 
-// isBase64Of reports whether a client calls a file by the base64 of its name:
-// an old store kept names like that, and its clients sent them back.
+// isBase64Of reports whether a client names a file by the base64 of its name. An old store
+// had such names, and its clients sent them back.
 func isBase64Of(sent, stored string) bool {
 	if sent == stored {
 		return false
@@ -204,7 +204,7 @@ func (a *api) sessionInputs(
 	return list, nil
 }
 
-// fileRefs are the inputs as the engine wants them.
+// fileRefs returns the inputs as references for the engine.
 func fileRefs(list []input) []engine.FileRef {
 	refs := make([]engine.FileRef, 0, len(list))
 	taken := map[string]bool{}
@@ -224,8 +224,7 @@ func fileRefs(list []input) []engine.FileRef {
 	return refs
 }
 
-// entry is where the code goes: where it usually does, unless an input lies
-// there.
+// entry returns the path of the code: usual, or another name if an input has that path.
 func entry(usual string, list []input) string {
 	taken := func(name string) bool {
 		return slices.ContainsFunc(list, func(in input) bool {

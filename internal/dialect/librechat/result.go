@@ -25,7 +25,7 @@ type runReply struct {
 	leftovers
 }
 
-// leftovers are the files of a reply beside its list.
+// leftovers are the files of a reply that are not in its list.
 type leftovers struct {
 	// inputs that the program removed, by the names that the client gave them
 	Deleted    []string    `json:"deleted_files,omitempty"`
@@ -40,7 +40,7 @@ type truncation struct {
 	Count   int      `json:"skipped_count"`
 }
 
-// fileBody is a file of a program: new, changed, or as it was.
+// fileBody is a file of a program: new, changed or unchanged.
 type fileBody struct {
 	ID           string          `json:"id"`
 	FileID       string          `json:"fileId"`
@@ -62,7 +62,7 @@ type origin struct {
 	StorageID string `json:"storage_session_id"`
 }
 
-// The two-letter words for how a program was stopped.
+// The two-letter codes of the reasons why a program was stopped.
 const (
 	statusTimeout = "TO"
 	statusMemory  = "SG"
@@ -96,11 +96,11 @@ func reply(run *engine.Run, inputs []input) *runReply {
 	return out
 }
 
-// withReason adds to a program's stderr why it was stopped: that is where a
-// model reads.
+// withReason appends the reason why a program was stopped to its stderr, which the model
+// reads.
 func withReason(stderr, reason string) string { return stderr + "\n[sandbox] " + reason + "\n" }
 
-// filesOf lists the files after a program: first those that are new or changed, then unchanged
+// filesOf lists the files after a program: first new and changed files, then unchanged
 // inputs. A client keeps only listed files.
 func filesOf(run *engine.Run, inputs []input) ([]fileBody, leftovers) {
 	files := []fileBody{}
@@ -113,7 +113,7 @@ func filesOf(run *engine.Run, inputs []input) ([]fileBody, leftovers) {
 		name := f.Path
 		if in != nil {
 			if changed[in.path] {
-				continue // under its other name too
+				continue // also under its alias
 			}
 			changed[in.path] = true
 			name = in.name
@@ -166,8 +166,8 @@ func (in *input) named() string {
 	return in.name
 }
 
-// inherited is an input as it was, in the very words in which it came: the
-// client looks for its ids, and takes over every field that is there.
+// inherited returns an unchanged input with exactly the fields of the request: the client
+// matches its ids and copies every field.
 func (in *input) inherited() fileBody {
 	body := newFile(in.file.ID, in.sid, in.name)
 	body.Inherited = true

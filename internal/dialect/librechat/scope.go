@@ -11,20 +11,18 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Whose a file is.
+// Ownership of files.
 //
-// A caller with a token of LibreChat's is one user of a tenant. What a user
-// uploads is theirs, but skills and the files of agents belong to the whole
-// tenant: they have an owner of their own, and their session's scope says which
-// skill or agent it is. Whoever names another kind or id than a session's is
-// refused.
+// A caller with a LibreChat token is one user of a tenant. A user owns its uploads, but
+// skills and the files of agents belong to the whole tenant: they have a separate owner,
+// and their session's scope names the skill or agent. A request with another kind or id
+// than the session's is refused.
 //
-// A caller with a plain key, or from a trusted network, is one owner, however
-// many users are behind it. What came with the name of a user is that user's:
-// whoever names another one does not find it. Clients of that age name a user on
-// one call and leave the name out on the next, so a request without one finds
-// everything, unless StrictUsers refuses it; ids that nobody guesses are what
-// protects then. Skills and the files of agents are for all users.
+// A caller with a plain key, or from a trusted network, is one owner with any number of
+// users. A file that was uploaded with a user's name is visible only to requests with that
+// name. Clients of that age name a user on one call and not on the next, so a request
+// without a user finds everything, unless StrictUsers refuses it. The random ids then
+// protect the files. Skills and the files of agents are for all users.
 
 // userOwner returns the owner of a tenant's user. A key's owner has no slash in its name.
 func userOwner(tenant, user string) engine.Owner {
@@ -44,7 +42,7 @@ func sharedOwner(owner engine.Owner) engine.Owner {
 // scope is the scope of a file in a request: none, a skill, an agent or a user.
 type scope struct {
 	kind, id, version string
-	user              string // whom the request is for, as far as it says
+	user              string // the user that the request names, or ""
 }
 
 // The kinds of scopes.
@@ -67,7 +65,7 @@ func (a *api) checkUser(caller engine.Caller, user string) error {
 	return nil
 }
 
-// check refuses a scope that means nothing.
+// check rejects an invalid scope.
 func (s scope) check() error {
 	switch s.kind {
 	case "":
@@ -111,7 +109,7 @@ func (s scope) mark(caller engine.Caller) string {
 	return ""
 }
 
-// queryScope reads the scope that stands in an address.
+// queryScope parses the scope in the query of an address.
 func queryScope(r *http.Request) (scope, error) {
 	q := r.URL.Query()
 	s := scope{kind: q.Get("kind"), id: q.Get("id"), version: q.Get("version")}
@@ -122,7 +120,7 @@ func queryScope(r *http.Request) (scope, error) {
 	if s.kind == "" {
 		s.id, s.version = "", ""
 		if entity := q.Get("entity_id"); entity != "" {
-			s.id = entity // of an agent, in clients that knew nothing else
+			s.id = entity // the id of an agent, from clients that had no other kind
 		}
 	}
 	return s, s.check()
@@ -136,8 +134,7 @@ func (s scope) uploader(caller engine.Caller) engine.Caller {
 	return caller
 }
 
-// holders are the owners under which a caller may find a file of a scope, the
-// most likely first.
+// holders returns the owners that may have a file of a scope, the most likely first.
 func (s scope) holders(caller engine.Caller) []engine.Caller {
 	shared := caller
 	if shared.Owner = sharedOwner(caller.Owner); shared.Owner == "" {
@@ -180,8 +177,8 @@ func nameAt(f engine.File, at engine.SessionFile) string {
 	return at.Path
 }
 
-// find finds a file by its two ids. The error is errNoFile if it does not exist, has expired or
-// belongs to another owner, and errForbidden if the scope is another one.
+// find finds a file by its two ids. The error is errNoFile if it does not exist, has
+// expired or belongs to another owner, and errForbidden if its scope differs.
 func (a *api) find(ctx context.Context, caller engine.Caller, s scope, sid, fid engine.ID) (*place, error) {
 	refused := errNoFile()
 	for _, holder := range s.holders(caller) {
@@ -234,8 +231,7 @@ func (a *api) outputFor(
 	return none(engine.ErrNotFound)
 }
 
-// parseFileID is parseID for a file, whose extension clients of old do not cut
-// off.
+// parseFileID is parseID for a file. Old clients do not remove its extension.
 func parseFileID(s string) (id engine.ID, known bool, err error) {
 	s, _, _ = strings.Cut(s, ".")
 	return parseID(s)

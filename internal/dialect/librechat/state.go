@@ -10,27 +10,27 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// State selects the programs that continue where the last one of their session stopped: with the
-// files of its workspace and, in Python, with its variables.
+// State selects the programs that continue where the last program of their session stopped:
+// with the files of its workspace and, in Python, with its variables.
 type State string
 
 // Which programs share a workspace.
 const (
-	StateOff  State = "off"  // none: each begins with nothing but its inputs
+	StateOff  State = "off"  // each starts with only its inputs
 	StateHint State = "hint" // those with the same runtime_session_hint, which LibreChat sends for stateful agents
 	// StateOn: also those with the same session_id, entity_id or session of files, as on some
 	// servers.
 	StateOn State = "on"
 )
 
-// stateFile is where in a session the variables are kept; state.py knows it too.
+// stateFile is the path of the saved variables in a session; state.py has the same path.
 const stateFile = ".airlock/python.state"
 
-// maxStates bounds the names of workspaces that are remembered.
+// maxStates bounds the number of remembered workspace names.
 const maxStates = 4096
 
-// states are the sessions of named workspaces. The names are forgotten when
-// the service ends; the sessions themselves last.
+// states maps the names of workspaces to sessions. The names are lost when the service
+// ends; the sessions persist.
 type states struct {
 	mu    sync.Mutex
 	known map[stateName]engine.ID
@@ -48,12 +48,11 @@ func newStates() *states { return &states{known: map[stateName]engine.ID{}} }
 
 // workspace is the session that a request runs in.
 type workspace struct {
-	session engine.ID // zero: one of its own
-	reused  bool      // it has run something before
+	session engine.ID // zero: a new session
+	reused  bool      // a program has run in it before
 }
 
-// workspace finds the session in which a request is to run; nil where nothing
-// is to last.
+// workspace finds the session in which a request runs. It returns nil if no state is kept.
 func (a *api) workspace(ctx context.Context, caller engine.Caller, body *runBody, user string) (*workspace, error) {
 	if err := body.checkHint(); err != nil {
 		return nil, err
@@ -103,7 +102,7 @@ func (a *api) ranIn(ctx context.Context, caller engine.Caller, user string, id e
 	return true, nil
 }
 
-// session finds the session of a name, and makes it where there is none.
+// session finds the session of a name, or makes it.
 func (a *api) session(ctx context.Context, caller engine.Caller, name stateName) (*workspace, error) {
 	a.states.mu.Lock()
 	defer a.states.mu.Unlock()
@@ -129,7 +128,7 @@ func (a *api) session(ctx context.Context, caller engine.Caller, name stateName)
 	return &workspace{session.ID, false}, nil
 }
 
-// lasting makes a prepared program run in a workspace.
+// lasting sets the workspace of a prepared program.
 func (p *prepared) lasting(w *workspace) {
 	p.Session = w.session
 	p.Profile.Private = stateFile

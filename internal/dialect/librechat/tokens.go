@@ -30,20 +30,20 @@ type Tokens struct {
 type TokenConfig struct {
 	PublicKey string // PEM or JWK, Ed25519 or RSA; line ends may be written \n
 	Secret    string // shared with LibreChat, for HS256
-	KeyID     string // of PublicKey and Secret; empty: lc-codeapi-2026-05, as LibreChat has it
+	KeyID     string // id of PublicKey and Secret; empty: LibreChat's default, lc-codeapi-2026-05
 	SecretID  string // of Secret alone; empty: KeyID
-	Directory string // of files with a public key each, called <kid>.pem; read again while we run
-	JWKS      string // a JSON Web Key Set, or the name of a file that holds one and is read again
+	Directory string // directory of public keys called <kid>.pem; reread at run time
+	JWKS      string // a JSON Web Key Set, or the name of a file with one, which is reread
 
 	Issuer     string // empty: librechat
 	Audience   string // empty: codeapi
-	Algorithms string // that tokens may use, with commas; empty: each key's own
-	Trust      string // JSON: issuers with their audiences, keys, algorithms and sources, in the place of the three above
+	Algorithms string // comma-separated algorithms of tokens; empty: each key's own
+	Trust      string // JSON: issuers with audiences, keys, algorithms and sources; replaces the three above
 
 	MaxLife time.Duration // from a token's iat to its exp; 0, and at most: 300 s
-	Skew    time.Duration // by which clocks may differ; 0, and at most: 30 s; negative: not at all
+	Skew    time.Duration // maximum clock skew; 0, and at most: 30 s; negative: none
 
-	Tenant string // of tokens that name none; empty: legacy
+	Tenant string // of tokens that do not name one; empty: legacy
 	Strict bool   // tokens must name their tenant
 }
 
@@ -56,7 +56,7 @@ const (
 )
 
 const (
-	tokenLife = 300 * time.Second // the longest that a token may be good for
+	tokenLife = 300 * time.Second // the maximum lifetime of a token
 	clockSkew = 30 * time.Second
 	maxJTI    = 256
 	maxName   = 256 // of a tenant or user
@@ -94,7 +94,7 @@ type claims struct {
 	Tenant  string `json:"tenant_id"`
 }
 
-// Verify returns whose token it is, or ErrForbidden.
+// Verify returns the caller of a token, or ErrForbidden.
 func (t *Tokens) Verify(token string) (engine.Caller, error) {
 	caller, err := t.verify(token)
 	if err != nil {
@@ -120,7 +120,7 @@ func (t *Tokens) verify(token string) (engine.Caller, error) {
 		return engine.Caller{}, errors.New("there is no kid")
 	}
 	var c claims
-	if err := parsed.UnsafeClaimsWithoutVerification(&c); err != nil { // to choose what is to hold; it is verified below
+	if err := parsed.UnsafeClaimsWithoutVerification(&c); err != nil { // only to choose the key and rules; verified below
 		return engine.Caller{}, err
 	}
 	at := slices.IndexFunc(t.trusts, func(e trust) bool { return e.Issuer == c.Issuer })
@@ -135,7 +135,7 @@ func (t *Tokens) verify(token string) (engine.Caller, error) {
 	if err != nil {
 		return engine.Caller{}, err
 	}
-	// The key decides which algorithm is right, never the token.
+	// The key determines the algorithm, never the token.
 	if alg := algorithmOf(key); string(alg) != head.Algorithm {
 		return engine.Caller{}, fmt.Errorf("the key is for %s, the token is signed by %s", alg, head.Algorithm)
 	}
@@ -156,8 +156,7 @@ func (t *Tokens) verify(token string) (engine.Caller, error) {
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// check looks at the claims of a token whose signature is good, and returns its
-// tenant.
+// check checks the claims of a token whose signature is valid, and returns its tenant.
 func (t *Tokens) check(issuer *trust, c *claims) (tenant string, err error) {
 	if c.Expiry == nil || c.IssuedAt == nil || c.NotBefore == nil {
 		return "", errors.New("iat, nbf or exp is missing")
@@ -188,16 +187,16 @@ func (t *Tokens) check(issuer *trust, c *claims) (tenant string, err error) {
 
 // Keys authenticates the keys and tokens of LibreChat's clients.
 type Keys struct {
-	Tokens *Tokens // LibreChat's own, of its users; nil: none are taken
-	Static string  // one key that all of a LibreChat shares; empty: none
-	// Others knows every other key.
+	Tokens *Tokens // LibreChat's own, of its users; nil: not accepted
+	Static string  // one key that a whole LibreChat shares; empty: none
+	// Others authenticates every other key.
 	Others func(ctx context.Context, token string) (engine.Caller, error)
 }
 
 // StaticOwner is the owner of requests with the static key.
 const StaticOwner engine.Owner = "librechat"
 
-// Any reports whether there are keys of the dialect's own.
+// Any reports whether the dialect has its own keys.
 func (k *Keys) Any() bool { return k.Tokens != nil || k.Static != "" }
 
 // Authenticate returns the caller with a key. A bad token in LibreChat's format is ErrForbidden
@@ -239,7 +238,7 @@ func (a *api) callerOf(r *http.Request, keys ...string) (engine.Caller, error) {
 		case err == nil:
 			caller = cmp.Or(caller, found)
 		case errors.Is(err, engine.ErrForbidden):
-			return engine.Caller{}, errNoKey() // whatever stands beside it
+			return engine.Caller{}, errNoKey() // another credential does not help
 		case !errors.Is(err, engine.ErrUnauthorized):
 			return engine.Caller{}, err
 		}

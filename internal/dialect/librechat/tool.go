@@ -93,7 +93,7 @@ const (
 	maxResults = 40 << 20
 )
 
-// readResults takes the answers of a continuation apart.
+// readResults parses the answers in a continuation.
 func readResults(raw *json.RawMessage) (map[string]toolcall.Answer, error) {
 	var list []result
 	if raw == nil || json.Unmarshal(*raw, &list) != nil || len(list) == 0 {
@@ -121,7 +121,7 @@ func validCallID(id string) bool {
 	return ok && len(digits) >= 3 && len(digits) <= 6 && strings.Trim(digits, "0123456789") == ""
 }
 
-// answer is a result as the program gets it.
+// answer returns the result for the program.
 func (r *result) answer() toolcall.Answer {
 	switch {
 	case r.IsError:

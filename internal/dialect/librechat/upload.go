@@ -35,13 +35,13 @@ type stored struct {
 	err  error
 }
 
-// batch is an upload under way.
+// batch is an upload in progress.
 type batch struct {
 	api    *api
 	caller engine.Caller
 	ctx    context.Context //nolint:containedctx // it lasts as long as the request that it is
 	files  []*stored
-	more   bool // than maxBatch came
+	more   bool // more than maxBatch files came
 
 	work  sync.WaitGroup
 	slots chan struct{}
@@ -184,7 +184,7 @@ func fieldScope(fields map[string]string) scope {
 	case s.kind == kindUser:
 		s.user = s.id
 	case s.kind == "" && fields["entity_id"] != "":
-		s.kind, s.id, s.version = kindAgent, fields["entity_id"], "" // a name for the same, in clients of old
+		s.kind, s.id, s.version = kindAgent, fields["entity_id"], "" // an older name for the same field
 	case s.kind == "":
 		s.id, s.version = "", ""
 	}
@@ -208,7 +208,7 @@ func (b *batch) readAll(form *form) error {
 		f := &stored{name: plainName(name)}
 		b.files = append(b.files, f)
 		owner := b.caller
-		if s := fieldScope(form.fields); s.check() == nil { // else it is not all there yet
+		if s := fieldScope(form.fields); s.check() == nil { // otherwise later fields may complete it
 			owner = s.uploader(owner)
 		}
 		if err := b.take(f, owner, content); err != nil {
@@ -287,10 +287,10 @@ func (b *batch) handOver(f *stored, to engine.Caller) error {
 	return b.api.engine.DeleteFile(b.ctx, from, before.ID)
 }
 
-// discardTime bounds the cleaning up behind a request that failed.
+// discardTime bounds the clean-up after a failed request.
 const discardTime = 10 * time.Second
 
-// discard forgets the files of an upload that failed.
+// discard deletes the files of a failed upload.
 func (b *batch) discard() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), discardTime)
 	defer cancel()
@@ -307,12 +307,12 @@ func (b *batch) discard() {
 }
 
 const (
-	maxField  = 64 << 10 // bytes of a part that is no file
+	maxField  = 64 << 10 // bytes of a part that is not a file
 	maxFields = 64
 )
 
-// form reads a multipart body, part by part. Fields may stand before, between
-// and behind the files.
+// form reads a multipart body, part by part. Fields may be before, between and after the
+// files.
 type form struct {
 	parts  *wire.Parts
 	fields map[string]string
@@ -326,8 +326,8 @@ func newForm(r *http.Request) (*form, error) {
 	return &form{parts: wire.NewParts(r.Body, params["boundary"]), fields: map[string]string{}}, nil
 }
 
-// next returns the next file of the form, and notes the fields on the way. At
-// its end there is io.EOF, and only there: a form that was cut short is no form.
+// next returns the next file of the form, and records the fields before it. It returns
+// io.EOF only at the complete end of the form, not for a truncated one.
 func (f *form) next() (name string, content io.Reader, err error) {
 	for {
 		part, err := f.parts.Next()
@@ -355,7 +355,7 @@ func (f *form) next() (name string, content io.Reader, err error) {
 	}
 }
 
-// broken lets the limit of the body speak for itself.
+// broken returns the error of the body limit unchanged.
 func broken(err error) error {
 	if wire.IsTooLarge(err) {
 		return err
@@ -373,8 +373,8 @@ func partName(header string) (field, file string, isFile bool) {
 	return field, file, isFile
 }
 
-// formEscapes are the three characters that a form escapes. Any other percent
-// sign is the name's own.
+// formEscapes decodes the three characters that a form escapes. Any other percent sign
+// belongs to the name.
 var formEscapes = strings.NewReplacer("%22", `"`, "%0D", "\r", "%0A", "\n")
 
 // plainName returns the stored name of an upload: the path if it stays below the workspace, else

@@ -7,8 +7,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Changes are plans for a person's folders. They lie where `airlock apply` finds
-// them too.
+// Changes stores plans for a person's folders. `airlock apply` finds the same plans.
 type Changes interface {
 	// Propose plans the changes of a reply.
 	Propose(ctx context.Context, response, root string) (Plan, error)
@@ -23,10 +22,10 @@ type Plan struct {
 	ID      string
 	Summary string // "3 files: +40 -12 in /home/ada/site"
 	Diff    string
-	Done    string // what became of it; empty: it waits
-	Agreed  bool   // the person has said in advance that nothing needs asking
-	Review  string // how the person can approve it elsewhere
-	Page    string // address where they can; empty: there is none
+	Done    string // the outcome; empty: it is pending
+	Agreed  bool   // the person has approved it in advance
+	Review  string // how to approve it elsewhere
+	Page    string // address for the approval; empty: there is none
 }
 
 func (s *Server) proposeChanges(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
@@ -38,7 +37,7 @@ func (s *Server) proposeChanges(ctx context.Context, c *call) (*sdk.CallToolResu
 		plan.ID, plan.Summary, plan.ID, shorten(plan.Diff, defaultChars))), nil
 }
 
-// question is the key of the question in a request for input.
+// question is the key of the confirmation in a request for input.
 const question = "confirm"
 
 // applyChanges applies a plan once the person has agreed. The model cannot agree: an answer is
@@ -50,7 +49,7 @@ func (s *Server) applyChanges(ctx context.Context, c *call) (*sdk.CallToolResult
 		return nil, err
 	}
 	given, asked := c.request.Params.InputResponses[question].(*sdk.ElicitResult)
-	about := "" // nothing that was asked
+	about := "" // no question was asked
 	if asked {
 		about, _ = s.askedOf(c)
 	}
@@ -66,7 +65,7 @@ func (s *Server) applyChanges(ctx context.Context, c *call) (*sdk.CallToolResult
 		return nil, refused("that question was answered before, or is older than 10 minutes: call apply_changes again")
 	case given.Action != "accept":
 		return answer("The person did not agree. Nothing was changed."), nil
-	case about == onPage+id: // they agreed to look, no more
+	case about == onPage+id: // the person only agreed to open the page
 		return waiting(plan), nil
 	}
 	done, err := s.Changes.Apply(ctx, id, c.list("only"))
@@ -116,7 +115,7 @@ func canAsk(c *call) bool {
 	return can != nil && can.Elicitation != nil && (can.Elicitation.Form != nil || can.Elicitation.URL == nil)
 }
 
-// form is a question that is agreed to or not.
+// form returns a yes-or-no question.
 func form(text string) sdk.InputRequestMap {
 	return sdk.InputRequestMap{question: &sdk.ElicitParams{
 		Mode: "form", Message: text, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},

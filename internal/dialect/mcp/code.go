@@ -13,7 +13,7 @@ import (
 	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
-// Upstream are tools of other servers, which programs call.
+// Upstream has tools of other servers that programs call.
 type Upstream interface {
 	// Search finds tools by words and describes how programs call them. Detail is names, signatures
 	// or full.
@@ -47,7 +47,7 @@ func ask(ctx context.Context, talk *toolcall.Queue, text string) (agreed bool, e
 	return string(answer) == "true", nil
 }
 
-// reply answers the question that a program put first.
+// reply answers the oldest question of a program.
 func (d *dialogs) reply(run string, agreed bool) {
 	d.of(run).Answer(toolcall.Answer{Result: strconv.AppendBool(nil, agreed)})
 }
@@ -58,8 +58,8 @@ func (s *Server) put(c *call, run string, q *toolcall.Call) *sdk.CallToolResult 
 	return &sdk.CallToolResult{InputRequests: form(q.Name), RequestState: s.questions.put(c.caller.Owner, run)}
 }
 
-// answered passes the answer of a person on to a program and returns the program; nil: the call
-// answers no question.
+// answered passes the answer of a person on to a program and returns the program. It
+// returns nil if the call answers no question.
 func (s *Server) answered(ctx context.Context, c *call) (*cell, error) {
 	given, asked := c.request.Params.InputResponses[question].(*sdk.ElicitResult)
 	if !asked {

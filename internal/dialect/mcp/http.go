@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	stateless   = "2026-07-28" // from here on each request stands for itself
+	stateless   = "2026-07-28" // from this version on requests have no session
 	lastSession = "2025-11-25" // the newest version with sessions
 
 	versionHeader = "Mcp-Protocol-Version"
@@ -30,7 +30,7 @@ const (
 	versionKey    = "io.modelcontextprotocol/protocolVersion"
 )
 
-// MaxBody is the limit of a request's body: write_file brings 3 MB, in base64.
+// MaxBody is the limit of a request's body. write_file sends up to 3 MB, in base64.
 const MaxBody = 8 << 20
 
 // idleSession is how long a session of the protocol lives without a request.
@@ -49,14 +49,13 @@ type Handler struct {
 	end    context.CancelFunc
 }
 
-// NewHandler returns a handler that wants its prefix removed; prefix is where it
-// is mounted.
+// NewHandler returns a handler for the mount at prefix. The caller must strip the prefix.
 func NewHandler(s *Server, prefix string) *Handler {
 	options := func(stateless bool) *sdk.StreamableHTTPOptions {
 		return &sdk.StreamableHTTPOptions{
 			Stateless: stateless, MaxRequestBodyBytes: MaxBody,
 			SessionTimeout: idleSession, PropagateRequestCancellation: true,
-			DisableLocalhostProtection: true, // httpd checks the host, and knows those of proxies
+			DisableLocalhostProtection: true, // httpd checks the host, including the hosts of proxies
 		}
 	}
 	get := func(*http.Request) *sdk.Server { return s.sdk }
@@ -96,7 +95,7 @@ func (h *Handler) Close() {
 	h.end()
 	h.server.open.cancelAll()
 	for s := range h.server.sdk.Sessions() {
-		_ = s.Close() // it says that it is closed already
+		_ = s.Close() // it reports that it is already closed
 	}
 	for _, t := range h.older {
 		t.close()
@@ -111,7 +110,7 @@ func (s *Server) newSessionID() string {
 	return s.Self().Prefix() + rand.Text()
 }
 
-// Holder returns the node in whose memory the session is that a request names.
+// Holder returns the node that has the session of a request in memory.
 func Holder(r *http.Request) engine.Epoch {
 	return engine.EpochOf(cmp.Or(r.Header.Get(sessionHeader), r.URL.Query().Get("sessionid")))
 }
@@ -160,7 +159,7 @@ func (h *Handler) streamable(w http.ResponseWriter, r *http.Request) {
 	info := auth.TokenInfoFromContext(r.Context())
 	owner := info.UserID
 	if r.Method == http.MethodDelete {
-		// Closing waits for the calls of a session, so they are ended first.
+		// Closing waits for the calls of a session, so cancel them first.
 		h.server.open.cancel(r.Header.Get(sessionHeader), engine.Owner(owner))
 		h.sessions.ServeHTTP(w, r)
 		return
@@ -195,8 +194,8 @@ func (h *Handler) streamable(w http.ResponseWriter, r *http.Request) {
 	h.sessions.ServeHTTP(w, r)
 }
 
-// prepare has the interpreter get ready that a call seems to be about, while the call is
-// parsed, which takes longer. To be wrong costs little and changes nothing.
+// prepare starts preparing the interpreter that a call probably needs, while the call is
+// parsed, which takes longer. A wrong guess costs little and changes nothing.
 func (h *Handler) prepare(caller engine.Caller, body []byte) {
 	_, after, found := bytes.Cut(body, []byte(`"`+sessionPrefix))
 	if !found || len(after) < idLength || !bytes.Contains(body, []byte(`"run_code"`)) {
@@ -236,8 +235,8 @@ func declaresVersion(body []byte) bool {
 // maxSessions limits the sessions of an owner: some hosts open one for each turn and close none.
 const maxSessions = 200
 
-// openSessions are the sessions of the protocol and the calls under way in them.
-// The SDK closes a session only when its calls have ended.
+// openSessions are the sessions of the protocol and their calls in progress. The SDK closes
+// a session only when its calls have ended.
 type openSessions struct {
 	mu       sync.Mutex
 	sessions map[*sdk.ServerSession]*openSession
@@ -277,7 +276,7 @@ func (o *openSessions) begin(s *sdk.ServerSession, owner engine.Owner) (oldest *
 	})
 }
 
-// retain forgets closed sessions. Sessions without an id end with their connection.
+// retain drops closed sessions. Sessions without an id end with their connection.
 func (o *openSessions) retain(alive []*sdk.ServerSession) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -288,8 +287,8 @@ func (o *openSessions) retain(alive []*sdk.ServerSession) {
 	}
 }
 
-// call returns a context that ends with the session of a call, and a function
-// to be called when the call has ended.
+// call returns a context that ends with the session of a call, and a function that the
+// caller calls at the end.
 func (o *openSessions) call(ctx context.Context, s *sdk.ServerSession) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	o.mu.Lock()
@@ -308,7 +307,7 @@ func (o *openSessions) call(ctx context.Context, s *sdk.ServerSession) (context.
 	}
 }
 
-// cancel ends the calls of the session with an id, if it is the owner's.
+// cancel ends the calls of the session with an id, if owner owns it.
 func (o *openSessions) cancel(id string, owner engine.Owner) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -319,7 +318,7 @@ func (o *openSessions) cancel(id string, owner engine.Owner) {
 	}
 }
 
-// close ends the calls of a session and forgets it.
+// close ends the calls of a session and drops it.
 func (o *openSessions) close(s *sdk.ServerSession) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -30,7 +30,7 @@ func (r *relay) startLocal(ctx context.Context) *local {
 		out: r.write}
 	go func() {
 		defer close(l.done)
-		_ = l.server.Run(ctx, &sdk.IOTransport{Reader: in, Writer: l}) // to the end of the input
+		_ = l.server.Run(ctx, &sdk.IOTransport{Reader: in, Writer: l}) // until the end of the input
 	}()
 	return l
 }
@@ -87,7 +87,7 @@ func (l *local) Write(line []byte) (int, error) {
 // Close implements io.Closer.
 func (l *local) Close() error { return nil }
 
-// added adds the tools here to the service's list.
+// added adds the local tools to the service's list.
 func (l *local) added(data []byte, m *envelope) []byte {
 	if l == nil || m.Method != "tools/list" || m.Params.Cursor != "" {
 		return data
@@ -103,7 +103,7 @@ func renumber(line, id []byte) []byte {
 	return change(line, func(is *json.RawMessage) { *is = id }, "id")
 }
 
-// sendFiles replaces the names of files in a call of run_code by ids.
+// sendFiles replaces file names by ids in a call of run_code.
 func (r *relay) sendFiles(ctx context.Context, line []byte) (_ []byte, err error) {
 	line = change(line, func(names *[]string) {
 		if len(*names) > 0 {
@@ -113,7 +113,7 @@ func (r *relay) sendFiles(ctx context.Context, line []byte) (_ []byte, err error
 	return line, err
 }
 
-// saved saves the files that a program made, and names them in the first text.
+// saved saves the files that a program made, and lists them in the first text.
 func (r *relay) saved(ctx context.Context, data []byte, m *envelope) []byte {
 	path := []string{"result"}
 	switch {
@@ -146,7 +146,7 @@ func (r *relay) saved(ctx context.Context, data []byte, m *envelope) []byte {
 	}, append(path, "content")...)
 }
 
-// change changes a value in a message, which is as it was if there is none.
+// change changes a value in a message. If the value is missing, it returns the message unchanged.
 func change[T any](data []byte, do func(*T), path ...string) []byte {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(data, &object) != nil || object[path[0]] == nil {

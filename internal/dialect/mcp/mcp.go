@@ -38,16 +38,16 @@ type Options struct {
 
 	// Caller returns the caller of a request over HTTP. The server has authenticated it.
 	Caller func(*http.Request) engine.Caller
-	Local  engine.Caller // who calls where there is no HTTP
-	// Self is this node, for the ids of sessions; nil: it is alone.
+	Local  engine.Caller // the caller without HTTP
+	// Self returns the epoch of this node, for session ids; nil: there is only one node.
 	Self func() engine.Epoch
-	HTTP bool // there is: files can be sent to an address
+	HTTP bool // serves HTTP: files can be sent to an address
 
-	Network   bool         // programs may reach others: said to hosts, who ask the person then
+	Network   bool         // programs may contact others; the tools tell hosts, which then ask the person
 	Upstream  Upstream     // tools of other servers; nil: there are none
-	Changes   Changes      // folders of a person; nil: the tools for them are not there
-	Images    int          // pictures in an answer, at most
-	PublicURL string       // of the service, for addresses of files; empty: none are told
+	Changes   Changes      // folders of a person; nil: their tools are missing
+	Images    int          // maximum number of pictures in an answer
+	PublicURL string       // of the service, for addresses of files; empty: no addresses
 	Bodies    *wire.Bodies // counts the memory of large requests; nil: by itself
 	Version   string
 	Log       *slog.Logger // nil: nothing is logged
@@ -62,11 +62,11 @@ type Server struct {
 	open    openSessions
 	uploads tickets[upload]
 
-	questions tickets[string] // put to people: about a plan, or a run
+	questions tickets[string] // pending questions to people, about a plan or a run
 	dialogs   dialogs
 
 	decoding sync.Mutex // one picture at a time takes memory
-	listed   sync.Once  // the tools, when the languages are known
+	listed   sync.Once  // lists the tools once the languages are known
 }
 
 // New returns a server.
@@ -88,11 +88,11 @@ func New(o Options) *Server {
 	return s
 }
 
-// Run serves one connection, such as standard input and output, to its end.
+// Run serves one connection, such as standard input and output, until it ends.
 func (s *Server) Run(ctx context.Context, t sdk.Transport) error { return s.sdk.Run(ctx, t) }
 
 func (s *Server) newSDK(name, instructions string) *sdk.Server {
-	capabilities := &sdk.ServerCapabilities{ // lists do not change, so no host needs a stream to hear of it
+	capabilities := &sdk.ServerCapabilities{ // lists do not change, so hosts need no stream for updates
 		Tools: &sdk.ToolCapabilities{}, Prompts: &sdk.PromptCapabilities{}, Resources: &sdk.ResourceCapabilities{},
 	}
 	capabilities.AddExtension(appsExtension, nil)
@@ -116,8 +116,8 @@ func (s *Server) newSDK(name, instructions string) *sdk.Server {
 	return server
 }
 
-// recovered makes an error of a panic. The SDK calls handlers on goroutines of
-// its own, where a panic would end the service.
+// recovered turns a panic into an error. The SDK calls handlers on its own goroutines,
+// where a panic would crash the service.
 func (s *Server) recovered(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (result sdk.Result, err error) {
 		defer func() {
@@ -153,7 +153,7 @@ func (s *Server) track(next sdk.MethodHandler) sdk.MethodHandler {
 		case method == "initialize":
 			s.open.retain(slices.Collect(s.sdk.Sessions()))
 			if oldest := s.open.begin(session, s.callerOf(ctx, r).Owner); oldest != nil {
-				_ = oldest.Close() // its host gave it up long ago
+				_ = oldest.Close() // its host abandoned it
 			}
 		case method == "tools/call":
 			within, done := s.open.call(ctx, session)
@@ -164,9 +164,8 @@ func (s *Server) track(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// listTools puts the installed languages into the definition of run_code before
-// it is asked for: to find them takes longer than a client should wait for its
-// connection.
+// listTools puts the installed languages into the definition of run_code on the first
+// request. Finding them takes longer than a client should wait for its connection.
 func (s *Server) listTools(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		if method == "tools/list" {
@@ -237,7 +236,7 @@ func (s *Server) words(ctx context.Context, err error) string {
 	return "the service failed. Try again; its log says why"
 }
 
-// maxRefusal is below the length at which hosts cut texts.
+// maxRefusal is below the length at which hosts truncate texts.
 const maxRefusal = 1000
 
 func refusal(text string) *sdk.CallToolResult {

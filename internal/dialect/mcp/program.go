@@ -20,17 +20,17 @@ const (
 
 const idLength = 21
 
-// outcome is how a program stands.
+// outcome is the state of a program.
 type outcome struct {
 	live.Cell
 	run, session   string // handles
 	exit           *int
 	stdout, stderr string
 	variables      string   // "new", "kept" or "lost"
-	pictures       []string // in base64, that the program showed
+	pictures       []string // shown by the program, in base64
 }
 
-// cell is code that runs, or has run, in a live session.
+// cell is a running or finished cell of a live session.
 type cell struct {
 	live    live.Sessions
 	caller  engine.Caller
@@ -81,7 +81,7 @@ func plain(o *live.Output) string {
 	return ""
 }
 
-// pictureOf returns the picture that an output is, in base64; empty: it is none.
+// pictureOf returns the picture in an output, in base64, or "".
 func pictureOf(o *live.Output) (text string) {
 	for _, kind := range []string{"image/png", "image/jpeg"} {
 		if json.Unmarshal(o.Data[kind], &text) == nil && text != "" {
@@ -130,7 +130,7 @@ func (c *cell) cancel(ctx context.Context) error {
 	return c.live.CancelCell(ctx, c.caller, c.session, c.id)
 }
 
-// program returns the program that a handle names.
+// program returns the program of a handle.
 func (s *Server) program(ctx context.Context, caller engine.Caller, handle string) (*cell, error) {
 	text, ok := strings.CutPrefix(handle, runPrefix)
 	if !ok || len(text) != 2*idLength {
@@ -150,7 +150,7 @@ func (s *Server) program(ctx context.Context, caller engine.Caller, handle strin
 	return c, err
 }
 
-// missingError reports a handle of nothing, or of another owner.
+// missingError reports an unknown handle, or a handle of another owner.
 type missingError struct{ what, handle string }
 
 func (e *missingError) Error() string {
@@ -177,7 +177,7 @@ func (s *Server) session(
 		return id, "", err
 	}
 	if record.Kind != engine.SessionLive {
-		return id, "", missing // it is not one of those that are made here
+		return id, "", missing // the service did not make this id
 	}
 	info, err := s.Live.Info(ctx, caller, id)
 	lang, _ := language.Find(info.Language)

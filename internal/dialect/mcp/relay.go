@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	restartTime = 5 * time.Second        // in which a service that is started anew answers again
-	dialPause   = 100 * time.Millisecond // between two tries
-	cancelPause = 250 * time.Millisecond // between two messages that cancel a call that goes on
+	restartTime = 5 * time.Second        // for a restarted service to answer again
+	dialPause   = 100 * time.Millisecond // between two attempts
+	cancelPause = 250 * time.Millisecond // between two messages that cancel a running call
 	listenPause = 5 * time.Second        // before a stream that ended is opened again
 
-	maxAnswer = 64 << 20 // bytes of a message of the service's
+	maxAnswer = 64 << 20 // bytes of a message from the service
 )
 
-// take relays a message of the host. Calls run concurrently; other messages arrive in order, and
-// initialize before those that follow it.
+// take relays a message of the host. Calls run concurrently; other messages arrive in
+// order, and initialize before later messages.
 func (r *relay) take(ctx context.Context, line []byte) {
 	m, ok := readEnvelope(line)
 	switch {
@@ -70,8 +70,8 @@ func (r *relay) take(ctx context.Context, line []byte) {
 	}
 }
 
-// cancel ends a call. In the versions without sessions its request is all there is of
-// it. In the others the message may overtake the call, so it is sent until that ends.
+// cancel ends a call. Without sessions it ends the call's request. With sessions the
+// message may overtake the call, so it is repeated until the call ends.
 func (r *relay) cancel(ctx context.Context, line []byte, m *envelope) {
 	r.mu.Lock()
 	x, session := r.open[string(m.Params.RequestID)], r.session
@@ -111,7 +111,7 @@ func (r *relay) send(ctx context.Context, line []byte, m *envelope) (session str
 	}
 	session, err := r.exchange(ctx, line, m, func(data []byte) { r.write(r.local.added(r.saved(ctx, data, m), m)) })
 	switch e, isStatus := errors.AsType[*statusError](err); {
-	case err == nil, ctx.Err() != nil: // or nobody waits for it
+	case err == nil, ctx.Err() != nil: // or the caller has canceled
 	case isStatus:
 		r.fail(m, e.code(), e.text)
 	default:
@@ -141,7 +141,7 @@ func (r *relay) exchange(ctx context.Context, line []byte, m *envelope, put func
 	}
 }
 
-// renew opens a session in place of one that the service has lost.
+// renew replaces a session that the service has lost.
 func (r *relay) renew(ctx context.Context, old string) error {
 	r.renewing.Lock()
 	defer r.renewing.Unlock()
@@ -168,7 +168,7 @@ func (r *relay) renew(ctx context.Context, old string) error {
 	return nil
 }
 
-// post sends a message, in the session that there is unless it stands for itself.
+// post sends a message, in the current session if it needs one.
 func (r *relay) post(ctx context.Context, line []byte, m *envelope) (_ *http.Response, session string, err error) {
 	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
 	r.mu.Lock()
@@ -245,7 +245,7 @@ func (r *relay) receive(answer *http.Response, m *envelope, put func([]byte)) er
 	if strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
 		var last []byte
 		for e, err := range sse.Read(answer.Body, maxAnswer) {
-			if err == nil && len(e.Data) > 0 { // an error ends the stream, as its end does
+			if err == nil && len(e.Data) > 0 { // an error ends the stream, like its end
 				last = e.Data
 				put(last)
 			}
@@ -275,7 +275,7 @@ func (r *relay) receive(answer *http.Response, m *envelope, put func([]byte)) er
 	return nil
 }
 
-// inSession returns the header of requests about the session that there is.
+// inSession returns the header of requests in the current session.
 func (r *relay) inSession() (header http.Header, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -295,11 +295,11 @@ func (r *relay) listen(ctx context.Context) {
 			answer, err := r.do(ctx, http.MethodGet, nil, header)
 			if err == nil {
 				if answer.StatusCode == http.StatusOK {
-					_ = r.receive(answer, &envelope{}, r.write) // how it ended does not matter
+					_ = r.receive(answer, &envelope{}, r.write) // the reason of its end does not matter
 				}
 				answer.Body.Close()
 				if answer.StatusCode != http.StatusOK {
-					return // it has none, or the session is over
+					return // the service has no stream, or the session has ended
 				}
 			}
 			select {
@@ -315,13 +315,13 @@ func (r *relay) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 	defer cancel()
 	if header, ok := r.inSession(); ok {
-		if answer, err := r.do(ctx, http.MethodDelete, nil, header); err == nil { // else it has gone before
+		if answer, err := r.do(ctx, http.MethodDelete, nil, header); err == nil { // otherwise the service has stopped
 			answer.Body.Close()
 		}
 	}
 }
 
-// statusError is a refusal of HTTP's.
+// statusError is an HTTP error status.
 type statusError struct {
 	status int
 	text   string

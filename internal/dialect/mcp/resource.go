@@ -20,7 +20,7 @@ import (
 
 const (
 	listedFiles = 100
-	maxResource = 16 << 20 // bytes of one that is read
+	maxResource = 16 << 20 // bytes of one resource
 )
 
 // addResources adds the resources and prompts that a person selects.
@@ -58,7 +58,7 @@ func (s *Server) listResources(next sdk.MethodHandler) sdk.MethodHandler {
 		if err != nil || !ok {
 			return result, err
 		}
-		list.Resources = []*sdk.Resource{} // hosts find the view by its tool
+		list.Resources = []*sdk.Resource{} // hosts find the view through its tool
 		files, err := s.Engine.ListFiles(ctx, s.callerOf(ctx, r),
 			engine.FileQuery{Origin: engine.OriginMCP, Page: engine.Page{Limit: listedFiles}})
 		if err != nil {

@@ -33,11 +33,11 @@ func (s *Server) result(ctx context.Context, c *call, out *outcome, chars int) *
 	head := heading(out) + s.fileLine(out)
 	r := answer(head + body(out, chars))
 	r.Content = append(r.Content, s.pictures(ctx, c, out)...)
-	if c.version >= linksSince { // older clients fail on the whole result
+	if c.version >= linksSince { // older clients reject the whole result
 		for _, f := range out.Files[:min(len(out.Files), namedFiles)] {
 			r.Content = append(r.Content, &sdk.ResourceLink{
 				URI: fileURI(out.session, f.Path), Name: f.Path, MIMEType: f.MIME, Size: new(f.Size),
-				Annotations: &sdk.Annotations{Audience: []sdk.Role{"user"}}, // hosts load it for the model otherwise
+				Annotations: &sdk.Annotations{Audience: []sdk.Role{"user"}}, // otherwise hosts load it for the model
 			})
 		}
 	}
@@ -55,7 +55,7 @@ func (s *Server) result(ctx context.Context, c *call, out *outcome, chars int) *
 	return r
 }
 
-// signalOf is the signal that ended a program; empty: none did.
+// signalOf returns the signal that ended a program, or "".
 func signalOf(out *outcome) string {
 	if out.exit == nil || *out.exit <= 128 {
 		return ""
@@ -155,14 +155,14 @@ func shorten(text string, chars int) string {
 	return fmt.Sprintf("%s[%d characters omitted: print less, or write to a file and read_file it]\n%s", head, left, tail)
 }
 
-// stillRunning hands a program over to wait_run.
+// stillRunning tells the model to continue with wait_run.
 func stillRunning(out *outcome, waited time.Duration, chars int) string {
 	return fmt.Sprintf("Still running after %d s. Call wait_run with run=%q. session %s keeps its files.",
 		int(waited.Seconds()), out.run, out.session) + body(out, chars)
 }
 
-// fileURI is the address of a file in a session. Its path is spelled in ASCII,
-// since header fields repeat the address.
+// fileURI returns the address of a file in a session. Its path is ASCII, since header
+// fields repeat the address.
 func fileURI(session, path string) string {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {
@@ -174,8 +174,8 @@ func fileURI(session, path string) string {
 const (
 	maxPictures = 10
 	maxSide     = 1024     // pixels of a picture in an answer
-	maxShown    = 64 << 10 // bytes of one
-	maxStored   = 32 << 20 // bytes of one
+	maxShown    = 64 << 10 // bytes of one picture
+	maxStored   = 32 << 20 // bytes of one file
 )
 
 // pictures returns the pictures that fit into an answer: first those that the program showed, then
@@ -206,7 +206,7 @@ func (s *Server) pictures(ctx context.Context, c *call, out *outcome) (shown []s
 		}
 		_, content, err := s.Engine.OpenFile(ctx, c.caller, f.ID)
 		if err != nil {
-			continue // it is named in the text
+			continue // the text names it
 		}
 		raw, err := io.ReadAll(content)
 		content.Close()

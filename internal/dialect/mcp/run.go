@@ -16,7 +16,7 @@ import (
 	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
-// interpreters are the languages whose variables stay.
+// interpreters are the languages with persistent variables.
 var interpreters = map[string]bool{"python": true, "js": true, "bash": true}
 
 func (s *Server) runCode(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
@@ -55,7 +55,7 @@ func (s *Server) waitRun(ctx context.Context, c *call) (*sdk.CallToolResult, err
 	return s.await(ctx, c, p, defaultChars)
 }
 
-// inputs finds the files that a program is to have beside it.
+// inputs finds the input files of a program.
 func (s *Server) inputs(ctx context.Context, c *call) (refs []engine.FileRef, err error) {
 	for _, name := range c.list("files") {
 		id, err := engine.ParseID(name)
@@ -126,8 +126,8 @@ func (s *Server) start(ctx context.Context, c *call, lang language.Language, ref
 	return p, nil
 }
 
-// startCell starts a cell, and waits for an interpreter if as many as may be run
-// cells: agents ask for much at once, and few of them come back later.
+// startCell starts a cell. At the limit of running cells it waits for an interpreter:
+// agents start many at once, and few retry later.
 func (s *Server) startCell(ctx context.Context, c *call, session engine.ID, req live.CellRequest) (live.Cell, error) {
 	last := time.After(waitOf(c))
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
@@ -145,7 +145,7 @@ func (s *Server) startCell(ctx context.Context, c *call, session engine.ID, req 
 	}
 }
 
-// How long a call that finds no interpreter free waits before it asks again.
+// The pauses of a call that waits for a free interpreter.
 const (
 	firstPause = 20 * time.Millisecond
 	lastPause  = time.Second
@@ -207,11 +207,11 @@ func (s *Server) await(ctx context.Context, c *call, p *cell, chars int) (*sdk.C
 	return s.result(ctx, c, out, chars), nil
 }
 
-// endTime is the time limit for storing what an abandoned program left.
+// endTime bounds the time to store the files of an abandoned program.
 const endTime = 10 * time.Second
 
-// follow reports a program's output until it ends or has taken so long, and
-// returns how it stands then. A caller that does not want it any more ends it.
+// follow reports a program's output until it ends or wait has passed, and returns its
+// state. If the caller cancels, it ends the program.
 func (s *Server) follow(ctx context.Context, c *call, p *cell, wait time.Duration) (*outcome, error) {
 	waiting, done := context.WithTimeout(ctx, wait)
 	defer done()
@@ -249,7 +249,7 @@ const (
 	progressTime = time.Second     // while there is output
 	silentTicks  = 5               // of progressTime, while there is none
 	maxMessage   = 200             // bytes of the last line
-	maxOutput    = 4 * 1024 * 1024 // bytes kept of what a program printed until the caller gave up waiting
+	maxOutput    = 4 * 1024 * 1024 // bytes of output kept until the caller timed out
 )
 
 // progress reports the output of a program to its caller before the end.
@@ -262,7 +262,7 @@ type progress struct {
 	done chan struct{}
 }
 
-// reportTo reports to the caller of a tool, if it wants to hear.
+// reportTo returns the progress for the caller of a tool, or nil if it wants none.
 func reportTo(ctx context.Context, r *sdk.CallToolRequest) *progress {
 	token := r.Params.GetProgressToken()
 	if token == nil {
@@ -278,7 +278,7 @@ func reportTo(ctx context.Context, r *sdk.CallToolRequest) *progress {
 			if silent++; grown || n == 1 || silent >= silentTicks {
 				message := &sdk.ProgressNotificationParams{ProgressToken: token, Progress: n, Message: line}
 				if r.Session.NotifyProgress(ctx, message) != nil {
-					return // the caller left
+					return // the caller has disconnected
 				}
 				n, silent = n+1, 0
 			}

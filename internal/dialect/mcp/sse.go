@@ -17,7 +17,7 @@ import (
 type eventTransport struct {
 	server   *sdk.Server
 	open     *openSessions
-	endpoint string // where clients post to
+	endpoint string // address for posts
 
 	newID func() string
 
@@ -72,7 +72,7 @@ func (t *eventTransport) listen(w http.ResponseWriter, r *http.Request, owner st
 	alive.Header().Set("Cache-Control", "no-cache, no-transform")
 	session, err := t.server.Connect(ctx, s.transport, nil)
 	if err != nil {
-		return // the client left
+		return // the client has disconnected
 	}
 	closed := make(chan struct{})
 	go func() { defer close(closed); _ = session.Wait() }()
@@ -80,7 +80,7 @@ func (t *eventTransport) listen(w http.ResponseWriter, r *http.Request, owner st
 	case <-ctx.Done():
 	case <-closed:
 	}
-	t.open.close(session) // Close waits for the calls under way
+	t.open.close(session) // Close waits for calls in progress
 	_ = session.Close()
 	<-closed
 }
@@ -129,7 +129,7 @@ const (
 // for a while.
 type aliveWriter struct {
 	http.ResponseWriter
-	header http.Header // the handler's own: it may write to it while a comment begins the answer
+	header http.Header // the handler's own copy: the handler may write to it while a comment is sent
 	next   time.Duration
 
 	mu    sync.Mutex
@@ -157,14 +157,14 @@ func (a *aliveWriter) comment() {
 			"Cache-Control": {"no-cache, no-transform"}})
 	}
 	if _, err := a.ResponseWriter.Write([]byte(": ok\n\n")); err == nil {
-		_ = http.NewResponseController(a.ResponseWriter).Flush() // a client that left is noticed by the handler
+		_ = http.NewResponseController(a.ResponseWriter).Flush() // the handler notices a disconnected client
 	}
 	a.timer.Reset(a.next)
 }
 
 func (a *aliveWriter) start(status int, header http.Header) {
 	if a.begun {
-		return // what is late is said in the stream
+		return // a late status is reported in the stream
 	}
 	a.begun = true
 	maps.Copy(a.ResponseWriter.Header(), header)
@@ -201,7 +201,7 @@ func (a *aliveWriter) FlushError() error {
 // Flush implements http.Flusher.
 func (a *aliveWriter) Flush() { _ = a.FlushError() }
 
-// stop ends the comments. None is on its way when it returns.
+// stop ends the comments. It waits for a comment in progress.
 func (a *aliveWriter) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -19,14 +19,13 @@ type Stdio struct {
 	// Connect returns the service. It is called for the first message, and again for the next one
 	// after an error.
 	Connect func(context.Context) (*Endpoint, error)
-	// Send makes ids of stored files of the names in an argument files; nil: they are
-	// ids.
+	// Send stores the named files and returns their ids; nil: the names are ids already.
 	Send func(ctx context.Context, names []string) ([]string, error)
-	// Save saves the files that a program made, and returns a sentence with their places; nil: they
-	// stay in the service.
+	// Save saves the files that a program made, and returns a sentence with their paths;
+	// nil: they stay in the service.
 	Save func(ctx context.Context, files []MadeFile) (string, error)
 
-	Changes Changes // folders of a person; nil: the tools for them are not there
+	Changes Changes // folders of a person; nil: their tools are missing
 	Version string
 }
 
@@ -49,12 +48,12 @@ const (
 
 	// lastAnswers is the time for calls to end after the end of the input. Then they are cancelled.
 	lastAnswers = 500 * time.Millisecond
-	goodbye     = time.Second // for telling the service that a session is over
+	goodbye     = time.Second // to tell the service that a session has ended
 
 	notJSON = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"a line with one JSON message of at most 16 MiB is needed"}}`
 )
 
-// Serve passes messages on until the input ends or the context does.
+// Serve relays messages until the input or the context ends.
 func (o Stdio) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	within, end := context.WithCancel(ctx)
 	defer end()
@@ -101,14 +100,14 @@ func readLines(from io.Reader, take func([]byte)) error {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil // the host has left
+			return nil // the host has disconnected
 		case err != nil:
 			return err
 		}
 	}
 }
 
-// readLine reads a line, without its end if that is more than maxLine away.
+// readLine reads a line. It drops the rest of a line longer than maxLine.
 func readLine(r *bufio.Reader) (line []byte, long bool, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -141,7 +140,7 @@ type envelope struct {
 		Version string `json:"protocolVersion"`
 	} `json:"result"`
 
-	session string // that it is for; empty: the one there is
+	session string // the session of the message; empty: the current one
 }
 
 // readEnvelope reports whether a line is JSON. The service refuses members of wrong types.
@@ -164,10 +163,10 @@ func (r *relay) write(data []byte) {
 	}
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	_, _ = r.out.Write(append(data[:len(data):len(data)], '\n')) // a host that left closes the input, too
+	_, _ = r.out.Write(append(data[:len(data):len(data)], '\n')) // a disconnected host closes the input, too
 }
 
-// fail answers a call that did not reach the service: to a tool's in words for the
+// fail answers a call that did not reach the service. A tool call gets a text for the
 // model.
 func (r *relay) fail(m *envelope, code int, text string) {
 	key, value := "error", map[string]any{"code": code, "message": text}
@@ -184,7 +183,7 @@ func (r *relay) fail(m *envelope, code int, text string) {
 // relay relays the messages of one host.
 type relay struct {
 	Stdio
-	local *local // nil: there are no tools of this machine
+	local *local // nil: there are no local tools
 	calls sync.WaitGroup
 
 	writing sync.Mutex
@@ -192,14 +191,14 @@ type relay struct {
 
 	mu       sync.Mutex
 	to       *Endpoint
-	hello    []byte // the host's initialize, for a service that begins anew
+	hello    []byte // the host's initialize, to repeat after a restart of the service
 	session  string // of the protocol
-	version  string // that the session speaks
+	version  string // protocol version of the session
 	open     map[string]*exchange
 	renewing sync.Mutex
 }
 
-// exchange is a call under way.
+// exchange is a call in progress.
 type exchange struct {
 	cancel context.CancelFunc
 	done   chan struct{}

@@ -14,17 +14,17 @@ import (
 	"github.com/airlock-run/airlock/internal/live"
 )
 
-// The extension that hands long programs over in a way that clients know without
-// their model (https://github.com/modelcontextprotocol/ext-tasks). A task is a
+// The extension that returns long programs as tasks to clients that support them, without
+// help of the model (https://github.com/modelcontextprotocol/ext-tasks). A task is a
 // program, and has its handle.
 const (
 	tasksExtension = "io.modelcontextprotocol/tasks"
 
-	taskAfter = 5 * time.Second  // a program that takes longer becomes one
-	taskPause = time.Second      // between two questions how it stands
-	taskTime  = 30 * time.Minute // for which its end is kept at least, in a session that nobody uses
+	taskAfter = 5 * time.Second  // a longer program becomes a task
+	taskPause = time.Second      // between two polls
+	taskTime  = 30 * time.Minute // minimum time to keep the result, in an unused session
 
-	metaTask = "airlock-run/task" // marks a result as one; never sent
+	metaTask = "airlock-run/task" // marks a result as a task; never sent
 )
 
 // taskResult describes a task.
@@ -51,7 +51,7 @@ type taskParams struct {
 	} `json:"inputResponses"`
 }
 
-// doneTask acknowledges.
+// doneTask is an acknowledgement.
 type doneTask struct {
 	sdk.ResultBase
 	ResultType string `json:"resultType"`
@@ -84,7 +84,7 @@ func (s *Server) addTasks() {
 	})
 	add("tasks/update", func(_ context.Context, _ *call, p *cell, params *taskParams) (sdk.Result, error) {
 		if q := s.dialogs.of(p.handle()).First(); q != nil {
-			if given, ok := params.Responses[q.ID]; ok { // others were answered before
+			if given, ok := params.Responses[q.ID]; ok { // the others were answered before
 				s.dialogs.reply(p.handle(), given.Action == "accept")
 			}
 		}
@@ -105,13 +105,13 @@ func (s *Server) addTasks() {
 	})
 }
 
-// knowsTasks reports whether a client takes a task for an answer.
+// knowsTasks reports whether a client accepts a task as the answer.
 func knowsTasks[P sdk.Params](r *sdk.ServerRequest[P]) bool {
 	can := r.ClientCapabilities()
 	return can != nil && can.Extensions[tasksExtension] != nil && r.ProtocolVersion() >= stateless
 }
 
-// asTask is a result that becomes a task.
+// asTask returns a result that becomes a task.
 func asTask(p *cell) *sdk.CallToolResult { return &sdk.CallToolResult{Meta: sdk.Meta{metaTask: p}} }
 
 // task returns the state of a program as a task.
@@ -133,7 +133,7 @@ func (s *Server) task(ctx context.Context, c *call, p *cell, kind string) (*task
 			return nil, err
 		}
 		t.Status, t.UpdatedAt, t.Result = "completed", is.FinishedAt, s.result(ctx, c, out, defaultChars)
-	case q != nil && kind != "task": // it begins as one that works
+	case q != nil && kind != "task": // a task begins in the state working
 		t.Status, t.Requests = "input_required", sdk.InputRequestMap{q.ID: form(q.Name)[question]}
 	}
 	return t, nil
@@ -174,7 +174,7 @@ func subscriptionIn(header http.Header, body []byte) *subscription {
 	return &s
 }
 
-// lacksTasks is the error for clients that ask for tasks without knowing them.
+// lacksTasks returns the error for clients that request tasks without declaring the extension.
 func lacksTasks() *jsonrpc.Error {
 	return &jsonrpc.Error{Code: sdk.CodeMissingRequiredClientCapabilities, Message: "Missing required client capability",
 		Data: json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)}
@@ -208,7 +208,7 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request, s *subscription
 	send := func(key string, value any, name string, is any) {
 		if text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", key: value, name: is}); err == nil {
 			fmt.Fprintf(w, "event: message\ndata: %s\n\n", text)
-			_ = http.NewResponseController(w).Flush() // a client that left ends the context
+			_ = http.NewResponseController(w).Flush() // a disconnected client ends the context
 		}
 	}
 	meta := sdk.Meta{sdk.MetaKeySubscriptionID: s.ID}

@@ -17,8 +17,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// texts are what a model reads of the tools: for each a description, and below it
-// a line for each argument.
+// texts are the descriptions of the tools for a model: for each tool a text, followed by a
+// line for each argument.
 //
 //go:embed texts
 var texts embed.FS
@@ -30,12 +30,12 @@ type tool struct {
 	hints sdk.ToolAnnotations
 	args  []argument
 
-	view bool // a view of the host's shows what it is about
+	view bool // a view of the host displays the result
 	call func(*Server, context.Context, *call) (*sdk.CallToolResult, error)
 }
 
-// kind is the type of an argument. Hosts pass schemas on to models whose
-// providers take the plainest ones only, so there are three and no combinations.
+// kind is the type of an argument. Some model providers accept only the plainest schemas,
+// so there are three kinds and no combinations.
 type kind string
 
 const (
@@ -51,15 +51,15 @@ type argument struct {
 	required bool
 	min, max int      // of a number, or of the length of a list; both 0: any
 	enum     []string // nil: any
-	value    any      // when it is left out
+	value    any      // default value
 }
 
 // call is a call of a tool.
 type call struct {
 	caller  engine.Caller
-	version string               // of the protocol
-	images  int                  // in its answer, at most
-	request *sdk.CallToolRequest // nil: it asks how another stands
+	version string               // protocol version
+	images  int                  // maximum number of pictures in the answer
+	request *sdk.CallToolRequest // nil: the call asks for the state of another call
 	values  map[string]any
 }
 
@@ -73,7 +73,7 @@ func (c *call) list(name string) []string {
 func readText(name string) string {
 	raw, err := texts.ReadFile("texts/" + name + ".md")
 	if err != nil {
-		panic(err) // the table of tools and the texts are one thing
+		panic(err) // the table of tools and the texts must match
 	}
 	return strings.TrimSpace(string(raw))
 }
@@ -103,7 +103,7 @@ type property struct {
 	Default     any       `json:"default,omitempty"`
 }
 
-// definition is the tool as clients see it.
+// definition returns the tool's definition for clients.
 func (t *tool) definition() *sdk.Tool {
 	about, docs := describe(t.name)
 	properties := map[string]any{}
@@ -130,7 +130,7 @@ func (t *tool) definition() *sdk.Tool {
 	if hints.DestructiveHint == nil && !hints.ReadOnlyHint {
 		hints.DestructiveHint = new(false)
 	}
-	if hints.OpenWorldHint == nil { // written out: hosts ask the person otherwise
+	if hints.OpenWorldHint == nil { // explicit, because hosts ask the person otherwise
 		hints.OpenWorldHint = new(false)
 	}
 	var meta sdk.Meta

@@ -23,7 +23,7 @@ import (
 const (
 	defaultChars = 20_000
 	maxContent   = 3 << 20 // bytes that write_file takes
-	listDepth    = 1 << 12 // deeper than any path
+	listDepth    = 1 << 12 // more than any path's depth
 )
 
 // table lists the tools.
@@ -171,7 +171,7 @@ func (s *Server) readFile(ctx context.Context, c *call) (*sdk.CallToolResult, er
 	return answer(head + ".\n\n" + shown), nil
 }
 
-// wholeRunes leaves out a character that is cut at the end.
+// wholeRunes drops an incomplete character at the end.
 func wholeRunes(data []byte) []byte {
 	for i := len(data) - 1; i >= 0 && i >= len(data)-utf8.UTFMax; i-- {
 		if utf8.RuneStart(data[i]) {
@@ -269,7 +269,7 @@ func (s *Server) describeEnvironment(ctx context.Context, c *call) (*sdk.CallToo
 		limits.Timeout, most.Timeout, humanize.IBytes(uint64(limits.Memory)), limits.Processes,
 		humanize.IBytes(uint64(limits.Workspace)))
 	network := "There is no network."
-	if s.Network && c.caller.Network != "" { // no tool can ask for more
+	if s.Network && c.caller.Network != "" { // no tool can request more
 		network = "Programs may contact, through the proxy that is set for them, and nothing else: " +
 			strings.ReplaceAll(c.caller.Network, ",", ", ") + "."
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// ticketTime is how long a ticket is good for.
+// ticketTime is how long a ticket is valid.
 const ticketTime = 10 * time.Minute
 
-// tickets are secrets that can each be used once.
+// tickets are one-time secrets.
 type tickets[T any] struct {
 	mu   sync.Mutex
 	open map[string]ticket[T]
@@ -57,7 +57,7 @@ func (t *tickets[T]) put(owner engine.Owner, about T) string {
 	return secret
 }
 
-// take uses a ticket up and returns its subject.
+// take uses up a ticket and returns its subject.
 func (t *tickets[T]) take(secret string) (is ticket[T], ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,8 +92,8 @@ func (s *Server) uploadLink(ctx context.Context, c *call) (*sdk.CallToolResult, 
 		base, token, sessionPrefix+session.String(), engine.ShownName(name))), nil
 }
 
-// Uploads takes the files that were announced with upload_link. Its addresses are secrets
-// themselves, so it is mounted for all callers.
+// Uploads serves the addresses from upload_link. The addresses are secrets, so it is
+// mounted for all callers.
 func (s *Server) Uploads(limit int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPut {

@@ -15,7 +15,7 @@ import (
 	"github.com/airlock-run/airlock/workspace"
 )
 
-// Conversations keeps the conversations with models.
+// Conversations stores the conversations with models.
 type Conversations interface {
 	Conversation(ctx context.Context, owner, id string) (*conversation.Conversation, error)
 	Conversations(ctx context.Context, owner string, p conversation.Page) ([]*conversation.Conversation, error)
@@ -117,8 +117,8 @@ type decisionBody struct {
 	At    string   `json:"at"`
 }
 
-// conversations returns the conversations and their owner. They are private to the people who had
-// them and to the operator of the machine.
+// conversations returns the conversations and their owner. They are private to their users
+// and to the operator of the machine.
 func (q *request) conversations() (Conversations, string, error) {
 	caller := q.caller
 	switch {

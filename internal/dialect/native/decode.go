@@ -59,12 +59,12 @@ func wantJSON(h http.Header) error {
 	return nil
 }
 
-// object is a JSON object whose fields are taken one after the other. The first error is kept and
-// returned by done, so that a handler reads like the list of its fields.
+// object is a JSON object whose fields a handler takes one by one. done returns the first
+// error, so that a handler reads like the list of its fields.
 type object struct {
 	at      string
 	members map[string]any
-	failed  *error // shared with the objects inside
+	failed  *error // shared with nested objects
 }
 
 func (o *object) fail(field, format string, args ...any) {
@@ -73,7 +73,7 @@ func (o *object) fail(field, format string, args ...any) {
 	}
 }
 
-// done returns the first error, which may be that a field was not taken. Null counts as absent.
+// done returns the first error, or an error for a field that was not taken. Null counts as absent.
 func (o *object) done() error {
 	for name := range o.members {
 		o.fail(name, "is not a field that is known here")
@@ -120,7 +120,7 @@ func elements[T any](o *object, field, plural, want string) (all []T) {
 	return all
 }
 
-// needText is text that must be there, though it may be empty.
+// needText takes a required text, which may be empty.
 func (o *object) needText(field string) string {
 	s, ok := take[string](o, field, "a string")
 	if !ok {
@@ -139,7 +139,7 @@ func (o *object) flag(field string, otherwise bool) bool {
 // count takes a whole number from 1 to most; 0: the field is absent.
 func (o *object) count(field string, most int64) int64 { return o.number(field, 1, most, 0) }
 
-// upTo is a whole number from 0 to most.
+// upTo takes a whole number from 0 to most.
 func (o *object) upTo(field string, most, otherwise int64) int64 {
 	return o.number(field, 0, most, otherwise)
 }
@@ -157,7 +157,7 @@ func (o *object) number(field string, least, most, otherwise int64) int64 {
 	return n
 }
 
-// fraction is a number above 0; 0: absent.
+// fraction takes a number above 0; 0: absent.
 func (o *object) fraction(field string) float64 {
 	number, ok := take[json.Number](o, field, "a number")
 	if !ok {
@@ -170,7 +170,7 @@ func (o *object) fraction(field string) float64 {
 	return f
 }
 
-// The longest times that a request can name.
+// The upper bounds of times in a request.
 const (
 	maxMillis  = int64(24 * time.Hour / time.Millisecond)
 	maxSeconds = int64(365 * 24 * time.Hour / time.Second)
@@ -200,7 +200,7 @@ func (o *object) texts(field string) []string {
 	return elements[string](o, field, "strings", "a string")
 }
 
-// textMap is an object whose members are strings.
+// textMap takes an object whose members are strings.
 func (o *object) textMap(field string) map[string]string {
 	members, _ := take[map[string]any](o, field, "an object of strings")
 	texts := make(map[string]string, len(members))

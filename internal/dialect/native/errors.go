@@ -11,9 +11,9 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// statuses is the table from engine errors to HTTP statuses.
+// statuses maps engine errors to HTTP statuses.
 var statuses = wire.Statuses(map[engine.Kind]int{
-	engine.ErrNoLanguage: http.StatusBadRequest, // trying again does not help
+	engine.ErrNoLanguage: http.StatusBadRequest, // a retry does not help
 })
 
 // words are the messages for errors whose cause is not shown to clients.
@@ -33,7 +33,7 @@ var words = map[engine.Kind]string{
 	engine.ErrInternal:     "internal error",
 }
 
-// refuse returns an error that this edge finds by itself.
+// refuse returns an error of this package.
 func refuse(status int, code, format string, args ...any) error {
 	return &wire.Refusal{Status: status, Detail: errorDetail{Code: code, Message: fmt.Sprintf(format, args...)}}
 }
@@ -78,7 +78,7 @@ func describe(err error) (int, errorDetail) {
 		}
 	}
 	if _, told := errors.AsType[*engine.Error](err); !told && errors.Is(err, syscall.ENOSPC) {
-		// a disk of folders, or of what is stored about them
+		// the disk of a folder or of the store is full
 		err = &engine.Error{Kind: engine.ErrFull,
 			Hint: "The disk is full, so nothing was changed. Delete what is no longer needed, or ask the operator for room.",
 			Err:  err}

@@ -92,7 +92,7 @@ func readForm(form *wire.Parts, up engine.Upload) (engine.Upload, io.Reader, err
 	return up, nil, invalid("the form has too many parts before its file")
 }
 
-// broken returns a refusal with a message, unless the body is too large.
+// broken returns a refusal with a message. If the body is too large, it returns err.
 func broken(err error, message string) error {
 	if wire.IsTooLarge(err) {
 		return err
@@ -100,7 +100,7 @@ func broken(err error, message string) error {
 	return invalid("%s", message)
 }
 
-// endOf makes sure that a form ends with its file.
+// endOf returns an error unless a form ends with its file.
 func endOf(form *wire.Parts, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return broken(err, "the form ends too soon")
@@ -164,8 +164,8 @@ func (q *request) listFiles() (any, error) {
 	})
 }
 
-// fileContent sends a file's bytes. They never change, so their hash is the
-// tag by which a client asks for the rest of them or for nothing at all.
+// fileContent sends a file's bytes. They never change, so their hash is the ETag for ranges
+// and conditional requests.
 func (q *request) fileContent(core *engine.Service) (any, error) {
 	file, content, err := core.OpenFile(q.Context(), q.caller, q.id)
 	if err != nil {

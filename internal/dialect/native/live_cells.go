@@ -75,7 +75,7 @@ func appendCellEvent(b []byte, e live.Event) (frame []byte, last bool) {
 	switch e.Type {
 	case live.StartedEvent, live.DoneEvent:
 		bare := *e.Cell
-		bare.Outputs = nil // they were events
+		bare.Outputs = nil // the stream had them as events
 		data = cellOf(bare)
 	case live.InputEvent:
 		data = outcomeBody{Prompt: &e.Prompt, Password: &e.Password}
@@ -88,8 +88,8 @@ func appendCellEvent(b []byte, e live.Event) (frame []byte, last bool) {
 }
 
 // createCell runs a cell to its end, as a stream of events, or, with "wait": false, in the
-// background. A client that leaves does not end the cell: others may watch it, and later cells need
-// its variables.
+// background. A client that disconnects does not end the cell: others may watch it, and
+// later cells need its variables.
 func (q *request) createCell(on live.Sessions) (any, error) {
 	body := q.object()
 	req, wait, err := readCell(body)
@@ -131,7 +131,7 @@ func readCell(o *object) (req live.CellRequest, wait bool, err error) {
 	return req, wait, o.done()
 }
 
-// cellEvents follows a cell from anywhere. Leaving does it no harm.
+// cellEvents streams the events of a cell from any position. Disconnecting does not end the cell.
 func (q *request) cellEvents(on live.Sessions) (any, error) {
 	after, err := readLastEvent(q.Request)
 	if err != nil {

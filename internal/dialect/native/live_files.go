@@ -12,14 +12,14 @@ import (
 
 // Paths are in the query, where they may be any bytes.
 
-// entryBody is something in a workspace. A path that is not UTF-8 has U+FFFD in it,
-// and its bytes beside it.
+// entryBody is an entry of a workspace. A path that is not UTF-8 has U+FFFD in it, and its
+// bytes in another field.
 type entryBody struct {
 	Path       string           `json:"path"`
 	PathBytes  []byte           `json:"path_base64,omitempty"`
 	Kind       engine.EntryKind `json:"kind"`
 	Size       int64            `json:"size"`
-	Mode       string           `json:"mode"` // octal, as chmod takes it
+	Mode       string           `json:"mode"` // octal, as for chmod
 	ModifiedAt string           `json:"modified_at"`
 	Target     string           `json:"target,omitempty"`
 }
@@ -75,7 +75,7 @@ func (q *request) readFile(on live.Sessions) (any, error) {
 	return answer{}, nil
 }
 
-// writeFile makes or replaces a file of the body's bytes.
+// writeFile creates or replaces a file with the bytes of the body.
 func (q *request) writeFile(on live.Sessions) (any, error) {
 	body := http.MaxBytesReader(q.w, q.Body, q.MaxUpload)
 	entry, err := on.WriteFile(q.Context(), q.caller, q.id, q.URL.Query().Get("path"), body)

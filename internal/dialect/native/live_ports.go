@@ -89,7 +89,7 @@ func (a *api) pass(w http.ResponseWriter, r *http.Request, to *wire.Port) {
 	to.ServeHTTP(w, r)
 }
 
-// outside is where a redirect of a server in the session leads to from here.
+// outside returns the external address of a redirect by a server in the session.
 func outside(to, inside, prefix string) string {
 	to = strings.TrimPrefix(to, "http://"+inside)
 	if strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "//") {

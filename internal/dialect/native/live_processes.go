@@ -41,8 +41,8 @@ func processOf(p live.Process) processBody {
 	return b
 }
 
-// pieceBody is a piece of a process's output: text, or base64 where its bytes are
-// not UTF-8, such as the half of a character.
+// pieceBody is a piece of a process's output: text, or base64 if its bytes are not UTF-8,
+// such as half a character.
 type pieceBody struct {
 	Offset int64   `json:"offset"`
 	Text   *string `json:"text,omitempty"`
@@ -98,7 +98,7 @@ func readTerminal(o *object) *engine.TerminalSize {
 		return nil
 	}
 	size := readSize(o)
-	_ = o.done() // its error is the whole body's
+	_ = o.done() // done of the whole body reports its error
 	return &size
 }
 
@@ -124,8 +124,7 @@ func (q *request) processEvents(on live.Sessions) (any, error) {
 	return sendStream(q, events, appendProcessEvent)
 }
 
-// processInput hands the bytes of the body to a process; ?eof=true closes its
-// input behind them.
+// processInput writes the bytes of the body to a process's input; ?eof=true then closes it.
 func (q *request) processInput(on live.Sessions) (any, error) {
 	eof, err := readFlag(q.Request, "eof")
 	if err != nil {

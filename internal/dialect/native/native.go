@@ -27,25 +27,25 @@ type Options struct {
 	Caller func(*http.Request) engine.Caller
 
 	Prefix    string        // where the handler is mounted, for Location headers; empty: "/api/v1"
-	MaxUpload int64         // bytes of one file, told by GET /limits; 0: 200 MiB
+	MaxUpload int64         // bytes of one file, as reported by GET /limits; 0: 200 MiB
 	MaxJSON   int64         // bytes of a JSON body; 0: MaxJSON
 	Bodies    *wire.Bodies  // counts the memory of large JSON bodies; nil: by itself
 	Log       *slog.Logger  // for causes that the client must not see; nil: nothing is logged
 	Work      *Work         // replies, projects and reports; nil: those addresses are not available
 	Live      live.Sessions // nil: there are no live sessions
-	// Ahead calls a function when the next request on the same connection begins like this one,
-	// whoever the caller is; nil: it is not supported.
+	// Ahead calls a function when the next request on the same connection begins like this
+	// one, for any caller; nil: it is not supported.
 	Ahead func(*http.Request, func())
 	// Nodes returns the nodes of the cluster; nil: there is none.
 	Nodes func() []engine.Node
 	// OneMachine returns why Work and Conversations are not available when several nodes answer;
 	// "": they are available.
 	OneMachine func() (why string)
-	// Conversations are those with models; nil: their addresses are not available.
+	// Conversations has the conversations with models; nil: their addresses are not available.
 	Conversations Conversations
 }
 
-// api is the dialect at work.
+// api is the state of an API.
 type api struct {
 	engine *engine.Service
 	Options
@@ -58,7 +58,7 @@ type access int
 
 const (
 	keyed   access = iota
-	trusted        // callers from a trusted network as well: what the route changes is in a sandbox
+	trusted        // also callers from a trusted network: the route changes only a sandbox
 	public         // every caller
 )
 
@@ -69,7 +69,7 @@ type route struct {
 	access       access
 }
 
-// routes is the whole surface. openapi.yaml describes exactly these.
+// routes lists all routes. openapi.yaml describes exactly these.
 var routes = []route{
 	{"POST", "/runs", (*request).createRun, trusted},
 	{"GET", "/runs", (*request).listRuns, trusted},
@@ -159,7 +159,7 @@ var routes = []route{
 	{"GET", "/openapi.yaml", (*request).openAPI, public},
 }
 
-// API is a handler that wants its prefix removed.
+// API is the handler. The caller must strip its prefix.
 type API struct {
 	mux    *http.ServeMux
 	access map[string]access // by pattern
@@ -176,8 +176,8 @@ func (a *API) Access(r *http.Request) (network, everyone bool) {
 	return is == trusted || is == public, is == public
 }
 
-// AnyOrigin lists the paths whose requests may come from pages of other origins as
-// far as the front door is concerned: their handler looks at the origin itself.
+// AnyOrigin lists the paths that the front door accepts from pages of other origins. Their
+// handler checks the origin.
 func AnyOrigin() []string { return []string{"/sessions/{id}/ports/"} }
 
 // New returns the API.

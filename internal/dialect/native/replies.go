@@ -74,7 +74,7 @@ func (q *request) createReply(work *Work) (any, error) {
 	return created("/proposals/"+h.ID, answer), nil
 }
 
-// readPolicy takes the rules that approve without asking; nil: there are none.
+// readPolicy takes the rules that approve without a question; nil: there are none.
 func readPolicy(body *object) *workspace.Policy {
 	rules, ok := take[map[string]any](body, "policy", "an object")
 	if !ok {
@@ -103,7 +103,7 @@ func readMessage(body *object) (changes.Message, error) {
 	m.Objective = talk.text("objective")
 	capsule := talk.object("capsule")
 	m.Phase = capsule.text("phase")
-	_, _ = capsule.done(), talk.done() // their error is the whole body's
+	_, _ = capsule.done(), talk.done() // done of the whole body reports their error
 	return m, body.done()
 }
 
@@ -208,8 +208,8 @@ func reportIndex(h *changes.ReplyRecord, id string) int {
 
 func reportID(i int) string { return fmt.Sprintf("p%d", i+1) }
 
-// approvalFailed stores the cause with the message. After a conflict the proposal is made anew,
-// from the files as they are now.
+// approvalFailed stores the cause with the message. After a conflict it makes a new
+// proposal on the present files.
 func (q *request) approvalFailed(work *Work, h *changes.ReplyRecord, p *workspace.Proposal, cause error) error {
 	ctx := context.WithoutCancel(q.Context())
 	if err := work.Fail(ctx, h, cause); err != nil {
@@ -288,7 +288,7 @@ type proposalBody struct {
 	Files     []workspace.FileChange `json:"files"`
 	Findings  []workspace.Finding    `json:"findings"`
 	Reports   []reportBody           `json:"reports"`
-	Held      []workspace.Held       `json:"held,omitzero"` // what the policy of the request does not cover
+	Held      []workspace.Held       `json:"held,omitzero"` // files that the request's policy does not cover
 	Metadata  metadataBody           `json:"metadata"`
 }
 

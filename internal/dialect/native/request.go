@@ -14,7 +14,7 @@ import (
 	"github.com/airlock-run/airlock/internal/live"
 )
 
-// request is a request on its way through a handler.
+// request is a request with its parsed ids.
 type request struct {
 	*api
 	*http.Request
@@ -24,8 +24,8 @@ type request struct {
 	inner  engine.ID // of the cell or process in that session
 }
 
-// handler serves a route. It returns the body of an answer with status 200, an answer if the status
-// is another one, or nil for 204.
+// handler serves a route. It returns the body of an answer with status 200, an answer with
+// another status, or nil for 204.
 type handler func(*request) (any, error)
 
 // answer is an answer with its own status. Without a status it was sent already.
@@ -74,7 +74,7 @@ func sessions(a *api) (live.Sessions, error) {
 	return a.Live, nil
 }
 
-// on reads the ids in the path, and returns ErrNotFound for what is no id.
+// on parses the ids in the path, and returns ErrNotFound for an invalid id.
 func on[P any](part func(*api) (P, error), serve func(*request, P) (any, error)) handler {
 	return func(q *request) (any, error) {
 		p, err := part(q.api)

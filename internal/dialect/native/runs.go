@@ -15,9 +15,9 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// createRun runs code: to its end, as a stream of events, or, with
-// "wait": false, in the background. A client that leaves while it waits takes
-// its run with it, unless the request has an Idempotency-Key.
+// createRun runs code: to its end, as a stream of events, or, with "wait": false, in the
+// background. A client that disconnects while it waits cancels its run, unless the request
+// has an Idempotency-Key.
 func (q *request) createRun() (any, error) {
 	body := q.object()
 	req, wait, err := readRun(body)
@@ -28,7 +28,7 @@ func (q *request) createRun() (any, error) {
 	req.IdempotencyKey = q.Header.Get("Idempotency-Key")
 	if n := req.Profile.Limits.Output.Bytes; n > 0 {
 		defaults, _ := q.engine.Limits()
-		req.Profile.Limits.Output = defaults.Output // how text is left out is not for the request to say
+		req.Profile.Limits.Output = defaults.Output // a request cannot choose how output is truncated
 		req.Profile.Limits.Output.Bytes = n
 	}
 
@@ -55,8 +55,8 @@ func (q *request) createRun() (any, error) {
 	return runOf(run), nil
 }
 
-// timing is a Server-Timing header (https://www.w3.org/TR/server-timing/):
-// where the time went, in milliseconds.
+// timing returns a Server-Timing header (https://www.w3.org/TR/server-timing/): the
+// durations of the parts in milliseconds.
 func timing(parts []engine.Timing) string {
 	var b []byte
 	for i, part := range parts {
@@ -141,7 +141,7 @@ func (q *request) listRuns() (any, error) {
 	})
 }
 
-// runEvents follows a run from anywhere. Leaving does it no harm.
+// runEvents streams the events of a run from any position. Disconnecting does not end the run.
 func (q *request) runEvents(core *engine.Service) (any, error) {
 	after, err := readLastEvent(q.Request)
 	if err != nil {
@@ -170,12 +170,11 @@ func readLastEvent(r *http.Request) (int64, error) {
 
 const (
 	keepAlive   = 15 * time.Second // proxies cut a silent stream at 30 or 60
-	cancelLimit = 30 * time.Second // for the engine to end a run whose client left
+	cancelLimit = 30 * time.Second // for the engine to end a run whose client disconnected
 )
 
-// streamRun starts a run and sends its events. If the client leaves before
-// the result, the run is cancelled, unless it has a key under which the client
-// can come back for it.
+// streamRun starts a run and sends its events. If the client disconnects before the result,
+// the run is cancelled, unless it has a key for a later request.
 func (q *request) streamRun(req engine.RunRequest) error {
 	req.Attended = true
 	run, err := q.engine.Start(q.Context(), q.caller, req)
@@ -227,7 +226,7 @@ func appendFrame(b []byte, id, event string, data any) []byte {
 	if id != "" {
 		b = append(append(append(b, "id: "...), id...), '\n')
 	}
-	if bytes.IndexByte(text, 0x7f) >= 0 { // the one in ASCII that is not printed
+	if bytes.IndexByte(text, 0x7f) >= 0 { // DEL, the only other ASCII control character
 		text = bytes.ReplaceAll(text, []byte{0x7f}, []byte(`\u007f`))
 	}
 	return wire.AppendFrame(b, event, text)

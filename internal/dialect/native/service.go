@@ -66,7 +66,7 @@ func (q *request) status() (any, error) {
 	return body, nil
 }
 
-// NodeOf is a node as it is shown.
+// NodeOf returns a node for display.
 func NodeOf(n *engine.Node) client.Node {
 	return client.Node{Name: n.Name, Role: string(n.Role), State: n.State(), Address: n.Address, Version: n.Version,
 		Slots: n.Slots, Running: n.Load.Running, Queued: n.Load.Queued, Held: n.Load.Held, Since: n.Since,
@@ -104,7 +104,7 @@ func (q *request) revokeKey() (any, error) {
 	return nil, q.engine.RevokeKey(q.Context(), q.caller, q.PathValue("id"))
 }
 
-// readNetwork reads the network that a run or a session asks for; nil: the request does not say.
+// readNetwork reads the requested network of a run or a session; nil: the request has none.
 func readNetwork(o *object) *engine.Network {
 	body := o.object("network")
 	if body.members == nil {
@@ -115,7 +115,7 @@ func readNetwork(o *object) *engine.Network {
 	}
 }
 
-// contactBody is a connection that a program asked for.
+// contactBody is a connection of a program.
 type contactBody struct {
 	Run      engine.ID    `json:"run"`
 	Owner    engine.Owner `json:"owner"`

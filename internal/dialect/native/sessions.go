@@ -79,7 +79,7 @@ func (q *request) sessionFiles(core *engine.Service) (any, error) {
 // errNoLive reports that the service keeps no interpreters.
 var errNoLive = &engine.Error{Kind: engine.ErrUnavailable, Hint: "This service has no live sessions."}
 
-// createLive makes a live session of the rest of a request.
+// createLive creates a live session from the other fields of a request.
 func (q *request) createLive(body *object) (any, error) {
 	req := live.Request{
 		Origin:   engine.OriginNative,
@@ -120,7 +120,7 @@ func (q *request) complete(on live.Sessions) (any, error) {
 	return client.Completion{Matches: append([]string{}, c.Matches...), Start: c.Start, End: c.End}, err
 }
 
-// readCursor reads code and a place in it, which is its end if none is named.
+// readCursor reads code and a position in it. The default is its end.
 func readCursor(body *object) (code string, cursor int) {
 	code = body.needText("code")
 	end := utf8.RuneCountInString(code)
@@ -225,7 +225,7 @@ func (a *api) pack(
 	ctx context.Context, out *zip.Writer, names *wire.ArchiveNames, caller engine.Caller, f engine.File,
 ) error {
 	if clean, err := engine.CleanPath(f.Path); err != nil || clean != f.Path {
-		return engine.ErrNotFound // the engine has checked every path; nobody unpacks one that slipped through
+		return engine.ErrNotFound // the engine has checked every path; the archive must not have an unsafe one
 	}
 	_, content, err := a.engine.OpenFile(ctx, caller, f.ID)
 	if err != nil {

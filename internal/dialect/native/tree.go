@@ -13,10 +13,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// JSON has one reading here, or none. encoding/json alone would replace bytes that are not UTF-8,
-// take the last of two members with the same name, match names in any case and ignore unknown ones:
-// each a way for two programs to read a request differently. So a body becomes a plain tree first,
-// with all of that refused, and a handler takes its fields out of the tree by name.
+// JSON has one reading here, or none. encoding/json alone would replace bytes that are not
+// UTF-8, take the last of two members with the same name, match names in any case and ignore
+// unknown ones. Two programs could then read a request differently. So a body is parsed into a
+// plain tree that refuses all of that, and a handler takes its fields by name.
 
 const (
 	maxDepth  = 16      // no request is deeper than 4
@@ -156,8 +156,7 @@ func (t *tree) value(v gjson.Result, at string) (any, error) {
 	return members, err
 }
 
-// keep returns a string that does not keep the whole text in memory, unless it is most of
-// the text.
+// keep returns a copy of a short string, so that it does not retain the whole text.
 func (t *tree) keep(s string) string {
 	if len(s) > t.size/2 {
 		return s

@@ -96,10 +96,10 @@ type sessionBody struct {
 	Live      *liveBody          `json:"live,omitempty"` // of a live one that is asked for by itself
 }
 
-// liveBody is how a live session stands.
+// liveBody is the state of a live session.
 type liveBody struct {
 	State   live.State `json:"state"`
-	Cell    engine.ID  `json:"cell,omitzero"` // that runs
+	Cell    engine.ID  `json:"cell,omitzero"` // the running cell
 	Queued  int        `json:"queued"`
 	Count   int        `json:"execution_count"`
 	LastUse string     `json:"used_at"`
@@ -128,7 +128,7 @@ type keyBody struct {
 	RevokedAt string       `json:"revoked_at,omitempty"`
 	Packages  string       `json:"python_packages,omitempty"`
 	Network   []string     `json:"network,omitempty"`
-	Token     string       `json:"token,omitempty"` // once, in the answer that made it
+	Token     string       `json:"token,omitempty"` // only in the answer that created it
 }
 
 func keyOf(k engine.Key) keyBody {
@@ -178,7 +178,7 @@ func readLimits(o *object) engine.Limits {
 	if n := o.count("output_bytes", math.MaxInt32); n > 0 {
 		limits.Output.Bytes = int(n)
 	}
-	_ = o.done() // its error is the whole body's
+	_ = o.done() // done of the whole body reports its error
 	return limits
 }
 

@@ -34,10 +34,10 @@ type errorBody struct {
 	Detail any `json:"detail"`
 }
 
-// Refuse answers with an error that the front door found.
+// Refuse answers with an error from the front door.
 func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
 	if status == http.StatusNotFound {
-		message = "Not Found" // as for every address that there is not
+		message = "Not Found" // as for every unknown address
 	}
 	writeJSON(w, status, errorBody{message})
 }
@@ -56,8 +56,7 @@ func fileTooLarge(most int64) string {
 	return fmt.Sprintf("File size exceeds maximum of %d MB", most>>20)
 }
 
-// fail answers with an error. The connection stays open: the next request of
-// the same client has nothing to do with it.
+// fail answers with an error. The connection stays open for the client's next request.
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, detail := describe(err)
 	writeJSON(w, wire.Failed(w, r, a.Log, status, err, retryDelays), errorBody{detail})

@@ -53,8 +53,7 @@ func (a *api) readExecute(
 	return in, req, err
 }
 
-// maxTimeout is the longest time limit, in milliseconds, that the engine
-// agrees to.
+// maxTimeout returns the longest time limit that the engine accepts, in milliseconds.
 func (a *api) maxTimeout() int64 {
 	most := a.MaxTimeout
 	if _, maxima := a.engine.Limits(); maxima.Timeout > 0 {
@@ -70,7 +69,7 @@ func (a *api) checkTimeout(ms int64) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// profile is how programs of Onyx run.
+// profile returns the profile of Onyx's programs.
 func (a *api) profile(timeout time.Duration) engine.Profile {
 	limits := a.limits()
 	limits.Timeout = timeout
@@ -100,7 +99,7 @@ func (a *api) limits() engine.Limits {
 	return limits
 }
 
-// prepare returns the engine's request for a client's.
+// prepare returns the engine's request for a client's request.
 func (a *api) prepare(ctx context.Context, caller engine.Caller, in executeRequest) (engine.RunRequest, error) {
 	timeout, err := a.checkTimeout(in.limit)
 	if err != nil {
@@ -142,8 +141,8 @@ func (a *api) execute(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// stage returns the engine's references to the files of a request. Of two files at one path the
-// later one counts. An unknown file is reported before a bad path.
+// stage returns the engine's references to the files of a request. Of two files at one path
+// the later wins. An unknown file is reported before a bad path.
 func (a *api) stage(
 	ctx context.Context, caller engine.Caller, files []fileRef, reserved string,
 ) ([]engine.FileRef, error) {
@@ -228,7 +227,7 @@ func cleanPath(raw, reserved string) (string, error) {
 	return clean, nil
 }
 
-// exitCode is null if the program ran out of time, and only then.
+// exitCode returns null if the program timed out, and only then.
 func exitCode(run *engine.Run) *int {
 	const killed = 128 + 9
 	switch {
@@ -259,7 +258,7 @@ func explanation(run *engine.Run) string {
 	return text
 }
 
-// cancelLimit is how long the engine may take to end a run whose client left.
+// cancelLimit is how long the engine may take to end a run whose client disconnected.
 const cancelLimit = 30 * time.Second
 
 // executeStream runs a program and streams its output. An invalid request is answered as usual; the
@@ -294,7 +293,7 @@ func (a *api) executeStream(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// cancel ends a run whose client left.
+// cancel ends a run whose client disconnected.
 func (a *api) cancel(ctx context.Context, caller engine.Caller, id engine.ID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelLimit)
 	defer cancel()
@@ -303,9 +302,9 @@ func (a *api) cancel(ctx context.Context, caller engine.Caller, id engine.ID) {
 	}
 }
 
-// sendEvents answers with an event stream and returns the run that it ended
-// with, nil if the client left before. From its first byte on nothing else can
-// be answered, so errors of the connection end it silently.
+// sendEvents answers with an event stream. It returns the run at its end, or nil if the
+// client disconnected before. After the first byte no other answer is possible, so errors
+// of the connection end it silently.
 func sendEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[engine.Event]) *engine.Run {
 	h := w.Header()
 	// Without the charset a client takes the text for Latin-1.

@@ -42,8 +42,8 @@ func noFile(r *http.Request) error {
 	return wire.Refuse(http.StatusNotFound, "File with ID '%s' not found", r.PathValue("id"))
 }
 
-// listPage is how many files are asked for at a time. The list itself has no
-// pages: it is all that there are.
+// listPage is the page size of requests to the engine. The list itself has no pages: it has
+// all files.
 const listPage = 1000
 
 func (a *api) listFiles(w http.ResponseWriter, r *http.Request) error {
@@ -188,7 +188,7 @@ func skipField(part *multipart.Part, field string) error {
 	return nil
 }
 
-// brokenForm lets the body limit speak for itself.
+// brokenForm returns the error of the body limit unchanged.
 func brokenForm(err error) error {
 	if wire.IsTooLarge(err) {
 		return err
@@ -196,7 +196,7 @@ func brokenForm(err error) error {
 	return errUnreadable
 }
 
-// endOf reads the rest of a form behind its file.
+// endOf reads the rest of a form after its file.
 func endOf(form *wire.Parts, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return brokenForm(err)

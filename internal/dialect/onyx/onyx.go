@@ -1,14 +1,11 @@
-// Package onyx serves the API of Onyx's code interpreter, so that a running
-// Onyx needs nothing but another CODE_INTERPRETER_BASE_URL: programs with
-// their output in one answer or as a stream, files, sessions with a shell,
-// health and metrics.
+// Package onyx serves the API of Onyx's code interpreter. Onyx needs only another
+// CODE_INTERPRETER_BASE_URL for programs with their output in one answer or as a stream,
+// files, sessions with a shell, health and metrics.
 //
-// Which of it is covered, and what differs on purpose, is in README.md next to
-// this file. Like every edge it decodes, calls one method of the engine, and
-// encodes. What makes it longer than that is exactness: the original tells
-// everything that is wrong with a body in a list of its own shape (document.go
-// reads JSON as Python does, schema.go fills the list), and clients compare
-// texts.
+// README.md in this folder lists the coverage and the intended differences. Like every edge
+// it decodes, calls one method of the engine, and encodes. It is longer for exactness:
+// clients compare texts, and the original lists all errors of a body in its own format
+// (document.go reads JSON as Python does, schema.go fills the list).
 package onyx
 
 import (
@@ -46,8 +43,8 @@ type Options struct {
 	CPUTime    time.Duration // for one run; 0: no limit
 
 	Bodies   *wire.Bodies          // counts the memory of large JSON bodies; nil: by itself
-	Registry prometheus.Registerer // for the metrics; nil: one of its own
-	Metrics  http.Handler          // answers /metrics; nil: with what is in its own registry
+	Registry prometheus.Registerer // for the metrics; nil: a new registry
+	Metrics  http.Handler          // answers /metrics; nil: serves the new registry
 	Log      *slog.Logger          // for causes that the client must not see; nil: nothing is logged
 }
 
@@ -69,7 +66,7 @@ func (o *Options) fill() {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 }
 
-// api is the dialect at work.
+// api is the state of a handler.
 type api struct {
 	engine *engine.Service
 	meter  *meter
@@ -78,7 +75,7 @@ type api struct {
 
 type handler func(*api, http.ResponseWriter, *http.Request) error
 
-// routes is the whole surface: path, method, handler.
+// routes lists all routes: path, method, handler.
 var routes = map[string]map[string]handler{
 	"/v1/execute":            {"POST": (*api).execute},
 	"/v1/execute/stream":     {"POST": (*api).executeStream},
@@ -95,7 +92,7 @@ var routes = map[string]map[string]handler{
 	"/redoc":                 {"GET": (*api).docs},
 }
 
-// Open are the addresses that answer without a key.
+// Open lists the addresses that answer without a key.
 func Open() []string { return []string{"/health", "/ready", "/openapi.json", "/docs", "/redoc"} }
 
 // AtRoot returns the routes that are served at the root of a service too, for an Onyx that was
@@ -126,7 +123,7 @@ func namesFile(r *http.Request) bool {
 // server of an unknown version.
 func fromPython(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "python-") }
 
-// New returns the API as a handler that wants its prefix removed.
+// New returns the API as a handler. The caller must strip its prefix.
 func New(e *engine.Service, o Options) http.Handler {
 	o.fill()
 	a := &api{engine: e, Options: o}
@@ -139,7 +136,7 @@ func New(e *engine.Service, o Options) http.Handler {
 	return mux
 }
 
-// choose picks the handler of a request's method. HEAD is not GET here.
+// choose returns the handler of a request's method. HEAD does not match GET.
 func choose(methods map[string]handler) handler {
 	var allowed []string
 	for method := range methods {
@@ -197,7 +194,7 @@ type healthBody struct {
 	Message   *string `json:"message"`
 	Version   string  `json:"version"`
 	Backend   *string `json:"executor_backend"`  // "linux"; null while the sandbox does not answer
-	Isolation *string `json:"network_isolation"` // "network_namespace"; null where there is none
+	Isolation *string `json:"network_isolation"` // "network_namespace"; null if there is none
 }
 
 func (a *api) state(ctx context.Context) healthBody {

@@ -23,8 +23,8 @@ type problem struct {
 	Ctx   string // JSON; empty: none
 }
 
-// problems is that list. All that is wrong is reported at once, in the order
-// of the fields.
+// problems is the list in an answer to an invalid body. It has all errors in the order of
+// the fields.
 type problems []problem
 
 // MarshalJSON writes the keys in the order of the original.
@@ -114,10 +114,10 @@ func wrong(p ...problem) error {
 type fields struct {
 	object *value
 	at     []any
-	found  *problems // shared with the objects inside
+	found  *problems // shared with nested objects
 }
 
-// done returns all that was wrong, or nil.
+// done returns all problems, or nil.
 func (f *fields) done() error {
 	if len(*f.found) > 0 {
 		return wrong(*f.found...)
@@ -130,7 +130,7 @@ func (f *fields) fail(name, kind, msg, ctx string, input value) {
 	*f.found = append(*f.found, problem{kind, loc, msg, input, ctx})
 }
 
-// text takes a string that must be there.
+// text takes a required string.
 func (f *fields) text(name string) string {
 	v, ok := f.object.member(name)
 	if !ok {
@@ -184,7 +184,7 @@ func (f *fields) whole(name string, otherwise, most int64) int64 {
 	return n
 }
 
-// flag takes a value that can be read as true or false.
+// flag takes a value that can be parsed as a boolean.
 func (f *fields) flag(name string, otherwise bool) bool {
 	v, ok := f.object.member(name)
 	if !ok {
@@ -214,7 +214,7 @@ func (f *fields) flag(name string, otherwise bool) bool {
 	return otherwise
 }
 
-// fileRef names a stored file and where it is to lie.
+// fileRef names a stored file and its path for the program.
 type fileRef struct{ path, id string }
 
 // files takes the list of files to stage.

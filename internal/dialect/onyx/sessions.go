@@ -22,7 +22,7 @@ func sessionName(id engine.ID) string {
 	return sessionPrefix + strings.ReplaceAll(id.UUID(), "-", "")
 }
 
-// sessionID reads what sessionName wrote.
+// sessionID parses an id from sessionName.
 func sessionID(r *http.Request) (engine.ID, error) {
 	hex, ok := strings.CutPrefix(r.PathValue("id"), sessionPrefix)
 	if !ok || len(hex) != 32 {
@@ -77,8 +77,7 @@ func (a *api) deleteSession(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// bash runs a command in a session: a new shell each time, in a workspace that
-// stays.
+// bash runs a command in a session: a new shell each time, in a persistent workspace.
 func (a *api) bash(w http.ResponseWriter, r *http.Request) error {
 	body, err := a.readBody(w, r)
 	if err != nil {
@@ -104,7 +103,7 @@ func (a *api) bash(w http.ResponseWriter, r *http.Request) error {
 	}
 	req := engine.RunRequest{Language: "bash", Code: cmd, Session: id, Profile: a.profile(timeout)}
 	req.Profile.Inline = true
-	req.Profile.Discard = true // its files stay in the session, and nowhere else
+	req.Profile.Discard = true // its files stay only in the session
 	count := a.meter.begin("session_bash")
 	run, err := a.engine.Run(r.Context(), a.Caller(r), req)
 	count.end(run, err)

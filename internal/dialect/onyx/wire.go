@@ -30,7 +30,7 @@ type resultEvent struct {
 }
 
 type endBody struct {
-	ExitCode *int  `json:"exit_code"` // null if it ran out of time, and only then
+	ExitCode *int  `json:"exit_code"` // null if it timed out, and only then
 	TimedOut bool  `json:"timed_out"`
 	Duration int64 `json:"duration_ms"`
 }

@@ -259,7 +259,7 @@ func linked(text, at string) (from, to int, ok bool) {
 			return 0, 0, false
 		}
 		from, to = rest+i, rest+i+len(address)
-		if to < len(text) && text[to] != ')' && text[to] != ' ' && text[to] != '\n' { // of a longer name
+		if to < len(text) && text[to] != ')' && text[to] != ' ' && text[to] != '\n' { // part of a longer name
 			rest = to
 			continue
 		}

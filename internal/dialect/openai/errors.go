@@ -38,7 +38,7 @@ func orNull(s string) any {
 	return s
 }
 
-// refusal is an error that this package finds by itself.
+// refusal is an error of this package.
 type refusal struct {
 	status int
 	problem
@@ -135,5 +135,5 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // the peer may be gone
+	_, _ = w.Write(text) // the peer may have disconnected
 }

@@ -5,7 +5,7 @@
 // The model gets a function in place of the tool. Its calls run here, their output goes to
 // the model, and the model is asked again until it answers. The client gets items, events
 // and citations as OpenAI sends them. The wire facts are those of the official SDKs (PyPI
-// openai 3.54.0, npm openai) and of recorded exchanges. The README lists what is refused.
+// openai 3.54.0, npm openai) and of recorded exchanges. The README lists the unsupported features.
 package openai
 
 import (
@@ -57,7 +57,7 @@ type Live interface {
 	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
 }
 
-// Options are what New needs. Engine, Live and Caller are required.
+// Options configure New. Engine, Live and Caller are required.
 type Options struct {
 	Engine Engine
 	Live   Live
@@ -91,7 +91,7 @@ type api struct {
 
 	mu    sync.Mutex
 	turns map[engine.Owner]int
-	// The cells of code_interpreter_calls, and the last known state of containers, by id.
+	// Cells of code_interpreter_calls, and the last known state of containers, by id.
 	ran  recent[engine.ID]
 	seen recent[seen]
 }

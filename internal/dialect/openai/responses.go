@@ -12,7 +12,7 @@ import (
 	"github.com/airlock-run/airlock/internal/partial"
 )
 
-// response is an answer of the Responses API under way. It implements sink.
+// response is an answer of the Responses API in progress. It implements sink.
 type response struct {
 	q      *request
 	asked  *responseRequest

@@ -41,7 +41,7 @@ func unprocessable(p problem) error {
 	return &wire.Refusal{Status: http.StatusUnprocessableEntity, Detail: []problem{p}}
 }
 
-// Refuse answers with an error that the front door found.
+// Refuse answers with an error from the front door.
 func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
 	if status == http.StatusUnauthorized {
 		message = "Invalid API key"
@@ -90,10 +90,10 @@ func sentence(e *engine.Error) string {
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
-	wire.Write(w, status, "application/json", wire.EncodePlain(body)) // a model may be shown the text as it is
+	wire.Write(w, status, "application/json", wire.EncodePlain(body)) // a model may get the text unchanged
 }
 
-// decode reads a body of JSON, in which some members have to be there.
+// decode reads a JSON body with required members.
 func (q *request) decode(into any, required ...string) error {
 	text, err := q.Bodies.ReadRequest(q.w, q.Request, q.caller.Owner, MaxJSON)
 	if err != nil {
@@ -122,7 +122,7 @@ func (q *request) decode(into any, required ...string) error {
 	return nil
 }
 
-// need reads a parameter that has to be there.
+// need reads a required parameter.
 func (q *request) need(name string) (string, error) {
 	if !q.query.Has(name) {
 		return "", wrong("missing", "query", name, "Field required", nil)
@@ -159,7 +159,7 @@ func (q *request) whole(name string, least, most, otherwise int64) (int64, error
 	return int64(n), err
 }
 
-// flag reads a parameter that is true or false.
+// flag reads a boolean parameter.
 func (q *request) flag(name string, otherwise bool) (bool, error) {
 	switch q.query.Get(name) {
 	case "":

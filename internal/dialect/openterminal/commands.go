@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	maxCommands = 16              // of a user that run at once
-	forgetAfter = 5 * time.Minute // what has ended
+	maxCommands = 16              // running at once for a user
+	forgetAfter = 5 * time.Minute // after the end
 	longestWait = 300             // seconds
 	inputTime   = 10 * time.Second
 )
 
-// size is that of the original's terminals.
+// size is the size of the original's terminals.
 var size = engine.TerminalSize{Columns: 80, Rows: 24}
 
 // command is kept with a process. Its fields that change are guarded by the mutex of the api.
@@ -87,7 +87,7 @@ func (q *request) runCommand() (any, error) {
 	return answer, err
 }
 
-// start starts a process, unless as many of its kind run as may.
+// start starts a process, unless the maximum of its kind is running.
 func (q *request) start(req live.ProcessRequest, c *command, most int) (live.Process, error) {
 	all, err := q.live.Processes(q.Context(), q.caller, q.workspace)
 	if err != nil {
@@ -122,8 +122,8 @@ func (q *request) reading() (reading, error) {
 	return reading{time.Duration(wait * float64(time.Second)), from, int(tail)}, errors.Join(err1, err2, err3)
 }
 
-// follow reads a process to its end, for as long as the client waits. The process runs on when the
-// client leaves.
+// follow reads a process to its end, for as long as the client waits. The process keeps
+// running when the client disconnects.
 func (q *request) follow(p live.Process, r reading) (*commandBody, error) {
 	ctx, cancel := q.Context(), context.CancelFunc(func() {})
 	if r.wait > 0 {
@@ -159,10 +159,9 @@ func (q *request) follow(p live.Process, r reading) (*commandBody, error) {
 	return answer, nil
 }
 
-// entries cuts output as the original's answers are cut: it is there entry by entry.
-// With a tail an entry is a line.
+// entries splits output like the original: into entries, or with a tail into lines.
 func entries(text string, tail int) []output {
-	const largest = 4 << 10 // what a read of the original takes
+	const largest = 4 << 10 // size of a read of the original
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	list := []output{}
 	if tail > 0 {
@@ -201,7 +200,7 @@ func exitCode(p live.Process) *int {
 	return p.ExitCode
 }
 
-// command finds the process in the path: of this user and this chat.
+// command finds the process in the path, of this user and chat.
 func (q *request) command(terminal bool) (live.Process, *command, error) {
 	gone := wire.Refuse(http.StatusNotFound, "Process not found")
 	if terminal {
@@ -262,7 +261,7 @@ var (
 	escapes = map[string]string{`\n`: "\n", `\r`: "\r", `\t`: "\t", `\\`: `\`}
 )
 
-// unescape replaces the escapes that models write. Other backslashes stay.
+// unescape replaces the escapes that models write. It leaves other backslashes.
 func unescape(text string) string {
 	return escape.ReplaceAllStringFunc(text, func(found string) string {
 		if plain, ok := escapes[found]; ok {

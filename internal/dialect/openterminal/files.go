@@ -21,13 +21,13 @@ import (
 
 const (
 	home        = "/workspace"
-	largestText = 10 << 20 // that a tool reads or edits
+	largestText = 10 << 20 // limit for tools that read or edit
 )
 
-// alsoHome are other names of the home that models write.
+// alsoHome are other names of the home directory that models write.
 var alsoHome = []string{"/home/user", "/mnt/data"}
 
-// absolute is the path that a client means.
+// absolute returns the absolute path of a client's path.
 func (q *request) absolute(name, base string) string {
 	switch {
 	case name == "~", strings.HasPrefix(name, "~/"):
@@ -44,7 +44,7 @@ func (q *request) absolute(name, base string) string {
 	return name
 }
 
-// cwd is the working directory of the user's chat.
+// cwd returns the working directory of the user's chat.
 func (q *request) cwd() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -122,7 +122,7 @@ func (q *request) listFiles() (any, error) {
 		at := found{e, true}
 		if e.Kind == engine.EntryLink {
 			if at, err = q.locate(e.Path); err != nil || !at.exists {
-				at = found{e, true} // to nowhere
+				at = found{e, true} // a dangling link
 			}
 		}
 		list = append(list, entryBody{path.Base(e.Path), at.kind(), at.Size, seconds(at.Modified), at.writable()})
@@ -307,7 +307,7 @@ const (
 	maxSearch  = 100 // of a page of search_files or match_files
 )
 
-// search looks for files; see live.Search. The answer is for handlers to word.
+// search searches files; see live.Search. The handlers format the answer.
 func (q *request) search(way, kind string, s live.Search) (live.Found, string, error) {
 	f, err := q.existing(q.absolute(cmp.Or(q.query.Get("path"), "."), q.cwd()), kind)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package openterminal serves the API of Open Terminal, the computer of Open WebUI's agents:
-// commands that run on, files, and a terminal in the page.
+// Package openterminal serves the API of Open Terminal, the computer of Open WebUI's
+// agents: background commands, files, and a terminal in the page.
 // Every user, named by the client in X-User-Id, has a workspace: a live session of an owner that no
-// key can have. README.md in this folder lists what is covered, and what differs on purpose.
+// key can have. README.md in this folder lists the coverage and the intended differences.
 package openterminal
 
 import (
@@ -31,7 +31,7 @@ type Sessions interface {
 type Options struct {
 	// Caller returns the caller of a request. The server has authenticated it.
 	Caller func(*http.Request) engine.Caller
-	// Authenticate returns whose key it is: terminals show it in their first message.
+	// Authenticate returns the caller of a key: terminals send it in their first message.
 	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
 
 	MaxUpload int64        // bytes of a file; 0: 200 MiB
@@ -59,7 +59,7 @@ type api struct {
 	folders map[place]string
 }
 
-// place is where a working directory counts.
+// place is the scope of a working directory.
 type place struct {
 	owner engine.Owner
 	chat  string
@@ -81,7 +81,7 @@ type handler func(*request) (any, error)
 // answered is the result of a handler that has written its answer itself.
 type answered struct{}
 
-// New returns the API as a handler that wants its prefix removed.
+// New returns the API as a handler. The caller must strip its prefix.
 func New(sessions Sessions, interpreters live.Sessions, o Options) http.Handler {
 	if o.MaxUpload <= 0 {
 		o.MaxUpload = defaultMaxUpload
@@ -98,7 +98,7 @@ func New(sessions Sessions, interpreters live.Sessions, o Options) http.Handler 
 	return a.root
 }
 
-// routes are all that is served, by pattern.
+// routes returns all routes, by pattern.
 func routes() map[string]handler {
 	return map[string]handler{
 		"GET /health":                    always(map[string]string{"status": "ok"}),
@@ -140,7 +140,7 @@ func routes() map[string]handler {
 				wire.Refuse(http.StatusNotFound, "Skill not found")
 		}),
 		"POST /api/terminals":        on((*request).createTerminal),
-		"GET /api/terminals/{id}":    (*request).terminal, // which opens the workspace when it knows whose
+		"GET /api/terminals/{id}":    (*request).terminal, // opens the workspace once the user is known
 		"DELETE /api/terminals/{id}": on((*request).deleteTerminal),
 		"/":                          nowhere,
 	}
@@ -156,8 +156,8 @@ func Access(r *http.Request) (network, everyone bool) {
 	return true, r.Method == http.MethodOptions || isTerminal(r)
 }
 
-// AnyOrigin are the addresses that pages of other sites may use: all, for an Open
-// WebUI calls from its own. They need a key, which handle sees to.
+// AnyOrigin lists the addresses for pages of other sites: all, because Open WebUI calls
+// from its own origin. handle requires a key.
 func AnyOrigin() []string { return []string{"/"} }
 
 // handle returns the HTTP handler of a route.
@@ -166,7 +166,7 @@ func (a *api) handle(serve handler) http.HandlerFunc {
 		q := &request{api: a, Request: r, w: w, query: r.URL.Query(), chat: r.Header.Get("X-Session-Id")}
 		q.caller = userOf(a.Caller(r), r)
 		for name, values := range q.query {
-			if strings.EqualFold(values[0], "null") { // how clients leave a parameter out
+			if strings.EqualFold(values[0], "null") { // clients omit a parameter that way
 				q.query.Del(name)
 			}
 		}
@@ -217,7 +217,7 @@ func userOf(caller engine.Caller, r *http.Request) engine.Caller {
 	return caller
 }
 
-// on makes sure that there is a workspace.
+// on opens the workspace before serve runs.
 func on(serve handler) handler {
 	return func(q *request) (any, error) {
 		if err := q.open(); err != nil {
@@ -227,7 +227,7 @@ func on(serve handler) handler {
 	}
 }
 
-// open finds the workspace of the caller, or makes it.
+// open finds the workspace of the caller, or creates it.
 func (q *request) open() error {
 	if q.caller.Owner == "" {
 		return wire.Refuse(http.StatusUnauthorized, "Invalid API key")

@@ -20,7 +20,7 @@ import (
 
 var config = map[string]any{"features": map[string]bool{"terminal": true, "notebooks": false, "system": true}}
 
-// systemPrompt goes before each turn of a chat.
+// systemPrompt precedes each turn of a chat.
 const systemPrompt = `You have a computer: a Linux sandbox of your own, with bash, Python 3 and Node.js.
 Your files are in ` + home + ` (also /home/user), which is kept between chats; /tmp is not, and the rest is read-only.
 There is no network: downloads, pip install and npm install fail. Use what is installed.
@@ -37,7 +37,7 @@ func description(q *request) (any, error) {
 	return answered{}, err
 }
 
-// maxFolders bounds the working directories that are remembered.
+// maxFolders bounds the number of remembered working directories.
 const maxFolders = 10_000
 
 func (q *request) workingFolder() (any, error) {
@@ -70,7 +70,7 @@ func (q *request) viewFile() (any, error) {
 	return q.serve(name)
 }
 
-// serveFile is for links that are relative to a page that is shown.
+// serveFile serves relative links of a displayed page.
 func (q *request) serveFile() (any, error) { return q.serve("/" + q.PathValue("path")) }
 
 func (q *request) serve(name string) (any, error) {
@@ -115,7 +115,7 @@ func (q *request) makeFolder() (any, error) {
 	return map[string]string{"path": absolute}, err
 }
 
-// named finds a file that is moved or removed: a link itself, not its target.
+// named finds a file to move or remove: a link itself, not its target.
 func (q *request) named(absolute string) (found, error) {
 	e, err := q.live.StatFile(q.Context(), q.caller, q.workspace, absolute)
 	if errors.Is(err, engine.ErrNotFound) || errors.Is(err, engine.ErrInvalid) {
@@ -161,7 +161,7 @@ func (q *request) moveFile() (any, error) {
 	return map[string]string{"source": from, "destination": to}, err
 }
 
-// deepest bounds how far down an archive goes.
+// deepest bounds the depth of an archive.
 const deepest = 64
 
 func (q *request) archive() (any, error) {
@@ -205,7 +205,7 @@ func (q *request) archive() (any, error) {
 			inner = path.Base(f)
 		}
 		if err := q.pack(out, names.Name(inner), f); err != nil {
-			panic(http.ErrAbortHandler) // half of an archive must not look whole
+			panic(http.ErrAbortHandler) // a partial archive must not look complete
 		}
 	}
 	if out.Close() != nil {
@@ -217,7 +217,7 @@ func (q *request) archive() (any, error) {
 func (q *request) pack(out *zip.Writer, name, at string) error {
 	_, file, err := q.live.OpenFile(q.Context(), q.caller, q.workspace, at)
 	if errors.Is(err, engine.ErrNotFound) {
-		return nil // a program has removed it meanwhile
+		return nil // a program has removed it concurrently
 	}
 	if err != nil {
 		return err
@@ -233,7 +233,7 @@ func (q *request) pack(out *zip.Writer, name, at string) error {
 func (q *request) ports() (any, error) {
 	type row struct {
 		Port    int     `json:"port"`
-		PID     *int    `json:"pid"` // no program of a sandbox sees another one's
+		PID     *int    `json:"pid"` // a program does not see processes of other programs
 		Process *string `json:"process"`
 	}
 	open, err := q.live.Ports(q.Context(), q.caller, q.workspace)

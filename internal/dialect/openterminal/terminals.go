@@ -38,7 +38,7 @@ var noTerminal = wire.Refuse(http.StatusNotFound, "Session not found")
 type terminalBody struct {
 	ID      engine.ID `json:"id"`
 	Created string    `json:"created_at"`
-	PID     int       `json:"pid"` // of another world than the client's
+	PID     int       `json:"pid"` // in the sandbox's PID namespace
 }
 
 func terminalOf(p live.Process) terminalBody {
@@ -144,12 +144,12 @@ func (q *request) typeAtTerminal() (any, error) {
 	return map[string]string{"status": "ok"}, q.typeAt(p.ID, body.Input)
 }
 
-// connect gives the page its terminal. The shell ends with it.
+// connect attaches the page to its terminal. The shell ends with the connection.
 func (q *request) connect() {
 	conn, err := websocket.Accept(q.w, q.Request,
 		&websocket.AcceptOptions{InsecureSkipVerify: true}) // a foreign page needs a key: see admit
 	if err != nil {
-		return // it is answered
+		return // the error was already sent
 	}
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(largestFrame)
@@ -197,7 +197,7 @@ func (q *request) connect() {
 	<-typed
 }
 
-// admit reads the first message and finds out whose terminal it is.
+// admit reads the first message and finds the owner of the terminal.
 func (q *request) admit(conn *websocket.Conn) (live.Process, *command, websocket.StatusCode) {
 	var first struct {
 		Type, Token string
