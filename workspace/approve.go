@@ -15,9 +15,8 @@ import (
 	"strings"
 )
 
-// Approval is the user's consent to a proposal, or to parts of it. It holds
-// for the contents that were shown and for no others: it has the proposal's
-// token, which changes with any of them.
+// Approval is the user's consent to a proposal, or to parts of it. It is valid only for the
+// contents that were shown: it has the proposal's token, which changes with any of them.
 type Approval struct {
 	Proposal string  `json:"proposal"`
 	Token    string  `json:"token"`
@@ -33,9 +32,8 @@ type Grant struct {
 	Hunks []string `json:"hunks,omitempty"`
 }
 
-// Approve returns the approval of the files with the ids. An id is one of a
-// file, "f2", or of a hunk of one, "f2:h1". Without ids it approves every file
-// that can be.
+// Approve returns the approval of the files with the ids. An id names a file, "f2", or one
+// of its hunks, "f2:h1". Without ids it approves every approvable file.
 func (p *Proposal) Approve(ids ...string) (Approval, error) {
 	a := Approval{Proposal: p.ID, Token: p.Token}
 	if len(ids) == 0 {
@@ -208,8 +206,8 @@ func newKey() []byte {
 	return key
 }
 
-// token binds an approval to what is shown: every path, what happens to it,
-// and its contents and modes before and after.
+// token binds an approval to the shown proposal: every path, its operation, and its
+// contents and modes before and after.
 func (p *Proposal) token() string {
 	type bound struct {
 		ID, Path, From, Op string
@@ -263,7 +261,7 @@ func (p *Proposal) approved(ctx context.Context, a Approval, textLimit int64) ([
 			return nil, err
 		}
 		part := *f
-		part.Readings = nil // one of them was chosen
+		part.Readings = nil // the user chose one of them
 		if g.Hunks != nil {
 			if err := part.only(ctx, g.Hunks, textLimit); err != nil {
 				return nil, fmt.Errorf("%s: %w", f.Path, err)

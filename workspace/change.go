@@ -26,24 +26,24 @@ const (
 	ClashSkip Clash = "skip"
 )
 
-// Change is a change of one file. Changes are applied in order, each to the result
-// of those before.
+// Change is a change of one file. Changes are applied in order, each to the result of the
+// ones before.
 type Change struct {
 	// ID names the change in findings and receipts, such as the id of an item
 	// of a reply. It may be empty.
 	ID   string
 	Verb Verb
-	// Path is where the file is, relative to the root, as its author spelled
-	// it: the rules decide what may be written and what it means.
+	// Path is the file's path relative to the root, as its author spelled it. The rules
+	// interpret and check it.
 	Path string
 	// To is where Rename puts the file.
 	To string
 	// Content is what Write writes.
 	Content *Content
-	// Edit makes the new bytes from the present ones, for Modify, and for a
-	// Rename that edits too (nil for one that does not). It sees the file's own
-	// bytes (UTF-16 as UTF-8) and keeps its line ends. Its error becomes a
-	// conflict; an *Inexact with a result, something to look at, or to choose.
+	// Edit makes the new bytes from the present ones, for Modify, and for a Rename with an
+	// edit (otherwise nil). It sees the file's own bytes (UTF-16 as UTF-8) and keeps its
+	// line ends. Its error becomes a conflict, or an *Inexact with a result to look at or
+	// to choose from.
 	Edit func(current []byte) ([]byte, error)
 	// Base is the content that the author was shown, nil if that is unknown.
 	// A file that is something else by now is merged.
@@ -62,16 +62,16 @@ type Change struct {
 	// Doubt says why the change should not be made unseen: a guessed path, a
 	// part of a file. It leaves the file unchecked.
 	Doubt string
-	// Guess says that the Doubt is about the path alone: an Edit that fits the
-	// file there exactly takes it away.
+	// Guess reports that only the path is in doubt: an Edit that fits the file there
+	// exactly resolves the Doubt.
 	Guess bool
 	// Refusal says why the change must not be made at all: it is shown, and
 	// cannot be approved.
 	Refusal string
 	// Notes are shown with the file, such as how well an edit matched.
 	Notes []string
-	// Readings are other contents that a Write may mean, with a Doubt that says
-	// so. Content is the one that is proposed until the user chooses another.
+	// Readings are other contents that a Write may mean, with a Doubt that says so. Content
+	// is proposed until the user chooses another.
 	Readings []Reading
 }
 

@@ -14,20 +14,18 @@ type CommitOptions struct {
 	// BestEffort makes each file a transaction of its own, so that one failure
 	// stops no other; the receipt lists the failures in Errors and Conflicts.
 	BestEffort bool
-	// Attach returns what shall be kept with the transaction and reach the
-	// store in the same step in which it becomes Committed (Record.Attached).
-	// It is called before anything is published, with the receipt as it will
-	// be; with BestEffort, once, at the end. An error stops the commit.
+	// Attach returns data to save with the transaction, in the same step in which it
+	// becomes Committed (Record.Attached). It is called before anything is published, with
+	// the expected receipt; with BestEffort, once, at the end. An error stops the commit.
 	Attach func(*Receipt) (json.RawMessage, error)
 }
 
-// Commit carries out what was approved: all of it, or nothing.
+// Commit commits the approved files: all of them, or none.
 //
-// The error is a *ConflictError if a file is not what it was when the proposal
-// was made, ErrStale if the proposal is not the one that was approved,
-// ErrNeedsDecision or ErrRefused for a file that cannot be committed, ErrBusy
-// if another commit into the folder takes too long. After any error nothing is
-// changed, unless the error says that a change could not be reversed.
+// The error is a *ConflictError if a file has changed since the proposal was made, ErrStale
+// if the approval is for another proposal, ErrNeedsDecision or ErrRefused for a file that
+// cannot be committed, ErrBusy if another commit into the folder takes too long. After any
+// error nothing is changed, unless the error reports a change that could not be reversed.
 //
 // Once every file is staged, the end of the context does not interrupt the commit
 // any more.
@@ -189,7 +187,7 @@ func (x *transaction) run(
 		return nil, x.abort(ctx, explain(err))
 	}
 	x.w.at("staged")
-	// From here on nothing is interrupted.
+	// From here on the commit is not interrupted.
 	done := context.WithoutCancel(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, x.abort(done, err)
@@ -248,7 +246,7 @@ func (x *transaction) abort(ctx context.Context, cause error) error {
 	return fmt.Errorf("nothing was changed: %w", cause)
 }
 
-// atRest saves a reversed transaction as what it was before, or as aborted.
+// atRest saves a reversed transaction in its earlier state, or as aborted.
 func (x *transaction) atRest(ctx context.Context) error {
 	x.record.Steps, x.record.Made, x.record.Receipt, x.record.Attached = nil, nil, nil, nil
 	if x.fallback == Proposed {

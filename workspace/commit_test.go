@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestEditorBetweenApprovalAndCommit: the user saves a file after it was
-// approved. Nothing is changed and nothing is lost; a rebased proposal merges.
+// TestEditorBetweenApprovalAndCommit: the user saves a file after its approval. Nothing is
+// changed or lost; a rebased proposal merges.
 func TestEditorBetweenApprovalAndCommit(t *testing.T) {
 	const text = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n"
 	for _, tc := range []struct {
@@ -77,10 +77,9 @@ func TestEditorBetweenApprovalAndCommit(t *testing.T) {
 	}
 }
 
-// TestEditorDuringCommit: the user saves a file in the moment in which it is
-// published, at each step of the commit, by writing over it or by renaming a
-// file over it. Whatever happens, what was saved last is in the folder, and
-// what was saved before it is there or in the store.
+// TestEditorDuringCommit: the user saves a file while it is published, at each step of the
+// commit, by writing over it or by renaming a file over it. In every case the last saved
+// version is in the folder, and the version before it is there or in the store.
 func TestEditorDuringCommit(t *testing.T) {
 	for _, way := range []string{"exchange", "aside"} {
 		for _, how := range []string{"in place", "rename"} {
@@ -135,8 +134,8 @@ func TestEditorDuringCommit(t *testing.T) {
 	}
 }
 
-// TestEditorTwice: the user saves just before a file is exchanged, and again
-// just after. The second is in the folder, and the first in the store.
+// TestEditorTwice: the user saves just before a file is exchanged, and again just after.
+// The second version is in the folder, and the first in the store.
 func TestEditorTwice(t *testing.T) {
 	for _, how := range []string{"in place", "rename"} {
 		s := newSite(t, map[string]string{"a.txt": "old\n"})
@@ -170,7 +169,7 @@ func TestEditorTwice(t *testing.T) {
 	}
 }
 
-// save writes a file as an editor does.
+// save writes a file like an editor.
 func save(t *testing.T, path, content, how string) {
 	t.Helper()
 	if how == "rename" {
@@ -187,8 +186,8 @@ func save(t *testing.T, path, content, how string) {
 	}
 }
 
-// TestOpenWriter: a program that opened a file long ago writes to it after it
-// was displaced. Its bytes are kept.
+// TestOpenWriter: a program with an open file writes to it after the file was displaced.
+// Its bytes are kept.
 func TestOpenWriter(t *testing.T) {
 	s := newSite(t, map[string]string{"log.txt": "old\n"})
 	f, err := os.OpenFile(filepath.Join(s.dir, "log.txt"), os.O_WRONLY|os.O_APPEND, 0)
@@ -321,12 +320,12 @@ func TestHunks(t *testing.T) {
 	want := strings.Replace(edited, "P\n", "p\n", 1)
 	s.want(map[string]string{"a.txt": want})
 
-	// Take one of the two back, by its place in what was committed.
+	// Undo one of the two hunks.
 	undo := s.must(s.w.Undo(t.Context(), p.ID, "f1:h2"))
 	s.commit(undo)
 	want = strings.Replace(want, "LX\n", "lx\n", 1)
 	s.want(map[string]string{"a.txt": want})
-	// It was a part, so the whole can still be undone.
+	// Only a part was undone, so the whole can still be undone.
 	s.commit(s.must(s.w.Undo(t.Context(), "")))
 	s.want(map[string]string{"a.txt": old})
 }
@@ -413,8 +412,8 @@ func TestBestEffort(t *testing.T) {
 	s.want(map[string]string{"a.txt": "a\n", "b.txt": "the user's\n", "c.txt": "c\n"})
 }
 
-// TestAttach: what is attached reaches the store with the commit, and an error
-// stops it before anything is changed.
+// TestAttach: attached data reaches the store with the commit, and an error stops the
+// commit before any change.
 func TestAttach(t *testing.T) {
 	s := newSite(t, nil)
 	p := s.plan(write("a", "a"))

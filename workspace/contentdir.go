@@ -215,7 +215,7 @@ func (d *ContentDir) List(visit func(h Hash, stored int64) error) error {
 	})
 }
 
-// ErrDamaged says that stored bytes are not those that were saved.
+// ErrDamaged is returned if stored bytes do not match their hash.
 var ErrDamaged = errors.New("kept content is damaged")
 
 // VerifyReader returns a reader that ends with ErrDamaged, in place of io.EOF,

@@ -16,7 +16,7 @@ import (
 	"github.com/airlock-run/airlock/reply"
 )
 
-// sources are files of code as people wrote them: those of Go itself.
+// sources returns files of code that people wrote: those of Go itself.
 func sources(t *testing.T) []string {
 	t.Helper()
 	var texts []string
@@ -35,11 +35,11 @@ func sources(t *testing.T) []string {
 	return texts
 }
 
-// drift is what models do to the lines that they search for, and to those that
-// take their place.
+// drift is a typical deviation of models in the lines that they search for, and in the
+// replacements.
 type drift struct {
 	name  string
-	block func(lines []string) ([]string, bool) // false: it cannot happen to these
+	block func(lines []string) ([]string, bool) // false: it does not apply to these lines
 	file  func(text string) string
 }
 
@@ -56,7 +56,7 @@ func each(f func(line string) string) func([]string) ([]string, bool) {
 	}
 }
 
-// least is the indentation that all lines have.
+// least returns the common indentation of the lines.
 func least(lines []string) string {
 	common := ""
 	for i, line := range lines {
@@ -116,9 +116,9 @@ var drifts = []drift{
 	}, nil},
 }
 
-// TestEditCorpus changes lines of real code as models do it, whose SEARCH/REPLACE
-// edits are hardly ever the file's very bytes: what is written without a person
-// is what was meant, and nearly everything is.
+// TestEditCorpus changes lines of real code with the SEARCH/REPLACE edits that models
+// write, which rarely match the file's exact bytes. Edits that are written without a person
+// are correct, and nearly all are written.
 func TestEditCorpus(t *testing.T) {
 	texts := sources(t)
 	if len(texts) < 100 {
@@ -144,7 +144,7 @@ func TestEditCorpus(t *testing.T) {
 	}
 }
 
-// tryEdit changes a line or two of a block of a text, and says what became of it.
+// tryEdit changes a line or two of a block of a text, and returns the outcome.
 func tryEdit(t *testing.T, d *drift, text string, random *rand.Rand) string {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -155,7 +155,7 @@ func tryEdit(t *testing.T, d *drift, text string, random *rand.Rand) string {
 	at := random.IntN(len(lines) - size)
 	old := slices.Clone(lines[at : at+size])
 	changed := slices.Clone(old)
-	k := 1 + random.IntN(2) // near the beginning, so that it is in what an elision leaves
+	k := 1 + random.IntN(2) // near the beginning, so that an elision leaves it
 	if strings.TrimSpace(old[k]) == "" || strings.TrimSpace(old[0]) == "" || strings.TrimSpace(old[size-1]) == "" {
 		return "short"
 	}
@@ -203,8 +203,8 @@ func tryEdit(t *testing.T, d *drift, text string, random *rand.Rand) string {
 	return "placed"
 }
 
-// plain is a text without white space at the ends of its lines, and with one
-// line end: what an added line has of it is not what this is about.
+// plain returns a text without trailing white space, with LF line ends. The test ignores
+// these differences of an added line.
 func plain(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {

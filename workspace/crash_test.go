@@ -27,8 +27,8 @@ import (
 //nolint:gochecknoglobals // a flag of the test
 var crashLoops = flag.Int("crash-loops", 0, "how often each kind of commit is killed, at a random step or time")
 
-// crashRole makes the test binary a process that commits, or recovers, and is
-// killed on the way.
+// crashRole makes the test binary a process that commits, or recovers, and is killed during
+// that.
 const crashRole = "AIRLOCK_WORKSPACE_TEST_ROLE"
 
 // crashCase is a commit that is killed.
@@ -94,7 +94,7 @@ func crashCases() []crashCase {
 	return append(all, mixed)
 }
 
-// killingStore ends the process before and after what it keeps, too.
+// killingStore can also end the process before and after each save.
 type killingStore struct {
 	*Dir
 	at func(string)
@@ -107,9 +107,9 @@ func (s killingStore) Save(ctx context.Context, r *Record, contents ...*Content)
 	return err
 }
 
-// crashChild is the life of the process that is killed. Its arguments are the
-// folder, the state, the case, the step at which it ends itself (0: never),
-// and the way files change places.
+// crashChild is the main function of the killed process. Its arguments are the folder, the
+// state, the case, the step at which it ends itself (0: never), and how files are
+// exchanged.
 func crashChild(role string) int {
 	args := os.Args[len(os.Args)-5:]
 	kill, _ := strconv.Atoi(args[3])
@@ -163,8 +163,8 @@ func crashChild(role string) int {
 	return 0
 }
 
-// crash runs a process and returns whether it was killed, and what it said
-// last. after > 0 kills it from outside.
+// crash runs a process and returns whether it was killed, and its last output. after > 0
+// kills it from outside.
 func crash(
 	t *testing.T, role, dir, state, name string, kill int, way string, after time.Duration,
 ) (killed bool, said string) {
@@ -196,8 +196,8 @@ func crash(
 	return false, said
 }
 
-// survive checks a folder after a crash and its recovery: everything is old,
-// or everything is new; nothing is left over; and undo gives the old back.
+// survive checks a folder after a crash and its recovery: all files are old, or all are
+// new; nothing is left over; and undo restores the old files.
 func survive(t *testing.T, c crashCase, dir, state, where string) string {
 	t.Helper()
 	store, err := OpenDir(state)
@@ -258,8 +258,8 @@ func crashSite(t *testing.T, c crashCase) (dir, state string) {
 	return dir, state
 }
 
-// TestCrashAtEveryStep kills a commit that does everything at each of its
-// steps, and then a recovery at each of its own.
+// TestCrashAtEveryStep kills a commit with all operations at each of its steps, and then a
+// recovery at each of its own.
 func TestCrashAtEveryStep(t *testing.T) {
 	c := crashCases()[5]
 	for _, way := range []string{"exchange", "aside"} {

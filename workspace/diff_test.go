@@ -41,8 +41,8 @@ func mutate(random *rand.Rand, text string, changes int, mark string) string {
 	return strings.Join(lines, "")
 }
 
-// TestDiffRoundTrip: all hunks of a difference make the one text of the other,
-// none of them leave it, and any of them and the rest make it together.
+// TestDiffRoundTrip: all hunks of a difference turn one text into the other, no hunks leave
+// it, and any subset followed by the rest gives the other.
 func TestDiffRoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for round := range 2000 {
@@ -73,8 +73,8 @@ func TestDiffRoundTrip(t *testing.T) {
 		if len(splitLines(after))-len(splitLines(before)) != added-removed {
 			t.Fatalf("+%d -%d between %q and %q", added, removed, before, after)
 		}
-		// What is between the two texts is merged with the whole to the whole;
-		// with lines that are there twice it cannot be known which is which.
+		// Merging a partial result with the whole gives the whole. It is ambiguous for
+		// lines that occur twice.
 		if merged, conflicts := Merge(before, part, after); conflicts == 0 && merged != after && once(before) && once(after) {
 			t.Fatalf("merge of a part with the whole is %q; want %q", merged, after)
 		}
@@ -92,7 +92,7 @@ func once(text string) bool {
 	return true
 }
 
-// checkHunk compares the lines of a hunk with the texts at the places it names.
+// checkHunk compares the lines of a hunk with the texts at its positions.
 func checkHunk(t *testing.T, before, after string, h Hunk) {
 	t.Helper()
 	old, lines := splitLines(before), splitLines(after)
@@ -204,8 +204,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeLosesNothing: what one side added is in every merge, in conflicts
-// too; and a merge with an unchanged side is the other side.
+// TestMergeLosesNothing: lines that one side added are in every merge, also in conflicts. A
+// merge with an unchanged side is the other side.
 func TestMergeLosesNothing(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	clean := 0

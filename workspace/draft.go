@@ -65,7 +65,7 @@ func (pl *planner) write(ctx context.Context, d *draft, c *Change) error {
 	return err
 }
 
-// unlikely finds what the author of a text hardly means: to empty a file, or to
+// unlikely finds changes that the author of a text hardly intends: to empty a file, or to
 // replace a picture by a text. It refuses a text that is too large.
 func (pl *planner) unlikely(ctx context.Context, d *draft, content *Content) error {
 	head, err := content.head(ctx)

@@ -44,7 +44,7 @@ func Example() {
 		fmt.Print(p.Files[i].Unified())
 	}
 
-	approval, err := p.Approve() // a person said yes to what was shown
+	approval, err := p.Approve() // a person approved the shown proposal
 	if err != nil {
 		panic(err)
 	}

@@ -169,7 +169,7 @@ func TestStateDiskFull(t *testing.T) {
 	s.want(map[string]string{"a.txt": "old\n"})
 }
 
-// smallDisk mounts a file system of its own.
+// smallDisk mounts a small file system.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -187,8 +187,8 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// TestReadOnly: a read-only file system and, for others than root, a folder
-// without the right to write.
+// TestReadOnly: a read-only file system and, except for root, a folder without write
+// permission.
 func TestReadOnly(t *testing.T) {
 	t.Run("file system", func(t *testing.T) {
 		dir := smallDisk(t, "1m")
@@ -202,7 +202,7 @@ func TestReadOnly(t *testing.T) {
 	})
 	t.Run("folder", func(t *testing.T) {
 		if os.Geteuid() == 0 {
-			// The right to write does not bind root, so somebody else tries.
+			// Permissions do not restrict root, so an ordinary user tries.
 			asNobody(t)
 			return
 		}
@@ -269,8 +269,8 @@ func cannotWrite(t *testing.T, dir string, want error) {
 	}
 }
 
-// TestTogether: many processes' worth of commits into one folder at once. Each
-// is all or nothing, and no two mix.
+// TestTogether: many concurrent commits into one folder. Each is all or nothing, and no two
+// mix.
 func TestTogether(t *testing.T) {
 	s := newSite(t, map[string]string{"a": "start", "b": "start"})
 	var wg sync.WaitGroup
@@ -324,8 +324,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestTwoStores: a lock on the folder itself holds off those who keep their
-// state elsewhere.
+// TestTwoStores: a lock on the folder itself excludes processes with another store.
 func TestTwoStores(t *testing.T) {
 	s := newSite(t, nil)
 	release, err := s.w.hold(t.Context())

@@ -9,10 +9,10 @@ import (
 	"github.com/airlock-run/airlock/reply"
 )
 
-// FromReply returns the changes that a reply proposes. Items that are no writes,
-// such as citations and examples, are left out. Unsure items come with a doubt.
-// Items that must not be written, such as parts of files and malformed edits, come
-// with a refusal, so that they are shown.
+// FromReply returns the changes that a reply proposes. It leaves out items that are no
+// writes, such as citations and examples. Unsure items have a doubt. Items that must not be
+// written, such as parts of files and malformed edits, have a refusal, so that they are
+// shown.
 func FromReply(r *reply.Reply) []Change {
 	var changes []Change
 	for _, item := range r.Items {
@@ -90,9 +90,9 @@ func reason(item *reply.Item, otherwise string) string {
 	return cmp.Or(item.Reason, otherwise)
 }
 
-// apply returns the edit of an item. An edit that fits only with fuzz returns its
-// result and an *Inexact; so does one that fits in several places, each of which
-// is a reading.
+// apply returns the edit of an item. An edit that fits only with fuzz returns its result
+// and an *Inexact. An edit that fits in several places does the same, with each place as a
+// reading.
 func apply(item *reply.Item) func([]byte) ([]byte, error) {
 	return func(current []byte) ([]byte, error) {
 		result, err := reply.Apply(item, current)
@@ -128,11 +128,10 @@ func inexactly(each []*reply.Result) *Inexact {
 // not fit exactly. A person has to look at it, unless it is sure.
 type Inexact struct {
 	Reason string
-	// Sure says that there is only one way to make it fit, so that it is enough
-	// to say so.
+	// Sure reports that the edit fits in only one way, so that a note is enough.
 	Sure bool
-	// Readings are the results to choose from, where there are several. The
-	// first is the one that is returned.
+	// Readings are the results to choose from, if there are several. The first is the
+	// returned one.
 	Readings []Reading
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/airlock-run/airlock/reply"
 )
 
-// TestFromReply takes a reply of a model all the way into a folder and back.
+// TestFromReply applies a reply of a model to a folder and undoes it.
 func TestFromReply(t *testing.T) {
 	s := newSite(t, map[string]string{
 		"src/a.ts": "export const a = 1;\r\nexport const b = 2;\r\n", "old.txt": "old\n",
@@ -53,8 +53,8 @@ func TestFromReply(t *testing.T) {
 	s.want(before)
 }
 
-// TestReadings: each content that a reply may mean can be chosen, also from a
-// proposal that was kept, and takes over the form of the file.
+// TestReadings: each possible content of a reply can be chosen, also from a saved proposal,
+// and takes over the form of the file.
 func TestReadings(t *testing.T) {
 	s := newSite(t, map[string]string{"README.md": "old\r\n"})
 	p := s.plan(FromReply(reply.Parse([]byte("```markdown:README.md\n# T\n```\nnpm i\n```\nend\n```\n")))...)
@@ -86,8 +86,8 @@ func TestReadings(t *testing.T) {
 	s.want(map[string]string{"README.md": "# T\r\n"})
 }
 
-// TestPlaces: each place that an edit fits in can be chosen. An edit that
-// follows is in each of them, and so is what somebody wrote meanwhile.
+// TestPlaces: each match of an edit can be chosen. Each reading has the later edits, and
+// the concurrent changes of others.
 func TestPlaces(t *testing.T) {
 	edit := func(old, text string) string {
 		return "a.txt\n```\n<<<<<<< SEARCH\n" + old + "\n=======\n" + text + "\n>>>>>>> REPLACE\n```\n\n"
@@ -159,8 +159,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestGuessedPath: an edit without a path of its own is for the file of the
-// edit before if it fits there exactly and is long enough to say so.
+// TestGuessedPath: an edit without a path applies to the file of the edit before it if it
+// fits there exactly and is long enough.
 func TestGuessedPath(t *testing.T) {
 	for _, c := range []struct {
 		name, search string

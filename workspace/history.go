@@ -200,7 +200,7 @@ func (w *Workspace) Transaction(ctx context.Context, id string) (*Proposal, *Rec
 	return p, record, err
 }
 
-// OpenKept opens bytes in the store, such as those that a Receipt lists as kept.
+// OpenKept opens bytes in the store, such as a Receipt's Kept bytes.
 func (w *Workspace) OpenKept(ctx context.Context, h Hash) (io.ReadCloser, error) {
 	return w.store.Open(ctx, h)
 }

@@ -21,8 +21,7 @@ func newID() string {
 	return string(raw[:])
 }
 
-// validID reports whether id can be one that newID made, so that it is safe as
-// a file name.
+// validID reports whether newID can have made id, so that it is safe as a file name.
 func validID(id string) bool {
 	return len(id) == idLength && strings.Trim(id, idAlphabet) == ""
 }

@@ -72,10 +72,10 @@ func unsavable(name string) string {
 	return ""
 }
 
-// LeftOut returns which files of a sandbox are left out of an archive: those that
-// must not be saved, and, unless held is set, those that a person should look at
-// first. The note lists them with the reasons, and is "" if there are none. It is
-// stored in the archive under NoteName.
+// LeftOut returns which files of a sandbox are left out of an archive: files that must not
+// be saved, and, unless held is set, files that a person should look at first. The note
+// lists them with the reasons, and is "" if there are none. It is stored in the archive
+// under NoteName.
 func LeftOut(names []string, held bool) (left []bool, note string) {
 	left = make([]bool, len(names))
 	var b strings.Builder

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestGenerated: files that a program in a container left.
+// TestGenerated: files from a program in a container.
 func TestGenerated(t *testing.T) {
 	s := newSite(t, map[string]string{"plot.png": "\x89PNG\r\n\x1a\nold"})
 	out := func(path, content string) Change {
@@ -30,14 +30,14 @@ func TestGenerated(t *testing.T) {
 		"plot (3).png": "\x89PNG\r\n\x1a\nnewer", "output-1.txt": "text\n", "output-1.png": "\x89PNG\r\n\x1a\n\x00",
 	}
 	for name := range got {
-		if strings.HasPrefix(name, "output-") && want[name] == "" { // a script, whatever the magic says of it
+		if strings.HasPrefix(name, "output-") && want[name] == "" { // a script, whatever its magic bytes
 			want[name] = "#!/bin/sh\n"
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// The same bytes again are no change.
+	// The same bytes make no change.
 	same := s.plan(Change{Verb: Write, Path: "table.csv", Content: Bytes([]byte("a,b\r\n")), Exact: true,
 		Clash: ClashRename}, Change{Verb: Write, Path: "y.txt", Content: Bytes([]byte("other")), Clash: ClashSkip})
 	for _, f := range same.Files {
@@ -47,8 +47,8 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestStreaming saves a large file from an open one, and refuses it if it is
-// not what was approved.
+// TestStreaming saves a large file from an open one, and refuses it if its bytes are not
+// the approved ones.
 func TestStreaming(t *testing.T) {
 	s := newSite(t, nil)
 	s.w.limits.BinaryBytes = 1 << 30

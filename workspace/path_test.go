@@ -11,14 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// attack is a path that an attacker tries, and the rule that must say no to it:
-// refuse it, or hold it for a person.
+// attack is a path that an attacker tries, and the rule that must refuse it or hold it for
+// a person.
 type attack struct {
 	path string
 	rule string
 }
 
-// attacks need nothing but their text.
+// attacks returns attacks that need only their text.
 func attacks() []attack {
 	list := func(rule string, paths ...string) (all []attack) {
 		for _, p := range paths {
@@ -102,7 +102,7 @@ func TestPathAttacks(t *testing.T) {
 	}
 }
 
-// TestPathsAllowed: names that look odd and are fine.
+// TestPathsAllowed: unusual names that are valid.
 func TestPathsAllowed(t *testing.T) {
 	for spelled, want := range map[string]string{
 		"a.txt": "a.txt", "./src/a.ts": "src/a.ts", "a//b": "a/b", `src\a.ts`: "src/a.ts", "`src/a.ts`": "src/a.ts",
@@ -125,7 +125,7 @@ func TestPathsAllowed(t *testing.T) {
 	}
 }
 
-// TestFolderAttacks are those that need something in the folder.
+// TestFolderAttacks tries attacks that need a prepared folder.
 func TestFolderAttacks(t *testing.T) {
 	type folder struct {
 		files map[string]string

@@ -41,8 +41,7 @@ func (t *tree) rulesOf(path, file string, visit func(line, rest string)) {
 	}
 }
 
-// ignored reports whether Git would leave the path alone, by the .gitignore
-// files on the way to it.
+// ignored reports whether Git ignores the path, according to the .gitignore files above it.
 func (t *tree) ignored(path string) bool {
 	ignored := false
 	t.rulesOf(path, ".gitignore", func(line, rest string) {
@@ -74,8 +73,8 @@ func gitMatches(pattern, file string) bool {
 	return !onlyDir && matchPath(pattern, file)
 }
 
-// newEOL returns the line end that a new text should have: what .editorconfig
-// says, or .gitattributes, or what the files beside it have; LF otherwise.
+// newEOL returns the line end of a new text: from .editorconfig, from .gitattributes, or
+// from the files beside it; LF otherwise.
 func (t *tree) newEOL(ctx context.Context, file string) string {
 	if eol := t.editorEOL(file); eol != "" {
 		return eol
@@ -133,8 +132,8 @@ func (t *tree) editorEOL(file string) string {
 	return eol
 }
 
-// siblingEOL returns the line end of most files beside a new one that have its
-// extension, LF if there are none.
+// siblingEOL returns the line end of most files beside a new one with the same extension,
+// LF if there are none.
 func (t *tree) siblingEOL(ctx context.Context, file string) string {
 	parent, base := splitPath(file)
 	d, err := t.dir(parent)

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyAttributes gives out the owner and the extended attributes of old, as far as
-// the process may. An ordinary user cannot change an owner, and then the file
-// belongs to the user of the process.
+// copyAttributes copies the owner and the extended attributes of old to out, as far as the
+// process may. An ordinary user cannot change an owner; the file then belongs to the
+// process's user.
 func copyAttributes(out, old *os.File, n node) error {
 	if n.uid != os.Geteuid() || n.gid != os.Getegid() {
 		err := out.Chown(n.uid, n.gid)
@@ -20,7 +20,7 @@ func copyAttributes(out, old *os.File, n node) error {
 		if err != nil && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EINVAL) {
 			return err
 		}
-		// Changing the owner takes set-user-id bits off, which a Fact has not.
+		// Changing the owner clears set-user-id bits, which a Fact does not have.
 		if err := out.Chmod(n.fact.Mode); err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func copyAttributes(out, old *os.File, n node) error {
 	for name := range strings.SplitSeq(strings.TrimRight(string(names[:size]), "\x00"), "\x00") {
 		if strings.HasPrefix(name, "security.capability") || strings.HasPrefix(name, "security.ima") ||
 			strings.HasPrefix(name, "security.evm") {
-			continue // they vouch for the old content
+			continue // they certify the old content
 		}
 		n, err := unix.Fgetxattr(int(old.Fd()), name, value)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyAttributes gives out the owner of old, as far as the process may.
+// copyAttributes copies the owner of old to out, as far as the process may.
 func copyAttributes(out, _ *os.File, n node) error {
 	if n.uid == os.Geteuid() && n.gid == os.Getegid() {
 		return nil

@@ -71,8 +71,8 @@ type FileChange struct {
 	Removed  int          `json:"removed,omitempty"`
 	Findings []Finding    `json:"findings,omitempty"`
 	Changes  []string     `json:"changes,omitempty"` // ids of the changes that it comes from
-	// Readings are the contents that are proposed, one of them at a time, where
-	// the change can be read in several ways.
+	// Readings are the possible contents, one of which is proposed at a time, if the change
+	// has several readings.
 	Readings []Reading `json:"readings,omitempty"`
 	// Checked is whether the file is preselected: nothing speaks against it.
 	Checked bool `json:"checked"`
@@ -91,8 +91,8 @@ type Proposal struct {
 	Files   []FileChange `json:"files"`
 	// Findings are about the whole, such as a quota.
 	Findings []Finding `json:"findings,omitempty"`
-	// Token stands for exactly these files with exactly these contents before
-	// and after. Any edit of the proposal makes another one.
+	// Token identifies exactly these files with exactly these contents before and after.
+	// Any edit of the proposal changes it.
 	Token string `json:"token"`
 
 	key    []byte   // of the token

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// dieAt commits, and lets the goroutine that does it end at a step, as a
-// process that dies there does; before that it calls edit at another step.
+// dieAt commits, and ends the committing goroutine at a step, like a process that dies
+// there. At editAt it calls edit.
 func (s *site) dieAt(p *Proposal, step string, editAt string, edit func()) {
 	s.t.Helper()
 	a, err := p.Approve()
@@ -40,8 +40,8 @@ func (s *site) dieAt(p *Proposal, step string, editAt string, edit func()) {
 	s.w.at = func(string) {}
 }
 
-// TestCrashAndEditor: the process dies in the middle of a commit, and another process
-// has saved a file just before, or saves one before the recovery.
+// TestCrashAndEditor: the process dies during a commit, and another process saves a file
+// just before that or before the recovery.
 func TestCrashAndEditor(t *testing.T) {
 	old := map[string]string{"a.txt": "old a\n", "b.txt": "old b\n", "gone.txt": "going\n"}
 	changes := func() []Change {

@@ -15,7 +15,7 @@ type Choice string
 // The choices.
 const (
 	Mine   Choice = "mine"   // leave the file in the folder as it is
-	Theirs Choice = "theirs" // take the proposed content, over what is there
+	Theirs Choice = "theirs" // take the proposed content, replacing the folder's
 	Edited Choice = "edited" // take the content that comes with the choice
 	Skip   Choice = "skip"   // drop the file from the proposal
 )

@@ -15,10 +15,9 @@ type nameRule struct {
 	globs []string // of folded names, in any directory
 }
 
-// nameRules has the names of files that decide what runs on this computer or on
-// another one, or which secrets are used. It applies to all files that leave a
-// sandbox and to all changes of a folder. See versionControl for files that are
-// always refused.
+// nameRules has the names of files that control which programs run on this computer or on
+// another one, or which secrets are used. It applies to all files that leave a sandbox and
+// to all changes of a folder. See versionControl for files that are always refused.
 var nameRules = [...]nameRule{
 	{"it decides what a build service runs", []string{
 		".github/**", ".gitlab-ci.yml", ".gitlab/**", ".circleci/**", ".travis.yml", "azure-pipelines*.{yml,yaml}",
@@ -179,9 +178,9 @@ func sensitive(path string) string {
 	return ""
 }
 
-// bareName returns one spelling for all names that some file system takes for the
-// same: those that ignore case, width, invisible characters, final dots and
-// spaces, or that have streams behind a colon.
+// bareName returns one spelling for all names that some file system treats as equal:
+// ignoring case, width, invisible characters, final dots and spaces, or streams behind a
+// colon.
 func bareName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {
@@ -196,9 +195,9 @@ func bareName(name string) string {
 	return strings.TrimRight(name, ". ")
 }
 
-// MatchPath reports whether a path matches a pattern as a policy has them: "*"
-// within a name, "**" over directories, {a,b}. A pattern without a slash
-// matches in every directory.
+// MatchPath reports whether a path matches a pattern in the syntax of a policy: "*" within
+// a name, "**" over directories, {a,b}. A pattern without a slash matches in every
+// directory.
 func MatchPath(pattern, path string) bool {
 	if !strings.Contains(pattern, "/") {
 		pattern = "**/" + pattern

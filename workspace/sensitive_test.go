@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSensitiveNames: names that tools execute or obey by themselves ask, in
-// any directory and in every spelling that some file system takes for them.
+// TestSensitiveNames: names that tools execute or obey by themselves need a person, in any
+// directory and in every spelling that some file system accepts for them.
 func TestSensitiveNames(t *testing.T) {
 	for _, name := range []string{
 		".envrc", "sub/.envrc", ".ENVRC", ".envrc.", ".envrc. .", ".envrc::$DATA", ".en\u200dvrc", "．envrc",
@@ -47,7 +47,7 @@ func TestSensitiveNames(t *testing.T) {
 	}
 }
 
-// TestNameRules keeps the table readable by those who look names up in it.
+// TestNameRules checks that each row has a reason, and that its names are folded and unique.
 func TestNameRules(t *testing.T) {
 	seen := map[string]bool{}
 	for _, rule := range nameRules {

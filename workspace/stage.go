@@ -49,7 +49,7 @@ func (x *transaction) verify(ctx context.Context) ([]*Content, error) {
 			f.Pre = now
 			contents = append(contents, pre)
 		}
-		// What a later undo can merge with has to be known as it was.
+		// A later undo merges with the committed text, so the store keeps it.
 		if f.post != nil && f.Text != nil {
 			contents = append(contents, f.post)
 		}
@@ -203,7 +203,7 @@ func stageFile(ctx context.Context, d *folder, s *Step, f *FileChange, source st
 	mode := fs.FileMode(0o600)
 	usual := source == "" && (s.Post.Mode == 0o666 || s.Post.Mode == 0o777)
 	if usual {
-		mode = s.Post.Mode // the umask has its say
+		mode = s.Post.Mode // the umask applies
 	}
 	out, err := d.create(temp, mode)
 	if err != nil {
@@ -234,8 +234,8 @@ func stageFile(ctx context.Context, d *folder, s *Step, f *FileChange, source st
 	return nil
 }
 
-// belong changes the owner of a file that root made in another user's directory to
-// that of the directory, who could not change the file otherwise.
+// belong gives a file that root made in another user's directory to the directory's owner,
+// who could not change it otherwise.
 func belong(d *folder, chown func(uid, gid int) error) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -250,8 +250,8 @@ func belong(d *folder, chown func(uid, gid int) error) error {
 	return nil
 }
 
-// inherit gives a new file the owner and the extended attributes of the one
-// whose place it takes, as far as the process may.
+// inherit gives a new file the owner and the extended attributes of the file that it
+// replaces, as far as the process may.
 func inherit(out *os.File, d *folder, source string, s *Step) error {
 	_, name := splitPath(source)
 	parent, _ := splitPath(source)

@@ -50,8 +50,8 @@ type Store interface {
 	// Open opens kept contents for reading, or returns ErrNotFound. The bytes
 	// are checked against the hash while they are read.
 	Open(ctx context.Context, hash Hash) (io.ReadCloser, error)
-	// Prune drops the oldest records at rest, and the contents that no record
-	// needs any more, until what is left fits.
+	// Prune drops the oldest records at rest, and the contents that no record needs any
+	// more, until the rest fits.
 	Prune(ctx context.Context, keep Keep) error
 }
 
@@ -61,8 +61,8 @@ type Keep struct {
 	Bytes int64         // of contents
 }
 
-// Record is what a Store keeps of a transaction. A store treats it as one JSON
-// document; only the fields up to Updated mean something to it.
+// Record is a Store's entry for a transaction. A store treats it as one JSON document and
+// interprets only the fields up to Updated.
 type Record struct {
 	ID        string    `json:"id"`
 	Workspace string    `json:"workspace"`
@@ -74,18 +74,18 @@ type Record struct {
 	Origin Origin       `json:"origin"`
 	Group  string       `json:"group,omitempty"` // of the files of one best-effort commit
 	Files  []FileChange `json:"files"`
-	Steps  []Step       `json:"steps,omitempty"`  // what is or was done to the folder
+	Steps  []Step       `json:"steps,omitempty"`  // changes of the folder, planned or done
 	Made   []string     `json:"made,omitempty"`   // directories
 	Unmake []string     `json:"unmake,omitempty"` // directories to remove if they are empty
-	Kept   []KeptBytes  `json:"kept,omitempty"`   // bytes of others that were met
-	Left   []Skipped    `json:"left,omitempty"`   // what a reversal had to leave
+	Kept   []KeptBytes  `json:"kept,omitempty"`   // bytes of other processes that were met
+	Left   []Skipped    `json:"left,omitempty"`   // files that a reversal had to leave
 	Key    []byte       `json:"key,omitempty"`    // of the approval token
 
 	Findings []Finding `json:"findings,omitempty"`
 	// Bases are the contents from which both versions of a file in conflict
 	// were made, by the file's id.
 	Bases   map[string]Fact `json:"bases,omitempty"`
-	Receipt *Receipt        `json:"receipt,omitempty"` // of one that ended
+	Receipt *Receipt        `json:"receipt,omitempty"` // if the transaction has ended
 	// Attached belongs to the caller of Commit: a store may act on it in the
 	// same step in which the record becomes Committed, such as queueing posts.
 	Attached json.RawMessage `json:"attached,omitempty"`

@@ -12,8 +12,8 @@ func utf16le(s string) string {
 	return string(TextFacts{BOM: "utf-16le"}.encode(s))
 }
 
-// TestFidelity is the matrix of line ends, marks and final newlines: a new
-// content that differs in one line changes the bytes of that line alone.
+// TestFidelity tests all line ends, byte order marks and final newlines: a new content that
+// differs in one line changes only the bytes of that line.
 func TestFidelity(t *testing.T) {
 	for _, tc := range []struct{ name, old, write, want string }{
 		{"lf", "a\nb\nc\n", "a\nB\nc\n", "a\nB\nc\n"},

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestUndoKeepsLaterEdits: after random edits of the user, undo either takes
-// back exactly what the transaction did and keeps every line of the user, or
-// refuses and changes nothing; and redo brings it back.
+// TestUndoKeepsLaterEdits: after random edits of the user, undo either reverts exactly the
+// transaction and keeps every line of the user, or refuses and changes nothing. Redo
+// restores the changes.
 func TestUndoKeepsLaterEdits(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	merged, refused := 0, 0
@@ -192,7 +192,7 @@ func TestUndoRestoresMode(t *testing.T) {
 	}
 }
 
-// TestResolve settles what is in conflict.
+// TestResolve resolves conflicts.
 func TestResolve(t *testing.T) {
 	for choice, want := range map[Choice]string{Mine: "mine\n", Theirs: "theirs\n", Edited: "both\n", Skip: "mine\n"} {
 		s := newSite(t, map[string]string{"a": "base\n", "b": "b\n"})
@@ -214,8 +214,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestBase: a file that was changed since the author of the change was shown
-// it is merged.
+// TestBase: a file that changed after the author saw it is merged.
 func TestBase(t *testing.T) {
 	const base = "1\n2\n3\n4\n5\n6\n7\n"
 	s := newSite(t, map[string]string{"a": strings.Replace(base, "1", "ONE", 1), "c": "other\n"})

@@ -7,8 +7,8 @@ import (
 	"github.com/airlock-run/airlock/reply"
 )
 
-// TestUnlikelyReplies: what a reply hardly means needs a person, and what the
-// documents call refused is.
+// TestUnlikelyReplies: unlikely changes need a person, and changes that the documentation
+// calls refused are refused.
 func TestUnlikelyReplies(t *testing.T) {
 	png := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 	for _, c := range []struct {
@@ -73,7 +73,7 @@ func TestUnlikelyReplies(t *testing.T) {
 	}
 }
 
-// An edit of the proposal is held to the same size.
+// Edits of a proposal have the same size limit.
 func TestEditedTextIsNotTooLarge(t *testing.T) {
 	s := newSite(t, nil)
 	p := s.plan(write("a.txt", "x\n"))

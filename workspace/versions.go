@@ -9,8 +9,8 @@ import (
 // missing file, or, for Base, an unknown one.
 type Versions struct {
 	Base   *Content // from which both others were made
-	Mine   *Content // what is in the folder
-	Theirs *Content // what is proposed
+	Mine   *Content // the folder's content
+	Theirs *Content // the proposed content
 }
 
 // Versions returns the versions of a file: before it is changed, and as it is

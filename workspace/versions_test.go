@@ -17,8 +17,8 @@ func textOf(t *testing.T, c *Content) string {
 	return string(data)
 }
 
-// conflicted is a kept proposal of which a file was changed on both sides, as
-// another process finds it.
+// conflicted returns a saved proposal with a file that both sides changed, as loaded by
+// another process.
 func conflicted(t *testing.T, s *site) *Proposal {
 	t.Helper()
 	s.put("a", "one\ntwo\nthree\n")
@@ -51,7 +51,7 @@ func TestVersionsAreKept(t *testing.T) {
 	if err != nil || !ok || draft != "one\n<<<<<<< in the folder\nMINE\n=======\nTHEIRS\n>>>>>>> proposed\nthree\n" {
 		t.Errorf("%q %v %v", draft, ok, err)
 	}
-	// The base stays when a commit is reversed and the proposal is kept.
+	// The base is kept when a commit is reversed and the proposal is saved.
 	next, err := s.w.Resolve(t.Context(), p, "f1", Theirs, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +60,8 @@ func TestVersionsAreKept(t *testing.T) {
 	s.want(map[string]string{"a": "one\nTHEIRS\nthree\n"})
 }
 
-// A file that was created, and edited since, goes if the user says so, in
-// another process too.
+// A created and then edited file is removed if the user chooses that, also in another
+// process.
 func TestUndoOfAnEditedFileIsKept(t *testing.T) {
 	s := newSite(t, nil)
 	s.commit(s.plan(write("a", "made\n")))
@@ -82,8 +82,7 @@ func TestUndoOfAnEditedFileIsKept(t *testing.T) {
 	s.want(map[string]string{})
 }
 
-// What nobody has changed in an editor comes back as the same bytes, and one
-// changed line changes one line.
+// Unedited text round-trips through an editor, and one changed line changes one line.
 func TestDraftKeepsBytes(t *testing.T) {
 	for name, content := range map[string]string{
 		"lf":       "a\nb\nc\n",
@@ -102,14 +101,14 @@ func TestDraftKeepsBytes(t *testing.T) {
 		if err != nil || !ok || strings.Contains(draft, "\r") {
 			t.Fatalf("%s: %q %v %v", name, draft, ok, err)
 		}
-		// As a browser sends it.
+		// The text as a browser sends it.
 		sent := strings.ReplaceAll(draft, "\n", "\r\n")
 		if data, err := f.Undraft(t.Context(), sent, 1<<20); err != nil || string(data) != content {
 			t.Errorf("%s: %q became %q, %v", name, content, data, err)
 		}
 		changed, err := f.Undraft(t.Context(), strings.Replace(sent, "b", "B", 1), 1<<20)
 		want := strings.Replace(content, "b", "B", 1)
-		switch name { // a new line takes the end that most lines have
+		switch name { // a new line gets the most frequent line end
 		case "mixed":
 			want = "a\r\nB\r\nc\r\n"
 		case "utf-16":

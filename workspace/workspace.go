@@ -4,16 +4,16 @@
 // A workspace is a folder. Changes become a Proposal: rules decide which paths
 // may be written at all, and every file is shown as it is and as it would be.
 // A person, or a Policy, approves all of it or single files or hunks; the
-// approval is bound to the very bytes that were shown. Commit then carries it
-// out as one transaction:
+// approval is bound to the exact bytes that were shown. Commit then applies it
+// as one transaction:
 //
 //   - All or nothing. After Commit, and after a crash and the next Open, every
 //     approved file is in its new state, or every one is in its old state.
-//   - No byte that another process wrote is lost. What is not what it was when
+//   - No byte that another process wrote is lost. A file that changed since
 //     the proposal was made is never replaced: the commit reverses itself and
-//     says so. Rebase offers a three-way merge.
-//   - What was changed can be undone, as a whole or by file or hunk, with
-//     Undo, which keeps what was edited since, or says why it cannot. Undo is
+//     reports it. Rebase offers a three-way merge.
+//   - Undo reverts changes, as a whole or by file or hunk. It
+//     keeps later edits, or reports why it cannot. Undo is
 //     a transaction like any other, so Redo works too. Git is not needed.
 //
 // While a commit publishes its files, for some milliseconds, other processes
@@ -63,12 +63,12 @@ func (l Limits) orDefault() Limits {
 	}
 }
 
-// Options are how a workspace is opened. Store is required.
+// Options configure Open. Store is required.
 type Options struct {
 	Store  Store
 	Limits Limits
-	// Protected are directories that are never written to although they may be
-	// inside of the folder, such as the one that the store is in.
+	// Protected are directories that are never written to although they may be inside of
+	// the folder, such as the store's.
 	Protected []string
 	// Keep is how much history stays; the default is 30 days and 1 GiB.
 	Keep *Keep
@@ -89,7 +89,7 @@ type Workspace struct {
 
 	// at is called at each step of a commit. Tests end the process there.
 	at func(step string)
-	// noExchange treats the file system as one that cannot exchange files.
+	// noExchange treats the file system as unable to exchange files.
 	noExchange bool
 }
 

@@ -22,8 +22,8 @@ type site struct {
 	w     *Workspace
 }
 
-// inMemory returns a directory in memory where there is one: a sync costs
-// nothing there, however busy the disk is.
+// inMemory returns a directory in memory if there is one: a sync is free there, however
+// busy the disk is.
 func inMemory(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "airlock-test-")
@@ -74,7 +74,7 @@ func (s *site) put(name, content string) {
 	}
 }
 
-// files returns every file of the folder; a link as "-> target".
+// files returns every file of the folder, and links as "-> target".
 func (s *site) files() map[string]string { return readTree(s.t, s.dir) }
 
 func readTree(t testing.TB, dir string) map[string]string {
