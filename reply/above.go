@@ -108,7 +108,7 @@ func readTitle(line string) title {
 	return t
 }
 
-// peel removes one layer of emphasis or backticks, with what follows it.
+// peel removes one layer of emphasis or backticks, and the text after it.
 func (t *title) peel(s string) string {
 	for _, mark := range [...]string{"***", "**", "__", "`", "*"} {
 		if !strings.HasPrefix(s, mark) {
@@ -247,14 +247,13 @@ func isBarePath(line []byte) bool {
 	return !strings.ContainsRune(t.text, ' ') && pathShape(unwrap(t.text)) == shapeStrong
 }
 
-// passed is a fence without a name. below is the line with a path below it, if
-// there is one.
+// passed is a fence without a name. below is the line with a path below it, or empty.
 type passed struct {
 	start, body, bodyEnd, end, indent int
 	below                             Span
 }
 
-// nameBelow remembers a path on the first line behind such a fence.
+// nameBelow records a path on the first line after such a fence.
 func (p *Parser) nameBelow(start, end int) {
 	u := p.unnamed
 	p.unnamed = passed{}

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Fuzz says how far a hunk's lines were from those in the file, for the place
-// where it was applied.
+// Fuzz says how far a hunk's lines differ from the file's lines at the place where it was
+// applied.
 type Fuzz int
 
-// The rungs of the search, tried in this order; each must find one place only.
+// The rungs of the search, tried in this order; each must find exactly one place.
 const (
 	FuzzExact       Fuzz = iota // the same bytes
 	FuzzTrailing                // but for white space at the ends of lines
@@ -32,29 +32,29 @@ type Result struct {
 	// Content is the new content, with the byte order mark, line endings and
 	// final newline of the current file. It is nil for a KindDelete.
 	Content []byte
-	// Fuzz is the largest of the hunks' fuzzes. A person should see what is above
-	// FuzzTrailing, and decide about what is above FuzzBlank.
+	// Fuzz is the largest of the hunks' fuzzes. A person should look at a fuzz above
+	// FuzzTrailing, and decide about a fuzz above FuzzBlank.
 	Fuzz  Fuzz
 	Hunks []AppliedHunk
 	// Warnings are about how the item was applied. Their offsets are the hunks'.
 	Warnings []Warning
-	// Guesses are what ApplyEach decided without being sure, in sentences.
+	// Guesses are the unsure decisions of ApplyEach, in sentences.
 	Guesses []string
 }
 
 // AppliedHunk is where a hunk found its place.
 type AppliedHunk struct {
 	Fuzz Fuzz
-	// Line is the first line of the place, from 1, in the file as the hunks
-	// before left it; Lines how many lines of it the hunk looked for.
+	// Line is the first line of the place, from 1, in the file after the hunks before;
+	// Lines is how many of its lines the hunk looked for.
 	Line, Lines int
 }
 
-// Errors of Apply, to be asked for with errors.Is.
+// Errors of Apply, for errors.Is.
 var (
-	// ErrNoMatch: what a hunk looks for is not in the file.
+	// ErrNoMatch: the lines that a hunk looks for are not in the file.
 	ErrNoMatch = errors.New("the lines to change are not in the file")
-	// ErrManyMatches: what a hunk looks for is in the file more than once.
+	// ErrManyMatches: the lines that a hunk looks for are in the file more than once.
 	ErrManyMatches = errors.New("the lines to change are in the file more than once")
 	// ErrRepeated: a hunk is given again for the place that it already changed.
 	ErrRepeated = errors.New("the same change is given twice")
@@ -92,12 +92,12 @@ func (e *ApplyError) Error() string {
 	return s
 }
 
-// Unwrap gives the sentinel.
+// Unwrap returns the sentinel error.
 func (e *ApplyError) Unwrap() error { return e.Err }
 
-// Apply returns what the item makes of a file whose content is current; nil
-// means that there is no such file. It changes neither, and looks at nothing
-// but its arguments. It refuses an item that is not Proposable.
+// Apply returns the result of an item for a file with the content current; nil means that
+// the file does not exist. It changes neither, and uses only its arguments. It refuses an
+// item that is not Proposable.
 //
 // A whole file takes over the current file's byte order mark, line endings and
 // final newline. Hunks change the lines that they name and leave every other

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// edit makes an item that searches for old and puts new there.
+// edit returns an item that replaces old by new.
 func edit(old, new string) *Item {
 	split := func(s string) []string {
 		if s == "" {
@@ -302,7 +302,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// checkUntouched: before and behind the hunk every byte is as it was.
+// checkUntouched checks that all bytes before and after the hunk are unchanged.
 func checkUntouched(t *testing.T, it *Item, current []byte, r *Result) {
 	if len(r.Hunks) != 1 || len(bytes.TrimSpace(current)) == 0 {
 		return

@@ -39,7 +39,7 @@ type Block struct {
 	IDs []string `json:"ids,omitempty"`
 	// Fields are the registered fields in the order in which they stand.
 	Fields []Field `json:"fields"`
-	// Extra are fields that no one registered. They are kept and shown, not sent.
+	// Extra are unregistered fields. They are kept and shown, not sent.
 	Extra []Field `json:"extra,omitempty"`
 	// Percent is the progress of a PROGRESS UPDATE, nil elsewhere and where it
 	// could not be read.
@@ -85,7 +85,7 @@ type Option struct {
 	Recommended bool   `json:"recommended,omitempty"`
 }
 
-// ID is the first assignment of the block, or "".
+// ID returns the first assignment of the block, or "".
 func (b *Block) ID() string {
 	if len(b.IDs) == 0 {
 		return ""

@@ -31,7 +31,7 @@ var documents = sync.OnceValue(func() []string {
 	for _, root := range roots {
 		_ = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || len(texts) >= 3000 {
-				return nil // what cannot be read is left out
+				return nil // unreadable files are skipped
 			}
 			if d.IsDir() && d.Name() == ".cache" { // what other tests downloaded, or are downloading now
 				return filepath.SkipDir
@@ -57,8 +57,8 @@ var documents = sync.OnceValue(func() []string {
 	return texts
 })
 
-// frame puts a document into a reply, as models do. more are the other files
-// of the reply.
+// frame puts a document into a reply, like models do. more are the other files of the
+// reply.
 type frame struct {
 	name, before, after string
 	more                [][2]string
@@ -90,9 +90,9 @@ var frames = []frame{
 	{name: "prose without a gap", before: "Sure.\n```markdown:README.md\n", after: "```\nThis is the whole README.\n"},
 }
 
-// judge compares what a run without a person would write with what was meant.
-// "offered" is a document that a person is asked about, and that is one of the
-// readings as a whole.
+// judge compares the files that a run without a person would write with the intended ones.
+// "offered" is a document that a person must approve and that is one of the complete
+// readings.
 func judge(text, document string, f *frame) string {
 	r := Parse([]byte(text))
 	path := "README.md"
@@ -152,8 +152,8 @@ func TestLargeCorpus(t *testing.T) {
 	}
 }
 
-// TestLargeDamagedCorpus: a document whose own fences do not pair is written
-// as it is meant or not without a question, wherever its fence seems to end.
+// TestLargeDamagedCorpus: a document with unpaired fences is written as intended, or not
+// without a question, wherever its fence seems to end.
 func TestLargeDamagedCorpus(t *testing.T) {
 	texts := documents()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -167,7 +167,7 @@ func TestLargeDamagedCorpus(t *testing.T) {
 			}
 		}
 		if len(marks) == 0 || len(marks)%2 != 0 {
-			continue // of two damages one can mend the other: what is left is a shorter document, and text
+			continue // one damage can repair another: the rest is a shorter document, and text
 		}
 		at := marks[random.IntN(len(marks))]
 		for _, damage := range []struct {

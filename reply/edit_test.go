@@ -41,7 +41,7 @@ func summary(it *Item) string {
 
 const hunkAB = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
 
-// headAB is gpt-engineer's form of it.
+// headAB is the form of gpt-engineer.
 const headAB = "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> updated\n"
 
 func TestEdits(t *testing.T) {
@@ -195,8 +195,8 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// TestCalls: what stands in a tag that stands for a fence, or in a call of a
-// tool, is read, asked about or refused by its path; none is passed over.
+// TestCalls: items in a tag that stands for a fence, or in a tool's call, are read,
+// proposed or refused by their path. None is skipped.
 func TestCalls(t *testing.T) {
 	write := func(path, content string) string {
 		return "<write_to_file>\n<path>" + path + "</path>\n<content>\n" + content + "</content>\n</write_to_file>\n"

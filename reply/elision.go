@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// mayElide reports whether a line that leaves something out can begin with a
-// character: that of a comment, dots, a brace or a bracket.
+// mayElide reports whether a line that leaves something out can begin with c: a comment's
+// first character, dots, a brace or a bracket.
 func mayElide(c byte) bool {
 	switch c {
 	case '/', '#', '-', '<', ';', '%', '*', '{', '.', '[', '(', '"', '\'', 0xe2, 'r', 'R':

@@ -85,8 +85,8 @@ func (p *Parser) fenceMarks(from, indent int) []fenceMark {
 	return marks
 }
 
-// readMark reads a line as one that opens or closes a fence. Before an opening
-// run a list's mark may stand.
+// readMark parses a line that opens or closes a fence. A list marker may precede an opening
+// run.
 func readMark(line []byte) (m fenceMark, ok bool) {
 	column, length, at, char := run(line)
 	if length == 0 && at < len(line) {
@@ -154,7 +154,7 @@ func textScore(line []byte, afterBlank bool) int {
 	return score + 1
 }
 
-// classify says what a mark would open.
+// classify sets what a mark would open.
 func (p *Parser) classify(m *fenceMark, above Span, blanks int) {
 	line := p.text(m.start, m.end)
 	in := parseInfo(string(bytes.TrimSpace(bytes.TrimLeft(line[bytes.IndexByte(line, m.char):], string(m.char)))))

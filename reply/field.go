@@ -186,7 +186,7 @@ func (b *Block) extra(t *compiledType, line blockLine, style fieldStyle) {
 	b.Extra = append(b.Extra, Field{Key: foldKey(f.name), Name: f.name, Text: f.value, Span: Span{line.start, line.end}})
 }
 
-// take adds the value of one field. It returns what is wrong with it, or "".
+// take adds the value of one field. It returns the fault of the value, or "".
 func (b *Block) take(v value) string {
 	f := Field{Key: v.key.Name, Name: v.name, Span: v.span}
 	problem := ""

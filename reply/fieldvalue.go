@@ -169,7 +169,7 @@ func isURL(s string) bool {
 	return (strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://")) && !strings.ContainsAny(s, " \t")
 }
 
-// unwrapPath removes the quotes of a lone path, and leaves other texts alone.
+// unwrapPath removes the quotes of a single path. It returns other texts unchanged.
 func unwrapPath(s string) string {
 	if inner := unwrap(s); inner != s && pathShape(inner) == shapeStrong {
 		return inner

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// byteOrderMark is UTF-8's.
+// byteOrderMark is the byte order mark in UTF-8.
 const byteOrderMark = "\xef\xbb\xbf"
 
 // fileText is a file's text in lines, each with its own ending.

@@ -7,13 +7,12 @@ import (
 
 // Line is a line of a hunk, without its line ending.
 type Line struct {
-	// Op is ' ' for a line that stays, '-' for one that goes, '+' for a new one.
+	// Op is ' ' for an unchanged line, '-' for a removed line, '+' for a new one.
 	Op   byte   `json:"op"`
 	Text string `json:"text"`
 }
 
-// Hunk is one place of an edit: lines that are looked for, and what becomes of
-// them.
+// Hunk is one place of an edit: the lines to look for, and their replacement.
 type Hunk struct {
 	Lines []Line `json:"lines"`
 	// Context are lines to find first, in order, before the hunk is looked for:
@@ -31,10 +30,10 @@ type Hunk struct {
 	Span     Span `json:"span"`
 }
 
-// Old is the text that the hunk looks for, lines ended by LF.
+// Old returns the text that the hunk looks for, lines ended by LF.
 func (h *Hunk) Old() string { return h.text('-') }
 
-// New is the text that takes its place, lines ended by LF.
+// New returns the replacement, lines ended by LF.
 func (h *Hunk) New() string { return h.text('+') }
 
 // read appends a line as diffs and envelopes write them. It reports whether the

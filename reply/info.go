@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// info is a fence's info string, read.
+// info is a parsed info string of a fence.
 type info struct {
 	lang string
 	candidate
@@ -12,15 +12,15 @@ type info struct {
 	// append says that the body is to be added to a file, or put into it: gptme's
 	// "append path", mode=append.
 	append bool
-	// words is set for what is neither a language nor a path, as if a sentence
-	// continued behind a closing fence.
+	// words is set for text that is neither a language nor a path, as if a sentence
+	// continued after a closing fence.
 	words bool
 }
 
 // maxInfo bounds an info string that is looked at.
 const maxInfo = 1024
 
-// parseInfo reads what stands behind the run of a fence.
+// parseInfo parses the text after the run of a fence.
 func parseInfo(raw string) info {
 	var in info
 	s := strings.TrimSpace(raw)
@@ -304,8 +304,8 @@ func (in *info) unportable(path string, from PathSource) bool {
 
 func isAttribute(key string) bool { return attributeRank(key) > 0 }
 
-// attributeRank orders the attributes that may name a file: those that say so,
-// then those that are titles.
+// attributeRank orders the attributes that may name a file: explicit file attributes first,
+// then titles.
 func attributeRank(key string) int {
 	switch strings.ToLower(strings.TrimPrefix(key, "data-")) {
 	case "path", "file", "filename", "filepath", "file_path", "file-path", "file_name":

@@ -41,7 +41,7 @@ const (
 	sureMargin = 6
 )
 
-// never is the cost of what does not come out.
+// never is the cost of an impossible reading.
 const never = math.MaxInt / 4
 
 // nesting has, for each mark, the reading of the reply with the least cost from
@@ -67,7 +67,7 @@ type reading struct {
 	odd  odd
 }
 
-// odd says what is unusual about a reading.
+// odd lists unusual properties of a reading.
 type odd uint8
 
 const (
@@ -154,7 +154,7 @@ func (n *nesting) readings(i int) []reading {
 	return list
 }
 
-// innerReadings returns those in a document inside of a document.
+// innerReadings returns the readings in a document inside of a document.
 func (n *nesting) innerReadings(i int) []reading {
 	m := &n.marks[i]
 	var list []reading
@@ -272,8 +272,8 @@ func (n *nesting) end(first int) documentEnd {
 	return best
 }
 
-// isDocument reports whether a run in the open fence is one of those that only
-// the whole reply can pair.
+// isDocument reports whether a run in the open fence can only be paired with the whole
+// reply.
 func (p *Parser) isDocument() bool {
 	f := &p.fence
 	return f.markup && f.char == '`' && f.length == 3 && !f.paired && !f.searches && !f.patch && !f.inHunk &&

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Options change how a reply is read. The zero value is good.
+// Options configure a Parser. The zero value is ready to use.
 type Options struct {
 	// Registry has the types of status blocks; nil is Standard().
 	Registry *Registry
@@ -19,9 +19,8 @@ type Options struct {
 // ErrClosed is returned by Write and Close after Close.
 var ErrClosed = errors.New("the reply was closed; begin another parser for another reply")
 
-// Parser reads a reply that arrives in chunks, and gives the same items as
-// Parse of the whole. It keeps the reply's bytes. It is not for use by several
-// goroutines at once.
+// Parser reads a reply that arrives in chunks, and returns the same items as Parse of the
+// whole. It keeps the reply's bytes. It must not be used by several goroutines at once.
 type Parser struct {
 	options  Options
 	registry *Registry
@@ -70,7 +69,7 @@ func NewParser(options Options) *Parser {
 	return p
 }
 
-// Write takes the next chunk. It fails only after Close.
+// Write parses the next chunk. It fails only after Close.
 func (p *Parser) Write(chunk []byte) (int, error) {
 	if p.closed != nil {
 		return 0, ErrClosed
@@ -80,7 +79,7 @@ func (p *Parser) Write(chunk []byte) (int, error) {
 	return len(chunk), nil
 }
 
-// Close ends the reply: what is open is truncated, and every item gets its id.
+// Close ends the reply: open items are truncated, and every item gets its id.
 func (p *Parser) Close() error {
 	if p.closed != nil {
 		return ErrClosed
@@ -92,7 +91,7 @@ func (p *Parser) Close() error {
 // Reply returns the reply as read, nil before Close.
 func (p *Parser) Reply() *Reply { return p.closed }
 
-// advance reads the complete lines.
+// advance parses the complete lines.
 func (p *Parser) advance() {
 	for {
 		if p.mode == inDocument {
@@ -130,7 +129,7 @@ var special = func() (t [256]bool) {
 	return t
 }()
 
-// finish reads the rest and decides what depends on the end of the reply.
+// finish parses the rest and decides what depends on the end of the reply.
 func (p *Parser) finish() {
 	p.ended = true
 	if p.mode == inDocument {

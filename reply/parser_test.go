@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// record reads a reply in chunks cut by next, and writes down what is told.
+// record parses a reply in chunks cut by next, and records the events.
 func record(t testing.TB, text []byte, next func(left int) int) (*Reply, []string) {
 	t.Helper()
 	var events []string
@@ -37,7 +37,7 @@ func record(t testing.TB, text []byte, next func(left int) int) (*Reply, []strin
 
 func inOne(left int) int { return left }
 
-// sound checks what must hold for every reply.
+// sound checks the invariants of every reply.
 func sound(t testing.TB, text []byte) {
 	t.Helper()
 	whole, events := record(t, text, inOne)
@@ -77,7 +77,7 @@ func sound(t testing.TB, text []byte) {
 	}
 }
 
-// samples are replies of all kinds, for tests that take any.
+// samples returns replies of all kinds.
 func samples(t testing.TB) []string {
 	var all []string
 	for _, v := range variants(t) {
@@ -106,7 +106,7 @@ func TestChunksGiveTheSameItems(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 400 {
-		// Several replies in one, so that what one leaves open meets the next.
+		// Several replies in one, so that the open parts of one meet the next.
 		var b strings.Builder
 		for range 1 + random.IntN(4) {
 			b.WriteString(texts[random.IntN(len(texts))])
@@ -166,7 +166,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// hostile are texts that make a careless parser slow.
+// hostile returns texts that make a careless parser slow.
 func hostile(n int) map[string][]byte {
 	fill := func(unit string) []byte { return bytes.Repeat([]byte(unit), n/len(unit)+1)[:n] }
 	return map[string][]byte{

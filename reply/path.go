@@ -78,8 +78,8 @@ type cleaned struct {
 	warnings []Warning
 }
 
-// cleanPath unwraps a path and returns its canonical spelling: relative,
-// forward slashes, no "." segments. What leads out of the folder is refused.
+// cleanPath unwraps a path and returns its canonical spelling: relative, forward slashes,
+// no "." segments. It refuses a path that leads out of the folder.
 func cleanPath(raw string, offset int) cleaned {
 	var c cleaned
 	warn := func(code, message string) { c.warnings = append(c.warnings, Warning{code, message, offset}) }

@@ -9,7 +9,6 @@ const PromptVersion = "v1"
 //go:embed prompt/v1.md
 var promptV1 string
 
-// Prompt is the text that makes a model write replies in the forms that this
-// package reads best, for a system prompt. A test reads its examples with the
-// parser.
+// Prompt returns a system prompt that makes a model write replies in the forms that this
+// package reads best. A test parses its examples.
 func Prompt() string { return promptV1 }

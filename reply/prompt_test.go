@@ -31,7 +31,7 @@ func examples(t *testing.T) []string {
 	return all
 }
 
-// TestPromptExamples: what the prompt tells a model to write is what we read.
+// TestPromptExamples checks that the parser reads the prompt's examples.
 func TestPromptExamples(t *testing.T) {
 	var got []string
 	for _, text := range examples(t) {

@@ -45,7 +45,7 @@ func (p *Parser) proseLine(start, end int) {
 	p.remember(start, end)
 }
 
-// remember keeps a line, which may name the file that follows.
+// remember records a line, which may name the next file.
 func (p *Parser) remember(start, end int) {
 	if p.last.item != nil && p.last.end == start {
 		p.last.text = true
@@ -242,8 +242,8 @@ func (p *Parser) closeWrapper() {
 	}
 }
 
-// atEnd handles what is still open at the end of the reply. It reports whether
-// the rest is to be read again.
+// atEnd handles open items at the end of the reply. It reports whether the rest must be
+// read again.
 func (p *Parser) atEnd() bool {
 	end := len(p.buf)
 	if p.wrapper.open && p.wrapper.fresh {

@@ -17,8 +17,8 @@ func eachOf(places, lines int) string {
 	return strings.Join(all, "|")
 }
 
-// TestApplyFirst: what fits in several places, or is given twice, is never
-// placed by Apply. ApplyEach offers each place, the first one first, and says so.
+// TestApplyEach: Apply never places a hunk that fits in several places or is repeated.
+// ApplyEach returns each place in order, and reports it.
 func TestApplyEach(t *testing.T) {
 	hunk := func(old, new string) string {
 		return "<<<<<<< SEARCH\n" + old + "=======\n" + new + ">>>>>>> REPLACE\n"

@@ -15,8 +15,8 @@ const (
 	// KindEdit changes parts of a file that exists: SEARCH/REPLACE hunks, a
 	// unified diff, an update inside a patch envelope.
 	KindEdit Kind = "edit"
-	// KindDelete removes a file. A diff that deletes carries hunks with what it
-	// believes the file to hold.
+	// KindDelete removes a file. A diff that deletes has hunks with the expected content of
+	// the file.
 	KindDelete Kind = "delete"
 	// KindRename moves a file from Path to To, and may edit it on the way.
 	KindRename Kind = "rename"
@@ -24,7 +24,7 @@ const (
 	KindBlock Kind = "block"
 )
 
-// Verdict is what the parser thinks of an item. Only VerdictOK may be acted on
+// Verdict is the parser's judgement of an item. A program may act on VerdictOK only,
 // without asking a person.
 type Verdict string
 
@@ -158,9 +158,9 @@ type Item struct {
 	Create bool `json:"create,omitempty"`
 	// Hunks are the edits of a KindEdit or KindRename, in order.
 	Hunks []Hunk `json:"hunks,omitempty"`
-	// Guessed says that an edit is VerdictAmbiguous for its path, or for standing in
-	// a tool's call, alone. That the
-	// file there has the lines to change, and once, speaks for the path.
+	// Guessed reports that an edit is VerdictAmbiguous only for its path, or for being in a
+	// tool's call. If the file there has the lines to change exactly once, the path is
+	// likely right.
 	Guessed bool `json:"guessed,omitempty"`
 	// Repeated says that an edit of the reply before has the same hunks for the
 	// same file.
@@ -213,7 +213,7 @@ func (it *Item) Substantial() bool {
 	return len(it.Hunks) > 0
 }
 
-// Reply is a reply of a model, read.
+// Reply is a parsed reply of a model.
 type Reply struct {
 	// SHA256 is the hash of the reply's bytes, in hexadecimal.
 	SHA256 string  `json:"sha256"`
@@ -227,8 +227,8 @@ type Reply struct {
 	Tags []string `json:"tags,omitempty"`
 }
 
-// Files returns the items that are about files and may be acted on (OK), in
-// order: what a run without a person would do.
+// Files returns the items about files that are OK, in order: the changes of a run without a
+// person.
 func (r *Reply) Files() []*Item {
 	return r.pick(func(it *Item) bool { return it.Kind != KindBlock && it.OK() })
 }
@@ -239,8 +239,8 @@ func (r *Reply) Proposals() []*Item {
 	return r.pick(func(it *Item) bool { return it.Kind != KindBlock && it.Proposable() })
 }
 
-// Blocks returns the status blocks that may be posted (OK) and those that a
-// person must confirm first (ambiguous), in order.
+// Blocks returns the status blocks that may be posted (OK) or need a person's confirmation
+// (ambiguous), in order.
 func (r *Reply) Blocks() []*Item {
 	return r.pick(func(it *Item) bool { return it.Kind == KindBlock && it.Proposable() })
 }

@@ -154,8 +154,8 @@ func hunkPath(line string) string {
 	return ""
 }
 
-// barePath returns a line right above an edit that is nothing but a path, or "".
-// The extension may be unknown, since only a path stands there.
+// barePath returns a line right above an edit that is only a path, or "". The extension may
+// be unknown, since only a path can be there.
 func barePath(line string) string {
 	t := readTitle(line)
 	if path := unescape(t.text); !strings.ContainsAny(path, " ()") && pathShape(path) >= shapeWeak && !isLanguage(path) {

@@ -40,7 +40,7 @@ func long(n int) []byte {
 	return b.Bytes()
 }
 
-// newlines is what any reader of lines has to do at least.
+// newlines counts the line feeds, the minimal work of any line reader.
 func newlines(text []byte) (n int) {
 	for {
 		i := bytes.IndexByte(text, '\n')

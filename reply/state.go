@@ -53,11 +53,11 @@ type state struct {
 	diff         rawDiff
 	tag          tag
 	block        *openBlock
-	blocks       map[string]*Item // those that count, by digest and by type and id
+	blocks       map[string]*Item // the valid blocks, by digest and by type and id
 	fileOps      fileOps
 	lastTag      *Item
 	lastTagName  string
-	// byPath are the items that are OK, by path.
+	// byPath are the OK items, by path.
 	byPath map[string][]*Item
 	// edits are what the edits hold that are OK, by path.
 	edits map[string]map[[sha256.Size]byte]bool
@@ -80,7 +80,7 @@ type wrapper struct {
 // forget drops the lines above: a line that ended something names nothing.
 func (p *Parser) forget() { p.above, p.sibling, p.blanks = Span{}, Span{}, 0 }
 
-// lineEnd returns where the line of an offset ends, without its line feed.
+// lineEnd returns the end of the line at an offset, without its line feed.
 func (p *Parser) lineEnd(offset int) int {
 	if i := bytes.IndexByte(p.buf[offset:], '\n'); i >= 0 {
 		return offset + i
@@ -88,10 +88,10 @@ func (p *Parser) lineEnd(offset int) int {
 	return len(p.buf)
 }
 
-// lineAfter returns where the line behind that of an offset begins.
+// lineAfter returns the beginning of the line after an offset.
 func (p *Parser) lineAfter(offset int) int { return p.after(p.lineEnd(offset)) }
 
-// after returns where the line behind one that ends at end begins.
+// after returns the beginning of the line after a line that ends at end.
 func (p *Parser) after(end int) int { return min(end+1, len(p.buf)) }
 
 // text returns a line without its carriage return.
@@ -154,8 +154,7 @@ func (p *Parser) add(it *Item) *Item {
 	return it
 }
 
-// repeated marks an edit that was given before: what it changes may be changed
-// already.
+// repeated marks an edit that the reply gave before: the file may have the change already.
 func (p *Parser) repeated(it *Item) {
 	hash := sha256.New()
 	for i := range it.Hunks {

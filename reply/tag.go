@@ -149,7 +149,7 @@ func (p *Parser) tagLine(start, end int) {
 	if next := bytes.TrimLeft(p.text(rest, end), " \t"); len(next) > 1 && len(next) < 4096 && next[0] == '<' &&
 		next[1] != '/' {
 		p.endTag(at, rest, false)
-		p.line(rest, end) // another one on the same line
+		p.line(rest, end) // a second tag on the same line
 		return
 	}
 	p.endTag(at, p.after(end), false)

@@ -19,8 +19,8 @@ var thoughts = [...]string{"think", "thinking", "thought", "reasoning", "reflect
 // shows are tags around examples. Indented calls are examples, too.
 var shows = slices.Concat([]string{"example", "examples", "sample"}, calls[:])
 
-// tagLike looks at a line with an angle bracket in it: the beginning of a
-// thought, the end of one that had no beginning, a tag with a file.
+// tagLike reads a line with an angle bracket: the beginning of a thought, the end of a
+// thought without a beginning, or a tag with a file.
 func (p *Parser) tagLike(start, end, column int, line []byte, at int) bool {
 	if line[at] == '<' && (column <= 3 && p.openCall(start, end, line[at:]) || p.doubtlessThought(start, end, line, at)) {
 		return true
@@ -108,8 +108,8 @@ func (p *Parser) orphanThought(start, end int, line []byte) bool {
 	return false
 }
 
-// indexFold is bytes.Index without regard to the case of ASCII letters; what is
-// short and lower case.
+// indexFold is bytes.Index ignoring the case of ASCII letters. what must be short and lower
+// case.
 func indexFold(line, what []byte) int {
 	for at := 0; at+len(what) <= len(line); at++ {
 		i := bytes.IndexByte(line[at:], what[0])

@@ -14,7 +14,7 @@ type rawDiff struct {
 	hunks    bool
 }
 
-// fileDiff is what a diff has for one file.
+// fileDiff is the part of a diff about one file.
 type fileDiff struct {
 	from, to         string
 	hunks            []Hunk

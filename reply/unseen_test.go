@@ -358,8 +358,8 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// TestAroundAReply: what stands around a file does not change what is written,
-// and neither do the reply's line endings.
+// TestAroundAReply: text around a file does not change the written files, and neither do
+// the reply's line endings.
 func TestAroundAReply(t *testing.T) {
 	cases := unseen
 	for _, v := range variants(t) {
@@ -406,8 +406,8 @@ func TestAroundAReply(t *testing.T) {
 	}
 }
 
-// TestCutReplies: a reply that was cut anywhere writes no file that the whole
-// would not write, and none with another content than at that point was closed.
+// TestCutReplies: a reply that is cut anywhere writes only files that the whole reply
+// writes, with the content at their closing fence.
 func TestCutReplies(t *testing.T) {
 	for _, v := range variants(t) {
 		for n := range len(v.Text) {
@@ -424,8 +424,8 @@ func TestCutReplies(t *testing.T) {
 	}
 }
 
-// TestDoubtfulFilesAreProposed: where the fences do not balance nothing is
-// written, and nothing that could be meant is lost.
+// TestDoubtfulFilesAreProposed: if the fences do not balance, nothing is written, and every
+// possible file is proposed.
 func TestDoubtfulFilesAreProposed(t *testing.T) {
 	for _, c := range []struct {
 		name, text string

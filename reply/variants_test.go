@@ -30,7 +30,7 @@ func variants(t testing.TB) []variant {
 	return vs
 }
 
-// writes are what a run without a person would write.
+// writes returns the files that a run without a person would write.
 func writes(r *Reply) [][2]string {
 	got := [][2]string{}
 	for _, it := range r.Files() {

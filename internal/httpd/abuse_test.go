@@ -16,8 +16,8 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// TestAbuse holds the part of the list of abuses that is about HTTP itself, by
-// its numbers. What needs the whole service is in e2e.
+// TestAbuse tests the abuses that concern HTTP itself, by their numbers. Tests of the whole
+// service are in e2e.
 func TestAbuse(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"A7 body limits":              TestBodies,
@@ -49,8 +49,8 @@ func TestAbuse(t *testing.T) {
 	}
 }
 
-// testManySlowPeers checks that 500 clients which stop in mid-sentence delay a
-// good one to at most twice its time, and some noise, and are then cut.
+// testManySlowPeers checks that 500 clients that stop in the middle of a request at most
+// double a good client's time, and are then cut.
 func testManySlowPeers(t *testing.T) {
 	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: Timeouts{
 		Header: 4 * time.Second, BodyIdle: 4 * time.Second}})
@@ -105,7 +105,7 @@ func testMethods(t *testing.T) {
 			t.Errorf("%s is echoed", method)
 		}
 	}
-	// A method in a header is a word like any other.
+	// A method in a header has no effect.
 	if _, body := request(t, "GET", address+"/metrics", "X-HTTP-Method-Override: DELETE", ""); !strings.Contains(
 		body, "airlock_") {
 		t.Errorf("an override changes the answer: %.100q", body)
@@ -116,8 +116,7 @@ func testMethods(t *testing.T) {
 	}
 }
 
-// testManyIdle opens many times more connections than there may be, and leaves
-// them open.
+// testManyIdle opens many more connections than the limit, and leaves them open.
 func testManyIdle(t *testing.T) {
 	s, address := start(t, Options{Engine: &fakeEngine{}, MaxConns: 100})
 	for i := range 2000 {
@@ -178,8 +177,8 @@ func testKeyInQuery(t *testing.T) {
 	}
 }
 
-// testGuessing checks that an owner who tries many ids is slowed down, with
-// however many keys.
+// testGuessing checks that an owner who tries many ids is slowed down, regardless of the
+// number of keys.
 func testGuessing(t *testing.T) {
 	_, address := start(t, Options{Rate: 5, Mounts: []Mount{{Prefix: "/api/v1", Handler: http.NotFoundHandler(),
 		Authenticate: twoKeysOfOne}}})

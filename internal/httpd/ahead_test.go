@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestAhead sends requests of which those to /api/v1/x have something done when the next one
-// begins like them.
+// TestAhead sends requests. Requests to /api/v1/x register a function for the next request
+// with the same line.
 func TestAhead(t *testing.T) {
 	var done atomic.Int32
 	_, address := start(t, Options{Mounts: []Mount{{Prefix: "/api/v1", Public: true,

@@ -108,7 +108,7 @@ func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 			_, badToken := errors.AsType[*tokenError](err)
 			switch {
 			case badToken:
-				return engine.Caller{}, err // which says what is wrong
+				return engine.Caller{}, err // the error names the fault
 			case err == nil:
 				found = cmp.Or(found, caller)
 			case errors.Is(err, engine.ErrForbidden):

@@ -77,7 +77,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A mount may take keys from the query, and no other one does.
+// A mount may accept keys in the query; other mounts do not.
 func TestQueryKey(t *testing.T) {
 	mounts := []Mount{{Prefix: "/api/v1", Handler: dialect()}, {Prefix: "/jupyter", Handler: dialect(), QueryKey: "token"}}
 	_, address := start(t, Options{Engine: &fakeEngine{hasKeys: true}, Mounts: mounts})
@@ -137,9 +137,8 @@ func TestNoKeyNeeded(t *testing.T) {
 	}
 }
 
-// TestLoopbackPeerOfOpenListener checks that a listener which strangers reach
-// admits no caller without a key, not even from this machine: behind a port
-// forward all callers come from there.
+// TestLoopbackPeerOfOpenListener checks that an exposed listener admits no caller without a
+// key, not even from this machine: behind a port forward all callers come from loopback.
 func TestLoopbackPeerOfOpenListener(t *testing.T) {
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
@@ -253,8 +252,8 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// TestBadBesideGood checks that a token which its dialect refuses is refused
-// beside a good key too, wherever each of them stands.
+// TestBadBesideGood checks that a token that its dialect refuses is refused even beside a
+// good key, in any order.
 func TestBadBesideGood(t *testing.T) {
 	_, address := start(t, Options{Mounts: []Mount{{
 		Prefix: "/own", Handler: dialect(), Lenient: true,
@@ -295,7 +294,7 @@ func TestBadBesideGood(t *testing.T) {
 	}
 }
 
-// TestSignedIn is about a mount that knows its callers by a cookie.
+// TestSignedIn tests a mount that identifies its callers by a cookie.
 func TestSignedIn(t *testing.T) {
 	_, address := start(t, Options{Home: "/ui/", Mounts: []Mount{
 		{Prefix: "/ui", Handler: dialect(), Public: true, SignedIn: func(r *http.Request) (engine.Caller, bool) {
@@ -312,7 +311,7 @@ func TestSignedIn(t *testing.T) {
 		{"/ui/", "Cookie: airlock=bob", 200, "owner=bob key=bobs"}, {"/ui/", "Cookie: airlock=x", 200, "owner= "},
 		{"/ui/", "", 200, "owner= "},
 		{"/ui/", "Cookie: airlock=bob\nX-API-Key: " + aliceKey, 200, "owner=alice"},
-		{"/api/v1/", "Cookie: airlock=bob", 401, "key"}, // a cookie is worth something at its own mount alone
+		{"/api/v1/", "Cookie: airlock=bob", 401, "key"}, // a cookie is valid at its own mount only
 		{"/", "", 303, ""}, {"/other", "", 404, ""},
 	} {
 		if resp, body := request(t, "GET", address+c.path, c.header, ""); resp.StatusCode != c.status ||
@@ -322,8 +321,8 @@ func TestSignedIn(t *testing.T) {
 	}
 }
 
-// TestLenientMounts is about clients that cannot do without a key, and about
-// tokens that must not pass for none.
+// TestLenientMounts tests clients that always send a key, and tokens that must not count as
+// no key.
 func TestLenientMounts(t *testing.T) {
 	check := func(_ context.Context, token string) (engine.Caller, error) {
 		switch token {
@@ -358,7 +357,7 @@ func TestLenientMounts(t *testing.T) {
 	}
 }
 
-// TestKeysCannotBeChecked makes sure that a failing index opens no door.
+// TestKeysCannotBeChecked checks that a failing index admits no caller.
 func TestKeysCannotBeChecked(t *testing.T) {
 	_, address := start(t, Options{Engine: &fakeEngine{broken: errors.New("disk I/O error")}})
 	resp, body := request(t, "GET", address+"/api/v1/x", "X-API-Key: "+aliceKey, "")
@@ -367,8 +366,8 @@ func TestKeysCannotBeChecked(t *testing.T) {
 	}
 }
 
-// TestRefusedBeforeBody checks that a caller without a key is not even asked
-// for the body it announced.
+// TestRefusedBeforeBody checks that a caller without a key is refused before its announced
+// body.
 func TestRefusedBeforeBody(t *testing.T) {
 	_, address := start(t, Options{})
 	answer := speak(
@@ -405,7 +404,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// What proves a secret of its own is called by whatever name leads here.
+// A mount whose callers prove a secret accepts any host name.
 func TestAnyHost(t *testing.T) {
 	open := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	_, address := start(t, Options{Engine: &fakeEngine{}, Mounts: []Mount{

@@ -39,8 +39,8 @@ func TestSlowPeers(t *testing.T) {
 	}
 }
 
-// TestSlowUpload checks that a body which takes much longer than the idle
-// limit arrives, as long as it keeps coming.
+// TestSlowUpload checks that a body that takes much longer than the idle limit arrives, as
+// long as it makes progress.
 func TestSlowUpload(t *testing.T) {
 	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: Timeouts{BodyIdle: 400 * time.Millisecond}})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
@@ -61,8 +61,8 @@ func TestSlowUpload(t *testing.T) {
 	}
 }
 
-// TestLongRun checks that a handler which works for longer than every limit,
-// after its body was read, is left alone.
+// TestLongRun checks that a handler may work for longer than every limit after its body was
+// read.
 func TestLongRun(t *testing.T) {
 	long := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -82,8 +82,8 @@ func TestLongRun(t *testing.T) {
 	}
 }
 
-// TestReadPastTheEnd checks that a handler which reads on after the end of its
-// body sets no deadline on the read with which the server watches the client.
+// TestReadPastTheEnd checks that reading past the end of a body sets no deadline on the
+// read with which the server watches the client.
 func TestReadPastTheEnd(t *testing.T) {
 	server := httptest.NewServer(progress(hurry, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -148,7 +148,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestFiles checks that files go out whole through the pieces they are sent in.
+// TestFiles checks that files are sent completely in pieces.
 func TestFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	content := strings.Repeat("0123456789abcdef", 3*sendPiece/16) + "end"
@@ -168,7 +168,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestSendfile makes sure that the kernel is still reached through our writer.
+// TestSendfile checks that the response writer still uses sendfile.
 func TestSendfile(t *testing.T) {
 	inner := &readerFrom{ResponseRecorder: httptest.NewRecorder()}
 	w := &response{ResponseWriter: inner, control: http.NewResponseController(inner)}
@@ -257,7 +257,7 @@ func TestConnections(t *testing.T) {
 	}
 	first := dial()
 	fits := ask(first)
-	time.Sleep(200 * time.Millisecond) // its answer is here before the server calls it idle
+	time.Sleep(200 * time.Millisecond) // its answer arrives before the server considers it idle
 	second := dial()
 	if !fits || !ask(second) {
 		t.Fatal("two connections do not fit")
@@ -282,7 +282,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// An answer is with its caller before the request is noted anywhere.
+// A caller gets an answer before the request is logged or counted.
 func TestAnswerIsSentFirst(t *testing.T) {
 	arrived := make(chan struct{})
 	log := slog.New(waitingHandler{slog.DiscardHandler, arrived})
@@ -296,7 +296,7 @@ func TestAnswerIsSentFirst(t *testing.T) {
 	response, err := client.Post(url+"/x", "text/plain", nil) //nolint:noctx // it has a timeout
 	if err != nil {
 		close(arrived)
-		t.Fatal(err) // it waited for the note, which waits for us
+		t.Fatal(err) // the answer waited for the log record, which waits for the test
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
@@ -306,7 +306,7 @@ func TestAnswerIsSentFirst(t *testing.T) {
 	}
 }
 
-// waitingHandler lets a note wait until an answer has arrived.
+// waitingHandler delays a log record until an answer has arrived.
 type waitingHandler struct {
 	slog.Handler
 	arrived chan struct{}

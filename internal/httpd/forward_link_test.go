@@ -21,8 +21,7 @@ func (c plainly) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("not to be used")
 }
 
-// What a node passes on to one that takes links goes there encrypted, and to nobody who
-// does not know the secret.
+// A node forwards a request over a link encrypted, and only to a peer with the secret.
 func TestPassedOnByLink(t *testing.T) {
 	const path = "/node/link"
 	for _, other := range []string{"", "other"} {

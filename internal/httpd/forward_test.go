@@ -30,7 +30,7 @@ func (p *peer) Claim(context.Context, engine.ID, int64, engine.Epoch) (engine.Pl
 	return engine.Place{}, nil
 }
 
-// elsewhere answers for node 2, and fails at any other one.
+// elsewhere answers for node 2, and fails at any other node.
 func elsewhere(self engine.Epoch) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/duplex" {
@@ -101,7 +101,7 @@ func twoNodes(t *testing.T, secrets ...string) (first, second string) {
 	return urls[0], urls[1]
 }
 
-// The node that holds something answers for it, for the caller who asked here.
+// The node that holds an object answers for it, on behalf of the original caller.
 func TestPassedOn(t *testing.T) {
 	first, second := twoNodes(t, "secret", "secret")
 	for _, url := range []string{first, second} {
@@ -156,7 +156,7 @@ func TestSignedInElsewhere(t *testing.T) {
 	}
 }
 
-// A node with another secret is no peer.
+// A node with another secret is not a peer.
 func TestOtherSecret(t *testing.T) {
 	first, _ := twoNodes(t, "secret", "other")
 	res, body := request(t, "GET", first+"/x/thing", "X-Api-Key: "+aliceKey, "")
@@ -165,7 +165,7 @@ func TestOtherSecret(t *testing.T) {
 	}
 }
 
-// A signature is for one request, one receiver and a short time.
+// A signature is valid for one request, one receiver and a short time.
 func TestForwardSignature(t *testing.T) {
 	now := time.Now()
 	p := &Peers{Cluster: &peer{self: 2}, Secret: []byte("secret"), Now: func() time.Time { return now }}

@@ -10,9 +10,9 @@ import (
 )
 
 // A strictListener makes net/http answer 400 to two things that RFC 9112 lets a server
-// refuse, and that net/http accepts: a header line that ends with a bare LF, and one that is
-// folded (obs-fold). A proxy in front may read such a header differently, so that the two
-// disagree where a request ends and who sent it.
+// refuse, and that net/http accepts: a header line that ends with a bare LF, and a folded
+// header line (obs-fold). A proxy in front may read such a header differently, so that the
+// two disagree where a request ends and who sent it.
 type strictListener struct{ net.Listener }
 
 // Accept returns a connection whose headers are checked if it is TCP: there is no proxy

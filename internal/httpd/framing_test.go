@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestStrictHeaders sends requests byte for byte, in one piece and in many, and
-// reads the statuses that come back.
+// TestStrictHeaders sends requests byte for byte, in one piece and in many, and checks the
+// returned statuses.
 func TestStrictHeaders(t *testing.T) {
 	_, address := start(t, Options{Mounts: []Mount{{Prefix: "/api/v1", Public: true,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,8 +58,7 @@ func TestStrictHeaders(t *testing.T) {
 	}
 }
 
-// A connection that speaks another protocol is not checked any more: what it
-// carries may look like anything.
+// A connection with another protocol is no longer checked: its bytes may have any form.
 func TestUpgradedConnection(t *testing.T) {
 	_, address := start(t, Options{Mounts: []Mount{{Prefix: "/api/v1", Public: true,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

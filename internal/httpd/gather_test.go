@@ -11,11 +11,10 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// A list has the parts of all nodes, each asked once and for the same caller, and says
-// which of them did not answer. One with another secret is not believed, nor does it
-// believe.
+// A list has the parts of all nodes, each requested once and for the same caller, and names
+// the nodes that did not answer. Nodes with different secrets do not trust each other.
 func TestGather(t *testing.T) {
-	frozen, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and never answers
+	frozen, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and never answers
 	if err != nil {
 		t.Fatal(err)
 	}

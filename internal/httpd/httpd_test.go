@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeEngine knows two keys and no programs.
+// fakeEngine has two keys and no programs.
 type fakeEngine struct {
 	mu       sync.Mutex
 	hasKeys  bool
@@ -70,7 +70,7 @@ func (f *fakeEngine) Stats() engine.Stats {
 	}
 }
 
-// whoami answers with the caller, and with what of the body arrived.
+// whoami answers with the caller, and with the body as far as it arrived.
 func whoami(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
@@ -135,7 +135,7 @@ func start(t *testing.T, o Options) (*Server, string) {
 	return s, "http://" + o.Listen[0].Addr().String()
 }
 
-// request makes one on a connection of its own; header is "Name: value" lines.
+// request sends a request on a new connection; header is "Name: value" lines.
 func request(t *testing.T, method, url, header, body string) (*http.Response, string) {
 	t.Helper()
 	return requestOver(t, http.DefaultTransport.(*http.Transport).Clone(), method, url, header, body)
@@ -168,8 +168,8 @@ func requestOver(t *testing.T, transport *http.Transport, method, url, header, b
 	return resp, string(text)
 }
 
-// speak sends bytes as they are and returns all that comes back until the
-// connection ends, or the time does.
+// speak sends bytes unchanged and returns all bytes until the connection ends, or the time
+// does.
 func speak(t *testing.T, address, text string, limit time.Duration) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
@@ -232,8 +232,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestSmuggling checks that what could be read as two requests by a proxy in
-// front is refused, and that the connection ends there.
+// TestSmuggling checks that a request that a proxy in front could read as two is refused,
+// and that the connection ends there.
 func TestSmuggling(t *testing.T) {
 	_, address := start(t, Options{Engine: &fakeEngine{}})
 	const second = "GET /api/v1/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -281,7 +281,7 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// What is logged while a request is served names the request, once.
+// Log records of a request have its id, once.
 func TestLogNamesRequest(t *testing.T) {
 	var out strings.Builder
 	log := slog.New(LogRequests(slog.NewTextHandler(&out, nil))).With("room", "engine")
@@ -374,8 +374,8 @@ func TestDraining(t *testing.T) {
 	probe("/api/v1/x", 200, "owner=local")
 }
 
-// TestRootDialect checks that a dialect at the root has all of it but what is
-// ours by name.
+// TestRootDialect checks that a dialect at the root serves all paths except the server's
+// own.
 func TestRootDialect(t *testing.T) {
 	_, address := start(t, Options{Engine: &fakeEngine{}, Mounts: []Mount{
 		{Prefix: "/", Handler: dialect(), Trusted: true}, {Prefix: "/ui", Handler: http.NotFoundHandler(), Public: true},
@@ -390,8 +390,8 @@ func TestRootDialect(t *testing.T) {
 	}
 }
 
-// TestAtRoot checks that mounts share the root by what a request carries, and
-// leave it to a mount that has it.
+// TestAtRoot checks that mounts share the root by the contents of a request, and that a
+// mount at the root takes precedence.
 func TestAtRoot(t *testing.T) {
 	named := func(name string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, name+" "+r.URL.Path) })
@@ -433,8 +433,8 @@ func TestAtRoot(t *testing.T) {
 	}
 }
 
-// TestEncodedPath checks that a path of no reading is refused in the words of the
-// mount that it seems to be for.
+// TestEncodedPath checks that an ambiguous path is refused in the format of the mount that
+// it seems to be for.
 func TestEncodedPath(t *testing.T) {
 	_, address := start(t, Options{Engine: &fakeEngine{}, Mounts: []Mount{{
 		Prefix: "/onyx", Handler: dialect(),
@@ -452,7 +452,7 @@ func TestEncodedPath(t *testing.T) {
 	}
 }
 
-// TestShutdown checks that a request under way gets its answer, and one that
+// TestShutdown checks that a request in progress gets its answer, and that a request that
 // does not end is cut.
 func TestShutdown(t *testing.T) {
 	entered, finish := make(chan struct{}), make(chan struct{})
@@ -491,8 +491,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestKeepAliveAfterRefusal checks that a refusal whose body was unread does
-// not leave that body to be taken for the next request.
+// TestKeepAliveAfterRefusal checks that the unread body of a refused request is not taken
+// for the next request.
 func TestKeepAliveAfterRefusal(t *testing.T) {
 	_, address := start(t, Options{})
 	inner := "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -34,7 +34,7 @@ type provider struct {
 	keys    []jose.JSONWebKey
 	fetched atomic.Int64 // sets of keys
 	broken  bool
-	issuer  string // what it says of itself; empty: the truth
+	issuer  string // its reported issuer; empty: the real one
 }
 
 func newProvider(t *testing.T) *provider {
@@ -61,7 +61,7 @@ func newProvider(t *testing.T) *provider {
 	return p
 }
 
-// publish makes keys those that are known.
+// publish replaces the published keys.
 func (p *provider) publish(keys map[string]crypto.Signer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ const (
 	testMetadata = "https://airlock.example.com/.well-known/oauth-protected-resource/mcp"
 )
 
-// claimsOf are those of a good token, with some of them changed; nil leaves one out.
+// claimsOf returns the claims of a valid token, with some of them changed; nil omits one.
 func (p *provider) claimsOf(change map[string]any) map[string]any {
 	now := time.Now()
 	claims := map[string]any{
@@ -111,8 +111,8 @@ func newRSA(t *testing.T, bits int) *rsa.PrivateKey {
 	return key
 }
 
-// door serves a mount that takes a provider's tokens, and returns how a request with
-// a token is answered.
+// door serves a mount that accepts a provider's tokens, and returns a function that sends a
+// token and returns the answer.
 func door(t *testing.T, p *provider, clock func() time.Time) func(token string) (status int, challenge, body string) {
 	t.Helper()
 	identity, err := NewIdentity(IdentityOptions{
@@ -210,7 +210,7 @@ func TestIdentityTokens(t *testing.T) {
 		!strings.Contains(challenge, `scope="airlock"`) {
 		t.Errorf("without the scope: %d %s", status, challenge)
 	}
-	// Without a credential a client is told where to get one, and nothing of an error.
+	// Without a credential a client learns where to get one, and no error.
 	status, challenge, _ = ask("")
 	if status != 401 || !strings.HasPrefix(challenge, `Bearer realm="airlock"`) || strings.Contains(challenge, "error=") ||
 		!strings.Contains(challenge, testMetadata) {
@@ -229,8 +229,8 @@ func tamper(token string) string {
 	return strings.Join(parts, ".")
 }
 
-// A new key counts at once, one that was withdrawn no longer, and a provider that is
-// down is no reason to refuse whom we know; nor is it asked by whoever makes up keys.
+// A new key is valid at once, and a withdrawn key is not. If the provider is down, known
+// keys stay valid. Invented key ids do not cause requests to the provider.
 func TestIdentityKeysRotate(t *testing.T) {
 	p := newProvider(t)
 	first, second := newRSA(t, 2048), newRSA(t, 2048)

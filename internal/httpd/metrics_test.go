@@ -55,8 +55,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestAudit checks that the log has caller and route, and repeats nothing that a
-// caller wrote.
+// TestAudit checks that the log has caller and route, and no text from the caller.
 func TestAudit(t *testing.T) {
 	var log strings.Builder
 	l, err := net.Listen("tcp", "127.0.0.1:0")

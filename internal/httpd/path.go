@@ -10,8 +10,8 @@ import (
 
 const maxTarget = 8 << 10
 
-// cleanPath refuses ambiguous paths. A path that the router would clean or decode into
-// another one is not found; the mount of its prefix answers in its own format.
+// cleanPath refuses ambiguous paths. A path that the router would clean or decode into a
+// different path is not found; the mount of its prefix answers in its own format.
 func (s *Server) cleanPath(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

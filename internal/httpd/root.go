@@ -2,12 +2,12 @@ package httpd
 
 import "net/http"
 
-// atRoot serves an address without a prefix for several mounts: the first one that claims a
-// request answers it.
+// atRoot serves an address without a prefix for several mounts: the first mount that claims
+// a request answers it.
 type atRoot struct {
 	claims   []Claim
 	handlers []http.Handler
-	other    http.HandlerFunc // for a request that none claims; nil: notFound
+	other    http.HandlerFunc // for an unclaimed request; nil: notFound
 }
 
 func (a *atRoot) ServeHTTP(w http.ResponseWriter, r *http.Request) {

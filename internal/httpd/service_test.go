@@ -21,8 +21,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// programs are what the code of a run stands for here. One that waits says
-// when it starts, and when it was killed.
+// programs simulates the programs of runs. A waiting program reports when it starts, and
+// when it was killed.
 type programs struct{ started, killed chan struct{} }
 
 func (p programs) run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
@@ -46,7 +46,7 @@ func (p programs) run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	return sandboxtest.Exit(3), nil
 }
 
-// service is everything but the sandbox: engine, API, front door.
+// service returns the whole service except the sandbox: engine, API, front door.
 func service(t *testing.T) (programs, map[string]string) {
 	t.Helper()
 	p := programs{make(chan struct{}, 8), make(chan struct{}, 8)}
@@ -152,8 +152,8 @@ func TestFileInFileOut(t *testing.T) {
 	}
 }
 
-// TestLeaving checks over real connections that a run ends with its client,
-// and soon.
+// TestLeaving checks over real connections that a run ends soon after its client
+// disconnects.
 func TestLeaving(t *testing.T) {
 	p, at := service(t)
 	c := connect(t, at["tcp"], "")
@@ -200,8 +200,8 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// TestFirstKey checks that the first key, made through the unix socket, closes
-// the door that was open on loopback, and that revoking it opens nothing.
+// TestFirstKey checks that the first key, made through the unix socket, ends the access
+// without a key on loopback, and that revoking it does not restore that.
 func TestFirstKey(t *testing.T) {
 	_, at := service(t)
 	ctx := t.Context()
