@@ -422,8 +422,8 @@ func TestLiveDocument(t *testing.T) {
 	}
 }
 
-// TestLiveOtherOwner walks all routes below a session: what belongs to somebody else
-// looks like what is not there.
+// TestLiveOtherOwner walks all routes below a session: another owner's data is answered
+// like missing data.
 func TestLiveOtherOwner(t *testing.T) {
 	r, f := liveRig(t)
 	r.caller = engine.Caller{Owner: "bob"}

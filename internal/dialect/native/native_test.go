@@ -244,8 +244,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestOtherOwner checks that what belongs to somebody else looks like what is
-// not there, down to the byte.
+// TestOtherOwner checks that another owner's data is answered exactly like missing data.
 func TestOtherOwner(t *testing.T) {
 	r := newRig(t, hello)
 	file, run := r.put("a", "secret"), r.run("x")

@@ -240,8 +240,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// What belongs to somebody else, or lies outside of the folders that the
-// service was given, is not there.
+// Data of another owner, or outside of the service's folders, does not exist.
 func TestWorkOfOthers(t *testing.T) {
 	r := newWorkRig(t)
 	r.link()
@@ -267,7 +266,7 @@ func TestWorkOfOthers(t *testing.T) {
 	r.do("PUT", "/projects/{id}", "/projects/P2", fmt.Sprintf(`{"folder":%q}`, filepath.Join(r.folder, "out")), 403)
 }
 
-// An editor that saves between the look and the approval loses nothing.
+// A concurrent save of an editor between review and approval is not lost.
 func TestConflictOverHTTP(t *testing.T) {
 	r := newWorkRig(t)
 	r.link()

@@ -10,7 +10,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// clock is one that a test moves.
+// clock is an adjustable clock.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -94,8 +94,7 @@ func TestSessionsExpire(t *testing.T) {
 	contains(t, r.send("DELETE", session, ""), 404, "not found")
 }
 
-// A session whose workspace is gone, with the executor that held it, is gone
-// itself: it is never half there.
+// A session whose workspace was lost with its executor is deleted as a whole.
 func TestSessionWithoutItsWorkspace(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	session := r.session(`{}`)

@@ -113,7 +113,7 @@ func TestNotReady(t *testing.T) {
 	contains(t, r.send("POST", "/v1/execute", `{"code":"print 1"}`), 200)
 }
 
-// A fault of ours is JSON like all else, and the connection goes on.
+// An internal error is JSON like any other, and the connection stays open.
 func TestFaultsKeepTheConnection(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	server := httptest.NewServer(r.handler)
@@ -188,7 +188,7 @@ func TestClientsWhoLeave(t *testing.T) {
 	}
 }
 
-// A reader that never reads holds up nobody, and is gone when it leaves.
+// A reader that never reads blocks no other client, and its stream ends when it disconnects.
 func TestReaderWhoNeverReads(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	server := httptest.NewServer(r.handler)

@@ -126,7 +126,7 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// A client that leaves ends the code, and what is asked of the model.
+// Disconnecting a client ends the code and the request to the model.
 func TestClientLeaves(t *testing.T) {
 	silent := make(chan struct{})
 	t.Cleanup(func() { close(silent) })
@@ -251,7 +251,7 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// Nonsense is refused in OpenAI's words, with what is wrong.
+// Invalid requests are refused in OpenAI's format, with the fault.
 func TestRefusals(t *testing.T) {
 	r := newRig(t, Options{}, says("ok"))
 	for body, want := range map[string]string{

@@ -347,7 +347,7 @@ func (f *fake) RemoveFile(_ context.Context, caller engine.Caller, session engin
 type model struct {
 	*httptest.Server
 	asked []map[string]any
-	left  chan struct{} // gets one when a request of ours was given up
+	left  chan struct{} // gets a value when the client cancels a request
 	mu    sync.Mutex
 }
 

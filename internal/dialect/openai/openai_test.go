@@ -77,7 +77,7 @@ func TestSentAgain(t *testing.T) {
 	}
 }
 
-// A response goes on with one before it, which is kept for its owner alone.
+// A response continues an earlier one, which is kept for its owner alone.
 func TestPrevious(t *testing.T) {
 	r := newRig(t, Options{}, runs("print hello"), says("first"), says("second"), says("third"))
 	status, text := r.ask("ann", "POST", "/responses", `{"model":"m","input":"go",`+auto+`}`)

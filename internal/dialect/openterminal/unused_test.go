@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A handler that nobody asks has no goroutine, and takes little memory.
+// An unused handler has no goroutine, and takes little memory.
 func TestUnused(t *testing.T) {
 	var before, after runtime.MemStats
 	goroutines := runtime.NumGoroutine()

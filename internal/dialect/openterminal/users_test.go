@@ -117,8 +117,8 @@ func (e *everyCall) RemoveFile(_ context.Context, c engine.Caller, _ engine.ID, 
 	return e.note(c)
 }
 
-// On every route all that is asked of the core is asked for the user whom the header
-// names, and for nobody else. Without a key nothing is asked of it.
+// On every route, all calls of the core are for the user in the header. Without a key there
+// are none.
 func TestEveryRouteIsTheUsers(t *testing.T) {
 	open := 0
 	for pattern := range routes() {
