@@ -15,16 +15,16 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// lender is where the executor takes what the service lends. It is a part of the
-// service's file system, mounted nowhere, in which there is only what is being lent.
+// lender is the folder into which the service puts files that it lends. It is a part of
+// the service's file system, mounted nowhere, and holds only lent files.
 type lender struct {
 	folder *os.File // the service's
-	taken  *os.File // the executor's own, in it: the service cannot replace what is there
+	taken  *os.File // the executor's own folder in it: the service cannot replace its files
 }
 
 const takenFolder = "taken"
 
-// lenderAt opens the lender at a path of the host, if there is one; nil: all inputs are
+// lenderAt opens the lender at a path of the host. If it returns nil, all inputs are
 // copied.
 func lenderAt(at string) *lender {
 	if at == "" {
@@ -38,8 +38,8 @@ func lenderAt(at string) *lender {
 	return d
 }
 
-// openLender opens the lender at a path of the host and tries whether this kernel can
-// lend.
+// openLender opens the lender at a path of the host and checks whether this kernel
+// supports lending.
 func openLender(at string) (_ *lender, err error) {
 	fd, err := unix.Open(at, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -76,10 +76,10 @@ func openLender(at string) (_ *lender, err error) {
 		return nil, errors.New("others may change what is taken")
 	}
 	names, _ := d.taken.Readdirnames(-1)
-	for _, name := range names { // of an executor that was killed
+	for _, name := range names { // left by a killed executor
 		_ = unix.Unlinkat(fd, name, 0)
 	}
-	if err = d.try(); err != nil { // which closes it
+	if err = d.try(); err != nil { // try closes d on failure
 		return nil, err
 	}
 	return d, nil
@@ -87,7 +87,7 @@ func openLender(at string) (_ *lender, err error) {
 
 func (d *lender) close() { closeAll(d.folder, d.taken) }
 
-// try lends a file of the executor's own.
+// try lends a file of the executor itself.
 func (d *lender) try() error {
 	name := engine.NewID().String()
 	fd, err := unix.Openat(int(d.taken.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
@@ -115,28 +115,28 @@ func (d *lender) try() error {
 	return nil
 }
 
-// loan is what a workspace has beyond an ordinary one if inputs are lent to it: it is an
-// overlay. Above is the tmpfs that is the whole of an ordinary workspace, and has what
-// is copied and written. Below, in a folder of the same tmpfs, is a file without content
-// for each that is lent, which says whose it is and where its content is, and below that
-// the folder of those that were taken.
+// loan is the additional state of a workspace with lent inputs: an overlay. The upper
+// layer is the tmpfs that an ordinary workspace consists of, and holds copied and
+// written files. The middle layer is a folder of the same tmpfs, with an empty file for
+// each lent input, which records its owner and the place of its content. The lowest
+// layer is the folder of taken files.
 type loan struct {
 	lender             *lender
-	tmpfs, lower, work *os.File // until the overlay is made
-	mounted            bool     // it is made
-	size               int64    // of all that is lent
+	tmpfs, lower, work *os.File // until the overlay is created
+	mounted            bool     // the overlay is created
+	size               int64    // of all lent inputs
 	inputs             []input
-	pins               []*os.File // the files, open: their names are removed, and the overlay looks none up again
+	pins               []*os.File // open files: their names are removed, and the overlay does not look them up again
 }
 
-// What an overlay takes of its own, and for each input that is lent: at least the file
-// below and the mark that its name there is no more.
+// Inodes that an overlay needs for itself and for each lent input: at least the file
+// below and the whiteout of its name there.
 const (
 	loanInodes  = 12
 	inputInodes = 4
 )
 
-// newWorkspace makes a workspace to which so many inputs may be lent.
+// newWorkspace creates a workspace to which up to inputs files may be lent.
 func (d *lender) newWorkspace(size int64, inodes, uid, inputs int) (_ *workspace, err error) {
 	w := &workspace{uid: uid, staged: map[string]mark{}, loan: &loan{lender: d}}
 	defer func() {
@@ -161,8 +161,8 @@ func (d *lender) newWorkspace(size int64, inodes, uid, inputs int) (_ *workspace
 	return w, unix.Fchown(int(w.root.Fd()), uid, uid)
 }
 
-// take takes an input that is lent, which must be the open file. It reports false if it
-// is to be copied.
+// take takes a lent input, which must be the open file. If take returns false, the
+// caller copies the input.
 func (w *workspace) take(in input, f *os.File) bool {
 	if w.loan == nil || !heldID.MatchString(in.Lent) || len(w.loan.inputs) == maxLent {
 		return false
@@ -172,7 +172,7 @@ func (w *workspace) take(in input, f *os.File) bool {
 	if unix.Renameat2(int(d.folder.Fd()), in.Lent, taken, in.Lent, unix.RENAME_NOREPLACE) != nil {
 		return false
 	}
-	// No other process can change now what the name stands for.
+	// From here on no other process can replace the file at this name.
 	var named, open unix.Stat_t
 	if unix.Fstatat(taken, in.Lent, &named, unix.AT_SYMLINK_NOFOLLOW) == nil && unix.Fstat(int(f.Fd()), &open) == nil &&
 		named.Dev == open.Dev && named.Ino == open.Ino && named.Size == in.Size && w.lower(in) == nil {
@@ -182,7 +182,7 @@ func (w *workspace) take(in input, f *os.File) bool {
 	return false
 }
 
-// lower makes the file without content that stands for an input which was taken.
+// lower creates the empty file that represents a taken input.
 func (w *workspace) lower(in input) error {
 	const create = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC
 	fd, err := unix.Openat(int(w.loan.lower.Fd()), temporary+in.Lent, create, 0o644)
@@ -205,8 +205,8 @@ func (w *workspace) lower(in input) error {
 	return err
 }
 
-// borrow puts the lent files where they belong, when everything that is copied is in the
-// workspace. They must fit beside that, as if they were copied.
+// borrow places the lent files, after all other inputs were copied into the workspace.
+// They must fit beside the copied ones, as if they were copies.
 func (w *workspace) borrow() error {
 	if w.loan == nil {
 		return nil
@@ -232,8 +232,8 @@ func (w *workspace) borrow() error {
 	return nil
 }
 
-// overlay makes the overlay, mounted nowhere yet, if there is none. Inputs may be lent to
-// it later as well: nothing has looked for their names before.
+// overlay creates the overlay, not mounted yet, if there is none. Inputs may also be
+// lent later: their names have not been looked up before.
 func (w *workspace) overlay() error {
 	if w.loan.mounted {
 		return nil
@@ -245,10 +245,10 @@ func (w *workspace) overlay() error {
 			unix.FsconfigSetFd(ctx, "upperdir", int(w.root.Fd())),
 			unix.FsconfigSetFd(ctx, "workdir", int(w.loan.work.Fd())))
 	}, [2]string{"source", "airlock"},
-		[2]string{"metacopy", "on"},     // to change a name, a mode or an owner copies no content
-		[2]string{"redirect_dir", "on"}, // metacopy takes it
+		[2]string{"metacopy", "on"},     // changing a name, a mode or an owner copies no content
+		[2]string{"redirect_dir", "on"}, // required by metacopy
 		[2]string{"index", "off"},
-		[2]string{"xino", "on"}) // one device, and numbers that stay
+		[2]string{"xino", "on"}) // one device, and stable inode numbers
 	if err != nil {
 		return err
 	}
@@ -257,9 +257,8 @@ func (w *workspace) overlay() error {
 	return nil
 }
 
-// placeLent gives a lent file its name. From then on it is one of the layer above, but
-// for its content, and so is the folder that it is in: what a program does to either
-// meets nothing below.
+// placeLent gives a lent file its name. This copies the file's metadata and its folder
+// to the upper layer, so a program's changes to either do not reach the layers below.
 func (w *workspace) placeLent(in input) error {
 	root, below := int(w.root.Fd()), temporary+in.Lent
 	fd, err := beneath(root, below, unix.O_RDONLY, 0)
@@ -295,7 +294,7 @@ func (n *loan) closeLayers() {
 	n.tmpfs, n.lower, n.work = nil, nil, nil
 }
 
-// close also removes what was taken and is not in the workspace.
+// close also removes taken files that are not in the workspace.
 func (n *loan) close() {
 	n.closeLayers()
 	closeAll(n.pins...)
@@ -304,10 +303,10 @@ func (n *loan) close() {
 	}
 }
 
-// isComplete reports whether a workspace was made with the inputs in it.
+// isComplete reports whether a workspace was created with its inputs.
 func (w *workspace) isComplete() bool { return w.loan != nil && w.loan.tmpfs == nil }
 
-// borrow makes the workspace of a program to which inputs are lent, with all inputs in it.
+// borrow creates the workspace of a program with lent inputs, including all other inputs.
 func (e *executor) borrow(l *link, r *runRequest) (_ *workspace, err error) {
 	w, err := e.houseWorkspace(func(uid int) (*workspace, error) {
 		return e.lender.newWorkspace(r.Workspace, r.Inodes, uid, r.Lends)
@@ -323,7 +322,7 @@ func (e *executor) borrow(l *link, r *runRequest) (_ *workspace, err error) {
 	return w, nil
 }
 
-// houseWorkspace makes a workspace for a user that no other sandbox has.
+// houseWorkspace creates a workspace for a user that no other sandbox has.
 func (e *executor) houseWorkspace(create func(uid int) (*workspace, error)) (*workspace, error) {
 	uid, err := e.leaseUID()
 	if err != nil {
@@ -341,17 +340,17 @@ func (e *executor) closeWorkspace(w *workspace) {
 	e.returnUID(w.uid)
 }
 
-// lendingTime is how long after a program with lent inputs a sandbox waits for another.
+// lendingTime is how long a sandbox for lent inputs waits after the last program that used one.
 const lendingTime = 5 * time.Minute
 
-// lends reports whether what waits next is to be one that inputs can be lent to. The
-// caller holds the lock.
+// lends reports whether the next waiting sandbox should accept lent inputs. The caller
+// holds the lock.
 func (p *pool) lends(prewarmed bool) bool {
 	return !p.lent.IsZero() && time.Since(p.lent) < lendingTime &&
 		!slices.ContainsFunc(p.ready, func(w *waiting) bool { return w.workspace.loan != nil && w.prewarmed == prewarmed })
 }
 
-// lendingWorkspace makes the workspace of a sandbox that waits, to which inputs can be lent.
+// lendingWorkspace creates the workspace of a waiting sandbox that accepts lent inputs.
 func (e *executor) lendingWorkspace(s shape) (*workspace, error) {
 	w, err := e.houseWorkspace(func(uid int) (*workspace, error) {
 		return e.lender.newWorkspace(s.workspace, s.inodes, uid, maxLent)
@@ -370,8 +369,8 @@ func (e *executor) lendingWorkspace(s shape) (*workspace, error) {
 	return w, nil
 }
 
-// borrowWaiting takes a sandbox that waits for a program with lent inputs, nil if there
-// is none.
+// borrowWaiting takes a waiting sandbox for a program with lent inputs, nil if there is
+// none.
 func (e *executor) borrowWaiting(r *runRequest) *waiting {
 	p := e.poolOf(r)
 	if p == nil || !r.isScript() || r.Live {
@@ -385,8 +384,8 @@ func (e *executor) borrowWaiting(r *runRequest) *waiting {
 	return p.take(func(w *waiting) bool { return w.shape == s && w.workspace.loan != nil })
 }
 
-// forkIdle makes a sandbox that is going to wait. Where no inputs can be lent after all,
-// it is an ordinary one, and so are those after it.
+// forkIdle creates a sandbox that will wait. If lending fails, this sandbox and those
+// after it are ordinary ones.
 func (p *pool) forkIdle(z *zygote, s shape, how startMode, lends bool) (*waiting, error) {
 	var made *workspace
 	if lends {
@@ -401,8 +400,8 @@ func (p *pool) forkIdle(z *zygote, s shape, how startMode, lends bool) (*waiting
 	return p.executor.forkWaiting(z, s, how, nil, made)
 }
 
-// place is where in the list of its pool a sandbox belongs: what plotted is taken first,
-// and what inputs can be lent to last.
+// place returns the rank of a sandbox in its pool's list: prewarmed sandboxes are taken
+// first, sandboxes for lent inputs last.
 func (w *waiting) place() int {
 	switch {
 	case w.prewarmed:

@@ -32,7 +32,7 @@ const (
 	maxLocked    = 64 << 10
 )
 
-// sandbox is one sandbox about to be made: what build turns into a script.
+// sandbox is a sandbox about to be created. build turns it into a script.
 type sandbox struct {
 	host    *host
 	request *runRequest
@@ -43,23 +43,23 @@ type sandbox struct {
 	tmp       *os.File      // a tmpfs for /tmp
 	group     *cgroup.Group // nil without control groups
 	ruleset   *os.File      // landlock; nil without
-	network   *os.File      // a network namespace that was made for it; nil: it is born in one
+	network   *os.File      // a network namespace created for it; nil: the sandbox is born in one
 	kept      *namespaces   // nil: new ones, which are not reused
-	own       *int32        // its folder of the executor's or the zygote's /proc, open; for those that write there late
+	own       *int32        // open folder of the executor's or the zygote's /proc, for steps that write there late
 
-	// files are what the program finds as 0, 1, 2 and, if it calls out, from
+	// files become the program's files 0, 1, 2 and, if it calls out, those from
 	// guest.AnswersFD on.
 	files  []*os.File
 	report *os.File
 }
 
-// firstFree is the lowest number that the files handed to a child may have: it
-// puts them in place at 0 to 3, and none may be overwritten before its turn.
+// firstFree is the lowest descriptor for files handed to a child. The child moves its
+// files to 0 to 3, and must not overwrite a file that is still to be moved.
 const firstFree = 10
 
-// script lists what the sandbox's first two processes do. The order is the
-// point: everything that needs privilege comes first, then privilege goes,
-// then the program comes, and no byte of it is read before.
+// script lists the steps of the sandbox's first two processes. The order matters:
+// privileged steps come first, then the privilege is dropped, then the program starts.
+// No byte of the program is read before that.
 func (s *sandbox) script() *spawn.Script {
 	return &spawn.Script{
 		Group: s.group.Folder(),
@@ -73,9 +73,9 @@ func (s *sandbox) script() *spawn.Script {
 	}
 }
 
-// forkedScript is the same for a sandbox that is forked from a zygote. That
-// one sits in the image already, has made the new pid namespace, and is not
-// going to execute anything.
+// forkedScript returns the script of a sandbox that is forked from a zygote. The zygote
+// is already in the image, has created the new pid namespace, and does not execute
+// another program.
 func (s *sandbox) forkedScript(socket *os.File) *spawn.Script {
 	var bounding []spawn.Step
 	if !s.host.root {
@@ -92,7 +92,7 @@ func (s *sandbox) forkedScript(socket *os.File) *spawn.Script {
 		init = append(init, spawn.Call("execute init", unix.SYS_EXECVE, initPath, spawn.InitArgv, spawn.InitArgv+8))
 	}
 	return &spawn.Script{
-		// One filter for both, so that the kernel compiles it once.
+		// Both processes share one filter, so that the kernel compiles it once.
 		Setup: join([]spawn.Step{
 			spawn.Call("place the pipe for reports", unix.SYS_DUP3, s.report, spawn.ReportFile, 0),
 			spawn.Call("place the socket", unix.SYS_DUP3, socket, spawn.ControlFile, unix.O_CLOEXEC),
@@ -105,7 +105,7 @@ func (s *sandbox) forkedScript(socket *os.File) *spawn.Script {
 			[]spawn.Step{filter, keep}),
 		Init: init,
 		Main: append(s.ownSession(), []spawn.Step{
-			// What execve would do: a program may look at itself. Pid 1 stays shut.
+			// execve would do this: a program may inspect itself. Pid 1 stays protected.
 			spawn.Call("allow inspection", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0, 0, 0),
 			spawn.Call("set umask", unix.SYS_UMASK, 0o022),
 			spawn.Call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, make([]byte, 8), 0, 8),
@@ -118,15 +118,15 @@ func (s *sandbox) forkedScript(socket *os.File) *spawn.Script {
 	}
 }
 
-// reserve opens a number, so that nothing that is opened before the program comes
-// takes it: packages that plot beforehand keep their fonts open.
+// reserve opens a descriptor, so that no file opened before the program arrives takes
+// it: packages that plot in advance keep their fonts open.
 func reserve(number int) spawn.Step {
 	return spawn.Call("reserve the channel for calls", unix.SYS_DUP3, 0, number, unix.O_CLOEXEC)
 }
 
-// awaitProgram tells the executor that a forked sandbox waits, and hands over
-// the filter's listener if that is in the message; then it receives a program,
-// whose files take the lowest numbers: up to guest.CallsFD all are free.
+// awaitProgram tells the executor that a forked sandbox waits, and hands over the
+// filter's listener if the message has it. Then it receives a program, whose files take
+// the lowest descriptors: up to guest.CallsFD all are free.
 func awaitProgram(ready spawn.Offset, length *int32) []spawn.Step {
 	receive := spawn.Call("receive a program", unix.SYS_RECVMSG, spawn.ControlFile, spawn.Receive, 0)
 	receive.Result = length
@@ -142,8 +142,8 @@ func leaveTerminal() spawn.Step { return spawn.Call("leave the terminal", unix.S
 
 func join(lists ...[]spawn.Step) []spawn.Step { return slices.Concat(lists...) }
 
-// joinGroup enters the control group, before anything is used that it counts.
-// Where the executor itself is among the host's groups is not shown either.
+// joinGroup enters the control group before the sandbox uses any resource that the
+// group counts. It also hides the executor's own place among the host's groups.
 func (s *sandbox) joinGroup() (steps []spawn.Step) {
 	for _, tasks := range s.group.Tasks() {
 		steps = append(steps, spawn.Call(joinStep, unix.SYS_WRITE, tasks, "0", 1))
@@ -151,8 +151,8 @@ func (s *sandbox) joinGroup() (steps []spawn.Step) {
 	return append(steps, spawn.Call("new cgroup namespace", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP))
 }
 
-// enterGroup is for what a zygote forked: on version 2 it was born in the
-// zygote's group.
+// enterGroup joins the group of a sandbox that a zygote forked: on version 2 it was
+// born in the zygote's group.
 func (s *sandbox) enterGroup() []spawn.Step {
 	procs := s.group.Procs()
 	if procs == nil {
@@ -198,7 +198,7 @@ func bind(name, source, target string) spawn.Step {
 	return mount(name, source, target, "", unix.MS_BIND, "")
 }
 
-// mounts puts into the image, which lies at a path, what is this sandbox's own.
+// mounts mounts the sandbox's own file systems into the image at a path.
 func (s *sandbox) mounts(image string) []spawn.Step {
 	const quiet = unix.MS_NOSUID | unix.MS_NODEV
 	workspace := moveMount("mount the workspace", s.workspace.root, image+rootWorkspace)
@@ -223,10 +223,10 @@ func (s *sandbox) mounts(image string) []spawn.Step {
 	return append(steps, s.host.hiding[image]...)
 }
 
-// hiding hides what masks names of /proc in the image, which lies at a path, and
-// makes all of /proc read-only. As root inside a container /proc/sys could be
-// writable to us, and its own files are a program's: with those of its processes it
-// could change how soon pid 1 gets the processor, or who dies when memory is short.
+// hiding covers each of masks, which are names of /proc, in the image at a path, and
+// makes all of /proc read-only. For root inside a container /proc/sys could be
+// writable. A program could also use the files of its processes to change how soon pid
+// 1 gets a processor, or which process the kernel kills when memory is short.
 func hiding(image string, masks []hiddenPlace) (steps []spawn.Step) {
 	for _, m := range masks {
 		by := nothingPath
@@ -239,8 +239,8 @@ func hiding(image string, masks []hiddenPlace) (steps []spawn.Step) {
 	return append(steps, mount("make /proc read-only", "", image+"/proc", "", flags, ""))
 }
 
-// beforeProc does what takes writing to /proc, or to open it, before the sandbox has
-// its own.
+// beforeProc returns the steps that write to /proc or open it, before the sandbox has
+// its own /proc.
 func (s *sandbox) beforeProc() []spawn.Step {
 	steps := raiseOOMScore()
 	if !s.host.root {
@@ -253,7 +253,7 @@ func (s *sandbox) beforeProc() []spawn.Step {
 	return steps
 }
 
-// enter leaves the executor's root for an image, for good.
+// enter permanently leaves the executor's root for an image.
 func enter(image string) []spawn.Step {
 	return []spawn.Step{
 		spawn.Call("go to the image", unix.SYS_CHDIR, image),
@@ -273,8 +273,8 @@ func limits(name string, resource int, soft, hard uint64) spawn.Step {
 	return spawn.Call("limit "+name, unix.SYS_PRLIMIT64, 0, resource, &unix.Rlimit{Cur: soft, Max: hard}, 0)
 }
 
-// limitFiles comes after all steps that open a file: what starts cold still has a
-// copy of all that the executor has open, which may be more.
+// limitFiles must come after all steps that open a file: a cold start still has copies
+// of all open files of the executor, which may exceed the limit.
 func (s *sandbox) limitFiles() []spawn.Step {
 	return []spawn.Step{limit("open files", unix.RLIMIT_NOFILE, openFiles())}
 }
@@ -291,19 +291,19 @@ func (s *sandbox) limits() []spawn.Step {
 		limit("locked memory", unix.RLIMIT_MEMLOCK, maxLocked),
 	}
 	if r.CPUTime > 0 {
-		// The signal of the lower one says what it is for. SIGKILL, which comes a second
-		// later where that is ignored, does not.
+		// The soft limit's signal names its cause. SIGKILL, which follows a second
+		// later if the program ignores that signal, does not.
 		seconds := uint64((r.CPUTime + time.Second - 1) / time.Second)
 		steps = append(steps, limits("CPU time", unix.RLIMIT_CPU, seconds, seconds+1))
 	}
 	if s.group == nil {
-		// Without control groups these are what is left: the memory of each
-		// process, and the processes of the sandbox's user, pid 1 among them.
+		// Without control groups only these limits apply: the memory of each process,
+		// and the processes of the sandbox's user, including pid 1.
 		steps = append(steps,
 			limit("data", unix.RLIMIT_DATA, uint64(r.Memory)),
 			limit("processes", unix.RLIMIT_NPROC, uint64(r.Processes+1)))
-		// Page tables are counted, but grow fast: this is all that one process gets
-		// between two looks. Node reserves far more than it uses.
+		// Page tables are counted, but grow fast: this bounds one process between two
+		// checks. Node reserves far more than it uses.
 		if len(r.Argv) == 0 || r.Argv[0] != nodePath {
 			steps = append(steps, limit("address space", unix.RLIMIT_AS, uint64(max(mostAddresses, 4*r.Memory))))
 		}
@@ -313,8 +313,8 @@ func (s *sandbox) limits() []spawn.Step {
 
 const mostAddresses = 64 << 30 // whose page tables take 128 MiB
 
-// openFiles is how many files a program may have open: fewer where the service
-// itself was started with a lower limit, which only root could raise.
+// openFiles returns the limit of open files of a program. It is lower if the service
+// was started with a lower limit, which only root could raise.
 func openFiles() uint64 {
 	var own unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err != nil {
@@ -323,17 +323,17 @@ func openFiles() uint64 {
 	return min(maxOpenFiles, own.Max)
 }
 
-// raiseOOMScore makes a machine that runs out of memory end sandboxes before
-// it ends the service, whose users they are.
+// raiseOOMScore makes the kernel kill sandboxes before the service when the machine
+// runs out of memory.
 func raiseOOMScore() []spawn.Step {
 	const badness = "500" // of 1000
 	return writeTo("raise the out-of-memory score", nil, "/proc/self/oom_score_adj", badness)
 }
 
-// users makes a sandbox's user its own where there is one user for all: in a
-// namespace of its own the kernel counts its processes, signals and locked
-// memory apart, and no sandbox can use up what the others need. Limits come
-// after it, so that those of the namespace itself are the executor's.
+// users gives a sandbox its own user namespace if all sandboxes have one user. There
+// the kernel counts processes, signals and locked memory separately, so no sandbox can
+// exhaust another's. The limits are set afterwards, so that those of the namespace
+// itself are the executor's.
 func (s *sandbox) users() []spawn.Step {
 	if s.host.root {
 		return nil
@@ -347,8 +347,7 @@ func (s *sandbox) users() []spawn.Step {
 	)
 }
 
-// writeTo writes a file of /proc, whose path begins in an open folder if there is
-// one.
+// writeTo writes a file of /proc. If folder is not nil, the path is relative to it.
 func writeTo(name string, folder *int32, path, content string) []spawn.Step {
 	file := new(int32)
 	open := spawn.Call(name, unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_WRONLY|unix.O_CLOEXEC)
@@ -360,9 +359,8 @@ func writeTo(name string, folder *int32, path, content string) []spawn.Step {
 	return []spawn.Step{open, write, shut}
 }
 
-// dropBounding sees to it that nothing executed later has a capability. A
-// zygote does it for all that it forks; a user namespace begins with all of
-// them again.
+// dropBounding ensures that no program executed later gains a capability. A zygote
+// drops them for all its forks. A user namespace starts with all of them again.
 func (s *sandbox) dropBounding() (steps []spawn.Step) {
 	for c := 0; c <= s.host.lastCapability; c++ {
 		steps = append(steps, spawn.Call("drop from the bounding set", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0))
@@ -370,8 +368,8 @@ func (s *sandbox) dropBounding() (steps []spawn.Step) {
 	return steps
 }
 
-// dropPrivilege drops every capability, for this process and for whatever
-// it will ever execute, and becomes the sandbox's user.
+// dropPrivilege permanently drops every capability, for this process and for all
+// programs that it executes, and switches to the sandbox's user.
 func (s *sandbox) dropPrivilege() (steps []spawn.Step) {
 	steps = append(steps, spawn.Call("clear ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT,
 		unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
@@ -381,7 +379,7 @@ func (s *sandbox) dropPrivilege() (steps []spawn.Step) {
 			spawn.Call("set group", unix.SYS_SETRESGID, s.uid, s.uid, s.uid),
 			spawn.Call("set user", unix.SYS_SETRESUID, s.uid, s.uid, s.uid))
 	}
-	header := binary.NativeEndian.AppendUint64(nil, unix.LINUX_CAPABILITY_VERSION_3) // and pid 0: ourselves
+	header := binary.NativeEndian.AppendUint64(nil, unix.LINUX_CAPABILITY_VERSION_3) // and pid 0: this process
 	none := make([]byte, 24)
 	return append(steps,
 		spawn.Call("drop capabilities", unix.SYS_CAPSET, header, none),
@@ -389,8 +387,8 @@ func (s *sandbox) dropPrivilege() (steps []spawn.Step) {
 		forbidInspection())
 }
 
-// forbidInspection is what pid 1 keeps for life: its memory and files are not the
-// program's to read.
+// forbidInspection makes pid 1 undumpable, so that the program cannot read its memory
+// and files.
 func forbidInspection() spawn.Step {
 	return spawn.Call("forbid inspection", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
@@ -425,8 +423,8 @@ func (s *sandbox) becomeInit(report int) []spawn.Step {
 	return []spawn.Step{closeFrom(0, report-1), closeFrom(report+1, lastFile), s.seccomp()}
 }
 
-// becomeProgram puts the files in place, undoes what the executor's runtime
-// did to signals, and executes the program.
+// becomeProgram puts the files in place, resets the signals that the executor's runtime
+// changed, and executes the program.
 func (s *sandbox) becomeProgram() []spawn.Step {
 	steps := s.ownSession()
 	for number, f := range s.files {
@@ -443,11 +441,11 @@ func (s *sandbox) becomeProgram() []spawn.Step {
 	)
 }
 
-// usualSlack is what the kernel gives to timers of its own accord.
+// usualSlack is the kernel's default timer slack.
 const usualSlack = 50 * time.Microsecond
 
-// resetInherited undoes what the executor's runtime did to signals, and what
-// was done to its timers.
+// resetInherited resets the signals that the executor's runtime changed, and the timer
+// slack.
 func resetInherited() (steps []spawn.Step) {
 	const signals, maskSize = 64, 8
 	steps = append(steps, spawn.Call("set timer slack", unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, int(usualSlack), 0, 0, 0))
@@ -467,8 +465,8 @@ type hiddenPlace struct {
 	folder bool
 }
 
-// hidden are files and folders of /proc that tell of the host or have told of the
-// kernel.
+// hidden are files and folders of /proc that reveal facts about the host, or have
+// revealed facts about the kernel.
 var hidden = []string{
 	"/proc/cgroups", "/proc/cmdline", "/proc/config.gz", "/proc/diskstats", "/proc/fs", "/proc/interrupts", "/proc/iomem",
 	"/proc/ioports",

@@ -16,15 +16,14 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// The files of a held workspace, while a program may be in it and change all of it
-// at any time. So nothing is looked up twice by its name where it matters, no link
-// is followed, nothing is waited for, and each list is bounded. Contents pass as
-// open files.
+// This file implements file operations on a held workspace, which a program may change
+// at any time. Where it matters, a name is looked up only once. No operation follows a
+// link or blocks, and each list is bounded. Contents pass as open files.
 
-// filesRequest is one operation. Names of programs need not be UTF-8.
+// filesRequest is one operation. A program's file names need not be UTF-8.
 type filesRequest struct {
 	Held      string
-	Tmp       bool `json:",omitempty"` // of the sandbox in it, in place of the workspace
+	Tmp       bool `json:",omitempty"` // of the sandbox in it, instead of the workspace
 	Op        filesOp
 	Path      []byte `json:",omitzero"`
 	To        []byte `json:",omitzero"`  // move
@@ -39,7 +38,7 @@ const (
 	opList       filesOp = "list"
 	opStat       filesOp = "stat"
 	opOpen       filesOp = "open"
-	opWrite      filesOp = "write" // accepted with a file to fill, which gets its name on commit
+	opWrite      filesOp = "write" // accepted with a file to fill, which is named on commit
 	opMakeFolder filesOp = "make folder"
 	opMove       filesOp = "move"
 	opRemove     filesOp = "remove"
@@ -61,11 +60,11 @@ type entry struct {
 // maxListed bounds the entries of one list.
 const maxListed = 10_000
 
-// temporary begins the names of files that are about to get another.
+// temporary is the name prefix of files that will be renamed.
 const temporary = ".airlock-"
 
-// openWorkspace is a workspace for one operation, of which it has its own open folder:
-// it may be released meanwhile.
+// openWorkspace is a workspace opened for one operation. It has its own open folder,
+// because the workspace may be released meanwhile.
 type openWorkspace struct {
 	root *os.File
 	uid  int
@@ -91,7 +90,7 @@ func (e *executor) files(l *link, r *filesRequest) error {
 		if err != nil {
 			return err
 		}
-		leave() // it is known; what is done in its /tmp must not delay its end
+		leave() // the workspace is known; an operation in its /tmp must not delay its end
 	}
 	w, leave, err := e.openWorkspace(r.Held, r.Tmp, l)
 	if err != nil {
@@ -104,8 +103,8 @@ func (e *executor) files(l *link, r *filesRequest) error {
 	return nil
 }
 
-// openWorkspace opens a workspace, or the /tmp of the sandbox in it, for a request,
-// which ends when the workspace is released.
+// openWorkspace opens a workspace, or the /tmp of the sandbox in it, for a request. The
+// request ends when the workspace is released.
 func (e *executor) openWorkspace(id string, tmp bool, l *link) (_ *openWorkspace, leave func(), err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,7 +118,7 @@ func (e *executor) openWorkspace(id string, tmp bool, l *link) (_ *openWorkspace
 		if at == nil {
 			return nil, nil, errNoProgram
 		}
-		root = at.sandbox.tmp // which is closed when it stands no more
+		root = at.sandbox.tmp // closed when the sandbox ends
 	}
 	fd, err := unix.FcntlInt(root.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -135,7 +134,7 @@ func (e *executor) openWorkspace(id string, tmp bool, l *link) (_ *openWorkspace
 	}, nil
 }
 
-// measure notes what a workspace takes that no program is in.
+// measure updates the size of a workspace that has no program in it.
 func (e *executor) measure(id string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -183,7 +182,7 @@ func (w *openWorkspace) do(l *link, r *filesRequest) error {
 	return l.send(answer{Entries: []entry{found}})
 }
 
-// stat describes what a path names, which may be a link.
+// stat describes the file at a path, which may be a link.
 func (w *openWorkspace) stat(name string) (entry, error) {
 	fd, err := beneath(int(w.root.Fd()), name, unix.O_PATH, 0)
 	if err != nil {
@@ -235,7 +234,7 @@ func (w *openWorkspace) list(l *link, name string, depth int) error {
 	return l.send(answer{Accepted: true, More: more})
 }
 
-// listFolder owns fd. It reports whether it left something out.
+// listFolder owns fd. It reports whether it omitted entries.
 func listFolder(fd int, prefix string, depth int, all *[]entry) (more bool) {
 	folder := os.NewFile(uintptr(fd), prefix)
 	defer folder.Close()
@@ -275,7 +274,7 @@ func (w *openWorkspace) open(l *link, name string) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return errNotRegular
 	}
-	// The same file, whatever has its name by now: what else there is could block.
+	// Opens the same file, even if its name was reused: opening a file of another kind could block.
 	opened, err := unix.Open(fmt.Sprintf("%s/self/fd/%d", procPath, fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -287,7 +286,7 @@ func (w *openWorkspace) open(l *link, name string) error {
 
 var errNotRegular = errors.New("it is not a regular file")
 
-// write sends a file without a name, which gets one when the service has filled it.
+// write sends a file without a name. The file is named when the service has filled it.
 func (w *openWorkspace) write(l *link, name string) error {
 	folder, base := path.Split(name)
 	parent, err := w.makeFolders(path.Clean(folder))
@@ -317,7 +316,7 @@ func (w *openWorkspace) write(l *link, name string) error {
 	if err != nil || !c.Commit {
 		return err
 	}
-	if _, err := w.replaceable(parent, base); err != nil { // by now
+	if _, err := w.replaceable(parent, base); err != nil { // it may have changed since
 		return err
 	}
 	unnamed, other := fmt.Sprintf("%s/self/fd/%d", procPath, fd), temporary+engine.NewID().String()
@@ -334,8 +333,8 @@ func (w *openWorkspace) write(l *link, name string) error {
 	return nil
 }
 
-// replaceable returns the mode of the file that replaces what has a name, or why
-// nothing may.
+// replaceable returns the mode for a file that replaces the one at a name, or an error
+// if it must not be replaced.
 func (w *openWorkspace) replaceable(parent int, base string) (mode uint32, err error) {
 	var st unix.Stat_t
 	switch err := unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW); {
@@ -355,7 +354,7 @@ func (w *openWorkspace) replaceable(parent int, base string) (mode uint32, err e
 
 var errReadOnly = errors.New("it is a read-only input, or a folder of such")
 
-// mine refuses what does not belong to the session's user.
+// mine rejects files that do not belong to the session's user.
 func (w *openWorkspace) mine(parent int, base string) (st unix.Stat_t, err error) {
 	if err = unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW); err == nil && int(st.Uid) != w.uid {
 		err = errReadOnly
@@ -363,7 +362,7 @@ func (w *openWorkspace) mine(parent int, base string) (st unix.Stat_t, err error
 	return st, err
 }
 
-// makeFolders opens a folder, making it and those above it where they are missing.
+// makeFolders opens a folder, creating it and its parents if they are missing.
 func (w *openWorkspace) makeFolders(name string) (int, error) {
 	current, err := beneath(int(w.root.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil || name == "." || name == "" {
@@ -389,7 +388,7 @@ func (w *openWorkspace) makeFolders(name string) (int, error) {
 	return current, nil
 }
 
-// parent opens the folder that a path is in.
+// parent opens the parent folder of a path.
 func (w *openWorkspace) parent(name string) (fd int, base string, err error) {
 	folder, base := path.Split(name)
 	fd, err = beneath(int(w.root.Fd()), path.Clean(folder), unix.O_RDONLY|unix.O_DIRECTORY, 0)

@@ -14,8 +14,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 )
 
-// shape is what a waiting sandbox is built for: what cannot be changed once it stands.
-// Nothing in it comes from a caller's program.
+// shape holds the properties of a waiting sandbox that cannot change after its
+// creation. None of them comes from a caller's program.
 type shape struct {
 	workspace  int64
 	inodes     int
@@ -24,7 +24,7 @@ type shape struct {
 	cpus       float64
 	cpuTime    time.Duration
 	packages   string
-	root, home string // of a Node; else empty
+	root, home string // of a Node; otherwise empty
 }
 
 func shapeOf(r *runRequest) shape {
@@ -37,17 +37,17 @@ func (s shape) request() *runRequest {
 		CPUTime: s.cpuTime, Packages: s.packages}
 }
 
-// waitingList holds the sandboxes of a pool that wait.
+// waitingList holds the waiting sandboxes of a pool.
 type waitingList struct {
 	mu      sync.Mutex
 	ready   []*waiting
-	missed  time.Time // when a request last found none
+	missed  time.Time // when a request last found the list empty
 	filling bool
 	closed  bool
-	expiry  *time.Timer // of what waits
+	expiry  *time.Timer // ends the waiting sandboxes
 }
 
-// take takes the first sandbox off the list that matches and has not ended, nil if
+// take removes and returns the first matching sandbox that has not ended, or nil if
 // there is none.
 func (p *waitingList) take(matches func(*waiting) bool) *waiting {
 	for {
@@ -75,9 +75,9 @@ func (p *waitingList) remove(matches func(*waiting) bool) *waiting {
 	return w
 }
 
-// fill closes what is stale, then makes what is missing, one at a time. next is called
-// with the lock held and returns a function that makes a sandbox, nil if there are
-// enough.
+// fill closes stale sandboxes, then creates missing ones, one at a time. It calls next
+// with the lock held. next returns a function that creates a sandbox, or nil if there
+// are enough.
 func (p *waitingList) fill(stale func(*waiting) bool, next func() func() (*waiting, error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *waitingList) fill(stale func(*waiting) bool, next func() func() (*waiti
 	}
 }
 
-// empty ends what waits.
+// empty ends the waiting sandboxes.
 func (p *waitingList) empty() {
 	p.mu.Lock()
 	ready := p.ready
@@ -127,7 +127,7 @@ func (p *waitingList) empty() {
 	}
 }
 
-// close ends what waits, for good.
+// close ends the waiting sandboxes and stops the list from filling.
 func (p *waitingList) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -144,9 +144,9 @@ func (p *waitingList) isClosed() bool {
 	return p.closed
 }
 
-// pool keeps a zygote for one tier and a few sandboxes forked from it. Each is used
-// once; the next is forked after the answer to the request that took one. All of that
-// is done while no program wants the processor, unless a request waits for it.
+// pool keeps a zygote for one tier and a few sandboxes forked from it. Each sandbox is
+// used once; the next is forked after the answer to the request that took it. The pool
+// works only while no program wants the processor, unless a request waits for it.
 type pool struct {
 	waitingList
 	executor *executor
@@ -154,43 +154,43 @@ type pool struct {
 	tier     tier
 	group    *cgroup.Group // the zygote's; nil without control groups
 
-	// launching is held while a zygote's process is made, which uses the group: the
-	// end of the pool waits for that, and takes the group away after it.
+	// launching is held while a zygote's process is created, which uses the group.
+	// Closing the pool waits for it before it removes the group.
 	launching sync.Mutex
 
 	// Guarded by mu:
 	zygote   *zygote   // nil while there is none
-	size     int       // how many are to wait
-	lent     time.Time // when a program last came to which inputs are lent
-	free     int64     // memory of the machine, when it was last read
-	looked   time.Time // when that was
+	size     int       // how many should wait
+	lent     time.Time // when a program with lent inputs last arrived
+	free     int64     // free memory of the machine at the last reading
+	looked   time.Time // time of that reading
 	wanted   int       // requests that wait for the zygote
-	failures int       // of zygotes in a row, to start
-	// Of a set that is not the default one, or of live interpreters:
-	awake   bool          // the zygote is there or being started
+	failures int       // consecutive failed zygote starts
+	// For sets other than the default one, and for live interpreters:
+	awake   bool          // the zygote exists or is being started
 	started chan struct{} // closed when its start has succeeded or failed
 }
 
-// How many sandboxes of a tier wait: more after a burst that emptied the pool,
-// fewer when that was long ago. One of the largest tier has some 2 MiB of its
-// own.
+// These bound the waiting sandboxes of a tier. The number grows after a burst that
+// emptied the pool, and shrinks later. A sandbox of the largest tier has about 2 MiB of
+// its own.
 const (
 	leastWaiting = 3
 	mostWaiting  = 16
 	longAgo      = time.Minute
-	littleMemory = 512 << 20 // left on the machine: one has to do
+	littleMemory = 512 << 20 // if the machine has less left, only one sandbox waits
 )
 
-// zygotePause is how long after the death of a zygote the next is tried; longer
-// after each that could not even start, and not for ever.
+// zygotePause is the time between the death of a zygote and the next start. It grows
+// with each failed start, up to a bound.
 const (
 	zygotePause  = time.Second
 	mostFailures = 5
 )
 
-// newPools makes the pools that have something to preload. The zygotes of the
-// default set are started one after the other, the smallest first; those of
-// another set by its first program.
+// newPools creates a pool for each tier that preloads modules. It starts the zygotes of
+// the default set one after the other, the smallest first. The first program of another
+// set starts that set's zygotes.
 func (e *executor) newPools() {
 	e.pools = map[string]*pool{}
 	for _, set := range append([]string{""}, e.host.otherSets()...) {
@@ -222,8 +222,8 @@ func (e *executor) startPools() {
 	}
 }
 
-// describePools lists what waits: the smallest tier of Python first, then those
-// of other sets and other languages as long as they are used.
+// describePools lists the pools: the smallest tier of Python first, then other sets and
+// other languages while they are in use.
 func (e *executor) describePools() (list []engine.Pool) {
 	for _, set := range append([]string{""}, e.host.otherSets()...) {
 		for _, t := range tiers {
@@ -250,8 +250,8 @@ func (e *executor) describePools() (list []engine.Pool) {
 	return list
 }
 
-// start starts a zygote. If that fails, start logs it and programs start cold; it tries
-// again a few times, because the process may have been killed.
+// start starts a zygote. If that fails, start logs the error and programs start cold.
+// It retries a few times, because the process may have been killed.
 func (p *pool) start() {
 	z, err := p.startZygote()
 	p.mu.Lock()
@@ -272,8 +272,8 @@ func (p *pool) start() {
 	}
 }
 
-// takeOrFork returns a sandbox of that shape: one that waits, else a fresh fork, else
-// nil, and then the program starts cold.
+// takeOrFork returns a waiting sandbox of that shape, or a fresh fork. If it returns
+// nil, the program starts cold.
 func (p *pool) takeOrFork(s shape) *waiting {
 	p.executor.pace.note(time.Now())
 	p.wake()
@@ -281,11 +281,11 @@ func (p *pool) takeOrFork(s shape) *waiting {
 		return w
 	}
 	p.noteMiss()
-	w, _ := p.fork(s, nil, nil) // which has reported an error
+	w, _ := p.fork(s, nil, nil) // fork has logged the error
 	return w
 }
 
-// noteMiss has more sandboxes wait from now on.
+// noteMiss raises the number of sandboxes that wait.
 func (p *pool) noteMiss() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -293,8 +293,8 @@ func (p *pool) noteMiss() {
 	p.size = min(p.size+1, mostWaiting)
 }
 
-// fork makes a sandbox that a request waits for, in a workspace that was made for it if
-// there is one; nil without a zygote.
+// fork creates a sandbox that a request waits for. It uses the given workspace if there
+// is one. It returns nil without a zygote.
 func (p *pool) fork(s shape, held *heldWorkspace, made *workspace) (*waiting, error) {
 	p.mu.Lock()
 	z := p.zygote
@@ -313,8 +313,8 @@ func (p *pool) fork(s shape, held *heldWorkspace, made *workspace) (*waiting, er
 	return w, nil
 }
 
-// addWaiter counts the requests that wait for the zygote. While there is one, the zygote
-// has the usual priority, and so has the sandbox that it is about to make.
+// addWaiter counts the requests that wait for the zygote. While there is one, the
+// zygote and the sandbox that it creates have the default priority.
 func (p *pool) addWaiter(z *zygote, more int) {
 	z.addWaiter(more)
 	p.mu.Lock()
@@ -326,7 +326,7 @@ func (p *pool) addWaiter(z *zygote, more int) {
 	}
 }
 
-// failed logs why a fork failed, and replaces a zygote that is dead.
+// failed logs why a fork failed, and replaces a dead zygote.
 func (p *pool) failed(z *zygote, err error) {
 	fmt.Fprintln(os.Stderr, "airlock executor:", err)
 	p.mu.Lock()
@@ -341,8 +341,8 @@ func (p *pool) failed(z *zygote, err error) {
 	}
 }
 
-// refill forks what is missing, in the shape that was asked for last; those of
-// another shape make room.
+// refill forks the missing sandboxes in the shape requested last, and evicts those of
+// another shape.
 func (p *pool) refill(s shape) {
 	p.fill(func(w *waiting) bool {
 		return p.zygote != nil && (w.shape != s || w.prewarmed && w.workspace.loan == nil && p.lends(true))
@@ -370,10 +370,10 @@ func (p *pool) refill(s shape) {
 	p.stayAwake()
 }
 
-// usualMode is how a sandbox is made that is to wait. Of what plots use, what other
-// programs use is a tenth: one sandbox has all of it (mayPrewarm), and the others nothing.
+// usualMode returns the mode for creating a sandbox that will wait. Other programs use a tenth
+// of the memory of plots: one sandbox has all of it (mayPrewarm), the others have none.
 func (p *pool) usualMode() startMode {
-	if p.tier.live { // whose start is long, and its stay too
+	if p.tier.live { // its start is long, and it is used for long
 		return background
 	}
 	if p.tier.plots || p.executor.isBusy() {
@@ -382,22 +382,21 @@ func (p *pool) usualMode() startMode {
 	return background
 }
 
-// isBusy reports whether processors are not idle for long: because of programs
-// that run, each having as much work done for it beside it, or because many
-// short ones come.
+// isBusy reports whether the processors are rarely idle: because programs run, each
+// with as much work done for it beside it, or because many short programs arrive.
 func (e *executor) isBusy() bool {
 	return 2*int(e.running.Load()+e.ending.Load()) >= runtime.NumCPU() ||
 		e.pace.interval(time.Now())*time.Duration(runtime.NumCPU()) < twiceShortest
 }
 
-// twiceShortest is twice the processor time that the shortest of programs costs.
+// twiceShortest is twice the processor time of the shortest programs.
 const twiceShortest = 12 * time.Millisecond
 
-// pace remembers when the last sandboxes were taken.
+// pace records when the last sandboxes were taken.
 type pace struct {
 	mu    sync.Mutex
 	times [8]time.Time
-	next  int // the oldest of them
+	next  int // index of the oldest
 }
 
 func (p *pace) note(now time.Time) {
@@ -407,21 +406,21 @@ func (p *pace) note(now time.Time) {
 	p.next = (p.next + 1) % len(p.times)
 }
 
-// interval is the time from one to the next.
+// interval returns the mean time between them.
 func (p *pace) interval(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return now.Sub(p.times[p.next]) / time.Duration(len(p.times))
 }
 
-// mayPrewarm reports whether there is time and memory for a sandbox that
-// has the memory of plots before it waits, and none is there yet. The caller holds the lock.
+// mayPrewarm reports whether there is time and memory to prefault the memory of plots
+// in a waiting sandbox, and none has it yet. The caller holds the lock.
 func (p *pool) mayPrewarm() bool {
 	return p.tier.plots && p.executor.running.Load() == 0 && p.free > 4*littleMemory &&
 		!slices.ContainsFunc(p.ready, func(w *waiting) bool { return w.prewarmed })
 }
 
-// enough is how many are to wait now. The caller holds the lock.
+// enough returns how many sandboxes should wait now. The caller holds the lock.
 func (p *pool) enough() int {
 	if p.size > leastWaiting && time.Since(p.missed) > longAgo {
 		p.size--
@@ -436,7 +435,7 @@ func (p *pool) enough() int {
 	return p.size
 }
 
-// close ends what waits, and the zygote.
+// close ends the waiting sandboxes and the zygote.
 func (p *pool) close() {
 	p.waitingList.close()
 	p.mu.Lock()

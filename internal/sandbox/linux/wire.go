@@ -22,14 +22,14 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// The service and the executor talk over unix sockets that keep packets whole
-// (SOCK_SEQPACKET), so that each packet is one JSON message with the open
-// files that it names. One socket lives as long as both; over it the service
-// sends each request with a fresh socket, which carries the rest of it. When a
-// request's socket closes the request was abandoned, and its processes are killed.
+// The service and the executor exchange messages over unix sockets that preserve packet
+// boundaries (SOCK_SEQPACKET). Each packet is one JSON message with the open files that
+// it names. One socket lives as long as both processes. Over it the service sends each
+// request with a fresh socket, which carries the rest of the request. Closing a
+// request's socket cancels the request and kills its processes.
 //
-// Neither side trusts the other: unknown fields, other counts of files than
-// announced and values out of range end the request.
+// Neither side trusts the other: an unknown field, a wrong count of files or a value
+// out of range ends the request.
 
 const (
 	maxPacket     = 128 << 10
@@ -40,15 +40,15 @@ const (
 	maxCode       = 24 << 10 // of a program that is sent with its request
 )
 
-// link is one end of a socket between service and executor, or between the
-// executor and a zygote or what one forked.
+// link is one end of a socket between the service and the executor, or between the
+// executor and a zygote or a process forked from it.
 type link struct {
 	file *os.File
 	raw  syscall.RawConn
 }
 
-// newLinkPair makes the two ends of a request's socket. Ours can be waited for
-// beside others; theirs blocks, which costs its owner nothing to set up.
+// newLinkPair creates the two ends of a request's socket. The caller can poll the first
+// end beside other files. The second end blocks, which needs no setup by its owner.
 func newLinkPair() (*link, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -100,8 +100,8 @@ func (l *link) closeWrite() {
 	_ = l.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) })
 }
 
-// discard reads what is left, and takes nothing more. A socket that is closed with
-// something unread makes the other side lose what it was sent last.
+// discard reads the remaining messages and rejects new ones. Closing a socket with
+// unread data makes the other side lose the last message sent to it.
 func (l *link) discard() {
 	_ = l.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RD) })
 	for {
@@ -113,19 +113,19 @@ func (l *link) discard() {
 	}
 }
 
-// shut ends what either side waits for on the link.
+// shut ends all waiting on the link, on both sides.
 func (l *link) shut() {
 	_ = l.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 }
 
 func (l *link) setReadDeadline(t time.Time) { _ = l.file.SetReadDeadline(t) }
 
-// number is the open file's, valid until close.
+// number returns the file descriptor, which is valid until close.
 func (l *link) number() (fd int, err error) {
 	return fd, l.raw.Control(func(n uintptr) { fd = int(n) })
 }
 
-// send sends one message with open files. The files stay the sender's.
+// send sends one message with open files. The sender still owns the files.
 func (l *link) send(message any, files ...*os.File) error {
 	body, err := json.Marshal(message)
 	if err != nil {
@@ -134,7 +134,7 @@ func (l *link) send(message any, files ...*os.File) error {
 	return l.sendRaw(body, files...)
 }
 
-// sendRaw sends a message as it is.
+// sendRaw sends an already encoded message.
 func (l *link) sendRaw(body []byte, files ...*os.File) (err error) {
 	if len(body) > maxPacket {
 		return fmt.Errorf("message of %d bytes", len(body))
@@ -201,8 +201,8 @@ func (l *link) receive(message any) ([]*os.File, error) {
 	return files, nil
 }
 
-// decode reads a message. That a program was accepted is the most frequent one,
-// a request waits for it, and it has one form.
+// decode reads a message. It has a fast path for Accepted, the most frequent message: a
+// request waits for it, and it has only one encoding.
 func decode(body []byte, message any) error {
 	if a, ok := message.(*answer); ok && string(body) == `{"Accepted":true}` {
 		a.Accepted = true
@@ -239,14 +239,14 @@ func parseRights(raw []byte) ([]*os.File, error) {
 	return files, nil
 }
 
-// closeAll closes files; a nil stands for one that is not open.
+// closeAll closes files; a nil file is ignored.
 func closeAll(files ...*os.File) {
 	for _, f := range files {
 		f.Close()
 	}
 }
 
-// request is what a request begins with. Its first open file is the request's
+// request is the first message of a request. Its first open file is the request's
 // socket. Exactly one field is set.
 type request struct {
 	Run     *runRequest     `json:",omitempty"`
@@ -255,7 +255,7 @@ type request struct {
 	Changes *changesRequest `json:",omitempty"`
 	Inspect bool            `json:",omitempty"`
 	Usage   bool            `json:",omitempty"` // of held workspaces
-	Measure string          `json:",omitempty"` // id of a workspace, of the sandbox that stands in it
+	Measure string          `json:",omitempty"` // id of a workspace whose live sandbox is measured
 
 	Enter *enterRequest `json:",omitempty"`
 	Dial  *dialRequest  `json:",omitempty"`
@@ -270,31 +270,30 @@ type heldUse struct {
 
 const usesInPacket = 500
 
-// runRequest comes with the files stdout, stderr, stdin if there is any, and what the
-// program reads and writes to call out if Calls is set. Inputs follow in messages of
-// their own.
+// runRequest comes with the files stdout, stderr and, if there is one, stdin. If Calls
+// is set, the program's two files for calls follow. Inputs follow in separate messages.
 type runRequest struct {
 	Argv      []string
 	Env       []string `json:",omitzero"` // nil: usualEnvironment
 	Root      string   // /workspace or /mnt/data
 	Packages  string   `json:",omitempty"` // set of Python packages; empty: the default one
 	Tier      string   // of the zygote to start from; empty: start cold
-	Entry     string   // the file that is the code, never an output; may be empty
+	Entry     string   // the file that holds the code, never an output; may be empty
 	Code      []byte   `json:",omitzero"` // the content of that file, unless it is long and comes as an input
 	Stdin     bool     // not empty
 	Held      string   // id of a held workspace; empty: a fresh one
-	Make      bool     `json:",omitempty"` // that workspace, of the inputs; else a live interpreter has none
+	Make      bool     `json:",omitempty"` // create that workspace, with the inputs; else a live interpreter has none
 	EchoLast  bool     // print the value of a Python program's last expression
 	ShowPlots bool     // leave the plots that it shows as files
 	Globals   []string `json:",omitempty"` // modules that a Python program has without importing them
 	Folders   bool     // an empty folder is an output
 	Calls     bool
-	Network   bool   `json:",omitempty"` // it has a proxy, whose socket the service gets
-	Authority []byte `json:",omitempty"` // certificate that it is to trust, in PEM
+	Network   bool   `json:",omitempty"` // the program has a proxy; the service gets the proxy's socket
+	Authority []byte `json:",omitempty"` // certificate that the program trusts, in PEM
 	Live      bool   `json:",omitempty"` // an interpreter, in a held workspace; Timeout does not count
 	Apart     bool   `json:",omitempty"` // its sandbox is not entered
 	Inputs    int    // that follow
-	Lends     int    `json:",omitzero"` // of them; the others are to be copied
+	Lends     int    `json:",omitzero"` // number of inputs that are lent; the others are copied
 	Workspace int64
 	Inodes    int
 	Memory    int64
@@ -333,12 +332,12 @@ type input struct {
 	Path     string
 	Size     int64
 	ReadOnly bool
-	Lent     string `json:",omitempty"` // its name in the folder for what is lent
+	Lent     string `json:",omitempty"` // its name in the lending folder
 }
 
-// answer is what the executor sends back. For a run: one that says Accepted,
-// before which nothing has happened, any number with Rest, any with Outputs,
-// Deleted and Dropped, and a last one with Done or Error.
+// answer is a message from the executor. A run gets one with Accepted before anything
+// has happened, any number with Rest, any number with Outputs, Deleted and Dropped, and
+// a last one with Done or Error.
 type answer struct {
 	Accepted bool              `json:",omitempty"`
 	Network  bool              `json:",omitempty"` // its file is the proxy's socket
@@ -350,20 +349,20 @@ type answer struct {
 	Pools    []engine.Pool     `json:",omitempty"`
 	Error    *failure          `json:",omitempty"`
 	Rest     *restNotice       `json:",omitempty"`
-	Held     []heldUse         `json:",omitempty"` // a last one has none
+	Held     []heldUse         `json:",omitempty"` // the last answer has none
 	Used     *used             `json:",omitempty"` // the last one of changes
 	Ended    *processEnd       `json:",omitempty"`
 	Entries  []entry           `json:",omitempty"`
-	More     bool              `json:",omitempty"` // than those entries
+	More     bool              `json:",omitempty"` // there are more entries
 	Events   []fileEvent       `json:",omitempty"`
 }
 
-// used is what a live interpreter has used.
+// used is the resource usage of a live interpreter.
 type used struct {
 	CPU        time.Duration
 	MemoryPeak int64
 	Memory     int64 `json:",omitzero"` // now; with Measure
-	Workspace  int64 `json:",omitzero"` // its files, likewise
+	Workspace  int64 `json:",omitzero"` // size of its files; with Measure
 }
 
 type output struct {
@@ -373,7 +372,7 @@ type output struct {
 	Respelled bool `json:",omitempty"`
 }
 
-// check refuses what no honest executor calls an output.
+// check rejects outputs that no honest executor sends.
 func (o output) check(f *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -388,7 +387,7 @@ func (o output) check(f *os.File) error {
 	return nil
 }
 
-// outcome is how a program ended.
+// outcome describes how a program ended.
 type outcome struct {
 	Status     int32 // as wait(2) gives it; meaningless if Lost
 	Lost       bool  // the sandbox was killed from outside before the program ended by itself
@@ -405,12 +404,12 @@ type dropped struct {
 	More         int `json:",omitempty"`
 }
 
-// failure is an error of the sandbox itself, or its refusal of a request.
+// failure is an error of the sandbox itself, or a rejected request.
 type failure struct {
 	Kind engine.Kind
 	Text string
 	Hint string
-	// Cause is what of it the program's owner may know.
+	// Cause is the part of the error that the program's owner may see.
 	Cause string `json:",omitempty"`
 	// Again means that the program has not started, and that the request may be retried.
 	Again bool `json:",omitempty"`
@@ -418,7 +417,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.Text }
 
-// newFailure returns a failure with what may be done about it, if anything.
+// newFailure returns a failure, with a hint for the caller if one is given.
 func newFailure(kind engine.Kind, text string, hint ...string) *failure {
 	return &failure{Kind: kind, Text: text, Hint: strings.Join(hint, "")}
 }
@@ -439,7 +438,7 @@ var (
 		"delete sessions that are no longer used, or wait until they expire")
 )
 
-// check refuses a request that no honest service sends.
+// check rejects requests that no honest service sends.
 func (r *runRequest) check() error {
 	if err := checkStrings(r.Env, r.Argv, "the arguments or the environment"); err != nil {
 		return err
@@ -470,8 +469,8 @@ func (r *runRequest) check() error {
 	return checkWorkspace(r.Workspace, r.Inodes)
 }
 
-// checkStrings refuses strings that the kernel would not take for an execve: they contain
-// a NUL, or are too long together.
+// checkStrings rejects strings that execve would not accept, because they contain a NUL
+// or are too long together.
 func checkStrings(env, others []string, where string) error {
 	size := 0
 	for _, s := range slices.Concat(env, others) {
@@ -545,7 +544,7 @@ func placeInputs(list []input, files []*os.File, count int, place func(input, *o
 	return nil
 }
 
-// sendInputs is the other side of receiveInputs.
+// sendInputs is the counterpart of receiveInputs.
 func (l *link) sendInputs(list []input, files []*os.File) error {
 	for len(list) > 0 {
 		n := min(len(list), maxFiles)

@@ -14,31 +14,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// workspace is the folder a program works in: a tmpfs with a size and a number
-// of inodes, made before the sandbox and reached through an open folder, also
-// after the sandbox has ended. Nothing here follows a link, leaves the tmpfs, or
-// reads a byte of a file: contents move inside the kernel.
+// workspace is a program's working folder: a tmpfs with a limited size and number of
+// inodes. It is created before the sandbox and accessed through an open folder, also
+// after the sandbox has ended. No method follows a link, leaves the tmpfs, or reads a
+// byte of a file: contents are copied inside the kernel.
 type workspace struct {
 	root   *os.File
-	uid    int // owner of what is put in
+	uid    int // owner of the files that are put in
 	staged map[string]mark
-	seen   map[string]mark // by the collect under way; nil: not asked for
+	seen   map[string]mark // by the current collect; nil: not requested
 	// installs says that its program can install packages, which are not its output.
 	installs bool
 	blank    *blank
 	loan     *loan // nil: nothing is lent to it
 }
 
-// blank is a file that was made before it is known what will be in it, as most
-// programs' file can be. The request then waits for one write.
+// blank is a file created before its content is known, which most programs' files can
+// be. The request then waits for one write only.
 type blank struct {
 	name string
 	file *os.File // closed once it is filled
-	free uint64   // inodes that were free with it there, and nothing else
+	free uint64   // free inodes when it was the only file
 }
 
-// mark is what tells an untouched file from a changed one. The change time
-// cannot be set by a program, whatever it does to the other times.
+// mark tells an unchanged file from a changed one. A program cannot set the change
+// time, unlike the other times.
 type mark struct {
 	inode uint64
 	ctime unix.Timespec
@@ -47,8 +47,8 @@ type mark struct {
 
 func markOf(st *unix.Stat_t) mark { return mark{st.Ino, st.Ctim, st.Size} }
 
-// newMount makes a file system of a kind that is mounted nowhere yet. configure, if
-// there is one, does first what is more than to set options.
+// newMount creates a file system of a kind, not mounted yet. If configure is not nil,
+// newMount calls it before it sets the options.
 func newMount(kind string, attributes int, configure func(ctx int) error, options ...[2]string) (*os.File, error) {
 	ctx, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -75,7 +75,7 @@ func newMount(kind string, attributes int, configure func(ctx int) error, option
 	return os.NewFile(uintptr(fd), kind), nil
 }
 
-// newTmpfs makes a tmpfs that is mounted nowhere yet.
+// newTmpfs creates a tmpfs that is not mounted yet.
 func newTmpfs(size int64, inodes, uid int, mode string) (*os.File, error) {
 	id := fmt.Sprint(uid)
 	return newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, func(ctx int) error {
@@ -87,7 +87,7 @@ func newTmpfs(size int64, inodes, uid int, mode string) (*os.File, error) {
 		[2]string{"mode", mode}, [2]string{"uid", id}, [2]string{"gid", id})
 }
 
-// newWorkspace makes an empty workspace. One inode is the root's own.
+// newWorkspace creates an empty workspace. One more inode is for the root folder.
 func newWorkspace(size int64, inodes, uid int) (*workspace, error) {
 	root, err := newTmpfs(size, inodes+1, uid, "0755")
 	if err != nil {
@@ -106,8 +106,8 @@ func (w *workspace) close() {
 	}
 }
 
-// expect makes a file that is going to be put in, of that name, unless another
-// one is.
+// expect creates a file of that name, to be filled later, unless there is a blank
+// already.
 func (w *workspace) expect(name string) error {
 	fd, err := beneath(int(w.root.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
 	if err != nil {
@@ -124,8 +124,8 @@ func (w *workspace) expect(name string) error {
 	return nil
 }
 
-// fillBlank puts the program into the file that was made for it, which stays
-// the only one; false if it is not that file, or none was made.
+// fillBlank writes the program into the blank, which stays the only file. It returns
+// false if there is no blank of that name.
 func (w *workspace) fillBlank(name string, content []byte) bool {
 	if w.blank == nil || w.blank.name != name || writeAll(int(w.blank.file.Fd()), content) != nil {
 		return false
@@ -134,7 +134,7 @@ func (w *workspace) fillBlank(name string, content []byte) bool {
 	return true
 }
 
-// dropBlank removes the file that was made in vain.
+// dropBlank removes an unused blank.
 func (w *workspace) dropBlank() error {
 	b := w.blank
 	if w.blank = nil; b == nil {
@@ -144,9 +144,9 @@ func (w *workspace) dropBlank() error {
 	return unix.Unlinkat(int(w.root.Fd()), b.name, 0)
 }
 
-// untouched reports whether nothing but the program's file is there. Whatever a
-// program makes takes an inode, another name of a file as well: if as many are
-// free as before, and one goes by that name, there is no other.
+// untouched reports whether the workspace holds only the program's file. Every new file
+// or name takes an inode. If as many inodes are free as before, and one file has that
+// name, there is no other.
 func (w *workspace) untouched() bool {
 	if w.blank == nil {
 		return false
@@ -159,9 +159,9 @@ func (w *workspace) untouched() bool {
 		st.Nlink == 1
 }
 
-// beneath opens a path inside the workspace and nowhere else. A filter of the host's may
-// hide the call for it: systemd's RestrictSUIDSGID= does, which cannot look into its
-// arguments.
+// beneath opens a path inside the workspace and nowhere else. A seccomp filter of the
+// host may block openat2: systemd's RestrictSUIDSGID= does, because it cannot inspect
+// the arguments.
 func beneath(folder int, name string, flags uint64, mode uint64) (int, error) {
 	fd, err := unix.Openat2(folder, name, &unix.OpenHow{
 		Flags:   flags | unix.O_CLOEXEC | unix.O_NOFOLLOW,
@@ -174,8 +174,8 @@ func beneath(folder int, name string, flags uint64, mode uint64) (int, error) {
 	return fd, err
 }
 
-// beneathByStep is beneath with one call for each folder. None of them follows a link,
-// goes up or leaves the file system, so they arrive beneath the first folder or nowhere.
+// beneathByStep is beneath with one call for each folder. No call follows a link, goes
+// up or leaves the file system, so the result is always beneath the first folder.
 func beneathByStep(folder int, name string, flags uint64, mode uint64) (int, error) {
 	var first, st unix.Stat_t
 	if err := unix.Fstat(folder, &first); err != nil {
@@ -210,9 +210,9 @@ func beneathByStep(folder int, name string, flags uint64, mode uint64) (int, err
 	return at, nil
 }
 
-// put copies an open file to a path, making the folders on the way. A file
-// that is already there is replaced. A read-only one belongs to root, in a
-// folder in which no other user can remove it.
+// put copies an open file to a path, creating missing folders. It replaces an existing
+// file. A read-only file belongs to root, in a folder where no other user can remove
+// it.
 func (w *workspace) put(name string, source *os.File, size int64, readOnly bool) error {
 	return w.place(name, readOnly, func(out int) error { return copyFile(out, source, size) })
 }
@@ -233,9 +233,9 @@ func writeAll(out int, content []byte) error {
 	return nil
 }
 
-// place makes the file that fill then fills.
+// place creates the file and calls fill for its content.
 func (w *workspace) place(name string, readOnly bool, fill func(out int) error) error {
-	if !readOnly && !strings.Contains(name, "/") { // as most are: straight into the workspace, where nothing is
+	if !readOnly && !strings.Contains(name, "/") { // the common case: directly in the workspace, with no file of that name
 		out, err := beneath(int(w.root.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
 		if err == nil {
 			return w.fill(name, out, readOnly, fill)
@@ -262,7 +262,7 @@ func (w *workspace) place(name string, readOnly bool, fill func(out int) error) 
 	return w.fill(name, out, readOnly, fill)
 }
 
-// fill fills a new file, makes it the program's, and marks it.
+// fill fills a new file, gives it to the program's user, and marks it.
 func (w *workspace) fill(name string, out int, readOnly bool, fill func(out int) error) error {
 	defer unix.Close(out)
 	if err := fill(out); err != nil {
@@ -286,9 +286,9 @@ const removeTime = 10 * time.Second
 
 var errBusyFolder = errors.New("it changes faster than it can be removed")
 
-// removeAll removes whatever a name in a folder stands for. A program may have
-// nested folders as deeply as it has inodes, so they are taken apart where
-// they lie: each that is not empty moves up to the top, where it is next.
+// removeAll removes a name of a folder, of any kind. A program may nest folders as
+// deeply as it has inodes, so removeAll does not recurse: it moves each folder that is
+// not empty up to the top, and removes it from there.
 func removeAll(folder int, name string) error {
 	err := unix.Unlinkat(folder, name, 0)
 	if err == nil || errors.Is(err, unix.ENOENT) {
@@ -326,7 +326,7 @@ func removeAll(folder int, name string) error {
 	}
 }
 
-// raise removes an entry of a folder; what is in it, if it is a folder, moves
+// raise removes an entry of a folder. If the entry is a folder, raise moves its entries
 // up beside it.
 func raise(top int, entry string, moved *int) error {
 	if err := unix.Unlinkat(top, entry, 0); err == nil || errors.Is(err, unix.ENOENT) {
@@ -343,7 +343,7 @@ func raise(top int, entry string, moved *int) error {
 		return err
 	}
 	for _, name := range names {
-		for { // until the new name is free
+		for { // until a new name is free
 			*moved++
 			err := unix.Renameat2(fd, name, top, fmt.Sprintf(".%d", *moved), unix.RENAME_NOREPLACE)
 			if err == nil {
@@ -357,7 +357,7 @@ func raise(top int, entry string, moved *int) error {
 	return unix.Unlinkat(top, entry, unix.AT_REMOVEDIR)
 }
 
-// copyFile moves size bytes from a file's beginning, inside the kernel.
+// copyFile copies size bytes from the start of a file, inside the kernel.
 func copyFile(out int, source *os.File, size int64) error {
 	var offset int64
 	for offset < size {
@@ -375,7 +375,7 @@ func copyFile(out int, source *os.File, size int64) error {
 	return nil
 }
 
-// folder opens a folder of the workspace, making it where it is missing.
+// folder opens a folder of the workspace, creating missing ones.
 func (w *workspace) folder(name string, readOnly bool) (*os.File, error) {
 	fd, err := beneath(int(w.root.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -411,8 +411,8 @@ func (w *workspace) folder(name string, readOnly bool) (*os.File, error) {
 	return current, nil
 }
 
-// makeFolderAt makes a folder, also where a program left something else by
-// that name. EEXIST says that the folder is there.
+// makeFolderAt creates a folder. It replaces a file that a program left under that
+// name. It returns EEXIST if the folder exists.
 func makeFolderAt(folder int, name string) error {
 	err := unix.Mkdirat(folder, name, 0o755)
 	if !errors.Is(err, unix.EEXIST) {
@@ -429,8 +429,8 @@ func makeFolderAt(folder int, name string) error {
 	return unix.Mkdirat(folder, name, 0o755)
 }
 
-// pin makes a folder root's, open to all but sticky: the program may add to
-// it, and cannot remove or rename what is not its own.
+// pin gives a folder to root with the sticky bit: the program may add files, but cannot
+// remove or rename those of another user.
 func (w *workspace) pin(folder *os.File, readOnly bool) error {
 	if !readOnly {
 		return nil
@@ -438,7 +438,7 @@ func (w *workspace) pin(folder *os.File, readOnly bool) error {
 	return errors.Join(unix.Fchown(int(folder.Fd()), 0, 0), unix.Fchmod(int(folder.Fd()), 0o1777))
 }
 
-// unlock lets its owner into a workspace again. Where that fails the run says
+// unlock restores the owner's access to a workspace. If that fails, the run reports
 // that it cannot enter.
 func (w *workspace) unlock() {
 	fd, err := beneath(int(w.root.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -452,9 +452,9 @@ func (w *workspace) unlock() {
 	}
 }
 
-// snapshot marks every file, so that a later collect knows what a run changed.
-// The next program must be able to enter the workspace, whatever the last did
-// to its mode.
+// snapshot marks every file, so that a later collect can tell which files a run
+// changed. It also restores the folder's mode, so that the next program can enter the
+// workspace.
 func (w *workspace) snapshot() {
 	w.unlock()
 	w.staged = map[string]mark{}
