@@ -24,31 +24,31 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// executorConfig is what the executor's parent tells it, as its one argument.
-// It comes from the operator's side, never from the service.
+// executorConfig is the executor's configuration, passed by its parent as its one
+// argument. It comes from the operator, never from the service.
 type executorConfig struct {
 	Runtimes string // folder of installed runtimes
 	Instance string // name of this executor's control groups
 	Packages string // name of the default set of Python packages; empty: see defaultSet
-	Lending  string // folder into which the service puts what it lends; empty: it lends nothing
+	Lending  string // lending folder of the service; empty: the service lends nothing
 	Warm     string // "": every program starts cold; or when zygotes are started: in the background, or first
-	// Weaken names steps of a sandbox's script to leave out. Only tests set it,
-	// to see that they fail without the protection.
+	// Weaken names steps of a sandbox's script to leave out. Only tests set it, to
+	// check that they fail without the protection.
 	Weaken []string `json:",omitempty"`
 }
 
 // uidRange are the users that sandboxes run as.
 type uidRange struct{ first, count int }
 
-// As root each sandbox has a user of its own, from a range that neither people,
-// packages, containers nor /etc/subuid use. Otherwise there is one, which is
-// the service's user under another number.
+// As root each sandbox has its own user, from a range that no person, package,
+// container or /etc/subuid uses. Otherwise all have one user, which is the service's
+// user under another number.
 var (
 	rootUIDs = uidRange{0x70000000, 4096}
 	userUIDs = uidRange{1000, 1}
 )
 
-// host is what the executor found out about the machine.
+// host holds the facts that the executor detected about the machine.
 type host struct {
 	root           bool // uids and mounts of the machine itself, not of a user namespace
 	uids           uidRange
@@ -57,26 +57,26 @@ type host struct {
 	filter         *unix.SockFprog
 	notifyFilter   *unix.SockFprog // the same, which tells of what happens in namespaces; nil where none is kept
 	lastCapability int
-	hiding         map[string][]spawn.Step // by where the image lies
-	fontLists      []string                // matplotlib's, made at setup
+	hiding         map[string][]spawn.Step // by the path of the image
+	fontLists      []string                // matplotlib's, created at setup
 	set            string                  // name of the default set of Python packages
 	sets           map[string]packageSet   // all, by name
-	python         string                  // the file that the usual interpreter is
-	groups         *cgroup.Tree            // nil without
+	python         string                  // the file of the default interpreter
+	groups         *cgroup.Tree            // nil without control groups
 	groupsErr      error
 	heldQuota      int64     // bytes that all held workspaces together may grow to
-	most           uncounted // where there are no groups
+	most           uncounted // used without control groups
 }
 
-// executor is the privileged half. It has no network, no keys, no database and
-// no host file system; it takes requests from one socket.
+// executor is the privileged half. It has no network, no keys, no database and no host
+// file system. It takes requests from one socket.
 type executor struct {
 	config executorConfig
 	host   *host
 	uids   chan int
 
-	pools     map[string]*pool        // by poolName; never changed
-	processes map[string]*processPool // that wait, by language; never changed
+	pools     map[string]*pool        // by poolName; not modified after creation
+	processes map[string]*processPool // waiting processes, by language; not modified after creation
 
 	usual []string // environment of a Python program
 
@@ -86,7 +86,7 @@ type executor struct {
 	guard      *guard        // nil where there are control groups
 
 	running  atomic.Int32 // programs
-	giveBack *time.Timer  // memory
+	giveBack *time.Timer  // returns unused memory to the system
 	pace     pace
 	ending   atomic.Int32 // sandboxes that are being ended
 
@@ -103,20 +103,20 @@ const (
 	warmFirst      = "first" // tests want to know which path a program takes
 )
 
-// giveBackTime is how long after the last request the executor gives memory back that
-// it no longer uses: until then the next one may.
+// giveBackTime is how long after the last request the executor returns unused memory to
+// the system: until then the next request may use it.
 const giveBackTime = 2 * time.Second
 
-// executorSocket is the number of the socket to the service.
+// executorSocket is the descriptor of the socket to the service.
 const executorSocket = 3
 
-// ExecutorMain is the executor's process. The service ends it by closing the
-// socket; it exits with a status for its parent's log.
+// ExecutorMain is the main function of the executor's process. The service ends the
+// process by closing the socket; its exit status is for its parent's log.
 func ExecutorMain(args []string) int {
-	// The terminal's signals are meant for the service, which then tells us.
+	// The terminal's signals are meant for the service, which then tells the executor.
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE, unix.SIGQUIT)
-	// What a run leaves behind is little: collecting it after every few runs
-	// would cost more than it frees.
+	// A run leaves little garbage: collecting it after every few runs would cost more
+	// than it frees.
 	debug.SetGCPercent(400)
 	e := &executor{held: map[string]*heldWorkspace{}, standing: map[string]*standing{}}
 	e.giveBack = time.AfterFunc(giveBackTime, debug.FreeOSMemory)
@@ -133,7 +133,7 @@ func ExecutorMain(args []string) int {
 		return 1
 	}
 	if err := e.prepare(args); err != nil {
-		// Said over the socket, so that the service can tell its operator.
+		// The socket carries the error, so that the service can tell its operator.
 		_ = l.send(answer{Error: &failure{Kind: engine.ErrUnavailable, Text: err.Error(), Hint: hintFor(err)}})
 		return 1
 	}
@@ -166,7 +166,7 @@ func ExecutorMain(args []string) int {
 	return 0
 }
 
-// prepare makes the executor's world and moves into it.
+// prepare creates the executor's namespaces and image and moves into it.
 func (e *executor) prepare(args []string) error {
 	if len(args) != 2 || args[1] != confined {
 		return errors.New("the executor is started by airlock itself")
@@ -240,8 +240,7 @@ func (e *executor) prepare(args []string) error {
 	return nil
 }
 
-// serve answers one request and closes its files, the first of which is its
-// socket.
+// serve answers one request and closes its files, the first of which is its socket.
 func (e *executor) serve(r *request, files []*os.File) {
 	defer closeAll(files...) // the first is the link's
 	defer e.giveBack.Reset(giveBackTime)
@@ -284,7 +283,7 @@ func (e *executor) serve(r *request, files []*os.File) {
 	}
 }
 
-// describe turns an error into what the service is told.
+// describe converts an error into the failure sent to the service.
 func describe(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f
@@ -300,8 +299,8 @@ func describe(err error) *failure {
 	return f
 }
 
-// leaseUID takes a user that no other sandbox has. With one user for all it
-// is shared.
+// leaseUID leases a user that no other sandbox has. If there is one user for all
+// sandboxes, they share it.
 func (e *executor) leaseUID() (int, error) {
 	if e.host.uids.count == 1 {
 		return e.host.uids.first, nil
@@ -320,7 +319,7 @@ func (e *executor) returnUID(uid int) {
 	}
 }
 
-// shutdown waits for every request to end. Their sockets are closed or about to be,
+// shutdown waits for every request to end. Their sockets are closed or will be soon,
 // since the service has exited.
 func (e *executor) shutdown() {
 	e.mu.Lock()
@@ -342,7 +341,7 @@ func (e *executor) shutdown() {
 	}
 }
 
-// fontLists finds the lists of fonts that were made at setup.
+// fontLists finds the lists of fonts created at setup.
 func fontLists() (names []string) {
 	entries, err := os.ReadDir(imagePath + fontsPath)
 	if err != nil {
@@ -356,27 +355,27 @@ func fontLists() (names []string) {
 	return names
 }
 
-// availableMemory is how much of the machine's memory could be had without
-// pushing anything out; 0 if it is not known.
+// availableMemory returns how much of the machine's memory is available without
+// swapping, 0 if it is not known.
 func availableMemory() int64 {
 	return kernelfile.Value(kernelfile.Read(procPath, "meminfo"), "MemAvailable:") << 10
 }
 
-// halfOfMemory is what held workspaces may take of this machine: they are memory, and
-// only their owner can end them before they expire.
+// halfOfMemory returns the quota of held workspaces on this machine: they use memory,
+// and only their owner can end them before they expire.
 func halfOfMemory() (int64, error) {
 	all, err := totalMemory()
 	return all / 2, err
 }
 
-// totalMemory is the machine's.
+// totalMemory returns the size of the machine's memory.
 func totalMemory() (int64, error) {
 	var info unix.Sysinfo_t
 	err := unix.Sysinfo(&info)
 	return int64(info.Totalram) * int64(info.Unit), err
 }
 
-// inUserNamespace reports whether uid 0 here is not the machine's.
+// inUserNamespace reports whether uid 0 here is not the machine's uid 0.
 func inUserNamespace() bool {
 	b, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {
@@ -386,7 +385,7 @@ func inUserNamespace() bool {
 	return len(fields) != 3 || fields[0] != "0" || fields[1] != "0" || fields[2] != "4294967295"
 }
 
-// hintFor names the cure for what commonly stands in the way.
+// hintFor returns a remedy for common errors.
 func hintFor(err error) string {
 	errno, ok := errors.AsType[syscall.Errno](err)
 	switch {

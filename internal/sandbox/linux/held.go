@@ -12,33 +12,32 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// heldWorkspace stays between runs. It is mounted in the executor's own
-// namespace, because a mount that was once inside a sandbox ends with it.
+// heldWorkspace is a workspace that persists between runs. It is mounted in the executor's
+// own namespace, because a mount that was once inside a sandbox ends with it.
 type heldWorkspace struct {
 	workspace *workspace
 	at        string
 	uid       int
-	size      int64        // that it may grow to
-	entered   sync.RWMutex // held by those in it, and to release it
+	size      int64        // its maximum size
+	entered   sync.RWMutex // read-locked by programs in it, locked to release it
 	gone      bool         // released while a run waited
 	saving    sync.Mutex   // held while changes are collected
 
-	visitors map[*link]bool // who looks at its files or changes them; guarded by executor.mu
+	visitors map[*link]bool // requests that read or change its files; guarded by executor.mu
 
-	runs int   // in it, but for live interpreters; guarded by executor.mu
+	runs int   // runs in it, except live interpreters; guarded by executor.mu
 	live int   // interpreters in it; guarded by executor.mu
-	used int64 // of memory, when it was last looked at; guarded by executor.mu
+	used int64 // memory at the last measurement; guarded by executor.mu
 }
 
-// What a held workspace takes of the machine's memory. Without programs in it the
-// workspace takes what is in it, for it cannot grow; with programs it may grow to its
-// size.
+// Memory reserved for a held workspace. Without programs in it a workspace cannot grow,
+// so its content is reserved. With programs its whole size is reserved.
 const (
-	leastHeld = 4 << 20 // also bounds how many there are
+	leastHeld = 4 << 20 // also bounds their number
 	inodeSize = 1 << 10 // of the kernel's memory
 )
 
-// reserved is what must be there for it. The caller holds executor.mu.
+// reserved returns the memory to reserve for it. The caller holds executor.mu.
 func (h *heldWorkspace) reserved() int64 {
 	if h.runs > 0 {
 		return max(h.size, leastHeld)
@@ -46,7 +45,7 @@ func (h *heldWorkspace) reserved() int64 {
 	return max(h.used, leastHeld)
 }
 
-// measure looks at what a workspace has in it.
+// measure returns the memory that a workspace's files use.
 func (w *workspace) measure() int64 {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(int(w.root.Fd()), &fs); err != nil {
@@ -75,7 +74,7 @@ func (e *executor) hold(l *link, r *holdRequest) error {
 	return l.send(answer{})
 }
 
-// newHeld makes an empty workspace that stays, and does not register it.
+// newHeld creates an empty held workspace, without registering it.
 func (e *executor) newHeld(size int64, inodes int) (_ *heldWorkspace, err error) {
 	h := &heldWorkspace{at: heldPath + "/" + engine.NewID().String(), size: size, visitors: map[*link]bool{}}
 	if h.uid, err = e.leaseUID(); err != nil {
@@ -95,7 +94,7 @@ func (e *executor) newHeld(size int64, inodes int) (_ *heldWorkspace, err error)
 	return nil, fmt.Errorf("mount a held workspace: %w", err)
 }
 
-// discard unmounts a workspace that no program is in.
+// discard unmounts a workspace that has no program in it.
 func (e *executor) discard(h *heldWorkspace) {
 	_ = unix.Unmount(h.at, unix.MNT_DETACH)
 	_ = os.Remove(h.at)
@@ -103,7 +102,7 @@ func (e *executor) discard(h *heldWorkspace) {
 	e.returnUID(h.uid)
 }
 
-// keep puts the inputs into a workspace that was made, and remembers it.
+// keep puts the inputs into a new workspace, and registers it.
 func (e *executor) keep(l *link, id string, h *heldWorkspace, inputs int) error {
 	err := l.receiveInputs(inputs, func(in input, f *os.File) error {
 		return h.workspace.put(in.Path, f, in.Size, in.ReadOnly && e.host.root)
@@ -120,7 +119,7 @@ func (e *executor) keep(l *link, id string, h *heldWorkspace, inputs int) error 
 	if err := e.heldRoom(h, h.reserved()); err != nil {
 		return err
 	}
-	if h.size > e.host.heldQuota { // no program could ever be let in
+	if h.size > e.host.heldQuota { // no program could ever enter
 		return errHeldMemory
 	}
 	e.held[id] = h

@@ -14,17 +14,17 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/guest"
 )
 
-// A live interpreter is a program that asks over its channel for calls what to do
-// next; see live.py. It runs in a held workspace until the service ends it. Python's
-// is forked from a zygote of its own tier, which has IPython imported and its shell
-// made; IPython lies beside the sets of packages, where no other program finds it.
+// A live interpreter is a program that receives its work over its channel for calls;
+// see live.py. It runs in a held workspace until the service ends it. Python's is
+// forked from a zygote of its own tier, which has imported IPython and created its
+// shell. IPython is outside the sets of packages, where no other program finds it.
 
 const (
 	liveFolder = runtimesPath + "/live" // with a folder of packages for each CPython
 	liveTier   = "live"
 )
 
-// live makes a request one for an interpreter.
+// live turns a request into one for an interpreter.
 func (r *runRequest) live(spec *engine.Spec) {
 	r.Live, r.Apart, r.Entry, r.Code, r.Node = true, spec.Apart, "", nil, nil
 	switch spec.Language.Name {
@@ -33,7 +33,7 @@ func (r *runRequest) live(spec *engine.Spec) {
 	default:
 		python, _ := language.Find("python")
 		r.Argv, r.Tier = []string{python.Run[0], guest.LivePath}, ""
-		if spec.Language.Name == "bash" { // led by Python, which knows JSON
+		if spec.Language.Name == "bash" { // led by Python, which can parse JSON
 			r.Argv = append(r.Argv, "bash")
 		}
 		if startsAlike(spec) {
@@ -42,7 +42,7 @@ func (r *runRequest) live(spec *engine.Spec) {
 	}
 }
 
-// limit is how long the program may run; zero: there is no limit.
+// limit returns the time limit of the program, zero if there is none.
 func (r *runRequest) limit() time.Duration {
 	if r.Live {
 		return 0
@@ -50,7 +50,7 @@ func (r *runRequest) limit() time.Duration {
 	return r.Timeout
 }
 
-// checkLive refuses an interpreter whose packages are not installed.
+// checkLive rejects an interpreter whose packages are not installed.
 func (e *executor) checkLive(r *runRequest) error {
 	if !r.Live || len(r.Argv) < 2 || r.Argv[1] != guest.LivePath || e.host.hasLive(r.Packages) {
 		return nil
@@ -61,7 +61,7 @@ func (e *executor) checkLive(r *runRequest) error {
 
 var minorOfPython = regexp.MustCompile(`python(3\.\d+)$`)
 
-// hasLive reports whether there are packages for the interpreter of a set.
+// hasLive reports whether a set has packages for its interpreter.
 func (h *host) hasLive(set string) bool {
 	python := h.sets[set].python
 	if set == "" {
@@ -98,8 +98,8 @@ func (s *sources) addLive() error {
 	return nil
 }
 
-// house makes the workspace of an interpreter, with the inputs in it. If a sandbox
-// waits, the workspace is the one that this is in, and the sandbox is returned.
+// house creates the workspace of an interpreter, with the inputs in it. If a sandbox
+// waits, house uses its workspace and returns the sandbox.
 func (e *executor) house(l *link, r *runRequest) (w *waiting, err error) {
 	if p := e.poolOf(r); p != nil && r.isScript() {
 		e.pace.note(time.Now())
@@ -129,22 +129,22 @@ func (e *executor) house(l *link, r *runRequest) (w *waiting, err error) {
 	return w, nil
 }
 
-// refillPause is how long after its start a first cell has ended, most often: to make
-// the next sandbox takes as much of a processor.
+// refillPause is the time in which a first cell has usually ended: creating the next
+// sandbox takes as much of a processor.
 const refillPause = 50 * time.Millisecond
 
-// refillLater makes the sandboxes for the next interpreters. There are none before
-// the first one, and none when there was no other for a while.
+// refillLater creates the sandboxes for the next interpreters. No sandboxes wait before
+// the first interpreter, or after a while without one.
 func (p *pool) refillLater(s shape) {
 	<-time.After(refillPause)
 	p.refill(s)
 }
 
-// forkLive makes a sandbox for an interpreter in its workspace; nil if it is to start
-// cold.
+// forkLive creates a sandbox for an interpreter in its workspace. If it returns nil,
+// the interpreter starts cold.
 func (p *pool) forkLive(r *runRequest) (*waiting, error) {
 	p.executor.pace.note(time.Now())
-	p.group.Idle(false) // a request waits for the zygote, if it is not there yet
+	p.group.Idle(false) // a request waits for the zygote, if it is not ready yet
 	p.wake()
 	p.mu.Lock()
 	there := p.zygote != nil
@@ -158,14 +158,14 @@ func (p *pool) forkLive(r *runRequest) (*waiting, error) {
 		return nil, err
 	}
 	w, err := p.fork(shapeOf(r), h, nil)
-	if w == nil && err == nil { // the zygote has ended meanwhile
+	if w == nil && err == nil { // the zygote has exited meanwhile
 		p.executor.leave(h, true)
 	}
 	return w, nil // after an error it has left the workspace
 }
 
-// clone is a held workspace as a sandbox of a zygote gets it: a mount that is nowhere
-// yet.
+// clone returns a held workspace for a sandbox of a zygote: a mount that is not
+// attached yet.
 func (h *heldWorkspace) clone() (*workspace, error) {
 	fd, err := openTree(h.at, 0)
 	if err != nil {
@@ -176,7 +176,7 @@ func (h *heldWorkspace) clone() (*workspace, error) {
 	return w, nil
 }
 
-// changes answers what has changed in a held workspace.
+// changes sends the files of a held workspace that have changed.
 func (e *executor) changes(l *link, r *changesRequest) error {
 	e.mu.Lock()
 	h, at := e.held[r.ID], e.standing[r.ID]
@@ -230,7 +230,7 @@ func (s *Sandbox) Changes(ctx context.Context, id engine.ID, limits engine.FileL
 		MemoryPeak: use.MemoryPeak}, nil
 }
 
-// measureStanding answers what the sandbox in a held workspace uses.
+// measureStanding sends the usage of the sandbox in a held workspace.
 func (e *executor) measureStanding(l *link, id string) error {
 	at, leave, err := e.standingIn(id)
 	if err != nil {

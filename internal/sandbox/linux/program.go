@@ -16,7 +16,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// run is a run on the executor's side, from the request to the answer.
+// run handles a run on the executor's side, from the request to the answer.
 func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if err := r.check(); err != nil {
 		return newFailure(engine.ErrInvalid, err.Error())
@@ -64,8 +64,8 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	return e.runOther(l, r, lent, files, ends)
 }
 
-// runOther runs what no zygote's sandbox waits for: in a process that waits, or cold, in
-// the workspace that was made for it, if one was.
+// runOther runs a program for which no zygote's sandbox waits: in a waiting process, or
+// cold, in the workspace created for it if there is one.
 func (e *executor) runOther(l *link, r *runRequest, made *workspace, files, ends []*os.File) (err error) {
 	if !r.Stdin {
 		if ends[0], err = openNull(); err != nil {
@@ -121,7 +121,7 @@ func (e *executor) runOther(l *link, r *runRequest, made *workspace, files, ends
 	if err := s.placeFiles(ends); err != nil {
 		return err
 	}
-	closeAll(files...) // the sandbox has its own copies; the writers' ends must not stay open here
+	closeAll(files...) // the sandbox has its own copies; the write ends must not stay open here
 	done, err := e.supervise(l, s)
 	if err != nil {
 		return err
@@ -129,8 +129,8 @@ func (e *executor) runOther(l *link, r *runRequest, made *workspace, files, ends
 	return s.answer(l, done)
 }
 
-// programFiles are the program's stdin, nil if it has none, stdout, stderr and, if it
-// has one, its channel for calls, out of the files that came with the request.
+// programFiles returns the program's stdin, nil if it has none, its stdout and stderr,
+// and its channel for calls if it has one, from the files of the request.
 func programFiles(r *runRequest, files []*os.File) ([]*os.File, error) {
 	want := 2
 	if r.Stdin {
@@ -149,9 +149,8 @@ func programFiles(r *runRequest, files []*os.File) ([]*os.File, error) {
 	return append([]*os.File{nil, files[0], files[1]}, rest...), nil
 }
 
-// openNull opens what a program reads that has no input. It is opened for each
-// alone: flags, locks and an owner are an open file's own, and would be shared with other
-// programs.
+// openNull opens the stdin of a program without input. Each program gets its own open
+// file: programs would otherwise share its flags, locks and owner.
 func openNull() (*os.File, error) {
 	fd, err := unix.Open(imagePath+"/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -185,7 +184,7 @@ func (s *sandbox) receiveInputs(l *link) error {
 	return err
 }
 
-// furnish makes what a sandbox needs beside its workspace.
+// furnish creates the sandbox's resources beside its workspace.
 func (s *sandbox) furnish(h *host) (err error) {
 	if s.tmp, err = newTmpfs(tmpSize, tmpInodes, s.uid, "1777"); err != nil {
 		return err
@@ -194,7 +193,7 @@ func (s *sandbox) furnish(h *host) (err error) {
 		return err
 	}
 	if h.groups != nil {
-		// Pid 1 is ours, so one process is added for it.
+		// Pid 1 belongs to Airlock, so one process is added for it.
 		limits := cgroup.Limits{Memory: s.request.Memory, Processes: s.request.Processes + 1, CPUs: s.request.CPUs}
 		if s.group, err = h.groups.Create(engine.NewID().String(), limits); err != nil {
 			return fmt.Errorf("control group: %w", err)
@@ -203,9 +202,9 @@ func (s *sandbox) furnish(h *host) (err error) {
 	return s.makeRules()
 }
 
-// linkFontCache lets matplotlib find the list of fonts that was made at setup,
-// in the folder where it would write its own: searching the fonts anew would
-// cost each program a second.
+// linkFontCache links the list of fonts created at setup into the folder where
+// matplotlib would write its own. Searching the fonts again would cost each program a
+// second.
 func (s *sandbox) linkFontCache() error {
 	if len(s.host.fontLists) == 0 {
 		return nil
@@ -222,7 +221,7 @@ func (s *sandbox) linkFontCache() error {
 	return unix.Fchownat(fd, "matplotlib", s.uid, s.uid, 0)
 }
 
-// makeRules prepares landlock for what is known before the sandbox exists.
+// makeRules creates the landlock rules that are known before the sandbox exists.
 func (s *sandbox) makeRules() (err error) {
 	abi := s.host.landlock
 	if abi == 0 {
@@ -243,8 +242,8 @@ func (s *sandbox) makeRules() (err error) {
 	)
 }
 
-// placeFiles takes copies of the program's files, numbered above where the
-// child will put them.
+// placeFiles duplicates the program's files, to descriptors above those where the child
+// will put them.
 func (s *sandbox) placeFiles(files []*os.File) error {
 	for _, f := range files {
 		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, firstFree)
@@ -256,13 +255,13 @@ func (s *sandbox) placeFiles(files []*os.File) error {
 	return nil
 }
 
-// closeFiles closes those copies and the report's, once the child has its own.
+// closeFiles closes those duplicates and the report, once the child has its own.
 func (s *sandbox) closeFiles() {
 	closeAll(s.files...)
 	closeAll(s.report)
 }
 
-// release closes what the sandbox has and removes its group. Its processes have exited.
+// release closes the sandbox's files and removes its group. Its processes have exited.
 func (s *sandbox) release() {
 	s.closeFiles()
 	closeAll(s.tmp, s.network, s.ruleset)
@@ -280,7 +279,7 @@ func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 	defer reports.Close()
 	s.report = report
 
-	s.group.Idle(false) // what its group served before may have ended idly
+	s.group.Idle(false) // the group's last program may have ended idle
 	script := s.script()
 	weaken(script, e.config.Weaken)
 	pid, pidfd, err := script.Start()
@@ -293,8 +292,8 @@ func (e *executor) supervise(l *link, s *sandbox) (*outcome, error) {
 	return w.supervise(s, reports)
 }
 
-// reportPipe makes the pipe over which a sandbox's first processes report. Its
-// writing end is numbered above where a child puts its files.
+// reportPipe creates the pipe over which a sandbox's first processes report. The
+// descriptor of its write end is above those where a child puts its files.
 func reportPipe() (reading, writing *os.File, err error) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
@@ -310,8 +309,8 @@ func reportPipe() (reading, writing *os.File, err error) {
 	return reading, os.NewFile(uintptr(high), "report"), nil
 }
 
-// stepError returns an error for the step of a child that failed. The last step executes
-// the program: its failure is not the sandbox's.
+// stepError returns an error for the step of a child that failed. The last step
+// executes the program: its failure is not a fault of the sandbox.
 func stepError(s *spawn.Script, r spawn.Report) error {
 	name, execute := s.Failed(r)
 	if execute {
@@ -321,13 +320,13 @@ func stepError(s *spawn.Script, r spawn.Report) error {
 	return fmt.Errorf("%s: %w", name, syscall.Errno(r.Value))
 }
 
-// weaken leaves out protections, for tests.
+// weaken removes protections, for tests.
 func weaken(s *spawn.Script, names []string) {
 	if slices.Contains(names, weakNetwork) {
 		s.Flags &^= unix.CLONE_NEWNET
 	}
 	if slices.Contains(names, joinStep) {
-		s.Group = -1 // where it would be born in it
+		s.Group = -1 // otherwise the process would be born in the group
 	}
 	if slices.Contains(names, filterStep) && s.Wait != nil {
 		s.Wait = awaitProgram(spawn.ReadyBare, s.Received)
@@ -337,27 +336,27 @@ func weaken(s *spawn.Script, names []string) {
 	}
 }
 
-// weakSpawn stands for the machine code with which a zygote makes sandboxes: it
-// does it in Python then, as on other processors.
+// weakSpawn names the machine code with which a zygote creates sandboxes. Without it
+// the zygote does that in Python, as on other processors.
 const weakSpawn = "spawn"
 
-// joinStep is entering the control group, which is no step on version 2.
+// joinStep names the step of entering the control group, which version 2 does not have.
 const joinStep = "join control group"
 
-// weakNotices stands for the notices of what happens in namespaces, and weakKept for
-// whatever keeps them, neither of which is a step.
+// weakNotices names the notices of events in namespaces, and weakKept the reuse of
+// namespaces. Neither is a step.
 const (
 	weakNotices = "notices"
 	weakKept    = "kept namespaces"
 )
 
-// weakNetwork stands for the network namespaces, which are no step.
+// weakNetwork names the network namespace, which is no step.
 const weakNetwork = "network namespace"
 
-// answer sends what is left, in packets of bounded size, then how it ended.
+// answer sends the outputs, in packets of bounded size, then the outcome.
 func (s *sandbox) answer(l *link, done *outcome) error {
 	r := s.request
-	if r.Live || s.workspace.untouched() { // what a live interpreter leaves is asked for
+	if r.Live || s.workspace.untouched() { // the service requests a live interpreter's outputs
 		return l.send(answer{Done: done})
 	}
 	s.workspace.installs = r.Network
@@ -372,7 +371,7 @@ func (s *sandbox) answer(l *link, done *outcome) error {
 	return l.send(answer{Done: done})
 }
 
-// send sends what is left, in packets of bounded size.
+// send sends the outputs, in packets of bounded size.
 func (found *left) send(l *link) error {
 	for batch := range batches(found.files, func(f leftFile) string { return f.path }) {
 		var a answer
@@ -398,7 +397,7 @@ func (found *left) send(l *link) error {
 	return nil
 }
 
-// batches cuts a list into parts that fit into a packet each, whatever their
+// batches splits a list into parts that fit into a packet each, however long their
 // names become as JSON.
 func batches[T any](list []T, name func(T) string) iter.Seq[[]T] {
 	const perByte = 6 // \u0000

@@ -43,8 +43,8 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 		f.Lead(p.reins(l, host))
 	}
 
-	// Cancelling closes our half of the socket: the executor kills the program
-	// and still answers. One that does not is abandoned.
+	// Cancelling closes the service's half of the socket: the executor kills the
+	// program and still answers. The service abandons an executor that does not answer.
 	stop := context.AfterFunc(ctx, func() {
 		l.closeWrite()
 		l.setReadDeadline(time.Now().Add(endTime))
@@ -60,7 +60,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	}
 	outcome, _, err := collectAnswers(l, host)
 	if err != nil {
-		p.close() // a program that outlived its executor is impossible, a reader is not
+		p.close() // a program cannot outlive its executor, but a reader can
 	}
 	endCalls()
 	if p.calls != nil {
@@ -74,8 +74,8 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	return outcome, nil
 }
 
-// submit hands a program to the executor. If the executor dies before it has accepted
-// the program, the next executor gets it: what the program did is lost with its sandbox.
+// submit hands a program to the executor. If the executor dies before it has accepted the
+// program, the next executor gets it: the effects of the program are lost with its sandbox.
 func (s *Sandbox) submit(ctx context.Context, p *program) (*link, error) {
 	defer s.lend(p)()
 	var err error
@@ -85,7 +85,7 @@ func (s *Sandbox) submit(ctx context.Context, p *program) (*link, error) {
 			return nil, err
 		}
 		sent := l.sendInputs(p.list, p.files)
-		s.links.refill() // while the executor is at work
+		s.links.refill() // while the executor works
 		s.pipes.refill()
 		var a answer
 		l.setReadDeadline(time.Now().Add(stageTime))
@@ -115,12 +115,12 @@ func (s *Sandbox) submit(ctx context.Context, p *program) (*link, error) {
 	return nil, err
 }
 
-// mostTries bounds the attempts to submit a program. It exceeds the number of Nodes that
-// wait, all of which may have died a moment ago.
+// mostTries bounds the attempts to submit a program. It exceeds the number of waiting
+// Nodes, all of which may have just died.
 const mostTries = mostNodes + 2
 
-// collectAnswers reads to the executor's last answer: how a program ended, or what a live
-// interpreter has used.
+// collectAnswers reads up to the executor's last answer: how a program ended, or a live
+// interpreter's usage.
 func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, _ *used, err error) {
 	o := &engine.Outcome{}
 	defer func() {
@@ -177,10 +177,10 @@ func collectAnswers(l *link, host engine.Host) (_ *engine.Outcome, _ *used, err 
 	}
 }
 
-// maxAnswers bounds what an executor may make the service remember.
+// maxAnswers bounds what an executor can make the service store.
 const maxAnswers = 1 << 16
 
-// fill copies how a program ended into an engine.Outcome.
+// fill copies a program's outcome into an engine.Outcome.
 func (d *outcome) fill(o *engine.Outcome) {
 	o.TimedOut, o.OOM, o.StartedAt, o.Duration = d.TimedOut, d.OOM, d.Started, d.Duration
 	o.CPU, o.MemoryPeak = d.CPU, d.MemoryPeak
@@ -194,24 +194,23 @@ func (d *outcome) fill(o *engine.Outcome) {
 	case status.Signaled():
 		code, o.Signal = 128+int(status.Signal()), unix.SignalName(status.Signal())
 	}
-	if o.Signal == "SIGXCPU" { // as of all that a limit kills
+	if o.Signal == "SIGXCPU" { // as for every program that a limit kills
 		code = 128 + int(unix.SIGKILL)
 	}
 	o.ExitCode = &code
 }
 
-// program is a run on the service's side: its request, and the files at both
-// ends of it.
+// program is a run on the service's side: its request, and the files at both its ends.
 type program struct {
 	request runRequest
 	list    []input
-	files   []*os.File // of list; not ours, but for the code
+	files   []*os.File // of list; owned by the caller, except for the code
 
 	outputs *outputs
-	calls   *guest.Channel // nil without
+	calls   *guest.Channel // nil without calls
 	theirs  []*os.File
 	code    *os.File
-	meter   []*os.File // what it has used, if it is live; see cgroup.Group.Meter
+	meter   []*os.File // usage files of a live program; see cgroup.Group.Meter
 }
 
 // reins returns the controls of a live interpreter.
@@ -286,7 +285,7 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 	return p, p.openFiles(spec, output)
 }
 
-// openFiles makes the program's stdin, stdout, stderr and channel for calls.
+// openFiles creates the program's stdin, stdout, stderr and channel for calls.
 func (p *program) openFiles(spec *engine.Spec, output func() (ends[*os.File], error)) error {
 	var ours []*os.File
 	for i := range streams {
@@ -352,7 +351,7 @@ func (p *program) close() {
 	}
 }
 
-// memoryFile is a file without a name that holds content, read-only.
+// memoryFile returns a read-only file without a name that holds content.
 func memoryFile(name string, content []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
@@ -378,7 +377,7 @@ func memoryFile(name string, content []byte) (*os.File, error) {
 	return f, nil
 }
 
-// environment returns all variables of a program. None is the service's own.
+// environment returns all variables of a program. None is copied from the service.
 func environment(spec *engine.Spec) []string {
 	env := map[string]string{
 		"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": spec.Home, "USER": "sandbox", "LOGNAME": "sandbox",
@@ -395,7 +394,7 @@ func environment(spec *engine.Spec) []string {
 	return lastOfEach(slices.Concat(settings(env), spec.Language.Env, settings(spec.Env)))
 }
 
-// settings are the entries of an environment, by name.
+// settings returns the entries of an environment, sorted by name.
 func settings(env map[string]string) (list []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, name+"="+env[name])
@@ -410,7 +409,7 @@ func usualEnvironment() []string {
 	return environment(&engine.Spec{Language: python, Root: rootWorkspace, Home: rootWorkspace})
 }
 
-// lastOfEach keeps the last setting of each name.
+// lastOfEach returns the last setting of each name.
 func lastOfEach(list []string) []string {
 	place := map[string]int{}
 	var kept []string
@@ -426,8 +425,8 @@ func lastOfEach(list []string) []string {
 	return kept
 }
 
-// available is ErrNoLanguage, with what to install, where this host lacks a
-// language or the compiler of it.
+// available returns ErrNoLanguage, with an installation hint, if this host lacks a
+// language or its compiler.
 func available(l language.Language) error {
 	command := l.Missing()
 	if command == "" {

@@ -19,29 +19,29 @@ type watch struct {
 	pid     int
 	pidfd   int
 	timeout time.Duration // zero: there is none
-	warm    *waiting      // nil: it was started cold, and is our own child
+	warm    *waiting      // nil: it was started cold, as a child of the executor
 	cold    bool          // its program starts later, and its first process reports that
-	reaped  bool          // when its program's end is reported, pid 1 has nothing more to do than to end
+	reaped  bool          // pid 1 only has to exit after it reports the program's end
 
 	abandoned    bool // the service abandoned the request
 	still        freezer
-	spoofedExits int // reports of an exit that were not the program's
-	sockets      int // that were made, less than what a pause forgives
+	spoofedExits int // reports of an exit that did not come from the program
+	sockets      int // sockets created, less those forgiven for pauses
 
 	rusage unix.Rusage
 	poller *poller // nil with control groups
-	memory int64   // that it may have
+	memory int64   // its memory limit
 	rest   rest
 
 	nextCPUCheck  time.Time // when the group is checked for a program that computes for long
-	nextRestCheck time.Time // when the program is checked for a rest
+	nextRestCheck time.Time // when the program is checked for idleness
 
 	executor *executor
 	inside   *standing
 }
 
-// supervise stays with a sandbox until it has ended, or, if a zygote made it,
-// until its program has and nothing else is left.
+// supervise stays with a sandbox until it has ended. For a sandbox made by a zygote, it
+// stays until the program has ended and no other process is left.
 func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 	w.memory, w.timeout = s.request.Memory, s.request.limit()
 	w.inside = newStanding(s, w)
@@ -60,7 +60,7 @@ func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 	}
 	freezeViolated := w.still.end()
 	if w.still.stopped() {
-		w.executor.running.Add(1) // the caller takes it back
+		w.executor.running.Add(1) // the caller decrements it
 	}
 	if w.poller != nil {
 		w.poller.finish()
@@ -90,9 +90,9 @@ func (w *watch) await() {
 	}
 }
 
-// until waits for the end of pid 1, and with it of all others. It kills the sandbox when
-// the time limit is reached or the request is abandoned. All of it is one
-// poll: waking a second goroutine would cost more than anything done here.
+// until waits for the end of pid 1, and with it of all other processes. It kills the
+// sandbox when the time limit is reached or the request is abandoned. It uses a single
+// poll: waking a second goroutine would cost more than all its work.
 func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) {
 	service, err := w.link.number()
 	if err != nil {
@@ -158,7 +158,7 @@ func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) {
 	}
 }
 
-// carryOut runs the check that was due at a time.
+// carryOut runs the check due at a time.
 func (w *watch) carryOut(g *cgroup.Group, next time.Time) {
 	switch {
 	case next.Equal(w.still.due):
@@ -171,7 +171,7 @@ func (w *watch) carryOut(g *cgroup.Group, next time.Time) {
 	}
 }
 
-// began notes that the program has begun, and lets others enter.
+// began records the program's start, and lets other processes enter.
 func (w *watch) began(done *outcome) (deadline time.Time) {
 	done.Started = time.Now()
 	deadline = w.deadline(done.Started)
@@ -180,15 +180,15 @@ func (w *watch) began(done *outcome) (deadline time.Time) {
 	return deadline
 }
 
-// gone notes that every process has exited.
+// gone records that every process has exited.
 func (w *watch) gone(done *outcome, deadline time.Time) {
 	w.await()
-	late := !deadline.IsZero() && !time.Now().Before(deadline) // the guard was first
+	late := !deadline.IsZero() && !time.Now().Before(deadline) // the guard killed it first
 	done.TimedOut = done.TimedOut || late && done.Lost
 	done.Duration = time.Since(done.Started)
 }
 
-// deadline is when a program that began then is out of time; zero: never.
+// deadline returns when a program started at began times out, zero if never.
 func (w *watch) deadline(began time.Time) time.Time {
 	if w.timeout == 0 {
 		return time.Time{}
@@ -196,8 +196,8 @@ func (w *watch) deadline(began time.Time) time.Time {
 	return began.Add(w.timeout)
 }
 
-// handleControl stops or continues the program. One that is stopped does
-// not rest: the service knows already, and there is nothing to check.
+// handleControl freezes or thaws the program. A frozen program has no idle checks: the
+// service knows its state.
 func (w *watch) handleControl() bool {
 	now, stood := time.Now(), w.still.stopped()
 	heard := w.still.handleControl(w.link)
@@ -215,7 +215,7 @@ func (w *watch) handleControl() bool {
 	return heard
 }
 
-// What is waited for.
+// Indexes of the polled files.
 const (
 	polledReports = iota
 	polledService
@@ -231,35 +231,35 @@ func (w *watch) finishes() int32 {
 	return int32(w.warm.listener.Fd())
 }
 
-// finished reads that the program has finished, and with which exit code. A call that
-// makes a socket is continued, now that it is noted. A process that is not the program
-// and says that it has finished gets ENOSYS.
+// finished reads that the program has finished, and its exit code. It counts and
+// continues a call that creates a socket. A process other than the program that reports
+// the program's end gets ENOSYS.
 func (w *watch) finished(polled *unix.PollFd, done *outcome) bool {
-	if polled.Revents&unix.POLLIN == 0 { // no process is left that could
+	if polled.Revents&unix.POLLIN == 0 { // no process is left that could report
 		polled.Fd = -1
 		return false
 	}
 	listener := w.warm.listener
 	n, err := readNotification(listener)
 	switch {
-	case err != nil: // a signal made it think otherwise; it may come again
+	case err != nil: // a signal interrupted the caller, which may call again
 		w.sockets++
 		return false
 	case notifies(n.nr):
 		w.sockets++
 		w.warm.markDirty()
-		_ = continueSyscall(listener, n.id) // it may be gone
+		_ = continueSyscall(listener, n.id) // the process may have exited
 		return false
 	case n.nr == finishCall && int(n.pid) == w.warm.number:
 		done.Status, done.Lost = int32(n.args[0]&0xff)<<8, false
 		polled.Fd = -1
 		return true
 	default:
-		_ = respond(listener, n.id, unix.ENOSYS) // it may be gone
+		_ = respond(listener, n.id, unix.ENOSYS) // the process may have exited
 	}
 	if w.spoofedExits++; w.spoofedExits == maxSpoofedExits {
-		// The time to answer them is the executor's and not charged to the program. From
-		// here on the kernel answers, and init reports the program's end.
+		// Answering these calls takes the executor's time and is not charged to the
+		// program. From here on the kernel answers, and init reports the program's end.
 		w.warm.listener.Close()
 		w.warm.listener = nil
 		polled.Fd = -1
@@ -267,20 +267,20 @@ func (w *watch) finished(polled *unix.PollFd, done *outcome) bool {
 	return false
 }
 
-// maxSpoofedExits is how many processes and threads that are not the program may say
-// that it has finished.
+// maxSpoofedExits bounds how many processes and threads other than the program may
+// report its end.
 const maxSpoofedExits = 64
 
-// A program makes as many sockets as it likes. After the first few they are
-// reported some at a time: the executor's work for them is not charged to the program, and
-// must not delay its end.
+// A program may create any number of sockets. After the first few they are handled in
+// batches: the executor's work for them is not charged to the program, and must not
+// delay its end.
 const (
 	fewSockets   = 256
 	someSockets  = 32
 	socketsPause = time.Millisecond
 )
 
-// poll waits for one of the files, of which the last hands over calls.
+// poll waits for one of the files, the last of which reports system calls.
 func (w *watch) poll(list []unix.PollFd, deadline time.Time) (int, error) {
 	if w.sockets < fewSockets {
 		return pollUntil(list, deadline)
@@ -297,7 +297,7 @@ func (w *watch) poll(list []unix.PollFd, deadline time.Time) (int, error) {
 	return pollUntil(list, deadline)
 }
 
-// earlier returns the earlier of two times that may be zero, which is never.
+// earlier returns the earlier of two times. A zero time means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -305,7 +305,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// pollUntil waits for one of the files. It returns 0 if the deadline, if there is one, came
+// pollUntil waits for one of the files. It returns 0 if the deadline, if any, came
 // first.
 func pollUntil(list []unix.PollFd, deadline time.Time) (int, error) {
 	for {
@@ -320,11 +320,10 @@ func pollUntil(list []unix.PollFd, deadline time.Time) (int, error) {
 	}
 }
 
-// quiet reports whether nothing but a program that has finished is left. If
-// there is more, all of it is killed. The program blocks in its last
-// call, which a timer of its own could interrupt: it gets the
-// signal after which no process runs a line of its code again. How long it
-// then takes to exit does not matter: its files can be collected.
+// quiet reports whether only a program that has finished is left. If there are other
+// processes, quiet kills all of them. The program blocks in its last call, which one of
+// its timers could interrupt: it gets SIGKILL, after which it runs no more code. How
+// long its exit then takes does not matter: its files can be collected.
 func (w *watch) quiet(g *cgroup.Group) bool {
 	var alone bool
 	if g != nil {
@@ -343,9 +342,9 @@ func (w *watch) quiet(g *cgroup.Group) bool {
 	return alone
 }
 
-// exited notes how the program has ended, and reports whether nothing else is left: pid 1
-// has waited for it and there is no other process. How long pid 1 takes to exit, with all
-// that is mounted for it, does not matter then.
+// exited records how the program has ended, and reports whether only pid 1 is left: it
+// has reaped the program and there is no other process. Then the time that pid 1 takes
+// to exit, with all its mounts, does not matter.
 func (w *watch) exited(status int32, processes func() int64, done *outcome) bool {
 	done.Status, done.Lost = status, false
 	if !w.reaped || processes() != 1 {
@@ -363,9 +362,9 @@ func (w *watch) kill() {
 	w.still.thaw()
 }
 
-// end kills pid 1: the kernel then lets no process be born in its namespace, kills
-// all others, and lets pid 1 be reaped when the last has exited. It does so when pid 1
-// gets the processor, so all others are killed here as well: they leave it to pid 1.
+// end kills pid 1. The kernel then prevents forks in its namespace, kills all other
+// processes, and lets pid 1 be reaped after the last has exited. The kernel does so
+// when pid 1 gets a processor, so end also kills all others to free one for it.
 func (w *watch) end() {
 	_ = unix.PidfdSendSignal(w.pidfd, unix.SIGKILL, nil, 0)
 	if g := w.still.group; g != nil {
@@ -386,7 +385,7 @@ func (w *watch) ended() bool {
 	return n > 0
 }
 
-// account reads what the program used.
+// account reads the program's resource usage.
 func (w *watch) account(g *cgroup.Group, done *outcome) {
 	if g == nil {
 		done.CPU = max(w.poller.cpu, time.Duration(w.rusage.Utime.Nano()+w.rusage.Stime.Nano()))

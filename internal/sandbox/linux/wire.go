@@ -255,7 +255,7 @@ type request struct {
 	Changes *changesRequest `json:",omitempty"`
 	Inspect bool            `json:",omitempty"`
 	Usage   bool            `json:",omitempty"` // of held workspaces
-	Measure string          `json:",omitempty"` // id of a workspace whose live sandbox is measured
+	Measure string          `json:",omitempty"` // id of a workspace whose sandbox is measured
 
 	Enter *enterRequest `json:",omitempty"`
 	Dial  *dialRequest  `json:",omitempty"`

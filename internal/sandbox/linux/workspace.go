@@ -235,7 +235,7 @@ func writeAll(out int, content []byte) error {
 
 // place creates the file and calls fill for its content.
 func (w *workspace) place(name string, readOnly bool, fill func(out int) error) error {
-	if !readOnly && !strings.Contains(name, "/") { // the common case: directly in the workspace, with no file of that name
+	if !readOnly && !strings.Contains(name, "/") { // the common case: directly in the workspace, a new name
 		out, err := beneath(int(w.root.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
 		if err == nil {
 			return w.fill(name, out, readOnly, fill)

@@ -10,11 +10,11 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
-// What a control group has used, as the kernel counts it.
+// This file reads the resource usage of a control group as the kernel counts it.
 
-// accounts are the files of what a group has used, by controller; on version 2
-// one folder has all of them. Memory is counted with what of it was swapped out:
-// whatever comes back is charged again.
+// accounts are the files with a group's usage, by controller; on version 2 one folder
+// has all of them. Memory includes the part that was swapped out, because it is charged
+// again when it is swapped in.
 var accounts = map[string]struct{ processes, cpu, memoryPeak, memory, sockets, oom string }{
 	"":        {processes: "pids.current", cpu: "cpu.stat", memoryPeak: "memory.peak"},
 	"pids":    {processes: "pids.current"},
@@ -25,8 +25,8 @@ var accounts = map[string]struct{ processes, cpu, memoryPeak, memory, sockets, o
 	},
 }
 
-// openAccounts opens those of one controller. Reading them then takes a call
-// each, while a request waits for the program's end.
+// openAccounts opens the files of one controller. Reading an open file takes one call,
+// while a request waits for the program's end.
 func (g *Group) openAccounts(controller, folder string) {
 	open := func(place **os.File, name string, flag int) {
 		if name != "" {
@@ -36,7 +36,7 @@ func (g *Group) openAccounts(controller, folder string) {
 	names := accounts[controller]
 	counts := unix.O_RDONLY
 	if g.tree.Version == 1 {
-		counts = unix.O_RDWR // to set them back
+		counts = unix.O_RDWR // to reset them
 	}
 	open(&g.processesFile, names.processes, unix.O_RDONLY)
 	open(&g.cpuFile, names.cpu, counts)
@@ -44,18 +44,18 @@ func (g *Group) openAccounts(controller, folder string) {
 	open(&g.memoryFile, names.memory, unix.O_RDONLY)
 	open(&g.socketFile, names.sockets, unix.O_RDONLY)
 	open(&g.oomFile, names.oom, unix.O_RDONLY)
-	if names.memory != "" && g.memoryFile == nil { // a kernel that does not count what is swapped out
+	if names.memory != "" && g.memoryFile == nil { // a kernel without swap accounting
 		open(&g.memoryFile, "memory.usage_in_bytes", unix.O_RDONLY)
 	}
 }
 
-// counts are the open files of a group's accounts, nil where there is none.
+// counts returns the open files of a group's accounts, nil for each that is missing.
 func (g *Group) counts() []*os.File {
 	return []*os.File{g.processesFile, g.cpuFile, g.peakFile, g.memoryFile, g.socketFile, g.oomFile}
 }
 
-// Meter opens once more what tells what a group has used, for a process that may not
-// open it: see ReadMeter. Nil without a group.
+// Meter reopens the files of a group's usage, for a process that may not open them: see
+// ReadMeter. It returns nil without a group.
 func (g *Group) Meter() []*os.File {
 	if g == nil || g.cpuFile == nil || g.peakFile == nil {
 		return nil
@@ -74,12 +74,12 @@ func (g *Group) Meter() []*os.File {
 	return files
 }
 
-// ReadMeter reads what a meter shows.
+// ReadMeter reads the usage from the files of a Meter.
 func ReadMeter(files []*os.File) (cpu time.Duration, memoryPeak int64) {
 	var texts [2]string
 	for i, f := range files[:len(texts)] {
 		if c, err := f.SyscallConn(); err == nil {
-			_ = c.Read(func(fd uintptr) bool { // one that is closed reads as nothing
+			_ = c.Read(func(fd uintptr) bool { // a closed file reads as empty
 				texts[i] = kernelfile.ReadFD(int(fd))
 				return true
 			})
@@ -91,7 +91,7 @@ func ReadMeter(files []*os.File) (cpu time.Duration, memoryPeak int64) {
 	return time.Duration(kernelfile.Int(texts[0])), kernelfile.Int(texts[1])
 }
 
-// Processes counts the group's processes and threads; 0 if that is not known.
+// Processes returns the number of the group's processes and threads, 0 if it is not known.
 func (g *Group) Processes() int64 {
 	if g == nil {
 		return 0
@@ -99,7 +99,7 @@ func (g *Group) Processes() int64 {
 	return kernelfile.Int(kernelfile.ReadOpen(g.processesFile))
 }
 
-// CPUTime is the processor time used so far.
+// CPUTime returns the processor time used so far.
 func (g *Group) CPUTime() time.Duration {
 	if g.tree.Version == 2 {
 		return time.Duration(kernelfile.Value(kernelfile.ReadOpen(g.cpuFile), "usage_usec")) * time.Microsecond
@@ -107,10 +107,10 @@ func (g *Group) CPUTime() time.Duration {
 	return time.Duration(kernelfile.Int(kernelfile.ReadOpen(g.cpuFile)))
 }
 
-// MemoryPeak is the most memory that was used at once, in bytes.
+// MemoryPeak returns the peak memory usage, in bytes.
 func (g *Group) MemoryPeak() int64 { return kernelfile.Int(kernelfile.ReadOpen(g.peakFile)) }
 
-// MemoryInUse is the memory in use, in bytes.
+// MemoryInUse returns the memory in use, in bytes.
 func (g *Group) MemoryInUse() int64 {
 	if g.tree.Version == 2 {
 		return kernelfile.Int(kernelfile.Read(g.folders[0], "memory.current"))
@@ -118,7 +118,7 @@ func (g *Group) MemoryInUse() int64 {
 	return kernelfile.Int(kernelfile.ReadOpen(g.memoryFile))
 }
 
-// OOMKills counts the processes that the kernel killed for want of memory.
+// OOMKills returns how many processes the kernel killed for want of memory.
 func (g *Group) OOMKills() int64 {
 	if g.tree.Version == 2 {
 		return kernelfile.Value(kernelfile.Read(g.folders[0], "memory.events"), "oom_kill")

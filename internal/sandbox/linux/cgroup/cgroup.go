@@ -1,16 +1,15 @@
-// Package cgroup bounds and counts what groups of processes use, by control groups of
-// version 1 or 2.
+// Package cgroup limits and counts the resource usage of groups of processes, with
+// control groups of version 1 or 2.
 //
-// A Tree is the part of the host's groups that is one executor's (Open), with a Group
-// for each program. A group has limits (Limits) and accounts (account.go), may be
-// frozen and killed as a whole (group.go), and gets its share of the processors
-// late or first (processors.go). On version 1 groups are reused (reuse.go). The
-// executor sees no processes but its own: Prepare and Remove are what its
-// launcher does for it (launcher.go).
+// A Tree is one executor's part of the host's groups (Open), with a Group for each
+// program. A group has limits (Limits) and accounts (account.go). It can be frozen and
+// killed as a whole (group.go), and its priority can be lowered or raised
+// (processors.go). On version 1 groups are reused (reuse.go). The executor sees only
+// its own processes, so its launcher calls Prepare and Remove for it (launcher.go).
 //
 // A nil Group stands for a host without control groups: it has no processes and no
-// files to join by, and nothing that is asked of it happens. Only Kill, Remove and the
-// accounts of time and memory want a group that is there.
+// files to join by, and its methods do nothing. Only Kill, Remove and the accounts of
+// time and memory require a group.
 package cgroup
 
 import (
@@ -29,9 +28,9 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
-// A Tree makes the groups of one executor, under one folder in each
-// hierarchy. The executor itself sits in a leaf beside them: while a process
-// is there the folder is in use, and the next start sweeps those where none is.
+// A Tree creates the groups of one executor, under one folder in each hierarchy. The
+// executor itself is in a leaf beside them: while the leaf has a process the folder is
+// in use. The next start sweeps folders without one.
 type Tree struct {
 	Version int // 2 or 1
 
@@ -39,7 +38,7 @@ type Tree struct {
 	long    *demotedGroups    // of programs that have run for long
 	pool    groupPool
 	dying   dying
-	bounded bool // the kernel bounds what all groups take together
+	bounded bool // the kernel limits the memory of all groups together
 }
 
 const (
@@ -50,16 +49,16 @@ const (
 	memoryController = "memory"
 )
 
-// controllers that bound a run. The first two are what strict isolation asks
-// for. On version 1 each is a hierarchy of its own.
+// Controllers that limit a run. Strict isolation requires the first two. On version 1
+// each has its own hierarchy.
 var (
 	requiredControllers = []string{memoryController, "pids"}
 	allControllers      = append(slices.Clone(requiredControllers), "cpu", "cpuacct")
 )
 
-// Open prepares the tree of an instance of the executor, this process, below root,
+// Open prepares the tree of this process, an instance of the executor, below root,
 // which holds the mounted hierarchies. own is the content of /proc/self/cgroup. The
-// error says why there is no tree; the caller decides whether to continue without.
+// error says why there is no tree; the caller decides whether to continue without one.
 func Open(root, own, instance string) (*Tree, error) {
 	place := parseOwnGroups(own)
 	if base, ok := unifiedBase(root, place[""]); ok {
@@ -96,8 +95,8 @@ func controllerBase(root, controller, place string) string {
 	return base
 }
 
-// unifiedBase finds the group of this process in a version 2 hierarchy that
-// has the controllers we need.
+// unifiedBase finds the group of this process in a version 2 hierarchy that has the
+// required controllers.
 func unifiedBase(root, place string) (string, bool) {
 	base := filepath.Join(root, strings.TrimSuffix(place, "/"+unifiedServiceName))
 	if _, err := os.Stat(filepath.Join(base, "cgroup.controllers")); err != nil {
@@ -116,7 +115,7 @@ func unifiedBase(root, place string) (string, bool) {
 	return base, true
 }
 
-// openUnified makes our tree in a version 2 hierarchy, in a base that the
+// openUnified creates the executor's tree in a version 2 hierarchy, in a base that the
 // launcher has emptied.
 func openUnified(base, instance string) (*Tree, error) {
 	t := &Tree{Version: 2, bases: map[string]string{}, long: newDemotedGroups()}
@@ -140,13 +139,13 @@ func openUnified(base, instance string) (*Tree, error) {
 	return t, nil
 }
 
-// restOfHost is the part of the machine's memory that all groups together leave to
-// everything else: one of so many.
+// restOfHost is the divisor of the machine's memory for the part that all groups
+// together leave to other processes.
 const restOfHost = 8
 
-// bound lets the kernel bound what all groups of this executor take together, so
-// that however many programs want all that they may have at the same time, it is
-// one of them that is ended and not something else on this machine.
+// bound sets a kernel limit on all groups of this executor together. If many programs
+// use all the memory they may have at the same time, the kernel kills one of them and
+// no other process of the machine.
 func (t *Tree) bound() {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -160,20 +159,20 @@ func (t *Tree) bound() {
 	}
 	folder := t.bases[memoryController]
 	if strings.TrimSpace(kernelfile.Read(folder, "memory.use_hierarchy")) == "0" {
-		return // each group is counted for itself, before Linux 5.11
+		return // before Linux 5.11 each group is counted for itself
 	}
 	t.bounded = writeFile(folder, "memory.limit_in_bytes", most) == nil
 }
 
-// LimitsCPU reports whether the groups' limits of processor time are enforced.
+// LimitsCPU reports whether the groups' processor limits are enforced.
 func (t *Tree) LimitsCPU() bool { return t.Version == 2 || t.bases["cpu"] != "" }
 
 func enableControllers(base string) error {
 	return writeFile(base, "cgroup.subtree_control", "+memory +pids +cpu")
 }
 
-// open makes the instance's folder in one hierarchy, puts the executor into
-// its leaf, and sweeps what dead executors left.
+// open creates the instance's folder in one hierarchy, moves the executor into its
+// leaf, and sweeps the folders of dead executors.
 func (t *Tree) open(controller, base, instance string) error {
 	parent := filepath.Join(base, parentName)
 	if err := makeFolder(parent); err != nil {
@@ -191,9 +190,8 @@ func (t *Tree) open(controller, base, instance string) error {
 	return writeFile(leaf, "cgroup.procs", "0")
 }
 
-// sweep removes the folders of executors that have exited. The kernel
-// refuses to remove a group that has processes, so a live one stays, and so
-// does one that is being made.
+// sweep removes the folders of executors that have exited. The kernel refuses to remove
+// a group with processes, so a live executor's stays, as does one being created.
 func sweep(parent string) {
 	instances, _ := os.ReadDir(parent)
 	for _, instance := range instances {
@@ -209,8 +207,8 @@ func sweep(parent string) {
 	}
 }
 
-// removeInstance removes the folder of an executor that has exited, as far as no process
-// is in it.
+// removeInstance removes the folder of an executor that has exited, except for groups
+// that still have processes.
 func removeInstance(folder string) {
 	groups, _ := os.ReadDir(folder)
 	for _, group := range groups {
@@ -221,8 +219,8 @@ func removeInstance(folder string) {
 	removeGroup(folder)
 }
 
-// Close removes the tree's folders, as far as they are empty. That of the
-// executor is not yet: its launcher removes it.
+// Close removes the tree's empty folders. The executor's own folder is not empty yet:
+// its launcher removes it.
 func (t *Tree) Close() {
 	t.long.close()
 	t.pool.close()
@@ -258,8 +256,8 @@ func makeFolder(path string) error {
 	return nil
 }
 
-// openControl opens a file of a group as the system does. A file of Go's would
-// be watched for events, which is three more calls for each.
+// openControl opens a file of a group with a system call. os.OpenFile would register
+// the file for polling, which takes three more calls.
 func openControl(folder, name string, flags int) (*os.File, error) {
 	fd, err := unix.Open(folder+"/"+name, flags|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -278,7 +276,7 @@ func writeFile(folder, name, value string) error {
 	for {
 		_, err := unix.Write(fd, []byte(value))
 		switch {
-		case errors.Is(err, unix.EINTR): // memory limits heed signals, which the runtime sends to itself
+		case errors.Is(err, unix.EINTR): // writing a memory limit is interrupted by signals, which the runtime sends to itself
 			continue
 		case err != nil:
 			return &fs.PathError{Op: "write", Path: path, Err: err}
@@ -287,7 +285,7 @@ func writeFile(folder, name, value string) error {
 	}
 }
 
-// optional forgives the absence of a control file.
+// optional ignores the absence of a control file.
 func optional(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Group is the control group of one program, as long as it runs. It is made for it
-// and removed after it, or on version 1 recycled for another (see groupPool): making
-// and removing one takes half a millisecond there.
+// A Group is the control group of one running program. It is created for the program
+// and removed after it, or on version 1 recycled for another one (see groupPool): there
+// creating and removing a group takes half a millisecond.
 type Group struct {
 	tree    *Tree
 	limits  Limits
@@ -24,22 +24,22 @@ type Group struct {
 	// quota is its share of the processors, in microseconds of each cpuPeriod.
 	quota int
 	enter *os.File // see Procs
-	// yield is the file that makes the group idle: it gets processors only while no other
-	// group wants them. Nil where the kernel cannot.
+	// yield is the file that makes the group idle: it gets processors only while no
+	// other group wants them. It is nil if the kernel does not support that.
 	yield    *os.File
 	ended    bool // it was killed
-	complete bool // it was made to its end
-	// dirty says that more than its limits was set, which must not reach another program.
+	complete bool // it was created without an error
+	// dirty is set when more than the limits was set, which must not reach another program.
 	dirty  bool
 	idling *idling
 
 	processesFile, cpuFile, peakFile, memoryFile, socketFile, oomFile *os.File // see openAccounts
 
-	looked time.Time     // when it was last looked at whether it computes,
-	used   time.Duration // and what it had used then
+	looked time.Time     // when its processor time was last checked,
+	used   time.Duration // and its processor time then
 }
 
-// Limits are what the kernel enforces on a group.
+// Limits are the limits that the kernel enforces on a group.
 type Limits struct {
 	Memory    int64   // bytes
 	Processes int     // and threads
@@ -56,10 +56,10 @@ func (l Limits) quota() int {
 	return int(l.CPUs * cpuPeriod)
 }
 
-// maxSocketMemory is what one group may have waiting in sockets.
+// maxSocketMemory limits the memory of one group's socket buffers.
 const maxSocketMemory = 64 << 20
 
-// Create makes a group, or takes one that was recycled: that one may be idle. On a tree
+// Create creates a group, or reuses a recycled one, which may be idle. On a tree
 // without controllers it is empty.
 func (t *Tree) Create(name string, limits Limits) (*Group, error) {
 	if g := t.pool.get(limits); g != nil {
@@ -76,8 +76,8 @@ func (t *Tree) Create(name string, limits Limits) (*Group, error) {
 	return g, nil
 }
 
-// enterHierarchy makes the group's folder in the hierarchy of a controller, and opens
-// what is needed of it.
+// enterHierarchy creates the group's folder in the hierarchy of a controller, and opens
+// its files.
 func (g *Group) enterHierarchy(controller, base, name string) (err error) {
 	t, folder := g.tree, base+"/"+name
 	known := slices.Contains(g.folders, folder) // two controllers, one hierarchy
@@ -135,8 +135,8 @@ func (t *Tree) limit(controller, folder string, l Limits) error {
 			writeFile(folder, "memory.limit_in_bytes", memory),
 			// Memory and swap together: no swap. Absent where the kernel has no swap accounting.
 			optional(writeFile(folder, "memory.memsw.limit_in_bytes", memory)),
-			// What waits in sockets of the loopback device is counted apart here,
-			// and else not at all: gigabytes, out of what the host's own sockets have.
+			// Socket buffers of the loopback device are counted separately here. Otherwise they
+			// are not limited: they could take gigabytes of the host's own socket memory.
 			optional(writeFile(folder, "memory.kmem.tcp.limit_in_bytes",
 				strconv.FormatInt(min(l.Memory/4, maxSocketMemory), 10))),
 		)
@@ -159,8 +159,8 @@ func (g *Group) Remove() {
 	}
 }
 
-// Folder is the group's open folder, in which a process can be born (CLONE_INTO_CGROUP);
-// -1 on version 1, where it has to join by Tasks.
+// Folder returns the group's open folder, in which a process can be born
+// (CLONE_INTO_CGROUP). It returns -1 on version 1, where the process has to join by Tasks.
 func (g *Group) Folder() int {
 	if g == nil || g.tree.Version != 2 {
 		return -1
@@ -168,9 +168,9 @@ func (g *Group) Folder() int {
 	return int(g.join[0].Fd())
 }
 
-// Tasks are the files, one for each hierarchy of version 1, by which a thread joins the
-// group: it writes a 0 to each. Moving a whole process would wait for every other fork
-// on the machine.
+// Tasks returns the files, one for each hierarchy of version 1, by which a thread joins
+// the group: it writes a 0 to each. Moving a whole process would wait for every other
+// fork on the machine.
 func (g *Group) Tasks() []*os.File {
 	if g == nil || g.tree.Version != 1 {
 		return nil
@@ -178,8 +178,8 @@ func (g *Group) Tasks() []*os.File {
 	return g.join
 }
 
-// Procs is the file by which a process joins the group that could not be born in it, on
-// version 2; else nil.
+// Procs returns the file by which a process joins the group if it could not be born in
+// it, on version 2; else nil.
 func (g *Group) Procs() *os.File {
 	if g == nil {
 		return nil
@@ -187,7 +187,7 @@ func (g *Group) Procs() *os.File {
 	return g.enter
 }
 
-// Bounded reports whether the kernel bounds what all groups of the executor take
+// Bounded reports whether the kernel limits the memory of all groups of the executor
 // together.
 func (g *Group) Bounded() bool { return g != nil && g.tree.bounded }
 
@@ -201,12 +201,12 @@ func (g *Group) destroy() {
 
 func (g *Group) closeFiles() {
 	for _, f := range slices.Concat(g.join, g.counts(), []*os.File{g.yield, g.enter}) {
-		f.Close() // nil is one that the kernel does not have
+		f.Close() // nil if the kernel does not have the file
 	}
 }
 
-// removeGroup removes a group's folder. A process that was reaped a moment ago
-// may still be counted, so it is tried for a while.
+// removeGroup removes a group's folder. The kernel may still count a process that was
+// just reaped, so removeGroup retries for a while.
 func removeGroup(folder string) {
 	for wait := 50 * time.Microsecond; wait < 200*time.Millisecond; wait *= 2 {
 		if err := unix.Rmdir(folder); !errors.Is(err, unix.EBUSY) {
@@ -216,9 +216,9 @@ func removeGroup(folder string) {
 	}
 }
 
-// Freeze stops what is in the group, or continues it. It reports whether the kernel
-// can. The freezer of version 1 is not used: what it has frozen cannot be
-// killed. The group has next to no processor time there.
+// Freeze freezes or thaws the group's processes. It reports whether the kernel can. The
+// freezer of version 1 is not used, because a frozen process cannot be killed. There
+// Freeze leaves the group next to no processor time.
 func (g *Group) Freeze(yes bool) bool {
 	const (
 		longestPeriod = 1_000_000 // µs, of which the group gets:
@@ -237,7 +237,7 @@ func (g *Group) Freeze(yes bool) bool {
 			return writeFile(folder, "cgroup.freeze", value) == nil // since Linux 5.2
 		case folder == g.folder("cpu"):
 			if g.dirty = true; g.ended {
-				return true // it has no quota any more
+				return true // it has no quota left
 			}
 			if yes {
 				return writeFile(folder, "cpu.cfs_period_us", fmt.Sprint(longestPeriod)) == nil &&
@@ -250,9 +250,9 @@ func (g *Group) Freeze(yes bool) bool {
 	return false
 }
 
-// Kill sends SIGKILL to all that is in the group. On version 2 the kernel does it at
-// once. The freezer of version 1 would keep what it has frozen from dying, so there no
-// process may be born any more, and each that is there is killed.
+// Kill sends SIGKILL to all processes of the group. On version 2 the kernel does it at
+// once. On version 1 frozen processes could not die, so Kill stops forks and kills each
+// process.
 func (g *Group) Kill() {
 	if g.tree.Version == 2 && writeFile(g.folders[0], "cgroup.kill", "1") == nil { // since Linux 5.14
 		return
@@ -263,7 +263,7 @@ func (g *Group) Kill() {
 	KillListed(func() []int { return processesIn(folder) })
 }
 
-// folder is the group's in the hierarchy of a controller; "" if there is none.
+// folder returns the group's folder in the hierarchy of a controller, "" if there is none.
 func (g *Group) folder(controller string) string {
 	if g.tree.Version == 2 {
 		return g.folders[0]
@@ -288,13 +288,13 @@ func processesIn(folder string) (pids []int) {
 	return pids
 }
 
-// mostKillRounds is how often KillListed looks for processes that it has missed.
-// Whom it has not killed then dies with pid 1.
+// mostKillRounds bounds how often KillListed looks for processes that it has missed.
+// Processes still alive then die with pid 1.
 const mostKillRounds = 4
 
-// KillListed sends SIGKILL to all processes of a list, and to those that are born
-// meanwhile. The number of one that has ended may be another's, who has nothing to do
-// with it, so only who is on the list after it was opened is killed.
+// KillListed sends SIGKILL to all processes of a list, and to those born meanwhile. The
+// pid of an exited process may be reused by an unrelated one, so KillListed only kills
+// processes that are on the list after it was opened.
 func KillListed(list func() []int) {
 	killed := map[int]bool{}
 	for range mostKillRounds {

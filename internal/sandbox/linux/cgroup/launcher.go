@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the executor cannot do with control groups, because it sees no processes
-// but its own, its launcher does: it puts the service where the kernel can
-// compare it with programs, and removes what an executor was in itself.
+// The executor sees only its own processes, so its launcher does some work on control
+// groups for it. It moves the service to where the kernel can compare it with programs,
+// and removes the executor's own group.
 
-// Root is where the host has its hierarchies.
+// Root is where the host mounts its hierarchies.
 const Root = "/sys/fs/cgroup"
 
-// unifiedServiceName is the leaf for processes that were in a group of version 2
-// which is to hand controllers down.
+// unifiedServiceName is the leaf for the processes of a version 2 group that has to
+// delegate controllers.
 const unifiedServiceName = parentName + "-service"
 
 // Prepare makes the host's groups below root ready for an instance of the executor. service is the process that serves;
@@ -42,13 +42,13 @@ func Prepare(root, instance string, service int) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	// All of Airlock weighs as much as the service and the programs did apart.
+	// All of Airlock weighs as much as the service and the programs did separately.
 	return errors.Join(setWeight(1, filepath.Join(base, parentName), 2*weightOfOne), setWeight(1, folder, weightOfOurs),
 		writeFile(folder, "cgroup.procs", strconv.Itoa(service)))
 }
 
-// emptyBase prepares a group of version 2 to hand controllers down, which one
-// that holds processes may not.
+// emptyBase prepares a group of version 2 to delegate controllers, which a group that
+// holds processes may not do.
 func emptyBase(base string) error {
 	if err := enableControllers(base); !errors.Is(err, unix.EBUSY) {
 		return err
@@ -69,8 +69,8 @@ func emptyBase(base string) error {
 	return enableControllers(base)
 }
 
-// Remove removes what an instance of the executor that has ended left of its control
-// groups below root, and reports whether that was all.
+// Remove removes the remaining control groups of an exited instance of the executor
+// below root, and reports whether it removed all of them.
 func Remove(root, instance string) bool {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {

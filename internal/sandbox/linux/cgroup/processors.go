@@ -12,37 +12,37 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
-// Priorities on a busy machine. Most programs are short, so those that have run for a
-// while yield to all others at once (docs/decisions/0045): they get not a smaller share,
-// which others would still wait for in slices, but none while another process wants it.
-// The service and the executor are siblings of the programs' groups, since the kernel
+// Priorities on a busy machine. Most programs are short, so programs that have run for
+// a while yield to all others (docs/decisions/0045). They get no time while another
+// process wants it: with a smaller share, others would still wait for their slices. The
+// service and the executor are siblings of the programs' groups, since the kernel
 // compares siblings, and weigh more.
 
-// Weights, of version 2; version 1 counts in shares, of which 1024 are as much
-// as a weight of 100.
+// Weights of version 2. Version 1 counts in shares, of which 1024 equal a weight of
+// 100.
 const (
-	weightOfOne   = 100  // what a group has by default
+	weightOfOne   = 100  // the default of a group
 	weightOfOurs  = 400  // the service and the executor
-	weightOfEnded = 1000 // what was killed has to run once more to be gone
-	weightOfLong  = 5    // on kernels that know no idle groups
+	weightOfEnded = 1000 // a killed process has to run once more to exit
+	weightOfLong  = 5    // on kernels without idle groups
 )
 
-// demotedGroups are the groups of programs that have run for long. Later programs
-// go first, but these are not starved: together they get a share of the machine,
-// if need be by being boosted for a while.
+// demotedGroups are the groups of programs that have run for long. Later programs have
+// priority, but demoted groups are not starved: together they get a share of the
+// machine, and are boosted for a while if necessary.
 type demotedGroups struct {
 	mu      sync.Mutex
-	groups  map[*Group]time.Duration // the processor time of each at the last look
+	groups  map[*Group]time.Duration // the processor time of each at the last check
 	deficit deficit
-	boosted bool // they have the usual weight for now
+	boosted bool // they have the default weight for now
 	stop    chan struct{}
 	watcher sync.WaitGroup
 }
 
 const (
 	longShare = 0.25                   // of the machine, for all of them together
-	longTick  = 50 * time.Millisecond  // how often it is looked at
-	longTurn  = 400 * time.Millisecond // for so long they may get nothing
+	longTick  = 50 * time.Millisecond  // interval of the checks
+	longTurn  = 400 * time.Millisecond // they may get no time for so long
 )
 
 func newDemotedGroups() *demotedGroups { return &demotedGroups{groups: map[*Group]time.Duration{}} }
@@ -63,7 +63,7 @@ func (l *demotedGroups) join(g *Group) {
 	}
 }
 
-// leave removes a group, which gets its usual weight back.
+// leave removes a group and restores its default weight.
 func (l *demotedGroups) leave(g *Group) {
 	if l == nil {
 		return
@@ -94,7 +94,7 @@ func (l *demotedGroups) close() {
 	l.watcher.Wait()
 }
 
-// watch checks regularly whether the groups get their share.
+// watch checks at intervals whether the groups get their share.
 func (l *demotedGroups) watch(stop chan struct{}) {
 	defer l.watcher.Done()
 	tick := time.NewTicker(longTick)
@@ -129,15 +129,15 @@ func (l *demotedGroups) look(passed time.Duration) {
 }
 
 // deficit is the part of their share that demoted groups have not had. It also grows
-// while they do not want it: boosting them then costs the others nothing.
+// while they do not want it: boosting them then costs no other group anything.
 type deficit struct {
 	time time.Duration
 	turn bool
 }
 
-// after adds a period in which they used so much, and reports whether they are to be
-// boosted: from a deficit of longTurn on, until it is half of that. What they used
-// beyond their share does not count, for no other group wanted it.
+// after adds a period in which the groups used a time, and reports whether to boost
+// them: from a deficit of longTurn on, until it is half of that. Time beyond their
+// share does not count, because no other group wanted it.
 func (o *deficit) after(passed, used time.Duration, processors int) bool {
 	share := func(d time.Duration) time.Duration {
 		return time.Duration(longShare * float64(processors) * float64(d))
@@ -152,9 +152,9 @@ func (o *deficit) after(passed, used time.Duration, processors int) bool {
 	return o.turn
 }
 
-// ShortRun is how long a program has the usual weight before it is checked
-// (DemoteIfBusy). Most have ended by then. One that has not, and computes, is demoted;
-// one that waits, or does not get the processor anyway, is checked again.
+// ShortRun is how long a program keeps the default weight before DemoteIfBusy checks
+// it. Most programs have ended by then. A program that computes is demoted. A program
+// that waits, or does not get a processor anyway, is checked again.
 const ShortRun = 100 * time.Millisecond
 
 const (
@@ -163,7 +163,7 @@ const (
 	computing = 4 // it uses at least one of so many parts of a processor
 )
 
-// DemoteIfBusy demotes a program that has run for long if it computes. Else it
+// DemoteIfBusy demotes a program that has run for long if it computes. Otherwise it
 // returns when to check again.
 func (g *Group) DemoteIfBusy(now time.Time) (next time.Time) {
 	if g == nil || g.ended {
@@ -182,9 +182,9 @@ func (g *Group) DemoteIfBusy(now time.Time) (next time.Time) {
 	return now.Add(wait)
 }
 
-// Renew treats a program that waited, or is interrupted, like a new one: a live
-// interpreter is as old as its session, and its cells are short. It returns when to
-// check it.
+// Renew treats a program that waited, or is interrupted, as a new one: a live
+// interpreter is as old as its session, but its cells are short. It returns the time of
+// the next check.
 func (g *Group) Renew(now time.Time) (next time.Time) {
 	if g == nil || g.ended {
 		return time.Time{}
@@ -198,7 +198,7 @@ func (g *Group) Renew(now time.Time) (next time.Time) {
 	return now.Add(ShortRun)
 }
 
-// demote gives a group the least share of the processors from now on.
+// demote gives a group the lowest share of the processors.
 func (g *Group) demote() {
 	if g == nil || g.ended {
 		return
@@ -210,7 +210,7 @@ func (g *Group) demote() {
 	g.tree.long.join(g)
 }
 
-// BoostForExit raises the weight of a killed group and lifts its quota: its end must
+// BoostForExit raises the weight of a killed group and lifts its quota: its exit must
 // not wait for programs that compute, or for the next period.
 func (g *Group) BoostForExit() {
 	if g == nil {
@@ -226,9 +226,9 @@ func (g *Group) BoostForExit() {
 	g.liftQuota()
 }
 
-// dying is how many groups were killed and are not gone. While there is one, all of
-// Airlock goes before what else the machine does: the weight of a group counts among
-// its siblings alone, and on a machine with many sessions all of Airlock's together
+// dying counts the killed groups that still have processes. While there is one, all of
+// Airlock gets priority over other processes of the machine: a group's weight counts
+// only among its siblings, and on a machine with many sessions all of Airlock together
 // has the share of two. On version 2 the operator's service manager decides that.
 type dying struct {
 	mu    sync.Mutex
@@ -259,7 +259,7 @@ func (d *dying) add(t *Tree, n int) {
 	}
 }
 
-// liftQuota gives the group all the time that it needs.
+// liftQuota removes the group's processor quota.
 func (g *Group) liftQuota() {
 	if folder := g.folder("cpu"); folder == "" {
 		return
@@ -270,8 +270,8 @@ func (g *Group) liftQuota() {
 	}
 }
 
-// CreateIdle makes a group for processes of our own that must not stand in any
-// program's way. It counts nothing and limits nothing.
+// CreateIdle creates an idle group for internal processes that must not delay a
+// program. It counts nothing and limits nothing.
 func (t *Tree) CreateIdle(name string) (*Group, error) {
 	only := &Tree{Version: t.Version, bases: map[string]string{}}
 	for _, controller := range []string{"", "cpu"} {
@@ -296,15 +296,15 @@ func (g *Group) Idle(yes bool) {
 	g.idling.set(g.yield, yes)
 }
 
-// idling is whether a group is idle, as it was last said. A new one is not. Those
-// that a group serves one after the other share it: who hears late that the first
-// has ended must not say anything that the next does not know.
+// idling records whether a group is idle, as last set. A new group is not. The programs
+// that use a group one after the other share it: a late caller for the first program
+// must not change the group without the next program's knowledge.
 type idling struct {
 	mu  sync.Mutex
 	yes bool
 }
 
-// set tells the kernel what it was not told yet.
+// set writes the state to the kernel if it changed.
 func (i *idling) set(f *os.File, yes bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -320,7 +320,7 @@ func (i *idling) set(f *os.File, yes bool) {
 	}
 }
 
-// weigh sets the group's share of the processors. One that is idle has none.
+// weigh sets the group's share of the processors. An idle group has none.
 func (g *Group) weigh(weight int) {
 	g.dirty = true
 	for _, folder := range g.folders {

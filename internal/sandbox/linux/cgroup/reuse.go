@@ -12,31 +12,31 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
-// A group of version 1 is a folder in each hierarchy. Once it has no processes, next to
-// nothing is charged to it and its counters are reset, it is reused for another program
-// with the same limits (docs/decisions/0056).
+// A group of version 1 is a folder in each hierarchy. It is reused for another program
+// with the same limits (docs/decisions/0056) once it has no processes, next to nothing
+// is charged to it and its counters are reset.
 
 const (
-	// maxPooled is how many groups the pool has at most.
+	// maxPooled bounds the number of groups in the pool.
 	maxPooled = 6
-	// mostCharged is what a group that is reused may still be charged for: what
-	// the kernel has charged in advance, 256 KiB for each processor where a process of
-	// it ran, or frees late. The next program may have so much less, and it counts as
-	// used by it.
+	// mostCharged bounds the memory still charged to a reused group: the kernel charges
+	// in advance, 256 KiB for each processor where a process of the group ran, and
+	// frees some late. The next program has that much less, and it counts as used by
+	// it.
 	mostCharged = 1 << 20
 )
 
-// groupPool has groups to reuse, the oldest first.
+// groupPool holds groups to reuse, the oldest first.
 type groupPool struct {
 	mu     sync.Mutex
 	list   []*Group
 	closed bool
 }
 
-// recycle puts a group into the pool, and reports whether it did. One that came near its
-// memory limit is not reused: it may have lost processes for want of memory, or leaves the
-// kernel much to reclaim. Processes that were killed are counted, too. Version 2 does not
-// have all of the counters.
+// recycle puts a group into the pool, and reports whether it did. A group that came
+// near its memory limit is not reused: it may have lost processes for want of memory,
+// or leave the kernel much to reclaim. Killed processes are counted, too. Version 2
+// lacks some of the counters.
 func (g *Group) recycle() bool {
 	if slices.Contains(g.counts(), nil) || !g.complete || g.dirty || g.MemoryPeak() > g.limits.Memory/2 ||
 		!g.resetQuota() {
@@ -55,8 +55,8 @@ func (g *Group) recycle() bool {
 	return ok
 }
 
-// resetQuota gives a group its whole share of the present period again: setting
-// the quota does, also to what it was.
+// resetQuota restores a group's whole share of the present period: writing the quota
+// does that, even if it is unchanged.
 func (g *Group) resetQuota() bool {
 	base, limited := g.tree.bases["cpu"]
 	if !limited || g.quota < 0 {
@@ -70,7 +70,7 @@ func (g *Group) resetQuota() bool {
 	return false
 }
 
-// put adds a group, and returns one that it displaced, if any.
+// put adds a group, and returns the group that it evicted, if any.
 func (p *groupPool) put(g *Group) (oldest *Group, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,9 +84,9 @@ func (p *groupPool) put(g *Group) (oldest *Group, ok bool) {
 	return oldest, true
 }
 
-// get returns a group with these limits, nil if none can be reused yet. The
-// last process of a pid namespace stays in its group until its parent hears of its end,
-// and what it had on its file systems until those are unmounted.
+// get returns a group with these limits, nil if none can be reused yet. The last
+// process of a pid namespace stays in its group until its parent reaps it. Its files
+// stay charged until their file systems are unmounted.
 func (p *groupPool) get(limits Limits) *Group {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,10 +99,10 @@ func (p *groupPool) get(limits Limits) *Group {
 	return nil
 }
 
-// isReusable reports whether nothing is in the group that the next program could
-// meet. Without processes, what is charged only becomes less. Processes killed for want
-// of memory stay counted, also if it was the host that had too little. A group with a
-// counter that cannot be read is not reused.
+// isReusable reports whether the group holds nothing that could affect the next
+// program. Without processes the charge only shrinks. Processes killed for want of
+// memory stay counted, even if the host was short of it. A group with an unreadable
+// counter is not reused.
 func (g *Group) isReusable() bool {
 	if kernelfile.ReadOpen(g.processesFile) != "0\n" || kernelfile.ReadOpen(g.socketFile) != "0\n" {
 		return false
@@ -112,7 +112,7 @@ func (g *Group) isReusable() bool {
 		strings.Contains(kernelfile.ReadOpen(g.oomFile), "oom_kill 0\n")
 }
 
-// resetCounters resets a group's counters: writing any number does.
+// resetCounters resets a group's counters: writing any number does that.
 func (g *Group) resetCounters() bool {
 	for _, f := range []*os.File{g.cpuFile, g.peakFile} {
 		if _, err := unix.Pwrite(int(f.Fd()), []byte("0"), 0); err != nil {
@@ -122,7 +122,7 @@ func (g *Group) resetCounters() bool {
 	return true
 }
 
-// close empties the pool: closing the tree removes the folders.
+// close empties the pool. Closing the tree removes the folders.
 func (p *groupPool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
