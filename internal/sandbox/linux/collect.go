@@ -15,7 +15,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// left is what a program left in its workspace.
+// left holds the outputs of a workspace.
 type left struct {
 	files   []leftFile
 	deleted []string
@@ -27,7 +27,7 @@ type leftFile struct {
 	file      *os.File
 	size      int64
 	input     bool
-	respelled bool // path is not what the program called it
+	respelled bool // path differs from the program's name
 }
 
 func (l *left) close() {
@@ -36,7 +36,7 @@ func (l *left) close() {
 	}
 }
 
-// Reasons for which a file is not kept.
+// Reasons for dropping a file.
 const (
 	reasonCount = "too many files"
 	reasonSize  = "too large"
@@ -48,17 +48,17 @@ const (
 	reasonPath  = "its path is too long"
 )
 
-// collectLimits bound what is kept of a workspace.
+// collectLimits limit the outputs collected from a workspace.
 type collectLimits struct {
 	count        int
 	bytes, total int64
 }
 
-// maxDropped bounds the list of what was not kept; the rest is only counted, by
+// maxDropped bounds the list of dropped files; further ones are only counted, by
 // reason.
 const maxDropped = 100
 
-// dropper returns what notes a file that is not kept.
+// dropper returns a function that records a dropped file.
 func (l *left) dropper() func(path, reason string) {
 	latest := map[string]int{} // entry of each reason
 	return func(path, reason string) {
@@ -76,7 +76,7 @@ func (l *left) dropper() func(path, reason string) {
 // It runs when every process of the sandbox has exited, so no file changes.
 func (w *workspace) collect(entry string, limits collectLimits) *left {
 	l := &left{}
-	there := map[string]bool{} // of what was staged
+	there := map[string]bool{} // of the staged files
 	var total int64
 	var respelled []leftFile
 	drop := l.dropper()
@@ -151,7 +151,7 @@ func (w *workspace) collect(entry string, limits collectLimits) *left {
 	return l
 }
 
-// spell returns a path as JSON can carry it: each byte that is not UTF-8 as %XX.
+// spell returns a path that JSON can carry: each byte that is not UTF-8 becomes %XX.
 func spell(path string) string {
 	if utf8.ValidString(path) {
 		return path
@@ -169,8 +169,8 @@ func spell(path string) string {
 	return b.String()
 }
 
-// openFound opens a regular file for reading. What was opened is what was
-// looked at: nothing moves any more, and if it did nothing else would get out.
+// openFound opens a regular file for reading. The file is the one that the walk found: no
+// process can rename files now, and even a renamed one would be inside the workspace.
 func openFound(f found) (int, error) {
 	fd, err := beneath(f.folder, f.name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -188,22 +188,22 @@ func openFound(f found) (int, error) {
 	return fd, nil
 }
 
-// found is one entry of a walk. folder is open during the visit only.
+// found is one entry of a walk. folder is open only during the visit.
 type found struct {
 	path, name string
 	folder     int
 	kind       uint32
 	stat       unix.Stat_t
 	tooDeep    bool // a folder that the walk does not enter
-	tooLong    bool // the path; the walk does not enter a folder of such a path
+	tooLong    bool // the path is too long; the walk does not enter such a folder
 }
 
-// maxDepth bounds the folders inside folders that a walk enters; the names
-// that the engine accepts cannot be deeper.
+// maxDepth bounds the depth of a walk. File names that the engine accepts are never
+// deeper.
 const maxDepth = 128
 
-// walk visits every entry once, folders before what they hold, in order of
-// name. Its memory is bounded by the workspace's inodes.
+// walk visits every entry once, folders before their entries, ordered by name. Its
+// memory is bounded by the workspace's inodes.
 func (w *workspace) walk(visit func(found) bool) {
 	fd, err := beneath(int(w.root.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -243,8 +243,8 @@ func walkFolder(fd int, prefix string, depth int, visit func(found) bool) bool {
 	return true
 }
 
-// markFolders adds a file to what is left for each folder that is empty, as
-// far as there is room. Folders that nobody means to see are passed over.
+// markFolders adds a marker file for each empty folder, up to the limit. It skips
+// folders that are not shown to users.
 func (l *left) markFolders(w *workspace, most int) {
 	var folders []string
 	full := map[string]bool{}

@@ -15,19 +15,18 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// A process that is started inside a sandbox gets there by the list of system
-// calls with which sandboxes are made, but that it enters the namespaces of one
-// instead of making its own. It begins as a copy of the executor that is born in
-// the sandbox's pid namespace. What is in the sandbox can see it, and cannot look
-// into it: as long as it has rights the kernel forbids that, and it cannot be
-// inspected when it gives them up. Killing or stopping it meanwhile gains nothing.
+// A process that is started inside a sandbox uses the list of system calls that creates
+// sandboxes, but it enters existing namespaces. It begins as a copy of the executor,
+// born in the sandbox's pid namespace. Processes of the sandbox can see it, but cannot
+// inspect it: the kernel forbids that while it has privileges, and it is undumpable
+// when it drops them. Killing or stopping it meanwhile gains nothing.
 //
-// Its landlock domain is one of its own, because the kernel lets no process join one.
-// So it neither signals the program nor looks into it, nor the other way round.
-// The service's signals reach both.
+// It has its own landlock domain, because a process cannot join an existing one. So the
+// process and the program can neither signal nor inspect each other. The service's
+// signals reach both.
 
-// enterRequest starts a process in the sandbox of the program that runs in a held
-// workspace. With it come its stdin, stdout and stderr, unless it gets a terminal.
+// enterRequest starts a process in the sandbox of the program in a held workspace. Its
+// stdin, stdout and stderr come with it, unless it gets a terminal.
 type enterRequest struct {
 	Held     string
 	Argv     []string
@@ -50,7 +49,7 @@ func (r *enterRequest) check() error {
 	return nil
 }
 
-// candidates are the files that may be the command, as execvp(3) tries them.
+// candidates returns the paths to try for the command, like execvp(3).
 func (r *enterRequest) candidates() (list []string) {
 	if strings.Contains(r.Argv[0], "/") {
 		return r.Argv[:1]
@@ -66,21 +65,21 @@ func (r *enterRequest) candidates() (list []string) {
 	return list
 }
 
-// processControl is what the service says of a process that runs.
+// processControl is a message of the service to a running process.
 type processControl struct{ Signal int }
 
-// processEnd says how a process ended.
+// processEnd describes how a process ended.
 type processEnd struct {
 	Status int32 // as wait(2) gives it
 	CPU    time.Duration
 }
 
-// enterTime is how long a process may take to execute its command. One that
-// others in its sandbox stop meanwhile takes forever.
+// enterTime bounds the time until a process executes its command. Other processes of
+// its sandbox could stop it forever.
 const enterTime = 10 * time.Second
 
-// enter starts a process and stays until it has ended. A request that is given
-// up kills its process group.
+// enter starts a process and waits until it has ended. Cancelling the request kills its
+// process group.
 func (e *executor) enter(l *link, r *enterRequest, files []*os.File) error {
 	if err := r.check(); err != nil {
 		return newFailure(engine.ErrInvalid, err.Error())
@@ -100,7 +99,7 @@ func (e *executor) enter(l *link, r *enterRequest, files []*os.File) error {
 			return fmt.Errorf("open a terminal: %w", err)
 		}
 		defer t.close()
-		if at.sandbox.ruleset != nil { // its names in /proc may be opened, as those of pipes
+		if at.sandbox.ruleset != nil { // its names in /proc may be opened, like those of pipes
 			if err := landlockAllow(at.sandbox.ruleset, int(t.root.Fd()), landlockDevice); err != nil {
 				return err
 			}
@@ -113,7 +112,7 @@ func (e *executor) enter(l *link, r *enterRequest, files []*os.File) error {
 		return err
 	}
 	if err = l.send(answer{Accepted: true}, passed...); err == nil {
-		closeAll(passed...) // else its end would never hang up
+		closeAll(passed...) // else the end of the process would not close them
 		err = at.entered.follow(l, pid, pidfd)
 	}
 	if err != nil {
@@ -125,7 +124,7 @@ func (e *executor) enter(l *link, r *enterRequest, files []*os.File) error {
 	return err
 }
 
-// follow does what the service says until a process has ended.
+// follow carries out the service's messages until a process has ended.
 func (n *entered) follow(l *link, pid, pidfd int) error {
 	service, err := l.number()
 	if err != nil {
@@ -146,7 +145,7 @@ func (n *entered) follow(l *link, pid, pidfd int) error {
 	}
 }
 
-// startInside makes a process and returns when it has executed its command.
+// startInside starts a process and returns when it has executed its command.
 func (e *executor) startInside(at *standing, r *enterRequest, files []*os.File) (pid, pidfd int, err error) {
 	at.entered.starting.Lock()
 	defer at.entered.starting.Unlock()
@@ -190,7 +189,7 @@ func (s *standing) full() bool {
 	return running > int64(s.sandbox.request.Processes)
 }
 
-// newcomer returns the sandbox as a process that enters it needs it.
+// newcomer returns the sandbox adapted to a process that enters it.
 func (s *standing) newcomer(r *enterRequest) *sandbox {
 	request := *s.sandbox.request
 	request.Argv, request.Env, request.Root = r.Argv, r.Env, r.Dir
@@ -198,7 +197,7 @@ func (s *standing) newcomer(r *enterRequest) *sandbox {
 		ruleset: s.sandbox.ruleset}
 }
 
-// enteringScript is script for a process that enters the sandbox of an init.
+// enteringScript returns the script of a process that enters the sandbox of an init.
 func (s *sandbox) enteringScript(init int, r *enterRequest) *spawn.Script {
 	namespaces := unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	if !s.host.root {
@@ -220,8 +219,8 @@ func (s *sandbox) enteringScript(init int, r *enterRequest) *spawn.Script {
 	}
 }
 
-// closeOthers closes what the executor has open for others, before anything in the
-// sandbox could stop the process and block a reader that waits for such a file to close.
+// closeOthers closes the executor's other open files. Otherwise a program could stop
+// the process and block a reader that waits for such a file to close.
 func (s *sandbox) closeOthers(init int) (steps []spawn.Step) {
 	keep := []int{init}
 	if folder := s.group.Folder(); folder >= 0 {
@@ -243,10 +242,10 @@ func (s *sandbox) closeOthers(init int) (steps []spawn.Step) {
 	return append(steps, closeFrom(next, lastFile))
 }
 
-// becomeAnother executes the first of some files that is there.
+// becomeAnother executes the first existing file of a list.
 func (s *sandbox) becomeAnother(files []string) []spawn.Step {
 	steps := slices.DeleteFunc(s.becomeProgram(), func(s spawn.Step) bool {
-		return s.Name == ownSessionStep // it has one
+		return s.Name == ownSessionStep // it already has a session
 	})
 	last := len(steps) - 1
 	execute := steps[last]
@@ -270,7 +269,7 @@ func startIn(s *spawn.Script, init int) (pid, pidfd int, err error) {
 	switch {
 	case errors.Is(err, unix.EAGAIN): // the control group's limit
 		err = errTooMany
-	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOMEM): // its init has ended, or is about to
+	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOMEM): // its init has ended, or is ending
 		err = errNoProgram
 	}
 	return pid, pidfd, err
@@ -283,7 +282,7 @@ func executed(s *spawn.Script, reports *os.File) error {
 		return errors.Join(errors.New("a process did not start in time"), err)
 	}
 	r, failed := spawn.ReadReport(reports)
-	if !failed { // the pipe was closed: by the command's execution, or by its being killed before
+	if !failed { // the pipe was closed: the command was executed, or the process was killed before that
 		return nil
 	}
 	errno := unix.Errno(r.Value)

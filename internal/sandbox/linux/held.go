@@ -146,8 +146,8 @@ func (e *executor) heldRoom(h *heldWorkspace, reserve int64) error {
 	return errHeldMemory
 }
 
-// occupy enters a held workspace for one run, or for a live interpreter; leave ends
-// that. Several runs may be in it at once.
+// occupy enters a held workspace for one run or live interpreter; leave ends that.
+// Several runs may be in it at once.
 func (e *executor) occupy(id string, live bool) (*heldWorkspace, error) {
 	e.mu.Lock()
 	h := e.held[id]
@@ -157,8 +157,8 @@ func (e *executor) occupy(id string, live bool) (*heldWorkspace, error) {
 	}
 	need := max(h.size, leastHeld)
 	if live {
-		// It is stopped most of the time. While it computes the queue has set its
-		// memory aside, of which the workspace is a part.
+		// It is frozen most of the time. While it computes the queue has reserved its
+		// memory, which includes the workspace.
 		need = h.reserved()
 	}
 	if err := e.heldRoom(h, need); err != nil {
@@ -195,14 +195,14 @@ func (e *executor) leave(h *heldWorkspace, live bool) {
 	h.used = used
 }
 
-// view is a held workspace as one of its runs sees it: with marks of its own.
+// view returns a held workspace for one of its runs, with its own marks.
 func (h *heldWorkspace) view() *workspace {
 	w := &workspace{root: h.workspace.root, uid: h.workspace.uid}
 	w.snapshot()
 	return w
 }
 
-// usage lists what the held workspaces reserve, in batches that fit into a packet.
+// usage sends the memory reserved for each held workspace, in batches that fit into a packet.
 func (e *executor) usage(l *link) error {
 	e.mu.Lock()
 	var all []heldUse
@@ -218,8 +218,8 @@ func (e *executor) usage(l *link) error {
 	return l.send(answer{})
 }
 
-// release forgets a held workspace once the runs in it, if any, have ended: the
-// service closes those runs' sockets first.
+// release removes a held workspace once the runs in it, if any, have ended: the service
+// closes those runs' sockets first.
 func (e *executor) release(id string) {
 	e.mu.Lock()
 	h := e.held[id]

@@ -16,16 +16,16 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// The image is the root that every sandbox sees: a small read-only tmpfs with
-// the host's programs and libraries bound into it, an /etc written from
-// nothing, and mount points for what each sandbox brings. It is made once, in
-// the executor's own mount namespace, and then the executor leaves the host's
-// root itself: from there on not even its own mistakes can name a host's file.
+// The image is the root that every sandbox sees: a small read-only tmpfs. It has the
+// host's programs and libraries bound into it, a newly written /etc, and mount points
+// for each sandbox. The executor creates it once, in its own mount namespace, and then
+// leaves the host's root itself. From then on the executor cannot name a host's file
+// even by mistake.
 
-// Where things are in the executor's world, once it has moved there.
+// Paths in the executor's mount namespace, once it has moved there.
 const (
 	imagePath = "/image"
-	// homePath is the same with rootHome in it. Programs that come and go have none.
+	// homePath is the image with rootHome in it. Short-lived programs have no home.
 	homePath  = "/image-home"
 	heldPath  = "/held"
 	procPath  = "/proc"
@@ -33,20 +33,20 @@ const (
 
 	rootWorkspace = "/workspace"
 	rootData      = "/mnt/data"
-	rootHome      = "/home/user" // of interpreters, for protocols whose code has it written in
+	rootHome      = "/home/user" // of interpreters, for protocols whose code hard-codes it
 	runtimesPath  = guest.Folder
 	packagesPath  = runtimesPath + "/python"
 	fontsPath     = runtimesPath + "/matplotlib"
 
-	// nothingPath is an empty file, in the place of those that are hidden: unlike
-	// /dev/null it takes no writing either.
+	// nothingPath is an empty file that replaces hidden files. Unlike /dev/null it is
+	// not writable.
 	nothingPath = runtimesPath + "/nothing"
-	// emptyPath is the same for folders.
+	// emptyPath is the empty folder that replaces hidden folders.
 	emptyPath = runtimesPath + "/empty"
 )
 
-// sources are what the image takes from the host. Each is opened before the
-// host's root goes out of sight.
+// sources are the parts of the host that the image uses. Each is opened before the
+// host's root is detached.
 type sources struct {
 	runtimes string                // folder of installed runtimes; may not exist yet
 	set      string                // name of the default set of Python packages; empty: none is installed
@@ -54,20 +54,20 @@ type sources struct {
 	etc      map[string][]byte
 	mounts   []source
 
-	toolchain *source // the folder of our own program, whose name is host; nil without
+	toolchain *source // the folder of the airlock program, whose name is host; nil without
 }
 
 type source struct {
 	host, inside string
 	fd           int
-	// nameless says that the folder is anywhere on the host, by a name that is
-	// the operator's business. A list of mounts would show it.
+	// nameless is set if the folder may be anywhere on the host, at a path that must
+	// not appear in a list of mounts.
 	nameless bool
 }
 
-// masked are the folders of /usr that are the host's own business: what its
-// administrator built, and the Python packages of its distribution, whose
-// versions would shadow ours.
+// masked are the folders of /usr that are private to the host: software that its
+// administrator built, and the Python packages of its distribution, whose versions
+// would shadow the installed ones.
 var masked = []string{localFolder, debianPackages}
 
 const (
@@ -75,8 +75,8 @@ const (
 	debianPackages = "/usr/lib/python3/dist-packages"
 )
 
-// etcFiles and etcFolders are the parts of the host's /etc that programs need
-// and that say nothing about it.
+// etcFiles and etcFolders are the parts of the host's /etc that programs need and that
+// reveal nothing about the host.
 var (
 	etcFiles   = []string{"ld.so.cache", "ld.so.conf", "mime.types", "protocols", "services", "debian_version"}
 	etcFolders = []string{"alternatives", "fonts", "ld.so.conf.d"}
@@ -130,10 +130,10 @@ func (s *sources) add(host, inside string) error {
 	return nil
 }
 
-// enter makes the executor's world with the image in it and moves there.
+// enter creates the executor's mount tree with the image and moves into it.
 func (s *sources) enter(uids uidRange) error {
-	// Everything is built on a tmpfs over a folder that each host has; in this
-	// namespace only, and gone from sight a moment later.
+	// Everything is built on a tmpfs over a folder that exists on every host. The mount
+	// is only in this namespace, and is detached soon afterwards.
 	const scratch = "/tmp"
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -190,7 +190,7 @@ func attach(fd int, target string) error {
 	return nil
 }
 
-// build fills the image below a folder.
+// build fills the image in a folder.
 func (s *sources) build(at string, uids uidRange) error {
 	if err := unix.Mount("airlock", at, "tmpfs", unix.MS_NOSUID, "size=2m,mode=755"); err != nil {
 		return fmt.Errorf("mount image: %w", err)
@@ -241,8 +241,8 @@ func (s *sources) build(at string, uids uidRange) error {
 	if err := os.CopyFS(filepath.Join(at, guest.Folder), guest.Files()); err != nil {
 		return err
 	}
-	// It may be executed but not read: the kernel then shuts the memory and the files of
-	// the process from its first instruction on.
+	// The file is executable but not readable: the kernel then protects the memory and
+	// files of the process from its first instruction.
 	for path, program := range map[string][]byte{initPath: spawn.InitProgram(), commandPath: spawn.CommandProgram()} {
 		if err := root.WriteFile(strings.TrimPrefix(path, "/"), program, 0o111); err != nil {
 			return err
@@ -258,8 +258,8 @@ func (s *sources) build(at string, uids uidRange) error {
 		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
 }
 
-// addHome puts what is in an image, and a folder that a workspace is mounted over,
-// below another folder.
+// addHome copies the image's mounts below another folder, with a mount point for a
+// workspace.
 func addHome(image, at string) error {
 	if err := unix.Mount("airlock", at, "tmpfs", unix.MS_NOSUID, "size=64k,mode=755"); err != nil {
 		return fmt.Errorf("mount image: %w", err)
@@ -294,7 +294,7 @@ func addHome(image, at string) error {
 		&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID})
 }
 
-// imageOf is where the image lies that a sandbox moves to.
+// imageOf returns the path of the image that a sandbox moves to.
 func imageOf(live bool) string {
 	if live {
 		return homePath
@@ -328,9 +328,9 @@ func (s *sources) bind(root *os.Root, at string, m source) error {
 	return s.overlay(m, target)
 }
 
-// overlay shows a folder through a read-only overlay of itself and nothing:
-// then it is a file system of its own, and where on the host it lies is in no
-// list of mounts. Where the kernel cannot, it is bound like the others.
+// overlay mounts a read-only overlay of a folder and an empty folder. The overlay is a
+// separate file system, so no list of mounts reveals its path on the host. If the
+// kernel does not support that, overlay binds the folder like the others.
 func (s *sources) overlay(m source, target string) error {
 	for _, folder := range []string{lowerFolder, emptyFolder} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -348,15 +348,15 @@ func (s *sources) overlay(m source, target string) error {
 	return errors.Join(err, unix.Unmount(lowerFolder, unix.MNT_DETACH))
 }
 
-// Folders of the executor's world, while it is made.
+// Folders used while the mount tree is created.
 const (
 	lowerFolder = "runtime"
 	emptyFolder = "empty"
 )
 
-// mask hides the host's own parts of /usr. Our packages take the place where
-// Debian's interpreters look for local ones, so that no environment variable
-// is needed to find them.
+// mask hides the host's own parts of /usr. The installed packages replace the folder
+// where Debian's interpreters look for local ones, so that no environment variable is
+// needed to find them.
 func mask(at string) error {
 	for _, folder := range masked {
 		target := at + folder
@@ -377,8 +377,8 @@ func mask(at string) error {
 	return nil
 }
 
-// fillLocal puts into /usr/local where Debian's interpreters find packages, and the
-// commands that people expect and Debian names otherwise or lacks.
+// fillLocal fills /usr/local with links to packages, where Debian's interpreters look
+// for them, and with common commands that Debian names differently or lacks.
 func fillLocal(target string) error {
 	for minor := 11; minor <= 14; minor++ {
 		lib := fmt.Sprintf("%s/lib/python3.%d", target, minor)
@@ -401,13 +401,13 @@ func fillLocal(target string) error {
 	)
 }
 
-// placePip puts the module where only Debian's interpreters look.
+// placePip puts the module where only Debian's interpreters find it.
 func placePip(target string) error {
 	return os.WriteFile(target+"/pip.py", guest.Pip(), 0o644)
 }
 
-// etcContent is the /etc of a sandbox: nothing of the host's but what programs
-// need to start.
+// etcContent returns the files of a sandbox's /etc. They contain only the parts of the
+// host's that programs need to start.
 func (s *sources) etcContent(uids uidRange) map[string][]byte {
 	var passwd, group strings.Builder
 	passwd.WriteString("root:x:0:0:root:/:/usr/sbin/nologin\n")

@@ -23,27 +23,27 @@ import (
 
 // Launcher starts executors.
 type Launcher interface {
-	// Launch starts an executor and returns the socket to it. The executor
-	// ends when the socket is closed.
+	// Launch starts an executor and returns the socket to it. Closing the socket ends
+	// the executor.
 	Launch(ctx context.Context) (*os.File, error)
-	// Close waits for every executor to end, whose sockets are closed by then.
+	// Close waits for all executors to exit. Their sockets must be closed by then.
 	Close() error
 }
 
-// LaunchOptions say what an executor gets.
+// LaunchOptions configure an executor.
 type LaunchOptions struct {
 	Runtimes string // folder of installed runtimes; may be missing or empty
-	Packages string // the set of Python packages that programs get which name none; empty: current if installed
+	Packages string // the set of Python packages for programs that name none; empty: current if installed
 	Log      *slog.Logger
 	Lending  string // as in Config
-	// Warm keeps interpreters with their packages imported, and sandboxes forked
-	// from them, ready. For a single program it is not worth its time.
+	// Warm keeps interpreters with imported packages ready, and sandboxes forked from
+	// them. A single program does not benefit from it.
 	Warm bool
-	// Service is the process that serves, which programs must not make wait; 0
-	// if this process runs a single program.
+	// Service is the process that serves, which programs must not delay; 0 if this
+	// process runs a single program.
 	Service int
 
-	warmFirst bool     // tests only: be ready when all of that is
+	warmFirst bool     // tests only: be ready when all zygotes are
 	weaken    []string // tests only
 }
 
@@ -66,7 +66,7 @@ type localLauncher struct {
 	children sync.WaitGroup
 
 	mu   sync.Mutex
-	left []string // instances that ended, but whose control groups were still in use
+	left []string // exited instances whose control groups were still in use
 }
 
 func (l *localLauncher) Close() error {
@@ -77,14 +77,14 @@ func (l *localLauncher) Close() error {
 	return nil
 }
 
-// errNamespaceRoot is for root of a container with remapped users. The machine takes it for an
-// ordinary user, whose programs have that user's number. But root's owns all of the
-// container: a program that got out of its sandbox could change more than as another user.
+// errNamespaceRoot is for root of a container with remapped users. To the machine it is an
+// ordinary user, and its programs have that user's number. But that user owns all of the
+// container: a program that escaped its sandbox could change more than as another user.
 var errNamespaceRoot = errors.New("root of a user namespace does not run programs: they would have its own number")
 
-// executorNamespaces are the executor's own: it sees no network and no other
-// processes, and because it is pid 1 of its namespace every sandbox dies with
-// it, however it ends.
+// executorNamespaces are the executor's own namespaces: it sees no network and no other
+// processes. Because it is pid 1 of its namespace, every sandbox dies with it, however
+// it ends.
 const executorNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
@@ -102,7 +102,7 @@ func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 		return nil, err
 	}
 	if err := cgroup.Prepare(cgroup.Root, instance, l.options.Service); err != nil && l.options.Log != nil {
-		l.options.Log.Debug("control groups", "error", err) // the executor says what it means
+		l.options.Log.Debug("control groups", "error", err) // the executor reports the consequences
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -110,7 +110,7 @@ func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "executor"), os.NewFile(uintptr(fds[1]), "service")
 	defer theirs.Close()
-	// By this name it is the same program even if its file has been replaced.
+	// This path names the same program even if its file has been replaced.
 	command := exec.Command("/proc/self/exe", "executor", string(config))
 	command.Args[0] = "airlock"
 	command.Env = []string{"GOMAXPROCS=" + fmt.Sprint(executorThreads*runtime.GOMAXPROCS(0))}
@@ -134,37 +134,37 @@ func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 	return ours, nil
 }
 
-// inOwnNamespace gives the executor of an ordinary user the rights it needs,
-// over nothing but its own namespaces.
+// inOwnNamespace gives the executor of an ordinary user its privileges, which apply
+// only to its own namespaces.
 func inOwnNamespace(attr *syscall.SysProcAttr) {
 	attr.Cloneflags |= unix.CLONE_NEWUSER
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: userUIDs.first, HostID: os.Geteuid(), Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: userUIDs.first, HostID: os.Getegid(), Size: 1}}
-	// It is not uid 0 there, and would lose its capabilities when it is executed.
+	// It is not uid 0 there, and without ambient capabilities would lose its own on execve.
 	for c := 0; c <= unix.CAP_LAST_CAP; c++ {
 		attr.AmbientCaps = append(attr.AmbientCaps, uintptr(c))
 	}
 }
 
-// executorThreads is how many threads of the executor may be at work for each
-// processor: one that waits for a program counts as being at work for a while.
+// executorThreads is how many threads of the executor may run for each processor: a
+// thread that waits for a program counts as running for a while.
 const executorThreads = 8
 
-// calm is how much later than asked an internal timer may fire.
+// calm is the timer slack of internal timers.
 const calm = time.Millisecond
 
 // RestCalmly lets timers of what this thread starts from now on fire together.
-// Go's runtime looks after its threads every 20 microseconds while one of them
-// is busy or waits in the kernel, which it takes for busy: some ten wake-ups in
-// each short program's time, on the processor that the program needs. With
-// this it is one. What runs in a sandbox gets the kernel's usual slack again.
+// Go's runtime checks its threads every 20 microseconds while one is busy or waits in
+// the kernel, which it takes for busy. That is about ten wake-ups during each short
+// program, on the processor that the program needs. With the slack it is one. Sandboxes
+// get the kernel's default slack again.
 func RestCalmly() {
-	// It cannot fail with these arguments; without it all is as correct.
+	// It cannot fail with these arguments, and only performance depends on it.
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(calm.Nanoseconds()), 0, 0, 0)
 }
 
-// startAndReap starts a command from a thread that lives as long as the
-// command does: the kernel ties a child's fate to the thread that made it.
+// startAndReap starts a command from a thread that lives as long as the command: the
+// kernel ties a child's life to the thread that created it.
 func (l *localLauncher) startAndReap(command *exec.Cmd, instance string) error {
 	started := make(chan error)
 	l.children.Go(func() {
@@ -187,9 +187,9 @@ func (l *localLauncher) startAndReap(command *exec.Cmd, instance string) error {
 	return <-started
 }
 
-// ServeLauncher answers the requests of a RemoteLauncher at the other end of
-// conn until that end closes: the privileged parent does it for the service,
-// which runs as an ordinary user.
+// ServeLauncher answers the requests of a RemoteLauncher at the other end of conn until
+// that end closes. The privileged parent calls it for the service, which runs as an
+// ordinary user.
 func ServeLauncher(ctx context.Context, conn *os.File, l Launcher) error {
 	remote, err := newLongLink(conn)
 	if err != nil {
@@ -224,7 +224,7 @@ func ServeLauncher(ctx context.Context, conn *os.File, l Launcher) error {
 	}
 }
 
-// RemoteLauncher asks the ServeLauncher at the other end of conn.
+// RemoteLauncher returns a Launcher that calls the ServeLauncher at the other end of conn.
 func RemoteLauncher(conn *os.File) Launcher { return &remoteLauncher{conn: conn} }
 
 type remoteLauncher struct {
@@ -232,7 +232,7 @@ type remoteLauncher struct {
 	link *link
 }
 
-// Close lets the process at the other end know that no more are wanted.
+// Close tells the process at the other end that no more executors are needed.
 func (r *remoteLauncher) Close() error {
 	if r.link == nil {
 		return r.conn.Close()
@@ -240,7 +240,7 @@ func (r *remoteLauncher) Close() error {
 	return r.link.close()
 }
 
-// Launch is called from one goroutine at a time.
+// Launch must be called from one goroutine at a time.
 func (r *remoteLauncher) Launch(context.Context) (*os.File, error) {
 	if r.link == nil {
 		l, err := newLongLink(r.conn)

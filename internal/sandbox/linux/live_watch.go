@@ -22,9 +22,9 @@ type fileEvent struct {
 	Folder     bool
 }
 
-// Bounds of one watch. More folders than that are not watched, which is said as an
-// overflow; a program that changes files faster than the pauses allow makes the
-// kernel's queue overflow, which is said too.
+// Bounds of one watch. Further folders are not watched, which is reported as an
+// overflow. If a program changes files too fast for the pauses, the kernel's queue
+// overflows, which is also reported.
 const (
 	maxWatched = 4096
 	watchPause = 20 * time.Millisecond
@@ -38,10 +38,10 @@ type folderWatch struct {
 	root      int
 	notify    *os.File
 	recursive bool
-	paths     map[int32]string // of the folders that are watched; "" is the workspace
+	paths     map[int32]string // of the watched folders; "" is the workspace
 	events    []fileEvent
-	moved     map[uint32]fileEvent // out of a folder, and not yet into another:
-	waited    map[uint32]bool      // for a pause already
+	moved     map[uint32]fileEvent // moved out of a folder, and not yet into another
+	waited    map[uint32]bool      // have waited for one pause
 }
 
 // watch sends events until the service closes its end or the folder is removed.
@@ -81,21 +81,21 @@ func (w *openWorkspace) watch(l *link, name string, recursive bool) error {
 		if err := f.send(l); err != nil || gone {
 			return err
 		}
-		// What follows at once is told together.
+		// Events that follow at once are sent together.
 		if n, err := pollUntil(list[:1], time.Now().Add(watchPause)); n > 0 || err != nil {
 			return err
 		}
 	}
 }
 
-// send sends what has happened.
+// send sends the recorded events.
 func (f *folderWatch) send(l *link) error {
 	for cookie, e := range f.moved {
-		if !f.waited[cookie] { // the other half may come
+		if !f.waited[cookie] { // the other half may follow
 			f.waited[cookie] = true
 			continue
 		}
-		if e.From != nil { // it was moved out of what is watched
+		if e.From != nil { // it was moved out of the watched folders
 			f.tell(engine.FileDeleted, e.From, nil, e.Folder)
 		}
 		delete(f.moved, cookie)
@@ -110,7 +110,7 @@ func (f *folderWatch) send(l *link) error {
 	return nil
 }
 
-// tell notes an event, unless it is the same as the one before.
+// tell records an event, unless it equals the previous one.
 func (f *folderWatch) tell(kind engine.FileEventKind, path, from []byte, folder bool) {
 	last := len(f.events) - 1
 	if last >= 0 && f.events[last].Kind == kind && string(f.events[last].Path) == string(path) &&
@@ -120,7 +120,7 @@ func (f *folderWatch) tell(kind engine.FileEventKind, path, from []byte, folder 
 	f.events = append(f.events, fileEvent{kind, path, from, folder})
 }
 
-// add watches a folder, and those in it. What is found in a new one has been made.
+// add watches a folder and its subfolders. Entries of a new folder are reported as created.
 func (f *folderWatch) add(name string, fresh bool) error {
 	fd, err := beneath(f.root, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -143,7 +143,7 @@ func (f *folderWatch) add(name string, fresh bool) error {
 	}
 	before, watched := f.paths[int32(wd)]
 	f.paths[int32(wd)] = name
-	if !f.recursive || watched && before == name { // what is in it was seen, or is in an event to come
+	if !f.recursive || watched && before == name { // its entries were seen, or an event will follow
 		return nil
 	}
 	names, _ := folder.Readdirnames(maxListed)
@@ -157,13 +157,13 @@ func (f *folderWatch) add(name string, fresh bool) error {
 			f.tell(engine.FileCreated, []byte(inner), nil, isFolder)
 		}
 		if isFolder {
-			_ = f.add(inner, fresh) // it may be gone by now
+			_ = f.add(inner, fresh) // it may have been removed
 		}
 	}
 	return nil
 }
 
-// read notes the kernel's events. It reports whether the first folder was removed.
+// read records the kernel's events. It reports whether the first folder was removed.
 func (f *folderWatch) read(buffer []byte) (gone bool) {
 	for len(buffer) >= unix.SizeofInotifyEvent {
 		var event unix.InotifyEvent
@@ -186,7 +186,7 @@ func (f *folderWatch) read(buffer []byte) (gone bool) {
 	return gone
 }
 
-// one notes one event of a file. A temporary one is about to get another name.
+// one records one event of a file. A temporary file will be renamed.
 func (f *folderWatch) one(event *unix.InotifyEvent, name string, temporary bool) {
 	folder := event.Mask&unix.IN_ISDIR != 0
 	at := []byte(name)
@@ -213,7 +213,7 @@ func (f *folderWatch) one(event *unix.InotifyEvent, name string, temporary bool)
 			f.rename(string(before.From), name)
 		}
 		if folder && f.recursive {
-			_ = f.add(name, !known) // it may be gone by now
+			_ = f.add(name, !known) // it may have been removed
 		}
 	case event.Mask&unix.IN_CREATE != 0:
 		f.tell(engine.FileCreated, at, nil, folder)
@@ -227,8 +227,8 @@ func (f *folderWatch) one(event *unix.InotifyEvent, name string, temporary bool)
 	}
 }
 
-// unnamed reports whether an event is of a file that is being written and has no name
-// yet, which the kernel calls by its number.
+// unnamed reports whether an event is for a file that is being written and has no name
+// yet. The kernel names it by its number.
 func (f *folderWatch) unnamed(name string) bool {
 	if !unnamed.MatchString(path.Base(name)) {
 		return false
@@ -242,7 +242,7 @@ func (f *folderWatch) unnamed(name string) bool {
 
 var unnamed = regexp.MustCompile(`^#\d+$`)
 
-// rename follows a folder that was renamed, which the kernel continues to watch.
+// rename updates the path of a renamed folder, which the kernel continues to watch.
 func (f *folderWatch) rename(from, to string) {
 	for wd, name := range f.paths {
 		if rest, ok := strings.CutPrefix(name+"/", from+"/"); ok {

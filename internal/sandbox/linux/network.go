@@ -14,19 +14,19 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// A program with a network grant finds a proxy on its own loopback. The executor makes
-// the listening socket in the sandbox's network namespace, before the program is there,
-// and sends it to the service, which hands it to the egress process. No process
-// accepts inside: the namespace stays as empty as every other.
+// A program with a network grant finds a proxy on its own loopback. The executor
+// creates the listening socket in the sandbox's network namespace before the program
+// starts. It sends the socket to the service, which passes it to the egress process. No
+// process accepts inside: the namespace stays as empty as every other.
 
-// proxyPort is where a program finds its proxy.
+// proxyPort is the port of a program's proxy.
 const proxyPort = 3128
 
-// proxyBacklog is how many connections may wait to be accepted.
+// proxyBacklog bounds the connections that wait to be accepted.
 const proxyBacklog = 512
 
-// authorityPath is where a program with an inspected grant has the certificates that it
-// is to trust, and certificatesPath where every sandbox has the host's.
+// authorityPath is the path of the certificates that a program with an inspected grant
+// trusts. certificatesPath is the path of the host's certificates in every sandbox.
 const (
 	authorityName    = ".airlock-certificates.pem"
 	authorityPath    = "/tmp/" + authorityName
@@ -45,12 +45,12 @@ func isInstalled(path string) bool {
 	return folder == ".packages" || folder == "node_modules" || folder == ".venv"
 }
 
-// hostCertificates are where hosts keep the certificates of authorities.
+// hostCertificates are the usual paths of the certificates of authorities on a host.
 var hostCertificates = []string{
 	certificatesPath, "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem",
 }
 
-// proxyEnvironment tells programs of the proxy, in the words of those that they use.
+// proxyEnvironment returns the variables that configure common programs to use the proxy.
 func proxyEnvironment(p *engine.ProxySettings) map[string]string {
 	proxy := "http://127.0.0.1:" + strconv.Itoa(proxyPort)
 	const without = "localhost,127.0.0.1,::1"
@@ -67,7 +67,8 @@ func proxyEnvironment(p *engine.ProxySettings) map[string]string {
 		"npm_config_cafile": certificates, "NODE_USE_ENV_PROXY": "1",
 		"PIP_DISABLE_PIP_VERSION_CHECK": "1", "npm_config_update_notifier": "false",
 		"npm_config_fetch_retry_mintimeout": "1000", "npm_config_fetch_retry_maxtimeout": "5000", // else 70 s for a refusal
-		// What is installed is the session's: it lies in the workspace and goes with it.
+		// Installed packages belong to the session: they are in the workspace and are deleted with
+		// it.
 		"PIP_TARGET": installPath, "PYTHONPATH": installPath, "PIP_NO_CACHE_DIR": "1", "PIP_ROOT_USER_ACTION": "ignore",
 		"npm_config_cache": installPath + "/.npm", "UV_CACHE_DIR": installPath + "/.uv", "UV_PYTHON_DOWNLOADS": "never",
 	}
@@ -77,8 +78,8 @@ func proxyEnvironment(p *engine.ProxySettings) map[string]string {
 	return env
 }
 
-// addProxy adds to the environment of a process that is started beside a program what
-// tells of the program's proxy.
+// addProxy adds the variables of the program's proxy to the environment of a process
+// started beside the program.
 func (s *sandbox) addProxy(env []string) []string {
 	if !s.request.Network {
 		return env
@@ -101,7 +102,7 @@ func hasName(names map[string]string, name string) bool {
 	return there
 }
 
-// listen makes the proxy's socket in the calling thread's network namespace.
+// listen creates the proxy's socket in the calling thread's network namespace.
 func listen() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -120,8 +121,8 @@ func listen() (*os.File, error) {
 	return f, nil
 }
 
-// inThread calls a function in a thread that ends with the call, as one must that has
-// entered another namespace.
+// inThread calls a function in a new thread that ends with the call: a thread that
+// entered another namespace must not be reused.
 func inThread(do func() error) error {
 	done := make(chan error)
 	go func() {
@@ -131,7 +132,7 @@ func inThread(do func() error) error {
 	return <-done
 }
 
-// listenIn makes the proxy's socket in the network namespace of a process.
+// listenIn creates the proxy's socket in the network namespace of a process.
 func listenIn(pidfd int) (f *os.File, err error) {
 	err = inThread(func() error {
 		if err := unix.Setns(pidfd, unix.CLONE_NEWNET); err != nil {
@@ -143,8 +144,8 @@ func listenIn(pidfd int) (f *os.File, err error) {
 	return f, err
 }
 
-// newNetwork makes a network namespace with loopback and the proxy's socket, for a
-// sandbox that starts cold: nothing of the program's may come before the socket.
+// newNetwork creates a network namespace with loopback and the proxy's socket, for a
+// sandbox that starts cold: no process of the program may run before the socket exists.
 func newNetwork() (namespace, socket *os.File, err error) {
 	err = inThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -181,8 +182,8 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// openNetwork makes the proxy's socket for a sandbox that waits, if its program has a
-// grant. Whatever happens in its namespaces from now on, they are not reused.
+// openNetwork creates the proxy's socket for a waiting sandbox, if its program has a
+// grant. Its namespaces are not reused afterwards.
 func (w *waiting) openNetwork() (socket *os.File, err error) {
 	if !w.request.Network {
 		return nil, nil
@@ -218,8 +219,8 @@ func (l *link) sendProxy(socket *os.File) error {
 	return l.send(answer{Network: true}, socket)
 }
 
-// placeAuthority writes the certificates that a program with an inspected grant is to
-// trust: its run's beside the host's.
+// placeAuthority writes the certificates that a program with an inspected grant trusts:
+// the run's own and the host's.
 func (s *sandbox) placeAuthority() error {
 	if len(s.request.Authority) == 0 {
 		return nil
@@ -236,8 +237,8 @@ func (s *sandbox) placeAuthority() error {
 	return err
 }
 
-// networkSteps enter the network namespace that was made for a sandbox, or bring up
-// the loopback device of the one that it was born in.
+// networkSteps enter the network namespace created for a sandbox, or bring up the
+// loopback device of the one in which the sandbox was born.
 func (s *sandbox) networkSteps() []spawn.Step {
 	if s.network == nil {
 		return s.loopback()
@@ -245,7 +246,7 @@ func (s *sandbox) networkSteps() []spawn.Step {
 	return []spawn.Step{spawn.Call("enter the network namespace", unix.SYS_SETNS, s.network, unix.CLONE_NEWNET)}
 }
 
-// networkFlag is the flag of the namespace that a sandbox is born in.
+// networkFlag returns the clone flag for a new network namespace, 0 if one was created before.
 func (s *sandbox) networkFlag() uintptr {
 	if s.network == nil {
 		return unix.CLONE_NEWNET

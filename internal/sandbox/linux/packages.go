@@ -14,11 +14,11 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// Sets of Python packages. One is the default: it lies where interpreters look
-// for packages, and its zygotes are always there. A sandbox of another set has
-// that set mounted over the default one, so that every interpreter in it,
-// also one that the program starts, finds the same packages. The zygotes of
-// such a set are started by its first program and end when it is idle.
+// Sets of Python packages. The default set is where interpreters look for packages, and
+// its zygotes always run. A sandbox of another set has that set mounted over the
+// default one, so that all its interpreters find the same packages, even those that the
+// program starts. The first program of such a set starts its zygotes, which end when
+// the set is idle.
 
 const (
 	setsPath    = runtimesPath + "/sets"
@@ -29,15 +29,15 @@ const (
 	currentSet  = "current"
 )
 
-// setIdleTime is how long the zygotes of a set that is not the default one stay
-// after its last program.
+// setIdleTime is how long the zygotes of a set other than the default one stay after
+// its last program.
 const setIdleTime = 5 * time.Minute
 
 // packageSet is an installed set of Python packages.
 type packageSet struct {
 	folder string
-	// python is the interpreter that it was installed for, where that is not
-	// /usr/bin/python3 itself: it then stands in that one's place.
+	// python is the interpreter that the set was installed for, if it is not
+	// /usr/bin/python3 itself. It then replaces that one.
 	python string
 }
 
@@ -52,7 +52,7 @@ func linkedSets(runtimes string) map[string]packageSet {
 		name := currentSet
 		if base := filepath.Base(link); base != currentLink {
 			if name = strings.TrimPrefix(base, currentLink+"-"); name == base || strings.Contains(name, ".") {
-				continue // a link that setup is making
+				continue // a link that setup is creating
 			}
 		}
 		if folder, err := filepath.EvalSymlinks(link); err == nil {
@@ -62,7 +62,7 @@ func linkedSets(runtimes string) map[string]packageSet {
 	return found
 }
 
-// usualPython is the file that /usr/bin/python3 is, such as /usr/bin/python3.11.
+// usualPython returns the target of /usr/bin/python3, such as /usr/bin/python3.11.
 func usualPython() string {
 	python, _ := language.Find("python")
 	file, err := filepath.EvalSymlinks(python.Run[0])
@@ -74,7 +74,7 @@ func usualPython() string {
 
 var minorOfSet = regexp.MustCompile(`(?:^|-)(3\.\d+)-[0-9a-f]+(?:-[0-9a-f]+)?$`)
 
-// otherPython is the interpreter that a set was installed for, by the name of
+// otherPython returns the interpreter that a set was installed for, from the name of
 // its folder, if it is not the usual one.
 func otherPython(folder, usual string) string {
 	version := minorOfSet.FindStringSubmatch(filepath.Base(folder))
@@ -88,8 +88,8 @@ func otherPython(folder, usual string) string {
 	return other
 }
 
-// defaultSet chooses among the installed sets: the one that is asked for, else
-// current, else the first.
+// defaultSet chooses among the installed sets: the requested one, else current, else
+// the first.
 func defaultSet(sets map[string]packageSet, asked string) string {
 	for _, name := range []string{asked, currentSet} {
 		if sets[name].folder != "" {
@@ -102,8 +102,7 @@ func defaultSet(sets map[string]packageSet, asked string) string {
 	return ""
 }
 
-// addPackages opens the sets, the list of fonts that goes with them, and the
-// packages of Node.
+// addPackages opens the sets, their list of fonts, and the packages of Node.
 func (s *sources) addPackages(asked string) error {
 	s.sets = linkedSets(s.runtimes)
 	s.set = defaultSet(s.sets, asked)
@@ -119,7 +118,7 @@ func (s *sources) addPackages(asked string) error {
 	for _, inside := range slices.Sorted(maps.Keys(places)) {
 		folder, err := filepath.EvalSymlinks(places[inside])
 		if err != nil {
-			continue // it is not installed: the standard library still is
+			continue // it is not installed; the standard library is available
 		}
 		if err := s.add(folder, strings.TrimPrefix(inside, "/")); err != nil {
 			return err
@@ -129,9 +128,8 @@ func (s *sources) addPackages(asked string) error {
 	return nil
 }
 
-// bindPackages mounts a set over the default one, in the image that lies at a
-// path, and the interpreter that goes with it over the usual one; nothing for
-// no set.
+// bindPackages mounts a set over the default one in the image at a path, and the set's
+// interpreter over the usual one. It does nothing if name is empty.
 func (h *host) bindPackages(name, image string) []spawn.Step {
 	if name == "" {
 		return nil
@@ -143,8 +141,8 @@ func (h *host) bindPackages(name, image string) []spawn.Step {
 	return steps
 }
 
-// otherSets are the names of the sets that a sandbox must mount: all but the
-// default one, and that one too if it has an interpreter of its own.
+// otherSets returns the names of the sets that a sandbox must mount: all but the
+// default one, and also that if it has its own interpreter.
 func (h *host) otherSets() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(h.sets)) {
 		if name != h.set || h.sets[name].python != "" {
@@ -154,8 +152,8 @@ func (h *host) otherSets() (names []string) {
 	return names
 }
 
-// choosePackages makes a request for the set that is in place already one for no
-// set, and refuses one for a set that is not there.
+// choosePackages clears the set of a request if it is the mounted one, and rejects a
+// set that is not installed.
 func (e *executor) choosePackages(r *runRequest) error {
 	if r.Packages == "" {
 		r.Packages = e.host.set
@@ -169,10 +167,10 @@ func (e *executor) choosePackages(r *runRequest) error {
 	return nil
 }
 
-// poolOf is the pool that a program can come from, nil if there is none.
+// poolOf returns the pool for a program, nil if there is none.
 func (e *executor) poolOf(r *runRequest) *pool { return e.pools[poolName(r.Packages, r.Tier)] }
 
-// poolName names the pool of a tier of a set.
+// poolName returns the name of the pool of a set's tier.
 func poolName(set, tier string) string {
 	if set == "" {
 		return tier
@@ -181,13 +179,12 @@ func poolName(set, tier string) string {
 }
 
 // setStartTime is how long the first programs of a set wait for its zygote, which
-// imports what they are about to import. The wait is no part of their time limit:
-// one of two seconds, as Onyx has, would end in the imports of a cold program.
+// imports the modules that they need. The wait does not count towards their time limit.
+// A limit of two seconds, as in Onyx, would end during the imports of a cold program.
 const setStartTime = 10 * time.Second
 
-// wake starts the zygote of a set that is not the default one, or of live
-// interpreters, when its first program comes, and waits for a zygote that is being
-// started.
+// wake starts the zygote of a set other than the default one, or of live interpreters,
+// for its first program. It waits for a zygote that is starting.
 func (p *pool) wake() {
 	p.mu.Lock()
 	if p.set == "" && !p.tier.live || p.closed || p.zygote != nil {
@@ -216,9 +213,9 @@ func (p *pool) wake() {
 	}
 }
 
-// stayAwake lets the zygote of such a set end some time after its last program. Of the
-// live interpreters of the default set, only the sandboxes that wait end.
-// The caller holds the lock.
+// stayAwake resets the timer that ends the zygote of such a set after its last program.
+// Of the live interpreters of the default set, only the waiting sandboxes end. The
+// caller holds the lock.
 func (p *pool) stayAwake() {
 	if p.set == "" && !p.tier.live || p.closed {
 		return
@@ -230,7 +227,7 @@ func (p *pool) stayAwake() {
 	p.expiry.Reset(p.executor.idleTime())
 }
 
-// idleTime is setIdleTime; tests shorten it.
+// idleTime returns setIdleTime; tests shorten it.
 func (e *executor) idleTime() time.Duration {
 	if slices.Contains(e.config.Weaken, weakIdleTime) {
 		return 200 * time.Millisecond
@@ -238,10 +235,10 @@ func (e *executor) idleTime() time.Duration {
 	return setIdleTime
 }
 
-// weakIdleTime is for tests.
+// weakIdleTime shortens idleTime in tests.
 const weakIdleTime = "idle time of sets"
 
-// sleep ends what waits, and the zygote.
+// sleep ends the waiting sandboxes and the zygote.
 func (p *pool) sleep() {
 	p.mu.Lock()
 	if p.filling || p.wanted > 0 || p.closed {
@@ -253,7 +250,7 @@ func (p *pool) sleep() {
 	if p.set == "" {
 		z = nil // the zygote stays
 	} else {
-		p.zygote, p.awake = nil, p.awake && z == nil // one that is being started stays
+		p.zygote, p.awake = nil, p.awake && z == nil // a zygote that is being started stays
 	}
 	p.mu.Unlock()
 	p.empty()
@@ -262,7 +259,7 @@ func (p *pool) sleep() {
 	}
 }
 
-// hasPackage reports whether a set, by default the default one, has a package.
+// hasPackage reports whether a set has a package. An empty name means the default set.
 func hasPackage(set, name string) bool {
 	folder := packagesPath
 	if set != "" {

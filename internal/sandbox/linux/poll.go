@@ -15,11 +15,11 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
-// Where there are no control groups the executor itself looks, again and
-// again, at what the processes of a sandbox use together, and ends it when
-// that is too much. It is weaker than the kernel's limit: between two looks a
-// program can be over it. What cannot be counted from outside does not exist there:
-// see withoutGroups, replaceZero and socketMemory.
+// Without control groups the executor itself polls the resources that the processes of
+// a sandbox use together, and ends the sandbox if they exceed the limit. This is weaker
+// than the kernel's limit: a program can exceed it between two polls. Resources that
+// cannot be counted from outside are blocked: see withoutGroups, replaceZero and
+// socketMemory.
 
 const pollInterval = 20 * time.Millisecond
 
@@ -33,14 +33,14 @@ type poller struct {
 	over    bool
 
 	most     uncounted
-	shared   int64     // by its mappings, when they were last looked at,
-	lookNext time.Time // and when they are again
+	shared   int64     // by its mappings, at the last check,
+	lookNext time.Time // and the time of the next check
 
 	stop chan struct{}
 	done sync.WaitGroup
 }
 
-// startPoller looks until finish is called, and calls kill once.
+// startPoller polls until finish is called. It calls kill at most once.
 func startPoller(pid int, entered *entered, limit int64, most uncounted, kill func()) *poller {
 	p := &poller{pid: pid, entered: entered, limit: limit, most: most, stop: make(chan struct{})}
 	p.done.Go(func() {
@@ -62,16 +62,16 @@ func startPoller(pid int, entered *entered, limit int64, most uncounted, kill fu
 	return p
 }
 
-// finish ends the looking, after a last look; then the account may be read.
+// finish stops polling after a last poll; then the account may be read.
 func (p *poller) finish() {
 	close(p.stop)
 	p.done.Wait()
 	p.look()
 }
 
-// look reports whether the limit is exceeded. What is resident is cheap to ask for
-// and counts shared pages in each process; only when that would exceed the limit is
-// the exact share computed.
+// look reports whether the limit is exceeded. Resident memory is cheap to read, but
+// counts shared pages in each process. look computes the exact share only if the
+// resident memory exceeds the limit.
 func (p *poller) look() bool {
 	pids := p.entered.among(p.pid)
 	p.cpu = max(p.cpu, p.entered.cpu(p.pid, pids))
@@ -94,12 +94,12 @@ func (p *poller) look() bool {
 	return share > p.limit
 }
 
-// descendants are the processes of a sandbox without its pid 1, whose memory
-// is the executor's. An orphan becomes a child of pid 1, so none is missed.
+// descendants returns the processes of a sandbox without its pid 1, whose memory is the
+// executor's. An orphan becomes a child of pid 1, so none is missed.
 func descendants(pid int) (all []int) {
 	folder := procPath + "/" + strconv.Itoa(pid) + "/task"
-	// A folder has two links and one for each folder in it, here threads: of one
-	// there is no need to list them.
+	// A folder has two links and one for each subfolder, here a thread. A process with
+	// a single thread needs no listing.
 	var st unix.Stat_t
 	if err := unix.Stat(folder, &st); err != nil {
 		return nil
@@ -121,16 +121,16 @@ func withDescendants(children []int) (all []int) {
 	return all
 }
 
-// ofInit are the children of a sandbox's first process, which has one thread.
+// ofInit returns the children of a sandbox's first process, which has one thread.
 func ofInit(pid int) []int {
 	number := strconv.Itoa(pid)
 	return childrenOf(procPath + "/" + number + "/task/" + number)
 }
 
-// childrenOf are those of one thread.
+// childrenOf returns the children of one thread.
 func childrenOf(task string) (children []int) {
 	list := kernelfile.Read(task, "children")
-	if len(list) > 2048 { // there may be more than fit into a page
+	if len(list) > 2048 { // the list may exceed one page
 		long, _ := os.ReadFile(task + "/children")
 		list = string(long)
 	}
@@ -142,8 +142,8 @@ func childrenOf(task string) (children []int) {
 	return children
 }
 
-// cpuTime is what the processes of a sandbox have used, those that pid 1 has
-// reaped included.
+// cpuTime returns the processor time of a sandbox's processes, including those that pid
+// 1 has reaped.
 func cpuTime(init int, pids []int) time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on every architecture that Go knows
 	var ticks int64
@@ -164,22 +164,22 @@ func cpuTime(init int, pids []int) time.Duration {
 	return time.Duration(ticks) * tick
 }
 
-// tasks is the number of a process's threads.
+// tasks returns the number of a process's threads.
 func tasks(pid int) int {
 	list, _ := os.ReadDir(fmt.Sprintf("%s/%d/task", procPath, pid))
 	return len(list)
 }
 
-// afterName is what stands in a stat file behind a process's name. That one is
-// the program's to choose, parentheses included.
+// afterName returns the part of a stat file after a process's name. The program chooses
+// the name, which may contain parentheses.
 func afterName(stat []byte) string {
 	return string(bytes.TrimPrefix(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" ")))
 }
 
-// memoryUse is what one process has, in bytes.
+// memoryUse is the memory of one process, in bytes.
 type memoryUse struct {
 	pages  int64 // resident or swapped out
-	tables int64 // that say where they are
+	tables int64 // page tables
 }
 
 func memoryOf(pid int) (m memoryUse) {
@@ -194,8 +194,8 @@ func memoryOf(pid int) (m memoryUse) {
 	return m
 }
 
-// proportionalBytes is what a process has, where what it shares with others is
-// divided among them.
+// proportionalBytes returns a process's memory, in which each shared page is divided
+// among the processes that share it.
 func proportionalBytes(pid int) (sum int64) {
 	for name, bytes := range sizes(fmt.Sprintf("%s/%d/smaps_rollup", procPath, pid)) {
 		if name == "Pss" || name == "SwapPss" {
@@ -205,9 +205,9 @@ func proportionalBytes(pid int) (sum int64) {
 	return sum
 }
 
-// sizes are the lines "name: number kB" of a file, in bytes.
+// sizes returns the lines "name: number kB" of a file, in bytes.
 func sizes(path string) iter.Seq2[string, int64] {
-	b, _ := os.ReadFile(path) // of a process that has ended there is nothing
+	b, _ := os.ReadFile(path) // empty for a process that has ended
 	return func(yield func(string, int64) bool) {
 		for line := range strings.Lines(string(b)) {
 			name, value, _ := strings.Cut(line, ":")

@@ -12,10 +12,10 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Config is what Start needs.
+// Config is the configuration for Start.
 type Config struct {
 	Launcher Launcher // closed with the sandbox
-	Lending  string   // folder for what is lent, on the file system of inputs; empty: all inputs are copied
+	Lending  string   // lending folder, on the file system of inputs; empty: all inputs are copied
 	Strict   bool     // refuse a host that cannot enforce memory and process limits, or hands out core dumps
 	Log      *slog.Logger
 }
@@ -28,7 +28,7 @@ type Sandbox struct {
 	pipes  pairPool[*os.File] // of outputs
 
 	lending   *os.File // nil: nothing is lent
-	leastLent int64    // size of the smallest input that is; leastLent, but for tests
+	leastLent int64    // size of the smallest lent input; tests change it
 
 	mu        sync.Mutex
 	executor  *link
@@ -129,8 +129,8 @@ func (s *Sandbox) watch(l *link) {
 	}
 }
 
-// open sends the beginning of a request and returns the request's socket. The files
-// remain the caller's.
+// open sends the first message of a request and returns the request's socket. The
+// caller still owns the files.
 func (s *Sandbox) open(ctx context.Context, r request, files ...*os.File) (*link, error) {
 	socket, err := s.links.take()
 	if err != nil {
@@ -155,25 +155,25 @@ func (s *Sandbox) open(ctx context.Context, r request, files ...*os.File) (*link
 		s.executor = nil // its watcher closes it
 	}
 	socket.ours.close()
-	if engine.KindOf(err) == engine.ErrInternal { // between two executors
+	if engine.KindOf(err) == engine.ErrInternal { // no executor runs
 		err = lost(err)
 	}
 	return nil, err
 }
 
 // begin begins a request that ends with ctx, or when the caller closes the link. stop
-// takes the request from ctx, and reports false if that has ended.
+// detaches the request from ctx, and reports false if ctx has ended.
 func (s *Sandbox) begin(
 	ctx context.Context, r request, files ...*os.File,
 ) (l *link, stop func() bool, err error) {
 	if l, err = s.open(ctx, r, files...); err != nil {
 		return nil, nil, err
 	}
-	s.links.refill() // while the executor is at work
+	s.links.refill() // while the executor works
 	return l, context.AfterFunc(ctx, func() { l.close() }), nil
 }
 
-// next receives the next answer to a request, with so many open files.
+// next receives the next answer to a request and checks its number of open files.
 func (l *link) next(ctx context.Context, op string, want int) (a answer, files []*os.File, err error) {
 	files, err = l.receive(&a)
 	switch {
@@ -246,7 +246,7 @@ func (s *Sandbox) Held(ctx context.Context) (map[engine.ID]int64, error) {
 	}
 }
 
-// Isolation returns what the executor enforces.
+// Isolation returns the isolation that the executor enforces.
 func (s *Sandbox) Isolation(context.Context) (engine.Isolation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,7 +270,7 @@ func (s *Sandbox) Close() error {
 	s.watching.Wait()
 	s.links.close((*link).close)
 	s.pipes.close((*os.File).Close)
-	s.lending.Close() // nil is an error, which does not matter
+	s.lending.Close() // closing nil returns an error, which is ignored
 	return s.config.Launcher.Close()
 }
 
@@ -282,7 +282,7 @@ func fromInputs(inputs []engine.Input) ([]input, []*os.File) {
 	return list, files
 }
 
-// fromFailure turns the executor's failure into an engine error.
+// fromFailure converts the executor's failure into an engine error.
 func fromFailure(op string, f *failure) error {
 	if f == nil {
 		return lost(errors.New("it answered nothing that makes sense"))

@@ -9,21 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The system-call filter is an allow list. What is not on it answers ENOSYS,
-// as on a kernel that does not have it yet, so that language runtimes fall
-// back by themselves and calls that future kernels bring are closed from the
-// start. A few calls that every runtime probes answer EPERM instead, and some
-// are open for certain arguments only.
+// The system-call filter is an allow list. Other calls return ENOSYS, as on a kernel
+// without them. Language runtimes then fall back by themselves, and calls of future
+// kernels are blocked from the start. A few calls that every runtime probes return
+// EPERM instead, and some are allowed for certain arguments only.
 
-// argumentRule opens a call for certain arguments: its program ends in allow or in a
-// refusal.
+// argumentRule allows a call for certain arguments. Its program ends in allow or in an
+// error.
 type argumentRule struct {
 	nr      uint32
 	program []bpf.Instruction
 }
 
-// Offsets into struct seccomp_data. An argument's low half is read; where the
-// high half could smuggle something the rule reads it too.
+// Offsets into struct seccomp_data. A rule reads an argument's lower half, and also the
+// upper half if the kernel uses it.
 const (
 	offsetNumber = 0
 	offsetArch   = 4
@@ -32,7 +31,7 @@ const (
 
 func argument(i uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offsetArgs + 8*i, Size: 4} }
 
-// upperHalf is the other half of an argument; of pointers both count.
+// upperHalf loads the upper half of an argument. Pointers need both halves.
 func upperHalf(i uint32) bpf.Instruction {
 	return bpf.LoadAbsolute{Off: offsetArgs + 8*i + 4, Size: 4}
 }
@@ -49,10 +48,10 @@ var (
 	notifyExecutor = bpf.RetConstant{Val: unix.SECCOMP_RET_USER_NOTIF}
 )
 
-// unconditional is the program of a call that is answered alike whatever its arguments.
+// unconditional returns the program of a call whose result does not depend on its arguments.
 func unconditional(i bpf.Instruction) []bpf.Instruction { return []bpf.Instruction{i} }
 
-// oneOf allows when the argument is one of values.
+// oneOf allows the call if the argument is one of values.
 func oneOf(arg uint32, errno unix.Errno, values ...uint32) []bpf.Instruction {
 	program := []bpf.Instruction{argument(arg)}
 	for _, v := range values {
@@ -61,7 +60,7 @@ func oneOf(arg uint32, errno unix.Errno, values ...uint32) []bpf.Instruction {
 	return append(program, refuse(errno))
 }
 
-// noneOf refuses when the argument is one of values.
+// noneOf rejects the call if the argument is one of values.
 func noneOf(arg uint32, errno unix.Errno, values ...uint32) []bpf.Instruction {
 	program := []bpf.Instruction{argument(arg)}
 	for _, v := range values {
@@ -70,7 +69,7 @@ func noneOf(arg uint32, errno unix.Errno, values ...uint32) []bpf.Instruction {
 	return append(program, allow)
 }
 
-// fileTypes allows regular files and FIFOs, as the mode argument of mknod says.
+// fileTypes allows regular files and FIFOs, by the mode argument of mknod.
 func fileTypes(arg uint32) []bpf.Instruction {
 	program := []bpf.Instruction{argument(arg), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: unix.S_IFMT}}
 	for _, t := range []uint32{0, unix.S_IFREG, unix.S_IFIFO} {
@@ -79,9 +78,9 @@ func fileTypes(arg uint32) []bpf.Instruction {
 	return append(program, refuse(unix.EPERM))
 }
 
-// socketRule opens unix sockets, and TCP and UDP for the sandbox's own
-// loopback: its network namespace has no other device. Every other family has
-// been a way into the kernel.
+// socketRule allows unix sockets, and TCP and UDP for the sandbox's own loopback: its
+// network namespace has no other device. Every other family has had exploitable kernel
+// bugs.
 func socketRule() []bpf.Instruction {
 	const typeMask = 0xf // SOCK_CLOEXEC and SOCK_NONBLOCK are above
 	return []bpf.Instruction{
@@ -102,11 +101,11 @@ func socketRule() []bpf.Instruction {
 	}
 }
 
-// socketPairRule opens pairs of unix sockets. The call makes two of the family
-// before it finds that they cannot be a pair; of TIPC they can.
+// socketPairRule allows pairs of unix sockets. The kernel creates two sockets of a
+// family before it rejects the pair. TIPC sockets can be paired.
 func socketPairRule() []bpf.Instruction { return oneOf(0, unix.EAFNOSUPPORT, unix.AF_UNIX) }
 
-// cloneRule opens threads and processes, never a new namespace.
+// cloneRule allows threads and processes, but no new namespaces.
 func cloneRule() []bpf.Instruction {
 	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 		unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWTIME
@@ -118,10 +117,10 @@ func cloneRule() []bpf.Instruction {
 	}
 }
 
-// fakeSuccess answers that a call was made which was not.
+// fakeSuccess returns success without executing the call.
 var fakeSuccess = refuse(0)
 
-// noBits refuses when the argument has one of some bits.
+// noBits rejects the call if any of bits is set in the argument.
 func noBits(arg, bits uint32) []bpf.Instruction {
 	return []bpf.Instruction{argument(arg), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bits, SkipFalse: 1}, refuse(unix.EPERM),
 		allow}
@@ -129,23 +128,23 @@ func noBits(arg, bits uint32) []bpf.Instruction {
 
 func hugeSegments() []bpf.Instruction { return noBits(2, shmHugetlb) }
 
-// What x/sys does not have.
+// Constants that x/sys lacks.
 const (
 	fsIocFiemap = 0xc020660b
 	shmHugetlb  = 0o4000
 )
 
-// sharedFileCommands are those of fcntl that leave something on a file which
-// everybody opens: a lease makes the next one who opens it wait, and a hint how
-// long its contents will live stays on it as a message.
+// sharedFileCommands are the commands of fcntl that leave state on a file shared by
+// sandboxes. A lease blocks the next open of the file, and a hint about the lifetime of
+// its content stays on it as a covert message.
 var sharedFileCommands = []uint32{
 	unix.F_SETLEASE, unix.F_NOTIFY, unix.F_SETDELEG, unix.F_SET_RW_HINT, unix.F_SET_FILE_RW_HINT,
 }
 
-// priorityRule is for setpriority. A thread sets its own, as nice does, and that
-// ends as the rule says. Groups and users are refused, because pid 1 belongs to the
-// program's: nothing may keep it from the processor when it is killed. A raised priority
-// is refused with the kernel's own error.
+// priorityRule returns the rule of setpriority. If a thread sets its own priority, as
+// nice does, the rule ends in own. Groups and users are refused, because pid 1 has the
+// program's user and must get a processor when it is killed. A raised priority fails
+// with the kernel's own error.
 func priorityRule(own bpf.Instruction) []bpf.Instruction {
 	const which, who, priority, negative = 0, 1, 2, 1 << 31
 	return []bpf.Instruction{
@@ -158,21 +157,21 @@ func priorityRule(own bpf.Instruction) []bpf.Instruction {
 	}
 }
 
-// limitRule is for calls that set a limit: which is argument resource, and
-// arguments 2 and pid are the new limit and the process where the call has
-// them (prlimit64). Two things are not to be had.
+// limitRule returns the rule of a call that sets a limit. resource is the argument that
+// selects the limit. For prlimit64, arguments 2 and pid are the new limit and the
+// process. Two uses are rejected.
 //
-// The limit of core files is one byte. At none the kernel would hand a crashed
-// program to the host's core-dump handler, so a program that asks for none is
-// told that it has it. And pid 1 is the same user's, but not the program's: a
-// limit of CPU time set on it would end the sandbox.
+// The limit of core files is one byte. With a limit of 0 the kernel would run the
+// host's core-dump handler for a crash, so setting 0 only pretends to succeed. Pid 1
+// has the same user, but is not the program's: a CPU time limit set on it would end the
+// sandbox.
 func limitRule(resource uint32, prlimit bool) (program []bpf.Instruction) {
 	if prlimit {
 		const pid, limit = 0, 2
 		program = []bpf.Instruction{
 			argument(limit), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 3},
 			upperHalf(limit), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 1},
-			allow, // it only asks
+			allow, // it only reads the limit
 			argument(pid), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 1, SkipTrue: 1},
 			refuse(unix.EPERM),
 		}
@@ -183,8 +182,8 @@ func limitRule(resource uint32, prlimit bool) (program []bpf.Instruction) {
 		allow)
 }
 
-// optionRule closes the options of sockets that bring code into the kernel:
-// packet filters, and protocols on top of TCP.
+// optionRule rejects socket options that load code into the kernel: packet filters, and
+// protocols on top of TCP.
 func optionRule() []bpf.Instruction {
 	const level, option = 1, 2
 	filters := noneOf(option, unix.EPERM, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF,
@@ -197,7 +196,7 @@ func optionRule() []bpf.Instruction {
 	)
 }
 
-// argumentRules are the same on every architecture.
+// argumentRules are the rules common to all architectures.
 var argumentRules = []argumentRule{
 	{unix.SYS_SOCKET, socketRule()},
 	{unix.SYS_SOCKETPAIR, socketPairRule()},
@@ -205,8 +204,8 @@ var argumentRules = []argumentRule{
 	{unix.SYS_PRLIMIT64, limitRule(1, true)},
 	{unix.SYS_SETRLIMIT, limitRule(0, false)},
 	{unix.SYS_FCNTL, noneOf(1, unix.EPERM, sharedFileCommands...)},
-	// Nothing that a program can write is on a disk, and the host's disks are
-	// not its to wait for.
+	// No file that a program can write is on a disk, and a program must not wait for
+	// the host's disks.
 	{unix.SYS_SYNC, unconditional(fakeSuccess)},
 	{unix.SYS_FSYNC, unconditional(fakeSuccess)},
 	{unix.SYS_FDATASYNC, unconditional(fakeSuccess)},
@@ -214,19 +213,19 @@ var argumentRules = []argumentRule{
 	{unix.SYS_FADVISE64, noneOf(3, 0, unix.FADV_DONTNEED)},
 	{unix.SYS_MADVISE, noneOf(2, unix.EINVAL, unix.MADV_MERGEABLE, unix.MADV_PAGEOUT, unix.MADV_COLLAPSE)},
 	{unix.SYS_SETPRIORITY, priorityRule(allow)},
-	// Huge pages that the host has set aside are counted by no limit of memory.
+	// No memory limit counts the huge pages that the host has reserved.
 	{unix.SYS_MMAP, noBits(3, unix.MAP_HUGETLB)},
 	{unix.SYS_MEMFD_CREATE, noBits(1, unix.MFD_HUGETLB)},
 	{unix.SYS_SHMGET, hugeSegments()},
 	{unix.SYS_CLONE, cloneRule()},
-	// Typing into a terminal that the caller may have handed down, and having a
-	// file of everybody's written to its disk before its extents are listed.
+	// Rejects typing into a terminal that the caller may have passed down, and flushing
+	// a shared file to its disk before listing its extents.
 	{unix.SYS_IOCTL, noneOf(1, unix.EPERM, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, fsIocFiemap)},
 	{unix.SYS_MKNODAT, fileTypes(2)},
 	{unix.SYS_PERSONALITY, oneOf(0, unix.EPERM, 0, 0xffffffff)},
-	// Its flags are behind a pointer; without it libc falls back to clone.
+	// The flags of clone3 are behind a pointer; without clone3 libc falls back to clone.
 	{unix.SYS_CLONE3, unconditional(noSyscal)},
-	// Runtimes ask for it at start and take a refusal, but not its absence.
+	// Runtimes probe this call at start. They accept EPERM, but not ENOSYS.
 	{unix.SYS_IO_URING_SETUP, unconditional(refuse(unix.EPERM))},
 	{unix.SYS_UNSHARE, unconditional(refuse(unix.EPERM))},
 	{finishCall, unconditional(notifyExecutor)},
@@ -234,9 +233,9 @@ var argumentRules = []argumentRule{
 	{unix.SYS_PTRACE, unconditional(refuse(unix.EPERM))},
 }
 
-// filter builds the program: the architecture, then a binary search over all
-// numbers for what is to be done. The kernel compiles it for each sandbox, so it
-// is to be short.
+// filter builds the program: a check of the architecture, then a binary search over all
+// call numbers for the action. The kernel compiles it for each sandbox, so it must be
+// short.
 func filter(arch uint32, allowed []uint32, rules []argumentRule) ([]bpf.RawInstruction, error) {
 	search, err := search(pieces(allowed, rules))
 	if err != nil {
@@ -250,15 +249,15 @@ func filter(arch uint32, allowed []uint32, rules []argumentRule) ([]bpf.RawInstr
 	}, search...))
 }
 
-// piece is a run of call numbers, up to where the next begins, for which the
-// same is to be done.
+// piece is a range of call numbers with the same action. It extends to the start of the
+// next piece.
 type piece struct {
 	first uint32
-	rule  *argumentRule // nil: all of them are allowed, or none is
+	rule  *argumentRule // nil: all of the calls are allowed, or none
 	open  bool
 }
 
-// pieces divides all numbers. Calls that have a rule need not be on the list.
+// pieces divides all numbers. Calls with a rule need not be in allowed.
 func pieces(allowed []uint32, rules []argumentRule) []piece {
 	does := map[uint32]piece{}
 	for _, n := range allowed {
@@ -286,11 +285,11 @@ func pieces(allowed []uint32, rules []argumentRule) []piece {
 	return list
 }
 
-// mostPieces are searched by instructions that reach, in a jump of a byte, what
-// is to be done, which lies behind them.
+// mostPieces bounds the pieces of one searchFew: its conditional jumps have a one-byte
+// offset, and the actions follow the comparisons.
 const mostPieces = 48
 
-// search decides by halves in which piece the number lies, and does it.
+// search emits a binary search for the piece of the number, and the action of each piece.
 func search(list []piece) ([]bpf.Instruction, error) {
 	if len(list) <= mostPieces {
 		return searchFew(list)
@@ -308,11 +307,11 @@ func search(list []piece) ([]bpf.Instruction, error) {
 	return append(append(program, low...), high...), err
 }
 
-// searchFew begins with one comparison for each place where a piece ends.
+// searchFew emits one comparison for each end of a piece, and then the actions.
 func searchFew(list []piece) ([]bpf.Instruction, error) {
 	comparisons := len(list) - 1
 	bodies := []bpf.Instruction{noSyscal, allow}
-	places := make([]int, len(list)) // of what is done for each piece
+	places := make([]int, len(list)) // position of each piece's action
 	for i, p := range list {
 		switch {
 		case p.rule != nil:
@@ -330,8 +329,8 @@ func searchFew(list []piece) ([]bpf.Instruction, error) {
 		far = far || to-from-1 > 255
 		return uint8(to - from - 1)
 	}
-	// compare appends what finds a piece among those from first to last, and
-	// returns where that begins.
+	// compare appends the search among the pieces from first to last, and returns its
+	// start.
 	var compare func(first, last int) int
 	compare = func(first, last int) int {
 		if first == last {
@@ -355,15 +354,15 @@ func searchFew(list []piece) ([]bpf.Instruction, error) {
 	return append(program, bodies...), nil
 }
 
-// withoutGroups are the rules of calls that only control groups bound.
+// withoutGroups are rules for calls whose resources only control groups limit.
 //
-// Memory that is no process's would not be counted: files without a name,
-// segments, and large shared mappings of no file. Programs that ask for it have /tmp
-// and /dev/shm instead, which have a size. So has what waits in sockets, as long as
-// no program makes it larger: see socketMemory.
+// The poller would not count memory that belongs to no process: files without a name,
+// segments, and large shared anonymous mappings. Programs can use /tmp and /dev/shm
+// instead, which have a size. Socket buffers are limited too, while no program enlarges
+// them: see socketMemory.
 //
-// A program of low priority would take long to die on a machine that has others to
-// run, so it is told that it has one.
+// A program of low priority would take long to die on a busy machine, so setting one
+// only pretends to succeed.
 var withoutGroups = []argumentRule{
 	{unix.SYS_MEMFD_CREATE, unconditional(noSyscal)},
 	{unix.SYS_SHMGET, unconditional(noSyscal)},
@@ -372,7 +371,7 @@ var withoutGroups = []argumentRule{
 	{unix.SYS_SETPRIORITY, priorityRule(fakeSuccess)},
 }
 
-// smallShared refuses mappings that are shared and of no file, if they are large.
+// smallShared rejects large shared anonymous mappings.
 func smallShared(length, flags uint32) []bpf.Instruction {
 	const both = unix.MAP_SHARED | unix.MAP_ANONYMOUS
 	return []bpf.Instruction{
@@ -395,8 +394,8 @@ func sameBuffers() []bpf.Instruction {
 	}
 }
 
-// hostFilter is the filter for this machine, in the form the kernel takes; with
-// some rules in the place of those for the same calls.
+// hostFilter returns the filter for this machine, in the kernel's format. The rules in
+// others replace those for the same calls.
 func hostFilter(groups bool, others ...argumentRule) (*unix.SockFprog, error) {
 	rules := replaceRules(hostRules(), others)
 	if !groups {

@@ -11,8 +11,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// waiting is a sandbox that waits for a program: confined, and used by none before. A
-// zygote forked it, or it has a process that waits by itself (waiting_process.go).
+// waiting is a confined, unused sandbox that waits for a program. A zygote forked it,
+// or its own process waits (waiting_process.go).
 type waiting struct {
 	*sandbox
 	executor *executor
@@ -20,25 +20,25 @@ type waiting struct {
 	shape    shape
 	pid      int
 	pidfd    *os.File
-	listener *os.File // of the calls that the filter hands over; nil: nothing listens
+	listener *os.File // reports the calls that the filter hands over; nil: there is none
 	reports  *os.File
 	control  *link
 
-	// Of one that a zygote forked:
+	// Of a sandbox that a zygote forked:
 	forked    bool
-	program   *os.File       // pidfd of the process that waits
-	null      *os.File       // what it reads if it has no input
-	number    int            // pid of the same
-	prewarmed bool           // it has its own copy of the memory that plots use, some 20 MiB
-	pristine  bool           // nothing has happened in the namespaces that are kept of it
-	held      *heldWorkspace // of a live interpreter, which it has entered; else nil
-	unheld    bool           // that one is no session's yet
+	program   *os.File       // pidfd of the waiting process
+	null      *os.File       // its stdin without input
+	number    int            // pid of the waiting process
+	prewarmed bool           // it has its own copy of the memory that plots use, about 20 MiB
+	pristine  bool           // its reusable namespaces have not been used
+	held      *heldWorkspace // workspace of a live interpreter, which it has entered; else nil
+	unheld    bool           // held belongs to no session yet
 
-	// Of a process that waits by itself:
+	// Of a sandbox whose own process waits:
 	language     language.Language // of a Node; else none
 	compiler     *warmCompiler     // beside a Node, of a language that is compiled; else nil
-	notification uint64            // the call in which it waits
-	reportNumber int               // of the pipe for reports, in it
+	notification uint64            // id of the call in which it waits
+	reportNumber int               // descriptor of the pipe for reports in the process
 }
 
 // startMode selects the priority and the preparation of a start.
@@ -55,9 +55,9 @@ func (h startMode) prepare() int {
 	return [...]int{onDemand: prepareNothing, eager: prepareNothing, background: prepareMemory, prewarmed: preparePlots}[h]
 }
 
-// forkWaiting makes a sandbox with a zygote and waits until it stands. That of a live
-// interpreter is made in a workspace which stays: without one, in a new one. Another is
-// made in the workspace that its program's inputs are in already, if there is one.
+// forkWaiting creates a sandbox with a zygote and waits until it is ready. A live
+// interpreter's sandbox is created in the held workspace h, or in a new one if h is
+// nil. Other sandboxes are created in the workspace made, if it is not nil.
 func (e *executor) forkWaiting(
 	z *zygote, s shape, how startMode, h *heldWorkspace, made *workspace,
 ) (_ *waiting, err error) {
@@ -125,7 +125,7 @@ func (e *executor) forkWaiting(
 	return w, nil
 }
 
-// takeWorkspace makes a workspace, or takes the one that is held for it.
+// takeWorkspace creates a workspace, or uses the held one.
 func (w *waiting) takeWorkspace() (err error) {
 	if w.held != nil {
 		w.uid = w.held.uid
@@ -150,7 +150,7 @@ func (w *waiting) takeWorkspace() (err error) {
 	return err
 }
 
-// onlyChild opens the one child of a sandbox's init.
+// onlyChild opens the only child of a sandbox's init.
 func onlyChild(init int) (int, *os.File, error) {
 	children := ofInit(init)
 	if len(children) != 1 {
@@ -163,8 +163,8 @@ func onlyChild(init int) (int, *os.File, error) {
 	return children[0], os.NewFile(uintptr(fd), "program"), nil
 }
 
-// maxSlowExits is how many sandboxes may take their time to end. More than that
-// would hold memory that the next ones need.
+// maxSlowExits bounds the sandboxes whose exit is not waited for. More would hold
+// memory that the next ones need.
 const maxSlowExits = 2
 
 // close ends the sandbox, waits until its processes have exited, and releases what it

@@ -18,12 +18,12 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// A zygote is a Python process that has imported what a tier of programs
-// needs. Sandboxes forked from it start where a cold interpreter arrives after
-// a second. It makes the same system calls as a cold sandbox, out of the same
-// list; see zygote.py and server.py for its side.
+// A zygote is a Python process that has imported the modules of a tier. Sandboxes
+// forked from it start at the point that a cold interpreter reaches after a second. It
+// executes the same list of system calls as a cold sandbox; see zygote.py and server.py
+// for its side.
 
-// Executables that package spawn makes.
+// Executables that package spawn generates.
 const (
 	initPath    = runtimesPath + "/init"
 	commandPath = runtimesPath + "/command"
@@ -36,8 +36,8 @@ type zygote struct {
 	mu   sync.Mutex // one fork at a time
 	dead bool
 
-	// A zygote blocks until pid 1 of what it forks is on its own: a request that
-	// waits for the zygote waits for that group.
+	// A zygote blocks until pid 1 of its fork runs on its own, so a request that waits
+	// for the zygote also waits for that group.
 	making  atomic.Pointer[cgroup.Group]
 	hurried atomic.Int32
 }
@@ -49,7 +49,7 @@ func (p *pool) startZygote() (*zygote, error) {
 		return nil, err
 	}
 	err = p.launchZygote(theirs)
-	theirs.Close() // so that its end is seen, whenever it comes
+	theirs.Close() // so that its end is noticed
 	if err != nil {
 		ours.close()
 		return nil, err
@@ -62,7 +62,7 @@ func (p *pool) startZygote() (*zygote, error) {
 	return z, nil
 }
 
-// launchZygote makes the process: in the image, with the executor's rights.
+// launchZygote starts the process: in the image, with the executor's rights.
 func (p *pool) launchZygote(socket *os.File) error {
 	p.launching.Lock()
 	defer p.launching.Unlock()
@@ -98,7 +98,7 @@ func (p *pool) launchZygote(socket *os.File) error {
 	defer control.Close()
 	python, _ := language.Find("python")
 	argv := []string{python.Run[0], guest.ZygotePath}
-	// What libraries look up when it is first called is looked up here, once.
+	// Libraries resolve symbols at their first call by default. They are resolved here, once.
 	env := append([]string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8", "LD_BIND_NOW=1"}, python.Env...)
 	image := imageOf(p.tier.live)
 	script := &spawn.Script{
@@ -123,7 +123,7 @@ func (p *pool) launchZygote(socket *os.File) error {
 	}
 	unix.Close(pidfd)
 	report.Close()
-	go func() { // its keeper ends when the zygote does, and both at the latest with this process
+	go func() { // its keeper ends with the zygote, and both at the latest with this process
 		for {
 			if _, err := unix.Wait4(pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
 				return
@@ -134,10 +134,10 @@ func (p *pool) launchZygote(socket *os.File) error {
 	if ok && r.Kind != spawn.Started {
 		return stepError(script, r)
 	}
-	return nil // whether it executes Python shows when it is greeted
+	return nil // greet shows whether it executes Python
 }
 
-// greet tells a zygote what it needs and waits until it is ready.
+// greet sends a zygote its configuration and waits until it is ready.
 func (z *zygote) greet(h *host, weak []string) error {
 	hello := guest.Hello{
 		Filter: hex.EncodeToString(filterBytes(h.filterFor(z.tier))), Clone: unix.SYS_CLONE,
@@ -150,13 +150,13 @@ func (z *zygote) greet(h *host, weak []string) error {
 		hello.Spawn = hex.EncodeToString(spawn.Code())
 	}
 	if h.root && hello.Spawn != "" {
-		// A user namespace cannot be made by a process that shares its memory.
+		// A process that shares its memory cannot create a user namespace.
 		hello.Flags |= unix.CLONE_VM | unix.CLONE_VFORK
 	}
 	if err := z.link.send(hello); err != nil {
 		return err
 	}
-	// Not before it is executed: root's capabilities would not outlive that.
+	// It cannot be done before execve: root's capabilities would not survive it.
 	confine := &spawn.Script{Setup: (&sandbox{host: h}).dropBounding()}
 	weaken(confine, weak)
 	request, _ := (&spawn.Request{Setup: confine.Setup}).Encode()
@@ -178,13 +178,13 @@ func (z *zygote) greet(h *host, weak []string) error {
 	return nil
 }
 
-// filterBytes is a filter's program as the kernel reads it.
+// filterBytes returns a filter's program in the kernel's format.
 func filterBytes(f *unix.SockFprog) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(f.Filter)), int(f.Len)*int(unsafe.Sizeof(unix.SockFilter{})))
 }
 
-// How much a sandbox does before its program comes, so that it need not be
-// done then: nothing; touch the memory that a program uses; that of plots, too.
+// Levels of a sandbox's work before its program arrives: none; prefault the memory that
+// a program uses; also that of plots.
 const (
 	prepareNothing = iota
 	prepareMemory
@@ -204,8 +204,8 @@ func (z *zygote) addWaiter(more int) {
 	}
 }
 
-// fork makes a sandbox in a group that waits for its program. Its pid 1 is the
-// zygote's child; the pidfd is how we know of it.
+// fork creates a sandbox in a group that waits for its program. Its pid 1 is the
+// zygote's child, so the executor refers to it by the pidfd.
 func (z *zygote) fork(script *spawn.Script, g *cgroup.Group, prepare int) (pid int, pidfd *os.File, err error) {
 	request, files := (&spawn.Request{Setup: script.Setup, Init: script.Init, Main: script.Main, Wait: script.Wait,
 		Received: script.Received, Prepare: prepare}).Encode()
