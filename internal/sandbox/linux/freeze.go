@@ -11,47 +11,45 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
 )
 
-// A program that waits for an answer from outside has no slot, so it must not
-// compute either, whatever its other threads would like to do. With control
-// groups of version 2 the kernel freezes it. The freezer of version 1 is not
-// used: what it has frozen cannot be killed, not even by our own death. There
-// the program gets the least share of a processor that can be set, a
-// thousandth. Without control groups its processes are stopped by a signal;
-// since a program has ways to wake itself, it is watched, and ended if it continues to
-// compute.
+// A program that waits for an answer from outside has no slot, so none of its threads
+// may compute. With control groups of version 2 the kernel freezes it. The freezer of
+// version 1 is not used: a frozen process cannot be killed, not even by the executor's
+// death. There the program gets the least share of a processor that can be set, a
+// thousandth. Without control groups a signal stops its processes. Since a program has
+// ways to wake itself, the executor watches it, and ends it if it continues to compute.
 //
-// A program that is to be stopped soon does not count as running either.
+// A program that will be frozen soon does not count as running either.
 
-// control is what the service says while a program runs.
+// control is a message of the service to a running program.
 type control struct {
 	Motion    engine.Motion
-	Interrupt bool `json:",omitempty"` // and nothing else
+	Interrupt bool `json:",omitempty"` // without a Motion
 }
 
-// freeze tells the executor to stop a program, or to continue it.
+// freeze tells the executor to freeze a program, or to thaw it.
 func (l *link) freeze(motion engine.Motion) error { return l.send(control{Motion: motion}) }
 
 // interrupt tells the executor to interrupt a live interpreter.
 func (l *link) interrupt() error { return l.send(control{Interrupt: true}) }
 
-// freezer stops and continues the processes of one sandbox, on the executor's side.
+// freezer freezes and thaws the processes of one sandbox, on the executor's side.
 type freezer struct {
 	group   *cgroup.Group // nil without control groups
 	pid     int           // pid 1 of the sandbox
-	kill    func()        // of pid 1
+	kill    func()        // kills pid 1
 	entered *entered
 
-	due time.Time // when the program is to be stopped; zero: it is stopped, or need not be
+	due time.Time // when to freeze the program; zero: it is frozen, or need not be
 
 	mu             sync.Mutex
 	frozen         bool
-	freezeViolated bool          // it was ended because it computed while it was stopped
-	stop           chan struct{} // ends the watch; nil: there is none
+	freezeViolated bool          // it was ended because it computed while frozen
+	stop           chan struct{} // ends the watch; nil: there is no watch
 	watching       sync.WaitGroup
 }
 
-// handleControl carries out a control message. It reports false when the service
-// has closed the link instead.
+// handleControl carries out a control message. It returns false if the service has
+// closed the link instead.
 func (s *freezer) handleControl(l *link) bool {
 	var c control
 	files, err := l.receive(&c)
@@ -72,12 +70,12 @@ func (s *freezer) handleControl(l *link) bool {
 	return true
 }
 
-// stopped reports whether the program is stopped, or about to be.
+// stopped reports whether the program is frozen, or will be soon.
 func (s *freezer) stopped() bool { return !s.due.IsZero() || s.stands() }
 
-// foreground is the group of all that the program runs in the foreground. The
-// sandbox's first process leads it, and takes no signal that it has not asked for;
-// without control groups the program has a session of its own.
+// foreground returns the process group of the program's foreground. The sandbox's first
+// process leads it, and gets only signals for which it has a handler. Without control
+// groups the program has its own session.
 func (s *freezer) foreground() int {
 	if s.group == nil {
 		if children := childrenOf(fmt.Sprintf("%s/%d/task/%[2]d", procPath, s.pid)); len(children) > 0 {
@@ -107,15 +105,15 @@ func (s *freezer) set(frozen bool) {
 	s.signal(unix.SIGCONT)
 }
 
-// stands reports whether the program is stopped.
+// stands reports whether the program is frozen.
 func (s *freezer) stands() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.frozen
 }
 
-// end is called when the sandbox has ended, and reports whether that was because
-// it computed while it was stopped.
+// end must be called when the sandbox has ended. It reports whether the sandbox ended
+// because it computed while frozen.
 func (s *freezer) end() (freezeViolated bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +121,7 @@ func (s *freezer) end() (freezeViolated bool) {
 	return s.freezeViolated
 }
 
-// thaw lets processes that are being killed have the time that dying takes.
+// thaw gives processes that are being killed the processor time to exit.
 func (s *freezer) thaw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,8 +138,8 @@ func (s *freezer) endWatch() {
 	}
 }
 
-// signal sends a signal to every process of the program. One that has got it
-// makes no new ones, so the second or third look finds all that the first has missed. The
+// signal sends a signal to every process of the program. A stopped process does not
+// fork, so the second or third look finds all processes that the first has missed. The
 // watch finds a process that escapes those.
 func (s *freezer) signal(signal unix.Signal) {
 	const looks = 4
@@ -160,8 +158,8 @@ func (s *freezer) signal(signal unix.Signal) {
 	}
 }
 
-// How a stopped program is watched: it may use a little, so that a signal of
-// its own making that wakes it for a moment does not end it.
+// Limits of the watch on a frozen program. It may use a little time: one of its own
+// signals may wake it for a moment.
 const (
 	watchEvery   = 500 * time.Millisecond
 	maxFrozenCPU = 100 * time.Millisecond

@@ -29,7 +29,7 @@ func (s *Sandbox) Start(ctx context.Context, held engine.ID, spec *engine.Proces
 	var theirs []*os.File
 	defer func() { closeAll(theirs...) }()
 	if spec.Terminal == nil {
-		ourEnds := [...]int{1, 0, 0} // we write its stdin, and read the others
+		ourEnds := [...]int{1, 0, 0} // the service writes stdin and reads the others
 		for i, ours := range []**os.File{&p.stdin, &p.stdout, &p.stderr} {
 			pipe, err := newPipeEnds(ourEnds[i])
 			if err != nil {
@@ -62,7 +62,7 @@ func (s *Sandbox) startProcess(ctx context.Context, p *process, r *enterRequest,
 	return nil
 }
 
-// begun sends a request and waits until it is accepted, with so many open files.
+// begun sends a request and waits until it is accepted, with a number of open files.
 func (s *Sandbox) begun(
 	ctx context.Context, op string, r request, theirs []*os.File, want int,
 ) (*link, []*os.File, error) {
@@ -95,7 +95,7 @@ func (s *Sandbox) Dial(ctx context.Context, held engine.ID, port int) (net.Conn,
 	return net.FileConn(files[0])
 }
 
-// processEnvironment is what a process finds in its environment.
+// processEnvironment returns the environment of a process inside a sandbox.
 func processEnvironment(spec *engine.ProcessSpec) []string {
 	var all language.Language // it may run any of them
 	for _, name := range []string{"python", "javascript"} {
@@ -132,8 +132,8 @@ func (p *process) Stderr() io.ReadCloser {
 	return p.stderr
 }
 
-// terminalOutput returns io.EOF when no process has the terminal open any more, which
-// the kernel reports as an error.
+// terminalOutput returns io.EOF when no process has the terminal open, which the kernel
+// reports as an error.
 type terminalOutput struct{ *os.File }
 
 func (t terminalOutput) Read(b []byte) (int, error) {

@@ -15,10 +15,10 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Files are those of a held workspace; see engine.Files.
+// Files returns the files of a held workspace; see engine.Files.
 func (s *Sandbox) Files(held engine.ID) engine.Files { return files{s, held.String(), false} }
 
-// Tmp are those of /tmp of the sandbox in a held workspace; see engine.Inside.
+// Tmp returns the files in /tmp of the sandbox in a held workspace; see engine.Inside.
 func (s *Sandbox) Tmp(held engine.ID) engine.Files { return files{s, held.String(), true} }
 
 type files struct {
@@ -27,10 +27,10 @@ type files struct {
 	tmp     bool
 }
 
-// filesTime is how long an operation may take: removing is the longest.
+// filesTime bounds an operation. Removing takes the longest.
 const filesTime = removeTime + endTime
 
-// begin sends an operation. The caller calls end.
+// begin sends an operation. The caller must call end.
 func (f files) begin(ctx context.Context, r filesRequest) (l *link, end func(), err error) {
 	r.Held, r.Tmp = f.held, f.tmp
 	if len(r.Path) > maxPathLength || len(r.To) > maxPathLength {
@@ -44,7 +44,7 @@ func (f files) begin(ctx context.Context, r filesRequest) (l *link, end func(), 
 	return l, func() { stop(); l.close() }, nil
 }
 
-// entry receives an answer that is an entry, and so many open files.
+// entry receives an answer with one entry and a number of open files.
 func (l *link) entry(ctx context.Context, op filesOp, want int) (engine.Entry, []*os.File, error) {
 	a, got, err := l.next(ctx, string(op), want)
 	if err == nil && len(a.Entries) != 1 {
@@ -57,7 +57,7 @@ func (l *link) entry(ctx context.Context, op filesOp, want int) (engine.Entry, [
 	return a.Entries[0].engine(), got, nil
 }
 
-// one is an operation whose answer is an entry, and so many open files.
+// one performs an operation whose answer is an entry and a number of open files.
 func (f files) one(ctx context.Context, r filesRequest, want int) (engine.Entry, []*os.File, error) {
 	l, end, err := f.begin(ctx, r)
 	if err != nil {
@@ -120,7 +120,7 @@ func (f files) Write(ctx context.Context, path string, content io.Reader) (engin
 		return engine.Entry{}, err
 	}
 	defer got[0].Close()
-	l.setReadDeadline(time.Time{}) // the content comes as it comes
+	l.setReadDeadline(time.Time{}) // the content has no deadline
 	if _, err := io.Copy(onlyWriter{got[0]}, content); err != nil {
 		kind := engine.KindOf(err)
 		if errors.Is(err, unix.ENOSPC) {
@@ -141,8 +141,8 @@ func (f files) Write(ctx context.Context, path string, content io.Reader) (engin
 	return e, err
 }
 
-// onlyWriter hides that a file may read from others by itself, which would take
-// the error of the one for that of the other.
+// onlyWriter hides a file's ReadFrom, which would report a read error of the source as
+// a write error.
 type onlyWriter struct{ io.Writer }
 
 func (f files) MakeFolder(ctx context.Context, path string) (engine.Entry, error) {

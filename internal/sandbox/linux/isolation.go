@@ -8,13 +8,13 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
-// isolation says what this host enforces, layer by layer, in the words that
-// doctor, /health and the start of the service show.
+// isolation returns the layers that this host enforces, in the words shown by doctor,
+// /health and the start of the service.
 func (h *host) isolation() engine.Isolation {
 	return h.isolationWith(kernelfile.Read(procPath+"/sys/kernel", "core_pattern"))
 }
 
-// isolationWith is the same where the kernel does that with a crashed program.
+// isolationWith is isolation for a given core pattern of the kernel.
 func (h *host) isolationWith(corePattern string) engine.Isolation {
 	i := engine.Isolation{Backend: "linux", Strict: h.groups != nil && !streamsCores(corePattern)}
 	i.Layers = []engine.Layer{
@@ -42,8 +42,8 @@ func (h *host) isolationWith(corePattern string) engine.Isolation {
 }
 
 // streamsCores reports whether the kernel (since Linux 6.16) sends the memory of a
-// crashed process to a socket of the host. No limit of core files keeps it from that. A
-// process that is not dumpable is exempt, but executing anything makes it dumpable.
+// crashed process to a socket of the host. A core file limit does not prevent that.
+// Processes that are not dumpable are exempt, but execve makes a process dumpable.
 func streamsCores(pattern string) bool { return strings.HasPrefix(pattern, "@") }
 
 func coreLayer(pattern string) engine.Layer {
@@ -103,9 +103,9 @@ func (h *host) landlockLayer() engine.Layer {
 	return enforced(name, fmt.Sprintf("version %d: a second wall around files, signals and abstract sockets", h.landlock))
 }
 
-// processLayer is the limit of processes. Without control groups it is one of
-// the sandbox's user, which no other sandbox has: as root it has a number of
-// its own, else a namespace in which the kernel counts it apart.
+// processLayer returns the layer of the process limit. Without control groups the
+// kernel limits the sandbox's user, which no other sandbox has: as root it has its own
+// number, else its own user namespace.
 func (h *host) processLayer() engine.Layer {
 	if h.groups == nil {
 		return enforced("process limit", "RLIMIT_NPROC, counted for each sandbox apart")
@@ -113,7 +113,7 @@ func (h *host) processLayer() engine.Layer {
 	return h.groupLayer("process limit", "", engine.LayerEnforced)
 }
 
-// groupLayer is a limit that control groups enforce where there are any.
+// groupLayer returns a layer that control groups enforce if there are any.
 func (h *host) groupLayer(name, without string, state engine.LayerState) engine.Layer {
 	if h.groups == nil {
 		return engine.Layer{Name: name, State: state, Detail: without, Cure: h.groupCure()}
@@ -124,7 +124,7 @@ func (h *host) groupLayer(name, without string, state engine.LayerState) engine.
 	return enforced(name, fmt.Sprintf("control group version %d", h.groups.Version))
 }
 
-// groupCure says how this host would come to have control groups.
+// groupCure returns how to enable control groups on this host.
 func (h *host) groupCure() string {
 	if !h.root {
 		return "run the service as root: this user may not make control groups"

@@ -12,26 +12,24 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// The namespaces for the network and for inter-process communication take longer to
-// make, and to take apart, than most other things of a sandbox, and hardly a program
-// looks at them. A pair that is pristine, in which nothing has ever happened, is pooled
-// for a later sandbox.
+// Namespaces for the network and for inter-process communication take longer to create
+// and delete than most other parts of a sandbox, and few programs use them. A pair is
+// pooled for a later sandbox if it is pristine: it has never been used.
 //
-// What makes it certain that nothing has happened is that no process in it has ever
-// had a socket, a semaphore, shared memory or a message queue of it. All that such a
-// namespace remembers is changed through one of these, through /proc/sys, which is
-// read-only, or by who has capabilities over it. So the filter hands over the calls
-// that make them to the executor, which notes it before it continues the call. To
-// look at counters afterwards would be dearer, and would miss what only shows later:
-// who joins a multicast group and leaves it makes the kernel send packets seconds
-// after the socket is closed.
+// A pair is pristine if no process in it has ever had a socket, a semaphore, shared
+// memory or a message queue of it. All state of such a namespace is changed through one
+// of these, through /proc/sys, which is read-only, or through capabilities over it. So
+// the filter hands over the calls that create them to the executor, which marks the
+// pair before it continues the call. Checking counters afterwards would cost more, and
+// would miss late effects: after a process joins and leaves a multicast group, the
+// kernel sends packets seconds after the socket is closed.
 //
-// A program pays for each of those calls with a moment in which it waits for the
-// executor, and in which a signal can interrupt the call. Where programs are likely to
-// have sockets all stays as it was: new namespaces for each, and no
-// notifications (tier.reuseNamespaces).
+// For each of those calls a program waits a moment for the executor, and a signal can
+// interrupt the call in that time. Tiers whose programs are likely to have sockets do
+// not reuse namespaces: each sandbox has new ones, and no notifications
+// (tier.reuseNamespaces).
 
-// namespaces are those of one sandbox that may be reused.
+// namespaces are the reusable namespaces of one sandbox.
 type namespaces struct{ network, ipc *os.File }
 
 func (n *namespaces) close() { closeAll(n.network, n.ipc) }
@@ -43,8 +41,8 @@ type namespacePool struct {
 	closed bool
 }
 
-// mostNamespaces are kept beside those of sandboxes that wait, for bursts: each pair
-// takes some 0.1 MiB of the kernel's memory.
+// mostNamespaces bounds the pairs pooled for bursts, beside those of waiting sandboxes.
+// Each takes about 0.1 MiB of kernel memory.
 const mostNamespaces = mostWaiting
 
 // take returns a pair; nil if the pool is empty.
@@ -59,7 +57,7 @@ func (s *namespacePool) take() *namespaces {
 	return n
 }
 
-// put adds a pristine pair in which there is no process any more, or closes it.
+// put adds a pristine pair that has no process left, or closes it.
 func (s *namespacePool) put(n *namespaces) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,11 +78,11 @@ func (s *namespacePool) close() {
 	s.list = nil
 }
 
-// openNamespaces opens those that a sandbox has made for itself, before there is a
-// program in it. Without open files they are deleted with the sandbox.
+// openNamespaces opens the namespaces that a sandbox created for itself, before its
+// program starts. Without open files they are deleted with the sandbox.
 func (w *waiting) openNamespaces(t tier) {
 	if w.listener == nil || !w.executor.host.reusesNamespaces(t) {
-		return // what happens in it would not be reported
+		return // their use would not be reported
 	}
 	w.pristine = true
 	if w.kept != nil {
@@ -102,9 +100,9 @@ func (w *waiting) openNamespaces(t tier) {
 	w.kept = &namespaces{network, ipc}
 }
 
-// markDirty is called before anything happens in them. A program with one socket
-// makes more: from now on the kernel wakes the executor on the processor where the
-// program has just stopped, which halves the cost of each.
+// markDirty is called before the first use of the namespaces. A program with one socket
+// creates more. From now on the kernel wakes the executor on the processor where the
+// program has just stopped, which halves the cost of each call.
 func (w *waiting) markDirty() {
 	if w.pristine {
 		const here = unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
@@ -113,8 +111,8 @@ func (w *waiting) markDirty() {
 	w.pristine = false
 }
 
-// recycleNamespaces pools them if the sandbox has ended, with all of its processes,
-// and they are still pristine. Else it closes them.
+// recycleNamespaces pools the namespaces if the sandbox has ended, with all of its
+// processes, and they are still pristine. Otherwise it closes them.
 func (w *waiting) recycleNamespaces(ended bool) {
 	switch {
 	case w.kept == nil:
@@ -126,7 +124,7 @@ func (w *waiting) recycleNamespaces(ended bool) {
 	w.kept = nil
 }
 
-// enterNamespaces enters those that are kept, or makes new ones and brings up the
+// enterNamespaces enters the pooled namespaces, or creates new ones and brings up the
 // loopback device.
 func (s *sandbox) enterNamespaces() []spawn.Step {
 	if s.kept == nil {
@@ -142,7 +140,7 @@ func (s *sandbox) enterNamespaces() []spawn.Step {
 // reusesNamespaces reports whether the namespaces of a tier are reused.
 func (h *host) reusesNamespaces(t tier) bool { return t.reuseNamespaces && h.notifyFilter != nil }
 
-// filterFor is the filter of what a tier's zygote forks.
+// filterFor returns the filter of the sandboxes that a tier's zygote forks.
 func (h *host) filterFor(t tier) *unix.SockFprog {
 	if h.reusesNamespaces(t) {
 		return h.notifyFilter
@@ -150,8 +148,8 @@ func (h *host) filterFor(t tier) *unix.SockFprog {
 	return h.filter
 }
 
-// notifyRules are those of calls that make what a namespace remembers. What they
-// allow is reported to the executor first.
+// notifyRules are the rules of calls that create state in a namespace. The executor is
+// notified of every allowed call first.
 var notifyRules = []argumentRule{
 	{unix.SYS_SOCKET, notify(socketRule())},
 	{unix.SYS_SOCKETPAIR, notify(socketPairRule())},
@@ -160,12 +158,12 @@ var notifyRules = []argumentRule{
 	{unix.SYS_MQ_OPEN, unconditional(notifyExecutor)},
 }
 
-// notifies reports whether a notification is of such a call.
+// notifies reports whether nr is a call with such a rule.
 func notifies(nr int32) bool {
 	return slices.ContainsFunc(notifyRules, func(r argumentRule) bool { return r.nr == uint32(nr) })
 }
 
-// notify turns what a rule allows into a notification to the executor.
+// notify turns each allow of a rule into a notification to the executor.
 func notify(rule []bpf.Instruction) []bpf.Instruction {
 	for i := range rule {
 		if rule[i] == allow {

@@ -11,16 +11,15 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// outputs are the pipes that a program writes to. They are read in the order in
-// which they became readable, which the kernel keeps for a set of files that is
-// watched together: what a program prints before an error comes before it. Where
-// it writes to one, to the other and to the first again before anybody reads, the
-// order is lost.
+// outputs are the pipes that a program writes to. They are read in the order in which
+// they became readable, which epoll preserves: output printed before an error is read
+// before it. If a program writes to one pipe, to the other and to the first again
+// before the pipes are read, that order is lost.
 type outputs struct {
 	poll  *os.File
-	pipes []*os.File // by streams; one if stderr goes where stdout goes
+	pipes []*os.File // by streams; one if stderr shares stdout's pipe
 	conns []syscall.RawConn
-	mu    sync.Mutex // held while what was read is handed over
+	mu    sync.Mutex // held while data is handed over
 }
 
 var streams = [...]engine.Stream{engine.Stdout, engine.Stderr}
@@ -54,7 +53,7 @@ func newOutputs(pipes []*os.File) (_ *outputs, err error) {
 	return o, nil
 }
 
-// watch has a pipe reported when something comes, and now if something is there.
+// watch registers a pipe for events. The kernel also reports data that is already there.
 func (o *outputs) watch(poll, index, how int) (err error) {
 	event := &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(index)}
 	closed := o.conns[index].Control(func(fd uintptr) { err = unix.EpollCtl(poll, how, int(fd), event) })
@@ -64,7 +63,7 @@ func (o *outputs) watch(poll, index, how int) (err error) {
 	return err
 }
 
-// pump hands over what the program writes until no process can write any more.
+// pump hands over the program's output until no process can write any more.
 func (o *outputs) pump(host engine.Host) {
 	buffer := outputBuffers.Get().(*[64 << 10]byte)
 	defer outputBuffers.Put(buffer)
@@ -95,7 +94,7 @@ func (o *outputs) pump(host engine.Host) {
 	}
 }
 
-// drain hands over what is in a pipe, and reports whether more may come.
+// drain hands over the data in a pipe, and reports whether more may follow.
 func (o *outputs) drain(poll syscall.RawConn, index int, buffer []byte, host engine.Host) bool {
 	for range mostReads {
 		if more, open := o.read(index, buffer, host); !more {
@@ -107,8 +106,8 @@ func (o *outputs) drain(poll syscall.RawConn, index int, buffer []byte, host eng
 	return closed == nil && err == nil
 }
 
-// read hands over some of what is in a pipe. It reports whether there may be more
-// now, and whether more may come.
+// read hands over some of the data in a pipe. It reports whether more may be available
+// now, and whether more may follow.
 func (o *outputs) read(index int, buffer []byte, host engine.Host) (more, open bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -132,8 +131,8 @@ func (o *outputs) read(index int, buffer []byte, host engine.Host) (more, open b
 	return true, true
 }
 
-// await returns when what the program has written until now is handed over, or much
-// of it if it continues to write.
+// await returns when all output written so far is handed over, or much of it if the
+// program continues to write.
 func (o *outputs) await(host engine.Host) {
 	buffer := outputBuffers.Get().(*[64 << 10]byte)
 	defer outputBuffers.Put(buffer)

@@ -9,27 +9,27 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// processPool keeps a process or two waiting, in the shape that was asked for last: a
-// Node for programs of one language, or one for the commands of all. The first is
-// started after the first program: a language costs nothing before it is used, nor when
-// it no longer is.
+// processPool keeps a few processes waiting, in the shape requested last: a Node for
+// programs of one language, or a process for the commands of all languages. The first
+// one is started after the first program. A language costs nothing before and after its
+// use.
 type processPool struct {
 	waitingList
 	executor *executor
-	language language.Language // none: of those that wait for a command
+	language language.Language // none: processes that wait for a command
 }
 
-// How many wait after one was missed. Of the memory of a Node a small part is its own;
-// the rest is Node's file. What waits for a command has next to none.
+// Numbers of processes that wait after a miss. A small part of a Node's memory is private;
+// the rest is Node's file. A process that waits for a command has next to none.
 const (
 	mostNodes    = 2
 	mostCommands = 4
 )
 
-// processIdleTime is how long one waits.
+// processIdleTime is how long a process waits.
 const processIdleTime = 5 * time.Minute
 
-// commandPool is the name of the pool of those that wait for a command.
+// commandPool is the name of the pool of processes that wait for a command.
 const commandPool = ""
 
 func (e *executor) newProcessPools() {
@@ -41,7 +41,7 @@ func (e *executor) newProcessPools() {
 	}
 }
 
-// takeProcess takes a waiting process for a request, nil if it is to start cold.
+// takeProcess takes a waiting process for a request. If it returns nil, the program starts cold.
 func (e *executor) takeProcess(r *runRequest) *waiting {
 	for _, name := range []string{r.nodeLanguage(), commandPool} {
 		if p, s, ok := e.processPool(name, r); ok {
@@ -53,7 +53,7 @@ func (e *executor) takeProcess(r *runRequest) *waiting {
 	return nil
 }
 
-// nodeLanguage is the name of the language if Node runs it.
+// nodeLanguage returns the name of the request's language if Node runs it.
 func (r *runRequest) nodeLanguage() string {
 	if r.Node == nil {
 		return commandPool
@@ -61,8 +61,8 @@ func (r *runRequest) nodeLanguage() string {
 	return r.Node.Language
 }
 
-// processPool is the pool of that name, if the request's program can come from it, and
-// the shape that it has there.
+// processPool returns the pool of that name, if it can serve the request, and the
+// request's shape in it.
 func (e *executor) processPool(name string, r *runRequest) (p *processPool, s shape, ok bool) {
 	switch p = e.processes[name]; {
 	case p == nil:
@@ -75,7 +75,7 @@ func (e *executor) processPool(name string, r *runRequest) (p *processPool, s sh
 	return p, s, ok
 }
 
-// takeOrStart takes a process that waits; nil if there is none.
+// takeOrStart takes a waiting process, nil if there is none.
 func (p *processPool) takeOrStart(s shape) *waiting {
 	if w := p.take(func(w *waiting) bool { return w.shape == s }); w != nil {
 		return w
@@ -94,7 +94,7 @@ func (p *processPool) takeOrStart(s shape) *waiting {
 	return w
 }
 
-// refillProcesses starts what is missing after a request.
+// refillProcesses starts missing processes after a request.
 func (e *executor) refillProcesses(r *runRequest) {
 	if r.Tier != "" && e.poolOf(r) != nil && r.isScript() { // it had a zygote's sandbox
 		return
@@ -106,7 +106,7 @@ func (e *executor) refillProcesses(r *runRequest) {
 	}
 }
 
-// refill starts what is missing. Those of another shape make room.
+// refill starts missing processes and evicts those of another shape.
 func (p *processPool) refill(s shape) {
 	p.mu.Lock()
 	p.expire()
@@ -139,7 +139,7 @@ func (p *processPool) most() int {
 	return mostNodes
 }
 
-// enough is how many are to wait now. The caller holds the lock.
+// enough returns how many processes should wait now. The caller holds the lock.
 func (p *processPool) enough() int {
 	free := availableMemory()
 	switch {
@@ -151,8 +151,8 @@ func (p *processPool) enough() int {
 	return 1
 }
 
-// expire ends what waits when no program has asked for it for a while. The caller
-// holds the lock.
+// expire ends the waiting processes if no program has asked for one for a while. The
+// caller holds the lock.
 func (p *processPool) expire() {
 	switch {
 	case p.closed:

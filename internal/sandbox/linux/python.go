@@ -10,9 +10,9 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/guest"
 )
 
-// A Python program that starts warm, or that wants its last expression echoed
-// or its plots left, is run by a driver inside the sandbox, package guest's program.py.
-// Any other is plain `python3 main.py`.
+// A driver inside the sandbox, package guest's program.py, runs a Python program that
+// starts warm, has its last expression echoed, or has its plots saved. Any other is
+// plain `python3 main.py`.
 
 // isScript reports whether the program is a Python file, with arguments or
 // without.
@@ -21,8 +21,8 @@ func (r *runRequest) isScript() bool {
 	return len(r.Argv) >= 2 && r.Argv[0] == python.Run[0] && !strings.HasPrefix(r.Argv[1], "-")
 }
 
-// drive puts the driver in front of a program that starts cold and wants what
-// the interpreter alone does not do.
+// drive runs a cold program under the driver if it needs more than the interpreter
+// does.
 func (r *runRequest) drive() {
 	if !r.driven() {
 		return
@@ -37,12 +37,11 @@ func (r *runRequest) drive() {
 	r.Argv = slices.Insert(slices.Clone(r.Argv), 1, guest.DriverPath, strings.Join(append(wishes, r.Globals...), ","))
 }
 
-// driven reports whether the program wants what the interpreter alone does not do.
+// driven reports whether the program needs more than the interpreter does.
 func (r *runRequest) driven() bool { return r.EchoLast || r.ShowPlots || len(r.Globals) > 0 }
 
-// startsAlike reports whether a program may start warm: what an interpreter
-// and its packages read from the environment when they start is what a
-// zygote's have read.
+// startsAlike reports whether a program may start warm: its environment must equal the
+// zygote's in all variables that an interpreter and its packages read at start.
 func startsAlike(spec *engine.Spec) bool {
 	for name, value := range spec.Env {
 		entry := name + "=" + value
@@ -53,41 +52,41 @@ func startsAlike(spec *engine.Spec) bool {
 	return true
 }
 
-// zygoteLanguage is the locale of zygotes, and of programs that ask for none.
+// zygoteLanguage is the locale of zygotes, and of programs that set none.
 const zygoteLanguage = "LANG=C.UTF-8"
 
-// readAtStart reports whether a variable of the environment has its effect
-// when an interpreter starts or imports a package, or in the dynamic linker.
+// readAtStart reports whether a variable takes effect when an interpreter starts or
+// imports a package, or in the dynamic linker.
 func readAtStart(name string) bool {
 	prefixes := []string{"PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "MPL", "OPENBLAS_", "OMP_", "MKL_", "NPY_",
 		"PANDAS_", "JE_"}
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// tier is a set of packages that a zygote has imported. A fork costs time in
-// proportion to what is in memory, so a program gets the smallest tier that
-// has what it imports; what a tier lacks is imported by the program itself.
+// tier is a set of packages that a zygote has imported. The cost of a fork grows with
+// the memory in use, so a program gets the smallest tier that has its imports. The
+// program itself imports packages that the tier lacks.
 type tier struct {
 	name            string
 	preload         []string
-	serves          []string // packages whose import asks for this tier
-	plots           bool     // and is better for having the memory of plots before
+	serves          []string // packages whose import selects this tier
+	plots           bool     // its programs benefit from prefaulted memory of plots
 	live            bool     // for live interpreters: with IPython's shell
-	reuseNamespaces bool     // hardly a program of it has a socket
+	reuseNamespaces bool     // few of its programs have a socket
 }
 
-// loaded are modules that every interpreter has loaded.
+// loaded are the modules that every interpreter has loaded.
 var loaded = []string{"builtins", "os", "sys", "time"}
 
-// light are modules that cost little; a program that imports no others finds a
-// zygote of half the memory.
+// light are modules that cost little. A program that imports no others gets a zygote of
+// half the memory.
 var light = []string{
 	"base64", "bisect", "collections", "contextlib", "copy", "csv", "datetime", "enum", "functools", "heapq", "io",
 	"itertools",
 	"json", "math", "operator", "os", "random", "re", "string", "sys", "textwrap", "time", "traceback",
 }
 
-// standard is what programs of every other tier import most.
+// standard are the modules that programs of every other tier import most.
 var standard = []string{
 	"argparse", "ast", "asyncio", "base64", "collections", "concurrent.futures", "contextlib", "copy", "csv",
 	"dataclasses",

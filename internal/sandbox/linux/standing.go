@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// standing is a sandbox with a program in it that others may enter: it is named
-// by the held workspace that it runs in.
+// standing is a sandbox with a running program that other processes may enter. It is
+// identified by the held workspace in which it runs.
 type standing struct {
 	sandbox *sandbox
-	pid     int // of pid 1, as the executor counts
-	pidfd   int // of the same
+	pid     int // of pid 1, in the executor's namespace
+	pidfd   int // of pid 1
 	still   *freezer
 	entered *entered
-	walls   chan struct{} // closed when they are complete: no one may enter before
+	walls   chan struct{} // closed when the confinement is complete: no process may enter before
 	once    sync.Once
 }
 
@@ -24,8 +24,8 @@ func newStanding(s *sandbox, w *watch) *standing {
 		walls: make(chan struct{})}
 }
 
-// stand makes a sandbox known. Of two programs in one workspace the first is
-// entered.
+// stand registers a sandbox. If two programs run in one workspace, others enter the
+// sandbox of the first.
 func (e *executor) stand(s *standing) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -37,8 +37,8 @@ func (e *executor) stand(s *standing) {
 // complete lets others enter.
 func (s *standing) complete() { s.once.Do(func() { close(s.walls) }) }
 
-// fall ends what was started in a sandbox, and returns when nothing of the
-// executor's is at work in it any more. It reports whether anything was.
+// fall kills the processes started in a sandbox, and waits until the executor has no
+// more work in it. It reports whether there was any.
 func (e *executor) fall(s *standing) (visited bool) {
 	e.mu.Lock()
 	if id := s.sandbox.request.Held; e.standing[id] == s {
@@ -50,12 +50,12 @@ func (e *executor) fall(s *standing) (visited bool) {
 	return s.entered.visited
 }
 
-// standingIn returns the sandbox of the program that runs in a workspace, once
-// its walls are complete. The caller calls leave when it is done with it.
+// standingIn returns the sandbox of the program that runs in a workspace, once its
+// walls are complete. The caller must call leave afterwards.
 func (e *executor) standingIn(id string) (_ *standing, leave func(), err error) {
 	held, s, begins := e.lookIn(id)
 	for wait := time.Millisecond; s == nil && begins && wait < standTime; wait *= 2 {
-		<-time.After(wait) // its program may speak to the service before it is known here
+		<-time.After(wait) // its program may call the service before the sandbox is registered
 		held, s, begins = e.lookIn(id)
 	}
 	if held == nil {
@@ -64,18 +64,18 @@ func (e *executor) standingIn(id string) (_ *standing, leave func(), err error) 
 	if s == nil {
 		return nil, nil, errNoProgram
 	}
-	<-s.walls // or it has ended, which a sandbox does in the time that its program has
+	<-s.walls // or it has ended, within the time that its program has
 	if !s.entered.begin() {
 		return nil, nil, errNoProgram
 	}
 	return s, s.entered.users.Done, nil
 }
 
-// standTime is more than it takes from the first step of a program to its being known.
+// standTime exceeds the time from the first step of a program to the sandbox's registration.
 const standTime = 2 * time.Second
 
-// lookIn returns a held workspace and the sandbox that stands in it, or whether one
-// may be about to.
+// lookIn returns a held workspace and its sandbox, or whether a sandbox may soon be
+// registered.
 func (e *executor) lookIn(id string) (held *heldWorkspace, s *standing, begins bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -83,24 +83,24 @@ func (e *executor) lookIn(id string) (held *heldWorkspace, s *standing, begins b
 	return held, s, held != nil && held.runs+held.live > 0
 }
 
-// maxEntered bounds the processes that are started inside one sandbox at a time,
-// each of which costs the executor a thread.
+// maxEntered bounds the processes started inside one sandbox at a time. Each costs the
+// executor a thread.
 const maxEntered = 64
 
-// entered are the processes that were started inside one sandbox. They are the
-// executor's children, not those of the sandbox's pid 1.
+// entered are the processes started inside one sandbox. They are the executor's
+// children, not those of the sandbox's pid 1.
 type entered struct {
-	starting sync.Mutex // one at a time, so that the limit of processes is seen to hold
+	starting sync.Mutex // one at a time, so that the process limit holds
 	users    sync.WaitGroup
 
 	mu      sync.Mutex
 	ended   bool
 	visited bool          // a process or a request was in the sandbox's namespaces
 	pids    map[int]int   // to pidfds, until they are reaped
-	used    time.Duration // processor time of those that were reaped
+	used    time.Duration // processor time of the reaped ones
 }
 
-// begin counts a user of the sandbox, unless it ends.
+// begin counts a user of the sandbox, unless the sandbox is ending.
 func (n *entered) begin() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,7 +112,7 @@ func (n *entered) begin() bool {
 	return true
 }
 
-// end kills them and waits for all users of the sandbox.
+// end kills the processes and waits for all users of the sandbox.
 func (n *entered) end() {
 	n.mu.Lock()
 	n.ended = true
@@ -121,14 +121,14 @@ func (n *entered) end() {
 	n.users.Wait()
 }
 
-// kill is called with the lock held.
+// kill must be called with the lock held.
 func (n *entered) kill() {
 	for _, pidfd := range n.pids {
 		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
 	}
 }
 
-// make calls start, unless the sandbox ends, and remembers the process.
+// make calls start, unless the sandbox is ending, and records the process.
 func (n *entered) make(start func() (pid, pidfd int, err error)) (pid, pidfd int, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,8 +144,8 @@ func (n *entered) make(start func() (pid, pidfd int, err error)) (pid, pidfd int
 	return pid, pidfd, err
 }
 
-// signal signals the group of a process that has not been reaped: its number is
-// no other's.
+// signal signals the group of a process that has not been reaped: its pid cannot have
+// been reused.
 func (n *entered) signal(pid int, signal unix.Signal) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -154,7 +154,7 @@ func (n *entered) signal(pid int, signal unix.Signal) {
 	}
 }
 
-// reap waits for a process and forgets it.
+// reap waits for a process and removes it.
 func (n *entered) reap(pid, pidfd int) (status unix.WaitStatus, used time.Duration) {
 	awaitPidfd(pidfd)
 	n.mu.Lock()
@@ -172,8 +172,8 @@ func (n *entered) reap(pid, pidfd int) (status unix.WaitStatus, used time.Durati
 	return status, used
 }
 
-// among lists the processes of a sandbox without its pid 1, those that were
-// started inside and their descendants included.
+// among lists the processes of a sandbox without its pid 1, including those started
+// inside and their descendants.
 func (n *entered) among(init int) []int {
 	all := descendants(init)
 	if n == nil {
@@ -187,7 +187,7 @@ func (n *entered) among(init int) []int {
 	return all
 }
 
-// cpu is what the processes of a sandbox, which pids lists, have used.
+// cpu returns the processor time of the processes of a sandbox, which pids lists.
 func (n *entered) cpu(init int, pids []int) time.Duration {
 	used := cpuTime(init, pids)
 	if n != nil {

@@ -16,16 +16,16 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// Memory that is no process's, where there are no control groups to count it: what
-// waits in sockets, and what is behind shared mappings.
+// This file bounds memory that belongs to no process, without control groups to count
+// it: socket buffers, and shared mappings.
 
-// uncounted is what the executor has to know of this machine to bound it.
+// uncounted holds the facts about this machine that are needed to bound it.
 type uncounted struct {
 	device string // of shared mappings
 	socket int64  // bytes that one may hold
 }
 
-// newUncounted is for an executor without control groups, in its own root.
+// newUncounted must be called in the executor's own root, if there are no control groups.
 func newUncounted() (u uncounted, err error) {
 	if err := replaceZero(); err != nil {
 		return u, err
@@ -35,18 +35,18 @@ func newUncounted() (u uncounted, err error) {
 	return u, err
 }
 
-// freeSockets and freeMappings are not counted. Hardly a program has more.
+// freeSockets and freeMappings are not counted. Few programs have more.
 const (
 	freeSockets  = 16
 	freeMappings = 16
 )
 
-// mostShared is how large a shared mapping of no file may be, in bytes. It stays whole
-// as long as one page of it is mapped somewhere, resident or not.
+// mostShared limits the size of a shared anonymous mapping, in bytes. Its memory stays
+// allocated as long as one page of it is mapped, resident or not.
 const mostShared = 4 << 20
 
-// sharedDevice is the file system behind shared mappings of no file, as lists of
-// mappings call it: by its number, because a program can give a mapping another name.
+// sharedDevice returns the number of the file system behind shared anonymous mappings, as in
+// lists of mappings. The name would not do, because a program can change a mapping's name.
 func sharedDevice() (string, error) {
 	probe, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -68,14 +68,14 @@ func sharedDevice() (string, error) {
 
 const inodeField = 4 // of a line of /proc/PID/maps; the device is before it
 
-// Looking at all mappings of many processes takes long. It is done in a part of the
-// time, but often enough.
+// Reading all mappings of many processes takes long. These bound the share of time for
+// it, and the pause between two readings.
 const (
 	mappingsPart  = 8
 	mappingsPause = 100 * time.Millisecond
 )
 
-// mapped is what mappings has found, a moment ago at most.
+// mapped returns a recent result of mappings.
 func (p *poller) mapped(pids []int) int64 {
 	if now := time.Now(); !now.Before(p.lookNext) {
 		p.shared = p.mappings(pids)
@@ -84,7 +84,7 @@ func (p *poller) mapped(pids []int) int64 {
 	return p.shared
 }
 
-// mappings is the most that the sandbox's shared mappings of no file can hold.
+// mappings returns the most memory that the sandbox's shared anonymous mappings can hold.
 func (p *poller) mappings(pids []int) int64 {
 	inodes := map[string]bool{}
 	device := " " + p.most.device + " "
@@ -101,12 +101,12 @@ func (p *poller) mappings(pids []int) int64 {
 	return max(0, int64(len(inodes))-freeMappings) * mostShared
 }
 
-// Buffers of connections, in bytes: the least, the usual and the most. The kernel's
-// own most is several MiB for each.
+// Buffers of connections, in bytes: minimum, default and maximum. The kernel's own
+// maximum is several MiB for each.
 const connectionBuffers = "4096 65536 131072"
 
-// boundConnections has a new network namespace give each connection no more than
-// another socket has.
+// boundConnections limits each connection of a new network namespace to the buffer size
+// of other sockets.
 func boundConnections() []spawn.Step {
 	return join(
 		writeTo("bound what connections receive", nil, "/proc/sys/net/ipv4/tcp_rmem", connectionBuffers),
@@ -114,12 +114,12 @@ func boundConnections() []spawn.Step {
 	)
 }
 
-// socketMemory is the most that can wait in one socket. The kernel counts sockets of
-// a namespace, and not what is in them: those that are on their way in another's
-// message, and those that are closed before what they sent is read.
-// A program cannot make its buffers larger (withoutGroups).
+// socketMemory returns the most memory that one socket can hold. The kernel counts the
+// sockets of a namespace, but not two kinds: sockets in transit in another's message,
+// and sockets closed before their data is read. A program cannot enlarge its buffers
+// (withoutGroups).
 func socketMemory() int64 {
-	const message = 64 << 10 // may be one more than there is room for
+	const message = 64 << 10 // one message may exceed the buffer
 	most := int64(0)
 	for _, name := range []string{"rmem_default", "wmem_default"} {
 		b, _ := os.ReadFile(procPath + "/sys/net/core/" + name)
@@ -128,7 +128,7 @@ func socketMemory() int64 {
 	return most + message
 }
 
-// sockets is the most that the sandbox's sockets can hold.
+// sockets returns the most memory that the sandbox's sockets can hold.
 func (p *poller) sockets() int64 {
 	_, used, _ := strings.Cut(kernelfile.Read(fmt.Sprintf("%s/%d/net", procPath, p.pid), "sockstat"), "sockets: used ")
 	used, _, _ = strings.Cut(used, "\n")
@@ -136,9 +136,9 @@ func (p *poller) sockets() int64 {
 	return max(0, count-freeSockets) * p.most.socket
 }
 
-// replaceZero shows /dev/full as /dev/zero: it reads as endless zeros, too, and cannot
-// be mapped. A shared mapping of /dev/zero is memory that is counted in no process
-// as soon as that has unmapped all of it but a page.
+// replaceZero mounts /dev/full over /dev/zero. It also reads as endless zeros, but
+// cannot be mapped. A shared mapping of /dev/zero would be counted in no process once a
+// process has unmapped all but one page of it.
 func replaceZero() error {
 	for _, image := range []string{imagePath, homePath} {
 		if err := unix.Mount(image+"/dev/full", image+"/dev/zero", "", unix.MS_BIND, ""); err != nil {

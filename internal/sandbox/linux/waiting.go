@@ -163,7 +163,7 @@ func onlyChild(init int) (int, *os.File, error) {
 	return children[0], os.NewFile(uintptr(fd), "program"), nil
 }
 
-// maxSlowExits bounds the sandboxes whose exit is not waited for. More would hold
+// maxSlowExits bounds the sandboxes that may exit at idle priority. More would hold
 // memory that the next ones need.
 const maxSlowExits = 2
 
@@ -216,8 +216,8 @@ func (w *waiting) alive() bool {
 	return n == 0 && err == nil
 }
 
-// awaitPidfd waits until a process has ended. A pid 1 ends when the last
-// process of its namespace has exited. It reports false if it could not wait.
+// awaitPidfd waits until a process has ended. A pid 1 ends when the last process of its
+// namespace has exited. It reports false if waiting failed.
 func awaitPidfd(fd int) bool {
 	for {
 		list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -227,9 +227,9 @@ func awaitPidfd(fd int) bool {
 	}
 }
 
-// run runs a program in the sandbox that waited for it. The answer is given as soon as
-// the program is done and its files are sent; the sandbox is ended after that, and then
-// the next is made.
+// run runs a program in the sandbox that waited for it. It answers as soon as the
+// program has finished and its files are sent. After that it ends the sandbox, and then
+// refills the pool.
 func (w *waiting) run(l *link, r *runRequest, files, ends []*os.File) error {
 	switch pool := w.executor.poolOf(r); {
 	case !w.forked: // the caller refills its pool
