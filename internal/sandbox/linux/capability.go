@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needed is what making and ending sandboxes takes. Loading modules, raw
-// devices and sockets, clocks, device nodes, BPF and the rest are dropped
+// needed are the capabilities for creating and ending sandboxes. All others are dropped before the
+// first request is read, including those for modules, raw devices and sockets, clocks, device nodes
+// and BPF.
 // before the first request is read.
 var needed = []int{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, // workspaces, whatever their modes
@@ -21,26 +22,26 @@ var needed = []int{
 	unix.CAP_SYS_CHROOT,                // to enter a mount namespace
 	unix.CAP_NET_ADMIN,                 // loopback of a new network namespace
 	unix.CAP_KILL, unix.CAP_SYS_PTRACE, // to end sandboxes and to measure their memory
-	unix.CAP_SYS_RESOURCE, // limits, which may be above our own
+	unix.CAP_SYS_RESOURCE, // limits, which may exceed the executor's own
 }
 
-// confined marks an executor that has dropped the rest.
+// confined marks an executor that has dropped the other capabilities.
 const confined = "confined"
 
-// setLoginUID sets the login user of the kernel's audit where none is set: it can be
-// set once, a program could set it to any user, and the host's records would then
-// attribute to root what the program does.
+// setLoginUID sets the login user of the kernel's audit if none is set. It can be set
+// only once, and a program could set it to any user: the host's records would then
+// attribute the program's actions to root.
 func setLoginUID() {
 	uid := rootUIDs.first
 	if inUserNamespace() {
 		uid = userUIDs.first
 	}
-	// An error says that it is set, for good, or that this kernel has none.
+	// It fails if the login user is set already, or if this kernel has none.
 	_ = os.WriteFile("/proc/thread-self/loginuid", []byte(strconv.Itoa(uid)), 0)
 }
 
-// reexecute drops every capability but those needed and executes this
-// program again: that is how all of its threads lose them at once.
+// reexecute drops all capabilities except needed and executes this program again, so
+// that all of its threads lose them at once.
 func reexecute(args []string) error {
 	runtime.LockOSThread()
 	setLoginUID()
@@ -64,8 +65,8 @@ func reexecute(args []string) error {
 	}
 	for i := range data {
 		set := uint32(kept >> (32 * i))
-		// What is inheritable decides what stays ambient: that is how the
-		// executor of an ordinary user has any.
+		// Ambient capabilities must be inheritable: the executor of an ordinary user
+		// gets its capabilities that way.
 		have := data[i]
 		data[i] = unix.CapUserData{Effective: have.Permitted & set, Permitted: have.Permitted & set,
 			Inheritable: have.Inheritable & set}

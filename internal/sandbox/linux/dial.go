@@ -12,19 +12,18 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// dialRequest connects to a port of the sandbox of the program that runs in a
-// held workspace.
+// dialRequest connects to a port in the sandbox of the program in a held workspace.
 type dialRequest struct {
 	Held string
 	Port int
 }
 
-// dialTime is how long connecting may take. On loopback it takes longer only if the
-// listener accepts nothing.
+// dialTime bounds a connection attempt. On loopback an attempt takes longer only if the
+// listener accepts no connections.
 const dialTime = 2 * time.Second
 
-// dial sends back a connected socket. It is of the sandbox's network namespace,
-// which has nothing but loopback.
+// dial sends back a connected socket of the sandbox's network namespace, which has only
+// a loopback device.
 func (e *executor) dial(l *link, r *dialRequest) error {
 	if r.Port < 1 || r.Port > 65535 {
 		return newFailure(engine.ErrInvalid, fmt.Sprintf("%d is no port", r.Port))
@@ -54,7 +53,7 @@ func (e *executor) dial(l *link, r *dialRequest) error {
 	return l.send(answer{Accepted: true}, socket)
 }
 
-// connect makes a socket in the network namespace of an init, and connects it.
+// connect creates a socket in the network namespace of an init, and connects it.
 func connect(init, family int, address unix.Sockaddr) (*os.File, error) {
 	var fd int
 	err := inThread(func() (err error) {

@@ -11,21 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Without control groups the executor itself reads what the processes of a sandbox
-// use, and however many there are, it has the share of one session. A program of a
-// hundred sessions can use that up, and would run on after its time limit until the
-// executor gets the processor again. So a process with a session of its own ends
-// sandboxes at their limits, too: it sleeps until then, so it is due at once, as does
-// pid 1, which it kills.
+// Without control groups the executor itself polls the processes of all sandboxes, with
+// the processor share of one session. A program with a hundred sessions can starve it,
+// and would run past its time limit until the executor gets a processor. So the guard,
+// a process with its own session, also ends sandboxes at their limits. It sleeps until
+// then, so the kernel runs it at once, like pid 1, which it kills.
 
-// guard is the executor's end of it; nil is none.
+// guard is the executor's end of the guard's socket. A nil guard does nothing.
 type guard struct{ socket int }
 
-// guardName is the argument with which an executor executes itself as a guard.
+// guardName is the argument with which the executor executes itself as the guard.
 const guardName = "guard"
 
-// startGuard starts the process, before the executor leaves the host's files. It dies
-// with the executor, whose pid namespace it is in.
+// startGuard starts the guard before the executor leaves the host's files. The guard
+// dies with the executor, whose pid namespace it is in.
 func startGuard() (*guard, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -47,7 +46,7 @@ func startGuard() (*guard, error) {
 	}
 	go func() { _ = command.Wait() }() // it ends when its socket is closed
 	theirs.Close()
-	if _, err := unix.Read(g.socket, make([]byte, 1)); err != nil { // it is there
+	if _, err := unix.Read(g.socket, make([]byte, 1)); err != nil { // the guard is ready
 		g.close()
 		return nil, err
 	}
@@ -56,8 +55,8 @@ func startGuard() (*guard, error) {
 
 func (g *guard) close() { unix.Close(g.socket) }
 
-// end has a process killed at a time, unless it has ended by then. Should the guard
-// not take it, the executor's own look at the time remains.
+// end asks the guard to kill a process at a time, unless it has ended by then. If the
+// guard does not accept it, the executor still checks the time limit.
 func (g *guard) end(pidfd int, deadline time.Time) {
 	if g == nil || deadline.IsZero() {
 		return
@@ -67,20 +66,20 @@ func (g *guard) end(pidfd int, deadline time.Time) {
 	_ = unix.Sendmsg(g.socket, at, unix.UnixRights(pidfd), nil, unix.MSG_DONTWAIT)
 }
 
-// monotonic is the time of a clock that all processes share.
+// monotonic returns the time of a clock that all processes share.
 func monotonic() time.Duration {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // it cannot fail
 	return time.Duration(now.Nano())
 }
 
-// guarded is a process and when it is killed.
+// guarded is a process and the time at which to kill it.
 type guarded struct {
 	pidfd    *os.File
 	deadline time.Duration
 }
 
-// guardMain is the process. It needs no rights: all have its user.
+// guardMain is the guard's main function. It needs no privileges: all processes have its user.
 func guardMain() int {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	if err := unix.Capset(&header, &make([]unix.CapUserData, 2)[0]); err != nil {
@@ -121,7 +120,7 @@ func guardMain() int {
 			var at int64
 			files, err := executor.receive(&at)
 			if err != nil || len(files) != 1 {
-				return 0 // the executor has ended, or has no use for a guard
+				return 0 // the executor has exited, or needs no guard
 			}
 			all = append(all, guarded{files[0], time.Duration(at)})
 		}

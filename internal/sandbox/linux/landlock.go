@@ -13,10 +13,10 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// Landlock is the second wall around files: even a mount that should not be
-// there could not be used. The rules name what the sandbox's own root holds.
+// Landlock is the second barrier around files: even a mount left in the sandbox by
+// mistake would be unusable. The rules name the contents of the sandbox's own root.
 
-// landlockABI is the version that this kernel offers, 0 for none.
+// landlockABI returns the version that this kernel supports, 0 for none.
 func landlockABI() int {
 	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -27,7 +27,7 @@ func landlockABI() int {
 
 const (
 	landlockRead = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	// landlockWrite is everything but making device nodes.
+	// landlockWrite has all rights except creating device nodes.
 	landlockWrite = landlockRead | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR |
 		unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
 		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
@@ -40,8 +40,8 @@ const (
 	landlockIoctl    = unix.LANDLOCK_ACCESS_FS_IOCTL_DEV // version 5
 )
 
-// landlockRights returns what a version handles, and what of it a writable
-// folder gets.
+// landlockRights returns the rights that a version handles, and those of a writable
+// folder.
 func landlockRights(abi int) (handled, write uint64) {
 	handled, write = landlockAll, landlockWrite
 	if abi >= 2 {
@@ -56,8 +56,8 @@ func landlockRights(abi int) (handled, write uint64) {
 	return handled, write
 }
 
-// landlockRules begins a ruleset. Scoping of signals and abstract sockets
-// comes with version 6.
+// landlockRules creates a ruleset. Scopes for signals and abstract sockets need version
+// 6.
 func landlockRules(abi int) (*os.File, error) {
 	handled, _ := landlockRights(abi)
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: handled}
@@ -77,22 +77,22 @@ func landlockRules(abi int) (*os.File, error) {
 	return os.NewFile(n, "landlock"), nil
 }
 
-// readable is a folder of the image, open, and what every sandbox may do in it.
+// readable is an open folder of the image with the rights of every sandbox in it.
 type readable struct {
 	fd     int
 	access uint64
 }
 
-// openReadable opens those that there are. The image is the same for as long as
-// the executor lives.
+// openReadable opens the existing folders. The image does not change during the
+// executor's life.
 func openReadable() (list []readable, err error) {
 	for _, place := range []struct {
 		folder string
 		access uint64
 	}{
-		{imagePath, unix.LANDLOCK_ACCESS_FS_READ_DIR}, // of all that is there: every folder may be listed
+		{imagePath, unix.LANDLOCK_ACCESS_FS_READ_DIR}, // every folder may be listed
 		{homePath, unix.LANDLOCK_ACCESS_FS_READ_DIR},
-		{imagePath + "/usr", landlockRead}, // in both images, as all that follows
+		{imagePath + "/usr", landlockRead}, // in both images, like the following ones
 		{imagePath + "/etc", landlockRead},
 		{imagePath + "/opt", landlockRead},
 		{imagePath + modulesPath, landlockRead},
@@ -110,7 +110,7 @@ func openReadable() (list []readable, err error) {
 	return list, nil
 }
 
-// landlockAllow opens what lies beneath an open folder or file.
+// landlockAllow grants rights beneath an open folder or file.
 func landlockAllow(ruleset *os.File, fd int, access uint64) error {
 	attr := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(fd)}
 	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset.Fd(), unix.LANDLOCK_RULE_PATH_BENEATH,
@@ -121,7 +121,7 @@ func landlockAllow(ruleset *os.File, fd int, access uint64) error {
 	return nil
 }
 
-// landlockSteps are the same in a child, for a folder that exists only there.
+// landlockSteps do the same in a child, for a folder that exists only there.
 func landlockSteps(ruleset *os.File, path string, access uint64) []spawn.Step {
 	attr := make([]byte, 12) // struct landlock_path_beneath_attr: the rights, and the open folder
 	binary.NativeEndian.PutUint64(attr, access)

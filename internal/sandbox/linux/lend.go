@@ -11,24 +11,23 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Large inputs are lent: the program finds the stored file itself, read-only and below
-// what it writes, in place of a copy (docs/decisions/0136). The service gives the file
-// another name in a folder of its own, and the executor takes it from there; this is the
-// service's side.
+// Large inputs are lent: the program sees the stored file itself, in a read-only layer,
+// instead of a copy (docs/decisions/0136). The service links the file into a folder of
+// its own, from which the executor takes it. This file is the service's side.
 
 const (
-	// leastLent is the size from which an input is lent. A workspace with lent inputs
-	// takes as long to make as some MiB take to copy.
+	// leastLent is the minimum size of a lent input. Creating a workspace with lent
+	// inputs takes as long as copying some MiB.
 	leastLent = 8 << 20
-	// A process that waits has its workspace already, and only a copy gets there. Making
-	// another in its place takes as long as to copy so many times that size.
+	// A waiting process already has its workspace, which takes only copies. Creating
+	// another one takes as long as copying so many times that size.
 	commandFactor, nodeFactor = 8, 32
-	// maxLent is how many inputs of a program are lent. The executor keeps each open.
+	// maxLent bounds the lent inputs of a program. The executor keeps each open.
 	maxLent = 16
 )
 
-// openLending opens the folder for what is lent, making it where it is missing, and
-// removes what an earlier service has left in it.
+// openLending opens the lending folder, creating it if it is missing, and removes the
+// files of an earlier service.
 func openLending(path string) (*os.File, error) {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
@@ -40,7 +39,7 @@ func openLending(path string) (*os.File, error) {
 	names, err := folder.Readdirnames(-1)
 	for _, name := range names {
 		if name != takenFolder {
-			_ = os.Remove(filepath.Join(path, name)) // what stays takes the room of its file
+			_ = os.Remove(filepath.Join(path, name)) // a name that stays keeps its file's space
 		}
 	}
 	if err != nil {
@@ -50,9 +49,9 @@ func openLending(path string) (*os.File, error) {
 	return folder, nil
 }
 
-// lend lends a program's large inputs. What it returns removes the names that the executor
-// did not take. An input that cannot be lent, as when its file is on another file system, is
-// copied.
+// lend lends a program's large inputs. release removes the names that the executor did
+// not take. An input that cannot be lent is copied, for example if its file is on
+// another file system.
 func (s *Sandbox) lend(p *program) (release func()) {
 	r := &p.request
 	if s.lending == nil || r.Held != "" {

@@ -67,8 +67,8 @@ func proxyEnvironment(p *engine.ProxySettings) map[string]string {
 		"npm_config_cafile": certificates, "NODE_USE_ENV_PROXY": "1",
 		"PIP_DISABLE_PIP_VERSION_CHECK": "1", "npm_config_update_notifier": "false",
 		"npm_config_fetch_retry_mintimeout": "1000", "npm_config_fetch_retry_maxtimeout": "5000", // else 70 s for a refusal
-		// Installed packages belong to the session: they are in the workspace and are deleted with
-		// it.
+		// Installed packages belong to the session: they are deleted with its
+		// workspace.
 		"PIP_TARGET": installPath, "PYTHONPATH": installPath, "PIP_NO_CACHE_DIR": "1", "PIP_ROOT_USER_ACTION": "ignore",
 		"npm_config_cache": installPath + "/.npm", "UV_CACHE_DIR": installPath + "/.uv", "UV_PYTHON_DOWNLOADS": "never",
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// A call that the filter hands over to the executor blocks until it is
-// answered; meanwhile it may put open files into the process that made them.
+// A call that the filter hands over to the executor blocks until the executor responds.
+// Meanwhile the executor may install open files in the calling process.
 
-// handoffRule notifies the executor that Node asks for a program. Cutting a file is
-// a call that a script can make, and no file has that number.
+// handoffRule notifies the executor that Node asks for a program. A script can call
+// ftruncate, and no file has that number.
 func handoffRule() []bpf.Instruction {
 	return []bpf.Instruction{
 		argument(0), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: language.HandoffFD, SkipTrue: 1},
@@ -30,12 +30,12 @@ func readNotification(listener *os.File) (n notification, err error) {
 	return n, ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n))
 }
 
-// respond has a call return 0 or an error. Its process may have exited.
+// respond makes a call return 0 or an error. Its process may have exited.
 func respond(listener *os.File, id uint64, errno unix.Errno) error {
 	return sendResponse(listener, &response{id: id, errno: -int32(errno)})
 }
 
-// continueSyscall lets the kernel make the call after all.
+// continueSyscall lets the kernel execute the call.
 func continueSyscall(listener *os.File, id uint64) error {
 	return sendResponse(listener, &response{id: id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE})
 }
@@ -52,8 +52,8 @@ func sendResponse(listener *os.File, a *response) error {
 	return ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(a))
 }
 
-// installFile opens one of the executor's files in a process that waits in a call, under
-// a number, in the place of what it has there.
+// installFile opens one of the executor's files in a process that waits in a call. It
+// replaces the process's file with that number.
 func installFile(listener *os.File, id uint64, f *os.File, number int, open uint32) error {
 	request := struct { // struct seccomp_notif_addfd
 		id                               uint64
@@ -68,7 +68,7 @@ type sendingFile struct {
 	file *int32 // where an earlier step puts the file
 }
 
-// sendFile makes such a step. It is for the executor's own children only.
+// sendFile returns such a step. Only the executor's own children may use it.
 func sendFile(name string, socket int) sendingFile {
 	body := []byte("{}")
 	control := make([]byte, unix.CmsgSpace(4))
@@ -84,13 +84,13 @@ func sendFile(name string, socket int) sendingFile {
 	return sendingFile{s, (*int32)(unsafe.Pointer(&control[unix.CmsgLen(0)]))}
 }
 
-// A warm program that has come to its end makes a system call that the filter
-// hands over to the executor: it blocks in that call, the executor
-// knows at once, and with which exit code. The program has no open file for
-// it, no other process has to be woken, and it stays where it is until it is
-// killed. All that a program can lie about with it is its own exit code.
+// A warm program that has finished makes a system call that the filter hands over to
+// the executor. It blocks in that call, and the executor immediately learns its exit
+// code. The program needs no open file for it, no other process is woken, and it stays
+// blocked until it is killed. The only thing that a program can forge with the call is
+// its own exit code.
 
-// finishCall is a number that no kernel of today has a call for.
+// finishCall is a number that current kernels do not implement.
 const finishCall = unix.SYS_NFSSERVCTL
 
 // notification is struct seccomp_notif.

@@ -97,7 +97,7 @@ var standard = []string{
 	"traceback", "typing", "urllib.parse", "uuid", "xml.etree.ElementTree", "zipfile",
 }
 
-// tiers are in order of size.
+// tiers are ordered by size.
 var tiers = []tier{
 	{name: "bare", reuseNamespaces: true},
 	{name: "light", preload: light, reuseNamespaces: true},
@@ -116,9 +116,8 @@ var tiers = []tier{
 
 var imports = regexp.MustCompile(`(?m)^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w.]*(?:[ \t]*,[ \t]*[A-Za-z_][\w.]*)*)`)
 
-// tierOf finds the tier for a program by a quick look at what it imports. It
-// may be fooled by text that looks like an import; the program runs all the
-// same.
+// tierOf returns the tier for a program from a quick scan of its imports. Text that
+// looks like an import may mislead it; the program runs in any tier.
 func tierOf(code string) string {
 	best := 0
 	for _, match := range imports.FindAllStringSubmatch(code, -1) {

@@ -11,21 +11,21 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
 )
 
-// A program that waits, for a time, an answer or a child, needs no processor.
-// The service is told, and lets another run in its place meanwhile. What counts
-// is what its processes do, not how much they get: on a busy machine a program
-// that computes gets little, but one of its threads is always ready to run.
+// A program that waits for a time, an answer or a child needs no processor. The
+// executor notifies the service, which runs another program meanwhile. Rest depends on
+// the threads' states, not on the time they get: on a busy machine a program that
+// computes gets little time, but one of its threads is always runnable.
 
 const (
-	firstRest  = 30 * time.Millisecond // after its start a program is looked at
-	restLook   = 40 * time.Millisecond // and again,
+	firstRest  = 30 * time.Millisecond // time of the first check after the start
+	restLook   = 40 * time.Millisecond // time between checks,
 	laterLook  = 200 * time.Millisecond
-	restNews   = time.Second // less often when it has run for so long
+	restNews   = time.Second // longer when it has run for so long
 	restPart   = 20          // it rests if it used less than one of so many parts of that time
-	leastAside = 64 << 20    // memory that is set aside for one that rests
+	leastAside = 64 << 20    // memory reserved for a resting program
 )
 
-// rest is what is known of a program's rest.
+// rest is the state of a program's rest.
 type rest struct {
 	resting bool
 	began   time.Time
@@ -36,11 +36,11 @@ type rest struct {
 // restNotice tells the service that a program rests, or computes again.
 type restNotice struct {
 	Resting bool
-	Memory  int64 // to be set aside for it while it rests
+	Memory  int64 // to reserve for it while it rests
 }
 
-// lookAtRest sees whether the program rests, and tells the service when that has
-// changed. It returns when to look again.
+// lookAtRest checks whether the program rests, and notifies the service of a change. It
+// returns the time of the next check.
 func (w *watch) lookAtRest(g *cgroup.Group, now time.Time) (next time.Time) {
 	r := &w.rest
 	used := w.used(g)
@@ -62,7 +62,7 @@ func (w *watch) lookAtRest(g *cgroup.Group, now time.Time) (next time.Time) {
 	return now.Add(restLook)
 }
 
-// used is the processor time of the program so far.
+// used returns the processor time of the program so far.
 func (w *watch) used(g *cgroup.Group) time.Duration {
 	if g == nil {
 		return w.inside.entered.cpu(w.pid, w.inside.entered.among(w.pid))
@@ -70,9 +70,9 @@ func (w *watch) used(g *cgroup.Group) time.Duration {
 	return g.CPUTime()
 }
 
-// aside is the memory to be set aside for a program that rests: what it has and
-// a little. Whatever all of them then take at once is bounded by the kernel;
-// where it is not, that is all that the program may have.
+// aside returns the memory to reserve for a program that rests: its current memory and
+// a little more. The kernel limits the memory of all of them together. If it does not,
+// aside returns the program's limit.
 func (w *watch) aside(g *cgroup.Group) int64 {
 	if !g.Bounded() {
 		return w.memory
@@ -80,8 +80,8 @@ func (w *watch) aside(g *cgroup.Group) int64 {
 	return min(g.MemoryInUse()+leastAside, w.memory)
 }
 
-// runnable reports whether a thread of one of some processes computes, or would. Before the
-// program starts that is its first process.
+// runnable reports whether any thread of pids is running or runnable. Before the
+// program starts, that is its first process.
 func runnable(pids []int) bool {
 	for _, pid := range pids {
 		folder := procPath + "/" + strconv.Itoa(pid) + "/task"
@@ -95,7 +95,7 @@ func runnable(pids []int) bool {
 	return false
 }
 
-// deliver tells the host that a program has begun or ended to rest.
+// deliver tells the host that a program has started or stopped resting.
 func (n *restNotice) deliver(host engine.Host) {
 	h, ok := host.(engine.Restful)
 	switch {

@@ -2,15 +2,14 @@ package linux
 
 import "golang.org/x/sys/unix"
 
-// allowed are the calls that are open without conditions on every
-// architecture: what CPython with the scientific packages, node and bash were
-// seen to make, and their close relatives.
+// allowed are the calls that are allowed without conditions on every architecture: the
+// calls that CPython with the scientific packages, node and bash make, and closely
+// related ones.
 //
 // Absent on purpose: ptrace, process_vm_*, pidfd_*, kcmp, bpf, perf_event_open,
-// userfaultfd, io_uring_*, keys, every mount call, unshare, setns, chroot,
-// pivot_root, seccomp, splice, tee, vmsplice, file handles, setting clocks,
-// scheduling of others, quotas, swap, modules, kexec, fanotify, migration of
-// pages.
+// userfaultfd, io_uring_*, keys, every mount call, unshare, setns, chroot, pivot_root,
+// seccomp, splice, tee, vmsplice, file handles, setting clocks, scheduling of other
+// processes, quotas, swap, modules, kexec, fanotify, page migration.
 var allowed = []uint32{
 	unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_BIND, unix.SYS_BRK, unix.SYS_CAPGET, unix.SYS_CHDIR,
 	unix.SYS_CLOCK_GETRES, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOSE,

@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A program needs pipes and a socket, which take some twenty system calls to
-// make. Those of the next one are made while this one runs, so that no request waits
+// A program needs pipes and a socket, which take about twenty system calls to create.
+// Those of the next program are created while this one runs, so that no request waits
 // for them.
 
-// What is kept, from the start on and after each request: enough for two that
-// come at once.
+// Sizes of the pools, refilled at the start and after each request: enough for two
+// requests at once.
 const (
 	spareLinks = 2
 	sparePipes = 2 * spareLinks
 )
 
-// ends are the two ends of a pipe or a socket, ours and the other side's.
+// ends are the two ends of a pipe or a socket: the service's and the other side's.
 type ends[T any] struct {
 	ours   T
 	theirs *os.File
@@ -35,7 +35,7 @@ type pairPool[T any] struct {
 	closed bool
 }
 
-// take returns a pair, a new one if the pool is empty.
+// take returns a pair from the pool, or a new one if the pool is empty.
 func (s *pairPool[T]) take() (ends[T], error) {
 	s.mu.Lock()
 	if n := len(s.list); n > 0 {
@@ -48,20 +48,20 @@ func (s *pairPool[T]) take() (ends[T], error) {
 	return s.create()
 }
 
-// refill makes pairs until there are enough.
+// refill creates pairs until there are enough.
 func (s *pairPool[T]) refill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for !s.closed && len(s.list) < s.enough {
 		p, err := s.create()
 		if err != nil {
-			return // take tries again, and says so
+			return // take tries again and returns the error
 		}
 		s.list = append(s.list, p)
 	}
 }
 
-// close closes the pool, with the function for our ends.
+// close closes the pool. It calls ours for the service's ends.
 func (s *pairPool[T]) close(ours func(T) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,11 +77,11 @@ func newRequestEnds() (ends[*link], error) {
 	return ends[*link]{ours, theirs}, err
 }
 
-// newOutputEnds makes a pipe for what a program writes.
+// newOutputEnds creates a pipe for a program's output.
 func newOutputEnds() (ends[*os.File], error) { return newPipeEnds(0) }
 
-// newPipeEnds makes a pipe of which one end is ours: 0 to read, 1 to write. Waiting
-// for it holds no thread; the other end is like any that a program is started with.
+// newPipeEnds creates a pipe and keeps one end for the service: 0 to read, 1 to write.
+// Waiting for that end holds no thread. The other end blocks, as programs expect.
 func newPipeEnds(ours int) (p ends[*os.File], err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {

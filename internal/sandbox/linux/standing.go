@@ -34,7 +34,7 @@ func (e *executor) stand(s *standing) {
 	}
 }
 
-// complete lets others enter.
+// complete allows other processes to enter.
 func (s *standing) complete() { s.once.Do(func() { close(s.walls) }) }
 
 // fall kills the processes started in a sandbox, and waits until the executor has no

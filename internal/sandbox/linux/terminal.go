@@ -10,15 +10,15 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// terminal is a pseudoterminal for one process. It is of a file system of its
-// own that is mounted nowhere: a program has the slave's open file, and no name
-// by which another terminal, or a new one, could be opened.
+// terminal is a pseudoterminal for one process. Its file system is mounted nowhere: a
+// program has the slave's open file, but no path by which it could open another
+// terminal or a new one.
 type terminal struct{ root, master, slave *os.File }
 
 func (t *terminal) close() { closeAll(t.root, t.master, t.slave) }
 
-// openTerminal makes one whose slave belongs to a sandbox's user. The master is
-// for the service, which waits for it beside others.
+// openTerminal creates a terminal whose slave belongs to a sandbox's user. The master
+// is for the service, which polls it beside other files.
 func openTerminal(uid int, size engine.TerminalSize) (_ *terminal, err error) {
 	t := &terminal{}
 	defer func() {

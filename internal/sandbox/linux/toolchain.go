@@ -11,17 +11,16 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// What the table's languages need inside a sandbox beside their packages: the
-// configuration of those packages, files of package language, and our own program,
-// which is the compiler of some. A compiler reads hostile source, so it is a process
-// inside the sandbox like any other.
+// The languages need more inside a sandbox than their packages: the configuration of
+// those packages, files of package language, and the airlock program, which is the
+// compiler of some. A compiler reads hostile source, so it is a process inside the
+// sandbox like any other.
 
-// languageFolders are the parts of /etc that Debian's language packages put
-// what is theirs into, as patterns. They say nothing of the host; the rest of
-// /etc/php may.
+// languageFolders are patterns of the folders of /etc that Debian's language packages
+// use. They reveal nothing about the host; the rest of /etc/php may.
 var languageFolders = []string{"/etc/java-*-openjdk", "/etc/R", "/etc/php/*/cli/conf.d", "/etc/php/*/mods-available"}
 
-// addLanguages opens all of that.
+// addLanguages opens these parts of the host.
 func (s *sources) addLanguages() error {
 	for _, pattern := range languageFolders {
 		found, err := filepath.Glob(pattern)
@@ -38,7 +37,7 @@ func (s *sources) addLanguages() error {
 	if err != nil {
 		return err
 	}
-	program = strings.TrimSuffix(program, " (deleted)") // then its successor compiles
+	program = strings.TrimSuffix(program, " (deleted)") // if the file was replaced, its successor compiles
 	if _, err := os.Stat(program); err != nil {
 		return nil //nolint:nilerr // without one, the shell tells a program that needs it
 	}
@@ -50,8 +49,8 @@ func (s *sources) addLanguages() error {
 	return nil
 }
 
-// placeLanguages puts our files and our program into the image. Of the folder
-// that the program is in nothing else is seen, not even its name.
+// placeLanguages puts the support files and the airlock program into the image. It
+// exposes nothing else of the program's folder, not even its name.
 func (s *sources) placeLanguages(root *os.Root, at string) error {
 	for name, content := range language.SupportFiles() {
 		if err := root.WriteFile(filepath.Join(strings.TrimPrefix(language.Support, "/"), name), content, 0o644); err != nil {
@@ -75,10 +74,10 @@ func (s *sources) placeLanguages(root *os.Root, at string) error {
 	return s.bindFile(root, at, source{host: "our own program", inside: s.toolchain.inside, fd: fd})
 }
 
-// toolchainFolder is in the executor's world, while it is made.
+// toolchainFolder is used while the executor's mount tree is created.
 const toolchainFolder = "toolchain"
 
-// bindFile attaches a file, read-only.
+// bindFile binds a file, read-only.
 func (s *sources) bindFile(root *os.Root, at string, m source) error {
 	if err := root.WriteFile(m.inside, nil, 0o644); err != nil {
 		unix.Close(m.fd)

@@ -9,20 +9,19 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// What ends a sandbox needs little of the processor, but at once, whatever computes on
-// the machine: the executor, and pid 1, whose death is that of all others. Since Linux
-// 6.12 the kernel runs a process first when it wakes that has asked for a shorter slice;
-// its share stays the same, and asking takes no rights.
+// The processes that end a sandbox need little processor time, but must get it at once:
+// the executor, and pid 1, whose death kills all others. Since Linux 6.12 the kernel
+// prefers a waking process that has requested a shorter slice. Its share stays the
+// same, and the request needs no privilege.
 //
-// Where no control groups are set up, the kernel gives each session its own share
-// (autogroup). There pid 1 has a session of its own, in which it competes with none of
-// its program's processes.
+// Without control groups the kernel gives each session its own share (autogroup). There
+// pid 1 has its own session, so it does not compete with its program's processes.
 
-// shortSlice is the shortest that the kernel takes.
+// shortSlice is the shortest slice that the kernel accepts.
 const shortSlice = 100 * time.Microsecond
 
-// askForSlice asks for a slice for the calling thread and what it starts; 0 is the
-// usual one. It is a wish: older kernels do not know it.
+// askForSlice requests a slice for the calling thread and its children; 0 is the
+// default. Older kernels ignore the request.
 func askForSlice(slice time.Duration) {
 	if attr, err := unix.SchedGetAttr(0, 0); err == nil {
 		attr.Runtime = uint64(slice)
@@ -30,8 +29,7 @@ func askForSlice(slice time.Duration) {
 	}
 }
 
-// sliceOfInit gives a process a short slice, but none of its children: they get the
-// usual one.
+// sliceOfInit gives a process a short slice. Its children get the default one.
 func sliceOfInit() []spawn.Step { return sliceSteps(shortSlice, unix.SCHED_FLAG_RESET_ON_FORK) }
 
 // usualSlice is for a program that the executor itself starts.
@@ -52,7 +50,7 @@ func sliceSteps(slice time.Duration, flags uint64) []spawn.Step {
 
 const sliceStep = "short slice of pid 1"
 
-// ownSession takes the program out of pid 1's session.
+// ownSession moves the program out of pid 1's session.
 func (s *sandbox) ownSession() []spawn.Step {
 	if s.group != nil {
 		return nil

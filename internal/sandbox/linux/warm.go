@@ -8,8 +8,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/guest"
 )
 
-// warm takes a waiting sandbox for a request, nil if it is to start cold. One that waits
-// has its workspace already: if another was made for the program, a sandbox is made with that.
+// warm takes a waiting sandbox for a request. If it returns nil, the program starts cold. A waiting
+// sandbox already has a workspace, so warm forks a new sandbox for a program that has its own.
 func (e *executor) warm(r *runRequest, made *workspace) (*waiting, error) {
 	p := e.poolOf(r)
 	switch {
@@ -22,7 +22,7 @@ func (e *executor) warm(r *runRequest, made *workspace) (*waiting, error) {
 	case made != nil:
 		p.wake()
 		w, err := p.fork(shapeOf(r), nil, made)
-		if err != nil { // which takes the workspace along
+		if err != nil { // fork closes the workspace on failure
 			err = retryable("no sandbox could be made")
 		}
 		return w, err
@@ -30,7 +30,7 @@ func (e *executor) warm(r *runRequest, made *workspace) (*waiting, error) {
 	return p.takeOrFork(shapeOf(r)), nil
 }
 
-// hand gives a forked sandbox its program.
+// hand sends a forked sandbox its program.
 func (w *waiting) hand(r *runRequest, ends []*os.File) error {
 	p := guest.Program{Argv: r.Argv, Root: r.Root, EchoLast: r.EchoLast, ShowPlots: r.ShowPlots, Globals: r.Globals,
 		Alone: r.alone()}
