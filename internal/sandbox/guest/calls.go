@@ -15,18 +15,17 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// A program calls out over two inherited pipes. Each message is a length of four
-// bytes, most significant first, and that many bytes of JSON. The program writes
+// A program calls out over two inherited pipes. Each message is a length of four bytes,
+// most significant first, followed by that many bytes of JSON. The program writes
 // {"id": 1, "name": "add", "input": {...}} and reads {"id": 1, "result": ...}
-// or {"id": 1, "error": "..."}; answers come in the order in which they are
-// ready. A message without an id is a notice: it has no answer, and is handled
-// before the next message is read. A malformed message ends the channel, not the
-// program.
+// or {"id": 1, "error": "..."}. Answers come in the order in which they are ready.
+// A message without an id is a notice: it has no answer, and is handled before the
+// next message is read. A malformed message ends the channel, not the program.
 
-// The program's ends of its channel: the number of the file that it reads answers
-// from, and of the one that it writes calls to. They are pipes because a socket
-// belongs to the network namespace in which it was made: it tells of that namespace
-// and takes names in it wherever it is used.
+// AnswersFD and CallsFD are the program's ends of its channel: it reads answers from
+// the first and writes calls to the second. They are pipes, because a socket belongs to
+// the network namespace in which it was created: it would reveal that namespace and
+// bind names in it.
 const (
 	AnswersFD = 3 + iota
 	CallsFD
@@ -34,7 +33,7 @@ const (
 
 const (
 	maxCall      = 5 << 20
-	maxNotice    = 32 << 20 // of a live interpreter: what it displays
+	maxNotice    = 32 << 20 // of a live interpreter: its displayed output
 	maxCallsOpen = 16
 )
 
@@ -57,8 +56,8 @@ type Channel struct {
 	writing        sync.Mutex
 }
 
-// NewChannel returns a channel over the service's ends of two pipes, which do not
-// block. A live interpreter's messages may be longer: they have what it displays.
+// NewChannel returns a channel over the service's ends of two pipes, which do not block. A
+// live interpreter's messages may be longer: they contain its displayed output.
 func NewChannel(calls, answers *os.File, live bool) *Channel {
 	c := &Channel{calls: calls, answers: answers, most: maxCall}
 	if live {
@@ -67,8 +66,8 @@ func NewChannel(calls, answers *os.File, live bool) *Channel {
 	return c
 }
 
-// prepareMessage tells a live interpreter that a cell may come. It is an answer to no
-// call. A pipe takes it whole or not at all.
+// prepareMessage tells a live interpreter that a cell may come. It answers no call. A
+// pipe accepts it whole or not at all.
 var prepareMessage = []byte("\x00\x00\x00\x08{\"id\":0}")
 
 // Prepare tells a live interpreter that a cell may come, unless that would block.
@@ -79,7 +78,7 @@ func (c *Channel) Prepare() {
 	defer c.writing.Unlock()
 	if conn, err := c.answers.SyscallConn(); err == nil {
 		_ = conn.Write(func(fd uintptr) bool {
-			_, _ = unix.Write(int(fd), prepareMessage) // it is for speed alone
+			_, _ = unix.Write(int(fd), prepareMessage) // only an optimization
 			return true
 		})
 	}
@@ -92,7 +91,7 @@ func (c *Channel) Close() {
 }
 
 // Serve answers calls until the channel is closed, by either side or by a malformed
-// message. Closing it cancels the calls that are open.
+// message. Closing it cancels the open calls.
 func (c *Channel) Serve(ctx context.Context, host engine.CallHandler) {
 	ctx, cancel := context.WithCancel(ctx)
 	var (
@@ -122,7 +121,7 @@ func (c *Channel) Serve(ctx context.Context, host engine.CallHandler) {
 			a := answerCall(ctx, host, call)
 			c.writing.Lock()
 			defer c.writing.Unlock()
-			_ = writeMessage(c.answers, a) // a program that does not read has itself to blame
+			_ = writeMessage(c.answers, a) // a program that does not read its answers loses them
 		})
 	}
 }
@@ -153,7 +152,7 @@ func readMessage(r io.Reader, most uint32) ([]byte, error) {
 		_, err := io.ReadFull(r, body)
 		return body, err
 	}
-	var body bytes.Buffer // which grows with what comes: the length may be a lie
+	var body bytes.Buffer // grows with the data: the length may be wrong
 	_, err := io.CopyN(&body, r, int64(n))
 	return body.Bytes(), err
 }

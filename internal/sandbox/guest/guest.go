@@ -1,8 +1,7 @@
-// Package guest is what runs inside a sandbox, whatever backend made the sandbox: the
-// drivers of Python programs and of live interpreters, the zygote with what it needs,
-// and pip. Beside each lies the Go that speaks to it: Hello and Ready are what an
-// executor and a zygote say to each other first, a Program is what a waiting
-// sandbox is handed, and a Channel carries a program's calls.
+// Package guest holds the code that runs inside a sandbox of any backend: the drivers
+// of Python programs and of live interpreters, the zygote, and pip. It also has the Go
+// side of their protocols: an executor and a zygote first exchange Hello and Ready, a
+// Program is sent to a waiting sandbox, and a Channel carries a program's calls.
 package guest
 
 import (
@@ -15,7 +14,7 @@ import (
 // Folder is the folder, in a sandbox, of the files that Files returns.
 const Folder = language.Support
 
-// Paths of the files that commands name.
+// Paths of files that commands refer to.
 const (
 	DriverPath   = Folder + "/program.py"
 	ZygotePath   = Folder + "/zygote.py"
@@ -32,5 +31,5 @@ func Files() fs.FS { return files }
 //go:embed pip.py
 var pip []byte
 
-// Pip returns a program that is a command, and the module of `python -m pip`.
+// Pip returns a program that is both a command and the module of `python -m pip`.
 func Pip() []byte { return pip }

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// Hello is what a zygote needs to know before it imports anything. It is sent as
-// JSON.
+// Hello configures a zygote before it imports any package. It is sent as JSON.
 type Hello struct {
 	Filter    string   `json:"filter"` // the system-call filter, hexadecimal
-	Spawn     string   `json:"spawn"`  // machine code that makes a sandbox; may be empty
+	Spawn     string   `json:"spawn"`  // machine code that creates a sandbox; may be empty
 	Clone     int      `json:"clone"`  // the call, and flags for pid 1
 	Flags     int      `json:"flags"`
 	Finish    int      `json:"finish"`
@@ -30,13 +29,13 @@ type Ready struct {
 	Threads int
 }
 
-// Program is what a waiting sandbox is handed, with the open files stdin, stdout,
-// stderr and, if the program calls out, its channel. The executor sends the
-// length of Encode's text in 4 bytes, the text, and the program's source if that came
-// with the request: Python then need not read its file.
+// Program is sent to a waiting sandbox, with the open files stdin, stdout, stderr and,
+// if the program calls out, its channel. The executor sends the length of Encode's text
+// in 4 bytes, the text, and the program's source if the request has it: Python then
+// need not read its file.
 type Program struct {
 	Argv      []string
-	Env       []string // nil: the usual one
+	Env       []string // nil: the default one
 	Root      string
 	EchoLast  bool
 	ShowPlots bool
@@ -44,14 +43,14 @@ type Program struct {
 	Alone     bool     // the program's file is the only one in its folder
 }
 
-// The workspace, and the file that most programs are in.
+// The workspace, and the file of most programs.
 const (
 	workspace  = "/workspace"
 	usualEntry = workspace + "/main.py"
 )
 
-// Encode returns the fields with a zero byte between them, which none of them contains,
-// or "" for a usual program.
+// Encode returns the fields, separated by zero bytes, which no field contains. It
+// returns "" for a usual program.
 func (p *Program) Encode() (string, error) {
 	if p.isUsual() {
 		return "", nil
@@ -62,7 +61,7 @@ func (p *Program) Encode() (string, error) {
 			flags[i] = '1'
 		}
 	}
-	arguments := p.Argv[1:] // but for the interpreter
+	arguments := p.Argv[1:] // without the interpreter
 	fields := slices.Concat([]string{string(flags), p.Root, strings.Join(p.Globals, " "), strconv.Itoa(len(arguments))},
 		arguments, p.Env)
 	if slices.ContainsFunc(fields, func(f string) bool { return strings.Contains(f, "\x00") }) {
@@ -71,8 +70,8 @@ func (p *Program) Encode() (string, error) {
 	return strings.Join(fields, "\x00"), nil
 }
 
-// isUsual reports whether the program differs from most in its source only; buffer.py
-// knows the rest.
+// isUsual reports whether the program differs from most only in its source; buffer.py
+// has the other fields.
 func (p *Program) isUsual() bool {
 	return len(p.Argv) == 2 && p.Argv[1] == usualEntry && p.Env == nil && p.Root == workspace &&
 		!p.EchoLast && !p.ShowPlots && len(p.Globals) == 0 && p.Alone

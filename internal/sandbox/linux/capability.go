@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needed are the capabilities for creating and ending sandboxes. All others are dropped before the
-// first request is read, including those for modules, raw devices and sockets, clocks, device nodes
-// and BPF.
+// needed are the capabilities for creating and ending sandboxes. The rest are dropped
+// before the first request, including those for modules, raw devices, raw sockets,
+// clocks, device nodes and BPF.
 // before the first request is read.
 var needed = []int{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, // workspaces, whatever their modes

@@ -179,8 +179,8 @@ func (e *executor) startInside(at *standing, r *enterRequest, files []*os.File) 
 	return pid, pidfd, nil
 }
 
-// full reports whether the sandbox has all the processes that it may have: the kernel
-// does not apply the limit to a process that enters a control group or a user namespace.
+// full reports whether the sandbox has reached its process limit: the kernel does not
+// apply the limit to a process that enters a control group or a user namespace.
 func (s *standing) full() bool {
 	running := int64(len(s.entered.among(s.pid))) + 1
 	if g := s.sandbox.group; g != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// contract tests what a program may rely on.
+// contract tests the guarantees for programs.
 func contract(t *testing.T, b *bench) {
 	for _, tt := range []struct {
 		name, lang, code string
@@ -152,7 +152,7 @@ func contractStreaming(t *testing.T, b *bench) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		<-first // output before the end: only then is the program let go
+		<-first // output arrives before the end: only then may the program continue
 		cancel()
 	}()
 	r := run(ctx, t, b.sandbox, Python("print('now', end='', flush=True)\nimport time; time.sleep(15)"), host)
@@ -161,8 +161,8 @@ func contractStreaming(t *testing.T, b *bench) {
 	}
 }
 
-// contractCommands looks for the commands that programs expect, from a shell and from
-// Python, of which the backend may start the one cold and the other warm.
+// contractCommands checks for common commands, from a shell and from Python. The
+// backend may start one of them cold and the other warm.
 func contractCommands(t *testing.T, b *bench) {
 	commands := []struct{ line, want string }{
 		{"python -c 'import sys; print(sys.version_info[0])'", "3\n0"},
@@ -219,12 +219,12 @@ func contractCalls(t *testing.T, b *bench) {
 	}}
 	r := run(t.Context(), t, b.sandbox, spec, host)
 	wantOutput(t, r, "{'id': 1, 'result': 5}\n{'id': 2, 'error': 'no such tool'}\n")
-	// A socket that we made would tell of the host's network, and take names in it.
+	// A socket created by the service would reveal the host's network, and bind names in it.
 	spec = Python("import os, stat\nprint([n for n in range(64) if os.path.exists(f'/proc/self/fd/{n}') and " +
 		"stat.S_ISSOCK(os.fstat(n).st_mode)])")
 	spec.Calls = true
 	wantOutput(t, run(t.Context(), t, b.sandbox, spec, &recorder{}), "[]\n")
-	// What is no message ends the channel and nothing else.
+	// A malformed message ends only the channel.
 	spec = Python("import os\nos.write(4, b'\\xff' * 100)\nprint(repr(os.read(3, 10)))")
 	spec.Calls = true
 	if r := run(t.Context(), t, b.sandbox, spec, &recorder{}); r.Code() == -1 {

@@ -8,11 +8,11 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// answerTime is how long an answer may take after the end, on a machine that has other
-// things to do. What does not end takes far longer; `make numbers` has the figures.
+// answerTime bounds the time between the end and the answer on a busy machine. A run
+// that hangs takes far longer; `make numbers` has the figures.
 const answerTime = 30 * time.Second
 
-// endings tests how programs end, and that all of them do.
+// endings tests how programs end, and that every program ends.
 func endings(t *testing.T, b *bench) {
 	t.Run("children end with the program", func(t *testing.T) {
 		begin := time.Now()

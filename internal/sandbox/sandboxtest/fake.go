@@ -1,6 +1,6 @@
-// Package sandboxtest holds what tests of and with a sandbox need: the suite
-// that every backend passes, and a fake that runs a Go function where a
-// backend would run a program.
+// Package sandboxtest holds the tests of sandboxes, and helpers for tests with a
+// sandbox: the suite that every backend passes, and a fake that runs a Go function
+// instead of a program.
 package sandboxtest
 
 import (
@@ -13,9 +13,9 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Program stands for the code of a run. It is called in the goroutine of
-// Sandbox.Run and under its contract: it writes to host, and when ctx ends it
-// returns an Outcome that says Cancelled.
+// Program replaces the code of a run. Sandbox.Run calls it in its goroutine and under
+// its contract: it writes to host, and when ctx ends it returns an Outcome with
+// Cancelled set.
 type Program func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error)
 
 // Fake is a Sandbox without isolation, and without processes.
@@ -25,10 +25,10 @@ type Fake struct {
 	mu    sync.Mutex
 	specs []engine.Spec
 	held  map[engine.ID][]string
-	most  int // that are held; 0: no bound
+	most  int // maximum number of held workspaces; 0: no limit
 	fault error
 
-	running map[engine.ID]int // programs, by held workspaces
+	running map[engine.ID]int // number of running programs, by held workspace
 	process FakeProcess
 	port    func(port int) (net.Conn, error)
 	folders map[engine.ID]*fakeFolder
@@ -36,8 +36,8 @@ type Fake struct {
 
 var _ engine.Sandbox = (*Fake)(nil)
 
-// NewFake returns a sandbox whose every run is a call of program; nil is a
-// program that does nothing and exits 0.
+// NewFake returns a sandbox whose every run calls program. A nil program does nothing
+// and exits 0.
 func NewFake(program func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error)) *Fake {
 	if program == nil {
 		program = func(context.Context, *engine.Spec, engine.Host) (*engine.Outcome, error) { return Exit(0), nil }
@@ -46,8 +46,8 @@ func NewFake(program func(ctx context.Context, spec *engine.Spec, host engine.Ho
 		folders: map[engine.ID]*fakeFolder{}}
 }
 
-// Run calls the program. If spec names a held workspace that is not there it
-// returns ErrNotFound.
+// Run calls the program. It returns ErrNotFound if spec names a workspace that is not
+// held.
 func (f *Fake) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
 	f.mu.Lock()
 	f.specs = append(f.specs, *spec)
@@ -71,7 +71,7 @@ func (f *Fake) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*e
 	return f.program(ctx, spec, host)
 }
 
-// Hold notes a workspace and the paths of its inputs.
+// Hold records a workspace and the paths of its inputs.
 func (f *Fake) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, limits engine.Limits) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +89,7 @@ func (f *Fake) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, li
 	return nil
 }
 
-// Release forgets a held workspace.
+// Release removes a held workspace.
 func (f *Fake) Release(ctx context.Context, id engine.ID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,7 +97,7 @@ func (f *Fake) Release(ctx context.Context, id engine.ID) error {
 	return f.fault
 }
 
-// Changes says that there are none.
+// Changes returns no changes.
 func (f *Fake) Changes(ctx context.Context, id engine.ID, limits engine.FileLimit) (*engine.Changes, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,7 +107,7 @@ func (f *Fake) Changes(ctx context.Context, id engine.ID, limits engine.FileLimi
 	return &engine.Changes{}, f.fault
 }
 
-// Held says that each reserves one byte.
+// Held returns one byte for each held workspace.
 func (f *Fake) Held(ctx context.Context) (map[engine.ID]int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,14 +118,14 @@ func (f *Fake) Held(ctx context.Context) (map[engine.ID]int64, error) {
 	return held, f.fault
 }
 
-// Isolation says that there is none.
+// Isolation returns no isolation.
 func (f *Fake) Isolation(ctx context.Context) (engine.Isolation, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return engine.Isolation{Backend: "fake", Summary: "no isolation: a test"}, f.fault
 }
 
-// Close ends nothing: the runs end with their contexts.
+// Close does nothing: the runs end with their contexts.
 func (f *Fake) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,7 +135,7 @@ func (f *Fake) Close() error {
 	return nil
 }
 
-// Pools implements engine.Sandbox: what it names does not wait.
+// Pools implements engine.Sandbox. The pools that it returns do not exist.
 func (f *Fake) Pools(context.Context) ([]engine.Pool, error) {
 	return []engine.Pool{{Name: "bare", Ready: true, Waiting: 2, Wanted: 3}, {Name: "full"}}, nil
 }
@@ -147,22 +147,22 @@ func (f *Fake) Fail(err error) {
 	f.fault = err
 }
 
-// Specs returns what was asked to run so far, in order. The files of the
-// inputs are closed.
+// Specs returns the specs of all runs so far, in order. The files of the inputs are
+// closed.
 func (f *Fake) Specs() []engine.Spec {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]engine.Spec(nil), f.specs...)
 }
 
-// Bound makes Hold answer ErrFull once so many workspaces are held.
+// Bound makes Hold return ErrFull once most workspaces are held.
 func (f *Fake) Bound(most int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.most = most
 }
 
-// Workspaces returns the held workspaces, and the paths that each began with.
+// Workspaces returns the held workspaces, and the initial paths of each.
 func (f *Fake) Workspaces() map[engine.ID][]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -173,27 +173,27 @@ func (f *Fake) Workspaces() map[engine.ID][]string {
 	return held
 }
 
-// Lose drops a held workspace, as the end of an executor does.
+// Lose drops a held workspace, like the exit of an executor.
 func (f *Fake) Lose(id engine.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.drop(id)
 }
 
-// Exit is the outcome of a program that ended by itself.
+// Exit returns the outcome of a program that ended by itself.
 func Exit(code int) *engine.Outcome {
 	return &engine.Outcome{ExitCode: &code, Duration: time.Millisecond}
 }
 
-// UntilKilled waits for the end of ctx, and is the outcome of a program that
-// was killed then.
+// UntilKilled waits for the end of ctx, and returns the outcome of a program that was
+// killed then.
 func UntilKilled(ctx context.Context) *engine.Outcome {
 	<-ctx.Done()
 	return &engine.Outcome{Cancelled: true, Signal: "SIGKILL"}
 }
 
-// File returns a file that a program left, as the sandbox hands it over: open,
-// and nowhere in the file system.
+// File returns an output file as the sandbox returns it: open, and without a name in
+// the file system.
 func File(path, content string) (engine.Output, error) {
 	f, err := os.CreateTemp("", "output-*")
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// FakeProcess stands for a process inside a sandbox: it returns its exit code. With
-// a terminal stderr is stdout. After SIGKILL it is taken for ended whatever it does.
+// FakeProcess replaces a process inside a sandbox: it returns its exit code. With a
+// terminal stderr is stdout. After SIGKILL it counts as ended, even if it is still running.
 type FakeProcess func(spec *engine.ProcessSpec, stdin io.Reader, stdout, stderr io.Writer,
 	signals <-chan syscall.Signal) int
 
-// Processes makes every process that is started a call of process, and every
-// connection to a port a call of dial; nil is one that cannot be had.
+// Processes sets the functions that Start and Dial call. If process or dial is nil, the
+// respective call fails.
 func (f *Fake) Processes(process FakeProcess, dial func(port int) (net.Conn, error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -33,7 +33,7 @@ func (f *Fake) count(held engine.ID, more int) {
 	f.running[held] += more
 }
 
-// standing says why nothing can be started beside the program in a workspace. The
+// standing returns why no process can be started beside the program in a workspace. The
 // caller holds the lock.
 func (f *Fake) standing(held engine.ID) error {
 	_, known := f.held[held]
@@ -48,7 +48,7 @@ func (f *Fake) standing(held engine.ID) error {
 	return nil
 }
 
-// Start calls the process that stands for all.
+// Start calls the function set by Processes.
 func (f *Fake) Start(_ context.Context, held engine.ID, spec *engine.ProcessSpec) (engine.Process, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +78,7 @@ func (f *Fake) Start(_ context.Context, held engine.ID, spec *engine.ProcessSpec
 	return p, nil
 }
 
-// Dial calls the function that stands for all ports.
+// Dial calls the function set by Processes.
 func (f *Fake) Dial(_ context.Context, held engine.ID, port int) (net.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,7 +91,7 @@ func (f *Fake) Dial(_ context.Context, held engine.ID, port int) (net.Conn, erro
 	return f.port(port)
 }
 
-// Usage is nothing.
+// Usage returns zero.
 func (f *Fake) Usage(_ context.Context, held engine.ID) (engine.SandboxUsage, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,7 +133,7 @@ func (p *fakeProcess) Signal(signal syscall.Signal) error {
 	}
 	select {
 	case p.signals <- signal:
-	default: // it heeds none
+	default: // the process handles no signals
 	}
 	if signal == syscall.SIGKILL {
 		p.end(engine.ProcessEnd{ExitCode: 137, Signal: "SIGKILL"})
@@ -163,7 +163,7 @@ func (p *fakeProcess) Close() error {
 	return p.closeStreams()
 }
 
-// fakeFolder is the folder of a held workspace, and who watches it.
+// fakeFolder is the folder of a held workspace, with its watches.
 type fakeFolder struct {
 	root *os.Root
 
@@ -172,7 +172,7 @@ type fakeFolder struct {
 	next     int
 }
 
-// drop forgets a workspace. The caller holds the lock.
+// drop removes a workspace. The caller holds the lock.
 func (f *Fake) drop(id engine.ID) {
 	delete(f.held, id)
 	if folder := f.folders[id]; folder != nil {
@@ -182,11 +182,11 @@ func (f *Fake) drop(id engine.ID) {
 	}
 }
 
-// Files are in a folder of the test's machine, and not those that programs see. What
-// is watched is what is changed through them.
+// Files returns files in a folder of the test's machine, which are not those that
+// programs see. A watch reports only changes made through them.
 func (f *Fake) Files(held engine.ID) engine.Files { return fakeFiles{f, held} }
 
-// Tmp is the same folder: a fake has one.
+// Tmp returns the same folder: a fake has only one.
 func (f *Fake) Tmp(held engine.ID) engine.Files { return f.Files(held) }
 
 type fakeFiles struct {
@@ -224,7 +224,7 @@ func (f *fakeFolder) tell(e engine.FileEvent) {
 	}
 }
 
-// kindOf turns an error of the file system into the engine's.
+// kindOf converts a file system error into an engine error.
 func kindOf(err error) error {
 	switch {
 	case err == nil:

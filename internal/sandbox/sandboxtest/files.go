@@ -12,7 +12,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// files tests what goes into a workspace and what comes out of it.
+// files tests the inputs and outputs of a workspace.
 func files(t *testing.T, b *bench) {
 	t.Run("in and out", func(t *testing.T) {
 		spec := Python(`import os
@@ -191,7 +191,7 @@ open('d/new','w').write('n'); print(open('d/ro').read())
 	})
 }
 
-// held tests workspaces that stay between runs.
+// held tests workspaces that persist between runs.
 func held(t *testing.T, b *bench) {
 	id := engine.NewID()
 	if err := b.sandbox.Hold(t.Context(), id, []engine.Input{Input(t, "in", "first")}, Limits()); err != nil {
@@ -236,15 +236,14 @@ func held(t *testing.T, b *bench) {
 	}
 }
 
-// oddNames are names that a file system takes and that few people expect.
+// oddNames are valid but unexpected file names.
 var oddNames = []string{
 	"می\u200cخواهم.csv", "👨\u200d👩\u200d👧.png", "\u200eIMG-1.jpg", "a\u200bb", "so\u00adft", "\ufeffa", "a\u2028b\u2029",
 	"\u0085\u009b",
 	"a\u202egnp.exe", "a\n\x1b\x7f", "e\u0301.txt", "\u00e9.txt", `a\b`, `..\b`, " ", "a ", ".. .",
 }
 
-// heldTogether runs two commands at once in a held workspace, each of which waits
-// for what the other does.
+// heldTogether runs two commands at once in a held workspace. Each waits for the other.
 func heldTogether(t *testing.T, b *bench, id engine.ID) {
 	var both sync.WaitGroup
 	for _, pair := range [][2]string{{"one", "two"}, {"two", "one"}} {
@@ -279,7 +278,7 @@ func manyHeld(t *testing.T, b *bench) {
 	held, err := b.sandbox.Held(t.Context())
 	for deadline := time.Now().Add(10 * time.Second); err == nil && held[all[0]] == limits.Workspace &&
 		time.Now().Before(deadline); {
-		held, err = b.sandbox.Held(t.Context()) // the run's answer comes a moment before its end
+		held, err = b.sandbox.Held(t.Context()) // the run's answer arrives shortly before its end
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// isolation tests that a program sees and reaches nothing but its own.
+// isolation tests that a program can see and reach only its own resources.
 func isolation(t *testing.T, b *bench) {
 	t.Run("privileges", func(t *testing.T) {
 		r := b.run(t, Python(`import os
@@ -91,8 +91,8 @@ print(os.listdir('/dev/shm'), [f for f in os.listdir('/tmp') if f != 'matplotlib
 	})
 }
 
-// isolationNetwork listens on this host in every way that a program might
-// reach, shows that the listeners do answer here, and that they do not there.
+// isolationNetwork listens on this host in every way that a program might reach. It
+// checks that the listeners answer on the host, and not in the sandbox.
 func isolationNetwork(t *testing.T, b *bench) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// limits tests that a program gets what it was promised and no more.
+// limits tests that a program gets its limits, and no more.
 func limits(t *testing.T, b *bench) {
 	t.Run("memory", func(t *testing.T) {
 		spec := Python("print('before', flush=True)\nx = []\nwhile True: x.append(bytearray(16 << 20))")
@@ -68,7 +68,7 @@ print(fill('/workspace') <= 64, fill('/tmp') <= 64, fill('/dev/shm') <= 64)`)
 		spec := Python("import os\nn = 0\ntry:\n    while n < 5000: open(f'{n}', 'w').close(); n += 1\n" +
 			"except OSError: pass\nprint(n)")
 		spec.Limits.Inodes, spec.Limits.Files.Count = 100, 10
-		wantOutput(t, b.run(t, spec), "99\n") // the code is one
+		wantOutput(t, b.run(t, spec), "99\n") // the code is one of the files
 	})
 	t.Run("open files", func(t *testing.T) {
 		wantOutput(t, b.run(t, Python("import os\nn = 0\ntry:\n    while n < 1 << 20: os.open('/dev/null', 0); n += 1\n"+

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// Runtimes is the folder that setup made for the tests, with all packages. An executor
-// that keeps interpreters warm imports NumPy, pandas and Matplotlib at its start, which
-// takes seconds of a processor: LiveRuntimes are for tests whose programs import none.
+// Runtimes returns the folder that setup created for the tests, with all packages. An executor
+// that keeps interpreters warm imports NumPy, pandas and Matplotlib at its start, which takes
+// seconds of a processor. LiveRuntimes is for tests whose programs import no packages.
 func Runtimes() string { return os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes" }
 
-// LiveRuntimes makes runtimes in dir with which live interpreters start, and without
-// packages for programs. Without those of setup they are empty.
+// LiveRuntimes creates runtimes in dir with which live interpreters start, without
+// packages for programs. If setup installed none, they are empty.
 func LiveRuntimes(dir string) (string, error) {
 	links, err := filepath.Glob(Runtimes() + "/python/live-3.*")
 	if err != nil {
@@ -34,7 +34,7 @@ func LiveRuntimes(dir string) (string, error) {
 	return filepath.Dir(python), nil
 }
 
-// LiveRuntimesOf are LiveRuntimes for one test.
+// LiveRuntimesOf calls LiveRuntimes for one test.
 func LiveRuntimesOf(t testing.TB) string {
 	t.Helper()
 	folder, err := LiveRuntimes(t.TempDir())

@@ -18,17 +18,17 @@ import (
 
 // Backend is a backend under test.
 type Backend struct {
-	// Open starts it. The suite closes it.
+	// Open starts the backend. The suite closes it.
 	Open func(t *testing.T) engine.Sandbox
-	// Root says that it runs with the machine's root: uids of its own and
-	// control groups can be asked for.
+	// Root is set if the backend runs as the machine's root: its sandboxes have their
+	// own uids and can have control groups.
 	Root bool
-	// Brief leaves out what the sandbox behind this one decides, which has its own suite.
+	// Brief skips tests of the sandbox behind this one, which has its own suite.
 	Brief bool
 }
 
-// Suite is what every backend passes: the contract of engine.Sandbox, the
-// isolation that README promises, the limits, and that nothing is left.
+// Suite tests a backend: the contract of engine.Sandbox, the isolation that README
+// promises, the limits, and that no state is left.
 func Suite(t *testing.T, b Backend) {
 	for _, part := range []struct {
 		name string
@@ -58,14 +58,14 @@ type bench struct {
 	backend Backend
 }
 
-// Result is a run as the suite sees it.
+// Result is the result of a run.
 type Result struct {
 	*engine.Outcome
 	Stdout, Stderr string
 	Files          map[string]string // the outputs' contents
 }
 
-// recorder is a Host that keeps what it gets.
+// recorder is a Host that records its calls.
 type recorder struct {
 	mu             sync.Mutex
 	stdout, stderr bytes.Buffer
@@ -103,7 +103,7 @@ func Limits() engine.Limits {
 	}
 }
 
-// Spec is a program with the suite's defaults.
+// Spec returns a program with the suite's defaults.
 func Spec(lang, code string) *engine.Spec {
 	l, ok := language.Find(lang)
 	if !ok {
@@ -112,7 +112,7 @@ func Spec(lang, code string) *engine.Spec {
 	return &engine.Spec{Language: l, Code: code, Root: "/workspace", Entry: l.Entry, Home: "/workspace", Limits: Limits()}
 }
 
-// Python is a Python program with the suite's defaults.
+// Python returns a Python program with the suite's defaults.
 func Python(code string) *engine.Spec { return Spec("python", code) }
 
 // Run runs a program that the backend must accept.
@@ -147,7 +147,7 @@ func run(ctx context.Context, t *testing.T, sandbox engine.Sandbox, spec *engine
 	return r
 }
 
-// Code is the exit code, or -1 where there is none.
+// Code returns the exit code, or -1 if there is none.
 func (r Result) Code() int {
 	if r.ExitCode == nil {
 		return -1
@@ -172,7 +172,7 @@ func wantOutput(t *testing.T, r Result, want string) {
 	}
 }
 
-// Input makes an input file with content.
+// Input returns an input file with content.
 func Input(t *testing.T, path, content string) engine.Input {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "input")
@@ -194,10 +194,10 @@ func droppedReason(r Result, path string) string {
 	return r.Dropped[i].Reason
 }
 
-// lines splits output into its lines.
+// lines splits output into lines.
 func lines(s string) []string { return strings.Split(strings.TrimSpace(s), "\n") }
 
-// Skip skips a test with its reason, or fails it where nothing may be skipped.
+// Skip skips a test with its reason, or fails the test if skipping is not allowed.
 func Skip(t *testing.T, reason string) {
 	t.Helper()
 	if os.Getenv("AIRLOCK_NO_SKIP") == "1" {

@@ -1,5 +1,5 @@
-// Package kernelfile reads the small files in which the kernel shows what it knows:
-// those of control groups and of /proc. Each fits into a page and is read by one call.
+// Package kernelfile reads small files of the kernel: those of control groups and of
+// /proc. Each fits into a page and is read by one call.
 package kernelfile
 
 import (
@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read returns what is in a file; "" if it is not there.
+// Read returns the content of a file, "" if the file does not exist.
 func Read(folder, name string) string {
 	fd, err := unix.Open(folder+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -20,7 +20,7 @@ func Read(folder, name string) string {
 	return ReadFD(fd)
 }
 
-// ReadOpen reads a file that is open from its start; "" if it is not.
+// ReadOpen reads an open file from its start. It returns "" if f is nil.
 func ReadOpen(f *os.File) string {
 	if f == nil {
 		return ""
@@ -28,14 +28,14 @@ func ReadOpen(f *os.File) string {
 	return ReadFD(int(f.Fd()))
 }
 
-// ReadFD reads a file that is open from its start; "" if it is not.
+// ReadFD reads an open file from its start. It returns "" on failure.
 func ReadFD(fd int) string {
 	var page [4096]byte
 	n, _ := unix.Pread(fd, page[:], 0)
 	return string(page[:max(n, 0)])
 }
 
-// Value returns the number behind a key, in a text of lines "key value"; 0 without one.
+// Value returns the number after a key, in a text of lines "key value", 0 if there is none.
 func Value(text, key string) int64 {
 	for line := range strings.Lines(text) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == key {
@@ -45,7 +45,7 @@ func Value(text, key string) int64 {
 	return 0
 }
 
-// Int returns the number that a text is; 0 if it is none.
+// Int returns the number in a text, 0 if it is not a number.
 func Int(text string) int64 {
 	n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	return n

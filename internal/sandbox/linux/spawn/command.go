@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Where a command lies in the memory of the process that executes it, and how much
-// there is at most; spawn_amd64.s knows both.
+// Address and maximum size of a command in the memory of the process that executes it.
+// spawn_amd64.s uses both.
 const (
 	commandAddress = 0x10000000
 	mostCommand    = 1 << 20
 )
 
-// EncodeCommand writes a command as it lies in memory, in the order in which
+// EncodeCommand returns a command in its memory layout, in the order in which
 // spawn_amd64.s reads it.
 func EncodeCommand(folder string, argv, env []string, report int) ([]byte, error) {
 	const header, pointer = 5 * 8, 8

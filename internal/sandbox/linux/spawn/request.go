@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A zygote is asked for a sandbox with the steps of its first two processes, in
-// a form that machine code can walk (spawn_amd64.s) and Python as well
-// (buffer.py). The request lies in the zygote's request buffer, an area of its memory of
-// which these are the offsets; all numbers are the machine's own.
+// The executor asks a zygote for a sandbox with the steps of its first two processes,
+// in a form for machine code (spawn_amd64.s) and Python (buffer.py). The request is in
+// the zygote's request buffer, an area of its memory with the following offsets. All
+// numbers have the machine's byte order.
 //
 //	-16  struct cmsghdr of the open files that came with the request
 //	  0  their numbers, 32 of 4 bytes
@@ -31,11 +31,10 @@ import (
 //	     a negative errno, and the pidfd
 //	1<<18+4096  the program's message
 //
-// A step is the call's number, the kinds of its six arguments (2 bits each),
-// where its result is put (0: nowhere), 4 unused bytes, and the arguments. An
-// argument is a number; or an offset in the buffer, whose address is passed; or
-// an offset in the buffer where the number to pass lies, in 4 bytes: of an open
-// file, or an earlier result.
+// A step is the call's number, the kinds of its six arguments (2 bits each), the offset
+// for its result (0: none), 4 unused bytes, and the arguments. An argument is a number;
+// or an offset in the buffer, whose address is passed; or an offset in the buffer of a
+// 4-byte number to pass: an open file, or an earlier result.
 const (
 	bufferFilter  = 128
 	bufferRequest = 256
@@ -46,7 +45,7 @@ const (
 	byValue   = 3
 )
 
-// What steps name of the buffer.
+// Offsets in the buffer that steps refer to.
 const (
 	InitArgv  = Offset(192)     // argv of init, with an empty environment behind it
 	Ready     = Offset(1 << 18) // struct msghdr: to say that the sandbox waits
@@ -54,32 +53,32 @@ const (
 	Receive   = Ready + 256     // to receive a program and its files
 )
 
-// Where a zygote's child has its pipe for reports, its socket and its filter's
-// listener; buffer.py and spawn_amd64.s know them by the same numbers.
+// Descriptors of a zygote's child: its pipe for reports, its socket and its filter's
+// listener. buffer.py and spawn_amd64.s use the same numbers.
 const (
 	ReportFile = 900 + iota
 	ControlFile
 	ListenerFile
 )
 
-// An Offset stands for the address of an offset in the buffer among a
-// step's arguments.
+// An Offset among a step's arguments stands for the address at that offset in the
+// buffer.
 type Offset int
 
-// A Request is what a zygote is asked, in the making.
+// A Request is a zygote's request under construction.
 type Request struct {
 	Setup, Init, Main, Wait []Step // as in a Script
 	Received                *int32 // result of a step of wait
-	Prepare                 int    // how much the zygote's child does before it waits
+	Prepare                 int    // how much the zygote's child prepares before it waits
 
 	files []*os.File
-	cells map[*int32]int // where results lie
+	cells map[*int32]int // offsets of results
 	steps []byte
 	data  []byte
 	base  int // offset of data in the buffer
 }
 
-// Encode returns what is sent, and the files to send with it.
+// Encode returns the message and the files to send with it.
 func (r *Request) Encode() ([]byte, []*os.File) {
 	count := len(r.Setup) + len(r.Init) + len(r.Main) + len(r.Wait)
 	r.base = bufferSteps + count*stepSize
@@ -112,7 +111,7 @@ func (r *Request) add(s *Step) {
 		kinds |= byValue
 		args[0] = uint64(r.cell(s.From))
 	}
-	if s.Filled.With != nil { // the earlier result goes right there
+	if s.Filled.With != nil { // the earlier result is stored there directly
 		place := int(args[s.Filled.Argument]) + s.Filled.Offset
 		cell := r.cell(s.Filled.With)
 		r.move(cell, place)
@@ -132,7 +131,7 @@ func (r *Request) add(s *Step) {
 	}
 }
 
-// move makes the steps so far put a result elsewhere.
+// move changes the steps so far to store a result elsewhere.
 func (r *Request) move(from, to int) {
 	const offset = 8
 	for at := offset; at < len(r.steps); at += stepSize {
@@ -142,7 +141,7 @@ func (r *Request) move(from, to int) {
 	}
 }
 
-// cell is where a result lies.
+// cell returns the offset of a result.
 func (r *Request) cell(result *int32) int {
 	if r.cells[result] == 0 {
 		r.cells[result] = r.put(make([]byte, 4))
@@ -150,7 +149,7 @@ func (r *Request) cell(result *int32) int {
 	return r.cells[result]
 }
 
-// put adds data, and returns where it lies in the buffer.
+// put adds data, and returns its offset in the buffer.
 func (r *Request) put(b []byte) int {
 	place := r.base + len(r.data)
 	r.data = append(r.data, b...)
@@ -183,7 +182,7 @@ func (r *Request) argument(given any) (kind uint32, value uint64) {
 	panic(fmt.Sprintf("a zygote cannot be sent a %T", given))
 }
 
-// file is where the number of an open file will lie.
+// file returns the offset at which the number of an open file will be stored.
 func (r *Request) file(f *os.File) int {
 	const size = 4
 	for i, known := range r.files {

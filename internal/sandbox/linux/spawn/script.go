@@ -1,11 +1,11 @@
-// Package spawn makes the first processes of sandboxes, out of a list of system calls.
+// Package spawn creates the first processes of sandboxes from a list of system calls.
 //
-// A Script says what these processes do, a Step is one call. What a list is for, and
-// which calls are in it, is its maker's. Two walk it: a copy of this process (Start), or
-// one of a zygote, to which a Request carries it in the form that machine code reads
-// (request.go, spawn_amd64.s). The process that walks it says what failed, and how it ended, in a
-// Report. The rest of the machine code is what waits in a sandbox: its init, and a
-// process that executes the command which it is handed (command.go).
+// A Script describes the work of these processes, and a Step is one call. The caller
+// chooses the calls and their purpose. A list is executed either by a copy of this
+// process (Start), or by a copy of a zygote. A Request carries it to the zygote in a
+// form for machine code (request.go, spawn_amd64.s). The executing process reports
+// failures and its end in a Report. The rest of the machine code waits in a sandbox:
+// its init, and a process that executes a received command (command.go).
 package spawn
 
 import (
@@ -19,32 +19,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sandbox begins as a copy of the executor. Between that copy and the
-// program's first instruction nothing may allocate, lock or grow a stack,
-// because only one of the executor's threads was copied. So everything the
-// child does is prepared beforehand as a list of system calls, and the child
-// only walks the list: no Go runtime, no helper binary, no parsing.
+// A sandbox begins as a copy of the executor. Between the copy and the program's first
+// instruction no code may allocate, lock or grow a stack, because only one of the
+// executor's threads was copied. So all steps of the child are prepared beforehand as a
+// list of system calls, and the child only executes the list: no Go runtime, no helper
+// binary, no parsing.
 //
-// The copy holds nothing of any tenant: the executor never reads file
-// contents, code or output; those pass through it as open files.
+// The copy holds no tenant data: the executor never reads file contents, code or
+// output. They pass through it as open files.
 
-// A Step is one system call of a child. Call makes one.
+// A Step is one system call of a child. Call creates one.
 type Step struct {
 	Name string // for the error, if it fails
 	Nr   uintptr
 	args [6]uintptr
-	// Result, if set, receives what the call returned, and From, if set, gives
-	// the first argument: how one step hands an open file to another.
+	// Result, if set, receives the call's return value. From, if set, gives the first
+	// argument: one step passes an open file to another this way.
 	Result, From *int32
-	// OrNext says that the next step is made in its place if what it names is not there.
+	// OrNext is set if the next step replaces this one when its file does not exist.
 	OrNext bool
-	// Filled says where in what an argument points to an earlier result lies:
-	// its step has put it there by itself.
+	// Filled is the place in an argument's memory that holds an earlier result: that
+	// result's step stores it there.
 	Filled Filled
-	// Given are the arguments as they were, for a process that makes the call
-	// elsewhere; they also keep alive what args point to.
+	// Given are the original arguments, for a process that makes the call elsewhere.
+	// They also keep the targets of args alive.
 	Given []any
-	keep  []*byte // strings as C has them
+	keep  []*byte // NUL-terminated strings
 }
 
 // Filled is a place in the memory behind an argument.
@@ -53,47 +53,47 @@ type Filled struct {
 	With             *int32 // nil: nothing is filled in
 }
 
-// A Script is what the processes of one sandbox do.
+// A Script describes the work of a sandbox's processes.
 type Script struct {
 	Flags  uintptr // namespaces of pid 1
 	Group  int     // folder of the control group (version 2) that pid 1 is born in; -1: the executor's
 	Setup  []Step  // pid 1: builds and enters the sandbox
 	Init   []Step  // pid 1, after it forked pid 2: drops the rest
 	Main   []Step  // pid 2: becomes the program; the last step is execve
-	Beside []Step  // pid 3: the same for another process, if there is to be one
+	Beside []Step  // pid 3: the same for another process, if there is one
 	Report int     // pipe to the executor, close-on-exec
-	Alone  bool    // there is one process, which does setup and then main: the sandbox is there
+	Alone  bool    // one process executes setup and then main: the sandbox already exists
 
 	Wait     []Step // pid 2 of a zygote, in place of execve: waits for a program
 	Received *int32 // result of one of them
 
-	pidfd *int32 // where the kernel puts it; here, so that it never moves
+	pidfd *int32 // the kernel stores it here; a field, so that it never moves
 }
 
-// A Report is what a child writes to the executor. Its size is far below
-// PIPE_BUF, so that each arrives whole.
+// A Report is a message from a child to the executor. It is far smaller than PIPE_BUF,
+// so each arrives whole.
 type Report struct {
-	Kind  uint32 // Started and those behind it
+	Kind  uint32 // Started or a later constant
 	Index int32  // of the failed step
 	Value int32  // errno, or the wait status
 }
 
 const reportSize = int(unsafe.Sizeof(Report{}))
 
-// What a Report tells. Machine code and buffer.py know these numbers, too.
+// Kinds of a Report. Machine code and buffer.py use the same numbers.
 const (
 	Started      = 1 + iota // pid 2 exists
 	SetupFailed             // a step of setup failed
 	InitFailed              // a step of init failed
 	MainFailed              // a step of main failed
 	Exited                  // pid 2 ended; value is its wait status
-	OwnFailed               // what a zygote's child begins with failed
+	OwnFailed               // a first step of a zygote's child failed
 	WaitFailed              // a step of wait failed
 	BesideFailed            // a step of beside failed
 )
 
-// Failed returns the name of the step that a report says has failed, and whether it is
-// the last of main, which executes the program.
+// Failed returns the name of the step that failed according to a report, and whether it
+// is the last of main, which executes the program.
 func (s *Script) Failed(r Report) (name string, execute bool) {
 	steps := map[uint32][]Step{SetupFailed: s.Setup, InitFailed: s.Init, MainFailed: s.Main, WaitFailed: s.Wait,
 		BesideFailed: s.Beside}[r.Kind]
@@ -103,7 +103,7 @@ func (s *Script) Failed(r Report) (name string, execute bool) {
 	return steps[r.Index].Name, r.Kind == MainFailed && int(r.Index) == len(steps)-1
 }
 
-// ReadReport reads a child's report. It returns false when every holder of the pipe's
+// ReadReport reads a child's report. It returns false if every holder of the pipe's
 // other end has exited.
 func ReadReport(f *os.File) (Report, bool) {
 	var r Report
@@ -112,13 +112,13 @@ func ReadReport(f *os.File) (Report, bool) {
 	return r, err == nil && n == reportSize
 }
 
-// Start makes pid 1 of a new sandbox. It returns its pid in the executor's
-// namespace and a pidfd.
+// Start creates pid 1 of a new sandbox. It returns the pid in the executor's namespace
+// and a pidfd.
 func (s *Script) Start() (pid, pidfd int, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// No signal may reach the child while it still has Go's handlers, and none
-	// may preempt this thread in the middle.
+	// No signal may reach the child while it still has Go's handlers, or preempt this
+	// thread meanwhile.
 	var all, old unix.Sigset_t
 	for i := range all.Val {
 		all.Val[i] = ^all.Val[i]
@@ -251,8 +251,8 @@ func exit(code uintptr) {
 	}
 }
 
-// Call makes a step. Arguments are integers, strings, or pointers to what the
-// call reads; the step keeps alive what it points to.
+// Call returns a step. Arguments are integers, strings, or pointers to the call's data.
+// The step keeps their targets alive.
 func Call(name string, nr uintptr, args ...any) Step {
 	s := Step{Name: name, Nr: nr, Given: args}
 	for i, arg := range args {
@@ -261,21 +261,21 @@ func Call(name string, nr uintptr, args ...any) Step {
 			s.args[i] = uintptr(arg)
 		case uintptr:
 			s.args[i] = arg
-		case Offset: // a zygote knows where that is
+		case Offset: // a zygote knows its address
 		case *os.File:
 			s.args[i] = arg.Fd()
 		case string:
 			p := cstring(arg)
 			s.args[i] = uintptr(unsafe.Pointer(p))
 			s.keep = append(s.keep, p)
-		default: // a slice, or a pointer to a struct of the kernel's: Given keeps it
+		default: // a slice, or a pointer to a kernel struct: Given keeps it alive
 			s.args[i] = reflect.ValueOf(arg).Pointer()
 		}
 	}
 	return s
 }
 
-// cstring returns s with a NUL behind it. Callers have refused a NUL inside.
+// cstring returns s with a terminating NUL. Callers have rejected strings that contain NUL.
 func cstring(s string) *byte {
 	b := make([]byte, len(s)+1)
 	copy(b, s)

@@ -7,14 +7,14 @@ import (
 	"unsafe"
 )
 
-// spawn, initProcess and awaitCommand are only ever copied; see spawn_amd64.s.
+// spawn, initProcess and awaitCommand are only copied, never called; see spawn_amd64.s.
 func spawn()        //nolint:unused // the assembler's name for it
 func initProcess()  //nolint:unused // the same
 func awaitCommand() //nolint:unused // the same
 
 var spawnStart, initStart, commandStart unsafe.Pointer
 
-// Code returns the machine code with which a zygote makes a sandbox.
+// Code returns the machine code with which a zygote creates a sandbox.
 func Code() []byte { return machineCode(spawnStart) }
 
 func machineCode(start unsafe.Pointer) []byte {
@@ -24,7 +24,7 @@ func machineCode(start unsafe.Pointer) []byte {
 	return bytes.Clone(code)
 }
 
-// InitProgram returns the program that pid 1 of a sandbox executes which waits.
+// InitProgram returns the program of pid 1 in a waiting sandbox.
 func InitProgram() []byte { return initProgram() }
 
 // CommandProgram returns the program that waits for a command.
@@ -35,7 +35,7 @@ var (
 	commandProgram = sync.OnceValue(func() []byte { return executable(commandStart) })
 )
 
-// executable makes an ELF file of machine code and nothing else, of a single page.
+// executable returns an ELF file of one page that contains only the machine code.
 func executable(start unsafe.Pointer) []byte {
 	const (
 		address        = 0x400000
@@ -52,7 +52,7 @@ func executable(start unsafe.Pointer) []byte {
 	b = le.AppendUint16(b, 2)                        // at a fixed address
 	b = le.AppendUint16(b, 62)                       // x86-64
 	b = le.AppendUint32(b, 1)
-	b = le.AppendUint64(b, address+header+2*entry) // where it begins
+	b = le.AppendUint64(b, address+header+2*entry) // entry point
 	b = le.AppendUint64(b, header)
 	b = le.AppendUint64(b, 0)
 	b = le.AppendUint32(b, 0)

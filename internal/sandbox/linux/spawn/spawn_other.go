@@ -2,12 +2,12 @@
 
 package spawn
 
-// Code returns nothing: a zygote makes sandboxes in Python, and their pid
-// 1 stays the Python process that it was forked as.
+// Code returns nil: a zygote creates sandboxes in Python, and their pid 1 remains a
+// Python process.
 func Code() []byte { return nil }
 
-// InitProgram returns nothing: see Code.
+// InitProgram returns nil: see Code.
 func InitProgram() []byte { return nil }
 
-// CommandProgram returns nothing: no process waits for a command.
+// CommandProgram returns nil: no process waits for a command.
 func CommandProgram() []byte { return nil }

@@ -1,14 +1,12 @@
-// Package hostile is a suite of programs that attack the sandbox they run in:
-// they try to get out, to read what is not theirs, to reach a network, to
-// bring the machine down, to outlive their run, to lie about its end, and to
-// leave something for the next program.
+// Package hostile is a suite of programs that attack their sandbox: they try to escape,
+// to read data of others, to reach a network, to crash the machine, to outlive their
+// run, to forge its outcome, and to leave state for the next program.
 //
-// Each program is a file under programs, in a folder that names what it is
-// after. Its head says how it must end and on which weakened sandbox it must
-// succeed. What it prints is signed with a number that is drawn anew for each
-// run, and it signs every step that it tried: a program that never came to its
-// attack has not been withstood. What a program says is only half of the
-// verdict. The other half is looked at from outside: files, sockets and
-// processes of the host that were laid out as bait, what is left behind, and
-// what the next program finds.
+// Each program is a file under programs, in a folder named after its target. Its head
+// states how it must end and on which weakened sandbox it must succeed. Its output is
+// signed with a random number of the run, and it signs every step that it tried: a
+// program that did not reach its attack does not pass. The program's own claims are
+// only half of the verdict. The suite also checks from outside: files, sockets and
+// processes of the host that serve as bait, leftovers, and the environment of the next
+// program.
 package hostile

@@ -9,8 +9,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// looks are what is looked at from outside after some programs, beside what is
-// looked at after all.
+// looks are additional checks from outside after some programs.
 var looks = map[string]func(sandboxtest.Result) []string{
 	"bombs/archive.py":          wantFiles("bomb.zip"),
 	"bombs/big_files.py":        wantFiles("big0", "big1"),
@@ -43,7 +42,7 @@ var looks = map[string]func(sandboxtest.Result) []string{
 	"lies/texts.py":             wantText("\x1b]0;title\x07\x1b[2J\x00\xff\xfe\r\nevent: done\n"),
 }
 
-// looksInCell take the place of these after a cell, whose text is UTF-8.
+// looksInCell replaces these checks after a cell, whose text is UTF-8.
 var looksInCell = map[string]func(sandboxtest.Result) []string{
 	"lies/texts.py": wantText("\x1b]0;title\x07\x1b[2J\x00\uFFFD\r\nevent: done\n"),
 }
@@ -105,7 +104,7 @@ func wantCPU(least time.Duration) func(sandboxtest.Result) []string {
 	}
 }
 
-// wantMemory is of programs whose memory somebody outside of them counts.
+// wantMemory is for programs whose memory the kernel or the executor counts.
 func wantMemory(least int64) func(sandboxtest.Result) []string {
 	return func(r sandboxtest.Result) []string {
 		if r.MemoryPeak < least {
@@ -115,7 +114,7 @@ func wantMemory(least int64) func(sandboxtest.Result) []string {
 	}
 }
 
-// wantSoon fails if the run waited for somebody who was left behind.
+// wantSoon fails if the run waited for a process that was left behind.
 func wantSoon(r sandboxtest.Result) []string {
 	if r.Duration > 5*time.Second {
 		return []string{fmt.Sprintf("it took %v to end", r.Duration)}

@@ -24,37 +24,37 @@ var files embed.FS
 type program struct {
 	kind, name string // "escape", "mount.c"
 	code       string
-	counted    bool // control groups bound it
+	counted    bool // control groups limit it
 	cell       bool // it runs as a cell of a live session
 	head
 }
 
-// head is what the first lines of a program say.
+// head holds the first lines of a program.
 type head struct {
 	ends    string        // how: "well" (the default), "timeout", "killed", "oom", "badly" or "anyhow"
-	inCell  string        // how as a cell, if not so: it meets an interpreter that stays, or is it
+	inCell  string        // the same for a cell, if it differs: the interpreter persists, or is the program
 	timeout time.Duration // of its run
 	memory  int64         // limit; 0: the suite's
 	procs   int           // limit of processes; 0: the suite's
 	cpus    float64       // limit; 0: none
-	needs   string        // "groups": what it attacks is only guarded where there are control groups
-	weaken  []string      // steps without which it succeeds
-	onHost  bool          // it succeeds, and does no harm, outside of any sandbox
+	needs   string        // "groups": its target is protected only with control groups
+	weaken  []string      // steps without which the program succeeds
+	onHost  bool          // it succeeds, harmlessly, outside of any sandbox
 	calls   bool          // it has a channel for calls
-	next    bool          // another program must find everything as it was
+	next    bool          // it must not affect another program
 }
 
-// label is what a test of it is called.
+// label returns the name of the program's test.
 func (p *program) label() string { return p.kind + "/" + p.name }
 
-// symbol is the name of the function that a C program consists of.
+// symbol returns the name of a C program's function.
 func (p *program) symbol() string {
 	return p.kind + "_" + strings.TrimSuffix(p.name, ".c")
 }
 
 func (p *program) is(extension string) bool { return path.Ext(p.name) == extension }
 
-// programs reads all of them, in order.
+// programs reads all programs, in order.
 func programs() (all []*program, err error) {
 	err = fs.WalkDir(files, "programs", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -74,8 +74,8 @@ func programs() (all []*program, err error) {
 	return all, err
 }
 
-// parseHead reads the comment at a program's beginning: first what it does,
-// then lines of "key: value", up to the first line that is no comment.
+// parseHead reads the comment at a program's start: first a description, then lines of
+// "key: value", up to the first line that is no comment.
 func parseHead(code string) (head, error) {
 	h := head{ends: "well", timeout: 20 * time.Second}
 	first := true
@@ -135,7 +135,7 @@ func parseHead(code string) (head, error) {
 	return h, nil
 }
 
-// prelude returns the lines that every program of a language begins with.
+// prelude returns the first lines of every program in a language.
 func prelude(extension string) string {
 	text, err := files.ReadFile("prelude/prelude" + extension)
 	if err != nil {
@@ -144,8 +144,8 @@ func prelude(extension string) string {
 	return string(text)
 }
 
-// spec is a run of the program. One in C is staged as an executable, and a
-// program in another language becomes it.
+// spec returns a run of the program. A C program is staged as an executable, and a
+// program in another language executes it.
 func (p *program) spec(t *testing.T, w *world, nonce string, launcher string) *engine.Spec {
 	t.Helper()
 	var spec *engine.Spec
@@ -179,8 +179,8 @@ func (p *program) spec(t *testing.T, w *world, nonce string, launcher string) *e
 	return spec
 }
 
-// adapt makes a program a cell: the file that its code would lie in is there, and what
-// a program of Node's would wait for at its end it waits for itself.
+// adapt turns a program into a cell. It stages the program's file, and adds the wait
+// that Node makes at a program's end.
 func (p *program) adapt(t *testing.T, spec *engine.Spec) {
 	t.Helper()
 	spec.Env["H_CELL"] = "yes"
@@ -192,12 +192,11 @@ func (p *program) adapt(t *testing.T, spec *engine.Spec) {
 	}
 }
 
-// becomeAttack turns a Python program into one in C, with all the files that
-// it has open.
+// becomeAttack replaces a Python program with one in C, which inherits all open files.
 const becomeAttack = takeAttack + `os.execv("/tmp/attack", ["attack", %q])
 `
 
-// callAttack runs it beside an interpreter that stays.
+// callAttack runs it beside an interpreter that persists.
 const callAttack = takeAttack + `import signal, subprocess
 signal.signal(signal.SIGTERM, signal.SIG_IGN)  # to stay when it signals whom it finds
 raise SystemExit(subprocess.run(["/tmp/attack", %q], close_fds=False).returncode)
@@ -212,12 +211,12 @@ for fd in range(3, 1024):
     except OSError: pass
 `
 
-// given is what the input of every program holds.
+// given is the content of every program's input.
 const given = "an input that was there before\n"
 
 const javascript = "node"
 
-// runnable says whether a program can run on this machine at all.
+// runnable reports whether this machine can run a program.
 func (p *program) runnable() bool {
 	if p.is(".js") {
 		_, ok := language.Find(javascript)

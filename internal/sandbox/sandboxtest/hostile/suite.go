@@ -22,21 +22,21 @@ import (
 
 // Backend is a sandbox under attack.
 type Backend struct {
-	// Open starts it. The suite closes it.
+	// Open starts the sandbox. The suite closes it.
 	Open func(t *testing.T) engine.Sandbox
-	// Strays lists processes that are left of programs whose runs have ended.
+	// Strays lists remaining processes of programs whose runs have ended.
 	Strays func(t *testing.T) []string
-	// Groups says that control groups bound the programs.
+	// Groups is set if control groups limit the programs.
 	Groups bool
-	// Warm says that Python and JavaScript programs start in sandboxes that waited for them.
-	// What would be the same attack as on the other path is left out.
+	// Warm is set if Python and JavaScript programs start in waiting sandboxes. Attacks
+	// that do not depend on that are skipped.
 	Warm bool
-	// Cell runs a program as a cell of a live session, which is made for it and deleted
-	// after it; nil: programs run as programs.
+	// Cell runs a program as a cell of a live session, which it creates and deletes. If
+	// Cell is nil, programs run as programs.
 	Cell func(t *testing.T, spec *engine.Spec) sandboxtest.Result
 }
 
-// Suite lets every program loose on a backend.
+// Suite runs every program on a backend.
 func Suite(t *testing.T, b Backend) {
 	w := newWorld(t)
 	a := &arena{world: w, backend: b, sandbox: b.Open(t)}
@@ -73,12 +73,12 @@ func Suite(t *testing.T, b Backend) {
 	}
 }
 
-// arena is where programs run.
+// arena holds the state of a suite's run.
 type arena struct {
 	world   *world
 	backend Backend
 	sandbox engine.Sandbox
-	plain   string // what an honest program sees when nothing has happened yet
+	plain   string // output of an honest program before all others
 }
 
 func (a *arena) fits(p *program) bool {
@@ -95,14 +95,14 @@ func (a *arena) fits(p *program) bool {
 	return true
 }
 
-// alike are the kinds of which a program in C does the same on both paths: one
-// that was executed has nothing of the interpreter before it but its process.
+// alike are the kinds of C programs that behave alike on both paths: after execve only
+// the process of the interpreter remains.
 var alike = []string{"bombs", "network", "others"}
 
 // fight runs one program and judges it.
 func (a *arena) fight(t *testing.T, p *program) {
-	// Without control groups those that keep others from the processor keep one
-	// another from their ends, too.
+	// Without control groups, programs that keep others from the processor also delay
+	// each other's ends.
 	if a.backend.Groups || p.kind != "deadline" {
 		t.Parallel()
 	}
@@ -115,7 +115,7 @@ func (a *arena) fight(t *testing.T, p *program) {
 	}
 }
 
-// duel is a fight, with more time for a program to which a busy machine left none.
+// duel is a fight that gives a program more time if a busy machine left it none.
 func (a *arena) duel(t *testing.T, p *program) {
 	launcher, run := "bash", func(t *testing.T, spec *engine.Spec) sandboxtest.Result {
 		return sandboxtest.Run(t, a.sandbox, spec)
@@ -157,8 +157,8 @@ func (a *arena) duel(t *testing.T, p *program) {
 	}
 }
 
-// fightInHeld lets a program spoil a workspace that stays between runs: the
-// next finds its code and its inputs in place all the same.
+// fightInHeld lets a program corrupt a held workspace. The next program must still find
+// its code and its inputs.
 func (a *arena) fightInHeld(t *testing.T) {
 	id, limits := engine.NewID(), sandboxtest.Limits()
 	if err := a.sandbox.Hold(t.Context(), id, nil, limits); err != nil {
@@ -197,8 +197,8 @@ func (a *arena) fightInHeld(t *testing.T) {
 	}
 }
 
-// leaveSecrets runs what the programs after it try to read: the last caller,
-// who had the secret in every place that a caller has.
+// leaveSecrets runs the target of the following programs: the last caller, with the
+// secret in every place that a caller has.
 func (a *arena) leaveSecrets(t *testing.T) {
 	t.Helper()
 	secret := a.world.secret
@@ -215,7 +215,7 @@ func (a *arena) leaveSecrets(t *testing.T) {
 	}
 }
 
-// look runs an honest program that tells all that it sees.
+// look runs an honest program that prints everything it sees.
 func (a *arena) look(t *testing.T) string {
 	t.Helper()
 	spec := sandboxtest.Python(prelude(".look.py"))
@@ -226,7 +226,7 @@ func (a *arena) look(t *testing.T) string {
 	return queuedSignals.ReplaceAllString(r.Stdout, "SigQ:\t/")
 }
 
-// queuedSignals is how many wait for a process: one may be under way at any moment.
+// queuedSignals matches the number of signals queued for a process, which varies.
 var queuedSignals = regexp.MustCompile(`SigQ:\\t\d+/`)
 
 func (a *arena) wantPlain(t *testing.T, when string) {
@@ -236,7 +236,7 @@ func (a *arena) wantPlain(t *testing.T, when string) {
 	}
 }
 
-// wantNoStrays waits until nothing of the programs is left. Runs that have
+// wantNoStrays waits until all processes of the programs have exited. Runs that have
 // been answered may still be ending.
 func (a *arena) wantNoStrays(t *testing.T, kind string) {
 	t.Helper()
@@ -257,9 +257,9 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Controls shows that programs can win: each that names protections succeeds
-// on a sandbox without them, and each that only looks around succeeds on the
-// bare host.
+// Controls checks that programs can succeed: each program that names protections
+// succeeds on a sandbox without them. Each program that only looks around succeeds on
+// the bare host.
 func Controls(t *testing.T, weakened func(t *testing.T, steps ...string) engine.Sandbox) {
 	w := newWorld(t)
 	all, err := programs()
@@ -301,7 +301,7 @@ func wantWin(t *testing.T, p *program, c claims) {
 	}
 }
 
-// onHost runs a program that does no harm without a sandbox.
+// onHost runs a harmless program without a sandbox.
 func onHost(t *testing.T, p *program, w *world) claims {
 	t.Helper()
 	interpreter := interpreters[filepath.Ext(p.name)]

@@ -12,14 +12,14 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// claims are what a program said of itself, under its signature.
+// claims are a program's signed statements about itself.
 type claims struct {
 	tried    []string
 	breaches []string
-	done     int // steps that it says it tried; -1: it never came to its end
+	done     int // number of steps tried; -1: it did not reach its end
 }
 
-// signature is what each line of a program's own begins with.
+// signature returns the prefix of a program's own lines.
 func signature(nonce string) string { return "H:" + nonce + ":" }
 
 func readClaims(output, nonce string) claims {
@@ -42,16 +42,15 @@ func readClaims(output, nonce string) claims {
 	return c
 }
 
-// answerTime is how much longer than its program a run may take, on a machine
-// that has other things to do, and cellTime a cell, which is interrupted first and
-// killed two seconds later. What is promised is measured by itself (docs/soak.md).
+// answerTime is how much longer than its program a run may take on a busy machine.
+// cellTime is the same for a cell, which is interrupted first and killed two seconds
+// later. The guaranteed times are measured separately (docs/soak.md).
 const (
 	answerTime = 5 * time.Second
 	cellTime   = 20 * time.Second
 )
 
-// judge says what is wrong with how a program ended; nothing if it was
-// withstood.
+// judge returns the faults in a program's end, or nil if the sandbox withstood it.
 func (p *program) judge(
 	w *world, nonce string, r sandboxtest.Result, limits engine.Limits, took time.Duration,
 ) (faults []string) {
@@ -79,7 +78,7 @@ func (p *program) judge(
 	return append(append(faults, judgeFiles(w, r, limits)...), w.touched()...)
 }
 
-// wrongEnd compares how the program ended with how it had to.
+// wrongEnd compares a program's end with the required one.
 func (p *program) wrongEnd(r sandboxtest.Result, c claims) string {
 	right := true
 	switch p.ends {
@@ -104,7 +103,7 @@ func (p *program) wrongEnd(r sandboxtest.Result, c claims) string {
 		r.Signal, r.TimedOut, r.OOM)
 }
 
-// judgeFiles looks at what a program left, whatever it was.
+// judgeFiles checks the files of any program.
 func judgeFiles(w *world, r sandboxtest.Result, limits engine.Limits) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	var total int64

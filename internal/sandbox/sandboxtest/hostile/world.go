@@ -19,11 +19,11 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// world is what programs attack: bait on this host, laid out so that a program
-// without a sandbox around it takes it, and looked at afterwards.
+// world is the bait on this host. A program without a sandbox would take it, and the
+// suite checks it afterwards.
 type world struct {
-	secret string // in files, sockets, memory, environment and a run before
-	folder string // that everybody may read
+	secret string // in files, sockets, memory, environment and an earlier run
+	folder string // readable by all users
 	file   string
 
 	tcp, unix, abstract net.Listener
@@ -46,13 +46,13 @@ type world struct {
 	failed  error
 }
 
-// secretPrefix is what programs look for; what follows it they cannot know.
+// secretPrefix is the search pattern of programs; they cannot know the rest.
 const secretPrefix = "airlock-canary-"
 
-// secretName is the variable of this process's environment that holds it.
+// secretName is the environment variable of this process that holds the secret.
 const secretName = "AIRLOCK_HOSTILE_SECRET"
 
-// newWorld lays out the bait and takes it in when the test ends.
+// newWorld creates the bait and removes it when the test ends.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{secret: secretPrefix + engine.NewID().String()}
@@ -73,9 +73,9 @@ func newWorld(t *testing.T) *world {
 	w.posix = "/dev/shm/" + filepath.Base(w.folder)
 	must(os.WriteFile(w.posix, []byte(w.secret), 0o666))
 	t.Cleanup(func() { os.Remove(w.posix) })
-	must(os.Setenv(secretName, w.secret)) // not t.Setenv: the programs run side by side
+	must(os.Setenv(secretName, w.secret)) // not t.Setenv: the programs run in parallel
 	t.Cleanup(func() { os.Unsetenv(secretName) })
-	// Without O_CLOEXEC, as a parent may have handed it down.
+	// Opened without O_CLOEXEC, as a parent may have passed it down.
 	w.leaked, err = unix.Open(w.file, unix.O_RDONLY, 0)
 	must(err)
 	t.Cleanup(func() { unix.Close(w.leaked) })
@@ -92,7 +92,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// listen answers on every kind of address with the secret.
+// listen serves the secret on every kind of address.
 func (w *world) listen(t *testing.T) {
 	t.Helper()
 	var err error
@@ -150,7 +150,7 @@ func (w *world) listen(t *testing.T) {
 	}
 }
 
-// share puts the secret into a segment of System V memory.
+// share stores the secret in a segment of System V memory.
 func (w *world) share(t *testing.T) {
 	t.Helper()
 	w.shmKey = 0x41000000 | os.Getpid()
@@ -177,7 +177,7 @@ func (w *world) note(what string) {
 	w.how = append(w.how, what)
 }
 
-// targets tell a program where the bait is, in its environment.
+// targets returns environment variables that tell a program where the bait is.
 func (w *world) targets(nonce string) map[string]string {
 	_, tcp, _ := net.SplitHostPort(w.tcp.Addr().String())
 	_, udp, _ := net.SplitHostPort(w.udp.LocalAddr().String())
@@ -188,7 +188,7 @@ func (w *world) targets(nonce string) map[string]string {
 	}
 }
 
-// touched says what of the bait was taken or changed.
+// touched returns which bait was taken or changed.
 func (w *world) touched() (marks []string) {
 	if w.reached.Load() > 0 {
 		w.lock.Lock()
@@ -221,7 +221,7 @@ func (w *world) touched() (marks []string) {
 	return marks
 }
 
-// attack is the executable that all programs in C are linked into.
+// attack returns the executable with all C programs.
 func (w *world) attack(t *testing.T) engine.Input {
 	t.Helper()
 	w.compile.Do(func() { w.binary, w.failed = compile() })
@@ -234,8 +234,8 @@ func (w *world) attack(t *testing.T) engine.Input {
 	return sandboxtest.Input(t, "attack", string(w.binary))
 }
 
-// compile makes one static executable of all programs in C: one translation
-// unit, which takes the compiler a second.
+// compile builds one static executable of all C programs: one translation unit, which
+// takes the compiler a second.
 func compile() ([]byte, error) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		return nil, err
