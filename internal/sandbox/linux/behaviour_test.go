@@ -20,8 +20,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// behaviours are programs that must not notice that anything stands between
-// them and `python3 main.py`.
+// behaviours are programs whose behavior must equal that under a plain `python3
+// main.py`.
 var behaviours = map[string]string{
 	// What a program is.
 	"main": "import sys\nprint(__name__, __file__, sys.argv, sys.path[0], __spec__, __doc__, __package__, " +
@@ -293,8 +293,8 @@ var behaviours = map[string]string{
 		"print(urllib.request.urlopen(f'http://127.0.0.1:{s.server_port}').status)",
 }
 
-// insiders are the same, but for what only is there in a sandbox: they are
-// compared with the interpreter that starts cold in one.
+// insiders are programs that only work in a sandbox: they are compared with an
+// interpreter that starts cold in one.
 var insiders = map[string]string{
 	"descriptor": "import os\nprint(os.listdir('/proc/self/fd'))",
 	"process": "import os\nprint(os.getpid(), os.getppid(), os.getsid(0), os.getpgid(0), os.getuid() != 0, " +
@@ -310,13 +310,13 @@ var insiders = map[string]string{
 	"nice":   "import os\nprint(os.nice(0), os.sched_getscheduler(0), len(os.sched_getaffinity(0)))",
 }
 
-// ending is all that a program leaves for others to see.
+// ending is the visible result of a program.
 type ending struct {
 	Code           int
 	Stdout, Stderr string
 }
 
-// numbers are addresses, threads and times: no two runs have the same.
+// numbers matches addresses, threads and times, which differ between runs.
 var numbers = regexp.MustCompile(`0x[0-9a-f]+|started \d+|in \d+\.\d+s`)
 
 func (e ending) plain(folder string) ending {
@@ -326,8 +326,8 @@ func (e ending) plain(folder string) ending {
 	return e
 }
 
-// plainPython runs a program under the interpreter alone, outside of any
-// sandbox, with the same environment.
+// plainPython runs a program under the plain interpreter, outside of any sandbox, with
+// the same environment.
 func plainPython(t *testing.T, spec *engine.Spec) ending {
 	t.Helper()
 	folder, err := filepath.EvalSymlinks(t.TempDir())
@@ -357,7 +357,7 @@ func plainPython(t *testing.T, spec *engine.Spec) ending {
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		t.Fatal(err)
 	}
-	_ = unix.Kill(-command.Process.Pid, unix.SIGKILL) // what it left; in a sandbox that is gone as well
+	_ = unix.Kill(-command.Process.Pid, unix.SIGKILL) // remaining processes; a sandbox's end kills them as well
 	code := command.ProcessState.ExitCode()
 	if status, ok := command.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		code = 128 + int(status.Signal())
@@ -371,7 +371,7 @@ func sandboxed(t *testing.T, sandbox *Sandbox, spec *engine.Spec) ending {
 	return ending{r.Code(), r.Stdout, r.Stderr}.plain(rootWorkspace)
 }
 
-// ordinaryPython is a program with arguments and something on stdin.
+// ordinaryPython returns a program with arguments and a stdin.
 func ordinaryPython(code string) *engine.Spec {
 	spec := sandboxtest.Python(code)
 	spec.Args, spec.Stdin = []string{"one", "two"}, []byte("line\nmore\n")
@@ -384,12 +384,12 @@ func ways(t *testing.T) map[string]func(*testing.T, *engine.Spec) ending {
 	sizes := 0
 	return map[string]func(*testing.T, *engine.Spec) ending{
 		"cold": func(t *testing.T, spec *engine.Spec) ending { return sandboxed(t, cold, spec) },
-		"driven": func(t *testing.T, spec *engine.Spec) ending { // by the driver, which does nothing for these
+		"driven": func(t *testing.T, spec *engine.Spec) ending { // by the driver, which has no effect on these
 			spec.ShowPlots = true
 			return sandboxed(t, cold, spec)
 		},
 		"pooled": func(t *testing.T, spec *engine.Spec) ending { return sandboxed(t, pooled, spec) },
-		"on demand": func(t *testing.T, spec *engine.Spec) ending { // because none of that size waits
+		"on demand": func(t *testing.T, spec *engine.Spec) ending { // because no sandbox of that size waits
 			sizes++
 			spec.Limits.Inodes += sizes
 			return sandboxed(t, demand, spec)
@@ -431,7 +431,7 @@ func TestBehavesAlikeInside(t *testing.T) {
 	}
 }
 
-// Random numbers, and all that is made of them, differ from run to run.
+// Random numbers, and all values derived from them, differ from run to run.
 func TestRandomNumbersDifferEverywhere(t *testing.T) {
 	ways := ways(t)
 	code := "import random, os, uuid, secrets, tempfile\nprint(random.random(), random.Random().random(), " +
@@ -455,8 +455,8 @@ func TestRandomNumbersDifferEverywhere(t *testing.T) {
 	}
 }
 
-// A program's own files come before the modules of the same name that a zygote
-// has imported, as they would come before those of the library.
+// A program's own modules take precedence over modules of the same name that a zygote
+// has imported, as over those of the library.
 func TestOwnModulesComeFirst(t *testing.T) {
 	files := map[string]string{"random.py": "x = 1", "csv.py": "x = 2", "html/__init__.py": "x = 3",
 		"html/parser.py": "x = 4", "json/data.txt": "no module", "os.py": "x = 5"}

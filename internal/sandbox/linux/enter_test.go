@@ -20,7 +20,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// standingHost says when its program has printed something.
+// standingHost reports the first output of its program.
 type standingHost struct {
 	silent
 	ready chan struct{}
@@ -29,8 +29,8 @@ type standingHost struct {
 
 func (h *standingHost) Output(engine.Stream, []byte) { h.once.Do(func() { close(h.ready) }) }
 
-// standingProgram runs a program in a held workspace until the test ends, and
-// returns when it stands.
+// standingProgram runs a program in a held workspace until the test ends. It returns
+// when the program runs.
 func standingProgram(t *testing.T, s *Sandbox, limits func(*engine.Limits)) (held engine.ID, end func()) {
 	t.Helper()
 	spec := sandboxtest.Spec("bash", "echo up; exec sleep 1000")
@@ -62,7 +62,7 @@ func standingProgram(t *testing.T, s *Sandbox, limits func(*engine.Limits)) (hel
 	return spec.Held, end
 }
 
-// inside runs a process to its end.
+// inside runs a process until it ends.
 func inside(
 	t *testing.T, s *Sandbox, held engine.ID, spec *engine.ProcessSpec,
 ) (stdout, stderr string, end engine.ProcessEnd) {
@@ -119,7 +119,7 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// The executor runs first when it wakes; what it starts does not.
+// The executor has a short slice; the processes that it starts have the default one.
 func TestEnteredSlice(t *testing.T) {
 	s := start(t)
 	held, _ := standingProgram(t, s, nil)
@@ -150,7 +150,7 @@ func TestEnteredSlice(t *testing.T) {
 	}
 }
 
-// What is asked for wrongly is answered, and nothing runs.
+// Invalid requests are rejected, and no process is started.
 func TestEnterRefused(t *testing.T) {
 	s := start(t)
 	held, end := standingProgram(t, s, nil)
@@ -186,7 +186,7 @@ func TestEnterRefused(t *testing.T) {
 	}
 }
 
-// With the program end all that was started beside it, whatever it did to stay.
+// When the program ends, all processes started beside it are killed, however they try to stay.
 func TestEnteredEndWithSandbox(t *testing.T) {
 	s := start(t)
 	held, end := standingProgram(t, s, nil)
@@ -206,7 +206,7 @@ func TestEnteredEndWithSandbox(t *testing.T) {
 	if got, err := p.Wait(); err != nil || got.Signal != "SIGKILL" {
 		t.Errorf("%+v %v", got, err)
 	}
-	if b, err := io.ReadAll(p.Stdout()); err != nil || len(b) > 0 { // nobody holds it
+	if b, err := io.ReadAll(p.Stdout()); err != nil || len(b) > 0 { // no process has it open
 		t.Errorf("%q %v", b, err)
 	}
 }
@@ -234,7 +234,7 @@ func TestEnteredSignals(t *testing.T) {
 	}
 }
 
-// A process that nobody wants any more is killed, with its group.
+// Closing a process kills it and its group.
 func TestEnteredClosed(t *testing.T) {
 	s := start(t)
 	held, _ := standingProgram(t, s, nil)
@@ -310,7 +310,7 @@ func TestEnterTerminal(t *testing.T) {
 	}
 }
 
-// One starts and ends after the other, and nothing is left of it in the executor.
+// Processes start and end in turn, and none is left in the executor.
 func TestEnterManyTimes(t *testing.T) {
 	s := start(t)
 	held, _ := standingProgram(t, s, nil)
@@ -349,7 +349,7 @@ func openFilesOf(t *testing.T, pid int) int {
 	return len(list)
 }
 
-// A port inside is reached, by its own address family, and nothing else is.
+// Dial reaches a port inside, by its own address family, and no other port.
 func TestDial(t *testing.T) {
 	s := start(t)
 	held, end := standingProgram(t, s, nil)
@@ -382,7 +382,7 @@ c = l.accept()[0]; c.sendall(c.recv(100).upper())`}})
 	}
 	defer listener.Close()
 	for port, want := range map[int]engine.Kind{
-		listener.Addr().(*net.TCPAddr).Port: engine.ErrConflict, // the host's, where nobody listens inside
+		listener.Addr().(*net.TCPAddr).Port: engine.ErrConflict, // the host's port, which has no listener inside
 		0:                                   engine.ErrInvalid, -1: engine.ErrInvalid, 65536: engine.ErrInvalid,
 	} {
 		if _, err := s.Dial(t.Context(), held, port); !errors.Is(err, want) {
@@ -398,7 +398,7 @@ c = l.accept()[0]; c.sendall(c.recv(100).upper())`}})
 	}
 }
 
-// Whoever listens and accepts nothing keeps nobody waiting for long.
+// A listener that accepts no connections does not block a caller for long.
 func TestDialFullBacklog(t *testing.T) {
 	s := start(t)
 	held, _ := standingProgram(t, s, nil)
@@ -425,7 +425,7 @@ l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen(0); print(l.getsockname(
 	t.Error("ten connections were made that nobody accepted")
 }
 
-// Processes that enter are counted among those that a session may have.
+// Processes that enter count towards the session's limit.
 func TestEnterLimit(t *testing.T) {
 	s := start(t)
 	held, _ := standingProgram(t, s, func(l *engine.Limits) { l.Processes = 5 })
@@ -444,7 +444,7 @@ func TestEnterLimit(t *testing.T) {
 	}
 }
 
-// A signal that comes as a process ends does not take its exit code with it.
+// A signal sent as a process ends does not lose its exit code.
 func TestSignalAsItEnds(t *testing.T) {
 	s := start(t)
 	held, _ := standingProgram(t, s, nil)
@@ -453,8 +453,8 @@ func TestSignalAsItEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range round { // some of which are still unread when it ends
-			if p.Signal(syscall.SIGWINCH) != nil { // nothing by default
+		for range round { // some are still unread when it ends
+			if p.Signal(syscall.SIGWINCH) != nil { // ignored by default
 				break
 			}
 		}

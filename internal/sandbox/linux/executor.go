@@ -55,7 +55,7 @@ type host struct {
 	landlock       int        // version, 0 without
 	readable       []readable // with landlock
 	filter         *unix.SockFprog
-	notifyFilter   *unix.SockFprog // the same, which tells of what happens in namespaces; nil where none is kept
+	notifyFilter   *unix.SockFprog // the same, with notifications of events in namespaces; nil where none is pooled
 	lastCapability int
 	hiding         map[string][]spawn.Step // by the path of the image
 	fontLists      []string                // matplotlib's, created at setup

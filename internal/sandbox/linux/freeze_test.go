@@ -16,8 +16,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// busy is a program that computes in a thread and in a process of its own
-// while it waits for an answer, and then says how much it has.
+// busy is a program that computes in a thread and in a child process while it waits for
+// an answer, and then prints its processor time.
 const busy = `
 import os, struct, threading, time
 def spin():
@@ -96,12 +96,12 @@ func usedInPause(t *testing.T, s engine.Sandbox, motion engine.Motion, pause tim
 	return used
 }
 
-// A program that is frozen computes nothing, and goes on afterwards.
+// A frozen program does not compute, and continues afterwards.
 func TestFrozenProgram(t *testing.T) {
 	for name, s := range map[string]*Sandbox{"cold": start(t), "warm": startWarm(t)} {
 		t.Run(name, func(t *testing.T) {
-			// A busy machine gives it less: the pause is as long as it takes to see it, beside
-			// what a program may compute that is stopped soon.
+			// A busy machine gives it less time: the pause must be long enough to show
+			// it, beyond the time before a delayed freeze.
 			most := 4 * engine.StopDelay.Seconds()
 			pause, free := 2*time.Second, usedInPause(t, s, engine.GoOn, 2*time.Second)
 			for ; free < most && pause < 16*time.Second; free = usedInPause(t, s, engine.GoOn, pause) {
@@ -124,7 +124,7 @@ func TestFrozenProgram(t *testing.T) {
 	}
 }
 
-// One that was to be stopped soon, and goes on before, is not stopped.
+// A program that continues before its delayed freeze is not frozen.
 func TestStopInVain(t *testing.T) {
 	s := startWarm(t)
 	const goesOn = "end = time.process_time() + %f\nwhile time.process_time() < end: pass\n"
@@ -137,7 +137,7 @@ func TestStopInVain(t *testing.T) {
 	}
 }
 
-// A frozen program can be ended, and what it had is given back.
+// A frozen program can be ended, and its resources are released.
 func TestEndOfFrozenProgram(t *testing.T) {
 	s := start(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -21,7 +21,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// executors are the pids of this process's executors.
+// executors returns the pids of this process's executors.
 func executors(t *testing.T) (pids []int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -45,7 +45,7 @@ func executors(t *testing.T) (pids []int) {
 	return pids
 }
 
-// traces are what a sandbox could leave on this host.
+// traces returns the state that a sandbox could leave on this host.
 func traces(t *testing.T, executor int) (all []string) {
 	t.Helper()
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", executor))
@@ -56,7 +56,7 @@ func traces(t *testing.T, executor int) (all []string) {
 	for _, f := range files {
 		target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", executor, f.Name()))
 		kind, _, _ := strings.Cut(target, ":[")
-		if kind == "net" || kind == "ipc" { // one of each that waits, and some that are spare
+		if kind == "net" || kind == "ipc" { // one of each for a waiting sandbox, and some pooled ones
 			if kept[kind]++; kept[kind] <= len(waitingPids(executor))+mostNamespaces {
 				continue
 			}
@@ -87,7 +87,7 @@ func traces(t *testing.T, executor int) (all []string) {
 			all = append(all, "group "+group)
 		}
 	}
-	for i := range all { // those that wait for the next program have other names each time
+	for i := range all { // those of waiting sandboxes have other names each time
 		parts := strings.Split(all[i], "/")
 		for j, part := range parts {
 			if _, err := engine.ParseID(part); err == nil {
@@ -100,7 +100,7 @@ func traces(t *testing.T, executor int) (all []string) {
 	return all
 }
 
-// instance is the name of an executor's control groups, "" if it has none.
+// instance returns the name of an executor's control groups, "" if it has none.
 func instance(t *testing.T, executor int) string {
 	t.Helper()
 	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", executor))
@@ -112,7 +112,7 @@ func instance(t *testing.T, executor int) string {
 	return name
 }
 
-// groups are the control groups of every executor on this machine.
+// groups returns the control groups of every executor on this machine.
 func groups(t *testing.T) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(cgroup.Root, func(path string, d fs.DirEntry, err error) error {
@@ -137,7 +137,7 @@ func TestNothingIsLeftWarm(t *testing.T) {
 	})
 }
 
-// testNothingIsLeft compares what is there when as many wait as are to wait.
+// testNothingIsLeft compares the traces when the pools are full.
 func testNothingIsLeft(t *testing.T, s *Sandbox, full func()) {
 	pids := executors(t)
 	if len(pids) != 1 {
@@ -179,8 +179,8 @@ func testNothingIsLeft(t *testing.T, s *Sandbox, full func()) {
 	}
 }
 
-// settled returns the traces once they are stable: the executor closes a
-// request's socket a moment after it answered.
+// settled returns the traces once they are stable: the executor closes a request's
+// socket shortly after its answer.
 func settled(t *testing.T, executor int) []string {
 	t.Helper()
 	last := traces(t, executor)
@@ -270,7 +270,7 @@ func TestSweep(t *testing.T) {
 	if err := unix.Kill(killed, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	sandboxtest.Run(t, s, sandboxtest.Python("")) // even if the dying one got it first
+	sandboxtest.Run(t, s, sandboxtest.Python("")) // even if the dying executor got it first
 	if slices.ContainsFunc(groups(t), has) {
 		t.Errorf("the control groups of executor %s are still there", name)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// startLending starts a sandbox that lends, and returns it with the folder of its files.
+// startLending starts a sandbox that lends inputs, and returns it with the folder of its files.
 func startLending(t *testing.T, warm bool) (*Sandbox, string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -36,7 +36,7 @@ func startLending(t *testing.T, warm bool) (*Sandbox, string) {
 	return s, folder
 }
 
-// largeFile writes a file that is lent, of other bytes for each seed.
+// largeFile writes a file that is large enough to be lent, with different content for each seed.
 func largeFile(t *testing.T, folder string, seed uint64) (path string, sum string) {
 	t.Helper()
 	content := make([]byte, leastLent+4096)
@@ -69,12 +69,12 @@ func lendingSpec(lang, code string, inputs ...engine.Input) *engine.Spec {
 	return spec
 }
 
-// isLent says whether the workspace is one with lent inputs.
+// isLent checks that the workspace has lent inputs.
 const isLent = "import os\nassert 'trusted' not in ''.join(os.listxattr('IN'))\n" +
 	"assert any(' /workspace ' in l and ' overlay ' in l for l in open('/proc/self/mountinfo')), 'it was copied'\n"
 
-// Whatever a program does to a lent input, the stored file is as before, and the next
-// program finds that.
+// A program cannot change the stored file of a lent input, and the next program sees
+// the original.
 func TestLentInputsAreNotChanged(t *testing.T) {
 	for _, warm := range []bool{false, true} {
 		s, folder := startLending(t, warm)
@@ -135,11 +135,11 @@ func TestLentInputsAreNotChanged(t *testing.T) {
 	}
 }
 
-// A program finds an ordinary file, and what it changes is found, as if it were a copy.
+// A lent input is an ordinary file, and changes to it are collected as for a copy.
 func TestLentInputsAreFiles(t *testing.T) {
 	for _, warm := range []bool{false, true} {
 		s, folder := startLending(t, warm)
-		for range 3 { // from the second on one may wait for it
+		for range 3 { // from the second run on a sandbox may wait for it
 			spec := lendingSpec("python", strings.ReplaceAll(isLent, "IN", "same")+`import stat
 for n in 'same', 'a/b/deep', 'a/fixed':
     st = os.stat(n)
@@ -179,7 +179,8 @@ for code in "open('a/fixed', 'ab')", "os.remove('a/fixed')", "os.rename('a/fixed
 				same := fmt.Sprintf("%x", sha256.Sum256([]byte(r.Files[o.Path]))) == sum
 				got = append(got, fmt.Sprint(o.Path, " ", o.Input, " ", same))
 			}
-			// That one was opened to be written is seen; that it is as before, the engine finds.
+			// The sandbox reports the open for writing; the engine finds unchanged
+			// content.
 			if fmt.Sprint(got) != "[a/c/deep false true changed true false new name false true same true true "+
 				"second false true unchanged true true]" {
 				t.Errorf("outputs %q", got)
@@ -194,7 +195,7 @@ for code in "open('a/fixed', 'ab')", "os.remove('a/fixed')", "os.rename('a/fixed
 	}
 }
 
-// Whatever holds for inputs that are copied holds for those that are lent.
+// TestSuiteLending runs the suite with lent inputs.
 func TestSuiteLending(t *testing.T) {
 	sandboxtest.Suite(t, sandboxtest.Backend{
 		Open: func(t *testing.T) engine.Sandbox {
@@ -206,7 +207,7 @@ func TestSuiteLending(t *testing.T) {
 	})
 }
 
-// leftIn lists what has not been taken back.
+// leftIn lists the names that have not been removed.
 func leftIn(t *testing.T, folder string) (left []string) {
 	t.Helper()
 	for _, pattern := range []string{"lending/*", "lending/taken/*"} {
@@ -219,7 +220,7 @@ func leftIn(t *testing.T, folder string) (left []string) {
 	return slices.DeleteFunc(left, func(name string) bool { return filepath.Base(name) == takenFolder })
 }
 
-// A program goes on with the bytes of a file that is deleted while it runs.
+// A program keeps the content of a lent file that is deleted while it runs.
 func TestLentInputIsDeleted(t *testing.T) {
 	s, folder := startLending(t, false)
 	path, sum := largeFile(t, folder, 2)
@@ -243,7 +244,7 @@ for name in 'other', 'second': print(hashlib.sha256(open(name, 'rb').read()).hex
 	}
 }
 
-// deleting deletes a file when the program says so.
+// deleting deletes a file when the program asks for it.
 type deleting struct {
 	path string
 	text bytes.Buffer
@@ -252,15 +253,15 @@ type deleting struct {
 func (d *deleting) Output(_ engine.Stream, p []byte) { d.text.Write(p) }
 
 func (d *deleting) Call(context.Context, string, []byte) ([]byte, error) {
-	// The kernel drops the names that it does not need: all but those of open files. In a
-	// container, which must not ask for that, it may keep them.
+	// The kernel drops unneeded names: all but those of open files. In a container,
+	// which may not request that, it may keep them.
 	for range 3 {
 		_ = os.WriteFile("/proc/sys/vm/drop_caches", []byte("2"), 0)
 	}
 	return []byte("1"), os.Remove(d.path)
 }
 
-// Reading takes no memory of the program's limit, writing does.
+// Reading a lent input uses no memory of the program's limit; writing to it does.
 func TestLentInputsTakeNoMemory(t *testing.T) {
 	s, folder := startLending(t, false)
 	path := filepath.Join(folder, "huge")
@@ -270,7 +271,7 @@ func TestLentInputsTakeNoMemory(t *testing.T) {
 	for code, ok := range map[string]bool{
 		"f = open('in', 'rb')\nwhile f.read(1 << 20): pass":                                              true,
 		"import mmap\nm = mmap.mmap(os.open('in', 0), 0, prot=1)\nfor i in range(0, len(m), 4096): m[i]": true,
-		// Of holes nothing is copied.
+		// Holes are not copied.
 		"open('in', 'r+b').write(b'1')": true,
 	} {
 		spec := lendingSpec("python", strings.ReplaceAll(isLent, "IN", "in")+code, openInput(t, "in", path))
@@ -294,7 +295,7 @@ func TestLentInputsTakeNoMemory(t *testing.T) {
 	}
 }
 
-// The executor lends nothing but the file that it was handed.
+// The executor lends only the file that it received.
 func TestOnlyTheInputIsLent(t *testing.T) {
 	s, folder := startLending(t, false)
 	path, sum := largeFile(t, folder, 3)

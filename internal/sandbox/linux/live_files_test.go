@@ -19,7 +19,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// holdFiles holds a workspace in which a script has run.
+// holdFiles holds a workspace and runs a script in it.
 func holdFiles(t *testing.T, s *Sandbox, script string) engine.Files {
 	t.Helper()
 	spec := sandboxtest.Spec("bash", script)
@@ -104,7 +104,7 @@ func TestLiveFiles(t *testing.T) {
 	}
 }
 
-// The /tmp of a sandbox is another folder, with the same rules, that ends with it.
+// The /tmp of a sandbox is a separate folder with the same rules. It ends with the sandbox.
 func TestTmpFiles(t *testing.T) {
 	s := start(t)
 	held, end := standingProgram(t, s, nil)
@@ -140,7 +140,7 @@ func TestTmpFiles(t *testing.T) {
 	}
 }
 
-// A program finds what is written while it runs, as its own.
+// A program owns files that are written while it runs.
 func TestLiveFilesBelongToProgram(t *testing.T) {
 	s := start(t)
 	held, _ := standingProgram(t, s, nil)
@@ -158,8 +158,7 @@ func TestLiveFilesBelongToProgram(t *testing.T) {
 	}
 }
 
-// Whatever a program left, each operation has an answer, and none leaves the
-// workspace.
+// Each operation returns, whatever files a program left, and none leaves the workspace.
 func TestLiveFilesHostile(t *testing.T) {
 	s := start(t)
 	f := holdFiles(t, s, `
@@ -250,7 +249,7 @@ type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// A link that comes and goes in a path never leads out.
+// A link that appears and disappears in a path never leads out of the workspace.
 func TestLiveFilesRace(t *testing.T) {
 	s := start(t)
 	held, _ := standingProgram(t, s, nil)
@@ -299,7 +298,7 @@ while True:
 	}
 }
 
-// A session's own read-only inputs stay.
+// A session's own read-only inputs cannot be changed.
 func TestLiveFilesReadOnly(t *testing.T) {
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "needs root: only there inputs belong to another user")
@@ -344,12 +343,12 @@ func TestLiveFilesOfNobody(t *testing.T) {
 	}
 }
 
-// watchFiles watches a folder until the test ends; it returns what waits for an
-// event.
+// watchFiles watches a folder until the test ends. It returns a function that waits for
+// an event.
 func watchFiles(t *testing.T, f engine.Files, path string) (await func(want string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	events, ready := make(chan engine.FileEvent, 1<<16), make(chan struct{}) // more than there are
+	events, ready := make(chan engine.FileEvent, 1<<16), make(chan struct{}) // more than the test causes
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		err := f.Watch(ctx, path, true, func() { close(ready) }, func(list []engine.FileEvent) {
@@ -428,8 +427,8 @@ func TestWatchFiles(t *testing.T) {
 	}
 }
 
-// A folder that is found while its parent is listed is not listed again when the event of
-// its making comes: folders in folders would be told as often as there are above them.
+// A folder found while its parent is listed is not listed again for its creation event:
+// nested folders would be reported once for each parent.
 func TestWatchOnce(t *testing.T) {
 	at := t.TempDir()
 	if err := os.MkdirAll(at+"/a/b/c", 0o700); err != nil {
@@ -458,7 +457,7 @@ func TestWatchOnce(t *testing.T) {
 	}
 }
 
-// What the kernel has no room for is said.
+// An overflow of the kernel's queue is reported.
 func TestWatchOverflow(t *testing.T) {
 	f := &folderWatch{}
 	event := unix.InotifyEvent{Wd: -1, Mask: unix.IN_Q_OVERFLOW}
@@ -468,7 +467,7 @@ func TestWatchOverflow(t *testing.T) {
 	}
 }
 
-// A workspace that is released is gone, whoever still writes to it or watches it.
+// Releasing a workspace ends all writes and watches in it.
 func TestReleaseEndsVisits(t *testing.T) {
 	s := start(t)
 	f := holdFiles(t, s, "")

@@ -300,7 +300,7 @@ func (p *pool) fork(s shape, held *heldWorkspace, made *workspace) (*waiting, er
 	z := p.zygote
 	p.mu.Unlock()
 	if z == nil {
-		p.group.Idle(false) // one that is starting has been idle for long enough
+		p.group.Idle(false) // a starting zygote has been idle for long enough
 		return nil, nil
 	}
 	p.addWaiter(z, +1)

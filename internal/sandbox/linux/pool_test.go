@@ -13,8 +13,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// More sandboxes wait after a burst that emptied the pool, fewer when that was
-// long ago, and one where memory is short.
+// More sandboxes wait after a burst that emptied the pool, fewer later, and one if
+// memory is short.
 func TestPoolSize(t *testing.T) {
 	p := &pool{size: leastWaiting, looked: time.Now().Add(time.Hour)}
 	for i := range 2 * mostWaiting {
@@ -41,8 +41,7 @@ func TestPoolSize(t *testing.T) {
 	}
 }
 
-// A sandbox that has the memory of plots before it waits takes memory and time that
-// others may want, and there is one of it.
+// A prewarmed sandbox takes memory and time that others may need, so there is only one.
 func TestMayPrewarm(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(p *pool)
@@ -63,8 +62,8 @@ func TestMayPrewarm(t *testing.T) {
 	}
 }
 
-// Time is left while few programs run, few sandboxes end, and no stream of short
-// ones comes.
+// The executor is not busy while few programs run, few sandboxes end, and short
+// programs are rare.
 func TestIsBusy(t *testing.T) {
 	half := int32(runtime.NumCPU()+1) / 2
 	often := func(e *executor, interval time.Duration) {
@@ -93,8 +92,8 @@ func TestIsBusy(t *testing.T) {
 	}
 }
 
-// After a program that plots, a sandbox waits for the next that has the memory for
-// that already: hardly a page is copied while somebody waits, of some 5,000 else.
+// After a program that plots, a prewarmed sandbox waits for the next one: few of about
+// 5,000 page copies remain for its run.
 func TestPrewarmed(t *testing.T) {
 	s := startWarmWithPackages(t)
 	spec := sandboxtest.Python(`import resource
@@ -107,7 +106,7 @@ plt.savefig("a.png")
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - first)`)
 	const few = 1500
 	var faults []string
-	for range 10 { // another may be taken
+	for range 10 { // another sandbox may be taken
 		awaitPrewarmed(t, s)
 		r := sandboxtest.Run(t, s, spec)
 		n, err := strconv.Atoi(strings.TrimSpace(r.Stdout))
@@ -122,7 +121,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - first)`)
 	t.Error("page faults:", faults)
 }
 
-// Of sandboxes for programs that plot one has the memory for that, and the others hardly any.
+// One of the sandboxes for programs that plot is prewarmed; the others have little of that memory.
 func TestUsualMode(t *testing.T) {
 	for name, tt := range map[string]struct {
 		tier    tier
@@ -142,8 +141,8 @@ func TestUsualMode(t *testing.T) {
 	}
 }
 
-// What a sandbox has done before its program comes leaves that most of what it may
-// have: without control groups, what is mapped counts, whether it is used or not.
+// Prewarming leaves a program most of its memory limit: without control groups, mapped
+// memory counts, whether used or not.
 func TestPrewarmedLeavesMemory(t *testing.T) {
 	s := startWarmWithPackages(t)
 	awaitPrewarmed(t, s)
@@ -156,8 +155,8 @@ print([line.split()[1] for line in open("/proc/self/status") if line.startswith(
 	}
 }
 
-// A program that calls out finds its channel under the numbers that it is told in a
-// sandbox that was prewarmed too, and nothing else open.
+// A program that calls out finds its channel at the documented descriptors in a
+// prewarmed sandbox too, and no other open files.
 func TestCallsAfterPrewarming(t *testing.T) {
 	s := startWarmWithPackages(t)
 	spec := sandboxtest.Python(`import os, stat
@@ -176,7 +175,7 @@ plt.savefig("a.png")`)
 	}
 }
 
-// awaitPrewarmed returns when a sandbox waits that has the memory of plots.
+// awaitPrewarmed waits until a prewarmed sandbox is ready.
 func awaitPrewarmed(t *testing.T, s *Sandbox) {
 	t.Helper()
 	if _, err := os.Stat(sandboxtest.Runtimes() + "/python/lib/matplotlib"); err != nil {
@@ -185,7 +184,7 @@ func awaitPrewarmed(t *testing.T, s *Sandbox) {
 	if free := kernelfile.Value(kernelfile.Read("/proc", "meminfo"), "MemAvailable:") << 10; free < 5*littleMemory {
 		sandboxtest.Skip(t, fmt.Sprintf("needs %d MiB of memory", 5*littleMemory>>20))
 	}
-	const own = 12 << 20 // plots take some 20 MiB; another has at most 7
+	const own = 12 << 20 // plots take about 20 MiB; another sandbox has at most 7
 	executor := executors(t)[0]
 	spec := sandboxtest.Python("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.savefig('a.png')")
 	for range 2 {

@@ -167,8 +167,8 @@ func onlyChild(init int) (int, *os.File, error) {
 // memory that the next ones need.
 const maxSlowExits = 2
 
-// close ends the sandbox, waits until its processes have exited, and releases what it
-// has.
+// close ends the sandbox, waits until its processes have exited, and releases its
+// resources.
 func (w *waiting) close() {
 	if w.compiler != nil {
 		w.compiler.close()

@@ -13,30 +13,30 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// Node takes far longer to start than most of its programs run. It cannot be
-// forked, as it has threads; so a few wait (see waiting_process.go), each started with the
-// same command as any that starts cold. The first of package
-// language's files that Node reads (waiting.cjs) asks for the program.
+// Node takes far longer to start than most of its programs run. It cannot be forked, as
+// it has threads. So a few Nodes wait (see waiting_process.go), each started with the
+// same command as in a cold start. The first of package language's files that Node
+// reads (waiting.cjs) asks for the program.
 
-// nodeProgram says that a program is one of Node's, which may wait for it. The
-// executor makes the command itself, to see that it is what was asked for.
+// nodeProgram marks a program of Node, which a waiting Node can run. The executor
+// builds the command itself, to check that it equals the request's.
 type nodeProgram struct {
 	Language string
 	Args     []string
 }
 
-// nodePath is the program of languages whose programs Node runs.
+// nodePath is the program that runs Node's languages.
 const nodePath = "/usr/bin/node"
 
-// A compiler beside a Node that waits for it takes more than one after the
-// other: with less than this a program that is compiled starts cold.
+// Minimum limits for a compiler beside a waiting Node, which need more than running one
+// after the other. With less, a compiled program starts cold.
 const (
 	compileMemory    = 256 << 20
 	compileProcesses = 64
 )
 
-// nodeShapeOf returns what a request's program may wait for, false if it is to
-// start cold.
+// nodeShapeOf returns the shape of a Node for a request's program. If it returns false,
+// the program starts cold.
 func (p *processPool) nodeShapeOf(r *runRequest) (shape, bool) {
 	l := p.language
 	if r.Held != "" || r.Calls || r.Entry == "" || l.Compile == nil && r.Entry != l.Entry ||
@@ -73,14 +73,14 @@ func (p *processPool) nodeShapeOf(r *runRequest) (shape, bool) {
 	return s, true
 }
 
-// environment is what a Node of that shape starts with.
+// environment returns the environment of a new Node of that shape.
 func (s shape) environment(l language.Language) []string {
 	return environment(&engine.Spec{Language: l, Root: s.root, Home: s.home})
 }
 
-// readByNode reports whether a variable of the environment has its effect when
-// Node starts, or in the dynamic linker. All others are read when they are
-// needed, and can be set before the program runs.
+// readByNode reports whether a variable of the environment takes effect when Node
+// starts, or in the dynamic linker. All others are read when they are needed, and can
+// be set before the program runs.
 func readByNode(name string) bool {
 	prefixes := []string{"NODE_", "UV_", "V8_", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "ICU_", "OPENSSL_", "SSL_",
 		"TZ"}
@@ -89,7 +89,7 @@ func readByNode(name string) bool {
 	})
 }
 
-// nodeRequest is a request for the Node itself.
+// nodeRequest returns a request for the Node itself.
 func (s shape) nodeRequest(l language.Language) *runRequest {
 	r := s.request()
 	r.Root, r.Env = s.root, s.environment(l)
@@ -97,7 +97,7 @@ func (s shape) nodeRequest(l language.Language) *runRequest {
 	return r
 }
 
-// describeToNode makes the file that tells a Node of its program.
+// describeToNode creates the file that describes a Node's program to it.
 func (w *waiting) describeToNode(r *runRequest) (*os.File, error) {
 	l := w.language
 	handed := language.NodeProgram{Args: r.Node.Args, Compiled: w.compiler != nil}
@@ -115,19 +115,18 @@ func (w *waiting) describeToNode(r *runRequest) (*os.File, error) {
 	return memoryFile("program", text)
 }
 
-// Our own compiler takes longer to start than to compile most programs. So beside a Node
-// that waits for such a program a compiler waits too, as a process of the same sandbox:
-// it is told the names of source and result and given the program's stderr over one
-// socket, and says how it ended in a pipe that the Node reads. Each of them executes
-// nothing but what it would in a cold start. Should it say nothing, the Node starts
-// another.
+// Airlock's own compiler takes longer to start than to compile most programs. So a
+// compiler waits beside a Node, as a process of the same sandbox. It receives the names
+// of source and result and the program's stderr over one socket, and reports its end in
+// a pipe that the Node reads. Both execute only what they would execute in a cold
+// start. If the compiler does not report its end, the Node starts another one.
 type warmCompiler struct {
 	orders  *link
 	verdict *os.File // the Node's end of the pipe
 	sandbox *sandbox // as the compiler's process sees it
 }
 
-// newCompiler makes what connects them.
+// newCompiler creates the socket and the pipe that connect them.
 func (s *sandbox) newCompiler(nobodys []*os.File) (_ *warmCompiler, err error) {
 	c := &warmCompiler{sandbox: &sandbox{host: s.host, report: s.report}}
 	request := *s.request
@@ -159,8 +158,8 @@ func (c *warmCompiler) close() {
 	c.verdict.Close()
 }
 
-// compile tells the compiler what to do. One that has ended cannot be told, and says
-// nothing to the Node.
+// compile sends the compiler its order. A compiler that has exited receives none, and
+// reports nothing to the Node.
 func (c *warmCompiler) compile(l language.Language, p language.Program, stderr *os.File) {
 	_ = c.orders.send(l.CompilerOrder(p), stderr)
 }

@@ -15,24 +15,24 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// Some processes wait for a program, each in a sandbox of its own that was made as any
-// other that starts cold. Such a process waits in a system call that the filter hands
-// over to the executor. When there is a program, the executor replaces the open files
-// that the process started with by the program's, and lets the call return: what then
-// happens is what happens in a cold start. There are two kinds: a Node (waiting_node.go),
-// and a program of ours that executes whatever command it is handed. Once the process has
-// its program, nothing listens to such calls any more.
+// Some processes wait for a program, each in its own sandbox, created like any other
+// that starts cold. Such a process waits in a system call that the filter hands over to
+// the executor. For a program, the executor replaces the process's open files with the
+// program's, and lets the call return. From then on it runs as in a cold start. There
+// are two kinds: a Node (waiting_node.go), and an internal program that executes the
+// command it receives. Once the process has its program, the executor no longer
+// receives its calls.
 //
-// Making a sandbox takes longer than most commands run. So a few wait for a command of
-// any language, each with one page of machine code (spawn.CommandProgram) that asks for
-// the command as Node does. It has the sandbox's limits and folders, and nothing that a
-// caller gave; all of that comes with the command.
+// Creating a sandbox takes longer than most commands run. So a few processes wait for a
+// command of any language, each with one page of machine code (spawn.CommandProgram)
+// that asks for the command as Node does. A process has the sandbox's limits and
+// folders, and no data of a caller; that comes with the command.
 
-// processReadyTime is how long a process may take until it waits. It starts while no
-// program wants the processor.
+// processReadyTime bounds the time until a process waits. It starts while no program
+// wants the processor.
 const processReadyTime = time.Minute
 
-// startProcess makes a sandbox with a process that waits in it.
+// startProcess creates a sandbox with a process that waits in it.
 func (e *executor) startProcess(l language.Language, s shape, how startMode) (_ *waiting, err error) {
 	uid, err := e.leaseUID()
 	if err != nil {
@@ -64,10 +64,10 @@ func (e *executor) startProcess(l language.Language, s shape, how startMode) (_ 
 	return w, nil
 }
 
-// launch starts the sandbox, up to where the process is executed in it.
+// launch starts the sandbox, up to the execution of the process in it.
 func (w *waiting) launch() error {
-	// Its stdin, stdout and stderr until the program's come: what it writes there is
-	// not read.
+	// These are its stdin, stdout and stderr until it gets the program's. Its output to
+	// them is not read.
 	reading, writing, err := os.Pipe()
 	if err != nil {
 		return err
@@ -120,10 +120,10 @@ func (w *waiting) launch() error {
 	return errors.Join(err, errors.New("it sent nothing to listen to"))
 }
 
-// waitingScript is the script of a cold start, but that the executor is notified of
-// the calls that the filter hands over: the end of it that listens is sent to
-// the executor, in the place of the channel for calls. And pid 1 executes a program of
-// its own, or it would keep a copy of the executor's memory for as long as it waits.
+// waitingScript returns the script of a cold start with a filter that notifies the
+// executor. The script sends the filter's listener to the executor, in place of the
+// channel for calls. Pid 1 executes a program of its own: otherwise it would keep a
+// copy of the executor's memory as long as it waits.
 func (s *sandbox) waitingScript() *spawn.Script {
 	script := s.script()
 	last := len(script.Main) - 2 // the filter, and the program
@@ -133,7 +133,7 @@ func (s *sandbox) waitingScript() *spawn.Script {
 	listen.Result = send.file
 	program := script.Main[last+1]
 	script.Main = append(script.Main[:last:last], listen, send.step, closeFrom(guest.AnswersFD, guest.AnswersFD))
-	if s.request.Argv[0] == commandPath { // which closes it by itself
+	if s.request.Argv[0] == commandPath { // the process closes it by itself
 		keep := spawn.Call("keep the pipe for reports", unix.SYS_FCNTL, s.report, unix.F_SETFD, 0)
 		script.Main = append(script.Main, keep)
 	}
@@ -147,7 +147,7 @@ func (s *sandbox) waitingScript() *spawn.Script {
 	return script
 }
 
-// awaitQuestion waits until the process says that it waits.
+// awaitQuestion waits until the process reports that it waits.
 func (w *waiting) awaitQuestion(deadline time.Time) error {
 	list := []unix.PollFd{{Fd: int32(w.listener.Fd()), Events: unix.POLLIN},
 		{Fd: int32(w.pidfd.Fd()), Events: unix.POLLIN}}
@@ -181,8 +181,8 @@ func (w *waiting) awaitQuestion(deadline time.Time) error {
 	}
 }
 
-// handOver gives a program to the process that waits for it. From here on nothing
-// listens to its calls.
+// handOver gives a program to the process that waits for it. From here on its calls are
+// not received.
 func (w *waiting) handOver(r *runRequest, ends []*os.File) error {
 	description, flags, err := w.describe(r)
 	if err != nil {
@@ -211,9 +211,9 @@ func (w *waiting) handOver(r *runRequest, ends []*os.File) error {
 	return respond(w.listener, w.notification, 0)
 }
 
-// describe makes the file that tells the process of its program, and says how the
-// program's own files are opened in it. Those that Node starts with are not inherited
-// by what that executes.
+// describe creates the file that describes the program to the process, and returns the
+// flags for opening the program's own files in it. The files of a Node are not
+// inherited by the programs that it executes.
 func (w *waiting) describe(r *runRequest) (description *os.File, flags uint32, err error) {
 	if w.language.Name != "" {
 		description, err = w.describeToNode(r)
@@ -223,31 +223,31 @@ func (w *waiting) describe(r *runRequest) (description *os.File, flags uint32, e
 	return description, 0, err
 }
 
-// The steps that such a process takes by itself, in the order in which it names them.
+// commandSteps are the steps that such a process executes by itself, in the order of their numbers.
 func commandSteps(file string) []spawn.Step {
 	return []spawn.Step{{Name: "go to the workspace"}, {Name: "execute " + file}}
 }
 
-// takesCommand reports whether a process that waits for a command serves a request,
-// and of which shape it is to be.
+// takesCommand reports whether a process that waits for a command can serve a request,
+// and returns its shape.
 func (e *executor) takesCommand(r *runRequest) (shape, bool) {
 	if len(spawn.CommandProgram()) == 0 || r.Held != "" || r.Make || r.Live || r.Network || len(r.Authority) > 0 {
 		return shape{}, false
 	}
-	if e.host.groups == nil && r.Argv[0] == nodePath { // whose limits are others there
+	if e.host.groups == nil && r.Argv[0] == nodePath { // a Node's limits differ there
 		return shape{}, false
 	}
 	return shapeOf(r), true
 }
 
-// commandRequest is a request for the process itself.
+// commandRequest returns a request for the process itself.
 func (s shape) commandRequest() *runRequest {
 	r := s.request()
 	r.Root, r.Env, r.Argv = "/", []string{}, []string{commandPath}
 	return r
 }
 
-// describeCommand makes the file that a command is in.
+// describeCommand creates the file that holds a command.
 func (w *waiting) describeCommand(r *runRequest) (*os.File, error) {
 	command, err := spawn.EncodeCommand(r.Root, r.Argv, r.Env, w.reportNumber)
 	if err != nil {

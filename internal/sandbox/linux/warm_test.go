@@ -25,7 +25,7 @@ func startWarm(t testing.TB) *Sandbox {
 	return startWarmWith(t, sandboxtest.LiveRuntimesOf(t))
 }
 
-// startWarmWithPackages starts one with the zygotes of packages too.
+// startWarmWithPackages also starts the zygotes of packages.
 func startWarmWithPackages(t testing.TB) *Sandbox {
 	t.Helper()
 	return startWarmWith(t, sandboxtest.Runtimes())
@@ -42,7 +42,7 @@ func startWarmWith(t testing.TB, runtimes string) *Sandbox {
 	return s
 }
 
-// What holds for a cold sandbox holds for one that was forked from a zygote.
+// TestSuiteWarm runs the suite in sandboxes forked from a zygote.
 func TestSuiteWarm(t *testing.T) {
 	sandboxtest.Suite(t, sandboxtest.Backend{
 		Open: func(t *testing.T) engine.Sandbox { return startWarm(t) },
@@ -50,7 +50,7 @@ func TestSuiteWarm(t *testing.T) {
 	})
 }
 
-// Siblings share a zygote, and no random numbers.
+// Sandboxes forked from one zygote have different random numbers.
 func TestRandomNumbersDiffer(t *testing.T) {
 	warm := startWarmWithPackages(t)
 	code := "import random, os\nprint(random.random(), os.urandom(8))\n"
@@ -83,7 +83,8 @@ func TestRandomNumbersDiffer(t *testing.T) {
 	}
 }
 
-// The key with which processes of a program trust one another is drawn anew, and works.
+// Processes of a program authenticate each other with a key that is new for each
+// program.
 func TestProcessesTrustOneAnother(t *testing.T) {
 	r := sandboxtest.Run(t, startWarm(t), sandboxtest.Python(`import multiprocessing, multiprocessing.connection
 if __name__ == "__main__":
@@ -97,8 +98,7 @@ if __name__ == "__main__":
 	}
 }
 
-// A zygote that dies while it imports its packages is reported, and another takes
-// its place.
+// A zygote that dies during its imports is reported and replaced.
 func TestZygoteDiesEarly(t *testing.T) {
 	launcher := NewLauncher(LaunchOptions{Runtimes: sandboxtest.LiveRuntimesOf(t), Warm: true})
 	s, err := Start(t.Context(), Config{Launcher: launcher, Log: quiet})
@@ -174,15 +174,15 @@ func zygotesOf(executor int) (pids []int) {
 		command, _ := os.ReadFile(procOf(pid, "cmdline"))
 		status, _ := os.ReadFile(procOf(pid, "status"))
 		if strings.Contains(string(command), guest.ZygotePath) && insideNumber(string(status)) == "" {
-			// else it is a sandbox, maybe in the making
+			// else it is a sandbox, possibly still starting
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-// A zygote that cannot fork for a while is not dead: programs start cold, and
-// when it can fork again sandboxes wait again.
+// A zygote that temporarily cannot fork is not dead: programs start cold, and later its
+// sandboxes wait again.
 func TestZygoteCannotFork(t *testing.T) {
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "needs root: a control group forbids the zygote to fork")
@@ -198,7 +198,7 @@ func TestZygoteCannotFork(t *testing.T) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // after the zygotes have ended, which may still be counted
+	t.Cleanup(func() { // after the zygotes have exited, which may still be counted
 		for end := time.Now().Add(time.Second); os.Remove(folder) != nil && time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
@@ -235,7 +235,7 @@ func TestZygoteCannotFork(t *testing.T) {
 	}
 }
 
-// Sandboxes that die while they wait cost nobody an answer.
+// Sandboxes that die while they wait do not affect answers.
 func TestWaitingSandboxesDie(t *testing.T) {
 	s := startWarm(t)
 	executor := executors(t)[0]
@@ -254,8 +254,8 @@ func TestWaitingSandboxesDie(t *testing.T) {
 	for _, pid := range pids {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
-	// A program that was handed to one that was just dying may be lost; that is
-	// said, and never taken for an outcome.
+	// A program handed to a dying sandbox may be lost. The run then returns an error,
+	// never an outcome.
 	if _, err := s.Run(t.Context(), program, silent{}); err != nil && !errors.Is(err, engine.ErrUnavailable) {
 		t.Errorf("error %v", err)
 	}
@@ -271,7 +271,7 @@ func TestWaitingSandboxesDie(t *testing.T) {
 	}
 }
 
-// waitingPids are the first processes of sandboxes that zygotes have forked.
+// waitingPids returns the first processes of the sandboxes that zygotes have forked.
 func waitingPids(executor int) (pids []int) {
 	for _, pid := range descendants(executor) {
 		command, _ := os.ReadFile(procOf(pid, "cmdline"))
@@ -285,8 +285,7 @@ func waitingPids(executor int) (pids []int) {
 
 func procOf(pid int, name string) string { return fmt.Sprintf("/proc/%d/%s", pid, name) }
 
-// insideNumber is a process's pid in the namespace of a sandbox, empty for one
-// that is in none.
+// insideNumber returns a process's pid in a sandbox's namespace, "" if it is in none.
 func insideNumber(status string) string {
 	_, inside, _ := strings.Cut(status, "NSpid:")
 	inside, _, _ = strings.Cut(inside, "\n")
@@ -323,14 +322,13 @@ func TestTierOf(t *testing.T) {
 	}
 }
 
-// A program in a sandbox that waited finds the memory that it needs, which the
-// zygote knows from its warm-up: hardly a page has to be fetched while somebody
-// waits. Without that it is some twenty.
+// The memory of a program in a waiting sandbox is prefaulted, as the zygote's warm-up
+// determined: few page faults delay a request. Without that there are about twenty.
 func TestMemoryIsThere(t *testing.T) {
-	const few = 10 // of which reading its own count takes most
+	const few = 10 // reading its own count causes most of them
 	s := startWarm(t)
 	executor := executors(t)[0]
-	for range 2 { // the first sandbox is there before the warm-up
+	for range 2 { // the first sandbox is forked before the warm-up
 		sandboxtest.Run(t, s, sandboxtest.Python("print(1)"))
 	}
 	faults := func(stat string) int {
@@ -362,7 +360,7 @@ func TestMemoryIsThere(t *testing.T) {
 	}
 }
 
-// A sandbox that waits has little memory of its own, and its init next to none.
+// A waiting sandbox has little private memory, and its init next to none.
 func TestWaitingIsSmall(t *testing.T) {
 	s := startWarm(t)
 	executor := executors(t)[0]
@@ -397,15 +395,15 @@ func TestWaitingIsSmall(t *testing.T) {
 	}
 }
 
-// The memory that a zygote shares with its children is mostly huge pages, of which a fork
-// copies one entry in place of 512.
+// The memory that a zygote shares with its children is mostly huge pages. A fork copies
+// one entry for each instead of 512.
 func TestZygoteHasHugePages(t *testing.T) {
 	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage"); err != nil {
 		sandboxtest.Skip(t, "this kernel makes no huge pages")
 	}
 	s := startWarmWithPackages(t)
 	sandboxtest.Run(t, s, sandboxtest.Python("import matplotlib.pyplot"))
-	const least = 16 << 20 // of some 80 MiB
+	const least = 16 << 20 // of about 80 MiB
 	var most int64
 	for end := time.Now().Add(time.Minute); most < least && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		for _, pid := range zygotesOf(executors(t)[0]) {
