@@ -9,8 +9,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// BenchmarkCold is a whole run in a fresh sandbox, beside the interpreter
-// alone without any.
+// BenchmarkCold measures a whole run in a fresh sandbox, and the plain interpreter
+// without one.
 func BenchmarkCold(b *testing.B) {
 	b.Run("python", func(b *testing.B) {
 		for b.Loop() {
@@ -49,8 +49,8 @@ func BenchmarkCold(b *testing.B) {
 	}
 }
 
-// BenchmarkWaiting is a whole run in a process that waited for it beside one that
-// starts cold, in turns, so that what disturbs the machine disturbs both.
+// BenchmarkWaiting measures runs in a waiting process and cold runs in turns, so that
+// load on the machine affects both.
 func BenchmarkWaiting(b *testing.B) {
 	cold, err := Start(b.Context(), Config{Launcher: NewLauncher(LaunchOptions{}), Log: quiet})
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// noLauncher starts nothing, as one whose parent is busy or gone.
+// noLauncher starts no executor, like one whose parent is busy or has exited.
 type noLauncher struct{}
 
 func (noLauncher) Launch(context.Context) (*os.File, error) { return nil, errors.New("broken pipe") }
 func (noLauncher) Close() error                             { return nil }
 
-// Between two executors the sandbox is unavailable, which is no fault of the
-// service and passes.
+// Between two executors the sandbox is temporarily unavailable, which is not an
+// internal error.
 func TestBetweenExecutors(t *testing.T) {
 	s := &Sandbox{
 		config: Config{Launcher: noLauncher{}, Log: quiet},

@@ -12,8 +12,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// A burst takes far more sandboxes than wait. Each program gets one of its own
-// and its own answer, and as many as before wait again soon after.
+// A burst needs far more sandboxes than wait. Each program gets its own sandbox and
+// answer, and soon afterwards as many sandboxes wait as before.
 func TestBurst(t *testing.T) {
 	const burst = 200
 	s := startBare(t, true)
@@ -41,8 +41,8 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// An executor at work has more files open than a program may. What starts cold begins
-// as a copy of it.
+// A busy executor has more files open than a program may have. A cold start begins as a
+// copy of it.
 func TestManyOpenFiles(t *testing.T) {
 	s := start(t)
 	executor := executors(t)[0]
@@ -79,7 +79,7 @@ func TestManyOpenFiles(t *testing.T) {
 	}
 }
 
-// begun hears that a program has begun.
+// begun receives a program's start.
 type begun chan struct{}
 
 func (b begun) Output(engine.Stream, []byte) {

@@ -13,11 +13,11 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// always are the languages that every test machine has: setup installs them, and C's
-// compiler comes with scripts/test-deps. The others are installed on request.
+// always are the languages of every test machine: setup installs them, and
+// scripts/test-deps installs C's compiler. The others are installed on request.
 var always = []string{"python", "bash", "js", "ts", "c"}
 
-// needLanguage skips a test where its language is not installed.
+// needLanguage skips a test if its language is not installed.
 func needLanguage(t *testing.T, name string) {
 	t.Helper()
 	if !hasLanguage(t, name) {
@@ -36,7 +36,7 @@ func hasLanguage(t *testing.T, name string) bool {
 	return err == nil
 }
 
-// onRequest are the languages of programs that need not be here, and are not.
+// onRequest returns the optional languages that are not installed.
 func onRequest(t *testing.T) (missing []string) {
 	if os.Getenv("AIRLOCK_TEST_LANGUAGES") == "all" {
 		return nil
@@ -50,8 +50,8 @@ func onRequest(t *testing.T) (missing []string) {
 	return missing
 }
 
-// programs are one or more of each language. What they write must be this
-// exactly; of stderr each line that is given must be there.
+// programs are one or more programs of each language. Their stdout must match exactly;
+// stderr must contain each given line.
 var programs = []struct {
 	name, language, code string
 	stdout               string
@@ -157,7 +157,7 @@ var programs = []struct {
 
 func TestLanguages(t *testing.T) { testLanguages(t, start(t)) }
 
-// The same in sandboxes that wait.
+// TestLanguagesWaiting runs the same in waiting sandboxes.
 func TestLanguagesWaiting(t *testing.T) { testLanguages(t, startBare(t, true)) }
 
 func testLanguages(t *testing.T, sandbox *Sandbox) {
@@ -193,7 +193,7 @@ func testLanguages(t *testing.T, sandbox *Sandbox) {
 	}
 }
 
-// ordinary is a program with arguments, something on stdin, and room for a compiler.
+// ordinary returns a program with arguments, a stdin, and limits that suffice for a compiler.
 func ordinary(name, code string) *engine.Spec {
 	spec := sandboxtest.Spec(name, code)
 	spec.Args, spec.Stdin = []string{"one", "two"}, []byte("typed\n")
@@ -201,10 +201,10 @@ func ordinary(name, code string) *engine.Spec {
 	return spec
 }
 
-// A compiler is inside: what it takes, the program's limits end.
+// A compiler runs inside the sandbox, under the program's limits.
 func TestCompilerIsInside(t *testing.T) { testCompilerIsInside(t, start(t)) }
 
-// And one that waits has no more than one that starts cold.
+// A waiting compiler has the same limits as one that starts cold.
 func TestWaitingCompilerIsInside(t *testing.T) { testCompilerIsInside(t, startBare(t, true)) }
 
 func testCompilerIsInside(t *testing.T, sandbox *Sandbox) {
@@ -227,8 +227,8 @@ func testCompilerIsInside(t *testing.T, sandbox *Sandbox) {
 	}
 }
 
-// The compiler's own file can be read and run, and nothing of where it lies on
-// the host be told.
+// The compiler's own file can be read and executed, but does not reveal its path on the
+// host.
 func TestToolchainIsNameless(t *testing.T) {
 	own, err := os.Executable()
 	if err != nil {
@@ -242,7 +242,7 @@ func TestToolchainIsNameless(t *testing.T) {
 	}
 }
 
-// A compiler that is not there is no fault of the program.
+// A missing compiler is not the program's fault.
 func TestMissingCompiler(t *testing.T) {
 	s := start(t)
 	for _, name := range []string{"c", "java"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// TestMain makes the test binary the executor when it is started as one.
+// TestMain runs the executor if the test binary is started as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
 		os.Exit(ExecutorMain(os.Args[2:]))
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// silent is a host that wants nothing.
+// silent is a host that ignores all calls.
 type silent struct{}
 
 func (silent) Output(engine.Stream, []byte) {}

@@ -13,11 +13,11 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// namespaceRoot is the variable with which the test below starts itself.
+// namespaceRoot is the variable with which the test below starts its own process.
 const namespaceRoot = "AIRLOCK_TEST_NAMESPACE_ROOT"
 
-// Root of a user namespace, as in a container with remapped users, is told who can run
-// programs there.
+// Root of a user namespace, as in a container with remapped users, gets an error that
+// names the users that can run programs.
 func TestNamespaceRoot(t *testing.T) {
 	if os.Getenv(namespaceRoot) == "" {
 		command := exec.Command(os.Args[0], "-test.run=^TestNamespaceRoot$", "-test.v")

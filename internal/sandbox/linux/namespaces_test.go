@@ -14,9 +14,9 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// whichNamespaces is the beginning of a program: it prints those that may be kept.
-// With no other import it is one of a tier where they are. The number of one that is
-// gone is given to the next, its id (NS_GET_ID, since Linux 6.18) is not.
+// whichNamespaces is the start of a program: it prints the reusable namespaces. Without
+// other imports the program is of a tier that reuses them. The kernel reuses the number
+// of a deleted namespace, but not its id (NS_GET_ID, since Linux 6.18).
 const whichNamespaces = `import os
 def namespace(kind):
     name, number = os.readlink('/proc/self/ns/' + kind), bytearray(8)
@@ -26,14 +26,14 @@ def namespace(kind):
 print(*map(namespace, ('net', 'ipc')), flush=True)
 `
 
-// withSocket imports a module so that it is no import for whoever chooses a tier.
+// withSocket imports a module in a way that does not affect the tier.
 const withSocket = "socket = __import__('socket')\n"
 
-// withIPC calls libc, so that it is no import either.
+// withIPC calls libc, also without affecting the tier.
 const withIPC = "ctypes = __import__('ctypes')\nlibc = ctypes.CDLL(None, use_errno=True)\n"
 
-// usesOfNamespaces leave traces of all kinds, some of which nothing in /proc shows
-// when the program has ended.
+// usesOfNamespaces leave state of all kinds. Some of it is not visible in /proc after
+// the program has ended.
 var usesOfNamespaces = map[string]string{
 	"TCP": `server = socket.create_server(("127.0.0.1", 7777))
 client = socket.create_connection(("127.0.0.1", 7777))
@@ -59,7 +59,7 @@ s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("239.
 	"killed":               "s = socket.create_server(('127.0.0.1', 7777))\nos.kill(os.getpid(), 9)",
 }
 
-// ownFilter is the beginning of a program that decides about sockets itself.
+// ownFilter returns the start of a program that filters its own socket calls.
 func ownFilter(verdict uint32) string {
 	return fmt.Sprintf(`ctypes, struct = map(__import__, ('ctypes', 'struct'))
 rules = ctypes.create_string_buffer(struct.pack("=" + "HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, %d, 6, 0, 0, %d, 6, 0, 0, 0x7fff0000))
@@ -68,8 +68,8 @@ assert ctypes.CDLL(None).prctl(22, 2, program, 0, 0) == 0
 `, unix.SYS_SOCKET, verdict)
 }
 
-// A program cannot keep the executor from hearing of a socket: a notice of its own
-// would reach nobody, and then there is no socket.
+// A program cannot hide a socket from the executor: its own notification has no
+// listener, and then the call fails.
 func TestOwnNoticesReachNobody(t *testing.T) {
 	needsKeptNamespaces(t)
 	r := sandboxtest.Run(t, startBare(t, true), sandboxtest.Python(withSocket+ownFilter(unix.SECCOMP_RET_USER_NOTIF)+`
@@ -80,8 +80,7 @@ except OSError as e: print(e.strerror)`))
 	}
 }
 
-// Namespaces in which nothing has happened are reused, those in which anything has
-// do not.
+// Unused namespaces are reused, used ones are not.
 func TestNamespacesServeAgain(t *testing.T) {
 	needsKeptNamespaces(t)
 	whole, weak := startBare(t, true), startWeak(t, weakNotices)
@@ -108,7 +107,7 @@ func TestNamespacesServeAgain(t *testing.T) {
 	}
 }
 
-// servesAgain reports whether a namespace of one program comes to a later one.
+// servesAgain reports whether a later program gets a namespace of an earlier one.
 func servesAgain(t *testing.T, s *Sandbox, code string) bool {
 	t.Helper()
 	used := namespacesOf(t, s, code)
@@ -120,7 +119,7 @@ func servesAgain(t *testing.T, s *Sandbox, code string) bool {
 	return false
 }
 
-// Two sandboxes that are there at once have two of each.
+// Two sandboxes that exist at the same time have different namespaces.
 func TestNamespacesAreNotShared(t *testing.T) {
 	needsKeptNamespaces(t)
 	s := startBare(t, true)
@@ -145,7 +144,7 @@ func TestNamespacesAreNotShared(t *testing.T) {
 	}
 }
 
-// Those that were used are closed.
+// Used namespaces are closed.
 func TestUsedNamespacesAreClosed(t *testing.T) {
 	needsKeptNamespaces(t)
 	s := startBare(t, true)
@@ -159,7 +158,7 @@ func TestUsedNamespacesAreClosed(t *testing.T) {
 	}
 }
 
-// What a program sees of its network tells nothing of those before it.
+// A program's view of its network reveals nothing about earlier programs.
 func TestNetworkLooksNew(t *testing.T) {
 	needsKeptNamespaces(t)
 	const look = `import os, re
@@ -183,8 +182,8 @@ for name in "dev igmp ip6_flowlabel netstat snmp snmp6 sockstat sockstat6 tcp tc
 	}
 }
 
-// A program that makes sockets without end is ended in time, and gives the
-// executor little to do.
+// A program that creates sockets in a loop is ended in time, and costs the executor
+// little work.
 func TestSocketStorm(t *testing.T) {
 	needsKeptNamespaces(t)
 	s := startBare(t, true)
@@ -206,8 +205,7 @@ while True: socket.socket().close()`)
 	}
 }
 
-// Who asks for sockets and who says that it has finished do not get into each
-// other's way.
+// Programs that create sockets and programs that report their end do not interfere.
 func TestSocketsAndTheEnd(t *testing.T) {
 	needsKeptNamespaces(t)
 	r := sandboxtest.Run(t, startBare(t, true), sandboxtest.Python(withSocket+`
@@ -222,7 +220,7 @@ sys.exit(7)`))
 	}
 }
 
-// Those that are spare are bounded, go to one each, and are closed at the end.
+// Pooled namespaces are bounded, used once, and closed at the end.
 func TestSpareNamespaces(t *testing.T) {
 	var spare namespacePool
 	given := map[*namespaces]bool{}

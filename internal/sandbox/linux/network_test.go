@@ -13,7 +13,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// proxyHost stands for the service: it accepts where the program finds its proxy.
+// proxyHost replaces the service: it accepts connections of the program's proxy.
 type proxyHost struct {
 	engine.CallHandler
 	mu       sync.Mutex
@@ -58,8 +58,8 @@ print(os.environ.get("https_proxy"), get(("127.0.0.1", 3128)), get(("192.0.2.2",
 print(open("/proc/net/dev").read().count(":"))
 `
 
-// A program with a grant finds its proxy, warm and cold, and nothing else; its
-// namespace is of no use for another.
+// A program with a grant reaches its proxy, warm and cold, and no other address. Its
+// namespace is not reused.
 func TestProxy(t *testing.T) {
 	s := startBare(t, true)
 	for name, code := range map[string]string{"warm": useProxy, "cold": useProxy, "idle": whichNamespaces} {

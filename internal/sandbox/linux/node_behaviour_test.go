@@ -1,7 +1,7 @@
 package linux
 
-// nodeBehaviours are programs that must not notice whether Node has waited for
-// them.
+// nodeBehaviours are programs whose behavior must not depend on whether Node has waited
+// for them.
 var nodeBehaviours = map[string]string{
 	// What a program is.
 	"argv": "console.log(process.argv, process.argv0, process.execArgv, process.execPath, process.title)",

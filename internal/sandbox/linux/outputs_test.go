@@ -12,7 +12,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// heard is a host that notes which stream said what, in order.
+// heard is a host that records the output of the streams, in order.
 type heard struct {
 	parts []string
 	sizes map[engine.Stream]int
@@ -29,7 +29,7 @@ func (h *heard) Call(context.Context, string, []byte) ([]byte, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// twoPipes makes outputs, and the ends that a program has.
+// twoPipes returns outputs, and the program's ends.
 func twoPipes(t *testing.T) (_ *outputs, stdout, stderr *os.File) {
 	t.Helper()
 	var ours, theirs []*os.File
@@ -48,8 +48,8 @@ func twoPipes(t *testing.T) (_ *outputs, stdout, stderr *os.File) {
 	return o, theirs[0], theirs[1]
 }
 
-// The stream that was written to first is heard first, whatever else is there when
-// somebody begins to read.
+// The stream that was written to first is delivered first, even if both have data when
+// reading begins.
 func TestOutputsInOrder(t *testing.T) {
 	for i := range 100 {
 		o, first, second := twoPipes(t)
@@ -70,7 +70,7 @@ func TestOutputsInOrder(t *testing.T) {
 	}
 }
 
-// A stream that never stops keeps nobody from hearing the other, and no byte is lost.
+// An endless stream does not block the other one, and no byte is lost.
 func TestOutputsFirehose(t *testing.T) {
 	o, stdout, stderr := twoPipes(t)
 	block := bytes.Repeat([]byte("x"), 1<<20)
@@ -95,7 +95,7 @@ func TestOutputsFirehose(t *testing.T) {
 	}
 }
 
-// Who closes the pipes is not kept by one that reads them.
+// Closing the pipes is not blocked by a reader.
 func TestOutputsClose(t *testing.T) {
 	o, stdout, _ := twoPipes(t)
 	fmt.Fprint(stdout, "a")
@@ -112,8 +112,8 @@ func TestOutputsClose(t *testing.T) {
 	}
 }
 
-// closer closes a pipe when the first of what was in it arrives: it is reported as
-// readable, and after it was read to its end again as closed.
+// closer closes a pipe when its first data arrives: the pipe is reported as readable,
+// and again as closed after it was read to its end.
 type closer struct {
 	heard
 	pipe *os.File
@@ -126,7 +126,7 @@ func (c *closer) Output(stream engine.Stream, data []byte) {
 	}
 }
 
-// One stream that ends does not end the other.
+// The end of one stream does not end the other.
 func TestOutputsEndOfOne(t *testing.T) {
 	o, stdout, stderr := twoPipes(t)
 	fmt.Fprint(stderr, "y")

@@ -12,8 +12,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// runtimesWith makes a folder of runtimes with sets that have one package each,
-// chosen, whose version is the set's name.
+// runtimesWith creates a folder of runtimes. Each set has one package, chosen, whose
+// version is the set's name.
 func runtimesWith(t *testing.T, sets ...string) string {
 	t.Helper()
 	runtimes := t.TempDir()
@@ -48,7 +48,7 @@ func startWith(t *testing.T, options LaunchOptions) *Sandbox {
 	return s
 }
 
-// inSet is a program that says which set it and a process that it starts have.
+// inSet returns a program that prints its own set and that of a child process.
 func inSet(set string) *engine.Spec {
 	spec := sandboxtest.Python("import chosen, subprocess, sys\nprint(chosen.version, subprocess.run([sys.executable, " +
 		"'-c', 'import chosen; print(chosen.version)'], capture_output=True, text=True).stdout.strip())\n")
@@ -56,8 +56,8 @@ func inSet(set string) *engine.Spec {
 	return spec
 }
 
-// A program and what it starts have the packages of the set that it asks for,
-// warm and cold, the first time and later.
+// A program and its children have the packages of the requested set, warm and cold, at
+// the first and at later runs.
 func TestPackageSets(t *testing.T) {
 	runtimes := runtimesWith(t, "current", "onyx", "own")
 	for _, test := range []struct {
@@ -110,8 +110,8 @@ func TestPackageSets(t *testing.T) {
 	}
 }
 
-// The first program of a set is warm: it waits for the zygote, and its time limit
-// does not.
+// The first program of a set is warm: it waits for the zygote, and the wait does not
+// count towards its time limit.
 func TestFirstProgramOfASet(t *testing.T) {
 	s := startWith(t, LaunchOptions{Runtimes: runtimesWith(t, "current", "onyx"), Warm: true})
 	if r := sandboxtest.Run(t, s, inSet("onyx")); r.Stdout != "onyx onyx\n" {
@@ -126,8 +126,8 @@ func TestFirstProgramOfASet(t *testing.T) {
 	}
 }
 
-// Only the zygotes of the default set are there from the beginning. Those of
-// another come with its first program, and go when it is not used any more.
+// Only the zygotes of the default set are started at once. Those of another set start
+// with its first program, and end when the set is idle.
 func TestZygotesOfASetComeAndGo(t *testing.T) {
 	s := startWith(t, LaunchOptions{Runtimes: runtimesWith(t, "current", "onyx"), warmFirst: true,
 		weaken: []string{weakIdleTime}})
@@ -166,7 +166,7 @@ func TestZygotesOfASetComeAndGo(t *testing.T) {
 	}
 }
 
-// The folder's name says which interpreter a set was installed for.
+// The folder's name determines the interpreter of a set.
 func TestInterpreterOfASet(t *testing.T) {
 	bin := t.TempDir()
 	for _, name := range []string{"python3.12", "python3.13"} {

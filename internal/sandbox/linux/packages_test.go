@@ -14,7 +14,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// installed skips a test where `airlock setup` has not made the test data.
+// installed skips a test if `airlock setup` has not created the test data.
 func installed(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(os.Getenv("AIRLOCK_TEST_DATA"), "runtimes", "python")
@@ -24,8 +24,8 @@ func installed(t *testing.T) string {
 	return folder
 }
 
-// Every package imports behind the system-call filter, landlock and limits of
-// an ordinary run.
+// Every package can be imported under the system-call filter, landlock and limits of an
+// ordinary run.
 func TestPackagesImport(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(installed(t), "manifest.json"))
 	if err != nil {
@@ -58,7 +58,7 @@ func TestPackagesImport(t *testing.T) {
 	}
 }
 
-// The first slice's promise: a CSV in, a plot out.
+// A program reads a CSV file and saves a plot.
 func TestPlot(t *testing.T) {
 	installed(t)
 	code, err := os.ReadFile("../../../examples/plot.py")

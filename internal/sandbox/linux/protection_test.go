@@ -12,11 +12,10 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// Each protection is tried twice with one probe: in place, where the probe
-// must fail, and left out, where it must succeed. A probe that fails both
-// times would prove nothing. All of that is done with sandboxes that start
-// cold, with those that are forked from a zygote or wait for a command, and with
-// processes that enter one.
+// Each protection is tested twice with one probe. With the protection the probe must
+// fail, and without it the probe must succeed: a probe that always fails would prove
+// nothing. The tests use sandboxes that start cold, that are forked from a zygote or
+// wait for a command, and processes that enter a sandbox.
 func TestProtections(t *testing.T) {
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "needs root: only there can one layer be left out and the others stay")
@@ -34,7 +33,7 @@ func TestProtections(t *testing.T) {
 		return map[string]*Sandbox{"cold": cold, "entered": cold, "warm": warm, "command": warm}
 	}
 	whole := open(t)
-	// A zygote's child has no such steps of its own.
+	// A zygote's child does not have these steps.
 	coldOnly := []string{"old root", "network", "signal mask"}
 	const status = "status = dict(l.rstrip('\\n').split(':\\t', 1) for l in open('/proc/self/status') if ':\\t' in l)\n"
 	for _, tt := range []struct {
@@ -95,7 +94,7 @@ except OSError: pass`},
 	}
 }
 
-// probe runs a probe in a sandbox, which is to print "breach" if it is weak.
+// probe runs a probe in a sandbox. It must print "breach" if and only if the sandbox is weak.
 func probe(t *testing.T, path, code string, sandbox *Sandbox, weak bool) {
 	t.Helper()
 	spec := sandboxtest.Python(code)
@@ -118,8 +117,8 @@ func probe(t *testing.T, path, code string, sandbox *Sandbox, weak bool) {
 	}
 }
 
-// startWeak starts a sandbox whose zygote, one without packages, forks with
-// some protections left out.
+// startWeak starts a sandbox whose zygote, one without packages, forks with some
+// protections removed.
 func startWeak(t *testing.T, weaken ...string) *Sandbox {
 	t.Helper()
 	s, err := Start(t.Context(), Config{Launcher: NewLauncher(LaunchOptions{warmFirst: true, weaken: weaken}), Log: quiet})

@@ -14,14 +14,14 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// paths are the ways in which a Python program can start. What it prints must
-// not tell which one it was.
+// paths are the ways in which a Python program can start. Its output must not depend on
+// the way.
 func paths(t *testing.T) map[string]*Sandbox {
 	return map[string]*Sandbox{"cold": startBare(t, false), "warm": startBare(t, true)}
 }
 
-// startBare starts a sandbox with the standard library alone: its zygote, if it
-// is to have one, is ready at once.
+// startBare starts a sandbox with only the standard library. Its zygote, if it has one,
+// is ready at once.
 func startBare(t *testing.T, warm bool) *Sandbox {
 	t.Helper()
 	s, err := Start(t.Context(), Config{Launcher: NewLauncher(LaunchOptions{warmFirst: warm}), Log: quiet})
@@ -32,8 +32,8 @@ func startBare(t *testing.T, warm bool) *Sandbox {
 	return s
 }
 
-// echoes are programs and what they print with their last expression echoed.
-// A stderr that is not given must be empty.
+// echoes are programs and their output with the last expression echoed. If no stderr is
+// given, it must be empty.
 var echoes = []struct {
 	name, code     string
 	stdout, stderr string
@@ -121,7 +121,7 @@ func TestEchoLast(t *testing.T) {
 	}
 }
 
-// A program may have modules that it does not import, and is otherwise as it was.
+// Globals adds modules that a program does not import, and changes nothing else.
 func TestGlobals(t *testing.T) {
 	for way, sandbox := range paths(t) {
 		t.Run(way, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestGlobals(t *testing.T) {
 	}
 }
 
-// What echoes does not change anything else, nor is it on where nobody asked.
+// EchoLast has no other effects, and is off by default.
 func TestEchoLastElsewhere(t *testing.T) {
 	for way, sandbox := range paths(t) {
 		t.Run(way, func(t *testing.T) {
@@ -182,7 +182,7 @@ func inline(spec *engine.Spec) *engine.Spec {
 	return spec
 }
 
-// plots are programs and the pictures that they leave.
+// plots are programs and the pictures that they save.
 var plots = []struct {
 	name, code, stdout string
 	files              []string
@@ -245,7 +245,7 @@ func TestShowPlots(t *testing.T) {
 	}
 }
 
-// What only has an effect on an interpreter that starts has it on each path.
+// Variables that take effect at the interpreter's start take effect on each path.
 func TestEnvironmentReadAtStart(t *testing.T) {
 	ways := paths(t)
 	for name, test := range map[string]struct{ value, code, stdout string }{
@@ -275,7 +275,7 @@ func TestEnvironmentReadAtStart(t *testing.T) {
 	}
 }
 
-// What is set to what it is anyway does not make a program start cold.
+// A variable set to its default value does not make a program start cold.
 func TestStartsAlike(t *testing.T) {
 	for entry, want := range map[string]bool{
 		"MPLBACKEND=Agg": true, "PYTHONUNBUFFERED=1": true, "LANG=C.UTF-8": true, "MINE=x": true, "HOME=/": true,

@@ -17,7 +17,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// listener notes what it is told of a program's rest.
+// listener records the notices of a program's rest.
 type listener struct {
 	mu     sync.Mutex
 	heard  []string
@@ -43,8 +43,8 @@ func (l *listener) note(words ...string) {
 	l.heard = append(l.heard, words...)
 }
 
-// A program that waits is said to rest, for a time, a child or a thread, and one
-// that computes is not, in whichever of its processes.
+// A program that waits for a time, a child or a thread rests. A program with a process
+// that computes does not.
 func TestRest(t *testing.T) {
 	loops := map[string]*Sandbox{"cold": start(t), "warm": startWarm(t)}
 	const head = "import os, subprocess, sys, threading, time\ndef spin(s):\n  end = time.monotonic() + s\n" +
@@ -87,8 +87,8 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// apart are what a program printed, and what was told of its rest: these come by two ways,
-// and on a busy machine either may come first.
+// apart separates a program's output from the notices of its rest. They arrive on two
+// channels, on a busy machine in any order.
 func apart(heard []string) (printed, told []string) {
 	for _, word := range heard {
 		if word == "rest" || word == "wake" {
@@ -100,8 +100,8 @@ func apart(heard []string) (printed, told []string) {
 	return printed, told
 }
 
-// within reports whether a list has all of want, in order, and nothing of rest
-// beyond it in a program that never does.
+// within reports whether a list contains all of want, in order, and no further rest of
+// a program that never rests.
 func within(want, heard []string) bool {
 	for _, word := range heard {
 		if len(want) > 0 && word == want[0] {
@@ -111,7 +111,7 @@ func within(want, heard []string) bool {
 	return len(want) == 0
 }
 
-// A program that gets hardly any of a busy machine's processors does not rest.
+// A program that gets little time on a busy machine does not rest.
 func TestRestOnABusyMachine(t *testing.T) {
 	s := start(t)
 	var others []*exec.Cmd
@@ -139,7 +139,7 @@ func TestRestOnABusyMachine(t *testing.T) {
 	}
 }
 
-// What all groups take together is bounded by the kernel.
+// The kernel limits the memory of all groups together.
 func TestGroupsAreBounded(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("control groups need root")

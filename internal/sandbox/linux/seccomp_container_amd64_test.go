@@ -18,7 +18,7 @@ import (
 
 var updateProfile = flag.Bool("update-seccomp", false, "write deploy/seccomp.json anew")
 
-// containerProfile is the filter for a container that Airlock runs in.
+// containerProfile is the seccomp profile of a container that runs Airlock.
 const containerProfile = "../../../deploy/seccomp.json"
 
 // supervisor are the calls of the service and of the executor that no program may
@@ -35,7 +35,7 @@ var supervisor = []uint32{
 	unix.SYS_IOPRIO_SET, unix.SYS_IOPRIO_GET, unix.SYS_PROCESS_MADVISE, unix.SYS_SPLICE,
 }
 
-// neverOpen are on the programs' list only to be refused in their own words.
+// neverOpen are in the programs' list only to fail with a specific error.
 var neverOpen = []uint32{unix.SYS_IO_URING_SETUP, unix.SYS_PTRACE}
 
 // TestContainerProfile compares deploy/seccomp.json with the list of system calls
@@ -94,8 +94,8 @@ func profile(t *testing.T) []byte {
 	return append(text, '\n')
 }
 
-// TestUnitCalls holds the filter of the unit against the container's profile: what is
-// missing in one ends programs only there. systemd knows what its groups have.
+// TestUnitCalls compares the filter of the unit with the container's profile: a call
+// missing in one would end programs only there. systemd resolves its groups.
 func TestUnitCalls(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not installed")

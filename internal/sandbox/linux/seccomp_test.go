@@ -11,7 +11,7 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// judge runs the filter on one call, as the kernel would.
+// judge runs the filter on one call, like the kernel.
 func judge(t *testing.T, vm *bpf.VM, arch, nr uint32, args ...uint64) uint32 {
 	t.Helper()
 	// The VM reads big-endian, as network filters do; the kernel reads
@@ -53,8 +53,8 @@ const errnoOf = unix.SECCOMP_RET_ERRNO
 
 const addressNoRandomize = 0x0040000
 
-// Every number is tried: what is on the list passes, what has a rule is judged
-// by it, and all others do not exist.
+// The test tries every number: calls on the list pass, calls with a rule follow it, and
+// all others do not exist.
 func TestFilterDecidesEveryNumber(t *testing.T) {
 	vm := hostVM(t)
 	allowed, ruled := hostAllowed(), map[uint32]bool{}
@@ -87,7 +87,7 @@ const pass = uint32(unix.SECCOMP_RET_ALLOW)
 
 func no(e unix.Errno) uint32 { return errnoOf | uint32(e) }
 
-// ruleTest is a call, and what the filter says of it.
+// ruleTest is a call and the filter's verdict.
 type ruleTest struct {
 	name string
 	nr   uint32
@@ -195,8 +195,8 @@ func TestFilterRules(t *testing.T) {
 	})
 }
 
-// Without control groups a few calls are refused that would get memory which
-// nobody counts, or keep a killed program from its end.
+// Without control groups the filter refuses a few calls that would get uncounted
+// memory, or delay the end of a killed program.
 func TestFilterRulesWithoutGroups(t *testing.T) {
 	testRules(t, vmOf(t, replaceRules(hostRules(), withoutGroups)), []ruleTest{
 		{"a file in memory", unix.SYS_MEMFD_CREATE, []uint64{1, unix.MFD_CLOEXEC}, no(unix.ENOSYS)},
@@ -228,8 +228,8 @@ func TestFilterRulesWithoutGroups(t *testing.T) {
 	})
 }
 
-// Where namespaces are kept, the executor is told of each call that could make
-// what they remember, and no other is open for it.
+// If namespaces are pooled, the executor is notified of each call that could change
+// their state, and no other such call is allowed.
 func TestFilterTellsOfWhatIsRemembered(t *testing.T) {
 	plain, told := hostVM(t), vmOf(t, replaceRules(hostRules(), notifyRules))
 	sockets := []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR}

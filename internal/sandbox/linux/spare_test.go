@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is spare is bounded, is used once, and goes when the sandbox does.
+// Pooled pairs are bounded, used once, and closed with the sandbox.
 func TestSpares(t *testing.T) {
 	made := 0
 	s := pairPool[*os.File]{create: func() (ends[*os.File], error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// Where there is no machine code for it, a zygote makes sandboxes in Python,
-// and pid 1 is one of its own copies: the same programs end the same way.
+// Without machine code for the processor, a zygote creates sandboxes in Python, and pid
+// 1 is a copy of the zygote. Programs have the same outcomes.
 func TestSpawnInPython(t *testing.T) {
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "needs root: only there can a layer be left out")

@@ -7,9 +7,9 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// A program may speak to the service, which then starts a process beside it, before the
-// executor knows its sandbox: the process waits for that. Where no program begins there
-// is nothing to wait for.
+// A program may call the service, which then starts a process beside it, before the
+// executor has registered its sandbox: the start waits for that. If no program is
+// starting, it does not wait.
 func TestStandingBeforeItIsKnown(t *testing.T) {
 	for name, h := range map[string]*heldWorkspace{"program": {runs: 1}, "live interpreter": {live: 1}, "nobody": {}} {
 		t.Run(name, func(t *testing.T) {

@@ -276,7 +276,7 @@ func writeFile(folder, name, value string) error {
 	for {
 		_, err := unix.Write(fd, []byte(value))
 		switch {
-		case errors.Is(err, unix.EINTR): // writing a memory limit is interrupted by signals, which the runtime sends to itself
+		case errors.Is(err, unix.EINTR): // the runtime's own signals interrupt it
 			continue
 		case err != nil:
 			return &fs.PathError{Op: "write", Path: path, Err: err}

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// A version 2 hierarchy cannot be had on every machine that runs the tests, so
-// what is written to it is checked on ordinary files. That the kernel then
-// enforces it is tested where there is one, by the suite.
+// Not every test machine has a version 2 hierarchy, so this test checks the values
+// written to ordinary files. The suite tests that the kernel enforces them.
 func TestUnifiedLimits(t *testing.T) {
 	folder := t.TempDir()
 	for _, name := range []string{"memory.max", "pids.max", "memory.oom.group", "cpu.max"} {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is written to a group, and what it had is there again afterwards.
+// Freeze writes to a group's files, and restores the values afterwards.
 func TestFreezeGroup(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
@@ -59,7 +59,7 @@ func TestFreezeGroup(t *testing.T) {
 	}
 }
 
-// A number of processes that cannot be read is not known, which is none.
+// An unreadable number of processes counts as 0.
 func TestProcesses(t *testing.T) {
 	for content, want := range map[string]int64{"1\n": 1, "2\n": 2, "": 0} {
 		f, err := os.Create(filepath.Join(t.TempDir(), "pids.current"))

@@ -13,8 +13,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// All of a group is killed, without the help of a pid namespace: who is deaf, who has
-// stopped, and who has no quota left. Nobody can be born any more.
+// Kill kills all processes of a group, without the help of a pid namespace: those that
+// ignore signals, are stopped, or have no quota left. No more processes can be born.
 func TestGroupIsKilled(t *testing.T) {
 	tree := apartTree(t)
 	g, err := tree.Create("killed", Limits{Memory: 64 << 20, Processes: 60, CPUs: 0.05})
@@ -60,7 +60,7 @@ while :; do sh -c :; done`, "sh")
 	}
 }
 
-// On version 2 the kernel does it, also with what is frozen.
+// On version 2 the kernel kills the group, including frozen processes.
 func TestGroupIsKilledByTheKernel(t *testing.T) {
 	folder := unifiedFolder(t)
 	g := &Group{tree: &Tree{Version: 2}, folders: []string{folder}}
@@ -89,7 +89,7 @@ while :; do sh -c 'sleep 0.01 &'; done`, "sh", folder)
 	}
 }
 
-// unifiedFolder is a new group of version 2. No controller is needed in it.
+// unifiedFolder returns a new group of version 2. It needs no controllers.
 func unifiedFolder(t *testing.T) string {
 	t.Helper()
 	name := "airlock-test-" + rand.Text()
@@ -108,7 +108,7 @@ func unifiedFolder(t *testing.T) string {
 	return ""
 }
 
-// The number of a process that has ended may be another's by the time it is killed.
+// The pid of a process that has ended may be reused before it is killed.
 func TestOnlyWhoIsListedIsKilled(t *testing.T) {
 	sleeping := exec.Command("/bin/sleep", "600")
 	if err := sleeping.Start(); err != nil {

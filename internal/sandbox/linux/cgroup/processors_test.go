@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Long runs are not starved: those that got nothing for a while stand in the
-// queue like everybody else, until they have had some.
+// Demoted groups are not starved: if they got no time for a while, they have the
+// default weight until they have had some.
 func TestLongRunsGetTheirTurn(t *testing.T) {
 	base := t.TempDir()
 	folder := filepath.Join(base, "run")
@@ -73,7 +73,7 @@ func TestLongRunsGetTheirTurn(t *testing.T) {
 	}
 }
 
-// What is killed goes first, and never yields again.
+// A killed group is boosted, and never demoted again.
 func TestKilledGoesFirst(t *testing.T) {
 	base := t.TempDir()
 	folder := filepath.Join(base, "run")
@@ -106,7 +106,7 @@ func TestKilledGoesFirst(t *testing.T) {
 	}
 }
 
-// Only what computes becomes a long run; what waits is looked at now and then.
+// Only a program that computes is demoted; a waiting one is checked at intervals.
 func TestAge(t *testing.T) {
 	base := t.TempDir()
 	folder := filepath.Join(base, "run")
@@ -150,7 +150,7 @@ func read(t *testing.T, name string) string {
 	return string(b)
 }
 
-// A program that waited, or is interrupted, stands in the queue like a new one.
+// A program that waited, or is interrupted, has the weight of a new one.
 func TestRenewed(t *testing.T) {
 	base := t.TempDir()
 	folder := filepath.Join(base, "run")
@@ -193,8 +193,8 @@ func TestRenewed(t *testing.T) {
 	}
 }
 
-// While a killed program is not gone, all of Airlock goes before what else the machine
-// does, and no longer.
+// While a killed program's processes exist, all of Airlock has priority over other
+// processes of the machine.
 func TestEndingGoesFirst(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), parentName)
 	base := filepath.Join(parent, "instance")

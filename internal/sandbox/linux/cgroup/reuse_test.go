@@ -18,7 +18,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// apartTree is a tree of version 1 with a hierarchy for each controller.
+// apartTree returns a tree of version 1 with a hierarchy for each controller.
 func apartTree(t *testing.T) *Tree {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -40,7 +40,7 @@ func apartTree(t *testing.T) *Tree {
 
 var smallLimits = Limits{Memory: 64 << 20, Processes: 4, CPUs: 0.5}
 
-// What is kept of a group is nothing that the next program could tell from new.
+// The next program cannot tell a reused group from a new one.
 func TestGroupsAreUsedAgain(t *testing.T) {
 	tree := apartTree(t)
 	first, err := tree.Create("first", smallLimits)
@@ -91,7 +91,7 @@ func TestGroupsAreUsedAgain(t *testing.T) {
 	}
 }
 
-// Who gets a group that another has used up for the present period does not wait for
+// A program in a group whose quota is used up for the present period does not wait for
 // the next one.
 func TestWholeShareAgain(t *testing.T) {
 	tree := apartTree(t)
@@ -126,7 +126,7 @@ func TestWholeShareAgain(t *testing.T) {
 	}
 }
 
-// compute uses a processor for so long, in this thread.
+// compute uses a processor for a time, in this thread.
 func compute(t *testing.T, much time.Duration) {
 	t.Helper()
 	var begin, now unix.Timespec
@@ -139,8 +139,8 @@ func compute(t *testing.T, much time.Duration) {
 	}
 }
 
-// runIn runs a shell in a group and waits for its end, and until the kernel has
-// freed what was its alone. What is in a file of the test's stays.
+// runIn runs a shell in a group, waits for its end, and waits until the kernel has
+// freed the memory that only it used. The memory of the test's files stays.
 func runIn(t *testing.T, g *Group, script string, files ...*os.File) {
 	t.Helper()
 	shell := exec.Command("/bin/sh", "-c", "for f in $*; do echo 0 > $f/tasks || exit; done; "+script, "sh")
@@ -166,11 +166,11 @@ func runIn(t *testing.T, g *Group, script string, files ...*os.File) {
 	}
 }
 
-// killedInShell is how a shell ends whose last command was killed.
+// killedInShell is the exit code of a shell whose last command was killed.
 const killedInShell = 128 + 9
 
-// leaveUnread makes a socket in a group's hierarchy for memory, and in no other,
-// that has something to read.
+// leaveUnread creates a socket with unread data in a group's hierarchy for memory, and
+// in no other.
 func leaveUnread(t *testing.T, g *Group) {
 	done := make(chan error)
 	go func() {
@@ -243,7 +243,7 @@ func TestGroupsThatAreNotUsedAgain(t *testing.T) {
 			if g.OOMKills() == 0 {
 				t.Fatal("none is counted")
 			}
-			// As when it was the host that had too little, or what it had was swapped out.
+			// This also happens if the host was short of memory, or if memory was swapped out.
 			if err := writeFile(filepath.Join(g.tree.bases[memoryController], "first"), "memory.max_usage_in_bytes",
 				"0"); err != nil {
 				t.Fatal(err)
@@ -270,8 +270,8 @@ func TestGroupsThatAreNotUsedAgain(t *testing.T) {
 	}
 }
 
-// One that was not made to its end, that has not all of the counts or that comes
-// when all is closed is removed.
+// A group is removed if its creation failed, if it lacks some of the counters, or if
+// the pool is closed.
 func TestGroupsThatAreNotKept(t *testing.T) {
 	left := func(tree *Tree) (found []string) {
 		for _, base := range tree.bases {

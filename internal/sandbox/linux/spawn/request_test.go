@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A result lies where the step that it is filled into looks for it, and one
-// that is passed on is loaded from where it lies.
+// A result is stored where a later step expects it, and a result passed on is loaded
+// from its offset.
 func TestForkRequest(t *testing.T) {
 	attr := make([]byte, 12)
 	open := Call("open", unix.SYS_OPENAT, unix.AT_FDCWD, "/proc", 0)
@@ -49,7 +49,7 @@ func TestForkRequest(t *testing.T) {
 	}
 }
 
-// A command lies in memory as the process that executes it reads it.
+// A command has the memory layout that the executing process expects.
 func TestEncodeCommand(t *testing.T) {
 	if _, err := EncodeCommand("/", []string{strings.Repeat("x", mostCommand)}, nil, 7); err == nil {
 		t.Error("one that has no room is accepted")
