@@ -13,7 +13,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// The executor and each pid 1 ask for short slices, programs do not.
+// The executor and each pid 1 request short slices, programs do not.
 func TestShortSlices(t *testing.T) {
 	before := executors(t)
 	s := startBare(t, true)
@@ -39,7 +39,7 @@ func TestShortSlices(t *testing.T) {
 	if r := sandboxtest.Run(t, s, sandboxtest.Python("print(1)")); r.Code() != 0 {
 		t.Fatal(r.Stderr)
 	}
-	// A sandbox that waits may give way to another between two looks: it does not count.
+	// A waiting sandbox may be replaced between two looks: it is not counted.
 	seen := 0
 	for begin := time.Now(); seen == 0; time.Sleep(time.Millisecond) {
 		for _, pid := range waitingPids(executor) {
@@ -63,7 +63,7 @@ func TestShortSlices(t *testing.T) {
 	}
 }
 
-// Without control groups pid 1 is in a session without its program.
+// Without control groups pid 1 is in another session than its program.
 func TestSessionOfInit(t *testing.T) {
 	for way, run := range ways(t) {
 		t.Run(way, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestSessionOfInit(t *testing.T) {
 	}
 }
 
-// The guard kills what is alive at its time, and nothing before.
+// The guard kills living processes at their time, and not before.
 func TestGuard(t *testing.T) {
 	g, err := startGuard()
 	if err != nil {

@@ -21,8 +21,8 @@ func here(t *testing.T) *poller {
 	return &poller{pid: os.Getpid(), most: uncounted{device: device, socket: socketMemory()}}
 }
 
-// A shared mapping counts as all that can be behind it, however little of it is still
-// mapped, and whatever it is called.
+// A shared mapping counts with its whole size, even if little of it is still mapped,
+// and under any name.
 func TestSharedMappingsAreCounted(t *testing.T) {
 	p, own := here(t), []int{os.Getpid()}
 	const count, size = 2 * freeMappings, 1 << 20
@@ -43,8 +43,8 @@ func TestSharedMappingsAreCounted(t *testing.T) {
 	}
 }
 
-// A socket counts as all that may wait in it, also when it is closed and another's
-// message holds it.
+// A socket counts with all the data that it may hold, even if it is closed and in
+// transit in a message.
 func TestSocketsAreCounted(t *testing.T) {
 	p := here(t)
 	before := p.sockets()
@@ -64,13 +64,13 @@ func TestSocketsAreCounted(t *testing.T) {
 	for _, fd := range held {
 		unix.Close(fd)
 	}
-	// Others in this network namespace come and go.
+	// Other sockets in this network namespace come and go.
 	if least := freeSockets / 2 * p.most.socket; after-before < least || p.most.socket < 128<<10 {
 		t.Errorf("%d pairs of sockets count as %d KiB more, of %d each", freeSockets, (after-before)>>10, p.most.socket>>10)
 	}
 }
 
-// Page tables count, and so does what was swapped out, if there is any.
+// Page tables count, and so does swapped-out memory, if there is any.
 func TestPageTablesAreCounted(t *testing.T) {
 	before := memoryOf(os.Getpid())
 	const size, stride = 4 << 30, 2 << 20
@@ -92,7 +92,7 @@ func TestPageTablesAreCounted(t *testing.T) {
 	}
 }
 
-// Without control groups the address space is bounded, but for Node.
+// Without control groups the address space is limited, except for Node.
 func TestAddressSpaceIsBounded(t *testing.T) {
 	for program, bounded := range map[string]bool{"/usr/bin/python3": true, "/bin/bash": true, nodePath: false} {
 		s := &sandbox{host: &host{}, request: &runRequest{Argv: []string{program}, Timeout: time.Second}}

@@ -17,7 +17,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// needCommands skips a test on processors for which nothing waits for a command.
+// needCommands skips a test on processors without processes that wait for a command.
 func needCommands(t *testing.T) {
 	t.Helper()
 	if len(spawn.CommandProgram()) == 0 {
@@ -25,13 +25,13 @@ func needCommands(t *testing.T) {
 	}
 }
 
-// age prints for how many hundredths of a second the shell's process has been there.
+// age prints the age of the shell's process in hundredths of a second.
 const age = `read -r up _ </proc/uptime
 read -r -a stat </proc/$$/stat
 echo $((${up/./} - stat[21]))
 `
 
-// awaitPool waits until that many wait.
+// awaitPool waits until a number of processes wait.
 func awaitPool(t *testing.T, s *Sandbox, name string, count int) {
 	t.Helper()
 	waits := func(p engine.Pool) bool { return p.Name == name && p.Waiting >= count }
@@ -43,9 +43,9 @@ func awaitPool(t *testing.T, s *Sandbox, name string, count int) {
 	t.Fatalf("of %s none waits", name)
 }
 
-// After a program one waits for the next, of whatever language, is taken by it, and is
-// replaced. It has a shell's arguments, variables, input and folder, and nothing of the
-// program before.
+// After a program a process waits for the next one, of any language, which takes it;
+// then it is replaced. The program has its own arguments, variables, input and folder,
+// and no state of the previous one.
 func TestCommandsWait(t *testing.T) {
 	needCommands(t)
 	s, err := Start(t.Context(), Config{Launcher: NewLauncher(LaunchOptions{Warm: true}), Log: quiet})
@@ -74,7 +74,7 @@ ls -A /tmp . /proc/self/fd; echo x >/tmp/x; echo x >x`)
 	}
 }
 
-// What the sandbox's own limits depend on is the program's, whatever waits.
+// The sandbox's limits depend on the program, not on the waiting process.
 func TestCommandHasItsShape(t *testing.T) {
 	needCommands(t)
 	s, err := Start(t.Context(), Config{Launcher: NewLauncher(LaunchOptions{Warm: true}), Log: quiet})
@@ -105,7 +105,7 @@ func TestNoSuchCommand(t *testing.T) {
 	}
 }
 
-// A compiler that dies while it waits costs nobody an answer.
+// A compiler that dies while it waits does not affect answers.
 func TestCompilerDiesWaiting(t *testing.T) {
 	s, err := Start(t.Context(), Config{Launcher: NewLauncher(LaunchOptions{Warm: true}), Log: quiet})
 	if err != nil {
@@ -133,8 +133,7 @@ func TestCompilerDiesWaiting(t *testing.T) {
 	}
 }
 
-// Nobody answers in front of the end of all while anything but pid 1 is there, or while
-// that is not known.
+// A run is not answered early while a process other than pid 1 exists, or may exist.
 func TestExitedAlone(t *testing.T) {
 	for left, want := range map[int64]bool{1: true, 2: false, 0: false} {
 		for _, reaped := range []bool{true, false} {

@@ -16,7 +16,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// leftover is all of a run that others can see.
+// leftover is the visible result of a run.
 type leftover struct {
 	Ending ending
 	Signal string
@@ -46,12 +46,12 @@ func TestBehavesLikeColdNode(t *testing.T) {
 	}
 }
 
-// hasWaited tells whether the Node that runs it has waited for it: then its
-// time up is not counted by Node's own function.
+// hasWaited prints whether the Node that runs it waited for it: then Node's own
+// function does not count its uptime.
 const hasWaited = "console.log(!String(process.uptime).includes('native code'))"
 
-// What Node reads when it starts, and what is made before it starts, cannot be
-// had from one that has started.
+// A waiting Node does not serve programs that change the settings or limits that Node
+// reads at its start.
 func TestNodeStartsCold(t *testing.T) {
 	s := startBare(t, true)
 	for name, test := range map[string]struct {
@@ -83,8 +83,8 @@ func TestNodeStartsCold(t *testing.T) {
 	}
 }
 
-// A program whose command is not its language's is not the one that a Node
-// waits for, whatever the request says.
+// A Node that waits is not used for a program whose command is not its language's,
+// whatever the request claims.
 func TestNodePoolTrustsNoRequest(t *testing.T) {
 	e := &executor{}
 	e.newProcessPools()
@@ -122,7 +122,7 @@ func TestNodePoolTrustsNoRequest(t *testing.T) {
 	}
 }
 
-// What one program was given the next one's Node has never had.
+// A program's data never reaches the Node of the next program.
 func TestWaitingNodeKnowsNobody(t *testing.T) {
 	s := startBare(t, true)
 	for range 3 {
@@ -142,7 +142,7 @@ func TestWaitingNodeKnowsNobody(t *testing.T) {
 	}
 }
 
-// nodes are the processes of Node below an executor.
+// nodes returns the processes of Node below an executor.
 func nodes(executor int) (pids []int) {
 	for _, pid := range descendants(executor) {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -153,7 +153,7 @@ func nodes(executor int) (pids []int) {
 	return pids
 }
 
-// awaitNodes waits until some wait.
+// awaitNodes waits until some Nodes wait.
 func awaitNodes(t *testing.T, count int) []int {
 	t.Helper()
 	executor := executors(t)[0]
@@ -166,8 +166,8 @@ func awaitNodes(t *testing.T, count int) []int {
 	return nil
 }
 
-// After a program one waits for the next, is taken by it, and is replaced; one
-// that dies while it waits costs nobody an answer.
+// After a program a Node waits for the next one, which takes it; then it is replaced. A
+// Node that dies while it waits does not affect answers.
 func TestNodesWait(t *testing.T) {
 	s, err := Start(t.Context(), Config{Launcher: NewLauncher(LaunchOptions{Warm: true}), Log: quiet})
 	if err != nil {
@@ -214,7 +214,7 @@ func TestNodesWait(t *testing.T) {
 	}
 }
 
-// Nobody waits for a program that does not come.
+// Idle Nodes are ended if no program arrives.
 func TestIdleNodesEnd(t *testing.T) {
 	e := &executor{host: &host{uids: userUIDs}}
 	w := &waiting{sandbox: &sandbox{host: e.host}, executor: e}
@@ -235,8 +235,8 @@ func TestIdleNodesEnd(t *testing.T) {
 	t.Error("it waits on")
 }
 
-// What a Node asks is anybody's to ask, and means nothing from a program that
-// already runs.
+// Any program can make the call by which a Node asks for its program. It has no effect
+// in a program that already runs.
 func TestQuestionIsNotTheEnd(t *testing.T) {
 	code := fmt.Sprintf("import os\nfor question in (%d, %d):\n    try: os.ftruncate(%d, question)\n"+
 		"    except OSError as e: print(e.strerror)\nprint('on')", language.NodeMayWait, language.NodeWaits,

@@ -21,7 +21,7 @@ func goodRequest() *runRequest {
 	}
 }
 
-// The executor does not believe the service: each of these ends the request.
+// The executor does not trust the service: each of these ends the request.
 func TestRequestsAreChecked(t *testing.T) {
 	if err := goodRequest().check(); err != nil {
 		t.Fatalf("a good request is refused: %v", err)
@@ -78,7 +78,7 @@ func FuzzPaths(f *testing.F) {
 	})
 }
 
-// pair is both ends of a link.
+// pair holds both ends of a link.
 func pair(t *testing.T) (*link, *link) {
 	t.Helper()
 	ours, other, err := newLinkPair()

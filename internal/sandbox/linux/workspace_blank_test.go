@@ -10,9 +10,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// Whether the folder of a warm program is listed at its end is decided by its
-// inodes. Whatever a program does to the few that are there, what it leaves is
-// what a cold one leaves.
+// The free inodes decide whether the folder of a warm program is listed at its end. Its
+// outputs must equal a cold program's, whatever the program does to its few files.
 func TestNothingLeftIsMissed(t *testing.T) {
 	programs := map[string][]string{
 		"print(1)":                                                                                     nil,

@@ -14,8 +14,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// There are as many programs as docs/security.md says, of every kind and
-// language, and most can be shown to succeed somewhere.
+// The number of programs equals that in docs/security.md. There are programs of every
+// kind and language, and most can succeed somewhere.
 func TestPrograms(t *testing.T) {
 	all, err := programs()
 	if err != nil {
@@ -64,7 +64,7 @@ func TestParseHead(t *testing.T) {
 	}
 }
 
-// Whatever could make an attack look withstood that was not is found.
+// A verdict finds every fault that could make a failed defense look successful.
 func TestJudge(t *testing.T) {
 	w := newWorld(t)
 	const nonce = "N"
@@ -122,7 +122,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The bait is missed when it is taken.
+// The verdict notices taken bait.
 func TestWorldIsWatched(t *testing.T) {
 	connect := func(l net.Listener) error {
 		conn, err := net.Dial(l.Addr().Network(), l.Addr().String())
@@ -156,5 +156,5 @@ func TestWorldIsWatched(t *testing.T) {
 	}
 }
 
-// ignore forgets how a process ended that was killed.
+// ignore discards the end of a killed process.
 func ignore(error) error { return nil }
