@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// cutCheck compares the quick way to cut a program before its last expression
-// with the one that looks at all of it, and says how often it was taken.
+// cutCheck compares the quick way to cut off a program's last expression with the
+// complete one, and prints how often the quick way was used.
 const cutCheck = `
 import _ast, sys
 source = open("../guest/program.py").read()
@@ -107,7 +107,7 @@ for text in [(h + "z = 3\n" + t).encode() for h in heads for t in tails] + [open
 print(quick > 40 or quick)
 `
 
-// The quick way to find the last expression gives what the slow one gives.
+// The quick way to find the last expression has the same result as the slow one.
 func TestCutQuickly(t *testing.T) {
 	python := exec.Command("/usr/bin/python3", "-c", cutCheck)
 	python.Stderr = os.Stderr

@@ -10,8 +10,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// The call with which a warm program says that it has finished is anybody's to
-// make, and gets nobody further than ending the program does.
+// Any process may make the call by which a warm program reports its end. It has no
+// other effect than ending the program.
 func TestFinishCall(t *testing.T) {
 	ways := ways(t)
 	call := fmt.Sprintf(
@@ -19,7 +19,7 @@ func TestFinishCall(t *testing.T) {
 		finishCall)
 
 	for way, run := range ways {
-		// Made by a child it is a call that does not exist.
+		// In a child the call does not exist.
 		t.Run(way+"/child", func(t *testing.T) {
 			r := run(t, ordinaryPython(call+`
 pid = os.fork()
@@ -34,7 +34,7 @@ raise SystemExit(3)`))
 		})
 	}
 
-	// Made by the program it ends it, and what it left running.
+	// In the program it ends the program and its remaining processes.
 	t.Run("early", func(t *testing.T) {
 		spec := sandboxtest.Python(call + `
 if os.fork() == 0:
@@ -57,8 +57,8 @@ time.sleep(60)`)
 	})
 }
 
-// Whoever else makes that call, again and again, gives the executor nothing to
-// do, and the program's end is reported all the same.
+// Other processes that repeat the call cost the executor no work, and the program's end
+// is still reported.
 func TestFinishStorm(t *testing.T) {
 	s := startWarm(t)
 	executor := executors(t)[0]
@@ -80,7 +80,7 @@ sys.exit(6)`, finishCall))
 	}
 }
 
-// usedBy is the processor time that a process has used.
+// usedBy returns the processor time that a process has used.
 func usedBy(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	fields := strings.Fields(read(t, fmt.Sprintf("/proc/%d/stat", pid)))
@@ -95,7 +95,7 @@ func usedBy(t *testing.T, pid int) time.Duration {
 	return time.Duration(user+system) * time.Second / 100 // USER_HZ
 }
 
-// Timers inside a sandbox fire as punctually as anywhere, though ours do not.
+// Timers inside a sandbox are punctual, unlike the executor's.
 func TestTimersArePunctual(t *testing.T) {
 	const get = 30 // PR_GET_TIMERSLACK
 	for way, run := range ways(t) {

@@ -7,7 +7,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// Empty folders leave a mark where that is wanted, and others nothing.
+// Empty folders leave a marker file if the run asks for it.
 func TestEmptyFolders(t *testing.T) {
 	const code = `
 import os

@@ -184,7 +184,7 @@ func family(t *testing.T) (parent int) {
 	return command.Process.Pid
 }
 
-// usedIn is the processor time that a family has in a while.
+// usedIn returns the processor time that a family uses in a while.
 func usedIn(pid int, while time.Duration) time.Duration {
 	before := cpuTime(pid, descendants(pid))
 	<-time.After(while)
@@ -212,7 +212,7 @@ func TestStoppedBySignal(t *testing.T) {
 	}
 }
 
-// Who finds a way to go on is ended.
+// A program that wakes itself is ended.
 func TestProgramThatWakesItself(t *testing.T) {
 	pid := family(t)
 	killed := make(chan struct{})

@@ -17,8 +17,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// A program that computes for long gets processors only while nobody else wants
-// them, and one that is being ended gets them first.
+// A program that computes for long gets processors only while no other process wants
+// them. A program that is being ended gets them first.
 func TestLongRunsYield(t *testing.T) {
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "needs root: without it there are no control groups")
@@ -78,14 +78,14 @@ func TestLongRunsYield(t *testing.T) {
 	}
 }
 
-// mayHaveTurn says whether a program that yields may have been starved by other
-// tests for so long that it is its turn.
+// mayHaveTurn reports whether other tests may have starved a demoted program for so
+// long that it is boosted.
 func mayHaveTurn(yielded time.Duration, begin time.Time) bool {
 	const longTurn = 400 * time.Millisecond // as in cgroup
 	return time.Since(begin)-yielded > longTurn
 }
 
-// A program that waited, or is interrupted, is looked at like a new one.
+// A program that waited, or is interrupted, is checked like a new one.
 func TestControlRenews(t *testing.T) {
 	ours, theirs, err := newLinkPair()
 	if err != nil {
@@ -106,8 +106,8 @@ func TestControlRenews(t *testing.T) {
 	}
 }
 
-// The service stands beside the programs, where the kernel lets it go first,
-// and when all has ended no control group is left.
+// The service's group is beside those of the programs, where the kernel can prefer it.
+// At the end no control group is left.
 func TestServiceBesidePrograms(t *testing.T) {
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "needs root: without it there are no control groups")
@@ -149,7 +149,7 @@ func groupsOf(t *testing.T, instance string) []string {
 	return slices.DeleteFunc(groups(t), func(group string) bool { return !strings.Contains(group, instance) })
 }
 
-// A program that starts cold does not begin idle because the one before it ended so.
+// A cold program does not begin idle because the previous one ended so.
 func TestColdProgramsAreNotIdle(t *testing.T) {
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "needs root: without it there are no control groups")
@@ -193,7 +193,7 @@ func TestColdProgramsAreNotIdle(t *testing.T) {
 	}
 }
 
-// commandsIn are the names of the processes in a group.
+// commandsIn returns the names of the processes in a group.
 func commandsIn(folder string) (names []string) {
 	list, _ := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
 	for _, pid := range strings.Fields(string(list)) {

@@ -17,8 +17,8 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// The two ways to open what is in a workspace agree on every name that a program can
-// make up, and neither follows a link.
+// The two ways to open a file of a workspace agree on every name that a program can
+// create, and neither follows a link.
 func TestBeneathByStep(t *testing.T) {
 	root := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "secret")
@@ -67,11 +67,11 @@ func TestBeneathByStep(t *testing.T) {
 	}
 }
 
-// hideOpenat2 is the variable with which the test below starts itself.
+// hideOpenat2 is the variable with which the test below starts its own process.
 const hideOpenat2 = "AIRLOCK_TEST_HIDE_OPENAT2"
 
-// Under systemd's RestrictSUIDSGID= openat2 does not exist: files go in and come out all
-// the same.
+// Under systemd's RestrictSUIDSGID= openat2 does not exist: inputs and outputs still
+// work.
 func TestHiddenOpenat2(t *testing.T) {
 	if os.Getenv(hideOpenat2) == "" {
 		command := exec.Command(os.Args[0], "-test.run=^TestHiddenOpenat2$", "-test.v")
@@ -94,7 +94,7 @@ func TestHiddenOpenat2(t *testing.T) {
 	}
 }
 
-// hide has a system call answer ENOSYS to this process, and to all that it starts.
+// hide makes a system call return ENOSYS in this process and its children.
 func hide(t *testing.T, nr uint32) {
 	t.Helper()
 	raw, err := bpf.Assemble([]bpf.Instruction{bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
@@ -110,7 +110,7 @@ func hide(t *testing.T, nr uint32) {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil && os.Geteuid() != 0 {
 		t.Fatal(err)
 	}
-	// Of all threads, one of which starts the executor.
+	// It applies to all threads, one of which starts the executor.
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
 		uintptr(unsafe.Pointer(filter))); errno != 0 {
 		t.Fatal(errno)

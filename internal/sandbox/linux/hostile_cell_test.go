@@ -21,7 +21,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// cells runs programs as cells, each in a live session of its own.
+// cells runs programs as cells, each in its own live session.
 type cells struct {
 	live   *live.Service
 	engine *engine.Service
@@ -37,8 +37,8 @@ func newCells(t *testing.T, s *Sandbox) *cells {
 	return c
 }
 
-// run runs a program as a cell, and then another one, which must work whatever the
-// first has done. What a cell says of its end is told in a program's terms.
+// run runs a program as a cell, and then another cell, which must work whatever the
+// first did. It converts the end of a cell to that of a program.
 func (c *cells) run(t *testing.T, spec *engine.Spec) sandboxtest.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), spec.Limits.Timeout+time.Minute)
@@ -84,7 +84,7 @@ func (c *cells) cell(ctx context.Context, t *testing.T, session engine.ID, code 
 	return ended
 }
 
-// withEnvironment is the program with its environment, which no cell has of its own.
+// withEnvironment returns a program that sets its environment, which a cell cannot have.
 func withEnvironment(spec *engine.Spec) string {
 	env := spec.Env
 	if spec.Calls {
@@ -113,7 +113,7 @@ func said(c live.Cell, stream live.OutputType) (text string) {
 	return text
 }
 
-// result is a cell's end as a program's.
+// result converts a cell's end to a program's.
 func (c *cells) result(ctx context.Context, t *testing.T, cell live.Cell) sandboxtest.Result {
 	t.Helper()
 	r := sandboxtest.Result{

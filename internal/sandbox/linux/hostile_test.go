@@ -18,7 +18,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest/hostile"
 )
 
-// Programs that attack are let loose on both kinds of sandboxes.
+// TestHostile runs the hostile programs in both kinds of sandboxes.
 func TestHostile(t *testing.T) {
 	testHostile(t, false, func(t *testing.T) *Sandbox { return start(t) })
 }
@@ -26,7 +26,7 @@ func TestHostileWarm(t *testing.T) {
 	testHostile(t, true, func(t *testing.T) *Sandbox { return startWarmWithPackages(t) })
 }
 
-// The same as cells of live sessions, which are forked from a zygote of their own.
+// TestHostileCells runs them as cells of live sessions, which have their own zygote.
 func TestHostileCells(t *testing.T) {
 	var all *cells
 	b := hostileBackend(t, func(t *testing.T) *Sandbox {
@@ -73,8 +73,8 @@ func hostileBackend(t *testing.T, open func(*testing.T) *Sandbox) hostile.Backen
 	}
 }
 
-// The same as an ordinary user, whose sandboxes have no control groups and no
-// users of their own.
+// TestHostileWithoutRoot runs them as an ordinary user, whose sandboxes have no control
+// groups and no separate users.
 func TestHostileWithoutRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("this is an ordinary user: the other tests are it")
@@ -110,7 +110,7 @@ func TestHostileWithoutRoot(t *testing.T) {
 	}
 }
 
-// Every program that can be shown to succeed without protections does.
+// Programs that can succeed without protections do.
 func TestHostileControls(t *testing.T) {
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "needs root: only there can one layer be left out and the others stay")
@@ -125,8 +125,8 @@ func TestHostileControls(t *testing.T) {
 	})
 }
 
-// strays are processes in sandboxes that have been used: those that wait for a
-// program have nothing in their workspace but its file, empty.
+// strays returns the processes in used sandboxes: a waiting sandbox has only the
+// program's empty file in its workspace.
 func strays(t *testing.T, executor int) (all []string) {
 	t.Helper()
 	for _, pid := range descendants(executor) {

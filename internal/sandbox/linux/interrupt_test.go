@@ -13,7 +13,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// leading is the host of an interpreter: it gives out one cell, and interrupts it.
+// leading is the host of an interpreter: it sends one cell, and interrupts it.
 type leading struct {
 	silent
 	code   string
@@ -45,8 +45,8 @@ func (h *leading) Call(ctx context.Context, name string, input []byte) ([]byte, 
 	return nil, nil
 }
 
-// An interrupt reaches what runs in the foreground, with control groups and without:
-// there the sandbox's first process is of another session than the program.
+// An interrupt reaches the foreground, with and without control groups: without them
+// the sandbox's first process is in another session than the program.
 func TestInterruptOfForeground(t *testing.T) {
 	if _, err := os.Stat(nodePath); err != nil {
 		sandboxtest.Skip(t, "needs node: run airlock setup")

@@ -9,7 +9,7 @@ import (
 )
 
 // A host that sends the memory of crashed programs to a socket is not strict, and
-// says what to do.
+// reports a remedy.
 func TestCoreDumpsThatAreStreamed(t *testing.T) {
 	h := &host{root: true, uids: rootUIDs, landlock: 7, groups: &cgroup.Tree{Version: 2}}
 	for pattern, streamed := range map[string]bool{

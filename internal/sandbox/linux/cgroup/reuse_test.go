@@ -325,7 +325,7 @@ func TestGroupsThatAreNotKept(t *testing.T) {
 	})
 }
 
-// As many are kept as are needed at once, and no more.
+// The pool holds as many groups as are needed at once, and no more.
 func TestKeptGroupsAreFew(t *testing.T) {
 	tree := apartTree(t)
 	var all []*Group
