@@ -283,7 +283,7 @@ type proposalBody struct {
 	Root      string                 `json:"root"`
 	Phase     string                 `json:"phase,omitempty"`
 	CreatedAt string                 `json:"created_at"`
-	State     changes.State     `json:"state"`
+	State     changes.State          `json:"state"`
 	Token     string                 `json:"token"` // empty: it cannot be approved
 	Files     []workspace.FileChange `json:"files"`
 	Findings  []workspace.Finding    `json:"findings"`
