@@ -228,7 +228,6 @@ type replFiles struct {
 	*liveSession
 	folder string // empty: not known yet, or none
 	asked  bool
-	root   *os.Root
 	saver  *saver
 
 	count   int               // number of pictures

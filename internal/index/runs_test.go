@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
@@ -490,25 +488,6 @@ func TestLogIsCompact(t *testing.T) {
 	if overhead := len(text.stdout) + len(text.stderr) + len(text.chunks) - len(run.Stdout); overhead > len(log) {
 		t.Errorf("%d chunks cost %d bytes", len(log), overhead)
 	}
-}
-
-func FuzzLog(f *testing.F) {
-	f.Add([]byte("out"), []byte("err"), []byte{6, 7})
-	f.Add([]byte{}, []byte{}, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
-	f.Fuzz(func(t *testing.T, stdout, stderr, chunks []byte) {
-		log, err := logText{stdout: stdout, stderr: stderr, chunks: chunks}.split()
-		if err != nil {
-			return
-		}
-		back, err := joinLog(log, &engine.Run{Stdout: string(stdout), Stderr: string(stderr)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := back.split()
-		if err != nil || !cmp.Equal(again, log) {
-			t.Fatalf("%v came back as %v, %v", log, again, err)
-		}
-	})
 }
 
 func BenchmarkRun(b *testing.B) {

@@ -83,7 +83,8 @@ func Open(ctx context.Context, path string, log *slog.Logger, changes ...Option)
 	db.files, db.words = newFileCache(), fts5{}
 	// A damaged index is never replaced by an empty one: the clean-up would take every stored file for waste.
 	schema := sqlite.Schema{Application: applicationID, Steps: o.steps, Loss: "every stored file and run"}
-	l := &local{path: path, schema: schema, log: log, borrow: o.borrow, atStart: o.atStart, writer: make(chan *conn, 1), readers: make(chan *conn, readerCount),
+	l := &local{path: path, schema: schema, log: log, borrow: o.borrow, atStart: o.atStart,
+		writer: make(chan *conn, 1), readers: make(chan *conn, readerCount),
 		closed: make(chan struct{}), checked: make(chan struct{}), stopCheck: func() {}}
 	if l.held, err = acquire(path); err != nil {
 		return nil, fmt.Errorf("open index: %w", err)

@@ -247,7 +247,7 @@ func (w *Worker) dial(rw http.ResponseWriter, r *http.Request, q *dialRequest) e
 	defer inner.Close()
 	outer, err := hijack(rw)
 	if err != nil {
-		return nil //nolint:nilerr // the connection has failed
+		return nil // the connection has failed
 	}
 	defer outer.Close()
 	var group sync.WaitGroup
@@ -289,7 +289,7 @@ func (w *Worker) start(rw http.ResponseWriter, r *http.Request, q *startRequest)
 	defer p.Close()
 	conn, err := hijack(rw)
 	if err != nil {
-		return nil //nolint:nilerr // the connection has failed
+		return nil // the connection has failed
 	}
 	defer conn.Close()
 	w.serve(q.ID, p, &frames{r: conn, w: conn}, q.Term != nil)

@@ -134,7 +134,7 @@ func TestAskOrder(t *testing.T) {
 		t.Fatalf("kept: %+v, %v", kept, err)
 	}
 	kept.Turns[0].Order = nil
-	if err := a.host.Archive.PutConversation(t.Context(), kept, kept.Turns...); err != nil {
+	if err := a.host.PutConversation(t.Context(), kept, kept.Turns...); err != nil {
 		t.Fatal(err)
 	}
 	inOrder(t, a.get(at).body, "&#39;between&#39;", "First I ask.")
