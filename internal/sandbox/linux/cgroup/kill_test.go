@@ -26,7 +26,8 @@ func TestGroupIsKilled(t *testing.T) {
 trap '' TERM HUP INT
 for i in 1 2 3 4 5 6 7 8 9 10; do (while :; do :; done) & setsid sleep 600 & done
 (kill -STOP $(exec sh -c 'echo $PPID')) &
-while :; do sh -c :; done`, "sh")
+(while :; do sh -c :; done) &
+exec sleep 600`, "sh") // a shell would end by itself where it cannot fork
 	shell.Args = append(shell.Args, g.folders...)
 	if err := shell.Start(); err != nil {
 		t.Fatal(err)
