@@ -31,33 +31,44 @@ var axeSource = sync.OnceValues(func() (string, error) {
 	return string(text), err
 })
 
-// axe has axe-core examine the page as it is: every rule, best practices too.
-func (b *tab) axe(name string) {
+// The rules of axe-core that axe applies: all of them, or those about colours.
+const (
+	allRules    = `rules: { 'target-size': { enabled: true }, 'label-content-name-mismatch': { enabled: true } }`
+	colourRules = `runOnly: { type: 'rule', values: ['color-contrast', 'link-in-text-block'] }`
+)
+
+// axe fails the test for each violation that axe-core finds on the page.
+func (b *tab) axe(name, rules string) {
 	b.t.Helper()
-	for _, fault := range b.axeFaults() {
+	for _, fault := range b.axeFaults(rules) {
 		b.t.Errorf("%s, %s: axe: %s", name, b.look.name, fault)
 	}
 }
 
-// axeFaults is what axe-core finds.
-func (b *tab) axeFaults() []string {
+func (b *tab) axeFaults(rules string) []string {
 	b.t.Helper()
 	source, err := axeSource()
 	if err != nil {
 		skip(b.t, "%v", err)
 	}
-	eval[bool](b, source+"; true")
-	return eval[[]string](b, `axe.run(document, { iframes: false, rules: { 'target-size': { enabled: true }, 'label-content-name-mismatch': { enabled: true } } })
+	if !eval[bool](b, "!!window.axe") {
+		eval[bool](b, source+"; true")
+	}
+	return eval[[]string](b, `axe.run(document, { iframes: false, resultTypes: ['violations'], `+rules+` })
 		.then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ' (' + v.impact + '): ' + n.html.slice(0, 160))))`)
 }
 
-// axeInEachLook does so in light, in dark and on a narrow screen.
+// axeInEachLook applies all rules on a wide and on a narrow screen, and those about
+// colours in light and in dark on both.
 func (b *tab) axeInEachLook(name string) {
 	b.t.Helper()
 	was := b.look
-	for _, how := range append(looks, look{"390", true, 390, 844}) {
-		b.seen(how)
-		b.axe(name)
+	for _, one := range []struct {
+		how   look
+		rules string
+	}{{light, allRules}, {dark, colourRules}, {narrow, allRules}, {look{"390", true, 390, 844}, colourRules}} {
+		b.seen(one.how)
+		b.axe(name, one.rules)
 	}
 	b.seen(was)
 }

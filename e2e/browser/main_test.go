@@ -53,12 +53,13 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	program, err := exec.LookPath("chromium")
+	// The headless shell has no windows of its own to draw, which the chromium package has.
+	program, err := exec.LookPath("chromium-headless-shell")
 	if err != nil {
-		missing = "there is no chromium: apt-get install chromium (scripts/test-deps does)"
+		missing = "there is no Chromium: apt-get install chromium-headless-shell (scripts/test-deps does)"
 		return m.Run()
 	}
-	// Debian's chromium draws with OpenGL, which is emulated where there is no graphics card.
+	// Debian's Chromium draws with OpenGL, which is emulated where there is no graphics card.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.DisableGPU,
 		chromedp.Flag("enable-precise-memory-info", true), chromedp.Flag("js-flags", "--expose-gc"))
 	if os.Geteuid() == 0 {

@@ -224,7 +224,7 @@ func accessible(b *tab, s *service) number {
 		b.wait(`document.readyState === 'complete' && (!document.querySelector('#notebook') || document.querySelector('#notebook').dataset.ready)`)
 		for _, how := range []look{light, dark, {"390", true, 390, 844}} {
 			b.seen(how)
-			for _, fault := range b.axeFaults() {
+			for _, fault := range b.axeFaults(allRules) {
 				b.t.Logf("%s, %s: %s", path, how.name, fault)
 				faults++
 			}
