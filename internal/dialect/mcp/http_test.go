@@ -491,3 +491,58 @@ func TestSilentClient(t *testing.T) {
 		}
 	})
 }
+
+// onWrite calls a function after the first write.
+type onWrite struct {
+	http.ResponseWriter
+	do func(written []byte)
+}
+
+func (w *onWrite) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	if w.do != nil {
+		w.do(p)
+		w.do = nil
+	}
+	return n, err
+}
+
+func (w *onWrite) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// A message that arrives before the server has connected its session waits until it has, because
+// the SDK would answer a session with all versions until then.
+func TestPostBeforeConnected(t *testing.T) {
+	r := newRig(t)
+	accepted := make(chan int, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.handler.ServeHTTP(&onWrite{w, func(event []byte) {
+			_, path, _ := strings.Cut(string(event), "data: /mcp")
+			go func() {
+				status, _, _ := r.send("POST", r.url+strings.TrimSpace(path), "ada", "", initialize(eras[0], "{}"))
+				accepted <- status
+			}()
+			select {
+			case status := <-accepted:
+				t.Error("the message was accepted early")
+				accepted <- status
+			case <-time.After(50 * time.Millisecond):
+			}
+		}}, req)
+	}))
+	t.Cleanup(s.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "GET", s.URL+"/sse", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer ada")
+	stream, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Body.Close()
+	if status := <-accepted; status != http.StatusAccepted {
+		t.Errorf("the message was answered with %d", status)
+	}
+}

@@ -29,6 +29,7 @@ type eventSession struct {
 	owner     string
 	transport *sdk.SSEServerTransport
 	end       context.CancelFunc
+	connected chan struct{} // closed when the server answers this session, or never will
 }
 
 // maxListeners limits the open streams of an owner.
@@ -47,7 +48,13 @@ func (t *eventTransport) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "there is no such session", http.StatusNotFound)
 			return
 		}
-		session.transport.ServeHTTP(w, r)
+		// The client posts as soon as it has the endpoint. The SDK sends that first, and
+		// then sets the versions that a session may speak.
+		select {
+		case <-session.connected:
+			session.transport.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
 	default:
 		w.Header().Set("Allow", "GET, POST")
 		http.Error(w, "this address takes GET and POST", http.StatusMethodNotAllowed)
@@ -60,7 +67,7 @@ func (t *eventTransport) listen(w http.ResponseWriter, r *http.Request, owner st
 	alive := keepAlive(w, nextComment, nextComment)
 	defer alive.stop()
 	id := t.newID()
-	s := &eventSession{owner: owner, end: end, transport: &sdk.SSEServerTransport{
+	s := &eventSession{owner: owner, end: end, connected: make(chan struct{}), transport: &sdk.SSEServerTransport{
 		Endpoint: t.endpoint + "?sessionid=" + id, Response: alive, MaxRequestBodyBytes: MaxBody,
 	}}
 	if !t.add(id, s) {
@@ -71,6 +78,7 @@ func (t *eventTransport) listen(w http.ResponseWriter, r *http.Request, owner st
 	alive.Header().Set("Content-Type", "text/event-stream")
 	alive.Header().Set("Cache-Control", "no-cache, no-transform")
 	session, err := t.server.Connect(ctx, s.transport, nil)
+	close(s.connected)
 	if err != nil {
 		return // the client has disconnected
 	}
