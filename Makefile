@@ -68,7 +68,7 @@ test: ## all checks: format, lint, tests with the race detector, fuzz seeds, end
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
 	@$(MAKE) -j2 clients $(GOLANGCI) $(VERSITYGW)
-	@$(MAKE) -j4 -o build services sandbox unit pages lint editor-check view-check viewers-check
+	@$(MAKE) -j5 -o build services sandbox unit pages lint editor-check view-check viewers-check
 	@scripts/test-report --slowest '$(TIMES)'
 	@echo '== all is well'
 
@@ -162,9 +162,16 @@ unit: ## tests of all packages that start no service: race detector where there 
 PROGRAMS := ^Test(Behaves|Compiler|EchoLast|Hostile|Languages|NothingIsLeft|Package|Plot|Protections|ShowPlots)
 
 .PHONY: sandbox
-sandbox: ## tests of the sandbox: programs, then the rest with the race detector
-	@echo '== sandbox'
+sandbox: programs executor ## tests of the sandbox: programs, and the rest with the race detector
+
+.PHONY: programs
+programs: # the tests of programs, honest and hostile
+	@echo '== sandbox: programs'
 	@$(call go-test,-parallel 4 -run '$(PROGRAMS)' -- ./internal/sandbox/...)
+
+.PHONY: executor
+executor: # the tests of the executor and its pools
+	@echo '== sandbox: executor (race detector)'
 	@$(call race-test,-parallel 4 -skip '$(PROGRAMS)' -- ./internal/sandbox/...)
 
 # These tests start the release binary. Results are not cached, because go test does not
