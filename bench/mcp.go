@@ -299,19 +299,19 @@ func runs(word string) bool {
 func (b *bench) mcpSurvival(ctx context.Context, r *MCP) error {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	patience := b.plan.silence
-	clock := time.AfterFunc(patience, func() { giveUp(errors.New("no progress came in time")) })
+	silence := b.plan.silence
+	clock := time.AfterFunc(silence, func() { giveUp(errors.New("no progress came in time")) })
 	defer clock.Stop()
 	c, err := agentOf(ctx, b.mcpHTTP(), &mcp.ClientOptions{
 		ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) {
-			clock.Reset(patience)
+			clock.Reset(silence)
 		}})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	params := &mcp.CallToolParams{Name: "run_code", Meta: mcp.Meta{}, Arguments: map[string]any{
-		"code": fmt.Sprintf("import time; time.sleep(%f); print('done')", 2*patience.Seconds()), "wait_seconds": 200,
+		"code": fmt.Sprintf("import time; time.sleep(%f); print('done')", 2*silence.Seconds()), "wait_seconds": 200,
 		"timeout_seconds": 200,
 	}}
 	params.SetProgressToken("p")

@@ -31,7 +31,7 @@ const secret = "HOSTILE-SECRET"
 // After each of them the next honest request works; after all of them nothing
 // is left, and the log has no word of what anybody sent.
 func TestAbuse(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	a := startAbuse(t, who, "--log-level", "debug", "--max-upload", "4MiB", "--owner-disk", "64MiB",
 		"--owner-sessions", "100", "--owner-rate", "100000", "--concurrency", "4", "--queue", "100", "--owner-queue", "80")
 	a.honest(t, a.owner())
@@ -49,7 +49,7 @@ func TestAbuse(t *testing.T) {
 	t.Run("A26 nothing of it is in the log", func(t *testing.T) { a.checkLog(t) })
 	t.Run("nothing is left", func(t *testing.T) {
 		http.DefaultClient.CloseIdleConnections()
-		eventually(t, patience, "open files and goroutines are as before", func() bool {
+		eventually(t, waitLimit, "open files and goroutines are as before", func() bool {
 			after := a.gauges(t)
 			return after.files <= before.files+5 && after.goroutines <= before.goroutines+10
 		})
@@ -72,8 +72,8 @@ type misuse struct {
 	test func(t *testing.T, a *abuse)
 }
 
-// whoever is root where that is possible, for then there are the most walls.
-func whoever(t *testing.T) (who person) {
+// anyPerson returns root where that is possible, because it has the most layers.
+func anyPerson(t *testing.T) (who person) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return person{name: "user"}
@@ -206,7 +206,7 @@ func (a *abuse) speak(text string) string {
 	conn := a.dial()
 	defer conn.Close()
 	_, _ = io.WriteString(conn, text) // the service may hang up in the middle
-	conn.SetReadDeadline(time.Now().Add(patience))
+	conn.SetReadDeadline(time.Now().Add(waitLimit))
 	got, _ := io.ReadAll(conn)
 	return string(got)
 }
@@ -254,7 +254,7 @@ func (a *abuse) gauges(t *testing.T) (g gauges) {
 // settled waits until nothing runs.
 func (a *abuse) settled(t *testing.T) (g gauges) {
 	t.Helper()
-	eventually(t, patience, "nothing runs", func() bool {
+	eventually(t, waitLimit, "nothing runs", func() bool {
 		g = a.gauges(t)
 		return g.running == 0 && g.queued == 0 && g.files > 0
 	})

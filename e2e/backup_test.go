@@ -146,7 +146,7 @@ func TestUpgrade(t *testing.T) {
 // What root's command does as the service's user is done where the environment says.
 func TestKeysOfTheDatabase(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	got := who.run(t, []string{"AIRLOCK_DATABASE=postgres://u:p@127.0.0.1:1/x"}, "keys", "list",
 		"--data", dataWithoutPackages(t, who))
 	if got.code == 0 || !strings.Contains(got.stderr, "open the database at 127.0.0.1") {

@@ -177,7 +177,7 @@ func TestDifyNodes(t *testing.T) {
 // none of ours.
 func TestDifyErrors(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	d := difyClient{serveWith(t, who, dataWithoutPackages(t, who), []string{"SANDBOX_WORKER_TIMEOUT=2"}), ""}
 	for code, want := range map[string]string{
 		"x = 1\ndef f():\n    return [][x]\nf()": "process exited with code 1\nTraceback (most recent call last):\n" +
@@ -207,7 +207,7 @@ func TestDifyErrors(t *testing.T) {
 
 func TestDifyTemplates(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	d := difyClient{serve(t, who, dataWithPackages(t, who)), "dify-sandbox"}
 	needPackages(t)
 	if _, err := d.execute("python3", "", "import jinja2"); err != nil {
@@ -223,7 +223,7 @@ func TestDifyTemplates(t *testing.T) {
 
 func TestDifyKeysAndPackages(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	data := dataWithPackages(t, who)
 	env := []string{"AIRLOCK_DATA=" + data}
 	s := serve(t, who, data)

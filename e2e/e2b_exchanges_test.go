@@ -33,7 +33,7 @@ const e2bRecordings = "../internal/dialect/e2b/testdata"
 func TestE2BExchanges(t *testing.T) {
 	t.Parallel()
 	needPackages(t)
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataWithPackages(t, who))
 	if *record {
 		recordE2B(t, s.url)

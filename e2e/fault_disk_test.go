@@ -66,7 +66,7 @@ func testFull(t *testing.T, options, content string) {
 	}
 	works := func(s *service) {
 		t.Helper()
-		eventually(t, patience, "there is room again", func() bool {
+		eventually(t, waitLimit, "there is room again", func() bool {
 			return s.do("POST", "/api/v1/files?name=again", "again", "Content-Type", "text/plain").status == 201
 		})
 		if r := s.execute(python("open('o','w').write('o'); print('well')")); r.Stdout != "well\n" || len(r.Files) != 1 {
@@ -166,7 +166,7 @@ func fillDisk(t *testing.T, disk string) {
 // testFewFiles gives the service fewer files than its clients take: it turns
 // some away, and works again when they have gone.
 func testFewFiles(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	who.files = 1100 // programs are promised 1024
 	s := serve(t, who, dataWithoutPackages(t, who))
 	address := strings.TrimPrefix(s.url, "http://")
@@ -199,7 +199,7 @@ func testFewFiles(t *testing.T) {
 	for _, conn := range held {
 		conn.Close()
 	}
-	eventually(t, patience, "it works again", func() bool {
+	eventually(t, waitLimit, "it works again", func() bool {
 		got := s.do("POST", runs, body)
 		return got.status == 200 && strings.Contains(string(got.body), `on\n`)
 	})
@@ -208,7 +208,7 @@ func testFewFiles(t *testing.T) {
 // testDamaged damages what is on the disk: the service refuses to start, and
 // says why, or what is damaged is not found and the rest is as it was.
 func testDamaged(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	data := dataWithoutPackages(t, who)
 	s := serve(t, who, data)
 	whole, cut, changed := s.upload("a", "whole"), s.upload("b", "cut off"), s.upload("c", "removed")
@@ -260,7 +260,7 @@ func testDamaged(t *testing.T) {
 
 // testNoLog takes away who reads what the service logs.
 func testNoLog(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	data := dataWithoutPackages(t, who)
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -283,7 +283,7 @@ func testNoLog(t *testing.T) {
 		_ = cmd.Process.Kill()
 		<-ended
 	})
-	eventually(t, patience, "the service answers on its socket", func() bool {
+	eventually(t, waitLimit, "the service answers on its socket", func() bool {
 		conn, err := net.Dial("unix", socket)
 		if err == nil {
 			conn.Close()
@@ -304,7 +304,7 @@ func testNoLog(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != 0 {
 			t.Errorf("it ends with %d", code)
 		}
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		t.Error("it does not end")
 	}
 }
@@ -317,7 +317,7 @@ func ask(t *testing.T, socket, body string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(waitLimit))
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"+
 		"Content-Length: %d\r\n\r\n%s", runs, len(body), body)
 	var all strings.Builder
@@ -372,7 +372,7 @@ func testGroupsRemoved(t *testing.T) {
 	got := s.do("POST", runs, string(body))
 	var r run
 	got.decode(t, &r)
-	eventually(t, patience, "the run ends", func() bool {
+	eventually(t, waitLimit, "the run ends", func() bool {
 		for _, p := range withWord(word) {
 			groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
 			if err == nil && len(withWord(word)) > 0 && (!strings.Contains(string(groups), "pids:/airlock/") ||

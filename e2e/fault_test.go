@@ -111,7 +111,7 @@ func (s *service) kill() {
 		}
 	}
 	s.wait()
-	eventually(s.t, patience, "the processes are gone", func() bool {
+	eventually(s.t, waitLimit, "the processes are gone", func() bool {
 		return len(processes(func(p process) bool { return slices.Contains(victims, p.pid) })) == 0
 	})
 }
@@ -163,10 +163,10 @@ func testKilledInRun(t *testing.T) {
 			if e, more := events.next(); more {
 				t.Errorf("after the end came %v", e)
 			}
-			eventually(t, patience, "all of it is gone", func() bool { return len(withWord(word)) == 0 && processesGone(whole) })
+			eventually(t, waitLimit, "all of it is gone", func() bool { return len(withWord(word)) == 0 && processesGone(whole) })
 			// What only the next start can remove is gone 5 s after that.
 			next := serve(t, who, data)
-			eventually(t, patience, fmt.Sprint("nothing is left: ", whole.left()), func() bool { return len(whole.left()) == 0 })
+			eventually(t, waitLimit, fmt.Sprint("nothing is left: ", whole.left()), func() bool { return len(whole.left()) == 0 })
 			next.stop()
 		}
 	})
@@ -196,7 +196,7 @@ func wait(t *testing.T, d time.Duration) {
 // step each of them is. What was acknowledged is whole after the restart, and
 // of the rest nothing is there.
 func testKilledInUpload(t *testing.T, rounds int) {
-	who := whoever(t)
+	who := anyPerson(t)
 	data := dataWithoutPackages(t, who)
 	acked := map[string]string{} // hash by id
 	for range rounds {
@@ -285,7 +285,7 @@ func (s *service) upload64(name string, steps int) (f file, err error) {
 }
 
 func testSameKeyAfterRestart(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	data := dataWithoutPackages(t, who)
 	body := `{"language":"python","code":"import time; print(time.time_ns())"}`
 	s := serve(t, who, data)
@@ -348,7 +348,7 @@ func testKilledBelow(t *testing.T) {
 		}
 		close(stop)
 		crowd.Wait()
-		eventually(t, patience, "the service is ready", func() bool { return s.do("GET", "/ready", "").status == 200 })
+		eventually(t, waitLimit, "the service is ready", func() bool { return s.do("GET", "/ready", "").status == 200 })
 		if r := s.execute(python("print('on')")); r.Stdout != "on\n" {
 			t.Errorf("%+v", r)
 		}

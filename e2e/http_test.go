@@ -101,7 +101,7 @@ func TestPlot(t *testing.T) {
 
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataWithoutPackages(t, who))
 	// It pauses in the middle: output is not held back. On a busy machine both lines
 	// may still be read at once, and then the pause was too short.
@@ -157,7 +157,7 @@ func find(data map[string]any, name string) string {
 
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataWithoutPackages(t, who))
 	content := strings.Repeat("0123456789", 1000)
 	f := s.upload("data.txt", content)
@@ -203,7 +203,7 @@ func TestFiles(t *testing.T) {
 
 func TestSessions(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	for _, kind := range []string{"files", "held"} {
 		t.Run(kind, func(t *testing.T) {
 			s := serve(t, who, dataWithoutPackages(t, who))
@@ -237,7 +237,7 @@ func TestSessions(t *testing.T) {
 // works.
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataWithoutPackages(t, who), "--max-upload", "1KiB")
 	const unknown = "AAAAAAAAAAAAAAAAAAAAA"
 	tests := []struct {
@@ -285,7 +285,7 @@ func TestBadRequests(t *testing.T) {
 
 // The run of a client that leaves dies: `make numbers` says how soon.
 func TestClientLeaves(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataWithoutPackages(t, who))
 	for _, streaming := range []bool{true, false} {
 		word := fmt.Sprintf("leaves-%s-%v-%d", who.name, streaming, os.Getpid())
@@ -299,10 +299,10 @@ func TestClientLeaves(t *testing.T) {
 		} else {
 			leave = s.begin(string(body))
 		}
-		eventually(t, patience, "the program runs", func() bool { return len(withWord(word)) > 0 })
+		eventually(t, waitLimit, "the program runs", func() bool { return len(withWord(word)) > 0 })
 		leave()
-		eventually(t, patience, "the program is gone", func() bool { return len(withWord(word)) == 0 })
-		eventually(t, patience, "the run is recorded as cancelled", func() bool {
+		eventually(t, waitLimit, "the program is gone", func() bool { return len(withWord(word)) == 0 })
+		eventually(t, waitLimit, "the run is recorded as cancelled", func() bool {
 			return bytes.Contains(s.do("GET", "/api/v1/runs", "").body, []byte(`"cancelled"`))
 		})
 	}

@@ -162,7 +162,7 @@ func TestLiveInterrupt(t *testing.T) {
 // Whoever goes on after an interpreter was lost is told, once; the files are there.
 func TestLiveRestartIsTold(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	data := dataFolder(t, who)
 	s := serve(t, who, data)
 	l := s.live(`{"kind":"live","limits":{"memory_bytes":134217728}}`)
@@ -306,7 +306,7 @@ func TestLivePort(t *testing.T) {
 	l.cell("open('index.html', 'w').write('<script>hello</script>'); None")
 	l.start(map[string]any{"argv": []string{"python3", "-m", "http.server", "8000", "--bind", "127.0.0.1"}})
 	var got answer
-	eventually(t, patience, "the server answers", func() bool {
+	eventually(t, waitLimit, "the server answers", func() bool {
 		got = l.ask("GET", "/ports/8000/index.html", "")
 		return got.status == http.StatusOK
 	})
@@ -344,7 +344,7 @@ func newKey(t *testing.T, who person, env []string, owner string) string {
 // Files are read, written and watched while code runs.
 func TestLiveFiles(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	l := serve(t, who, dataFolder(t, who)).live(`{"kind":"live"}`)
 	for _, c := range []struct {
 		method, path, body string

@@ -47,7 +47,7 @@ func TestMCPThrough(t *testing.T) {
 		select {
 		case line := <-said:
 			return line
-		case <-time.After(patience):
+		case <-time.After(waitLimit):
 			t.Fatal("no answer")
 			return ""
 		}

@@ -13,7 +13,7 @@ import (
 // HOST and PORT, and its addresses at the root.
 func TestOnyxByAnotherName(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	image := folder(t, who.credential)
 	bin := filepath.Join(image, "bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {
@@ -105,7 +105,7 @@ func TestOnyxFromAnotherNetwork(t *testing.T) {
 		}
 	}
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	if who.name != "root" {
 		return // the door is the same for everybody
 	}
@@ -114,7 +114,7 @@ func TestOnyxFromAnotherNetwork(t *testing.T) {
 	port := s.url[strings.LastIndexByte(s.url, ':')+1:]
 	ask := func(host string, more ...string) string {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
 		args := append([]string{"netns", "exec", ns, "curl", "-s", "-w", " %{http_code}", "--resolve",
 			host + ":" + port + ":" + server}, more...)
@@ -173,7 +173,7 @@ func serveAt(t *testing.T, who person, address string, args ...string) *service 
 
 // A client that leaves in the middle takes its program along: `make numbers` says how soon.
 func TestOnyxClientLeaves(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataWithoutPackages(t, who))
 	for _, path := range []string{"/onyx/v1/execute", "/onyx/v1/execute/stream"} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -183,9 +183,9 @@ func TestOnyxClientLeaves(t *testing.T) {
 			cancel()
 			t.Skip("this needs curl")
 		}
-		eventually(t, patience, "it runs", func() bool { return len(withWord("86415")) > 0 })
+		eventually(t, waitLimit, "it runs", func() bool { return len(withWord("86415")) > 0 })
 		cancel()
 		_ = curl.Wait()
-		eventually(t, patience, "it is gone", func() bool { return len(withWord("86415")) == 0 })
+		eventually(t, waitLimit, "it is gone", func() bool { return len(withWord("86415")) == 0 })
 	}
 }

@@ -132,7 +132,7 @@ func TestOnyxPrograms(t *testing.T) {
 
 func TestOnyxFilesOfPrograms(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataWithoutPackages(t, who))
 	id := s.onyxUpload("日本 Übersicht.csv", "1,2")
 	x := s.onyxRun(`
@@ -181,7 +181,7 @@ None
 
 func TestOnyxLimits(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	// Under the names that Onyx's operators know.
 	s := serveWith(t, who, dataWithoutPackages(t, who), []string{
 		"CPU_TIME_LIMIT_SEC=1", "MEMORY_LIMIT_MB=128", "MAX_EXEC_TIMEOUT_MS=20000", "MAX_FILE_SIZE_MB=1"})
@@ -207,7 +207,7 @@ func TestOnyxLimits(t *testing.T) {
 
 func TestOnyxSessions(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	data := dataWithoutPackages(t, who)
 	s := serve(t, who, data)
 	id := s.onyxUpload("a.txt", "hello")
@@ -239,7 +239,7 @@ func TestOnyxSessions(t *testing.T) {
 	if !x.TimedOut || x.ExitCode != nil || !strings.Contains(x.Stderr, "longer than 1s") {
 		t.Errorf("%+v", x)
 	}
-	eventually(t, patience, "the tree is gone", func() bool { return len(withWord("86413")) == 0 })
+	eventually(t, waitLimit, "the tree is gone", func() bool { return len(withWord("86413")) == 0 })
 	if x := bash("tar --version | head -1; command -v gzip grep find sed", 20_000); *x.ExitCode != 0 {
 		t.Errorf("%+v", x)
 	}
@@ -255,7 +255,7 @@ func TestOnyxSessions(t *testing.T) {
 	s.onyx("POST", "/v1/sessions", 201, map[string]any{"ttl_seconds": 1}, &made)
 	path = "/v1/sessions/" + made.ID
 	s.onyx("POST", path+"/bash", 200, map[string]any{"cmd": "true"}, nil)
-	eventually(t, patience, "its time is over", func() bool {
+	eventually(t, waitLimit, "its time is over", func() bool {
 		return s.do("DELETE", "/onyx"+path, "").status == 404 ||
 			s.do("POST", "/onyx/v1/sessions/"+made.ID+"/bash", `{"cmd":"true"}`).status == 404
 	})

@@ -87,7 +87,7 @@ func (c *chat) content(id string) []byte {
 func TestToolTurn(t *testing.T) {
 	needPackages(t)
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataWithPackages(t, who))
 	c := newChat(t, pytool.Config{BaseURL: s.url + "/onyx"})
 	if at := c.tool.Available(t.Context()); !at.Available || at.Version != "0.4.7" {
@@ -163,7 +163,7 @@ func joinOutput(packets string) string {
 func TestToolAgainstTheService(t *testing.T) {
 	needPackages(t)
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	if who.name == "root" || os.Geteuid() != 0 { // once is enough
 		toolAgainstTheService(t, who)
 	}
@@ -247,18 +247,18 @@ func toolAgainstTheService(t *testing.T, who person) {
 			func(pytool.Packet) { printed <- struct{}{} })
 	}()
 	<-printed
-	eventually(t, patience, "it runs", func() bool { return len(withWord("86414")) > 0 })
+	eventually(t, waitLimit, "it runs", func() bool { return len(withWord("86414")) > 0 })
 	cancel()
 	if result := <-done; *result.ExitCode != -1 {
 		t.Errorf("%s", result.JSON())
 	}
-	eventually(t, patience/2, "it is gone", func() bool { return len(withWord("86414")) == 0 })
+	eventually(t, waitLimit/2, "it is gone", func() bool { return len(withWord("86414")) == 0 })
 }
 
 // Whether the tool is offered, with the address set, unset and empty.
 func TestToolAvailability(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataWithoutPackages(t, who))
 	available := func(env map[string]string) pytool.Availability {
 		t.Helper()

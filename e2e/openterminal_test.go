@@ -88,7 +88,7 @@ func (o openWebUI) expect(command, want string) {
 
 func TestOpenTerminalCommands(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	o := openWebUI{serve(t, who, dataFolder(t, who), "--drain-time", "1s"), "", "u1", "chat1"}
 	o.expect("echo one; echo two >&2; stty size; pwd", "one\r\ntwo\r\n24 80\r\n/workspace\r\n")
 	if c := o.run("exit 3"); c.ExitCode == nil || *c.ExitCode != 3 || c.Status != "done" || c.Cwd != "/workspace" {
@@ -102,7 +102,7 @@ func TestOpenTerminalCommands(t *testing.T) {
 	}
 	at := "/execute/" + c.ID
 	o.ask("POST", at+"/input", 200, map[string]any{"input": `x y\n`}, nil)
-	eventually(t, patience, "its answer", func() bool {
+	eventually(t, waitLimit, "its answer", func() bool {
 		o.ask("GET", at+"/status?offset=0", 200, nil, &again)
 		return strings.HasSuffix(again.text(), "got x y\r\n")
 	})
@@ -156,7 +156,7 @@ func TestOpenTerminalCommands(t *testing.T) {
 // The answers of the original, played against the service.
 func TestOpenTerminalRecordings(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataFolder(t, who), "--drain-time", "1s")
 	dialecttest.Replay(t, "testdata/openterminal/*.txtar", func(t *testing.T) http.Handler {
 		target, err := url.Parse(s.url + "/terminal")
@@ -173,7 +173,7 @@ func TestOpenTerminalRecordings(t *testing.T) {
 // Files are where commands see them, links and other folders included.
 func TestOpenTerminalFiles(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	o := openWebUI{serve(t, who, dataFolder(t, who), "--drain-time", "1s"), "", "u1", "c"}
 	read := func(query, want string) {
 		t.Helper()
@@ -238,7 +238,7 @@ func TestOpenTerminalFiles(t *testing.T) {
 // What one user has no other user finds, on any address.
 func TestOpenTerminalUsers(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	data := dataFolder(t, who)
 	env := []string{"AIRLOCK_DATA=" + data}
 	s := serve(t, who, data, "--drain-time", "1s")
@@ -298,7 +298,7 @@ func TestOpenTerminalUsers(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	var ports struct{ Ports []struct{ Port int } }
-	eventually(t, patience, "its port", func() bool {
+	eventually(t, waitLimit, "its port", func() bool {
 		alice.ask("GET", "/ports", 200, nil, &ports)
 		return len(ports.Ports) == 1 && ports.Ports[0].Port == 8123
 	})
@@ -331,7 +331,7 @@ func TestOpenTerminalUsers(t *testing.T) {
 // On loopback no key is needed, but for a page of another site.
 func TestOpenTerminalForeignPage(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataFolder(t, who), "--drain-time", "1s")
 	for _, key := range []string{"", "wrong"} {
 		got := s.do("POST", "/terminal/execute?wait=30", `{"command":"id"}`, "Origin", "https://evil.example", "Authorization", "Bearer "+key, "Content-Type", "text/plain")
@@ -372,7 +372,7 @@ func (o openWebUI) dial(id, first string, more ...string) *websocket.Conn {
 
 // closeCode reads to the end of a connection.
 func closeCode(conn *websocket.Conn) websocket.StatusCode {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	for {
 		if _, _, err := conn.Read(ctx); err != nil {
@@ -383,7 +383,7 @@ func closeCode(conn *websocket.Conn) websocket.StatusCode {
 
 func TestOpenTerminalShell(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	o := openWebUI{serve(t, who, dataFolder(t, who), "--drain-time", "1s"), "", "u", ""}
 	terminals := func() (list []struct{ ID string }) {
 		o.ask("GET", "/api/terminals", 200, nil, &list)
@@ -397,7 +397,7 @@ func TestOpenTerminalShell(t *testing.T) {
 	}
 	until := func(conn *websocket.Conn, want string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 		defer cancel()
 		for seen := ""; !strings.Contains(seen, want); {
 			kind, data, err := conn.Read(ctx)
@@ -443,13 +443,13 @@ func TestOpenTerminalShell(t *testing.T) {
 	_, conn = open()
 	until(conn, "$ ")
 	conn.CloseNow()
-	eventually(t, patience, "the shell's end", func() bool { return len(terminals()) == 0 })
+	eventually(t, waitLimit, "the shell's end", func() bool { return len(terminals()) == 0 })
 	_, conn = open()
 	until(conn, "$ ")
 	send(conn, websocket.MessageBinary, "yes\n")
 	o.expect("echo others go on", "others go on\r\n")
 	conn.CloseNow()
-	eventually(t, patience, "the shell's end", func() bool { return len(terminals()) == 0 })
+	eventually(t, waitLimit, "the shell's end", func() bool { return len(terminals()) == 0 })
 	// First messages that are none.
 	for _, first := range []string{"", "{", `{"type":"resize"}`, `[1]`, strings.Repeat("x", 1<<19)} {
 		var shell struct{ ID string }

@@ -21,7 +21,7 @@ import (
 // Programs that only wait do not keep others waiting: many go on at once,
 // whatever the number of processors.
 func TestSleepersGoOnTogether(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataWithoutPackages(t, who))
 	s.execute(python("print('warm')"))
 	const sleepers, nap = 20, 1
@@ -66,7 +66,7 @@ func TestSleepersGoOnTogether(t *testing.T) {
 // A run whose turn does not come in time is refused, in each protocol's words,
 // and says when to come back.
 func TestQueueTime(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serveWith(t, who, dataWithoutPackages(t, who), []string{
 		"MAX_CONCURRENT_EXECUTIONS=1", "EXECUTION_QUEUE_TIMEOUT_SEC=1"}, "--drain-time", "1s")
 	code, _ := sleeper()
@@ -74,7 +74,7 @@ func TestQueueTime(t *testing.T) {
 		`}`); got.status != 202 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	eventually(t, patience, "it runs", func() bool {
+	eventually(t, waitLimit, "it runs", func() bool {
 		return strings.Contains(string(s.do("GET", "/metrics", "").body), "airlock_runs_running 1")
 	})
 	for path, body := range map[string]string{
@@ -85,7 +85,7 @@ func TestQueueTime(t *testing.T) {
 		began := time.Now()
 		got := s.do("POST", path, body)
 		after, _ := strconv.Atoi(got.header.Get("Retry-After"))
-		if got.status != 429 || after < 1 || time.Since(began) > patience {
+		if got.status != 429 || after < 1 || time.Since(began) > waitLimit {
 			t.Errorf("%s: %d after %v, Retry-After %q: %s", path, got.status, time.Since(began), got.header.Get("Retry-After"),
 				got.body)
 		}
@@ -98,7 +98,7 @@ func TestQueueTime(t *testing.T) {
 // As many empty sessions as an owner may keep fit into a machine, another
 // owner's too, and each runs commands beside each other.
 func TestManySessions(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestServiceIsKilled(t *testing.T) {
 		if !killed {
 			t.Fatal("there is no service to be killed")
 		}
-		eventually(t, patience, "it runs programs again", func() bool {
+		eventually(t, waitLimit, "it runs programs again", func() bool {
 			conn, err := net.Dial("unix", socket)
 			if err != nil {
 				return false
@@ -207,7 +207,7 @@ func TestServiceIsKilled(t *testing.T) {
 // What Onyx's own service returns, ours does: thousands of files. A file that is
 // lost is named on stderr, with how many are kept.
 func TestManyOutputs(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataWithoutPackages(t, who))
 	for _, n := range []int{1000, 5000} {
 		got := s.do("POST", "/onyx/v1/execute",

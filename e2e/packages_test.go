@@ -66,7 +66,7 @@ func TestVersions(t *testing.T) {
 	if len(programs.Files) != 53 {
 		t.Fatalf("there are %d programs", len(programs.Files))
 	}
-	s := serve(t, whoever(t), dataWithPackages(t, whoever(t)))
+	s := serve(t, anyPerson(t), dataWithPackages(t, anyPerson(t)))
 	for _, set := range []string{"current", "onyx", "librechat"} {
 		t.Run(set, func(t *testing.T) {
 			answers := answersOf(t, set, needSet(t, set))
@@ -117,7 +117,7 @@ func TestSetOfAProtocol(t *testing.T) {
 	t.Parallel()
 	needSet(t, "current")
 	needSet(t, "onyx")
-	who := whoever(t)
+	who := anyPerson(t)
 	const code = "import pandas\nprint(pandas.__version__)"
 	s := serve(t, who, dataWithPackages(t, who))
 	native := s.execute(map[string]any{"language": "python", "code": code}).Stdout
@@ -164,7 +164,7 @@ func TestLibreChatPackagesOfNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := slices.Sorted(maps.Keys(manifest.Dependencies))
-	s := serve(t, whoever(t), dataWithPackages(t, whoever(t)))
+	s := serve(t, anyPerson(t), dataWithPackages(t, anyPerson(t)))
 	list, err := json.Marshal(names)
 	if err != nil {
 		t.Fatal(err)
@@ -278,7 +278,7 @@ if "plotly" not in px.bar(x=[1], y=[2]).to_html(include_plotlyjs=False):
 qrcode.make("hello").save("q.png")
 print("done")
 `
-	s := serve(t, whoever(t), dataWithPackages(t, whoever(t)))
+	s := serve(t, anyPerson(t), dataWithPackages(t, anyPerson(t)))
 	r := s.exec("py", code, "timeout", 240_000)
 	if r.Stdout != "done\n" { // on stderr chdb says that it finds no control groups
 		t.Errorf("%s%s", r.Stdout, r.Stderr)

@@ -17,7 +17,7 @@ import (
 // it was given, a project whose API fails at first, and its sender.
 func TestServedProject(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	owner := who.credential
 	if who.service != nil {
 		owner = who.service
@@ -64,7 +64,7 @@ func TestServedProject(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(root, "a.go")); err != nil || string(text) != "package a\n" {
 		t.Errorf("a.go: %q %v", text, err)
 	}
-	eventually(t, patience, "the submission to arrive", func() bool {
+	eventually(t, waitLimit, "the submission to arrive", func() bool {
 		text, err := json.Marshal(call("GET", "/api/v1/projects", "", 200))
 		return err == nil && strings.Contains(string(text), `"work":"complete"`)
 	})
@@ -79,7 +79,7 @@ func TestServedProject(t *testing.T) {
 // operator allows the address.
 func TestProjectAddress(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	owner := who.credential
 	if who.service != nil {
 		owner = who.service

@@ -21,7 +21,7 @@ func connectFrame(text string) string {
 // Clients that stop in the middle of a request, or never read the answer, hold up nobody
 // else, on any of the protocols.
 func TestProtocolsStalledClients(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataFolder(t, who), "--drain-time", "1s")
 	a := sandboxAPI{s, "e2b_0000"}
 	sandbox := a.create()
@@ -97,7 +97,7 @@ func TestProtocolsStalledClients(t *testing.T) {
 // Terminals beyond what a sandbox may have are refused, and those that were not do not
 // stay.
 func TestE2BFloodOfTerminals(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataFolder(t, who), "--drain-time", "1s")
 	a := sandboxAPI{s, "e2b_0000"}
 	sandbox := a.create()
@@ -126,7 +126,7 @@ func TestE2BFloodOfTerminals(t *testing.T) {
 	if count["resource_exhausted"] == 0 || count["resource_exhausted"]+count["deadline_exceeded"] != 200 {
 		t.Errorf("%v", count)
 	}
-	eventually(t, patience, "the end of all", func() bool { return string(on("List", "{}").body) == "{}" })
+	eventually(t, waitLimit, "the end of all", func() bool { return string(on("List", "{}").body) == "{}" })
 	if got := on("Start", connectFrame(`{"process":{"cmd":"/bin/echo","args":["on"]}}`), "Content-Type", "application/connect+json"); !strings.Contains(string(got.body), "b24K") {
 		t.Errorf("%q", got.body)
 	}
@@ -134,7 +134,7 @@ func TestE2BFloodOfTerminals(t *testing.T) {
 
 // A client of a later version is served what is known, and told what is not.
 func TestE2BFromTheFuture(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataFolder(t, who), "--drain-time", "1s")
 	a := sandboxAPI{s, "e2b_0000"}
 	if got := a.call("POST", "/v2/sandboxes", `{"templateID":"base","future":{"a":[1]},"network":{"future":true}}`); got.status != http.StatusCreated {
@@ -171,7 +171,7 @@ func TestE2BFromTheFuture(t *testing.T) {
 
 // A thousand sandboxes are made and killed, and nothing of them is left.
 func TestE2BThousandSandboxes(t *testing.T) {
-	who := whoever(t)
+	who := anyPerson(t)
 	s := serve(t, who, dataFolder(t, who), "--drain-time", "1s")
 	a := sandboxAPI{s, "e2b_0000"}
 	began := time.Now()
@@ -199,7 +199,7 @@ func TestE2BThousandSandboxes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, patience, "the end of all interpreters", func() bool {
+	eventually(t, waitLimit, "the end of all interpreters", func() bool {
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return false

@@ -58,7 +58,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 
 func (term *terminal) until(text string) {
 	term.t.Helper()
-	eventually(term.t, patience, fmt.Sprintf("%q on the screen", text), func() bool {
+	eventually(term.t, waitLimit, fmt.Sprintf("%q on the screen", text), func() bool {
 		return strings.Contains(term.screen.String(), text)
 	})
 }
@@ -100,7 +100,7 @@ func TestQuestions(t *testing.T) {
 		{"rename", "rename\n", map[string]string{"made.txt": "old", "made-1.txt": "new"}},
 	}
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			out := folder(t, who.credential)
@@ -129,7 +129,7 @@ func TestQuestions(t *testing.T) {
 // Without -o a terminal is asked, and yes makes a folder of the run's own.
 func TestOfferedFolder(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	for _, answer := range []string{"y\n", "\n"} {
 		here := folder(t, who.credential)
 		cmd := who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who)}, "run",
@@ -149,7 +149,7 @@ func TestOfferedFolder(t *testing.T) {
 // What a program prints cannot drive the terminal.
 func TestHostileOutput(t *testing.T) {
 	t.Parallel()
-	who := whoever(t)
+	who := anyPerson(t)
 	term := onTerminal(t, who.command(t, []string{"AIRLOCK_DATA=" + dataFolder(t, who)}, "run",
 		program(t, who, `import sys; print("\x1b]0;title\x07 shown"); print("\x1b[2J\x9b2J also", file=sys.stderr)`)))
 	code, screen := term.end()
@@ -170,7 +170,7 @@ func TestControlC(t *testing.T) {
 		began := time.Now()
 		term.press("\x03")
 		code, screen := term.end()
-		if code != 130 || !strings.Contains(screen, "interrupted") || time.Since(began) > patience {
+		if code != 130 || !strings.Contains(screen, "interrupted") || time.Since(began) > waitLimit {
 			t.Errorf("exit code %d after %v:\n%s", code, time.Since(began), screen)
 		}
 		if left := withWord(word); len(left) > 0 {

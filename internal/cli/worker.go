@@ -54,7 +54,7 @@ func (a *app) openSandbox(
 	w := &workers{stop: func() {}, secured: secured}
 	w.sandbox = remote.New(remote.Config{
 		Blobs: kept.blobs, TLS: secured, Temp: a.cfg.Data, Log: a.log,
-		Patience: a.cfg.QueueTime,
+		QueueTime: a.cfg.QueueTime,
 		Slots: func(slots int) {
 			if s.engine != nil {
 				s.engine.SetSlots(slots)

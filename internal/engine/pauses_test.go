@@ -224,12 +224,12 @@ type frozen chan engine.Motion
 // next returns the next motion that the program receives.
 func (f frozen) next(t *testing.T) engine.Motion {
 	t.Helper()
-	patience := time.NewTimer(time.Minute)
-	defer patience.Stop()
+	limit := time.NewTimer(time.Minute)
+	defer limit.Stop()
 	select {
 	case motion := <-f:
 		return motion
-	case <-patience.C:
+	case <-limit.C:
 		t.Fatal("the sandbox is told nothing")
 		return 0
 	}

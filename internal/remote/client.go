@@ -48,9 +48,9 @@ type Config struct {
 	Temp  string       // directory for files that are read from workspaces
 	// Slots is called with the number of programs that may compute at once, as far as is known.
 	Slots func(slots int)
-	// Patience is how long a program waits for a worker that admits it.
-	Patience time.Duration
-	Log      *slog.Logger
+	// QueueTime is how long a program waits for a worker that admits it.
+	QueueTime time.Duration
+	Log       *slog.Logger
 }
 
 // Signer presigns addresses of blobs: each is valid for one object and a short time.
@@ -77,8 +77,8 @@ const sampleOf = 32
 
 // New returns a sandbox without workers.
 func New(c Config) *Sandbox {
-	if c.Patience <= 0 {
-		c.Patience = 10 * time.Second
+	if c.QueueTime <= 0 {
+		c.QueueTime = 10 * time.Second
 	}
 	dialer := &net.Dialer{Timeout: dialTime}
 	transport := func() *http.Transport {

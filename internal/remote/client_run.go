@@ -27,8 +27,8 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	if !spec.Held.IsZero() && !spec.Make {
 		return s.runHeld(ctx, spec, host)
 	}
-	patience := time.NewTimer(s.config.Patience)
-	defer patience.Stop()
+	timeout := time.NewTimer(s.config.QueueTime)
+	defer timeout.Stop()
 	search := s.scheduler.Search(spec.Packages, spec.Language.Name)
 	var last error
 	for {
@@ -48,7 +48,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 		case <-changed:
 		case <-ctx.Done():
 			return &engine.Outcome{Cancelled: true, StartedAt: time.Now()}, nil
-		case <-patience.C:
+		case <-timeout.C:
 			return nil, s.noRoom(last)
 		}
 	}

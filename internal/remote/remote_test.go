@@ -176,7 +176,7 @@ func TestFreeSlotsAreTakenOnce(t *testing.T) {
 // Without a worker, or with full ones alone, a program waits and is refused then.
 func TestNoRoom(t *testing.T) {
 	s := api(t, "")
-	s.config.Patience = 10 * time.Millisecond
+	s.config.QueueTime = 10 * time.Millisecond
 	_, err := s.Run(t.Context(), sandboxtest.Python("1"), &sink{})
 	var e *engine.Error
 	if !errors.As(err, &e) || e.Kind != engine.ErrUnavailable || e.RetryAfter == 0 {
@@ -198,7 +198,7 @@ func TestToken(t *testing.T) {
 			var began atomic.Int32
 			_, node := serve(t, counted(&began, nil, open), c.worker)
 			s := api(t, c.api, node)
-			s.config.Patience = time.Second
+			s.config.QueueTime = time.Second
 			_, err := s.Run(t.Context(), sandboxtest.Python("1"), &sink{})
 			if (err == nil) != c.good || (began.Load() == 1) != c.good {
 				t.Errorf("%v, %d programs", err, began.Load())
@@ -388,7 +388,7 @@ func TestDrainAsked(t *testing.T) {
 	b := &Beats{Worker: worker, Node: Node{Name: "w", Slots: 16, Address: node.Address}, APIs: []string{service.URL},
 		Client: &http.Client{Transport: transport}}
 	s := api(t, "")
-	s.config.Patience = 10 * time.Millisecond
+	s.config.QueueTime = 10 * time.Millisecond
 	for _, drain := range []bool{false, true, false} {
 		registry.drain = drain
 		for range 2 { // what it is told with one beat it says with the next

@@ -79,10 +79,10 @@ func TestTooManyPausedPrograms(t *testing.T) {
 // A program that times out in the queue is refused like any other run: with the status, or
 // with the same message if spaces have sent the status.
 func TestProgramGivenUpInTheQueue(t *testing.T) {
-	for _, patience := range []time.Duration{200 * time.Millisecond, pulse + pulse/4} {
-		t.Run(patience.String(), func(t *testing.T) {
+	for _, queueTime := range []time.Duration{200 * time.Millisecond, pulse + pulse/4} {
+		t.Run(queueTime.String(), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, engine.Config{Concurrency: 1, QueueTime: patience}, Options{})
+			r := newRig(t, engine.Config{Concurrency: 1, QueueTime: queueTime}, Options{})
 			ctx, cancel := context.WithCancel(t.Context())
 			held := make(chan struct{})
 			go func() {
@@ -97,11 +97,11 @@ func TestProgramGivenUpInTheQueue(t *testing.T) {
 			if !strings.Contains(body, "Please retry in") {
 				t.Errorf("timed out: %d %s", got.Code, body)
 			}
-			if patience < pulse && (got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") == "" ||
+			if queueTime < pulse && (got.Code != http.StatusTooManyRequests || got.Header().Get("Retry-After") == "" ||
 				!strings.Contains(body, `"rate_limited"`)) {
 				t.Errorf("before a space: %d %v %s", got.Code, got.Header(), body)
 			}
-			if patience > pulse {
+			if queueTime > pulse {
 				if out := decode[roundReply](t, got, 200); out.Status != "error" || out.Error == nil || out.SessionID == "" ||
 					out.Files == nil {
 					t.Errorf("after a space: %+v", out)

@@ -113,7 +113,7 @@ class Channel:
             raise KeyboardInterrupt
 
     def hold(self, name, value):
-        """Is tell for what is soon followed by more: whoever reads is woken once."""
+        """Is tell for what is soon followed by more: the reader is woken once."""
         with self:
             self.held += framed('{"name":"%s","input":%s}' % (name, value))
 
@@ -849,7 +849,7 @@ class Driver:
         self.installs = "PIP_TARGET" in os.environ
 
     def free_runners(self):
-        """Lets a cell call asyncio.run: our own loop stands still in the meantime."""
+        """Lets a cell call asyncio.run: the kernel's own loop is blocked meanwhile."""
         ours, plain = self.loop, asyncio.Runner.run
 
         def run(runner, *args, **named):

@@ -314,7 +314,7 @@ def run(path, arguments, echo_last, show_plots, modules=(), alone=False, source=
 
 
 def prewarm(path):
-    """Does what conduct does up to the program's end, with a program of ours:
+    """Does what conduct does up to the program's end, with an internal program:
     the memory that it touches stops being shared with the zygote now, and not
     while somebody waits."""
     first = sys.modules["__main__"]
@@ -420,7 +420,7 @@ def forget_modules():
             del sys.modules[name]
 
 
-def settle(names):
+def finish(names):
     """Says that all is there that a program may find in a zygote, whose names
     these are."""
     CALLBACKS[:] = [atexit._ncallbacks()]

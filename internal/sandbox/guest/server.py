@@ -118,7 +118,7 @@ def begin():
     place.numbers[buffer.PYTHON_FIRST // 4] = len(AFTER_FORK) + len(LIVE)
     place.keep_steps(buffer.TOUCH, [])
     for part in (vars(sys.modules["__main__"]), globals(), vars(buffer), vars(warmup)):
-        program.settle(part)
+        program.finish(part)
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:
         left_out["this tier"] = f"it started {threads - 1} threads, of which a fork would keep none"
@@ -146,7 +146,7 @@ def warm_up(place, constants):
 
 
 def as_handed(place, constants):
-    """Takes a program of ours as one that was received."""
+    """Handles an internal program like one that was received."""
     place.put_program("\0".join(["0001", buffer.ROOT, "", "1", PREWARM, *constants["env"]]).encode(), b"")
     handed, _ = place.handed(buffer.PREWARM_REQUEST)
     set_environment(handed.env)
@@ -243,7 +243,7 @@ def learn_all(place, constants):
 
 def learn(place, constants, plots):
     """Makes a list of steps that touch the memory that a program will use: a child
-    goes the way of a sandbox, runs a program of ours, draws plots before
+    goes the way of a sandbox, runs an internal program, draws plots before
     that if it is told to, and makes that list. What it
     made on its way lies where the next ones will find theirs, so this process
     does next to nothing from then on."""
@@ -314,7 +314,7 @@ def become_program(handed, source, place, constants):
     code = conduct(handed, source)
     if os.getpid() != 2 and constants["warmup"] is None:
         os._exit(code)  # the program forked, and this is not the one that we wait for
-    os.closerange(0, 3)  # whoever reads the output sees its end
+    os.closerange(0, 3)  # the reader of the output sees its end
     if constants["warmup"] is not None:
         buffer.libc.syscall(constants["madvise"], 0, 0, 0, 0, 0, 0)  # uses what the next call does
         parts = [(place.address + buffer.READY, buffer.MESSAGE - buffer.READY + 4096, warmup.POPULATE_WRITE), *warmup.working_set()]

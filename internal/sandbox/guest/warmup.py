@@ -16,7 +16,7 @@ WORDS = 624  # of the state of a Mersenne Twister, 4 bytes each
 
 
 def specialize(run):
-    """Runs a program of ours until the interpreter has adapted its code to it,
+    """Runs an internal program until the interpreter has adapted its code to it,
     which it writes into the code itself: our children need not, each for itself."""
     kept = [os.dup(number) for number in range(3)]
     for number in (1, 2):

@@ -34,7 +34,7 @@ def in_child(make):
 
 
 def load(name):
-    """Loads a module of ours, which no program can import."""
+    """Loads an internal module, which no program can import."""
     module = types.ModuleType(name)
     module.__file__ = beside(name + ".py")
 

@@ -91,7 +91,7 @@ document.addEventListener("keydown", (e) => {
 });
 if (location.hash === "#q") document.getElementById("q")?.focus();
 
-// Whoever signs in next at this browser finds nothing of what was typed.
+// The next user of this browser finds nothing of what was typed.
 document.addEventListener("submit", (e) => {
   if (!e.target.matches(".visitor form")) return;
   for (const key of Object.keys(localStorage)) if (key.startsWith("airlock:")) localStorage.removeItem(key);
