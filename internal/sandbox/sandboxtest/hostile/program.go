@@ -25,7 +25,6 @@ type program struct {
 	kind, name string // "escape", "mount.c"
 	code       string
 	counted    bool // control groups limit it
-	cell       bool // it runs as a cell of a live session
 	head
 }
 

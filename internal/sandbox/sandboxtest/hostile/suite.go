@@ -84,7 +84,7 @@ type arena struct {
 func (a *arena) fits(p *program) bool {
 	p.counted = a.backend.Groups
 	if a.backend.Cell != nil {
-		p.cell, p.ends = true, cmp.Or(p.inCell, p.ends)
+		p.ends = cmp.Or(p.inCell, p.ends)
 	}
 	switch {
 	case !p.runnable(), p.needs == "groups" && !a.backend.Groups:

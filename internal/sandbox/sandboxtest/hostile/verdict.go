@@ -42,13 +42,10 @@ func readClaims(output, nonce string) claims {
 	return c
 }
 
-// answerTime is how much longer than its program a run may take on a busy machine.
-// cellTime is the same for a cell, which is interrupted first and killed two seconds
-// later. The guaranteed times are measured separately (docs/soak.md).
-const (
-	answerTime = 5 * time.Second
-	cellTime   = 20 * time.Second
-)
+// answerTime is how much longer than its program a run may take on a busy machine, where
+// ten seconds were seen. A cell is interrupted first, and killed two seconds later. The
+// guaranteed times are measured separately (docs/soak.md).
+const answerTime = 20 * time.Second
 
 // judge returns the faults in a program's end, or nil if the sandbox withstood it.
 func (p *program) judge(
@@ -65,11 +62,7 @@ func (p *program) judge(
 	if wrong := p.wrongEnd(r, c); wrong != "" {
 		fault("%s", wrong)
 	}
-	longest := p.timeout + answerTime
-	if p.cell {
-		longest = p.timeout + cellTime
-	}
-	if took > longest {
+	if took > p.timeout+answerTime {
 		fault("the answer took %v, with a limit of %v", took, p.timeout)
 	}
 	if strings.Contains(r.Stdout+r.Stderr, w.secret) {
