@@ -61,14 +61,15 @@ run: build ## set up this machine, then serve on 127.0.0.1:8000; PACKAGES=onyx,l
 
 # Tools and clients are built or downloaded first, because the tests would only wait for
 # them. The tests of services, sandboxes and pages wait most of the time, so the tests of
-# packages and the checks run at the same time.
+# packages and the checks run at the same time. With more than four at once, tests take
+# longer than what their time limits are made for.
 .PHONY: test
 test: ## all checks: format, lint, tests with the race detector, fuzz seeds, end to end
 	@$(MAKE) test-deps
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
 	@$(MAKE) -j2 clients $(GOLANGCI) $(VERSITYGW)
-	@$(MAKE) -j5 -o build services sandbox unit pages lint editor-check view-check viewers-check
+	@$(MAKE) -j4 -o build services programs unit pages executor lint editor-check view-check viewers-check
 	@scripts/test-report --slowest '$(TIMES)'
 	@echo '== all is well'
 
