@@ -181,6 +181,18 @@ func (t *Tree) open(controller, base, instance string) error {
 	sweep(parent)
 	folder := filepath.Join(parent, instance)
 	t.bases[controller] = folder
+	for range 100 {
+		err := enterLeaf(folder)
+		// Another executor that starts may have swept the leaf while it was empty.
+		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) {
+			return err
+		}
+	}
+	return fmt.Errorf("%s is removed again and again", folder)
+}
+
+// enterLeaf creates the instance's folder and moves the executor into its leaf.
+func enterLeaf(folder string) error {
 	leaf := filepath.Join(folder, executorName)
 	for _, f := range []string{folder, leaf} {
 		if err := makeFolder(f); err != nil {
@@ -191,7 +203,8 @@ func (t *Tree) open(controller, base, instance string) error {
 }
 
 // sweep removes the folders of executors that have exited. The kernel refuses to remove
-// a group with processes, so a live executor's stays, as does one being created.
+// a group with processes, so a live executor's stays. One that is removed while it is
+// being created is created again.
 func sweep(parent string) {
 	instances, _ := os.ReadDir(parent)
 	for _, instance := range instances {

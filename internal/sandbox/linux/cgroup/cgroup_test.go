@@ -3,6 +3,8 @@ package cgroup
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 )
@@ -60,4 +62,42 @@ func TestParseOwnGroups(t *testing.T) {
 			t.Errorf("%q: %q, want %q", controller, place[controller], want)
 		}
 	}
+}
+
+// An executor that starts while others sweep gets its groups: without them it would have
+// weaker limits.
+func TestOpenBesideSweeps(t *testing.T) {
+	const controller = "pids"
+	base := apartTree(t).bases[controller]
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := filepath.Join(Root, controller, parseOwnGroups(string(own))[controller])
+	parent := filepath.Join(base, parentName)
+	stop := make(chan struct{})
+	var sweeping sync.WaitGroup
+	sweeping.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				sweep(parent)
+			}
+		}
+	})
+	for i := range 300 {
+		tree := &Tree{Version: 1, bases: map[string]string{}}
+		if err := tree.open(controller, base, strconv.Itoa(i)); err != nil {
+			t.Errorf("executor %d: %v", i, err)
+		}
+		if err := writeFile(home, "cgroup.procs", "0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	sweeping.Wait()
+	sweep(parent)
+	removeGroup(parent)
 }
