@@ -59,6 +59,28 @@ func TestNotebookTooLarge(t *testing.T) {
 	}
 }
 
+// TestNotebookNotKept opens a notebook in a browser that cannot keep it: the page says so, and
+// does not show an empty one instead.
+func TestNotebookNotKept(t *testing.T) {
+	s := shared(t)
+	b := open(t, light)
+	name := filepath.Join(t.TempDir(), "analysis.ipynb")
+	if err := os.WriteFile(name, []byte(many(1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.goTo(s.url + "/notebooks")
+	b.run(`{
+		const put = IDBObjectStore.prototype.put;
+		IDBObjectStore.prototype.put = function (...args) {
+			const request = put.apply(this, args);
+			request.addEventListener("success", () => this.transaction.abort());
+			return request;
+		};
+	}`)
+	b.do(chromedp.SetUploadFiles(chromedp.CSS("#import"), []string{name}))
+	b.wait(`document.querySelector('#notice').innerText.includes('This browser could not keep the notebook')`)
+}
+
 // TestNotebookManyCells opens 2,000 cells, edits and saves them, and opens them again.
 func TestNotebookManyCells(t *testing.T) {
 	s := shared(t)

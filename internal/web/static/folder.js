@@ -19,12 +19,14 @@ const opened = able && new Promise((done, fail) => {
   request.onerror = () => fail(request.error);
 });
 
+// on returns the result once the transaction is complete: leaving the page aborts it before.
 async function on(mode, act) {
   const db = await opened;
   return new Promise((done, fail) => {
-    const request = act(db.transaction("folders", mode).objectStore("folders"));
-    request.onsuccess = () => done(request.result);
-    request.onerror = () => fail(request.error);
+    const transaction = db.transaction("folders", mode);
+    const request = act(transaction.objectStore("folders"));
+    transaction.oncomplete = () => done(request.result);
+    transaction.onabort = () => fail(transaction.error);
   });
 }
 

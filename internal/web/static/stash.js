@@ -8,13 +8,15 @@ const opened = new Promise((done, fail) => {
   request.onerror = () => fail(request.error);
 }).catch(() => null);
 
+// on returns the result once the transaction is complete: leaving the page aborts it before.
 async function on(mode, act) {
   const db = await opened;
   if (!db) return undefined;
   return new Promise((done) => {
-    const request = act(db.transaction("notebooks", mode).objectStore("notebooks"));
-    request.onsuccess = () => done(request.result);
-    request.onerror = () => done(undefined);
+    const transaction = db.transaction("notebooks", mode);
+    const request = act(transaction.objectStore("notebooks"));
+    transaction.oncomplete = () => done(request.result);
+    transaction.onabort = () => done(undefined);
   });
 }
 
