@@ -110,7 +110,7 @@ func testSizes(t *testing.T, a *abuse) {
 		"POST /api/v1/files?name=a HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Length: 1000000\r\n\r\n%s", key,
 		strings.Repeat("x", 1000))
 	conn.Close()
-	eventually(t, waitLimit, "the part that came is gone", func() bool {
+	eventually(t, waitTime, "the part that came is gone", func() bool {
 		parts, err := fs.Glob(dirOf(a.data), "files/tmp/*")
 		return err == nil && len(parts) == 0
 	})

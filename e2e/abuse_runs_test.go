@@ -24,7 +24,7 @@ var runAbuses = []misuse{
 		began := time.Now()
 		var r run
 		a.as(key, "POST", runs, `{"language":"python","code":"while True: pass","timeout_ms":300}`).decode(t, &r)
-		if took := time.Since(began); r.Status != "timeout" || took > waitLimit {
+		if took := time.Since(began); r.Status != "timeout" || took > waitTime {
 			t.Errorf("%s after %v", r.Status, took)
 		}
 	}},
@@ -65,7 +65,7 @@ var runAbuses = []misuse{
 		for _, id := range []string{gone, "AAAAAAAAAAAAAAAAAAAAA"} {
 			expect(t, id, a.as(key, "POST", runs, with(`"session":"`+id+`"`)), 404, 410)
 		}
-		eventually(t, waitLimit, "the session expires", func() bool {
+		eventually(t, waitTime, "the session expires", func() bool {
 			return a.as(key, "GET", "/api/v1/sessions/"+brief, "").status == 404
 		})
 		expect(t, "expired", a.as(key, "POST", runs, with(`"session":"`+brief+`"`)), 404, 410)
@@ -82,7 +82,7 @@ var runAbuses = []misuse{
 			}
 			events := a.stream("POST", runs, string(body), "X-API-Key", key)
 			events.until("output", "up")
-			eventually(t, waitLimit, "the program runs", func() bool { return len(withWord(word)) > 0 })
+			eventually(t, waitTime, "the program runs", func() bool { return len(withWord(word)) > 0 })
 			expect(t, "delete", a.as(key, "DELETE", "/api/v1/sessions/"+session, ""), 204)
 			if left := withWord(word); len(left) > 0 {
 				t.Errorf("%s: after the answer there is still %v", kind, left)
@@ -151,10 +151,10 @@ func testLeaving(t *testing.T, a *abuse) {
 	}
 	conn := a.dial()
 	_, _ = io.WriteString(conn, head+body)
-	eventually(t, waitLimit, "the program runs", func() bool { return len(withWord(word)) > 0 })
+	eventually(t, waitTime, "the program runs", func() bool { return len(withWord(word)) > 0 })
 	conn.Close()
-	eventually(t, waitLimit, "the program is gone with its client", func() bool { return len(withWord(word)) == 0 })
-	eventually(t, waitLimit, "the run is recorded as cancelled", func() bool {
+	eventually(t, waitTime, "the program is gone with its client", func() bool { return len(withWord(word)) == 0 })
+	eventually(t, waitTime, "the run is recorded as cancelled", func() bool {
 		var page struct{ Runs []run }
 		a.as(key, "GET", runs, "").decode(t, &page)
 		return len(page.Runs) == 1 && page.Runs[0].Status == "cancelled"
@@ -163,7 +163,7 @@ func testLeaving(t *testing.T, a *abuse) {
 	got := a.as(key, "POST", runs, `{"language":"python","code":"print('on')","wait":false}`)
 	var r run
 	got.decode(t, &r)
-	eventually(t, waitLimit, "it ends well", func() bool {
+	eventually(t, waitTime, "it ends well", func() bool {
 		a.as(key, "GET", "/api/v1/runs/"+r.ID, "").decode(t, &r)
 		return r.Status == "ok" && r.Stdout == "on\n"
 	})

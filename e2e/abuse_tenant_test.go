@@ -241,7 +241,7 @@ func testRotation(t *testing.T, a *abuse) {
 	fresh, stranger := a.key(owner), a.owner()
 	expect(t, "the old key", a.as(old, "GET", "/api/v1/runs/"+r.ID, ""), 401)
 	expect(t, "a stranger", a.as(stranger, "GET", "/api/v1/runs/"+r.ID, ""), 404)
-	eventually(t, waitLimit, "the run ends well", func() bool {
+	eventually(t, waitTime, "the run ends well", func() bool {
 		var now run
 		a.as(fresh, "GET", "/api/v1/runs/"+r.ID, "").decode(t, &now)
 		return now.Status == "ok" && now.Stdout == "done\n"

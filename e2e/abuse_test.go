@@ -49,7 +49,7 @@ func TestAbuse(t *testing.T) {
 	t.Run("A26 nothing of it is in the log", func(t *testing.T) { a.checkLog(t) })
 	t.Run("nothing is left", func(t *testing.T) {
 		http.DefaultClient.CloseIdleConnections()
-		eventually(t, waitLimit, "open files and goroutines are as before", func() bool {
+		eventually(t, waitTime, "open files and goroutines are as before", func() bool {
 			after := a.gauges(t)
 			return after.files <= before.files+5 && after.goroutines <= before.goroutines+10
 		})
@@ -206,7 +206,7 @@ func (a *abuse) speak(text string) string {
 	conn := a.dial()
 	defer conn.Close()
 	_, _ = io.WriteString(conn, text) // the service may hang up in the middle
-	conn.SetReadDeadline(time.Now().Add(waitLimit))
+	conn.SetReadDeadline(time.Now().Add(waitTime))
 	got, _ := io.ReadAll(conn)
 	return string(got)
 }
@@ -254,7 +254,7 @@ func (a *abuse) gauges(t *testing.T) (g gauges) {
 // settled waits until nothing runs.
 func (a *abuse) settled(t *testing.T) (g gauges) {
 	t.Helper()
-	eventually(t, waitLimit, "nothing runs", func() bool {
+	eventually(t, waitTime, "nothing runs", func() bool {
 		g = a.gauges(t)
 		return g.running == 0 && g.queued == 0 && g.files > 0
 	})

@@ -174,12 +174,12 @@ func TestReviewOnTerminal(t *testing.T) {
 				"apply", "--root", root, filepath.Join(root, "reply.md"))
 			term := onTerminal(t, cmd)
 			for i, key := range c.keys {
-				eventually(t, waitLimit, "the next question", func() bool {
+				eventually(t, waitTime, "the next question", func() bool {
 					return strings.Count(term.screen.String(), "[q]uit")+strings.Count(term.screen.String(), "[y/n]") > i
 				})
 				term.press(string(key))
 			}
-			eventually(t, waitLimit, "the end", func() bool {
+			eventually(t, waitTime, "the end", func() bool {
 				screen := term.screen.String()
 				return strings.Contains(screen, "Done:") || strings.Contains(screen, "Nothing was changed") ||
 					strings.Contains(screen, "interrupted")

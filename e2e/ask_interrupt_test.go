@@ -61,7 +61,7 @@ func TestAskInterrupted(t *testing.T) {
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, waitLimit, "the call that stalls", func() bool {
+				eventually(t, waitTime, "the call that stalls", func() bool {
 					return access.server.Count(op) > 0 && len(access.server.Pending()) == 0
 				})
 				if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -101,7 +101,7 @@ func TestChatInterrupted(t *testing.T) {
 			term.until("> ")
 			term.press("hello\n")
 			if when == "turn" {
-				eventually(t, waitLimit, "the call that stalls", func() bool { return len(access.server.Pending()) == 0 })
+				eventually(t, waitTime, "the call that stalls", func() bool { return len(access.server.Pending()) == 0 })
 			} else {
 				term.until("made.txt\r\n> ")
 			}
@@ -194,7 +194,7 @@ func TestAskKilled(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, waitLimit, "the call that stalls", func() bool { return len(access.server.Pending()) == 0 })
+			eventually(t, waitTime, "the call that stalls", func() bool { return len(access.server.Pending()) == 0 })
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}

@@ -78,7 +78,7 @@ func (term *terminal) lineMode() bool {
 // be typed.
 func (term *terminal) turns(n int) {
 	term.t.Helper()
-	eventually(term.t, waitLimit, "a prompt after the turn", func() bool {
+	eventually(term.t, waitTime, "a prompt after the turn", func() bool {
 		return strings.Count(term.screen.String(), "> \x1b[?2004h") > n &&
 			strings.Count(term.screen.String(), "made.txt\r\n") >= n && !term.lineMode()
 	})
@@ -138,7 +138,7 @@ func TestChatRestoresTerminal(t *testing.T) {
 			term := onTerminal(t, who.command(t, askEnv(t, who, access), "chat", "--yes"))
 			term.turns(0)
 			term.press("hello\r")
-			eventually(t, waitLimit, "the call that stalls", func() bool { return len(access.server.Pending()) == 0 })
+			eventually(t, waitTime, "the call that stalls", func() bool { return len(access.server.Pending()) == 0 })
 			if !term.lineMode() {
 				t.Error("during the turn the terminal is as it was for the prompt")
 			}
@@ -167,7 +167,7 @@ func TestChatOnDumbTerminal(t *testing.T) {
 	term := onTerminal(t, who.command(t, append(askEnv(t, who, access), "TERM=dumb"), "chat", "--yes"))
 	term.until("> ")
 	term.press("hello\n")
-	eventually(t, waitLimit, "the prompt", func() bool { return len(heard.all()) > 0 })
+	eventually(t, waitTime, "the prompt", func() bool { return len(heard.all()) > 0 })
 	term.press("/exit\n")
 	code, screen := term.end()
 	if got := heard.all(); code != 0 || !slices.Equal(got, []string{"hello"}) || strings.Contains(screen, "\x1b[?2004") {

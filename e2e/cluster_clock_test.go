@@ -117,7 +117,7 @@ func TestClusterClock(t *testing.T) {
 		if got := r.apis[1-i].do("DELETE", runs+"/"+id, ""); got.status >= 300 {
 			t.Errorf("a run of the other node is not cancelled: %d %s", got.status, got.body)
 		}
-		eventually(t, waitLimit, "the program is gone", func() bool { return len(withWord(word)) == 0 })
+		eventually(t, waitTime, "the program is gone", func() bool { return len(withWord(word)) == 0 })
 	}
 	if got := one.again(session, readKept); !strings.Contains(got, "kept") {
 		t.Errorf("the session: %s", got)

@@ -39,7 +39,7 @@ func host(t *testing.T, address string) string {
 func (s *service) refuses() {
 	s.t.Helper()
 	var got answer
-	eventually(s.t, waitLimit, "programs are refused", func() bool {
+	eventually(s.t, waitTime, "programs are refused", func() bool {
 		got = s.do("POST", runs, `{"language":"bash","code":"true"}`)
 		return got.status == http.StatusServiceUnavailable
 	})
@@ -96,7 +96,7 @@ func TestClusterWorkerCutOff(t *testing.T) {
 		!strings.Contains(got, "restarted") {
 		t.Errorf("the session: %s", got)
 	}
-	eventually(t, waitLimit, "the program that nobody hears has ended", func() bool { return len(withWord(word)) == 0 })
+	eventually(t, waitTime, "the program that nobody hears has ended", func() bool { return len(withWord(word)) == 0 })
 	if n := r.givenUp(in.address()); n > 0 {
 		t.Error("the worker was given up, though it is heard")
 	}
@@ -111,14 +111,14 @@ func TestClusterWorkerCutOff(t *testing.T) {
 	for _, k := range out {
 		k.cut()
 	}
-	eventually(t, waitLimit, "the worker is given up", func() bool { return r.givenUp(in.address()) > 0 })
+	eventually(t, waitTime, "the worker is given up", func() bool { return r.givenUp(in.address()) > 0 })
 	one.refuses()
 	lives := far.lives()
 	in.mend()
 	for _, k := range out {
 		k.mend()
 	}
-	eventually(t, waitLimit, "it begins anew", func() bool { return far.lives() > lives })
+	eventually(t, waitTime, "it begins anew", func() bool { return far.lives() > lives })
 	if got := two.again(session, readKept); !strings.Contains(got, "newer") {
 		t.Errorf("the session: %s", got)
 	}
@@ -144,16 +144,16 @@ func TestClusterDatabaseCutOff(t *testing.T) {
 	id, _ := r.goesOn(one, word)
 	ways[0].cut()
 	one.refuses()
-	eventually(t, waitLimit, "the run is marked", func() bool { return status(two, id) == "interrupted" })
+	eventually(t, waitTime, "the run is marked", func() bool { return status(two, id) == "interrupted" })
 	if !two.works() {
 		t.Error("the other api takes no programs")
 	}
 	lives := one.lives()
 	ways[0].mend()
-	eventually(t, waitLimit, "it begins anew", func() bool { return one.lives() > lives })
-	eventually(t, waitLimit, "it takes programs again", one.works)
-	eventually(t, waitLimit, "the program is gone", func() bool { return len(withWord(word)) == 0 })
-	eventually(t, waitLimit, "the run is given up where it was", func() bool { return status(one, id) == "interrupted" })
+	eventually(t, waitTime, "it begins anew", func() bool { return one.lives() > lives })
+	eventually(t, waitTime, "it takes programs again", one.works)
+	eventually(t, waitTime, "the program is gone", func() bool { return len(withWord(word)) == 0 })
+	eventually(t, waitTime, "the run is given up where it was", func() bool { return status(one, id) == "interrupted" })
 
 	events := one.stream("POST", runs, `{"language":"bash","code":"echo up; sleep $1","args":["4.`+word+`"]}`)
 	id = find(events.until("started", "").data, "id")
@@ -165,12 +165,12 @@ func TestClusterDatabaseCutOff(t *testing.T) {
 	}
 	one.refuses()
 	two.refuses()
-	eventually(t, waitLimit, "the program has ended", func() bool { return len(withWord("4."+word)) == 0 })
+	eventually(t, waitTime, "the program has ended", func() bool { return len(withWord("4."+word)) == 0 })
 	for _, way := range ways {
 		way.mend()
 	}
 	var got map[string]any
-	eventually(t, waitLimit, "the run is recorded", func() bool {
+	eventually(t, waitTime, "the run is recorded", func() bool {
 		made := two.do("GET", runs+"/"+id, "")
 		got = object(t, made)
 		status := find(got, "status")
@@ -179,7 +179,7 @@ func TestClusterDatabaseCutOff(t *testing.T) {
 	if find(got, "status") != "ok" || find(got, "stdout") != "up\n" {
 		t.Errorf("%v", got)
 	}
-	eventually(t, waitLimit, "programs run again", two.works)
+	eventually(t, waitTime, "programs run again", two.works)
 	if got := status(two, long); got != "running" {
 		t.Errorf("a program that continues on a worker whose beats did not arrive meanwhile is %s", got)
 	}
@@ -228,7 +228,7 @@ func TestClusterBucketCutOff(t *testing.T) {
 	}
 
 	way.mend()
-	eventually(t, waitLimit, "a run leaves its file", func() bool {
+	eventually(t, waitTime, "a run leaves its file", func() bool {
 		made := one.do("POST", runs, makes)
 		got = run{}
 		return made.status == http.StatusOK && json.Unmarshal(made.body, &got) == nil && len(got.Files) == 1

@@ -24,7 +24,7 @@ func TestClusterHeldApiKilled(t *testing.T) {
 		return got.status, result.Stdout, result.Stderr
 	}
 	var session string
-	eventually(t, waitLimit, "a session with a file", func() bool {
+	eventually(t, waitTime, "a session with a file", func() bool {
 		session = find(object(t, one.do("POST", "/onyx/v1/sessions", `{"ttl_seconds": 600}`)), "session_id")
 		status, _, _ := bash(one, session, "echo kept > a.txt")
 		return status == http.StatusOK
@@ -34,7 +34,7 @@ func TestClusterHeldApiKilled(t *testing.T) {
 	}
 	one.kill()
 	var stdout, stderr string
-	eventually(t, waitLimit, "the session is answered", func() bool {
+	eventually(t, waitTime, "the session is answered", func() bool {
 		var status int
 		status, stdout, stderr = bash(two, session, "cat a.txt")
 		return status == http.StatusOK

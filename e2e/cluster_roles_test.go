@@ -68,7 +68,7 @@ func (r *roles) work() {
 		w.logged("an api has taken this worker")
 	}
 	for _, s := range r.apis {
-		eventually(r.T, waitLimit, "an api knows the workers", s.works)
+		eventually(r.T, waitTime, "an api knows the workers", s.works)
 	}
 }
 
@@ -103,7 +103,7 @@ func startWorker(t *testing.T, who person, env []string, apis ...string) *servic
 
 func (s *service) logged(text string) {
 	s.t.Helper()
-	eventually(s.t, waitLimit, "it says "+text, func() bool { return strings.Contains(s.log.String(), text) })
+	eventually(s.t, waitTime, "it says "+text, func() bool { return strings.Contains(s.log.String(), text) })
 }
 
 // runner returns the worker that has a process with a word on its command line.
@@ -128,7 +128,7 @@ func TestClusterRoles(t *testing.T) {
 	t.Run("files", func(t *testing.T) {
 		in := one.upload("in.txt", "content of a file")
 		var got run
-		eventually(t, waitLimit, "a run ends", func() bool { // a worker may be given up on a busy machine
+		eventually(t, waitTime, "a run ends", func() bool { // a worker may be given up on a busy machine
 			made := two.do("POST", runs, `{"language":"bash","code":"cat in.txt; cat in.txt in.txt > out.txt",`+
 				`"files":[{"id":"`+in.ID+`"}]}`)
 			return json.Unmarshal(made.body, &got) == nil && got.Status == "ok"
@@ -153,7 +153,7 @@ func TestClusterRoles(t *testing.T) {
 		}
 	})
 	t.Run("live", func(t *testing.T) {
-		eventually(t, waitLimit, "a variable of one api is there at the other one", func() bool {
+		eventually(t, waitTime, "a variable of one api is there at the other one", func() bool {
 			id := r.live(one)
 			return strings.Contains(two.cell(id, "print(x + 1, open('kept.txt').read())"), "42 kept")
 		})
@@ -348,7 +348,7 @@ func (l *load) more(n int) {
 		return len(l.kept)
 	}
 	before := count()
-	eventually(l.roles.T, waitLimit, "runs end well", func() bool { return count() >= before+n })
+	eventually(l.roles.T, waitTime, "runs end well", func() bool { return count() >= before+n })
 }
 
 // check ends the load, reads all files that were acknowledged, and says which programs
@@ -393,10 +393,10 @@ func TestClusterRolesFail(t *testing.T) {
 	if got := two.again(session, "open('kept.txt','w').write('newer'); "+read); !strings.Contains(got, "newer") {
 		t.Errorf("the session: %s", got)
 	}
-	eventually(t, waitLimit, "the worker is given up", func() bool { return r.givenUp(worker.at()) > before })
+	eventually(t, waitTime, "the worker is given up", func() bool { return r.givenUp(worker.at()) > before })
 	frozen.thaw()
-	eventually(t, waitLimit, "the worker begins anew", func() bool { return worker.lives() > lives })
-	eventually(t, waitLimit, "the program is gone", func() bool { return len(withWord(word)) == 0 })
+	eventually(t, waitTime, "the worker begins anew", func() bool { return worker.lives() > lives })
+	eventually(t, waitTime, "the program is gone", func() bool { return len(withWord(word)) == 0 })
 	if got := one.again(session, read); !strings.Contains(got, "newer") {
 		t.Errorf("what a stopped worker had came back: %s", got)
 	}
@@ -418,7 +418,7 @@ func TestClusterRolesFail(t *testing.T) {
 	for _, more := events.next(); more; _, more = events.next() {
 	}
 	two.interrupted(id, last.id)
-	eventually(t, waitLimit, "the program is gone", func() bool { return len(withWord(word)) == 0 })
+	eventually(t, waitTime, "the program is gone", func() bool { return len(withWord(word)) == 0 })
 	if got := two.again(session, read); !strings.Contains(got, "newer") {
 		t.Errorf("the session: %s", got)
 	}

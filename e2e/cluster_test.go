@@ -85,7 +85,7 @@ func (s *service) cell(session, code string) (text string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	eventually(s.t, waitLimit, "a cell's answer", func() bool {
+	eventually(s.t, waitTime, "a cell's answer", func() bool {
 		got := s.do("POST", "/api/v1/sessions/"+session+"/cells", string(body))
 		text = string(got.body)
 		return got.status != http.StatusServiceUnavailable
@@ -131,7 +131,7 @@ func TestCluster(t *testing.T) {
 	})
 	listed := func(t *testing.T, path, id string) {
 		t.Helper()
-		eventually(t, waitLimit, "the other one lists it, too", func() bool {
+		eventually(t, waitTime, "the other one lists it, too", func() bool {
 			return id != "" && bytes.Contains(two.do("GET", path, "").body, []byte(id))
 		})
 	}
@@ -194,7 +194,7 @@ func TestCluster(t *testing.T) {
 	t.Run("one machine", func(t *testing.T) {
 		for _, path := range []string{"/api/v1/projects", "/api/v1/conversations", "/ui/review", "/ui/ask"} {
 			var got answer
-			eventually(t, waitLimit, "a refusal", func() bool {
+			eventually(t, waitTime, "a refusal", func() bool {
 				got = one.do("GET", path, "")
 				return got.status == http.StatusConflict
 			})
@@ -247,7 +247,7 @@ func TestClusterNodeFrozen(t *testing.T) {
 	session := one.liveSession()
 	id := one.background("echo up; sleep 3; echo late > late.txt")
 	frozen := one.freeze()
-	eventually(t, waitLimit, "the run is marked", func() bool {
+	eventually(t, waitTime, "the run is marked", func() bool {
 		return find(object(t, two.do("GET", "/api/v1/runs/"+id, "")), "status") == "interrupted"
 	})
 	printed := two.cell(session, "open('kept.txt','w').write('newer'); print(open('kept.txt').read())")
@@ -255,8 +255,8 @@ func TestClusterNodeFrozen(t *testing.T) {
 		t.Error(printed)
 	}
 	frozen.thaw()
-	eventually(t, waitLimit, "it takes work again", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	eventually(t, waitTime, "it takes work again", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), waitTime)
 		defer cancel()
 		resp, err := http.DefaultClient.Do(one.request("GET", "/api/v1/ready", "").WithContext(ctx))
 		if err != nil {
@@ -269,7 +269,7 @@ func TestClusterNodeFrozen(t *testing.T) {
 		t.Error(got)
 	}
 	var got map[string]any
-	eventually(t, waitLimit, "it has dropped the run", func() bool {
+	eventually(t, waitTime, "it has dropped the run", func() bool {
 		got = object(t, one.do("GET", "/api/v1/runs/"+id, ""))
 		return find(got, "status") == "interrupted"
 	})

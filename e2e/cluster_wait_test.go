@@ -12,7 +12,7 @@ import (
 // live is service.liveSession where workers may be given up.
 func (r *roles) live(at *service) (id string) {
 	r.Helper()
-	eventually(r.T, waitLimit, "a live session", func() bool {
+	eventually(r.T, waitTime, "a live session", func() bool {
 		made := at.do("POST", "/api/v1/sessions", `{"kind":"live","language":"python"}`)
 		if made.status != http.StatusCreated {
 			return false
@@ -27,7 +27,7 @@ func (r *roles) live(at *service) (id string) {
 // with its worker.
 func (s *service) again(session, code string) (text string) {
 	s.t.Helper()
-	eventually(s.t, waitLimit, "a cell that is not lost", func() bool {
+	eventually(s.t, waitTime, "a cell that is not lost", func() bool {
 		text = s.cell(session, code)
 		return !strings.Contains(text, `"lost"`)
 	})
@@ -38,7 +38,7 @@ func (s *service) again(session, code string) (text string) {
 // returns its run and worker.
 func (r *roles) goesOn(at *service, word string) (id string, worker *service) {
 	r.Helper()
-	eventually(r.T, waitLimit, "a program prints", func() bool {
+	eventually(r.T, waitTime, "a program prints", func() bool {
 		events, _ := at.tryStream("POST", runs, `{"language":"bash","code":"echo up; sleep $1","args":["`+word+`"]}`)
 		if events == nil {
 			return false
@@ -61,7 +61,7 @@ func (r *roles) goesOn(at *service, word string) (id string, worker *service) {
 func (s *service) interrupted(run, after string) {
 	s.t.Helper()
 	var status string
-	eventually(s.t, waitLimit, "the run has ended", func() bool {
+	eventually(s.t, waitTime, "the run has ended", func() bool {
 		events, _ := s.tryStream("GET", runs+"/"+run+"/events", "", "Last-Event-ID", after)
 		if events == nil {
 			return false

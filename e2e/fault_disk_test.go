@@ -66,7 +66,7 @@ func testFull(t *testing.T, options, content string) {
 	}
 	works := func(s *service) {
 		t.Helper()
-		eventually(t, waitLimit, "there is room again", func() bool {
+		eventually(t, waitTime, "there is room again", func() bool {
 			return s.do("POST", "/api/v1/files?name=again", "again", "Content-Type", "text/plain").status == 201
 		})
 		if r := s.execute(python("open('o','w').write('o'); print('well')")); r.Stdout != "well\n" || len(r.Files) != 1 {
@@ -199,7 +199,7 @@ func testFewFiles(t *testing.T) {
 	for _, conn := range held {
 		conn.Close()
 	}
-	eventually(t, waitLimit, "it works again", func() bool {
+	eventually(t, waitTime, "it works again", func() bool {
 		got := s.do("POST", runs, body)
 		return got.status == 200 && strings.Contains(string(got.body), `on\n`)
 	})
@@ -283,7 +283,7 @@ func testNoLog(t *testing.T) {
 		_ = cmd.Process.Kill()
 		<-ended
 	})
-	eventually(t, waitLimit, "the service answers on its socket", func() bool {
+	eventually(t, waitTime, "the service answers on its socket", func() bool {
 		conn, err := net.Dial("unix", socket)
 		if err == nil {
 			conn.Close()
@@ -304,7 +304,7 @@ func testNoLog(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != 0 {
 			t.Errorf("it ends with %d", code)
 		}
-	case <-time.After(waitLimit):
+	case <-time.After(waitTime):
 		t.Error("it does not end")
 	}
 }
@@ -317,7 +317,7 @@ func ask(t *testing.T, socket, body string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(waitLimit))
+	conn.SetDeadline(time.Now().Add(waitTime))
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"+
 		"Content-Length: %d\r\n\r\n%s", runs, len(body), body)
 	var all strings.Builder
@@ -372,7 +372,7 @@ func testGroupsRemoved(t *testing.T) {
 	got := s.do("POST", runs, string(body))
 	var r run
 	got.decode(t, &r)
-	eventually(t, waitLimit, "the run ends", func() bool {
+	eventually(t, waitTime, "the run ends", func() bool {
 		for _, p := range withWord(word) {
 			groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.pid))
 			if err == nil && len(withWord(word)) > 0 && (!strings.Contains(string(groups), "pids:/airlock/") ||

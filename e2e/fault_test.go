@@ -111,7 +111,7 @@ func (s *service) kill() {
 		}
 	}
 	s.wait()
-	eventually(s.t, waitLimit, "the processes are gone", func() bool {
+	eventually(s.t, waitTime, "the processes are gone", func() bool {
 		return len(processes(func(p process) bool { return slices.Contains(victims, p.pid) })) == 0
 	})
 }
@@ -163,10 +163,10 @@ func testKilledInRun(t *testing.T) {
 			if e, more := events.next(); more {
 				t.Errorf("after the end came %v", e)
 			}
-			eventually(t, waitLimit, "all of it is gone", func() bool { return len(withWord(word)) == 0 && processesGone(whole) })
+			eventually(t, waitTime, "all of it is gone", func() bool { return len(withWord(word)) == 0 && processesGone(whole) })
 			// What only the next start can remove is gone 5 s after that.
 			next := serve(t, who, data)
-			eventually(t, waitLimit, fmt.Sprint("nothing is left: ", whole.left()), func() bool { return len(whole.left()) == 0 })
+			eventually(t, waitTime, fmt.Sprint("nothing is left: ", whole.left()), func() bool { return len(whole.left()) == 0 })
 			next.stop()
 		}
 	})
@@ -348,7 +348,7 @@ func testKilledBelow(t *testing.T) {
 		}
 		close(stop)
 		crowd.Wait()
-		eventually(t, waitLimit, "the service is ready", func() bool { return s.do("GET", "/ready", "").status == 200 })
+		eventually(t, waitTime, "the service is ready", func() bool { return s.do("GET", "/ready", "").status == 200 })
 		if r := s.execute(python("print('on')")); r.Stdout != "on\n" {
 			t.Errorf("%+v", r)
 		}

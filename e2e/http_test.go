@@ -299,10 +299,10 @@ func TestClientLeaves(t *testing.T) {
 		} else {
 			leave = s.begin(string(body))
 		}
-		eventually(t, waitLimit, "the program runs", func() bool { return len(withWord(word)) > 0 })
+		eventually(t, waitTime, "the program runs", func() bool { return len(withWord(word)) > 0 })
 		leave()
-		eventually(t, waitLimit, "the program is gone", func() bool { return len(withWord(word)) == 0 })
-		eventually(t, waitLimit, "the run is recorded as cancelled", func() bool {
+		eventually(t, waitTime, "the program is gone", func() bool { return len(withWord(word)) == 0 })
+		eventually(t, waitTime, "the run is recorded as cancelled", func() bool {
 			return bytes.Contains(s.do("GET", "/api/v1/runs", "").body, []byte(`"cancelled"`))
 		})
 	}

@@ -31,8 +31,8 @@ func TestKilledExecutor(t *testing.T) {
 		if result := events.until("result", ""); find(result.data, "status") != "interrupted" {
 			t.Errorf("got %v", result.data)
 		}
-		eventually(t, waitLimit, "the program is gone", func() bool { return len(withWord(word)) == 0 })
-		eventually(t, waitLimit, "the service is ready again", func() bool { return s.do("GET", "/ready", "").status == 200 })
+		eventually(t, waitTime, "the program is gone", func() bool { return len(withWord(word)) == 0 })
+		eventually(t, waitTime, "the service is ready again", func() bool { return s.do("GET", "/ready", "").status == 200 })
 		if r := s.execute(python("print('next')")); r.Stdout != "next\n" {
 			t.Errorf("the next run: %+v", r)
 		}
@@ -149,7 +149,7 @@ func testDrain(t *testing.T) {
 			`{"language":"python","code":"import time\nprint('up', flush=True)\ntime.sleep(2)\nprint('done')"}`)
 		events.until("output", "up")
 		s.signal(syscall.SIGTERM)
-		eventually(t, waitLimit, "/ready says 503", func() bool { return s.do("GET", "/ready", "").status == 503 })
+		eventually(t, waitTime, "/ready says 503", func() bool { return s.do("GET", "/ready", "").status == 503 })
 		if got := s.do("POST", "/api/v1/runs", `{"language":"python","code":"1"}`); got.status != 503 {
 			t.Errorf("a new run: %d %s", got.status, got.body)
 		}
@@ -176,9 +176,9 @@ func testSecondSignalHurries(t *testing.T) {
 		events.until("output", "up")
 		began := time.Now()
 		s.signal(syscall.SIGTERM)
-		eventually(t, waitLimit, "/ready says 503", func() bool { return s.do("GET", "/ready", "").status == 503 })
+		eventually(t, waitTime, "/ready says 503", func() bool { return s.do("GET", "/ready", "").status == 503 })
 		s.signal(syscall.SIGINT)
-		if code := s.wait(); code != 0 || time.Since(began) > waitLimit {
+		if code := s.wait(); code != 0 || time.Since(began) > waitTime {
 			t.Errorf("exit code %d after %v:\n%s", code, time.Since(began), s.log)
 		}
 		if left := withWord(word); len(left) > 0 {
@@ -200,7 +200,7 @@ func TestKilledService(t *testing.T) {
 		ours := family(s.cmd.Process.Pid)
 		s.signal(syscall.SIGKILL)
 		s.wait()
-		eventually(t, waitLimit, "all its processes are gone", func() bool {
+		eventually(t, waitTime, "all its processes are gone", func() bool {
 			for _, p := range ours {
 				if syscall.Kill(p.pid, 0) == nil && !zombie(p.pid) {
 					return false

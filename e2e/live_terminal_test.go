@@ -27,7 +27,7 @@ func where(
 // ready waits for the prompt of an input of a REPL.
 func (term *terminal) ready(prompt string) {
 	term.t.Helper()
-	eventually(term.t, waitLimit, "the prompt "+prompt, func() bool {
+	eventually(term.t, waitTime, "the prompt "+prompt, func() bool {
 		return strings.Contains(term.screen.String(), prompt) && !term.lineMode()
 	})
 }
@@ -93,7 +93,7 @@ func TestShellTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		term.until("$ ")
-		eventually(t, waitLimit, "raw mode", func() bool { return !term.lineMode() })
+		eventually(t, waitTime, "raw mode", func() bool { return !term.lineMode() })
 		// What says it is up has the terminal: what a shell prints before its next command
 		// does not, and a key pressed in between may interrupt nothing.
 		term.press("sh -c 'echo up-$((1 + 1)); exec sleep 1000'\r")

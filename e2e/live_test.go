@@ -306,7 +306,7 @@ func TestLivePort(t *testing.T) {
 	l.cell("open('index.html', 'w').write('<script>hello</script>'); None")
 	l.start(map[string]any{"argv": []string{"python3", "-m", "http.server", "8000", "--bind", "127.0.0.1"}})
 	var got answer
-	eventually(t, waitLimit, "the server answers", func() bool {
+	eventually(t, waitTime, "the server answers", func() bool {
 		got = l.ask("GET", "/ports/8000/index.html", "")
 		return got.status == http.StatusOK
 	})

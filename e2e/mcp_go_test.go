@@ -108,13 +108,13 @@ subprocess.Popen(['sleep', '` + mark + `'])
 while True: time.sleep(1)`}})
 				ended <- err
 			}()
-			eventually(t, waitLimit, "the program runs", func() bool { return len(withWord(mark)) > 0 })
+			eventually(t, waitTime, "the program runs", func() bool { return len(withWord(mark)) > 0 })
 			cancel()
 			began := time.Now()
 			if err := <-ended; err == nil {
 				t.Error("the cancelled call has a result")
 			}
-			eventually(t, waitLimit, "the program is gone", func() bool { return len(withWord(mark)) == 0 })
+			eventually(t, waitTime, "the program is gone", func() bool { return len(withWord(mark)) == 0 })
 			t.Logf("gone %.2f s after the cancel", time.Since(began).Seconds())
 			if after, _ := a.call("run_code", map[string]any{"code": "print(open('n.txt').read())",
 				"session": session}); !strings.HasSuffix(after, "\n7\n") ||

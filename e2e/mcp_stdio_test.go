@@ -47,7 +47,7 @@ func TestMCPThrough(t *testing.T) {
 		select {
 		case line := <-said:
 			return line
-		case <-time.After(waitLimit):
+		case <-time.After(waitTime):
 			t.Fatal("no answer")
 			return ""
 		}

@@ -157,7 +157,7 @@ func (c *cluster) killMigration(who person, data string) {
 	if err := cmd.Start(); err != nil {
 		c.Fatal(err)
 	}
-	eventually(c.T, waitLimit, "the first files are sent", func() bool { return strings.Contains(said.String(), " of ") })
+	eventually(c.T, waitTime, "the first files are sent", func() bool { return strings.Contains(said.String(), " of ") })
 	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
 		c.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func packageIndex(t *testing.T) *index {
 	x := &index{place: elsewhere(t), files: map[string][]byte{}}
 	l := x.listen(t, "0")
 	x.url = "http://" + l.Addr().String()
-	server := &http.Server{Handler: x, ReadHeaderTimeout: waitLimit}
+	server := &http.Server{Handler: x, ReadHeaderTimeout: waitTime}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { server.Close() })
 	x.addWheel("greeting-1.0-py3-none-any.whl", wheel(t, "greeting", `def greet(): return "hello from a package"`))

@@ -70,7 +70,7 @@ func TestNetworkInspect(t *testing.T) {
 	needPackages(t)
 	p := elsewhere(t)
 	own, bundle := certificate(t, secretName)
-	server := &http.Server{ReadHeaderTimeout: waitLimit, Handler: http.HandlerFunc(
+	server := &http.Server{ReadHeaderTimeout: waitTime, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { // the secret's length says that it came
 			fmt.Fprintf(w, "%s %s %d\n", r.Host, r.URL.Path, len(r.Header.Get("X-Secret")))
 		})}

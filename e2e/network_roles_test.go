@@ -57,7 +57,7 @@ func testNetworkRoles(t *testing.T, who person, x *index) {
 		`subprocess.run([sys.executable, "-m", "pip", "install", "-q", "greeting"], check=True)`+
 		"\nimport greeting\ngreeting.greet()", "'hello from a package'\n")
 	api.do("DELETE", l.path, "") // connections that are kept open are told of at their end
-	eventually(t, waitLimit, "the log has three", func() bool { return count(api.netLog(), "allowed", x.address) >= 3 })
+	eventually(t, waitTime, "the log has three", func() bool { return count(api.netLog(), "allowed", x.address) >= 3 })
 	for _, c := range api.netLog() {
 		if c.Verdict == "allowed" && (c.Address != x.address || c.Received == 0 || c.Run == "" || c.Owner == "") {
 			t.Errorf("%+v", c)

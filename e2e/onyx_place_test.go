@@ -114,7 +114,7 @@ func TestOnyxFromAnotherNetwork(t *testing.T) {
 	port := s.url[strings.LastIndexByte(s.url, ':')+1:]
 	ask := func(host string, more ...string) string {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+		ctx, cancel := context.WithTimeout(t.Context(), waitTime)
 		defer cancel()
 		args := append([]string{"netns", "exec", ns, "curl", "-s", "-w", " %{http_code}", "--resolve",
 			host + ":" + port + ":" + server}, more...)
@@ -183,9 +183,9 @@ func TestOnyxClientLeaves(t *testing.T) {
 			cancel()
 			t.Skip("this needs curl")
 		}
-		eventually(t, waitLimit, "it runs", func() bool { return len(withWord("86415")) > 0 })
+		eventually(t, waitTime, "it runs", func() bool { return len(withWord("86415")) > 0 })
 		cancel()
 		_ = curl.Wait()
-		eventually(t, waitLimit, "it is gone", func() bool { return len(withWord("86415")) == 0 })
+		eventually(t, waitTime, "it is gone", func() bool { return len(withWord("86415")) == 0 })
 	}
 }

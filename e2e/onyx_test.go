@@ -239,7 +239,7 @@ func TestOnyxSessions(t *testing.T) {
 	if !x.TimedOut || x.ExitCode != nil || !strings.Contains(x.Stderr, "longer than 1s") {
 		t.Errorf("%+v", x)
 	}
-	eventually(t, waitLimit, "the tree is gone", func() bool { return len(withWord("86413")) == 0 })
+	eventually(t, waitTime, "the tree is gone", func() bool { return len(withWord("86413")) == 0 })
 	if x := bash("tar --version | head -1; command -v gzip grep find sed", 20_000); *x.ExitCode != 0 {
 		t.Errorf("%+v", x)
 	}
@@ -255,7 +255,7 @@ func TestOnyxSessions(t *testing.T) {
 	s.onyx("POST", "/v1/sessions", 201, map[string]any{"ttl_seconds": 1}, &made)
 	path = "/v1/sessions/" + made.ID
 	s.onyx("POST", path+"/bash", 200, map[string]any{"cmd": "true"}, nil)
-	eventually(t, waitLimit, "its time is over", func() bool {
+	eventually(t, waitTime, "its time is over", func() bool {
 		return s.do("DELETE", "/onyx"+path, "").status == 404 ||
 			s.do("POST", "/onyx/v1/sessions/"+made.ID+"/bash", `{"cmd":"true"}`).status == 404
 	})

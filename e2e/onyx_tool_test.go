@@ -247,12 +247,12 @@ func toolAgainstTheService(t *testing.T, who person) {
 			func(pytool.Packet) { printed <- struct{}{} })
 	}()
 	<-printed
-	eventually(t, waitLimit, "it runs", func() bool { return len(withWord("86414")) > 0 })
+	eventually(t, waitTime, "it runs", func() bool { return len(withWord("86414")) > 0 })
 	cancel()
 	if result := <-done; *result.ExitCode != -1 {
 		t.Errorf("%s", result.JSON())
 	}
-	eventually(t, waitLimit/2, "it is gone", func() bool { return len(withWord("86414")) == 0 })
+	eventually(t, waitTime/2, "it is gone", func() bool { return len(withWord("86414")) == 0 })
 }
 
 // Whether the tool is offered, with the address set, unset and empty.

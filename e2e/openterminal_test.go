@@ -102,7 +102,7 @@ func TestOpenTerminalCommands(t *testing.T) {
 	}
 	at := "/execute/" + c.ID
 	o.ask("POST", at+"/input", 200, map[string]any{"input": `x y\n`}, nil)
-	eventually(t, waitLimit, "its answer", func() bool {
+	eventually(t, waitTime, "its answer", func() bool {
 		o.ask("GET", at+"/status?offset=0", 200, nil, &again)
 		return strings.HasSuffix(again.text(), "got x y\r\n")
 	})
@@ -298,7 +298,7 @@ func TestOpenTerminalUsers(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	var ports struct{ Ports []struct{ Port int } }
-	eventually(t, waitLimit, "its port", func() bool {
+	eventually(t, waitTime, "its port", func() bool {
 		alice.ask("GET", "/ports", 200, nil, &ports)
 		return len(ports.Ports) == 1 && ports.Ports[0].Port == 8123
 	})
@@ -372,7 +372,7 @@ func (o openWebUI) dial(id, first string, more ...string) *websocket.Conn {
 
 // closeCode reads to the end of a connection.
 func closeCode(conn *websocket.Conn) websocket.StatusCode {
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTime)
 	defer cancel()
 	for {
 		if _, _, err := conn.Read(ctx); err != nil {
@@ -397,7 +397,7 @@ func TestOpenTerminalShell(t *testing.T) {
 	}
 	until := func(conn *websocket.Conn, want string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+		ctx, cancel := context.WithTimeout(t.Context(), waitTime)
 		defer cancel()
 		for seen := ""; !strings.Contains(seen, want); {
 			kind, data, err := conn.Read(ctx)
@@ -443,13 +443,13 @@ func TestOpenTerminalShell(t *testing.T) {
 	_, conn = open()
 	until(conn, "$ ")
 	conn.CloseNow()
-	eventually(t, waitLimit, "the shell's end", func() bool { return len(terminals()) == 0 })
+	eventually(t, waitTime, "the shell's end", func() bool { return len(terminals()) == 0 })
 	_, conn = open()
 	until(conn, "$ ")
 	send(conn, websocket.MessageBinary, "yes\n")
 	o.expect("echo others go on", "others go on\r\n")
 	conn.CloseNow()
-	eventually(t, waitLimit, "the shell's end", func() bool { return len(terminals()) == 0 })
+	eventually(t, waitTime, "the shell's end", func() bool { return len(terminals()) == 0 })
 	// First messages that are none.
 	for _, first := range []string{"", "{", `{"type":"resize"}`, `[1]`, strings.Repeat("x", 1<<19)} {
 		var shell struct{ ID string }

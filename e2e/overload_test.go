@@ -74,7 +74,7 @@ func TestQueueTime(t *testing.T) {
 		`}`); got.status != 202 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
-	eventually(t, waitLimit, "it runs", func() bool {
+	eventually(t, waitTime, "it runs", func() bool {
 		return strings.Contains(string(s.do("GET", "/metrics", "").body), "airlock_runs_running 1")
 	})
 	for path, body := range map[string]string{
@@ -85,7 +85,7 @@ func TestQueueTime(t *testing.T) {
 		began := time.Now()
 		got := s.do("POST", path, body)
 		after, _ := strconv.Atoi(got.header.Get("Retry-After"))
-		if got.status != 429 || after < 1 || time.Since(began) > waitLimit {
+		if got.status != 429 || after < 1 || time.Since(began) > waitTime {
 			t.Errorf("%s: %d after %v, Retry-After %q: %s", path, got.status, time.Since(began), got.header.Get("Retry-After"),
 				got.body)
 		}
@@ -175,7 +175,7 @@ func TestServiceIsKilled(t *testing.T) {
 		if !killed {
 			t.Fatal("there is no service to be killed")
 		}
-		eventually(t, waitLimit, "it runs programs again", func() bool {
+		eventually(t, waitTime, "it runs programs again", func() bool {
 			conn, err := net.Dial("unix", socket)
 			if err != nil {
 				return false

@@ -64,7 +64,7 @@ func TestServedProject(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(root, "a.go")); err != nil || string(text) != "package a\n" {
 		t.Errorf("a.go: %q %v", text, err)
 	}
-	eventually(t, waitLimit, "the submission to arrive", func() bool {
+	eventually(t, waitTime, "the submission to arrive", func() bool {
 		text, err := json.Marshal(call("GET", "/api/v1/projects", "", 200))
 		return err == nil && strings.Contains(string(text), `"work":"complete"`)
 	})

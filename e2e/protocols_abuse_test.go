@@ -126,7 +126,7 @@ func TestE2BFloodOfTerminals(t *testing.T) {
 	if count["resource_exhausted"] == 0 || count["resource_exhausted"]+count["deadline_exceeded"] != 200 {
 		t.Errorf("%v", count)
 	}
-	eventually(t, waitLimit, "the end of all", func() bool { return string(on("List", "{}").body) == "{}" })
+	eventually(t, waitTime, "the end of all", func() bool { return string(on("List", "{}").body) == "{}" })
 	if got := on("Start", connectFrame(`{"process":{"cmd":"/bin/echo","args":["on"]}}`), "Content-Type", "application/connect+json"); !strings.Contains(string(got.body), "b24K") {
 		t.Errorf("%q", got.body)
 	}
@@ -199,7 +199,7 @@ func TestE2BThousandSandboxes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, waitLimit, "the end of all interpreters", func() bool {
+	eventually(t, waitTime, "the end of all interpreters", func() bool {
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return false

@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// waitLimit is how long a test waits for what must come soon, on a machine
+// waitTime is how long a test waits for what must come soon, on a machine
 // that is busy with other tests.
-const waitLimit = 2 * time.Minute
+const waitTime = 2 * time.Minute
 
 // service is a running `airlock serve`.
 type service struct {
@@ -100,7 +100,7 @@ func launch(t *testing.T, who person, data string, cmd *exec.Cmd) *service {
 	case s.url = <-found:
 	case <-s.dead:
 		t.Fatalf("the service ended at once with %d:\n%s", s.cmd.ProcessState.ExitCode(), s.log)
-	case <-time.After(waitLimit):
+	case <-time.After(waitTime):
 		t.Fatalf("the service does not say where it listens:\n%s", s.log)
 	}
 	return s
@@ -119,7 +119,7 @@ func (s *service) wait() int {
 	select {
 	case <-s.dead:
 		return s.cmd.ProcessState.ExitCode()
-	case <-time.After(waitLimit):
+	case <-time.After(waitTime):
 		s.t.Fatalf("the service does not end:\n%s", s.log)
 		return -1
 	}
@@ -136,7 +136,7 @@ func (s *service) stop() {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.dead:
-	case <-time.After(waitLimit):
+	case <-time.After(waitTime):
 		s.t.Error("the service had to be killed")
 		_ = s.cmd.Process.Kill()
 		<-s.dead

@@ -58,7 +58,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 
 func (term *terminal) until(text string) {
 	term.t.Helper()
-	eventually(term.t, waitLimit, fmt.Sprintf("%q on the screen", text), func() bool {
+	eventually(term.t, waitTime, fmt.Sprintf("%q on the screen", text), func() bool {
 		return strings.Contains(term.screen.String(), text)
 	})
 }
@@ -170,7 +170,7 @@ func TestControlC(t *testing.T) {
 		began := time.Now()
 		term.press("\x03")
 		code, screen := term.end()
-		if code != 130 || !strings.Contains(screen, "interrupted") || time.Since(began) > waitLimit {
+		if code != 130 || !strings.Contains(screen, "interrupted") || time.Since(began) > waitTime {
 			t.Errorf("exit code %d after %v:\n%s", code, time.Since(began), screen)
 		}
 		if left := withWord(word); len(left) > 0 {

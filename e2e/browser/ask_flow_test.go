@@ -324,7 +324,7 @@ const large = 32 << 20
 // creeps lets a held body go on bit by bit until the page shows something.
 func (f *flows) creeps(h *hold, condition string) {
 	f.t.Helper()
-	deadline := time.Now().Add(waitLimit)
+	deadline := time.Now().Add(waitTime)
 	for !eval[bool](f.tab, "!!("+condition+")") {
 		h.step()
 		<-time.After(10 * time.Millisecond)

@@ -60,7 +60,7 @@ func jupyterLab(t *testing.T, gateway, notebook string) (address, folder string)
 			resp.Body.Close()
 			return base + "/lab/tree/book.ipynb?token=t", folder
 		}
-		if time.Since(began) > waitLimit {
+		if time.Since(began) > waitTime {
 			t.Fatal(err)
 		}
 	}

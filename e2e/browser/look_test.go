@@ -132,7 +132,7 @@ func (b *tab) shoot(name string) {
 // capture writes one in any case.
 func (b *tab) capture(name string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(b.ctx, waitTime)
 	defer cancel()
 	// On a picture of the whole page, what sticks to the screen hides the rest.
 	const unstick = `for (const e of document.querySelectorAll('.decide')) e.style.position = '`

@@ -226,7 +226,7 @@ func TestPicture(t *testing.T) {
 		}
 	}
 	b.run(`document.activeElement.blur(); scrollTo(0, 0)`)
-	ctx, cancel := context.WithTimeout(b.ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(b.ctx, waitTime)
 	defer cancel()
 	var shot []byte
 	err = chromedp.Do(ctx, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {

@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// waitLimit is how long a test waits for what must come soon, on a machine that
+// waitTime is how long a test waits for what must come soon, on a machine that
 // is busy with other tests.
-const waitLimit = 2 * time.Minute
+const waitTime = 2 * time.Minute
 
 // service is a running `airlock serve`.
 type service struct {
@@ -140,7 +140,7 @@ func (s *service) start(listen string) {
 		s.url = url + "/ui"
 	case <-s.dead:
 		s.t.Fatal("the service ended at once")
-	case <-time.After(waitLimit):
+	case <-time.After(waitTime):
 		s.t.Fatal("the service does not say where it listens")
 	}
 }
@@ -150,7 +150,7 @@ func (s *service) stop() {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.dead:
-	case <-time.After(waitLimit):
+	case <-time.After(waitTime):
 		_ = s.cmd.Process.Kill()
 		<-s.dead
 	}

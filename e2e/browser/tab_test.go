@@ -91,7 +91,7 @@ func (b *tab) forgive() []string {
 
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(b.ctx, waitTime)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		b.capture("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
@@ -115,7 +115,7 @@ func eval[T any](b *tab, expression string) T {
 }
 
 func evaluate[T any](b *tab, expression string) (T, error) {
-	ctx, cancel := context.WithTimeout(b.ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(b.ctx, waitTime)
 	defer cancel()
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
@@ -136,7 +136,7 @@ func (b *tab) run(statements string) {
 // wait waits until an expression is true in the page.
 func (b *tab) wait(expression string) {
 	b.t.Helper()
-	deadline := time.Now().Add(waitLimit)
+	deadline := time.Now().Add(waitTime)
 	for pause := 20 * time.Millisecond; ; pause = min(pause*5/4, 200*time.Millisecond) {
 		yes, err := evaluate[bool](b, "!!("+expression+")")
 		if err != nil && !leaving(err) {

@@ -124,7 +124,7 @@ func (l *load) run(ctx context.Context, from, to float64) {
 
 // perform does one act to its end, also when the time is over meanwhile.
 func (l *load) perform(a act, who tenant) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*waitLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*waitTime)
 	defer cancel()
 	err := a.do(ctx, l, who)
 	l.mu.Lock()

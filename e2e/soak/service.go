@@ -23,8 +23,8 @@ import (
 	"github.com/airlock-run/airlock/client"
 )
 
-// waitLimit is how long anything may take that should take a moment.
-const waitLimit = 60 * time.Second
+// waitTime is how long anything may take that should take a moment.
+const waitTime = 60 * time.Second
 
 // service is the service under test, and what it has on this machine.
 type service struct {
@@ -137,7 +137,7 @@ func (s *service) start(ctx context.Context, args ...string) error {
 	case s.url = <-found:
 	case <-s.ended:
 		return fmt.Errorf("the service did not start: %w: %s", s.exit, s.log)
-	case <-time.After(waitLimit):
+	case <-time.After(waitTime):
 		return fmt.Errorf("the service does not say where it listens: %s", s.log)
 	}
 	return s.locate(ctx)
@@ -193,7 +193,7 @@ func (s *service) stop() error {
 			return fmt.Errorf("the service ended with %w: %s", s.exit, s.log)
 		}
 		return nil
-	case <-time.After(waitLimit):
+	case <-time.After(waitTime):
 		return errors.New("the service does not end")
 	}
 }
@@ -316,7 +316,7 @@ func processes() (all []process) {
 
 // until waits for a condition.
 func until(ctx context.Context, what string, yes func() bool) error {
-	limit := time.NewTimer(waitLimit)
+	limit := time.NewTimer(waitTime)
 	defer limit.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -324,7 +324,7 @@ func until(ctx context.Context, what string, yes func() bool) error {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			return fmt.Errorf("not within %v: %s", waitLimit, what)
+			return fmt.Errorf("not within %v: %s", waitTime, what)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -210,7 +210,7 @@ func TestDeafClient(t *testing.T) {
 		t.Errorf("%d clients are behind, want the deaf one", behind)
 	}
 	go func() { _, _ = io.Copy(io.Discard, conn) }()
-	deadline := time.Now().Add(waitLimit)
+	deadline := time.Now().Add(waitTime)
 	for connections := 2; connections > 1; { // it reads again, and gets the close frame
 		if time.Now().After(deadline) {
 			t.Fatal("the deaf client is there")

@@ -336,8 +336,8 @@ func (f *fake) RemoveFile(_ context.Context, caller engine.Caller, id engine.ID,
 	return nil
 }
 
-// waitLimit bounds the wait for an expected event.
-const waitLimit = 2 * time.Minute
+// waitTime bounds the wait for an expected event.
+const waitTime = 2 * time.Minute
 
 // rig is a server whose callers are named in a header.
 type rig struct {
@@ -447,7 +447,7 @@ type heard struct {
 
 // hear returns the next message.
 func (p *peer) hear() (heard, error) {
-	ctx, cancel := context.WithTimeout(p.t.Context(), waitLimit)
+	ctx, cancel := context.WithTimeout(p.t.Context(), waitTime)
 	defer cancel()
 	kind, data, err := p.socket.Read(ctx)
 	if err != nil {

@@ -256,7 +256,7 @@ func TestLife(t *testing.T) {
 	}
 	idle := newRig(t, Options{Idle: time.Millisecond})
 	forgotten := idle.kernel()
-	for deadline := time.Now().Add(waitLimit); idle.ask("ann", "GET", "/api/kernels/"+forgotten, "", nil) != http.StatusNotFound; {
+	for deadline := time.Now().Add(waitTime); idle.ask("ann", "GET", "/api/kernels/"+forgotten, "", nil) != http.StatusNotFound; {
 		if time.Now().After(deadline) {
 			t.Fatal("an idle kernel stays")
 		}

@@ -20,8 +20,8 @@ import (
 	"github.com/airlock-run/airlock/internal/live"
 )
 
-// waitLimit is for what must happen.
-const waitLimit = 2 * time.Minute
+// waitTime is for what must happen.
+const waitTime = 2 * time.Minute
 
 // fake is an engine with interpreters of a language of one word and an argument a line:
 // print, file (a name), show (a picture), fail, and wait (until it is cancelled).
@@ -506,7 +506,7 @@ func await(t *testing.T, what <-chan struct{}, why string) {
 	t.Helper()
 	select {
 	case <-what:
-	case <-time.After(waitLimit):
+	case <-time.After(waitTime):
 		t.Fatal(errors.New(why))
 	}
 }

@@ -25,7 +25,7 @@ var looks = map[string]func(sandboxtest.Result) []string{
 	"lies/killed_inside.c":      wantSignal("SIGKILL"),
 	"lies/signal_end.py":        wantSignal("SIGKILL"),
 	"lies/other_architecture.c": wantSignal("SIGSYS"),
-	"lies/account.c":            wantCPU(100 * time.Millisecond), // of 480: polls without control groups miss the last part
+	"lies/account.c":            wantCPU(100 * time.Millisecond), // of 480: polls miss the last part
 	"escape/whiteout.py":        wantNoDevice,
 	"outlive/output_held.sh":    wantSoon,
 	"outlive/daemons.sh":        wantSoon,
