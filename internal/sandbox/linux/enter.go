@@ -119,9 +119,7 @@ func (e *executor) enter(l *link, r *enterRequest, files []*os.File) error {
 		at.entered.signal(pid, unix.SIGKILL)
 	}
 	status, used := at.entered.reap(pid, pidfd)
-	err = l.send(answer{Ended: &processEnd{int32(status), used}})
-	l.discard()
-	return err
+	return l.send(answer{Ended: &processEnd{int32(status), used}})
 }
 
 // follow carries out the service's messages until a process has ended.

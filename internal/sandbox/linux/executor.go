@@ -248,6 +248,7 @@ func (e *executor) serve(r *request, files []*os.File) {
 	if err != nil {
 		return
 	}
+	defer l.discard()
 	files = files[1:]
 	switch {
 	case r.Run != nil:

@@ -236,3 +236,36 @@ func TestProgramThatWakesItself(t *testing.T) {
 		t.Error("nobody says why it was ended")
 	}
 }
+
+// thawing thaws its program again and again, until that has ended.
+type thawing struct {
+	thawed sync.WaitGroup
+}
+
+func (h *thawing) Output(engine.Stream, []byte) {}
+
+func (h *thawing) Call(context.Context, string, []byte) ([]byte, error) { return nil, nil }
+
+func (h *thawing) Freezer(freeze func(engine.Motion) error) {
+	h.thawed.Go(func() {
+		for freeze(engine.GoOn) == nil {
+			continue
+		}
+	})
+}
+
+// A message that comes as a program ends does not take its outcome with it.
+func TestThawedAsItEnds(t *testing.T) {
+	s := start(t)
+	for range 50 {
+		h := &thawing{}
+		outcome, err := s.Run(t.Context(), sandboxtest.Python("raise SystemExit(7)"), h)
+		h.thawed.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if outcome.ExitCode == nil || *outcome.ExitCode != 7 {
+			t.Fatalf("%+v", outcome)
+		}
+	}
+}
