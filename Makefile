@@ -60,16 +60,16 @@ run: build ## set up this machine, then serve on 127.0.0.1:8000; PACKAGES=onyx,l
 	@exec bin/airlock serve
 
 # Tools and clients are built or downloaded first, because the tests would only wait for
-# them. The tests of services, sandboxes and pages wait most of the time, so the tests of
-# packages and the checks run at the same time. With more than four at once, tests take
-# longer than what their time limits are made for.
+# them. The tests of services, sandboxes and pages wait most of the time, so they run at the
+# same time. Those of packages and the checks compute, so they come last. With more than
+# four sets at once, tests exceed their time limits.
 .PHONY: test
 test: ## all checks: format, lint, tests with the race detector, fuzz seeds, end to end
 	@$(MAKE) test-deps
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
 	@$(MAKE) -j2 clients $(GOLANGCI) $(VERSITYGW)
-	@$(MAKE) -j4 -o build services programs unit pages executor lint editor-check view-check viewers-check
+	@$(MAKE) -j4 -o build services programs executor pages unit lint editor-check view-check viewers-check
 	@scripts/test-report --slowest '$(TIMES)'
 	@echo '== all is well'
 
