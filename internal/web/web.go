@@ -109,7 +109,7 @@ func New(o Options) (*Site, error) {
 	if s.templates, err = loadTemplates(s); err != nil {
 		return nil, err
 	}
-	s.mux.Handle("GET /static/{name}", s.assets)
+	s.mux.Handle("GET /static/{version}/{name}", s.assets)
 	s.signInRoutes()
 
 	// The pages, in the order of the navigation.
