@@ -8,11 +8,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/wire"
 	"github.com/airlock-run/airlock/provider"
