@@ -49,14 +49,11 @@ func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
 		Prefix:       "/ui",
 		MaxUpload:    a.cfg.MaxUpload,
 		Disk:         a.disk,
-		Live: func() web.Live {
-			c := s.interpreters.Counts()
-			return web.Live{Interpreters: c.Interpreters, Busy: c.Busy, Most: c.Total}
-		},
-		API:  api,
-		Tool: tool,
-		Ask:  a.pageAsk(s),
-		Log:  a.log,
+		Live:         s.interpreters.Counts,
+		API:          api,
+		Tool:         tool,
+		Ask:          a.pageAsk(s),
+		Log:          a.log,
 	})
 	if err != nil {
 		return httpd.Mount{}, err
@@ -83,12 +80,12 @@ func languages() func(context.Context) []web.Language {
 }
 
 // disk returns the free space on the disk of the data directory.
-func (a *app) disk() web.Disk {
+func (a *app) disk() engine.Room {
 	room, err := disk.Look(a.cfg.Data, a.cfg.MinFree)
 	if err != nil {
-		return web.Disk{}
+		return engine.Room{}
 	}
-	return web.Disk{Free: room.Free, Total: room.Total, Low: room.Low}
+	return room
 }
 
 // pageTool is the run_python tool as the page shows and switches it.
