@@ -142,9 +142,9 @@ func (p *filesPage) runArchive(w http.ResponseWriter, v *webRequest, run *engine
 
 // sessionFiles returns a session and its files, each under its path there.
 func (p *filesPage) sessionFiles(v *webRequest) (engine.Session, []engine.File, error) {
-	id, err := engine.ParseID(v.PathValue("id"))
+	id, err := v.id()
 	if err != nil {
-		return engine.Session{}, nil, engine.ErrNotFound
+		return engine.Session{}, nil, err
 	}
 	session, err := p.Engine.GetSession(v.Context(), v.caller, id)
 	if err != nil {

@@ -418,10 +418,8 @@ func (p *filesPage) pagePicture(w http.ResponseWriter, v *webRequest, file engin
 	if !bytes.HasPrefix(made.Picture, []byte("RIFF")) {
 		return engine.ErrNotFound
 	}
-	h := w.Header()
-	h.Set("Content-Type", "image/webp")
-	h.Set("Content-Security-Policy", filePolicy)
-	h.Set("Cache-Control", "private, max-age=3600") // the file behind an id does not change
+	untrusted(w, "image/webp", "")
+	w.Header().Set("Cache-Control", "private, max-age=3600") // the file behind an id does not change
 	_, _ = w.Write(made.Picture)
 	return nil
 }
