@@ -115,7 +115,7 @@ func (p *askPage) decideOutput(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	return p.sendPart(w, v, "outputs", p.outputsOf(v, id, t.Number, t.Outputs, projects, v.PostForm.Get("project"), true,
+	return p.sendPart(w, v, "ask", "outputs", p.outputsOf(v, id, t.Number, t.Outputs, projects, v.PostForm.Get("project"), true,
 		t.Ended))
 }
 

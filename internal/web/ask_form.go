@@ -191,7 +191,7 @@ func (p *askPage) folder(w http.ResponseWriter, v *webRequest) error {
 	if at != "." {
 		body.Parent = path.Dir(at)
 	}
-	return p.sendPart(w, v, "folder", body)
+	return p.sendPart(w, v, "ask", "folder", body)
 }
 
 // uploaded returns a stored file as an input, which a turn opens later.

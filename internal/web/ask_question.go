@@ -205,5 +205,5 @@ func (p *askPage) replaces(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	return p.sendPart(w, v, "replaces", saveAskedOf(met, newBudget()))
+	return p.sendPart(w, v, "ask", "replaces", saveAskedOf(met, newBudget()))
 }
