@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -44,6 +45,7 @@ type app struct {
 	out     printer
 	log     *slog.Logger
 	redact  *provider.Redactor
+	web     *http.Client // for the addresses of providers, and public ones
 
 	modelKeys *modelKeys               // entered in the page of a service; nil: none
 	split     bool                     // another process keeps root's rights: see serve_root.go
@@ -66,6 +68,9 @@ func Run(ctx context.Context, release Release, args []string, streams Streams) i
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	used, err := root.ExecuteContextC(ctx)
+	if a.web != nil {
+		a.web.CloseIdleConnections()
+	}
 	if err != nil && a.cfg == nil {
 		err = usage(used, err)
 	}
@@ -133,6 +138,7 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 		handler = slog.NewJSONHandler(a.streams.Err, options)
 	}
 	a.log = slog.New(httpd.LogRequests(handler))
+	a.web = a.webClient(a.providerAddresses()...)
 	return nil
 }
 

@@ -209,8 +209,6 @@ func (a *app) pageProjects(ctx context.Context, d *changes.Replies, owner string
 
 // askedModels describes all providers for the page.
 func (a *app) askedModels(ctx context.Context) []web.Model {
-	client := a.webClient(a.providerAddresses()...)
-	defer client.CloseIdleConnections()
 	var list []web.Model
 	for _, name := range providerNames {
 		m := web.Model{Provider: name, Title: providerTitles[name]}
@@ -229,7 +227,7 @@ func (a *app) askedModels(ctx context.Context) []web.Model {
 			continue
 		}
 		m.KeyFrom, m.Entered = a.keyFrom(name)
-		p, host, err := a.remoteProvider(ctx, name, client)
+		p, host, err := a.remoteProvider(ctx, name)
 		if err != nil {
 			variable := strings.ToUpper(name) + "_API_KEY"
 			m.Missing = "no key"
@@ -272,11 +270,9 @@ func (p pageKeys) Enter(ctx context.Context, name, key string, keep bool) error 
 	p.redact.Learn(key)
 	trial := *p.app
 	trial.modelKeys = &modelKeys{entered: map[string]string{name: key}}
-	client := p.webClient(p.providerAddresses()...)
-	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	asked, _, err := trial.remoteProvider(ctx, name, client)
+	asked, _, err := trial.remoteProvider(ctx, name)
 	if err == nil {
 		err = asked.Check(ctx, "")
 	}
