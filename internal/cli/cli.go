@@ -167,6 +167,16 @@ func (a *app) print(r report) error {
 	return nil
 }
 
+// printLine prints the result of a command as a line, or as a JSON document.
+func (a *app) printLine(document any, format string, args ...any) error {
+	if a.json {
+		a.out.document(document)
+		return nil
+	}
+	fmt.Fprintf(a.streams.Out, format+"\n", args...)
+	return nil
+}
+
 // withFlags adds the options of scopes and --json to a command, and returns it.
 func (a *app) withFlags(cmd *cobra.Command, scopes ...config.Scope) *cobra.Command {
 	for _, scope := range scopes {

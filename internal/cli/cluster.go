@@ -223,7 +223,11 @@ database that the setting names, and works while any of them are away.`,
 				if err != nil {
 					return err
 				}
-				return a.print(nodeDrained{args[0], !undo})
+				state := "%s takes nothing new; `airlock nodes` shows what it still has."
+				if undo {
+					state = "%s takes new work again."
+				}
+				return a.printLine(map[string]any{"name": args[0], "drain": !undo}, state, printableName(args[0]))
 			})
 		},
 	}
@@ -262,17 +266,4 @@ func (l nodeList) text(p *page) {
 			strconv.Itoa(n.Queued), strconv.Itoa(n.Held), printable(n.Version)})
 	}
 	p.table(rows)
-}
-
-type nodeDrained struct {
-	Name  string `json:"name"`
-	Drain bool   `json:"drain"`
-}
-
-func (d nodeDrained) text(p *page) {
-	if d.Drain {
-		p.line("%s takes nothing new; `airlock nodes` shows what it still has.", printableName(d.Name))
-		return
-	}
-	p.line("%s takes new work again.", printableName(d.Name))
 }

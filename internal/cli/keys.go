@@ -52,7 +52,7 @@ them.`,
 				if forE2B {
 					made.Token = e2b.Key(made.Token)
 				}
-				a.out.result(keyMade{made})
+				_ = a.printLine(made, "%s", made.Token) // the token alone, for pipes
 				rights := ""
 				if made.Admin {
 					rights = ", with admin rights"
@@ -101,7 +101,7 @@ func (a *app) keysRevoke() *cobra.Command {
 				if err := c.RevokeKey(ctx, args[0]); err != nil {
 					return err
 				}
-				return a.print(keyRevoked{args[0]})
+				return a.printLine(map[string]string{"revoked": args[0]}, "Key %s lets nobody in any more.", args[0])
 			})
 		},
 	}, config.Client)
@@ -138,11 +138,6 @@ func (a *app) withKeys(ctx context.Context, args []string, do func(context.Conte
 	})
 }
 
-// keyMade is what keys create prints. Its text is the token alone, for pipes.
-type keyMade struct{ *client.Key }
-
-func (k keyMade) text(p *page) { p.line("%s", k.Token) }
-
 type keyList struct {
 	Keys []client.Key `json:"keys"`
 }
@@ -166,9 +161,3 @@ func (k keyList) text(p *page) {
 	}
 	p.table(rows)
 }
-
-type keyRevoked struct {
-	ID string `json:"revoked"`
-}
-
-func (k keyRevoked) text(p *page) { p.line("Key %s lets nobody in any more.", k.ID) }

@@ -58,7 +58,7 @@ func (a *app) newHost(
 		Quarantine: filepath.Join(dir, "outputs"), Connect: connect, Log: a.log, Redact: a.redact,
 	})
 	if err != nil {
-		return nil, stateError(dir, err)
+		return nil, dataError(dir, err)
 	}
 	return h, nil
 }

@@ -51,7 +51,7 @@ func (a *app) openState(ctx context.Context) (*localState, error) {
 	}
 	db, err := state.Open(ctx, dir, a.log, state.WithReserve(a.reserveOf(dir)))
 	if err != nil {
-		return nil, stateError(dir, err)
+		return nil, dataError(dir, err)
 	}
 	return &localState{
 		Replies: changes.NewReplies(changes.Options{Store: db.Projects(), Journal: db.Journal(),
@@ -64,14 +64,6 @@ func (a *app) openState(ctx context.Context) (*localState, error) {
 // newSender returns a sender of the posts of a state. If web is nil, it uses the default client.
 func (a *app) newSender(db *state.DB, web *http.Client) *assignment.Sender {
 	return assignment.NewSender(db.Outbox(), assignment.SenderOptions{HTTP: web, Token: a.tokenFor(db), Log: a.log})
-}
-
-func stateError(dir string, err error) error {
-	f := &failure{code: exitUnavailable, err: err}
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		f.hint = "this user must be able to write to " + dir + "; --data DIR names another directory"
-	}
-	return f
 }
 
 func (d *localState) close() error { return d.db.Close() }
@@ -182,7 +174,7 @@ func (a *app) workspace() *cobra.Command {
 			if err := a.unlink(cmd.Context(), args[0]); err != nil {
 				return workError(err)
 			}
-			return a.print(unlinkReport{args[0]})
+			return a.printLine(map[string]string{"unlinked": args[0]}, "Project %s has no folder any more.", args[0])
 		},
 	}
 	list := &cobra.Command{
@@ -213,12 +205,6 @@ func (r linkReport) text(p *page) {
 		p.line("Progress is reported to %s.", printable(r.API))
 	}
 }
-
-type unlinkReport struct {
-	Project string `json:"unlinked"`
-}
-
-func (r unlinkReport) text(p *page) { p.line("Project %s has no folder any more.", r.Project) }
 
 type linksReport struct {
 	Links []changes.Link `json:"links"`
