@@ -170,7 +170,7 @@ func askProblem(err error) error {
 	if err == nil {
 		return nil
 	}
-	if known := firstKnown(err, []knownProblem{
+	known := firstKnown(err, []knownProblem{
 		{conversation.ErrNotFound, http.StatusNotFound, "There is no such conversation, or nothing of it is left.",
 			"It was deleted, it has expired, or it belongs to somebody else."},
 		{conversation.ErrTurn, http.StatusConflict, "A turn is going on in this conversation.",
@@ -187,20 +187,16 @@ func askProblem(err error) error {
 			"Delete conversations or files that are no longer needed, or make room, and try again."},
 		{fs.ErrPermission, http.StatusConflict, "The service may not write to the folder.",
 			"Give the user that it runs as access to it, or download the file."},
-	}); known != nil {
-		return known
-	}
-	if e, ok := errors.AsType[*provider.Error](err); ok {
+		{conversation.ErrInvalid, http.StatusBadRequest, "", ""},
+	})
+	if e, ok := errors.AsType[*provider.Error](known); ok {
 		status := http.StatusBadGateway
 		if e.Kind == provider.Invalid || e.Kind == provider.Auth {
 			status = http.StatusBadRequest
 		}
 		return refuse(status, sentence(e.Error()), provider.HintOf(err))
 	}
-	if errors.Is(err, conversation.ErrInvalid) {
-		return refuse(http.StatusBadRequest, sentence(err.Error()), "")
-	}
-	return err
+	return known
 }
 
 // worded puts the errors of a handler about folders and projects into words.
@@ -226,7 +222,7 @@ func workProblem(err error) error {
 	if state, wrong := errors.AsType[*assignment.StateError](err); wrong {
 		return refuse(http.StatusConflict, prose(state.Error())+".", "Go back and load the page again.")
 	}
-	if known := firstKnown(err, []knownProblem{
+	return firstKnown(err, []knownProblem{
 		{workspace.ErrStale, http.StatusConflict, "The proposal has changed since you looked at it, so nothing was done.",
 			"Go back and load the page again."},
 		{workspace.ErrConflict, http.StatusConflict,
@@ -252,36 +248,28 @@ func workProblem(err error) error {
 			"Make room and try again."},
 		{fs.ErrNotExist, http.StatusConflict, "The folder is not there any more.",
 			"Put it back, or link the project with another one."},
-	}); known != nil {
-		return known
-	}
-	for _, plain := range []struct {
-		is     error
-		status int
-	}{{conversation.ErrInvalid, http.StatusBadRequest}, {workspace.ErrNeedsDecision, http.StatusConflict},
-		{workspace.ErrRefused, http.StatusForbidden}, {changes.ErrClosed, http.StatusConflict}} {
-		if errors.Is(err, plain.is) {
-			return refuse(plain.status, sentence(prose(err.Error())), "")
-		}
-	}
-	return err
+		{conversation.ErrInvalid, http.StatusBadRequest, "", ""},
+		{workspace.ErrNeedsDecision, http.StatusConflict, "", ""},
+		{workspace.ErrRefused, http.StatusForbidden, "", ""},
+		{changes.ErrClosed, http.StatusConflict, "", ""},
+	})
 }
 
-// knownProblem is an error with its words.
+// knownProblem is an error with its words; no message: the error's own.
 type knownProblem struct {
 	is            error
 	status        int
 	message, cure string
 }
 
-// firstKnown returns the first problem of a list that matches an error, or nil.
+// firstKnown returns the words of the first row that matches an error, else the error.
 func firstKnown(err error, list []knownProblem) error {
 	for _, known := range list {
 		if errors.Is(err, known.is) {
-			return refuse(known.status, known.message, known.cure)
+			return refuse(known.status, cmp.Or(known.message, sentence(prose(err.Error()))), known.cure)
 		}
 	}
-	return nil
+	return err
 }
 
 // sentence makes a sentence of an error.
