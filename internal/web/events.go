@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
@@ -166,11 +165,7 @@ func (p *runPage) runPart(v *webRequest, name string, body *runView) string {
 
 // appendData writes the type of an event and its data.
 func appendData(b []byte, kind string, data any) []byte {
-	text, err := json.Marshal(data)
-	if err != nil {
-		panic(err) // our own types
-	}
-	return wire.AppendFrame(b, kind, text)
+	return wire.AppendFrame(b, kind, wire.Encode(data))
 }
 
 // startEvents answers with a stream of events.
