@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -198,7 +197,7 @@ func (a *app) localBackend(runner local.Runner, modelURL string, end func()) (*c
 		return nil, err
 	}
 	b := &conversation.Backend{Provider: p, Close: func() error { web.CloseIdleConnections(); end(); return nil }}
-	if host := modelHostname(modelURL); !isLoopback(host) {
+	if host := modelHostname(modelURL); !config.IsLoopback(host) {
 		b.Shown = "the model at " + host
 	}
 	return b, nil
@@ -210,14 +209,6 @@ func modelHostname(address string) string {
 		return ""
 	}
 	return u.Hostname()
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
 }
 
 // accountsOf returns the accounts that have a key, at all remote providers or only at

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -309,11 +308,7 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 // outbound returns the policy for connections that a service makes for its callers. It
 // allows loopback while only this machine can reach the service and there are no keys.
 func (a *app) outbound(s *service, allowed []string) (*outbound.Policy, error) {
-	host, _, err := net.SplitHostPort(a.cfg.Listen)
-	if err != nil {
-		return nil, err
-	}
-	policy, err := outbound.New(allowed, func() bool { return isLoopback(host) && !s.engine.Stats().HasKeys })
+	policy, err := outbound.New(allowed, func() bool { return a.cfg.Loopback() && !s.engine.Stats().HasKeys })
 	if err != nil {
 		return nil, fail(exitUsage, "", "--project-api: %w", err)
 	}
