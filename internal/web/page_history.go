@@ -10,11 +10,6 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-func (p *runPage) historyRoutes() {
-	p.mux.HandleFunc("GET /runs", p.handle(p.list))
-	p.mux.HandleFunc("GET /runs/compare", p.handle(p.compare))
-}
-
 // pastRun is a run in a list.
 type pastRun struct {
 	*engine.Run

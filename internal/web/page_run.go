@@ -34,7 +34,8 @@ func (s *Site) runPage() {
 	s.mux.HandleFunc("GET /runs/{id}/events", s.handle(p.events))
 	s.mux.HandleFunc("POST /runs/{id}/stop", s.change(with(s.findRun, p.stop)))
 	s.mux.HandleFunc("POST /runs/{id}/again", s.change(with(s.findRun, p.again)))
-	p.historyRoutes()
+	s.mux.HandleFunc("GET /runs", s.handle(p.list))
+	s.mux.HandleFunc("GET /runs/compare", s.handle(p.compare))
 }
 
 // runView is a program to write, or a run with its output.

@@ -243,10 +243,6 @@ const (
 	previewTime = 20 * time.Second
 )
 
-func newPreviews(e *engine.Service) *previews {
-	return &previews{engine: e, tables: map[previewKey]*table{}}
-}
-
 // tableKind returns the format of a table.
 func tableKind(f engine.File) string {
 	switch ext := strings.ToLower(path.Ext(fileName(f))); {

@@ -102,7 +102,7 @@ func New(o Options) (*Site, error) {
 		o.OneMachine = func() string { return "" }
 	}
 	s := &Site{Options: o, mux: http.NewServeMux(), signIns: newSignInStore(o.Now, o.Self),
-		previews: newPreviews(o.Engine), sections: map[string]string{}}
+		previews: &previews{engine: o.Engine, tables: map[previewKey]*table{}}, sections: map[string]string{}}
 	var err error
 	if s.assets, err = loadAssets(o.Prefix + "/static/"); err != nil {
 		return nil, err
@@ -111,7 +111,9 @@ func New(o Options) (*Site, error) {
 		return nil, err
 	}
 	s.mux.Handle("GET /static/{version}/{name}", s.assets)
-	s.signInRoutes()
+	s.mux.HandleFunc("GET /sign-in", s.signInForm)
+	s.mux.HandleFunc("POST /sign-in", s.signIn)
+	s.mux.HandleFunc("POST /sign-out", s.change(s.signOut))
 
 	// The pages, in the order of the navigation.
 	s.runPage()
