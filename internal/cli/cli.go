@@ -177,6 +177,16 @@ func (a *app) printLine(document any, format string, args ...any) error {
 	return nil
 }
 
+// printTable prints a list as a table, whose first row is the header, or as a JSON document.
+// An empty list is the line none.
+func (a *app) printTable(document any, none string, rows [][]string) error {
+	if a.json || len(rows) == 1 {
+		return a.printLine(document, "%s", none)
+	}
+	a.pageOn(a.streams.Out).table(rows)
+	return nil
+}
+
 // withFlags adds the options of scopes and --json to a command, and returns it.
 func (a *app) withFlags(cmd *cobra.Command, scopes ...config.Scope) *cobra.Command {
 	for _, scope := range scopes {

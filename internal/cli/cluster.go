@@ -198,14 +198,18 @@ database that the setting names, and works while any of them are away.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withNodes(cmd.Context(), func(ctx context.Context, db *index.DB) error {
 				found, err := db.Nodes(ctx)
-				list := nodeList{[]client.Node{}}
-				for _, n := range found {
-					list.Nodes = append(list.Nodes, native.NodeOf(&n))
-				}
 				if err != nil {
 					return err
 				}
-				return a.print(list)
+				nodes, rows := []client.Node{}, [][]string{{"NAME", "ROLE", "STATE", "RUNS", "QUEUED", "HELD", "VERSION"}}
+				for i := range found {
+					n := native.NodeOf(&found[i])
+					nodes = append(nodes, n)
+					rows = append(rows, []string{printableName(n.Name), n.Role, n.State,
+						fmt.Sprintf("%d of %d", n.Running, n.Slots), strconv.Itoa(n.Queued), strconv.Itoa(n.Held),
+						printable(n.Version)})
+				}
+				return a.printTable(map[string]any{"nodes": nodes}, "No node uses this database.", rows)
 			})
 		},
 	}
@@ -249,21 +253,4 @@ func (a *app) withNodes(ctx context.Context, do func(context.Context, *index.DB)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return do(ctx, db)
-}
-
-type nodeList struct {
-	Nodes []client.Node `json:"nodes"`
-}
-
-func (l nodeList) text(p *page) {
-	if len(l.Nodes) == 0 {
-		p.line("No node uses this database.")
-		return
-	}
-	rows := [][]string{{"NAME", "ROLE", "STATE", "RUNS", "QUEUED", "HELD", "VERSION"}}
-	for _, n := range l.Nodes {
-		rows = append(rows, []string{printableName(n.Name), n.Role, n.State, fmt.Sprintf("%d of %d", n.Running, n.Slots),
-			strconv.Itoa(n.Queued), strconv.Itoa(n.Held), printable(n.Version)})
-	}
-	p.table(rows)
 }

@@ -84,7 +84,8 @@ func (a *app) keysList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(keyList{append([]client.Key{}, keys...)})
+				return a.printTable(map[string]any{"keys": append([]client.Key{}, keys...)},
+					"There are no keys: callers on this machine need none. `airlock keys create` makes one.", keyRows(keys))
 			})
 		},
 	}, config.Client)
@@ -138,17 +139,9 @@ func (a *app) withKeys(ctx context.Context, args []string, do func(context.Conte
 	})
 }
 
-type keyList struct {
-	Keys []client.Key `json:"keys"`
-}
-
-func (k keyList) text(p *page) {
-	if len(k.Keys) == 0 {
-		p.line("There are no keys: callers on this machine need none. `airlock keys create` makes one.")
-		return
-	}
+func keyRows(keys []client.Key) [][]string {
 	rows := [][]string{{"ID", "OWNER", "ADMIN", "MADE", "REVOKED", "PACKAGES"}}
-	for _, key := range k.Keys {
+	for _, key := range keys {
 		admin, revoked := "no", "-"
 		if key.Admin {
 			admin = "yes"
@@ -159,5 +152,5 @@ func (k keyList) text(p *page) {
 		rows = append(rows, []string{key.ID, printable(key.Owner), admin, key.CreatedAt.Local().Format(time.DateOnly),
 			revoked, cmp.Or(printable(key.Packages), "-")})
 	}
-	p.table(rows)
+	return rows
 }

@@ -125,8 +125,7 @@ func (p *askPage) askedView(v *webRequest, id string, q conversation.Ask) askedV
 func saveAskedOf(o conversation.OutputAsked, lines *budget) saveAsked {
 	s := saveAsked{OutputAsked: o, Path: named(o.Path)}
 	if o.Change != nil {
-		change := changeOf(o.Change, lines)
-		s.Replace = &change
+		s.Replace = new(changeOf(o.Change, lines))
 	}
 	return s
 }

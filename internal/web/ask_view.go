@@ -225,8 +225,7 @@ func partsOf(t *conversation.Turn) (parts []turnPart) {
 			add(t.Text[done:before])
 			done = before
 		}
-		view := stepOf(t.Number, i+1, s)
-		parts = append(parts, turnPart{Step: &view})
+		parts = append(parts, turnPart{Step: new(stepOf(t.Number, i+1, s))})
 	}
 	add(t.Text[done:])
 	return parts

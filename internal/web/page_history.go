@@ -42,8 +42,7 @@ func (p *runPage) list(w http.ResponseWriter, v *webRequest) error {
 		if err != nil {
 			return err
 		}
-		one := p.past(run)
-		body.With = &one
+		body.With = new(p.past(run))
 	}
 	if body.Runs, body.Next, err = p.history(v, body.Query, after, historyPage); err != nil {
 		return err

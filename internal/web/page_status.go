@@ -138,12 +138,10 @@ func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 		}
 	}
 	if p.Live != nil {
-		interpreters := p.Live()
-		body.Live = &interpreters
+		body.Live = new(p.Live())
 	}
 	if p.Disk != nil {
-		disk := p.Disk()
-		body.Disk = &disk
+		body.Disk = new(p.Disk())
 	}
 	if p.Nodes != nil && v.operator() {
 		body.Nodes, body.CanDrain = p.Nodes(), p.Drain != nil
