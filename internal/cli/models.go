@@ -104,7 +104,8 @@ func (a *app) connectRemote(ctx context.Context, s conversation.Settings) (*conv
 	if err != nil {
 		return nil, err
 	}
-	return &conversation.Backend{Provider: p, Destination: fmt.Sprintf("%s (%s)", providerTitles[s.Provider], address)}, nil
+	destination := fmt.Sprintf("%s (%s)", providerTitles[s.Provider], address)
+	return &conversation.Backend{Provider: p, Destination: destination}, nil
 }
 
 // remoteProvider returns a client of a remote provider, and its host.
