@@ -2,11 +2,10 @@ package changes_test
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
-
-	"log/slog"
 
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/internal/changes"

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/reply"
 )
 
@@ -125,7 +124,7 @@ func (a *app) preview(e reply.Event) {
 // messageFile is a message of an application in a JSON file. Unknown members are preserved.
 type messageFile struct {
 	name    string
-	members map[string]json.RawMessage
+	text    []byte
 	message changes.Message
 }
 
@@ -134,7 +133,7 @@ func readMessage(name string) (*messageFile, error) {
 	if err != nil {
 		return nil, unreadable(name, err)
 	}
-	m := &messageFile{name: name}
+	m := &messageFile{name: name, text: text}
 	var known struct {
 		ID           string   `json:"id"`
 		Text         *string  `json:"text"`
@@ -150,7 +149,7 @@ func readMessage(name string) (*messageFile, error) {
 		} `json:"conversation"`
 	}
 	const hint = `a message is {"id": "m1", "content": "...", "project": "P1", "conversation": {"capsule": {"phase": "E"}}}`
-	if err := errors.Join(json.Unmarshal(text, &m.members), json.Unmarshal(text, &known)); err != nil {
+	if err := json.Unmarshal(text, &known); err != nil {
 		return nil, fail(exitUsage, hint, "%s is not a message: %w", name, err)
 	}
 	known.Text = cmp.Or(known.Text, known.Content)
@@ -165,31 +164,19 @@ func readMessage(name string) (*messageFile, error) {
 }
 
 // store writes the receipt into the message.
-func (m *messageFile) store(result *changes.Result) (err error) {
+func (m *messageFile) store(result *changes.Result) error {
 	if m == nil {
 		return nil
 	}
-	metadata := map[string]json.RawMessage{}
-	if text := m.members["metadata"]; len(text) > 0 && string(text) != "null" {
-		if err := json.Unmarshal(text, &metadata); err != nil {
-			return fail(exitUsage, "", "the metadata of %s is not an object, so that the receipt cannot be stored in it", m.name)
-		}
-	}
-	if metadata["executionResult"], err = json.Marshal(result); err != nil {
-		return err
-	}
-	if m.members["metadata"], err = json.Marshal(metadata); err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(m.members, "", "  ")
+	text, err := setMember(m.text, []string{"metadata", "executionResult"}, result)
 	if err != nil {
-		return err
+		return fail(exitUsage, "", "the receipt cannot be stored in %s: %w", m.name, err)
 	}
 	info, err := os.Stat(m.name)
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(m.name, append(text, '\n'), info.Mode().Perm()); err != nil {
+	if err := replaceFile(m.name, text, info.Mode().Perm()); err != nil {
 		return fail(exitFailed, "", "the receipt cannot be stored in %s: %w", m.name, err)
 	}
 	return nil

@@ -8,11 +8,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
@@ -207,9 +206,7 @@ func (t *talk) sweepBehind(ctx context.Context) {
 		defer cancel()
 		accounts := []provider.Provider{t.chat.Provider}
 		if name := t.chat.Settings().Provider; name != provider.Local {
-			web := t.webClient(t.providerAddresses()...)
-			defer web.CloseIdleConnections()
-			if all, err := t.accountsOf(bounded, name, web); err == nil {
+			if all, err := t.accountsOf(bounded, name); err == nil {
 				accounts = all
 			}
 		}

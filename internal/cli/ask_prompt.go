@@ -13,12 +13,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/conversation"
 )
 

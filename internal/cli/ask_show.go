@@ -7,11 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/dustin/go-humanize/english"
 	"golang.org/x/term"
 
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/workspace"

@@ -47,12 +47,10 @@ type backupReport struct {
 	File  string `json:"file"`
 	Files int    `json:"files"`
 	Bytes int64  `json:"bytes"` // before compression
-
-	verb string
 }
 
-func (r backupReport) text(p *page) {
-	p.line("%s %d files, %s: %s", r.verb, r.Files, humanize.IBytes(uint64(r.Bytes)), printable(r.File))
+func (a *app) printBackup(verb string, r backupReport) error {
+	return a.printLine(r, "%s %d files, %s: %s", verb, r.Files, humanize.IBytes(uint64(r.Bytes)), printable(r.File))
 }
 
 func (a *app) backup() *cobra.Command {
@@ -78,8 +76,8 @@ The file holds what users have uploaded; keep it as safe as the data directory.`
 			} else {
 				var r backupReport
 				if r, err = a.writeBackup(cmd.Context(), to); err == nil && args[0] != "-" {
-					r.File, r.verb = args[0], "backed up"
-					a.out.result(r)
+					r.File = args[0]
+					err = a.printBackup("backed up", r)
 				}
 			}
 			return errors.Join(err, done(err == nil))
@@ -282,8 +280,8 @@ or none. FILE - is standard input.`,
 			if err != nil {
 				return err
 			}
-			r.File, r.verb = a.cfg.Data, "restored"
-			return a.print(r)
+			r.File = a.cfg.Data
+			return a.printBackup("restored", r)
 		},
 	})
 }

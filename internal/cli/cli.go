@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -44,6 +45,7 @@ type app struct {
 	out     printer
 	log     *slog.Logger
 	redact  *provider.Redactor
+	web     *http.Client // for the addresses of providers, and public ones
 
 	modelKeys *modelKeys               // entered in the page of a service; nil: none
 	split     bool                     // another process keeps root's rights: see serve_root.go
@@ -66,6 +68,9 @@ func Run(ctx context.Context, release Release, args []string, streams Streams) i
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	used, err := root.ExecuteContextC(ctx)
+	if a.web != nil {
+		a.web.CloseIdleConnections()
+	}
 	if err != nil && a.cfg == nil {
 		err = usage(used, err)
 	}
@@ -133,6 +138,7 @@ func (a *app) prepare(cmd *cobra.Command, _ []string) error {
 		handler = slog.NewJSONHandler(a.streams.Err, options)
 	}
 	a.log = slog.New(httpd.LogRequests(handler))
+	a.web = a.webClient(a.providerAddresses()...)
 	return nil
 }
 
@@ -158,6 +164,26 @@ func (a *app) say(format string, args ...any) {
 // print prints the report of a command that succeeded.
 func (a *app) print(r report) error {
 	a.out.result(r)
+	return nil
+}
+
+// printLine prints the result of a command as a line, or as a JSON document.
+func (a *app) printLine(document any, format string, args ...any) error {
+	if a.json {
+		a.out.document(document)
+		return nil
+	}
+	fmt.Fprintf(a.streams.Out, format+"\n", args...)
+	return nil
+}
+
+// printTable prints a list as a table, whose first row is the header, or as a JSON document.
+// An empty list is the line none.
+func (a *app) printTable(document any, none string, rows [][]string) error {
+	if a.json || len(rows) == 1 {
+		return a.printLine(document, "%s", none)
+	}
+	a.pageOn(a.streams.Out).table(rows)
 	return nil
 }
 

@@ -198,14 +198,18 @@ database that the setting names, and works while any of them are away.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withNodes(cmd.Context(), func(ctx context.Context, db *index.DB) error {
 				found, err := db.Nodes(ctx)
-				list := nodeList{[]client.Node{}}
-				for _, n := range found {
-					list.Nodes = append(list.Nodes, native.NodeOf(&n))
-				}
 				if err != nil {
 					return err
 				}
-				return a.print(list)
+				nodes, rows := []client.Node{}, [][]string{{"NAME", "ROLE", "STATE", "RUNS", "QUEUED", "HELD", "VERSION"}}
+				for i := range found {
+					n := native.NodeOf(&found[i])
+					nodes = append(nodes, n)
+					rows = append(rows, []string{printableName(n.Name), n.Role, n.State,
+						fmt.Sprintf("%d of %d", n.Running, n.Slots), strconv.Itoa(n.Queued), strconv.Itoa(n.Held),
+						printable(n.Version)})
+				}
+				return a.printTable(map[string]any{"nodes": nodes}, "No node uses this database.", rows)
 			})
 		},
 	}
@@ -223,7 +227,11 @@ database that the setting names, and works while any of them are away.`,
 				if err != nil {
 					return err
 				}
-				return a.print(nodeDrained{args[0], !undo})
+				state := "%s takes nothing new; `airlock nodes` shows what it still has."
+				if undo {
+					state = "%s takes new work again."
+				}
+				return a.printLine(map[string]any{"name": args[0], "drain": !undo}, state, printableName(args[0]))
 			})
 		},
 	}
@@ -245,34 +253,4 @@ func (a *app) withNodes(ctx context.Context, do func(context.Context, *index.DB)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return do(ctx, db)
-}
-
-type nodeList struct {
-	Nodes []client.Node `json:"nodes"`
-}
-
-func (l nodeList) text(p *page) {
-	if len(l.Nodes) == 0 {
-		p.line("No node uses this database.")
-		return
-	}
-	rows := [][]string{{"NAME", "ROLE", "STATE", "RUNS", "QUEUED", "HELD", "VERSION"}}
-	for _, n := range l.Nodes {
-		rows = append(rows, []string{printableName(n.Name), n.Role, n.State, fmt.Sprintf("%d of %d", n.Running, n.Slots),
-			strconv.Itoa(n.Queued), strconv.Itoa(n.Held), printable(n.Version)})
-	}
-	p.table(rows)
-}
-
-type nodeDrained struct {
-	Name  string `json:"name"`
-	Drain bool   `json:"drain"`
-}
-
-func (d nodeDrained) text(p *page) {
-	if d.Drain {
-		p.line("%s takes nothing new; `airlock nodes` shows what it still has.", printableName(d.Name))
-		return
-	}
-	p.line("%s takes new work again.", printableName(d.Name))
 }

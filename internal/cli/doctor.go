@@ -104,10 +104,7 @@ func (a *app) examine(ctx context.Context) doctorReport {
 // tryRun runs a program as every program is run. It calls the engine, whose errors name the
 // cause; the API hides it in the log.
 func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport) {
-	failed := func(err error) trialReport {
-		p := explain(err)
-		return trialReport{Problem: &p}
-	}
+	failed := func(err error) trialReport { return trialReport{Problem: new(explain(err))} }
 	local, err := a.startLocal(ctx)
 	if err != nil {
 		return nil, failed(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -214,9 +213,7 @@ func (a *app) removeRemote(ctx context.Context, ids []string, session bool) erro
 // accounts that have a key.
 func (a *app) collectGarbage(ctx context.Context, _ []string) error {
 	return a.withHost(ctx, func(h *modelHost) error {
-		web := a.webClient(a.providerAddresses()...)
-		defer web.CloseIdleConnections()
-		providers, done, err := a.sweepable(ctx, web)
+		providers, done, err := a.sweepable(ctx)
 		if err != nil {
 			return err
 		}
@@ -234,7 +231,7 @@ func (a *app) collectGarbage(ctx context.Context, _ []string) error {
 }
 
 // sweepable returns the accounts of a clean-up.
-func (a *app) sweepable(ctx context.Context, web *http.Client) (list []provider.Provider, done func(), err error) {
+func (a *app) sweepable(ctx context.Context) (list []provider.Provider, done func(), err error) {
 	if a.cfg.Provider == provider.Local {
 		b, err := a.connectLocal(ctx, a.cfg.ModelURL)
 		if err != nil {
@@ -242,7 +239,7 @@ func (a *app) sweepable(ctx context.Context, web *http.Client) (list []provider.
 		}
 		return []provider.Provider{b.Provider}, func() { _ = b.Close() }, nil
 	}
-	list, err = a.accountsOf(ctx, a.cfg.Provider, web)
+	list, err = a.accountsOf(ctx, a.cfg.Provider)
 	if err == nil && len(list) == 0 {
 		err = fail(exitUsage, "set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or XAI_API_KEY",
 			"there is no key of any provider")

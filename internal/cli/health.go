@@ -28,7 +28,7 @@ made for a container's health check.`,
 					if err != nil {
 						return &coded{exitUnavailable, err}
 					}
-					a.out.result(healthReport{found})
+					_ = a.printLine(found, "%s", healthLine(found))
 					if found.Status != "ok" {
 						return exit(exitUnavailable)
 					}
@@ -38,15 +38,13 @@ made for a container's health check.`,
 	}, config.Client)
 }
 
-type healthReport struct{ *client.Health }
-
-func (r healthReport) text(p *page) {
-	line := printable(r.Status + ": airlock " + r.Version)
-	if r.Isolation != nil {
-		line += ", " + printable(r.Isolation.Summary)
+func healthLine(h *client.Health) string {
+	line := h.Status + ": airlock " + h.Version
+	if h.Isolation != nil {
+		line += ", " + h.Isolation.Summary
 	}
-	if r.Problem != "" {
-		line += "; " + printable(r.Problem)
+	if h.Problem != "" {
+		line += "; " + h.Problem
 	}
-	p.line("%s", line)
+	return printable(line)
 }

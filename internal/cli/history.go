@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/spf13/cobra"
 
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/workspace"
 )

@@ -52,7 +52,7 @@ them.`,
 				if forE2B {
 					made.Token = e2b.Key(made.Token)
 				}
-				a.out.result(keyMade{made})
+				_ = a.printLine(made, "%s", made.Token) // the token alone, for pipes
 				rights := ""
 				if made.Admin {
 					rights = ", with admin rights"
@@ -84,7 +84,8 @@ func (a *app) keysList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(keyList{append([]client.Key{}, keys...)})
+				return a.printTable(map[string]any{"keys": append([]client.Key{}, keys...)},
+					"There are no keys: callers on this machine need none. `airlock keys create` makes one.", keyRows(keys))
 			})
 		},
 	}, config.Client)
@@ -101,7 +102,7 @@ func (a *app) keysRevoke() *cobra.Command {
 				if err := c.RevokeKey(ctx, args[0]); err != nil {
 					return err
 				}
-				return a.print(keyRevoked{args[0]})
+				return a.printLine(map[string]string{"revoked": args[0]}, "Key %s lets nobody in any more.", args[0])
 			})
 		},
 	}, config.Client)
@@ -138,22 +139,9 @@ func (a *app) withKeys(ctx context.Context, args []string, do func(context.Conte
 	})
 }
 
-// keyMade is what keys create prints. Its text is the token alone, for pipes.
-type keyMade struct{ *client.Key }
-
-func (k keyMade) text(p *page) { p.line("%s", k.Token) }
-
-type keyList struct {
-	Keys []client.Key `json:"keys"`
-}
-
-func (k keyList) text(p *page) {
-	if len(k.Keys) == 0 {
-		p.line("There are no keys: callers on this machine need none. `airlock keys create` makes one.")
-		return
-	}
+func keyRows(keys []client.Key) [][]string {
 	rows := [][]string{{"ID", "OWNER", "ADMIN", "MADE", "REVOKED", "PACKAGES"}}
-	for _, key := range k.Keys {
+	for _, key := range keys {
 		admin, revoked := "no", "-"
 		if key.Admin {
 			admin = "yes"
@@ -164,11 +152,5 @@ func (k keyList) text(p *page) {
 		rows = append(rows, []string{key.ID, printable(key.Owner), admin, key.CreatedAt.Local().Format(time.DateOnly),
 			revoked, cmp.Or(printable(key.Packages), "-")})
 	}
-	p.table(rows)
+	return rows
 }
-
-type keyRevoked struct {
-	ID string `json:"revoked"`
-}
-
-func (k keyRevoked) text(p *page) { p.line("Key %s lets nobody in any more.", k.ID) }

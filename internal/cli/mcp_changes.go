@@ -14,10 +14,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/dialect/mcp"
 	"github.com/airlock-run/airlock/workspace"
 )

@@ -151,10 +151,6 @@ func writeEntry(file string, keys []string, entry map[string]any) (backup string
 		return "", fail(exitConflict, "add the entry by hand: without --write it is printed", "%s is not plain JSON: %w",
 			file, err)
 	}
-	var shown bytes.Buffer
-	if err := json.Indent(&shown, after, "", "  "); err != nil {
-		return "", err
-	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return "", folderError(filepath.Dir(file), err)
 	}
@@ -164,7 +160,7 @@ func writeEntry(file string, keys []string, entry map[string]any) (backup string
 			return "", err
 		}
 	}
-	if err := replaceFile(file, append(shown.Bytes(), '\n'), mode); err != nil {
+	if err := replaceFile(file, after, mode); err != nil {
 		return "", fail(exitConflict, "", "%s cannot be written: %w", file, err)
 	}
 	return backup, nil
@@ -179,8 +175,8 @@ func writeNew(name string, content []byte, mode fs.FileMode) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// setMember sets a member of a JSON object or of a nested one. The other members keep
-// their order and their bytes.
+// setMember sets a member of a JSON object or of a nested one, and indents the text. The
+// other members keep their order and their values.
 func setMember(object []byte, path []string, value any) ([]byte, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(object, &members); err != nil || members == nil {
@@ -188,9 +184,15 @@ func setMember(object []byte, path []string, value any) ([]byte, error) {
 	}
 	for i := 1; i < len(path); i++ {
 		found := gjson.GetBytes(object, strings.Join(path[:i], "."))
-		if found.Exists() && !found.IsObject() {
+		if found.Exists() && found.Type != gjson.Null && !found.IsObject() {
 			return nil, fmt.Errorf("%s is not an object", path[i-1])
 		}
 	}
-	return sjson.SetBytes(object, strings.Join(path, "."), value)
+	text, err := sjson.SetBytes(object, strings.Join(path, "."), value)
+	if err != nil {
+		return nil, err
+	}
+	var shown bytes.Buffer
+	err = json.Indent(&shown, append(text, '\n'), "", "  ")
+	return shown.Bytes(), err
 }

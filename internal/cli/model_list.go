@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -81,7 +82,7 @@ func onePort(one, other string) bool {
 		return false
 	}
 	b, err := url.Parse(other)
-	return err == nil && isLoopback(a.Hostname()) && isLoopback(b.Hostname()) && a.Port() == b.Port()
+	return err == nil && config.IsLoopback(a.Hostname()) && config.IsLoopback(b.Hostname()) && a.Port() == b.Port()
 }
 
 // usualServer reports whether an address is that of a usual server.

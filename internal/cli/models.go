@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -58,7 +57,7 @@ func (a *app) newHost(
 		Quarantine: filepath.Join(dir, "outputs"), Connect: connect, Log: a.log, Redact: a.redact,
 	})
 	if err != nil {
-		return nil, stateError(dir, err)
+		return nil, dataError(dir, err)
 	}
 	return h, nil
 }
@@ -101,19 +100,16 @@ func (a *app) connectModel(ctx context.Context, _ string, s conversation.Setting
 }
 
 func (a *app) connectRemote(ctx context.Context, s conversation.Settings) (*conversation.Backend, error) {
-	web := a.webClient(a.providerAddresses()...)
-	p, address, err := a.remoteProvider(ctx, s.Provider, web)
+	p, address, err := a.remoteProvider(ctx, s.Provider)
 	if err != nil {
 		return nil, err
 	}
-	return &conversation.Backend{Provider: p, Destination: fmt.Sprintf("%s (%s)", providerTitles[s.Provider], address),
-		Close: func() error { web.CloseIdleConnections(); return nil }}, nil
+	destination := fmt.Sprintf("%s (%s)", providerTitles[s.Provider], address)
+	return &conversation.Backend{Provider: p, Destination: destination}, nil
 }
 
 // remoteProvider returns a client of a remote provider, and its host.
-func (a *app) remoteProvider(
-	ctx context.Context, name string, web *http.Client,
-) (p provider.Provider, host string, err error) {
+func (a *app) remoteProvider(ctx context.Context, name string) (p provider.Provider, host string, err error) {
 	c, account := a.cfg, a.account(name)
 	if name == provider.OpenAI && c.Origin("model_url") == "--model-url" {
 		// A server that speaks this API, such as this one's /openai/v1.
@@ -123,13 +119,13 @@ func (a *app) remoteProvider(
 	switch name {
 	case provider.OpenAI:
 		p, err = asProvider(openai.New(openai.Options{Key: key, URL: account.URL,
-			Organization: c.OpenAIOrganization, Project: c.OpenAIProject, HTTP: web}))
+			Organization: c.OpenAIOrganization, Project: c.OpenAIProject, HTTP: a.web}))
 	case provider.Anthropic:
-		p, err = asProvider(anthropic.New(anthropic.Options{Key: key, URL: account.URL, HTTP: web}))
+		p, err = asProvider(anthropic.New(anthropic.Options{Key: key, URL: account.URL, HTTP: a.web}))
 	case provider.Gemini:
-		p, err = asProvider(gemini.New(ctx, gemini.Options{Key: key, URL: account.URL, HTTP: web}))
+		p, err = asProvider(gemini.New(ctx, gemini.Options{Key: key, URL: account.URL, HTTP: a.web}))
 	case provider.XAI:
-		p, err = asProvider(xai.New(xai.Options{Key: key, URL: account.URL, HTTP: web}))
+		p, err = asProvider(xai.New(xai.Options{Key: key, URL: account.URL, HTTP: a.web}))
 	default:
 		return nil, "", fail(exitUsage, "there are openai, anthropic, gemini, xai and local", "there is no provider %q", name)
 	}
@@ -202,7 +198,7 @@ func (a *app) localBackend(runner local.Runner, modelURL string, end func()) (*c
 		return nil, err
 	}
 	b := &conversation.Backend{Provider: p, Close: func() error { web.CloseIdleConnections(); end(); return nil }}
-	if host := modelHostname(modelURL); !isLoopback(host) {
+	if host := modelHostname(modelURL); !config.IsLoopback(host) {
 		b.Shown = "the model at " + host
 	}
 	return b, nil
@@ -216,22 +212,14 @@ func modelHostname(address string) string {
 	return u.Hostname()
 }
 
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
-}
-
 // accountsOf returns the accounts that have a key, at all remote providers or only at
 // the one named.
-func (a *app) accountsOf(ctx context.Context, only string, web *http.Client) (list []provider.Provider, err error) {
+func (a *app) accountsOf(ctx context.Context, only string) (list []provider.Provider, err error) {
 	for _, name := range providerNames {
 		if name == provider.Local || only != "" && name != only {
 			continue
 		}
-		p, _, failed := a.remoteProvider(ctx, name, web)
+		p, _, failed := a.remoteProvider(ctx, name)
 		if failed != nil && only == "" {
 			continue // there is no key
 		}
@@ -371,11 +359,9 @@ func (a *app) startConversations(ctx context.Context, s *service, d *localState)
 
 // sweepAtStart does the work of airlock files gc for the accounts that have a key.
 func (a *app) sweepAtStart(ctx context.Context, host *conversation.Host) {
-	web := a.webClient(a.providerAddresses()...)
-	defer web.CloseIdleConnections()
 	bounded, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
-	accounts, err := a.accountsOf(bounded, "", web)
+	accounts, err := a.accountsOf(bounded, "")
 	if err != nil {
 		a.log.Warn("what earlier processes left at providers was not looked for", "err", err)
 		return

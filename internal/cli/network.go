@@ -244,7 +244,8 @@ too. On the machine of the service they are those of all owners.`,
 					if err != nil {
 						return err
 					}
-					return a.print(contactList{contacts})
+					return a.printTable(map[string]any{"contacts": contacts}, "No program has asked for a connection.",
+						contactRows(contacts))
 				})
 		},
 	}
@@ -252,21 +253,13 @@ too. On the machine of the service they are those of all owners.`,
 	return groupOf("net", "What programs contacted on the network", "", a.withFlags(log, config.Client))
 }
 
-type contactList struct {
-	Contacts []client.Contact `json:"contacts"`
-}
-
-func (l contactList) text(p *page) {
-	if len(l.Contacts) == 0 {
-		p.line("No program has asked for a connection.")
-		return
-	}
+func contactRows(contacts []client.Contact) [][]string {
 	rows := [][]string{{"TIME", "RUN", "OWNER", "VERDICT", "SENT", "GOT", "WHERE"}}
-	for _, c := range l.Contacts {
+	for _, c := range contacts {
 		rows = append(rows, []string{c.At.Local().Format(time.DateTime), c.Run, printable(c.Owner), c.Verdict,
 			humanize.IBytes(uint64(max(0, c.Sent))), humanize.IBytes(uint64(max(0, c.Received))), printable(whereOf(&c))})
 	}
-	p.table(rows)
+	return rows
 }
 
 // whereOf returns the destination of a connection, or why there was none.

@@ -7,11 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/config"
 )
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/language"
 )
 
 // liveOptions are the flags of the commands with a live session.
@@ -187,20 +188,14 @@ func (a *app) runREPL(ctx context.Context, o liveOptions) error {
 		r.editor.completer = func(before, after string) (string, []string) { return r.complete(ctx, before, after) }
 	}
 	if a.interactive() {
-		a.say("%s in the sandbox. :help says what there is, Ctrl-D ends.", title(s.lang))
+		l, _ := language.Find(s.lang)
+		a.say("%s in the sandbox. :help says what there is, Ctrl-D ends.", l.Title)
 	}
 	err = r.converse(ctx)
 	if ctx.Err() != nil {
 		return interrupted(ctx, ctx.Err())
 	}
 	return err
-}
-
-func title(lang string) string {
-	if names := map[string]string{"python": "Python", "javascript": "JavaScript"}; names[lang] != "" {
-		return names[lang]
-	}
-	return lang
 }
 
 // repl reads cells, runs them, and shows their outputs.

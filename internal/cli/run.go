@@ -189,8 +189,7 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 		problem = conn.lost(ctx, run)
 	}
 	if problem != nil {
-		shown := explain(problem)
-		report.Problem = &shown
+		report.Problem = new(explain(problem))
 	}
 	if a.json {
 		a.out.result(report)

@@ -34,8 +34,10 @@ started again.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if list {
 				names, err := setup.DebianPackages(opts.Languages, opts.Packages)
-				a.out.result(debianReport{names})
-				return err
+				if err != nil {
+					return err
+				}
+				return a.printLine(map[string][]string{"packages": names}, "%s", strings.Join(names, " "))
 			}
 			opts.Data = a.cfg.Data
 			opts.Progress = setup.NewProgress(a.streams.Err, a.pageOn(a.streams.Err).colour)
@@ -80,12 +82,6 @@ type setupReport struct {
 
 	installed []setup.Installed
 }
-
-type debianReport struct {
-	Packages []string `json:"packages"`
-}
-
-func (r debianReport) text(p *page) { p.line("%s", strings.Join(r.Packages, " ")) }
 
 type setReport struct {
 	Name string `json:"name"`

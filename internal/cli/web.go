@@ -49,14 +49,11 @@ func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
 		Prefix:       "/ui",
 		MaxUpload:    a.cfg.MaxUpload,
 		Disk:         a.disk,
-		Live: func() web.Live {
-			c := s.interpreters.Counts()
-			return web.Live{Interpreters: c.Interpreters, Busy: c.Busy, Most: c.Total}
-		},
-		API:  api,
-		Tool: tool,
-		Ask:  a.pageAsk(s),
-		Log:  a.log,
+		Live:         s.interpreters.Counts,
+		API:          api,
+		Tool:         tool,
+		Ask:          a.pageAsk(s),
+		Log:          a.log,
 	})
 	if err != nil {
 		return httpd.Mount{}, err
@@ -83,12 +80,12 @@ func languages() func(context.Context) []web.Language {
 }
 
 // disk returns the free space on the disk of the data directory.
-func (a *app) disk() web.Disk {
+func (a *app) disk() engine.Room {
 	room, err := disk.Look(a.cfg.Data, a.cfg.MinFree)
 	if err != nil {
-		return web.Disk{}
+		return engine.Room{}
 	}
-	return web.Disk{Free: room.Free, Total: room.Total, Low: room.Low}
+	return room
 }
 
 // pageTool is the run_python tool as the page shows and switches it.
@@ -212,8 +209,6 @@ func (a *app) pageProjects(ctx context.Context, d *changes.Replies, owner string
 
 // askedModels describes all providers for the page.
 func (a *app) askedModels(ctx context.Context) []web.Model {
-	client := a.webClient(a.providerAddresses()...)
-	defer client.CloseIdleConnections()
 	var list []web.Model
 	for _, name := range providerNames {
 		m := web.Model{Provider: name, Title: providerTitles[name]}
@@ -232,7 +227,7 @@ func (a *app) askedModels(ctx context.Context) []web.Model {
 			continue
 		}
 		m.KeyFrom, m.Entered = a.keyFrom(name)
-		p, host, err := a.remoteProvider(ctx, name, client)
+		p, host, err := a.remoteProvider(ctx, name)
 		if err != nil {
 			variable := strings.ToUpper(name) + "_API_KEY"
 			m.Missing = "no key"
@@ -275,11 +270,9 @@ func (p pageKeys) Enter(ctx context.Context, name, key string, keep bool) error 
 	p.redact.Learn(key)
 	trial := *p.app
 	trial.modelKeys = &modelKeys{entered: map[string]string{name: key}}
-	client := p.webClient(p.providerAddresses()...)
-	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	asked, _, err := trial.remoteProvider(ctx, name, client)
+	asked, _, err := trial.remoteProvider(ctx, name)
 	if err == nil {
 		err = asked.Check(ctx, "")
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -24,6 +23,7 @@ import (
 	"github.com/airlock-run/airlock/internal/mutual"
 	"github.com/airlock-run/airlock/internal/remote"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // workers is an api's view of its workers.
@@ -282,14 +282,11 @@ func (a *app) workerHealth(beats *remote.Beats, sandbox engine.Sandbox) http.Han
 		if err != nil {
 			body.Status, body.Problem = "degraded", err.Error()
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(body) // the client may have left
+		wire.Write(w, http.StatusOK, "application/json", wire.Encode(body))
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = io.WriteString(w, `{"error":{"code":"not_found","message":"this is a worker, which runs programs for apis",`+
-			`"hint":"name an api with --server URL"}}`)
+		wire.Write(w, http.StatusNotFound, "application/json", []byte(`{"error":{"code":"not_found",`+
+			`"message":"this is a worker, which runs programs for apis","hint":"name an api with --server URL"}}`))
 	})
 	return mux
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -51,7 +50,7 @@ func (a *app) openState(ctx context.Context) (*localState, error) {
 	}
 	db, err := state.Open(ctx, dir, a.log, state.WithReserve(a.reserveOf(dir)))
 	if err != nil {
-		return nil, stateError(dir, err)
+		return nil, dataError(dir, err)
 	}
 	return &localState{
 		Replies: changes.NewReplies(changes.Options{Store: db.Projects(), Journal: db.Journal(),
@@ -64,14 +63,6 @@ func (a *app) openState(ctx context.Context) (*localState, error) {
 // newSender returns a sender of the posts of a state. If web is nil, it uses the default client.
 func (a *app) newSender(db *state.DB, web *http.Client) *assignment.Sender {
 	return assignment.NewSender(db.Outbox(), assignment.SenderOptions{HTTP: web, Token: a.tokenFor(db), Log: a.log})
-}
-
-func stateError(dir string, err error) error {
-	f := &failure{code: exitUnavailable, err: err}
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		f.hint = "this user must be able to write to " + dir + "; --data DIR names another directory"
-	}
-	return f
 }
 
 func (d *localState) close() error { return d.db.Close() }
@@ -182,7 +173,7 @@ func (a *app) workspace() *cobra.Command {
 			if err := a.unlink(cmd.Context(), args[0]); err != nil {
 				return workError(err)
 			}
-			return a.print(unlinkReport{args[0]})
+			return a.printLine(map[string]string{"unlinked": args[0]}, "Project %s has no folder any more.", args[0])
 		},
 	}
 	list := &cobra.Command{
@@ -213,12 +204,6 @@ func (r linkReport) text(p *page) {
 		p.line("Progress is reported to %s.", printable(r.API))
 	}
 }
-
-type unlinkReport struct {
-	Project string `json:"unlinked"`
-}
-
-func (r unlinkReport) text(p *page) { p.line("Project %s has no folder any more.", r.Project) }
 
 type linksReport struct {
 	Links []changes.Link `json:"links"`
@@ -323,11 +308,7 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 // outbound returns the policy for connections that a service makes for its callers. It
 // allows loopback while only this machine can reach the service and there are no keys.
 func (a *app) outbound(s *service, allowed []string) (*outbound.Policy, error) {
-	host, _, err := net.SplitHostPort(a.cfg.Listen)
-	if err != nil {
-		return nil, err
-	}
-	policy, err := outbound.New(allowed, func() bool { return isLoopback(host) && !s.engine.Stats().HasKeys })
+	policy, err := outbound.New(allowed, func() bool { return a.cfg.Loopback() && !s.engine.Stats().HasKeys })
 	if err != nil {
 		return nil, fail(exitUsage, "", "--project-api: %w", err)
 	}

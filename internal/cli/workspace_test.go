@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/state"
 	"github.com/airlock-run/airlock/workspace"

@@ -366,14 +366,13 @@ func (c *Config) Strict() bool { return c.Isolation == IsolationStrict }
 // Loopback reports whether only this machine can reach Listen.
 func (c *Config) Loopback() bool {
 	host, _, err := net.SplitHostPort(c.Listen)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.IsLoopback()
+	return err == nil && IsLoopback(host)
+}
+
+// IsLoopback reports whether a host name or an address is of this machine's loopback.
+func IsLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // The roles of a process.

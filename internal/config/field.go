@@ -315,8 +315,7 @@ func checkOrigin(s string) error {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("%q is not an address such as https://airlock.example.com", s)
 	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	if u.Scheme != "https" && (u.Scheme != "http" || u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback())) {
+	if u.Scheme != "https" && (u.Scheme != "http" || !IsLoopback(u.Hostname())) {
 		return fmt.Errorf("%q does not begin with https://, which is needed unless it is on this machine", s)
 	}
 	return nil

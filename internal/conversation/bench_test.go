@@ -2,17 +2,15 @@ package conversation_test
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
-	"log/slog"
-
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/state"
 	"github.com/airlock-run/airlock/provider/providertest"

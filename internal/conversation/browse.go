@@ -13,10 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/provider"
 )
 

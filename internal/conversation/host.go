@@ -10,9 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/provider"
 )
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/workspace"
 )
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/workspace"
 )

@@ -12,9 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/reply"
 	"github.com/airlock-run/airlock/workspace"

@@ -115,8 +115,8 @@ func (p *askPage) decideOutput(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	return p.sendPart(w, v, "outputs", p.outputsOf(v, id, t.Number, t.Outputs, projects, v.PostForm.Get("project"), true,
-		t.Ended))
+	return p.sendPart(w, v, "ask", "outputs", p.outputsOf(v, id, t.Number, t.Outputs, projects,
+		v.PostForm.Get("project"), true, t.Ended))
 }
 
 func (p *askPage) save(v *webRequest, id string, turn int, output string) (*conversation.Turn, error) {

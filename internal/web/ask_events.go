@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net/http"
 	"strconv"
@@ -10,9 +11,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/internal/conversation"
-	"github.com/airlock-run/airlock/internal/wire"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/pytool"
 )
@@ -91,46 +90,18 @@ type askStream struct {
 
 // run writes events until the conversation is closed or the visitor leaves.
 func (s *askStream) run(w http.ResponseWriter, events iter.Seq[conversation.Numbered]) {
-	out := http.NewResponseController(w)
-	if _, err := w.Write([]byte("retry: 500\n\n")); err != nil || out.Flush() != nil {
-		return
-	}
-	ctx := s.visit.Context()
-	next, stop := wire.Follow(ctx, events, 256)
-	defer stop()
-	tick := time.NewTicker(textEvery)
-	defer tick.Stop()
-	for {
-		more := true
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if !s.pending {
-				continue
-			}
-		case n, open := <-next:
-			if more = open; open {
-				s.take(n)
-			}
-			// Events that wait are sent together.
-			for more && len(next) > 0 && len(s.frame) < 128<<10 {
-				s.take(<-next)
-			}
-		}
+	_, _ = io.WriteString(w, "retry: 500\n\n")
+	writeFrames(s.visit.Context(), w, events, textEvery, func(frame []byte, n conversation.Numbered) []byte {
+		s.frame = frame
+		s.take(n)
+		return s.frame
+	}, func(frame []byte, _ bool) []byte {
+		s.frame = frame
 		if s.pending && time.Since(s.textSent) >= textEvery {
 			s.sendText()
 		}
-		if len(s.frame) > 0 {
-			if _, err := w.Write(s.frame); err != nil || out.Flush() != nil {
-				return
-			}
-			s.frame = s.frame[:0]
-		}
-		if !more {
-			return
-		}
-	}
+		return s.frame
+	})
 }
 
 func (s *askStream) take(n conversation.Numbered) {
@@ -192,15 +163,7 @@ type endBody struct {
 	Partial bool   `json:"partial,omitempty"` // events were dropped: fetch the whole turn
 }
 
-// render is part. An error is logged, and shown in its place.
-func (s *askStream) render(name string, body any) string {
-	text, err := s.part(name, body)
-	if err != nil {
-		s.Log.Error("a part of the page could not be made", "part", name, "err", err)
-		return `<p class="problem">This could not be shown. Load the page again.</p>`
-	}
-	return text
-}
+func (s *askStream) render(name string, body any) string { return s.eventPart("ask", name, body) }
 
 // sendText sends the text of the present block.
 func (s *askStream) sendText() {

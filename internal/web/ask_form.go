@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/provider"
@@ -192,7 +191,7 @@ func (p *askPage) folder(w http.ResponseWriter, v *webRequest) error {
 	if at != "." {
 		body.Parent = path.Dir(at)
 	}
-	return p.sendPart(w, v, "folder", body)
+	return p.sendPart(w, v, "ask", "folder", body)
 }
 
 // uploaded returns a stored file as an input, which a turn opens later.

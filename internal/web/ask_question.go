@@ -125,8 +125,7 @@ func (p *askPage) askedView(v *webRequest, id string, q conversation.Ask) askedV
 func saveAskedOf(o conversation.OutputAsked, lines *budget) saveAsked {
 	s := saveAsked{OutputAsked: o, Path: named(o.Path)}
 	if o.Change != nil {
-		change := changeOf(o.Change, lines)
-		s.Replace = &change
+		s.Replace = new(changeOf(o.Change, lines))
 	}
 	return s
 }
@@ -205,5 +204,5 @@ func (p *askPage) replaces(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return err
 	}
-	return p.sendPart(w, v, "replaces", saveAskedOf(met, newBudget()))
+	return p.sendPart(w, v, "ask", "replaces", saveAskedOf(met, newBudget()))
 }

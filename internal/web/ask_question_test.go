@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/provider/providertest"

@@ -13,9 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/state"
 	"github.com/airlock-run/airlock/provider"

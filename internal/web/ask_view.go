@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/provider"
@@ -226,8 +225,7 @@ func partsOf(t *conversation.Turn) (parts []turnPart) {
 			add(t.Text[done:before])
 			done = before
 		}
-		view := stepOf(t.Number, i+1, s)
-		parts = append(parts, turnPart{Step: &view})
+		parts = append(parts, turnPart{Step: new(stepOf(t.Number, i+1, s))})
 	}
 	add(t.Text[done:])
 	return parts

@@ -8,11 +8,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"path"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,19 +18,18 @@ import (
 //go:embed static
 var staticFiles embed.FS
 
-// assets are the style sheets, the scripts and the icon. Each is served under a name with a
-// hash of its content, so that browsers can cache it forever. Scripts import each other by
-// those names.
+// assets are the style sheets, the scripts and the icon. Their directory is named by a hash
+// of all of them, so that browsers can cache them forever, and that scripts import each
+// other by their names.
 type assets struct {
-	base   string            // "/ui/static/"
-	names  map[string]string // run.js -> run.1a2b3c4d5e6f.js
-	served map[string]asset  // by the name with the hash
+	base    string // "/ui/static/"
+	version string
+	files   map[string]asset // by name, without .gz
 }
 
 type asset struct {
 	kind   string
-	plain  func() []byte
-	packed func() []byte // made on first use; nil if gzip saves nothing
+	packed func() []byte // the content, compressed by gzip
 }
 
 var assetTypes = map[string]string{
@@ -41,119 +37,70 @@ var assetTypes = map[string]string{
 }
 
 func loadAssets(base string) (*assets, error) {
-	a := &assets{base: base, names: map[string]string{}, served: map[string]asset{}}
-	entries, err := fs.ReadDir(staticFiles, "static")
+	a := &assets{base: base, files: map[string]asset{}}
+	entries, err := staticFiles.ReadDir("static")
 	if err != nil {
 		return nil, err
 	}
+	all := sha256.New()
 	for _, e := range entries {
-		if err := a.add(e.Name(), nil); err != nil {
+		content, err := staticFiles.ReadFile("static/" + e.Name())
+		if err != nil {
 			return nil, err
 		}
+		fmt.Fprintf(all, "%s %d\n%s", e.Name(), len(content), content)
+		packed := sync.OnceValue(func() []byte { return pack(content) })
+		name, compressed := strings.CutSuffix(e.Name(), ".gz")
+		if compressed {
+			packed = func() []byte { return content }
+		}
+		a.files[name] = asset{assetTypes[path.Ext(name)], packed}
 	}
+	a.version = hex.EncodeToString(all.Sum(nil)[:6])
 	return a, nil
 }
 
-var imported = regexp.MustCompile(`(?:from|import)\s*"\./([a-z-]+\.js)"`)
-
-// add adds a file. The files that it imports must be added first.
-func (a *assets) add(name string, within []string) error {
-	if a.names[name] != "" {
-		return nil
-	}
-	if slices.Contains(within, name) {
-		return fmt.Errorf("static/%s imports itself, by way of %s", name, strings.Join(within, ", "))
-	}
-	content, err := staticFiles.ReadFile("static/" + name)
-	if err != nil {
-		return err
-	}
-	name, compressed := strings.CutSuffix(name, ".gz")
-	kind := assetTypes[path.Ext(name)]
-	if kind == "" {
-		return fmt.Errorf("static/%s has a type that is not known", name)
-	}
-	if path.Ext(name) == ".js" && !compressed {
-		for _, m := range imported.FindAllSubmatch(content, -1) {
-			if err := a.add(string(m[1]), append(within, name)); err != nil {
-				return err
-			}
-		}
-		content = imported.ReplaceAllFunc(content, func(statement []byte) []byte {
-			file := string(imported.FindSubmatch(statement)[1])
-			return bytes.Replace(statement, []byte(`"./`+file+`"`), []byte(`"./`+a.names[file]+`"`), 1)
-		})
-	}
-	hash := sha256.Sum256(content)
-	ext := path.Ext(name)
-	hashed := strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(hash[:6]) + ext
-	a.names[name] = hashed
-	whole, small := func() []byte { return content }, sync.OnceValue(func() []byte { return packed(content) })
-	if compressed { // few browsers ask for it uncompressed
-		whole, small = func() []byte { return unpacked(content) }, func() []byte { return content }
-	}
-	a.served[hashed] = asset{kind: kind, plain: whole, packed: small}
-	return nil
-}
-
-// unpacked decompresses a file; nil if it is damaged.
-func unpacked(content []byte) []byte {
-	z, err := gzip.NewReader(bytes.NewReader(content))
-	if err != nil {
-		return nil
-	}
-	plain, err := io.ReadAll(z)
-	if err != nil {
-		return nil
-	}
-	return plain
-}
-
-func packed(content []byte) []byte {
+func pack(content []byte) []byte {
 	var out bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level is a valid one
-	if _, err := z.Write(content); err != nil || z.Close() != nil || out.Len() >= len(content) {
-		return nil
-	}
+	_, _ = z.Write(content)
+	_ = z.Close() // a buffer takes everything
 	return out.Bytes()
 }
 
 // address returns the address of a file. A wrong name in a template fails when the template
 // is first executed.
 func (a *assets) address(name string) (string, error) {
-	hashed, ok := a.names[name]
-	if !ok {
+	if _, ok := a.files[name]; !ok {
 		return "", fmt.Errorf("there is no static/%s", name)
 	}
-	return a.base + hashed, nil
+	return a.base + a.version + "/" + name, nil
 }
 
 // ServeHTTP serves the files to any caller: they have no secrets.
 func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	file, ok := a.served[r.PathValue("name")]
+	file, ok := a.files[r.PathValue("name")]
 	if !ok {
 		http.Error(w, "There is no such file.", http.StatusNotFound)
 		return
 	}
 	h := w.Header()
 	h.Set("Content-Type", file.kind)
-	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	h.Set("Vary", "Accept-Encoding")
-	var body []byte
+	if r.PathValue("version") == a.version { // else it is of a node with another version
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
 	if strings.HasPrefix(r.PathValue("name"), "viewer-") { // for frames, whose origin is opaque
 		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	}
+	content := file.packed()
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		if small := file.packed(); small != nil {
-			h.Set("Content-Encoding", "gzip")
-			body = small
-		}
+		h.Set("Content-Encoding", "gzip")
+		h.Set("Content-Length", strconv.Itoa(len(content)))
+		_, _ = w.Write(content)
+		return
 	}
-	if body == nil {
-		body = file.plain()
-	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(body)
+	if plain, err := gzip.NewReader(bytes.NewReader(content)); err == nil {
+		_, _ = io.Copy(w, plain)
 	}
 }

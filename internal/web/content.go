@@ -42,15 +42,14 @@ func (p *filesPage) content(w http.ResponseWriter, v *webRequest) error {
 
 // serveFile serves the content of a file with its hash as ETag.
 func serveFile(w http.ResponseWriter, v *webRequest, file engine.File, hash string, content io.ReadSeeker) {
+	kind, name := safeType(file.MIME), fileName(file)
+	if shownImages[kind] && !v.URL.Query().Has("download") {
+		name = ""
+	}
+	untrusted(w, kind, name)
 	h := w.Header()
-	kind := safeType(file.MIME)
-	h.Set("Content-Type", kind)
-	h.Set("Content-Security-Policy", filePolicy)
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("ETag", `"`+hash+`"`)
-	if !shownImages[kind] || v.URL.Query().Has("download") {
-		h.Set("Content-Disposition", disposition(file))
-	}
 	http.ServeContent(w, v.Request, "", file.CreatedAt, content)
 }
 
@@ -67,8 +66,16 @@ func safeType(given string) string {
 	return "application/octet-stream"
 }
 
-// disposition returns a Content-Disposition header that makes a browser save a file under its name.
-func disposition(f engine.File) string { return wire.Attachment(fileName(f)) }
+// untrusted sets the headers of content that this package did not make. A browser saves it
+// under its name, or shows it without one.
+func untrusted(w http.ResponseWriter, kind, name string) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", filePolicy)
+	h.Set("Content-Type", kind)
+	if name != "" {
+		h.Set("Content-Disposition", wire.Attachment(name))
+	}
+}
 
 // fileName returns a file's path in its session, else its name.
 func fileName(f engine.File) string {
@@ -89,10 +96,7 @@ func (p *filesPage) archive(w http.ResponseWriter, v *webRequest, name string, f
 		return refuse(http.StatusRequestEntityTooLarge, "These files have "+byteCount(total)+", an archive at most "+
 			byteCount(maxArchive)+".", "Download them one by one.")
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/zip")
-	h.Set("Content-Security-Policy", filePolicy)
-	h.Set("Content-Disposition", disposition(engine.File{Name: name}))
+	untrusted(w, "application/zip", name)
 	w.WriteHeader(http.StatusOK)
 	out := zip.NewWriter(w)
 	paths := make([]string, len(files))

@@ -2,7 +2,6 @@ package web
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,9 +9,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
@@ -44,28 +42,30 @@ type problem struct {
 	RequestID string `json:"request_id,omitempty"`
 }
 
-// problems maps the kinds of engine errors to problems.
+// statuses maps the kinds of engine errors to statuses.
+var statuses = wire.Statuses(map[engine.Kind]int{
+	engine.ErrNoLanguage: http.StatusBadRequest, engine.ErrInternal: http.StatusInternalServerError,
+})
+
+// problems maps them to words.
 var problems = map[engine.Kind]problem{
-	engine.ErrInvalid: {Status: http.StatusBadRequest, Message: "This request is not acceptable."},
-	engine.ErrUnauthorized: {Status: http.StatusUnauthorized, Message: "You are not signed in.",
+	engine.ErrInvalid: {Message: "This request is not acceptable."},
+	engine.ErrUnauthorized: {Message: "You are not signed in.",
 		Cure: "Sign in with a key; `airlock keys create` makes one."},
-	engine.ErrForbidden: {Status: http.StatusForbidden, Message: "Your key may not do this.",
-		Cure: "Ask for a key with admin rights."},
-	engine.ErrNetwork: {Status: http.StatusForbidden, Message: "This network is not allowed."},
-	engine.ErrNotFound: {Status: http.StatusNotFound, Message: "There is nothing here.",
+	engine.ErrForbidden: {Message: "Your key may not do this.", Cure: "Ask for a key with admin rights."},
+	engine.ErrNetwork:   {Message: "This network is not allowed."},
+	engine.ErrNotFound: {Message: "There is nothing here.",
 		Cure: "It was deleted, it has expired, or it belongs to somebody else."},
-	engine.ErrConflict: {Status: http.StatusConflict, Message: "This has changed in the meantime.",
-		Cure: "Load the page again."},
-	engine.ErrTooLarge: {Status: http.StatusRequestEntityTooLarge, Message: "This is over a size limit."},
-	engine.ErrBusy: {Status: http.StatusTooManyRequests, Message: "Too many runs are waiting.",
-		Cure: "Try again in a moment."},
-	engine.ErrFull: {Status: http.StatusInsufficientStorage, Message: "There is no room left."},
-	engine.ErrNoLanguage: {Status: http.StatusBadRequest, Message: "This language is not installed on this host.",
+	engine.ErrConflict: {Message: "This has changed in the meantime.", Cure: "Load the page again."},
+	engine.ErrTooLarge: {Message: "This is over a size limit."},
+	engine.ErrBusy:     {Message: "Too many runs are waiting.", Cure: "Try again in a moment."},
+	engine.ErrFull:     {Message: "There is no room left."},
+	engine.ErrNoLanguage: {Message: "This language is not installed on this host.",
 		Cure: "Install it with `airlock setup --languages`."},
-	engine.ErrUnavailable: {Status: http.StatusServiceUnavailable, Message: "The service cannot do this at the moment.",
+	engine.ErrUnavailable: {Message: "The service cannot do this at the moment.",
 		Cure: "Try again; if it stays so, `airlock doctor` says what is wrong."},
-	engine.ErrCanceled: {Status: wire.StatusClosed, Message: "This was cancelled."},
-	engine.ErrInternal: {Status: http.StatusInternalServerError, Message: "Something went wrong in the service.",
+	engine.ErrCanceled: {Message: "This was cancelled."},
+	engine.ErrInternal: {Message: "Something went wrong in the service.",
 		Cure: "Its log says more, under the number below."},
 }
 
@@ -77,10 +77,12 @@ func describe(err error) problem {
 		return problem{Status: http.StatusRequestEntityTooLarge,
 			Message: fmt.Sprintf("This is more than the %s that fit in one request.", byteCount(e.Limit))}
 	}
-	p, known := problems[engine.KindOf(err)]
-	if !known {
-		p = problems[engine.ErrInternal]
+	kind := engine.KindOf(err)
+	if statuses[kind] == 0 {
+		kind = engine.ErrInternal
 	}
+	p := problems[kind]
+	p.Status = statuses[kind]
 	e, ok := errors.AsType[*engine.Error](err)
 	if !ok {
 		return p
@@ -109,14 +111,9 @@ func fieldWords(field string) string {
 // fail answers with an error: a page for people, JSON for scripts.
 func (s *Site) fail(w http.ResponseWriter, v *webRequest, err error) {
 	p := describe(err)
-	if v.Context().Err() != nil && p.Status >= http.StatusInternalServerError {
-		p.Status = wire.StatusClosed
-	}
+	p.Status = wire.Failed(w, v.Request, s.Log, p.Status, err, nil)
 	if p.Status >= http.StatusInternalServerError {
 		p.RequestID = w.Header().Get("X-Request-Id")
-		if !errors.Is(err, engine.ErrQuota) {
-			s.Log.ErrorContext(v.Context(), "page failed", "request_id", p.RequestID, "status", p.Status, "err", err)
-		}
 	}
 	if seconds := engine.RetrySeconds(err, 0); seconds != "" {
 		w.Header().Set("Retry-After", seconds)
@@ -157,13 +154,7 @@ func (s *Site) to(w http.ResponseWriter, v *webRequest, path string) error {
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		status, text = http.StatusInternalServerError, []byte(`{"error":{"message":"Something went wrong in the service."}}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n')) // an error means that the visitor has left
+	wire.Write(w, status, "application/json", append(wire.Encode(body), '\n'))
 }
 
 // askProblem returns an error of conversations, providers and folders in words.
@@ -171,7 +162,7 @@ func askProblem(err error) error {
 	if err == nil {
 		return nil
 	}
-	if known := firstKnown(err, []knownProblem{
+	known := firstKnown(err, []knownProblem{
 		{conversation.ErrNotFound, http.StatusNotFound, "There is no such conversation, or nothing of it is left.",
 			"It was deleted, it has expired, or it belongs to somebody else."},
 		{conversation.ErrTurn, http.StatusConflict, "A turn is going on in this conversation.",
@@ -188,20 +179,16 @@ func askProblem(err error) error {
 			"Delete conversations or files that are no longer needed, or make room, and try again."},
 		{fs.ErrPermission, http.StatusConflict, "The service may not write to the folder.",
 			"Give the user that it runs as access to it, or download the file."},
-	}); known != nil {
-		return known
-	}
-	if e, ok := errors.AsType[*provider.Error](err); ok {
+		{conversation.ErrInvalid, http.StatusBadRequest, "", ""},
+	})
+	if e, ok := errors.AsType[*provider.Error](known); ok {
 		status := http.StatusBadGateway
 		if e.Kind == provider.Invalid || e.Kind == provider.Auth {
 			status = http.StatusBadRequest
 		}
 		return refuse(status, sentence(e.Error()), provider.HintOf(err))
 	}
-	if errors.Is(err, conversation.ErrInvalid) {
-		return refuse(http.StatusBadRequest, sentence(err.Error()), "")
-	}
-	return err
+	return known
 }
 
 // worded puts the errors of a handler about folders and projects into words.
@@ -227,7 +214,8 @@ func workProblem(err error) error {
 	if state, wrong := errors.AsType[*assignment.StateError](err); wrong {
 		return refuse(http.StatusConflict, prose(state.Error())+".", "Go back and load the page again.")
 	}
-	if known := firstKnown(err, []knownProblem{
+	none := problems[engine.ErrNotFound]
+	return firstKnown(err, []knownProblem{
 		{workspace.ErrStale, http.StatusConflict, "The proposal has changed since you looked at it, so nothing was done.",
 			"Go back and load the page again."},
 		{workspace.ErrConflict, http.StatusConflict,
@@ -241,11 +229,9 @@ func workProblem(err error) error {
 			"Load its page again to see what became of it."},
 		{changes.ErrOutside, http.StatusForbidden, "This folder is none of those that this service was given.",
 			"Start it with `airlock serve --workspace DIR`; folders below DIR can then be linked."},
-		{workspace.ErrNotFound, http.StatusNotFound, problems[engine.ErrNotFound].Message, problems[engine.ErrNotFound].Cure},
-		{conversation.ErrNotFound, http.StatusNotFound, problems[engine.ErrNotFound].Message,
-			problems[engine.ErrNotFound].Cure},
-		{assignment.ErrNotFound, http.StatusNotFound, problems[engine.ErrNotFound].Message,
-			problems[engine.ErrNotFound].Cure},
+		{workspace.ErrNotFound, http.StatusNotFound, none.Message, none.Cure},
+		{conversation.ErrNotFound, http.StatusNotFound, none.Message, none.Cure},
+		{assignment.ErrNotFound, http.StatusNotFound, none.Message, none.Cure},
 		{fs.ErrPermission, http.StatusConflict, "The service may not write to the folder, or not read all of it.",
 			"Give the user that it runs as access to the folder, or take the files as an archive."},
 		{syscall.EROFS, http.StatusConflict, "The folder cannot be written to.", "Take the files as an archive."},
@@ -253,36 +239,28 @@ func workProblem(err error) error {
 			"Make room and try again."},
 		{fs.ErrNotExist, http.StatusConflict, "The folder is not there any more.",
 			"Put it back, or link the project with another one."},
-	}); known != nil {
-		return known
-	}
-	for _, plain := range []struct {
-		is     error
-		status int
-	}{{conversation.ErrInvalid, http.StatusBadRequest}, {workspace.ErrNeedsDecision, http.StatusConflict},
-		{workspace.ErrRefused, http.StatusForbidden}, {changes.ErrClosed, http.StatusConflict}} {
-		if errors.Is(err, plain.is) {
-			return refuse(plain.status, sentence(prose(err.Error())), "")
-		}
-	}
-	return err
+		{conversation.ErrInvalid, http.StatusBadRequest, "", ""},
+		{workspace.ErrNeedsDecision, http.StatusConflict, "", ""},
+		{workspace.ErrRefused, http.StatusForbidden, "", ""},
+		{changes.ErrClosed, http.StatusConflict, "", ""},
+	})
 }
 
-// knownProblem is an error with its words.
+// knownProblem is an error with its words; no message: the error's own.
 type knownProblem struct {
 	is            error
 	status        int
 	message, cure string
 }
 
-// firstKnown returns the first problem of a list that matches an error, or nil.
+// firstKnown returns the words of the first row that matches an error, else the error.
 func firstKnown(err error, list []knownProblem) error {
 	for _, known := range list {
 		if errors.Is(err, known.is) {
-			return refuse(known.status, known.message, known.cure)
+			return refuse(known.status, cmp.Or(known.message, sentence(prose(err.Error()))), known.cure)
 		}
 	}
-	return nil
+	return err
 }
 
 // sentence makes a sentence of an error.

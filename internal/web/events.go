@@ -1,9 +1,8 @@
 package web
 
 import (
-	"bytes"
+	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
@@ -44,51 +43,67 @@ func (p *runPage) follow(w http.ResponseWriter, v *webRequest, id engine.ID, aft
 		return err
 	}
 	startEvents(w)
-	out := http.NewResponseController(w)
-	if p.stream(w, v, id, after, events) {
-		_, _ = w.Write(p.appendRecent(nil, v))
-		_ = out.Flush() // the visitor may have disconnected
+	ended := false
+	frames := func(b []byte, e engine.Event) []byte {
+		ended = ended || e.Type == engine.EventResult
+		return p.appendEvent(b, v, e)
 	}
+	beat := func(b []byte, idle bool) []byte {
+		if idle {
+			b = append(b, ": keep-alive\n\n"...)
+		}
+		return b
+	}
+	if !writeFrames(v.Context(), w, events, keepAlive, frames, beat) {
+		return nil
+	}
+	var rest []byte
+	if !ended {
+		// An interrupted run may have fewer events than a watcher has seen. It has a result
+		// all the same.
+		run, err := p.Engine.GetRun(v.Context(), v.caller, id)
+		if err != nil || !run.Status.Final() {
+			return nil //nolint:nilerr // the browser connects again
+		}
+		rest = frames(rest, engine.Event{Seq: after + 1, Type: engine.EventResult, Run: run})
+	}
+	_, _ = w.Write(p.appendRecent(rest, v))
+	_ = http.NewResponseController(w).Flush() // the visitor may have disconnected
 	return nil
 }
 
-// stream writes events until the result, or until the visitor leaves, and reports whether
-// the result went out.
-func (p *runPage) stream(
-	w http.ResponseWriter, v *webRequest, id engine.ID, after int, events iter.Seq[engine.Event],
-) (ended bool) {
+// writeFrames writes the frames of events, and reports whether it wrote all of them; else
+// the visitor has left. Events that wait are sent together. flush adds to what is written;
+// idle: the interval has passed.
+func writeFrames[T any](
+	ctx context.Context, w http.ResponseWriter, events iter.Seq[T], interval time.Duration,
+	add func(frame []byte, e T) []byte, flush func(frame []byte, idle bool) []byte,
+) (all bool) {
 	out := http.NewResponseController(w)
 	if out.Flush() != nil {
 		return false
 	}
-	next, stop := wire.Follow(v.Context(), events, 64)
+	next, stop := wire.Follow(ctx, events, 256)
 	defer stop()
-	tick := time.NewTicker(keepAlive)
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	var frame []byte
-	for last := false; !last; {
-		frame = frame[:0]
+	for more, idle := true, false; more; frame, idle = frame[:0], false {
 		select {
-		case <-v.Context().Done():
+		case <-ctx.Done():
 			return false
 		case <-tick.C:
-			frame = append(frame, ": keep-alive\n\n"...)
-		case e, more := <-next:
-			if !more {
-				// An interrupted run may have fewer events than a watcher has seen. It
-				// has a result all the same.
-				run, err := p.Engine.GetRun(v.Context(), v.caller, id)
-				if err != nil || !run.Status.Final() {
-					return false
-				}
-				e = engine.Event{Seq: after + 1, Type: engine.EventResult, Run: run}
+			idle = true
+		case e, open := <-next:
+			if more = open; open {
+				frame = add(frame, e)
 			}
-			frame, last = p.appendEvent(frame, v, e), e.Type == engine.EventResult
-			// Events that wait are sent together.
-			for !last && len(next) > 0 && len(frame) < 128<<10 {
-				e = <-next
-				frame, last = p.appendEvent(frame, v, e), e.Type == engine.EventResult
+			for more && len(next) > 0 && len(frame) < 128<<10 {
+				frame = add(frame, <-next)
 			}
+		}
+		if frame = flush(frame, idle); len(frame) == 0 {
+			continue
 		}
 		if _, err := w.Write(frame); err != nil || out.Flush() != nil {
 			return false
@@ -128,7 +143,7 @@ func (p *runPage) appendEvent(b []byte, v *webRequest, e engine.Event) []byte {
 		o := p.outcome(v, e.Run)
 		p.inline(v, o.Files)
 		data = resultBody{stateBody{e.Run.Status, outcomeWords(e.Run), e.Run.Duration.Milliseconds()},
-			p.part(v, "result", &runView{Run: o})}
+			p.runPart(v, "result", &runView{Run: o})}
 	}
 	return appendData(fmt.Appendf(b, "id: %d\n", e.Seq), string(e.Type), data)
 }
@@ -141,16 +156,16 @@ func (p *runPage) appendRecent(b []byte, v *webRequest) []byte {
 	}
 	return appendData(b, "recent", struct {
 		HTML string `json:"html"`
-	}{p.part(v, "recent", &runView{Recent: recent})})
+	}{p.runPart(v, "recent", &runView{Recent: recent})})
+}
+
+func (p *runPage) runPart(v *webRequest, name string, body *runView) string {
+	return p.eventPart("run", name, view{Token: p.signIns.token(v.cookie), Body: body})
 }
 
 // appendData writes the type of an event and its data.
 func appendData(b []byte, kind string, data any) []byte {
-	text, err := json.Marshal(data)
-	if err != nil {
-		panic(err) // our own types
-	}
-	return wire.AppendFrame(b, kind, text)
+	return wire.AppendFrame(b, kind, wire.Encode(data))
 }
 
 // startEvents answers with a stream of events.
@@ -158,15 +173,6 @@ func startEvents(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx
 	w.WriteHeader(http.StatusOK)
-}
-
-// part renders a part of the page.
-func (p *runPage) part(v *webRequest, name string, body *runView) string {
-	var text bytes.Buffer
-	if err := p.execute(&text, "run", name, view{Token: p.signIns.token(v.cookie), Body: body}); err != nil {
-		p.Log.ErrorContext(v.Context(), "render a part", "part", name, "err", err)
-	}
-	return text.String()
 }
 
 // inlined bounds the pictures in a result, in bytes. The browser fetches others.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/internal/conversation"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/provider"
@@ -364,26 +363,8 @@ func (p *askPage) turn(w http.ResponseWriter, v *webRequest, c *conversation.Con
 			if v.URL.Query().Get("part") == "outputs" {
 				part = "outputs"
 			}
-			return p.sendPart(w, v, part, p.turnView(v, c, t, projects, running))
+			return p.sendPart(w, v, "ask", part, p.turnView(v, c, t, projects, running))
 		}
 	}
 	return engine.ErrNotFound
-}
-
-// sendPart answers with a part of the page.
-func (p *askPage) sendPart(w http.ResponseWriter, v *webRequest, name string, body any) error {
-	text, err := p.part(name, body)
-	if err == nil {
-		p.send(w, v, http.StatusOK, []byte(text))
-	}
-	return err
-}
-
-// part renders a part of the page.
-func (p *askPage) part(name string, body any) (string, error) {
-	var text strings.Builder
-	if err := p.templates["ask"].ExecuteTemplate(&text, name, body); err != nil {
-		return "", err
-	}
-	return text.String(), nil
 }

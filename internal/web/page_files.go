@@ -26,8 +26,8 @@ func (s *Site) filesPage() {
 	s.mux.HandleFunc("GET /files/{id}/rows", s.handle(with(s.findFile, p.rows)))
 	s.mux.HandleFunc("POST /files/{id}/delete", s.change(with(s.findFile, p.remove)))
 	s.mux.HandleFunc("GET /runs/{id}/files.zip", s.handle(with(s.findRun, p.runArchive)))
-	s.mux.HandleFunc("GET /sessions/{id}", s.handle(p.session))
-	s.mux.HandleFunc("GET /sessions/{id}/files.zip", s.handle(p.sessionArchive))
+	s.mux.HandleFunc("GET /sessions/{id}", s.handle(with(p.findSession, p.session)))
+	s.mux.HandleFunc("GET /sessions/{id}/files.zip", s.handle(with(p.findSession, p.sessionArchive)))
 	s.mux.HandleFunc("POST /sessions/{id}/delete", s.change(p.removeSession))
 }
 
@@ -140,45 +140,40 @@ func (p *filesPage) runArchive(w http.ResponseWriter, v *webRequest, run *engine
 	return p.archive(w, v, "run-"+run.ID.String()+".zip", run.Files)
 }
 
-// sessionFiles returns a session and its files, each under its path there.
-func (p *filesPage) sessionFiles(v *webRequest) (engine.Session, []engine.File, error) {
-	id, err := engine.ParseID(v.PathValue("id"))
+// sessionFiles is a session with its files, each under its path there.
+type sessionFiles struct {
+	engine.Session
+	files []engine.File
+}
+
+// findSession returns the session that a request is about.
+func (p *filesPage) findSession(v *webRequest) (s sessionFiles, err error) {
+	id, err := v.id()
 	if err != nil {
-		return engine.Session{}, nil, engine.ErrNotFound
+		return s, err
 	}
-	session, err := p.Engine.GetSession(v.Context(), v.caller, id)
-	if err != nil {
-		return session, nil, err
+	if s.Session, err = p.Engine.GetSession(v.Context(), v.caller, id); err != nil {
+		return s, err
 	}
 	files, places, err := p.Engine.SessionFiles(v.Context(), v.caller, id)
-	if err != nil {
-		return session, nil, err
-	}
 	for i := range files {
 		files[i].Path = places[i].Path
 	}
-	return session, files, nil
+	s.files = files
+	return s, err
 }
 
-func (p *filesPage) session(w http.ResponseWriter, v *webRequest) error {
-	session, files, err := p.sessionFiles(v)
-	if err != nil {
-		return err
-	}
-	body := filesView{Session: &session}
-	for _, f := range files {
+func (p *filesPage) session(w http.ResponseWriter, v *webRequest, s sessionFiles) error {
+	body := filesView{Session: &s.Session}
+	for _, f := range s.files {
 		body.Files = append(body.Files, p.fileView(f))
 	}
 	p.render(w, v, http.StatusOK, "files", "Session", body)
 	return nil
 }
 
-func (p *filesPage) sessionArchive(w http.ResponseWriter, v *webRequest) error {
-	session, files, err := p.sessionFiles(v)
-	if err != nil {
-		return err
-	}
-	return p.archive(w, v, "session-"+session.ID.String()+".zip", files)
+func (p *filesPage) sessionArchive(w http.ResponseWriter, v *webRequest, s sessionFiles) error {
+	return p.archive(w, v, "session-"+s.ID.String()+".zip", s.files)
 }
 
 func (p *filesPage) removeSession(w http.ResponseWriter, v *webRequest) error {

@@ -10,11 +10,6 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-func (p *runPage) historyRoutes() {
-	p.mux.HandleFunc("GET /runs", p.handle(p.list))
-	p.mux.HandleFunc("GET /runs/compare", p.handle(p.compare))
-}
-
 // pastRun is a run in a list.
 type pastRun struct {
 	*engine.Run
@@ -47,8 +42,7 @@ func (p *runPage) list(w http.ResponseWriter, v *webRequest) error {
 		if err != nil {
 			return err
 		}
-		one := p.past(run)
-		body.With = &one
+		body.With = new(p.past(run))
 	}
 	if body.Runs, body.Next, err = p.history(v, body.Query, after, historyPage); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/reply"
 	"github.com/airlock-run/airlock/workspace"
@@ -155,7 +154,7 @@ func (p *reviewPage) localContent(w http.ResponseWriter, v *webRequest, proposal
 	if f == nil || f.After() == nil {
 		return engine.ErrNotFound
 	}
-	return sendContent(w, v, f.After(), "", "")
+	return sendContent(w, v, f.After(), f.Path, "")
 }
 
 // undoLocal undoes a transaction that could not be repeated in the folder.

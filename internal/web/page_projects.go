@@ -8,11 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/workspace"
 )

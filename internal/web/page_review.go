@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/reply"
 	"github.com/airlock-run/airlock/workspace"

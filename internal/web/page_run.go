@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"embed"
 	"fmt"
 	"net/http"
 	"strings"
@@ -33,7 +34,8 @@ func (s *Site) runPage() {
 	s.mux.HandleFunc("GET /runs/{id}/events", s.handle(p.events))
 	s.mux.HandleFunc("POST /runs/{id}/stop", s.change(with(s.findRun, p.stop)))
 	s.mux.HandleFunc("POST /runs/{id}/again", s.change(with(s.findRun, p.again)))
-	p.historyRoutes()
+	s.mux.HandleFunc("GET /runs", s.handle(p.list))
+	s.mux.HandleFunc("GET /runs/compare", s.handle(p.compare))
 }
 
 // runView is a program to write, or a run with its output.
@@ -288,40 +290,19 @@ type example struct {
 	Code  string
 }
 
+//go:embed examples/*.py
+var exampleFiles embed.FS
+
 var examples = []example{
-	{"plot", "Draw a plot", `import matplotlib.pyplot as plt
-import numpy as np
+	newExample("plot", "Draw a plot"), newExample("table", "Make a table"), newExample("walls", "Try to break out"),
+}
 
-t = np.linspace(0, 12, 400)
-plt.plot(t, np.exp(-t / 5) * np.cos(3 * t))
-plt.xlabel("seconds")
-plt.title("A spring that comes to rest")
-plt.show()
-`},
-	{"table", "Make a table", `import pandas as pd
-
-cities = pd.DataFrame({
-    "city": ["Lagos", "Lima", "Oslo", "Osaka"],
-    "people": [16_500_000, 11_200_000, 717_000, 2_750_000],
-    "metres": [41, 154, 23, 24],
-})
-cities.to_csv("cities.csv", index=False)
-print(cities.describe())
-`},
-	{"walls", "Try to break out", `# What a program of a stranger might try first.
-import os, urllib.request
-
-def attempt(what, act):
-    try:
-        print(f"{what}: {act()}")
-    except Exception as e:
-        print(f"{what}: refused ({e})")
-
-attempt("reach the internet", lambda: urllib.request.urlopen("http://example.com", timeout=3).status)
-attempt("read the password file", lambda: open("/etc/shadow").read())
-attempt("see other processes", lambda: sorted(p for p in os.listdir("/proc") if p.isdigit()))
-attempt("write to the system", lambda: open("/usr/bin/python3", "w"))
-`},
+func newExample(name, title string) example {
+	code, err := exampleFiles.ReadFile("examples/" + name + ".py")
+	if err != nil {
+		panic(err) // it is in the binary
+	}
+	return example{name, title, string(code)}
 }
 
 // networkOf returns the network rules in a form's field, which commas or spaces separate.

@@ -203,28 +203,6 @@ const (
 	sharedPicture = 8 << 20 // bytes of its pictures together
 )
 
-// nbCell is a cell of nbformat 4.5.
-type nbCell struct {
-	ID       string         `json:"id"`
-	Kind     string         `json:"cell_type"`
-	Source   string         `json:"source"`
-	Metadata map[string]any `json:"metadata"`
-	Count    *int           `json:"execution_count"`
-	Outputs  []any          `json:"outputs"`
-}
-
-type nbStream struct {
-	Type string `json:"output_type"`
-	Name string `json:"name"`
-	Text string `json:"text"`
-}
-
-type nbDisplay struct {
-	Type     string            `json:"output_type"`
-	Data     map[string]string `json:"data"`
-	Metadata map[string]any    `json:"metadata"`
-}
-
 // shareRun makes a link to a copy of a run, and sends the visitor there.
 func (p *sharePage) shareRun(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
 	if !run.Status.Final() {
@@ -245,11 +223,12 @@ func (p *sharePage) shareRun(w http.ResponseWriter, v *webRequest, run *engine.R
 	return p.to(w, v, "/share/"+shareLink(file))
 }
 
+// runNotebook returns a run as a notebook, in nbformat 4.5.
 func (p *sharePage) runNotebook(v *webRequest, run *engine.Run) ([]byte, error) {
-	one := 1
-	cell := nbCell{ID: "run", Kind: "code", Metadata: map[string]any{}, Count: &one, Outputs: []any{}}
+	type object = map[string]any
+	source, outputs := "", []object{}
 	if run.Source != nil {
-		cell.Source = run.Source.Code
+		source = run.Source.Code
 	}
 	events, err := p.Engine.Watch(v.Context(), v.caller, run.ID, 0)
 	if err != nil {
@@ -260,12 +239,9 @@ func (p *sharePage) runNotebook(v *webRequest, run *engine.Run) ([]byte, error) 
 		if e.Type != engine.EventOutput || left <= 0 {
 			continue
 		}
-		name := "stdout"
-		if e.Stream == engine.Stderr {
-			name = "stderr"
-		}
 		left -= len(e.Data)
-		cell.Outputs = append(cell.Outputs, nbStream{"stream", name, strings.ToValidUTF8(e.Data, "\uFFFD")})
+		outputs = append(outputs, object{"output_type": "stream", "name": e.Stream,
+			"text": strings.ToValidUTF8(e.Data, "\uFFFD")})
 	}
 	room := int64(sharedPicture)
 	for _, f := range run.Files {
@@ -277,14 +253,14 @@ func (p *sharePage) runNotebook(v *webRequest, run *engine.Run) ([]byte, error) 
 		if err != nil {
 			return nil, err
 		}
-		cell.Outputs = append(cell.Outputs, nbDisplay{"display_data",
-			map[string]string{f.MIME: picture, "text/plain": named(fileName(f))}, map[string]any{}})
+		outputs = append(outputs, object{"output_type": "display_data", "metadata": object{},
+			"data": object{f.MIME: picture, "text/plain": named(fileName(f))}})
 	}
-	language := map[string]string{"js": "javascript", "ts": "typescript"}[run.Language]
-	language = cmp.Or(language, run.Language)
-	return json.Marshal(map[string]any{
-		"nbformat": 4, "nbformat_minor": 5, "cells": []nbCell{cell},
-		"metadata": map[string]any{"language_info": map[string]string{"name": language}},
+	language := cmp.Or(map[string]string{"js": "javascript", "ts": "typescript"}[run.Language], run.Language)
+	return json.Marshal(object{
+		"nbformat": 4, "nbformat_minor": 5, "metadata": object{"language_info": object{"name": language}},
+		"cells": []object{{"id": "run", "cell_type": "code", "source": source, "metadata": object{}, "execution_count": 1,
+			"outputs": outputs}},
 	})
 }
 

@@ -6,18 +6,8 @@ import (
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
 )
-
-// Disk is the space of the data directory, in bytes.
-type Disk struct {
-	Free, Total int64
-	Low         bool // too little is free to accept more
-}
-
-// Live counts the interpreters of live sessions.
-type Live struct {
-	Interpreters, Busy, Most int
-}
 
 // statusPage shows the state of the service.
 type statusPage struct {
@@ -32,8 +22,8 @@ type statusView struct {
 	Isolation  engine.Isolation
 	Weak       int // layers that are weaker or missing
 	Pools      []pool
-	Disk       *Disk
-	Live       *Live // nil: there are no live sessions
+	Disk       *engine.Room
+	Live       *live.Counts // nil: there are no live sessions
 	Nodes      []engine.Node
 	CanDrain   bool
 	Grants     []networkGrant   // of network access
@@ -148,12 +138,10 @@ func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 		}
 	}
 	if p.Live != nil {
-		interpreters := p.Live()
-		body.Live = &interpreters
+		body.Live = new(p.Live())
 	}
 	if p.Disk != nil {
-		disk := p.Disk()
-		body.Disk = &disk
+		body.Disk = new(p.Disk())
 	}
 	if p.Nodes != nil && v.operator() {
 		body.Nodes, body.CanDrain = p.Nodes(), p.Drain != nil

@@ -243,10 +243,6 @@ const (
 	previewTime = 20 * time.Second
 )
 
-func newPreviews(e *engine.Service) *previews {
-	return &previews{engine: e, tables: map[previewKey]*table{}}
-}
-
 // tableKind returns the format of a table.
 func tableKind(f engine.File) string {
 	switch ext := strings.ToLower(path.Ext(fileName(f))); {
@@ -418,10 +414,8 @@ func (p *filesPage) pagePicture(w http.ResponseWriter, v *webRequest, file engin
 	if !bytes.HasPrefix(made.Picture, []byte("RIFF")) {
 		return engine.ErrNotFound
 	}
-	h := w.Header()
-	h.Set("Content-Type", "image/webp")
-	h.Set("Content-Security-Policy", filePolicy)
-	h.Set("Cache-Control", "private, max-age=3600") // the file behind an id does not change
+	untrusted(w, "image/webp", "")
+	w.Header().Set("Cache-Control", "private, max-age=3600") // the file behind an id does not change
 	_, _ = w.Write(made.Picture)
 	return nil
 }

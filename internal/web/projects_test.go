@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/changes"
 )
 
 // Projects are linked with folders that the service was given, and unlinked.

@@ -136,33 +136,44 @@ func (s *Site) renderUnder(
 			}
 		}
 	}
-	var text bytes.Buffer
-	if err := s.execute(&text, name, "frame", page); err != nil {
+	text, err := s.part(name, "frame", page)
+	if err != nil {
 		s.Log.ErrorContext(v.Context(), "render a page", "page", name, "err", err)
 		http.Error(w, "Something went wrong in the service. Its log says more.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Security-Policy", policy(page.Nonce))
-	s.send(w, v, status, text.Bytes())
+	s.send(w, v, status, text)
 }
 
 // fragment answers with a part of a page, for a script.
 func (s *Site) fragment(w http.ResponseWriter, v *webRequest, page, part string, body any) error {
-	var text bytes.Buffer
-	if err := s.execute(&text, page, part, view{Token: s.signIns.token(v.cookie), Owner: string(v.caller.Owner),
-		Body: body}); err != nil {
-		return err
-	}
-	s.send(w, v, http.StatusOK, text.Bytes())
-	return nil
+	return s.sendPart(w, v, page, part, view{Token: s.signIns.token(v.cookie), Owner: string(v.caller.Owner), Body: body})
 }
 
-func (s *Site) execute(to *bytes.Buffer, page, part string, with view) error {
-	set, ok := s.templates[page]
-	if !ok {
-		return fmt.Errorf("there is no templates/%s.html", page)
+func (s *Site) sendPart(w http.ResponseWriter, v *webRequest, page, part string, data any) error {
+	text, err := s.part(page, part, data)
+	if err == nil {
+		s.send(w, v, http.StatusOK, text)
 	}
-	return set.ExecuteTemplate(to, part, with)
+	return err
+}
+
+// part renders a part of a page.
+func (s *Site) part(page, part string, data any) ([]byte, error) {
+	var text bytes.Buffer
+	err := s.templates[page].ExecuteTemplate(&text, part, data)
+	return text.Bytes(), err
+}
+
+// eventPart is part for an event. An error is logged, and shown in its place.
+func (s *Site) eventPart(page, part string, data any) string {
+	text, err := s.part(page, part, data)
+	if err != nil {
+		s.Log.Error("a part of the page could not be made", "page", page, "part", part, "err", err)
+		return `<p class="problem">This could not be shown. Load the page again.</p>`
+	}
+	return string(text)
 }
 
 // compressFrom is the size from which documents are compressed.

@@ -205,14 +205,12 @@ func (v *webRequest) after() (id engine.ID, err error) {
 }
 
 // findFile returns the stored file that a request is about.
-func (s *Site) findFile(v *webRequest) (engine.File, error) { return s.fileByID(v, v.PathValue("id")) }
-
-func (s *Site) fileByID(v *webRequest, id string) (engine.File, error) {
-	parsed, err := parseID(id)
+func (s *Site) findFile(v *webRequest) (engine.File, error) {
+	id, err := v.id()
 	if err != nil {
 		return engine.File{}, err
 	}
-	return s.Engine.GetFile(v.Context(), v.caller, parsed)
+	return s.Engine.GetFile(v.Context(), v.caller, id)
 }
 
 // findRun returns the run that a request is about.

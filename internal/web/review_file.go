@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
-	"github.com/airlock-run/airlock/internal/wire"
 	"github.com/airlock-run/airlock/workspace"
 )
 
@@ -178,12 +177,10 @@ func sendContent(w http.ResponseWriter, v *webRequest, c *workspace.Content, nam
 		return err
 	}
 	defer content.Close()
-	h := w.Header()
-	h.Set("Content-Security-Policy", filePolicy)
-	h.Set("Content-Type", cmp.Or(picture, "application/octet-stream"))
-	if picture == "" || v.URL.Query().Has("download") {
-		h.Set("Content-Disposition", wire.Attachment(name))
+	if picture != "" && !v.URL.Query().Has("download") {
+		name = ""
 	}
+	untrusted(w, cmp.Or(picture, "application/octet-stream"), name)
 	if _, err := io.Copy(w, content); err != nil {
 		panic(http.ErrAbortHandler) // only a cut connection can still report the error
 	}
@@ -191,10 +188,7 @@ func sendContent(w http.ResponseWriter, v *webRequest, c *workspace.Content, nam
 }
 
 func (p *reviewPage) sendZip(w http.ResponseWriter, v *webRequest, proposal *workspace.Proposal, name string) error {
-	h := w.Header()
-	h.Set("Content-Security-Policy", filePolicy)
-	h.Set("Content-Type", "application/zip")
-	h.Set("Content-Disposition", wire.Attachment(name))
+	untrusted(w, "application/zip", name)
 	if err := proposal.WriteZip(v.Context(), w); err != nil {
 		p.Log.WarnContext(v.Context(), "archive not finished", "err", err)
 		panic(http.ErrAbortHandler)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/workspace"
 )
 

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/workspace"
 )
 

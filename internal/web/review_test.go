@@ -16,10 +16,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/airlock-run/airlock/internal/changes"
-
 	"github.com/airlock-run/airlock/assignment"
 	"github.com/airlock-run/airlock/assignment/assignmenttest"
+	"github.com/airlock-run/airlock/internal/changes"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"

@@ -9,12 +9,6 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-func (s *Site) signInRoutes() {
-	s.mux.HandleFunc("GET /sign-in", s.signInForm)
-	s.mux.HandleFunc("POST /sign-in", s.signIn)
-	s.mux.HandleFunc("POST /sign-out", s.change(s.signOut))
-}
-
 // signInView is the data of the sign-in form.
 type signInView struct {
 	Next    string

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -26,7 +27,9 @@ func TestStatusShowsPools(t *testing.T) {
 
 func TestStatusShowsLiveSessions(t *testing.T) {
 	const heading = "<dt>Live sessions</dt>"
-	got := visitSite(t, true, nil, func(o *Options) { o.Live = func() Live { return Live{5, 2, 40} } }).get("/status")
+	got := visitSite(t, true, nil, func(o *Options) {
+		o.Live = func() live.Counts { return live.Counts{Interpreters: 5, Busy: 2, Total: 40} }
+	}).get("/status")
 	if want := heading + "<dd>5 <small>2 of them run code; 40 at most</small>"; got.status != 200 ||
 		!strings.Contains(got.body, want) {
 		t.Errorf("%d, without %q", got.status, want)

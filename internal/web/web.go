@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
 )
 
 // Options configure the page. Engine, Caller, Authenticate and Languages are required.
@@ -50,15 +51,15 @@ type Options struct {
 
 	Network []string // rules for each program that asks for network access
 
-	Prefix    string           // where the handler is mounted; empty: "/ui"
-	MaxUpload int64            // bytes of one file; 0: 200 MiB
-	Disk      func() Disk      // of the data directory; nil: not shown
-	Live      func() Live      // interpreters of live sessions; nil: not shown
-	API       http.Handler     // the native API, its prefix removed; nil: there are no notebooks
-	Tool      Tool             // the run_python tool; nil: not shown
-	Ask       *Ask             // conversations with models; nil: not shown
-	Log       *slog.Logger     // logs causes that visitors must not see; nil: discarded
-	Now       func() time.Time // nil: time.Now
+	Prefix    string             // where the handler is mounted; empty: "/ui"
+	MaxUpload int64              // bytes of one file; 0: 200 MiB
+	Disk      func() engine.Room // of the data directory; nil: not shown
+	Live      func() live.Counts // interpreters of live sessions; nil: not shown
+	API       http.Handler       // the native API, its prefix removed; nil: there are no notebooks
+	Tool      Tool               // the run_python tool; nil: not shown
+	Ask       *Ask               // conversations with models; nil: not shown
+	Log       *slog.Logger       // logs causes that visitors must not see; nil: discarded
+	Now       func() time.Time   // nil: time.Now
 }
 
 // Site serves the page, with the prefix removed from requests.
@@ -101,7 +102,7 @@ func New(o Options) (*Site, error) {
 		o.OneMachine = func() string { return "" }
 	}
 	s := &Site{Options: o, mux: http.NewServeMux(), signIns: newSignInStore(o.Now, o.Self),
-		previews: newPreviews(o.Engine), sections: map[string]string{}}
+		previews: &previews{engine: o.Engine, tables: map[previewKey]*table{}}, sections: map[string]string{}}
 	var err error
 	if s.assets, err = loadAssets(o.Prefix + "/static/"); err != nil {
 		return nil, err
@@ -109,8 +110,10 @@ func New(o Options) (*Site, error) {
 	if s.templates, err = loadTemplates(s); err != nil {
 		return nil, err
 	}
-	s.mux.Handle("GET /static/{name}", s.assets)
-	s.signInRoutes()
+	s.mux.Handle("GET /static/{version}/{name}", s.assets)
+	s.mux.HandleFunc("GET /sign-in", s.signInForm)
+	s.mux.HandleFunc("POST /sign-in", s.signIn)
+	s.mux.HandleFunc("POST /sign-out", s.change(s.signOut))
 
 	// The pages, in the order of the navigation.
 	s.runPage()

@@ -10,6 +10,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -207,7 +208,7 @@ func TestEveryPageHasItsHeaders(t *testing.T) {
 	v := visitSite(t, true, prints("x"))
 	run := v.runs()
 	for _, path := range []string{"/", run, "/runs", "/runs/compare", "/files", "/status",
-		"/sign-in", "/nothing", "/static/none.js"} {
+		"/sign-in", "/nothing", "/static/0/none.js"} {
 		got := v.get(path)
 		policy := got.header.Get("Content-Security-Policy")
 		for _, want := range []string{"default-src 'none'", "script-src 'self';", "frame-ancestors 'none'", "base-uri 'none'",
@@ -231,7 +232,7 @@ func TestEveryPageHasItsHeaders(t *testing.T) {
 func TestAssets(t *testing.T) {
 	v := visitSite(t, true, nil)
 	page := v.get("/").body
-	found := regexp.MustCompile(`/ui(/static/[a-z]+\.[0-9a-f]{12}\.(?:js|css|svg))`).FindAllStringSubmatch(page, -1)
+	found := regexp.MustCompile(`/ui(/static/[0-9a-f]{12}/[a-z]+\.(?:js|css|svg))`).FindAllStringSubmatch(page, -1)
 	if len(found) < 4 {
 		t.Fatalf("the page names %d files", len(found))
 	}
@@ -241,10 +242,10 @@ func TestAssets(t *testing.T) {
 			t.Errorf("%s: %d %s", f[1], got.status, got.header.Get("Cache-Control"))
 		}
 		for _, name := range regexp.MustCompile(`from\s*"\./([^"]+)"`).FindAllStringSubmatch(got.body, -1) {
-			if strings.HasPrefix(f[1], "/static/editor") {
+			if strings.HasSuffix(f[1], "/editor.js") {
 				continue
 			}
-			if v.get("/static/"+name[1]).status != 200 {
+			if v.get(path.Dir(f[1])+"/"+name[1]).status != 200 {
 				t.Errorf("%s imports %s, which is not there", f[1], name[1])
 			}
 		}
