@@ -31,8 +31,7 @@ func (s *Service) acquire(ctx context.Context, caller engine.Caller, id engine.I
 		return nil, err
 	}
 	it := at.interpreter
-	it.leases, it.hadLease = it.leases+1, true
-	e := &lease{session: at.record, gone: it.gone, it: it}
+	e := it.lease()
 	if busy := it.began && at.current != nil; busy && it.asks.First() == nil {
 		at.mu.Unlock()
 		return e, nil
@@ -50,6 +49,12 @@ func (s *Service) acquire(ctx context.Context, caller engine.Caller, id engine.I
 		e.release()
 		return nil, canceled(ctx)
 	}
+}
+
+// lease returns a new lease. The caller holds mu.
+func (it *interpreter) lease() *lease {
+	it.leases, it.hadLease = it.leases+1, true
+	return &lease{session: it.at.record, gone: it.gone, it: it}
 }
 
 // release lets the sandbox freeze again when no other lease is left.

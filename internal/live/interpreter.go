@@ -90,14 +90,7 @@ func (it *interpreter) call() {
 }
 
 // await waits until the interpreter has ended and is cleaned up.
-func (it *interpreter) await(ctx context.Context) error {
-	select {
-	case <-it.gone:
-		return nil
-	case <-ctx.Done():
-		return canceled(ctx)
-	}
-}
+func (it *interpreter) await(ctx context.Context) error { return await(ctx, it.gone) }
 
 // end ends the interpreter. The caller holds mu.
 func (it *interpreter) end(why string) {

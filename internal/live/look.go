@@ -183,12 +183,7 @@ const maxDepth = 64
 func (s *Service) SearchFiles(
 	ctx context.Context, caller engine.Caller, session engine.ID, way string, q Search,
 ) (found Found, err error) {
-	v, err := s.visit(ctx, caller, session)
-	if err != nil {
-		return Found{}, err
-	}
-	defer v.release()
-	err = v.look(ctx, &found, way, q)
+	err = s.look(ctx, caller, session, &found, way, q)
 	return found, err
 }
 
@@ -196,24 +191,25 @@ func (s *Service) SearchFiles(
 func (s *Service) DocumentText(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string,
 ) (text string, err error) {
-	v, err := s.visit(ctx, caller, session)
-	if err != nil {
-		return "", err
-	}
-	defer v.release()
-	err = v.look(ctx, &text, "document", path)
+	err = s.look(ctx, caller, session, &text, "document", path)
 	return text, err
 }
 
 // Ports returns the TCP ports on which programs of a session listen.
 func (s *Service) Ports(ctx context.Context, caller engine.Caller, session engine.ID) (ports []int, err error) {
+	err = s.look(ctx, caller, session, &ports, "ports")
+	return ports, err
+}
+
+func (s *Service) look(
+	ctx context.Context, caller engine.Caller, session engine.ID, into any, function string, args ...any,
+) error {
 	v, err := s.visit(ctx, caller, session)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer v.release()
-	err = v.look(ctx, &ports, "ports")
-	return ports, err
+	return v.look(ctx, into, function, args...)
 }
 
 // Usage returns the usage of a session's sandbox, or zeros if it has none.
@@ -223,7 +219,7 @@ func (s *Service) Usage(ctx context.Context, caller engine.Caller, session engin
 		return engine.SandboxUsage{}, err
 	}
 	use, err := s.engine.Inside().Usage(ctx, at.record.ID)
-	if kind := engine.KindOf(err); err != nil && (kind == engine.ErrConflict || kind == engine.ErrNotFound) {
+	if errors.Is(err, engine.ErrConflict) || errors.Is(err, engine.ErrNotFound) {
 		return engine.SandboxUsage{}, nil
 	}
 	return use, err

@@ -212,10 +212,8 @@ func (o *output) await(ctx context.Context) error {
 		if ended {
 			return nil
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for a process: %w", canceled(ctx))
+		if err := await(ctx, changed); err != nil {
+			return fmt.Errorf("wait for a process: %w", err)
 		}
 	}
 }

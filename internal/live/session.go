@@ -248,12 +248,20 @@ func (s *Service) Wait(ctx context.Context, caller engine.Caller, session, id en
 	if err != nil {
 		return Cell{}, err
 	}
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-		return Cell{}, canceled(ctx)
+	if err := await(ctx, c.done); err != nil {
+		return Cell{}, err
 	}
 	return at.show(c), nil
+}
+
+// await waits until done is closed.
+func await(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return canceled(ctx)
+	}
 }
 
 func canceled(ctx context.Context) error {
@@ -311,12 +319,7 @@ func (at *session) interruptCell(ctx context.Context, c *cell) error {
 		at.stop(c)
 	}
 	at.mu.Unlock()
-	select {
-	case <-c.done:
-		return nil
-	case <-ctx.Done():
-		return canceled(ctx)
-	}
+	return await(ctx, c.done)
 }
 
 // stop interrupts the running cell. The caller holds mu.

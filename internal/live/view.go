@@ -53,8 +53,7 @@ func (s *Service) visit(ctx context.Context, caller engine.Caller, session engin
 		tmp: s.engine.Inside().Tmp(session)}
 	at.mu.Lock()
 	if it := at.interpreter; it != nil && it.began && it.ending == "" {
-		it.leases, it.hadLease = it.leases+1, true
-		v.lease = &lease{session: at.record, gone: it.gone, it: it}
+		v.lease = it.lease()
 		at.mu.Unlock()
 		return v, nil
 	}

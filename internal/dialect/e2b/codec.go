@@ -2,20 +2,26 @@ package e2b
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// codec spells messages, which are plain structs, as protobuf does: as JSON, and in its
-// binary form by the numbers in their tags. So there is no generated code, which would
-// have several times the size of this folder.
+// codec encodes messages, which are plain structs in the form of protobuf's JSON. Package dynamicpb
+// translates between that and the binary form, by the numbers in the tags of the fields. So there is
+// no generated code, which would have several times the size of this folder.
 type codec struct{ name string }
 
 // Name implements connect.Codec.
@@ -23,197 +29,132 @@ func (c codec) Name() string { return c.name }
 
 // Marshal implements connect.Codec.
 func (c codec) Marshal(message any) ([]byte, error) {
-	if c.name == "proto" {
-		return appendMessage(nil, reflect.ValueOf(message).Elem()), nil
+	text, err := json.Marshal(message)
+	if err != nil || c.name != "proto" {
+		return text, err
 	}
-	return json.Marshal(message)
+	m := dynamicpb.NewMessage(descriptorOf(message))
+	if err := protojson.Unmarshal(text, m); err != nil {
+		return nil, err
+	}
+	return proto.Marshal(m)
 }
 
-// Unmarshal implements connect.Codec.
+// Unmarshal implements connect.Codec. JSON is read by package protojson too: it accepts every
+// spelling of a value.
 func (c codec) Unmarshal(text []byte, message any) error {
+	m := dynamicpb.NewMessage(descriptorOf(message))
+	read := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal
 	if c.name == "proto" {
-		return readMessage(text, reflect.ValueOf(message).Elem())
+		read = proto.Unmarshal
 	}
-	if len(text) == 0 {
-		return errors.New("zero-length payload is not a valid JSON object")
+	if err := read(text, m); err != nil {
+		return err
+	}
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		return err
 	}
 	return json.Unmarshal(text, message)
 }
 
-// field is a field of a message, by its tag.
-func field(f reflect.StructField) (number protowire.Number, zigzag bool) {
-	tag, option, _ := strings.Cut(f.Tag.Get("pb"), ",")
-	n, err := strconv.Atoi(tag)
+// descriptors has what descriptorOf has made, by reflect.Type.
+var descriptors sync.Map
+
+// descriptorOf returns the descriptor of the type of a message.
+func descriptorOf(message any) protoreflect.MessageDescriptor {
+	t := reflect.TypeOf(message).Elem()
+	if known, ok := descriptors.Load(t); ok {
+		return known.(protoreflect.MessageDescriptor)
+	}
+	file := &descriptorpb.FileDescriptorProto{
+		Name: new("e2b.proto"), Dependency: []string{timestamppb.File_google_protobuf_timestamp_proto.Path()},
+	}
+	describeMessage(file, t)
+	made, err := protodesc.NewFile(file, protoregistry.GlobalFiles)
+	if err != nil {
+		panic(fmt.Sprintf("e2b: the type %v is no message: %v", t, err))
+	}
+	descriptors.Store(t, made.Messages().Get(0))
+	return made.Messages().Get(0)
+}
+
+// describeMessage adds a message to a file, and returns its name.
+func describeMessage(file *descriptorpb.FileDescriptorProto, t reflect.Type) string {
+	m := &descriptorpb.DescriptorProto{Name: new("Message" + strconv.Itoa(len(file.MessageType)))}
+	file.MessageType = append(file.MessageType, m)
+	for i := range t.NumField() {
+		m.Field = append(m.Field, describeField(file, m, t.Field(i)))
+	}
+	return "." + *m.Name
+}
+
+var scalars = map[reflect.Kind]descriptorpb.FieldDescriptorProto_Type{
+	reflect.Bool:   descriptorpb.FieldDescriptorProto_TYPE_BOOL,
+	reflect.Int32:  descriptorpb.FieldDescriptorProto_TYPE_SINT32, // the one that there is
+	reflect.Int64:  descriptorpb.FieldDescriptorProto_TYPE_INT64,
+	reflect.Uint32: descriptorpb.FieldDescriptorProto_TYPE_UINT32,
+	reflect.String: descriptorpb.FieldDescriptorProto_TYPE_STRING,
+}
+
+func describeField(
+	file *descriptorpb.FileDescriptorProto, m *descriptorpb.DescriptorProto, f reflect.StructField,
+) *descriptorpb.FieldDescriptorProto {
+	number, err := strconv.ParseInt(f.Tag.Get("pb"), 10, 32)
 	if err != nil {
 		panic("e2b: the field " + f.Name + " has no number")
 	}
-	return protowire.Number(n), option == "zigzag"
-}
-
-// isEnum reports whether a type is an enum, which is a struct with a number.
-func isEnum(t reflect.Type) bool { return strings.HasPrefix(t.Name(), "enum[") }
-
-func appendMessage(b []byte, m reflect.Value) []byte {
-	for i := range m.NumField() {
-		number, zigzag := field(m.Type().Field(i))
-		b = appendField(b, number, zigzag, m.Field(i))
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	d := &descriptorpb.FieldDescriptorProto{Name: &name, JsonName: &name, Number: new(int32(number)),
+		Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
+	message := func(name string) {
+		d.Type, d.TypeName = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), &name
 	}
-	return b
-}
-
-func appendField(b []byte, number protowire.Number, zigzag bool, v reflect.Value) []byte {
-	varint := func(b []byte, n uint64) []byte {
-		return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), n)
+	t := f.Type
+	if t == reflect.TypeFor[[]byte]() {
+		d.Type = descriptorpb.FieldDescriptorProto_TYPE_BYTES.Enum()
+		return d
 	}
-	message := func(b []byte, v reflect.Value) []byte {
-		return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), appendMessage(nil, v))
+	if t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		d.Label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()
 	}
-	if v.IsZero() {
-		return b
+	if t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
+		t = t.Elem()
 	}
-	switch v.Kind() {
-	case reflect.Pointer:
-		if v = v.Elem(); v.Kind() == reflect.Struct {
-			return message(b, v)
-		}
-		if v.IsZero() { // the zero value is encoded explicitly
-			return protowire.AppendVarint(protowire.AppendTag(b, number, wireType(v)), 0)
-		}
-		return appendField(b, number, zigzag, v)
-	case reflect.Struct:
-		if isEnum(v.Type()) {
-			return varint(b, uint64(v.Field(0).Int()))
-		}
-		return message(b, v)
-	case reflect.String:
-		return protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), v.String())
-	case reflect.Bool:
-		return varint(b, 1)
-	case reflect.Uint32:
-		return varint(b, v.Uint())
-	case reflect.Int32, reflect.Int64:
-		if zigzag {
-			return varint(b, protowire.EncodeZigZag(v.Int()))
-		}
-		return varint(b, uint64(v.Int()))
-	case reflect.Map:
-		of := v.Interface().(map[string]string)
-		for _, name := range slices.Sorted(maps.Keys(of)) {
-			pair := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), name)
-			pair = protowire.AppendString(protowire.AppendTag(pair, 2, protowire.BytesType), of[name])
-			b = protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), pair)
-		}
-		return b
-	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), v.Bytes())
-		}
-		for i := range v.Len() {
-			if one := v.Index(i); one.Kind() == reflect.Struct {
-				b = message(b, one)
-			} else {
-				b = protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), one.String())
-			}
-		}
-		return b
-	}
-	panic("e2b: no binary form of " + v.Type().String())
-}
-
-func wireType(v reflect.Value) protowire.Type {
-	if v.Kind() == reflect.String {
-		return protowire.BytesType
-	}
-	return protowire.VarintType
-}
-
-func readMessage(b []byte, m reflect.Value) error {
-	for len(b) > 0 {
-		number, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		b = b[n:]
-		size := protowire.ConsumeFieldValue(number, kind, b)
-		if size < 0 {
-			return protowire.ParseError(size)
-		}
-		for i := range m.NumField() {
-			if known, zigzag := field(m.Type().Field(i)); known == number {
-				if err := readField(b[:size], kind, zigzag, m.Field(i)); err != nil {
-					return fmt.Errorf("field %d: %w", number, err)
-				}
-			}
-		}
-		b = b[size:]
-	}
-	return nil
-}
-
-var errWireType = errors.New("a value of another type")
-
-func readField(b []byte, kind protowire.Type, zigzag bool, v reflect.Value) error {
-	if v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			v.Set(reflect.New(v.Type().Elem()))
-		}
-		v = v.Elem()
-	}
-	if v.Kind() == reflect.Bool || v.Kind() == reflect.Uint32 || v.Kind() == reflect.Int32 || v.Kind() == reflect.Int64 ||
-		v.Kind() == reflect.Struct && isEnum(v.Type()) {
-		if kind != protowire.VarintType {
-			return errWireType
-		}
-		n, _ := protowire.ConsumeVarint(b)
-		return setNumber(v, n, zigzag)
-	}
-	if kind != protowire.BytesType {
-		return errWireType
-	}
-	text, _ := protowire.ConsumeBytes(b)
+	named, isEnum := reflect.Zero(t).Interface().(enum)
 	switch {
-	case v.Kind() == reflect.String:
-		v.SetString(string(text))
-	case v.Kind() == reflect.Struct:
-		return readMessage(text, v)
-	case v.Kind() == reflect.Map:
-		var pair struct {
-			Name  string `pb:"1"`
-			Value string `pb:"2"`
+	case t == reflect.TypeFor[time.Time]():
+		message(".google.protobuf.Timestamp")
+	case isEnum:
+		e := &descriptorpb.EnumDescriptorProto{Name: new(name + "Enum")}
+		for number, name := range named.names() {
+			if name != "" {
+				e.Value = append(e.Value, &descriptorpb.EnumValueDescriptorProto{Name: &name, Number: new(int32(number))})
+			}
 		}
-		if err := readMessage(text, reflect.ValueOf(&pair).Elem()); err != nil {
-			return err
+		m.EnumType = append(m.EnumType, e)
+		d.Type, d.TypeName = descriptorpb.FieldDescriptorProto_TYPE_ENUM.Enum(), new("."+*m.Name+"."+*e.Name)
+	case t.Kind() == reflect.Struct:
+		message(describeMessage(file, t))
+	case t.Kind() == reflect.Map: // of strings
+		entry := &descriptorpb.DescriptorProto{Name: new(strings.ToUpper(name[:1]) + name[1:] + "Entry"),
+			Options: &descriptorpb.MessageOptions{MapEntry: new(true)}}
+		for i := range reflect.TypeFor[mapEntry]().NumField() {
+			entry.Field = append(entry.Field, describeField(file, entry, reflect.TypeFor[mapEntry]().Field(i)))
 		}
-		if v.IsNil() {
-			v.Set(reflect.MakeMap(v.Type()))
-		}
-		v.SetMapIndex(reflect.ValueOf(pair.Name), reflect.ValueOf(pair.Value))
-	case v.Type().Elem().Kind() == reflect.Uint8:
-		v.SetBytes(slices.Clone(text))
+		m.NestedType = append(m.NestedType, entry)
+		message("." + *m.Name + "." + *entry.Name)
 	default:
-		one := reflect.New(v.Type().Elem()).Elem()
-		if err := readField(b, kind, zigzag, one); err != nil {
-			return err
-		}
-		v.Set(reflect.Append(v, one))
+		d.Type = scalars[t.Kind()].Enum()
 	}
-	return nil
+	return d
 }
 
-func setNumber(v reflect.Value, n uint64, zigzag bool) error {
-	switch v.Kind() {
-	case reflect.Bool:
-		v.SetBool(n != 0)
-	case reflect.Uint32:
-		v.SetUint(uint64(uint32(n)))
-	case reflect.Struct:
-		v.Addr().Interface().(interface{ set(int32) }).set(int32(n))
-	default:
-		signed := int64(n)
-		if zigzag {
-			signed = protowire.DecodeZigZag(n)
-		}
-		v.SetInt(signed)
-	}
-	return nil
+// mapEntry is an entry of a map.
+type mapEntry struct {
+	Key   string `json:"key" pb:"1"`
+	Value string `json:"value" pb:"2"`
 }
+
+// enum is a value that JSON spells by name and protobuf by number.
+type enum interface{ names() []string } // by number

@@ -1,7 +1,6 @@
 package e2b
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -308,13 +307,28 @@ func timeOf(t time.Time) string { return t.UTC().Format(timeFormat) }
 // list answers with a page of the caller's sandboxes.
 func (h *Handler) list(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	var found []*sandbox
 	var after time.Time
 	if text := q.Get("startedAfter"); text != "" {
 		var err error
 		if after, err = time.Parse(time.RFC3339, text); err != nil {
 			return invalid("startedAfter is no time")
 		}
+	}
+	limit, ascending := 100, q.Get("order") == "asc"
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return invalid("limit must be a positive number")
+		}
+		limit = min(n, limit)
+	}
+	last, err := base64.RawURLEncoding.DecodeString(q.Get("nextToken"))
+	if err != nil {
+		return invalid("nextToken is none of ours")
+	}
+	list, more, err := h.gather(w, r, limit)
+	if err != nil {
+		return err
 	}
 	states := strings.FieldsFunc(strings.Join(q["state"], ","), func(r rune) bool { return r == ',' })
 	for _, sb := range h.sandboxes.all() {
@@ -325,93 +339,51 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) error {
 		case !ok, sb.caller.Owner != h.Caller(r).Owner, !sb.started.After(after),
 			len(states) > 0 && !slices.Contains(states, "running"), q.Get("template") != "" && q.Get("template") != sb.template:
 		default:
-			found = append(found, sb)
+			d := h.detail(sb)
+			d.EnvdToken, d.TrafficToken = "", ""
+			list = append(list, d)
 		}
 	}
-	if q.Get("order") == "asc" {
-		slices.Reverse(found)
-	}
-	limit := 100
-	if text := q.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return invalid("limit must be a positive number")
+	list = slices.DeleteFunc(list, func(d detailBody) bool {
+		order := strings.Compare(d.place(), string(last))
+		return len(last) > 0 && (order == 0 || (order > 0) != ascending)
+	})
+	slices.SortFunc(list, func(a, b detailBody) int {
+		if ascending {
+			a, b = b, a
 		}
-		limit = min(n, limit)
+		return strings.Compare(b.place(), a.place())
+	})
+	if len(list) > limit {
+		list, more = list[:limit], true
 	}
-	page, err := following(found, q.Get("nextToken"), q.Get("order") == "asc")
-	if err != nil {
-		return err
+	if more && len(list) > 0 {
+		w.Header().Set("X-Next-Token", base64.RawURLEncoding.EncodeToString([]byte(list[len(list)-1].place())))
 	}
-	bodies := make([]detailBody, len(page))
-	for i, sb := range page {
-		bodies[i] = h.detail(sb)
-		bodies[i].EnvdToken, bodies[i].TrafficToken = "", ""
-	}
-	more, err := h.gather(w, r, &bodies, limit)
-	if err != nil {
-		return err
-	}
-	if len(bodies) > limit {
-		bodies, more = bodies[:limit], true
-	}
-	if more {
-		w.Header().Set("X-Next-Token", bodies[len(bodies)-1].place())
-	}
-	writeJSON(w, http.StatusOK, bodies)
+	writeJSON(w, http.StatusOK, list)
 	return nil
 }
 
-// gather adds the sandboxes of other nodes to a list, in its order. It reports whether a node may
-// have more, which the next page then contains.
-func (h *Handler) gather(
-	w http.ResponseWriter, r *http.Request, list *[]detailBody, limit int,
-) (more bool, err error) {
+// gather returns the sandboxes of other nodes, and whether a node may have more, which the next page
+// then contains.
+func (h *Handler) gather(w http.ResponseWriter, r *http.Request, limit int) (list []detailBody, more bool, err error) {
+	list = []detailBody{}
 	if h.Gather == nil {
-		return false, nil
+		return list, false, nil
 	}
 	for _, answer := range h.Gather(w, r) {
 		var remote []detailBody
 		if err := json.Unmarshal(answer, &remote); err != nil {
-			return false, fmt.Errorf("a node's part of a list: %w", err)
+			return nil, false, fmt.Errorf("a node's part of a list: %w", err)
 		}
-		*list = append(*list, remote...)
+		list = append(list, remote...)
 		more = more || len(remote) >= limit
 	}
-	slices.SortStableFunc(*list, func(a, b detailBody) int {
-		order := cmp.Or(cmp.Compare(b.StartedAt, a.StartedAt), cmp.Compare(a.SandboxID, b.SandboxID))
-		if r.URL.Query().Get("order") == "asc" {
-			order = -order
-		}
-		return order
-	})
-	return more, nil
+	return list, more, nil
 }
 
-// place encodes the position of a sandbox in a list, which stays valid when the sandbox has ended.
-func (d *detailBody) place() string {
-	began, _ := time.Parse(timeFormat, d.StartedAt)
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(began.UnixNano(), 10) + " " + d.SandboxID))
-}
-
-// following returns the sandboxes behind a position.
-func following(list []*sandbox, token string, ascending bool) ([]*sandbox, error) {
-	if token == "" {
-		return list, nil
-	}
-	text, err := base64.RawURLEncoding.DecodeString(token)
-	began, id, ok := strings.Cut(string(text), " ")
-	nano, numberErr := strconv.ParseInt(began, 10, 64)
-	if err != nil || !ok || numberErr != nil {
-		return nil, invalid("nextToken is none of ours")
-	}
-	return slices.DeleteFunc(list, func(sb *sandbox) bool {
-		if at := sb.started.UnixNano(); at != nano {
-			return (at > nano) != ascending
-		}
-		return sb.id == id || (sb.id < id) != ascending
-	}), nil
-}
+// place is the position of a sandbox in a list, which stays valid when the sandbox has ended.
+func (d *detailBody) place() string { return d.StartedAt + " " + d.SandboxID }
 
 // connect answers with the tokens of a sandbox, and extends its life.
 func (h *Handler) connect(w http.ResponseWriter, r *http.Request, sb *sandbox) error {

@@ -266,10 +266,15 @@ func TestCodec(t *testing.T) {
 		t.Errorf("%q, want %q, %v", end, want, err)
 	}
 	var signal signalRequest
-	if err := (codec{"proto"}).Unmarshal([]byte("\x0a\x02\x08\x05\x10\x09"), &signal); err != nil || signal.Process.PID != 5 || signal.Signal.number != 9 {
+	if err := (codec{"proto"}).Unmarshal([]byte("\x0a\x02\x08\x05\x10\x09"), &signal); err != nil || signal.Process.PID != 5 || signal.Signal != "SIGNAL_SIGKILL" {
 		t.Errorf("%+v %v", signal, err)
 	}
-	text, err := codec{"json"}.Marshal(&entryInfo{Name: "n", Type: enum[fileTypes]{typeFile}, Size: 5, Modified: &timestamp{Seconds: 1}})
+	entry := entryInfo{Name: "n", Type: typeDirectory, Size: -1 << 40, Mode: 0o755, Modified: new(time.Unix(1, 5).UTC()), Target: &tag}
+	events, back := eventsResponse{[]fileEvent{{Type: eventRename}, {Name: "n", Type: eventWrite, Entry: &entry}}}, eventsResponse{}
+	if text, err := (codec{"proto"}).Marshal(&events); err != nil || (codec{"proto"}).Unmarshal(text, &back) != nil || cmp.Diff(events, back) != "" {
+		t.Errorf("%v %s", err, cmp.Diff(events, back))
+	}
+	text, err := codec{"json"}.Marshal(&entryInfo{Name: "n", Type: typeFile, Size: 5, Modified: new(time.Unix(1, 0).UTC())})
 	if want := `{"name":"n","type":"FILE_TYPE_FILE","path":"","size":"5","modifiedTime":"1970-01-01T00:00:01Z"}`; err != nil || string(text) != strings.Replace(want, `"path":"",`, "", 1) {
 		t.Errorf("%s %v", text, err)
 	}

@@ -2,7 +2,6 @@ package e2b
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -15,7 +14,7 @@ import (
 )
 
 // envd, port 49983: files over HTTP, processes and the file system over Connect RPC.
-// The messages are plain structs, which codec spells as protobuf's JSON and binary.
+// The messages are plain structs; see codec.
 
 func (h *Handler) envdRoutes() http.Handler {
 	mux := http.NewServeMux()
@@ -26,30 +25,29 @@ func (h *Handler) envdRoutes() http.Handler {
 		writeError(w, http.StatusNotFound, "envd has no "+r.Method+" "+r.URL.Path)
 	})
 	const processes, filesystem = "/process.Process/", "/filesystem.Filesystem/"
-	serve := func(procedure string, handler *connect.Handler) { mux.Handle("POST "+procedure, handler) }
-	stream(serve, processes+"Start", h.startProcess)
-	stream(serve, processes+"Connect", h.connectProcess)
-	unary(serve, processes+"List", h.listProcesses)
-	unary(serve, processes+"SendInput", h.sendInput)
-	unary(serve, processes+"CloseStdin", h.closeStdin)
-	unary(serve, processes+"SendSignal", h.sendSignal)
-	unary(serve, processes+"Update", h.updateProcess)
-	serve(processes+"StreamInput", connect.NewClientStreamHandler(processes+"StreamInput",
+	stream(h, mux, processes+"Start", h.startProcess)
+	stream(h, mux, processes+"Connect", h.connectProcess)
+	unary(h, mux, processes+"List", h.listProcesses)
+	unary(h, mux, processes+"SendInput", h.sendInput)
+	unary(h, mux, processes+"CloseStdin", h.closeStdin)
+	unary(h, mux, processes+"SendSignal", h.sendSignal)
+	unary(h, mux, processes+"Update", h.updateProcess)
+	mux.Handle("POST "+processes+"StreamInput", connect.NewClientStreamHandler(processes+"StreamInput",
 		func(ctx context.Context, in *connect.ClientStream[streamInput]) (*connect.Response[empty], error) {
 			if err := checkUser(in.RequestHeader()); err != nil {
 				return nil, err
 			}
 			return connect.NewResponse(&empty{}), h.rpcError(h.streamInput(ctx, in))
 		}, rpcOptions()...))
-	unary(serve, filesystem+"Stat", h.stat)
-	unary(serve, filesystem+"MakeDir", h.makeDir)
-	unary(serve, filesystem+"Move", h.move)
-	unary(serve, filesystem+"ListDir", h.listDir)
-	unary(serve, filesystem+"Remove", h.removeEntry)
-	stream(serve, filesystem+"WatchDir", h.watchDir)
-	unary(serve, filesystem+"CreateWatcher", h.createWatcher)
-	unary(serve, filesystem+"GetWatcherEvents", h.watcherEvents)
-	unary(serve, filesystem+"RemoveWatcher", h.removeWatcher)
+	unary(h, mux, filesystem+"Stat", h.stat)
+	unary(h, mux, filesystem+"MakeDir", h.makeDir)
+	unary(h, mux, filesystem+"Move", h.move)
+	unary(h, mux, filesystem+"ListDir", h.listDir)
+	unary(h, mux, filesystem+"Remove", h.removeEntry)
+	stream(h, mux, filesystem+"WatchDir", h.watchDir)
+	unary(h, mux, filesystem+"CreateWatcher", h.createWatcher)
+	unary(h, mux, filesystem+"GetWatcherEvents", h.watcherEvents)
+	unary(h, mux, filesystem+"RemoveWatcher", h.removeWatcher)
 	return mux
 }
 
@@ -69,34 +67,31 @@ type call struct {
 }
 
 // unary registers a procedure with one answer.
-func unary[Q, A any](
-	serve func(string, *connect.Handler), procedure string, do func(context.Context, call, *Q) (*A, error),
-) {
+func unary[Q, A any](h *Handler, mux *http.ServeMux, procedure string, do func(context.Context, call, *Q) (*A, error)) {
 	handle := func(ctx context.Context, q *connect.Request[Q]) (*connect.Response[A], error) {
 		if err := checkUser(q.Header()); err != nil {
 			return nil, err
 		}
 		answer, err := do(ctx, call{sandboxOf(ctx), q.Header()}, q.Msg)
 		if err != nil {
-			return nil, rpcError(err)
+			return nil, h.rpcError(err)
 		}
 		return connect.NewResponse(answer), nil
 	}
-	serve(procedure, connect.NewUnaryHandler(procedure, handle, rpcOptions()...))
+	mux.Handle("POST "+procedure, connect.NewUnaryHandler(procedure, handle, rpcOptions()...))
 }
 
 // stream serves a procedure with many answers.
 func stream[Q, A any](
-	serve func(string, *connect.Handler), procedure string,
-	do func(context.Context, call, *Q, func(*A) error) error,
+	h *Handler, mux *http.ServeMux, procedure string, do func(context.Context, call, *Q, func(*A) error) error,
 ) {
 	handle := func(ctx context.Context, q *connect.Request[Q], out *connect.ServerStream[A]) error {
 		if err := checkUser(q.Header()); err != nil {
 			return err
 		}
-		return rpcError(do(ctx, call{sandboxOf(ctx), q.Header()}, q.Msg, out.Send))
+		return h.rpcError(do(ctx, call{sandboxOf(ctx), q.Header()}, q.Msg, out.Send))
 	}
-	serve(procedure, connect.NewServerStreamHandler(procedure, handle, rpcOptions()...))
+	mux.Handle("POST "+procedure, connect.NewServerStreamHandler(procedure, handle, rpcOptions()...))
 }
 
 // The user of a sandbox and its home directory, which model code often spells out.
@@ -127,8 +122,8 @@ var codes = map[engine.Kind]connect.Code{
 	engine.ErrNoLanguage: connect.CodeUnimplemented,
 }
 
-// rpcError returns the Connect error of an error.
-func rpcError(err error) error {
+// rpcError returns the Connect error of an error. Internal ones are logged.
+func (h *Handler) rpcError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -137,22 +132,13 @@ func rpcError(err error) error {
 	}
 	code, known := codes[engine.KindOf(err)]
 	if !known {
+		h.Log.Error("e2b", "err", err)
 		return connect.NewError(connect.CodeInternal, errors.New("internal error"))
 	}
-	message := err
 	if e, ok := errors.AsType[*engine.Error](err); ok && e.Err != nil {
-		message = e.Err
+		err = e.Err
 	}
-	return connect.NewError(code, message)
-}
-
-func (h *Handler) rpcError(err error) error {
-	if err != nil && engine.KindOf(err) == engine.ErrInternal {
-		if _, ok := errors.AsType[*connect.Error](err); !ok {
-			h.Log.Error("e2b", "err", err)
-		}
-	}
-	return rpcError(err)
+	return connect.NewError(code, err)
 }
 
 // pings returns a ticker for silent streams, with the interval that the client requests.
@@ -165,30 +151,3 @@ func pings(header http.Header) *time.Ticker {
 }
 
 type empty struct{}
-
-// enum is a value that JSON spells by name and protobuf by number.
-type enum[N names] struct{ number int32 }
-
-func (e *enum[N]) set(number int32) { e.number = number }
-
-type names interface{ names() map[int32]string }
-
-func (e enum[N]) MarshalJSON() ([]byte, error) {
-	var of N
-	return json.Marshal(of.names()[e.number])
-}
-
-func (e *enum[N]) UnmarshalJSON(text []byte) error {
-	var name string
-	if json.Unmarshal(text, &name) != nil {
-		return json.Unmarshal(text, &e.number)
-	}
-	var of N
-	for number, known := range of.names() {
-		if known == name {
-			e.number = number
-			return nil
-		}
-	}
-	return errors.New("unknown value " + strconv.Quote(name))
-}

@@ -2,7 +2,6 @@ package e2b
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"path"
@@ -21,20 +20,16 @@ import (
 // The messages of filesystem.Filesystem.
 type (
 	entryInfo struct {
-		Name        string          `json:"name,omitempty" pb:"1"`
-		Type        enum[fileTypes] `json:"type" pb:"2"`
-		Path        string          `json:"path,omitempty" pb:"3"`
-		Size        int64           `json:"size,omitempty,string" pb:"4"`
-		Mode        uint32          `json:"mode,omitempty" pb:"5"`
-		Permissions string          `json:"permissions,omitempty" pb:"6"`
-		Owner       string          `json:"owner,omitempty" pb:"7"`
-		Group       string          `json:"group,omitempty" pb:"8"`
-		Modified    *timestamp      `json:"modifiedTime,omitempty" pb:"9"`
-		Target      *string         `json:"symlinkTarget,omitempty" pb:"10"`
-	}
-	timestamp struct {
-		Seconds int64 `pb:"1"`
-		Nanos   int32 `pb:"2"`
+		Name        string     `json:"name,omitempty" pb:"1"`
+		Type        fileType   `json:"type" pb:"2"`
+		Path        string     `json:"path,omitempty" pb:"3"`
+		Size        int64      `json:"size,omitempty,string" pb:"4"`
+		Mode        uint32     `json:"mode,omitempty" pb:"5"`
+		Permissions string     `json:"permissions,omitempty" pb:"6"`
+		Owner       string     `json:"owner,omitempty" pb:"7"`
+		Group       string     `json:"group,omitempty" pb:"8"`
+		Modified    *time.Time `json:"modifiedTime,omitempty" pb:"9"`
+		Target      *string    `json:"symlinkTarget,omitempty" pb:"10"`
 	}
 	pathRequest struct {
 		Path  string `json:"path" pb:"1"`
@@ -56,9 +51,9 @@ type (
 		WithEntry bool   `json:"includeEntry" pb:"3"`
 	}
 	fileEvent struct {
-		Name  string           `json:"name,omitempty" pb:"1"`
-		Type  enum[eventTypes] `json:"type" pb:"2"`
-		Entry *entryInfo       `json:"entry,omitempty" pb:"3"`
+		Name  string     `json:"name,omitempty" pb:"1"`
+		Type  eventType  `json:"type" pb:"2"`
+		Entry *entryInfo `json:"entry,omitempty" pb:"3"`
 	}
 	watchResponse struct {
 		Start      *empty     `json:"start,omitempty" pb:"1"`
@@ -73,34 +68,29 @@ type (
 	}
 )
 
-type fileTypes struct{}
+type fileType string
 
 const (
-	typeFile      = 1
-	typeDirectory = 2
+	typeOther     fileType = "FILE_TYPE_UNSPECIFIED"
+	typeFile      fileType = "FILE_TYPE_FILE"
+	typeDirectory fileType = "FILE_TYPE_DIRECTORY"
 )
 
-func (fileTypes) names() map[int32]string {
-	return map[int32]string{0: "FILE_TYPE_UNSPECIFIED", typeFile: "FILE_TYPE_FILE", typeDirectory: "FILE_TYPE_DIRECTORY"}
+func (fileType) names() []string {
+	return []string{0: string(typeOther), 1: string(typeFile), 2: string(typeDirectory)}
 }
 
-type eventTypes struct{}
+type eventType string
 
 const (
-	eventCreate = 1 + iota
-	eventWrite
-	eventRemove
-	eventRename
+	eventCreate eventType = "EVENT_TYPE_CREATE"
+	eventWrite  eventType = "EVENT_TYPE_WRITE"
+	eventRemove eventType = "EVENT_TYPE_REMOVE"
+	eventRename eventType = "EVENT_TYPE_RENAME"
 )
 
-func (eventTypes) names() map[int32]string {
-	return map[int32]string{0: "EVENT_TYPE_UNSPECIFIED", eventCreate: "EVENT_TYPE_CREATE", eventWrite: "EVENT_TYPE_WRITE",
-		eventRemove: "EVENT_TYPE_REMOVE", eventRename: "EVENT_TYPE_RENAME", 5: "EVENT_TYPE_CHMOD"}
-}
-
-// MarshalJSON spells a time as protobuf does.
-func (t timestamp) MarshalJSON() ([]byte, error) {
-	return json.Marshal(time.Unix(t.Seconds, int64(t.Nanos)).UTC().Format(time.RFC3339Nano))
+func (eventType) names() []string {
+	return []string{1: string(eventCreate), 2: string(eventWrite), 3: string(eventRemove), 4: string(eventRename)}
 }
 
 // absolute returns a path relative to the user's home directory as an absolute path.
@@ -124,8 +114,7 @@ var mine = regexp.MustCompile(`^(/home/user|/workspace|/mnt/data|/tmp)(/|$)`)
 func (h *Handler) entry(ctx context.Context, c *sandbox, e *engine.Entry) *entryInfo {
 	info := &entryInfo{
 		Name: path.Base(e.Path), Path: e.Path, Size: e.Size, Mode: uint32(e.Mode.Perm()), Permissions: e.Mode.String(),
-		Owner: user, Group: user,
-		Modified: &timestamp{e.Modified.Unix(), int32(e.Modified.Nanosecond())},
+		Owner: user, Group: user, Modified: new(e.Modified.UTC()), Type: typeOther,
 	}
 	if !mine.MatchString(e.Path) { // it belongs to the sandbox
 		info.Owner, info.Group = "root", "root"
@@ -145,9 +134,9 @@ func (h *Handler) entry(ctx context.Context, c *sandbox, e *engine.Entry) *entry
 	}
 	switch kind {
 	case engine.EntryFile:
-		info.Type.number = typeFile
+		info.Type = typeFile
 	case engine.EntryFolder:
-		info.Type.number = typeDirectory
+		info.Type = typeDirectory
 	}
 	if e.Kind == engine.EntryFolder {
 		info.Permissions = (e.Mode | fs.ModeDir).String()
@@ -242,7 +231,7 @@ func (h *Handler) watch(ctx context.Context, c *sandbox, q *watchRequest) (<-cha
 	next, stop := wire.Follow(ctx, func(yield func(fileEvent) bool) {
 		for change := range changes {
 			for _, e := range eventsOf(&change, at) {
-				if q.WithEntry && e.Type.number != eventRemove && e.Type.number != eventRename {
+				if q.WithEntry && e.Type != eventRemove && e.Type != eventRename {
 					if found, err := h.Live.StatFile(ctx, c.caller, c.session, path.Join(at, e.Name)); err == nil {
 						e.Entry = h.entry(ctx, c, &found)
 					}
@@ -258,8 +247,8 @@ func (h *Handler) watch(ctx context.Context, c *sandbox, q *watchRequest) (<-cha
 
 // eventsOf returns E2B's events for a change in a folder.
 func eventsOf(change *engine.FileEvent, folder string) []fileEvent {
-	event := func(at string, kind int32) fileEvent {
-		return fileEvent{Name: strings.TrimPrefix(strings.TrimPrefix(at, folder), "/"), Type: enum[eventTypes]{kind}}
+	event := func(at string, kind eventType) fileEvent {
+		return fileEvent{Name: strings.TrimPrefix(strings.TrimPrefix(at, folder), "/"), Type: kind}
 	}
 	switch change.Kind {
 	case engine.FileCreated:

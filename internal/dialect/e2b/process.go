@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"connectrpc.com/connect"
@@ -50,7 +49,7 @@ type (
 		PTY    []byte `json:"pty,omitempty" pb:"3"`
 	}
 	endEvent struct {
-		ExitCode int32   `json:"exitCode,omitempty" pb:"1,zigzag"`
+		ExitCode int32   `json:"exitCode,omitempty" pb:"1"`
 		Exited   bool    `json:"exited,omitempty" pb:"2"`
 		Status   string  `json:"status,omitempty" pb:"3"`
 		Error    *string `json:"error,omitempty" pb:"4"`
@@ -89,8 +88,8 @@ type (
 		Process selector `json:"process" pb:"1"`
 	}
 	signalRequest struct {
-		Process selector      `json:"process" pb:"1"`
-		Signal  enum[signals] `json:"signal" pb:"2"`
+		Process selector `json:"process" pb:"1"`
+		Signal  signal   `json:"signal" pb:"2"`
 	}
 	updateRequest struct {
 		Process selector  `json:"process" pb:"1"`
@@ -106,11 +105,10 @@ type (
 	}
 )
 
-type signals struct{}
+type signal string
 
-func (signals) names() map[int32]string {
-	return map[int32]string{0: "SIGNAL_UNSPECIFIED", int32(unix.SIGTERM): "SIGNAL_SIGTERM",
-		int32(unix.SIGKILL): "SIGNAL_SIGKILL"}
+func (signal) names() []string {
+	return []string{unix.SIGTERM: "SIGNAL_SIGTERM", unix.SIGKILL: "SIGNAL_SIGKILL"}
 }
 
 // process is a process that was started through this protocol.
@@ -376,11 +374,11 @@ func (h *Handler) sendSignal(ctx context.Context, c call, q *signalRequest) (*em
 	if err != nil {
 		return nil, err
 	}
-	if q.Signal.number == 0 {
+	name, ok := strings.CutPrefix(string(q.Signal), "SIGNAL_SIG")
+	if !ok {
 		return nil, invalid("signal must be SIGNAL_SIGTERM or SIGNAL_SIGKILL")
 	}
-	return &empty{}, gone(h.Live.SignalProcess(ctx, c.caller, c.session, p.id,
-		unix.SignalName(syscall.Signal(q.Signal.number))))
+	return &empty{}, gone(h.Live.SignalProcess(ctx, c.caller, c.session, p.id, name))
 }
 
 func (h *Handler) updateProcess(ctx context.Context, c call, q *updateRequest) (*empty, error) {

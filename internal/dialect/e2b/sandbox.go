@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -126,16 +127,10 @@ func (g *registry) find(id string) *sandbox {
 	return g.byID[id]
 }
 
-// all returns the sandboxes, newest first.
 func (g *registry) all() []*sandbox {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	list := make([]*sandbox, 0, len(g.byID))
-	for _, sb := range g.byID {
-		list = append(list, sb)
-	}
-	slices.SortFunc(list, func(a, b *sandbox) int { return cmp.Or(b.started.Compare(a.started), cmp.Compare(a.id, b.id)) })
-	return list
+	return slices.Collect(maps.Values(g.byID))
 }
 
 // add starts the life of a sandbox.

@@ -176,12 +176,9 @@ func (at *connection) send(ctx context.Context, m *message) error {
 		list = m.small()
 	}
 	for _, m := range list {
-		kind, frame, err := m.encode(at.v1)
-		if err != nil {
-			continue // it is not JSON, so no client could read it
-		}
+		kind, frame := m.encode(at.v1)
 		bounded, cancel := context.WithTimeout(ctx, sendTime)
-		err = at.socket.Write(bounded, kind, frame)
+		err := at.socket.Write(bounded, kind, frame)
 		cancel()
 		if err != nil {
 			return err

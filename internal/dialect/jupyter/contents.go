@@ -56,13 +56,13 @@ type place struct {
 }
 
 // placeOf reads the path of a request, or of its body.
-func (s *Server) placeOf(ctx context.Context, caller engine.Caller, text string) (place, error) {
+func (s *Server) placeOf(r *http.Request, text string) (place, error) {
 	clean := strings.Trim(path.Clean("/"+text), "/")
 	if clean == "" {
 		return place{}, nil
 	}
 	id, rest, _ := strings.Cut(clean, "/")
-	k, err := s.find(ctx, caller, id)
+	k, err := s.find(r.Context(), s.Caller(r), id)
 	if err != nil {
 		return place{}, wire.Refuse(http.StatusNotFound,
 			"No such file or directory: %.200s (at the top there is a folder for each kernel, named by its id)", clean)
@@ -72,11 +72,28 @@ func (s *Server) placeOf(ctx context.Context, caller engine.Caller, text string)
 
 func (p place) String() string { return path.Join(p.kernel.id.UUID(), p.path) }
 
-func (s *Server) getContents(w http.ResponseWriter, r *http.Request) error {
-	at, err := s.placeOf(r.Context(), s.Caller(r), r.PathValue("path"))
-	if err != nil {
+// onPlace serves a request about the file in its path. It words a missing file as a Jupyter server
+// does.
+func (s *Server) onPlace(
+	find func(*http.Request, string) (place, error), serve func(http.ResponseWriter, *http.Request, place) error,
+) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		at, err := find(r, r.PathValue("path"))
+		if err == nil {
+			err = atPlace(at, serve(w, r, at))
+		}
 		return err
 	}
+}
+
+func atPlace(at place, err error) error {
+	if errors.Is(err, engine.ErrNotFound) {
+		return wire.Refuse(http.StatusNotFound, "No such file or directory: %.200s", at)
+	}
+	return err
+}
+
+func (s *Server) getContents(w http.ResponseWriter, r *http.Request, at place) error {
 	query := r.URL.Query()
 	if at.kernel == nil {
 		return s.top(w, r, query.Get("content") != "0")
@@ -84,7 +101,7 @@ func (s *Server) getContents(w http.ResponseWriter, r *http.Request) error {
 	ctx, k := r.Context(), at.kernel
 	found, err := s.Live.StatFile(ctx, k.caller, k.id, at.path)
 	if err != nil {
-		return s.atPlace(at, err)
+		return err
 	}
 	m := s.content(k, found)
 	if query.Get("content") == "0" {
@@ -101,17 +118,9 @@ func (s *Server) getContents(w http.ResponseWriter, r *http.Request) error {
 		err = s.read(ctx, at, &m, query.Get("format"))
 	}
 	if err != nil {
-		return s.atPlace(at, err)
+		return err
 	}
 	return writeJSON(w, http.StatusOK, m)
-}
-
-// atPlace words the error of a file as a Jupyter server does.
-func (s *Server) atPlace(at place, err error) error {
-	if errors.Is(err, engine.ErrNotFound) {
-		return wire.Refuse(http.StatusNotFound, "No such file or directory: %.200s", at)
-	}
-	return err
 }
 
 // top lists the kernels.
@@ -257,24 +266,15 @@ func (b *contentBody) bytes() ([]byte, error) {
 
 // inKernel is placeOf for a file that is changed.
 func (s *Server) inKernel(r *http.Request, text string) (place, error) {
-	at, err := s.placeOf(r.Context(), s.Caller(r), text)
+	at, err := s.placeOf(r, text)
 	if err == nil && at.path == "" {
 		err = wire.Refuse(http.StatusForbidden, "Only what is in the folder of a kernel can be changed: {kernel id}/...")
 	}
 	return at, err
 }
 
-// readChange returns the place in the path of a request, and its body.
-func (s *Server) readChange(w http.ResponseWriter, r *http.Request) (at place, body *contentBody, err error) {
-	if at, err = s.inKernel(r, r.PathValue("path")); err != nil {
-		return at, nil, err
-	}
-	body, err = s.readContent(w, r)
-	return at, body, err
-}
-
-func (s *Server) saveContents(w http.ResponseWriter, r *http.Request) error {
-	at, body, err := s.readChange(w, r)
+func (s *Server) saveContents(w http.ResponseWriter, r *http.Request, at place) error {
+	body, err := s.readContent(w, r)
 	if err != nil {
 		return err
 	}
@@ -299,7 +299,7 @@ func (s *Server) save(w http.ResponseWriter, r *http.Request, at place, body *co
 		}
 	}
 	if err != nil {
-		return s.atPlace(at, err)
+		return err
 	}
 	setLocation(w, r, "api/contents/"+at.String())
 	return writeJSON(w, status, s.content(k, made))
@@ -307,7 +307,7 @@ func (s *Server) save(w http.ResponseWriter, r *http.Request, at place, body *co
 
 // makeContents makes something new in a folder: an untitled file, or a copy.
 func (s *Server) makeContents(w http.ResponseWriter, r *http.Request) error {
-	folder, err := s.placeOf(r.Context(), s.Caller(r), r.PathValue("path"))
+	folder, err := s.placeOf(r, r.PathValue("path"))
 	if err == nil && folder.kernel == nil {
 		folder, err = s.inKernel(r, "")
 	}
@@ -327,7 +327,7 @@ func (s *Server) makeContents(w http.ResponseWriter, r *http.Request) error {
 		}
 		var m contentModel
 		if err := s.read(r.Context(), from, &m, formatBase64); err != nil {
-			return s.atPlace(from, err)
+			return atPlace(from, err)
 		}
 		text, _ := m.Content.(string)
 		body.Type, body.Format, body.Content = typeFile, formatBase64, json.RawMessage(strconv.Quote(text))
@@ -349,7 +349,7 @@ func (s *Server) makeContents(w http.ResponseWriter, r *http.Request) error {
 		}
 		_, err := s.Live.StatFile(r.Context(), at.kernel.caller, at.kernel.id, at.path)
 		if engine.KindOf(err) == engine.ErrNotFound {
-			return s.save(w, r, at, body)
+			return atPlace(at, s.save(w, r, at, body))
 		}
 		if err != nil {
 			return err
@@ -361,8 +361,8 @@ func (s *Server) makeContents(w http.ResponseWriter, r *http.Request) error {
 // maxUntitled is how many names are tried for a new file.
 const maxUntitled = 200
 
-func (s *Server) renameContents(w http.ResponseWriter, r *http.Request) error {
-	at, body, err := s.readChange(w, r)
+func (s *Server) renameContents(w http.ResponseWriter, r *http.Request, at place) error {
+	body, err := s.readContent(w, r)
 	if err != nil {
 		return err
 	}
@@ -375,15 +375,11 @@ func (s *Server) renameContents(w http.ResponseWriter, r *http.Request) error {
 	}
 	moved, err := s.Live.MoveFile(r.Context(), at.kernel.caller, at.kernel.id, at.path, to.path, false)
 	if err != nil {
-		return s.atPlace(at, err)
+		return err
 	}
 	return writeJSON(w, http.StatusOK, s.content(at.kernel, moved))
 }
 
-func (s *Server) deleteContents(w http.ResponseWriter, r *http.Request) error {
-	at, err := s.inKernel(r, r.PathValue("path"))
-	if err != nil {
-		return err
-	}
-	return noContent(w, s.atPlace(at, s.Live.RemoveFile(r.Context(), at.kernel.caller, at.kernel.id, at.path, false)))
+func (s *Server) deleteContents(w http.ResponseWriter, r *http.Request, at place) error {
+	return noContent(w, s.Live.RemoveFile(r.Context(), at.kernel.caller, at.kernel.id, at.path, false))
 }

@@ -303,7 +303,7 @@ func encode(content any) json.RawMessage {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(content); err != nil {
-		return none // the content has only maps, strings, and JSON that was parsed before
+		return none // JSON of a program that is nested too deeply with what is around it
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

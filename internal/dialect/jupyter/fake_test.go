@@ -427,7 +427,7 @@ func (r *rig) dial(kernel, query string, header http.Header, protocols ...string
 func (p *peer) send(channel, kind, id string, content any) {
 	p.t.Helper()
 	m := &message{channel: channel, id: id, kind: kind, header: encode(map[string]string{"msg_id": id, "msg_type": kind, "date": "", "version": "7.0"}), parent: none, content: encode(content)}
-	frame, data, _ := m.encode(p.v1)
+	frame, data := m.encode(p.v1)
 	if err := p.socket.Write(p.t.Context(), frame, data); err != nil {
 		p.t.Error(err)
 	}

@@ -141,13 +141,13 @@ type message struct {
 var none = json.RawMessage(`{}`)
 
 // encode writes a message in a framing.
-func (m *message) encode(v1 bool) (websocket.MessageType, []byte, error) {
+func (m *message) encode(v1 bool) (websocket.MessageType, []byte) {
 	if !v1 {
 		text := encode(wireMessage{
 			Header: m.header, ID: m.id, Type: m.kind, ParentHeader: m.parent, Metadata: none, Content: m.content,
 			Buffers: []json.RawMessage{}, Channel: m.channel,
 		})
-		return websocket.MessageText, text, nil
+		return websocket.MessageText, text
 	}
 	parts := [][]byte{[]byte(m.channel), m.header, m.parent, none, m.content}
 	at := uint64(8 * (len(parts) + 2))
@@ -160,7 +160,7 @@ func (m *message) encode(v1 bool) (websocket.MessageType, []byte, error) {
 	for _, part := range parts {
 		frame = append(frame, part...)
 	}
-	return websocket.MessageBinary, frame, nil
+	return websocket.MessageBinary, frame
 }
 
 // size returns the approximate size of a message in a frame.

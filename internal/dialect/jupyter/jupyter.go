@@ -127,13 +127,13 @@ func (s *Server) routes() map[string]handler {
 		"GET /api/sessions/{id}":           s.getNotebook,
 		"PATCH /api/sessions/{id}":         s.changeNotebook,
 		"DELETE /api/sessions/{id}":        s.deleteNotebook,
-		"GET /api/contents":                s.getContents,
-		"GET /api/contents/{path...}":      s.getContents,
-		"PUT /api/contents/{path...}":      s.saveContents,
+		"GET /api/contents":                s.onPlace(s.placeOf, s.getContents),
+		"GET /api/contents/{path...}":      s.onPlace(s.placeOf, s.getContents),
+		"PUT /api/contents/{path...}":      s.onPlace(s.inKernel, s.saveContents),
 		"POST /api/contents":               s.makeContents,
 		"POST /api/contents/{path...}":     s.makeContents,
-		"PATCH /api/contents/{path...}":    s.renameContents,
-		"DELETE /api/contents/{path...}":   s.deleteContents,
+		"PATCH /api/contents/{path...}":    s.onPlace(s.inKernel, s.renameContents),
+		"DELETE /api/contents/{path...}":   s.onPlace(s.inKernel, s.deleteContents),
 		"/":                                s.nothing,
 	}
 }

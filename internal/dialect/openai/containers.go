@@ -97,12 +97,11 @@ func (q *request) session(ask *wanted) (live.Request, error) {
 }
 
 // known returns an upload of the caller.
-func (q *request) known(id string) (engine.File, error) {
+func (q *request) known(id string) (f engine.File, err error) {
 	parsed, err := parseID(filePrefix, id)
-	if err != nil {
-		return engine.File{}, noFile(id)
+	if err == nil {
+		f, err = q.Engine.GetFile(q.Context(), q.caller, parsed)
 	}
-	f, err := q.Engine.GetFile(q.Context(), q.caller, parsed)
 	return f, missing(err, noFile(id))
 }
 

@@ -81,7 +81,7 @@ func describe(err error) (int, problem) {
 	if e, ok := errors.AsType[*refusal](err); ok {
 		return e.status, e.problem
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+	if wire.IsTooLarge(err) {
 		return http.StatusRequestEntityTooLarge, problem{Message: "The body is over the limit of this address.",
 			Type: invalidRequest}
 	}
@@ -131,9 +131,6 @@ func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message strin
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
-	text := encode(body)
-	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, _ = w.Write(text) // the peer may have disconnected
+	wire.Write(w, status, "application/json", wire.Encode(body))
 }

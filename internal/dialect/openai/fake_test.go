@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -51,6 +52,22 @@ type fakeSession struct {
 type fakeCell struct {
 	live.Cell
 	stop chan struct{}
+}
+
+// interpreters is a fake as live.Sessions.
+type interpreters struct {
+	*fake
+	uncalled
+}
+
+type uncalled struct{ live.Sessions }
+
+func (i interpreters) ListFiles(ctx context.Context, caller engine.Caller, id engine.ID, at string, depth int) ([]engine.Entry, bool, error) {
+	return i.Sessions.ListFiles(ctx, caller, id, at, depth)
+}
+
+func (i interpreters) OpenFile(ctx context.Context, caller engine.Caller, id engine.ID, at string) (engine.Entry, *os.File, error) {
+	return i.Sessions.OpenFile(ctx, caller, id, at)
 }
 
 func newFake() *fake {
@@ -428,7 +445,7 @@ type rig struct {
 func newRig(t *testing.T, o Options, answers ...func(http.ResponseWriter, map[string]any)) *rig {
 	t.Helper()
 	r := &rig{t: t, fake: newFake()}
-	o.Engine, o.Live, o.HTTP, o.Key = r.fake, r.fake, http.DefaultClient, "secret"
+	o.Engine, o.Live, o.HTTP, o.Key = r.fake, interpreters{fake: r.fake}, http.DefaultClient, "secret"
 	o.Caller = func(r *http.Request) engine.Caller {
 		return engine.Caller{Owner: engine.Owner(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))}
 	}

@@ -60,15 +60,11 @@ func (q *request) readForm(field string, store func(name string, content io.Read
 		if err != nil {
 			return nil, brokenForm(err)
 		}
-		disposition, _ := wire.Disposition(part.Header.Get("Content-Disposition"))
-		name, isFile := disposition["filename"]
-		if extended, ok := wire.ExtendedName(disposition["filename*"]); ok {
-			name, isFile = extended, true
-		}
+		is, name, isFile := wire.PartName(part.Header.Get("Content-Disposition"))
 		switch {
-		case disposition["name"] == field && isFile && stored:
+		case is == field && isFile && stored:
 			return nil, invalid(field, "", "There may be one file.")
-		case disposition["name"] == field && isFile:
+		case is == field && isFile:
 			stored = true
 			if err := store(name, part); err != nil {
 				return nil, err
@@ -81,13 +77,13 @@ func (q *request) readForm(field string, store func(name string, content io.Read
 			if err != nil {
 				return nil, brokenForm(err)
 			}
-			fields[disposition["name"]] = string(text)
+			fields[is] = string(text)
 		}
 	}
 }
 
 func brokenForm(err error) error {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+	if wire.IsTooLarge(err) {
 		return err
 	}
 	return invalid("", "", "The form cannot be read: it is cut short, or is none.")
@@ -151,10 +147,7 @@ func checkPurpose(purpose string) error {
 
 func (q *request) file() (engine.ID, error) {
 	id, err := parseID(filePrefix, q.PathValue("id"))
-	if err != nil {
-		return id, noFile(q.PathValue("id"))
-	}
-	return id, nil
+	return id, missing(err, noFile(q.PathValue("id")))
 }
 
 func noFile(id string) error { return notFound("No such File object: %.80s", id) }
@@ -274,12 +267,8 @@ func (q *request) listFiles() (any, error) {
 
 // readJSON reads a JSON body.
 func (q *request) readJSON(into any) error {
-	text, err := q.Bodies.Read(string(q.caller.Owner), http.MaxBytesReader(q.w, q.Body, MaxJSON), q.ContentLength,
-		MaxJSON)
-	switch {
-	case errors.Is(err, wire.ErrBodies):
-		return &engine.Error{Op: "read", Kind: engine.ErrBusy, RetryAfter: time.Second, Err: err}
-	case err != nil:
+	text, err := q.Bodies.ReadRequest(q.w, q.Request, q.caller.Owner, MaxJSON)
+	if err != nil {
 		return err
 	}
 	return unmarshal(text, into)

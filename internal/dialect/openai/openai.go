@@ -41,26 +41,10 @@ type Engine interface {
 	Limits() (defaults, maxima engine.Limits)
 }
 
-// Live runs code in containers.
-type Live interface {
-	Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error)
-	Info(ctx context.Context, caller engine.Caller, session engine.ID) (live.Info, error)
-	Delete(ctx context.Context, caller engine.Caller, session engine.ID) error
-	Start(ctx context.Context, caller engine.Caller, session engine.ID, req live.CellRequest) (live.Cell, error)
-	// Wait returns a cell with its outputs when the cell has ended.
-	Wait(ctx context.Context, caller engine.Caller, session, cell engine.ID) (live.Cell, error)
-	// Cell returns one of the last cells of a session.
-	Cell(ctx context.Context, caller engine.Caller, session, cell engine.ID) (live.Cell, error)
-	CancelCell(ctx context.Context, caller engine.Caller, session, cell engine.ID) error
-	WriteFile(ctx context.Context, caller engine.Caller, session engine.ID, path string,
-		content io.Reader) (engine.Entry, error)
-	RemoveFile(ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool) error
-}
-
 // Options configure New. Engine, Live and Caller are required.
 type Options struct {
 	Engine Engine
-	Live   Live
+	Live   live.Sessions // runs code in containers
 	Caller func(*http.Request) engine.Caller
 
 	Upstream string       // address of the model's API, as http://localhost:11434/v1; empty: there is no model

@@ -216,7 +216,7 @@ func TestRecordings(t *testing.T) {
 	dialecttest.Replay(t, "testdata/*.txtar", func(t *testing.T) http.Handler {
 		f, m := newFake(), newModel(t, runs("print hello\nfile a.csv"), says("See [a.csv](sandbox:/mnt/data/a.csv)"))
 		return New(Options{
-			Engine: f, Live: f, HTTP: http.DefaultClient, Key: "secret", Upstream: m.URL + "/v1",
+			Engine: f, Live: interpreters{fake: f}, HTTP: http.DefaultClient, Key: "secret", Upstream: m.URL + "/v1",
 			Caller: func(*http.Request) engine.Caller { return engine.Caller{Owner: "ann"} },
 		})
 	})

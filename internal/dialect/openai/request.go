@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // responseRequest is a request to /responses.
@@ -78,11 +81,8 @@ func (q *request) readResponse() (*responseRequest, error) {
 	if err := unmarshal(body, r); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls",
-		"temperature", "top_p", "max_output_tokens", "max_tool_calls", "text", "stream", "include", "metadata",
-		"reasoning", "user",
-		"previous_response_id", "store"} {
-		delete(given, name)
+	for field := range reflect.TypeFor[responseRequest]().Fields() {
+		delete(given, field.Tag.Get("json"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		return nil, invalid(name, "unknown_parameter", "Unknown parameter: '%.80s'.", name)
@@ -303,10 +303,4 @@ func set[T any](fields map[string]any, name string, value *T) {
 // present reports whether raw is neither empty nor null.
 func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-func encode(v any) json.RawMessage {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // of this package's types, and JSON that was parsed
-	}
-	return text
-}
+func encode(v any) json.RawMessage { return wire.Encode(v) }

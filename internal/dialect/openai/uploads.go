@@ -65,10 +65,9 @@ func (q *request) createUpload() (any, error) {
 func (q *request) uploadHere() (kept engine.File, u upload, err error) {
 	notThere := notFound("Upload '%.80s' not found: it was completed or cancelled, or is over.", q.PathValue("id"))
 	id, err := parseID(uploadPrefix, q.PathValue("id"))
-	if err != nil {
-		return kept, u, notThere
+	if err == nil {
+		kept, err = q.readStored(id, engine.OriginUpload, uploadName, &u)
 	}
-	kept, err = q.readStored(id, engine.OriginUpload, uploadName, &u)
 	return kept, u, missing(err, notThere)
 }
 

@@ -1,6 +1,7 @@
 package openterminal
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -115,60 +116,56 @@ func (q *request) decode(into any, required ...string) error {
 	if err := json.Unmarshal(text, into); err != nil {
 		field := ""
 		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			field = e.Field
+			field = strings.ToLower(e.Field)
 		}
 		return wrong("type_error", "body", field, "Input has the wrong type: "+err.Error(), nil)
 	}
 	return nil
 }
 
-// need reads a required parameter.
-func (q *request) need(name string) (string, error) {
-	if !q.query.Has(name) {
-		return "", wrong("missing", "query", name, "Field required", nil)
-	}
-	return q.query.Get(name), nil
+// wrongQuery reports a parameter. The first one is the request's problem.
+func (q *request) wrongQuery(kind, name, message string) {
+	q.problem = cmp.Or(q.problem, wrong(kind, "query", name, message, q.query.Get(name)))
 }
 
 // number reads a parameter within bounds. otherwise is the default.
-func (q *request) number(name string, least, most, otherwise float64) (float64, error) {
+func (q *request) number(name string, least, most, otherwise float64) float64 {
 	text := q.query.Get(name)
 	if text == "" {
-		return otherwise, nil
+		return otherwise
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	switch {
 	case err != nil || math.IsNaN(n):
-		return 0, wrong("float_parsing", "query", name, "Input should be a valid number, unable to parse string as a number",
-			text)
+		q.wrongQuery("float_parsing", name, "Input should be a valid number, unable to parse string as a number")
 	case n < least:
-		return 0, outside("greater_than_equal", name, "greater than or equal to", "ge", least, text)
+		q.problem = cmp.Or(q.problem, outside("greater_than_equal", name, "greater than or equal to", "ge", least, text))
 	case n > most:
-		return 0, outside("less_than_equal", name, "less than or equal to", "le", most, text)
+		q.problem = cmp.Or(q.problem, outside("less_than_equal", name, "less than or equal to", "le", most, text))
 	}
-	return n, nil
+	return n
 }
 
 // whole is number for whole numbers.
-func (q *request) whole(name string, least, most, otherwise int64) (int64, error) {
-	n, err := q.number(name, float64(least), float64(most), float64(otherwise))
-	if _, bad := strconv.ParseInt(q.query.Get(name), 10, 64); bad != nil && q.query.Get(name) != "" {
-		return 0, wrong("int_parsing", "query", name, "Input should be a valid integer, unable to parse string as an integer",
-			q.query.Get(name))
+func (q *request) whole(name string, least, most, otherwise int) int {
+	if text := q.query.Get(name); text != "" {
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			q.wrongQuery("int_parsing", name, "Input should be a valid integer, unable to parse string as an integer")
+		}
 	}
-	return int64(n), err
+	return int(q.number(name, float64(least), float64(most), float64(otherwise)))
 }
 
 // flag reads a boolean parameter.
-func (q *request) flag(name string, otherwise bool) (bool, error) {
+func (q *request) flag(name string, otherwise bool) bool {
 	switch q.query.Get(name) {
 	case "":
-		return otherwise, nil
+		return otherwise
 	case "true", "True", "1", "on", "yes":
-		return true, nil
+		return true
 	case "false", "False", "0", "off", "no":
-		return false, nil
+	default:
+		q.wrongQuery("bool_parsing", name, "Input should be a valid boolean, unable to interpret input")
 	}
-	return false, wrong("bool_parsing", "query", name, "Input should be a valid boolean, unable to interpret input",
-		q.query.Get(name))
+	return false
 }

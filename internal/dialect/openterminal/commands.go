@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -58,18 +57,13 @@ type output struct {
 	Data string `json:"data"`
 }
 
-func (q *request) runCommand() (any, error) {
-	var body struct {
-		Command string            `json:"command"`
-		Cwd     string            `json:"cwd"`
-		Env     map[string]string `json:"env"`
-	}
-	if err := q.decode(&body, "command"); err != nil {
-		return nil, err
-	}
-	reading, err := q.reading()
-	if err != nil {
-		return nil, err
+func (q *request) runCommand(body struct {
+	Command, Cwd string
+	Env          map[string]string
+}) (any, error) {
+	reading := q.reading()
+	if q.problem != nil {
+		return nil, q.problem
 	}
 	dir := q.cwd()
 	if body.Cwd != "" {
@@ -115,11 +109,12 @@ type reading struct {
 	tail int // lines; 0: all
 }
 
-func (q *request) reading() (reading, error) {
-	wait, err1 := q.number("wait", 0, longestWait, 0)
-	from, err2 := q.whole("offset", 0, 1<<53, 0)
-	tail, err3 := q.whole("tail", 1, math.MaxInt32, 0)
-	return reading{time.Duration(wait * float64(time.Second)), from, int(tail)}, errors.Join(err1, err2, err3)
+func (q *request) reading() reading {
+	return reading{
+		wait: time.Duration(q.number("wait", 0, longestWait, 0) * float64(time.Second)),
+		from: int64(q.whole("offset", 0, 1<<53, 0)),
+		tail: q.whole("tail", 1, math.MaxInt32, 0),
+	}
 }
 
 // follow reads a process to its end, for as long as the client waits. The process keeps
@@ -249,9 +244,9 @@ func (q *request) commandStatus() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reading, err := q.reading()
-	if err != nil {
-		return nil, err
+	reading := q.reading()
+	if q.problem != nil {
+		return nil, q.problem
 	}
 	return q.follow(p, reading)
 }
@@ -275,13 +270,7 @@ func unescape(text string) string {
 	})
 }
 
-func (q *request) sendInput() (any, error) {
-	var body struct {
-		Input string `json:"input"`
-	}
-	if err := q.decode(&body, "input"); err != nil {
-		return nil, err
-	}
+func (q *request) sendInput(body struct{ Input string }) (any, error) {
 	p, _, err := q.command(false)
 	if err != nil {
 		return nil, err
@@ -307,13 +296,12 @@ func (q *request) killCommand() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	force, err := q.flag("force", false)
-	if err != nil {
-		return nil, err
-	}
 	signal := "SIGTERM"
-	if force {
-		signal = unix.SignalName(syscall.SIGKILL)
+	if q.flag("force", false) {
+		signal = "SIGKILL"
+	}
+	if q.problem != nil {
+		return nil, q.problem
 	}
 	q.mu.Lock()
 	c.killed = c.killed || p.Running

@@ -58,15 +58,10 @@ type comparison struct {
 }
 
 // compareFiles answers with the differences between two files, line by line.
-func (q *request) compareFiles() (any, error) {
-	var body struct {
-		Original         string `json:"original"`
-		Revised          string `json:"revised"`
-		IgnoreWhitespace bool   `json:"ignore_whitespace"`
-	}
-	if err := q.decode(&body, "original", "revised"); err != nil {
-		return nil, err
-	}
+func (q *request) compareFiles(body struct {
+	Original, Revised string
+	IgnoreWhitespace  bool `json:"ignore_whitespace"`
+}) (any, error) {
 	before, err := q.comparable(body.Original)
 	if err != nil {
 		return nil, err

@@ -138,16 +138,11 @@ func (q *request) listFiles() (any, error) {
 var documents = []string{".pdf", ".docx", ".pptx", ".xlsx"}
 
 func (q *request) readFile() (any, error) {
-	name, err := q.need("path")
-	if err != nil {
-		return nil, err
+	first, last := q.whole("start_line", 1, math.MaxInt32, 1), q.whole("end_line", 1, math.MaxInt32, math.MaxInt32)
+	if q.problem != nil {
+		return nil, q.problem
 	}
-	first, err1 := q.whole("start_line", 1, math.MaxInt32, 1)
-	last, err2 := q.whole("end_line", 1, math.MaxInt32, math.MaxInt32)
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, err
-	}
-	f, err := q.existing(q.absolute(name, q.cwd()), "file")
+	f, err := q.existing(q.absolute(q.query.Get("path"), q.cwd()), "file")
 	if err != nil {
 		return nil, err
 	}
@@ -160,8 +155,8 @@ func (q *request) readFile() (any, error) {
 	}
 	lines := slices.Collect(strings.Lines(text))
 	total := len(lines)
-	end := min(int(last), total)
-	lines = lines[min(int(first)-1, end):end]
+	end := min(last, total)
+	lines = lines[min(first-1, end):end]
 	return struct {
 		Path    string `json:"path"`
 		Content string `json:"content"`
@@ -215,11 +210,7 @@ func (q *request) send(f found) (any, error) {
 	return answered{}, nil
 }
 
-func (q *request) writeFile() (any, error) {
-	var body struct{ Path, Content string }
-	if err := q.decode(&body, "path", "content"); err != nil {
-		return nil, err
-	}
+func (q *request) writeFile(body struct{ Path, Content string }) (any, error) {
 	return q.store(q.absolute(body.Path, q.cwd()), strings.NewReader(body.Content))
 }
 
@@ -242,14 +233,10 @@ type replacement struct {
 	Several bool   `json:"allow_multiple"`
 }
 
-func (q *request) replaceContent() (any, error) {
-	var body struct {
-		Path         string        `json:"path"`
-		Replacements []replacement `json:"replacements"`
-	}
-	if err := q.decode(&body, "path", "replacements"); err != nil {
-		return nil, err
-	}
+func (q *request) replaceContent(body struct {
+	Path         string
+	Replacements []replacement
+}) (any, error) {
 	f, err := q.existing(q.absolute(body.Path, q.cwd()), "file")
 	if err != nil {
 		return nil, err
@@ -291,15 +278,9 @@ func (r replacement) apply(text string) (string, error) {
 }
 
 func (q *request) displayFile() (any, error) {
-	name, err := q.need("path")
-	if err != nil {
-		return nil, err
-	}
-	f, err := q.locate(q.absolute(name, q.cwd()))
-	return struct {
-		Path   string `json:"path"`
-		Exists bool   `json:"exists"`
-	}{q.absolute(name, q.cwd()), f.exists}, err
+	at := q.absolute(q.query.Get("path"), q.cwd())
+	f, err := q.locate(at)
+	return map[string]any{"path": at, "exists": f.exists}, err
 }
 
 const (
@@ -309,6 +290,9 @@ const (
 
 // search searches files; see live.Search. The handlers format the answer.
 func (q *request) search(way, kind string, s live.Search) (live.Found, string, error) {
+	if q.problem != nil {
+		return live.Found{}, "", q.problem
+	}
 	f, err := q.existing(q.absolute(cmp.Or(q.query.Get("path"), "."), q.cwd()), kind)
 	if err != nil {
 		return live.Found{}, "", err
@@ -327,57 +311,38 @@ func (q *request) search(way, kind string, s live.Search) (live.Found, string, e
 }
 
 func (q *request) grep() (any, error) {
-	query, err := q.need("query")
-	regex, err1 := q.flag("regex", true)
-	ignore, err2 := q.flag("case_insensitive", false)
-	perLine, err3 := q.flag("match_per_line", true)
-	most, err4 := q.whole("max_results", 1, maxMatches, 50)
-	if err := errors.Join(err, err1, err2, err3, err4); err != nil {
-		return nil, err
-	}
 	q.query.Del("type")
-	found, at, err := q.search("grep", "", live.Search{Query: query, Regex: regex, IgnoreCase: ignore, PerLine: perLine,
-		Most: int(most)})
+	query := q.query.Get("query")
+	found, at, err := q.search("grep", "", live.Search{
+		Query: query, Regex: q.flag("regex", true), IgnoreCase: q.flag("case_insensitive", false),
+		PerLine: q.flag("match_per_line", true), Most: q.whole("max_results", 1, maxMatches, 50),
+	})
 	return map[string]any{"query": query, "path": at, "matches": found.Matches, "truncated": found.More}, err
 }
 
 func (q *request) glob() (any, error) {
-	pattern, err := q.need("pattern")
-	most, err1 := q.whole("max_results", 1, maxMatches, 50)
-	if err := errors.Join(err, err1); err != nil {
-		return nil, err
-	}
-	found, at, err := q.search("glob", "directory", live.Search{Query: pattern, Most: int(most)})
+	pattern := q.query.Get("pattern")
+	found, at, err := q.search("glob", "directory", live.Search{Query: pattern,
+		Most: q.whole("max_results", 1, maxMatches, 50)})
 	return map[string]any{"pattern": pattern, "path": at, "matches": found.Matches, "truncated": found.More}, err
 }
 
 func (q *request) searchFiles() (any, error) {
-	most, err := q.whole("limit", 1, maxSearch, 20)
-	hidden, err1 := q.flag("show_hidden", false)
-	if err := errors.Join(err, err1); err != nil {
-		return nil, err
-	}
-	found, _, err := q.search("search", "directory", live.Search{Query: q.query.Get("query"), Hidden: hidden,
-		Most: int(most)})
+	found, _, err := q.search("search", "directory", live.Search{Query: q.query.Get("query"),
+		Most: q.whole("limit", 1, maxSearch, 20), Hidden: q.flag("show_hidden", false)})
 	return map[string]any{"results": found.Matches}, err
 }
 
 func (q *request) matchFiles() (any, error) {
-	query, err := q.need("query")
-	most, err1 := q.whole("limit", 1, maxSearch, maxSearch)
-	offset, err2 := q.whole("offset", 0, math.MaxInt32, 0)
-	hidden, err3 := q.flag("show_hidden", false)
-	if err := errors.Join(err, err1, err2, err3); err != nil {
-		return nil, err
+	s := live.Search{Query: q.query.Get("query"), Most: q.whole("limit", 1, maxSearch, maxSearch),
+		Offset: q.whole("offset", 0, math.MaxInt32, 0), Hidden: q.flag("show_hidden", false)}
+	if strings.TrimSpace(s.Query) == "" {
+		q.problem = cmp.Or(q.problem, wire.Refuse(http.StatusBadRequest, "Query must not be blank"))
 	}
-	if strings.TrimSpace(query) == "" {
-		return nil, wire.Refuse(http.StatusBadRequest, "Query must not be blank")
-	}
-	found, _, err := q.search("matches", "directory", live.Search{Query: query, Hidden: hidden, Offset: int(offset),
-		Most: int(most)})
-	var next *int64
-	if end := offset + most; found.More {
-		next = &end
+	found, _, err := q.search("matches", "directory", s)
+	var next *int
+	if found.More {
+		next = new(s.Offset + s.Most)
 	}
 	return map[string]any{"results": found.Matches, "next_offset": next}, err
 }

@@ -74,6 +74,7 @@ type request struct {
 	caller    engine.Caller
 	chat      string
 	workspace engine.ID
+	problem   error // a parameter that is wrong
 }
 
 type handler func(*request) (any, error)
@@ -106,43 +107,40 @@ func routes() map[string]handler {
 		"GET /openapi.json":              description,
 		"GET /system":                    always(map[string]string{"prompt": systemPrompt}),
 		"GET /skills":                    always([]string{}),
-		"POST /execute":                  on((*request).runCommand),
+		"POST /execute":                  with((*request).runCommand, "command"),
 		"GET /execute":                   on((*request).listCommands),
 		"GET /execute/{id}/status":       on((*request).commandStatus),
-		"POST /execute/{id}/input":       on((*request).sendInput),
+		"POST /execute/{id}/input":       with((*request).sendInput, "input"),
 		"DELETE /execute/{id}":           on((*request).killCommand),
 		"GET /files/cwd":                 on((*request).workingFolder),
-		"POST /files/cwd":                on((*request).changeFolder),
+		"POST /files/cwd":                with((*request).changeFolder, "path"),
 		"GET /files/list":                on((*request).listFiles),
-		"GET /files/read":                on((*request).readFile),
-		"GET /files/display":             on((*request).displayFile),
-		"GET /files/view":                on((*request).viewFile),
+		"GET /files/read":                on((*request).readFile, "path"),
+		"GET /files/display":             on((*request).displayFile, "path"),
+		"GET /files/view":                on((*request).viewFile, "path"),
 		"GET /files/serve/{path...}":     on((*request).serveFile),
-		"POST /files/write":              on((*request).writeFile),
-		"POST /files/replace":            on((*request).replaceContent),
+		"POST /files/write":              with((*request).writeFile, "path", "content"),
+		"POST /files/replace":            with((*request).replaceContent, "path", "replacements"),
 		"POST /files/upload":             on((*request).upload),
-		"POST /files/mkdir":              on((*request).makeFolder),
-		"POST /files/move":               on((*request).moveFile),
-		"POST /files/compare":            on((*request).compareFiles),
-		"DELETE /files/delete":           on((*request).deleteFile),
-		"POST /files/archive":            on((*request).archive),
-		"GET /files/grep":                on((*request).grep),
-		"GET /files/glob":                on((*request).glob),
+		"POST /files/mkdir":              with((*request).makeFolder, "path"),
+		"POST /files/move":               with((*request).moveFile, "source", "destination"),
+		"POST /files/compare":            with((*request).compareFiles, "original", "revised"),
+		"DELETE /files/delete":           on((*request).deleteFile, "path"),
+		"POST /files/archive":            with((*request).archive, "paths"),
+		"GET /files/grep":                on((*request).grep, "query"),
+		"GET /files/glob":                on((*request).glob, "pattern"),
 		"GET /files/search":              on((*request).searchFiles),
-		"GET /files/matches":             on((*request).matchFiles),
+		"GET /files/matches":             on((*request).matchFiles, "query"),
 		"/proxy/{port}/{path...}":        on((*request).proxy),
 		"GET /ports":                     on((*request).ports),
 		"GET /api/terminals":             on((*request).listTerminals),
 		"GET /api/terminals/user/output": on((*request).readTerminal),
-		"POST /api/terminals/user/input": on((*request).typeAtTerminal),
-		"GET /skills/read": on(func(*request) (any, error) {
-			return nil,
-				wire.Refuse(http.StatusNotFound, "Skill not found")
-		}),
-		"POST /api/terminals":        on((*request).createTerminal),
-		"GET /api/terminals/{id}":    (*request).terminal, // opens the workspace once the user is known
-		"DELETE /api/terminals/{id}": on((*request).deleteTerminal),
-		"/":                          nowhere,
+		"POST /api/terminals/user/input": with((*request).typeAtTerminal, "input"),
+		"GET /skills/read":               on(nothing("Skill not found")),
+		"POST /api/terminals":            on((*request).createTerminal),
+		"GET /api/terminals/{id}":        (*request).terminal, // opens the workspace once the user is known
+		"DELETE /api/terminals/{id}":     on((*request).deleteTerminal),
+		"/":                              nothing("Not Found"),
 	}
 }
 
@@ -217,14 +215,30 @@ func userOf(caller engine.Caller, r *http.Request) engine.Caller {
 	return caller
 }
 
-// on opens the workspace before serve runs.
-func on(serve handler) handler {
+// on opens the workspace before serve runs, and checks that the query has the required parameters.
+func on(serve handler, required ...string) handler {
 	return func(q *request) (any, error) {
 		if err := q.open(); err != nil {
 			return nil, err
 		}
+		for _, name := range required {
+			if !q.query.Has(name) {
+				return nil, wrong("missing", "query", name, "Field required", nil)
+			}
+		}
 		return serve(q)
 	}
+}
+
+// with is on for a handler of a JSON body, which has required members.
+func with[Body any](serve func(*request, Body) (any, error), required ...string) handler {
+	return on(func(q *request) (any, error) {
+		var body Body
+		if err := q.decode(&body, required...); err != nil {
+			return nil, err
+		}
+		return serve(q, body)
+	})
 }
 
 // open finds the workspace of the caller, or creates it.
@@ -259,4 +273,6 @@ func (q *request) find() (bool, error) {
 
 func always(body any) handler { return func(*request) (any, error) { return body, nil } }
 
-func nowhere(*request) (any, error) { return nil, wire.Refuse(http.StatusNotFound, "Not Found") }
+func nothing(why string) handler {
+	return func(*request) (any, error) { return nil, wire.Refuse(http.StatusNotFound, "%s", why) }
+}

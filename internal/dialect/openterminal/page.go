@@ -44,11 +44,7 @@ func (q *request) workingFolder() (any, error) {
 	return map[string]any{"cwd": q.cwd(), "home": home, "root": map[string]string{"path": home, "label": "Home"}}, nil
 }
 
-func (q *request) changeFolder() (any, error) {
-	var body struct{ Path string }
-	if err := q.decode(&body, "path"); err != nil {
-		return nil, err
-	}
+func (q *request) changeFolder(body struct{ Path string }) (any, error) {
 	f, err := q.existing(q.absolute(body.Path, q.cwd()), "directory")
 	if err != nil {
 		return nil, err
@@ -62,13 +58,7 @@ func (q *request) changeFolder() (any, error) {
 	return map[string]string{"cwd": f.Path}, nil
 }
 
-func (q *request) viewFile() (any, error) {
-	name, err := q.need("path")
-	if err != nil {
-		return nil, err
-	}
-	return q.serve(name)
-}
+func (q *request) viewFile() (any, error) { return q.serve(q.query.Get("path")) }
 
 // serveFile serves relative links of a displayed page.
 func (q *request) serveFile() (any, error) { return q.serve("/" + q.PathValue("path")) }
@@ -105,11 +95,7 @@ func (q *request) upload() (any, error) {
 	}
 }
 
-func (q *request) makeFolder() (any, error) {
-	var body struct{ Path string }
-	if err := q.decode(&body, "path"); err != nil {
-		return nil, err
-	}
+func (q *request) makeFolder(body struct{ Path string }) (any, error) {
 	absolute := q.absolute(body.Path, home)
 	_, err := q.live.MakeFolder(q.Context(), q.caller, q.workspace, absolute)
 	return map[string]string{"path": absolute}, err
@@ -128,11 +114,7 @@ func (q *request) named(absolute string) (found, error) {
 }
 
 func (q *request) deleteFile() (any, error) {
-	name, err := q.need("path")
-	if err != nil {
-		return nil, err
-	}
-	absolute := q.absolute(name, home)
+	absolute := q.absolute(q.query.Get("path"), home)
 	f, err := q.named(absolute)
 	if err != nil {
 		return nil, err
@@ -141,11 +123,7 @@ func (q *request) deleteFile() (any, error) {
 	return map[string]string{"path": absolute, "type": f.kind()}, err
 }
 
-func (q *request) moveFile() (any, error) {
-	var body struct{ Source, Destination string }
-	if err := q.decode(&body, "source", "destination"); err != nil {
-		return nil, err
-	}
+func (q *request) moveFile(body struct{ Source, Destination string }) (any, error) {
 	from, to := q.absolute(body.Source, home), q.absolute(body.Destination, home)
 	if _, err := q.named(from); err != nil {
 		return nil, err
@@ -164,11 +142,7 @@ func (q *request) moveFile() (any, error) {
 // deepest bounds the depth of an archive.
 const deepest = 64
 
-func (q *request) archive() (any, error) {
-	var body struct{ Paths []string }
-	if err := q.decode(&body, "paths"); err != nil {
-		return nil, err
-	}
+func (q *request) archive(body struct{ Paths []string }) (any, error) {
 	if len(body.Paths) == 0 {
 		return nil, wire.Refuse(http.StatusBadRequest, "No paths provided")
 	}

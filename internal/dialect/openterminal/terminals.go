@@ -130,13 +130,7 @@ func (q *request) readTerminal() (any, error) {
 	return map[string]string{"output": text.String()}, nil
 }
 
-func (q *request) typeAtTerminal() (any, error) {
-	var body struct {
-		Input string `json:"input"`
-	}
-	if err := q.decode(&body, "input"); err != nil {
-		return nil, err
-	}
+func (q *request) typeAtTerminal(body struct{ Input string }) (any, error) {
 	p, err := q.userTerminal()
 	if err != nil {
 		return nil, err
