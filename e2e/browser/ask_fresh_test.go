@@ -43,8 +43,7 @@ func usualPlace(t *testing.T, address string) (title, at string) {
 // kept and forgotten; a server on this machine is found, and asked.
 func TestAskFresh(t *testing.T) {
 	remote, model := providertest.NewOpenAI(t), providertest.NewLocalServer(t)
-	s := &service{t: t, data: packagesFolder(t), env: []string{"OPENAI_BASE_URL=" + remote.URL + "/v1"}}
-	t.Cleanup(func() { os.RemoveAll(s.data) })
+	s := &service{t: t, data: ownFolder(t), env: []string{"OPENAI_BASE_URL=" + remote.URL + "/v1"}}
 	t.Cleanup(s.stop)
 	s.start("127.0.0.1:0")
 	b := open(t, light)

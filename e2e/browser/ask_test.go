@@ -36,7 +36,7 @@ func ask(t *testing.T, settings ...string) *asking {
 	}
 	a.project = filepath.Join(folders, "atlas")
 	a.reset()
-	a.service = &service{t: t, data: packagesFolder(t), args: []string{"--workspace", folders},
+	a.service = &service{t: t, data: ownFolder(t), args: []string{"--workspace", folders},
 		env: append([]string{"AIRLOCK_MODEL_URL=" + a.model.URL + "/v1", "AIRLOCK_MODEL=" + providertest.LocalModel,
 			"AIRLOCK_PROVIDER=local"}, settings...)}
 	t.Cleanup(a.stop)

@@ -2,7 +2,6 @@ package browser
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
@@ -130,8 +129,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8124), Handler).serve_forever()
 // TestPortWithKey opens, signed in, what a program of a session serves: it works as a page of
 // its own, and can do nothing as the visitor.
 func TestPortWithKey(t *testing.T) {
-	s := &service{t: t, log: t.Output(), data: packagesFolder(t)}
-	t.Cleanup(func() { os.RemoveAll(s.data) })
+	s := &service{t: t, log: t.Output(), data: ownFolder(t)}
 	t.Cleanup(s.stop)
 	s.start("127.0.0.1:0")
 	key := s.key("--owner", "ada")

@@ -248,7 +248,7 @@ func TestNotebookTabs(t *testing.T) {
 
 // TestNotebookRestored types, loses the service in a running cell, and goes on.
 func TestNotebookRestored(t *testing.T) {
-	s := &service{t: t, data: packagesFolder(t)}
+	s := &service{t: t, data: ownFolder(t)}
 	t.Cleanup(s.stop)
 	s.start("127.0.0.1:0")
 	b := open(t, light)

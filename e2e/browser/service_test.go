@@ -75,7 +75,14 @@ func packagesFolder(t *testing.T) string {
 	return dir
 }
 
-// dataFolder makes a data directory for a service of whoever runs the tests.
+// ownFolder makes a data directory with packages for one test.
+func ownFolder(t *testing.T) string {
+	dir := packagesFolder(t)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// dataFolder makes a data directory for a service of the user who runs the tests.
 func dataFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "airlock-browser-")
