@@ -158,7 +158,7 @@ func TestE2BFromTheFuture(t *testing.T) {
 		{49983, "/process.Process/List", `{}`, []string{"Connect-Protocol-Version", "9"}, 400, "invalid_argument", "another version of Connect"},
 		{49983, "/process.Process/List", `{}`, []string{"Content-Type", "application/cbor"}, 415, "", "another codec"},
 		{49983, "/process.Process/List", `{}`, []string{"Content-Encoding", "zstd"}, 501, "unimplemented", "another compression"},
-		{49983, "/process.Process/SendSignal", `{"process":{"pid":1},"signal":"SIGNAL_FUTURE"}`, nil, 400, "SIGNAL_FUTURE", "an unknown value"},
+		{49983, "/process.Process/SendSignal", `{"process":{"pid":1},"signal":"SIGNAL_FUTURE"}`, nil, 400, "SIGNAL_SIGTERM", "an unknown value"},
 		{49999, "/execute", `{"code":"1 + 1","future":true}`, nil, 200, `"text":"2"`, "unknown fields are ignored"},
 		{49999, "/v2/execute", `{"code":"1"}`, nil, 404, "", "an unknown address"},
 	} {

@@ -370,13 +370,13 @@ func (h *Handler) closeStdin(ctx context.Context, c call, q *selected) (*empty, 
 }
 
 func (h *Handler) sendSignal(ctx context.Context, c call, q *signalRequest) (*empty, error) {
+	name, ok := strings.CutPrefix(string(q.Signal), "SIGNAL_SIG")
+	if !ok { // also a name that protobuf does not know
+		return nil, invalid("signal must be SIGNAL_SIGTERM or SIGNAL_SIGKILL")
+	}
 	p, err := h.process(ctx, c.sandbox, q.Process)
 	if err != nil {
 		return nil, err
-	}
-	name, ok := strings.CutPrefix(string(q.Signal), "SIGNAL_SIG")
-	if !ok {
-		return nil, invalid("signal must be SIGNAL_SIGTERM or SIGNAL_SIGKILL")
 	}
 	return &empty{}, gone(h.Live.SignalProcess(ctx, c.caller, c.session, p.id, name))
 }

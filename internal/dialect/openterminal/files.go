@@ -280,7 +280,10 @@ func (r replacement) apply(text string) (string, error) {
 func (q *request) displayFile() (any, error) {
 	at := q.absolute(q.query.Get("path"), q.cwd())
 	f, err := q.locate(at)
-	return map[string]any{"path": at, "exists": f.exists}, err
+	return struct {
+		Path   string `json:"path"`
+		Exists bool   `json:"exists"`
+	}{at, f.exists}, err
 }
 
 const (
