@@ -89,7 +89,7 @@ async function save() {
     text = now;
     if (refused) say("");
     refused = false;
-    saved.textContent = "saved";
+    if (!dirty) saved.textContent = "saved"; // else something was changed meanwhile
     drafts.put(key(), { title: title.value, file: now, saved: dirty === 0 });
   } catch (e) {
     saved.textContent = "kept in this browser only";
