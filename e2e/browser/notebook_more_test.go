@@ -86,6 +86,7 @@ func TestNotebookManyCells(t *testing.T) {
 	s := shared(t)
 	b := open(t, light)
 	b.openNotebook(s, many(2000))
+	b.wait(`document.querySelector('.cell button')`) // what is in a cell is made when it is seen
 	b.run(`document.querySelector('.cell button').click()`)
 	b.idle()
 	b.saved()
