@@ -24,7 +24,7 @@ var nodeBehaviours = map[string]string{
 		"[s.isFile(), s.isFIFO(), s.isCharacterDevice()]), process.stdin.constructor.name, " +
 		"process.stdout.constructor.name, process.stdout.isTTY)",
 	"limits": "console.log(require('child_process').execSync('ulimit -a; cat /proc/self/status | grep -E " +
-		"\"Sig|Seccomp|NoNew|Cap|Groups\"', { shell: '/bin/bash' }).toString())",
+		"\"Sig[^Q]|Seccomp|NoNew|Cap|Groups\"', { shell: '/bin/bash' }).toString())",
 	"listeners": "console.log(process.eventNames(), process._getActiveHandles().length, " +
 		"process._getActiveRequests().length, process.getActiveResourcesInfo())",
 	"asynchronous ids": "const a = require('async_hooks')\nconsole.log(a.executionAsyncId(), a.triggerAsyncId(), new " +
