@@ -37,7 +37,7 @@ func (c codec) Marshal(message any) ([]byte, error) {
 	if err := protojson.Unmarshal(text, m); err != nil {
 		return nil, err
 	}
-	return proto.Marshal(m)
+	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
 // Unmarshal implements connect.Codec. JSON is read by package protojson too: it accepts every
