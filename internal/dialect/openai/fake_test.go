@@ -62,11 +62,15 @@ type interpreters struct {
 
 type uncalled struct{ live.Sessions }
 
-func (i interpreters) ListFiles(ctx context.Context, caller engine.Caller, id engine.ID, at string, depth int) ([]engine.Entry, bool, error) {
+func (i interpreters) ListFiles(
+	ctx context.Context, caller engine.Caller, id engine.ID, at string, depth int,
+) ([]engine.Entry, bool, error) {
 	return i.Sessions.ListFiles(ctx, caller, id, at, depth)
 }
 
-func (i interpreters) OpenFile(ctx context.Context, caller engine.Caller, id engine.ID, at string) (engine.Entry, *os.File, error) {
+func (i interpreters) OpenFile(
+	ctx context.Context, caller engine.Caller, id engine.ID, at string,
+) (engine.Entry, *os.File, error) {
 	return i.Sessions.OpenFile(ctx, caller, id, at)
 }
 
