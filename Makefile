@@ -166,7 +166,7 @@ PROGRAMS := ^Test(Behaves|Compiler|EchoLast|Hostile|Languages|NothingIsLeft|Pack
 sandbox: ## tests of the sandbox: programs, then the rest with the race detector
 	@echo '== sandbox: programs'
 	@$(call go-test,-parallel 4 -run '$(PROGRAMS)' -- ./internal/sandbox/...)
-	@MAKEFLAGS= $(MAKE) GO='$(GO)' -j2 executor-1 executor-2
+	@MAKEFLAGS=--no-print-directory $(MAKE) GO='$(GO)' -j2 executor-1 executor-2
 
 # Most tests of the executor wait, one after the other: two halves take half of the time.
 FIRST := ^Test[A-N]
