@@ -40,7 +40,9 @@ type Base struct {
 	turns    []Turn
 	faults   []Fault
 	requests []Request
-	delay    time.Duration
+	group    int           // downloads that wait for each other
+	waiting  int           // of them
+	together chan struct{} // closed when all are there
 }
 
 // Request is a received request.
@@ -56,7 +58,7 @@ type Request struct {
 // the first request.
 func NewBase(tb testing.TB, d Dialect, field **Base) {
 	tb.Helper()
-	b := &Base{Clock: NewClock(), dialect: d}
+	b := &Base{Clock: NewClock(), dialect: d, together: make(chan struct{})}
 	*field = b
 	server := httptest.NewUnstartedServer(http.HandlerFunc(b.serve))
 	b.URL = "http://" + server.Listener.Addr().String()
@@ -114,11 +116,23 @@ func (b *Base) Heal() {
 	b.faults = nil
 }
 
-// Delay makes every download wait before it answers.
-func (b *Base) Delay(d time.Duration) {
+// Group makes every download wait until n of them do, and then answers these n.
+func (b *Base) Group(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.delay = d
+	b.group, b.waiting, b.together = n, 0, make(chan struct{})
+}
+
+// join returns a channel that is closed when a download may be answered.
+func (b *Base) join() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	together := b.together
+	if b.waiting++; b.waiting >= b.group {
+		close(together)
+		b.waiting, b.together = 0, make(chan struct{})
+	}
+	return together
 }
 
 // Requests returns the received requests, oldest first.
@@ -150,12 +164,10 @@ func (b *Base) ExpireSessions() {}
 
 func (b *Base) serve(w http.ResponseWriter, r *http.Request) {
 	op := b.dialect.Op(r)
-	fault, wait := b.note(op, r)
-	if op == OpDownload && wait > 0 {
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
+	fault := b.note(op, r)
+	if op == OpDownload {
 		select {
-		case <-timer.C:
+		case <-b.join():
 		case <-r.Context().Done():
 			return
 		}
@@ -168,7 +180,7 @@ func (b *Base) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // note records a request and takes its fault.
-func (b *Base) note(op Op, r *http.Request) (*Fault, time.Duration) {
+func (b *Base) note(op Op, r *http.Request) *Fault {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.requests = append(b.requests, Request{Op: op, Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery,
@@ -183,9 +195,9 @@ func (b *Base) note(op Op, r *http.Request) (*Fault, time.Duration) {
 		}
 		f := b.faults[i]
 		b.faults = slices.Delete(b.faults, i, i+1)
-		return &f, b.delay
+		return &f
 	}
-	return nil, b.delay
+	return nil
 }
 
 // serveOp calls the handler of an operation. It reports whether there is one.
