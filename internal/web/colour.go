@@ -4,50 +4,37 @@ import (
 	"html/template"
 	"path"
 	"strings"
-	"time"
-
-	"github.com/alecthomas/chroma/v2"
-	"github.com/alecthomas/chroma/v2/lexers"
 )
 
 // Bounds of the coloured code in one document. Other code stays plain.
 const (
-	maxHighlight  = 32 << 10 // bytes of one block
-	maxTokens     = 12_000   // each takes some 2.5 KB of a lexer's memory
-	highlightTime = 300 * time.Millisecond
+	maxHighlight = 32 << 10 // bytes of one block
+	maxTokens    = 12_000   // each is an element of the page
 )
 
-// palette counts down the remaining bounds of a document.
-type palette struct {
-	left int // tokens
-	time time.Duration
-}
+// palette counts down the tokens that a document may still have.
+type palette struct{ left int }
 
-func newPalette() *palette { return &palette{maxTokens, highlightTime} }
+func newPalette() *palette { return &palette{maxTokens} }
 
 // highlight colours code: it returns escaped text in spans.
-func highlight(language, code string) template.HTML {
-	rendering <- struct{}{}
-	defer func() { <-rendering }()
-	return newPalette().colour(language, code)
-}
+func highlight(language, code string) template.HTML { return newPalette().colour(language, code) }
 
 func (p *palette) colour(language, code string) template.HTML {
-	whole, tokens := p.tokens(language, code)
 	var b strings.Builder
 	done := 0
-	for _, t := range tokens {
+	for _, t := range p.tokens(language, code) {
 		if t.class != "" {
 			b.WriteString(`<span class="` + t.class + `">`)
 		}
-		b.WriteString(template.HTMLEscapeString(whole[done:t.end]))
+		b.WriteString(template.HTMLEscapeString(code[done:t.end]))
 		if t.class != "" {
 			b.WriteString("</span>")
 		}
 		done = t.end
 	}
-	b.WriteString(template.HTMLEscapeString(whole[done:])) // the lexer changed the rest, or did not reach it
-	return template.HTML(b.String())                       //nolint:gosec // escaped
+	b.WriteString(template.HTMLEscapeString(code[done:])) // beyond the bounds
+	return template.HTML(b.String())                      //nolint:gosec // escaped
 }
 
 // codeToken is a part of code with one colour, from the end of the one before it.
@@ -56,75 +43,25 @@ type codeToken struct {
 	class string // of tokenClass
 }
 
-// tokens returns code with a newline at its end, as lexers need it, and its tokens as far
-// as the bounds allow. There are none for a language that is not coloured.
-func (p *palette) tokens(language, code string) (whole string, tokens []codeToken) {
-	name := coloured[strings.ToLower(language)]
-	if name == "" || len(code) > maxHighlight || p.time <= 0 || p.left <= 0 {
-		return code, nil
+// tokens returns the tokens of code as far as the bounds allow. There are none for a
+// language that is not coloured.
+func (p *palette) tokens(language, code string) (tokens []codeToken) {
+	g := grammars[strings.ToLower(language)]
+	if g == nil || len(code) > maxHighlight {
+		return nil
 	}
-	whole = strings.TrimRight(code, "\n") + "\n" // which lexers want at the end
-	began := time.Now()
-	defer func() {
-		p.time -= time.Since(began)
-		if recover() != nil { // lexers panic to report errors
-			whole, tokens = code, nil
+	for l := (lexer{grammar: g, code: code}); l.at < len(code); {
+		end, class := l.next()
+		if n := len(tokens); n > 0 && tokens[n-1].class == class {
+			tokens[n-1].end = end
+			continue
 		}
-	}()
-	lexer := lexers.Get(name)
-	if lexer == nil {
-		return code, nil
-	}
-	next, err := lexer.Tokenise(&chroma.TokeniseOptions{State: "root"}, whole)
-	if err != nil {
-		return code, nil
-	}
-	done := 0
-	for token := next(); token != chroma.EOF; token = next() {
-		p.left--
-		if !strings.HasPrefix(whole[done:], token.Value) || p.left <= 0 || time.Since(began) > p.time {
+		if p.left--; p.left <= 0 {
 			break
 		}
-		done += len(token.Value)
-		class := tokenClass(token.Type)
-		if n := len(tokens); n > 0 && tokens[n-1].class == class {
-			tokens[n-1].end = done
-		} else {
-			tokens = append(tokens, codeToken{done, class})
-		}
+		tokens = append(tokens, codeToken{end, class})
 	}
-	return whole, tokens
-}
-
-// coloured maps the names that models give languages to the names of their lexers.
-var coloured = map[string]string{
-	"python": "python", "python3": "python", "py": "python", "bash": "bash", "sh": "bash", "shell": "bash",
-	"console":    "bash",
-	"javascript": "javascript", "js": "javascript", "typescript": "typescript", "ts": "typescript", "json": "json",
-	"sql": "sql",
-	"r":   "r", "go": "go", "rust": "rust", "rs": "rust",
-	"jsx": "javascript", "mjs": "javascript", "tsx": "typescript", "java": "java", "c": "c", "h": "c",
-	"c++": "c++", "cpp": "c++", "css": "css",
-	"html": "html", "xml": "xml",
-	"yaml": "yaml", "yml": "yaml", "toml": "toml", "diff": "diff", "ini": "ini",
-}
-
-// tokenClass returns the CSS class of a kind of token.
-func tokenClass(t chroma.TokenType) string {
-	switch {
-	case t.InCategory(chroma.Keyword), t == chroma.OperatorWord:
-		return "tok-keyword"
-	case t.InSubCategory(chroma.LiteralString):
-		return "tok-string"
-	case t.InSubCategory(chroma.LiteralNumber):
-		return "tok-number"
-	case t.InCategory(chroma.Comment):
-		return "tok-comment"
-	case t == chroma.NameFunction, t == chroma.NameClass, t == chroma.NameBuiltin, t == chroma.NameDecorator,
-		t == chroma.NameNamespace:
-		return "tok-definition"
-	}
-	return ""
+	return tokens
 }
 
 // codeLine is a line of a diff with its view.
@@ -137,7 +74,7 @@ type codeLine struct {
 // beginning of the hunk, so that it may take the end of a long string for code.
 func (v *hunkView) colour(file string, p *palette) {
 	language := strings.TrimPrefix(path.Ext(file), ".")
-	if p == nil || coloured[strings.ToLower(language)] == "" {
+	if p == nil || grammars[strings.ToLower(language)] == nil {
 		return
 	}
 	var before, after []codeLine
@@ -154,8 +91,6 @@ func (v *hunkView) colour(file string, p *palette) {
 			after = append(after, codeLine{b.New[j].raw, &b.New[j].Text})
 		}
 	}
-	rendering <- struct{}{}
-	defer func() { <-rendering }()
 	p.lines(language, before)
 	p.lines(language, after)
 }
@@ -166,7 +101,7 @@ func (p *palette) lines(language string, lines []codeLine) {
 	for _, l := range lines {
 		code.WriteString(strings.TrimSuffix(l.raw, "\n") + "\n")
 	}
-	_, tokens := p.tokens(language, code.String())
+	tokens := p.tokens(language, code.String())
 	from := 0
 	for _, l := range lines {
 		to := from + len(strings.TrimSuffix(l.raw, "\n"))
