@@ -90,11 +90,13 @@ var (
 
 // grammars are found by the names that models give languages.
 var grammars = map[string]*grammar{
-	"python": pythonCode, "python3": pythonCode, "py": pythonCode, "bash": shellCode, "sh": shellCode, "shell": shellCode, "console": shellCode,
+	"python": pythonCode, "python3": pythonCode, "py": pythonCode,
+	"bash": shellCode, "sh": shellCode, "shell": shellCode, "console": shellCode,
 	"javascript": jsCode, "js": jsCode, "jsx": jsCode, "mjs": jsCode,
 	"typescript": tsCode, "ts": tsCode, "tsx": tsCode, "json": jsonCode, "sql": sqlCode, "r": rCode, "go": goCode,
 	"rust": rustCode, "rs": rustCode, "java": javaCode, "c": cCode, "h": cCode, "c++": cppCode, "cpp": cppCode,
-	"css": cssCode, "html": markupCode, "xml": markupCode, "yaml": yamlCode, "yml": yamlCode, "toml": tomlCode, "ini": iniCode,
+	"css": cssCode, "html": markupCode, "xml": markupCode,
+	"yaml": yamlCode, "yml": yamlCode, "toml": tomlCode, "ini": iniCode,
 }
 
 // The CSS classes of tokens.
@@ -165,7 +167,7 @@ func (l *lexer) token(rest string) (size int, class string) {
 		}
 	}
 	switch {
-	case strings.IndexByte(l.quotes, c) >= 0 && !(l.prose && isWord(before)):
+	case strings.IndexByte(l.quotes, c) >= 0 && (!l.prose || !isWord(before)):
 		return closing(rest, rest[:1], true), classString
 	case isDigit(c):
 		return numberEnd(rest), classNumber
