@@ -75,7 +75,7 @@ except OSError: pass`, port)},
 		{"control group: processes", []string{"join control group"}, `import os, time
 try:
     for i in range(40):
-        if os.fork() == 0: time.sleep(9); os._exit(0)
+        if os.fork() == 0: os.closerange(0, 3); time.sleep(9); os._exit(0)
     print('breach')
 except OSError: pass`},
 	} {
