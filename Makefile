@@ -160,22 +160,27 @@ unit: ## tests of all packages that start no service: race detector where there 
 # These tests run programs in a sandbox. They do without the race detector, with which the
 # executor takes four times as long to start. Many hostile programs only wait for their
 # limit, so more of them run at once than there are processors.
-PROGRAMS := ^Test(Behaves|Compiler|EchoLast|Hostile|Languages|NothingIsLeft|Package|Plot|Protections|ShowPlots)
-
-.PHONY: sandbox
-sandbox: ## tests of the sandbox: programs, then the rest with the race detector
-	@echo '== sandbox: programs'
-	@$(call go-test,-parallel 4 -run '$(PROGRAMS)' -- ./internal/sandbox/...)
-	@MAKEFLAGS=--no-print-directory $(MAKE) GO='$(GO)' -j2 executor-1 executor-2
+HOSTILE  := ^Test(Hostile|Protections)
+PROGRAMS := ^Test(Behaves|Compiler|EchoLast|Languages|NothingIsLeft|Package|Plot|ShowPlots)
 
 # Most tests of the executor wait, one after the other: two halves take half of the time.
 FIRST := ^Test[A-N]
-.PHONY: executor-1 executor-2
+
+.PHONY: sandbox hostile programs executor-1 executor-2
+sandbox: ## tests of the sandbox: programs, then the rest with the race detector
+	@MAKEFLAGS=--no-print-directory $(MAKE) GO='$(GO)' -j2 hostile programs
+	@MAKEFLAGS=--no-print-directory $(MAKE) GO='$(GO)' -j2 executor-1 executor-2
+hostile:
+	@echo '== sandbox: hostile programs'
+	@$(call go-test,-parallel 4 -run '$(HOSTILE)' -- ./internal/sandbox/linux)
+programs:
+	@echo '== sandbox: programs'
+	@$(call go-test,-run '$(PROGRAMS)' -- ./internal/sandbox/...)
 executor-1:
 	@echo '== sandbox: executor'
-	@$(call race-test,-run '$(FIRST)' -skip '$(PROGRAMS)' -- ./internal/sandbox/linux)
+	@$(call race-test,-run '$(FIRST)' -skip '$(PROGRAMS)|$(HOSTILE)' -- ./internal/sandbox/linux)
 executor-2:
-	@$(call race-test,-parallel 4 -skip '$(PROGRAMS)|$(FIRST)' -- ./internal/sandbox/...)
+	@$(call race-test,-parallel 4 -skip '$(PROGRAMS)|$(HOSTILE)|$(FIRST)' -- ./internal/sandbox/...)
 
 # These tests start the release binary. Results are not cached, because go test does not
 # know its sources. Most tests start a service of their own and wait, so more run at once
