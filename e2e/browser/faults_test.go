@@ -1,9 +1,11 @@
 package browser
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 )
 
@@ -19,6 +21,22 @@ func TestGutterCovers(t *testing.T) {
 	if got := eval[string](b, `getComputedStyle(document.querySelector('.cm-gutters')).backgroundColor`); strings.HasPrefix(got, "rgba") {
 		t.Errorf("behind the numbers the code shows through: %s", got)
 	}
+}
+
+// TestEditorComesAgain loses the first request for the editor.
+func TestEditorComesAgain(t *testing.T) {
+	b := open(t, light)
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
+			return err
+		}
+		_, err := chromedp.Call(ctx, network.SetBlockedURLs, network.SetBlockedURLsParams{
+			URLPatterns: []*network.BlockPattern{{URLPattern: "*://*:*/*/editor.js?again"},
+				{URLPattern: "*://*:*/*/editor.js", Block: true}}})
+		return err
+	}))
+	b.goTo(shared(t).url + "/")
+	b.wait("document.querySelector('.cm-content')")
 }
 
 // TestDrafts leaves with something typed, and comes back.
@@ -37,7 +55,7 @@ func TestDrafts(t *testing.T) {
 		t.Errorf("after a reload the editor shows %q", got)
 	}
 	b.goTo(s.url + "/status")
-	b.run(`history.back()`)
+	b.run(`setTimeout(() => history.back())`) // which ends the page, and its answers
 	b.wait(`document.querySelector('.cm-content')`)
 	if got := eval[string](b, `document.querySelector('#code').value`); got != code {
 		t.Errorf("after Back the code is %q", got)

@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,8 +23,9 @@ type tab struct {
 	ctx  context.Context
 	look look
 
-	mu     sync.Mutex
-	faults []string // what the page complained about
+	mu       sync.Mutex
+	faults   []string // what the page complained about
+	failures []string // requests without an answer, or with an error
 }
 
 // open opens a tab in the browser. What the page throws, or is refused by its
@@ -71,6 +73,10 @@ func (b *tab) hear(ev any) {
 	case *log.EventEntryAdded:
 		if e.Entry.Source == log.EntrySourceSecurity || strings.Contains(e.Entry.Text, "Content Security Policy") {
 			fault = e.Entry.Text
+		} else if e.Entry.Source == log.EntrySourceNetwork {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.failures = append(b.failures, e.Entry.URL+": "+e.Entry.Text)
 		}
 	}
 	if fault != "" {
@@ -147,7 +153,10 @@ func (b *tab) wait(expression string) {
 		}
 		if time.Now().After(deadline) {
 			b.capture("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
-			b.t.Fatalf("it does not become true: %s\nthe page: %s", expression,
+			b.mu.Lock()
+			failures := slices.Clone(b.failures)
+			b.mu.Unlock()
+			b.t.Fatalf("it does not become true: %s\nfailed requests: %q\nthe page: %s", expression, failures,
 				eval[string](b, "document.querySelector('main')?.innerText ?? ''"))
 		}
 		select {

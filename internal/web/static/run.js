@@ -202,17 +202,21 @@ if (drafted) {
 
 // The editor comes after the first paint. Until then, and without it, the
 // plain text field does.
-async function dress() {
+async function dress(again) {
   try {
-    const { create } = await import(form.dataset.editor);
+    const { create } = await import(form.dataset.editor + again);
     const focused = document.activeElement === code;
     editor = create(code, { language: language.value, nonce: meta("nonce"), label: "Code", run: start, onChange: changed });
     if (focused) editor.focus();
   } catch {
-    // the text field stays
+    // the text field stays; a browser asks no second time for the same address
+    if (!again) setTimeout(dress, 2000, "?again");
   }
 }
-requestAnimationFrame(() => setTimeout(dress));
+let dressing;
+const first = () => { dressing ??= dress(""); };
+requestAnimationFrame(() => setTimeout(first));
+setTimeout(first, 2000); // a page that nobody sees is not painted
 
 const shown = output.dataset.run;
 if (shown && output.dataset.final !== "true") {
