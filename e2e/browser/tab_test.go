@@ -105,9 +105,18 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
+// goTo loads a page. Chromium breaks loading off when an interface of the machine appears or
+// goes, as other tests have it do: then it loads the page again.
 func (b *tab) goTo(url string) {
 	b.t.Helper()
-	b.do(chromedp.Navigate(url))
+	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		for {
+			err := chromedp.Do(ctx, chromedp.Navigate(url))
+			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "ERR_NETWORK_CHANGED") {
+				return err
+			}
+		}
+	}))
 }
 
 // eval returns the value of an expression in the page; promises are awaited.
