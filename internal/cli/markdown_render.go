@@ -25,10 +25,13 @@ var (
 	codeLook   = [2]string{"\x1b[36m", "\x1b[39m"}
 )
 
-// maxNesting bounds quotes and lists in one another; narrowest is the least width of a text.
+// Bounds of a block that is rendered. goldmark needs time or memory that grows with the square
+// of some of them, and it adds the missing cells of a table.
 const (
-	maxNesting = 16
-	narrowest  = 20
+	maxNesting = 16 // quotes and lists in one another
+	maxCells   = 20_000
+	maxProse   = 16 << 10 // bytes of a block that is no code
+	narrowest  = 20       // columns of a text, however deep
 )
 
 var markdownParser = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough,
@@ -36,11 +39,28 @@ var markdownParser = goldmark.New(goldmark.WithExtensions(extension.Table, exten
 
 // renderMarkdown returns a block of Markdown for a terminal. Text goes through plainText once
 // its entities are resolved, so none of it controls the terminal. It reports false for a block
-// that is nested too deeply.
+// that exceeds the bounds.
 func renderMarkdown(source string, width int) (shown string, ok bool) {
+	if isHeavy(source) {
+		return "", false
+	}
 	r := &markdownRenderer{source: []byte(source), ok: true}
 	shown = r.blocks(markdownParser.Parse(text.NewReader(r.source)), width, 0, "\n\n")
 	return shown, r.ok
+}
+
+func isHeavy(source string) bool {
+	lines, widest := 0, 0
+	for line := range strings.Lines(source) {
+		lines++
+		widest = max(widest, strings.Count(line, "|")+1)
+		marks := line[:len(line)-len(strings.TrimLeft(line, "> \t-+*"))]
+		if strings.Count(marks, ">")+strings.Count(marks, "- ")+strings.Count(marks, "+ ")+strings.Count(marks, "* ") >
+			2*maxNesting {
+			return true
+		}
+	}
+	return lines*widest > maxCells || len(source) > maxProse && fenceOf(source) == ""
 }
 
 type markdownRenderer struct {
@@ -71,7 +91,8 @@ func (r *markdownRenderer) blocks(parent ast.Node, width, depth int, between str
 		case *ast.ThematicBreak:
 			blocks = append(blocks, strings.Repeat("─", width))
 		case *ast.Blockquote:
-			blocks = append(blocks, hang(look(faintLook, "│ "), look(faintLook, "│ "), r.blocks(n, width-2, depth+1, "\n\n")))
+			bar := look(faintLook, "│ ")
+			blocks = append(blocks, hang(bar, bar, r.blocks(n, width-2, depth+1, "\n\n")))
 		case *ast.List:
 			space := "\n\n"
 			if n.IsTight {

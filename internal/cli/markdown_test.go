@@ -64,3 +64,27 @@ func TestMarkdownIsHarmless(t *testing.T) {
 		t.Error("a long block is not shown")
 	}
 }
+
+// TestMarkdownIsBounded shows as plain text what would take seconds or gigabytes to render, and
+// renders ordinary long blocks.
+func TestMarkdownIsBounded(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string
+		ok   bool
+	}{
+		"wide table": {strings.Repeat("a|", 300) + "\n" + strings.Repeat("-|", 300) + "\n" + strings.Repeat("a\n", 300), false},
+		"quotes":     {strings.Repeat(">", 40) + " a", false},
+		"lists":      {strings.Repeat("- ", 40) + "a", false},
+		"brackets":   {strings.Repeat("[", maxProse+1), false},
+		"long table": {"| a | b | c |\n|---|---|--:|\n" + strings.Repeat("| one | two | 3 |\n", 900), true},
+		"long list":  {strings.Repeat("- **one** of `many`\n", 400), true},
+		"long code":  {"```\n" + strings.Repeat("cat a | sort | uniq > b\n", 1000) + "```\n", true},
+		"rules":      {strings.Repeat("-", 200) + "\n\n" + strings.Repeat("* ", 30), true},
+		"deep":       {"- a\n  - b\n    > c\n    > > d\n", true},
+	} {
+		shown, ok := renderMarkdown(test.text, 80)
+		if ok != test.ok || ok != (shown != "") {
+			t.Errorf("%s: rendered %v, %d bytes", name, ok, len(shown))
+		}
+	}
+}
