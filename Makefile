@@ -172,7 +172,7 @@ sandbox: ## tests of the sandbox: programs, then the rest with the race detector
 	@MAKEFLAGS=--no-print-directory $(MAKE) GO='$(GO)' -j2 executor-1 executor-2
 hostile:
 	@echo '== sandbox: hostile programs'
-	@$(call go-test,-parallel 4 -run '$(HOSTILE)' -- ./internal/sandbox/linux)
+	@$(call go-test,-parallel 4 -run '$(HOSTILE)' -- ./internal/sandbox/...)
 programs:
 	@echo '== sandbox: programs'
 	@$(call go-test,-run '$(PROGRAMS)' -- ./internal/sandbox/...)
