@@ -1,6 +1,6 @@
 // The notebook: cells over a live session. What is written is kept in the browser at
 // once and as a file of the session soon after; one tab edits a notebook at a time.
-import { announce, ask, meta, named, parts } from "./page.js";
+import { announce, ask, loadScript, meta, named, parts } from "./page.js";
 import { latex, Outputs } from "./outputs.js";
 import { blank, fromFile, languages, maxNotebook, toFile, toScript, unsaved } from "./nbformat.js";
 import { toHTML } from "./nbhtml.js";
@@ -226,7 +226,7 @@ class View {
 
   async dress() {
     if (this.editor || this.cell.kind !== "code") return;
-    const { create } = await import(box.dataset.editor);
+    const { create } = await loadScript(box.dataset.editor);
     if (this.editor || this.cell.kind !== "code") return;
     const focused = document.activeElement === this.area;
     this.editor = create(this.area, {

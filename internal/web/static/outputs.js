@@ -2,7 +2,7 @@
 // pictures become images; whatever is a document of its own is shown in a frame of
 // another origin (decision 0115).
 import { Console } from "./console.js";
-import { ask, parts } from "./page.js";
+import { ask, loadScript, parts } from "./page.js";
 import { fromFrame } from "./table.js";
 
 const box = document.getElementById("notebook");
@@ -85,7 +85,7 @@ function media(kind, mime) {
 // latex shows mathematics as MathML, which browsers set by themselves.
 export async function latex(text, element, display) {
   try {
-    (await import(box.dataset.katex)).render(text, element, display);
+    (await loadScript(box.dataset.katex)).render(text, element, display);
   } catch {
     element.textContent = text;
   }

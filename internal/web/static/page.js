@@ -41,6 +41,17 @@ export async function send(url, { method = "GET", body, headers, signal } = {}) 
   return answer;
 }
 
+// loadScript imports a script that is needed later. It asks once more if the first request is lost:
+// a browser does not ask for the same address again.
+export async function loadScript(address) {
+  try {
+    return await import(address);
+  } catch {
+    await new Promise((done) => setTimeout(done, 2000));
+    return import(`${address}?again`);
+  }
+}
+
 // ask is send for an answer that is read as a whole.
 export async function ask(url, { accept = "application/json", type, ...options } = {}) {
   const answer = await send(url, { ...options, headers: { Accept: accept, ...(type ? { "Content-Type": type } : {}) } });

@@ -1,5 +1,5 @@
 // The run page: an editor, input files, and what a program does as it does it.
-import { announce, ask, meta, parts, send } from "./page.js";
+import { announce, ask, loadScript, meta, parts, send } from "./page.js";
 import { Console } from "./console.js";
 import * as draft from "./draft.js";
 import { follow } from "./stream.js";
@@ -202,19 +202,18 @@ if (drafted) {
 
 // The editor comes after the first paint. Until then, and without it, the
 // plain text field does.
-async function dress(again) {
+async function dress() {
   try {
-    const { create } = await import(form.dataset.editor + again);
+    const { create } = await loadScript(form.dataset.editor);
     const focused = document.activeElement === code;
     editor = create(code, { language: language.value, nonce: meta("nonce"), label: "Code", run: start, onChange: changed });
     if (focused) editor.focus();
   } catch {
-    // the text field stays; a browser asks no second time for the same address
-    if (!again) setTimeout(dress, 2000, "?again");
+    // the text field stays
   }
 }
 let dressing;
-const first = () => { dressing ??= dress(""); };
+const first = () => { dressing ??= dress(); };
 requestAnimationFrame(() => setTimeout(first));
 setTimeout(first, 2000); // a page that nobody sees is not painted
 

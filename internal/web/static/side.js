@@ -1,5 +1,5 @@
 // Beside the cells: the files of the session, its variables, a terminal.
-import { ask, announce, meta, named, parts } from "./page.js";
+import { ask, announce, loadScript, meta, named, parts } from "./page.js";
 import { fromCSV, Table } from "./table.js";
 import { Processes } from "./processes.js";
 import { events } from "./stream.js";
@@ -207,7 +207,7 @@ export class Side {
     if (this.shell) return this.shell.focus();
     try {
       await this.session.make();
-      const { open } = await import(box.dataset.terminal);
+      const { open } = await loadScript(box.dataset.terminal);
       const term = (this.shell = open(place, meta("nonce")));
       const starting = this.session.call("/processes", { argv: ["bash", "-i"], pty: { cols: term.cols, rows: term.rows } });
       let made = null;
