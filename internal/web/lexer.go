@@ -174,7 +174,9 @@ func (l *lexer) token(rest string) (size int, class string) {
 	case c == '@' && len(rest) > 1 && isWord(rest[1]):
 		return 1 + wordEnd(rest[1:]), classDefinition
 	case isWord(c):
-		size = wordEnd(rest)
+		if size = wordEnd(rest); before == '.' {
+			return size, "" // an attribute, whatever its name
+		}
 		return size, l.class(rest[:size])
 	case c == '>':
 		l.inTag = false

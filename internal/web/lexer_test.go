@@ -13,6 +13,7 @@ func TestLexer(t *testing.T) {
 			"s = f'a\\'b' + '''x\ny''' * 1e-5": "s = fs['a\\'b'] + s['''x\ny'''] * n[1e-5]",
 			"@cached\nclass A: pass":           "d[@cached]\nk[class] d[A]: k[pass]",
 			"print('open\nx = \"é\"":           "d[print](s['open]\nx = s[\"é\"]",
+			"a.round(2).class":                 "a.round(n[2]).class",
 			"'a\\":                             "s['a\\]",
 		},
 		"bash": {"for x in $#; do echo \"a\nb\"; done # c": "k[for] x k[in] $#; k[do] d[echo] s[\"a\nb\"]; k[done] c[# c]"},
