@@ -72,7 +72,7 @@ func TestMarkdownIsBounded(t *testing.T) {
 		text string
 		ok   bool
 	}{
-		"wide table": {strings.Repeat("a|", 300) + "\n" + strings.Repeat("-|", 300) + "\n" + strings.Repeat("a\n", 300), false},
+		"wide table": {strings.Repeat("a|", 300) + "\n" + strings.Repeat("-|", 300) + strings.Repeat("\na", 300), false},
 		"quotes":     {strings.Repeat(">", 40) + " a", false},
 		"lists":      {strings.Repeat("- ", 40) + "a", false},
 		"brackets":   {strings.Repeat("[", maxProse+1), false},
