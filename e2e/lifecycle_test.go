@@ -146,7 +146,7 @@ func testDrain(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
 		s := serve(t, who, dataWithoutPackages(t, who))
 		events := s.stream("POST", "/api/v1/runs",
-			`{"language":"python","code":"import time\nprint('up', flush=True)\ntime.sleep(2)\nprint('done')"}`)
+			`{"language":"python","code":"import time\nprint('up', flush=True)\ntime.sleep(8)\nprint('done')"}`)
 		events.until("output", "up")
 		s.signal(syscall.SIGTERM)
 		eventually(t, waitTime, "/ready says 503", func() bool { return s.do("GET", "/ready", "").status == 503 })
