@@ -66,6 +66,25 @@ func TestInterruptAtOnce(t *testing.T) {
 	}
 }
 
+// A cell that swallows an interrupt gets another one before it is killed.
+func TestInterruptAgain(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	p.run(s, "x = 1")
+	c := p.begin(s, CellRequest{Grace: 6 * time.Second, Code: "def f():\n" + "    for i in range(3):\n" +
+		"        try:\n            print('begun')\n            while True: pass\n        except: pass\n" +
+		"    while True: pass\nf()"})
+	if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
+		t.Fatal(err)
+	}
+	if c = p.want(p.end(s, c.ID), StatusInterrupted); c.Message != "" || raised(c).Name != "KeyboardInterrupt" {
+		t.Errorf("%q, %+v", c.Message, raised(c))
+	}
+	if c := p.run(s, "x"); plain(t, c) != "1" || c.Restarted {
+		t.Errorf("after it: %+v", c)
+	}
+}
+
 // seen returns when a cell has had an event.
 func (p *place) seen(session, cell engine.ID, kind OutputType) {
 	p.t.Helper()

@@ -332,10 +332,13 @@ func (at *session) stop(c *cell) {
 	if c.Status == StatusRunning { // otherwise it is interrupted when it begins
 		it.interrupt(false)
 	}
-	if at.settings.Language == "js" {
-		at.repeatInterrupt(it, c, interruptTime/40)
-	}
 	grace := cmp.Or(c.request.Grace, interruptTime)
+	switch at.settings.Language {
+	case "js": // it gets no signal at first, and may lose one
+		at.repeatInterrupt(it, c, interruptTime/40, interruptTime/5)
+	case "python": // an "except:" without a type swallows one, and so does a destructor
+		at.repeatInterrupt(it, c, grace/2, grace/8)
+	}
 	time.AfterFunc(grace, func() {
 		at.mu.Lock()
 		defer at.mu.Unlock()
@@ -346,9 +349,9 @@ func (at *session) stop(c *cell) {
 	})
 }
 
-// repeatInterrupt interrupts a cell of Node again until it ends: Node gets no signal at first, and
-// may lose one. The caller holds mu.
-func (at *session) repeatInterrupt(it *interpreter, c *cell, wait time.Duration) {
+// repeatInterrupt interrupts a cell again, first after wait, then every pause until it ends. Bash's
+// driver does so itself. The caller holds mu.
+func (at *session) repeatInterrupt(it *interpreter, c *cell, wait, pause time.Duration) {
 	time.AfterFunc(wait, func() {
 		at.mu.Lock()
 		defer at.mu.Unlock()
@@ -356,7 +359,7 @@ func (at *session) repeatInterrupt(it *interpreter, c *cell, wait time.Duration)
 			if c.Status == StatusRunning {
 				it.interrupt(true)
 			}
-			at.repeatInterrupt(it, c, interruptTime/5)
+			at.repeatInterrupt(it, c, pause, pause)
 		}
 	})
 }
