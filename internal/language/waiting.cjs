@@ -60,9 +60,11 @@ function prewarm() {
 }
 
 // Does what happens to a module of the new kind before its first line. That waits for no
-// file, so it is done when this returns, and no program can ask for it.
+// file, so it is done when this returns, and no program can ask for it. Node reads such a
+// module in threads, which it starts for the first file, and waits until all of them run.
 function prewarmModules() {
   import("data:text/javascript,import%20'fs'").catch(() => {});
+  fs.promises.readFile("/none").catch(() => {});
   process._tickCallback?.();
 }
 
