@@ -2,8 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"context"
-	"iter"
 	"strings"
 	"sync"
 	"time"
@@ -24,20 +22,18 @@ const (
 )
 
 // recorder is the log of one run that has not ended, or that is still being watched. The
-// program never waits for a watcher, and each watcher reads at its own speed from any
-// event. The log is in memory only: the output of an interrupted run is lost.
+// log is in memory only: the output of an interrupted run is lost.
 //
 // Invariant: joining the Data of all output events of one stream gives the
 // run's Stdout or Stderr, live, after the end, and out of the index.
 type recorder struct {
+	events  EventLog[Event]
 	mu      sync.Mutex
-	events  []Event // never changed, only added to
 	streams map[Stream]*capture
 	gather  map[Stream][]byte // text that is not yet in an event
 	first   Stream            // the stream whose text arrived first
 	timer   *time.Timer       // runs while there is such text
 	flushed time.Time         // time of the last output event
-	changed chan struct{}     // closed at the next event; nil: no watcher waits
 	ended   bool
 }
 
@@ -63,7 +59,7 @@ func (r *recorder) output(stream Stream, data []byte) {
 	if c == nil || r.ended {
 		return
 	}
-	eager := len(r.events) < eagerEvents
+	eager := len(r.events.All()) < eagerEvents
 	if eager && r.first != "" && r.first != stream {
 		r.flush() // keeps the order of the streams
 	}
@@ -123,12 +119,8 @@ func (r *recorder) flush() {
 }
 
 func (r *recorder) add(e Event) {
-	e.Seq = len(r.events) + 1
-	r.events = append(r.events, e)
-	if r.changed != nil {
-		close(r.changed)
-		r.changed = nil
-	}
+	e.Seq = len(r.events.All()) + 1
+	r.events.Add(e, e.Type == EventResult)
 }
 
 // closeOutput ends both streams, and returns their whole text and its log.
@@ -146,7 +138,7 @@ func (r *recorder) closeOutput() (chunks []OutputChunk, stdout, stderr string, t
 		r.ended = true
 	}
 	var texts [2]strings.Builder
-	for _, e := range r.events {
+	for _, e := range r.events.All() {
 		if e.Type != EventOutput {
 			continue
 		}
@@ -166,56 +158,6 @@ func (r *recorder) finish(run *Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.add(Event{Type: EventResult, Run: run})
-}
-
-// since returns the events after the first n, and if there are none yet, a
-// channel that closes when there are.
-func (r *recorder) since(n int) ([]Event, <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if n < len(r.events) {
-		return r.events[n:len(r.events):len(r.events)], nil
-	}
-	if r.changed == nil {
-		r.changed = make(chan struct{})
-	}
-	return nil, r.changed
-}
-
-// watch yields the events with Seq > after until the result or the end of
-// ctx. It waits for events that have not happened yet.
-func (r *recorder) watch(ctx context.Context, after int) iter.Seq[Event] {
-	return func(yield func(Event) bool) {
-		seen := max(after, 0)
-		for {
-			events, changed := r.since(seen)
-			for _, e := range events {
-				if ctx.Err() != nil || !yield(e) || e.Type == EventResult {
-					return
-				}
-				seen = e.Seq
-			}
-			if changed == nil {
-				continue
-			}
-			if r.over(seen) {
-				return
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-changed:
-			}
-		}
-	}
-}
-
-// over reports whether the result is among the first n events: no event follows it.
-func (r *recorder) over(n int) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	last := len(r.events) - 1
-	return last >= 0 && last < n && r.events[last].Type == EventResult
 }
 
 // replay returns the log of a run that has ended, out of the index: the same

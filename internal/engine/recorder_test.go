@@ -145,7 +145,7 @@ func TestRecorderInvariant(t *testing.T) {
 		var early []Event
 		var watcher sync.WaitGroup
 		watcher.Go(func() {
-			for e := range r.watch(t.Context(), 0) {
+			for e := range r.events.Watch(t.Context(), 0) {
 				early = append(early, e)
 			}
 		})
@@ -183,14 +183,14 @@ func TestRecorderInvariant(t *testing.T) {
 		// Coming back in the middle, and after the end.
 		var rest []Event
 		middle := len(early) / 2
-		for e := range r.watch(t.Context(), middle) {
+		for e := range r.events.Watch(t.Context(), middle) {
 			rest = append(rest, e)
 		}
 		if diff := cmp.Diff(early[middle:], rest); diff != "" {
 			t.Errorf("after %d of %d:\n%s", middle, len(early), diff)
 		}
 		for _, after := range []int{len(early), len(early) + 10} {
-			for e := range r.watch(t.Context(), after) {
+			for e := range r.events.Watch(t.Context(), after) {
 				t.Errorf("after the end came %v", e)
 			}
 		}
@@ -205,10 +205,10 @@ func TestRecorderLargePiece(t *testing.T) {
 	text := "x" + strings.Repeat("日本", 50_000)
 	r.output(Stdout, []byte(text))
 	_, stdout, _, _ := r.closeOutput()
-	if out, _ := joined(t, r.events); out != text || stdout != text {
+	if out, _ := joined(t, r.events.All()); out != text || stdout != text {
 		t.Error("the text differs")
 	}
-	for _, e := range r.events {
+	for _, e := range r.events.All() {
 		if len(e.Data) > largestEvent {
 			t.Errorf("an event of %d bytes", len(e.Data))
 		}
@@ -224,13 +224,13 @@ func TestRecorderGathers(t *testing.T) {
 			r.output(Stderr, []byte("y"))
 		}
 		synctest.Wait()
-		if n := len(r.events); n > eagerEvents+2*200_000/gatherBytes+2 {
+		if n := len(r.events.All()); n > eagerEvents+2*200_000/gatherBytes+2 {
 			t.Errorf("%d events", n)
 		}
 		var got int
 		ctx, cancel := context.WithTimeout(t.Context(), 2*gatherTime)
 		defer cancel()
-		for e := range r.watch(ctx, 0) {
+		for e := range r.events.Watch(ctx, 0) {
 			got += len(e.Data)
 		}
 		if got != 400_000 {
@@ -248,7 +248,7 @@ func TestRecorderMoments(t *testing.T) {
 		texts := func() (list []string) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			for _, e := range r.events {
+			for _, e := range r.events.All() {
 				list = append(list, string(e.Stream)+" "+e.Data)
 			}
 			return list
@@ -294,7 +294,7 @@ func TestSlowWatcher(t *testing.T) {
 		stuck := make(chan struct{})
 		var watcher sync.WaitGroup
 		watcher.Go(func() {
-			for range r.watch(ctx, 0) {
+			for range r.events.Watch(ctx, 0) {
 				<-stuck
 			}
 		})

@@ -42,7 +42,7 @@ func (s *Service) Watch(ctx context.Context, caller Caller, id ID, after int) (i
 		return nil, err
 	}
 	if j != nil {
-		return j.log.watch(ctx, after), nil
+		return j.log.events.Watch(ctx, after), nil
 	}
 	if !run.Status.Final() && s.cluster != nil {
 		if s.foreign(run.Node) {

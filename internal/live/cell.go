@@ -3,10 +3,8 @@ package live
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -152,11 +150,10 @@ type cell struct {
 	log log
 }
 
-// log holds the output of a cell. Readers never block its writers.
+// log holds the output of a cell.
 type log struct {
+	events   engine.EventLog[Event]
 	mu       sync.Mutex
-	events   []Event // only ever added to
-	changed  chan struct{}
 	kind     OutputType // of text that is not yet in an event
 	text     []byte
 	flushed  time.Time
@@ -232,7 +229,7 @@ func (l *log) emit(n int) {
 	if n == 0 || l.ended {
 		return
 	}
-	l.append(Event{Output: Output{Type: l.kind, Text: string(l.text[:n])}})
+	l.append(Event{Output: Output{Type: l.kind, Text: string(l.text[:n])}}, false)
 	l.text = append(l.text[:0], l.text[n:]...)
 	l.flushed = time.Now()
 }
@@ -254,13 +251,13 @@ func (l *log) add(e Event) {
 		l.bytes += size
 		if l.displays > maxDisplays || l.bytes > displayBytes {
 			if !l.full() {
-				l.append(Event{Output: Output{Type: Stderr, Text: leftOut}})
+				l.append(Event{Output: Output{Type: Stderr, Text: leftOut}}, false)
 			}
 			l.bytes -= size
 			return
 		}
 	}
-	l.append(e)
+	l.append(e, false)
 }
 
 var leftOut = fmt.Sprintf("[... more than %d displays, or %d MiB of them, left out ...]\n", maxDisplays,
@@ -268,16 +265,12 @@ var leftOut = fmt.Sprintf("[... more than %d displays, or %d MiB of them, left o
 
 // full reports whether displays were omitted before.
 func (l *log) full() bool {
-	return slices.ContainsFunc(l.events, func(e Event) bool { return e.Text == leftOut })
+	return slices.ContainsFunc(l.events.All(), func(e Event) bool { return e.Text == leftOut })
 }
 
-func (l *log) append(e Event) {
-	e.Seq = len(l.events) + 1
-	l.events = append(l.events, e)
-	if l.changed != nil {
-		close(l.changed)
-		l.changed = nil
-	}
+func (l *log) append(e Event, last bool) {
+	e.Seq = len(l.events.All()) + 1
+	l.events.Add(e, last)
 }
 
 // end adds the last event.
@@ -288,7 +281,7 @@ func (l *log) end(last Event) {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	l.append(last)
+	l.append(last, true)
 	l.ended = true
 }
 
@@ -296,9 +289,9 @@ func (l *log) end(last Event) {
 func (l *log) outputs() (all []Output) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	events := l.events
+	events := l.events.All()
 	if len(l.text) > 0 { // reading emits no event for half a line
-		events = append(slices.Clip(events), Event{Output: Output{Type: l.kind, Text: string(l.text)}})
+		events = append(events, Event{Output: Output{Type: l.kind, Text: string(l.text)}})
 	}
 	for _, e := range events {
 		switch e.Type {
@@ -322,47 +315,6 @@ func (l *log) size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bytes + l.texts[Stdout] + l.texts[Stderr]
-}
-
-// since returns the events after the first n, a channel that closes when there are
-// more, and whether there will be none.
-func (l *log) since(n int) (events []Event, changed <-chan struct{}, ended bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n < len(l.events) {
-		return l.events[n:len(l.events):len(l.events)], nil, false
-	}
-	if l.changed == nil {
-		l.changed = make(chan struct{})
-	}
-	return nil, l.changed, l.ended
-}
-
-// watch yields the events with Seq > after, to the last or the end of ctx.
-func (l *log) watch(ctx context.Context, after int) iter.Seq[Event] {
-	return func(yield func(Event) bool) {
-		seen := max(after, 0)
-		for {
-			events, changed, ended := l.since(seen)
-			for _, e := range events {
-				if ctx.Err() != nil || !yield(e) {
-					return
-				}
-				seen = e.Seq
-			}
-			switch {
-			case changed == nil:
-				continue
-			case ended:
-				return
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-changed:
-			}
-		}
-	}
 }
 
 // snapshot returns the current state of the cell. The caller holds the session's mu.

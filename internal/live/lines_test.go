@@ -6,12 +6,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // pieces are the events of text.
 func pieces(l *log) (all []string) {
-	events, _, _ := l.since(0)
-	for _, e := range events {
+	for _, e := range l.events.All() {
 		if e.Type == Stdout || e.Type == Stderr {
 			all = append(all, e.Text)
 		}
@@ -30,7 +31,7 @@ func TestLines(t *testing.T) {
 				t.Errorf("%q, not %q", got, wanted)
 			}
 			l.mu.Lock()
-			l.events = nil
+			l.events = engine.EventLog[Event]{}
 			l.mu.Unlock()
 		}
 		for _, part := range []string{"one", " ", "two"} {

@@ -277,7 +277,7 @@ func (s *Service) Watch(
 	if err != nil {
 		return nil, err
 	}
-	return c.log.watch(ctx, after), nil
+	return c.log.events.Watch(ctx, after), nil
 }
 
 // CancelCell removes a queued cell from the queue, or interrupts a running one. It returns when the
