@@ -225,19 +225,6 @@ type contentBody struct {
 	Chunk    *int            `json:"chunk"`
 }
 
-// readContent reads a body with a file in it.
-func (s *Server) readContent(w http.ResponseWriter, r *http.Request) (*contentBody, error) {
-	text, err := s.Bodies.ReadRequest(w, r, s.Caller(r).Owner, MaxBody)
-	if err != nil {
-		return nil, err
-	}
-	var body contentBody
-	if len(bytes.TrimSpace(text)) > 0 && json.Unmarshal(text, &body) != nil {
-		return nil, wire.Refuse(http.StatusBadRequest, "Invalid JSON in body of request")
-	}
-	return &body, nil
-}
-
 // bytes returns the new content of a file.
 func (b *contentBody) bytes() ([]byte, error) {
 	if b.Chunk != nil {
@@ -274,11 +261,11 @@ func (s *Server) inKernel(r *http.Request, text string) (place, error) {
 }
 
 func (s *Server) saveContents(w http.ResponseWriter, r *http.Request, at place) error {
-	body, err := s.readContent(w, r)
-	if err != nil {
+	var body contentBody
+	if err := s.readJSON(w, r, MaxBody, &body); err != nil {
 		return err
 	}
-	return s.save(w, r, at, body)
+	return s.save(w, r, at, &body)
 }
 
 // save writes the content of a body, and answers with its model.
@@ -314,8 +301,8 @@ func (s *Server) makeContents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body, err := s.readContent(w, r)
-	if err != nil {
+	var body contentBody
+	if err := s.readJSON(w, r, MaxBody, &body); err != nil {
 		return err
 	}
 	name, ext := "untitled", body.Ext
@@ -349,7 +336,7 @@ func (s *Server) makeContents(w http.ResponseWriter, r *http.Request) error {
 		}
 		_, err := s.Live.StatFile(r.Context(), at.kernel.caller, at.kernel.id, at.path)
 		if engine.KindOf(err) == engine.ErrNotFound {
-			return atPlace(at, s.save(w, r, at, body))
+			return atPlace(at, s.save(w, r, at, &body))
 		}
 		if err != nil {
 			return err
@@ -362,8 +349,8 @@ func (s *Server) makeContents(w http.ResponseWriter, r *http.Request) error {
 const maxUntitled = 200
 
 func (s *Server) renameContents(w http.ResponseWriter, r *http.Request, at place) error {
-	body, err := s.readContent(w, r)
-	if err != nil {
+	var body contentBody
+	if err := s.readJSON(w, r, MaxBody, &body); err != nil {
 		return err
 	}
 	to, err := s.inKernel(r, body.Path)

@@ -1,9 +1,9 @@
 package jupyter
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -104,17 +104,14 @@ func setLocation(w http.ResponseWriter, r *http.Request, at string) {
 // maxRequest is the limit of a body that is no file.
 const maxRequest = 1 << 20
 
-// readJSON reads a body, which may be empty whatever its type is: Open WebUI posts nothing as
-// application/octet-stream.
-func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+// readJSON reads a body of at most most bytes, which may be empty whatever its type is: Open WebUI
+// posts nothing as application/octet-stream.
+func (s *Server) readJSON(w http.ResponseWriter, r *http.Request, most int64, into any) error {
+	text, err := s.Bodies.ReadRequest(w, r, s.Caller(r).Owner, most)
 	if err != nil {
 		return err
 	}
-	if len(strings.TrimSpace(string(text))) == 0 {
-		return nil
-	}
-	if err := json.Unmarshal(text, into); err != nil {
+	if len(bytes.TrimSpace(text)) > 0 && json.Unmarshal(text, into) != nil {
 		return wire.Refuse(http.StatusBadRequest, "Invalid JSON in body of request")
 	}
 	return nil

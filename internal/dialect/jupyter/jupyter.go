@@ -12,7 +12,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -146,10 +148,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.Serve
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
-	all := make([]*kernel, 0, len(s.kernels))
-	for _, k := range s.kernels {
-		all = append(all, k)
-	}
+	all := slices.Collect(maps.Values(s.kernels))
 	s.mu.Unlock()
 	for _, k := range all {
 		k.leave(websocket.StatusGoingAway, errClosing.Error())

@@ -231,7 +231,7 @@ func (s *Server) createKernel(w http.ResponseWriter, r *http.Request) error {
 		Name string            `json:"name"`
 		Env  map[string]string `json:"env"`
 	}
-	if err := readJSON(w, r, &body); err != nil {
+	if err := s.readJSON(w, r, maxRequest, &body); err != nil {
 		return err
 	}
 	// Variables about the machine of a gateway's client are not passed to programs.

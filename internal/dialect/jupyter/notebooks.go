@@ -101,7 +101,7 @@ func (s *Server) listNotebooks(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) createNotebook(w http.ResponseWriter, r *http.Request) error {
 	var body notebookBody
-	if err := readJSON(w, r, &body); err != nil {
+	if err := s.readJSON(w, r, maxRequest, &body); err != nil {
 		return err
 	}
 	if body.Notebook != nil && body.Path == nil {
@@ -181,7 +181,7 @@ func (s *Server) changeNotebook(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var body notebookBody
-	if err := readJSON(w, r, &body); err != nil {
+	if err := s.readJSON(w, r, maxRequest, &body); err != nil {
 		return err
 	}
 	k := n.kernel
