@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
+	"math/big"
 	"strings"
 )
 
@@ -27,6 +28,16 @@ func NewID() ID {
 	id[6] = id[6]&0x0f | 0x40 // version 4
 	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
 	return id
+}
+
+// RandomText returns n characters of an alphabet in ASCII, each equally often.
+func RandomText(alphabet string, n int) string {
+	text := make([]byte, n)
+	for i := range text {
+		at, _ := rand.Int(rand.Reader, big.NewInt(int64(len(alphabet)))) // it never fails
+		text[i] = alphabet[at.Int64()]
+	}
+	return string(text)
 }
 
 // String returns the 21-character spelling, most significant digit first.

@@ -57,20 +57,6 @@ func keyIDOf(token string) (string, bool) {
 
 const keyAlphabet = "abcdefghijkmnopqrstuvwxyz23456789" // without characters that are easily misread
 
-// newKeyID returns a fresh public id. It is a name, not a secret.
-func newKeyID() string {
-	var id [keyIDLength]byte
-	var b [1]byte
-	for i := 0; i < len(id); {
-		rand.Read(b[:])
-		if n := int(b[0]) & 63; n < len(keyAlphabet) { // each letter equally often
-			id[i] = keyAlphabet[n]
-			i++
-		}
-	}
-	return string(id[:])
-}
-
 // CreateKey makes a key for an owner and returns it with its token, which is
 // kept nowhere. The caller must be an admin.
 func (s *Service) CreateKey(ctx context.Context, caller Caller, wanted NewKey) (Key, string, error) {
@@ -93,8 +79,8 @@ func (s *Service) CreateKey(ctx context.Context, caller Caller, wanted NewKey) (
 	}
 	var secret [secretBytes]byte
 	rand.Read(secret[:])
-	key := Key{ID: newKeyID(), Owner: owner, Admin: wanted.Admin, CreatedAt: s.now(), Packages: packages,
-		Network: strings.Join(wanted.Network, ",")}
+	key := Key{ID: RandomText(keyAlphabet, keyIDLength), Owner: owner, Admin: wanted.Admin, CreatedAt: s.now(),
+		Packages: packages, Network: strings.Join(wanted.Network, ",")}
 	token := tokenPrefix + key.ID + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
 	key.Hash = sha256.Sum256([]byte(token))
 	if err := s.index.AddKey(ctx, key); err != nil {

@@ -177,17 +177,8 @@ const sandboxIDLength = 20
 // newSandboxID returns an id of 20 characters, the most that a host name without regard to case may
 // have: 103 random bits, or in a cluster the node and 41.
 func newSandboxID(node engine.Epoch) string {
-	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
-	var id [sandboxIDLength]byte
-	for i := copy(id[:], node.Prefix()); i < len(id); {
-		var b [1]byte
-		rand.Read(b[:])
-		if n := int(b[0]); n < 256/len(letters)*len(letters) { // each letter equally often
-			id[i] = letters[n%len(letters)]
-			i++
-		}
-	}
-	return string(id[:])
+	first := node.Prefix()
+	return first + engine.RandomText("abcdefghijklmnopqrstuvwxyz0123456789", sandboxIDLength-len(first))
 }
 
 // endTime bounds how long the end of a sandbox takes.
