@@ -20,10 +20,6 @@ const dialEvery = 100 * time.Millisecond
 // Run implements engine.Sandbox. If a worker refuses, or fails before it has started the
 // program, Run tries another one; a program that has started is not repeated.
 func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
-	spec, err := s.stored(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
 	if !spec.Held.IsZero() && !spec.Make {
 		return s.runHeld(ctx, spec, host)
 	}
@@ -103,32 +99,6 @@ func (s *Sandbox) noRoom(last error) error {
 	return e
 }
 
-// stored returns spec with inputs that workers can read by their digest.
-func (s *Sandbox) stored(ctx context.Context, spec *engine.Spec) (*engine.Spec, error) {
-	inputs, err := s.storedInputs(ctx, spec.Inputs)
-	if err != nil {
-		return nil, err
-	}
-	known := *spec
-	known.Inputs = inputs
-	return &known, nil
-}
-
-func (s *Sandbox) storedInputs(ctx context.Context, list []engine.Input) ([]engine.Input, error) {
-	inputs := make([]engine.Input, len(list))
-	for i, in := range list {
-		if in.SHA256 == (engine.Digest{}) && in.File != nil {
-			b, err := s.config.Blobs.Put(ctx, io.NewSectionReader(in.File, 0, in.Size), in.Size)
-			if err != nil {
-				return nil, err
-			}
-			in.SHA256 = b.SHA256 // it stays pinned: a caller without digests has no index either
-		}
-		inputs[i] = in
-	}
-	return inputs, nil
-}
-
 // try runs a program in a slot of a worker. It reports whether the program may have started.
 func (s *Sandbox) try(
 	ctx context.Context, slot *Slot, spec *engine.Spec, host engine.Host,
@@ -172,11 +142,7 @@ func outputsOf(list []output) []engine.Output {
 
 // Hold implements engine.Sandbox.
 func (s *Sandbox) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, limits engine.Limits) error {
-	inputs, err := s.storedInputs(ctx, inputs)
-	if err != nil {
-		return err
-	}
-	err = s.noRoom(nil)
+	err := s.noRoom(nil)
 	search := s.scheduler.Search(id.String(), "")
 	for slot, _ := search.Next(); slot != nil; slot, _ = search.Next() {
 		x := &visit{sandbox: s, target: slot.target, slot: slot, inputs: inputs}

@@ -2,9 +2,11 @@ package remote
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/airlock-run/airlock/internal/blob"
@@ -98,11 +100,37 @@ func local(t *testing.T) engine.Sandbox {
 	return s
 }
 
-// fetched is a distant sandbox whose outputs are files again, as the suite reads them.
+// fetched is a distant sandbox whose inputs and outputs are files, as the suite has them.
 type fetched struct{ *Sandbox }
 
+func (f fetched) stored(ctx context.Context, list []engine.Input) ([]engine.Input, error) {
+	list = slices.Clone(list)
+	for i, in := range list {
+		b, err := f.config.Blobs.Put(ctx, io.NewSectionReader(in.File, 0, in.Size), in.Size)
+		if err != nil {
+			return nil, err
+		}
+		list[i].SHA256 = b.SHA256
+	}
+	return list, nil
+}
+
+func (f fetched) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, limits engine.Limits) error {
+	inputs, err := f.stored(ctx, inputs)
+	if err != nil {
+		return err
+	}
+	return f.Sandbox.Hold(ctx, id, inputs, limits)
+}
+
 func (f fetched) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
-	o, err := f.Sandbox.Run(ctx, spec, host)
+	inputs, err := f.stored(ctx, spec.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	known := *spec
+	known.Inputs = inputs
+	o, err := f.Sandbox.Run(ctx, &known, host)
 	if err != nil {
 		return nil, err
 	}
