@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 )
 
 // local has the tools for a person's folders, beside a service that does not know them.
@@ -89,86 +91,60 @@ func (l *local) Close() error { return nil }
 
 // added adds the local tools to the service's list.
 func (l *local) added(data []byte, m *envelope) []byte {
-	if l == nil || m.Method != "tools/list" || m.Params.Cursor != "" {
+	const tools = "result.tools"
+	if l == nil || m.Method != "tools/list" || m.Params.Cursor != "" || !gjson.GetBytes(data, tools).IsArray() {
 		return data
 	}
-	return change(data, func(tools *[]any) {
-		for _, t := range l.server.tools {
-			*tools = append(*tools, t.definition())
-		}
-	}, "result", "tools")
+	for _, t := range l.server.tools {
+		data = changed(data, tools+".-1", t.definition())
+	}
+	return data
 }
 
-func renumber(line, id []byte) []byte {
-	return change(line, func(is *json.RawMessage) { *is = id }, "id")
-}
+func renumber(line, id []byte) []byte { return changed(line, "id", json.RawMessage(id)) }
 
 // sendFiles replaces file names by ids in a call of run_code.
-func (r *relay) sendFiles(ctx context.Context, line []byte) (_ []byte, err error) {
-	line = change(line, func(names *[]string) {
-		if len(*names) > 0 {
-			*names, err = r.Send(ctx, *names)
-		}
-	}, "params", "arguments", "files")
-	return line, err
+func (r *relay) sendFiles(ctx context.Context, line []byte) ([]byte, error) {
+	const files = "params.arguments.files"
+	var names []string
+	if json.Unmarshal([]byte(gjson.GetBytes(line, files).Raw), &names) == nil && len(names) > 0 {
+		ids, err := r.Send(ctx, names)
+		return changed(line, files, ids), err
+	}
+	return line, nil
 }
 
 // saved saves the files that a program made, and lists them in the first text.
 func (r *relay) saved(ctx context.Context, data []byte, m *envelope) []byte {
-	path := []string{"result"}
+	result := "result"
 	switch {
 	case r.Save == nil:
 		return data
 	case m.Method == "tasks/get":
-		path = []string{"result", "result"}
+		result = "result.result"
 	case m.Method != "tools/call":
 		return data
 	}
-	var notice string
-	change(data, func(about *struct {
-		Files []MadeFile `json:"files"`
-	}) {
-		if len(about.Files) == 0 {
-			return
-		}
-		var err error
-		if notice, err = r.Save(ctx, about.Files); err != nil {
-			notice = "Not saved: " + err.Error()
-		}
-	}, append(path, "_meta", metaRun)...)
-	if notice == "" {
+	var made []MadeFile
+	files := gjson.GetBytes(data, result+"._meta."+metaRun+".files")
+	if json.Unmarshal([]byte(files.Raw), &made) != nil || len(made) == 0 {
 		return data
 	}
-	return change(data, func(content *[]map[string]any) {
-		if len(*content) > 0 && (*content)[0]["type"] == "text" {
-			(*content)[0]["text"] = notice + "\n" + (*content)[0]["text"].(string)
-		}
-	}, append(path, "content")...)
+	notice, err := r.Save(ctx, made)
+	if err != nil {
+		notice = "Not saved: " + err.Error()
+	}
+	first := gjson.GetBytes(data, result+".content.0")
+	if notice == "" || first.Get("type").String() != "text" {
+		return data
+	}
+	return changed(data, result+".content.0.text", notice+"\n"+first.Get("text").String())
 }
 
-// change changes a value in a message. If the value is missing, it returns the message unchanged.
-func change[T any](data []byte, do func(*T), path ...string) []byte {
-	var object map[string]json.RawMessage
-	if json.Unmarshal(data, &object) != nil || object[path[0]] == nil {
-		return data
+// changed sets a value in a message.
+func changed(data []byte, path string, value any) []byte {
+	if with, err := sjson.SetBytes(data, path, value); err == nil {
+		return with
 	}
-	if len(path) > 1 {
-		object[path[0]] = change(object[path[0]], do, path[1:]...)
-	} else {
-		var value T
-		if json.Unmarshal(object[path[0]], &value) != nil {
-			return data
-		}
-		do(&value)
-		text, err := json.Marshal(value)
-		if err != nil {
-			return data
-		}
-		object[path[0]] = text
-	}
-	changed, err := json.Marshal(object)
-	if err != nil {
-		return data
-	}
-	return changed
+	return data
 }
