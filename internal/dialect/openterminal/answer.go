@@ -62,7 +62,9 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	} else if s := statuses[engine.KindOf(err)]; s != 0 {
 		status, detail = s, http.StatusText(s)
 		if known {
-			detail = sentence(e)
+			unnamed := *e // fields and objects have other names here
+			unnamed.ID = ""
+			detail = wire.Sentence(&unnamed)
 		}
 	}
 	if status == http.StatusInternalServerError && r.Context().Err() == nil {
@@ -76,18 +78,6 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 		member = "error"
 	}
 	writeJSON(w, status, map[string]any{member: detail})
-}
-
-// sentence returns the text of an error for a model.
-func sentence(e *engine.Error) string {
-	text := string(e.Kind)
-	if e.Err != nil {
-		text = e.Err.Error()
-	}
-	if e.Hint != "" {
-		text += ". " + e.Hint
-	}
-	return text
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
