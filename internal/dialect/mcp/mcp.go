@@ -43,7 +43,6 @@ type Options struct {
 	Self func() engine.Epoch
 	HTTP bool // serves HTTP: files can be sent to an address
 
-	Network   bool         // programs may contact others; the tools tell hosts, which then ask the person
 	Upstream  Upstream     // tools of other servers; nil: there are none
 	Changes   Changes      // folders of a person; nil: their tools are missing
 	Images    int          // maximum number of pictures in an answer
@@ -165,13 +164,25 @@ func (s *Server) track(next sdk.MethodHandler) sdk.MethodHandler {
 }
 
 // listTools puts the installed languages into the definition of run_code on the first
-// request. Finding them takes longer than a client should wait for its connection.
+// request. Finding them takes longer than a client should wait for its connection. If programs of
+// the caller may contact others, the definition tells the host, which then asks the person.
 func (s *Server) listTools(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		if method == "tools/list" {
 			s.listed.Do(func() { s.nameLanguages(ctx) })
 		}
-		return next(ctx, method, r)
+		result, err := next(ctx, method, r)
+		if list, ok := result.(*sdk.ListToolsResult); ok && s.callerOf(ctx, r).Network != "" {
+			list.CacheScope = "private"
+			for i, t := range list.Tools {
+				if t.Name == "run_code" {
+					open, hints := *t, *t.Annotations
+					open.Annotations, hints.OpenWorldHint = &hints, new(true)
+					list.Tools[i] = &open
+				}
+			}
+		}
+		return result, err
 	}
 }
 

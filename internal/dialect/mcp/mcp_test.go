@@ -533,17 +533,3 @@ func (r *rig) send(method, address, owner, header, body string) (int, string, ht
 	}
 	return response.StatusCode, string(got), response.Header
 }
-
-// The tool description lists the network rules before a program runs.
-func TestNetworkIsSaid(t *testing.T) {
-	for rules, want := range map[string]string{
-		"":                           "There is no network.",
-		"packages,api.example.com":   "and nothing else: packages, api.example.com.",
-		"https://api.example.com/v1": "and nothing else: https://api.example.com/v1.",
-	} {
-		r := newRig(t, func(o *Options) { o.Network, o.Local.Network = true, rules })
-		if got := textOf(call1(t, r.local(nil), "describe_environment", nil)); !strings.Contains(got, want) {
-			t.Errorf("%q: %s", rules, got)
-		}
-	}
-}

@@ -44,7 +44,7 @@ func (s *Server) pythonServer() *sdk.Server {
 				Name: definition.Name, Title: definition.Title, Description: definition.Description,
 				InputSchema: definition.InputSchema,
 				Annotations: map[string]bool{"include_in_prompt": true, "readOnlyHint": false, "destructiveHint": false,
-					"openWorldHint": s.Network},
+					"openWorldHint": s.callerOf(ctx, r).Network != ""},
 			}}}, nil
 		}
 	})

@@ -35,10 +35,9 @@ func (s *Server) table() []tool {
 	wait := argument{name: "wait_seconds", kind: integer, min: 1, max: 280, value: 45}
 	reads := sdk.ToolAnnotations{ReadOnlyHint: true}
 	destroys := sdk.ToolAnnotations{DestructiveHint: new(true), IdempotentHint: true}
-	open := sdk.ToolAnnotations{OpenWorldHint: new(s.Network)}
 	var tools []tool
 	if s.Engine != nil {
-		tools = []tool{{name: "run_code", title: "Run code", hints: open, call: (*Server).runCode, args: []argument{
+		tools = []tool{{name: "run_code", title: "Run code", call: (*Server).runCode, args: []argument{
 			{name: "code", kind: text, required: true, min: 1}, {name: "language", kind: text, value: "python"},
 			session, {name: "files", kind: list, max: 25}, {name: "args", kind: list}, {name: "stdin", kind: text},
 			{name: "timeout_seconds", kind: integer, min: 1, max: 300, value: 60}, wait,
@@ -269,7 +268,7 @@ func (s *Server) describeEnvironment(ctx context.Context, c *call) (*sdk.CallToo
 		limits.Timeout, most.Timeout, humanize.IBytes(uint64(limits.Memory)), limits.Processes,
 		humanize.IBytes(uint64(limits.Workspace)))
 	network := "There is no network."
-	if s.Network && c.caller.Network != "" { // no tool can request more
+	if c.caller.Network != "" { // no tool can request more
 		network = "Programs may contact, through the proxy that is set for them, and nothing else: " +
 			strings.ReplaceAll(c.caller.Network, ",", ", ") + "."
 	}
