@@ -13,7 +13,7 @@ import (
 
 // The bounds of one request, whatever the limits of its run.
 const (
-	maxArguments      = 64 << 10    // bytes of args and env together
+	maxArguments      = 64 << 10    // bytes of args together
 	maxInline         = 128<<10 - 1 // the kernel's bound for one argument
 	maxStdin          = 10 * mebibyte
 	maxFileRefs       = 256
@@ -46,7 +46,7 @@ func (s *Service) check(req *RunRequest) (language.Language, error) {
 	req.Profile.Inline = req.Profile.Inline && lang.Inline != nil
 	for _, err := range []error{
 		s.checkCode(req),
-		checkArguments(req.Args, req.Profile.Env),
+		checkArguments(req.Args),
 		checkProfile(&req.Profile, lang),
 		checkKey(req.IdempotencyKey),
 	} {
@@ -107,22 +107,13 @@ func tooLarge(field string, size, most int) error {
 	}
 }
 
-func checkArguments(args []string, env map[string]string) error {
+func checkArguments(args []string) error {
 	size := 0
 	for i, arg := range args {
 		if err := argument(fmt.Sprintf("args[%d]", i), arg); err != nil {
 			return err
 		}
 		size += len(arg) + 1
-	}
-	for name, value := range env {
-		if name == "" || strings.Contains(name, "=") {
-			return Invalid("env", "%.40q is not a name", name)
-		}
-		if err := argument("env", name+value); err != nil {
-			return err
-		}
-		size += len(name) + len(value) + 2
 	}
 	if size > maxArguments {
 		return tooLarge("args", size, maxArguments)

@@ -131,7 +131,7 @@ func specOf(j *job, stage *stage) *Spec {
 	spec := &Spec{
 		Language: j.language, Packages: j.request.Packages, Code: j.request.Code, Args: j.request.Args,
 		Stdin: j.request.Stdin,
-		Root:  p.Root, Entry: p.Entry, Inline: p.Inline, Env: p.Env, Home: p.Home, Limits: p.Limits,
+		Root:  p.Root, Entry: p.Entry, Inline: p.Inline, Home: p.Home, Limits: p.Limits,
 		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots, Globals: p.Globals,
 		Folders: p.Folders, Merge: p.MergeOutput,
 	}

@@ -75,17 +75,16 @@ type Profile struct {
 	// SourceInStdin reports that the edge's own program runs the source in its
 	// input.
 	SourceInStdin bool
-	Inline        bool              // code goes on the command line (bash -c), not into a file
-	Env           map[string]string // added to the language's environment
-	Home          string            // $HOME; empty: Root
-	Limits        Limits            // zero fields: the service's defaults; above the maxima: ErrInvalid
-	FileTTL       time.Duration     // lifetime of the outputs; zero: the service's default
-	EchoLast      bool              // print the value of a last expression, as a notebook does
-	ShowPlots     bool              // plt.show() leaves plot_N.png
-	Globals       []string          // modules that a Python program has without importing them
-	Folders       bool              // an empty folder leaves FolderMark, from which another run gets it back
-	Discard       bool              // the program's files are not stored: its session's workspace has them
-	Host          CallHandler       // answers calls from inside the sandbox; nil: there is no channel
+	Inline        bool          // code goes on the command line (bash -c), not into a file
+	Home          string        // $HOME; empty: Root
+	Limits        Limits        // zero fields: the service's defaults; above the maxima: ErrInvalid
+	FileTTL       time.Duration // lifetime of the outputs; zero: the service's default
+	EchoLast      bool          // print the value of a last expression, as a notebook does
+	ShowPlots     bool          // plt.show() leaves plot_N.png
+	Globals       []string      // modules that a Python program has without importing them
+	Folders       bool          // an empty folder leaves FolderMark, from which another run gets it back
+	Discard       bool          // the program's files are not stored: its session's workspace has them
+	Host          CallHandler   // answers calls from inside the sandbox; nil: there is no channel
 	// with Host: how long the program may wait for answers, all together, beside Limits.Timeout; zero: waiting counts
 	Pauses time.Duration
 	// MergeOutput sends stderr to stdout, in the order in which the

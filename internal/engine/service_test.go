@@ -264,7 +264,6 @@ func TestRunRefuses(t *testing.T) {
 		{"arg NUL", with(func(r *engine.RunRequest) { r.Args = []string{"a", "b\x00"} }), engine.ErrInvalid, "args[1]"},
 		{"args", with(func(r *engine.RunRequest) { r.Args = []string{strings.Repeat("x", 64<<10)} }), engine.ErrTooLarge,
 			"args"},
-		{"env", with(func(r *engine.RunRequest) { r.Profile.Env = map[string]string{"A=B": ""} }), engine.ErrInvalid, "env"},
 		{"root", with(func(r *engine.RunRequest) { r.Profile.Root = "/etc" }), engine.ErrInvalid, "root"},
 		{"entry", with(func(r *engine.RunRequest) { r.Profile.Entry = "../x" }), engine.ErrInvalid, "entry"},
 		{"home", with(func(r *engine.RunRequest) { r.Profile.Home = "x" }), engine.ErrInvalid, "home"},
@@ -381,7 +380,6 @@ func TestProfileReachesSandbox(t *testing.T) {
 	req := python("1")
 	req.Stdin = []byte("in")
 	req.Profile = engine.Profile{Root: "/mnt/data", Entry: "__main__.py", EchoLast: true, ShowPlots: true,
-		Env:    map[string]string{"A": "b"},
 		Limits: engine.Limits{Timeout: time.Second, Output: engine.OutputLimit{Bytes: 10}}}
 	if _, err := r.Run(t.Context(), alice, req); err != nil {
 		t.Fatal(err)
@@ -393,7 +391,7 @@ func TestProfileReachesSandbox(t *testing.T) {
 	}
 	defaults.Timeout, defaults.Output = time.Second, engine.OutputLimit{Bytes: 10}
 	want := engine.Spec{Code: "1", Stdin: []byte("in"), Root: "/mnt/data", Entry: "__main__.py", Home: "/mnt/data",
-		Env: map[string]string{"A": "b"}, EchoLast: true, ShowPlots: true, Limits: defaults, Inputs: []engine.Input{}}
+		EchoLast: true, ShowPlots: true, Limits: defaults, Inputs: []engine.Input{}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(engine.Spec{}, "Language")); diff != "" {
 		t.Error(diff)
 	}
