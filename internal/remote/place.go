@@ -153,7 +153,7 @@ func (s *Scheduler) rank(tier, language string) []*target {
 // these pick draws two and takes the one with more free slots: if all apis took the best
 // worker, they would collide there. Workers that have refused are skipped. The channel
 // closes when it is worth asking again.
-func (s *Scheduler) pick(tier, language string, refused map[*target]bool) (*target, <-chan struct{}) {
+func (s *Scheduler) pick(tier, language string, refused map[*target]bool) (*Slot, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = s.open[:0]
@@ -179,46 +179,21 @@ func (s *Scheduler) pick(tier, language string, refused map[*target]bool) (*targ
 			best = other
 		}
 	}
-	best.mine++
-	best.placing++
-	return best, s.changed
+	return s.place(best), s.changed
 }
 
 // take counts a slot of a worker as taken, even if the worker has none free.
 func (s *Scheduler) take(t *target) *Slot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.place(t)
+}
+
+// place counts a slot of a worker as taken. The caller holds mu.
+func (s *Scheduler) place(t *target) *Slot {
 	t.mine++
 	t.placing++
 	return &Slot{scheduler: s, target: t, placing: true, computing: true}
-}
-
-// unknown stands for the free slots of a worker that did not report them.
-const unknown = -1
-
-// setFree notes the free slots that a worker has reported, and how many of the programs
-// that were being placed it has answered.
-func (s *Scheduler) setFree(t *target, free, answered int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before := t.free()
-	t.placing -= answered
-	if free != unknown {
-		t.Free, t.Heard, t.counted = free, s.now(), t.mine-t.placing
-	}
-	if t.free() > before {
-		s.announce()
-	}
-}
-
-// count notes that n programs of this api begin to compute at a worker, or that -n stop.
-func (s *Scheduler) count(t *target, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t.mine += n
-	if n < 0 {
-		s.announce()
-	}
 }
 
 func (s *Scheduler) at(epoch int64) (*target, bool) {

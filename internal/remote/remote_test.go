@@ -151,8 +151,9 @@ func TestFreeSlotsAreTakenOnce(t *testing.T) {
 	s := NewScheduler(nil, time.Now)
 	node := Node{Name: "w", Epoch: 1, Slots: 4, Free: 2, Heard: time.Unix(1, 0)}
 	s.Update([]Node{node})
+	var first *Slot
 	for range 2 {
-		if at, _ := s.pick("", "python", nil); at == nil {
+		if first, _ = s.pick("", "python", nil); first == nil {
 			t.Fatal("a free slot is not taken")
 		}
 		s.Update([]Node{node})
@@ -161,8 +162,7 @@ func TestFreeSlotsAreTakenOnce(t *testing.T) {
 	if at != nil {
 		t.Error("a slot was taken twice")
 	}
-	first, _ := s.at(1)
-	s.setFree(first, 3, 1) // it let one in, and somebody else's program ended
+	first.Started(3) // it let one in, and somebody else's program ended
 	for range 2 {
 		if at, _ = s.pick("", "python", nil); at == nil {
 			t.Fatal("a slot that the worker has reported is not taken")

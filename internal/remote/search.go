@@ -1,7 +1,5 @@
 package remote
 
-import "sync"
-
 // maxAttempts is the number of workers that one search asks before it waits for a change.
 const maxAttempts = 3
 
@@ -26,13 +24,13 @@ func (s *Search) Next() (*Slot, <-chan struct{}) {
 		clear(s.asked)
 		return nil, s.changed
 	}
-	t, changed := s.scheduler.pick(s.tier, s.language, s.asked)
-	if t == nil {
+	slot, changed := s.scheduler.pick(s.tier, s.language, s.asked)
+	if slot == nil {
 		clear(s.asked)
 		return nil, changed
 	}
-	s.asked[t], s.changed = true, changed
-	return &Slot{scheduler: s.scheduler, target: t, placing: true, computing: true}, nil
+	s.asked[slot.target], s.changed = true, changed
+	return slot, nil
 }
 
 // Slot is a slot of a worker that the scheduler counts as taken by one program. A nil Slot is
@@ -40,10 +38,8 @@ func (s *Search) Next() (*Slot, <-chan struct{}) {
 type Slot struct {
 	scheduler *Scheduler
 	target    *target
-
-	mu        sync.Mutex
-	placing   bool // the worker has not answered yet
-	computing bool // the program counts
+	placing   bool // the worker has not answered yet; guarded by the scheduler's mu
+	computing bool // the program counts; guarded likewise
 }
 
 // Epoch returns the epoch of the worker.
@@ -53,46 +49,43 @@ func (s *Slot) Epoch() int64 { return s.target.Epoch }
 func (s *Slot) Refused() { s.Ended(0) }
 
 // Started notes that the worker has admitted the program, and how many slots it has left.
-func (s *Slot) Started(free int) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	answered := 0
-	if s.placing {
-		answered, s.placing = 1, false
-	}
-	s.mu.Unlock()
-	if answered > 0 || free != unknown {
-		s.scheduler.setFree(s.target, free, answered)
-	}
-}
+func (s *Slot) Started(free int) { s.note(free, true) }
 
 // Ended notes that the program has ended, and how many slots the worker has free.
-func (s *Slot) Ended(free int) {
-	s.setComputing(false)
-	s.Started(free)
-}
+func (s *Slot) Ended(free int) { s.note(free, false) }
+
+// unknown stands for the free slots of a worker that did not report them.
+const unknown = -1
 
 // release frees the slot, if the worker did not say how the program ended.
-func (s *Slot) release() {
-	s.Started(unknown)
-	s.setComputing(false)
-}
+func (s *Slot) release() { s.note(unknown, false) }
 
 // setComputing notes whether the program uses its slot: one that waits for something does not.
-func (s *Slot) setComputing(yes bool) {
+func (s *Slot) setComputing(yes bool) { s.note(unknown, yes) }
+
+// note notes an answer of the worker: how many slots it has free, and whether the program computes.
+func (s *Slot) note(free int, computing bool) {
 	if s == nil {
 		return
 	}
-	s.mu.Lock()
-	before := s.computing
-	s.computing = yes
-	s.mu.Unlock()
+	all, t := s.scheduler, s.target
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	before, stops := t.free(), s.computing && !computing
+	if s.placing {
+		t.placing--
+	}
 	switch {
-	case yes && !before:
-		s.scheduler.count(s.target, +1)
-	case before && !yes:
-		s.scheduler.count(s.target, -1)
+	case stops:
+		t.mine--
+	case computing && !s.computing:
+		t.mine++
+	}
+	s.placing, s.computing = false, computing
+	if free != unknown {
+		t.Free, t.Heard, t.counted = free, all.now(), t.mine-t.placing
+	}
+	if stops || t.free() > before {
+		all.announce()
 	}
 }
