@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -124,8 +123,10 @@ type Event struct {
 
 // Limits of a cell's output. Text is limited by the session's limits of output.
 const (
-	maxDisplays   = 1000
+	maxDisplays   = 1000 // and as many errors
 	displayBytes  = 16 << 20
+	eagerEvents   = 1000 // of a cell with more, text is gathered by stream, whoever flushes it
+	gatherWait    = 100 * time.Millisecond
 	textGather    = 4 << 10
 	textWait      = 5 * time.Millisecond
 	lineWait      = 50 * time.Millisecond // for the end of a line
@@ -156,14 +157,33 @@ type log struct {
 	mu       sync.Mutex
 	kind     OutputType // of text that is not yet in an event
 	text     []byte
+	other    []byte // such text of the other stream, once there are eagerEvents
 	flushed  time.Time
 	timer    *time.Timer
 	limit    int // bytes of each stream
 	texts    map[OutputType]int
-	displays int
-	bytes    int // of displays
+	displays amount
+	errors   amount
+	short    bool // outputs were left out, which an event says
 	ended    bool
 }
+
+// amount counts outputs.
+type amount struct{ outputs, bytes int }
+
+// add counts an output, and reports whether a cell may have it.
+func (a *amount) add(bytes int) bool {
+	a.outputs++
+	if a.outputs > maxDisplays || a.bytes+bytes > displayBytes {
+		return false
+	}
+	a.bytes += bytes
+	return true
+}
+
+// isEager reports whether there are so few events that output need not be gathered: so limits of
+// output and time bound the memory of the log.
+func (l *log) isEager() bool { return len(l.events.All()) < eagerEvents }
 
 // write appends text. Text over the limit is left out, with a notice. A line that has not ended
 // waits a little for its end, unless flush is set.
@@ -180,6 +200,10 @@ func (l *log) write(kind OutputType, text string, flush bool) {
 	l.texts[kind] += len(text)
 	if len(text) >= room {
 		text = strings.ToValidUTF8(text[:room], "") + fmt.Sprintf("\n[... output over %d bytes left out ...]\n", l.limit)
+	}
+	if !l.isEager() {
+		l.gather(kind, text)
+		return
 	}
 	if l.kind != kind {
 		l.flush()
@@ -205,6 +229,31 @@ func (l *log) write(kind OutputType, text string, flush bool) {
 	}
 }
 
+// gather is write for a cell with many events. The caller holds mu.
+func (l *log) gather(kind OutputType, text string) {
+	if l.kind != kind {
+		l.swap()
+	}
+	l.kind, l.text = kind, append(l.text, text...)
+	if len(l.text) >= textGather {
+		l.flush()
+	} else if l.timer == nil {
+		l.timer = time.AfterFunc(gatherWait, l.flushDue)
+	}
+}
+
+// swap exchanges the texts of the streams.
+func (l *log) swap() {
+	l.kind, l.text, l.other = otherStream(l.kind), l.other, l.text
+}
+
+func otherStream(kind OutputType) OutputType {
+	if kind == Stdout {
+		return Stderr
+	}
+	return Stdout
+}
+
 // lines returns the length of the whole lines in the text.
 func (l *log) lines() int { return bytes.LastIndexByte(l.text, '\n') + 1 }
 
@@ -215,14 +264,24 @@ func (l *log) flushDue() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.timer = nil
+	if !l.isEager() {
+		l.flush()
+	}
 	l.emit(l.due())
 	if len(l.text) > 0 && !l.ended {
 		l.timer = time.AfterFunc(lineWait, l.flushDue)
 	}
 }
 
-// flush makes an event of the text. The caller holds mu.
-func (l *log) flush() { l.emit(len(l.text)) }
+// flush makes events of the text, of the last stream at last. The caller holds mu.
+func (l *log) flush() {
+	if len(l.other) > 0 {
+		l.swap()
+		l.emit(len(l.text))
+		l.swap()
+	}
+	l.emit(len(l.text))
+}
 
 // emit makes an event of the first n bytes of the text. The caller holds mu.
 func (l *log) emit(n int) {
@@ -241,32 +300,39 @@ func (l *log) add(e Event) {
 	if l.ended {
 		return
 	}
-	l.flush()
-	if e.Type == Display || e.Type == Result {
-		size := len(e.Metadata)
-		for _, form := range e.Data {
-			size += len(form)
-		}
-		l.displays++
-		l.bytes += size
-		if l.displays > maxDisplays || l.bytes > displayBytes {
-			if !l.full() {
-				l.append(Event{Output: Output{Type: Stderr, Text: leftOut}}, false)
+	size := len(e.Metadata) + len(e.Name) + len(e.Value)
+	for _, form := range e.Data {
+		size += len(form)
+	}
+	for _, line := range e.Traceback {
+		size += len(line)
+	}
+	fits := true
+	switch e.Type {
+	case Display, Result:
+		fits = l.displays.add(size)
+	case Error:
+		fits = l.errors.add(size) || l.errors.outputs == 1
+	case ClearEvent:
+		if !l.isEager() {
+			l.text, l.other = nil, nil // it would be cleared
+			if all := l.events.All(); all[len(all)-1].Type == ClearEvent && all[len(all)-1].Wait == e.Wait {
+				return
 			}
-			l.bytes -= size
-			return
 		}
 	}
-	l.append(e, false)
+	l.flush()
+	switch {
+	case fits:
+		l.append(e, false)
+	case !l.short:
+		l.short = true
+		l.append(Event{Output: Output{Type: Stderr, Text: leftOut}}, false)
+	}
 }
 
 var leftOut = fmt.Sprintf("[... more than %d displays, or %d MiB of them, left out ...]\n", maxDisplays,
 	displayBytes>>20)
-
-// full reports whether displays were omitted before.
-func (l *log) full() bool {
-	return slices.ContainsFunc(l.events.All(), func(e Event) bool { return e.Text == leftOut })
-}
 
 func (l *log) append(e Event, last bool) {
 	e.Seq = len(l.events.All()) + 1
@@ -289,24 +355,34 @@ func (l *log) end(last Event) {
 func (l *log) outputs() (all []Output) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	events := l.events.All()
-	if len(l.text) > 0 { // reading emits no event for half a line
-		events = append(events, Event{Output: Output{Type: l.kind, Text: string(l.text)}})
+	events := append(l.events.All(), // reading emits no event for half a line
+		Event{Output: Output{Type: otherStream(l.kind), Text: string(l.other)}},
+		Event{Output: Output{Type: l.kind, Text: string(l.text)}})
+	var kind OutputType
+	var text strings.Builder
+	join := func() {
+		if text.Len() > 0 {
+			all = append(all, Output{Type: kind, Text: text.String()})
+			text.Reset()
+		}
 	}
 	for _, e := range events {
 		switch e.Type {
 		case Stdout, Stderr:
-			if n := len(all); n > 0 && all[n-1].Type == e.Type {
-				all[n-1].Text += e.Text
-				continue
+			if e.Type != kind {
+				join()
 			}
-			all = append(all, e.Output)
+			kind = e.Type
+			text.WriteString(e.Text)
 		case Display, Result, Error:
+			join()
 			all = append(all, e.Output)
 		case ClearEvent:
+			text.Reset()
 			all = nil
 		}
 	}
+	join()
 	return all
 }
 
@@ -314,7 +390,7 @@ func (l *log) outputs() (all []Output) {
 func (l *log) size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.bytes + l.texts[Stdout] + l.texts[Stderr]
+	return l.displays.bytes + l.errors.bytes + l.texts[Stdout] + l.texts[Stderr]
 }
 
 // snapshot returns the current state of the cell. The caller holds the session's mu.

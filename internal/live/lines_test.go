@@ -102,3 +102,67 @@ func TestPrintIsOneMessage(t *testing.T) {
 		}
 	}
 }
+
+// Of a cell with many events, text comes in the order of its streams.
+func TestGathered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &log{limit: 1 << 20, texts: map[OutputType]int{}}
+		for range eagerEvents {
+			l.add(Event{Output: Output{Type: ClearEvent}})
+		}
+		l.write(Stdout, "out", true)
+		l.write(Stderr, "err", true)
+		if all := l.outputs(); len(all) != 2 || all[0].Text != "out" || all[1].Text != "err" || len(pieces(l)) != 0 {
+			t.Errorf("%v, %q", all, pieces(l))
+		}
+		time.Sleep(gatherWait)
+		synctest.Wait()
+		if got := pieces(l); !slices.Equal(got, []string{"out", "err"}) {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// No program makes the service remember an event for each of its bytes, and none of its text
+// is lost for that.
+func TestManyEvents(t *testing.T) {
+	const many = 100_000
+	for name, put := range map[string]func(l *log){
+		"streams in turn": func(l *log) { l.write(Stdout, "a", false); l.write(Stderr, "b", false) },
+		"flushed":         func(l *log) { l.write(Stdout, "a", true); l.write(Stderr, "b", true) },
+		"cleared": func(l *log) {
+			l.write(Stdout, "a", true)
+			l.write(Stderr, "b", true)
+			l.add(Event{Output: Output{Type: ClearEvent}})
+		},
+		"errors": func(l *log) { l.add(Event{Output: Output{Type: Error, Value: strings.Repeat("x", 1000)}}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &log{limit: 1 << 20, texts: map[OutputType]int{}}
+				for range many {
+					put(l)
+				}
+				shown := map[OutputType]int{}
+				for _, o := range l.outputs() {
+					shown[o.Type] += len(o.Text)
+				}
+				l.end(Event{Output: Output{Type: DoneEvent}})
+				if n := len(l.events.All()); n > 2*eagerEvents+100 {
+					t.Errorf("%d events", n)
+				}
+				written := map[OutputType]int{}
+				for e := range l.events.Watch(t.Context(), 0) {
+					written[e.Type] += len(e.Text)
+				}
+				if name != "cleared" && name != "errors" &&
+					(written[Stdout] != many || written[Stderr] != many || shown[Stdout] != many || shown[Stderr] != many) {
+					t.Errorf("%v and %v of %d bytes each", written, shown, many)
+				}
+				if name == "cleared" && shown[Stdout]+shown[Stderr] != 0 {
+					t.Errorf("%v is shown after it was cleared", shown)
+				}
+			})
+		})
+	}
+}
