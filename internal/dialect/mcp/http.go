@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/tidwall/gjson"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
@@ -27,7 +27,6 @@ const (
 	versionHeader = "Mcp-Protocol-Version"
 	sessionHeader = "Mcp-Session-Id"
 	nameHeader    = "Mcp-Name"
-	versionKey    = "io.modelcontextprotocol/protocolVersion"
 )
 
 // MaxBody is the limit of a request's body. write_file sends up to 3 MB, in base64.
@@ -221,15 +220,7 @@ func refuseBody(w http.ResponseWriter, err error) {
 // declaresVersion reports whether a message contains the version of the protocol, as only messages
 // without sessions do.
 func declaresVersion(body []byte) bool {
-	if !bytes.Contains(body, []byte(versionKey)) {
-		return false
-	}
-	var message struct {
-		Params struct {
-			Meta map[string]json.RawMessage `json:"_meta"`
-		} `json:"params"`
-	}
-	return json.Unmarshal(body, &message) == nil && message.Params.Meta[versionKey] != nil
+	return gjson.GetBytes(body, `params._meta.io\.modelcontextprotocol/protocolVersion`).Exists()
 }
 
 // maxSessions limits the sessions of an owner: some hosts open one for each turn and close none.
