@@ -16,8 +16,14 @@ import (
 	"github.com/airlock-run/airlock/internal/conversation"
 )
 
-// variable matches {{name}}, whose name may have hyphens.
-var variable = regexp.MustCompile(`\{\{(-?) *([A-Za-z_][A-Za-z0-9_-]*) *(-?)\}\}`)
+// variable matches {{name}}, whose name may have hyphens, and variableName such a name.
+var (
+	variable     = regexp.MustCompile(`\{\{(-?) *([A-Za-z_][A-Za-z0-9_-]*) *(-?)\}\}`)
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+)
+
+// valueOf is the function that {{name}} becomes. No variable has its name, which is not ASCII.
+const valueOf = "välue"
 
 // promptFile is a prompt that is a template of package text/template. {{name}} is a
 // variable; the functions are in parse.
@@ -38,8 +44,9 @@ func fill(name, text string, variables []string) (string, []conversation.File, e
 	p := &promptFile{name: name, values: map[string]string{}, used: map[string]bool{}}
 	for _, v := range variables {
 		key, value, ok := strings.Cut(v, "=")
-		if !ok || key == "" {
-			return "", nil, fail(exitUsage, "write --var name=value", "%q is no variable", v)
+		if !ok || !variableName.MatchString(key) {
+			return "", nil, fail(exitUsage, "write --var name=value, with a name of letters, digits, _ and -",
+				"%q is no variable", v)
 		}
 		p.values[key] = value
 	}
@@ -69,7 +76,7 @@ func fill(name, text string, variables []string) (string, []conversation.File, e
 // parse parses the template, and finds the variables that it uses.
 func (p *promptFile) parse(text string) (*template.Template, error) {
 	functions := template.FuncMap{
-		"value": func(key string) string { return p.values[key] },
+		valueOf: func(key string) string { return p.values[key] },
 		"file":  p.file, "json": readJSON, "lines": linesOf, "split": split,
 		"join": strings.Join,
 		"trim": strings.TrimSpace, "upper": strings.ToUpper, "lower": strings.ToLower,
@@ -86,7 +93,7 @@ func (p *promptFile) parse(text string) (*template.Template, error) {
 			missing = append(missing, m[2])
 		}
 		p.used[m[2]] = true
-		return fmt.Sprintf("{{%s value %q %s}}", m[1], m[2], m[3])
+		return fmt.Sprintf("{{%s %s %q %s}}", m[1], valueOf, m[2], m[3])
 	})
 	for key := range p.values {
 		functions[strings.ReplaceAll(key, "-", "_")] = func() string { return p.values[key] }
