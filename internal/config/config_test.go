@@ -232,6 +232,17 @@ func TestLists(t *testing.T) {
 	}
 }
 
+// A key without a value is not set.
+func TestEmptyValues(t *testing.T) {
+	want := load(t, world(t, nil, ""))
+	c := load(t, world(t, nil, "queue:\nmax_upload:\nlisten: null\ndefault_timeout: []\nrole: # all\n"))
+	if c.Queue != want.Queue || c.MaxUpload != want.MaxUpload || c.Listen != want.Listen || c.Role != want.Role ||
+		c.DefaultTimeout != want.DefaultTimeout || c.Origin("queue") != "default" {
+		t.Errorf("queue %d, max_upload %d, listen %q, role %q, default_timeout %v", c.Queue, c.MaxUpload, c.Listen, c.Role,
+			c.DefaultTimeout)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	tests := []struct {
 		name, file string

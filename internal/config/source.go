@@ -190,7 +190,9 @@ func (s settings) addPair(name string, pair *ast.MappingValueNode) error {
 		}
 		return s.addSecret(option, values[0], at)
 	}
-	s[key] = setting{values, at}
+	if len(values) > 0 || option.Many { // a single value that is empty is not set, as in the environment
+		s[key] = setting{values, at}
+	}
 	return nil
 }
 
