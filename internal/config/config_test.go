@@ -243,6 +243,23 @@ func TestEmptyValues(t *testing.T) {
 	}
 }
 
+// The service of root runs in another directory, and finds the same files.
+func TestRelativeNames(t *testing.T) {
+	t.Chdir(t.TempDir())
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for given, want := range map[string]string{"keys": filepath.Join(here, "keys"), "/keys": "/keys",
+		`{"keys":[]}`: `{"keys":[]}`} {
+		c := load(t, world(t, map[string]string{"AIRLOCK_LIBRECHAT_JWT_KEYS_DIR": given,
+			"AIRLOCK_LIBRECHAT_JWT_JWKS": given}, ""))
+		if c.LibreChat.JWTKeysDir != want || c.LibreChat.JWTKeySet != want {
+			t.Errorf("%s: %s and %s", given, c.LibreChat.JWTKeysDir, c.LibreChat.JWTKeySet)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	tests := []struct {
 		name, file string

@@ -127,6 +127,17 @@ func directory(at *string) field {
 	}, same)
 }
 
+// place returns the field of a file's or a directory's name, or of a JSON text in its stead.
+// As root the service is a child in another directory, so that the name becomes absolute.
+func place(at *string) field {
+	return one(at, func(s string) (string, error) {
+		if s == "" || s[0] == '{' {
+			return s, nil
+		}
+		return filepath.Abs(s)
+	}, same)
+}
+
 func truth(at *bool) field {
 	return one(at, func(s string) (bool, error) {
 		switch strings.ToLower(s) {

@@ -243,11 +243,11 @@ func (c *Config) libreChatOptions() []Option {
 			Foreign: []string{"CODEAPI_JWT_KID", "CODEAPI_JWT_KEY_ID"}, field: text(&c.LibreChat.JWTKeyID),
 			Help: "id of librechat_jwt_public_key and librechat_jwt_secret in the tokens"},
 		{Key: "librechat_jwt_keys_dir", Value: "DIR",
-			Foreign: []string{"CODEAPI_JWT_PUBLIC_KEYS_DIR"}, field: text(&c.LibreChat.JWTKeysDir),
+			Foreign: []string{"CODEAPI_JWT_PUBLIC_KEYS_DIR"}, field: place(&c.LibreChat.JWTKeysDir),
 			Help: "directory of public keys of LibreChat's tokens, each file called after its kid, as <kid>.pem; read again " +
 				"every 30 s"},
 		{Key: "librechat_jwt_jwks", Value: "JSON|FILE",
-			Foreign: []string{"CODEAPI_JWT_JWKS_JSON"}, field: text(&c.LibreChat.JWTKeySet),
+			Foreign: []string{"CODEAPI_JWT_JWKS_JSON"}, field: place(&c.LibreChat.JWTKeySet),
 			Help: "JSON Web Key Set of LibreChat's tokens, or the name of a file with one, which is read again every 30 s"},
 		{Key: "librechat_jwt_secret", Value: "SECRET", Secret: true,
 			Foreign: []string{"CODEAPI_JWT_HS256_SECRET", "CODEAPI_JWT_SECRET"}, field: secret(&c.LibreChat.JWTSecret),
