@@ -238,7 +238,9 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 		if err != nil {
 			return req, err
 		}
-		req.Stdin = string(stdin)
+		if req.Stdin, err = textOf(opts.stdin, stdin, "hand it over with -f, and have the program open it"); err != nil {
+			return req, err
+		}
 	}
 	if opts.coded {
 		req.Code = opts.code
@@ -252,12 +254,16 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 	if err != nil {
 		return req, err
 	}
-	if !utf8.Valid(code) { // JSON would replace invalid bytes
-		return req, fail(exitUsage, "save it as UTF-8, or convert it: `iconv -f LATIN1 -t UTF-8 FILE`", "%s is not UTF-8",
-			printableName(name))
+	req.Code, err = textOf(name, code, "save it as UTF-8, or convert it: `iconv -f LATIN1 -t UTF-8 FILE`")
+	return req, err
+}
+
+// textOf returns a text for a request. JSON would replace bytes that are not UTF-8.
+func textOf(name string, content []byte, hint string) (string, error) {
+	if !utf8.Valid(content) {
+		return "", fail(exitUsage, hint, "%s is not UTF-8", printableName(name))
 	}
-	req.Code = string(code)
-	return req, nil
+	return string(content), nil
 }
 
 // memoryLimit returns the limit that --memory gives, or nil.

@@ -217,3 +217,17 @@ func TestProgramName(t *testing.T) {
 		}
 	}
 }
+
+// Input that a request cannot hold is refused, and not changed.
+func TestInputIsText(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "latin1.csv")
+	for content, want := range map[string]int{"gr\xfc\xdfe\n": exitUsage, "grüße\n": exitDone} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		req, err := (&app{}).readRequest(runOptions{coded: true, code: "1", stdin: name}, nil, -1)
+		if code, _ := exitOf(err); code != want || err == nil && req.Stdin != content {
+			t.Errorf("%q: %q, %v", content, req.Stdin, err)
+		}
+	}
+}
