@@ -138,22 +138,10 @@ func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err 
 
 // put writes files into the folder of a session.
 func (s *liveSession) put(ctx context.Context, inputs []input) error {
-	for _, in := range inputs {
-		if err := s.putOne(ctx, in); err != nil {
-			return fmt.Errorf("%s: %w", printableName(in.name), interrupted(ctx, err))
-		}
-	}
-	return nil
-}
-
-func (s *liveSession) putOne(ctx context.Context, in input) error {
-	f, err := os.Open(in.name)
-	if err != nil {
-		return unreadable(in.name, err)
-	}
-	defer f.Close()
-	_, err = s.client.WriteLiveFile(ctx, s.id, in.path, f)
-	return err
+	return interrupted(ctx, eachInput(inputs, func(in input, f *os.File) error {
+		_, err := s.client.WriteLiveFile(ctx, s.id, in.path, f)
+		return err
+	}))
 }
 
 // deleteTimeout bounds how long the service may take to delete a session.

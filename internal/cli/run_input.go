@@ -104,31 +104,35 @@ func (a *app) sending(quiet bool) func(in input, done int64) {
 // upload uploads the inputs.
 func (c *connection) upload(
 	ctx context.Context, inputs []input, tell func(in input, done int64),
-) ([]client.FileRef, error) {
-	var refs []client.FileRef
-	for _, in := range inputs {
-		ref, err := c.uploadOne(ctx, in, tell)
+) (refs []client.FileRef, err error) {
+	err = eachInput(inputs, func(in input, f *os.File) error {
+		stored, err := c.client.Upload(ctx, path.Base(in.path), &progressReader{
+			from: f, tell: func(done int64) { tell(in, done) }}, 0)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", printableName(in.name), err)
+			return err
 		}
-		refs = append(refs, ref)
-	}
-	return refs, nil
+		tell(in, in.size)
+		refs = append(refs, client.FileRef{ID: stored.ID, Path: in.path})
+		return nil
+	})
+	return refs, err
 }
 
-func (c *connection) uploadOne(ctx context.Context, in input, tell func(in input, done int64)) (client.FileRef, error) {
-	f, err := os.Open(in.name)
-	if err != nil {
-		return client.FileRef{}, unreadable(in.name, err)
+// eachInput opens the inputs one by one, until send fails.
+func eachInput(inputs []input, send func(input, *os.File) error) error {
+	for _, in := range inputs {
+		f, err := os.Open(in.name)
+		if err != nil {
+			err = unreadable(in.name, err)
+		} else {
+			err = send(in, f)
+			f.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", printableName(in.name), err)
+		}
 	}
-	defer f.Close()
-	stored, err := c.client.Upload(ctx, path.Base(in.path), &progressReader{
-		from: f, tell: func(done int64) { tell(in, done) }}, 0)
-	if err != nil {
-		return client.FileRef{}, err
-	}
-	tell(in, in.size)
-	return client.FileRef{ID: stored.ID, Path: in.path}, nil
+	return nil
 }
 
 // progressReader reports after each MiB how much was read.
