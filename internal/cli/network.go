@@ -56,7 +56,9 @@ func (a *app) network(carrier engine.Egress) (engine.NetworkConfig, error) {
 
 // parseInjections parses lines of HOST HEADER: VALUE. Errors do not quote them.
 func parseInjections(text string) (list []engine.Injection, err error) {
+	number := 0
 	for line := range strings.Lines(text) {
+		number++
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
@@ -65,7 +67,7 @@ func parseInjections(text string) (list []engine.Injection, err error) {
 		name, err := engine.NetworkName(host)
 		header, value = strings.TrimSpace(header), strings.TrimSpace(value)
 		if !ok || err != nil || header == "" || value == "" || strings.ContainsAny(header, " \t") {
-			return nil, fmt.Errorf("network_inject: line %d is not HOST HEADER: VALUE", len(list)+1)
+			return nil, fmt.Errorf("network_inject: line %d is not HOST HEADER: VALUE", number)
 		}
 		list = append(list, engine.Injection{Host: name, Header: header, Value: value})
 	}
