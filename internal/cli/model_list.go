@@ -138,10 +138,10 @@ func (a *app) modelNames(ctx context.Context, name, address string) ([]string, e
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	header, account := http.Header{}, a.account(name)
-	base := cmp.Or(account.URL, providerURLs[name])
+	base := strings.TrimSuffix(cmp.Or(account.URL, providerURLs[name]), "/")
 	switch name {
 	case provider.OpenAI, provider.XAI:
-		address = strings.TrimSuffix(base, "/") + "/models"
+		address = base + "/models"
 		header.Set("Authorization", "Bearer "+account.Key.Reveal())
 	case provider.Anthropic:
 		address = base + "/v1/models?limit=200"

@@ -111,10 +111,6 @@ func (a *app) connectRemote(ctx context.Context, s conversation.Settings) (*conv
 // remoteProvider returns a client of a remote provider, and its host.
 func (a *app) remoteProvider(ctx context.Context, name string) (p provider.Provider, host string, err error) {
 	c, account := a.cfg, a.account(name)
-	if name == provider.OpenAI && c.Origin("model_url") == "--model-url" {
-		// A server that speaks this API, such as this one's /openai/v1.
-		account = config.Account{URL: c.ModelURL, Key: cmp.Or(c.ModelKey, "none")}
-	}
 	key := account.Key.Reveal()
 	switch name {
 	case provider.OpenAI:
@@ -145,6 +141,10 @@ func (a *app) configured(name string) config.Account {
 // account returns the configured account, with the key entered in the page if the
 // settings have none.
 func (a *app) account(name string) config.Account {
+	if name == provider.OpenAI && a.cfg.Origin("model_url") == "--model-url" {
+		// A server that speaks this API, such as this one's /openai/v1.
+		return config.Account{URL: a.cfg.ModelURL, Key: cmp.Or(a.cfg.ModelKey, "none")}
+	}
 	account := a.configured(name)
 	key, _ := a.modelKeys.key(name)
 	account.Key = cmp.Or(account.Key, config.Secret(key))
