@@ -352,6 +352,9 @@ func unpackBackup(ctx context.Context, entries *tar.Reader, root *os.Root, r *ba
 			return err
 		}
 		n, err := unpackFile(entries, root, path.Join(restoreFolder, entry.Name))
+		if _, writing := errors.AsType[*fs.PathError](err); err != nil && !writing {
+			return notABackup(err) // it ends or is damaged within a file
+		}
 		if err != nil {
 			return err
 		}
