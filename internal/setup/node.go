@@ -36,7 +36,8 @@ func (in *installer) nodePackages(ctx context.Context) error {
 		files[name] = content
 	}
 	set := fmt.Sprintf("%.16s", digest(files["package-lock.json"]))
-	if target, err := os.Readlink(in.nodePath("lib")); err == nil && target == nodeTarget(set) {
+	target, _ := os.Readlink(in.nodePath("lib")) // there may be none
+	if _, err := os.Stat(in.nodePath("lib")); err == nil && target == nodeTarget(set) {
 		in.progress.Done("up to date")
 		return nil
 	}

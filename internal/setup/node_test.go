@@ -49,6 +49,17 @@ test -s package-lock.json && mkdir -p node_modules/lodash
 		t.Errorf("said:\n%s", j)
 	}
 
+	// Packages that were deleted since are installed again.
+	if err := os.RemoveAll(in.nodePath("sets")); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.nodePackages(t.Context()); err != nil {
+		t.Fatalf("%v\n%s", err, j)
+	}
+	if _, err := os.Stat(in.nodePath("lib", "lodash")); err != nil {
+		t.Error(err)
+	}
+
 	for said, want := range map[string]string{"npm error code EINTEGRITY\n": "other bytes",
 		"npm error code ENOSPC\n": "is full", "Killed": "npm ci failed"} {
 		if err := npmError("/data", said); !strings.Contains(err.Error(), want) {
