@@ -49,7 +49,10 @@ func (a *app) promptText(o askOptions, args []string) (text string, inside []con
 	if err != nil {
 		return "", nil, err
 	}
-	if text, inside, err = fill(name, string(given), o.variables); err != nil {
+	if text, err = textOf(name, given, asUTF8); err != nil {
+		return "", nil, err
+	}
+	if text, inside, err = fill(name, text, o.variables); err != nil {
 		return "", nil, err
 	}
 	return text, inside, nonempty(text)

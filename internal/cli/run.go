@@ -254,9 +254,11 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 	if err != nil {
 		return req, err
 	}
-	req.Code, err = textOf(name, code, "save it as UTF-8, or convert it: `iconv -f LATIN1 -t UTF-8 FILE`")
+	req.Code, err = textOf(name, code, asUTF8)
 	return req, err
 }
+
+const asUTF8 = "save it as UTF-8, or convert it: `iconv -f LATIN1 -t UTF-8 FILE`"
 
 // textOf returns a text for a request. JSON would replace bytes that are not UTF-8.
 func textOf(name string, content []byte, hint string) (string, error) {

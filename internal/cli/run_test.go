@@ -229,5 +229,9 @@ func TestInputIsText(t *testing.T) {
 		if code, _ := exitOf(err); code != want || err == nil && req.Stdin != content {
 			t.Errorf("%q: %q, %v", content, req.Stdin, err)
 		}
+		prompt, _, err := (&app{}).promptText(askOptions{promptFile: name}, nil)
+		if code, _ := exitOf(err); code != want || err == nil && prompt != content {
+			t.Errorf("a prompt of %q: %q, %v", content, prompt, err)
+		}
 	}
 }
