@@ -129,6 +129,29 @@ func (r *Result) fill() {
 	r.Warnings = append([]reply.Warning{}, r.Warnings...)
 }
 
+// ResultOf returns the result of a commit that belongs to no reply, such as an undo.
+func ResultOf(receipt *workspace.Receipt) *Result {
+	r := &Result{State: Applied}
+	r.files(receipt)
+	return r
+}
+
+// Files describes the files that were changed, one by one.
+func (r *Result) Files() (list []string) {
+	for _, changed := range []struct {
+		verb  string
+		names []string
+	}{{"create ", r.FilesCreated}, {"update ", r.FilesUpdated}, {"delete ", r.FilesDeleted}} {
+		for _, name := range changed.names {
+			list = append(list, changed.verb+name)
+		}
+	}
+	for _, f := range r.FilesRenamed {
+		list = append(list, "rename "+f.From+" to "+f.To)
+	}
+	return list
+}
+
 // files fills in the receipt of a commit.
 func (r *Result) files(receipt *workspace.Receipt) {
 	r.FilesCreated, r.FilesUpdated, r.FilesUnchanged = receipt.FilesCreated, receipt.FilesUpdated, receipt.FilesUnchanged

@@ -149,11 +149,7 @@ func (r undoReport) text(p *page) {
 		p.line("Nothing was changed.")
 		return
 	}
-	result := changes.Result{State: changes.Applied, Undo: r.Receipt.Undo, FilesCreated: r.Receipt.FilesCreated,
-		FilesUpdated: r.Receipt.FilesUpdated,
-		FilesDeleted: r.Receipt.FilesDeleted, FilesRenamed: r.Receipt.FilesRenamed, FilesUnchanged: r.Receipt.FilesUnchanged,
-		FilesSkipped: r.Receipt.FilesSkipped, Conflicts: r.Receipt.Conflicts}
-	showResult(p, &result)
+	showResult(p, changes.ResultOf(r.Receipt))
 }
 
 func (a *app) history() *cobra.Command {
@@ -215,14 +211,7 @@ func transactionOf(t workspace.Transaction) transactionView {
 		shown.Files = append(shown.Files, t.Files[i].Summary())
 	}
 	if r := t.Receipt; r != nil && len(t.Files) == 0 { // the files have their own transactions
-		for _, list := range []struct {
-			word  string
-			names []string
-		}{{"create ", r.FilesCreated}, {"update ", r.FilesUpdated}, {"delete ", r.FilesDeleted}} {
-			for _, name := range list.names {
-				shown.Files = append(shown.Files, list.word+name)
-			}
-		}
+		shown.Files = append(shown.Files, changes.ResultOf(r).Files()...)
 	}
 	return shown
 }

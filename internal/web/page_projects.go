@@ -258,8 +258,7 @@ func entryOfHistory(t workspace.Transaction) timelineEntry {
 	}
 	if r := t.Receipt; r != nil {
 		if len(t.Files) == 0 { // each file was a transaction
-			e.Files = resultFiles(&changes.Result{FilesCreated: r.FilesCreated, FilesUpdated: r.FilesUpdated,
-				FilesDeleted: r.FilesDeleted, FilesRenamed: r.FilesRenamed})
+			e.Files = resultFiles(changes.ResultOf(r))
 		}
 		e.CanUndo = !e.Waiting && !e.Reverted && r.Changed()
 		e.Skipped, e.Errors = len(r.FilesSkipped), len(r.Errors)+len(r.Conflicts)

@@ -175,17 +175,9 @@ func (p *reviewPage) waitingFiles(ctx context.Context, root string, files map[st
 }
 
 func resultFiles(r *changes.Result) []string {
-	var all []string
-	for _, list := range []struct {
-		word  string
-		names []string
-	}{{"create ", r.FilesCreated}, {"update ", r.FilesUpdated}, {"delete ", r.FilesDeleted}} {
-		for _, name := range list.names {
-			all = append(all, list.word+named(name))
-		}
-	}
-	for _, f := range r.FilesRenamed {
-		all = append(all, "rename "+named(f.From)+" to "+named(f.To))
+	all := r.Files()
+	for i, file := range all {
+		all[i] = named(file)
 	}
 	return all
 }
