@@ -334,8 +334,7 @@ func openModelKeys(dir string) (*modelKeys, error) {
 		return k, err
 	}
 	for name, sealed := range k.kept {
-		n := min(seal.NonceSize(), len(sealed))
-		plain, err := seal.Open(nil, sealed[:n], sealed[n:], []byte(name))
+		plain, err := seal.Open(nil, nil, sealed, []byte(name))
 		if err != nil {
 			return k, fmt.Errorf("the key for %s that was entered in the page cannot be decrypted: %w", name, err)
 		}
@@ -360,7 +359,7 @@ func (k *modelKeys) seal(create bool) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cipher.NewGCM(block)
+	return cipher.NewGCMWithRandomNonce(block)
 }
 
 // key returns the entered key for a provider, or "", and whether it is stored.
@@ -385,9 +384,7 @@ func (k *modelKeys) set(name, key string, keep bool) error {
 			if err != nil {
 				return err
 			}
-			nonce := make([]byte, seal.NonceSize())
-			_, _ = rand.Read(nonce)
-			k.kept[name] = seal.Seal(nonce, nonce, []byte(key), []byte(name))
+			k.kept[name] = seal.Seal(nil, nil, []byte(key), []byte(name))
 		}
 		if err := k.write(); err != nil {
 			return err
