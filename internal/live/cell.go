@@ -331,7 +331,7 @@ func (l *log) add(e Event) {
 	}
 }
 
-var leftOut = fmt.Sprintf("[... more than %d displays, or %d MiB of them, left out ...]\n", maxDisplays,
+var leftOut = fmt.Sprintf("[... more than %d displays or errors, or %d MiB of them, left out ...]\n", maxDisplays,
 	displayBytes>>20)
 
 func (l *log) append(e Event, last bool) {

@@ -159,6 +159,9 @@ func TestManyEvents(t *testing.T) {
 					(written[Stdout] != many || written[Stderr] != many || shown[Stdout] != many || shown[Stderr] != many) {
 					t.Errorf("%v and %v of %d bytes each", written, shown, many)
 				}
+				if name == "errors" && written[Stderr] != len(leftOut) {
+					t.Errorf("%d bytes say that errors were left out", written[Stderr])
+				}
 				if name == "cleared" && shown[Stdout]+shown[Stderr] != 0 {
 					t.Errorf("%v is shown after it was cleared", shown)
 				}
