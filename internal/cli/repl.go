@@ -138,10 +138,14 @@ func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err 
 
 // put writes files into the folder of a session.
 func (s *liveSession) put(ctx context.Context, inputs []input) error {
-	return interrupted(ctx, eachInput(inputs, func(in input, f *os.File) error {
+	err := eachInput(inputs, func(in input, f *os.File) error {
 		_, err := s.client.WriteLiveFile(ctx, s.id, in.path, f)
 		return err
-	}))
+	})
+	if err != nil {
+		return interrupted(ctx, err)
+	}
+	return nil
 }
 
 // deleteTimeout bounds how long the service may take to delete a session.
