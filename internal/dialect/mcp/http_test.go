@@ -27,7 +27,8 @@ func message(id int, method, params, version string) string {
 		if params != "{" {
 			params += ","
 		}
-		params += `"_meta":{"` + sdk.MetaKeyProtocolVersion + `":"` + version + `","io.modelcontextprotocol/clientCapabilities":{},` +
+		params += `"_meta":{"` + sdk.MetaKeyProtocolVersion + `":"` + version + `",` +
+			`"io.modelcontextprotocol/clientCapabilities":{},` +
 			`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}`
 	}
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params)
