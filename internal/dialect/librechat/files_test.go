@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -407,12 +408,16 @@ func TestUnknownSessions(t *testing.T) {
 func TestTruncation(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
 	var code strings.Builder
-	for i := range 305 {
+	for i := range 330 {
 		fmt.Fprintf(&code, "write f%03d.txt x\n", i)
 	}
+	code.WriteString("drop big.bin too large +1\ndrop .cache/x quota full +2\ndrop a/b too many folders deep\n" +
+		"drop l not a regular file +9\ndrop late storing took too long\n")
 	out := decode[runReply](t, r.exec(map[string]any{"lang": "py", "code": code.String()}), 200)
-	if len(out.Files) != 300 || out.Truncation == nil || out.Truncation.Count != 5 ||
-		out.Truncation.Skipped[0] != "f300.txt" || !strings.Contains(out.Stderr, "f300.txt") {
+	want := map[string]int{"max_files": 30, "size": 4, "depth": 1, "unreadable": 1}
+	if got := out.Truncation; len(out.Files) != 300 || got == nil || got.Code != "artifact_truncated" || got.Count != 36 ||
+		len(got.Skipped) != 20 || !slices.Contains(got.Skipped, "big.bin") || !maps.Equal(got.Reasons, want) ||
+		!strings.Contains(out.Stderr, "big.bin") {
 		t.Errorf("%d files, %+v, %q", len(out.Files), out.Truncation, out.Stderr)
 	}
 }

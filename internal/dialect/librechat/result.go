@@ -1,9 +1,9 @@
 package librechat
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -34,10 +34,10 @@ type leftovers struct {
 
 // truncation names the files that were not kept.
 type truncation struct {
-	Code    string   `json:"code"`
-	Reasons []string `json:"reasons"`
-	Skipped []string `json:"skipped"`
-	Count   int      `json:"skipped_count"`
+	Code    string         `json:"code"`
+	Reasons map[string]int `json:"reasons"` // how many files, by reason
+	Skipped []string       `json:"skipped"` // the first of them
+	Count   int            `json:"skipped_count"`
 }
 
 // fileBody is a file of a program: new, changed or unchanged.
@@ -181,28 +181,41 @@ func (in *input) inherited() fileBody {
 	return body
 }
 
-// maxSkipped is how many files a truncation names.
-const maxSkipped = 50
+// maxSkipped is how many files a truncation names, as the official server does.
+const maxSkipped = 20
+
+// truncationReasons are the official words for the engine's reasons. A client may know no
+// others, so every other reason is "unreadable".
+var truncationReasons = map[string]string{
+	"too many files":                   "max_files",
+	"too many folders deep":            "depth",
+	"too large":                        "size",
+	"all files together are too large": "size",
+	"disk full":                        "size",
+	"quota full":                       "size",
+	"name":                             "path",
+	"its path is too long":             "path",
+	"its name is not valid UTF-8, and another file has the name that stands for it": "path",
+}
 
 // truncated lists the files that were not kept; nil: there are none. Links and pipes are not
 // listed. For files that are only counted it is not known whether they are hidden.
 func truncated(dropped []engine.DroppedFile) *truncation {
-	t := &truncation{Code: "artifact_truncation", Reasons: []string{}, Skipped: []string{}}
+	t := &truncation{Code: "artifact_truncated", Reasons: map[string]int{}, Skipped: []string{}}
 	for _, d := range dropped {
-		unseen := hidden(d.Path, nil)
-		if d.Reason == "not a regular file" || unseen && d.More == 0 {
+		if d.Reason == "not a regular file" {
 			continue
 		}
-		t.Count += d.More
-		if reason := strings.ReplaceAll(d.Reason, " ", "_"); !slices.Contains(t.Reasons, reason) {
-			t.Reasons = append(t.Reasons, reason)
+		n := d.More
+		if !hidden(d.Path, nil) {
+			n++
+			if len(t.Skipped) < maxSkipped {
+				t.Skipped = append(t.Skipped, d.Path)
+			}
 		}
-		if unseen {
-			continue
-		}
-		t.Count++
-		if len(t.Skipped) < maxSkipped {
-			t.Skipped = append(t.Skipped, d.Path)
+		if n > 0 {
+			t.Reasons[cmp.Or(truncationReasons[d.Reason], "unreadable")] += n
+			t.Count += n
 		}
 	}
 	if t.Count == 0 {
