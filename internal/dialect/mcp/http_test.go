@@ -177,6 +177,39 @@ func TestOwnerOfEachRequest(t *testing.T) {
 	}
 }
 
+// Every resource of the list can be read by its owner, by name and by the links of a result.
+func TestListedResources(t *testing.T) {
+	r := newRig(t)
+	c := r.client("ada", nil)
+	made := call1(t, c, "run_code", map[string]any{"code": "make x.txt\nmake ü b.csv\nmake deep/er.bin"})
+	list, err := c.ListResources(t.Context(), nil)
+	if err != nil || len(list.Resources) != 3 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	uris := []string{}
+	for _, resource := range list.Resources {
+		uris = append(uris, resource.URI)
+	}
+	for _, content := range made.Content {
+		if link, ok := content.(*sdk.ResourceLink); ok {
+			uris = append(uris, link.URI)
+		}
+	}
+	if len(uris) != 6 {
+		t.Errorf("listed and linked: %v", uris)
+	}
+	mallory := r.client("mallory", nil)
+	for _, uri := range uris {
+		got, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri})
+		if err != nil || got.Contents[0].Text != "made here" {
+			t.Errorf("%s: %v %v", uri, got, err)
+		}
+		if _, err := mallory.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri}); err == nil {
+			t.Errorf("another owner reads %s", uri)
+		}
+	}
+}
+
 // The sessions of one owner are bounded: the oldest idle session is closed.
 func TestManySessions(t *testing.T) {
 	r := newRig(t)

@@ -357,11 +357,17 @@ func TestFiles(t *testing.T) {
 func TestHandOff(t *testing.T) {
 	r := newRig(t)
 	c := r.client("ada", nil)
-	handed := textOf(call1(t, c, "run_code", map[string]any{"code": "print before\nwait\nprint after", "wait_seconds": 1, "timeout_seconds": 2}))
+	first := call1(t, c, "run_code", map[string]any{"code": "print before\nwait\nprint after", "wait_seconds": 1,
+		"timeout_seconds": 2})
+	handed := textOf(first)
 	if !strings.HasPrefix(handed, "Still running after 1 s. Call wait_run with run=") || !strings.Contains(handed, "before") {
 		t.Fatalf("handed off: %q", handed)
 	}
 	run := regexp.MustCompile(`r_[A-Za-z0-9_-]+`).FindString(handed)
+	if meta, _ := first.Meta[metaRun].(map[string]any); meta["run"] != run || meta["status"] != "running" ||
+		meta["session"] == "" || meta["exit_code"] != nil {
+		t.Errorf("of a running program: %v", first.Meta)
+	}
 	for range 2 {
 		if got := textOf(call1(t, c, "wait_run", map[string]any{"run": run})); !strings.HasPrefix(got, "Timed out") || !strings.Contains(got, "after") {
 			t.Errorf("waited: %q", got)

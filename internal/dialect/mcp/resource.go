@@ -21,6 +21,7 @@ import (
 const (
 	listedFiles = 100
 	maxResource = 16 << 20 // bytes of one resource
+	storedURI   = "airlock://files/"
 )
 
 // addResources adds the resources and prompts that a person selects.
@@ -30,6 +31,9 @@ func (s *Server) addResources() {
 	}, s.readResource)
 	s.sdk.AddResourceTemplate(&sdk.ResourceTemplate{
 		Name: "output", Title: "Output of a program", URITemplate: "airlock://runs/{run}/{stream}", MIMEType: "text/plain",
+	}, s.readResource)
+	s.sdk.AddResourceTemplate(&sdk.ResourceTemplate{
+		Name: "stored", Title: "Stored file", URITemplate: storedURI + "{file}",
 	}, s.readResource)
 	about, docs := describe("analyze")
 	s.sdk.AddPrompt(&sdk.Prompt{
@@ -66,7 +70,7 @@ func (s *Server) listResources(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		for _, f := range files {
 			list.Resources = append(list.Resources, &sdk.Resource{
-				URI: "airlock://files/" + f.ID.String(), Name: f.Name, MIMEType: f.MIME, Size: f.Size,
+				URI: storedURI + f.ID.String(), Name: f.Name, MIMEType: f.MIME, Size: f.Size,
 			})
 		}
 		return list, nil

@@ -41,6 +41,12 @@ func (s *Server) result(ctx context.Context, c *call, out *outcome, chars int) *
 			})
 		}
 	}
+	r.Meta = metaOf(out)
+	return r
+}
+
+// metaOf describes a program, running or finished, for other programs.
+func metaOf(out *outcome) sdk.Meta {
 	files := make([]map[string]any, len(out.Files))
 	for i, f := range out.Files {
 		files[i] = map[string]any{
@@ -48,11 +54,10 @@ func (s *Server) result(ctx context.Context, c *call, out *outcome, chars int) *
 			"created_at": f.CreatedAt, "expires_at": f.ExpiresAt,
 		}
 	}
-	r.Meta = sdk.Meta{metaRun: map[string]any{
+	return sdk.Meta{metaRun: map[string]any{
 		"run": out.run, "session": out.session, "status": out.Status, "exit_code": out.exit, "signal": signalOf(out),
 		"duration_ms": out.Usage.Duration.Milliseconds(), "truncated": false, "files": files, "variables": out.variables,
 	}}
-	return r
 }
 
 // signalOf returns the signal that ended a program, or "".
@@ -156,9 +161,11 @@ func shorten(text string, chars int) string {
 }
 
 // stillRunning tells the model to continue with wait_run.
-func stillRunning(out *outcome, waited time.Duration, chars int) string {
-	return fmt.Sprintf("Still running after %d s. Call wait_run with run=%q. session %s keeps its files.",
-		int(waited.Seconds()), out.run, out.session) + body(out, chars)
+func stillRunning(out *outcome, waited time.Duration, chars int) *sdk.CallToolResult {
+	r := answer(fmt.Sprintf("Still running after %d s. Call wait_run with run=%q. session %s keeps its files.",
+		int(waited.Seconds()), out.run, out.session) + body(out, chars))
+	r.Meta = metaOf(out)
+	return r
 }
 
 // fileURI returns the address of a file in a session. Its path is ASCII, since header

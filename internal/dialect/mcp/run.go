@@ -202,7 +202,7 @@ func (s *Server) await(ctx context.Context, c *call, p *cell, chars int) (*sdk.C
 		return asTask(p), nil
 	}
 	if !out.Status.Final() {
-		return answer(stillRunning(out, wait, chars)), nil
+		return stillRunning(out, wait, chars), nil
 	}
 	return s.result(ctx, c, out, chars), nil
 }
