@@ -15,11 +15,13 @@ const (
 
 // Answer is an answer of a model. T is the caller's state of a call.
 type Answer[T any] struct {
-	Text   strings.Builder
-	Calls  []*Call[T]
-	Finish string // the API's finish_reason
-	Model  string // that answered, if known
-	Usage  Usage
+	Text strings.Builder
+	// Refusal is why the model does not answer, if Reader.Refusal takes it.
+	Refusal strings.Builder
+	Calls   []*Call[T]
+	Finish  string // the API's finish_reason
+	Model   string // that answered, if known
+	Usage   Usage
 }
 
 // Call is a function call by the model.
@@ -104,9 +106,16 @@ func (r *Reader[T]) take(a *Answer[T], data []byte) error {
 		d = *choice.Message
 	}
 	a.Finish = cmp.Or(choice.FinishReason, a.Finish)
-	if text := d.Content + d.Refusal; text != "" {
-		a.Text.WriteString(text)
-		r.Text(text)
+	if r.Refusal == nil {
+		d.Content, d.Refusal = d.Content+d.Refusal, ""
+	}
+	if d.Content != "" {
+		a.Text.WriteString(d.Content)
+		r.Text(d.Content)
+	}
+	if d.Refusal != "" {
+		a.Refusal.WriteString(d.Refusal)
+		r.Refusal(d.Refusal)
 	}
 	for _, p := range d.ToolCalls {
 		c, err := r.call(a, p)

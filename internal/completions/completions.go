@@ -14,10 +14,12 @@ import (
 
 // Reader receives an answer as it comes. An error of Called ends the reading.
 type Reader[T any] struct {
-	Most   int                       // bytes of an answer
-	ID     func(given string) string // returns the id of a call: the model's may be empty or repeated
-	Text   func(delta string)
-	Called func(c *Call[T], more string) error // adds to the arguments of a call with a name
+	Most int                       // bytes of an answer
+	ID   func(given string) string // returns the id of a call: the model's may be empty or repeated
+	Text func(delta string)
+	// Refusal gets the text of a refusal; nil: it is part of the answer's text.
+	Refusal func(delta string)
+	Called  func(c *Call[T], more string) error // adds to the arguments of a call with a name
 }
 
 // Error is an error of an answer.

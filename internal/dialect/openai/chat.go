@@ -27,6 +27,7 @@ type completion struct {
 	events *events
 
 	words       strings.Builder
+	refusal     strings.Builder
 	before      int // offset of the open message in words
 	annotations []map[string]any
 	calls       []any // of the client's functions
@@ -62,7 +63,7 @@ func (q *request) createCompletion() error {
 	case asked.N != nil && *asked.N != 1:
 		return unsupported("n", "With the tool code_interpreter there is one choice.")
 	}
-	in := &inputReader{q: q, tools: tools}
+	in := &inputReader{q: q, tools: tools, ids: map[string]bool{}}
 	b, err := in.container()
 	if err != nil {
 		return err
@@ -115,6 +116,11 @@ func (c *completion) textDelta(delta string) {
 	c.delta(map[string]any{"content": delta}, nil)
 }
 
+func (c *completion) refusalDelta(delta string) {
+	c.refusal.WriteString(delta)
+	c.delta(map[string]any{"refusal": delta}, nil)
+}
+
 func (c *completion) openText() string { return c.words.String()[c.before:] }
 
 func (c *completion) endText(citations []map[string]any) {
@@ -157,8 +163,11 @@ func (c *completion) finish(status string, fields map[string]any) {
 	usage := map[string]any{"prompt_tokens": u.Prompt, "completion_tokens": u.Completion, "total_tokens": u.Prompt +
 		u.Completion}
 	if c.events == nil {
-		message := map[string]any{"role": "assistant", "content": c.words.String(), "refusal": nil,
-			"annotations": c.annotations}
+		message := map[string]any{"role": "assistant", "content": c.words.String(),
+			"refusal": orNull(c.refusal.String()), "annotations": c.annotations}
+		if c.refusal.Len() > 0 {
+			message["content"] = orNull(c.words.String())
+		}
 		if len(c.calls) > 0 {
 			message["tool_calls"] = c.calls
 		}

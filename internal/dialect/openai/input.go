@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -21,6 +22,10 @@ type inputReader struct {
 	last     string            // container of the last code that ran
 	files    []string          // ids of the files that code needs
 	items    []json.RawMessage // of earlier responses, then of the request
+	size     int               // bytes of items
+	ids      map[string]bool   // of items
+	found    *keptResponse     // the last response that an item was named of
+	foundID  string
 }
 
 // largestImage bounds an uploaded picture that goes into a message.
@@ -77,19 +82,61 @@ func (in *inputReader) read(r *responseRequest) error {
 
 // list reads items.
 func (in *inputReader) list(param string, items []json.RawMessage) error {
-	in.items = append(in.items, items...)
 	for i, raw := range items {
 		var it item
 		at := fmt.Sprintf("%s[%d]", param, i)
 		if json.Unmarshal(raw, &it) != nil {
 			return invalid(at, "invalid_type", "Invalid type for '%s'.", at)
 		}
+		if it.Type == "item_reference" || it.Type == "" && it.Role == "" && it.ID != "" {
+			if in.ids[it.ID] {
+				continue // a call of code is named for itself and again for its result
+			}
+			var err error
+			if raw, err = in.referenced(at, &it); err != nil {
+				return err
+			}
+		}
+		if in.size += len(raw); in.size > MaxJSON {
+			return invalid(at, "invalid_value", "The conversation has more than %d MiB: leave earlier items out.", MaxJSON>>20)
+		}
+		in.items = append(in.items, raw)
+		in.ids[it.ID] = it.ID != ""
 		if err := in.item(at, &it); err != nil {
 			return err
 		}
 	}
 	in.flush()
 	return nil
+}
+
+// referenced replaces a reference by the item of a stored response that it names.
+func (in *inputReader) referenced(param string, it *item) (json.RawMessage, error) {
+	response, n, ok := itemAt(it.ID)
+	nowhere := &refusal{http.StatusNotFound, problem{Type: invalidRequest, Param: param, Message: fmt.Sprintf(
+		"Item with id '%.80s' not found: its response was not stored, was deleted, or has expired. Send the item itself.",
+		it.ID)}}
+	if !ok {
+		return nil, nowhere
+	}
+	if response != in.foundID {
+		k, err := in.q.kept(response)
+		if err != nil {
+			return nil, missing(err, nowhere)
+		}
+		in.found, in.foundID = k, response
+	}
+	if n >= len(in.found.Items) {
+		return nil, nowhere
+	}
+	id := it.ID
+	*it = item{}
+	err := json.Unmarshal(in.found.Items[n], it)
+	if it.ID != id && it.ID != "" {
+		return nil, nowhere
+	}
+	it.ID = id
+	return in.found.Items[n], err
 }
 
 func (in *inputReader) item(param string, it *item) error {

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -20,6 +22,9 @@ type keptResponse struct {
 	Items    []json.RawMessage `json:"items"`    // of the conversation so far, with the outputs of code
 	Input    int               `json:"input"`    // number of items before the response
 	Response json.RawMessage   `json:"response"` // as it was sent
+	// Outputs are those of its calls of code, by their ids. Items have only what was printed: they
+	// are stored again with each later response.
+	Outputs map[string][]output `json:"outputs"`
 }
 
 // keep stores a response as a file of its owner, unless the client asked not to. It reports
@@ -29,12 +34,14 @@ func (r *response) keep(status string, whole map[string]any) bool {
 		return false
 	}
 	whole["store"] = true
-	k := keptResponse{Items: r.input, Input: len(r.input), Response: encode(whole)}
+	k := keptResponse{Items: r.input, Input: len(r.input), Response: encode(whole), Outputs: r.ran}
 	for _, element := range r.output {
 		item, _ := element.(map[string]any)
 		if id, _ := item["id"].(string); item["type"] == "code_interpreter_call" {
 			item = maps.Clone(item)
-			item["outputs"] = append([]output{}, r.logs[id]...)
+			item["outputs"] = slices.DeleteFunc(append([]output{}, r.ran[id]...), func(o output) bool {
+				return o.Type != "logs"
+			})
 		}
 		k.Items = append(k.Items, encode(item))
 	}
@@ -80,12 +87,131 @@ func (q *request) keptHere() (*keptResponse, error) {
 	return k, missing(err, notFound("Response with id '%.80s' not found.", q.PathValue("id")))
 }
 
-func (q *request) getResponse() (any, error) {
+// itemID returns the id of the nth item of the conversation of a stored response.
+func itemID(prefix, response string, n int) string {
+	return fmt.Sprintf("%s%s_%d", prefix, strings.TrimPrefix(response, responsePrefix), n)
+}
+
+// itemAt returns the response and the place that an id of itemID has.
+func itemAt(id string) (response string, n int, ok bool) {
+	_, rest, _ := strings.Cut(id, "_")
+	at := strings.LastIndexByte(rest, '_')
+	if at < 0 {
+		return "", 0, false
+	}
+	n, err := strconv.Atoi(rest[at+1:])
+	return responsePrefix + rest[:at], n, err == nil && n >= 0
+}
+
+// getResponse is GET /responses/{id}.
+func (q *request) getResponse() error {
 	k, err := q.keptHere()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return k.Response, nil
+	query := q.URL.Query()
+	include := slices.Concat(query["include"], query["include[]"])
+	if err := checkInclude(include); err != nil {
+		return err
+	}
+	whole, err := k.whole(slices.Contains(include, includes[0]))
+	if err != nil {
+		return err
+	}
+	if query.Get("stream") != "true" {
+		writeJSON(q.w, http.StatusOK, whole)
+		return nil
+	}
+	skip := 0
+	if text := query.Get("starting_after"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return invalid("starting_after", "invalid_type", "Invalid type for 'starting_after': it is the number of an event.")
+		}
+		skip = n + 1
+	}
+	return q.replay(k, whole, skip)
+}
+
+// whole returns the response, with the outputs of its code if asked to.
+func (k *keptResponse) whole(outputs bool) (map[string]json.RawMessage, error) {
+	var whole map[string]json.RawMessage
+	var items []map[string]json.RawMessage
+	err := json.Unmarshal(k.Response, &whole)
+	if err == nil {
+		err = json.Unmarshal(whole["output"], &items)
+	}
+	if err != nil || !outputs {
+		return whole, err
+	}
+	for _, item := range items {
+		var id string
+		_ = json.Unmarshal(item["id"], &id) // every item has one
+		if ran, ok := k.Outputs[id]; ok {
+			item["outputs"] = encode(ran)
+		}
+	}
+	whole["output"] = encode(items)
+	return whole, nil
+}
+
+// replay sends a stored response as the events of a stream, without the first of them.
+func (q *request) replay(k *keptResponse, whole map[string]json.RawMessage, skip int) error {
+	var stored struct {
+		ID     string
+		Status string
+		Output []struct {
+			item
+			Status  string
+			Content []struct {
+				Text, Refusal string
+				Annotations   []map[string]any
+			} `json:"content"`
+		}
+	}
+	if err := json.Unmarshal(encode(whole), &stored); err != nil {
+		return err
+	}
+	r := &response{q: q, asked: &responseRequest{}, turn: &turn{box: &box{}}, id: stored.ID, events: &events{}, skip: skip,
+		input: k.Items[:k.Input], ran: map[string][]output{}}
+	before := maps.Clone(whole)
+	before["status"], before["output"], before["usage"] = encode("in_progress"), encode([]any{}), encode(nil)
+	r.events.begin(q.w)
+	r.send("created", map[string]any{"response": before})
+	r.send("in_progress", map[string]any{"response": before})
+	for _, it := range stored.Output {
+		c := &call{ID: it.CallID, Name: it.Name}
+		switch it.Type {
+		case "message":
+			for _, part := range it.Content {
+				if part.Refusal != "" {
+					r.refusalDelta(part.Refusal)
+				} else {
+					r.textDelta(part.Text)
+				}
+				r.endText(part.Annotations)
+			}
+		case "function_call":
+			c.State.kind = ofClient
+			c.Arguments.WriteString(it.Arguments)
+			r.callDelta(c, it.Arguments)
+			r.functionDone(c, it.Status)
+		case "code_interpreter_call":
+			if it.Outputs != nil {
+				r.asked.Include = includes
+			}
+			c.State.kind = runsCode
+			r.turn.box.id, _ = parseID(containerPrefix, it.ContainerID) // as it was sent
+			r.callDelta(c, "")
+			if it.Status != "incomplete" {
+				r.codeReady(c, *it.Code)
+			}
+			r.codeDone(c, *it.Code, &ran{status: it.Status, outputs: it.Outputs})
+		}
+	}
+	r.send(stored.Status, map[string]any{"response": whole})
+	r.events.end("")
+	return nil
 }
 
 // listInput lists the input of a response with the earlier items of its conversation. It
@@ -109,7 +235,7 @@ func (q *request) listInput() (any, error) {
 			item["content"] = []any{map[string]any{"type": kind, "text": text}}
 		}
 		if item["id"] == nil {
-			item["id"] = fmt.Sprintf("msg_%s_%d", strings.TrimPrefix(q.PathValue("id"), responsePrefix), i)
+			item["id"] = itemID("msg_", q.PathValue("id"), i)
 		}
 		if item["type"] == nil {
 			item["type"] = "message"

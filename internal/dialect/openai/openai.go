@@ -109,7 +109,7 @@ func newAPI(o Options) *api {
 func (a *api) routes() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, serve := range map[string]func(*request) (any, error){
-		"GET /responses/{id}":                       (*request).getResponse,
+		"GET /responses/{id}":                       written((*request).getResponse),
 		"DELETE /responses/{id}":                    (*request).deleteResponse,
 		"GET /responses/{id}/input_items":           (*request).listInput,
 		"POST /responses/{id}/cancel":               (*request).cancelResponse,

@@ -90,13 +90,17 @@ func (q *request) readResponse() (*responseRequest, error) {
 	if r.Model == "" {
 		return nil, required("model")
 	}
-	for i, name := range r.Include {
+	return r, checkInclude(r.Include)
+}
+
+func checkInclude(list []string) error {
+	for i, name := range list {
 		if !slices.Contains(includes, name) {
-			return nil, invalid(fmt.Sprintf("include[%d]", i), "invalid_value",
+			return invalid(fmt.Sprintf("include[%d]", i), "invalid_value",
 				"Invalid value: '%.80s'. Supported values are: %s.", name, strings.Join(includes, ", "))
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // unmarshal names the field of a wrong type in its error.

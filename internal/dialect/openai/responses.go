@@ -21,13 +21,15 @@ type response struct {
 	at     int64
 	output []any // items
 	input  []json.RawMessage
-	logs   map[string][]output // of calls of code, for later responses
+	ran    map[string][]output // outputs of the calls of code
 
 	events   *events // nil: the answer is sent at once
 	sequence int
+	skip     int // number of events that the client has seen
 
-	words   strings.Builder // of the open message
-	message map[string]any  // the open message; nil: none
+	words    strings.Builder // of the open message
+	message  map[string]any  // the open message; nil: none
+	refusing bool            // the open message is a refusal
 }
 
 // createResponse is POST /responses.
@@ -44,7 +46,7 @@ func (q *request) createResponse() error {
 	if err != nil {
 		return err
 	}
-	in := &inputReader{q: q, tools: tools}
+	in := &inputReader{q: q, tools: tools, ids: map[string]bool{}}
 	if err := in.read(asked); err != nil {
 		return err
 	}
@@ -60,7 +62,7 @@ func (q *request) createResponse() error {
 	}
 	r := &response{
 		q: q, asked: asked, turn: t, id: responsePrefix + engine.NewID().String(), at: time.Now().Unix(),
-		output: []any{}, input: in.items, logs: map[string][]output{},
+		output: []any{}, input: in.items, ran: map[string][]output{},
 	}
 	if asked.Stream != nil && *asked.Stream {
 		r.events = &events{}
@@ -135,11 +137,19 @@ func (r *response) finish(status string, fields map[string]any) {
 
 // send sends an event if the client streams.
 func (r *response) send(kind string, fields map[string]any) {
-	if r.events != nil {
-		fields["type"], fields["sequence_number"] = "response."+kind, r.sequence
-		r.sequence++
+	if r.events == nil {
+		return
+	}
+	if fields["type"], fields["sequence_number"] = "response."+kind, r.sequence; r.sequence >= r.skip {
 		r.events.send("response."+kind, fields)
 	}
+	r.sequence++
+}
+
+// itemID returns an id for the next item of the output. It has the response and the item's place
+// in the conversation: a later request may name the item.
+func (r *response) itemID(prefix string) string {
+	return itemID(prefix, r.id, len(r.input)+len(r.output))
 }
 
 // add begins an item and returns its index in the output.
@@ -162,39 +172,66 @@ func (r *response) sendPart(kind string, fields map[string]any) {
 	r.send(kind, fields)
 }
 
-func textPart(text string, citations []map[string]any) map[string]any {
-	return map[string]any{"type": "output_text", "text": text, "annotations": citations, "logprobs": []any{}}
+// part returns the only part of the open message.
+func (r *response) part(citations []map[string]any) map[string]any {
+	if r.refusing {
+		return map[string]any{"type": "refusal", "refusal": r.words.String()}
+	}
+	return map[string]any{"type": "output_text", "text": r.words.String(), "logprobs": []any{},
+		"annotations": append([]map[string]any{}, citations...)}
+}
+
+// open begins a message, unless one of the kind is open.
+func (r *response) open(refusal bool) {
+	if r.message != nil && r.refusing == refusal {
+		return
+	}
+	if r.message != nil {
+		r.endText(nil)
+	}
+	r.words.Reset()
+	r.refusing = refusal
+	r.message = map[string]any{"type": "message", "id": r.itemID("msg_"), "status": "in_progress",
+		"role": "assistant", "content": []any{}}
+	r.add(r.message)
+	r.sendPart("content_part.added", map[string]any{"part": r.part(nil)})
 }
 
 func (r *response) textDelta(delta string) {
-	if r.message == nil {
-		r.words.Reset()
-		r.message = map[string]any{"type": "message", "id": "msg_" + engine.NewID().String(), "status": "in_progress",
-			"role": "assistant", "content": []any{}}
-		r.add(r.message)
-		r.sendPart("content_part.added", map[string]any{"part": textPart("", []map[string]any{})})
-	}
+	r.open(false)
 	if delta != "" {
 		r.words.WriteString(delta)
 		r.sendPart("output_text.delta", map[string]any{"delta": delta, "logprobs": []any{}})
 	}
 }
 
+func (r *response) refusalDelta(delta string) {
+	r.open(true)
+	r.words.WriteString(delta)
+	r.sendPart("refusal.delta", map[string]any{"delta": delta})
+}
+
 func (r *response) openText() string {
-	if r.message == nil {
+	if r.message == nil || r.refusing {
 		return ""
 	}
 	return r.words.String()
 }
 
 func (r *response) endText(citations []map[string]any) {
-	r.textDelta("") // a message without text can have citations
+	if r.message == nil || len(citations) > 0 { // a message without text can have citations, a refusal cannot
+		r.open(false)
+	}
 	text := r.words.String()
 	for i, c := range citations {
 		r.sendPart("output_text.annotation.added", map[string]any{"annotation": c, "annotation_index": i})
 	}
-	part := textPart(text, citations)
-	r.sendPart("output_text.done", map[string]any{"text": text, "logprobs": []any{}})
+	if r.refusing {
+		r.sendPart("refusal.done", map[string]any{"refusal": text})
+	} else {
+		r.sendPart("output_text.done", map[string]any{"text": text, "logprobs": []any{}})
+	}
+	part := r.part(citations)
 	r.sendPart("content_part.done", map[string]any{"part": part})
 	done := maps.Clone(r.message)
 	done["status"], done["content"] = "completed", []any{part}
@@ -219,12 +256,12 @@ func (r *response) sendCall(p *progress, kind string, fields map[string]any) {
 func (r *response) callDelta(c *call, more string) {
 	p := c.State.item
 	if p == nil {
-		p = &progress{id: "fc_" + engine.NewID().String(), code: partial.NewReader("code")}
+		p = &progress{id: r.itemID("fc_"), code: partial.NewReader("code")}
 		c.State.item = p
 		item := map[string]any{"type": "function_call", "call_id": c.ID, "name": c.Name, "arguments": "",
 			"status": "in_progress"}
 		if c.State.kind == runsCode {
-			p.id = codePrefix + engine.NewID().String()
+			p.id = r.itemID(codePrefix)
 			item = map[string]any{"type": "code_interpreter_call", "status": "in_progress", "code": "",
 				"container_id": r.turn.box.name(), "outputs": []any{}}
 		}
@@ -268,12 +305,10 @@ func (r *response) codeDone(c *call, code string, how *ran) {
 	if slices.Contains(r.asked.Include, includes[0]) {
 		item["outputs"] = how.outputs
 	}
-	r.q.ran.put(p.id, how.cell)
-	for _, o := range how.outputs {
-		if o.Type == "logs" {
-			r.logs[p.id] = append(r.logs[p.id], o)
-		}
+	if !how.cell.IsZero() {
+		r.q.ran.put(p.id, how.cell)
 	}
+	r.ran[p.id] = how.outputs
 	r.set(p.index, item)
 }
 

@@ -37,6 +37,7 @@ type sink interface {
 	// begun reports whether a part of the answer has been sent.
 	begun() bool
 	textDelta(delta string)
+	refusalDelta(delta string)
 	// callDelta adds to the arguments of a call.
 	callDelta(c *call, more string)
 	// openText returns the text of the open message.
@@ -123,7 +124,8 @@ func repeated(a *answer) json.RawMessage {
 	for _, c := range a.Calls {
 		calls = append(calls, toolCall(c.ID, c.Name, c.Arguments.String()))
 	}
-	return encode(map[string]any{"role": "assistant", "content": orNull(a.Text.String()), "tool_calls": calls})
+	return encode(map[string]any{"role": "assistant", "content": orNull(a.Text.String() + a.Refusal.String()),
+		"tool_calls": calls})
 }
 
 // ask makes one request to the model and passes its answer on as it comes.
@@ -149,10 +151,11 @@ func (t *turn) ask(ctx context.Context, round int) (*answer, error) {
 		t.to.begin()
 	}
 	reader := completions.Reader[callState]{
-		Most:   mostAnswer,
-		ID:     func(given string) string { return cmp.Or(given, "call_"+engine.NewID().String()) }, // some servers have none
-		Text:   func(delta string) { t.speaking = true; t.to.textDelta(delta) },
-		Called: func(c *call, more string) error { return t.called(ctx, c, more) },
+		Most:    mostAnswer,
+		Refusal: func(delta string) { t.speaking = true; t.to.refusalDelta(delta) },
+		ID:      func(given string) string { return cmp.Or(given, "call_"+engine.NewID().String()) }, // some servers have none
+		Text:    func(delta string) { t.speaking = true; t.to.textDelta(delta) },
+		Called:  func(c *call, more string) error { return t.called(ctx, c, more) },
 	}
 	a, err := reader.Read(resp)
 	t.usage.Add(a.Usage)
