@@ -90,6 +90,9 @@ func withCaller(w http.ResponseWriter, r *http.Request, caller engine.Caller) *h
 	return r.WithContext(context.WithValue(r.Context(), callerKey{}, caller))
 }
 
+// errBadKey reports keys of which none is valid.
+var errBadKey = unauthorized("that key is not valid")
+
 // caller authenticates a request. A key in it must be valid, even where no key is
 // needed: the client means to act as its owner.
 func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
@@ -119,11 +122,11 @@ func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 		}
 		switch {
 		case refused:
-			return engine.Caller{}, unauthorized("that key is not valid")
+			return engine.Caller{}, errBadKey
 		case found.Owner != "":
 			return found, nil
 		case !m.Lenient:
-			return engine.Caller{}, unauthorized("that key is not valid")
+			return engine.Caller{}, errBadKey
 		}
 	}
 	if m.SignedIn != nil {
@@ -140,6 +143,9 @@ func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 		return engine.Caller{Owner: engine.Local}, nil
 	case m.Trusted && s.trusts(from):
 		return engine.Caller{Owner: engine.Local}, nil
+	}
+	if len(tokens) > 0 {
+		return engine.Caller{}, errBadKey
 	}
 	return engine.Caller{}, unauthorized("a key is needed, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'")
 }

@@ -349,6 +349,9 @@ func TestLenientMounts(t *testing.T) {
 				"Authorization: Bearer expired\nX-API-Key: jwt": "",
 			} {
 				resp, body := request(t, "GET", address+"/chat/x", header, "")
+				if sent := header != ""; want == "" && strings.Contains(body, "that key is not valid") != sent {
+					t.Errorf("keyed %t, %q: %s", keyed, header, body)
+				}
 				if want == "" && resp.StatusCode != 401 || want != "" && !strings.Contains(body, want+" ") {
 					t.Errorf("keyed %t, trusted %t, %q: %d %s", keyed, trust != nil, header, resp.StatusCode, body)
 				}
