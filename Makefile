@@ -22,6 +22,10 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.dat
 AIRLOCK_TEST_DATA ?= $(CACHE)/data
 export AIRLOCK_TEST_DATA
 
+# CPythons of other systems: they differ in internals that zygotes change.
+AIRLOCK_TEST_PYTHONS ?= $(CACHE)/pythons
+export AIRLOCK_TEST_PYTHONS
+
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI         := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)
 
@@ -68,7 +72,7 @@ test: ## all checks: format, lint, tests with the race detector, fuzz seeds, end
 	@$(MAKE) test-deps
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
-	@$(MAKE) -j2 clients $(GOLANGCI) $(VERSITYGW)
+	@$(MAKE) -j2 clients pythons $(GOLANGCI) $(VERSITYGW)
 	@$(MAKE) -j4 -o build services sandbox unit pages lint editor-check view-check viewers-check
 	@scripts/test-report --slowest '$(TIMES)'
 	@echo '== all is well'
@@ -83,6 +87,11 @@ test-deps: # Debian packages that the tests need
 clients: # clients of other applications, for the end-to-end tests
 	@echo '== clients'
 	@for script in e2e/*/install; do $$script '$(CACHE)'/$$(basename $$(dirname $$script)) || true; done
+
+# A test that needs one of them says why if it cannot be fetched.
+.PHONY: pythons
+pythons: # the CPythons of Debian's suites, 60 MB each
+	@scripts/test-pythons '$(AIRLOCK_TEST_PYTHONS)' || true
 
 .PHONY: test-data
 test-data: build # a data directory with the Python packages

@@ -117,7 +117,7 @@ def begin():
     place.keep_steps(buffer.OWN_STEPS, own_steps(constants))
     place.numbers[buffer.PYTHON_FIRST // 4] = len(AFTER_FORK) + len(LIVE)
     place.keep_steps(buffer.TOUCH, [])
-    for part in (vars(sys.modules["__main__"]), globals(), vars(buffer), vars(warmup)):
+    for part in (vars(sys.modules["__main__"]), begin.__globals__, vars(buffer), vars(warmup)):
         program.finish(part)
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:

@@ -21,12 +21,14 @@ def specialize(run):
     kept = [os.dup(number) for number in range(3)]
     for number in (1, 2):
         os.dup2(0, number, inheritable=True)
-    for _ in range(HABIT):
-        run()
+    try:
+        for _ in range(HABIT):
+            run()
+    finally:  # an error is to be read
+        for number, fd in enumerate(kept):
+            os.dup2(fd, number, inheritable=True)
+            os.close(fd)
     os.chdir("/")
-    for number, fd in enumerate(kept):
-        os.dup2(fd, number, inheritable=True)
-        os.close(fd)
 
 
 def random_state():
