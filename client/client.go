@@ -26,6 +26,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/outbound"
 )
 
 // Options configure a Client.
@@ -37,6 +39,7 @@ type Options struct {
 	Key string
 	// HTTP makes the requests; nil: a client of its own, without a limit on
 	// how long an answer takes. With a unix address its Transport is replaced.
+	// Without a CheckRedirect of its own, redirects to other servers are errors.
 	HTTP *http.Client
 	// Dial replaces how connections are made, for listeners in memory. It is
 	// used only when HTTP is nil.
@@ -96,6 +99,7 @@ func New(o Options) (*Client, error) {
 		own.Transport = c.own
 		c.http = &own
 	}
+	c.http = outbound.Guard(*c.http)
 	return c, nil
 }
 

@@ -267,3 +267,31 @@ func TestUploadFails(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// A redirect to another server gets it neither the key nor what was to be sent.
+func TestRedirectsStayWithTheServer(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		t.Errorf("the other server got %q with %q", body, r.Header.Get("Authorization"))
+	}))
+	defer other.Close()
+	// "localhost" is another name of the same machine: net/http itself removes the key, not the body.
+	for _, to := range []string{other.URL, strings.Replace(other.URL, "127.0.0.1", "localhost", 1)} {
+		away := httptest.NewServer(http.RedirectHandler(to, http.StatusTemporaryRedirect))
+		defer away.Close()
+		for name, own := range map[string]*http.Client{"none": nil, "the caller's": {}} {
+			c, err := New(Options{Server: away.URL, Key: "secret", HTTP: own})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Run(t.Context(), RunRequest{Language: "python", Code: "1"}); err == nil ||
+				!strings.Contains(err.Error(), "redirects to "+to) {
+				t.Errorf("with client %s: %v", name, err)
+			}
+			c.Close()
+			if own != nil {
+				own.CloseIdleConnections()
+			}
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/idle"
+	"github.com/airlock-run/airlock/internal/outbound"
 )
 
 // Timeouts of a provider's connections. The time of a whole transfer is not limited, only
@@ -44,7 +45,7 @@ type HTTPOption func(*http.Transport) http.RoundTripper
 func WithTransport(of func(base *http.Transport) http.RoundTripper) HTTPOption { return of }
 
 // HTTPClient returns a client for a provider. It has timeouts for connecting and for the
-// lack of progress, follows no redirect to another host, which would get the key, detects
+// lack of progress, follows no redirect to another server, which would get the key, detects
 // errors with status 200, and masks the key in answers.
 func HTTPClient(t Timeouts, options ...HTTPOption) *http.Client {
 	t = t.filled()
@@ -64,15 +65,7 @@ func HTTPClient(t Timeouts, options ...HTTPOption) *http.Client {
 		below = option(base)
 	}
 	limited := idle.Transport{Next: below, Idle: t.Idle, Answer: t.Silence}
-	return &http.Client{
-		Transport: maskTransport{layer{errorStatusTransport{layer{limited}}}},
-		CheckRedirect: func(r *http.Request, via []*http.Request) error {
-			if len(via) >= 5 || r.URL.Host != via[0].URL.Host {
-				return http.ErrUseLastResponse
-			}
-			return nil
-		},
-	}
+	return outbound.Guard(http.Client{Transport: maskTransport{layer{errorStatusTransport{layer{limited}}}}})
 }
 
 // AccountOf returns an Account: a hash of the address and the key.
@@ -125,6 +118,7 @@ func Failed(name, op string, err error) *Error {
 	e := &Error{Kind: Transient, Provider: name, Op: op, Err: err, Ambiguous: true}
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	redirect, redirected := errors.AsType[*outbound.RedirectError](err)
 	switch {
 	case errors.Is(err, context.Canceled):
 		e.Message = "interrupted"
@@ -139,6 +133,8 @@ func Failed(name, op string, err error) *Error {
 		e.Kind, e.Ambiguous = Invalid, false
 		e.Hint = "The certificate of the provider's address is not trusted: check the base address, the clock, and a proxy " +
 			"that looks into connections."
+	case redirected:
+		e.Kind, e.Ambiguous, e.Message = Invalid, false, redirect.Error()
 	case isRefused(err):
 		e.Ambiguous = false
 		e.Hint = "Nothing answers at the provider's address: check the network, the proxy, and the base address."

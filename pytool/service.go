@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/idle"
+	"github.com/airlock-run/airlock/internal/outbound"
 )
 
 // Service is a Runner over HTTP: a service with the protocol of Onyx's code interpreter.
@@ -37,10 +38,11 @@ func NewService(baseURL string, options ...ServiceOption) (*Service, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("%s is %q: it must be an address such as http://localhost:8000", EnvBaseURL, baseURL)
 	}
-	s := &Service{base: strings.TrimRight(baseURL, "/"), client: &http.Client{}}
+	s := &Service{base: strings.TrimRight(baseURL, "/"), client: new(http.Client)}
 	for _, option := range options {
 		option(s)
 	}
+	s.client = outbound.Guard(*s.client)
 	return s, nil
 }
 
@@ -87,6 +89,8 @@ func (s *Service) Health(ctx context.Context) Health {
 	switch {
 	case isAnswer:
 		return Health{Connected: true, Error: (&StatusError{Status: refused.Status}).Error(), Version: noVersion}
+	case errors.Is(err, errRedirected):
+		return Health{Error: errRedirected.Error(), Version: noVersion}
 	case err != nil:
 		return Health{Error: errUnreachable.Error(), Version: noVersion}
 	}
@@ -206,19 +210,30 @@ func (s *Service) do(
 		return nil, reason(ctx, err)
 	}
 	answer.Body = answerBody{answer.Body, ctx}
-	if answer.StatusCode >= http.StatusBadRequest {
+	switch {
+	case answer.StatusCode >= http.StatusBadRequest:
 		defer answer.Body.Close()
 		return nil, refusal(answer)
+	case answer.StatusCode >= http.StatusMultipleChoices: // net/http does not repeat a body that is a stream
+		answer.Body.Close()
+		return nil, errRedirected
 	}
 	return answer, nil
 }
 
-var errIdle = errors.New("the Code Interpreter service does not answer")
+var (
+	errIdle       = errors.New("the Code Interpreter service does not answer")
+	errRedirected = errors.New("the Code Interpreter service redirects to another address, which was sent no code or " +
+		"files: if that is the right one, set it as " + EnvBaseURL)
+)
 
 // reason returns why a request failed, without the address in errors of net/http.
 func reason(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
+	}
+	if _, ok := errors.AsType[*outbound.RedirectError](err); ok {
+		return errRedirected
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok && e.Timeout() || errors.Is(err, idle.Err) {
 		return errIdle

@@ -274,3 +274,22 @@ func TestCallerWhoLeaves(t *testing.T) {
 		t.Errorf("%s\n%s", result.JSON(), wire)
 	}
 }
+
+// A redirect to another server gets it neither code nor files.
+func TestRedirectsStayWithTheService(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the other server was asked")
+	}))
+	defer other.Close()
+	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
+		s := serve(t, http.RedirectHandler(other.URL, status).ServeHTTP)
+		_, err := s.Execute(t.Context(), pytool.Request{Code: "1", Timeout: time.Minute}, nil)
+		if err == nil || !strings.Contains(err.Error(), "redirects to another address") ||
+			strings.Contains(err.Error(), other.URL) {
+			t.Errorf("a run, answered with %d: %v", status, err)
+		}
+		if got := s.Health(t.Context()); got.Connected || !strings.Contains(got.Error, "redirects to another address") {
+			t.Errorf("its health, answered with %d: %+v", status, got)
+		}
+	}
+}

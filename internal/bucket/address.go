@@ -102,7 +102,7 @@ func (a Address) client(through func(http.RoundTripper) http.RoundTripper) (*min
 	return minio.New(a.Endpoint, &minio.Options{
 		Creds: credentials.NewChainCredentials([]credentials.Provider{
 			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{},
-			&credentials.IAM{Client: &http.Client{Transport: transport}},
+			&credentials.IAM{Client: outbound.Guard(http.Client{Transport: transport})},
 		}),
 		Secure: a.Secure, Region: a.Region, BucketLookup: style, Transport: through(transport), MaxRetries: 3,
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/outbound"
 	"github.com/airlock-run/airlock/internal/setup"
 	"github.com/airlock-run/airlock/provider"
 )
@@ -196,6 +197,8 @@ func explain(err error) problem {
 		p.exit, p.Code, p.Hint = kinds[e.Kind], string(e.Kind), e.Hint
 	} else if errors.Is(err, context.Canceled) {
 		p.Code, p.Message = "interrupted", "interrupted"
+	} else if e, ok := errors.AsType[*outbound.RedirectError](err); ok {
+		p.exit, p.Message = exitUnavailable, e.Error()
 	} else if e, ok := errors.AsType[*url.Error](err); ok {
 		p.exit, p.Message = exitUnavailable, "the service cannot be reached: "+e.Err.Error()
 		p.Hint = "check the address, and that `airlock serve` runs there"

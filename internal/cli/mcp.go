@@ -22,6 +22,7 @@ import (
 	"github.com/airlock-run/airlock/internal/dialect/mcp"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/outbound"
 	"github.com/airlock-run/airlock/internal/upstream"
 )
 
@@ -135,7 +136,7 @@ func (d *mcpServer) endpoint(context.Context) (*mcp.Endpoint, error) {
 	}
 	u = u.JoinPath("mcp")
 	u.RawQuery = "images=" + strconv.Itoa(d.options.images)
-	return &mcp.Endpoint{URL: u.String(), Client: &http.Client{Transport: keyed{own, key}}}, nil
+	return &mcp.Endpoint{URL: u.String(), Client: keyedClient(own, key)}, nil
 }
 
 // serveHere serves the protocol for a service in this process.
@@ -148,17 +149,21 @@ func (d *mcpServer) serveHere() *mcp.Endpoint {
 	handler := mcp.NewHandler(mcp.New(options), "")
 	dial, end := serveMemory(handler)
 	d.end = func() { handler.Close(); end() }
-	return &mcp.Endpoint{URL: "http://localhost/", Client: &http.Client{Transport: &http.Transport{
+	return &mcp.Endpoint{URL: "http://localhost/", Client: outbound.Guard(http.Client{Transport: &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 		MaxIdleConnsPerHost: parallelCalls,
-	}}}
+	}})}
 }
 
 // parallelCalls is the usual number of parallel calls of one host. Further calls open
 // new connections.
 const parallelCalls = 100
 
-// keyed adds a key to every request.
+// keyedClient returns a client that sends a key with every request.
+func keyedClient(transport http.RoundTripper, key string) *http.Client {
+	return outbound.Guard(http.Client{Transport: keyed{transport, key}})
+}
+
 type keyed struct {
 	http.RoundTripper
 	key string

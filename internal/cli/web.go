@@ -23,6 +23,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/outbound"
 	"github.com/airlock-run/airlock/internal/web"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/provider/local"
@@ -122,7 +123,8 @@ func (a *app) pageTool(own *engine.Service) (*pageTool, error) {
 	if p.url == "" {
 		options.Runner = engineRunner{engine: own} // only Health is called
 	} else {
-		web := &http.Client{Transport: operatorsPolicy(p.url).Transport(http.DefaultTransport.(*http.Transport))}
+		web := outbound.Guard(http.Client{
+			Transport: operatorsPolicy(p.url).Transport(http.DefaultTransport.(*http.Transport))})
 		if p.service, err = pytool.NewService(p.url, pytool.WithHTTPClient(web)); err != nil {
 			return nil, fail(exitUsage, "as http://127.0.0.1:8000/onyx", "%w", err)
 		}

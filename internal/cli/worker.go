@@ -21,6 +21,7 @@ import (
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/mutual"
+	"github.com/airlock-run/airlock/internal/outbound"
 	"github.com/airlock-run/airlock/internal/remote"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 	"github.com/airlock-run/airlock/internal/wire"
@@ -195,7 +196,7 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	serving := make(chan error, 1)
 	go func() { serving <- remote.Serve(server, tcp) }()
 	beats := &remote.Beats{Worker: w, Node: a.workerNode(tcp.Addr(), parts.Slots), APIs: a.cfg.WorkerAPIs,
-		Client:  &http.Client{Transport: mutual.Transport(secured, remote.LinkPath)},
+		Client:  outbound.Guard(http.Client{Transport: mutual.Transport(secured, remote.LinkPath)}),
 		Expired: func() { w.Forget(ctx) }}
 	health, err := a.serveHealth(ctx, beats, sandbox)
 	if err != nil {

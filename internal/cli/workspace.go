@@ -287,7 +287,8 @@ func (a *app) startProjects(ctx context.Context, s *service) error {
 	if err != nil {
 		return errors.Join(err, d.close())
 	}
-	d.sender = a.newSender(d.db, &http.Client{Transport: policy.Transport(http.DefaultTransport.(*http.Transport))})
+	d.sender = a.newSender(d.db, outbound.Guard(http.Client{
+		Transport: policy.Transport(http.DefaultTransport.(*http.Transport))}))
 	s.providers = d.db.Uploads().Counts
 	stop := inBackground(context.WithoutCancel(ctx), d.sender.Run)
 	s.below = append(s.below, func() error { stop(); return d.close() })

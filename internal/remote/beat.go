@@ -99,10 +99,10 @@ func reachableAddress(address, from string) string {
 // Beats sends the beats of a worker to apis.
 type Beats struct {
 	Worker  *Worker
-	Node    Node     // the fields that do not change; Epoch 0
-	APIs    []string // URLs; beats go to one of them, and to the next when it does not answer
-	Client  *http.Client
-	Expired func() // called when the epoch was declared dead, to release the workspaces
+	Node    Node         // the fields that do not change; Epoch 0
+	APIs    []string     // URLs; beats go to one of them, and to the next when it does not answer
+	Client  *http.Client // follows no redirect to another server: outbound.Guard
+	Expired func()       // called when the epoch was declared dead, to release the workspaces
 
 	next       int
 	registered atomic.Bool

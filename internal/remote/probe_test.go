@@ -5,11 +5,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/outbound"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -166,5 +168,26 @@ func TestAddressOfAll(t *testing.T) {
 		if list := registry.Workers(); len(list) != 1 || list[0].Address != known {
 			t.Errorf("%s: %+v", told, list)
 		}
+	}
+}
+
+// A worker reports to the apis that it was given, not to where one redirects.
+func TestBeatsAreNotRedirected(t *testing.T) {
+	heard := false
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { heard = true }))
+	defer other.Close()
+	away := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer away.Close()
+	w := NewWorker(WorkerConfig{Log: quiet, Sandbox: sandboxtest.NewFake(nil)})
+	b := &Beats{Worker: w, Node: Node{Name: "w"}, APIs: []string{away.URL},
+		Client: outbound.Guard(http.Client{})}
+	if err := b.beat(t.Context()); err == nil || heard {
+		t.Errorf("a beat: %v, heard by another: %v", err, heard)
+	}
+	if _, err := w.get(t.Context(), blobPlace{URL: away.URL}); err == nil || heard {
+		t.Errorf("a download: %v, asked of another: %v", err, heard)
+	}
+	if err := w.put(t.Context(), blobPlace{URL: away.URL}, engine.Blob{}, strings.NewReader("")); err == nil || heard {
+		t.Errorf("an upload: %v, sent to another: %v", err, heard)
 	}
 }

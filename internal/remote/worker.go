@@ -24,7 +24,7 @@ import (
 type Worker struct {
 	config    WorkerConfig
 	admission *admission
-	bytes     http.Client
+	bytes     *http.Client
 
 	mu        sync.Mutex
 	draining  bool // Drain was called
@@ -57,7 +57,8 @@ func NewWorker(c WorkerConfig) *Worker {
 	bytes := http.DefaultTransport.(*http.Transport).Clone()
 	bytes.DialContext = outbound.Dialer(bucketDialTime, bucketLostAfter).DialContext
 	bytes.ResponseHeaderTimeout, bytes.MaxIdleConnsPerHost = bucketTime, 16
-	return &Worker{config: c, bytes: http.Client{Transport: bytes}, processes: map[engine.ID]engine.Process{},
+	return &Worker{config: c, bytes: outbound.Guard(http.Client{Transport: bytes}),
+		processes: map[engine.ID]engine.Process{},
 		idle:      map[*host]func(){},
 		admission: &admission{slots: c.Slots, seats: max(c.Seats, c.Slots), memory: c.Memory}}
 }

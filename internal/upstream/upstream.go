@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/airlock-run/airlock/internal/outbound"
 )
 
 // Policy decides about a call.
@@ -214,7 +216,7 @@ var inherited = []string{"PATH=", "HOME=", "USER=", "LANG=", "LC_", "TMPDIR=", "
 // transport returns the transport to the server and a function that ends it.
 func (s *server) transport() (_ mcp.Transport, end func(), _ error) {
 	if s.URL != "" {
-		client := &http.Client{Transport: &bounded{headers: s.Headers}}
+		client := outbound.Guard(http.Client{Transport: &bounded{headers: s.Headers}})
 		return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxAnswer},
 			client.CloseIdleConnections, nil
 	}

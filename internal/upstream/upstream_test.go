@@ -285,3 +285,25 @@ func TestRead(t *testing.T) {
 		t.Errorf("%v, %v", servers, err)
 	}
 }
+
+// A server that redirects does not get another server the headers and arguments of a call.
+func TestRedirectsStayWithTheServer(t *testing.T) {
+	asked := make(chan string, 16)
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked <- r.Header.Get("Authorization") + " " + string(body)
+	}))
+	defer other.Close()
+	away := entry(t, http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	away.Headers = map[string]string{"Authorization": "Bearer secret"}
+	s := newSet(t, map[string]Server{"away": away})
+	a := call(t, s.Host(nil), "away", "tool")
+	select {
+	case got := <-asked:
+		t.Errorf("the other server got %q", got)
+	default:
+	}
+	if !strings.Contains(a.Error, "redirects to "+other.URL) {
+		t.Errorf("the program is told %q", a.Error)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/airlock-run/airlock/internal/outbound"
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -35,6 +36,8 @@ type Client struct {
 func Defaults(client **http.Client, clock *provider.Clock, retry *provider.Retry) {
 	if *client == nil {
 		*client = provider.HTTPClient(provider.Timeouts{})
+	} else {
+		*client = outbound.Guard(**client)
 	}
 	*clock = cmp.Or(*clock, provider.Clock(provider.SystemClock{}))
 	retry.Clock = cmp.Or(retry.Clock, *clock)
