@@ -113,6 +113,7 @@ type output struct {
 	count    int
 	note     string // the notice at the beginning of the cell
 	displays int
+	warned   string        // the last text on stderr
 	problem  *errorContent // the error that the cell raised
 	ended    bool
 }
@@ -128,6 +129,9 @@ func (o *output) event(e live.Event) {
 	case live.StartedEvent:
 		o.begin(e.Cell)
 	case live.Stdout, live.Stderr:
+		if e.Type == live.Stderr {
+			o.warned = e.Text
+		}
 		o.stream(string(e.Type), e.Text)
 	case live.Display:
 		kind, transient := "display_data", map[string]string{}
@@ -249,6 +253,10 @@ func (o *output) done(cell *live.Cell) {
 		o.lost(why)
 	case o.problem == nil && cell.Status == live.StatusInterrupted:
 		o.error("KeyboardInterrupt", why)
+	case o.problem == nil && cell.Status == live.StatusError: // IPython has written it to stderr, as of an unknown magic
+		name, value, _ := strings.Cut(strings.TrimSpace(o.warned), ": ")
+		content := failure(name, cut(value, maxValue))
+		o.problem = &content
 	case o.problem == nil:
 		o.error("KernelError", why)
 	}
@@ -263,6 +271,12 @@ func (o *output) done(cell *live.Cell) {
 // and its clients wait for their timeout.
 func (o *output) lost(why string) {
 	o.error("DeadKernelError", why)
+	o.kernel.mu.Lock()
+	wanted := o.kernel.wanted
+	o.kernel.mu.Unlock()
+	if wanted {
+		return
+	}
 	o.kernel.setState(stateRestarting, none)
 	o.kernel.setState(stateStarting, none)
 }

@@ -79,6 +79,8 @@ func (f *fake) DeleteSession(_ context.Context, caller engine.Caller, id engine.
 	return nil
 }
 
+const byRequest = "It was restarted by request."
+
 func (f *fake) halt(s *fakeSession, why string) {
 	if s.running != nil {
 		s.running.stop <- why
@@ -162,6 +164,12 @@ func (f *fake) run(c *fakeCell, cell live.Cell, req live.CellRequest) {
 			put(live.Output{Type: live.Stdout, Text: <-c.answers})
 		case "wait":
 			cell.Status, cell.Message = live.StatusInterrupted, <-c.stop
+			if cell.Message == byRequest {
+				cell.Status = live.StatusLost
+			}
+		case "misuse":
+			put(live.Output{Type: live.Stderr, Text: "UsageError: Cell magic `%%" + rest + "` not found.\n"})
+			cell.Status = live.StatusError
 		case "die":
 			cell.Status, cell.Message = live.StatusLost, "Its interpreter ended."
 		}
@@ -203,7 +211,7 @@ func (f *fake) Restart(_ context.Context, caller engine.Caller, id engine.ID) er
 	defer f.mu.Unlock()
 	s, err := f.get(caller, id)
 	if err == nil {
-		f.halt(s, "It was restarted by request.")
+		f.halt(s, byRequest)
 		s.count, s.restarts = 0, s.restarts+1
 	}
 	return err

@@ -70,6 +70,13 @@ func TestMessages(t *testing.T) {
 				`# iopub error {"ename":"StdinNotImplementedError","evalue":"this cell has no input: why","traceback":["Traceback","StdinNotImplementedError: this cell has no input: why"]}`,
 				`# shell execute_reply {"status":"error","ename":"StdinNotImplementedError","evalue":"this cell has no input: why","traceback":["Traceback","StdinNotImplementedError: this cell has no input: why"],"execution_count":4}`, "# idle",
 			}},
+			{shell, "execute_request", "{\"code\":\"misuse foo\",\"store_history\":false}", []string{
+				"# busy", `# iopub execute_input {"code":"misuse foo","execution_count":5}`,
+				"# stderr \"UsageError: Cell magic `%%foo` not found.\\n\"",
+				"# shell execute_reply {\"status\":\"error\",\"ename\":\"UsageError\",\"evalue\":\"Cell magic `%%foo` not found.\"," +
+					"\"traceback\":[\"UsageError: Cell magic `%%foo` not found.\"],\"execution_count\":5}",
+				"# idle",
+			}},
 			{shell, "execute_request", `[]`, []string{
 				"# busy", `# stderr "The request cannot be read: json: cannot unmarshal array into Go value of type jupyter.execution\n"`,
 				`# shell execute_reply {"status":"error","ename":"ValueError","evalue":"the request cannot be read","traceback":["ValueError: the request cannot be read"],"execution_count":0}`, "# idle",
@@ -216,6 +223,36 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
+// restarted returns a summary of the messages up to the end of a restart by the REST API, whose
+// request is *, and of a cell that ran.
+func restarted(p *peer, cell string) []string {
+	p.t.Helper()
+	var all []heard
+	for request, open := "", map[string]bool{"*": true, cell: cell != ""}; ; {
+		h, err := p.hear()
+		if err != nil {
+			p.t.Fatalf("after %d messages: %v", len(all), err)
+		}
+		all = append(all, h)
+		if h.kind == "shutdown_reply" {
+			request = h.parent
+		}
+		if h.kind == "status" && h.content["execution_state"] == "idle" {
+			open["*"] = open["*"] && h.parent != request
+			open[cell] = open[cell] && h.parent != cell
+		}
+		if open["*"] || open[cell] {
+			continue
+		}
+		for i := range all {
+			if all[i].parent == request {
+				all[i].parent = "*"
+			}
+		}
+		return summary(all)
+	}
+}
+
 // Clients see a kernel restart, die in a cell, and end.
 func TestLife(t *testing.T) {
 	r := newRig(t, Options{})
@@ -234,8 +271,27 @@ func TestLife(t *testing.T) {
 	if status := r.ask("ann", "POST", "/api/kernels/"+id+"/restart", "", &m); status != http.StatusOK || m.State != "idle" {
 		t.Errorf("restart: %d %v", status, m)
 	}
-	if diff := cmp.Diff([]string{" restarting", ` control shutdown_reply {"restart":true,"status":"ok"}`, " starting", " idle"}, summary(p.until(""))); diff != "" {
+	// JupyterLab takes "restarting" for the death of the kernel.
+	want := []string{"* busy", `* iopub shutdown_reply {"restart":true,"status":"ok"}`, " starting", " idle", "* idle"}
+	if diff := cmp.Diff(want, restarted(p, "")); diff != "" {
 		t.Error(diff)
+	}
+	p.run("r", "wait") // a restart while a cell runs
+	for h, err := p.hear(); h.kind != "execute_input"; h, err = p.hear() {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status := r.ask("ann", "POST", "/api/kernels/"+id+"/restart", "", nil); status != http.StatusOK {
+		t.Errorf("restart: %d", status)
+	}
+	if got := strings.Join(restarted(p, "r"), "\n"); strings.Contains(got, "restarting") || !strings.Contains(got, "DeadKernelError") {
+		t.Errorf("restart of a busy kernel:\n%s", got)
+	}
+	p.send(control, "shutdown_request", "c", map[string]bool{"restart": true})
+	if got := strings.Join(summary(p.until("c")), "\n"); strings.Contains(got, "restarting") ||
+		!strings.Contains(got, `c control shutdown_reply {"restart":true,"status":"ok"}`) {
+		t.Errorf("restart by a message:\n%s", got)
 	}
 	p.run("2", "wait")
 	p.send(control, "shutdown_request", "3", map[string]bool{"restart": false})

@@ -268,7 +268,11 @@ func interruptKernel(w http.ResponseWriter, r *http.Request, k *kernel) error {
 }
 
 func restartKernel(w http.ResponseWriter, r *http.Request, k *kernel) error {
-	if err := k.restart(r.Context(), none); err != nil {
+	parent := k.message(control, "shutdown_request", none, map[string]bool{"restart": true}).header
+	k.status(stateBusy, parent)
+	err := k.restart(r.Context(), parent)
+	k.status(stateIdle, parent)
+	if err != nil {
 		return err
 	}
 	return sendModel(w, r, k)
@@ -339,23 +343,24 @@ func (k *kernel) touch() {
 	}
 }
 
-// restart starts a kernel anew, on behalf of a request or of the REST API.
+// restart starts a kernel anew, for a request or for the REST API. Its clients are not sent the
+// state restarting, which JupyterLab shows as a kernel that died.
 func (k *kernel) restart(ctx context.Context, parent json.RawMessage) error {
 	k.mu.Lock()
 	waiting := k.requests
 	k.requests, k.bytes, k.wanted, k.inputs, k.inputted, k.count = nil, 0, true, nil, 0, 0
+	k.state = stateRestarting
 	k.mu.Unlock()
-	k.setState(stateRestarting, parent)
 	for _, r := range waiting {
 		k.abort(r)
 	}
-	if err := k.server.Live.Restart(ctx, k.caller, k.id); err != nil {
-		return err
+	err := k.server.Live.Restart(ctx, k.caller, k.id)
+	if err == nil {
+		k.publish(iopub, "shutdown_reply", parent, map[string]any{"status": "ok", "restart": true})
+		k.status(stateStarting, none)
 	}
-	k.publish(control, "shutdown_reply", none, map[string]any{"status": "ok", "restart": true})
-	k.setState(stateStarting, none)
 	k.setState(stateIdle, none)
-	return nil
+	return err
 }
 
 // setState changes the state of the kernel and publishes it.
