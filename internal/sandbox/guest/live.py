@@ -304,11 +304,42 @@ def encoded(value):
     return json.dumps(value, default=reprlib.repr, skipkeys=True)
 
 
+def smaller(kind, picture):
+    """A picture that is too large to be displayed made smaller, and what is said of that:
+    the whole one becomes a file. It is returned as it is if it fits or cannot be read."""
+    try:
+        data = base64.b64decode(picture) if isinstance(picture, str) else bytes(picture)
+        if len(data) <= LARGEST // 4 * 3 - 64:  # which base64 makes longer
+            return picture, ""
+        from PIL import Image
+
+        image, form = Image.open(io.BytesIO(data)), kind.partition("/")[2]
+        small, scale = data, 1.0
+        while len(small) > LARGEST // 2:
+            scale *= 0.9 * min(1.0, (LARGEST / 2 / len(small)) ** 0.5)
+            file = io.BytesIO()
+            image.resize((max(1, int(image.width * scale)), max(1, int(image.height * scale)))).save(file, form)
+            small = file.getvalue()
+        number, name = 1, "picture-1." + form
+        while os.path.lexists(name):
+            number += 1
+            name = "picture-%d.%s" % (number, form)
+        with open(name, "xb") as file:
+            file.write(data)
+    except Exception:
+        return picture, ""
+    return small, "[a picture of %d bytes was made smaller; the whole one is the file %s]" % (len(data), name)
+
+
 def bundle(data, metadata):
     """The forms in which something is displayed, as JSON, without those that are
     too long, which are said."""
     forms, left_out = {}, []
     for kind, value in data.items():
+        if kind in ("image/png", "image/jpeg") and len(value) > LARGEST // 4 * 3:
+            value, note = smaller(kind, value)
+            if note:
+                print(note, file=sys.stderr)
         if isinstance(value, (bytes, bytearray, memoryview)):
             value = base64.b64encode(value).decode()
         try:
