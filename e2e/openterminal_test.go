@@ -62,6 +62,8 @@ type terminalCommand struct {
 	ExitCode *int   `json:"exit_code"`
 	Output   []struct{ Type, Data string }
 	Next     int64 `json:"next_offset"`
+
+	Truncated bool
 }
 
 func (c terminalCommand) text() string {
@@ -112,7 +114,7 @@ func TestOpenTerminalCommands(t *testing.T) {
 		t.Errorf("read twice: %+v", rest)
 	}
 	o.ask("GET", at+"/status?offset=null&tail=1", 200, nil, &rest)
-	if rest.text() != "got x y\r\n" {
+	if rest.text() != "got x y\r\n" || !rest.Truncated {
 		t.Errorf("tail: %+v", rest)
 	}
 	// Ctrl-C, which never arrives in the original.
@@ -228,6 +230,13 @@ func TestOpenTerminalFiles(t *testing.T) {
 	}
 	if fmt.Sprint(names) != "[real/new.txt real/x/f w.txt t.txt]" {
 		t.Errorf("%v", names)
+	}
+	// Names begin at the path that was asked for, and dates are those of the files.
+	got = o.ask("POST", "/files/archive", 200, map[string]any{"paths": []string{"real/x"}}, nil)
+	z, err = zip.NewReader(bytes.NewReader(got.body), int64(len(got.body)))
+	if err != nil || len(z.File) != 1 || z.File[0].Name != "x/f" || time.Since(z.File[0].Modified).Abs() > time.Hour ||
+		!strings.Contains(got.header.Get("Content-Disposition"), `"x.zip"`) {
+		t.Errorf("%v %v %+v", err, got.header, z.File[0])
 	}
 	// They outlive the processes, and the service.
 	o.stop()

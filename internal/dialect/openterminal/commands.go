@@ -146,7 +146,9 @@ func (q *request) follow(p live.Process, r reading) (*commandBody, error) {
 			break
 		}
 	}
-	answer.Output = entries(text.String(), r.tail)
+	var skipped bool
+	answer.Output, skipped = entries(text.String(), r.tail)
+	answer.Truncated = answer.Truncated || skipped
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := p.Note.(*command)
@@ -154,17 +156,18 @@ func (q *request) follow(p live.Process, r reading) (*commandBody, error) {
 	return answer, nil
 }
 
-// entries splits output like the original: into entries, or with a tail into lines.
-func entries(text string, tail int) []output {
+// entries splits output like the original: into entries, or with a tail into the last lines. It
+// reports whether it skipped others.
+func entries(text string, tail int) (list []output, skipped bool) {
 	const largest = 4 << 10 // size of a read of the original
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	list := []output{}
+	list = []output{}
 	if tail > 0 {
 		lines := slices.Collect(strings.Lines(text))
 		for _, line := range lines[max(0, len(lines)-tail):] {
 			list = append(list, output{"output", line})
 		}
-		return list
+		return list, len(lines) > tail
 	}
 	for len(text) > 0 {
 		end := min(len(text), largest)
@@ -173,7 +176,7 @@ func entries(text string, tail int) []output {
 		}
 		list, text = append(list, output{"output", text[:end]}), text[end:]
 	}
-	return list
+	return list, false
 }
 
 func statusOf(p live.Process, c *command) string {

@@ -40,17 +40,21 @@ func TestUnescape(t *testing.T) {
 func TestEntries(t *testing.T) {
 	text := strings.Repeat("日本\r\n", 4000)
 	var whole strings.Builder
-	for _, e := range entries(text, 0) {
+	all, skipped := entries(text, 0)
+	for _, e := range all {
 		whole.WriteString(e.Data)
 		if raw, err := json.Marshal(e); err != nil || strings.Contains(string(raw), `\ufffd`) {
 			t.Fatalf("%s %v", raw, err)
 		}
 	}
-	if whole.String() != text {
+	if whole.String() != text || skipped {
 		t.Error("the text is another one")
 	}
-	if got := entries("a\nb\nc", 2); len(got) != 2 || got[0].Data != "b\n" || got[1].Data != "c" {
-		t.Errorf("%+v", got)
+	if got, skipped := entries("a\nb\nc", 2); len(got) != 2 || got[0].Data != "b\n" || got[1].Data != "c" || !skipped {
+		t.Errorf("%+v, skipped %t", got, skipped)
+	}
+	if got, skipped := entries("a\nb\nc", 3); len(got) != 3 || skipped {
+		t.Errorf("%+v, skipped %t", got, skipped)
 	}
 }
 

@@ -146,14 +146,19 @@ func (q *request) archive(body struct{ Paths []string }) (any, error) {
 	if len(body.Paths) == 0 {
 		return nil, wire.Refuse(http.StatusBadRequest, "No paths provided")
 	}
-	var files []string
+	var files []packed
+	title := "download"
 	for _, name := range body.Paths {
 		f, err := q.existing(q.absolute(name, home), "")
 		if err != nil {
 			return nil, err
 		}
+		base := strings.Replace(path.Base(f.Path), "/", "dir", 1)
+		if len(body.Paths) == 1 {
+			title = base
+		}
 		if f.kind() == "file" {
-			files = append(files, f.Path)
+			files = append(files, packed{f.Entry, base})
 			continue
 		}
 		all, more, err := q.live.ListFiles(q.Context(), q.caller, q.workspace, f.Path, deepest)
@@ -165,20 +170,17 @@ func (q *request) archive(body struct{ Paths []string }) (any, error) {
 		}
 		for _, e := range all {
 			if e.Kind == engine.EntryFile {
-				files = append(files, e.Path)
+				files = append(files, packed{e, path.Join(base, strings.TrimPrefix(e.Path, f.Path))})
 			}
 		}
 	}
 	h := q.w.Header()
 	h.Set("Content-Type", "application/zip")
-	h.Set("Content-Disposition", `attachment; filename="download.zip"`)
+	h.Set("Content-Disposition", wire.Attachment(title+".zip"))
 	out, names := zip.NewWriter(q.w), wire.ArchiveNames{}
 	for _, f := range files {
-		inner, below := strings.CutPrefix(f, home+"/")
-		if !below {
-			inner = path.Base(f)
-		}
-		if err := q.pack(out, names.Name(inner), f); err != nil {
+		f.name = names.Name(f.name)
+		if err := q.pack(out, &f); err != nil {
 			panic(http.ErrAbortHandler) // a partial archive must not look complete
 		}
 	}
@@ -188,8 +190,15 @@ func (q *request) archive(body struct{ Paths []string }) (any, error) {
 	return answered{}, nil
 }
 
-func (q *request) pack(out *zip.Writer, name, at string) error {
-	_, file, err := q.live.OpenFile(q.Context(), q.caller, q.workspace, at)
+// packed is a file for an archive, by its name in it: relative to the folder of the path that was
+// asked for.
+type packed struct {
+	engine.Entry
+	name string
+}
+
+func (q *request) pack(out *zip.Writer, f *packed) error {
+	_, file, err := q.live.OpenFile(q.Context(), q.caller, q.workspace, f.Path)
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil // a program has removed it concurrently
 	}
@@ -197,7 +206,9 @@ func (q *request) pack(out *zip.Writer, name, at string) error {
 		return err
 	}
 	defer file.Close()
-	to, err := out.Create(name)
+	header := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: f.Modified}
+	header.SetMode(f.Mode.Perm())
+	to, err := out.CreateHeader(header)
 	if err == nil {
 		_, err = io.Copy(to, file)
 	}
