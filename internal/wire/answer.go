@@ -64,21 +64,29 @@ func Refuse(status int, format string, args ...any) error {
 
 // Failed returns the status that answers a failed request: status, or StatusClosed in place of a
 // server error if the client has left. It logs server errors, and sets Retry-After for the statuses
-// in retry, which has the usual delays.
+// in retry, which has the shortest delays.
 func Failed(
 	w http.ResponseWriter, r *http.Request, log *slog.Logger, status int, err error, retry map[int]time.Duration,
 ) int {
 	if r.Context().Err() != nil && status >= 500 {
 		status = StatusClosed
 	}
-	if usual, ok := retry[status]; ok {
-		w.Header().Set("Retry-After", engine.RetrySeconds(err, usual))
+	if least, ok := retry[status]; ok {
+		RetryAfter(w.Header(), engine.RetrySeconds(err, least), least)
 	}
 	if status >= 500 && !errors.Is(err, engine.ErrQuota) {
 		log.ErrorContext(r.Context(), "request failed", "request_id", w.Header().Get("X-Request-Id"), "status", status,
 			"err", err)
 	}
 	return status
+}
+
+// RetryAfter sets Retry-After to a number of seconds, or to least if that is longer.
+func RetryAfter(h http.Header, seconds string, least time.Duration) {
+	if n, err := strconv.Atoi(seconds); err != nil || time.Duration(n)*time.Second < least {
+		seconds = strconv.Itoa(int((least + time.Second - 1) / time.Second))
+	}
+	h.Set("Retry-After", seconds)
 }
 
 // IsTooLarge reports whether err is of a body that is larger than its http.MaxBytesReader

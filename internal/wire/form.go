@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"mime/multipart"
@@ -24,7 +26,7 @@ type Parts struct {
 
 // NewParts reads a body of multipart/form-data.
 func NewParts(body io.Reader, boundary string) *Parts {
-	bounded := &boundedBody{from: body}
+	bounded := &boundedBody{from: &controls{from: bufio.NewReader(body), delimiter: []byte("--" + boundary)}}
 	return &Parts{multipart.NewReader(bounded, boundary), bounded}
 }
 
@@ -33,7 +35,77 @@ func NewParts(body io.Reader, boundary string) *Parts {
 func (p *Parts) Next() (*multipart.Part, error) {
 	p.body.bounded, p.body.left = true, MaxPartHeader
 	defer func() { p.body.bounded = false }()
-	return p.parts.NextRawPart()
+	part, err := p.parts.NextRawPart()
+	if err != nil {
+		return nil, err
+	}
+	for _, values := range part.Header {
+		for i := range values {
+			values[i] = withControls(values[i])
+		}
+	}
+	return part, nil
+}
+
+// controls spells control characters in the headers of parts so that package net/textproto lets
+// them pass: clients send names of files as they are, and the file systems take them. The spelling
+// is UTF-8 of two bytes, which no text has for them.
+type controls struct {
+	from      *bufio.Reader
+	delimiter []byte // in front of the headers of a part
+	headers   bool   // the next line is a header
+	inside    bool   // a part of the line was read
+	ready     []byte
+}
+
+func (c *controls) Read(p []byte) (int, error) {
+	if len(c.ready) == 0 {
+		line, err := c.from.ReadSlice('\n')
+		if len(line) == 0 {
+			return 0, err
+		}
+		begins := !c.inside
+		c.inside = line[len(line)-1] != '\n'
+		c.ready = line
+		switch text := bytes.TrimRight(line, " \t\r\n"); {
+		case !c.headers:
+			c.headers = begins && !c.inside && bytes.Equal(text, c.delimiter)
+		case begins && len(text) == 0:
+			c.headers = false
+		default:
+			c.ready = nil
+			end := line[len(bytes.TrimRight(line, "\r\n")):]
+			for _, b := range line[:len(line)-len(end)] {
+				if isControl(b) {
+					c.ready = append(c.ready, 0xc0|b>>6, 0x80|b&0x3f)
+				} else {
+					c.ready = append(c.ready, b)
+				}
+			}
+			c.ready = append(c.ready, end...)
+		}
+	}
+	n := copy(p, c.ready)
+	c.ready = c.ready[n:]
+	return n, nil
+}
+
+func isControl(b byte) bool { return b < ' ' && b != '\t' || b == 0x7f }
+
+// withControls returns a value with the control characters that controls has spelled.
+func withControls(value string) string {
+	var b []byte
+	for i := 0; i < len(value); i++ {
+		c := value[i]
+		if c&0xfe == 0xc0 && i+1 < len(value) && value[i+1]&0xc0 == 0x80 {
+			if long := c<<6 | value[i+1]&0x3f; isControl(long) { // no other character may be smuggled in
+				c = long
+				i++
+			}
+		}
+		b = append(b, c)
+	}
+	return string(b)
 }
 
 // Drain reads the rest of the body behind the closing boundary.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"go.uber.org/goleak"
 
@@ -103,6 +104,32 @@ func TestParts(t *testing.T) {
 	form = wire.NewParts(strings.NewReader(part("X: "+large+"\r\n", "a")+"--B--\r\n"), "B")
 	if _, err := form.Next(); !errors.Is(err, wire.ErrHeaders) {
 		t.Errorf("long headers: %v", err)
+	}
+}
+
+// Names of files may have control characters, which net/textproto refuses in headers. Contents, and
+// characters that are spelled as ours are, stay what they are.
+func TestControlsInNames(t *testing.T) {
+	content := "x--B \x01\x7f\xc1\xbf\r\n\r\n--BB\r\n" + strings.Repeat("\x7f", 10_000) + "\n--B x\r\n"
+	for _, name := range []string{"a\x7f.csv", "\x01\x1f\x00b", "tab\there", "\xc0\xaf..", "x\ry", "é\x7f"} {
+		body := "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"" + name + "\"\r\n\r\n" + content +
+			"\r\n--B--\r\n"
+		for _, from := range []io.Reader{strings.NewReader(body), iotest.OneByteReader(strings.NewReader(body))} {
+			form := wire.NewParts(from, "B")
+			p, err := form.Next()
+			if err != nil {
+				t.Errorf("%q: %v", name, err)
+				continue
+			}
+			_, file, _ := wire.PartName(p.Header.Get("Content-Disposition"))
+			got, err := io.ReadAll(p)
+			if file != name || string(got) != content || err != nil {
+				t.Errorf("%q: %q, %v, %.100q", name, file, err, got)
+			}
+			if _, err := form.Next(); err != io.EOF { //nolint:errorlint // bare it is the closing boundary
+				t.Errorf("at the end: %v", err)
+			}
+		}
 	}
 }
 

@@ -85,7 +85,7 @@ func tooMany(r *http.Request, wait time.Duration) errorBody {
 	return errorBody{Error: fmt.Sprintf("Too many requests. Please retry in %d seconds.", seconds)}
 }
 
-// retryDelays are the values of Retry-After where the engine has none.
+// retryDelays are the least values of Retry-After.
 var retryDelays = map[int]time.Duration{
 	http.StatusTooManyRequests: time.Second, http.StatusServiceUnavailable: 5 * time.Second,
 }

@@ -55,7 +55,7 @@ type errorDetail struct {
 
 func (d errorDetail) String() string { return d.Message }
 
-// retryDelays are the values of Retry-After where the engine has none.
+// retryDelays are the least values of Retry-After.
 var retryDelays = map[int]time.Duration{
 	http.StatusTooManyRequests: time.Second, http.StatusServiceUnavailable: 5 * time.Second,
 }

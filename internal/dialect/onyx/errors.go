@@ -21,7 +21,7 @@ var statuses = wire.Statuses(map[engine.Kind]int{
 
 const saturated = "Execution capacity on this replica is saturated. Retry after the Retry-After delay."
 
-// retryDelays are the values of Retry-After where the engine has none.
+// retryDelays are the least values of Retry-After.
 var retryDelays = map[int]time.Duration{
 	http.StatusTooManyRequests: 2 * time.Second, http.StatusServiceUnavailable: 10 * time.Second,
 }
@@ -38,6 +38,9 @@ type errorBody struct {
 func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
 	if status == http.StatusNotFound {
 		message = "Not Found" // as for every unknown address
+	}
+	if least, ok := retryDelays[status]; ok {
+		wire.RetryAfter(w.Header(), w.Header().Get("Retry-After"), least)
 	}
 	writeJSON(w, status, errorBody{message})
 }
