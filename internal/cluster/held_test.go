@@ -21,7 +21,7 @@ func TestHeldTakenOver(t *testing.T) {
 	former, now := one.member.Self(), one.index.Now()
 	session := engine.Session{ID: engine.NewID(), Owner: alice.Owner, Origin: engine.OriginOnyx, Kind: engine.SessionHeld,
 		CreatedAt: now, ExpiresAt: now.Add(time.Hour), TTL: time.Hour,
-		Place: engine.Place{Holder: former, Worker: engine.SomeWorker, Generation: 1}}
+		Place: engine.Place{Holder: former, Generation: 1}}
 	if err := one.index.AddSession(t.Context(), session, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestHeldTakenOver(t *testing.T) {
 		return err == nil
 	})
 	found, err := two.index.Session(t.Context(), alice.Owner, session.ID)
-	want := engine.Place{Holder: two.member.Self(), Worker: engine.SomeWorker, Generation: 2}
+	want := engine.Place{Holder: two.member.Self(), Generation: 2}
 	if err != nil || found.Place != want || !strings.Contains(run.Stderr, "It has its files as of the last run again") {
 		t.Errorf("%+v, not %+v, %v: %q", found.Place, want, err, run.Stderr)
 	}

@@ -18,6 +18,7 @@ const (
 	reasonName       = "name"
 	reasonTooMany    = "too many files"
 	reasonTooLarge   = "too large"
+	reasonTotal      = "all files together are too large"
 	reasonNotRegular = "not a regular file"
 	reasonUnreadable = "unreadable"
 	reasonFull       = "disk full"

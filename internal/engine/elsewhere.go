@@ -80,25 +80,14 @@ func (s *Service) foreign(holder Epoch) bool {
 }
 
 // Reap cleans up after dead nodes: it marks the runs that they had not finished as
-// interrupted, and deletes the sessions whose workspaces they held.
+// interrupted.
 func (s *Service) Reap(ctx context.Context) error {
-	const op = "open"
-	if n, err := s.index.InterruptRuns(ctx, s.now()); err != nil {
-		return failure(op, "", err)
-	} else if n > 0 {
-		s.log.WarnContext(ctx, "runs were interrupted by the end of a process", "count", n)
-	}
-	lost, err := s.index.LostSessions(ctx)
+	n, err := s.index.InterruptRuns(ctx, s.now())
 	if err != nil {
-		return failure(op, "", err)
+		return failure("open", "", err)
 	}
-	for _, session := range lost {
-		if err := s.sandbox.Release(ctx, session.ID); err != nil {
-			return failure(op, session.ID.String(), err)
-		}
-		if err := s.index.DeleteSession(ctx, session.Owner, session.ID); err != nil && !errors.Is(err, ErrNotFound) {
-			return failure(op, session.ID.String(), err)
-		}
+	if n > 0 {
+		s.log.WarnContext(ctx, "runs were interrupted by the end of a process", "count", n)
 	}
 	return nil
 }

@@ -209,7 +209,7 @@ func (s *Service) runProgram(ctx context.Context, j *job, spec *Spec, host *host
 	switch {
 	case j.request.Profile.Live:
 		return s.runLive(ctx, j, spec, host)
-	case j.session.restorable():
+	case j.session.Kind == SessionHeld:
 		return s.runHeld(ctx, j, spec, host)
 	}
 	return s.sandbox.Run(ctx, spec, host)

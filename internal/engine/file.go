@@ -79,8 +79,8 @@ const (
 	// SessionFiles keeps files in the store: staged for each run, captured
 	// after it. It survives a restart.
 	SessionFiles SessionKind = "files"
-	// SessionHeld keeps the workspace itself, in memory, until the session
-	// expires or the executor ends.
+	// SessionHeld keeps the workspace itself, in memory. It is restored from the
+	// stored files if it is lost.
 	SessionHeld SessionKind = "held"
 	// SessionLive is SessionFiles with an interpreter that stays between cells.
 	// Their changes are stored after each cell. See the package live.

@@ -367,8 +367,11 @@ func TestOpenPutsRight(t *testing.T) {
 	if got, err := s.GetRun(ctx, alice, run.ID); err != nil || got.Status != engine.StatusInterrupted {
 		t.Errorf("%+v, %v", got, err)
 	}
-	_, err = s.GetSession(ctx, alice, held.ID)
-	wantKind(t, err, engine.ErrNotFound, "")
+	req := python("") // a held session outlives its workspace
+	req.Session = held.ID
+	if got, err := s.Run(ctx, alice, req); err != nil || !strings.Contains(got.Stderr, "in a restart of the service") {
+		t.Errorf("%+v, %v", got, err)
+	}
 	if n, _ := blobs.Len(); n != 0 {
 		t.Errorf("%d blobs left", n)
 	}

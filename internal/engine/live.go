@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -92,6 +93,9 @@ func (s *Service) SaveSession(ctx context.Context, session Session, limits Limit
 	defer closeOutputs(changes.Outputs)
 	j := &job{id: NewID(), owner: session.Owner, session: session}
 	j.request.Profile = Profile{Origin: session.Origin, Limits: limits, FileTTL: max(s.cfg.FileTTL, session.TTL)}
+	if session.Kind == SessionHeld {
+		j.request.Profile.FileTTL = session.TTL // nobody else knows them
+	}
 	run := &Run{ID: j.id, Owner: session.Owner, Session: session.ID, Generation: session.Place.Generation}
 	end := &completion{run: run}
 	st := &stage{known: map[string]File{}}
@@ -123,48 +127,72 @@ func (s *Service) Touch(ctx context.Context, session Session) {
 	s.use(ctx, s.now(), session.life())
 }
 
-// A held workspace on another machine is lost with that machine, or with the node that
-// knows where it is. The files that its runs left are stored after each run, so that the
-// workspace can be restored on another machine.
+// A held workspace is lost with its executor, its machine, or the node that knows where it
+// is. The files that its runs left are stored after each run, so that the workspace can be
+// restored, also on another machine.
 
 // restoredNote begins the stderr of the first program in a restored workspace: callers may
 // read nothing else.
-const restoredNote = "[The workspace of this session went with the machine that it was on. " +
+const restoredNote = "[The workspace of this session was lost, with its machine or in a restart of the service. " +
 	"It has its files as of the last run again; what ran in it has ended.]\n"
-
-// restorable reports whether a session's workspace can be restored, also after a takeover
-// by a node that has the workspace itself.
-func (s *Session) restorable() bool { return s.Kind == SessionHeld && s.Place.Worker != 0 }
 
 // runHeld runs a program in its session's workspace, which it restores if it was lost.
 func (s *Service) runHeld(ctx context.Context, j *job, spec *Spec, host Host) (*Outcome, error) {
 	outcome, err := s.sandbox.Run(ctx, spec, host)
-	if KindOf(err) != ErrNotFound || err == nil {
+	if !errors.Is(err, ErrNotFound) {
 		return outcome, err
+	}
+	note, err, _ := s.restores.Do(j.session.ID.String(), func() (any, error) {
+		alone, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout) // others may wait for it
+		defer cancel()
+		return s.restore(alone, j, spec.Limits)
+	})
+	if err != nil {
+		return nil, err
+	}
+	host.Output(Stderr, []byte(note.(string)))
+	return s.sandbox.Run(ctx, spec, host)
+}
+
+// restore makes a lost workspace with the stored files of its session, unless another run of
+// the session has, and returns what to tell about it.
+func (s *Service) restore(ctx context.Context, j *job, limits Limits) (note string, err error) {
+	held, err := s.sandbox.Held(ctx)
+	if _, there := held[j.session.ID]; there || err != nil {
+		return restoredNote, err
 	}
 	st := &stage{known: map[string]File{}}
 	defer st.close()
 	j.restores = true
 	if err := s.stageSession(ctx, j, st, newTargets()); err != nil {
-		return nil, err
+		return "", err
 	}
 	if err := s.sandbox.Release(ctx, j.session.ID); err != nil { // the workspace of a former holder
-		return nil, err
+		return "", err
 	}
-	if err := s.sandbox.Hold(ctx, j.session.ID, st.inputs(), spec.Limits); err != nil {
-		return nil, err
+	if err := s.sandbox.Hold(ctx, j.session.ID, st.inputs(), limits); err != nil {
+		return "", err
 	}
-	host.Output(Stderr, []byte(restoredNote))
-	return s.sandbox.Run(ctx, spec, host)
+	for _, omitted := range st.notes {
+		note += "[" + omitted + "]\n"
+	}
+	return restoredNote + note, nil
 }
 
-// keepHeld stores the changes of a program in a held workspace that can be restored.
+// keepHeld stores the changes of a program in a held workspace. The sandbox hands over as
+// many files at once as the limits allow.
 func (s *Service) keepHeld(ctx context.Context, j *job) {
-	if !j.session.restorable() {
-		return
-	}
-	if _, err := s.SaveSession(ctx, j.session, j.request.Profile.Limits); err != nil {
-		s.log.WarnContext(ctx, "files of a held session could not be stored: they are in its workspace alone", "session",
-			j.session.ID, "error", err)
+	for {
+		saved, err := s.SaveSession(ctx, j.session, j.request.Profile.Limits)
+		switch {
+		case err != nil:
+			s.log.WarnContext(ctx, "files of a held session could not be stored: they are in its workspace alone", "session",
+				j.session.ID, "error", err)
+			return
+		case len(saved.Files) == 0 || !slices.ContainsFunc(saved.Dropped, func(d DroppedFile) bool {
+			return d.Reason == reasonTooMany || d.Reason == reasonTotal
+		}):
+			return
+		}
 	}
 }

@@ -118,7 +118,7 @@ func andMore(n int) string {
 }
 
 // reasonsOfLimits are those for which it helps to know how much is kept.
-var reasonsOfLimits = []string{reasonTooMany, reasonTooLarge, "all files together are too large"}
+var reasonsOfLimits = []string{reasonTooMany, reasonTooLarge, reasonTotal}
 
 // sentences joins the sentences that are not empty.
 func sentences(s ...string) string {

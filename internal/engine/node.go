@@ -125,10 +125,6 @@ type NodeIndex interface {
 	Agree(ctx context.Context, name, value string) (string, error)
 }
 
-// SomeWorker is the Worker of a Place whose holder has it on one of its workers, with its
-// files stored: another holder can restore it.
-const SomeWorker Epoch = 1
-
 // Place is the location of a session that has more than files.
 type Place struct {
 	Holder     Epoch // the node that leads it; zero: none

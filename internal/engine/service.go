@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/airlock-run/airlock/internal/language"
 )
 
@@ -133,6 +135,7 @@ type Service struct {
 	arrivals   budget // uploads in progress, which the index does not know yet
 	unrecorded unrecorded
 	janitor    janitor
+	restores   singleflight.Group // of held workspaces, by session
 
 	mu       sync.Mutex
 	opened   bool
@@ -172,7 +175,7 @@ func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger
 }
 
 // Open cleans up after an earlier process, and starts the janitor. Runs that the process
-// had not finished become interrupted, its held workspaces are lost, and blobs that no
+// had not finished become interrupted, and blobs that no
 // file has are removed.
 func (s *Service) Open(ctx context.Context) error {
 	const op = "open"

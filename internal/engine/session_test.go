@@ -110,10 +110,16 @@ func TestHeldSession(t *testing.T) {
 		t.Errorf("held %v, %d inputs: the workspace has them already", spec.Held, len(spec.Inputs))
 	}
 	r.sandbox.Lose(session.ID)
-	_, err = r.Run(t.Context(), alice, req)
-	wantKind(t, err, engine.ErrNotFound, "session")
-	_, err = r.GetSession(t.Context(), alice, session.ID)
-	wantKind(t, err, engine.ErrNotFound, "")
+	run, err := r.Run(t.Context(), alice, req)
+	if err != nil || !strings.Contains(run.Stderr, "It has its files as of the last run again") {
+		t.Errorf("a workspace that was lost: %+v, %v", run, err)
+	}
+	if diff := cmp.Diff([]string{"d/a.txt"}, r.sandbox.Workspaces()[session.ID]); diff != "" {
+		t.Error(diff)
+	}
+	if run, err = r.Run(t.Context(), alice, req); err != nil || run.Stderr != "" {
+		t.Errorf("once it is restored: %+v, %v", run, err)
+	}
 
 	// One that cannot be recorded is not held either.
 	r.index.Fail(func(op string) error {
@@ -124,9 +130,37 @@ func TestHeldSession(t *testing.T) {
 	})
 	_, err = r.CreateSession(t.Context(), alice, engine.SessionRequest{Kind: engine.SessionHeld})
 	wantKind(t, err, engine.ErrFull, "")
-	if held := r.sandbox.Workspaces(); len(held) != 0 {
+	if held := r.sandbox.Workspaces(); len(held) != 1 {
 		t.Errorf("still held: %v", held)
 	}
+}
+
+// Programs of a lost workspace that begin at once restore it once.
+func TestRestoredOnce(t *testing.T) {
+	inside := make(chan struct{})
+	r := newRig(t, engine.Config{Concurrency: 8}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+		*engine.Outcome, error) {
+		inside <- struct{}{} // both are in it: none has removed it under the other
+		return sandboxtest.Exit(0), nil
+	})
+	session, err := r.CreateSession(t.Context(), alice, engine.SessionRequest{Kind: engine.SessionHeld})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.sandbox.Lose(session.ID)
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			req := engine.RunRequest{Language: "bash", Code: "x", Session: session.ID}
+			req.Profile.Inline, req.Profile.Discard = true, true
+			if run, err := r.Run(t.Context(), alice, req); err != nil || run.Status != engine.StatusOK {
+				t.Errorf("%+v, %v", run, err)
+			}
+		})
+	}
+	<-inside
+	<-inside
+	both.Wait()
 }
 
 func TestDeleteSessionKillsItsRuns(t *testing.T) {

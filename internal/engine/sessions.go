@@ -54,9 +54,6 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 		}
 		session.Place = Place{Holder: s.cluster.Self(), Generation: 1}
 	}
-	if _, distant := s.sandbox.(Distant); distant && session.Kind == SessionHeld {
-		session.Place.Worker = SomeWorker
-	}
 	places := make([]SessionFile, len(files))
 	for i, ref := range req.Files {
 		places[i] = SessionFile{Session: session.ID, File: ref.ID, Path: ref.Path, Role: RoleInput, ReadOnly: ref.ReadOnly}
@@ -72,7 +69,24 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 		}
 		return Session{}, failure(op, "", err)
 	}
+	if session.Kind == SessionHeld {
+		s.useHeld(ctx, session, files)
+	}
 	return session, nil
+}
+
+// useHeld begins the lifetimes of the files of a held session anew. They last as long as the
+// session, which is restored from them.
+func (s *Service) useHeld(ctx context.Context, session Session, files []File) {
+	now, own := s.now(), []life{}
+	for i := range files {
+		if more := session.TTL - files[i].TTL; more > 0 {
+			s.use(ctx, now.Add(more), files[i].life())
+		} else {
+			own = append(own, files[i].life())
+		}
+	}
+	s.use(ctx, now, own...)
 }
 
 func (s *Service) checkSession(req *SessionRequest) (Limits, error) {

@@ -78,6 +78,9 @@ func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *ta
 	if err != nil {
 		return err
 	}
+	if j.session.Kind == SessionHeld {
+		s.useHeld(ctx, j.session, files)
+	}
 	now := s.now()
 	for i, place := range places {
 		st.known[place.Path] = files[i]

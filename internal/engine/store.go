@@ -141,9 +141,6 @@ type SessionIndex interface {
 	ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]Session, error)
 	// HeldSessions returns every session of a kind whose workspace a node has.
 	HeldSessions(ctx context.Context, holder Epoch) ([]Session, error)
-	// LostSessions returns the sessions of a kind whose workspace no live node has, nor has
-	// had on a worker.
-	LostSessions(ctx context.Context) ([]Session, error)
 }
 
 // RunIndex records runs.

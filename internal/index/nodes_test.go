@@ -97,13 +97,6 @@ func TestLost(t *testing.T) {
 			b.same("status", run.Status, want)
 			b.same("node", run.Node, runs[i].Node)
 		}
-		session := newSession("ada") // its files are stored
-		session.Kind, session.Place = engine.SessionHeld, held[1].Place
-		session.Place.Worker = engine.SomeWorker
-		b.want(b.AddSession(b.Context(), session, nil), "")
-		lost, err := b.LostSessions(b.Context())
-		b.want(err, "")
-		b.same("lost", lost, held[1:])
 		mine, err := b.HeldSessions(b.Context(), node.Epoch)
 		b.want(err, "")
 		b.same("held", mine, held[:1])

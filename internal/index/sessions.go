@@ -187,9 +187,3 @@ func (db *DB) HeldSessions(ctx context.Context, holder engine.Epoch) ([]engine.S
 	return list(ctx, db, "list held sessions", scanSession, "SELECT "+sessionColumns+
 		" FROM sessions WHERE kind = 'held' AND holder = ? ORDER BY id", int64(holder))
 }
-
-// LostSessions returns the sessions whose held workspace was lost with its node.
-func (db *DB) LostSessions(ctx context.Context) ([]engine.Session, error) {
-	return list(ctx, db, "list lost sessions", scanSession, "SELECT "+sessionColumns+
-		" FROM sessions WHERE kind = 'held' AND worker = 0 AND holder"+isLost+" ORDER BY id")
-}

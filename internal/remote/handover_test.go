@@ -122,5 +122,5 @@ func (w *Worker) awaitIdle(t *testing.T) {
 	}
 }
 
-const restored = "[The workspace of this session went with the machine that it was on. " +
+const restored = "[The workspace of this session was lost, with its machine or in a restart of the service. " +
 	"It has its files as of the last run again; what ran in it has ended.]\n"

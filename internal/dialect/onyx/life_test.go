@@ -2,10 +2,14 @@ package onyx
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -94,18 +98,55 @@ func TestSessionsExpire(t *testing.T) {
 	contains(t, r.send("DELETE", session, ""), 404, "not found")
 }
 
-// A session whose workspace was lost with its executor is deleted as a whole.
-func TestSessionWithoutItsWorkspace(t *testing.T) {
+// A name that the form's package for headers would refuse is a name.
+func TestControlsInNames(t *testing.T) {
 	r := newRig(t, engine.Config{}, Options{})
-	session := r.session(`{}`)
-	for id := range r.sandbox.Workspaces() {
+	contains(t, r.upload("a\x7f\x01.csv", strings.NewReader("1,2")), 201, "\"filename\":\"a\x7f"+`\u0001.csv"`)
+}
+
+// The front door's refusals have the delay of this API, too.
+func TestRefusedRate(t *testing.T) {
+	for given, want := range map[string]string{"1": "2", "": "2", "7": "7"} {
+		w := httptest.NewRecorder()
+		w.Header().Set("Retry-After", given)
+		Refuse(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), http.StatusTooManyRequests, "busy", "too many")
+		if got := w.Header().Get("Retry-After"); got != want {
+			t.Errorf("%q: %q, want %q", given, got, want)
+		}
+	}
+}
+
+// A session whose workspace was lost, with its executor or in a restart, has its files again, also
+// those whose own time was shorter.
+func TestSessionOutlivesItsWorkspace(t *testing.T) {
+	now := &clock{now: time.Unix(1_700_000_000, 0)}
+	r := newRig(t, engine.Config{Now: now.Now}, Options{FileTTL: time.Hour})
+	contains(t, r.upload("a.csv", strings.NewReader("1,2")), 201)
+	var list struct {
+		Files []struct {
+			ID string `json:"file_id"`
+		}
+	}
+	if err := json.Unmarshal(r.send("GET", "/v1/files", "").Body.Bytes(), &list); err != nil {
+		t.Fatal(err)
+	}
+	session := r.session(`{"ttl_seconds":86400,"files":[{"path":"d/a.csv","file_id":"` + list.Files[0].ID + `"}]}`)
+	var id engine.ID
+	for id = range r.sandbox.Workspaces() {
 		r.sandbox.Lose(id)
 	}
-	for range 2 {
-		contains(t, r.send("POST", session+"/bash", `{"cmd":"print here"}`), 404, "not found")
+	now.advance(5 * time.Hour)
+	contains(t, r.send("POST", session+"/bash", `{"cmd":"print here"}`), 200, "here", "was lost", "as of the last run")
+	if diff := cmp.Diff([]string{"d/a.csv"}, r.sandbox.Workspaces()[id]); diff != "" {
+		t.Error(diff)
 	}
-	contains(t, r.send("DELETE", session, ""), 404)
-	contains(t, r.send("POST", r.session(`{}`)+"/bash", `{"cmd":"print here"}`), 200)
+	if text := r.send("POST", session+"/bash", `{"cmd":"print here"}`).Body.String(); strings.Contains(text, "was lost") {
+		t.Errorf("said again: %s", text)
+	}
+	contains(t, r.send("DELETE", session, ""), 204)
+	if left := r.sandbox.Workspaces(); len(left) != 0 {
+		t.Errorf("a workspace outlives its session: %v", left)
+	}
 }
 
 // Deleting a session kills what runs in it.

@@ -157,10 +157,3 @@ func (x *Index) HeldSessions(ctx context.Context, _ engine.Epoch) ([]engine.Sess
 	everything := engine.Page{Limit: len(x.sessions) + 1}
 	return page(x.sessions, everything, func(s engine.Session) bool { return s.Kind == engine.SessionHeld }), nil
 }
-
-// LostSessions returns every held session that is not on a worker: the service that asks
-// has held none yet.
-func (x *Index) LostSessions(ctx context.Context) ([]engine.Session, error) {
-	all, err := x.HeldSessions(ctx, 0)
-	return slices.DeleteFunc(all, func(s engine.Session) bool { return s.Place.Worker != 0 }), err
-}

@@ -72,6 +72,17 @@ func (l *left) dropper() func(path, reason string) {
 	}
 }
 
+// unsee has the next collect find a file that this one had no room for.
+func (w *workspace) unsee(path string, before mark, input bool) {
+	switch {
+	case w.seen == nil:
+	case input:
+		w.seen[path] = before
+	default:
+		delete(w.seen, path)
+	}
+}
+
 // collect opens every file that is new or may have changed, up to the limits.
 // It runs when every process of the sandbox has exited, so no file changes.
 func (w *workspace) collect(entry string, limits collectLimits) *left {
@@ -114,9 +125,11 @@ func (w *workspace) collect(entry string, limits collectLimits) *left {
 			return true
 		case len(l.files) >= limits.count:
 			drop(f.path, reasonCount)
+			w.unsee(f.path, before, input)
 			return true
 		case total+f.stat.Size > limits.total:
 			drop(f.path, reasonTotal)
+			w.unsee(f.path, before, input)
 			return true
 		}
 		fd, err := openFound(f)
