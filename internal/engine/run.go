@@ -128,9 +128,10 @@ const (
 	OriginE2B       Origin = "e2b"
 	OriginTerminal  Origin = "terminal"
 	OriginOpenAI    Origin = "openai"
-	OriginResponse  Origin = "openai.response" // of OpenAI's responses, kept as files
-	OriginPreview   Origin = "preview"         // of the runs that read a file for a page
-	OriginUpload    Origin = "openai.upload"   // of OpenAI's uploads that are not complete
+	OriginWorkspace Origin = "librechat.workspace" // of the sessions of LibreChat's workspaces, kept as files
+	OriginResponse  Origin = "openai.response"     // of OpenAI's responses, kept as files
+	OriginPreview   Origin = "preview"             // of the runs that read a file for a page
+	OriginUpload    Origin = "openai.upload"       // of OpenAI's uploads that are not complete
 )
 
 // Limits bound what one run may use.

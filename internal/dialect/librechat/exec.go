@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -101,9 +102,19 @@ func (a *api) exec(w http.ResponseWriter, r *http.Request) error {
 		return out.finish(a.failedReply(r, err))
 	}
 	answer := reply(run, p.inputs)
+	if run.Status == engine.StatusError && p.Profile.Shown.Language == python && asksInput.MatchString(*body.Code) {
+		answer.Stderr = withReason(answer.Stderr, noInput)
+	}
 	workspace.tell(answer)
 	return out.finish(answer)
 }
+
+// asksInput matches Python code that may ask a person.
+var asksInput = regexp.MustCompile(`(?m)^[^#\n]*\binput\(`)
+
+// noInput tells the model why its program failed: the standard input of programs is one empty line,
+// as in the official service, so that the first input() returns "".
+const noInput = "Nobody answers input() here: it returns one empty line, then it fails. Write the values into the program."
 
 // runError translates the errors of a run for clients of this API.
 func (a *api) runError(body *runBody, err error) error {

@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -103,7 +104,7 @@ func (o *Options) fill() {
 type api struct {
 	engine   *engine.Service
 	programs *toolcall.Programs // programs that call tools
-	states   *states
+	naming   sync.Mutex         // of workspaces
 	Options
 }
 
@@ -119,7 +120,7 @@ type handler func(*api, http.ResponseWriter, *http.Request) error
 // New returns the API. Every route exists with and without "/v1".
 func New(e *engine.Service, o Options) *Handler {
 	o.fill()
-	a := &api{engine: e, Options: o, programs: toolcall.New(e, o.TokenTTL, o.Log), states: newStates()}
+	a := &api{engine: e, Options: o, programs: toolcall.New(e, o.TokenTTL, o.Log)}
 	mux := http.NewServeMux()
 	for _, base := range []string{"", "/v1"} {
 		for pattern, serve := range map[string]handler{

@@ -31,6 +31,7 @@ type rig struct {
 	blobs   *enginetest.Blobs
 	handler *Handler
 	clock   *clock
+	restart func() // makes the handler anew
 
 	programs atomic.Int32 // running, with access to tools
 	answered atomic.Int32 // of their calls
@@ -93,7 +94,8 @@ func (r *rig) build(t *testing.T, cfg engine.Config, o Options, sandbox *sandbox
 	}
 	o.Version = "1.2.3"
 	o.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
-	r.handler = New(r.engine, o)
+	r.restart = func() { r.handler = New(r.engine, o) }
+	r.restart()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()

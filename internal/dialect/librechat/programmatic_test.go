@@ -2,6 +2,8 @@ package librechat
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -278,6 +280,50 @@ func TestFunctionNames(t *testing.T) {
 		}
 		if got := functionName(test.name, true); got != test.bash {
 			t.Errorf("%s is %s in bash", test.name, got)
+		}
+	}
+}
+
+// A program that fails after it asked a person is told that there is none.
+func TestInputHasNobody(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{})
+	for code, want := range map[string]bool{`exit 1\n# n = int(input("n? "))`: false, `exit 1\nn = int(input("n? "))`: true,
+		`exit 0\ninput()`: false, "exit 1": false} {
+		got := r.send("POST", "/exec", fmt.Sprintf(`{"lang":"py","code":%q}`, strings.ReplaceAll(code, `\n`, "\n")))
+		if said := strings.Contains(got.Body.String(), "Nobody answers input()"); said != want {
+			t.Errorf("%q: %s", code, got.Body)
+		}
+	}
+}
+
+// A hint and an entity lead back to their workspace after a restart of the service, and those of
+// others do not.
+func TestWorkspaceAfterRestart(t *testing.T) {
+	r := newRig(t, engine.Config{}, Options{State: StateOn})
+	run := func(key, user, name, value string) *runReply {
+		body := fmt.Sprintf(`{"code":"print x","lang":"bash","user_id":%q,%q:%q}`, user, name, value)
+		got := r.send("POST", "/exec", body, "X-API-Key", key)
+		if got.Code != http.StatusOK {
+			t.Fatalf("%d %s", got.Code, got.Body)
+		}
+		out := &runReply{}
+		if err := json.Unmarshal(got.Body.Bytes(), out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	for _, name := range []string{"runtime_session_hint", "entity_id"} {
+		first := run(aliceKey, "u", name, "h")
+		_ = r.handler.Close()
+		r.restart()
+		if again := run(aliceKey, "u", name, "h"); again.SessionID != first.SessionID || again.RuntimeStatus != "reused" {
+			t.Errorf("%s: %+v, then %+v", name, first, again)
+		}
+		for _, other := range []*runReply{run(aliceKey, "u2", name, "h"), run(bobKey, "u", name, "h"),
+			run(aliceKey, "u", name, "h2")} {
+			if other.SessionID == first.SessionID || other.RuntimeStatus != "new" {
+				t.Errorf("%s: of another one: %+v", name, other)
+			}
 		}
 	}
 }

@@ -2,9 +2,10 @@ package librechat
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"io"
 	"strings"
-	"sync"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
@@ -26,17 +27,7 @@ const (
 // stateFile is the path of the saved variables in a session; state.py has the same path.
 const stateFile = ".airlock/python.state"
 
-// maxStates bounds the number of remembered workspace names.
-const maxStates = 4096
-
-// states maps the names of workspaces to sessions. The names are lost when the service
-// ends; the sessions persist.
-type states struct {
-	mu    sync.Mutex
-	known map[stateName]engine.ID
-}
-
-// stateName is the key of a workspace. It contains the user, so that users of one key who name the
+// stateName is the name of a workspace. It contains the user, so that users of one key who name the
 // same agent do not share variables.
 type stateName struct {
 	owner engine.Owner
@@ -44,7 +35,13 @@ type stateName struct {
 	name  string
 }
 
-func newStates() *states { return &states{known: map[stateName]engine.ID{}} }
+// file returns the id of the file that has the session of a workspace.
+func (n *stateName) file() engine.ID {
+	sum := sha256.Sum256(wire.Encode([]string{"workspace", string(n.owner), n.user, n.name}))
+	id := engine.ID(sum[:16])
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // as in engine.NewID
+	return id
+}
 
 // workspace is the session that a request runs in.
 type workspace struct {
@@ -102,15 +99,24 @@ func (a *api) ranIn(ctx context.Context, caller engine.Caller, user string, id e
 	return true, nil
 }
 
-// session finds the session of a name, or makes it.
+// session finds the session of a name, or makes it. A file of the owner has the session, for as
+// long as that is used: a program finds its state also after a restart, and on another node.
 func (a *api) session(ctx context.Context, caller engine.Caller, name stateName) (*workspace, error) {
-	a.states.mu.Lock()
-	defer a.states.mu.Unlock()
-	if id, known := a.states.known[name]; known {
+	a.naming.Lock()
+	defer a.naming.Unlock()
+	at := name.file()
+	id, err := a.sessionIn(ctx, caller, at)
+	if err != nil {
+		return nil, err
+	}
+	if !id.IsZero() {
 		if ran, err := a.ranIn(ctx, caller, name.user, id); ran || err != nil {
 			return &workspace{id, true}, err
 		}
-		delete(a.states.known, name) // it has expired
+		// It has expired.
+		if err := a.engine.DeleteFile(ctx, caller, at); err != nil && !errors.Is(err, engine.ErrNotFound) {
+			return nil, err
+		}
 	}
 	session, err := a.engine.CreateSession(ctx, caller, engine.SessionRequest{
 		Origin: engine.OriginLibreChat, TTL: a.FileTTL, Implicit: true, Scope: scope{user: name.user}.mark(caller),
@@ -118,14 +124,34 @@ func (a *api) session(ctx context.Context, caller engine.Caller, name stateName)
 	if err != nil {
 		return nil, err
 	}
-	if len(a.states.known) >= maxStates {
-		for other := range a.states.known {
-			delete(a.states.known, other)
-			break
+	up := engine.Upload{ID: at, Name: workspaceFile, MIME: "text/plain", Origin: engine.OriginWorkspace, TTL: a.FileTTL}
+	_, err = a.engine.PutFile(ctx, caller, up, strings.NewReader(session.ID.String()))
+	if errors.Is(err, engine.ErrConflict) { // another node was faster
+		if id, err = a.sessionIn(ctx, caller, at); err == nil && !id.IsZero() {
+			return &workspace{id, true}, nil
 		}
 	}
-	a.states.known[name] = session.ID
-	return &workspace{session.ID, false}, nil
+	return &workspace{session.ID, false}, err
+}
+
+// workspaceFile is the name of the files that have the sessions of workspaces.
+const workspaceFile = "workspace"
+
+// sessionIn returns the session that a file has; zero: there is none.
+func (a *api) sessionIn(ctx context.Context, caller engine.Caller, at engine.ID) (engine.ID, error) {
+	f, content, err := a.engine.OpenFile(ctx, caller, at)
+	if errors.Is(err, engine.ErrNotFound) {
+		return engine.ID{}, nil
+	}
+	if err != nil {
+		return engine.ID{}, err
+	}
+	defer content.Close()
+	text := make([]byte, min(f.Size, 64))
+	if _, err := io.ReadFull(content, text); err != nil {
+		return engine.ID{}, err
+	}
+	return engine.ParseID(string(text))
 }
 
 // lasting sets the workspace of a prepared program.

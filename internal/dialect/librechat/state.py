@@ -32,9 +32,9 @@ def say(text):
     sys.stderr.write("[sandbox] %s\n" % text)
 
 
-def restore(main, text, imports):
+def restore(main, text, imports, missing):
     """Gives a program what the last one left, and adds the names of submodules that
-    are to be imported."""
+    are to be imported, and the types of what was not kept."""
     if not text:
         return
     try:
@@ -42,6 +42,7 @@ def restore(main, text, imports):
     except Exception as error:
         say("The variables of the program before are lost: %s" % error)
         return
+    missing.update(state.get("missing", ()))
     lost = []
     for name, module in state["modules"].items():
         try:
@@ -91,8 +92,10 @@ def spent(value):
         return False
 
 
-def save(main, imports):
-    modules, values, lost = {}, {}, []
+def save(main, imports, missing):
+    modules, values = {}, {}
+    for name in missing.keys() & main.keys():
+        del missing[name]
     for name, value in list(main.items()):
         if name.startswith("__") and name.endswith("__"):
             continue
@@ -108,8 +111,9 @@ def save(main, imports):
             try:
                 dumps(values[name])
             except Exception:
-                if not spent(values.pop(name)):
-                    lost.append(name)
+                value = values.pop(name)
+                if not spent(value):
+                    missing[name] = "%s.%s" % (type(value).__module__, type(value).__qualname__)
         try:
             text = dumps(values)
         except Exception as error:
@@ -121,24 +125,22 @@ def save(main, imports):
     try:
         os.makedirs(os.path.dirname(STATE), exist_ok=True)
         with open(STATE + ".new", "wb") as file:
-            pickle.dump({"modules": modules, "imports": imports, "values": text}, file)
+            pickle.dump({"modules": modules, "imports": imports, "values": text, "missing": missing}, file)
         os.replace(STATE + ".new", STATE)
     except OSError as error:
         say("The variables are not kept: %s" % error)
         return
-    if lost:
-        say("Not kept for the next program: %s" % ", ".join(lost))
 
 
 def drive(main):
     request, text = read_request()
     source = request["source"].encode("utf-8", "surrogatepass")
-    imports = set()
+    imports, missing = set(), {}
     path = main["__file__"]
     put_source(path, request["source"])
     linecache.checkcache(path)
     home = os.getcwd()
-    restore(main, text, imports)
+    restore(main, text, imports, missing)
     imports |= submodules(source)
     try:
         exec(compile(source, path, "exec", dont_inherit=True), main)
@@ -147,10 +149,13 @@ def drive(main):
     except BaseException as error:
         own_frames(error, path, set())
         sys.excepthook(type(error), error, error.__traceback__)
+        kind = missing.get(getattr(error, "name", None)) if isinstance(error, NameError) else None
+        if kind:
+            say("%s of an earlier program was not kept: a value of the type %s cannot be. Make it again." % (error.name, kind))
         raise SystemExit(1)
     finally:
         os.chdir(home)
-        save(main, imports)
+        save(main, imports, missing)
 
 
 drive(MAIN)
