@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"os"
@@ -77,6 +78,12 @@ func (s *Server) authenticate(m Mount, next http.Handler) http.Handler {
 		message := "a valid key is needed"
 		if e, ok := errors.AsType[*engine.Error](err); ok && e.Hint != "" {
 			message = e.Hint
+			if e.Err != nil { // a caller must not learn it
+				s.refusals.Do(func() {
+					s.opts.Log.Warn("a token was refused", "request_id", w.Header().Get(requestIDHeader), "path", r.URL.Path,
+						"reason", e.Err)
+				})
+			}
 		}
 		m.refuse(w, r, http.StatusUnauthorized, "unauthorized", message)
 	})
@@ -90,8 +97,10 @@ func withCaller(w http.ResponseWriter, r *http.Request, caller engine.Caller) *h
 	return r.WithContext(context.WithValue(r.Context(), callerKey{}, caller))
 }
 
+const badKey = "that key is not valid"
+
 // errBadKey reports keys of which none is valid.
-var errBadKey = unauthorized("that key is not valid")
+var errBadKey = unauthorized(badKey)
 
 // caller authenticates a request. A key in it must be valid, even where no key is
 // needed: the client means to act as its owner.
@@ -105,7 +114,7 @@ func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 	}
 	if len(tokens) > 0 {
 		var found engine.Caller
-		refused := false
+		var refused error
 		for _, token := range tokens {
 			caller, err := s.holder(r.Context(), m, token)
 			_, badToken := errors.AsType[*tokenError](err)
@@ -115,14 +124,15 @@ func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 			case err == nil:
 				found = cmp.Or(found, caller)
 			case errors.Is(err, engine.ErrForbidden):
-				refused = true // even beside a valid key
+				refused = err // even beside a valid key
 			case !errors.Is(err, engine.ErrUnauthorized):
 				return engine.Caller{}, err
 			}
 		}
 		switch {
-		case refused:
-			return engine.Caller{}, errBadKey
+		case refused != nil:
+			return engine.Caller{}, &engine.Error{Op: "authenticate", Kind: engine.ErrUnauthorized, Hint: badKey,
+				Err: fmt.Errorf("%.300s", refused.Error())}
 		case found.Owner != "":
 			return found, nil
 		case !m.Lenient:

@@ -1,14 +1,17 @@
 package httpd
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -292,6 +295,52 @@ func TestBadBesideGood(t *testing.T) {
 			t.Errorf("%q beside %q: %d, want %d", c.bearer, c.key, resp.StatusCode, c.status)
 		}
 	}
+}
+
+// TestRefusedToken checks that the log says why a token was refused, and the answer does not.
+func TestRefusedToken(t *testing.T) {
+	var log lockedBuffer
+	_, address := start(t, Options{
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Mounts: []Mount{{
+			Prefix: "/own", Handler: dialect(), Lenient: true,
+			Authenticate: func(context.Context, string) (engine.Caller, error) {
+				return engine.Caller{}, &engine.Error{Op: "authenticate", Kind: engine.ErrForbidden,
+					Err: errors.New("its kid is not known")}
+			},
+		}},
+	})
+	for range 20 { // each is refused, few are written down
+		resp, body := request(t, "GET", address+"/own/x", "Authorization: Bearer a.b.c", "")
+		if resp.StatusCode != 401 || strings.Contains(body, "kid") {
+			t.Errorf("%d %s", resp.StatusCode, body)
+		}
+	}
+	text := log.String()
+	if n := strings.Count(text, "its kid is not known"); n == 0 || n > 10 || !strings.Contains(text, "level=WARN") {
+		t.Errorf("%d times: %s", n, text)
+	}
+	if strings.Contains(text, "a.b.c") {
+		t.Errorf("a token is in the log: %s", text)
+	}
+}
+
+// lockedBuffer is a buffer that several goroutines write to.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 // TestSignedIn tests a mount that identifies its callers by a cookie.

@@ -11,6 +11,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -21,6 +24,7 @@ type Server struct {
 	http     *http.Server
 	gate     *gate
 	draining atomic.Bool
+	refusals rate.Sometimes // of tokens: written to the log
 }
 
 // ExposedError is the error for a listener beyond loopback without any authentication.
@@ -50,7 +54,7 @@ func New(o Options) (*Server, error) {
 			return nil, &ExposedError{Addr: l.Addr()}
 		}
 	}
-	s := &Server{opts: o, gate: newGate(o.MaxConns)}
+	s := &Server{opts: o, gate: newGate(o.MaxConns), refusals: rate.Sometimes{Interval: time.Second}}
 	s.http = &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: o.Timeouts.Header,
