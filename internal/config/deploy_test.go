@@ -54,6 +54,10 @@ func TestComposeSettings(t *testing.T) {
 				continue
 			}
 			ours++
+			if app := filepath.Base(name); (app == "onyx.yaml" || app == "librechat.yaml") &&
+				!strings.Contains(service.Image, ":-airlock:full}") {
+				t.Errorf("%s: %s has not the packages of the application", name, service.Image)
+			}
 			apart := service.Environment["AIRLOCK_ROLE"] == "api" // runs no program
 			if service.Privileged || !service.ReadOnly || !slices.Contains(service.CapDrop, "ALL") ||
 				!slices.Contains(service.Security, "no-new-privileges") ||
