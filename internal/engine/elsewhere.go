@@ -133,7 +133,10 @@ func (s *Service) Claim(ctx context.Context, session Session) (Session, error) {
 		place, err := s.cluster.Claim(ctx, session.ID, session.Place.Generation, session.Place.Worker)
 		if err == nil {
 			session.Place = place
-			return session, nil
+			if session.Kind == SessionHeld { // what this node has of it is from before another one held it
+				err = s.release(ctx, session.ID)
+			}
+			return session, err
 		}
 		if !errors.Is(err, ErrConflict) {
 			return session, failure(op, session.ID.String(), err)
