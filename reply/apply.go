@@ -102,7 +102,7 @@ func (e *ApplyError) Unwrap() error { return e.Err }
 // A whole file takes over the current file's byte order mark, line endings and
 // final newline. Hunks change the lines that they name and leave every other
 // byte alone; lines of context keep the file's own spelling.
-func Apply(it *Item, current []byte) (*Result, error) { return apply(it, current, nil) }
+func Apply(it *Item, current []byte) (*Result, error) { return apply(it, current, nil, nil) }
 
 // maxPlaces bounds the results of ApplyEach.
 const maxPlaces = 9
@@ -118,9 +118,21 @@ func ApplyEach(it *Item, current []byte) ([]*Result, error) {
 		first error
 		c     chooser
 	)
+	if it.Repeated && current != nil {
+		r, err := applyEdit(it, current, nil, &c)
+		return []*Result{r}, err
+	}
+	text, err := readText(current)
+	if err != nil {
+		return nil, err
+	}
+	text.folded(foldExact) // once for all copies
 	for range 2 * maxPlaces { // some are the same, or do not fit
 		c.asked = 0
-		r, err := apply(it, current, &c)
+		if !text.work.spend(2 * len(text.lines)) {
+			return nil, ErrTooComplex
+		}
+		r, err := apply(it, current, text, &c)
 		if first = cmp.Or(first, err); err == nil && !slices.ContainsFunc(
 			each, func(e *Result) bool { return bytes.Equal(e.Content, r.Content) }) {
 			each = append(each, r)
@@ -161,7 +173,8 @@ func (c *chooser) next() bool {
 	return n > 0
 }
 
-func apply(it *Item, current []byte, c *chooser) (*Result, error) {
+// apply is Apply, with the text of current if it is read already, and a chooser for ApplyEach.
+func apply(it *Item, current []byte, text *fileText, c *chooser) (*Result, error) {
 	if it.Kind == KindBlock || !it.Proposable() {
 		return nil, fmt.Errorf("%w: it is %s (%s)", ErrNotApplicable, it.Verdict, it.Reason)
 	}
@@ -173,11 +186,11 @@ func apply(it *Item, current []byte, c *chooser) (*Result, error) {
 			return nil, ErrMissing
 		}
 		if len(it.Hunks) > 0 {
-			return applyHunks(it, current, c)
+			return applyHunks(it, current, text, c)
 		}
 		return &Result{}, nil
 	case KindEdit, KindRename:
-		return applyEdit(it, current, c)
+		return applyEdit(it, current, text, c)
 	}
 	return nil, ErrNotApplicable
 }
@@ -205,7 +218,7 @@ func applyFile(it *Item, current []byte) (*Result, error) {
 	return r, nil
 }
 
-func applyEdit(it *Item, current []byte, c *chooser) (*Result, error) {
+func applyEdit(it *Item, current []byte, text *fileText, c *chooser) (*Result, error) {
 	if it.Repeated && current != nil {
 		if c != nil {
 			return &Result{Content: current, Guesses: []string{"the edit was given before and is left out"}}, nil
@@ -218,12 +231,12 @@ func applyEdit(it *Item, current []byte, c *chooser) (*Result, error) {
 		}
 		return &Result{Content: current}, nil // a rename
 	}
-	return applyHunks(it, current, c)
+	return applyHunks(it, current, text, c)
 }
 
 // applyHunks applies one hunk after the other. A KindDelete's must together take
 // the whole file away.
-func applyHunks(it *Item, current []byte, c *chooser) (*Result, error) {
+func applyHunks(it *Item, current []byte, text *fileText, c *chooser) (*Result, error) {
 	h := &it.Hunks[0]
 	if h.searchesNothing() && len(it.Hunks) == 1 && len(bytes.TrimSpace(current)) == 0 {
 		content := h.New()
@@ -235,9 +248,13 @@ func applyHunks(it *Item, current []byte, c *chooser) (*Result, error) {
 	if current == nil {
 		return nil, ErrMissing
 	}
-	text, err := readText(current)
-	if err != nil {
-		return nil, err
+	if text == nil {
+		var err error
+		if text, err = readText(current); err != nil {
+			return nil, err
+		}
+	} else {
+		text = text.clone()
 	}
 	text.chooser = c
 	a := applier{text: text, ordered: it.Form == FormDiff || it.Form == FormEnvelope,
@@ -279,6 +296,9 @@ type applier struct {
 func (a *applier) apply(number int, hunk *Hunk) error {
 	if !a.ordered {
 		a.from = 0
+	}
+	if !a.text.work.spend(len(a.result.Hunks)) {
+		return &ApplyError{Err: ErrTooComplex}
 	}
 	key := hunk.key()
 	twins := a.done[key]

@@ -3,6 +3,7 @@ package reply
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -22,6 +23,21 @@ type fileText struct {
 	chooser *chooser
 	several []int
 	taken   int
+	// folds are the lines as numbers, once a search needed them.
+	folds [len(folds)]*folded
+	work  *work
+}
+
+// clone returns a copy that can be changed.
+func (t *fileText) clone() *fileText {
+	c := *t
+	c.lines, c.ends = slices.Clone(t.lines), slices.Clone(t.ends)
+	for i, f := range t.folds {
+		if f != nil {
+			c.folds[i] = &folded{f.fold, slices.Clone(f.ids), f.known}
+		}
+	}
+	return &c
 }
 
 // readText splits a file into lines. A lone carriage return is no line ending.
@@ -29,7 +45,7 @@ func readText(b []byte) (*fileText, error) {
 	if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
 		return nil, fmt.Errorf("%w: it is not UTF-8, or holds zero bytes", ErrNotText)
 	}
-	t := &fileText{}
+	t := &fileText{work: &work{maxWork}}
 	s := string(b)
 	s, t.bom = strings.CutPrefix(s, byteOrderMark)
 	n := strings.Count(s, "\n") + 1
@@ -149,24 +165,30 @@ func (t *fileText) change(h *Hunk, at place) int {
 	}
 	atEnd := end == len(t.lines)
 	bare := t.unended()
-	head, tail := t.lines[:at.line], t.lines[end:]
-	headEnds, tailEnds := t.ends[:at.line], t.ends[end:]
-	t.lines = append(append(append(make([]string, 0, len(t.lines)+len(lines)), head...), lines...), tail...)
-	t.ends = append(append(append(make([]string, 0, len(t.lines)), headEnds...), ends...), tailEnds...)
+	t.lines = slices.Replace(t.lines, at.line, end, lines...)
+	t.ends = slices.Replace(t.ends, at.line, end, ends...)
+	for _, f := range t.folds {
+		if f != nil {
+			f.ids = slices.Replace(f.ids, at.line, end, f.numbers(lines)...)
+		}
+	}
+	if len(lines) != at.count {
+		t.work.spend(3 * (len(t.lines) - at.line)) // they were moved
+	}
 	if atEnd {
-		t.finish(h, bare)
+		t.finish(h, bare, at.line)
 	}
 	return len(lines) - at.count
 }
 
-// finish sets the ending of the last line after a change at the end: as it was,
-// unless the hunk says otherwise.
-func (t *fileText) finish(h *Hunk, bare bool) {
+// finish sets the ending of the last line after a change at the end, which begins at a
+// line: as it was, unless the hunk says otherwise.
+func (t *fileText) finish(h *Hunk, bare bool, from int) {
 	last := len(t.lines) - 1
 	if last < 0 {
 		return
 	}
-	for i := range t.ends[:last] {
+	for i := max(0, from-1); i < last; i++ { // only the last line of a text can be without one
 		if t.ends[i] == "" {
 			t.ends[i] = t.eol
 		}

@@ -1,9 +1,6 @@
 package reply
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // place is where a hunk goes.
 type place struct {
@@ -83,13 +80,18 @@ func (t *fileText) insertion(h *Hunk, start int) (place, error) {
 
 // findContext returns the line of the text behind @@ in an envelope.
 func (t *fileText) findContext(context string, from int) (int, error) {
-	for _, same := range []func(string) string{exactly, trailing, strings.TrimSpace, punctuation} {
+	for n := range folds {
+		f := t.folded(n)
+		run, ok := f.run([]string{context})
+		if !ok {
+			continue
+		}
 		var found []int
-		want := same(context)
-		for i := from; i < len(t.lines) && len(found) < 9; i++ {
-			if same(t.lines[i]) == want {
-				found = append(found, i)
-			}
+		if !t.work.spend(f.places(run, from, func(line int) bool {
+			found = append(found, line)
+			return len(found) < maxPlaces
+		})) {
+			return 0, &ApplyError{Err: ErrTooComplex}
 		}
 		switch len(found) {
 		case 0:
@@ -145,25 +147,19 @@ func (t *fileText) search(old []string, h *Hunk, from, delta int) (place, error)
 			}
 			continue
 		}
-		found, shifts := t.rung(old, h, from, fuzz)
-		if h.EOF {
-			atEnd := func(i int) bool { return i+len(old) == len(t.lines) }
-			if i := slices.IndexFunc(found, atEnd); i >= 0 {
-				found, shifts = found[i:i+1], shifts[i:i+1]
-			}
-		}
+		found, shifts, hinted := t.rung(old, h, from, delta, fuzz)
 		switch {
+		case t.work.left <= 0:
+			return place{}, &ApplyError{Err: ErrTooComplex}
 		case len(found) == 0:
 			continue
 		case len(found) == 1:
-			return place{line: found[0], count: len(old), fuzz: fuzz, shift: shifts[0]}, nil
+			return place{line: found[0], count: len(old), fuzz: fuzz, shift: shifts[0], hinted: hinted}, nil
 		}
-		if i := slices.Index(found, h.At-1+delta); h.At > 0 && i >= 0 && fuzz == FuzzExact {
-			return place{line: found[i], count: len(old), hinted: true}, nil
-		}
-		i, err := t.oneOf(found[:min(len(found), maxPlaces)])
+		i, err := t.oneOf(found)
 		return place{line: found[i], count: len(old), fuzz: fuzz, shift: shifts[i]}, err
 	}
+	t.work.spend(8 * len(t.lines))
 	line, nearest := t.nearest(old)
 	e := &ApplyError{Err: ErrNoMatch, Nearest: nearest}
 	if nearest != "" {
@@ -172,79 +168,46 @@ func (t *fileText) search(old []string, h *Hunk, from, delta int) (place, error)
 	return place{}, e
 }
 
-// rung returns all places that match with a fuzz.
-func (t *fileText) rung(old []string, h *Hunk, from int, fuzz Fuzz) ([]int, []shift) {
-	fold := exactly
-	switch fuzz {
-	case FuzzTrailing:
-		fold = trailing
-	case FuzzIndent, FuzzTrim:
-		fold = strings.TrimSpace
-	case FuzzPunctuation:
-		fold = punctuation
+// foldOf has the fold of each fuzz.
+var foldOf = [...]int{FuzzExact: foldExact, FuzzTrailing: foldTrailing, FuzzIndent: foldTrim, FuzzTrim: foldTrim,
+	FuzzPunctuation: foldPunctuation}
+
+// rung returns the places that match with a fuzz, maxPlaces at most: more cannot be told
+// apart either. A hunk that belongs at the end of the file, or that names one of several
+// places, has that one alone; hinted reports the second.
+func (t *fileText) rung(old []string, h *Hunk, from, delta int, fuzz Fuzz) (found []int, shifts []shift, hinted bool) {
+	f := t.folded(foldOf[fuzz])
+	run, ok := f.run(old)
+	if !ok {
+		return nil, nil, false
 	}
-	found := occurrences(t.lines[from:], old, fold)
-	shifts := make([]shift, len(found))
-	for i := range found {
-		found[i] += from
+	add := func(line int) bool {
+		var s shift
+		if fuzz == FuzzIndent {
+			if !t.work.spend(8 * len(old)) {
+				return false
+			}
+			if s, ok = shiftOf(old, t.lines[line:line+len(old)]); !ok || !s.fits(h) {
+				return true
+			}
+		}
+		found, shifts = append(found, line), append(shifts, s)
+		return len(found) < maxPlaces
 	}
-	if fuzz != FuzzIndent {
-		return found, shifts
-	}
-	kept := 0
-	for _, at := range found {
-		if s, ok := shiftOf(old, t.lines[at:at+len(old)]); ok && s.fits(h) {
-			found[kept], shifts[kept] = at, s
-			kept++
+	if end := len(t.lines) - len(old); h.EOF && end >= from && f.isAt(run, end) {
+		if add(end); len(found) > 0 {
+			return found, shifts, false
 		}
 	}
-	return found[:kept], shifts[:kept]
+	t.work.spend(f.places(run, from, add))
+	if named := h.At - 1 + delta; len(found) > 1 && h.At > 0 && fuzz == FuzzExact && named >= from && f.isAt(run, named) {
+		return []int{named}, shifts[:1], true
+	}
+	return found, shifts, false
 }
 
 func indentation(line string) string {
 	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]
-}
-
-// occurrences returns the lines of a text at which a run of lines begins, in time
-// linear in both.
-func occurrences(text, run []string, fold func(string) string) []int {
-	ids := make(map[string]int, len(run))
-	want := make([]int, len(run))
-	for i, line := range run {
-		key := fold(line)
-		id, ok := ids[key]
-		if !ok {
-			id = len(ids) + 1
-			ids[key] = id
-		}
-		want[i] = id
-	}
-	// Knuth, Morris and Pratt: how much of the run is also its own beginning.
-	back := make([]int, len(want))
-	for i, k := 1, 0; i < len(want); i++ {
-		for k > 0 && want[i] != want[k] {
-			k = back[k-1]
-		}
-		if want[i] == want[k] {
-			k++
-		}
-		back[i] = k
-	}
-	var found []int
-	k := 0
-	for i, line := range text {
-		id := ids[fold(line)]
-		for k > 0 && (k == len(want) || want[k] != id) {
-			k = back[k-1]
-		}
-		if want[k] == id {
-			k++
-		}
-		if k == len(want) {
-			found = append(found, i-k+1)
-		}
-	}
-	return found
 }
 
 // nearest returns the place with the most lines of the run, if it has half of

@@ -168,14 +168,27 @@ func (t *fileText) withBlanks(h *Hunk, from int) (place, bool) {
 	if len(old) < leastLines || h.EOF {
 		return place{}, false
 	}
-	var text []string
-	var at []int // the lines of the file that are not blank
+	all := t.folded(foldTrailing)
+	run, ok := all.run(old)
+	if !ok || !t.work.spend(len(t.lines)-from) {
+		return place{}, false
+	}
+	blank, ok := all.known[""]
+	if !ok {
+		blank = ^uint32(0) // the file has no blank line
+	}
+	text := &folded{ids: make([]uint32, 0, len(t.lines)-from)}
+	at := make([]int, 0, len(t.lines)-from) // the lines of the file that are not blank
 	for i := from; i < len(t.lines); i++ {
-		if strings.TrimSpace(t.lines[i]) != "" {
-			text, at = append(text, trailing(t.lines[i])), append(at, i)
+		if id := all.ids[i]; id != blank {
+			text.ids, at = append(text.ids, id), append(at, i)
 		}
 	}
-	found := occurrences(text, old, exactly)
+	var found []int
+	t.work.spend(text.places(run, 0, func(line int) bool {
+		found = append(found, line)
+		return len(found) < 2
+	}))
 	if len(found) != 1 {
 		return place{}, false
 	}
