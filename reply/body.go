@@ -188,7 +188,7 @@ func (p *Parser) judgeFile(it *Item, f *fence) {
 		it.downgrade(VerdictPartial, "it is to be added to the file, not to replace it")
 	case f.info.base64 || strings.EqualFold(f.info.lang, "base64"):
 		decodeBase64(it)
-	case f.elided, !isMarkup(it.Path) && (elidesBehind(it.Content, "...") || elidesBehind(it.Content, "…")),
+	case f.elided, !IsMarkup(it.Path) && (elidesBehind(it.Content, "...") || elidesBehind(it.Content, "…")),
 		elidesInBraces(it):
 		it.downgrade(VerdictPartial, "it leaves out a part of the file")
 	case f.added && f.removed && looksLikeChanges(it.Content):
@@ -237,7 +237,7 @@ func (p *Parser) checkMargin(it *Item, f *fence, body []byte) {
 // elidesInBraces reports whether the content has braces with nothing but dots,
 // { ... }, which are code in no language.
 func elidesInBraces(it *Item) bool {
-	if isMarkup(it.Path) || !bytes.Contains(it.Content, []byte("...")) {
+	if IsMarkup(it.Path) || !bytes.Contains(it.Content, []byte("...")) {
 		return false
 	}
 	if family(it.Path) == "json" && dotsOutsideStrings(it.Content) {

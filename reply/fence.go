@@ -104,7 +104,7 @@ func (p *Parser) openFence(start, end, column int, line []byte) bool {
 	f.markup = d.is(classMarkup)
 	if f.named {
 		path := pathOf(f.where.raw)
-		f.markup = isMarkup(path) || f.markup && family(path) == ""
+		f.markup = IsMarkup(path) || f.markup && family(path) == ""
 	}
 	f.shielded = d.is(classDiff)
 	if p.opensWrapper(&f, d) {
@@ -297,7 +297,7 @@ type closedFence struct {
 // mayContinue reports whether the fence may have been ended by a fence of its own
 // content, so that it continues where a bare fence opens.
 func (c *closedFence) mayContinue() bool {
-	return c.item != nil && (c.odd || c.item.unbalanced() || c.text && isMarkup(c.item.Path))
+	return c.item != nil && (c.odd || c.item.unbalanced() || c.text && IsMarkup(c.item.Path))
 }
 
 // closeAndOpen reads ``````lang, which closes a fence and opens the next on one
@@ -400,7 +400,7 @@ func (it *Item) unbalanced() bool {
 	if it.Kind != KindFile || it.Binary {
 		return false
 	}
-	if isMarkup(it.Path) {
+	if IsMarkup(it.Path) {
 		body := bytes.TrimRight(it.Content, " \n\t")
 		return len(body) > 0 && body[len(body)-1] == ':'
 	}

@@ -172,6 +172,6 @@ func (p *Parser) classify(m *fenceMark, above Span, blanks int) {
 	m.markup = m.nest
 	if raw != "" {
 		path := pathOf(raw)
-		m.markup = isMarkup(path) || m.nest && family(path) == ""
+		m.markup = IsMarkup(path) || m.nest && family(path) == ""
 	}
 }

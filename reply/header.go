@@ -119,31 +119,35 @@ func leaderFits(leader, lang string) bool {
 	if !d.known() {
 		return leader != "*" && leader != "'" && leader != "%" && leader != `"""`
 	}
+	return leaderFitsFamily(leader, d.family)
+}
+
+func leaderFitsFamily(leader, family string) bool {
 	switch leader {
 	case "#", "##":
-		switch d.family {
+		switch family {
 		case "md", "html", "js", "css", "c", "jvm", "go", "rust", "swift", "dart", "cs", "json", "tex", "txt", "sql", "xml",
 			"lua", "hs":
 			return false
 		}
 		return true
 	case "//", "///", "//!":
-		switch d.family {
+		switch family {
 		case "py", "ruby", "sh", "yaml", "make", "md", "html", "sql", "lua", "hs", "r", "perl", "tex", "txt", "beam":
 			return false
 		}
 		return true
 	case "<!--":
-		return d.family == "md" || d.family == "html" || d.family == "xml" || d.family == "web" || d.family == "php" ||
-			d.family == "cs"
+		return family == "md" || family == "html" || family == "xml" || family == "web" || family == "php" ||
+			family == "cs"
 	case "--":
-		return d.family == "sql" || d.family == "lua" || d.family == "hs" || d.family == "asm"
+		return family == "sql" || family == "lua" || family == "hs" || family == "asm"
 	case ";", ";;":
-		return d.family == "asm" || d.family == "misc" || d.family == "yaml" || d.family == "jvm"
+		return family == "asm" || family == "misc" || family == "yaml" || family == "jvm"
 	case "%":
-		return d.family == "tex" || d.family == "beam" || d.family == "misc"
+		return family == "tex" || family == "beam" || family == "misc"
 	case `"""`:
-		return d.family == "py"
+		return family == "py"
 	case "*", "'":
 		return false
 	}

@@ -168,8 +168,8 @@ func family(path string) string {
 	return extensions[strings.ToLower(base[dot+1:])]
 }
 
-// isMarkup reports whether a file may hold fences of its own by its name.
-func isMarkup(path string) bool {
+// IsMarkup reports whether a file is a document by its name, and may hold fences of its own.
+func IsMarkup(path string) bool {
 	return slices.Contains([]string{"md", "html", "tex", "txt"}, family(path))
 }
 

@@ -197,7 +197,7 @@ func (p *Parser) readTag(t *tag, span, body Span) []*Item {
 
 // unpacked removes a fence or a CDATA section that is all of a tag's content.
 func unpacked(content []byte, path string) []byte {
-	if inner, ok := onlyFence(content); ok && !isMarkup(path) {
+	if inner, ok := onlyFence(content); ok && !IsMarkup(path) {
 		return inner
 	}
 	if body := bytes.TrimSpace(content); bytes.HasPrefix(body, []byte("<![CDATA[")) &&

@@ -111,7 +111,8 @@ type PolicyRule struct {
 	MaxBytes int64    `json:"max_bytes,omitempty"`
 	Decision Decision `json:"decision"`
 	// Sensitive lets Allow cover files that need a person otherwise: workflow
-	// files, programs, doubtful paths.
+	// files, programs, doubtful paths. It does not cover a file that may lose lines which
+	// the change does not show ("write.elided").
 	Sensitive bool `json:"sensitive,omitempty"`
 }
 
@@ -171,7 +172,8 @@ func (f *FileChange) heldBy(policy Policy) *Held {
 	verdict := f.Verdict()
 	held := &Held{File: f.ID, Path: f.Path, Kind: verdict}
 	if deciding := ofSeverity(f.Findings, verdict); len(deciding) > 0 {
-		held.Rule, held.Reason = deciding[0].Rule, deciding[0].Message
+		i := max(0, slices.IndexFunc(deciding, func(f Finding) bool { return f.Rule == elidedRule }))
+		held.Rule, held.Reason = deciding[i].Rule, deciding[i].Message
 	}
 	if verdict == Refuse || verdict == Conflict {
 		return held
@@ -181,7 +183,7 @@ func (f *FileChange) heldBy(policy Policy) *Held {
 			continue
 		}
 		switch {
-		case r.Decision == Allow && (verdict != Ask || r.Sensitive):
+		case r.Decision == Allow && (verdict != Ask || r.Sensitive && !f.has(elidedRule)):
 			return nil
 		case r.Decision == Allow:
 			return held

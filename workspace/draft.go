@@ -61,6 +61,7 @@ func (pl *planner) write(ctx context.Context, d *draft, c *Change) error {
 	if err := pl.readings(ctx, d, c); err != nil {
 		return err
 	}
+	d.authored = !c.Generated
 	d.cur, err = pl.fit(ctx, d, c, data)
 	return err
 }
@@ -136,11 +137,16 @@ func (pl *planner) readings(ctx context.Context, d *draft, c *Change) error {
 	return nil
 }
 
-// maxReadings bounds the readings of one file.
-const maxReadings = 9
+// Bounds of one proposal. The bytes that edits read and make bound its work: about three
+// seconds. Readings are kept for as long as the proposal is.
+const (
+	maxReadings     = 9 // of one file
+	maxEditedBytes  = 256 << 20
+	maxReadingBytes = 64 << 20
+)
 
-// offer returns the readings that differ, with their ids, unless they have more
-// bytes for the whole proposal than a batch may have.
+// offer returns the readings that differ, with their ids, unless those of the whole proposal
+// have more bytes than maxReadingBytes.
 func (pl *planner) offer(all []Reading) []Reading {
 	var kept []Reading
 	for _, r := range all {
@@ -148,7 +154,7 @@ func (pl *planner) offer(all []Reading) []Reading {
 		if slices.ContainsFunc(kept, func(k Reading) bool { return k.Post == r.Post }) {
 			continue
 		}
-		if pl.offered += r.Content.size; len(kept) == maxReadings || pl.offered > pl.w.limits.BatchBytes {
+		if pl.offered += r.Content.size; len(kept) == maxReadings || pl.offered > maxReadingBytes {
 			break
 		}
 		r.ID = fmt.Sprintf("r%d", len(kept)+1)
@@ -268,8 +274,11 @@ func (pl *planner) edit(ctx context.Context, d, source *draft, c *Change) (*Cont
 		d.find(Conflict, "edit.large", "", "the file is too large to be edited: %v", err)
 		return nil, nil
 	}
-	edited, inexact, err := editText(data, c)
+	edited, inexact, err := pl.editText(data, c)
 	switch {
+	case errors.Is(err, errTooComplex):
+		d.find(Conflict, "edit.too_complex", "apply it in parts, or ask for the whole file", "%v", err)
+		return nil, nil
 	case errors.Is(err, errNoText):
 		d.find(Conflict, "text.encoding", "", "%v", err)
 		return nil, nil
@@ -281,15 +290,34 @@ func (pl *planner) edit(ctx context.Context, d, source *draft, c *Change) (*Cont
 	case inexact.Reason != "":
 		d.find(Ask, "edit.inexact", "", "%s", inexact.Reason)
 	}
-	d.readings, err = pl.editEach(ctx, source.readings, inexact.Readings, c)
-	return Bytes(edited), err
+	d.authored = true
+	content := Bytes(edited)
+	d.readings, err = pl.editEach(ctx, source, content, inexact.Readings, c)
+	return content, err
 }
 
 // errNoText is the error of an edit of a file that is no text.
 var errNoText = errors.New("the file is no UTF-8 text, so an edit could damage it")
 
+// errTooComplex is the error of an edit after the others took all the work that a proposal
+// may take.
+var errTooComplex = fmt.Errorf("the edits before read and made more than %d MiB, which is all that one reply may take",
+	maxEditedBytes>>20)
+
 // editText edits the bytes of a file, which keep their encoding. An edit that
 // does not fit exactly has a reason in inexact.
+func (pl *planner) editText(data []byte, c *Change) (edited []byte, inexact Inexact, err error) {
+	if pl.edited += int64(len(data)); pl.edited > maxEditedBytes {
+		return nil, inexact, errTooComplex
+	}
+	edited, inexact, err = editText(data, c)
+	pl.edited += int64(len(edited))
+	for _, r := range inexact.Readings {
+		pl.edited += r.Content.size
+	}
+	return edited, inexact, err
+}
+
 func editText(data []byte, c *Change) (edited []byte, inexact Inexact, err error) {
 	text, facts, ok := decodeText(data)
 	if !ok || facts.Encoding == "unknown" {
@@ -312,27 +340,39 @@ func editText(data []byte, c *Change) (edited []byte, inexact Inexact, err error
 	return facts.encode(string(edited)), inexact, nil
 }
 
-// editEach returns the readings of a file after an edit: each one before it, in
-// each way in which the edit fits.
-func (pl *planner) editEach(ctx context.Context, before, now []Reading, c *Change) ([]Reading, error) {
-	if len(before) == 0 {
+// editEach returns the readings of a file after an edit, whose result for the present content
+// is known: each one before it, in each way in which the edit fits.
+func (pl *planner) editEach(
+	ctx context.Context, source *draft, edited *Content, now []Reading, c *Change,
+) ([]Reading, error) {
+	if len(source.readings) == 0 {
 		return pl.offer(now), nil
 	}
 	var after []Reading
-	for _, r := range before {
-		data, err := r.Content.Bytes(ctx, pl.w.limits.TextBytes)
-		if err != nil {
-			return nil, err
+	for _, r := range source.readings {
+		pl.offered -= r.Content.size // its results take its place
+	}
+	for _, r := range source.readings {
+		if len(after) >= maxReadings {
+			break // more are not offered
 		}
-		edited, inexact, err := editText(data, c)
-		if err != nil {
-			continue // it fits only in the others
+		each, content := now, edited
+		if r.Content.hash != source.cur.hash {
+			data, err := r.Content.Bytes(ctx, pl.w.limits.TextBytes)
+			if err != nil {
+				return nil, err
+			}
+			other, inexact, err := pl.editText(data, c)
+			if err != nil {
+				continue // it fits only in the others
+			}
+			each, content = inexact.Readings, Bytes(other)
 		}
-		for _, next := range inexact.Readings {
+		for _, next := range each {
 			after = append(after, Reading{What: r.What + "; " + next.What, Content: next.Content})
 		}
-		if len(inexact.Readings) == 0 {
-			after = append(after, Reading{What: r.What, Content: Bytes(edited)})
+		if len(each) == 0 {
+			after = append(after, Reading{What: r.What, Content: content})
 		}
 	}
 	return pl.offer(after), nil

@@ -97,8 +97,12 @@ func apply(item *reply.Item) func([]byte) ([]byte, error) {
 	return func(current []byte) ([]byte, error) {
 		result, err := reply.Apply(item, current)
 		if errors.Is(err, reply.ErrManyMatches) || errors.Is(err, reply.ErrRepeated) {
-			if each, second := reply.ApplyEach(item, current); second == nil {
+			each, second := reply.ApplyEach(item, current)
+			if second == nil {
 				return each[0].Content, inexactly(each)
+			}
+			if errors.Is(second, reply.ErrTooComplex) {
+				err = second
 			}
 		}
 		if err != nil {

@@ -38,8 +38,9 @@ type planner struct {
 	order  []*draft
 	folded map[string]string // folded path, of a file or a directory, to the spelling that a draft has
 	unsafe int               // changes whose path cannot be used
-	// offered is how many bytes the readings of all files have.
-	offered int64
+	// offered is how many bytes the readings of all files have, edited how many the edits
+	// have read and made.
+	offered, edited int64
 }
 
 // draft is a file after the changes so far.
@@ -57,6 +58,7 @@ type draft struct {
 	merge    *mergeSides
 	readings []Reading
 	exec     bool
+	authored bool // a text that a change gave or edited, and no program left
 	asked    bool // a change is about it, so it is shown even if nothing happens
 }
 

@@ -132,6 +132,11 @@ func worst(findings []Finding) Severity {
 	return worst
 }
 
+// has reports whether a rule found something about the file.
+func (f *FileChange) has(rule string) bool {
+	return slices.ContainsFunc(f.Findings, func(f Finding) bool { return f.Rule == rule })
+}
+
 // ofSeverity returns the findings of one severity.
 func ofSeverity(findings []Finding, severity Severity) []Finding {
 	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Severity != severity })

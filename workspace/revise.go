@@ -134,7 +134,7 @@ func (w *Workspace) Rebase(ctx context.Context, p *Proposal) (*Proposal, error) 
 func carried(f Finding) bool {
 	switch f.Rule {
 	case "change.doubt", "change.note", "change.refused", "edit.failed", "text.encoding", "path.replaced",
-		"path.container", "edit.inexact", "edit.creates", "write.empty", "binary.replaced":
+		"path.container", "edit.inexact", "edit.creates", "write.empty", elidedRule, "write.shrinks", "binary.replaced":
 		return true
 	}
 	return f.Severity == Refuse

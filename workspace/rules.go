@@ -22,6 +22,9 @@ func (pl *planner) rules(ctx context.Context) error {
 			}
 		}
 		pl.sensitive(ctx, d)
+		if err := pl.elided(ctx, d); err != nil {
+			return fmt.Errorf("check %s: %w", d.path, explain(err))
+		}
 	}
 	return nil
 }
