@@ -188,6 +188,9 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 		return err
 	}
 	j.timings.split("program", outcome.Duration)
+	if outcome.Refused && !p.Live {
+		host.Output(Stderr, []byte(refusedNote(p.Limits.Processes)))
+	}
 	defer closeOutputs(outcome.Outputs)
 	if outcome.Cancelled && errors.Is(context.Cause(guarded), errSandboxGrace) {
 		outcome.Cancelled, outcome.TimedOut = false, true

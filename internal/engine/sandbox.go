@@ -132,6 +132,7 @@ type Outcome struct {
 	Signal     string // "SIGSEGV"; empty unless a signal ended the program
 	TimedOut   bool
 	OOM        bool
+	Refused    bool // it wanted more processes or threads than Limits.Processes
 	Cancelled  bool // ctx ended
 	StartedAt  time.Time
 	Duration   time.Duration // from the program's start to its end, by a monotonic clock

@@ -196,6 +196,7 @@ func TestStatus(t *testing.T) {
 	}{
 		{"exit 0", engine.Outcome{ExitCode: code(0)}, engine.StatusOK, ""},
 		{"exit 3", engine.Outcome{ExitCode: code(3)}, engine.StatusError, ""},
+		{"threads", engine.Outcome{ExitCode: code(1), Refused: true}, engine.StatusError, ""},
 		{"signal", engine.Outcome{ExitCode: code(139), Signal: "SIGSEGV"}, engine.StatusKilled, "ended by SIGSEGV"},
 		{"out of memory", engine.Outcome{ExitCode: code(137), Signal: "SIGKILL", OOM: true}, engine.StatusOOM,
 			"more than 1 GiB of memory"},
@@ -215,6 +216,9 @@ func TestStatus(t *testing.T) {
 			run, err := r.Run(t.Context(), alice, python(""))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if strings.Contains(run.Stderr, "more than 128 processes and threads") != tt.outcome.Refused {
+				t.Errorf("refused processes: %q", run.Stderr)
 			}
 			if run.Status != tt.status || !strings.Contains(run.Message, tt.message) ||
 				(tt.message == "") != (run.Message == "") {

@@ -114,7 +114,8 @@ var asksInput = regexp.MustCompile(`(?m)^[^#\n]*\binput\(`)
 
 // noInput tells the model why its program failed: the standard input of programs is one empty line,
 // as in the official service, so that the first input() returns "".
-const noInput = "Nobody answers input() here: it returns one empty line, then it fails. Write the values into the program."
+const noInput = "Nobody answers input() here: it returns one empty line, then it fails. " +
+	"Write the values into the program."
 
 // runError translates the errors of a run for clients of this API.
 func (a *api) runError(body *runBody, err error) error {

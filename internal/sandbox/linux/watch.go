@@ -392,7 +392,7 @@ func (w *watch) account(g *cgroup.Group, done *outcome) {
 		done.MemoryPeak, done.OOM = w.poller.peak, w.poller.over && !done.TimedOut
 		return
 	}
-	done.CPU, done.MemoryPeak = g.CPUTime(), g.MemoryPeak()
+	done.CPU, done.MemoryPeak, done.Refused = g.CPUTime(), g.MemoryPeak(), g.Refused() > 0
 	status := unix.WaitStatus(done.Status)
 	killed := done.Lost || status.Signaled() && status.Signal() == unix.SIGKILL
 	done.OOM = killed && !done.TimedOut && g.OOMKills() > 0

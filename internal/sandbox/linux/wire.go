@@ -393,6 +393,7 @@ type outcome struct {
 	Lost       bool  // the sandbox was killed from outside before the program ended by itself
 	TimedOut   bool
 	OOM        bool
+	Refused    bool // it wanted more processes or threads than its limit
 	Started    time.Time
 	Duration   time.Duration
 	CPU        time.Duration

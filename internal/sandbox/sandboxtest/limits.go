@@ -42,6 +42,9 @@ print(n)`)
 		} else if r.Stdout == "1000\n" {
 			t.Error("no limit at all")
 		}
+		if b.backend.Root && (!r.Refused || b.run(t, Python("print(1)")).Refused) {
+			t.Error("it is not known which program was refused processes")
+		}
 	})
 	t.Run("a fork bomb ends", func(t *testing.T) {
 		spec := Spec("bash", "bomb() { bomb | bomb & }; bomb; sleep 120")

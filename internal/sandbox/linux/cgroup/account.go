@@ -15,9 +15,9 @@ import (
 // accounts are the files with a group's usage, by controller; on version 2 one folder
 // has all of them. Memory includes the part that was swapped out, because it is charged
 // again when it is swapped in.
-var accounts = map[string]struct{ processes, cpu, memoryPeak, memory, sockets, oom string }{
-	"":        {processes: "pids.current", cpu: "cpu.stat", memoryPeak: "memory.peak"},
-	"pids":    {processes: "pids.current"},
+var accounts = map[string]struct{ processes, refused, cpu, memoryPeak, memory, sockets, oom string }{
+	"":        {processes: "pids.current", refused: "pids.events", cpu: "cpu.stat", memoryPeak: "memory.peak"},
+	"pids":    {processes: "pids.current", refused: "pids.events"},
 	"cpuacct": {cpu: "cpuacct.usage"},
 	"memory": {
 		memoryPeak: "memory.max_usage_in_bytes", memory: "memory.memsw.usage_in_bytes",
@@ -39,6 +39,7 @@ func (g *Group) openAccounts(controller, folder string) {
 		counts = unix.O_RDWR // to reset them
 	}
 	open(&g.processesFile, names.processes, unix.O_RDONLY)
+	open(&g.refusedFile, names.refused, unix.O_RDONLY)
 	open(&g.cpuFile, names.cpu, counts)
 	open(&g.peakFile, names.memoryPeak, counts)
 	open(&g.memoryFile, names.memory, unix.O_RDONLY)
@@ -51,7 +52,7 @@ func (g *Group) openAccounts(controller, folder string) {
 
 // counts returns the open files of a group's accounts, nil for each that is missing.
 func (g *Group) counts() []*os.File {
-	return []*os.File{g.processesFile, g.cpuFile, g.peakFile, g.memoryFile, g.socketFile, g.oomFile}
+	return []*os.File{g.processesFile, g.refusedFile, g.cpuFile, g.peakFile, g.memoryFile, g.socketFile, g.oomFile}
 }
 
 // Meter reopens the files of a group's usage, for a process that may not open them: see
@@ -98,6 +99,9 @@ func (g *Group) Processes() int64 {
 	}
 	return kernelfile.Int(kernelfile.ReadOpen(g.processesFile))
 }
+
+// Refused returns how many processes and threads the limit has refused.
+func (g *Group) Refused() int64 { return kernelfile.Value(kernelfile.ReadOpen(g.refusedFile), "max") }
 
 // CPUTime returns the processor time used so far.
 func (g *Group) CPUTime() time.Duration {

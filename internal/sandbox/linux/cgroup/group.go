@@ -33,7 +33,7 @@ type Group struct {
 	dirty  bool
 	idling *idling
 
-	processesFile, cpuFile, peakFile, memoryFile, socketFile, oomFile *os.File // see openAccounts
+	processesFile, refusedFile, cpuFile, peakFile, memoryFile, socketFile, oomFile *os.File // see openAccounts
 
 	looked time.Time     // when its processor time was last checked,
 	used   time.Duration // and its processor time then

@@ -35,18 +35,18 @@ type groupPool struct {
 
 // recycle puts a group into the pool, and reports whether it did. A group that came
 // near its memory limit is not reused: it may have lost processes for want of memory,
-// or leave the kernel much to reclaim. Killed processes are counted, too. Version 2
+// or leave the kernel much to reclaim. Killed and refused processes are counted, too. Version 2
 // lacks some of the counters.
 func (g *Group) recycle() bool {
 	if slices.Contains(g.counts(), nil) || !g.complete || g.dirty || g.MemoryPeak() > g.limits.Memory/2 ||
-		!g.resetQuota() {
+		g.Refused() > 0 || !g.resetQuota() {
 		return false
 	}
 	again := &Group{
 		tree: g.tree, limits: g.limits, quota: g.quota, folders: g.folders, join: g.join, yield: g.yield, complete: true,
 		idling:        g.idling,
-		processesFile: g.processesFile, cpuFile: g.cpuFile, peakFile: g.peakFile, memoryFile: g.memoryFile,
-		socketFile: g.socketFile, oomFile: g.oomFile,
+		processesFile: g.processesFile, refusedFile: g.refusedFile, cpuFile: g.cpuFile, peakFile: g.peakFile,
+		memoryFile: g.memoryFile, socketFile: g.socketFile, oomFile: g.oomFile,
 	}
 	oldest, ok := g.tree.pool.put(again)
 	if oldest != nil {
