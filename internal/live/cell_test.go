@@ -95,6 +95,20 @@ func TestPython(t *testing.T) {
 			t.Errorf("%d outputs", len(c.Outputs))
 		}
 	})
+	t.Run("a large picture", func(t *testing.T) {
+		c := p.want(p.run(s, "import io, os, numpy as np\nfrom PIL import Image\nfile = io.BytesIO()\n"+
+			"Image.fromarray(np.random.default_rng(1).integers(0, 255, (1500, 1600, 3), np.uint8)).save(file, 'png')\n"+
+			"display({'image/png': file.getvalue()}, raw=True)\n"+
+			"print(open('picture-1.png', 'rb').read() == file.getvalue(), len(file.getvalue()) > 6 << 20)"), StatusOK)
+		if len(c.Outputs) != 3 || text(c, Stdout) != "True True\n" || !strings.Contains(text(c, Stderr), "the file picture-1.png") {
+			t.Fatalf("%d outputs, %q %q", len(c.Outputs), text(c, Stdout), text(c, Stderr))
+		}
+		for _, o := range c.Outputs {
+			if o.Type == Display && !strings.HasPrefix(form(t, o, "image/png"), "iVBOR") {
+				t.Errorf("it is not shown: %v", o.Data)
+			}
+		}
+	})
 	t.Run("order", func(t *testing.T) {
 		c := p.want(p.run(s, "import os, sys\nprint('a')\nprint('b', file=sys.stderr)\ndisplay('c')\n!echo d\nprint('e')\n'f'"), StatusOK)
 		var kinds []string
