@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/airlock-run/airlock/internal/dialect/onyx"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/engine/enginetest"
+	"github.com/airlock-run/airlock/internal/httpd"
+	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
+	"github.com/airlock-run/airlock/provider/metrics"
+)
+
+var update = flag.Bool("update", false, "write the pages that are made from the code")
+
+var described = regexp.MustCompile(`fqName: "([^"]*)", help: ("(?:[^"\\]|\\.)*"), .*variableLabels: \{([^}]*)\}`)
+
+// metricsPage is docs/metrics.md: the metrics of a service, as they describe themselves.
+func metricsPage(t *testing.T) string {
+	s := enginetest.StartOn(t, engine.Config{}, sandboxtest.NewFake(nil), enginetest.NewBlobs(), enginetest.NewIndex())
+	m := httpd.NewMetrics(s)
+	countLive(m, func() live.Counts { return live.Counts{} })
+	m.Registry.MustRegister(nodeMetrics(func() []engine.Node { return nil }), metrics.New(nil))
+	onyx.New(s, onyx.Options{Registry: m.Registry})
+	descs := make(chan *prometheus.Desc)
+	go func() { defer close(descs); m.Registry.Describe(descs) }()
+	rows := map[string]string{}
+	for d := range descs {
+		found := described.FindStringSubmatch(d.String())
+		if found == nil {
+			t.Fatalf("%s", d)
+		}
+		help, err := strconv.Unquote(found[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name := found[1]; !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
+			rows[name] = fmt.Sprintf("| `%s` | %s | %s |\n", name, found[3], strings.ReplaceAll(help, "|", `\|`))
+		}
+	}
+	var b strings.Builder
+	b.WriteString("# Metrics\n\nWhat `GET /metrics` has, for Prometheus, beside the `go_` and `process_` metrics of every Go " +
+		"program. It needs an admin\nkey or `metrics_token`. `go test ./internal/cli -run TestMetricsPage -update` writes " +
+		"this page.\n\n| metric | labels | |\n|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		b.WriteString(rows[name])
+	}
+	return b.String()
+}
+
+// TestMetricsPage compares the page of metrics with the code.
+func TestMetricsPage(t *testing.T) {
+	const name = "../../docs/metrics.md"
+	want := metricsPage(t)
+	if *update {
+		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(name); err != nil || string(got) != want {
+		t.Errorf("docs/metrics.md is not that of the code (%v): go test ./internal/cli -run TestMetricsPage -update", err)
+	}
+}
+
+// TestLanguagesPage compares the table of docs/languages.md with the languages.
+func TestLanguagesPage(t *testing.T) {
+	text, err := os.ReadFile("../../docs/languages.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile("(?m)^\\| (`[a-z`, ]+) \\|([^|]*)\\|([^|]*)\\|([^|]*)\\|$")
+	words := func(s string) []string {
+		return strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(", `;:", r) })
+	}
+	seen := []string{}
+	table, _, _ := strings.Cut(string(text), "\n## ")
+	for _, found := range row.FindAllStringSubmatch(table, -1) {
+		names := words(found[1])
+		var aliases, entries, packages []string
+		for _, name := range names {
+			l, ok := language.Find(name)
+			if !ok || l.Name != name {
+				t.Errorf("%s is no language", name)
+			}
+			seen = append(seen, name)
+			aliases, entries, packages = append(aliases, l.Aliases...), append(entries, l.Entry), append(packages, l.Packages...)
+		}
+		if got := words(found[2]); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(aliases))) {
+			t.Errorf("%v: also called %v, the page says %v", names, aliases, got)
+		}
+		if got := words(found[3]); !slices.Equal(got, entries) {
+			t.Errorf("%v: files %v, the page says %v", names, entries, got)
+		}
+		for _, p := range packages {
+			if !slices.Contains(words(found[4]), p) {
+				t.Errorf("%v: the page lacks the package %s", names, p)
+			}
+		}
+	}
+	for _, l := range language.All() {
+		if !slices.Contains(seen, l.Name) {
+			t.Errorf("the page lacks %s", l.Name)
+		}
+	}
+}
+
+// TestArchitectureImports compares the imports in the tables of docs/architecture.md with those of
+// the packages.
+func TestArchitectureImports(t *testing.T) {
+	const module = "github.com/airlock-run/airlock/"
+	text, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := regexp.MustCompile("`([^`]+)`")
+	rows := 0
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		if len(cells) != 3 || !strings.HasPrefix(cells[0], "| `") || strings.Contains(cells[2], "everything") {
+			continue
+		}
+		said := map[string]bool{}
+		for _, name := range quoted.FindAllStringSubmatch(cells[2], -1) {
+			said[name[1]] = true
+		}
+		imports := map[string]bool{}
+		for _, name := range quoted.FindAllStringSubmatch(cells[0], -1) {
+			if _, err := os.Stat("../../" + name[1]); err != nil {
+				continue // of the tables of what to change
+			}
+			rows++
+			for i := range importsOf(t, "../../"+name[1]) {
+				if rest, ok := strings.CutPrefix(i, module); ok {
+					imports[rest] = true
+				}
+			}
+		}
+		if len(imports) == 0 && len(said) == 0 {
+			continue
+		}
+		for i := range imports {
+			if !said[i] && !said[strings.TrimPrefix(i, "internal/")] && !said[i[strings.LastIndexByte(i, '/')+1:]] {
+				t.Errorf("%s imports %s, which the page does not say", cells[0], i)
+			}
+		}
+		for s := range said {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(imports)), func(i string) bool { return i == s || strings.HasSuffix(i, "/"+s) }) {
+				t.Errorf("%s does not import %s, as the page says", cells[0], s)
+			}
+		}
+	}
+	if rows < 40 {
+		t.Errorf("%d packages were compared", rows)
+	}
+}
+
+// importsOf returns the imports of a package's files, without those of its tests.
+func importsOf(t *testing.T, folder string) map[string]bool {
+	found := map[string]bool{}
+	files, err := filepath.Glob(folder + "/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range f.Imports {
+			path, _ := strconv.Unquote(i.Path.Value) // it was parsed
+			found[path] = true
+		}
+	}
+	return found
+}
