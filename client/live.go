@@ -59,6 +59,7 @@ type Cell struct {
 	Deleted        []string      `json:"deleted,omitempty"`
 	Dropped        []DroppedFile `json:"dropped,omitempty"` // in the workspace, and not stored
 	Usage          CellUsage     `json:"usage"`
+	Truncated      bool          `json:"truncated"` // outputs over a limit were left out
 	Restarted      bool          `json:"restarted"` // the variables of the cells before are gone, the files are there
 	Message        string        `json:"message,omitempty"`
 	CreatedAt      time.Time     `json:"created_at"`

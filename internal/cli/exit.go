@@ -35,7 +35,7 @@ const (
 // The exit codes of airlock run, beside the program's own. They agree with those of
 // docker and timeout.
 const (
-	exitLost        = 123 // a file that the program left was not kept
+	exitLost        = 123 // a file that the program left, or a part of its output, was not kept
 	exitRunTimeout  = 124
 	exitAirlock     = 125 // Airlock could not run the program
 	exitSignal      = 128 // plus the signal's number

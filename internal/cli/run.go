@@ -63,8 +63,8 @@ agrees to them. What belongs to Git or another such system is never saved.
 The exit code is the program's own. 124: it ran out of time. 125: Airlock could
 not run it. 128 and more: a signal ended it, 137 too much memory or processor
 time, 130 Ctrl-C. Where the program ended well: 2 usage, 3 a file waits for
-approval, 4 conflict, 5 a file is refused, 123 a file was lost, since it was over
-a limit.`,
+approval, 4 conflict, 5 a file is refused, 123 a file or a part of the output was
+lost, since it was over a limit.`,
 		Example: `  airlock run -f sales.csv -o out plot.py
   echo 'print(6 * 7)' | airlock run -
   airlock run -l bash job.txt -- --fast`,

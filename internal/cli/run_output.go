@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -157,9 +158,6 @@ func onScreen(r rune) string {
 func (a *app) summarizeRun(r runReport) {
 	if r.Status != client.StatusOK {
 		a.say("airlock: %s", verdictLine(r.Run))
-	}
-	if r.Truncated {
-		a.say("airlock: part of the output was left out, it was too long")
 	}
 	for _, d := range r.Dropped {
 		a.say("airlock: %s was not kept: %s", printableName(d.Path), printable(d.Reason))
@@ -327,10 +325,10 @@ func programCode(run *client.Run) int {
 	return exitAirlock
 }
 
-// lost returns the error about files that a run lost to a limit, or nil.
+// lost returns the error about files or output that a run lost to a limit, or nil.
 func (c *connection) lost(ctx context.Context, run *client.Run) error {
 	if len(run.Dropped) == 0 {
-		return nil
+		return lostOutput(run)
 	}
 	n := 0
 	for _, d := range run.Dropped {
@@ -349,4 +347,14 @@ func (c *connection) lost(ctx context.Context, run *client.Run) error {
 	}
 	return &failure{code: exitLost, word: "output_lost", hint: hint,
 		err: fmt.Errorf("%s was lost: %s", what, printable(first.Reason))}
+}
+
+// lostOutput returns the error about output over the limit, or nil.
+func lostOutput(run *client.Run) error {
+	if !run.Truncated {
+		return nil
+	}
+	return &failure{code: exitLost, word: "output_lost",
+		hint: "write it to a file, which -o saves; AIRLOCK_DEFAULT_OUTPUT and AIRLOCK_MAX_OUTPUT of the service raise the limit",
+		err:  errors.New("the middle of the output was lost: it was over the limit")}
 }

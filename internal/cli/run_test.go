@@ -193,6 +193,16 @@ func TestProgramCode(t *testing.T) {
 	}
 }
 
+// Output that a run lost to a limit is no success.
+func TestLostOutput(t *testing.T) {
+	for truncated, want := range map[bool]int{true: 123, false: 0} {
+		err := new(connection).lost(t.Context(), &client.Run{Status: client.StatusOK, Truncated: truncated})
+		if code, _ := exitOf(err); code != want {
+			t.Errorf("truncated %v: %d, %v", truncated, code, err)
+		}
+	}
+}
+
 func TestSeconds(t *testing.T) {
 	for text, want := range map[string]time.Duration{"2": 2 * time.Second, "0.5": time.Second / 2, "90s": 90 * time.Second,
 		"1.5m": 90 * time.Second, "300ms": 300 * time.Millisecond,

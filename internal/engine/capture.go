@@ -11,18 +11,18 @@ import (
 // amount.
 const markerRoom = 32
 
-// capture turns the bytes of one output stream into its kept text. It holds no
+// Capture turns the bytes of one output stream into its kept text. It holds no
 // more in memory than its limit.
 //
 // The rules. The text of a stream never has more than Bytes bytes, marker
 // included. If all of it fits, all of it is kept. Otherwise there is a head,
-// then the marker, then with Tail an equally long tail; nothing is cut inside
+// then the marker, then unless HeadOnly an equally long tail; nothing is cut inside
 // a character. The head is emitted live. The text after it is withheld until
 // the end of the run decides whether it is kept. A marker longer than half of
 // Bytes is omitted. A byte that is not part of a character becomes U+FFFD,
 // which has three bytes; the marker's number counts bytes as the program
 // wrote them.
-type capture struct {
+type Capture struct {
 	limit int    // OutputLimit.Bytes
 	room  int    // part of limit reserved for the marker
 	tail  bool   //
@@ -36,8 +36,9 @@ type capture struct {
 	beyond int64  // number of raw bytes after the head
 }
 
-func newCapture(limit OutputLimit) *capture {
-	c := &capture{limit: limit.Bytes, tail: limit.Tail, mark: limit.Marker}
+// NewCapture returns the capture of a stream with that limit.
+func NewCapture(limit OutputLimit) *Capture {
+	c := &Capture{limit: limit.Bytes, tail: !limit.HeadOnly, mark: limit.Marker}
 	if c.mark != "" {
 		longest := len(c.marker(1<<63 - 1))
 		c.room = max(markerRoom, longest)
@@ -52,12 +53,12 @@ func newCapture(limit OutputLimit) *capture {
 	return c
 }
 
-func (c *capture) marker(dropped int64) string {
+func (c *Capture) marker(dropped int64) string {
 	return strings.Replace(c.mark, "%d", strconv.FormatInt(dropped, 10), 1)
 }
 
-// write consumes bytes of the stream and appends the text to emit to dst.
-func (c *capture) write(dst, data []byte) []byte {
+// Write consumes bytes of the stream and appends the text to emit to dst.
+func (c *Capture) Write(dst, data []byte) []byte {
 	if !c.full {
 		if len(c.carry) > 0 {
 			data = append(c.carry, data...)
@@ -80,14 +81,17 @@ func (c *capture) write(dst, data []byte) []byte {
 }
 
 // close ends the head.
-func (c *capture) close() {
+func (c *Capture) close() {
 	c.full = true
 	c.held.size = c.limit - c.text
 }
 
-// finish appends the withheld text that is kept, and reports whether text was
+// Clear drops the withheld text, which a reader is not to see any more.
+func (c *Capture) Clear() { c.held.buf, c.carry, c.beyond = nil, nil, 0 }
+
+// Finish appends the withheld text that is kept, and reports whether text was
 // dropped.
-func (c *capture) finish(dst []byte) (text []byte, truncated bool) {
+func (c *Capture) Finish(dst []byte) (text []byte, truncated bool) {
 	if !c.full {
 		c.close()
 		c.beyond = int64(len(c.carry))

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Or returns l with its zero fields taken from defaults. Output counts as one
-// field once it has a number of bytes, so that "no marker" can be said.
+// Or returns l with its zero fields taken from defaults, each by itself.
 func (l Limits) Or(defaults Limits) Limits {
 	l.Timeout = cmp.Or(l.Timeout, defaults.Timeout)
 	l.CPUTime = cmp.Or(l.CPUTime, defaults.CPUTime)
@@ -16,10 +15,9 @@ func (l Limits) Or(defaults Limits) Limits {
 	l.CPUs = cmp.Or(l.CPUs, defaults.CPUs)
 	l.Workspace = cmp.Or(l.Workspace, defaults.Workspace)
 	l.Inodes = cmp.Or(l.Inodes, defaults.Inodes)
-	if l.Output == (OutputLimit{}) {
-		l.Output = defaults.Output
-	}
 	l.Output.Bytes = cmp.Or(l.Output.Bytes, defaults.Output.Bytes)
+	l.Output.HeadOnly = cmp.Or(l.Output.HeadOnly, defaults.Output.HeadOnly)
+	l.Output.Marker = cmp.Or(l.Output.Marker, defaults.Output.Marker)
 	l.Files.Count = cmp.Or(l.Files.Count, defaults.Files.Count)
 	l.Files.Bytes = cmp.Or(l.Files.Bytes, defaults.Files.Bytes)
 	l.Files.Total = cmp.Or(l.Files.Total, defaults.Files.Total)

@@ -29,7 +29,7 @@ const (
 type recorder struct {
 	events  EventLog[Event]
 	mu      sync.Mutex
-	streams map[Stream]*capture
+	streams map[Stream]*Capture
 	gather  map[Stream][]byte // text that is not yet in an event
 	first   Stream            // the stream whose text arrived first
 	timer   *time.Timer       // runs while there is such text
@@ -39,7 +39,7 @@ type recorder struct {
 
 func newRecorder(limit OutputLimit) *recorder {
 	return &recorder{
-		streams: map[Stream]*capture{Stdout: newCapture(limit), Stderr: newCapture(limit)},
+		streams: map[Stream]*Capture{Stdout: NewCapture(limit), Stderr: NewCapture(limit)},
 		gather:  map[Stream][]byte{},
 	}
 }
@@ -63,7 +63,7 @@ func (r *recorder) output(stream Stream, data []byte) {
 	if eager && r.first != "" && r.first != stream {
 		r.flush() // keeps the order of the streams
 	}
-	text := c.write(r.gather[stream], data)
+	text := c.Write(r.gather[stream], data)
 	if len(text) == 0 {
 		return
 	}
@@ -131,7 +131,7 @@ func (r *recorder) closeOutput() (chunks []OutputChunk, stdout, stderr string, t
 	if !r.ended {
 		r.flush() // earlier text precedes the withheld text
 		for stream, c := range r.streams {
-			text, cut := c.finish(r.gather[stream])
+			text, cut := c.Finish(r.gather[stream])
 			r.gather[stream], truncated = text, truncated || cut
 		}
 		r.flush()

@@ -18,20 +18,20 @@ import (
 
 // captured returns the text that a capture lets through live, and all of it.
 func captured(limit OutputLimit, pieces ...string) (live, all string, truncated bool) {
-	c := newCapture(limit)
+	c := NewCapture(limit)
 	var text []byte
 	for _, p := range pieces {
-		text = c.write(text, []byte(p))
+		text = c.Write(text, []byte(p))
 	}
 	live = string(text)
-	text, truncated = c.finish(text)
+	text, truncated = c.Finish(text)
 	return live, string(text), truncated
 }
 
 func TestCapture(t *testing.T) {
-	onyx := OutputLimit{Bytes: 100, Marker: "\n...[truncated]"}
-	both := OutputLimit{Bytes: 100, Tail: true, Marker: "<%d>"}
-	bare := OutputLimit{Bytes: 10}
+	onyx := OutputLimit{Bytes: 100, HeadOnly: true, Marker: "\n...[truncated]"}
+	both := OutputLimit{Bytes: 100, Marker: "<%d>"}
+	bare := OutputLimit{Bytes: 10, HeadOnly: true}
 	x := func(n int) string { return strings.Repeat("x", n) }
 	for _, tt := range []struct {
 		name      string
@@ -49,7 +49,7 @@ func TestCapture(t *testing.T) {
 		{"one more, head and tail", both, []string{x(34), "abc", x(60), "tail"}, x(34), x(34) + "<33>" + x(30) + "tail",
 			true},
 		{"no marker", bare, []string{x(8), "日本"}, x(8), x(8), true},
-		{"no room for the marker", OutputLimit{Bytes: 20, Marker: "[much too long for this]"}, []string{x(30)}, x(20), x(20),
+		{"no room for the marker", OutputLimit{Bytes: 20, HeadOnly: true, Marker: "[much too long for this]"}, []string{x(30)}, x(20), x(20),
 			true},
 		{"limit 0", OutputLimit{}, []string{"abc"}, "", "", true},
 		{"character over two writes", bare, []string{"\xe6\x97", "\xa5!"}, "日!", "日!", false},
@@ -58,10 +58,10 @@ func TestCapture(t *testing.T) {
 		{"unfinished at the end", bare, []string{"a\xe6\x97"}, "a", "a\ufffd\ufffd", false},
 		{"unfinished, then another", bare, []string{"\xe6\x97", "a"}, "\ufffd\ufffda", "\ufffd\ufffda", false},
 		{"bad bytes outgrow the limit", bare, []string{"\xff\xff\xff\xff"}, "\ufffd\ufffd\ufffd", "\ufffd\ufffd\ufffd", true},
-		{"tail cut in a character", OutputLimit{Bytes: 8, Tail: true}, []string{"abcd日本日本"}, "abcd", "abcd本", true},
-		{"tail cut in a character of four bytes", OutputLimit{Bytes: 8, Tail: true}, []string{"abcd😀😀x"}, "abcd", "abcdx",
+		{"tail cut in a character", OutputLimit{Bytes: 8}, []string{"abcd日本日本"}, "abcd", "abcd本", true},
+		{"tail cut in a character of four bytes", OutputLimit{Bytes: 8}, []string{"abcd😀😀x"}, "abcd", "abcdx",
 			true},
-		{"tail of bad bytes", OutputLimit{Bytes: 8, Tail: true}, []string{"abcd", x(20), "\xff\xff"}, "abcd", "abcd\ufffd",
+		{"tail of bad bytes", OutputLimit{Bytes: 8}, []string{"abcd", x(20), "\xff\xff"}, "abcd", "abcd\ufffd",
 			true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestCaptureAnyCut(t *testing.T) {
 		for range rng.IntN(120) {
 			in = append(in, alphabet[rng.IntN(len(alphabet))]...)
 		}
-		limit := OutputLimit{Bytes: rng.IntN(200), Tail: rng.IntN(2) == 0}
+		limit := OutputLimit{Bytes: rng.IntN(200), HeadOnly: rng.IntN(2) == 1}
 		if rng.IntN(2) == 0 {
 			limit.Marker = "[%d]"
 		}
@@ -139,7 +139,7 @@ func joined(t *testing.T, events []Event) (stdout, stderr string) {
 
 func TestRecorderInvariant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRecorder(OutputLimit{Bytes: 5000, Tail: true, Marker: "<%d>"})
+		r := newRecorder(OutputLimit{Bytes: 5000, Marker: "<%d>"})
 		run := testRun()
 		r.start(run)
 		var early []Event
@@ -200,7 +200,7 @@ func TestRecorderInvariant(t *testing.T) {
 // Held-back text may come as one large piece: its events are small all the
 // same, and cut between characters.
 func TestRecorderLargePiece(t *testing.T) {
-	r := newRecorder(OutputLimit{Bytes: 1 << 20, Tail: true})
+	r := newRecorder(OutputLimit{Bytes: 1 << 20})
 	r.start(testRun())
 	text := "x" + strings.Repeat("日本", 50_000)
 	r.output(Stdout, []byte(text))
@@ -217,7 +217,7 @@ func TestRecorderLargePiece(t *testing.T) {
 
 func TestRecorderGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRecorder(OutputLimit{Bytes: 1 << 20})
+		r := newRecorder(OutputLimit{Bytes: 1 << 20, HeadOnly: true})
 		r.start(testRun())
 		for range 200_000 {
 			r.output(Stdout, []byte("x"))
@@ -244,7 +244,7 @@ func TestRecorderGathers(t *testing.T) {
 // order in which it came.
 func TestRecorderMoments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRecorder(OutputLimit{Bytes: 1 << 20})
+		r := newRecorder(OutputLimit{Bytes: 1 << 20, HeadOnly: true})
 		texts := func() (list []string) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -288,7 +288,7 @@ func TestRecorderMoments(t *testing.T) {
 // A watcher that reads nothing blocks neither the program nor other watchers.
 func TestSlowWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRecorder(OutputLimit{Bytes: 1000, Tail: true})
+		r := newRecorder(OutputLimit{Bytes: 1000})
 		r.start(testRun())
 		ctx, cancel := context.WithCancel(t.Context())
 		stuck := make(chan struct{})
@@ -312,8 +312,8 @@ func TestSlowWatcher(t *testing.T) {
 
 func TestGigabyteOfOutput(t *testing.T) {
 	for _, limit := range []OutputLimit{
-		{Bytes: mebibyte, Tail: true, Marker: defaultMarker},
 		{Bytes: mebibyte, Marker: defaultMarker},
+		{Bytes: mebibyte, HeadOnly: true, Marker: defaultMarker},
 	} {
 		r := newRecorder(limit)
 		block := bytes.Repeat([]byte("0123456789abcdef"), 4096)
@@ -330,11 +330,11 @@ func TestGigabyteOfOutput(t *testing.T) {
 			}
 		}
 		if most > 8*mebibyte {
-			t.Errorf("tail %v: the heap grew by %d bytes", limit.Tail, most)
+			t.Errorf("tail %v: the heap grew by %d bytes", !limit.HeadOnly, most)
 		}
 		_, stdout, _, truncated := r.closeOutput()
 		if !truncated || len(stdout) > mebibyte || len(stdout) < mebibyte/2 {
-			t.Errorf("tail %v: %d bytes, truncated %v", limit.Tail, len(stdout), truncated)
+			t.Errorf("tail %v: %d bytes, truncated %v", !limit.HeadOnly, len(stdout), truncated)
 		}
 	}
 }

@@ -150,9 +150,9 @@ type Limits struct {
 // OutputLimit bounds the text kept of one output stream. The program is not
 // stopped at the limit: the rest of its output is dropped.
 type OutputLimit struct {
-	Bytes  int    // kept
-	Tail   bool   // keep the head and the tail; false: the head only
-	Marker string // printed where text is missing; "%d" in it becomes the number of bytes dropped
+	Bytes    int    // kept
+	HeadOnly bool   // keep the head only; false: the head and the tail
+	Marker   string // printed where text is missing; "%d" in it becomes the number of bytes dropped
 }
 
 // FileLimit bounds the files captured after a run.

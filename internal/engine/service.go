@@ -82,7 +82,7 @@ var (
 		Processes: 128,
 		Workspace: 512 * mebibyte,
 		Inodes:    10_000,
-		Output:    OutputLimit{Bytes: mebibyte, Tail: true, Marker: defaultMarker},
+		Output:    OutputLimit{Bytes: mebibyte, Marker: defaultMarker},
 		Files:     FileLimit{Count: 300, Bytes: 64 * mebibyte, Total: 256 * mebibyte},
 	}
 	nativeMaxTimeout = 300 * time.Second

@@ -393,7 +393,7 @@ func TestProfileReachesSandbox(t *testing.T) {
 	if maxima.Timeout != 300*time.Second || maxima.Memory != 1<<30 {
 		t.Errorf("maxima %+v", maxima)
 	}
-	defaults.Timeout, defaults.Output = time.Second, engine.OutputLimit{Bytes: 10}
+	defaults.Timeout, defaults.Output.Bytes = time.Second, 10
 	want := engine.Spec{Code: "1", Stdin: []byte("in"), Root: "/mnt/data", Entry: "__main__.py", Home: "/mnt/data",
 		EchoLast: true, ShowPlots: true, Limits: defaults, Inputs: []engine.Input{}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(engine.Spec{}, "Language")); diff != "" {

@@ -59,6 +59,7 @@ type Cell struct {
 	Status         Status
 	ExitCode       *int                 // of a Program that ended by itself or by a signal
 	Outputs        []Output             // in order; neighbouring text of one stream is one output
+	Truncated      bool                 // outputs over a limit were left out, which the outputs say; known at the end
 	Files          []engine.File        // new and changed, in order of path
 	Deleted        []string             // paths of deleted files
 	Dropped        []engine.DroppedFile // in the workspace, but not stored
@@ -160,12 +161,24 @@ type log struct {
 	other    []byte // such text of the other stream, once there are eagerEvents
 	flushed  time.Time
 	timer    *time.Timer
-	limit    int // bytes of each stream
-	texts    map[OutputType]int
+	streams  [2]*engine.Capture // of stdout and stderr
+	bytes    int                // of text in events
 	displays amount
 	errors   amount
 	short    bool // outputs were left out, which an event says
 	ended    bool
+}
+
+func newLog(limit engine.OutputLimit) log {
+	return log{streams: [2]*engine.Capture{engine.NewCapture(limit), engine.NewCapture(limit)}}
+}
+
+// capture returns the capture of a stream.
+func (l *log) capture(kind OutputType) *engine.Capture {
+	if kind == Stderr {
+		return l.streams[1]
+	}
+	return l.streams[0]
 }
 
 // amount counts outputs.
@@ -185,30 +198,26 @@ func (a *amount) add(bytes int) bool {
 // output and time bound the memory of the log.
 func (l *log) isEager() bool { return len(l.events.All()) < eagerEvents }
 
-// write appends text. Text over the limit is left out, with a notice. A line that has not ended
-// waits a little for its end, unless flush is set.
+// write appends text, as far as the capture of its stream lets it through. A line that has not
+// ended waits a little for its end, unless flush is set.
 func (l *log) write(kind OutputType, text string, flush bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended || text == "" && !flush {
 		return
 	}
-	room := l.limit - l.texts[kind]
-	if room <= 0 {
+	kept := l.capture(kind).Write(nil, []byte(text))
+	if len(kept) == 0 && text != "" {
 		return
 	}
-	l.texts[kind] += len(text)
-	if len(text) >= room {
-		text = strings.ToValidUTF8(text[:room], "") + fmt.Sprintf("\n[... output over %d bytes left out ...]\n", l.limit)
-	}
 	if !l.isEager() {
-		l.gather(kind, text)
+		l.gather(kind, kept)
 		return
 	}
 	if l.kind != kind {
 		l.flush()
 	}
-	l.kind, l.text = kind, append(l.text, text...)
+	l.kind, l.text = kind, append(l.text, kept...)
 	wait := textWait - time.Since(l.flushed)
 	switch {
 	case flush:
@@ -230,7 +239,7 @@ func (l *log) write(kind OutputType, text string, flush bool) {
 }
 
 // gather is write for a cell with many events. The caller holds mu.
-func (l *log) gather(kind OutputType, text string) {
+func (l *log) gather(kind OutputType, text []byte) {
 	if l.kind != kind {
 		l.swap()
 	}
@@ -289,6 +298,7 @@ func (l *log) emit(n int) {
 		return
 	}
 	l.append(Event{Output: Output{Type: l.kind, Text: string(l.text[:n])}}, false)
+	l.bytes += n
 	l.text = append(l.text[:0], l.text[n:]...)
 	l.flushed = time.Now()
 }
@@ -314,6 +324,9 @@ func (l *log) add(e Event) {
 	case Error:
 		fits = l.errors.add(size) || l.errors.outputs == 1
 	case ClearEvent:
+		for _, c := range l.streams {
+			c.Clear()
+		}
 		if !l.isEager() {
 			l.text, l.other = nil, nil // it would be cleared
 			if all := l.events.All(); all[len(all)-1].Type == ClearEvent && all[len(all)-1].Wait == e.Wait {
@@ -339,25 +352,38 @@ func (l *log) append(e Event, last bool) {
 	l.events.Add(e, last)
 }
 
-// end adds the last event.
-func (l *log) end(last Event) {
+// end adds the end of each stream and the last event, with the cell as it is then.
+// It reports whether outputs were left out.
+func (l *log) end(last Cell) (truncated bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	last.Truncated = l.short
+	for _, kind := range []OutputType{Stdout, Stderr} {
+		text, cut := l.capture(kind).Finish(nil)
+		last.Truncated = last.Truncated || cut
+		l.gather(kind, text)
+	}
 	l.flush()
+	last.Outputs = joined(l.events.All())
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	l.append(last, true)
+	l.append(Event{Output: Output{Type: DoneEvent}, Cell: &last}, true)
 	l.ended = true
+	return last.Truncated
 }
 
-// outputs returns the outputs that result from the events.
-func (l *log) outputs() (all []Output) {
+// outputs returns the outputs so far.
+func (l *log) outputs() []Output {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	events := append(l.events.All(), // reading emits no event for half a line
+	return joined(append(l.events.All(), // reading emits no event for half a line
 		Event{Output: Output{Type: otherStream(l.kind), Text: string(l.other)}},
-		Event{Output: Output{Type: l.kind, Text: string(l.text)}})
+		Event{Output: Output{Type: l.kind, Text: string(l.text)}}))
+}
+
+// joined returns the outputs that result from events.
+func joined(events []Event) (all []Output) {
 	var kind OutputType
 	var text strings.Builder
 	join := func() {
@@ -390,7 +416,7 @@ func (l *log) outputs() (all []Output) {
 func (l *log) size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.displays.bytes + l.errors.bytes + l.texts[Stdout] + l.texts[Stderr]
+	return l.displays.bytes + l.errors.bytes + l.bytes + len(l.text) + len(l.other)
 }
 
 // snapshot returns the current state of the cell. The caller holds the session's mu.

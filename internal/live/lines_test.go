@@ -2,6 +2,7 @@ package live
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -24,7 +25,7 @@ func pieces(l *log) (all []string) {
 // program wants it seen.
 func TestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &log{limit: 1 << 20, texts: map[OutputType]int{}}
+		l := new(newLog(engine.OutputLimit{Bytes: 1 << 20}))
 		expect := func(wanted ...string) {
 			t.Helper()
 			if got := pieces(l); !slices.Equal(got, wanted) {
@@ -63,7 +64,7 @@ func TestLines(t *testing.T) {
 			t.Errorf("half a line as it stands: %v", all)
 		}
 		expect()
-		l.end(Event{Output: Output{Type: DoneEvent}})
+		l.end(Cell{})
 		expect("end")
 	})
 }
@@ -106,7 +107,7 @@ func TestPrintIsOneMessage(t *testing.T) {
 // Of a cell with many events, text comes in the order of its streams.
 func TestGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &log{limit: 1 << 20, texts: map[OutputType]int{}}
+		l := new(newLog(engine.OutputLimit{Bytes: 1 << 20}))
 		for range eagerEvents {
 			l.add(Event{Output: Output{Type: ClearEvent}})
 		}
@@ -139,7 +140,7 @@ func TestManyEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &log{limit: 1 << 20, texts: map[OutputType]int{}}
+				l := new(newLog(engine.OutputLimit{Bytes: 1 << 20}))
 				for range many {
 					put(l)
 				}
@@ -147,7 +148,7 @@ func TestManyEvents(t *testing.T) {
 				for _, o := range l.outputs() {
 					shown[o.Type] += len(o.Text)
 				}
-				l.end(Event{Output: Output{Type: DoneEvent}})
+				l.end(Cell{})
 				if n := len(l.events.All()); n > 2*eagerEvents+100 {
 					t.Errorf("%d events", n)
 				}
@@ -166,6 +167,61 @@ func TestManyEvents(t *testing.T) {
 					t.Errorf("%v is shown after it was cleared", shown)
 				}
 			})
+		})
+	}
+}
+
+// Of text over the limit the beginning and the end are kept, and a line between them counts the
+// rest. What was cleared does not come back with the end.
+func TestTextOverLimit(t *testing.T) {
+	limit := engine.OutputLimit{Bytes: 1000, Marker: "\n[... %d bytes left out ...]\n"}
+	for name, tt := range map[string]struct {
+		put       func(l *log)
+		want      string
+		truncated bool
+	}{
+		"just as much": {func(l *log) { l.write(Stdout, strings.Repeat("x", 1000), false) }, strings.Repeat("x", 1000), false},
+		"more": {func(l *log) {
+			l.write(Stdout, "first\n", true)
+			for range 2000 {
+				l.write(Stdout, "a line\n", false)
+			}
+			l.write(Stdout, "last\n", true)
+		}, "", true},
+		"cleared": {func(l *log) {
+			l.write(Stdout, strings.Repeat("x", 5000), true)
+			l.add(Event{Output: Output{Type: ClearEvent}})
+			l.write(Stdout, "last\n", true)
+		}, "last\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := new(newLog(limit))
+			tt.put(l)
+			truncated := l.end(Cell{})
+			all := l.outputs()
+			if len(all) != 1 || truncated != tt.truncated || len(all[0].Text) > limit.Bytes {
+				t.Fatalf("truncated %v, %v", truncated, all)
+			}
+			got := all[0].Text
+			last := l.events.All()[len(l.events.All())-1].Cell
+			if last.Truncated != truncated || last.Outputs[0].Text != got {
+				t.Errorf("the last event says otherwise: %+v", last)
+			}
+			if tt.want != "" {
+				if got != tt.want {
+					t.Errorf("%q", got)
+				}
+				return
+			}
+			head, rest, _ := strings.Cut(got, "\n[... ")
+			count, tail, _ := strings.Cut(rest, " bytes left out ...]\n")
+			left, err := strconv.Atoi(count)
+			if whole := len("first\nlast\n") + 2000*len("a line\n"); err != nil || left+len(head)+len(tail) != whole {
+				t.Errorf("%d and %d bytes and %q, of %d: %v", len(head), len(tail), count, whole, err)
+			}
+			if !strings.HasPrefix(head, "first\n") || !strings.HasSuffix(tail, "a line\nlast\n") {
+				t.Errorf("%q", got)
+			}
 		})
 	}
 }

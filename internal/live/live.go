@@ -207,6 +207,8 @@ func (s *Service) add(at *session) (*session, error) {
 		if err := json.Unmarshal([]byte(at.record.Live), &at.settings); err != nil {
 			return nil, fmt.Errorf("the settings of a live session: %w", err)
 		}
+		defaults, _ := s.engine.Limits()
+		at.settings.Limits = at.settings.Limits.Or(defaults)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

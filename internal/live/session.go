@@ -124,7 +124,7 @@ func (s *Service) Start(ctx context.Context, caller engine.Caller, id engine.ID,
 	c := &cell{
 		Cell:    Cell{ID: engine.NewID(), Session: id, Status: StatusQueued, CreatedAt: time.Now()},
 		request: req, left: req.Timeout, done: make(chan struct{}),
-		log: log{limit: at.settings.Limits.Output.Bytes, texts: map[OutputType]int{}},
+		log: newLog(at.settings.Limits.Output),
 	}
 	text, err := at.text(&req)
 	if err != nil {
@@ -413,11 +413,9 @@ func (at *session) finish(c *cell, status Status, message string) {
 	c.hold()
 	c.Status, c.Message, c.FinishedAt = status, sentence(c.Message, message), time.Now()
 	c.Usage.Duration = c.request.Timeout - c.left
-	last := c.Cell
 	at.service.cells.Add(1)
 	at.used = c.FinishedAt
-	last.Outputs = c.log.outputs()
-	c.log.end(Event{Output: Output{Type: DoneEvent}, Cell: &last})
+	c.Truncated = c.log.end(c.Cell)
 	close(c.done)
 }
 

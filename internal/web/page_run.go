@@ -120,8 +120,7 @@ func (p *runPage) start(w http.ResponseWriter, v *webRequest) error {
 		return err
 	}
 	req := src.request()
-	defaults, maxima := p.Engine.Limits()
-	req.Profile.Limits.Output = defaults.Output
+	_, maxima := p.Engine.Limits()
 	req.Profile.Limits.Output.Bytes = maxima.Output.Bytes
 	run, err := p.Engine.Start(v.Context(), v.caller, req)
 	if err != nil {

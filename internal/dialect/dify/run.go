@@ -75,7 +75,7 @@ func (a *api) execute(r *http.Request, p program) (*result, error) {
 	}
 	req.Profile = engine.Profile{
 		Origin: engine.OriginDify, Discard: true, WholeOutput: true,
-		Limits: engine.Limits{Timeout: a.Timeout, Output: engine.OutputLimit{Bytes: a.Output}},
+		Limits: engine.Limits{Timeout: a.Timeout, Output: engine.OutputLimit{Bytes: a.Output, HeadOnly: true}},
 	}
 	switch p.Language {
 	case python:

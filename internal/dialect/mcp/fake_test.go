@@ -24,7 +24,7 @@ import (
 )
 
 // fakeLive has interpreters that run one command and argument per line: print, error, make,
-// plot, wait (until it is cancelled) and sleepless.
+// plot, cut, wait (until it is cancelled) and sleepless.
 type fakeLive struct {
 	live.Sessions // not called by tests
 
@@ -143,6 +143,10 @@ func (f *fakeLive) run(caller engine.Caller, c *fakeCell, req live.CellRequest) 
 			quoted, _ := json.Marshal(base64.StdEncoding.EncodeToString(picture1(width, height)))
 			put(live.Output{Type: live.Display, Data: map[string]json.RawMessage{
 				"image/png": quoted, "text/plain": []byte(`"<Figure>"`)}})
+		case "cut":
+			f.mu.Lock()
+			c.cell.Truncated = true
+			f.mu.Unlock()
 		case "wait":
 			select {
 			case <-c.end:

@@ -539,3 +539,15 @@ func (r *rig) send(method, address, owner, header, body string) (int, string, ht
 	}
 	return response.StatusCode, string(got), response.Header
 }
+
+// What was left out of the output, here or by the session, is said to programs too.
+func TestTruncated(t *testing.T) {
+	c := newRig(t).client("ada", nil)
+	for code, want := range map[string]bool{"print " + strings.Repeat("x", 3000): true, "print short": false, "cut\nprint short": true} {
+		result := call1(t, c, "run_code", map[string]any{"code": code, "max_chars": 1000})
+		about, _ := result.Meta[metaRun].(map[string]any)
+		if about["truncated"] != want {
+			t.Errorf("%.20s: truncated is %v, not %v", code, about["truncated"], want)
+		}
+	}
+}

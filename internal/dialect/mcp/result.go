@@ -30,8 +30,8 @@ const (
 // links for a person. There is no structured content: large hosts show it instead of text and
 // pictures.
 func (s *Server) result(ctx context.Context, c *call, out *outcome, chars int) *sdk.CallToolResult {
-	head := heading(out) + s.fileLine(out)
-	r := answer(head + body(out, chars))
+	text, cut := body(out, chars)
+	r := answer(heading(out) + s.fileLine(out) + text)
 	r.Content = append(r.Content, s.pictures(ctx, c, out)...)
 	if c.version >= linksSince { // older clients reject the whole result
 		for _, f := range out.Files[:min(len(out.Files), namedFiles)] {
@@ -41,12 +41,12 @@ func (s *Server) result(ctx context.Context, c *call, out *outcome, chars int) *
 			})
 		}
 	}
-	r.Meta = metaOf(out)
+	r.Meta = metaOf(out, cut)
 	return r
 }
 
 // metaOf describes a program, running or finished, for other programs.
-func metaOf(out *outcome) sdk.Meta {
+func metaOf(out *outcome, cut bool) sdk.Meta {
 	files := make([]map[string]any, len(out.Files))
 	for i, f := range out.Files {
 		files[i] = map[string]any{
@@ -56,7 +56,8 @@ func metaOf(out *outcome) sdk.Meta {
 	}
 	return sdk.Meta{metaRun: map[string]any{
 		"run": out.run, "session": out.session, "status": out.Status, "exit_code": out.exit, "signal": signalOf(out),
-		"duration_ms": out.Usage.Duration.Milliseconds(), "truncated": false, "files": files, "variables": out.variables,
+		"duration_ms": out.Usage.Duration.Milliseconds(), "truncated": out.Truncated || cut,
+		"files": files, "variables": out.variables,
 	}}
 }
 
@@ -124,9 +125,9 @@ func (s *Server) fileLine(out *outcome) string {
 	return b.String()
 }
 
-// body returns what a program printed, without its middle if it is too long.
-func body(out *outcome, chars int) string {
-	text := out.stdout
+// body returns what a program printed, and whether its middle was left out since it is too long.
+func body(out *outcome, chars int) (text string, cut bool) {
+	text = out.stdout
 	if out.stderr != "" {
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
@@ -134,9 +135,10 @@ func body(out *outcome, chars int) string {
 		text += "--- stderr ---\n" + out.stderr
 	}
 	if text == "" {
-		return ""
+		return "", false
 	}
-	return "\n\n" + shorten(text, chars)
+	short := shorten(text, chars)
+	return "\n\n" + short, short != text
 }
 
 // shorten keeps two thirds of chars from the beginning of a text and one third from its end, cut at
@@ -162,9 +164,10 @@ func shorten(text string, chars int) string {
 
 // stillRunning tells the model to continue with wait_run.
 func stillRunning(out *outcome, waited time.Duration, chars int) *sdk.CallToolResult {
+	text, cut := body(out, chars)
 	r := answer(fmt.Sprintf("Still running after %d s. Call wait_run with run=%q. session %s keeps its files.",
-		int(waited.Seconds()), out.run, out.session) + body(out, chars))
-	r.Meta = metaOf(out)
+		int(waited.Seconds()), out.run, out.session) + text)
+	r.Meta = metaOf(out, cut)
 	return r
 }
 

@@ -20,6 +20,7 @@ type cellBody struct {
 	Deleted    []string             `json:"deleted,omitempty"`
 	Dropped    []client.DroppedFile `json:"dropped,omitempty"`
 	Usage      client.CellUsage     `json:"usage"`
+	Truncated  bool                 `json:"truncated"`
 	Restarted  bool                 `json:"restarted"`
 	Message    string               `json:"message,omitempty"`
 	CreatedAt  string               `json:"created_at"`
@@ -51,7 +52,8 @@ func cellOf(c live.Cell) cellBody {
 		Outputs: each(c.Outputs, outcomeOf), Files: filesOf(c.Files), Deleted: c.Deleted, Dropped: droppedOf(c.Dropped),
 		Usage: client.CellUsage{DurationMS: c.Usage.Duration.Milliseconds(), CPUMS: c.Usage.CPU.Milliseconds(),
 			MemoryPeakBytes: c.Usage.MemoryPeak},
-		Restarted: c.Restarted, Message: c.Message, CreatedAt: timeOf(c.CreatedAt), FinishedAt: timeOf(c.FinishedAt),
+		Truncated: c.Truncated, Restarted: c.Restarted, Message: c.Message, CreatedAt: timeOf(c.CreatedAt),
+		FinishedAt: timeOf(c.FinishedAt),
 	}
 	return b
 }

@@ -26,11 +26,6 @@ func (q *request) createRun() (any, error) {
 	}
 	req.Profile.Client = clientOf(q.Header.Get("User-Agent"))
 	req.IdempotencyKey = q.Header.Get("Idempotency-Key")
-	if n := req.Profile.Limits.Output.Bytes; n > 0 {
-		defaults, _ := q.engine.Limits()
-		req.Profile.Limits.Output = defaults.Output // a request cannot choose how output is truncated
-		req.Profile.Limits.Output.Bytes = n
-	}
 
 	stream := wantsEvents(q.Header)
 	switch {

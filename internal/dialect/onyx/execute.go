@@ -87,7 +87,7 @@ func (a *api) limits() engine.Limits {
 	_, maxima := a.engine.Limits()
 	limits := engine.Limits{
 		Memory: a.Memory, CPUTime: a.CPUTime,
-		Output: engine.OutputLimit{Bytes: a.MaxOutput, Marker: marker},
+		Output: engine.OutputLimit{Bytes: a.MaxOutput, HeadOnly: true, Marker: marker},
 		Files:  maxima.Files,
 	}
 	if most := maxima.Output.Bytes; most > 0 {
