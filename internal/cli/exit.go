@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 
@@ -40,6 +41,7 @@ const (
 	exitAirlock     = 125 // Airlock could not run the program
 	exitSignal      = 128 // plus the signal's number
 	exitInterrupted = exitSignal + int(syscall.SIGINT)
+	exitUnread      = exitSignal + int(syscall.SIGPIPE)
 )
 
 // coded is an error with another exit code.
@@ -84,7 +86,7 @@ func programExit(code int) error {
 // forProgram turns the failures of Airlock itself into the exit code that tells
 // them from those of the program.
 func forProgram(err error) error {
-	if f, ok := errors.AsType[*failure](err); err == nil || ok && f.word == programFailed {
+	if f, ok := errors.AsType[*failure](err); err == nil || ok && f.word == programFailed || unread(err) {
 		return err
 	}
 	code, _ := exitOf(err)
@@ -92,6 +94,13 @@ func forProgram(err error) error {
 		code = exitAirlock
 	}
 	return &coded{code, err}
+}
+
+// unread reports whether nobody reads what a command writes, as in `airlock run | head`. Tools
+// then end without a word.
+func unread(err error) bool {
+	e, ok := errors.AsType[*os.PathError](err)
+	return ok && e.Op == "write" && errors.Is(e.Err, syscall.EPIPE)
 }
 
 // usage returns err as a usage error, unless it has an exit code already.
@@ -146,6 +155,9 @@ func nearestWord(cmd *cobra.Command, message string) string {
 func exitOf(err error) (code int, quiet bool) {
 	if err == nil {
 		return exitDone, false
+	}
+	if unread(err) {
+		return exitUnread, true
 	}
 	f, ok := errors.AsType[*failure](err)
 	return explain(err).exit, ok && f.quiet

@@ -47,7 +47,8 @@ func (a *app) run() *cobra.Command {
 
 The code comes from FILE, from -c CODE, or from standard input for - or no FILE.
 The language is told by FILE's ending; other code is Python unless -l says
-otherwise. What follows FILE and -- are the program's arguments.
+otherwise. What follows FILE and -- are the program's arguments. A pipe on standard
+input that has no code is the program's own input.
 
 It runs through the service that holds the data directory, if one is running,
 else in this process, which leaves nothing behind; or on --server URL.
@@ -87,7 +88,8 @@ lost, since it was over a limit.`,
 		"`SET` of Python packages, as onyx; GET /languages and doctor list them")
 	flags.StringSliceVar(&opts.network, "allow-net", nil, "`RULE` of what the program may contact, as api.example.com, "+
 		"*.example.com:443 or packages for pip and npm; may be repeated, else it has no network")
-	flags.StringVar(&opts.stdin, "stdin", "", "`FILE` for the program to read as its standard input; - is ours")
+	flags.StringVar(&opts.stdin, "stdin", "",
+		"`FILE` for the program to read as its standard input; else a pipe or file on ours")
 	opts.add(flags, "`DIR` to save the program's files into",
 		"agree to everything: save, and rename what would overwrite a file")
 	completeLanguage(cmd, languageNames()...)
@@ -233,6 +235,12 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 		return req, fail(exitUsage, "put one of them into a file",
 			"the code and the program's input cannot both come from standard input")
 	}
+	if opts.stdin == "" && (name != "-" || opts.coded) && hasText(a.streams.In) {
+		opts.stdin = "-"
+		defer time.AfterFunc(pipePatience, func() {
+			a.say("airlock: reading the program's input from the pipe on standard input; --stdin /dev/null gives it none")
+		}).Stop()
+	}
 	if opts.stdin != "" {
 		stdin, err := a.read(opts.stdin)
 		if err != nil {
@@ -256,6 +264,20 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 	}
 	req.Code, err = textOf(name, code, asUTF8)
 	return req, err
+}
+
+// pipePatience is how long standard input may be read without a word: a pipe that somebody left open
+// has no end.
+const pipePatience = 2 * time.Second
+
+// hasText reports whether standard input is a pipe or a file, which other tools pass on, too.
+func hasText(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && (info.Mode().IsRegular() || info.Mode()&os.ModeNamedPipe != 0)
 }
 
 const asUTF8 = "save it as UTF-8, or convert it: `iconv -f LATIN1 -t UTF-8 FILE`"

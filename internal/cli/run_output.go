@@ -190,6 +190,9 @@ func verdictLine(run *client.Run) string {
 	if run.Status == client.StatusError && run.ExitCode != nil {
 		line = fmt.Sprintf("failed with exit code %d after %v", *run.ExitCode, took)
 	}
+	if run.Status == client.StatusInterrupted && run.Message != "" { // whose sentence is all there is to say
+		return printable(run.Message)
+	}
 	if run.Signal != "" && run.Status == client.StatusKilled {
 		line += " (" + run.Signal + ")"
 	}
@@ -355,6 +358,7 @@ func lostOutput(run *client.Run) error {
 		return nil
 	}
 	return &failure{code: exitLost, word: "output_lost",
-		hint: "write it to a file, which -o saves; AIRLOCK_DEFAULT_OUTPUT and AIRLOCK_MAX_OUTPUT of the service raise the limit",
-		err:  errors.New("the middle of the output was lost: it was over the limit")}
+		hint: "write it to a file, which -o saves; " +
+			"AIRLOCK_DEFAULT_OUTPUT and AIRLOCK_MAX_OUTPUT of the service raise the limit",
+		err: errors.New("the middle of the output was lost: it was over the limit")}
 }

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -200,6 +202,66 @@ func TestLostOutput(t *testing.T) {
 		if code, _ := exitOf(err); code != want {
 			t.Errorf("truncated %v: %d, %v", truncated, code, err)
 		}
+	}
+}
+
+// Who pipes the output into head is told nothing, as by other tools.
+func TestNobodyReads(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Close()
+	defer writer.Close()
+	_, err = io.WriteString(writer, "x")
+	code, quiet := exitOf(forProgram(fail(exitFailed, "", "the output cannot be written: %w", err)))
+	if code != 141 || !quiet {
+		t.Errorf("%v: exit code %d, quiet %v", err, code, quiet)
+	}
+	if code, quiet := exitOf(forProgram(fail(exitFailed, "", "x: %w", syscall.EPIPE))); code != exitAirlock || quiet {
+		t.Errorf("another pipe: exit code %d, quiet %v", code, quiet)
+	}
+}
+
+// A pipe on standard input is the program's input, unless it has the code.
+func TestPipedInput(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts runOptions
+		args []string
+		want client.RunRequest
+	}{
+		"of code":          {runOptions{coded: true, code: "1"}, nil, client.RunRequest{Code: "1", Stdin: "piped"}},
+		"which is code":    {runOptions{}, nil, client.RunRequest{Code: "piped"}},
+		"which is code, -": {runOptions{}, []string{"-"}, client.RunRequest{Code: "piped"}},
+		"not wanted":       {runOptions{coded: true, code: "1", stdin: os.DevNull}, nil, client.RunRequest{Code: "1"}},
+	} {
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.WriteString(writer, "piped")
+		if err := errors.Join(err, writer.Close()); err != nil {
+			t.Fatal(err)
+		}
+		req, err := (&app{streams: Streams{In: reader}}).readRequest(c.opts, c.args, -1)
+		if err != nil || req.Code != c.want.Code || req.Stdin != c.want.Stdin {
+			t.Errorf("%s: code %q and input %q, %v", name, req.Code, req.Stdin, err)
+		}
+		reader.Close()
+	}
+	for _, in := range []io.Reader{nil, strings.NewReader("x")} {
+		req, err := (&app{streams: Streams{In: in}}).readRequest(runOptions{coded: true, code: "1"}, nil, -1)
+		if err != nil || req.Stdin != "" {
+			t.Errorf("%v: input %q, %v", in, req.Stdin, err)
+		}
+	}
+}
+
+// A program that was not run did not take a time.
+func TestNotRun(t *testing.T) {
+	run := &client.Run{Status: client.StatusInterrupted, Message: "The program was not run: Rust is not installed on this host."}
+	if got := verdictLine(run); got != run.Message {
+		t.Error(got)
 	}
 }
 
