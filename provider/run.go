@@ -163,6 +163,7 @@ const (
 	OutcomeFailed         Outcome = "FAILED"
 	OutcomeTimeout        Outcome = "DEADLINE_EXCEEDED"
 	OutcomeUnavailable    Outcome = "UNAVAILABLE"
+	OutcomeCancelled      Outcome = "CANCELLED" // the user stopped it
 	OutcomeOutputTooLarge Outcome = "OUTPUT_TOO_LARGE"
 	OutcomeUnknown        Outcome = "UNKNOWN"
 )

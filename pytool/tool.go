@@ -110,6 +110,9 @@ func (r *run) fail(err error) Result {
 	return failed(text)
 }
 
+// errStopped is the result of a call that its caller has ended.
+var errStopped = errors.New("stopped")
+
 // cleanTime bounds the clean-up after the caller has left.
 const cleanTime = 30 * time.Second
 
@@ -126,9 +129,16 @@ func (r *run) execute(ctx context.Context, code string, files []ChatFile) Result
 		r.send(newDelta(r.at, text, ""))
 	}
 	outcome, notice, err := t.execute(ctx, code, files, output)
-	if err != nil {
+	if err != nil && errors.Is(context.Cause(ctx), context.Canceled) { // no cause says more
+		err = errStopped
+	} else if err != nil {
 		t.log.WarnContext(ctx, "a script could not be run", "error", err)
+	}
+	if err != nil {
 		result := r.fail(err)
+		if errors.Is(err, errStopped) { // after any other failure the original has no output
+			result.Stdout, result.Stderr = stdout.String(), stderr.String()+result.Stderr
+		}
 		result.StagingNotice = orNull(notice)
 		return result
 	}

@@ -382,7 +382,11 @@ func (s *turnView) ended(is provider.Step) {
 		s.outputLines(step, is.Stderr)
 	}
 	look, line := green, string(is.Outcome)
-	if is.Outcome != provider.OutcomeOK {
+	switch is.Outcome {
+	case provider.OutcomeOK:
+	case provider.OutcomeCancelled:
+		look, line = yellow, "stopped"
+	default:
 		look = red
 	}
 	if is.ExitCode != nil && *is.ExitCode != 0 {

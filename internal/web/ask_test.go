@@ -173,6 +173,7 @@ func TestAskOutcomes(t *testing.T) {
 		{provider.Step{Outcome: provider.OutcomeFailed, ExitCode: &one}, "FAILED, exit code 1", "error"},
 		{provider.Step{Outcome: provider.OutcomeTimeout}, "DEADLINE_EXCEEDED, it ran out of time", "timeout"},
 		{provider.Step{Outcome: provider.OutcomeUnavailable}, "UNAVAILABLE, it could not be run", "error"},
+		{provider.Step{Outcome: provider.OutcomeCancelled}, "stopped", "cancelled"},
 		{provider.Step{Outcome: provider.OutcomeUnknown}, "UNKNOWN", "unknown"},
 	} {
 		if words, class := outcomeOf(c.step); words != c.words || class != c.class {

@@ -136,6 +136,8 @@ func outcomeOf(s provider.Step) (words, class string) {
 		words, class = words+", it ran out of time", "timeout"
 	case provider.OutcomeUnavailable:
 		words, class = words+", it could not be run", "error"
+	case provider.OutcomeCancelled:
+		words, class = "stopped", "cancelled"
 	case provider.OutcomeOutputTooLarge:
 		words, class = words+", it printed too much", "weaker"
 	default:

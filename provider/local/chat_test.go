@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/provider/local"
 	"github.com/airlock-run/airlock/provider/providertest"
+	"github.com/airlock-run/airlock/pytool"
 )
 
 func ask(text string) provider.RunRequest {
@@ -222,5 +224,44 @@ func TestAddress(t *testing.T) {
 	}
 	if err := c.Check(t.Context(), "m"); !errors.Is(err, provider.Transient) || provider.HintOf(err) == "" {
 		t.Errorf("nobody there: %v", err)
+	}
+}
+
+// stopper is a runner whose caller leaves while code runs.
+type stopper struct {
+	local.Runner
+	stop context.CancelFunc
+}
+
+func (s *stopper) Execute(
+	ctx context.Context, _ pytool.Request, output func(pytool.Stream, string),
+) (pytool.Outcome, error) {
+	output(pytool.Stdout, "so far")
+	s.stop()
+	return pytool.Outcome{}, context.Cause(ctx)
+}
+
+// Code that the user stops was stopped: it did not fail, and it was not impossible to run.
+func TestStoppedCode(t *testing.T) {
+	fake := providertest.NewLocalServer(t)
+	fake.Script(providertest.Turn{Steps: []providertest.Step{{Code: "first"}}, Text: "done"})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	c, err := local.New(local.Options{URL: fake.URL + "/v1", Runner: &stopper{fake.Runner, stop}, Clock: fake.Clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps []provider.Step
+	_, err = c.Run(ctx, ask("go"), func(e provider.Event) {
+		if done, ok := e.(provider.StepDone); ok {
+			steps = append(steps, done.Step)
+		}
+	})
+	if !errors.Is(err, context.Canceled) || len(steps) != 1 {
+		t.Fatalf("%v, %+v", err, steps)
+	}
+	if s := steps[0]; s.Outcome != provider.OutcomeCancelled || s.ExitCode != nil || s.Stdout != "so far" ||
+		strings.Contains(s.Stdout+s.Stderr+s.Detail, "context") {
+		t.Errorf("%+v", s)
 	}
 }

@@ -121,6 +121,8 @@ func (c *Client) run(
 		r.step.Detail = *result.StagingNotice
 	}
 	switch {
+	case ctx.Err() != nil && (result.ExitCode == nil || *result.ExitCode < 0):
+		r.step.Outcome, r.step.ExitCode = provider.OutcomeCancelled, nil
 	case result.TimedOut:
 		r.step.Outcome = provider.OutcomeTimeout
 	case result.ExitCode != nil && *result.ExitCode == 0:
