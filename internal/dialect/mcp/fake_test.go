@@ -125,10 +125,14 @@ func (f *fakeLive) run(caller engine.Caller, c *fakeCell, req live.CellRequest) 
 				Traceback: []string{"Traceback", "ValueError: " + rest}})
 			status = live.StatusError
 		case "make":
+			content := "made here"
+			if strings.HasSuffix(rest, ".png") {
+				content = string(picture1(8, 8))
+			}
 			file, err := f.engine.PutFile(context.Background(), caller, engine.Upload{Name: rest, Origin: engine.OriginMCP},
-				strings.NewReader("made here"))
+				strings.NewReader(content))
 			if err == nil {
-				_, err = f.WriteFile(context.Background(), caller, c.cell.Session, rest, strings.NewReader("made here"))
+				_, err = f.WriteFile(context.Background(), caller, c.cell.Session, rest, strings.NewReader(content))
 			}
 			if err != nil {
 				f.t.Error(err)
@@ -139,9 +143,11 @@ func (f *fakeLive) run(caller engine.Caller, c *fakeCell, req live.CellRequest) 
 			f.mu.Unlock()
 		case "plot":
 			var width, height int
-			_, _ = fmt.Sscan(rest, &width, &height)
+			var saved string
+			_, _ = fmt.Sscan(rest, &width, &height, &saved)
 			quoted, _ := json.Marshal(base64.StdEncoding.EncodeToString(picture1(width, height)))
-			put(live.Output{Type: live.Display, Data: map[string]json.RawMessage{
+			about, _ := json.Marshal(map[string]any{"image/png": map[string]string{"saved": saved}})
+			put(live.Output{Type: live.Display, Metadata: about, Data: map[string]json.RawMessage{
 				"image/png": quoted, "text/plain": []byte(`"<Figure>"`)}})
 		case "cut":
 			f.mu.Lock()

@@ -479,6 +479,36 @@ func TestPictures(t *testing.T) {
 	}
 }
 
+// A figure is in an answer once, whether it was shown, saved or both, and pictures for which
+// there is no room are named.
+func TestPicturesOnce(t *testing.T) {
+	r := newRig(t)
+	for code, want := range map[string]struct {
+		pictures int
+		left     string
+	}{
+		"plot 10 10 saved.png\nmake saved.png": {1, ""},
+		"plot 10 10\nplot 10 10":               {2, ""},
+		"plot 10 10\nplot 10 10\nplot 10 10":   {2, "Pictures not in this answer, which has at most 2: picture 3\n"},
+		"plot 9 9\nplot 9 9\nplot 9 9 c.png":   {2, "Pictures not in this answer, which has at most 2: c.png\n"},
+		"plot 9 9\nplot 9 9\nmake d.png":       {2, "Pictures not in this answer, which has at most 2: d.png\n"},
+		"plot 9 9 a.png\nplot 9 9\nmake a.png": {2, ""},
+	} {
+		result := call1(t, r.client("ada", nil), "run_code", map[string]any{"code": code})
+		pictures := 0
+		for _, c := range result.Content {
+			if _, ok := c.(*sdk.ImageContent); ok {
+				pictures++
+			}
+		}
+		text := textOf(result) + "\n"
+		if pictures != want.pictures || want.left == "" && strings.Contains(text, "Pictures") ||
+			!strings.Contains(text, want.left) {
+			t.Errorf("%q: %d pictures and %q", code, pictures, text)
+		}
+	}
+}
+
 // bomb returns a small file that claims to be a huge picture.
 func bomb() []byte {
 	b := picture1(1, 1)

@@ -26,8 +26,8 @@ type outcome struct {
 	run, session   string // handles
 	exit           *int
 	stdout, stderr string
-	variables      string   // "new", "kept" or "lost"
-	pictures       []string // shown by the program, in base64
+	variables      string    // "new", "kept" or "lost"
+	pictures       []picture // shown by the program
 }
 
 // cell is a running or finished cell of a live session.
@@ -61,7 +61,7 @@ func plain(o *live.Output) string {
 	case live.Stdout, live.Stderr:
 		return o.Text
 	case live.Display, live.Result:
-		if pictureOf(o) != "" {
+		if pictureOf(o).data != "" {
 			return ""
 		}
 		for _, kind := range []string{"text/plain", "text/markdown", "application/json"} {
@@ -81,14 +81,24 @@ func plain(o *live.Output) string {
 	return ""
 }
 
-// pictureOf returns the picture in an output, in base64, or "".
-func pictureOf(o *live.Output) (text string) {
+// picture is a picture that a program showed.
+type picture struct {
+	data  string // in base64
+	saved string // path of the file that has it too, or ""
+}
+
+// pictureOf returns the picture in an output, or none.
+func pictureOf(o *live.Output) (p picture) {
 	for _, kind := range []string{"image/png", "image/jpeg"} {
-		if json.Unmarshal(o.Data[kind], &text) == nil && text != "" {
-			return text
+		if json.Unmarshal(o.Data[kind], &p.data) == nil && p.data != "" {
+			var about map[string]struct{ Saved string }
+			if json.Unmarshal(o.Metadata, &about) == nil { // a cell's own may be anything
+				p.saved = about[kind].Saved
+			}
+			return p
 		}
 	}
-	return ""
+	return p
 }
 
 var cellStatus = map[live.Status]int{live.StatusOK: 0, live.StatusError: 1}
@@ -112,7 +122,7 @@ func (c *cell) outcome(ctx context.Context) (*outcome, error) {
 	var stdout, stderr strings.Builder
 	for i := range is.Outputs {
 		o := &is.Outputs[i]
-		if p := pictureOf(o); p != "" {
+		if p := pictureOf(o); p.data != "" {
 			out.pictures = append(out.pictures, p)
 			continue
 		}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -31,8 +32,9 @@ const (
 // pictures.
 func (s *Server) result(ctx context.Context, c *call, out *outcome, chars int) *sdk.CallToolResult {
 	text, cut := body(out, chars)
-	r := answer(heading(out) + s.fileLine(out) + text)
-	r.Content = append(r.Content, s.pictures(ctx, c, out)...)
+	pictures, left := s.pictures(ctx, c, out)
+	r := answer(heading(out) + s.fileLine(out) + leftOut(left, c.images) + text)
+	r.Content = append(r.Content, pictures...)
 	if c.version >= linksSince { // older clients reject the whole result
 		for _, f := range out.Files[:min(len(out.Files), namedFiles)] {
 			r.Content = append(r.Content, &sdk.ResourceLink{
@@ -188,43 +190,64 @@ const (
 	maxStored   = 32 << 20 // bytes of one file
 )
 
-// pictures returns the pictures that fit into an answer: first those that the program showed, then
-// files.
-func (s *Server) pictures(ctx context.Context, c *call, out *outcome) (shown []sdk.Content) {
-	most := c.images
-	add := func(raw []byte) {
+// pictures returns the pictures that fit into an answer, and names the others: first those that
+// the program showed, then files that are none of them.
+func (s *Server) pictures(ctx context.Context, c *call, out *outcome) (shown []sdk.Content, left []string) {
+	add := func(name string, raw []byte) {
 		s.decoding.Lock()
 		defer s.decoding.Unlock()
-		if data, kind, err := wire.Shrink(raw, wire.PictureBounds{Side: maxSide, Bytes: maxShown, JPEG: true}); err == nil {
-			shown = append(shown, &sdk.ImageContent{Data: data, MIMEType: kind})
+		data, kind, err := wire.Shrink(raw, wire.PictureBounds{Side: maxSide, Bytes: maxShown, JPEG: true})
+		if err != nil {
+			left = append(left, name)
+			return
 		}
+		shown = append(shown, &sdk.ImageContent{Data: data, MIMEType: kind})
 	}
-	for _, p := range out.pictures {
-		if len(shown) >= most {
-			return shown
+	known := map[string]bool{}
+	for i, p := range out.pictures {
+		name := cmp.Or(p.saved, fmt.Sprintf("picture %d", i+1))
+		known[p.saved] = true
+		raw, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(p.data, "\n", ""))
+		if err != nil || len(shown) >= c.images {
+			left = append(left, name)
+			continue
 		}
-		if raw, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(p, "\n", "")); err == nil {
-			add(raw)
-		}
+		add(name, raw)
 	}
 	for _, f := range out.Files {
-		if len(shown) >= most {
-			return shown
+		if !strings.HasPrefix(f.MIME, "image/") || known[f.Path] {
+			continue
 		}
-		if !strings.HasPrefix(f.MIME, "image/") || f.Size > maxStored {
+		if len(shown) >= c.images || f.Size > maxStored {
+			left = append(left, f.Path)
 			continue
 		}
 		_, content, err := s.Engine.OpenFile(ctx, c.caller, f.ID)
 		if err != nil {
-			continue // the text names it
+			continue // it is among the files made
 		}
 		raw, err := io.ReadAll(content)
 		content.Close()
 		if err == nil {
-			add(raw)
+			add(f.Path, raw)
 		}
 	}
-	return shown
+	return shown, left
+}
+
+// leftOut names the pictures that are not in an answer.
+func leftOut(names []string, most int) string {
+	if len(names) == 0 {
+		return ""
+	}
+	shown := make([]string, 0, namedFiles)
+	for _, name := range names[:min(len(names), namedFiles)] {
+		shown = append(shown, engine.ShownName(name))
+	}
+	if more := len(names) - len(shown); more > 0 {
+		shown = append(shown, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("\nPictures not in this answer, which has at most %d: %s", most, strings.Join(shown, ", "))
 }
 
 // shown returns the limit of pictures in an answer: that of the request, or of the server.
