@@ -26,11 +26,14 @@ function element(doc, name, fields = {}, content = "") {
 // table is a data frame by its texts alone.
 function table(doc, frame) {
   const made = doc.createElement("table");
-  for (const row of [...frame.rows].slice(0, 1000)) {
+  const head = frame.tHead?.rows.length ?? 0;
+  const size = /^[\d,]+ rows × [\d,]+ columns$/m.exec(frame.ownerDocument.body.textContent)?.[0]; // of which some are here
+  for (const row of [...frame.rows].slice(0, head + 1000)) {
     const to = made.insertRow();
     for (const cell of row.cells) to.append(element(doc, cell.tagName === "TH" ? "th" : "td", {}, cell.textContent));
   }
-  if (frame.rows.length > 1000) made.append(element(doc, "caption", {}, `The first 1,000 of ${frame.rows.length} rows.`));
+  if (frame.rows.length - head > 1000) made.append(element(doc, "caption", {}, `The first 1,000 of ${(frame.rows.length - head).toLocaleString("en")} rows.`));
+  else if (size) made.append(element(doc, "caption", {}, size));
   return made;
 }
 

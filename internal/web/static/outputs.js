@@ -3,7 +3,7 @@
 // another origin (decision 0115).
 import { Console } from "./console.js";
 import { ask, loadScript, parts } from "./page.js";
-import { fromFrame } from "./table.js";
+import { fromData, fromFrame } from "./table.js";
 
 const box = document.getElementById("notebook");
 const frames = new Map(); // window of a frame -> what it is to show
@@ -136,6 +136,7 @@ const vega = (data) => framed("vega", data, "Interactive chart");
 
 // The forms of a value, the richest first.
 const forms = [
+  ["application/vnd.airlock.table+json", (d) => fromData(d).element],
   ["application/vnd.plotly.v1+json", (d) => framed("plotly", d, "Interactive plot")],
   ...["6", "5", "4"].map((v) => [`application/vnd.vegalite.v${v}+json`, vega]),
   ...["6", "5"].map((v) => [`application/vnd.vega.v${v}+json`, vega]),

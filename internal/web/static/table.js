@@ -6,12 +6,14 @@ const ROW = 28; // pixels
 const number = (text) => (text.trim() === "" ? NaN : Number(text.replaceAll(",", "")));
 
 export class Table {
-  constructor(columns, rows, { height = 420, caption = "Table" } = {}) {
+  // Of a table of which only a part is here, whole has the numbers of its rows and columns.
+  constructor(columns, rows, { height = 420, caption = "Table", numeric, whole } = {}) {
     this.columns = columns;
     this.rows = rows;
     this.shown = rows;
-    // A column is one of numbers if the first that are there are.
-    this.numeric = columns.map((_, i) => {
+    this.whole = whole;
+    // A column is one of numbers if it is said, or if the first that are there are.
+    this.numeric = numeric ?? columns.map((_, i) => {
       const some = rows.slice(0, 50).map((r) => r[i]).filter((v) => v !== "" && v !== "NaN");
       return some.length > 0 && some.every((v) => !Number.isNaN(number(v)));
     });
@@ -82,10 +84,21 @@ export class Table {
   }
 
   change() {
-    const n = this.shown.length.toLocaleString("en");
-    this.count.textContent = this.shown === this.rows || this.shown.length === this.rows.length ? `${n} rows` : `${n} of ${this.rows.length.toLocaleString("en")} rows`;
+    this.count.textContent = this.words();
     this.from = -1;
     this.draw();
+  }
+
+  // words says how many rows are found, and how many there are.
+  words() {
+    const text = (n) => n.toLocaleString("en");
+    const here = this.rows.length, found = this.shown.length;
+    const { rows, columns } = this.whole ?? { rows: here };
+    let words = `${text(rows)} rows`;
+    if (found !== here) words = `${text(found)} of ${words}`;
+    if (columns !== undefined) words += ` × ${text(columns)} columns`;
+    if (here < rows) words += `; ${text(here)} of them are here and searched`;
+    return words;
   }
 
   draw() {
@@ -112,15 +125,40 @@ export class Table {
   }
 }
 
-// fromFrame reads the HTML that pandas makes of a data frame; null: it is none.
+// fromData shows a data frame as its interpreter describes it.
+export function fromData(data) {
+  const fields = data.fields.map((f) => ({ name: String(f.name), type: f.type }));
+  const numeric = fields.map((f) => f.type === "integer" || f.type === "number");
+  const forms = fields.map((f, i) => (f.type === "number" ? decimals(data.data.map((r) => r[i]), data.precision) : String));
+  const rows = data.data.map((r) => r.map((value, i) => forms[i](value)));
+  return new Table(fields.map((f) => f.name), rows, { caption: "Data frame", numeric, whole: { rows: data.rows, columns: data.columns } });
+}
+
+// decimals returns how numbers of one column become texts: with as many decimals as the one that
+// needs the most, up to a precision, so that they stand below each other.
+function decimals(values, precision) {
+  const most = Math.min(Math.max(precision, 0), 20);
+  const known = values.filter((v) => typeof v === "number");
+  if (known.some((v) => v !== 0 && (Math.abs(v) >= 1e15 || Math.abs(v) < 10 ** -most))) return (v) => (typeof v === "number" ? String(Number(v.toPrecision(most + 1))) : String(v));
+  const needed = (v) => (v.toFixed(most).replace(/0+$/, "").split(".")[1] ?? "").length;
+  const count = known.reduce((n, v) => Math.max(n, needed(v)), Math.min(1, most));
+  return (v) => (typeof v === "number" ? v.toFixed(count) : String(v));
+}
+
+// fromFrame reads the HTML that pandas makes of a data frame, as in a notebook that was written
+// elsewhere; null: it is none. It has the first and the last rows of a long one.
 export function fromFrame(html) {
   if (!/<table[^>]*class="[^"]*dataframe/.test(html)) return null;
   // Its styles are not taken, and the policy of the page would complain of them.
   const plain = html.replace(/<style[\s\S]*?<\/style>/gi, "").replace(/ style="[^"]*"/gi, "");
-  const table = new DOMParser().parseFromString(plain, "text/html").querySelector("table.dataframe");
+  const frame = new DOMParser().parseFromString(plain, "text/html");
+  const table = frame.querySelector("table.dataframe");
   if (!table?.tHead || table.tHead.rows.length !== 1 || table.querySelector("[rowspan], [colspan]")) return null;
   const texts = (row) => [...row.cells].map((c) => c.textContent.trim());
-  return new Table(texts(table.tHead.rows[0]), [...(table.tBodies[0]?.rows ?? [])].map(texts), { caption: "Data frame" });
+  const rows = [...(table.tBodies[0]?.rows ?? [])].map(texts).filter((r) => r.length === 0 || r.some((v) => v !== "..."));
+  const size = /^([\d,]+) rows × ([\d,]+) columns$/m.exec(frame.body.textContent);
+  const whole = size ? { rows: number(size[1]), columns: number(size[2]) } : undefined;
+  return new Table(texts(table.tHead.rows[0]), rows, { caption: "Data frame", whole });
 }
 
 // fromCSV reads values that a character divides, with quotes as in RFC 4180.
