@@ -89,6 +89,10 @@ const (
 	Error   OutputType = "error"
 )
 
+// TableForm is the MIME type of a data frame as a page shows it: its size, and the values of
+// its first rows.
+const TableForm = "application/vnd.airlock.table+json"
+
 // The types of the other events in a cell's log.
 const (
 	StartedEvent OutputType = "started"

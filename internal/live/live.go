@@ -128,7 +128,7 @@ type Request struct {
 type Setup struct {
 	Env  map[string]string
 	Dir  string // to start in; empty: the workspace
-	Code string // of Python, run in a separate namespace, in which shell is IPython's
+	Code string // of Python, run in a namespace with shell, IPython's, and WhenImported
 }
 
 func (s *Setup) empty() bool { return len(s.Env) == 0 && s.Dir == "" && s.Code == "" }

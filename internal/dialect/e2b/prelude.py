@@ -1,11 +1,13 @@
 # What E2B's code interpreter shows and a plain IPython does not. It runs once in each
-# interpreter, in a namespace of its own, before the first cell; shell is IPython's.
+# interpreter, in a namespace of its own, before the first cell; shell is IPython's, and
+# WhenImported(name, change) changes a module once it is imported.
 import builtins
 import json
 import math
 
 from IPython.core.error import StdinNotImplementedError
 from IPython.core.formatters import BaseFormatter
+from IPython.display import display
 from traitlets import ObjectName, Type, Unicode
 
 
@@ -163,6 +165,18 @@ def chart(figure):
     return {"type": "superchart", "title": title or None, "elements": charts} if charts else None
 
 
+def show_saved(module):
+    """Has an image shown that a cell saves as a file."""
+    plain = module.Image.save
+
+    def save(image, fp, format=None, **options):
+        if isinstance(fp, str):
+            display(image)
+        plain(image, fp, format, **options)
+
+    module.Image.save = save
+
+
 def no_input(prompt=""):
     raise StdinNotImplementedError("raw_input was called, but this frontend does not support input requests.")
 
@@ -172,10 +186,12 @@ for kind in (Data, Chart):
     made = kind(parent=shell.display_formatter)
     formatters[made.format_type] = made
 shell.display_formatter.active_types = list(formatters)
+formatters.pop("application/vnd.airlock.table+json", None)  # e2b/data has what is in it
 formatters["application/json"].for_type(dict, plain)
 formatters["application/json"].for_type(list, plain)
 formatters["e2b/data"].for_type_by_name("pandas.core.frame", "DataFrame", frame)
 formatters["e2b/data"].for_type_by_name("pandas", "DataFrame", frame)
 formatters["e2b/chart"].for_type_by_name("matplotlib.figure", "Figure", chart)
+WhenImported("PIL.Image", show_saved)
 shell.ask_exit = lambda: None
 builtins.input = no_input

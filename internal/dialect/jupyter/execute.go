@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -222,6 +223,10 @@ type displayContent struct {
 
 // bundle publishes a value in its MIME types.
 func (o *output) bundle(kind string, content displayContent) {
+	if content.Data[live.TableForm] != nil { // clients would store it in notebooks, and show none of it
+		content.Data = maps.Clone(content.Data)
+		delete(content.Data, live.TableForm)
+	}
 	m := o.kernel.message(iopub, kind, o.request.header, content)
 	o.displays++
 	if number := o.displays; len(m.content) > maxContent || len(content.Data["image/png"]) > maxPicture {

@@ -22,7 +22,7 @@ const (
 	LiveNodePath = Folder + "/live.cjs"
 )
 
-//go:embed program.py live.py live.cjs zygote.py server.py buffer.py warmup.py prewarm.py
+//go:embed program.py live.py live.cjs shown.py zygote.py server.py buffer.py warmup.py prewarm.py
 var files embed.FS
 
 // Files returns the files of Folder.

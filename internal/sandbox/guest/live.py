@@ -16,6 +16,8 @@ import sys
 HERE = "/opt/airlock/live"
 sys.path.append("%s/%d.%d" % (HERE, *sys.version_info[:2]))
 
+import _frozen_importlib_external
+import _functools
 import _signal
 import _thread
 import ast
@@ -382,9 +384,16 @@ def own_frames(error, trace, seen):
     return trace
 
 
+with open(os.path.join(os.path.dirname(__file__), "shown.py"), "rb") as shown:
+    exec(compile(shown.read(), __file__, "exec"))
+del shown
+
+
 def draw_quickly():
     """Has figures compressed a little less: a third of the time of a small figure is
-    its compression. %config InlineBackend.print_figure_kwargs says otherwise."""
+    its compression. %config InlineBackend.print_figure_kwargs says otherwise. The
+    metadata of a figure that was saved says as what: who shows files need not show it
+    twice."""
     from IPython.core import pylabtools
 
     plain = pylabtools.print_figure
@@ -392,9 +401,86 @@ def draw_quickly():
     def print_figure(fig, fmt="png", **named):
         if fmt in ("png", "retina"):
             named.setdefault("pil_kwargs", {"compress_level": 1})
-        return plain(fig, fmt, **named)
+        saved = saved_as(fig) if fmt == "png" and named.get("base64") else None
+        data = plain(fig, fmt, **named)
+        return (data, {"saved": saved}) if data and saved else data
 
     pylabtools.print_figure = print_figure
+
+
+def show_image(image):
+    from IPython.display import display
+
+    display(image)
+
+
+MOST_ROWS, MOST_COLUMNS, MOST_VALUES, MOST_TEXT = 10_000, 200, 100_000, 1 << 20
+LONGEST = 500  # characters of one value
+TABLE = "application/vnd.airlock.table+json"
+
+
+def table(frame):
+    """A data frame for a page: how large it is, and the values of its first rows. Those
+    of its index come first. None: it is shown as it shows itself."""
+    try:
+        import pandas
+
+        option = pandas.get_option
+        if not option("display.notebook_repr_html") or frame.columns.nlevels > 1:
+            return None
+        rows, columns = frame.shape
+        shown = min(columns, MOST_COLUMNS)
+        count = min(rows, MOST_ROWS, MOST_VALUES // max(1, shown))
+        while True:
+            part = frame.iloc[:count, :shown]
+            index = part.index
+            levels = [index.get_level_values(level) for level in range(index.nlevels)]
+            names = [*("" if name is None else str(name) for name in index.names), *map(str, part.columns)]
+            every = [column(values, option) for values in [*levels, *(part.iloc[:, i] for i in range(shown))]]
+            made = {
+                "rows": rows, "columns": columns, "index": index.nlevels, "precision": option("display.precision"),
+                "fields": [{"name": name, "type": kind} for name, (kind, _) in zip(names, every)],
+                "data": list(zip(*(values for _, values in every))),
+            }
+            if count <= 1 or len(encoded(made)) <= MOST_TEXT:
+                return made
+            count //= 2
+    except Exception:  # of a kind of frame that has less than pandas'
+        return None
+
+
+def column(values, option):
+    """The type of a column, and its values as JSON has them."""
+    kind, form = getattr(values.dtype, "kind", "O"), option("display.float_format")
+    values = values.tolist()
+    if kind in "iu":
+        return "integer", [value if type(value) is int and abs(value) < 1 << 53 else str(value) for value in values]
+    if kind == "f" and form is None:
+        return "number", [value if type(value) is float and value - value == 0 else str(value) for value in values]
+    if kind == "f":
+        return "number", [str(form(value)) for value in values]
+    texts = [str(value)[:LONGEST] for value in values]
+    if kind == "O" and texts and all(type(value).__name__ in ("int", "float", "Decimal") for value in values):
+        return "number", texts
+    if kind == "M" and all(text.endswith(" 00:00:00") or text == "NaT" for text in texts):
+        texts = [text.removesuffix(" 00:00:00") for text in texts]
+    return "string", texts
+
+
+def show_tables(display_formatter):
+    """Has the shell show data frames for pages, too."""
+    from IPython.core.formatters import BaseFormatter
+    from traitlets import ObjectName, Type, Unicode
+
+    class Table(BaseFormatter):
+        format_type = Unicode(TABLE)
+        print_method = ObjectName("_repr_airlock_table_")
+        _return_type = Type(dict)
+
+    made = display_formatter.formatters[TABLE] = Table(parent=display_formatter)
+    for module in ("pandas.core.frame", "pandas"):  # until pandas 3, and since
+        made.for_type_by_name(module, "DataFrame", table)
+    display_formatter.active_types = list(display_formatter.formatters)
 
 
 MOST_MARKS = 256
@@ -740,6 +826,7 @@ def make_shell(driver):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         shell = Shell.instance(config=config, ipython_dir="/tmp/.ipython")  # not among the program's files
+    show_tables(shell.display_formatter)
     unobserve(
         shell, "execution_count", "history_manager", "builtin_trap", "display_trap", "display_formatter", "payload_manager",
         "magics_manager", "input_transformer_manager", "prefilter_manager", "last_execution_succeeded", "last_execution_result",
@@ -779,6 +866,8 @@ class Driver:
         self.steps = self.compile_in_vain, self.execute_in_vain, self.report_in_vain  # see get_ready
         os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
         self.shell = make_shell(self)
+        WhenImported("matplotlib.figure", note_saves)
+        show_images(show_image)
 
     def prewarm(self):
         """Runs cells until what they need is loaded, and the interpreter has adapted
@@ -1148,7 +1237,8 @@ class Driver:
         if order.get("dir"):
             os.chdir(order["dir"])
         if order.get("code"):
-            exec(compile(order["code"], "<setup>", "exec"), {"__name__": "setup", "shell": self.shell})
+            names = {"__name__": "setup", "shell": self.shell, "WhenImported": WhenImported}
+            exec(compile(order["code"], "<setup>", "exec"), names)
         return {}
 
     def do_wake(self, order):

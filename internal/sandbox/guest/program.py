@@ -228,32 +228,26 @@ def hide_stack():
 HIDDEN = []  # whatever is on the stack of a zygote, once it is
 
 
-class LeavePlots:
-    """Makes plt.show() leave its figures as plot_1.png, plot_2.png and so on,
-    as soon as the program imports what would show them, and not before."""
+with open(os.path.join(os.path.dirname(__file__), "shown.py"), "rb") as shown:
+    exec(compile(shown.read(), __file__, "exec"))
+del shown
 
-    showing = "matplotlib.backend_bases"
+
+class LeavePlots:
+    """Makes plt.show() leave its figures as plot_1.png, plot_2.png and so on, but for those that
+    the program has saved as pictures itself, and Pillow its images as image_1.png and so on."""
+
     finest = 200  # dots per inch
 
     def __init__(self):
         self.numbers = {}  # of figures that were shown and are still open
-        if self.showing in sys.modules:
-            self.change(sys.modules[self.showing])
-        else:
-            sys.meta_path.insert(0, self)
+        WhenImported("matplotlib.backend_bases", self.change)
+        WhenImported("matplotlib.figure", self.note_saves)
+        show_images(self.leave_image)
 
-    def find_spec(self, name, path, target=None):
-        if name != self.showing:
-            return None
-        sys.meta_path.remove(self)
-        spec = _frozen_importlib_external.PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader.exec_module = _functools.partial(self.execute, spec.loader.exec_module)
-        return spec
-
-    def execute(self, exec_module, module):
-        exec_module(module)
-        self.change(module)
+    def note_saves(self, module):
+        note_saves(module)
+        hide(module.Figure.savefig.__code__)
 
     def change(self, module):
         """Changes what a renderer inherits, and what those that are there have
@@ -289,15 +283,27 @@ class LeavePlots:
     def leave(self, figure):
         import matplotlib
 
+        if saved_as(figure) is not None:
+            return
         if figure not in self.numbers:
-            number = 1
-            while number in self.numbers.values() or os.path.lexists(f"plot_{number}.png"):
-                number += 1
-            self.numbers[figure] = number
+            self.numbers[figure] = free_number("plot", self.numbers.values())
         dpi = matplotlib.rcParams["savefig.dpi"]
         if dpi == "figure":
             dpi = figure.dpi
         figure.savefig(f"plot_{self.numbers[figure]}.png", dpi=min(dpi, self.finest))
+
+    def leave_image(self, image):
+        if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"):  # which PNG has
+            image = image.convert("RGB")
+        image.save(f"image_{free_number('image')}.png")
+
+
+def free_number(name, others=()):
+    """The first number with which no picture of that name is there."""
+    number = 1
+    while number in others or os.path.lexists(f"{name}_{number}.png"):
+        number += 1
+    return number
 
 
 def run(path, arguments, echo_last, show_plots, modules=(), alone=False, source=None):
@@ -435,7 +441,7 @@ def hide_functions(objects):
             hide(function.__code__)
 
 
-hide_functions([*globals().values(), *vars(LeavePlots).values()])
+hide_functions([*globals().values(), *vars(LeavePlots).values(), *vars(WhenImported).values()])
 
 if __name__ == "__main__":
     echo, plots, *modules = sys.argv[1].split(",")

@@ -182,6 +182,8 @@ func inline(spec *engine.Spec) *engine.Spec {
 	return spec
 }
 
+const plotted = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\n"
+
 // plots are programs and the pictures that they save.
 var plots = []struct {
 	name, code, stdout string
@@ -209,6 +211,19 @@ var plots = []struct {
 	{"another renderer",
 		"import matplotlib\nmatplotlib.use('svg')\nimport matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()", "",
 		[]string{"plot_1.png"}},
+	{"saved", plotted + "plt.savefig('c.png')\nplt.show()\nprint(plt.get_fignums())", "[]\n", []string{"c.png"}},
+	{"saved without an ending", plotted + "plt.gcf().savefig(__import__('pathlib').Path('c'), transparent=True)\nplt.show()", "",
+		[]string{"c.png"}},
+	{"saved and changed", plotted + "plt.savefig('c.png')\nplt.title('t')\nplt.show()", "", []string{"c.png", "plot_1.png"}},
+	{"saved and removed", plotted + "plt.savefig('c.png')\n__import__('os').remove('c.png')\nplt.show()", "",
+		[]string{"plot_1.png"}},
+	{"saved elsewhere", plotted + "plt.savefig('/tmp/c.png')\nplt.savefig(__import__('io').BytesIO())\nplt.show()", "",
+		[]string{"plot_1.png"}},
+	{"saved as no picture", plotted + "plt.savefig('c.pdf')\nplt.show()", "", []string{"c.pdf", "plot_1.png"}},
+	{"saved nowhere", plotted + "import traceback\ntry: plt.savefig('no/c.png')\n" +
+		"except OSError: print('/opt/airlock/' in traceback.format_exc().replace('/opt/airlock/python', ''))", "False\n", nil},
+	{"images of Pillow", "from PIL import Image\nImage.new('RGB', (4, 4)).show()\nImage.new('CMYK', (4, 4)).show('title')", "",
+		[]string{"image_1.png", "image_2.png"}},
 	{"a program of no plots", "import sys\nprint('matplotlib' in sys.modules, sys.argv)", "False ['/workspace/main.py']\n",
 		nil},
 }
@@ -229,14 +244,14 @@ func TestShowPlots(t *testing.T) {
 				spec.ShowPlots = true
 				spec.Limits.Memory = 1 << 30
 				r := sandboxtest.Run(t, sandbox, spec)
-				if r.Code() != 0 || r.Stdout != test.stdout {
+				if r.Code() != 0 || r.Stdout != test.stdout || r.Stderr != "" {
 					t.Fatalf("exit code %d, stdout %q, stderr %q", r.Code(), r.Stdout, r.Stderr)
 				}
 				if diff := cmp.Diff(test.files, slices.Sorted(maps.Keys(r.Files))); diff != "" {
 					t.Errorf("files (-want +got)\n%s", diff)
 				}
 				for name, content := range r.Files {
-					if _, err := png.Decode(bytes.NewReader([]byte(content))); err != nil && content != "mine" {
+					if _, err := png.Decode(bytes.NewReader([]byte(content))); err != nil && content != "mine" && !strings.HasSuffix(name, ".pdf") {
 						t.Errorf("%s: %v", name, err)
 					}
 				}
