@@ -126,7 +126,7 @@ func ApplyEach(it *Item, current []byte) ([]*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	text.folded(foldExact) // once for all copies
+	text.folded(foldExact)    // once for all copies
 	for range 2 * maxPlaces { // some are the same, or do not fit
 		c.asked = 0
 		if !text.work.spend(2 * len(text.lines)) {
@@ -348,9 +348,12 @@ func (a *applier) change(number int, key string, hunk, h *Hunk, place place) {
 	grown := a.text.change(h, place)
 	r := &a.result
 	if place.hinted {
+		why := "is found more than once"
+		if h.Insert {
+			why = "names no lines to look for"
+		}
 		r.Warnings = append(r.Warnings, Warning{"hunk.hint", fmt.Sprintf(
-			"hunk %d is found more than once; the place at line %d was taken, which it names", number, place.line+1),
-			hunk.Span.Start})
+			"hunk %d %s; the place at line %d was taken, which it names", number, why, place.line+1), hunk.Span.Start})
 	}
 	if place.fuzz > FuzzTrailing {
 		r.Warnings = append(r.Warnings, Warning{"hunk.fuzz", fmt.Sprintf("hunk %d matches but for %s", number, place.fuzz),

@@ -22,6 +22,8 @@ type Hunk struct {
 	// 0. It is a hint: where the very same lines are found more than once, the
 	// place that it names is taken, with a warning.
 	At int `json:"at,omitempty"`
+	// Insert says that the hunk has no old lines and adds its own behind the line At.
+	Insert bool `json:"insert,omitempty"`
 	// EOF says that the hunk stands at the end of the file.
 	EOF bool `json:"eof,omitempty"`
 	// OldNoEOL and NewNoEOL carry "\ No newline at end of file".

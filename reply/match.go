@@ -33,7 +33,7 @@ func (t *fileText) find(h *Hunk, from, delta int) (place, error) {
 		start = at + 1
 	}
 	if len(old) == 0 {
-		return t.insertion(h, start)
+		return t.insertion(h, start, delta)
 	}
 	p, err := t.search(old, h, start, delta)
 	if err != nil && start > 0 && len(h.Context) == 0 {
@@ -64,12 +64,14 @@ func trimContext(h *Hunk, old []string) (trimmed []string, skip, skipEnd int) {
 	return old[min(skip, len(old)):max(skip, len(old)-skipEnd)], skip, skipEnd
 }
 
-// insertion returns the place of a hunk that only adds: after its context, or at
-// the end of the file if the hunk says so.
-func (t *fileText) insertion(h *Hunk, start int) (place, error) {
+// insertion returns the place of a hunk that only adds: after its context, behind the line
+// that it names, or at the end of the file if the hunk says so.
+func (t *fileText) insertion(h *Hunk, start, delta int) (place, error) {
 	switch {
 	case h.EOF:
 		return place{line: len(t.lines)}, nil
+	case h.Insert && h.At+delta <= len(t.lines):
+		return place{line: h.At + delta, hinted: true}, nil
 	case len(h.Context) > 0:
 		return place{line: start}, nil
 	case len(t.lines) == 0:

@@ -124,12 +124,13 @@ func (p *Parser) beginsSomething(start, end, column int, line []byte, at int) bo
 	return p.listItem(start, end, column, line, at)
 }
 
-// diffFollows reports whether a line is "--- a/path" or "--- /dev/null", not a rule
-// or dashes of Markdown. The +++ line may not have arrived yet; a diff without it
+// diffFollows reports whether a line is "--- a/path", "--- path.txt" or "--- /dev/null", not
+// a rule or dashes of Markdown. The +++ line may not have arrived yet; a diff without it
 // gives no item.
 func (p *Parser) diffFollows(line []byte) bool {
 	path := diffPath(string(line[4:]))
-	return path == "/dev/null" || strings.HasPrefix(path, "a/") && pathShape(path) >= shapeWeak
+	return path == "/dev/null" || strings.HasPrefix(path, "a/") && pathShape(path) >= shapeWeak ||
+		pathShape(path) == shapeStrong
 }
 
 // isControlTag reports whether a line is a control tag: [PHASE_ADVANCE:X].

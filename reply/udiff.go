@@ -2,6 +2,8 @@ package reply
 
 import (
 	"bytes"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,6 +14,8 @@ type rawDiff struct {
 	// old and new are how many lines the hunk at hand still has.
 	old, new int
 	hunks    bool
+	// signature is where a line stands that may end the mail of the diff, else 0.
+	signature int
 }
 
 // fileDiff is the part of a diff about one file.
@@ -43,24 +47,47 @@ type diffReader struct {
 	files []fileDiff
 	file  *fileDiff
 	hunk  *Hunk
+	// old and new are how many lines the hunk still has by its own count.
+	old, new int
+	// mail: the lines of a mail around a diff, up to the next file's, are no part of it.
+	mail bool
 }
 
 func parseDiff(lines []bodyLine) []fileDiff {
-	var d diffReader
-	for i, line := range lines {
-		var next string
+	next := func(i int) string {
 		if i+1 < len(lines) {
-			next = lines[i+1].text
+			return lines[i+1].text
 		}
-		d.read(line, next)
+		return ""
+	}
+	d := diffReader{mail: slices.ContainsFunc(lines, func(l bodyLine) bool { return isMailHeader(l.text) })}
+	for i, line := range lines {
+		d.read(line, next(i))
 	}
 	d.endHunk()
 	return d.files
 }
 
+// isMailHeader reports whether a line begins a mail that git format-patch wrote.
+func isMailHeader(text string) bool {
+	id, ok := strings.CutPrefix(text, "From ")
+	return ok && len(id) > 40 && id[40] == ' ' && strings.Trim(id[:40], "0123456789abcdef") == ""
+}
+
+// isSignature reports whether a line and the next are a mail's signature: git's version.
+func isSignature(text, next string) bool {
+	return (text == "-- " || text == "--") && next != "" && isDigit(next[0]) && strings.Contains(next, ".")
+}
+
 func (d *diffReader) read(line bodyLine, next string) {
 	text := line.text
+	inHunk := d.hunk != nil && (d.old > 0 || d.new > 0)
 	switch {
+	case !inHunk && isMailHeader(text), !inHunk && d.hunk != nil && isSignature(text, next):
+		d.endHunk()
+		d.mail = true
+	case d.mail && !strings.HasPrefix(text, "diff --git ") && !(strings.HasPrefix(text, "--- ") &&
+		strings.HasPrefix(next, "+++ ")):
 	case strings.HasPrefix(text, "diff --git "), strings.HasPrefix(text, "Index: "):
 		d.begin(line)
 		if a, b, ok := strings.Cut(strings.TrimPrefix(text, "diff --git "), " b/"); ok {
@@ -117,6 +144,7 @@ func (d *diffReader) extended(text string) bool {
 
 func (d *diffReader) begin(line bodyLine) {
 	d.endHunk()
+	d.mail = false
 	d.files = append(d.files, fileDiff{})
 	d.file = &d.files[len(d.files)-1]
 }
@@ -127,16 +155,27 @@ func (d *diffReader) newHunk(line bodyLine) {
 	}
 	d.endHunk()
 	d.hunk = &Hunk{Span: Span{line.start, line.end}}
+	d.old, d.new = 0, 0
 	if numbers, ok := strings.CutPrefix(line.text, "@@ -"); ok {
 		end := 0
 		for end < len(numbers) && isDigit(numbers[end]) {
 			end++
 		}
 		d.hunk.At, _ = strconv.Atoi(numbers[:end])
+		d.old, d.new = hunkCounts([]byte(line.text))
+		d.hunk.Insert = d.old == 0 && d.new > 0 && d.hunk.At > 0
 	}
 }
 
 func (d *diffReader) change(line bodyLine) {
+	switch {
+	case line.text == "", line.text[0] == ' ':
+		d.old, d.new = d.old-1, d.new-1
+	case line.text[0] == '-':
+		d.old--
+	case line.text[0] == '+':
+		d.new--
+	}
 	switch n := len(d.hunk.Lines); {
 	case !d.hunk.read(line):
 		d.file.problem = "it has a line that begins with neither space, + nor -: " + line.text
@@ -154,11 +193,18 @@ func (d *diffReader) endHunk() {
 	d.hunk = nil
 }
 
-// diffPath returns the path of a --- or +++ line, without the time behind a tab.
+// diffPath returns the path of a --- or +++ line, without the time behind a tab or a blank.
 func diffPath(s string) string {
 	s, _, _ = strings.Cut(s, "\t")
-	return unwrap(strings.TrimSpace(s))
+	s = strings.TrimSpace(s)
+	if at := diffTime.FindStringIndex(s); at != nil {
+		s = s[:at[0]]
+	}
+	return unwrap(s)
 }
+
+// diffTime is the time behind a path, as diff -u writes it.
+var diffTime = regexp.MustCompile(` +\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d(\.\d+)?)?( [+-]\d{4})?$`)
 
 // readDiff makes items of a diff.
 func (p *Parser) readDiff(lines []bodyLine, where candidate, lang string, span, body Span) []*Item {
@@ -280,8 +326,18 @@ func (p *Parser) diffLine(start, end int) {
 			p.line(start, end)
 		}
 	case len(line) > 0 && line[0] == '\\':
-	case bytes.HasPrefix(line, []byte("--- ")), bytes.HasPrefix(line, []byte("+++ ")),
-		bytes.HasPrefix(line, []byte("diff --git ")):
+	case bytes.HasPrefix(line, []byte("diff --git ")):
+		d.hunks = false // the next file's headers follow
+	case bytes.HasPrefix(line, []byte("--- ")), bytes.HasPrefix(line, []byte("+++ ")):
+	case d.signature > 0:
+		problem := ""
+		if !isSignature("--", string(line)) {
+			problem = "a hunk is longer than it says"
+		}
+		p.endDiff(d.signature, problem)
+		p.line(start, end)
+	case d.hunks && (string(line) == "-- " || string(line) == "--"):
+		d.signature = start // unless the next line is none of a signature's
 	case !d.hunks && len(line) > 0 && isGitHeader(line):
 	case d.hunks && len(line) > 0 && (line[0] == '+' || line[0] == '-' && !bytes.HasPrefix(line, []byte("- ")) ||
 		line[0] == ' '):
