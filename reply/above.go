@@ -20,7 +20,7 @@ func pathAbove(line, sibling []byte) (candidate, bool) {
 	if title.note != "" {
 		c.annotation(title.note)
 	}
-	if !title.wrapped && strings.ContainsRune(path, ' ') {
+	if !title.wrapped && !title.label && strings.ContainsRune(path, ' ') {
 		return proseMention(string(line), title.colon)
 	}
 	path = unescape(path)

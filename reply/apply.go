@@ -36,6 +36,8 @@ type Result struct {
 	// FuzzTrailing, and decide about a fuzz above FuzzBlank.
 	Fuzz  Fuzz
 	Hunks []AppliedHunk
+	// Applied is how many hunks were left out because the file has their result already.
+	Applied int
 	// Warnings are about how the item was applied. Their offsets are the hunks'.
 	Warnings []Warning
 	// Guesses are the unsure decisions of ApplyEach, in sentences.
@@ -311,6 +313,12 @@ func (a *applier) apply(number int, hunk *Hunk) error {
 	}
 	for k, h := range pieces {
 		place, err := a.find(number, h)
+		if errors.Is(err, ErrNoMatch) && len(pieces) == 1 && a.text.has(h) {
+			a.result.Warnings = append(a.result.Warnings, Warning{"hunk.applied",
+				fmt.Sprintf("the file has what hunk %d makes already", number), hunk.Span.Start})
+			a.result.Applied++
+			return nil
+		}
 		if err == nil && k > 0 && place.line < a.from {
 			err = &ApplyError{Err: ErrNoMatch}
 		}

@@ -3,6 +3,7 @@ package reply
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"strings"
 )
 
@@ -129,7 +130,9 @@ func (e *envelope) change(line bodyLine) {
 		e.newHunk(line)
 	}
 	if !e.hunk.read(line) {
-		e.fail("a line of a hunk begins with neither space, + nor -")
+		e.hunk.Lines = append(e.hunk.Lines, Line{' ', line.text})
+		e.item.Guessed = e.item.downgrade(VerdictAmbiguous,
+			"a line of a hunk begins with neither space, + nor -, and may be one of context")
 	}
 }
 
@@ -176,6 +179,9 @@ func (e *envelope) close() {
 	switch e.item.Kind {
 	case KindFile:
 		e.item.Content = e.content
+		e.item.Create = !slices.ContainsFunc(e.items, func(it *Item) bool {
+			return it.Kind == KindDelete && it.Path == e.item.Path // it replaces the file
+		})
 		lang := e.item.langOfPath()
 		for line := range bytes.Lines(e.item.Content) {
 			if isElision(line, lang) {
@@ -232,18 +238,25 @@ func (p *Parser) envelopeLine(start, end int) {
 	stop := p.after(end)
 	switch {
 	case bytes.HasPrefix(line, []byte(patchEnd)):
+		p.endEnvelope(stop)
+	case p.patchLoose > 0 && bytes.HasPrefix(line, []byte(patchBegin)):
+		p.leaveEnvelope()
 	case len(line) == 0, bytes.IndexByte([]byte(" +-@\\"), line[0]) >= 0, bytes.HasPrefix(line, []byte("*** ")):
-		return
-	default:
-		p.endEnvelope(start)
-		p.line(start, end)
-		return
+	case p.patchLoose == 0:
+		p.patchLoose = start // if the envelope ends further on, it belongs to it
 	}
-	p.endEnvelope(stop)
+}
+
+// leaveEnvelope ends an envelope without an end at the first line that has none of its signs,
+// and reads on from there.
+func (p *Parser) leaveEnvelope() {
+	from := p.patchLoose
+	p.endEnvelope(from)
+	p.next, p.seen = from, from
 }
 
 func (p *Parser) endEnvelope(stop int) {
-	p.mode = inProse
+	p.mode, p.patchLoose = inProse, 0
 	p.forget()
 	span := Span{p.patchStart, stop}
 	items, _ := p.readEnvelope(p.bodyLines(span.Start, stop, 0), span, span)

@@ -208,6 +208,31 @@ func (t *fileText) rung(old []string, h *Hunk, from, delta int, fuzz Fuzz) (foun
 	return found, shifts, false
 }
 
+// has reports whether the text has what a hunk makes: its new lines and their context, so
+// much text that they hardly stand there by chance.
+func (t *fileText) has(h *Hunk) bool {
+	var made []string
+	size := 0
+	for _, line := range h.Lines {
+		if line.Op != '-' {
+			made = append(made, line.Text)
+		}
+		if line.Op == '+' {
+			size += len(strings.TrimSpace(line.Text))
+		}
+	}
+	if size < 12 {
+		return false
+	}
+	f := t.folded(foldTrailing)
+	run, ok := f.run(made)
+	found := false
+	if ok {
+		t.work.spend(f.places(run, 0, func(int) bool { found = true; return false }))
+	}
+	return found
+}
+
 func indentation(line string) string {
 	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 }

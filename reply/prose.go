@@ -34,6 +34,9 @@ func (p *Parser) proseLine(start, end int) {
 		p.beginsSomething(start, end, column, line, at) {
 		return
 	}
+	if at == 0 && line[0] == '{' && p.jsonCall(start, end, line) {
+		return
+	}
 	if bytes.IndexByte(line, '<') >= 0 && p.tagLike(start, end, column, line, at) {
 		return
 	}
@@ -270,6 +273,10 @@ func (p *Parser) atEnd() bool {
 		}
 		p.truncatedSearch(end)
 	case inEnvelope:
+		if p.patchLoose > 0 {
+			p.leaveEnvelope()
+			return true
+		}
 		p.endEnvelope(end)
 	case inDiff:
 		problem := ""

@@ -115,9 +115,9 @@ func parseSearches(lines []bodyLine) (groups []edits, stray bool, problem string
 			return groups, stray, "these are the marks of a merge conflict, not of an edit"
 		case part == 'o' && len(old) == 0 && rooLine(line.text, &hunk, lines, i):
 		case part == 'o':
-			old = append(old, line.text)
+			old = append(old, unescapeMark(line.text))
 		default:
-			new = append(new, line.text)
+			new = append(new, unescapeMark(line.text))
 		}
 	}
 	if part != 0 {
@@ -138,6 +138,17 @@ func rooLine(text string, hunk *Hunk, lines []bodyLine, i int) bool {
 	}
 	return strings.HasPrefix(text, "-------") && strings.Trim(text, "- ") == "" && i > 0 &&
 		strings.HasPrefix(lines[i-1].text, ":")
+}
+
+// unescapeMark removes the backslash with which Roo has models write a mark that is the file's
+// own.
+func unescapeMark(text string) string {
+	if line, ok := strings.CutPrefix(text, `\`); ok && len(line) >= 5 && strings.IndexByte("<=>-", line[0]) >= 0 {
+		if _, ok := mark([]byte(line), line[0]); ok {
+			return line
+		}
+	}
+	return text
 }
 
 // hunkPath returns the path in a line between hunks, or "".

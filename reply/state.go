@@ -50,6 +50,7 @@ type state struct {
 	thoughtItems int
 	search       search
 	patchStart   int // of an envelope outside of any fence
+	patchLoose   int // of its first line without one of its signs, or 0
 	diff         rawDiff
 	tag          tag
 	block        *openBlock

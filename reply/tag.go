@@ -17,6 +17,8 @@ type tag struct {
 	// fenced: it stands for a code fence, so that what a fence may hold is in it.
 	fenced bool
 	call   bool // of a tool
+	// foreign is the tag of another tool, which is not read.
+	foreign string
 }
 
 // fileOps is an open list under ### Move Files or ### Remove Files.
@@ -31,6 +33,11 @@ func (p *Parser) openTag(start, end int, line []byte) bool {
 	if bytes.HasPrefix(line, []byte("<EndPlandexFileOps")) {
 		p.endFileOps()
 		return true
+	}
+	if bytes.HasPrefix(line, []byte("<boltArtifact ")) { // its first action may follow on the line
+		if i := bytes.IndexByte(line, '>') + 1; bytes.HasPrefix(line[i:], []byte("<boltAction ")) {
+			start, line = start+i, line[i:]
+		}
 	}
 	if p.lastTag != nil && bytes.HasPrefix(line, []byte("</"+p.lastTagName+">")) {
 		p.revise(p.lastTag, VerdictAmbiguous, "its closing tag stands twice: the first may belong to its content")
@@ -52,7 +59,7 @@ func (p *Parser) openTag(start, end int, line []byte) bool {
 			}
 		case "lang":
 			t.lang = value
-		case "path", "filepath", "name", "filename", "file":
+		case "path", "filepath", "file_path", "name", "filename", "file":
 			t.where = tagPath(value)
 		}
 	}
@@ -110,7 +117,7 @@ func fileTag(line []byte) (name, attributes string, ok bool) {
 	}
 	name, attributes, ok = strings.Cut(string(line[1:closing]), " ")
 	switch name {
-	case "file", "boltAction", "PlandexBlock":
+	case "file", "boltAction", "PlandexBlock", "dyad-write", "lov-write", "create_file":
 		return name, strings.TrimSpace(attributes), ok
 	}
 	if fenceTag(name) {
@@ -130,7 +137,7 @@ func (p *Parser) tagLine(start, end int) {
 		return
 	}
 	closing := []byte("</" + t.name + ">")
-	trimmed := bytes.TrimSpace(line)
+	trimmed := bytes.TrimSuffix(bytes.TrimSpace(line), []byte("</boltArtifact>"))
 	if bytes.HasPrefix(trimmed, []byte("<"+t.name+">")) || !t.fenced && bytes.HasPrefix(trimmed, []byte("<"+t.name+" ")) {
 		if !bytes.HasSuffix(trimmed, closing) && !bytes.HasSuffix(trimmed, []byte("/>")) {
 			t.depth++
@@ -146,6 +153,9 @@ func (p *Parser) tagLine(start, end int) {
 	}
 	at := start + bytes.Index(line, closing)
 	rest := at + len(closing)
+	if start > t.body && blank(p.buf[start:at]) {
+		at = start // the closing tag is indented
+	}
 	if next := bytes.TrimLeft(p.text(rest, end), " \t"); len(next) > 1 && len(next) < 4096 && next[0] == '<' &&
 		next[1] != '/' {
 		p.endTag(at, rest, false)
@@ -161,9 +171,12 @@ func (p *Parser) endTag(bodyEnd, end int, truncated bool) {
 	p.mode, p.tag = inProse, tag{}
 	span, body := Span{t.start, end}, Span{t.body, max(t.body, bodyEnd)}
 	var items []*Item
-	if t.call {
+	switch {
+	case t.foreign != "":
+		items = []*Item{p.readForeign(&t, span)}
+	case t.call:
 		items = p.readCall(&t, span, body)
-	} else {
+	default:
 		items = p.readTag(&t, span, body)
 	}
 	p.forget()

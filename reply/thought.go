@@ -28,7 +28,7 @@ func (p *Parser) tagLike(start, end, column int, line []byte, at int) bool {
 	if p.orphanThought(start, end, line) {
 		return true
 	}
-	return line[at] == '<' && column <= 3 && p.openTag(start, end, line[at:])
+	return line[at] == '<' && column <= 3 && (p.openTag(start, end, line[at:]) || p.openForeign(start, end, line[at:]))
 }
 
 func (p *Parser) doubtlessThought(start, end int, line []byte, at int) bool {

@@ -112,8 +112,19 @@ func apply(item *reply.Item) func([]byte) ([]byte, error) {
 			sure := result.Fuzz <= reply.FuzzBlank && item.Substantial()
 			return result.Content, &Inexact{Reason: "it fits only if " + result.Fuzz.String() + " is not looked at", Sure: sure}
 		}
+		if result.Applied > 0 {
+			return result.Content, &Inexact{Reason: appliedAlready(result.Applied, len(item.Hunks)), Sure: true}
+		}
 		return result.Content, nil
 	}
+}
+
+// appliedAlready says how many of an edit's hunks the file had before.
+func appliedAlready(n, of int) string {
+	if n == of {
+		return "the file has this change already"
+	}
+	return fmt.Sprintf("the file has %d of its %d changes already", n, of)
 }
 
 // inexactly returns how an edit was made to fit, with its other results.

@@ -183,3 +183,16 @@ func TestGuessedPath(t *testing.T) {
 		}
 	}
 }
+
+// TestAppliedAlready gives an edit whose result the file has.
+func TestAppliedAlready(t *testing.T) {
+	s := newSite(t, map[string]string{"a.go": "package a\n\nfunc newName() {}\n"})
+	p := s.plan(FromReply(reply.Parse([]byte(searchBlock("a.go", "func oldName() {}", "func newName() {}"))))...)
+	if f := &p.Files[0]; f.Op != OpUnchanged || f.Verdict() != Note || !f.has("edit.inexact") {
+		t.Errorf("%s with %v; want unchanged, with a note", f.Op, f.Findings)
+	}
+	p = s.plan(FromReply(reply.Parse([]byte(searchBlock("a.go", "func other() {}", "func third() {}"))))...)
+	if f := &p.Files[0]; f.Verdict() != Conflict {
+		t.Errorf("an edit that never fit: %v; want a conflict", f.Findings)
+	}
+}
