@@ -93,6 +93,16 @@ type ServiceStatus struct {
 	// Nodes are the nodes that share the service's database, and its workers; empty: there is no
 	// other node.
 	Nodes []Node `json:"nodes"`
+	Pools []Pool `json:"pools"` // of warm sandboxes; empty: every program starts cold
+}
+
+// Pool is a pool of sandboxes in which programs of one kind start warm.
+type Pool struct {
+	Name    string `json:"name"`    // of the kind: the packages that its programs have imported
+	Ready   bool   `json:"ready"`   // its interpreter has started
+	Waiting int    `json:"waiting"` // sandboxes
+	Wanted  int    `json:"wanted"`  // the current target for Waiting
+	Cold    string `json:"cold"`    // why its interpreter does not start, so that every program starts cold; empty: it does
 }
 
 // Node is a process of a cluster.

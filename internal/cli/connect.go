@@ -15,6 +15,7 @@ import (
 	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
+	"github.com/airlock-run/airlock/internal/sandbox/linux"
 )
 
 // connection is a client of a service, and the service itself if it is in this process.
@@ -77,7 +78,12 @@ func (a *app) socketAnswers(ctx context.Context) bool {
 
 // startLocal starts a service in this process, with temporary storage. Only the
 // languages' packages come from the data directory.
-func (a *app) startLocal(ctx context.Context) (_ *connection, err error) {
+func (a *app) startLocal(ctx context.Context) (*connection, error) {
+	return a.startLocalWith(ctx, a.ownLauncher(0))
+}
+
+// startLocalWith does the same with a launcher of the caller's.
+func (a *app) startLocalWith(ctx context.Context, launcher linux.Launcher) (_ *connection, err error) {
 	c := &connection{serving: make(chan error, 1)}
 	defer func() {
 		if err != nil {
@@ -89,7 +95,7 @@ func (a *app) startLocal(ctx context.Context) (_ *connection, err error) {
 		return nil, fail(exitUnavailable, "set TMPDIR to a folder that you can write to", "no folder for temporary files: %w",
 			err)
 	}
-	if c.service, err = a.startService(ctx, c.folder, nil, a.ownLauncher(0), nil); err != nil {
+	if c.service, err = a.startService(ctx, c.folder, nil, launcher, nil); err != nil {
 		return nil, err
 	}
 	listener := newMemoryListener()

@@ -47,6 +47,7 @@ type doctorReport struct {
 	Host      hostReport       `json:"host"`
 	Isolation *isolationReport `json:"isolation"` // null: no sandbox could be started
 	Trial     trialReport      `json:"trial"`
+	Warm      *warmReport      `json:"warm_starts"` // null: they are switched off, or no sandbox could be started
 	Network   networkReport    `json:"network"`
 	Languages []languageReport `json:"languages"`
 	Python    pythonSummary    `json:"python"`
@@ -91,7 +92,7 @@ func (a *app) examine(ctx context.Context) doctorReport {
 	installed, _ := setup.Inspect(a.cfg.Installed()) // a damaged record counts as none
 	r.Python, r.Packages = summarize(installed), a.examinePackages()
 	r.Node = append([]string{}, setup.NodePackages(a.cfg.Installed())...)
-	r.Isolation, r.Trial = a.tryRun(ctx)
+	r.Isolation, r.Trial, r.Warm = a.tryRun(ctx)
 	r.Network = a.examineNetwork(ctx)
 	r.Storage = a.examineStorage(ctx)
 	r.Ready = r.Trial.OK
@@ -103,16 +104,16 @@ func (a *app) examine(ctx context.Context) doctorReport {
 
 // tryRun runs a program as every program is run. It calls the engine, whose errors name the
 // cause; the API hides it in the log.
-func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport) {
+func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport, *warmReport) {
 	failed := func(err error) trialReport { return trialReport{Problem: new(explain(err))} }
-	local, err := a.startLocal(ctx)
+	local, err := a.startLocalWith(ctx, a.launcher(0, a.cfg.Warm))
 	if err != nil {
-		return nil, failed(err)
+		return nil, failed(err), nil
 	}
 	defer local.close()
 	found, err := local.service.engine.Isolation(ctx)
 	if err != nil {
-		return nil, failed(err)
+		return nil, failed(err), nil
 	}
 	isolation := &isolationReport{Backend: found.Backend, Strict: found.Strict, Mode: a.cfg.Isolation,
 		Summary: found.Summary, Layers: layersOf(found.Layers)}
@@ -123,12 +124,49 @@ func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport) {
 	took := time.Since(began)
 	switch {
 	case err != nil:
-		return isolation, failed(err)
+		return isolation, failed(err), nil
 	case run.Status != engine.StatusOK || run.Stdout != "ready\n":
 		return isolation, failed(fail(exitUnavailable, "", "a program that prints a word ended with %q: %s %s", run.Status,
-			printable(run.Message), printable(run.Stderr)))
+			printable(run.Message), printable(run.Stderr))), nil
 	}
-	return isolation, trialReport{OK: true, DurationMS: took.Milliseconds()}
+	return isolation, trialReport{OK: true, DurationMS: took.Milliseconds()}, a.tryWarm(ctx, local.service.engine)
+}
+
+// warmReport says whether Python programs start from an interpreter that is ready.
+type warmReport struct {
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Cure   string `json:"cure,omitempty"`
+}
+
+// warmTimeout bounds the start of one interpreter.
+const warmTimeout = 30 * time.Second
+
+// tryWarm waits until the first pool's interpreter, which is Python alone, has started
+// or failed.
+func (a *app) tryWarm(ctx context.Context, e *engine.Service) *warmReport {
+	if !a.cfg.Warm {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
+	defer cancel()
+	for {
+		pools, err := e.Pools(ctx)
+		switch {
+		case err != nil:
+			return &warmReport{Detail: "none, because " + err.Error(), Cure: "restart Airlock where it has more processor time"}
+		case len(pools) > 0 && pools[0].Ready:
+			return &warmReport{OK: true, Detail: "Python programs start from an interpreter that is ready"}
+		case len(pools) > 0 && pools[0].Cold != "":
+			return &warmReport{Detail: "none, because " + pools[0].Cold, Cure: "programs run all the same, and each takes " +
+				"longer to start; install a CPython that warm starts are tested with (Debian's 3.11, 3.13 or 3.14) " +
+				"as /usr/bin/python3, and restart the service"}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // storageTimeout bounds the examination of a database and a bucket.
@@ -255,6 +293,16 @@ func (r doctorReport) runtimesText(p *page) {
 	}
 	for _, set := range r.Packages {
 		set.text(p)
+	}
+	if r.Warm != nil {
+		look, word := green, "ok"
+		if !r.Warm.OK {
+			look, word = yellow, "cold"
+		}
+		p.row("warm starts", 13, look, word, printable(r.Warm.Detail))
+		if r.Warm.Cure != "" {
+			p.row("", 13, "", "", "Cure: "+r.Warm.Cure)
+		}
 	}
 	if len(r.Node) > 0 {
 		p.row("npm packages", 13, green, "ok", fmt.Sprintf("%d in /node_modules: %s", len(r.Node),

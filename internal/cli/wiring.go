@@ -295,8 +295,12 @@ func (s *service) close() error {
 // that serves. They are kept warm unless the settings say otherwise, or service is 0: for
 // the single program of a command that would take longer than the program.
 func (a *app) ownLauncher(service int) linux.Launcher {
+	return a.launcher(service, service != 0 && a.cfg.Warm)
+}
+
+func (a *app) launcher(service int, warm bool) linux.Launcher {
 	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Packages: a.defaultPackages(),
-		Lending: a.lending(service != 0), Warm: service != 0 && a.cfg.Warm, Service: service, Log: a.log})
+		Lending: a.lending(service != 0), Warm: warm, Service: service, Log: a.log})
 }
 
 // lending returns the folder in which a service lends inputs to programs.

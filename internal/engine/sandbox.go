@@ -63,6 +63,7 @@ type Pool struct {
 	Ready   bool   // the interpreter that forks them has started
 	Waiting int    // sandboxes
 	Wanted  int    // the current target for Waiting
+	Cold    string // why the interpreter does not start, so that every program starts cold; empty: it does
 }
 
 // Spec is one program to run, ready for the sandbox: every name checked,

@@ -60,6 +60,10 @@ func (f *fakeEngine) Isolation(context.Context) (engine.Isolation, error) {
 		Layers: []engine.Layer{{Name: "memory limit", State: engine.LayerWeaker, Cure: "cgroups"}}}, nil
 }
 
+func (f *fakeEngine) Pools(context.Context) ([]engine.Pool, error) {
+	return []engine.Pool{{Name: "bare", Ready: true}, {Name: "numpy", Cold: "ImportError: libopenblas"}}, nil
+}
+
 func (f *fakeEngine) Stats() engine.Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()

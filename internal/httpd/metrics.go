@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"context"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -103,6 +104,8 @@ var (
 	descDuration = desc("run_duration_seconds", "How long programs ran.")
 	descFree     = desc("disk_free_bytes", "Room on the disk of the data directory.")
 	descLow      = desc("disk_low", "1 while uploads and runs are refused for want of room on the disk.")
+	descCold     = desc("pool_cold", "1 while programs start cold because the interpreter of their pool does not start.",
+		"pool")
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -138,7 +141,23 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(descLow, gauge, low)
 	out <- histogram(descWait, stats.Wait)
 	out <- histogram(descDuration, stats.Duration)
+	ctx, cancel := context.WithTimeout(context.Background(), poolsTime)
+	defer cancel()
+	pools, err := c.engine.Pools(ctx)
+	if err != nil { // airlock_pool_cold is absent then, as it is where every program starts cold
+		return
+	}
+	for _, p := range pools {
+		cold := 0.0
+		if p.Cold != "" {
+			cold = 1
+		}
+		out <- prometheus.MustNewConstMetric(descCold, gauge, cold, p.Name)
+	}
 }
+
+// poolsTime bounds the question for the pools, some of which may be on other machines.
+const poolsTime = 2 * time.Second
 
 // histogram returns the engine's counts in cumulative buckets.
 func histogram(d *prometheus.Desc, h engine.Histogram) prometheus.Metric {

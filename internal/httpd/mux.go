@@ -45,6 +45,8 @@ type Engine interface {
 	Ready(ctx context.Context) error
 	// Isolation returns the layers between a program and this host.
 	Isolation(ctx context.Context) (engine.Isolation, error)
+	// Pools returns the pools of warm sandboxes.
+	Pools(ctx context.Context) ([]engine.Pool, error)
 	// Stats returns the current counters. While HasKeys is false, callers on loopback need
 	// no key.
 	Stats() engine.Stats

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -331,7 +332,7 @@ func (s *Sandbox) Pools(ctx context.Context) ([]engine.Pool, error) {
 				names = append(names, p.Name)
 			}
 			all[p.Name] = engine.Pool{Name: p.Name, Ready: p.Ready || sum.Ready, Waiting: p.Waiting + sum.Waiting,
-				Wanted: p.Wanted + sum.Wanted}
+				Wanted: p.Wanted + sum.Wanted, Cold: cmp.Or(sum.Cold, p.Cold)}
 		}
 	}
 	pools := make([]engine.Pool, len(names))

@@ -57,6 +57,11 @@ func (q *request) status() (any, error) {
 	for status, n := range stats.Runs {
 		body.Runs.Ended[client.Status(status)] = n
 	}
+	pools, err := q.engine.Pools(q.Context())
+	if err != nil {
+		return nil, err
+	}
+	body.Pools = each(pools, func(p engine.Pool) client.Pool { return client.Pool(p) })
 	body.Nodes = each(q.Nodes(), func(n engine.Node) client.Node { return NodeOf(&n) })
 	if q.Live != nil {
 		c := q.Live.Counts()

@@ -17,7 +17,8 @@ func TestStatus(t *testing.T) {
 		check(t, w, status)
 		if status == 200 {
 			check(t, w, 200, `"running":0`,
-				`"live":{"interpreters":2,"busy":1,"limit":40,"owner_limit":16,"cells":9,"lost":1,"evicted":2,"expired":3}`)
+				`"live":{"interpreters":2,"busy":1,"limit":40,"owner_limit":16,"cells":9,"lost":1,"evicted":2,"expired":3}`,
+				`"cold":"their interpreter ended while it imported packages: ImportError: libopenblas"`)
 		}
 	}
 }

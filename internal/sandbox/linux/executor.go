@@ -78,6 +78,8 @@ type executor struct {
 	pools     map[string]*pool        // by poolName; not modified after creation
 	processes map[string]*processPool // waiting processes, by language; not modified after creation
 
+	coldCauses sync.Map // why zygotes failed, as logged
+
 	usual []string // environment of a Python program
 
 	lender *lender // nil: all inputs are copied

@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -114,7 +116,7 @@ func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 	command := exec.Command("/proc/self/exe", "executor", string(config))
 	command.Args[0] = "airlock"
 	command.Env = []string{"GOMAXPROCS=" + fmt.Sprint(executorThreads*runtime.GOMAXPROCS(0))}
-	command.Stderr = os.Stderr
+	command.Stderr, command.WaitDelay = l.stderr(), time.Second
 	command.Dir = "/"
 	command.ExtraFiles = []*os.File{theirs}
 	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: executorNamespaces, Pdeathsig: unix.SIGKILL, Setsid: true}
@@ -132,6 +134,47 @@ func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 		}
 	}
 	return ours, nil
+}
+
+// stderr returns where the executor writes: the log, if there is one.
+func (l *localLauncher) stderr() io.Writer {
+	if l.options.Log == nil {
+		return os.Stderr
+	}
+	return &lineLogger{log: l.options.Log}
+}
+
+// lineLogger logs the lines of an executor: what it says as warnings, and whatever else
+// its runtime writes as errors.
+type lineLogger struct {
+	log  *slog.Logger
+	rest []byte // an unfinished line
+}
+
+// Prefix of the lines that an executor itself writes.
+const executorPrefix = "airlock executor: "
+
+// maxLine bounds a line of the log.
+const maxLine = 4 << 10
+
+// Write implements io.Writer.
+func (l *lineLogger) Write(p []byte) (int, error) {
+	l.rest = append(l.rest, p...)
+	for {
+		line, rest, whole := bytes.Cut(l.rest, []byte{'\n'})
+		if !whole && len(line) < maxLine {
+			return len(p), nil
+		}
+		if !whole {
+			line, rest = line[:maxLine], line[maxLine:]
+		}
+		if text, own := strings.CutPrefix(string(line), executorPrefix); own {
+			l.log.Warn(text, "component", "sandbox executor")
+		} else {
+			l.log.Error(text, "component", "sandbox executor")
+		}
+		l.rest = append(l.rest[:0], rest...)
+	}
 }
 
 // inOwnNamespace gives the executor of an ordinary user its privileges, which apply

@@ -255,7 +255,7 @@ func (p *pool) sleep() {
 	p.mu.Unlock()
 	p.empty()
 	if z != nil {
-		z.link.close()
+		z.close()
 	}
 }
 

@@ -165,7 +165,9 @@ type pool struct {
 	free     int64     // free memory of the machine at the last reading
 	looked   time.Time // time of that reading
 	wanted   int       // requests that wait for the zygote
-	failures int       // consecutive failed zygote starts
+	failures int       // consecutive zygotes that failed to start, or died soon afterwards
+	since    time.Time // start of the zygote
+	cold     string    // why there is no zygote; empty: there is one, or it is being started
 	// For sets other than the default one, and for live interpreters:
 	awake   bool          // the zygote exists or is being started
 	started chan struct{} // closed when its start has succeeded or failed
@@ -181,11 +183,13 @@ const (
 	littleMemory = 512 << 20 // if the machine has less left, only one sandbox waits
 )
 
-// zygotePause is the time between the death of a zygote and the next start. It grows
-// with each failed start, up to a bound.
+// zygotePause is the time between the death of a zygote and the next start. It doubles
+// with each failure, and mostFailures end the attempts. A zygote that has lived for
+// steadyTime starts the count anew: it may have been killed, which says nothing of the next.
 const (
 	zygotePause  = time.Second
 	mostFailures = 5
+	steadyTime   = time.Minute
 )
 
 // newPools creates a pool for each tier that preloads modules. It starts the zygotes of
@@ -234,7 +238,7 @@ func (e *executor) describePools() (list []engine.Pool) {
 			p.mu.Lock()
 			if set == "" || p.awake {
 				list = append(list, engine.Pool{Name: poolName(set, t.name), Ready: p.zygote != nil, Waiting: len(p.ready),
-					Wanted: p.enough()})
+					Wanted: p.enough(), Cold: p.cold})
 			}
 			p.mu.Unlock()
 		}
@@ -250,25 +254,37 @@ func (e *executor) describePools() (list []engine.Pool) {
 	return list
 }
 
-// start starts a zygote. If that fails, start logs the error and programs start cold.
-// It retries a few times, because the process may have been killed.
+// start starts a zygote. If that fails, programs start cold.
 func (p *pool) start() {
 	z, err := p.startZygote()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case p.closed:
+	case p.closed || p.zygote != nil:
 		if z != nil {
-			z.link.close()
+			z.close()
 		}
 	case err != nil:
-		fmt.Fprintln(os.Stderr, "airlock executor: programs of the "+poolName(p.set, p.tier.name)+" tier start cold:", err)
-		if p.failures++; p.failures < mostFailures {
-			time.AfterFunc(zygotePause<<p.failures, p.start)
-		}
+		p.noteFailure(err)
 	default:
-		p.zygote, p.failures = z, 0
+		p.zygote, p.since, p.cold = z, time.Now(), ""
 		p.group.Idle(p.wanted == 0)
+	}
+}
+
+// noteFailure records and logs why there is no zygote, and schedules the next attempt.
+// The same cause is logged once, whichever tiers it affects. The caller holds the lock.
+func (p *pool) noteFailure(err error) {
+	p.cold = err.Error()
+	again := "restart the service to try again"
+	if p.failures++; p.failures < mostFailures {
+		pause := zygotePause << (p.failures - 1)
+		again = fmt.Sprintf("the next attempt is in %v", pause)
+		time.AfterFunc(pause, p.start)
+	}
+	if _, logged := p.executor.coldCauses.LoadOrStore(p.cold, true); !logged {
+		fmt.Fprintf(os.Stderr, "airlock executor: programs of the %s tier start cold: %s; %s\n",
+			poolName(p.set, p.tier.name), p.cold, again)
 	}
 }
 
@@ -328,16 +344,18 @@ func (p *pool) addWaiter(z *zygote, more int) {
 
 // failed logs why a fork failed, and replaces a dead zygote.
 func (p *pool) failed(z *zygote, err error) {
-	fmt.Fprintln(os.Stderr, "airlock executor:", err)
 	p.mu.Lock()
-	mine := p.zygote == z && z.isDead() && !p.closed
-	if mine {
+	defer p.mu.Unlock()
+	switch {
+	case !z.isDead():
+		fmt.Fprintln(os.Stderr, "airlock executor:", err)
+	case p.zygote == z && !p.closed:
 		p.zygote = nil
-	}
-	p.mu.Unlock()
-	if mine {
-		z.link.close()
-		time.AfterFunc(zygotePause, p.start)
+		z.close()
+		if time.Since(p.since) > steadyTime {
+			p.failures = 0
+		}
+		p.noteFailure(err)
 	}
 }
 
@@ -443,7 +461,7 @@ func (p *pool) close() {
 	p.zygote = nil
 	p.mu.Unlock()
 	if z != nil {
-		z.link.close()
+		z.close()
 	}
 	p.launching.Lock()
 	defer p.launching.Unlock()

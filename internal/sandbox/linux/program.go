@@ -340,6 +340,9 @@ func weaken(s *spawn.Script, names []string) {
 // the zygote does that in Python, as on other processors.
 const weakSpawn = "spawn"
 
+// weakZygote has zygotes end before they are ready, in tests.
+const weakZygote = "zygote"
+
 // joinStep names the step of entering the control group, which version 2 does not have.
 const joinStep = "join control group"
 

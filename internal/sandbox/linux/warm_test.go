@@ -1,12 +1,15 @@
 package linux
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -131,6 +134,78 @@ func TestZygoteDiesEarly(t *testing.T) {
 	if !ready {
 		t.Error("some tier has no zygote")
 	}
+}
+
+// TestTiersAreWarm checks that the interpreter of each tier starts, with the packages that
+// are installed.
+func TestTiersAreWarm(t *testing.T) {
+	pools, err := startWarmWithPackages(t).Pools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pools) < 3 {
+		t.Errorf("there are only %d pools: %+v", len(pools), pools)
+	}
+	for _, p := range pools {
+		if p.Cold != "" {
+			t.Errorf("programs of the %s tier start cold: %s", p.Name, p.Cold)
+		}
+	}
+}
+
+// TestColdPools checks a service whose zygotes never get ready: its programs run, its
+// pools say why they start cold, and the log does, once, with Python's own error.
+func TestColdPools(t *testing.T) {
+	var log syncBuffer
+	launcher := NewLauncher(LaunchOptions{Warm: true, weaken: []string{weakZygote},
+		Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	s, err := Start(t.Context(), Config{Launcher: launcher, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	const cause = "ValueError: non-hexadecimal number"
+	for {
+		pools, err := s.Pools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := func(name string) engine.Pool {
+			return pools[slices.IndexFunc(pools, func(p engine.Pool) bool { return p.Name == name })]
+		}
+		if bare, standard := of("bare"), of("standard"); bare.Cold != "" && standard.Cold != "" && log.String() != "" {
+			if bare.Ready || !strings.Contains(bare.Cold, cause) || !strings.Contains(standard.Cold, cause) {
+				t.Errorf("%+v, %+v", bare, standard)
+			}
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if r := sandboxtest.Run(t, s, sandboxtest.Python("print('on')")); r.Stdout != "on\n" {
+		t.Errorf("exit code %d, stdout %q, stderr %q", r.Code(), r.Stdout, r.Stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 1 || !strings.Contains(lines[0], `"level":"WARN"`) || !strings.Contains(lines[0], cause) {
+		t.Errorf("the log: %q", lines)
+	}
+}
+
+// syncBuffer is a buffer that several goroutines may use.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
 
 // A zygote that dies is replaced, and programs run meanwhile.

@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -30,8 +31,9 @@ const (
 )
 
 type zygote struct {
-	tier tier
-	link *link
+	tier   tier
+	link   *link
+	stderr *os.File
 
 	mu   sync.Mutex // one fork at a time
 	dead bool
@@ -48,22 +50,72 @@ func (p *pool) startZygote() (*zygote, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = p.launchZygote(theirs)
-	theirs.Close() // so that its end is noticed
-	if err != nil {
-		ours.close()
-		return nil, err
-	}
 	z := &zygote{tier: p.tier, link: ours}
-	if err := z.greet(p.executor.host, p.executor.config.Weaken); err != nil {
-		ours.close()
+	if z.stderr, err = newErrorFile(); err == nil {
+		err = p.launchZygote(theirs, z.stderr)
+	}
+	theirs.Close() // so that its end is noticed
+	if err == nil {
+		err = z.greet(p.executor.host, p.executor.config.Weaken)
+	}
+	if err != nil {
+		z.close()
 		return nil, err
 	}
 	return z, nil
 }
 
+// close ends the zygote. It must not be called twice.
+func (z *zygote) close() {
+	z.link.close()
+	z.stderr.Close()
+}
+
+// maxErrors bounds what a zygote can write to stderr.
+const maxErrors = 64 << 10
+
+// newErrorFile returns a file of fixed size, in memory, for the stderr of a zygote.
+func newErrorFile() (*os.File, error) {
+	fd, err := unix.MemfdCreate("stderr", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("memfd_create: %w", err)
+	}
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, firstFree)
+	unix.Close(fd)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(high), "stderr")
+	if err := f.Truncate(maxErrors); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_GROW|unix.F_SEAL_SHRINK); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("seal stderr: %w", err)
+	}
+	return f, nil
+}
+
+// lastError returns the last line of the zygote's stderr: in a Python traceback the
+// error itself. It returns err if there is none.
+func (z *zygote) lastError(err error) error {
+	said := make([]byte, maxErrors)
+	n, _ := z.stderr.ReadAt(said, 0)
+	said, _, _ = bytes.Cut(said[:n], []byte{0})
+	said = bytes.TrimSpace(said)
+	if len(said) == 0 {
+		return err
+	}
+	line := said[bytes.LastIndexByte(said, '\n')+1:]
+	return errors.New(string(line[:min(len(line), maxErrorLine)]))
+}
+
+// maxErrorLine bounds a line that lastError returns.
+const maxErrorLine = 300
+
 // launchZygote starts the process: in the image, with the executor's rights.
-func (p *pool) launchZygote(socket *os.File) error {
+func (p *pool) launchZygote(socket, stderr *os.File) error {
 	p.launching.Lock()
 	defer p.launching.Unlock()
 	if p.isClosed() {
@@ -111,6 +163,7 @@ func (p *pool) launchZygote(socket *os.File) error {
 		Main: join([]spawn.Step{
 			spawn.Call("place stdin", unix.SYS_DUP3, null, 0, 0),
 			spawn.Call("place stdout", unix.SYS_DUP3, null, 1, 0),
+			spawn.Call("place stderr", unix.SYS_DUP3, stderr, 2, 0),
 			spawn.Call("place the socket", unix.SYS_DUP3, control, 3, 0),
 			closeFrom(4, int(report.Fd())-1), closeFrom(int(report.Fd())+1, lastFile),
 		}, resetInherited(), []spawn.Step{
@@ -149,6 +202,9 @@ func (z *zygote) greet(h *host, weak []string) error {
 	if !slices.Contains(weak, weakSpawn) {
 		hello.Spawn = hex.EncodeToString(spawn.Code())
 	}
+	if slices.Contains(weak, weakZygote) {
+		hello.Spawn = "none"
+	}
 	if h.root && hello.Spawn != "" {
 		// A process that shares its memory cannot create a user namespace.
 		hello.Flags |= unix.CLONE_VM | unix.CLONE_VFORK
@@ -167,13 +223,13 @@ func (z *zygote) greet(h *host, weak []string) error {
 	files, err := z.link.receive(&ready)
 	closeAll(files...)
 	if err != nil {
-		return fmt.Errorf("the %s zygote ended while it imported its packages: %w", z.tier.name, err)
+		return fmt.Errorf("their interpreter ended while it imported packages: %w", z.lastError(err))
 	}
 	for name, reason := range ready.LeftOut {
 		fmt.Fprintf(os.Stderr, "airlock executor: the %s zygote goes without %s: %s\n", z.tier.name, name, reason)
 	}
 	if ready.Threads != 1 {
-		return fmt.Errorf("the %s zygote has %d threads", z.tier.name, ready.Threads)
+		return fmt.Errorf("the packages started %d threads, of which a fork keeps none", ready.Threads-1)
 	}
 	return nil
 }
@@ -221,7 +277,7 @@ func (z *zygote) fork(script *spawn.Script, g *cgroup.Group, prepare int) (pid i
 	}
 	if err := z.link.sendRaw(request, files...); err != nil {
 		z.dead = true
-		return 0, nil, fmt.Errorf("the %s zygote died: %w", z.tier.name, err)
+		return 0, nil, fmt.Errorf("their interpreter ended: %w", z.lastError(err))
 	}
 	var answer int32
 	files, err = z.link.receive(&answer)
@@ -231,7 +287,8 @@ func (z *zygote) fork(script *spawn.Script, g *cgroup.Group, prepare int) (pid i
 	if err != nil || len(files) != 1 {
 		closeAll(files...)
 		z.dead = true
-		return 0, nil, fmt.Errorf("the %s zygote died in a fork: %w", z.tier.name, errors.Join(err, errors.New("no answer")))
+		return 0, nil, fmt.Errorf("their interpreter ended in a fork: %w",
+			z.lastError(errors.Join(err, errors.New("no answer"))))
 	}
 	return int(answer), files[0], nil
 }

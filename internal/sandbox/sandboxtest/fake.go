@@ -137,7 +137,8 @@ func (f *Fake) Close() error {
 
 // Pools implements engine.Sandbox. The pools that it returns do not exist.
 func (f *Fake) Pools(context.Context) ([]engine.Pool, error) {
-	return []engine.Pool{{Name: "bare", Ready: true, Waiting: 2, Wanted: 3}, {Name: "full"}}, nil
+	return []engine.Pool{{Name: "bare", Ready: true, Waiting: 2, Wanted: 3}, {Name: "full"},
+		{Name: "numpy", Cold: "their interpreter ended while it imported packages: ImportError: libopenblas"}}, nil
 }
 
 // Fail makes every call fail with err, until it is called with nil.
