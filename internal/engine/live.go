@@ -94,7 +94,7 @@ func (s *Service) SaveSession(ctx context.Context, session Session, limits Limit
 	j := &job{id: NewID(), owner: session.Owner, session: session}
 	j.request.Profile = Profile{Origin: session.Origin, Limits: limits, FileTTL: max(s.cfg.FileTTL, session.TTL)}
 	if session.Kind == SessionHeld {
-		j.request.Profile.FileTTL = session.TTL // nobody else knows them
+		j.request.Profile.Origin, j.request.Profile.FileTTL = OriginHeld, session.TTL // no list of an edge has them
 	}
 	run := &Run{ID: j.id, Owner: session.Owner, Session: session.ID, Generation: session.Place.Generation}
 	end := &completion{run: run}

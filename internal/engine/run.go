@@ -128,6 +128,7 @@ const (
 	OriginE2B       Origin = "e2b"
 	OriginTerminal  Origin = "terminal"
 	OriginOpenAI    Origin = "openai"
+	OriginHeld      Origin = "session"             // of held sessions, which are restored from them
 	OriginWorkspace Origin = "librechat.workspace" // of the sessions of LibreChat's workspaces, kept as files
 	OriginResponse  Origin = "openai.response"     // of OpenAI's responses, kept as files
 	OriginPreview   Origin = "preview"             // of the runs that read a file for a page

@@ -81,9 +81,13 @@ func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *ta
 	if j.session.Kind == SessionHeld {
 		s.useHeld(ctx, j.session, files)
 	}
-	now := s.now()
+	now, omitted := s.now(), 0
 	for i, place := range places {
 		st.known[place.Path] = files[i]
+		if j.restores && len(st.entries) >= s.mostRestored() {
+			omitted++
+			continue
+		}
 		if j.session.Kind == SessionHeld && !j.restores ||
 			!s.touches.expiry(files[i].life()).After(now) || !taken.add(place.Path) {
 			continue
@@ -103,8 +107,15 @@ func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *ta
 		s.use(ctx, s.now(), files[i].life())
 		j.inUse.add(files[i].life())
 	}
+	if omitted > 0 {
+		st.notes = append(st.notes, fmt.Sprintf("%d more files were left out, no more than %d come back at once.", omitted,
+			len(st.entries)))
+	}
 	return nil
 }
+
+// mostRestored bounds the files of a restored workspace, which are all open at once.
+func (s *Service) mostRestored() int { return min(3*s.cfg.Maxima.Files.Count, 10_000) }
 
 // readPrivate reads the file of a session that is not put into the workspace, if the
 // program is to have it.
