@@ -352,3 +352,27 @@ func FuzzBlock(f *testing.F) {
 		}
 	})
 }
+
+// TestUnregisteredKey has keys that no block has: they are shown, and not sent with the field
+// before them.
+func TestUnregisteredKey(t *testing.T) {
+	r := Parse([]byte("=== SUBMISSION ===\nassignment_id: A1\nsummary: done\nevidence:\n- src/a.ts\nreviewer: bob\n" +
+		"Approved by:\n- carol\n=== END SUBMISSION ===\n"))
+	if len(r.Items) != 1 || r.Items[0].Verdict != VerdictOK {
+		t.Fatalf("%+v; want one block", r.Items)
+	}
+	it := r.Items[0]
+	if got := strings.Join(it.Block.List(KeyEvidence), ", "); got != "src/a.ts" {
+		t.Errorf("evidence: %q, want src/a.ts alone", got)
+	}
+	if len(it.Block.Extra) != 2 || it.Block.Extra[0].Text != "bob" || !strings.Contains(it.Block.Extra[1].Text, "carol") ||
+		len(it.Warnings) != 2 {
+		t.Errorf("shown %+v with warnings %v; want reviewer and Approved by", it.Block.Extra, it.Warnings)
+	}
+	// In a text, a sentence with a colon stays.
+	r = Parse([]byte("=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 50\ncompleted: half is done\nNext step: tests\n" +
+		"ticket: 7\n=== END PROGRESS UPDATE ===\n"))
+	if got := r.Items[0].Block.Text(KeyCompleted); !strings.Contains(got, "Next step: tests") || strings.Contains(got, "ticket") {
+		t.Errorf("completed: %q; want the sentence, and no unregistered key", got)
+	}
+}

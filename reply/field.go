@@ -156,16 +156,27 @@ func unfence(b *Block, lines []blockLine) []blockLine {
 func (b *Block) split(t *compiledType, lines []blockLine) []value {
 	var values []value
 	style := fieldStyle{}
+	inExtra := false // the lines belong to the last field of b.Extra
 	for _, line := range lines {
 		if !line.raw && line.file == 0 {
 			if f, ok := t.field(line.text, &style); ok {
+				inExtra = false
 				if f.value == "|" || f.value == "|-" || f.value == ">" || f.value == ">-" {
 					f.value, b.Syntax = "", "yaml"
 				}
 				values = append(values, value{fieldLine: f, lines: []string{f.value}, span: Span{line.start, line.end}})
 				continue
 			}
-			b.extra(t, line, style)
+			if f, ok := t.extra(line, style); ok {
+				b.Extra = append(b.Extra, f)
+				inExtra = len(values) == 0 || values[len(values)-1].key.Kind == FieldList || isIdentifier(f.Name)
+			}
+		}
+		if n := len(b.Extra); inExtra {
+			if last := &b.Extra[n-1]; line.start > last.Span.Start {
+				last.Text, last.Span.End = last.Text+"\n"+strings.TrimRight(line.text, " \t"), line.end
+			}
+			continue
 		}
 		if n := len(values); n > 0 {
 			values[n-1].lines = append(values[n-1].lines, strings.TrimRight(line.text, " \t"))
@@ -175,15 +186,21 @@ func (b *Block) split(t *compiledType, lines []blockLine) []value {
 	return values
 }
 
-// extra records an unregistered field. It stays in the value before it as well,
-// since it may be a sentence with a colon.
-func (b *Block) extra(t *compiledType, line blockLine, style fieldStyle) {
+// extra reads an unregistered field. What looks like a sentence with a colon stays in the
+// value of a text before it as well.
+func (t *compiledType) extra(line blockLine, style fieldStyle) (Field, bool) {
 	f, indent, bullet, ok := splitField(line.text)
 	if !ok || bullet && !style.bullets || indent > style.indent+1 || strings.Count(f.name, " ") > 2 ||
 		strings.HasPrefix(f.value, "//") || t.keys[foldKey(f.name)] != nil {
-		return
+		return Field{}, false
 	}
-	b.Extra = append(b.Extra, Field{Key: foldKey(f.name), Name: f.name, Text: f.value, Span: Span{line.start, line.end}})
+	return Field{Key: foldKey(f.name), Name: f.name, Text: f.value, Span: Span{line.start, line.end}}, true
+}
+
+// isIdentifier reports whether a name is written as a key is, not as the beginning of a
+// sentence: "reviewed_by".
+func isIdentifier(name string) bool {
+	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
 }
 
 // take adds the value of one field. It returns the fault of the value, or "".
