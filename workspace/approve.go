@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
 )
 
 // Approval is the user's consent to a proposal, or to parts of it. It is valid only for the
@@ -122,7 +124,8 @@ type Policy struct {
 	Rules []PolicyRule `json:"rules"`
 }
 
-// ParsePolicy reads a policy from its JSON.
+// ParsePolicy reads a policy from its JSON. It refuses malformed globs, unknown operations and
+// rules that can match no file.
 func ParsePolicy(text []byte) (Policy, error) {
 	var policy Policy
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -130,14 +133,49 @@ func ParsePolicy(text []byte) (Policy, error) {
 	if err := decoder.Decode(&policy); err != nil {
 		return policy, fmt.Errorf(`%w; a policy is such as {"rules": [{"glob": "docs/**", "decision": "allow"}]}`, err)
 	}
-	for i, r := range policy.Rules {
-		switch r.Decision {
-		case Allow, Deny, Hold:
-		default:
-			return policy, fmt.Errorf("rule %d has the decision %q; a decision is allow, deny or hold", i+1, r.Decision)
+	last := 0 // the number of a rule that decides about every file
+	for i := range policy.Rules {
+		r := &policy.Rules[i]
+		if last > 0 {
+			return policy, fmt.Errorf("rule %d is never reached: rule %d decides about every file", i+1, last)
+		}
+		if err := r.check(); err != nil {
+			return policy, fmt.Errorf("rule %d %w", i+1, err)
+		}
+		if r.Glob == "" && len(r.Ops) == 0 && r.SHA256.IsZero() && r.MaxBytes == 0 {
+			last = i + 1
 		}
 	}
 	return policy, nil
+}
+
+// check returns an error for a rule that says something unknown, or can match no file. Such a
+// rule of a policy would leave files to the rules behind it, which may allow more.
+func (r *PolicyRule) check() error {
+	switch r.Decision {
+	case Allow, Deny, Hold:
+	default:
+		return fmt.Errorf("has the decision %q; a decision is allow, deny or hold", r.Decision)
+	}
+	for _, op := range r.Ops {
+		if !slices.Contains([]Op{OpCreate, OpUpdate, OpDelete, OpRename, OpUnchanged}, op) {
+			return fmt.Errorf("has the operation %q; an operation is create, update, delete, rename or unchanged", op)
+		}
+	}
+	if r.Glob != "" {
+		if !doublestar.ValidatePattern(r.Glob) {
+			return fmt.Errorf("has a glob that is malformed, %q: a bracket or a brace is not closed, or nothing follows \\", r.Glob)
+		}
+		for name := range strings.SplitSeq(r.Glob, "/") {
+			if name == "" || name == "." || name == ".." {
+				return fmt.Errorf("has the glob %q, which matches no file: paths are relative to the folder, such as docs/a.md", r.Glob)
+			}
+		}
+	}
+	if r.MaxBytes < 0 {
+		return fmt.Errorf("has %d for max_bytes, which no file has", r.MaxBytes)
+	}
+	return nil
 }
 
 // Automatic returns the policy that approves all files that need no person.
@@ -195,7 +233,12 @@ func (f *FileChange) heldBy(policy Policy) *Held {
 	return &Held{File: f.ID, Path: f.Path, Kind: Ask, Rule: "policy", Reason: "no policy approves it"}
 }
 
+// matches reports whether a rule decides about a file. A rule that check refuses allows
+// nothing, and denies or holds everything: a policy that was not parsed fails closed.
 func (r *PolicyRule) matches(f *FileChange) bool {
+	if r.check() != nil {
+		return r.Decision != Allow
+	}
 	return (r.Glob == "" || MatchPath(r.Glob, f.Path) && (f.From == "" || MatchPath(r.Glob, f.From))) &&
 		(len(r.Ops) == 0 || slices.Contains(r.Ops, f.Op)) &&
 		(r.SHA256.IsZero() || r.SHA256 == f.Post.Hash) &&

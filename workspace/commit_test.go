@@ -326,7 +326,7 @@ func TestHunks(t *testing.T) {
 	want = strings.Replace(want, "LX\n", "lx\n", 1)
 	s.want(map[string]string{"a.txt": want})
 	// Only a part was undone, so the whole can still be undone.
-	s.commit(s.must(s.w.Undo(t.Context(), "")))
+	s.commit(s.must(s.w.UndoLatest(t.Context())))
 	s.want(map[string]string{"a.txt": old})
 }
 
@@ -408,7 +408,7 @@ func TestBestEffort(t *testing.T) {
 	if err != nil || len(history) != 1 || history[0].ID != p.ID || string(history[0].Attached) != `"posts"` {
 		t.Errorf("the history: %+v, %v", history, err)
 	}
-	s.commit(s.must(s.w.Undo(t.Context(), "")))
+	s.commit(s.must(s.w.UndoLatest(t.Context())))
 	s.want(map[string]string{"a.txt": "a\n", "b.txt": "the user's\n", "c.txt": "c\n"})
 }
 

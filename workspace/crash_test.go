@@ -222,7 +222,7 @@ func survive(t *testing.T, c crashCase, dir, state, where string) string {
 	if diff := cmp.Diff(c.new, got); diff != "" {
 		t.Fatalf("%s: the folder is neither old nor new; against new:\n%s", where, diff)
 	}
-	p, err := w.Undo(t.Context(), "")
+	p, err := w.UndoLatest(t.Context())
 	if err != nil {
 		t.Fatalf("%s: undo: %v", where, err)
 	}

@@ -49,7 +49,7 @@ func TestFromReply(t *testing.T) {
 		"src/": "", "src/new.ts": "export const n = 3;\r\n", "src/a.ts": "export const a = 10;\r\nexport const b = 2;\r\n",
 		"lib.py": "def f():\n    return 1\n\ndef g():\n    return 22\n",
 	})
-	s.commit(s.must(s.w.Undo(t.Context(), "")))
+	s.commit(s.must(s.w.UndoLatest(t.Context())))
 	s.want(before)
 }
 

@@ -86,7 +86,7 @@ func TestStreaming(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
 	// Undo and redo of a file that is never in memory as a whole.
-	s.commit(s.must(s.w.Undo(t.Context(), "")))
+	s.commit(s.must(s.w.UndoLatest(t.Context())))
 	s.want(map[string]string{})
 	s.commit(s.must(s.w.Redo(t.Context())))
 	if got, err = os.ReadFile(filepath.Join(s.dir, "large.bin")); err != nil || !bytes.Equal(got, data) {

@@ -44,7 +44,7 @@ func TestFidelity(t *testing.T) {
 			if got := s.files()["f"]; got != tc.want {
 				t.Errorf("%q over %q is %q; want %q", tc.write, tc.old, got, tc.want)
 			}
-			s.commit(s.must(s.w.Undo(t.Context(), "")))
+			s.commit(s.must(s.w.UndoLatest(t.Context())))
 			if got := s.files()["f"]; got != tc.old {
 				t.Errorf("undo gives %q; want %q", got, tc.old)
 			}

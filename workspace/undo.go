@@ -1,39 +1,50 @@
 package workspace
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// Undo proposes to undo a committed transaction, the newest that is not undone yet if
-// id is "": all of it, or the files and hunks with the ids in only ("f2", "f2:h1").
+// Undo proposes to undo a committed transaction: all of it, or the files and hunks with the
+// ids in only ("f2", "f2:h1"). The id is that of [Receipt.Undo]; it is empty if the transaction
+// changed nothing, which is [ErrNothing].
 //
 // A file that was edited since is merged, so that the later edits stay. Where they
 // touch the transaction's, the file is a Conflict that shows both. A created file
 // is deleted only if it is unchanged. The proposal is approved and committed like
 // any other, and can be undone in turn.
 func (w *Workspace) Undo(ctx context.Context, id string, only ...string) (*Proposal, error) {
-	find := newestToUndo
-	if id != "" {
-		find = func(records []*Record) string {
-			if slices.ContainsFunc(records, func(r *Record) bool { return r.ID == id || r.Group == id }) {
-				return id
-			}
-			return ""
+	if id == "" {
+		return nil, fmt.Errorf("%w: the transaction changed nothing; UndoLatest undoes the newest that did", ErrNothing)
+	}
+	return w.undo(ctx, only, func(records []*Record) string {
+		if slices.ContainsFunc(records, func(r *Record) bool { return r.ID == id || r.Group == id }) {
+			return id
 		}
-	}
-	found, records, err := w.newest(ctx, find)
-	if err != nil {
+		return ""
+	}, fmt.Errorf("transaction %q: %w among the committed ones of %s", id, ErrNotFound, w.root))
+}
+
+// UndoLatest proposes to undo the newest transaction that changed something and is not undone
+// yet, as Undo does.
+func (w *Workspace) UndoLatest(ctx context.Context, only ...string) (*Proposal, error) {
+	return w.undo(ctx, only, newestToUndo, ErrNothing)
+}
+
+func (w *Workspace) undo(
+	ctx context.Context, only []string, find func([]*Record) string, none error,
+) (*Proposal, error) {
+	id, records, err := w.newest(ctx, find)
+	switch {
+	case err != nil:
 		return nil, err
+	case id == "":
+		return nil, none
 	}
-	if found == "" && id == "" {
-		return nil, ErrNothing
-	}
-	origin := Origin{Kind: "undo", Reverts: cmp.Or(found, id), Partial: len(only) > 0}
-	return w.planRevert(ctx, origin, members(records, found), only)
+	origin := Origin{Kind: "undo", Reverts: id, Partial: len(only) > 0}
+	return w.planRevert(ctx, origin, members(records, id), only)
 }
 
 // fewRecords is the number of records of the history that are read at first.

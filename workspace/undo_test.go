@@ -98,7 +98,7 @@ func TestUndoRefuses(t *testing.T) {
 			s.commit(s.plan(tc.do))
 			tc.then(s)
 			before := s.files()
-			undo := s.must(s.w.Undo(t.Context(), ""))
+			undo := s.must(s.w.UndoLatest(t.Context()))
 			found := false
 			for i := range undo.Files {
 				for _, f := range undo.Files[i].Findings {
@@ -121,7 +121,7 @@ func TestUndoRenameAfterEdit(t *testing.T) {
 	s.commit(s.plan(Change{Verb: Rename, Path: "a.txt", To: "b/b.txt",
 		Edit: func(b []byte) ([]byte, error) { return []byte(strings.Replace(string(b), "1", "one", 1)), nil }}))
 	s.put("b/b.txt", "one\n2\n3\n4\n5\n6\nSEVEN\n")
-	s.commit(s.must(s.w.Undo(t.Context(), "")))
+	s.commit(s.must(s.w.UndoLatest(t.Context())))
 	s.want(map[string]string{"a.txt": "1\n2\n3\n4\n5\n6\nSEVEN\n"})
 	s.commit(s.must(s.w.Redo(t.Context())))
 	s.want(map[string]string{"b/": "", "b/b.txt": "one\n2\n3\n4\n5\n6\nSEVEN\n"})
@@ -142,9 +142,9 @@ func TestUndoChain(t *testing.T) {
 		}
 	}
 	step := func(p *Proposal, err error) { t.Helper(); s.commit(s.must(p, err)) }
-	step(s.w.Undo(t.Context(), ""))
+	step(s.w.UndoLatest(t.Context()))
 	at("3")
-	step(s.w.Undo(t.Context(), ""))
+	step(s.w.UndoLatest(t.Context()))
 	at("2")
 	step(s.w.Redo(t.Context()))
 	at("3")
@@ -153,7 +153,7 @@ func TestUndoChain(t *testing.T) {
 	if _, err := s.w.Redo(t.Context()); !errors.Is(err, ErrNothing) {
 		t.Errorf("a third redo: %v", err)
 	}
-	step(s.w.Undo(t.Context(), ""))
+	step(s.w.UndoLatest(t.Context()))
 	at("3")
 	step(s.w.UndoTo(t.Context(), ids[0]))
 	s.want(map[string]string{"a": "1\n", "f1": "x"})
@@ -167,14 +167,14 @@ func TestUndoChain(t *testing.T) {
 
 func TestUndoNothing(t *testing.T) {
 	s := newSite(t, nil)
-	if _, err := s.w.Undo(t.Context(), ""); !errors.Is(err, ErrNothing) {
+	if _, err := s.w.UndoLatest(t.Context()); !errors.Is(err, ErrNothing) {
 		t.Error(err)
 	}
 	if _, err := s.w.Undo(t.Context(), newID()); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
 	s.commit(s.plan(write("a", "a\n")))
-	if _, err := s.w.Undo(t.Context(), "", "f9"); err == nil {
+	if _, err := s.w.UndoLatest(t.Context(), "f9"); err == nil {
 		t.Error("a file that is not there was undone")
 	}
 }
@@ -186,7 +186,7 @@ func TestUndoRestoresMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.commit(s.plan(Change{Verb: Delete, Path: "d.sh"}))
-	s.commit(s.must(s.w.Undo(t.Context(), "")))
+	s.commit(s.must(s.w.UndoLatest(t.Context())))
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o750 {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -228,4 +228,21 @@ func TestBase(t *testing.T) {
 	if got := s.files()["a"]; got != "ONE\n2\n3\n4\n5\n6\nSEVEN\n" {
 		t.Errorf("merged: %q", got)
 	}
+}
+
+// TestUndoOfNoChange undoes a transaction that changed nothing: older work stays.
+func TestUndoOfNoChange(t *testing.T) {
+	s := newSite(t, map[string]string{"a.txt": "old\n"})
+	first := s.commit(s.plan(write("a.txt", "new\n")))
+	second := s.commit(s.plan(write("a.txt", "new\n")))
+	if first.Undo == "" || second.Undo != "" {
+		t.Fatalf("undo of a change %q, of none %q; want an id, and none", first.Undo, second.Undo)
+	}
+	if _, err := s.w.Undo(t.Context(), second.Undo); !errors.Is(err, ErrNothing) {
+		t.Errorf("undo of nothing: %v, want ErrNothing", err)
+	}
+	if _, err := s.w.Undo(t.Context(), "nope"); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "nope") {
+		t.Errorf("undo of an unknown transaction: %v, want ErrNotFound with its name", err)
+	}
+	s.want(map[string]string{"a.txt": "new\n"})
 }

@@ -66,7 +66,7 @@ func TestUndoOfAnEditedFileIsKept(t *testing.T) {
 	s := newSite(t, nil)
 	s.commit(s.plan(write("a", "made\n")))
 	s.put("a", "edited\n")
-	p := s.must(s.w.Undo(t.Context(), ""))
+	p := s.must(s.w.UndoLatest(t.Context()))
 	if err := s.w.Propose(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}

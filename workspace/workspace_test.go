@@ -221,7 +221,7 @@ func TestCommitAllKinds(t *testing.T) {
 		t.Error(diff)
 	}
 
-	undo := s.must(s.w.Undo(t.Context(), ""))
+	undo := s.must(s.w.UndoLatest(t.Context()))
 	s.commit(undo)
 	s.want(before)
 	redo := s.must(s.w.Redo(t.Context()))

@@ -82,6 +82,8 @@ func (a *app) revert(ctx context.Context, o undoOptions, id string) error {
 			p, err = ws.Redo(ctx)
 		case o.to != "":
 			p, err = ws.UndoTo(ctx, o.to)
+		case id == "":
+			p, err = ws.UndoLatest(ctx, o.only...)
 		default:
 			p, err = ws.Undo(ctx, id, o.only...)
 		}
