@@ -110,6 +110,11 @@ test-packages: build ## all package sets: programs behave as in plain virtual en
 	done
 	@AIRLOCK_TEST_PACKAGES=all $(GO) test -count=1 -v -run 'TestVersions|TestSetOf|TestLibreChatPackages' ./e2e
 
+# Each root takes 1.5 GB and some minutes. SYSTEMS are the suites.
+.PHONY: test-systems
+test-systems: build ## minimal roots of Debian 12, 13 and sid: setup, Python's tests, warm starts; needs root, debootstrap
+	@GO='$(GO)' AIRLOCK_TEST_DATA= scripts/test-systems '$(CACHE)/systems' $(SYSTEMS)
+
 # All languages take some 2 GB of Debian packages.
 .PHONY: test-languages
 test-languages: build ## all 13 languages in the sandbox
