@@ -141,6 +141,23 @@ var sharedFileCommands = []uint32{
 	unix.F_SETLEASE, unix.F_NOTIFY, unix.F_SETDELEG, unix.F_SET_RW_HINT, unix.F_SET_FILE_RW_HINT,
 }
 
+// maxPipe is the size of a new pipe. Larger ones use up what one user's pipes may have
+// together: without root that is the service's user, and the pipes of a program's output
+// belong to it in any case.
+const maxPipe = 64 << 10
+
+// fcntlRule refuses sharedFileCommands, and pipes that are larger than new ones, as the
+// kernel does when a user has too many.
+func fcntlRule() []bpf.Instruction {
+	const command, size = 1, 2
+	return append([]bpf.Instruction{
+		argument(command), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.F_SETPIPE_SZ, SkipTrue: 4},
+		argument(size), bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: maxPipe, SkipFalse: 1},
+		refuse(unix.EPERM),
+		allow,
+	}, noneOf(command, unix.EPERM, sharedFileCommands...)...)
+}
+
 // priorityRule returns the rule of setpriority. If a thread sets its own priority, as
 // nice does, the rule ends in own. Groups and users are refused, because pid 1 has the
 // program's user and must get a processor when it is killed. A raised priority fails
@@ -203,7 +220,7 @@ var argumentRules = []argumentRule{
 	{unix.SYS_SETSOCKOPT, optionRule()},
 	{unix.SYS_PRLIMIT64, limitRule(1, true)},
 	{unix.SYS_SETRLIMIT, limitRule(0, false)},
-	{unix.SYS_FCNTL, noneOf(1, unix.EPERM, sharedFileCommands...)},
+	{unix.SYS_FCNTL, fcntlRule()},
 	// No file that a program can write is on a disk, and a program must not wait for
 	// the host's disks.
 	{unix.SYS_SYNC, unconditional(fakeSuccess)},
