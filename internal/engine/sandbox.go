@@ -69,6 +69,7 @@ type Pool struct {
 // Spec is one program to run, ready for the sandbox: every name checked,
 // every default filled in.
 type Spec struct {
+	Owner     Owner // what it takes from pools of the kernel counts for this one
 	Language  language.Language
 	Packages  string // set of Python packages; empty: the sandbox's default
 	Code      string

@@ -394,8 +394,8 @@ func TestProfileReachesSandbox(t *testing.T) {
 		t.Errorf("maxima %+v", maxima)
 	}
 	defaults.Timeout, defaults.Output.Bytes = time.Second, 10
-	want := engine.Spec{Code: "1", Stdin: []byte("in"), Root: "/mnt/data", Entry: "__main__.py", Home: "/mnt/data",
-		EchoLast: true, ShowPlots: true, Limits: defaults, Inputs: []engine.Input{}}
+	want := engine.Spec{Owner: alice.Owner, Code: "1", Stdin: []byte("in"), Root: "/mnt/data", Entry: "__main__.py",
+		Home: "/mnt/data", EchoLast: true, ShowPlots: true, Limits: defaults, Inputs: []engine.Input{}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(engine.Spec{}, "Language")); diff != "" {
 		t.Error(diff)
 	}

@@ -340,7 +340,12 @@ func (s *sandbox) users() []spawn.Step {
 	}
 	itself := fmt.Sprintf("%d %d 1", s.uid, s.uid)
 	return join(
-		[]spawn.Step{spawn.Call("new user namespace", unix.SYS_UNSHARE, unix.CLONE_NEWUSER)},
+		[]spawn.Step{
+			// The kernel keeps this limit for all processes of the executor's user together: a sandbox
+			// cannot start one that would be too many with those of the others.
+			limit("processes of all", unix.RLIMIT_NPROC, uint64(max(s.host.shares.mostTasks, int64(s.request.Processes+1)))),
+			spawn.Call("new user namespace", unix.SYS_UNSHARE, unix.CLONE_NEWUSER),
+		},
 		writeTo("no groups", s.own, "setgroups", "deny"),
 		writeTo("map the user", s.own, "uid_map", itself),
 		writeTo("map the group", s.own, "gid_map", itself),

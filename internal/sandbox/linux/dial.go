@@ -38,12 +38,18 @@ func (e *executor) dial(l *link, r *dialRequest) error {
 	var six unix.SockaddrInet6
 	copy(six.Addr[:], net.IPv6loopback)
 	four.Port, six.Port = r.Port, r.Port
-	socket, err := connect(at.pidfd, unix.AF_INET, &four)
-	if errors.Is(err, unix.ECONNREFUSED) {
-		var other error
-		if socket, other = connect(at.pidfd, unix.AF_INET6, &six); other == nil {
-			err = nil
+	var socket *os.File
+	err = e.gate.through(at.sandbox.request.Owner, func() (err error) {
+		if socket, err = connect(at.pidfd, unix.AF_INET, &four); errors.Is(err, unix.ECONNREFUSED) {
+			var other error
+			if socket, other = connect(at.pidfd, unix.AF_INET6, &six); other == nil {
+				err = nil
+			}
 		}
+		return err
+	})
+	if busy, ok := errors.AsType[*failure](err); ok {
+		return busy
 	}
 	if err != nil {
 		return newFailure(engine.ErrConflict, fmt.Sprintf("port %d: %v", r.Port, err),

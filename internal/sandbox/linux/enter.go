@@ -92,6 +92,20 @@ func (e *executor) enter(l *link, r *enterRequest, files []*os.File) error {
 		return err
 	}
 	defer leave()
+	owner, shares := at.sandbox.request.Owner, e.host.shares
+	room, err := shares.pipes.take(owner, pipePages)
+	if r.Terminal != nil {
+		room, err = shares.terminals.take(owner, 1)
+	}
+	if err != nil {
+		return err
+	}
+	defer room.release()
+	open, err := shares.files.take(owner, filesOfProcess)
+	if err != nil {
+		return err
+	}
+	defer open.release()
 	var passed []*os.File
 	if r.Terminal != nil {
 		t, err := openTerminal(at.sandbox.uid, *r.Terminal)
@@ -106,7 +120,11 @@ func (e *executor) enter(l *link, r *enterRequest, files []*os.File) error {
 		}
 		files, passed = []*os.File{t.slave, t.slave, t.slave}, []*os.File{t.master}
 	}
-	pid, pidfd, err := e.startInside(at, r, files)
+	var pid, pidfd int
+	err = e.gate.through(owner, func() (err error) {
+		pid, pidfd, err = e.startInside(at, r, files)
+		return err
+	})
 	closeAll(files...)
 	if err != nil {
 		return err
@@ -129,8 +147,13 @@ func (n *entered) follow(l *link, pid, pidfd int) error {
 		return err
 	}
 	list := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}, {Fd: int32(service), Events: unix.POLLIN}}
+	polled, err := newPollSet(list)
+	if err != nil {
+		return err
+	}
+	defer polled.close()
 	for {
-		if _, err := pollUntil(list, time.Time{}); err != nil || list[0].Revents != 0 {
+		if _, err := polled.until(list, time.Time{}); err != nil || list[0].Revents != 0 {
 			return err
 		}
 		var c processControl
@@ -149,6 +172,9 @@ func (e *executor) startInside(at *standing, r *enterRequest, files []*os.File) 
 	defer at.entered.starting.Unlock()
 	if at.full() {
 		return 0, 0, errTooMany
+	}
+	if err := at.still.refused(); err != nil { // its processes stand still, because they would be too many
+		return 0, 0, err
 	}
 	reports, report, err := reportPipe()
 	if err != nil {

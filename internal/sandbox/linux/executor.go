@@ -66,6 +66,7 @@ type host struct {
 	groupsErr      error
 	heldQuota      int64     // bytes that all held workspaces together may grow to
 	most           uncounted // used without control groups
+	shares         *shares
 }
 
 // executor is the privileged half. It has no network, no keys, no database and no host
@@ -86,6 +87,8 @@ type executor struct {
 
 	namespaces namespacePool // for the next sandboxes
 	guard      *guard        // nil where there are control groups
+	notifier   notifier
+	gate       gate
 
 	running  atomic.Int32 // programs
 	giveBack *time.Timer  // returns unused memory to the system
@@ -180,6 +183,11 @@ func (e *executor) prepare(args []string) error {
 	if !h.root {
 		h.uids = userUIDs
 	}
+	place, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return err
+	}
+	h.shares = newShares(cgroup.Root, string(place), h.root) // while it sees the host's groups
 	from, err := openSources(e.config.Runtimes, e.config.Packages)
 	if err != nil {
 		return err
@@ -213,6 +221,7 @@ func (e *executor) prepare(args []string) error {
 	if err != nil {
 		return err
 	}
+	e.notifier.start()
 	h.groups, h.groupsErr = cgroup.Open(groupPath, string(own), e.config.Instance)
 	if h.groups != nil && e.guard != nil {
 		e.guard.close()

@@ -41,8 +41,13 @@ type freezer struct {
 
 	due time.Time // when to freeze the program; zero: it is frozen, or need not be
 
+	tasks *holding // its processes and threads: all that it may have, and while it is frozen those that it has
+	most  int64
+
 	mu             sync.Mutex
 	frozen         bool
+	noRoom         error         // why it is not thawed yet: its owner has too many processes, or all have
+	retry          time.Time     // when to try again; zero: it need not be thawed
 	freezeViolated bool          // it was ended because it computed while frozen
 	stop           chan struct{} // ends the watch; nil: there is no watch
 	watching       sync.WaitGroup
@@ -88,10 +93,21 @@ func (s *freezer) foreground() int {
 func (s *freezer) set(frozen bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.noRoom, s.retry = nil, time.Time{}
 	if s.frozen == frozen {
 		return
 	}
+	if !frozen {
+		if s.noRoom = s.tasks.resize(s.most); s.noRoom != nil {
+			s.retry = time.Now().Add(thawRetry)
+			return
+		}
+		s.group.LimitProcesses(0)
+	}
 	s.frozen = frozen
+	if frozen {
+		defer s.reserveLess()
+	}
 	if s.group.Freeze(frozen) {
 		return
 	}
@@ -103,6 +119,37 @@ func (s *freezer) set(frozen bool) {
 	}
 	s.endWatch()
 	s.signal(unix.SIGCONT)
+}
+
+// thawRetry is how soon thawing is tried again if there was no room for the processes that
+// a program may start.
+const thawRetry = 50 * time.Millisecond
+
+// reserveLess gives back what a frozen program cannot use: most of those that wait for a
+// cell have three processes. The caller holds mu.
+func (s *freezer) reserveLess() {
+	n := s.group.Processes()
+	if s.group == nil {
+		for _, pid := range append(s.entered.among(s.pid), s.pid) {
+			n += int64(tasks(pid))
+		}
+	}
+	s.group.LimitProcesses(n)
+	_ = s.tasks.resize(min(n+tasksBeside, s.most)) // less is never refused
+}
+
+// retryAt returns when to try to thaw the program again.
+func (s *freezer) retryAt() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.retry
+}
+
+// refused returns why the program is not thawed, nil if it is or need not be.
+func (s *freezer) refused() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.noRoom
 }
 
 // stands reports whether the program is frozen.

@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"slices"
@@ -79,6 +80,20 @@ type guarded struct {
 	deadline time.Duration
 }
 
+// sleepUntil waits for one of the files, or for a time, in the guard's only thread.
+func sleepUntil(list []unix.PollFd, at time.Time) error {
+	for {
+		var left *unix.Timespec
+		if !at.IsZero() {
+			t := unix.NsecToTimespec(max(0, time.Until(at).Nanoseconds()))
+			left = &t
+		}
+		if _, err := unix.Ppoll(list, left, nil); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
 // guardMain is the guard's main function. It needs no privileges: all processes have its user.
 func guardMain() int {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -100,7 +115,7 @@ func guardMain() int {
 			list = append(list, unix.PollFd{Fd: int32(p.pidfd.Fd()), Events: unix.POLLIN})
 			next = earlier(next, time.Now().Add(p.deadline-monotonic()))
 		}
-		if _, err := pollUntil(list, next); err != nil {
+		if err := sleepUntil(list, next); err != nil {
 			return 1
 		}
 		now, i := monotonic(), 0

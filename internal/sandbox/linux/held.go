@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"regexp"
@@ -19,6 +20,8 @@ type heldWorkspace struct {
 	at        string
 	uid       int
 	size      int64        // its maximum size
+	owner     string       // of the last run in it, else its id; guarded by executor.mu
+	watches   int          // of its files; guarded by executor.mu
 	entered   sync.RWMutex // read-locked by programs in it, locked to release it
 	gone      bool         // released while a run waited
 	saving    sync.Mutex   // held while changes are collected
@@ -122,6 +125,7 @@ func (e *executor) keep(l *link, id string, h *heldWorkspace, inputs int) error 
 	if h.size > e.host.heldQuota { // no program could ever enter
 		return errHeldMemory
 	}
+	h.owner = cmp.Or(h.owner, id)
 	e.held[id] = h
 	return nil
 }
@@ -177,6 +181,34 @@ func (e *executor) occupy(id string, live bool) (*heldWorkspace, error) {
 		return nil, errNotHeld
 	}
 	return h, nil
+}
+
+// attend counts a watch of a held workspace. The caller must call leave afterwards.
+func (e *executor) attend(h *heldWorkspace, owner string) (leave func(), err error) {
+	e.mu.Lock()
+	full := h.watches >= maxHeldWatches
+	if !full {
+		h.watches++
+	}
+	e.mu.Unlock()
+	if full {
+		return nil, newFailure(engine.ErrBusy, fmt.Sprintf("this session is watched %d times, and that is the most", maxHeldWatches),
+			"end one of the watches")
+	}
+	end := func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		h.watches--
+	}
+	watch, err := e.host.shares.watches.take(owner, 1)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return func() {
+		watch.release()
+		end()
+	}, nil
 }
 
 func (e *executor) leave(h *heldWorkspace, live bool) {

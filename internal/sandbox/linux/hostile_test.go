@@ -1,17 +1,12 @@
 package linux
 
 import (
-	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
@@ -80,32 +75,8 @@ func TestHostileWithoutRoot(t *testing.T) {
 		t.Log("this is an ordinary user: the other tests are it")
 		return
 	}
-	const nobody = 12345 // of whom nothing on this machine knows
-	folder, err := os.MkdirTemp("", "airlock-user-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(folder)
-	binary, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, err := range []error{
-		os.Chown(folder, nobody, nobody), os.Chmod(folder, 0o755), os.WriteFile(folder+"/linux.test", binary, 0o755),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	command := exec.CommandContext(t.Context(), folder+"/linux.test",
-		"-test.run=^(TestHostile|TestHostileWarm|TestShortSlices|TestSessionOfInit|TestGuard|TestInterruptOfForeground)$",
-		"-test.parallel="+flag.Lookup("test.parallel").Value.String())
-	command.Dir = folder
-	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder, "TMPDIR=" + folder,
-		"AIRLOCK_NO_SKIP=" + os.Getenv("AIRLOCK_NO_SKIP")}
-	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody},
-		Pdeathsig: unix.SIGKILL}
-	if out, err := command.CombinedOutput(); err != nil {
+	const tests = "^(TestHostile|TestHostileWarm|TestShortSlices|TestSessionOfInit|TestGuard|TestInterruptOfForeground)$"
+	if out, err := asNobody(t, tests, nil); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

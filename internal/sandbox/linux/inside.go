@@ -37,6 +37,8 @@ func (s *Sandbox) Start(ctx context.Context, held engine.ID, spec *engine.Proces
 				return nil, err
 			}
 			*ours, theirs = pipe.ours, append(theirs, pipe.theirs)
+			// A user's pipes have so many pages together. A process that waits needs few.
+			_, _ = unix.FcntlInt(pipe.theirs.Fd(), unix.F_SETPIPE_SZ, processPipe) // it may be smaller already
 		}
 	}
 	if err := s.startProcess(ctx, p, request, theirs); err != nil {
@@ -45,6 +47,9 @@ func (s *Sandbox) Start(ctx context.Context, held engine.ID, spec *engine.Proces
 	}
 	return p, nil
 }
+
+// processPipe is the size of a pipe of a process beside a program.
+const processPipe = 16 << 10
 
 func (s *Sandbox) startProcess(ctx context.Context, p *process, r *enterRequest, theirs []*os.File) error {
 	want := 0

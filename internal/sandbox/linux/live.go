@@ -181,6 +181,10 @@ func (e *executor) changes(l *link, r *changesRequest) error {
 	e.mu.Lock()
 	h, at := e.held[r.ID], e.standing[r.ID]
 	var use used
+	owner := r.ID
+	if h != nil {
+		owner = h.owner
+	}
 	if at != nil && at.sandbox.group != nil {
 		use = used{CPU: at.sandbox.group.CPUTime(), MemoryPeak: at.sandbox.group.MemoryPeak()}
 	}
@@ -198,7 +202,14 @@ func (e *executor) changes(l *link, r *changesRequest) error {
 	w := h.workspace
 	w.installs = w.installs || at != nil && at.sandbox.request.Network
 	w.seen = map[string]mark{}
-	found := w.collect("", collectLimits{r.Count, r.Bytes, r.Total})
+	var found *left
+	err := e.gate.through(owner, func() error {
+		found = w.collect("", collectLimits{r.Count, r.Bytes, r.Total})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	w.staged, w.seen = w.seen, nil
 	defer found.close()
 	if err := found.send(l); err != nil {
@@ -241,10 +252,16 @@ func (e *executor) measureStanding(l *link, id string) error {
 	if g := at.sandbox.group; g != nil {
 		use.CPU, use.Memory = g.CPUTime(), g.MemoryInUse()
 	} else {
-		pids := at.entered.among(at.pid)
-		use.CPU = at.entered.cpu(at.pid, pids)
-		for _, pid := range pids {
-			use.Memory += proportionalBytes(pid)
+		err = e.gate.through(at.sandbox.request.Owner, func() error {
+			pids := at.entered.among(at.pid)
+			use.CPU = at.entered.cpu(at.pid, pids)
+			for _, pid := range pids {
+				use.Memory += proportionalBytes(pid)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	e.measure(id)

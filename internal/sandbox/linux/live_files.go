@@ -66,8 +66,11 @@ const temporary = ".airlock-"
 // openWorkspace is a workspace opened for one operation. It has its own open folder,
 // because the workspace may be released meanwhile.
 type openWorkspace struct {
-	root *os.File
-	uid  int
+	executor *executor
+	held     *heldWorkspace
+	root     *os.File
+	uid      int
+	owner    string
 }
 
 func (e *executor) files(l *link, r *filesRequest) error {
@@ -97,10 +100,16 @@ func (e *executor) files(l *link, r *filesRequest) error {
 		return err
 	}
 	defer leave()
-	if err := w.do(l, r); err != nil {
-		return filesFailure(r, err)
+	act := func() error { return w.do(l, r) }
+	if r.Op == opWrite || r.Op == opWatch { // the service decides how long these take
+		open, err := e.host.shares.files.take(w.owner, filesOfCall)
+		if err != nil {
+			return err
+		}
+		defer open.release()
+		return filesFailure(r, act())
 	}
-	return nil
+	return filesFailure(r, e.gate.through(w.owner, act))
 }
 
 // openWorkspace opens a workspace, or the /tmp of the sandbox in it, for a request. The
@@ -124,7 +133,7 @@ func (e *executor) openWorkspace(id string, tmp bool, l *link) (_ *openWorkspace
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &openWorkspace{os.NewFile(uintptr(fd), "workspace"), h.uid}
+	w := &openWorkspace{e, h, os.NewFile(uintptr(fd), "workspace"), h.uid, h.owner}
 	h.visitors[l] = true
 	return w, func() {
 		e.mu.Lock()
@@ -445,6 +454,9 @@ func (w *openWorkspace) remove(name string, recursive bool) error {
 
 // filesFailure turns the error of an operation into a failure.
 func filesFailure(r *filesRequest, err error) error {
+	if err == nil {
+		return nil
+	}
 	f := newFailure(engine.ErrUnavailable, fmt.Sprintf("%s %q: %v", r.Op, r.Path, err))
 	is := func(list ...error) bool {
 		return slices.ContainsFunc(list, func(target error) bool { return errors.Is(err, target) })

@@ -8,10 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -340,130 +337,6 @@ func TestLiveFilesOfNobody(t *testing.T) {
 		if !errors.Is(err, engine.ErrNotFound) {
 			t.Errorf("operation %d: %v", i, err)
 		}
-	}
-}
-
-// watchFiles watches a folder until the test ends. It returns a function that waits for
-// an event.
-func watchFiles(t *testing.T, f engine.Files, path string) (await func(want string)) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	events, ready := make(chan engine.FileEvent, 1<<16), make(chan struct{}) // more than the test causes
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		err := f.Watch(ctx, path, true, func() { close(ready) }, func(list []engine.FileEvent) {
-			for _, e := range list {
-				events <- e
-			}
-		})
-		if err != nil {
-			t.Error(err)
-		}
-		close(events)
-	})
-	t.Cleanup(func() { cancel(); watching.Wait() })
-	<-ready
-	return func(want string) {
-		t.Helper()
-		var seen []string
-		for late := time.After(5 * time.Minute); ; {
-			select {
-			case e, ok := <-events:
-				got := strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Kind, e.Path, e.From))
-				if seen = append(seen, got); got == want {
-					return
-				}
-				if ok {
-					continue
-				}
-			case <-late:
-			}
-			t.Fatalf("%q is not among %q", want, seen)
-		}
-	}
-}
-
-func TestWatchFiles(t *testing.T) {
-	s := start(t)
-	held, end := standingProgram(t, s, nil)
-	f := s.Files(held)
-	await := watchFiles(t, f, ".")
-	run := func(script string) {
-		t.Helper()
-		if _, errs, end := inside(t, s, held, shell(script)); end.ExitCode != 0 {
-			t.Fatalf("%s: %s", script, errs)
-		}
-	}
-	run("mkdir -p a/b && echo x > a/b/c")
-	await("created a/b/c")
-	run("echo y >> a/b/c")
-	await("modified a/b/c")
-	run("mv a/b z")
-	await("moved z a/b")
-	run("echo y >> z/c")
-	await("modified z/c")
-	run("rm z/c")
-	await("deleted z/c")
-	if _, err := f.Write(t.Context(), "z/w", strings.NewReader("x")); err != nil {
-		t.Fatal(err)
-	}
-	await("created z/w")
-	if _, err := f.Write(t.Context(), "z/w", strings.NewReader("y")); err != nil {
-		t.Fatal(err)
-	}
-	await("modified z/w")
-	run("echo x > z/#12")
-	await("modified z/#12")
-	run(`touch "$(printf 'bad\377name')"`)
-	await("created bad\xffname")
-	deep := "deep" + strings.Repeat("/d", maxDepth)
-	run("mkdir -p " + deep)
-	await("overflow " + deep)
-	run(`for i in $(seq 900); do rm -rf d; mkdir d; done 2>/dev/null; touch last`)
-	await("created last")
-	end()
-	if err := s.Release(t.Context(), held); err != nil { // ends the watch
-		t.Error(err)
-	}
-}
-
-// A folder found while its parent is listed is not listed again for its creation event:
-// nested folders would be reported once for each parent.
-func TestWatchOnce(t *testing.T) {
-	at := t.TempDir()
-	if err := os.MkdirAll(at+"/a/b/c", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	root, err := os.Open(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &folderWatch{
-		root: int(root.Fd()), notify: os.NewFile(uintptr(fd), "watch"), recursive: true, paths: map[int32]string{},
-	}
-	defer f.notify.Close()
-	for _, name := range []string{"a", "a", "a/b"} {
-		if err := f.add(name, true); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(f.events) != 2 || string(f.events[1].Path) != "a/b/c" {
-		t.Errorf("%+v", f.events)
-	}
-}
-
-// An overflow of the kernel's queue is reported.
-func TestWatchOverflow(t *testing.T) {
-	f := &folderWatch{}
-	event := unix.InotifyEvent{Wd: -1, Mask: unix.IN_Q_OVERFLOW}
-	f.read(unsafe.Slice((*byte)(unsafe.Pointer(&event)), unix.SizeofInotifyEvent))
-	if len(f.events) != 1 || f.events[0].Kind != engine.FileOverflow {
-		t.Errorf("%+v", f.events)
 	}
 }
 

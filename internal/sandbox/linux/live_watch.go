@@ -2,13 +2,12 @@ package linux
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -22,70 +21,147 @@ type fileEvent struct {
 	Folder     bool
 }
 
-// Bounds of one watch. Further folders are not watched, which is reported as an
-// overflow. If a program changes files too fast for the pauses, the kernel's queue
-// overflows, which is also reported.
+// Bounds of one watch, and of the watches of one session. Further folders are not watched,
+// which is reported as an overflow, and so are events that a program causes too fast for the
+// pauses.
 const (
-	maxWatched = 4096
-	watchPause = 20 * time.Millisecond
+	maxWatched     = 4096
+	maxHeldWatches = 32
+	watchPause     = 20 * time.Millisecond
 )
 
 const watchMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MODIFY | unix.IN_MOVED_FROM |
 	unix.IN_MOVED_TO | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
 
-// folderWatch is an inotify watch of a workspace's folders.
+// folderWatch is a watch of a workspace's folders.
 type folderWatch struct {
+	notifier  *notifier
+	room      *holding // of watched folders
 	root      int
-	notify    *os.File
 	recursive bool
 	paths     map[int32]string // of the watched folders; "" is the workspace
 	events    []fileEvent
 	moved     map[uint32]fileEvent // moved out of a folder, and not yet into another
 	waited    map[uint32]bool      // have waited for one pause
+
+	wds map[int32]bool // its folders; guarded by the notifier's mu
+
+	mu      sync.Mutex
+	notices []notice
+	lost    bool          // some were dropped
+	news    chan struct{} // has an element if there is anything of these
+}
+
+// note keeps an event for the watch. It returns false if the watch has lost events: it is
+// to be dropped until it has caught up.
+func (f *folderWatch) note(n notice) bool {
+	f.mu.Lock()
+	kept := len(f.notices) < maxNotices
+	if kept {
+		f.notices = append(f.notices, n)
+	}
+	f.lost = f.lost || !kept
+	f.mu.Unlock()
+	f.wake()
+	return kept
+}
+
+// lose records that the kernel has dropped events.
+func (f *folderWatch) lose() {
+	f.mu.Lock()
+	f.lost = true
+	f.mu.Unlock()
+	f.wake()
+}
+
+func (f *folderWatch) wake() {
+	select {
+	case f.news <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// take returns the events since the last call, and whether some were lost.
+func (f *folderWatch) take() (notices []notice, lost bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	notices, lost = f.notices, f.lost
+	f.notices, f.lost = nil, false
+	return notices, lost
 }
 
 // watch sends events until the service closes its end or the folder is removed.
 func (w *openWorkspace) watch(l *link, name string, recursive bool) error {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	leave, err := w.executor.attend(w.held, w.owner)
 	if err != nil {
-		return newFailure(engine.ErrBusy, "too many folders are watched: "+err.Error())
+		return err
 	}
-	f := &folderWatch{root: int(w.root.Fd()), notify: os.NewFile(uintptr(fd), "watch"), recursive: recursive,
-		paths: map[int32]string{}, moved: map[uint32]fileEvent{}, waited: map[uint32]bool{}}
-	defer f.notify.Close()
-	if err := f.add(name, false); err != nil {
+	defer leave()
+	room, err := w.executor.host.shares.folders.take(w.owner, 1)
+	if err != nil {
+		return err
+	}
+	defer room.release()
+	f := &folderWatch{notifier: &w.executor.notifier, room: room, root: int(w.root.Fd()), recursive: recursive,
+		paths: map[int32]string{}, moved: map[uint32]fileEvent{}, waited: map[uint32]bool{}, wds: map[int32]bool{},
+		news: make(chan struct{}, 1)}
+	defer f.notifier.drop(f)
+	if err := w.executor.gate.through(w.owner, func() error { return f.add(name, false) }); err != nil {
 		return err
 	}
 	if err := l.send(answer{Accepted: true}); err != nil {
 		return err
 	}
-	service, err := l.number()
-	if err != nil {
-		return err
-	}
-	list := []unix.PollFd{{Fd: int32(service), Events: unix.POLLIN}, {Fd: int32(fd), Events: unix.POLLIN}}
-	buffer := make([]byte, 64<<10)
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		files, _ := l.receive(&struct{}{}) // the service has nothing more to say
+		closeAll(files...)
+	}()
+	defer func() {
+		l.setReadDeadline(time.Now())
+		<-left
+		l.setReadDeadline(time.Time{})
+	}()
+	return f.follow(l, name, left)
+}
+
+// follow sends events until the service has left or the folder is removed.
+func (f *folderWatch) follow(l *link, name string, left <-chan struct{}) error {
 	for {
-		var deadline time.Time
+		var later <-chan time.Time
 		if len(f.moved) > 0 {
-			deadline = time.Now().Add(watchPause)
+			later = time.After(watchPause)
 		}
-		if _, err := pollUntil(list, deadline); err != nil || list[0].Revents != 0 {
-			return err
+		select {
+		case <-left:
+			return nil
+		case <-f.news:
+		case <-later:
 		}
-		n, err := unix.Read(fd, buffer)
-		if err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
-			return err
+		notices, lost := f.take()
+		gone := f.read(notices)
+		if lost {
+			gone = f.again(name) != nil
 		}
-		gone := f.read(buffer[:max(n, 0)])
 		if err := f.send(l); err != nil || gone {
 			return err
 		}
-		// Events that follow at once are sent together.
-		if n, err := pollUntil(list[:1], time.Now().Add(watchPause)); n > 0 || err != nil {
-			return err
+		select { // events that follow at once are sent together
+		case <-left:
+			return nil
+		case <-time.After(watchPause):
 		}
 	}
+}
+
+// again watches the folders anew after events were lost.
+func (f *folderWatch) again(name string) error {
+	f.tell(engine.FileOverflow, []byte("."), nil, true)
+	f.notifier.drop(f)
+	f.take() // of the old watches
+	clear(f.paths)
+	return f.add(name, false)
 }
 
 // send sends the recorded events.
@@ -132,17 +208,23 @@ func (f *folderWatch) add(name string, fresh bool) error {
 		f.tell(engine.FileOverflow, []byte(name), nil, true)
 		return nil
 	}
-	wd, err := unix.InotifyAddWatch(int(f.notify.Fd()), fmt.Sprintf("%s/self/fd/%d", procPath, fd),
-		watchMask&^unix.IN_DONT_FOLLOW)
+	if err := f.room.resize(int64(len(f.paths) + 1)); err != nil { // the owner's bound
+		f.tell(engine.FileOverflow, []byte(name), nil, true)
+		return nil //nolint:nilerr // the event says it
+	}
+	wd, err := f.notifier.add(f, fd)
 	if errors.Is(err, unix.ENOSPC) { // the user's limit of watches
 		f.tell(engine.FileOverflow, []byte(name), nil, true)
 		return nil
 	}
+	if errors.Is(err, unix.EMFILE) {
+		return newFailure(engine.ErrUnavailable, err.Error(), "the operator can raise that limit")
+	}
 	if err != nil {
 		return err
 	}
-	before, watched := f.paths[int32(wd)]
-	f.paths[int32(wd)] = name
+	before, watched := f.paths[wd]
+	f.paths[wd] = name
 	if !f.recursive || watched && before == name { // its entries were seen, or an event will follow
 		return nil
 	}
@@ -163,46 +245,40 @@ func (f *folderWatch) add(name string, fresh bool) error {
 	return nil
 }
 
-// read records the kernel's events. It reports whether the first folder was removed.
-func (f *folderWatch) read(buffer []byte) (gone bool) {
-	for len(buffer) >= unix.SizeofInotifyEvent {
-		var event unix.InotifyEvent
-		copy(unsafe.Slice((*byte)(unsafe.Pointer(&event)), unix.SizeofInotifyEvent), buffer)
-		end := unix.SizeofInotifyEvent + int(event.Len)
-		name := strings.TrimRight(string(buffer[unix.SizeofInotifyEvent:end]), "\x00")
-		buffer = buffer[end:]
-		folder, known := f.paths[event.Wd]
+// read records events. It reports whether the first folder was removed.
+func (f *folderWatch) read(notices []notice) (gone bool) {
+	for _, n := range notices {
+		folder, known := f.paths[n.wd]
 		switch {
-		case event.Mask&unix.IN_Q_OVERFLOW != 0:
-			f.tell(engine.FileOverflow, []byte("."), nil, true)
 		case !known:
-		case event.Mask&unix.IN_IGNORED != 0:
-			delete(f.paths, event.Wd)
+		case n.mask&unix.IN_IGNORED != 0:
+			delete(f.paths, n.wd)
+			_ = f.room.resize(int64(max(len(f.paths), 1))) // less is never refused
 			gone = gone || len(f.paths) == 0
-		case name != "":
-			f.one(&event, path.Join(folder, name), strings.HasPrefix(name, temporary))
+		case n.name != "":
+			f.one(&n, path.Join(folder, n.name), strings.HasPrefix(n.name, temporary))
 		}
 	}
 	return gone
 }
 
 // one records one event of a file. A temporary file will be renamed.
-func (f *folderWatch) one(event *unix.InotifyEvent, name string, temporary bool) {
-	folder := event.Mask&unix.IN_ISDIR != 0
+func (f *folderWatch) one(event *notice, name string, temporary bool) {
+	folder := event.mask&unix.IN_ISDIR != 0
 	at := []byte(name)
 	switch {
-	case event.Mask&unix.IN_MOVED_FROM != 0:
-		f.moved[event.Cookie] = fileEvent{From: at, Folder: folder}
+	case event.mask&unix.IN_MOVED_FROM != 0:
+		f.moved[event.cookie] = fileEvent{From: at, Folder: folder}
 		if temporary {
-			f.moved[event.Cookie] = fileEvent{}
+			f.moved[event.cookie] = fileEvent{}
 		}
 		return
 	case temporary:
 		return
-	case event.Mask&unix.IN_MOVED_TO != 0:
-		before, known := f.moved[event.Cookie]
-		delete(f.moved, event.Cookie)
-		delete(f.waited, event.Cookie)
+	case event.mask&unix.IN_MOVED_TO != 0:
+		before, known := f.moved[event.cookie]
+		delete(f.moved, event.cookie)
+		delete(f.waited, event.cookie)
 		switch {
 		case !known:
 			f.tell(engine.FileCreated, at, nil, folder)
@@ -215,14 +291,14 @@ func (f *folderWatch) one(event *unix.InotifyEvent, name string, temporary bool)
 		if folder && f.recursive {
 			_ = f.add(name, !known) // it may have been removed
 		}
-	case event.Mask&unix.IN_CREATE != 0:
+	case event.mask&unix.IN_CREATE != 0:
 		f.tell(engine.FileCreated, at, nil, folder)
 		if folder && f.recursive {
 			_ = f.add(name, true)
 		}
-	case event.Mask&unix.IN_DELETE != 0:
+	case event.mask&unix.IN_DELETE != 0:
 		f.tell(engine.FileDeleted, at, nil, folder)
-	case event.Mask&unix.IN_MODIFY != 0 && !f.unnamed(name):
+	case event.mask&unix.IN_MODIFY != 0 && !f.unnamed(name):
 		f.tell(engine.FileModified, at, nil, folder)
 	}
 }

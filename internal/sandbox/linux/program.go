@@ -31,6 +31,11 @@ func (e *executor) run(l *link, r *runRequest, files []*os.File) error {
 	if r.Env == nil {
 		r.Env = e.usual
 	}
+	var err error
+	if r.tasks, err = e.host.shares.tasks.take(r.Owner, r.tasksFor()); err != nil {
+		return err
+	}
+	defer r.tasks.release()
 	ends, err := programFiles(r, files)
 	if err != nil {
 		return err

@@ -250,7 +250,7 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 	}
 	l := spec.Limits
 	p.request = runRequest{
-		Packages: spec.Packages,
+		Owner: string(spec.Owner), Packages: spec.Packages,
 		Argv: spec.Language.Command(language.Program{Entry: entry, Code: code, Inline: inline, Args: spec.Args,
 			Memory: l.Memory}), Root: spec.Root,
 		EchoLast: echo, ShowPlots: plots, Globals: globals, Folders: spec.Folders, Calls: spec.Calls, Inputs: len(p.list),

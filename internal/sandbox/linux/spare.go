@@ -72,9 +72,16 @@ func (s *pairPool[T]) close(ours func(T) error) {
 	s.list = nil
 }
 
-func newRequestEnds() (ends[*link], error) {
-	ours, theirs, err := newLinkPair()
-	return ends[*link]{ours, theirs}, err
+// newRequestEnds creates the socket of a request. Both ends are polled: a request may wait
+// for as long as its caller likes, and holds no thread of the executor meanwhile.
+func newRequestEnds() (p ends[*link], err error) {
+	if p.ours, p.theirs, err = newLinkPair(); err != nil {
+		return p, err
+	}
+	if err := unix.SetNonblock(int(p.theirs.Fd()), true); err != nil {
+		return ends[*link]{}, errors.Join(err, p.ours.close(), p.theirs.Close())
+	}
+	return p, nil
 }
 
 // newOutputEnds creates a pipe for a program's output.

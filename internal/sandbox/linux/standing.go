@@ -29,8 +29,12 @@ func newStanding(s *sandbox, w *watch) *standing {
 func (e *executor) stand(s *standing) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if id := s.sandbox.request.Held; id != "" && !s.sandbox.request.Apart && e.standing[id] == nil {
+	id, owner := s.sandbox.request.Held, s.sandbox.request.Owner
+	if id != "" && !s.sandbox.request.Apart && e.standing[id] == nil {
 		e.standing[id] = s
+	}
+	if h := e.held[id]; h != nil && owner != "" {
+		h.owner = owner
 	}
 }
 
@@ -83,10 +87,6 @@ func (e *executor) lookIn(id string) (held *heldWorkspace, s *standing, begins b
 	return held, s, held != nil && held.runs+held.live > 0
 }
 
-// maxEntered bounds the processes started inside one sandbox at a time. Each costs the
-// executor a thread.
-const maxEntered = 64
-
 // entered are the processes started inside one sandbox. They are the executor's
 // children, not those of the sandbox's pid 1.
 type entered struct {
@@ -134,9 +134,6 @@ func (n *entered) make(start func() (pid, pidfd int, err error)) (pid, pidfd int
 	defer n.mu.Unlock()
 	if n.ended {
 		return 0, 0, errNoProgram
-	}
-	if len(n.pids) >= maxEntered {
-		return 0, 0, errTooMany
 	}
 	if pid, pidfd, err = start(); err == nil {
 		n.pids[pid] = pidfd

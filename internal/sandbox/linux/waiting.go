@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -211,20 +212,20 @@ func (w *waiting) leaveHeld() {
 
 // alive reports whether pid 1 of the sandbox has not ended.
 func (w *waiting) alive() bool {
-	list := []unix.PollFd{{Fd: int32(w.pidfd.Fd()), Events: unix.POLLIN}}
-	n, err := unix.Poll(list, 0)
-	return n == 0 && err == nil
+	return !hasEnded(int(w.pidfd.Fd()))
+}
+
+// hasEnded reports whether a process has ended.
+func hasEnded(pidfd int) bool {
+	n, err := pollNow([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}})
+	return n > 0 || err != nil
 }
 
 // awaitPidfd waits until a process has ended. A pid 1 ends when the last process of its
 // namespace has exited. It reports false if waiting failed.
 func awaitPidfd(fd int) bool {
-	for {
-		list := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-		if n, err := unix.Poll(list, -1); n > 0 || err != nil && err != unix.EINTR {
-			return n > 0
-		}
-	}
+	n, err := pollUntil([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, time.Time{})
+	return n > 0 && err == nil
 }
 
 // run runs a program in the sandbox that waited for it. It answers as soon as the

@@ -47,6 +47,7 @@ func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 	w.inside = newStanding(s, w)
 	entered := w.inside.entered
 	w.still.group, w.still.pid, w.still.kill, w.still.entered = s.group, w.pid, w.end, entered
+	w.still.tasks, w.still.most = s.request.tasks, s.request.tasksFor()
 	if s.group == nil { // last: it may call kill at once
 		w.poller = startPoller(w.pid, entered, s.request.Memory, s.host.most, w.kill)
 	}
@@ -79,11 +80,8 @@ func (w *watch) supervise(s *sandbox, reports *os.File) (*outcome, error) {
 
 // await returns when pid 1 has ended.
 func (w *watch) await() {
-	if w.warm != nil {
-		awaitPidfd(w.pidfd)
-		return
-	}
-	for {
+	awaitPidfd(w.pidfd)
+	for w.warm == nil {
 		if _, err := unix.Wait4(w.pid, nil, 0, &w.rusage); !errors.Is(err, unix.EINTR) {
 			return
 		}
@@ -91,8 +89,8 @@ func (w *watch) await() {
 }
 
 // until waits for the end of pid 1, and with it of all other processes. It kills the
-// sandbox when the time limit is reached or the request is abandoned. It uses a single
-// poll: waking a second goroutine would cost more than all its work.
+// sandbox when the time limit is reached or the request is abandoned. It waits for all its
+// files at once: waking a second goroutine would cost more than all its work.
 func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) {
 	service, err := w.link.number()
 	if err != nil {
@@ -111,9 +109,16 @@ func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) {
 		w.executor.guard.end(w.pidfd, deadline)
 	}
 	var failed error
+	polled, err := newPollSet(list)
+	if err != nil {
+		w.kill()
+		w.await()
+		return nil, err
+	}
+	defer polled.close()
 	for {
-		next := earlier(earlier(w.nextCPUCheck, w.nextRestCheck), w.still.due)
-		n, err := w.poll(list, earlier(deadline, next))
+		next := earlier(earlier(w.nextCPUCheck, w.nextRestCheck), earlier(w.still.due, w.still.retryAt()))
+		n, err := w.poll(polled, list, earlier(deadline, next))
 		switch {
 		case err == nil && n == 0 && !next.IsZero() && (deadline.IsZero() || next.Before(deadline)):
 			w.carryOut(g, next)
@@ -164,6 +169,8 @@ func (w *watch) carryOut(g *cgroup.Group, next time.Time) {
 	case next.Equal(w.still.due):
 		w.still.due = time.Time{}
 		w.still.set(true)
+	case next.Equal(w.still.retryAt()):
+		w.move(func() bool { w.still.set(false); return true })
 	case next.Equal(w.nextCPUCheck):
 		w.nextCPUCheck = g.DemoteIfBusy(time.Now())
 	default:
@@ -196,11 +203,16 @@ func (w *watch) deadline(began time.Time) time.Time {
 	return began.Add(w.timeout)
 }
 
-// handleControl freezes or thaws the program. A frozen program has no idle checks: the
-// service knows its state.
+// handleControl freezes or thaws the program.
 func (w *watch) handleControl() bool {
+	return w.move(func() bool { return w.still.handleControl(w.link) })
+}
+
+// move calls a function that may freeze or thaw the program, and returns its result. A
+// frozen program has no idle checks: the service knows its state.
+func (w *watch) move(set func() bool) bool {
 	now, stood := time.Now(), w.still.stopped()
-	heard := w.still.handleControl(w.link)
+	heard := set()
 	stands := w.still.stopped()
 	w.rest, w.nextCPUCheck, w.nextRestCheck = rest{}, w.still.group.Renew(now), now.Add(firstRest)
 	if stands {
@@ -281,20 +293,24 @@ const (
 )
 
 // poll waits for one of the files, the last of which reports system calls.
-func (w *watch) poll(list []unix.PollFd, deadline time.Time) (int, error) {
+func (w *watch) poll(polled *pollSet, list []unix.PollFd, deadline time.Time) (int, error) {
 	if w.sockets < fewSockets {
-		return pollUntil(list, deadline)
+		return polled.until(list, deadline)
 	}
 	pause := time.Now().Add(socketsPause)
 	list[polledFinish].Revents = 0
-	if n, err := pollUntil(list[:polledFinish], earlier(deadline, pause)); n > 0 || err != nil {
+	if err := polled.listen(list[polledFinish], 0); err != nil {
+		return 0, err
+	}
+	n, err := polled.until(list[:polledFinish], earlier(deadline, pause))
+	if err := errors.Join(err, polled.listen(list[polledFinish], unix.POLLIN)); n > 0 || err != nil {
 		return n, err
 	}
 	if !deadline.IsZero() && !time.Now().Before(deadline) {
 		return 0, nil
 	}
 	w.sockets -= someSockets
-	return pollUntil(list, deadline)
+	return polled.until(list, deadline)
 }
 
 // earlier returns the earlier of two times. A zero time means never.
@@ -303,21 +319,6 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// pollUntil waits for one of the files. It returns 0 if the deadline, if any, came
-// first.
-func pollUntil(list []unix.PollFd, deadline time.Time) (int, error) {
-	for {
-		var left *unix.Timespec
-		if !deadline.IsZero() {
-			t := unix.NsecToTimespec(max(0, time.Until(deadline).Nanoseconds()))
-			left = &t
-		}
-		if n, err := unix.Ppoll(list, left, nil); !errors.Is(err, unix.EINTR) {
-			return n, err
-		}
-	}
 }
 
 // quiet reports whether only a program that has finished is left. If there are other
@@ -381,8 +382,7 @@ func (w *watch) end() {
 
 // ended reports whether pid 1, and with it all others, has ended.
 func (w *watch) ended() bool {
-	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(w.pidfd), Events: unix.POLLIN}}, 0)
-	return n > 0
+	return hasEnded(w.pidfd)
 }
 
 // account reads the program's resource usage.

@@ -273,6 +273,7 @@ const usesInPacket = 500
 // runRequest comes with the files stdout, stderr and, if there is one, stdin. If Calls
 // is set, the program's two files for calls follow. Inputs follow in separate messages.
 type runRequest struct {
+	Owner     string `json:",omitempty"` // against whose part of each share it counts
 	Argv      []string
 	Env       []string `json:",omitzero"` // nil: usualEnvironment
 	Root      string   // /workspace or /mnt/data
@@ -306,6 +307,8 @@ type runRequest struct {
 	Total     int64 // together
 
 	Node *nodeProgram `json:",omitempty"` // if Node runs it
+
+	tasks *holding // on the executor's side
 }
 
 // holdRequest makes a held workspace; its inputs follow.

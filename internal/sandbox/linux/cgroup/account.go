@@ -3,6 +3,7 @@ package cgroup
 import (
 	"os"
 	"path"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -128,4 +129,25 @@ func (g *Group) OOMKills() int64 {
 		return kernelfile.Value(kernelfile.Read(g.folders[0], "memory.events"), "oom_kill")
 	}
 	return kernelfile.Value(kernelfile.ReadOpen(g.oomFile), "oom_kill")
+}
+
+// TaskLimit returns how many processes and threads a process may have together with all
+// others of its control group, or of one around it. own is the content of
+// /proc/self/cgroup, and root holds the mounted hierarchies. It reports whether there is
+// such a limit.
+func TaskLimit(root, own string) (most int64, bounded bool) {
+	place := parseOwnGroups(own)
+	bases := [][2]string{{root, place[""]}, {filepath.Join(root, "unified"), place[""]},
+		{filepath.Join(root, "pids"), place["pids"]}}
+	for _, base := range bases {
+		for at := filepath.Join("/", base[1]); ; at = filepath.Dir(at) {
+			if n := kernelfile.Int(kernelfile.Read(base[0]+at, "pids.max")); n > 0 && (!bounded || n < most) { // not "max"
+				most, bounded = n, true
+			}
+			if at == "/" {
+				break
+			}
+		}
+	}
+	return most, bounded
 }

@@ -250,6 +250,20 @@ func (g *Group) Freeze(yes bool) bool {
 	return false
 }
 
+// LimitProcesses bounds the processes and threads of the group more closely than at its
+// creation; 0 returns to that bound. Those that exist stay.
+func (g *Group) LimitProcesses(n int64) {
+	if g == nil || g.ended {
+		return
+	}
+	most := int64(g.limits.Processes)
+	if n > 0 {
+		most = min(n, most)
+	}
+	g.dirty = true
+	_ = writeFile(g.folder("pids"), "pids.max", strconv.FormatInt(most, 10)) // it was written at the creation
+}
+
 // Kill sends SIGKILL to all processes of the group. On version 2 the kernel does it at
 // once. On version 1 frozen processes could not die, so Kill stops forks and kills each
 // process.
