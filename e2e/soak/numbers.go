@@ -40,6 +40,9 @@ var numbers = []number{
 		measureNeighbour},
 	{"tools", "programs that import matplotlib and call tools, 20,000 of three clients: none hangs", measureTools},
 	{"previews", "memory of the service while 1,000 hostile files are previewed: under 256 MiB more", measurePreviews},
+	{"threads", "threads of the executor with 2,000 live processes: 64 at most", measureThreads},
+	{"pools", "of each of the kernel's pools a tenant at all limits leaves at least half, and another one works",
+		measurePools},
 	{"uploads", "acknowledged uploads lost in 1,000 kill -9: none", measureUploads},
 	{"recovery", "ready within 5 s of a start with 100,000 files", measureRecovery},
 }
