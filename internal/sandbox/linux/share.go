@@ -19,7 +19,7 @@ type share struct {
 	name  string // of what is counted, in the plural
 	cure  string // how the operator makes the pool larger
 	total int64  // 0: the kernel itself copes with a pool that is used up
-	each  int64  // of one owner; an owner that has nothing may have more at once
+	each  int64  // of one owner; the only holding of an owner may be larger
 
 	mu     sync.Mutex
 	used   int64
@@ -54,7 +54,7 @@ func (h *holding) resize(n int64) error {
 	case s.total > 0 && s.used+more > s.total:
 		return s.refuse(fmt.Sprintf("all programs of this service have %d %s, and there may be %d", s.used, s.name, s.total),
 			"try again when some have ended; the operator can "+s.cure)
-	case own+more > s.each && own > 0:
+	case own+more > s.each && own > h.n: // it has something else, too
 		return s.refuse(fmt.Sprintf("your programs have %d %s, and one owner may have %d", own, s.name, s.each),
 			"end what you no longer need, or try again when some of it has ended; the operator can "+s.cure)
 	}
