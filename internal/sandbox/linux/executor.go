@@ -179,6 +179,11 @@ func (e *executor) prepare(args []string) error {
 	if err := json.Unmarshal([]byte(args[0]), &e.config); err != nil {
 		return err
 	}
+	if !slices.Contains(e.config.Weaken, weakReserve) {
+		if err := reserveNumbers(); err != nil {
+			return err
+		}
+	}
 	h := &host{root: !inUserNamespace(), uids: rootUIDs}
 	if !h.root {
 		h.uids = userUIDs
@@ -242,6 +247,9 @@ func (e *executor) prepare(args []string) error {
 		if slices.Contains(e.config.Weaken, weakNotices) {
 			h.notifyFilter = h.filter
 		}
+	}
+	if err := openNumbers(e.config.Weaken); err != nil {
+		return err
 	}
 	e.host, e.usual = h, usualEnvironment()
 	e.uids = make(chan int, h.uids.count)

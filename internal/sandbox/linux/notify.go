@@ -3,6 +3,7 @@ package linux
 import (
 	"errors"
 	"os"
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/net/bpf"
@@ -59,6 +60,7 @@ func installFile(listener *os.File, id uint64, f *os.File, number int, open uint
 		id                               uint64
 		flags, file, number, descriptors uint32
 	}{id, unix.SECCOMP_ADDFD_FLAG_SETFD, uint32(f.Fd()), uint32(number), open}
+	defer runtime.KeepAlive(f)
 	return ioctl(listener, unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&request))
 }
 
@@ -105,6 +107,7 @@ type notification struct {
 }
 
 func ioctl(f *os.File, request uint, argument unsafe.Pointer) error {
+	defer runtime.KeepAlive(f)
 	for {
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), uintptr(request), uintptr(argument))
 		switch {

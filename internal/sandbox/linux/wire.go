@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -147,6 +148,7 @@ func (l *link) sendRaw(body []byte, files ...*os.File) (err error) {
 		}
 		rights = unix.UnixRights(fds...)
 	}
+	defer runtime.KeepAlive(files) // their numbers must not become those of other files
 	waited := l.raw.Write(func(fd uintptr) bool {
 		for {
 			if err = unix.Sendmsg(int(fd), body, rights, nil, unix.MSG_NOSIGNAL); !errors.Is(err, unix.EINTR) {
