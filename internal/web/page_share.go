@@ -1,15 +1,20 @@
 package web
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -27,13 +32,20 @@ const (
 )
 
 // sharePage shares notebooks and shows shared ones.
-type sharePage struct{ *Site }
+type sharePage struct {
+	*Site
+	sharing sharing
+	rate    *rate.Limiter
+}
+
+// sharesPerSecond limits the requests of all visitors without a key together: each reads a file.
+const sharesPerSecond = 50
 
 func (s *Site) sharePages() {
 	if s.API == nil {
 		return
 	}
-	p := &sharePage{s}
+	p := &sharePage{Site: s, rate: rate.NewLimiter(sharesPerSecond, 4*sharesPerSecond)}
 	s.mux.HandleFunc("POST /shares", s.change(p.share))
 	s.mux.HandleFunc("POST /runs/{id}/share", s.change(with(s.findRun, p.shareRun)))
 	s.mux.HandleFunc("POST /shares/{id}/delete", s.change(with(s.findFile, p.remove)))
@@ -54,7 +66,8 @@ func (p *sharePage) share(w http.ResponseWriter, v *webRequest) error {
 	if err != nil {
 		return formError(err)
 	}
-	if !json.Valid(text) {
+	var notebook struct{ Cells []json.RawMessage }
+	if json.Unmarshal(text, &notebook) != nil {
 		return refuse(http.StatusBadRequest, "This is no notebook.", "")
 	}
 	file, err := p.store(v, v.URL.Query().Get("days"), v.URL.Query().Get("title"), text)
@@ -113,13 +126,16 @@ func (s *Site) shares(v *webRequest) ([]shareEntry, error) {
 	return list, err
 }
 
-// public returns a handler for anyone with a link. It answers all invalid links alike.
-func (p *sharePage) public(serve func(http.ResponseWriter, *webRequest, *shared) error) http.HandlerFunc {
+// public returns a handler for anyone with a link. It answers all invalid links alike. The notebooks of all
+// answers in progress together are bounded, since nobody who asks for one has a key.
+func (p *sharePage) public(serve func(http.ResponseWriter, *webRequest, *sharedCopy) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, _ := p.visit(w, r)
 		found, err := p.open(v)
 		if err == nil {
 			err = serve(w, v, found)
+			p.sharing.give(found.size)
+			found.content.Close()
 		}
 		if err != nil {
 			p.fail(w, v, err)
@@ -127,7 +143,44 @@ func (p *sharePage) public(serve func(http.ResponseWriter, *webRequest, *shared)
 	}
 }
 
-func (p *sharePage) open(v *webRequest) (*shared, error) {
+// maxSharing bounds the bytes of the notebooks that are being answered with.
+const maxSharing = 4 * maxShare
+
+// sharing counts those bytes.
+type sharing struct {
+	mu    sync.Mutex
+	bytes int64
+}
+
+func (s *sharing) take(n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bytes+n > maxSharing {
+		return false
+	}
+	s.bytes += n
+	return true
+}
+
+func (s *sharing) give(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes -= n
+}
+
+// sharedCopy is a stored copy that has been read up to its notebook.
+type sharedCopy struct {
+	title    string
+	until    time.Time
+	notebook *json.Decoder // what it reads next is the notebook
+	content  io.Closer
+	size     int64
+}
+
+func (p *sharePage) open(v *webRequest) (*sharedCopy, error) {
+	if !p.rate.Allow() {
+		return nil, manyShares()
+	}
 	text, owner, _ := strings.Cut(v.PathValue("link"), ".")
 	id, err := engine.ParseID(text)
 	if err != nil {
@@ -141,18 +194,55 @@ func (p *sharePage) open(v *webRequest) (*shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer content.Close()
-	if file.Origin != originShare {
-		return nil, engine.ErrNotFound
+	found := &sharedCopy{notebook: json.NewDecoder(content), content: content, size: file.Size}
+	switch {
+	case file.Origin != originShare:
+		err = engine.ErrNotFound
+	case !p.sharing.take(file.Size):
+		err = manyShares()
+	default:
+		if err = found.readHead(); err == nil && !p.Now().Before(found.until) {
+			err = engine.ErrNotFound
+		}
+		if err != nil {
+			p.sharing.give(file.Size)
+		}
 	}
-	var found shared
-	if err := json.NewDecoder(io.LimitReader(content, maxShare+1<<20)).Decode(&found); err != nil {
+	if err != nil {
+		content.Close()
 		return nil, err
 	}
-	if !p.Now().Before(found.Until) {
-		return nil, engine.ErrNotFound
+	return found, nil
+}
+
+func manyShares() error {
+	return &engine.Error{Op: "show shared notebook", Kind: engine.ErrBusy, RetryAfter: 2 * time.Second,
+		Err: errors.New("many shared notebooks are being sent")}
+}
+
+// readHead reads what comes before the notebook, in the order of shared.
+func (c *sharedCopy) readHead() error {
+	if _, err := c.notebook.Token(); err != nil { // the brace
+		return err
 	}
-	return &found, nil
+	for {
+		name, err := c.notebook.Token()
+		switch {
+		case err != nil:
+			return err
+		case name == "title":
+			err = c.notebook.Decode(&c.title)
+		case name == "until":
+			err = c.notebook.Decode(&c.until)
+		case name == "notebook":
+			return nil
+		default:
+			return engine.ErrNotFound // not a copy of this page
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // shareView is the page of a shared notebook.
@@ -162,38 +252,134 @@ type shareView struct {
 	Until time.Time
 }
 
-func (p *sharePage) show(w http.ResponseWriter, v *webRequest, found *shared) error {
-	title := cmp.Or(named(shorten(found.Title, 120)), "Notebook")
+func (p *sharePage) show(w http.ResponseWriter, v *webRequest, found *sharedCopy) error {
+	title := cmp.Or(named(shorten(found.title, 120)), "Notebook")
 	v.caller = engine.Caller{} // the page is the same for all visitors
 	p.renderUnder(w, v, http.StatusOK, "share", title,
-		shareView{title, p.address("/share/" + v.PathValue("link")), found.Until}, notebookPolicy(v.Host, p.Prefix))
+		shareView{title, p.address("/share/" + v.PathValue("link")), found.until}, notebookPolicy(v.Host, p.Prefix))
 	return nil
 }
 
-// notebook serves the copy, with its text cells rendered.
-func (p *sharePage) notebook(w http.ResponseWriter, _ *webRequest, found *shared) error {
-	var file map[string]any
-	if err := json.Unmarshal(found.Notebook, &file); err != nil {
-		return refuse(http.StatusUnprocessableEntity, "This notebook cannot be read.", "")
+// maxSharedText bounds the text of a shared notebook that is rendered, and what it becomes. Text cells beyond are
+// shown as they are.
+const maxSharedText = 4 << 20
+
+// notebook serves the copy, with its text cells rendered. It is read and sent cell by cell, so that an answer
+// takes the memory of its largest cell.
+func (p *sharePage) notebook(w http.ResponseWriter, v *webRequest, found *sharedCopy) error {
+	w.Header().Set("Content-Type", "application/json")
+	to := bufio.NewWriter(w)
+	if err := copyNotebook(to, found.notebook); err != nil {
+		p.Log.ErrorContext(v.Context(), "a shared notebook was not sent whole", "error", err)
+		panic(http.ErrAbortHandler) // the visitor must not take the beginning for the whole
 	}
-	cells, _ := file["cells"].([]any)
-	for _, c := range cells {
-		cell, _ := c.(map[string]any)
-		if cell["cell_type"] != "markdown" {
+	return nil
+}
+
+func copyNotebook(to *bufio.Writer, from *json.Decoder) error {
+	if _, err := from.Token(); err != nil { // the brace
+		return err
+	}
+	_ = to.WriteByte('{') // Flush returns the error of any
+	text, html := maxSharedText, maxSharedText
+	for first := true; from.More(); first = false {
+		name, err := from.Token()
+		if err != nil {
+			return err
+		}
+		if !first {
+			_ = to.WriteByte(',')
+		}
+		writeValue(to, name)
+		_ = to.WriteByte(':')
+		if name == "cells" {
+			err = copyCells(to, from, &text, &html)
+		} else {
+			err = copyValue(to, from)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, _ = to.WriteString("}\n")
+	return to.Flush()
+}
+
+func copyCells(to *bufio.Writer, from *json.Decoder, text, html *int) error {
+	switch begin, err := from.Token(); {
+	case err != nil:
+		return err
+	case begin == nil:
+		_, _ = to.WriteString("null")
+		return nil
+	case begin != json.Delim('['):
+		return errors.New("its cells are no list")
+	}
+	_ = to.WriteByte('[')
+	for first := true; from.More(); first = false {
+		if !first {
+			_ = to.WriteByte(',')
+		}
+		var raw json.RawMessage
+		if err := from.Decode(&raw); err != nil {
+			return err
+		}
+		end := len(raw) - 1
+		if raw[0] != '{' { // no cell, so nothing is shown of it
+			_, _ = to.WriteString("{}")
 			continue
 		}
-		source, _ := cell["source"].(string)
-		lines, _ := cell["source"].([]any)
-		for _, l := range lines {
-			line, _ := l.(string)
-			source += line
+		// The last of equal names counts, so the copy cannot bring HTML of its own.
+		_, _ = to.Write(raw[:end])
+		if len(bytes.TrimSpace(raw[1:end])) > 0 {
+			_ = to.WriteByte(',')
 		}
-		if html, ok := renderMarkdown(markdown, source); ok {
-			cell["airlock_html"] = string(html)
-		}
+		_, _ = to.WriteString(`"airlock_html":`)
+		writeValue(to, renderCell(raw, text, html))
+		_ = to.WriteByte('}')
 	}
-	writeJSON(w, http.StatusOK, file)
-	return nil
+	_, err := from.Token()
+	_ = to.WriteByte(']')
+	return errors.Join(err, to.Flush())
+}
+
+// renderCell returns a text cell as HTML, as long as there is room for its text and for that; else nothing.
+func renderCell(raw json.RawMessage, text, html *int) string {
+	var cell struct {
+		Type   string          `json:"cell_type"`
+		Source json.RawMessage `json:"source"`
+	}
+	if json.Unmarshal(raw, &cell) != nil || cell.Type != "markdown" {
+		return ""
+	}
+	var source string
+	var lines []string
+	if json.Unmarshal(cell.Source, &source) != nil && json.Unmarshal(cell.Source, &lines) == nil {
+		source = strings.Join(lines, "")
+	}
+	if *text -= len(source); *text < 0 || *html < 0 {
+		return ""
+	}
+	made, ok := renderMarkdown(markdown, source)
+	if *html -= len(made); !ok || *html < 0 {
+		return ""
+	}
+	return string(made)
+}
+
+func copyValue(to *bufio.Writer, from *json.Decoder) error {
+	var raw json.RawMessage
+	err := from.Decode(&raw)
+	_, _ = to.Write(raw)
+	return err
+}
+
+func writeValue(to *bufio.Writer, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // strings
+	}
+	_, _ = to.Write(text)
 }
 
 // A run is shared as a notebook of one cell: its code, its output in order, and its pictures.

@@ -3,10 +3,13 @@ package web
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -135,5 +138,89 @@ func TestShareRun(t *testing.T) {
 		file.Cells[0].Source != "# totals\nprint(1)" || len(file.Cells[0].Outputs) != 1 ||
 		file.Cells[0].Outputs[0].Text != "<b>printed" {
 		t.Errorf("%v: the notebook has %+v", err, file)
+	}
+}
+
+// shareNotebook makes a link to a notebook, and returns its path.
+func shareNotebook(t *testing.T, v *visitor, notebook string) string {
+	t.Helper()
+	r := v.request("POST", "/shares?days=1&title=x", strings.NewReader(notebook))
+	r.Header.Set(tokenHeader, v.token())
+	r.Header.Set("Content-Type", "application/json")
+	var made struct{ URL string }
+	if got := v.send(r); json.Unmarshal([]byte(got.body), &made) != nil || got.status != http.StatusCreated {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	return strings.TrimPrefix(made.URL, "/ui")
+}
+
+// What the text cells of a shared notebook become is bounded together. Cells beyond the bound are sent as text, and
+// no cell brings HTML of its own.
+func TestSharedNotebookIsBounded(t *testing.T) {
+	v := visitSite(t, false, prints("x"), func(o *Options) { o.API = http.NotFoundHandler() })
+	_, key := v.keyFor("ada")
+	v.signIn(key, "/")
+	table := "|" + strings.Repeat("a|", 50) + "\\n|" + strings.Repeat("-|", 50) + "\\n" + strings.Repeat("|b\\n", 100)
+	cell := `{"cell_type":"markdown","airlock_html":"<b>own</b>","source":"` + table + `"}`
+	const cells = 300
+	notebook := `{"cells":[` + strings.Repeat(cell+",", cells) + `{"cell_type":"code","source":"1"},{}],"nbformat":4}`
+	body := v.another().get(shareNotebook(t, v, notebook) + "/notebook").body
+	var copied struct {
+		Cells []struct {
+			HTML   string `json:"airlock_html"`
+			Source string
+		}
+		Format int `json:"nbformat"`
+	}
+	if err := json.Unmarshal([]byte(body), &copied); err != nil || len(copied.Cells) != cells+2 || copied.Format != 4 {
+		t.Fatalf("%d cells, format %d, %v", len(copied.Cells), copied.Format, err)
+	}
+	rendered := 0
+	for i, c := range copied.Cells {
+		if strings.Contains(c.HTML, "own") {
+			t.Fatalf("cell %d has HTML of its own", i)
+		}
+		rendered += len(c.HTML)
+	}
+	if first := copied.Cells[0]; rendered > maxSharedText || len(body) > len(notebook)+2*maxSharedText ||
+		!strings.Contains(first.HTML, "<table>") || copied.Cells[cells-1].HTML != "" || copied.Cells[cells-1].Source == "" {
+		t.Errorf("%d bytes became %d, %d of them HTML", len(notebook), len(body), rendered)
+	}
+	if body := v.another().get(shareNotebook(t, v, "{}") + "/notebook").body; body != "{}\n" {
+		t.Errorf("a notebook of nothing: %s", body)
+	}
+}
+
+// Answers in progress are bounded by the bytes that they read, and requests of all visitors by a rate.
+func TestManyReadersOfShares(t *testing.T) {
+	var s sharing
+	taken := 0
+	for range 10_000 {
+		if s.take(maxShare) {
+			taken++
+		}
+	}
+	if taken != maxSharing/maxShare {
+		t.Errorf("%d of the largest notebooks are sent at once, want %d", taken, maxSharing/maxShare)
+	}
+	if s.give(maxShare); !s.take(maxShare) {
+		t.Error("the place of an answer that has ended is not free")
+	}
+	v := visitSite(t, false, prints("x"), func(o *Options) { o.API = http.NotFoundHandler() })
+	_, key := v.keyFor("ada")
+	v.signIn(key, "/")
+	link := shareNotebook(t, v, `{"cells":[]}`)
+	p := &sharePage{Site: v.site, rate: rate.NewLimiter(0, 2)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /share/{link}", p.public(p.show))
+	for i, want := range []int{200, 200, 429, 429} {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", link, http.NoBody))
+		if w.Code != want || want == 429 && w.Header().Get("Retry-After") == "" {
+			t.Errorf("request %d: %d, want %d", i, w.Code, want)
+		}
+	}
+	if p.sharing.bytes != 0 {
+		t.Errorf("%d bytes are counted after all answers", p.sharing.bytes)
 	}
 }
