@@ -25,6 +25,7 @@ type Server struct {
 	gate     *gate
 	draining atomic.Bool
 	refusals rate.Sometimes // of tokens: written to the log
+	tooMany  refusals       // of requests beyond a rate
 }
 
 // ExposedError is the error for a listener beyond loopback without any authentication.
@@ -54,7 +55,8 @@ func New(o Options) (*Server, error) {
 			return nil, &ExposedError{Addr: l.Addr()}
 		}
 	}
-	s := &Server{opts: o, gate: newGate(o.MaxConns), refusals: rate.Sometimes{Interval: time.Second}}
+	s := &Server{opts: o, gate: newGate(o.MaxConns), refusals: rate.Sometimes{Interval: time.Second},
+		tooMany: refusals{log: o.Log}}
 	s.http = &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: o.Timeouts.Header,
@@ -106,6 +108,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err != nil {
 		s.http.Close()
 	}
+	s.tooMany.close()
 	return err
 }
 
