@@ -239,9 +239,15 @@ func (d *mcpServer) send(ctx context.Context, root *os.Root, name string) (strin
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if len(d.sent) >= maxSent {
+		clear(d.sent) // others are sent again when they are needed
+	}
 	d.sent[version] = stored.ID
 	return stored.ID, nil
 }
+
+// maxSent bounds the remembered ids of uploaded files.
+const maxSent = 4096
 
 // save saves what a program made. No user can be asked: a name that is taken gets a
 // number, and a file that wants an approval is left out.

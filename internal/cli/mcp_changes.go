@@ -29,7 +29,7 @@ type folderChanges struct {
 	yes   bool
 
 	mu    sync.Mutex
-	plans map[string]*folderPlan
+	plans []*folderPlan // oldest first
 }
 
 type folderPlan struct {
@@ -100,12 +100,12 @@ func (c *folderChanges) Propose(ctx context.Context, response, root string) (mcp
 	p.Summary = fmt.Sprintf("%s: +%d -%d in %s", english.Plural(len(p.files), "file", ""), added, removed, folder)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.plans == nil {
-		c.plans = map[string]*folderPlan{}
-	}
-	c.plans[p.ID] = p
+	c.plans = append(c.plans[max(len(c.plans)+1-maxPlans, 0):], p)
 	return p.Plan, nil
 }
+
+// maxPlans bounds the plans in memory, with their diffs. Older ones are still proposals of their folders.
+const maxPlans = 100
 
 func writeDiff(b *strings.Builder, f *workspace.FileChange) {
 	fmt.Fprintf(b, "%s %s\n", f.Op, printableName(f.Path))
@@ -120,8 +120,8 @@ func writeDiff(b *strings.Builder, f *workspace.FileChange) {
 func (c *folderChanges) plan(id string) (*folderPlan, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p := c.plans[id]; p != nil {
-		return p, nil
+	if i := slices.IndexFunc(c.plans, func(p *folderPlan) bool { return p.ID == id }); i >= 0 {
+		return c.plans[i], nil
 	}
 	return nil, mcp.Refused("there is no plan %.40q: call propose_changes", id)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -45,6 +46,9 @@ func (s *sessions) Create(_ context.Context, spec provider.SessionSpec) (provide
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	maps.DeleteFunc(s.open, func(_ string, other *session) bool { // nobody has deleted it with its files
+		return now.After(other.info.Expires.Add(24 * time.Hour))
+	})
 	s.open[n.info.ID] = n
 	return n.info, nil
 }
