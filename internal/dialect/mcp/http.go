@@ -7,8 +7,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -223,8 +223,18 @@ func declaresVersion(body []byte) bool {
 	return gjson.GetBytes(body, `params._meta.io\.modelcontextprotocol/protocolVersion`).Exists()
 }
 
-// maxSessions limits the sessions of an owner: some hosts open one for each turn and close none.
-const maxSessions = 200
+// Limits of the sessions of the protocol, which take some 20 KB each: of one owner, since some hosts open
+// one for each turn and close none, and of all.
+const (
+	maxSessions = 200
+	allSessions = 2000
+)
+
+// codeBusy is the code of the error for a session beyond the limits: one of those that are left to servers.
+const codeBusy = -32000
+
+const manySessions = "too many sessions of the protocol run calls: try again when one of them has ended, or end one " +
+	"with DELETE"
 
 // openSessions are the sessions of the protocol and their calls in progress. The SDK closes
 // a session only when its calls have ended.
@@ -239,40 +249,60 @@ type openSession struct {
 	calls map[*context.CancelFunc]bool
 }
 
-// begin adds a session. If the owner has too many, it returns the oldest without a call, which the
-// caller closes.
-func (o *openSessions) begin(s *sdk.ServerSession, owner engine.Owner) (oldest *sdk.ServerSession) {
+// begin adds a session, unless there are too many and all run calls. It returns the session whose place the
+// new one takes, nil if there was room: the caller closes it. alive are the sessions that are not closed.
+func (o *openSessions) begin(
+	s *sdk.ServerSession, owner engine.Owner, alive iter.Seq[*sdk.ServerSession],
+) (oldest *sdk.ServerSession, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.sessions[s] != nil { // a second initialize, which the SDK refuses
+		return nil, true
+	}
+	o.retain(alive)
+	counts := map[engine.Owner]int{}
+	for _, is := range o.sessions {
+		counts[is.owner]++
+	}
+	from := owner
+	if counts[owner] < maxSessions {
+		for other, n := range counts { // nobody displaces the sessions of who has fewer
+			if n > counts[from] {
+				from = other
+			}
+		}
+	}
+	if counts[owner] >= maxSessions || len(o.sessions) >= allSessions {
+		if oldest = o.oldestIdle(from); oldest == nil {
+			return nil, false
+		}
+		delete(o.sessions, oldest)
+	}
 	if o.sessions == nil {
 		o.sessions = map[*sdk.ServerSession]*openSession{}
 	}
 	o.sessions[s] = &openSession{owner: owner, used: time.Now(), calls: map[*context.CancelFunc]bool{}}
-	var idle []*sdk.ServerSession
-	n := 0
-	for other, is := range o.sessions {
-		if is.owner != owner {
-			continue
-		}
-		n++
-		if len(is.calls) == 0 && other != s {
-			idle = append(idle, other)
-		}
-	}
-	if n <= maxSessions || len(idle) == 0 {
-		return nil
-	}
-	return slices.MinFunc(idle, func(a, b *sdk.ServerSession) int {
-		return cmp.Compare(o.sessions[a].used.UnixNano(), o.sessions[b].used.UnixNano())
-	})
+	return oldest, true
 }
 
-// retain drops closed sessions. Sessions without an id end with their connection.
-func (o *openSessions) retain(alive []*sdk.ServerSession) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+// oldestIdle returns the session of an owner that runs no call and was not used for longest; nil: all run calls.
+func (o *openSessions) oldestIdle(owner engine.Owner) (oldest *sdk.ServerSession) {
 	for s, is := range o.sessions {
-		if s.ID() != "" && !slices.Contains(alive, s) && time.Since(is.used) > time.Minute {
+		if is.owner == owner && len(is.calls) == 0 && (oldest == nil || is.used.Before(o.sessions[oldest].used)) {
+			oldest = s
+		}
+	}
+	return oldest
+}
+
+// retain drops closed sessions.
+func (o *openSessions) retain(alive iter.Seq[*sdk.ServerSession]) {
+	lives := map[*sdk.ServerSession]bool{}
+	for s := range alive {
+		lives[s] = true
+	}
+	for s := range o.sessions {
+		if !lives[s] {
 			delete(o.sessions, s)
 		}
 	}

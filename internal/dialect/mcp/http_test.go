@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // eras are the versions with sessions, the oldest first.
@@ -219,6 +222,68 @@ func TestManySessions(t *testing.T) {
 	}
 	if status, _, _ := r.send("POST", r.url, "ada", first, message(2, "tools/list", `{}`, "")); status != 404 {
 		t.Errorf("the oldest: %d", status)
+	}
+}
+
+// Sessions of one owner take the memory of maxSessions, and the place of no other's. If all of
+// them run calls, the next is refused, as nothing may be closed.
+func TestMoreSessions(t *testing.T) {
+	r := newRig(t)
+	bob, _ := r.begin("bob", lastSession, "{}")
+	count := func() (n int) {
+		for range r.server.sessions() {
+			n++
+		}
+		return n
+	}
+	for i := range 5 * maxSessions {
+		if status, body, _ := r.send("POST", r.url, "ada", "", initialize(lastSession, "{}")); status != 200 {
+			t.Fatalf("number %d: %d %s", i, status, body)
+		}
+		if n := count(); n > maxSessions+1 {
+			t.Fatalf("%d sessions are open after %d", n, i+1)
+		}
+	}
+	if status, body, _ := r.send("POST", r.url, "bob", bob, message(2, "tools/list", `{}`, "")); status != 200 {
+		t.Errorf("another owner's session: %d %s", status, body)
+	}
+	for _, is := range r.server.open.sessions { // as if each ran a call
+		is.calls[new(context.CancelFunc)] = true
+	}
+	_, body, _ := r.send("POST", r.url, "ada", "", initialize(lastSession, "{}"))
+	if n := count(); !strings.Contains(body, manySessions) || n > maxSessions+1 {
+		t.Errorf("one more, while all run calls: %s, %d open", body, n)
+	}
+	for _, is := range r.server.open.sessions {
+		clear(is.calls)
+	}
+}
+
+// Sessions of many owners are bounded together. Who has the most makes room.
+func TestSessionsOfManyOwners(t *testing.T) {
+	var o openSessions
+	var open []*sdk.ServerSession
+	add := func(owner engine.Owner) *sdk.ServerSession {
+		s := &sdk.ServerSession{}
+		oldest, ok := o.begin(s, owner, slices.Values(append(open, s)))
+		if !ok {
+			t.Fatalf("a session of %s was refused", owner)
+		}
+		open = slices.DeleteFunc(append(open, s), func(other *sdk.ServerSession) bool { return other == oldest })
+		return s
+	}
+	first := add("carl")
+	for range 10_000 {
+		add("ada")
+	}
+	if n := len(o.sessions); n != maxSessions+1 {
+		t.Errorf("%d sessions, want %d of ada and 1 of carl", n, maxSessions)
+	}
+	for i := range allSessions {
+		add(engine.Owner(fmt.Sprint("owner ", i%11)))
+	}
+	if n := len(o.sessions); n != allSessions || o.sessions[first] == nil {
+		t.Errorf("%d sessions of all owners, want %d with that of carl", n, allSessions)
 	}
 }
 

@@ -13,6 +13,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"iter"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -58,6 +59,7 @@ type Server struct {
 	Options
 	sdk     *sdk.Server
 	tools   []tool
+	servers []*sdk.Server
 	open    openSessions
 	uploads tickets[upload]
 
@@ -112,7 +114,21 @@ func (s *Server) newSDK(name, instructions string) *sdk.Server {
 		},
 	})
 	server.AddReceivingMiddleware(s.clamp, s.track, s.recovered)
+	s.servers = append(s.servers, server)
 	return server
+}
+
+// sessions returns the sessions of the protocol that are not closed.
+func (s *Server) sessions() iter.Seq[*sdk.ServerSession] {
+	return func(yield func(*sdk.ServerSession) bool) {
+		for _, server := range s.servers {
+			for session := range server.Sessions() {
+				if !yield(session) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // recovered turns a panic into an error. The SDK calls handlers on its own goroutines,
@@ -150,8 +166,11 @@ func (s *Server) track(next sdk.MethodHandler) sdk.MethodHandler {
 		switch {
 		case !ok:
 		case method == "initialize":
-			s.open.retain(slices.Collect(s.sdk.Sessions()))
-			if oldest := s.open.begin(session, s.callerOf(ctx, r).Owner); oldest != nil {
+			oldest, ok := s.open.begin(session, s.callerOf(ctx, r).Owner, s.sessions())
+			if !ok {
+				return nil, &jsonrpc.Error{Code: codeBusy, Message: manySessions}
+			}
+			if oldest != nil {
 				_ = oldest.Close() // its host abandoned it
 			}
 		case method == "tools/call":
