@@ -76,6 +76,9 @@ func NewLive(h *Host, idle time.Duration) *Live {
 
 // Begin starts a conversation and returns its id.
 func (l *Live) Begin(ctx context.Context, owner string, s Settings) (string, error) {
+	if err := l.makeRoom(ctx, owner); err != nil {
+		return "", err
+	}
 	chat, err := l.Host.Begin(ctx, owner, s)
 	if err != nil {
 		return "", err
@@ -88,6 +91,9 @@ func (l *Live) Resume(ctx context.Context, owner, id string, change func(*Settin
 	if _, err := l.find(owner, id); err == nil {
 		return nil
 	}
+	if err := l.makeRoom(ctx, owner); err != nil {
+		return err
+	}
 	chat, err := l.Host.Resume(ctx, owner, id, change)
 	if err != nil {
 		return err
@@ -99,16 +105,70 @@ func (l *Live) hold(ctx context.Context, owner string, chat *Chat) error {
 	c := &liveChat{chat: chat, owner: owner, news: make(chan struct{}), used: time.Now()}
 	l.mu.Lock()
 	_, twice := l.chats[chat.ID()]
-	refused := l.done || twice
-	if !refused {
+	var refused error
+	switch {
+	case l.done || twice:
+		refused = ErrTurn
+	case l.count(owner) >= maxLive:
+		refused = ErrMany
+	default:
 		l.chats[chat.ID()] = c
 	}
 	l.mu.Unlock()
-	if refused {
+	if refused != nil {
 		_, err := chat.Close(ctx, nil)
-		return errors.Join(ErrTurn, err)
+		return errors.Join(refused, err)
 	}
 	return nil
+}
+
+// maxLive bounds the conversations in progress of an owner. Another one closes the one that was not used for
+// longest, which can be resumed if it has a turn.
+const maxLive = 100
+
+// count returns how many conversations of an owner are in progress. The caller holds mu.
+func (l *Live) count(owner string) (n int) {
+	for _, c := range l.chats {
+		if c.owner == owner {
+			n++
+		}
+	}
+	return n
+}
+
+// makeRoom closes conversations of an owner until another one may begin.
+func (l *Live) makeRoom(ctx context.Context, owner string) error {
+	for {
+		id, c, full := l.longestIdle(owner)
+		switch {
+		case !full:
+			return nil
+		case c == nil:
+			return ErrMany
+		}
+		if _, err := l.end(ctx, id, c); err != nil && !errors.Is(err, ErrNotFound) {
+			l.Host.Log.Warn("a conversation was not cleaned up", "conversation", id, "err", err)
+		}
+	}
+}
+
+// longestIdle reports whether an owner has as many conversations in progress as allowed, and returns the one
+// without a turn that was not used for longest; nil: all have one.
+func (l *Live) longestIdle(owner string) (id string, oldest *liveChat, full bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count(owner) < maxLive {
+		return "", nil, false
+	}
+	var since time.Time
+	for other, c := range l.chats {
+		c.mu.Lock()
+		if c.owner == owner && !c.closing && c.stop == nil && (oldest == nil || c.used.Before(since)) {
+			id, oldest, since = other, c, c.used
+		}
+		c.mu.Unlock()
+	}
+	return id, oldest, true
 }
 
 func (l *Live) find(owner, id string) (*liveChat, error) {

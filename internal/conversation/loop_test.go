@@ -314,6 +314,42 @@ func TestLive(t *testing.T) {
 	})
 }
 
+// Many conversations that nobody closes take the memory of those that one owner may have in progress: the one
+// that was not used for longest is closed. Another owner's stays.
+func TestManyLive(t *testing.T) {
+	s := newStage(t, remotes()[provider.OpenAI])
+	live := conversation.NewLive(s.Host, time.Hour)
+	settings := conversation.Settings{Provider: s.name, Model: s.model}
+	begin := func(owner string) string {
+		t.Helper()
+		id, err := live.Begin(t.Context(), owner, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	theirs := begin("eve")
+	var ids []string
+	for range 300 {
+		ids = append(ids, begin("local"))
+	}
+	open := 0
+	for _, id := range ids {
+		if is, _ := live.Running("local", id); is {
+			open++
+		}
+	}
+	if last, _ := live.Running("local", ids[299]); open != 100 || !last {
+		t.Errorf("%d of 300 conversations are in progress, want 100 with the last: %v", open, last)
+	}
+	if is, _ := live.Running("eve", theirs); !is {
+		t.Error("the conversation of another owner was closed")
+	}
+	if err := live.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A waiting turn can be stopped, and outputs can be saved later. A conversation continues
 // in one place at a time.
 func TestLiveStopsAndSavesLater(t *testing.T) {

@@ -28,6 +28,9 @@ var (
 	// ErrTurn is returned if a turn is in progress already, or if another process has the
 	// conversation.
 	ErrTurn = errors.New("the conversation is going on")
+	// ErrMany is returned if as many conversations of an owner as may be in progress have a turn
+	// in progress.
+	ErrMany = errors.New("too many conversations are going on")
 )
 
 // AskKind is the kind of a question.

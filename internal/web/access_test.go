@@ -113,7 +113,7 @@ func TestSignInLeadsNowhereElse(t *testing.T) {
 func TestSignInEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newSignInStore(time.Now, func() engine.Epoch { return 0 })
-		cookie := v.enter("the key")
+		cookie := v.enter("ada", "the key")
 		time.Sleep(signInTime - time.Minute)
 		if _, ok := v.key(cookie); !ok {
 			t.Error("it ended too soon")
@@ -126,13 +126,22 @@ func TestSignInEnds(t *testing.T) {
 		if _, ok := v.key(cookie); ok {
 			t.Error("it does not end")
 		}
-		for range maxSignIns + 5 {
-			v.enter("k")
-		}
-		if len(v.signIns) != maxSignIns {
-			t.Errorf("%d visitors are remembered", len(v.signIns))
-		}
 	})
+}
+
+// Ten thousand sign-ins with one key end none of another's.
+func TestManySignIns(t *testing.T) {
+	v := newSignInStore(time.Now, func() engine.Epoch { return 0 })
+	cookie := v.enter("bob", "the key of bob")
+	for range 10_000 {
+		v.enter("ada", "the key of ada")
+	}
+	if n := v.signIns.Len(); n != maxSignIns+1 {
+		t.Errorf("%d visitors are remembered, want %d of ada and 1 of bob", n, maxSignIns)
+	}
+	if _, ok := v.key(cookie); !ok {
+		t.Error("the visitor with another key was signed out")
+	}
 }
 
 // TestToken tries every address that changes something without the token of

@@ -167,6 +167,8 @@ func askProblem(err error) error {
 			"It was deleted, it has expired, or it belongs to somebody else."},
 		{conversation.ErrTurn, http.StatusConflict, "A turn is going on in this conversation.",
 			"Wait for its end, or stop it."},
+		{conversation.ErrMany, http.StatusTooManyRequests, "As many conversations as you may have at once have a turn " +
+			"that goes on.", "Wait for the end of one, or stop it."},
 		{conversation.ErrAnswered, http.StatusConflict, "This question was answered before, or its turn has ended.",
 			"Load the page again to see what became of it."},
 		{workspace.ErrStale, http.StatusConflict, "The file is not the one that you were shown, so nothing was saved.",

@@ -73,10 +73,8 @@ func (v *signInStore) admits(ticket string) (admission, bool) {
 		v.now().Unix() >= f.Until {
 		return admission{}, false
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	in := v.signIns[f.SignIn]
-	if !v.good(in) {
+	in, ok := v.signIns.Get(f.SignIn)
+	if !ok || !v.good(in) {
 		return admission{}, false
 	}
 	return admission{in.key, f.Session, int(f.Port)}, true

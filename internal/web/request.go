@@ -7,14 +7,13 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // Each visitor has a cookie of 256 random bits. Forms are bound to it, and after a sign-in
@@ -26,7 +25,8 @@ const (
 	cookieBytes = 32
 	tokenHeader = "X-Airlock-Token" //nolint:gosec // the name of a header
 	signInTime  = 12 * time.Hour    // since the last use
-	maxSignIns  = 10_000
+	maxSignIns  = 1000              // of one owner; the one that was not used for longest ends
+	allSignIns  = 10_000            // of all
 	mostCookie  = 64
 )
 
@@ -44,17 +44,17 @@ type signInStore struct {
 	now    func() time.Time
 	self   func() engine.Epoch // the node that has the sign-ins
 
-	mu      sync.Mutex
-	signIns map[[32]byte]*signIn // by the hash of their cookies
+	signIns wire.Recent[[32]byte, *signIn] // by the hash of their cookies
 }
 
 type signIn struct {
 	key  string
-	used time.Time
+	used atomic.Int64 // nanoseconds of Unix time
 }
 
 func newSignInStore(now func() time.Time, self func() engine.Epoch) *signInStore {
-	v := &signInStore{now: now, self: self, signIns: map[[32]byte]*signIn{}}
+	v := &signInStore{now: now, self: self,
+		signIns: wire.Recent[[32]byte, *signIn]{Each: maxSignIns, Total: allSignIns}}
 	rand.Read(v.secret[:])
 	return v
 }
@@ -73,47 +73,39 @@ func (v *signInStore) holds(cookie, token string) bool {
 
 // key returns the key of a sign-in, and counts as a use of it.
 func (v *signInStore) key(cookie string) (string, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	in := v.signIns[sha256.Sum256([]byte(cookie))]
-	if !v.good(in) {
-		delete(v.signIns, sha256.Sum256([]byte(cookie)))
+	hash := sha256.Sum256([]byte(cookie))
+	in, ok := v.signIns.Get(hash)
+	if !ok || !v.good(in) {
+		v.signIns.Delete(hash)
 		return "", false
 	}
-	in.used = v.now()
+	in.used.Store(v.now().UnixNano())
 	return in.key, true
 }
 
-// good reports whether a sign-in exists and has not expired.
-func (v *signInStore) good(in *signIn) bool { return in != nil && v.now().Sub(in.used) <= signInTime }
+// good reports whether a sign-in has not expired.
+func (v *signInStore) good(in *signIn) bool {
+	return v.now().Sub(time.Unix(0, in.used.Load())) <= signInTime
+}
 
 // has reports whether a visitor has signed in.
 func (v *signInStore) has(cookie string) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.signIns[sha256.Sum256([]byte(cookie))] != nil
+	_, ok := v.signIns.Get(sha256.Sum256([]byte(cookie)))
+	return ok
 }
 
 // enter signs a visitor in and returns a new cookie. It never reuses a cookie that an
 // attacker may have planted.
-func (v *signInStore) enter(key string) (cookie string) {
+func (v *signInStore) enter(owner engine.Owner, key string) (cookie string) {
 	cookie = v.newCookie()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.signIns) >= maxSignIns {
-		delete(v.signIns, slices.MinFunc(slices.Collect(maps.Keys(v.signIns)),
-			func(a, b [32]byte) int { return v.signIns[a].used.Compare(v.signIns[b].used) }))
-	}
-	v.signIns[sha256.Sum256([]byte(cookie))] = &signIn{key: key, used: v.now()}
+	in := &signIn{key: key}
+	in.used.Store(v.now().UnixNano())
+	v.signIns.Put(owner, sha256.Sum256([]byte(cookie)), in)
 	return cookie
 }
 
 // leave signs a visitor out.
-func (v *signInStore) leave(cookie string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.signIns, sha256.Sum256([]byte(cookie)))
-}
+func (v *signInStore) leave(cookie string) { v.signIns.Delete(sha256.Sum256([]byte(cookie))) }
 
 // newCookie returns a cookie that names this node, so that other nodes can pass requests on
 // to the node with the sign-in.

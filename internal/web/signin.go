@@ -48,11 +48,11 @@ func (s *Site) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	form := signInView{Next: r.PostForm.Get("next")}
 	key := strings.TrimSpace(r.PostForm.Get("key"))
-	_, err := s.Authenticate(r.Context(), key)
+	caller, err := s.Authenticate(r.Context(), key)
 	switch {
 	case err == nil:
 		s.signIns.leave(v.cookie)
-		s.setCookie(w, r, s.signIns.enter(key))
+		s.setCookie(w, r, s.signIns.enter(caller.Owner, key))
 		http.Redirect(w, r, s.address(ownPath(form.Next)), http.StatusSeeOther)
 	case engine.KindOf(err) == engine.ErrUnauthorized:
 		form.Problem = "This key is not known here, or it was revoked."

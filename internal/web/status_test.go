@@ -88,7 +88,7 @@ func TestCommands(t *testing.T) {
 func TestCookieNamesNode(t *testing.T) {
 	for _, self := range []engine.Epoch{0, engine.NewEpoch()} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		cookie := newSignInStore(time.Now, func() engine.Epoch { return self }).enter("key")
+		cookie := newSignInStore(time.Now, func() engine.Epoch { return self }).enter("ada", "key")
 		r.AddCookie(&http.Cookie{Name: cookieName, Value: cookie})
 		if cookieOf(r) != cookie || self != 0 && Holder(r) != self {
 			t.Errorf("%d: %q, %q, %d", self, cookie, cookieOf(r), Holder(r))

@@ -1,6 +1,8 @@
 package e2b
 
 import (
+	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -132,6 +134,9 @@ type createBody struct {
 
 // check refuses unsupported options. Pausing at the timeout is accepted: some clients always ask
 // for it, and the answer says how the life ends.
+// maxFields bounds the variables and metadata of a sandbox, which are in memory while it lives.
+const maxFields = 64 << 10
+
 func (b *createBody) check() error {
 	if !slices.Contains(templates, b.TemplateID) {
 		return &engine.Error{Op: "create", Kind: engine.ErrNotFound,
@@ -145,6 +150,15 @@ func (b *createBody) check() error {
 		if !slices.Contains([]string{"", "null", "[]", "{}"}, string(asked)) {
 			return invalid(name + " is not supported: a sandbox contacts what allowOut names, and nothing is mounted into it")
 		}
+	}
+	size := 0
+	for _, fields := range []map[string]string{b.EnvVars, b.Metadata} {
+		for name, value := range fields {
+			size += len(name) + len(value)
+		}
+	}
+	if size > maxFields {
+		return invalid(fmt.Sprintf("envVars and metadata may have %d bytes together: put more into a file", maxFields))
 	}
 	for name, value := range b.EnvVars {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
@@ -228,7 +242,14 @@ func (h *Handler) create(w http.ResponseWriter, r *http.Request) error {
 	if h.Self != nil {
 		sb.node = h.Self()
 	}
-	h.sandboxes.add(sb, left)
+	if !h.sandboxes.add(sb, left) {
+		err := h.Live.Delete(context.WithoutCancel(r.Context()), caller, session.ID)
+		return cmp.Or(err, error(&engine.Error{
+			Op: "create sandbox", Kind: engine.ErrBusy, RetryAfter: time.Minute,
+			Hint: fmt.Sprintf("You have %d sandboxes, as many as one key may have at once: kill one, or wait until one ends.",
+				maxSandboxes),
+		}))
+	}
 	writeJSON(w, http.StatusCreated, h.made(sb))
 	return nil
 }

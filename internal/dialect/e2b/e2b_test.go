@@ -107,6 +107,32 @@ func TestHosts(t *testing.T) {
 	}
 }
 
+// Ten thousand sandboxes of one owner, whose sessions may be gone, take the memory of maxSandboxes.
+func TestTenThousandSandboxes(t *testing.T) {
+	h, f := newHandler(t, "")
+	f.deleted = make(chan engine.ID, 10_000)
+	refused := 0
+	for range 10_000 {
+		switch w := ask(h, "POST", "/sandboxes", `{"templateID":"base"}`); w.Code {
+		case http.StatusCreated:
+		case http.StatusTooManyRequests:
+			refused++
+		default:
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	if n := len(h.sandboxes.all()); n != maxSandboxes || refused != 10_000-n || len(f.deleted) != refused {
+		t.Errorf("%d sandboxes, %d refused, %d of their sessions deleted", n, refused, len(f.deleted))
+	}
+	large := `{"templateID":"base","metadata":{"x":"` + strings.Repeat("y", maxFields) + `"}}`
+	if w := ask(h, "POST", "/sandboxes", large); w.Code != http.StatusBadRequest {
+		t.Errorf("metadata of %d bytes: %d %s", maxFields+1, w.Code, w.Body)
+	}
+	if w := ask(h, "POST", "/sandboxes", `{"templateID":"base"}`, "X-API-KEY", "bob"); w.Code != http.StatusCreated {
+		t.Errorf("another owner: %d %s", w.Code, w.Body)
+	}
+}
+
 // The test signs requests like the SDKs.
 func TestSignatures(t *testing.T) {
 	h, _ := newHandler(t, "")

@@ -133,18 +133,32 @@ func (g *registry) all() []*sandbox {
 	return slices.Collect(maps.Values(g.byID))
 }
 
-// add starts the life of a sandbox.
-func (g *registry) add(sb *sandbox, life time.Duration) {
+// maxSandboxes limits the sandboxes of an owner. A quota of sessions may be less, but it does not count sandboxes
+// whose session was deleted by another protocol.
+const maxSandboxes = 1000
+
+// add starts the life of a sandbox, unless its owner has too many.
+func (g *registry) add(sb *sandbox, life time.Duration) bool {
 	sb.id, sb.token, sb.started, sb.watchers = newSandboxID(sb.node), rand.Text()+rand.Text(),
 		time.Now().Truncate(precision), map[string]*watcher{}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	own := 0
+	for _, other := range g.byID {
+		if other.caller.Owner == sb.caller.Owner {
+			own++
+		}
+	}
+	if own >= maxSandboxes {
+		return false
+	}
 	if g.byID == nil {
 		g.byID = map[string]*sandbox{}
 	}
 	g.byID[sb.id] = sb
 	sb.ends = sb.started.Add(life)
 	sb.timer = time.AfterFunc(life, func() { g.ended(sb) })
+	return true
 }
 
 // remove ends the life of a sandbox, and reports whether it had one.

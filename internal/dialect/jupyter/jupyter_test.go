@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -334,6 +335,34 @@ func TestListsOfNodes(t *testing.T) {
 		if r.ask("ann", "GET", path, "", &list); len(list) != want || list[want-1].ID != "theirs at "+path {
 			t.Errorf("%s: %v", path, list)
 		}
+	}
+}
+
+// More notebooks than an owner may have take the places of that owner's oldest, and of no other's.
+func TestManyNotebooks(t *testing.T) {
+	r := newRig(t, Options{})
+	id := func(owner string) string {
+		var made struct{ Kernel struct{ ID string } }
+		if status := r.ask(owner, "POST", "/api/sessions", `{"path":"first"}`, &made); status != http.StatusCreated {
+			t.Fatal(status)
+		}
+		return made.Kernel.ID
+	}
+	id("bob")
+	kernel := id("ann")
+	for i := range maxNotebooks + 100 {
+		body := fmt.Sprintf(`{"path":"%d","kernel":{"id":%q}}`, i, kernel)
+		if status := r.ask("ann", "POST", "/api/sessions", body, nil); status != http.StatusCreated {
+			t.Fatalf("number %d: %d", i, status)
+		}
+	}
+	var list []struct{ Path string }
+	r.ask("ann", "GET", "/api/sessions", "", &list)
+	if len(list) != maxNotebooks || list[len(list)-1].Path != strconv.Itoa(maxNotebooks+99) {
+		t.Errorf("%d notebooks, want %d with the last", len(list), maxNotebooks)
+	}
+	if r.ask("bob", "GET", "/api/sessions", "", &list); len(list) != 1 {
+		t.Errorf("another owner has %d notebooks, want 1", len(list))
 	}
 }
 

@@ -127,17 +127,20 @@ func (s *Server) createNotebook(w http.ResponseWriter, r *http.Request) error {
 	if n.kernel, err = s.kernelOf(r.Context(), caller, &body); err != nil {
 		return err
 	}
+	own := s.notebooks(caller)
 	s.mu.Lock()
-	if len(s.notebook) < maxNotebooks*s.Kernels {
-		s.notebook[n.id] = n
+	for ; len(own) >= maxNotebooks; own = own[1:] {
+		delete(s.notebook, own[0].id)
 	}
+	s.notebook[n.id] = n
 	s.mu.Unlock()
 	setLocation(w, r, "api/sessions/"+n.id.UUID())
 	return writeJSON(w, http.StatusCreated, n.model())
 }
 
-// maxNotebooks limits the notebooks for each kernel that an owner may have.
-const maxNotebooks = 64
+// maxNotebooks limits the notebooks of an owner, many of which may have one kernel. A new one takes the place of the
+// oldest.
+const maxNotebooks = 1024
 
 // kernelOf returns the kernel of a body, or a new one.
 func (s *Server) kernelOf(ctx context.Context, caller engine.Caller, body *notebookBody) (*kernel, error) {

@@ -234,9 +234,9 @@ func TestExpired(t *testing.T) {
 	if status, text := r.ask("ann", "POST", "/responses", one); status != 404 {
 		t.Errorf("before its time: %d %s", status, text)
 	}
-	known, _ := r.api.seen.get(id)
+	known, _ := r.api.seen.Get(id)
 	known.ExpiresAt = time.Now().Add(-time.Second)
-	r.api.seen.put(id, known)
+	r.api.seen.Put("ann", id, known)
 	if status, text := r.ask("ann", "POST", "/responses", one); status != 400 || !strings.Contains(text,
 		"Container is expired.") {
 		t.Errorf("%d %s", status, text)

@@ -161,7 +161,7 @@ func (q *request) container(id string) (engine.Session, []insideFile, error) {
 	if err != nil {
 		return engine.Session{}, nil, gone
 	}
-	before, known := q.seen.get(id)
+	before, known := q.seen.Get(id)
 	known = known && before.Owner == q.caller.Owner
 	now := seen{looked: time.Now()}
 	if info, err := q.Live.Info(q.Context(), q.caller, parsed); err == nil && info.State != live.StateNone {
@@ -202,7 +202,7 @@ type seen struct {
 // see records a container that is used now.
 func (a *api) see(s seen) engine.Session {
 	s.ExpiresAt = time.Now().Add(s.TTL)
-	a.seen.put(containerPrefix+s.ID.String(), s)
+	a.seen.Put(s.Owner, containerPrefix+s.ID.String(), s)
 	return s.Session
 }
 
@@ -241,7 +241,7 @@ func (q *request) deleteContainer() error {
 	if err := q.Live.Delete(q.Context(), q.caller, s.ID); err != nil {
 		return missing(err, notFound("Container with id '%.80s' not found.", q.PathValue("id")))
 	}
-	q.seen.put(q.PathValue("id"), seen{}) // lest it count as expired
+	q.seen.Delete(q.PathValue("id")) // lest it count as expired
 	q.w.WriteHeader(http.StatusOK)
 	return nil
 }

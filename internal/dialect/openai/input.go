@@ -178,7 +178,7 @@ func (in *inputReader) item(param string, it *item) error {
 func (in *inputReader) earlier(it *item) string {
 	if it.Outputs == nil {
 		session, err := parseID(containerPrefix, it.ContainerID)
-		if cell, known := in.q.ran.get(it.ID); known && err == nil {
+		if cell, known := in.q.ran.Get(it.ID); known && err == nil {
 			if ran, err := in.q.Live.Cell(in.q.Context(), in.q.caller, session, cell); err == nil {
 				return clip(logs(&ran))
 			}

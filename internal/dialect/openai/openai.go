@@ -66,7 +66,8 @@ const (
 	defaultMaxUpload = 200 << 20
 	defaultRounds    = 32
 	defaultTurn      = 30 * time.Minute
-	turnsPerOwner    = 16 // requests to a model at once
+	turnsPerOwner    = 16   // requests to a model at once
+	mostRecent       = 1024 // remembered cells and containers of an owner: they live hardly longer
 )
 
 // api is the handler's state.
@@ -76,8 +77,8 @@ type api struct {
 	mu    sync.Mutex
 	turns map[engine.Owner]int
 	// Cells of code_interpreter_calls, and the last known state of containers, by id.
-	ran  recent[engine.ID]
-	seen recent[seen]
+	ran  wire.Recent[string, engine.ID]
+	seen wire.Recent[string, seen]
 }
 
 // request is one HTTP request.
@@ -103,7 +104,11 @@ func newAPI(o Options) *api {
 	if o.Turn <= 0 {
 		o.Turn = defaultTurn
 	}
-	return &api{Options: o, turns: map[engine.Owner]int{}}
+	return &api{
+		Options: o, turns: map[engine.Owner]int{},
+		ran:  wire.Recent[string, engine.ID]{Each: mostRecent, Total: 4 * mostRecent},
+		seen: wire.Recent[string, seen]{Each: mostRecent, Total: 4 * mostRecent},
+	}
 }
 
 func (a *api) routes() http.Handler {
@@ -182,37 +187,4 @@ func (a *api) begin(owner engine.Owner) (end func(), err error) {
 			delete(a.turns, owner)
 		}
 	}, nil
-}
-
-// mostRecent is the size of a recent: cells and containers live hardly longer.
-const mostRecent = 4096
-
-// recent holds the last values by their ids. The zero value is ready to use.
-type recent[T any] struct {
-	mu    sync.Mutex
-	known map[string]T
-	order []string // oldest first
-}
-
-func (r *recent[T]) put(id string, what T) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.known == nil {
-		r.known = map[string]T{}
-	}
-	if _, again := r.known[id]; !again {
-		r.order = append(r.order, id)
-	}
-	r.known[id] = what
-	if len(r.order) > mostRecent {
-		delete(r.known, r.order[0])
-		r.order = r.order[1:]
-	}
-}
-
-func (r *recent[T]) get(id string) (what T, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	what, ok = r.known[id]
-	return what, ok
 }

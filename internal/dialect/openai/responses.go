@@ -306,7 +306,7 @@ func (r *response) codeDone(c *call, code string, how *ran) {
 		item["outputs"] = how.outputs
 	}
 	if !how.cell.IsZero() {
-		r.q.ran.put(p.id, how.cell)
+		r.q.ran.Put(r.q.caller.Owner, p.id, how.cell)
 	}
 	r.ran[p.id] = how.outputs
 	r.set(p.index, item)

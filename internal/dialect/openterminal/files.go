@@ -46,9 +46,8 @@ func (q *request) absolute(name, base string) string {
 
 // cwd returns the working directory of the user's chat.
 func (q *request) cwd() string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return cmp.Or(q.folders[place{q.caller.Owner, q.chat}], home)
+	folder, _ := q.folders.Get(place{q.caller.Owner, q.chat})
+	return cmp.Or(folder, home)
 }
 
 // found is the target of a path, through all links, as the programs of the sandbox see it.

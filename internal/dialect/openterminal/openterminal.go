@@ -53,10 +53,10 @@ type api struct {
 	Options
 	root *http.ServeMux
 
-	making sync.Mutex // of workspaces
+	making  sync.Mutex // of workspaces
+	folders wire.Recent[place, string]
 
-	mu      sync.Mutex
-	folders map[place]string
+	mu sync.Mutex // of the notes of commands and terminals
 }
 
 // place is the scope of a working directory.
@@ -91,7 +91,7 @@ func New(sessions Sessions, interpreters live.Sessions, o Options) http.Handler 
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	a := &api{
 		sessions: sessions, live: interpreters, Options: o, root: http.NewServeMux(),
-		folders: map[place]string{},
+		folders: wire.Recent[place, string]{Each: maxFolders, Total: 10 * maxFolders},
 	}
 	for pattern, serve := range routes() {
 		a.root.HandleFunc(pattern, a.handle(serve))

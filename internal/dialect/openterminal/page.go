@@ -37,8 +37,8 @@ func description(q *request) (any, error) {
 	return answered{}, err
 }
 
-// maxFolders bounds the number of remembered working directories.
-const maxFolders = 10_000
+// maxFolders bounds the number of remembered working directories of an owner.
+const maxFolders = 1000
 
 func (q *request) workingFolder() (any, error) {
 	return map[string]any{"cwd": q.cwd(), "home": home, "root": map[string]string{"path": home, "label": "Home"}}, nil
@@ -49,12 +49,7 @@ func (q *request) changeFolder(body struct{ Path string }) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.folders) >= maxFolders {
-		clear(q.folders)
-	}
-	q.folders[place{q.caller.Owner, q.chat}] = f.Path
+	q.folders.Put(q.caller.Owner, place{q.caller.Owner, q.chat}, f.Path)
 	return map[string]string{"cwd": f.Path}, nil
 }
 
