@@ -61,7 +61,7 @@ func TestNumbersOfOpenFiles(t *testing.T) {
 	}
 	// Which number a file has depends on what the sandboxes of this machine need.
 	for below := range 60 {
-		last := spawn.ReportFile - 30 - below
+		last := spawn.ReportFile - 34 - below
 		if failure(last, weakReserve) == "" {
 			continue
 		}
