@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/wire"
 )
 
 // A shared notebook is a copy of a notebook, stored as a file of its owner with its own
@@ -374,13 +375,7 @@ func copyValue(to *bufio.Writer, from *json.Decoder) error {
 	return err
 }
 
-func writeValue(to *bufio.Writer, value any) {
-	text, err := json.Marshal(value)
-	if err != nil {
-		panic(err) // strings
-	}
-	_, _ = to.Write(text)
-}
+func writeValue(to *bufio.Writer, value any) { _, _ = to.Write(wire.EncodePlain(value)) }
 
 // A run is shared as a notebook of one cell: its code, its output in order, and its pictures.
 
