@@ -4,7 +4,6 @@
 package typescript
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -22,10 +21,18 @@ const EntryLink = "entry"
 
 // Main is the compiler's process: its arguments are the source and the result.
 // Errors go to stderr, each with file and line, and make the exit code 1.
-// With language.CompilerWaits alone it waits until it is told both.
+// With language.CompilerWaits alone it waits until it is told both; with --cell it
+// compiles a cell of a live interpreter from stdin to stdout.
 func Main(args []string, stderr io.Writer) int {
 	if len(args) == 1 && args[0] == language.CompilerWaits {
 		return wait()
+	}
+	if len(args) == 1 && args[0] == cellName {
+		if err := compileCell(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(stderr, "airlock compile typescript:", err)
+			return 1
+		}
+		return 0
 	}
 	if len(args) != 2 {
 		fmt.Fprintln(stderr, "airlock compile typescript: needs a source and a result")
@@ -51,10 +58,6 @@ func Main(args []string, stderr io.Writer) int {
 // asks about itself is answered as if it had not been moved.
 func options(source, result string) api.BuildOptions {
 	folder := filepath.Dir(source)
-	literal := func(s string) string {
-		b, _ := json.Marshal(s) // a string always can be
-		return string(b)
-	}
 	return api.BuildOptions{
 		EntryPoints:       []string{source},
 		Outfile:           result,
