@@ -54,6 +54,7 @@ type Cell struct {
 	Session        string        `json:"session"`
 	ExecutionCount int           `json:"execution_count"`
 	Status         CellStatus    `json:"status"`
+	ExitCode       *int          `json:"exit_code"` // as a script's, n after sys.exit(n); nil: it was ended
 	Outputs        []Output      `json:"outputs"` // empty in events: they were events themselves
 	Files          []File        `json:"files"`   // new and changed
 	Deleted        []string      `json:"deleted,omitempty"`

@@ -22,7 +22,7 @@ type Session struct {
 type SessionRequest struct {
 	// "files": kept in the store; "held": kept as a workspace in memory; "live": with an interpreter that stays
 	Kind string `json:"kind,omitempty"`
-	// of a live one: "python", "javascript" or "bash"; empty: python
+	// of a live one: "python", "javascript", "typescript" or "bash"; empty: python
 	Language   string    `json:"language,omitempty"`
 	Packages   string    `json:"python_packages,omitempty"` // of a live one: a set of Python packages
 	Network    *Network  `json:"network,omitempty"`         // of a live one; nil: what the key says

@@ -60,11 +60,12 @@ end, unless --keep.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runREPL(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&o.language, "language", "l", "python", "`LANG` of the session: python, javascript or bash")
+	flags.StringVarP(&o.language, "language", "l", "python",
+		"`LANG` of the session: python, javascript, typescript or bash")
 	o.add(flags, "`DIR` to save pictures and files into", "")
 	flags.Var((*seconds)(&o.timeout), "timeout", "`TIME` that a cell may take, as 90s or 2m; a plain number is seconds")
 	addLive(flags, &o)
-	completeLanguage(cmd, "python", "javascript", "bash")
+	completeLanguage(cmd, "python", "javascript", "typescript", "bash")
 	return cmd
 }
 

@@ -122,7 +122,7 @@ const (
 type Entry struct {
 	Path     string
 	Kind     EntryKind
-	Size     int64 // in bytes, holes of a sparse file included
+	Size     int64 // of a file, in bytes, holes of a sparse one included; of a folder, as the kernel counts it
 	Mode     fs.FileMode
 	Modified time.Time
 	Target   string    // of a link

@@ -57,7 +57,7 @@ type Cell struct {
 	Session        engine.ID
 	ExecutionCount int // 0 until it has one
 	Status         Status
-	ExitCode       *int                 // of a Program that ended by itself or by a signal
+	ExitCode       *int                 // as a script's: 1 after an error, n after sys.exit(n); nil if it was ended
 	Outputs        []Output             // in order; neighbouring text of one stream is one output
 	Truncated      bool                 // outputs over a limit were left out, which the outputs say; known at the end
 	Files          []engine.File        // new and changed, in order of path
@@ -98,22 +98,23 @@ const (
 	StartedEvent OutputType = "started"
 	InputEvent   OutputType = "input" // the cell waits for Answer
 	ClearEvent   OutputType = "clear" // discard earlier displays
+	ExitEvent    OutputType = "exit"  // sys.exit: Text is what a script then prints to stderr; an Error in notebooks
 	DoneEvent    OutputType = "done"  // the last
 )
 
 // Output is one output of a cell.
 type Output struct {
 	Type OutputType
-	Text string // of stdout and stderr
+	Text string // of stdout, stderr and exit
 	// Data has a display or result by MIME type: a string, base64 for binary types, or any JSON for
 	// JSON types.
 	Data      map[string]json.RawMessage
 	Metadata  json.RawMessage // an object; nil: none
 	DisplayID string          // a display that may be updated
 	Update    bool            // of the display with that DisplayID
-	Name      string          // of an error
-	Value     string          // of an error
-	Traceback []string        // of an error, without colours
+	Name      string          // of an error or exit
+	Value     string          // of an error or exit
+	Traceback []string        // of an error or exit, without colours
 }
 
 // Event is an entry of a cell's log.
@@ -314,7 +315,7 @@ func (l *log) add(e Event) {
 	if l.ended {
 		return
 	}
-	size := len(e.Metadata) + len(e.Name) + len(e.Value)
+	size := len(e.Text) + len(e.Metadata) + len(e.Name) + len(e.Value)
 	for _, form := range e.Data {
 		size += len(form)
 	}
@@ -325,7 +326,7 @@ func (l *log) add(e Event) {
 	switch e.Type {
 	case Display, Result:
 		fits = l.displays.add(size)
-	case Error:
+	case Error, ExitEvent:
 		fits = l.errors.add(size) || l.errors.outputs == 1
 	case ClearEvent:
 		for _, c := range l.streams {
@@ -398,7 +399,10 @@ func joined(events []Event) (all []Output) {
 	}
 	for _, e := range events {
 		switch e.Type {
-		case Stdout, Stderr:
+		case Stdout, Stderr, ExitEvent:
+			if e.Type == ExitEvent {
+				e.Type = Stderr
+			}
 			if e.Type != kind {
 				join()
 			}

@@ -45,6 +45,9 @@ func (it *interpreter) ended(run *engine.Run) {
 			status = StatusInterrupted
 		} else if it.ending == "" {
 			at.service.lost.Add(1)
+			if o.cell != nil && endedItself(run) {
+				o.cell.ExitCode = run.ExitCode
+			}
 		}
 		at.give(o, status, "Its interpreter ended. "+why)
 	}
@@ -68,12 +71,18 @@ func (it *interpreter) ended(run *engine.Run) {
 	at.orders = nil
 }
 
+// endedItself reports whether an interpreter exited, as os._exit, process.exit and the exit of a
+// shell do.
+func endedItself(run *engine.Run) bool {
+	return run.Status == engine.StatusOK || run.Status == engine.StatusError
+}
+
 // reason returns why an interpreter exited that was not ended by the service.
 func reason(run *engine.Run) string {
 	switch {
 	case run.Status == engine.StatusOOM:
 		return "It was over the memory limit of its session, and was killed."
-	case run.Status == engine.StatusOK || run.Status == engine.StatusError:
+	case endedItself(run):
 		code := 0
 		if run.ExitCode != nil {
 			code = *run.ExitCode

@@ -115,7 +115,7 @@ const endTime = 30 * time.Second
 // is not enough. A call that waits for an answer fails, since the interpreter may be frozen. The
 // caller holds mu.
 func (it *interpreter) interrupt(again bool) {
-	if it.at.settings.Language == "js" && !again {
+	if it.at.settings.inNode() && !again {
 		select {
 		case it.cut <- struct{}{}:
 		default:
@@ -229,6 +229,7 @@ type message struct {
 	Password  bool                       `json:"password"`
 	Wait      bool                       `json:"wait"`
 	Count     int                        `json:"count"`
+	Exit      bool                       `json:"exit"` // of an error: it is sys.exit
 }
 
 // Call implements engine.CallHandler.
@@ -279,7 +280,10 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 			Update: m.Update}})
 	case Error:
 		it.drain()
-		c.log.add(Event{Output: Output{Type: kind, Name: m.Name, Value: m.Value, Traceback: m.Traceback}})
+		if m.Exit {
+			kind = ExitEvent
+		}
+		c.log.add(Event{Output: Output{Type: kind, Text: m.Text, Name: m.Name, Value: m.Value, Traceback: m.Traceback}})
 	case ClearEvent:
 		c.log.add(Event{Output: Output{Type: kind}, Wait: m.Wait})
 	}
@@ -356,7 +360,7 @@ func (it *interpreter) report(text []byte) {
 		Interrupted bool   `json:"interrupted"`
 		Failed      string `json:"failed"`
 		Unchanged   bool   `json:"unchanged"` // no file of the workspace has changed since the last cell
-		Exit        *int   `json:"exit"`      // of a program
+		Exit        *int   `json:"exit"`      // exit code; nil: by its status
 	}
 	_ = json.Unmarshal(text, &result)                                // invalid JSON counts as an error
 	it.asks.Answer(toolcall.Failed("the cell that asked has ended")) // a task that its cell has left
@@ -390,11 +394,16 @@ func (it *interpreter) report(text []byte) {
 		c.ExecutionCount, at.count = result.Count, result.Count
 		it.count = result.Count + 1
 	}
-	c.ExitCode = result.Exit
+	if c.ExitCode = result.Exit; c.ExitCode == nil {
+		c.ExitCode = exitCodes[status]
+	}
 	at.current = nil
 	at.finish(c, status, message)
 	at.rest()
 }
+
+// exitCodes are those of scripts whose interpreter has ended normally.
+var exitCodes = map[Status]*int{StatusOK: new(0), StatusError: new(1)}
 
 // rest starts the timer that ends an idle interpreter. The caller holds mu.
 func (at *session) rest() {

@@ -111,7 +111,7 @@ func (s *Service) background(do func()) bool {
 
 // Request asks for a live session.
 type Request struct {
-	Language string           // python (default), javascript or bash; aliases of the language table
+	Language string           // python (default), javascript, typescript or bash; aliases of the language table
 	Network  *engine.Network  // destinations its programs may contact; nil: as the caller's key says
 	Packages string           // set of Python packages; empty: the service's default
 	Limits   engine.Limits    // zero fields: the service's defaults. Timeout is a cell's, if that names none
@@ -143,14 +143,15 @@ type settings struct {
 }
 
 // languages that have a live interpreter, by name of the language table.
-var languages = []string{"python", "js", "bash"}
+var languages = []string{"python", "js", "ts", "bash"}
 
 // findLanguage returns the name in the language table of a language with a live interpreter.
 func findLanguage(name string) (string, error) {
 	if lang, ok := language.Find(name); ok && slices.Contains(languages, lang.Name) {
 		return lang.Name, nil
 	}
-	return "", engine.Invalid("language", "%.40q has no live interpreter; there are python, javascript and bash", name)
+	return "", engine.Invalid("language",
+		"%.40q has no live interpreter; there are python, javascript, typescript and bash", name)
 }
 
 // Create makes a live session. Its interpreter starts with its first cell.
@@ -184,7 +185,7 @@ func (s *Service) Create(ctx context.Context, caller engine.Caller, req Request)
 	return made, err
 }
 
-// Language is the language of a live session: python, javascript or bash.
+// Language is the language of a live session: python, javascript, typescript or bash.
 func Language(of engine.Session) string {
 	var known settings
 	if json.Unmarshal([]byte(of.Live), &known) != nil {
@@ -194,11 +195,17 @@ func Language(of engine.Session) string {
 }
 
 func (s *settings) language() string {
-	if s.Language == "js" {
+	switch s.Language {
+	case "js":
 		return "javascript"
+	case "ts":
+		return "typescript"
 	}
 	return s.Language
 }
+
+// inNode reports whether the interpreter is Node.
+func (s *settings) inNode() bool { return s.Language == "js" || s.Language == "ts" }
 
 // add adds a session, unless another goroutine has added it.
 func (s *Service) add(at *session) (*session, error) {

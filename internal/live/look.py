@@ -33,7 +33,7 @@ def entry(path, name):
         "path": name,
         "exists": True,
         "kind": kind,
-        "size": found.st_size if kind == "file" else 0,
+        "size": found.st_size if kind in ("file", "folder") else 0,
         "mode": found.st_mode & 0o777,
         "modified": found.st_mtime,
         "target": os.readlink(path) if kind == "link" else "",

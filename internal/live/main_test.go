@@ -12,12 +12,16 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
+	"github.com/airlock-run/airlock/internal/language/typescript"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// The executor of a test's sandbox is this test binary, executed again.
+// The executor of a test's sandbox is this test binary, executed again, and so is the compiler in it.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "compile" && os.Args[2] == "typescript" {
+		os.Exit(typescript.Main(os.Args[3:], os.Stderr))
+	}
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
 		os.Exit(linux.ExecutorMain(os.Args[2:]))
 	}

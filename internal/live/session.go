@@ -333,10 +333,10 @@ func (at *session) stop(c *cell) {
 		it.interrupt(false)
 	}
 	grace := cmp.Or(c.request.Grace, interruptTime)
-	switch at.settings.Language {
-	case "js": // it gets no signal at first, and may lose one
+	switch {
+	case at.settings.inNode(): // it gets no signal at first, and may lose one
 		at.repeatInterrupt(it, c, interruptTime/40, interruptTime/5)
-	case "python": // an "except:" without a type swallows one, and so does a destructor
+	case at.settings.Language == "python": // an "except:" without a type swallows one, and so does a destructor
 		at.repeatInterrupt(it, c, grace/2, grace/8)
 	}
 	time.AfterFunc(grace, func() {

@@ -190,7 +190,18 @@ func (v *view) elsewhere(ctx context.Context, name string, last bool) (location,
 // readOnly returns the error for a change of a read-only file.
 func readOnly(p location) error {
 	return &engine.Error{Op: "change", Kind: engine.ErrForbidden, ID: p.path,
-		Err: fmt.Errorf("%s cannot be changed: only what is in %s and %s can", p.path, workspaceNames[0], tmpName)}
+		Err: &ReadOnlyError{p.path}}
+}
+
+// ReadOnlyError says that a file of the sandbox cannot be changed.
+type ReadOnlyError struct{ Path string }
+
+// Error implements error.
+func (e *ReadOnlyError) Error() string { return e.Within(workspaceNames[0]) }
+
+// Within is Error for a person who knows the workspace by another name.
+func (e *ReadOnlyError) Within(workspace string) string {
+	return fmt.Sprintf("%s cannot be changed: only what is in %s and %s can", e.Path, workspace, tmpName)
 }
 
 // named sets the name of an entry to the requested name.

@@ -145,7 +145,7 @@ func (o *output) event(e live.Event) {
 		o.bundle(kind, displayContent{Data: e.Data, Metadata: orNone(e.Metadata), Transient: transient})
 	case live.Result:
 		o.bundle("execute_result", displayContent{Data: e.Data, Metadata: orNone(e.Metadata), Count: &o.count})
-	case live.Error:
+	case live.Error, live.ExitEvent:
 		if e.Name == "EOFError" && strings.HasPrefix(e.Value, live.NoInput) {
 			e.Name, e.Traceback = noStdin, slices.Clone(e.Traceback)
 			for i, line := range e.Traceback {
@@ -249,7 +249,7 @@ func (o *output) done(cell *live.Cell) {
 		o.stream("stderr", line(why))
 	}
 	switch {
-	case cell.Status == live.StatusOK:
+	case cell.Status == live.StatusOK && o.problem == nil:
 		o.request.reply("execute_reply", map[string]any{
 			"status": "ok", "execution_count": o.count, "payload": []any{}, "user_expressions": o.expressions(),
 		})

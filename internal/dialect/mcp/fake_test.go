@@ -164,9 +164,12 @@ func (f *fakeLive) run(caller engine.Caller, c *fakeCell, req live.CellRequest) 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c.cell.Status = status
+	c.cell.Status, c.cell.ExitCode = status, exitCodes[status]
 	f.changed.Broadcast()
 }
+
+// exitCodes are those of cells that end by themselves.
+var exitCodes = map[live.Status]*int{live.StatusOK: new(0), live.StatusError: new(1)}
 
 func picture1(width, height int) []byte {
 	var b bytes.Buffer

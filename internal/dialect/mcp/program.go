@@ -101,8 +101,6 @@ func pictureOf(o *live.Output) (p picture) {
 	return p
 }
 
-var cellStatus = map[live.Status]int{live.StatusOK: 0, live.StatusError: 1}
-
 func (c *cell) outcome(ctx context.Context) (*outcome, error) {
 	is, err := c.live.Cell(ctx, c.caller, c.session, c.id)
 	if err != nil {
@@ -110,9 +108,6 @@ func (c *cell) outcome(ctx context.Context) (*outcome, error) {
 	}
 	out := &outcome{Cell: is, run: c.handle(), session: sessionPrefix + c.session.String(), exit: is.ExitCode,
 		variables: "kept"}
-	if code, ok := cellStatus[is.Status]; ok && out.exit == nil {
-		out.exit = &code
-	}
 	switch {
 	case is.Status == live.StatusLost || is.Restarted:
 		out.variables = "lost"

@@ -74,7 +74,10 @@ func signalOf(out *outcome) string {
 // heading returns how a program ended and how to continue.
 func heading(out *outcome) string {
 	words := engine.Status(out.Status).Words()
-	if out.Status == live.StatusLost {
+	switch {
+	case out.Status == live.StatusLost && out.exit != nil && *out.exit == 0:
+		words = engine.StatusOK.Words()
+	case out.Status == live.StatusLost:
 		words = "the interpreter ended"
 	}
 	words = strings.ToUpper(words[:1]) + words[1:]

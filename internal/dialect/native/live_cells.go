@@ -15,6 +15,7 @@ type cellBody struct {
 	Session    engine.ID            `json:"session"`
 	Count      int                  `json:"execution_count"`
 	Status     live.Status          `json:"status"`
+	ExitCode   *int                 `json:"exit_code"`
 	Outputs    []outcomeBody        `json:"outputs"` // empty in the events started and done
 	Files      []fileBody           `json:"files"`
 	Deleted    []string             `json:"deleted,omitempty"`
@@ -48,7 +49,7 @@ type mimeBody = map[string]json.RawMessage
 
 func cellOf(c live.Cell) cellBody {
 	b := cellBody{
-		ID: c.ID, Session: c.Session, Count: c.ExecutionCount, Status: c.Status,
+		ID: c.ID, Session: c.Session, Count: c.ExecutionCount, Status: c.Status, ExitCode: c.ExitCode,
 		Outputs: each(c.Outputs, outcomeOf), Files: filesOf(c.Files), Deleted: c.Deleted, Dropped: droppedOf(c.Dropped),
 		Usage: client.CellUsage{DurationMS: c.Usage.Duration.Milliseconds(), CPUMS: c.Usage.CPU.Milliseconds(),
 			MemoryPeakBytes: c.Usage.MemoryPeak},
@@ -74,6 +75,9 @@ func outcomeOf(o live.Output) outcomeBody {
 // appendCellEvent writes an event of a cell.
 func appendCellEvent(b []byte, e live.Event) (frame []byte, last bool) {
 	var data any
+	if e.Type == live.ExitEvent {
+		e.Type = live.Stderr
+	}
 	switch e.Type {
 	case live.StartedEvent, live.DoneEvent:
 		bare := *e.Cell

@@ -95,7 +95,7 @@ func (f *fakeLive) Counts() live.Counts {
 
 func (f *fakeLive) snapshot() live.Cell {
 	return live.Cell{
-		ID: f.cell, Session: f.session, ExecutionCount: 2, Status: live.StatusError, Outputs: f.outputs(),
+		ID: f.cell, Session: f.session, ExecutionCount: 2, Status: live.StatusError, ExitCode: new(1), Outputs: f.outputs(),
 		Files: []engine.File{{ID: engine.NewID(), Path: "a", Name: "a", MIME: "text/plain", CreatedAt: someTime,
 			ExpiresAt: someTime}},
 		Deleted: []string{"b"}, Dropped: []engine.DroppedFile{{Path: "c", Reason: "too large"}},

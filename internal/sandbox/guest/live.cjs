@@ -4,9 +4,11 @@
 
 const { spawn } = require('node:child_process')
 const fs = require('node:fs')
+const { SourceMap } = require('node:module')
 const net = require('node:net')
 const os = require('node:os')
 const path = require('node:path')
+const { pathToFileURL } = require('node:url')
 const util = require('node:util')
 const vm = require('node:vm')
 
@@ -24,6 +26,7 @@ const { PassThrough, Readable } = require('node:stream')
 const [answers, calls] = process.env.AIRLOCK_CALLS_FDS.split(' ').map(Number)
 delete process.env.AIRLOCK_CALLS_FDS
 const largest = 8 << 20 // characters of one form of what is displayed
+const language = process.argv[2] ?? 'js' // or ts
 
 let asked = 0
 const waiting = new Map() // by number of a call: who gets the answer
@@ -187,9 +190,109 @@ function failed(error) {
   } catch {
     value = 'it cannot be said what was thrown'
   }
-  const traceback = stack.split('\n').filter((line) => !/\(?node:|live\.cjs/.test(line)).slice(0, 200)
+  const traceback = inSource(stack).split('\n').filter((line) => !/\(?node:|live\.cjs/.test(line)).slice(0, 200)
   tell('error', { name, value: value.slice(0, 1 << 20), traceback })
 }
+
+// A cell that Node's repl cannot read, because of its types or imports, is compiled as programs are, and
+// so is each cell of TypeScript: with types some code means something else.
+const toolchain = '/opt/airlock/airlock'
+const maps = new Map() // by number of a cell: the source map of its script
+
+const parses = (code) => {
+  try {
+    return Boolean(new vm.Script(code))
+  } catch {
+    return false
+  }
+}
+const isReadable = (code) => parses(code) || /^\s*\{/.test(code) && parses(`(${code}\n)`) ||
+  code.includes('await') && parses(`(async () => {${code}\n})`)
+
+// compile resolves with what the compiler writes.
+function compile(args, source = '') {
+  return new Promise((resolve, reject) => {
+    const compiler = spawn(toolchain, ['compile', 'typescript', ...args], { stdio: ['pipe', 'pipe', 'pipe'] })
+    const said = { stdout: '', stderr: '' }
+    for (const name of ['stdout', 'stderr']) compiler[name].setEncoding('utf8').on('data', (text) => { said[name] += text })
+    settle = (error) => {
+      compiler.kill('SIGKILL')
+      reject(error)
+    }
+    compiler.stdin.on('error', () => {}) // it ended early
+    compiler.on('error', (error) => reject(new Error(`the compiler cannot be started: ${error.message}`)))
+    compiler.on('close', (status, signal) => status === 0
+      ? resolve(said.stdout)
+      : reject(Object.assign(new SyntaxError(said.stderr.trim() || `the compiler was ended by ${signal}`), { stack: said.stderr })))
+    compiler.stdin.end(source)
+  })
+}
+
+// script resolves with what the repl is to run for a cell.
+async function script(code) {
+  if (language === 'js' && isReadable(code)) return code
+  const made = JSON.parse(await compile(['--cell'], code))
+  if (made.error === undefined) {
+    maps.set(count, new SourceMap(JSON.parse(made.map)))
+    maps.delete(count - 100)
+    return made.code
+  }
+  if (language === 'js' && !/^\s*(import|export)\b/m.test(code)) return code // Node says what is wrong with it
+  throw Object.assign(new SyntaxError(made.error), { stack: made.report })
+}
+
+// inSource puts the lines of compiled cells back to those of their sources.
+const inSource = (stack) => stack.replace(/cell (\d+):(\d+)(?::(\d+))?/g, (all, number, line, column) => {
+  const at = maps.get(Number(number))?.findEntry(line - 1, (column ?? 1) - 1)
+  return at?.originalLine === undefined ? all : `cell ${number}:${at.originalLine + 1}${column ? `:${at.originalColumn + 1}` : ''}`
+})
+
+// sourceOf returns the file of TypeScript that a cell imports; undefined: Node finds it itself.
+function sourceOf(specifier) {
+  if (!/^\.{0,2}\//.test(specifier)) return undefined
+  const at = path.resolve(specifier)
+  const isFile = (name) => fs.statSync(name, { throwIfNoEntry: false })?.isFile()
+  const typed = /\.([cm]?)(?:ts|tsx|jsx)$/.test(at) ? [at] : ['.ts', '.tsx', '.mts', '.cts', '.jsx'].map((end) => at + end)
+  if (/\.[cm]?js$/.test(at)) typed.push(at.replace(/js$/, 'ts')) // as TypeScript itself spells it
+  return isFile(at) && typed[0] !== at ? undefined : typed.find(isFile)
+}
+
+// What a cell knows as import.meta.
+Object.defineProperty(globalThis, '__meta', {
+  configurable: true, enumerable: false, get() {
+    const filename = path.resolve('cell.' + language)
+    return { dirname: path.dirname(filename), filename, url: pathToFileURL(filename).href }
+  },
+})
+
+let modules = 0
+
+// What a compiled cell imports with. Files of TypeScript are compiled as a program's are, each time
+// anew. The names are those that must be in the module, or in that of an older kind.
+Object.defineProperty(globalThis, '__import', {
+  configurable: true, writable: true, enumerable: false,
+  async value(specifier, names, load) {
+    const source = sourceOf(specifier)
+    if (source) {
+      const result = `/tmp/.modules/${process.pid}-${++modules}/main.mjs`
+      fs.mkdirSync(path.dirname(result), { recursive: true })
+      const end = settle
+      try {
+        await compile([source, result])
+      } finally {
+        settle = settle && end
+      }
+      return load(pathToFileURL(result).href)
+    }
+    const module = await load(specifier)
+    const missing = names?.filter((name) => !(name in module)) ?? []
+    if (missing.length === 0) return module
+    const old = Object(module.default)
+    const absent = missing.find((name) => !(name in old))
+    if (absent !== undefined) throw new SyntaxError(`The requested module '${specifier}' does not provide an export named '${absent}'`)
+    return Object.assign({}, module, Object.fromEntries(missing.map((name) => [name, old[name]])))
+  },
+})
 
 function evaluate(code) {
   return new Promise((resolve) => {
@@ -218,7 +321,7 @@ async function cell(code, silent, unrecorded) {
   for (const [, name] of code.matchAll(/^\s*(?:(?:async\s+)?function\*?|let|const|var|class)\s+([A-Za-z_$][\w$]*)/gm)) declared.add(name)
   heed()
   tell('running', { count })
-  const result = /^\s*$/.test(code) ? {} : await evaluate(code)
+  const result = /^\s*$/.test(code) ? {} : await script(code).then(evaluate, (error) => ({ error }))
   settle = null
   if ('error' in result) {
     failed(result.error)
@@ -296,7 +399,7 @@ const does = {
   },
   async variables() {
     const variables = []
-    for (const name of Object.getOwnPropertyNames(globalThis)) if (!before.has(name)) declared.add(name)
+    for (const name of Object.getOwnPropertyNames(globalThis)) if (!before.has(name) && !name.startsWith('__')) declared.add(name)
     for (const name of declared) {
       let value
       try {

@@ -7,6 +7,7 @@ in which it says it; what it wants to know is a call:
 
     stdout, stderr   {"text"} or {"flush"}        display, result  {"data", "metadata", ...}
     error            {"name", "value", "traceback"}   clear        {"wait"}
+                     with "exit" and "text": what sys.exit says to a terminal
     next (a call)    how the last order went, to the next one
     input (a call)   {"prompt", "password"} to the text
 """
@@ -389,6 +390,29 @@ with open(os.path.join(os.path.dirname(__file__), "shown.py"), "rb") as shown:
 del shown
 
 
+def exit_status(end):
+    """Is what Python makes of a SystemExit: the exit code, and what it prints to stderr."""
+    code = end.code
+    if code is None:
+        return 0, ""
+    if isinstance(code, int):
+        return (code if -(1 << 63) <= code < 1 << 63 else -1) & 0xFF, ""
+    try:
+        return 1, "%s\n" % (code,)
+    except BaseException:
+        return 1, ""
+
+
+def without_advice(plain):
+    """Is warn, but says nothing of how to leave a terminal."""
+
+    def warn(message, category=None, stacklevel=1, **named):
+        if not str(message).startswith("To exit:"):
+            plain(message, category, stacklevel + 1, **named)
+
+    return warn
+
+
 def draw_quickly():
     """Has figures compressed a little less: a third of the time of a small figure is
     its compression. %config InlineBackend.print_figure_kwargs says otherwise. The
@@ -684,9 +708,11 @@ def make_shell(driver):
     from IPython.core.displayhook import DisplayHook
     from IPython.core.displaypub import DisplayPublisher
     from IPython.core.history import HistoryManager
+    from IPython.core import interactiveshell
+    from IPython.core.autocall import ExitAutocall
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
     from IPython.core.completer import Completer, IPCompleter
-    from traitlets import Type
+    from traitlets import Type, default
     from traitlets.config import Config
 
     class Hook(DisplayHook):
@@ -731,6 +757,15 @@ def make_shell(driver):
 
         def clear_output(self, wait=False):
             driver.tell("clear", json.dumps({"wait": bool(wait)}))
+
+    class Leave(ExitAutocall):
+        """Is exit and quit, which a script calls with an exit code."""
+
+        def __call__(self, code=None):
+            if code is None:
+                self._ip.ask_exit()
+            if code is not None or driver.leaving:
+                raise SystemExit(code)
 
     class Compiler(CachingCompiler):
         def get_code_name(self, raw_code, transformed_code, number):
@@ -790,6 +825,10 @@ def make_shell(driver):
         def ask_exit(self):
             driver.leaving = True
 
+        @default("exiter")
+        def leave(self):
+            return Leave(self)
+
         def enable_gui(self, gui=None):
             pass  # there is none; %matplotlib asks for it
 
@@ -823,6 +862,7 @@ def make_shell(driver):
     config.InteractiveShell.enable_tip = False
     config.InteractiveShell.separate_in = ""
     draw_quickly()
+    interactiveshell.warn = without_advice(interactiveshell.warn)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         shell = Shell.instance(config=config, ipython_dir="/tmp/.ipython")  # not among the program's files
@@ -859,6 +899,7 @@ class Driver:
         self.late = False  # which comes when it does
         self.interrupted = False
         self.error = None  # of the cell: name
+        self.exit = None  # its exit code, if it called sys.exit
         self.files = None  # in the workspace
         self.installs = False  # a cell can have pip install something
         self.task = None
@@ -1031,9 +1072,14 @@ class Driver:
             value = str(error)
         except BaseException:
             value = "<its __str__ failed>"
-        self.error = kind.__name__
+        self.error, left = kind.__name__, {}
+        if isinstance(error, SystemExit):
+            self.exit, text = exit_status(error)
+            if self.leaving and self.exit == 0:
+                return
+            left = {"exit": True, "text": text[: LARGEST // 8]}
         traceback = [str(line)[: LARGEST // 64] for line in lines or []][-1000:]
-        self.tell("error", encoded({"name": kind.__name__, "value": value[: LARGEST // 8], "traceback": traceback}))
+        self.tell("error", encoded({"name": kind.__name__, "value": value[: LARGEST // 8], "traceback": traceback, **left}))
 
     def complain(self, loop, context):
         error = context.get("exception")
@@ -1142,7 +1188,7 @@ class Driver:
         self.channel.wait("exit", encoded(report))  # nobody reads what is said after the end
 
     def do_run(self, order):
-        self.error, self.interrupted, self.late, self.channel.put_off = None, False, False, False
+        self.error, self.exit, self.interrupted, self.late, self.channel.put_off = None, None, False, False, False
         silent = bool(order.get("silent"))
         self.modules, self.begun = order.get("modules", ()), order.get("begun")
         for name, stream in self.streams.items():
@@ -1162,7 +1208,8 @@ class Driver:
         self.shell.history_manager.outputs.clear()
         self.shell.payload_manager.clear_payload()
         return {
-            "status": "ok" if self.error is None else "error", "count": count, "interrupted": self.interrupted,
+            "status": "ok" if self.error is None or self.exit == 0 else "error", "exit": self.exit, "count": count,
+            "interrupted": self.interrupted,
             "unchanged": self.files is not None and not self.files.changed(),
         }
 
@@ -1446,7 +1493,7 @@ read() {
             self.run(exports({name: self.env.get(name) for name in env}))
         if status:
             self.channel.tell("error", encoded({"name": "ExitStatus", "value": str(status), "traceback": []}))
-        return {"status": "error" if status else "ok", "count": self.count}
+        return {"status": "error" if status else "ok", "exit": status, "count": self.count}
 
     def do_program(self, order):
         return run_program(self.channel, order)

@@ -28,8 +28,8 @@ const (
 func (r *runRequest) live(spec *engine.Spec) {
 	r.Live, r.Apart, r.Entry, r.Code, r.Node = true, spec.Apart, "", nil, nil
 	switch spec.Language.Name {
-	case "js":
-		r.Argv, r.Tier = []string{nodePath, guest.LiveNodePath}, ""
+	case "js", "ts":
+		r.Argv, r.Tier = []string{nodePath, guest.LiveNodePath, spec.Language.Name}, ""
 	default:
 		python, _ := language.Find("python")
 		r.Argv, r.Tier = []string{python.Run[0], guest.LivePath}, ""

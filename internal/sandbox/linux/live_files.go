@@ -213,7 +213,7 @@ func entryOf(path string, st *unix.Stat_t, folder int, name string) entry {
 		Path: []byte(path), Kind: cmp.Or(kinds[st.Mode&unix.S_IFMT], engine.EntryOther),
 		Mode: st.Mode & 0o777, Modified: time.Unix(st.Mtim.Unix()).UTC(),
 	}
-	if found.Kind == engine.EntryFile {
+	if found.Kind == engine.EntryFile || found.Kind == engine.EntryFolder {
 		found.Size = st.Size
 	}
 	if found.Kind == engine.EntryLink {
