@@ -50,6 +50,8 @@ def plain(value):
 def scalar(value):
     if hasattr(value, "isoformat"):
         return None if value != value else value.isoformat()
+    if type(value).__name__ == "datetime64":
+        return None if value != value else str(value.astype("datetime64[s]"))
     if hasattr(value, "item"):
         value = value.item()
     return clean(value) if isinstance(value, (int, float, str, bool, type(None))) else str(value)
@@ -62,107 +64,201 @@ def frame(table):
 # Charts: what is in a figure, as numbers.
 
 
-def axis(axes, name):
-    """Label, unit, ticks and scale of one axis."""
+def labels(axes, swapped=False):
+    """Labels of both axes, and the units in them. A horizontal chart has the vertical one's."""
     import re
 
-    label = getattr(axes, "get_%slabel" % name)()
-    unit = re.search(r"\(([^)]*)\)|\[([^\]]*)\]", label)
-    of = getattr(axes, name + "axis")
-    converter = type(of.get_converter() if hasattr(of, "get_converter") else of.converter).__name__
-    scale = "datetime" if "Date" in converter else "categorical" if "Category" in converter else of.get_scale()
-    ticks = list(of.get_ticklocs())
-    if scale == "datetime":
-        from matplotlib.dates import num2date
+    made = {}
+    for name, of in zip("xy", "yx" if swapped else "xy"):
+        label = getattr(axes, "get_%slabel" % of)()
+        unit = re.search(r"\(([^)]*)\)|\[([^\]]*)\]", label)
+        made |= {name + "_label": label or None, name + "_unit": unit.group(1) or unit.group(2) if unit else None}
+    return made
 
-        ticks = [num2date(tick) for tick in ticks]
-    return {
-        name + "_label": label or None, name + "_unit": unit.group(1) or unit.group(2) if unit else None,
-        name + "_ticks": [scalar(tick) for tick in ticks], name + "_tick_labels": [t.get_text() for t in of.get_ticklabels()], name + "_scale": scale,
-    }
+
+def scale_of(axis):
+    converter = type(axis.get_converter() if hasattr(axis, "get_converter") else axis.converter).__name__
+    return "datetime" if "Date" in converter else "categorical" if "Category" in converter else axis.get_scale()
+
+
+def ticks(axes):
+    """Ticks and scales of both axes."""
+    made = {}
+    for name in "xy":
+        of = getattr(axes, name + "axis")
+        made |= {
+            name + "_ticks": [place(of, tick) for tick in of.get_ticklocs()],
+            name + "_tick_labels": [t.get_text() for t in of.get_ticklabels()], name + "_scale": scale_of(of),
+        }
+    return made
+
+
+def place(axis, value):
+    """A number on an axis, or the date that it stands for."""
+    if scale_of(axis) != "datetime":
+        return scalar(value)
+    from matplotlib.dates import num2date
+
+    return num2date(value).isoformat()
+
+
+def category(axis, value):
+    """The same, or the category."""
+    if scale_of(axis) == "datetime":
+        return place(axis, value).removesuffix("+00:00")
+    if scale_of(axis) == "categorical":
+        return named_places(axis).get(round(float(value), 9), scalar(value))
+    return scalar(value)
+
+
+def named_places(axis):
+    return {round(float(at), 9): text.get_text() for at, text in zip(axis.get_ticklocs(), axis.get_ticklabels())}
 
 
 def named(label, kind, number):
-    return label if label and not str(label).startswith("_") else "%s %d" % (kind, number)
+    label = str(label)
+    if label.startswith("_child") and label[6:].isdigit() and kind == "Line":
+        return "Line " + label[6:]
+    return label if label and not label.startswith("_") or kind == "Line" else "%s %d" % (kind, number)
 
 
 def points(pairs):
     return [[scalar(x), scalar(y)] for x, y in pairs]
 
 
-def bars(axes):
-    elements = []
-    for number, group in enumerate(axes.containers):
-        upright = getattr(group, "orientation", "vertical") != "horizontal"
-        names = {}
-        of = axes.xaxis if upright else axes.yaxis
-        for place, text in zip(of.get_ticklocs(), of.get_ticklabels()):
-            names[round(float(place), 9)] = text.get_text()
+def bars(axes, groups, upright):
+    from matplotlib.ticker import FixedLocator
+
+    axis, elements = axes.xaxis if upright else axes.yaxis, []
+    names, scale = named_places(axis), scale_of(axis)
+    gap = min((b - a for a, b in zip(sorted(names), sorted(names)[1:])), default=1)
+    for number, group in enumerate(groups):
         for bar in group.patches:
             middle = bar.get_x() + bar.get_width() / 2 if upright else bar.get_y() + bar.get_height() / 2
-            label = names.get(round(float(middle), 9)) or "%g" % middle
+            label = names.get(round(float(middle), 9))
+            if scale == "datetime":
+                label = category(axis, middle).removesuffix("T00:00:00")
+            elif not label and names and isinstance(axis.get_major_locator(), FixedLocator):
+                nearest = min(names, key=lambda at: abs(at - middle))  # of several bars around one tick
+                label = names[nearest] if abs(nearest - middle) < gap / 2 else None
             value = bar.get_height() if upright else bar.get_width()
-            elements.append({"label": label, "group": named(group.get_label(), "Group", number), "value": scalar(value)})
+            elements.append({"label": label or "%g" % middle, "group": named(group.get_label(), "Group", number), "value": scalar(value)})
     return elements
 
 
-def boxes(axes):
+def boxes(axes, upright):
     from matplotlib.patches import PathPatch
 
-    labels = [t.get_text() for t in axes.get_xticklabels()]
+    across, along = (0, 1) if upright else (1, 0)
+    names = named_places(axes.xaxis if upright else axes.yaxis)
     lines = [line.get_xydata() for line in axes.lines]
     elements = []
     for number, patch in enumerate(p for p in axes.patches if isinstance(p, PathPatch)):
         corners = patch.get_path().vertices
-        low, high, left, right = corners[:, 1].min(), corners[:, 1].max(), corners[:, 0].min(), corners[:, 0].max()
-        own = [xy for xy in lines if len(xy) and left <= xy[:, 0].mean() <= right]
-        whiskers = [y for xy in own if len(xy) == 2 and xy[0, 0] == xy[1, 0] for y in xy[:, 1]]
-        flat = [xy for xy in own if len(xy) == 2 and xy[0, 1] == xy[1, 1] and low <= xy[0, 1] <= high]
-        median = max(flat, key=lambda xy: abs(xy[1, 0] - xy[0, 0]), default=None)  # the ends of whiskers are shorter
-        ends = whiskers + [low, high]
-        outliers = [y for xy in own for y in xy[:, 1] if not min(ends) <= y <= max(ends)]
+        left, right = corners[:, across].min(), corners[:, across].max()
+        low, high = corners[:, along].min(), corners[:, along].max()
+        own = [xy for xy in lines if len(xy) and left <= xy[:, across].mean() <= right]
+        whiskers = [y for xy in own if len(xy) == 2 and xy[0, across] == xy[1, across] for y in xy[:, along]]
+        flat = [xy for xy in own if len(xy) == 2 and xy[0, along] == xy[1, along] and low <= xy[0, along] <= high]
+        median = max(flat, key=lambda xy: abs(xy[1, across] - xy[0, across]), default=None)  # the ends of whiskers are shorter
+        quartiles = [y for y in whiskers if low <= y <= high] or [low, high]  # where there is a notch a box is longer
+        ends = whiskers or [low, high]
+        outliers = [y for xy in own for y in xy[:, along] if not min(ends) <= y <= max(ends)]
         elements.append({
-            "label": labels[number] if number < len(labels) else str(number + 1), "min": scalar(min(ends)), "first_quartile": scalar(low),
-            "median": scalar(median[0, 1]) if median is not None else None, "third_quartile": scalar(high), "max": scalar(max(ends)), "outliers": [scalar(y) for y in outliers],
+            "label": names.get(round(float((left + right) / 2), 9)) or str(number + 1), "min": scalar(min(ends)),
+            "first_quartile": scalar(min(quartiles)), "median": scalar(median[0, along]) if median is not None else None,
+            "third_quartile": scalar(max(quartiles)), "max": scalar(max(ends)), "outliers": [scalar(y) for y in outliers],
         })
     return elements
 
 
+def is_upright(axes):
+    """Reports whether the boxes stand beside each other. Their whiskers tell, or else the boxes."""
+    from matplotlib.patches import PathPatch
+
+    for line in axes.lines:
+        xy = line.get_xydata()
+        if len(xy) == 2 and (xy[0] != xy[1]).sum() == 1 and line.get_transform() == axes.transData:
+            boxed = any(p.get_path().get_extents().padded(1e-9).contains(*xy.mean(axis=0)) for p in axes.patches if isinstance(p, PathPatch))
+            if not boxed:  # no median
+                return bool(xy[0, 0] == xy[1, 0])
+    return True
+
+
+def drawn_lines(axes):
+    """The lines of data, and how they are called: neither grid lines nor parts of error bars."""
+    parts, names = set(), {}
+    for group in axes.containers:
+        children = [part for part in group if part is not None and not hasattr(part, "__iter__")]
+        more = [part for part in group if hasattr(part, "__iter__")]
+        if hasattr(group, "has_yerr"):  # of errorbar: the line, caps, bars
+            parts |= {part for each in more for part in each}
+            children = children[:1]
+        elif hasattr(group, "baseline"):
+            parts.add(group.baseline)
+            children = [group.markerline]
+        else:
+            continue
+        names |= {child: group.get_label() for child in children}
+    lines = [line for line in axes.lines if line not in parts and line.get_transform() == axes.transData or line not in parts and axes.name != "rectilinear"]
+    crossing = [line for line in lines if not is_straight(line)]
+    for number, line in enumerate(crossing or lines):
+        label = str(names.get(line, line.get_label()))
+        yield line, "Line %d" % number if line in names and label.startswith("_") else named(label, "Line", number)
+
+
+def is_straight(line):
+    """Reports whether a line is what E2B takes for one of a grid."""
+    x, y = line.get_xdata(), line.get_ydata()
+    return len(x) == len(y) == 2 and bool(x[0] == x[1] or y[0] == y[1])
+
+
 def one_chart(axes):
     from matplotlib.collections import PathCollection
+    from matplotlib.container import BarContainer
     from matplotlib.patches import PathPatch, Wedge
 
     made = {"title": axes.get_title() or None}
     wedges = [patch for patch in axes.patches if isinstance(patch, Wedge)]
+    groups = [group for group in axes.containers if isinstance(group, BarContainer)]
     scattered = [c for c in axes.collections if isinstance(c, PathCollection)]
     if wedges:
-        labels = [text.get_text() for text in axes.texts]
+        texts = [text.get_text() for text in axes.texts]
         return made | {"type": "pie", "elements": [
-            {"label": wedge.get_label() if not wedge.get_label().startswith("_") else labels[i] if i < len(labels) else "",
+            {"label": wedge.get_label() if not wedge.get_label().startswith("_") else texts[i] if i < len(texts) else "",
              "angle": scalar(abs(wedge.theta2 - wedge.theta1)), "radius": scalar(wedge.r)} for i, wedge in enumerate(wedges)]}
-    made |= axis(axes, "x") | axis(axes, "y")
     if any(isinstance(patch, PathPatch) for patch in axes.patches):
-        return made | {"type": "box_and_whisker", "elements": boxes(axes)}
-    if any(hasattr(group, "patches") for group in axes.containers):
-        return made | {"type": "bar", "elements": bars(axes)}
+        upright = is_upright(axes)
+        return made | labels(axes, not upright) | {"type": "box_and_whisker", "elements": boxes(axes, upright)}
+    if groups:
+        upright = getattr(groups[0], "orientation", None) != "horizontal"
+        return made | labels(axes, not upright) | {"type": "bar", "elements": bars(axes, groups, upright)}
     if scattered:
-        return made | {"type": "scatter", "elements": [
-            {"label": named(c.get_label(), "Scatter", i), "points": points(c.get_offsets().tolist())} for i, c in enumerate(scattered)]}
-    if axes.lines:
-        return made | {"type": "line", "elements": [
-            {"label": named(line.get_label(), "Line", i), "points": points(zip(line.get_xdata(), line.get_ydata()))} for i, line in enumerate(axes.lines)]}
+        return made | labels(axes) | ticks(axes) | {"type": "scatter", "elements": [
+            {"label": named(c.get_label(), "Scatter", i), "points": [
+                [category(axes.xaxis, x), category(axes.yaxis, y)] for x, y in c.get_offsets().tolist()]} for i, c in enumerate(scattered)]}
+    lines = list(drawn_lines(axes))
+    if lines:
+        return made | labels(axes) | ticks(axes) | {"type": "line", "elements": [
+            {"label": label, "points": points(zip(line.get_xdata(), line.get_ydata()))} for line, label in lines]}
     return made | {"type": "unknown", "elements": []}
 
 
-def chart(figure):
+def known_chart(axes):
+    """One chart, or that it is none of those that are known."""
     try:
-        charts = [one_chart(axes) for axes in figure.axes]
-    except Exception:
-        return None  # the picture is there
+        return one_chart(axes)
+    except Exception:  # the picture is there
+        return {"type": "unknown", "title": axes.get_title() or None, "elements": []}
+
+
+def chart(figure):
+    if not any(axes.has_data() for axes in figure.axes):
+        return None
+    charts = [known_chart(axes) for axes in figure.axes]
     if len(charts) == 1:
         return charts[0]
-    title = figure.get_suptitle() if hasattr(figure, "get_suptitle") else ""
-    return {"type": "superchart", "title": title or None, "elements": charts} if charts else None
+    return {"type": "superchart", "title": figure.get_suptitle() if hasattr(figure, "get_suptitle") else "", "elements": charts}
 
 
 def show_saved(module):
