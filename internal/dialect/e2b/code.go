@@ -36,7 +36,8 @@ type codeContext struct {
 }
 
 // spellings of the languages that there are.
-var spellings = map[string]string{"python": "python", "javascript": "javascript", "js": "javascript", "bash": "bash"}
+var spellings = map[string]string{"python": "python", "javascript": "javascript", "js": "javascript",
+	"typescript": "typescript", "ts": "typescript", "bash": "bash"}
 
 func (h *Handler) codeRoutes() *http.ServeMux {
 	mux := http.NewServeMux()
@@ -100,7 +101,7 @@ func (h *Handler) newContext(ctx context.Context, sb *sandbox, c codeContext) (*
 	spelled := spellings[strings.ToLower(c.Language)]
 	if spelled == "" {
 		return nil, &engine.Error{Op: "context", Kind: engine.ErrInvalid, Err: errLanguage,
-			Hint: "There are python, javascript and bash."}
+			Hint: "There are python, javascript, typescript and bash."}
 	}
 	setup := live.Setup{Env: sb.env, Dir: cmp.Or(c.Dir, home)}
 	if spelled == "python" {
@@ -317,7 +318,7 @@ func appendEvent(b []byte, e *live.Event) []byte {
 		if !e.Update {
 			b = appendLine(b, resultOf(&e.Output))
 		}
-	case live.Error:
+	case live.Error, live.ExitEvent:
 		b = appendLine(b, map[string]any{"type": "error", "name": e.Name, "value": e.Value,
 			"traceback": strings.Join(e.Traceback, "\n")})
 	case live.DoneEvent:

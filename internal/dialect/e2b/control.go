@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -25,9 +26,9 @@ import (
 // The control plane. Its errors always have a body {"code", "message"}: SDKs parse that
 // before they look at the status.
 
-// envdVersion selects how SDKs use envd. This version accepts raw uploads and has no
-// metadata of files.
-const envdVersion = "0.5.7"
+// envdVersion selects how SDKs use envd. This version has metadata of files, and entries in the events
+// of watches.
+const envdVersion = "0.6.13"
 
 // templates are the accepted names. All of them start the same sandbox.
 var templates = []string{"base", "code-interpreter-v1"}
@@ -66,8 +67,8 @@ func (h *Handler) controlRoutes() *http.ServeMux {
 		return nil
 	})
 	owned("DELETE /sandboxes/{id}", h.delete)
-	owned("POST /sandboxes/{id}/timeout", lengthen(false))
-	owned("POST /sandboxes/{id}/refreshes", lengthen(true))
+	owned("POST /sandboxes/{id}/timeout", h.setTimeout)
+	owned("POST /sandboxes/{id}/refreshes", refresh)
 	owned("GET /sandboxes/{id}/metrics", h.metrics)
 	handle("GET /snapshots", func(w http.ResponseWriter, _ *http.Request) error {
 		writeJSON(w, http.StatusOK, []any{})
@@ -121,6 +122,7 @@ type createBody struct {
 	EnvVars    map[string]string `json:"envVars"`
 	Network    struct {
 		AllowPublicTraffic *bool           `json:"allowPublicTraffic"`
+		MaskRequestHost    string          `json:"maskRequestHost"`
 		AllowOut           []string        `json:"allowOut"`
 		DenyOut            []string        `json:"denyOut"`
 		Rules              json.RawMessage `json:"rules"`
@@ -160,6 +162,10 @@ func (b *createBody) check() error {
 	if size > maxFields {
 		return invalid(fmt.Sprintf("envVars and metadata may have %d bytes together: put more into a file", maxFields))
 	}
+	if mask := b.Network.MaskRequestHost; !maskPattern.MatchString(mask) {
+		return invalid("network.maskRequestHost " + strconv.Quote(mask) + " is no host: give a name, and a port or " +
+			maskPort)
+	}
 	for name, value := range b.EnvVars {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
 			return invalid("envVars: " + strconv.Quote(name) + " cannot be set")
@@ -167,6 +173,11 @@ func (b *createBody) check() error {
 	}
 	return nil
 }
+
+// maskPort stands in network.maskRequestHost for the port that a request is for.
+const maskPort = "${PORT}"
+
+var maskPattern = regexp.MustCompile(`^([A-Za-z0-9._-]|\$\{PORT\})*(:(\d{1,5}|\$\{PORT\}))?$`)
 
 // contacts returns the network that a client asks for; nil: that of its key. With E2B the default
 // is everything.
@@ -183,17 +194,6 @@ func (b *createBody) contacts() *engine.Network {
 	return n
 }
 
-// life reads a time to live in seconds.
-func life(seconds *int, otherwise time.Duration) (time.Duration, error) {
-	if seconds == nil {
-		return otherwise, nil
-	}
-	if *seconds <= 0 || *seconds > int(maxLife/time.Second) {
-		return 0, invalid("timeout must be 1 to " + strconv.Itoa(int(maxLife/time.Second)) + " seconds")
-	}
-	return time.Duration(*seconds) * time.Second, nil
-}
-
 func (h *Handler) create(w http.ResponseWriter, r *http.Request) error {
 	var body createBody
 	if err := readBody(w, r, &body); err != nil {
@@ -202,11 +202,11 @@ func (h *Handler) create(w http.ResponseWriter, r *http.Request) error {
 	if err := body.check(); err != nil {
 		return err
 	}
-	otherwise := 15 * time.Second // of the older address
+	otherwise := usualLife // of the older address
 	if strings.HasPrefix(r.URL.Path, "/v2/") {
 		otherwise = 5 * time.Minute
 	}
-	left, err := life(body.Timeout, otherwise)
+	left, err := life(body.Timeout, 1, otherwise)
 	if err != nil {
 		return err
 	}
@@ -220,12 +220,13 @@ func (h *Handler) create(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	sb := &sandbox{
-		caller: caller, template: body.TemplateID, metadata: map[string]string{}, key: key, domain: h.domainFor(r),
+		caller: caller, template: body.TemplateID, labels: map[string]string{}, key: key, domain: h.domainFor(r),
+		mask:   body.Network.MaskRequestHost,
 		public: body.Network.AllowPublicTraffic == nil || *body.Network.AllowPublicTraffic,
 		env:    map[string]string{"HOME": home, "USER": user, "LOGNAME": user, "E2B_SANDBOX": "true", "PWD": home},
 	}
 	maps.Copy(sb.env, body.EnvVars)
-	maps.Copy(sb.metadata, body.Metadata)
+	maps.Copy(sb.labels, body.Metadata)
 	defaults, maxima := h.Limits()
 	sb.limits = engine.Limits{Timeout: maxima.Timeout, Output: engine.OutputLimit{Bytes: maxima.Output.Bytes}}
 	session, err := h.Live.Create(r.Context(), caller, live.Request{
@@ -239,6 +240,9 @@ func (h *Handler) create(w http.ResponseWriter, r *http.Request) error {
 	sb.limits, sb.session = sb.limits.Or(defaults), session.ID
 	sb.contexts = []*codeContext{{ID: newSandboxID(0), Language: "python", Dir: home, interpreter: session.ID,
 		standard: true}}
+	if _, err := h.newContext(r.Context(), sb, codeContext{Language: "javascript", standard: true}); err != nil {
+		return errors.Join(err, h.Live.Delete(context.WithoutCancel(r.Context()), caller, session.ID))
+	}
 	if h.Self != nil {
 		sb.node = h.Self()
 	}
@@ -305,7 +309,7 @@ type detailBody struct {
 func (h *Handler) detail(sb *sandbox) detailBody {
 	return detailBody{
 		madeBody: h.made(sb), StartedAt: timeOf(sb.started), EndAt: timeOf(sb.end()), CPUCount: sb.cpus(),
-		MemoryMB: sb.limits.Memory >> 20, DiskSizeMB: sb.limits.Workspace >> 20, State: "running", Metadata: sb.metadata,
+		MemoryMB: sb.limits.Memory >> 20, DiskSizeMB: sb.limits.Workspace >> 20, State: "running", Metadata: sb.labels,
 		Lifecycle: json.RawMessage(`{"autoResume":false,"onTimeout":"kill"}`),
 	}
 }
@@ -357,7 +361,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) error {
 		switch {
 		case err != nil:
 			return invalid("metadata is no query")
-		case !ok, sb.caller.Owner != h.Caller(r).Owner, !sb.started.After(after),
+		case !ok, sb.caller.Owner != h.Caller(r).Owner, sb.started.Before(after),
 			len(states) > 0 && !slices.Contains(states, "running"), q.Get("template") != "" && q.Get("template") != sb.template:
 		default:
 			d := h.detail(sb)
@@ -405,55 +409,6 @@ func (h *Handler) gather(w http.ResponseWriter, r *http.Request, limit int) (lis
 
 // place is the position of a sandbox in a list, which stays valid when the sandbox has ended.
 func (d *detailBody) place() string { return d.StartedAt + " " + d.SandboxID }
-
-// connect answers with the tokens of a sandbox, and extends its life.
-func (h *Handler) connect(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
-	var body lifeBody
-	if err := readBody(w, r, &body); err != nil {
-		return err
-	}
-	left, err := life(body.Timeout, 0)
-	if err != nil {
-		return err
-	}
-	sb.live(left, true)
-	writeJSON(w, http.StatusOK, h.made(sb))
-	return nil
-}
-
-func (h *Handler) delete(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
-	if err := h.kill(r.Context(), sb); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
-
-type lifeBody struct {
-	Timeout  *int `json:"timeout"`
-	Duration *int `json:"duration"` // of refreshes
-}
-
-// lengthen sets the remaining time of a sandbox. If refresh is set, it never shortens it.
-func lengthen(refresh bool) func(http.ResponseWriter, *http.Request, *sandbox) error {
-	return func(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
-		var body lifeBody
-		if err := readBody(w, r, &body); err != nil {
-			return err
-		}
-		asked := body.Timeout
-		if refresh {
-			asked = body.Duration
-		}
-		left, err := life(asked, 15*time.Second)
-		if err != nil {
-			return err
-		}
-		sb.live(left, refresh)
-		w.WriteHeader(http.StatusNoContent)
-		return nil
-	}
-}
 
 type sampleBody struct {
 	Timestamp string  `json:"timestamp"`

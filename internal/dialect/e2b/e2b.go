@@ -161,25 +161,34 @@ func (h *Handler) serveSandbox(w http.ResponseWriter, r *http.Request, id string
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		if !shown("X-Access-Token") && !sb.signed(r) {
+		signed, expired := sb.signed(r)
+		switch {
+		case shown("X-Access-Token"), signed && !expired:
+		case signed:
+			writeError(w, http.StatusUnauthorized, expiredSignature)
+			return
+		case isSigned(r):
+			writeError(w, http.StatusUnauthorized, wrongSignature)
+			return
+		default:
 			writeError(w, http.StatusUnauthorized, "the token of this sandbox is needed, as X-Access-Token")
 			return
 		}
-		h.envd.ServeHTTP(w, r)
+		sb.serve(w, r, h.envd)
 	case portCode:
 		if !shown("X-Access-Token", "E2B-Traffic-Access-Token") {
 			writeError(w, http.StatusUnauthorized,
 				"the token of this sandbox is needed, as X-Access-Token or E2B-Traffic-Access-Token")
 			return
 		}
-		h.code.ServeHTTP(w, r)
+		sb.serve(w, r, h.code)
 	default:
 		if !sb.public && !shown("E2B-Traffic-Access-Token", "X-Access-Token") {
 			writeError(w, http.StatusForbidden,
 				"the ports of this sandbox are not public: the token is needed, as E2B-Traffic-Access-Token")
 			return
 		}
-		h.port(w, r, sb, port)
+		sb.serve(w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.port(w, r, sb, port) }))
 	}
 }
 
@@ -209,6 +218,7 @@ func (h *Handler) status(w http.ResponseWriter, err error) (status int, message 
 		if e.Err != nil && kind == engine.ErrInvalid {
 			shown.ID = e.ID
 		}
+		shown.Err = atHome(shown.Err)
 		message = wire.Sentence(&shown)
 	}
 	usual := time.Duration(0)

@@ -30,6 +30,10 @@ func (f *fakeLive) Create(context.Context, engine.Caller, live.Request) (engine.
 	return engine.Session{ID: engine.NewID()}, nil
 }
 
+func (f *fakeLive) Fork(context.Context, engine.Caller, engine.ID, live.ForkRequest) (engine.ID, error) {
+	return engine.NewID(), nil
+}
+
 func (f *fakeLive) Delete(_ context.Context, _ engine.Caller, session engine.ID) error {
 	f.deleted <- session
 	return nil
@@ -146,6 +150,16 @@ func TestSignatures(t *testing.T) {
 		sum := sha256.Sum256([]byte(text))
 		return "/files?path=" + url.QueryEscape(path) + "&signature=" + url.QueryEscape("v1_"+base64.RawStdEncoding.EncodeToString(sum[:])) + more
 	}
+	refused := map[string]string{sign("a", "read", sb.token, time.Now().Unix()-9): "signature is already expired",
+		sign("a", "read", "other", time.Now().Unix()-9): "invalid signature"}
+	for target, want := range refused {
+		for _, headers := range [][]string{nil, {"E2b-Sandbox-Id", sb.id, "E2b-Sandbox-Port", "49983"}} {
+			w := ask(h, "GET", target, "", headers...)
+			if w.Code != http.StatusUnauthorized || !strings.HasPrefix(w.Body.String(), `{"code":401,"message":"`+want) {
+				t.Errorf("%s %v: %d %s", target, headers, w.Code, w.Body)
+			}
+		}
+	}
 	soon, before := time.Now().Add(time.Hour).Unix(), time.Now().Add(-time.Hour).Unix()
 	for target, want := range map[string]bool{
 		sign("a b", "read", sb.token, 0): true, sign("a", "read", sb.token, soon): true, sign("a", "read", sb.token, before): false,
@@ -153,7 +167,7 @@ func TestSignatures(t *testing.T) {
 		strings.Replace(sign("a", "read", sb.token, 0), "path=a", "path=b", 1): false,
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", target, http.NoBody)
-		if got := sb.signed(r); got != want {
+		if got, expired := sb.signed(r); got && !expired != want {
 			t.Errorf("%s: %v", target, got)
 		}
 		if w := ask(h, "POST", target, ""); want && w.Code != http.StatusUnauthorized {
@@ -184,6 +198,7 @@ func TestLife(t *testing.T) {
 	}{
 		{"/timeout", `{"timeout":1000}`, 204, 1000 * time.Second}, {"/connect", `{"timeout":10}`, 200, 1000 * time.Second},
 		{"/refreshes", `{"duration":2000}`, 204, 2000 * time.Second}, {"/timeout", `{"timeout":100}`, 204, 100 * time.Second}, {"/timeout", `{"timeout":-1}`, 400, 100 * time.Second},
+		{"/connect", `{"timeout":0}`, 200, 100 * time.Second}, {"/refreshes", `{"duration":0}`, 400, 100 * time.Second},
 	} {
 		w := ask(h, "POST", "/sandboxes/"+made.SandboxID+step.path, step.body)
 		if left := time.Until(sb.end()); w.Code != step.status || left > step.left || left < step.left-time.Minute {
@@ -192,6 +207,48 @@ func TestLife(t *testing.T) {
 	}
 	if first, second := ask(h, "DELETE", "/sandboxes/"+made.SandboxID, ""), ask(h, "DELETE", "/sandboxes/"+made.SandboxID, ""); first.Code != 204 || second.Code != 404 {
 		t.Errorf("%d, then %d", first.Code, second.Code)
+	}
+}
+
+// A time of nothing ends a sandbox before the answer.
+func TestNoTime(t *testing.T) {
+	h, f := newHandler(t, "")
+	made := create(t, h, `{"templateID":"base"}`)
+	if w := ask(h, "POST", "/sandboxes/"+made.SandboxID+"/timeout", `{"timeout":0}`); w.Code != http.StatusNoContent {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	select {
+	case <-f.deleted:
+	default:
+		t.Error("its session is still there")
+	}
+	if w := ask(h, "POST", "/v2/sandboxes", `{"templateID":"base","timeout":0}`); w.Code != http.StatusBadRequest {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// The instant that a list begins at belongs to it.
+func TestListStartedAfter(t *testing.T) {
+	h, _ := newHandler(t, "")
+	sb := h.sandboxes.find(create(t, h, `{"templateID":"base"}`).SandboxID)
+	for after, want := range map[time.Time]int{sb.started: 1, sb.started.Add(-time.Second): 1, sb.started.Add(precision): 0} {
+		w := ask(h, "GET", "/v2/sandboxes?startedAfter="+url.QueryEscape(after.UTC().Format(time.RFC3339Nano)), "")
+		if got := strings.Count(w.Body.String(), "sandboxID"); got != want {
+			t.Errorf("%v: %s", after.Sub(sb.started), w.Body)
+		}
+	}
+}
+
+// A new sandbox has the contexts that E2B's has.
+func TestStandardContexts(t *testing.T) {
+	h, _ := newHandler(t, "")
+	made := create(t, h, `{"templateID":"base"}`)
+	w := ask(h, "GET", "/contexts", "", "E2b-Sandbox-Id", made.SandboxID, "E2b-Sandbox-Port", "49999", "X-Access-Token",
+		made.EnvdToken)
+	var list []codeContext
+	if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || len(list) != 2 || list[0].Language != "python" ||
+		list[1].Language != "javascript" || list[1].Dir != home {
+		t.Errorf("%s", w.Body)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
 )
 
 // envd, port 49983: files over HTTP, processes and the file system over Connect RPC.
@@ -136,9 +137,17 @@ func (h *Handler) rpcError(err error) error {
 		return connect.NewError(connect.CodeInternal, errors.New("internal error"))
 	}
 	if e, ok := errors.AsType[*engine.Error](err); ok && e.Err != nil {
-		err = e.Err
+		err = atHome(e.Err)
 	}
 	return connect.NewError(code, err)
+}
+
+// atHome returns an error in the words of a person who knows the home directory of a sandbox.
+func atHome(err error) error {
+	if fixed, ok := errors.AsType[*live.ReadOnlyError](err); ok {
+		return errors.New(fixed.Within(home))
+	}
+	return err
 }
 
 // pings returns a ticker for silent streams, with the interval that the client requests.

@@ -54,6 +54,8 @@ type writtenBody struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
 	Type string `json:"type"`
+
+	Metadata texts `json:"metadata,omitempty"`
 }
 
 // upload writes the files of a form, or the body as one file.
@@ -126,6 +128,13 @@ func (h *Handler) writeFile(r *http.Request, at string, content io.Reader) (writ
 		return writtenBody{}, err
 	}
 	sb := sandboxOf(r.Context())
-	_, err = h.Live.WriteFile(r.Context(), sb.caller, sb.session, at, content)
-	return writtenBody{path.Base(at), at, "file"}, err
+	given := metadataOf(r.Header)
+	if err := sb.metadata.fits(at, given); err != nil {
+		return writtenBody{}, err
+	}
+	if _, err = h.Live.WriteFile(r.Context(), sb.caller, sb.session, at, content); err != nil {
+		return writtenBody{}, err
+	}
+	sb.metadata.set(at, given)
+	return writtenBody{path.Base(at), at, "file", given}, nil
 }

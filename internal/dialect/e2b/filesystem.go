@@ -30,6 +30,8 @@ type (
 		Group       string     `json:"group,omitempty" pb:"8"`
 		Modified    *time.Time `json:"modifiedTime,omitempty" pb:"9"`
 		Target      *string    `json:"symlinkTarget,omitempty" pb:"10"`
+		Metadata    texts      `json:"metadata,omitempty" pb:"11"`
+		IsLink      bool       `json:"isSymlink,omitempty" pb:"12"`
 	}
 	pathRequest struct {
 		Path  string `json:"path" pb:"1"`
@@ -114,7 +116,7 @@ var mine = regexp.MustCompile(`^(/home/user|/workspace|/mnt/data|/tmp)(/|$)`)
 func (h *Handler) entry(ctx context.Context, c *sandbox, e *engine.Entry) *entryInfo {
 	info := &entryInfo{
 		Name: path.Base(e.Path), Path: e.Path, Size: e.Size, Mode: uint32(e.Mode.Perm()), Permissions: e.Mode.String(),
-		Owner: user, Group: user, Modified: new(e.Modified.UTC()), Type: typeOther,
+		Owner: user, Group: user, Modified: new(e.Modified.UTC()), Type: typeOther, Metadata: c.metadata.of(e.Path),
 	}
 	if !mine.MatchString(e.Path) { // it belongs to the sandbox
 		info.Owner, info.Group = "root", "root"
@@ -125,7 +127,7 @@ func (h *Handler) entry(ctx context.Context, c *sandbox, e *engine.Entry) *entry
 		if !strings.HasPrefix(to, "/") {
 			to = path.Join(path.Dir(e.Path), to)
 		}
-		info.Target = &to
+		info.Target, info.IsLink = &to, true
 		if e.Leads != "" {
 			kind = e.Leads
 		} else if target, err := h.Live.RealFile(ctx, c.caller, c.session, e.Path); err == nil {
@@ -178,6 +180,7 @@ func (h *Handler) move(ctx context.Context, c call, q *moveRequest) (*entryRespo
 	if err != nil {
 		return nil, err
 	}
+	c.metadata.move(from, to)
 	return &entryResponse{h.entry(ctx, c.sandbox, &e)}, nil
 }
 
@@ -214,6 +217,9 @@ func (h *Handler) removeEntry(ctx context.Context, c call, q *pathRequest) (*emp
 	err := h.Live.RemoveFile(ctx, c.caller, c.session, absolute(q.Path), true)
 	if err != nil && engine.KindOf(err) == engine.ErrNotFound {
 		err = nil // E2B's is like rm -rf
+	}
+	if err == nil {
+		c.metadata.remove(absolute(q.Path))
 	}
 	return &empty{}, err
 }
@@ -268,7 +274,8 @@ func eventsOf(change *engine.FileEvent, folder string) []fileEvent {
 }
 
 func (h *Handler) watchDir(ctx context.Context, c call, q *watchRequest, send func(*watchResponse) error) error {
-	ctx, cancel := context.WithCancel(ctx)
+	outer := ctx
+	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
 	next, stop, err := h.watch(ctx, c.sandbox, q)
 	if err != nil {
@@ -287,7 +294,7 @@ func (h *Handler) watchDir(ctx context.Context, c call, q *watchRequest, send fu
 			answer.Keepalive = &empty{}
 		case e, more := <-next:
 			if !more {
-				return ctx.Err()
+				return left(outer)
 			}
 			answer.Filesystem = &e
 		}
@@ -353,10 +360,21 @@ func (sb *sandbox) watcher(id string) (*watcher, error) {
 	return nil, connect.NewError(connect.CodeNotFound, errors.New("there is no such watcher"))
 }
 
-func (h *Handler) watcherEvents(_ context.Context, c call, q *watcherRequest) (*eventsResponse, error) {
+// watchDelay is how long the events of a change take at most: a sandbox gathers them, and waits for the
+// other half of a move.
+const watchDelay = 60 * time.Millisecond
+
+// watcherEvents answers with the events since the last answer, those of all changes until now included.
+func (h *Handler) watcherEvents(ctx context.Context, c call, q *watcherRequest) (*eventsResponse, error) {
 	w, err := c.watcher(q.ID)
 	if err != nil {
 		return nil, err
+	}
+	select {
+	case <-time.After(watchDelay):
+	case <-w.done:
+	case <-ctx.Done():
+		return nil, left(ctx) // the events are for a client that is there
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

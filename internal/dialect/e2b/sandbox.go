@@ -30,19 +30,23 @@ type sandbox struct {
 	session  engine.ID
 	caller   engine.Caller
 	template string
-	metadata map[string]string
+	labels   map[string]string // metadata of the sandbox
 	env      map[string]string // of all processes in it
 	public   bool              // its ports need no token
+	mask     string            // the Host that its servers see; empty: the client's
 	key      string            // Idempotency-Key of its creation
 	domain   string
 	limits   engine.Limits
 	started  time.Time
 	lastPID  atomic.Uint32
+	gone     context.Context //nolint:containedctx // ended with its life
+	leave    context.CancelFunc
 
 	mu       sync.Mutex
 	ends     time.Time
 	timer    *time.Timer
 	contexts []*codeContext
+	metadata fileMetadata
 	watchers map[string]*watcher
 	measured time.Time // when metrics were last asked for, and what had been used by then
 	used     time.Duration
@@ -78,10 +82,11 @@ func isSigned(r *http.Request) bool {
 	return r.URL.Path == "/files" && strings.Contains(r.URL.RawQuery, "signature=")
 }
 
-// signed reports whether a request for a file is signed with the sandbox's token.
-func (sb *sandbox) signed(r *http.Request) bool {
+// signed reports whether a request for a file is signed with the sandbox's token, and whether that
+// signature has expired.
+func (sb *sandbox) signed(r *http.Request) (signed, expired bool) {
 	if !isSigned(r) {
-		return false
+		return false, false
 	}
 	q := r.URL.Query()
 	operation := "write"
@@ -91,26 +96,38 @@ func (sb *sandbox) signed(r *http.Request) bool {
 	text := q.Get("path") + ":" + operation + ":" + q.Get("username") + ":" + sb.token
 	if expires := q.Get("signature_expiration"); expires != "" {
 		at, err := strconv.ParseInt(expires, 10, 64)
-		if err != nil || time.Now().Unix() > at {
-			return false
+		if err != nil {
+			return false, false
 		}
+		expired = time.Now().Unix() > at
 		text += ":" + expires
 	}
 	sum := sha256.Sum256([]byte(text))
 	want := "v1_" + base64.RawStdEncoding.EncodeToString(sum[:])
 	given := strings.ReplaceAll(q.Get("signature"), " ", "+") // a "+" that a client has not encoded
-	return subtle.ConstantTimeCompare([]byte(want), []byte(given)) == 1
+	return subtle.ConstantTimeCompare([]byte(want), []byte(given)) == 1, expired
 }
+
+// The words of E2B's envd.
+const (
+	expiredSignature = "signature is already expired"
+	wrongSignature   = "invalid signature"
+)
 
 // serveSigned serves a file by a signature, which an address without an id has.
 func (h *Handler) serveSigned(w http.ResponseWriter, r *http.Request) {
 	for _, sb := range h.sandboxes.all() {
-		if sb.signed(r) {
-			h.envd.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), sandboxKey{}, sb)))
+		signed, expired := sb.signed(r)
+		switch {
+		case expired && signed:
+			writeError(w, http.StatusUnauthorized, expiredSignature)
+			return
+		case signed:
+			sb.serve(w, r.WithContext(context.WithValue(r.Context(), sandboxKey{}, sb)), h.envd)
 			return
 		}
 	}
-	writeError(w, http.StatusUnauthorized, "the signature is wrong or has expired, or its sandbox is gone")
+	writeError(w, http.StatusUnauthorized, wrongSignature+", or its sandbox is gone")
 }
 
 // registry holds the sandboxes in memory: they end with the service.
@@ -141,6 +158,7 @@ const maxSandboxes = 1000
 func (g *registry) add(sb *sandbox, life time.Duration) bool {
 	sb.id, sb.token, sb.started, sb.watchers = newSandboxID(sb.node), rand.Text()+rand.Text(),
 		time.Now().Truncate(precision), map[string]*watcher{}
+	sb.gone, sb.leave = context.WithCancel(context.Background())
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	own := 0
@@ -167,6 +185,7 @@ func (g *registry) remove(sb *sandbox) bool {
 	had := g.byID[sb.id] == sb
 	delete(g.byID, sb.id)
 	g.mu.Unlock()
+	sb.leave() // first: requests must not answer with what the end does to their processes
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	if sb.timer != nil {
@@ -193,6 +212,48 @@ const sandboxIDLength = 20
 func newSandboxID(node engine.Epoch) string {
 	first := node.Prefix()
 	return first + engine.RandomText("abcdefghijklmnopqrstuvwxyz0123456789", sandboxIDLength-len(first))
+}
+
+// serve serves a request to a sandbox. When the sandbox ends meanwhile, the connection is cut: that
+// tells clients to ask whether the sandbox is still there.
+func (sb *sandbox) serve(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(sb.gone, cancel)()
+	h.ServeHTTP(&cutWriter{w, sb.gone}, r.WithContext(ctx))
+	if sb.gone.Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// cutWriter writes an answer until a context ends.
+type cutWriter struct {
+	http.ResponseWriter
+	gone context.Context //nolint:containedctx // of the sandbox, not of the request
+}
+
+// Unwrap is for http.ResponseController.
+func (w *cutWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Flush implements http.Flusher, which the package for RPC asks for.
+func (w *cutWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *cutWriter) WriteHeader(status int) {
+	w.check()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *cutWriter) Write(data []byte) (int, error) {
+	w.check()
+	return w.ResponseWriter.Write(data)
+}
+
+func (w *cutWriter) check() {
+	if w.gone.Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // endTime bounds how long the end of a sandbox takes.
@@ -233,7 +294,7 @@ func (sb *sandbox) matches(query string) (bool, error) {
 			if nameErr != nil || valueErr != nil {
 				return false, cmp.Or(nameErr, valueErr)
 			}
-			if have, ok := sb.metadata[name]; !ok || have != value {
+			if have, ok := sb.labels[name]; !ok || have != value {
 				return false, nil
 			}
 		}
@@ -261,6 +322,9 @@ func (h *Handler) port(w http.ResponseWriter, r *http.Request, sb *sandbox, port
 		Request: func(p *httputil.ProxyRequest) {
 			if byName {
 				p.Out.Host = p.In.Host
+			}
+			if sb.mask != "" {
+				p.Out.Host = strings.ReplaceAll(sb.mask, maskPort, strconv.Itoa(port))
 			}
 			hideKeys(p.Out.Header)
 		},
