@@ -21,6 +21,7 @@ const c = await s.createCodeContext({ language: 'javascript' })
 assert.equal((await s.runCode('const q = 20; q + 1', { context: c })).text, '21')
 await s.removeCodeContext(c)
 await assert.rejects(s.runCode('1', { context: c }), NotFoundError)
+assert.equal((await s.runCode("import fs from 'fs'\nconst n: number = 41; n + 1", { language: 'typescript' })).text, '42')
 assert.equal((await s.runCode('echo $ONE', { language: 'bash' })).logs.stdout.join(''), "it's\n")
 const began = Date.now()
 await assert.rejects(s.runCode('import time; time.sleep(100)', { timeoutMs: 1000 }), TimeoutError)
@@ -72,5 +73,14 @@ const same = await Sandbox.connect(s.sandboxId)
 assert.equal((await same.runCode("'same'")).text, 'same')
 assert.deepEqual([await s.kill(), await Sandbox.kill(s.sandboxId), await s.isRunning()], [true, false, false])
 await assert.rejects(s.runCode('1'), TimeoutError)
+
+// Code and commands whose sandbox ends under them.
+for (const run of [
+  (s, onStdout) => s.runCode('import time; print(1); time.sleep(100)', { onStdout }),
+  (s, onStdout) => s.commands.run('echo 1; sleep 100', { onStdout, timeoutMs: 0 }),
+]) {
+  const s = await Sandbox.create()
+  await assert.rejects(run(s, () => s.kill()), (error) => error instanceof TimeoutError && error.message.includes('was killed'))
+}
 console.log('{}')
 process.exit(0) // its connections are kept for more

@@ -60,11 +60,49 @@ def code(s):
     check([tuple(p) for p in chart.elements[0].points], [(1, 3), (2, 4)])
     e = s.run_code("import pandas as pd; pd.DataFrame({'a': [1, None], 't': pd.to_datetime(['2020-01-01', None])})")
     check(e.results[0].data, {"a": [1.0, None], "t": ["2020-01-01T00:00:00", None]})
+    charts(s)
     check(s.run_code("import os; os._exit(1)").error.name, "ContextRestarting")
     check(s.run_code("x").error.name, "NameError")
 
 
+def charts(s):
+    """Kinds of plots, and what is in their charts: where PyPI's e2b_charts knows the kind, the same."""
+    box = {"label": "g", "min": 1, "first_quartile": 2, "median": 3, "third_quartile": 4, "max": 5, "outliers": [20]}
+    bars = [{"label": "A", "group": "Group 0", "value": 1}, {"label": "B", "group": "Group 0", "value": 2}]
+    named = [{**bar, "group": "n"} for bar in bars]
+    for plot, kind, elements, more in (
+        ("plt.bar(['A', 'B'], [1, 2], yerr=[.1, .2], capsize=3)", "bar", bars, {}),
+        ("plt.barh(['A', 'B'], [1, 2], xerr=.1, label='n'); plt.xlabel('n (pcs)')", "bar", named, {"y_label": "n (pcs)", "y_unit": "pcs", "x_label": None}),
+        ("plt.bar([-.2, .8], [1, 2], .4, label='n'); plt.bar([.2, 1.2], [3, 4], .4); plt.xticks([0, 1], ['A', 'B'])", "bar",
+         [*named, {"label": "A", "group": "Group 1", "value": 3}, {"label": "B", "group": "Group 1", "value": 4}], {}),
+        ("import datetime; plt.bar([datetime.date(2024, 1, 2)], [1])", "bar", [{"label": "2024-01-02", "group": "Group 0", "value": 1}], {}),
+        ("plt.errorbar([1, 2], [3, 5], yerr=.1, xerr=.2, capsize=3, label='e')", "line", [{"label": "e", "points": [[1, 3], [2, 5]]}], {}),
+        ("plt.loglog([1, 10], [2, 20]); plt.axhline(3)", "line", [{"label": "Line 0", "points": [[1, 2], [10, 20]]}], {"x_scale": "log", "y_scale": "log"}),
+        ("import numpy; plt.plot(numpy.array(['2024-01-01', '2024-01-02'], 'datetime64[ns]'), [1, 2])", "line",
+         [{"label": "Line 0", "points": [["2024-01-01T00:00:00", 1], ["2024-01-02T00:00:00", 2]]}], {"x_scale": "datetime"}),
+        ("plt.plot(['a', 'b'], [1, 2])", "line", [{"label": "Line 0", "points": [["a", 1], ["b", 2]]}], {"x_scale": "categorical", "x_tick_labels": ["a", "b"]}),
+        ("plt.scatter(['a', 'b'], [1, 2]); plt.yscale('log')", "scatter", [{"label": "Scatter 0", "points": [["a", 1], ["b", 2]]}], {"y_scale": "log"}),
+        ("plt.boxplot([[1, 2, 3, 3, 4, 5, 20]], patch_artist=True, tick_labels=['g'], whis=(0, 90))", "box_and_whisker", None, {}),
+        ("plt.bxp([{'med': 3, 'q1': 2, 'q3': 4, 'whislo': 1, 'whishi': 5, 'fliers': [20], 'label': 'g'}], patch_artist=True)", "box_and_whisker", [box], {}),
+        ("plt.bxp([{'med': 3, 'q1': 2, 'q3': 4, 'whislo': 1, 'whishi': 5, 'fliers': [20], 'label': 'g'}], patch_artist=True, orientation='horizontal')", "box_and_whisker", [box], {}),
+        ("plt.pie([1, 3], labels=['a', 'b'])", "pie", [{"label": "a", "angle": 90, "radius": 1}, {"label": "b", "angle": 270, "radius": 1}], {}),
+        ("plt.imshow([[1]])", "unknown", [], {}),
+    ):
+        chart = s.run_code("plt.close('all'); %s; plt.show()" % plot).results[-1].chart.to_dict()
+        check((chart["type"], {name: chart.get(name) for name in more}), (kind, more))
+        if elements is not None:
+            check(json.loads(json.dumps(chart["elements"])), elements)
+    for plot, kinds in (
+        ("a = plt.subplot(); a.plot([1, 2], [3, 5]); a.twinx().bar([1, 2], [5, 6], yerr=.1)", ["line", "bar"]),
+        ("a, b = plt.subplots(1, 2)[1]; a.scatter([1], [2]); b.pie([1])", ["scatter", "pie"]),
+    ):
+        chart = s.run_code("plt.close('all'); %s; plt.show()" % plot).results[-1].chart.to_dict()
+        check((chart["type"], [part["type"] for part in chart["elements"]]), ("superchart", kinds))
+    check(s.run_code("plt.close('all'); plt.subplots(); plt.show()").results[-1].chart, None)
+
+
 def contexts(s):
+    check([known.language for known in s.list_code_contexts()], ["python", "javascript"])
     s.run_code("y = 1")
     s.commands.run("mkdir -p /home/user/sub")
     c = s.create_code_context(cwd="/home/user/sub")
@@ -79,6 +117,9 @@ def contexts(s):
     raises(NotFoundException, lambda: s.run_code("1", context=c), "not found")
     check("".join(s.run_code("echo $ONE", language="bash").logs.stdout), "it's\n")
     check(s.run_code("const q = 20; q + 1", language="js").text, "21")
+    check(s.run_code("import fs from 'fs'\nexport const there: boolean = fs.existsSync('/home/user')\nthere", language="js").text, "true")
+    for spelling in ("ts", "typescript"):
+        check(s.run_code("interface P { n: number }\nvar p: P = { n: 41 }\np.n + 1", language=spelling).text, "42")
     raises(SandboxException, lambda: s.run_code("1", language="r"), "500", "language")
 
 
@@ -143,12 +184,20 @@ def files(s):
     check(f.rename("/tmp/e2b/deep.txt", "/home/user/moved.txt").path, "/home/user/moved.txt")
     assert "root" in f.read("/etc/passwd") and "bash" in [e.name for e in f.list("/bin")]
     check((f.make_dir("/tmp"), f.make_dir("/workspace"), f.make_dir("/tmp/made/too"), f.exists("/tmp/made/too")), (False, False, True, True))
-    raises(SandboxException, lambda: f.write("/etc/x", "x"), "cannot be changed")
+    raises(SandboxException, lambda: f.write("/etc/x", "x"), "cannot be changed", "/home/user")
     f.write("packed.txt", "packed" * 1000, gzip=True)
     check(f.read("packed.txt", gzip=True), "packed" * 1000)
     f.write("signed.txt", "signed")
     with urllib.request.urlopen(s.download_url("signed.txt")) as answer:
         check(answer.read(), b"signed")
+    check((f.write("m.txt", "1", metadata={"Kind": "a b"}).metadata, f.get_info("/workspace/m.txt").metadata), ({"kind": "a b"}, {"kind": "a b"}))
+    check((f.rename("m.txt", "d/m.txt").metadata, [e.metadata for e in f.list("d") if e.name == "m.txt"]), ({"kind": "a b"}, [{"kind": "a b"}]))
+    check((f.write("d/m.txt", "2").metadata, f.get_info("d/m.txt").metadata), (None, None))
+    assert f.get_info("d").size > 0
+    w = f.watch_dir("d", include_entry=True, allow_network_mounts=True)
+    f.write("d/at_once.txt", "123")
+    check([(e.type.value, e.entry.size) for e in w.get_new_events() if e.name == "at_once.txt"], [("create", 3), ("write", 3)])
+    w.stop()
     w = f.watch_dir("folder", recursive=True)
     f.write("d/seen.txt", "1")
     seen = []
@@ -183,9 +232,21 @@ def life(s):
     raises(NotFoundException, lambda: Sandbox.connect(s.sandbox_id))
 
 
+def ends():
+    """Code and commands whose sandbox ends under them."""
+    for do in (
+        lambda s, heard: s.run_code("import time; print(1); time.sleep(100)", on_stdout=heard),
+        lambda s, heard: s.commands.run("echo 1; sleep 100", timeout=0, on_stdout=heard),
+    ):
+        for end in (lambda s: s.kill(), lambda s: s.set_timeout(0), lambda s: s.set_timeout(1)):
+            s = Sandbox.create()
+            raises(TimeoutException, lambda: do(s, lambda line: end(s)), "was killed")
+
+
 s = Sandbox.create(envs={"ONE": "it's"}, metadata={"a b": "c&d=ü"}, timeout=600)
 for part in (code, contexts, commands, files, life):
     part(s)
+ends()
 times = []
 for _ in range(5):
     began = time.monotonic()
