@@ -83,8 +83,8 @@ def charts(s):
         ("plt.plot(['a', 'b'], [1, 2])", "line", [{"label": "Line 0", "points": [["a", 1], ["b", 2]]}], {"x_scale": "categorical", "x_tick_labels": ["a", "b"]}),
         ("plt.scatter(['a', 'b'], [1, 2]); plt.yscale('log')", "scatter", [{"label": "Scatter 0", "points": [["a", 1], ["b", 2]]}], {"y_scale": "log"}),
         ("plt.boxplot([[1, 2, 3, 3, 4, 5, 20]], patch_artist=True, tick_labels=['g'], whis=(0, 90))", "box_and_whisker", None, {}),
-        ("plt.bxp([{'med': 3, 'q1': 2, 'q3': 4, 'whislo': 1, 'whishi': 5, 'fliers': [20], 'label': 'g'}], patch_artist=True)", "box_and_whisker", [box], {}),
-        ("plt.bxp([{'med': 3, 'q1': 2, 'q3': 4, 'whislo': 1, 'whishi': 5, 'fliers': [20], 'label': 'g'}], patch_artist=True, orientation='horizontal')", "box_and_whisker", [box], {}),
+        ("plt.gca().bxp([{'med': 3, 'q1': 2, 'q3': 4, 'whislo': 1, 'whishi': 5, 'fliers': [20], 'label': 'g'}], patch_artist=True)", "box_and_whisker", [box], {}),
+        ("plt.gca().bxp([{'med': 3, 'q1': 2, 'q3': 4, 'whislo': 1, 'whishi': 5, 'fliers': [20], 'label': 'g'}], patch_artist=True, orientation='horizontal')", "box_and_whisker", [box], {}),
         ("plt.pie([1, 3], labels=['a', 'b'])", "pie", [{"label": "a", "angle": 90, "radius": 1}, {"label": "b", "angle": 270, "radius": 1}], {}),
         ("plt.imshow([[1]])", "unknown", [], {}),
     ):
