@@ -127,26 +127,6 @@ func (p *Policy) allows(ip netip.Addr) bool {
 	return Public(ip)
 }
 
-// special are networks that are not public and that netip has no method for:
-// "this network", carrier-grade NAT, protocol assignments, benchmarking,
-// reserved, and prefixes of IPv6 that carry an IPv4 address.
-var special = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"),
-	netip.MustParsePrefix("2001::/32"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("fec0::/10"),
-}
-
-// Public reports whether an address is public.
-func Public(ip netip.Addr) bool {
-	for _, network := range special {
-		if network.Contains(ip) {
-			return false
-		}
-	}
-	return ip.IsGlobalUnicast() && !ip.IsPrivate()
-}
-
 // Transport returns a copy of base whose connections the policy checks.
 func (p *Policy) Transport(base *http.Transport) http.RoundTripper {
 	direct, proxied := base.Clone(), base.Clone()
