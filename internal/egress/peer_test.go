@@ -2,7 +2,9 @@ package egress
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -68,14 +70,30 @@ func ask(t *testing.T, r *rig, c net.Conn, path string, header string) *http.Res
 // port is that of the grant's first rule.
 func (r *rig) port() string { return fmt.Sprint(r.grant.Allow[0].Port) }
 
+// handshake is the header of a request for a WebSocket.
+const handshake = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+	"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+
 // upgrade begins a WebSocket.
 func upgrade(r *rig, c net.Conn, prefix string) {
 	r.t.Helper()
-	const header = "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-	fmt.Fprintf(c, "GET %s/v1/socket HTTP/1.1\r\nHost: good.test:%s\r\n"+header, prefix, r.port())
+	fmt.Fprintf(c, "GET %s/v1/socket HTTP/1.1\r\nHost: good.test:%s\r\n"+handshake+"\r\n", prefix, r.port())
 	if line := r.answer(c); !strings.Contains(line, "101") {
 		r.t.Fatal(line)
 	}
+}
+
+// frame returns a frame of a client.
+func frame(payload []byte) []byte {
+	head := []byte{0x82, 0x80 | 127}
+	head = binary.BigEndian.AppendUint64(head, uint64(len(payload)))
+	switch n := len(payload); {
+	case n < 126:
+		head = []byte{0x82, 0x80 | byte(n)}
+	case n < 1<<16:
+		head = []byte{0x82, 0x80 | 126, byte(n >> 8), byte(n)}
+	}
+	return append(append(head, 0, 0, 0, 0), payload...)
 }
 
 func unchanged(*engine.Grant) {}
@@ -87,10 +105,10 @@ func TestWebSocket(t *testing.T) {
 			r, c, prefix := reach(t, way, waits{headerTime, idleTime}, unchanged)
 			upgrade(r, c, prefix)
 			for i := range 3 {
-				word := fmt.Sprintf("message %d", i)
+				word := frame(bytes.Repeat([]byte("message"), []int{1, 30, 10_000}[i]))
 				got := make([]byte, len(word))
-				_, _ = io.WriteString(c, word)
-				if _, err := io.ReadFull(c, got); err != nil || string(got) != word {
+				go func() { _, _ = c.Write(word) }()
+				if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, word) {
 					t.Fatalf("%q %v", got, err)
 				}
 			}
@@ -111,7 +129,7 @@ func TestWebSocketBytes(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			r, c, prefix := reach(t, way, waits{headerTime, idleTime}, func(g *engine.Grant) { g.MaxBytes = 1 << 20 })
 			upgrade(r, c, prefix)
-			piece, total := make([]byte, 16<<10), 0
+			piece, total := frame(make([]byte, 16<<10)), 0
 			for range 1000 {
 				n, err := c.Write(piece)
 				if err == nil {
@@ -238,4 +256,53 @@ func idle(t *testing.T, r *rig) {
 		}
 	}
 	t.Errorf("%+v", r.contacts)
+}
+
+// The rules of a run hold for each request of a connection, and its answers do not show the
+// operator's headers: nothing but a WebSocket follows an upgrade.
+func TestOtherProtocols(t *testing.T) {
+	for _, way := range ways[1:] { // of a tunnel with TLS nothing is seen
+		for what, request := range map[string]string{
+			"h2c":          "GET %s/v1/x HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
+			"foo":          "GET %s/v1/x HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: foo\r\n",
+			"two":          "GET %s/v1/x HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket, foo\r\n",
+			"no key":       "GET %s/v1/x HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n",
+			"POST":         "POST %s/v1/x HTTP/1.1\r\n" + handshake,
+			"TRACE":        "TRACE %s/v1/x HTTP/1.1\r\n",
+			"TRACK":        "TRACK %s/v1/x HTTP/1.1\r\n",
+			"small":        "track %s/v1/x HTTP/1.1\r\n",
+			"no WebSocket": "GET %s/v1/other HTTP/1.1\r\n" + handshake,
+		} {
+			if way == "plain tunnel" && strings.HasPrefix(strings.ToUpper(request), "TRACK") {
+				continue // on a port that a rule names it is like any other protocol
+			}
+			r, c, prefix := reach(t, way, waits{headerTime, idleTime}, unchanged)
+			fmt.Fprintf(c, request+"Host: good.test:%s\r\n\r\n", prefix, r.port())
+			if line := r.answer(c); !strings.Contains(line, " 403 ") {
+				t.Errorf("%s, %s: %q", way, what, line)
+			}
+			if got := r.refusals(); len(got) != 1 {
+				t.Errorf("%s, %s: refusals %q", way, what, got)
+			}
+		}
+		for what, text := range map[string]string{
+			"a request": "GET /v2/secret HTTP/1.1\r\nHost: good.test\r\n\r\n", "a frame without a mask": "\x81\x02ab",
+			"an unknown frame": "\x87\x80\x00\x00\x00\x00",
+		} {
+			r, c, prefix := reach(t, way, waits{headerTime, idleTime}, unchanged)
+			upgrade(r, c, prefix)
+			_, _ = io.WriteString(c, text)
+			if n, _ := c.Read(make([]byte, 100)); n != 0 {
+				t.Errorf("%s, after a WebSocket, %s was answered", way, what)
+			}
+			if got := r.refusals(); len(got) != 1 || !strings.Contains(got[0], "not a frame") {
+				t.Errorf("%s, after a WebSocket, %s: refusals %q", way, what, got)
+			}
+		}
+	}
+	r, c, _ := reach(t, "inspected", waits{headerTime, idleTime}, unchanged)
+	fmt.Fprintf(c, "CONNECT good.test:%[1]s HTTP/1.1\r\nHost: good.test:%[1]s\r\n\r\n", r.port())
+	if line := r.answer(c); !strings.Contains(line, " 403 ") {
+		t.Errorf("CONNECT in a tunnel: %q", line)
+	}
 }

@@ -174,6 +174,9 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = permittedRequest(c.run.grant, t, r, c.https)
 	}
+	if err == nil {
+		err = permittedProtocol(r)
+	}
 	if err != nil {
 		contact := c.run.begin(t)
 		contact.end(err)
@@ -193,6 +196,9 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				out.Out.Host = hostHeader(t.host)
 			}
 			c.run.inject(out.Out, t, scheme)
+		},
+		ModifyResponse: func(answer *http.Response) error {
+			return checkUpgrade(answer, func(err error) { c.run.begin(t).end(err) })
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { fail(w, err) },
 	}

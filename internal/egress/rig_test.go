@@ -185,13 +185,17 @@ func serveHTTPS(t *testing.T) secureServer {
 // answerRequest says what was asked for, echoes to WebSockets, and has a large file.
 func answerRequest(w http.ResponseWriter, q *http.Request) {
 	switch {
-	case q.Header.Get("Upgrade") == "websocket":
+	case q.Header.Get("Upgrade") != "":
 		c, buffered, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			return
 		}
 		defer c.Close()
-		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
+		fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: %s\r\nConnection: Upgrade\r\n", q.Header.Get("Upgrade"))
+		if q.URL.Path != "/v1/other" {
+			fmt.Fprintf(c, "Sec-WebSocket-Accept: %s\r\n", acceptOf(q.Header.Get("Sec-WebSocket-Key")))
+		}
+		_, _ = io.WriteString(c, "\r\n")
 		_, _ = io.Copy(c, buffered)
 	case q.URL.Path == largePath:
 		w.Header().Set("Content-Length", strconv.Itoa(largeSize))
