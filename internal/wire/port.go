@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"strconv"
+	"strings"
 )
 
 // Port proxies one request to a server in a sandbox, WebSockets included, over a connection made
@@ -16,6 +18,9 @@ type Port struct {
 	Conn   net.Conn // is closed
 	Number int
 	Log    *slog.Logger
+
+	Origin bool // the server has an origin of its own: cookies and rules for browsers are its own affair
+	Custom bool // headers of any name go in: programs call the server, not pages of this service
 
 	Request  func(*httputil.ProxyRequest) // sets the path and takes out what the server must not know
 	Response func(*http.Response)         // takes out what must not come back
@@ -50,18 +55,30 @@ func (p *Port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Del(name)
 	}
 	proxy := &httputil.ReverseProxy{
-		Transport: &http.Transport{
+		Transport: finalOnly{r.Context(), &http.Transport{
 			DisableKeepAlives: true, DisableCompression: true,
 			DialContext: func(context.Context, string, string) (net.Conn, error) { return unused() },
-		},
+		}},
 		FlushInterval: -1,
 		ErrorLog:      slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug), // of peers that speak nonsense or leave
 		Rewrite: func(out *httputil.ProxyRequest) {
 			out.Out.URL.Scheme, out.Out.URL.Host, out.Out.Host = "http", p.Local(), p.Local()
 			out.Out.URL.RawQuery = out.In.URL.RawQuery
+			if p.Custom {
+				maps.DeleteFunc(out.Out.Header, func(name string, _ []string) bool {
+					return strings.HasPrefix(name, "X-Airlock-")
+				})
+			} else {
+				keepHeaders(out.Out.Header, requestHeaders)
+			}
 			p.Request(out)
 		},
 		ModifyResponse: func(resp *http.Response) error {
+			if p.Origin {
+				keepHeaders(resp.Header, append(originHeaders, responseHeaders...))
+			} else {
+				keepHeaders(resp.Header, responseHeaders)
+			}
 			p.Response(resp)
 			if resp.StatusCode == http.StatusSwitchingProtocols {
 				w.Header().Del("Connection") // it says close, for the case that nothing comes of it
@@ -86,32 +103,12 @@ func PortPrefix(ctx context.Context) string {
 	return prefix
 }
 
-// HideCaller removes the headers that identify the caller from a request to a server in a sandbox.
-func HideCaller(h http.Header) {
-	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "Proxy-Authorization", "Referer"} {
-		h.Del(name)
-	}
-}
-
 // pageRules keep a page of a sandbox's server from acting as a part of this service: its origin is
 // opaque, and has no access to cookies, storage, keys and answers of this service.
 const pageRules = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts"
 
-// serviceHeaders would change how a browser treats the whole service: its cookies and storage,
-// transport, keys, service workers and reports.
-var serviceHeaders = []string{
-	"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Www-Authenticate",
-	"Proxy-Authenticate", "Authentication-Info", "Service-Worker-Allowed", "Content-Security-Policy",
-	"Content-Security-Policy-Report-Only", "Report-To", "Reporting-Endpoints", "Nel", "Origin-Agent-Cluster",
-	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Allow-Headers",
-	"Access-Control-Allow-Methods", "Access-Control-Expose-Headers", "Access-Control-Max-Age",
-}
-
-// Confine makes an answer of a sandbox's server harmless on this service's origin.
+// Confine makes a page of a sandbox's server harmless on this service's origin.
 func Confine(h http.Header) {
-	for _, name := range serviceHeaders {
-		h.Del(name)
-	}
 	h.Set("Content-Security-Policy", pageRules)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")

@@ -318,7 +318,7 @@ func (h *Handler) port(w http.ResponseWriter, r *http.Request, sb *sandbox, port
 	}
 	byName := r.Header.Get("E2b-Sandbox-Id") == ""
 	to := &wire.Port{
-		Conn: conn, Number: port, Log: h.Log,
+		Conn: conn, Number: port, Log: h.Log, Origin: byName, Custom: true,
 		Request: func(p *httputil.ProxyRequest) {
 			if byName {
 				p.Out.Host = p.In.Host

@@ -69,7 +69,6 @@ func (a *api) pass(w http.ResponseWriter, r *http.Request, to *wire.Port) {
 	to.Request = func(p *httputil.ProxyRequest) {
 		_, p.Out.URL.Path, _ = strings.Cut(p.In.URL.Path, below)
 		_, p.Out.URL.RawPath, _ = strings.Cut(p.In.URL.RawPath, below)
-		wire.HideCaller(p.Out.Header)
 		if p.Out.Header.Get("Origin") != "" {
 			p.Out.Header.Set("Origin", "http://"+inside)
 		}

@@ -50,7 +50,7 @@ func TestPort(t *testing.T) {
 			h.Set(name, "theirs")
 		}
 		h.Set("Location", "/next?x=1")
-		h.Set("X-Own", "kept")
+		h.Set("Hx-Target", "kept")
 		h.Set("Content-Type", "text/html")
 		w.WriteHeader(http.StatusTeapot)
 		io.WriteString(w, "<script>")
@@ -64,7 +64,7 @@ func TestPort(t *testing.T) {
 		req.Header.Set(name, "secret")
 	}
 	req.Header.Set("Origin", front.URL)
-	req.Header.Set("X-Own", "kept")
+	req.Header.Set("Hx-Target", "kept")
 	resp, err := front.Client().Transport.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestPort(t *testing.T) {
 			t.Errorf("%s is passed on", name)
 		}
 	}
-	if seen.Header.Get("X-Own") != "kept" || seen.Header.Get("X-Forwarded-Prefix") != prefix {
+	if seen.Header.Get("Hx-Target") != "kept" || seen.Header.Get("X-Forwarded-Prefix") != prefix {
 		t.Errorf("%v", seen.Header)
 	}
 	for name, values := range resp.Header {
@@ -93,7 +93,7 @@ func TestPort(t *testing.T) {
 	}
 	h := resp.Header
 	policy := h.Get("Content-Security-Policy")
-	if h.Get("Location") != prefix+"/next?x=1" || h.Get("X-Own") != "kept" || !strings.HasPrefix(policy, "sandbox ") ||
+	if h.Get("Location") != prefix+"/next?x=1" || h.Get("Hx-Target") != "kept" || !strings.HasPrefix(policy, "sandbox ") ||
 		strings.Contains(policy, "same-origin") ||
 		!slices.Equal(h["Referrer-Policy"], []string{"no-referrer"}) ||
 		!slices.Equal(h["X-Content-Type-Options"], []string{"nosniff"}) || h["Cross-Origin-Resource-Policy"] != nil {

@@ -242,8 +242,6 @@ func (q *request) proxy() (any, error) {
 		below := "/proxy/" + q.PathValue("port")
 		p.Out.URL.Path, p.Out.URL.RawPath = strings.TrimPrefix(p.In.URL.Path, below),
 			strings.TrimPrefix(p.In.URL.RawPath, below)
-		wire.HideCaller(p.Out.Header)
-		p.Out.Header.Del("X-User-Id")
 	}
 	to.Response = func(resp *http.Response) { wire.Confine(resp.Header) }
 	to.Failed = func(http.ResponseWriter) {

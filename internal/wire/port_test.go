@@ -1,0 +1,95 @@
+package wire_test
+
+import (
+	"bufio"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"net/textproto"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/airlock-run/airlock/internal/wire"
+)
+
+const hostile = "HTTP/1.1 103 Early Hints\r\nLink: </x>; rel=preload\r\n\r\n" +
+	"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nEtag: \"1\"\r\nTransfer-Encoding: chunked\r\nTrailer: X-Late\r\n" +
+	"X-Accel-Redirect: /etc/passwd\r\nX-Sendfile: /etc/passwd\r\nAccept-CH: Sec-CH-UA\r\nSet-Login: logged-in\r\n" +
+	"Refresh: 0;url=//evil.test\r\nSpeculation-Rules: \"/r\"\r\nUse-As-Dictionary: match=\"/*\"\r\nX-Frame-Options: DENY\r\n" +
+	"Set-Cookie: a=b\r\nClear-Site-Data: *\r\nService-Worker-Allowed: /\r\nAccess-Control-Allow-Origin: *\r\n\r\n" +
+	"2\r\nhi\r\n0\r\nX-Late: 1\r\nX-Unannounced: 1\r\n\r\n"
+
+// What a server in a sandbox says passes by an allow list, and so does what a caller says to it.
+func TestPortHeaders(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		origin, custom bool
+		in, out        []string
+	}{
+		{"page", false, false, []string{"Accept", "Accept-Encoding", "Connection", "Content-Length", "User-Agent", "X-Csrftoken"},
+			[]string{"Content-Type", "Date", "Etag"}},
+		{"own origin", true, true, []string{"Accept", "Accept-Encoding", "Authorization", "Connection", "Content-Length", "Cookie",
+			"User-Agent", "X-Csrftoken", "X-Real-Ip"},
+			[]string{"Access-Control-Allow-Origin", "Content-Type", "Date", "Etag", "Set-Cookie", "X-Frame-Options"}},
+	} {
+		heard := make(chan []string, 1)
+		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ours, theirs := net.Pipe()
+			go func() {
+				defer theirs.Close()
+				q, err := http.ReadRequest(bufio.NewReader(theirs))
+				if err != nil {
+					heard <- []string{err.Error()}
+					return
+				}
+				_, _ = io.Copy(io.Discard, q.Body)
+				heard <- names(q.Header)
+				_, _ = io.WriteString(theirs, hostile)
+			}()
+			to := &wire.Port{Conn: ours, Number: 80, Log: slog.New(slog.DiscardHandler), Origin: c.origin, Custom: c.custom,
+				Request: func(*httputil.ProxyRequest) {}, Response: func(*http.Response) {},
+				Failed: func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }}
+			to.ServeHTTP(w, r)
+		}))
+		early := 0
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+			Got1xxResponse: func(int, textproto.MIMEHeader) error { early++; return nil }})
+		q, err := http.NewRequestWithContext(ctx, http.MethodPost, service.URL, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"Accept", "Authorization", "Cookie", "X-Airlock-Token", "X-Csrftoken", "X-Real-Ip"} {
+			q.Header.Set(name, "v")
+		}
+		resp, err := service.Client().Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		service.Close()
+		if err != nil || string(body) != "hi" || early != 0 || len(resp.Trailer) != 0 {
+			t.Errorf("%s: %q %v, %d informational answers, trailers %v", c.name, body, err, early, resp.Trailer)
+		}
+		if diff := cmp.Diff(c.out, names(resp.Header)); diff != "" {
+			t.Errorf("%s, the answer: %s", c.name, diff)
+		}
+		if diff := cmp.Diff(c.in, <-heard); diff != "" {
+			t.Errorf("%s, the request: %s", c.name, diff)
+		}
+	}
+}
+
+func names(h http.Header) (all []string) {
+	for name := range h {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
