@@ -147,8 +147,9 @@ func TestNamesOfOutputs(t *testing.T) {
 // missing, an input is no promise, and prose is none either.
 func TestLinksOfAnswers(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s := &shelves{content: map[string]string{"1": "x", "2": "y"}, sessions: map[string][]provider.FileInfo{"c": {
+	s := &shelves{content: map[string]string{"1": "x", "2": "y", "4": "z"}, sessions: map[string][]provider.FileInfo{"c": {
 		inside("c", "1", "/mnt/data/my file (1).csv", 1, now), inside("c", "2", "/mnt/data/a#b?.txt", 1, now),
+		inside("c", "4", "/mnt/data/tom's R&D.csv", 1, now),
 		{Ref: provider.FileRef{Scope: provider.ScopeSession, Session: "c", ID: "3",
 			Path: "/mnt/data/file-MDLqXXXXXXXXXXXXXXXX-data.csv"}, Name: "data.csv", Origin: provider.OriginUser},
 	}}}
@@ -160,6 +161,8 @@ func TestLinksOfAnswers(t *testing.T) {
 		"[it](sandbox:/mnt/data/a%23b%3F.txt)":                                                    nil,
 		"[in](sandbox:/mnt/data/data.csv)":                                                        nil,
 		"[in](sandbox:/mnt/data/file-MDLqXXXXXXXXXXXXXXXX-data.csv)":                              nil,
+		"see sandbox:/mnt/data/tom's R&D.csv, from sandbox:/mnt/data/my file (1).csv":             nil,
+		"see sandbox:/mnt/data/tom's ghost.csv":                                                   {"tom"},
 		"see sandbox:/mnt/data/ghost.csv.":                                                        {"ghost.csv"},
 		"`sandbox:/mnt/data/ghost.csv`":                                                           {"ghost.csv"},
 		"[a](sandbox:/mnt/data/ghost.csv?download=1) [b](sandbox:/mnt/data/ghost.csv?download=1)": {"ghost.csv"},

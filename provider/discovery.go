@@ -174,8 +174,12 @@ func (f *discovery) links(text string, inputs []FileInfo) (missing []string) {
 	for _, address := range fileLinks(text) {
 		names := spellings(address)
 		known := func(name string) bool {
-			return f.linked(name) || slices.ContainsFunc(inputs, func(i FileInfo) bool {
-				return CleanName(i.Name) == name || base(i.Ref.Path) == name
+			// Without a link the address ends at a space or a quote, the name may go on.
+			is := func(n string) bool {
+				return n == name || strings.HasPrefix(n, name) && strings.Contains(text, "/"+n)
+			}
+			return f.linked(is) || slices.ContainsFunc(inputs, func(i FileInfo) bool {
+				return is(CleanName(i.Name)) || is(base(i.Ref.Path))
 			})
 		}
 		if len(names) == 0 || slices.ContainsFunc(names, known) {
@@ -189,9 +193,10 @@ func (f *discovery) links(text string, inputs []FileInfo) (missing []string) {
 	return missing
 }
 
-func (f *discovery) linked(name string) (found bool) {
+// linked marks the files whose name is accepted as found by a link, and reports whether there are any.
+func (f *discovery) linked(is func(name string) bool) (found bool) {
 	for _, a := range f.all {
-		if CleanName(a.Name) == name || base(a.Ref.Path) == name || StagedName(a.Ref.Path) == name && a.Ref.Path != "" {
+		if is(CleanName(a.Name)) || is(base(a.Ref.Path)) || a.Ref.Path != "" && is(StagedName(a.Ref.Path)) {
 			a.FoundBy = addEvidence(a.FoundBy, ByLinkText)
 			found = true
 		}

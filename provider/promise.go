@@ -10,9 +10,10 @@ import (
 // less certain: a name needs a known extension and a sentence that says that something was
 // made, without words of the opposite.
 
-// madeName matches a possible file name in prose.
+// madeName matches a possible file name in prose: what stands between marks, or a word. Of a
+// name with spaces and without marks it matches the last word.
 var madeName = regexp.MustCompile("`[^`\n]{1,200}`|\\*\\*[^*\n]{1,200}\\*\\*|\"[^\"\n" +
-	"]{1,200}\"|[\\pL\\pN_$./~-]*[\\pL\\pN_-]\\.[A-Za-z][A-Za-z0-9]{0,7}")
+	"]{1,200}\"|“[^“”\n]{1,200}”|[\\pL\\pN_$./~&'’+@-]*[\\pL\\pN_-]\\.[A-Za-z][A-Za-z0-9]{0,7}")
 
 // madeEnding matches the extensions of files that code makes for users.
 var madeEnding = regexp.MustCompile(
@@ -26,18 +27,19 @@ var making = regexp.MustCompile(
 var notMade = regexp.MustCompile(
 	`(?i)\b(not|no|cannot|can't|couldn't|could|would|should|unable|fail(s|ed)?|without|missing|if|unless|instead|you can|you may|please|example|e\.g|such as|like|input|upload(ed)?|your|provided?|given|read(s|ing)?|loaded|from|original|nicht|kein)\b|n't\b|n’t\b`)
 
-// PromisedNames returns the names of the files that an answer says in words were made. It
-// ignores code blocks.
-func PromisedNames(text string) (names []string) {
+// PromisedNames returns the names of the files that an answer says in words were made, without
+// those of known files. It ignores code blocks.
+func PromisedNames(text string, known ...string) (names []string) {
+	text = escaped.ReplaceAllString(text, "$1")
 	for _, sentence := range sentences(text) {
 		for _, part := range clauseBreak.Split(sentence, -1) { // "but" divides a sentence
 			if !making.MatchString(part) || notMade.MatchString(madeName.ReplaceAllString(part, "")) {
 				continue
 			}
 			for _, m := range madeName.FindAllString(part, -1) {
-				name := CleanName(strings.Trim(strings.TrimSpace(strings.Trim(m, "`*\"")), ".,;:!?"))
+				name := CleanName(strings.Trim(strings.TrimSpace(strings.Trim(m, "`*\"'‘’“”")), ".,;:!?"))
 				if strings.Contains(m, "://") || !madeEnding.MatchString(name) || strings.ContainsAny(name, "*?<>{}()=") ||
-					strings.HasPrefix(name, ".") || slices.Contains(names, name) {
+					strings.HasPrefix(name, ".") || slices.Contains(names, name) || isNamed(text, name, known) {
 					continue
 				}
 				names = append(names, name)
@@ -46,6 +48,19 @@ func PromisedNames(text string) (names []string) {
 	}
 	return names
 }
+
+// isNamed reports whether a name in a text is that of a known file, or its last words: words
+// do not say where a name with spaces begins.
+func isNamed(text, name string, known []string) bool {
+	text, name = strings.ToLower(text), strings.ToLower(name)
+	return slices.ContainsFunc(known, func(k string) bool {
+		k = strings.ToLower(CleanName(k))
+		return k == name || strings.HasSuffix(k, name) && strings.Contains(text, k)
+	})
+}
+
+// escaped matches an escape of Markdown.
+var escaped = regexp.MustCompile(`\\([_*&'()\[\]#+~-])`)
 
 // sentences returns the sentences of a text without code blocks, links and addresses.
 func sentences(text string) (all []string) {

@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,5 +38,28 @@ func TestPromisedNames(t *testing.T) {
 		if diff := cmp.Diff(want, provider.PromisedNames(text)); diff != "" {
 			t.Errorf("%q:\n%s", text, diff)
 		}
+	}
+}
+
+// Words do not say where the name of a file begins that exists.
+func TestPromisedNamesOfKnownFiles(t *testing.T) {
+	for _, name := range []string{"sales report.csv", "tom's.csv", "tom’s plot.png", "R&D.csv", "R & D.csv", "a+b.csv",
+		"50% off.csv", "a,b.csv", "sales_q1.csv", "Übersicht März.pdf"} {
+		for _, form := range []string{"I saved the result as %s.", "I saved '%s' for you", "Created `%s`.", "It is in “%s”.",
+			"The data is available in \"%s\"", "Written to /mnt/data/%s"} {
+			text := fmt.Sprintf(form, name)
+			if got := provider.PromisedNames(text, "other.csv", name); got != nil {
+				t.Errorf("%q exists, and %q promises %q", name, text, got)
+			}
+			if got := provider.PromisedNames(text, "other.csv"); len(got) != 1 {
+				t.Errorf("%q does not exist, and %q promises %q", name, text, got)
+			}
+		}
+	}
+	if got := provider.PromisedNames(`Saved as sales\_q1.csv and tom\'s.csv`, "sales_q1.csv", "tom's.csv"); got != nil {
+		t.Errorf("escapes of Markdown: %q", got)
+	}
+	if got := provider.PromisedNames("I saved report.csv", "sales report.csv"); len(got) != 1 {
+		t.Errorf("a file of another name counts as the promised one: %q", got)
 	}
 }

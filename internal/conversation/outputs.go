@@ -415,12 +415,7 @@ func (s *saving) approve(p *workspace.Proposal) (ids []string, saved map[*worksp
 func (t *turn) missingFiles(missing []string) []string {
 	missing = slices.Clone(missing)
 	if t.chat.record.Settings.Project == "" {
-		for _, name := range provider.PromisedNames(t.record.Text) {
-			same := func(other string) bool { return strings.EqualFold(provider.CleanName(other), name) }
-			if !t.chat.knows(same) && !slices.ContainsFunc(missing, same) {
-				missing = append(missing, name)
-			}
-		}
+		missing = append(missing, provider.PromisedNames(t.record.Text, append(t.chat.fileNames(), missing...)...)...)
 	}
 	hint := "Ask the model to write it again."
 	if t.framed() && len(t.record.Outputs) == 0 {
@@ -437,15 +432,17 @@ func (t *turn) missingFiles(missing []string) []string {
 	return missing
 }
 
-// knows reports whether the conversation has an input or output whose name same accepts.
-func (c *Chat) knows(same func(name string) bool) bool {
+// fileNames returns the names of all inputs and outputs of the conversation.
+func (c *Chat) fileNames() (names []string) {
 	for _, t := range c.record.Turns {
-		if slices.ContainsFunc(t.Inputs, func(u Upload) bool { return same(u.Name) || same(u.Path) }) ||
-			slices.ContainsFunc(t.Outputs, func(o Output) bool { return same(o.Name) }) {
-			return true
+		for _, u := range t.Inputs {
+			names = append(names, u.Name, u.Path)
+		}
+		for _, o := range t.Outputs {
+			names = append(names, o.Name)
 		}
 	}
-	return false
+	return names
 }
 
 // missingError returns the error of missing files, if the prompt expects files.
