@@ -75,7 +75,7 @@ func New(o Options) (*Client, error) {
 	// SDK would wait for any time of a Retry-After.
 	opts := []option.RequestOption{
 		option.WithBaseURL(p.rest.URL), option.WithAPIKey(p.key), option.WithHeader("anthropic-version", apiVersion),
-		option.WithHTTPClient(o.HTTP), option.WithMaxRetries(0),
+		option.WithHTTPClient(exchange.WithoutRepeats(o.HTTP)), option.WithMaxRetries(0),
 	}
 	p.messages, p.models, p.files = sdk.NewMessageService(opts...), sdk.NewModelService(opts...),
 		sdk.NewFileService(opts...)

@@ -59,11 +59,10 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	o.URL = cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL)
 	exchange.Defaults(&o.HTTP, &o.Clock, &o.Retry)
 	o.PartSize = cmp.Or(o.PartSize, 8<<20)
-	web := *o.HTTP
-	web.Transport = cmp.Or(web.Transport, http.DefaultTransport)
+	web := exchange.WithoutRepeats(o.HTTP)
 	web.Transport = sseFilter{web.Transport}
 	sdk, err := genai.NewClient(ctx, &genai.ClientConfig{
-		APIKey: o.Key, Backend: genai.BackendGeminiAPI, HTTPClient: &web,
+		APIKey: o.Key, Backend: genai.BackendGeminiAPI, HTTPClient: web,
 		HTTPOptions: genai.HTTPOptions{BaseURL: o.URL + "/", APIVersion: apiVersion},
 	})
 	if err != nil {

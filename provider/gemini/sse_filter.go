@@ -46,13 +46,10 @@ type sseFilterBody struct {
 	ending *ending
 }
 
-// maxLine bounds a line, which may contain a picture.
-const maxLine = 64 << 20
-
 func (b *sseFilterBody) Read(p []byte) (int, error) {
 	for len(b.rest) == 0 {
-		line, err := b.line()
-		if err != nil { // an incomplete line is dropped
+		line, err := b.lines.ReadBytes('\n') // of an event of bounded size
+		if err != nil {                      // an incomplete line is dropped
 			if !errors.Is(err, io.EOF) {
 				b.ending.err = err
 			}
@@ -67,17 +64,4 @@ func (b *sseFilterBody) Read(p []byte) (int, error) {
 	n := copy(p, b.rest)
 	b.rest = b.rest[n:]
 	return n, nil
-}
-
-func (b *sseFilterBody) line() (line []byte, err error) {
-	for {
-		part, err := b.lines.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > maxLine {
-			return nil, errors.New("a line of the answer is too long")
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
 }

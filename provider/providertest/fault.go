@@ -49,6 +49,7 @@ const (
 	FaultExpire      FaultKind = "expire"       // all sessions expire just before the request
 	FaultHTML        FaultKind = "html"         // a proxy's page, status 502
 	FaultWrongLength FaultKind = "wrong length" // a longer length than the body
+	FaultTwice       FaultKind = "twice"        // each event of a stream comes twice
 	FaultEcho        FaultKind = "echo"         // Status, and the error repeats the key of the request
 )
 
@@ -126,6 +127,12 @@ func (b *Base) echo(w http.ResponseWriter, r *http.Request, f Fault) {
 func (b *Base) garble(w http.ResponseWriter, r *http.Request, f Fault, answer *httptest.ResponseRecorder) {
 	body := answer.Body.Bytes()
 	half := body[:len(body)/2]
+	if f.Kind == FaultTwice {
+		half = nil
+		for event := range bytes.SplitAfterSeq(bytes.ReplaceAll(body, []byte("\r\n"), []byte("\n")), []byte("\n\n")) {
+			half = append(append(half, event...), event...)
+		}
+	}
 	for k, v := range answer.Header() {
 		w.Header()[k] = v
 	}

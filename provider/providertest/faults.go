@@ -3,6 +3,7 @@ package providertest
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,37 @@ func suiteDamaged(t *testing.T, r *rig) {
 		}
 		if left := r.Server.Pending(); len(left) > 0 {
 			t.Errorf("faults that did not happen: %v", left)
+		}
+	}
+	r.clean()
+}
+
+// suiteRepeats sends each event of a turn twice. Equal pieces of the text are no repeats.
+func suiteRepeats(t *testing.T, r *rig) {
+	if r.Provider.Name() == provider.Local {
+		t.Skip("chunks of chat completions have no number, and the first two may be equal")
+	}
+	const text = "no no no no no, said the answer"
+	for _, faults := range [][]Fault{nil, {{On: OpRun, Kind: FaultTwice}}} {
+		r.Server.Inject(faults...)
+		r.Server.Script(r.makes(text, Made{Name: "a.csv", Data: []byte("a")}))
+		var streamed, code strings.Builder
+		result, found, err := r.ask("go", func(e provider.Event) {
+			switch e := e.(type) {
+			case provider.TextDelta:
+				streamed.WriteString(e.Text)
+			case provider.CodeDelta:
+				code.WriteString(e.Code)
+			}
+		})
+		if err != nil {
+			t.Fatalf("with the faults %v: %v", faults, err)
+		}
+		if result.Text != text || streamed.String() != text || strings.Count(code.String(), "write()") > 1 {
+			t.Errorf("with the faults %v: text %q, streamed %q, code %q", faults, result.Text, streamed.String(), code.String())
+		}
+		if len(result.Steps) != 1 || len(found.Files) != 1 {
+			t.Errorf("with the faults %v: steps %+v, files %v", faults, result.Steps, names(found))
 		}
 	}
 	r.clean()

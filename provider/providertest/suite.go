@@ -43,6 +43,7 @@ func Suite(t *testing.T, open func(testing.TB) Bench) {
 	}{
 		{"capabilities", suiteCaps}, {"check", suiteCheck},
 		{"upload, run, collect, clean up", suiteWhole}, {"stream", suiteStream}, {"stream is left", suiteLeave},
+		{"events that come twice", suiteRepeats},
 		{"nothing mentioned", suiteUnmentioned}, {"promised and not made", suiteMissing}, {"names from hell", suiteNames},
 		{"the same picture twice", suiteTwice},
 		{"outcomes", suiteOutcomes}, {"a function", suiteFunction}, {"second turn", suiteSecond}, {"paused", suitePaused},

@@ -60,8 +60,9 @@ func New(o Options) (*Client, error) {
 		o.PromptBytes = maxPrompt
 	}
 	c := &Client{options: o}
-	c.rest = exchange.Client{Provider: provider.XAI, URL: o.URL, HTTP: o.HTTP, Refused: c.refused,
-		Header: http.Header{"Authorization": {"Bearer " + o.Key}}}
+	c.rest = exchange.Client{Provider: provider.XAI, URL: o.URL, HTTP: exchange.WithoutRepeats(o.HTTP),
+		Refused: c.refused,
+		Header:  http.Header{"Authorization": {"Bearer " + o.Key}}}
 	return c, nil
 }
 
