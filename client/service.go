@@ -17,7 +17,12 @@ type Key struct {
 	Packages string `json:"python_packages,omitempty"`
 	// Network has the rules of what its programs may contact; see Network.
 	Network []string `json:"network,omitempty"`
-	Token   string   `json:"token,omitempty"` // only in the answer of CreateKey
+	// Users is how many users of an application may have something at once, and Shares how many times
+	// as much as one owner all of them together; 0: any number of users, and as much as one owner.
+	Users  int      `json:"users,omitempty"`
+	Shares int      `json:"shares,omitempty"`
+	Only   []string `json:"only,omitempty"`  // protocols that it opens; empty: all
+	Token  string   `json:"token,omitempty"` // only in the answer of CreateKey
 }
 
 // NewKey is a key to be made.
@@ -27,6 +32,10 @@ type NewKey struct {
 	Packages string `json:"python_packages,omitempty"` // set of Python packages of its programs
 
 	Network []string `json:"network,omitempty"` // rules of what its programs may contact; empty: the service's for all
+
+	Users  int      `json:"users,omitempty"`  // see Key; Shares 0: as many
+	Shares int      `json:"shares,omitempty"` // at most Users are useful
+	Only   []string `json:"only,omitempty"`   // as jupyter, terminal or api; empty: all
 }
 
 // CreateKey creates a key. Only its result has the Token. It needs an admin key, as ListKeys and

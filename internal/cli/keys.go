@@ -3,7 +3,10 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,16 +28,30 @@ asked; --server URL asks one elsewhere, with a key that has admin rights.`,
 
 func (a *app) keysCreate() *cobra.Command {
 	wanted := client.NewKey{Owner: string(engine.Local)}
-	forE2B := false
+	forE2B, users := false, ""
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Makes a key and prints its token, this once",
 		Long: `Makes a key and prints its token on standard output, this once: only a hash of
 it is kept. Files and runs belong to the key's owner; keys of one owner share
-them.`,
+them.
+
+An application has one key for all of its users, whom it names in its requests.
+Each of them has at most what one owner may have, and so have all of them
+together, unless --users says otherwise: --users 200 is for 200 users, each with
+as much as an owner, and --users 200:20 for 200 users with as much as 20 owners
+together. A key that an application shows in addresses should open nothing else:
+--only jupyter.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			args := []string{"create", "--owner", wanted.Owner, "--packages", wanted.Packages}
+			args := []string{"create", "--owner", wanted.Owner, "--packages", wanted.Packages, "--users", users}
+			for _, protocol := range wanted.Only {
+				args = append(args, "--only", protocol)
+			}
+			var err error
+			if wanted.Users, wanted.Shares, err = readUsers(users); err != nil {
+				return err
+			}
 			for _, rule := range wanted.Network {
 				args = append(args, "--network", rule)
 			}
@@ -45,6 +62,10 @@ them.`,
 				args = append(args, "--e2b")
 			}
 			return a.withKeys(cmd.Context(), args, func(ctx context.Context, c *client.Client) error {
+				before, err := c.ListKeys(ctx)
+				if err != nil {
+					return err
+				}
 				made, err := c.CreateKey(ctx, wanted)
 				if err != nil {
 					return err
@@ -53,12 +74,8 @@ them.`,
 					made.Token = e2b.Key(made.Token)
 				}
 				_ = a.printLine(made, "%s", made.Token) // the token alone, for pipes
-				rights := ""
-				if made.Admin {
-					rights = ", with admin rights"
-				}
 				if !a.json {
-					a.say("Key %s for %s%s. The line above is its token; it is not shown again.", made.ID, made.Owner, rights)
+					a.say("%s", aboutKey(made, len(before) == 0))
 				}
 				return nil
 			})
@@ -69,8 +86,52 @@ them.`,
 		"api.example.com or *.example.com:443, and do unless a request says otherwise; else network_allow")
 	cmd.Flags().BoolVar(&wanted.Admin, "admin", false, "let its holder manage keys")
 	cmd.Flags().StringVar(&wanted.Packages, "packages", "", "`SET` of Python packages of its programs: current, onyx, librechat or own; else their protocol's")
+	cmd.Flags().StringVar(&users, "users", "", "`N[:OWNERS]` users of an application, whom its requests name, that may have "+
+		"something at once, and as how much as how many owners all of them together; else any number, with as much as one")
+	cmd.Flags().StringSliceVar(&wanted.Only, "only", nil, "`PROTOCOLS` that it opens: api, dify, e2b, jupyter, librechat, "+
+		"mcp, onyx, openai, terminal; else all, and the page")
 	cmd.Flags().BoolVar(&forE2B, "e2b", false, "spell the token as E2B's SDKs demand it; it opens what is below /e2b")
 	return a.withFlags(cmd, config.Client)
+}
+
+// readUsers reads how many users a key is for, and as how many owners they count together.
+func readUsers(text string) (users, shares int, err error) {
+	if text == "" {
+		return 0, 0, nil
+	}
+	number, owners, two := strings.Cut(text, ":")
+	users, err = strconv.Atoi(number)
+	if shares = users; two && err == nil {
+		shares, err = strconv.Atoi(owners)
+	}
+	if err != nil || users < 1 || shares < 1 {
+		return 0, 0, fail(exitUsage, "--users 200 is for 200 users, --users 200:20 for 200 users with as much as 20 owners",
+			"--users %q is no number of users", text)
+	}
+	return users, shares, nil
+}
+
+// aboutKey tells what a new key is for, what it does not open, and what the first one changes.
+func aboutKey(made *client.Key, first bool) string {
+	about := []string{fmt.Sprintf("Key %s for %s", made.ID, made.Owner)}
+	if made.Admin {
+		about[0] += ", with admin rights"
+	}
+	if made.Users > 0 {
+		about[0] += fmt.Sprintf(", for %d users with as much as %d owners", made.Users, made.Shares)
+	}
+	about[0] += ". The line above is its token; it is not shown again."
+	switch {
+	case len(made.Only) > 0:
+		about = append(about, "It opens "+strings.Join(made.Only, ", ")+" and nothing else.")
+	case !made.Admin:
+		about = append(about, "It opens everything but the keys, the service's state and Ask, which asks models at the "+
+			"service's cost: these take a key of `airlock keys create --admin`.")
+	}
+	if first {
+		about = append(about, "It is the first key: from now on callers on this machine need one, too, also after it was revoked.")
+	}
+	return strings.Join(about, "\n")
 }
 
 func (a *app) keysList() *cobra.Command {
@@ -140,17 +201,21 @@ func (a *app) withKeys(ctx context.Context, args []string, do func(context.Conte
 }
 
 func keyRows(keys []client.Key) [][]string {
-	rows := [][]string{{"ID", "OWNER", "ADMIN", "MADE", "REVOKED", "PACKAGES"}}
+	rows := [][]string{{"ID", "OWNER", "ADMIN", "MADE", "REVOKED", "PACKAGES", "USERS", "ONLY"}}
 	for _, key := range keys {
 		admin, revoked := "no", "-"
 		if key.Admin {
 			admin = "yes"
 		}
+		users := "-"
+		if key.Users > 0 {
+			users = fmt.Sprintf("%d:%d", key.Users, key.Shares)
+		}
 		if !key.RevokedAt.IsZero() {
 			revoked = key.RevokedAt.Local().Format(time.DateOnly)
 		}
 		rows = append(rows, []string{key.ID, printable(key.Owner), admin, key.CreatedAt.Local().Format(time.DateOnly),
-			revoked, cmp.Or(printable(key.Packages), "-")})
+			revoked, cmp.Or(printable(key.Packages), "-"), users, cmp.Or(printable(strings.Join(key.Only, ",")), "-")})
 	}
 	return rows
 }

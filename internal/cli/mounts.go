@@ -32,7 +32,7 @@ func (a *app) e2b(s *service) (mount httpd.Mount, end func()) {
 	})
 	signed := func(r *http.Request) bool { _, everyone := handler.Access(r); return everyone }
 	return httpd.Mount{
-		Prefix: "/e2b", Handler: handler, Access: handler.Access, Authenticate: e2b.Authenticate(s.engine.Authenticate),
+		Prefix: "/e2b", Handler: handler, Access: handler.Access, Authenticate: e2b.Authenticate(s.engine.AuthenticateFor("e2b")),
 		Lenient: true, Holder: handler.Holder,
 		MaxBody: a.cfg.MaxUpload + formRoom, Refuse: e2b.Refuse, Hosts: handler.Hosts, Compressed: handler.Compressed,
 		// SDKs omit the prefix in addresses that they sign.
@@ -51,7 +51,8 @@ func (a *app) openAI(s *service) httpd.Mount {
 			HTTP:      a.webClient(up.URL),
 			MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log,
 		}),
-		Trusted: true, Lenient: true, MaxBody: max(a.cfg.MaxUpload, openai.MaxJSON) + formRoom, Refuse: openai.Refuse,
+		Authenticate: s.engine.AuthenticateFor("openai"),
+		Trusted:      true, Lenient: true, MaxBody: max(a.cfg.MaxUpload, openai.MaxJSON) + formRoom, Refuse: openai.Refuse,
 	}
 }
 
@@ -59,24 +60,25 @@ func (a *app) openAI(s *service) httpd.Mount {
 // the query.
 func (a *app) jupyter(s *service) (m httpd.Mount, end func()) {
 	server := jupyter.New(jupyter.Options{
-		Engine: s.engine, Live: s.interpreters, Caller: httpd.Caller, Kernels: a.cfg.OwnerLive, Idle: a.cfg.LiveIdle,
+		Engine: s.engine, Live: s.interpreters, Caller: httpd.Caller, Idle: a.cfg.LiveIdle,
 		Bodies: &s.bodies, Log: a.log, Gather: s.peers.Gather,
 	})
 	return httpd.Mount{
-		Prefix:   "/jupyter",
-		Handler:  server,
-		Open:     jupyter.Open(),
-		QueryKey: jupyter.QueryKey,
-		Trusted:  true,
-		MaxBody:  jupyter.MaxBody,
-		Refuse:   jupyter.Refuse,
+		Prefix:       "/jupyter",
+		Handler:      server,
+		Open:         jupyter.Open(),
+		QueryKey:     jupyter.QueryKey,
+		Authenticate: s.engine.AuthenticateFor("jupyter"),
+		Trusted:      true,
+		MaxBody:      jupyter.MaxBody,
+		Refuse:       jupyter.Refuse,
 	}, server.Close
 }
 
 // libreChat mounts the protocol of LibreChat, whose clients send tokens, keys or nothing.
 func (a *app) libreChat(s *service, metrics *httpd.Metrics) (httpd.Mount, error) {
 	c := &a.cfg.LibreChat
-	keys := &librechat.Keys{Static: string(c.APIKey), Others: s.engine.Authenticate}
+	keys := &librechat.Keys{Static: string(c.APIKey), Others: s.engine.AuthenticateFor("librechat")}
 	tokens := librechat.TokenConfig{
 		PublicKey: c.JWTPublicKey, Secret: string(c.JWTSecret), KeyID: c.JWTKeyID, Directory: c.JWTKeysDir, JWKS: c.JWTKeySet,
 		SecretID: c.JWTSecretKeyID, Algorithms: c.JWTAlgorithms, Trust: c.JWTTrust, MaxLife: c.JWTMaxLife,
@@ -144,7 +146,8 @@ func (a *app) mcpMounts(s *service) (mounts []httpd.Mount, end func(), err error
 	handler := mcp.NewHandler(server, mcpPrefix)
 	return append(document,
 		httpd.Mount{Prefix: mcpPrefix, Handler: handler, Trusted: true, MaxBody: mcp.MaxBody, Identity: identity,
-			Holder: mcp.Holder},
+			Authenticate: s.engine.AuthenticateFor("mcp"),
+			Holder:       mcp.Holder},
 		httpd.Mount{
 			Prefix: mcpPrefix + "/upload", Handler: server.Uploads(a.cfg.MaxUpload), Public: true, MaxBody: a.cfg.MaxUpload,
 		}), handler.Close, nil
@@ -201,6 +204,8 @@ func (a *app) onyx(s *service, metrics *httpd.Metrics) httpd.Mount {
 			Memory: c.Memory, CPUTime: c.CPUTime,
 			Bodies: &s.bodies, Registry: metrics.Registry, Metrics: metrics.Handler(), Log: a.log,
 		}),
+		Authenticate: s.engine.AuthenticateFor("onyx"),
+
 		Open:    onyx.Open(),
 		AtRoot:  onyx.AtRoot(),
 		Trusted: true,
@@ -216,17 +221,19 @@ func (a *app) dify(s *service) httpd.Mount {
 		Handler: dify.New(s.engine, dify.Options{
 			Caller: httpd.Caller, Timeout: a.cfg.DifyTimeout, Bodies: &s.bodies, Log: a.log,
 		}),
-		Open: dify.Open(), Trusted: true, Lenient: true, MaxBody: dify.MaxBody, Refuse: dify.Refuse,
+		Authenticate: s.engine.AuthenticateFor("dify"),
+		Open:         dify.Open(), Trusted: true, Lenient: true, MaxBody: dify.MaxBody, Refuse: dify.Refuse,
 	}
 }
 
 // openTerminal mounts the protocol between Open WebUI and an Open Terminal. Where no key
 // is needed it accepts any, since Open WebUI's settings may have one.
 func (a *app) openTerminal(s *service) httpd.Mount {
+	authenticate := s.engine.AuthenticateFor("terminal")
 	return httpd.Mount{
-		Prefix: "/terminal",
+		Prefix: "/terminal", Authenticate: authenticate,
 		Handler: openterminal.New(s.engine, s.interpreters, openterminal.Options{
-			Caller: httpd.Caller, Authenticate: s.engine.Authenticate, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log,
+			Caller: httpd.Caller, Authenticate: authenticate, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log,
 		}),
 		Access: openterminal.Access, AnyOrigin: openterminal.AnyOrigin(), Lenient: true,
 		MaxBody: max(a.cfg.MaxUpload, openterminal.MaxJSON) + formRoom, Refuse: openterminal.Refuse,

@@ -273,7 +273,8 @@ func (a *app) startService(
 		return nil, err
 	}
 	s.interpreters = live.New(live.Config{Idle: a.cfg.LiveIdle, PerOwner: a.cfg.OwnerLive,
-		Total: cmp.Or(a.cfg.Live, int(programMemory()/liveMemory))}, s.engine, a.log)
+		Total: cmp.Or(a.cfg.Live, int(programMemory()/liveMemory)),
+		Wait:  max(a.cfg.QueueTime, 1), Queue: a.cfg.Queue, QueuePerOwner: a.cfg.OwnerQueue}, s.engine, a.log)
 	s.below = append(s.below, s.interpreters.Close)
 	if member != nil {
 		member.Follow(s)
@@ -388,7 +389,8 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 	mounts := []httpd.Mount{
 		{
 			Prefix: "/api/v1", Handler: api, Access: api.Access, AnyOrigin: native.AnyOrigin(),
-			MaxBody: max(a.cfg.MaxUpload, native.MaxJSON) + formRoom,
+			Authenticate: s.engine.AuthenticateFor("api"),
+			MaxBody:      max(a.cfg.MaxUpload, native.MaxJSON) + formRoom,
 		},
 		a.onyx(s, numbers),
 	}

@@ -318,7 +318,7 @@ func (c *Config) limitOptions() []Option {
 		{Key: "owner_sessions", Value: "N", Default: "1000", field: count(&c.OwnerSessions, 0),
 			Help: "sessions that one owner may keep open; 0 is no limit"},
 		{Key: "owner_live", Value: "N", Default: "16", field: count(&c.OwnerLive, 1),
-			Help: "live interpreters of one owner; one more ends the one that was idle for longest"},
+			Help: "live interpreters of one owner; one more ends the one that was idle for longest, or waits as runs do"},
 		{Key: "owner_results", Value: "SIZE", Default: "1GiB", field: size(&c.OwnerResults),
 			Help: "output of runs that is kept for one owner; beyond it the oldest runs are forgotten early"},
 	}), section(Service, "Limits of one run", []Option{

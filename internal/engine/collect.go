@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -108,11 +109,15 @@ func (c *collector) drop(name, reason string) {
 
 // choose decides which files are kept, in order of arrival.
 func (c *collector) choose(ctx context.Context, outputs []Output) {
-	usage, err := c.service.usage(ctx, opRun, c.job.owner)
+	all, err := c.service.kept(ctx, opRun, c.job.owner)
 	if err != nil { // the index decides anyway
 		c.service.log.ErrorContext(ctx, "what an owner keeps is not known", "run", c.job.id, "error", err)
 	}
-	c.quota.Count, c.quota.Total = c.service.cfg.Quota.room(usage)
+	c.quota.Count, c.quota.Total = math.MaxInt, math.MaxInt64
+	for _, k := range all {
+		files, bytes := k.quota.room(k.usage)
+		c.quota.Count, c.quota.Total = min(c.quota.Count, files), min(c.quota.Total, bytes)
+	}
 	seen := map[string]bool{}
 	for _, output := range outputs {
 		name, err := CleanPath(output.Path)

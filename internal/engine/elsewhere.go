@@ -98,12 +98,7 @@ func (s *Service) Refresh(ctx context.Context) error {
 	if s.meter.keys.Load() > 0 {
 		return nil
 	}
-	keys, err := s.index.Keys(ctx)
-	if err != nil {
-		return failure("count keys", "", err)
-	}
-	s.meter.keys.Add(int64(len(keys)))
-	return nil
+	return failure("count keys", "", s.loadAccounts(ctx))
 }
 
 // CutOff cancels the runs of a former epoch of this node, which its peers have declared dead.

@@ -151,14 +151,24 @@ type Key struct {
 	RevokedAt time.Time // zero: in force
 	Packages  string    // set of Python packages of its programs; empty: as their protocol's
 	Network   string    // rules for its programs, separated by commas; see Caller
+	Allowance Allowance // of its owner, if no other key of it has more
+	Only      string    // protocols that it opens, separated by commas; empty: all
 }
+
+// Protocols returns the list of Only.
+func (k Key) Protocols() []string { return list(k.Only) }
 
 // Rules returns the list of Network.
 func (k Key) Rules() []string {
-	if k.Network == "" {
+	return list(k.Network)
+}
+
+// list splits a list at its commas.
+func list(text string) []string {
+	if text == "" {
 		return nil
 	}
-	return strings.Split(k.Network, ",")
+	return strings.Split(text, ",")
 }
 
 // NewKey holds the settings of a new key.
@@ -167,4 +177,7 @@ type NewKey struct {
 	Admin    bool
 	Packages string
 	Network  []string
+
+	Allowance Allowance // Shares 0: as many as Users
+	Only      []string  // protocols that it opens; empty: all
 }

@@ -87,7 +87,7 @@ func (s *Service) admit(op string, j *job) error {
 		return &Error{Op: op, Kind: ErrNotFound, ID: fieldSession}
 	}
 	if size := j.size(); size > smallRequest {
-		if _, ok := s.inFlight.add(j.owner, size, maxOwnerInFlight, maxInFlight); !ok {
+		if _, _, ok := s.inFlight.Add(size, maxInFlight, s.Bounds(j.owner, maxOwnerInFlight)); !ok {
 			return &Error{Op: op, Kind: ErrBusy, RetryAfter: time.Second, Hint: "Try again later.",
 				Err: errors.New("too many large programs and inputs are waiting")}
 		}
@@ -113,7 +113,7 @@ func (s *Service) retire(j *job) {
 	s.mu.Lock()
 	delete(s.jobs, j.id)
 	if size := j.size(); size > smallRequest {
-		s.inFlight.remove(j.owner, size)
+		s.inFlight.Remove(j.owner, size)
 	}
 	if s.closing && len(s.jobs) == 0 {
 		close(s.idle)

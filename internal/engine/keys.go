@@ -22,9 +22,26 @@ const (
 	maxOwnerName = 64
 )
 
-// Authenticate returns the caller whose token it is, else ErrUnauthorized. It
-// compares hashes in constant time, also when there is no such key.
+// protocols are what a key can be limited to.
+var protocols = []string{"api", "dify", "e2b", "jupyter", "librechat", "mcp", "onyx", "openai", "terminal"}
+
+// ErrOnly is the cause of an ErrForbidden about a valid key of other protocols.
+var ErrOnly = errors.New("the key is for other protocols")
+
+// Authenticate returns the caller whose token it is, else ErrUnauthorized, or ErrForbidden for
+// a key that is limited to protocols.
 func (s *Service) Authenticate(ctx context.Context, token string) (Caller, error) {
+	return s.authenticate(ctx, "", token)
+}
+
+// AuthenticateFor returns what does as Authenticate for a protocol, to which keys may be
+// limited.
+func (s *Service) AuthenticateFor(protocol string) func(ctx context.Context, token string) (Caller, error) {
+	return func(ctx context.Context, token string) (Caller, error) { return s.authenticate(ctx, protocol, token) }
+}
+
+// authenticate compares hashes in constant time, also when there is no such key.
+func (s *Service) authenticate(ctx context.Context, protocol, token string) (Caller, error) {
 	const op = "authenticate"
 	refused := &Error{Op: op, Kind: ErrUnauthorized, Hint: "Send a valid key."}
 	id, ok := keyIDOf(token)
@@ -40,6 +57,11 @@ func (s *Service) Authenticate(ctx context.Context, token string) (Caller, error
 	if err != nil || !match || !key.RevokedAt.IsZero() {
 		return Caller{}, refused
 	}
+	if key.Only != "" && !slices.Contains(key.Protocols(), protocol) {
+		return Caller{}, &Error{Op: op, Kind: ErrForbidden, Err: ErrOnly,
+			Hint: "That key is for " + strings.Join(key.Protocols(), " and ") + " alone: use another one here."}
+	}
+	s.accounts.note(&key)
 	return Caller{Owner: key.Owner, Key: key.ID, Admin: key.Admin, Packages: key.Packages, Network: key.Network}, nil
 }
 
@@ -77,16 +99,33 @@ func (s *Service) CreateKey(ctx context.Context, caller Caller, wanted NewKey) (
 	if _, err := ParseNetworkRules(wanted.Network); err != nil {
 		return Key{}, "", Invalid("network", "%v", err)
 	}
+	for _, protocol := range wanted.Only {
+		if !slices.Contains(protocols, protocol) {
+			return Key{}, "", Invalid("only", "must be of %s", strings.Join(protocols, ", "))
+		}
+	}
+	if wanted.Admin && len(wanted.Only) > 0 {
+		return Key{}, "", Invalid("only", "is not for a key with admin rights, which opens everything")
+	}
+	allowance := wanted.Allowance
+	if err := checkAllowance(allowance); err != nil {
+		return Key{}, "", err
+	}
+	if allowance.Shares == 0 {
+		allowance.Shares = allowance.Users
+	}
 	var secret [secretBytes]byte
 	rand.Read(secret[:])
 	key := Key{ID: RandomText(keyAlphabet, keyIDLength), Owner: owner, Admin: wanted.Admin, CreatedAt: s.now(),
-		Packages: packages, Network: strings.Join(wanted.Network, ",")}
+		Packages: packages, Network: strings.Join(wanted.Network, ","), Allowance: allowance,
+		Only: strings.Join(wanted.Only, ",")}
 	token := tokenPrefix + key.ID + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
 	key.Hash = sha256.Sum256([]byte(token))
 	if err := s.index.AddKey(ctx, key); err != nil {
 		return Key{}, "", failure(op, "", err)
 	}
 	s.meter.keys.Add(1)
+	s.accounts.note(&key)
 	return key, token, nil
 }
 
@@ -106,7 +145,10 @@ func (s *Service) RevokeKey(ctx context.Context, caller Caller, id string) error
 	if err := adminOnly(op, caller); err != nil {
 		return err
 	}
-	return missing(op, id, s.index.RevokeKey(ctx, id, s.now()))
+	if err := s.index.RevokeKey(ctx, id, s.now()); err != nil {
+		return missing(op, id, err)
+	}
+	return failure(op, id, s.loadAccounts(ctx))
 }
 
 func adminOnly(op string, caller Caller) error {

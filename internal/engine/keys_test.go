@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -64,4 +65,47 @@ func TestKeys(t *testing.T) {
 	r.index.Fail(func(string) error { return errors.New("disk trouble") })
 	_, err = r.Authenticate(ctx, token) // not known is not refused
 	wantKind(t, err, engine.ErrInternal, "")
+}
+
+// A key that is limited to protocols opens nothing else.
+func TestKeyOnly(t *testing.T) {
+	r := newRig(t, engine.Config{}, nil)
+	ctx := t.Context()
+	_, token, err := r.CreateKey(ctx, admin, engine.NewKey{Owner: "web", Only: []string{"jupyter", "terminal"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if caller, err := r.AuthenticateFor("jupyter")(ctx, token); err != nil || caller.Owner != "web" {
+		t.Errorf("%+v, %v", caller, err)
+	}
+	for _, check := range []func(context.Context, string) (engine.Caller, error){r.Authenticate, r.AuthenticateFor("api")} {
+		_, err := check(ctx, token)
+		wantKind(t, err, engine.ErrForbidden, "")
+		if !errors.Is(err, engine.ErrOnly) {
+			t.Error(err)
+		}
+	}
+	_, _, err = r.CreateKey(ctx, admin, engine.NewKey{Owner: "web", Only: []string{"nosuch"}})
+	wantKind(t, err, engine.ErrInvalid, "only")
+	_, _, err = r.CreateKey(ctx, admin, engine.NewKey{Owner: "web", Admin: true, Only: []string{"jupyter"}})
+	wantKind(t, err, engine.ErrInvalid, "only")
+}
+
+// The users of a key are as much as one owner, unless a key of the owner says more.
+func TestSharesOfKey(t *testing.T) {
+	r := newRig(t, engine.Config{}, nil)
+	ctx := t.Context()
+	of := func() int64 { return r.Bounds(engine.Caller{Owner: "web"}.User("x").Owner, 3)[1].Most }
+	if got := of(); got != 3 {
+		t.Errorf("without a key: %d", got)
+	}
+	key, _, err := r.CreateKey(ctx, admin, engine.NewKey{Owner: "web", Allowance: engine.Allowance{Users: 5}})
+	if err != nil || of() != 15 || key.Allowance != (engine.Allowance{Users: 5, Shares: 5}) {
+		t.Errorf("for 5 users: %d, %+v, %v", of(), key.Allowance, err)
+	}
+	if err := r.RevokeKey(ctx, admin, key.ID); err != nil || of() != 3 {
+		t.Errorf("revoked: %d, %v", of(), err)
+	}
+	_, _, err = r.CreateKey(ctx, admin, engine.NewKey{Owner: "web", Allowance: engine.Allowance{Shares: 2}})
+	wantKind(t, err, engine.ErrInvalid, "shares")
 }

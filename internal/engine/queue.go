@@ -9,19 +9,20 @@ import (
 )
 
 // queue decides which run is next. It bounds how many runs wait, how many have
-// started and how many of those compute. It serves owners round robin and each
-// owner's runs in order, gives no owner more than a share of the slots, and runs
-// one program of a session at a time, unless they may run concurrently. A run
-// that waits for its session takes no slot.
+// started and how many of those compute. It serves accounts round robin, so the
+// users of each, and each owner's runs in order. It gives no owner more than a
+// share of the slots, and runs one program of a session at a time, unless they may
+// run concurrently. A run that waits for its session takes no slot.
 //
 // A slot is for a program that computes. A program that rests, because it waits
 // for a time or an answer, gives its slot to another run, as long as there are
 // seats and memory for both. The queue is in memory only.
 type queue struct {
 	slots, most, mostPerOwner int
-	share                     func() int // slots per owner; nil: all
-	seats                     int        // runs that have started, resting ones included
-	memory                    int64      // for all of them, once there are more than slots
+	share                     func(account Owner) (all, one int) // slots per account, and of one user; nil: all
+	places                    func(account Owner) int            // runs of an account that wait; nil: mostPerOwner
+	seats                     int                                // runs that have started, resting ones included
+	memory                    int64                              // for all of them, once there are more than slots
 
 	mu       sync.Mutex
 	running  int   // runs that compute
@@ -29,6 +30,7 @@ type queue struct {
 	taken    int64 // memory of the started runs
 	waiting  int   // reserved places included
 	owners   map[Owner]*ownerQueue
+	accounts map[Owner]*standing
 	busy     map[ID]int // share of sessionRoom that runs with a slot take
 	turn     uint64     // of the last ticket that got a slot
 	arrival  uint64
@@ -36,16 +38,46 @@ type queue struct {
 	recent   holds
 }
 
-// ownerQueue is one owner's part of the queue. It lasts while the owner has a
+// standing is what a queue knows of one owner, or of an account. It lasts while there is a
 // ticket, so that an owner that returns at once does not count as new.
-type ownerQueue struct {
-	served  uint64 // the turn in which this owner last got a slot, or came in
+type standing struct {
+	served  uint64 // the turn in which it last got a slot, or came in
 	fresh   bool   // has had no slot yet
 	held    int    // tickets of any state
 	waiting int
 	running int
 	seated  int
+	owners  int // of an account, that have a ticket
+}
+
+// ownerQueue is one owner's part of the queue.
+type ownerQueue struct {
+	standing
+	name    Owner // of its account
+	account *standing
+	user    bool      // it is a user of its account
 	tickets []*ticket // waiting, the oldest first
+}
+
+// each calls do for the standing of an owner and that of its account.
+func (l *ownerQueue) each(do func(*standing)) {
+	do(&l.standing)
+	do(l.account)
+}
+
+// owner returns the part of an owner, which may be new. If so, it precedes the owner that has
+// just been served, but not the owners that have waited since an earlier round.
+func (q *queue) owner(owner Owner) *ownerQueue {
+	l := q.owners[owner]
+	if l == nil {
+		account := owner.Account()
+		l = &ownerQueue{standing: standing{served: q.turn, fresh: true}, name: account, account: q.accounts[account],
+			user: account != owner}
+		if l.account == nil {
+			l.account = &standing{served: q.turn, fresh: true}
+		}
+	}
+	return l
 }
 
 // ticket is one run's claim to a slot.
@@ -88,7 +120,7 @@ const (
 func newQueue(slots, most, mostPerOwner int) *queue {
 	return &queue{
 		slots: slots, most: most, mostPerOwner: mostPerOwner, seats: slots,
-		owners: map[Owner]*ownerQueue{}, busy: map[ID]int{}, meanHold: time.Second,
+		owners: map[Owner]*ownerQueue{}, accounts: map[Owner]*standing{}, busy: map[ID]int{}, meanHold: time.Second,
 	}
 }
 
@@ -97,25 +129,35 @@ func newQueue(slots, most, mostPerOwner int) *queue {
 func (q *queue) reserve(owner Owner, session ID) (*ticket, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.owners[owner]
-	if l == nil {
-		// A new owner precedes the owner that has just been served, but not the
-		// owners that have waited since an earlier round.
-		l = &ownerQueue{served: q.turn, fresh: true}
+	l := q.owner(owner)
+	places := q.mostPerOwner
+	if q.places != nil {
+		places = q.places(l.name)
 	}
 	switch {
 	case q.waiting >= q.most:
 		return nil, q.refusal("the queue is full")
-	case l.waiting >= q.mostPerOwner, len(q.owners) > 1 && l.waiting >= q.most-q.waiting:
-		// If several owners wait, none may have more places than it leaves to the others.
-		return nil, q.refusal("too many of your runs are waiting")
+	case l.account.waiting >= places, len(q.accounts) > 1 && l.account.waiting >= q.most-q.waiting:
+		// If several accounts wait, none may have more places than it leaves to the others.
+		return nil, q.refusal(tooManyOf(l.user))
+	case l.user && (l.waiting >= q.mostPerOwner || l.account.owners > 1 && l.waiting >= places-l.account.waiting):
+		return nil, q.refusal(tooManyOf(false)) // nor may one user of an account
 	}
-	q.owners[owner] = l
-	l.held++
-	l.waiting++
+	if l.held == 0 {
+		l.account.owners++
+	}
+	q.owners[owner], q.accounts[l.name] = l, l.account
+	l.each(func(at *standing) { at.held++; at.waiting++ })
 	q.waiting++
 	q.arrival++
 	return &ticket{owner: owner, session: session, number: q.arrival, ready: make(chan struct{})}, nil
+}
+
+func tooManyOf(users bool) string {
+	if users {
+		return "too many runs of all users of this key are waiting"
+	}
+	return "too many of your runs are waiting"
 }
 
 // The bounds of the wait that a refused caller is advised.
@@ -165,7 +207,7 @@ func (q *queue) leave(t *ticket) {
 		l.tickets = slices.DeleteFunc(l.tickets, func(waiting *ticket) bool { return waiting == t })
 		fallthrough
 	case ticketReserved:
-		l.waiting--
+		l.each(func(at *standing) { at.waiting-- })
 		q.waiting--
 	case ticketRunning:
 		q.stand(t)
@@ -179,8 +221,13 @@ func (q *queue) leave(t *ticket) {
 	}
 	t.state = ticketGone
 	q.dispatch()
-	if l.held--; l.held == 0 {
+	l.each(func(at *standing) { at.held-- })
+	if l.held == 0 {
 		delete(q.owners, t.owner)
+		l.account.owners--
+	}
+	if l.account.held == 0 {
+		delete(q.accounts, l.name)
 	}
 }
 
@@ -214,7 +261,7 @@ func (q *queue) unpark(t *ticket) {
 	t.state, t.since, t.ready = ticketWaiting, time.Now(), make(chan struct{})
 	l := q.owners[t.owner]
 	l.tickets = slices.Insert(l.tickets, 0, t)
-	l.waiting++
+	l.each(func(at *standing) { at.waiting++ })
 	q.waiting++
 	q.dispatch()
 }
@@ -228,28 +275,23 @@ func (q *queue) dispatch() {
 		}
 		t := l.tickets[i]
 		l.tickets = slices.Delete(l.tickets, i, i+1)
-		l.waiting--
 		q.waiting--
 		q.sit(t)
 		if !t.inside {
 			q.busy[t.session] += t.room()
 		}
 		q.turn++
-		l.served, l.fresh = q.turn, false
+		l.each(func(at *standing) { at.waiting--; at.served, at.fresh = q.turn, false })
 		t.state, t.inside = ticketRunning, true
 		close(t.ready)
 	}
 }
 
-// next returns the least recently served owner that has less than its share, and
-// that owner's first ticket whose session is free.
+// next returns the least recently served account that has less than its share, the least
+// recently served of its owners, and that owner's first ticket whose session is free.
 func (q *queue) next() (best *ownerQueue, at int) {
-	share := q.slots
-	if q.share != nil {
-		share = q.share()
-	}
 	for _, l := range q.owners {
-		if l.running >= share || l.seated >= q.seats-q.slots+share {
+		if q.hasShare(l) {
 			continue
 		}
 		for i, t := range l.tickets {
@@ -265,15 +307,33 @@ func (q *queue) next() (best *ownerQueue, at int) {
 	return best, at
 }
 
+// hasShare reports whether an owner or its account has all slots or seats that it may have.
+func (q *queue) hasShare(l *ownerQueue) bool {
+	all, one := q.slots, q.slots
+	if q.share != nil {
+		all, one = q.share(l.name)
+	}
+	full := func(at *standing, share int) bool { return at.running >= share || at.seated >= q.seats-q.slots+share }
+	return full(l.account, all) || l.user && full(&l.standing, one)
+}
+
 // before reports whether ticket i of owner a goes before ticket j of owner b.
 func before(a *ownerQueue, i int, b *ownerQueue, j int) bool {
+	if a.account != b.account {
+		return a.account.before(b.account, a.tickets[i].number < b.tickets[j].number)
+	}
+	return a.standing.before(&b.standing, a.tickets[i].number < b.tickets[j].number)
+}
+
+// before reports whether a is served before b; otherwise says so if neither precedes.
+func (a *standing) before(b *standing, otherwise bool) bool {
 	switch {
 	case a.served != b.served:
 		return a.served < b.served
 	case a.fresh != b.fresh:
 		return a.fresh
 	}
-	return a.tickets[i].number < b.tickets[j].number
+	return otherwise
 }
 
 // load returns how many runs have started, how many of them rest, and how many wait.

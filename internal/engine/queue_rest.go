@@ -25,19 +25,17 @@ func (h *host) Rest(memory int64) { h.service.queue.rest(h.job.ticket, memory) }
 func (h *host) Wake() { h.service.queue.wake(h.job.ticket) }
 
 // fits reports whether there is memory for one more run. As many runs as there are slots
-// may start whatever memory there is, and so may one of each owner: their memory is
+// may start whatever memory there is, and so may one of each account: their memory is
 // bounded by their limits and by the kernel.
 func (q *queue) fits(l *ownerQueue, t *ticket) bool {
-	return q.seated < q.slots || l.seated == 0 || q.taken+t.memory <= q.memory
+	return q.seated < q.slots || l.account.seated == 0 || q.taken+t.memory <= q.memory
 }
 
 // sit gives a ticket a seat and a slot.
 func (q *queue) sit(t *ticket) {
-	l := q.owners[t.owner]
 	q.running++
-	l.running++
 	q.seated++
-	l.seated++
+	q.owners[t.owner].each(func(at *standing) { at.running++; at.seated++ })
 	t.counted, t.resting, t.since = t.memory, false, time.Now()
 	q.taken += t.counted
 }
@@ -47,11 +45,11 @@ func (q *queue) stand(t *ticket) {
 	l := q.owners[t.owner]
 	if !t.resting {
 		q.running--
-		l.running--
+		l.each(func(at *standing) { at.running-- })
 		t.held += time.Since(t.since)
 	}
 	q.seated--
-	l.seated--
+	l.each(func(at *standing) { at.seated-- })
 	q.taken -= t.counted
 	t.counted, t.resting = 0, false
 }
@@ -64,7 +62,7 @@ func (q *queue) rest(t *ticket, memory int64) {
 		return
 	}
 	q.running--
-	q.owners[t.owner].running--
+	q.owners[t.owner].each(func(at *standing) { at.running-- })
 	memory = min(max(memory, 0), t.memory)
 	q.taken += memory - t.counted
 	t.counted, t.resting, t.held = memory, true, t.held+time.Since(t.since)
@@ -91,7 +89,7 @@ func (q *queue) wake(t *ticket) {
 		return
 	}
 	q.running++
-	q.owners[t.owner].running++
+	q.owners[t.owner].each(func(at *standing) { at.running++ })
 	q.taken += t.memory - t.counted
 	t.counted, t.resting, t.since = t.memory, false, time.Now()
 }
@@ -142,14 +140,17 @@ func (h *holds) typical() time.Duration {
 func (q *queue) expected(owner Owner) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	own := 0
-	if l := q.owners[owner]; l != nil {
-		own = l.waiting
-	}
-	ahead := own
+	mine := q.owner(owner)
+	inAccount := mine.waiting
 	for other, l := range q.owners {
-		if other != owner {
-			ahead += min(l.waiting, own+1) // they are served in turn
+		if l.account == mine.account && other != owner {
+			inAccount += min(l.waiting, mine.waiting+1) // they are served in turn
+		}
+	}
+	ahead := inAccount
+	for name, account := range q.accounts {
+		if name != mine.name {
+			ahead += min(account.waiting, inAccount+1)
 		}
 	}
 	return q.recent.typical() * time.Duration(ahead) / time.Duration(max(q.slots, 1))

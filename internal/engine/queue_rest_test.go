@@ -91,7 +91,7 @@ func TestQueueRestMemory(t *testing.T) {
 // Those of one owner that rest leave seats to the others.
 func TestQueueRestShare(t *testing.T) {
 	q := newQueue(2, 100, 100)
-	q.seats, q.memory, q.share = 5, 100*gigabyte, func() int { return 1 }
+	q.seats, q.memory, q.share = 5, 100*gigabyte, func(Owner) (all, one int) { return 1, 1 }
 	for range 10 {
 		if ticket := come(t, q, "x"); ticket.state == ticketRunning {
 			q.rest(ticket, 1)

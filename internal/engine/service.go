@@ -131,8 +131,9 @@ type Service struct {
 	reclaim reclaim
 	meter   meter
 
-	inFlight   budget // bytes of large requests whose runs have not ended
-	arrivals   budget // uploads in progress, which the index does not know yet
+	accounts   accounts
+	inFlight   Tally // bytes of large requests whose runs have not ended
+	arrivals   Tally // bytes of uploads in progress, which the index does not know yet
 	unrecorded unrecorded
 	janitor    janitor
 	restores   singleflight.Group // of held workspaces, by session
@@ -166,6 +167,7 @@ func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger
 		deleting:   map[ID]bool{},
 	}
 	s.queue.share = s.share
+	s.queue.places = func(account Owner) int { return int(s.accounts.get(account).times(int64(cfg.QueuePerOwner))) }
 	if resting {
 		s.queue.seats, s.queue.memory = max(RestingPerCore*runtime.NumCPU(), cfg.Concurrency), cfg.Memory
 	}
@@ -182,11 +184,9 @@ func (s *Service) Open(ctx context.Context) error {
 	if err := s.Reap(ctx); err != nil {
 		return err
 	}
-	keys, err := s.index.Keys(ctx)
-	if err != nil {
+	if err := s.loadAccounts(ctx); err != nil {
 		return failure(op, "", err)
 	}
-	s.meter.keys.Store(int64(len(keys)))
 	s.mu.Lock()
 	if s.opened || s.closing {
 		s.mu.Unlock()
@@ -202,6 +202,7 @@ func (s *Service) Open(ctx context.Context) error {
 		defer timer.Stop()
 		enough = timer.C
 	}
+	var err error
 	select {
 	case err = <-swept:
 	case <-enough: // the janitor continues
@@ -346,15 +347,18 @@ func (s *Service) Pools(ctx context.Context) ([]Pool, error) {
 	return pools, failure("pools", "", err)
 }
 
-// share returns how many slots one owner may have at once. The queue asks, under its lock.
-func (s *Service) share() int {
+// share returns how many slots an account may have at once, and one of its users. The queue
+// asks, under its lock.
+func (s *Service) share(account Owner) (all, one int) {
 	switch {
 	case s.cfg.RunsPerOwner > 0:
-		return s.cfg.RunsPerOwner
+		return int(s.accounts.get(account).times(int64(s.cfg.RunsPerOwner))), s.cfg.RunsPerOwner
 	case s.meter.keys.Load() == 0:
-		return s.queue.slots
+		all = s.queue.slots
+	default:
+		all = max(s.queue.slots-1, 1)
 	}
-	return max(s.queue.slots-1, 1)
+	return all, max(all-1, 1)
 }
 
 // Languages returns the languages that a run can name.

@@ -37,12 +37,7 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 		return Session{}, err
 	}
 	if s.cfg.Quota.Sessions > 0 && !req.Implicit { // before a workspace is made in vain
-		usage, err := s.usage(ctx, op, caller.Owner)
-		if err != nil {
-			return Session{}, err
-		}
-		usage.Sessions++
-		if err := s.cfg.Quota.Check(op, Usage{Sessions: usage.Sessions}); err != nil {
+		if err := s.checkMore(ctx, op, caller.Owner, Usage{Sessions: 1}); err != nil {
 			return Session{}, err
 		}
 	}

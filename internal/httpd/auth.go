@@ -71,6 +71,10 @@ func (s *Server) authenticate(m Mount, next http.Handler) http.Handler {
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="airlock"`+m.Identity.challenge(err))
 		hangUp(w, r)
+		if e, ok := errors.AsType[*engine.Error](err); ok && errors.Is(err, engine.ErrOnly) {
+			m.refuse(w, r, http.StatusForbidden, "forbidden", e.Hint)
+			return
+		}
 		if bad, ok := errors.AsType[*tokenError](err); ok && bad.code == insufficientScope {
 			m.refuse(w, r, http.StatusForbidden, bad.code, bad.description)
 			return
@@ -119,7 +123,7 @@ func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 			caller, err := s.holder(r.Context(), m, token)
 			_, badToken := errors.AsType[*tokenError](err)
 			switch {
-			case badToken:
+			case badToken, errors.Is(err, engine.ErrOnly):
 				return engine.Caller{}, err // the error names the fault
 			case err == nil:
 				found = cmp.Or(found, caller)

@@ -7,19 +7,21 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-const keyColumns = "id, owner, admin, hash, created_us, revoked_us, packages, network"
+const keyColumns = "id, owner, admin, hash, created_us, revoked_us, packages, network, users, shares, protocols"
 
 func scanKey(row scanner) (k engine.Key, err error) {
 	err = row.Scan(&k.ID, &k.Owner, &k.Admin, digestColumn{&k.Hash}, timeColumn{&k.CreatedAt}, timeColumn{&k.RevokedAt},
-		&k.Packages, &k.Network)
+		&k.Packages, &k.Network, &k.Allowance.Users, &k.Allowance.Shares,
+		&k.Only)
 	return k, err
 }
 
 // AddKey records a key. If the id is taken, it returns engine.ErrConflict.
 func (db *DB) AddKey(ctx context.Context, key engine.Key) error {
 	_, err := writing(db.write).exec(ctx, "add key", key.ID, "INSERT INTO keys ("+keyColumns+
-		") VALUES (?, ?, ?, ?, ?, ?, ?, ?)", key.ID, key.Owner, key.Admin, key.Hash[:], key.CreatedAt.UnixMicro(),
-		timeOrNull(key.RevokedAt), key.Packages, key.Network)
+		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", key.ID, key.Owner, key.Admin, key.Hash[:], key.CreatedAt.UnixMicro(),
+		timeOrNull(key.RevokedAt), key.Packages, key.Network, key.Allowance.Users,
+		key.Allowance.Shares, key.Only)
 	return err
 }
 

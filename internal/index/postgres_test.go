@@ -41,7 +41,7 @@ func columns(t *testing.T, db *DB, query string) (all []string) {
 // Both stores have the same tables, so that the statements mean the same.
 func TestSameTables(t *testing.T) {
 	lite := columns(t, openAt(t, newPath(t)),
-		`SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c
+		`SELECT m.name, c.name FROM sqlite_schema m, pragma_table_xinfo(m.name) c
 			WHERE m.type = 'table' AND m.name NOT LIKE 'run_text%'`)
 	post := columns(t, openPostgres(t, newPostgres(t)), `SELECT table_name, column_name FROM information_schema.columns
 		WHERE table_schema = 'public' AND table_name <> 'airlock_schema' AND table_name <> 'run_text' AND column_name <> 'rowid'`)

@@ -285,7 +285,7 @@ func TestOthers(t *testing.T) {
 // Who needs room has the interpreter ended that was idle for longest, and its next
 // answer says so.
 func TestRoom(t *testing.T) {
-	p := open(t, Config{PerOwner: 2, Total: 3})
+	p := open(t, Config{PerOwner: 2, Total: 3, Wait: time.Millisecond})
 	a, b, c := p.session("python"), p.session("python"), p.session("python")
 	p.run(a, "x = 1\nopen('a.txt', 'w').write('x')")
 	p.run(b, "x = 2")

@@ -34,6 +34,7 @@ func (it *interpreter) ended(run *engine.Run) {
 		why = reason(run)
 	}
 	at.interpreter, at.current = nil, nil
+	at.service.rooms.notify()
 	if at.idle != nil {
 		at.idle.Stop()
 	}

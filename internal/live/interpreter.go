@@ -405,8 +405,10 @@ func (it *interpreter) report(text []byte) {
 // exitCodes are those of scripts whose interpreter has ended normally.
 var exitCodes = map[Status]*int{StatusOK: new(0), StatusError: new(1)}
 
-// rest starts the timer that ends an idle interpreter. The caller holds mu.
+// rest starts the timer that ends an idle interpreter, which can make room from now on. The
+// caller holds mu.
 func (at *session) rest() {
+	at.service.rooms.notify()
 	if at.idle != nil {
 		at.idle.Stop()
 	}

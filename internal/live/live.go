@@ -32,12 +32,20 @@ type Config struct {
 	Idle     time.Duration // after which an interpreter without a cell is ended; 0: 30 min
 	PerOwner int           // interpreters of one owner; 0: 16
 	Total    int           // interpreters of all; 0: by memory
+
+	// One more waits until another one has ended, or is idle and makes room.
+	Wait          time.Duration // until it is refused; 0: 30 s
+	Queue         int           // that wait, of all owners; 0: 256
+	QueuePerOwner int           // that wait, of one owner; 0: 64
 }
 
 const (
 	defaultIdle     = 30 * time.Minute
 	defaultPerOwner = 16
 	defaultTotal    = 64
+	defaultWait     = 30 * time.Second
+	defaultQueue    = 256
+	queuePerOwner   = 64
 )
 
 // Service keeps the interpreters. It is safe for concurrent use. Errors are *engine.Error:
@@ -50,6 +58,8 @@ type Service struct {
 	life context.Context //nolint:containedctx // of the goroutines that follow interpreters
 	end  context.CancelCauseFunc
 	work sync.WaitGroup
+
+	rooms rooms
 
 	mu       sync.Mutex
 	sessions map[engine.ID]*session
@@ -70,6 +80,9 @@ func New(config Config, e *engine.Service, log *slog.Logger) *Service {
 	config.Idle = cmp.Or(config.Idle, defaultIdle)
 	config.PerOwner = cmp.Or(config.PerOwner, defaultPerOwner)
 	config.Total = cmp.Or(config.Total, defaultTotal)
+	config.Wait = cmp.Or(config.Wait, defaultWait)
+	config.Queue = cmp.Or(config.Queue, defaultQueue)
+	config.QueuePerOwner = cmp.Or(config.QueuePerOwner, queuePerOwner)
 	s := &Service{config: config, engine: e, log: log, sessions: map[engine.ID]*session{}, sweepAt: leastSweep}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	return s
@@ -346,76 +359,6 @@ func (s *Service) all() []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.sessions))
-}
-
-// makeRoom ends the longest idle interpreter if the maximum is reached, that of the
-// owner or that of all.
-func (s *Service) makeRoom(ctx context.Context, owner engine.Owner) error {
-	for range 2 {
-		var mine, others []*session // with an interpreter
-		for _, at := range s.all() {
-			if !at.alive() {
-				continue
-			}
-			if at.caller.Owner == owner {
-				mine = append(mine, at)
-			} else {
-				others = append(others, at)
-			}
-		}
-		switch {
-		case len(mine) >= s.config.PerOwner:
-			if !s.evict(ctx, mine) {
-				return tooMany("you have as many live interpreters as one owner may have, and all run cells")
-			}
-		case len(mine)+len(others) >= s.config.Total:
-			if !s.evict(ctx, slices.Concat(mine, others)) {
-				return tooMany("there are as many live interpreters as fit, and all run cells")
-			}
-		default:
-			return nil
-		}
-	}
-	return nil
-}
-
-// maxRefused is how many refused interpreters in a row evict others. It keeps an interpreter
-// that fits nowhere from ending all others.
-const maxRefused = 4
-
-// makeRoomFor evicts the longest idle interpreter, because at's interpreter got no memory. It
-// reports whether to try again.
-func (s *Service) makeRoomFor(at *session) bool {
-	at.mu.Lock()
-	at.refused++
-	wanted := at.refused < maxRefused && len(at.orders) > 0
-	at.mu.Unlock()
-	if !wanted {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), endTime)
-	defer cancel()
-	return s.evict(ctx, slices.DeleteFunc(s.all(), func(other *session) bool { return other == at }))
-}
-
-func tooMany(why string) error {
-	return &engine.Error{
-		Op: "live session", Kind: engine.ErrBusy, RetryAfter: 5 * time.Second, Err: errors.New(why),
-		Hint: "Try again later, or delete a live session that is no longer used.",
-	}
-}
-
-// evict ends the interpreter of the longest idle session.
-func (s *Service) evict(ctx context.Context, among []*session) bool {
-	slices.SortFunc(among, func(a, b *session) int { return a.lastUse().Compare(b.lastUse()) })
-	for _, at := range among {
-		if at.endIdle("It was ended to make room for another one, because it was idle for longest.") {
-			s.evicted.Add(1)
-			at.await(ctx)
-			return true
-		}
-	}
-	return false
 }
 
 func sentence(parts ...string) string {

@@ -3,9 +3,11 @@ package live
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
@@ -76,5 +78,74 @@ func TestNoMemory(t *testing.T) {
 	}
 	if got := p.run(p.session("python"), "1"); got.Status != StatusLost || !strings.Contains(got.Message, "used up") {
 		t.Errorf("without any memory: %+v", got)
+	}
+}
+
+// Whoever a key's users are, they have as many interpreters together as one owner, and end
+// those of each other, not those of another key.
+func TestUsersOfKey(t *testing.T) {
+	p := open(t, Config{PerOwner: 2, Total: 6, Wait: time.Millisecond})
+	bob := p.session("bash")
+	p.run(bob, "v=7")
+	holder := engine.Caller{Owner: "web"}
+	for i := range 8 {
+		p.caller = holder.User(fmt.Sprint("z", i))
+		if got := p.run(p.session("bash"), "echo x"); got.Status != StatusOK {
+			t.Errorf("user %d: %+v", i, got)
+		}
+	}
+	if n := p.Counts(); n.Interpreters != 3 || n.Evicted != 6 {
+		t.Errorf("%+v", n)
+	}
+	p.caller = engine.Caller{Owner: "ann"}
+	if got := p.run(bob, "echo $v"); got.Restarted || len(got.Outputs) != 1 || got.Outputs[0].Text != "7\n" {
+		t.Errorf("bob's: %+v", got)
+	}
+}
+
+// One interpreter more than there may be waits until another one is idle, and is refused after
+// Wait, or if too many wait.
+func TestWaitForRoom(t *testing.T) {
+	p := open(t, Config{PerOwner: 2, Wait: time.Hour, QueuePerOwner: 1})
+	ctx := t.Context()
+	a, b, c := p.session("bash"), p.session("bash"), p.session("bash")
+	busy := p.started(a, "echo begun; sleep 600")
+	p.started(b, "echo begun; sleep 600")
+	ended := make(chan Cell)
+	go func() { ended <- p.run(c, "echo c") }()
+	p.await(func() bool { return !p.rooms.queued.Empty() })
+	if err := p.AwaitRoom(ctx, p.caller); engine.KindOf(err) != engine.ErrBusy || engine.RetrySeconds(err, 0) == "" {
+		t.Errorf("one more than may wait: %v", err)
+	}
+	if err := p.AwaitRoom(ctx, engine.Caller{Owner: "bob"}); err != nil {
+		t.Errorf("another owner: %v", err)
+	}
+	if err := p.CancelCell(ctx, p.caller, a, busy.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-ended; got.Status != StatusOK {
+		t.Errorf("%+v", got)
+	}
+	if err := p.AwaitRoom(ctx, p.caller); err != nil {
+		t.Errorf("with an idle one: %v", err)
+	}
+	p.config.Wait = time.Millisecond
+	p.started(c, "echo begun; sleep 600")
+	if _, err := p.Start(ctx, p.caller, a, CellRequest{Code: "echo a"}); engine.KindOf(err) != engine.ErrBusy {
+		t.Errorf("after the time: %v", err)
+	}
+}
+
+// Interpreters that are started at once do not become more than there may be.
+func TestRoomAtOnce(t *testing.T) {
+	p := open(t, Config{PerOwner: 2})
+	var all sync.WaitGroup
+	for range 8 {
+		s := p.session("bash")
+		all.Go(func() { p.run(s, "echo x") })
+	}
+	all.Wait()
+	if n := p.Counts(); n.Interpreters > 2 {
+		t.Errorf("%+v", n)
 	}
 }

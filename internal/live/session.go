@@ -30,6 +30,7 @@ type session struct {
 	cells       []*cell      // kept, oldest first
 	count       int          // of the last cell
 	fresh       bool         // it was made here, and has had no interpreter yet
+	admitted    bool         // there is room for its interpreter, which is about to start
 	refused     int          // interpreters in a row for which there was no memory
 	used        time.Time
 	idle        *time.Timer
@@ -169,13 +170,17 @@ func (at *session) ensure(ctx context.Context) error {
 			continue
 		}
 		at.mu.Unlock()
-		err := at.service.makeRoom(ctx, at.caller.Owner)
+		err := at.service.makeRoom(ctx, at)
 		at.mu.Lock()
 		if err != nil {
 			return err
 		}
 		if at.interpreter == nil {
-			return at.launch()
+			err = at.launch()
+		}
+		at.leaveRoom() // its interpreter takes it now
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -463,13 +468,25 @@ func (at *session) lastUse() time.Time {
 func (at *session) endIdle(why string) bool {
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	it := at.interpreter
-	if it == nil || it.ending != "" || at.current != nil || len(at.orders) > 0 || it.leases > 0 {
+	if !at.idleNow() {
 		return false
 	}
-	it.vacate = true
-	it.end(why)
+	at.interpreter.vacate = true
+	at.interpreter.end(why)
 	return true
+}
+
+// isIdle reports whether a session has an interpreter that nobody uses.
+func (at *session) isIdle() bool {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	return at.idleNow()
+}
+
+// idleNow is isIdle for a caller that holds mu.
+func (at *session) idleNow() bool {
+	it := at.interpreter
+	return it != nil && it.ending == "" && at.current == nil && len(at.orders) == 0 && it.leases == 0
 }
 
 // await waits until no interpreter is being ended.

@@ -13,6 +13,7 @@ import (
 // Sessions is the part of Service that edges use. The methods of Service document the
 // contracts. The tests of each edge have their own implementation.
 type Sessions interface {
+	AwaitRoom(ctx context.Context, caller engine.Caller) error
 	Create(ctx context.Context, caller engine.Caller, req Request) (engine.Session, error)
 	Delete(ctx context.Context, caller engine.Caller, session engine.ID) error
 	Info(ctx context.Context, caller engine.Caller, session engine.ID) (Info, error)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"sync"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -24,16 +23,12 @@ var ErrBodies = errors.New("too many large requests are coming in: try again")
 
 // Bodies counts the memory that large bodies take while they arrive, which can
 // be as long as their senders like. The zero value is ready.
-type Bodies struct {
-	mu    sync.Mutex
-	all   int64
-	owner map[string]int64
-}
+type Bodies struct{ counted engine.Tally }
 
 // Read reads a body to its end: up to most bytes, or length bytes if that is not negative. Memory
 // is reserved as the bytes arrive, so that announcing a large body costs nothing. The error is
 // ErrBodies if there is no memory left, or the reader's.
-func (b *Bodies) Read(owner string, from io.Reader, length, most int64) ([]byte, error) {
+func (b *Bodies) Read(owner engine.Owner, from io.Reader, length, most int64) ([]byte, error) {
 	var begin bytes.Buffer
 	if _, err := begin.ReadFrom(io.LimitReader(from, smallBody)); err != nil {
 		return nil, err
@@ -46,7 +41,7 @@ func (b *Bodies) Read(owner string, from io.Reader, length, most int64) ([]byte,
 		room = min(room, max(length, smallBody)+1) // one more for the end to be seen
 	}
 	text, taken := begin.Bytes(), int64(0)
-	defer func() { b.give(owner, taken) }()
+	defer func() { b.counted.Remove(owner, taken) }()
 	for {
 		if len(text) == cap(text) || taken == 0 {
 			grown := room
@@ -61,7 +56,7 @@ func (b *Bodies) Read(owner string, from io.Reader, length, most int64) ([]byte,
 			}
 			next := make([]byte, len(text), grown)
 			copy(next, text)
-			b.give(owner, taken)
+			b.counted.Remove(owner, taken)
 			text, taken = next, grown
 		}
 		n, err := from.Read(text[len(text):cap(text)])
@@ -78,33 +73,20 @@ func (b *Bodies) Read(owner string, from io.Reader, length, most int64) ([]byte,
 // ReadRequest reads the body of a request, of at most most bytes. The error is an *engine.Error of
 // ErrBusy, an *http.MaxBytesError, or that of the connection.
 func (b *Bodies) ReadRequest(w http.ResponseWriter, r *http.Request, owner engine.Owner, most int64) ([]byte, error) {
-	text, err := b.Read(string(owner), http.MaxBytesReader(w, r.Body, most), r.ContentLength, most)
+	text, err := b.Read(owner, http.MaxBytesReader(w, r.Body, most), r.ContentLength, most)
 	if errors.Is(err, ErrBodies) {
 		err = &engine.Error{Op: "read body", Kind: engine.ErrBusy, Err: err}
 	}
 	return text, err
 }
 
-// take reserves n bytes and reports whether there is room for them. give returns them.
-func (b *Bodies) take(owner string, n int64) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.all+n > maxBodies || b.owner[owner]+n > maxOwnerBodies {
-		return false
+// take reserves n bytes and reports whether there is room for them. The users of an account
+// have as much together as one owner.
+func (b *Bodies) take(owner engine.Owner, n int64) bool {
+	var bounds []engine.Bound
+	for _, each := range owner.Accounts() {
+		bounds = append(bounds, engine.Bound{Owner: each, Most: maxOwnerBodies})
 	}
-	if b.owner == nil {
-		b.owner = map[string]int64{}
-	}
-	b.all += n
-	b.owner[owner] += n
-	return true
-}
-
-func (b *Bodies) give(owner string, n int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.all -= n
-	if b.owner[owner] -= n; b.owner[owner] == 0 {
-		delete(b.owner, owner)
-	}
+	_, _, ok := b.counted.Add(n, maxBodies, bounds)
+	return ok
 }

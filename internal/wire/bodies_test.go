@@ -32,10 +32,10 @@ func TestRoomForBodies(t *testing.T) {
 		t.Errorf("and another none: %v", err)
 	}
 	for range taken {
-		b.give("mallory", 8<<20)
+		b.counted.Remove("mallory", 8<<20)
 	}
-	if b.all != 0 || len(b.owner) != 0 {
-		t.Errorf("left: %d, %+v", b.all, b.owner)
+	if !b.counted.Empty() {
+		t.Errorf("left: %+v", &b.counted)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestReadBodies(t *testing.T) {
 			}
 		}
 	}
-	if b.all != 0 || len(b.owner) != 0 {
-		t.Errorf("left: %d, %+v", b.all, b.owner)
+	if !b.counted.Empty() {
+		t.Errorf("left: %+v", &b.counted)
 	}
 }

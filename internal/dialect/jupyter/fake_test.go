@@ -31,6 +31,7 @@ type fake struct {
 	root string
 
 	mu       sync.Mutex
+	full     map[engine.Owner]bool // without room for one more interpreter
 	sessions map[engine.ID]*fakeSession
 	cells    map[engine.ID]*fakeCell
 }
@@ -54,6 +55,15 @@ func (f *fake) get(caller engine.Caller, id engine.ID) (*fakeSession, error) {
 		return nil, &engine.Error{Op: "find", Kind: engine.ErrNotFound}
 	}
 	return s, nil
+}
+
+func (f *fake) AwaitRoom(_ context.Context, caller engine.Caller) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.full[caller.Owner] {
+		return &engine.Error{Op: "test", Kind: engine.ErrBusy, RetryAfter: 5 * time.Second}
+	}
+	return nil
 }
 
 func (f *fake) ListSessions(_ context.Context, caller engine.Caller, q engine.SessionQuery) (all []engine.Session, _ error) {
@@ -383,6 +393,13 @@ func newRig(t *testing.T, o Options) *rig {
 // ask sends a request and decodes its answer.
 func (r *rig) ask(owner, method, path, body string, into any) int {
 	r.t.Helper()
+	status, _ := r.askHeader(owner, method, path, body, into)
+	return status
+}
+
+// askHeader is ask with the header of the answer.
+func (r *rig) askHeader(owner, method, path, body string, into any) (int, http.Header) {
+	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
@@ -400,7 +417,7 @@ func (r *rig) ask(owner, method, path, body string, into any) int {
 			r.t.Errorf("%s %s: %d %s", method, path, resp.StatusCode, text)
 		}
 	}
-	return resp.StatusCode
+	return resp.StatusCode, resp.Header
 }
 
 // kernel creates a kernel.

@@ -47,18 +47,14 @@ type Options struct {
 	// Caller returns the caller of a request. The server has authenticated it.
 	Caller func(*http.Request) engine.Caller
 
-	Kernels int           // of one owner at once; 0: 16
-	Idle    time.Duration // a kernel without clients, and without a request for so long, is ended; 0: 30 min
+	Idle time.Duration // a kernel without clients, and without a request for so long, is ended; 0: 30 min
 	// Gather asks other nodes for their part of a list; nil: there are none.
 	Gather func(w http.ResponseWriter, r *http.Request) [][]byte
 	Bodies *wire.Bodies // counts the memory of large requests; nil: by itself
 	Log    *slog.Logger // nil: nothing is logged
 }
 
-const (
-	defaultKernels = 16
-	defaultIdle    = 30 * time.Minute
-)
+const defaultIdle = 30 * time.Minute
 
 // Server keeps the kernels.
 type Server struct {
@@ -76,7 +72,6 @@ type Server struct {
 
 	mu       sync.Mutex
 	kernels  map[engine.ID]*kernel
-	making   map[engine.Owner]int // kernels being created
 	notebook map[engine.ID]*notebook
 	closed   bool
 }
@@ -85,13 +80,12 @@ var errClosing = errors.New("the service is shutting down")
 
 // New returns a Server. The caller must strip its prefix.
 func New(o Options) *Server {
-	o.Kernels = cmp.Or(o.Kernels, defaultKernels)
 	o.Idle = cmp.Or(o.Idle, defaultIdle)
 	o.Bodies = cmp.Or(o.Bodies, &wire.Bodies{})
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &Server{
 		Options: o, mux: http.NewServeMux(), started: time.Now(), unsent: maxUnsent,
-		kernels: map[engine.ID]*kernel{}, making: map[engine.Owner]int{}, notebook: map[engine.ID]*notebook{},
+		kernels: map[engine.ID]*kernel{}, notebook: map[engine.ID]*notebook{},
 	}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	for pattern, handle := range s.routes() {

@@ -185,7 +185,9 @@ func (s *Server) start(ctx context.Context, caller engine.Caller, name string, e
 	if kind == nil {
 		return nil, wire.Refuse(http.StatusNotFound, "No such kernel: %.60s", name)
 	}
-	if err := s.reserve(caller.Owner); err != nil {
+	// A client that asks for one more kernel than may run waits here, where it can be refused with
+	// an HTTP status. The first cell waits for itself.
+	if err := s.Live.AwaitRoom(ctx, caller); err != nil {
 		return nil, err
 	}
 	// A kernel's cells have no time limit in Jupyter, and its clients have their own:
@@ -195,35 +197,12 @@ func (s *Server) start(ctx context.Context, caller engine.Caller, name string, e
 		Language: kind.language, Origin: engine.OriginJupyter, TTL: sessionTTL, Idle: sessionTTL, Setup: live.Setup{Env: env},
 		Limits: engine.Limits{Timeout: most.Timeout, Output: engine.OutputLimit{Bytes: most.Output.Bytes}},
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.making[caller.Owner]--; s.making[caller.Owner] == 0 {
-		delete(s.making, caller.Owner)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return s.add(caller, made), nil
-}
-
-// reserve returns an error if an owner has as many kernels as allowed.
-func (s *Server) reserve(owner engine.Owner) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	count := s.making[owner]
-	for _, k := range s.kernels {
-		if k.caller.Owner == owner && !k.ended {
-			count++
-		}
-	}
-	if s.closed {
-		return &engine.Error{Op: "start kernel", Kind: engine.ErrUnavailable, Err: errClosing, RetryAfter: 5 * time.Second}
-	}
-	if count >= s.Kernels {
-		return wire.Refuse(http.StatusForbidden, "Resource Limit") // kernel_gateway, services/kernels/handlers.py
-	}
-	s.making[owner]++
-	return nil
+	return s.add(caller, made), nil
 }
 
 func (s *Server) createKernel(w http.ResponseWriter, r *http.Request) error {

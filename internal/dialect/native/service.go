@@ -83,7 +83,9 @@ func (q *request) createKey() (any, error) {
 	body := q.object()
 	wanted := engine.NewKey{
 		Owner: engine.Owner(body.needText("owner")), Admin: body.flag("admin", false),
-		Packages: body.text("python_packages"), Network: body.texts("network"),
+		Packages: body.text("python_packages"), Network: body.texts("network"), Only: body.texts("only"),
+		Allowance: engine.Allowance{Users: int(body.count("users", engine.MaxUsers)),
+			Shares: int(body.count("shares", engine.MaxUsers))},
 	}
 	if err := body.done(); err != nil {
 		return nil, err

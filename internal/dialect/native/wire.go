@@ -128,12 +128,16 @@ type keyBody struct {
 	RevokedAt string       `json:"revoked_at,omitempty"`
 	Packages  string       `json:"python_packages,omitempty"`
 	Network   []string     `json:"network,omitempty"`
+	Users     int          `json:"users,omitempty"`
+	Shares    int          `json:"shares,omitempty"`
+	Only      []string     `json:"only,omitempty"`
 	Token     string       `json:"token,omitempty"` // only in the answer that created it
 }
 
 func keyOf(k engine.Key) keyBody {
 	return keyBody{ID: k.ID, Owner: k.Owner, Admin: k.Admin, CreatedAt: timeOf(k.CreatedAt),
-		RevokedAt: timeOf(k.RevokedAt), Packages: k.Packages, Network: k.Rules()}
+		RevokedAt: timeOf(k.RevokedAt), Packages: k.Packages, Network: k.Rules(), Users: k.Allowance.Users,
+		Shares: k.Allowance.Shares, Only: k.Protocols()}
 }
 
 // limitsBody is the body of limits, in requests and in GET /limits, where 0 is no limit.

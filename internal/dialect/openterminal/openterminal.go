@@ -7,8 +7,6 @@ package openterminal
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -204,15 +202,10 @@ func (q *request) fromPage() bool {
 	return false
 }
 
-// userOf returns the owner of a user of a key. A key's owner has no slash in its name, and the
-// client's name of the user is hashed.
+// userOf returns the caller for the user that a request names.
 func userOf(caller engine.Caller, r *http.Request) engine.Caller {
 	caller.Admin = false
-	if user := r.Header.Get("X-User-Id"); user != "" && caller.Owner != "" {
-		sum := sha256.Sum256([]byte(user))
-		caller.Owner += engine.Owner("/user/" + hex.EncodeToString(sum[:16]))
-	}
-	return caller
+	return caller.User(r.Header.Get("X-User-Id"))
 }
 
 // on opens the workspace before serve runs, and checks that the query has the required parameters.

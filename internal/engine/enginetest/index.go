@@ -151,7 +151,7 @@ func (x *Index) AddFile(ctx context.Context, file engine.File) error {
 	}
 	defer x.mu.Unlock()
 	x.files[file.ID] = &row[engine.File]{file, x.next()}
-	if err := x.Quota.Check("AddFile", x.usage(file.Owner)); err != nil {
+	if err := x.checkQuota("AddFile", file.Owner); err != nil {
 		delete(x.files, file.ID)
 		return err
 	}
@@ -167,15 +167,45 @@ func (x *Index) Usage(ctx context.Context, owner engine.Owner) (engine.Usage, er
 	return x.usage(owner), nil
 }
 
+// checkQuota checks the quotas of an owner and of its account.
+func (x *Index) checkQuota(op string, owner engine.Owner) error {
+	for _, each := range owner.Accounts() {
+		var allowed engine.Allowance
+		for _, key := range x.keys {
+			if key.Owner == each && key.RevokedAt.IsZero() {
+				allowed = engine.Allowance{Users: max(allowed.Users, key.Allowance.Users),
+					Shares: max(allowed.Shares, key.Allowance.Shares)}
+			}
+		}
+		if err := x.Quota.For(each, owner, allowed).Check(op, x.usage(each)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// usage returns what an owner keeps, or an account with its users.
 func (x *Index) usage(owner engine.Owner) (u engine.Usage) {
+	users := map[engine.Owner]bool{}
+	counts := func(one engine.Owner) bool {
+		users[one] = users[one] || one != owner && one.Account() == owner
+		return one == owner || one.Account() == owner
+	}
+	defer func() {
+		for _, is := range users {
+			if is {
+				u.Users++
+			}
+		}
+	}()
 	for _, r := range x.files {
-		if r.object.Owner == owner {
+		if counts(r.object.Owner) {
 			u.Files++
 			u.Bytes += r.object.Size
 		}
 	}
 	for _, r := range x.sessions {
-		if r.object.Owner == owner && !r.object.Implicit {
+		if !r.object.Implicit && counts(r.object.Owner) {
 			u.Sessions++
 		}
 	}

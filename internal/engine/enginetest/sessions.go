@@ -17,7 +17,7 @@ func (x *Index) AddSession(ctx context.Context, session engine.Session, files []
 	}
 	defer x.mu.Unlock()
 	x.addSession(session, files)
-	if err := x.Quota.Check("AddSession", x.usage(session.Owner)); err != nil {
+	if err := x.checkQuota("AddSession", session.Owner); err != nil {
 		delete(x.sessions, session.ID)
 		delete(x.places, session.ID)
 		return err

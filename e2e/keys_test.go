@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestOnlyKeys checks that a key for one protocol opens no other, wherever it is shown, and that
+// a key says what it opens.
+func TestOnlyKeys(t *testing.T) {
+	who := person{name: "user"}
+	if os.Geteuid() == 0 {
+		who = root(t)
+	}
+	data := dataWithoutPackages(t, who)
+	create := func(args ...string) (token, said string) {
+		t.Helper()
+		made := who.run(t, nil, append([]string{"keys", "create", "--data", data}, args...)...)
+		if made.code != 0 {
+			t.Fatalf("keys create: %+v", made)
+		}
+		return strings.TrimSpace(made.stdout), made.stderr
+	}
+	kernels, said := create("--owner", "web", "--only", "jupyter")
+	if !strings.Contains(said, "opens jupyter and nothing else") || !strings.Contains(said, "callers on this machine need one") {
+		t.Errorf("the first key: %s", said)
+	}
+	terminals, _ := create("--owner", "web", "--only", "terminal", "--users", "8:2")
+	all, said := create("--owner", "web")
+	if !strings.Contains(said, "Ask") || strings.Contains(said, "the first key") {
+		t.Errorf("a plain key: %s", said)
+	}
+	s := serve(t, who, data)
+	for _, c := range []struct {
+		path, protocol string
+	}{
+		{"/jupyter/api/kernels", "jupyter"}, {"/terminal/files/cwd", "terminal"}, {"/api/v1/runs", "api"},
+		{"/openai/v1/files", "openai"}, {"/e2b/v2/sandboxes", "e2b"}, {"/onyx/v1/files", "onyx"},
+	} {
+		for name, key := range map[string]string{"jupyter": kernels, "terminal": terminals, "": all} {
+			got := s.do("GET", c.path, "", "Authorization", "Bearer "+key)
+			refused := got.status == 403 && strings.Contains(got.body, name+" alone")
+			if allowed := name == "" || name == c.protocol; refused == allowed || allowed && got.status >= 400 && got.status != 404 {
+				t.Errorf("%s with a key for %q: %d %s", c.path, name, got.status, got.body)
+			}
+		}
+	}
+	if got := s.do("GET", "/jupyter/api/kernels?token="+terminals, ""); got.status != 403 {
+		t.Errorf("a key of terminals in an address: %d %s", got.status, got.body)
+	}
+	if listed := who.run(t, nil, "keys", "list", "--data", data); !strings.Contains(listed.stdout, "8:2") ||
+		!strings.Contains(listed.stdout, "jupyter") {
+		t.Errorf("keys list: %+v", listed)
+	}
+}
