@@ -226,3 +226,36 @@ func TestOthers(t *testing.T) {
 		t.Error("the search finds another owner's run")
 	}
 }
+
+// A form in parts without a token changes nothing, at any address: not even whether there is
+// something to change is told.
+func TestPartsWithoutToken(t *testing.T) {
+	v := visitSite(t, false, prints("x"))
+	_, key := v.keyFor("ada")
+	v.signIn(key, "/")
+	id := engine.NewID().String()
+	for _, path := range []string{
+		"/sign-out", "/runs", "/runs/" + id + "/stop", "/runs/" + id + "/again", "/files", "/files/look",
+		"/files/" + id + "/delete", "/sessions/" + id + "/delete",
+	} {
+		for name, token := range map[string]string{"no token": "", "another token": "x"} {
+			var body bytes.Buffer
+			form := multipart.NewWriter(&body)
+			var err error
+			if token != "" {
+				err = form.WriteField("token", token)
+			}
+			if err = errors.Join(err, form.WriteField("id", id), form.Close()); err != nil {
+				t.Fatal(err)
+			}
+			r := v.request("POST", path, &body)
+			r.Header.Set("Content-Type", form.FormDataContentType())
+			if got := v.send(r); got.status != http.StatusForbidden {
+				t.Errorf("%s with %s is answered %d", path, name, got.status)
+			}
+		}
+	}
+	if got := v.get("/"); got.status != 200 {
+		t.Errorf("then the visitor is signed out: %d", got.status)
+	}
+}

@@ -34,7 +34,7 @@ type promptForm struct {
 // readPrompt reads the form of a turn, and returns the prompt that it asks for.
 func (p *askPage) readPrompt(v *webRequest) (f *promptForm, prompt conversation.Prompt, err error) {
 	f = &promptForm{}
-	if err := p.signIns.eachPart(v, func(part *multipart.Part) error { return p.readPromptPart(v, part, f) }); err != nil {
+	if err := v.eachPart(func(part *multipart.Part) error { return p.readPromptPart(v, part, f) }); err != nil {
 		return nil, prompt, err
 	}
 	switch {

@@ -24,31 +24,46 @@ const (
 var errForm = refuse(http.StatusBadRequest, "This form could not be read to its end.",
 	"Send it again; if the connection broke, the files have to be chosen again.")
 
-// eachPart calls do for each part of a form that may have files. The token, which is the
-// first field, must be right before any other part is read.
-func (s *signInStore) eachPart(v *webRequest, do func(*multipart.Part) error) error {
-	form, err := v.MultipartReader()
-	if err != nil {
-		return errForm
+// partToken reads the token of a form that may have files: its first field.
+func (v *webRequest) partToken() (string, error) {
+	part, err := v.nextPart()
+	switch {
+	case err == io.EOF:
+		return "", nil
+	case err != nil:
+		return "", err
+	case part.FormName() != "token":
+		return "", nil
 	}
-	trusted := s.holds(v.cookie, v.Header.Get(tokenHeader))
+	return field(part, maxField)
+}
+
+// nextPart returns the next part of a form, or io.EOF.
+func (v *webRequest) nextPart() (*multipart.Part, error) {
+	if v.parts == nil {
+		parts, err := v.MultipartReader()
+		if err != nil {
+			return nil, errForm
+		}
+		v.parts = parts
+	}
+	part, err := v.parts.NextPart()
+	if err != nil && err != io.EOF {
+		err = formError(err)
+	}
+	return part, err
+}
+
+// eachPart calls do for each part of a form that may have files. Its token was checked.
+func (v *webRequest) eachPart(do func(*multipart.Part) error) error {
 	for {
-		part, err := form.NextPart()
+		part, err := v.nextPart()
 		switch {
-		case err == io.EOF && !trusted:
-			return errToken
 		case err == io.EOF:
 			return nil
 		case err != nil:
-			return formError(err)
-		case part.FormName() == "token":
-			token, err := field(part, maxField)
-			if err != nil {
-				return err
-			}
-			trusted = trusted || s.holds(v.cookie, token)
-		case !trusted:
-			return errToken
+			return err
+		case part.FormName() == "token": // beside the header's
 		default:
 			if err := do(part); err != nil {
 				return err
@@ -60,7 +75,7 @@ func (s *signInStore) eachPart(v *webRequest, do func(*multipart.Part) error) er
 // readForm reads the form of the run page.
 func (p *runPage) readForm(v *webRequest) (*source, error) {
 	src := &source{}
-	if err := p.signIns.eachPart(v, func(part *multipart.Part) error { return p.readPart(v, part, src) }); err != nil {
+	if err := v.eachPart(func(part *multipart.Part) error { return p.readPart(v, part, src) }); err != nil {
 		return nil, err
 	}
 	if strings.TrimSpace(src.Code) == "" {

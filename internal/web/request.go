@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"mime/multipart"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -36,6 +37,7 @@ type webRequest struct {
 	caller   engine.Caller
 	cookie   string
 	signedIn bool // with a key, and can sign out
+	parts    *multipart.Reader
 }
 
 // signInStore maps cookies to the keys that signed in with them.

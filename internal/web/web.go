@@ -184,31 +184,39 @@ func (s *Site) onMachine() error {
 }
 
 // change is handle for requests that change something. The request must have the token
-// of the visitor's own pages, as a header or as the field "token" of a form. The handler
-// of a form with files reads it, and checks the token.
+// of the visitor's own pages, as a header or as the field "token" of a form: the first one if
+// the form has files, whose other parts are for the handler.
 func (s *Site) change(serve handler) http.HandlerFunc {
 	return s.handle(func(w http.ResponseWriter, v *webRequest) error {
-		if strings.HasPrefix(v.Header.Get("Content-Type"), "multipart/") && v.Header.Get(tokenHeader) == "" {
-			return serve(w, v)
-		}
-		token := v.Header.Get(tokenHeader)
-		if token == "" {
-			v.Body = http.MaxBytesReader(w, v.Body, maxForm)
-			if err := v.ParseForm(); err != nil {
-				return refuse(http.StatusBadRequest, "This form could not be read.",
-					"Go back, load the page again and send it once more.")
-			}
-			token = v.PostForm.Get("token")
-		}
-		if !s.signIns.holds(v.cookie, token) {
+		token, err := v.token(w)
+		switch {
+		case err != nil:
+			return err
+		case !s.signIns.holds(v.cookie, token):
 			return errToken
 		}
 		return serve(w, v)
 	})
 }
 
+// token reads the token of a request that changes something.
+func (v *webRequest) token(w http.ResponseWriter) (string, error) {
+	if token := v.Header.Get(tokenHeader); token != "" {
+		return token, nil
+	}
+	if strings.HasPrefix(v.Header.Get("Content-Type"), "multipart/") {
+		return v.partToken()
+	}
+	v.Body = http.MaxBytesReader(w, v.Body, maxForm)
+	if err := v.ParseForm(); err != nil {
+		return "", refuse(http.StatusBadRequest, "This form could not be read.",
+			"Go back, load the page again and send it once more.")
+	}
+	return v.PostForm.Get("token"), nil
+}
+
 // decision is change for a form without files, of which the handler finds the fields in
-// PostForm. A form in parts is refused: change leaves its token to the handler.
+// PostForm. A form in parts is refused: its fields are not there.
 func (s *Site) decision(serve handler) http.HandlerFunc {
 	checked := s.change(func(w http.ResponseWriter, v *webRequest) error {
 		v.Body = http.MaxBytesReader(w, v.Body, maxForm)
