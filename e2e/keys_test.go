@@ -40,7 +40,7 @@ func TestOnlyKeys(t *testing.T) {
 	} {
 		for name, key := range map[string]string{"jupyter": kernels, "terminal": terminals, "": all} {
 			got := s.do("GET", c.path, "", "Authorization", "Bearer "+key)
-			refused := got.status == 403 && strings.Contains(got.body, name+" alone")
+			refused := got.status == 403 && strings.Contains(string(got.body), name+" alone")
 			if allowed := name == "" || name == c.protocol; refused == allowed || allowed && got.status >= 400 && got.status != 404 {
 				t.Errorf("%s with a key for %q: %d %s", c.path, name, got.status, got.body)
 			}

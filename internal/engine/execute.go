@@ -129,7 +129,8 @@ var errSandboxGrace = errors.New("the sandbox did not end the program in time")
 func specOf(j *job, stage *stage) *Spec {
 	p := &j.request.Profile
 	spec := &Spec{
-		Owner: j.owner, Language: j.language, Packages: j.request.Packages, Code: j.request.Code, Args: j.request.Args,
+		Owner: j.owner.Account(), Language: j.language, Packages: j.request.Packages,
+		Code: j.request.Code, Args: j.request.Args,
 		Stdin: j.request.Stdin,
 		Root:  p.Root, Entry: p.Entry, Inline: p.Inline, Home: p.Home, Limits: p.Limits,
 		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots, Globals: p.Globals,
