@@ -62,6 +62,10 @@ type Client struct {
 // New returns a client. It does not connect yet.
 func New(o Options) (*Client, error) {
 	address, err := url.Parse(o.Server)
+	if err != nil && !strings.Contains(o.Server, "://") { // url.Parse takes 127.0.0.1:8000 for a path
+		return nil, errors.New("airlock server: the address must begin with http://, https:// or unix://, " +
+			"as http://127.0.0.1:8000 does")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("airlock server: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/sse"
@@ -36,7 +37,8 @@ type Event struct {
 
 // Stream runs a program and yields its events as they happen, the result
 // last. Leaving the loop early, or cancelling ctx, ends the program. An error
-// ends the sequence.
+// ends the sequence, which can be read once: a second loop would run the
+// program again, and gets an error.
 func (c *Client) Stream(ctx context.Context, req RunRequest) iter.Seq2[Event, error] {
 	return stream(ctx, c, req.request(), runEvent)
 }
@@ -45,8 +47,13 @@ func (c *Client) Stream(ctx context.Context, req RunRequest) iter.Seq2[Event, er
 func stream[E any](
 	ctx context.Context, c *Client, r request, read func(sse.Event) (e E, last bool, err error),
 ) iter.Seq2[E, error] {
+	var begun atomic.Bool
 	return func(yield func(E, error) bool) {
 		var none E
+		if begun.Swap(true) {
+			yield(none, errors.New("airlock: these events were read before: make the call again for others"))
+			return
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		resp, err := c.events(ctx, r)

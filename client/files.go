@@ -26,11 +26,17 @@ type File struct {
 }
 
 // Upload stores content under a name for ttl (0: the service's default), and verifies what the
-// service has stored.
+// service has stored. The service counts whole seconds; a fraction counts as a second.
 func (c *Client) Upload(ctx context.Context, name string, content io.Reader, ttl time.Duration) (*File, error) {
+	switch {
+	case content == nil:
+		return nil, fmt.Errorf("airlock: upload of %q: there is no content to send: the reader is nil", name)
+	case ttl < 0:
+		return nil, fmt.Errorf("airlock: upload of %q: the lifetime %v is negative; 0 is the service's default", name, ttl)
+	}
 	query := url.Values{"name": {name}}
 	if ttl > 0 {
-		query.Set("ttl_seconds", strconv.FormatInt(int64(max(ttl/time.Second, 1)), 10))
+		query.Set("ttl_seconds", strconv.FormatInt(int64((ttl-1)/time.Second)+1, 10))
 	}
 	sent := &counter{hash: sha256.New()}
 	r := request{

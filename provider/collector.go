@@ -136,9 +136,13 @@ func fileKey(r FileRef) string {
 }
 
 // Collect finds the files of a turn and fetches them at once, before the user is asked
-// about them, so that they do not expire meanwhile. The error is the context's; all
-// others are in the collection.
+// about them, so that they do not expire meanwhile. The error is the context's, or that of a
+// Collector without a Quarantine; all others are in the collection.
 func (c *Collector) Collect(ctx context.Context, p Provider, before Snapshot, r *RunResult) (*Collection, error) {
+	if c.Quarantine == nil {
+		return nil, &Error{Kind: Invalid, Provider: p.Name(), Op: "collect",
+			Message: "the Collector has no Quarantine to fetch files into", Hint: "Open one with OpenQuarantine."}
+	}
 	found := &discovery{provider: p.Name()}
 	for _, a := range r.Artifacts {
 		found.add(a)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"sync/atomic"
 	"time"
 )
 
@@ -250,9 +251,15 @@ func (s Sink) Send(e Event) {
 }
 
 // Stream runs a turn as a sequence of events, the last of which is [Done] or
-// comes with an error. Leaving the loop cancels the turn.
+// comes with an error. Leaving the loop cancels the turn. The sequence can be read once.
 func Stream(ctx context.Context, p Provider, r RunRequest) iter.Seq2[Event, error] {
+	var begun atomic.Bool
 	return func(yield func(Event, error) bool) {
+		if begun.Swap(true) { // the turn would run, and cost, once more
+			yield(nil, &Error{Kind: Invalid, Provider: p.Name(), Op: "run",
+				Message: "the events of this turn were read before", Hint: "Call Stream again for another turn."})
+			return
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		left := false

@@ -14,7 +14,7 @@ import (
 type Tracker struct {
 	Provider Provider
 	Spec     SessionSpec
-	Clock    Clock
+	Clock    Clock     // nil: the system's
 	Counters *Counters // may be nil
 	// Again uploads a file that the provider has lost; nil: the turn fails.
 	Again func(ctx context.Context, f FileInfo) (FileInfo, error)
@@ -24,6 +24,8 @@ type Tracker struct {
 	used    time.Time
 	staged  []Attachment // all files of the conversation so far
 }
+
+func (t *Tracker) clock() Clock { return cmp.Or(t.Clock, Clock(SystemClock{})) }
 
 // Session returns the session; its ID is "" if there is none.
 func (t *Tracker) Session() Session {
@@ -105,7 +107,7 @@ func (t *Tracker) idleOver() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	idle := t.idle()
-	return idle > 0 && t.Clock.Now().Sub(t.used) > idle-idle/10
+	return idle > 0 && t.clock().Now().Sub(t.used) > idle-idle/10
 }
 
 // create creates a session with all files of the conversation.
@@ -127,7 +129,7 @@ func (t *Tracker) create(ctx context.Context, files []Attachment) (string, error
 		return "", err
 	}
 	t.mu.Lock()
-	t.session, t.staged, t.used = s, all, t.Clock.Now()
+	t.session, t.staged, t.used = s, all, t.clock().Now()
 	t.mu.Unlock()
 	return s.ID, nil
 }
@@ -147,7 +149,7 @@ func (t *Tracker) alive(ctx context.Context, f FileInfo) (FileInfo, error) {
 func (t *Tracker) note(s Session, files []Attachment) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.session, t.used = s, t.Clock.Now()
+	t.session, t.used = s, t.clock().Now()
 	t.staged = append(t.staged, files...)
 }
 
@@ -227,7 +229,7 @@ func (t *Tracker) afresh(ctx context.Context, r RunRequest) (RunRequest, error) 
 func (t *Tracker) ran(r *RunResult, brought []Attachment) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.used = t.Clock.Now()
+	t.used = t.clock().Now()
 	// A reply without a session ran in the present one: its first attempt may have, and
 	// the answer got lost.
 	if id := t.session.ID; id != "" && len(r.Sessions) == 0 {
@@ -250,13 +252,13 @@ func (t *Tracker) KeepAlive(ctx context.Context, most time.Duration) error {
 	if !caps.SessionTouch || idle == 0 || s.ID == "" {
 		return nil
 	}
-	end := t.Clock.Now().Add(most)
-	for t.Clock.Now().Before(end) && t.Clock.Wait(ctx, idle-idle/4) == nil { // else the user is back, or has left
+	end := t.clock().Now().Add(most)
+	for t.clock().Now().Before(end) && t.clock().Wait(ctx, idle-idle/4) == nil { // else the user is back, or has left
 		if err := t.Provider.Sessions().Touch(ctx, s.ID); err != nil {
 			return err
 		}
 		t.mu.Lock()
-		t.used = t.Clock.Now()
+		t.used = t.clock().Now()
 		t.mu.Unlock()
 	}
 	return nil

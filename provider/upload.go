@@ -24,6 +24,13 @@ type Source struct {
 	Open func() (io.ReadSeekCloser, error)
 }
 
+func (s Source) open() (io.ReadSeekCloser, error) {
+	if s.Open == nil {
+		return nil, &Error{Kind: Invalid, Op: "open " + s.Name, Message: "the Source has no Open, which opens its content"}
+	}
+	return s.Open()
+}
+
 // Staged is a local file at a provider. An output replaces Path only if the file still has
 // this SHA256.
 type Staged struct {
@@ -61,6 +68,13 @@ type Refused struct {
 // Stage sends files and returns those that failed. A failure does not stop the others; the
 // caller decides whether to continue.
 func (u *Uploader) Stage(ctx context.Context, sources []Source) (staged []Staged, refused []Refused) {
+	if u.Provider == nil {
+		for _, s := range sources {
+			refused = append(refused, Refused{s, &Error{Kind: Invalid, Op: "upload " + s.Name,
+				Message: "the Uploader has no Provider to send it to"}})
+		}
+		return nil, refused
+	}
 	wanted := make([]Wanted, len(sources))
 	for i, s := range sources {
 		wanted[i] = Wanted{s.Name, s.MIME, s.Size}
@@ -88,7 +102,7 @@ func (u *Uploader) Stage(ctx context.Context, sources []Source) (staged []Staged
 }
 
 func (u *Uploader) stage(ctx context.Context, s Source) (Staged, error) {
-	f, err := s.Open()
+	f, err := s.open()
 	if err != nil {
 		return Staged{}, err
 	}
@@ -151,7 +165,7 @@ func (u *Uploader) Inlinable(s Source, why error) bool {
 // Embed reads a file that is sent within the request. Stage calls it if Inline agrees;
 // callers that ask about several files at once call it directly.
 func (u *Uploader) Embed(s Source, why error) (Staged, error) {
-	f, err := s.Open()
+	f, err := s.open()
 	if err != nil {
 		return Staged{}, err
 	}

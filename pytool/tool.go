@@ -65,8 +65,12 @@ type Call struct {
 }
 
 // Run carries out a call and sends packets to the page, from one goroutine and in order. It
-// always returns a result for the model, and the last packet always ends the section.
+// always returns a result for the model, and the last packet always ends the section. send may
+// be nil, without a page.
 func (t *Tool) Run(ctx context.Context, call Call, send func(Packet)) (result Result) {
+	if send == nil {
+		send = func(Packet) {}
+	}
 	r := &run{tool: t, at: call.Placement, send: send}
 	defer send(newEnd(call.Placement))
 	defer func() {

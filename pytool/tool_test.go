@@ -265,3 +265,14 @@ func TestAvailability(t *testing.T) {
 		t.Error("no error for an address that is none")
 	}
 }
+
+func TestRunWithoutPage(t *testing.T) {
+	r := newRunner(func(_ pytool.Request, output func(pytool.Stream, string)) (pytool.Outcome, error) {
+		output(pytool.Stdout, "42")
+		return exit(0), nil
+	})
+	tool := newTool(t, r, newStore(nil), pytool.Config{})
+	if got := tool.Run(t.Context(), pytool.Call{Arguments: json.RawMessage(`{"code":"42"}`)}, nil); got.Stdout != "42" {
+		t.Errorf("%+v", got)
+	}
+}
