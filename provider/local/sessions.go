@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -36,7 +35,7 @@ func expired(id string) error {
 		Message: "there is no session " + id + " (any more)"}
 }
 
-func (s *sessions) Create(_ context.Context, spec provider.SessionSpec) (provider.Session, error) {
+func (s *sessions) Create(ctx context.Context, spec provider.SessionSpec) (provider.Session, error) {
 	now := s.c.options.Clock.Now()
 	ttl := cmp.Or(spec.IdleTTL, s.c.options.IdleTTL)
 	n := &session{info: provider.Session{ID: "local-" + strings.ToLower(rand.Text()), Name: spec.Name, Created: now,
@@ -44,12 +43,18 @@ func (s *sessions) Create(_ context.Context, spec provider.SessionSpec) (provide
 	for _, f := range spec.Files {
 		n.add(f)
 	}
+	var left []string // nobody has deleted them with their files
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	maps.DeleteFunc(s.open, func(_ string, other *session) bool { // nobody has deleted it with its files
-		return now.After(other.info.Expires.Add(24 * time.Hour))
-	})
+	for id, other := range s.open {
+		if now.After(other.info.Expires.Add(24 * time.Hour)) {
+			left = append(left, id)
+		}
+	}
 	s.open[n.info.ID] = n
+	s.mu.Unlock()
+	for _, id := range left {
+		_ = s.Delete(ctx, id) // if it fails, the next call tries again
+	}
 	return n.info, nil
 }
 
