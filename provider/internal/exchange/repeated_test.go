@@ -26,9 +26,11 @@ func TestWithoutRepeats(t *testing.T) {
 			"data: {\"sequence_number\":1,\"d\":\"a\"}\n\ndata: {\"sequence_number\":2}\n\n"},
 		"numbers begin again": {"data: {\"sequence_number\":1,\"d\":\"a\"}\n\ndata: {\"sequence_number\":1,\"d\":\"b\"}\n\n",
 			"data: {\"sequence_number\":1,\"d\":\"a\"}\n\ndata: {\"sequence_number\":1,\"d\":\"b\"}\n\n"},
-		"all numbers 0": {"data: {\"sequence_number\":0}\n\n" + strings.Repeat("data: {\"sequence_number\":0,\"d\":\"a\"}\n\n", 3),
+		"all numbers 0": {"data: {\"sequence_number\":0}\n\n" +
+			strings.Repeat("data: {\"sequence_number\":0,\"d\":\"a\"}\n\n", 3),
 			"data: {\"sequence_number\":0}\n\n" + strings.Repeat("data: {\"sequence_number\":0,\"d\":\"a\"}\n\n", 3)},
-		"equal pieces": {"data: start\n\ndata: no\n\ndata: no\n\ndata: no\n\n", "data: start\n\ndata: no\n\ndata: no\n\ndata: no\n\n"},
+		"equal pieces": {"data: start\n\ndata: no\n\ndata: no\n\ndata: no\n\n",
+			"data: start\n\ndata: no\n\ndata: no\n\ndata: no\n\n"},
 		"pairs": {"event: e\r\ndata: start\r\n\r\nevent: e\r\ndata: start\r\n\r\n" + strings.Repeat("data: no\n\n", 4),
 			"event: e\r\ndata: start\r\n\r\n" + strings.Repeat("data: no\n\n", 2)},
 		"pairs that end": {"data: start\n\ndata: start\n\ndata: a\n\ndata: b\n\ndata: b\n\n",
