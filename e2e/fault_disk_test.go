@@ -256,6 +256,28 @@ func testDamaged(t *testing.T) {
 	if got := last.do("GET", "/api/v1/files/"+whole.ID+"/content", ""); string(got.body) != "whole" {
 		t.Errorf("with the index put back: %d %s", got.status, got.body)
 	}
+	last.stop()
+
+	// Without its index the service does not begin anew beside the files, where it would remove them.
+	if err := os.Rename(at, at+".away"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got := who.run(t, nil, "serve", "--data", data, "--listen", "127.0.0.1:0")
+		if got.code != 7 || !strings.Contains(got.stderr, "the index is missing") || !strings.Contains(got.stderr, "put back") {
+			t.Errorf("without the index: %+v", got)
+		}
+	}
+	if _, err := os.Stat(blobOf(whole)); err != nil {
+		t.Errorf("a file was removed: %v", err)
+	}
+	if err := os.Rename(at+".away", at); err != nil {
+		t.Fatal(err)
+	}
+	again := serve(t, who, data)
+	if got := again.do("GET", "/api/v1/files/"+whole.ID+"/content", ""); string(got.body) != "whole" {
+		t.Errorf("with the index put back again: %d %s", got.status, got.body)
+	}
 }
 
 // testNoLog takes away who reads what the service logs.

@@ -6,12 +6,31 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // sweepBatch bounds how many names of a directory are in memory at once.
 const sweepBatch = 1024
+
+// Holds reports whether there is a blob in a directory, which may be missing.
+func Holds(dir string) (found bool, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if _, notBlob := engine.ParseDigest(entry.Name()); notBlob == nil && entry.Type().IsRegular() {
+			found = true
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return found, err
+}
 
 // Sweep removes each blob that keep refuses and that is not pinned, and the
 // temporary files that no upload is writing. It returns how many files went.

@@ -97,6 +97,22 @@ func (s *Store) probe(ctx context.Context) error {
 	return failed(op, "", errors.Join(err, removed))
 }
 
+// Holds reports whether a bucket has a blob.
+func Holds(ctx context.Context, a Address) (bool, error) {
+	const op = "look into bucket"
+	client, err := a.client((&serverTime{}).through)
+	if err != nil {
+		return false, failed(op, "", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	list := minio.ListObjectsOptions{Prefix: path.Join(a.Prefix, "sha256") + "/", MaxKeys: 1}
+	for object := range client.ListObjectsIter(ctx, a.Bucket, list) {
+		return object.Err == nil, failed(op, "", object.Err)
+	}
+	return false, nil
+}
+
 // Close closes the cache. Files that Open returned stay readable.
 func (s *Store) Close() error { return s.cache.Close() }
 

@@ -74,7 +74,9 @@ func (a *app) openStorage(ctx context.Context, data string, space *disk.Space) (
 		return nil, err
 	}
 	kept := &storage{}
-	onIndex := []index.Option{index.WithQuota(ownerQuota(a.cfg))}
+	onIndex := []index.Option{index.WithQuota(ownerQuota(a.cfg)), index.WithNew(func(ctx context.Context) error {
+		return a.checkNoBlobs(ctx, data)
+	})}
 	room := func() error { return nil }
 	if space != nil {
 		kept.space = space
@@ -102,6 +104,26 @@ func (a *app) openStorage(ctx context.Context, data string, space *disk.Space) (
 type blobStore interface {
 	engine.Blobs
 	io.Closer
+}
+
+// checkNoBlobs returns an error if there are blobs, which an index that is made now would not know.
+func (a *app) checkNoBlobs(ctx context.Context, data string) error {
+	var found bool
+	var err error
+	at := filepath.Join(data, "files")
+	if a.cfg.Blobs == "" || data != a.cfg.Data {
+		found, err = blob.Holds(at)
+	} else {
+		var address bucket.Address
+		if address, err = bucket.ParseAddress(a.cfg.Blobs); err == nil {
+			at = "the bucket " + address.Bucket
+			found, err = bucket.Holds(ctx, address)
+		}
+	}
+	if err == nil && found {
+		err = fmt.Errorf("%w: %s has files that an empty index would not know", index.ErrMissing, at)
+	}
+	return err
 }
 
 // openBlobs opens the bucket that the settings name, else the directory of files.
@@ -144,7 +166,7 @@ func (a *app) openIndex(ctx context.Context, data string, options []index.Option
 	}
 	db, err := index.OpenPostgres(ctx, a.cfg.Database.Reveal(), path, a.log, options...)
 	switch {
-	case errors.Is(err, index.ErrLocked):
+	case errors.Is(err, index.ErrLocked), errors.Is(err, index.ErrMissing):
 		return nil, dataError(data, err)
 	case err != nil:
 		return nil, &failure{code: exitUnavailable, word: "database", err: err,
@@ -213,6 +235,10 @@ func dataError(data string, err error) error {
 	switch {
 	case errors.Is(err, index.ErrLocked):
 		f.word, f.hint = "data_in_use", "one service at a time holds "+data+"; --data DIR names another directory"
+	case errors.Is(err, index.ErrMissing):
+		f.word, f.hint = "index_missing", "nothing was changed, and no file was removed. Files, runs and keys are known to "+
+			"the index alone: put back index.db or the database, or restore a backup into another directory: airlock "+
+			"restore FILE --data DIR. To begin without them, name an empty directory with --data, and an empty bucket"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		f.word, f.hint = "data_not_writable",
 			"this user must be able to write to "+data+"; --data DIR names another directory"

@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -11,6 +12,33 @@ import (
 
 	"github.com/airlock-run/airlock/internal/sqlite"
 )
+
+// expect finds out whether an index that is missing was there before. Its lock stays when it is lost; so a draft
+// of the first index is there before the lock is, and tells a first start that was cut off from a loss.
+func (l *local) expect(ctx context.Context) error {
+	if _, err := os.Lstat(l.path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	draft := l.path + ".new"
+	_, unlocked := os.Lstat(l.path + ".lock")
+	_, unfinished := os.Lstat(draft)
+	if unlocked == nil && errors.Is(unfinished, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s is not there, and its lock tells that it was", ErrMissing, l.path)
+	}
+	if l.ifNew != nil {
+		if err := l.ifNew(ctx); err != nil {
+			return err
+		}
+	}
+	if unlocked == nil {
+		return nil
+	}
+	f, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
 
 // create makes the index if it is missing: whole, or not at all. It grows
 // under another name, so that an empty or unfinished file under the right one

@@ -382,7 +382,11 @@ func testLockAfterFailure(t *testing.T) {
 			t.Fatalf("Open = %v", err)
 		}
 	}
-	if err := os.Remove(path); err != nil {
+	good := newPath(t)
+	if err := tryOpen(t, good); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(good, path); err != nil {
 		t.Fatal(err)
 	}
 	if err := tryOpen(t, path); err != nil {
@@ -482,4 +486,60 @@ func testFullDisk(t *testing.T) {
 	}
 	acked = append(acked, file.ID)
 	check()
+}
+
+// An index that was there and is missing is not made anew: what it knew would be taken for waste, and no key would
+// be needed any more. A first start that was cut off begins again.
+func TestMissingIndexIsNotMade(t *testing.T) {
+	path := newPath(t)
+	if err := tryOpen(t, path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := tryOpen(t, path); !errors.Is(err, ErrMissing) {
+			t.Errorf("without the index: %v", err)
+		}
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an index was made: %v", err)
+	}
+
+	cutOff := newPath(t)
+	for _, name := range []string{".new", ".lock"} { // what a first start leaves that ends before it has made the index
+		if err := os.WriteFile(cutOff+name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tryOpen(t, cutOff); err != nil {
+		t.Errorf("after a first start that was cut off: %v", err)
+	}
+
+	refused := newPath(t)
+	check := WithNew(func(context.Context) error { return ErrMissing })
+	if err := tryOpen(t, refused, check); !errors.Is(err, ErrMissing) {
+		t.Errorf("with files beside it: %v", err)
+	}
+	if err := tryOpen(t, refused); err != nil {
+		t.Fatal(err)
+	}
+	if err := tryOpen(t, refused, check); err != nil {
+		t.Errorf("an index that is there: %v", err)
+	}
+}
+
+// Nothing is swept in the first hour of an index.
+func TestYoungIndexSweepsNothing(t *testing.T) {
+	for after, want := range map[time.Duration]bool{0: false, 59 * time.Minute: false, 61 * time.Minute: true} {
+		db := openAt(t, newPath(t), WithClock((&clock{now: time.Now().Add(after)}).Now))
+		swept := false
+		if err := db.Sweeping(t.Context(), func() error { swept = true; return nil }); err != nil || swept != want {
+			t.Errorf("after %v: swept %v, %v", after, swept, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

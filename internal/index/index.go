@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -63,10 +64,15 @@ type options struct {
 	steps    []string // of the schema, in place of the released ones
 	replicas bool
 	atStart  int64
+	ifNew    func(context.Context) error
 }
 
 // WithReplicas declares that other processes have the database open, too.
 func WithReplicas() Option { return func(o *options) { o.replicas = true } }
+
+// WithNew sets a function that is called before an index is made because there is none. Its error
+// prevents that.
+func WithNew(check func(context.Context) error) Option { return func(o *options) { o.ifNew = check } }
 
 // WithClock sets the clock by which files and sessions expire, in place of Now's.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
@@ -96,10 +102,25 @@ func (db *DB) Lock(ctx context.Context, digest engine.Digest, do func() error) e
 	return failed("lock file", digest.String(), db.store.lock(ctx, digest, do))
 }
 
-// Sweeping runs do, unless another replica is in Sweeping.
+// Sweeping runs do, unless another replica is in Sweeping, or the index is younger than youth: while it is,
+// what it does not know is not taken for waste.
 func (db *DB) Sweeping(ctx context.Context, do func() error) error {
+	var made int64
+	err := db.look(ctx, "sweep", "", func(c *conn) error {
+		return c.row(ctx, []any{&made}, "SELECT max(at_us) FROM made")
+	})
+	if err != nil || db.micros()-made < youth.Microseconds() {
+		return err
+	}
 	return failed("sweep", "", db.store.sweeping(ctx, do))
 }
+
+// youth is how long after an index was made nothing is swept: a person who has started a service with the
+// wrong index, or none, has so long to notice.
+const youth = time.Hour
+
+// ErrMissing reports that there is no index where there must have been one.
+var ErrMissing = errors.New("the index is missing")
 
 // micros returns the present instant as the database counts.
 func (db *DB) micros() int64 { return db.now().UnixMicro() }

@@ -85,7 +85,7 @@ func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, 
 			return nil, errors.Join(fmt.Errorf("open index: %w", err), s.close())
 		}
 	}
-	err = s.migrate(ctx, log)
+	err = s.migrate(ctx, log, o.ifNew)
 	if err == nil {
 		err = s.guard(ctx, o.replicas)
 	}
@@ -144,7 +144,7 @@ func (s *shared) clock(ctx context.Context) (func() time.Time, error) {
 
 // migrate brings the tables to the newest version, each step in a transaction of its own.
 // Of several processes that start at once one at a time does one.
-func (s *shared) migrate(ctx context.Context, log *slog.Logger) error {
+func (s *shared) migrate(ctx context.Context, log *slog.Logger, ifNew func(context.Context) error) error {
 	steps, err := sqlite.ReadSteps(releasedPostgres, "migrations-postgres")
 	if err != nil {
 		return err
@@ -152,14 +152,16 @@ func (s *shared) migrate(ctx context.Context, log *slog.Logger) error {
 	return s.on(ctx, func(c *conn) error {
 		version, err := 0, error(nil)
 		for version < len(steps) && err == nil {
-			version, err = migrateOne(ctx, c, steps, log)
+			version, err = migrateOne(ctx, c, steps, log, ifNew)
 		}
 		return err
 	})
 }
 
-// migrateOne makes the next version, if there is one.
-func migrateOne(ctx context.Context, c *conn, steps []string, log *slog.Logger) (version int, err error) {
+// migrateOne makes the next version, if there is one. Before the first it calls ifNew, unless that is nil.
+func migrateOne(
+	ctx context.Context, c *conn, steps []string, log *slog.Logger, ifNew func(context.Context) error,
+) (version int, err error) {
 	err = c.within(ctx, "BEGIN", func() error {
 		if err := withProgress(ctx, log, "another process may be bringing the database up to date", func() error {
 			_, err := c.conn.ExecContext(ctx, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d);
@@ -177,6 +179,11 @@ func migrateOne(ctx context.Context, c *conn, steps []string, log *slog.Logger) 
 		}
 		if version == len(steps) {
 			return nil
+		}
+		if version == 0 && ifNew != nil {
+			if err := ifNew(ctx); err != nil {
+				return err
+			}
 		}
 		version++
 		if err := upgradeStep(ctx, log, version, len(steps), func() error {

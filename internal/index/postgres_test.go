@@ -100,7 +100,7 @@ func TestPostgresGoesOn(t *testing.T) {
 	migrate := func(steps ...string) (version int, err error) {
 		err = s.on(t.Context(), func(c *conn) (err error) {
 			for range steps {
-				if version, err = migrateOne(t.Context(), c, steps, slog.New(slog.DiscardHandler)); err != nil {
+				if version, err = migrateOne(t.Context(), c, steps, slog.New(slog.DiscardHandler), nil); err != nil {
 					return err
 				}
 			}

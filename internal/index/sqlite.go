@@ -36,6 +36,7 @@ type local struct {
 	schema sqlite.Schema
 	log    *slog.Logger
 	borrow func() (giveBack func())
+	ifNew  func(context.Context) error // nil: nothing is checked
 
 	held    *os.File // lock of the file
 	all     []*conn
@@ -83,9 +84,12 @@ func Open(ctx context.Context, path string, log *slog.Logger, changes ...Option)
 	db.files, db.words = newFileCache(), fts5{}
 	// A damaged index is never replaced by an empty one: the clean-up would take every stored file for waste.
 	schema := sqlite.Schema{Application: applicationID, Steps: o.steps, Loss: "every stored file and run"}
-	l := &local{path: path, schema: schema, log: log, borrow: o.borrow, atStart: o.atStart,
+	l := &local{path: path, schema: schema, log: log, borrow: o.borrow, atStart: o.atStart, ifNew: o.ifNew,
 		writer: make(chan *conn, 1), readers: make(chan *conn, readerCount),
 		closed: make(chan struct{}), checked: make(chan struct{}), stopCheck: func() {}}
+	if err := l.expect(ctx); err != nil {
+		return nil, fmt.Errorf("open index: %w", err)
+	}
 	if l.held, err = acquire(path); err != nil {
 		return nil, fmt.Errorf("open index: %w", err)
 	}
