@@ -25,7 +25,7 @@ func (s *Service) PutFile(ctx context.Context, caller Caller, up Upload, content
 		}
 		up.MIME = given
 	}
-	if err := s.roomFor(op); err != nil {
+	if err := s.RoomFor(op); err != nil {
 		return File{}, err
 	}
 	if up.Max <= 0 || up.Max > s.cfg.MaxUpload {

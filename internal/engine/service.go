@@ -288,7 +288,7 @@ func (s *Service) Ready(ctx context.Context) error {
 	if err := s.accepting(op); err != nil {
 		return err
 	}
-	if err := s.roomFor(op); err != nil {
+	if err := s.RoomFor(op); err != nil {
 		return err
 	}
 	if s.cluster != nil {
@@ -318,9 +318,9 @@ func (s *Service) accepts(op string) error {
 	return nil
 }
 
-// roomFor returns an error when the disk is low, and wakes the janitor to remove expired
+// RoomFor returns an error when the disk is low, and wakes the janitor to remove expired
 // objects.
-func (s *Service) roomFor(op string) error {
+func (s *Service) RoomFor(op string) error {
 	if s.cfg.Space == nil {
 		return nil
 	}

@@ -28,7 +28,7 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 	if err != nil {
 		return Session{}, err
 	}
-	if err := s.roomFor(op); err != nil {
+	if err := s.RoomFor(op); err != nil {
 		return Session{}, err
 	}
 	req.Files = slices.Clone(req.Files) // their paths will be filled in

@@ -68,7 +68,7 @@ var (
 
 // takesWork returns an error if the disk is low, or if this node must not begin runs.
 func (s *Service) takesWork() error {
-	if err := s.roomFor(opRun); err != nil {
+	if err := s.RoomFor(opRun); err != nil {
 		return err
 	}
 	if s.cluster == nil {

@@ -39,13 +39,22 @@ func (at *session) saveFiles() {
 	at.store()
 }
 
+// maxDropped bounds how many files that could not be stored beside cells are told with the next cell.
+const maxDropped = 1000
+
 // store stores the files that changed since the last time.
 func (at *session) store() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
-	_, err := at.service.engine.SaveSession(ctx, at.record, at.settings.Limits)
+	saved, err := at.service.engine.SaveSession(ctx, at.record, at.settings.Limits)
 	at.mu.Lock()
 	at.stored = at.service.changes.Add(1)
+	if saved != nil && len(at.dropped)+len(saved.Dropped) <= maxDropped {
+		at.dropped = append(at.dropped, saved.Dropped...)
+	}
+	if it := at.interpreter; it != nil && (err != nil || len(saved.Dropped) > 0) {
+		it.unsaved = true // the next cell tells
+	}
 	at.mu.Unlock()
 	if err != nil && engine.KindOf(err) != engine.ErrNotFound {
 		at.service.log.Error("the files of a live session could not be stored", "session", at.record.ID, "error", err)
@@ -125,10 +134,14 @@ func (s *Service) OpenFile(
 	return found, f, err
 }
 
-// WriteFile makes or replaces a file: all of it, or nothing.
+// WriteFile makes or replaces a file: all of it, or nothing. It is refused like an upload when the disk is low,
+// where the file could not be stored.
 func (s *Service) WriteFile(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string, content io.Reader,
 ) (engine.Entry, error) {
+	if err := s.engine.RoomFor("write file"); err != nil {
+		return engine.Entry{}, err
+	}
 	return s.change(ctx, caller, session, path, always, func(p location) (engine.Entry, error) {
 		return p.files.Write(ctx, p.path, content)
 	})

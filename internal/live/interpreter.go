@@ -175,7 +175,8 @@ func (it *interpreter) running(c *cell, count int) {
 		c.ExecutionCount = count
 	}
 	if it.fresh && at.why != "" {
-		c.Restarted, c.Message = true, sentence("This is a new interpreter: variables are gone, files are there.", at.why)
+		c.Restarted, c.Message = true, sentence("This is a new interpreter: variables are gone, files are there as they were "+
+			"stored last.", at.why)
 	}
 	it.fresh, at.why = false, ""
 	started := c.Cell
@@ -441,7 +442,8 @@ func (it *interpreter) save(c *cell) {
 		return
 	}
 	it.unsaved = false
-	c.Files, c.Deleted, c.Dropped = saved.Files, saved.Deleted, saved.Dropped
+	c.Files, c.Deleted, c.Dropped = saved.Files, saved.Deleted, append(at.dropped, saved.Dropped...)
+	at.dropped = nil
 	at.charge(c, saved.CPU, saved.MemoryPeak)
 }
 

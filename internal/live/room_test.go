@@ -147,5 +147,41 @@ func TestRoomAtOnce(t *testing.T) {
 	all.Wait()
 	if n := p.Counts(); n.Interpreters > 2 {
 		t.Errorf("%+v", n)
+
+// fullDisk has no room.
+type fullDisk struct{}
+
+func (fullDisk) Room() (engine.Room, error) { return engine.Room{Floor: 1 << 30, Low: true}, nil }
+
+// On a full disk a file is refused, since it would be gone with the interpreter.
+func TestWriteOnFullDisk(t *testing.T) {
+	core := enginetest.StartOn(t, engine.Config{Space: fullDisk{}}, sandboxtest.NewFake(nil), enginetest.NewBlobs(),
+		enginetest.NewIndex())
+	s := New(Config{}, core, quiet)
+	t.Cleanup(func() { _ = s.Close() })
+	_, err := s.WriteFile(t.Context(), engine.Caller{Owner: "ann"}, engine.NewID(), "a", strings.NewReader("x"))
+	if engine.KindOf(err) != engine.ErrFull {
+		t.Errorf("a file is taken: %v", err)
+	}
+}
+
+// A file that was written beside cells and could not be stored is told with the next cell.
+func TestFilesThatWereNotStored(t *testing.T) {
+	sandbox := sandboxtest.NewFake(nil)
+	p := openOn(t, Config{}, sandbox, enginetest.NewBlobs(), enginetest.NewIndex())
+	at := &session{service: p.Service, caller: p.caller, dropped: []engine.DroppedFile{{Path: "a"}}}
+	made, err := p.engine.CreateSession(t.Context(), p.caller, engine.SessionRequest{Kind: engine.SessionLive, Live: "{}"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sandbox.Hold(t.Context(), made.ID, nil, engine.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	at.record = made
+	for _, want := range []int{1, 0} { // once
+		c := &cell{}
+		if (&interpreter{at: at}).save(c); len(c.Dropped) != want || c.Message != "" {
+			t.Errorf("the cell tells of %v, %q; want %d files", c.Dropped, c.Message, want)
+		}
 	}
 }

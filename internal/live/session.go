@@ -40,6 +40,8 @@ type session struct {
 	why         string // the next cell's message about the previous interpreter; empty: none
 	cpu         time.Duration
 	stored      uint64 // see Info.Files
+
+	dropped []engine.DroppedFile // could not be stored beside cells: the next cell tells
 }
 
 // order is a task for an interpreter: a cell or a question.
