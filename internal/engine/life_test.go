@@ -427,3 +427,26 @@ func TestWatchLive(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// What a young index does not know is not taken for waste.
+func TestYoungIndexSweepsNothing(t *testing.T) {
+	for _, young := range []bool{true, false} {
+		blobs, index := enginetest.NewBlobs(), enginetest.NewIndex()
+		index.IsYoung = young
+		unknown, err := blobs.Put(t.Context(), strings.NewReader("of a lost index"), 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blobs.Unpin(unknown.SHA256)
+		s := engine.New(engine.Config{}, sandboxtest.NewFake(nil), blobs, index, slog.New(slog.DiscardHandler))
+		if err := s.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n, _ := blobs.Len(); (n == 1) != young {
+			t.Errorf("young %v: %d blobs left", young, n)
+		}
+	}
+}

@@ -51,7 +51,7 @@ func (r *reclaim) while(remove func() error) error {
 	return remove()
 }
 
-// sweep removes every blob that no file has.
+// sweep removes every blob that no file has, unless the index is young, and what uploads that were cut off have left.
 func (s *Service) sweep(ctx context.Context) error {
 	return s.index.Sweeping(ctx, func() error { return s.sweepAlone(ctx) })
 }
@@ -62,7 +62,11 @@ func (s *Service) sweepAlone(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		gone, err := s.blobs.Sweep(ctx, func(d Digest) bool { return known[d] })
+		young, err := s.index.Young(ctx)
+		if err != nil {
+			return err
+		}
+		gone, err := s.blobs.Sweep(ctx, func(d Digest) bool { return young || known[d] })
 		if gone > 0 {
 			s.log.InfoContext(ctx, "removed bytes that no file has", "count", gone)
 		}

@@ -118,6 +118,9 @@ type FileIndex interface {
 	// digests of all files.
 	Unreferenced(ctx context.Context, digests []Digest) ([]Digest, error)
 	Digests(ctx context.Context) (map[Digest]bool, error)
+	// Young reports whether the index was made so recently that what it does not know
+	// is not taken for waste yet: it may be an index of nothing beside the files of a lost one.
+	Young(ctx context.Context) (bool, error)
 	// Sweeping runs do, unless another node is in Sweeping: one node at a time
 	// searches for unreferenced blobs.
 	Sweeping(ctx context.Context, do func() error) error

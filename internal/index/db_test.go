@@ -530,13 +530,12 @@ func TestMissingIndexIsNotMade(t *testing.T) {
 	}
 }
 
-// Nothing is swept in the first hour of an index.
-func TestYoungIndexSweepsNothing(t *testing.T) {
-	for after, want := range map[time.Duration]bool{0: false, 59 * time.Minute: false, 61 * time.Minute: true} {
+// An index is young in its first hour.
+func TestYoungIndex(t *testing.T) {
+	for after, want := range map[time.Duration]bool{0: true, 59 * time.Minute: true, 61 * time.Minute: false} {
 		db := openAt(t, newPath(t), WithClock((&clock{now: time.Now().Add(after)}).Now))
-		swept := false
-		if err := db.Sweeping(t.Context(), func() error { swept = true; return nil }); err != nil || swept != want {
-			t.Errorf("after %v: swept %v, %v", after, swept, err)
+		if young, err := db.Young(t.Context()); err != nil || young != want {
+			t.Errorf("after %v: young %v, %v", after, young, err)
 		}
 		if err := db.Close(); err != nil {
 			t.Fatal(err)

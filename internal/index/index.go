@@ -102,22 +102,20 @@ func (db *DB) Lock(ctx context.Context, digest engine.Digest, do func() error) e
 	return failed("lock file", digest.String(), db.store.lock(ctx, digest, do))
 }
 
-// Sweeping runs do, unless another replica is in Sweeping, or the index is younger than youth: while it is,
-// what it does not know is not taken for waste.
+// Sweeping runs do, unless another replica is in Sweeping.
 func (db *DB) Sweeping(ctx context.Context, do func() error) error {
+	return failed("sweep", "", db.store.sweeping(ctx, do))
+}
+
+// Young reports whether the index was made within the last hour: a person who has started a service with the
+// wrong index, or none, has so long to notice.
+func (db *DB) Young(ctx context.Context) (bool, error) {
 	var made int64
 	err := db.look(ctx, "sweep", "", func(c *conn) error {
 		return c.row(ctx, []any{&made}, "SELECT max(at_us) FROM made")
 	})
-	if err != nil || db.micros()-made < youth.Microseconds() {
-		return err
-	}
-	return failed("sweep", "", db.store.sweeping(ctx, do))
+	return err == nil && db.micros()-made < time.Hour.Microseconds(), err
 }
-
-// youth is how long after an index was made nothing is swept: a person who has started a service with the
-// wrong index, or none, has so long to notice.
-const youth = time.Hour
 
 // ErrMissing reports that there is no index where there must have been one.
 var ErrMissing = errors.New("the index is missing")

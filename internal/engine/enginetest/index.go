@@ -20,6 +20,7 @@ type Index struct {
 	// janitor can write uses down.
 	Now func() time.Time
 
+	IsYoung bool // to be set before the first call
 	faults faults
 
 	mu       sync.Mutex
@@ -359,6 +360,9 @@ func (x *Index) RevokeKey(ctx context.Context, id string, now time.Time) error {
 	}
 	return nil
 }
+
+// Young returns IsYoung.
+func (x *Index) Young(context.Context) (bool, error) { return x.IsYoung, nil }
 
 // Sweeping runs do.
 func (x *Index) Sweeping(_ context.Context, do func() error) error { return do() }
