@@ -21,7 +21,7 @@ type Index struct {
 	Now func() time.Time
 
 	IsYoung bool // to be set before the first call
-	faults faults
+	faults  faults
 
 	mu       sync.Mutex
 	order    int
