@@ -201,7 +201,9 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	if p.Discard {
-		s.keepHeld(keep, j)
+		if j.session.Kind == SessionHeld { // files of a live session are kept with its cells
+			s.keepHeld(keep, j)
+		}
 		return nil
 	}
 	s.collect(keep, j, stage, outcome, end)
