@@ -55,8 +55,8 @@ type Cell struct {
 	ExecutionCount int           `json:"execution_count"`
 	Status         CellStatus    `json:"status"`
 	ExitCode       *int          `json:"exit_code"` // as a script's, n after sys.exit(n); nil: it was ended
-	Outputs        []Output      `json:"outputs"` // empty in events: they were events themselves
-	Files          []File        `json:"files"`   // new and changed
+	Outputs        []Output      `json:"outputs"`   // empty in events: they were events themselves
+	Files          []File        `json:"files"`     // new and changed
 	Deleted        []string      `json:"deleted,omitempty"`
 	Dropped        []DroppedFile `json:"dropped,omitempty"` // in the workspace, and not stored
 	Usage          CellUsage     `json:"usage"`

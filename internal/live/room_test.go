@@ -147,6 +147,8 @@ func TestRoomAtOnce(t *testing.T) {
 	all.Wait()
 	if n := p.Counts(); n.Interpreters > 2 {
 		t.Errorf("%+v", n)
+	}
+}
 
 // fullDisk has no room.
 type fullDisk struct{}
