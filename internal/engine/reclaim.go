@@ -12,7 +12,8 @@ import (
 type reclaim struct {
 	blobs Blobs
 
-	removal sync.Mutex // one at a time
+	removal sync.Mutex      // one at a time
+	spared  map[Digest]bool // what the first sweep of a young index found; guarded by removal
 
 	mu       sync.Mutex
 	removing bool
@@ -51,7 +52,8 @@ func (r *reclaim) while(remove func() error) error {
 	return remove()
 }
 
-// sweep removes every blob that no file has, unless the index is young, and what uploads that were cut off have left.
+// sweep removes every blob that no file has, and what uploads that were cut off have left. Of a
+// young index, what the first sweep finds stays: it may be of an index that was lost.
 func (s *Service) sweep(ctx context.Context) error {
 	return s.index.Sweeping(ctx, func() error { return s.sweepAlone(ctx) })
 }
@@ -66,7 +68,19 @@ func (s *Service) sweepAlone(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		gone, err := s.blobs.Sweep(ctx, func(d Digest) bool { return young || known[d] })
+		spared := s.reclaim.spared
+		if young && spared == nil {
+			spared = make(map[Digest]bool)
+		}
+		gone, err := s.blobs.Sweep(ctx, func(d Digest) bool {
+			if young && s.reclaim.spared == nil && !known[d] {
+				spared[d] = true
+			}
+			return known[d] || young && spared[d]
+		})
+		if err == nil {
+			s.reclaim.spared = spared
+		}
 		if gone > 0 {
 			s.log.InfoContext(ctx, "removed bytes that no file has", "count", gone)
 		}

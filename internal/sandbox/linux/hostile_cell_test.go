@@ -150,12 +150,11 @@ func (c *cells) result(ctx context.Context, t *testing.T, cell live.Cell) sandbo
 			continue
 		}
 		r.Stderr += strings.Join(o.Traceback, "\n") + o.Name + ": " + o.Value
-		exit, err := strconv.Atoi(o.Value) // of SystemExit
-		if code = exit; err != nil {
-			code = 1
-		}
-		if code < 0 { // of an attack that ran beside the interpreter
-			signal = unix.SignalName(unix.Signal(-code))
+	}
+	if cell.ExitCode != nil && cell.Status != live.StatusLost {
+		code = *cell.ExitCode
+		if code > 192 { // sys.exit(-9): of an attack that ran beside the interpreter
+			signal = unix.SignalName(unix.Signal(256 - code))
 		}
 	}
 	if signal == "" && r.OOM {
