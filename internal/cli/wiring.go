@@ -117,7 +117,9 @@ func (a *app) checkNoBlobs(ctx context.Context, data string) error {
 		var address bucket.Address
 		if address, err = bucket.ParseAddress(a.cfg.Blobs); err == nil {
 			at = "the bucket " + address.Bucket
-			found, err = bucket.Holds(ctx, address)
+			if found, err = bucket.Holds(ctx, address); err != nil {
+				return bucketFailure(address, err)
+			}
 		}
 	}
 	if err == nil && found {
@@ -143,11 +145,15 @@ func (a *app) openBlobs(ctx context.Context, data string, locker bucket.Locker, 
 	store, err := bucket.Open(ctx, bucket.Config{Address: address, Dir: filepath.Join(data, "cache"),
 		Cache: a.cfg.BlobCache, Locker: locker, Room: room})
 	if err != nil {
-		p := explain(err)
-		return nil, &failure{code: exitUnavailable, word: "blobs", err: fmt.Errorf("the bucket %s at %s: %w", address.Bucket,
-			address.Endpoint, err), hint: p.Hint}
+		return nil, bucketFailure(address, err)
 	}
 	return store, nil
+}
+
+// bucketFailure says which bucket cannot be used, and what to do.
+func bucketFailure(address bucket.Address, err error) error {
+	return &failure{code: exitUnavailable, word: "blobs", err: fmt.Errorf("the bucket %s at %s: %w", address.Bucket,
+		address.Endpoint, err), hint: explain(err).Hint}
 }
 
 // openIndex opens the index in the database that the settings name, else in the data
@@ -165,7 +171,10 @@ func (a *app) openIndex(ctx context.Context, data string, options []index.Option
 		options = append(options, index.WithReplicas())
 	}
 	db, err := index.OpenPostgres(ctx, a.cfg.Database.Reveal(), path, a.log, options...)
+	ofBucket, isBucket := errors.AsType[*failure](err)
 	switch {
+	case isBucket:
+		return nil, ofBucket
 	case errors.Is(err, index.ErrLocked), errors.Is(err, index.ErrMissing):
 		return nil, dataError(data, err)
 	case err != nil:
