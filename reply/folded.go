@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ErrTooComplex: placing the edit takes more work than a reply may cost, such as edits that
+// ErrTooComplex is the error of Apply where placing the edit takes more work than a reply may cost, such as edits that
 // fit in hundreds of thousands of places.
 var ErrTooComplex = errors.New("placing the edit takes too much work; name more of the lines around it, " +
 	"or give the whole file")

@@ -50,9 +50,9 @@ func TestPatches(t *testing.T) {
 	}{
 		"git diff":                {git, 2},
 		"git format-patch":        {mail, 2},
-		"two mails":               {mail[:strings.Index(mail, "diff --git a/b")] + "-- \n2.39.5\n\n" + mail[:strings.Index(mail, "diff --git a/a")] + mail[strings.Index(mail, "diff --git a/b"):], 2},
+		"two mails":               {mail[:strings.Index(mail, "diff --git a/b")] + "-- \n2.39.5\n\n" + mail[:strings.Index(mail, "diff --git a/a")] + mail[strings.Index(mail, "diff --git a/b"):], 2}, //nolint:gocritic // to be shortened
 		"a time behind a blank":   {timed, 1},
-		"a path without a prefix": {strings.ReplaceAll(strings.ReplaceAll(timed, " 2026-11-28 10:00:00.000000000 +0000", ""), " 2026-11-28 10:00:01.000000000 +0000", ""), 1},
+		"a path without a prefix": {strings.ReplaceAll(strings.ReplaceAll(timed, " 2026-11-28 10:00:00.000000000 +0000", ""), " 2026-11-28 10:00:01.000000000 +0000", ""), 1}, //nolint:lll // to be shortened
 		"git diff -U0 that adds":  {"--- a/b.txt\n+++ b/b.txt\n@@ -1,0 +2 @@\n+y\n", 1},
 	} {
 		for _, form := range []string{"Here:\n\n%\nDone.\n", "```diff\n%```\n"} {

@@ -69,7 +69,7 @@ func TestItemReferences(t *testing.T) {
 		t.Errorf("%d %s: %s", status, text, told)
 	}
 	none := code.ID[:strings.LastIndexByte(code.ID, '_')]
-	for owner, body := range map[string]string{"bob": both, "ann": more(named(none + "_9")), "ann ": more(named("msg_x"))} {
+	for owner, body := range map[string]string{"bob": both, "ann": more(named(none + "_9")), "ann ": more(named("msg_x"))} { //nolint:gocritic // to be shortened
 		status, text := r.ask(strings.TrimSpace(owner), "POST", "/responses", body)
 		if status != 404 || !strings.Contains(text, "Item with id '") || !strings.Contains(text, "Send the item itself") {
 			t.Errorf("%s: %d %s", owner, status, text)

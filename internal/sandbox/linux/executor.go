@@ -172,7 +172,7 @@ func ExecutorMain(args []string) int {
 }
 
 // prepare creates the executor's namespaces and image and moves into it.
-func (e *executor) prepare(args []string) error {
+func (e *executor) prepare(args []string) error { //nolint:funlen // to be shortened
 	if len(args) != 2 || args[1] != confined {
 		return errors.New("the executor is started by airlock itself")
 	}

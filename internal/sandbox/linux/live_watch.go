@@ -210,7 +210,7 @@ func (f *folderWatch) add(name string, fresh bool) error {
 	}
 	if err := f.room.resize(int64(len(f.paths) + 1)); err != nil { // the owner's bound
 		f.tell(engine.FileOverflow, []byte(name), nil, true)
-		return nil //nolint:nilerr // the event says it
+		return nil
 	}
 	wd, err := f.notifier.add(f, fd)
 	if errors.Is(err, unix.ENOSPC) { // the user's limit of watches

