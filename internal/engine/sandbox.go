@@ -41,7 +41,7 @@ type Sandbox interface {
 	// workspace no longer exists, it returns ErrNotFound.
 	Changes(ctx context.Context, id ID, limits FileLimit) (*Changes, error)
 
-	// Held returns how much memory each held workspace reserves.
+	// Held returns how much memory each workspace reserves in which Run can start a program.
 	Held(ctx context.Context) (map[ID]int64, error)
 
 	Inside

@@ -261,12 +261,17 @@ func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
 	return nil
 }
 
-// Held implements engine.Sandbox.
+// Held implements engine.Sandbox. Workspaces of another api, or of one that has ended, are not
+// among them: no program of this api can run there.
 func (s *Sandbox) Held(ctx context.Context) (map[engine.ID]int64, error) {
 	all := map[engine.ID]int64{}
 	for a := range s.askAll(ctx, question{Held: true}) {
 		maps.Copy(all, a.Held)
 	}
+	maps.DeleteFunc(all, func(id engine.ID, _ int64) bool {
+		_, err := s.worker(id)
+		return err != nil
+	})
 	return all, nil
 }
 

@@ -152,6 +152,13 @@ func (w *Worker) isDraining() bool {
 	return w.draining || w.resting
 }
 
+// admitsHeld reports whether programs in held workspaces are still admitted.
+func (w *Worker) admitsHeld() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.draining
+}
+
 // setResting has the worker take nothing new, or take requests again.
 func (w *Worker) setResting(yes bool) {
 	w.mu.Lock()

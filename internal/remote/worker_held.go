@@ -91,7 +91,9 @@ func (w *Worker) reply(ctx context.Context, q *question) (a reply, err error) {
 	case q.Usage != nil:
 		a.Usage, err = s.Usage(ctx, *q.Usage)
 	case q.Held:
-		a.Held, err = s.Held(ctx)
+		if w.admitsHeld() {
+			a.Held, err = s.Held(ctx)
+		}
 	case q.Isolation:
 		var i engine.Isolation
 		i, err = s.Isolation(ctx)
