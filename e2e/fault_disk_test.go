@@ -264,7 +264,8 @@ func testDamaged(t *testing.T) {
 	}
 	for range 2 {
 		got := who.run(t, nil, "serve", "--data", data, "--listen", "127.0.0.1:0")
-		if got.code != 7 || !strings.Contains(got.stderr, "the index is missing") || !strings.Contains(got.stderr, "put back") { //nolint:lll // to be shortened
+		if got.code != 7 || !strings.Contains(got.stderr, "the index is missing") ||
+			!strings.Contains(got.stderr, "put back") {
 			t.Errorf("without the index: %+v", got)
 		}
 	}

@@ -23,7 +23,8 @@ func TestOnlyKeys(t *testing.T) {
 		return strings.TrimSpace(made.stdout), made.stderr
 	}
 	kernels, said := create("--owner", "web", "--only", "jupyter")
-	if !strings.Contains(said, "opens jupyter and nothing else") || !strings.Contains(said, "callers on this machine need one") { //nolint:lll // to be shortened
+	if !strings.Contains(said, "opens jupyter and nothing else") ||
+		!strings.Contains(said, "callers on this machine need one") {
 		t.Errorf("the first key: %s", said)
 	}
 	terminals, _ := create("--owner", "web", "--only", "terminal", "--users", "8:2")
@@ -41,7 +42,8 @@ func TestOnlyKeys(t *testing.T) {
 		for name, key := range map[string]string{"jupyter": kernels, "terminal": terminals, "": all} {
 			got := s.do("GET", c.path, "", "Authorization", "Bearer "+key)
 			refused := got.status == 403 && strings.Contains(string(got.body), name+" alone")
-			if allowed := name == "" || name == c.protocol; refused == allowed || allowed && got.status >= 400 && got.status != 404 { //nolint:lll // to be shortened
+			allowed := name == "" || name == c.protocol
+			if refused == allowed || allowed && got.status >= 400 && got.status != 404 {
 				t.Errorf("%s with a key for %q: %d %s", c.path, name, got.status, got.body)
 			}
 		}

@@ -22,7 +22,8 @@ func TestForeignForms(t *testing.T) {
 		{"  <boltAction type=\"file\" filePath=\"src/a.ts\">\na\n  </boltAction>\n", "src/a.ts", VerdictOK, "a\n"},
 		{"<dyad-delete path=\"src/a.ts\"></dyad-delete>\n", "src/a.ts", VerdictInvalid, ""},
 		{"<dyad-rename from=\"src/a.ts\" to=\"src/b.ts\"></dyad-rename>\n", "src/a.ts", VerdictInvalid, ""},
-		{"<antArtifact identifier=\"x\" type=\"application/vnd.ant.code\" title=\"X\">\na\n</antArtifact>\n", "", VerdictInvalid, ""}, //nolint:lll // to be shortened
+		{"<antArtifact identifier=\"x\" type=\"application/vnd.ant.code\" title=\"X\">\na\n</antArtifact>\n", "",
+			VerdictInvalid, ""},
 		{"<invoke name=\"str_replace_based_edit_tool\">\n<parameter name=\"command\">create</parameter>\n" +
 			"<parameter name=\"path\">src/a.ts</parameter>\n</invoke>\n", "src/a.ts", VerdictInvalid, ""},
 		{"<edit_file>\n<path>src/a.ts</path>\n</edit_file>\n", "src/a.ts", VerdictInvalid, ""},

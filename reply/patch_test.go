@@ -1,6 +1,7 @@
 package reply
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -41,6 +42,9 @@ index 0123456..89abcde 100644
 func TestPatches(t *testing.T) {
 	files := map[string]string{"a.txt": "one\ntwo\n", "b.txt": "x\nz\n"}
 	want := map[string]string{"a.txt": "eins\ntwo\n", "b.txt": "x\ny\nz\n"}
+	head, _, _ := strings.Cut(mail, "diff --git a/a")
+	first, second, _ := strings.Cut(mail, "diff --git a/b")
+	timeOf := regexp.MustCompile(` 2026.*`)
 	git := mail[strings.Index(mail, "diff --git"):strings.Index(mail, "-- \n")]
 	timed := "--- a.txt 2026-11-28 10:00:00.000000000 +0000\n+++ a.txt 2026-11-28 10:00:01.000000000 +0000\n" +
 		"@@ -1,2 +1,2 @@\n-one\n+eins\n two\n"
@@ -50,9 +54,9 @@ func TestPatches(t *testing.T) {
 	}{
 		"git diff":                {git, 2},
 		"git format-patch":        {mail, 2},
-		"two mails":               {mail[:strings.Index(mail, "diff --git a/b")] + "-- \n2.39.5\n\n" + mail[:strings.Index(mail, "diff --git a/a")] + mail[strings.Index(mail, "diff --git a/b"):], 2}, //nolint:gocritic // to be shortened
+		"two mails":               {first + "-- \n2.39.5\n\n" + head + "diff --git a/b" + second, 2},
 		"a time behind a blank":   {timed, 1},
-		"a path without a prefix": {strings.ReplaceAll(strings.ReplaceAll(timed, " 2026-11-28 10:00:00.000000000 +0000", ""), " 2026-11-28 10:00:01.000000000 +0000", ""), 1}, //nolint:lll // to be shortened
+		"a path without a prefix": {timeOf.ReplaceAllString(timed, ""), 1},
 		"git diff -U0 that adds":  {"--- a/b.txt\n+++ b/b.txt\n@@ -1,0 +2 @@\n+y\n", 1},
 	} {
 		for _, form := range []string{"Here:\n\n%\nDone.\n", "```diff\n%```\n"} {

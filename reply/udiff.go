@@ -86,8 +86,8 @@ func (d *diffReader) read(line bodyLine, next string) {
 	case !inHunk && isMailHeader(text), !inHunk && d.hunk != nil && isSignature(text, next):
 		d.endHunk()
 		d.mail = true
-	case d.mail && !strings.HasPrefix(text, "diff --git ") && !(strings.HasPrefix(text, "--- ") && //nolint:staticcheck // to be shortened
-		strings.HasPrefix(next, "+++ ")):
+	case d.mail && !strings.HasPrefix(text, "diff --git ") &&
+		(!strings.HasPrefix(text, "--- ") || !strings.HasPrefix(next, "+++ ")):
 	case strings.HasPrefix(text, "diff --git "), strings.HasPrefix(text, "Index: "):
 		d.begin(line)
 		if a, b, ok := strings.Cut(strings.TrimPrefix(text, "diff --git "), " b/"); ok {

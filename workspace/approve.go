@@ -164,7 +164,8 @@ func (r *PolicyRule) check() error {
 	}
 	if r.Glob != "" {
 		if !doublestar.ValidatePattern(r.Glob) {
-			return fmt.Errorf("has a glob that is malformed, %q: a bracket or a brace is not closed, or nothing follows \\", r.Glob) //nolint:lll // to be shortened
+			return fmt.Errorf("has a glob that is malformed, %q: a bracket or a brace is not closed, or nothing follows \\",
+				r.Glob)
 		}
 		for name := range strings.SplitSeq(r.Glob, "/") {
 			if name == "" || name == "." || name == ".." {

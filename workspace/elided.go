@@ -153,7 +153,7 @@ func (e *elider) align(old, lines []string) (pairs [][2]int) {
 		}
 	}
 	for i, j := 0, 0; i < len(old) && j < len(lines); {
-		switch n := best[i*width+j]; { //nolint:staticcheck // to be shortened
+		switch n := best[i*width+j]; {
 		case n == best[(i+1)*width+j]:
 			i++
 		case n == best[i*width+j+1]:

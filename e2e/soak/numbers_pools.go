@@ -119,8 +119,8 @@ func measurePools(ctx context.Context, o options) (figure, error) {
 		if err == nil {
 			err = works(ctx, tenant{other, key}, terminal)
 		}
-		return figure{found: "left: " + strings.Join(left, ", ") + "; another owner starts a session, a process and a terminal", //nolint:lll // to be shortened
-			over: over}, err
+		return figure{over: over, found: "left: " + strings.Join(left, ", ") +
+			"; another owner starts a session, a process and a terminal"}, err
 	}, poolSessions...)
 }
 

@@ -129,7 +129,8 @@ func aboutKey(made *client.Key, first bool) string {
 			"service's cost: these take a key of `airlock keys create --admin`.")
 	}
 	if first {
-		about = append(about, "It is the first key: from now on callers on this machine need one, too, also after it was revoked.") //nolint:lll // to be shortened
+		about = append(about, "It is the first key: from now on callers on this machine need one, too, "+
+			"also after it was revoked.")
 	}
 	return strings.Join(about, "\n")
 }

@@ -32,9 +32,9 @@ func (a *app) e2b(s *service) (mount httpd.Mount, end func()) {
 	})
 	signed := func(r *http.Request) bool { _, everyone := handler.Access(r); return everyone }
 	return httpd.Mount{
-		Prefix: "/e2b", Handler: handler, Access: handler.Access, Authenticate: e2b.Authenticate(s.engine.AuthenticateFor("e2b")), //nolint:lll // to be shortened
-		Lenient: true, Holder: handler.Holder,
-		MaxBody: a.cfg.MaxUpload + formRoom, Refuse: e2b.Refuse, Hosts: handler.Hosts, Compressed: handler.Compressed,
+		Prefix: "/e2b", Handler: handler, Access: handler.Access, Lenient: true, Holder: handler.Holder,
+		Authenticate: e2b.Authenticate(s.engine.AuthenticateFor("e2b")),
+		MaxBody:      a.cfg.MaxUpload + formRoom, Refuse: e2b.Refuse, Hosts: handler.Hosts, Compressed: handler.Compressed,
 		// SDKs omit the prefix in addresses that they sign.
 		AtRoot: map[string]httpd.Claim{"GET /files": signed, "POST /files": signed},
 	}, handler.Close

@@ -259,7 +259,8 @@ func TestPipedInput(t *testing.T) {
 
 // A program that was not run did not take a time.
 func TestNotRun(t *testing.T) {
-	run := &client.Run{Status: client.StatusInterrupted, Message: "The program was not run: Rust is not installed on this host."} //nolint:lll // to be shortened
+	run := &client.Run{Status: client.StatusInterrupted,
+		Message: "The program was not run: Rust is not installed on this host."}
 	if got := verdictLine(run); got != run.Message {
 		t.Error(got)
 	}

@@ -263,7 +263,8 @@ func idle(t *testing.T, r *rig) {
 func TestOtherProtocols(t *testing.T) {
 	for _, way := range ways[1:] { // of a tunnel with TLS nothing is seen
 		for what, request := range map[string]string{
-			"h2c":          "GET %s/v1/x HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n", //nolint:lll // to be shortened
+			"h2c": "GET %s/v1/x HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\n" +
+				"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
 			"foo":          "GET %s/v1/x HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: foo\r\n",
 			"two":          "GET %s/v1/x HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket, foo\r\n",
 			"no key":       "GET %s/v1/x HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n",

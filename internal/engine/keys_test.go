@@ -78,7 +78,9 @@ func TestKeyOnly(t *testing.T) {
 	if caller, err := r.AuthenticateFor("jupyter")(ctx, token); err != nil || caller.Owner != "web" {
 		t.Errorf("%+v, %v", caller, err)
 	}
-	for _, check := range []func(context.Context, string) (engine.Caller, error){r.Authenticate, r.AuthenticateFor("api")} { //nolint:lll // to be shortened
+	for _, check := range []func(context.Context, string) (engine.Caller, error){
+		r.Authenticate, r.AuthenticateFor("api"),
+	} {
 		_, err := check(ctx, token)
 		wantKind(t, err, engine.ErrForbidden, "")
 		if !errors.Is(err, engine.ErrOnly) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,7 +28,7 @@ func TestOneLimitLosesNoDefault(t *testing.T) {
 // eachField calls do with each field that is not a struct.
 func eachField(v reflect.Value, at []int, do func(path []int, of reflect.StructField)) {
 	for i := range v.NumField() {
-		path := append(at[:len(at):len(at)], i) //nolint:gocritic // to be shortened
+		path := slices.Concat(at, []int{i})
 		if v.Field(i).Kind() == reflect.Struct {
 			eachField(v.Field(i), path, do)
 		} else {

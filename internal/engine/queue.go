@@ -322,7 +322,7 @@ func before(a *ownerQueue, i int, b *ownerQueue, j int) bool {
 	if a.account != b.account {
 		return a.account.before(b.account, a.tickets[i].number < b.tickets[j].number)
 	}
-	return a.standing.before(&b.standing, a.tickets[i].number < b.tickets[j].number) //nolint:staticcheck // to be shortened
+	return a.before(&b.standing, a.tickets[i].number < b.tickets[j].number)
 }
 
 // before reports whether a is served before b; otherwise says so if neither precedes.

@@ -72,8 +72,8 @@ func (q Quota) over(op, have, things, setting string) error {
 	hint := fmt.Sprintf("You have %s, as much as one owner may keep here: delete %s, wait until some expire, or ask the "+
 		"operator to raise %s.", have, things, setting)
 	if q.shared {
-		hint = fmt.Sprintf("All users of this key together have %s, as much as they may keep here: delete %s, wait until some "+ //nolint:lll // to be shortened
-			"expire, or ask the operator for a key for more of them (`airlock keys create --users`).", have, things)
+		hint = fmt.Sprintf("All users of this key together have %s, as much as they may keep here: delete %s, wait until "+
+			"some expire, or ask the operator for a key for more of them (`airlock keys create --users`).", have, things)
 	}
 	return &Error{Op: op, Kind: ErrFull, ID: setting, Err: ErrQuota, Hint: hint}
 }
@@ -133,7 +133,8 @@ func (u Usage) with(more Usage) (sum Usage) {
 // Kept returns the usage of the caller, and its quota.
 func (s *Service) Kept(ctx context.Context, caller Caller) (Usage, Quota, error) {
 	u, err := s.index.Usage(ctx, caller.Owner)
-	return u, s.cfg.Quota.For(caller.Owner, caller.Owner, s.accounts.get(caller.Owner)), failure("look what is kept", "", err) //nolint:lll // to be shortened
+	quota := s.cfg.Quota.For(caller.Owner, caller.Owner, s.accounts.get(caller.Owner))
+	return u, quota, failure("look what is kept", "", err)
 }
 
 // upload is the upload of an owner with a quota.

@@ -49,8 +49,8 @@ func TestCapture(t *testing.T) {
 		{"one more, head and tail", both, []string{x(34), "abc", x(60), "tail"}, x(34), x(34) + "<33>" + x(30) + "tail",
 			true},
 		{"no marker", bare, []string{x(8), "日本"}, x(8), x(8), true},
-		{"no room for the marker", OutputLimit{Bytes: 20, HeadOnly: true, Marker: "[much too long for this]"}, []string{x(30)}, x(20), x(20), //nolint:lll // to be shortened
-			true},
+		{"no room for the marker", OutputLimit{Bytes: 20, HeadOnly: true, Marker: "[much too long for this]"}, []string{x(30)},
+			x(20), x(20), true},
 		{"limit 0", OutputLimit{}, []string{"abc"}, "", "", true},
 		{"character over two writes", bare, []string{"\xe6\x97", "\xa5!"}, "日!", "日!", false},
 		{"character over four writes", bare, []string{"\xf0", "\x9f", "\x98", "\x80"}, "😀", "😀", false},

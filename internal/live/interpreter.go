@@ -442,7 +442,7 @@ func (it *interpreter) save(c *cell) {
 		return
 	}
 	it.unsaved = false
-	c.Files, c.Deleted, c.Dropped = saved.Files, saved.Deleted, append(at.dropped, saved.Dropped...) //nolint:gocritic // to be shortened
+	c.Files, c.Deleted, c.Dropped = saved.Files, saved.Deleted, slices.Concat(at.dropped, saved.Dropped)
 	at.dropped = nil
 	at.charge(c, saved.CPU, saved.MemoryPeak)
 }

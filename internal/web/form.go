@@ -28,7 +28,7 @@ var errForm = refuse(http.StatusBadRequest, "This form could not be read to its 
 func (v *webRequest) partToken() (string, error) {
 	part, err := v.nextPart()
 	switch {
-	case err == io.EOF: //nolint:errorlint // to be shortened
+	case errors.Is(err, io.EOF):
 		return "", nil
 	case err != nil:
 		return "", err
@@ -48,7 +48,7 @@ func (v *webRequest) nextPart() (*multipart.Part, error) {
 		v.parts = parts
 	}
 	part, err := v.parts.NextPart()
-	if err != nil && err != io.EOF { //nolint:errorlint // to be shortened
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = formError(err)
 	}
 	return part, err
@@ -59,7 +59,7 @@ func (v *webRequest) eachPart(do func(*multipart.Part) error) error {
 	for {
 		part, err := v.nextPart()
 		switch {
-		case err == io.EOF: //nolint:errorlint // to be shortened
+		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err

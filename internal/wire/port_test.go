@@ -34,8 +34,8 @@ func TestPortHeaders(t *testing.T) {
 	}{
 		{"page", false, false, []string{"Accept", "Accept-Encoding", "Connection", "Content-Length", "User-Agent", "X-Csrftoken"},
 			[]string{"Content-Type", "Date", "Etag"}},
-		{"own origin", true, true, []string{"Accept", "Accept-Encoding", "Authorization", "Connection", "Content-Length", "Cookie", //nolint:lll // to be shortened
-			"User-Agent", "X-Csrftoken", "X-Real-Ip"},
+		{"own origin", true, true, []string{"Accept", "Accept-Encoding", "Authorization", "Connection", "Content-Length",
+			"Cookie", "User-Agent", "X-Csrftoken", "X-Real-Ip"},
 			[]string{"Access-Control-Allow-Origin", "Content-Type", "Date", "Etag", "Set-Cookie", "X-Frame-Options"}},
 	} {
 		heard := make(chan []string, 1)

@@ -68,7 +68,8 @@ func New(o Options) (*Client, error) {
 	o.PartsOver = cmp.Or(o.PartsOver, 64<<20)
 	o.PartSize = cmp.Or(o.PartSize, 16<<20)
 	// NewClient reads OPENAI_* of the environment first; these options override them.
-	client := sdk.NewClient(option.WithBaseURL(base.String()), option.WithAPIKey(o.Key), option.WithHTTPClient(exchange.WithoutRepeats(o.HTTP)), //nolint:lll // to be shortened
+	client := sdk.NewClient(option.WithBaseURL(base.String()), option.WithAPIKey(o.Key),
+		option.WithHTTPClient(exchange.WithoutRepeats(o.HTTP)),
 		option.WithMaxRetries(0), // provider.Retry repeats
 		option.WithOrganization(o.Organization), option.WithProject(o.Project))
 	c := &Client{options: o, sdk: client}

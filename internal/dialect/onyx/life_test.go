@@ -109,7 +109,8 @@ func TestRefusedRate(t *testing.T) {
 	for given, want := range map[string]string{"1": "2", "": "2", "7": "7"} {
 		w := httptest.NewRecorder()
 		w.Header().Set("Retry-After", given)
-		Refuse(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), http.StatusTooManyRequests, "busy", "too many") //nolint:lll // to be shortened
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		Refuse(w, r, http.StatusTooManyRequests, "busy", "too many")
 		if got := w.Header().Get("Retry-After"); got != want {
 			t.Errorf("%q: %q, want %q", given, got, want)
 		}

@@ -69,7 +69,8 @@ func TestSaturated(t *testing.T) {
 		w := r.send("POST", path, `{"code":"exit 0"}`)
 		contains(t, w, http.StatusTooManyRequests,
 			`{"detail":"Execution capacity on this replica is saturated. Retry after the Retry-After delay."}`)
-		if seconds, _ := strconv.Atoi(w.Header().Get("Retry-After")); seconds < 2 || w.Header().Get("Content-Type") != "application/json" { //nolint:lll // to be shortened
+		seconds, _ := strconv.Atoi(w.Header().Get("Retry-After"))
+		if seconds < 2 || w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %v", path, w.Header())
 		}
 	}

@@ -69,10 +69,12 @@ func TestItemReferences(t *testing.T) {
 		t.Errorf("%d %s: %s", status, text, told)
 	}
 	none := code.ID[:strings.LastIndexByte(code.ID, '_')]
-	for owner, body := range map[string]string{"bob": both, "ann": more(named(none + "_9")), "ann ": more(named("msg_x"))} { //nolint:gocritic // to be shortened
-		status, text := r.ask(strings.TrimSpace(owner), "POST", "/responses", body)
+	for _, c := range []struct{ owner, body string }{
+		{"bob", both}, {"ann", more(named(none + "_9"))}, {"ann", more(named("msg_x"))},
+	} {
+		status, text := r.ask(c.owner, "POST", "/responses", c.body)
 		if status != 404 || !strings.Contains(text, "Item with id '") || !strings.Contains(text, "Send the item itself") {
-			t.Errorf("%s: %d %s", owner, status, text)
+			t.Errorf("%s: %d %s", c.owner, status, text)
 		}
 	}
 	// What is not stored cannot be named.

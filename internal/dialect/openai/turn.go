@@ -153,9 +153,10 @@ func (t *turn) ask(ctx context.Context, round int) (*answer, error) {
 	reader := completions.Reader[callState]{
 		Most:    mostAnswer,
 		Refusal: func(delta string) { t.speaking = true; t.to.refusalDelta(delta) },
-		ID:      func(given string) string { return cmp.Or(given, "call_"+engine.NewID().String()) }, // some servers have none //nolint:lll // to be shortened
-		Text:    func(delta string) { t.speaking = true; t.to.textDelta(delta) },
-		Called:  func(c *call, more string) error { return t.called(ctx, c, more) },
+		// Some servers have none.
+		ID:     func(given string) string { return cmp.Or(given, "call_"+engine.NewID().String()) },
+		Text:   func(delta string) { t.speaking = true; t.to.textDelta(delta) },
+		Called: func(c *call, more string) error { return t.called(ctx, c, more) },
 	}
 	a, err := reader.Read(resp)
 	t.usage.Add(a.Usage)

@@ -172,7 +172,7 @@ func ExecutorMain(args []string) int {
 }
 
 // prepare creates the executor's namespaces and image and moves into it.
-func (e *executor) prepare(args []string) error { //nolint:funlen // to be shortened
+func (e *executor) prepare(args []string) error {
 	if len(args) != 2 || args[1] != confined {
 		return errors.New("the executor is started by airlock itself")
 	}
@@ -209,17 +209,7 @@ func (e *executor) prepare(args []string) error { //nolint:funlen // to be short
 	if err := from.enter(h.uids); err != nil {
 		return err
 	}
-	if h.landlock = landlockABI(); h.landlock > 0 {
-		if h.readable, err = openReadable(); err != nil {
-			return err
-		}
-	}
-	h.lastCapability = lastCapability()
-	masks := present(hidden)
-	h.hiding = map[string][]spawn.Step{"": hiding("", masks), imagePath: hiding(imagePath, masks),
-		homePath: hiding(homePath, masks)}
-	h.fontLists = fontLists()
-	if h.heldQuota, err = halfOfMemory(); err != nil {
+	if err := h.look(); err != nil {
 		return err
 	}
 	own, err := os.ReadFile(procPath + "/self/cgroup")
@@ -237,16 +227,8 @@ func (e *executor) prepare(args []string) error { //nolint:funlen // to be short
 			return err
 		}
 	}
-	if h.filter, err = hostFilter(h.groups != nil); err != nil {
+	if err := h.makeFilters(e.config.Weaken); err != nil {
 		return err
-	}
-	if h.root && !slices.Contains(e.config.Weaken, weakKept) {
-		if h.notifyFilter, err = hostFilter(h.groups != nil, notifyRules...); err != nil {
-			return err
-		}
-		if slices.Contains(e.config.Weaken, weakNotices) {
-			h.notifyFilter = h.filter
-		}
 	}
 	if err := openNumbers(e.config.Weaken); err != nil {
 		return err
@@ -255,6 +237,36 @@ func (e *executor) prepare(args []string) error { //nolint:funlen // to be short
 	e.uids = make(chan int, h.uids.count)
 	for i := range h.uids.count {
 		e.uids <- h.uids.first + i
+	}
+	return nil
+}
+
+// look notes what the kernel and the image offer.
+func (h *host) look() (err error) {
+	if h.landlock = landlockABI(); h.landlock > 0 {
+		if h.readable, err = openReadable(); err != nil {
+			return err
+		}
+	}
+	h.lastCapability = lastCapability()
+	masks := present(hidden)
+	h.hiding = map[string][]spawn.Step{"": hiding("", masks), imagePath: hiding(imagePath, masks),
+		homePath: hiding(homePath, masks)}
+	h.fontLists = fontLists()
+	h.heldQuota, err = halfOfMemory()
+	return err
+}
+
+// makeFilters makes the filters of system calls.
+func (h *host) makeFilters(weaken []string) (err error) {
+	if h.filter, err = hostFilter(h.groups != nil); err != nil || !h.root || slices.Contains(weaken, weakKept) {
+		return err
+	}
+	if h.notifyFilter, err = hostFilter(h.groups != nil, notifyRules...); err != nil {
+		return err
+	}
+	if slices.Contains(weaken, weakNotices) {
+		h.notifyFilter = h.filter
 	}
 	return nil
 }

@@ -192,8 +192,8 @@ func (e *executor) attend(h *heldWorkspace, owner string) (leave func(), err err
 	}
 	e.mu.Unlock()
 	if full {
-		return nil, newFailure(engine.ErrBusy, fmt.Sprintf("this session is watched %d times, and that is the most", maxHeldWatches), //nolint:lll // to be shortened
-			"end one of the watches")
+		return nil, newFailure(engine.ErrBusy,
+			fmt.Sprintf("this session is watched %d times, and that is the most", maxHeldWatches), "end one of the watches")
 	}
 	end := func() {
 		e.mu.Lock()

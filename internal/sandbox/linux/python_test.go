@@ -226,8 +226,8 @@ var plots = []struct {
 	{"saved as no picture", plotted + "plt.savefig('c.pdf')\nplt.show()", "", []string{"c.pdf", "plot_1.png"}},
 	{"saved nowhere", plotted + "import traceback\ntry: plt.savefig('no/c.png')\n" +
 		"except OSError: print('/opt/airlock/' in traceback.format_exc().replace('/opt/airlock/python', ''))", "False\n", nil},
-	{"images of Pillow", "from PIL import Image\nImage.new('RGB', (4, 4)).show()\nImage.new('CMYK', (4, 4)).show('title')", "", //nolint:lll // to be shortened
-		[]string{"image_1.png", "image_2.png"}},
+	{"images of Pillow", "from PIL import Image\nImage.new('RGB', (4, 4)).show()\n" +
+		"Image.new('CMYK', (4, 4)).show('title')", "", []string{"image_1.png", "image_2.png"}},
 	{"a program of no plots", "import sys\nprint('matplotlib' in sys.modules, sys.argv)", "False ['/workspace/main.py']\n",
 		nil},
 }
@@ -255,7 +255,8 @@ func TestShowPlots(t *testing.T) {
 					t.Errorf("files (-want +got)\n%s", diff)
 				}
 				for name, content := range r.Files {
-					if _, err := png.Decode(bytes.NewReader([]byte(content))); err != nil && content != "mine" && !strings.HasSuffix(name, ".pdf") { //nolint:lll // to be shortened
+					_, err := png.Decode(bytes.NewReader([]byte(content)))
+					if err != nil && content != "mine" && !strings.HasSuffix(name, ".pdf") {
 						t.Errorf("%s: %v", name, err)
 					}
 				}

@@ -34,7 +34,8 @@ func TestShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.take("alice", 1); !errors.Is(describe(err).Kind, engine.ErrBusy) || !strings.Contains(err.Error(), "one owner") { //nolint:lll // to be shortened
+	_, err = s.take("alice", 1)
+	if !errors.Is(describe(err).Kind, engine.ErrBusy) || !strings.Contains(err.Error(), "one owner") {
 		t.Errorf("above the owner's part: %v", err)
 	}
 	bob, err := s.take("bob", 5)
@@ -403,7 +404,8 @@ func TestTenants(t *testing.T) {
 		t.Error("the executor ended")
 	}
 	n := threadsOf(t, executor)
-	if t.Logf("%d sessions of one owner, %d refusals, %d threads of the executor", len(alices), len(refused), n); n > executorTasks { //nolint:lll // to be shortened
+	t.Logf("%d sessions of one owner, %d refusals, %d threads of the executor", len(alices), len(refused), n)
+	if n > executorTasks {
 		t.Errorf("the executor has %d threads", n)
 	}
 }

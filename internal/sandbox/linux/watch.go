@@ -91,15 +91,14 @@ func (w *watch) await() {
 // until waits for the end of pid 1, and with it of all other processes. It kills the
 // sandbox when the time limit is reached or the request is abandoned. It waits for all its
 // files at once: waking a second goroutine would cost more than all its work.
-func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) { //nolint:funlen // to be shortened
+func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) {
 	service, err := w.link.number()
 	if err != nil {
 		return nil, err
 	}
 	done := &outcome{Lost: true, Started: time.Now()}
 	deadline := w.deadline(done.Started)
-	w.nextCPUCheck = done.Started.Add(cgroup.ShortRun)
-	w.nextRestCheck = done.Started.Add(firstRest)
+	w.nextCPUCheck, w.nextRestCheck = done.Started.Add(cgroup.ShortRun), done.Started.Add(firstRest)
 	list := []unix.PollFd{
 		polledReports: {Fd: int32(reports.Fd()), Events: unix.POLLIN},
 		polledService: {Fd: int32(service), Events: unix.POLLIN},
@@ -111,9 +110,7 @@ func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) { //n
 	var failed error
 	polled, err := newPollSet(list)
 	if err != nil {
-		w.kill()
-		w.await()
-		return nil, err
+		return nil, w.fail(err)
 	}
 	defer polled.close()
 	for {
@@ -124,9 +121,7 @@ func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) { //n
 			w.carryOut(g, next)
 			continue
 		case err != nil:
-			w.kill()
-			w.await()
-			return nil, err
+			return nil, w.fail(err)
 		case n == 0:
 			done.TimedOut = done.Lost
 			w.kill()
@@ -153,14 +148,19 @@ func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) { //n
 			return done, failed
 		case r.Kind == spawn.Started:
 			deadline = w.began(done)
-		case r.Kind == spawn.Exited:
-			if w.exited(r.Value, g.Processes, done) {
-				return done, failed
-			}
-		default:
+		case r.Kind == spawn.Exited && w.exited(r.Value, g.Processes, done):
+			return done, failed
+		case r.Kind != spawn.Exited:
 			failed = stepError(w.script, r)
 		}
 	}
+}
+
+// fail kills the sandbox, which cannot be watched, and returns err.
+func (w *watch) fail(err error) error {
+	w.kill()
+	w.await()
+	return err
 }
 
 // carryOut runs the check due at a time.
