@@ -47,7 +47,7 @@ func ValidID(id string) bool { return idPattern.MatchString(id) }
 func NewBatch(items []*reply.Item, s Source) Batch {
 	b := Batch{}
 	for _, it := range items {
-		if it.Kind != reply.KindBlock || it.Block == nil {
+		if it == nil || it.Kind != reply.KindBlock || it.Block == nil {
 			continue
 		}
 		switch it.Block.Type {
@@ -211,8 +211,11 @@ const (
 )
 
 // CheckEvidence holds every submission whose evidence names a file that was not
-// written, and warns of evidence that does not exist.
+// written, and warns of evidence that does not exist. With a nil look none exists.
 func (b *Batch) CheckEvidence(look func(evidence string) FileState) {
+	if look == nil {
+		look = func(string) FileState { return Missing }
+	}
 	for i := range b.Posts {
 		p := &b.Posts[i]
 		if p.Kind != Submission {

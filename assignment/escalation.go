@@ -49,6 +49,9 @@ type AnsweredError struct{ Escalation Escalation }
 
 func (e *AnsweredError) Error() string {
 	a := e.Escalation.Answer
+	if a == nil {
+		return "the escalation " + e.Escalation.ID + " was answered already"
+	}
 	by := ""
 	if a.By != "" {
 		by = " by " + a.By

@@ -1,6 +1,7 @@
 package assignment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,12 +34,20 @@ type Outbox struct {
 	now   func() time.Time
 }
 
+// noStore is the store of a caller that has left it out.
+type noStore struct{}
+
+var errNoStore = errors.New("there is no Store for the posts: it is nil")
+
+func (noStore) Change(context.Context, LaneID, func(*Lane) error) error { return errNoStore }
+func (noStore) Load(context.Context, Query) ([]Lane, error)             { return nil, errNoStore }
+
 // NewOutbox returns an outbox over a store. The clock is time.Now for nil.
 func NewOutbox(store Store, now func() time.Time) *Outbox {
 	if now == nil {
 		now = time.Now
 	}
-	return &Outbox{store, now}
+	return &Outbox{cmp.Or[Store](store, noStore{}), now}
 }
 
 // Add queues the posts of a batch.

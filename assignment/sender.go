@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// SenderOptions set up a Sender. Zero fields take what their comment says.
+// SenderOptions set up a Sender. Fields that are zero, or below, take what their comment says.
 type SenderOptions struct {
 	// HTTP makes the requests; nil: http.DefaultTransport. Redirects are not
 	// followed, whatever the client says: a token goes to one place only.
@@ -58,12 +58,12 @@ type circuit struct {
 
 // NewSender returns a sender.
 func NewSender(store Store, o SenderOptions) *Sender {
-	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
-	o.Base = cmp.Or(o.Base, 500*time.Millisecond)
-	o.Cap = cmp.Or(o.Cap, time.Minute)
-	o.Total = cmp.Or(o.Total, 24*time.Hour)
-	o.Poll = cmp.Or(o.Poll, 5*time.Second)
-	o.Parallel = cmp.Or(o.Parallel, 4)
+	o.Timeout = cmp.Or(max(o.Timeout, 0), 30*time.Second)
+	o.Base = cmp.Or(max(o.Base, 0), 500*time.Millisecond)
+	o.Cap = cmp.Or(max(o.Cap, 0), time.Minute)
+	o.Total = cmp.Or(max(o.Total, 0), 24*time.Hour)
+	o.Poll = cmp.Or(max(o.Poll, 0), 5*time.Second)
+	o.Parallel = cmp.Or(max(o.Parallel, 0), 4)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -80,7 +80,7 @@ func NewSender(store Store, o SenderOptions) *Sender {
 		o.Token = func(string) string { return "" }
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	s := &Sender{store: store, o: o, wake: make(chan struct{}, 1), hosts: map[string]*circuit{}}
+	s := &Sender{store: cmp.Or[Store](store, noStore{}), o: o, wake: make(chan struct{}, 1), hosts: map[string]*circuit{}}
 	if o.HTTP != nil {
 		s.client = *o.HTTP
 	}

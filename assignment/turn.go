@@ -51,6 +51,9 @@ type Outcome struct {
 
 // Finish records the outcome of the attempt that Claim began.
 func (l *Lane) Finish(claimed *Post, o Outcome, now time.Time) {
+	if claimed == nil { // none was due
+		return
+	}
 	p := l.Post(claimed.ID)
 	if p == nil || p.State.Final() {
 		return
