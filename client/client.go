@@ -61,36 +61,26 @@ type Client struct {
 
 // New returns a client. It does not connect yet.
 func New(o Options) (*Client, error) {
-	address, err := url.Parse(o.Server)
-	if err != nil && !strings.Contains(o.Server, "://") { // url.Parse takes 127.0.0.1:8000 for a path
-		return nil, errors.New("airlock server: the address must begin with http://, https:// or unix://, " +
-			"as http://127.0.0.1:8000 does")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("airlock server: %w", err)
-	}
 	c := &Client{key: o.Key, agent: o.Agent, http: o.HTTP}
 	dial := o.Dial
-	switch address.Scheme {
-	case "unix":
-		socket := address.Path
-		if socket == "" || address.Host != "" {
-			return nil, fmt.Errorf("airlock server: %q names no socket, as unix:///path/to/airlock.sock does", o.Server)
-		}
+	socket, err := url.Parse(o.Server)
+	local := err == nil && socket.Scheme == "unix"
+	switch base, err := outbound.Base(o.Server); {
+	case local && (socket.Path == "" || socket.Host != ""):
+		return nil, fmt.Errorf("airlock server: %q names no socket, as unix:///path/to/airlock.sock does", o.Server)
+	case local:
 		dial = func(ctx context.Context) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
+			return new(net.Dialer).DialContext(ctx, "unix", socket.Path)
 		}
 		c.base = "http://localhost/api/v1"
-	case "http", "https":
-		if address.Host == "" || address.RawQuery != "" || address.User != nil {
-			return nil, fmt.Errorf("airlock server: %q is not an address such as http://127.0.0.1:8000", address.Redacted())
-		}
-		address.Fragment = ""
-		c.base = strings.TrimRight(address.String(), "/") + "/api/v1"
+	case err != nil:
+		return nil, fmt.Errorf("airlock server: %w; examples are http://127.0.0.1:8000 and unix:///path/to/airlock.sock", err)
+	case base.User != nil:
+		return nil, fmt.Errorf("airlock server: %q has a user: the service knows keys alone", base.Redacted())
 	default:
-		return nil, fmt.Errorf("airlock server: %q must begin with http://, https:// or unix://", address.Redacted())
+		c.base = base.String() + "/api/v1"
 	}
-	if c.http == nil || address.Scheme == "unix" {
+	if c.http == nil || local {
 		c.own = http.DefaultTransport.(*http.Transport).Clone()
 		if dial != nil {
 			c.own.Proxy = nil
@@ -127,6 +117,9 @@ type request struct {
 // do makes a call and returns an answer below 300, whose body the caller
 // closes. Every other answer is an *Error.
 func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
+	if c.http == nil {
+		return nil, errors.New("airlock: the Client has no server: client.New makes one that has")
+	}
 	address := c.base + r.path
 	if len(r.query) > 0 {
 		address += "?" + r.query.Encode()
@@ -227,6 +220,9 @@ func list[T any](
 
 // save copies the body of an answer to w.
 func (c *Client) save(ctx context.Context, r request, w io.Writer) error {
+	if w == nil {
+		return errNoWriter
+	}
 	resp, err := c.do(ctx, r)
 	if err != nil {
 		return err
@@ -235,6 +231,8 @@ func (c *Client) save(ctx context.Context, r request, w io.Writer) error {
 	_, err = io.Copy(w, resp.Body)
 	return err
 }
+
+var errNoWriter = errors.New("airlock: there is nowhere to write to: the writer is nil")
 
 // segment escapes an id as one segment of a path. An empty id would name the list.
 func segment(id string) string {

@@ -60,6 +60,9 @@ func (c *Client) Upload(ctx context.Context, name string, content io.Reader, ttl
 // Download writes a file's bytes to w and makes sure that they are the ones
 // that were stored. After an error w has some of them, or all.
 func (c *Client) Download(ctx context.Context, id string, w io.Writer) (*File, error) {
+	if w == nil {
+		return nil, errNoWriter
+	}
 	file, err := c.GetFile(ctx, id)
 	if err != nil {
 		return nil, err

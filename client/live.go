@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -284,6 +285,9 @@ func (c *Client) ReadLiveFile(ctx context.Context, session, path string, w io.Wr
 
 // WriteLiveFile makes or replaces a file: all of it at once, or nothing.
 func (c *Client) WriteLiveFile(ctx context.Context, session, path string, content io.Reader) (*LiveEntry, error) {
+	if content == nil {
+		return nil, fmt.Errorf("airlock: write %q: there is no content to send: the reader is nil", path)
+	}
 	return c.changeFiles(ctx, session, "write", url.Values{"path": {path}}, content)
 }
 

@@ -3,10 +3,13 @@ package client
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // A second loop over the events of a program does not run it again.
@@ -57,5 +60,45 @@ func TestServerWithoutScheme(t *testing.T) {
 		if _, err := New(Options{Server: server}); err == nil || !strings.Contains(err.Error(), "must begin with http://") {
 			t.Errorf("%s: %v", server, err)
 		}
+	}
+}
+
+// What a caller has left out is an error, not a panic or an empty file.
+func TestZeroValues(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{}`) })
+	ctx := t.Context()
+	_, downloaded := c.Download(ctx, "a", nil)
+	_, written := c.WriteLiveFile(ctx, "a", "x", nil)
+	for name, err := range map[string]error{"download": downloaded, "write": written, "archive": c.Archive(ctx, "a", nil),
+		"archive held": c.ArchiveHeld(ctx, "a", nil), "read": c.ReadLiveFile(ctx, "a", "x", nil)} {
+		if err == nil || !strings.Contains(err.Error(), "nil") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := new(Client).Health(ctx); err == nil || !strings.Contains(err.Error(), "client.New") {
+		t.Errorf("a Client without New: %v", err)
+	}
+	new(Client).Close()
+}
+
+// Close ends all goroutines of a client.
+func TestCloseEndsGoroutines(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"status":"ok"}`)
+	}))
+	defer server.Close()
+	opened := goleak.IgnoreCurrent()
+	for range 50 {
+		c, err := New(Options{Server: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Health(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	if err := goleak.Find(opened); err != nil {
+		t.Error(err)
 	}
 }

@@ -32,13 +32,14 @@ type ServiceOption func(*Service)
 func WithHTTPClient(client *http.Client) ServiceOption { return func(s *Service) { s.client = client } }
 
 // NewService returns the service at an address such as "http://localhost:8000/onyx". It
-// sends no request.
+// sends no request. Without WithHTTPClient it uses the connections of http.DefaultClient, whose
+// CloseIdleConnections closes those that wait for another request.
 func NewService(baseURL string, options ...ServiceOption) (*Service, error) {
-	u, err := url.Parse(baseURL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%s is %q: it must be an address such as http://localhost:8000", EnvBaseURL, baseURL)
+	base, err := outbound.Base(baseURL)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; an example is http://localhost:8000", EnvBaseURL, err)
 	}
-	s := &Service{base: strings.TrimRight(baseURL, "/"), client: new(http.Client)}
+	s := &Service{base: base.String(), client: new(http.Client)}
 	for _, option := range options {
 		option(s)
 	}

@@ -7,11 +7,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
 	"github.com/airlock-run/airlock/pytool"
 )
@@ -291,5 +293,33 @@ func TestRedirectsStayWithTheService(t *testing.T) {
 		if got := s.Health(t.Context()); got.Connected || !strings.Contains(got.Error, "redirects to another address") {
 			t.Errorf("its health, answered with %d: %+v", status, got)
 		}
+	}
+}
+
+// Services share connections, which a program can close.
+func TestServicesShareConnections(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"status":"ok"}`)
+	}))
+	defer server.Close()
+	before, most := runtime.NumGoroutine(), 0
+	opened := goleak.IgnoreCurrent()
+	for range 50 {
+		service, err := pytool.NewService(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if health := service.Health(t.Context()); !health.Connected {
+			t.Fatalf("%+v", health)
+		}
+		most = max(most, runtime.NumGoroutine()-before)
+	}
+	if most > 20 {
+		t.Errorf("%d goroutines more than before 50 services", most)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if err := goleak.Find(opened); err != nil {
+		t.Errorf("after CloseIdleConnections: %v", err)
 	}
 }

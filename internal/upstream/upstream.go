@@ -17,7 +17,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path"
@@ -68,8 +67,13 @@ func Read(text []byte) (map[string]Server, error) {
 		return nil, errors.New("there is no server in its mcpServers")
 	}
 	for name, s := range file.Servers {
-		if u, err := url.Parse(s.URL); (s.Command == "") == (s.URL == "") || err != nil || s.URL != "" && u.Host == "" {
+		if (s.Command == "") == (s.URL == "") {
 			return nil, fmt.Errorf("the server %q needs either a command or an url", name)
+		}
+		if s.URL != "" {
+			if _, err := outbound.Parse(s.URL); err != nil {
+				return nil, fmt.Errorf("the server %q: %w", name, err)
+			}
 		}
 		for pattern, policy := range s.Tools {
 			if _, err := path.Match(pattern, ""); err != nil || !policy.known() {

@@ -270,10 +270,12 @@ func TestPolicy(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	for text, want := range map[string]string{
-		`{}`:                               "there is no server",
-		`[]`:                               "it is not what agents have",
-		`{"mcpServers":{"a":{}}}`:          "needs either a command or an url",
-		`{"mcpServers":{"a":{"url":"x"}}}`: "needs either a command or an url",
+		`{}`:                                     "there is no server",
+		`[]`:                                     "it is not what agents have",
+		`{"mcpServers":{"a":{}}}`:                "needs either a command or an url",
+		`{"mcpServers":{"a":{"url":"x"}}}`:       "must begin with http://",
+		`{"mcpServers":{"a":{"url":"ftp://x"}}}`: "must begin with http://",
+		`{"mcpServers":{"a":{"url":"http:///sse"}}}`:                   "names no host",
 		`{"mcpServers":{"a":{"command":"x","tools":{"b":"perhaps"}}}}`: `"perhaps" is none of allow, ask and deny`,
 		`{"mcpServers":{"a":{"command":"x","allow":["b"]}}}`:           "unknown field",
 	} {
