@@ -68,6 +68,11 @@ func HTTPClient(t Timeouts, options ...HTTPOption) *http.Client {
 	return outbound.Guard(http.Client{Transport: maskTransport{layer{errorStatusTransport{layer{limited}}}}})
 }
 
+// DefaultHTTPClient is the HTTP client of providers that are given none. As with net/http's own,
+// all of them share its connections, and CloseIdleConnections closes those that wait for another
+// request.
+var DefaultHTTPClient = HTTPClient(Timeouts{})
+
 // AccountOf returns an Account: a hash of the address and the key.
 func AccountOf(address, key string) string {
 	sum := sha256.Sum256([]byte(strings.TrimRight(address, "/") + "\x00" + key))

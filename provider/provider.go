@@ -118,11 +118,11 @@ type Upload struct {
 	Name    string // the base name that the model sees
 	MIME    string // derived from the name when empty
 	Purpose string // the provider's value; empty: the one for code execution
-	Size    int64  // -1: not known
+	Size    int64  // 0: that of Body, if it is an io.Seeker or has a Len; -1: not known
 	// Body is read once. An attempt can only be repeated when it is an
 	// io.Seeker too.
 	Body io.Reader
-	TTL  time.Duration // used where UploadTTL; 0: the provider's default
+	TTL  time.Duration // used where UploadTTL, the nearest that it has; 0: the provider's default
 	// SHA256 in hex, when known.
 	SHA256 string
 	// Progress is called with the number of bytes handed to the network; may be nil.

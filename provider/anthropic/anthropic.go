@@ -38,7 +38,7 @@ const apiVersion = "2026-10-21"
 type Options struct {
 	Key   string
 	URL   string       // empty: DefaultURL
-	HTTP  *http.Client // nil: provider.HTTPClient
+	HTTP  *http.Client // nil: provider.DefaultHTTPClient
 	Clock provider.Clock
 	// Retry is for the later requests of a turn, after which the whole turn cannot be
 	// repeated.
@@ -66,10 +66,13 @@ func New(o Options) (*Client, error) {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Anthropic, Message: "no key is set",
 			Hint: "Set ANTHROPIC_API_KEY to a key from the Anthropic console."}
 	}
+	base, err := exchange.Base(provider.Anthropic, cmp.Or(o.URL, DefaultURL), DefaultURL)
+	if err != nil {
+		return nil, err
+	}
 	exchange.Defaults(&o.HTTP, &o.Clock, &o.Retry)
 	p := &Client{key: o.Key, clock: o.Clock, retry: o.Retry}
-	p.rest = exchange.Client{Provider: provider.Anthropic, URL: cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL),
-		HTTP: o.HTTP, Refused: p.refused,
+	p.rest = exchange.Client{Provider: provider.Anthropic, URL: base, HTTP: o.HTTP, Refused: p.refused,
 		Header: http.Header{"Authorization": {"Bearer " + o.Key}, "Anthropic-Version": {apiVersion}}}
 	// The services, not the SDK's client, which reads the environment. No retries: the
 	// SDK would wait for any time of a Retry-After.

@@ -8,10 +8,12 @@ import (
 	"iter"
 	"net/url"
 	"strconv"
+	"time"
 
 	sdk "github.com/anthropics/anthropic-sdk-go/v2"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // files is the Files API.
@@ -19,10 +21,14 @@ type files struct{ p *Client }
 
 func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo, error) {
 	op := "upload " + u.Name
+	u, err := exchange.Upload(f.p, u)
+	if err != nil {
+		return provider.FileInfo{}, err
+	}
 	var fields []provider.Field
 	if u.TTL > 0 {
 		fields = append(fields, provider.Field{Name: "expires_in_seconds",
-			Value: strconv.FormatInt(int64(u.TTL.Seconds()), 10)})
+			Value: strconv.FormatInt(int64(u.TTL/time.Second), 10)})
 	}
 	a, err := f.p.rest.Upload(ctx, op, "/v1/files", fields, "file", u)
 	if err != nil {

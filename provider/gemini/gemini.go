@@ -32,7 +32,7 @@ const apiVersion = "v1beta"
 type Options struct {
 	Key   string
 	URL   string         // empty: DefaultURL
-	HTTP  *http.Client   // nil: provider.HTTPClient
+	HTTP  *http.Client   // nil: provider.DefaultHTTPClient
 	Clock provider.Clock // nil: the system's
 	// Retry is for the parts of an upload and the later requests of a turn.
 	Retry provider.Retry
@@ -56,9 +56,12 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.Gemini, Message: "no key is set",
 			Hint: "Set GEMINI_API_KEY to a key from https://aistudio.google.com/apikey."}
 	}
-	o.URL = cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL)
+	var err error
+	if o.URL, err = exchange.Base(provider.Gemini, cmp.Or(o.URL, DefaultURL), DefaultURL); err != nil {
+		return nil, err
+	}
 	exchange.Defaults(&o.HTTP, &o.Clock, &o.Retry)
-	o.PartSize = cmp.Or(o.PartSize, 8<<20)
+	o.PartSize = cmp.Or(max(o.PartSize, 0), 8<<20)
 	web := exchange.WithoutRepeats(o.HTTP)
 	web.Transport = sseFilter{web.Transport}
 	sdk, err := genai.NewClient(ctx, &genai.ClientConfig{

@@ -29,6 +29,10 @@ type upload struct {
 
 // Upload implements provider.FileStore. It holds one part in memory.
 func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo, error) {
+	u, err := exchange.Upload(f.c, u)
+	if err != nil {
+		return provider.FileInfo{}, err
+	}
 	if u.MIME == "" {
 		if u.MIME, _, _ = strings.Cut(mime.TypeByExtension(path.Ext(u.Name)), ";"); u.MIME == "" {
 			u.MIME = "application/octet-stream"

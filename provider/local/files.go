@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 	"github.com/airlock-run/airlock/pytool"
 )
 
@@ -26,6 +27,10 @@ func (f files) failed(op string, err error) error {
 // copied to a temporary file first.
 func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo, error) {
 	op := "keep " + u.Name
+	u, err := exchange.Upload(f.c, u)
+	if err != nil {
+		return provider.FileInfo{}, err
+	}
 	body, size := u.Reader(), u.Size
 	if size < 0 {
 		temp, err := os.CreateTemp("", "airlock-upload-*")

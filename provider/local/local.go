@@ -12,7 +12,6 @@ import (
 	"errors"
 	"iter"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -33,7 +32,7 @@ type Options struct {
 	URL    string // of the model's endpoint: "http://localhost:11434/v1"
 	Key    string // most local endpoints need none
 	Runner Runner
-	HTTP   *http.Client   // nil: provider.HTTPClient
+	HTTP   *http.Client   // nil: provider.DefaultHTTPClient
 	Clock  provider.Clock // nil: the system's
 	// Retry is for the later requests of a turn that takes several.
 	Retry   provider.Retry
@@ -55,15 +54,13 @@ func New(o Options) (*Client, error) {
 	if o.Runner == nil {
 		return nil, errors.New("local: a runner is needed")
 	}
-	base, err := url.Parse(o.URL)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.Local,
-			Message: "the address of the model is not a URL: " + o.URL,
-			Hint:    "Give the endpoint that speaks OpenAI's API, such as --model-url http://localhost:11434/v1 for Ollama."}
+	var err error
+	o.URL, err = exchange.Base(provider.Local, o.URL, "--model-url http://localhost:11434/v1, as Ollama has it")
+	if err != nil {
+		return nil, err
 	}
-	o.URL = strings.TrimRight(o.URL, "/")
 	exchange.Defaults(&o.HTTP, &o.Clock, &o.Retry)
-	o.IdleTTL = cmp.Or(o.IdleTTL, time.Hour)
+	o.IdleTTL = cmp.Or(max(o.IdleTTL, 0), time.Hour)
 	c := &Client{options: o}
 	c.rest = exchange.Client{Provider: provider.Local, URL: o.URL, HTTP: o.HTTP, Refused: c.refused,
 		Header: http.Header{}}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 	"github.com/airlock-run/airlock/pytool"
 )
 
@@ -37,7 +38,10 @@ func expired(id string) error {
 
 func (s *sessions) Create(ctx context.Context, spec provider.SessionSpec) (provider.Session, error) {
 	now := s.c.options.Clock.Now()
-	ttl := cmp.Or(spec.IdleTTL, s.c.options.IdleTTL)
+	ttl, err := exchange.Lifetime(s.c, "make a session", cmp.Or(spec.IdleTTL, s.c.options.IdleTTL), 1)
+	if err != nil {
+		return provider.Session{}, err
+	}
 	n := &session{info: provider.Session{ID: "local-" + strings.ToLower(rand.Text()), Name: spec.Name, Created: now,
 		LastUsed: now, Expires: now.Add(ttl), IdleTTL: ttl, Active: true}}
 	for _, f := range spec.Files {

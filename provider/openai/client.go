@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -33,7 +32,7 @@ type Options struct {
 	URL          string // DefaultURL
 	Organization string
 	Project      string
-	HTTP         *http.Client   // provider.HTTPClient
+	HTTP         *http.Client   // provider.DefaultHTTPClient
 	Clock        provider.Clock // the system's
 	// PartsOver is the size from which on a file is uploaded in parts, so that a
 	// broken connection costs only a part: 64 MiB. PartSize is 16 MiB; the service
@@ -58,22 +57,19 @@ func New(o Options) (*Client, error) {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.OpenAI, Message: "no key",
 			Hint: "Set OPENAI_API_KEY to a key of https://platform.openai.com/api-keys."}
 	}
-	o.URL = cmp.Or(o.URL, DefaultURL)
-	base, err := url.Parse(strings.TrimRight(o.URL, "/") + "/")
-	if err != nil || base.Host == "" {
-		return nil, &provider.Error{Kind: provider.Invalid, Provider: provider.OpenAI,
-			Message: "the base address is not a URL: " + o.URL}
+	var err error
+	if o.URL, err = exchange.Base(provider.OpenAI, cmp.Or(o.URL, DefaultURL), DefaultURL); err != nil {
+		return nil, err
 	}
 	exchange.Defaults(&o.HTTP, &o.Clock, &o.Retry)
-	o.PartsOver = cmp.Or(o.PartsOver, 64<<20)
-	o.PartSize = cmp.Or(o.PartSize, 16<<20)
+	o.PartsOver = cmp.Or(max(o.PartsOver, 0), 64<<20)
+	o.PartSize = cmp.Or(max(o.PartSize, 0), 16<<20)
 	// NewClient reads OPENAI_* of the environment first; these options override them.
-	client := sdk.NewClient(option.WithBaseURL(base.String()), option.WithAPIKey(o.Key),
-		option.WithHTTPClient(exchange.WithoutRepeats(o.HTTP)),
-		option.WithMaxRetries(0), // provider.Retry repeats
+	client := sdk.NewClient(option.WithBaseURL(o.URL+"/"), option.WithAPIKey(o.Key),
+		option.WithHTTPClient(exchange.WithoutRepeats(o.HTTP)), option.WithMaxRetries(0), // provider.Retry repeats
 		option.WithOrganization(o.Organization), option.WithProject(o.Project))
 	c := &Client{options: o, sdk: client}
-	c.rest = exchange.Client{Provider: provider.OpenAI, URL: strings.TrimRight(base.String(), "/"), HTTP: o.HTTP,
+	c.rest = exchange.Client{Provider: provider.OpenAI, URL: o.URL, HTTP: o.HTTP,
 		Refused: c.refusedBy, Header: http.Header{"Authorization": {"Bearer " + o.Key}}}
 	if o.Organization != "" {
 		c.rest.Header.Set("OpenAI-Organization", o.Organization)

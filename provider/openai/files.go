@@ -15,6 +15,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // files is the provider.FileStore: the account's files and those of containers.
@@ -151,9 +152,12 @@ func (s containers) Create(ctx context.Context, spec provider.SessionSpec) (prov
 		}
 		p.FileIDs = append(p.FileIDs, f.Ref.ID)
 	}
-	if spec.IdleTTL > 0 {
-		p.ExpiresAfter = sdk.ContainerNewParamsExpiresAfter{Anchor: "last_active_at",
-			Minutes: int64(max(spec.IdleTTL/time.Minute, 1))}
+	idle, err := exchange.Lifetime(s.c, "make a container", spec.IdleTTL, time.Minute)
+	if err != nil {
+		return provider.Session{}, err
+	}
+	if idle > 0 {
+		p.ExpiresAfter = sdk.ContainerNewParamsExpiresAfter{Anchor: "last_active_at", Minutes: int64(idle / time.Minute)}
 	}
 	got, err := s.c.sdk.Containers.New(ctx, p)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	sdk "github.com/openai/openai-go/v3"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // This file transfers content. The SDK would build each multipart body in memory.
@@ -22,6 +23,10 @@ import (
 const singleLimit = 512 << 20
 
 func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo, error) {
+	u, err := exchange.Upload(f.c, u)
+	if err != nil {
+		return provider.FileInfo{}, err
+	}
 	if u.Purpose == "" {
 		u.Purpose = string(sdk.FilePurposeUserData)
 	}
@@ -36,18 +41,13 @@ func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo
 	fields := []provider.Field{{Name: "purpose", Value: u.Purpose}}
 	if u.TTL > 0 {
 		fields = append(fields, provider.Field{Name: "expires_after[anchor]", Value: "created_at"},
-			provider.Field{Name: "expires_after[seconds]", Value: strconv.FormatInt(seconds(u.TTL), 10)})
+			provider.Field{Name: "expires_after[seconds]", Value: strconv.FormatInt(int64(u.TTL/time.Second), 10)})
 	}
 	var o sdk.FileObject
 	if err := f.c.post(ctx, "upload "+u.Name, "/files", fields, "file", u, &o); err != nil {
 		return provider.FileInfo{}, err
 	}
 	return f.info(&o), nil
-}
-
-// seconds returns the nearest lifetime that the service accepts.
-func seconds(ttl time.Duration) int64 {
-	return int64(min(max(ttl, time.Hour), 30*24*time.Hour) / time.Second)
 }
 
 // post sends a form, whose file it streams, and decodes the answer.
@@ -75,7 +75,7 @@ func (f files) parts(ctx context.Context, u provider.Upload) (info provider.File
 	op := "upload " + u.Name
 	p := sdk.UploadNewParams{Bytes: u.Size, Filename: u.Name, MimeType: u.MIME, Purpose: sdk.FilePurpose(u.Purpose)}
 	if u.TTL > 0 {
-		p.ExpiresAfter = sdk.UploadNewParamsExpiresAfter{Seconds: seconds(u.TTL)}
+		p.ExpiresAfter = sdk.UploadNewParamsExpiresAfter{Seconds: int64(u.TTL / time.Second)}
 	}
 	up, err := f.c.sdk.Uploads.New(ctx, p)
 	if err != nil {

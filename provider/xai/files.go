@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/provider"
+	"github.com/airlock-run/airlock/provider/internal/exchange"
 )
 
 // files is the Files API.
@@ -39,6 +40,10 @@ func (f file) describe() provider.FileInfo {
 // Upload implements provider.FileStore. The service requires the lifetime before the file.
 func (f files) Upload(ctx context.Context, u provider.Upload) (provider.FileInfo, error) {
 	op := "upload " + u.Name
+	u, err := exchange.Upload(f.c, u)
+	if err != nil {
+		return provider.FileInfo{}, err
+	}
 	var fields []provider.Field
 	if u.TTL > 0 {
 		fields = append(fields, provider.Field{Name: "expires_after", Value: strconv.FormatInt(int64(u.TTL/time.Second), 10)})

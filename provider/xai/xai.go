@@ -28,7 +28,7 @@ const DefaultURL = "https://api.x.ai/v1"
 type Options struct {
 	Key   string
 	URL   string         // empty: DefaultURL
-	HTTP  *http.Client   // nil: provider.HTTPClient
+	HTTP  *http.Client   // nil: provider.DefaultHTTPClient
 	Clock provider.Clock // nil: the system's
 	// Retry is for the later requests of a turn that takes several.
 	Retry provider.Retry
@@ -54,7 +54,10 @@ func New(o Options) (*Client, error) {
 		return nil, &provider.Error{Kind: provider.Auth, Provider: provider.XAI, Message: "no key is set",
 			Hint: "Set XAI_API_KEY to a key from https://console.x.ai."}
 	}
-	o.URL = cmp.Or(strings.TrimRight(o.URL, "/"), DefaultURL)
+	var err error
+	if o.URL, err = exchange.Base(provider.XAI, cmp.Or(o.URL, DefaultURL), DefaultURL); err != nil {
+		return nil, err
+	}
 	exchange.Defaults(&o.HTTP, &o.Clock, &o.Retry)
 	if o.PromptBytes == 0 || o.PromptBytes > maxPrompt {
 		o.PromptBytes = maxPrompt

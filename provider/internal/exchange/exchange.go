@@ -34,13 +34,20 @@ type Client struct {
 
 // Defaults sets the defaults of a client's options.
 func Defaults(client **http.Client, clock *provider.Clock, retry *provider.Retry) {
-	if *client == nil {
-		*client = provider.HTTPClient(provider.Timeouts{})
-	} else {
-		*client = outbound.Guard(**client)
-	}
+	*client = outbound.Guard(*cmp.Or(*client, provider.DefaultHTTPClient))
 	*clock = cmp.Or(*clock, provider.Clock(provider.SystemClock{}))
 	retry.Clock = cmp.Or(retry.Clock, *clock)
+}
+
+// Base returns the address of a provider without a slash at its end. The example is for the hint of
+// an address that is none.
+func Base(name, address, example string) (string, error) {
+	u, err := outbound.Base(address)
+	if err != nil {
+		return "", &provider.Error{Kind: provider.Invalid, Provider: name, Message: err.Error(),
+			Hint: "Give an address such as " + example + "."}
+	}
+	return u.String(), nil
 }
 
 // Request returns a request for a path, or for an absolute URL.
