@@ -370,8 +370,8 @@ func TestUnregisteredKey(t *testing.T) {
 		t.Errorf("shown %+v with warnings %v; want reviewer and Approved by", it.Block.Extra, it.Warnings)
 	}
 	// In a text, a sentence with a colon stays.
-	r = Parse([]byte("=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 50\ncompleted: half is done\nNext step: tests\n" +
-		"ticket: 7\n=== END PROGRESS UPDATE ===\n"))
+	r = Parse([]byte("=== PROGRESS UPDATE ===\nassignment_id: A1\npercent: 50\ncompleted: half is done\n" +
+		"Next step: tests\nticket: 7\n=== END PROGRESS UPDATE ===\n"))
 	got := r.Items[0].Block.Text(KeyCompleted)
 	if !strings.Contains(got, "Next step: tests") || strings.Contains(got, "ticket") {
 		t.Errorf("completed: %q; want the sentence, and no unregistered key", got)

@@ -64,7 +64,8 @@ func TestLooseEnvelope(t *testing.T) {
 	}
 	// Without an end, what follows is read as if the envelope ended where its signs end.
 	items = Parse([]byte(patch + "```ts:b.ts\nb\n```\n" + patch + "*** End Patch\n")).Items
-	if len(items) != 3 || items[0].Verdict != VerdictTruncated || items[1].Path != "b.ts" || items[1].Verdict != VerdictOK {
+	if len(items) != 3 || items[0].Verdict != VerdictTruncated || items[1].Path != "b.ts" ||
+		items[1].Verdict != VerdictOK {
 		t.Errorf("%d items: %s, then %s %s; want a truncated edit and b.ts", len(items), items[0].Verdict, items[1].Path,
 			items[1].Verdict)
 	}

@@ -169,7 +169,8 @@ func (r *PolicyRule) check() error {
 		}
 		for name := range strings.SplitSeq(r.Glob, "/") {
 			if name == "" || name == "." || name == ".." {
-				return fmt.Errorf("has the glob %q, which matches no file: paths are relative to the folder, such as docs/a.md", r.Glob)
+				return fmt.Errorf("has the glob %q, which matches no file: paths are relative to the folder, such as docs/a.md",
+					r.Glob)
 			}
 		}
 	}

@@ -153,10 +153,10 @@ func (e *elider) align(old, lines []string) (pairs [][2]int) {
 		}
 	}
 	for i, j := 0, 0; i < len(old) && j < len(lines); {
-		switch n := best[i*width+j]; {
-		case n == best[(i+1)*width+j]:
+		switch best[i*width+j] {
+		case best[(i+1)*width+j]:
 			i++
-		case n == best[i*width+j+1]:
+		case best[i*width+j+1]:
 			j++
 		default:
 			pairs = append(pairs, [2]int{i, j})

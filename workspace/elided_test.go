@@ -47,7 +47,8 @@ func TestElided(t *testing.T) {
 		p := s.plan(write(c.path, "class A {\n  a() {\n    return 10\n  }\n\n  "+c.line+"\n}\n"))
 		f := &p.Files[0]
 		if !f.has(elidedRule) || f.Checked {
-			t.Errorf("%s with %q: findings %v, checked %v; want %s, not checked", c.path, c.line, f.Findings, f.Checked, elidedRule)
+			t.Errorf("%s with %q: findings %v, checked %v; want %s, not checked", c.path, c.line, f.Findings, f.Checked,
+				elidedRule)
 		}
 		for _, policy := range []Policy{Automatic(), {Rules: []PolicyRule{{Decision: Allow, Sensitive: true}}}} {
 			if a, held := p.ApproveBy(policy); len(a.Files) > 0 || len(held) != 1 || held[0].Rule != elidedRule {
@@ -61,10 +62,11 @@ func TestElided(t *testing.T) {
 func TestNotElided(t *testing.T) {
 	const old = "import os\n\ndef f(x):\n    y = x + 1\n    print(y)\n    return y\n\ndef g():\n    pass\n"
 	for name, next := range map[string]string{
-		"a comment above a changed line":  strings.Replace(old, "    y = x + 1", "    # One more.\n    y = x + 2", 1),
-		"a comment above new lines":       strings.Replace(old, "y = x + 1", "# In two steps.\n    z = x\n    y = z + 1", 1),
-		"a comment alone":                 strings.Replace(old, "    print(y)", "    # It prints.\n    print(y)", 1),
-		"lines removed elsewhere":         strings.Replace(strings.TrimPrefix(old, "import os\n\n"), "return y", "# Done.\n    return y", 1),
+		"a comment above a changed line": strings.Replace(old, "    y = x + 1", "    # One more.\n    y = x + 2", 1),
+		"a comment above new lines":      strings.Replace(old, "y = x + 1", "# In two steps.\n    z = x\n    y = z + 1", 1),
+		"a comment alone":                strings.Replace(old, "    print(y)", "    # It prints.\n    print(y)", 1),
+		"lines removed elsewhere": strings.Replace(strings.TrimPrefix(old, "import os\n\n"),
+			"return y", "# Done.\n    return y", 1),
 		"a comment in place of a comment": old + "# new\n",
 		"a function rewritten": strings.Replace(old, "y = x + 1\n    print(y)\n    return y",
 			"# The sum.\n    total = sum([x, 1])\n    log(total)\n    return total", 1),
@@ -81,7 +83,8 @@ func TestShrinks(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": old, "b.txt": old[:len(old)-4]})
 	p := s.plan(write("a.txt", old[:40]), write("b.txt", old[:40]))
 	if !p.Files[0].has("write.shrinks") || p.Files[1].has("write.shrinks") {
-		t.Errorf("42 lines: %v; 40 lines: %v; want write.shrinks for the first alone", p.Files[0].Findings, p.Files[1].Findings)
+		t.Errorf("42 lines: %v; 40 lines: %v; want write.shrinks for the first alone", p.Files[0].Findings,
+			p.Files[1].Findings)
 	}
 }
 
@@ -92,7 +95,8 @@ type revision struct{ path, old, next string }
 func revisions(t *testing.T, most int) (all []revision) {
 	t.Helper()
 	git := func(args ...string) *exec.Cmd { return exec.CommandContext(t.Context(), "git", args...) }
-	log, err := git("log", "--no-merges", "--raw", "--no-abbrev", "--diff-filter=M", "--format=", "--max-count=400").Output()
+	log, err := git("log", "--no-merges", "--raw", "--no-abbrev", "--diff-filter=M", "--format=",
+		"--max-count=400").Output()
 	if err != nil {
 		t.Skip("no history is at hand: the sources are no Git repository")
 	}

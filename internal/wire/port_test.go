@@ -21,8 +21,9 @@ import (
 const hostile = "HTTP/1.1 103 Early Hints\r\nLink: </x>; rel=preload\r\n\r\n" +
 	"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nEtag: \"1\"\r\nTransfer-Encoding: chunked\r\nTrailer: X-Late\r\n" +
 	"X-Accel-Redirect: /etc/passwd\r\nX-Sendfile: /etc/passwd\r\nAccept-CH: Sec-CH-UA\r\nSet-Login: logged-in\r\n" +
-	"Refresh: 0;url=//evil.test\r\nSpeculation-Rules: \"/r\"\r\nUse-As-Dictionary: match=\"/*\"\r\nX-Frame-Options: DENY\r\n" +
-	"Set-Cookie: a=b\r\nClear-Site-Data: *\r\nService-Worker-Allowed: /\r\nAccess-Control-Allow-Origin: *\r\n\r\n" +
+	"Refresh: 0;url=//evil.test\r\nSpeculation-Rules: \"/r\"\r\nUse-As-Dictionary: match=\"/*\"\r\n" +
+	"X-Frame-Options: DENY\r\nSet-Cookie: a=b\r\nClear-Site-Data: *\r\nService-Worker-Allowed: /\r\n" +
+	"Access-Control-Allow-Origin: *\r\n\r\n" +
 	"2\r\nhi\r\n0\r\nX-Late: 1\r\nX-Unannounced: 1\r\n\r\n"
 
 // What a server in a sandbox says passes by an allow list, and so does what a caller says to it.
@@ -32,7 +33,8 @@ func TestPortHeaders(t *testing.T) {
 		origin, custom bool
 		in, out        []string
 	}{
-		{"page", false, false, []string{"Accept", "Accept-Encoding", "Connection", "Content-Length", "User-Agent", "X-Csrftoken"},
+		{"page", false, false,
+			[]string{"Accept", "Accept-Encoding", "Connection", "Content-Length", "User-Agent", "X-Csrftoken"},
 			[]string{"Content-Type", "Date", "Etag"}},
 		{"own origin", true, true, []string{"Accept", "Accept-Encoding", "Authorization", "Connection", "Content-Length",
 			"Cookie", "User-Agent", "X-Csrftoken", "X-Real-Ip"},

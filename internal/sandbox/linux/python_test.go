@@ -216,9 +216,10 @@ var plots = []struct {
 		"import matplotlib\nmatplotlib.use('svg')\nimport matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()", "",
 		[]string{"plot_1.png"}},
 	{"saved", plotted + "plt.savefig('c.png')\nplt.show()\nprint(plt.get_fignums())", "[]\n", []string{"c.png"}},
-	{"saved without an ending", plotted + "plt.gcf().savefig(__import__('pathlib').Path('c'), transparent=True)\nplt.show()", "",
-		[]string{"c.png"}},
-	{"saved and changed", plotted + "plt.savefig('c.png')\nplt.title('t')\nplt.show()", "", []string{"c.png", "plot_1.png"}},
+	{"saved without an ending", plotted + "from pathlib import Path\n" +
+		"plt.gcf().savefig(Path('c'), transparent=True)\nplt.show()", "", []string{"c.png"}},
+	{"saved and changed", plotted + "plt.savefig('c.png')\nplt.title('t')\nplt.show()", "",
+		[]string{"c.png", "plot_1.png"}},
 	{"saved and removed", plotted + "plt.savefig('c.png')\n__import__('os').remove('c.png')\nplt.show()", "",
 		[]string{"plot_1.png"}},
 	{"saved elsewhere", plotted + "plt.savefig('/tmp/c.png')\nplt.savefig(__import__('io').BytesIO())\nplt.show()", "",

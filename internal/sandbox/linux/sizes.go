@@ -71,7 +71,8 @@ func newShares(groups, own string, root bool) *shares {
 	s.watches = newShare("watches of files", mostWatches, "give other applications keys of their own")
 	s.watches.each = ownerWatches
 	folders := number("fs/inotify", "max_user_watches")
-	s.folders = newShare("watched folders", min(folders-folders/restOfPool, mostFolders), "raise fs.inotify.max_user_watches")
+	s.folders = newShare("watched folders", min(folders-folders/restOfPool, mostFolders),
+		"raise fs.inotify.max_user_watches")
 	terminals := number("kernel/pty", "max") - number("kernel/pty", "reserve")
 	s.terminals = newShare("terminals", terminals-terminals/restOfPool, "raise kernel.pty.max")
 	// The pipes of a user beyond this number are small, which is no error.
