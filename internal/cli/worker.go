@@ -191,7 +191,7 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	w := remote.NewWorker(parts)
 	server, err := remote.Server(tcp, w.Handler(), secured, a.log)
 	if err != nil {
-		return fail(exitUnavailable, "set AIRLOCK_WORKER_TOKEN to the same value on apis and workers", "%w", err)
+		return fail(exitUnavailable, mutual.Hint, "%w", err)
 	}
 	serving := make(chan error, 1)
 	go func() { serving <- remote.Serve(server, tcp) }()

@@ -12,14 +12,16 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // upgradeTo is the protocol of a link. A process that only has the address of another
 // process's ordinary HTTP service asks it to upgrade the connection to this protocol: HTTP in
-// TLS of Config, or without a token plain HTTP, on loopback alone. So one port is enough, and
-// a proxy in front of it need not know of links.
+// TLS of Config, or without a token plain HTTP, between processes of one user on one machine. So
+// one port is enough, and a proxy in front of it need not know of links.
 const upgradeTo = "airlock-link"
 
 // ErrFar is the error for a peer on another machine if there is no token.
@@ -40,8 +42,8 @@ type Links struct {
 	serving sync.WaitGroup
 }
 
-// NewLinks returns Links that serve a handler to peers that have the token, or to peers on
-// this machine if config is nil.
+// NewLinks returns Links that serve a handler to peers that have the token, or to processes of
+// the same user on this machine if config is nil.
 func NewLinks(config *tls.Config, handler http.Handler) *Links {
 	l := &Links{server: http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}, config: config,
 		opened: make(chan net.Conn), closed: make(chan struct{})}
@@ -57,9 +59,12 @@ func (l *Links) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this is for workers", http.StatusUpgradeRequired)
 		return
 	}
-	if l.config == nil && !loopback(r.RemoteAddr) {
-		http.Error(w, ErrFar.Error(), http.StatusForbidden)
-		return
+	if l.config == nil {
+		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+		if err := checkUser(r.Context(), fmt.Sprint(local), r.RemoteAddr); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
 	}
 	w.Header().Set("Connection", "Upgrade")
 	w.Header().Set("Upgrade", upgradeTo)
@@ -162,8 +167,10 @@ func Transport(config *tls.Config, path string) *http.Transport {
 func upgrade(
 	ctx context.Context, conn net.Conn, config *tls.Config, address, path string, outer bool,
 ) (net.Conn, error) {
-	if config == nil && !loopback(conn.RemoteAddr().String()) {
-		return nil, ErrFar
+	if config == nil {
+		if err := CheckUser(ctx, conn); err != nil {
+			return nil, err
+		}
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -188,7 +195,7 @@ func upgrade(
 	}
 	switch {
 	case answer.StatusCode != http.StatusSwitchingProtocols:
-		return nil, fmt.Errorf("the api at %s answered %s", address, answer.Status)
+		return nil, fmt.Errorf("the api at %s answered %s%s", address, answer.Status, reason(answer.Body))
 	case (config != nil) != (answer.Header.Get(secured) != ""):
 		return nil, fmt.Errorf("%w: one of both has no token", ErrToken)
 	case buffered.Buffered() > 0:
@@ -201,4 +208,14 @@ func upgrade(
 		return nil, fmt.Errorf("worker token: %w", err)
 	}
 	return link, nil
+}
+
+// reason returns the beginning of an answer that refuses a link, if it is one of Links.
+func reason(body io.Reader) string {
+	text, _ := io.ReadAll(io.LimitReader(body, 512))
+	first, _, _ := strings.Cut(strings.ToValidUTF8(string(text), ""), "\n")
+	if first == "" || strings.ContainsFunc(first, unicode.IsControl) {
+		return ""
+	}
+	return ": " + first
 }

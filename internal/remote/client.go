@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/mutual"
 )
 
 // Sandbox is the engine.Sandbox of an api. It runs programs on workers.
@@ -45,7 +46,7 @@ var _ engine.Distant = (*Sandbox)(nil)
 // Config sets up a Sandbox.
 type Config struct {
 	Blobs engine.Blobs // if it is a Signer, workers go to the bucket themselves
-	TLS   *tls.Config  // of package mutual; nil: only workers on loopback are asked
+	TLS   *tls.Config  // of package mutual; nil: only workers of this user on loopback are asked
 	Temp  string       // directory for files that are read from workspaces
 	// Slots is called with the number of programs that may compute at once, as far as is known.
 	Slots func(slots int)
@@ -82,8 +83,22 @@ func New(c Config) *Sandbox {
 		c.QueueTime = 10 * time.Second
 	}
 	dialer := &net.Dialer{Timeout: dialTime}
+	dial := dialer.DialContext
+	if c.TLS == nil {
+		dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			if err := mutual.CheckUser(ctx, conn); err != nil {
+				conn.Close()
+				return nil, err
+			}
+			return conn, nil
+		}
+	}
 	transport := func() *http.Transport {
-		t := &http.Transport{DialContext: dialer.DialContext, Protocols: new(http.Protocols), DisableCompression: true}
+		t := &http.Transport{DialContext: dial, Protocols: new(http.Protocols), DisableCompression: true}
 		if c.TLS != nil {
 			t.TLSClientConfig, t.TLSHandshakeTimeout = c.TLS.Clone(), dialTime
 		}
@@ -192,7 +207,7 @@ func (s *Sandbox) request(
 	address, err := s.address(t, path)
 	if err != nil {
 		return nil, &engine.Error{Op: "worker", Kind: engine.ErrUnavailable, Err: err,
-			Hint: "set AIRLOCK_WORKER_TOKEN to the same value on apis and workers"}
+			Hint: mutual.Hint}
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, body)
 	if err != nil {

@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/mutual"
 )
 
 // Server returns an HTTP server for a worker and its listener, which must be on loopback if
-// there is no TLS configuration of package mutual.
+// there is no TLS configuration of package mutual: then Serve serves processes of this user.
 func Server(l net.Listener, handler http.Handler, config *tls.Config, log *slog.Logger) (*http.Server, error) {
 	at, ok := l.Addr().(*net.TCPAddr)
 	if config == nil && (!ok || !at.IP.IsLoopback()) {
@@ -36,7 +38,7 @@ func Serve(server *http.Server, l net.Listener) error {
 	if server.TLSConfig != nil {
 		err = server.ServeTLS(l, "", "")
 	} else {
-		err = server.Serve(l)
+		err = server.Serve(mutual.Listener(l))
 	}
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
