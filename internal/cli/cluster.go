@@ -109,6 +109,7 @@ func (s *service) linkMounts(serve func() http.Handler) (mounts []httpd.Mount) {
 	links := mutual.NewLinks(s.peerTLS, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		serve().ServeHTTP(w, r)
 	}))
+	links.Verified = httpd.Authenticated
 	s.below = append(s.below, links.Close)
 	return append(mounts, httpd.Mount{Prefix: peerLinkPath, Handler: links, Public: true, AnyHost: true})
 }

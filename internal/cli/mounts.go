@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -230,10 +231,17 @@ func (a *app) dify(s *service) httpd.Mount {
 // is needed it accepts any, since Open WebUI's settings may have one.
 func (a *app) openTerminal(s *service) httpd.Mount {
 	authenticate := s.engine.AuthenticateFor("terminal")
+	terminals := func(ctx context.Context, token string) (engine.Caller, error) {
+		caller, err := authenticate(ctx, token)
+		if err == nil {
+			httpd.Authenticated(ctx)
+		}
+		return caller, err
+	}
 	return httpd.Mount{
 		Prefix: "/terminal", Authenticate: authenticate,
 		Handler: openterminal.New(s.engine, s.interpreters, openterminal.Options{
-			Caller: httpd.Caller, Authenticate: authenticate, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log,
+			Caller: httpd.Caller, Authenticate: terminals, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies, Log: a.log,
 		}),
 		Access: openterminal.Access, AnyOrigin: openterminal.AnyOrigin(), Lenient: true,
 		MaxBody: max(a.cfg.MaxUpload, openterminal.MaxJSON) + formRoom, Refuse: openterminal.Refuse,

@@ -20,6 +20,7 @@ import (
 	"github.com/airlock-run/airlock/internal/cluster"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/mutual"
 	"github.com/airlock-run/airlock/internal/outbound"
 	"github.com/airlock-run/airlock/internal/remote"
@@ -120,6 +121,7 @@ func (w *workers) begin(member *cluster.Member) {
 		w.registry = members{member}
 	}
 	w.links = mutual.NewLinks(w.secured, remote.BeatHandler(w.registry, w.update))
+	w.links.Verified = httpd.Authenticated
 	w.update()
 	w.stop = inBackground(context.Background(), func(ctx context.Context) {
 		tick := time.NewTicker(pollInterval)

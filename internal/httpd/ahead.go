@@ -28,7 +28,7 @@ func (a *ahead) follow(p []byte) {
 // line of r. The rest of that request is not known yet, its caller included, so do must be
 // cheap, change nothing and not block. A connection keeps only the last do.
 func Ahead(r *http.Request, do func()) {
-	if c := originOf(r.Context()).conn; c != nil {
+	if c, ok := originOf(r.Context()).conn.(*strictConn); ok {
 		c.ahead.Store(&ahead{line: []byte(r.Method + " " + r.RequestURI + " "), do: do})
 	}
 }

@@ -98,6 +98,7 @@ func withCaller(w http.ResponseWriter, r *http.Request, caller engine.Caller) *h
 	if v := watch(w); v != nil {
 		v.caller = caller
 	}
+	Authenticated(r.Context())
 	return r.WithContext(context.WithValue(r.Context(), callerKey{}, caller))
 }
 

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -208,28 +207,6 @@ func TestRate(t *testing.T) {
 	if resp := get(adminKey); resp.StatusCode != 200 {
 		t.Errorf("another caller: %d", resp.StatusCode)
 	}
-}
-
-func TestRateForgets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newRateLimit(1, 8)
-		for i := range 3 * maxCallers {
-			l.bucket(fmt.Sprint(i)).Allow()
-		}
-		if len(l.callers) != maxCallers || l.recent.Len() != maxCallers {
-			t.Errorf("%d callers are remembered", len(l.callers))
-		}
-		b := l.bucket("x")
-		for i, want := range []bool{true, true, false} {
-			if b.Allow() != want {
-				t.Errorf("request %d of a burst of two: allowed %v", i+1, !want)
-			}
-		}
-		time.Sleep(time.Second)
-		if !l.bucket("x").Allow() {
-			t.Error("a second later there is still nothing")
-		}
-	})
 }
 
 // TestConnections checks that idle connections make room for new ones, the

@@ -13,26 +13,38 @@ import (
 // refuse, and that net/http accepts: a header line that ends with a bare LF, and a folded
 // header line (obs-fold). A proxy in front may read such a header differently, so that the
 // two disagree where a request ends and who sent it.
-type strictListener struct{ net.Listener }
+type strictListener struct {
+	net.Listener
+	gate *gate
+}
 
 // Accept returns a connection whose headers are checked if it is TCP: there is no proxy
 // before the unix socket.
 func (l strictListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if tcp, ok := c.(*net.TCPConn); ok && err == nil {
-		return &strictConn{TCPConn: tcp}, nil
+		return &strictConn{TCPConn: tcp, gate: l.gate}, nil
 	}
 	return c, err
 }
 
 // strictConn follows the framing of the requests that are read from it.
-// Everything but Read is the TCP connection's own, ReadFrom with its sendfile
+// Everything but Read and Close is the TCP connection's own, ReadFrom with its sendfile
 // included.
 type strictConn struct {
 	*net.TCPConn
+	gate    *gate
 	framing framing
 	refusal string // net/http reads it in place of the rest
 	ahead   atomic.Pointer[ahead]
+}
+
+// Close implements net.Conn. Of a connection that a handler has taken over, the server does
+// not learn the end.
+func (c *strictConn) Close() error {
+	err := c.TCPConn.Close()
+	c.gate.closed(c)
+	return err
 }
 
 // Read implements net.Conn. After a header that is not strict, it returns a line that

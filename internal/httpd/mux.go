@@ -6,6 +6,7 @@
 // prefix. The method handler in this file lists all middleware before them. From the outside
 // in, a request passes
 //
+//	gate            notes that a connection's request is served  gate.go
 //	request id      sets X-Request-Id on every answer        requestid.go
 //	metrics         counts by route, never by address        metrics.go
 //	audit           logs caller, route and status            audit.go
@@ -135,7 +136,7 @@ type Options struct {
 	TrustNetworks []netip.Prefix // callers from there need no key on Trusted mounts
 	AllowHosts    []string       // names by which the service may be called, besides loopback and its own address
 	MaxUpload     int64          // bytes; 0: 200 MiB
-	MaxConns      int            // connections at once; 0: 4096. One caller with a key may have a quarter of them
+	MaxConns      int            // connections at once; 0: 4096. One owner, or one address without a key, has a quarter
 	Rate          float64        // requests a second for one caller, twice as many in a burst; 0: 200
 	Metrics       *Metrics       // nil: one is made
 	MetricsToken  string         // allows to read the metrics, and nothing else; empty: there is none
@@ -215,7 +216,8 @@ func (s *Server) handler() http.Handler {
 	h = sendFirst(h)
 	h = s.audit(h)
 	h = s.opts.Metrics.count(h)
-	return requestID(h)
+	h = requestID(h)
+	return s.gate.serve(h)
 }
 
 // strip removes a mount's prefix, and records which route of the mount answered.

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,14 +12,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxCallers bounds the memory of the rate limit. The least recent caller is forgotten,
-// with the requests that it had used up.
+// maxCallers bounds the memory of the rate limit. Nobody is forgotten before all requests that
+// they had used up are theirs again. While so many callers are remembered, further addresses are
+// one caller; owners, who have keys, are always remembered.
 const maxCallers = 4096
 
 // rateLimit gives each caller a bucket of requests.
 type rateLimit struct {
 	each  rate.Limit
 	burst int
+	fills time.Duration // in which an empty bucket fills
 
 	mu      sync.Mutex
 	most    int64 // requests of one caller at once
@@ -28,13 +31,16 @@ type rateLimit struct {
 
 type bucket struct {
 	caller string
+	used   time.Time
 	*rate.Limiter
 	open atomic.Int64 // requests in progress
 }
 
 func newRateLimit(perSecond float64, most int) *rateLimit {
+	burst := max(int(2*perSecond), 1)
 	return &rateLimit{
-		each: rate.Limit(perSecond), burst: max(int(2*perSecond), 1), most: int64(max(most, 1)),
+		each: rate.Limit(perSecond), burst: burst, most: int64(max(most, 1)),
+		fills:   time.Duration(float64(burst) / perSecond * float64(time.Second)),
 		callers: map[string]*list.Element{}, recent: list.New(),
 	}
 }
@@ -71,6 +77,9 @@ func (l *rateLimit) rate(m Mount, next http.Handler) http.Handler {
 	})
 }
 
+// byAddress begins the name of a caller without a key.
+const byAddress = "address "
+
 func rateName(r *http.Request) string {
 	from := originOf(r.Context())
 	caller, known := CallerFrom(r.Context())
@@ -82,21 +91,42 @@ func rateName(r *http.Request) string {
 	case known && caller.Owner != "" && !from.remote.IsValid():
 		return "owner " + string(caller.Owner)
 	}
-	return "address " + from.remote.String()
+	return byAddress + network(from.remote).String()
 }
 
 func (l *rateLimit) bucket(caller string) *bucket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if e, ok := l.callers[caller]; ok {
-		l.recent.MoveToFront(e)
-		return e.Value.(*bucket)
+	now := time.Now()
+	e, ok := l.callers[caller]
+	if !ok && l.recent.Len() >= maxCallers && !l.forget(now) && strings.HasPrefix(caller, byAddress) {
+		caller = byAddress + "of others"
+		e, ok = l.callers[caller]
 	}
-	if l.recent.Len() >= maxCallers {
-		oldest := l.recent.Back()
-		delete(l.callers, l.recent.Remove(oldest).(*bucket).caller)
+	if !ok {
+		e = l.recent.PushFront(&bucket{caller: caller, Limiter: rate.NewLimiter(l.each, l.burst)})
+		l.callers[caller] = e
 	}
-	b := &bucket{caller: caller, Limiter: rate.NewLimiter(l.each, l.burst)}
-	l.callers[caller] = l.recent.PushFront(b)
+	l.recent.MoveToFront(e)
+	b := e.Value.(*bucket)
+	b.used = now
 	return b
+}
+
+// forget forgets a caller whose bucket is full, and reports whether there was one.
+func (l *rateLimit) forget(now time.Time) bool {
+	for range l.recent.Len() {
+		e := l.recent.Back()
+		b := e.Value.(*bucket)
+		if now.Sub(b.used) < l.fills {
+			return false
+		}
+		if b.open.Load() == 0 {
+			delete(l.callers, l.recent.Remove(e).(*bucket).caller)
+			return true
+		}
+		b.used = now
+		l.recent.MoveToFront(e)
+	}
+	return false
 }

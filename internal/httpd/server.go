@@ -77,7 +77,7 @@ func (s *Server) Serve() error {
 	var listeners sync.WaitGroup
 	for _, l := range s.opts.Listen {
 		listeners.Go(func() {
-			if err := s.http.Serve(strictListener{l}); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.http.Serve(strictListener{l, s.gate}); !errors.Is(err, http.ErrServerClosed) {
 				failed <- err
 				s.http.Close() // a restart is better than an address that silently fails
 			}

@@ -34,6 +34,8 @@ func loopback(address string) bool {
 
 // Links serves HTTP on links. It is the http.Handler for requests to upgrade to one.
 type Links struct {
+	Verified func(context.Context) // called with the context of a request that made a link; may be nil
+
 	server  http.Server
 	config  *tls.Config
 	opened  chan net.Conn // links that the server has not accepted yet
@@ -85,7 +87,18 @@ func (l *Links) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		conn = &readConn{Conn: conn, Reader: io.MultiReader(bytes.NewReader(early), conn)}
 	}
 	if l.config != nil {
-		conn = tls.Server(conn, l.config)
+		secured := tls.Server(conn, l.config)
+		ctx, cancel := context.WithTimeout(r.Context(), linkTime)
+		err := secured.HandshakeContext(ctx)
+		cancel()
+		if err != nil { // the peer tells its operator
+			conn.Close()
+			return
+		}
+		conn = secured
+	}
+	if l.Verified != nil {
+		l.Verified(r.Context())
 	}
 	select {
 	case l.opened <- conn:
