@@ -180,6 +180,7 @@ type Run struct {
 	CPU       time.Duration
 	// MemoryPeak is in bytes; 0 where the host cannot measure it.
 	MemoryPeak int64
+	Start      Start         // empty: not known
 	Files      []File        // new and changed files, in order of path
 	Inputs     []InputState  // the state of each staged file
 	Dropped    []DroppedFile // files that were not kept, and why
@@ -195,6 +196,15 @@ type Run struct {
 	StartedAt  time.Time // zero while queued
 	FinishedAt time.Time // zero until final
 }
+
+// Start is how a program started.
+type Start string
+
+// With a warm start an interpreter waited for the program; with a cold one it was started for it.
+const (
+	StartWarm Start = "warm"
+	StartCold Start = "cold"
+)
 
 // InputState is what a run did to one of its input files.
 type InputState struct { // the index stores it with these tags

@@ -136,6 +136,7 @@ type Outcome struct {
 	OOM        bool
 	Refused    bool // it wanted more processes or threads than Limits.Processes
 	Cancelled  bool // ctx ended
+	Warm       bool // an interpreter waited for the program
 	StartedAt  time.Time
 	Duration   time.Duration // from the program's start to its end, by a monotonic clock
 	CPU        time.Duration

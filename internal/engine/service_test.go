@@ -115,7 +115,7 @@ func TestRun(t *testing.T) {
 		o.Outputs[0].Input, o.Outputs[2].Input = true, true
 		o.Deleted = []string{"gone.txt", "never/there"}
 		left = o.Outputs
-		o.Duration, o.MemoryPeak = 1500*time.Millisecond, 42
+		o.Duration, o.MemoryPeak, o.Warm = 1500*time.Millisecond, 42, true
 		return o, nil
 	})
 	in, same := r.put(t, alice, "in.csv", "1,2"), r.put(t, alice, "same.txt", "same")
@@ -131,7 +131,7 @@ func TestRun(t *testing.T) {
 	}
 	want := &engine.Run{
 		Owner: "alice", Origin: engine.OriginNative, Language: "python", Status: engine.StatusOK, ExitCode: new(int),
-		Stdout: "café\ufffd\n", Stderr: "warn", Duration: 1500 * time.Millisecond, MemoryPeak: 42,
+		Stdout: "café\ufffd\n", Stderr: "warn", Duration: 1500 * time.Millisecond, MemoryPeak: 42, Start: engine.StartWarm,
 		Files: []engine.File{
 			{Owner: "alice", Origin: engine.OriginNative, Name: "in.csv", Path: "data/in.csv", Size: 3, MIME: "text/csv",
 				Run: run.ID, TTL: 24 * time.Hour},

@@ -12,14 +12,14 @@ import (
 )
 
 const runColumns = `id, owner, origin, session, language, status, exit_code, signal, truncated, duration_us, cpu_us,
-	memory_peak, inputs, dropped, message, created_us, started_us, finished_us, node`
+	memory_peak, inputs, dropped, message, created_us, started_us, finished_us, node, start`
 
 func scanRun(row scanner) (r engine.Run, err error) {
 	err = row.Scan(idColumn{&r.ID}, &r.Owner, &r.Origin, idColumn{&r.Session}, &r.Language, &r.Status, &r.ExitCode,
 		&r.Signal,
 		&r.Truncated, durationColumn{&r.Duration}, durationColumn{&r.CPU}, &r.MemoryPeak, listOf(&r.Inputs),
 		listOf(&r.Dropped), &r.Message, timeColumn{&r.CreatedAt}, timeColumn{&r.StartedAt}, timeColumn{&r.FinishedAt},
-		&r.Node)
+		&r.Node, &r.Start)
 	return r, err
 }
 
@@ -237,11 +237,11 @@ func updateRun(ctx context.Context, c *conn, r *engine.Run, finished time.Time) 
 		return fmt.Errorf("a run cannot end as %q", r.Status)
 	}
 	n, err := c.exec(ctx, `UPDATE runs SET status = ?, exit_code = ?, signal = ?, truncated = ?, duration_us = ?, cpu_us = ?,
-		memory_peak = ?, inputs = ?, dropped = ?, message = ?, started_us = ?, finished_us = ?
+		memory_peak = ?, inputs = ?, dropped = ?, message = ?, started_us = ?, finished_us = ?, start = ?
 		WHERE id = ? AND owner = ? AND status IN ('queued', 'running')`,
 		r.Status, r.ExitCode, r.Signal, r.Truncated, r.Duration.Microseconds(), r.CPU.Microseconds(),
 		r.MemoryPeak, listOf(&r.Inputs), listOf(&r.Dropped), r.Message, timeOrNull(r.StartedAt),
-		finished.UnixMicro(),
+		finished.UnixMicro(), r.Start,
 		r.ID[:], r.Owner)
 	if err != nil || n > 0 {
 		return err

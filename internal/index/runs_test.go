@@ -24,7 +24,7 @@ var runTests = map[string]func(bench){
 		run.Files = []engine.File{one, two}
 		run.ExitCode, run.Truncated = &code, true
 		run.Stdout, run.Stderr = "out\x00 ü\n", "err"
-		run.CPU, run.MemoryPeak = 123*time.Millisecond, 1<<33
+		run.CPU, run.MemoryPeak, run.Start = 123*time.Millisecond, 1<<33, engine.StartWarm
 		run.Inputs = []engine.InputState{{ID: engine.NewID(), Path: "in \"1\"", Changed: true},
 			{ID: engine.NewID(), Path: "in2", Deleted: true}}
 		run.Dropped = []engine.DroppedFile{{Path: "huge", Reason: "too large"}}

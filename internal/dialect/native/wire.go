@@ -27,6 +27,7 @@ type runBody struct {
 	Duration   int64                `json:"duration_ms"`
 	CPU        int64                `json:"cpu_ms"`
 	MemoryPeak int64                `json:"memory_peak_bytes"` // 0: not measured
+	Start      engine.Start         `json:"start,omitempty"`
 	Files      []fileBody           `json:"files"`
 	Dropped    []client.DroppedFile `json:"dropped,omitempty"`
 	Message    string               `json:"message,omitempty"`
@@ -44,7 +45,7 @@ func runOf(run *engine.Run) runBody {
 	b := runBody{
 		ID: run.ID, Session: run.Session, Language: run.Language, Status: run.Status, ExitCode: run.ExitCode,
 		Stdout: run.Stdout, Stderr: run.Stderr, Truncated: run.Truncated,
-		Duration: run.Duration.Milliseconds(), CPU: run.CPU.Milliseconds(), MemoryPeak: run.MemoryPeak,
+		Duration: run.Duration.Milliseconds(), CPU: run.CPU.Milliseconds(), MemoryPeak: run.MemoryPeak, Start: run.Start,
 		Files: filesOf(run.Files), Dropped: droppedOf(run.Dropped), Message: run.Message,
 		CodeKept:  run.Source != nil,
 		CreatedAt: timeOf(run.CreatedAt), StartedAt: timeOf(run.StartedAt), FinishedAt: timeOf(run.FinishedAt),

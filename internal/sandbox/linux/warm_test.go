@@ -120,7 +120,7 @@ func TestZygoteDiesEarly(t *testing.T) {
 	for _, pid := range first {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
-	if r := sandboxtest.Run(t, s, sandboxtest.Python("print('on')")); r.Stdout != "on\n" {
+	if r := sandboxtest.Run(t, s, sandboxtest.Python("print('on')")); r.Stdout != "on\n" || r.Warm {
 		t.Errorf("exit code %d, stdout %q, stderr %q", r.Code(), r.Stdout, r.Stderr)
 	}
 	ready := false
@@ -139,7 +139,8 @@ func TestZygoteDiesEarly(t *testing.T) {
 // TestTiersAreWarm checks that the interpreter of each tier starts, with the packages that
 // are installed.
 func TestTiersAreWarm(t *testing.T) {
-	pools, err := startWarmWithPackages(t).Pools(t.Context())
+	s := startWarmWithPackages(t)
+	pools, err := s.Pools(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +151,9 @@ func TestTiersAreWarm(t *testing.T) {
 		if p.Cold != "" {
 			t.Errorf("programs of the %s tier start cold: %s", p.Name, p.Cold)
 		}
+	}
+	if r := sandboxtest.Run(t, s, sandboxtest.Python("print(1)")); !r.Warm {
+		t.Error("a program that an interpreter waited for is said to have started cold")
 	}
 }
 

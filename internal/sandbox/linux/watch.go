@@ -96,7 +96,7 @@ func (w *watch) until(g *cgroup.Group, reports *os.File) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	done := &outcome{Lost: true, Started: time.Now()}
+	done := &outcome{Lost: true, Warm: !w.cold, Started: time.Now()}
 	deadline := w.deadline(done.Started)
 	w.nextCPUCheck, w.nextRestCheck = done.Started.Add(cgroup.ShortRun), done.Started.Add(firstRest)
 	list := []unix.PollFd{

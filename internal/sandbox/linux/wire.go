@@ -399,6 +399,7 @@ type outcome struct {
 	TimedOut   bool
 	OOM        bool
 	Refused    bool // it wanted more processes or threads than its limit
+	Warm       bool // an interpreter waited for it
 	Started    time.Time
 	Duration   time.Duration
 	CPU        time.Duration
