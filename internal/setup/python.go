@@ -61,6 +61,21 @@ func (in *installer) inspectPython(ctx context.Context) (cpython, error) {
 	}
 }
 
+// pythonFits fails if Python is there and cannot have the sets: Debian packages, which take a
+// minute, would be installed in vain.
+func (in *installer) pythonFits(ctx context.Context, sets []kind) error {
+	if _, err := os.Stat(in.table); err != nil {
+		return nil // a package brings it
+	}
+	for _, k := range sets {
+		in.kind = k
+		if _, err := in.inspectPython(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (in *installer) fits(py cpython) bool {
 	return py.Name == "cpython" && py.Major == 3 && slices.Contains(in.kind.minors, py.Minor)
 }

@@ -154,6 +154,12 @@ func TestInterpreterOfASet(t *testing.T) {
 		!strings.Contains(err.Error(), "the set onyx is locked for CPython 3.11, 3.12") {
 		t.Errorf("only 3.13: %v", err)
 	}
+	script(t, "apt-get", "echo must not be called >&2; exit 99\n")
+	script(t, "dpkg-query", "exit 99\n")
+	if err := in.run(t.Context(), Options{Packages: []string{"onyx"}}); err == nil ||
+		!strings.Contains(err.Error(), "the set onyx is locked for CPython 3.11, 3.12") {
+		t.Errorf("before Debian's packages are looked at: %v", err)
+	}
 	if err := os.WriteFile(in.table+".12", []byte("#!/bin/sh\n"+say("12")), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -119,6 +119,9 @@ func (in *installer) run(ctx context.Context, opts Options) error {
 	if !has("python") {
 		chosen = nil
 	}
+	if err := in.pythonFits(ctx, chosen); err != nil {
+		return err
+	}
 	if err := in.debianPackages(ctx, languages, chosen); err != nil {
 		return err
 	}
