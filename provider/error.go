@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Kind is a kind of error, the same twelve for every provider. A Kind is an
-// error itself, so that
+// Kind is a kind of error, the same twelve for every provider. An error of the caller's own context,
+// which errors.Is finds as such, has none. A Kind is an error itself, so that
 //
 //	errors.Is(err, provider.RateLimited)
 //

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -114,8 +115,8 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// Failed returns an error of the network or of a context as an Error. A context's error
-// is wrapped and not retried. Ambiguous is set if the request may have arrived.
+// Failed returns an error of the network or of the caller's context as an Error. That of a context
+// has no Kind, since the provider has not failed. Ambiguous is set if the request may have arrived.
 func Failed(name, op string, err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -126,9 +127,10 @@ func Failed(name, op string, err error) *Error {
 	redirect, redirected := errors.AsType[*outbound.RedirectError](err)
 	switch {
 	case errors.Is(err, context.Canceled):
-		e.Message = "interrupted"
-	case errors.Is(err, context.DeadlineExceeded):
-		e.Message = "out of time"
+		e.Kind, e.Message = "", "interrupted"
+	case contains(err, context.DeadlineExceeded):
+		e.Kind, e.Message = "", "out of time"
+		e.Hint = "The deadline of this call passed before it had ended: give it more time."
 	case isDNS && dns.IsNotFound:
 		e.Ambiguous = false
 		e.Hint = "The provider's address is not known: check the network, the proxy, and the base address."
@@ -145,6 +147,18 @@ func Failed(name, op string, err error) *Error {
 		e.Hint = "Nothing answers at the provider's address: check the network, the proxy, and the base address."
 	}
 	return e
+}
+
+// contains reports whether target itself is in err's tree. To errors.Is the timeouts of package net
+// are context.DeadlineExceeded, too.
+func contains(err, target error) bool {
+	switch wrapper := err.(type) { //nolint:errorlint // it walks the tree
+	case interface{ Unwrap() error }:
+		return contains(wrapper.Unwrap(), target)
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(wrapper.Unwrap(), func(e error) bool { return contains(e, target) })
+	}
+	return err == target //nolint:errorlint // errors.Is is too wide
 }
 
 func isRefused(err error) bool {

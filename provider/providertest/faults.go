@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -167,8 +168,23 @@ func suiteCancel(t *testing.T, r *rig) {
 	defer begun.Stop()
 	_, err := r.tracker.Run(ctx, provider.RunRequest{Model: r.Model,
 		Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}, func(provider.Event) {})
-	if err == nil || ctx.Err() == nil {
-		t.Errorf("the run ended with %v, the context with %v", err, ctx.Err())
+	if !errors.Is(err, context.Canceled) || provider.KindOf(err) != "" || ctx.Err() == nil {
+		t.Errorf("the run ended with %v of kind %q, the context with %v", err, provider.KindOf(err), ctx.Err())
+	}
+	r.clean()
+}
+
+// suiteDeadline ends a turn at the caller's own deadline, which is no failure of the provider.
+func suiteDeadline(t *testing.T, r *rig) {
+	r.Server.Inject(Fault{On: OpRun, Kind: FaultStall})
+	r.Server.Script(r.makes("a rather long answer that stalls in its middle"))
+	ctx, cancel := context.WithTimeout(r.ctx, 200*time.Millisecond)
+	defer cancel()
+	_, err := r.tracker.Run(ctx, provider.RunRequest{Model: r.Model,
+		Input: []provider.Turn{{Role: provider.RoleUser, Text: "go"}}}, func(provider.Event) {})
+	if !errors.Is(err, context.DeadlineExceeded) || provider.KindOf(err) != "" ||
+		!strings.Contains(provider.HintOf(err), "more time") {
+		t.Errorf("the run ended with %v of kind %q and the hint %q", err, provider.KindOf(err), provider.HintOf(err))
 	}
 	r.clean()
 }
