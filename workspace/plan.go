@@ -201,11 +201,9 @@ func (pl *planner) draft(ctx context.Context, name string) (*draft, error) {
 
 // look reads the present file, and applies the rules about it.
 func (pl *planner) look(ctx context.Context, d *draft) error {
-	for _, dir := range pl.w.protected {
-		if below(d.path, dir) || dir == "." {
-			d.find(Refuse, "path.state", "", "%s holds this program's own state", dir)
-			return nil
-		}
+	if dir, is := pl.w.protects(d.path); is {
+		d.find(Refuse, "path.state", "", "%s holds this program's own state", dir)
+		return nil
 	}
 	n, err := pl.tree.stat(d.path)
 	if o, ok := errors.AsType[*obstacle](err); ok {

@@ -39,6 +39,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -135,14 +136,39 @@ func open(root string, options Options) (*Workspace, error) {
 	}
 	w.log = cmp.Or(w.log, slog.New(slog.DiscardHandler))
 	for _, dir := range options.Protected {
-		if resolved, err := filepath.EvalSymlinks(dir); err == nil {
-			dir = resolved
+		if rel, inside := w.within(dir); inside {
+			w.protected = append(w.protected, rel)
 		}
-		if rel, err := filepath.Rel(root, dir); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-			w.protected = append(w.protected, filepath.ToSlash(rel))
+	}
+	if dir, ok := options.Store.(*Dir); ok {
+		rel, inside := w.within(dir.root.Name())
+		if _, is := w.protects(rel); inside && !is {
+			return nil, fmt.Errorf("the store %s is inside of the folder %s, where replies could change the history: "+
+				"put it elsewhere, or name it in Options.Protected", dir.root.Name(), root)
 		}
 	}
 	return w, nil
+}
+
+// within returns the path of a directory relative to the folder, and whether it is inside of it.
+func (w *Workspace) within(dir string) (rel string, inside bool) {
+	if absolute, err := filepath.Abs(dir); err == nil {
+		dir = absolute
+	}
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = resolved
+	}
+	rel, err := filepath.Rel(w.root, dir)
+	return filepath.ToSlash(rel), err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+}
+
+// protects returns the protected directory that a path is in.
+func (w *Workspace) protects(path string) (dir string, is bool) {
+	i := slices.IndexFunc(w.protected, func(dir string) bool { return dir == "." || below(path, dir) })
+	if i < 0 {
+		return "", false
+	}
+	return w.protected[i], true
 }
 
 // Root returns the folder, as an absolute path without symbolic links.
