@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -116,5 +117,81 @@ func TestRootSharesState(t *testing.T) {
 	run("workspace", "unlink", "CLOSED")
 	if got := string(s.do("GET", "/api/v1/projects", "").body); strings.Contains(got, `"CLOSED"`) {
 		t.Errorf("after unlinking the service knows %s", got)
+	}
+}
+
+// TestRootReadsCounts: root gets the counts of the directory that it names, and hears where its own are.
+func TestRootReadsCounts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip(t, "this is about root")
+	}
+	who := root(t)
+	home := t.TempDir()
+	stats := func(data string) (out, said string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), binary, "files", "stats")
+		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "AIRLOCK_CONFIG=none", "AIRLOCK_DATA=" + data}
+		cmd.Dir = home
+		var stdout, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v\n%s%s", err, stdout.Bytes(), stderr.Bytes())
+		}
+		return stdout.String(), stderr.String()
+	}
+	count := func(data, model string) {
+		t.Helper()
+		db, err := sql.Open("sqlite", filepath.Join(data, "state.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.Exec(`INSERT INTO provider_counts (provider, model, counts) VALUES ('openai', ?1,
+			json_object('provider', 'openai', 'model', ?1, 'turns', 7))`, model); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own, service := filepath.Join(home, ".local/share/airlock"), dataWithoutPackages(t, who)
+	stats(own) // makes the database
+	stats(service)
+	count(own, "roots-model")
+	count(service, "services-model")
+	out, said := stats(service)
+	if !strings.Contains(out, "services-model") || strings.Contains(out, "roots-model") || !strings.Contains(said, own) {
+		t.Errorf("of %s: %q, said %q", service, out, said)
+	}
+	if out, said = stats(own); !strings.Contains(out, "roots-model") || strings.Contains(said, "note") {
+		t.Errorf("of %s: %q, said %q", own, out, said)
+	}
+}
+
+// TestRestoreIntoRootsFolder: the folder belongs to root, and the data is the service's.
+func TestRestoreIntoRootsFolder(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip(t, "this is about root")
+	}
+	who := root(t)
+	data := dataWithoutPackages(t, who)
+	if got := who.run(t, nil, "keys", "create", "--data", data); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	file := filepath.Join(folder(t, nil), "backup")
+	if got := who.run(t, nil, "backup", "--data", data, file); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	empty := folder(t, nil)
+	if err := os.Chmod(empty, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got := who.run(t, nil, "restore", "--data", empty, file)
+	if got.code == 0 || !strings.Contains(got.stderr, "airlock setup --data "+empty) {
+		t.Errorf("restore: exit code %d, %s", got.code, got.stderr)
+	}
+	if err := os.WriteFile(filepath.Join(empty, "state.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got = who.run(t, nil, "backup", "--data", empty, file+"2")
+	if got.code == 0 || !strings.Contains(got.stderr, "airlock setup --data "+empty) {
+		t.Errorf("backup: exit code %d, %s", got.code, got.stderr)
 	}
 }

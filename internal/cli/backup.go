@@ -167,9 +167,14 @@ func (a *app) fillBackup(ctx context.Context, b *backupWriter, temp string) erro
 	found := false
 	for _, name := range databases {
 		from, copied := filepath.Join(a.cfg.Data, name), filepath.Join(temp, name)
-		if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
+		f, err := os.Open(from)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+		if err != nil { // SQLite's error would not say why
+			return dataError(a.cfg.Data, err)
+		}
+		f.Close()
 		found = true
 		if err := sqlite.Snapshot(ctx, from, copied); err != nil {
 			return fmt.Errorf("copy %s: %w", from, err)
@@ -298,6 +303,11 @@ func (a *app) readBackup(ctx context.Context, from io.Reader) (r backupReport, e
 		return r, dataError(a.cfg.Data, err)
 	}
 	defer root.Close()
+	defer func() {
+		if _, writing := errors.AsType[*fs.PathError](err); writing {
+			err = dataError(a.cfg.Data, err)
+		}
+	}()
 	if err := root.RemoveAll(restoreFolder); err != nil { // left by an interrupted restore
 		return r, err
 	}

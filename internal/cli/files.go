@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/setup"
+	"github.com/airlock-run/airlock/internal/state"
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -18,6 +22,10 @@ func (a *app) files() *cobra.Command {
 		run func(ctx context.Context, args []string) error) *cobra.Command {
 		sub := a.withFlags(&cobra.Command{Use: use, Short: short, Args: args,
 			RunE: func(cmd *cobra.Command, args []string) error {
+				if dir, err := a.stateDir(); err == nil && dir != a.cfg.Data && cmd.Name() != "stats" {
+					a.say("note: root's own commands and what they left at providers are listed in %s, "+
+						"since others can write to %s", dir, a.cfg.Data)
+				}
 				err := run(cmd.Context(), args)
 				if cmd.Context().Err() != nil {
 					return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted")}
@@ -248,8 +256,22 @@ func (a *app) sweepable(ctx context.Context) (list []provider.Provider, done fun
 }
 
 func (a *app) remoteStats(ctx context.Context, _ []string) error {
-	return a.withHost(ctx, func(h *modelHost) error {
-		rows, err := h.state.db.Uploads().Counts(ctx)
+	own, err := a.stateDir()
+	if err != nil {
+		return err
+	}
+	_, missing := os.Stat(filepath.Join(own, state.Name)) // before root becomes another user
+	return a.withStateFor(ctx, "", func(d *localState) error {
+		switch dir, err := a.stateDir(); {
+		case err != nil:
+			return err
+		case dir != a.cfg.Data:
+			a.say("note: these are the counts of root's own commands, in %s: there is no user %s that could read %s", dir,
+				setup.User, a.cfg.Data)
+		case own != dir && missing == nil:
+			a.say("note: root's own commands are counted apart: `airlock files stats --data %s`", quoteForShell(own))
+		}
+		rows, err := d.db.Uploads().Counts(ctx)
 		if err != nil {
 			return err
 		}
@@ -259,7 +281,7 @@ func (a *app) remoteStats(ctx context.Context, _ []string) error {
 				r.Rows = append(r.Rows, row)
 			}
 		}
-		entries, err := h.Ledger.Entries(ctx)
+		entries, err := d.db.Ledger().Entries(ctx)
 		for _, e := range entries {
 			if a.cfg.Provider != "" && e.Provider != a.cfg.Provider {
 				continue
