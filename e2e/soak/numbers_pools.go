@@ -17,8 +17,8 @@ import (
 // mostThreads bounds the executor's threads, whatever runs.
 const mostThreads = 64
 
-// poolSessions start a service that has room for so many live sessions.
-var poolSessions = []string{"--live", "64", "--owner-live", "16", "--concurrency", "64"}
+// poolSessions start a service that has room for so many live sessions, also in memory.
+var poolSessions = []string{"--live", "64", "--owner-live", "16", "--concurrency", "64", "--max-memory", "256MiB"}
 
 // measureThreads starts processes beside interpreters, and counts the executor's threads.
 func measureThreads(ctx context.Context, o options) (figure, error) {
