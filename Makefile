@@ -110,10 +110,13 @@ test-packages: build ## all package sets: programs behave as in plain virtual en
 	done
 	@AIRLOCK_TEST_PACKAGES=all $(GO) test -count=1 -v -run 'TestVersions|TestSetOf|TestLibreChatPackages' ./e2e
 
-# Each root takes 1.5 GB and some minutes. SYSTEMS are the suites.
-.PHONY: test-systems
+# Each root takes 1.5 GB and some minutes, the machine half an hour. SYSTEMS are the suites.
+.PHONY: test-systems test-machine
 test-systems: build ## minimal roots of Debian 12, 13 and sid: setup, Python's tests, warm starts; needs root, debootstrap
 	@GO='$(GO)' AIRLOCK_TEST_DATA= scripts/test-systems '$(CACHE)/systems' $(SYSTEMS)
+	@GO='$(GO)' scripts/test-machine '$(CACHE)/systems'
+test-machine: build ## Debian 13 in an emulator: control groups of version 2, systemd, the package's unit; after test-systems
+	@GO='$(GO)' scripts/test-machine '$(CACHE)/systems'
 
 # All languages take some 2 GB of Debian packages.
 .PHONY: test-languages
