@@ -28,6 +28,12 @@ var gates = []struct{ file, closed, cure string }{
 var mountRefused = regexp.MustCompile(
 	`(make mounts private|mount \S+|open \S+|attach \S+|make \S+ read-only|pivot_root|leave the host's root): (operation not permitted|permission denied)`)
 
+// rootNoMount matches the error of an executor whose root directory is no mount.
+var rootNoMount = regexp.MustCompile(`(make mounts private|pivot_root): invalid argument`)
+
+const rootNoMountCure = "the root directory here is not the root of a mount, as in a chroot: as root run " +
+	"`mount --bind DIR DIR` on the directory before `chroot DIR`, or use a container or systemd-nspawn in place of chroot"
+
 // containerOptions are the options of a container that docs/containers.md asks for.
 const containerOptions = "--security-opt seccomp=seccomp.json (deploy/seccomp.json), " +
 	"--security-opt systempaths=unconfined and, where AppArmor is in force, --security-opt apparmor=unconfined"
@@ -60,6 +66,8 @@ func sandboxError(err error, root bool, read func(string) ([]byte, error)) error
 	case cure != "":
 	case mountRefused.MatchString(err.Error()):
 		cure = mountCure
+	case rootNoMount.MatchString(err.Error()):
+		cure = rootNoMountCure
 	case errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC):
 		cure = "the kernel refused a namespace: run airlock as root; in a container add " + containerOptions
 	}

@@ -16,6 +16,8 @@ func TestSandboxErrorNamesTheSetting(t *testing.T) {
 		Err: fmt.Errorf("clone: %w", syscall.EPERM)}
 	mounts := &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Hint: "see `airlock doctor`",
 		Err: errors.New("make mounts private: permission denied")}
+	chroot := &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Hint: "see `airlock doctor`",
+		Err: errors.New("make mounts private: invalid argument")}
 	other := &engine.Error{Op: "start the sandbox", Kind: engine.ErrUnavailable, Hint: "plain",
 		Err: errors.New("less than strict")}
 	tests := []struct {
@@ -36,6 +38,7 @@ func TestSandboxErrorNamesTheSetting(t *testing.T) {
 			"--security-opt seccomp="},
 		{"mounts", mounts, false, nil, "--security-opt apparmor=unconfined"},
 		{"mounts as root", mounts, true, nil, "--security-opt apparmor=unconfined"},
+		{"chroot", chroot, true, nil, "mount --bind DIR DIR"},
 		{"something else", other, false, nil, "plain"},
 	}
 	for _, test := range tests {
