@@ -8,6 +8,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -53,9 +54,17 @@ func write(dir, version, date string) error {
 	return completions(root, dir)
 }
 
+func bashCompletion(root *cobra.Command, name string) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(cli.WriteBashCompletion(root, f, true), f.Close())
+}
+
 func completions(root *cobra.Command, dir string) error {
 	for name, generate := range map[string]func(string) error{
-		"bash/airlock":      func(f string) error { return root.GenBashCompletionFileV2(f, true) },
+		"bash/airlock":      func(f string) error { return bashCompletion(root, f) },
 		"zsh/_airlock":      root.GenZshCompletionFile,
 		"fish/airlock.fish": func(f string) error { return root.GenFishCompletionFile(f, true) },
 	} {

@@ -115,6 +115,7 @@ no network, nothing of the host in sight.
 	root.AddCommand(a.askCommand(), a.chat(), a.files())
 	root.AddCommand(a.apply(), a.undo(), a.redo(), a.history(), a.outbox(), a.workspace())
 	groupHelp(root)
+	addCompletion(root)
 	return root
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"testing"
 
@@ -13,11 +14,17 @@ import (
 // is loaded, and that nobody can end.
 var notOurs = goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start")
 
+// completeAsAirlock makes this test binary the program that a shell asks for completions.
+const completeAsAirlock = "TEST_COMPLETE_AS_AIRLOCK"
+
 // The executor of a service in this process is this test binary, executed
 // again.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
 		os.Exit(linux.ExecutorMain(os.Args[2:]))
+	}
+	if _, is := os.LookupEnv(completeAsAirlock); is {
+		os.Exit(Run(context.Background(), Release{}, os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 	}
 	goleak.VerifyTestMain(m, notOurs)
 }
