@@ -112,6 +112,9 @@ func usage(cmd *cobra.Command, err error) error {
 		return err
 	}
 	hint := "`airlock --help` lists the commands, and each has its own --help"
+	if cmd != nil && strings.Contains(err.Error(), "arg(s)") { // Cobra's words
+		err = fmt.Errorf("these are not the arguments of this command, which is used as: %s", cmd.UseLine())
+	}
 	if cmd != nil && cmd.HasParent() {
 		hint = "`" + cmd.CommandPath() + " --help` says more"
 	}

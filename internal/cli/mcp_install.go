@@ -22,10 +22,11 @@ import (
 // agent is a program that starts MCP servers.
 type agent struct {
 	title string
-	file  string   // settings, below the home directory; empty: see say
+	file  string   // settings, below the home directory
 	keys  []string // path of the object with the servers
 	stdio bool     // entries have "type": "stdio"
-	say   string   // command that adds a server
+	local bool     // entries have "type": "local", and the command with its arguments is one list
+	toml  bool     // the settings are TOML
 }
 
 // agents returns the known agents by name.
@@ -45,7 +46,8 @@ func agents() map[string]agent {
 		"gemini":         {title: "Gemini CLI", file: ".gemini/settings.json", keys: servers},
 		"lmstudio":       {title: "LM Studio", file: ".lmstudio/mcp.json", keys: servers},
 		"copilot":        {title: "Copilot CLI", file: ".copilot/mcp-config.json", keys: servers},
-		"codex":          {title: "Codex", say: "codex mcp add airlock -- "},
+		"opencode":       {title: "opencode", file: ".config/opencode/opencode.json", keys: []string{"mcp"}, local: true},
+		"codex":          {title: "Codex", file: ".codex/config.toml", keys: []string{"mcp_servers"}, toml: true},
 	}
 }
 
@@ -60,9 +62,12 @@ func (a *app) mcpInstall() *cobra.Command {
 			"entries stay as they are, and the file as it was is kept beside it. Flags for airlock mcp come after --.\n\n" +
 			"CLIENT is " + strings.Join(names, ", ") + ".",
 		Example:   "  airlock mcp install cursor\n  airlock mcp install claude --write -- --files ~/data -o ~/out",
-		Args:      cobra.MinimumNArgs(1),
 		ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fail(exitUsage, "`airlock mcp install claude --write` adds it for Claude Code. There are "+
+					strings.Join(names, ", ")+"; others are told to run `airlock mcp`", "no client is named")
+			}
 			client, ok := agents()[args[0]]
 			if !ok {
 				return fail(exitUsage, "there are "+strings.Join(names, ", "), "no client is called %q", args[0])
@@ -85,15 +90,6 @@ func (a *app) installMCP(client agent, file string, write bool, flags []string) 
 	if a.cfg.Origin("data") != "default" {
 		args = append(args, "--data", a.cfg.Data)
 	}
-	if client.say != "" {
-		words := []string{quoteForShell(self)}
-		for _, arg := range args {
-			words = append(words, quoteForShell(arg))
-		}
-		fmt.Fprintf(a.streams.Out, "%s is told with its own command:\n\n  %s%s\n", client.title, client.say,
-			strings.Join(words, " "))
-		return nil
-	}
 	if file == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
@@ -102,22 +98,26 @@ func (a *app) installMCP(client agent, file string, write bool, flags []string) 
 		file = filepath.Join(home, filepath.FromSlash(client.file))
 	}
 	entry := map[string]any{"command": self, "args": args}
-	if client.stdio {
+	switch {
+	case client.stdio:
 		entry["type"] = "stdio"
+	case client.local:
+		entry = map[string]any{"type": "local", "command": append([]string{self}, args...), "enabled": true}
+	}
+	path := slices.Concat(client.keys, []string{"airlock"})
+	set := func(before []byte) ([]byte, error) { return setMember(before, path, entry) }
+	if client.toml {
+		set = func(before []byte) ([]byte, error) { return setTable(before, path, entry) }
 	}
 	if !write {
-		var whole any = map[string]any{"airlock": entry}
-		for _, key := range slices.Backward(client.keys) {
-			whole = map[string]any{key: whole}
-		}
-		text, err := json.MarshalIndent(whole, "", "  ")
+		text, err := set(nil)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.streams.Out, "For %s, in %s (--write puts it there):\n\n%s\n", client.title, file, text)
+		fmt.Fprintf(a.streams.Out, "For %s, in %s (--write puts it there):\n\n%s", client.title, file, text)
 		return nil
 	}
-	backup, err := writeEntry(file, client.keys, entry)
+	backup, err := writeEntry(file, set)
 	if err != nil {
 		return err
 	}
@@ -128,9 +128,9 @@ func (a *app) installMCP(client agent, file string, write bool, flags []string) 
 	return nil
 }
 
-// writeEntry sets the entry airlock of a JSON file, and preserves everything else. It
-// returns the name of the backup that it made.
-func writeEntry(file string, keys []string, entry map[string]any) (backup string, err error) {
+// writeEntry changes a file of settings, if the change makes a difference. It returns the name of the
+// backup that it made.
+func writeEntry(file string, change func(before []byte) ([]byte, error)) (backup string, err error) {
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		file = real // settings are often links
 	}
@@ -142,14 +142,12 @@ func writeEntry(file string, keys []string, entry map[string]any) (backup string
 	case !errors.Is(err, fs.ErrNotExist):
 		return "", unreadable(file, err)
 	}
-	text := bytes.TrimSpace(before)
-	if len(text) == 0 {
-		text = []byte("{}")
-	}
-	after, err := setMember(text, append(slices.Clone(keys), "airlock"), entry)
+	after, err := change(before)
 	if err != nil {
-		return "", fail(exitConflict, "add the entry by hand: without --write it is printed", "%s is not plain JSON: %w",
-			file, err)
+		return "", fail(exitConflict, "add the entry by hand: without --write it is printed", "%s: %w", file, err)
+	}
+	if bytes.Equal(before, after) {
+		return "", nil
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return "", folderError(filepath.Dir(file), err)
@@ -178,9 +176,12 @@ func writeNew(name string, content []byte, mode fs.FileMode) error {
 // setMember sets a member of a JSON object or of a nested one, and indents the text. The
 // other members keep their order and their values.
 func setMember(object []byte, path []string, value any) ([]byte, error) {
+	if object = bytes.TrimSpace(object); len(object) == 0 {
+		object = []byte("{}")
+	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(object, &members); err != nil || members == nil {
-		return nil, errors.Join(errors.New("an object is expected"), err)
+		return nil, fmt.Errorf("it is not plain JSON: %w", errors.Join(errors.New("an object is expected"), err))
 	}
 	for i := 1; i < len(path); i++ {
 		found := gjson.GetBytes(object, strings.Join(path[:i], "."))

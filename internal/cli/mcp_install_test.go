@@ -31,7 +31,10 @@ func TestWriteEntry(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		backup, err := writeEntry(file, []string{"mcpServers"}, entry)
+		set := func(before []byte) ([]byte, error) {
+			return setMember(before, []string{"mcpServers", "airlock"}, entry)
+		}
+		backup, err := writeEntry(file, set)
 		after, _ := os.ReadFile(file)
 		if tc.order == "" {
 			if err == nil || string(after) != tc.before {
@@ -54,6 +57,9 @@ func TestWriteEntry(t *testing.T) {
 		if strings.Contains(string(after), "old") {
 			t.Errorf("%s: %s", name, after)
 		}
+		if again, err := writeEntry(file, set); err != nil || again != "" {
+			t.Errorf("%s: a second time: %v, a backup %q", name, err, again)
+		}
 		if tc.before == "" {
 			continue
 		}
@@ -61,6 +67,32 @@ func TestWriteEntry(t *testing.T) {
 		info, statErr := os.Stat(file)
 		if err != nil || string(kept) != tc.before || statErr != nil || info.Mode().Perm() != 0o640 {
 			t.Errorf("%s: kept %q, %v", name, kept, err)
+		}
+	}
+}
+
+// Codex's settings keep their comments and everything else, and a table that cannot be added by lines is refused.
+func TestSetTable(t *testing.T) {
+	const table = "[mcp_servers.airlock]\nargs = [\"mcp\",\"--data\",\"/d \\\"x\\\"\"]\ncommand = \"/bin/airlock\"\n"
+	entry := map[string]any{"command": "/bin/airlock", "args": []string{"mcp", "--data", `/d "x"`}}
+	for name, c := range map[string]struct{ before, want string }{
+		"no file": {"", table},
+		"others": {"# mine\nmodel = \"m\" # the best\n\n[mcp_servers.other]\ncommand = \"o\"\n\n\n",
+			"# mine\nmodel = \"m\" # the best\n\n[mcp_servers.other]\ncommand = \"o\"\n\n" + table},
+		"an older one": {"a = 1\n\n[mcp_servers.airlock]\n# old\ncommand = \"old\"\n[mcp_servers.airlock.env]\nX = \"1\"\n" +
+			"\n# next\n[b]\nc = 2\n",
+			"a = 1\n\n\n# next\n[b]\nc = 2\n\n" + table},
+		"without an end of line":    {"a = 1", "a = 1\n\n" + table},
+		"the same":                  {table + "\n[x]\n", table + "\n[x]\n"},
+		"quoted":                    {"[\"mcp_servers\".'airlock']\ncommand = \"old\"\n", table},
+		"no TOML":                   {"a = \n", ""},
+		"an inline table":           {"mcp_servers = {other = {command = \"o\"}}\n", ""},
+		"a dotted key":              {"mcp_servers.airlock.command = \"old\"\n", ""},
+		"a header in a long string": {"a = \"\"\"\n[mcp_servers.airlock]\n\"\"\"\n", ""},
+	} {
+		after, err := setTable([]byte(c.before), []string{"mcp_servers", "airlock"}, entry)
+		if string(after) != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, after, c.want)
 		}
 	}
 }
