@@ -147,7 +147,7 @@ open('bottom', 'w').close()`)
 	})
 	t.Run("kept after a timeout", func(t *testing.T) {
 		spec := Python("open('early', 'w').write('e')\nprint('said')\nimport time; time.sleep(30)")
-		spec.Limits.Timeout = 500 * time.Millisecond
+		spec.Limits.Timeout = Slowed(500 * time.Millisecond)
 		r := b.run(t, spec)
 		if !r.TimedOut || r.Stdout != "said\n" || r.Files["early"] != "e" {
 			t.Errorf("timed out %v, stdout %q, files %v", r.TimedOut, r.Stdout, r.Files)

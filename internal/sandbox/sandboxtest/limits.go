@@ -48,7 +48,7 @@ print(n)`)
 	})
 	t.Run("a fork bomb ends", func(t *testing.T) {
 		spec := Spec("bash", "bomb() { bomb | bomb & }; bomb; sleep 120")
-		spec.Limits.Timeout = 2 * time.Second
+		spec.Limits.Timeout = Slowed(2 * time.Second)
 		begin := time.Now()
 		b.run(t, spec)
 		if d := time.Since(begin); d > spec.Limits.Timeout+answerTime {
@@ -85,7 +85,7 @@ print(fill('/workspace') <= 64, fill('/tmp') <= 64, fill('/dev/shm') <= 64)`)
 			"many": "import os\nfor i in range(5): os.fork()\nwhile True: pass",
 		} {
 			spec := Python(code)
-			spec.Limits.Timeout = 300 * time.Millisecond
+			spec.Limits.Timeout = Slowed(300 * time.Millisecond)
 			begin := time.Now()
 			r := b.run(t, spec)
 			if !r.TimedOut || r.ExitCode != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -95,10 +96,20 @@ func (r *recorder) Call(_ context.Context, name string, input []byte) ([]byte, e
 	return r.call(name, input)
 }
 
+// Slowed returns a time limit of a test, longer on a machine that is as many times as slow as
+// AIRLOCK_TEST_SLOW says, such as an emulated one.
+func Slowed(limit time.Duration) time.Duration {
+	times, err := strconv.Atoi(os.Getenv("AIRLOCK_TEST_SLOW"))
+	if err != nil {
+		return limit
+	}
+	return limit * time.Duration(times)
+}
+
 // Limits are the suite's defaults, small enough to be reached quickly.
 func Limits() engine.Limits {
 	return engine.Limits{
-		Timeout: 20 * time.Second, Memory: 512 << 20, Processes: 64, Workspace: 64 << 20, Inodes: 1000,
+		Timeout: Slowed(20 * time.Second), Memory: 512 << 20, Processes: 64, Workspace: 64 << 20, Inodes: 1000,
 		Files: engine.FileLimit{Count: 50, Bytes: 16 << 20, Total: 32 << 20},
 	}
 }

@@ -131,6 +131,7 @@ func parseHead(code string) (head, error) {
 			return h, fmt.Errorf("it cannot end %q", end)
 		}
 	}
+	h.timeout = sandboxtest.Slowed(h.timeout)
 	return h, nil
 }
 

@@ -141,7 +141,7 @@ func (a *arena) duel(t *testing.T, p *program) {
 	if r.TimedOut {
 		t.Logf("answered %v after its limit", (took - p.timeout).Round(time.Millisecond))
 	}
-	if r.TimedOut && p.timeout < 20*time.Second && len(readClaims(r.Stdout, nonce).tried) == 0 {
+	if r.TimedOut && p.timeout < sandboxtest.Slowed(20*time.Second) && len(readClaims(r.Stdout, nonce).tried) == 0 {
 		longer := *p
 		longer.timeout *= 4
 		a.duel(t, &longer)
