@@ -175,8 +175,8 @@ func (it *interpreter) running(c *cell, count int) {
 		c.ExecutionCount = count
 	}
 	if it.fresh && at.why != "" {
-		c.Restarted, c.Message = true, sentence("This is a new interpreter: variables are gone, files are there as they were "+
-			"stored last.", at.why)
+		c.Restarted, c.Message = true, sentence("This is a new interpreter: variables are gone, files are there as "+
+			"they were stored last.", at.why)
 	}
 	it.fresh, at.why = false, ""
 	started := c.Cell

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,7 +65,7 @@ func (in *installer) inspectPython(ctx context.Context) (cpython, error) {
 // pythonFits fails if Python is there and cannot have the sets: Debian packages, which take a
 // minute, would be installed in vain.
 func (in *installer) pythonFits(ctx context.Context, sets []kind) error {
-	if _, err := os.Stat(in.table); err != nil {
+	if _, err := os.Stat(in.table); errors.Is(err, fs.ErrNotExist) {
 		return nil // a package brings it
 	}
 	for _, k := range sets {

@@ -93,7 +93,8 @@ func (n *notifier) dropLocked(f *folderWatch) {
 		n.watches[wd] = slices.DeleteFunc(n.watches[wd], func(other *folderWatch) bool { return other == f })
 		if len(n.watches[wd]) == 0 {
 			delete(n.watches, wd)
-			_ = withNumber(n.file, func(fd uintptr) { _, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) }) // its folder may be gone
+			// Its folder may be gone.
+			_ = withNumber(n.file, func(fd uintptr) { _, _ = unix.InotifyRmWatch(int(fd), uint32(wd)) })
 		}
 	}
 	clear(f.wds)
