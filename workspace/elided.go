@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/aymanbagabas/go-udiff/lcs"
 
@@ -142,6 +143,7 @@ func (e *elider) align(old, lines []string) (pairs [][2]int) {
 	if e.cells -= len(old) * len(lines); e.cells < 0 {
 		return nil
 	}
+	old, lines = e.compared(old), e.compared(lines)
 	width := len(lines) + 1
 	best := make([]int, (len(old)+1)*width) // the lengths of the series from old i and new j on
 	for i := len(old) - 1; i >= 0; i-- {
@@ -166,11 +168,24 @@ func (e *elider) align(old, lines []string) (pairs [][2]int) {
 	return pairs
 }
 
+// compared returns what is compared of each line: of a comment its words, since all comments have
+// the same signs around them.
+func (e *elider) compared(lines []string) []string {
+	words := make([]string, len(lines))
+	for i, l := range lines {
+		words[i] = strings.TrimSpace(l)
+		if e.isComment(l) {
+			words[i] = strings.TrimFunc(l, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+		}
+	}
+	return words
+}
+
 // isSimilar reports whether two lines begin and end alike for half of their length. Of long
 // lines only the beginnings count.
 func isSimilar(a, b string) bool {
 	const most = 400
-	a, b = strings.TrimSpace(a[:min(len(a), most)]), strings.TrimSpace(b[:min(len(b), most)])
+	a, b = a[:min(len(a), most)], b[:min(len(b), most)]
 	n := min(len(a), len(b))
 	head, tail := 0, 0
 	for head < n && a[head] == b[head] {

@@ -88,6 +88,22 @@ func TestShrinks(t *testing.T) {
 	}
 }
 
+// A comment in place of the rest is not another comment of it that was changed, although their signs are
+// the same.
+func TestElidedBesideComment(t *testing.T) {
+	for _, c := range []struct{ path, old, line string }{
+		{"a.md", "<!-- soak:load -->", "<!-- xyzzy -->"},
+		{"a.css", "/* load */", "/* xyz */"},
+		{"a.tsx", "{/* load */}", "{/* xyz */}"},
+	} {
+		e := elider{path: c.path, old: splitLines("first\nsecond\n" + c.old + "\nthird\nfourth\nlast\n"),
+			lines: splitLines("first\n" + c.line + "\nlast\n"), cells: maxCells}
+		if line, removed := e.find(); line != 2 || removed != 3 {
+			t.Errorf("%s: line %d stands for %d lines, want line 2 for 3", c.path, line, removed)
+		}
+	}
+}
+
 // revision is a text before and after a person changed it.
 type revision struct{ path, old, next string }
 
