@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/internal/regular"
 	"github.com/airlock-run/airlock/workspace"
 )
 
@@ -110,7 +111,7 @@ func MirrorFiles(root string) ([]MirrorFile, error) {
 		if err != nil || !d.Type().IsRegular() || strings.HasPrefix(d.Name(), mirrorTemp) {
 			return err
 		}
-		f, err := os.Open(filepath.Join(root, name))
+		f, err := regular.Open(filepath.Join(root, name))
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/conversation"
+	"github.com/airlock-run/airlock/internal/regular"
 )
 
 // variable matches {{name}}, whose name may have hyphens, and variableName such a name.
@@ -135,7 +136,7 @@ func (p *promptFile) file(name string) (string, error) {
 		return "", err
 	}
 	defer here.Close()
-	f, err := here.Open(name)
+	f, err := regular.OpenIn(here, name)
 	if err != nil {
 		return "", inputError(name, err)
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
 	"github.com/airlock-run/airlock/internal/outbound"
+	"github.com/airlock-run/airlock/internal/regular"
 	"github.com/airlock-run/airlock/internal/upstream"
 )
 
@@ -215,14 +217,17 @@ func (d *mcpServer) send(ctx context.Context, root *os.Root, name string) (strin
 	if err != nil {
 		return "", fmt.Errorf("files: %q is no name of a file below %s", name, root.Name())
 	}
-	f, err := root.Open(filepath.FromSlash(clean))
+	f, err := regular.OpenIn(root, filepath.FromSlash(clean))
+	if errors.Is(err, regular.ErrNotFile) {
+		return "", fmt.Errorf("files: %q is not a file", name)
+	}
 	if err != nil {
 		return "", fmt.Errorf("files: there is no file %q below %s", name, root.Name())
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return "", fmt.Errorf("files: %q is not a file", name)
+	if err != nil {
+		return "", err
 	}
 	version := fmt.Sprint(clean, "\x00", info.Size(), info.ModTime().UnixNano())
 	d.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/regular"
 )
 
 // input is a file for a program.
@@ -121,7 +122,7 @@ func (c *connection) upload(
 // eachInput opens the inputs one by one, until send fails.
 func eachInput(inputs []input, send func(input, *os.File) error) error {
 	for _, in := range inputs {
-		f, err := os.Open(in.name)
+		f, err := regular.Open(in.name)
 		if err != nil {
 			err = unreadable(in.name, err)
 		} else {

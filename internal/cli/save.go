@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/regular"
 	"github.com/airlock-run/airlock/workspace"
 )
 
@@ -155,7 +156,7 @@ func (s *saver) check(outputs []client.File) {
 // has reports whether a directory below the root has an entry of a name, in
 // any case.
 func (s *saver) has(dir, name string) bool {
-	f, err := s.root.Open(dir)
+	f, err := s.root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0) // a pipe of that name would wait
 	if err != nil {
 		return false
 	}
@@ -375,7 +376,7 @@ func sameFile(dir *os.Root, name string, out client.File) bool {
 	if err != nil || !info.Mode().IsRegular() || info.Size() != out.Size {
 		return false
 	}
-	f, err := dir.Open(name)
+	f, err := regular.OpenIn(dir, name)
 	if err != nil {
 		return false
 	}

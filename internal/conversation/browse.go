@@ -12,10 +12,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/airlock-run/airlock/internal/changes"
+	"github.com/airlock-run/airlock/internal/regular"
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -117,7 +119,7 @@ func projectFile(root, name string) (File, error) {
 		if err != nil {
 			return nil, err
 		}
-		f, err := folder.Open(name)
+		f, err := regular.OpenIn(folder, name)
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +199,7 @@ func ListFolder(root, name string) (list []FolderEntry, more bool, err error) {
 			return nil, false, errOutside
 		}
 	}
-	dir, err := folder.Open(name)
+	dir, err := folder.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // no pipe that has taken its name
 	if err != nil {
 		return nil, false, errOutside
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/gabriel-vasile/mimetype"
 
+	"github.com/airlock-run/airlock/internal/regular"
 	"github.com/airlock-run/airlock/provider"
 )
 
@@ -41,7 +42,7 @@ type File struct {
 }
 
 // ErrNotFile is returned for a directory, a device, or a link to nothing.
-var ErrNotFile = errors.New("it is not a file")
+var ErrNotFile = regular.ErrNotFile
 
 // OpenFile returns a file of this machine as an input. The turn opens it to send it.
 func OpenFile(name string) (File, error) {
@@ -49,7 +50,7 @@ func OpenFile(name string) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	open := func() (io.ReadSeekCloser, error) { return os.Open(local) }
+	open := func() (io.ReadSeekCloser, error) { return regular.Open(local) }
 	info, err := os.Stat(local)
 	if err != nil {
 		return File{}, err

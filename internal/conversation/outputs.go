@@ -14,6 +14,7 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/airlock-run/airlock/internal/regular"
 	"github.com/airlock-run/airlock/provider"
 	"github.com/airlock-run/airlock/workspace"
 )
@@ -333,7 +334,7 @@ func currentSum(root, name string) (string, error) {
 		return "", err
 	}
 	defer folder.Close()
-	f, err := folder.Open(path.Clean(name))
+	f, err := regular.OpenIn(folder, path.Clean(name))
 	if err != nil {
 		return "", err
 	}
