@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/airlock-run/airlock/internal/archive"
 )
 
 // Choice resolves a file in conflict.
@@ -233,13 +235,13 @@ func (pl *planner) rebased(d, source *draft, f *FileChange) (*Content, error) {
 // WriteZip writes the proposed contents of the files with the ids as a ZIP archive.
 // Without ids it writes all that are not refused.
 func (p *Proposal) WriteZip(ctx context.Context, to io.Writer, ids ...string) error {
-	z := zip.NewWriter(to)
+	z, names := zip.NewWriter(to), archive.Names{}
 	for i := range p.Files {
 		f := &p.Files[i]
 		if f.post == nil || f.Verdict() == Refuse || len(ids) > 0 && !slices.Contains(ids, f.ID) {
 			continue
 		}
-		header := &zip.FileHeader{Name: f.Path, Method: zip.Deflate, Modified: p.Created}
+		header := &zip.FileHeader{Name: names.Name(f.Path), Method: zip.Deflate, Modified: p.Created}
 		header.SetMode(f.Post.Mode &^ 0o022)
 		out, err := z.CreateHeader(header)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/airlock-run/airlock/internal/archive"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
 	"github.com/airlock-run/airlock/workspace"
@@ -104,7 +105,7 @@ func (p *filesPage) archive(w http.ResponseWriter, v *webRequest, name string, f
 		paths[i] = fileName(f)
 	}
 	left, note := workspace.LeftOut(paths, v.URL.Query().Get("held") == "true")
-	var names wire.ArchiveNames
+	var names archive.Names
 	for i, f := range files {
 		if left[i] {
 			continue
@@ -143,7 +144,7 @@ func leavesOut(files []fileView) bool {
 	return note != ""
 }
 
-func (p *filesPage) pack(v *webRequest, out *zip.Writer, names *wire.ArchiveNames, f engine.File) error {
+func (p *filesPage) pack(v *webRequest, out *zip.Writer, names *archive.Names, f engine.File) error {
 	name, err := engine.CleanPath(fileName(f))
 	if err != nil {
 		return engine.ErrNotFound // the engine has checked every path

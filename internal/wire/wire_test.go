@@ -132,16 +132,3 @@ func TestControlsInNames(t *testing.T) {
 		}
 	}
 }
-
-// Two files of one archive never have one name, and none has a backslash.
-func TestArchiveNames(t *testing.T) {
-	var names wire.ArchiveNames
-	for _, tt := range [][2]string{
-		{"a.txt", "a.txt"}, {`a\b.txt`, "a_b.txt"}, {"a_b.txt", "a_b-1.txt"}, {`..\..\x`, ".._.._x"},
-		{"a\u202eb", "a\u202eb"}, {"d/a.txt", "d/a.txt"},
-	} {
-		if got := names.Name(tt[0]); got != tt[1] {
-			t.Errorf("%q is called %q, want %q", tt[0], got, tt[1])
-		}
-	}
-}

@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/archive"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
-	"github.com/airlock-run/airlock/internal/wire"
 	"github.com/airlock-run/airlock/workspace"
 )
 
@@ -182,7 +182,7 @@ func (q *request) sessionArchive(core *engine.Service) (any, error) {
 		return answer{}, nil
 	}
 	out := zip.NewWriter(q.w)
-	var names wire.ArchiveNames
+	var names archive.Names
 	var lost []string
 	paths := make([]string, len(files))
 	for i := range files {
@@ -222,7 +222,7 @@ func (q *request) sessionArchive(core *engine.Service) (any, error) {
 }
 
 func (a *api) pack(
-	ctx context.Context, out *zip.Writer, names *wire.ArchiveNames, caller engine.Caller, f engine.File,
+	ctx context.Context, out *zip.Writer, names *archive.Names, caller engine.Caller, f engine.File,
 ) error {
 	if clean, err := engine.CleanPath(f.Path); err != nil || clean != f.Path {
 		return engine.ErrNotFound // the engine has checked every path; the archive must not have an unsafe one

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/airlock-run/airlock/internal/archive"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
 )
@@ -172,7 +173,7 @@ func (q *request) archive(body struct{ Paths []string }) (any, error) {
 	h := q.w.Header()
 	h.Set("Content-Type", "application/zip")
 	h.Set("Content-Disposition", wire.Attachment(title+".zip"))
-	out, names := zip.NewWriter(q.w), wire.ArchiveNames{}
+	out, names := zip.NewWriter(q.w), archive.Names{}
 	for _, f := range files {
 		f.name = names.Name(f.name)
 		if err := q.pack(out, &f); err != nil {
