@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -81,10 +82,18 @@ func (f *frames) receive() (kind, []byte, error) {
 	if length > maxFrame {
 		return 0, nil, fmt.Errorf("a frame of %d bytes", length)
 	}
-	payload := make([]byte, length)
-	_, err := io.ReadFull(f.r, payload)
-	return kind(head[0]), payload, err
+	if length <= frameStep {
+		payload := make([]byte, length)
+		_, err := io.ReadFull(f.r, payload)
+		return kind(head[0]), payload, unexpected(err)
+	}
+	var payload bytes.Buffer // memory is spent as the bytes arrive, not as a header announces them
+	_, err := io.CopyN(&payload, f.r, int64(length))
+	return kind(head[0]), payload.Bytes(), unexpected(err)
 }
+
+// frameStep is the length up to which a frame gets its memory at once.
+const frameStep = 256 << 10
 
 // blobReader reads a blob from kindBytes frames.
 type blobReader struct {
