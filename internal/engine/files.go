@@ -117,6 +117,19 @@ func (s *Service) OpenFile(ctx context.Context, caller Caller, id ID) (File, Con
 	return file, content, nil
 }
 
+// OpenShared opens a file for whoever knows its id, if it has an origin that is for that.
+func (s *Service) OpenShared(ctx context.Context, origin Origin, id ID) (File, Content, error) {
+	var owner Owner
+	err := s.find(ctx, func() (err error) {
+		owner, err = s.index.OwnerOf(ctx, origin, id)
+		return err
+	}, id)
+	if err != nil {
+		return File{}, nil, missing("open file", id.String(), err)
+	}
+	return s.OpenFile(ctx, Caller{Owner: owner}, id)
+}
+
 // HasContent reports whether the bytes of a file are there. It does not extend its lifetime.
 func (s *Service) HasContent(ctx context.Context, file *File) bool {
 	return s.blobs.Has(ctx, file.SHA256, file.Size)

@@ -108,6 +108,8 @@ type Index interface {
 type FileIndex interface {
 	AddFile(ctx context.Context, file File) error
 	File(ctx context.Context, owner Owner, id ID) (File, error)
+	// OwnerOf returns the owner of a file with that origin.
+	OwnerOf(ctx context.Context, origin Origin, id ID) (Owner, error)
 	Files(ctx context.Context, query FileQuery) ([]File, error)
 	// DeleteFile deletes a file and its places in sessions.
 	DeleteFile(ctx context.Context, owner Owner, id ID) error

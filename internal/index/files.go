@@ -68,6 +68,17 @@ func (db *DB) File(ctx context.Context, owner engine.Owner, id engine.ID) (engin
 	return file, err
 }
 
+// OwnerOf returns the owner of a file with that origin that has not expired.
+func (db *DB) OwnerOf(ctx context.Context, origin engine.Origin, id engine.ID) (owner engine.Owner, err error) {
+	const op = "get file"
+	if err := cmp.Or(db.store.usable(), ctx.Err()); err != nil {
+		return "", failed(op, id.String(), err)
+	}
+	scan := func(s scanner) (owner engine.Owner, err error) { return owner, s.Scan(&owner) }
+	return find(ctx, db, op, id.String(), scan, "SELECT f.owner FROM files f WHERE f.id = ? AND f.origin = ? AND "+
+		"f.expires_us > ?", id[:], origin, db.micros())
+}
+
 // Files returns one page of an owner's files that have not expired.
 func (db *DB) Files(ctx context.Context, q engine.FileQuery) (files []engine.File, err error) {
 	err = db.read(ctx, "list files", "", func(c *conn) error {

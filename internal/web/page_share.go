@@ -96,7 +96,7 @@ func (p *sharePage) store(v *webRequest, days, title string, notebook []byte) (e
 }
 
 func shareLink(f engine.File) string {
-	return f.ID.String() + "." + base64.RawURLEncoding.EncodeToString([]byte(f.Owner))
+	return f.ID.String()
 }
 
 // remove revokes a link.
@@ -182,23 +182,17 @@ func (p *sharePage) open(v *webRequest) (*sharedCopy, error) {
 	if !p.rate.Allow() {
 		return nil, manyShares()
 	}
-	text, owner, _ := strings.Cut(v.PathValue("link"), ".")
+	text, _, _ := strings.Cut(v.PathValue("link"), ".") // links of earlier versions go on with their owner's name
 	id, err := engine.ParseID(text)
 	if err != nil {
 		return nil, engine.ErrNotFound
 	}
-	name, err := base64.RawURLEncoding.DecodeString(owner)
-	if err != nil {
-		return nil, engine.ErrNotFound
-	}
-	file, content, err := p.Engine.OpenFile(v.Context(), engine.Caller{Owner: engine.Owner(name)}, id)
+	file, content, err := p.Engine.OpenShared(v.Context(), originShare, id)
 	if err != nil {
 		return nil, err
 	}
 	found := &sharedCopy{notebook: json.NewDecoder(content), content: content, size: file.Size}
 	switch {
-	case file.Origin != originShare:
-		err = engine.ErrNotFound
 	case !p.sharing.take(file.Size):
 		err = manyShares()
 	default:

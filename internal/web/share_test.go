@@ -65,11 +65,15 @@ func TestShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, owner, _ := strings.Cut(link, ".")
-	owner = "." + owner
-	missing := stranger.get("/share/" + strings.Repeat("A", 21) + owner)
-	for _, bad := range []string{"/share/" + other.ID.String() + owner, "/share/" + made.ID, "/share/" + made.ID + ".ZXZl",
-		"/share/" + made.ID + ".!", "/share/x"} {
+	if link != "/share/"+made.ID {
+		t.Errorf("the link has more than an id: %s", link)
+	}
+	former := link + ".YWRh" // a link of earlier versions names its owner
+	if got := stranger.get(former); got.status != http.StatusOK {
+		t.Errorf("a link of an earlier version is answered %d", got.status)
+	}
+	missing := stranger.get("/share/" + strings.Repeat("A", 21))
+	for _, bad := range []string{"/share/" + other.ID.String(), "/share/" + other.ID.String() + ".YWRh", "/share/x"} {
 		if got := stranger.get(bad); got.status != http.StatusNotFound || len(got.body) != len(missing.body) {
 			t.Errorf("%s is answered %d, with %d bytes; what is not there with %d", bad, got.status, len(got.body),
 				len(missing.body))

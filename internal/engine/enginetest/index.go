@@ -226,6 +226,18 @@ func (x *Index) File(ctx context.Context, owner engine.Owner, id engine.ID) (eng
 	return r.object, nil
 }
 
+// OwnerOf returns the owner of a file.
+func (x *Index) OwnerOf(ctx context.Context, origin engine.Origin, id engine.ID) (engine.Owner, error) {
+	if err := x.begin(ctx, "OwnerOf"); err != nil {
+		return "", err
+	}
+	defer x.mu.Unlock()
+	if r, ok := x.files[id]; ok && r.object.Origin == origin && x.lasts(r.object.ExpiresAt) {
+		return r.object.Owner, nil
+	}
+	return "", engine.ErrNotFound
+}
+
 // Files lists files.
 func (x *Index) Files(ctx context.Context, q engine.FileQuery) ([]engine.File, error) {
 	if err := x.begin(ctx, "Files"); err != nil {
