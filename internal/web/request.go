@@ -23,6 +23,7 @@ import (
 
 const (
 	cookieName  = "airlock"
+	hostCookie  = wire.HostCookie // over TLS
 	cookieBytes = 32
 	tokenHeader = "X-Airlock-Token" //nolint:gosec // the name of a header
 	signInTime  = 12 * time.Hour    // since the last use
@@ -124,9 +125,20 @@ func newSecret() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// cookieOf returns the visitor's cookie, "" if it is not valid.
+// overTLS reports whether the visitor's browser speaks TLS, with this service or with a proxy that
+// says so. Whoever says so without TLS gets a cookie that their browser refuses.
+func overTLS(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
+}
+
+// cookieOf returns the visitor's cookie, "" if it is not valid. Over TLS it has a prefix with which
+// no other host, such as a sandbox's below the same domain, and no page without TLS can plant one.
 func cookieOf(r *http.Request) string {
-	c, err := r.Cookie(cookieName)
+	name := cookieName
+	if overTLS(r) {
+		name = hostCookie
+	}
+	c, err := r.Cookie(name)
 	if err != nil || len(c.Value) < base64.RawURLEncoding.EncodedLen(cookieBytes) || len(c.Value) > mostCookie {
 		return ""
 	}
@@ -134,10 +146,12 @@ func cookieOf(r *http.Request) string {
 }
 
 func (s *Site) setCookie(w http.ResponseWriter, r *http.Request, value string) {
-	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: value, Path: s.Prefix + "/", HttpOnly: true,
-		SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil,
-	})
+	c := http.Cookie{Name: cookieName, Value: value, Path: s.Prefix + "/", HttpOnly: true,
+		SameSite: http.SameSiteStrictMode}
+	if overTLS(r) {
+		c.Name, c.Path, c.Secure = hostCookie, "/", true // as the prefix wants
+	}
+	http.SetCookie(w, &c)
 }
 
 // SignedIn returns the caller of the key for which the request's cookie stands. It checks

@@ -68,6 +68,7 @@ func (p *Port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				maps.DeleteFunc(out.Out.Header, func(name string, _ []string) bool {
 					return strings.HasPrefix(name, "X-Airlock-")
 				})
+				hideCookie(out.Out)
 			} else {
 				keepHeaders(out.Out.Header, requestHeaders)
 			}

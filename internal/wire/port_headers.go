@@ -31,6 +31,23 @@ var (
 	}
 )
 
+// HostCookie is the name of the page's cookie over TLS. A browser sends it with every path of this
+// host, so it must not go into a sandbox.
+const HostCookie = "__Host-airlock"
+
+// hideCookie takes the page's cookie out of a request.
+func hideCookie(r *http.Request) {
+	all := r.Cookies()
+	kept := slices.DeleteFunc(slices.Clone(all), func(c *http.Cookie) bool { return c.Name == HostCookie })
+	if len(kept) == len(all) {
+		return
+	}
+	r.Header.Del("Cookie")
+	for _, c := range kept {
+		r.AddCookie(c)
+	}
+}
+
 // keepHeaders removes the headers that a list does not name.
 func keepHeaders(h http.Header, list []string) {
 	for name := range h {

@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/textproto"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,6 +52,9 @@ func TestPortHeaders(t *testing.T) {
 					return
 				}
 				_, _ = io.Copy(io.Discard, q.Body)
+				if strings.Contains(q.Header.Get("Cookie"), "ours") {
+					t.Errorf("%s: the cookie of the page goes in", c.name)
+				}
 				heard <- names(q.Header)
 				_, _ = io.WriteString(theirs, hostile)
 			}()
@@ -69,6 +73,7 @@ func TestPortHeaders(t *testing.T) {
 		for _, name := range []string{"Accept", "Authorization", "Cookie", "X-Airlock-Token", "X-Csrftoken", "X-Real-Ip"} {
 			q.Header.Set(name, "v")
 		}
+		q.Header.Set("Cookie", "theirs=1; "+wire.HostCookie+"=ours")
 		resp, err := service.Client().Do(q)
 		if err != nil {
 			t.Fatal(err)
