@@ -20,15 +20,25 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/internal/index"
 	"github.com/airlock-run/airlock/internal/sqlite"
+	"github.com/airlock-run/airlock/internal/state"
 )
 
 // A backup is a tar archive, compressed by zstd. Its first entry is the header. Snapshots
 // of the databases follow, then the files. A file that is deleted meanwhile is missing,
 // and counts as lost after a restore.
 
-// databases are the databases of a data directory.
-var databases = []string{"index.db", "state.db"}
+// databases are the databases of a data directory, with what tells whether one is whole.
+var databases = []string{"index.db", state.Name}
+
+var checks = map[string]func(ctx context.Context, path string) error{"index.db": index.Check, state.Name: state.Check}
+
+// keptInBackup are the other names in a data directory that a backup has: files, contents of
+// journals, outputs of conversations, folders of other computers, keys of providers and switches
+// of the page. Settings and whatever setup or a running service makes are not in one, and restore
+// takes nothing else, so that a backup by another hand sets nothing.
+var keptInBackup = []string{"files", "contents", "outputs", "mirrors", modelKeysFile, modelKeysSecret, switchesFile}
 
 // backupEntry is the name of the first entry, and backupFormat the newest format.
 const (
@@ -47,10 +57,17 @@ type backupReport struct {
 	File  string `json:"file"`
 	Files int    `json:"files"`
 	Bytes int64  `json:"bytes"` // before compression
+	// LeftOut are the names in a backup that a data directory of this version does not have.
+	LeftOut []string `json:"left_out,omitempty"`
 }
 
 func (a *app) printBackup(verb string, r backupReport) error {
-	return a.printLine(r, "%s %d files, %s: %s", verb, r.Files, humanize.IBytes(uint64(r.Bytes)), printable(r.File))
+	line, values := "%s %d files, %s: %s", []any{verb, r.Files, humanize.IBytes(uint64(r.Bytes)), printable(r.File)}
+	if len(r.LeftOut) > 0 {
+		line += "\nLeft out, since it is no data: %s"
+		values = append(values, printable(strings.Join(r.LeftOut, ", ")))
+	}
+	return a.printLine(r, line, values...)
 }
 
 func (a *app) backup() *cobra.Command {
@@ -195,28 +212,19 @@ func (a *app) fillBackup(ctx context.Context, b *backupWriter, temp string) erro
 			return nil // deleted meanwhile
 		case err != nil:
 			return err
-		case leftOutOfBackup(name) && entry.IsDir():
+		case name != "." && !inBackup(name) && entry.IsDir():
 			return fs.SkipDir
-		case leftOutOfBackup(name) || !entry.Type().IsRegular():
+		case !inBackup(name) || !entry.Type().IsRegular():
 			return nil
 		}
 		return b.add(data, name)
 	})
 }
 
-// leftOutOfBackup reports whether a file is not backed up: setup installs it, only a running
-// service needs it, or it is a database, of which there is a snapshot.
-func leftOutOfBackup(name string) bool {
-	switch name {
-	case "runtimes", "locks", "reserve", "files/tmp", "lending", restoreFolder:
-		return true
-	}
-	for _, database := range databases {
-		if strings.HasPrefix(name, database) {
-			return true
-		}
-	}
-	return !strings.Contains(name, "/") && (strings.HasSuffix(name, ".lock") || strings.HasSuffix(name, ".sock"))
+// inBackup reports whether a file or folder is in backups, besides the databases.
+func inBackup(name string) bool {
+	top, _, _ := strings.Cut(name, "/")
+	return slices.Contains(keptInBackup, top) && name != "files/tmp" && !strings.HasPrefix(name, "files/tmp/")
 }
 
 type backupWriter struct {
@@ -320,6 +328,9 @@ func (a *app) readBackup(ctx context.Context, from io.Reader) (r backupReport, e
 	if err := unpackBackup(ctx, tar.NewReader(plain), root, &r); err != nil {
 		return r, err
 	}
+	if err := checkBackup(ctx, root); err != nil {
+		return r, err
+	}
 	return r, publishBackup(root)
 }
 
@@ -353,10 +364,14 @@ func unpackBackup(ctx context.Context, entries *tar.Reader, root *os.Root, r *ba
 		if err != nil {
 			return notABackup(err)
 		}
-		top, _, _ := strings.Cut(entry.Name, "/")
-		database := entry.Name == databases[0] || entry.Name == databases[1]
-		if entry.Typeflag != tar.TypeReg || !fs.ValidPath(entry.Name) || leftOutOfBackup(top) && !database {
+		if entry.Typeflag != tar.TypeReg || !fs.ValidPath(entry.Name) {
 			return notABackup(errors.New("nothing of this kind is in one: " + printable(entry.Name)))
+		}
+		if !slices.Contains(databases, entry.Name) && !inBackup(entry.Name) {
+			if top, _, _ := strings.Cut(entry.Name, "/"); len(r.LeftOut) < mostLeftOut && !slices.Contains(r.LeftOut, top) {
+				r.LeftOut = append(r.LeftOut, top)
+			}
+			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -371,6 +386,30 @@ func unpackBackup(ctx context.Context, entries *tar.Reader, root *os.Root, r *ba
 		r.Files++
 		r.Bytes += n
 	}
+}
+
+// mostLeftOut bounds the list of names that are not restored.
+const mostLeftOut = 20
+
+// checkBackup returns an error unless the unpacked databases are whole, so that nothing of a
+// damaged backup is put into place.
+func checkBackup(ctx context.Context, root *os.Root) error {
+	found := false
+	for _, name := range databases {
+		at := filepath.Join(root.Name(), restoreFolder, name)
+		if _, err := os.Lstat(at); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		found = true
+		if err := checks[name](ctx, at); err != nil {
+			return fail(exitFailed, "restore another backup; nothing was changed", "%s in the backup cannot be used: %w", name,
+				err)
+		}
+	}
+	if !found {
+		return notABackup(errors.New("it has no database"))
+	}
+	return nil
 }
 
 func unpackFile(from io.Reader, root *os.Root, name string) (n int64, err error) {
@@ -402,7 +441,7 @@ func publishBackup(root *os.Root) error {
 	}
 	var last []string
 	for _, name := range names {
-		if name == databases[0] || name == databases[1] {
+		if slices.Contains(databases, name) {
 			last = append(last, name)
 			continue
 		}

@@ -102,13 +102,15 @@ type pageTool struct {
 
 var _ web.Tool = (*pageTool)(nil)
 
+const switchesFile = "switches.json"
+
 // switches is the content of that file.
 type switches struct {
 	RunPython bool `json:"run_python"`
 }
 
 func (a *app) pageTool(own *engine.Service) (*pageTool, error) {
-	p := &pageTool{url: a.cfg.CodeInterpreter, file: filepath.Join(a.cfg.Data, "switches.json")}
+	p := &pageTool{url: a.cfg.CodeInterpreter, file: filepath.Join(a.cfg.Data, switchesFile)}
 	text, err := os.ReadFile(p.file)
 	if err == nil {
 		var s switches

@@ -63,7 +63,7 @@ func (l *local) create(ctx context.Context) (err error) {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	c, err := connect(ctx, draft, "synchronous(FULL)")
+	c, err := connect(ctx, draft, "synchronous(FULL)", "auto_vacuum(incremental)")
 	if err != nil {
 		return err
 	}
@@ -91,14 +91,7 @@ func (l *local) version(ctx context.Context, c *conn) (version int, err error) {
 
 // quickCheck reads the whole database to find out whether it is damaged.
 func (l *local) quickCheck(ctx context.Context, c *conn) error {
-	var verdict string
-	if err := c.row(ctx, []any{&verdict}, "PRAGMA quick_check(1)"); err != nil {
-		return l.schema.Unreadable(l.path, err)
-	}
-	if verdict != "ok" {
-		return l.schema.Damaged(l.path, errors.New(verdict))
-	}
-	return nil
+	return l.schema.QuickCheck(ctx, c.conn, l.path)
 }
 
 func (c *conn) upgrade(ctx context.Context, from int, schema sqlite.Schema, log *slog.Logger) error {

@@ -82,8 +82,7 @@ func Open(ctx context.Context, path string, log *slog.Logger, changes ...Option)
 		atStart: checkedAtStart}
 	db := newDB(log, &o, changes)
 	db.files, db.words = newFileCache(), fts5{}
-	// A damaged index is never replaced by an empty one: the clean-up would take every stored file for waste.
-	schema := sqlite.Schema{Application: applicationID, Steps: o.steps, Loss: "every stored file and run"}
+	schema := schemaOf(o.steps)
 	l := &local{path: path, schema: schema, log: log, borrow: o.borrow, atStart: o.atStart, ifNew: o.ifNew,
 		writer: make(chan *conn, 1), readers: make(chan *conn, readerCount),
 		closed: make(chan struct{}), checked: make(chan struct{}), stopCheck: func() {}}
@@ -98,6 +97,21 @@ func Open(ctx context.Context, path string, log *slog.Logger, changes ...Option)
 	}
 	db.store = l
 	return db, nil
+}
+
+// schemaOf returns the schema of an index with these migrations. A damaged index is never
+// replaced by an empty one: the clean-up would take every stored file for waste.
+func schemaOf(steps []string) sqlite.Schema {
+	return sqlite.Schema{Application: applicationID, Steps: steps, Loss: "every stored file and run"}
+}
+
+// Check returns an error unless the index at path, which nothing else uses, can be opened.
+func Check(ctx context.Context, path string) error {
+	steps, err := sqlite.ReadSteps(released, "migrations-sqlite")
+	if err != nil {
+		return err
+	}
+	return schemaOf(steps).Check(ctx, path)
 }
 
 // open connects to the database, once the lock is held.
@@ -132,6 +146,9 @@ func (l *local) open(ctx context.Context) error {
 	}
 	if err := writer.upgrade(ctx, before, l.schema, l.log); err != nil {
 		return err
+	}
+	if !large {
+		l.letShrink(ctx, writer)
 	}
 	if l.noSync, err = connect(ctx, l.path, "synchronous(NORMAL)", "journal_size_limit(67108864)"); err != nil {
 		return err
@@ -232,6 +249,9 @@ func (l *local) write(ctx context.Context, how syncing, do transaction) error {
 // has lengthened.
 func (l *local) erase(ctx context.Context, do transaction) error {
 	err := l.write(ctx, synced, do)
+	if err == nil {
+		l.shrink(ctx)
+	}
 	if engine.KindOf(failed("", "", err)) != engine.ErrFull {
 		return err
 	}

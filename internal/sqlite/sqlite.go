@@ -56,9 +56,9 @@ func Open(path string, connections int, settings ...string) (*sql.DB, error) {
 }
 
 // Snapshot copies a database as it is at one moment to a new file, while others write
-// to it. The copy has the versions of the original.
+// to it. The copy has the versions of the original, and can shrink.
 func Snapshot(ctx context.Context, path, to string) (err error) {
-	pool, err := Open(path, 1, "busy_timeout(30000)")
+	pool, err := Open(path, 1, "busy_timeout(30000)", "auto_vacuum(incremental)") // of the copy
 	if err != nil {
 		return err
 	}
@@ -119,8 +119,25 @@ func ReadSteps(files fs.FS, folder string) ([]string, error) {
 func (s Schema) Damaged(path string, cause error) error {
 	return fmt.Errorf(
 		"%w: %s: %w: put back a backup of it; or, to start empty and lose %s, move it away together with %s-wal",
-		ErrDamaged, path, cause, s.Loss, filepath.Base(path))
+		ErrDamaged, path, printable{cause}, s.Loss, filepath.Base(path))
 }
+
+// printable is an error that may have bytes of a damaged file in its text.
+type printable struct{ error }
+
+func (p printable) Error() string {
+	quoted := strconv.QuoteToGraphic(p.error.Error())
+	text := strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
+	if len(text) > mostCause {
+		text = strings.ToValidUTF8(text[:mostCause], "") + "..."
+	}
+	return text
+}
+
+func (p printable) Unwrap() error { return p.error }
+
+// mostCause bounds the text about a damage.
+const mostCause = 300
 
 // Unreadable tells damage from other faults of a file, such as its permissions.
 func (s Schema) Unreadable(path string, err error) error {
@@ -151,6 +168,36 @@ func (s Schema) Version(ctx context.Context, q Querier, path string) (version in
 			len(s.Steps))
 	}
 	return version, nil
+}
+
+// Check returns an error unless a database, which nothing else uses, is whole and of this
+// schema or an earlier version of it. It changes nothing.
+func (s Schema) Check(ctx context.Context, path string) (err error) {
+	pool, err := Open(path, 1, "query_only(1)")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	version, err := s.Version(ctx, pool, path)
+	if err == nil && version == 0 {
+		err = s.Damaged(path, errors.New("it is empty"))
+	}
+	if err != nil {
+		return err
+	}
+	return s.QuickCheck(ctx, pool, path)
+}
+
+// QuickCheck reads a whole database to find out whether it is damaged.
+func (s Schema) QuickCheck(ctx context.Context, q Querier, path string) error {
+	var verdict string
+	if err := q.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+		return s.Unreadable(path, err)
+	}
+	if verdict != "ok" {
+		return s.Damaged(path, errors.New(verdict))
+	}
+	return nil
 }
 
 // Upgrade brings a database to the newest version, each step in a transaction of

@@ -110,13 +110,26 @@ func (db *DB) Close() error {
 	return errors.Join(errs...)
 }
 
-// upgrade makes the file if it is missing and brings it to the newest version.
-func (db *DB) upgrade(ctx context.Context, path string) error {
+func readSchema() (sqlite.Schema, error) {
 	steps, err := sqlite.ReadSteps(released, "migrations")
+	return sqlite.Schema{Application: applicationID, Steps: steps, Loss: "undo and what waits to be sent"}, err
+}
+
+// Check returns an error unless the database at path, which nothing else uses, can be opened.
+func Check(ctx context.Context, path string) error {
+	schema, err := readSchema()
 	if err != nil {
 		return err
 	}
-	schema := sqlite.Schema{Application: applicationID, Steps: steps, Loss: "undo and what waits to be sent"}
+	return schema.Check(ctx, path)
+}
+
+// upgrade makes the file if it is missing and brings it to the newest version.
+func (db *DB) upgrade(ctx context.Context, path string) error {
+	schema, err := readSchema()
+	if err != nil {
+		return err
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // SQLite would ask the umask
 	if err != nil {
 		return err
