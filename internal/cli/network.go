@@ -222,6 +222,7 @@ func (a *app) examineNetwork(ctx context.Context) networkReport {
 }
 
 func (r networkReport) text(p *page) {
+	p.line("")
 	p.line("%s (%s)", p.paint(bold, "Network"), r.Detail)
 	if len(r.Allow) == 0 {
 		p.line("  Programs may ask for nothing: network_allow is not set.")
