@@ -113,7 +113,7 @@ func TestFullDisk(t *testing.T) {
 			"a post":         func() error { return outbox().Drop(ctx, queued[i].ID) },
 			"an undo": func() error {
 				w := desk()
-				p, err := w.Undo(ctx, "")
+				p, err := w.UndoLatest(ctx)
 				if err != nil {
 					return err
 				}

@@ -277,7 +277,7 @@ func TestLargeHistory(t *testing.T) {
 		best := time.Hour
 		for range 7 {
 			start := used()
-			if p, err := w.Undo(t.Context(), ""); err != nil || len(p.Files) != 110 {
+			if p, err := w.UndoLatest(t.Context()); err != nil || len(p.Files) != 110 {
 				t.Fatalf("%v, %+v", err, p)
 			}
 			best = min(best, used()-start)

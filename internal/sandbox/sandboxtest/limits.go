@@ -98,12 +98,12 @@ print(fill('/workspace') <= 64, fill('/tmp') <= 64, fill('/dev/shm') <= 64)`)
 	})
 	t.Run("CPU time", func(t *testing.T) {
 		spec := Python("while True: pass")
-		spec.Limits.CPUTime = time.Second
+		spec.Limits.CPUTime = Slowed(time.Second)
 		if r := b.run(t, spec); r.TimedOut || r.Code() != 137 || r.Signal != "SIGXCPU" {
 			t.Errorf("timed out %v, exit code %d, signal %q", r.TimedOut, r.Code(), r.Signal)
 		}
 		spec = Python("import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass")
-		spec.Limits.CPUTime = time.Second
+		spec.Limits.CPUTime = Slowed(time.Second)
 		if r := b.run(t, spec); r.TimedOut || r.Code() != 137 || r.Signal != "SIGKILL" {
 			t.Errorf("it ignores the limit: timed out %v, exit code %d, signal %q", r.TimedOut, r.Code(), r.Signal)
 		}
