@@ -39,7 +39,7 @@ func TestClusterHeldApiKilled(t *testing.T) {
 		status, stdout, stderr = bash(two, session, "cat a.txt")
 		return status == http.StatusOK
 	})
-	if stdout != "kept\n" || !strings.HasPrefix(stderr, "[The workspace of this session went") {
+	if stdout != "kept\n" || !strings.HasPrefix(stderr, "[The workspace of this session was lost") {
 		t.Errorf("%q %q", stdout, stderr)
 	}
 	if _, stdout, stderr = bash(two, session, "cat a.txt"); stdout != "kept\n" || stderr != "" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -54,6 +55,7 @@ type forward struct {
 	Method string         `json:"method"`
 	Host   string         `json:"host"`
 	URI    string         `json:"uri"`
+	TLS    bool           `json:"tls,omitempty"` // the visitor speaks TLS with the node that forwards
 	Caller *engine.Caller `json:"caller,omitempty"` // nil: not known
 }
 
@@ -65,7 +67,8 @@ func (p *Peers) sign(text string) []byte {
 
 // headerFor returns the forwardHeader of a request that is forwarded to a node.
 func (p *Peers) headerFor(to engine.Epoch, r *http.Request, u *url.URL) (string, error) {
-	f := &forward{To: to, At: p.Now(), Method: r.Method, Host: r.Host, URI: u.RequestURI()}
+	f := &forward{To: to, At: p.Now(), Method: r.Method, Host: r.Host, URI: u.RequestURI(),
+		TLS: r.TLS != nil}
 	if caller, known := CallerFrom(r.Context()); known {
 		f.Caller = &caller
 	}
@@ -131,7 +134,11 @@ func (s *Server) fromPeer(next http.Handler) http.Handler {
 			return
 		}
 		r.Header.Del(forwardHeader)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), forwardKey{}, f)))
+		r = r.WithContext(context.WithValue(r.Context(), forwardKey{}, f))
+		if r.TLS = nil; f.TLS { // the link's is not the visitor's
+			r.TLS = &tls.ConnectionState{}
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -208,6 +215,9 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 			out.Out.Host = r.Host
 			out.Out.Header.Set(forwardHeader, header)
 			out.Out.Header.Set(requestIDHeader, w.Header().Get(requestIDHeader))
+			if proto := r.Header.Values("X-Forwarded-Proto"); len(proto) > 0 { // Rewrite takes it out
+				out.Out.Header["X-Forwarded-Proto"] = proto
+			}
 		},
 		ModifyResponse: func(answer *http.Response) error {
 			for name := range w.Header() { // the peer's value counts
