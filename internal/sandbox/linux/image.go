@@ -83,6 +83,11 @@ var (
 )
 
 func openSources(runtimes, packages string) (*sources, error) {
+	// Copies of shared mounts, as systemd makes all of a host's, would pass on to the host what is
+	// mounted on them.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return nil, fmt.Errorf("make mounts private: %w", err)
+	}
 	s := &sources{runtimes: runtimes, etc: map[string][]byte{}}
 	if err := s.add("/usr", "usr"); err != nil {
 		return nil, err
@@ -135,9 +140,6 @@ func (s *sources) enter(uids uidRange) error {
 	// Everything is built on a tmpfs over a folder that exists on every host. The mount
 	// is only in this namespace, and is detached soon afterwards.
 	const scratch = "/tmp"
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
-	}
 	groups, groupsErr := openTree("/sys/fs/cgroup", unix.AT_RECURSIVE)
 	if err := unix.Mount("airlock", scratch, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=755"); err != nil {
 		return fmt.Errorf("mount scratch: %w", err)
