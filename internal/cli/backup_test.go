@@ -54,7 +54,8 @@ func put(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		name = filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(content), 0o600)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(content), 0o600))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,8 +109,8 @@ func TestRestoreKnownNames(t *testing.T) {
 	put(t, to.cfg.Data, map[string]string{"airlock.yaml": "rate: 1\n"})
 	good := map[string]string{"index.db": emptyIndex(t), "files/ab/abcd": "bytes", "outputs/o": "o", "contents/c": "c",
 		"mirrors/m/a.txt": "m", "switches.json": "{}"}
-	bad := map[string]string{"airlock.yaml": "listen: 0.0.0.0:1\n", "unknown/x": "x", "filesx": "x", "runtimes/bin/python": "x",
-		"locks/l": "", "airlock.sock": "", "index.db-wal": "x", "files/tmp/x": "x", "cache/c": "c"}
+	bad := map[string]string{"airlock.yaml": "listen: 0.0.0.0:1\n", "unknown/x": "x", "filesx": "x",
+		"runtimes/bin/python": "x", "locks/l": "", "airlock.sock": "", "index.db-wal": "x", "files/tmp/x": "x", "cache/c": "c"}
 	all := maps.Clone(good)
 	maps.Copy(all, bad)
 	r, err := to.readBackup(t.Context(), packed(t, all))

@@ -15,7 +15,8 @@ func TestDamageIsReadable(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	text := err.Error()
-	if strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsGraphic(r) || r == '\ufffd' }) || len(text) > 1000 ||
+	odd := func(r rune) bool { return !strconv.IsGraphic(r) || r == '\ufffd' }
+	if strings.ContainsFunc(text, odd) || len(text) > 1000 ||
 		!strings.Contains(text, `of "größe"`) || !strings.Contains(text, "put back a backup") {
 		t.Errorf("%q", text)
 	}

@@ -19,7 +19,8 @@ func TestStatusShowsPools(t *testing.T) {
 	got := visitSite(t, true, nil).get("/status")
 	for _, want := range []string{"Python alone</th><td>2</td><td>3</td>",
 		"Python that plots</th><td colspan=\"2\">the interpreter is starting",
-		"<strong>programs start cold</strong>: their interpreter ended while it imported packages: ImportError: libopenblas"} {
+		"<strong>programs start cold</strong>: their interpreter ended while it imported packages: " +
+			"ImportError: libopenblas"} {
 		if got.status != 200 || !strings.Contains(got.body, want) {
 			t.Errorf("%d, without %q", got.status, want)
 		}
