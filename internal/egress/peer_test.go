@@ -266,7 +266,8 @@ func TestOtherProtocols(t *testing.T) {
 			"h2c": "GET %s/v1/x HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\n" +
 				"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n",
 			"foo":          "GET %s/v1/x HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: foo\r\n",
-			"two":          "GET %s/v1/x HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket, foo\r\n",
+			"two":          "GET %s/v1/x HTTP/1.1\r\n" + strings.Replace(handshake, "websocket", "websocket, foo", 1),
+			"another":      "GET %s/v1/x HTTP/1.1\r\n" + strings.Replace(handshake, "websocket", "foo", 1),
 			"no key":       "GET %s/v1/x HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n",
 			"POST":         "POST %s/v1/x HTTP/1.1\r\n" + handshake,
 			"TRACE":        "TRACE %s/v1/x HTTP/1.1\r\n",
@@ -302,8 +303,11 @@ func TestOtherProtocols(t *testing.T) {
 		}
 	}
 	r, c, _ := reach(t, "inspected", waits{headerTime, idleTime}, unchanged)
-	fmt.Fprintf(c, "CONNECT good.test:%[1]s HTTP/1.1\r\nHost: good.test:%[1]s\r\n\r\n", r.port())
+	fmt.Fprintf(c, "CONNECT /v1/x HTTP/1.1\r\nHost: good.test:%s\r\n\r\n", r.port()) // at a path that a rule allows
 	if line := r.answer(c); !strings.Contains(line, " 403 ") {
 		t.Errorf("CONNECT in a tunnel: %q", line)
+	}
+	if got := r.refusals(); len(got) != 1 || !strings.Contains(got[0], "CONNECT is not allowed") {
+		t.Errorf("CONNECT in a tunnel: refusals %q", got)
 	}
 }

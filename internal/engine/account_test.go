@@ -19,7 +19,7 @@ func TestAccount(t *testing.T) {
 	}
 	hex := strings.Repeat("0123456789abcdef", 2)
 	for _, owner := range []Owner{
-		"web", "local", "jwt/acme/user/ann", "jwt/acme/shared",
+		"web", "local", "jwt/acme/user/ann", "jwt/acme/shared", Owner("jwt/acme/user/" + hex),
 		Owner("jwt/user/user/" + hex), Owner("jwt/user/user/" + hex[5:]), Owner("web/user/" + hex + "0"),
 		Owner("web/user/" + strings.ToUpper(hex)), "web/user/",
 	} {

@@ -27,7 +27,12 @@ func TestGuard(t *testing.T) {
 	defer here.Close()
 	mux.Handle("/away", http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
 	mux.Handle("/near", http.RedirectHandler("/there", http.StatusPermanentRedirect))
-	mux.Handle("/round", http.RedirectHandler("/round", http.StatusFound))
+	rounds := 0
+	mux.HandleFunc("/round", func(w http.ResponseWriter, r *http.Request) {
+		if rounds++; rounds < 20 {
+			http.Redirect(w, r, "/round", http.StatusFound)
+		}
+	})
 	mux.HandleFunc("/there", func(http.ResponseWriter, *http.Request) {})
 	client := outbound.Guard(http.Client{})
 	defer client.CloseIdleConnections()
