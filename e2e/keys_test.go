@@ -32,7 +32,7 @@ func TestOnlyKeys(t *testing.T) {
 	if !strings.Contains(said, "Ask") || strings.Contains(said, "the first key") {
 		t.Errorf("a plain key: %s", said)
 	}
-	s := serve(t, who, data)
+	s := serve(t, who, data, "--log-level", "debug")
 	for _, c := range []struct {
 		path, protocol string
 	}{
@@ -50,6 +50,20 @@ func TestOnlyKeys(t *testing.T) {
 	}
 	if got := s.do("GET", "/jupyter/api/kernels?token="+terminals, ""); got.status != 403 {
 		t.Errorf("a key of terminals in an address: %d %s", got.status, got.body)
+	}
+	// A key in an address, whole or mistyped, is neither in the log nor in an answer.
+	for _, path := range []string{
+		"/jupyter/api/kernels", "/jupyter/api/contents/x", "/jupyter/api/kernels/x/channels", "/jupyter/none",
+		"/terminal/files/cwd", "/api/v1/runs", "/openai/v1/files", "/e2b/v2/sandboxes", "/mcp", "/", "/none",
+	} {
+		for _, key := range []string{kernels, kernels[:len(kernels)-4]} {
+			if got := s.do("GET", path+"?token="+key, ""); strings.Contains(string(got.body), kernels[4:40]) {
+				t.Errorf("%s shows a key of the address: %d %s", path, got.status, got.body)
+			}
+		}
+	}
+	if log := s.log.String(); strings.Contains(log, kernels[4:40]) || !strings.Contains(log, "level=DEBUG msg=request") {
+		t.Errorf("the log shows a key of an address: %s", log)
 	}
 	if listed := who.run(t, nil, "keys", "list", "--data", data); !strings.Contains(listed.stdout, "8:2") ||
 		!strings.Contains(listed.stdout, "jupyter") {

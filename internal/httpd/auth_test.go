@@ -107,6 +107,46 @@ func TestQueryKey(t *testing.T) {
 	}
 }
 
+// TestQueryKeyIsNotShown checks that a key in an address is neither in the log, at any level, nor in an answer.
+func TestQueryKeyIsNotShown(t *testing.T) {
+	var log lockedBuffer
+	s, address := start(t, Options{
+		Engine: &fakeEngine{hasKeys: true}, Rate: 2,
+		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Mounts: []Mount{{Prefix: "/api/v1", Handler: dialect()},
+			{Prefix: "/jupyter", Handler: dialect(), QueryKey: "token", MaxBody: 4}},
+	})
+	statuses := map[int]bool{}
+	looksOurs := "ak_SECRETSECRET_" + strings.Repeat("b", 43)
+	paths := []string{"/jupyter/x", "/jupyter/panic", "/jupyter/../x", "/jupyter/none/x", "/api/v1/x", "/nowhere"}
+	for _, key := range []string{aliceKey, aliceKey + "SECRET", "SECRET%20x", looksOurs} {
+		for _, path := range paths {
+			for _, method := range []string{"GET", "POST"} {
+				resp, body := request(t, method, address+path+"?token="+key, "", map[string]string{"POST": "long body"}[method])
+				statuses[resp.StatusCode] = true
+				for _, secret := range []string{aliceKey, "SECRET"} {
+					if strings.Contains(body, secret) {
+						t.Errorf("%s %s shows the key: %s", method, path, body)
+					}
+				}
+			}
+		}
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, status := range []int{200, 401, 404, 429, 500} {
+		if !statuses[status] {
+			t.Errorf("no answer was %d: %v", status, statuses)
+		}
+	}
+	for _, secret := range []string{aliceKey, "SECRET"} {
+		if text := log.String(); strings.Contains(text, secret) || !strings.Contains(text, "level=DEBUG msg=request") {
+			t.Errorf("the log shows the key: %s", text)
+		}
+	}
+}
+
 // TestNoKeyNeeded checks which callers need no key, and their owners.
 func TestNoKeyNeeded(t *testing.T) {
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}

@@ -188,7 +188,9 @@ func (r *readerFrom) ReadFrom(src io.Reader) (int64, error) {
 }
 
 func TestRate(t *testing.T) {
-	_, address := start(t, Options{Engine: &fakeEngine{hasKeys: true}, Rate: 1})
+	var log lockedBuffer
+	s, address := start(t, Options{Engine: &fakeEngine{hasKeys: true}, Rate: 1,
+		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	get := func(key string) *http.Response {
 		resp, _ := request(t, "GET", address+"/api/v1/x", "X-API-Key: "+key, "")
 		return resp
@@ -206,6 +208,12 @@ func TestRate(t *testing.T) {
 	}
 	if resp := get(adminKey); resp.StatusCode != 200 {
 		t.Errorf("another caller: %d", resp.StatusCode)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); strings.Count(text, "msg=request ") != 3 || !strings.Contains(text, "requests were refused") {
+		t.Errorf("requests beyond the rate have lines of their own in the log: %s", text)
 	}
 }
 
