@@ -128,7 +128,7 @@ func (s *Programs) admit(p *Program) error {
 	defer s.mu.Unlock()
 	own := 0
 	for _, other := range s.live {
-		if other.Caller.Owner == p.Caller.Owner {
+		if other.Caller.Owner.Account() == p.Caller.Owner.Account() {
 			own++
 		}
 	}

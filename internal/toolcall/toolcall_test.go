@@ -214,6 +214,9 @@ func TestLimits(t *testing.T) {
 	if _, err := p.start(ann, oneCall); !errors.Is(err, engine.ErrBusy) {
 		t.Errorf("one more: %v", err)
 	}
+	if _, err := p.start(ann.User("z"), oneCall); !errors.Is(err, engine.ErrBusy) {
+		t.Errorf("one more of a user of the same key: %v", err)
+	}
 	p.begin(bob, oneCall)
 	for _, token := range tokens {
 		program, _, err := p.Find(t.Context(), token)

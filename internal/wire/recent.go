@@ -7,9 +7,10 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Recent remembers values by their keys: up to Each of one owner, and up to Total of all owners. A value
-// beyond takes the place of the one that its owner has not used for longest, or, if there is no room left
-// for all, that the owner with the most values has not: nobody displaces the values of who has fewer.
+// Recent remembers values by their keys: up to Each of one owner, and up to Total of all owners. All users of
+// a key are one owner here. A value beyond takes the place of the one that its owner has not used for longest,
+// or, if there is no room left for all, that the owner with the most values has not: nobody displaces the
+// values of who has fewer.
 type Recent[K comparable, V any] struct {
 	Each, Total int
 
@@ -26,6 +27,7 @@ type remembered[K comparable, V any] struct {
 
 // Put remembers a value, in place of an earlier one of its key.
 func (r *Recent[K, V]) Put(owner engine.Owner, key K, value V) {
+	owner = owner.Account()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.remove(key)

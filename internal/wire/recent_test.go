@@ -47,3 +47,16 @@ func TestRecent(t *testing.T) {
 		t.Error("a deleted value is remembered")
 	}
 }
+
+// The values of a key's users are those of one owner: however many it names, they displace each other's.
+func TestRecentOfUsers(t *testing.T) {
+	r := Recent[int, int]{Each: 100, Total: 10_000}
+	r.Put("bob", -1, -1)
+	for i := range 10_000 {
+		r.Put(engine.Caller{Owner: "web"}.User(fmt.Sprint(i)).Owner, i, i)
+	}
+	if _, ok := r.Get(-1); !ok || r.Len() != 101 || len(r.owners) != 2 {
+		t.Errorf("%d values of %d owners are remembered, want the one of bob (%v), and 100 of a key",
+			r.Len(), len(r.owners), ok)
+	}
+}

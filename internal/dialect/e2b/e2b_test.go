@@ -132,6 +132,10 @@ func TestTenThousandSandboxes(t *testing.T) {
 	if w := ask(h, "POST", "/sandboxes", large); w.Code != http.StatusBadRequest {
 		t.Errorf("metadata of %d bytes: %d %s", maxFields+1, w.Code, w.Body)
 	}
+	user := string(engine.Caller{Owner: "ann"}.User("z").Owner)
+	if w := ask(h, "POST", "/sandboxes", `{"templateID":"base"}`, "X-API-KEY", user); w.Code != http.StatusTooManyRequests {
+		t.Errorf("a user of the same key: %d %s", w.Code, w.Body)
+	}
 	if w := ask(h, "POST", "/sandboxes", `{"templateID":"base"}`, "X-API-KEY", "bob"); w.Code != http.StatusCreated {
 		t.Errorf("another owner: %d %s", w.Code, w.Body)
 	}

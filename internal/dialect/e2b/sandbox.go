@@ -163,7 +163,7 @@ func (g *registry) add(sb *sandbox, life time.Duration) bool {
 	defer g.mu.Unlock()
 	own := 0
 	for _, other := range g.byID {
-		if other.caller.Owner == sb.caller.Owner {
+		if other.caller.Owner.Account() == sb.caller.Owner.Account() {
 			own++
 		}
 	}

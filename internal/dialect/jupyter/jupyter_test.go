@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/airlock-run/airlock/internal/dialect/dialecttest"
+	"github.com/airlock-run/airlock/internal/engine"
 )
 
 func TestMain(m *testing.M) {
@@ -360,6 +361,10 @@ func TestManyNotebooks(t *testing.T) {
 	r.ask("ann", "GET", "/api/sessions", "", &list)
 	if len(list) != maxNotebooks || list[len(list)-1].Path != strconv.Itoa(maxNotebooks+99) {
 		t.Errorf("%d notebooks, want %d with the last", len(list), maxNotebooks)
+	}
+	id(string(engine.Caller{Owner: "ann"}.User("z").Owner))
+	if r.ask("ann", "GET", "/api/sessions", "", &list); len(list) != maxNotebooks-1 {
+		t.Errorf("with one of a user of the same key there are %d notebooks, want %d", len(list), maxNotebooks-1)
 	}
 	if r.ask("bob", "GET", "/api/sessions", "", &list); len(list) != 1 {
 		t.Errorf("another owner has %d notebooks, want 1", len(list))

@@ -74,11 +74,16 @@ func (n *notebook) model() notebookModel {
 
 // notebooks returns a caller's notebooks, oldest first.
 func (s *Server) notebooks(caller engine.Caller) []*notebook {
+	return s.notebooksOf(func(owner engine.Owner) bool { return owner == caller.Owner })
+}
+
+// notebooksOf returns the notebooks of some owners, oldest first.
+func (s *Server) notebooksOf(some func(engine.Owner) bool) []*notebook {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []*notebook
 	for _, n := range s.notebook {
-		if n.kernel.caller.Owner == caller.Owner {
+		if some(n.kernel.caller.Owner) {
 			copied := *n
 			all = append(all, &copied)
 		}
@@ -127,7 +132,7 @@ func (s *Server) createNotebook(w http.ResponseWriter, r *http.Request) error {
 	if n.kernel, err = s.kernelOf(r.Context(), caller, &body); err != nil {
 		return err
 	}
-	own := s.notebooks(caller)
+	own := s.notebooksOf(func(owner engine.Owner) bool { return owner.Account() == caller.Owner.Account() })
 	s.mu.Lock()
 	for ; len(own) >= maxNotebooks; own = own[1:] {
 		delete(s.notebook, own[0].id)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // What a model or its server does wrong is an error of this request alone.
@@ -171,8 +173,11 @@ func TestPlaces(t *testing.T) {
 	for range turnsPerOwner {
 		await(t, r.started, "as many requests as there may be are not under way")
 	}
-	if status, text := r.ask("ann", "POST", "/responses", `{"model":"m","input":"go"}`); status != 429 {
-		t.Errorf("%d %s", status, text)
+	user := string(engine.Caller{Owner: "ann"}.User("z").Owner)
+	for _, owner := range []string{"ann", user} {
+		if status, text := r.ask(owner, "POST", "/responses", `{"model":"m","input":"go"}`); status != 429 {
+			t.Errorf("%s: %d %s", owner, status, text)
+		}
 	}
 	if status, text := r.ask("bob", "POST", "/responses", `{"model":"m","input":"go"}`); status != 200 {
 		t.Errorf("%d %s", status, text)

@@ -171,6 +171,7 @@ func nowhere(q *request) (any, error) {
 
 // begin takes one of an owner's slots for requests to a model.
 func (a *api) begin(owner engine.Owner) (end func(), err error) {
+	owner = owner.Account()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.turns[owner] >= turnsPerOwner {
