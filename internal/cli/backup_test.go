@@ -110,7 +110,8 @@ func TestRestoreKnownNames(t *testing.T) {
 	good := map[string]string{"index.db": emptyIndex(t), "files/ab/abcd": "bytes", "outputs/o": "o", "contents/c": "c",
 		"mirrors/m/a.txt": "m", "switches.json": "{}"}
 	bad := map[string]string{"airlock.yaml": "listen: 0.0.0.0:1\n", "unknown/x": "x", "filesx": "x",
-		"runtimes/bin/python": "x", "locks/l": "", "airlock.sock": "", "index.db-wal": "x", "files/tmp/x": "x", "cache/c": "c"}
+		"runtimes/bin/python": "x",
+		"locks/l":             "", "airlock.sock": "", "index.db-wal": "x", "files/tmp/x": "x", "cache/c": "c"}
 	all := maps.Clone(good)
 	maps.Copy(all, bad)
 	r, err := to.readBackup(t.Context(), packed(t, all))

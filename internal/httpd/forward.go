@@ -55,7 +55,7 @@ type forward struct {
 	Method string         `json:"method"`
 	Host   string         `json:"host"`
 	URI    string         `json:"uri"`
-	TLS    bool           `json:"tls,omitempty"` // the visitor speaks TLS with the node that forwards
+	TLS    bool           `json:"tls,omitempty"`    // the visitor speaks TLS with the node that forwards
 	Caller *engine.Caller `json:"caller,omitempty"` // nil: not known
 }
 
