@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -35,6 +36,7 @@ const (
 	maxCall      = 5 << 20
 	maxNotice    = 32 << 20 // of a live interpreter: its displayed output
 	maxCallsOpen = 16
+	messageStep  = 64 << 10 // up to which a message gets its memory at once
 )
 
 type callMessage struct {
@@ -147,13 +149,16 @@ func readMessage(r io.Reader, most uint32) ([]byte, error) {
 	if n > most {
 		return nil, io.ErrShortBuffer
 	}
-	if n <= maxCall {
+	if n <= messageStep {
 		body := make([]byte, n)
 		_, err := io.ReadFull(r, body)
 		return body, err
 	}
-	var body bytes.Buffer // grows with the data: the length may be wrong
+	var body bytes.Buffer // grows with the data: a program may announce what never comes
 	_, err := io.CopyN(&body, r, int64(n))
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
 	return body.Bytes(), err
 }
 
