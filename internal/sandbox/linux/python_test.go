@@ -226,7 +226,8 @@ var plots = []struct {
 		[]string{"plot_1.png"}},
 	{"saved as no picture", plotted + "plt.savefig('c.pdf')\nplt.show()", "", []string{"c.pdf", "plot_1.png"}},
 	{"saved nowhere", plotted + "import traceback\ntry: plt.savefig('no/c.png')\n" +
-		"except OSError: print('/opt/airlock/' in traceback.format_exc().replace('/opt/airlock/python', ''))", "False\n", nil},
+		"except OSError: print('/opt/airlock/' in traceback.format_exc().replace('/opt/airlock/python', ''))",
+		"False\n", nil},
 	{"images of Pillow", "from PIL import Image\nImage.new('RGB', (4, 4)).show()\n" +
 		"Image.new('CMYK', (4, 4)).show('title')", "", []string{"image_1.png", "image_2.png"}},
 	{"a program of no plots", "import sys\nprint('matplotlib' in sys.modules, sys.argv)", "False ['/workspace/main.py']\n",
