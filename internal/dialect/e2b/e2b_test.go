@@ -117,7 +117,7 @@ func TestTenThousandSandboxes(t *testing.T) {
 	f.deleted = make(chan engine.ID, 10_000)
 	refused := 0
 	for range 10_000 {
-		switch w := ask(h, "POST", "/sandboxes", `{"templateID":"base"}`); w.Code {
+		switch w := ask(h, "POST", "/sandboxes", `{"templateID":"base","timeout":3600}`); w.Code {
 		case http.StatusCreated:
 		case http.StatusTooManyRequests:
 			refused++
