@@ -98,7 +98,7 @@ type Run struct {
 	DurationMS      int64         `json:"duration_ms"`
 	CPUMS           int64         `json:"cpu_ms"`
 	MemoryPeakBytes int64         `json:"memory_peak_bytes"`  // 0: not measured
-	Start           string        `json:"start,omitempty"`    // "warm" or "cold"; empty: it did not start, or it is not known
+	Start           string        `json:"start,omitempty"`    // "warm" or "cold"; empty: not known
 	Files           []File        `json:"files"`              // new and changed
 	Dropped         []DroppedFile `json:"dropped,omitempty"`  // not kept
 	Message         string        `json:"message,omitempty"`  // why it ended as it did, where that is not plain

@@ -10,11 +10,7 @@ import (
 func (e *completion) describe(o *Outcome, limits Limits, cancelled error) {
 	run := e.run
 	run.ExitCode, run.Signal = o.ExitCode, o.Signal
-	run.Duration, run.CPU, run.MemoryPeak = max(o.Duration, 0), o.CPU, o.MemoryPeak
-	run.Start = StartCold
-	if o.Warm {
-		run.Start = StartWarm
-	}
+	run.Duration, run.CPU, run.MemoryPeak, run.Start = max(o.Duration, 0), o.CPU, o.MemoryPeak, o.Start
 	switch {
 	case o.Cancelled:
 		run.Status = StatusCancelled

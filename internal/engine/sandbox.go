@@ -134,9 +134,9 @@ type Outcome struct {
 	Signal     string // "SIGSEGV"; empty unless a signal ended the program
 	TimedOut   bool
 	OOM        bool
-	Refused    bool // it wanted more processes or threads than Limits.Processes
-	Cancelled  bool // ctx ended
-	Warm       bool // an interpreter waited for the program
+	Refused    bool  // it wanted more processes or threads than Limits.Processes
+	Cancelled  bool  // ctx ended
+	Start      Start // empty: it did not start
 	StartedAt  time.Time
 	Duration   time.Duration // from the program's start to its end, by a monotonic clock
 	CPU        time.Duration

@@ -115,7 +115,7 @@ func TestRun(t *testing.T) {
 		o.Outputs[0].Input, o.Outputs[2].Input = true, true
 		o.Deleted = []string{"gone.txt", "never/there"}
 		left = o.Outputs
-		o.Duration, o.MemoryPeak, o.Warm = 1500*time.Millisecond, 42, true
+		o.Duration, o.MemoryPeak, o.Start = 1500*time.Millisecond, 42, engine.StartWarm
 		return o, nil
 	})
 	in, same := r.put(t, alice, "in.csv", "1,2"), r.put(t, alice, "same.txt", "same")

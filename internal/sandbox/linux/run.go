@@ -183,7 +183,10 @@ const maxAnswers = 1 << 16
 // fill copies a program's outcome into an engine.Outcome.
 func (d *outcome) fill(o *engine.Outcome) {
 	o.TimedOut, o.OOM, o.StartedAt, o.Duration = d.TimedOut, d.OOM, d.Started, d.Duration
-	o.CPU, o.MemoryPeak, o.Refused, o.Warm = d.CPU, d.MemoryPeak, d.Refused, d.Warm
+	o.CPU, o.MemoryPeak, o.Refused, o.Start = d.CPU, d.MemoryPeak, d.Refused, engine.StartCold
+	if d.Warm {
+		o.Start = engine.StartWarm
+	}
 	status := unix.WaitStatus(d.Status)
 	code := status.ExitStatus()
 	switch {

@@ -120,7 +120,7 @@ func TestZygoteDiesEarly(t *testing.T) {
 	for _, pid := range first {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
-	if r := sandboxtest.Run(t, s, sandboxtest.Python("print('on')")); r.Stdout != "on\n" || r.Warm {
+	if r := sandboxtest.Run(t, s, sandboxtest.Python("print('on')")); r.Stdout != "on\n" || r.Start != engine.StartCold {
 		t.Errorf("exit code %d, stdout %q, stderr %q", r.Code(), r.Stdout, r.Stderr)
 	}
 	ready := false
@@ -152,7 +152,7 @@ func TestTiersAreWarm(t *testing.T) {
 			t.Errorf("programs of the %s tier start cold: %s", p.Name, p.Cold)
 		}
 	}
-	if r := sandboxtest.Run(t, s, sandboxtest.Python("print(1)")); !r.Warm {
+	if r := sandboxtest.Run(t, s, sandboxtest.Python("print(1)")); r.Start != engine.StartWarm {
 		t.Error("a program that an interpreter waited for is said to have started cold")
 	}
 }
