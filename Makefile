@@ -114,7 +114,6 @@ test-packages: build ## all package sets: programs behave as in plain virtual en
 .PHONY: test-systems test-machine
 test-systems: build ## minimal roots of Debian 12, 13 and sid: setup, Python's tests, warm starts; needs root, debootstrap
 	@GO='$(GO)' AIRLOCK_TEST_DATA= scripts/test-systems '$(CACHE)/systems' $(SYSTEMS)
-	@GO='$(GO)' scripts/test-machine '$(CACHE)/systems'
 test-machine: build ## Debian 13 in an emulator: control groups of version 2, systemd, the package's unit; after test-systems
 	@GO='$(GO)' scripts/test-machine '$(CACHE)/systems'
 
