@@ -5,6 +5,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Names assigns names to the files of one archive. The zero value is ready.
@@ -56,5 +57,5 @@ func isDevice(name string) bool {
 	if !is {
 		number, is = strings.CutPrefix(name, "LPT")
 	}
-	return is && number != "" && strings.Contains("0 1 2 3 4 5 6 7 8 9 ¹ ² ³", number) && number != " "
+	return is && utf8.RuneCountInString(number) == 1 && strings.Contains("0123456789¹²³", number)
 }

@@ -26,8 +26,8 @@ func addCompletion(root *cobra.Command) {
 	if err != nil || bash.Name() != "bash" {
 		return
 	}
-	bash.Long = "Prints the completions of Bash. `source <(airlock completion bash)` loads them into this shell, and the\n" +
-		"same line in ~/.bashrc into later ones. The package bash-completion is of use, and not needed."
+	bash.Long = "Prints the completions of Bash. `source <(airlock completion bash)` loads them into this shell,\n" +
+		"and the same line in ~/.bashrc into later ones. The package bash-completion is of use, and not needed."
 	bash.RunE = func(cmd *cobra.Command, _ []string) error {
 		without, err := cmd.Flags().GetBool("no-descriptions")
 		if err != nil {

@@ -20,11 +20,11 @@ type gate struct {
 	max, each int
 	open      map[net.Conn]*gated
 	known     *list.List // of *gated: those of authenticated callers that wait, oldest first
-	strangers map[netip.Prefix]*strangers
+	addresses map[netip.Prefix]*pending
 }
 
-// strangers are the connections of an address on which nobody was authenticated.
-type strangers struct {
+// pending are the connections of an address on which no request was authenticated.
+type pending struct {
 	count   int
 	waiting *list.List // of *gated, oldest first
 }
@@ -39,7 +39,7 @@ type gated struct {
 
 func newGate(most int) *gate {
 	return &gate{max: most, each: max(most/4, 2), open: map[net.Conn]*gated{}, known: list.New(),
-		strangers: map[netip.Prefix]*strangers{}}
+		addresses: map[netip.Prefix]*pending{}}
 }
 
 type gateKey struct{}
@@ -101,14 +101,14 @@ func (g *gate) enter(c net.Conn) (victim net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	o := &gated{conn: c, from: network(address(c.RemoteAddr()))}
-	of := g.strangers[o.from]
+	of := g.addresses[o.from]
 	var crowd *list.List
 	switch {
 	case o.from.IsValid() && of != nil && of.count >= g.each:
 		crowd = of.waiting
 	case len(g.open) >= g.max:
 		crowd = g.known
-		for _, of := range g.strangers {
+		for _, of := range g.addresses {
 			if of.waiting.Len() > crowd.Len() {
 				crowd = of.waiting
 			}
@@ -122,9 +122,9 @@ func (g *gate) enter(c net.Conn) (victim net.Conn) {
 		victim = oldest.Value.(*gated).conn
 		g.forget(victim)
 	}
-	if of = g.strangers[o.from]; of == nil {
-		of = &strangers{waiting: list.New()}
-		g.strangers[o.from] = of
+	if of = g.addresses[o.from]; of == nil {
+		of = &pending{waiting: list.New()}
+		g.addresses[o.from] = of
 	}
 	of.count++
 	g.open[c] = o
@@ -153,9 +153,9 @@ func (g *gate) leave(o *gated) {
 	if o.known {
 		return
 	}
-	of := g.strangers[o.from]
+	of := g.addresses[o.from]
 	if of.count--; of.count == 0 {
-		delete(g.strangers, o.from)
+		delete(g.addresses, o.from)
 	}
 }
 
@@ -176,7 +176,7 @@ func (g *gate) crowd(o *gated) *list.List {
 	if o.known {
 		return g.known
 	}
-	return g.strangers[o.from].waiting
+	return g.addresses[o.from].waiting
 }
 
 // network returns what counts as one address: of IPv6 the network of one line.

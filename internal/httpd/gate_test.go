@@ -44,7 +44,7 @@ func ask(conn net.Conn, path, key string) int {
 func (g *gate) counts(from string) (all, strange int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if of := g.strangers[network(netip.MustParseAddr(from))]; of != nil {
+	if of := g.addresses[network(netip.MustParseAddr(from))]; of != nil {
 		strange = of.count
 	}
 	return len(g.open), strange
