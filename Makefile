@@ -96,7 +96,7 @@ pythons: # the CPythons of Debian's suites, 60 MB each
 .PHONY: test-data
 test-data: build # a data directory with the Python packages
 	@echo '== Python packages for the sandbox'
-	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' bin/airlock setup --packages current,onyx
+	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' bin/airlock setup --packages current,onyx --live 3.13
 
 # The set librechat takes 2 GB, and virtual environments of all sets 4 GB more, so
 # `make test` leaves them out. This target regenerates the answers of the version tests,
@@ -117,16 +117,24 @@ test-systems: build ## minimal roots of Debian 12, 13 and sid: setup, Python's t
 test-machine: build ## Debian 13 in an emulator: control groups of version 2, systemd, the package's unit; after test-systems
 	@GO='$(GO)' scripts/test-machine '$(CACHE)/systems'
 
-# All languages take some 2 GB of Debian packages.
+# IMAGES are some of stats, onyx, node, r, old and musl. They take 5 GB, and some minutes of downloads once.
+.PHONY: test-images
+test-images: build ## images made of Debian's packages and a Containerfile, used from the command line; needs root, buildah
+	@scripts/test-images '$(CACHE)/images' $(IMAGES)
+
+# All languages and extras take some 3 GB of Debian packages.
 .PHONY: test-languages
-test-languages: build ## all 13 languages in the sandbox
-	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' bin/airlock setup --languages all
-	@AIRLOCK_NO_SKIP=1 AIRLOCK_TEST_LANGUAGES=all $(GO) test -count=1 -v -run TestLanguages ./internal/sandbox/linux
+test-languages: build ## all 13 languages in the sandbox, and LibreOffice
+	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' bin/airlock setup --languages all --extras office
+	@AIRLOCK_NO_SKIP=1 AIRLOCK_TEST_LANGUAGES=all $(GO) test -count=1 -v -run 'TestLanguages|$(EXTRAS)' ./internal/sandbox/linux
 
 .PHONY: vet
 vet: ## go vet, which lint includes
 	@echo '== vet'
 	@$(GO) vet ./...
+
+# What other programs import, without SDKs and databases that others keep portable. The binary is for Linux; see decision 0098.
+LIBRARIES := ./client ./pytool ./assist/reply ./assist/workspace ./assist/assignment ./assist/provider ./assist/provider/local
 
 .PHONY: lint
 lint: $(GOLANGCI) ## tracked files, names in documents, modules, format, golangci-lint with import rules
@@ -138,6 +146,18 @@ lint: $(GOLANGCI) ## tracked files, names in documents, modules, format, golangc
 	@$(GOLANGCI) fmt --diff
 	@echo '== lint'
 	@$(GOLANGCI) run --allow-parallel-runners
+	@echo '== libraries on other systems'
+	@for os in darwin windows; do GOOS=$$os $(GO) build $(LIBRARIES); done
+	@echo '== generated code'
+	@$(call PROTO_BUILD,$(CACHE)/proto)
+	@cmp '$(CACHE)/proto/envd.pb.go' $(PROTO_DIR)/envd.pb.go || { echo '$(PROTO_DIR)/envd.pb.go differs from its source: run `make proto`' >&2; exit 1; }
+
+# The generated messages are committed, so that building Airlock needs no compiler of protobuf (decision 0090).
+PROTO_DIR   := internal/dialect/e2b/envd
+PROTO_BUILD  = mkdir -p '$1' && $(GO) run -C scripts/protogen . '$(CURDIR)/$(PROTO_DIR)/envd.proto' '$1'
+.PHONY: proto
+proto: ## generates the messages of E2B's envd, from internal/dialect/e2b/envd
+	@$(call PROTO_BUILD,$(CURDIR)/$(PROTO_DIR))
 
 # As root no test of the sandbox may be skipped. Each set of tests is one go test.
 TIMES    := $(CACHE)/times
@@ -167,9 +187,9 @@ in-memory = if [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 40
 	export GOENV='$(CACHE)/goenv' TMPDIR=/dev/shm; fi
 
 .PHONY: unit
-unit: ## tests of all packages that start no service: race detector where there is concurrency, fuzz seeds
+unit: build ## tests of all packages that start no service: race detector where there is concurrency, fuzz seeds
 	@echo '== tests (race detector where there is concurrency, fuzz seeds)'
-	@$(in-memory); $(call race-test,-skip '$(LARGE)' -- $$($(concurrent)))
+	@$(in-memory); export AIRLOCK_TEST_EXECUTOR='$(CURDIR)/bin/airlock'; $(call race-test,-skip '$(LARGE)' -- $$($(concurrent)))
 	@$(in-memory); $(call go-test,-- $$(comm -23 <($(packages)) <($(concurrent))))
 	@$(in-memory); $(call go-test,-run '$(LARGE)' -- $$(grep -rl --include='*_test.go' 'func TestLarge' $$($(concurrent)) | xargs -n 1 dirname | sort -u))
 
@@ -177,7 +197,10 @@ unit: ## tests of all packages that start no service: race detector where there 
 # executor takes four times as long to start. Many hostile programs only wait for their
 # limit, so more of them run at once than there are processors.
 HOSTILE  := ^Test(Hostile|Protections)
-PROGRAMS := ^Test(Behaves|Compiler|EchoLast|Languages|NothingIsLeft|Package|Plot|ShowPlots)
+PROGRAMS := ^Test(Behaves|Compiler|EchoLast|Languages|Lean|NothingIsLeft|Package|Plot|ShowPlots)
+
+# Tests of what make test-languages installs.
+EXTRAS := ^TestOffice$$
 
 # Most tests of the executor wait, one after the other: two halves take half of the time.
 FIRST := ^Test[A-N]
@@ -194,9 +217,9 @@ programs:
 	@$(call go-test,-run '$(PROGRAMS)' -- ./internal/sandbox/...)
 executor-1:
 	@echo '== sandbox: executor'
-	@$(call race-test,-run '$(FIRST)' -skip '$(PROGRAMS)|$(HOSTILE)' -- ./internal/sandbox/linux)
+	@$(call race-test,-run '$(FIRST)' -skip '$(PROGRAMS)|$(HOSTILE)|$(EXTRAS)' -- ./internal/sandbox/...)
 executor-2:
-	@$(call race-test,-parallel 4 -skip '$(PROGRAMS)|$(HOSTILE)|$(FIRST)' -- ./internal/sandbox/...)
+	@$(call race-test,-parallel 4 -skip '$(PROGRAMS)|$(HOSTILE)|$(FIRST)|$(EXTRAS)' -- ./internal/sandbox/...)
 
 # These tests start the release binary. Results are not cached, because go test does not
 # know its sources. Most tests start a service of their own and wait, so more run at once
@@ -232,7 +255,8 @@ bench: build ## speed beside alternatives: table, JSON, docs/performance.md; QUI
 	@scripts/bench-deps '$(CACHE)/bench'
 	@$(MAKE) test-data
 	@$(GO) build -o '$(CACHE)/bench/bench' ./bench
-	@'$(CACHE)/bench/bench' -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -go-judge '$(CACHE)/bench/go-judge' -jupyter '$(CACHE)/bench/jupyter/bin/python' \
+	@$(MAKE) pythons
+	@'$(CACHE)/bench/bench' -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -pythons '$(AIRLOCK_TEST_PYTHONS)' -go-judge '$(CACHE)/bench/go-judge' -jupyter '$(CACHE)/bench/jupyter/bin/python' \
 		$(if $(QUICK),-quick,-doc docs/performance.md) $(ARGS)
 
 # It stores a million rows in a temporary folder, some 3 GB with those of PostgreSQL.
@@ -342,7 +366,7 @@ view-check: # compares the committed bundle with its sources
 
 # The bundles of the notebook's viewers are committed too, compressed (decision 0115).
 VIEWERS_DIR  := internal/web/viewers
-VIEWERS      := html plotly vega katex terminal
+VIEWERS      := html plotly vega katex terminal widget
 VIEWERS_BUILD = rm -rf '$(CACHE)/viewers' && mkdir -p '$(CACHE)/viewers' && cp $(VIEWERS_DIR)/*.js* '$(CACHE)/viewers' && \
 	(cd '$(CACHE)/viewers' && npm ci --ignore-scripts --no-audit --no-fund --silent) && \
 	for one in $(VIEWERS); do case $$one in katex | terminal) format=esm ;; *) format=iife ;; esac; \

@@ -75,10 +75,18 @@ func (c *connection) do(request []byte) error {
 		err = c.readBody(length)
 	}
 	if err == nil && (status < 200 || status > 299) {
-		err = fmt.Errorf("status %d: %.200s", status, c.body)
+		err = &statusError{status, string(c.body[:min(len(c.body), 200)])}
 	}
 	return err
 }
+
+// statusError is an answer that is no success.
+type statusError struct {
+	status int
+	body   string // its beginning
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.body) }
 
 // readHeader reads up to the body. Its length is 0 where none is named: our
 // peers name it or send chunks, unless there is no body.

@@ -91,6 +91,8 @@ func (r *Results) judge() {
 	r.Goals = append(r.Goals, r.Jupyter.goals()...)
 	r.Goals = append(r.Goals, r.Protocols.goals()...)
 	r.Goals = append(r.Goals, r.Network.goals()...)
+	r.Goals = append(r.Goals, r.Images.goals()...)
+	r.Goals = append(r.Goals, r.stays().goals()...)
 	r.Goals = append(r.Goals, r.liveGoals()...)
 	if r.Grown != nil {
 		r.Goals = r.Grown.goals()

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -168,10 +170,11 @@ func (b *bench) rush(ctx context.Context) error {
 	stop()
 	watching.Wait()
 	for _, err := range failures {
+		e, failed := errors.AsType[*statusError](err)
 		switch {
 		case err == nil:
 			r.Answered++
-		case strings.HasPrefix(err.Error(), "status 429"), strings.HasPrefix(err.Error(), "status 503"):
+		case failed && (e.status == http.StatusTooManyRequests || e.status == http.StatusServiceUnavailable):
 			r.Refused++
 		default:
 			return err

@@ -50,6 +50,7 @@ type options struct {
 	only     string
 	airlock  string
 	runtimes string
+	pythons  string
 	python   string
 	bwrap    string
 	judge    string
@@ -72,6 +73,8 @@ func (o *options) parse(args []string, stderr io.Writer) error {
 	flags.StringVar(&o.airlock, "airlock", "bin/airlock", "the airlock to measure")
 	flags.StringVar(&o.runtimes, "runtimes", ".cache/data/runtimes",
 		"the languages' packages, as airlock setup installs them")
+	flags.StringVar(&o.pythons, "pythons", ".cache/pythons",
+		"the CPythons of Debian's suites, of which images are made; left out where they are not there")
 	flags.StringVar(&o.python, "python", "/usr/bin/python3",
 		"the interpreter that the others are measured against; never a shim")
 	flags.StringVar(&o.bwrap, "bwrap", "/usr/bin/bwrap", "bubblewrap; left out where it is not there")
@@ -97,7 +100,7 @@ func (o *options) parse(args []string, stderr io.Writer) error {
 			return fmt.Errorf("there is no section %q: there are %s", name, strings.Join(namesOf(o.all()), ", "))
 		}
 	}
-	for _, path := range []*string{&o.airlock, &o.runtimes, &o.python, &o.bwrap, &o.judge, &o.jupyter, &o.e2b,
+	for _, path := range []*string{&o.airlock, &o.runtimes, &o.pythons, &o.python, &o.bwrap, &o.judge, &o.jupyter, &o.e2b,
 		&o.examples} {
 		absolute, err := filepath.Abs(*path)
 		if err != nil {

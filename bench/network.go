@@ -170,7 +170,7 @@ func (n *networkRun) inside(ctx context.Context, rounds int, kind string) ([]flo
 	}
 	b := *n.bench
 	b.warm = n.service
-	_, answer, err := b.ask(ctx, "/api/v1/runs", string(body), `"status":"ok"`)
+	_, answer, err := b.request(ctx, "/api/v1/runs", string(body), `"status":"ok"`)
 	if err != nil {
 		return nil, err
 	}
@@ -227,10 +227,10 @@ func (n *networkRun) without(ctx context.Context) (err error) {
 	other := *n.bench
 	other.warm = n.service
 	n.result.Without, err = n.bench.inTurn(ctx, func() (time.Duration, error) {
-		took, _, err := n.bench.ask(ctx, "/api/v1/runs", body, `1\n`)
+		took, _, err := n.bench.request(ctx, "/api/v1/runs", body, `1\n`)
 		return took, err
 	}, func() (time.Duration, error) {
-		took, _, err := other.ask(ctx, "/api/v1/runs", body, `1\n`)
+		took, _, err := other.request(ctx, "/api/v1/runs", body, `1\n`)
 		return took, err
 	})
 	return err

@@ -88,7 +88,7 @@ func (b *bench) besideOpenAI(ctx context.Context, r *Protocols) error {
 	if err != nil {
 		return err
 	}
-	_, answer, err := b.ask(ctx, "/openai/v1/containers", `{"name":"bench"}`, `"id"`)
+	_, answer, err := b.request(ctx, "/openai/v1/containers", `{"name":"bench"}`, `"id"`)
 	var made struct{ ID string }
 	if err == nil {
 		err = json.Unmarshal(answer, &made)
@@ -106,10 +106,10 @@ func (b *bench) besideOpenAI(ctx context.Context, r *Protocols) error {
 			}
 		}
 		models := time.Since(began)
-		took, _, err := b.ask(ctx, at+"/cells", `{"code":"1+1"}`, `"status":"ok"`)
+		took, _, err := b.request(ctx, at+"/cells", `{"code":"1+1"}`, `"status":"ok"`)
 		return models + took, err
 	}, func() (time.Duration, error) {
-		took, _, err := b.ask(ctx, "/openai/v1/responses", body, "It is 2.")
+		took, _, err := b.request(ctx, "/openai/v1/responses", body, "It is 2.")
 		return took, err
 	})
 	return err

@@ -73,6 +73,8 @@ var sections = []section{
 	{"jupyter", "a Jupyter kernel beside the native cell", (*bench).measureJupyter},
 	{"protocols", "the protocols of E2B, Dify, Open Terminal and OpenAI beside the native API", (*bench).measureProtocols},
 	{"network", "what a network by permission costs", (*bench).measureNetwork},
+	{"images", "programs in an image beside the machine's own environment", (*bench).measureImages},
+	{"computer", "processes in live sessions: E2B's commands, trees, thousands", (*bench).measureComputer},
 	{"live", "interpreters that stay, beside ipykernel", (*bench).measureLive},
 	{"load", "saturated throughput, and p99 at half of it", (*bench).measureLoad},
 }

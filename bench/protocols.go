@@ -56,8 +56,8 @@ func (b *bench) measureProtocols(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// ask makes one call, whose answer must have some text in it.
-func (b *bench) ask(ctx context.Context, path, body, want string, header ...string) (time.Duration, []byte, error) {
+// request makes one call, whose answer must have some text in it.
+func (b *bench) request(ctx context.Context, path, body, want string, header ...string) (time.Duration, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.warm.address+path, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, err
@@ -100,7 +100,7 @@ func (b *bench) inTurn(ctx context.Context, native, theirs func() (time.Duration
 
 // session makes a live session and returns its address.
 func (b *bench) session(ctx context.Context) (string, error) {
-	_, answer, err := b.ask(ctx, "/api/v1/sessions", `{"kind":"live"}`, "")
+	_, answer, err := b.request(ctx, "/api/v1/sessions", `{"kind":"live"}`, "")
 	var made struct{ ID string }
 	if err == nil {
 		err = json.Unmarshal(answer, &made)
@@ -113,7 +113,7 @@ func (b *bench) besideE2B(ctx context.Context, r *Protocols) error {
 	if err != nil {
 		return err
 	}
-	_, answer, err := b.ask(ctx, "/e2b/v2/sandboxes", `{"templateID":"code-interpreter-v1"}`, "", "X-Api-Key", "e2b_0000")
+	_, answer, err := b.request(ctx, "/e2b/v2/sandboxes", `{"templateID":"code-interpreter-v1"}`, "", "X-Api-Key", "e2b_0000")
 	if err != nil {
 		return err
 	}
@@ -125,10 +125,10 @@ func (b *bench) besideE2B(ctx context.Context, r *Protocols) error {
 		return err
 	}
 	r.E2B, err = b.inTurn(ctx, func() (time.Duration, error) {
-		took, _, err := b.ask(ctx, at+"/cells", `{"code":"1+1"}`, `"status":"ok"`)
+		took, _, err := b.request(ctx, at+"/cells", `{"code":"1+1"}`, `"status":"ok"`)
 		return took, err
 	}, func() (time.Duration, error) {
-		took, _, err := b.ask(ctx, "/e2b/execute", `{"code":"1+1"}`, `"text":"2"`, "E2b-Sandbox-Id", made.ID, "E2b-Sandbox-Port", "49999", "X-Access-Token", made.Token)
+		took, _, err := b.request(ctx, "/e2b/execute", `{"code":"1+1"}`, `"text":"2"`, "E2b-Sandbox-Id", made.ID, "E2b-Sandbox-Port", "49999", "X-Access-Token", made.Token)
 		return took, err
 	})
 	return err
@@ -136,10 +136,10 @@ func (b *bench) besideE2B(ctx context.Context, r *Protocols) error {
 
 func (b *bench) besideDify(ctx context.Context, r *Protocols) (err error) {
 	r.Dify, err = b.inTurn(ctx, func() (time.Duration, error) {
-		took, _, err := b.ask(ctx, "/api/v1/runs", `{"language":"python","code":"print(1)"}`, `"status":"ok"`)
+		took, _, err := b.request(ctx, "/api/v1/runs", `{"language":"python","code":"print(1)"}`, `"status":"ok"`)
 		return took, err
 	}, func() (time.Duration, error) {
-		took, _, err := b.ask(ctx, "/dify/v1/sandbox/run", `{"language":"python3","code":"print(1)","enable_network":true}`, `"stdout":"1\n"`, "X-Api-Key", "k")
+		took, _, err := b.request(ctx, "/dify/v1/sandbox/run", `{"language":"python3","code":"print(1)","enable_network":true}`, `"stdout":"1\n"`, "X-Api-Key", "k")
 		return took, err
 	})
 	return err
@@ -152,7 +152,7 @@ func (b *bench) besideTerminal(ctx context.Context, r *Protocols) error {
 	}
 	c := chatClient{"http://" + b.warm.address}
 	r.Terminal, err = b.inTurn(ctx, func() (time.Duration, error) {
-		took, answer, err := b.ask(ctx, at+"/processes", `{"shell":"echo 1","pty":{"cols":80,"rows":24}}`, `"id"`)
+		took, answer, err := b.request(ctx, at+"/processes", `{"shell":"echo 1","pty":{"cols":80,"rows":24}}`, `"id"`)
 		var p struct{ ID string }
 		if err == nil {
 			err = json.Unmarshal(answer, &p)
@@ -166,7 +166,7 @@ func (b *bench) besideTerminal(ctx context.Context, r *Protocols) error {
 		}
 		return took + more, err
 	}, func() (time.Duration, error) {
-		took, _, err := b.ask(ctx, "/terminal/execute?wait=30", `{"command":"echo 1"}`, `"data":"1\r\n"`, "X-User-Id", "u")
+		took, _, err := b.request(ctx, "/terminal/execute?wait=30", `{"command":"echo 1"}`, `"data":"1\r\n"`, "X-User-Id", "u")
 		return took, err
 	})
 	return err

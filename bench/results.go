@@ -32,6 +32,8 @@ type Results struct {
 	Jupyter   *Protocol  `json:"jupyter,omitempty"`
 	Protocols *Protocols `json:"protocols,omitempty"`
 	Network   *Network   `json:"network,omitempty"`
+	Images    *Images    `json:"images,omitempty"`
+	Computer  *Computer  `json:"computer,omitempty"`
 	Live      *Live      `json:"live,omitempty"`
 	Grown     *Grown     `json:"growth,omitempty"`
 

@@ -225,6 +225,9 @@ func airlock(name string, s *server) contestant {
 // that runs it.
 func (c *connection) runRequest(host string, w *workload) ([]byte, error) {
 	body := map[string]any{"language": cmp.Or(w.language, "python"), "code": w.code}
+	if w.image != "" {
+		body["image"] = w.image
+	}
 	if w.input != "" {
 		id, err := c.upload(host, w)
 		if err != nil {

@@ -22,6 +22,7 @@ type workload struct {
 	prepare string // what an interpreter that stays runs before
 
 	language string // empty: Python
+	image    string // name of the image that it runs in; empty: none
 	entry    string // name of the program's file; empty: programName
 }
 

@@ -15,7 +15,6 @@ package client
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +24,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/airlock-run/airlock/internal/outbound"
 )
@@ -57,6 +55,7 @@ type Client struct {
 	agent string
 	http  *http.Client
 	own   *http.Transport // closed by Close; nil: the transport is the caller's
+	calls *calls          // of WithHandler; else nil
 }
 
 // New returns a client. It does not connect yet.
@@ -97,8 +96,12 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Close closes idle connections.
+// Close closes idle connections. Of a client of a handler it ends the calls, and waits until the handler has
+// returned from them.
 func (c *Client) Close() {
+	if c.calls != nil {
+		c.calls.close()
+	}
 	if c.own != nil {
 		c.own.CloseIdleConnections()
 	}
@@ -173,7 +176,7 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 		_, err = io.Copy(io.Discard, resp.Body)
 		return err
 	}
-	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+	if err := json.NewDecoder(resp.Body).Decode(target(out)); err != nil {
 		return fmt.Errorf("airlock: the answer to %s %s cannot be read: %w", r.method, r.path, err)
 	}
 	_, err = io.Copy(io.Discard, resp.Body) // so that the connection can be used again
@@ -240,55 +243,4 @@ func segment(id string) string {
 		return "-"
 	}
 	return url.PathEscape(id)
-}
-
-// Error is a refusal by the service.
-type Error struct {
-	Status     int           // of HTTP
-	Code       string        // "invalid", "not_found", "busy", ...; empty: the answer was not of an Airlock service
-	Message    string        // for a person
-	Hint       string        // what to do about it; may be empty
-	RequestID  string        // what the service's log knows it by
-	RetryAfter time.Duration // zero: the service said nothing
-}
-
-func (e *Error) Error() string {
-	s := fmt.Sprintf("airlock: %s (HTTP %d)", e.Message, e.Status)
-	if e.Hint != "" {
-		s += ": " + e.Hint
-	}
-	return s
-}
-
-const maxErrorBody = 64 << 10
-
-func readError(resp *http.Response) error {
-	e := &Error{Status: resp.StatusCode, RequestID: resp.Header.Get("X-Request-Id")}
-	var seconds int64
-	if _, err := fmt.Sscan(resp.Header.Get("Retry-After"), &seconds); err == nil && seconds > 0 && seconds < 1<<31 {
-		e.RetryAfter = time.Duration(seconds) * time.Second
-	}
-	var body struct {
-		Error struct {
-			Code      string `json:"code"`
-			Message   string `json:"message"`
-			Hint      string `json:"hint"`
-			RequestID string `json:"request_id"`
-		} `json:"error"`
-	}
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	if json.Unmarshal(text, &body) == nil {
-		e.Code, e.Message, e.Hint = body.Error.Code, body.Error.Message, body.Error.Hint
-		if body.Error.RequestID != "" {
-			e.RequestID = body.Error.RequestID
-		}
-	}
-	e.Message = cmp.Or(e.Message, "the server answered "+resp.Status)
-	return e
-}
-
-// IsNotFound reports whether err is the service's error for an object that does not exist.
-func IsNotFound(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Status == http.StatusNotFound
 }

@@ -69,10 +69,10 @@ func TestRequests(t *testing.T) {
 			_, err := c.Run(ctx, RunRequest{
 				Language: "python", Code: "x", Args: []string{"a"}, Stdin: "in",
 				Files:   []FileRef{{ID: "f", Path: "p", ReadOnly: true}},
-				Session: "s", TimeoutMS: 5, Limits: &Limits{MemoryBytes: 7}, IdempotencyKey: "k",
+				Session: "s", Timeout: 5 * time.Millisecond, Limits: &Limits{MemoryBytes: 7}, IdempotencyKey: "k",
 			})
 			return err
-		}, `POST /api/v1/runs Bearer secret {"language":"python","code":"x","args":["a"],"stdin":"in","files":[{"id":"f","path":"p","read_only":true}],"session":"s","timeout_ms":5,"limits":{"memory_bytes":7}} application/json k`},
+		}, `POST /api/v1/runs Bearer secret {"language":"python","code":"x","args":["a"],"stdin":"in","files":[{"id":"f","path":"p","read_only":true}],"session":"s","limits":{"memory_bytes":7},"timeout_ms":5} application/json k`},
 		{func() error { _, err := c.Start(ctx, RunRequest{Language: "l", Code: "c"}); return err },
 			`POST /api/v1/runs Bearer secret {"language":"l","code":"c","wait":false} application/json`},
 		{func() error { _, err := c.GetRun(ctx, "id"); return err }, `GET /api/v1/runs/id Bearer secret `},
@@ -86,7 +86,10 @@ func TestRequests(t *testing.T) {
 		{func() error { _, err := c.GetFile(ctx, "id"); return err }, `GET /api/v1/files/id Bearer secret `},
 		{func() error { _, _, err := c.ListFiles(ctx, Page{}); return err }, `GET /api/v1/files Bearer secret `},
 		{func() error { return c.DeleteFile(ctx, "id") }, `DELETE /api/v1/files/id Bearer secret `},
-		{func() error { _, err := c.CreateSession(ctx, SessionRequest{Kind: "held", TTLSeconds: 9}); return err },
+		{func() error {
+			_, err := c.CreateSession(ctx, SessionRequest{Kind: "held", TTL: 9 * time.Second})
+			return err
+		},
 			`POST /api/v1/sessions Bearer secret {"kind":"held","ttl_seconds":9} application/json`},
 		{func() error { _, err := c.GetSession(ctx, "id"); return err }, `GET /api/v1/sessions/id Bearer secret `},
 		{func() error { _, _, err := c.ListSessions(ctx, Page{Limit: 1}); return err },
@@ -99,6 +102,7 @@ func TestRequests(t *testing.T) {
 		{func() error { _, err := c.ListKeys(ctx); return err }, `GET /api/v1/keys Bearer secret `},
 		{func() error { return c.RevokeKey(ctx, "id") }, `DELETE /api/v1/keys/id Bearer secret `},
 		{func() error { _, err := c.Languages(ctx); return err }, `GET /api/v1/languages Bearer secret `},
+		{func() error { _, err := c.ListImages(ctx); return err }, `GET /api/v1/images Bearer secret `},
 		{func() error { _, err := c.Limits(ctx); return err }, `GET /api/v1/limits Bearer secret `},
 		{func() error { _, err := c.Health(ctx); return err }, `GET /api/v1/health Bearer secret `},
 	}
@@ -146,8 +150,8 @@ func TestErrors(t *testing.T) {
 		if diff := cmp.Diff(c.want, *got); diff != "" {
 			t.Error(diff)
 		}
-		if IsNotFound(err) != (c.status == 404) {
-			t.Errorf("IsNotFound(%v)", err)
+		if errors.Is(err, ErrNotFound) != (c.status == 404) {
+			t.Errorf("errors.Is(%v, ErrNotFound)", err)
 		}
 	}
 	if _, err := answer(200, "", "<html>").Limits(t.Context()); err == nil {

@@ -26,13 +26,22 @@ const (
 	EventResult  EventType = "result"
 )
 
+// OutputStream is a stream of output of a program.
+type OutputStream string
+
+// The streams.
+const (
+	Stdout OutputStream = "stdout"
+	Stderr OutputStream = "stderr"
+)
+
 // Event is an entry of a run's log.
 type Event struct {
 	Seq    int // 1, 2, 3, ...
 	Type   EventType
-	Stream string // "stdout" or "stderr", with EventOutput
-	Data   string // with EventOutput
-	Run    *Run   // with EventStarted and EventResult
+	Stream OutputStream // with EventOutput
+	Data   string       // with EventOutput; UTF-8, unless RunRequest.AllOutput is set
+	Run    *Run         // with EventStarted and EventResult
 }
 
 // Stream runs a program and yields its events as they happen, the result
@@ -40,7 +49,14 @@ type Event struct {
 // ends the sequence, which can be read once: a second loop would run the
 // program again, and gets an error.
 func (c *Client) Stream(ctx context.Context, req RunRequest) iter.Seq2[Event, error] {
-	return stream(ctx, c, req.request(), runEvent)
+	read := runEvent
+	if req.AllOutput {
+		read = func(f sse.Event) (Event, bool, error) {
+			f.ID = "0" // it has none
+			return runEvent(f)
+		}
+	}
+	return stream(ctx, c, req.request(nil), read)
 }
 
 // stream makes one call and yields the events of its answer, up to the last.
@@ -201,7 +217,7 @@ func number(f sse.Event) (int64, error) {
 
 // decode decodes the data of an event.
 func decode(f sse.Event, into any) error {
-	if err := json.Unmarshal(f.Data, into); err != nil {
+	if err := json.Unmarshal(f.Data, target(into)); err != nil {
 		return &formatError{fmt.Sprintf("event %s cannot be read: %v", f.ID, err)}
 	}
 	return nil
@@ -216,9 +232,13 @@ func runEvent(f sse.Event) (_ Event, last bool, err error) {
 	e := Event{Seq: int(seq), Type: EventType(f.Type)}
 	switch e.Type {
 	case EventOutput:
-		var output struct{ Stream, Data string }
+		var output struct {
+			Stream OutputStream
+			Data   string
+			Base64 []byte
+		}
 		err = decode(f, &output)
-		e.Stream, e.Data = output.Stream, output.Data
+		e.Stream, e.Data = output.Stream, output.Data+string(output.Base64)
 	case EventStarted, EventResult:
 		e.Run = new(Run)
 		err = decode(f, e.Run)

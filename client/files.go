@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -36,7 +37,7 @@ func (c *Client) Upload(ctx context.Context, name string, content io.Reader, ttl
 	}
 	query := url.Values{"name": {name}}
 	if ttl > 0 {
-		query.Set("ttl_seconds", strconv.FormatInt(int64((ttl-1)/time.Second)+1, 10))
+		query.Set("ttl_seconds", strconv.FormatInt(seconds(&ttl).count(), 10))
 	}
 	sent := &counter{hash: sha256.New()}
 	r := request{
@@ -91,6 +92,11 @@ func (c *Client) GetFile(ctx context.Context, id string) (*File, error) {
 // after the last.
 func (c *Client) ListFiles(ctx context.Context, page Page) (files []File, next string, err error) {
 	return list[File](ctx, c, "/files", "files", page.query())
+}
+
+// AllFiles yields files as ListFiles returns them, over as many pages as necessary. An error ends the sequence.
+func (c *Client) AllFiles(ctx context.Context) iter.Seq2[File, error] {
+	return everyPage(func(page Page) ([]File, string, error) { return c.ListFiles(ctx, page) })
 }
 
 // DeleteFile forgets a file.

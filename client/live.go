@@ -14,17 +14,24 @@ import (
 	"github.com/airlock-run/airlock/internal/sse"
 )
 
-// KindLive is the kind of a session with an interpreter that stays.
-const KindLive = "live"
+// InterpreterState is what the interpreter of a live session does.
+type InterpreterState string
+
+// The states of an interpreter.
+const (
+	InterpreterNone    InterpreterState = "none" // the next cell starts one
+	InterpreterIdle    InterpreterState = "idle"
+	InterpreterBusy    InterpreterState = "busy"
+	InterpreterWaiting InterpreterState = "waiting" // for input
+)
 
 // LiveState is how a live session stands.
 type LiveState struct {
-	// "none": the next cell starts an interpreter; "idle", "busy", "waiting": for input
-	State          string    `json:"state"`
-	Cell           string    `json:"cell,omitempty"` // that runs
-	Queued         int       `json:"queued"`         // cells that wait
-	ExecutionCount int       `json:"execution_count"`
-	UsedAt         time.Time `json:"used_at"`
+	State          InterpreterState `json:"state"`
+	Cell           string           `json:"cell,omitempty"` // that runs
+	Queued         int              `json:"queued"`         // cells that wait
+	ExecutionCount int              `json:"execution_count"`
+	UsedAt         time.Time        `json:"used_at"`
 }
 
 // CellStatus is how a cell stands or how it ended.
@@ -43,11 +50,27 @@ const (
 
 // CellRequest asks for a piece of code to be run in a live session.
 type CellRequest struct {
-	Code      string `json:"code"`
-	TimeoutMS int64  `json:"timeout_ms,omitempty"`
-	Input     bool   `json:"input,omitempty"`  // Answer answers what the code asks for; else input() fails
-	Silent    bool   `json:"silent,omitempty"` // neither counted nor kept in the history
+	Code    string        `json:"code"`
+	Timeout time.Duration `json:"timeout_ms,omitempty"` // in whole milliseconds
+	Input   bool          `json:"input,omitempty"`      // Answer answers what the code asks for; else input() fails
+	Silent  bool          `json:"silent,omitempty"`     // neither counted nor kept in the history
 }
+
+// wire returns the body of a request that waits for the end, or does not.
+func (r *CellRequest) wire(wait *bool) any {
+	type plain CellRequest
+	return &struct {
+		*plain
+		Timeout amount `json:"timeout_ms,omitzero"`
+		Wait    *bool  `json:"wait,omitempty"`
+	}{(*plain)(r), millis(&r.Timeout), wait}
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r CellRequest) MarshalJSON() ([]byte, error) { return marshal(r.wire(nil)) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *CellRequest) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, r.wire(nil)) }
 
 // Cell is a piece of code and its result.
 type Cell struct {
@@ -70,10 +93,25 @@ type Cell struct {
 
 // CellUsage counts what a cell used.
 type CellUsage struct {
-	DurationMS      int64 `json:"duration_ms"`
-	CPUMS           int64 `json:"cpu_ms"`
-	MemoryPeakBytes int64 `json:"memory_peak_bytes"` // of the session so far; 0: not measured
+	Duration        time.Duration `json:"duration_ms"`
+	CPU             time.Duration `json:"cpu_ms"`
+	MemoryPeakBytes int64         `json:"memory_peak_bytes"` // of the session so far; 0: not measured
 }
+
+func (u *CellUsage) wire() any {
+	type plain CellUsage
+	return &struct {
+		Duration amount `json:"duration_ms"`
+		CPU      amount `json:"cpu_ms"`
+		*plain
+	}{millis(&u.Duration), millis(&u.CPU), (*plain)(u)}
+}
+
+// MarshalJSON implements json.Marshaler.
+func (u CellUsage) MarshalJSON() ([]byte, error) { return marshal(u.wire()) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (u *CellUsage) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, u.wire()) }
 
 // OutputType is the type of an output of a cell.
 type OutputType string
@@ -148,11 +186,7 @@ func (c *Client) RunCell(ctx context.Context, session string, req CellRequest) (
 
 // StartCell puts a piece of code in the queue and returns at once.
 func (c *Client) StartCell(ctx context.Context, session string, req CellRequest) (*Cell, error) {
-	body := struct {
-		CellRequest
-		Wait bool `json:"wait"`
-	}{req, false}
-	return fetch[Cell](ctx, c, post(sessionPath(session, "/cells"), body))
+	return fetch[Cell](ctx, c, post(sessionPath(session, "/cells"), req.wire(new(bool))))
 }
 
 // StreamCell runs a cell and yields its events, the done event last. Leaving the loop, or
@@ -225,10 +259,25 @@ func (c *Client) Inspect(ctx context.Context, session, code string, cursor, deta
 		map[string]any{"code": code, "cursor": cursor, "detail": detail}))
 }
 
-// IsComplete reports whether code is "complete", "incomplete", "invalid" or "unknown", and the
-// indentation of the next line of incomplete code.
-func (c *Client) IsComplete(ctx context.Context, session, code string) (status, indent string, err error) {
-	var out struct{ Status, Indent string }
+// Completeness is whether code is ready to be run.
+type Completeness string
+
+// The states of code.
+const (
+	CodeComplete   Completeness = "complete"
+	CodeIncomplete Completeness = "incomplete" // a person has more to type
+	CodeInvalid    Completeness = "invalid"
+	CodeUnknown    Completeness = "unknown" // the language cannot tell
+)
+
+// IsComplete reports whether code is complete, and the indentation of the next line of incomplete code.
+func (c *Client) IsComplete(
+	ctx context.Context, session, code string,
+) (status Completeness, indent string, err error) {
+	var out struct {
+		Status Completeness
+		Indent string
+	}
 	err = c.call(ctx, post(sessionPath(session, "/is_complete"), map[string]string{"code": code}), &out)
 	return out.Status, out.Indent, err
 }
@@ -248,11 +297,22 @@ func (c *Client) Variables(ctx context.Context, session string) ([]Variable, err
 	return all, err
 }
 
+// EntryKind is what an entry of a workspace is.
+type EntryKind string
+
+// The kinds of entries.
+const (
+	EntryFile   EntryKind = "file"
+	EntryFolder EntryKind = "folder"
+	EntryLink   EntryKind = "link"
+	EntryOther  EntryKind = "other"
+)
+
 // LiveEntry is something in the workspace of a live session.
 type LiveEntry struct {
 	Path       string    `json:"path"`                  // relative to the workspace
 	PathBytes  []byte    `json:"path_base64,omitempty"` // of a path that is not UTF-8
-	Kind       string    `json:"kind"`                  // "file", "folder", "link", "other"
+	Kind       EntryKind `json:"kind"`
 	Size       int64     `json:"size"`
 	Mode       string    `json:"mode"` // octal
 	ModifiedAt time.Time `json:"modified_at"`
@@ -316,12 +376,25 @@ func (c *Client) RemoveLiveFile(ctx context.Context, session, path string, recur
 	return c.call(ctx, request{method: http.MethodPost, path: sessionPath(session, "/fs/remove"), query: query}, nil)
 }
 
+// FileEventType is the type of a change in a workspace.
+type FileEventType string
+
+// The types of changes.
+const (
+	FileCreated    FileEventType = "created"
+	FileModified   FileEventType = "modified"
+	FileAttributes FileEventType = "attributes" // permissions, times and the like
+	FileDeleted    FileEventType = "deleted"
+	FileMoved      FileEventType = "moved"
+	FileOverflow   FileEventType = "overflow" // some changes are missing: list again
+)
+
 // FileEvent is a change in the workspace of a live session.
 type FileEvent struct {
-	Type   string `json:"-"` // "created", "modified", "deleted", "moved"; "overflow": some are missing, list again
-	Path   string `json:"path"`
-	From   string `json:"from,omitempty"` // of moved
-	Folder bool   `json:"folder"`
+	Type   FileEventType `json:"-"`
+	Path   string        `json:"path"`
+	From   string        `json:"from,omitempty"` // of moved
+	Folder bool          `json:"folder"`
 }
 
 // WatchLiveFiles yields the changes in a folder from now on, until ctx ends or the loop is left.
@@ -329,7 +402,7 @@ type FileEvent struct {
 func (c *Client) WatchLiveFiles(ctx context.Context, session, path string, recursive bool) iter.Seq2[FileEvent, error] {
 	query := url.Values{"path": {path}, "recursive": {strconv.FormatBool(recursive)}}
 	return stream(ctx, c, get(sessionPath(session, "/fs/watch"), query), func(f sse.Event) (FileEvent, bool, error) {
-		e := FileEvent{Type: f.Type}
+		e := FileEvent{Type: FileEventType(f.Type)}
 		return e, false, decode(f, &e)
 	})
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"net/url"
 	"time"
 )
@@ -15,8 +16,12 @@ type Key struct {
 	RevokedAt time.Time `json:"revoked_at,omitzero"` // zero: in force
 	// set of Python packages of its programs; empty: as the protocol's
 	Packages string `json:"python_packages,omitempty"`
+	// Images are those that its programs can have, the first by default; empty: all. "host" is none.
+	Images []string `json:"images,omitempty"`
 	// Network has the rules of what its programs may contact; see Network.
 	Network []string `json:"network,omitempty"`
+	// Mounts are those that its programs may ask for, and have unless a request says otherwise; see RunRequest.
+	Mounts []string `json:"mounts,omitempty"`
 	// Users is how many users of an application may have something at once, and Shares how many times
 	// as much as one owner all of them together; 0: any number of users, and as much as one owner.
 	Users  int      `json:"users,omitempty"`
@@ -27,11 +32,13 @@ type Key struct {
 
 // NewKey is a key to be made.
 type NewKey struct {
-	Owner    string `json:"owner"`
-	Admin    bool   `json:"admin"`
-	Packages string `json:"python_packages,omitempty"` // set of Python packages of its programs
+	Owner    string   `json:"owner"`
+	Admin    bool     `json:"admin"`
+	Packages string   `json:"python_packages,omitempty"` // set of Python packages of its programs
+	Images   []string `json:"images,omitempty"`          // see Key
 
 	Network []string `json:"network,omitempty"` // rules of what its programs may contact; empty: the service's for all
+	Mounts  []string `json:"mounts,omitempty"`  // see Key
 
 	Users  int      `json:"users,omitempty"`  // see Key; Shares 0: as many
 	Shares int      `json:"shares,omitempty"` // at most Users are useful
@@ -114,20 +121,55 @@ type Pool struct {
 	Cold    string `json:"cold"`    // why its interpreter does not start, so that every program starts cold; empty: it does
 }
 
+// NodeRole is what a node does.
+type NodeRole string
+
+// The roles of nodes.
+const (
+	RoleAll    NodeRole = "all"
+	RoleAPI    NodeRole = "api"
+	RoleWorker NodeRole = "worker"
+)
+
+// NodeState is how a node stands.
+type NodeState string
+
+// The states of nodes.
+const (
+	NodeAlive    NodeState = "alive"
+	NodeDraining NodeState = "draining" // it takes no new runs
+	NodeSilent   NodeState = "silent"
+	NodeDead     NodeState = "dead"
+)
+
 // Node is a process of a cluster.
 type Node struct {
-	Name     string    `json:"name"`
-	Role     string    `json:"role"`  // "all", "api", "worker"
-	State    string    `json:"state"` // "alive", "draining", "silent", "dead"
-	Address  string    `json:"address"`
-	Version  string    `json:"version"`
-	Slots    int       `json:"slots"`
-	Running  int       `json:"running"`
-	Queued   int       `json:"queued"`
-	Held     int       `json:"held"` // workspaces and interpreters that stay
-	Since    time.Time `json:"since"`
-	SilentMS int64     `json:"silent_ms"` // since its last beat
+	Name    string        `json:"name"`
+	Role    NodeRole      `json:"role"`
+	State   NodeState     `json:"state"`
+	Address string        `json:"address"`
+	Version string        `json:"version"`
+	Slots   int           `json:"slots"`
+	Running int           `json:"running"`
+	Queued  int           `json:"queued"`
+	Held    int           `json:"held"` // workspaces and interpreters that stay
+	Since   time.Time     `json:"since"`
+	Silent  time.Duration `json:"silent_ms"` // since its last beat
 }
+
+func (n *Node) wire() any {
+	type plain Node
+	return &struct {
+		*plain
+		Silent amount `json:"silent_ms"`
+	}{(*plain)(n), millis(&n.Silent)}
+}
+
+// MarshalJSON implements json.Marshaler.
+func (n Node) MarshalJSON() ([]byte, error) { return marshal(n.wire()) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *Node) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, n.wire()) }
 
 // RunStats counts runs.
 type RunStats struct {
@@ -156,12 +198,22 @@ func (c *Client) Status(ctx context.Context) (*ServiceStatus, error) {
 	return fetch[ServiceStatus](ctx, c, get("/status", nil))
 }
 
+// HealthStatus is how a service is.
+type HealthStatus string
+
+// The states of a service.
+const (
+	HealthOK       HealthStatus = "ok"
+	HealthDegraded HealthStatus = "degraded"
+	HealthDraining HealthStatus = "draining"
+)
+
 // Health is how a service is.
 type Health struct {
-	Status    string     `json:"status"`  // "ok", "degraded", "draining"
-	Problem   string     `json:"problem"` // why runs are not accepted, and what to do about it; empty: they are
-	Version   string     `json:"version"`
-	Isolation *Isolation `json:"isolation"` // nil: the sandbox does not answer
+	Status    HealthStatus `json:"status"`
+	Problem   string       `json:"problem"` // why runs are not accepted, and what to do about it; empty: they are
+	Version   string       `json:"version"`
+	Isolation *Isolation   `json:"isolation"` // nil: the sandbox does not answer
 }
 
 // Isolation describes how programs are isolated from the host.
@@ -172,12 +224,22 @@ type Isolation struct {
 	Layers  []Layer `json:"layers"`
 }
 
+// LayerState is how a layer of the isolation stands.
+type LayerState string
+
+// The states of layers.
+const (
+	LayerEnforced LayerState = "enforced"
+	LayerWeaker   LayerState = "weaker"
+	LayerMissing  LayerState = "missing"
+)
+
 // Layer is one layer of the isolation.
 type Layer struct {
-	Name   string `json:"name"`
-	State  string `json:"state"` // "enforced", "weaker", "missing"
-	Detail string `json:"detail"`
-	Cure   string `json:"cure"`
+	Name   string     `json:"name"`
+	State  LayerState `json:"state"`
+	Detail string     `json:"detail"`
+	Cure   string     `json:"cure"`
 }
 
 // Health asks how the service is. It needs no key.
@@ -196,21 +258,45 @@ type Network struct {
 	MaxBytes int64    `json:"max_bytes,omitempty"` // in both directions together; 0: the service's limit
 }
 
+// Verdict is what became of a connection.
+type Verdict string
+
+// The verdicts.
+const (
+	VerdictAllowed Verdict = "allowed"
+	VerdictRefused Verdict = "refused"
+	VerdictFailed  Verdict = "failed"
+)
+
 // Contact is a connection that a program asked for.
 type Contact struct {
-	Run      string    `json:"run"`
-	Owner    string    `json:"owner"`
-	At       time.Time `json:"at"`
-	Host     string    `json:"host"` // as it was asked for
-	Port     int       `json:"port"`
-	Address  string    `json:"address,omitempty"` // that it was connected to
-	Sent     int64     `json:"sent"`
-	Received int64     `json:"received"`
-	TookMS   int64     `json:"took_ms"`
-	Verdict  string    `json:"verdict"` // allowed, refused or failed
-	Reason   string    `json:"reason,omitempty"`
-	More     int       `json:"more,omitempty"` // further ones that are not listed one by one
+	Run      string        `json:"run"`
+	Owner    string        `json:"owner"`
+	At       time.Time     `json:"at"`
+	Host     string        `json:"host"` // as it was asked for
+	Port     int           `json:"port"`
+	Address  string        `json:"address,omitempty"` // that it was connected to
+	Sent     int64         `json:"sent"`
+	Received int64         `json:"received"`
+	Took     time.Duration `json:"took_ms"`
+	Verdict  Verdict       `json:"verdict"`
+	Reason   string        `json:"reason,omitempty"`
+	More     int           `json:"more,omitempty"` // further ones that are not listed one by one
 }
+
+func (k *Contact) wire() any {
+	type plain Contact
+	return &struct {
+		*plain
+		Took amount `json:"took_ms"`
+	}{(*plain)(k), millis(&k.Took)}
+}
+
+// MarshalJSON implements json.Marshaler.
+func (k Contact) MarshalJSON() ([]byte, error) { return marshal(k.wire()) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (k *Contact) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, k.wire()) }
 
 // Contacts returns the connections of the caller's programs, newest first: of one run, or of all if
 // run is empty. An admin gets those of all owners.

@@ -2,41 +2,85 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"io"
+	"iter"
 	"net/url"
 	"time"
 )
 
+// SessionKind is how a session keeps its workspace.
+type SessionKind string
+
+// The kinds of sessions.
+const (
+	KindFiles SessionKind = "files" // its files are kept in the store
+	KindHeld  SessionKind = "held"  // kept as a workspace in memory
+	KindLive  SessionKind = "live"  // with an interpreter that stays
+)
+
+// FileRole is how a file came to its session.
+type FileRole string
+
+// A file was given to the session, or made by its programs.
+const (
+	RoleInput  FileRole = "input"
+	RoleOutput FileRole = "output"
+)
+
 // Session is a workspace over several runs.
 type Session struct {
-	ID        string    `json:"id"`
-	Kind      string    `json:"kind"`               // "files", "held" or "live"
-	Language  string    `json:"language,omitempty"` // of a live one
-	CreatedAt time.Time `json:"created_at"`
-	ExpiresAt time.Time `json:"expires_at"`
+	ID        string      `json:"id"`
+	Kind      SessionKind `json:"kind"`
+	Language  string      `json:"language,omitempty"` // of a live one
+	Image     string      `json:"image,omitempty"`    // of a live one; empty: none
+	Secrets   []Secret    `json:"secrets,omitempty"`  // of a live one, without their values
+	CreatedAt time.Time   `json:"created_at"`
+	ExpiresAt time.Time   `json:"expires_at"`
 
 	Live *LiveState `json:"live,omitempty"` // of a live one, from GetSession
 }
 
 // SessionRequest asks for a session. Everything in it may be zero.
 type SessionRequest struct {
-	// "files": kept in the store; "held": kept as a workspace in memory; "live": with an interpreter that stays
-	Kind string `json:"kind,omitempty"`
-	// of a live one: "python", "javascript", "typescript" or "bash"; empty: python
-	Language   string    `json:"language,omitempty"`
-	Packages   string    `json:"python_packages,omitempty"` // of a live one: a set of Python packages
-	Network    *Network  `json:"network,omitempty"`         // of a live one; nil: what the key says
-	TTLSeconds int64     `json:"ttl_seconds,omitempty"`
-	Files      []FileRef `json:"files,omitempty"`
-	// of a held one WorkspaceBytes and Inodes; TimeoutMS of a live one is the default of its cells
+	Kind SessionKind `json:"kind,omitempty"` // empty: KindFiles
+	// of a live one: "python", "javascript", "typescript", "bash" or "r"; empty: python, or what the
+	// image has
+	Language string        `json:"language,omitempty"`
+	Packages string        `json:"python_packages,omitempty"` // of a live one: a set of Python packages
+	Image    string        `json:"image,omitempty"`           // of a live one; see RunRequest
+	Mounts   []string      `json:"mounts,omitzero"`           // of a live one; see RunRequest
+	Volumes  []VolumeMount `json:"volumes,omitempty"`         // of a live one; see RunRequest
+	Network  *Network      `json:"network,omitempty"`         // of a live one; nil: what the key says
+	Secrets  []Secret      `json:"secrets,omitempty"`         // of a live one; in memory alone, see SetSecrets
+	TTL      time.Duration `json:"ttl_seconds,omitempty"`     // in whole seconds
+	Files    []FileRef     `json:"files,omitempty"`
+	// of a held one WorkspaceBytes and Inodes; Timeout of a live one is the default of its cells
 	Limits *Limits `json:"limits,omitempty"`
+	// Snapshot is the id of a snapshot, or a name, of which the newest counts. The session is of its
+	// kind, with its files; beside it only TTL and Secrets may be set.
+	Snapshot string `json:"snapshot,omitempty"`
 }
+
+func (r *SessionRequest) wire() any {
+	type plain SessionRequest
+	return &struct {
+		*plain
+		TTL amount `json:"ttl_seconds,omitzero"`
+	}{(*plain)(r), seconds(&r.TTL)}
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r SessionRequest) MarshalJSON() ([]byte, error) { return marshal(r.wire()) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *SessionRequest) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, r.wire()) }
 
 // SessionFile is a file and its place in a session.
 type SessionFile struct {
 	File
-	Role     string `json:"role"` // "input" or "output"
-	ReadOnly bool   `json:"read_only"`
+	Role     FileRole `json:"role"`
+	ReadOnly bool     `json:"read_only"`
 }
 
 // CreateSession makes a session.
@@ -53,6 +97,12 @@ func (c *Client) GetSession(ctx context.Context, id string) (*Session, error) {
 // empty after the last.
 func (c *Client) ListSessions(ctx context.Context, page Page) (sessions []Session, next string, err error) {
 	return list[Session](ctx, c, "/sessions", "sessions", page.query())
+}
+
+// AllSessions yields sessions as ListSessions returns them, over as many pages as necessary. An error ends
+// the sequence.
+func (c *Client) AllSessions(ctx context.Context) iter.Seq2[Session, error] {
+	return everyPage(func(page Page) ([]Session, string, error) { return c.ListSessions(ctx, page) })
 }
 
 // DeleteSession ends the programs of a session and deletes it. Its files stay until they expire.

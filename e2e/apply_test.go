@@ -13,17 +13,17 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/airlock-run/airlock/assignment/assignmenttest"
+	"github.com/airlock-run/airlock/assist/assignment/demo"
 )
 
-// demo is a project's API that a script can switch off and on.
-type demo struct {
-	project *assignmenttest.Project
+// projectAPI is a project's API that a script can switch off and on.
+type projectAPI struct {
+	project *demo.Project
 	server  *httptest.Server // nil: it is off
 	address string           // host and port, which stay
 }
 
-func (d *demo) on() error {
+func (d *projectAPI) on() error {
 	listener, err := net.Listen("tcp", d.address)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (d *demo) on() error {
 	return nil
 }
 
-func (d *demo) off() {
+func (d *projectAPI) off() {
 	if d.server != nil {
 		d.server.Close()
 		d.server = nil
@@ -65,7 +65,7 @@ func TestApplyScripts(t *testing.T) {
 			WorkdirRoot:         folder(t, who.credential),
 			RequireExplicitExec: true,
 			Setup: func(env *testscript.Env) error {
-				d := &demo{project: &assignmenttest.Project{}, address: "127.0.0.1:0"}
+				d := &projectAPI{project: &demo.Project{}, address: "127.0.0.1:0"}
 				if err := d.on(); err != nil {
 					return err
 				}
@@ -91,7 +91,7 @@ func TestApplyScripts(t *testing.T) {
 // projectCommand is the script's hand on the project: "project off", "project
 // on", "project fail 500", "project lose", "project delivered LINE...".
 func projectCommand(ts *testscript.TestScript, negated bool, args []string) {
-	d := ts.Value(demoKey{}).(*demo)
+	d := ts.Value(demoKey{}).(*projectAPI)
 	if negated || len(args) == 0 {
 		ts.Fatalf("usage: project off|on|fail|lose|delivered")
 	}
@@ -101,11 +101,11 @@ func projectCommand(ts *testscript.TestScript, negated bool, args []string) {
 	case "on":
 		ts.Check(d.on())
 	case "fail":
-		d.project.Inject(assignmenttest.Fault{Status: http.StatusInternalServerError})
+		d.project.Inject(demo.Fault{Status: http.StatusInternalServerError})
 	case "refuse":
-		d.project.Inject(assignmenttest.Fault{Status: http.StatusUnprocessableEntity})
+		d.project.Inject(demo.Fault{Status: http.StatusUnprocessableEntity})
 	case "lose":
-		d.project.Inject(assignmenttest.Fault{LoseAnswer: true})
+		d.project.Inject(demo.Fault{LoseAnswer: true})
 	case "delivered":
 		var got []string
 		for _, delivery := range d.project.Deliveries() {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/airlock-run/airlock/provider"
-	"github.com/airlock-run/airlock/provider/providertest"
+	"github.com/airlock-run/airlock/assist/provider"
+	"github.com/airlock-run/airlock/assist/provider/providertest"
 )
 
 const exampleCode = `import collections, csv

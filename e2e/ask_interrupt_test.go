@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/airlock-run/airlock/provider"
-	"github.com/airlock-run/airlock/provider/providertest"
+	"github.com/airlock-run/airlock/assist/provider"
+	"github.com/airlock-run/airlock/assist/provider/providertest"
 )
 
 // makesOne is a turn whose code writes one file, for a provider that lists or

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/airlock-run/airlock/provider"
-	"github.com/airlock-run/airlock/provider/providertest"
+	"github.com/airlock-run/airlock/assist/provider"
+	"github.com/airlock-run/airlock/assist/provider/providertest"
 )
 
 // The local provider runs its code in the service that holds the data

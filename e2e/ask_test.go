@@ -13,8 +13,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/airlock-run/airlock/provider"
-	"github.com/airlock-run/airlock/provider/providertest"
+	"github.com/airlock-run/airlock/assist/provider"
+	"github.com/airlock-run/airlock/assist/provider/providertest"
 )
 
 // modelServer is a provider's test server, as scripts want it.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,9 +81,16 @@ func (s *service) works() bool {
 // startWorker starts a worker, whose address is its own affair unless env says it.
 func startWorker(t *testing.T, who person, env []string, apis ...string) *service {
 	t.Helper()
+	return startWorkerAs(t, who, func(*exec.Cmd) {}, env, apis...)
+}
+
+// startWorkerAs starts a worker whose command is changed first.
+func startWorkerAs(t *testing.T, who person, change func(*exec.Cmd), env []string, apis ...string) *service {
+	t.Helper()
 	data := dataFolder(t, who)
 	env = append([]string{"AIRLOCK_LISTEN=127.0.0.1:0", "AIRLOCK_WORKER_API=" + strings.Join(apis, ",")}, env...)
 	cmd := who.command(t, env, "serve", "--data", data, "--role", "worker", "--drain-time", "1s")
+	change(cmd)
 	s := &service{t: t, who: who, data: data, log: &lines{}, dead: make(chan struct{}), cmd: cmd}
 	cmd.Stderr, cmd.Stdout = s.log, s.log
 	if err := cmd.Start(); err != nil {

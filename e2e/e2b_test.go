@@ -162,14 +162,14 @@ func TestE2BAbuse(t *testing.T) {
 	} {
 		refused(body, a.call("POST", "/sandboxes", body), status)
 	}
-	for _, path := range []string{"/sandboxes/" + mine.ID + "/pause", "/sandboxes/" + mine.ID + "/snapshots",
-		"/sandboxes/" + mine.ID + "/fork", "/templates", "/volumes"} {
+	for _, path := range []string{"/sandboxes/" + mine.ID + "/pause", "/templates"} {
 		refused(path, a.call("POST", path, `{}`), http.StatusNotImplemented)
 	}
+	refused("a volume without a name", a.call("POST", "/volumes", `{}`), http.StatusBadRequest)
 	on := func(port int, method, path, body string, headers ...string) answer {
 		return a.on(mine.ID, mine.Token, port, method, path, body, headers...)
 	}
-	for body, status := range map[string]int{`{`: 422, `{"code":"1","language":"r"}`: 500, `{"code":"1","context_id":"x"}`: 404, `{"code":"1","context_id":"x","language":"python"}`: 400} {
+	for body, status := range map[string]int{`{`: 422, `{"code":"1","language":"cobol"}`: 500, `{"code":"1","context_id":"x"}`: 404, `{"code":"1","context_id":"x","language":"python"}`: 400} {
 		if got := on(49999, "POST", "/execute", body); got.status != status {
 			t.Errorf("%s: %d %s", body, got.status, got.body)
 		}
@@ -190,7 +190,7 @@ func TestE2BAbuse(t *testing.T) {
 		}
 	}
 	// the sandbox's own, which its programs cannot change either
-	for _, path := range []string{"/etc/passwd", "/usr/bin/x", "/x"} {
+	for _, path := range []string{"/proc/version", "/usr/bin/env", "/dev/null", "/etc/fonts/fonts.conf"} {
 		refused("write "+path, on(49983, "POST", "/files?path="+path, "x", "Content-Type", "application/octet-stream"),
 			http.StatusForbidden)
 		for call, body := range map[string]string{"Remove": `{"path":"` + path + `"}`, "Move": `{"source":"` + path + `","destination":"y"}`, "WatchDir": ""} {

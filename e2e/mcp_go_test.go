@@ -97,6 +97,15 @@ func TestMCPGo(t *testing.T) {
 					t.Errorf("%s: %q, want %q", program.language, got, program.want)
 				}
 			}
+			typed, _ := a.call("run_code", map[string]any{"code": "const n: number = 41", "language": "ts"})
+			if got, _ := a.call("run_code", map[string]any{"code": "n + 1 as number", "language": "ts",
+				"session": sessionHandle.FindString(typed)}); !strings.HasSuffix(got, "\n42\n") {
+				t.Errorf("variables of TypeScript: %q, then %q", typed, got)
+			}
+			exits := map[string]any{"code": "import sys; sys.exit(3)"}
+			if got, _ := a.call("run_code", exits); !strings.Contains(got, "exit 3") {
+				t.Errorf("sys.exit(3): %q", got)
+			}
 			mark := fmt.Sprintf("98765.%d", time.Now().UnixNano()%1e9)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)

@@ -4,8 +4,39 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
+
+// A program that imports a library gets the modules that it is built from, and no more: each is a
+// line in that program's go.mod.
+func TestRequirementsOfPublicPackages(t *testing.T) {
+	t.Parallel()
+	const sync = "golang.org/x/sync"
+	folders := []string{"github.com/aymanbagabas/go-udiff", "github.com/bmatcuk/doublestar/v4",
+		"github.com/gabriel-vasile/mimetype", "github.com/klauspost/compress", "golang.org/x/sys", "golang.org/x/text"}
+	for name, want := range map[string][]string{
+		"client": nil, "assist/reply": nil, "assist/assignment": nil,
+		"pytool":           {sync},
+		"assist/workspace": folders,
+		"assist/provider":  append(slices.Clone(folders), sync),
+	} {
+		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./"+name)
+		list.Dir = ".."
+		out, err := list.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		modules := strings.Fields(string(out))
+		slices.Sort(modules)
+		for _, m := range slices.Compact(modules) {
+			if m != "github.com/airlock-run/airlock" && !slices.Contains(want, m) {
+				t.Errorf("%s requires %s", name, m)
+			}
+		}
+	}
+}
 
 // A program of somebody else's, in a module of its own, can use what is
 // public, and the compiler agrees that nothing internal shows in it.
@@ -33,18 +64,18 @@ import (
 	"os"
 	"strings"
 
-	"github.com/airlock-run/airlock/assignment"
+	"github.com/airlock-run/airlock/assist/assignment"
 	"github.com/airlock-run/airlock/client"
-	"github.com/airlock-run/airlock/provider"
-	"github.com/airlock-run/airlock/provider/anthropic"
-	"github.com/airlock-run/airlock/provider/gemini"
-	"github.com/airlock-run/airlock/provider/local"
-	"github.com/airlock-run/airlock/provider/metrics"
-	"github.com/airlock-run/airlock/provider/openai"
-	"github.com/airlock-run/airlock/provider/xai"
+	"github.com/airlock-run/airlock/assist/provider"
+	"github.com/airlock-run/airlock/assist/provider/anthropic"
+	"github.com/airlock-run/airlock/assist/provider/gemini"
+	"github.com/airlock-run/airlock/assist/provider/local"
+	"github.com/airlock-run/airlock/assist/provider/metrics"
+	"github.com/airlock-run/airlock/assist/provider/openai"
+	"github.com/airlock-run/airlock/assist/provider/xai"
 	"github.com/airlock-run/airlock/pytool"
-	"github.com/airlock-run/airlock/reply"
-	"github.com/airlock-run/airlock/workspace"
+	"github.com/airlock-run/airlock/assist/reply"
+	"github.com/airlock-run/airlock/assist/workspace"
 )
 
 func change(ctx context.Context, text []byte) error {
@@ -96,7 +127,7 @@ func ask(ctx context.Context, name string, store provider.LedgerStore) (*provide
 	p, err := map[string]func() (provider.Provider, error){
 		provider.OpenAI:    func() (provider.Provider, error) { return openai.New(openai.Options{Key: "k"}) },
 		provider.Anthropic: func() (provider.Provider, error) { return anthropic.New(anthropic.Options{Key: "k"}) },
-		provider.Gemini:    func() (provider.Provider, error) { return gemini.New(ctx, gemini.Options{Key: "k"}) },
+		provider.Gemini:    func() (provider.Provider, error) { return gemini.New(gemini.Options{Key: "k"}) },
 		provider.XAI:       func() (provider.Provider, error) { return xai.New(xai.Options{Key: "k"}) },
 		provider.Local:     func() (provider.Provider, error) { return local.New(local.Options{URL: "http://localhost:11434/v1", Runner: sandbox{}}) },
 	}[name]()

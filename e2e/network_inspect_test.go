@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,33 +70,11 @@ env | grep -c hunter2
 func TestNetworkInspect(t *testing.T) {
 	needPackages(t)
 	p := elsewhere(t)
-	own, bundle := certificate(t, secretName)
-	server := &http.Server{ReadHeaderTimeout: waitTime, Handler: http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) { // the secret's length says that it came
-			fmt.Fprintf(w, "%s %s %d\n", r.Host, r.URL.Path, len(r.Header.Get("X-Secret")))
-		})}
-	l := tls.NewListener(p.listen(t, "443"), &tls.Config{
-		Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12})
-	go func() { _ = server.Serve(l) }()
-	t.Cleanup(func() { server.Close() })
-
-	// The service has a hosts file and authorities of its own, in a mount namespace.
 	who := root(t)
-	data, files := dataWithPackages(t, who), folder(t, nil)
-	for name, text := range map[string]string{"hosts": "127.0.0.1 localhost\n" + p.address + " " + secretName + "\n",
-		"bundle": string(bundle)} {
-		if err := os.WriteFile(filepath.Join(files, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	serving := who.command(t, []string{"AIRLOCK_NETWORK_INJECT=" + secretName + " X-Secret: hunter2"}, "serve",
-		"--data", data,
-		"--listen", "127.0.0.1:0", "--network-allow", "https://"+secretName+"/v1/*", "--network-inspect",
-		"--network-private", p.subnet)
-	serving.Args = append([]string{"unshare", "--mount", "/bin/sh", "-c", `mount --bind "$0/hosts" /etc/hosts &&
-		mount --bind "$0/bundle" /etc/ssl/certs/ca-certificates.crt && exec "$@"`, files, binary}, serving.Args[1:]...)
-	serving.Path = "/usr/bin/unshare"
-	s := launch(t, who, data, serving)
+	s := inspecting(t, who, p, dataWithPackages(t, who), func(w http.ResponseWriter, r *http.Request) {
+		// The length of the secret says that it came.
+		fmt.Fprintf(w, "%s %s %d\n", r.Host, r.URL.Path, len(r.Header.Get("X-Secret")))
+	}, []string{"AIRLOCK_NETWORK_INJECT=" + secretName + " X-Secret: hunter2"}, "https://"+secretName+"/v1/*")
 
 	body := map[string]any{"language": "bash", "code": inspected, "timeout_ms": 120_000,
 		"network": map[string]any{"allow": []string{"https://" + secretName + "/v1/*"}}}
@@ -122,5 +101,43 @@ certificate problem
 		`{"language":"bash","code":"true","network":{"allow":["https://`+secretName+`/v1/*"]}}`)
 	if got.status != http.StatusForbidden || !strings.Contains(string(got.body), "network_inspect") {
 		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// inspecting starts a service that inspects TLS, and a server with the secret name.
+func inspecting(
+	t *testing.T, who person, p *place, data string, handler http.HandlerFunc, env []string, allow string,
+) *service {
+	t.Helper()
+	serving := who.command(t, env, "serve",
+		"--data", data,
+		"--listen", "127.0.0.1:0", "--network-allow", allow, "--network-inspect",
+		"--network-private", p.subnet)
+	p.serveSecretName(t, handler)(serving)
+	return launch(t, who, data, serving)
+}
+
+// serveSecretName starts a server at secretName. What it returns lets a service find and trust that one.
+func (p *place) serveSecretName(t *testing.T, handler http.HandlerFunc) (find func(serving *exec.Cmd)) {
+	t.Helper()
+	own, bundle := certificate(t, secretName)
+	server := &http.Server{ReadHeaderTimeout: waitTime, Handler: handler}
+	l := tls.NewListener(p.listen(t, "443"), &tls.Config{
+		Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12})
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { server.Close() })
+
+	// The service has a hosts file and authorities of its own, in a mount namespace.
+	files := folder(t, nil)
+	for name, text := range map[string]string{"hosts": "127.0.0.1 localhost\n" + p.address + " " + secretName + "\n",
+		"bundle": string(bundle)} {
+		if err := os.WriteFile(filepath.Join(files, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(serving *exec.Cmd) {
+		serving.Args = append([]string{"unshare", "--mount", "/bin/sh", "-c", `mount --bind "$0/hosts" /etc/hosts &&
+		mount --bind "$0/bundle" /etc/ssl/certs/ca-certificates.crt && exec "$@"`, files, binary}, serving.Args[1:]...)
+		serving.Path = "/usr/bin/unshare"
 	}
 }

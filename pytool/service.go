@@ -24,27 +24,26 @@ type Service struct {
 	client *http.Client
 }
 
-// ServiceOption is an option of NewService.
-type ServiceOption func(*Service)
-
-// WithHTTPClient sets the HTTP client, for a proxy or a handler in the same process. It needs
-// no timeouts.
-func WithHTTPClient(client *http.Client) ServiceOption { return func(s *Service) { s.client = client } }
+// ServiceOptions configure NewService.
+type ServiceOptions struct {
+	// HTTP makes the requests, for a proxy or a handler in the same process. It needs no timeouts.
+	// nil: one with the connections of http.DefaultClient, whose CloseIdleConnections closes those
+	// that wait for another request.
+	HTTP *http.Client
+}
 
 // NewService returns the service at an address such as "http://localhost:8000/onyx". It
-// sends no request. Without WithHTTPClient it uses the connections of http.DefaultClient, whose
-// CloseIdleConnections closes those that wait for another request.
-func NewService(baseURL string, options ...ServiceOption) (*Service, error) {
+// sends no request, and fails if the address is invalid.
+func NewService(baseURL string, o ServiceOptions) (*Service, error) {
 	base, err := outbound.Base(baseURL)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; an example is http://localhost:8000", EnvBaseURL, err)
 	}
-	s := &Service{base: base.String(), client: new(http.Client)}
-	for _, option := range options {
-		option(s)
+	web := o.HTTP
+	if web == nil {
+		web = new(http.Client)
 	}
-	s.client = outbound.Guard(*s.client)
-	return s, nil
+	return &Service{base: base.String(), client: outbound.Guard(*web)}, nil
 }
 
 // The idle timeouts of requests. That of a run is the run's timeout and slack.

@@ -23,7 +23,7 @@ func serve(t *testing.T, handler http.HandlerFunc) *pytool.Service {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	s, err := pytool.NewService(server.URL+"/onyx/", pytool.WithHTTPClient(server.Client()))
+	s, err := pytool.NewService(server.URL+"/onyx/", pytool.ServiceOptions{HTTP: server.Client()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestServiceHealth(t *testing.T) {
 			t.Errorf("%s: %s", test.body, diff)
 		}
 	}
-	nobody, err := pytool.NewService("http://127.0.0.1:1")
+	nobody, err := pytool.NewService("http://127.0.0.1:1", pytool.ServiceOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestServiceThatIsCut(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "was cut") || strings.Contains(err.Error(), "127.0.0.1") {
 		t.Error(err)
 	}
-	nobody, err := pytool.NewService("http://127.0.0.1:1")
+	nobody, err := pytool.NewService("http://127.0.0.1:1", pytool.ServiceOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestServicesShareConnections(t *testing.T) {
 	before, most := runtime.NumGoroutine(), 0
 	opened := goleak.IgnoreCurrent()
 	for range 50 {
-		service, err := pytool.NewService(server.URL)
+		service, err := pytool.NewService(server.URL, pytool.ServiceOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

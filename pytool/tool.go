@@ -18,7 +18,7 @@ type Options struct {
 	Config Config // zero fields have the defaults; an empty BaseURL: there is no service
 	Store  FileStore
 
-	Runner  Runner                     // nil: NewService(Config.BaseURL)
+	Runner  Runner                     // nil: a Service at Config.BaseURL
 	Enabled func(context.Context) bool // the operator's switch; nil: on
 	Log     *slog.Logger               // nil: nothing is logged
 	Now     func() time.Time           // nil: time.Now
@@ -48,7 +48,7 @@ func New(o Options) (*Tool, error) {
 		t.now = time.Now
 	}
 	if t.runner == nil && t.cfg.BaseURL != "" {
-		service, err := NewService(t.cfg.BaseURL)
+		service, err := NewService(t.cfg.BaseURL, ServiceOptions{})
 		if err != nil {
 			return nil, err
 		}

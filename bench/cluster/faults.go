@@ -39,7 +39,7 @@ func faults(ctx context.Context, o *options) error {
 	fmt.Fprintln(o.out, "| failure | seen | median (most) |\n|---|---|---|")
 	row := func(failure, seen string, t times) { fmt.Fprintf(o.out, "| %s | %s | %v |\n", failure, seen, t) }
 	kill := func(n *node) { n.end(syscall.SIGKILL) }
-	again := func(n *node) error { return n.begin(ctx) }
+	again := func(n *node) error { return n.launch(ctx) }
 	runs, sessions, err := c.lose(ctx, kill, again)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (c *cluster) word() string { return fmt.Sprintf("1000.%d", time.Now().UnixN
 func (c *cluster) goesOn(ctx context.Context, api *node) (*node, <-chan answer, error) {
 	word, ended := c.word(), make(chan answer, 1)
 	go func() {
-		a, err := api.ask(ctx, "POST", "/runs", map[string]any{"language": "bash", "timeout_ms": 120_000,
+		a, err := api.call(ctx, "POST", "/runs", map[string]any{"language": "bash", "timeout_ms": 120_000,
 			"args": []string{word}, "code": `sleep "$1"`})
 		if err != nil {
 			a.Text = err.Error()
@@ -88,7 +88,7 @@ func (c *cluster) goesOn(ctx context.Context, api *node) (*node, <-chan answer, 
 
 // live makes a live session with a file, and returns the worker that holds it.
 func (c *cluster) live(ctx context.Context, api *node) (id string, at *node, err error) {
-	a, err := api.ask(ctx, "POST", "/sessions", map[string]any{"kind": "live", "language": "python"})
+	a, err := api.call(ctx, "POST", "/sessions", map[string]any{"kind": "live", "language": "python"})
 	if err != nil {
 		return "", nil, err
 	}
@@ -104,7 +104,7 @@ func (c *cluster) live(ctx context.Context, api *node) (id string, at *node, err
 }
 
 func (n *node) cell(ctx context.Context, session, code, prints string) bool {
-	a, err := n.ask(ctx, "POST", "/sessions/"+session+"/cells", map[string]any{"code": code})
+	a, err := n.call(ctx, "POST", "/sessions/"+session+"/cells", map[string]any{"code": code})
 	return err == nil && a.status == http.StatusOK && a.Status == "ok" && strings.Contains(a.Text, prints)
 }
 
@@ -181,7 +181,7 @@ func (c *cluster) loseAPI(ctx context.Context, row func(failure, seen string, t 
 		}
 		var id string
 		if !until(ctx, time.Minute, func() bool { // a run is recorded a moment after it began
-			a, err := two.ask(ctx, "GET", "/runs?limit=1", nil)
+			a, err := two.call(ctx, "GET", "/runs?limit=1", nil)
 			_, rest, _ := strings.Cut(a.Text, `"id":"`)
 			id, _, _ = strings.Cut(rest, `"`)
 			return err == nil && id != "" && strings.Contains(a.Text, `"status":"running"`)
@@ -195,13 +195,13 @@ func (c *cluster) loseAPI(ctx context.Context, row func(failure, seen string, t 
 		}
 		answers = append(answers, time.Since(began))
 		if !until(ctx, time.Minute, func() bool {
-			a, err := two.ask(ctx, "GET", "/runs/"+id, nil)
+			a, err := two.call(ctx, "GET", "/runs/"+id, nil)
 			return err == nil && a.Status == "interrupted"
 		}) {
 			return fmt.Errorf("run %s of the api that was killed is not interrupted", id)
 		}
 		marked = append(marked, time.Since(began))
-		if err := one.begin(ctx); err != nil {
+		if err := one.launch(ctx); err != nil {
 			return err
 		}
 	}
@@ -211,7 +211,7 @@ func (c *cluster) loseAPI(ctx context.Context, row func(failure, seen string, t 
 }
 
 func (n *node) prints(ctx context.Context) bool {
-	a, err := n.ask(ctx, "POST", "/runs", map[string]any{"language": "python", "code": "print(1)"})
+	a, err := n.call(ctx, "POST", "/runs", map[string]any{"language": "python", "code": "print(1)"})
 	return err == nil && a.status == http.StatusOK && a.Stdout == "1\n"
 }
 
@@ -230,7 +230,7 @@ func (c *cluster) away(ctx context.Context, name string, server interface {
 	began := time.Now()
 	made := map[string]any{"language": "bash", "code": "head -c 1000 /dev/urandom > made.bin"}
 	refused := until(ctx, time.Minute, func() bool {
-		a, err := api.ask(ctx, "POST", "/runs", made)
+		a, err := api.call(ctx, "POST", "/runs", made)
 		return err == nil && (a.status == http.StatusServiceUnavailable || a.status == http.StatusOK && len(a.Files) == 0)
 	})
 	took := times{time.Since(began)}
@@ -242,7 +242,7 @@ func (c *cluster) away(ctx context.Context, name string, server interface {
 	}
 	began = time.Now()
 	if !until(ctx, time.Minute, func() bool {
-		a, err := api.ask(ctx, "POST", "/runs", made)
+		a, err := api.call(ctx, "POST", "/runs", made)
 		return err == nil && a.status == http.StatusOK && len(a.Files) == 1
 	}) {
 		return fmt.Errorf("the cluster does not work after its %s was away", name)
@@ -267,7 +267,7 @@ func (c *cluster) failOver(ctx context.Context, row func(failure, seen string, t
 		return err
 	}
 	if !until(ctx, time.Minute, func() bool {
-		a, err := api.ask(ctx, "POST", "/runs", made)
+		a, err := api.call(ctx, "POST", "/runs", made)
 		return err == nil && a.status == http.StatusOK && len(a.Files) == 1
 	}) {
 		return fmt.Errorf("the cluster does not work with the database that was its standby")

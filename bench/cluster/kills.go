@@ -22,7 +22,7 @@ func kills(ctx context.Context, o *options) error {
 	if err := c.four(ctx, o.binary); err != nil {
 		return err
 	}
-	l := c.begin(ctx)
+	l := c.startLoad(ctx)
 	began, killed := time.Now(), map[string]int{}
 	for i := 0; i < o.kills && ctx.Err() == nil; i++ {
 		if !l.more(ctx, 2) {

@@ -32,8 +32,8 @@ type load struct {
 	foreign, bared int                     // with another's file, or without the one that was acknowledged
 }
 
-// begin has clients ask both apis, each for runs that leave a file or in a session of its own.
-func (c *cluster) begin(ctx context.Context) *load {
+// startLoad has clients ask both apis, each for runs that leave a file or in a session of its own.
+func (c *cluster) startLoad(ctx context.Context) *load {
 	ctx, stop := context.WithCancel(ctx)
 	l := &load{cluster: c, mark: "mark-" + strings.ToLower(rand.Text()), stop: stop, kept: map[string]string{},
 		seen: map[string]map[int]bool{}, failed: map[string]int{}}
@@ -56,10 +56,10 @@ func (l *load) api(i int) *node {
 	return apis[i%len(apis)]
 }
 
-// ask asks an api, and the next one if that refuses, as a load balancer does.
-func (l *load) ask(ctx context.Context, i int, path string, body any) (a answer, err error) {
+// call asks an api, and the next one if that refuses, as a load balancer does.
+func (l *load) call(ctx context.Context, i int, path string, body any) (a answer, err error) {
 	until(ctx, startTime, func() bool {
-		if a, err = l.api(i).ask(ctx, "POST", path, body); !refused(a, err) {
+		if a, err = l.api(i).call(ctx, "POST", path, body); !refused(a, err) {
 			return true
 		}
 		i++
@@ -106,7 +106,7 @@ func (l *load) failures() (n int) {
 // run has a program print its word, and keep it in a file.
 func (l *load) run(ctx context.Context, i int) {
 	word := fmt.Sprint(l.mark, "-", i)
-	a, err := l.ask(ctx, i, "/runs", map[string]any{"language": "bash", "args": []string{word},
+	a, err := l.call(ctx, i, "/runs", map[string]any{"language": "bash", "args": []string{word},
 		"code": `echo "$1" | tee made.txt; sleep 0.1`})
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,13 +122,13 @@ func (l *load) session(ctx context.Context, n int) {
 	word := fmt.Sprint(l.mark, "-session-", n)
 	var id string
 	until(ctx, time.Minute, func() bool {
-		a, err := l.ask(ctx, n, "/sessions", map[string]any{"kind": "files"})
+		a, err := l.call(ctx, n, "/sessions", map[string]any{"kind": "files"})
 		id = a.ID
 		return err == nil && a.status == http.StatusCreated
 	})
 	acknowledged := false
 	for i := n; ctx.Err() == nil; i++ {
-		a, err := l.ask(ctx, i, "/runs", map[string]any{"language": "bash", "session": id, "args": []string{word},
+		a, err := l.call(ctx, i, "/runs", map[string]any{"language": "bash", "session": id, "args": []string{word},
 			"code": `[ ! -e who.txt ] || cat who.txt; echo "$1" > who.txt; sleep 0.1`})
 		l.mu.Lock()
 		switch {
@@ -220,7 +220,7 @@ func (l *load) outcome(ctx context.Context) (lost, twice int) {
 	l.stop()
 	l.group.Wait()
 	for id, word := range l.kept {
-		if a, err := l.api(0).ask(ctx, "GET", "/files/"+id+"/content", nil); err != nil || a.Text != word+"\n" {
+		if a, err := l.api(0).call(ctx, "GET", "/files/"+id+"/content", nil); err != nil || a.Text != word+"\n" {
 			lost++
 		}
 	}

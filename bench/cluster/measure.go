@@ -129,7 +129,7 @@ func upgrade(ctx context.Context, o *options) error {
 	if err := c.four(ctx, o.former); err != nil {
 		return err
 	}
-	l := c.begin(ctx)
+	l := c.startLoad(ctx)
 	for _, i := range []int{2, 0, 3, 1} { // both versions side by side, in both roles
 		if !l.more(ctx, 10) {
 			return errors.New("no run ends well")
@@ -137,7 +137,7 @@ func upgrade(ctx context.Context, o *options) error {
 		n := c.nodes[i]
 		n.end(syscall.SIGTERM)
 		n.binary = o.binary
-		if err := n.begin(ctx); err != nil {
+		if err := n.launch(ctx); err != nil {
 			return err
 		}
 	}

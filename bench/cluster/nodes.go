@@ -131,7 +131,7 @@ func (c *cluster) node(ctx context.Context, role, binary string) (*node, error) 
 		return nil, err
 	}
 	c.nodes = append(c.nodes, n)
-	return n, n.begin(ctx)
+	return n, n.launch(ctx)
 }
 
 // giveToService makes a folder the service's: as root that is the user airlock.
@@ -157,8 +157,8 @@ func (c *cluster) of(role string) (list []*node) {
 	return list
 }
 
-// begin starts the process, and waits until it takes work.
-func (n *node) begin(ctx context.Context) error {
+// launch starts the process, and waits until it takes work.
+func (n *node) launch(ctx context.Context) error {
 	if err := n.start(); err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ type answer struct {
 
 var client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
 
-func (n *node) ask(ctx context.Context, method, path string, body any) (a answer, err error) {
+func (n *node) call(ctx context.Context, method, path string, body any) (a answer, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return a, err

@@ -129,11 +129,11 @@ func (w *world) run(warm, d time.Duration) {
 		w.now = e.at
 		e.do()
 	}
-	w.take(0)
+	w.changeTaken(0)
 }
 
-// take changes how many slots are taken.
-func (w *world) take(n int) {
+// changeTaken changes how many slots are taken.
+func (w *world) changeTaken(n int) {
 	w.busy += time.Duration(w.taken) * (w.now - w.changed)
 	if w.now/time.Second != w.changed/time.Second {
 		w.lastSecond = float64(w.busy-w.window[0]) / float64(workerCount*slots) / float64(max(w.now-w.window[1], 1))
@@ -250,7 +250,7 @@ func (j *job) atWorker(at *worker) {
 		return
 	}
 	at.running++
-	w.take(1)
+	w.changeTaken(1)
 	left := slots - at.running
 	w.after(oneWay, func() { j.slot.Started(left) })
 	if j.counts {
@@ -262,7 +262,7 @@ func (j *job) atWorker(at *worker) {
 	}
 	w.after(j.service, func() {
 		at.running--
-		w.take(-1)
+		w.changeTaken(-1)
 		free := slots - at.running
 		w.after(oneWay, func() {
 			j.slot.Ended(free)

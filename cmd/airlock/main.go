@@ -11,6 +11,7 @@ import (
 	"github.com/airlock-run/airlock/internal/cli"
 	"github.com/airlock-run/airlock/internal/egress"
 	"github.com/airlock-run/airlock/internal/language/typescript"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 )
 
@@ -20,7 +21,7 @@ var version, commit, date string
 func main() {
 	// The same binary is also the executor.
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
-		os.Exit(linux.ExecutorMain(os.Args[2:]))
+		os.Exit(executor.Main(os.Args[2:], linux.New()))
 	}
 	// It is also the egress process, which carries the connections of programs.
 	if len(os.Args) > 1 && os.Args[1] == egress.Name {

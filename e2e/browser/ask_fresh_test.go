@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/airlock-run/airlock/provider/providertest"
+	"github.com/airlock-run/airlock/assist/provider/providertest"
 )
 
 // usualPlace has a server answer where servers of models listen on this machine.

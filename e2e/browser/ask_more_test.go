@@ -9,7 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/airlock-run/airlock/provider/providertest"
+	"github.com/airlock-run/airlock/assist/provider/providertest"
 )
 
 // TestAskEnds shows how code ends, a turn that is stopped, and one that goes on

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/airlock-run/airlock/provider/providertest"
+	"github.com/airlock-run/airlock/assist/provider/providertest"
 )
 
 // asking is a service whose provider "local" has a scripted model, and a

@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net"
 	"net/http"
@@ -14,11 +15,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// jupyterLab starts a JupyterLab whose kernels are a service's, and returns the address
-// of a notebook in it and the folder where that is.
-func jupyterLab(t *testing.T, gateway, notebook string) (address, folder string) {
+// installJupyterLab installs JupyterLab, once, and returns the folder of its commands.
+func installJupyterLab(t *testing.T) string {
 	t.Helper()
 	at, err := filepath.Abs("../../.cache/jupyterlab")
 	if err != nil {
@@ -29,36 +31,73 @@ func jupyterLab(t *testing.T, gateway, notebook string) (address, folder string)
 	if out, err := exec.CommandContext(ctx, "../jupyter/install", at, "jupyterlab.txt").CombinedOutput(); err != nil {
 		skip(t, "JupyterLab cannot be installed: %v: %s", err, out)
 	}
+	return filepath.Join(at, "python/bin")
+}
+
+// jupyterLab starts a JupyterLab whose kernels are a service's, and returns the address
+// of a notebook in it and the folder where that is.
+func jupyterLab(t *testing.T, gateway, notebook string) (address, folder string) {
+	t.Helper()
 	folder = t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "book.ipynb"), []byte(notebook), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	base := jupyterServer(t, folder, "--gateway-url="+gateway)
+	return base + "/lab/tree/book.ipynb?token=" + jupyterToken, folder
+}
+
+// jupyterToken opens the servers of tests.
+const jupyterToken = "t"
+
+// jupyterServer starts JupyterLab and its server in a folder, and returns its address.
+func jupyterServer(t *testing.T, folder string, args ...string) string {
+	t.Helper()
+	for range 5 {
+		if base := startJupyter(t, folder, args); base != "" {
+			return base
+		}
+	}
+	t.Fatal("JupyterLab has ended five times before it answered")
+	return ""
+}
+
+// startJupyter is jupyterServer, or returns "" if the server has ended: another process may have taken its port.
+func startJupyter(t *testing.T, folder string, args []string) string {
+	t.Helper()
+	commands := installJupyterLab(t)
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, port, _ := net.SplitHostPort(free.Addr().String())
 	free.Close()
-	cmd := exec.Command(filepath.Join(at, "python/bin/jupyter-lab"), "--allow-root", "--no-browser", "--ip=127.0.0.1",
-		"--port="+port,
-		"--IdentityProvider.token=t", "--LabApp.expose_app_in_browser=True", "--gateway-url="+gateway,
-		"--notebook-dir="+folder)
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+	cmd := exec.Command(filepath.Join(commands, "jupyter-lab"), slices.Concat(args, []string{"--allow-root", "--no-browser",
+		"--ip=127.0.0.1", "--port=" + port, "--ServerApp.port_retries=0", "--IdentityProvider.token=" + jupyterToken,
+		"--LabApp.expose_app_in_browser=True", "--ServerApp.disable_check_xsrf=True", "--notebook-dir=" + folder})...)
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "PATH="+commands+":"+os.Getenv("PATH"))
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	base := "http://127.0.0.1:" + port
-	for began := time.Now(); ; {
-		resp, err := http.Get(base + "/api/status?token=t")
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
+	// Whoever else has the port may accept and never answer.
+	base, client := "http://127.0.0.1:"+port, http.Client{Timeout: 5 * time.Second}
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		select {
+		case <-ended:
+			return ""
+		default:
+		}
+		resp, err := client.Get(base + "/api/status?token=" + jupyterToken)
 		if err == nil {
 			resp.Body.Close()
-			return base + "/lab/tree/book.ipynb?token=t", folder
+			if resp.StatusCode == http.StatusOK {
+				return base
+			}
+			err = errors.New(resp.Status)
 		}
 		if time.Since(began) > waitTime {
 			t.Fatal(err)
@@ -70,23 +109,12 @@ func jupyterLab(t *testing.T, gateway, notebook string) (address, folder string)
 // question and an error, and saved.
 func TestJupyterLab(t *testing.T) {
 	s := shared(t)
-	notebook := map[string]any{"nbformat": 4, "nbformat_minor": 5, "cells": []any{}, "metadata": map[string]any{
-		"kernelspec": map[string]string{"name": "python3", "display_name": "Python 3", "language": "python"}}}
-	for i, source := range []string{
-		"import os, matplotlib.pyplot as plt, pandas as pd\nprint('in', os.getcwd())\nplt.plot([1, 4, 9])\n" +
-			"plt.title('squares')\nplt.show()\n" +
-			"pd.DataFrame({'a': [1, 2]})",
+	text := bookOf(t, "import os, matplotlib.pyplot as plt, pandas as pd\nprint('in', os.getcwd())\nplt.plot([1, 4, 9])\n"+
+		"plt.title('squares')\nplt.show()\n"+
+		"pd.DataFrame({'a': [1, 2]})",
 		"name = input('who? ')\nprint('hello', name)",
-		"1 / 0",
-	} {
-		notebook["cells"] = append(notebook["cells"].([]any), map[string]any{"cell_type": "code", "id": string(rune('a' + i)),
-			"metadata": map[string]any{}, "execution_count": nil, "outputs": []any{}, "source": source})
-	}
-	text, err := json.Marshal(notebook)
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, folder := jupyterLab(t, strings.TrimSuffix(s.url, "/ui")+"/jupyter", string(text))
+		"1 / 0")
+	address, folder := jupyterLab(t, strings.TrimSuffix(s.url, "/ui")+"/jupyter", text)
 	b := open(t, looks[0])
 	b.goTo(address)
 	b.wait(`window.jupyterapp && document.querySelector('.jp-Notebook') && jupyterapp.shell.currentWidget?.context?.isReady`)
@@ -104,18 +132,18 @@ func TestJupyterLab(t *testing.T) {
 	}
 	b.shoot("jupyterlab")
 	b.run(`await jupyterapp.commands.execute('docmanager:save')`)
-	text, err = os.ReadFile(filepath.Join(folder, "book.ipynb"))
-	var saved struct {
+	saved, err := os.ReadFile(filepath.Join(folder, "book.ipynb"))
+	var book struct {
 		Cells []struct {
 			Count   int `json:"execution_count"`
 			Outputs []map[string]any
 		}
 	}
-	if json.Unmarshal(text, &saved) != nil || err != nil || len(saved.Cells) != 3 || saved.Cells[2].Count != 3 {
-		t.Fatalf("%v %s", err, text)
+	if json.Unmarshal(saved, &book) != nil || err != nil || len(book.Cells) != 3 || book.Cells[2].Count != 3 {
+		t.Fatalf("%v %s", err, saved)
 	}
 	forms := map[string]bool{}
-	for _, c := range saved.Cells {
+	for _, c := range book.Cells {
 		for _, o := range c.Outputs {
 			data, _ := o["data"].(map[string]any)
 			for form := range data {
@@ -135,5 +163,32 @@ func TestJupyterLab(t *testing.T) {
 	b.run(`await jupyterapp.shell.currentWidget.sessionContext.restartKernel()`)
 	b.wait(`jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'`)
 	b.run(`await jupyterapp.shell.currentWidget.sessionContext.shutdown()`)
+	b.forgive() // what JupyterLab's own scripts say is not ours
+}
+
+// JupyterLab's launcher has a kernel for each image.
+func TestJupyterLabImages(t *testing.T) {
+	archive := sandboxtest.ImageArchive(t, "trixie")
+	s := &service{t: t, log: t.Output(), data: ownFolder(t)}
+	if out, err := s.command("images", "add", "--data", s.data, "py313", "docker-archive:"+archive).Output(); err != nil {
+		t.Fatalf("images add: %v\n%s", err, out)
+	}
+	t.Cleanup(s.stop)
+	s.start("127.0.0.1:0")
+	address, _ := jupyterLab(t, strings.TrimSuffix(s.url, "/ui")+"/jupyter", `{"cells": [], "metadata": {"kernelspec":
+		{"name": "py313", "display_name": "py313", "language": "python"}}, "nbformat": 4, "nbformat_minor": 5}`)
+	b := open(t, looks[0])
+	b.goTo(address)
+	b.wait(`window.jupyterapp && jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'`)
+	b.run(`await jupyterapp.commands.execute('launcher:create')`)
+	const cards = `[...document.querySelectorAll('.jp-LauncherCard[data-category="Notebook"]')].map((e) => e.innerText.trim())`
+	b.wait(cards + `.length > 1`)
+	got := eval[[]string](b, cards)
+	for _, name := range []string{"Python 3", "py313"} {
+		if !slices.ContainsFunc(got, func(card string) bool { return strings.Contains(card, name) }) {
+			t.Errorf("the launcher has %q, not %s", got, name)
+		}
+	}
+	b.shoot("jupyterlab-images")
 	b.forgive() // what JupyterLab's own scripts say is not ours
 }

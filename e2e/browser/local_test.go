@@ -97,10 +97,11 @@ func (f *localFolder) proposes(text string) {
 	f.wait(`document.querySelector('#decide')`)
 }
 
-// presses presses a button by the page: what comes moves what is below it.
+// presses presses a button by the page: what comes moves what is below it. A button is there before
+// the script is that brings the folder's files: until then it would send its form without them.
 func (f *localFolder) presses(selector string) {
 	f.t.Helper()
-	f.wait(`document.querySelector(` + quote(selector) + `)`)
+	f.wait(`document.readyState === 'complete' && document.querySelector(` + quote(selector) + `)`)
 	f.run(`document.querySelector(` + quote(selector) + `).click()`)
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 )
@@ -33,6 +35,8 @@ func TestMain(m *testing.M) {
 }
 
 func buildAndRun(m *testing.M) int {
+	// A server that never answers fails its test, not all tests by their time limit.
+	http.DefaultTransport.(*http.Transport).ResponseHeaderTimeout = 5 * time.Minute
 	dir, err := os.MkdirTemp("", "airlock-browser-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

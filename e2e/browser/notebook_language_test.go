@@ -14,6 +14,7 @@ func TestNotebookLanguages(t *testing.T) {
 	s := shared(t)
 	for _, one := range []struct{ language, first, second, want, kernel, script string }{
 		{"javascript", "var rows = [1, 2, 3]", "rows.map((x) => x * 14).at(-1)", "42", "JavaScript (Node.js)", "// %%\nvar rows"},
+		{"typescript", "var n: number = 6", "n * 7 as number", "42", "TypeScript (Node.js)", "// %%\nvar n: number"},
 		{"bash", "x=6; cd /tmp", "echo $((x * 7)) in $PWD", "42 in /tmp", "Bash", "# %%\nx=6"},
 	} {
 		t.Run(one.language, func(t *testing.T) {
@@ -82,10 +83,10 @@ func TestNotebookProcesses(t *testing.T) {
 	other.goTo(link)
 	other.wait(`document.body?.innerText.includes('made.txt')`)
 	other.forgive() // a page of a program has an origin of its own
-	b.run(`document.querySelector('#processes .tree-name').click()`)
+	b.run(`document.querySelector('#processes button.tree-name').click()`)
 	b.wait(`document.querySelector('#look').open && document.querySelector('#look-body').innerText.includes('GET / HTTP')`)
 	b.run(`document.querySelector('#look').close()`)
-	b.run(`document.querySelector('#processes [aria-label^="Stop"]').click()`)
+	b.run(`document.querySelector('#processes button:not([hidden])[aria-label^="End"]').click()`)
 	b.wait(`document.querySelector('#processes').innerText.includes('ended by SIGKILL') && !document.querySelector('#ports a')`)
 
 	// The page passes on what names the ports, and nothing that programs serve there.

@@ -365,7 +365,7 @@ func many(n int) string {
 		strings.TrimSuffix(strings.Repeat(`{"cell_type":"code","metadata":{},"source":"x = 1","outputs":[],"execution_count":null},`, n), ",") + "]}"
 }
 
-// TestTerminal types into a shell of the sandbox.
+// TestTerminal types into a shell of the sandbox, which the page joins again when it was loaded anew.
 func TestTerminal(t *testing.T) {
 	s := shared(t)
 	b := open(t, light)
@@ -377,6 +377,15 @@ func TestTerminal(t *testing.T) {
 	b.wait(`document.querySelector('#terminal').innerText.includes('by a cell') && document.querySelector('#terminal').innerText.includes('42')`)
 	b.shoot("notebook-terminal")
 	b.axeInEachLook("terminal")
+	b.do(chromedp.SendKeys(chromedp.CSS(".xterm-helper-textarea"), "KEPT=still; echo set-$((40+2))\r"))
+	b.wait(`document.querySelector('#terminal').innerText.includes('set-42')`)
+	b.saved()
+	b.run(`location.reload()`)
+	b.wait(`document.querySelector('#notebook')?.dataset.ready && document.querySelector('#terminal').hidden`)
+	b.run(`document.querySelector('#terminal-open').click()`)
+	b.wait(`document.querySelector('#terminal').innerText.includes('by a cell')`) // its last lines
+	b.do(chromedp.SendKeys(chromedp.CSS(".xterm-helper-textarea"), "echo $KEPT-here\r"))
+	b.wait(`document.querySelector('#terminal').innerText.includes('still-here')`)
 }
 
 // TestNotebookShared shares a notebook, and reads it in another browser.

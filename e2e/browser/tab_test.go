@@ -112,11 +112,24 @@ func (b *tab) goTo(url string) {
 	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		for {
 			err := chromedp.Do(ctx, chromedp.Navigate(url))
-			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "ERR_NETWORK_CHANGED") {
+			broken := err != nil && strings.Contains(err.Error(), networkChanged) || err == nil && b.brokenOff()
+			if !broken || ctx.Err() != nil {
 				return err
 			}
 		}
 	}))
+}
+
+// networkChanged is Chromium's error for what it breaks off.
+const networkChanged = "ERR_NETWORK_CHANGED"
+
+// brokenOff forgets requests of the page that were broken off, and reports whether there were any.
+func (b *tab) brokenOff() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := len(b.failures)
+	b.failures = slices.DeleteFunc(b.failures, func(f string) bool { return strings.Contains(f, networkChanged) })
+	return len(b.failures) < before
 }
 
 // eval returns the value of an expression in the page; promises are awaited.

@@ -114,13 +114,16 @@ def contexts(s):
     s.restart_code_context(c)
     check(s.run_code("z", context=c).error.name, "NameError")
     s.remove_code_context(c)
+    c = s.create_code_context(cwd="/home/user/later")
+    check((c.cwd, s.run_code("import os; os.getcwd()", context=c).text), ("/home/user/later", "/home/user"))
+    s.remove_code_context(c)
     raises(NotFoundException, lambda: s.run_code("1", context=c), "not found")
     check("".join(s.run_code("echo $ONE", language="bash").logs.stdout), "it's\n")
     check(s.run_code("const q = 20; q + 1", language="js").text, "21")
     check(s.run_code("import fs from 'fs'\nexport const there: boolean = fs.existsSync('/home/user')\nthere", language="js").text, "true")
     for spelling in ("ts", "typescript"):
         check(s.run_code("interface P { n: number }\nvar p: P = { n: 41 }\np.n + 1", language=spelling).text, "42")
-    raises(SandboxException, lambda: s.run_code("1", language="r"), "500", "language")
+    raises(SandboxException, lambda: s.run_code("1", language="cobol"), "500", "language")
 
 
 def commands(s):
@@ -129,6 +132,8 @@ def commands(s):
     error = raises(CommandExitException, lambda: s.commands.run("echo out; exit 3"))
     check((error.exit_code, error.stdout, error.error), (3, "out\n", "exit status 3"))
     check(s.commands.run("echo $A", envs={"A": "b"}, cwd="/home/user/sub").stdout, "b\n")
+    check(s.commands.run("echo $E2B_SANDBOX_ID $E2B_TEMPLATE_ID").stdout, s.sandbox_id + " code-interpreter-v1\n")
+    check(s.commands.run("echo $E2B_SANDBOX_ID", envs={"E2B_SANDBOX_ID": "mine"}).stdout, "mine\n")
     raises(SandboxException, lambda: s.commands.run("ls", cwd="/nowhere"))
     check(len(s.commands.run("head -c 5000000 /dev/zero | tr '\\0' x").stdout), 5000000)
     p = s.commands.run("sleep 1000", background=True)
@@ -149,14 +154,22 @@ def commands(s):
     check(again.wait().stdout, "got later\n")
     raises(TimeoutException, lambda: s.commands.run("sleep 1000", timeout=1))
     wait_for(lambda: not s.commands.list())
+    p = s.commands.run("echo $$ > pid; exec sleep 1000", background=True)
+    s.commands.run("until test -s pid; do :; done; ps -p $(cat pid) && kill $(cat pid)")
+    check(raises(CommandExitException, p.wait).error, "signal: terminated")
+    check(s.commands.run("python3 -m http.server 8123 >log 2>&1 & echo up").stdout, "up\n")
+    (server,) = [known.pid for known in s.commands.list()]
+    s.commands.run("until (: < /dev/tcp/localhost/8123) 2>/dev/null; do :; done")
+    check((s.commands.kill(server), s.commands.list(), s.commands.kill(server)), (True, [], False))
+    check(s.run_code("!pgrep -f http.[s]erver").logs.stdout, [])
     raises(AuthenticationException, lambda: s.commands.run("id", user="root"))
     t = s.pty.create(size=PtySize(rows=24, cols=80))
     s.pty.resize(t.pid, PtySize(rows=30, cols=100))
-    s.pty.send_stdin(t.pid, b"stty size; exit 4\n")
+    s.pty.send_stdin(t.pid, b"stty size; tty; exit 4\n")
     shown = []
     error = raises(CommandExitException, lambda: t.wait(on_pty=shown.append))
     check(error.exit_code, 4)
-    assert b"30 100" in b"".join(shown), shown
+    assert b"30 100\r\n/dev/pts/0" in b"".join(shown), shown
 
 
 def files(s):
@@ -184,7 +197,8 @@ def files(s):
     check(f.rename("/tmp/e2b/deep.txt", "/home/user/moved.txt").path, "/home/user/moved.txt")
     assert "root" in f.read("/etc/passwd") and "bash" in [e.name for e in f.list("/bin")]
     check((f.make_dir("/tmp"), f.make_dir("/workspace"), f.make_dir("/tmp/made/too"), f.exists("/tmp/made/too")), (False, False, True, True))
-    raises(SandboxException, lambda: f.write("/etc/x", "x"), "cannot be changed", "/home/user")
+    check(f.write("/etc/x", "x").path, "/etc/x")
+    raises(SandboxException, lambda: f.write("/usr/bin/x", "x"), "cannot be changed", "/home/user")
     f.write("packed.txt", "packed" * 1000, gzip=True)
     check(f.read("packed.txt", gzip=True), "packed" * 1000)
     f.write("signed.txt", "signed")
@@ -196,7 +210,9 @@ def files(s):
     assert f.get_info("d").size > 0
     w = f.watch_dir("d", include_entry=True, allow_network_mounts=True)
     f.write("d/at_once.txt", "123")
-    check([(e.type.value, e.entry.size) for e in w.get_new_events() if e.name == "at_once.txt"], [("create", 3), ("write", 3)])
+    check([(e.type.value, e.entry.size) for e in w.get_new_events() if e.name == "at_once.txt"], [("create", 3), ("chmod", 3), ("write", 3)])
+    s.commands.run("chmod 600 d/at_once.txt")
+    check([(e.type.value, e.name) for e in w.get_new_events()], [("chmod", "at_once.txt")])
     w.stop()
     w = f.watch_dir("folder", recursive=True)
     f.write("d/seen.txt", "1")

@@ -106,18 +106,18 @@ func honestFiles(ctx context.Context, l *load, who tenant) error {
 }
 
 func honestSession(ctx context.Context, l *load, who tenant) error {
-	return inSession(ctx, l, who, "files")
+	return inSession(ctx, l, who, client.KindFiles)
 }
 func honestHeld(ctx context.Context, l *load, who tenant) error {
-	return inSession(ctx, l, who, "held")
+	return inSession(ctx, l, who, client.KindHeld)
 }
 
 // inSession counts up in a file over several runs.
-func inSession(ctx context.Context, l *load, who tenant, kind string) error {
+func inSession(ctx context.Context, l *load, who tenant, kind client.SessionKind) error {
 	session, err := who.CreateSession(ctx, client.SessionRequest{
-		Kind: kind, TTLSeconds: 600, Limits: &client.Limits{WorkspaceBytes: 16 << 20}})
+		Kind: kind, TTL: 10 * time.Minute, Limits: &client.Limits{WorkspaceBytes: 16 << 20}})
 	if err != nil {
-		if e, ok := errors.AsType[*client.Error](err); ok && kind == "held" && e.Status == 507 {
+		if e, ok := errors.AsType[*client.Error](err); ok && kind == client.KindHeld && e.Status == 507 {
 			return nil // the memory for those is used up: it says so
 		}
 		return err
@@ -243,8 +243,8 @@ func honestOutputs(ctx context.Context, l *load, who tenant) error {
 // have ended in time, in one of the ways that there are.
 func hostileProgram(ctx context.Context, l *load, who tenant) error {
 	p := hostile[rand.IntN(len(hostile))]
-	limit := 300 + rand.IntN(500)
-	run, err := l.execute(ctx, who, client.RunRequest{Language: p.language, Code: p.code, TimeoutMS: int64(limit),
+	limit := time.Duration(300+rand.IntN(500)) * time.Millisecond
+	run, err := l.execute(ctx, who, client.RunRequest{Language: p.language, Code: p.code, Timeout: limit,
 		Limits: &client.Limits{MemoryBytes: 128 << 20, Processes: 32}})
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.name, err)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -127,20 +127,26 @@ func (l *load) perform(a act, who tenant) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*waitTime)
 	defer cancel()
 	err := a.do(ctx, l, who)
+	turnedAway := isTurnedAway(ctx, who, err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.done[a.name]++
-	if err == nil || busy(err) {
+	if err == nil || turnedAway {
 		return
 	}
 	text := a.name + ": " + err.Error()
 	l.faults[text[:min(len(text), 600)]]++
 }
 
-// busy reports whether a client was turned away for now, which is no fault.
-func busy(err error) bool {
+// isTurnedAway reports whether a client was turned away for now, which is no fault: by the
+// queue, or by its own quota, which differs from a full disk in that the service is ready.
+func isTurnedAway(ctx context.Context, who tenant, err error) bool {
 	e, ok := errors.AsType[*client.Error](err)
-	return ok && (e.Status == 429 || e.Status == 507 && strings.Contains(e.Hint, "owner_"))
+	if !ok || e.Status != http.StatusInsufficientStorage {
+		return ok && e.Status == http.StatusTooManyRequests
+	}
+	health, err := who.Health(ctx)
+	return err == nil && health.Status == client.HealthOK
 }
 
 // execute runs a program and counts it.
@@ -154,7 +160,7 @@ func (l *load) execute(ctx context.Context, who tenant, req client.RunRequest) (
 		return nil, err
 	}
 	l.ended++
-	limit := time.Duration(req.TimeoutMS) * time.Millisecond
+	limit := req.Timeout
 	switch {
 	case run.Status == client.StatusTimeout && limit > 0:
 		// Waiting for a slot is not running.

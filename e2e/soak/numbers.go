@@ -163,8 +163,8 @@ func measureDeadline(ctx context.Context, o options) (figure, error) {
 			mark := fmt.Sprintf("1000.%d", time.Now().UnixNano())
 			code := []string{"sleep " + mark, "trap '' TERM; sleep " + mark + " & sleep " + mark,
 				"for i in 1 2 3 4 5; do setsid sleep " + mark + " & done; while :; do :; done"}[i%3]
-			limit := 200 + rand.IntN(200)
-			answered, end, err := overdue(ctx, who, client.RunRequest{Language: "bash", Code: code, TimeoutMS: int64(limit)},
+			limit := time.Duration(200+rand.IntN(200)) * time.Millisecond
+			answered, end, err := overdue(ctx, who, client.RunRequest{Language: "bash", Code: code, Timeout: limit},
 				mark)
 			if err != nil {
 				return figure{}, err
@@ -189,7 +189,7 @@ func overdue(
 	gone, over := make(chan time.Time, 1), make(chan struct{})
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	limit := time.Now().Add(time.Duration(r.TimeoutMS) * time.Millisecond)
+	limit := time.Now().Add(r.Timeout)
 	go watchGone(watching, word, limit, over, gone)
 	run, err := who.Run(ctx, r)
 	answered = time.Since(limit)
@@ -309,7 +309,8 @@ func measureNeighbour(ctx context.Context, o options) (figure, error) {
 			alone = append(alone, times...)
 			var hogs []string
 			for range 3 {
-				run, err := hog.Start(ctx, client.RunRequest{Language: "python", Code: "while True: pass", TimeoutMS: 120_000})
+				run, err := hog.Start(ctx, client.RunRequest{Language: "python", Code: "while True: pass",
+					Timeout: 2 * time.Minute})
 				if err != nil {
 					return figure{}, err
 				}

@@ -66,7 +66,7 @@ def spread(count, first=lambda: None, then=spin):
 // measurePriorities ends programs that put it off, while the machine has other things
 // to do.
 func measurePriorities(ctx context.Context, o options) (figure, error) {
-	const limit = 1000 // ms: they need some time to become many
+	const limit = time.Second // they need some time to become many
 	runs := o.runs
 	if runs == 0 {
 		runs = 140
@@ -82,7 +82,7 @@ func measurePriorities(ctx context.Context, o options) (figure, error) {
 			word := fmt.Sprintf("reluctant-%d", time.Now().UnixNano())
 			code := "exec python3 -c '" + reluctantPrelude + reluctant[i%len(reluctant)] + "' $1"
 			answered, end, err := overdue(ctx, who, client.RunRequest{
-				Language: "bash", Code: code, Args: []string{word}, TimeoutMS: limit}, word)
+				Language: "bash", Code: code, Args: []string{word}, Timeout: limit}, word)
 			if err != nil {
 				return figure{}, err
 			}

@@ -177,11 +177,12 @@ func (s *service) left() (left []string, over bool) {
 	tell("inotify instances", instances, number("/proc/sys/fs/inotify/max_user_instances"))
 	tell("inotify watches", watches, number("/proc/sys/fs/inotify/max_user_watches"))
 	tell("terminals", number("/proc/sys/kernel/pty/nr"), number("/proc/sys/kernel/pty/max"))
-	for _, pid := range []int{s.pid, s.executor} {
+	tellOpen := func(of string, pid int) {
 		open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
-		tell(map[bool]string{true: "open files of the service", false: "open files of the executor"}[pid == s.pid], len(open),
-			openLimit(pid))
+		tell("open files of the "+of, len(open), openLimit(pid))
 	}
+	tellOpen("service", s.pid)
+	tellOpen("executor", s.executor)
 	return left, over
 }
 

@@ -48,7 +48,7 @@ func measureTools(ctx context.Context, o options) (figure, error) {
 				clients.Go(func() {
 					for i := range count {
 						began := time.Now()
-						err := s.callTools(ctx, who.key, i%10 == 0)
+						err := s.callTools(ctx, who.key, max(0, 1-i%10))
 						mu.Lock()
 						times = append(times, time.Since(began))
 						if err != nil {
@@ -72,9 +72,9 @@ func measureTools(ctx context.Context, o options) (figure, error) {
 	})
 }
 
-// callTools runs one program to its end, and answers its calls.
-func (s *service) callTools(ctx context.Context, key string, plot bool) error {
-	code := fmt.Sprintf(toolProgram, map[bool]int{true: 1}[plot])
+// callTools runs one program, which leaves one plot or none, to its end, and answers its calls.
+func (s *service) callTools(ctx context.Context, key string, plots int) error {
+	code := fmt.Sprintf(toolProgram, plots)
 	request := map[string]any{"code": code, "tools": json.RawMessage(
 		`[{"name":"add","parameters":{"properties":{"x":{}},"required":["x"]}}]`), "timeout": toolLimit.Milliseconds()}
 	for {
@@ -87,12 +87,12 @@ func (s *service) callTools(ctx context.Context, key string, plot bool) error {
 			} `json:"tool_calls"`
 			Files []json.RawMessage
 		}
-		if err := s.ask(ctx, key, request, &answer); err != nil {
+		if err := s.call(ctx, key, request, &answer); err != nil {
 			return err
 		}
 		if answer.Status != "tool_call_required" {
 			if answer.Status != "completed" || answer.Stdout != "2 [3, 4, 5, 6]\n" ||
-				len(answer.Files) != map[bool]int{true: 1}[plot] {
+				len(answer.Files) != plots {
 				return fmt.Errorf("a program that calls tools: %+v", answer)
 			}
 			return nil
@@ -105,8 +105,8 @@ func (s *service) callTools(ctx context.Context, key string, plot bool) error {
 	}
 }
 
-// ask sends one request of a program that calls tools.
-func (s *service) ask(ctx context.Context, key string, request, answer any) error {
+// call sends one request of a program that calls tools.
+func (s *service) call(ctx context.Context, key string, request, answer any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return err

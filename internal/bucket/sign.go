@@ -16,14 +16,14 @@ const (
 )
 
 // validity returns how long an address is valid by this machine's clock. If the clock is
-// behind, the validity of an address began some time ago.
-func (s *Store) validity() time.Duration {
-	return signedFor + min(max(time.Until(s.now()), 0), mostApart)
+// behind the bucket's, now, the validity of an address began some time ago.
+func validity(now time.Time) time.Duration {
+	return signedFor + min(max(time.Until(now), 0), mostApart)
 }
 
 // SignGet returns an address at which one blob can be read for a while.
 func (s *Store) SignGet(ctx context.Context, b engine.Blob) (string, error) {
-	u, err := s.client.PresignedGetObject(ctx, s.address.Bucket, s.name(b.SHA256), s.validity(), nil)
+	u, err := s.client.PresignedGetObject(ctx, s.address.Bucket, s.name(b.SHA256), validity(s.now()), nil)
 	if err != nil {
 		return "", failed("open file", b.SHA256.String(), err)
 	}
@@ -52,7 +52,8 @@ func (s *Store) SignPut(
 		return "", nil, false, nil
 	}
 	header = http.Header{"X-Amz-Checksum-Sha256": {base64.StdEncoding.EncodeToString(b.SHA256[:])}, markHeader: {mark}}
-	u, err := s.client.PresignHeader(ctx, http.MethodPut, s.address.Bucket, s.name(b.SHA256), s.validity(), nil, header)
+	u, err := s.client.PresignHeader(ctx, http.MethodPut, s.address.Bucket, s.name(b.SHA256), validity(s.now()), nil,
+		header)
 	if err != nil {
 		return "", nil, false, failed(op, b.SHA256.String(), err)
 	}

@@ -20,31 +20,40 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/assist"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/index"
 	"github.com/airlock-run/airlock/internal/sqlite"
-	"github.com/airlock-run/airlock/internal/state"
+	"github.com/airlock-run/airlock/internal/volume"
 )
 
 // A backup is a tar archive, compressed by zstd. Its first entry is the header. Snapshots
 // of the databases follow, then the files. A file that is deleted meanwhile is missing,
 // and counts as lost after a restore.
 
-// databases are the databases of a data directory, with what tells whether one is whole.
-var databases = []string{"index.db", state.Name}
+var assistantDatabase, checkAssistant, assistantFiles = assist.Data()
 
-var checks = map[string]func(ctx context.Context, path string) error{"index.db": index.Check, state.Name: state.Check}
+// databases are the databases of a data directory, with what tells whether one is whole.
+var databases = []string{"index.db", assistantDatabase}
+
+var checks = map[string]func(ctx context.Context, path string) error{"index.db": index.Check,
+	assistantDatabase: checkAssistant}
 
 // keptInBackup are the other names in a data directory that a backup has: files, contents of
 // journals, outputs of conversations, folders of other computers, keys of providers and switches
 // of the page. Settings and whatever setup or a running service makes are not in one, and restore
 // takes nothing else, so that a backup by another hand sets nothing.
-var keptInBackup = []string{"files", "contents", "outputs", "mirrors", modelKeysFile, modelKeysSecret, switchesFile}
+var keptInBackup = append([]string{"files", switchesFile}, assistantFiles...)
 
-// backupEntry is the name of the first entry, and backupFormat the newest format.
+// backupEntry is the name of the first entry, and backupFormat the newest format, which has volumes: with folders,
+// links and modes. A backup without volumes has the one before.
 const (
 	backupEntry  = "airlock-backup.json"
-	backupFormat = 1
+	backupFormat = 2
 )
+
+// volumesInBackup is the folder of volumes in a backup, as in a data directory.
+const volumesInBackup = "volumes"
 
 // backupHead is the content of the first entry.
 type backupHead struct {
@@ -62,16 +71,17 @@ type backupReport struct {
 }
 
 func (a *app) printBackup(verb string, r backupReport) error {
-	line, values := "%s %d files, %s: %s", []any{verb, r.Files, humanize.IBytes(uint64(r.Bytes)), printable(r.File)}
+	line, values := "%s %d files, %s: %s", []any{verb, r.Files, humanize.IBytes(uint64(r.Bytes)),
+		command.Printable(r.File)}
 	if len(r.LeftOut) > 0 {
 		line += "\nLeft out, since it is no data: %s"
-		values = append(values, printable(strings.Join(r.LeftOut, ", ")))
+		values = append(values, command.Printable(strings.Join(r.LeftOut, ", ")))
 	}
-	return a.printLine(r, line, values...)
+	return a.PrintLine(r, line, values...)
 }
 
 func (a *app) backup() *cobra.Command {
-	return a.withFlags(&cobra.Command{
+	return a.WithFlags(&cobra.Command{
 		Use:   "backup FILE",
 		Short: "Writes all that is kept into one file, while the service runs",
 		Long: `Writes all that is kept in the data directory into one new file: files, runs,
@@ -104,24 +114,25 @@ The file holds what users have uploaded; keep it as safe as the data directory.`
 
 // onThisMachine returns an error if the storage is a database or a bucket.
 func (a *app) onThisMachine() error {
-	if a.cfg.Database == "" && a.cfg.Blobs == "" {
+	if a.Config.Database == "" && a.Config.Blobs == "" {
 		return nil
 	}
-	return fail(exitUsage, "back up the database with pg_dump first and the bucket after it, so that every file that the "+
-		"database knows is there", "what this service keeps is in a database or a bucket, not in the data directory")
+	return command.Fail(command.ExitUsage,
+		"back up the database with pg_dump first and the bucket after it, so that every file that the "+
+			"database knows is there", "what this service keeps is in a database or a bucket, not in the data directory")
 }
 
 // backupTarget opens the new file. done closes it, and removes it unless keep is set.
 func (a *app) backupTarget(name string) (to io.Writer, done func(keep bool) error, err error) {
 	if name == "-" {
-		return a.streams.Out, func(bool) error { return nil }, nil
+		return a.Streams.Out, func(bool) error { return nil }, nil
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, nil, fail(exitConflict, "choose a new name", "%s exists already", name)
+		return nil, nil, command.Fail(command.ExitConflict, "choose a new name", "%s exists already", name)
 	}
 	if err != nil {
-		return nil, nil, fail(exitFailed, "", "%w", err)
+		return nil, nil, command.Fail(command.ExitFailed, "", "%w", err)
 	}
 	return f, func(keep bool) error {
 		err := errors.Join(f.Sync(), f.Close())
@@ -135,18 +146,18 @@ func (a *app) backupTarget(name string) (to io.Writer, done func(keep bool) erro
 // asServiceUser runs this program again as the service's user, which owns the data: root
 // must neither trust the names in it nor leave files of its own.
 func (a *app) asServiceUser(in io.Reader, out io.Writer, args ...string) error {
-	who, err := a.serviceUser()
+	who, err := a.ServiceUser()
 	if err != nil {
 		return err
 	}
-	if a.json {
+	if a.JSON {
 		end := slices.Index(args, "--") // the flags end here
 		if end < 0 {
 			end = len(args)
 		}
 		args = slices.Insert(args, end, "--json")
 	}
-	cmd := a.asUser(who, args...)
+	cmd := a.AsUser(who, args...)
 	if cmd.Stdin = in; out != nil {
 		cmd.Stdout = out
 	}
@@ -170,7 +181,12 @@ func (a *app) writeBackup(ctx context.Context, to io.Writer) (r backupReport, er
 }
 
 func (a *app) fillBackup(ctx context.Context, b *backupWriter, temp string) error {
-	head, err := json.Marshal(backupHead{Format: backupFormat, Version: readVersion(a.release).Version,
+	format := backupFormat
+	at := filepath.Join(a.Config.Data, volumesInBackup)
+	if _, err := os.Lstat(at); err != nil {
+		format--
+	}
+	head, err := json.Marshal(backupHead{Format: format, Version: readVersion(a.release).Version,
 		Created: time.Now().UTC()})
 	if err != nil {
 		return err
@@ -183,13 +199,13 @@ func (a *app) fillBackup(ctx context.Context, b *backupWriter, temp string) erro
 	}
 	found := false
 	for _, name := range databases {
-		from, copied := filepath.Join(a.cfg.Data, name), filepath.Join(temp, name)
+		from, copied := filepath.Join(a.Config.Data, name), filepath.Join(temp, name)
 		f, err := os.Open(from)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil { // SQLite's error would not say why
-			return dataError(a.cfg.Data, err)
+			return dataError(a.Config.Data, err)
 		}
 		f.Close()
 		found = true
@@ -201,9 +217,15 @@ func (a *app) fillBackup(ctx context.Context, b *backupWriter, temp string) erro
 		}
 	}
 	if !found {
-		return fail(exitFailed, "--data DIR names another directory", "%s holds nothing to back up", a.cfg.Data)
+		return command.Fail(command.ExitFailed, "--data DIR names another directory", "%s holds nothing to back up",
+			a.Config.Data)
 	}
-	data := os.DirFS(a.cfg.Data)
+	if format == backupFormat {
+		if err := b.addVolumes(ctx, at); err != nil {
+			return err
+		}
+	}
+	data := os.DirFS(a.Config.Data)
 	return fs.WalkDir(data, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
@@ -230,6 +252,19 @@ func inBackup(name string) bool {
 type backupWriter struct {
 	tar    *tar.Writer
 	report *backupReport
+}
+
+// addVolumes writes the volumes, to which programs may write meanwhile.
+func (b *backupWriter) addVolumes(ctx context.Context, at string) error {
+	volumes, err := volume.Open(at)
+	if err != nil {
+		return err
+	}
+	defer volumes.Close()
+	files, bytes, err := volumes.Pack(ctx, b.tar, volumesInBackup)
+	b.report.Files += files
+	b.report.Bytes += bytes
+	return err
 }
 
 // add writes one file, unless it was deleted meanwhile.
@@ -260,7 +295,7 @@ func (b *backupWriter) add(from fs.FS, name string) error {
 const restoreFolder = "airlock.restore"
 
 func (a *app) restore() *cobra.Command {
-	return a.withFlags(&cobra.Command{
+	return a.WithFlags(&cobra.Command{
 		Use:   "restore FILE",
 		Short: "Puts back what backup has written, into a data directory without data",
 		Long: `Puts back what airlock backup has written, into a data directory that has no data
@@ -272,13 +307,14 @@ or none. FILE - is standard input.`,
 				return err
 			}
 			if a.socketAnswers(cmd.Context()) {
-				return fail(exitConflict, "stop it, or name another directory with --data", "a service holds %s", a.cfg.Data)
+				return command.Fail(command.ExitConflict, "stop it, or name another directory with --data", "a service holds %s",
+					a.Config.Data)
 			}
-			from := a.streams.In
+			from := a.Streams.In
 			if args[0] != "-" {
 				f, err := os.Open(args[0])
 				if err != nil {
-					return fail(exitFailed, "", "%w", err)
+					return command.Fail(command.ExitFailed, "", "%w", err)
 				}
 				defer f.Close()
 				from = f
@@ -286,14 +322,14 @@ or none. FILE - is standard input.`,
 			if os.Geteuid() == 0 {
 				return a.asServiceUser(from, nil, "restore", "-")
 			}
-			if err := makeData(a.cfg.Data); err != nil {
+			if err := makeData(a.Config.Data); err != nil {
 				return err
 			}
 			r, err := a.readBackup(cmd.Context(), from)
 			if err != nil {
 				return err
 			}
-			r.File = a.cfg.Data
+			r.File = a.Config.Data
 			return a.printBackup("restored", r)
 		},
 	})
@@ -301,19 +337,20 @@ or none. FILE - is standard input.`,
 
 func (a *app) readBackup(ctx context.Context, from io.Reader) (r backupReport, err error) {
 	for _, name := range databases {
-		if _, err := os.Lstat(filepath.Join(a.cfg.Data, name)); err == nil {
-			return r, fail(exitConflict, "name an empty one with --data, or move what is there away", "%s holds data already",
-				a.cfg.Data)
+		if _, err := os.Lstat(filepath.Join(a.Config.Data, name)); err == nil {
+			return r, command.Fail(command.ExitConflict, "name an empty one with --data, or move what is there away",
+				"%s holds data already",
+				a.Config.Data)
 		}
 	}
-	root, err := os.OpenRoot(a.cfg.Data)
+	root, err := os.OpenRoot(a.Config.Data)
 	if err != nil {
-		return r, dataError(a.cfg.Data, err)
+		return r, dataError(a.Config.Data, err)
 	}
 	defer root.Close()
 	defer func() {
 		if _, writing := errors.AsType[*fs.PathError](err); writing {
-			err = dataError(a.cfg.Data, err)
+			err = dataError(a.Config.Data, err)
 		}
 	}()
 	if err := root.RemoveAll(restoreFolder); err != nil { // left by an interrupted restore
@@ -335,7 +372,7 @@ func (a *app) readBackup(ctx context.Context, from io.Reader) (r backupReport, e
 }
 
 func notABackup(err error) error {
-	return fail(exitFailed, "name a whole file that airlock backup has written",
+	return command.Fail(command.ExitFailed, "name a whole file that airlock backup has written",
 		"this is not a backup, or only a part of one: %w", err)
 }
 
@@ -347,25 +384,38 @@ func unpackBackup(ctx context.Context, entries *tar.Reader, root *os.Root, r *ba
 	}
 	var head backupHead
 	if first.Name != backupEntry {
-		return notABackup(errors.New("it begins with " + printable(first.Name)))
+		return notABackup(errors.New("it begins with " + command.Printable(first.Name)))
 	}
 	if err := json.NewDecoder(io.LimitReader(entries, 1<<16)).Decode(&head); err != nil {
 		return notABackup(err)
 	}
 	if head.Format > backupFormat {
-		return fail(exitFailed, "install that version",
-			"this backup was written by the newer version %s, in a format that this one does not know", printable(head.Version))
+		return command.Fail(command.ExitFailed, "install that version",
+			"this backup was written by the newer version %s, in a format that this one does not know",
+			command.Printable(head.Version))
 	}
+	volumes := &volume.Unpacking{Root: root}
 	for {
 		entry, err := entries.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return volumes.End()
 		}
 		if err != nil {
 			return notABackup(err)
 		}
+		if name, ok := strings.CutPrefix(entry.Name, volumesInBackup+"/"); ok {
+			n, err := volumes.Add(path.Join(restoreFolder, volumesInBackup), name, entry, entries)
+			if err := unpacked(err); err != nil {
+				return err
+			}
+			if entry.Typeflag == tar.TypeReg {
+				r.Files++
+				r.Bytes += n
+			}
+			continue
+		}
 		if entry.Typeflag != tar.TypeReg || !fs.ValidPath(entry.Name) {
-			return notABackup(errors.New("nothing of this kind is in one: " + printable(entry.Name)))
+			return notABackup(errors.New("nothing of this kind is in one: " + command.Printable(entry.Name)))
 		}
 		if !slices.Contains(databases, entry.Name) && !inBackup(entry.Name) {
 			if top, _, _ := strings.Cut(entry.Name, "/"); len(r.LeftOut) < mostLeftOut && !slices.Contains(r.LeftOut, top) {
@@ -377,15 +427,20 @@ func unpackBackup(ctx context.Context, entries *tar.Reader, root *os.Root, r *ba
 			return err
 		}
 		n, err := unpackFile(entries, root, path.Join(restoreFolder, entry.Name))
-		if _, writing := errors.AsType[*fs.PathError](err); err != nil && !writing {
-			return notABackup(err) // it ends or is damaged within a file
-		}
-		if err != nil {
+		if err := unpacked(err); err != nil {
 			return err
 		}
 		r.Files++
 		r.Bytes += n
 	}
+}
+
+// unpacked explains the error of writing an entry.
+func unpacked(err error) error {
+	if _, writing := errors.AsType[*fs.PathError](err); err != nil && !writing {
+		return notABackup(err) // it ends or is damaged within a file
+	}
+	return err
 }
 
 // mostLeftOut bounds the list of names that are not restored.
@@ -402,7 +457,8 @@ func checkBackup(ctx context.Context, root *os.Root) error {
 		}
 		found = true
 		if err := checks[name](ctx, at); err != nil {
-			return fail(exitFailed, "restore another backup; nothing was changed", "%s in the backup cannot be used: %w", name,
+			return command.Fail(command.ExitFailed, "restore another backup; nothing was changed",
+				"%s in the backup cannot be used: %w", name,
 				err)
 		}
 	}

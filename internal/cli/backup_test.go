@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -20,17 +21,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/index"
 )
 
 // A backup that was cut off within a file is called a part of one, wherever it was cut.
 func TestCutBackup(t *testing.T) {
-	from := &app{cfg: &config.Config{Data: t.TempDir()}}
+	from := &app{App: &command.App{Config: &config.Config{Data: t.TempDir()}}}
 	content := make([]byte, 1<<20)
 	_, _ = rand.Read(content)
-	put(t, from.cfg.Data, map[string]string{"files/large": string(content)})
-	db, err := index.Open(t.Context(), filepath.Join(from.cfg.Data, databases[0]), slog.New(slog.DiscardHandler))
+	put(t, from.Config.Data, map[string]string{"files/large": string(content)})
+	db, err := index.Open(t.Context(), filepath.Join(from.Config.Data, databases[0]), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +44,7 @@ func TestCutBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, left := range []int{whole.Len() / 4, whole.Len() / 2, whole.Len() - 20} {
-		to := &app{cfg: &config.Config{Data: t.TempDir()}}
+		to := &app{App: &command.App{Config: &config.Config{Data: t.TempDir()}}}
 		_, err := to.readBackup(t.Context(), io.LimitReader(bytes.NewReader(whole.Bytes()), int64(left)))
 		if err == nil || !strings.Contains(err.Error(), "only a part of one") {
 			t.Errorf("%d of %d bytes: %v", left, whole.Len(), err)
@@ -105,8 +107,8 @@ func emptyIndex(t *testing.T) string {
 // A backup puts only data into a data directory: no settings, and nothing of a name that this
 // program does not know.
 func TestRestoreKnownNames(t *testing.T) {
-	to := &app{cfg: &config.Config{Data: t.TempDir()}}
-	put(t, to.cfg.Data, map[string]string{"airlock.yaml": "rate: 1\n"})
+	to := &app{App: &command.App{Config: &config.Config{Data: t.TempDir()}}}
+	put(t, to.Config.Data, map[string]string{"airlock.yaml": "rate: 1\n"})
 	good := map[string]string{"index.db": emptyIndex(t), "files/ab/abcd": "bytes", "outputs/o": "o", "contents/c": "c",
 		"mirrors/m/a.txt": "m", "switches.json": "{}"}
 	bad := map[string]string{"airlock.yaml": "listen: 0.0.0.0:1\n", "unknown/x": "x", "filesx": "x",
@@ -119,7 +121,7 @@ func TestRestoreKnownNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	good["airlock.yaml"] = "rate: 1\n"
-	if diff := cmp.Diff(good, tree(t, to.cfg.Data)); diff != "" {
+	if diff := cmp.Diff(good, tree(t, to.Config.Data)); diff != "" {
 		t.Error(diff)
 	}
 	if r.Files != len(good)-1 || !slices.Contains(r.LeftOut, "airlock.yaml") || !slices.Contains(r.LeftOut, "unknown") {
@@ -127,17 +129,17 @@ func TestRestoreKnownNames(t *testing.T) {
 	}
 
 	// What is not restored is not backed up.
-	put(t, to.cfg.Data, map[string]string{"airlock.yaml": "rate: 1\n", "unknown/x": "x", "cache/c": "c"})
+	put(t, to.Config.Data, map[string]string{"airlock.yaml": "rate: 1\n", "unknown/x": "x", "cache/c": "c"})
 	var again bytes.Buffer
 	if _, err := to.writeBackup(t.Context(), &again); err != nil {
 		t.Fatal(err)
 	}
-	other := &app{cfg: &config.Config{Data: t.TempDir()}}
+	other := &app{App: &command.App{Config: &config.Config{Data: t.TempDir()}}}
 	if r, err = other.readBackup(t.Context(), &again); err != nil || len(r.LeftOut) > 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	delete(good, "airlock.yaml")
-	got := tree(t, other.cfg.Data)
+	got := tree(t, other.Config.Data)
 	delete(good, "index.db")
 	delete(got, "index.db")
 	if diff := cmp.Diff(good, got); diff != "" {
@@ -175,18 +177,37 @@ func TestRestoreDamage(t *testing.T) {
 		"no database":    {"files/ab/abcd": "new"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			to := &app{cfg: &config.Config{Data: t.TempDir()}}
+			to := &app{App: &command.App{Config: &config.Config{Data: t.TempDir()}}}
 			before := map[string]string{"files/ab/old": "old", "airlock.yaml": "rate: 1\n"}
-			put(t, to.cfg.Data, before)
+			put(t, to.Config.Data, before)
 			files["files/ab/abcd"] = "new"
 			_, err := to.readBackup(t.Context(), packed(t, files))
 			if err == nil || strings.ContainsFunc(err.Error(), func(r rune) bool { return !strconv.IsGraphic(r) }) ||
 				!utf8.ValidString(err.Error()) {
 				t.Errorf("%q", err)
 			}
-			if diff := cmp.Diff(before, tree(t, to.cfg.Data)); diff != "" {
+			if diff := cmp.Diff(before, tree(t, to.Config.Data)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
+}
+
+// tree returns every file below dir with its content.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		rel, _ := filepath.Rel(dir, name)
+		files[rel] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/bucket"
 	"github.com/airlock-run/airlock/internal/cluster"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/engine"
@@ -31,7 +32,7 @@ import (
 
 // several reports whether other services may share the database: only if the bytes of
 // files are in a bucket, too.
-func (a *app) several() bool { return a.cfg.Database != "" && a.cfg.Blobs != "" }
+func (a *app) several() bool { return a.Config.Database != "" && a.Config.Blobs != "" }
 
 // join makes a service that listens at an address a member of the cluster that shares
 // its database. It returns nil without a cluster.
@@ -52,17 +53,17 @@ func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) 
 	}
 	address := a.advertised(at)
 	_, port, _ := net.SplitHostPort(at.String())
-	node := engine.Node{Name: host + ":" + port, Role: engine.NodeRole(a.cfg.Role),
-		Address: "http://" + address + peerLinkPath, Version: readVersion(a.release).Version, Slots: a.cfg.Concurrency,
+	node := engine.Node{Name: host + ":" + port, Role: engine.NodeRole(a.Config.Role),
+		Address: "http://" + address + peerLinkPath, Version: readVersion(a.release).Version, Slots: a.Config.Concurrency,
 		Memory: programMemory(), Languages: languageNames()}
 	if node.Slots == 0 {
 		node.Slots = 2 * runtime.NumCPU()
 	}
-	installed, _ := setup.InspectSets(a.cfg.Installed()) // doctor reports a damaged record
+	installed, _ := setup.InspectSets(a.Config.Installed()) // doctor reports a damaged record
 	for _, set := range installed {
 		node.Packages = append(node.Packages, cmp.Or(set.Set, "current"))
 	}
-	member, err := cluster.Join(ctx, cluster.Config{Index: kept.index, Node: node, Log: a.log, Load: s.load})
+	member, err := cluster.Join(ctx, cluster.Config{Index: kept.index, Node: node, Log: a.Log, Load: s.load})
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) 
 // be deleted at any time.
 func (a *app) oneMachine(s *service) func() (why string) {
 	return func() string {
-		if s.member == nil || a.cfg.Role == config.RoleAll && s.member.Alone() {
+		if s.member == nil || a.Config.Role == config.RoleAll && s.member.Alone() {
 			return ""
 		}
 		return "Folders, their undo, and conversations with providers are kept on one machine, and several nodes may share " +
@@ -143,14 +144,15 @@ func (s *service) nodes() (list []engine.Node) {
 
 // agreeOnBlobs refuses a bucket other than that of the database's files.
 func (a *app) agreeOnBlobs(ctx context.Context, kept *storage) error {
-	address, err := bucket.ParseAddress(a.cfg.Blobs)
+	address, err := bucket.ParseAddress(a.Config.Blobs)
 	if err != nil {
 		return err
 	}
 	mine := address.Bucket + "/" + strings.Trim(address.Prefix, "/")
 	agreed, err := kept.index.Agree(ctx, "blobs", mine)
 	if err == nil && agreed != mine {
-		err = fail(exitUnavailable, "give each deployment a database of its own, or name the same bucket and prefix",
+		err = command.Fail(command.ExitUnavailable,
+			"give each deployment a database of its own, or name the same bucket and prefix",
 			"the files of this database are in the bucket %s, and this service was given %s", agreed, mine)
 	}
 	return err
@@ -164,7 +166,7 @@ func (a *app) advertised(at net.Addr) string {
 		return at.String()
 	}
 	port := strconv.Itoa(tcp.Port)
-	if settings, err := pgconn.ParseConfig(a.cfg.Database.Reveal()); err == nil {
+	if settings, err := pgconn.ParseConfig(a.Config.Database.Reveal()); err == nil {
 		// This sends nothing. It only looks the route up.
 		way, err := net.Dial("udp", net.JoinHostPort(settings.Host, fmt.Sprint(settings.Port)))
 		if err == nil {
@@ -206,11 +208,11 @@ database that the setting names, and works while any of them are away.`,
 				for i := range found {
 					n := native.NodeOf(&found[i])
 					nodes = append(nodes, n)
-					rows = append(rows, []string{printableName(n.Name), n.Role, n.State,
+					rows = append(rows, []string{command.PrintableName(n.Name), string(n.Role), string(n.State),
 						fmt.Sprintf("%d of %d", n.Running, n.Slots), strconv.Itoa(n.Queued), strconv.Itoa(n.Held),
-						printable(n.Version)})
+						command.Printable(n.Version)})
 				}
-				return a.printTable(map[string]any{"nodes": nodes}, "No node uses this database.", rows)
+				return a.PrintTable(map[string]any{"nodes": nodes}, "No node uses this database.", rows)
 			})
 		},
 	}
@@ -223,7 +225,7 @@ database that the setting names, and works while any of them are away.`,
 			return a.withNodes(cmd.Context(), func(ctx context.Context, db *index.DB) error {
 				err := db.DrainNode(ctx, args[0], !undo)
 				if engine.KindOf(err) == engine.ErrNotFound {
-					return fail(exitFailed, "`airlock nodes` lists them", "no node that is alive is called %s", printableName(args[0]))
+					return command.Fail(command.ExitFailed, "`airlock nodes` lists them", "no node that is alive is called %s", command.PrintableName(args[0]))
 				}
 				if err != nil {
 					return err
@@ -232,25 +234,25 @@ database that the setting names, and works while any of them are away.`,
 				if undo {
 					state = "%s takes new work again."
 				}
-				return a.printLine(map[string]any{"name": args[0], "drain": !undo}, state, printableName(args[0]))
+				return a.PrintLine(map[string]any{"name": args[0], "drain": !undo}, state, command.PrintableName(args[0]))
 			})
 		},
 	}
 	drain.Flags().BoolVar(&undo, "undo", false, "have it take new work again")
-	cmd.AddCommand(a.withFlags(drain))
-	return a.withFlags(cmd)
+	cmd.AddCommand(a.WithFlags(drain))
+	return a.WithFlags(cmd)
 }
 
 // withNodes calls do with the database that the nodes share.
 func (a *app) withNodes(ctx context.Context, do func(context.Context, *index.DB) error) (err error) {
-	if a.cfg.Database == "" {
-		return fail(exitUsage, "set AIRLOCK_DATABASE as the nodes have it",
+	if a.Config.Database == "" {
+		return command.Fail(command.ExitUsage, "set AIRLOCK_DATABASE as the nodes have it",
 			"no database is set, so this machine is the only node")
 	}
-	db, err := index.OpenPostgres(ctx, a.cfg.Database.Reveal(), "", a.log, index.WithReplicas())
+	db, err := index.OpenPostgres(ctx, a.Config.Database.Reveal(), "", a.Log, index.WithReplicas())
 	if err != nil {
-		return &failure{code: exitUnavailable, word: "database", err: err,
-			hint: "`airlock doctor` says what is amiss with AIRLOCK_DATABASE"}
+		return &command.Failure{Code: command.ExitUnavailable, Word: "database", Err: err,
+			Hint: "`airlock doctor` says what is amiss with AIRLOCK_DATABASE"}
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	return do(ctx, db)

@@ -6,11 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 )
 
 func (a *app) config() *cobra.Command {
-	return a.withFlags(&cobra.Command{
+	return a.WithFlags(&cobra.Command{
 		Use:   "config",
 		Short: "Shows every setting, its value and where that came from",
 		Long: `Shows every setting, its value and where that came from. Secrets show as ***.
@@ -21,7 +22,7 @@ wins over the environment, the environment over the file. The files are
 /etc/airlock/airlock.yaml and, except for root, airlock.yaml in the data
 directory, which wins; or the one that --config names.`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return a.print(configReport{a.cfg.Values()}) },
+		RunE: func(*cobra.Command, []string) error { return a.Print(configReport{a.Config.Values()}) },
 	}, config.Service, config.Client)
 }
 
@@ -29,7 +30,7 @@ type configReport struct {
 	Settings []config.Value `json:"settings"`
 }
 
-func (r configReport) text(p *page) {
+func (r configReport) WriteText(p *command.Page) {
 	const widest = 40 // longer values move only their own origins
 	keys, values := 0, 0
 	shown := make([]string, len(r.Settings))
@@ -41,10 +42,10 @@ func (r configReport) text(p *page) {
 		values = max(values, min(widest, utf8.RuneCountInString(shown[i])))
 	}
 	for i, v := range r.Settings {
-		value := pad(shown[i], values)
+		value := command.Pad(shown[i], values)
 		if v.Origin != "default" {
-			value = p.paint(bold, value)
+			value = p.Paint(command.Bold, value)
 		}
-		p.line("%s  %s  %s", pad(v.Key, keys), value, p.paint(faint, v.Origin))
+		p.Line("%s  %s  %s", command.Pad(v.Key, keys), value, p.Paint(command.Faint, v.Origin))
 	}
 }

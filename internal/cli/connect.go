@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
-	"github.com/airlock-run/airlock/internal/sandbox/linux"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 )
 
 // connection is a client of a service, and the service itself if it is in this process.
@@ -31,11 +32,11 @@ type connection struct {
 // --server, else the one that holds the data directory, else a temporary one in this
 // process.
 func (a *app) connect(ctx context.Context) (*connection, error) {
-	if a.cfg.Server != "" {
-		return a.dial(a.cfg.Server)
+	if a.Config.Server != "" {
+		return a.dial(a.Config.Server)
 	}
 	if a.socketAnswers(ctx) {
-		return a.dial("unix://" + a.cfg.Socket())
+		return a.dial("unix://" + a.Config.Socket())
 	}
 	return a.startLocal(ctx)
 }
@@ -43,8 +44,8 @@ func (a *app) connect(ctx context.Context) (*connection, error) {
 // withService does something with the service at --server, or with the one that
 // holds the data directory. Without either it fails with the hint and the problem.
 func (a *app) withService(ctx context.Context, hint, problem string, do func(*client.Client) error) error {
-	if a.cfg.Server == "" && !a.socketAnswers(ctx) {
-		return fail(exitUnavailable, hint, "%s", problem)
+	if a.Config.Server == "" && !a.socketAnswers(ctx) {
+		return command.Fail(command.ExitUnavailable, hint, "%s", problem)
 	}
 	conn, err := a.connect(ctx)
 	if err != nil {
@@ -58,7 +59,7 @@ func (a *app) withService(ctx context.Context, hint, problem string, do func(*cl
 const cliAgent = "airlock-cli"
 
 func (a *app) dial(server string) (*connection, error) {
-	c, err := client.New(client.Options{Server: server, Key: a.cfg.Key.Reveal(), Agent: cliAgent})
+	c, err := client.New(client.Options{Server: server, Key: a.Config.Key.Reveal(), Agent: cliAgent})
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (a *app) dial(server string) (*connection, error) {
 // socketAnswers reports whether a service holds the data directory. A killed service
 // leaves a socket file on which no process listens.
 func (a *app) socketAnswers(ctx context.Context) bool {
-	conn, err := (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "unix", a.cfg.Socket())
+	conn, err := (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "unix", a.Config.Socket())
 	if err != nil {
 		return false
 	}
@@ -83,7 +84,7 @@ func (a *app) startLocal(ctx context.Context) (*connection, error) {
 }
 
 // startLocalWith does the same with a launcher of the caller's.
-func (a *app) startLocalWith(ctx context.Context, launcher linux.Launcher) (_ *connection, err error) {
+func (a *app) startLocalWith(ctx context.Context, launcher executor.Launcher) (_ *connection, err error) {
 	c := &connection{serving: make(chan error, 1)}
 	defer func() {
 		if err != nil {
@@ -92,7 +93,8 @@ func (a *app) startLocalWith(ctx context.Context, launcher linux.Launcher) (_ *c
 	}()
 	// MkdirTemp gives it the mode 0700.
 	if c.folder, err = os.MkdirTemp("", "airlock-run-"); err != nil {
-		return nil, fail(exitUnavailable, "set TMPDIR to a folder that you can write to", "no folder for temporary files: %w",
+		return nil, command.Fail(command.ExitUnavailable, "set TMPDIR to a folder that you can write to",
+			"no folder for temporary files: %w",
 			err)
 	}
 	if c.service, err = a.startService(ctx, c.folder, nil, launcher, nil); err != nil {
@@ -109,17 +111,11 @@ func (a *app) startLocalWith(ctx context.Context, launcher linux.Launcher) (_ *c
 	return c, err
 }
 
-// inProcess returns a client of an engine in this process that acts for one caller.
-func (a *app) inProcess(e *engine.Service, caller engine.Caller) (c *client.Client, end func(), err error) {
+// inProcess returns a client of an engine in this process that acts for one caller, without a socket.
+func (a *app) inProcess(e *engine.Service, caller engine.Caller) *client.Client {
 	api := native.New(e, native.Options{Caller: func(*http.Request) engine.Caller { return caller },
-		MaxUpload: a.cfg.MaxUpload, Log: a.log})
-	dial, stop := serveMemory(http.StripPrefix("/api/v1", api))
-	c, err = client.New(client.Options{Server: "http://localhost", Dial: dial, Agent: "airlock"})
-	if err != nil {
-		stop()
-		return nil, nil, err
-	}
-	return c, func() { c.Close(); stop() }, nil
+		MaxUpload: a.Config.MaxUpload, Log: a.Log})
+	return client.WithHandler(http.StripPrefix("/api/v1", api), client.Options{Agent: "airlock"})
 }
 
 // serveMemory serves a handler on a listener in memory, to which dial connects, until end is called.

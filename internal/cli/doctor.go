@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/bucket"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/disk"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/index"
@@ -23,7 +25,7 @@ import (
 )
 
 func (a *app) doctor() *cobra.Command {
-	return a.withFlags(&cobra.Command{
+	return a.WithFlags(&cobra.Command{
 		Use:   "doctor",
 		Short: "Shows what this host can enforce, what it cannot, and what to do about it",
 		Long: `Shows what this host can enforce, what it cannot, and what to do about it. It
@@ -32,9 +34,9 @@ programs can be run, with 7 when not.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r := a.examine(cmd.Context())
-			a.out.result(r)
+			a.Out.Result(r)
 			if !r.Ready {
-				return exit(exitUnavailable)
+				return command.Exit(command.ExitUnavailable)
 			}
 			return nil
 		},
@@ -52,9 +54,13 @@ type doctorReport struct {
 	Languages []languageReport `json:"languages"`
 	Python    pythonSummary    `json:"python"`
 	Packages  []packagesReport `json:"packages"`
+	Images    imagesFound      `json:"images"`
+	Missing   []missingImage   `json:"missing_images,omitempty"` // that settings name
+	Mounts    []mountFound     `json:"mounts,omitempty"`
 	Node      []string         `json:"npm_packages"`
-	Storage   []layerReport    `json:"storage"` // of database and bucket; none: the data directory
-	Service   serviceReport    `json:"service"`
+	comfortReport
+	Storage []layerReport `json:"storage"` // of database and bucket; none: the data directory
+	Service serviceReport `json:"service"`
 }
 
 type isolationReport struct {
@@ -74,9 +80,10 @@ type layerReport struct {
 
 // trialReport is the run of one small program.
 type trialReport struct {
-	OK         bool     `json:"ok"`
-	DurationMS int64    `json:"duration_ms"` // from request to answer
-	Problem    *problem `json:"problem,omitempty"`
+	OK         bool             `json:"ok"`
+	DurationMS int64            `json:"duration_ms"` // from request to answer
+	Problem    *command.Problem `json:"problem,omitempty"`
+	circular   bool             // the problem's hint refers to this command
 }
 
 type serviceReport struct {
@@ -89,9 +96,12 @@ type serviceReport struct {
 func (a *app) examine(ctx context.Context) doctorReport {
 	r := doctorReport{Host: a.examineHost(), Service: a.examineService(ctx)}
 	r.Languages = findLanguages(ctx)
-	installed, _ := setup.Inspect(a.cfg.Installed()) // a damaged record counts as none
+	installed, _ := setup.Inspect(a.Config.Installed()) // a damaged record counts as none
 	r.Python, r.Packages = summarize(installed), a.examinePackages()
-	r.Node = append([]string{}, setup.NodePackages(a.cfg.Installed())...)
+	r.Images, r.Missing = findImages(a.images()), missingImages(a.Config, a.images())
+	r.Mounts = findMounts(a.Config.Mounts)
+	r.Node = append([]string{}, setup.NodePackages(a.Config.Installed())...)
+	r.comfortReport = examineComfort(ctx)
 	r.Isolation, r.Trial, r.Warm = a.tryRun(ctx)
 	r.Network = a.examineNetwork(ctx)
 	r.Storage = a.examineStorage(ctx)
@@ -105,8 +115,11 @@ func (a *app) examine(ctx context.Context) doctorReport {
 // tryRun runs a program as every program is run. It calls the engine, whose errors name the
 // cause; the API hides it in the log.
 func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport, *warmReport) {
-	failed := func(err error) trialReport { return trialReport{Problem: new(explain(err))} }
-	local, err := a.startLocalWith(ctx, a.launcher(0, a.cfg.Warm))
+	failed := func(err error) trialReport {
+		e, ok := errors.AsType[*engine.Error](err)
+		return trialReport{Problem: new(command.Explain(err)), circular: ok && e.Doctor}
+	}
+	local, err := a.startLocalWith(ctx, a.launcher(0, a.Config.Warm))
 	if err != nil {
 		return nil, failed(err), nil
 	}
@@ -115,19 +128,20 @@ func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport, *warmR
 	if err != nil {
 		return nil, failed(err), nil
 	}
-	isolation := &isolationReport{Backend: found.Backend, Strict: found.Strict, Mode: a.cfg.Isolation,
+	isolation := &isolationReport{Backend: found.Backend, Strict: found.Strict, Mode: a.Config.Isolation,
 		Summary: found.Summary, Layers: layersOf(found.Layers)}
 	began := time.Now()
 	run, err := local.service.engine.Run(ctx, engine.Caller{Owner: engine.Local}, engine.RunRequest{
-		Language: "bash", Code: "echo ready", Profile: engine.Profile{Origin: engine.OriginNative},
+		Language: "bash", Code: "echo ready", Image: engine.HostImage, Profile: engine.Profile{Origin: engine.OriginNative},
 	})
 	took := time.Since(began)
 	switch {
 	case err != nil:
 		return isolation, failed(err), nil
 	case run.Status != engine.StatusOK || run.Stdout != "ready\n":
-		return isolation, failed(fail(exitUnavailable, "", "a program that prints a word ended with %q: %s %s", run.Status,
-			printable(run.Message), printable(run.Stderr))), nil
+		return isolation, failed(command.Fail(command.ExitUnavailable, "",
+			"a program that prints a word ended with %q: %s %s", run.Status,
+			command.Printable(run.Message), command.Printable(run.Stderr))), nil
 	}
 	return isolation, trialReport{OK: true, DurationMS: took.Milliseconds()}, a.tryWarm(ctx, local.service.engine)
 }
@@ -145,7 +159,7 @@ const warmTimeout = 30 * time.Second
 // tryWarm waits until the first pool's interpreter, which is Python alone, has started
 // or failed.
 func (a *app) tryWarm(ctx context.Context, e *engine.Service) *warmReport {
-	if !a.cfg.Warm {
+	if !a.Config.Warm {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
@@ -177,13 +191,13 @@ func (a *app) examineStorage(ctx context.Context) []layerReport {
 	ctx, cancel := context.WithTimeout(ctx, storageTimeout)
 	defer cancel()
 	all := []layerReport{}
-	if a.cfg.Database != "" {
-		all = layersOf(index.Examine(ctx, a.cfg.Database.Reveal()))
+	if a.Config.Database != "" {
+		all = layersOf(index.Examine(ctx, a.Config.Database.Reveal()))
 	}
-	if a.cfg.Blobs == "" {
+	if a.Config.Blobs == "" {
 		return all
 	}
-	address, err := bucket.ParseAddress(a.cfg.Blobs)
+	address, err := bucket.ParseAddress(a.Config.Blobs)
 	if err != nil {
 		return append(all, layerReport{"bucket", engine.LayerMissing, err.Error(), "put AIRLOCK_BLOBS right"})
 	}
@@ -200,39 +214,40 @@ func layersOf(layers []engine.Layer) []layerReport {
 
 // examineService reports whether a service holds the data directory.
 func (a *app) examineService(ctx context.Context) serviceReport {
-	r := serviceReport{TrustedNetworks: networkTexts(a.cfg.TrustNetworks),
-		AllowedHosts: append([]string{}, a.cfg.AllowHosts...)}
-	r.Running, r.Detail = true, "answers on "+a.cfg.Socket()
+	r := serviceReport{TrustedNetworks: networkTexts(a.Config.TrustNetworks),
+		AllowedHosts: append([]string{}, a.Config.AllowHosts...)}
+	r.Running, r.Detail = true, "answers on "+a.Config.Socket()
 	if !a.socketAnswers(ctx) {
-		r.Running, r.Detail = false, "nobody answers on "+a.cfg.Socket()+"; `airlock serve` starts one"
+		r.Running, r.Detail = false, "nobody answers on "+a.Config.Socket()+"; `airlock serve` starts one"
 	}
 	return r
 }
 
-func (r doctorReport) text(p *page) {
-	r.Host.text(p)
+func (r doctorReport) WriteText(p *command.Page) {
+	r.Host.WriteText(p)
 	r.isolationText(p)
-	r.Network.text(p)
+	r.Network.WriteText(p)
 	r.runtimesText(p)
 	if len(r.Storage) > 0 {
-		p.line("")
-		p.line("%s", p.paint(bold, "Storage"))
+		p.Line("")
+		p.Line("%s", p.Paint(command.Bold, "Storage"))
 		layersText(p, r.Storage)
 	}
 	r.serviceText(p)
-	p.line("")
+	p.Line("")
 	if r.Ready {
-		p.line("%s Programs can be run here: a trial run took %d ms.", p.paint(green, "Ready."), r.Trial.DurationMS)
+		p.Line("%s Programs can be run here: a trial run took %d ms.", p.Paint(command.Green, "Ready."), r.Trial.DurationMS)
 		return
 	}
 	if r.Trial.OK {
-		p.line("%s Programs can be run here, and what they leave cannot be kept: see Storage.", p.paint(red, "Not ready."))
+		p.Line("%s Programs can be run here, and what they leave cannot be kept: see Storage.",
+			p.Paint(command.Red, "Not ready."))
 		return
 	}
-	p.line("%s Programs cannot be run here.", p.paint(red, "Not ready."))
+	p.Line("%s Programs cannot be run here.", p.Paint(command.Red, "Not ready."))
 	if r.Trial.Problem != nil {
 		paragraph(p, "  ", r.Trial.Problem.Message)
-		if r.Trial.Problem.Hint != "" && !strings.Contains(r.Trial.Problem.Hint, "airlock doctor") {
+		if r.Trial.Problem.Hint != "" && !r.Trial.circular {
 			paragraph(p, "  ", "Cure: "+r.Trial.Problem.Hint)
 		}
 	}
@@ -240,98 +255,107 @@ func (r doctorReport) text(p *page) {
 
 // looks are the words and styles of the states of a layer.
 var looks = map[engine.LayerState]struct{ word, look string }{
-	engine.LayerEnforced: {"ok", green},
-	engine.LayerWeaker:   {"weaker", yellow},
-	engine.LayerMissing:  {"missing", red},
+	engine.LayerEnforced: {"ok", command.Green},
+	engine.LayerWeaker:   {"weaker", command.Yellow},
+	engine.LayerMissing:  {"missing", command.Red},
 }
 
-func (r doctorReport) isolationText(p *page) {
-	p.line("")
+func (r doctorReport) isolationText(p *command.Page) {
+	p.Line("")
 	if r.Isolation == nil {
-		p.line("%s", p.paint(bold, "Isolation"))
-		p.row("sandbox", 13, red, "missing", "no sandbox could be started")
+		p.Line("%s", p.Paint(command.Bold, "Isolation"))
+		p.Row("sandbox", 13, command.Red, "missing", "no sandbox could be started")
 		return
 	}
-	p.line("%s (%s)", p.paint(bold, "Isolation"), r.Isolation.Summary)
+	p.Line("%s (%s)", p.Paint(command.Bold, "Isolation"), r.Isolation.Summary)
 	layersText(p, r.Isolation.Layers)
 	if !r.Isolation.Strict {
 		paragraph(p, "  ", "Not strict: listening beyond loopback needs --isolation=best on this host.")
 	}
 }
 
-func layersText(p *page, layers []layerReport) {
+func layersText(p *command.Page, layers []layerReport) {
 	for i, l := range layers {
 		look := looks[l.State]
-		p.row(l.Name, 13, look.look, look.word, printable(l.Detail))
+		p.Row(l.Name, 13, look.look, look.word, command.Printable(l.Detail))
 		// Adjacent layers with the same cure show it once, below the last of them.
 		shared := i+1 < len(layers) && layers[i+1].Cure == l.Cure
 		if l.Cure != "" && !shared {
-			p.row("", 13, "", "", "Cure: "+l.Cure)
+			p.Row("", 13, "", "", "Cure: "+l.Cure)
 		}
 	}
 }
 
-func (r doctorReport) runtimesText(p *page) {
-	p.line("")
-	p.line("%s", p.paint(bold, "Runtimes"))
+func (r doctorReport) runtimesText(p *command.Page) {
+	p.Line("")
+	p.Line("%s", p.Paint(command.Bold, "Runtimes"))
 	var others []string
 	for _, l := range r.Languages {
 		switch {
 		case l.OK:
-			p.row(l.Title, 13, green, "ok", l.Version)
+			p.Row(l.Title, 13, command.Green, "ok", l.Version)
 		case l.Optional:
 			others = append(others, l.Name)
 		default:
-			p.row(l.Title, 13, red, "missing", "Cure: "+l.Cure)
+			p.Row(l.Title, 13, command.Red, "missing", "Cure: "+l.Cure)
 		}
 	}
 	if len(others) > 0 {
-		p.row("others", 13, faint, "none", "on request: `airlock setup --languages "+strings.Join(others, ",")+"`")
+		p.Row("others", 13, command.Faint, "none", "on request: `airlock setup --languages "+strings.Join(others, ",")+"`")
 	}
 	if r.Python.Version == "" {
-		p.row("packages", 13, yellow, "none", "Python has its standard library only. Cure: run `airlock setup`")
+		p.Row("packages", 13, command.Yellow, "none", "Python has its standard library only. Cure: run `airlock setup`")
 	}
 	for _, set := range r.Packages {
-		set.text(p)
+		set.WriteText(p)
+	}
+	r.Images.WriteText(p)
+	for _, m := range r.Missing {
+		m.WriteText(p)
+	}
+	for _, m := range r.Mounts {
+		m.WriteText(p)
 	}
 	if r.Warm != nil {
-		look, word := green, "ok"
+		look, word := command.Green, "ok"
 		if !r.Warm.OK {
-			look, word = yellow, "cold"
+			look, word = command.Yellow, "cold"
 		}
-		p.row("warm starts", 13, look, word, printable(r.Warm.Detail))
+		p.Row("warm starts", 13, look, word, command.Printable(r.Warm.Detail))
 		if r.Warm.Cure != "" {
-			p.row("", 13, "", "", "Cure: "+r.Warm.Cure)
+			p.Row("", 13, "", "", "Cure: "+r.Warm.Cure)
 		}
 	}
 	if len(r.Node) > 0 {
-		p.row("npm packages", 13, green, "ok", fmt.Sprintf("%d in /node_modules: %s", len(r.Node),
+		p.Row("npm packages", 13, command.Green, "ok", fmt.Sprintf("%d in /node_modules: %s", len(r.Node),
 			strings.Join(r.Node, ", ")))
 	}
+	r.comfortReport.WriteText(p)
 }
 
-func (r doctorReport) serviceText(p *page) {
-	p.line("")
-	p.line("%s", p.paint(bold, "Service"))
+func (r doctorReport) serviceText(p *command.Page) {
+	p.Line("")
+	p.Line("%s", p.Paint(command.Bold, "Service"))
 	if r.Service.Running {
-		p.row("airlock serve", 13, green, "running", r.Service.Detail)
+		p.Row("airlock serve", 13, command.Green, "running", r.Service.Detail)
 	} else {
-		p.row("airlock serve", 13, faint, "stopped", r.Service.Detail)
+		p.Row("airlock serve", 13, command.Faint, "stopped", r.Service.Detail)
 	}
 	if len(r.Service.TrustedNetworks) == 0 {
 		return
 	}
-	p.row("trust", 13, yellow, "OPEN", "no key is asked of callers from "+strings.Join(r.Service.TrustedNetworks, ", "))
+	p.Row("trust", 13, command.Yellow, "OPEN", "no key is asked of callers from "+strings.Join(r.Service.TrustedNetworks,
+		", "))
 	hosts := "under no host name but an IP address; --allow-host NAME adds one"
 	if len(r.Service.AllowedHosts) > 0 {
 		hosts = "under the host names " + strings.Join(r.Service.AllowedHosts, ", ")
 	}
-	p.row("", 13, "", "", hosts)
+	p.Row("", 13, "", "", hosts)
 }
 
-func paragraph(p *page, indent, text string) {
-	for _, line := range wrap(text, pageWidth-len(indent)) {
-		p.line("%s%s", indent, line)
+func paragraph(p *command.Page, indent, text string) {
+	for _, line := range command.Wrap(text, command.PageWidth-len(indent)) {
+		p.Line("%s%s", indent, line)
 	}
 }
 
@@ -350,7 +374,7 @@ type hostReport struct {
 }
 
 func (a *app) examineHost() hostReport {
-	r := hostReport{Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Data: a.cfg.Data, Free: -1, System: systemName()}
+	r := hostReport{Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Data: a.Config.Data, Free: -1, System: systemName()}
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {
 		r.Kernel = "Linux " + unix.ByteSliceToString(name.Release[:])
@@ -363,7 +387,7 @@ func (a *app) examineHost() hostReport {
 	if u, err := user.Current(); err == nil {
 		r.User = u.Username
 	}
-	if room, err := disk.Look(r.Data, a.cfg.MinFree); err == nil {
+	if room, err := disk.Look(r.Data, a.Config.MinFree); err == nil {
 		r.Free, r.Floor, r.Low = room.Free, room.Floor, room.Low
 	}
 	return r
@@ -377,24 +401,24 @@ func systemName() string {
 	}
 	for line := range strings.Lines(string(text)) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {
-			return printable(strings.Trim(name, `"'`))
+			return command.Printable(strings.Trim(name, `"'`))
 		}
 	}
 	return ""
 }
 
-func (r hostReport) text(p *page) {
-	p.line("%s", p.paint(bold, "Host"))
+func (r hostReport) WriteText(p *command.Page) {
+	p.Line("%s", p.Paint(command.Bold, "Host"))
 	system := r.Kernel + " " + r.Arch
 	if r.System != "" {
 		system = r.System + ", " + system
 	}
 	fact := func(name, text string) {
-		for i, line := range wrap(text, pageWidth-17) {
+		for i, line := range command.Wrap(text, command.PageWidth-17) {
 			if i > 0 {
 				name = ""
 			}
-			p.line("  %s  %s", pad(name, 13), line)
+			p.Line("  %s  %s", command.Pad(name, 13), line)
 		}
 	}
 	fact("system", system)
@@ -406,9 +430,9 @@ func (r hostReport) text(p *page) {
 	}
 	fact("data", r.Data+" ("+free+")")
 	if r.Low {
-		p.row("disk", 13, red, "low", fmt.Sprintf(
+		p.Row("disk", 13, command.Red, "low", fmt.Sprintf(
 			"A service refuses uploads and runs: less than %s or too few inodes are free.", humanize.IBytes(uint64(r.Floor))))
-		p.row("", 13, "", "", "Cure: make room on this disk, delete files, wait until some expire, or set min_free lower")
+		p.Row("", 13, "", "", "Cure: make room on this disk, delete files, wait until some expire, or set min_free lower")
 	}
 }
 
@@ -429,7 +453,7 @@ func findLanguages(ctx context.Context) []languageReport {
 	for _, l := range language.All() {
 		r := languageReport{Name: l.Name, Title: l.Title, Optional: !l.Default}
 		if version, ok := versions[l.Name]; ok {
-			r.OK, r.Version = true, printable(version)
+			r.OK, r.Version = true, command.Printable(version)
 		} else {
 			r.Cure = "run `airlock setup --languages " + l.Name + "`"
 		}

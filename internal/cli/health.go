@@ -7,11 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 )
 
 func (a *app) health() *cobra.Command {
-	return a.withFlags(&cobra.Command{
+	return a.WithFlags(&cobra.Command{
 		Use:   "health",
 		Short: "Asks a service whether it can run programs",
 		Long: `Asks a service whether it can run programs: the one that holds the data
@@ -22,15 +23,15 @@ made for a container's health check.`,
 			const limit = 10 * time.Second
 			ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 			defer cancel()
-			return a.withService(ctx, "`airlock serve` starts one", "no service answers on "+a.cfg.Socket(),
+			return a.withService(ctx, "`airlock serve` starts one", "no service answers on "+a.Config.Socket(),
 				func(c *client.Client) error {
 					found, err := c.Health(ctx)
 					if err != nil {
-						return &coded{exitUnavailable, err}
+						return &command.Coded{Code: command.ExitUnavailable, Err: err}
 					}
-					_ = a.printLine(found, "%s", healthLine(found))
+					_ = a.PrintLine(found, "%s", healthLine(found))
 					if found.Status != "ok" {
-						return exit(exitUnavailable)
+						return command.Exit(command.ExitUnavailable)
 					}
 					return nil
 				})
@@ -39,12 +40,12 @@ made for a container's health check.`,
 }
 
 func healthLine(h *client.Health) string {
-	line := h.Status + ": airlock " + h.Version
+	line := string(h.Status) + ": airlock " + h.Version
 	if h.Isolation != nil {
 		line += ", " + h.Isolation.Summary
 	}
 	if h.Problem != "" {
 		line += "; " + h.Problem
 	}
-	return printable(line)
+	return command.Printable(line)
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/dialect/e2b"
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
 func (a *app) keys() *cobra.Command {
-	return groupOf("keys", "Makes, lists and revokes the keys that let callers in",
+	return command.GroupOf("keys", "Makes, lists and revokes the keys that let callers in",
 		`Makes, lists and revokes the keys that let callers in.
 
 They are kept in the data directory. Where a service holds it, the service is
@@ -45,6 +46,9 @@ together. A key that an application shows in addresses should open nothing else:
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			args := []string{"create", "--owner", wanted.Owner, "--packages", wanted.Packages, "--users", users}
+			for _, image := range wanted.Images {
+				args = append(args, "--images", image)
+			}
 			for _, protocol := range wanted.Only {
 				args = append(args, "--only", protocol)
 			}
@@ -54,6 +58,9 @@ together. A key that an application shows in addresses should open nothing else:
 			}
 			for _, rule := range wanted.Network {
 				args = append(args, "--network", rule)
+			}
+			for _, mount := range wanted.Mounts {
+				args = append(args, "--mounts", mount)
 			}
 			if wanted.Admin {
 				args = append(args, "--admin")
@@ -73,9 +80,9 @@ together. A key that an application shows in addresses should open nothing else:
 				if forE2B {
 					made.Token = e2b.Key(made.Token)
 				}
-				_ = a.printLine(made, "%s", made.Token) // the token alone, for pipes
-				if !a.json {
-					a.say("%s", aboutKey(made, len(before) == 0))
+				_ = a.PrintLine(made, "%s", made.Token) // the token alone, for pipes
+				if !a.JSON {
+					a.Say("%s", aboutKey(made, len(before) == 0))
 				}
 				return nil
 			})
@@ -86,12 +93,16 @@ together. A key that an application shows in addresses should open nothing else:
 		"api.example.com or *.example.com:443, and do unless a request says otherwise; else network_allow")
 	cmd.Flags().BoolVar(&wanted.Admin, "admin", false, "let its holder manage keys")
 	cmd.Flags().StringVar(&wanted.Packages, "packages", "", "`SET` of Python packages of its programs: current, onyx, librechat or own; else their protocol's")
+	cmd.Flags().StringSliceVar(&wanted.Images, "images", nil, "`NAMES` of images that its programs can have, the first "+
+		"unless a request names another; host is none; else all, and what the settings say")
+	cmd.Flags().StringSliceVar(&wanted.Mounts, "mounts", nil, "`NAMES` of mounts, or NAME:ro, that its programs may ask "+
+		"for and have unless a request says otherwise; beside mount_access")
 	cmd.Flags().StringVar(&users, "users", "", "`N[:OWNERS]` users of an application, whom its requests name, that may have "+
 		"something at once, and as how much as how many owners all of them together; else any number, with as much as one")
 	cmd.Flags().StringSliceVar(&wanted.Only, "only", nil, "`PROTOCOLS` that it opens: api, dify, e2b, jupyter, librechat, "+
 		"mcp, onyx, openai, terminal; else all, and the page")
 	cmd.Flags().BoolVar(&forE2B, "e2b", false, "spell the token as E2B's SDKs demand it; it opens what is below /e2b")
-	return a.withFlags(cmd, config.Client)
+	return a.WithFlags(cmd, config.Client)
 }
 
 // readUsers reads how many users a key is for, and as how many owners they count together.
@@ -105,7 +116,8 @@ func readUsers(text string) (users, shares int, err error) {
 		shares, err = strconv.Atoi(owners)
 	}
 	if err != nil || users < 1 || shares < 1 {
-		return 0, 0, fail(exitUsage, "--users 200 is for 200 users, --users 200:20 for 200 users with as much as 20 owners",
+		return 0, 0, command.Fail(command.ExitUsage,
+			"--users 200 is for 200 users, --users 200:20 for 200 users with as much as 20 owners",
 			"--users %q is no number of users", text)
 	}
 	return users, shares, nil
@@ -136,7 +148,7 @@ func aboutKey(made *client.Key, first bool) string {
 }
 
 func (a *app) keysList() *cobra.Command {
-	return a.withFlags(&cobra.Command{
+	return a.WithFlags(&cobra.Command{
 		Use:   "list",
 		Short: "Lists the keys, revoked ones too",
 		Args:  cobra.NoArgs,
@@ -146,7 +158,7 @@ func (a *app) keysList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.printTable(map[string]any{"keys": append([]client.Key{}, keys...)},
+				return a.PrintTable(map[string]any{"keys": append([]client.Key{}, keys...)},
 					"There are no keys: callers on this machine need none. `airlock keys create` makes one.", keyRows(keys))
 			})
 		},
@@ -154,7 +166,7 @@ func (a *app) keysList() *cobra.Command {
 }
 
 func (a *app) keysRevoke() *cobra.Command {
-	return a.withFlags(&cobra.Command{
+	return a.WithFlags(&cobra.Command{
 		Use:   "revoke ID",
 		Short: "Ends a key at once; its owner's files stay",
 		Args:  cobra.ExactArgs(1),
@@ -164,7 +176,7 @@ func (a *app) keysRevoke() *cobra.Command {
 				if err := c.RevokeKey(ctx, args[0]); err != nil {
 					return err
 				}
-				return a.printLine(map[string]string{"revoked": args[0]}, "Key %s lets nobody in any more.", args[0])
+				return a.PrintLine(map[string]string{"revoked": args[0]}, "Key %s lets nobody in any more.", args[0])
 			})
 		},
 	}, config.Client)
@@ -178,7 +190,7 @@ var operator = engine.Caller{Owner: engine.Local, Admin: true}
 // by the service's user, which stays the owner of every file: this command is run
 // again as that user, with args.
 func (a *app) withKeys(ctx context.Context, args []string, do func(context.Context, *client.Client) error) error {
-	if a.cfg.Server != "" || a.socketAnswers(ctx) {
+	if a.Config.Server != "" || a.socketAnswers(ctx) {
 		conn, err := a.connect(ctx)
 		if err != nil {
 			return err
@@ -189,20 +201,18 @@ func (a *app) withKeys(ctx context.Context, args []string, do func(context.Conte
 	if os.Geteuid() == 0 {
 		return a.asServiceUser(nil, nil, append([]string{"keys"}, args...)...)
 	}
-	kept, err := a.openStorage(ctx, a.cfg.Data, nil)
-	return using(kept, err, func(kept *storage) error {
+	kept, err := a.openStorage(ctx, a.Config.Data, nil)
+	return command.Using(kept, err, func(kept *storage) error {
 		// Keys need no sandbox, and the engine is not opened: it runs nothing.
-		c, end, err := a.inProcess(engine.New(engine.Config{}, nil, kept.blobs, kept.index, a.log), operator)
-		if err != nil {
-			return err
-		}
-		defer end()
+		c := a.inProcess(engine.New(engine.Config{Images: imageRules(a.Config, a.images()), Mounts: mountRules(a.Config)},
+			nil, kept.blobs, kept.index, a.Log), operator)
+		defer c.Close()
 		return do(ctx, c)
 	})
 }
 
 func keyRows(keys []client.Key) [][]string {
-	rows := [][]string{{"ID", "OWNER", "ADMIN", "MADE", "REVOKED", "PACKAGES", "USERS", "ONLY"}}
+	rows := [][]string{{"ID", "OWNER", "ADMIN", "MADE", "REVOKED", "PACKAGES", "IMAGES", "MOUNTS", "USERS", "ONLY"}}
 	for _, key := range keys {
 		admin, revoked := "no", "-"
 		if key.Admin {
@@ -215,8 +225,12 @@ func keyRows(keys []client.Key) [][]string {
 		if !key.RevokedAt.IsZero() {
 			revoked = key.RevokedAt.Local().Format(time.DateOnly)
 		}
-		rows = append(rows, []string{key.ID, printable(key.Owner), admin, key.CreatedAt.Local().Format(time.DateOnly),
-			revoked, cmp.Or(printable(key.Packages), "-"), users, cmp.Or(printable(strings.Join(key.Only, ",")), "-")})
+		rows = append(rows, []string{key.ID, command.Printable(key.Owner), admin, key.CreatedAt.Local().Format(time.DateOnly),
+			revoked, cmp.Or(command.Printable(key.Packages), "-"),
+			cmp.Or(command.Printable(strings.Join(key.Images, ",")), "-"),
+			cmp.Or(command.Printable(strings.Join(key.Mounts, ",")), "-"), users,
+			cmp.Or(command.Printable(strings.Join(key.Only, ",")),
+				"-")})
 	}
 	return rows
 }

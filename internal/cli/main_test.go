@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 )
 
@@ -21,7 +22,7 @@ const completeAsAirlock = "TEST_COMPLETE_AS_AIRLOCK"
 // again.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
-		os.Exit(linux.ExecutorMain(os.Args[2:]))
+		os.Exit(executor.Main(os.Args[2:], linux.New()))
 	}
 	if _, is := os.LookupEnv(completeAsAirlock); is {
 		os.Exit(Run(context.Background(), Release{}, os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))

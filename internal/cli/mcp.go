@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/dialect/mcp"
 	"github.com/airlock-run/airlock/internal/engine"
@@ -61,7 +62,7 @@ airlock mcp install prints what an agent's settings need, and writes it if asked
 	flags.IntVar(&o.images, "images", 2,
 		"pictures in an answer, at most `N`; 0 for agents that show them to the model as text")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "agree in advance to all changes of --workspace")
-	addOptions(flags, config.Client)
+	command.AddOptions(flags, config.Client)
 	cmd.AddCommand(a.mcpInstall())
 	return cmd
 }
@@ -85,8 +86,8 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 			return err
 		}
 	}
-	if err := stdio.Serve(ctx, a.streams.In, a.streams.Out); err != nil {
-		return fail(exitFailed, "", "%w", err)
+	if err := stdio.Serve(ctx, a.Streams.In, a.Streams.Out); err != nil {
+		return command.Fail(command.ExitFailed, "", "%w", err)
 	}
 	return nil
 }
@@ -115,18 +116,18 @@ func (d *mcpServer) endpoint(context.Context) (*mcp.Endpoint, error) {
 	}
 	conn, err := connect(d.ctx)
 	if err != nil {
-		p := explain(err)
+		p := command.Explain(err)
 		return nil, fmt.Errorf("%s. %s", p.Message, p.Hint)
 	}
 	d.conn = conn
 	if conn.service != nil {
 		return d.serveHere(), nil
 	}
-	address, key := d.cfg.Server, d.cfg.Key.Reveal()
+	address, key := d.Config.Server, d.Config.Key.Reveal()
 	own := http.DefaultTransport.(*http.Transport).Clone()
 	own.MaxIdleConnsPerHost = parallelCalls // the default of 2 has each further call connect anew
 	if socket, ok := strings.CutPrefix(address, "unix://"); ok || address == "" {
-		socket = cmp.Or(socket, d.cfg.Socket())
+		socket = cmp.Or(socket, d.Config.Socket())
 		address = "http://localhost"
 		own.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
@@ -143,8 +144,11 @@ func (d *mcpServer) endpoint(context.Context) (*mcp.Endpoint, error) {
 
 // serveHere serves the protocol for a service in this process.
 func (d *mcpServer) serveHere() *mcp.Endpoint {
-	options := d.mcpOptionsOf(d.conn.service, d.options.images)
-	options.Caller = func(*http.Request) engine.Caller { return engine.Caller{Owner: engine.Local} }
+	s, local := d.conn.service, engine.Caller{Owner: engine.Local}
+	options := mcp.Options{
+		Engine: s.engine, Live: s.interpreters, Caller: func(*http.Request) engine.Caller { return local }, Local: local,
+		Images: d.options.images, Bodies: &s.bodies, Version: readVersion(d.release).Version, Log: d.Log,
+	}
 	if d.tools != nil {
 		options.Upstream = codeTools{d.tools}
 	}
@@ -197,7 +201,7 @@ func (d *mcpServer) close() {
 func (d *mcpServer) sendAll(ctx context.Context, names []string) ([]string, error) {
 	root, err := os.OpenRoot(d.options.files)
 	if err != nil {
-		return nil, folderError(d.options.files, err)
+		return nil, command.FolderError(d.options.files, err)
 	}
 	defer root.Close()
 	ids := slices.Clone(names)
@@ -257,35 +261,38 @@ const maxSent = 4096
 // save saves what a program made. No user can be asked: a name that is taken gets a
 // number, and a file that wants an approval is left out.
 func (d *mcpServer) save(ctx context.Context, files []mcp.MadeFile) (string, error) {
-	root, err := openFolder(d.options.output)
+	root, err := command.OpenFolder(d.options.output)
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
 	var held string
-	s := &saver{root: root, fetch: d.conn.download,
-		choose: func(string) (choice, error) { return chooseRename, nil },
-		allow:  func(name, why string) (bool, error) { held = printableName(name) + " (" + why + ")"; return false, nil },
+	s := &command.Saver{Root: root, Fetch: d.conn.download,
+		Choose: func(string) (command.Choice, error) { return command.ChooseRename, nil },
+		Allow: func(name, why string) (bool, error) {
+			held = command.PrintableName(name) + " (" + why + ")"
+			return false, nil
+		},
 	}
 	var outputs []client.File
 	for _, f := range files {
 		outputs = append(outputs, client.File{ID: f.ID, Path: f.Path, Size: f.Size, SHA256: f.SHA256})
 	}
-	s.check(outputs)
+	s.Check(outputs)
 	var saved, left []string
 	for _, f := range outputs {
 		held = ""
-		is, err := s.save(ctx, f)
+		is, err := s.Save(ctx, f)
 		switch {
 		case err != nil && held == "":
-			left = append(left, printableName(f.Path)+" ("+explain(err).Message+")")
+			left = append(left, command.PrintableName(f.Path)+" ("+command.Explain(err).Message+")")
 		case held != "":
 			left = append(left, held)
 		default:
-			saved = append(saved, printableName(is.As))
+			saved = append(saved, command.PrintableName(is.As))
 		}
 	}
-	said := "Saved in " + printableName(root.Name()) + ": " + strings.Join(saved, ", ") + "."
+	said := "Saved in " + command.PrintableName(root.Name()) + ": " + strings.Join(saved, ", ") + "."
 	if len(saved) == 0 {
 		said = ""
 	}
@@ -298,19 +305,19 @@ func (d *mcpServer) save(ctx context.Context, files []mcp.MadeFile) (string, err
 // codeMode lets programs call the tools of other servers. This process makes the calls,
 // so that it also has the engine.
 func (d *mcpServer) codeMode() error {
-	if d.cfg.Server != "" {
-		return fail(exitUsage, "leave --server out: code mode runs programs in this process",
+	if d.Config.Server != "" {
+		return command.Fail(command.ExitUsage, "leave --server out: code mode runs programs in this process",
 			"--upstream and --server exclude each other")
 	}
 	text, err := os.ReadFile(d.options.upstream)
 	if err != nil {
-		return unreadable(d.options.upstream, err)
+		return command.Unreadable(d.options.upstream, err)
 	}
 	servers, err := upstream.Read(text)
 	if err != nil {
-		return fail(exitUsage, "", "%s: %w", d.options.upstream, err)
+		return command.Fail(command.ExitUsage, "", "%s: %w", d.options.upstream, err)
 	}
-	d.tools = upstream.New(servers, readVersion(d.release).Version, d.log)
+	d.tools = upstream.New(servers, readVersion(d.release).Version, d.Log)
 	return nil
 }
 

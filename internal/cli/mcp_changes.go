@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,9 +15,9 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/airlock-run/airlock/internal/changes"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/dialect/mcp"
-	"github.com/airlock-run/airlock/workspace"
+	"github.com/airlock-run/airlock/internal/outputrules"
 )
 
 // folderChanges plans and applies changes of folders by running `airlock apply`. As root
@@ -35,32 +34,56 @@ type folderChanges struct {
 type folderPlan struct {
 	mcp.Plan
 	root  string
-	files []workspace.FileChange
+	files []plannedFile
 }
 
-// changesAnswer is what apply or log print with --json.
+// changesAnswer is what apply or log print with --json, as far as an agent needs it.
 type changesAnswer struct {
-	applyReport
-	State workspace.State // of a plan, from log
+	Proposal *struct {
+		ID    string
+		Files []plannedFile
+	}
+	Metadata struct {
+		ExecutionResult *struct {
+			State                                    string
+			FilesCreated, FilesUpdated, FilesDeleted []string
+			FilesRenamed                             []json.RawMessage
+		}
+	}
+	State string // of a plan, from log
+	Error *command.Problem
+}
+
+// plannedFile is what a plan would do to one file.
+type plannedFile struct {
+	ID, Op, Path   string
+	Added, Removed int // lines
+	Hunks          []struct {
+		OldStart int `json:"old_start"`
+		OldLines int `json:"old_lines"`
+		NewStart int `json:"new_start"`
+		NewLines int `json:"new_lines"`
+		Lines    []struct{ Op, Text string }
+	}
 }
 
 // run runs airlock apply or airlock log.
-func (c *folderChanges) run(ctx context.Context, in, command string, args ...string) (*changesAnswer, error) {
+func (c *folderChanges) run(ctx context.Context, in, name string, args ...string) (*changesAnswer, error) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", append(
-		[]string{command, "--json", "--data", c.app.cfg.Data}, args...)...)
+		[]string{name, "--json", "--data", c.app.Config.Data}, args...)...)
 	cmd.Args[0] = os.Args[0]
 	var out bytes.Buffer
 	cmd.Stdin, cmd.Stdout = strings.NewReader(in), &out
 	err := cmd.Run()
 	var answer changesAnswer
 	if json.Unmarshal(out.Bytes(), &answer) != nil {
-		return nil, fmt.Errorf("airlock %s: %w", command, err)
+		return nil, fmt.Errorf("airlock %s: %w", name, err)
 	}
-	if exit, failed := errors.AsType[*exec.ExitError](err); failed && exit.ExitCode() != exitApproval {
+	if exit, failed := errors.AsType[*exec.ExitError](err); failed && exit.ExitCode() != command.ExitApproval {
 		if answer.Error != nil {
 			return nil, mcp.Refused("%s. %s", answer.Error.Message, answer.Error.Hint)
 		}
-		return nil, fmt.Errorf("airlock %s: %w", command, err)
+		return nil, fmt.Errorf("airlock %s: %w", name, err)
 	}
 	return &answer, nil
 }
@@ -84,9 +107,9 @@ func (c *folderChanges) Propose(ctx context.Context, response, root string) (mcp
 	}
 	p := &folderPlan{root: folder, files: answer.Proposal.Files}
 	p.ID, p.Agreed = answer.Proposal.ID, c.yes
-	p.Review = "airlock apply --approve " + p.ID + " --root " + quoteForShell(folder)
-	if c.app.cfg.PublicURL != "" {
-		p.Page = strings.TrimSuffix(c.app.cfg.PublicURL, "/") + "/ui/review/" + p.ID
+	p.Review = "airlock apply --approve " + p.ID + " --root " + command.QuoteForShell(folder)
+	if c.app.Config.PublicURL != "" {
+		p.Page = strings.TrimSuffix(c.app.Config.PublicURL, "/") + "/ui/review/" + p.ID
 		p.Review += " or " + p.Page
 	}
 	added, removed := 0, 0
@@ -107,11 +130,11 @@ func (c *folderChanges) Propose(ctx context.Context, response, root string) (mcp
 // maxPlans bounds the plans in memory, with their diffs. Older ones are still proposals of their folders.
 const maxPlans = 100
 
-func writeDiff(b *strings.Builder, f *workspace.FileChange) {
-	fmt.Fprintf(b, "%s %s\n", f.Op, printableName(f.Path))
-	for i := range f.Hunks {
-		fmt.Fprintln(b, f.Hunks[i].Header())
-		for _, line := range f.Hunks[i].Lines {
+func writeDiff(b *strings.Builder, f *plannedFile) {
+	fmt.Fprintf(b, "%s %s\n", f.Op, command.PrintableName(f.Path))
+	for _, h := range f.Hunks {
+		fmt.Fprintf(b, "@@ -%d,%d +%d,%d @@\n", h.OldStart, h.OldLines, h.NewStart, h.NewLines)
+		for _, line := range h.Lines {
 			fmt.Fprintf(b, "%s%s\n", line.Op, strings.TrimRight(line.Text, "\r\n"))
 		}
 	}
@@ -126,6 +149,16 @@ func (c *folderChanges) plan(id string) (*folderPlan, error) {
 	return nil, mcp.Refused("there is no plan %.40q: call propose_changes", id)
 }
 
+// named reports whether one of the patterns names the file, by its id or path.
+func (f *plannedFile) named(patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		return pattern == f.ID || pattern == f.Path || outputrules.MatchPath(pattern, f.Path)
+	})
+}
+
+// proposed is the state of a plan about which nobody has decided.
+const proposed = "proposed"
+
 // Plan implements mcp.Changes. The person may have decided elsewhere.
 func (c *folderChanges) Plan(ctx context.Context, id string) (mcp.Plan, error) {
 	p, err := c.plan(id)
@@ -138,8 +171,8 @@ func (c *folderChanges) Plan(ctx context.Context, id string) (mcp.Plan, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if kept.State != workspace.Proposed {
-		p.Done = string(kept.State)
+	if kept.State != proposed {
+		p.Done = kept.State
 	}
 	return p.Plan, nil
 }
@@ -153,7 +186,7 @@ func (c *folderChanges) Apply(ctx context.Context, id string, only []string) (st
 	args := []string{"--approve", id, "--root", p.root}
 	for i := range p.files {
 		f := &p.files[i]
-		if len(only) == 0 || picks(only, f) {
+		if len(only) == 0 || f.named(only) {
 			args = append(args, "--only", f.ID)
 		}
 	}
@@ -164,12 +197,17 @@ func (c *folderChanges) Apply(ctx context.Context, id string, only []string) (st
 	if err != nil {
 		return "", err
 	}
-	r := cmp.Or(answer.Metadata.ExecutionResult, &changes.Result{})
+	r := answer.Metadata.ExecutionResult
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p.Done = string(r.State)
+	if r != nil {
+		p.Done = r.State
+	}
 	if answer.Error != nil {
 		return "", mcp.Refused("%s. %s", answer.Error.Message, answer.Error.Hint)
+	}
+	if r == nil {
+		return "", errors.New("airlock apply: there is no result")
 	}
 	return fmt.Sprintf("Applied in %s: %d created, %d updated, %d deleted, %d renamed. `airlock undo` reverts it.",
 		p.root, len(r.FilesCreated), len(r.FilesUpdated), len(r.FilesDeleted), len(r.FilesRenamed)), nil

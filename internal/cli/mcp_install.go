@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,8 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
+
+	"github.com/airlock-run/airlock/internal/command"
 )
 
 // agent is a program that starts MCP servers.
@@ -65,12 +64,12 @@ func (a *app) mcpInstall() *cobra.Command {
 		ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return fail(exitUsage, "`airlock mcp install claude --write` adds it for Claude Code. There are "+
+				return command.Fail(command.ExitUsage, "`airlock mcp install claude --write` adds it for Claude Code. There are "+
 					strings.Join(names, ", ")+"; others are told to run `airlock mcp`", "no client is named")
 			}
 			client, ok := agents()[args[0]]
 			if !ok {
-				return fail(exitUsage, "there are "+strings.Join(names, ", "), "no client is called %q", args[0])
+				return command.Fail(command.ExitUsage, "there are "+strings.Join(names, ", "), "no client is called %q", args[0])
 			}
 			return a.installMCP(client, file, write, args[1:])
 		},
@@ -87,13 +86,13 @@ func (a *app) installMCP(client agent, file string, write bool, flags []string) 
 		return err
 	}
 	args := append([]string{"mcp"}, flags...)
-	if a.cfg.Origin("data") != "default" {
-		args = append(args, "--data", a.cfg.Data)
+	if a.Config.Origin("data") != "default" {
+		args = append(args, "--data", a.Config.Data)
 	}
 	if file == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return fail(exitUnavailable, "name the file with --file", "there is no home directory: %w", err)
+			return command.Fail(command.ExitUnavailable, "name the file with --file", "there is no home directory: %w", err)
 		}
 		file = filepath.Join(home, filepath.FromSlash(client.file))
 	}
@@ -105,7 +104,7 @@ func (a *app) installMCP(client agent, file string, write bool, flags []string) 
 		entry = map[string]any{"type": "local", "command": append([]string{self}, args...), "enabled": true}
 	}
 	path := slices.Concat(client.keys, []string{"airlock"})
-	set := func(before []byte) ([]byte, error) { return setMember(before, path, entry) }
+	set := func(before []byte) ([]byte, error) { return command.SetMember(before, path, entry) }
 	if client.toml {
 		set = func(before []byte) ([]byte, error) { return setTable(before, path, entry) }
 	}
@@ -114,16 +113,16 @@ func (a *app) installMCP(client agent, file string, write bool, flags []string) 
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.streams.Out, "For %s, in %s (--write puts it there):\n\n%s", client.title, file, text)
+		fmt.Fprintf(a.Streams.Out, "For %s, in %s (--write puts it there):\n\n%s", client.title, file, text)
 		return nil
 	}
 	backup, err := writeEntry(file, set)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.streams.Out, "%s knows airlock now: %s. Start it anew.\n", client.title, file)
+	fmt.Fprintf(a.Streams.Out, "%s knows airlock now: %s. Start it anew.\n", client.title, file)
 	if backup != "" {
-		fmt.Fprintf(a.streams.Out, "The settings as they were are in %s.\n", backup)
+		fmt.Fprintf(a.Streams.Out, "The settings as they were are in %s.\n", backup)
 	}
 	return nil
 }
@@ -140,17 +139,18 @@ func writeEntry(file string, change func(before []byte) ([]byte, error)) (backup
 	case err == nil && statErr == nil:
 		mode = info.Mode().Perm()
 	case !errors.Is(err, fs.ErrNotExist):
-		return "", unreadable(file, err)
+		return "", command.Unreadable(file, err)
 	}
 	after, err := change(before)
 	if err != nil {
-		return "", fail(exitConflict, "add the entry by hand: without --write it is printed", "%s: %w", file, err)
+		return "", command.Fail(command.ExitConflict, "add the entry by hand: without --write it is printed", "%s: %w", file,
+			err)
 	}
 	if bytes.Equal(before, after) {
 		return "", nil
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return "", folderError(filepath.Dir(file), err)
+		return "", command.FolderError(filepath.Dir(file), err)
 	}
 	if before != nil {
 		backup = file + time.Now().Format(".20060102-150405.bak")
@@ -158,8 +158,8 @@ func writeEntry(file string, change func(before []byte) ([]byte, error)) (backup
 			return "", err
 		}
 	}
-	if err := replaceFile(file, after, mode); err != nil {
-		return "", fail(exitConflict, "", "%s cannot be written: %w", file, err)
+	if err := command.ReplaceFile(file, after, mode); err != nil {
+		return "", command.Fail(command.ExitConflict, "", "%s cannot be written: %w", file, err)
 	}
 	return backup, nil
 }
@@ -167,33 +167,8 @@ func writeEntry(file string, change func(before []byte) ([]byte, error)) (backup
 func writeNew(name string, content []byte, mode fs.FileMode) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return fail(exitConflict, "", "%s cannot be made: %w", name, err)
+		return command.Fail(command.ExitConflict, "", "%s cannot be made: %w", name, err)
 	}
 	_, err = f.Write(content)
 	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// setMember sets a member of a JSON object or of a nested one, and indents the text. The
-// other members keep their order and their values.
-func setMember(object []byte, path []string, value any) ([]byte, error) {
-	if object = bytes.TrimSpace(object); len(object) == 0 {
-		object = []byte("{}")
-	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(object, &members); err != nil || members == nil {
-		return nil, fmt.Errorf("it is not plain JSON: %w", errors.Join(errors.New("an object is expected"), err))
-	}
-	for i := 1; i < len(path); i++ {
-		found := gjson.GetBytes(object, strings.Join(path[:i], "."))
-		if found.Exists() && found.Type != gjson.Null && !found.IsObject() {
-			return nil, fmt.Errorf("%s is not an object", path[i-1])
-		}
-	}
-	text, err := sjson.SetBytes(object, strings.Join(path, "."), value)
-	if err != nil {
-		return nil, err
-	}
-	var shown bytes.Buffer
-	err = json.Indent(&shown, append(text, '\n'), "", "  ")
-	return shown.Bytes(), err
 }

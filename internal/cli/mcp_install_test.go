@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/airlock-run/airlock/internal/command"
 )
 
 // The entry is added, or takes the place of an older one; everything else stays
@@ -32,7 +34,7 @@ func TestWriteEntry(t *testing.T) {
 			}
 		}
 		set := func(before []byte) ([]byte, error) {
-			return setMember(before, []string{"mcpServers", "airlock"}, entry)
+			return command.SetMember(before, []string{"mcpServers", "airlock"}, entry)
 		}
 		backup, err := writeEntry(file, set)
 		after, _ := os.ReadFile(file)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/bucket"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/index"
@@ -49,17 +50,19 @@ providers and installed packages are of this machine and are not copied.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("to-database") {
-				a.cfg.Database = config.Secret(database)
+				a.Config.Database = config.Secret(database)
 			}
 			if cmd.Flags().Changed("to-blobs") {
-				a.cfg.Blobs = blobs
+				a.Config.Blobs = blobs
 			}
-			if a.cfg.Database == "" && a.cfg.Blobs == "" {
-				return fail(exitUsage, "name them with --to-database URL and --to-blobs URL, or with AIRLOCK_DATABASE and "+
-					"AIRLOCK_BLOBS", "neither a database nor a bucket to copy to was named")
+			if a.Config.Database == "" && a.Config.Blobs == "" {
+				return command.Fail(command.ExitUsage,
+					"name them with --to-database URL and --to-blobs URL, or with AIRLOCK_DATABASE and "+
+						"AIRLOCK_BLOBS", "neither a database nor a bucket to copy to was named")
 			}
 			if a.socketAnswers(cmd.Context()) {
-				return fail(exitConflict, "stop it, and start none until the copy is complete", "a service holds %s", a.cfg.Data)
+				return command.Fail(command.ExitConflict, "stop it, and start none until the copy is complete",
+					"a service holds %s", a.Config.Data)
 			}
 			if os.Geteuid() == 0 {
 				return a.asServiceUser(nil, nil, "migrate")
@@ -68,13 +71,13 @@ providers and installed packages are of this machine and are not copied.`,
 			if err != nil {
 				return err
 			}
-			return a.print(r)
+			return a.Print(r)
 		},
 	}
 	cmd.Flags().StringVar(&database, "to-database", "", "`URL` of the database; "+
 		"AIRLOCK_DATABASE keeps a password out of the list of processes")
 	cmd.Flags().StringVar(&blobs, "to-blobs", "", "`URL` of the bucket")
-	return a.withFlags(cmd)
+	return a.WithFlags(cmd)
 }
 
 // migrateReport is what migrate prints. A field is null if its copy was not asked for.
@@ -97,42 +100,43 @@ type movedRows struct {
 	Copied bool `json:"copied"` // false: all were in the database already
 }
 
-func (r migrateReport) text(p *page) {
+func (r migrateReport) WriteText(p *command.Page) {
 	if f := r.Files; f != nil {
-		p.line("%s files sent (%s), %s were there already; all were read back and compared.", humanize.Comma(int64(f.Sent)),
+		p.Line("%s files sent (%s), %s were there already; all were read back and compared.", humanize.Comma(int64(f.Sent)),
 			humanize.IBytes(uint64(f.Bytes)), humanize.Comma(int64(f.There)))
 		if f.Lost > 0 {
-			p.line("%s files are absent or damaged in %s: they stay what they are, not found.", humanize.Comma(int64(f.Lost)),
-				printable(r.data))
+			p.Line("%s files are absent or damaged in %s: they stay what they are, not found.", humanize.Comma(int64(f.Lost)),
+				command.Printable(r.data))
 		}
 	}
 	switch rows := r.Rows; {
 	case rows == nil:
 	case rows.Copied:
-		p.line("%s rows copied and compared.", humanize.Comma(int64(rows.Rows)))
+		p.Line("%s rows copied and compared.", humanize.Comma(int64(rows.Rows)))
 	default:
-		p.line("All %s rows were there already; they are the same.", humanize.Comma(int64(rows.Rows)))
+		p.Line("All %s rows were there already; they are the same.", humanize.Comma(int64(rows.Rows)))
 	}
-	p.line("Start the service with these settings now. %s is as it was: keep it until the service", printable(r.data))
-	p.line("has what you expect.")
+	p.Line("Start the service with these settings now. %s is as it was: keep it until the service",
+		command.Printable(r.data))
+	p.Line("has what you expect.")
 }
 
 func (a *app) runMigration(ctx context.Context) (r migrateReport, err error) {
-	r.data = a.cfg.Data
+	r.data = a.Config.Data
 	from, err := a.openSource(ctx)
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, from.close()) }()
+	defer func() { err = errors.Join(err, from.Close()) }()
 	var to *index.DB
-	if a.cfg.Database != "" {
+	if a.Config.Database != "" {
 		if to, err = a.openTarget(ctx, from.index); err != nil {
 			return r, err
 		}
 		defer func() { err = errors.Join(err, to.Close()) }()
 	}
-	progress := setup.NewProgress(a.streams.Err, a.pageOn(a.streams.Err).colour)
-	if a.cfg.Blobs != "" {
+	progress := setup.NewProgress(a.Streams.Err, a.PageOn(a.Streams.Err).Colour)
+	if a.Config.Blobs != "" {
 		if r.Files, err = a.moveFiles(ctx, from, to, progress); err != nil {
 			return r, err
 		}
@@ -157,41 +161,43 @@ func (a *app) runMigration(ctx context.Context) (r migrateReport, err error) {
 }
 
 func otherData(err error) error {
-	return &failure{code: exitConflict, word: "other_data", err: err,
-		hint: "name an empty database; if a service has run on this one since it was copied, the copy was complete"}
+	return &command.Failure{Code: command.ExitConflict, Word: "other_data", Err: err,
+		Hint: "name an empty database; if a service has run on this one since it was copied, the copy was complete"}
 }
 
 // openSource opens and locks the data directory, as a service does.
 func (a *app) openSource(ctx context.Context) (*storage, error) {
-	path := filepath.Join(a.cfg.Data, "index.db")
+	path := filepath.Join(a.Config.Data, "index.db")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fail(exitFailed, "--data DIR names another directory", "%s holds nothing to copy", a.cfg.Data)
+		return nil, command.Fail(command.ExitFailed, "--data DIR names another directory", "%s holds nothing to copy",
+			a.Config.Data)
 	}
-	db, err := index.Open(ctx, path, a.log)
+	db, err := index.Open(ctx, path, a.Log)
 	if err != nil {
-		return nil, dataError(a.cfg.Data, err)
+		return nil, dataError(a.Config.Data, err)
 	}
-	files, err := blob.Open(filepath.Join(a.cfg.Data, "files"))
+	files, err := blob.Open(filepath.Join(a.Config.Data, "files"))
 	if err != nil {
-		return nil, errors.Join(dataError(a.cfg.Data, err), db.Close())
+		return nil, errors.Join(dataError(a.Config.Data, err), db.Close())
 	}
 	return &storage{index: db, blobs: files}, nil
 }
 
 // openTarget opens the database, and refuses one with other data before anything is sent.
 func (a *app) openTarget(ctx context.Context, from *index.DB) (*index.DB, error) {
-	to, err := index.OpenPostgres(ctx, a.cfg.Database.Reveal(), "", a.log)
+	to, err := index.OpenPostgres(ctx, a.Config.Database.Reveal(), "", a.Log)
 	if errors.Is(err, index.ErrInUse) {
-		return nil, &failure{code: exitConflict, word: "database_in_use", err: err, hint: "stop the service that uses it"}
+		return nil, &command.Failure{Code: command.ExitConflict, Word: "database_in_use", Err: err,
+			Hint: "stop the service that uses it"}
 	}
 	if err != nil {
-		return nil, &failure{code: exitUnavailable, word: "database", err: err,
-			hint: "`airlock doctor` says what is amiss with AIRLOCK_DATABASE"}
+		return nil, &command.Failure{Code: command.ExitUnavailable, Word: "database", Err: err,
+			Hint: "`airlock doctor` says what is amiss with AIRLOCK_DATABASE"}
 	}
 	here, err := from.Rows(ctx)
 	there, otherErr := to.Rows(ctx)
 	if err = errors.Join(err, otherErr); err == nil && there > 0 && there != here {
-		err = otherData(fmt.Errorf("%w: it has %d rows, and %s has %d", index.ErrOther, there, a.cfg.Data, here))
+		err = otherData(fmt.Errorf("%w: it has %d rows, and %s has %d", index.ErrOther, there, a.Config.Data, here))
 	}
 	if err != nil {
 		return nil, errors.Join(err, to.Close())
@@ -203,11 +209,11 @@ func (a *app) openTarget(ctx context.Context, from *index.DB) (*index.DB, error)
 func (a *app) moveFiles(
 	ctx context.Context, from *storage, to *index.DB, progress setup.Progress,
 ) (*movedFiles, error) {
-	store, err := a.openBlobs(ctx, a.cfg.Data, cmp.Or(to, from.index), nil)
+	store, err := a.openBucket(ctx, a.Config.Data, cmp.Or(to, from.index), nil)
 	if err != nil {
 		return nil, err
 	}
-	m := &fileMove{from: from.blobs, to: store.(*bucket.Store), progress: progress, report: &movedFiles{}}
+	m := &fileMove{from: from.blobs, to: store, progress: progress, report: &movedFiles{}}
 	return m.report, errors.Join(a.sendFiles(ctx, m, from.index), store.Close())
 }
 
@@ -239,14 +245,14 @@ func (a *app) sendFiles(ctx context.Context, m *fileMove, db *index.DB) error {
 // claimBucket refuses a bucket with files of another service: each service would remove
 // the files that only the other one knows.
 func (a *app) claimBucket(ctx context.Context, m *fileMove, wanted []engine.Blob) error {
-	name := filepath.Join(a.cfg.Data, claimFile)
+	name := filepath.Join(a.Config.Data, claimFile)
 	id, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		id = []byte(rand.Text())
 		err = os.WriteFile(name, id, 0o600)
 	}
 	if err != nil {
-		return dataError(a.cfg.Data, err)
+		return dataError(a.Config.Data, err)
 	}
 	other := len(m.there)
 	for _, b := range wanted {
@@ -259,9 +265,9 @@ func (a *app) claimBucket(ctx context.Context, m *fileMove, wanted []engine.Blob
 		return err
 	}
 	if other > 0 && owner != string(id) {
-		return &failure{code: exitConflict, word: "other_data", err: fmt.Errorf(
-			"the bucket holds %d files that are not of %s", other, a.cfg.Data),
-			hint: "name an empty bucket, or another prefix in this one"}
+		return &command.Failure{Code: command.ExitConflict, Word: "other_data", Err: fmt.Errorf(
+			"the bucket holds %d files that are not of %s", other, a.Config.Data),
+			Hint: "name an empty bucket, or another prefix in this one"}
 	}
 	if owner == "" {
 		err = m.to.Claim(ctx, string(id))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
@@ -74,7 +75,7 @@ func sandboxError(err error, root bool, read func(string) ([]byte, error)) error
 	if cure == "" {
 		return err
 	}
-	return &failure{code: exitUnavailable, word: string(engine.ErrUnavailable), err: err, hint: cure}
+	return &command.Failure{Code: command.ExitUnavailable, Word: string(engine.ErrUnavailable), Err: err, Hint: cure}
 }
 
 func (a *app) sandboxError(err error) error {

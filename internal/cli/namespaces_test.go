@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
@@ -49,8 +50,8 @@ func TestSandboxErrorNamesTheSetting(t *testing.T) {
 				}
 				return nil, fs.ErrNotExist
 			}
-			got := explain(sandboxError(test.err, test.root, read))
-			if got.exit != exitUnavailable || got.Code != "unavailable" || !strings.Contains(got.Hint, test.want) ||
+			got := command.Explain(sandboxError(test.err, test.root, read))
+			if got.Exit != command.ExitUnavailable || got.Code != "unavailable" || !strings.Contains(got.Hint, test.want) ||
 				got.Message != test.err.Error() {
 				t.Errorf("got %+v", got)
 			}

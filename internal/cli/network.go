@@ -17,8 +17,10 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/egress"
 	"github.com/airlock-run/airlock/internal/engine"
@@ -39,19 +41,30 @@ func (a *app) egressClient() (*egress.Client, error) {
 
 // network returns what the settings allow of the network.
 func (a *app) network(carrier engine.Egress) (engine.NetworkConfig, error) {
-	c := a.cfg
+	c := a.Config
 	inject, err := parseInjections(c.NetworkInject.Reveal())
 	if err == nil {
 		_, err = engine.ParseNetworkRules(c.NetworkAllow)
 	}
 	if err != nil {
-		return engine.NetworkConfig{}, fail(exitUsage, "`airlock serve --help` shows its form", "%w", err)
+		return engine.NetworkConfig{}, command.Fail(command.ExitUsage, "`airlock serve --help` shows its form", "%w", err)
+	}
+	if c.NetworkInspect { // secrets of programs are in this process
+		if err := forbidCores(); err != nil {
+			return engine.NetworkConfig{}, err
+		}
 	}
 	found := &registries{}
 	return engine.NetworkConfig{
 		Allow: c.NetworkAllow, Private: c.NetworkPrivate, Inspect: c.NetworkInspect, Inject: inject,
 		MaxBytes: c.NetworkMaxBytes, Egress: carrier, Registries: found.find,
 	}, nil
+}
+
+// forbidCores keeps the kernel from writing or piping the memory of this process anywhere when it crashes: a limit of
+// 0 bytes is none for a pipe (core(5)).
+func forbidCores() error {
+	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
 }
 
 // parseInjections parses lines of HOST HEADER: VALUE. Errors do not quote them.
@@ -213,7 +226,7 @@ func tryNetwork(ctx context.Context) error {
 
 func (a *app) examineNetwork(ctx context.Context) networkReport {
 	r := networkReport{Possible: true, Detail: "an egress process of its own carries what is allowed",
-		Allow: append([]string{}, a.cfg.NetworkAllow...)}
+		Allow: append([]string{}, a.Config.NetworkAllow...)}
 	if err := tryNetwork(ctx); err != nil {
 		r.Possible = false
 		r.Detail = "no program can be given a network, since the egress process does not start: " + err.Error()
@@ -221,14 +234,14 @@ func (a *app) examineNetwork(ctx context.Context) networkReport {
 	return r
 }
 
-func (r networkReport) text(p *page) {
-	p.line("")
-	p.line("%s (%s)", p.paint(bold, "Network"), r.Detail)
+func (r networkReport) WriteText(p *command.Page) {
+	p.Line("")
+	p.Line("%s (%s)", p.Paint(command.Bold, "Network"), r.Detail)
 	if len(r.Allow) == 0 {
-		p.line("  Programs may ask for nothing: network_allow is not set.")
+		p.Line("  Programs may ask for nothing: network_allow is not set.")
 		return
 	}
-	p.line("  Programs may ask for %s.", printable(strings.Join(r.Allow, ", ")))
+	p.Line("  Programs may ask for %s.", command.Printable(strings.Join(r.Allow, ", ")))
 }
 
 func (a *app) netCommand() *cobra.Command {
@@ -247,20 +260,21 @@ too. On the machine of the service they are those of all owners.`,
 					if err != nil {
 						return err
 					}
-					return a.printTable(map[string]any{"contacts": contacts}, "No program has asked for a connection.",
+					return a.PrintTable(map[string]any{"contacts": contacts}, "No program has asked for a connection.",
 						contactRows(contacts))
 				})
 		},
 	}
 	log.Flags().StringVar(&run, "run", "", "`ID` of the run whose connections are listed")
-	return groupOf("net", "What programs contacted on the network", "", a.withFlags(log, config.Client))
+	return command.GroupOf("net", "What programs contacted on the network", "", a.WithFlags(log, config.Client))
 }
 
 func contactRows(contacts []client.Contact) [][]string {
 	rows := [][]string{{"TIME", "RUN", "OWNER", "VERDICT", "SENT", "GOT", "WHERE"}}
 	for _, c := range contacts {
-		rows = append(rows, []string{c.At.Local().Format(time.DateTime), c.Run, printable(c.Owner), c.Verdict,
-			humanize.IBytes(uint64(max(0, c.Sent))), humanize.IBytes(uint64(max(0, c.Received))), printable(whereOf(&c))})
+		rows = append(rows, []string{c.At.Local().Format(time.DateTime), c.Run, command.Printable(c.Owner), string(c.Verdict),
+			humanize.IBytes(uint64(max(0, c.Sent))), humanize.IBytes(uint64(max(0,
+				c.Received))), command.Printable(whereOf(&c))})
 	}
 	return rows
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/outbound"
 )
@@ -23,7 +24,7 @@ func TestServicesAreReachedWhereTheOperatorSaid(t *testing.T) {
 		http.Redirect(w, r, inside.URL+r.URL.Path, http.StatusFound)
 	}))
 	defer away.Close()
-	a := &app{cfg: &config.Config{Data: t.TempDir()}, log: slog.New(slog.DiscardHandler)}
+	a := &app{App: &command.App{Config: &config.Config{Data: t.TempDir()}, Log: slog.New(slog.DiscardHandler)}}
 
 	for _, c := range []struct {
 		name    string
@@ -38,7 +39,7 @@ func TestServicesAreReachedWhereTheOperatorSaid(t *testing.T) {
 		{"with a user", []string{strings.Replace(inside.URL, "//", "//me:secret@", 1)}, inside.URL, true},
 		{"nothing set", nil, inside.URL, false},
 	} {
-		web := a.webClient(c.set...)
+		web := a.WebClient(c.set...)
 		resp, err := web.Get(c.address)
 		if err == nil {
 			resp.Body.Close()
@@ -51,7 +52,7 @@ func TestServicesAreReachedWhereTheOperatorSaid(t *testing.T) {
 	}
 
 	for address, want := range map[string]bool{inside.URL: true, away.URL: false} {
-		a.cfg.CodeInterpreter = address
+		a.Config.CodeInterpreter = address
 		tool, err := a.pageTool(nil)
 		if err != nil {
 			t.Fatal(err)

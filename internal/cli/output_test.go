@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/setup"
@@ -21,31 +22,31 @@ func TestErrors(t *testing.T) {
 	tests := []struct {
 		name string
 		err  error
-		want problem
+		want command.Problem
 	}{
-		{"plain", errors.New("no luck"), problem{Code: "failed", Message: "no luck", exit: 1}},
-		{"with a hint", fail(exitConflict, "do this", "no %s", "luck"),
-			problem{Code: "conflict", Message: "no luck", Hint: "do this", exit: 4}},
-		{"wrapped", fmt.Errorf("saving: %w", fail(exitRefused, "h", "no")),
-			problem{Code: "refused", Message: "saving: no", Hint: "h", exit: 5}},
+		{"plain", errors.New("no luck"), command.Problem{Code: "failed", Message: "no luck", Exit: 1}},
+		{"with a hint", command.Fail(command.ExitConflict, "do this", "no %s", "luck"),
+			command.Problem{Code: "conflict", Message: "no luck", Hint: "do this", Exit: 4}},
+		{"wrapped", fmt.Errorf("saving: %w", command.Fail(command.ExitRefused, "h", "no")),
+			command.Problem{Code: "refused", Message: "saving: no", Hint: "h", Exit: 5}},
 		{"setting", &config.Error{Setting: "listen", Origin: "--listen", Hint: "h", Err: errors.New("no")},
-			problem{Code: "usage", Message: "--listen: no", Hint: "h", exit: 2}},
+			command.Problem{Code: "usage", Message: "--listen: no", Hint: "h", Exit: 2}},
 		{"setup", &setup.Error{Problem: "no pip", Cure: "install it"},
-			problem{Code: "failed", Message: "no pip", Hint: "install it", exit: 1}},
+			command.Problem{Code: "failed", Message: "no pip", Hint: "install it", Exit: 1}},
 		{"engine", &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Hint: "h", Err: errors.New("no")},
-			problem{Code: "unavailable", Message: "run: no", Hint: "h", exit: 7}},
+			command.Problem{Code: "unavailable", Message: "run: no", Hint: "h", Exit: 7}},
 		{"forbidden", &engine.Error{Op: "create key", Kind: engine.ErrForbidden},
-			problem{Code: "forbidden", Message: "create key: forbidden", exit: 5}},
+			command.Problem{Code: "forbidden", Message: "create key: forbidden", Exit: 5}},
 		{"service", &client.Error{Code: "not_found", Message: "no", RequestID: "r1"},
-			problem{Code: "not_found", Message: "no", Request: "r1", exit: 1}},
+			command.Problem{Code: "not_found", Message: "no", Request: "r1", Exit: 1}},
 		{"service of another version", &client.Error{Code: "teapot", Message: "no"},
-			problem{Code: "teapot", Message: "no", exit: 1}},
+			command.Problem{Code: "teapot", Message: "no", Exit: 1}},
 		{"interrupted", fmt.Errorf("run: %w", context.Canceled),
-			problem{Code: "interrupted", Message: "interrupted", exit: 1}},
+			command.Problem{Code: "interrupted", Message: "interrupted", Exit: 1}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, explain(test.err), cmp.AllowUnexported(problem{})); diff != "" {
+			if diff := cmp.Diff(test.want, command.Explain(test.err), cmp.AllowUnexported(command.Problem{})); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -58,7 +59,7 @@ func TestEveryKindHasAnExitCode(t *testing.T) {
 		engine.ErrConflict,
 		engine.ErrTooLarge, engine.ErrBusy, engine.ErrFull, engine.ErrNoLanguage, engine.ErrUnavailable, engine.ErrCanceled,
 		engine.ErrInternal} {
-		if kinds[kind] == 0 {
+		if command.Kinds[kind] == 0 {
 			t.Errorf("%s has none", kind)
 		}
 	}
@@ -93,14 +94,14 @@ func TestUsage(t *testing.T) {
 	}
 	for _, test := range tests {
 		code, stdout, stderr := invoke(t, test.args...)
-		if code != exitUsage || stdout != "" || !strings.Contains(stderr, test.want) ||
+		if code != command.ExitUsage || stdout != "" || !strings.Contains(stderr, test.want) ||
 			!strings.HasPrefix(stderr, "error: ") {
 			t.Errorf("%q: %d %q %q", test.args, code, stdout, stderr)
 		}
 		code, stdout, stderr = invoke(t, append([]string{test.args[0], "--json"}, test.args[1:]...)...)
-		var said struct{ Error problem }
+		var said struct{ Error command.Problem }
 		if err := json.Unmarshal([]byte(stdout), &said); test.args[0] != "serve" && test.args[0] != "frobnicate" &&
-			(err != nil || code != exitUsage || said.Error.Code != "usage" || stderr != "") {
+			(err != nil || code != command.ExitUsage || said.Error.Code != "usage" || stderr != "") {
 			t.Errorf("%q with --json: %d %q %q %v", test.args, code, stdout, stderr, err)
 		}
 	}
@@ -145,7 +146,7 @@ func TestScreenLines(t *testing.T) {
 func TestJSONOnTerminal(t *testing.T) {
 	const hostile = "a\u009b2Jb\u202ec\x7f\u2028\U000e0041 é 👨 \u200d<&>"
 	var b strings.Builder
-	printer{streams: Streams{Out: &b}}.document(map[string]string{"stdout": hostile})
+	command.Printer{Streams: Streams{Out: &b}}.Document(map[string]string{"stdout": hostile})
 	if strings.ContainsAny(b.String(), "\u009b\u202e\x7f\u2028\U000e0041\u200d") ||
 		!strings.Contains(b.String(), `\udb40\udc41`) || !strings.Contains(b.String(), "é 👨") {
 		t.Errorf("%q", b.String())
@@ -157,20 +158,20 @@ func TestJSONOnTerminal(t *testing.T) {
 }
 
 func TestWrap(t *testing.T) {
-	if diff := cmp.Diff([]string{"aa bb", "ccccc", "d"}, wrap("aa bb  ccccc d", 5)); diff != "" {
+	if diff := cmp.Diff([]string{"aa bb", "ccccc", "d"}, command.Wrap("aa bb  ccccc d", 5)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"a", "12345", "67 b"}, wrap("a 1234567 b", 5)); diff != "" {
+	if diff := cmp.Diff([]string{"a", "12345", "67 b"}, command.Wrap("a 1234567 b", 5)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{""}, wrap("", 5)); diff != "" {
+	if diff := cmp.Diff([]string{""}, command.Wrap("", 5)); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestTable(t *testing.T) {
 	var out strings.Builder
-	(&page{Writer: &out}).table([][]string{{"OWNER", "ADMIN"}, {"größer als der Kopf", "no"}, {"b", ""}})
+	(&command.Page{Writer: &out}).Table([][]string{{"OWNER", "ADMIN"}, {"größer als der Kopf", "no"}, {"b", ""}})
 	const want = "OWNER                ADMIN\ngrößer als der Kopf  no\nb\n"
 	if out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -56,10 +57,10 @@ func TestPackageRules(t *testing.T) {
 			"programs of Onyx get the set current, because librechat is not installed", "current"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			a := &app{cfg: &config.Config{Data: withSets(t, test.installed...), Packages: test.rules}}
+			a := &app{App: &command.App{Config: &config.Config{Data: withSets(t, test.installed...), Packages: test.rules}}}
 			var out bytes.Buffer
 			for _, set := range a.examinePackages() {
-				set.text(&page{&out, false})
+				set.WriteText(&command.Page{Writer: &out, Colour: false})
 			}
 			if got := strings.Join(strings.Fields(out.String()), " "); !containsAll(got, strings.Split(test.want, "|")) {
 				t.Errorf("doctor says %q, want %q", got, test.want)
@@ -69,7 +70,8 @@ func TestPackageRules(t *testing.T) {
 			}
 		})
 	}
-	a := &app{cfg: &config.Config{Data: withSets(t, "current", "onyx"), Packages: []string{"key:abc=onyx", "native=onyx"}}}
+	a := &app{App: &command.App{Config: &config.Config{Data: withSets(t, "current", "onyx"),
+		Packages: []string{"key:abc=onyx", "native=onyx"}}}}
 	sets := a.packageSets()
 	if sets.Keys["abc"] != "onyx" || sets.Origins[engine.OriginNative] != "onyx" ||
 		sets.Origins[engine.OriginLibreChat] != "librechat" {
@@ -107,18 +109,19 @@ func TestInvocationNamesTheData(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := &app{cfg: cfg}
+			a := &app{App: &command.App{Config: cfg}}
 			if got := a.invocation(); got != os.Args[0]+test.want {
 				t.Errorf("got %q", got)
 			}
 			report := setupReport{Data: cfg.Data, command: a.invocation()}
 			var out bytes.Buffer
-			if report.text(&page{&out, false}); !strings.Contains(out.String(), test.want+" serve") {
+			if report.WriteText(&command.Page{Writer: &out, Colour: false}); !strings.Contains(out.String(),
+				test.want+" serve") {
 				t.Errorf("setup says %q", out.String())
 			}
 			report.serving = true
 			out.Reset()
-			if report.text(&page{&out, false}); strings.Contains(out.String(), "serve") {
+			if report.WriteText(&command.Page{Writer: &out, Colour: false}); strings.Contains(out.String(), "serve") {
 				t.Errorf("before the service starts, setup says %q", out.String())
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/language"
 )
@@ -25,9 +26,10 @@ type liveOptions struct {
 	timeout  time.Duration
 	memory   string
 	packages string
+	image    string
 	session  string // existing session to join
 	keep     bool
-	saveFlags
+	command.SaveFlags
 }
 
 func (a *app) repl() *cobra.Command {
@@ -61,11 +63,11 @@ end, unless --keep.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&o.language, "language", "l", "python",
-		"`LANG` of the session: python, javascript, typescript or bash")
-	o.add(flags, "`DIR` to save pictures and files into", "")
+		"`LANG` of the session: python, javascript, typescript, bash or r")
+	o.Add(flags, "`DIR` to save pictures and files into", "")
 	flags.Var((*seconds)(&o.timeout), "timeout", "`TIME` that a cell may take, as 90s or 2m; a plain number is seconds")
 	addLive(flags, &o)
-	completeLanguage(cmd, "python", "javascript", "typescript", "bash")
+	completeLanguage(cmd, "python", "javascript", "typescript", "bash", "r")
 	return cmd
 }
 
@@ -74,9 +76,10 @@ func addLive(flags *pflag.FlagSet, o *liveOptions) {
 	flags.StringArrayVarP(&o.inputs, "file", "f", nil, "`INPUT` file or folder to put into the session; may be repeated")
 	flags.StringVar(&o.memory, "memory", "", "`SIZE` of memory that the session may use, as 512MiB")
 	flags.StringVar(&o.packages, "packages", "", "`SET` of Python packages, as onyx; GET /languages and doctor list them")
+	flags.StringVar(&o.image, "image", "", imageHelp)
 	flags.StringVar(&o.session, "session", "", "join the session of this `ID`, as another --keep shows it")
 	flags.BoolVar(&o.keep, "keep", false, "leave the session to the service at the end, and say its id")
-	addOptions(flags, config.Client)
+	command.AddOptions(flags, config.Client)
 }
 
 // liveSession is a session of a service.
@@ -95,10 +98,10 @@ func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err 
 	if err != nil {
 		return nil, err
 	}
-	if err := o.check(); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	req := client.SessionRequest{Kind: client.KindLive, Language: o.language, Packages: o.packages}
+	req := client.SessionRequest{Kind: client.KindLive, Language: o.language, Packages: o.packages, Image: o.image}
 	if req.Limits, err = memoryLimit(o.memory); err != nil {
 		return nil, err
 	}
@@ -112,13 +115,13 @@ func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err 
 		}
 	}()
 	if s.service != nil && (o.keep || o.session != "") {
-		return nil, fail(exitUsage, "start one with `airlock serve`, or name one with --server",
+		return nil, command.Fail(command.ExitUsage, "start one with `airlock serve`, or name one with --server",
 			"--keep and --session need a service that goes on")
 	}
 	if o.session != "" {
 		found, err := s.client.GetSession(ctx, o.session)
 		if err != nil {
-			return nil, interrupted(ctx, err)
+			return nil, command.Interrupted(ctx, err)
 		}
 		s.id, s.lang = found.ID, found.Language
 		if found.Live != nil {
@@ -127,11 +130,11 @@ func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err 
 		return s, s.put(ctx, inputs)
 	}
 	if req.Files, err = s.upload(ctx, inputs, a.sending(false)); err != nil {
-		return nil, interrupted(ctx, err)
+		return nil, command.Interrupted(ctx, err)
 	}
 	made, err := s.client.CreateSession(ctx, req)
 	if err != nil {
-		return nil, interrupted(ctx, flagNames(err))
+		return nil, command.Interrupted(ctx, flagNames(err))
 	}
 	s.id, s.lang = made.ID, made.Language
 	return s, nil
@@ -144,7 +147,7 @@ func (s *liveSession) put(ctx context.Context, inputs []input) error {
 		return err
 	})
 	if err != nil {
-		return interrupted(ctx, err)
+		return command.Interrupted(ctx, err)
 	}
 	return nil
 }
@@ -157,7 +160,7 @@ func (s *liveSession) leave(ctx context.Context) {
 	switch {
 	case s.options.session != "":
 	case s.options.keep:
-		s.say("the session stays: airlock repl --session %s", s.id)
+		s.Say("the session stays: airlock repl --session %s", s.id)
 	default:
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 		defer cancel()
@@ -167,26 +170,26 @@ func (s *liveSession) leave(ctx context.Context) {
 }
 
 func (a *app) runREPL(ctx context.Context, o liveOptions) error {
-	ctx, cells, stop := a.interruptible(ctx)
+	ctx, cells, stop := a.Interruptible(ctx)
 	defer stop()
 	s, err := a.openLive(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer s.leave(ctx)
-	r := &repl{liveSession: s, interrupts: cells, editor: a.lineEditor(),
-		saving: &replFiles{liveSession: s, folder: o.folder, shown: map[string]string{}, own: map[string]bool{}}}
+	r := &repl{liveSession: s, interrupts: cells, editor: a.LineEditor(),
+		saving: &replFiles{liveSession: s, folder: o.Folder, shown: map[string]string{}, own: map[string]bool{}}}
 	defer r.saving.close()
 	if r.editor != nil {
-		r.editor.completer = func(before, after string) (string, []string) { return r.complete(ctx, before, after) }
+		r.editor.Completer = func(before, after string) (string, []string) { return r.complete(ctx, before, after) }
 	}
-	if a.interactive() {
+	if a.Interactive() {
 		l, _ := language.Find(s.lang)
-		a.say("%s in the sandbox. :help says what there is, Ctrl-D ends.", l.Title)
+		a.Say("%s in the sandbox. :help says what there is, Ctrl-D ends.", l.Title)
 	}
 	err = r.converse(ctx)
 	if ctx.Err() != nil {
-		return interrupted(ctx, ctx.Err())
+		return command.Interrupted(ctx, ctx.Err())
 	}
 	return err
 }
@@ -194,8 +197,8 @@ func (a *app) runREPL(ctx context.Context, o liveOptions) error {
 // repl reads cells, runs them, and shows their outputs.
 type repl struct {
 	*liveSession
-	interrupts *interrupts
-	editor     *lineEditor // nil: lines are not edited
+	interrupts *command.Interrupts
+	editor     *command.LineEditor // nil: lines are not edited
 	saving     *replFiles
 	code       string // incomplete cell
 }
@@ -211,27 +214,27 @@ func (r *repl) converse(ctx context.Context) error {
 			return nil
 		case err != nil:
 			return err
-		case ended != client.CellOK && !r.interactive():
-			return exit(exitFailed)
+		case ended != client.CellOK && !r.Interactive():
+			return command.Exit(command.ExitFailed)
 		}
 	}
 }
 
 // turn reads a cell and runs it. Ctrl-C drops what was typed, or interrupts the cell.
 func (r *repl) turn(ctx context.Context) (client.CellStatus, error) {
-	during, over := r.interrupts.turn(ctx)
+	during, over := r.interrupts.Turn(ctx)
 	defer over()
 	code, err := r.nextCell(during)
 	if ctx.Err() == nil && during.Err() != nil {
-		r.say("")
+		r.Say("")
 		return client.CellOK, nil
 	}
 	if err != nil {
 		return "", err
 	}
 	ended, err := r.runCell(ctx, during, code)
-	if err != nil && ctx.Err() == nil && r.interactive() {
-		r.out.fail(err)
+	if err != nil && ctx.Err() == nil && r.Interactive() {
+		r.Out.Fail(err)
 		return client.CellOK, nil
 	}
 	return ended, err
@@ -243,7 +246,7 @@ func (r *repl) nextCell(ctx context.Context) (string, error) {
 	for {
 		line, err := r.readInput(ctx)
 		switch {
-		case errors.Is(err, errInterrupted): // as in a shell, what was typed is dropped
+		case errors.Is(err, command.ErrInterrupted): // as in a shell, what was typed is dropped
 			r.code = ""
 			continue
 		case errors.Is(err, io.EOF) && line == "" && strings.TrimSpace(r.code) != "":
@@ -268,13 +271,13 @@ func (r *repl) nextCell(ctx context.Context) (string, error) {
 		// A last line that is empty ends a block.
 		status, indent, err := r.client.IsComplete(ctx, r.id, strings.TrimSuffix(r.code, "\n"))
 		if err != nil {
-			return "", interrupted(ctx, err)
+			return "", command.Interrupted(ctx, err)
 		}
 		if status != "incomplete" {
 			return r.code, nil
 		}
 		if r.editor != nil {
-			r.editor.begin(indent)
+			r.editor.Prefill(indent)
 		}
 	}
 }
@@ -282,13 +285,13 @@ func (r *repl) nextCell(ctx context.Context) (string, error) {
 // readInput reads a line. It shows a prompt at a terminal.
 func (r *repl) readInput(ctx context.Context) (string, error) {
 	prompt := ""
-	if r.interactive() {
+	if r.Interactive() {
 		prompt = r.prompt()
 	}
 	if r.editor != nil {
-		return r.editor.readLine(ctx, prompt)
+		return r.editor.ReadLine(ctx, prompt)
 	}
-	return r.readLine(ctx, prompt)
+	return r.ReadLine(ctx, prompt)
 }
 
 func (r *repl) prompt() string {
@@ -296,7 +299,7 @@ func (r *repl) prompt() string {
 	switch r.lang {
 	case "bash":
 		first, more = "$ ", "> "
-	case "javascript":
+	case "javascript", "typescript", "r":
 		first, more = "> ", "... "
 	}
 	if r.code != "" {
@@ -324,7 +327,7 @@ func (r *repl) command(ctx context.Context, line string, end *error) bool {
 		*end = io.EOF
 		return true
 	case ":help":
-		r.say("%s", replHelp)
+		r.Say("%s", replHelp)
 	case ":vars":
 		err = r.showVariables(ctx)
 	case ":restart":
@@ -338,7 +341,7 @@ func (r *repl) command(ctx context.Context, line string, end *error) bool {
 		return false
 	}
 	if err != nil {
-		r.out.fail(err)
+		r.Out.Fail(err)
 	}
 	return true
 }
@@ -348,13 +351,14 @@ func (r *repl) showVariables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := r.pageOn(r.streams.Out)
+	p := r.PageOn(r.Streams.Out)
 	for _, v := range variables {
 		kind := v.Type
 		if v.Shape != "" {
 			kind += " " + v.Shape
 		}
-		p.line("%s  %s  %s", pad(printableName(v.Name), 16), pad(printable(kind), 20), printable(v.Repr))
+		p.Line("%s  %s  %s", command.Pad(command.PrintableName(v.Name), 16), command.Pad(command.Printable(kind), 20),
+			command.Printable(v.Repr))
 	}
 	return nil
 }
@@ -384,7 +388,7 @@ func (r *repl) complete(ctx context.Context, before, after string) (string, []st
 	for _, match := range found.Matches {
 		common = commonPrefix(common, match)
 	}
-	becomes := string(runes[kept:start]) + printable(common)
+	becomes := string(runes[kept:start]) + command.Printable(common)
 	if len(found.Matches) == 1 || utf8.RuneCountInString(becomes) > utf8.RuneCountInString(before) {
 		return becomes, nil
 	}
@@ -395,7 +399,7 @@ func (r *repl) complete(ctx context.Context, before, after string) (string, []st
 			choices = append(choices, fmt.Sprintf("and %d more", len(found.Matches)-most))
 			break
 		}
-		choices = append(choices, printableName(match))
+		choices = append(choices, command.PrintableName(match))
 	}
 	return before, choices
 }

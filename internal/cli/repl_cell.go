@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 )
 
 // interruptInterval is the time between interrupts, of which the first may come before the cell.
@@ -50,11 +51,11 @@ func (r *repl) runCell(ctx, during context.Context, code string) (client.CellSta
 		}
 	}()
 	defer func() { close(done); <-interrupting }()
-	shown := &cellView{repl: r, out: r.screen(r.streams.Out), err: r.screen(r.streams.Err)}
-	req := client.CellRequest{Code: code, TimeoutMS: r.options.timeout.Milliseconds(), Input: r.interactive()}
+	shown := &cellView{repl: r, out: r.screen(r.Streams.Out), err: r.screen(r.Streams.Err)}
+	req := client.CellRequest{Code: code, Timeout: r.options.timeout, Input: r.Interactive()}
 	for e, err := range r.client.StreamCell(ctx, r.id, req) {
 		if err != nil {
-			return "", interrupted(ctx, err)
+			return "", command.Interrupted(ctx, err)
 		}
 		switch e.Type {
 		case client.OutputStarted:
@@ -89,10 +90,10 @@ func (r *repl) runCell(ctx, during context.Context, code string) (client.CellSta
 // or the end of input is no answer.
 func (r *repl) answer(ctx, during context.Context, e client.CellEvent) error {
 	show := func() {}
-	if f := fileOf(r.streams.In); f != nil && e.Password {
+	if f := command.FileOf(r.Streams.In); f != nil && e.Password {
 		show = hideKeys(f)
 	}
-	text, err := r.readLine(during, printable(e.Prompt))
+	text, err := r.ReadLine(during, command.Printable(e.Prompt))
 	show()
 	switch {
 	case during.Err() != nil: // the cell is being interrupted
@@ -105,7 +106,7 @@ func (r *repl) answer(ctx, during context.Context, e client.CellEvent) error {
 
 // hideKeys turns the echo of a terminal off until show is called.
 func hideKeys(f *os.File) (show func()) {
-	restore, err := changeTerminal(f, func(mode *unix.Termios) {
+	restore, err := command.ChangeTerminal(f, func(mode *unix.Termios) {
 		mode.Lflag &^= unix.ECHO
 		mode.Lflag |= unix.ECHONL
 	})
@@ -134,27 +135,27 @@ type picture struct {
 // flush writes text that is held back, and ends the line.
 func (s *cellView) flush() {
 	flushScreens(s.out, s.err)
-	if s.midLine && s.interactive() {
-		fmt.Fprintln(s.streams.Out)
+	if s.midLine && s.Interactive() {
+		fmt.Fprintln(s.Streams.Out)
 	}
 	s.midLine = false
 }
 
 // note shows what happened to the interpreter.
 func (s *cellView) note(cell *client.Cell) {
-	message := printable(cell.Message)
+	message := command.Printable(cell.Message)
 	if cell.Restarted && message == "" {
 		message = "the interpreter is a new one: variables are gone, files are there"
 	}
 	switch {
 	case message != "":
 		s.noted = true
-		s.say("airlock: %s", message)
+		s.Say("airlock: %s", message)
 	case cell.Status == client.CellTimeout || cell.Status == client.CellLost:
-		s.say("airlock: the cell ended as %s", cell.Status)
+		s.Say("airlock: the cell ended as %s", cell.Status)
 	}
 	for _, d := range cell.Dropped {
-		s.say("airlock: %s was not stored: %s", printableName(d.Path), printable(d.Reason))
+		s.Say("airlock: %s was not stored: %s", command.PrintableName(d.Path), command.Printable(d.Reason))
 	}
 }
 
@@ -179,7 +180,7 @@ func (s *cellView) output(o client.Output) error {
 		err = s.show(o)
 	}
 	if err != nil {
-		return fail(exitFailed, "", "the output cannot be written: %w", err)
+		return command.Fail(command.ExitFailed, "", "the output cannot be written: %w", err)
 	}
 	return nil
 }
@@ -213,7 +214,7 @@ func (s *cellView) show(o client.Output) error {
 		text = "(" + strings.Join(types, ", ") + ")"
 	}
 	label := ""
-	if o.Type == client.OutputResult && s.interactive() && s.lang == "python" {
+	if o.Type == client.OutputResult && s.Interactive() && s.lang == "python" {
 		label = fmt.Sprintf("Out[%d]: ", s.count)
 		if strings.Contains(text, "\n") {
 			label += "\n"
@@ -228,7 +229,7 @@ type replFiles struct {
 	*liveSession
 	folder string // empty: not known yet, or none
 	asked  bool
-	saver  *saver
+	saver  *command.Saver
 
 	count   int               // number of pictures
 	shown   map[string]string // names of pictures that can be updated, by display id
@@ -238,7 +239,7 @@ type replFiles struct {
 
 func (f *replFiles) close() {
 	if f.saver != nil {
-		f.saver.root.Close()
+		f.saver.Root.Close()
 	}
 }
 
@@ -253,28 +254,29 @@ func (f *replFiles) save(ctx context.Context, cell *client.Cell, pictures []pict
 	}
 	if f.saver == nil {
 		for _, o := range outputs {
-			f.say("not saved (-o DIR saves it): %s  %s%s", printableName(o.Path), humanize.IBytes(uint64(max(0, o.Size))),
+			f.Say("not saved (-o DIR saves it): %s  %s%s", command.PrintableName(o.Path),
+				humanize.IBytes(uint64(max(0, o.Size))),
 				f.look(o))
 		}
 		return nil
 	}
-	f.saver.check(outputs)
+	f.saver.Check(outputs)
 	for _, o := range outputs {
-		saved, err := f.saver.save(ctx, o)
+		saved, err := f.saver.Save(ctx, o)
 		if err != nil {
 			if ctx.Err() != nil {
-				return interrupted(ctx, err)
+				return command.Interrupted(ctx, err)
 			}
-			f.out.fail(err)
+			f.Out.Fail(err)
 			continue
 		}
 		switch saved.State {
-		case saveDone:
+		case command.SaveDone:
 			f.own[saved.As] = true
-			f.say("saved %s%s", printableName(filepath.Join(f.folder, saved.As)), f.look(o))
-		case saveHeld:
-			f.say("not saved: %s: %s; --allow %s saves it", printableName(o.Path), printable(saved.Reason),
-				quoteForShell(printableName(o.Path)))
+			f.Say("saved %s%s", command.PrintableName(filepath.Join(f.folder, saved.As)), f.look(o))
+		case command.SaveHeld:
+			f.Say("not saved: %s: %s; --allow %s saves it", command.PrintableName(o.Path), command.Printable(saved.Reason),
+				command.QuoteForShell(command.PrintableName(o.Path)))
 		}
 	}
 	return nil
@@ -347,15 +349,15 @@ func (f *replFiles) open(ctx context.Context, outputs []client.File) error {
 		_, err := to.Write(content)
 		return err
 	}
-	s, err := f.newSaver(ctx, f.folder, f.options.saveFlags, fetch)
+	s, err := command.NewSaver(ctx, f.App, f.folder, f.options.SaveFlags, fetch)
 	if err != nil {
 		return err
 	}
-	s.choose = func(name string) (choice, error) {
+	s.Choose = func(name string) (command.Choice, error) {
 		if f.own[name] {
-			return chooseReplace, nil
+			return command.ChooseReplace, nil
 		}
-		return chooseRename, nil
+		return command.ChooseRename, nil
 	}
 	f.saver = s
 	return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 )
 
 // fakeCells is a service with one live session, whose cells do what their code says.
@@ -134,7 +135,7 @@ func TestREPL(t *testing.T) {
 func TestREPLFails(t *testing.T) {
 	f := serveCells(t)
 	code, _, stderr := f.repl(t, "raise it\nprint 1\n")
-	if code != exitFailed || !strings.Contains(stderr, "Traceback\nValueError: no\n") || len(f.cells) != 1 {
+	if code != command.ExitFailed || !strings.Contains(stderr, "Traceback\nValueError: no\n") || len(f.cells) != 1 {
 		t.Errorf("exit code %d, %q, %q", code, stderr, f.cells)
 	}
 	if code, stdout, stderr := f.repl(t, "if x:\n  a"); code != 0 || f.cells[1] != "if x:\n  a\n" {
@@ -198,7 +199,7 @@ func TestLiveUsage(t *testing.T) {
 		{"repl", "x"}, {"repl", "--memory", "x"}, {"repl", "-f", "/nowhere"}, {"repl", "--keep"}, {"shell", "ls"},
 		{"shell", "--session", "x"},
 	} {
-		if code, stderr := execute(t.Context(), t, "", io.Discard, args...); code != exitUsage {
+		if code, stderr := execute(t.Context(), t, "", io.Discard, args...); code != command.ExitUsage {
 			t.Errorf("%v: exit code %d: %s", args, code, stderr)
 		}
 	}

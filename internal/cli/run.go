@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/language"
 )
@@ -30,12 +30,18 @@ type runOptions struct {
 	coded    bool
 	quiet    bool
 	memory   string
+	output   string // how much of its output is wanted; empty: all
 	inputs   []string
 	timeout  time.Duration
+	mounts   []string // folders of the person's, or names of the service's
+	writable []string // the same, to write to
+	volumes  []string // NAME, NAME:PATH, either with :ro
 	network  []string // rules of what it may contact; nil: what the key says
-	packages string   // set of Python packages; empty: the service's default
+	secrets  secretFlags
+	packages string // set of Python packages; empty: the service's default
+	image    string // name of an image; empty: the service's default
 	stdin    string
-	saveFlags
+	command.SaveFlags
 }
 
 func (a *app) run() *cobra.Command {
@@ -65,7 +71,10 @@ The exit code is the program's own. 124: it ran out of time. 125: Airlock could
 not run it. 128 and more: a signal ended it, 137 too much memory or processor
 time, 130 Ctrl-C. Where the program ended well: 2 usage, 3 a file waits for
 approval, 4 conflict, 5 a file is refused, 123 a file or a part of the output was
-lost, since it was over a limit.`,
+lost, since it was over a limit.
+
+All that the program prints is passed on, and the program waits while nobody reads.
+--max-output bounds it, and --json has as much as a run keeps.`,
 		Example: `  airlock run -f sales.csv -o out plot.py
   echo 'print(6 * 7)' | airlock run -
   airlock run -l bash job.txt -- --fast`,
@@ -83,18 +92,30 @@ lost, since it was over a limit.`,
 	flags.Var((*seconds)(&opts.timeout), "timeout",
 		"`TIME` that the program may take, as 90s or 2m; a plain number is seconds")
 	flags.StringVar(&opts.memory, "memory", "", "`SIZE` of memory that the program may use, as 512MiB")
+	flags.StringVar(&opts.output, "max-output", "",
+		"`SIZE` of the output to print of each stream, as 100KB: its beginning and its end; else all of it")
 	flags.BoolVarP(&opts.quiet, "quiet", "q", false, "say nothing but errors beside what the program prints")
 	flags.StringVar(&opts.packages, "packages", "",
 		"`SET` of Python packages, as onyx; GET /languages and doctor list them")
+	flags.StringVar(&opts.image, "image", "", imageHelp)
+	flags.StringArrayVar(&opts.mounts, "mount", nil, "`FOLDER` that the program sees, read-only, as /mnt/NAME, or the name "+
+		"of a mount of the service that runs it; may be repeated")
+	flags.StringArrayVar(&opts.writable, "mount-rw", nil, "`FOLDER` that the program may change, as --mount; asks first")
+	flags.StringArrayVar(&opts.volumes, "volume", nil, "`NAME[:PATH][:ro]` of a volume of the service that the program has, "+
+		"at /volumes/NAME, to write to or with :ro to read; may be repeated")
 	flags.StringSliceVar(&opts.network, "allow-net", nil, "`RULE` of what the program may contact, as api.example.com, "+
 		"*.example.com:443 or packages for pip and npm; may be repeated, else it has no network")
+	opts.secrets.add(flags)
 	flags.StringVar(&opts.stdin, "stdin", "",
 		"`FILE` for the program to read as its standard input; else a pipe or file on ours")
-	opts.add(flags, "`DIR` to save the program's files into",
-		"agree to everything: save, and rename what would overwrite a file")
+	opts.Add(flags, "`DIR` to save the program's files into",
+		"agree to everything: save, rename what would overwrite a file, and --mount-rw")
 	completeLanguage(cmd, languageNames()...)
-	return a.withFlags(cmd, config.Client)
+	return a.WithFlags(cmd, config.Client)
 }
+
+// imageHelp describes the flag --image.
+const imageHelp = "`NAME` of the image whose files it has in place of the machine's own, or host; `airlock images` lists them"
 
 // seconds is a flag with a time limit. A plain number is in seconds.
 type seconds time.Duration
@@ -130,17 +151,17 @@ func programArgs(cmd *cobra.Command, args []string) error {
 		own = dash
 	}
 	if own > 1 {
-		return &failure{code: exitUsage, err: fmt.Errorf("one program at a time, not %q", args[:own]),
-			hint: "the program's arguments come after --, and its input files with -f"}
+		return &command.Failure{Code: command.ExitUsage, Err: fmt.Errorf("one program at a time, not %q", args[:own]),
+			Hint: "the program's arguments come after --, and its input files with -f"}
 	}
 	return nil
 }
 
 // runCoded is runProgram with the exit codes of airlock run.
 func (a *app) runCoded(ctx context.Context, opts runOptions, args []string, dash int) error {
-	err := forProgram(flagNames(a.runProgram(ctx, opts, args, dash)))
-	if c, own := errors.AsType[*coded](err); own && ctx.Err() != nil {
-		c.code = exitInterrupted
+	err := command.ForProgram(flagNames(a.runProgram(ctx, opts, args, dash)))
+	if c, own := errors.AsType[*command.Coded](err); own && ctx.Err() != nil {
+		c.Code = command.ExitInterrupted
 	}
 	return err
 }
@@ -153,7 +174,7 @@ func flagNames(err error) error {
 	}
 	named := *e
 	named.Message = strings.NewReplacer("limits.timeout_ms", "--timeout", "timeout_ms", "--timeout", "limits.memory_bytes",
-		"--memory", "python_packages", "--packages").Replace(e.Message)
+		"--memory", "limits.output.bytes", "--max-output", "python_packages", "--packages").Replace(e.Message)
 	return &named
 }
 
@@ -162,6 +183,16 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 	if err != nil {
 		return err
 	}
+	most, err := outputLimit(opts.output)
+	if err != nil {
+		return err
+	}
+	if a.JSON && most > 0 {
+		if req.Limits == nil {
+			req.Limits = &client.Limits{}
+		}
+		req.Limits.OutputBytes = most
+	}
 	inputs, err := findInputs(opts.inputs)
 	if err != nil {
 		return err
@@ -169,7 +200,16 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 	if slices.ContainsFunc(inputs, func(in input) bool { return in.path == req.Entry }) {
 		req.Entry = "" // an input has the name
 	}
-	if err := opts.check(); err != nil {
+	if err := opts.Check(); err != nil {
+		return err
+	}
+	if req.Secrets, err = opts.secrets.read(a.App); err != nil {
+		return err
+	}
+	if req.Mounts, err = a.mount(ctx, &opts); err != nil {
+		return err
+	}
+	if req.Volumes, err = a.volumeMounts(ctx, opts.volumes); err != nil {
 		return err
 	}
 	conn, err := a.connect(ctx)
@@ -178,35 +218,34 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 	}
 	defer conn.close()
 	if req.Files, err = conn.upload(ctx, inputs, a.sending(opts.quiet)); err != nil {
-		return interrupted(ctx, err)
+		return command.Interrupted(ctx, err)
 	}
-	req.MergeOutput = !a.json && samePlace(a.streams.Out, a.streams.Err)
-	run, err := a.follow(ctx, conn, req)
+	req.MergeOutput = !a.JSON && samePlace(a.Streams.Out, a.Streams.Err)
+	req.AllOutput = !a.JSON
+	run, cut, err := a.follow(ctx, conn, req, most)
 	if err != nil {
-		return interrupted(ctx, err)
+		return command.Interrupted(ctx, err)
 	}
-	report := runReport{Run: run, Saved: []savedFile{}}
+	report := runReport{run, savedFiles{Saved: []command.SavedFile{}}}
 	problem := a.saveOutputs(ctx, conn, &report, opts)
 	if problem == nil {
-		problem = conn.lost(ctx, run)
+		problem = conn.lost(ctx, run, cut)
 	}
 	if problem != nil {
-		report.Problem = new(explain(problem))
+		report.Problem = new(command.Explain(problem))
 	}
-	if a.json {
-		a.out.result(report)
-	} else {
-		if !opts.quiet {
-			a.summarizeRun(report)
-		}
-		a.firstUseHint(run)
+	if a.JSON {
+		a.Out.Result(report)
+	} else if !opts.quiet {
+		a.summarizeRun(report)
+		a.fileHint(run, args)
 	}
 	return a.verdict(report, problem)
 }
 
 // readRequest reads the code, its arguments and its standard input.
 func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunRequest, error) {
-	req := client.RunRequest{TimeoutMS: opts.timeout.Milliseconds(), Packages: opts.packages}
+	req := client.RunRequest{Timeout: opts.timeout, Packages: opts.packages, Image: opts.image}
 	if len(opts.network) > 0 {
 		req.Network = &client.Network{Allow: opts.network}
 	}
@@ -222,7 +261,8 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 		name = args[0]
 	}
 	if opts.coded && len(args) > 0 {
-		return req, fail(exitUsage, "its arguments come after --", "there is a program, %s, and -c CODE", name)
+		return req, command.Fail(command.ExitUsage, "its arguments come after --", "there is a program, %s, and -c CODE",
+			name)
 	}
 	var err error
 	if req.Limits, err = memoryLimit(opts.memory); err != nil {
@@ -232,21 +272,22 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 		return req, err
 	}
 	if name == "-" && opts.stdin == "-" && !opts.coded {
-		return req, fail(exitUsage, "put one of them into a file",
+		return req, command.Fail(command.ExitUsage, "put one of them into a file",
 			"the code and the program's input cannot both come from standard input")
 	}
-	if opts.stdin == "" && (name != "-" || opts.coded) && hasText(a.streams.In) {
+	if opts.stdin == "" && (name != "-" || opts.coded) && hasText(a.Streams.In) {
 		opts.stdin = "-"
 		defer time.AfterFunc(pipePatience, func() {
-			a.say("airlock: reading the program's input from the pipe on standard input; --stdin /dev/null gives it none")
+			a.Say("airlock: reading the program's input from the pipe on standard input; --stdin /dev/null gives it none")
 		}).Stop()
 	}
 	if opts.stdin != "" {
-		stdin, err := a.read(opts.stdin)
+		stdin, err := a.Read(opts.stdin)
 		if err != nil {
 			return req, err
 		}
-		if req.Stdin, err = textOf(opts.stdin, stdin, "hand it over with -f, and have the program open it"); err != nil {
+		if req.Stdin, err = command.TextOf(opts.stdin, stdin,
+			"hand it over with -f, and have the program open it"); err != nil {
 			return req, err
 		}
 	}
@@ -255,14 +296,14 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 		return req, nil
 	}
 	req.Entry = programName(req.Language, name)
-	if name == "-" && isTerminal(a.streams.In) {
-		a.say("Type %s code; Ctrl-D on an empty line runs it.", req.Language)
+	if name == "-" && command.IsTerminal(a.Streams.In) {
+		a.Say("Type %s code; Ctrl-D on an empty line runs it.", req.Language)
 	}
-	code, err := a.read(name)
+	code, err := a.Read(name)
 	if err != nil {
 		return req, err
 	}
-	req.Code, err = textOf(name, code, asUTF8)
+	req.Code, err = command.TextOf(name, code, command.AsUTF8)
 	return req, err
 }
 
@@ -280,16 +321,6 @@ func hasText(in io.Reader) bool {
 	return err == nil && (info.Mode().IsRegular() || info.Mode()&os.ModeNamedPipe != 0)
 }
 
-const asUTF8 = "save it as UTF-8, or convert it: `iconv -f LATIN1 -t UTF-8 FILE`"
-
-// textOf returns a text for a request. JSON would replace bytes that are not UTF-8.
-func textOf(name string, content []byte, hint string) (string, error) {
-	if !utf8.Valid(content) {
-		return "", fail(exitUsage, hint, "%s is not UTF-8", printableName(name))
-	}
-	return string(content), nil
-}
-
 // memoryLimit returns the limit that --memory gives, or nil.
 func memoryLimit(text string) (*client.Limits, error) {
 	if text == "" {
@@ -297,9 +328,22 @@ func memoryLimit(text string) (*client.Limits, error) {
 	}
 	bytes, err := humanize.ParseBytes(text)
 	if err != nil || bytes == 0 || bytes > math.MaxInt64 {
-		return nil, fail(exitUsage, "give a size such as 512MiB or 2GiB", "%q is not a size of memory", text)
+		return nil, command.Fail(command.ExitUsage, "give a size such as 512MiB or 2GiB", "%q is not a size of memory", text)
 	}
 	return &client.Limits{MemoryBytes: int64(bytes)}, nil
+}
+
+// outputLimit returns the number of bytes that --max-output gives; 0: all.
+func outputLimit(text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+	bytes, err := humanize.ParseBytes(text)
+	if err != nil || bytes == 0 || bytes > 1<<30 {
+		return 0, command.Fail(command.ExitUsage, "give a size such as 100KB or 5MiB, of at most 1GiB",
+			"%q is not a size of output", text)
+	}
+	return int(bytes), nil
 }
 
 // languageOf returns the language of that name, else that of the file's extension.
@@ -312,7 +356,7 @@ func languageOf(asked, file string) (string, error) {
 			if meant := config.Nearest(asked, names); meant != "" {
 				hint = fmt.Sprintf("did you mean %s? ", meant) + hint
 			}
-			return "", fail(exitUsage, hint, "there is no language %q", asked)
+			return "", command.Fail(command.ExitUsage, hint, "there is no language %q", asked)
 		}
 		return l.Name, nil
 	}
@@ -325,7 +369,7 @@ func languageOf(asked, file string) (string, error) {
 			return l.Name, nil
 		}
 	}
-	return "", fail(exitUsage, hint, "the name of %s does not tell the language", file)
+	return "", command.Fail(command.ExitUsage, hint, "the name of %s does not tell the language", file)
 }
 
 func languageNames() (names []string) {
@@ -351,43 +395,4 @@ func programName(lang, file string) string {
 		return ""
 	}
 	return name
-}
-
-// maxText bounds what is read into memory. The service has its own limits.
-const maxText = 16 << 20
-
-func (a *app) read(name string) ([]byte, error) {
-	from := a.streams.In
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, unreadable(name, err)
-		}
-		defer f.Close()
-		from = f
-	}
-	text, err := io.ReadAll(io.LimitReader(from, maxText+1))
-	if err != nil {
-		return nil, unreadable(name, err)
-	}
-	if len(text) > maxText {
-		return nil, fail(exitRefused, "hand large inputs over with -f", "%s is larger than 16 MiB", name)
-	}
-	return text, nil
-}
-
-func unreadable(name string, err error) error {
-	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
-		err = pathErr.Err
-	}
-	return fail(exitUsage, "", "%s cannot be read: %w", name, err)
-}
-
-// interrupted returns err, or the error of a command that the user ended.
-func interrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return &failure{code: exitFailed, word: "interrupted", err: errors.New("interrupted"),
-			hint: "the program was stopped"}
-	}
-	return err
 }

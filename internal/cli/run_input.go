@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/regular"
 )
 
@@ -29,10 +30,12 @@ func findInputs(names []string) (inputs []input, err error) {
 	seen := map[string]string{}
 	add := func(name, path string, size int64) error {
 		if other, twice := seen[path]; twice {
-			return fail(exitUsage, "rename one of them", "%s and %s would both be %s for the program", other, name, path)
+			return command.Fail(command.ExitUsage, "rename one of them", "%s and %s would both be %s for the program", other,
+				name, path)
 		}
 		if seen[path] = name; len(seen) > maxInputs {
-			return fail(exitUsage, "pack them into an archive", "more than %d files are too many for a program", maxInputs)
+			return command.Fail(command.ExitUsage, "pack them into an archive", "more than %d files are too many for a program",
+				maxInputs)
 		}
 		inputs = append(inputs, input{name, path, size})
 		return nil
@@ -40,17 +43,17 @@ func findInputs(names []string) (inputs []input, err error) {
 	for _, name := range names {
 		info, err := os.Stat(name)
 		if err != nil {
-			return nil, unreadable(name, err)
+			return nil, command.Unreadable(name, err)
 		}
 		absolute, err := filepath.Abs(name)
 		if err != nil {
-			return nil, unreadable(name, err)
+			return nil, command.Unreadable(name, err)
 		}
 		switch base := filepath.Base(absolute); {
 		case info.Mode().IsRegular():
 			err = add(name, base, info.Size())
 		case !info.IsDir():
-			err = fail(exitUsage, "give files and folders with -f", "%s is neither a file nor a folder", name)
+			err = command.Fail(command.ExitUsage, "give files and folders with -f", "%s is neither a file nor a folder", name)
 		default:
 			err = walkInputs(name, base, add)
 		}
@@ -65,7 +68,7 @@ func findInputs(names []string) (inputs []input, err error) {
 func walkInputs(root, base string, add func(name, path string, size int64) error) error {
 	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
-			return unreadable(name, err)
+			return command.Unreadable(name, err)
 		}
 		if entry.IsDir() && entry.Name() == ".git" && name != root {
 			return fs.SkipDir
@@ -79,7 +82,7 @@ func walkInputs(root, base string, add func(name, path string, size int64) error
 		}
 		info, err := entry.Info()
 		if err != nil {
-			return unreadable(name, err)
+			return command.Unreadable(name, err)
 		}
 		return add(name, path.Join(base, filepath.ToSlash(below)), info.Size())
 	})
@@ -87,17 +90,17 @@ func walkInputs(root, base string, add func(name, path string, size int64) error
 
 // sending returns a function that shows the progress of large inputs.
 func (a *app) sending(quiet bool) func(in input, done int64) {
-	if quiet || a.json {
+	if quiet || a.JSON {
 		return func(input, int64) {}
 	}
-	shown := a.showTurns(false)
+	shown := a.Transfers(nil)
 	return func(in input, done int64) {
 		switch {
-		case in.size < largeTransfer:
+		case in.size < command.LargeTransfer:
 		case done >= in.size:
-			shown.clear()
+			shown.ClearBar()
 		default:
-			shown.progress("sending", in.name, done, in.size)
+			shown.Show("sending", in.name, done, in.size)
 		}
 	}
 }
@@ -124,13 +127,13 @@ func eachInput(inputs []input, send func(input, *os.File) error) error {
 	for _, in := range inputs {
 		f, err := regular.Open(in.name)
 		if err != nil {
-			err = unreadable(in.name, err)
+			err = command.Unreadable(in.name, err)
 		} else {
 			err = send(in, f)
 			f.Close()
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", printableName(in.name), err)
+			return fmt.Errorf("%s: %w", command.PrintableName(in.name), err)
 		}
 	}
 	return nil

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,29 +21,74 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/engine"
-	"github.com/airlock-run/airlock/internal/setup"
 )
 
 // runReport is what run --json prints: the run as in the API, and the state of its files.
 type runReport struct {
 	*client.Run
-	Folder  string      `json:"folder,omitempty"` // into which files were saved
-	Saved   []savedFile `json:"saved"`
-	Problem *problem    `json:"error,omitempty"` // with saving files
+	savedFiles
+}
+
+type savedFiles struct {
+	Folder  string              `json:"folder,omitempty"` // into which files were saved
+	Saved   []command.SavedFile `json:"saved"`
+	Problem *command.Problem    `json:"error,omitempty"` // with saving files
+}
+
+// MarshalJSON implements json.Marshaler. The Run's own would leave the files out.
+func (r runReport) MarshalJSON() ([]byte, error) {
+	run, err := r.Run.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	text := bytes.NewBuffer(append(bytes.TrimSuffix(run, []byte("}")), ','))
+	at := text.Len()
+	encoder := json.NewEncoder(text)
+	encoder.SetEscapeHTML(false)
+	err = encoder.Encode(r.savedFiles)
+	return slices.Delete(text.Bytes(), at, at+1), err // its opening brace
 }
 
 // text writes nothing: the program's output was streamed, and everything else goes to
 // standard error.
-func (runReport) text(*page) {}
+func (runReport) WriteText(*command.Page) {}
 
-// follow runs the program and streams its output.
-func (a *app) follow(ctx context.Context, conn *connection, req client.RunRequest) (*client.Run, error) {
-	stdout, stderr := a.screen(a.streams.Out), a.screen(a.streams.Err)
-	if a.json {
-		stdout, stderr = io.Discard, io.Discard
+// follow runs the program and streams its output, to its last byte or as much as is wanted. It reports
+// whether it left out a part.
+func (a *app) follow(
+	ctx context.Context, conn *connection, req client.RunRequest, most int,
+) (run *client.Run, cut bool, err error) {
+	screens := []io.Writer{a.screen(a.Streams.Out), a.screen(a.Streams.Err)}
+	if a.JSON {
+		screens = []io.Writer{io.Discard, io.Discard}
 	}
-	var run *client.Run
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	queue := newOutputQueue(cancel)
+	stop := context.AfterFunc(ctx, func() { queue.fail(ctx.Err()) })
+	defer stop()
+	stdout, stderr := newExcerpt(queue.to(screens[0]), most), newExcerpt(queue.to(screens[1]), most)
+	run, err = pass(running, conn, req, stdout, stderr)
+	cut = slices.Contains([]bool{stdout.end(), stderr.end()}, true)
+	if broken := queue.close(ctx); broken != nil && ctx.Err() == nil {
+		err = command.Fail(command.ExitFailed, "", "the output cannot be written: %w", broken)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	flushScreens(screens...)
+	if a.JSON {
+		cut = run.Truncated
+	}
+	return run, cut, nil
+}
+
+// pass runs the program and passes on its output.
+func pass(
+	ctx context.Context, conn *connection, req client.RunRequest, stdout, stderr io.Writer,
+) (run *client.Run, err error) {
 	for event, err := range conn.client.Stream(ctx, req) {
 		if err != nil {
 			return nil, err
@@ -49,19 +96,18 @@ func (a *app) follow(ctx context.Context, conn *connection, req client.RunReques
 		switch event.Type {
 		case client.EventOutput:
 			to := stdout
-			if event.Stream == string(engine.Stderr) {
+			if event.Stream == client.Stderr {
 				to = stderr
 			}
 			if _, err := io.WriteString(to, event.Data); err != nil {
-				return nil, fail(exitFailed, "", "the output cannot be written: %w", err)
+				return nil, err
 			}
 		case client.EventResult:
 			run = event.Run
 		}
 	}
-	flushScreens(stdout, stderr)
 	if run == nil {
-		return nil, fail(exitFailed, "the run may still be going on",
+		return nil, command.Fail(command.ExitFailed, "the run may still be going on",
 			"the connection to the service ended before the run did")
 	}
 	return run, nil
@@ -84,7 +130,7 @@ func samePlace(a, b io.Writer) bool {
 // program: no escape sequence can retitle the window, read the clipboard or hide
 // output. A pipe gets every byte.
 func (a *app) screen(to io.Writer) io.Writer {
-	if !isTerminal(to) {
+	if !command.IsTerminal(to) {
 		return to
 	}
 	return &screenWriter{to: to}
@@ -157,58 +203,74 @@ func onScreen(r rune) string {
 // summarizeRun reports how a run ended, unless it succeeded, and the state of its files.
 func (a *app) summarizeRun(r runReport) {
 	if r.Status != client.StatusOK {
-		a.say("airlock: %s", verdictLine(r.Run))
+		a.Say("airlock: %s", verdictLine(r.Run))
 	}
 	for _, d := range r.Dropped {
-		a.say("airlock: %s was not kept: %s", printableName(d.Path), printable(d.Reason))
+		a.Say("airlock: %s was not kept: %s", command.PrintableName(d.Path), command.Printable(d.Reason))
 	}
 	for _, s := range r.Saved {
 		switch s.State {
-		case saveDone:
-			a.say("saved %s", printableName(filepath.Join(r.Folder, s.As)))
-		case saveUnchanged:
-			a.say("unchanged %s", printableName(filepath.Join(r.Folder, s.As)))
-		case saveExists:
-			a.say("not saved: %s exists", printableName(filepath.Join(r.Folder, s.Path)))
-		case saveHeld:
-			a.say("not saved: %s: %s", printableName(filepath.Join(r.Folder, s.Path)), printable(s.Reason))
-		case saveRefused:
-			a.say("refused: %s: %s", printableName(s.Path), printable(s.Reason))
+		case command.SaveDone:
+			a.Say("saved %s", command.PrintableName(filepath.Join(r.Folder, s.As)))
+		case command.SaveUnchanged:
+			a.Say("unchanged %s", command.PrintableName(filepath.Join(r.Folder, s.As)))
+		case command.SaveExists:
+			a.Say("not saved: %s exists", command.PrintableName(filepath.Join(r.Folder, s.Path)))
+		case command.SaveHeld:
+			a.Say("not saved: %s: %s", command.PrintableName(filepath.Join(r.Folder, s.Path)), command.Printable(s.Reason))
+		case command.SaveRefused:
+			a.Say("refused: %s: %s", command.PrintableName(s.Path), command.Printable(s.Reason))
 		}
 	}
 	if r.Folder == "" && len(r.Files) > 0 {
-		a.say("files (-o DIR saves them):")
+		a.Say("files (-o DIR saves them):")
 		for _, f := range r.Files {
-			a.say("  %s  %s", printableName(f.Path), humanize.IBytes(uint64(max(0, f.Size))))
+			a.Say("  %s  %s", command.PrintableName(f.Path), humanize.IBytes(uint64(max(0, f.Size))))
 		}
 	}
 }
 
 func verdictLine(run *client.Run) string {
-	took := (time.Duration(run.DurationMS) * time.Millisecond).Round(10 * time.Millisecond)
+	took := run.Duration.Round(10 * time.Millisecond)
 	line := fmt.Sprintf("%s after %v", engine.Status(run.Status).Words(), took)
 	if run.Status == client.StatusError && run.ExitCode != nil {
 		line = fmt.Sprintf("failed with exit code %d after %v", *run.ExitCode, took)
 	}
 	if run.Status == client.StatusInterrupted && run.Message != "" { // whose sentence is all there is to say
-		return printable(run.Message)
+		return command.Printable(run.Message)
 	}
 	if run.Signal != "" && run.Status == client.StatusKilled {
 		line += " (" + run.Signal + ")"
 	}
 	if run.Message != "" {
-		line += ": " + printable(run.Message)
+		line += ": " + command.Printable(run.Message)
 	}
 	return line
 }
 
-// firstUseHint tells of setup if a program misses a package because setup never ran.
-func (a *app) firstUseHint(run *client.Run) {
-	if run.Language != "python" || !strings.Contains(run.Stderr, "ModuleNotFoundError") || a.cfg.Server != "" {
+// fileHint tells of a file that a program did not find, and that lies on this machine. The service
+// has said that it was not sent.
+func (a *app) fileHint(run *client.Run, program []string) {
+	if run.Status != client.StatusError {
 		return
 	}
-	if installed, err := setup.Inspect(a.cfg.Installed()); err == nil && installed.Python == "" {
-		a.say("hint: Python has its standard library only; `airlock setup` installs numpy, pandas, matplotlib and more")
+	wanted := strings.TrimPrefix(engine.MissingFile(cmp.Or(run.Stderr, run.Stdout)), "/workspace/")
+	if !filepath.IsLocal(wanted) {
+		return
+	}
+	folders := []string{"."}
+	if len(program) > 0 {
+		folders = append(folders, filepath.Dir(program[0]))
+	}
+	for _, folder := range folders {
+		name := filepath.Join(folder, wanted)
+		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		top, _, _ := strings.Cut(filepath.Clean(wanted), "/") // a folder keeps the paths below it
+		a.Say("airlock: %s is here: -f %s sends it with the program", command.PrintableName(name),
+			command.PrintableName(command.QuoteForShell(filepath.Join(folder, top))))
+		return
 	}
 }
 
@@ -218,37 +280,39 @@ func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, o
 	if len(r.Files) == 0 {
 		return nil
 	}
-	if r.Folder = opts.folder; r.Folder == "" {
+	if r.Folder = opts.Folder; r.Folder == "" {
 		var err error
-		if r.Folder, err = a.offerFolder(ctx, r.Run, opts.yes); r.Folder == "" || err != nil {
+		if r.Folder, err = a.offerFolder(ctx, r.Run, opts.Yes); r.Folder == "" || err != nil {
 			return err
 		}
 	}
-	s, err := a.newSaver(ctx, r.Folder, opts.saveFlags, conn.download)
+	s, err := command.NewSaver(ctx, a.App, r.Folder, opts.SaveFlags, conn.download)
 	if err != nil {
 		return err
 	}
-	defer s.root.Close()
-	s.check(r.Files)
+	defer s.Root.Close()
+	s.Check(r.Files)
 	var first error
 	for _, out := range r.Files {
-		saved, err := s.save(ctx, out)
+		saved, err := s.Save(ctx, out)
 		if err != nil && saved.State == "" {
-			saved.State = saveFailed
+			saved.State = command.SaveFailed
 		}
 		r.Saved = append(r.Saved, saved)
 		if err != nil && first == nil {
-			first = interrupted(ctx, err)
+			first = command.Interrupted(ctx, err)
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	if i := slices.IndexFunc(r.Saved, func(s savedFile) bool { return s.State == saveHeld }); first == nil && i >= 0 {
-		first = heldProblem(r.Saved[i].Path)
+	if i := slices.IndexFunc(r.Saved,
+		func(s command.SavedFile) bool { return s.State == command.SaveHeld }); first == nil && i >= 0 {
+		first = command.HeldProblem(r.Saved[i].Path)
 	}
-	if first == nil && slices.ContainsFunc(r.Saved, func(s savedFile) bool { return s.State == saveExists }) {
-		first = fail(exitApproval, "--yes saves them under new names, and -o may name another folder",
+	if first == nil && slices.ContainsFunc(r.Saved,
+		func(s command.SavedFile) bool { return s.State == command.SaveExists }) {
+		first = command.Fail(command.ExitApproval, "--yes saves them under new names, and -o may name another folder",
 			"files of the same name exist")
 	}
 	return first
@@ -256,7 +320,7 @@ func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, o
 
 // offerFolder asks on a terminal whether to save into a new folder. It returns "" for no.
 func (a *app) offerFolder(ctx context.Context, run *client.Run, yes bool) (string, error) {
-	if !a.interactive() {
+	if !a.Interactive() {
 		return "", nil
 	}
 	folder := "airlock-" + time.Now().Format("20060102-150405")
@@ -268,70 +332,63 @@ func (a *app) offerFolder(ctx context.Context, run *client.Run, yes bool) (strin
 	}
 	names := make([]string, 0, len(run.Files))
 	for _, f := range run.Files {
-		names = append(names, printableName(f.Path))
+		names = append(names, command.PrintableName(f.Path))
 	}
 	if len(names) > 5 {
 		names = append(names[:5], fmt.Sprintf("and %d more", len(names)-5))
 	}
-	yes, err := a.confirm(ctx, fmt.Sprintf("Save %s into %s? [y/N] ", strings.Join(names, ", "), folder))
+	yes, err := a.Confirm(ctx, fmt.Sprintf("Save %s into %s? [y/N] ", strings.Join(names, ", "), folder))
 	if err != nil || !yes {
 		return "", err
 	}
 	return folder, nil
 }
 
-// heldProblem returns the error about a file that was not approved.
-func heldProblem(name string) error {
-	return fail(exitApproval, "look at it first; --allow "+quoteForShell(printableName(name))+
-		" saves it, and a pattern such as --allow '**' saves all of its kind",
-		"a person has to agree first to %s", printableName(name))
-}
-
 // verdict returns the error with the exit code of a run: that of the program, else that
 // of the problem with its files.
 func (a *app) verdict(r runReport, problem error) error {
-	if problem != nil && !a.json { // JSON has it in the report
-		a.out.fail(problem)
+	if problem != nil && !a.JSON { // JSON has it in the report
+		a.Out.Fail(problem)
 	}
 	code := programCode(r.Run)
-	if code == exitDone && problem != nil {
-		code, _ = exitOf(problem)
+	if code == command.ExitDone && problem != nil {
+		code, _ = command.ExitOf(problem)
 	}
-	if code == exitDone {
+	if code == command.ExitDone {
 		return nil
 	}
-	return programExit(code)
+	return command.ProgramExit(code)
 }
 
 // programCode returns the exit code of a program as a shell has it.
 func programCode(run *client.Run) int {
 	switch run.Status {
 	case client.StatusOK:
-		return exitDone
+		return command.ExitDone
 	case client.StatusTimeout:
-		return exitRunTimeout
+		return command.ExitRunTimeout
 	case client.StatusOOM:
-		return exitSignal + int(unix.SIGKILL)
+		return command.ExitSignal + int(unix.SIGKILL)
 	case client.StatusKilled:
 		if n := unix.SignalNum(run.Signal); n > 0 {
-			return exitSignal + int(n)
+			return command.ExitSignal + int(n)
 		}
-		return exitSignal + int(unix.SIGKILL)
+		return command.ExitSignal + int(unix.SIGKILL)
 	case client.StatusCancelled:
-		return exitInterrupted
+		return command.ExitInterrupted
 	case client.StatusError:
 		if run.ExitCode != nil && *run.ExitCode != 0 {
 			return *run.ExitCode
 		}
-		return exitFailed
+		return command.ExitFailed
 	}
-	return exitAirlock
+	return command.ExitAirlock
 }
 
 // lost returns the error about files or output that a run lost to a limit, or nil.
-func (c *connection) lost(ctx context.Context, run *client.Run) error {
+func (c *connection) lost(ctx context.Context, run *client.Run, cut bool) error {
 	if len(run.Dropped) == 0 {
-		return lostOutput(run)
+		return lostOutput(cut)
 	}
 	n := 0
 	for _, d := range run.Dropped {
@@ -346,19 +403,18 @@ func (c *connection) lost(ctx context.Context, run *client.Run) error {
 	first := run.Dropped[0]
 	what := english.Plural(n, "file", "")
 	if n == 1 {
-		what = printableName(first.Path)
+		what = command.PrintableName(first.Path)
 	}
-	return &failure{code: exitLost, word: "output_lost", hint: hint,
-		err: fmt.Errorf("%s was lost: %s", what, printable(first.Reason))}
+	return &command.Failure{Code: command.ExitLost, Word: "output_lost", Hint: hint,
+		Err: fmt.Errorf("%s was lost: %s", what, command.Printable(first.Reason))}
 }
 
 // lostOutput returns the error about output over the limit, or nil.
-func lostOutput(run *client.Run) error {
-	if !run.Truncated {
+func lostOutput(cut bool) error {
+	if !cut {
 		return nil
 	}
-	return &failure{code: exitLost, word: "output_lost",
-		hint: "write it to a file, which -o saves; " +
-			"AIRLOCK_DEFAULT_OUTPUT and AIRLOCK_MAX_OUTPUT of the service raise the limit",
-		err: errors.New("the middle of the output was lost: it was over the limit")}
+	return &command.Failure{Code: command.ExitLost, Word: "output_lost",
+		Hint: "--max-output allows more, and without it and --json all of it is printed",
+		Err:  errors.New("the middle of the output was lost: it was over the limit")}
 }

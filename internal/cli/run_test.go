@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 )
 
@@ -35,7 +36,7 @@ func execute(ctx context.Context, t *testing.T, stdin string, out io.Writer, arg
 
 func needSandbox(t *testing.T) {
 	t.Helper()
-	if code, stderr := execute(t.Context(), t, "true", io.Discard, "run", "-l", "bash"); code == exitAirlock {
+	if code, stderr := execute(t.Context(), t, "true", io.Discard, "run", "-l", "bash"); code == command.ExitAirlock {
 		if os.Getenv("AIRLOCK_NO_SKIP") == "1" {
 			t.Fatalf("AIRLOCK_NO_SKIP=1, but there is no sandbox: %s", stderr)
 		}
@@ -52,8 +53,10 @@ func TestRunLeavesNothing(t *testing.T) {
 		"--json"); code != 0 || stderr != "" {
 		t.Fatalf("%d %s", code, stderr)
 	}
-	var r runReport
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Stdout != "hi\n" || len(r.Files) != 1 {
+	var r client.Run
+	var rest savedFiles
+	err := errors.Join(json.Unmarshal(out.Bytes(), &r), json.Unmarshal(out.Bytes(), &rest))
+	if err != nil || r.Stdout != "hi\n" || r.Duration == 0 || len(r.Files) != 1 || rest.Saved == nil {
 		t.Errorf("%v in %s", err, out.Bytes())
 	}
 }
@@ -101,7 +104,7 @@ func TestInterruptedRun(t *testing.T) {
 	began := time.Now()
 	code, stderr := execute(ctx, t, "echo up; sleep 60; echo down", &watched{text: "up", then: interrupt}, "run", "-l",
 		"bash")
-	if code != exitInterrupted || !strings.Contains(stderr, "error: interrupted") {
+	if code != command.ExitInterrupted || !strings.Contains(stderr, "error: interrupted") {
 		t.Errorf("%d %q", code, stderr)
 	}
 	if took := time.Since(began); took > 30*time.Second {
@@ -117,7 +120,7 @@ func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestReaderGone(t *testing.T) {
 	needSandbox(t)
 	code, stderr := execute(t.Context(), t, "echo lost; sleep 60", broken{}, "run", "-l", "bash")
-	if code != exitAirlock || !strings.Contains(stderr, "cannot be written") {
+	if code != command.ExitAirlock || !strings.Contains(stderr, "cannot be written") {
 		t.Errorf("%d %q", code, stderr)
 	}
 }
@@ -132,7 +135,8 @@ func TestLanguageOf(t *testing.T) {
 	}
 	for _, test := range tests {
 		got, err := languageOf(test.asked, test.file)
-		if code, _ := exitOf(err); got != test.want || (err != nil) != (test.want == "") || err != nil && code != exitUsage {
+		if code, _ := command.ExitOf(err); got != test.want || (err != nil) != (test.want == "") ||
+			err != nil && code != command.ExitUsage {
 			t.Errorf("%q %q: %q, %v", test.asked, test.file, got, err)
 		}
 	}
@@ -161,7 +165,7 @@ func TestCheckInputs(t *testing.T) {
 	for want, names := range map[string][]string{"both be x": in("a/x", "b/x"), "both be b/x": in("b", "b"),
 		"no such file": in("c")} {
 		_, err := findInputs(names)
-		if code, _ := exitOf(err); code != exitUsage || !strings.Contains(err.Error(), want) {
+		if code, _ := command.ExitOf(err); code != command.ExitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", names, err)
 		}
 	}
@@ -178,9 +182,9 @@ func TestProgramCode(t *testing.T) {
 	}{
 		{client.Run{Status: client.StatusOK, ExitCode: &zero}, nil, 0},
 		{client.Run{Status: client.StatusError, ExitCode: &seven}, nil, 7},
-		{client.Run{Status: client.StatusError, ExitCode: &seven}, fail(exitApproval, "", "x"), 7},
-		{client.Run{Status: client.StatusOK}, fail(exitApproval, "", "x"), 3},
-		{client.Run{Status: client.StatusOK}, fail(exitLost, "", "x"), 123},
+		{client.Run{Status: client.StatusError, ExitCode: &seven}, command.Fail(command.ExitApproval, "", "x"), 7},
+		{client.Run{Status: client.StatusOK}, command.Fail(command.ExitApproval, "", "x"), 3},
+		{client.Run{Status: client.StatusOK}, command.Fail(command.ExitLost, "", "x"), 123},
 		{client.Run{Status: client.StatusTimeout}, nil, 124},
 		{client.Run{Status: client.StatusKilled, Signal: "SIGSEGV"}, nil, 139},
 		{client.Run{Status: client.StatusKilled, Signal: "SIGTERM"}, nil, 143},
@@ -188,8 +192,8 @@ func TestProgramCode(t *testing.T) {
 		{client.Run{Status: client.StatusCancelled}, nil, 130},
 		{client.Run{Status: client.StatusInterrupted}, nil, 125},
 	} {
-		a := &app{json: true}
-		if got, _ := exitOf(a.verdict(runReport{Run: &c.run}, c.problem)); got != c.want {
+		a := &app{App: &command.App{JSON: true}}
+		if got, _ := command.ExitOf(a.verdict(runReport{Run: &c.run}, c.problem)); got != c.want {
 			t.Errorf("%s %s with %v: %d, want %d", c.run.Status, c.run.Signal, c.problem, got, c.want)
 		}
 	}
@@ -198,8 +202,8 @@ func TestProgramCode(t *testing.T) {
 // Output that a run lost to a limit is no success.
 func TestLostOutput(t *testing.T) {
 	for truncated, want := range map[bool]int{true: 123, false: 0} {
-		err := new(connection).lost(t.Context(), &client.Run{Status: client.StatusOK, Truncated: truncated})
-		if code, _ := exitOf(err); code != want {
+		err := new(connection).lost(t.Context(), &client.Run{Status: client.StatusOK}, truncated)
+		if code, _ := command.ExitOf(err); code != want {
 			t.Errorf("truncated %v: %d, %v", truncated, code, err)
 		}
 	}
@@ -214,11 +218,13 @@ func TestNobodyReads(t *testing.T) {
 	reader.Close()
 	defer writer.Close()
 	_, err = io.WriteString(writer, "x")
-	code, quiet := exitOf(forProgram(fail(exitFailed, "", "the output cannot be written: %w", err)))
+	code, quiet := command.ExitOf(command.ForProgram(command.Fail(command.ExitFailed, "",
+		"the output cannot be written: %w", err)))
 	if code != 141 || !quiet {
 		t.Errorf("%v: exit code %d, quiet %v", err, code, quiet)
 	}
-	if code, quiet := exitOf(forProgram(fail(exitFailed, "", "x: %w", syscall.EPIPE))); code != exitAirlock || quiet {
+	if code, quiet := command.ExitOf(command.ForProgram(command.Fail(command.ExitFailed, "", "x: %w",
+		syscall.EPIPE))); code != command.ExitAirlock || quiet {
 		t.Errorf("another pipe: exit code %d, quiet %v", code, quiet)
 	}
 }
@@ -243,14 +249,15 @@ func TestPipedInput(t *testing.T) {
 		if err := errors.Join(err, writer.Close()); err != nil {
 			t.Fatal(err)
 		}
-		req, err := (&app{streams: Streams{In: reader}}).readRequest(c.opts, c.args, -1)
+		req, err := (&app{App: &command.App{Streams: Streams{In: reader}}}).readRequest(c.opts, c.args, -1)
 		if err != nil || req.Code != c.want.Code || req.Stdin != c.want.Stdin {
 			t.Errorf("%s: code %q and input %q, %v", name, req.Code, req.Stdin, err)
 		}
 		reader.Close()
 	}
 	for _, in := range []io.Reader{nil, strings.NewReader("x")} {
-		req, err := (&app{streams: Streams{In: in}}).readRequest(runOptions{coded: true, code: "1"}, nil, -1)
+		req, err := (&app{App: &command.App{Streams: Streams{In: in}}}).readRequest(runOptions{coded: true, code: "1"}, nil,
+			-1)
 		if err != nil || req.Stdin != "" {
 			t.Errorf("%v: input %q, %v", in, req.Stdin, err)
 		}
@@ -294,17 +301,50 @@ func TestProgramName(t *testing.T) {
 // Input that a request cannot hold is refused, and not changed.
 func TestInputIsText(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "latin1.csv")
-	for content, want := range map[string]int{"gr\xfc\xdfe\n": exitUsage, "grüße\n": exitDone} {
+	for content, want := range map[string]int{"gr\xfc\xdfe\n": command.ExitUsage, "grüße\n": command.ExitDone} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		req, err := (&app{}).readRequest(runOptions{coded: true, code: "1", stdin: name}, nil, -1)
-		if code, _ := exitOf(err); code != want || err == nil && req.Stdin != content {
+		req, err := (&app{App: &command.App{}}).readRequest(runOptions{coded: true, code: "1", stdin: name}, nil, -1)
+		if code, _ := command.ExitOf(err); code != want || err == nil && req.Stdin != content {
 			t.Errorf("%q: %q, %v", content, req.Stdin, err)
 		}
-		prompt, _, err := (&app{}).promptText(askOptions{promptFile: name}, nil)
-		if code, _ := exitOf(err); code != want || err == nil && prompt != content {
-			t.Errorf("a prompt of %q: %q, %v", content, prompt, err)
+	}
+}
+
+// TestFileHint checks that a file which lies beside the caller is named with the flag that sends it,
+// and no other.
+func TestFileHint(t *testing.T) {
+	needSandbox(t)
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{"sales.csv": "1", "data/x y.csv": "1", "sub/y.csv": "1",
+		"sub/plot.py": "open('y.csv')", "good.py": "try: open('sales.csv')\nexcept OSError: pass"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct{ args, code, want string }{
+		{"", "open('sales.csv')", "airlock: sales.csv is here: -f sales.csv sends it"},
+		{"", "open('/workspace/sales.csv')", "airlock: sales.csv is here: -f sales.csv sends it"},
+		{"", "open('data/x y.csv')", "airlock: data/x y.csv is here: -f data sends it"},
+		{"sub/plot.py", "", "airlock: sub/y.csv is here: -f sub/y.csv sends it"},
+		{"-f sales.csv", "open('sales.csv'); open('none.csv')", ""},
+		{"-q", "open('sales.csv')", ""},
+		{"--json", "open('sales.csv')", ""},
+		{"", "open('../sales.csv')", ""},
+		{"", "open('data')", ""},
+		{"", "open('/etc/none')", ""},
+		{"good.py", "", ""},
+	} {
+		args := append([]string{"run"}, strings.Fields(test.args)...)
+		if test.code != "" {
+			args = append(args, "-")
+		}
+		var out bytes.Buffer
+		_, stderr := execute(t.Context(), t, test.code, &out, args...)
+		if found := strings.Contains(stderr, "is here: -f"); found != (test.want != "") || !strings.Contains(stderr,
+			test.want) {
+			t.Errorf("%s, %s: %s", test.args, test.code, stderr)
 		}
 	}
 }

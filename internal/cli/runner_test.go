@@ -9,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/airlock-run/airlock/assist/provider/local"
+	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/dialect/dialecttest"
 	"github.com/airlock-run/airlock/internal/engine"
@@ -19,8 +22,9 @@ import (
 
 // toolFiles is the service's store as the tool's FileStore.
 type toolFiles struct {
-	serviceRunner
-	base string // of links: "https://host/api/v1/files"
+	*local.ServiceRunner
+	client *client.Client
+	base   string // of links: "https://host/api/v1/files"
 }
 
 var _ pytool.FileStore = (*toolFiles)(nil)
@@ -42,19 +46,27 @@ func (f *toolFiles) Save(ctx context.Context, name, _ string, content io.Reader)
 // Link implements pytool.FileStore.
 func (f *toolFiles) Link(id string) string { return f.base + "/" + id }
 
+// inProcess is a runner on a service in this process, whose API has no route for Health.
+type inProcess struct {
+	*local.ServiceRunner
+	engine *engine.Service
+}
+
+// Health implements pytool.Runner.
+func (r inProcess) Health(ctx context.Context) pytool.Health {
+	return healthOf{engine: r.engine}.Health(ctx)
+}
+
 // A whole turn of the tool on the engine in this process: a file of the chat
 // goes in, what the program makes comes into the store, and its copy is gone.
 func TestToolInProcess(t *testing.T) {
 	caller := engine.Caller{Owner: engine.Local}
 	service := enginetest.Start(t, engine.Config{}, sandboxtest.NewFake(dialecttest.Script))
-	a := &app{cfg: &config.Config{MaxUpload: 1 << 20}, log: slog.New(slog.DiscardHandler)}
-	c, end, err := a.inProcess(service, caller)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer end()
-	runner := engineRunner{serviceRunner{c}, service}
-	files := &toolFiles{runner.serviceRunner, "https://host/api/v1/files"}
+	a := &app{App: &command.App{Config: &config.Config{MaxUpload: 1 << 20}, Log: slog.New(slog.DiscardHandler)}}
+	c := a.inProcess(service, caller)
+	defer c.Close()
+	runner := inProcess{local.NewServiceRunner(c), service}
+	files := &toolFiles{runner.ServiceRunner, c, "https://host/api/v1/files"}
 	input, err := files.Save(t.Context(), "sales.csv", "text/csv", strings.NewReader("1,2"))
 	if err != nil {
 		t.Fatal(err)

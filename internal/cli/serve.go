@@ -16,10 +16,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
-	"github.com/airlock-run/airlock/internal/sandbox/linux"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/setup"
 )
 
@@ -46,16 +47,19 @@ within --drain-time; a second one ends them at once.`,
 			if err := a.checkWorker(); err != nil {
 				return err
 			}
+			if !a.split && a.Config.Role != config.RoleWorker { // which has images without a name
+				defer command.InBackground(cmd.Context(), a.sweepImages)()
+			}
 			switch {
 			case a.split:
-				return a.serveRole(cmd.Context(), linux.RemoteLauncher(os.NewFile(uintptr(socket), "launcher")))
+				return a.serveRole(cmd.Context(), executor.RemoteLauncher(os.NewFile(uintptr(socket), "launcher")))
 			case os.Geteuid() == 0:
 				return a.serveAsRoot(cmd.Context())
 			}
 			return a.serveRole(cmd.Context(), a.ownLauncher(os.Getpid()))
 		},
 	}
-	addOptions(cmd.Flags(), config.Service)
+	command.AddOptions(cmd.Flags(), config.Service)
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "api" {
 			name = "worker-api"
@@ -69,22 +73,22 @@ within --drain-time; a second one ends them at once.`,
 }
 
 // serveRole runs the role of this process.
-func (a *app) serveRole(ctx context.Context, launcher linux.Launcher) error {
-	if a.cfg.Role == config.RoleWorker {
+func (a *app) serveRole(ctx context.Context, launcher executor.Launcher) error {
+	if a.Config.Role == config.RoleWorker {
 		return a.serveWorker(ctx, launcher)
 	}
 	return a.serveHTTP(ctx, launcher)
 }
 
 // serveHTTP runs the service until it is asked to end.
-func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error) {
+func (a *app) serveHTTP(ctx context.Context, launcher executor.Launcher) (err error) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
 	limitMemory()
 	// The port first: it is most often the problem, and cheap to try.
-	tcp, err := listenTCP(a.cfg.Listen)
+	tcp, err := listenTCP(a.Config.Listen)
 	if err != nil {
 		return err
 	}
@@ -95,17 +99,17 @@ func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error
 	}
 	defer started()
 	s, err := untilSignal(ctx, signals, func(ctx context.Context) (*service, error) {
-		return a.startService(ctx, a.cfg.Data, space, launcher, tcp.Addr())
+		return a.startService(ctx, a.Config.Data, space, launcher, tcp.Addr())
 	})
 	if errors.Is(err, errSignal) {
-		a.log.Info("stopped before the service was ready: the next start goes on from there")
+		a.Log.Info("stopped before the service was ready: the next start goes on from there")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := a.startProjects(ctx, s); err != nil {
+	if err := a.startAssistant(ctx, s); err != nil {
 		return errors.Join(err, shutDownNow(s.engine))
 	}
 	unixSocket, err := a.listenUnix(ctx)
@@ -121,6 +125,7 @@ func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error
 	serving := make(chan error, 1)
 	go func() { serving <- server.Serve() }()
 	a.greet(ctx, s.engine, tcp.Addr())
+	a.warnOfImages()
 
 	select {
 	case err := <-serving:
@@ -128,8 +133,8 @@ func (a *app) serveHTTP(ctx context.Context, launcher linux.Launcher) (err error
 	case <-signals:
 	case <-ctx.Done():
 	}
-	a.log.Info("stopping: no new runs are taken, a second signal ends the running ones", "running",
-		s.engine.Stats().Running, "drain_time", a.cfg.DrainTime)
+	a.Log.Info("stopping: no new runs are taken, a second signal ends the running ones", "running",
+		s.engine.Stats().Running, "drain_time", a.Config.DrainTime)
 	return errors.Join(a.drain(s.engine, server, signals), <-serving)
 }
 
@@ -178,7 +183,7 @@ func limitMemory() {
 // closes last, so that clients still get their answers.
 func (a *app) drain(service *engine.Service, server *httpd.Server, signals <-chan os.Signal) error {
 	server.Drain()
-	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.DrainTime)
+	ctx, cancel := context.WithTimeout(context.Background(), a.Config.DrainTime)
 	defer cancel()
 	drained := make(chan error, 1)
 	go func() { drained <- service.Shutdown(ctx) }()
@@ -207,15 +212,17 @@ func listenTCP(address string) (net.Listener, error) {
 	case err == nil:
 		return l, nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, &failure{code: exitUnavailable, word: "address_in_use",
-			err:  fmt.Errorf("the address %s is in use by another program", address),
-			hint: "stop that program, or choose another port with --listen"}
+		return nil, &command.Failure{Code: command.ExitUnavailable, Word: "address_in_use",
+			Err:  fmt.Errorf("the address %s is in use by another program", address),
+			Hint: "stop that program, or choose another port with --listen"}
 	case errors.Is(err, syscall.EACCES):
-		return nil, fail(exitUnavailable, "choose a port above 1023 with --listen", "this user may not listen on %s", address)
+		return nil, command.Fail(command.ExitUnavailable, "choose a port above 1023 with --listen",
+			"this user may not listen on %s", address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fail(exitUnavailable, "choose another address with --listen", "%s is no address of this machine", address)
+		return nil, command.Fail(command.ExitUnavailable, "choose another address with --listen",
+			"%s is no address of this machine", address)
 	}
-	return nil, fail(exitUnavailable, "", "%w", err)
+	return nil, command.Fail(command.ExitUnavailable, "", "%w", err)
 }
 
 // explainExposed explains the error of a service without keys that other machines can reach.
@@ -223,80 +230,81 @@ func (a *app) explainExposed(err error) error {
 	if _, open := errors.AsType[*httpd.ExposedError](err); !open {
 		return err
 	}
-	return &failure{code: exitUnavailable, word: "no_keys",
-		err:  fmt.Errorf("there are no keys, and other machines can reach %s", a.cfg.Listen),
-		hint: "make a key first with `airlock keys create`, or let a network in without one with --trust-network CIDR"}
+	return &command.Failure{Code: command.ExitUnavailable, Word: "no_keys",
+		Err:  fmt.Errorf("there are no keys, and other machines can reach %s", a.Config.Listen),
+		Hint: "make a key first with `airlock keys create`, or let a network in without one with --trust-network CIDR"}
 }
 
 // listenUnix listens on the socket in the data directory. This process holds the index, so
 // that a socket that answers belongs to another program, and one that does not is left
 // from a killed service.
 func (a *app) listenUnix(ctx context.Context) (net.Listener, error) {
-	name := a.cfg.Socket()
+	name := a.Config.Socket()
 	if a.socketAnswers(ctx) {
-		return nil, fail(exitUnavailable, "stop it, or choose another directory with --data", "another program answers on %s",
+		return nil, command.Fail(command.ExitUnavailable, "stop it, or choose another directory with --data",
+			"another program answers on %s",
 			name)
 	}
 	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSocket == 0 {
-		return nil, fail(exitUnavailable, "move it away", "%s is not a socket", name)
+		return nil, command.Fail(command.ExitUnavailable, "move it away", "%s is not a socket", name)
 	}
 	if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
-		return nil, fail(exitUnavailable, "", "the socket of an earlier service cannot be removed: %w", err)
+		return nil, command.Fail(command.ExitUnavailable, "", "the socket of an earlier service cannot be removed: %w", err)
 	}
 	// Other users may not connect, not even for the moment before a chmod.
 	before := syscall.Umask(0o177)
 	l, err := net.Listen("unix", name)
 	syscall.Umask(before)
 	if errors.Is(err, syscall.EINVAL) {
-		return nil, fail(exitUnavailable, "choose a data directory with a shorter name with --data",
+		return nil, command.Fail(command.ExitUnavailable, "choose a data directory with a shorter name with --data",
 			"the name %s is too long for a socket", name)
 	}
 	if err != nil {
-		return nil, fail(exitUnavailable, "", "%w", err)
+		return nil, command.Fail(command.ExitUnavailable, "", "%w", err)
 	}
 	return l, nil
 }
 
 // greet prints that the service is ready, and how to use it.
 func (a *app) greet(ctx context.Context, service *engine.Service, at net.Addr) {
-	p := a.pageOn(a.streams.Out)
+	p := a.PageOn(a.Streams.Out)
 	url := "http://" + reachable(at)
-	p.line("%s", p.paint(bold, "Airlock is ready."))
-	p.line("")
-	p.line("  Address    %s", url)
-	p.line("  Page       %s/ui/", url)
-	p.line("  Data       %s", a.cfg.Data)
+	p.Line("%s", p.Paint(command.Bold, "Airlock is ready."))
+	p.Line("")
+	p.Line("  Address    %s", url)
+	p.Line("  Page       %s/ui/", url)
+	p.Line("  Data       %s", a.Config.Data)
 	if isolation, err := service.Isolation(ctx); err == nil {
-		p.line("  Isolation  %s (%s)", isolation.Summary, modeWords(a.cfg.Isolation, isolation.Strict))
+		p.Line("  Isolation  %s (%s)", isolation.Summary, modeWords(a.Config.Isolation, isolation.Strict))
 		if weak := notEnforced(isolation); weak > 0 {
-			p.line("             %s; see `airlock doctor`", p.paint(
-				yellow, fmt.Sprintf("%d of %d layers are weaker or missing", weak, len(isolation.Layers))))
+			p.Line("             %s; see `airlock doctor`", p.Paint(
+				command.Yellow, fmt.Sprintf("%d of %d layers are weaker or missing", weak, len(isolation.Layers))))
 		}
 	}
-	installed, _ := setup.InspectSets(a.cfg.Installed()) // doctor reports a damaged record
+	installed, _ := setup.InspectSets(a.Config.Installed()) // doctor reports a damaged record
 	packages, incomplete := packagesLine(installed)
 	if incomplete {
-		packages = p.paint(yellow, packages) + "; see `airlock doctor`"
+		packages = p.Paint(command.Yellow, packages) + "; see `airlock doctor`"
 	}
-	p.line("  Runtimes   %s", packages)
-	if a.cfg.DemoProject {
-		p.line("  Project    %s/demo (in memory, to try things out: --api)", url)
+	p.Line("  Runtimes   %s", packages)
+	if a.Config.DemoProject {
+		p.Line("  Project    %s/demo (in memory, to try things out: --api)", url)
 	}
-	if len(a.cfg.TrustNetworks) > 0 {
-		p.line("  %s no key is asked of callers from %s", p.paint(yellow, "OPEN      "),
-			strings.Join(networkTexts(a.cfg.TrustNetworks), ", "))
+	if len(a.Config.TrustNetworks) > 0 {
+		p.Line("  %s no key is asked of callers from %s", p.Paint(command.Yellow, "OPEN      "),
+			strings.Join(networkTexts(a.Config.TrustNetworks), ", "))
 	}
-	p.line("")
-	p.line("Try, in another terminal:")
-	p.line("  %s run -f testdata/sales.csv -o out examples/plot.py", a.invocation())
+	p.Line("")
+	p.Line("Try, in another terminal:")
+	p.Line("  %s run -f testdata/sales.csv -o out examples/plot.py", a.invocation())
 	key := ""
 	if service.Stats().HasKeys {
 		key = `-H "x-api-key: $AIRLOCK_KEY" `
 	}
-	p.line("  curl -s %s/api/v1/runs %s-H 'content-type: application/json' \\", strings.TrimPrefix(url, "http://"), key)
-	p.line("       -d '{\"language\":\"python\",\"code\":\"print(1)\"}'")
-	p.line("")
-	p.line("%s", p.paint(faint, "Ctrl-C stops it."))
+	p.Line("  curl -s %s/api/v1/runs %s-H 'content-type: application/json' \\", strings.TrimPrefix(url, "http://"), key)
+	p.Line("       -d '{\"language\":\"python\",\"code\":\"print(1)\"}'")
+	p.Line("")
+	p.Line("%s", p.Paint(command.Faint, "Ctrl-C stops it."))
 }
 
 // modeWords describes the required isolation beside the actual one.

@@ -3,11 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
-	"os/user"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -15,8 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/egress"
-	"github.com/airlock-run/airlock/internal/sandbox/linux"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/setup"
 )
 
@@ -34,7 +33,7 @@ const egressSocket = launcherSocket + 1
 // serveAsRoot runs the parent. It restarts a service that was killed or crashed, and else
 // ends with the service's exit code.
 func (a *app) serveAsRoot(ctx context.Context) error {
-	credential, err := a.serviceUser()
+	credential, err := a.ServiceUser()
 	if err != nil {
 		return err
 	}
@@ -52,7 +51,7 @@ func (a *app) serveAsRoot(ctx context.Context) error {
 		if lived > steadyAfter {
 			wait = firstRestart
 		}
-		a.log.Error("the service ended unexpectedly and is started again", "error", err, "wait", wait)
+		a.Log.Error("the service ended unexpectedly and is started again", "error", err, "wait", wait)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -97,7 +96,7 @@ func (a *app) serveOnce(
 		return false, errors.Join(err, ours.Close(), theirs.Close())
 	}
 
-	cmd := a.asUser(credential, "serve", "--launcher-socket", strconv.Itoa(launcherSocket))
+	cmd := a.AsUser(credential, "serve", "--launcher-socket", strconv.Itoa(launcherSocket))
 	cmd.ExtraFiles = []*os.File{theirs, egressTheirs}
 	// The service never survives the parent.
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
@@ -112,16 +111,17 @@ func (a *app) serveOnce(
 	if err != nil {
 		ours.Close()
 		egressOurs.Close()
-		return false, fail(exitUnavailable, "", "the service could not be started as user %s: %w", setup.User, err)
+		return false, command.Fail(command.ExitUnavailable, "", "the service could not be started as user %s: %w", setup.User,
+			err)
 	}
 
-	defer inBackground(context.WithoutCancel(ctx), func(ctx context.Context) {
-		if err := linux.ServeLauncher(ctx, ours, a.ownLauncher(cmd.Process.Pid)); err != nil {
-			a.log.Error("executors can no longer be started", "error", err)
+	defer command.InBackground(context.WithoutCancel(ctx), func(ctx context.Context) {
+		if err := executor.ServeLauncher(ctx, ours, a.ownLauncher(cmd.Process.Pid)); err != nil {
+			a.Log.Error("executors can no longer be started", "error", err)
 		}
 	}, func(ctx context.Context) {
 		if err := egress.ServeLauncher(ctx, egressOurs, egress.NewLauncher()); err != nil {
-			a.log.Error("egress processes can no longer be started", "error", err)
+			a.Log.Error("egress processes can no longer be started", "error", err)
 		}
 	})()
 
@@ -154,7 +154,7 @@ func launcherSockets() (ours, theirs *os.File, err error) {
 func runOnOneThread(cmd *exec.Cmd, started, ended chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	linux.RestCalmly()
+	executor.RestCalmly()
 	err := cmd.Start()
 	started <- err
 	if err == nil {
@@ -165,59 +165,14 @@ func runOnOneThread(cmd *exec.Cmd, started, ended chan<- error) {
 // childError returns the error of a child process, which has printed the reason itself.
 func childError(err error) error {
 	exited, ok := errors.AsType[*exec.ExitError](err)
-	own, said := errors.AsType[*failure](err)
+	own, said := errors.AsType[*command.Failure](err)
 	switch {
 	case err == nil:
 		return nil
 	case said:
 		return own
 	case ok && exited.ExitCode() > 0:
-		return exit(exited.ExitCode())
+		return command.Exit(exited.ExitCode())
 	}
-	return fail(exitFailed, "", "the process of user %s failed: %w", setup.User, err)
-}
-
-// asUser prepares this binary to be executed again as another user, with the settings and
-// secrets in its environment, which only that user and root can read.
-func (a *app) asUser(credential *syscall.Credential, args ...string) *exec.Cmd {
-	// By this name that user can execute it, even in a folder that the user cannot enter.
-	cmd := exec.Command("/proc/self/exe", args...)
-	cmd.Args[0] = os.Args[0]
-	cmd.Env = append(a.cfg.Environ(a.cfg.Data), a.cfg.ServiceSecrets()...)
-	cmd.Dir = "/"
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, a.streams.Out, a.streams.Err
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
-	return cmd
-}
-
-// serviceUser returns the user that the service runs as. Setup makes the user and the data
-// directory.
-func (a *app) serviceUser() (*syscall.Credential, error) {
-	if _, err := os.Stat(a.cfg.Data); os.IsNotExist(err) {
-		return nil, &failure{code: exitUnavailable, word: "no_data",
-			err:  fmt.Errorf("the data directory %s does not exist", a.cfg.Data),
-			hint: "run `airlock setup` first, with the same --data"}
-	}
-	found, err := user.Lookup(setup.User)
-	if _, unknown := errors.AsType[user.UnknownUserError](err); unknown {
-		return nil, &failure{code: exitUnavailable, word: "no_service_user",
-			err:  errors.New("the system user " + setup.User + ", which the service runs as, does not exist"),
-			hint: "run `airlock setup` first"}
-	}
-	if err != nil {
-		return nil, err
-	}
-	uid, err := strconv.ParseUint(found.Uid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.ParseUint(found.Gid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	if uid == 0 || gid == 0 {
-		return nil, fail(exitUnavailable, "give it a user and a group of its own", "the user %s is root under another name",
-			setup.User)
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	return command.Fail(command.ExitFailed, "", "the process of user %s failed: %w", setup.User, err)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
@@ -22,7 +23,8 @@ func (a *app) setup() *cobra.Command {
 		Long: `Installs what programs need: the languages from the distribution's packages
 (as root, or with sudo) and the Python packages into the data directory. As root
 it also makes the user that the service runs as. What is there already is left
-alone; what was interrupted is finished.
+alone; what was interrupted is finished. Fonts of all the world's scripts and the
+locale en_US.UTF-8 come with them, where setup may install Debian packages.
 
 Python packages come in sets, which stand side by side: current has the newest
 versions, onyx and librechat have what the images of those applications have,
@@ -33,22 +35,23 @@ started again.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if list {
-				names, err := setup.DebianPackages(opts.Languages, opts.Packages)
+				names, err := setup.DebianPackages(opts.Languages, opts.Packages, opts.Extras)
 				if err != nil {
 					return err
 				}
-				return a.printLine(map[string][]string{"packages": names}, "%s", strings.Join(names, " "))
+				return a.PrintLine(map[string][]string{"packages": names}, "%s", strings.Join(names, " "))
 			}
-			opts.Data = a.cfg.Data
-			opts.Progress = setup.NewProgress(a.streams.Err, a.pageOn(a.streams.Err).colour)
+			opts.Data = a.Config.Data
+			opts.Progress = setup.NewProgress(a.Streams.Err, a.PageOn(a.Streams.Err).Colour)
 			if err := setup.Run(cmd.Context(), opts); err != nil {
 				return err
 			}
-			installed, err := setup.InspectSets(a.cfg.Data)
+			installed, err := setup.InspectSets(a.Config.Data)
 			if err != nil {
 				return err
 			}
-			report := setupReport{Data: a.cfg.Data, Sets: []setReport{}, Python: summarize(setup.Installed{}), serving: serving,
+			report := setupReport{Data: a.Config.Data, Sets: []setReport{}, Python: summarize(setup.Installed{}),
+				serving: serving,
 				command: a.invocation(), installed: installed}
 			for i, set := range installed {
 				if i == 0 {
@@ -56,20 +59,24 @@ started again.`,
 				}
 				report.Sets = append(report.Sets, setReport{set.Set, summarize(set)})
 			}
-			return a.print(report)
+			return a.Print(report)
 		},
 	}
 	cmd.Flags().StringSliceVar(&opts.Languages, "languages", nil,
 		"`LIST` of languages, separated by commas, or all (default python,bash,js,ts)")
 	cmd.Flags().StringSliceVar(&opts.Packages, "packages", nil, "`SETS` of Python packages, separated by commas: "+
 		"current, onyx, librechat, own (default: those that are installed, else current)")
+	cmd.Flags().StringSliceVar(&opts.Live, "live", nil, "`VERSIONS` of Python that images have, such as 3.13: live "+
+		"sessions start in these images on this machine too, which a worker needs")
+	cmd.Flags().StringSliceVar(&opts.Extras, "extras", nil,
+		"`LIST` of further programs for programs to start: office (LibreOffice)")
 	cmd.Flags().StringVar(&opts.Requirements, "python-requirements", "",
 		"`FILE` with further Python packages, as pip reads them")
 	cmd.Flags().BoolVar(&serving, "then-serve", false, "do not say how to start the service: the caller does so next")
 	cmd.Flags().Lookup("then-serve").Hidden = true
 	cmd.Flags().BoolVar(&list, "print-debian", false,
 		"print the Debian packages that programs need and install nothing, for who makes an image")
-	return a.withFlags(cmd)
+	return a.WithFlags(cmd)
 }
 
 type setupReport struct {
@@ -88,38 +95,28 @@ type setReport struct {
 	pythonSummary
 }
 
-func (r setupReport) text(p *page) {
+func (r setupReport) WriteText(p *command.Page) {
 	for _, set := range r.Sets {
 		for _, failed := range set.Failed {
-			p.line("%s %s cannot be imported: %s", p.paint(yellow, "warning:"), failed.Name, printable(failed.Error))
+			p.Line("%s %s cannot be imported: %s", p.Paint(command.Yellow, "warning:"), failed.Name,
+				command.Printable(failed.Error))
 		}
 	}
 	line, _ := packagesLine(r.installed)
-	p.line("Ready: %s in %s", line, r.Data)
+	p.Line("Ready: %s in %s", line, r.Data)
 	if r.serving {
 		return
 	}
-	p.line("Next:  %s run -f testdata/sales.csv -o out examples/plot.py", r.command)
-	p.line("       %s serve", r.command)
+	p.Line("Next:  %s run -f testdata/sales.csv -o out examples/plot.py", r.command)
+	p.Line("       %s serve", r.command)
 }
 
 // invocation returns how another terminal runs this program on the same data directory.
 func (a *app) invocation() string {
-	if a.cfg.Origin("data") == "default" || a.split && a.cfg.Data == config.RootData {
+	if a.Config.Origin("data") == "default" || a.split && a.Config.Data == config.RootData {
 		return os.Args[0]
 	}
-	return os.Args[0] + " --data " + quoteForShell(a.cfg.Data)
-}
-
-// quoteForShell returns a word, quoted for a shell if need be.
-func quoteForShell(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%", r)
-	}
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return os.Args[0] + " --data " + command.QuoteForShell(a.Config.Data)
 }
 
 // packageSets returns the installed sets of Python packages, and the rules that choose the
@@ -130,12 +127,13 @@ func (a *app) packageSets() engine.PackageSets {
 		Origins: map[engine.Origin]string{engine.OriginOnyx: language.OnyxPackages,
 			engine.OriginLibreChat: language.LibreChatPackages},
 		Keys: map[string]string{},
+		Has:  func(set, module string) bool { return setup.HasModule(a.Config.Installed(), set, module) },
 	}
-	installed, _ := setup.InspectSets(a.cfg.Installed()) // doctor reports a damaged record
+	installed, _ := setup.InspectSets(a.Config.Installed()) // doctor reports a damaged record
 	for _, set := range installed {
 		sets.Installed = append(sets.Installed, set.Set)
 	}
-	for _, rule := range a.cfg.Packages {
+	for _, rule := range a.Config.Packages {
 		switch protocol, key, name := config.PackagesRule(rule); {
 		case key != "":
 			sets.Keys[key] = name
@@ -146,7 +144,10 @@ func (a *app) packageSets() engine.PackageSets {
 				sets.Installed = append([]string{name}, slices.Delete(sets.Installed, i, i+1)...)
 			}
 			for _, origin := range []engine.Origin{engine.OriginNative, engine.OriginOnyx, engine.OriginLibreChat} {
-				if !slices.ContainsFunc(a.cfg.Packages, func(r string) bool { return strings.HasPrefix(r, string(origin)+"=") }) {
+				if !slices.ContainsFunc(a.Config.Packages, func(r string) bool {
+					return strings.HasPrefix(r,
+						string(origin)+"=")
+				}) {
 					sets.Origins[origin] = name
 				}
 			}
@@ -177,7 +178,7 @@ type packagesReport struct {
 
 // examinePackages describes the sets of Python packages. A damaged record counts as none.
 func (a *app) examinePackages() []packagesReport {
-	installed, _ := setup.InspectSets(a.cfg.Installed())
+	installed, _ := setup.InspectSets(a.Config.Installed())
 	sets := a.packageSets()
 	reports := []packagesReport{}
 	for _, set := range sets.Describe() {
@@ -201,7 +202,7 @@ func (a *app) examinePackages() []packagesReport {
 var protocolNames = map[engine.Origin]string{engine.OriginNative: "the API and the terminal", engine.OriginOnyx: "Onyx",
 	engine.OriginLibreChat: "LibreChat"}
 
-func (r packagesReport) text(p *page) {
+func (r packagesReport) WriteText(p *command.Page) {
 	var users []string
 	for _, origin := range r.For {
 		users = append(users, protocolNames[origin])
@@ -214,16 +215,19 @@ func (r packagesReport) text(p *page) {
 	case r.Version == "" && r.Instead == "":
 		return // nothing is installed, which another row says
 	case r.Version == "":
-		p.row("packages", 13, yellow, "other", fmt.Sprintf("%s get the set %s, because %s is not installed. Cure: %s", whose,
+		p.Row("packages", 13, command.Yellow, "other", fmt.Sprintf("%s get the set %s, because %s is not installed. Cure: %s",
+			whose,
 			r.Instead, r.Name, r.Cure))
 	case len(r.Failed) > 0:
-		p.row("packages", 13, yellow, "weaker", fmt.Sprintf("%s: %d for Python %s, for %s; these cannot be imported:", r.Name,
+		p.Row("packages", 13, command.Yellow, "weaker", fmt.Sprintf("%s: %d for Python %s, for %s; these cannot be imported:",
+			r.Name,
 			r.Packages, r.Version, whose))
 		for _, f := range r.Failed {
-			p.row("", 13, "", "", f.Name+": "+printable(f.Error))
+			p.Row("", 13, "", "", f.Name+": "+command.Printable(f.Error))
 		}
 	default:
-		p.row("packages", 13, green, "ok", fmt.Sprintf("%s: %d for Python %s, for %s", r.Name, r.Packages, r.Version, whose))
+		p.Row("packages", 13, command.Green, "ok", fmt.Sprintf("%s: %d for Python %s, for %s", r.Name, r.Packages, r.Version,
+			whose))
 	}
 }
 

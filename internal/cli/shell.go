@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 )
 
 func (a *app) shell() *cobra.Command {
@@ -32,7 +33,7 @@ the shell or the command. The session and its files are deleted at the end, unle
   airlock shell -- python3 -m pdb main.py`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); len(args) > 0 && dash != 0 {
-				return fail(exitUsage, "put it after --", "a command is expected after --, not %q", args[0])
+				return command.Fail(command.ExitUsage, "put it after --", "a command is expected after --, not %q", args[0])
 			}
 			return nil
 		},
@@ -40,7 +41,7 @@ the shell or the command. The session and its files are deleted at the end, unle
 			if len(args) == 0 {
 				args = []string{"bash"}
 			}
-			return forProgram(a.runShell(cmd.Context(), o, args))
+			return command.ForProgram(a.runShell(cmd.Context(), o, args))
 		},
 	}
 	addLive(cmd.Flags(), &o)
@@ -54,15 +55,15 @@ func (a *app) runShell(ctx context.Context, o liveOptions, argv []string) error 
 	}
 	defer s.leave(ctx)
 	req := client.ProcessRequest{Argv: argv}
-	in, out := fileOf(a.streams.In), fileOf(a.streams.Out)
-	raw := isTerminal(in) && isTerminal(out)
+	in, out := command.FileOf(a.Streams.In), command.FileOf(a.Streams.Out)
+	raw := command.IsTerminal(in) && command.IsTerminal(out)
 	if raw {
 		req.Terminal = terminalSize(out)
 		req.Env = map[string]string{"TERM": a.terminalName()}
 	}
 	process, err := s.client.StartProcess(ctx, s.id, req)
 	if err != nil {
-		return interrupted(ctx, err)
+		return command.Interrupted(ctx, err)
 	}
 	p := &shellProcess{liveSession: s, id: process.ID}
 	if !raw {
@@ -76,7 +77,7 @@ func (a *app) runShell(ctx context.Context, o liveOptions, argv []string) error 
 	sizes := make(chan os.Signal, 1)
 	signal.Notify(sizes, syscall.SIGWINCH)
 	defer signal.Stop(sizes)
-	defer inBackground(ctx, func(ctx context.Context) {
+	defer command.InBackground(ctx, func(ctx context.Context) {
 		for {
 			select {
 			case <-sizes:
@@ -87,11 +88,6 @@ func (a *app) runShell(ctx context.Context, o liveOptions, argv []string) error 
 		}
 	})()
 	return p.attend(ctx)
-}
-
-func fileOf(stream any) *os.File {
-	f, _ := stream.(*os.File)
-	return f
 }
 
 func terminalSize(f *os.File) *client.TerminalSize {
@@ -110,22 +106,25 @@ type shellProcess struct {
 
 // attend copies the streams until the process has ended.
 func (p *shellProcess) attend(ctx context.Context) error {
-	defer inBackground(ctx, p.typed)()
+	defer command.InBackground(ctx, p.typed)()
 	for e, err := range p.client.ProcessEvents(ctx, p.liveSession.id, p.id, 0) {
 		if err != nil {
-			return interrupted(ctx, err)
+			return command.Interrupted(ctx, err)
 		}
-		to := p.streams.Out
+		to := p.Streams.Out
 		switch e.Type {
 		case client.ProcessExit:
 			return processCode(e.Process)
 		case client.ProcessDropped:
-			continue
+			if e.Offset == 0 {
+				continue // it joins a shell
+			}
+			to = p.Streams.Err
 		case client.ProcessStderr:
-			to = p.streams.Err
+			to = p.Streams.Err
 		}
 		if _, err := to.Write(e.Data); err != nil {
-			return fail(exitFailed, "", "the output cannot be written: %w", err)
+			return command.Fail(command.ExitFailed, "", "the output cannot be written: %w", err)
 		}
 	}
 	return io.ErrUnexpectedEOF
@@ -135,10 +134,10 @@ func (p *shellProcess) attend(ctx context.Context) error {
 func (p *shellProcess) typed(ctx context.Context) {
 	buffer := make([]byte, 32<<10)
 	for {
-		if readable(ctx, p.streams.In) != nil {
+		if command.Readable(ctx, p.Streams.In) != nil {
 			return
 		}
-		n, err := p.streams.In.Read(buffer)
+		n, err := p.Streams.In.Read(buffer)
 		if failed := p.client.WriteProcess(ctx, p.liveSession.id, p.id, buffer[:n], err != nil); err != nil || failed != nil {
 			return // the process or the input has ended
 		}
@@ -149,16 +148,16 @@ func (p *shellProcess) typed(ctx context.Context) {
 func processCode(process *client.Process) error {
 	switch {
 	case process.ExitCode == nil:
-		return fail(exitAirlock, "", "the process was lost with its sandbox")
+		return command.Fail(command.ExitAirlock, "", "the process was lost with its sandbox")
 	case *process.ExitCode == 0:
 		return nil
 	}
-	return programExit(*process.ExitCode)
+	return command.ProgramExit(*process.ExitCode)
 }
 
 // terminalName returns the value of TERM for a process.
 func (a *app) terminalName() string {
-	if a.cfg.Dumb {
+	if a.Config.Dumb {
 		return "dumb"
 	}
 	return "xterm-256color"

@@ -6,14 +6,16 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/airlock-run/airlock/internal/command"
 )
 
 func (a *app) version() *cobra.Command {
-	return a.withFlags(&cobra.Command{
+	return a.WithFlags(&cobra.Command{
 		Use:   "version",
 		Short: "Shows the version",
 		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return a.print(readVersion(a.release)) },
+		RunE:  func(*cobra.Command, []string) error { return a.Print(readVersion(a.release)) },
 	})
 }
 
@@ -59,11 +61,11 @@ func readVersion(release Release) versionReport {
 	return v
 }
 
-func (v versionReport) text(p *page) {
+func (v versionReport) WriteText(p *command.Page) {
 	line := "airlock " + v.Version
 	if len(v.Revision) >= 12 {
 		day, _, _ := strings.Cut(v.Date, "T")
 		line += " (" + strings.TrimSuffix(v.Revision[:12]+" of "+day, " of ") + ")"
 	}
-	p.line("%s %s %s", line, v.Go, v.Platform)
+	p.Line("%s %s %s", line, v.Go, v.Platform)
 }

@@ -10,31 +10,30 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/user"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/airlock-run/airlock/assignment/assignmenttest"
+	"github.com/airlock-run/airlock/assist"
+	"github.com/airlock-run/airlock/assist/assignment/demo"
+	"github.com/airlock-run/airlock/assist/provider/metrics"
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/bucket"
 	"github.com/airlock-run/airlock/internal/cluster"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
-	"github.com/airlock-run/airlock/internal/conversation"
-	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/disk"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/index"
 	"github.com/airlock-run/airlock/internal/live"
 	"github.com/airlock-run/airlock/internal/mutual"
-	"github.com/airlock-run/airlock/internal/sandbox/linux"
+	"github.com/airlock-run/airlock/internal/remote"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/setup"
-	"github.com/airlock-run/airlock/internal/web"
+	"github.com/airlock-run/airlock/internal/volume"
 	"github.com/airlock-run/airlock/internal/wire"
-	"github.com/airlock-run/airlock/provider/metrics"
 )
 
 // This file wires the parts together: storage, sandbox and engine below, protocols
@@ -42,17 +41,13 @@ import (
 
 // service is an engine with its storage and sandbox, and what the protocols need.
 type service struct {
-	providers metrics.Source // counters of providers; nil: none
-
 	engine       *engine.Service
-	work         *native.Work       // folders and projects; nil: none
-	review       *web.Review        // the same for the page
-	live         *conversation.Live // conversations with models; nil: none
-	interpreters *live.Service      // of live sessions
-	below        []func() error     // closers, called in reverse order
-	peers        *httpd.Peers       // nil: no cluster
-	peerTLS      *mutual.TLS        // nil: no cluster
-	member       *cluster.Member    // nil: no cluster
+	assistant    *assist.Serving // nil: there is none in this process
+	interpreters *live.Service   // of live sessions
+	below        []func() error  // closers, called in reverse order
+	peers        *httpd.Peers    // nil: no cluster
+	peerTLS      *mutual.TLS     // nil: no cluster
+	member       *cluster.Member // nil: no cluster
 	drain        func(ctx context.Context, node string, drain bool) error
 	bodies       wire.Bodies // of all dialects
 	workers      *workers    // of an api; nil: programs run in this process
@@ -62,9 +57,13 @@ type service struct {
 type storage struct {
 	index *index.DB
 	blobs blobStore
+	// signer is the bucket that has the blobs; nil: they are in a directory.
+	signer remote.Signer
 	// clock is the clock of expiry, for the engine too.
 	clock func() time.Time
 	space engine.Space // nil: not watched
+	// volumes are those of a service; nil: it has none.
+	volumes *volume.Store
 }
 
 // openStorage opens the storage in a data directory, and creates it if need be. A service
@@ -74,7 +73,7 @@ func (a *app) openStorage(ctx context.Context, data string, space *disk.Space) (
 		return nil, err
 	}
 	kept := &storage{}
-	onIndex := []index.Option{index.WithQuota(ownerQuota(a.cfg)), index.WithNew(func(ctx context.Context) error {
+	onIndex := []index.Option{index.WithQuota(ownerQuota(a.Config)), index.WithNew(func(ctx context.Context) error {
 		return a.checkNoBlobs(ctx, data)
 	})}
 	room := func() error { return nil }
@@ -94,7 +93,12 @@ func (a *app) openStorage(ctx context.Context, data string, space *disk.Space) (
 		return nil, err
 	}
 	kept.clock = kept.index.Now
-	if kept.blobs, err = a.openBlobs(ctx, data, kept.index, room); err != nil {
+	if folder := a.Config.Volumes(); folder != "" && data == a.Config.Data {
+		if kept.volumes, err = volume.Open(folder); err != nil {
+			return nil, errors.Join(command.DataError(folder, err), kept.index.Close())
+		}
+	}
+	if kept.blobs, kept.signer, err = a.openBlobs(ctx, data, kept.index, room); err != nil {
 		return nil, errors.Join(err, kept.index.Close())
 	}
 	return kept, nil
@@ -111,11 +115,11 @@ func (a *app) checkNoBlobs(ctx context.Context, data string) error {
 	var found bool
 	var err error
 	at := filepath.Join(data, "files")
-	if a.cfg.Blobs == "" || data != a.cfg.Data {
+	if a.Config.Blobs == "" || data != a.Config.Data {
 		found, err = blob.Holds(at)
 	} else {
 		var address bucket.Address
-		if address, err = bucket.ParseAddress(a.cfg.Blobs); err == nil {
+		if address, err = bucket.ParseAddress(a.Config.Blobs); err == nil {
 			at = "the bucket " + address.Bucket
 			if found, err = bucket.Holds(ctx, address); err != nil {
 				return bucketFailure(address, err)
@@ -129,21 +133,34 @@ func (a *app) checkNoBlobs(ctx context.Context, data string) error {
 }
 
 // openBlobs opens the bucket that the settings name, else the directory of files.
-func (a *app) openBlobs(ctx context.Context, data string, locker bucket.Locker, room func() error) (blobStore, error) {
-	if a.cfg.Blobs == "" || data != a.cfg.Data {
+func (a *app) openBlobs(
+	ctx context.Context, data string, locker bucket.Locker, room func() error,
+) (blobStore, remote.Signer, error) {
+	if a.Config.Blobs == "" || data != a.Config.Data {
 		files, err := blob.Open(filepath.Join(data, "files"), blob.WithRoom(room))
 		if err != nil {
-			return nil, dataError(data, err)
+			return nil, nil, dataError(data, err)
 		}
-		return files, nil
+		return files, nil, nil
 	}
-	address, err := bucket.ParseAddress(a.cfg.Blobs)
+	store, err := a.openBucket(ctx, data, locker, room)
 	if err != nil {
-		return nil, &failure{code: exitUsage, word: "blobs", err: err,
-			hint: "AIRLOCK_BLOBS is as s3://BUCKET/PREFIX?endpoint=https://s3.example.com&region=NAME"}
+		return nil, nil, err
+	}
+	return store, store, nil
+}
+
+// openBucket opens the bucket that the settings name.
+func (a *app) openBucket(
+	ctx context.Context, data string, locker bucket.Locker, room func() error,
+) (*bucket.Store, error) {
+	address, err := bucket.ParseAddress(a.Config.Blobs)
+	if err != nil {
+		return nil, &command.Failure{Code: command.ExitUsage, Word: "blobs", Err: err,
+			Hint: "AIRLOCK_BLOBS is as s3://BUCKET/PREFIX?endpoint=https://s3.example.com&region=NAME"}
 	}
 	store, err := bucket.Open(ctx, bucket.Config{Address: address, Dir: filepath.Join(data, "cache"),
-		Cache: a.cfg.BlobCache, Locker: locker, Room: room})
+		Cache: a.Config.BlobCache, Locker: locker, Room: room})
 	if err != nil {
 		return nil, bucketFailure(address, err)
 	}
@@ -152,16 +169,17 @@ func (a *app) openBlobs(ctx context.Context, data string, locker bucket.Locker, 
 
 // bucketFailure says which bucket cannot be used, and what to do.
 func bucketFailure(address bucket.Address, err error) error {
-	return &failure{code: exitUnavailable, word: "blobs", err: fmt.Errorf("the bucket %s at %s: %w", address.Bucket,
-		address.Endpoint, err), hint: explain(err).Hint}
+	return &command.Failure{Code: command.ExitUnavailable, Word: "blobs", Err: fmt.Errorf("the bucket %s at %s: %w",
+		address.Bucket,
+		address.Endpoint, err), Hint: command.Explain(err).Hint}
 }
 
 // openIndex opens the index in the database that the settings name, else in the data
 // directory. Either way it locks the directory for this process.
 func (a *app) openIndex(ctx context.Context, data string, options []index.Option) (*index.DB, error) {
 	path := filepath.Join(data, "index.db")
-	if a.cfg.Database == "" || data != a.cfg.Data { // another directory is temporary
-		db, err := index.Open(ctx, path, a.log, options...)
+	if a.Config.Database == "" || data != a.Config.Data { // another directory is temporary
+		db, err := index.Open(ctx, path, a.Log, options...)
 		if err != nil {
 			return nil, dataError(data, err)
 		}
@@ -170,16 +188,16 @@ func (a *app) openIndex(ctx context.Context, data string, options []index.Option
 	if a.several() {
 		options = append(options, index.WithReplicas())
 	}
-	db, err := index.OpenPostgres(ctx, a.cfg.Database.Reveal(), path, a.log, options...)
-	ofBucket, isBucket := errors.AsType[*failure](err)
+	db, err := index.OpenPostgres(ctx, a.Config.Database.Reveal(), path, a.Log, options...)
+	ofBucket, isBucket := errors.AsType[*command.Failure](err)
 	switch {
 	case isBucket:
 		return nil, ofBucket
 	case errors.Is(err, index.ErrLocked), errors.Is(err, index.ErrMissing):
 		return nil, dataError(data, err)
 	case err != nil:
-		return nil, &failure{code: exitUnavailable, word: "database", err: err,
-			hint: "AIRLOCK_DATABASE, or its _FILE, names a PostgreSQL database that this service may make tables in; " +
+		return nil, &command.Failure{Code: command.ExitUnavailable, Word: "database", Err: err,
+			Hint: "AIRLOCK_DATABASE, or its _FILE, names a PostgreSQL database that this service may make tables in; " +
 				"psql with the same URL tells more"}
 	}
 	return db, nil
@@ -190,8 +208,8 @@ func makeData(data string) error {
 	if err := setup.CheckData(data); errors.Is(err, fs.ErrPermission) {
 		return dataError(data, err)
 	} else if err != nil {
-		p := explain(err)
-		return fail(exitUnavailable, p.Hint, "%s", p.Message)
+		p := command.Explain(err)
+		return command.Fail(command.ExitUnavailable, p.Hint, "%s", p.Message)
 	}
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return dataError(data, err)
@@ -202,21 +220,21 @@ func makeData(data string) error {
 // watchDisk watches the disk of the data directory for a service. On a low disk it
 // borrows the reserve for the start, until started is called, once or more.
 func (a *app) watchDisk() (space *disk.Space, started func(), err error) {
-	if err := makeData(a.cfg.Data); err != nil {
+	if err := makeData(a.Config.Data); err != nil {
 		return nil, nil, err
 	}
-	if space, err = disk.Open(a.cfg.Data, a.cfg.MinFree); err != nil {
-		return nil, nil, dataError(a.cfg.Data, err)
+	if space, err = disk.Open(a.Config.Data, a.Config.MinFree); err != nil {
+		return nil, nil, dataError(a.Config.Data, err)
 	}
 	a.borrow = space.Borrow
 	room, err := space.Room()
 	if err != nil {
-		return nil, nil, dataError(a.cfg.Data, err)
+		return nil, nil, dataError(a.Config.Data, err)
 	}
 	if !room.Low {
 		return space, func() {}, nil
 	}
-	a.log.Warn("the disk is low: uploads and runs are refused", "data", a.cfg.Data, "free_bytes", room.Free, "min_free",
+	a.Log.Warn("the disk is low: uploads and runs are refused", "data", a.Config.Data, "free_bytes", room.Free, "min_free",
 		room.Floor)
 	return space, space.Borrow(), nil
 }
@@ -228,7 +246,7 @@ func (a *app) reserveOf(dir string) func() (giveBack func()) {
 		return a.borrow
 	}
 	return func() (giveBack func()) {
-		space, err := disk.Open(dir, a.cfg.MinFree)
+		space, err := disk.Open(dir, a.Config.MinFree)
 		if err != nil {
 			return func() {} // the full disk is reported elsewhere
 		}
@@ -236,29 +254,26 @@ func (a *app) reserveOf(dir string) func() (giveBack func()) {
 	}
 }
 
-func (s *storage) close() error { return errors.Join(s.blobs.Close(), s.index.Close()) }
+func (s *storage) Close() error {
+	err := errors.Join(s.blobs.Close(), s.index.Close())
+	if s.volumes != nil {
+		err = errors.Join(err, s.volumes.Close())
+	}
+	return err
+}
 
-// dataError gives an error of the data directory an exit code and a hint.
+// dataError gives an error of the data directory, or of the index in it, an exit code and a hint.
 func dataError(data string, err error) error {
-	f := &failure{code: exitUnavailable, err: err}
+	f := &command.Failure{Code: command.ExitUnavailable, Err: err}
 	switch {
 	case errors.Is(err, index.ErrLocked):
-		f.word, f.hint = "data_in_use", "one service at a time holds "+data+"; --data DIR names another directory"
+		f.Word, f.Hint = "data_in_use", "one service at a time holds "+data+"; --data DIR names another directory"
 	case errors.Is(err, index.ErrMissing):
-		f.word, f.hint = "index_missing", "nothing was changed, and no file was removed. Files, runs and keys are known to "+
+		f.Word, f.Hint = "index_missing", "nothing was changed, and no file was removed. Files, runs and keys are known to "+
 			"the index alone: put back index.db or the database, or restore a backup into another directory: airlock "+
 			"restore FILE --data DIR. To begin without them, name an empty directory with --data, and an empty bucket"
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		f.word, f.hint = "data_not_writable",
-			"this user must be able to write to "+data+"; --data DIR names another directory"
-		if who, err := user.Current(); err == nil && who.Username == setup.User {
-			f.hint = "the service runs as the user " + setup.User + ", which must be able to write to " + data +
-				": `airlock setup --data " + quoteForShell(data) + "` sees to that; --data DIR names another directory"
-		}
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		f.word, f.hint = "disk_full", "make room on the disk that holds "+data
-	case errors.Is(err, syscall.ENOTDIR):
-		f.hint = data + " is no directory; --data DIR names another one"
+	default:
+		return command.DataError(data, err)
 	}
 	return f
 }
@@ -266,7 +281,7 @@ func dataError(data string, err error) error {
 // startService opens the storage in data, starts a sandbox, and puts an engine on both.
 // at is the service's address; nil for a service of this process alone.
 func (a *app) startService(
-	ctx context.Context, data string, space *disk.Space, launcher linux.Launcher, at net.Addr,
+	ctx context.Context, data string, space *disk.Space, launcher executor.Launcher, at net.Addr,
 ) (_ *service, err error) {
 	s := &service{}
 	defer func() {
@@ -278,7 +293,7 @@ func (a *app) startService(
 	if err != nil {
 		return nil, err
 	}
-	s.below = append(s.below, kept.close)
+	s.below = append(s.below, kept.Close)
 	sandbox, err := a.openSandbox(ctx, s, kept, launcher, at != nil)
 	if err != nil {
 		return nil, err
@@ -300,16 +315,19 @@ func (a *app) startService(
 	if member != nil {
 		settings.Cluster = member
 	}
-	s.engine = engine.New(settings, sandbox, kept.blobs, kept.index, a.log)
+	if kept.volumes != nil {
+		settings.Volumes = kept.volumes
+	}
+	s.engine = engine.New(settings, sandbox, kept.blobs, kept.index, a.Log)
 	if s.workers != nil {
-		s.workers.begin(member)
+		s.workers.acceptWorkers(member)
 	}
 	if err := s.engine.Open(ctx); err != nil {
 		return nil, err
 	}
-	s.interpreters = live.New(live.Config{Idle: a.cfg.LiveIdle, PerOwner: a.cfg.OwnerLive,
-		Total: cmp.Or(a.cfg.Live, int(programMemory()/liveMemory)),
-		Wait:  max(a.cfg.QueueTime, 1), Queue: a.cfg.Queue, QueuePerOwner: a.cfg.OwnerQueue}, s.engine, a.log)
+	s.interpreters = live.New(live.Config{Idle: a.Config.LiveIdle, PerOwner: a.Config.OwnerLive,
+		Total: cmp.Or(a.Config.Live, int(programMemory()/liveMemory)),
+		Wait:  max(a.Config.QueueTime, 1), Queue: a.Config.Queue, QueuePerOwner: a.Config.OwnerQueue}, s.engine, a.Log)
 	s.below = append(s.below, s.interpreters.Close)
 	if member != nil {
 		member.Follow(s)
@@ -330,13 +348,16 @@ func (s *service) close() error {
 // ownLauncher returns a launcher that starts executors from this process, for the process
 // that serves. They are kept warm unless the settings say otherwise, or service is 0: for
 // the single program of a command that would take longer than the program.
-func (a *app) ownLauncher(service int) linux.Launcher {
-	return a.launcher(service, service != 0 && a.cfg.Warm)
+func (a *app) ownLauncher(service int) executor.Launcher {
+	return a.launcher(service, service != 0 && a.Config.Warm)
 }
 
-func (a *app) launcher(service int, warm bool) linux.Launcher {
-	return linux.NewLauncher(linux.LaunchOptions{Runtimes: a.cfg.Runtimes(), Packages: a.defaultPackages(),
-		Lending: a.lending(service != 0), Warm: warm, Service: service, Log: a.log})
+func (a *app) launcher(service int, warm bool) executor.Launcher {
+	return executor.NewLauncher(executor.LaunchOptions{Runtimes: a.Config.Runtimes(), Images: a.imagesFolder(),
+		Fetched: a.imageCacheFolder(), Packages: a.defaultPackages(), WarmImages: a.warmImages(),
+		Mounts: mountFolders(a.Config.Mounts), Volumes: a.Config.Volumes(),
+		Lending: a.lending(service != 0), Warm: warm, Service: service,
+		Log: a.Log})
 }
 
 // lending returns the folder in which a service lends inputs to programs.
@@ -344,7 +365,7 @@ func (a *app) lending(serves bool) string {
 	if !serves {
 		return ""
 	}
-	return filepath.Join(a.cfg.Data, "lending")
+	return filepath.Join(a.Config.Data, "lending")
 }
 
 // startSweepTime bounds how long a start removes unreferenced blobs. The rest is removed in the
@@ -352,7 +373,7 @@ func (a *app) lending(serves bool) string {
 const startSweepTime = 200 * time.Millisecond
 
 func (a *app) engineConfig(kept *storage) engine.Config {
-	c := a.cfg
+	c := a.Config
 	return engine.Config{
 		Now:           kept.clock,
 		Space:         kept.space,
@@ -378,6 +399,10 @@ func (a *app) engineConfig(kept *storage) engine.Config {
 		RunTTL:    c.RunTTL,
 		DropCode:  !c.KeepCode,
 		Packages:  a.packageSets(),
+		Images:    imageRules(a.Config, a.images()),
+		Mounts:    mountRules(a.Config),
+
+		SnapshotTTL: c.SnapshotTTL,
 	}
 }
 
@@ -414,53 +439,32 @@ func ownerQuota(c *config.Config) engine.Quota {
 // httpServer returns the front door of a service, with all protocols mounted.
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
 	numbers := httpd.NewMetrics(s.engine)
-	options := native.Options{Caller: httpd.Caller, Ahead: httpd.Ahead, MaxUpload: a.cfg.MaxUpload, Bodies: &s.bodies,
-		Log: a.log, Work: s.work, OneMachine: a.oneMachine(s), Nodes: s.nodes, Live: s.interpreters}
-	if s.live != nil {
-		options.Conversations = s.live.Host
-	}
 	countLive(numbers, s.interpreters.Counts)
-	api := native.New(s.engine, options)
-	mounts := []httpd.Mount{
-		{
-			Prefix: "/api/v1", Handler: api, Access: api.Access, AnyOrigin: native.AnyOrigin(),
-			Authenticate: s.engine.AuthenticateFor("api"),
-			MaxBody:      max(a.cfg.MaxUpload, native.MaxJSON) + formRoom,
-		},
-		a.onyx(s, numbers),
+	mounts, err := a.mountDialects(s, numbers)
+	if err != nil {
+		return nil, err
 	}
-	if a.cfg.DemoProject { // the reference API of a project, in memory
+	if a.Config.DemoProject { // the reference API of a project, in memory
 		mounts = append(mounts,
-			httpd.Mount{Prefix: "/demo", Handler: &assignmenttest.Project{}, Public: true, MaxBody: 1 << 20})
+			httpd.Mount{Prefix: "/demo", Handler: &demo.Project{}, Public: true, MaxBody: 1 << 20})
 	}
-	libreChat, err := a.libreChat(s, numbers)
+	page, err := a.page(s, mounts[0].Handler)
 	if err != nil {
 		return nil, err
 	}
-	page, err := a.page(s, api)
-	if err != nil {
-		return nil, err
-	}
-	agents, endAgents, err := a.mcpMounts(s)
-	if err != nil {
-		return nil, err
-	}
-	notebooks, endNotebooks := a.jupyter(s)
-	sandboxes, endSandboxes := a.e2b(s)
-	mounts = append(mounts, libreChat, a.dify(s), a.openTerminal(s), a.openAI(s), page, notebooks, sandboxes)
-	mounts = append(mounts, agents...)
+	mounts = append(mounts, page)
 	var server *httpd.Server
 	mounts = append(mounts, s.linkMounts(func() http.Handler { return server.Handler() })...)
-	if a.cfg.RootDialect != "" {
+	if a.Config.RootDialect != "" {
 		for _, m := range mounts {
-			if m.Prefix == "/"+a.cfg.RootDialect {
-				m.Prefix = "/"
+			if m.Prefix == "/"+a.Config.RootDialect {
+				m.Prefix, m.End = "/", nil // it ends once
 				mounts = append(mounts, m)
 			}
 		}
 	}
-	if s.providers != nil { // all processes with this data directory share its counters
-		numbers.Registry.MustRegister(metrics.New(s.providers))
+	if s.assistant != nil { // all processes with this data directory share its counters
+		numbers.Registry.MustRegister(metrics.New(s.assistant.Counts))
 	}
 	numbers.Registry.MustRegister(nodeMetrics(s.nodes))
 	server, err = httpd.New(httpd.Options{
@@ -469,19 +473,14 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		Mounts:        mounts,
 		Home:          page.Prefix + "/",
 		Metrics:       numbers,
-		MetricsToken:  a.cfg.MetricsToken.Reveal(),
-		TrustNetworks: a.cfg.TrustNetworks,
+		MetricsToken:  a.Config.MetricsToken.Reveal(),
+		TrustNetworks: a.Config.TrustNetworks,
 		AllowHosts:    a.ownHosts(),
-		MaxUpload:     a.cfg.MaxUpload,
-		Rate:          float64(a.cfg.OwnerRate),
-		Log:           a.log,
+		MaxUpload:     a.Config.MaxUpload,
+		Rate:          float64(a.Config.OwnerRate),
+		Log:           a.Log,
 		Version:       readVersion(a.release).Version,
 		Peers:         s.peers,
 	})
-	if err == nil {
-		for _, end := range []func(){endAgents, endNotebooks, endSandboxes} {
-			server.OnShutdown(end)
-		}
-	}
 	return server, err
 }

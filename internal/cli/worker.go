@@ -18,13 +18,15 @@ import (
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/cluster"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/mutual"
 	"github.com/airlock-run/airlock/internal/outbound"
 	"github.com/airlock-run/airlock/internal/remote"
-	"github.com/airlock-run/airlock/internal/sandbox/linux"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/image/oci"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
@@ -33,30 +35,39 @@ type workers struct {
 	registry remote.Registry
 	sandbox  *remote.Sandbox
 	secured  *mutual.TLS
-	links    *mutual.Links // nil before begin
-	stop     func()        // ends the polling
+	links    *mutual.Links           // nil before begin
+	images   func() ([]string, bool) // ids of the cluster's; nil: it has none
+	stop     func()                  // ends the polling
 }
 
 // openSandbox starts the sandbox of this process, or for an api that of its workers.
 func (a *app) openSandbox(
-	ctx context.Context, s *service, kept *storage, launcher linux.Launcher, serves bool,
+	ctx context.Context, s *service, kept *storage, launcher executor.Launcher, serves bool,
 ) (engine.Sandbox, error) {
-	if a.cfg.Role != config.RoleAPI || !serves {
-		sandbox, err := linux.Start(ctx, linux.Config{Launcher: launcher, Lending: a.lending(serves),
-			Strict: a.cfg.Strict(), Log: a.log})
+	if a.Config.Role != config.RoleAPI || !serves {
+		var images *fetching
+		if s != nil { // a command that looks into images has their files
+			images = a.fetchImages()
+		}
+		sandbox, err := executor.Start(ctx, executor.Config{Launcher: launcher, Lending: a.lending(serves),
+			Strict: a.Config.Strict(), Log: a.Log})
 		if err != nil {
 			return nil, a.sandboxError(err)
 		}
-		return sandbox, nil
+		return images.around(sandbox), nil
 	}
 	secured, err := a.workerTLS()
 	if err != nil {
 		return nil, errors.Join(err, launcher.Close())
 	}
 	w := &workers{stop: func() {}, secured: secured}
-	w.sandbox = remote.New(remote.Config{
-		Blobs: kept.blobs, TLS: secured, Temp: a.cfg.Data, Log: a.log,
-		QueueTime: a.cfg.QueueTime,
+	var sign func(context.Context, string) (string, error)
+	if shared := a.sharedImages(); shared != nil {
+		w.images, sign = shared.IDs, shared.Sign
+	}
+	w.sandbox = remote.New(remote.Config{SignImage: sign,
+		Blobs: kept.blobs, Signer: kept.signer, TLS: secured, Temp: a.Config.Data, Log: a.Log,
+		QueueTime: a.Config.QueueTime,
 		Slots: func(slots int) {
 			if s.engine != nil {
 				s.engine.SetSlots(slots)
@@ -71,9 +82,9 @@ func (a *app) openSandbox(
 // workerTLS returns the TLS of connections within the cluster; nil without a token, on one
 // machine alone.
 func (a *app) workerTLS() (*mutual.TLS, error) {
-	secured, err := mutual.Optional(a.cfg.WorkerToken.Reveal())
+	secured, err := mutual.Optional(a.Config.WorkerToken.Reveal())
 	if err != nil {
-		return nil, &failure{code: exitUsage, word: "worker_token", err: err, hint: "`openssl rand -hex 32` makes one"}
+		return nil, &command.Failure{Code: command.ExitUsage, Word: "worker_token", Err: err, Hint: "`openssl rand -hex 32` makes one"}
 	}
 	return secured, nil
 }
@@ -113,17 +124,17 @@ func (m members) Workers() []remote.Node {
 	return list
 }
 
-// begin accepts workers from now on, and polls the registry: that of the cluster if this
+// acceptWorkers accepts workers from now on, and polls the registry: that of the cluster if this
 // service is a member.
-func (w *workers) begin(member *cluster.Member) {
+func (w *workers) acceptWorkers(member *cluster.Member) {
 	w.registry = remote.NewLocal()
 	if member != nil {
 		w.registry = members{member}
 	}
-	w.links = mutual.NewLinks(w.secured, remote.BeatHandler(w.registry, w.update))
+	w.links = mutual.NewLinks(w.secured, remote.BeatHandler(w.registry, w.update, w.images))
 	w.links.Verified = httpd.Authenticated
 	w.update()
-	w.stop = inBackground(context.Background(), func(ctx context.Context) {
+	w.stop = command.InBackground(context.Background(), func(ctx context.Context) {
 		tick := time.NewTicker(pollInterval)
 		defer tick.Stop()
 		for {
@@ -154,33 +165,36 @@ func (w *workers) close() error {
 // dropSecrets executes a worker again without the secrets in its environment that it does
 // not need.
 func (a *app) dropSecrets() error {
-	if a.cfg.Role != config.RoleWorker || a.split || !a.cfg.Unwanted() {
+	if a.Config.Role != config.RoleWorker || a.split || !a.Config.Unwanted() {
 		return nil
 	}
-	env := append(a.cfg.Environ(a.input.Home), a.cfg.ServiceSecrets()...)
+	env := append(a.Config.Environ(a.Input.Home), a.Config.ServiceSecrets()...)
 	return syscall.Exec("/proc/self/exe", os.Args, env)
 }
 
 // serveWorker runs programs for apis until it is asked to end.
-func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err error) {
+func (a *app) serveWorker(ctx context.Context, launcher executor.Launcher) (err error) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	limitMemory()
-	tcp, err := listenTCP(a.cfg.Listen)
+	tcp, err := listenTCP(a.Config.Listen)
 	if err != nil {
 		return errors.Join(err, launcher.Close())
 	}
 	defer tcp.Close()
 	secured, err := a.workerTLS()
-	if err == nil {
-		err = makeData(a.cfg.Data)
-	}
 	if err != nil {
 		return errors.Join(err, launcher.Close())
 	}
-	sandbox, err := linux.Start(ctx, linux.Config{Launcher: launcher, Lending: a.lending(true), Strict: a.cfg.Strict(),
-		Log: a.log})
+	images, err := a.openWorkerData()
+	if err != nil {
+		return errors.Join(err, launcher.Close())
+	}
+	defer images.Close()
+	sandbox, err := executor.Start(ctx, executor.Config{Launcher: launcher, Lending: a.lending(true),
+		Strict: a.Config.Strict(),
+		Log:    a.Log})
 	if err != nil {
 		return a.sandboxError(err)
 	}
@@ -190,14 +204,15 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
+	parts.Images = images
 	w := remote.NewWorker(parts)
-	server, err := remote.Server(tcp, w.Handler(), secured, a.log)
+	server, err := remote.Server(tcp, w.Handler(), secured, a.Log)
 	if err != nil {
-		return fail(exitUnavailable, mutual.Hint, "%w", err)
+		return command.Fail(command.ExitUnavailable, mutual.Hint, "%w", err)
 	}
 	serving := make(chan error, 1)
 	go func() { serving <- remote.Serve(server, tcp) }()
-	beats := &remote.Beats{Worker: w, Node: a.workerNode(tcp.Addr(), parts.Slots), APIs: a.cfg.WorkerAPIs,
+	beats := &remote.Beats{Worker: w, Node: a.workerNode(tcp.Addr(), parts.Slots), APIs: a.Config.WorkerAPIs,
 		Client:  outbound.Guard(http.Client{Transport: mutual.Transport(secured, remote.LinkPath)}),
 		Expired: func() { w.Forget(ctx) }}
 	health, err := a.serveHealth(ctx, beats, sandbox)
@@ -208,32 +223,53 @@ func (a *app) serveWorker(ctx context.Context, launcher linux.Launcher) (err err
 	telling, tellNoMore := context.WithCancel(context.WithoutCancel(ctx))
 	var told sync.WaitGroup
 	told.Go(func() { beats.Run(telling) })
-	a.log.Info("the worker is ready", "address", beats.Node.Address, "slots", parts.Slots, "apis", a.cfg.WorkerAPIs)
+	a.Log.Info("the worker is ready", "address", beats.Node.Address, "slots", parts.Slots, "apis", a.Config.WorkerAPIs)
 
 	select {
 	case err = <-serving:
 	case <-signals:
-		a.log.Info("stopping: nothing new is taken, a second signal ends what runs", "drain_time", a.cfg.DrainTime)
-		draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.DrainTime)
-		told.Go(func() {
-			select {
-			case <-signals:
-				cancel()
-			case <-draining.Done():
-			}
-		})
-		_ = w.Drain(draining) // programs that have not ended are lost
-		cancel()
+		a.drainWorker(ctx, w, signals)
 	}
 	if err == nil { // until then it refuses requests, and apis choose another worker
-		select {
-		case <-time.After(drainPropagation):
-		case <-signals:
-		}
+		awaitDrained(signals)
 	}
 	tellNoMore()
 	told.Wait()
 	return errors.Join(err, server.Close())
+}
+
+// openWorkerData makes the data directory of a worker and opens the images in it, which the executor
+// sees if they are there before it.
+func (a *app) openWorkerData() (*oci.Cache, error) {
+	if err := makeData(a.Config.Data); err != nil {
+		return nil, err
+	}
+	return a.openImageCache()
+}
+
+// awaitDrained waits until apis have noticed that a worker ends, or until a signal.
+func awaitDrained(signals <-chan os.Signal) {
+	select {
+	case <-time.After(drainPropagation):
+	case <-signals:
+	}
+}
+
+// drainWorker waits until a worker runs nothing, for the time that it has, or until a second signal.
+func (a *app) drainWorker(ctx context.Context, w *remote.Worker, signals <-chan os.Signal) {
+	a.Log.Info("stopping: nothing new is taken, a second signal ends what runs", "drain_time", a.Config.DrainTime)
+	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.Config.DrainTime)
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	defer cancel()
+	asked.Go(func() {
+		select {
+		case <-signals:
+			cancel()
+		case <-draining.Done():
+		}
+	})
+	_ = w.Drain(draining) // programs that have not ended are lost
 }
 
 // workerConfig opens the network and the cache of a worker, until end is called.
@@ -243,9 +279,9 @@ func (a *app) workerConfig(ctx context.Context, sandbox engine.Sandbox) (
 	if err != nil {
 		return c, nil, err
 	}
-	c = remote.WorkerConfig{Sandbox: sandbox, Slots: a.cfg.Concurrency, Seats: a.cfg.Concurrency, Log: a.log}
+	c = remote.WorkerConfig{Sandbox: sandbox, Slots: a.Config.Concurrency, Seats: a.Config.Concurrency, Log: a.Log}
 	if c.Network, err = a.network(carrier); err == nil {
-		c.Cache, err = blob.OpenCache(ctx, filepath.Join(a.cfg.Data, "cache"), a.cfg.BlobCache)
+		c.Cache, err = blob.OpenCache(ctx, filepath.Join(a.Config.Data, "cache"), a.Config.BlobCache)
 	}
 	if err != nil {
 		return c, nil, errors.Join(err, carrier.Close())
@@ -272,18 +308,18 @@ func (a *app) serveHealth(ctx context.Context, beats *remote.Beats, sandbox engi
 func (a *app) workerHealth(beats *remote.Beats, sandbox engine.Sandbox) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/health", func(w http.ResponseWriter, r *http.Request) {
-		body := client.Health{Status: "ok", Version: readVersion(a.release).Version}
+		body := client.Health{Status: client.HealthOK, Version: readVersion(a.release).Version}
 		isolation, err := sandbox.Isolation(r.Context())
 		if err == nil {
 			body.Isolation = &client.Isolation{Backend: isolation.Backend, Strict: isolation.Strict, Summary: isolation.Summary}
 			for _, l := range isolation.Layers {
 				body.Isolation.Layers = append(body.Isolation.Layers,
-					client.Layer{Name: l.Name, State: string(l.State), Detail: l.Detail, Cure: l.Cure})
+					client.Layer{Name: l.Name, State: client.LayerState(l.State), Detail: l.Detail, Cure: l.Cure})
 			}
 			err = beats.Ready()
 		}
 		if err != nil {
-			body.Status, body.Problem = "degraded", err.Error()
+			body.Status, body.Problem = client.HealthDegraded, err.Error()
 		}
 		wire.Write(w, http.StatusOK, "application/json", wire.Encode(body))
 	})
@@ -297,12 +333,12 @@ func (a *app) workerHealth(beats *remote.Beats, sandbox engine.Sandbox) http.Han
 // checkWorker refuses settings that a worker must not have.
 func (a *app) checkWorker() error {
 	switch {
-	case a.cfg.Role != config.RoleWorker:
+	case a.Config.Role != config.RoleWorker:
 		return nil
-	case len(a.cfg.WorkerAPIs) == 0:
-		return fail(exitUsage, "name it with --api URL", "a worker needs the address of an api")
-	case a.cfg.Database != "" || a.cfg.Blobs != "":
-		return fail(exitUsage, "name database and bucket for apis only",
+	case len(a.Config.WorkerAPIs) == 0:
+		return command.Fail(command.ExitUsage, "name it with --api URL", "a worker needs the address of an api")
+	case a.Config.Database != "" || a.Config.Blobs != "":
+		return command.Fail(command.ExitUsage, "name database and bucket for apis only",
 			"a worker runs beside untrusted programs and must not have database or bucket in its settings file or flags")
 	}
 	return nil
@@ -310,8 +346,8 @@ func (a *app) checkWorker() error {
 
 // workerNode describes a worker to apis.
 func (a *app) workerNode(at net.Addr, slots int) remote.Node {
-	name, address := a.cfg.Node()
-	if a.cfg.Advertise == "" {
+	name, address := a.Config.Node()
+	if a.Config.Advertise == "" {
 		address = at.String()
 	}
 	n := remote.Node{Name: name, Version: readVersion(a.release).Version, Address: "http://" + address, Slots: slots,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/mutual"
 	"github.com/airlock-run/airlock/internal/remote"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
@@ -20,7 +21,7 @@ import (
 func TestWorkerHealth(t *testing.T) {
 	fake := sandboxtest.NewFake(nil)
 	worker := remote.NewWorker(remote.WorkerConfig{Sandbox: fake, Slots: 1, Log: slog.New(slog.DiscardHandler)})
-	links := mutual.NewLinks(nil, remote.BeatHandler(remote.NewLocal(), func() {}))
+	links := mutual.NewLinks(nil, remote.BeatHandler(remote.NewLocal(), func() {}, nil))
 	defer links.Close()
 	api := httptest.NewServer(links)
 	defer api.Close()
@@ -28,7 +29,7 @@ func TestWorkerHealth(t *testing.T) {
 	defer transport.CloseIdleConnections()
 	beats := &remote.Beats{Worker: worker, Node: remote.Node{Name: "w", Slots: 1}, APIs: []string{api.URL},
 		Client: &http.Client{Transport: transport}}
-	handler := (&app{}).workerHealth(beats, fake)
+	handler := (&app{App: &command.App{}}).workerHealth(beats, fake)
 	health := func() (h client.Health) {
 		t.Helper()
 		w := httptest.NewRecorder()

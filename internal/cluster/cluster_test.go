@@ -109,9 +109,15 @@ func TestGivenUp(t *testing.T) {
 	}
 	mine := begin(t, two)
 	former := one.member.Self()
+	eventually(t, "two knows of one", func() bool { _, ok := two.member.Node(former); return ok })
+	life := two.member.Life(former)
+	if err := life.Err(); err != nil {
+		t.Errorf("the life of a node that is alive: %v", err)
+	}
 
 	one.gate.set(true) // it is stopped
 	eventually(t, "interrupted", func() bool { return two.status(t, run.ID) == engine.StatusInterrupted })
+	eventually(t, "its life ends", func() bool { return life.Err() != nil })
 	if s := two.status(t, mine.ID); s.Final() {
 		t.Errorf("a run of the node that is alive is %s", s)
 	}

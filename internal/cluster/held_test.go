@@ -26,7 +26,7 @@ func TestHeldTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := engine.RunRequest{Language: "python", Code: "1", Session: session.ID}
-	request.Profile.Discard = true
+	request.Profile.Files.Discard = true
 	eventually(t, "two knows of one", func() bool { _, ok := two.member.Node(former); return ok })
 	if _, err := two.Run(t.Context(), alice, request); engine.KindOf(err) != engine.ErrUnavailable {
 		t.Errorf("as long as its holder lives: %v", err)

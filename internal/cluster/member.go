@@ -51,7 +51,7 @@ type Member struct {
 
 	mu       sync.Mutex
 	self     engine.Epoch
-	nodes    map[engine.Epoch]engine.Node // alive
+	nodes    map[engine.Epoch]life // alive
 	all      []engine.Node
 	looked   time.Time // when all was read
 	beat     time.Time // when the last beat that succeeded was sent
@@ -59,6 +59,13 @@ type Member struct {
 	draining bool      // this node shuts down
 	asked    bool      // an administrator has asked it to take nothing new
 	service  Service
+}
+
+// life is a node that is alive.
+type life struct {
+	engine.Node
+	context.Context
+	end context.CancelFunc
 }
 
 // beatTime bounds one exchange with the database.
@@ -164,14 +171,24 @@ func (m *Member) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	alive := map[engine.Epoch]engine.Node{}
-	for _, n := range all {
-		if !n.Dead {
-			alive[n.Epoch] = n
-		}
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	alive := map[engine.Epoch]life{}
+	for _, n := range all {
+		if n.Dead {
+			continue
+		}
+		l, known := m.nodes[n.Epoch]
+		if !known {
+			l.Context, l.end = context.WithCancel(context.Background())
+		}
+		l.Node = n
+		alive[n.Epoch] = l
+		delete(m.nodes, n.Epoch)
+	}
+	for _, dead := range m.nodes {
+		dead.end()
+	}
 	m.all, m.nodes, m.looked = all, alive, looked
 	return nil
 }
@@ -247,7 +264,19 @@ func (m *Member) Node(epoch engine.Epoch) (engine.Node, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, ok := m.nodes[epoch]
-	return n, ok
+	return n.Node, ok
+}
+
+// Life implements engine.Cluster.
+func (m *Member) Life(epoch engine.Epoch) context.Context {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n, ok := m.nodes[epoch]; ok {
+		return n.Context
+	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	return ended
 }
 
 // Nodes returns all nodes as of the last beat.

@@ -83,8 +83,8 @@ type piece struct {
 	} `json:"function"`
 }
 
-// take adds a chunk.
-func (r *Reader[T]) take(a *Answer[T], data []byte) error {
+// addChunk adds a chunk.
+func (r *Reader[T]) addChunk(a *Answer[T], data []byte) error {
 	var k chunk
 	if err := json.Unmarshal(data, &k); err != nil {
 		return &Error{Text: "a part of the model's answer is no chat completion", Err: fmt.Errorf("%.100q", data)}

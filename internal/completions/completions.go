@@ -61,7 +61,7 @@ func (r *Reader[T]) read(a *Answer[T], body io.ReadCloser, whole bool) error {
 		if err != nil {
 			return &Error{Text: "the model's answer broke off", Err: err}
 		}
-		return r.take(a, text)
+		return r.addChunk(a, text)
 	}
 	for e, err := range sse.Read(body, r.Most) {
 		if err != nil {
@@ -71,7 +71,7 @@ func (r *Reader[T]) read(a *Answer[T], body io.ReadCloser, whole bool) error {
 			readRest(body)
 			return nil
 		}
-		if err := r.take(a, e.Data); err != nil {
+		if err := r.addChunk(a, e.Data); err != nil {
 			return err
 		}
 	}

@@ -49,6 +49,11 @@ type Config struct {
 	NetworkInject   Secret // lines of HOST HEADER: VALUE
 	NetworkMaxBytes int64
 	Packages        []string      // rules that give programs a set of Python packages; see checkPackages
+	Images          []string      // rules that give programs an image; see checkImages
+	WarmImages      []string      // names of images whose interpreters are kept ready
+	Mounts          []string      // NAME=FOLDER or NAME=FOLDER:rw
+	MountAccess     []string      // NAME or key:ID=NAME, also with :ro
+	VolumesDir      string        // see Volumes
 	Isolation       string        // IsolationStrict or IsolationBest
 	Warm            bool          // keep sandboxes warm
 	DrainTime       time.Duration // for running programs at shutdown
@@ -62,6 +67,7 @@ type Config struct {
 	Database    Secret // of the index; empty: in the data directory
 	Blobs       string // bucket, see bucket.ParseAddress; empty: in the data directory
 	BlobCache   int64
+	ImageCache  int64 // bytes
 	MaxUpload   int64
 	MinFree     int64 // bytes of the disk that stay free; 0: a part of it
 	Concurrency int   // 0: twice the number of cores
@@ -69,6 +75,7 @@ type Config struct {
 	QueueTime   time.Duration
 	FileTTL     time.Duration
 	RunTTL      time.Duration
+	SnapshotTTL time.Duration
 	KeepCode    bool // of runs
 
 	// Limits of one owner.
@@ -158,6 +165,7 @@ type Onyx struct {
 	FileTTL    time.Duration
 	Memory     int64         // 0: the service's default
 	CPUTime    time.Duration // 0: no limit
+	Image      string        // name or reference of an image; empty: what Images says
 }
 
 // LibreChat holds the settings of the dialect of LibreChat.
@@ -337,10 +345,28 @@ func (c *Config) finalize() error {
 	if c.Verbose && c.LogLevel > slog.LevelDebug {
 		c.LogLevel, c.origins["log_level"] = slog.LevelDebug, c.origins["verbose"]
 	}
-	return cmp.Or(pair(c, "timeout", &c.DefaultTimeout, &c.MaxTimeout),
+	return cmp.Or(c.checkWritable(), pair(c, "timeout", &c.DefaultTimeout, &c.MaxTimeout),
 		pair(c, "memory", &c.DefaultMemory, &c.MaxMemory),
 		pair(c, "processes", &c.DefaultProcesses, &c.MaxProcesses),
 		pair(c, "output", &c.DefaultOutput, &c.MaxOutput))
+}
+
+// checkWritable returns an error if programs could write to the data directory by a mount.
+func (c *Config) checkWritable() error {
+	for _, m := range c.Mounts {
+		if _, folder, write := Mount(m); write && (within(folder, c.Data) || within(c.Data, folder)) {
+			return &Error{Setting: "mounts", Origin: c.origins["mounts"],
+				Err:  fmt.Errorf("programs could write to the data directory %s by %q", c.Data, m),
+				Hint: "name a folder apart from it; a volume is a folder that Airlock keeps"}
+		}
+	}
+	return nil
+}
+
+// within reports whether a path is a folder or below it.
+func within(folder, at string) bool {
+	rel, err := filepath.Rel(folder, at)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // pair keeps the default limit of a run within the largest one. If only one of the two
@@ -404,6 +430,14 @@ const RootData = "/var/lib/airlock"
 
 // Runtimes returns the directory of the installed language packages.
 func (c *Config) Runtimes() string { return filepath.Join(c.Installed(), "runtimes") }
+
+// Volumes is the folder of the volumes; empty: there are none, since programs run on other machines.
+func (c *Config) Volumes() string {
+	if c.VolumesDir != "" || c.Role != RoleAll {
+		return c.VolumesDir
+	}
+	return filepath.Join(c.Data, "volumes")
+}
 
 // ImageData is the directory of packages that setup installed when a container's image was
 // built. The data directory is a volume, which may be older than the image.

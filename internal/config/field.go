@@ -291,10 +291,38 @@ func checkPackages(s string) error {
 	return nil
 }
 
+// imagesRule matches NAME or WHO=NAME; see ImagesRule.
+var imagesRule = regexp.MustCompile(`^(?:(native|onyx|librechat|e2b|jupyter|mcp|dify|openai|terminal|key:[A-Za-z0-9_-]+)=)?(` +
+	imageName + `)$`)
+
+const imageName = `[a-z0-9][a-z0-9._-]{0,62}`
+
+func checkImages(s string) error {
+	if !imagesRule.MatchString(s) {
+		return fmt.Errorf("%q is not a rule such as py313, onyx=py311, jupyter=host or key:ID=py313; protocols are native, "+
+			"onyx, librechat, e2b, jupyter, mcp, dify, openai and terminal", s)
+	}
+	return nil
+}
+
+var wholeImageName = regexp.MustCompile("^" + imageName + "$")
+
+func checkImageName(s string) error {
+	if !wholeImageName.MatchString(s) {
+		return fmt.Errorf("%q is no name of an image, such as py313", s)
+	}
+	return nil
+}
+
+// ImagesRule splits a rule of images as PackagesRule does.
+func ImagesRule(s string) (protocol, key, name string) { return splitRule(imagesRule, s) }
+
 // PackagesRule splits a rule of python_packages into its protocol, or the public id of its
 // key, and the set. Protocol and key are empty in a rule for all programs.
-func PackagesRule(s string) (protocol, key, set string) {
-	parts := packagesRule.FindStringSubmatch(s)
+func PackagesRule(s string) (protocol, key, set string) { return splitRule(packagesRule, s) }
+
+func splitRule(pattern *regexp.Regexp, s string) (protocol, key, name string) {
+	parts := pattern.FindStringSubmatch(s)
 	if parts == nil {
 		return "", "", ""
 	}
@@ -302,6 +330,49 @@ func PackagesRule(s string) (protocol, key, set string) {
 		return "", id, parts[2]
 	}
 	return parts[1], "", parts[2]
+}
+
+// mountRule matches NAME=FOLDER or NAME=FOLDER:rw.
+var mountRule = regexp.MustCompile(`^(` + mountName + `)=(/.*?)(:rw)?$`)
+
+// mountAccessRule matches NAME or key:ID=NAME, and NAME:ro for NAME.
+var mountAccessRule = regexp.MustCompile(`^(?:(key:[A-Za-z0-9_-]+)=)?(` + mountName + `(?::ro)?)$`)
+
+const mountName = `[a-z0-9][a-z0-9_-]{0,31}`
+
+// Mount splits a value of mounts. write reports whether programs may write to the folder.
+func Mount(s string) (name, folder string, write bool) {
+	parts := mountRule.FindStringSubmatch(s)
+	if parts == nil {
+		return "", "", false
+	}
+	return parts[1], filepath.Clean(parts[2]), parts[3] != ""
+}
+
+// MountAccess splits a rule of mount_access. name may end in :ro. key is empty in a rule for every caller.
+func MountAccess(s string) (key, name string) {
+	_, key, name = splitRule(mountAccessRule, s)
+	return key, name
+}
+
+func checkMount(s string) error {
+	switch name, folder, _ := Mount(s); {
+	case name == "":
+		return fmt.Errorf("%q is not a mount such as datasets=/srv/datasets or out=/srv/out:rw; "+
+			"a name has small letters, digits, _ and -", s)
+	case name == "data":
+		return errors.New("/mnt/data is the program's own folder: a mount has another name")
+	case folder == "/":
+		return errors.New("all of this machine is no folder for programs: name one below it")
+	}
+	return nil
+}
+
+func checkMountAccess(s string) error {
+	if _, name := MountAccess(s); name == "" {
+		return fmt.Errorf("%q is not a rule such as datasets or key:ID=datasets", s)
+	}
+	return nil
 }
 
 func checkServer(s string) error {

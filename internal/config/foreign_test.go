@@ -12,9 +12,10 @@ import (
 func TestForeignNames(t *testing.T) {
 	env := map[string]string{
 		"MAX_EXEC_TIMEOUT_MS": "30000", "MAX_OUTPUT_BYTES": "5000", "MAX_FILE_SIZE_MB": "10",
-		"FILE_TTL_SEC": "120", "MEMORY_LIMIT_MB": "256", "CPU_TIME_LIMIT_SEC": "5", "HOST": "1.2.3.4", "PORT": "9",
+		"FILE_TTL_SEC": "120", "MEMORY_LIMIT_MB": "256", "CPU_TIME_LIMIT_SEC": "5", "PYTHON_EXECUTOR_DOCKER_IMAGE": "a/b:1",
+		"HOST": "1.2.3.4", "PORT": "9",
 	}
-	want := Onyx{30 * time.Second, 5000, 10 << 20, 2 * time.Minute, 256 << 20, 5 * time.Second}
+	want := Onyx{30 * time.Second, 5000, 10 << 20, 2 * time.Minute, 256 << 20, 5 * time.Second, "a/b:1"}
 	c := load(t, world(t, env, ""))
 	if diff := cmp.Diff(want, c.Onyx); diff != "" {
 		t.Error(diff)

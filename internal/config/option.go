@@ -142,6 +142,22 @@ func (c *Config) programOptions() []Option {
 		{Key: "python_packages", Value: "RULE", Many: true, field: texts(&c.Packages, checkPackages),
 			Help: "set of Python packages: NAME for all programs, onyx=NAME, librechat=NAME or native=NAME for those of a " +
 				"protocol, key:ID=NAME for those of a key; may be repeated"},
+		{Key: "images", Value: "RULE", Many: true, field: texts(&c.Images, checkImages),
+			Help: "image whose files programs have in place of the machine's own: NAME for all programs; native=NAME, " +
+				"onyx=NAME, librechat=NAME, e2b=NAME, jupyter=NAME, mcp=NAME, dify=NAME, openai=NAME or terminal=NAME for those " +
+				"of a protocol, key:ID=NAME for those of a key; host is none; may be repeated"},
+		{Key: "warm_images", Value: "NAME", Many: true, field: texts(&c.WarmImages, checkImageName).separate(),
+			Help: "image whose interpreters wait from the start of the service on, and where there are no control groups " +
+				"the only ones that do; may be repeated"},
+		{Key: "mounts", Value: "NAME=FOLDER", Many: true, field: texts(&c.Mounts, checkMount).separate(),
+			Help: "folder of this machine that programs may see as /mnt/NAME, if their request asks for it: read-only, as " +
+				"datasets=/srv/datasets, or to write to, as out=/srv/out:rw; may be repeated"},
+		{Key: "mount_access", Value: "RULE", Many: true, field: texts(&c.MountAccess, checkMountAccess),
+			Help: "who may ask for a mount: NAME for every caller, key:ID=NAME for those of a key, NAME:ro only to read; " +
+				"admins may ask for all; may be repeated"},
+		{Key: "volumes_dir", Value: "FOLDER", field: directory(&c.VolumesDir),
+			Help: "folder of the volumes, which programs write to and which outlive them; empty is volumes in the data " +
+				"directory. Apis and workers need one that all of them share, on NFS or the like"},
 		{Key: "network_allow", Value: "RULE", Many: true, field: texts(&c.NetworkAllow),
 			Help: "what programs may be allowed to contact, if their request asks for it: api.example.com, *.example.com:443, " +
 				"203.0.113.0/24, https://HOST/PATH/*, packages for the registries of pip and npm, * for all; may be repeated"},
@@ -186,10 +202,14 @@ func (c *Config) storageOptions() []Option {
 				"AWS's tools have them"},
 		{Key: "blob_cache", Value: "SIZE", Default: "10GiB", field: size(&c.BlobCache),
 			Help: "what the data directory keeps of a bucket, to be read again"},
+		{Key: "image_cache", Value: "SIZE", Default: "20GiB", field: size(&c.ImageCache),
+			Help: "what the data directory keeps of the images of a cluster, those that were used last"},
 		{Key: "file_ttl", Value: "TIME", Default: "24h", field: duration(&c.FileTTL, time.Second),
 			Help: "how long a file is kept after its last use"},
 		{Key: "run_ttl", Value: "TIME", Default: "24h", field: duration(&c.RunTTL, time.Second),
 			Help: "how long a run is kept with its output and code; the files that it made are kept as file_ttl says"},
+		{Key: "snapshot_ttl", Value: "TIME", Default: "168h", field: duration(&c.SnapshotTTL, time.Second),
+			Help: "how long a snapshot of a session is kept after it was made, or after the last session was made of it"},
 		{Key: "keep_code", Default: "true", field: truth(&c.KeepCode),
 			Help: "keep the code of each run with its output, for the page's list of runs; a request can ask not to"},
 	})
@@ -225,6 +245,8 @@ func (c *Config) protocolOptions() []Option {
 		{Key: "onyx_cpu_time", Value: "TIME", Default: "0s",
 			Foreign: []string{"CPU_TIME_LIMIT_SEC"}, Unit: "s", field: duration(&c.Onyx.CPUTime, 0),
 			Help: "processor time of a run that comes from Onyx; 0s is no limit but the one of the clock"},
+		{Key: "onyx_image", Value: "IMAGE", Foreign: []string{"PYTHON_EXECUTOR_DOCKER_IMAGE"}, field: text(&c.Onyx.Image),
+			Help: "name or reference of an image, which is the same as images: [onyx=NAME] where this machine has it"},
 	}))
 }
 

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -45,6 +46,12 @@ func (c *Client) Close() error {
 	return c.launcher.Close()
 }
 
+// grantMessage is a grant with its secrets.
+type grantMessage struct {
+	engine.Grant
+	Secrets []engine.RevealedSecret `json:"secrets,omitempty"`
+}
+
 // first is the first answer of the process to a grant.
 type first struct {
 	Error string `json:"error,omitempty"`
@@ -70,8 +77,10 @@ func (l *lease) Close() error {
 // Open implements engine.Egress.
 func (c *Client) Open(ctx context.Context, grant engine.Grant, listener *os.File, report func([]engine.Contact)) (
 	io.Closer, error) {
-	message, err := json.Marshal(grant)
-	if err != nil {
+	var message bytes.Buffer
+	encoder := json.NewEncoder(&message)
+	encoder.SetEscapeHTML(false) // secrets would take six times their room
+	if err := encoder.Encode(grantMessage{grant, grant.Reveal()}); err != nil {
 		return nil, err
 	}
 	local, remote, err := socketPair()
@@ -83,7 +92,7 @@ func (c *Client) Open(ctx context.Context, grant engine.Grant, listener *os.File
 	if err != nil {
 		return nil, err
 	}
-	if err := c.hand(ctx, message, remote, listener); err != nil {
+	if err := c.hand(ctx, message.Bytes(), remote, listener); err != nil {
 		link.Close()
 		return nil, unavailable(err)
 	}

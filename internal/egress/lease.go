@@ -36,6 +36,8 @@ type run struct {
 	listener  net.Listener
 	link      *net.UnixConn
 	authority *authority // nil: nothing is inspected
+	secrets   []engine.RevealedSecret
+	needles   map[string][]needle // of each secret, by placeholder
 	plain     *http.Transport
 	life      context.Context //nolint:containedctx // of the connections
 	end       context.CancelFunc
@@ -167,7 +169,7 @@ type contact struct {
 	once           sync.Once
 }
 
-func (r *run) begin(t target) *contact {
+func (r *run) addContact(t target) *contact {
 	c := &contact{run: r, began: time.Now(), target: t}
 	r.begun.Store(c, nil)
 	return c
@@ -295,7 +297,7 @@ func (r *run) transport() *http.Transport {
 		if err != nil {
 			return nil, err
 		}
-		c := r.begin(t)
+		c := r.addContact(t)
 		server, err := c.connect(ctx)
 		if err != nil {
 			c.end(err)

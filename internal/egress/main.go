@@ -53,7 +53,7 @@ func serve(link *net.UnixConn, p *proxy) {
 		if err != nil {
 			break
 		}
-		r, err := p.take(life, message, files)
+		r, err := p.acceptGrant(life, message, files)
 		closeAll(files)
 		if err == nil {
 			work.Go(r.follow)
@@ -64,8 +64,8 @@ func serve(link *net.UnixConn, p *proxy) {
 	p.shut()
 }
 
-// take takes one grant, with its link and its listening socket.
-func (p *proxy) take(life context.Context, message []byte, files []*os.File) (_ *run, err error) {
+// acceptGrant takes one grant, with its link and its listening socket.
+func (p *proxy) acceptGrant(life context.Context, message []byte, files []*os.File) (_ *run, err error) {
 	if len(files) != 2 {
 		return nil, errors.New("a grant without its sockets")
 	}
@@ -81,12 +81,20 @@ func (p *proxy) take(life context.Context, message []byte, files []*os.File) (_ 
 		}
 	}()
 	r := &run{
-		proxy: p, grant: &engine.Grant{}, link: link, rate: rate.NewLimiter(byteRate, byteRate/4),
+		proxy: p, link: link, rate: rate.NewLimiter(byteRate, byteRate/4),
 		starts: rate.NewLimiter(connectionRate, mostConnections), reports: make(chan engine.Contact, mostReports),
 		ended: make(chan struct{}),
 	}
-	if err := json.Unmarshal(message, r.grant); err != nil {
+	var asked grantMessage
+	if err := json.Unmarshal(message, &asked); err != nil {
 		return nil, err
+	}
+	r.grant, r.secrets, r.needles = &asked.Grant, asked.Secrets, map[string][]needle{}
+	for _, s := range r.secrets {
+		r.needles[s.Placeholder] = formsOf(s)
+	}
+	if len(r.secrets) > 0 && len(r.grant.Certificate) == 0 {
+		return nil, errors.New("a grant with secrets and without an authority")
 	}
 	if len(r.grant.Certificate) > 0 {
 		if r.authority, err = newAuthority(r.grant.Certificate, r.grant.Key); err != nil {

@@ -178,11 +178,20 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = permittedProtocol(r)
 	}
 	if err != nil {
-		contact := c.run.begin(t)
+		contact := c.run.addContact(t)
 		contact.end(err)
 		w.Header().Set("Connection", "close")
 		fail(w, err)
 		return
+	}
+	secret, err := c.run.seal(r.Header, t, c.https)
+	if err != nil {
+		c.run.addContact(t).end(err)
+		fail(w, err)
+		return
+	}
+	if secret != nil {
+		w = &earlyWriter{w, secret}
 	}
 	scheme := "http"
 	if c.https {
@@ -195,10 +204,21 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if port := t.port; scheme == "http" && port == 80 || scheme == "https" && port == 443 {
 				out.Out.Host = hostHeader(t.host)
 			}
+			if secret != nil {
+				secret.set(out.Out.Header)
+			}
 			c.run.inject(out.Out, t, scheme)
 		},
 		ModifyResponse: func(answer *http.Response) error {
-			return checkUpgrade(answer, func(err error) { c.run.begin(t).end(err) })
+			report := func(err error) { c.run.addContact(t).end(err) }
+			if err := checkUpgrade(answer, report); err != nil || secret == nil {
+				return err
+			}
+			err := secret.clean(answer)
+			if err != nil {
+				report(err)
+			}
+			return err
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { fail(w, err) },
 	}
@@ -274,7 +294,7 @@ func (p *proxy) connect(w http.ResponseWriter, r *http.Request, c *clientConn) {
 	early, _ := buffered.Peek(buffered.Reader.Buffered())
 	c.early = append(bytes.Clone(early), c.early...)
 	if err != nil {
-		c.run.begin(target{host: r.RequestURI}).end(err)
+		c.run.addContact(target{host: r.RequestURI}).end(err)
 		c.refuse(err)
 		return
 	}
@@ -317,7 +337,8 @@ func (r *run) inspected(t target) bool {
 	whole := slices.ContainsFunc(r.grant.Allow, func(rule engine.NetworkRule) bool {
 		return rule.MatchHost(t.host, t.port) && rule.Path == ""
 	})
-	return !whole || slices.ContainsFunc(r.grant.Inject, func(i engine.Injection) bool { return i.Host == t.host })
+	return !whole || slices.ContainsFunc(r.grant.Inject, func(i engine.Injection) bool { return i.Host == t.host }) ||
+		len(r.secretsFor(t)) > 0
 }
 
 // inject sets the operator's headers in a request.

@@ -107,7 +107,7 @@ func newRigWith(t testing.TB, w waits, grant engine.Grant, servers ...secureServ
 	r.proxy = listener.Addr().String()
 	listener.Close() // the process has its own
 	byPath := func(a engine.NetworkRule) bool { return a.Path != "" }
-	if len(grant.Certificate) == 0 && slices.ContainsFunc(grant.Allow, byPath) {
+	if len(grant.Certificate) == 0 && (slices.ContainsFunc(grant.Allow, byPath) || len(grant.Secrets) > 0) {
 		if grant.Certificate, grant.Key, err = client.Authority(); err != nil {
 			t.Fatal(err)
 		}
@@ -163,6 +163,12 @@ type secureServer struct {
 
 func serveHTTPS(t *testing.T) secureServer {
 	t.Helper()
+	return serveSecure(t, http.HandlerFunc(answerRequest))
+}
+
+// serveSecure starts a server for every name.
+func serveSecure(t *testing.T, handler http.Handler) secureServer {
+	t.Helper()
 	certificate, key, err := NewClient(nil).Authority()
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +179,7 @@ func serveHTTPS(t *testing.T) secureServer {
 	}
 	port := listenPublic(t, func(l net.Listener) {
 		server := &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
-			Handler: http.HandlerFunc(answerRequest)}
+			Handler: handler}
 		t.Cleanup(func() { server.Close() })
 		_ = server.Serve(tls.NewListener(l, &tls.Config{MinVersion: tls.VersionTLS12,
 			GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) { return a.certificate(h.ServerName) },

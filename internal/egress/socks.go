@@ -31,7 +31,7 @@ const (
 func (p *proxy) socks(c *clientConn) {
 	t, code, err := readSocks(c.TCPConn)
 	if err != nil {
-		c.run.begin(t).end(err)
+		c.run.addContact(t).end(err)
 		_ = c.answerSocks(code) // it is refused either way
 		c.Close()
 		return

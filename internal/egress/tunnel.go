@@ -21,7 +21,7 @@ import (
 // TLS has to ask for the allowed name, and HTTP is parsed request by request. Port 443 is
 // TLS and port 80 HTTP; other protocols need a port that a rule names.
 func (p *proxy) tunnel(c *clientConn, t target, accept func() error, refuseWith func(error)) {
-	contact := c.run.begin(t)
+	contact := c.run.addContact(t)
 	if err := permitted(c.run.grant, t); err != nil {
 		contact.end(err)
 		refuseWith(err)

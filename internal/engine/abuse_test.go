@@ -358,9 +358,7 @@ func testCancelTwice(t *testing.T) {
 	if err := r.CancelRun(t.Context(), alice, run.ID); err != nil {
 		t.Errorf("after the end: %v", err)
 	}
-	if ended, err := r.GetRun(t.Context(), alice, run.ID); err != nil || ended.Status != engine.StatusCancelled {
-		t.Errorf("%+v, %v", ended, err)
-	}
+	checkRun(t, runFacts{Status: engine.StatusCancelled})(r.GetRun(t.Context(), alice, run.ID))
 	wantKind(t, r.CancelRun(t.Context(), bob, run.ID), engine.ErrNotFound, run.ID.String())
 }
 

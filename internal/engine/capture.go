@@ -34,6 +34,9 @@ type Capture struct {
 	full   bool   // the head is complete
 	held   tail   // the last raw bytes after the head
 	beyond int64  // number of raw bytes after the head
+
+	whole *Whole // nil: what is left out is lost
+	name  string // of the file that has it
 }
 
 // NewCapture returns the capture of a stream with that limit.
@@ -59,6 +62,9 @@ func (c *Capture) marker(dropped int64) string {
 
 // Write consumes bytes of the stream and appends the text to emit to dst.
 func (c *Capture) Write(dst, data []byte) []byte {
+	if c.whole != nil {
+		c.whole.write(data)
+	}
 	if !c.full {
 		if len(c.carry) > 0 {
 			data = append(c.carry, data...)
@@ -82,26 +88,42 @@ func (c *Capture) Write(dst, data []byte) []byte {
 
 // close ends the head.
 func (c *Capture) close() {
+	if c.full {
+		return
+	}
 	c.full = true
 	c.held.size = c.limit - c.text
+	c.beyond = int64(len(c.carry))
+	c.held.write(c.carry)
+	c.carry = nil
+}
+
+// isCut reports whether text is left out of a stream that has ended.
+func (c *Capture) isCut() bool {
+	held := c.held.bytes()
+	return c.beyond != int64(len(held)) || textSize(held) > c.limit-c.text
 }
 
 // Clear drops the withheld text, which a reader is not to see any more.
-func (c *Capture) Clear() { c.held.buf, c.carry, c.beyond = nil, nil, 0 }
+func (c *Capture) Clear() {
+	c.held.buf, c.carry, c.beyond = nil, nil, 0
+	if c.whole != nil {
+		c.whole.drop()
+	}
+}
 
 // Finish appends the withheld text that is kept, and reports whether text was
 // dropped.
 func (c *Capture) Finish(dst []byte) (text []byte, truncated bool) {
-	if !c.full {
-		c.close()
-		c.beyond = int64(len(c.carry))
-		c.held.write(c.carry)
+	c.close()
+	if c.whole != nil && c.name == "" {
+		c.whole.drop()
 	}
-	held := c.held.bytes()
+	cut, held := c.isCut(), c.held.bytes()
 	c.held = tail{}
 	room := c.limit - c.text
 	size := textSize(held)
-	if c.beyond == int64(len(held)) && size <= room {
+	if !cut {
 		dst, _ = appendText(dst, held, size, true)
 		return dst, false
 	}
@@ -122,7 +144,15 @@ func (c *Capture) Finish(dst []byte) (text []byte, truncated bool) {
 		size -= utf8.RuneLen(r)
 		held = held[n:]
 	}
-	dst = append(dst, c.marker(c.beyond-int64(len(held)))...)
+	marker := c.marker(c.beyond - int64(len(held)))
+	if c.name != "" {
+		first := c.whole.most
+		if c.whole.size <= first {
+			first = 0
+		}
+		marker = LeftOut(c.beyond-int64(len(held)), c.name, first)
+	}
+	dst = append(dst, marker...)
 	dst, _ = appendText(dst, held, size, true)
 	return dst, true
 }

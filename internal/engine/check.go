@@ -43,7 +43,7 @@ func (s *Service) check(req *RunRequest) (language.Language, error) {
 		}
 		return lang, Invalid("language", "%.40q is not known; there are %s", req.Language, strings.Join(names, ", "))
 	}
-	req.Profile.Inline = req.Profile.Inline && lang.Inline != nil
+	req.Profile.Program.Inline = req.Profile.Program.Inline && lang.Inline != nil
 	for _, err := range []error{
 		s.checkCode(req),
 		checkArguments(req.Args),
@@ -57,16 +57,16 @@ func (s *Service) check(req *RunRequest) (language.Language, error) {
 	if len(req.Files) > maxFileRefs {
 		return lang, Invalid(fieldFiles, "are %d, at most %d are allowed", len(req.Files), maxFileRefs)
 	}
-	if req.Profile.FileTTL < 0 {
+	if req.Profile.Files.TTL < 0 {
 		return lang, Invalid("file_ttl", "must not be negative")
 	}
-	req.Profile.FileTTL = cmp.Or(req.Profile.FileTTL, s.cfg.FileTTL)
+	req.Profile.Files.TTL = cmp.Or(req.Profile.Files.TTL, s.cfg.FileTTL)
 	output := req.Profile.Limits.Output
-	if req.Profile.WholeOutput {
+	if req.Profile.Output.Whole {
 		req.Profile.Limits.Output = OutputLimit{}
 	}
 	limits, err := s.limits(req.Profile.Limits)
-	if req.Profile.WholeOutput {
+	if req.Profile.Output.Whole {
 		limits.Output = output
 	}
 	req.Profile.Limits = limits
@@ -81,7 +81,7 @@ func (s *Service) checkCode(req *RunRequest) error {
 		return Invalid("code", "is not valid UTF-8")
 	case len(req.Stdin) > s.maxStdin(req):
 		return tooLarge("stdin", len(req.Stdin), s.maxStdin(req))
-	case !req.Profile.Inline:
+	case !req.Profile.Program.Inline:
 		return nil
 	case len(req.Code) > maxInline:
 		return tooLarge("code", len(req.Code), maxInline)
@@ -94,7 +94,7 @@ func (s *Service) checkCode(req *RunRequest) error {
 // maxStdin returns the maximum length of a program's input. The input of an edge's driver
 // contains the source, whose length escaping can double.
 func (s *Service) maxStdin(req *RunRequest) int {
-	if req.Profile.SourceInStdin {
+	if req.Profile.Program.InStdin {
 		return maxStdin + 2*s.cfg.MaxCode
 	}
 	return maxStdin
@@ -133,24 +133,24 @@ func argument(field, s string) error {
 
 func checkProfile(p *Profile, lang language.Language) error {
 	p.Origin = cmp.Or(p.Origin, OriginNative)
-	switch p.Root {
+	switch p.Program.Root {
 	case "":
-		p.Root = rootWorkspace
+		p.Program.Root = rootWorkspace
 	case rootWorkspace, rootMntData:
 	default:
 		return Invalid("root", "must be %s or %s", rootWorkspace, rootMntData)
 	}
-	p.Entry = cmp.Or(p.Entry, lang.Entry)
-	entry, err := CleanPath(p.Entry)
+	p.Program.Entry = cmp.Or(p.Program.Entry, lang.Entry)
+	entry, err := CleanPath(p.Program.Entry)
 	if err != nil {
 		return Invalid("entry", "%w", err)
 	}
-	p.Entry = entry
-	p.Home = cmp.Or(p.Home, p.Root)
-	if !strings.HasPrefix(p.Home, "/") || len(p.Home) > maxPath {
+	p.Program.Entry = entry
+	p.Program.Home = cmp.Or(p.Program.Home, p.Program.Root)
+	if !strings.HasPrefix(p.Program.Home, "/") || len(p.Program.Home) > maxPath {
 		return Invalid("home", "must be an absolute path")
 	}
-	return argument("home", p.Home)
+	return argument("home", p.Program.Home)
 }
 
 func checkKey(key string) error {
@@ -164,9 +164,8 @@ func checkKey(key string) error {
 }
 
 // fingerprint returns a digest that differs for different requests with one idempotency
-// key. It covers the whole request but the handler of its calls.
+// key. It covers the whole request but the handler of its calls (Profile.MarshalJSON).
 func fingerprint(req RunRequest) (Digest, error) {
-	req.Profile.Host = nil
 	req.IdempotencyKey = ""
 	text, err := json.Marshal(req)
 	if err != nil {

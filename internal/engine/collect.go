@@ -14,34 +14,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Reasons why a file was not kept, in addition to the sandbox's.
-const (
-	reasonName       = "name"
-	reasonTooMany    = "too many files"
-	reasonTooLarge   = "too large"
-	reasonTotal      = "all files together are too large"
-	reasonNotRegular = "not a regular file"
-	reasonUnreadable = "unreadable"
-	reasonFull       = "disk full"
-	reasonQuota      = "quota full"
-	reasonSlow       = "storing took too long"
-	reasonMoved      = "another node has the session by now"
-)
-
 func reasonFor(err error) string {
 	switch {
 	case errors.Is(err, ErrQuota):
-		return reasonQuota
+		return DropQuotaFull
 	case errors.Is(err, ErrFull):
-		return reasonFull
+		return DropDiskFull
 	case errors.Is(err, ErrTooLarge):
-		return reasonTooLarge
+		return DropTooLarge
 	case errors.Is(err, ErrConflict):
-		return reasonMoved
+		return DropMoved
 	case errors.Is(err, ErrCanceled), errors.Is(err, context.DeadlineExceeded):
-		return reasonSlow
+		return DropSlow
 	}
-	return reasonUnreadable
+	return DropUnreadable
 }
 
 // storers is how many files of one run are stored at once. A disk makes many
@@ -122,12 +108,12 @@ func (c *collector) choose(ctx context.Context, outputs []Output) {
 	for _, output := range outputs {
 		name, err := CleanPath(output.Path)
 		if err != nil || seen[name] {
-			c.drop(strings.ToValidUTF8(output.Path, "\uFFFD"), reasonName)
+			c.drop(strings.ToValidUTF8(output.Path, "\uFFFD"), DropName)
 			c.discard(output)
 			continue
 		}
 		seen[name] = true
-		if !c.take(name, output) {
+		if !c.accept(name, output) {
 			c.discard(output)
 		}
 		if output.Respelled {
@@ -139,25 +125,30 @@ func (c *collector) choose(ctx context.Context, outputs []Output) {
 // discard unpins the bytes of a file that is not kept.
 func (c *collector) discard(o Output) {
 	if o.File == nil && o.Blob.SHA256 != (Digest{}) {
-		c.service.reclaim.unpin(o.Blob.SHA256)
-		c.service.janitor.enqueueOrphans(o.Blob.SHA256)
+		c.service.discardBlob(o.Blob.SHA256)
 	}
 }
 
-// take reports whether it has chosen a file. It does not choose an unchanged input.
-func (c *collector) take(name string, o Output) bool {
+// discardBlob unpins a blob that no file has.
+func (s *Service) discardBlob(digest Digest) {
+	s.reclaim.unpin(digest)
+	s.janitor.enqueueOrphans(digest)
+}
+
+// accept reports whether it has chosen a file. It does not choose an unchanged input.
+func (c *collector) accept(name string, o Output) bool {
 	size, regular := sizeOf(o)
 	before, readOnly, input := c.stage.at(name)
 	switch {
 	case !regular:
-		c.drop(name, reasonNotRegular)
+		c.drop(name, DropNotRegular)
 	case input && (readOnly || same(o, size, before)):
 	case c.left.Count == 0:
-		c.drop(name, reasonTooMany)
+		c.drop(name, DropTooMany)
 	case size > min(c.left.Bytes, c.left.Total):
-		c.drop(name, reasonTooLarge)
+		c.drop(name, DropTooLarge)
 	case c.quota.Count == 0 || size > c.quota.Total:
-		c.drop(name, reasonQuota)
+		c.drop(name, DropQuotaFull)
 	default:
 		for _, left := range []*FileLimit{&c.left, &c.quota} {
 			left.Count--
@@ -210,9 +201,12 @@ func (c *collector) record(ctx context.Context, k *keeping) {
 	if k.output.File != nil {
 		head = Head(k.output.File)
 	}
-	ttl, now := c.job.request.Profile.FileTTL, c.service.now()
+	ttl, now, origin := c.job.request.Profile.Files.TTL, c.service.now(), c.job.request.Profile.Origin
+	if k.name == TreeMark {
+		origin = OriginHeld // of which there is no list
+	}
 	c.end.run.Files = append(c.end.run.Files, File{
-		ID: NewID(), Owner: c.job.owner, Origin: c.job.request.Profile.Origin,
+		ID: NewID(), Owner: c.job.owner, Origin: origin,
 		Name: path.Base(k.name), Path: k.name, Size: k.blob.Size, MIME: typeOf(k.name, head), SHA256: k.blob.SHA256,
 		Run: c.job.id, CreatedAt: now, ExpiresAt: now.Add(ttl), TTL: ttl,
 	})

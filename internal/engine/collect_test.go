@@ -108,9 +108,7 @@ func TestDiskFullOnOutputs(t *testing.T) {
 			!strings.Contains(run.Message, "could not be recorded") {
 			t.Errorf("%+v\n%s", run, diff)
 		}
-		if got, err := r.GetRun(t.Context(), alice, run.ID); err != nil || got.Stdout != "hello" {
-			t.Errorf("before it is recorded: %+v, %v", got, err)
-		}
+		checkRun(t, runFacts{Stdout: "hello"}, "before it is recorded")(r.GetRun(t.Context(), alice, run.ID))
 		synctest.Wait() // the janitor has been woken
 		r.index.Fail(nil)
 		time.Sleep(31 * time.Second)

@@ -16,5 +16,5 @@
 // disconnect, reconnect, and resume watching.
 //
 // State that is in the memory of the process alone says so where it is
-// declared: jobs, queue, budgets, touches and unrecorded.
+// declared: jobs, queue, budgets, touches and records.
 package engine

@@ -32,12 +32,16 @@ const (
 	ErrInternal     Kind = "internal"       // our fault; details go to the log, never to the client
 )
 
+// ErrNoProgram is the cause of the ErrConflict of a request about a sandbox without a program.
+var ErrNoProgram = errors.New("no program runs in this workspace")
+
 // Error is the one error type that leaves the engine.
 type Error struct {
 	Op         string        // what was being done: "run", "put file"
 	Kind       Kind          // of the error
 	ID         string        // the object or the field it is about, if any
 	Hint       string        // what the caller can do about it, a sentence
+	Doctor     bool          // Hint refers to `airlock doctor`, which examines the cause
 	RetryAfter time.Duration // with ErrBusy: a guess at when to come back
 	Err        error         // the cause
 	Cause      string        // what a run's owner may know of it: no path, nothing of others

@@ -89,7 +89,7 @@ func TestRunsInOneSession(t *testing.T) {
 			for range 3 {
 				go func() {
 					req := engine.RunRequest{Language: name, Code: "x", Session: session.ID}
-					req.Profile.Inline = name == "bash"
+					req.Profile.Program.Inline = name == "bash"
 					_, err := r.Run(ctx, alice, req)
 					ended <- err
 				}()

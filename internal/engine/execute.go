@@ -17,6 +17,8 @@ func (s *Service) execute(ctx context.Context, j *job) {
 	defer j.cancel(nil)
 	j.inUse = s.keep(ctx, j)
 	defer j.inUse.end()
+	defer j.insert.end()
+	defer s.releaseVolumes(j)
 	end := &completion{run: j.snapshot()}
 	if err := s.guard(ctx, j, func() { s.attempt(ctx, j, end) }); err != nil {
 		end.interrupt(err)
@@ -54,7 +56,8 @@ func (s *Service) attempt(ctx context.Context, j *job, end *completion) {
 		s.meter.rejected.Add(1)
 		end.err = s.queue.tooLong(j.maxWait, 0)
 		end.run.Status = StatusCancelled
-		end.run.Message = fmt.Sprintf("%s: its turn did not come within %v. Try again later.", gaveUp, j.maxWait)
+		end.run.Message = fmt.Sprintf("The run was given up before it started: its turn did not come within %v. "+
+			"Try again later.", j.maxWait)
 		return
 	}
 	if err != nil {
@@ -62,7 +65,7 @@ func (s *Service) attempt(ctx context.Context, j *job, end *completion) {
 		end.run.Message = "The run was cancelled before it started: " + err.Error() + "."
 		return
 	}
-	if !j.deferredInsert.deferred {
+	if !j.deferred {
 		s.use(ctx, s.now(), j.session.life())
 	}
 	stage, err := s.stage(ctx, j)
@@ -123,33 +126,38 @@ func reason(err error) string {
 // collecting, before the service stops waiting for the sandbox to enforce it.
 const sandboxGrace = time.Minute
 
+// fetchGrace is how long a machine may take in addition to fetch the files of an image.
+const fetchGrace = 10 * time.Minute
+
 var errSandboxGrace = errors.New("the sandbox did not end the program in time")
 
 // specOf returns the request to the sandbox.
 func specOf(j *job, stage *stage) *Spec {
 	p := &j.request.Profile
 	spec := &Spec{
-		Owner: j.owner.Account(), Language: j.language, Packages: j.request.Packages,
+		Owner: j.owner.Account(), Language: j.language, Packages: j.request.Packages, Image: j.image,
 		Code: j.request.Code, Args: j.request.Args,
 		Stdin: j.request.Stdin,
-		Root:  p.Root, Entry: p.Entry, Inline: p.Inline, Home: p.Home, Limits: p.Limits,
-		Inputs: stage.inputs(), Calls: p.Host != nil, EchoLast: p.EchoLast, ShowPlots: p.ShowPlots, Globals: p.Globals,
-		Folders: p.Folders, Merge: p.MergeOutput,
+		Root:  p.Program.Root, Entry: p.Program.Entry, Inline: p.Program.Inline, Home: p.Program.Home, Limits: p.Limits,
+		Inputs: stage.inputs(), Calls: p.Calls.Handler != nil, EchoLast: p.Output.EchoLast, ShowPlots: p.Files.Plots,
+		Globals: p.Program.Globals, Locale: p.Program.Locale,
+		Folders: p.Files.Folders, Merge: p.Output.Merge, Mounts: j.request.Mounts,
+		Volumes: j.places,
 	}
 	if len(stage.private) > 0 {
 		spec.Stdin = slices.Concat(spec.Stdin, stage.private)
 	}
-	if j.session.Kind == SessionHeld || p.Live {
+	if j.session.Kind == SessionHeld || p.Live != nil {
 		spec.Held = j.session.ID
 	}
-	if p.Discard {
+	if p.Files.Discard {
 		spec.Limits.Files = FileLimit{}
 	}
 	switch {
-	case p.Live:
-		spec.Live, spec.Apart, spec.Limits.Timeout = true, p.Apart, endless
-	case p.Host != nil:
-		spec.Limits.Timeout += p.Pauses
+	case p.Live != nil:
+		spec.Live, spec.Apart, spec.Limits.Timeout = true, p.Live.Apart, endless
+	case p.Calls.Handler != nil:
+		spec.Limits.Timeout += p.Calls.Pauses
 	}
 	if j.grant != nil {
 		spec.Network = j.grant.network()
@@ -162,18 +170,26 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 	p, spec := &j.request.Profile, specOf(j, stage)
 	j.started(s.now())
 	end.run = j.snapshot()
-	guarded, cancel := context.WithTimeoutCause(ctx, spec.Limits.Timeout+sandboxGrace, errSandboxGrace)
+	grace := sandboxGrace
+	if spec.Image != nil && spec.Image.Archive != nil {
+		grace += fetchGrace
+	}
+	guarded, cancel := context.WithTimeoutCause(ctx, spec.Limits.Timeout+grace, errSandboxGrace)
 	defer cancel()
 	guarded, stop := context.WithCancelCause(guarded)
 	defer stop(nil)
-	host := &host{job: j, service: s}
+	host := &host{job: j, service: s, last: tail{size: symptomBytes}}
 	if j.grant != nil {
 		host.contacts = s.contacts(j.id, j.grant)
 		defer func() { end.contacted(host.contacts.end()) }()
 	}
-	if p.Host != nil && (p.Pauses > 0 || p.Live) {
+	if p.Calls.Handler != nil && (p.Calls.Pauses > 0 || p.Live != nil) {
 		host.pauses = newPauses(s.sandbox, s.queue, j.ticket, p, func() { stop(errSandboxGrace) })
 		defer host.pauses.end()
+	}
+	volumes, err := s.watchVolumes(ctx, j, spec, stop)
+	if err != nil {
+		return err
 	}
 	j.timings.end("stage")
 	outcome, err := s.runProgram(guarded, j, spec, host)
@@ -181,39 +197,43 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 		outcome, err = s.runProgram(guarded, j, spec, host)
 	}
 	j.timings.end("sandbox")
+	volumes.finish(ctx)
 	if err != nil {
-		if spec.Held == j.session.ID && !p.Live && errors.Is(err, ErrNotFound) {
+		if spec.Held == j.session.ID && p.Live == nil && errors.Is(err, ErrNotFound) {
 			s.forget(ctx, j.session)
 			return &Error{Op: opRun, Kind: ErrNotFound, ID: fieldSession, Err: errors.New("its workspace is gone")}
 		}
 		return err
 	}
 	j.timings.split("program", outcome.Duration)
-	if outcome.Refused && !p.Live {
-		host.Output(Stderr, []byte(refusedNote(p.Limits.Processes)))
+	if p.Live == nil {
+		s.addHint(ctx, j, outcome, string(host.last.bytes()))
 	}
 	defer closeOutputs(outcome.Outputs)
 	if outcome.Cancelled && errors.Is(context.Cause(guarded), errSandboxGrace) {
 		outcome.Cancelled, outcome.TimedOut = false, true
 	}
 	end.describe(outcome, p.Limits, context.Cause(ctx))
+	volumes.describe(outcome, end.run)
 	// The program's files are kept also after a cancel.
 	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	if p.Discard {
+	if p.Files.Discard {
 		if j.session.Kind == SessionHeld { // files of a live session are kept with its cells
 			s.keepHeld(keep, j)
 		}
 		return nil
 	}
+	names := s.addWholes(keep, j, stage, outcome)
 	s.collect(keep, j, stage, outcome, end)
+	j.log.nameWholes(names, end.run.Files)
 	return nil
 }
 
 // runProgram runs a program in the sandbox. It restores the workspace if that was lost.
 func (s *Service) runProgram(ctx context.Context, j *job, spec *Spec, host *host) (*Outcome, error) {
 	switch {
-	case j.request.Profile.Live:
+	case j.request.Profile.Live != nil:
 		return s.runLive(ctx, j, spec, host)
 	case j.session.Kind == SessionHeld:
 		return s.runHeld(ctx, j, spec, host)
@@ -235,20 +255,27 @@ type host struct {
 	service  *Service
 	contacts *contacts // nil: the run has no network
 	pauses   *pauses   // nil: waiting for an answer is running
+	last     tail      // of what the program wrote to its messageStream
 }
 
 func (h *host) Output(stream Stream, data []byte) {
-	if resident, ok := h.job.request.Profile.Host.(Resident); ok && h.job.request.Profile.Live {
+	if resident := h.job.request.Profile.resident(); resident != nil {
 		resident.Output(stream, data)
 		return
 	}
+	if stream == messageStream(&h.job.request.Profile) {
+		h.last.write(data)
+	}
 	h.job.log.output(stream, data)
+	if tap := h.job.request.Profile.Output.Tap; tap != nil {
+		tap(stream, data)
+	}
 }
 
 // Call passes a call on to the edge. Its panic must not reach the sandbox's
 // goroutine, where it would end the service.
 func (h *host) Call(ctx context.Context, name string, input []byte) (answer []byte, err error) {
-	handler := h.job.request.Profile.Host
+	handler := h.job.request.Profile.Calls.Handler
 	if handler == nil {
 		return nil, errors.New("this run has nobody to call")
 	}
@@ -264,12 +291,12 @@ func (h *host) call(ctx context.Context, handler CallHandler, name string, input
 	if h.pauses == nil {
 		return handler.Call(ctx, name, input)
 	}
-	h.pauses.begin()
+	h.pauses.addCall()
 	answer, err := handler.Call(ctx, name, input)
 	if late := h.pauses.resume(ctx); late != nil {
 		return nil, late
 	}
-	if resident, ok := handler.(Resident); ok {
+	if resident := h.job.request.Profile.resident(); resident != nil {
 		resident.Resumed()
 	}
 	return answer, err

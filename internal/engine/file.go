@@ -17,7 +17,9 @@ type Caller struct {
 	Admin bool   // may manage keys
 
 	Packages string // set of Python packages of the key's programs; empty: as their protocol's
+	Images   string // of the key, as in Key
 	Network  string // of the key, as in Key; empty: its programs may ask for Config.Network.Allow
+	Mounts   string // of the key, as in Key
 }
 
 // Local is the caller that needs no key: on loopback, on the unix socket, and
@@ -150,7 +152,9 @@ type Key struct {
 	CreatedAt time.Time
 	RevokedAt time.Time // zero: in force
 	Packages  string    // set of Python packages of its programs; empty: as their protocol's
+	Images    string    // that its programs may have, separated by commas, the first by default; empty: all
 	Network   string    // rules for its programs, separated by commas; see Caller
+	Mounts    string    // that its programs have unless a request says otherwise, separated by commas
 	Allowance Allowance // of its owner, if no other key of it has more
 	Only      string    // protocols that it opens, separated by commas; empty: all
 }
@@ -158,10 +162,16 @@ type Key struct {
 // Protocols returns the list of Only.
 func (k Key) Protocols() []string { return list(k.Only) }
 
+// ImageNames returns the list of Images.
+func (k Key) ImageNames() []string { return list(k.Images) }
+
 // Rules returns the list of Network.
 func (k Key) Rules() []string {
 	return list(k.Network)
 }
+
+// MountNames returns the list of Mounts.
+func (k Key) MountNames() []string { return list(k.Mounts) }
 
 // list splits a list at its commas.
 func list(text string) []string {
@@ -176,7 +186,9 @@ type NewKey struct {
 	Owner    Owner
 	Admin    bool
 	Packages string
+	Images   []string
 	Network  []string
+	Mounts   []string // see MountName
 
 	Allowance Allowance // Shares 0: as many as Users
 	Only      []string  // protocols that it opens; empty: all

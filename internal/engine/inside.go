@@ -15,7 +15,7 @@ import (
 type Inside interface {
 	// Start starts a process beside the program: in its namespaces, under its
 	// limits and in the same isolation. It ends with the program at the latest.
-	// Without a program Start returns ErrConflict, with too many processes
+	// Without a program Start returns ErrNoProgram, with too many processes
 	// ErrBusy, and for a missing command or folder ErrInvalid.
 	Start(ctx context.Context, held ID, spec *ProcessSpec) (Process, error)
 
@@ -26,11 +26,11 @@ type Inside interface {
 	// Files returns the files of a held workspace, with or without a program.
 	Files(held ID) Files
 
-	// Usage measures the sandbox. Without a program it returns ErrConflict.
+	// Usage measures the sandbox. Without a program it returns ErrNoProgram.
 	Usage(ctx context.Context, held ID) (SandboxUsage, error)
 
 	// Tmp returns the files of the sandbox's /tmp, which end with the sandbox.
-	// Without a program it returns ErrConflict.
+	// Without a program it returns ErrNoProgram.
 	Tmp(held ID) Files
 }
 
@@ -55,19 +55,31 @@ type TerminalSize struct{ Columns, Rows uint16 }
 // Process is a process that was started inside a sandbox. The caller must read its
 // streams until they end, otherwise the process blocks.
 type Process interface {
-	Stdin() io.WriteCloser // with a terminal: its input; closing it hangs up
+	Stdin() ProcessInput   // with a terminal: its input; closing it hangs up
 	Stdout() io.ReadCloser // with a terminal: its output
 	Stderr() io.ReadCloser // nil with a terminal
 
-	// Signal sends a signal to its process group. ErrConflict: it has ended.
+	// PID is its number in the sandbox; 0: it is not known.
+	PID() int
+	// Signal sends a signal to its process group or, after its end, to all that it has left.
+	// SIGKILL always ends all that it has started. ErrConflict: nothing is left.
 	Signal(signal syscall.Signal) error
 	// Resize sets the size of its terminal. Without a terminal it returns ErrInvalid.
 	Resize(size TerminalSize) error
 	// Wait returns when the process has ended, or with an error when it was lost
-	// with its executor. Its children may still run, and hold its streams.
+	// with its executor. What it has started may still run, and hold its streams.
 	Wait() (ProcessEnd, error)
-	// Close kills the process group and frees its resources.
+	// WaitAll is called after Wait and returns when nothing that it has started is left.
+	WaitAll() error
+	// Close kills the process and all that it has started, and frees its resources.
 	Close() error
+}
+
+// ProcessInput is the input of a process.
+type ProcessInput interface {
+	io.WriteCloser
+	// SetWriteDeadline ends a Write that blocks; os.ErrNoDeadline: none can be ended.
+	SetWriteDeadline(t time.Time) error
 }
 
 // ProcessEnd is how a process ended.
@@ -75,6 +87,7 @@ type ProcessEnd struct {
 	ExitCode int    // 128+n after signal n
 	Signal   string // "SIGKILL"; empty unless a signal ended it
 	CPU      time.Duration
+	Left     bool // what it has started goes on: see WaitAll
 }
 
 // Files are the files of a held workspace, or of a /tmp. Paths are relative, have one
@@ -134,11 +147,12 @@ type FileEventKind string
 
 // The kinds of events. After an overflow events are missing: list again.
 const (
-	FileCreated  FileEventKind = "created"
-	FileModified FileEventKind = "modified"
-	FileDeleted  FileEventKind = "deleted"
-	FileMoved    FileEventKind = "moved"
-	FileOverflow FileEventKind = "overflow"
+	FileCreated    FileEventKind = "created"
+	FileModified   FileEventKind = "modified"
+	FileAttributes FileEventKind = "attributes" // permissions, times and the like
+	FileDeleted    FileEventKind = "deleted"
+	FileMoved      FileEventKind = "moved"
+	FileOverflow   FileEventKind = "overflow"
 )
 
 // FileEvent is a change in a workspace.

@@ -123,7 +123,7 @@ func (j *janitor) runSoon() {
 // the bytes of expired files are removed at once.
 func (s *Service) cleanUp(ctx context.Context, low bool) {
 	now := s.now()
-	s.flushRecords(ctx, false)
+	s.records.flushNow(ctx, false)
 	if err := s.touches.flush(ctx, s.index); err != nil {
 		s.logFailure(ctx, "write down uses", err)
 		return // otherwise files and sessions in use would expire
@@ -137,6 +137,11 @@ func (s *Service) cleanUp(ctx context.Context, low bool) {
 	})
 	s.inBatches(ctx, "expire files", func() (int, error) {
 		n, err := s.index.ExpireFiles(ctx, now, tidyBatch)
+		s.janitor.unswept = s.janitor.unswept || n > 0
+		return n, err
+	})
+	s.inBatches(ctx, "expire snapshots", func() (int, error) {
+		n, err := s.index.ExpireSnapshots(ctx, now, tidyBatch)
 		s.janitor.unswept = s.janitor.unswept || n > 0
 		return n, err
 	})

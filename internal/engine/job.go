@@ -12,29 +12,36 @@ import (
 // job is a run from the moment it is admitted to the moment its end is
 // recorded.
 type job struct {
-	id             ID
-	owner          Owner
-	generation     int64   // of its session's place, if that holds its workspace
-	node           Epoch   // the life of this node that began it
-	within         ID      // the session's; known before the session is
-	session        Session // looked up by register
-	language       language.Language
-	grant          *Grant     // nil: no network
-	request        RunRequest // checked, and with every default filled in
-	source         *Source    // the source that History keeps
-	files          []File     // the files of request.Files, in the same order
-	ticket         *ticket
-	log            *recorder
-	cancel         context.CancelCauseFunc
-	done           chan struct{} // closed when the run has ended and is cleaned up
-	gaveUp         bool          // it got no slot in time; known once turn is closed
-	turn           chan struct{} // closed when the run no longer waits for its slot
-	maxWait        time.Duration // how long it may wait for that; 0: for as long as it takes
-	accepted       bool          // by the index; guarded by Service.mu
-	timings        timings
-	deferredInsert deferredInsert
-	inUse          *inUse // set by execute
-	restores       bool   // its session's workspace is restored
+	id         ID
+	owner      Owner
+	caller     Caller  // who asked for it, with the rights of then
+	generation int64   // of its session's place, if that holds its workspace
+	node       Epoch   // the life of this node that began it
+	within     ID      // the session's; known before the session is
+	session    Session // looked up by register
+	language   language.Language
+	image      *Image     // its root; nil: it has none
+	grant      *Grant     // nil: no network
+	request    RunRequest // checked, and with every default filled in
+	source     *Source    // the source that History keeps
+	files      []File     // the files of request.Files, in the same order
+	ticket     *ticket
+	log        *runLog
+	wholes     map[Stream]*Blob // output stored whole, which its capture has no room for
+	cancel     context.CancelCauseFunc
+	done       chan struct{} // closed when the run has ended and is cleaned up
+	gaveUp     bool          // it got no slot in time; known once turn is closed
+	turn       chan struct{} // closed when the run no longer waits for its slot
+	maxWait    time.Duration // how long it may wait for that; 0: for as long as it takes
+	accepted   bool          // by the index; guarded by Service.mu
+	timings    timings
+	deferred   bool   // it is not recorded when it begins
+	insert     delay  // of a deferred run into the index
+	inserted   bool   // the index has it; known once insert has ended
+	inUse      *inUse // set by execute
+	volumes    []Volume
+	places     []VolumePlace // of volumes, in the same order
+	restores   bool          // its session's workspace is restored
 
 	mu  sync.Mutex
 	run Run

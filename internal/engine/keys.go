@@ -62,7 +62,8 @@ func (s *Service) authenticate(ctx context.Context, protocol, token string) (Cal
 			Hint: "That key is for " + strings.Join(key.Protocols(), " and ") + " alone: use another one here."}
 	}
 	s.accounts.note(&key)
-	return Caller{Owner: key.Owner, Key: key.ID, Admin: key.Admin, Packages: key.Packages, Network: key.Network}, nil
+	return Caller{Owner: key.Owner, Key: key.ID, Admin: key.Admin, Packages: key.Packages, Images: key.Images,
+		Network: key.Network, Mounts: key.Mounts}, nil
 }
 
 // keyIDOf returns the public part of a token that has the right form.
@@ -96,8 +97,18 @@ func (s *Service) CreateKey(ctx context.Context, caller Caller, wanted NewKey) (
 	if packages != "" && !slices.Contains(language.PackageSets(), packages) {
 		return Key{}, "", missingSet(packages, nil)
 	}
+	if err := s.checkImages(wanted.Images); err != nil {
+		return Key{}, "", err
+	}
+	if packages != "" && len(wanted.Images) > 0 && !slices.Contains(wanted.Images, HostImage) {
+		return Key{}, "", Invalid("python_packages", "are for programs without an image: add %s to the images of the key, "+
+			"or leave one of both out", HostImage)
+	}
 	if _, err := ParseNetworkRules(wanted.Network); err != nil {
 		return Key{}, "", Invalid("network", "%v", err)
+	}
+	if err := s.CheckMounts(Caller{Admin: true}, wanted.Mounts); err != nil {
+		return Key{}, "", err
 	}
 	for _, protocol := range wanted.Only {
 		if !slices.Contains(protocols, protocol) {
@@ -117,8 +128,8 @@ func (s *Service) CreateKey(ctx context.Context, caller Caller, wanted NewKey) (
 	var secret [secretBytes]byte
 	rand.Read(secret[:])
 	key := Key{ID: RandomText(keyAlphabet, keyIDLength), Owner: owner, Admin: wanted.Admin, CreatedAt: s.now(),
-		Packages: packages, Network: strings.Join(wanted.Network, ","), Allowance: allowance,
-		Only: strings.Join(wanted.Only, ",")}
+		Packages: packages, Images: strings.Join(wanted.Images, ","), Network: strings.Join(wanted.Network, ","),
+		Mounts: strings.Join(wanted.Mounts, ","), Allowance: allowance, Only: strings.Join(wanted.Only, ",")}
 	token := tokenPrefix + key.ID + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
 	key.Hash = sha256.Sum256([]byte(token))
 	if err := s.index.AddKey(ctx, key); err != nil {

@@ -52,10 +52,8 @@ func TestCallerLeaves(t *testing.T) {
 				time.Sleep(tt.dies)
 				synctest.Wait()
 				id, _ := engine.ParseID(e.ID)
-				if run, err := r.GetRun(t.Context(), alice, id); err != nil || run.Status != engine.StatusCancelled ||
-					!strings.Contains(run.Message, "caller left") {
-					t.Errorf("recorded %+v, %v", run, err)
-				}
+				checkRun(t, runFacts{Status: engine.StatusCancelled, Message: "caller left"}, "recorded")(
+					r.GetRun(t.Context(), alice, id))
 			})
 		})
 	}
@@ -77,9 +75,7 @@ func TestCancelAtEachStage(t *testing.T) {
 		if s := r.Stats(); s.Running != 1 || s.Queued != 1 {
 			t.Fatalf("%d run, %d wait", s.Running, s.Queued)
 		}
-		if run, err := r.GetRun(ctx, alice, first.ID); err != nil || run.Status != engine.StatusRunning {
-			t.Errorf("%+v, %v", run, err)
-		}
+		checkRun(t, runFacts{Status: engine.StatusRunning})(r.GetRun(ctx, alice, first.ID))
 		if runs, err := r.ListRuns(ctx, alice, engine.RunQuery{}); err != nil || runs[0].Status != engine.StatusQueued ||
 			runs[1].Status != engine.StatusRunning {
 			t.Errorf("%+v, %v", runs, err)
@@ -109,10 +105,7 @@ func TestCancelAtEachStage(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if run, err := r.GetRun(ctx, alice, first.ID); err != nil || run.Status != engine.StatusCancelled ||
-			run.Stdout != "up" {
-			t.Errorf("%+v, %v", run, err)
-		}
+		checkRun(t, runFacts{Status: engine.StatusCancelled, Stdout: "up"})(r.GetRun(ctx, alice, first.ID))
 		if n := len(r.sandbox.Specs()); n != 1 {
 			t.Errorf("%d programs were started", n)
 		}
@@ -143,9 +136,7 @@ func TestCancelWhileStaging(t *testing.T) {
 		if err := <-cancelled; err != nil {
 			t.Fatal(err)
 		}
-		if run, err := r.GetRun(t.Context(), alice, run.ID); err != nil || run.Status != engine.StatusCancelled {
-			t.Errorf("%+v, %v", run, err)
-		}
+		checkRun(t, runFacts{Status: engine.StatusCancelled})(r.GetRun(t.Context(), alice, run.ID))
 	})
 }
 
@@ -187,7 +178,7 @@ func TestIdempotency(t *testing.T) {
 		r := newRig(t, engine.Config{}, program)
 		req := python("1")
 		req.IdempotencyKey = "k"
-		req.Profile.Host = handler(nil) // the connection is no part of the request
+		req.Profile.Calls.Handler = handler(nil) // the connection is no part of the request
 		var mu sync.Mutex
 		var got []*engine.Run
 		var wg sync.WaitGroup
@@ -267,9 +258,7 @@ func TestShutdownDrains(t *testing.T) {
 			t.Error(err)
 		}
 		for range 2 {
-			if run := <-results; run.Status != engine.StatusOK {
-				t.Errorf("%+v", run)
-			}
+			checkRun(t, runFacts{Status: engine.StatusOK})(<-results, nil)
 		}
 	})
 }
@@ -297,10 +286,8 @@ func TestShutdownKills(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 		for _, run := range runs {
-			if run, err := r.GetRun(t.Context(), alice, run.ID); err != nil || run.Status != engine.StatusCancelled ||
-				!strings.Contains(run.Message, "shutting down") {
-				t.Errorf("%+v, %v", run, err)
-			}
+			checkRun(t, runFacts{Status: engine.StatusCancelled, Message: "shutting down"})(
+				r.GetRun(t.Context(), alice, run.ID))
 		}
 	})
 }
@@ -364,9 +351,7 @@ func TestOpenPutsRight(t *testing.T) {
 	if err := s.Ready(ctx); err != nil {
 		t.Error(err)
 	}
-	if got, err := s.GetRun(ctx, alice, run.ID); err != nil || got.Status != engine.StatusInterrupted {
-		t.Errorf("%+v, %v", got, err)
-	}
+	checkRun(t, runFacts{Status: engine.StatusInterrupted})(s.GetRun(ctx, alice, run.ID))
 	req := python("") // a held session outlives its workspace
 	req.Session = held.ID
 	if got, err := s.Run(ctx, alice, req); err != nil || !strings.Contains(got.Stderr, "in a restart of the service") {

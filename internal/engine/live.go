@@ -4,41 +4,18 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 )
 
-// Resident is the Host of a live interpreter's profile.
+// Resident has a live interpreter.
 type Resident interface {
-	RoundHandler
 	// Output receives the output of the interpreter's processes, in place of the run's log.
 	Output(stream Stream, data []byte)
-	// Reins passes the means to control the interpreter. It is called before the first Call.
-	Reins(reins Reins)
+	// SetControls passes the means to control the interpreter, before its first call.
+	SetControls(controls Controls)
 	// Resumed reports that a program that waited has a slot again.
 	Resumed()
-}
-
-// Reins are the means to control a program from outside of its sandbox.
-type Reins struct {
-	Interrupt func() error // sends SIGINT to it and its foreground children
-	Drain     func()       // returns when its output until now is delivered
-	// Prepare makes a waiting program get ready for the answer. It never blocks. It is nil if
-	// the sandbox is on another machine.
-	Prepare func()
-	// Usage returns the usage of all programs in its sandbox; nil if only SaveSession has it.
-	Usage func() (cpu time.Duration, memoryPeak int64)
-}
-
-// Led is a Host that controls its program.
-type Led interface {
-	Lead(reins Reins)
-}
-
-// Lead implements Led.
-func (h *host) Lead(reins Reins) {
-	if resident, ok := h.job.request.Profile.Host.(Resident); ok && h.job.request.Profile.Live {
-		resident.Reins(reins)
-	}
 }
 
 // endless is the time limit of a live interpreter. Its cells have their own limits.
@@ -47,7 +24,7 @@ const endless = 10 * 365 * 24 * time.Hour
 // runLive runs an interpreter in its session's workspace, which is created if the session
 // has had none yet, or if it was lost: with an executor, with the service, or by eviction.
 func (s *Service) runLive(ctx context.Context, j *job, spec *Spec, host Host) (*Outcome, error) {
-	if !j.request.Profile.Fresh {
+	if !j.request.Profile.Live.Fresh {
 		outcome, err := s.sandbox.Run(ctx, spec, host)
 		if !errors.Is(err, ErrNotFound) {
 			return outcome, err
@@ -86,15 +63,17 @@ type Saved struct {
 // could not be stored are in Dropped.
 func (s *Service) SaveSession(ctx context.Context, session Session, limits Limits) (*Saved, error) {
 	const op = "save session"
+	defer s.saves.lock(session.ID)() // what another call stores is there when this one returns
 	changes, err := s.sandbox.Changes(ctx, session.ID, limits.Files)
 	if err != nil {
 		return nil, failure(op, session.ID.String(), err)
 	}
 	defer closeOutputs(changes.Outputs)
 	j := &job{id: NewID(), owner: session.Owner, session: session}
-	j.request.Profile = Profile{Origin: session.Origin, Limits: limits, FileTTL: max(s.cfg.FileTTL, session.TTL)}
+	j.request.Profile = Profile{Origin: session.Origin, Limits: limits,
+		Files: FileRules{TTL: max(s.cfg.FileTTL, session.TTL)}}
 	if session.Kind == SessionHeld {
-		j.request.Profile.Origin, j.request.Profile.FileTTL = OriginHeld, session.TTL // no list of an edge has them
+		j.request.Profile.Origin, j.request.Profile.Files.TTL = OriginHeld, session.TTL // no list of an edge has them
 	}
 	run := &Run{ID: j.id, Owner: session.Owner, Session: session.ID, Generation: session.Place.Generation}
 	end := &completion{run: run}
@@ -119,7 +98,44 @@ func (s *Service) SaveSession(ctx context.Context, session Session, limits Limit
 			s.log.WarnContext(ctx, "files of a live session could not be recorded", "session", session.ID, "error", err)
 		}
 	}
-	return &Saved{end.run.Files, end.deleted, end.run.Dropped, changes.CPU, changes.MemoryPeak}, nil
+	files := slices.DeleteFunc(end.run.Files, func(f File) bool { return f.Path == TreeMark })
+	deleted := slices.DeleteFunc(end.deleted, func(path string) bool { return path == TreeMark })
+	return &Saved{files, deleted, end.run.Dropped, changes.CPU, changes.MemoryPeak}, nil
+}
+
+// saveLocks are locks by session, of SaveSession.
+type saveLocks struct {
+	mu sync.Mutex
+	of map[ID]*saveLock
+}
+
+type saveLock struct {
+	sync.Mutex
+	users int // that hold it or wait for it
+}
+
+// lock locks the saving of a session until unlock is called.
+func (l *saveLocks) lock(id ID) (unlock func()) {
+	l.mu.Lock()
+	if l.of == nil {
+		l.of = map[ID]*saveLock{}
+	}
+	one := l.of[id]
+	if one == nil {
+		one = &saveLock{}
+		l.of[id] = one
+	}
+	one.users++
+	l.mu.Unlock()
+	one.Lock()
+	return func() {
+		one.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if one.users--; one.users == 0 {
+			delete(l.of, id)
+		}
+	}
 }
 
 // Touch records a use of a session.
@@ -189,9 +205,7 @@ func (s *Service) keepHeld(ctx context.Context, j *job) {
 			s.log.WarnContext(ctx, "files of a held session could not be stored: they are in its workspace alone", "session",
 				j.session.ID, "error", err)
 			return
-		case len(saved.Files) == 0 || !slices.ContainsFunc(saved.Dropped, func(d DroppedFile) bool {
-			return d.Reason == reasonTooMany || d.Reason == reasonTotal
-		}):
+		case !saved.more():
 			return
 		}
 	}

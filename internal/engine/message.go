@@ -37,12 +37,6 @@ func (e *completion) describe(o *Outcome, limits Limits, cancelled error) {
 	}
 }
 
-// refusedNote tells a program's reader, who sees "can't start new thread" or the like, which limit
-// that was. Every protocol shows stderr.
-func refusedNote(most int) string {
-	return fmt.Sprintf("[The program wanted more than %d processes and threads, which is as many as it may have.]\n", most)
-}
-
 func signalWords(o *Outcome, limits Limits) string {
 	// The kernel kills at the limit with a signal that says nothing, and counts
 	// for that in ticks: on a busy machine it takes less for as much.
@@ -124,7 +118,7 @@ func andMore(n int) string {
 }
 
 // reasonsOfLimits are those for which it helps to know how much is kept.
-var reasonsOfLimits = []string{reasonTooMany, reasonTooLarge, reasonTotal}
+var reasonsOfLimits = []string{DropTooMany, DropTooLarge, DropTotal}
 
 // sentences joins the sentences that are not empty.
 func sentences(s ...string) string {

@@ -68,11 +68,14 @@ type Grant struct {
 	MaxBytes int64          `json:"max_bytes"`
 	Inject   []Injection    `json:"inject,omitempty"`
 
+	Secrets []GrantedSecret `json:"-"` // see Reveal
+
 	// Certificate and Key are those of Egress.Authority; empty: nothing is inspected.
 	Certificate []byte `json:"certificate,omitempty"`
 	Key         []byte `json:"key,omitempty"`
 
-	env map[string]string // tells programs about its named sets
+	env      map[string]string // tells programs about its named sets
+	packages bool              // PackagesSet is among what it allows
 }
 
 // Contact is one connection that a program asked for: a line of the audit log.
@@ -113,19 +116,6 @@ type NetworkIndex interface {
 	ExpireContacts(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
-// Networked is a Host whose program has a network grant.
-type Networked interface {
-	// Listener takes the socket on the sandbox's loopback at which programs find their
-	// proxy. The file becomes the callee's.
-	Listener(file *os.File)
-}
-
-// Contacted is a Host that a Distant sandbox tells what its program contacts: that serves
-// the grant itself. A fault says why there was no network.
-type Contacted interface {
-	Contacted(list []Contact, fault string)
-}
-
 const defaultNetworkBytes = 1 << 30
 
 // denied returns the error of a network request that is not allowed, with a hint.
@@ -152,14 +142,14 @@ func withSet(rules []NetworkRule) []NetworkRule {
 	return rules
 }
 
-// CheckNetwork refuses a request for the network that the caller may not make.
-func (s *Service) CheckNetwork(ctx context.Context, caller Caller, asked *Network) error {
-	_, err := s.grant(ctx, caller, asked)
+// CheckNetwork refuses a request for the network, and for secrets in it, that the caller may not make.
+func (s *Service) CheckNetwork(ctx context.Context, caller Caller, asked *Network, secrets []Secret) error {
+	_, err := s.grant(ctx, caller, asked, secrets)
 	return err
 }
 
 // grant returns the grant of a run, or nil for none.
-func (s *Service) grant(ctx context.Context, caller Caller, asked *Network) (*Grant, error) {
+func (s *Service) grant(ctx context.Context, caller Caller, asked *Network, secrets []Secret) (*Grant, error) {
 	own := Network{}
 	if asked != nil {
 		own = *asked
@@ -172,7 +162,7 @@ func (s *Service) grant(ctx context.Context, caller Caller, asked *Network) (*Gr
 	}
 	asked = &own
 	if len(asked.Allow) == 0 {
-		return nil, nil
+		return nil, s.addSecrets(nil, secrets)
 	}
 	wanted, err := ParseNetworkRules(asked.Allow)
 	if err != nil {
@@ -195,6 +185,9 @@ func (s *Service) grant(ctx context.Context, caller Caller, asked *Network) (*Gr
 		return nil, err
 	}
 	if err := s.cfg.Network.expand(ctx, g); err != nil {
+		return nil, err
+	}
+	if err := s.addSecrets(g, secrets); err != nil {
 		return nil, err
 	}
 	return g, s.inspection(g)
@@ -269,12 +262,12 @@ func (c *NetworkConfig) expand(ctx context.Context, g *Grant) error {
 	if err != nil {
 		return denied("the package registries of this host are not usable: "+err.Error(), "")
 	}
-	g.Allow, g.env = append(g.Allow, rules...), registries.Env
+	g.Allow, g.env, g.packages = append(g.Allow, rules...), registries.Env, true
 	return nil
 }
 
-// inspection enables the inspection of TLS for a grant that needs it, for a path or for a
-// header. Without the operator's consent a path is refused, never widened.
+// inspection enables the inspection of TLS for a grant that needs it, for a path, a header or
+// a secret. Without the operator's consent a path is refused, never widened.
 func (s *Service) inspection(g *Grant) error {
 	config := &s.cfg.Network
 	paths := slices.IndexFunc(g.Allow, func(r NetworkRule) bool { return r.Path != "" && r.Scheme == "https" })
@@ -290,7 +283,7 @@ func (s *Service) inspection(g *Grant) error {
 			g.Inject = append(g.Inject, injection)
 		}
 	}
-	if paths < 0 && len(g.Inject) == 0 {
+	if paths < 0 && len(g.Inject)+len(g.Secrets) == 0 {
 		return nil
 	}
 	var err error
@@ -303,7 +296,7 @@ type contacts struct {
 	service *Service
 	run     ID
 	owner   Owner
-	lease   *Lease // idle with a Distant sandbox
+	lease   *Lease // idle with a distant sandbox
 
 	mu    sync.Mutex
 	list  []Contact
@@ -319,7 +312,7 @@ func (s *Service) contacts(run ID, g *Grant) *contacts {
 // mostContacts bounds the recorded contacts of one run. Further contacts are only counted.
 const mostContacts = 1000
 
-// Listener implements Networked.
+// Listener implements Host.
 func (h *host) Listener(file *os.File) {
 	if h.contacts == nil {
 		file.Close()
@@ -328,7 +321,7 @@ func (h *host) Listener(file *os.File) {
 	h.contacts.lease.Listener(file)
 }
 
-// Contacted implements Contacted.
+// Contacted implements Host.
 func (h *host) Contacted(list []Contact, fault string) {
 	if h.contacts == nil {
 		return
@@ -396,7 +389,7 @@ const contactTTL = 30 * 24 * time.Hour
 
 // network returns the part of a grant that a sandbox needs.
 func (g *Grant) network() *ProxySettings {
-	return &ProxySettings{Env: g.env, Certificate: g.Certificate, Grant: g}
+	return &ProxySettings{Env: g.environment(), Certificate: g.Certificate, Grant: g}
 }
 
 // contacted adds the program's contacts to a completion.

@@ -32,7 +32,7 @@ func NewLease(egress Egress, grant *Grant, report func([]Contact)) *Lease {
 // last of one.
 const egressTime = 5 * time.Second
 
-// Listener implements Networked.
+// Listener serves the grant at a socket; see Host.
 func (l *Lease) Listener(file *os.File) {
 	defer file.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), egressTime)

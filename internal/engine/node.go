@@ -140,6 +140,8 @@ type Cluster interface {
 	Check() error
 	// Node returns a live node.
 	Node(epoch Epoch) (Node, bool)
+	// Life returns a context that ends when a node is not alive.
+	Life(epoch Epoch) context.Context
 	// Claim makes this node the holder of a session, as ClaimSession.
 	Claim(ctx context.Context, id ID, from int64, worker Epoch) (Place, error)
 }

@@ -18,6 +18,8 @@ type PackageSets struct {
 	// A set that is not installed counts as not named.
 	Origins map[Origin]string
 	Keys    map[string]string
+	// Has reports whether an installed set has a module, such as "google.cloud"; nil: nobody knows.
+	Has func(set, module string) bool
 }
 
 // PackageSet is a set of Python packages, and whose programs get it.

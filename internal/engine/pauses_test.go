@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -41,7 +42,7 @@ func calling(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.
 
 func caller(a *answers, code string) engine.RunRequest {
 	req := python(code)
-	req.Profile.Host, req.Profile.Pauses = a, time.Hour
+	req.Profile.Calls.Handler, req.Profile.Calls.Pauses = a, time.Hour
 	return req
 }
 
@@ -62,9 +63,7 @@ func TestPauseLeavesSlot(t *testing.T) {
 		t.Errorf("%d slots are taken", stats.Running)
 	}
 	close(a.goOn)
-	if got := finished(t, r, run.ID); got.Status != engine.StatusOK {
-		t.Errorf("%+v", got)
-	}
+	checkRun(t, runFacts{Status: engine.StatusOK})(finished(t, r, run.ID), nil)
 }
 
 // Without Pauses a program that waits has its slot all the while.
@@ -72,7 +71,7 @@ func TestWaitingWithoutPauses(t *testing.T) {
 	r := newRig(t, engine.Config{Concurrency: 1}, calling)
 	a := &answers{make(chan struct{}), make(chan struct{})}
 	req := caller(a, "x")
-	req.Profile.Pauses = 0
+	req.Profile.Calls.Pauses = 0
 	run, err := r.Start(t.Context(), alice, req)
 	if err != nil {
 		t.Fatal(err)
@@ -102,9 +101,7 @@ func TestPauseStopsClock(t *testing.T) {
 		t.Fatalf("in the pause: %+v, %v", got, err)
 	}
 	close(a.goOn)
-	if got := finished(t, r, run.ID); got.Status != engine.StatusTimeout {
-		t.Errorf("%+v", got)
-	}
+	checkRun(t, runFacts{Status: engine.StatusTimeout})(finished(t, r, run.ID), nil)
 	if specs := r.sandbox.Specs(); specs[0].Limits.Timeout < time.Hour {
 		t.Errorf("the sandbox allows %v", specs[0].Limits.Timeout)
 	}
@@ -121,9 +118,7 @@ func TestCancelInPause(t *testing.T) {
 	if err := r.CancelRun(t.Context(), alice, run.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got := finished(t, r, run.ID); got.Status != engine.StatusCancelled {
-		t.Errorf("%+v", got)
-	}
+	checkRun(t, runFacts{Status: engine.StatusCancelled})(finished(t, r, run.ID), nil)
 	if _, err := r.Run(t.Context(), bob, python("x")); err != nil {
 		t.Errorf("the next: %v", err)
 	}
@@ -239,7 +234,7 @@ func (f frozen) next(t *testing.T) engine.Motion {
 func freezing(told frozen) sandboxtest.Program {
 	return func(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
 		if spec.Calls {
-			host.(engine.Freezable).Freezer(func(motion engine.Motion) error { told <- motion; return nil })
+			host.SetControls(engine.Controls{Freeze: func(motion engine.Motion) error { told <- motion; return nil }})
 		}
 		return calling(ctx, spec, host)
 	}
@@ -285,9 +280,7 @@ func TestPauseFreezes(t *testing.T) {
 				t.Error("it is stopped after the answer")
 			}
 			close(end)
-			if got := finished(t, r, run.ID); got.Status != engine.StatusOK {
-				t.Errorf("%+v", got)
-			}
+			checkRun(t, runFacts{Status: engine.StatusOK})(finished(t, r, run.ID), nil)
 		})
 	}
 }
@@ -297,7 +290,7 @@ func TestPauseWithoutFreezing(t *testing.T) {
 	tried := make(chan struct{}, 1)
 	r := newRig(t, engine.Config{Concurrency: 1}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
 		*engine.Outcome, error) {
-		host.(engine.Freezable).Freezer(func(engine.Motion) error { tried <- struct{}{}; return errors.New("no") })
+		host.SetControls(engine.Controls{Freeze: func(engine.Motion) error { tried <- struct{}{}; return errors.New("no") }})
 		return calling(ctx, spec, host)
 	})
 	a := &answers{make(chan struct{}), make(chan struct{})}
@@ -321,7 +314,7 @@ func TestPauseOfRounds(t *testing.T) {
 	r := newRig(t, engine.Config{Concurrency: 1}, lingering(told, end))
 	a := &rounds{answers: answers{make(chan struct{}), make(chan struct{})}}
 	req := caller(nil, "x")
-	req.Profile.Host = a
+	req.Profile.Calls.Handler, req.Profile.Calls.Rounds = a, a.Rounds
 	run, err := r.Start(t.Context(), alice, req)
 	if err != nil {
 		t.Fatal(err)
@@ -346,9 +339,7 @@ func TestPauseOfRounds(t *testing.T) {
 		t.Error("it is stopped after the answer")
 	}
 	close(end)
-	if got := finished(t, r, run.ID); got.Status != engine.StatusOK {
-		t.Errorf("%+v", got)
-	}
+	checkRun(t, runFacts{Status: engine.StatusOK})(finished(t, r, run.ID), nil)
 }
 
 // A quick answer finds the program as it was.
@@ -383,7 +374,42 @@ func TestShutdownInPause(t *testing.T) {
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
-	if got, err := r.GetRun(t.Context(), alice, run.ID); err != nil || got.Status != engine.StatusCancelled {
-		t.Errorf("%+v, %v", got, err)
+	checkRun(t, runFacts{Status: engine.StatusCancelled})(r.GetRun(t.Context(), alice, run.ID))
+}
+
+// A program that was stopped has its answer only when its sandbox has let it go on: with the answer it may start a
+// process at once.
+func TestAnswerAfterThaw(t *testing.T) { synctest.Test(t, testAnswerAfterThaw) }
+
+func testAnswerAfterThaw(t *testing.T) {
+	thaw, answered := make(chan struct{}), make(chan struct{})
+	r := newRig(t, engine.Config{}, func(ctx context.Context, spec *engine.Spec, host engine.Host) (
+		*engine.Outcome, error) {
+		host.SetControls(engine.Controls{Freeze: func(motion engine.Motion) error {
+			if motion == engine.GoOn {
+				<-thaw
+			}
+			return nil
+		}})
+		o, err := calling(ctx, spec, host)
+		close(answered)
+		return o, err
+	})
+	defer r.Shutdown(t.Context())
+	a := &answers{make(chan struct{}), make(chan struct{})}
+	run, err := r.Start(t.Context(), alice, caller(a, "x"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	<-a.came
+	time.Sleep(2 * engine.StopDelay)
+	close(a.goOn)
+	synctest.Wait()
+	select {
+	case <-answered:
+		t.Error("it has its answer while it is stopped")
+	default:
+	}
+	close(thaw)
+	checkRun(t, runFacts{Status: engine.StatusOK})(finished(t, r, run.ID), nil)
 }

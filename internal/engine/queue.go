@@ -20,7 +20,7 @@ import (
 type queue struct {
 	slots, most, mostPerOwner int
 	share                     func(account Owner) (all, one int) // slots per account, and of one user; nil: all
-	places                    func(account Owner) int            // runs of an account that wait; nil: mostPerOwner
+	maxWaiting                func(account Owner) int            // runs of an account that wait; nil: mostPerOwner
 	seats                     int                                // runs that have started, resting ones included
 	memory                    int64                              // for all of them, once there are more than slots
 
@@ -28,9 +28,9 @@ type queue struct {
 	running  int   // runs that compute
 	seated   int   // runs that have started
 	taken    int64 // memory of the started runs
-	waiting  int   // reserved places included
+	waiting  int   // reserved ones included
 	owners   map[Owner]*ownerQueue
-	accounts map[Owner]*standing
+	accounts map[Owner]*tally
 	busy     map[ID]int // share of sessionRoom that runs with a slot take
 	turn     uint64     // of the last ticket that got a slot
 	arrival  uint64
@@ -38,9 +38,9 @@ type queue struct {
 	recent   holds
 }
 
-// standing is what a queue knows of one owner, or of an account. It lasts while there is a
+// tally is what a queue knows of one owner, or of an account. It lasts while there is a
 // ticket, so that an owner that returns at once does not count as new.
-type standing struct {
+type tally struct {
 	served  uint64 // the turn in which it last got a slot, or came in
 	fresh   bool   // has had no slot yet
 	held    int    // tickets of any state
@@ -52,16 +52,16 @@ type standing struct {
 
 // ownerQueue is one owner's part of the queue.
 type ownerQueue struct {
-	standing
+	tally
 	name    Owner // of its account
-	account *standing
+	account *tally
 	user    bool      // it is a user of its account
 	tickets []*ticket // waiting, the oldest first
 }
 
-// each calls do for the standing of an owner and that of its account.
-func (l *ownerQueue) each(do func(*standing)) {
-	do(&l.standing)
+// each calls do for the tally of an owner and that of its account.
+func (l *ownerQueue) each(do func(*tally)) {
+	do(&l.tally)
 	do(l.account)
 }
 
@@ -71,10 +71,10 @@ func (q *queue) owner(owner Owner) *ownerQueue {
 	l := q.owners[owner]
 	if l == nil {
 		account := owner.Account()
-		l = &ownerQueue{standing: standing{served: q.turn, fresh: true}, name: account, account: q.accounts[account],
+		l = &ownerQueue{tally: tally{served: q.turn, fresh: true}, name: account, account: q.accounts[account],
 			user: account != owner}
 		if l.account == nil {
-			l.account = &standing{served: q.turn, fresh: true}
+			l.account = &tally{served: q.turn, fresh: true}
 		}
 	}
 	return l
@@ -120,7 +120,7 @@ const (
 func newQueue(slots, most, mostPerOwner int) *queue {
 	return &queue{
 		slots: slots, most: most, mostPerOwner: mostPerOwner, seats: slots,
-		owners: map[Owner]*ownerQueue{}, accounts: map[Owner]*standing{}, busy: map[ID]int{}, meanHold: time.Second,
+		owners: map[Owner]*ownerQueue{}, accounts: map[Owner]*tally{}, busy: map[ID]int{}, meanHold: time.Second,
 	}
 }
 
@@ -130,24 +130,24 @@ func (q *queue) reserve(owner Owner, session ID) (*ticket, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.owner(owner)
-	places := q.mostPerOwner
-	if q.places != nil {
-		places = q.places(l.name)
+	most := q.mostPerOwner
+	if q.maxWaiting != nil {
+		most = q.maxWaiting(l.name)
 	}
 	switch {
 	case q.waiting >= q.most:
 		return nil, q.refusal("the queue is full")
-	case l.account.waiting >= places, len(q.accounts) > 1 && l.account.waiting >= q.most-q.waiting:
-		// If several accounts wait, none may have more places than it leaves to the others.
+	case l.account.waiting >= most, len(q.accounts) > 1 && l.account.waiting >= q.most-q.waiting:
+		// If several accounts wait, none may have more waiting than it leaves to the others.
 		return nil, q.refusal(tooManyOf(l.user))
-	case l.user && (l.waiting >= q.mostPerOwner || l.account.owners > 1 && l.waiting >= places-l.account.waiting):
+	case l.user && (l.waiting >= q.mostPerOwner || l.account.owners > 1 && l.waiting >= most-l.account.waiting):
 		return nil, q.refusal(tooManyOf(false)) // nor may one user of an account
 	}
 	if l.held == 0 {
 		l.account.owners++
 	}
 	q.owners[owner], q.accounts[l.name] = l, l.account
-	l.each(func(at *standing) { at.held++; at.waiting++ })
+	l.each(func(at *tally) { at.held++; at.waiting++ })
 	q.waiting++
 	q.arrival++
 	return &ticket{owner: owner, session: session, number: q.arrival, ready: make(chan struct{})}, nil
@@ -207,10 +207,10 @@ func (q *queue) leave(t *ticket) {
 		l.tickets = slices.DeleteFunc(l.tickets, func(waiting *ticket) bool { return waiting == t })
 		fallthrough
 	case ticketReserved:
-		l.each(func(at *standing) { at.waiting-- })
+		l.each(func(at *tally) { at.waiting-- })
 		q.waiting--
 	case ticketRunning:
-		q.stand(t)
+		q.unseat(t)
 		q.meanHold += (t.held - q.meanHold) / 8
 		q.recent.add(t.held)
 	}
@@ -221,7 +221,7 @@ func (q *queue) leave(t *ticket) {
 	}
 	t.state = ticketGone
 	q.dispatch()
-	l.each(func(at *standing) { at.held-- })
+	l.each(func(at *tally) { at.held-- })
 	if l.held == 0 {
 		delete(q.owners, t.owner)
 		l.account.owners--
@@ -238,7 +238,7 @@ func (q *queue) park(t *ticket) {
 	if t.state != ticketRunning {
 		return
 	}
-	q.stand(t)
+	q.unseat(t)
 	t.state = ticketParked
 	q.dispatch()
 }
@@ -261,7 +261,7 @@ func (q *queue) unpark(t *ticket) {
 	t.state, t.since, t.ready = ticketWaiting, time.Now(), make(chan struct{})
 	l := q.owners[t.owner]
 	l.tickets = slices.Insert(l.tickets, 0, t)
-	l.each(func(at *standing) { at.waiting++ })
+	l.each(func(at *tally) { at.waiting++ })
 	q.waiting++
 	q.dispatch()
 }
@@ -276,12 +276,12 @@ func (q *queue) dispatch() {
 		t := l.tickets[i]
 		l.tickets = slices.Delete(l.tickets, i, i+1)
 		q.waiting--
-		q.sit(t)
+		q.seat(t)
 		if !t.inside {
 			q.busy[t.session] += t.room()
 		}
 		q.turn++
-		l.each(func(at *standing) { at.waiting--; at.served, at.fresh = q.turn, false })
+		l.each(func(at *tally) { at.waiting--; at.served, at.fresh = q.turn, false })
 		t.state, t.inside = ticketRunning, true
 		close(t.ready)
 	}
@@ -313,8 +313,8 @@ func (q *queue) hasShare(l *ownerQueue) bool {
 	if q.share != nil {
 		all, one = q.share(l.name)
 	}
-	full := func(at *standing, share int) bool { return at.running >= share || at.seated >= q.seats-q.slots+share }
-	return full(l.account, all) || l.user && full(&l.standing, one)
+	full := func(at *tally, share int) bool { return at.running >= share || at.seated >= q.seats-q.slots+share }
+	return full(l.account, all) || l.user && full(&l.tally, one)
 }
 
 // before reports whether ticket i of owner a goes before ticket j of owner b.
@@ -322,11 +322,11 @@ func before(a *ownerQueue, i int, b *ownerQueue, j int) bool {
 	if a.account != b.account {
 		return a.account.before(b.account, a.tickets[i].number < b.tickets[j].number)
 	}
-	return a.before(&b.standing, a.tickets[i].number < b.tickets[j].number)
+	return a.before(&b.tally, a.tickets[i].number < b.tickets[j].number)
 }
 
 // before reports whether a is served before b; otherwise says so if neither precedes.
-func (a *standing) before(b *standing, otherwise bool) bool {
+func (a *tally) before(b *tally, otherwise bool) bool {
 	switch {
 	case a.served != b.served:
 		return a.served < b.served

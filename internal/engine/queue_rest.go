@@ -8,21 +8,14 @@ import (
 	"time"
 )
 
-// Restful is a Host that is notified when its program needs no processor, because
-// it waits for a time, an answer or a child.
-type Restful interface {
-	// Rest reports that the program rests. That much memory stays reserved for it
-	// until it computes again.
-	Rest(memory int64)
-	// Wake reports that it computes again.
-	Wake()
+// Rest implements Host.
+func (h *host) Rest(resting bool, memory int64) {
+	if resting {
+		h.service.queue.rest(h.job.ticket, memory)
+	} else {
+		h.service.queue.wake(h.job.ticket)
+	}
 }
-
-// Rest implements Restful.
-func (h *host) Rest(memory int64) { h.service.queue.rest(h.job.ticket, memory) }
-
-// Wake implements Restful.
-func (h *host) Wake() { h.service.queue.wake(h.job.ticket) }
 
 // fits reports whether there is memory for one more run. As many runs as there are slots
 // may start whatever memory there is, and so may one of each account: their memory is
@@ -31,25 +24,25 @@ func (q *queue) fits(l *ownerQueue, t *ticket) bool {
 	return q.seated < q.slots || l.account.seated == 0 || q.taken+t.memory <= q.memory
 }
 
-// sit gives a ticket a seat and a slot.
-func (q *queue) sit(t *ticket) {
+// seat gives a ticket a seat and a slot.
+func (q *queue) seat(t *ticket) {
 	q.running++
 	q.seated++
-	q.owners[t.owner].each(func(at *standing) { at.running++; at.seated++ })
+	q.owners[t.owner].each(func(at *tally) { at.running++; at.seated++ })
 	t.counted, t.resting, t.since = t.memory, false, time.Now()
 	q.taken += t.counted
 }
 
-// stand releases the seat and slot of a ticket.
-func (q *queue) stand(t *ticket) {
+// unseat releases the seat and slot of a ticket.
+func (q *queue) unseat(t *ticket) {
 	l := q.owners[t.owner]
 	if !t.resting {
 		q.running--
-		l.each(func(at *standing) { at.running-- })
+		l.each(func(at *tally) { at.running-- })
 		t.held += time.Since(t.since)
 	}
 	q.seated--
-	l.each(func(at *standing) { at.seated-- })
+	l.each(func(at *tally) { at.seated-- })
 	q.taken -= t.counted
 	t.counted, t.resting = 0, false
 }
@@ -62,7 +55,7 @@ func (q *queue) rest(t *ticket, memory int64) {
 		return
 	}
 	q.running--
-	q.owners[t.owner].each(func(at *standing) { at.running-- })
+	q.owners[t.owner].each(func(at *tally) { at.running-- })
 	memory = min(max(memory, 0), t.memory)
 	q.taken += memory - t.counted
 	t.counted, t.resting, t.held = memory, true, t.held+time.Since(t.since)
@@ -89,7 +82,7 @@ func (q *queue) wake(t *ticket) {
 		return
 	}
 	q.running++
-	q.owners[t.owner].each(func(at *standing) { at.running++ })
+	q.owners[t.owner].each(func(at *tally) { at.running++ })
 	q.taken += t.memory - t.counted
 	t.counted, t.resting, t.since = t.memory, false, time.Now()
 }
@@ -109,7 +102,7 @@ func (q *queue) size() int {
 	return q.slots
 }
 
-// SetSlots sets how many programs a Distant sandbox runs at once. The minimum is one, so
+// SetSlots sets how many programs a distant sandbox runs at once. The minimum is one, so
 // that a run gets the sandbox's reason for having no slots.
 func (s *Service) SetSlots(slots int) { s.queue.resize(max(slots, 1)) }
 

@@ -219,9 +219,7 @@ func testShare(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if run, err := r.Run(ctx, alice, python("honest")); err != nil || run.Status != engine.StatusOK {
-		t.Errorf("%+v, %v", run, err)
-	}
+	checkRun(t, runFacts{Status: engine.StatusOK})(r.Run(ctx, alice, python("honest")))
 	if n := r.Stats().Running; n != 2 {
 		t.Errorf("one owner has %d of 3 slots", n)
 	}

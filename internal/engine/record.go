@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -20,72 +21,92 @@ type completion struct {
 	refused bool     // by the index
 }
 
-// deferredInsert defers the first record of a run in the index. A run whose caller
-// waits for its end, and that ends soon, is recorded once, when it has ended: no client
-// knows of it before, and a record costs more than most programs. The interpreter
-// of a new live session, whose first cell does not wait for it, is treated alike.
-type deferredInsert struct {
-	deferred bool // it was not recorded when it began
-	timer    *time.Timer
-
-	mu   sync.Mutex
-	done bool // it is in the index, or the run's end is about to insert it
-}
-
 const (
 	// insertAfter is when a run is recorded that has not ended: from then on its
 	// owner sees it in lists, and it reads as interrupted if the service is killed.
 	insertAfter = 20 * time.Millisecond
 	// briefOutput bounds the output of a run that is recorded only at its end.
 	briefOutput = 16 << 10
+	// flushDelay is when brief runs are recorded, after the first of several.
+	flushDelay = 5 * time.Millisecond
+	// maxUnrecorded bounds the completions in memory: further ones that the index refused
+	// read as interrupted after a restart.
+	maxUnrecorded = 256
 )
 
-// deferInsert records a run that has not ended after insertAfter.
-func (s *Service) deferInsert(j *job) {
-	j.deferredInsert.timer = time.AfterFunc(insertAfter, func() {
-		j.deferredInsert.mu.Lock()
-		defer j.deferredInsert.mu.Unlock()
-		if j.deferredInsert.done {
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
-		defer cancel()
-		if err := s.insertStarted(ctx, j); err != nil && !errors.Is(err, ErrNotFound) {
-			s.log.Error("a run could not be recorded, which is tried again at its end", "run", j.id, "error", err)
-		}
-	})
+// records brings the runs of this process to the index. A run whose caller waits for its
+// end, and that ends soon, is recorded once, when it has ended: no client knows of it
+// before, and a record costs more than most programs. The interpreter of a new live
+// session, whose first cell does not wait for it, is treated alike.
+//
+// In memory only are the completions of such brief runs, which are recorded in batches,
+// and those that the index refused. A killed service loses them, see docs/decisions/0012;
+// close records them.
+type records struct {
+	index  Index
+	log    *slog.Logger
+	shared bool  // another node may be asked for a run next
+	flush  delay // of the completions in memory
+
+	flushing sync.Mutex // held by one flush at a time
+
+	mu      sync.Mutex
+	ends    map[ID]*completion
+	failing bool // the index refused one: the next run is recorded at once, so that its caller gets the error
 }
 
-// insertStarted records a run that has not ended, with its session if that is implicit.
+func newRecords(index Index, log *slog.Logger, shared bool) *records {
+	r := &records{index: index, log: log, shared: shared, ends: map[ID]*completion{}}
+	r.flush.call = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+		defer cancel()
+		r.flushNow(ctx, false)
+	}
+	return r
+}
+
+// close records what is in memory. A run that ends later is recorded at once.
+func (r *records) close(ctx context.Context) {
+	r.flush.end()
+	r.flushNow(ctx, false)
+}
+
+// insertSoon inserts a run that has not ended after insertAfter.
+func (r *records) insertSoon(j *job) {
+	j.insert.call = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+		defer cancel()
+		if err := r.insert(ctx, j); err != nil && !errors.Is(err, ErrNotFound) {
+			r.log.Error("a run could not be recorded, which is tried again at its end", "run", j.id, "error", err)
+		}
+	}
+	j.insert.start(insertAfter)
+}
+
+// insert records a run that has not ended, with its session if that is implicit.
 // ErrNotFound means that its session was deleted, and that the run is cancelled.
-func (s *Service) insertStarted(ctx context.Context, j *job) error {
-	_, err := s.index.StartRun(ctx, j.snapshot(), j.implicit(), "", Digest{})
+func (r *records) insert(ctx context.Context, j *job) error {
+	_, err := r.index.StartRun(ctx, j.snapshot(), j.implicit(), "", Digest{})
 	if errors.Is(err, ErrNotFound) {
 		j.cancel(errSession)
 	}
-	j.deferredInsert.done = err == nil
+	j.inserted = err == nil
 	return err
 }
 
-// ensureInserted prepares the index for a completion: that is the end of a run which
-// the index has, or, if it is small, recorded together with the run.
-func (s *Service) ensureInserted(ctx context.Context, j *job, end *completion) error {
-	d := &j.deferredInsert
-	if !d.deferred {
-		return nil
-	}
-	d.timer.Stop()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.done {
+// prepare prepares the index for a completion: that is the end of a run which the index
+// has, or, if it is small, recorded together with the run.
+func (r *records) prepare(ctx context.Context, j *job, end *completion) error {
+	j.insert.end()
+	if j.inserted {
 		return nil
 	}
 	size := len(end.run.Stdout) + len(end.run.Stderr) + end.run.Source.size()
 	if j.session.Implicit && len(end.run.Files) == 0 && size < briefOutput {
-		d.done, end.brief, end.session = true, true, &j.session
+		end.brief, end.session = true, &j.session
 		return nil
 	}
-	err := s.insertStarted(ctx, j)
+	err := r.insert(ctx, j)
 	if err != nil {
 		end.begun, end.session = j.snapshot(), j.implicit()
 	}
@@ -111,14 +132,14 @@ func (s *Service) conclude(ctx context.Context, j *job, end *completion) {
 	if len(run.Dropped) > 0 {
 		run.Message = sentences(run.Message, droppedMessage(run.Dropped, j.request.Profile.Limits.Files))
 	}
-	err := s.ensureInserted(ctx, j, end)
+	err := s.records.prepare(ctx, j, end)
 	if errors.Is(err, ErrNotFound) { // its session was deleted before it was recorded
 		return
 	}
 	if err != nil {
 		s.log.ErrorContext(ctx, "a run could not be recorded", "run", j.id, "error", err)
 	}
-	if end.brief && s.gather(end) {
+	if end.brief && s.records.add(end) {
 		return
 	}
 	if err := s.record(ctx, end); err != nil {
@@ -133,41 +154,22 @@ func (s *Service) conclude(ctx context.Context, j *job, end *completion) {
 // on a full disk, record tries without them; if that fails too, the result
 // is published all the same, and recorded later.
 func (s *Service) record(ctx context.Context, end *completion) error {
-	err := s.finish(ctx, end)
+	err := s.records.write(ctx, end)
 	if s.cluster != nil && errors.Is(err, ErrConflict) {
 		end.abandon()
 		err = nil
 	}
 	if err != nil && len(end.run.Files) > 0 {
 		end.dropAll(reasonFor(err))
-		err = s.finish(ctx, end)
+		err = s.records.write(ctx, end)
 	}
-	if err != nil {
-		end.refused = true
-		s.unrecorded.retain(end)
-	} else if s.unrecorded.isFailing() {
-		s.flushRecords(ctx, true)
-	}
+	s.records.wrote(ctx, end, err)
 	s.reclaim.unpin(end.pinned...)
 	if len(end.run.Files) < len(end.pinned) { // files were discarded: nothing may refer to their blobs
 		s.janitor.enqueueOrphans(end.pinned...)
 	}
 	end.pinned = nil
 	return err
-}
-
-func (s *Service) finish(ctx context.Context, end *completion) error {
-	if end.brief {
-		return s.index.InsertFinished(ctx, FinishedRun{end.run, end.session, end.chunks})
-	}
-	if end.begun != nil {
-		_, err := s.index.StartRun(ctx, end.begun, end.session, "", Digest{})
-		if err != nil && !errors.Is(err, ErrConflict) { // on conflict the index has it after all
-			return err
-		}
-		end.begun, end.session = nil, nil
-	}
-	return s.index.FinishRun(ctx, end.run, end.chunks, end.deleted)
 }
 
 // abandon makes the completion that of a lost run, as the index has it: this node was
@@ -199,82 +201,81 @@ func (e *completion) published() *Run {
 	return &run
 }
 
-// unrecorded holds completions that are in memory only: those of brief runs, which are
-// recorded in batches, and completions that the index refused. A killed service loses
-// them, see docs/decisions/0012; Shutdown records them.
-type unrecorded struct {
-	flushing sync.Mutex // held by one flush at a time
-
-	mu      sync.Mutex
-	ends    map[ID]*completion
-	due     bool // a flush is scheduled
-	failing bool // the index refused one: the next run is recorded at once, so that its caller gets the error
-}
-
-const (
-	flushDelay    = 5 * time.Millisecond // after the first of several brief runs
-	maxUnrecorded = 256                  // further refused completions read as interrupted after a restart
-)
-
-// gather takes the completion of a brief run for the next flush. It reports false if there
+// add takes the completion of a brief run for the next flush. It reports false if there
 // are too many, if the index refuses them, or if another node may be asked for the run next.
-func (s *Service) gather(end *completion) bool {
-	u := &s.unrecorded
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.failing || len(u.ends) >= maxUnrecorded || s.cluster != nil {
+func (r *records) add(end *completion) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failing || len(r.ends) >= maxUnrecorded || r.shared || !r.flush.start(flushDelay) {
 		return false
 	}
-	u.put(end)
-	if !u.due {
-		u.due = true
-		time.AfterFunc(flushDelay, func() {
-			ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
-			defer cancel()
-			s.flushRecords(ctx, false)
-		})
-	}
+	r.put(end)
 	return true
 }
 
-// put adds a copy: the job keeps using the original.
-func (u *unrecorded) put(end *completion) {
+// put adds a copy: the job keeps using the original. The caller holds mu.
+func (r *records) put(end *completion) {
 	held, run := *end, *end.run
 	held.run, held.pinned = &run, nil
-	u.ends[run.ID] = &held
+	r.ends[run.ID] = &held
 }
 
-// retain keeps a completion that the index refused.
-func (u *unrecorded) retain(end *completion) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.failing = true
-	if u.ends[end.run.ID] != nil || len(u.ends) < maxUnrecorded {
-		u.put(end)
+// write writes one completion to the index.
+func (r *records) write(ctx context.Context, end *completion) error {
+	if end.brief {
+		return r.index.InsertFinished(ctx, FinishedRun{end.run, end.session, end.chunks})
+	}
+	if end.begun != nil {
+		_, err := r.index.StartRun(ctx, end.begun, end.session, "", Digest{})
+		if err != nil && !errors.Is(err, ErrConflict) { // on conflict the index has it after all
+			return err
+		}
+		end.begun, end.session = nil, nil
+	}
+	return r.index.FinishRun(ctx, end.run, end.chunks, end.deleted)
+}
+
+// wrote keeps a completion that the index refused. If the index did not, but refused
+// others before, they are written now.
+func (r *records) wrote(ctx context.Context, end *completion, err error) {
+	if err != nil {
+		end.refused = true
+		r.retain(end)
+		return
+	}
+	r.mu.Lock()
+	failing := r.failing
+	r.mu.Unlock()
+	if failing {
+		r.flushNow(ctx, true)
 	}
 }
 
-func (u *unrecorded) isFailing() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.failing
+// retain keeps a completion that the index refused.
+func (r *records) retain(end *completion) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failing = true
+	if r.ends[end.run.ID] != nil || len(r.ends) < maxUnrecorded {
+		r.put(end)
+	}
 }
 
 // find returns the completion of an owner's run, or nil.
-func (u *unrecorded) find(owner Owner, id ID) *completion {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if end := u.ends[id]; end != nil && end.run.Owner == owner {
+func (r *records) find(owner Owner, id ID) *completion {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if end := r.ends[id]; end != nil && end.run.Owner == owner {
 		return end
 	}
 	return nil
 }
 
 // hasSession reports whether the record of a session waits with that of its run.
-func (u *unrecorded) hasSession(id ID) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, end := range u.ends {
+func (r *records) hasSession(id ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, end := range r.ends {
 		if end.session != nil && end.session.ID == id {
 			return true
 		}
@@ -282,12 +283,11 @@ func (u *unrecorded) hasSession(id ID) bool {
 	return false
 }
 
-// take returns the completions to flush: those of brief runs, and others.
-func (u *unrecorded) take() (brief, others []*completion) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.due = false
-	for _, end := range u.ends {
+// all returns the completions in memory: those of brief runs, and others.
+func (r *records) all() (brief, others []*completion) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, end := range r.ends {
 		if end.brief {
 			brief = append(brief, end)
 		} else {
@@ -297,40 +297,39 @@ func (u *unrecorded) take() (brief, others []*completion) {
 	return brief, others
 }
 
-func (u *unrecorded) remove(ends ...*completion) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+func (r *records) remove(ends ...*completion) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, end := range ends {
-		delete(u.ends, end.run.ID)
+		delete(r.ends, end.run.ID)
 	}
-	u.failing = u.failing && len(u.ends) > 0
+	r.failing = r.failing && len(r.ends) > 0
 }
 
-// flushRecords records the completions that wait. What the index refuses stays, unless the
-// index works: then the fault is that of the run, which is logged and dropped.
-func (s *Service) flushRecords(ctx context.Context, works bool) {
-	u := &s.unrecorded
-	u.flushing.Lock()
-	defer u.flushing.Unlock()
-	brief, ends := u.take()
+// flushNow records the completions that are in memory. What the index refuses stays, unless
+// the index works: then the fault is that of the run, which is logged and dropped.
+func (r *records) flushNow(ctx context.Context, works bool) {
+	r.flushing.Lock()
+	defer r.flushing.Unlock()
+	brief, ends := r.all()
 	runs := make([]FinishedRun, len(brief))
 	for i, end := range brief {
 		runs[i] = FinishedRun{end.run, end.session, end.chunks}
 	}
-	if len(runs) > 0 && s.index.InsertFinished(ctx, runs...) == nil {
-		u.remove(brief...)
+	if len(runs) > 0 && r.index.InsertFinished(ctx, runs...) == nil {
+		r.remove(brief...)
 		works = true
 	} else {
 		ends = append(brief, ends...)
 	}
 	refused := map[*completion]error{}
 	for _, end := range ends {
-		switch err := s.finish(ctx, end); {
+		switch err := r.write(ctx, end); {
 		case err == nil:
-			u.remove(end)
+			r.remove(end)
 			works = true
 		case errors.Is(err, ErrNotFound), errors.Is(err, ErrConflict): // deleted, or final already
-			u.remove(end)
+			r.remove(end)
 		default:
 			again := *end // watchers may have the other
 			again.refused = true
@@ -339,10 +338,10 @@ func (s *Service) flushRecords(ctx context.Context, works bool) {
 	}
 	for end, err := range refused {
 		if works && KindOf(err) == ErrInternal {
-			s.log.ErrorContext(ctx, "a run could not be recorded", "run", end.run.ID, "error", err)
-			u.remove(end)
+			r.log.ErrorContext(ctx, "a run could not be recorded", "run", end.run.ID, "error", err)
+			r.remove(end)
 		} else {
-			u.retain(end)
+			r.retain(end)
 		}
 	}
 }

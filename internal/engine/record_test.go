@@ -63,18 +63,20 @@ func TestWhenRunsAreRecorded(t *testing.T) {
 		}
 	}
 
-	long := newRig(t, engine.Config{}, func(ctx context.Context, _ *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
-		index := ctx.Value(indexKey{}).(*enginetest.Index)
-		for deadline := time.Now().Add(time.Minute); index.Calls("StartRun") == 0 && time.Now().Before(deadline); {
-			time.Sleep(time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		long := newRig(t, engine.Config{}, func(ctx context.Context, _ *engine.Spec, _ engine.Host) (*engine.Outcome, error) {
+			index := ctx.Value(indexKey{}).(*enginetest.Index)
+			for deadline := time.Now().Add(time.Minute); index.Calls("StartRun") == 0 && time.Now().Before(deadline); {
+				time.Sleep(time.Millisecond)
+			}
+			return &engine.Outcome{ExitCode: &code}, nil
+		})
+		if _, err := long.Run(context.WithValue(t.Context(), indexKey{}, long.index), alice, python("")); err != nil ||
+			long.index.Calls("StartRun") != 1 || long.index.Calls("FinishRun") != 1 {
+			t.Errorf("a long run: %v, begun %d times, ended %d times", err, long.index.Calls("StartRun"),
+				long.index.Calls("FinishRun"))
 		}
-		return &engine.Outcome{ExitCode: &code}, nil
 	})
-	if _, err := long.Run(context.WithValue(t.Context(), indexKey{}, long.index), alice, python("")); err != nil ||
-		long.index.Calls("StartRun") != 1 || long.index.Calls("FinishRun") != 1 {
-		t.Errorf("a long run: %v, begun %d times, ended %d times", err, long.index.Calls("StartRun"),
-			long.index.Calls("FinishRun"))
-	}
 }
 
 type indexKey struct{}
@@ -169,6 +171,35 @@ func TestBriefRunsAreRecordedTogether(t *testing.T) {
 	})
 }
 
+// A service that was shut down calls its index no more, even if that has refused a run.
+func TestNothingIsRecordedAfterShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, engine.Config{}, nil)
+		refused := 0
+		r.index.Fail(func(op string) error {
+			if op == "InsertFinished" {
+				refused++
+				return engine.ErrFull
+			}
+			return nil
+		})
+		if _, err := r.Run(t.Context(), alice, python("")); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := refused
+		if before == 0 {
+			t.Error("Shutdown did not try to record the run")
+		}
+		time.Sleep(time.Minute)
+		if refused != before {
+			t.Errorf("%d calls of the index after Shutdown", refused-before)
+		}
+	})
+}
+
 // A record that cannot be made is tried again later: the run can still be had, and is
 // recorded when it can be. The caller of the next run is told.
 func TestShortRunThatCannotBeRecorded(t *testing.T) {
@@ -191,10 +222,7 @@ func TestShortRunThatCannotBeRecorded(t *testing.T) {
 		t.Fatalf("%+v, %v", second, err)
 	}
 	for _, run := range []*engine.Run{first, second} {
-		if got, err := r.GetRun(t.Context(), alice, run.ID); err != nil || got.Status != engine.StatusOK ||
-			!strings.Contains(got.Message, "could not be recorded") {
-			t.Errorf("%+v, %v", got, err)
-		}
+		checkRun(t, runFacts{Status: engine.StatusOK, Message: "could not be recorded"})(r.GetRun(t.Context(), alice, run.ID))
 		if _, err := r.GetRun(t.Context(), bob, run.ID); engine.KindOf(err) != engine.ErrNotFound {
 			t.Errorf("another owner: %v", err)
 		}
@@ -204,9 +232,7 @@ func TestShortRunThatCannotBeRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, run := range []*engine.Run{first, second} {
-		if got, err := r.index.Run(t.Context(), "alice", run.ID); err != nil || got.Message != "" {
-			t.Errorf("recorded later: %+v, %v", got, err)
-		}
+		checkRun(t, runFacts{NoMessage: true}, "recorded later")(r.index.Run(t.Context(), "alice", run.ID))
 	}
 }
 
@@ -235,9 +261,7 @@ func TestLongRunOutlastsTheDisk(t *testing.T) {
 		if _, err := r.ListRuns(t.Context(), alice, engine.RunQuery{}); err != nil { // it tries again
 			t.Fatal(err)
 		}
-		if got, err := r.GetRun(t.Context(), alice, run.ID); err != nil || got.Status != engine.StatusOK {
-			t.Errorf("%+v, %v", got, err)
-		}
+		checkRun(t, runFacts{Status: engine.StatusOK})(r.GetRun(t.Context(), alice, run.ID))
 	}
 	r.index.Fail(nil)
 	if err := r.Shutdown(t.Context()); err != nil {
@@ -283,9 +307,7 @@ func TestRunThatTheIndexNeverTakes(t *testing.T) {
 			}
 			for range 3 {
 				run, err := s.Run(t.Context(), alice, python(""))
-				if err != nil || run.Message != "" {
-					t.Errorf("another run: %+v, %v", run, err)
-				}
+				checkRun(t, runFacts{NoMessage: true}, "another run")(run, err)
 				time.Sleep(time.Second)
 				if _, err := fake.Run(t.Context(), "alice", run.ID); err != nil {
 					t.Error(err)
@@ -324,7 +346,7 @@ func TestInterpreterOfNewSession(t *testing.T) {
 			return nil
 		})
 		request := python("")
-		request.Session, request.Profile.Live, request.Profile.Fresh = session.ID, true, fresh
+		request.Session, request.Profile.Live = session.ID, &engine.Interpreter{Fresh: fresh}
 		return r.Start(t.Context(), alice, request)
 	}
 	ended := func(r *rig, run *engine.Run) (last *engine.Run) {
@@ -356,18 +378,12 @@ func TestInterpreterOfNewSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if last := ended(other, lost); last.Status != engine.StatusCancelled {
-		t.Errorf("its session is gone: %+v", last)
-	}
+	checkRun(t, runFacts{Status: engine.StatusCancelled}, "its session is gone")(ended(other, lost), nil)
 	if got, err := other.index.Run(t.Context(), "alice", lost.ID); err == nil {
 		t.Errorf("its session is gone: %+v", got)
 	}
 
 	close(goOn)
-	if last := ended(r, run); last.Status != engine.StatusOK {
-		t.Errorf("%+v", last)
-	}
-	if got, err := r.index.Run(t.Context(), "alice", run.ID); err != nil || got.Status != engine.StatusOK {
-		t.Errorf("at its end: %+v, %v", got, err)
-	}
+	checkRun(t, runFacts{Status: engine.StatusOK})(ended(r, run), nil)
+	checkRun(t, runFacts{Status: engine.StatusOK}, "at its end")(r.index.Run(t.Context(), "alice", run.ID))
 }

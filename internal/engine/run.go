@@ -36,18 +36,22 @@ func (s Status) Words() string { return cmp.Or(statusWords[s], string(s)) }
 // RunRequest asks for one program to be run. Its zero fields take the
 // language's and the service's defaults.
 type RunRequest struct {
-	Language string    // a name or alias of the language table
-	Code     string    // the source, UTF-8
-	Args     []string  // argv after the script
-	Stdin    []byte    // nil: end of file at once
-	Files    []FileRef // placed into the workspace before the start
-	Session  ID        // zero: a session of its own
-	Packages string    // set of Python packages; empty: what Config.Packages says
-	Network  *Network  `json:",omitempty"` // destinations it may contact; nil: as the caller's key says
-	Profile  Profile   // differences between the protocols
+	Language string        // a name or alias of the language table
+	Code     string        // the source, UTF-8
+	Args     []string      // argv after the script
+	Stdin    []byte        // nil: end of file at once
+	Files    []FileRef     // placed into the workspace before the start
+	Session  ID            // zero: a session of its own
+	Packages string        // set of Python packages; empty: what Config.Packages says
+	Image    string        `json:",omitempty"` // name of an image; empty: as the key or Config.Images says; excludes Packages
+	Mounts   []string      `json:",omitzero"`  // folders of the host that it sees, see MountName; nil: those of the key
+	Volumes  []VolumeMount `json:",omitempty"`
+	Network  *Network      `json:",omitempty"` // destinations it may contact; nil: as the caller's key says
+	Secrets  []Secret      `json:",omitempty"` // for hosts that the network includes; the history does not keep them
+	Profile  Profile       // differences between the protocols
 
-	// Attended reports that a client waits for the run although Start returns at once. The
-	// run is refused if it gets no slot within Config.QueueTime.
+	// Attended reports that a client waits for the run, which is refused if it gets no slot
+	// within Config.QueueTime. StartAttended sets it.
 	Attended bool
 
 	DropCode bool `json:",omitempty"` // History does not keep the code
@@ -66,51 +70,12 @@ type FileRef struct {
 	ReadOnly bool   // the program cannot change, replace or remove it
 }
 
-// Profile carries what differs between the protocols (the edges) through
-// which a run can come. An edge fills it; the engine passes most of it on.
-type Profile struct {
-	Origin Origin // the protocol that lists the run and its files
-	Root   string // working directory: /workspace (default) or /mnt/data, the same place under two names
-	Entry  string // file name of the code; empty: the language's, such as main.py
-	// SourceInStdin reports that the edge's own program runs the source in its
-	// input.
-	SourceInStdin bool
-	Inline        bool          // code goes on the command line (bash -c), not into a file
-	Home          string        // $HOME; empty: Root
-	Limits        Limits        // zero fields: the service's defaults; above the maxima: ErrInvalid
-	FileTTL       time.Duration // lifetime of the outputs; zero: the service's default
-	EchoLast      bool          // print the value of a last expression, as a notebook does
-	ShowPlots     bool          // plt.show() leaves plot_N.png
-	Globals       []string      // modules that a Python program has without importing them
-	Folders       bool          // an empty folder leaves FolderMark, from which another run gets it back
-	Discard       bool          // the program's files are not stored: its session's workspace has them
-	Host          CallHandler   // answers calls from inside the sandbox; nil: there is no channel
-	// with Host: how long the program may wait for answers, all together, beside Limits.Timeout; zero: waiting counts
-	Pauses time.Duration
-	// MergeOutput sends stderr to stdout, in the order in which the
-	// program writes. The run's Stderr is empty then.
-	MergeOutput bool   `json:",omitempty"`
-	Private     string `json:",omitempty"` // path of an unstaged session file; outputs there replace it; empty: none
-	// PrivateStdin appends the content of Private to Stdin.
-	PrivateStdin bool   `json:",omitempty"`
-	Scope        string // Session.Scope of a session that is made for this run
-	// WholeOutput reports that the edge can use only complete output. Limits.Output is the
-	// edge's own, and its maximum does not apply.
-	WholeOutput bool `json:",omitempty"`
-	// Live reports that the program is the interpreter of its live session, not
-	// the code. It runs until it is cancelled. Host is a Resident.
-	Live bool `json:",omitempty"`
-	// Fresh reports that this session has had no interpreter, and so no workspace, yet.
-	Fresh  bool   `json:",omitempty"`
-	Client string `json:",omitempty"` // kind of client, for History: "page", "CLI", "API, curl"
-	Shown  Shown  `json:",omitzero"`  // the program as its author wrote it; zero: Code
-	// Apart reports that Engine.Inside does not enter the sandbox of this interpreter,
-	// but that of another interpreter in the same session.
-	Apart bool `json:",omitempty"`
-}
-
 // FolderMark is the name of the empty file that stands for an empty folder.
 const FolderMark = ".dirkeep"
+
+// TreeMark is the name of the file with what the files of a held workspace do not have: links, modes
+// and empty folders. Only sandboxes write and read it, and no list has it.
+const TreeMark = ".airlock-tree"
 
 // Origin is the protocol through which an object came to be. Lists show an
 // owner's objects of one origin; a get by id works across all.
@@ -170,6 +135,7 @@ type Run struct {
 	Origin    Origin
 	Session   ID
 	Language  string
+	Image     string // name of the image that it ran in; empty: none
 	Status    Status
 	ExitCode  *int   // nil unless the program ended by itself; 128+n after signal n, 137 after SIGXCPU
 	Signal    string // "SIGKILL"; empty unless a signal ended the program
@@ -216,12 +182,29 @@ type InputState struct { // the index stores it with these tags
 
 // DroppedFile is a file that the program left and that was not kept.
 type DroppedFile struct { // the index stores it with these tags
-	Path string `json:"path"`
-	// "too large", "too many files", "unreadable", "not a regular file", "name", "disk full", "quota full",
-	// "storing took too long"
-	Reason string `json:"reason"`
+	Path   string `json:"path"`
+	Reason string `json:"reason"`         // DropTooLarge and the others
 	More   int    `json:"more,omitempty"` // further files that were not kept for the same reason, and are not named
 }
+
+// Why a file was not kept. Clients and the index have these words.
+const (
+	DropName       = "name"
+	DropSpelling   = "its name is not valid UTF-8, and another file has the name that stands for it"
+	DropPath       = "its path is too long"
+	DropDepth      = "too many folders deep"
+	DropTooMany    = "too many files"
+	DropTooLarge   = "too large"
+	DropTotal      = "all files together are too large"
+	DropNotRegular = "not a regular file"
+	DropUnreadable = "unreadable"
+	DropDiskFull   = "disk full"
+	DropQuotaFull  = "quota full"
+	DropSlow       = "storing took too long"
+	DropUnstored   = "it could not be stored"
+	DropWorkspace  = "no room in the workspace"
+	DropMoved      = "another node has the session by now"
+)
 
 // EventType tells the events of a run apart.
 type EventType string

@@ -23,7 +23,7 @@ func (s *Service) run(ctx context.Context, op string, owner Owner, id ID) (*Run,
 	if j := s.job(owner, id); j != nil {
 		return j.snapshot(), j, nil
 	}
-	if end := s.unrecorded.find(owner, id); end != nil {
+	if end := s.records.find(owner, id); end != nil {
 		return end.published(), nil, nil
 	}
 	run, err := s.index.Run(ctx, owner, id)
@@ -53,7 +53,7 @@ func (s *Service) Watch(ctx context.Context, caller Caller, id ID, after int) (i
 		}
 	}
 	var chunks []OutputChunk
-	if end := s.unrecorded.find(caller.Owner, id); end != nil {
+	if end := s.records.find(caller.Owner, id); end != nil {
 		chunks = end.chunks
 	} else if chunks, err = s.index.RunLog(ctx, caller.Owner, id); err != nil {
 		return nil, failure(op, id.String(), err)
@@ -78,7 +78,7 @@ func (s *Service) ListRuns(ctx context.Context, caller Caller, query RunQuery) (
 	if err := query.Page.check(); err != nil {
 		return nil, err
 	}
-	s.flushRecords(ctx, false)
+	s.records.flushNow(ctx, false)
 	if query.Text != "" {
 		if _, err := s.indexRuns(ctx, searchTime); err != nil {
 			return nil, failure("list runs", "", err)
@@ -94,7 +94,7 @@ func (s *Service) ListRuns(ctx context.Context, caller Caller, query RunQuery) (
 		}
 		if j := s.job(caller.Owner, runs[i].ID); j != nil {
 			runs[i] = *j.snapshot()
-		} else if end := s.unrecorded.find(caller.Owner, runs[i].ID); end != nil {
+		} else if end := s.records.find(caller.Owner, runs[i].ID); end != nil {
 			runs[i] = *end.published()
 		}
 		runs[i].Stdout, runs[i].Stderr = "", "" // a list has no output of runs that have not ended

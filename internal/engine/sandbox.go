@@ -53,6 +53,10 @@ type Sandbox interface {
 	// starts cold.
 	Pools(ctx context.Context) ([]Pool, error)
 
+	// Distant reports that its programs run on other machines, which have bytes by their
+	// digest: its inputs need not be open, and its outputs are stored before it reports them.
+	Distant() bool
+
 	// Close ends every run.
 	Close() error
 }
@@ -71,7 +75,11 @@ type Pool struct {
 type Spec struct {
 	Owner     Owner // what it takes from pools of the kernel counts for this one
 	Language  language.Language
-	Packages  string // set of Python packages; empty: the sandbox's default
+	Packages  string   // set of Python packages; empty: the sandbox's default
+	Image     *Image   // root of the program, and the languages in it; nil: the machine's own
+	Mounts    []string // folders of the host that it sees; see MountName
+	Volumes   []VolumePlace
+	FileSize  int64 // of one file in a volume; zero: that of the workspace
 	Code      string
 	Args      []string
 	Stdin     []byte // nil: end of file at once
@@ -80,6 +88,7 @@ type Spec struct {
 	Inline    bool
 	Env       map[string]string
 	Home      string
+	Locale    string // $LANG where the machine has it; empty: C.UTF-8
 	Limits    Limits
 	Inputs    []Input
 	Held      ID   // run in this held workspace; zero: in a fresh one
@@ -95,28 +104,21 @@ type Spec struct {
 	Apart     bool           // Inside does not enter its sandbox: another interpreter runs in the same workspace
 }
 
-// ProxySettings configure a program with a network grant. Its Host is Networked.
+// ProxySettings configure a program with a network grant.
 type ProxySettings struct {
 	Env         map[string]string // of package tools
 	Certificate []byte            // to be trusted, in PEM; empty: none
-	Grant       *Grant            // for a Distant sandbox, whose machines bound and serve it themselves
+	Grant       *Grant            // for a distant sandbox, whose machines bound and serve it themselves
 }
 
 // Input is a file to place into the workspace. The sandbox reads it from the
 // open file and never learns where it came from. The caller closes it.
 type Input struct {
 	Path     string   // relative, checked
-	File     *os.File // nil: a Distant sandbox gets the bytes by their digest
+	File     *os.File // nil: a distant sandbox gets the bytes by their digest
 	Size     int64
 	SHA256   Digest
 	ReadOnly bool
-}
-
-// Distant is a Sandbox on other machines, which have bytes by their digest: its inputs
-// need not be open, and its outputs are stored before it reports them.
-type Distant interface {
-	Sandbox
-	Distant()
 }
 
 // Host is the world outside a run, as its sandbox sees it.
@@ -126,6 +128,33 @@ type Host interface {
 	// While it blocks, the program's writes block.
 	Output(stream Stream, data []byte)
 	CallHandler
+	// SetControls passes the means to control the program, before the program's first call.
+	SetControls(controls Controls)
+	// Rest reports that the program needs no processor, because it waits for a time, an
+	// answer or a child, or that it computes again. While it rests, that much memory stays
+	// reserved for it.
+	Rest(resting bool, memory int64)
+	// Listener takes the socket on the sandbox's loopback at which a program with a network
+	// grant finds its proxy. The file becomes the callee's.
+	Listener(file *os.File)
+	// Contacted reports what the program contacts, if the sandbox is distant and so serves
+	// the grant itself. A fault says why there was no network.
+	Contacted(list []Contact, fault string)
+}
+
+// Controls are the means to control a program from outside of its sandbox. All but Freeze
+// are those of a live interpreter.
+type Controls struct {
+	// Freeze stops or continues every process of the program. It returns when the sandbox
+	// has been notified. It is nil if the sandbox cannot freeze.
+	Freeze    func(Motion) error
+	Interrupt func() error // sends SIGINT to it and its foreground children
+	Drain     func()       // returns when its output until now is delivered
+	// Prepare makes a waiting program get ready for the answer. It never blocks. It is nil if
+	// the sandbox is on another machine.
+	Prepare func()
+	// Usage returns the usage of all programs in its sandbox; nil if only SaveSession has it.
+	Usage func() (cpu time.Duration, memoryPeak int64)
 }
 
 // Outcome is how a program ended, as seen from outside of it.

@@ -44,12 +44,16 @@ type Config struct {
 	Defaults, Maxima Limits
 
 	Packages PackageSets
+	Images   ImageRules
+	Mounts   MountRules
+	Volumes  Volumes // nil: there are none
 	Network  NetworkConfig
 
 	MaxUpload int64 // bytes of one file; 0: 200 MiB
 	MaxCode   int   // bytes of source; 0: 16 MiB
 
 	FileTTL, RunTTL, SessionTTL time.Duration // 0: 24 h
+	SnapshotTTL                 time.Duration // 0: a week
 	SweepTime                   time.Duration // how long Open waits for the removal of unreferenced blobs; 0: no limit
 
 	DropCode bool // History keeps no code
@@ -72,6 +76,7 @@ const RestingPerCore = 32
 const (
 	mebibyte      = 1 << 20
 	defaultTTL    = 24 * time.Hour
+	snapshotTTL   = 7 * defaultTTL
 	defaultMarker = "\n[... %d bytes of output left out ...]\n"
 )
 
@@ -107,6 +112,9 @@ func (cfg Config) filled() Config {
 			*ttl = defaultTTL
 		}
 	}
+	if cfg.SnapshotTTL <= 0 {
+		cfg.SnapshotTTL = snapshotTTL
+	}
 	if cfg.Now == nil {
 		cfg.Now = SteadyClock(time.Now)
 	}
@@ -131,12 +139,14 @@ type Service struct {
 	reclaim reclaim
 	meter   meter
 
-	accounts   accounts
-	inFlight   Tally // bytes of large requests whose runs have not ended
-	arrivals   Tally // bytes of uploads in progress, which the index does not know yet
-	unrecorded unrecorded
-	janitor    janitor
-	restores   singleflight.Group // of held workspaces, by session
+	accounts accounts
+	volumes  volumeUses
+	inFlight Tally // bytes of large requests whose runs have not ended
+	arrivals Tally // bytes of uploads in progress, which the index does not know yet
+	records  *records
+	janitor  janitor
+	restores singleflight.Group // of held workspaces, by session
+	saves    saveLocks
 
 	mu       sync.Mutex
 	opened   bool
@@ -151,23 +161,24 @@ func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger
 	resting := cfg.Concurrency <= 0 && cfg.Memory > 0
 	cfg = cfg.filled()
 	s := &Service{
-		cfg:        cfg,
-		sandbox:    sandbox,
-		blobs:      blobs,
-		index:      index,
-		log:        log,
-		now:        cfg.Now,
-		cluster:    cfg.Cluster,
-		queue:      newQueue(cfg.Concurrency, cfg.Queue, cfg.QueuePerOwner),
-		touches:    touches{uses: map[ID]time.Time{}},
-		idle:       make(chan struct{}),
-		jobs:       map[ID]*job{},
-		unrecorded: unrecorded{ends: map[ID]*completion{}},
-		meter:      meter{wait: newHistogram(), duration: newHistogram()},
-		deleting:   map[ID]bool{},
+		cfg:      cfg,
+		sandbox:  sandbox,
+		blobs:    blobs,
+		index:    index,
+		log:      log,
+		now:      cfg.Now,
+		cluster:  cfg.Cluster,
+		queue:    newQueue(cfg.Concurrency, cfg.Queue, cfg.QueuePerOwner),
+		touches:  touches{uses: map[ID]time.Time{}},
+		idle:     make(chan struct{}),
+		jobs:     map[ID]*job{},
+		records:  newRecords(index, log, cfg.Cluster != nil),
+		meter:    meter{wait: newHistogram(), duration: newHistogram()},
+		deleting: map[ID]bool{},
+		volumes:  volumeUses{users: map[ID][]VolumeUser{}, removing: map[ID]bool{}},
 	}
 	s.queue.share = s.share
-	s.queue.places = func(account Owner) int { return int(s.accounts.get(account).times(int64(cfg.QueuePerOwner))) }
+	s.queue.maxWaiting = func(account Owner) int { return int(s.accounts.get(account).times(int64(cfg.QueuePerOwner))) }
 	if resting {
 		s.queue.seats, s.queue.memory = max(RestingPerCore*runtime.NumCPU(), cfg.Concurrency), cfg.Memory
 	}
@@ -184,7 +195,7 @@ func (s *Service) Open(ctx context.Context) error {
 	if err := s.Reap(ctx); err != nil {
 		return err
 	}
-	if err := s.loadAccounts(ctx); err != nil {
+	if err := errors.Join(s.loadAccounts(ctx), s.measureVolumes(ctx)); err != nil {
 		return failure(op, "", err)
 	}
 	s.mu.Lock()
@@ -246,7 +257,7 @@ func (s *Service) Shutdown(ctx context.Context) error {
 	s.stopJanitor()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	s.flushRecords(last, false)
+	s.records.close(last)
 	if err := s.touches.flush(last, s.index); err != nil {
 		s.logFailure(last, "write down uses", err)
 	}
@@ -384,7 +395,7 @@ func failure(op, id string, err error) error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		if e.Hint == "" && hints[e.Kind] != "" {
 			hinted := *e
-			hinted.Hint = hints[e.Kind]
+			hinted.Hint, hinted.Doctor = hints[e.Kind], e.Kind == ErrUnavailable
 			return &hinted
 		}
 		return e
@@ -397,7 +408,7 @@ func failure(op, id string, err error) error {
 		return &Error{Op: op, Kind: ErrUnavailable, ID: id, Err: err, RetryAfter: 5 * time.Second,
 			Hint: "The service has too many open files: try again later, or have the operator raise its limit (LimitNOFILE)."}
 	}
-	return &Error{Op: op, Kind: kind, ID: id, Hint: hints[kind], Err: err}
+	return &Error{Op: op, Kind: kind, ID: id, Hint: hints[kind], Doctor: kind == ErrUnavailable, Err: err}
 }
 
 // missing does what failure does, for a look-up of the object with that id.

@@ -262,15 +262,17 @@ func TestRunRefuses(t *testing.T) {
 		{"language", engine.RunRequest{Language: "cobol"}, engine.ErrInvalid, "language"},
 		{"code too long", python(strings.Repeat("x", 101)), engine.ErrTooLarge, "code"},
 		{"code not UTF-8", python("\xff"), engine.ErrInvalid, "code"},
-		{"inline NUL", with(func(r *engine.RunRequest) { r.Code, r.Profile.Inline = "a\x00", true }), engine.ErrInvalid,
+		{"inline NUL", with(func(r *engine.RunRequest) {
+			r.Code, r.Profile.Program.Inline = "a\x00", true
+		}), engine.ErrInvalid,
 			"code"},
 		{"stdin", with(func(r *engine.RunRequest) { r.Stdin = make([]byte, 10<<20+1) }), engine.ErrTooLarge, "stdin"},
 		{"arg NUL", with(func(r *engine.RunRequest) { r.Args = []string{"a", "b\x00"} }), engine.ErrInvalid, "args[1]"},
 		{"args", with(func(r *engine.RunRequest) { r.Args = []string{strings.Repeat("x", 64<<10)} }), engine.ErrTooLarge,
 			"args"},
-		{"root", with(func(r *engine.RunRequest) { r.Profile.Root = "/etc" }), engine.ErrInvalid, "root"},
-		{"entry", with(func(r *engine.RunRequest) { r.Profile.Entry = "../x" }), engine.ErrInvalid, "entry"},
-		{"home", with(func(r *engine.RunRequest) { r.Profile.Home = "x" }), engine.ErrInvalid, "home"},
+		{"root", with(func(r *engine.RunRequest) { r.Profile.Program.Root = "/etc" }), engine.ErrInvalid, "root"},
+		{"entry", with(func(r *engine.RunRequest) { r.Profile.Program.Entry = "../x" }), engine.ErrInvalid, "entry"},
+		{"home", with(func(r *engine.RunRequest) { r.Profile.Program.Home = "x" }), engine.ErrInvalid, "home"},
 		{"key", with(func(r *engine.RunRequest) { r.IdempotencyKey = "a\n" }), engine.ErrInvalid, "idempotency key"},
 		{"timeout over", limits(engine.Limits{Timeout: 301 * time.Second}), engine.ErrInvalid, "limits.timeout"},
 		{"timeout negative", limits(engine.Limits{Timeout: -1}), engine.ErrInvalid, "limits.timeout"},
@@ -383,7 +385,8 @@ func TestProfileReachesSandbox(t *testing.T) {
 	r := newRig(t, engine.Config{}, nil)
 	req := python("1")
 	req.Stdin = []byte("in")
-	req.Profile = engine.Profile{Root: "/mnt/data", Entry: "__main__.py", EchoLast: true, ShowPlots: true,
+	req.Profile = engine.Profile{Program: engine.ProgramForm{Root: "/mnt/data", Entry: "__main__.py"},
+		Output: engine.OutputForm{EchoLast: true}, Files: engine.FileRules{Plots: true},
 		Limits: engine.Limits{Timeout: time.Second, Output: engine.OutputLimit{Bytes: 10}}}
 	if _, err := r.Run(t.Context(), alice, req); err != nil {
 		t.Fatal(err)
@@ -418,9 +421,7 @@ func TestSandboxFails(t *testing.T) {
 		t.Errorf("ready: %v", err)
 	}
 	r.sandbox.Fail(nil)
-	if run, err := r.Run(t.Context(), alice, python("")); err != nil || run.Status != engine.StatusOK {
-		t.Errorf("the next run: %+v, %v", run, err)
-	}
+	checkRun(t, runFacts{Status: engine.StatusOK}, "the next run")(r.Run(t.Context(), alice, python("")))
 }
 
 type handler func(context.Context, string, []byte) ([]byte, error)
@@ -444,17 +445,13 @@ func TestPanics(t *testing.T) {
 	_, err := r.Run(t.Context(), alice, python("panic"))
 	wantKind(t, err, engine.ErrInternal, "")
 	req := python("call")
-	req.Profile.Host = handler(func(context.Context, string, []byte) ([]byte, error) { panic("in the edge") })
-	if run, err := r.Run(t.Context(), alice, req); err != nil || run.Stdout != " internal fault" {
-		t.Errorf("%+v, %v", run, err)
-	}
-	req.Profile.Host = handler(func(_ context.Context, name string, in []byte) (
+	req.Profile.Calls.Handler = handler(func(context.Context, string, []byte) ([]byte, error) { panic("in the edge") })
+	checkRun(t, runFacts{Stdout: " internal fault"})(r.Run(t.Context(), alice, req))
+	req.Profile.Calls.Handler = handler(func(_ context.Context, name string, in []byte) (
 		[]byte, error) {
 		return []byte(name + string(in)), nil
 	})
-	if run, err := r.Run(t.Context(), alice, req); err != nil || run.Stdout != "tool{} <nil>" {
-		t.Errorf("%+v, %v", run, err)
-	}
+	checkRun(t, runFacts{Stdout: "tool{} <nil>"})(r.Run(t.Context(), alice, req))
 	r.index.Fail(func(op string) error {
 		if op == "FinishRun" {
 			panic("in the index")
@@ -466,7 +463,5 @@ func TestPanics(t *testing.T) {
 	_, err = r.Run(t.Context(), alice, keyed)
 	wantKind(t, err, engine.ErrInternal, "")
 	r.index.Fail(nil)
-	if run, err := r.Run(t.Context(), alice, python("")); err != nil || run.Status != engine.StatusOK {
-		t.Errorf("the next run: %+v, %v", run, err)
-	}
+	checkRun(t, runFacts{Status: engine.StatusOK}, "the next run")(r.Run(t.Context(), alice, python("")))
 }

@@ -74,9 +74,7 @@ func TestFilesSession(t *testing.T) {
 	r.blobs.Lose(b.SHA256)
 	outcome = leaves(t)
 	run, err = r.Run(t.Context(), alice, engine.RunRequest{Language: "python", Session: run.Session})
-	if err != nil || !strings.Contains(run.Message, `"b.txt" was left out`) {
-		t.Errorf("%+v, %v", run, err)
-	}
+	checkRun(t, runFacts{Message: `"b.txt" was left out`})(run, err)
 	if diff := cmp.Diff(map[string]string{"out.txt": "2", "main.sh": "x"}, seen); diff != "" {
 		t.Error(diff)
 	}
@@ -152,10 +150,8 @@ func TestRestoredOnce(t *testing.T) {
 	for range 2 {
 		both.Go(func() {
 			req := engine.RunRequest{Language: "bash", Code: "x", Session: session.ID}
-			req.Profile.Inline, req.Profile.Discard = true, true
-			if run, err := r.Run(t.Context(), alice, req); err != nil || run.Status != engine.StatusOK {
-				t.Errorf("%+v, %v", run, err)
-			}
+			req.Profile.Program.Inline, req.Profile.Files.Discard = true, true
+			checkRun(t, runFacts{Status: engine.StatusOK})(r.Run(t.Context(), alice, req))
 		})
 	}
 	<-inside
@@ -228,10 +224,8 @@ func TestDeleteSessionKillsItsRuns(t *testing.T) {
 			t.Errorf("%d of 16 deletions succeeded", done)
 		}
 		for _, id := range ids {
-			if run, err := r.GetRun(t.Context(), alice, id); err != nil || run.Status != engine.StatusCancelled ||
-				!strings.Contains(run.Message, "session was deleted") {
-				t.Errorf("%+v, %v", run, err)
-			}
+			checkRun(t, runFacts{Status: engine.StatusCancelled, Message: "session was deleted"})(
+				r.GetRun(t.Context(), alice, id))
 		}
 	})
 }
@@ -319,7 +313,7 @@ func TestPrivateFile(t *testing.T) {
 	})
 	private := func(session engine.ID, stdin bool) engine.RunRequest {
 		return engine.RunRequest{Language: "python", Session: session, Stdin: []byte("in\n"),
-			Profile: engine.Profile{Private: "p/state", PrivateStdin: stdin}}
+			Profile: engine.Profile{Files: engine.FileRules{Private: "p/state", PrivateInStdin: stdin}}}
 	}
 	run, err := r.Run(t.Context(), alice, private(engine.ID{}, true))
 	if err != nil || string(spec.Stdin) != "in\n" {

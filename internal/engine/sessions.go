@@ -43,11 +43,8 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 	}
 	session := s.newSession(caller, req.Origin, req.Kind, req.TTL)
 	session.Implicit, session.Scope, session.Live = req.Implicit, req.Scope, req.Live
-	if session.Kind != SessionFiles && s.cluster != nil {
-		if err := s.cluster.Check(); err != nil {
-			return Session{}, err
-		}
-		session.Place = Place{Holder: s.cluster.Self(), Generation: 1}
+	if session, err = s.place(session); err != nil {
+		return Session{}, err
 	}
 	places := make([]SessionFile, len(files))
 	for i, ref := range req.Files {
@@ -163,6 +160,18 @@ func (s *Service) GetSession(ctx context.Context, caller Caller, id ID) (Session
 	return s.session(ctx, "get session", id.String(), caller.Owner, id)
 }
 
+// SetScope replaces the Scope of a session.
+func (s *Service) SetScope(ctx context.Context, caller Caller, id ID, scope string) error {
+	return missing("update session", id.String(), s.index.SetScope(ctx, caller.Owner, id, scope))
+}
+
+// SessionsOf returns the sessions of all owners that an edge has made, without implicit ones, for
+// an edge that continues with them after a restart. In a cluster they are those of this node.
+func (s *Service) SessionsOf(ctx context.Context, origin Origin) ([]Session, error) {
+	list, err := s.index.OriginSessions(ctx, origin, s.Self())
+	return list, failure("list sessions", "", err)
+}
+
 // ListSessions returns the caller's sessions, newest first, without those
 // that were made for a single run.
 func (s *Service) ListSessions(ctx context.Context, caller Caller, query SessionQuery) ([]Session, error) {
@@ -198,6 +207,9 @@ func (s *Service) sessionFiles(ctx context.Context, op string, caller Caller, id
 	files, places, err := s.index.SessionFiles(ctx, caller.Owner, id)
 	if err != nil {
 		return nil, nil, missing(op, id.String(), err)
+	}
+	if i := slices.IndexFunc(places, func(p SessionFile) bool { return p.Path == TreeMark }); i >= 0 {
+		files, places = slices.Delete(files, i, i+1), slices.Delete(places, i, i+1)
 	}
 	for i := range files {
 		files[i].ExpiresAt = s.touches.expiry(files[i].life())

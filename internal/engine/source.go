@@ -16,33 +16,33 @@ type Source struct { // the index stores it with these tags
 	Client   string        `json:"client,omitempty"` // name of the client; empty: the run's origin says all
 	Files    []FileRef     `json:"-"`
 	Packages string        `json:"packages,omitempty"`
+	Image    string        `json:"image,omitempty"` // that it got, or HostImage if the request said so
+	Mounts   []string      `json:"mounts,omitzero"`
+	Volumes  []VolumeMount `json:"volumes,omitempty"`
 	Timeout  time.Duration `json:"-"`                // zero: the default
 	Memory   int64         `json:"memory,omitempty"` // zero: the default
 	EchoLast bool          `json:"echo_last,omitempty"`
 	Plots    bool          `json:"plots,omitempty"` // plt.show() leaves a file
 }
 
-// Shown is the program as its author wrote it, where an edge runs it by way of another.
-type Shown struct {
-	Language, Code string
-}
-
 // maxSource bounds the stored source of one request. A larger request runs, too.
 const maxSource = 1 << 20
 
-// sourceOf returns the source of a request to store, or nil for none.
-func (s *Service) sourceOf(caller Caller, asked *RunRequest) *Source {
+// sourceOf returns the source of a request to store, or nil for none. image is the name of
+// the image that it got.
+func (s *Service) sourceOf(caller Caller, asked *RunRequest, image string) *Source {
 	p := &asked.Profile
-	if s.cfg.DropCode || asked.DropCode || p.Live || p.Origin == OriginPreview {
+	if s.cfg.DropCode || asked.DropCode || p.Live != nil || p.Origin == OriginPreview {
 		return nil
 	}
 	kept := &Source{
-		Language: asked.Language, Code: asked.Code, Stdin: asked.Stdin, Args: asked.Args, Entry: p.Entry,
-		Client: p.Client, Packages: asked.Packages, Timeout: p.Limits.Timeout, Memory: p.Limits.Memory,
-		EchoLast: p.EchoLast, Plots: p.ShowPlots, Files: slices.Clone(asked.Files),
+		Language: asked.Language, Code: asked.Code, Stdin: asked.Stdin, Args: asked.Args, Entry: p.Program.Entry,
+		Client: p.Client, Packages: asked.Packages, Image: cmp.Or(image,
+			asked.Image), Mounts: asked.Mounts, Volumes: asked.Volumes, Timeout: p.Limits.Timeout, Memory: p.Limits.Memory,
+		EchoLast: p.Output.EchoLast, Plots: p.Files.Plots, Files: slices.Clone(asked.Files),
 	}
-	if p.Shown.Code != "" {
-		kept.Language, kept.Code = p.Shown.Language, p.Shown.Code
+	if p.Program.Shown.Code != "" {
+		kept.Language, kept.Code = p.Program.Shown.Language, p.Program.Shown.Code
 		kept.Stdin, kept.Entry = nil, ""
 	}
 	for i := range kept.Files {
@@ -69,10 +69,11 @@ func (k *Source) size() int {
 // edge could pass those of another owner is not known any more.
 func (k *Source) Request(caller Caller) RunRequest {
 	req := RunRequest{
-		Language: k.Language, Code: k.Code, Stdin: k.Stdin, Args: k.Args, Packages: k.Packages,
+		Language: k.Language, Code: k.Code, Stdin: k.Stdin, Args: k.Args, Packages: k.Packages, Image: k.Image,
+		Mounts: k.Mounts, Volumes: k.Volumes,
 		Profile: Profile{
-			Origin: OriginNative, Entry: k.Entry, EchoLast: k.EchoLast, ShowPlots: k.Plots,
-			Limits: Limits{Timeout: k.Timeout, Memory: k.Memory},
+			Origin: OriginNative, Program: ProgramForm{Entry: k.Entry}, Output: OutputForm{EchoLast: k.EchoLast},
+			Files: FileRules{Plots: k.Plots}, Limits: Limits{Timeout: k.Timeout, Memory: k.Memory},
 		},
 	}
 	for _, f := range k.Files {

@@ -29,7 +29,7 @@ type staged struct {
 // after an error.
 func (s *Service) stage(ctx context.Context, j *job) (*stage, error) {
 	st := &stage{known: map[string]File{}}
-	if j.request.Profile.Live {
+	if j.request.Profile.Live != nil {
 		return st, nil // runLive stages its own files
 	}
 	taken := newTargets()
@@ -92,7 +92,7 @@ func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *ta
 			!s.touches.expiry(files[i].life()).After(now) || !taken.add(place.Path) {
 			continue
 		}
-		if place.Path == j.request.Profile.Private {
+		if place.Path == j.request.Profile.Files.Private {
 			err = s.readPrivate(ctx, j, st, files[i])
 		} else {
 			err = s.stageFile(ctx, st, staged{file: files[i], path: place.Path, readOnly: place.ReadOnly})
@@ -120,7 +120,7 @@ func (s *Service) mostRestored() int { return min(3*s.cfg.Maxima.Files.Count, 10
 // readPrivate reads the file of a session that is not put into the workspace, if the
 // program is to have it.
 func (s *Service) readPrivate(ctx context.Context, j *job, st *stage, file File) error {
-	if !j.request.Profile.PrivateStdin {
+	if !j.request.Profile.Files.PrivateInStdin {
 		return nil
 	}
 	content, err := s.blobs.Read(ctx, file.SHA256, file.Size)
@@ -133,7 +133,7 @@ func (s *Service) readPrivate(ctx context.Context, j *job, st *stage, file File)
 }
 
 func (s *Service) stageFile(ctx context.Context, st *stage, entry staged) (err error) {
-	if _, distant := s.sandbox.(Distant); distant {
+	if s.sandbox.Distant() {
 		st.entries = append(st.entries, entry)
 		return nil
 	}

@@ -20,7 +20,7 @@ const leaveGrace = 900 * time.Millisecond
 // returns ErrCanceled within a second. A run with an idempotency key continues:
 // its caller will ask again for the answer.
 func (s *Service) Run(ctx context.Context, caller Caller, req RunRequest) (*Run, error) {
-	j, earlier, err := s.begin(ctx, caller, req, true)
+	j, earlier, err := s.startRun(ctx, caller, req, true)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (s *Service) Run(ctx context.Context, caller Caller, req RunRequest) (*Run,
 // Start begins a run and returns at once, with the run queued or running. The
 // run lives until it ends or is cancelled, whatever becomes of ctx.
 func (s *Service) Start(ctx context.Context, caller Caller, req RunRequest) (*Run, error) {
-	j, earlier, err := s.begin(ctx, caller, req, false)
+	j, earlier, err := s.startRun(ctx, caller, req, false)
 	if err != nil {
 		return nil, err
 	}
@@ -77,10 +77,10 @@ func (s *Service) takesWork() error {
 	return s.cluster.Check()
 }
 
-// begin checks a request, records the run and starts it. If an earlier request had the
-// same key, begin returns the ID of the earlier run instead. If the caller waits for a
+// startRun checks a request, records the run and starts it. If an earlier request had the
+// same key, startRun returns the ID of the earlier run instead. If the caller waits for a
 // run, the run is not visible before it has ended.
-func (s *Service) begin(
+func (s *Service) startRun(
 	ctx context.Context, caller Caller, req RunRequest, waited bool,
 ) (_ *job, earlier ID, err error) {
 	asked := req
@@ -88,10 +88,14 @@ func (s *Service) begin(
 	if err != nil {
 		return nil, ID{}, err
 	}
-	if err := s.choosePackages(caller, &req); err != nil {
+	image, lang, err := s.chooseEnvironment(caller, &req, lang)
+	if err != nil {
 		return nil, ID{}, err
 	}
-	grant, err := s.grant(ctx, caller, req.Network)
+	if req.Mounts, err = s.ChooseMounts(caller, req.Mounts); err != nil {
+		return nil, ID{}, err
+	}
+	grant, err := s.grant(ctx, caller, req.Network, req.Secrets)
 	if err != nil {
 		return nil, ID{}, err
 	}
@@ -114,17 +118,20 @@ func (s *Service) begin(
 	}
 	req.Files = slices.Clone(req.Files) // their paths will be filled in
 	j := &job{
-		id: NewID(), owner: caller.Owner, node: s.Self(), language: lang, request: req, grant: grant,
+		id: NewID(), owner: caller.Owner, caller: caller, node: s.Self(), language: lang, image: image, request: req,
+		grant:  grant,
 		within: req.Session,
-		log:    newRecorder(req.Profile.Limits.Output),
-		source: s.sourceOf(caller, &asked),
+		log:    newRunLog(req.Profile.Limits.Output),
+		wholes: map[Stream]*Blob{},
+		source: s.sourceOf(caller, &asked, req.Image),
 		done:   make(chan struct{}),
 		turn:   make(chan struct{}),
 	}
+	s.keepWholes(context.WithoutCancel(ctx), j)
 	j.timings.start()
 	if req.Session.IsZero() {
 		// It lasts as long as the files that the run leaves in it.
-		ttl := max(s.cfg.SessionTTL, req.Profile.FileTTL)
+		ttl := max(s.cfg.SessionTTL, req.Profile.Files.TTL)
 		j.session = s.newSession(caller, req.Profile.Origin, SessionFiles, ttl)
 		j.session.Implicit, j.session.Scope = true, req.Profile.Scope
 		j.within = j.session.ID
@@ -133,31 +140,41 @@ func (s *Service) begin(
 	// its cancellation. It is set before other goroutines can find the job.
 	running, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	j.cancel = cancel
-	if j.ticket, err = s.place(j, attended); err != nil {
-		cancel(nil)
-		s.meter.rejected.Add(1)
-		return nil, ID{}, err
+	j.deferred = req.IdempotencyKey == "" && len(req.Files) == 0 &&
+		(waited && j.session.Implicit || req.Profile.Live != nil && req.Profile.Live.Fresh)
+	if err = s.takeVolumes(ctx, j); err == nil {
+		earlier, err = s.enqueue(ctx, j, attended, print)
 	}
-	if err := s.admit(opRun, j); err != nil {
-		cancel(nil)
-		s.queue.leave(j.ticket)
-		return nil, ID{}, err
-	}
-	j.deferredInsert.deferred = req.IdempotencyKey == "" && len(req.Files) == 0 &&
-		(waited && j.session.Implicit || req.Profile.Live && req.Profile.Fresh)
-	earlier, err = s.register(ctx, j, print)
 	if err != nil || !earlier.IsZero() {
+		s.releaseVolumes(j)
 		cancel(nil)
-		s.retire(j)
 		return nil, earlier, err
+	}
+	j.timings.end("admit")
+	go s.execute(running, j) // Shutdown waits for it: the job is registered
+	return j, ID{}, nil
+}
+
+// enqueue records a job and queues it. If it does neither, because of an error or an earlier run, it undoes all that
+// it has done.
+func (s *Service) enqueue(ctx context.Context, j *job, attended bool, print Digest) (earlier ID, err error) {
+	if j.ticket, err = s.reserve(j, attended); err != nil {
+		s.meter.rejected.Add(1)
+		return ID{}, err
+	}
+	if err = s.admit(opRun, j); err != nil {
+		s.queue.leave(j.ticket)
+		return ID{}, err
+	}
+	if earlier, err = s.register(ctx, j, print); err != nil || !earlier.IsZero() {
+		s.retire(j)
+		return earlier, err
 	}
 	s.accept(j)
 	// Code without a file of its own, as a shell command, conflicts with no other run.
 	j.ticket.beside = j.session.Kind == SessionHeld && s.entryOf(&j.request) == ""
 	s.queue.join(j.ticket)
-	j.timings.end("admit")
-	go s.execute(running, j) // Shutdown waits for it: the job is registered
-	return j, ID{}, nil
+	return ID{}, nil
 }
 
 // recordTimeout bounds the service's own index operations, which ignore the
@@ -178,7 +195,7 @@ func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier I
 		}
 		j.generation = j.session.Place.Generation
 	}
-	if j.session.Kind == SessionLive && !j.request.Profile.Live {
+	if j.session.Kind == SessionLive && j.request.Profile.Live == nil {
 		return ID{}, Invalid(fieldSession, "is live: it runs cells")
 	}
 	if j.files, err = s.resolve(ctx, opRun, j.owner, j.request.Files, s.entryOf(&j.request)); err != nil {
@@ -186,11 +203,12 @@ func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier I
 	}
 	j.run = Run{
 		ID: j.id, Owner: j.owner, Origin: j.request.Profile.Origin, Session: j.session.ID,
-		Language: j.language.Name, Status: StatusQueued, CreatedAt: s.now(), Keyed: j.request.IdempotencyKey != "",
+		Language: j.language.Name, Image: j.request.Image, Status: StatusQueued, CreatedAt: s.now(),
+		Keyed:  j.request.IdempotencyKey != "",
 		Source: j.source, Node: j.node, Generation: j.generation,
 	}
-	if j.deferredInsert.deferred {
-		s.deferInsert(j)
+	if j.deferred {
+		s.records.insertSoon(j)
 		return ID{}, nil
 	}
 	// Recorded only in part, the run would never be executed.
@@ -200,6 +218,7 @@ func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier I
 	if errors.Is(err, ErrNotFound) { // it was deleted just now
 		return ID{}, &Error{Op: opRun, Kind: ErrNotFound, ID: fieldSession}
 	}
+	j.inserted = err == nil
 	return earlier, repeatFailure(err)
 }
 
@@ -219,10 +238,10 @@ func repeatFailure(err error) error {
 
 // entryOf returns the path that the code itself will have, if it has one.
 func (s *Service) entryOf(req *RunRequest) string {
-	if req.Profile.Inline {
+	if req.Profile.Program.Inline {
 		return ""
 	}
-	return req.Profile.Entry
+	return req.Profile.Program.Entry
 }
 
 // resolve finds the files that a request refers to and gives each reference

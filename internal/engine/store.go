@@ -91,6 +91,8 @@ func (r Room) Check(op string) error {
 type Index interface {
 	FileIndex
 	SessionIndex
+	SnapshotIndex
+	VolumeIndex
 	RunIndex
 	KeyIndex
 	NetworkIndex
@@ -117,7 +119,7 @@ type FileIndex interface {
 	// returns how many.
 	ExpireFiles(ctx context.Context, now time.Time, limit int) (int, error)
 	// Unreferenced returns the digests that no file has, and Digests the
-	// digests of all files.
+	// digests of all files, those of snapshots included.
 	Unreferenced(ctx context.Context, digests []Digest) ([]Digest, error)
 	Digests(ctx context.Context) (map[Digest]bool, error)
 	// Young reports whether the index was made so recently that what it does not know
@@ -144,8 +146,30 @@ type SessionIndex interface {
 	DeleteSession(ctx context.Context, owner Owner, id ID) error
 	// ExpiredSessions returns up to limit sessions that expired before now.
 	ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]Session, error)
+	// SetScope replaces the Scope of a session.
+	SetScope(ctx context.Context, owner Owner, id ID, scope string) error
+	// OriginSessions returns the sessions of every owner that an edge has made, and that
+	// belong to a node.
+	OriginSessions(ctx context.Context, origin Origin, holder Epoch) ([]Session, error)
 	// HeldSessions returns every session of a kind whose workspace a node has.
 	HeldSessions(ctx context.Context, holder Epoch) ([]Session, error)
+}
+
+// SnapshotIndex records snapshots, and sessions that are copies.
+type SnapshotIndex interface {
+	// AddSnapshot records a snapshot with the files that its session has, and returns it
+	// with what it is made of: Kind, Live, Files and Bytes.
+	AddSnapshot(ctx context.Context, snapshot Snapshot) (Snapshot, error)
+	Snapshot(ctx context.Context, owner Owner, id ID) (Snapshot, error)
+	Snapshots(ctx context.Context, query SnapshotQuery) ([]Snapshot, error)
+	// DeleteSnapshot deletes a snapshot and returns the digests of its files.
+	DeleteSnapshot(ctx context.Context, owner Owner, id ID) ([]Digest, error)
+	// ExpireSnapshots deletes up to limit snapshots that expired before now, and
+	// returns how many.
+	ExpireSnapshots(ctx context.Context, now time.Time, limit int) (int, error)
+	// AddCopies records sessions of one owner, each with files of its own that have the
+	// contents of those of from, for ttl. It is a use of a snapshot.
+	AddCopies(ctx context.Context, from CopySource, sessions []Session, ttl time.Duration) error
 }
 
 // RunIndex records runs.

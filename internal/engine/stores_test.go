@@ -1,11 +1,11 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,11 +34,12 @@ func TestRealStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
+	long := strings.Repeat("é", 1<<20)
 	sandbox := sandboxtest.NewFake(func(ctx context.Context, spec *engine.Spec, host engine.Host) (
 		*engine.Outcome, error) {
 		in := staged(t, spec)
-		host.Output(engine.Stdout, fmt.Appendf(nil, "%v", in))
-		host.Output(engine.Stderr, bytes.Repeat([]byte("é"), 1<<20))
+		host.Output(engine.Stdout, fmt.Appendf(nil, "%d", len(in)))
+		host.Output(engine.Stderr, []byte(long))
 		return leaves(t, "out.txt", in["out.txt"]+"x"), nil
 	})
 	r := &rig{sandbox: sandbox}
@@ -77,6 +78,9 @@ func TestRealStores(t *testing.T) {
 		}
 	}
 	want := map[string]string{"a.txt": "input A", "out.txt": "output xxxx"}
+	for _, name := range []string{"stderr.txt", "stderr_2.txt", "stderr_3.txt", "stderr_4.txt"} {
+		want[name] = "output " + long
+	}
 	if diff := cmp.Diff(want, r.places(t, alice, run.Session)); diff != "" {
 		t.Error(diff)
 	}

@@ -110,11 +110,11 @@ func (s *Service) find(ctx context.Context, look func() error, ids ...ID) error 
 	if !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	used, made := slices.ContainsFunc(ids, s.touches.has), slices.ContainsFunc(ids, s.unrecorded.hasSession)
+	used, made := slices.ContainsFunc(ids, s.touches.has), slices.ContainsFunc(ids, s.records.hasSession)
 	if !used && !made {
 		return err
 	}
-	s.flushRecords(ctx, false)
+	s.records.flushNow(ctx, false)
 	if err := s.touches.flush(ctx, s.index); err != nil {
 		return err
 	}

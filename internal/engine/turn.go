@@ -3,13 +3,12 @@ package engine
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 )
 
-// place reserves a place in the queue. An attended run gets none if it would wait too
+// reserve reserves a place in the queue. An attended run gets none if it would wait too
 // long for its slot.
-func (s *Service) place(j *job, attended bool) (*ticket, error) {
+func (s *Service) reserve(j *job, attended bool) (*ticket, error) {
 	most := s.cfg.QueueTime
 	if attended && most > 0 {
 		if expected := s.queue.expected(j.owner); expected > most {
@@ -20,7 +19,8 @@ func (s *Service) place(j *job, attended bool) (*ticket, error) {
 		}
 	}
 	within := j.within
-	if j.request.Profile.Apart { // the session's other interpreter is in it for as long as it lives
+	// The session's other interpreter is in it for as long as it lives.
+	if live := j.request.Profile.Live; live != nil && live.Apart {
 		within = j.id
 	}
 	t, err := s.queue.reserve(j.owner, within)
@@ -50,24 +50,34 @@ func (s *Service) awaitSlot(ctx context.Context, j *job) (time.Duration, error) 
 	return waited, err
 }
 
-// gaveUp begins the message of a run that got no slot in time.
-const gaveUp = "The run was given up before it started"
+// A Turn is that of a run to get a slot.
+type Turn struct{ job *job }
 
-// AwaitTurn returns when a run has its slot or has ended, and ErrBusy when it was
-// abandoned because it got no slot in time.
-func (s *Service) AwaitTurn(ctx context.Context, caller Caller, id ID) error {
-	j := s.job(caller.Owner, id)
-	if j == nil { // it has ended
-		if run, err := s.GetRun(ctx, caller, id); err == nil && run.Status == StatusCancelled &&
-			strings.HasPrefix(run.Message, gaveUp) {
-			return s.queue.tooLong(s.cfg.QueueTime, 0)
-		}
+// StartAttended does what Start does, for a client that waits for the run: if it gets no
+// slot in time, it is abandoned, unless it has an idempotency key.
+func (s *Service) StartAttended(ctx context.Context, caller Caller, req RunRequest) (*Run, Turn, error) {
+	req.Attended = true
+	j, earlier, err := s.startRun(ctx, caller, req, false)
+	if err != nil {
+		return nil, Turn{}, err
+	}
+	if !earlier.IsZero() {
+		run, err := s.GetRun(ctx, caller, earlier)
+		return run, Turn{s.job(caller.Owner, earlier)}, err
+	}
+	return j.snapshot(), Turn{j}, nil
+}
+
+// Await returns when the run has its slot or has ended, and ErrBusy when it was abandoned.
+func (t Turn) Await(ctx context.Context) error {
+	j := t.job
+	if j == nil { // an earlier run, which has ended
 		return nil
 	}
 	select {
 	case <-j.turn:
 	case <-ctx.Done():
-		return &Error{Op: opRun, Kind: ErrCanceled, ID: id.String(), Err: context.Cause(ctx)}
+		return &Error{Op: opRun, Kind: ErrCanceled, ID: j.id.String(), Err: context.Cause(ctx)}
 	}
 	if !j.gaveUp {
 		return nil

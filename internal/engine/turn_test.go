@@ -28,7 +28,7 @@ func TestQueueTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := sleepy(t, 30*time.Second)
 		ctx := t.Context()
-		first, err := r.Start(ctx, alice, python(""))
+		_, turn, err := r.StartAttended(ctx, alice, python(""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,9 +38,7 @@ func TestQueueTime(t *testing.T) {
 			t.Errorf("after %v: %+v", time.Since(began), e)
 		}
 		time.Sleep(2 * time.Second)
-		attended := python("")
-		attended.Attended = true
-		run, err := r.Start(ctx, bob, attended)
+		run, next, err := r.StartAttended(ctx, bob, python(""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,22 +47,18 @@ func TestQueueTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if err := r.AwaitTurn(ctx, alice, first.ID); err != nil {
+		if err := turn.Await(ctx); err != nil {
 			t.Errorf("of one that runs: %v", err)
 		}
 		began = time.Now()
-		if err := r.AwaitTurn(ctx, bob, run.ID); err != nil || time.Since(began) != 27*time.Second {
+		if err := next.Await(ctx); err != nil || time.Since(began) != 27*time.Second {
 			t.Errorf("its turn comes after 28 s: %v after %v", err, time.Since(began))
 		}
 		synctest.Wait() // its slot comes before its status
-		if got, err := r.GetRun(ctx, bob, run.ID); err != nil || got.Status != engine.StatusRunning {
-			t.Errorf("%+v, %v", got, err)
-		}
+		checkRun(t, runFacts{Status: engine.StatusRunning})(r.GetRun(ctx, bob, run.ID))
 		time.Sleep(4 * time.Minute)
-		if got, err := r.GetRun(ctx, engine.Caller{Owner: "carol"}, unattended.ID); err != nil ||
-			got.Status != engine.StatusOK {
-			t.Errorf("nobody waits for it, so it waits for its turn: %+v, %v", got, err)
-		}
+		checkRun(t, runFacts{Status: engine.StatusOK}, "nobody waits for it, so it waits for its turn")(
+			r.GetRun(ctx, engine.Caller{Owner: "carol"}, unattended.ID))
 	})
 }
 
@@ -75,17 +69,13 @@ func TestQueueTimeGivesUp(t *testing.T) {
 		if _, err := r.Start(ctx, alice, python("")); err != nil {
 			t.Fatal(err)
 		}
-		attended := python("")
-		attended.Attended = true
-		run, err := r.Start(ctx, bob, attended)
+		run, turn, err := r.StartAttended(ctx, bob, python(""))
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantKind(t, r.AwaitTurn(ctx, bob, run.ID), engine.ErrBusy, "")
-		wantKind(t, r.AwaitTurn(ctx, bob, run.ID), engine.ErrBusy, "") // also when it is asked for late
-		if got, err := r.GetRun(ctx, bob, run.ID); err != nil || got.Status != engine.StatusCancelled {
-			t.Errorf("%+v, %v", got, err)
-		}
+		wantKind(t, turn.Await(ctx), engine.ErrBusy, "")
+		wantKind(t, turn.Await(ctx), engine.ErrBusy, "") // also when it is asked for late
+		checkRun(t, runFacts{Status: engine.StatusCancelled})(r.GetRun(ctx, bob, run.ID))
 		if n := len(r.sandbox.Specs()); n != 1 {
 			t.Errorf("%d programs ran", n)
 		}
@@ -107,9 +97,7 @@ func TestQueueTimeWithKey(t *testing.T) {
 			wantKind(t, err, engine.ErrBusy, "")
 		}
 		run, err := r.Run(ctx, bob, req)
-		if err != nil || run.Status != engine.StatusOK {
-			t.Errorf("%+v, %v", run, err)
-		}
+		checkRun(t, runFacts{Status: engine.StatusOK})(run, err)
 	})
 }
 

@@ -11,8 +11,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -41,67 +43,73 @@ func TestSlowPeers(t *testing.T) {
 // TestSlowUpload checks that a body that takes much longer than the idle limit arrives, as
 // long as it makes progress.
 func TestSlowUpload(t *testing.T) {
-	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: Timeouts{BodyIdle: 400 * time.Millisecond}})
-	conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	fmt.Fprint(conn, "POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 20\r\n\r\n")
-	tick := time.NewTicker(40 * time.Millisecond)
-	defer tick.Stop()
-	for range 20 {
-		<-tick.C
-		io.WriteString(conn, "x")
-	}
-	answer, err := io.ReadAll(conn)
-	if err != nil || !strings.Contains(string(answer), "body=20") {
-		t.Errorf("%q, %v", answer, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		pipes := newPipes()
+		start(t, Options{Engine: &fakeEngine{}, Listen: []net.Listener{pipes}})
+		conn := pipes.dial()
+		defer conn.Close()
+		fmt.Fprint(conn, "POST /api/v1/x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 20\r\n\r\n")
+		for range 20 {
+			time.Sleep(9 * time.Second)
+			io.WriteString(conn, "x")
+		}
+		answer, err := io.ReadAll(conn)
+		if err != nil || !strings.Contains(string(answer), "body=20") {
+			t.Errorf("%q, %v", answer, err)
+		}
+	})
 }
 
 // TestLongRun checks that a handler may work for longer than every limit after its body was
 // read.
 func TestLongRun(t *testing.T) {
-	long := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		select {
-		case <-r.Context().Done():
-			io.WriteString(w, "cancelled")
-		case <-time.After(500 * time.Millisecond):
-			io.WriteString(w, "done")
+	synctest.Test(t, func(t *testing.T) {
+		long := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			select {
+			case <-r.Context().Done():
+				io.WriteString(w, "cancelled")
+			case <-time.After(time.Hour):
+				io.WriteString(w, "done")
+			}
+		})
+		pipes := newPipes()
+		start(t, Options{Engine: &fakeEngine{}, Listen: []net.Listener{pipes},
+			Mounts: []Mount{{Prefix: "/long", Handler: long}}})
+		for _, body := range []string{"", "some"} {
+			if _, answer := requestOver(t, pipes.transport(), "POST", "http://localhost/long", "", body); answer != "done" {
+				t.Errorf("body %q: %q", body, answer)
+			}
 		}
 	})
-	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: hurry,
-		Mounts: []Mount{{Prefix: "/long", Handler: long}}})
-	for _, body := range []string{"", "some"} {
-		if _, answer := request(t, "POST", address+"/long", "", body); answer != "done" {
-			t.Errorf("body %q: %q", body, answer)
-		}
-	}
 }
 
 // TestReadPastTheEnd checks that reading past the end of a body sets no deadline on the
 // read with which the server watches the client.
 func TestReadPastTheEnd(t *testing.T) {
-	server := httptest.NewServer(progress(hurry, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		r.Body.Read(make([]byte, 1))
-		select {
-		case <-r.Context().Done():
-			io.WriteString(w, "cancelled")
-		case <-time.After(300 * time.Millisecond):
-			io.WriteString(w, "done")
+	synctest.Test(t, func(t *testing.T) {
+		pipes := newPipes()
+		server := http.Server{Handler: progress(hurry, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			r.Body.Read(make([]byte, 1))
+			select {
+			case <-r.Context().Done():
+				io.WriteString(w, "cancelled")
+			case <-time.After(300 * time.Millisecond):
+				io.WriteString(w, "done")
+			}
+		}))}
+		defer server.Close()
+		go server.Serve(pipes)
+		if _, answer := requestOver(t, pipes.transport(), "POST", "http://localhost", "", "some"); answer != "done" {
+			t.Errorf("answer %q", answer)
 		}
-	})))
-	defer server.Close()
-	if _, answer := request(t, "POST", server.URL, "", "some"); answer != "done" {
-		t.Errorf("answer %q", answer)
-	}
+	})
 }
 
 // TestSlowReader checks that an answer which the client does not read is cancelled, both
-// where the handler writes and where the kernel sends a file.
+// where the handler writes and where the kernel sends a file. No other limit is short: the
+// request itself may take its time on a busy machine.
 func TestSlowReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "big")
 	if err := os.WriteFile(path, make([]byte, 64<<20), 0o600); err != nil {
@@ -126,7 +134,7 @@ func TestSlowReader(t *testing.T) {
 		_, err = io.CopyN(w, f, 64<<20)
 		ended <- err
 	})
-	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: hurry,
+	_, address := start(t, Options{Engine: &fakeEngine{}, Timeouts: Timeouts{WriteIdle: hurry.WriteIdle},
 		Mounts: []Mount{{Prefix: "/write", Handler: write}, {Prefix: "/send", Handler: send}}})
 	for _, path := range []string{"/write", "/send"} {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
@@ -224,7 +232,7 @@ func TestConnections(t *testing.T) {
 	defer close(hold)
 	entered := make(chan struct{}, 3)
 	busy := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { entered <- struct{}{}; <-hold })
-	_, address := start(t, Options{Engine: &fakeEngine{}, MaxConns: 2, Mounts: []Mount{{Prefix: "/busy", Handler: busy}}})
+	s, address := start(t, Options{Engine: &fakeEngine{}, MaxConns: 2, Mounts: []Mount{{Prefix: "/busy", Handler: busy}}})
 	dial := func() net.Conn {
 		t.Helper()
 		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
@@ -242,7 +250,9 @@ func TestConnections(t *testing.T) {
 	}
 	first := dial()
 	fits := ask(first)
-	time.Sleep(200 * time.Millisecond) // its answer arrives before the server considers it idle
+	for !waits(s.gate) { // its answer arrives before the server considers it idle
+		runtime.Gosched()
+	}
 	second := dial()
 	if !fits || !ask(second) {
 		t.Fatal("two connections do not fit")
@@ -265,6 +275,18 @@ func TestConnections(t *testing.T) {
 	if ask(dial()) {
 		t.Error("a fourth got in while all were busy")
 	}
+}
+
+// waits reports whether a connection of an unknown caller waits for a request.
+func waits(g *gate) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, of := range g.addresses {
+		if of.waiting.Len() > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // A caller gets an answer before the request is logged or counted.

@@ -180,11 +180,12 @@ func (s *Server) passOn(m Mount, next http.Handler) http.Handler {
 func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder engine.Epoch, next http.Handler) {
 	peers := s.opts.Peers
 	node, ok := peers.Cluster.Node(holder)
+	life := peers.Cluster.Life(holder)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	silent := func(w http.ResponseWriter, _ *http.Request, err error) {
 		failed, ok := errors.AsType[*net.OpError](err)
-		unsent := ok && failed.Op == "dial" && s.awaitDeathBriefly(r.Context(), holder)
+		unsent := ok && failed.Op == "dial" && endsSoon(r.Context(), life)
 		harmless := errors.Is(context.Cause(ctx), errGivenUp) && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 		if unsent || harmless {
 			next.ServeHTTP(w, r)
@@ -231,11 +232,8 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 		FlushInterval: -1,
 		ErrorHandler:  silent,
 	}
-	go func() { // a frozen node accepts connections, and never answers
-		if s.awaitDeath(ctx, holder) {
-			cancel(errGivenUp)
-		}
-	}()
+	// A frozen node accepts connections, and never answers.
+	defer context.AfterFunc(life, func() { cancel(errGivenUp) })()
 	// The peer may answer while the transport still reads the end of the body. Without this
 	// the server closes the body at the first write, and the transport then cuts the answer off.
 	_ = http.NewResponseController(w).EnableFullDuplex()
@@ -244,27 +242,16 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 
 var errGivenUp = errors.New("the node was given up")
 
-// awaitDeath waits until a node is declared dead. It reports false if ctx ends before.
-func (s *Server) awaitDeath(ctx context.Context, holder engine.Epoch) bool {
-	look := time.NewTicker(engine.BeatInterval / 10)
-	defer look.Stop()
-	for {
-		if _, alive := s.opts.Peers.Cluster.Node(holder); !alive {
-			return true
-		}
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
-
-// awaitDeathBriefly is awaitDeath with a bound of a few times engine.DeadAfter.
-func (s *Server) awaitDeathBriefly(ctx context.Context, holder engine.Epoch) bool {
+// endsSoon waits until a node is declared dead. It reports false if ctx, or a few times engine.DeadAfter, ends before.
+func endsSoon(ctx, life context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 4*engine.DeadAfter)
 	defer cancel()
-	return s.awaitDeath(ctx, holder)
+	select {
+	case <-life.Done():
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // newTransport returns a transport for peers in the same network.

@@ -26,6 +26,14 @@ func (p *peer) Node(e engine.Epoch) (engine.Node, bool) {
 	n, ok := p.nodes[e]
 	return n, ok
 }
+func (p *peer) Life(e engine.Epoch) context.Context {
+	if _, ok := p.nodes[e]; ok {
+		return context.Background()
+	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	return ended
+}
 func (p *peer) Claim(context.Context, engine.ID, int64, engine.Epoch) (engine.Place, error) {
 	return engine.Place{}, nil
 }

@@ -38,7 +38,7 @@ func (p *Peers) Gather(w http.ResponseWriter, r *http.Request) (answers [][]byte
 			continue
 		}
 		group.Go(func() {
-			answer, err := p.ask(ctx, n, r)
+			answer, err := p.fetch(ctx, n, r)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -55,8 +55,8 @@ func (p *Peers) Gather(w http.ResponseWriter, r *http.Request) (answers [][]byte
 	return answers
 }
 
-// ask has one node answer a request without a body.
-func (p *Peers) ask(ctx context.Context, n engine.Node, r *http.Request) ([]byte, error) {
+// fetch has one node answer a request without a body.
+func (p *Peers) fetch(ctx context.Context, n engine.Node, r *http.Request) ([]byte, error) {
 	u, err := url.ParseRequestURI(r.RequestURI) // with the prefix of its mount
 	if err != nil {
 		return nil, err

@@ -139,6 +139,50 @@ func start(t *testing.T, o Options) (*Server, string) {
 	return s, "http://" + o.Listen[0].Addr().String()
 }
 
+// pipes is a listener whose connections are in memory, so that a bubble's clock rules them.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv6loopback} }
+
+func (p *pipes) dial() net.Conn {
+	ours, theirs := net.Pipe()
+	p.conns <- piped{theirs, p.Addr()}
+	return ours
+}
+
+// piped is a connection of this machine.
+type piped struct {
+	net.Conn
+	at net.Addr
+}
+
+func (p piped) LocalAddr() net.Addr  { return p.at }
+func (p piped) RemoteAddr() net.Addr { return p.at }
+
+func (p *pipes) transport() *http.Transport {
+	return &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return p.dial(), nil }}
+}
+
 // request sends a request on a new connection; header is "Name: value" lines.
 func request(t *testing.T, method, url, header, body string) (*http.Response, string) {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/token"
 )
 
 // Identity accepts access tokens of an external identity provider, as JSON Web
@@ -23,7 +25,7 @@ import (
 // of its own.
 type Identity struct {
 	IdentityOptions
-	keys     *keySet
+	keys     *token.Keys
 	metadata *url.URL
 }
 
@@ -46,7 +48,9 @@ func NewIdentity(o IdentityOptions) (*Identity, error) {
 		return nil, err
 	}
 	about.Path = "/.well-known/oauth-protected-resource" + about.Path
-	return &Identity{IdentityOptions: o, keys: &keySet{IdentityOptions: o}, metadata: about}, nil
+	issuer := &token.Issuer{URL: o.Issuer, Client: o.Client}
+	return &Identity{IdentityOptions: o, metadata: about, keys: &token.Keys{Source: issuer.Keys, Now: o.Now,
+		Fresh: keysFresh, Stale: keysStale, Pause: keysPause}}, nil
 }
 
 // Document returns the path of the metadata document of the resource (RFC 9728, section
@@ -55,6 +59,13 @@ func (i *Identity) Document() string { return i.metadata.Path }
 
 // maxSkew bounds the difference between the clocks of the issuer and of this machine.
 const maxSkew = 30 * time.Second
+
+// The times of the issuer's keys; see token.Keys.
+const (
+	keysFresh = 10 * time.Minute
+	keysStale = time.Hour
+	keysPause = 10 * time.Second
+)
 
 // scopeSet is a list of scopes: a JSON array, or one string with spaces.
 type scopeSet []string
@@ -92,19 +103,22 @@ func badToken(description string) error {
 func isToken(s string) bool { return strings.HasPrefix(s, "ey") && strings.Count(s, ".") == 2 }
 
 // Authenticate returns the caller of a token.
-func (i *Identity) Authenticate(ctx context.Context, token string) (engine.Caller, error) {
-	parsed, err := jwt.ParseSigned(token, signatures)
-	if err != nil || len(parsed.Headers) != 1 {
+func (i *Identity) Authenticate(ctx context.Context, credential string) (engine.Caller, error) {
+	parsed, head, err := token.Parse(credential, signatures)
+	if err != nil {
 		return engine.Caller{}, badToken("it is no JWT that is signed with a public key")
 	}
-	head := parsed.Headers[0]
 	typ, _ := head.ExtraHeaders[jose.HeaderType].(string)
 	if kind := strings.TrimPrefix(strings.ToLower(typ), "application/"); kind != "" && kind != "jwt" && kind != "at+jwt" {
 		return engine.Caller{}, badToken("it is no access token")
 	}
-	key, err := i.keys.find(ctx, head.KeyID, head.Algorithm)
+	key, err := i.keys.Find(ctx, head.KeyID, head.Algorithm)
+	if errors.Is(err, token.ErrNoKey) {
+		return engine.Caller{}, badToken("the issuer has no such key")
+	}
 	if err != nil {
-		return engine.Caller{}, err
+		return engine.Caller{}, &engine.Error{Op: "authenticate", Kind: engine.ErrUnavailable,
+			Err: fmt.Errorf("%s: %w", i.Issuer, errors.Join(err, engine.ErrUnavailable))}
 	}
 	var claims struct {
 		jwt.Claims

@@ -57,6 +57,9 @@ type Engine interface {
 type Mount struct {
 	Prefix  string // "/api/v1", without a slash at the end; "/": the root, which takes /health and /ready with it
 	Handler http.Handler
+	// End ends answers that stream until the client disconnects, when the server shuts down;
+	// nil: there are none.
+	End func()
 
 	// Public admits all callers: the handler answers health checks, or authenticates
 	// itself. A known caller is still in the context.

@@ -36,13 +36,13 @@ func (w *response) WriteHeader(status int) {
 }
 
 func (w *response) Write(p []byte) (int, error) {
-	w.begin()
+	w.setStatus()
 	w.progress()
 	return w.ResponseWriter.Write(p)
 }
 
 func (w *response) FlushError() error {
-	w.begin()
+	w.setStatus()
 	w.progress()
 	return w.control.Flush()
 }
@@ -56,7 +56,7 @@ func (w *response) ReadFrom(src io.Reader) (total int64, err error) {
 	if !ok {
 		return io.Copy(struct{ io.Writer }{w}, src)
 	}
-	w.begin()
+	w.setStatus()
 	rest := int64(1<<63 - 1)
 	limited, nested := src.(*io.LimitedReader)
 	if nested { // sendfile looks through one limit, not through two
@@ -77,7 +77,7 @@ func (w *response) ReadFrom(src io.Reader) (total int64, err error) {
 	return total, nil
 }
 
-func (w *response) begin() {
+func (w *response) setStatus() {
 	w.status = cmp.Or(w.status, http.StatusOK)
 }
 

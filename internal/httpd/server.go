@@ -67,6 +67,11 @@ func New(o Options) (*Server, error) {
 		ConnState:         s.gate.state,
 		ErrorLog:          log.New(serverLog{o.Log}, "", 0),
 	}
+	for _, m := range o.Mounts {
+		if m.End != nil {
+			s.http.RegisterOnShutdown(m.End)
+		}
+	}
 	return s, nil
 }
 
@@ -95,10 +100,6 @@ func (s *Server) Serve() error {
 // Drain makes /ready answer 503, so that load balancers send no new work here. Everything
 // else is still served.
 func (s *Server) Drain() { s.draining.Store(true) }
-
-// OnShutdown registers a function for Shutdown to call, for handlers that stream until the
-// client disconnects.
-func (s *Server) OnShutdown(f func()) { s.http.RegisterOnShutdown(f) }
 
 // Shutdown closes the listeners, waits for the requests in progress until ctx ends, and then
 // cuts the others.

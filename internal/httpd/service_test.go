@@ -225,7 +225,7 @@ func TestFirstKey(t *testing.T) {
 	}
 	alice := connect(t, at["tcp"], key.Token)
 	file := must[*client.File](t)(alice.Upload(ctx, "a", strings.NewReader("a"), 0))
-	if _, err := admin.GetFile(ctx, file.ID); !client.IsNotFound(err) {
+	if _, err := admin.GetFile(ctx, file.ID); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("somebody else's file: %v", err)
 	}
 	if err := admin.RevokeKey(ctx, key.ID); err != nil {

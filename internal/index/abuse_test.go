@@ -8,6 +8,7 @@ func TestAbuse(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"A24 A48 quotas":           TestQuota,
 		"A59 A61 killed":           testKill,
+		"killed in a snapshot":     testKillInSnapshot,
 		"A64 disk full":            testFullDisk,
 		"A70 damage":               testDamage,
 		"A70 no file":              testNoFile,

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"math"
+	"strconv"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sqlite"
@@ -18,7 +19,7 @@ type conn struct {
 	pool *sql.DB // SQLite: of this one connection
 
 	// SQLite: the statements compiled so far. With PostgreSQL the driver compiles
-	// them, and statements and arguments are converted to its dialect.
+	// them, and arguments are converted to its types.
 	statements map[string]*sql.Stmt
 }
 
@@ -57,7 +58,7 @@ func (c *conn) statement(ctx context.Context, text string) (*sql.Stmt, error) {
 
 func (c *conn) query(ctx context.Context, text string, args []any) (*sql.Rows, error) {
 	if c.statements == nil {
-		return c.conn.QueryContext(ctx, postgresText(text), postgresArgs(args)...)
+		return c.conn.QueryContext(ctx, text, postgresArgs(args)...)
 	}
 	s, err := c.statement(ctx, text) //nolint:sqlclosecheck // cached: close does it
 	if err != nil {
@@ -71,7 +72,7 @@ func (c *conn) exec(ctx context.Context, text string, args ...any) (int, error) 
 	var result sql.Result
 	var err error
 	if c.statements == nil {
-		result, err = c.conn.ExecContext(ctx, postgresText(text), postgresArgs(args)...)
+		result, err = c.conn.ExecContext(ctx, text, postgresArgs(args)...)
 	} else if s, prepared := c.statement(ctx, text); prepared != nil { //nolint:sqlclosecheck // cached: close does it
 		err = prepared
 	} else {
@@ -82,6 +83,15 @@ func (c *conn) exec(ctx context.Context, text string, args ...any) (int, error) 
 	}
 	n, err := result.RowsAffected()
 	return int(n), err
+}
+
+// arguments are those of a statement that is composed.
+type arguments []any
+
+// add appends an argument and returns its placeholder.
+func (a *arguments) add(value any) string {
+	*a = append(*a, value)
+	return "$" + strconv.Itoa(len(*a))
 }
 
 // changed turns a change of no row into engine.ErrNotFound.
@@ -196,19 +206,19 @@ func (c *conn) within(ctx context.Context, begin string, do func() error) error 
 	return err
 }
 
-// place is where a page of a list begins: after the item with this time and
+// cursor is where a page of a list begins: after the item with this time and
 // id, in descending order.
-type place struct {
+type cursor struct {
 	created int64
 	id      engine.ID
 	limit   int
 }
 
-// findPlace turns the id of the last item of a page into the place after it;
+// findCursor turns the id of the last item of a page into the cursor after it;
 // text looks up when an item was made, by its id and owner. An item that has
-// expired still marks its place.
-func findPlace(ctx context.Context, c *conn, text string, owner engine.Owner, page engine.Page) (place, error) {
-	p := place{created: math.MaxInt64, id: page.After, limit: page.Limit}
+// expired still is one.
+func findCursor(ctx context.Context, c *conn, text string, owner engine.Owner, page engine.Page) (cursor, error) {
+	p := cursor{created: math.MaxInt64, id: page.After, limit: page.Limit}
 	if p.limit <= 0 {
 		p.limit = 100
 	}

@@ -120,7 +120,7 @@ func TestSettings(t *testing.T) {
 	for _, table := range []string{"files", "sessions", "session_files", "runs", "run_logs", "keys"} {
 		var strict bool
 		err := db.read(t.Context(), "test", "", func(c *conn) error {
-			return c.row(t.Context(), []any{&strict}, "SELECT strict FROM pragma_table_list WHERE name = ?", table)
+			return c.row(t.Context(), []any{&strict}, "SELECT strict FROM pragma_table_list WHERE name = $1", table)
 		})
 		if err != nil || !strict {
 			t.Errorf("table %s: strict %v, %v", table, strict, err)

@@ -30,7 +30,7 @@ func TestLargeNextDoc(t *testing.T) {
 	}
 	add := func(count int) {
 		if err := db.write(t.Context(), "test", "", func(ctx context.Context, c *conn) error {
-			_, err := c.exec(ctx, `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
+			_, err := c.exec(ctx, `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < $1)
 				INSERT INTO runs (id, owner, origin, language, status, created_us, finished_us, doc)
 				SELECT randomblob(16), 'ada', 'native', 'python', 'succeeded', n, n, n FROM numbers`, count)
 			return err

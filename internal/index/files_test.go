@@ -3,6 +3,8 @@ package index
 import (
 	"bytes"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,19 +166,19 @@ var fileTests = map[string]func(bench){
 func TestQueryPlans(t *testing.T) {
 	db := openAt(t, newPath(t))
 	for text, index := range map[string]string{
-		"SELECT " + fileColumns + " FROM files f WHERE f.owner = ? AND (? = '' OR f.origin = ?) AND f.expires_us > ?" +
+		"SELECT " + fileColumns + " FROM files f WHERE f.owner = $1 AND ($2 = '' OR f.origin = $2) AND f.expires_us > $3" +
 			pageOfFiles: "files_owner",
-		"SELECT " + sessionColumns + ` FROM sessions WHERE owner = ? AND implicit = 0 AND (? = '' OR origin = ?) AND expires_us > ?
-			AND (created_us, id) < (?, ?) ORDER BY created_us DESC, id DESC LIMIT ?`: "sessions_owner",
-		"SELECT id FROM runs WHERE status IN ('queued', 'running')":                                     "runs_open",
-		"SELECT id FROM runs WHERE finished_us < ? ORDER BY finished_us LIMIT ?":                        "runs_finished",
-		"SELECT id FROM files WHERE expires_us <= ? ORDER BY expires_us LIMIT ?":                        "files_expiry",
-		"SELECT 1 FROM files WHERE sha256 = ?":                                                          "files_content",
-		"SELECT " + fileColumns + " FROM files f WHERE f.run = ? AND f.owner = ? ORDER BY f.path, f.id": "files_run",
-		"SELECT " + sessionColumns + " FROM sessions WHERE kind = 'held' ORDER BY id":                   "sessions_held",
-		"SELECT id FROM runs WHERE owner = ? AND request_key = ?":                                       "runs_request",
-		"SELECT " + runColumns + " FROM runs WHERE session = ? ORDER BY created_us DESC, id DESC":       "runs_session",
-		"SELECT " + runColumns + " FROM runs WHERE owner = ? ORDER BY created_us DESC, id DESC":         "runs_owner",
+		"SELECT " + sessionColumns + ` FROM sessions WHERE owner = $1 AND implicit = 0 AND ($2 = '' OR origin = $2)
+			AND expires_us > $3 AND (created_us, id) < ($4, $5) ORDER BY created_us DESC, id DESC LIMIT $6`: "sessions_owner",
+		"SELECT id FROM runs WHERE status IN ('queued', 'running')":                                       "runs_open",
+		"SELECT id FROM runs WHERE finished_us < $1 ORDER BY finished_us LIMIT $2":                        "runs_finished",
+		"SELECT id FROM files WHERE expires_us <= $1 ORDER BY expires_us LIMIT $2":                        "files_expiry",
+		"SELECT 1 FROM files WHERE sha256 = $1":                                                           "files_content",
+		"SELECT " + fileColumns + " FROM files f WHERE f.run = $1 AND f.owner = $2 ORDER BY f.path, f.id": "files_run",
+		"SELECT " + sessionColumns + " FROM sessions WHERE kind = 'held' ORDER BY id":                     "sessions_held",
+		"SELECT id FROM runs WHERE owner = $1 AND request_key = $2":                                       "runs_request",
+		"SELECT " + runColumns + " FROM runs WHERE session = $1 ORDER BY created_us DESC, id DESC":        "runs_session",
+		"SELECT " + runColumns + " FROM runs WHERE owner = $1 ORDER BY created_us DESC, id DESC":          "runs_owner",
 	} {
 		plan := queryPlan(t, db, text)
 		if !bytes.Contains([]byte(plan), []byte(index)) || bytes.Contains([]byte(plan), []byte("B-TREE")) &&
@@ -190,7 +192,10 @@ func queryPlan(t *testing.T, db *DB, text string) string {
 	t.Helper()
 	var plan string
 	err := db.read(t.Context(), "explain", "", func(c *conn) error {
-		n := bytes.Count([]byte(text), []byte("?"))
+		n := 0
+		for strings.Contains(text, "$"+strconv.Itoa(n+1)) {
+			n++
+		}
 		_, err := rows(t.Context(), c, func(row scanner) (string, error) {
 			var id, parent, unused int
 			var detail string

@@ -15,6 +15,7 @@ var _ engine.Index = (*DB)(nil)
 type DB struct {
 	store store
 	words words
+	clock string // expression for the time in microseconds, by the database's clock
 	log   *slog.Logger
 	now   func() time.Time
 	quota engine.Quota

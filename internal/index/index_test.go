@@ -107,8 +107,8 @@ func (b bench) sessionPaths(id engine.ID) map[string]engine.ID {
 }
 
 func TestIndex(t *testing.T) {
-	for _, suite := range []map[string]func(bench){fileTests, sessionTests, runTests, searchTests, keyTests,
-		expiryTests} {
+	for _, suite := range []map[string]func(bench){fileTests, sessionTests, snapshotTests, volumeTests, runTests,
+		searchTests, keyTests, expiryTests} {
 		for name, check := range suite {
 			t.Run(name, func(t *testing.T) {
 				onEachStore(t, func(t *testing.T, open func(...Option) *DB) {
@@ -123,7 +123,7 @@ func TestIndex(t *testing.T) {
 var keyTests = map[string]func(bench){
 	"key round trip": func(b bench) {
 		key := engine.Key{ID: "abcdefghijkl", Owner: "ada", Admin: true, Hash: engine.Digest{1, 2}, CreatedAt: start,
-			Packages: "onyx"}
+			Packages: "onyx", Images: "py313,host", Mounts: "in,out:ro"}
 		other := engine.Key{ID: "a", Owner: "bob", CreatedAt: start.Add(time.Second)}
 		b.want(b.AddKey(b.Context(), other), "")
 		b.want(b.AddKey(b.Context(), key), "")

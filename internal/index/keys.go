@@ -7,27 +7,28 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-const keyColumns = "id, owner, admin, hash, created_us, revoked_us, packages, network, users, shares, protocols"
+const keyColumns = "id, owner, admin, hash, created_us, revoked_us, packages, network, users, shares, protocols, " +
+	"images, mounts"
 
 func scanKey(row scanner) (k engine.Key, err error) {
 	err = row.Scan(&k.ID, &k.Owner, &k.Admin, digestColumn{&k.Hash}, timeColumn{&k.CreatedAt}, timeColumn{&k.RevokedAt},
 		&k.Packages, &k.Network, &k.Allowance.Users, &k.Allowance.Shares,
-		&k.Only)
+		&k.Only, &k.Images, &k.Mounts)
 	return k, err
 }
 
 // AddKey records a key. If the id is taken, it returns engine.ErrConflict.
 func (db *DB) AddKey(ctx context.Context, key engine.Key) error {
 	_, err := writing(db.write).exec(ctx, "add key", key.ID, "INSERT INTO keys ("+keyColumns+
-		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", key.ID, key.Owner, key.Admin, key.Hash[:], key.CreatedAt.UnixMicro(),
-		timeOrNull(key.RevokedAt), key.Packages, key.Network, key.Allowance.Users,
-		key.Allowance.Shares, key.Only)
+		") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)", key.ID, key.Owner, key.Admin, key.Hash[:],
+		key.CreatedAt.UnixMicro(), timeOrNull(key.RevokedAt), key.Packages, key.Network, key.Allowance.Users,
+		key.Allowance.Shares, key.Only, key.Images, key.Mounts)
 	return err
 }
 
 // Key returns a key, also if it was revoked.
 func (db *DB) Key(ctx context.Context, id string) (engine.Key, error) {
-	return find(ctx, db, "get key", id, scanKey, "SELECT "+keyColumns+" FROM keys WHERE id = ?", id)
+	return find(ctx, db, "get key", id, scanKey, "SELECT "+keyColumns+" FROM keys WHERE id = $1", id)
 }
 
 // Keys returns every key, the oldest first.
@@ -38,5 +39,5 @@ func (db *DB) Keys(ctx context.Context) ([]engine.Key, error) {
 // RevokeKey ends a key. One that was revoked before keeps its time.
 func (db *DB) RevokeKey(ctx context.Context, id string, now time.Time) error {
 	return writing(db.erase).change(ctx, "revoke key", id,
-		"UPDATE keys SET revoked_us = coalesce(revoked_us, ?) WHERE id = ?", now.UnixMicro(), id)
+		"UPDATE keys SET revoked_us = coalesce(revoked_us, $1) WHERE id = $2", now.UnixMicro(), id)
 }

@@ -72,7 +72,7 @@ func (t logText) split() (log []engine.OutputChunk, err error) {
 // findLog reads a run's output and source; a run without any has no row.
 func findLog(ctx context.Context, c *conn, run engine.ID) (text logText, err error) {
 	err = c.row(ctx, []any{&text.stdout, &text.stderr, &text.chunks, sourceColumn{&text.source}},
-		"SELECT stdout, stderr, chunks, source FROM run_logs WHERE run = ?", run[:])
+		"SELECT stdout, stderr, chunks, source FROM run_logs WHERE run = $1", run[:])
 	if errors.Is(err, engine.ErrNotFound) {
 		err = nil
 	}
@@ -91,7 +91,7 @@ func (db *DB) insertLog(ctx context.Context, c *conn, run *engine.Run, text logT
 		counted = 0
 	}
 	_, err = c.exec(ctx,
-		"INSERT INTO run_logs (run, stdout, stderr, chunks, owner, counted, source) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		"INSERT INTO run_logs (run, stdout, stderr, chunks, owner, counted, source) VALUES ($1, $2, $3, $4, $5, $6, $7)",
 		run.ID[:], bytesOf(text.stdout), bytesOf(text.stderr), bytesOf(text.chunks), run.Owner, counted, source)
 	if err != nil || counted == 0 {
 		return err

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 			}
 			os.Exit(code)
 		}))
-	case "hold", "write":
+	case "hold", "write", "snapshot":
 		if err := second(role, os.Args[len(os.Args)-1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -53,6 +53,9 @@ func second(role, path string) error {
 	if role == "hold" {
 		_, err := io.Copy(io.Discard, os.Stdin)
 		return err
+	}
+	if role == "snapshot" {
+		return addSnapshots(ctx, db)
 	}
 	for {
 		run, session := newRun("ada"), newSession("ada")

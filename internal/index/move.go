@@ -26,7 +26,8 @@ type movedTable struct{ name, order string }
 // accounts of owners, and the words of runs by IndexRuns.
 var movedTables = []movedTable{
 	{"files", "id"}, {"sessions", "id"}, {"session_files", "session, path"}, {"runs", "id"}, {"run_logs", "rowid"},
-	{"keys", "id"}, {"contacts", "rowid"},
+	{"keys", "id"}, {"contacts", "rowid"}, {"snapshots", "id"}, {"snapshot_files", "snapshot, path"},
+	{"volumes", "id"},
 }
 
 // notMoved are columns that the target fills by itself.
@@ -34,11 +35,14 @@ const notMoved = "'rowid', 'doc'"
 
 // accounting are the triggers that would count each row by itself: the row of an owner
 // would be changed a million times in one transaction.
-var accounting = map[string]string{"files": "files_account", "sessions": "session_added", "run_logs": "output_added"}
+var accounting = map[string]string{"files": "files_account", "sessions": "session_added", "run_logs": "output_added",
+	"snapshots": "snapshot_account", "volumes": "volume_account"}
 
 const accountAll = `INSERT INTO usage (owner, files, bytes, sessions, results)
 	SELECT owner, sum(files), sum(bytes), sum(sessions), sum(results) FROM (
 		SELECT owner, 1 AS files, size AS bytes, 0 AS sessions, 0 AS results FROM files
+		UNION ALL SELECT owner, files, bytes, 0, 0 FROM snapshots
+		UNION ALL SELECT owner, 1, bytes, 0, 0 FROM volumes
 		UNION ALL SELECT owner, 0, 0, 1, 0 FROM sessions WHERE implicit = 0
 		UNION ALL SELECT owner, 0, 0, 0, counted FROM run_logs WHERE counted > 0) AS kept
 	GROUP BY owner`
@@ -47,12 +51,12 @@ const accountAll = `INSERT INTO usage (owner, files, bytes, sessions, results)
 const accounts = "SELECT owner, files, bytes, sessions, results FROM usage " +
 	"WHERE files + bytes + sessions + results > 0 ORDER BY owner"
 
-// Contents returns the blobs of all files, be they expired.
+// Contents returns the blobs of all files, be they expired, and of snapshots.
 func (db *DB) Contents(ctx context.Context) ([]engine.Blob, error) {
 	return list(ctx, db, "list contents", func(row scanner) (b engine.Blob, err error) {
 		err = row.Scan(digestColumn{&b.SHA256}, &b.Size)
 		return b, err
-	}, "SELECT DISTINCT sha256, size FROM files")
+	}, "SELECT sha256, size FROM files UNION SELECT sha256, size FROM snapshot_files")
 }
 
 // Rows returns how many rows CopyTo copies.
@@ -137,7 +141,7 @@ func (m *move) table(ctx context.Context, t movedTable, fill bool) error {
 	columns, err := rows(ctx, m.target, func(row scanner) (name string, err error) {
 		err = row.Scan(&name)
 		return name, err
-	}, `SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ?
+	}, `SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1
 		AND column_name NOT IN (`+notMoved+`) ORDER BY ordinal_position`, t.name)
 	if err != nil {
 		return err

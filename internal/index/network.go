@@ -19,7 +19,8 @@ func scanContact(row scanner) (n engine.Contact, err error) {
 func (db *DB) AddContacts(ctx context.Context, list []engine.Contact) error {
 	return db.writeNoSync(ctx, "add contacts", "", func(ctx context.Context, c *conn) error {
 		for _, n := range list {
-			if _, err := c.exec(ctx, "INSERT INTO contacts ("+contactColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			if _, err := c.exec(ctx, "INSERT INTO contacts ("+contactColumns+
+				") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
 				n.Run[:], n.Owner, n.At.UnixMicro(), n.Host, n.Port, n.Address, n.Sent, n.Received, n.Took.Microseconds(),
 				n.Verdict, n.Reason, n.More); err != nil {
 				return err
@@ -31,22 +32,24 @@ func (db *DB) AddContacts(ctx context.Context, list []engine.Contact) error {
 
 // Contacts returns contacts of programs, newest first.
 func (db *DB) Contacts(ctx context.Context, q engine.ContactQuery) ([]engine.Contact, error) {
-	where, args := "(? = '' OR owner = ?)", []any{q.Owner, q.Owner}
+	where, args := "($1 = '' OR owner = $1)", arguments{q.Owner}
 	if !q.Run.IsZero() {
-		where, args = where+" AND run = ?", append(args, q.Run[:])
+		where += " AND run = " + args.add(q.Run[:])
 	}
+	limit := args.add(q.Limit)
 	return list(ctx, db, "list contacts", scanContact, "SELECT "+contactColumns+" FROM contacts WHERE "+where+
-		" ORDER BY at_us DESC, rowid DESC LIMIT ?", append(args, q.Limit)...)
+		" ORDER BY at_us DESC, rowid DESC LIMIT "+limit, args...)
 }
 
 // runContacts returns the contacts of one run, in order of their ends.
 func runContacts(ctx context.Context, c *conn, run *engine.Run) ([]engine.Contact, error) {
 	return rows(ctx, c, scanContact, "SELECT "+contactColumns+
-		" FROM contacts WHERE run = ? AND owner = ? ORDER BY rowid LIMIT 1000", run.ID[:], run.Owner)
+		" FROM contacts WHERE run = $1 AND owner = $2 ORDER BY rowid LIMIT 1000", run.ID[:], run.Owner)
 }
 
 // ExpireContacts deletes up to limit contacts from before a time.
 func (db *DB) ExpireContacts(ctx context.Context, before time.Time, limit int) (int, error) {
 	return writing(db.erase).exec(ctx, "expire contacts", "",
-		"DELETE FROM contacts WHERE rowid IN (SELECT rowid FROM contacts WHERE at_us < ? LIMIT ?)", before.UnixMicro(), limit)
+		"DELETE FROM contacts WHERE rowid IN (SELECT rowid FROM contacts WHERE at_us < $1 LIMIT $2)",
+		before.UnixMicro(), limit)
 }

@@ -11,9 +11,6 @@ import (
 var _ engine.NodeIndex = (*DB)(nil)
 
 const (
-	// databaseClock is the database's own. PostgreSQL has other words for it, see postgresText.
-	databaseClock = "CAST(unixepoch('subsec') * 1000000 AS BIGINT)"
-
 	nodeColumns = `epoch, name, role, address, version, slots, memory, languages, packages, running, queued, held, used,
 		draining, dead, since_us`
 
@@ -34,7 +31,7 @@ func scanNode(row scanner) (n engine.Node, err error) {
 func (db *DB) AddNode(ctx context.Context, n engine.Node) error {
 	l := n.Load
 	_, err := writing(db.writeNoSync).exec(ctx, "add node", n.Name, "INSERT INTO nodes ("+nodeColumns+`, beat_us)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, `+databaseClock+", "+databaseClock+")",
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 0, `+db.clock+", "+db.clock+")",
 		int64(n.Epoch), n.Name, n.Role, n.Address, n.Version, n.Slots, n.Memory, strings.Join(n.Languages, " "),
 		strings.Join(n.Packages, " "), l.Running, l.Queued, l.Held, l.Memory, n.Draining)
 	return err
@@ -43,8 +40,8 @@ func (db *DB) AddNode(ctx context.Context, n engine.Node) error {
 // Beat records that a node is alive: engine.ErrNotFound when it was declared dead.
 func (db *DB) Beat(ctx context.Context, epoch engine.Epoch, l engine.Load, draining bool) (drain bool, err error) {
 	err = db.writeNoSync(ctx, "beat", "", func(ctx context.Context, c *conn) error {
-		return c.row(ctx, []any{&drain}, `UPDATE nodes SET beat_us = `+databaseClock+`, running = ?, queued = ?, held = ?, used = ?,
-			draining = ? WHERE epoch = ? AND dead = 0 RETURNING drain`,
+		return c.row(ctx, []any{&drain}, `UPDATE nodes SET beat_us = `+db.clock+`,
+			running = $1, queued = $2, held = $3, used = $4, draining = $5 WHERE epoch = $6 AND dead = 0 RETURNING drain`,
 			l.Running, l.Queued, l.Held, l.Memory, draining, int64(epoch))
 	})
 	return drain, err
@@ -52,27 +49,27 @@ func (db *DB) Beat(ctx context.Context, epoch engine.Epoch, l engine.Load, drain
 
 // Nodes returns all nodes by name.
 func (db *DB) Nodes(ctx context.Context) ([]engine.Node, error) {
-	return list(ctx, db, "list nodes", scanNode, "SELECT "+nodeColumns+", "+databaseClock+
+	return list(ctx, db, "list nodes", scanNode, "SELECT "+nodeColumns+", "+db.clock+
 		" - beat_us FROM nodes ORDER BY name, epoch")
 }
 
 // GiveUp marks a node as dead that has been silent for engine.DeadAfter.
 func (db *DB) GiveUp(ctx context.Context, epoch engine.Epoch) (dead bool, err error) {
 	n, err := writing(db.write).exec(ctx, "give a node up", "",
-		"UPDATE nodes SET dead = 1 WHERE epoch = ? AND dead = 0 AND beat_us < "+databaseClock+" - ?",
+		"UPDATE nodes SET dead = 1 WHERE epoch = $1 AND dead = 0 AND beat_us < "+db.clock+" - $2",
 		int64(epoch), engine.DeadAfter.Microseconds())
 	return n > 0, err
 }
 
 // RemoveNode deletes a node.
 func (db *DB) RemoveNode(ctx context.Context, epoch engine.Epoch) error {
-	_, err := writing(db.write).exec(ctx, "remove node", "", "DELETE FROM nodes WHERE epoch = ?", int64(epoch))
+	_, err := writing(db.write).exec(ctx, "remove node", "", "DELETE FROM nodes WHERE epoch = $1", int64(epoch))
 	return err
 }
 
 // DrainNode asks the nodes of a name to take nothing new, or revokes that.
 func (db *DB) DrainNode(ctx context.Context, name string, drain bool) error {
-	return writing(db.write).change(ctx, "drain node", name, "UPDATE nodes SET drain = ? WHERE name = ? AND dead = 0",
+	return writing(db.write).change(ctx, "drain node", name, "UPDATE nodes SET drain = $1 WHERE name = $2 AND dead = 0",
 		drain, name)
 }
 
@@ -81,9 +78,9 @@ func (db *DB) ClaimSession(
 	ctx context.Context, id engine.ID, from int64, to engine.Place,
 ) (engine.Place, error) {
 	err := db.write(ctx, "claim session", id.String(), func(ctx context.Context, c *conn) error {
-		err := c.row(ctx, []any{&to.Generation}, `UPDATE sessions SET holder = ?, worker = ?, generation = generation + 1
-			WHERE id = ? AND generation = ? AND (holder = ? OR holder`+isLost+") RETURNING generation",
-			int64(to.Holder), int64(to.Worker), id[:], from, int64(to.Holder))
+		err := c.row(ctx, []any{&to.Generation}, `UPDATE sessions SET holder = $1, worker = $2, generation = generation + 1
+			WHERE id = $3 AND generation = $4 AND (holder = $1 OR holder`+isLost+") RETURNING generation",
+			int64(to.Holder), int64(to.Worker), id[:], from)
 		if errors.Is(err, engine.ErrNotFound) {
 			return engine.ErrConflict
 		}
@@ -95,11 +92,11 @@ func (db *DB) ClaimSession(
 // Agree returns the agreed value of a name: the first value that any node proposed.
 func (db *DB) Agree(ctx context.Context, name, value string) (agreed string, err error) {
 	err = db.write(ctx, "agree", name, func(ctx context.Context, c *conn) error {
-		if _, err := c.exec(ctx, "INSERT INTO cluster (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", name,
+		if _, err := c.exec(ctx, "INSERT INTO cluster (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", name,
 			value); err != nil {
 			return err
 		}
-		return c.row(ctx, []any{&agreed}, "SELECT value FROM cluster WHERE name = ?", name)
+		return c.row(ctx, []any{&agreed}, "SELECT value FROM cluster WHERE name = $1", name)
 	})
 	return agreed, err
 }
@@ -108,7 +105,7 @@ func (db *DB) Agree(ctx context.Context, name, value string) (agreed string, err
 // files must not be added to the session then.
 func checkPlace(ctx context.Context, c *conn, run *engine.Run) error {
 	var generation int64
-	err := c.row(ctx, []any{&generation}, "SELECT generation FROM sessions WHERE id = ?", run.Session[:])
+	err := c.row(ctx, []any{&generation}, "SELECT generation FROM sessions WHERE id = $1", run.Session[:])
 	if err == nil && generation != run.Generation {
 		err = &engine.Error{Op: "save files", Kind: engine.ErrConflict, ID: run.Session.String(),
 			Err: errors.New("the session was taken over by another node")}

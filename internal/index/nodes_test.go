@@ -17,7 +17,8 @@ func newNode(name string) engine.Node {
 func silence(t *testing.T, db *DB, epoch engine.Epoch, d time.Duration) {
 	t.Helper()
 	err := db.store.write(t.Context(), synced, func(ctx context.Context, c *conn) error {
-		return changed(c.exec(ctx, "UPDATE nodes SET beat_us = beat_us - ? WHERE epoch = ?", d.Microseconds(), int64(epoch)))
+		return changed(c.exec(ctx, "UPDATE nodes SET beat_us = beat_us - $1 WHERE epoch = $2", d.Microseconds(),
+			int64(epoch)))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,9 +13,7 @@ import (
 	"net"
 	"os"
 	"reflect"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,7 +73,7 @@ func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, 
 	}
 	o := options{}
 	db := newDB(log, &o, changes)
-	db.words = lexemes{}
+	db.words, db.clock = lexemes{}, postgresClock
 	s := &shared{pool: stdlib.OpenDB(*settings)}
 	s.pool.SetMaxOpenConns(maxConnections)
 	s.pool.SetMaxIdleConns(maxConnections)
@@ -116,9 +114,9 @@ func (s *shared) guard(ctx context.Context, replicas bool) (err error) {
 	if s.only, err = s.pool.Conn(ctx); err != nil {
 		return err
 	}
-	query := "SELECT pg_try_advisory_lock(?)"
+	query := "SELECT pg_try_advisory_lock($1)"
 	if replicas {
-		query = "SELECT pg_try_advisory_lock_shared(?)"
+		query = "SELECT pg_try_advisory_lock_shared($1)"
 	}
 	var ours bool
 	err = (&conn{conn: s.only}).row(ctx, []any{&ours}, query, onlyLock)
@@ -128,6 +126,9 @@ func (s *shared) guard(ctx context.Context, replicas bool) (err error) {
 	return err
 }
 
+// postgresClock is the database's clock in microseconds.
+const postgresClock = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
+
 // clock returns the database's clock, as far as it can be known from here: the answer
 // was made between two instants of this machine.
 func (s *shared) clock(ctx context.Context) (func() time.Time, error) {
@@ -136,7 +137,7 @@ func (s *shared) clock(ctx context.Context) (func() time.Time, error) {
 	err := s.look(ctx, func(c *conn) error {
 		asked = time.Now()
 		defer func() { answered = time.Now() }()
-		return c.row(ctx, []any{&us}, "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)")
+		return c.row(ctx, []any{&us}, "SELECT "+postgresClock)
 	})
 	between := asked.Add(answered.Sub(asked) / 2)
 	return engine.SteadyClock(func() time.Time { return time.UnixMicro(us).Add(time.Since(between)) }), err
@@ -192,7 +193,7 @@ func migrateOne(
 		}); err != nil {
 			return fmt.Errorf("bring the database to version %d: %w", version, err)
 		}
-		_, err := c.exec(ctx, "INSERT INTO airlock_schema (version) VALUES (?)", version)
+		_, err := c.exec(ctx, "INSERT INTO airlock_schema (version) VALUES ($1)", version)
 		return err
 	})
 	return version, err
@@ -242,7 +243,7 @@ func (s *shared) lock(ctx context.Context, d engine.Digest, do func() error) err
 	number := int64(binary.BigEndian.Uint64(d[:]))
 	return s.on(ctx, func(c *conn) error {
 		return c.within(ctx, "BEGIN", func() error {
-			if _, err := c.exec(ctx, "SELECT pg_advisory_xact_lock(?)", number); err != nil {
+			if _, err := c.exec(ctx, "SELECT pg_advisory_xact_lock($1)", number); err != nil {
 				return err
 			}
 			return do()
@@ -254,7 +255,7 @@ func (s *shared) sweeping(ctx context.Context, do func() error) error {
 	return s.on(ctx, func(c *conn) error {
 		return c.within(ctx, "BEGIN", func() error {
 			var mine bool
-			err := c.row(ctx, []any{&mine}, "SELECT pg_try_advisory_xact_lock(?)", sweepLock)
+			err := c.row(ctx, []any{&mine}, "SELECT pg_try_advisory_xact_lock($1)", sweepLock)
 			if err != nil || !mine {
 				return err
 			}
@@ -285,30 +286,6 @@ func (s *shared) close() error {
 		err = errors.Join(err, s.held.Close())
 	}
 	return err
-}
-
-// postgresTexts are the statements of this package in PostgreSQL's words.
-var postgresTexts sync.Map
-
-// postgresText translates a statement from SQLite to PostgreSQL: parameters are numbered,
-// the largest of two values is greatest, and the clock has another name.
-func postgresText(text string) string {
-	if known, ok := postgresTexts.Load(text); ok {
-		return known.(string)
-	}
-	var out strings.Builder
-	number := 0
-	translated := strings.NewReplacer("= max(", "= greatest(",
-		"unixepoch('subsec')", "extract(epoch FROM clock_timestamp())").Replace(text)
-	for i, part := range strings.Split(translated, "?") {
-		if i > 0 {
-			number++
-			out.WriteString("$" + strconv.Itoa(number))
-		}
-		out.WriteString(part)
-	}
-	postgresTexts.Store(text, out.String())
-	return out.String()
 }
 
 // postgresArgs converts arguments to what PostgreSQL's columns hold: a flag is a number,

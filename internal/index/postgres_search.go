@@ -29,7 +29,7 @@ func (lexemes) lock(ctx context.Context, c *conn) error {
 func (lexemes) add(ctx context.Context, c *conn, number int64, _ engine.Owner, t runText) error {
 	all := folded(wordsOf(strings.Join([]string{t.about, t.code, t.output, t.files}, "\n")))
 	slices.Sort(all)
-	_, err := c.exec(ctx, "INSERT INTO run_text (rowid, words) VALUES (?, array_to_tsvector(string_to_array(?, ' ')))",
+	_, err := c.exec(ctx, "INSERT INTO run_text (rowid, words) VALUES ($1, array_to_tsvector(string_to_array($2, ' ')))",
 		number, strings.Join(slices.Compact(all), " "))
 	return err
 }
@@ -42,7 +42,7 @@ func (lexemes) condition(
 	for i, word := range words {
 		words[i] = "'" + word + "':*"
 	}
-	return "words @@ CAST(? AS tsquery)", strings.Join(words, " & "), nil
+	return "words @@ CAST($1 AS tsquery)", strings.Join(words, " & "), nil
 }
 
 // An index of words gives all runs with a word, however many, before they are sorted.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,14 +12,14 @@ import (
 )
 
 const runColumns = `id, owner, origin, session, language, status, exit_code, signal, truncated, duration_us, cpu_us,
-	memory_peak, inputs, dropped, message, created_us, started_us, finished_us, node, start`
+	memory_peak, inputs, dropped, message, created_us, started_us, finished_us, node, start, image`
 
 func scanRun(row scanner) (r engine.Run, err error) {
 	err = row.Scan(idColumn{&r.ID}, &r.Owner, &r.Origin, idColumn{&r.Session}, &r.Language, &r.Status, &r.ExitCode,
 		&r.Signal,
 		&r.Truncated, durationColumn{&r.Duration}, durationColumn{&r.CPU}, &r.MemoryPeak, listOf(&r.Inputs),
 		listOf(&r.Dropped), &r.Message, timeColumn{&r.CreatedAt}, timeColumn{&r.StartedAt}, timeColumn{&r.FinishedAt},
-		&r.Node, &r.Start)
+		&r.Node, &r.Start, &r.Image)
 	return r, err
 }
 
@@ -51,7 +51,7 @@ func (db *DB) StartRun(
 				return err
 			}
 		} else if !run.Session.IsZero() {
-			if err := changed(c.exec(ctx, touchSession+" AND owner = ? AND expires_us > ?",
+			if err := changed(c.exec(ctx, touchSession+" AND owner = $3 AND expires_us > $4",
 				run.CreatedAt.UnixMicro(), run.Session[:], run.Owner, db.micros())); err != nil {
 				return failed("start run", run.Session.String(), err)
 			}
@@ -84,7 +84,7 @@ func earlierRun(
 ) (id engine.ID, err error) {
 	var first engine.Digest
 	err = c.row(ctx, []any{idColumn{&id}, digestColumn{&first}},
-		"SELECT id, request_fingerprint FROM runs WHERE owner = ? AND request_key = ?", owner, key)
+		"SELECT id, request_fingerprint FROM runs WHERE owner = $1 AND request_key = $2", owner, key)
 	if err == nil && first != fingerprint {
 		err = &engine.Error{Op: "start run", Kind: engine.ErrConflict, ID: id.String(),
 			Hint: "This idempotency key belongs to an earlier, different request: use a fresh key for each request.",
@@ -101,10 +101,11 @@ func (db *DB) insertRun(ctx context.Context, c *conn, r *engine.Run, key string,
 	if key != "" {
 		requestKey, requestFingerprint = key, fingerprint[:]
 	}
-	_, err := c.exec(ctx, `INSERT INTO runs (id, owner, origin, session, language, status, created_us, started_us, request_key,
-			request_fingerprint, node) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.ID[:], r.Owner, r.Origin, orNull(r.Session), r.Language, r.Status, r.CreatedAt.UnixMicro(), timeOrNull(r.StartedAt),
-		requestKey, requestFingerprint, int64(r.Node))
+	_, err := c.exec(ctx, `INSERT INTO runs (id, owner, origin, session, language, status, created_us,
+			started_us, request_key, request_fingerprint, node, image)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+		r.ID[:], r.Owner, r.Origin, orNull(r.Session), r.Language, r.Status, r.CreatedAt.UnixMicro(),
+		timeOrNull(r.StartedAt), requestKey, requestFingerprint, int64(r.Node), r.Image)
 	if err != nil || r.Source == nil {
 		return err
 	}
@@ -167,13 +168,13 @@ func (db *DB) finishRun(
 		return err
 	}
 	// Deleted, not replaced: the account of stored results depends on it.
-	if _, err := c.exec(ctx, "DELETE FROM run_logs WHERE run = ?", run.ID[:]); err != nil {
+	if _, err := c.exec(ctx, "DELETE FROM run_logs WHERE run = $1", run.ID[:]); err != nil {
 		return err
 	}
 	return db.insertLog(ctx, c, run, text)
 }
 
-// FinishRun records how a run ended, its output, its files and their places
+// FinishRun records how a run ended, its output, its files and their links
 // in its session, without the paths in deleted. The session and the run's
 // inputs are touched: their use ends now, however long the run took. Objects
 // deleted in the meantime are skipped. If the run is already final, FinishRun
@@ -196,7 +197,7 @@ func (db *DB) FinishRun(ctx context.Context, run *engine.Run, log []engine.Outpu
 			return err
 		}
 		for _, input := range run.Inputs {
-			if _, err := c.exec(ctx, touchFile+" AND owner = ?", finished.UnixMicro(), input.ID[:], run.Owner); err != nil {
+			if _, err := c.exec(ctx, touchFile+" AND owner = $3", finished.UnixMicro(), input.ID[:], run.Owner); err != nil {
 				return err
 			}
 		}
@@ -236,9 +237,10 @@ func updateRun(ctx context.Context, c *conn, r *engine.Run, finished time.Time) 
 	if !r.Status.Final() {
 		return fmt.Errorf("a run cannot end as %q", r.Status)
 	}
-	n, err := c.exec(ctx, `UPDATE runs SET status = ?, exit_code = ?, signal = ?, truncated = ?, duration_us = ?, cpu_us = ?,
-		memory_peak = ?, inputs = ?, dropped = ?, message = ?, started_us = ?, finished_us = ?, start = ?
-		WHERE id = ? AND owner = ? AND status IN ('queued', 'running')`,
+	n, err := c.exec(ctx, `UPDATE runs SET status = $1, exit_code = $2, signal = $3, truncated = $4, duration_us = $5,
+		cpu_us = $6, memory_peak = $7, inputs = $8, dropped = $9, message = $10, started_us = $11,
+		finished_us = $12, start = $13
+		WHERE id = $14 AND owner = $15 AND status IN ('queued', 'running')`,
 		r.Status, r.ExitCode, r.Signal, r.Truncated, r.Duration.Microseconds(), r.CPU.Microseconds(),
 		r.MemoryPeak, listOf(&r.Inputs), listOf(&r.Dropped), r.Message, timeOrNull(r.StartedAt),
 		finished.UnixMicro(), r.Start,
@@ -247,7 +249,7 @@ func updateRun(ctx context.Context, c *conn, r *engine.Run, finished time.Time) 
 		return err
 	}
 	var status engine.Status
-	if err := c.row(ctx, []any{&status}, "SELECT status FROM runs WHERE id = ? AND owner = ?", r.ID[:],
+	if err := c.row(ctx, []any{&status}, "SELECT status FROM runs WHERE id = $1 AND owner = $2", r.ID[:],
 		r.Owner); err != nil {
 		return err
 	}
@@ -260,7 +262,7 @@ func updateSession(ctx context.Context, c *conn, run *engine.Run, finished time.
 	if run.Session.IsZero() {
 		return nil
 	}
-	n, err := c.exec(ctx, touchSession+" AND owner = ?", finished.UnixMicro(), run.Session[:], run.Owner)
+	n, err := c.exec(ctx, touchSession+" AND owner = $3", finished.UnixMicro(), run.Session[:], run.Owner)
 	if err != nil || n == 0 {
 		return err // deleted while the run went on: its files stay, in no session
 	}
@@ -270,7 +272,7 @@ func updateSession(ctx context.Context, c *conn, run *engine.Run, finished time.
 		}
 	}
 	for _, path := range deleted {
-		if _, err := c.exec(ctx, "DELETE FROM session_files WHERE session = ? AND path = ?", run.Session[:],
+		if _, err := c.exec(ctx, "DELETE FROM session_files WHERE session = $1 AND path = $2", run.Session[:],
 			path); err != nil {
 			return err
 		}
@@ -310,12 +312,12 @@ func (db *DB) Run(ctx context.Context, owner engine.Owner, id engine.ID) (*engin
 }
 
 func findRun(ctx context.Context, c *conn, owner engine.Owner, id engine.ID) (engine.Run, error) {
-	return one(ctx, c, scanRun, "SELECT "+runColumns+" FROM runs WHERE id = ? AND owner = ?", id[:], owner)
+	return one(ctx, c, scanRun, "SELECT "+runColumns+" FROM runs WHERE id = $1 AND owner = $2", id[:], owner)
 }
 
 func (db *DB) runFiles(ctx context.Context, c *conn, run *engine.Run) ([]engine.File, error) {
 	return rows(ctx, c, scanFile, "SELECT "+fileColumns+
-		" FROM files f WHERE f.run = ? AND f.owner = ? AND f.expires_us > ? ORDER BY f.path, f.id", run.ID[:], run.Owner,
+		" FROM files f WHERE f.run = $1 AND f.owner = $2 AND f.expires_us > $3 ORDER BY f.path, f.id", run.ID[:], run.Owner,
 		db.micros())
 }
 
@@ -366,14 +368,15 @@ func (db *DB) Runs(ctx context.Context, q engine.RunQuery) (runs []engine.Run, e
 }
 
 func (db *DB) listRuns(ctx context.Context, c *conn, q engine.RunQuery) ([]engine.Run, error) {
-	from, err := findPlace(ctx, c, "SELECT created_us FROM runs WHERE id = ? AND owner = ?", q.Owner, q.Page)
+	from, err := findCursor(ctx, c, "SELECT created_us FROM runs WHERE id = $1 AND owner = $2", q.Owner, q.Page)
 	if err != nil {
 		return nil, err
 	}
-	where, args := filterRuns(q)
-	return rows(ctx, c, scanRun, "SELECT "+runColumns+" FROM runs WHERE "+where+
-		" AND (created_us, id) < (?, ?) ORDER BY created_us DESC, id DESC LIMIT ?",
-		append(args, from.created, from.id[:], from.limit)...)
+	var args arguments
+	where := filterRuns(q, &args)
+	text := "SELECT " + runColumns + " FROM runs WHERE " + where + " AND (created_us, id) < (" + args.add(from.created) +
+		", " + args.add(from.id[:]) + ") ORDER BY created_us DESC, id DESC LIMIT " + args.add(from.limit)
+	return rows(ctx, c, scanRun, text, args...)
 }
 
 // searchRuns goes from the newest run that has the words to older ones, and ends with
@@ -383,7 +386,7 @@ func (db *DB) searchRuns(ctx context.Context, c *conn, q engine.RunQuery) ([]eng
 	if len(words) == 0 {
 		return nil, nil
 	}
-	from, err := findPlace(ctx, c, "SELECT coalesce(doc, 0) FROM runs WHERE id = ? AND owner = ?", q.Owner, q.Page)
+	from, err := findCursor(ctx, c, "SELECT coalesce(doc, 0) FROM runs WHERE id = $1 AND owner = $2", q.Owner, q.Page)
 	if err != nil {
 		return nil, err
 	}
@@ -391,35 +394,35 @@ func (db *DB) searchRuns(ctx context.Context, c *conn, q engine.RunQuery) ([]eng
 	if err != nil {
 		return nil, err
 	}
-	where, args := filterRuns(q)
+	args := arguments{arg}
+	filter := filterRuns(q, &args)
+	before, limit := args.add(from.created), args.add(from.limit)
 	if n := db.words.walk(); n > 0 {
-		first := append([]any{from.created, n, arg}, append(slices.Clone(args), from.limit)...)
 		runs, err := rows(ctx, c, scanRun, "SELECT "+runColumns+" FROM (SELECT rowid AS number, words FROM run_text "+
-			"WHERE rowid < ? ORDER BY rowid DESC LIMIT ?) AS newest CROSS JOIN runs WHERE doc = number AND doc > 0 AND "+
-			condition+" AND "+where+" ORDER BY number DESC LIMIT ?", first...)
+			"WHERE rowid < "+before+" ORDER BY rowid DESC LIMIT "+strconv.Itoa(n)+") AS newest CROSS JOIN runs "+
+			"WHERE doc = number AND doc > 0 AND "+condition+" AND "+filter+" ORDER BY number DESC LIMIT "+limit, args...)
 		if err != nil || len(runs) == from.limit {
 			return runs, err
 		}
 	}
-	args = append([]any{arg, from.created}, append(args, from.limit)...)
 	return rows(ctx, c, scanRun, "SELECT "+runColumns+" FROM (SELECT rowid AS number FROM run_text WHERE "+condition+
-		" AND rowid < ?) AS found CROSS JOIN runs WHERE doc = number AND doc > 0 AND "+where+
-		" ORDER BY number DESC LIMIT ?", args...)
+		" AND rowid < "+before+") AS found CROSS JOIN runs WHERE doc = number AND doc > 0 AND "+filter+
+		" ORDER BY number DESC LIMIT "+limit, args...)
 }
 
-// filterRuns is a condition for runs, as far as it does not depend on their texts.
-func filterRuns(q engine.RunQuery) (where string, args []any) {
-	where, args = "owner = ?", []any{q.Owner}
+// filterRuns returns a condition for runs, as far as it does not depend on their texts, and adds its arguments.
+func filterRuns(q engine.RunQuery, args *arguments) string {
+	where := "owner = " + args.add(q.Owner)
 	if !q.Session.IsZero() {
-		where, args = "session = ? AND owner = ?", []any{q.Session[:], q.Owner}
+		where = "session = " + args.add(q.Session[:]) + " AND " + where
 	}
 	if q.Programs {
 		where += " AND origin NOT IN ('live', 'preview')"
 	}
 	if q.Origin != "" {
-		where, args = where+" AND origin = ?", append(args, q.Origin)
+		where += " AND origin = " + args.add(q.Origin)
 	}
-	return where, args
+	return where
 }
 
 // outputHead reads the beginning of a run's output. Of long output it reads only
@@ -427,7 +430,7 @@ func filterRuns(q engine.RunQuery) (where string, args []any) {
 func outputHead(ctx context.Context, c *conn, run *engine.Run, most int) error {
 	var stdout, stderr []byte
 	err := c.row(ctx, []any{&stdout, &stderr},
-		"SELECT substr(stdout, 1, ?), substr(stderr, 1, ?) FROM run_logs WHERE run = ?", most, most, run.ID[:])
+		"SELECT substr(stdout, 1, $1), substr(stderr, 1, $1) FROM run_logs WHERE run = $2", most, run.ID[:])
 	if errors.Is(err, engine.ErrNotFound) { // it printed nothing
 		return nil
 	}
@@ -439,8 +442,9 @@ func outputHead(ctx context.Context, c *conn, run *engine.Run, most int) error {
 // interrupted at now.
 func (db *DB) InterruptRuns(ctx context.Context, now time.Time) (int, error) {
 	return writing(db.erase).exec(ctx, "interrupt runs", "",
-		"UPDATE runs SET status = 'interrupted', finished_us = ?, message = ? WHERE status IN ('queued', 'running') AND node"+
-			isLost, now.UnixMicro(), "The service stopped during the run; how the program ended is not known.")
+		"UPDATE runs SET status = 'interrupted', finished_us = $1, message = $2 "+
+			"WHERE status IN ('queued', 'running') AND node"+isLost, now.UnixMicro(),
+		"The service stopped during the run; how the program ended is not known.")
 }
 
 // ExpireRuns deletes up to limit runs that ended before a time. The implicit
@@ -454,12 +458,13 @@ func (db *DB) ExpireRuns(ctx context.Context, before time.Time, limit int) (int,
 			return id, err
 		}
 		sessions, err := rows(ctx, c, scan, `DELETE FROM runs WHERE id IN
-			(SELECT id FROM runs WHERE finished_us < ? ORDER BY finished_us LIMIT ?) RETURNING session`, before.UnixMicro(), limit)
+			(SELECT id FROM runs WHERE finished_us < $1 ORDER BY finished_us LIMIT $2) RETURNING session`,
+			before.UnixMicro(), limit)
 		if err != nil {
 			return err
 		}
 		for _, session := range sessions {
-			if _, err := c.exec(ctx, `DELETE FROM sessions WHERE id = ? AND implicit = 1
+			if _, err := c.exec(ctx, `DELETE FROM sessions WHERE id = $1 AND implicit = 1
 				AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.session = sessions.id)
 				AND NOT EXISTS (SELECT 1 FROM session_files l WHERE l.session = sessions.id)`, session[:]); err != nil {
 				return err

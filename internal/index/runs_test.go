@@ -12,7 +12,7 @@ import (
 var runTests = map[string]func(bench){
 	"run round trip": func(b bench) {
 		code := 3
-		run := b.start(func(r *engine.Run) { r.Origin = engine.OriginLibreChat })
+		run := b.start(func(r *engine.Run) { r.Origin, r.Image = engine.OriginLibreChat, "py313" })
 		got, err := b.Run(b.Context(), "ada", run.ID)
 		b.want(err, "")
 		b.same("queued run", got, run)
@@ -119,7 +119,7 @@ var runTests = map[string]func(bench){
 		source := &engine.Source{
 			Language: "py", Code: "# zürich\nread_csv('x')", Stdin: []byte{0, 255}, Args: []string{"-v"}, Entry: "tram.py",
 			Client: "CLI", Files: []engine.FileRef{{ID: engine.NewID(), Owner: "ada", Path: "in.csv", ReadOnly: true}},
-			Packages: "onyx", Timeout: time.Minute, Memory: 1 << 20, EchoLast: true, Plots: true,
+			Packages: "onyx", Image: "py313", Timeout: time.Minute, Memory: 1 << 20, EchoLast: true, Plots: true,
 		}
 		silent := b.start(func(r *engine.Run) { r.Source = source })
 		got, err := b.Run(b.Context(), "ada", silent.ID) // also when its end is never recorded

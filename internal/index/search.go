@@ -48,7 +48,7 @@ func (db *DB) IndexRuns(ctx context.Context, limit int) (n int, err error) {
 		if err := db.words.lock(ctx, c); err != nil {
 			return err
 		}
-		runs, err := rows(ctx, c, scanRun, "SELECT "+runColumns+waiting+" ORDER BY finished_us DESC LIMIT ?", limit)
+		runs, err := rows(ctx, c, scanRun, "SELECT "+runColumns+waiting+" ORDER BY finished_us DESC LIMIT $1", limit)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ const docsInstant = 1 << 10
 func nextDoc(ctx context.Context, c *conn, made time.Time) (doc int64, err error) {
 	first := max(made.UnixMicro(), 1) * docsInstant
 	// The last one below an end is found at once; below it and from a beginning on, all would be read.
-	err = c.row(ctx, []any{&doc}, "SELECT coalesce(max(doc), 0) + 1 FROM runs WHERE doc > 0 AND doc < ?",
+	err = c.row(ctx, []any{&doc}, "SELECT coalesce(max(doc), 0) + 1 FROM runs WHERE doc > 0 AND doc < $1",
 		first+docsInstant)
 	if err == nil && doc >= first+docsInstant {
 		err = fmt.Errorf("%d runs were made at %v", docsInstant, made)
@@ -89,7 +89,7 @@ func isProgram(o engine.Origin) bool { return o != engine.OriginLive && o != eng
 
 // indexRun indexes one run under its number doc; 0: no search finds it.
 func (db *DB) indexRun(ctx context.Context, c *conn, run *engine.Run, doc int64) error {
-	if _, err := c.exec(ctx, "UPDATE runs SET doc = ? WHERE id = ?", doc, run.ID[:]); err != nil || doc == 0 {
+	if _, err := c.exec(ctx, "UPDATE runs SET doc = $1 WHERE id = $2", doc, run.ID[:]); err != nil || doc == 0 {
 		return err
 	}
 	if err := outputHead(ctx, c, run, searchedText); err != nil {
@@ -122,7 +122,7 @@ func head(s string) string { return strings.ToValidUTF8(s[:min(len(s), searchedT
 
 // readSource reads the source of a run.
 func readSource(ctx context.Context, c *conn, run *engine.Run) error {
-	err := c.row(ctx, []any{sourceColumn{&run.Source}}, "SELECT source FROM run_logs WHERE run = ?", run.ID[:])
+	err := c.row(ctx, []any{sourceColumn{&run.Source}}, "SELECT source FROM run_logs WHERE run = $1", run.ID[:])
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil
 	}
@@ -146,7 +146,8 @@ func (fts5) walk() int { return 0 } // it searches from the newest on by itself
 func (fts5) lock(context.Context, *conn) error { return nil } // there is one writer
 
 func (fts5) add(ctx context.Context, c *conn, number int64, owner engine.Owner, t runText) error {
-	_, err := c.exec(ctx, "INSERT INTO run_text (rowid, owner, about, code, output, files) VALUES (?, ?, ?, ?, ?, ?)",
+	_, err := c.exec(ctx, "INSERT INTO run_text (rowid, owner, about, code, output, files) "+
+		"VALUES ($1, $2, $3, $4, $5, $6)",
 		number, hex.EncodeToString([]byte(owner)), t.about, t.code, t.output, t.files)
 	return err
 }
@@ -170,7 +171,7 @@ func (fts5) condition(
 		}
 		terms = append(terms, `{about code output files} : `+term)
 	}
-	return "run_text MATCH ?", strings.Join(terms, " AND "), nil
+	return "run_text MATCH $1", strings.Join(terms, " AND "), nil
 }
 
 // beginnings returns a word and all words that begin with it. It returns nil if they are
@@ -184,7 +185,7 @@ func beginnings(ctx context.Context, c *conn, word string) (list []string, err e
 	list = []string{word}
 	for next := word + "\x01"; ; {
 		var found string
-		err := c.row(ctx, []any{&found}, "SELECT term FROM run_text_words WHERE term >= ? LIMIT 1", next)
+		err := c.row(ctx, []any{&found}, "SELECT term FROM run_text_words WHERE term >= $1 LIMIT 1", next)
 		if errors.Is(err, engine.ErrNotFound) || err == nil && !strings.HasPrefix(found, word) {
 			return list, nil
 		}

@@ -12,12 +12,12 @@ const (
 	sessionColumns = "id, owner, origin, kind, implicit, scope, live, created_us, expires_us, ttl_us, " +
 		"holder, worker, generation"
 
-	touchSession = "UPDATE sessions SET expires_us = max(expires_us, ? + ttl_us) WHERE id = ?"
+	touchSession = "UPDATE sessions SET " + touched + " WHERE id = $2"
 
 	// A file and a session of two owners never meet: the join finds nothing.
 	linkFile = `INSERT INTO session_files (session, path, file, role, read_only)
-		SELECT s.id, ?, f.id, ?, CAST(? AS BIGINT) FROM sessions s JOIN files f ON f.owner = s.owner
-		WHERE s.id = ? AND f.id = ? AND s.expires_us > ? AND f.expires_us > ?
+		SELECT s.id, $1, f.id, $2, CAST($3 AS BIGINT) FROM sessions s JOIN files f ON f.owner = s.owner
+		WHERE s.id = $4 AND f.id = $5 AND s.expires_us > $6 AND f.expires_us > $6
 		ON CONFLICT (session, path) DO UPDATE SET file = excluded.file, role = excluded.role, read_only = excluded.read_only`
 )
 
@@ -39,7 +39,8 @@ func insertSession(ctx context.Context, c *conn, s *engine.Session) error {
 	if kind == engine.SessionLive { // it keeps its files as live sessions do
 		kind = engine.SessionFiles
 	}
-	_, err := c.exec(ctx, "INSERT INTO sessions ("+sessionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	_, err := c.exec(ctx, "INSERT INTO sessions ("+sessionColumns+
+		") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
 		s.ID[:], s.Owner, s.Origin, kind, s.Implicit, s.Scope, s.Live, s.CreatedAt.UnixMicro(), s.ExpiresAt.UnixMicro(),
 		s.TTL.Microseconds(), int64(s.Place.Holder), int64(s.Place.Worker), s.Place.Generation)
 	return err
@@ -48,7 +49,7 @@ func insertSession(ctx context.Context, c *conn, s *engine.Session) error {
 // link puts a file into a session, if both are there, have one owner, and
 // have not expired by now.
 func link(ctx context.Context, c *conn, f engine.SessionFile, now int64) error {
-	return changed(c.exec(ctx, linkFile, f.Path, f.Role, f.ReadOnly, f.Session[:], f.File[:], now, now))
+	return changed(c.exec(ctx, linkFile, f.Path, f.Role, f.ReadOnly, f.Session[:], f.File[:], now))
 }
 
 func (db *DB) linkAll(ctx context.Context, c *conn, files []engine.SessionFile) error {
@@ -81,7 +82,7 @@ func (db *DB) AddSession(ctx context.Context, session engine.Session, files []en
 	})
 }
 
-const liveSession = "SELECT " + sessionColumns + " FROM sessions WHERE id = ? AND owner = ? AND expires_us > ?"
+const liveSession = "SELECT " + sessionColumns + " FROM sessions WHERE id = $1 AND owner = $2 AND expires_us > $3"
 
 // Session returns a session that has not expired.
 func (db *DB) Session(ctx context.Context, owner engine.Owner, id engine.ID) (engine.Session, error) {
@@ -92,14 +93,14 @@ func (db *DB) Session(ctx context.Context, owner engine.Owner, id engine.ID) (en
 // implicit ones left out.
 func (db *DB) Sessions(ctx context.Context, q engine.SessionQuery) (sessions []engine.Session, err error) {
 	err = db.read(ctx, "list sessions", "", func(c *conn) error {
-		from, err := findPlace(ctx, c, "SELECT created_us FROM sessions WHERE id = ? AND owner = ?", q.Owner, q.Page)
+		from, err := findCursor(ctx, c, "SELECT created_us FROM sessions WHERE id = $1 AND owner = $2", q.Owner, q.Page)
 		if err != nil {
 			return err
 		}
 		sessions, err = rows(ctx, c, scanSession, "SELECT "+sessionColumns+` FROM sessions
-			WHERE owner = ? AND implicit = 0 AND (? = '' OR origin = ?) AND expires_us > ?
-			AND (created_us, id) < (?, ?) ORDER BY created_us DESC, id DESC LIMIT ?`,
-			q.Owner, q.Origin, q.Origin, db.micros(), from.created, from.id[:], from.limit)
+			WHERE owner = $1 AND implicit = 0 AND ($2 = '' OR origin = $2) AND expires_us > $3
+			AND (created_us, id) < ($4, $5) ORDER BY created_us DESC, id DESC LIMIT $6`,
+			q.Owner, q.Origin, db.micros(), from.created, from.id[:], from.limit)
 		return err
 	})
 	return sessions, err
@@ -118,24 +119,24 @@ func (db *DB) LinkFiles(ctx context.Context, files []engine.SessionFile) error {
 }
 
 // SessionFiles returns the files of a session in order of path, without those
-// that have expired. File.Path is the place in the session.
+// that have expired. File.Path is the path in the session.
 func (db *DB) SessionFiles(
 	ctx context.Context, owner engine.Owner, id engine.ID,
-) (files []engine.File, places []engine.SessionFile, err error) {
-	scan := func(row scanner) (place engine.SessionFile, err error) {
+) (files []engine.File, links []engine.SessionFile, err error) {
+	scan := func(row scanner) (link engine.SessionFile, err error) {
 		var f engine.File
-		err = row.Scan(append(fileFields(&f), &place.Path, &place.Role, &place.ReadOnly)...)
-		place.Session, place.File = id, f.ID
-		f.Path = place.Path
+		err = row.Scan(append(fileFields(&f), &link.Path, &link.Role, &link.ReadOnly)...)
+		link.Session, link.File = id, f.ID
+		f.Path = link.Path
 		files = append(files, f)
-		return place, err
+		return link, err
 	}
 	err = db.look(ctx, "list session files", id.String(), func(c *conn) error {
-		places, err = rows(ctx, c, scan, "SELECT "+fileColumns+`, l.path, l.role, l.read_only
+		links, err = rows(ctx, c, scan, "SELECT "+fileColumns+`, l.path, l.role, l.read_only
 			FROM session_files l JOIN files f ON f.id = l.file JOIN sessions s ON s.id = l.session
-			WHERE l.session = ? AND f.owner = ? AND s.owner = f.owner AND f.expires_us > ? AND s.expires_us > ?
-			ORDER BY l.path`, id[:], owner, db.micros(), db.micros())
-		if err == nil && len(places) == 0 { // it has none, or it is not there
+			WHERE l.session = $1 AND f.owner = $2 AND s.owner = f.owner AND f.expires_us > $3 AND s.expires_us > $3
+			ORDER BY l.path`, id[:], owner, db.micros())
+		if err == nil && len(links) == 0 { // it has none, or it is not there
 			_, err = one(ctx, c, scanSession, liveSession, id[:], owner, db.micros())
 		}
 		return err
@@ -143,47 +144,63 @@ func (db *DB) SessionFiles(
 	if err != nil {
 		return nil, nil, err
 	}
-	return files, places, nil
+	return files, links, nil
 }
 
 // SessionFile returns one file of a session that has not expired, and its first
-// place there.
+// link there.
 func (db *DB) SessionFile(
 	ctx context.Context, owner engine.Owner, session, file engine.ID,
-) (found engine.File, place engine.SessionFile, err error) {
-	place = engine.SessionFile{Session: session, File: file}
+) (found engine.File, link engine.SessionFile, err error) {
+	link = engine.SessionFile{Session: session, File: file}
 	scan := func(row scanner) (f engine.File, err error) {
-		err = row.Scan(append(fileFields(&f), &place.Path, &place.Role, &place.ReadOnly)...)
-		f.Path = place.Path
+		err = row.Scan(append(fileFields(&f), &link.Path, &link.Role, &link.ReadOnly)...)
+		f.Path = link.Path
 		return f, err
 	}
 	err = db.read(ctx, "find session file", file.String(), func(c *conn) error {
 		found, err = one(ctx, c, scan, "SELECT "+fileColumns+`, l.path, l.role, l.read_only
 			FROM session_files l JOIN files f ON f.id = l.file JOIN sessions s ON s.id = l.session
-			WHERE l.file = ? AND l.session = ? AND f.owner = ? AND s.owner = f.owner AND f.expires_us > ? AND s.expires_us > ?
-			ORDER BY l.path LIMIT 1`, file[:], session[:], owner, db.micros(), db.micros())
+			WHERE l.file = $1 AND l.session = $2 AND f.owner = $3 AND s.owner = f.owner
+			AND f.expires_us > $4 AND s.expires_us > $4
+			ORDER BY l.path LIMIT 1`, file[:], session[:], owner, db.micros())
 		return err
 	})
-	return found, place, err
+	return found, link, err
 }
 
 // DeleteSession deletes a session, expired or not, and its links. The files
 // stay.
 func (db *DB) DeleteSession(ctx context.Context, owner engine.Owner, id engine.ID) error {
 	return writing(db.erase).change(ctx, "delete session", id.String(),
-		"DELETE FROM sessions WHERE id = ? AND owner = ?", id[:], owner)
+		"DELETE FROM sessions WHERE id = $1 AND owner = $2", id[:], owner)
 }
 
 // ExpiredSessions returns up to limit sessions that have expired by now, the
 // implicit ones too, the oldest first.
 func (db *DB) ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]engine.Session, error) {
 	return list(ctx, db, "list expired sessions", scanSession, "SELECT "+sessionColumns+
-		" FROM sessions WHERE expires_us <= ? ORDER BY expires_us, id LIMIT ?", now.UnixMicro(), limit)
+		" FROM sessions WHERE expires_us <= $1 ORDER BY expires_us, id LIMIT $2", now.UnixMicro(), limit)
+}
+
+// SetScope replaces the scope of a session that has not expired.
+func (db *DB) SetScope(ctx context.Context, owner engine.Owner, id engine.ID, scope string) error {
+	return writing(db.write).change(ctx, "update session", id.String(),
+		"UPDATE sessions SET scope = $1 WHERE id = $2 AND owner = $3 AND expires_us > $4", scope, id[:], owner, db.micros())
+}
+
+// OriginSessions returns the sessions of an edge that belong to a node and have not expired, without implicit ones.
+func (db *DB) OriginSessions(
+	ctx context.Context, origin engine.Origin, holder engine.Epoch,
+) ([]engine.Session, error) {
+	return list(ctx, db, "list sessions of an origin", scanSession, "SELECT "+sessionColumns+
+		" FROM sessions WHERE implicit = 0 AND origin = $1 AND holder = $2 AND expires_us > $3 ORDER BY created_us, id",
+		origin, int64(holder), db.micros())
 }
 
 // HeldSessions returns every session with a held workspace that belongs to a node,
 // including expired sessions.
 func (db *DB) HeldSessions(ctx context.Context, holder engine.Epoch) ([]engine.Session, error) {
 	return list(ctx, db, "list held sessions", scanSession, "SELECT "+sessionColumns+
-		" FROM sessions WHERE kind = 'held' AND holder = ? ORDER BY id", int64(holder))
+		" FROM sessions WHERE kind = 'held' AND holder = $1 ORDER BY id", int64(holder))
 }

@@ -156,4 +156,25 @@ var sessionTests = map[string]func(bench){
 		b.want(err, "")
 		b.same("held", all, []engine.Session{held})
 	},
+	"the sessions of an edge, of every owner, and their scope": func(b bench) {
+		made := func(owner engine.Owner, change func(*engine.Session)) engine.Session {
+			s := newSession(owner)
+			s.Origin = engine.OriginE2B
+			change(&s)
+			b.want(b.AddSession(b.Context(), s, nil), "")
+			return s
+		}
+		ada := made("ada", func(*engine.Session) {})
+		bob := made("bob", func(s *engine.Session) { s.CreatedAt = start.Add(1000) })
+		made("ada", func(s *engine.Session) { s.Origin = engine.OriginNative })
+		made("ada", func(s *engine.Session) { s.Implicit = true })
+		made("ada", func(s *engine.Session) { s.Place.Holder = 7 })
+		made("ada", func(s *engine.Session) { s.ExpiresAt = start })
+		b.want(b.SetScope(b.Context(), "ada", ada.ID, "x"), "")
+		b.want(b.SetScope(b.Context(), "ada", bob.ID, "x"), engine.ErrNotFound)
+		ada.Scope = "x"
+		got, err := b.OriginSessions(b.Context(), engine.OriginE2B, 0)
+		b.want(err, "")
+		b.same("sessions", got, []engine.Session{ada, bob})
+	},
 }

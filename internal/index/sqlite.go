@@ -65,6 +65,9 @@ func WithReserve(borrow func() (giveBack func())) Option {
 	return func(o *options) { o.borrow = borrow }
 }
 
+// sqliteClock is the time in microseconds.
+const sqliteClock = "CAST(unixepoch('subsec') * 1000000 AS BIGINT)"
+
 // Open opens the index at path, makes it if it is missing, and brings an
 // older one up to date. It refuses, with an error that names the cure, one
 // that another process holds (ErrLocked), that a newer version has written
@@ -81,7 +84,7 @@ func Open(ctx context.Context, path string, log *slog.Logger, changes ...Option)
 	o := options{now: engine.SteadyClock(time.Now), steps: steps, borrow: func() func() { return func() {} },
 		atStart: checkedAtStart}
 	db := newDB(log, &o, changes)
-	db.files, db.words = newFileCache(), fts5{}
+	db.files, db.words, db.clock = newFileCache(), fts5{}, sqliteClock
 	schema := schemaOf(o.steps)
 	l := &local{path: path, schema: schema, log: log, borrow: o.borrow, atStart: o.atStart, ifNew: o.ifNew,
 		writer: make(chan *conn, 1), readers: make(chan *conn, readerCount),

@@ -22,7 +22,7 @@ func (db *DB) Usage(ctx context.Context, owner engine.Owner) (u engine.Usage, er
 
 func usage(ctx context.Context, c *conn, owner engine.Owner) (u engine.Usage, err error) {
 	err = c.row(ctx, []any{&u.Files, &u.Bytes, &u.Sessions, &u.Results, &u.Users},
-		"SELECT files, bytes, sessions, results, users FROM usage WHERE owner = ?", owner)
+		"SELECT files, bytes, sessions, results, users FROM usage WHERE owner = $1", owner)
 	if errors.Is(err, engine.ErrNotFound) {
 		err = nil // nothing was ever kept
 	}
@@ -63,7 +63,7 @@ func checkQuota(ctx context.Context, c *conn, op string, owner engine.Owner, quo
 // allowance returns what the keys of an account say of its users.
 func allowance(ctx context.Context, c *conn, account engine.Owner) (a engine.Allowance, err error) {
 	err = c.row(ctx, []any{&a.Users, &a.Shares}, "SELECT coalesce(max(users), 0), coalesce(max(shares), 0) FROM keys "+
-		"WHERE owner = ? AND revoked_us IS NULL AND shares > 0", account)
+		"WHERE owner = $1 AND revoked_us IS NULL AND shares > 0", account)
 	return a, err
 }
 
@@ -94,7 +94,7 @@ func trim(ctx context.Context, c *conn, owner engine.Owner, newest engine.ID, mo
 		}
 		// Those of the users of an account are between these two names.
 		n, err := c.exec(ctx, `DELETE FROM runs WHERE id = (SELECT run FROM run_logs
-			WHERE (owner = ? OR owner > ? AND owner < ?) AND counted > 0 AND run <> ? ORDER BY rowid LIMIT 1)`,
+			WHERE (owner = $1 OR owner > $2 AND owner < $3) AND counted > 0 AND run <> $4 ORDER BY rowid LIMIT 1)`,
 			owner, owner+"/user/", owner+"/user0", newest[:])
 		if err != nil || n == 0 {
 			return err

@@ -104,6 +104,41 @@ func testQuota(t *testing.T, open func(...Option) *DB) {
 	}
 }
 
+// TestQuotaOfCopies checks that snapshots and copies count like other files, and that what would
+// exceed a quota leaves no trace.
+func TestQuotaOfCopies(t *testing.T) {
+	onEachStore(t, func(t *testing.T, open func(...Option) *DB) {
+		quota := engine.Quota{Files: 4, Sessions: 3}
+		b := bench{T: t, Index: open(WithClock(func() time.Time { return start }), WithQuota(quota)),
+			clock: &clock{now: start}}
+		f := b.addFile(nil)
+		of := b.addSession(nil, engine.SessionFile{File: f.ID, Path: "a", Role: engine.RoleInput})
+		made := b.snapshotOf(of.ID, "")
+		copies := func(n int) (list []engine.Session) {
+			for range n {
+				list = append(list, newSession("ada"))
+			}
+			return list
+		}
+		from := engine.CopySource{Snapshot: made.ID}
+		for name, asked := range map[string][]engine.Session{"files": copies(3), "sessions": copies(4)} {
+			err := b.AddCopies(t.Context(), from, asked, time.Hour)
+			if !errors.Is(err, engine.ErrQuota) {
+				t.Errorf("%s: %v", name, err)
+			}
+			_, err = b.Session(t.Context(), "ada", asked[0].ID)
+			b.want(err, engine.ErrNotFound)
+		}
+		b.want(b.AddCopies(t.Context(), from, copies(2), time.Hour), "")
+		_, err := b.AddSnapshot(t.Context(), engine.Snapshot{ID: engine.NewID(), Owner: "ada", Session: of.ID,
+			ExpiresAt: start.Add(time.Hour)})
+		b.want(err, engine.ErrFull)
+		list, err := b.Snapshots(t.Context(), engine.SnapshotQuery{Owner: "ada", Page: engine.Page{Limit: 9}})
+		b.want(err, "")
+		b.same("snapshots", list, []engine.Snapshot{made})
+	})
+}
+
 // TestUsageOfUsers checks that what a user of a key keeps counts for the key's owner, too.
 func TestUsageOfUsers(t *testing.T) { onEachStore(t, testUsageOfUsers) }
 
@@ -239,7 +274,9 @@ func TestUsageOfOlderIndex(t *testing.T) {
 	}
 	writer := <-old.store.(*local).writer
 	undo := `DROP TRIGGER file_added; DROP TRIGGER file_removed; DROP TRIGGER session_added; DROP TRIGGER session_removed;
-		DROP TRIGGER output_added; DROP TRIGGER output_removed; DROP INDEX run_logs_counted; DROP TABLE usage;
+		DROP TRIGGER volume_added; DROP TRIGGER volume_measured; DROP TRIGGER volume_removed;
+		DROP TRIGGER snapshot_added; DROP TRIGGER snapshot_removed; DROP TRIGGER output_added; DROP TRIGGER output_removed;
+		DROP INDEX run_logs_counted; DROP TABLE usage;
 		ALTER TABLE run_logs DROP COLUMN owner; ALTER TABLE run_logs DROP COLUMN counted;
 		ALTER TABLE keys DROP COLUMN users; ALTER TABLE keys DROP COLUMN shares; ALTER TABLE keys DROP COLUMN protocols;`
 	_, err = writer.conn.ExecContext(t.Context(), undo+string(script))

@@ -37,6 +37,7 @@ type asked struct {
 	Code   string `json:"code"`
 	Cursor int    `json:"cursor"`
 	Detail int    `json:"detail,omitempty"`
+	Target string `json:"target,omitempty"`
 }
 
 // Complete returns how code may continue at an offset in characters. It waits for the cells

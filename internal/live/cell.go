@@ -24,6 +24,7 @@ type CellRequest struct {
 	Host       Host              // functions that Python code may call outside; nil: none
 	Grace      time.Duration     // to react to an interrupt before the interpreter is killed; zero: 2 s
 	Env        map[string]string // of this cell, added to the interpreter's
+	Parent     string            // what its caller calls the request: Python's comms answer to it; empty: none listens
 }
 
 // Program runs code outside the interpreter of its session: in any language, as a
@@ -97,6 +98,7 @@ const TableForm = "application/vnd.airlock.table+json"
 const (
 	StartedEvent OutputType = "started"
 	InputEvent   OutputType = "input" // the cell waits for Answer
+	CommEvent    OutputType = "comm"  // a widget's message to its page; only of a cell with a Parent
 	ClearEvent   OutputType = "clear" // discard earlier displays
 	ExitEvent    OutputType = "exit"  // sys.exit: Text is what a script then prints to stderr; an Error in notebooks
 	DoneEvent    OutputType = "done"  // the last
@@ -124,7 +126,8 @@ type Event struct {
 	Prompt   string // of input
 	Password bool   // of input
 	Wait     bool   // of clear: until new output replaces the cleared output
-	Cell     *Cell  // of started and done
+	Comm     *CommMessage
+	Cell     *Cell // of started and done
 }
 
 // Limits of a cell's output. Text is limited by the session's limits of output.
@@ -147,11 +150,13 @@ const (
 type cell struct {
 	Cell
 	request  CellRequest
-	timer    *time.Timer // until its time is over
+	comm     *CommMessage // instead of code; nil: none
+	timer    *time.Timer  // until its time is over
 	left     time.Duration
 	since    time.Time // it has been running; zero: it is not
 	timedOut bool
 	stopping bool // it was interrupted
+	examined bool // for a hint; see engine.Service.Hint
 	done     chan struct{}
 
 	log log
@@ -167,9 +172,12 @@ type log struct {
 	flushed  time.Time
 	timer    *time.Timer
 	streams  [2]*engine.Capture // of stdout and stderr
-	bytes    int                // of text in events
+	wholes   [2]string          // files of the workspace that have all of them, before they get names
+	unkept   []engine.DroppedFile
+	bytes    int // of text in events
 	displays amount
 	errors   amount
+	comms    amount
 	short    bool // outputs were left out, which an event says
 	ended    bool
 }
@@ -190,9 +198,9 @@ func (l *log) capture(kind OutputType) *engine.Capture {
 type amount struct{ outputs, bytes int }
 
 // add counts an output, and reports whether a cell may have it.
-func (a *amount) add(bytes int) bool {
+func (a *amount) add(bytes, most, mostBytes int) bool {
 	a.outputs++
-	if a.outputs > maxDisplays || a.bytes+bytes > displayBytes {
+	if a.outputs > most || a.bytes+bytes > mostBytes {
 		return false
 	}
 	a.bytes += bytes
@@ -325,9 +333,11 @@ func (l *log) add(e Event) {
 	fits := true
 	switch e.Type {
 	case Display, Result:
-		fits = l.displays.add(size)
+		fits = l.displays.add(size, maxDisplays, displayBytes)
+	case CommEvent:
+		fits = l.comms.add(e.Comm.size(), maxComms, commBytes)
 	case Error, ExitEvent:
-		fits = l.errors.add(size) || l.errors.outputs == 1
+		fits = l.errors.add(size, maxDisplays, displayBytes) || l.errors.outputs == 1
 	case ClearEvent:
 		for _, c := range l.streams {
 			c.Clear()
@@ -349,8 +359,8 @@ func (l *log) add(e Event) {
 	}
 }
 
-var leftOut = fmt.Sprintf("[... more than %d displays or errors, or %d MiB of them, left out ...]\n", maxDisplays,
-	displayBytes>>20)
+var leftOut = fmt.Sprintf("[... more than %d displays or errors, or %d MiB of them, or %d messages of widgets, or "+
+	"%d MiB of those, left out ...]\n", maxDisplays, displayBytes>>20, maxComms, commBytes>>20)
 
 func (l *log) append(e Event, last bool) {
 	e.Seq = len(l.events.All()) + 1
@@ -424,7 +434,7 @@ func joined(events []Event) (all []Output) {
 func (l *log) size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.displays.bytes + l.errors.bytes + l.bytes + len(l.text) + len(l.other)
+	return l.displays.bytes + l.errors.bytes + l.comms.bytes + l.bytes + len(l.text) + len(l.other)
 }
 
 // snapshot returns the current state of the cell. The caller holds the session's mu.
@@ -449,6 +459,9 @@ type cellOrder struct {
 	Argv  []string          `json:"argv,omitempty"`
 	Env   map[string]string `json:"env,omitempty"`
 	Stdin string            `json:"stdin,omitempty"`
+
+	Parent string       `json:"parent,omitempty"`
+	Comm   *CommMessage `json:"comm,omitempty"` // instead of Code
 }
 
 // programPrefix begins the name of a program's source. The file lies where programs search for
@@ -456,10 +469,11 @@ type cellOrder struct {
 const programPrefix = "/workspace/airlock_"
 
 // text returns the order for a cell.
-func (at *session) text(req *CellRequest) (*cellOrder, error) {
+func (at *session) text(c *cell) (*cellOrder, error) {
+	req := &c.request
 	if req.Program == nil {
 		o := &cellOrder{Do: "run", Code: req.Code, Silent: req.Silent, Unrecorded: req.Unrecorded, Env: req.Env,
-			Begun: at.settings.Language == "python"}
+			Begun: at.settings.Language == "python", Parent: req.Parent, Comm: c.comm}
 		if req.Host != nil {
 			o.Modules = req.Host.Modules()
 		}
@@ -468,6 +482,10 @@ func (at *session) text(req *CellRequest) (*cellOrder, error) {
 	lang, ok := language.Find(req.Program.Language)
 	if !ok {
 		return nil, engine.Invalid("language", "%.40q is not known", req.Program.Language)
+	}
+	lang, err := at.inImage(lang)
+	if err != nil {
+		return nil, err
 	}
 	entry := programPrefix + strings.ToLower(lang.Entry)
 	o := &cellOrder{

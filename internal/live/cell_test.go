@@ -129,9 +129,7 @@ func TestPython(t *testing.T) {
 		}
 	})
 	t.Run("input", func(t *testing.T) {
-		if c := p.want(p.run(s, "input('name? ')"), StatusError); raised(c).Name != "EOFError" || !strings.Contains(raised(c).Value, "no input") {
-			t.Errorf("%+v", raised(c))
-		}
+		checkCell(t, p.want(p.run(s, "input('name? ')"), StatusError), facts{Error: "EOFError", ValueHas: "no input"})
 		c, err := p.Start(t.Context(), p.caller, s, CellRequest{Code: "input('name? ') + '!'", AllowInput: true})
 		if err != nil {
 			t.Fatal(err)
@@ -195,14 +193,11 @@ func TestLost(t *testing.T) {
 		if !strings.Contains(c.Message, why) || len(c.Files) != 1 {
 			t.Errorf("%s: %q, %v", code, c.Message, c.Files)
 		}
-		if c := p.want(p.run(s, "len(open('a.txt').read()) > 0"), StatusOK); !c.Restarted || plain(t, c) != "True" {
-			t.Errorf("after %s: %+v", code, c)
-		}
+		checkCell(t, p.want(p.run(s, "len(open('a.txt').read()) > 0"), StatusOK),
+			facts{Restarted: new(true), Result: "True"}, "after "+code)
 	}
 	p.want(p.run(s, "exit()"), StatusOK)
-	if c := p.run(s, "1"); !c.Restarted || !strings.Contains(c.Message, "exit()") {
-		t.Errorf("after exit(): %+v", c)
-	}
+	checkCell(t, p.run(s, "1"), facts{Restarted: new(true), Message: "exit()"}, "after exit()")
 }
 
 // exit() ends its cell well, and the cells behind it go to a new interpreter.
@@ -220,12 +215,8 @@ func TestExit(t *testing.T) {
 	for i, want := range []Status{StatusOK, StatusOK, StatusOK, StatusError} {
 		cells[i] = p.want(p.end(s, cells[i].ID), want)
 	}
-	if c := cells[2]; !c.Restarted || plain(t, c) != "'kept'" || !strings.Contains(c.Message, "exit()") {
-		t.Errorf("behind exit(): %+v", c)
-	}
-	if c := cells[3]; c.Restarted || raised(c).Name != "NameError" {
-		t.Errorf("behind that: %+v", c)
-	}
+	checkCell(t, cells[2], facts{Restarted: new(true), Result: "'kept'", Message: "exit()"}, "behind exit()")
+	checkCell(t, cells[3], facts{Restarted: new(false), Error: "NameError"}, "behind that")
 	if n := p.Counts(); n.Lost != 0 {
 		t.Errorf("%d interpreters are counted as lost", n.Lost)
 	}
@@ -293,12 +284,8 @@ func TestRoom(t *testing.T) {
 	if n := p.Counts(); n.Interpreters != 2 || n.Evicted != 1 {
 		t.Errorf("%+v", n)
 	}
-	if got := p.run(a, "open('a.txt').read()"); !got.Restarted || !strings.Contains(got.Message, "make room") || plain(t, got) != "'x'" {
-		t.Errorf("%+v", got)
-	}
-	if got := p.run(c, "x"); got.Restarted || plain(t, got) != "3" {
-		t.Errorf("the one that was used last: %+v", got)
-	}
+	checkCell(t, p.run(a, "open('a.txt').read()"), facts{Restarted: new(true), Message: "make room", Result: "'x'"})
+	checkCell(t, p.run(c, "x"), facts{Restarted: new(false), Result: "3"}, "the one that was used last")
 	busy := p.started(c, begun+"import time; time.sleep(60)")
 	p.started(a, begun+"import time; time.sleep(60)")
 	_, err := p.Start(t.Context(), p.caller, b, CellRequest{Code: "1"})
@@ -315,9 +302,7 @@ func TestIdle(t *testing.T) {
 	s := p.session("python")
 	p.run(s, "x = 1")
 	p.await(func() bool { return p.Counts().Expired == 1 && p.Counts().Interpreters == 0 })
-	if c := p.run(s, "1"); !c.Restarted || !strings.Contains(c.Message, "without a cell") {
-		t.Errorf("%+v", c)
-	}
+	checkCell(t, p.run(s, "1"), facts{Restarted: new(true), Message: "without a cell"})
 }
 
 // await polls until something is so.
@@ -366,7 +351,7 @@ func TestSweep(t *testing.T) {
 // The end of the executor takes every interpreter along. Files that were stored are
 // there.
 func TestEndOfTheExecutor(t *testing.T) {
-	p := open(t, Config{})
+	p := openAlone(t, Config{})
 	s := p.session("python")
 	p.run(s, "x = 1\nopen('a.txt', 'w').write('kept')")
 	busy := p.started(s, begun+"import time; time.sleep(60)")
@@ -376,9 +361,7 @@ func TestEndOfTheExecutor(t *testing.T) {
 		}
 	}
 	p.want(p.end(s, busy.ID), StatusLost)
-	if c := p.want(p.run(s, "open('a.txt').read()"), StatusOK); !c.Restarted || plain(t, c) != "'kept'" {
-		t.Errorf("%+v", c)
-	}
+	checkCell(t, p.want(p.run(s, "open('a.txt').read()"), StatusOK), facts{Restarted: new(true), Result: "'kept'"})
 }
 
 // children are the processes that this one has started.

@@ -17,11 +17,11 @@ func (it *interpreter) ended(run *engine.Run) {
 	o := at.current
 	at.mu.Unlock()
 	if o != nil && o.cell != nil {
+		at.nameWholes(o.cell)
 		it.save(o.cell)
-	} else if it.hadLease {
-		at.store()
 	}
-	if it.vacate && !at.service.shares(at) {
+	at.store() // whatever has changed since, also what was too much for the limits of a cell
+	if it.vacate && at.dispensable() == nil && !at.service.shares(at) {
 		ctx, cancel := context.WithTimeout(context.Background(), endTime)
 		_ = at.service.engine.Vacate(ctx, at.record) // logged by the engine
 		cancel()

@@ -17,6 +17,9 @@ type lease struct {
 	it      *interpreter
 }
 
+// wakeOrder is the order to run, and nothing else.
+const wakeOrder = "wake"
+
 // acquire makes sure that a session has a sandbox, and keeps it running between cells until the
 // lease is released or the interpreter exits.
 func (s *Service) acquire(ctx context.Context, caller engine.Caller, id engine.ID) (*lease, error) {
@@ -24,7 +27,7 @@ func (s *Service) acquire(ctx context.Context, caller engine.Caller, id engine.I
 	if err != nil {
 		return nil, err
 	}
-	o := &order{do: "wake", text: asked{Do: "wake"}, reply: make(chan reply, 1)}
+	o := &order{do: wakeOrder, text: asked{Do: wakeOrder}, reply: make(chan reply, 1)}
 	at.mu.Lock()
 	if err := at.ensure(ctx); err != nil {
 		at.mu.Unlock()
@@ -32,7 +35,8 @@ func (s *Service) acquire(ctx context.Context, caller engine.Caller, id engine.I
 	}
 	it := at.interpreter
 	e := it.lease()
-	if busy := it.began && at.current != nil; busy && it.asks.First() == nil {
+	// Others keep it running, or it has a cell.
+	if (it.awake || it.began && at.current != nil) && it.asks.First() == nil {
 		at.mu.Unlock()
 		return e, nil
 	}
@@ -64,6 +68,13 @@ func (e *lease) release() {
 	defer at.mu.Unlock()
 	e.releaseLocked()
 }
+
+// leaseGrace is how long a sandbox keeps running for the next process: freezing and thawing it takes longer than many
+// a command.
+const leaseGrace = 50 * time.Millisecond
+
+// releaseSoon is release after leaseGrace.
+func (e *lease) releaseSoon() { time.AfterFunc(leaseGrace, e.release) }
 
 // releaseLocked is release with mu held.
 func (e *lease) releaseLocked() {

@@ -68,9 +68,7 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%q: the exit says %q, not %q", code, value, want.value)
 		}
 	}
-	if c := p.run(s, "kept"); plain(t, c) != "'kept'" || c.Restarted {
-		t.Errorf("%+v", c)
-	}
+	checkCell(t, p.run(s, "kept"), facts{Result: "'kept'", Restarted: new(false)})
 }
 
 // An interpreter that ends itself has the exit code of its program.

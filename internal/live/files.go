@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -46,19 +48,60 @@ const maxDropped = 1000
 func (at *session) store() {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
-	saved, err := at.service.engine.SaveSession(ctx, at.record, at.settings.Limits)
+	saved, err := at.service.engine.SaveAll(ctx, at.record)
 	at.mu.Lock()
+	defer at.mu.Unlock()
 	at.stored = at.service.changes.Add(1)
-	if saved != nil && len(at.dropped)+len(saved.Dropped) <= maxDropped {
-		at.dropped = append(at.dropped, saved.Dropped...)
+	for _, d := range saved.Dropped {
+		if len(at.dropped) < maxDropped && !slices.Contains(at.dropped, d) { // some are told each time
+			at.dropped = append(at.dropped, d)
+		}
 	}
+	at.note(&saved, err)
 	if it := at.interpreter; it != nil && (err != nil || len(saved.Dropped) > 0) {
 		it.unsaved = true // the next cell tells
 	}
-	at.mu.Unlock()
-	if err != nil && engine.KindOf(err) != engine.ErrNotFound {
+	if err != nil {
 		at.service.log.Error("the files of a live session could not be stored", "session", at.record.ID, "error", err)
 	}
+}
+
+// note remembers which files are in the workspace alone, for want of space. The caller holds mu.
+func (at *session) note(saved *engine.Saved, err error) {
+	at.failed = err
+	if at.unstored == nil {
+		at.unstored = map[string]string{}
+	}
+	for i := range saved.Files {
+		delete(at.unstored, saved.Files[i].Path)
+	}
+	for _, path := range saved.Deleted {
+		delete(at.unstored, path)
+	}
+	for _, d := range saved.Dropped {
+		switch d.Reason {
+		case engine.DropQuotaFull, engine.DropDiskFull, engine.DropTooLarge, engine.DropTotal, engine.DropTooMany,
+			engine.DropUnstored, engine.DropSlow:
+			if len(at.unstored) < maxDropped {
+				at.unstored[d.Path] = d.Reason
+			}
+		}
+	}
+}
+
+// dispensable returns an error if files are in the workspace alone.
+func (at *session) dispensable() error {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if at.failed != nil {
+		return at.failed
+	}
+	for path, reason := range at.unstored {
+		return &engine.Error{Op: "pause", Kind: engine.ErrFull, ID: path,
+			Err:  fmt.Errorf("%d files of the session could not be stored, and would be lost: %s", len(at.unstored), reason),
+			Hint: "Make room, and write or remove them; the session continues."}
+	}
+	return nil
 }
 
 // ListFiles returns the entries of a folder, down to a depth, and whether there are more. "" is the
@@ -142,8 +185,8 @@ func (s *Service) WriteFile(
 	if err := s.engine.RoomFor("write file"); err != nil {
 		return engine.Entry{}, err
 	}
-	return s.change(ctx, caller, session, path, always, func(p location) (engine.Entry, error) {
-		return p.files.Write(ctx, p.path, content)
+	return s.change(ctx, caller, session, path, always, func(v *view, p location) (engine.Entry, error) {
+		return v.writeFile(ctx, p, content)
 	})
 }
 
@@ -151,8 +194,8 @@ func (s *Service) WriteFile(
 func (s *Service) MakeFolder(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string,
 ) (engine.Entry, error) {
-	return s.change(ctx, caller, session, path, refused, func(p location) (engine.Entry, error) {
-		return p.files.MakeFolder(ctx, p.path)
+	return s.change(ctx, caller, session, path, refused, func(v *view, p location) (engine.Entry, error) {
+		return v.makeFolder(ctx, p)
 	})
 }
 
@@ -173,20 +216,17 @@ func (s *Service) MoveFile(
 	if err != nil {
 		return engine.Entry{}, err
 	}
-	switch {
-	case source.files == nil:
-		return engine.Entry{}, readOnly(source)
-	case target.files == nil:
-		return engine.Entry{}, readOnly(target)
-	}
 	defer v.it.at.changed()
-	if source.files != target.files { // two file systems
+	if source.files == nil || source.files != target.files { // elsewhere, or two file systems
 		if _, err := v.stat(ctx, target); err == nil && !replace {
 			return engine.Entry{}, &engine.Error{Op: "move", Kind: engine.ErrConflict, ID: to,
 				Err: errors.New("there is something by that name")}
 		}
-		if err := v.command(ctx, io.Discard, 0, nil, "/bin/mv", "-T", "--", source.String(), target.String()); err != nil {
+		if err := v.movable(ctx, source); err != nil {
 			return engine.Entry{}, err
+		}
+		if err := v.command(ctx, io.Discard, 0, nil, "/bin/mv", "-T", "--", source.String(), target.String()); err != nil {
+			return engine.Entry{}, unchanged(target, err)
 		}
 		found, err := v.stat(ctx, target)
 		return target.named(to, found), err
@@ -199,21 +239,18 @@ func (s *Service) MoveFile(
 func (s *Service) RemoveFile(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string, recursive bool,
 ) error {
-	_, err := s.change(ctx, caller, session, path, itself, func(p location) (engine.Entry, error) {
-		return engine.Entry{}, p.files.Remove(ctx, p.path, recursive)
+	_, err := s.change(ctx, caller, session, path, itself, func(v *view, p location) (engine.Entry, error) {
+		return engine.Entry{}, v.remove(ctx, p, recursive)
 	})
 	return err
 }
 
 func (s *Service) change(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string, how follow,
-	do func(location) (engine.Entry, error),
+	do func(*view, location) (engine.Entry, error),
 ) (found engine.Entry, err error) {
 	err = s.reach(ctx, caller, session, path, how, func(v *view, p location) error {
-		if p.files == nil {
-			return readOnly(p)
-		}
-		e, err := do(p)
+		e, err := do(v, p)
 		v.it.at.changed()
 		found = p.named(path, e)
 		return err
@@ -233,7 +270,7 @@ func (s *Service) WatchFiles(
 	var at location
 	err = v.reach(ctx, cmp.Or(path, "."), always, func(p location) error {
 		if at = p; p.files == nil {
-			return readOnly(p)
+			return &engine.Error{Op: "watch", Kind: engine.ErrForbidden, ID: p.path, Err: &ReadOnlyError{p.path, true}}
 		}
 		return nil
 	})

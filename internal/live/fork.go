@@ -33,8 +33,14 @@ func (s *Service) Fork(ctx context.Context, caller engine.Caller, id engine.ID, 
 	if err != nil {
 		return engine.ID{}, err
 	}
+	if err := of.hasLive(lang); err != nil {
+		return engine.ID{}, err
+	}
 	fork := &session{id: engine.NewID(), caller: of.caller, record: of.record, settings: of.settings, setup: req.Setup}
-	fork.settings.Language = lang
+	of.mu.Lock()
+	fork.secrets = of.secrets
+	of.mu.Unlock()
+	fork.settings.Language = lang.Name
 	_, err = s.add(fork)
 	return fork.id, err
 }

@@ -32,9 +32,8 @@ func TestFork(t *testing.T) {
 		}
 		if language == "python" { // its end leaves the workspace to others
 			p.run(fork, "import os; os._exit(3)")
-			if c := p.run(fork, code); !c.Restarted || !strings.Contains(text(c, Stdout), "False first /home/user it's") {
-				t.Errorf("after its end: %+v", c)
-			}
+			checkCell(t, p.run(fork, code),
+				facts{Restarted: new(true), StdoutHas: "False first /home/user it's"}, "after its end")
 		}
 		if err := p.EndFork(t.Context(), p.caller, fork); err != nil {
 			t.Error(err)
@@ -43,9 +42,8 @@ func TestFork(t *testing.T) {
 			t.Errorf("after its end: %v", err)
 		}
 	}
-	if c := p.run(session, "print(x, open('a.txt').read())"); text(c, Stdout) != "1 first\n" || c.Restarted {
-		t.Errorf("the session itself: %+v", c)
-	}
+	checkCell(t, p.run(session, "print(x, open('a.txt').read())"),
+		facts{Stdout: "1 first\n", Restarted: new(false)}, "the session itself")
 }
 
 // What is begun beside a session's cells is in the sandbox of its first interpreter,
@@ -62,9 +60,7 @@ func TestForkFirst(t *testing.T) {
 	if out, _, end := p.output(session, made.ID, 0); out[ProcessStdout] != "of a fork" || end == nil {
 		t.Errorf("%q %+v", out, end)
 	}
-	if c := p.run(session, "1 + 1"); c.Restarted || c.Status != StatusOK {
-		t.Errorf("%+v", c)
-	}
+	checkCell(t, p.run(session, "1 + 1"), facts{Restarted: new(false), Status: StatusOK})
 }
 
 func TestForksAreBounded(t *testing.T) {
@@ -96,16 +92,12 @@ func TestSetupThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := p.run(made.ID, "1"); c.Status != StatusLost {
-		t.Errorf("%+v", c)
-	}
+	checkCell(t, p.run(made.ID, "1"), facts{Status: StatusLost})
 	made, err = p.Create(t.Context(), p.caller, Request{Setup: Setup{Code: "shell.user_ns['given'] = 5", Dir: "/nowhere"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := p.run(made.ID, "print(2)"); text(c, Stdout) != "2\n" {
-		t.Errorf("%+v", c)
-	}
+	checkCell(t, p.run(made.ID, "print(2)"), facts{Stdout: "2\n"})
 }
 
 // A follower of a process misses no output, however slow it is. When it leaves, the
@@ -114,7 +106,7 @@ func TestFollowProcess(t *testing.T) {
 	p := open(t, Config{})
 	session := p.session("python")
 	const bytes = 5 << 20
-	made := p.process(session, ProcessRequest{Shell: "head -c 5242880 /dev/zero; (echo late; sleep 1; echo later) &", Whole: true})
+	made := p.process(session, ProcessRequest{Shell: "head -c 5242880 /dev/zero; echo late"})
 	events, err := p.FollowProcess(t.Context(), p.caller, session, made.ID, true)
 	if err != nil {
 		t.Fatal(err)
@@ -132,10 +124,10 @@ func TestFollowProcess(t *testing.T) {
 		}
 		all.Write(e.Data)
 	}
-	if got := all.String(); len(got) != bytes+len("late\nlater\n") || !strings.HasSuffix(got, "late\nlater\n") {
+	if got := all.String(); len(got) != bytes+len("late\n") || !strings.HasSuffix(got, "late\n") {
 		t.Errorf("%d bytes, the end is %q", len(got), got[max(0, len(got)-20):])
 	}
-	made = p.process(session, ProcessRequest{Shell: "head -c 5242880 /dev/zero; exit 3", Whole: true})
+	made = p.process(session, ProcessRequest{Shell: "head -c 5242880 /dev/zero; exit 3"})
 	if events, err = p.FollowProcess(t.Context(), p.caller, session, made.ID, true); err != nil {
 		t.Fatal(err)
 	}

@@ -48,46 +48,35 @@ func TestHost(t *testing.T) {
 	run := func(code string) Cell {
 		return p.runCell(s, CellRequest{Code: code, Host: o, Timeout: 30 * time.Second})
 	}
-	if c := p.want(run("import offered\nprint(offered.do('echo', {'a': [1, 'ü']}))"), StatusOK); text(c, Stdout) != "{'a': [1, 'ü']}\n" {
-		t.Errorf("%+v", c)
-	}
+	checkCell(t, p.want(run("import offered\nprint(offered.do('echo', {'a': [1, 'ü']}))"), StatusOK),
+		facts{Stdout: "{'a': [1, 'ü']}\n"})
 	const threads = `
 from concurrent.futures import ThreadPoolExecutor
 with ThreadPoolExecutor(8) as pool:
     print(sum(pool.map(lambda i: offered.do('echo', i), range(100))))
 import asyncio
 print(sum(await asyncio.gather(*[asyncio.to_thread(offered.do, 'echo', i) for i in range(100)])))`
-	if c := p.want(run(threads), StatusOK); text(c, Stdout) != "4950\n4950\n" {
-		t.Errorf("%+v", c)
-	}
-	if c := p.want(run("offered.do('fail')"), StatusError); raised(c).Name != "RuntimeError" || raised(c).Value != "it cannot be done" {
-		t.Errorf("%+v", c)
-	}
+	checkCell(t, p.want(run(threads), StatusOK), facts{Stdout: "4950\n4950\n"})
+	checkCell(t, p.want(run("offered.do('fail')"), StatusError),
+		facts{Error: "RuntimeError", Value: "it cannot be done"})
 	// On a busy machine the cell itself may take longer than its limit.
 	var c Cell
 	for limit := 200 * time.Millisecond; limit < 10*time.Second && c.Status != StatusOK; limit *= 4 {
 		o.pause = 2 * limit
 		c = p.runCell(s, CellRequest{Code: "print(offered.do('ask'))", Host: o, Timeout: limit})
 	}
-	if p.want(c, StatusOK); text(c, Stdout) != "agreed\n" {
-		t.Errorf("%+v", c)
-	}
-	if c := p.want(run("print(len(offered.do('echo', 'x' * (1 << 20))))"), StatusOK); text(c, Stdout) != "1048576\n" {
-		t.Errorf("%+v", c)
-	}
+	checkCell(t, p.want(c, StatusOK), facts{Stdout: "agreed\n"})
+	checkCell(t, p.want(run("print(len(offered.do('echo', 'x' * (1 << 20))))"), StatusOK), facts{Stdout: "1048576\n"})
 	c = p.begin(s, CellRequest{Code: "print('begun', flush=True)\noffered.do('wait')", Host: o, Grace: graceOf(false)})
 	<-o.entered // an interrupt before that would meet no call
 	if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
 		t.Fatal(err)
 	}
-	if c = p.want(p.end(s, c.ID), StatusInterrupted); raised(c).Name != "KeyboardInterrupt" {
-		t.Errorf("%+v", c)
-	}
+	c = p.want(p.end(s, c.ID), StatusInterrupted)
+	checkCell(t, c, facts{Error: "KeyboardInterrupt"})
 	<-o.left
-	if c := p.want(p.run(s, "offered.do('echo', 1)"), StatusError); raised(c).Value != "nothing is offered to this cell from outside" {
-		t.Errorf("without a host: %+v", c)
-	}
-	if c := p.want(p.run(s, "del __import__('sys').modules['offered']\nimport offered"), StatusError); raised(c).Name != "ModuleNotFoundError" {
-		t.Errorf("without a host: %+v", c)
-	}
+	checkCell(t, p.want(p.run(s, "offered.do('echo', 1)"), StatusError),
+		facts{Value: "nothing is offered to this cell from outside"}, "without a host")
+	checkCell(t, p.want(p.run(s, "del __import__('sys').modules['offered']\nimport offered"), StatusError),
+		facts{Error: "ModuleNotFoundError"}, "without a host")
 }

@@ -24,7 +24,7 @@ type interpreter struct {
 
 	// Guarded by the session's mu:
 	out      func(bool) // notifies the engine that it begins or ends to wait
-	reins    engine.Reins
+	controls engine.Controls
 	orders   chan struct{}  // has an entry when there may be an order
 	cut      chan struct{}  // has an entry when its cell is interrupted, for Node's driver
 	began    bool           // it has polled for an order
@@ -35,6 +35,7 @@ type interpreter struct {
 	ending   string         // why it is being ended; empty: it is not being ended
 	vacate   bool           // the workspace is released with it
 	leases   int            // other users of its sandbox
+	awake    bool           // the engine lets it run
 	hadLease bool           // it had a lease
 	ready    bool           // it was notified to get ready for an order
 	unsaved  bool           // there may be unstored files, whatever its driver reports
@@ -55,24 +56,33 @@ func (at *session) launch() error {
 		return closing()
 	}
 	run, err := s.engine.Start(s.life, at.caller, engine.RunRequest{
-		Language: at.settings.Language, Session: at.record.ID, Packages: at.settings.Packages, Network: at.settings.Network,
+		Language: at.settings.Language, Session: at.record.ID, Network: at.settings.Network, Secrets: at.secrets,
+		Image: cmp.Or(at.settings.Image, engine.HostImage), Packages: at.settings.Packages,
+		Mounts: append([]string{}, at.settings.Mounts...), Volumes: at.settings.Volumes,
 		Profile: engine.Profile{
-			Origin: engine.OriginLive, Limits: at.settings.Limits, Host: it, Live: true, Fresh: at.fresh, Discard: true,
-			FileTTL: at.record.TTL, Apart: at.id != at.record.ID,
+			Origin: engine.OriginLive, Limits: at.settings.Limits,
+			Files: engine.FileRules{Discard: true, TTL: at.record.TTL},
+			Calls: engine.Calls{Handler: it, Rounds: it.Rounds},
+			Live: &engine.Interpreter{Resident: it, Fresh: at.fresh, Apart: at.id != at.record.ID,
+				Image: at.settings.ImageID},
 		},
 	})
 	if err != nil {
 		return err
 	}
 	it.run, it.unsaved = run.ID, !at.fresh
-	at.interpreter, at.cpu, at.fresh = it, 0, false
+	at.interpreter, at.cpu, at.fresh, at.paused = it, 0, false, false
 	if !at.setup.empty() {
+		code := at.setup.Code
+		if at.settings.Language != "python" {
+			code = ""
+		}
 		at.orders = slices.Insert(at.orders, 0, &order{do: setupOrder, reply: make(chan reply, 1), text: struct {
 			Do   string            `json:"do"`
 			Env  map[string]string `json:"env,omitempty"`
 			Dir  string            `json:"dir,omitempty"`
 			Code string            `json:"code,omitempty"`
-		}{setupOrder, at.setup.Env, at.setup.Dir, at.setup.Code}})
+		}{setupOrder, at.setup.Env, at.setup.Dir, code}})
 	}
 	s.work.Go(func() { it.follow(s.life) })
 	return nil
@@ -120,31 +130,41 @@ func (it *interpreter) interrupt(again bool) {
 		case it.cut <- struct{}{}:
 		default:
 		}
-	} else if it.reins.Interrupt != nil {
-		_ = it.reins.Interrupt() // then it is killed
+	} else if it.controls.Interrupt != nil {
+		_ = it.controls.Interrupt() // then it is killed
 	}
 	it.asks.Answer(toolcall.Failed("the cell was interrupted"))
 }
 
-// Rounds implements engine.RoundHandler.
+// Rounds sets what to call about rounds; see engine.Calls.
 func (it *interpreter) Rounds(out func(bool)) {
 	it.at.mu.Lock()
 	defer it.at.mu.Unlock()
-	it.out = out
+	it.out = func(waits bool) {
+		if waits {
+			it.awake = false
+		}
+		out(waits)
+	}
 }
 
-// Reins implements engine.Resident.
-func (it *interpreter) Reins(reins engine.Reins) {
+// SetControls implements engine.Resident.
+func (it *interpreter) SetControls(controls engine.Controls) {
 	it.at.mu.Lock()
 	defer it.at.mu.Unlock()
-	it.reins = reins
+	it.controls = controls
 }
 
-// Resumed implements engine.Resident: the clock of a cell runs from here.
+// Resumed implements engine.Resident: the clock of a cell runs from here, and who only wants a sandbox
+// that runs need not wait for the interpreter's answer.
 func (it *interpreter) Resumed() {
 	at := it.at
 	at.mu.Lock()
 	defer at.mu.Unlock()
+	it.awake = true
+	if o := at.current; o != nil && o.do == wakeOrder {
+		o.answer(reply{})
+	}
 	if at.current == nil || at.current.cell == nil || it.asks.First() != nil || it.paused > 0 {
 		return
 	}
@@ -231,6 +251,9 @@ type message struct {
 	Wait      bool                       `json:"wait"`
 	Count     int                        `json:"count"`
 	Exit      bool                       `json:"exit"` // of an error: it is sys.exit
+	Kind      string                     `json:"kind"` // of a comm, with Metadata
+	Content   json.RawMessage            `json:"content"`
+	Buffers   [][]byte                   `json:"buffers"`
 }
 
 // Call implements engine.CallHandler.
@@ -261,7 +284,7 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 		return nil, errors.New("this is no message of a driver")
 	}
 	if name == "input" {
-		return it.ask(ctx, &m)
+		return it.askCaller(ctx, &m)
 	}
 	it.at.mu.Lock()
 	c := it.currentCell()
@@ -277,16 +300,23 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 	case Stdout, Stderr:
 		c.log.write(kind, m.Text, m.Flush)
 	case Display, Result:
+		if it.at.settings.Language == "r" { // what it prints comes through its pipes
+			it.drain()
+		}
 		c.log.add(Event{Output: Output{Type: kind, Data: m.Data, Metadata: m.Metadata, DisplayID: m.DisplayID,
 			Update: m.Update}})
 	case Error:
 		it.drain()
 		if m.Exit {
 			kind = ExitEvent
+		} else {
+			m.Traceback = it.addHint(ctx, c, m.Traceback)
 		}
 		c.log.add(Event{Output: Output{Type: kind, Text: m.Text, Name: m.Name, Value: m.Value, Traceback: m.Traceback}})
 	case ClearEvent:
 		c.log.add(Event{Output: Output{Type: kind}, Wait: m.Wait})
+	case CommEvent:
+		c.log.add(Event{Output: Output{Type: kind}, Comm: &CommMessage{m.Kind, m.Content, m.Metadata, m.Buffers}})
 	}
 	return nil, nil
 }
@@ -294,7 +324,7 @@ func (it *interpreter) Call(ctx context.Context, name string, input []byte) ([]b
 // drain returns when all output until now is in the log.
 func (it *interpreter) drain() {
 	it.at.mu.Lock()
-	drain := it.reins.Drain
+	drain := it.controls.Drain
 	it.at.mu.Unlock()
 	if drain != nil {
 		drain()
@@ -352,7 +382,7 @@ func (it *interpreter) report(text []byte) {
 		at.current = nil
 		at.rest()
 		at.mu.Unlock()
-		o.reply <- reply{report: slices.Clone(text)}
+		o.answer(reply{report: slices.Clone(text)})
 		return
 	}
 	var result struct {
@@ -366,11 +396,17 @@ func (it *interpreter) report(text []byte) {
 	_ = json.Unmarshal(text, &result)                                // invalid JSON counts as an error
 	it.asks.Answer(toolcall.Failed("the cell that asked has ended")) // a task that its cell has left
 	it.drain()
+	if c := o.cell; result.Status != "ok" && !c.request.Silent {
+		it.addHint(context.Background(), c, nil)
+	}
 	at.mu.Lock()
 	c := o.cell
 	c.hold()
-	if result.Unchanged && !it.unsaved && it.reins.Usage != nil {
-		cpu, peak := it.reins.Usage()
+	at.mu.Unlock()
+	made := at.nameWholes(c)
+	at.mu.Lock()
+	if result.Unchanged && !made && !it.unsaved && it.controls.Usage != nil {
+		cpu, peak := it.controls.Usage()
 		at.charge(c, cpu, peak)
 	} else {
 		at.mu.Unlock()
@@ -442,6 +478,7 @@ func (it *interpreter) save(c *cell) {
 		return
 	}
 	it.unsaved = false
+	at.note(saved, nil)
 	c.Files, c.Deleted, c.Dropped = saved.Files, saved.Deleted, slices.Concat(at.dropped, saved.Dropped)
 	at.dropped = nil
 	at.charge(c, saved.CPU, saved.MemoryPeak)
@@ -458,8 +495,8 @@ func (at *session) charge(c *cell, cpu time.Duration, memoryPeak int64) {
 // NoInput begins the value of the EOFError that input() raises in a cell without AllowInput.
 const NoInput = "this cell has no input"
 
-// ask puts a cell's question to its caller.
-func (it *interpreter) ask(ctx context.Context, m *message) ([]byte, error) {
+// askCaller puts a cell's question to its caller.
+func (it *interpreter) askCaller(ctx context.Context, m *message) ([]byte, error) {
 	at := it.at
 	it.drain()
 	at.mu.Lock()

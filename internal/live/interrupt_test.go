@@ -18,13 +18,10 @@ func TestInterrupt(t *testing.T) {
 		if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
 			t.Fatal(err)
 		}
-		if c = p.want(p.end(s, c.ID), StatusInterrupted); raised(c).Name != "KeyboardInterrupt" {
-			t.Errorf("%s: %+v", code, raised(c))
-		}
+		c = p.want(p.end(s, c.ID), StatusInterrupted)
+		checkCell(t, c, facts{Error: "KeyboardInterrupt"}, code)
 	}
-	if c := p.run(s, "x"); plain(t, c) != "1" || c.Restarted {
-		t.Errorf("after interrupts: %+v", c)
-	}
+	checkCell(t, p.run(s, "x"), facts{Result: "1", Restarted: new(false)}, "after interrupts")
 	c := p.begin(s, CellRequest{Code: "open('left.txt', 'w').write('x')\nimport signal\n" +
 		"signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + begun + "while True: pass"})
 	if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
@@ -33,12 +30,9 @@ func TestInterrupt(t *testing.T) {
 	if c = p.want(p.end(s, c.ID), StatusInterrupted); !strings.Contains(c.Message, "was killed") || len(c.Files) != 1 {
 		t.Errorf("%q, %v", c.Message, c.Files)
 	}
-	if c := p.want(p.run(s, "open('left.txt').read()"), StatusOK); !c.Restarted || plain(t, c) != "'x'" || !strings.Contains(c.Message, "variables are gone") {
-		t.Errorf("after a kill: %+v", c)
-	}
-	if c := p.want(p.run(s, "x"), StatusError); raised(c).Name != "NameError" || c.Restarted {
-		t.Errorf("%+v", c)
-	}
+	checkCell(t, p.want(p.run(s, "open('left.txt').read()"), StatusOK),
+		facts{Restarted: new(true), Result: "'x'", Message: "variables are gone"}, "after a kill")
+	checkCell(t, p.want(p.run(s, "x"), StatusError), facts{Error: "NameError", Restarted: new(false)})
 }
 
 // A cell can be interrupted while it waits, after it was sent, and after its code has
@@ -66,6 +60,32 @@ func TestInterruptAtOnce(t *testing.T) {
 	}
 }
 
+// A signal never ends Node, whether it meets a script, its first or last step, or none, nor after
+// a cell listened itself.
+func TestSignalsInNode(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("javascript")
+	p.want(p.run(s, "x = 1; process.once('SIGINT', () => {}); process.removeAllListeners('SIGINT')"), StatusOK)
+	// It ends when its listener is gone: Node restores the default action for a moment then.
+	p.want(p.run(s, "await new Promise((met) => { process.once('SIGINT', met); process.kill(process.pid, 'SIGINT') })"),
+		StatusOK)
+	p.want(p.run(s, "storm = require('child_process').spawn('/bin/sh', "+
+		"['-c', `while kill -INT ${process.pid}; do :; done`], { detached: true, stdio: 'ignore' }); 1"), StatusOK)
+	for i := range 200 {
+		if c := p.run(s, "1"); c.Restarted || c.Status != StatusOK && raised(c).Name != "Interrupted" {
+			t.Fatalf("cell %d: status %s, restarted %v, %q", i, c.Status, c.Restarted, c.Message)
+		}
+	}
+	for c := (Cell{}); c.Status != StatusOK; { // until a cell is not met
+		if c = p.run(s, "storm.kill(9)"); c.Restarted || c.Status == StatusLost {
+			t.Fatalf("the last cell: status %s, restarted %v, %q", c.Status, c.Restarted, c.Message)
+		}
+	}
+	if c := p.run(s, "x"); c.Restarted || plain(t, c) != "1" {
+		t.Errorf("afterwards: status %s, restarted %v, %q", c.Status, c.Restarted, c.Message)
+	}
+}
+
 // A cell that swallows an interrupt gets another one before it is killed.
 func TestInterruptAgain(t *testing.T) {
 	p := open(t, Config{})
@@ -80,9 +100,7 @@ func TestInterruptAgain(t *testing.T) {
 	if c = p.want(p.end(s, c.ID), StatusInterrupted); c.Message != "" || raised(c).Name != "KeyboardInterrupt" {
 		t.Errorf("%q, %+v", c.Message, raised(c))
 	}
-	if c := p.run(s, "x"); plain(t, c) != "1" || c.Restarted {
-		t.Errorf("after it: %+v", c)
-	}
+	checkCell(t, p.run(s, "x"), facts{Result: "1", Restarted: new(false)}, "after it")
 }
 
 // seen returns when a cell has had an event.
@@ -154,9 +172,7 @@ func TestTimeout(t *testing.T) {
 	s := p.session("python")
 	c := p.want(p.runCell(s, CellRequest{Code: "while True: pass", Timeout: 100 * time.Millisecond,
 		Grace: graceOf(false)}), StatusTimeout)
-	if raised(c).Name != "KeyboardInterrupt" || !strings.Contains(c.Message, "100ms") {
-		t.Errorf("%+v", c)
-	}
+	checkCell(t, c, facts{Error: "KeyboardInterrupt", Message: "100ms"})
 	if _, err := p.Start(t.Context(), p.caller, s, CellRequest{Timeout: 24 * time.Hour}); !errors.Is(err, engine.ErrInvalid) {
 		t.Errorf("a day: %v", err)
 	}

@@ -22,13 +22,8 @@ func TestBash(t *testing.T) {
 		}
 	})
 	t.Run("status", func(t *testing.T) {
-		if c := p.want(p.run(s, "echo before; false"), StatusError); raised(c).Name != "ExitStatus" ||
-			raised(c).Value != "1" {
-			t.Errorf("%+v", c)
-		}
-		if c := p.want(p.run(s, "if true; then"), StatusError); !strings.Contains(text(c, Stderr), "syntax error") {
-			t.Errorf("%+v", c)
-		}
+		checkCell(t, p.want(p.run(s, "echo before; false"), StatusError), facts{Error: "ExitStatus", Value: "1"})
+		checkCell(t, p.want(p.run(s, "if true; then"), StatusError), facts{StderrHas: "syntax error"})
 		p.want(p.run(s, "echo \x00"), StatusError)
 	})
 	t.Run("interrupt", func(t *testing.T) {
@@ -37,14 +32,10 @@ func TestBash(t *testing.T) {
 			if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
 				t.Fatal(err)
 			}
-			if c = p.want(p.end(s, c.ID), StatusInterrupted); text(c, Stdout) != "begun\n" ||
-				strings.Contains(c.Message, "killed") {
-				t.Errorf("%s: %+v", code, c)
-			}
+			c = p.want(p.end(s, c.ID), StatusInterrupted)
+			checkCell(t, c, facts{Stdout: "begun\n", NotMessage: "killed"}, code)
 		}
-		if c := p.run(s, "echo $x"); text(c, Stdout) != "a b\n" || c.Restarted {
-			t.Errorf("%+v", c)
-		}
+		checkCell(t, p.run(s, "echo $x"), facts{Stdout: "a b\n", Restarted: new(false)})
 	})
 	t.Run("questions", func(t *testing.T) {
 		done, err := p.Complete(t.Context(), p.caller, s, "echo a.t", 8)
@@ -64,12 +55,9 @@ func TestBash(t *testing.T) {
 		}
 	})
 	t.Run("exit", func(t *testing.T) {
-		if c := p.want(p.run(s, "exit 7"), StatusLost); !strings.Contains(c.Message, "exit code 7") {
-			t.Errorf("%+v", c)
-		}
-		if c := p.run(s, "pwd; echo \"[$x]\"; cat d/a.txt"); !c.Restarted || text(c, Stdout) != "/workspace\n[]\nhere\n" {
-			t.Errorf("%+v", c)
-		}
+		checkCell(t, p.want(p.run(s, "exit 7"), StatusLost), facts{Message: "exit code 7"})
+		checkCell(t, p.run(s, "pwd; echo \"[$x]\"; cat d/a.txt"),
+			facts{Restarted: new(true), Stdout: "/workspace\n[]\nhere\n"})
 	})
 }
 
@@ -85,10 +73,8 @@ func TestJavaScript(t *testing.T) {
 		if plain(t, c) != "2" || text(c, Stdout) != "out\n" || text(c, Stderr) != "err\n" || c.ExecutionCount != 1 {
 			t.Errorf("%+v", c)
 		}
-		if c := p.run(s, "const y = await new Promise((r) => setTimeout(r, 10, 'late'))\nx instanceof Array && y"); plain(
-			t, c) != "'late'" {
-			t.Errorf("%+v", c)
-		}
+		checkCell(t, p.run(s, "const y = await new Promise((r) => setTimeout(r, 10, 'late'))\nx instanceof Array && y"),
+			facts{Result: "'late'"})
 		if c := p.run(s, "require('fs').writeFileSync('a.txt', y); ({a: x})"); plain(t, c) != "{ a: [ 1, 2 ] }" ||
 			len(c.Files) != 1 {
 			t.Errorf("%+v", c)
@@ -101,9 +87,7 @@ func TestJavaScript(t *testing.T) {
 		}
 		for code, name := range map[string]string{"let = (": "SyntaxError", "throw 'text'": "Error",
 			"await Promise.reject(new RangeError('r'))": "RangeError", "x.y.z": "TypeError"} {
-			if c := p.want(p.run(s, code), StatusError); raised(c).Name != name {
-				t.Errorf("%s: %+v", code, c)
-			}
+			checkCell(t, p.want(p.run(s, code), StatusError), facts{Error: name}, code)
 		}
 	})
 	t.Run("display", func(t *testing.T) {
@@ -118,13 +102,10 @@ func TestJavaScript(t *testing.T) {
 			if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
 				t.Fatal(err)
 			}
-			if c = p.want(p.end(s, c.ID), StatusInterrupted); raised(c).Name != "Interrupted" {
-				t.Errorf("%s: %+v", code, c)
-			}
+			c = p.want(p.end(s, c.ID), StatusInterrupted)
+			checkCell(t, c, facts{Error: "Interrupted"}, code)
 		}
-		if c := p.run(s, "x"); plain(t, c) != "[ 1, 2 ]" || c.Restarted {
-			t.Errorf("%+v", c)
-		}
+		checkCell(t, p.run(s, "x"), facts{Result: "[ 1, 2 ]", Restarted: new(false)})
 	})
 	t.Run("questions", func(t *testing.T) {
 		done, err := p.Complete(t.Context(), p.caller, s, "console.lo", 10)
@@ -142,11 +123,8 @@ func TestJavaScript(t *testing.T) {
 		}
 	})
 	t.Run("exit", func(t *testing.T) {
-		if c := p.want(p.run(s, "process.exit(5)"), StatusLost); !strings.Contains(c.Message, "exit code 5") {
-			t.Errorf("%+v", c)
-		}
-		if c := p.run(s, "require('fs').readFileSync('a.txt', 'utf8')"); !c.Restarted || plain(t, c) != "'late'" {
-			t.Errorf("%+v", c)
-		}
+		checkCell(t, p.want(p.run(s, "process.exit(5)"), StatusLost), facts{Message: "exit code 5"})
+		checkCell(t, p.run(s, "require('fs').readFileSync('a.txt', 'utf8')"),
+			facts{Restarted: new(true), Result: "'late'"})
 	})
 }

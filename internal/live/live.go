@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -65,6 +66,7 @@ type Service struct {
 	sessions map[engine.ID]*session
 	sweepAt  int // number of sessions at which deleted sessions are forgotten
 	closed   bool
+	preludes map[engine.Origin]string
 
 	cells, lost, evicted, expired, changes atomic.Uint64
 }
@@ -83,7 +85,8 @@ func New(config Config, e *engine.Service, log *slog.Logger) *Service {
 	config.Wait = cmp.Or(config.Wait, defaultWait)
 	config.Queue = cmp.Or(config.Queue, defaultQueue)
 	config.QueuePerOwner = cmp.Or(config.QueuePerOwner, queuePerOwner)
-	s := &Service{config: config, engine: e, log: log, sessions: map[engine.ID]*session{}, sweepAt: leastSweep}
+	s := &Service{config: config, engine: e, log: log, sessions: map[engine.ID]*session{}, sweepAt: leastSweep,
+		preludes: map[engine.Origin]string{}}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	return s
 }
@@ -124,9 +127,15 @@ func (s *Service) background(do func()) bool {
 
 // Request asks for a live session.
 type Request struct {
-	Language string           // python (default), javascript, typescript or bash; aliases of the language table
-	Network  *engine.Network  // destinations its programs may contact; nil: as the caller's key says
-	Packages string           // set of Python packages; empty: the service's default
+	// python, javascript, typescript, bash or r; aliases of the language table. Empty: python, or
+	// the first of these that the image has
+	Language string
+	Network  *engine.Network // destinations its programs may contact; nil: as the caller's key says
+	Secrets  []engine.Secret // for requests to hosts of the network; in memory alone
+	Packages string          // set of Python packages; empty: the service's default
+	Mounts   []string        // folders of the host that it sees, see engine.MountName; nil: those of the key
+	Volumes  []engine.VolumeMount
+	Image    string           // name of an image; empty: as the caller's key or the service's settings say
 	Limits   engine.Limits    // zero fields: the service's defaults. Timeout is a cell's, if that names none
 	Files    []engine.FileRef // placed into the workspace
 	TTL      time.Duration    // of the session after its last use; zero: the service's default
@@ -136,49 +145,93 @@ type Request struct {
 	Scope    string        // the edge's own data about the session; see engine.Session
 }
 
-// Setup prepares each interpreter of a session before its first cell. It is not stored: a session
-// that outlives the service has none.
+// Setup prepares each interpreter of a session before its first cell. It is stored with the
+// session, but for its code.
 type Setup struct {
-	Env  map[string]string
-	Dir  string // to start in; empty: the workspace
-	Code string // of Python, run in a namespace with shell, IPython's, and WhenImported
+	Env map[string]string `json:"env,omitempty"`
+	Dir string            `json:"dir,omitempty"` // to start in; empty: the workspace
+	// Code is Python, run in a namespace with shell, IPython's, and WhenImported. A session
+	// that outlives the service has that of SetPrelude.
+	Code string `json:"-"`
 }
 
 func (s *Setup) empty() bool { return len(s.Env) == 0 && s.Dir == "" && s.Code == "" }
 
 // settings start the interpreter of a session. They are stored with it.
 type settings struct {
-	Language string          `json:"language"`
-	Packages string          `json:"packages,omitempty"`
-	Network  *engine.Network `json:"network,omitempty"`
-	Limits   engine.Limits   `json:"limits"`
-	Idle     time.Duration   `json:"idle,omitempty"`
+	Language string               `json:"language"`
+	Packages string               `json:"packages,omitempty"`
+	Image    string               `json:"image,omitempty"` // its name; empty: none
+	ImageID  string               `json:"image_id,omitempty"`
+	Mounts   []string             `json:"mounts,omitempty"`
+	Volumes  []engine.VolumeMount `json:"volumes,omitempty"`
+	Network  *engine.Network      `json:"network,omitempty"`
+	Limits   engine.Limits        `json:"limits"`
+	Idle     time.Duration        `json:"idle,omitempty"`
+	Setup    *Setup               `json:"setup,omitempty"`
+	Secrets  []engine.Secret      `json:"secrets,omitempty"` // without their values
+}
+
+// SetPrelude sets the code of each Setup in Python of an edge's sessions that has none. It is
+// called before the service is used.
+func (s *Service) SetPrelude(origin engine.Origin, code string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.preludes[origin] = code
 }
 
 // languages that have a live interpreter, by name of the language table.
-var languages = []string{"python", "js", "ts", "bash"}
+var languages = []string{"python", "js", "ts", "bash", "r"}
 
-// findLanguage returns the name in the language table of a language with a live interpreter.
-func findLanguage(name string) (string, error) {
+// livePython matches the versions of CPython with a live interpreter: those that setup has its
+// packages for.
+var livePython = regexp.MustCompile(`^3\.1[1-4]\b`)
+
+// findLanguage returns a language with a live interpreter.
+func findLanguage(name string) (language.Language, error) {
 	if lang, ok := language.Find(name); ok && slices.Contains(languages, lang.Name) {
-		return lang.Name, nil
+		return lang, nil
 	}
-	return "", engine.Invalid("language",
-		"%.40q has no live interpreter; there are python, javascript, typescript and bash", name)
+	return language.Language{}, engine.Invalid("language",
+		"%.40q has no live interpreter; there are python, javascript, typescript, bash and r", name)
 }
 
 // Create makes a live session. Its interpreter starts with its first cell.
 func (s *Service) Create(ctx context.Context, caller engine.Caller, req Request) (engine.Session, error) {
-	lang, err := findLanguage(cmp.Or(req.Language, languages[0]))
+	image, err := s.engine.ChooseImage(caller, cmp.Or(req.Origin, engine.OriginNative), req.Image, req.Packages)
+	if err != nil {
+		return engine.Session{}, err
+	}
+	lang, err := findLanguage(cmp.Or(req.Language, defaultLanguage(image)))
 	if err != nil {
 		return engine.Session{}, err
 	}
 	defaults, _ := s.engine.Limits()
 	limits := req.Limits.Or(defaults)
-	if err := s.engine.CheckNetwork(ctx, caller, req.Network); err != nil {
+	if err := s.engine.CheckNetwork(ctx, caller, req.Network, req.Secrets); err != nil {
 		return engine.Session{}, err
 	}
-	remembered, err := json.Marshal(settings{lang, req.Packages, req.Network, limits, req.Idle})
+	if err := checkVariables(req.Secrets, req.Setup.Env); err != nil {
+		return engine.Session{}, err
+	}
+	if req.Mounts, err = s.engine.ChooseMounts(caller, req.Mounts); err != nil {
+		return engine.Session{}, err
+	}
+	if err := s.engine.CheckVolumes(ctx, caller, req.Volumes, req.Mounts); err != nil {
+		return engine.Session{}, err
+	}
+	known := settings{Language: lang.Name, Packages: req.Packages, Mounts: req.Mounts, Volumes: req.Volumes,
+		Network: req.Network, Limits: limits, Idle: req.Idle, Secrets: req.Secrets}
+	if !req.Setup.empty() {
+		known.Setup = &req.Setup
+	}
+	if err := hasLive(image, lang); err != nil {
+		return engine.Session{}, err
+	}
+	if image != nil {
+		known.Image, known.ImageID = image.Name, image.ID
+	}
+	remembered, err := json.Marshal(known)
 	if err != nil {
 		return engine.Session{}, err
 	}
@@ -189,7 +242,7 @@ func (s *Service) Create(ctx context.Context, caller engine.Caller, req Request)
 	if err != nil {
 		return engine.Session{}, err
 	}
-	at, err := s.add(&session{id: made.ID, caller: caller, record: made, setup: req.Setup})
+	at, err := s.add(&session{id: made.ID, caller: caller, record: made, setup: req.Setup, secrets: req.Secrets})
 	if err == nil {
 		at.mu.Lock()
 		at.fresh = true
@@ -198,7 +251,94 @@ func (s *Service) Create(ctx context.Context, caller engine.Caller, req Request)
 	return made, err
 }
 
-// Language is the language of a live session: python, javascript, typescript or bash.
+// defaultLanguage returns the language of a session that asks for none: the first that the
+// image has.
+func defaultLanguage(image *engine.Image) string {
+	if image == nil {
+		return languages[0]
+	}
+	if has := Languages(image); len(has) > 0 {
+		return has[0]
+	}
+	return languages[0] // which is refused in words
+}
+
+// Languages returns the languages of an image that have a live interpreter: python, javascript,
+// typescript, bash and r, in this order. Of the host, nil, they are those that setup always
+// installs, and r if it is there.
+func Languages(image *engine.Image) (names []string) {
+	for _, name := range languages {
+		lang, _ := language.Find(name)
+		if hasLive(image, lang) == nil {
+			names = append(names, nameOf(name))
+		}
+	}
+	return names
+}
+
+// hasLive returns an error if an image, or the host, has no live interpreter of a language. Python leads
+// Bash's.
+func hasLive(image *engine.Image, lang language.Language) error {
+	if image == nil {
+		if lang.Default || lang.Missing() == "" {
+			return nil
+		}
+		return &engine.Error{Op: "session", Kind: engine.ErrNoLanguage,
+			Err:  errors.New(lang.Title + " is not installed on this host"),
+			Hint: "`airlock setup --languages " + lang.Name + "` installs it."}
+	}
+	if _, err := image.For(lang); err != nil || lang.Name != "python" && lang.Name != "bash" {
+		return err
+	}
+	python, ok := image.Language("python")
+	has := "Python " + python.Version
+	switch {
+	case !ok:
+		has = "no Python"
+	case livePython.MatchString(python.Version):
+		return nil
+	}
+	return &engine.Error{Op: "session", Kind: engine.ErrNoLanguage, ID: "language",
+		Err:  fmt.Errorf("the image %s has %s: live sessions of Python and Bash need CPython 3.11 to 3.14", image.Name, has),
+		Hint: "Name another image, or run programs, which need no session."}
+}
+
+// image returns the image of the session, nil if it has none.
+func (at *session) image() (*engine.Image, error) {
+	if at.settings.Image == "" {
+		return nil, nil
+	}
+	return at.service.engine.ChooseImage(at.caller, at.record.Origin, at.settings.Image, "")
+}
+
+// inImage returns a language as the image of the session has it.
+func (at *session) inImage(lang language.Language) (language.Language, error) {
+	image, err := at.image()
+	if image == nil || err != nil {
+		return lang, err
+	}
+	return image.For(lang)
+}
+
+// hasLive returns an error if the image of the session has no live interpreter of a language.
+func (at *session) hasLive(lang language.Language) error {
+	image, err := at.image()
+	if err != nil {
+		return err
+	}
+	return hasLive(image, lang)
+}
+
+// Image is the name of the image of a live session; empty: it has none.
+func Image(of engine.Session) string {
+	var known settings
+	if json.Unmarshal([]byte(of.Live), &known) != nil {
+		return ""
+	}
+	return known.Image
+}
+
+// Language is the language of a live session: python, javascript, typescript, bash or r.
 func Language(of engine.Session) string {
 	var known settings
 	if json.Unmarshal([]byte(of.Live), &known) != nil {
@@ -207,14 +347,17 @@ func Language(of engine.Session) string {
 	return known.language()
 }
 
-func (s *settings) language() string {
-	switch s.Language {
+func (s *settings) language() string { return nameOf(s.Language) }
+
+// nameOf returns the name for clients of a language of the language table.
+func nameOf(language string) string {
+	switch language {
 	case "js":
 		return "javascript"
 	case "ts":
 		return "typescript"
 	}
-	return s.Language
+	return language
 }
 
 // inNode reports whether the interpreter is Node.
@@ -229,9 +372,15 @@ func (s *Service) add(at *session) (*session, error) {
 		}
 		defaults, _ := s.engine.Limits()
 		at.settings.Limits = at.settings.Limits.Or(defaults)
+		if setup := at.settings.Setup; setup != nil && at.setup.empty() {
+			at.setup = *setup
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if at.id == at.record.ID && at.settings.Language == "python" {
+		at.setup.Code = cmp.Or(at.setup.Code, s.preludes[at.record.Origin])
+	}
 	if known := s.sessions[at.id]; known != nil {
 		return known, nil
 	}

@@ -43,17 +43,22 @@ func (v *view) look(ctx context.Context, into any, function string, args ...any)
 		argv = slices.Delete(argv, 2, 3)
 	}
 	var answer bytes.Buffer
-	if err := v.command(ctx, &answer, maxLook, text, argv...); err != nil {
+	if err := v.command(ctx, &answer, maxLook, bytes.NewReader(text), argv...); err != nil {
 		return err
 	}
 	return json.Unmarshal(answer.Bytes(), into)
 }
 
-// command runs a command in the sandbox to its end. It is killed when ctx ends, and when it writes
-// more than most bytes.
-func (v *view) command(ctx context.Context, out io.Writer, most int64, stdin []byte, argv ...string) error {
+// command runs a command in the sandbox to its end. It is killed when lookTime or ctx ends, when its input
+// cannot be read, and when it writes more than most bytes.
+func (v *view) command(ctx context.Context, out io.Writer, most int64, stdin io.Reader, argv ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
+	return v.slowCommand(ctx, out, most, stdin, argv...)
+}
+
+// slowCommand is command without an end of its own.
+func (v *view) slowCommand(ctx context.Context, out io.Writer, most int64, stdin io.Reader, argv ...string) error {
 	e, err := v.service.acquire(ctx, v.caller, v.session.ID) // it may be frozen
 	if err != nil {
 		return err
@@ -63,17 +68,30 @@ func (v *view) command(ctx context.Context, out io.Writer, most int64, stdin []b
 	if err != nil {
 		return sandboxError(err)
 	}
+	defer e.it.at.noteLook(p.PID())()
 	end := sync.OnceFunc(func() { p.Close() })
 	defer end()
 	stop := context.AfterFunc(ctx, end)
 	defer stop()
 	var problem bytes.Buffer
 	var streams sync.WaitGroup
+	var inputErr error
 	streams.Go(func() {
-		_, _ = p.Stdin().Write(stdin)
+		if stdin != nil {
+			input := &failing{Reader: stdin}
+			_, _ = io.Copy(p.Stdin(), input) // a command need not read all of it
+			inputErr = input.err
+		}
+		if inputErr != nil {
+			end() // before the command takes a part for the whole
+			return
+		}
 		_ = p.Stdin().Close()
 	})
-	streams.Go(func() { _, _ = io.Copy(&problem, io.LimitReader(p.Stderr(), 64<<10)) })
+	streams.Go(func() {
+		_, _ = io.Copy(&problem, io.LimitReader(p.Stderr(), 64<<10))
+		_, _ = io.Copy(io.Discard, p.Stderr()) // else the command would wait for a reader
+	})
 	n, copyErr := io.Copy(out, io.LimitReader(p.Stdout(), most+1))
 	if n > most {
 		return &engine.Error{Op: "look", Kind: engine.ErrTooLarge,
@@ -84,6 +102,8 @@ func (v *view) command(ctx context.Context, out io.Writer, most int64, stdin []b
 	switch {
 	case ctx.Err() != nil:
 		return canceled(ctx)
+	case inputErr != nil:
+		return inputErr
 	case err != nil || copyErr != nil:
 		return errors.Join(err, copyErr)
 	case ended.ExitCode != 0:
@@ -91,6 +111,21 @@ func (v *view) command(ctx context.Context, out io.Writer, most int64, stdin []b
 		return &engine.Error{Op: "look", Kind: engine.ErrInvalid, Err: errors.New(lines[len(lines)-1])}
 	}
 	return nil
+}
+
+// failing remembers why reading has failed.
+type failing struct {
+	io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (f *failing) Read(p []byte) (int, error) {
+	n, err := f.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		f.err = err
+	}
+	return n, err
 }
 
 // looked is a file as look.py describes it.

@@ -6,10 +6,13 @@ import heapq
 import json
 import os
 import re
+import signal
 import stat
 import sys
+import time
 
 MOST = 10_000  # entries of a list
+MOST_PROCESSES = 1000
 KEPT = (".git", "node_modules", "__pycache__", ".venv")  # what tools keep for themselves
 
 
@@ -236,6 +239,80 @@ def ports():
             continue
         some.update(int(row[1].rpartition(":")[2], 16) for row in listed if row[3] == "0A")
     return sorted(some)
+
+
+def running():
+    """Yields the processes by number: their parent, session, state, clock ticks used and at the start, pages of memory."""
+    for name in os.listdir("/proc"):
+        try:
+            with open("/proc/%s/stat" % int(name), "rb") as file:
+                rest = file.read().rpartition(b")")[2].split()
+        except (OSError, ValueError):
+            continue  # it is gone, or none
+        if rest[0] not in b"ZX":
+            yield int(name), (int(rest[1]), int(rest[3]), rest[0].decode(), int(rest[11]) + int(rest[12]), int(rest[19]), int(rest[21]))
+
+
+def part(pid, name, most):
+    try:
+        with open("/proc/%d/%s" % (pid, name), "rb") as file:
+            return file.read(most)
+    except OSError:
+        return b""
+
+
+def own(pid):
+    """Whether a process is Airlock's own: the first one, and this one."""
+    return pid in (1, os.getpid())
+
+
+def vital(pid, parent):
+    """Whether a process runs the cells, which end with it: the first one's first child."""
+    return pid == 2 and parent == 1
+
+
+def tree():
+    """What runs here."""
+    tick, page, now, up = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE"), time.time(), time.clock_gettime(time.CLOCK_BOOTTIME)
+    some = []
+    for pid, (parent, session, state, used, began, pages) in sorted(running()):
+        if own(pid):
+            continue
+        line = part(pid, "cmdline", 4096).rstrip(b"\0").replace(b"\0", b" ") or part(pid, "comm", 64).rstrip()
+        some.append({
+            "id": "%d-%d" % (pid, began), "pid": pid, "parent": parent, "session": session, "command": line.decode("utf-8", "replace"), "state": state,
+            "interpreter": vital(pid, parent),
+            "cpu": used / tick, "memory": pages * page, "started": now - up + began / tick,
+        })
+    return {"processes": some[:MOST_PROCESSES], "more": len(some) > MOST_PROCESSES}
+
+
+def end(pid, began):
+    """Ends a process with all that it has started and that has a parent. Each is stopped first, and starts no more."""
+    if own(pid) or vital(pid, dict(running()).get(pid, (0,))[0]):
+        return -1
+    stopped, more = {}, True
+    while more:
+        more, now = False, dict(running())
+        for one, (parent, _, _, _, start, _) in sorted(now.items()):
+            if one not in stopped and not own(one) and (one == pid and start == began or parent in stopped):
+                stopped[one], more = start, True
+                send(one, signal.SIGSTOP)
+    for one in stopped:
+        send(one, signal.SIGKILL)
+    until = time.monotonic() + 5
+    while left := [one for one, state in running() if stopped.get(one) == state[4]]:
+        if time.monotonic() > until:
+            break
+        time.sleep(0.01)
+    return len(left)
+
+
+def send(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass  # it has ended
 
 
 json.dump(globals()[sys.argv[1]](*json.load(sys.stdin)), sys.stdout)

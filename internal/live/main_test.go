@@ -13,6 +13,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
 	"github.com/airlock-run/airlock/internal/language/typescript"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
@@ -23,9 +24,61 @@ func TestMain(m *testing.M) {
 		os.Exit(typescript.Main(os.Args[3:], os.Stderr))
 	}
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
-		os.Exit(linux.ExecutorMain(os.Args[2:]))
+		os.Exit(executor.Main(os.Args[2:], linux.New()))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(testRun{m})
+}
+
+// testRun is a run of the tests with the sandboxes that they share: an executor takes seconds to start,
+// most of them for packages.
+type testRun struct{ *testing.M }
+
+var shared struct {
+	folder  string // of the runtimes without packages
+	sandbox map[bool]*executor.Sandbox
+}
+
+// Run implements goleak.TestingM.
+func (r testRun) Run() int {
+	shared.sandbox = map[bool]*executor.Sandbox{}
+	code := r.M.Run()
+	for _, s := range shared.sandbox {
+		s.Close()
+	}
+	if shared.folder != "" {
+		os.RemoveAll(shared.folder)
+	}
+	return code
+}
+
+// sharedSandbox returns a sandbox whose interpreters are forked from a zygote, as in a service.
+func sharedSandbox(t *testing.T, packages bool) *executor.Sandbox {
+	t.Helper()
+	if shared.sandbox[packages] != nil {
+		return shared.sandbox[packages]
+	}
+	runtimes := sandboxtest.Runtimes()
+	if !packages {
+		var err error
+		if shared.folder, err = os.MkdirTemp("", "live"); err == nil {
+			runtimes, err = sandboxtest.LiveRuntimes(shared.folder)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	sandbox, err := startSandbox(context.Background(), runtimes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared.sandbox[packages] = sandbox
+	return sandbox
+}
+
+func startSandbox(ctx context.Context, runtimes string) (*executor.Sandbox, error) {
+	launcher := executor.NewLauncher(executor.LaunchOptions{Runtimes: runtimes, Warm: true,
+		Binary: sandboxtest.Binary()})
+	return executor.Start(ctx, executor.Config{Launcher: launcher, Log: quiet})
 }
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -39,22 +92,27 @@ type place struct {
 	caller  engine.Caller
 }
 
-// open opens a room whose interpreters are forked from a zygote, as in a service.
+// open opens a room over the sandbox without packages that tests share.
 func open(t *testing.T, config Config) *place {
 	t.Helper()
-	return openWith(t, config, sandboxtest.LiveRuntimesOf(t))
+	return openOn(t, config, sharedSandbox(t, false), enginetest.NewBlobs(), enginetest.NewIndex())
 }
 
 // openWithPackages opens one for cells that draw.
 func openWithPackages(t *testing.T, config Config) *place {
 	t.Helper()
-	return openWith(t, config, sandboxtest.Runtimes())
+	return openOn(t, config, sharedSandbox(t, true), enginetest.NewBlobs(), enginetest.NewIndex())
+}
+
+// openAlone opens a room over a sandbox of its own, for tests that count what it has, or end it.
+func openAlone(t *testing.T, config Config) *place {
+	t.Helper()
+	return openWith(t, config, sandboxtest.LiveRuntimesOf(t))
 }
 
 func openWith(t *testing.T, config Config, runtimes string) *place {
 	t.Helper()
-	launcher := linux.NewLauncher(linux.LaunchOptions{Runtimes: runtimes, Warm: true})
-	sandbox, err := linux.Start(t.Context(), linux.Config{Launcher: launcher, Log: quiet})
+	sandbox, err := startSandbox(t.Context(), runtimes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +122,12 @@ func openWith(t *testing.T, config Config, runtimes string) *place {
 
 func openOn(t *testing.T, config Config, sandbox engine.Sandbox, blobs engine.Blobs, index engine.Index) *place {
 	t.Helper()
-	core := enginetest.StartOn(t, engine.Config{}, sandbox, blobs, index)
+	return openOver(t, config, enginetest.StartOn(t, engine.Config{}, sandbox, blobs, index), sandbox)
+}
+
+// openOver opens a room over an engine.
+func openOver(t *testing.T, config Config, core *engine.Service, sandbox engine.Sandbox) *place {
+	t.Helper()
 	s := New(config, core, quiet)
 	var once sync.Once
 	p := &place{Service: s, t: t, engine: core, sandbox: sandbox, caller: engine.Caller{Owner: "ann"}}

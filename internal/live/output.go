@@ -10,17 +10,26 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// output holds the last part of what a process has written.
+// output holds the last part of what a process has written or, where the whole is wanted, its first
+// part, too.
 type output struct {
 	mu      sync.Mutex
+	head    []chunk // the first part
+	headed  bool    // it is complete
 	chunks  []chunk // oldest first
-	size    int
-	next    int64 // offset of the next byte
+	size    int     // of them
+	cut     bool    // some output is in neither
+	next    int64   // offset of the next byte
 	exit    *Process
 	changed chan struct{} // closed and replaced when there is more
 
-	followers map[*int64]bool // positions of followers that miss no output
-	behind    chan struct{}   // closed and replaced when a follower advances; nil: the program does not wait
+	followers map[*int64]bool                 // positions of followers that miss no output
+	keep      func(all [][]byte) *wholeStream // nil: only the last part is kept
+	over      bool                            // no more of it is kept whole
+	wholes    map[ProcessEventType]*wholeStream
+	files     []WholeFile
+
+	behind chan struct{} // closed and replaced when a follower advances; nil: the program does not wait
 }
 
 type chunk struct {
@@ -42,7 +51,9 @@ func (o *output) pump(stream ProcessEventType, from io.Reader) {
 		n, err := from.Read(buffer)
 		if n > 0 {
 			o.awaitFollowers()
-			o.write(stream, buffer[:n])
+			if whole := o.write(stream, buffer[:n]); whole != nil {
+				whole.await()
+			}
 			_ = limit.WaitN(context.Background(), n) // it is never more than the burst
 		}
 		if err != nil {
@@ -51,25 +62,79 @@ func (o *output) pump(stream ProcessEventType, from io.Reader) {
 	}
 }
 
-// write appends data, and drops as much of the oldest data.
-func (o *output) write(stream ProcessEventType, data []byte) {
+// write appends data, and drops as much of the oldest data that is not in the head. It returns where all of
+// the stream goes, if some of it was dropped.
+func (o *output) write(stream ProcessEventType, data []byte) *wholeStream {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	last, costs := len(o.chunks)-1, 0
-	if last >= 0 && o.chunks[last].stream == stream && len(o.chunks[last].data)+len(data) <= largestChunk {
-		o.chunks[last].data = append(o.chunks[last].data, data...) // readers have slices that end before
+	list := &o.chunks
+	if o.keep != nil && !o.headed {
+		list = &o.head
+	}
+	costs := len(data)
+	var c *chunk
+	if last := len(*list) - 1; last >= 0 && (*list)[last].stream == stream {
+		c = &(*list)[last]
+	}
+	if c != nil && len(c.data)+len(data) <= largestChunk {
+		c.data = append(c.data, data...) // readers have slices that end before
+		data = c.data[len(c.data)-len(data):]
 	} else {
-		o.chunks = append(o.chunks, chunk{stream, o.next, slices.Clone(data)})
-		costs = chunkCost
+		data = slices.Clone(data)
+		*list = append(*list, chunk{stream, o.next, data})
+		costs += chunkCost
+	}
+	whole := o.wholes[stream]
+	if whole != nil {
+		whole.put(data)
 	}
 	o.next += int64(len(data))
-	o.size += len(data) + costs
+	o.size += costs
+	if list == &o.head && o.size > keptHead {
+		o.headed, o.size = true, 0
+	}
 	for o.size > keptOutput {
-		o.size -= len(o.chunks[0].data) + chunkCost
-		o.chunks[0] = chunk{} // frees its data
-		o.chunks = o.chunks[1:]
+		o.drop()
 	}
 	o.tell()
+	return o.wholes[stream]
+}
+
+// drop drops the oldest chunk after the head. The caller holds mu.
+func (o *output) drop() {
+	dropped := o.chunks[0]
+	if o.keep != nil && o.wholes[dropped.stream] == nil && !o.over {
+		var all [][]byte
+		for _, c := range slices.Concat(o.head, o.chunks) {
+			if c.stream == dropped.stream {
+				all = append(all, c.data[:len(c.data):len(c.data)])
+			}
+		}
+		if o.wholes == nil {
+			o.wholes = map[ProcessEventType]*wholeStream{}
+		}
+		o.wholes[dropped.stream] = o.keep(all)
+	}
+	o.cut = true
+	o.size -= len(dropped.data) + chunkCost
+	o.chunks[0] = chunk{} // frees its data
+	o.chunks = o.chunks[1:]
+}
+
+// endWhole returns where all of a stream went; no more of it will.
+func (o *output) endWhole(stream ProcessEventType) *wholeStream {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	whole := o.wholes[stream]
+	delete(o.wholes, stream)
+	o.over = true
+	return whole
+}
+
+func (o *output) name(file WholeFile) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.files = append(o.files, file)
 }
 
 func (o *output) tell() {
@@ -84,15 +149,16 @@ func (o *output) end(p *Process) {
 	o.tell()
 }
 
-func (o *output) written() int64 {
+// state sets what a process says of its output.
+func (o *output) state(p *Process) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.next
+	p.Output, p.Truncated, p.Whole = o.next, o.cut, slices.Clone(o.files)
 }
 
-// find returns the place of the chunk at an offset. The caller holds mu.
-func (o *output) find(from int64) (i int, found bool) {
-	return slices.BinarySearchFunc(o.chunks, from, func(c chunk, at int64) int {
+// find returns the place of the chunk at an offset.
+func find(chunks []chunk, from int64) (i int, found bool) {
+	return slices.BinarySearchFunc(chunks, from, func(c chunk, at int64) int {
 		switch {
 		case c.offset+int64(len(c.data)) <= at:
 			return -1
@@ -107,13 +173,19 @@ func (o *output) find(from int64) (i int, found bool) {
 func (o *output) after(from int64) (e ProcessEvent, ok bool, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	i, found := o.find(from)
+	chunks := o.chunks
+	i, found := find(chunks, from)
+	if n := len(o.head); n > 0 && from < o.head[n-1].offset+int64(len(o.head[n-1].data)) {
+		chunks = o.head
+		i, found = find(chunks, from)
+	}
 	switch {
 	case found:
-		c := o.chunks[i]
+		c := chunks[i]
 		return ProcessEvent{Type: c.stream, Offset: from, Data: slices.Clip(c.data[from-c.offset:])}, true, nil
 	case i < len(o.chunks):
-		return ProcessEvent{Type: ProcessDropped, Offset: from, Dropped: o.chunks[i].offset - from}, true, nil
+		return ProcessEvent{Type: ProcessDropped, Offset: from, Dropped: o.chunks[i].offset - from,
+			Files: slices.Clone(o.files)}, true, nil
 	case o.exit != nil:
 		return ProcessEvent{Type: ProcessExit, Offset: o.next, Process: o.exit}, true, nil
 	}
@@ -125,7 +197,9 @@ func (o *output) follower(all bool) *int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	at := o.next
-	if all {
+	if all && len(o.head) > 0 {
+		at = 0
+	} else if all {
 		at -= int64(o.kept())
 	}
 	if o.followers == nil {
@@ -162,7 +236,7 @@ func (o *output) awaitFollowers() {
 		o.mu.Lock()
 		far := false
 		for at := range o.followers {
-			i, _ := o.find(*at)
+			i, _ := find(o.chunks, *at)
 			far = far || o.next-*at > keptOutput/4 || len(o.chunks)-i > keptOutput/4/chunkCost
 		}
 		if far && o.behind == nil {

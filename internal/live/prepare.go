@@ -15,9 +15,9 @@ func (s *Service) Prepare(caller engine.Caller, id engine.ID) {
 	defer at.mu.Unlock()
 	it := at.interpreter
 	if it == nil || it.ready || !it.began || it.ending != "" || at.current != nil || len(at.orders) > 0 ||
-		at.settings.Language != "python" || it.reins.Prepare == nil {
+		at.settings.Language != "python" || it.controls.Prepare == nil {
 		return
 	}
 	it.ready = true
-	it.reins.Prepare()
+	it.controls.Prepare()
 }

@@ -44,7 +44,7 @@ func TestPrepare(t *testing.T) {
 // TestPrepareOnce asks for more than there is to give.
 func TestPrepareOnce(t *testing.T) {
 	told := 0
-	it := &interpreter{began: true, reins: engine.Reins{Prepare: func() { told++ }}}
+	it := &interpreter{began: true, controls: engine.Controls{Prepare: func() { told++ }}}
 	at := &session{caller: engine.Caller{Owner: "ann"}, settings: settings{Language: "python"}, interpreter: it}
 	id := engine.NewID()
 	s := &Service{sessions: map[engine.ID]*session{id: at}}

@@ -3,25 +3,20 @@ package live
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Processes run beside the cells of a session, in its sandbox. While one runs, or a child of it
-// holds its output, the sandbox is not frozen between cells, unless no request was about the
-// process for as long as an interpreter may be idle.
+// Processes run beside the cells of a session, in its sandbox. While one runs, or what it has
+// left in the background, the sandbox is not frozen between cells, unless no request was about
+// the process for as long as an interpreter may be idle.
 
 // ProcessRequest is a process to start: Argv, or Shell for bash to run.
 type ProcessRequest struct {
@@ -30,25 +25,31 @@ type ProcessRequest struct {
 	Env      map[string]string
 	Dir      string               // inside; relative to the workspace, which it is if empty
 	Terminal *engine.TerminalSize // nil: pipes
-	Whole    bool                 // it counts as running while any process holds its output
+	Deadline time.Time            // when it is killed; zero: never
+	Whole    bool                 // beyond its first and its last part, its output is kept as a file
 	Note     any                  // data of the edge that starts it, kept with the process
 }
 
 // Process is the current state of a process of a session.
 type Process struct {
-	ID        engine.ID
-	Session   engine.ID
-	Argv      []string
-	Dir       string
-	Terminal  *engine.TerminalSize // as it was last set; nil: it has pipes
-	Running   bool
-	ExitCode  *int   // 128+n after signal n; nil while it runs, and if it was lost
-	Signal    string // that ended it: "SIGKILL"
-	StartedAt time.Time
-	EndedAt   time.Time // zero while it runs
-	CPU       time.Duration
-	Output    int64 // bytes so far
-	Note      any   // of its ProcessRequest
+	ID         engine.ID
+	Session    engine.ID
+	PID        int // in the sandbox
+	Argv       []string
+	Dir        string
+	Terminal   *engine.TerminalSize // as it was last set; nil: it has pipes
+	Running    bool
+	Background bool   // it has ended, and what it started goes on in the background
+	ExitCode   *int   // 128+n after signal n; nil while it runs, and if it was lost
+	Signal     string // that ended it: "SIGKILL"
+	Overdue    bool   // its deadline passed before its end
+	StartedAt  time.Time
+	EndedAt    time.Time // zero while it runs
+	CPU        time.Duration
+	Output     int64 // bytes so far
+	Truncated  bool  // some of it is not kept, but in Whole
+	Whole      []WholeFile
+	Note       any // of its ProcessRequest
 }
 
 // ProcessEventType is the type of an event of a process.
@@ -70,12 +71,29 @@ type ProcessEvent struct {
 	Offset  int64
 	Data    []byte // not to be changed
 	Dropped int64
-	Process *Process // exit
+	Files   []WholeFile // of dropped: they have what is not kept, once the process has ended
+	Process *Process    // exit
+}
+
+// LeftOut returns the line that stands for output that is not kept.
+func (e *ProcessEvent) LeftOut() string {
+	if len(e.Files) == 0 {
+		return engine.LeftOut(e.Dropped, "", 0)
+	}
+	names, first := []string{}, int64(0)
+	for _, f := range e.Files {
+		names = append(names, f.Path)
+		if !f.Whole {
+			first = f.Bytes
+		}
+	}
+	return engine.LeftOut(e.Dropped, strings.Join(names, " and "), first)
 }
 
 const (
-	keptOutput    = 1 << 20 // bytes of a process
-	keptProcesses = 64      // ended processes
+	keptOutput    = 1 << 20   // bytes of a process, in memory
+	keptHead      = 512 << 10 // where the whole goes to a file, from the beginning
+	keptProcesses = 64        // ended processes
 	// A process that writes faster is slowed down: reading its output costs time that is charged to
 	// no process.
 	outputRate  = 32 << 20 // bytes a second
@@ -87,10 +105,12 @@ const (
 type process struct {
 	session *session
 	started engine.Process
-	whole   bool
+	run     engine.ID // of its interpreter
+	shell   bool      // it runs a line of the shell, not a command with arguments
 	output  output
 	pumps   sync.WaitGroup
 	drained chan struct{} // closed when its streams have ended: nothing holds its output
+	over    chan struct{} // closed when nothing that it started is left
 
 	// Guarded by the session's mu:
 	Process
@@ -118,17 +138,21 @@ func (s *Service) StartProcess(
 	}
 	at := e.it.at
 	p := &process{
-		session: at, started: started, whole: req.Whole, lease: e, drained: make(chan struct{}),
+		session: at, run: e.it.run, started: started, shell: req.Shell != "",
+		lease: e, drained: make(chan struct{}), over: make(chan struct{}),
 		output: output{changed: make(chan struct{})},
-		Process: Process{ID: engine.NewID(), Session: session, Argv: spec.Argv, Dir: spec.Dir, Terminal: spec.Terminal,
-			Running: true, StartedAt: time.Now(), Note: req.Note},
+		Process: Process{ID: engine.NewID(), Session: session, PID: started.PID(), Argv: spec.Argv, Dir: spec.Dir,
+			Terminal: spec.Terminal, Running: true, StartedAt: time.Now(), Note: req.Note},
+	}
+	if req.Whole {
+		p.output.keep = p.keep
 	}
 	at.mu.Lock()
 	at.keepProcess(p)
 	p.extend()
 	snapshot := p.snapshot()
 	at.mu.Unlock()
-	if !s.background(p.follow) {
+	if !s.background(func() { p.follow(caller, req.Deadline) }) {
 		started.Close()
 		return Process{}, closing()
 	}
@@ -158,8 +182,7 @@ func (r *ProcessRequest) spec() (*engine.ProcessSpec, error) {
 
 // sandboxError makes an error temporary if it reports that the sandbox has just ended.
 func sandboxError(err error) error {
-	if e, ok := errors.AsType[*engine.Error](err); ok && errors.Is(err, engine.ErrConflict) &&
-		e.Hint == "start one first" {
+	if e, ok := errors.AsType[*engine.Error](err); ok && errors.Is(err, engine.ErrNoProgram) {
 		return &engine.Error{Op: e.Op, Kind: engine.ErrUnavailable,
 			Err: errors.New("the sandbox of the session has just ended"), Hint: "Try again.", RetryAfter: time.Second}
 	}
@@ -172,60 +195,17 @@ func (at *session) keepProcess(p *process) {
 	at.processes = append(at.processes, p)
 	ended := 0
 	for _, other := range at.processes {
-		if !other.Running {
+		if !other.Running && !other.Background {
 			ended++
 		}
 	}
 	at.processes = slices.DeleteFunc(at.processes, func(other *process) bool {
-		if other.Running || ended <= keptProcesses {
+		if other.Running || other.Background || ended <= keptProcesses {
 			return false
 		}
 		ended--
 		return true
 	})
-}
-
-// follow watches a process until it has ended and nothing holds its output.
-func (p *process) follow() {
-	stream := func(kind ProcessEventType, from io.Reader) {
-		p.pumps.Go(func() { p.output.pump(kind, from) })
-	}
-	if p.started.Stderr() == nil {
-		stream(ProcessTerminal, p.started.Stdout())
-	} else {
-		stream(ProcessStdout, p.started.Stdout())
-		stream(ProcessStderr, p.started.Stderr())
-	}
-	at := p.session
-	at.service.work.Go(func() {
-		p.pumps.Wait()
-		close(p.drained)
-	})
-	end, err := p.started.Wait()
-	grace := time.NewTimer(outputGrace)
-	defer grace.Stop()
-	timeout := grace.C
-	if p.whole {
-		timeout = nil
-	}
-	select {
-	case <-p.drained:
-	case <-timeout: // a child still holds its output
-	}
-	at.mu.Lock()
-	p.Running, p.EndedAt = false, time.Now()
-	if err == nil {
-		p.ExitCode, p.Signal, p.CPU = &end.ExitCode, end.Signal, end.CPU
-	}
-	last := p.snapshot()
-	at.mu.Unlock()
-	p.output.end(&last)
-	<-p.drained
-	p.started.Close()
-	at.mu.Lock()
-	p.release()
-	at.mu.Unlock()
-	at.changed()
 }
 
 // extend keeps the sandbox running for Idle more. The caller holds mu.
@@ -248,14 +228,14 @@ func (p *process) release() {
 	p.idle.Stop()
 	if e := p.lease; e != nil {
 		p.lease = nil
-		e.releaseLocked()
+		e.releaseSoon()
 	}
 }
 
 // snapshot is called with mu held.
 func (p *process) snapshot() Process {
 	s := p.Process
-	s.Output = p.output.written()
+	p.output.state(&s)
 	return s
 }
 
@@ -276,13 +256,20 @@ func (s *Service) process(ctx context.Context, caller engine.Caller, session, id
 
 // running finds a running process, and keeps its sandbox running.
 func (s *Service) running(ctx context.Context, caller engine.Caller, session, id engine.ID) (*process, error) {
+	return s.alive(ctx, caller, session, id, func(p *process) bool { return p.Running })
+}
+
+// alive finds a process that runs or, depending on is, has left others.
+func (s *Service) alive(
+	ctx context.Context, caller engine.Caller, session, id engine.ID, is func(*process) bool,
+) (*process, error) {
 	p, err := s.process(ctx, caller, session, id)
 	if err != nil {
 		return nil, err
 	}
 	at := p.session
 	at.mu.Lock()
-	running, attended := p.Running, p.lease != nil
+	running, attended := is(p), p.lease != nil
 	if running && attended {
 		p.extend()
 	}
@@ -300,7 +287,7 @@ func (s *Service) running(ctx context.Context, caller engine.Caller, session, id
 	}
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	if !p.Running || p.lease != nil {
+	if !is(p) || p.lease != nil {
 		e.releaseLocked()
 		return p, nil
 	}
@@ -405,14 +392,12 @@ func (s *Service) WriteProcess(
 		data, eof = append(slices.Clone(data), 4), false // ^D: its terminal stays
 	}
 	stdin := p.started.Stdin()
-	if d, ok := stdin.(interface{ SetWriteDeadline(time.Time) error }); ok {
-		stop := context.AfterFunc(ctx, func() { _ = d.SetWriteDeadline(time.Now()) })
-		defer func() {
-			if !stop() {
-				_ = d.SetWriteDeadline(time.Time{})
-			}
-		}()
-	}
+	stop := context.AfterFunc(ctx, func() { _ = stdin.SetWriteDeadline(time.Now()) })
+	defer func() {
+		if !stop() {
+			_ = stdin.SetWriteDeadline(time.Time{})
+		}
+	}()
 	if len(data) > 0 {
 		if _, err := stdin.Write(data); err != nil {
 			if ctx.Err() != nil {
@@ -429,29 +414,6 @@ func (s *Service) WriteProcess(
 		return err
 	}
 	return nil
-}
-
-// SignalProcess sends a signal to the group of a process: "SIGTERM", "TERM" or "15".
-func (s *Service) SignalProcess(ctx context.Context, caller engine.Caller, session, id engine.ID, signal string) error {
-	number, err := signalNumber(signal)
-	if err != nil {
-		return err
-	}
-	p, err := s.running(ctx, caller, session, id)
-	if err != nil {
-		return err
-	}
-	return p.started.Signal(number)
-}
-
-func signalNumber(name string) (syscall.Signal, error) {
-	if n, err := strconv.Atoi(name); err == nil && n > 0 && n <= 64 {
-		return syscall.Signal(n), nil
-	}
-	if n := unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG")); n != 0 {
-		return n, nil
-	}
-	return 0, engine.Invalid("signal", "%.20q is no signal", name)
 }
 
 // ResizeProcess sets the size of the terminal of a process.
@@ -472,20 +434,4 @@ func (s *Service) ResizeProcess(
 	defer p.session.mu.Unlock()
 	p.Terminal = &size
 	return nil
-}
-
-// KillProcess kills the group of a process and returns when the process has exited. It is no error
-// if it had exited before.
-func (s *Service) KillProcess(ctx context.Context, caller engine.Caller, session, id engine.ID) error {
-	p, err := s.running(ctx, caller, session, id)
-	if errors.Is(err, engine.ErrConflict) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := p.started.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, engine.ErrConflict) {
-		return err
-	}
-	return p.output.await(ctx)
 }

@@ -124,10 +124,8 @@ import http.server
 s = http.server.ThreadingHTTPServer(("127.0.0.1", 8080), http.server.SimpleHTTPRequestHandler)
 print("up"); s.serve_forever()`}})
 	p.shown(session, server.ID, "up")
-	if c := p.run(session, "open('page.txt', 'w').write('hello'); import urllib.request as u; "+
-		"u.urlopen('http://127.0.0.1:8080/page.txt').read()"); c.Status != StatusOK {
-		t.Errorf("%+v", c)
-	}
+	checkCell(t, p.run(session, "open('page.txt', 'w').write('hello'); import urllib.request as u; "+
+		"u.urlopen('http://127.0.0.1:8080/page.txt').read()"), facts{Status: StatusOK})
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: p.dial(session, 8080)}}
 	answer, err := client.Get("http://sandbox/page.txt")
 	if err != nil {
@@ -357,5 +355,17 @@ func TestFilesOfSession(t *testing.T) {
 		}
 	})); got != "[kept.csv out.txt]" {
 		t.Errorf("left: %s", got)
+	}
+}
+
+// A request that meets the end of its sandbox may be repeated.
+func TestEndedSandboxIsTemporary(t *testing.T) {
+	ended := &engine.Error{Op: "enter", Kind: engine.ErrConflict, Err: engine.ErrNoProgram, Hint: "start one first"}
+	if err := sandboxError(ended); !errors.Is(err, engine.ErrUnavailable) || engine.RetrySeconds(err, 0) != "1" {
+		t.Errorf("got %v, want %v", err, engine.ErrUnavailable)
+	}
+	closed := &engine.Error{Op: "enter", Kind: engine.ErrConflict, Err: errors.New("port 80: refused")}
+	if err := sandboxError(closed); !errors.Is(err, closed) {
+		t.Errorf("got %v, want %v", err, closed)
 	}
 }

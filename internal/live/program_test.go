@@ -3,7 +3,6 @@ package live
 import (
 	"fmt"
 	"os/exec"
-	"strings"
 	"testing"
 )
 
@@ -23,29 +22,17 @@ func TestPrograms(t *testing.T) {
 			c := p.want(program(
 				"python", "import sys\nprint(sys.argv[1:], input())\nopen('lib.py', 'w').write('x = 7')\n"+
 					"print('bad', file=sys.stderr)", "grüße\n", "a b", "'"), StatusOK)
-			if text(c, Stdout) != "['a b', \"'\"] grüße\n" || text(c, Stderr) != "bad\n" || exitOf(c) != 0 ||
-				len(c.Files) != 1 || c.Files[0].Path != "lib.py" {
-				t.Errorf("%+v", c)
-			}
-			if c := program("python", "import lib\nprint(lib.x)", ""); text(c, Stdout) != "7\n" {
-				t.Errorf("a module of the session's: %+v", c)
-			}
-			if c := p.want(program("bash", "ls; exit 3", ""), StatusError); text(c, Stdout) != "airlock_main.sh\nlib.py\n" ||
-				exitOf(c) != 3 {
-				t.Errorf("%+v", c)
-			}
-			if c := p.want(program("bash", "kill -SEGV $$", ""), StatusError); exitOf(c) != 139 {
-				t.Errorf("%+v", c)
-			}
+			checkCell(t, c,
+				facts{Stdout: "['a b', \"'\"] grüße\n", Stderr: "bad\n", Exit: new(0), Files: []string{"lib.py"}})
+			checkCell(t, program("python", "import lib\nprint(lib.x)", ""),
+				facts{Stdout: "7\n"}, "a module of the session's")
+			checkCell(t, p.want(program("bash", "ls; exit 3", ""), StatusError),
+				facts{Stdout: "airlock_main.sh\nlib.py\n", Exit: new(3)})
+			checkCell(t, p.want(program("bash", "kill -SEGV $$", ""), StatusError), facts{Exit: new(139)})
 			if _, err := exec.LookPath("gcc"); err == nil {
-				if c := program("c", "#include <stdio.h>\nint main() { puts(\"c\"); return 4; }", ""); text(c, Stdout) != "c\n" ||
-					exitOf(c) != 4 {
-					t.Errorf("%+v", c)
-				}
-				if c := program("c", "int main() { return x; }", ""); !strings.Contains(text(c, Stderr), "undeclared") ||
-					exitOf(c) != 1 {
-					t.Errorf("%+v", c)
-				}
+				checkCell(t, program("c", "#include <stdio.h>\nint main() { puts(\"c\"); return 4; }", ""),
+					facts{Stdout: "c\n", Exit: new(4)})
+				checkCell(t, program("c", "int main() { return x; }", ""), facts{StderrHas: "undeclared", Exit: new(1)})
 			}
 			c = program("js", "require('fs').writeFileSync('m.js', 'module.exports = 8')\nconsole.log(require('./m.js'))", "")
 			if text(c, Stdout) != "8\n" || len(c.Files) != 1 || c.Files[0].Path != "m.js" || len(c.Deleted) > 0 {
@@ -56,9 +43,8 @@ func TestPrograms(t *testing.T) {
 			if err := p.Interrupt(t.Context(), p.caller, s); err != nil {
 				t.Fatal(err)
 			}
-			if c = p.want(p.end(s, c.ID), StatusInterrupted); strings.Contains(c.Message, "killed") {
-				t.Errorf("%+v", c)
-			}
+			c = p.want(p.end(s, c.ID), StatusInterrupted)
+			checkCell(t, c, facts{NotMessage: "killed"})
 			if c := p.run(s, map[string]string{"python": "print(kept)", "bash": "echo $kept",
 				"javascript": "console.log(kept)"}[speaks]); text(c, Stdout) != "42\n" || c.Restarted {
 				t.Errorf("afterwards: %+v", c)
@@ -79,15 +65,6 @@ func TestGrace(t *testing.T) {
 	if err := p.CancelCell(t.Context(), p.caller, s, c.ID); err != nil {
 		t.Fatal(err)
 	}
-	if c = p.want(p.end(s, c.ID), StatusInterrupted); !strings.Contains(
-		c.Message, fmt.Sprintf("within %v, and was killed", grace)) {
-		t.Errorf("%+v", c)
-	}
-}
-
-func exitOf(c Cell) int {
-	if c.ExitCode == nil {
-		return -1
-	}
-	return *c.ExitCode
+	c = p.want(p.end(s, c.ID), StatusInterrupted)
+	checkCell(t, c, facts{Message: fmt.Sprintf("within %v, and was killed", grace)})
 }

@@ -11,13 +11,13 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
-	"github.com/airlock-run/airlock/internal/sandbox/linux"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 // crowded has memory for so many workspaces of interpreters.
 type crowded struct {
-	*linux.Sandbox
+	*executor.Sandbox
 	mu   sync.Mutex
 	room int
 	held map[engine.ID]bool
@@ -46,8 +46,7 @@ func (c *crowded) Release(ctx context.Context, id engine.ID) error {
 // TestNoMemory starts an interpreter without free memory. The longest idle interpreter
 // is ended, and its next answer reports that.
 func TestNoMemory(t *testing.T) {
-	launcher := linux.NewLauncher(linux.LaunchOptions{Runtimes: sandboxtest.LiveRuntimesOf(t), Warm: true})
-	sandbox, err := linux.Start(t.Context(), linux.Config{Launcher: launcher, Log: quiet})
+	sandbox, err := startSandbox(t.Context(), sandboxtest.LiveRuntimesOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,16 +56,11 @@ func TestNoMemory(t *testing.T) {
 	a, b, c := p.session("python"), p.session("python"), p.session("python")
 	p.run(a, "x = 1\nopen('a.txt', 'w').write('x')")
 	p.run(b, "x = 2")
-	if got := p.run(c, "3"); got.Restarted || plain(t, got) != "3" {
-		t.Errorf("the one that needed room: %+v", got)
-	}
-	if got := p.run(b, "x"); got.Restarted || plain(t, got) != "2" {
-		t.Errorf("the one that was used last: %+v", got)
-	}
+	checkCell(t, p.run(c, "3"), facts{Restarted: new(false), Result: "3"}, "the one that needed room")
+	checkCell(t, p.run(b, "x"), facts{Restarted: new(false), Result: "2"}, "the one that was used last")
 	got := p.run(a, "open('a.txt').read()")
-	if !got.Restarted || !strings.Contains(got.Message, "make room") || plain(t, got) != "'x'" {
-		t.Errorf("the one that was idle for longest: %+v", got)
-	}
+	checkCell(t, got,
+		facts{Restarted: new(true), Message: "make room", Result: "'x'"}, "the one that was idle for longest")
 	if n := p.Counts(); n.Interpreters != 2 || n.Evicted != 2 {
 		t.Errorf("%+v", n)
 	}
@@ -76,9 +70,7 @@ func TestNoMemory(t *testing.T) {
 	for _, s := range []engine.ID{a, b, c} {
 		_ = p.Restart(t.Context(), p.caller, s)
 	}
-	if got := p.run(p.session("python"), "1"); got.Status != StatusLost || !strings.Contains(got.Message, "used up") {
-		t.Errorf("without any memory: %+v", got)
-	}
+	checkCell(t, p.run(p.session("python"), "1"), facts{Status: StatusLost, Message: "used up"}, "without any memory")
 }
 
 // Whoever a key's users are, they have as many interpreters together as one owner, and end
@@ -90,9 +82,7 @@ func TestUsersOfKey(t *testing.T) {
 	holder := engine.Caller{Owner: "web"}
 	for i := range 8 {
 		p.caller = holder.User(fmt.Sprint("z", i))
-		if got := p.run(p.session("bash"), "echo x"); got.Status != StatusOK {
-			t.Errorf("user %d: %+v", i, got)
-		}
+		checkCell(t, p.run(p.session("bash"), "echo x"), facts{Status: StatusOK}, fmt.Sprintf("user %d", i))
 	}
 	if n := p.Counts(); n.Interpreters != 3 || n.Evicted != 6 {
 		t.Errorf("%+v", n)
@@ -123,9 +113,7 @@ func TestWaitForRoom(t *testing.T) {
 	if err := p.CancelCell(ctx, p.caller, a, busy.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-ended; got.Status != StatusOK {
-		t.Errorf("%+v", got)
-	}
+	checkCell(t, <-ended, facts{Status: StatusOK})
 	if err := p.AwaitRoom(ctx, p.caller); err != nil {
 		t.Errorf("with an idle one: %v", err)
 	}

@@ -24,22 +24,28 @@ type session struct {
 	setup    Setup
 
 	mu          sync.Mutex
-	interpreter *interpreter // nil: there is none
-	orders      []*order     // waiting orders, in order
-	current     *order       // the order that the interpreter executes
-	cells       []*cell      // kept, oldest first
-	count       int          // of the last cell
-	fresh       bool         // it was made here, and has had no interpreter yet
-	admitted    bool         // there is room for its interpreter, which is about to start
-	refused     int          // interpreters in a row for which there was no memory
+	secrets     []engine.Secret // those of settings, with their values; nil: they are gone
+	interpreter *interpreter    // nil: there is none
+	orders      []*order        // waiting orders, in order
+	current     *order          // the order that the interpreter executes
+	cells       []*cell         // kept, oldest first
+	count       int             // of the last cell
+	fresh       bool            // it was made here, and has had no interpreter yet
+	admitted    bool            // there is room for its interpreter, which is about to start
+	paused      bool            // it was paused, and not used since
+	refused     int             // interpreters in a row for which there was no memory
 	used        time.Time
 	idle        *time.Timer
-	processes   []*process // that run, and some that have ended, oldest first
-	ports       int        // connections that are open
+	processes   []*process        // that run, and some that have ended, oldest first
+	looks       map[int]time.Time // processes of the service itself, and when they have ended
+	ports       int               // connections that are open
 	saving      *time.Timer
 	why         string // the next cell's message about the previous interpreter; empty: none
 	cpu         time.Duration
 	stored      uint64 // see Info.Files
+
+	unstored map[string]string // reasons by path, of files that are in the workspace alone
+	failed   error             // of the last attempt to store files
 
 	dropped []engine.DroppedFile // could not be stored beside cells: the next cell tells
 }
@@ -57,12 +63,21 @@ type reply struct {
 	err    error
 }
 
+// answer answers a question, unless it is answered.
+func (o *order) answer(r reply) {
+	select {
+	case o.reply <- r:
+	default:
+	}
+}
+
 // State is the state of a live session.
 type State string
 
 // The states of a live session.
 const (
 	StateNone    State = "none"    // there is no interpreter: the next cell starts one
+	StatePaused  State = "paused"  // the same, by request
 	StateIdle    State = "idle"    // it waits, and is frozen
 	StateBusy    State = "busy"    // it runs a cell
 	StateWaiting State = "waiting" // its cell waits for an answer to input()
@@ -96,6 +111,8 @@ func (s *Service) Info(ctx context.Context, caller engine.Caller, id engine.ID) 
 		}
 	}
 	switch {
+	case at.interpreter == nil && at.paused:
+		info.State = StatePaused
 	case at.interpreter == nil:
 	case at.current == nil || at.current.cell == nil:
 		info.State = StateIdle
@@ -114,30 +131,38 @@ func (s *Service) Start(ctx context.Context, caller engine.Caller, id engine.ID,
 	if err != nil {
 		return Cell{}, err
 	}
-	_, maxima := s.engine.Limits()
+	c, err := at.start(ctx, req, nil)
+	if err != nil {
+		return Cell{}, err
+	}
+	return at.show(c), nil
+}
+
+// start puts a cell in the queue, or a message to a comm.
+func (at *session) start(ctx context.Context, req CellRequest, comm *CommMessage) (*cell, error) {
+	_, maxima := at.service.engine.Limits()
 	switch {
 	case len(req.Code) > largestCell:
-		return Cell{}, &engine.Error{Op: "start cell", Kind: engine.ErrTooLarge, ID: "code",
+		return nil, &engine.Error{Op: "start cell", Kind: engine.ErrTooLarge, ID: "code",
 			Err: errors.New("a cell may have 16 MiB")}
 	case req.Timeout < 0, maxima.Timeout > 0 && req.Timeout > maxima.Timeout:
-		return Cell{}, engine.Invalid("timeout", "must be at most %v", maxima.Timeout)
+		return nil, engine.Invalid("timeout", "must be at most %v", maxima.Timeout)
 	case req.Timeout == 0:
 		req.Timeout = at.settings.Limits.Timeout
 	}
 	c := &cell{
-		Cell:    Cell{ID: engine.NewID(), Session: id, Status: StatusQueued, CreatedAt: time.Now()},
-		request: req, left: req.Timeout, done: make(chan struct{}),
+		Cell:    Cell{ID: engine.NewID(), Session: at.id, Status: StatusQueued, CreatedAt: time.Now()},
+		request: req, comm: comm, left: req.Timeout, done: make(chan struct{}),
 		log: newLog(at.settings.Limits.Output),
 	}
-	text, err := at.text(&req)
+	text, err := at.text(c)
 	if err != nil {
-		return Cell{}, err
+		return nil, err
 	}
-	o := &order{do: "run", cell: c, text: text}
-	if err := at.enqueue(ctx, o); err != nil {
-		return Cell{}, err
+	if !req.Silent && comm == nil {
+		at.keepWhole(c)
 	}
-	return at.show(c), nil
+	return c, at.enqueue(ctx, &order{do: "run", cell: c, text: text})
 }
 
 // enqueue queues an order for an interpreter, and starts the interpreter if there is none.
@@ -152,7 +177,7 @@ func (at *session) enqueue(ctx context.Context, o *order) error {
 		return err
 	}
 	at.orders = append(at.orders, o)
-	if o.cell != nil {
+	if o.cell != nil && o.cell.comm == nil {
 		at.keep(o.cell)
 	}
 	at.interpreter.call()
@@ -161,6 +186,9 @@ func (at *session) enqueue(ctx context.Context, o *order) error {
 
 // ensure starts an interpreter if there is none. The caller holds mu, which is unlocked meanwhile.
 func (at *session) ensure(ctx context.Context) error {
+	if err := at.hasSecrets(); err != nil {
+		return err
+	}
 	for at.interpreter == nil || at.interpreter.ending != "" {
 		if it := at.interpreter; it != nil { // its successor starts after its end
 			at.mu.Unlock()
@@ -340,35 +368,46 @@ func (at *session) stop(c *cell) {
 		it.interrupt(false)
 	}
 	grace := cmp.Or(c.request.Grace, interruptTime)
+	wait, pause := grace, grace // Bash's driver interrupts again itself
 	switch {
 	case at.settings.inNode(): // it gets no signal at first, and may lose one
-		at.repeatInterrupt(it, c, interruptTime/40, interruptTime/5)
-	case at.settings.Language == "python": // an "except:" without a type swallows one, and so does a destructor
-		at.repeatInterrupt(it, c, grace/2, grace/8)
+		wait, pause = interruptTime/40, interruptTime/5
+	case at.settings.Language == "python", at.settings.Language == "r":
+		// An "except:" without a type swallows one, and so does a destructor.
+		wait, pause = grace/2, grace/8
 	}
-	time.AfterFunc(grace, func() {
-		at.mu.Lock()
-		defer at.mu.Unlock()
-		if at.current != nil && at.current.cell == c && at.interpreter == it {
-			at.service.lost.Add(1)
-			it.end(fmt.Sprintf("It did not heed an interrupt within %v, and was killed.", grace))
-		}
-	})
+	over := time.Now().Add(grace)
+	at.service.work.Go(func() { at.pursue(it, c, over, wait, pause) })
 }
 
-// repeatInterrupt interrupts a cell again, first after wait, then every pause until it ends. Bash's
-// driver does so itself. The caller holds mu.
-func (at *session) repeatInterrupt(it *interpreter, c *cell, wait, pause time.Duration) {
-	time.AfterFunc(wait, func() {
-		at.mu.Lock()
-		defer at.mu.Unlock()
-		if at.current != nil && at.current.cell == c && at.interpreter == it && it.ending == "" {
-			if c.Status == StatusRunning {
-				it.interrupt(true)
-			}
-			at.repeatInterrupt(it, c, pause, pause)
+// pursue interrupts a stopping cell again, first after wait, then every pause, until it ends. If it has not ended when
+// its time is over, pursue ends the interpreter.
+func (at *session) pursue(it *interpreter, c *cell, over time.Time, wait, pause time.Duration) {
+	timer := time.NewTimer(min(wait, time.Until(over)))
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.done:
+			return
+		case <-timer.C:
 		}
-	})
+		expired := !time.Now().Before(over)
+		at.mu.Lock()
+		switch {
+		case at.current == nil || at.current.cell != c || at.interpreter != it:
+		case expired:
+			at.service.lost.Add(1)
+			it.end(fmt.Sprintf("It did not heed an interrupt within %v, and was killed.",
+				cmp.Or(c.request.Grace, interruptTime)))
+		case it.ending == "" && c.Status == StatusRunning:
+			it.interrupt(true)
+		}
+		at.mu.Unlock()
+		if expired {
+			return
+		}
+		timer.Reset(min(pause, time.Until(over)))
+	}
 }
 
 // Restart ends the interpreter and all programs of the session. Waiting cells are
@@ -405,8 +444,8 @@ func (at *session) give(o *order, status Status, why string) {
 		at.finish(o.cell, status, why)
 		return
 	}
-	o.reply <- reply{err: &engine.Error{Op: o.do, Kind: engine.ErrUnavailable, Err: errors.New(why),
-		RetryAfter: time.Second}}
+	o.answer(reply{err: &engine.Error{Op: o.do, Kind: engine.ErrUnavailable, Err: errors.New(why),
+		RetryAfter: time.Second}})
 }
 
 // finish ends a cell. The caller holds mu.
@@ -422,6 +461,7 @@ func (at *session) finish(c *cell, status Status, message string) {
 	c.Usage.Duration = c.request.Timeout - c.left
 	at.service.cells.Add(1)
 	at.used = c.FinishedAt
+	c.Dropped = append(c.Dropped, c.log.unkept...)
 	c.Truncated = c.log.end(c.Cell)
 	close(c.done)
 }

@@ -21,8 +21,15 @@ type Sessions interface {
 	EndFork(ctx context.Context, caller engine.Caller, fork engine.ID) error
 	Interrupt(ctx context.Context, caller engine.Caller, session engine.ID) error
 	Restart(ctx context.Context, caller engine.Caller, session engine.ID) error
+	Pause(ctx context.Context, caller engine.Caller, session engine.ID) error
+	SetSecrets(ctx context.Context, caller engine.Caller, session engine.ID, values map[string]engine.SecretValue) error
+	AddSnapshot(ctx context.Context, caller engine.Caller, session engine.ID, name string) (engine.Snapshot, error)
+	Copy(
+		ctx context.Context, caller engine.Caller, from engine.CopySource, req CopyRequest,
+	) (made []engine.Session, dropped []engine.DroppedFile, err error)
 	Usage(ctx context.Context, caller engine.Caller, session engine.ID) (engine.SandboxUsage, error)
 	Counts() Counts
+	SetPrelude(origin engine.Origin, code string)
 
 	Prepare(caller engine.Caller, session engine.ID)
 	Start(ctx context.Context, caller engine.Caller, session engine.ID, req CellRequest) (Cell, error)
@@ -42,6 +49,11 @@ type Sessions interface {
 	) (status, indent string, err error)
 	Variables(ctx context.Context, caller engine.Caller, session engine.ID) ([]Variable, error)
 
+	Comms(ctx context.Context, caller engine.Caller, session engine.ID, target string) (map[string]Comm, error)
+	SendComm(
+		ctx context.Context, caller engine.Caller, session engine.ID, parent string, m CommMessage,
+	) (iter.Seq[Event], error)
+
 	StartProcess(ctx context.Context, caller engine.Caller, session engine.ID, req ProcessRequest) (Process, error)
 	Process(ctx context.Context, caller engine.Caller, session, process engine.ID) (Process, error)
 	Processes(ctx context.Context, caller engine.Caller, session engine.ID) ([]Process, error)
@@ -56,6 +68,9 @@ type Sessions interface {
 	SignalProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, signal string) error
 	ResizeProcess(ctx context.Context, caller engine.Caller, session, process engine.ID, size engine.TerminalSize) error
 	KillProcess(ctx context.Context, caller engine.Caller, session, process engine.ID) error
+
+	Tree(ctx context.Context, caller engine.Caller, session engine.ID) (all []TreeProcess, more bool, err error)
+	EndTreeProcess(ctx context.Context, caller engine.Caller, session engine.ID, id string) error
 
 	ListFiles(
 		ctx context.Context, caller engine.Caller, session engine.ID, path string, depth int,

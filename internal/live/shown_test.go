@@ -126,3 +126,13 @@ func TestTableForm(t *testing.T) {
 		t.Errorf("it is shown as text: %+v", got)
 	}
 }
+
+// JSON has no NaN, which libraries display all the same.
+func TestNaN(t *testing.T) {
+	p := open(t, Config{})
+	s := p.session("python")
+	c := p.want(p.run(s, "from IPython.display import JSON\nJSON({'x': [float('nan'), float('-inf'), 1.5]})"), StatusOK)
+	if o := c.Outputs[0]; string(o.Data["application/json"]) != `{"x": ["NaN", "-Infinity", 1.5]}` {
+		t.Errorf("%s", o.Data["application/json"])
+	}
+}

@@ -72,9 +72,7 @@ func TestTypeScript(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.want(p.end(s, running.ID), StatusInterrupted)
-			if c := p.run(s, "path.sep"); c.Restarted || plain(t, c) != "'/'" {
-				t.Errorf("%+v", c)
-			}
+			checkCell(t, p.run(s, "path.sep"), facts{Restarted: new(false), Result: "'/'"})
 		})
 	}
 	if info, err := p.Info(t.Context(), p.caller, p.session("ts")); err != nil || info.Language != "typescript" {

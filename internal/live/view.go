@@ -13,9 +13,9 @@ import (
 )
 
 // An absolute path names the same file as for the programs of a session: a file of the workspace, by
-// any of its names; a file of /tmp; or another file of the sandbox, which is read-only. Links are
-// resolved first, as for programs. The operation itself follows none: if a program replaces a file
-// meanwhile, the operation fails.
+// any of its names; a file of /tmp; or another file of the sandbox. Links are resolved first, as for
+// programs. The operation itself follows none: if a program replaces a file meanwhile, the operation
+// fails.
 
 // workspaceNames are the names of the workspace in a sandbox.
 var workspaceNames = []string{"/workspace", "/mnt/data", "/home/user"}
@@ -189,19 +189,26 @@ func (v *view) elsewhere(ctx context.Context, name string, last bool) (location,
 
 // readOnly returns the error for a change of a read-only file.
 func readOnly(p location) error {
-	return &engine.Error{Op: "change", Kind: engine.ErrForbidden, ID: p.path,
-		Err: &ReadOnlyError{p.path}}
+	return &engine.Error{Op: "change", Kind: engine.ErrForbidden, ID: p.path, Err: &ReadOnlyError{Path: p.path},
+		Hint: "It is read-only in the sandbox: write to another folder."}
 }
 
-// ReadOnlyError says that a file of the sandbox cannot be changed.
-type ReadOnlyError struct{ Path string }
+// ReadOnlyError says that a file of the sandbox cannot be changed, or watched.
+type ReadOnlyError struct {
+	Path    string
+	Watched bool
+}
 
 // Error implements error.
 func (e *ReadOnlyError) Error() string { return e.Within(workspaceNames[0]) }
 
 // Within is Error for a person who knows the workspace by another name.
 func (e *ReadOnlyError) Within(workspace string) string {
-	return fmt.Sprintf("%s cannot be changed: only what is in %s and %s can", e.Path, workspace, tmpName)
+	if e.Watched {
+		return fmt.Sprintf("%s cannot be watched: only what is in %s and %s can", e.Path, workspace, tmpName)
+	}
+	return fmt.Sprintf("%s cannot be changed: it is read-only in the sandbox; %s and %s are not",
+		e.Path, workspace, tmpName)
 }
 
 // named sets the name of an entry to the requested name.

@@ -47,7 +47,8 @@ func TestFilesAsProgramsSeeThem(t *testing.T) {
 		_, err := p.WriteFile(ctx, p.caller, session, name, strings.NewReader("new"))
 		return err
 	}
-	for name, seen := range map[string]string{"/tmp/a/b": "/tmp/a/b", "/workspace/out": "/tmp/t", "/workspace/link/n": "real/n", "/tmp/in/m": "real/m", "/var/tmp/v": "/tmp/v"} {
+	for name, seen := range map[string]string{"/tmp/a/b": "/tmp/a/b", "/workspace/out": "/tmp/t", "/workspace/link/n": "real/n",
+		"/tmp/in/m": "real/m", "/var/tmp/v": "/tmp/v", "/etc/x": "/etc/x", "/app/deep/x": "/app/deep/x", "/dev/shm/x": "/dev/shm/x"} {
 		if err := write(name); err != nil {
 			t.Errorf("write %s: %v", name, err)
 		}
@@ -55,13 +56,19 @@ func TestFilesAsProgramsSeeThem(t *testing.T) {
 			t.Errorf("%s was not written to %s", name, seen)
 		}
 	}
-	for _, name := range []string{"/etc/x", "/workspace/etc/passwd", "/x", "/usr/bin/x", "/dev/shm/x"} {
+	for _, name := range []string{"/proc/x", "/dev/x", "/usr/bin/x", "/opt/airlock/x"} {
 		if err := write(name); !errors.Is(err, engine.ErrForbidden) {
 			t.Errorf("write %s: %v", name, err)
 		}
+	}
+	for _, name := range []string{"/proc/version", "/dev/null", "/usr/bin/env", "/etc/fonts"} {
 		if err := p.RemoveFile(ctx, p.caller, session, name, true); !errors.Is(err, engine.ErrForbidden) {
 			t.Errorf("remove %s: %v", name, err)
 		}
+	}
+	if _, err := p.MoveFile(ctx, p.caller, session, "/usr/bin/env", "/workspace/env", false); !errors.Is(err, engine.ErrForbidden) ||
+		read("/workspace/env") != "not_found" {
+		t.Errorf("a file that stays, moved: %v, and %q is there", err, read("/workspace/env"))
 	}
 	if e, err := p.MoveFile(ctx, p.caller, session, "/tmp/a/b", "/tmp/c", false); err != nil || e.Path != "/tmp/c" {
 		t.Errorf("%+v %v", e, err)

@@ -28,7 +28,7 @@ func (p *place) waiting() int {
 
 // TestWaiting has a session get an interpreter that was there before it.
 func TestWaiting(t *testing.T) {
-	p := open(t, Config{})
+	p := openAlone(t, Config{})
 	if n := p.waiting(); n != 0 {
 		t.Errorf("%d wait before anybody asked for one", n)
 	}
@@ -77,7 +77,7 @@ os.listdir(), 'x' in globals(), '_1' in globals() and _1 > 0, len(In), hasattr(s
 
 // TestTasksGoOn checks that the tasks of a finished cell continue before the next cell.
 func TestTasksGoOn(t *testing.T) {
-	p := open(t, Config{})
+	p := openAlone(t, Config{})
 	s := p.session("python")
 	const leave = `import asyncio
 async def work():

@@ -45,10 +45,14 @@ type beatReply struct {
 	Epoch int64
 	Drain bool     `json:",omitempty"`
 	Error *failure `json:",omitempty"`
+	// Images are the ids of all images that the cluster has, if Known.
+	Images []string `json:",omitempty"`
+	Known  bool     `json:",omitempty"`
 }
 
 // BeatHandler serves the beats of workers at an api, over links. It calls changed after each.
-func BeatHandler(registry Registry, changed func()) http.Handler {
+// images returns the ids of the cluster's images, and false if it does not know; nil: it never does.
+func BeatHandler(registry Registry, changed func(), images func() ([]string, bool)) http.Handler {
 	mux := http.NewServeMux()
 	handle := func(method string, serve func(r *http.Request, n Node) (beatReply, error)) {
 		mux.HandleFunc(method+" "+beatPath, func(w http.ResponseWriter, r *http.Request) {
@@ -71,6 +75,9 @@ func BeatHandler(registry Registry, changed func()) http.Handler {
 		var err error
 		if reply.Epoch, reply.Drain, err = registry.BeatWorker(r.Context(), n); err != nil {
 			reply.Error = newFailure(err)
+		}
+		if images != nil {
+			reply.Images, reply.Known = images()
 		}
 		return reply, nil
 	})
@@ -163,6 +170,9 @@ func (b *Beats) beat(ctx context.Context) (err error) {
 			case reply.Error == nil:
 				b.Node.Epoch = reply.Epoch
 				b.Worker.setResting(reply.Drain)
+				if images := b.Worker.config.Images; images != nil && reply.Known {
+					images.Keep(reply.Images)
+				}
 				return nil
 			case reply.Error.Kind != engine.ErrNotFound:
 				return reply.Error.err()

@@ -30,7 +30,7 @@ import (
 type Sandbox struct {
 	config    Config
 	scheduler *Scheduler
-	places    sync.Map        // epochs of the workers that hold workspaces, by engine.ID
+	workerOf  sync.Map        // epochs of the workers that hold workspaces, by engine.ID
 	streams   *http.Transport // HTTP/2, one connection to each worker
 	single    *http.Transport // a connection for each request
 	sampled   func() bool     // whether a file that a worker has stored is read back
@@ -41,13 +41,16 @@ type Sandbox struct {
 	probes  sync.WaitGroup
 }
 
-var _ engine.Distant = (*Sandbox)(nil)
+var _ engine.Sandbox = (*Sandbox)(nil)
 
 // Config sets up a Sandbox.
 type Config struct {
-	Blobs engine.Blobs // if it is a Signer, workers go to the bucket themselves
-	TLS   *tls.Config  // of package mutual; nil: only workers of this user on loopback are asked
-	Temp  string       // directory for files that are read from workspaces
+	Blobs  engine.Blobs
+	Signer Signer // of the bucket, to which workers then go themselves; nil: they send bytes here
+	// SignImage presigns the address of an image's archive; nil: workers have the images that they need.
+	SignImage func(ctx context.Context, id string) (address string, err error)
+	TLS       *tls.Config // of package mutual; nil: only workers of this user on loopback are asked
+	Temp      string      // directory for files that are read from workspaces
 	// Slots is called with the number of programs that may compute at once, as far as is known.
 	Slots func(slots int)
 	// QueueTime is how long a program waits for a worker that admits it.
@@ -118,8 +121,8 @@ func New(c Config) *Sandbox {
 // Update replaces the list of workers. Programs on workers that are missing in it are lost.
 func (s *Sandbox) Update(nodes []Node) { s.scheduler.Update(nodes) }
 
-// Distant implements engine.Distant.
-func (s *Sandbox) Distant() {}
+// Distant implements engine.Sandbox.
+func (s *Sandbox) Distant() bool { return true }
 
 // Close closes connections. Workers end the programs that still run.
 func (s *Sandbox) Close() error {
@@ -163,8 +166,8 @@ func (s *Sandbox) address(t *target, path string) (string, error) {
 	return u.String(), nil
 }
 
-// ask asks one question.
-func (s *Sandbox) ask(ctx context.Context, t *target, q question) (reply, error) {
+// query asks a worker one question.
+func (s *Sandbox) query(ctx context.Context, t *target, q question) (reply, error) {
 	body, err := json.Marshal(q)
 	if err != nil {
 		return reply{}, err
@@ -249,7 +252,7 @@ func (s *Sandbox) request(
 
 // worker returns the worker that holds a workspace.
 func (s *Sandbox) worker(held engine.ID) (*target, error) {
-	if epoch, ok := s.places.Load(held); ok {
+	if epoch, ok := s.workerOf.Load(held); ok {
 		if t, ok := s.scheduler.at(epoch.(int64)); ok {
 			return t, nil
 		}
@@ -261,7 +264,7 @@ func (s *Sandbox) worker(held engine.ID) (*target, error) {
 // workspace, it may be one of an api that has ended: all workers release it.
 func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
 	if t, err := s.worker(id); err == nil {
-		if _, err := s.ask(ctx, t, question{Release: &id}); err != nil {
+		if _, err := s.query(ctx, t, question{Release: &id}); err != nil {
 			return err
 		}
 	} else {
@@ -269,10 +272,10 @@ func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
 		defer cancel()
 		all := s.scheduler.all()
 		atOnce(len(all), func(i int) {
-			_, _ = s.ask(short, all[i], question{Release: &id}) // a silent worker soon registers anew, without workspaces
+			_, _ = s.query(short, all[i], question{Release: &id}) // a silent worker soon registers anew, without workspaces
 		})
 	}
-	s.places.Delete(id)
+	s.workerOf.Delete(id)
 	return nil
 }
 
@@ -280,7 +283,7 @@ func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
 // among them: no program of this api can run there.
 func (s *Sandbox) Held(ctx context.Context) (map[engine.ID]int64, error) {
 	all := map[engine.ID]int64{}
-	for a := range s.askAll(ctx, question{Held: true}) {
+	for a := range s.queryAll(ctx, question{Held: true}) {
 		maps.Copy(all, a.Held)
 	}
 	maps.DeleteFunc(all, func(id engine.ID, _ int64) bool {
@@ -290,12 +293,12 @@ func (s *Sandbox) Held(ctx context.Context) (map[engine.ID]int64, error) {
 	return all, nil
 }
 
-// askAll returns the answers of the workers. One that does not answer is dead, or will be
+// queryAll returns the answers of the workers. One that does not answer is dead, or will be
 // declared so.
-func (s *Sandbox) askAll(ctx context.Context, q question) iter.Seq[reply] {
+func (s *Sandbox) queryAll(ctx context.Context, q question) iter.Seq[reply] {
 	return func(yield func(reply) bool) {
 		for _, t := range s.scheduler.all() {
-			if a, err := s.ask(ctx, t, q); err == nil && !yield(a) {
+			if a, err := s.query(ctx, t, q); err == nil && !yield(a) {
 				return
 			}
 		}
@@ -308,7 +311,7 @@ func (s *Sandbox) Usage(ctx context.Context, held engine.ID) (engine.SandboxUsag
 	if err != nil {
 		return engine.SandboxUsage{}, err
 	}
-	a, err := s.ask(ctx, t, question{Usage: &held})
+	a, err := s.query(ctx, t, question{Usage: &held})
 	return a.Usage, err
 }
 
@@ -316,7 +319,7 @@ func (s *Sandbox) Usage(ctx context.Context, held engine.ID) (engine.SandboxUsag
 func (s *Sandbox) Isolation(ctx context.Context) (found engine.Isolation, err error) {
 	found = engine.Isolation{Backend: "workers", Summary: "no worker is there"}
 	first := true
-	for a := range s.askAll(ctx, question{Isolation: true}) {
+	for a := range s.queryAll(ctx, question{Isolation: true}) {
 		if a.Isolation == nil {
 			continue
 		}
@@ -345,7 +348,7 @@ func weaker(a, b engine.Isolation) bool {
 func (s *Sandbox) Pools(ctx context.Context) ([]engine.Pool, error) {
 	var names []string
 	all := map[string]engine.Pool{}
-	for a := range s.askAll(ctx, question{Pools: true}) {
+	for a := range s.queryAll(ctx, question{Pools: true}) {
 		for _, p := range a.Pools {
 			sum, ok := all[p.Name]
 			if !ok {

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"slices"
@@ -15,22 +16,44 @@ func (x *visit) provide(ctx context.Context, b engine.Blob) error {
 	if !x.isInput(b) {
 		return fmt.Errorf("it asks for %s, which is no input", b.SHA256)
 	}
-	if signer, ok := x.sandbox.config.Blobs.(Signer); ok {
+	if signer := x.sandbox.config.Signer; signer != nil {
 		address, err := signer.SignGet(ctx, b)
 		if err != nil {
-			return x.frames.sendJSON(kindBlob, blobPlace{Error: newFailure(err)})
+			return x.frames.sendJSON(kindBlob, blobAddress{Error: newFailure(err)})
 		}
-		return x.frames.sendJSON(kindBlob, blobPlace{URL: address})
+		return x.frames.sendJSON(kindBlob, blobAddress{URL: address})
 	}
 	content, err := x.sandbox.config.Blobs.Open(ctx, b.SHA256, b.Size)
 	if err != nil {
-		return x.frames.sendJSON(kindBlob, blobPlace{Error: newFailure(err)})
+		return x.frames.sendJSON(kindBlob, blobAddress{Error: newFailure(err)})
 	}
 	defer content.Close()
-	if err := x.frames.sendJSON(kindBlob, blobPlace{Stream: true}); err != nil {
+	if err := x.frames.sendJSON(kindBlob, blobAddress{Stream: true}); err != nil {
 		return err
 	}
 	return x.frames.sendBytes(content)
+}
+
+// provideImage tells a worker where to read the archive of the program's image.
+func (x *visit) provideImage(ctx context.Context) error {
+	sign := x.sandbox.config.SignImage
+	if x.image == nil || x.started {
+		return errors.New("it asks for the image of a program that has none, or runs")
+	}
+	a := imageAddress{Image: *x.image}
+	var err error
+	if sign == nil || x.image.Archive == nil {
+		err = &engine.Error{Op: "run", Kind: engine.ErrUnavailable, ID: x.image.Name,
+			Err:   errors.New("the worker does not have this image, and workers get images from a bucket alone"),
+			Cause: "its worker does not have its image", Hint: "set blobs, and add the image again"}
+	} else {
+		a.URL, err = sign(ctx, x.image.ID)
+	}
+	if err != nil {
+		a.Error = newFailure(err)
+	}
+	x.fetches.Store(err == nil)
+	return x.frames.sendJSON(kindArchive, a)
 }
 
 func (x *visit) isInput(b engine.Blob) bool {
@@ -45,17 +68,17 @@ func (x *visit) accept(ctx context.Context, list []engine.Blob) error {
 	if x.stored == nil {
 		x.stored, x.direct, x.mark = map[engine.Blob]bool{}, map[engine.Blob]bool{}, rand.Text()
 	}
-	places := make([]blobPlace, len(list))
-	atOnce(len(list), func(i int) { places[i] = x.place(ctx, list[i], x.direct[list[i]]) })
+	addresses := make([]blobAddress, len(list))
+	atOnce(len(list), func(i int) { addresses[i] = x.addressOf(ctx, list[i], x.direct[list[i]]) })
 	for i, b := range list {
-		x.direct[b] = x.direct[b] || places[i].URL != ""
-		x.stored[b] = x.stored[b] || places[i].isStored()
+		x.direct[b] = x.direct[b] || addresses[i].URL != ""
+		x.stored[b] = x.stored[b] || addresses[i].isStored()
 	}
-	if err := x.frames.sendJSON(kindPlaces, places); err != nil {
+	if err := x.frames.sendJSON(kindAddresses, addresses); err != nil {
 		return err
 	}
 	for i, b := range list {
-		if !places[i].Stream {
+		if !addresses[i].Stream {
 			continue
 		}
 		in := &blobReader{frames: x.frames}
@@ -72,13 +95,13 @@ func (x *visit) accept(ctx context.Context, list []engine.Blob) error {
 	return nil
 }
 
-// place returns where a worker is to store a blob. If the blob is announced again, the worker
+// addressOf returns where a worker is to store a blob. If the blob is announced again, the worker
 // was to store it in the bucket: if another one has done that at the same time, the worker
 // sends the bytes here.
-func (x *visit) place(ctx context.Context, b engine.Blob, again bool) (p blobPlace) {
-	signer, ok := x.sandbox.config.Blobs.(Signer)
-	if !ok {
-		return blobPlace{Stream: true}
+func (x *visit) addressOf(ctx context.Context, b engine.Blob, again bool) (p blobAddress) {
+	signer := x.sandbox.config.Signer
+	if signer == nil {
+		return blobAddress{Stream: true}
 	}
 	var there bool
 	var err error
@@ -89,7 +112,7 @@ func (x *visit) place(ctx context.Context, b engine.Blob, again bool) (p blobPla
 		there = there && x.isInput(b)
 	}
 	if err != nil {
-		return blobPlace{Error: newFailure(err)}
+		return blobAddress{Error: newFailure(err)}
 	}
 	p.Stream = p.URL == "" && !there
 	return p

@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -51,8 +53,9 @@ func (s *Sandbox) Start(ctx context.Context, held engine.ID, spec *engine.Proces
 		return nil, err
 	}
 	stream := duplex(answer)
-	p := &process{sandbox: s, target: t, id: q.ID, stream: stream, ended: make(chan struct{}), terminal: q.Term != nil,
-		frames: &frames{r: bufio.NewReader(stream), w: stream}}
+	pid, _ := strconv.Atoi(answer.Header.Get(headPID)) // 0 if the worker does not know it
+	p := &process{pid: pid, sandbox: s, target: t, id: q.ID, stream: stream, ended: make(chan struct{}),
+		terminal: q.Term != nil, frames: &frames{r: bufio.NewReader(stream), w: stream}}
 	var out, problem *io.PipeWriter
 	p.stdout, out = io.Pipe()
 	if !p.terminal {
@@ -64,6 +67,7 @@ func (s *Sandbox) Start(ctx context.Context, held engine.ID, spec *engine.Proces
 
 // process is a process on a worker.
 type process struct {
+	pid            int
 	sandbox        *Sandbox
 	target         *target
 	id             engine.ID
@@ -101,6 +105,8 @@ func (p *process) read(out, problem *io.PipeWriter) {
 				return
 			}
 			continue
+		case k == kindAllDone:
+			return
 		case k == kindStderr && problem != nil:
 			to = problem
 		case k != kindStdout:
@@ -136,7 +142,12 @@ func (s stdin) Write(b []byte) (int, error) {
 	}
 }
 
-func (p *process) Stdin() io.WriteCloser {
+// SetWriteDeadline implements engine.ProcessInput.
+func (stdin) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
+
+func (p *process) PID() int { return p.pid }
+
+func (p *process) Stdin() engine.ProcessInput {
 	return stdin{frameWriter{p.frames, kindBytes}, p.ended}
 }
 
@@ -161,7 +172,7 @@ func (p *process) Resize(size engine.TerminalSize) error {
 }
 
 func (p *process) order(o processOrder) error {
-	_, err := p.sandbox.ask(context.Background(), p.target, question{Process: &o})
+	_, err := p.sandbox.query(context.Background(), p.target, question{Process: &o})
 	return err
 }
 
@@ -171,6 +182,13 @@ func (p *process) Wait() (engine.ProcessEnd, error) {
 		return engine.ProcessEnd{}, p.end.Error.err()
 	}
 	return p.end.End, nil
+}
+
+func (p *process) WaitAll() error {
+	if p.end.End.Left {
+		p.reading.Wait()
+	}
+	return nil
 }
 
 func (p *process) Close() error {
@@ -199,13 +217,13 @@ func (s *Sandbox) Tmp(held engine.ID) engine.Files {
 	return &files{s, filesRequest{Held: held, Tmp: true}}
 }
 
-func (f *files) ask(ctx context.Context, q filesRequest) (list []engine.Entry, more bool, err error) {
+func (f *files) query(ctx context.Context, q filesRequest) (list []engine.Entry, more bool, err error) {
 	t, err := f.sandbox.worker(f.request.Held)
 	if err != nil {
 		return nil, false, err
 	}
 	q.Held, q.Tmp = f.request.Held, f.request.Tmp
-	a, err := f.sandbox.ask(ctx, t, question{Files: &q})
+	a, err := f.sandbox.query(ctx, t, question{Files: &q})
 	for _, e := range a.Entries {
 		list = append(list, e.entry())
 	}
@@ -213,7 +231,7 @@ func (f *files) ask(ctx context.Context, q filesRequest) (list []engine.Entry, m
 }
 
 func (f *files) one(ctx context.Context, q filesRequest) (engine.Entry, error) {
-	list, _, err := f.ask(ctx, q)
+	list, _, err := f.query(ctx, q)
 	if err == nil && len(list) != 1 {
 		err = lostWorker(errors.New("an answer without the file"))
 	}
@@ -224,7 +242,7 @@ func (f *files) one(ctx context.Context, q filesRequest) (engine.Entry, error) {
 }
 
 func (f *files) List(ctx context.Context, path string, depth int) ([]engine.Entry, bool, error) {
-	return f.ask(ctx, filesRequest{Op: "list", Path: []byte(path), Depth: depth})
+	return f.query(ctx, filesRequest{Op: "list", Path: []byte(path), Depth: depth})
 }
 
 func (f *files) Stat(ctx context.Context, path string) (engine.Entry, error) {
@@ -240,7 +258,7 @@ func (f *files) Move(ctx context.Context, from, to string, replace bool) (engine
 }
 
 func (f *files) Remove(ctx context.Context, path string, recursive bool) error {
-	_, _, err := f.ask(ctx, filesRequest{Op: "remove", Path: []byte(path), Recursive: recursive})
+	_, _, err := f.query(ctx, filesRequest{Op: "remove", Path: []byte(path), Recursive: recursive})
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -25,12 +26,15 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	}
 	timeout := time.NewTimer(s.config.QueueTime)
 	defer timeout.Stop()
-	search := s.scheduler.Search(spec.Packages, spec.Language.Name)
+	search := s.scheduler.Search(environmentOf(spec), spec.Language.Name)
 	var last error
 	for {
 		slot, changed := search.Next()
 		if slot != nil {
 			outcome, started, err := s.try(ctx, slot, spec, host)
+			if err != nil && !started && ctx.Err() != nil {
+				return &engine.Outcome{Cancelled: true, StartedAt: time.Now()}, nil
+			}
 			if started || err == nil || !elsewhere(err) {
 				return outcome, err
 			}
@@ -50,6 +54,14 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	}
 }
 
+// environmentOf returns the set of packages or the image of a program. Its runs prefer the same workers.
+func environmentOf(spec *engine.Spec) string {
+	if spec.Image != nil {
+		return spec.Image.ID
+	}
+	return spec.Packages
+}
+
 // runHeld runs a program in a workspace that a worker holds. It waits for an unreached worker
 // until the worker answers, is dead, or is dead for this api: then the workspace is lost.
 func (s *Sandbox) runHeld(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
@@ -60,7 +72,7 @@ func (s *Sandbox) runHeld(ctx context.Context, spec *engine.Spec, host engine.Ho
 	again := time.NewTicker(dialEvery)
 	defer again.Stop()
 	for began := time.Now(); ; {
-		outcome, _, err := s.try(ctx, s.scheduler.take(t), spec, host)
+		outcome, _, err := s.try(ctx, s.scheduler.takeSlot(t), spec, host)
 		if _, unseen := errors.AsType[unreached](err); !unseen {
 			return outcome, err
 		}
@@ -92,6 +104,10 @@ func (s *Sandbox) noRoom(last error) error {
 		e.Err, e.Cause = errors.New("no worker is there"), "no worker is there"
 		return e
 	}
+	if own, ok := errors.AsType[*engine.Error](last); ok && own.Cause != "" {
+		e.Err, e.Cause = last, own.Cause
+		return e
+	}
 	e.Err, e.Cause = fmt.Errorf("no worker has a free slot (%w)", last), "no worker had a free slot"
 	if last == nil {
 		e.Err = errors.New("no worker has a free slot")
@@ -103,19 +119,19 @@ func (s *Sandbox) noRoom(last error) error {
 func (s *Sandbox) try(
 	ctx context.Context, slot *Slot, spec *engine.Spec, host engine.Host,
 ) (_ *engine.Outcome, started bool, err error) {
-	x := &visit{sandbox: s, target: slot.target, slot: slot, inputs: spec.Inputs, host: host,
+	x := &visit{sandbox: s, target: slot.target, slot: slot, inputs: spec.Inputs, image: spec.Image, host: host,
 		drains: map[uint64]chan struct{}{}}
 	defer slot.release()
 	if spec.Make {
-		s.places.Store(spec.Held, slot.Epoch())
+		s.workerOf.Store(spec.Held, slot.Epoch())
 	}
 	r, err := x.do(ctx, "/worker/v1/run", newRunRequest(spec), func() {
-		if f, ok := host.(engine.Freezable); ok {
-			f.Freezer(x.freeze)
+		controls := engine.Controls{Freeze: x.freeze}
+		if spec.Live {
+			controls.Interrupt = func() error { return x.frames.send(kindInterrupt, nil) }
+			controls.Drain = x.drain
 		}
-		if l, ok := host.(engine.Led); ok && spec.Live {
-			l.Lead(engine.Reins{Interrupt: func() error { return x.frames.send(kindInterrupt, nil) }, Drain: x.drain})
-		}
+		host.SetControls(controls)
 	})
 	if err != nil {
 		if errors.Is(err, engine.ErrBusy) && !x.started {
@@ -149,7 +165,7 @@ func (s *Sandbox) Hold(ctx context.Context, id engine.ID, inputs []engine.Input,
 		_, err = x.do(ctx, "/worker/v1/hold", holdRequest{ID: id, Inputs: newInputs(inputs), Limits: limits}, nil)
 		slot.release()
 		if err == nil {
-			s.places.Store(id, slot.Epoch())
+			s.workerOf.Store(id, slot.Epoch())
 			return nil
 		}
 		if !elsewhere(err) {
@@ -183,7 +199,9 @@ type visit struct {
 	target  *target
 	slot    *Slot // nil: the request needs none
 	inputs  []engine.Input
-	host    engine.Host // of a program; nil: the request runs none
+	image   *engine.Image // of a program; nil: it has none
+	fetches atomic.Bool   // the worker fetches the image
+	host    engine.Host   // of a program; nil: the request runs none
 	frames  *frames
 	started bool
 	pinned  []engine.Digest      // of blobs that came on the stream
@@ -256,6 +274,10 @@ func (x *visit) do(ctx context.Context, path string, request any, begun func()) 
 	}
 	x.frames = &frames{w: write}
 	stop := context.AfterFunc(ctx, func() {
+		if x.fetches.Load() { // it does not listen, and nothing of the program is lost
+			abandon(context.Cause(ctx))
+			return
+		}
 		timer := time.AfterFunc(cancelTime, func() { abandon(context.Cause(ctx)) })
 		context.AfterFunc(whole, func() { timer.Stop() })
 		_ = x.frames.send(kindCancel, nil)
@@ -284,6 +306,9 @@ func (x *visit) do(ctx context.Context, path string, request any, begun func()) 
 		}
 		if err != nil {
 			x.unpin()
+			if !x.started && ctx.Err() != nil {
+				return result{}, &engine.Error{Op: "run", Kind: engine.ErrCanceled, Err: context.Cause(ctx)}
+			}
 			if cause := context.Cause(whole); cause != nil {
 				err = cause
 			}
@@ -335,8 +360,11 @@ func (x *visit) react(
 			stream = engine.Stderr
 		}
 		x.host.Output(stream, payload)
+	case kindImage:
+		return false, x.provideImage(ctx)
 	case kindStarted:
 		x.started = true
+		x.fetches.Store(false)
 		var free int
 		if json.Unmarshal(payload, &free) == nil {
 			x.slot.Started(free)
@@ -359,9 +387,7 @@ func (x *visit) react(
 		return false, decoded(payload, x.rest)
 	case kindContact:
 		return false, decoded(payload, func(c contacts) error {
-			if h, ok := x.host.(engine.Contacted); ok {
-				h.Contacted(c.List, c.Fault)
-			}
+			x.host.Contacted(c.List, c.Fault)
 			return nil
 		})
 	case kindDrain:
@@ -385,11 +411,7 @@ func (x *visit) react(
 // rest notes that the program waits, or computes again.
 func (x *visit) rest(r rest) error {
 	x.slot.setComputing(!r.Resting)
-	if h, ok := x.host.(engine.Restful); ok && r.Resting {
-		h.Rest(r.Memory)
-	} else if ok {
-		h.Wake()
-	}
+	x.host.Rest(r.Resting, r.Memory)
 	return nil
 }
 

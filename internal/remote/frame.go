@@ -17,9 +17,10 @@ type kind byte
 // Frames from the api.
 const (
 	kindRequest   kind = 'R' // runRequest, first
-	kindBlob      kind = 'B' // blobPlace, the answer to kindNeed; with Stream kindBytes follow
+	kindBlob      kind = 'B' // blobAddress, the answer to kindNeed; with Stream kindBytes follow
+	kindArchive   kind = 'M' // imageAddress, the answer to kindImage
 	kindBytes     kind = 'D' // of a blob; an empty one ends it
-	kindPlaces    kind = 'P' // []blobPlace, the answer to kindOutputs
+	kindAddresses kind = 'P' // []blobAddress, the answer to kindOutputs
 	kindAnswer    kind = 'A' // callAnswer
 	kindFreeze    kind = 'F' // a byte, an engine.Motion: 0 resumes the program, others stop it
 	kindInterrupt kind = 'I'
@@ -30,6 +31,7 @@ const (
 // Frames from the worker.
 const (
 	kindNeed    kind = 'n' // engine.Blob, an input that it does not have
+	kindImage   kind = 'm' // empty: the worker does not have the files of the program's image
 	kindStarted kind = 'a' // free slots; after it the request is never sent to another worker
 	kindStdout  kind = 'o'
 	kindStderr  kind = 'e'
@@ -38,6 +40,7 @@ const (
 	kindContact kind = 'k' // contacts
 	kindOutputs kind = 'u' // []engine.Blob, to be stored
 	kindDone    kind = 'z' // result, the last one
+	kindAllDone kind = 'y' // empty: nothing is left of what a process has started
 	// kindBytes, kindDrain likewise
 )
 

@@ -3,10 +3,13 @@ package remote
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
 	"runtime"
 	"testing"
+
+	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // The header of a frame alone takes no memory for what it announces.
@@ -35,5 +38,21 @@ func TestFrameMemory(t *testing.T) {
 		if k, got, err := f.receive(); k != kindStderr || !bytes.Equal(got, want) || err != nil || text.Len() > 0 {
 			t.Errorf("%d bytes: %q, %d bytes, %v", n, k, len(got), err)
 		}
+	}
+}
+
+// The cause that callers branch on crosses the wire.
+func TestFailureKeepsNoProgram(t *testing.T) {
+	sent := &engine.Error{Op: "enter", Kind: engine.ErrConflict, Err: engine.ErrNoProgram}
+	b, err := json.Marshal(newFailure(sent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f failure
+	if err := json.Unmarshal(b, &f); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.err(); !errors.Is(got, engine.ErrNoProgram) || got.Error() != sent.Error() {
+		t.Errorf("got %v, want %v", got, sent)
 	}
 }

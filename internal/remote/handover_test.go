@@ -40,7 +40,7 @@ func TestHandOver(t *testing.T) {
 		bash := func(code string) *engine.Run {
 			t.Helper()
 			req := engine.RunRequest{Language: "bash", Code: code, Session: held.ID}
-			req.Profile.Inline, req.Profile.Discard = true, true
+			req.Profile.Program.Inline, req.Profile.Files.Discard = true, true
 			run, err := core.Run(t.Context(), ann, req)
 			if err != nil {
 				t.Fatal(err)

@@ -16,6 +16,8 @@ type runRequest struct {
 	Code   []byte
 	Args   [][]byte
 	Inputs []input
+
+	Secrets []engine.RevealedSecret `json:",omitempty"` // of Spec.Network.Grant
 }
 
 type input struct {
@@ -30,6 +32,14 @@ func newRunRequest(spec *engine.Spec) *runRequest {
 		r.Args = append(r.Args, []byte(a))
 	}
 	r.Spec.Code, r.Spec.Args, r.Spec.Inputs = "", nil, nil
+	if spec.Image != nil { // the executor reads the names of its modules from its own record
+		image := *spec.Image
+		image.Modules = nil
+		r.Spec.Image = &image
+	}
+	if spec.Network != nil && spec.Network.Grant != nil {
+		r.Secrets = spec.Network.Grant.Reveal()
+	}
 	return r
 }
 
@@ -48,19 +58,29 @@ func (r *runRequest) spec() *engine.Spec {
 	for _, a := range r.Args {
 		spec.Args = append(spec.Args, string(a))
 	}
+	if len(r.Secrets) > 0 && spec.Network != nil && spec.Network.Grant != nil {
+		spec.Network.Grant.SetSecrets(r.Secrets)
+	}
 	return &spec
 }
 
-// blobPlace tells a worker where to read or write a blob. For an output no field is set if
+// blobAddress tells a worker where to read or write a blob. For an output no field is set if
 // the blob is stored already.
-type blobPlace struct {
+type blobAddress struct {
 	URL    string      `json:",omitempty"` // presigned
 	Header http.Header `json:",omitempty"` // of the request to URL
 	Stream bool        `json:",omitempty"` // on this stream, in place of URL
 	Error  *failure    `json:",omitempty"`
 }
 
-func (p *blobPlace) isStored() bool { return p.URL == "" && !p.Stream && p.Error == nil }
+// imageAddress tells a worker where to read the archive of an image.
+type imageAddress struct {
+	Image engine.Image
+	URL   string   `json:",omitempty"` // presigned
+	Error *failure `json:",omitempty"`
+}
+
+func (p *blobAddress) isStored() bool { return p.URL == "" && !p.Stream && p.Error == nil }
 
 type call struct {
 	ID    uint64
@@ -107,10 +127,11 @@ type failure struct {
 	Op, Text, Hint, Cause string
 	Kind                  engine.Kind
 	RetryAfter            time.Duration `json:",omitempty"`
+	NoProgram             bool          `json:",omitempty"` // the cause is engine.ErrNoProgram
 }
 
 func newFailure(err error) *failure {
-	f := &failure{Kind: engine.KindOf(err), Text: err.Error()}
+	f := &failure{Kind: engine.KindOf(err), Text: err.Error(), NoProgram: errors.Is(err, engine.ErrNoProgram)}
 	if e, ok := errors.AsType[*engine.Error](err); ok {
 		f.Op, f.Hint, f.Cause, f.RetryAfter = e.Op, e.Hint, e.Cause, e.RetryAfter
 		f.Text = ""
@@ -123,7 +144,10 @@ func newFailure(err error) *failure {
 
 func (f *failure) err() error {
 	e := &engine.Error{Op: f.Op, Kind: f.Kind, Hint: f.Hint, Cause: f.Cause, RetryAfter: f.RetryAfter}
-	if f.Text != "" {
+	switch {
+	case f.NoProgram:
+		e.Err = engine.ErrNoProgram
+	case f.Text != "":
 		e.Err = errors.New(f.Text)
 	}
 	return e

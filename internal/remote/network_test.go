@@ -59,7 +59,7 @@ func networked(_ context.Context, _ *engine.Spec, h engine.Host) (*engine.Outcom
 	if err != nil {
 		return nil, err
 	}
-	h.(engine.Networked).Listener(file)
+	h.Listener(file)
 	return sandboxtest.Exit(0), nil
 }
 

@@ -58,10 +58,10 @@ func (s *Sandbox) enter() bool {
 func (s *Sandbox) reaches(t *target) bool {
 	ctx, cancel := context.WithTimeout(s.life, dialTime)
 	defer cancel()
-	a, err := s.ask(ctx, t, question{Held: true})
+	a, err := s.query(ctx, t, question{Held: true})
 	for id := range a.Held {
 		if err == nil && s.scheduler.isSuperseded(t, id) {
-			_, err = s.ask(ctx, t, question{Release: &id})
+			_, err = s.query(ctx, t, question{Release: &id})
 		}
 	}
 	return err == nil

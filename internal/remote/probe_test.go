@@ -20,7 +20,7 @@ func holds(t *testing.T, s *Sandbox, epoch int64) *engine.Spec {
 	t.Helper()
 	spec := sandboxtest.Python("1")
 	spec.Held = engine.NewID()
-	s.places.Store(spec.Held, epoch)
+	s.workerOf.Store(spec.Held, epoch)
 	return spec
 }
 
@@ -124,7 +124,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // An api that has lost its database answers no beats. The worker leaves time for another
 // one to hear of it.
 func TestBeatElsewhere(t *testing.T) {
-	good := httptest.NewServer(BeatHandler(NewLocal(), func() {}))
+	good := httptest.NewServer(BeatHandler(NewLocal(), func() {}, nil))
 	defer good.Close()
 	var waited time.Duration
 	b := &Beats{Worker: NewWorker(WorkerConfig{Log: quiet, Sandbox: sandboxtest.NewFake(nil)}), Node: Node{Name: "w"},
@@ -158,7 +158,7 @@ func TestAddressOfAll(t *testing.T) {
 		"http://worker.test:9000": "http://worker.test:9000",
 	} {
 		registry := NewLocal()
-		service := httptest.NewServer(BeatHandler(registry, func() {}))
+		service := httptest.NewServer(BeatHandler(registry, func() {}, nil))
 		defer service.Close()
 		b := &Beats{Worker: NewWorker(WorkerConfig{Log: quiet, Sandbox: sandboxtest.NewFake(nil)}),
 			Node: Node{Name: "w", Address: told}, APIs: []string{service.URL}, Client: http.DefaultClient}
@@ -184,10 +184,10 @@ func TestBeatsAreNotRedirected(t *testing.T) {
 	if err := b.beat(t.Context()); err == nil || heard {
 		t.Errorf("a beat: %v, heard by another: %v", err, heard)
 	}
-	if _, err := w.get(t.Context(), blobPlace{URL: away.URL}); err == nil || heard {
+	if _, err := w.get(t.Context(), blobAddress{URL: away.URL}); err == nil || heard {
 		t.Errorf("a download: %v, asked of another: %v", err, heard)
 	}
-	if err := w.put(t.Context(), blobPlace{URL: away.URL}, engine.Blob{}, strings.NewReader("")); err == nil || heard {
+	if err := w.put(t.Context(), blobAddress{URL: away.URL}, engine.Blob{}, strings.NewReader("")); err == nil || heard {
 		t.Errorf("an upload: %v, sent to another: %v", err, heard)
 	}
 }

@@ -105,7 +105,10 @@ func (l *tracked) cut() {
 	}
 }
 
-type sink struct{ bytes.Buffer }
+type sink struct {
+	sandboxtest.Host
+	bytes.Buffer
+}
 
 func (s *sink) Output(_ engine.Stream, data []byte) { s.Write(data) }
 func (s *sink) Call(context.Context, string, []byte) ([]byte, error) {
@@ -210,7 +213,7 @@ func TestToken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			links := mutual.NewLinks(there, BeatHandler(registry, func() {}))
+			links := mutual.NewLinks(there, BeatHandler(registry, func() {}, nil))
 			defer links.Close()
 			service := httptest.NewServer(links)
 			defer service.Close()
@@ -261,11 +264,11 @@ func (b *bucket) Marked(_ context.Context, blob engine.Blob, mark string) (bool,
 // what it has shown to have: that the bucket has it, from another tenant, is not enough.
 func TestLies(t *testing.T) {
 	anothers := engine.Blob{SHA256: engine.Digest{3}, Size: 5}
-	announce := func(f *frames, b engine.Blob) (places []blobPlace) {
+	announce := func(f *frames, b engine.Blob) (addresses []blobAddress) {
 		_ = f.sendJSON(kindOutputs, []engine.Blob{b})
 		_, text, _ := f.receive()
-		_ = json.Unmarshal(text, &places)
-		return append(places, blobPlace{})
+		_ = json.Unmarshal(text, &addresses)
+		return append(addresses, blobAddress{})
 	}
 	for name, lie := range map[string]func(*frames, *bucket){
 		"another's file": func(f *frames, _ *bucket) { _ = f.sendJSON(kindNeed, anothers) },
@@ -318,7 +321,7 @@ func TestLies(t *testing.T) {
 			s := api(t, "", Node{Name: "liar", Epoch: 1, Address: liar.URL, Slots: 1, Free: 1})
 			s.sampled = func() bool { return false }
 			if name != "other bytes" {
-				store.Blobs, s.config.Blobs = s.config.Blobs, store
+				store.Blobs, s.config.Blobs, s.config.Signer = s.config.Blobs, store, store
 			}
 			if _, err := s.Run(t.Context(), sandboxtest.Python("1"), &sink{}); engine.KindOf(err) != engine.ErrUnavailable {
 				t.Errorf("%v", err)
@@ -377,7 +380,7 @@ func TestDrainAsked(t *testing.T) {
 	var began atomic.Int32
 	worker, node := serve(t, counted(&began, nil, open), "")
 	registry := &drains{Local: NewLocal()}
-	links := mutual.NewLinks(nil, BeatHandler(registry, func() {}))
+	links := mutual.NewLinks(nil, BeatHandler(registry, func() {}, nil))
 	defer links.Close()
 	service := httptest.NewServer(links)
 	defer service.Close()
@@ -432,7 +435,7 @@ func TestReplay(t *testing.T) {
 		}
 		registry := NewLocal()
 		beaten := make(chan struct{}, 8)
-		links := mutual.NewLinks(secured, BeatHandler(registry, func() { beaten <- struct{}{} }))
+		links := mutual.NewLinks(secured, BeatHandler(registry, func() { beaten <- struct{}{} }, nil))
 		ended := make(chan struct{}, 8)
 		service := httptest.NewUnstartedServer(links)
 		service.Start()

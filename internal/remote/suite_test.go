@@ -14,6 +14,7 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/language/typescript"
 	"github.com/airlock-run/airlock/internal/mutual"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
@@ -21,7 +22,7 @@ import (
 // TestMain makes the test binary the executor when it is started as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
-		os.Exit(linux.ExecutorMain(os.Args[2:]))
+		os.Exit(executor.Main(os.Args[2:], linux.New()))
 	}
 	if len(os.Args) > 2 && os.Args[1] == "compile" && os.Args[2] == "typescript" {
 		os.Exit(typescript.Main(os.Args[3:], os.Stderr))
@@ -91,8 +92,9 @@ func api(t *testing.T, token string, nodes ...Node) *Sandbox {
 
 func local(t *testing.T) engine.Sandbox {
 	t.Helper()
-	launcher := linux.NewLauncher(linux.LaunchOptions{Runtimes: os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes"})
-	s, err := linux.Start(t.Context(), linux.Config{Launcher: launcher, Log: quiet})
+	launcher := executor.NewLauncher(executor.LaunchOptions{Runtimes: os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes",
+		Binary: sandboxtest.Binary()})
+	s, err := executor.Start(t.Context(), executor.Config{Launcher: launcher, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/airlock-run/airlock/internal/blob"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/outbound"
+	"github.com/airlock-run/airlock/internal/sandbox/image/oci"
 )
 
 // Worker lets apis use a sandbox. It has no database, and no key of a bucket or a tenant:
@@ -38,6 +39,7 @@ type Worker struct {
 type WorkerConfig struct {
 	Sandbox engine.Sandbox
 	Cache   *blob.Cache
+	Images  *oci.Cache           // nil: it runs programs in images that it has otherwise
 	Network engine.NetworkConfig // bounds what apis grant programs
 	Slots   int                  // programs that compute at once
 	Seats   int                  // programs at once, including those that rest
@@ -66,7 +68,7 @@ func NewWorker(c WorkerConfig) *Worker {
 // Handler serves apis. The server has authenticated them.
 func (w *Worker) Handler() http.Handler {
 	mux := http.NewServeMux()
-	handle(mux, "ask", fromBody, w.ask)
+	handle(mux, "ask", fromBody, w.serveQuery)
 	handle(mux, "run", fromFrame, w.run)
 	handle(mux, "hold", fromFrame, w.hold)
 	handle(mux, "changes", fromFrame, w.changes)
@@ -117,6 +119,9 @@ func fromFrame[T any](r *http.Request, request *T) error {
 
 // headRequest is the header with the request if the body is content.
 const headRequest = "Airlock-Request"
+
+// headPID is the header with the number of a process that was started.
+const headPID = "Airlock-Pid"
 
 // fromHeader reads a request from the header.
 func fromHeader[T any](r *http.Request, request *T) error {
@@ -285,16 +290,16 @@ func (x *exchange) fetch(ctx context.Context, b engine.Blob) error {
 	if err := x.frames.sendJSON(kindNeed, b); err != nil {
 		return err
 	}
-	var place blobPlace
-	if err := x.answer(ctx, kindBlob, &place); err != nil {
+	var address blobAddress
+	if err := x.answer(ctx, kindBlob, &address); err != nil {
 		return err
 	}
-	if place.Error != nil {
-		return place.Error.err()
+	if address.Error != nil {
+		return address.Error.err()
 	}
 	var from io.Reader = &blobReader{frames: x.frames}
-	if !place.Stream {
-		body, err := x.worker.get(ctx, place)
+	if !address.Stream {
+		body, err := x.worker.get(ctx, address)
 		if err != nil {
 			return err
 		}
@@ -315,8 +320,8 @@ func (x *exchange) fetch(ctx context.Context, b engine.Blob) error {
 }
 
 // get returns the object at a presigned address.
-func (w *Worker) get(ctx context.Context, place blobPlace) (io.ReadCloser, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, place.URL, nil)
+func (w *Worker) get(ctx context.Context, address blobAddress) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address.URL, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -333,16 +338,16 @@ func (w *Worker) get(ctx context.Context, place blobPlace) (io.ReadCloser, error
 }
 
 // put writes to a presigned address.
-func (w *Worker) put(ctx context.Context, place blobPlace, b engine.Blob, r io.ReaderAt) (err error) {
+func (w *Worker) put(ctx context.Context, address blobAddress, b engine.Blob, r io.ReaderAt) (err error) {
 	const tries = 3
 	for try := range tries {
 		var request *http.Request
-		request, err = http.NewRequestWithContext(ctx, http.MethodPut, place.URL, io.NewSectionReader(r, 0, b.Size))
+		request, err = http.NewRequestWithContext(ctx, http.MethodPut, address.URL, io.NewSectionReader(r, 0, b.Size))
 		if err != nil {
 			return err
 		}
 		request.ContentLength = b.Size
-		for name, values := range place.Header {
+		for name, values := range address.Header {
 			request.Header[name] = values
 		}
 		var answer *http.Response
@@ -373,7 +378,7 @@ func (x *exchange) store(ctx context.Context, list []engine.Output) (stored []ou
 		return nil, nil, nil
 	}
 	drop := func(o engine.Output) {
-		dropped = append(dropped, engine.DroppedFile{Path: o.Path, Reason: "it could not be stored"})
+		dropped = append(dropped, engine.DroppedFile{Path: o.Path, Reason: engine.DropUnstored})
 	}
 	var blobs []engine.Blob
 	var open []io.ReadCloser
@@ -431,29 +436,29 @@ func (x *exchange) upload(ctx context.Context, blobs []engine.Blob, open []io.Re
 		if err := x.frames.sendJSON(kindOutputs, list); err != nil {
 			return nil, err
 		}
-		var places []blobPlace
-		if err := x.answer(ctx, kindPlaces, &places); err != nil {
+		var addresses []blobAddress
+		if err := x.answer(ctx, kindAddresses, &addresses); err != nil {
 			return nil, err
 		}
-		if len(places) != len(left) {
-			return nil, errors.New("a place is missing")
+		if len(addresses) != len(left) {
+			return nil, errors.New("an address is missing")
 		}
 		for at, i := range left { // the api reads them in this order
 			switch {
-			case places[at].Error != nil:
-				faults[i] = places[at].Error.err()
-			case places[at].Stream:
+			case addresses[at].Error != nil:
+				faults[i] = addresses[at].Error.err()
+			case addresses[at].Stream:
 				faults[i] = x.frames.sendBytes(open[i])
 			}
 		}
 		atOnce(len(left), func(at int) {
-			if i := left[at]; places[at].URL != "" {
-				faults[i] = x.worker.put(ctx, places[at], blobs[i], open[i].(io.ReaderAt))
+			if i := left[at]; addresses[at].URL != "" {
+				faults[i] = x.worker.put(ctx, addresses[at], blobs[i], open[i].(io.ReaderAt))
 			}
 		})
 		var direct []int
 		for at, i := range left {
-			if places[at].URL != "" && faults[i] == nil {
+			if addresses[at].URL != "" && faults[i] == nil {
 				direct = append(direct, i)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"syscall"
 
@@ -75,7 +76,7 @@ type reply struct {
 	More      bool                `json:",omitempty"`
 }
 
-func (w *Worker) ask(rw http.ResponseWriter, r *http.Request, q *question) error {
+func (w *Worker) serveQuery(rw http.ResponseWriter, r *http.Request, q *question) error {
 	a, err := w.reply(r.Context(), q)
 	if err == nil {
 		_ = json.NewEncoder(rw).Encode(a)
@@ -289,6 +290,7 @@ func (w *Worker) start(rw http.ResponseWriter, r *http.Request, q *startRequest)
 		return err
 	}
 	defer p.Close()
+	rw.Header().Set(headPID, strconv.Itoa(p.PID()))
 	conn, err := hijack(rw)
 	if err != nil {
 		return nil // the connection has failed
@@ -327,6 +329,8 @@ func (w *Worker) serve(id engine.ID, p engine.Process, f *frames, terminal bool)
 	}
 	_ = f.sendJSON(kindDone, ended)
 	streams.Wait()
+	_ = p.WaitAll() // its executor has ended, and all with it
+	_ = f.send(kindAllDone, nil)
 	input.Wait()
 }
 

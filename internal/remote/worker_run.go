@@ -51,6 +51,11 @@ func (x *exchange) done(r result, err error) {
 func (x *exchange) perform(
 	ctx context.Context, spec *engine.Spec, list []input, seat *seat,
 ) (r result, err error) {
+	release, err := x.useImage(ctx, spec.Image, seat)
+	if err != nil {
+		return r, err
+	}
+	defer release()
 	if spec.Inputs, err = x.open(ctx, list); err != nil {
 		return r, err
 	}
@@ -100,11 +105,10 @@ type host struct {
 	ended    atomic.Bool
 	lease    *engine.Lease // nil: the program has no network
 
-	mu     sync.Mutex
-	last   uint64
-	calls  map[uint64]chan callAnswer
-	freeze func(engine.Motion) error
-	reins  engine.Reins
+	mu       sync.Mutex
+	last     uint64
+	calls    map[uint64]chan callAnswer
+	controls engine.Controls
 }
 
 // listen handles frames from the api until the stream ends.
@@ -115,12 +119,12 @@ func (h *host) listen() error {
 			return err
 		}
 		h.mu.Lock()
-		freeze, reins := h.freeze, h.reins
+		controls := h.controls
 		h.mu.Unlock()
 		switch k {
 		case kindCancel:
 			h.cancel()
-		case kindPlaces:
+		case kindAddresses:
 			h.exchange.answers <- received{k, payload}
 		case kindAnswer:
 			var a callAnswer
@@ -144,19 +148,19 @@ func (h *host) listen() error {
 			} else {
 				h.seat.rest(0)
 			}
-			if freeze != nil {
-				_ = freeze(motion) // fails if the program has ended
+			if controls.Freeze != nil {
+				_ = controls.Freeze(motion) // fails if the program has ended
 			}
 			if h.live {
 				h.exchange.worker.setIdle(h, motion != engine.GoOn)
 			}
 		case kindInterrupt:
-			if reins.Interrupt != nil {
-				_ = reins.Interrupt()
+			if controls.Interrupt != nil {
+				_ = controls.Interrupt()
 			}
 		case kindDrain:
-			if reins.Drain != nil {
-				reins.Drain()
+			if controls.Drain != nil {
+				controls.Drain()
 			}
 			if err := h.exchange.frames.send(kindDrain, payload); err != nil {
 				return err
@@ -198,7 +202,7 @@ func (h *host) Call(ctx context.Context, name string, input []byte) ([]byte, err
 	}
 }
 
-// Listener implements engine.Networked.
+// Listener implements engine.Host.
 func (h *host) Listener(file *os.File) {
 	if h.lease == nil {
 		file.Close()
@@ -206,6 +210,9 @@ func (h *host) Listener(file *os.File) {
 	}
 	h.lease.Listener(file)
 }
+
+// Contacted implements engine.Host. The sandboxes of a worker are on its machine.
+func (h *host) Contacted(list []engine.Contact, _ string) { h.contacted(list) }
 
 // contacted reports the hosts that the program contacts to the api, for its log.
 func (h *host) contacted(list []engine.Contact) {
@@ -223,30 +230,21 @@ func (h *host) endLease() {
 	}
 }
 
-// Freezer implements engine.Freezable.
-func (h *host) Freezer(freeze func(engine.Motion) error) {
+// SetControls implements engine.Host.
+func (h *host) SetControls(controls engine.Controls) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.freeze = freeze
+	h.controls = controls
 }
 
-// Lead implements engine.Led.
-func (h *host) Lead(reins engine.Reins) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.reins = reins
-}
-
-// Rest implements engine.Restful.
-func (h *host) Rest(memory int64) {
-	h.seat.rest(memory)
-	_ = h.exchange.frames.sendJSON(kindRest, rest{true, memory})
-}
-
-// Wake implements engine.Restful.
-func (h *host) Wake() {
-	h.seat.wake()
-	_ = h.exchange.frames.sendJSON(kindRest, rest{})
+// Rest implements engine.Host.
+func (h *host) Rest(resting bool, memory int64) {
+	if resting {
+		h.seat.rest(memory)
+	} else {
+		h.seat.wake()
+	}
+	_ = h.exchange.frames.sendJSON(kindRest, rest{resting, memory})
 }
 
 // admission bounds the programs that a worker runs at once.

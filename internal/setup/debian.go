@@ -12,50 +12,87 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// plotFonts is the package of fonts for programs that draw text with system fonts.
-const plotFonts = "fonts-dejavu-core"
-
-// debianPackages installs the missing packages that the languages and sets need.
+// debianPackages installs the missing packages that the languages and sets need, then
+// those for comfort: without these, and without the rights to install them, setup goes on.
 func (in *installer) debianPackages(ctx context.Context, languages []language.Language, sets []kind) error {
 	in.progress.Step("Debian packages")
 	if _, err := exec.LookPath("dpkg-query"); err != nil {
 		if err := in.commandsExist(languages); err != nil {
 			return err
 		}
+		if len(in.extras) > 0 {
+			in.progress.Warn("not a Debian system: install what Debian calls " + strings.Join(in.extras, " "))
+		}
 		in.progress.Done("not a Debian system; the languages' commands are there")
 		return nil
 	}
-	missing, err := in.missing(ctx, languages, sets)
+	needed, err := in.missing(ctx, in.needed(ctx, languages, sets))
 	if err != nil {
 		return err
 	}
-	if len(missing) == 0 {
+	comfort, err := in.missing(ctx, comfortPackages(sets))
+	if err != nil {
+		return err
+	}
+	if len(needed)+len(comfort) == 0 {
 		in.progress.Done("all present")
 		return nil
 	}
-	apt, err := in.aptGet(ctx, missing)
+	if err := in.install(ctx, needed); err != nil {
+		return err
+	}
+	if err := in.install(ctx, comfort); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		in.progress.Warn("programs run without these: " + strings.ReplaceAll(err.Error(), "\n", "; "))
+		comfort = nil
+	}
+	if done := slices.Concat(needed, comfort); len(done) > 0 {
+		in.progress.Done("installed " + strings.Join(done, ", "))
+	}
+	return nil
+}
+
+// install installs packages with apt-get.
+func (in *installer) install(ctx context.Context, packages []string) error {
+	if len(packages) == 0 {
+		return nil
+	}
+	apt, err := in.aptGet(ctx, packages)
 	if err != nil {
 		return err
 	}
 	// The lists of a new machine or container are empty or old.
 	for _, args := range [][]string{{"update", "-q"}, append(
-		[]string{"install", "-q", "-y", "--no-install-recommends"}, missing...)} {
-		if err := in.runApt(ctx, append(slices.Clone(apt), args...), missing); err != nil {
+		[]string{"install", "-q", "-y", "--no-install-recommends"}, packages...)} {
+		if err := in.runApt(ctx, append(slices.Clone(apt), args...), packages); err != nil {
 			return err
 		}
 	}
-	in.progress.Done("installed " + strings.Join(missing, ", "))
 	return nil
 }
 
+// comfortPackages returns the packages that programs with these sets run without.
+func comfortPackages(sets []kind) []string {
+	if len(sets) == 0 {
+		return nil
+	}
+	return append(slices.Clone(fontPackages), localePackage)
+}
+
 // DebianPackages returns the Debian packages that programs in these languages and with
-// these sets of Python packages need, without those that only setup needs.
-func DebianPackages(languages, sets []string) ([]string, error) {
+// these sets of Python packages need and the extras, without those that only setup needs.
+func DebianPackages(languages, sets, extras []string) ([]string, error) {
 	chosen, err := choose(languages)
 	if err != nil {
 		return nil, err
 	}
-	wanted := []string{plotFonts}
+	wanted, err := extraPackages(extras)
+	if err != nil {
+		return nil, err
+	}
+	wanted = slices.Concat(wanted, fontPackages, []string{localePackage})
 	for _, l := range chosen {
 		wanted = append(wanted, l.Packages...)
 	}
@@ -72,10 +109,10 @@ func DebianPackages(languages, sets []string) ([]string, error) {
 	return slices.Compact(wanted), nil
 }
 
-// missing returns the needed packages that are not installed. A pip that was not
+// needed returns the packages that the languages, sets and extras need. A pip that was not
 // installed by apt counts.
-func (in *installer) missing(ctx context.Context, languages []language.Language, sets []kind) ([]string, error) {
-	var wanted []string
+func (in *installer) needed(ctx context.Context, languages []language.Language, sets []kind) []string {
+	wanted := slices.Clone(in.extras)
 	for _, l := range languages {
 		wanted = append(wanted, l.Packages...)
 	}
@@ -88,12 +125,14 @@ func (in *installer) missing(ctx context.Context, languages []language.Language,
 			wanted = append(wanted, "python3-setuptools", "python3-wheel")
 		}
 	}
-	if len(sets) > 0 {
-		wanted = append(wanted, plotFonts)
-		if exec.CommandContext(ctx, in.table, "-m", "pip", "--version").Run() != nil {
-			wanted = append(wanted, "python3-pip")
-		}
+	if len(sets) > 0 && exec.CommandContext(ctx, in.table, "-m", "pip", "--version").Run() != nil {
+		wanted = append(wanted, "python3-pip")
 	}
+	return wanted
+}
+
+// missing returns those of the wanted packages that are not installed.
+func (in *installer) missing(ctx context.Context, wanted []string) ([]string, error) {
 	slices.Sort(wanted)
 	wanted = slices.Compact(wanted)
 	if len(wanted) == 0 {
@@ -120,17 +159,23 @@ func (in *installer) missing(ctx context.Context, languages []language.Language,
 
 // aptGet returns the beginning of a command line that installs packages.
 func (in *installer) aptGet(ctx context.Context, missing []string) ([]string, error) {
-	apt := []string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=120"}
+	become, err := in.asRoot(ctx)
+	if err != nil {
+		return nil, &Error{
+			Problem: "these Debian packages are missing: " + strings.Join(missing, " "),
+			Cure:    "run this as root, then setup again: apt-get install " + strings.Join(missing, " "),
+		}
+	}
+	return append(become, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=120"), nil
+}
+
+// asRoot returns the beginning of a command line that runs as root.
+func (in *installer) asRoot(ctx context.Context) ([]string, error) {
 	if in.uid == 0 {
-		return apt, nil
+		return nil, nil
 	}
-	if exec.CommandContext(ctx, "sudo", "-n", "true").Run() == nil {
-		return append([]string{"sudo", "-n"}, apt...), nil
-	}
-	return nil, &Error{
-		Problem: "these Debian packages are missing: " + strings.Join(missing, " "),
-		Cure:    "run this as root, then setup again: apt-get install " + strings.Join(missing, " "),
-	}
+	sudo := []string{"sudo", "-n"}
+	return sudo, exec.CommandContext(ctx, sudo[0], append(sudo[1:], "true")...).Run()
 }
 
 func (in *installer) runApt(ctx context.Context, argv, missing []string) error {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -169,5 +170,30 @@ func TestServiceCannotReplaceTheRuntimes(t *testing.T) {
 	}
 	if !ownedBy(filepath.Join(in.data, "runtimes"), 0) {
 		t.Error("the service owns the runtimes")
+	}
+}
+
+// Without root, and without fonts and locales, setup goes on.
+func TestComfortPackagesWithoutRoot(t *testing.T) {
+	in, j := bench(t, lockOf(""), "")
+	script(t, "dpkg-query", `printf 'installed %s\n' bash coreutils jq python3-pip; exit 1`)
+	script(t, "sudo", "exit 1\n")
+	if err := in.debianPackages(t.Context(), bashOnly(t), kinds[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if !j.has("warn programs run without these: these Debian packages are missing: fonts-dejavu fonts-noto-cjk ") {
+		t.Errorf("said:\n%s", j)
+	}
+}
+
+func TestDebianPackages(t *testing.T) {
+	got, err := DebianPackages([]string{"bash"}, nil, []string{"office"})
+	for _, want := range []string{"bash", "fonts-noto-cjk", "locales", "libreoffice-calc-nogui"} {
+		if err != nil || !slices.Contains(got, want) {
+			t.Errorf("%v, %v, want %s in it", got, err, want)
+		}
+	}
+	if _, err := DebianPackages(nil, nil, []string{"games"}); err == nil || !strings.Contains(err.Error(), "office") {
+		t.Errorf("an extra that does not exist: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -32,16 +33,20 @@ func TestLivePackages(t *testing.T) {
 		}
 		return []byte(lock), nil
 	}, "")
-	module := func() string {
+	python, err := in.inspectPython(t.Context())
+	s.must(err)
+	read := func(minor int) string {
 		t.Helper()
-		if err := in.livePackages(t.Context()); err != nil {
-			t.Fatalf("%v\n%s", err, j)
-		}
-		python, err := in.inspectPython(t.Context())
-		s.must(err)
-		text, err := os.ReadFile(in.path(fmt.Sprintf("live-3.%d", python.Minor), "IPython.py"))
+		text, err := os.ReadFile(in.path(fmt.Sprintf("live-3.%d", minor), "IPython.py"))
 		s.must(err)
 		return string(text)
+	}
+	module := func() string {
+		t.Helper()
+		if err := in.liveOfSet(t.Context()); err != nil {
+			t.Fatalf("%v\n%s", err, j)
+		}
+		return read(python.Minor)
 	}
 	if got := module(); got != "version = 1" {
 		t.Errorf("there is %q", got)
@@ -49,6 +54,14 @@ func TestLivePackages(t *testing.T) {
 	lock = s.wheel("ipython", "2.0", "IPython", "version = 2")
 	if got := module(); got != "version = 2" {
 		t.Errorf("after a newer lock there is %q", got)
+	}
+	other := python.Minor + 1 // which this machine need not have
+	if err := in.livePackages(t.Context(), other); err != nil || read(other) != "version = 2" || in.foreign != "" {
+		t.Errorf("for another Python: %v, %q", err, read(other))
+	}
+	in.lock = func(string, int) ([]byte, error) { return nil, os.ErrNotExist }
+	if err := in.livePackages(t.Context(), 9); !errors.Is(err, ErrNoLive) {
+		t.Errorf("for a Python without a lock: %v", err)
 	}
 	if in.kind.name != kinds[0].name {
 		t.Errorf("the set is now %q", in.kind.name)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -165,4 +166,23 @@ func pins(lock []byte) []byte {
 		}
 	}
 	return []byte(out.String())
+}
+
+// HasModule reports whether an installed set has a module of Python, such as "google.cloud".
+func HasModule(data, set, module string) bool {
+	k, known := findKind(set)
+	parts := strings.Split(module, ".")
+	if !known || slices.ContainsFunc(parts, func(p string) bool { return p == "" || strings.ContainsAny(p, `/*?[\`) }) {
+		return false
+	}
+	path := filepath.Join(append([]string{Dir(data), k.suffixed("lib", "")}, parts...)...)
+	if info, err := os.Stat(path); err == nil {
+		return info.IsDir()
+	}
+	for _, pattern := range []string{".py", ".*.so", ".so"} {
+		if found, _ := filepath.Glob(path + pattern); len(found) > 0 { // the name is no pattern
+			return true
+		}
+	}
+	return false
 }

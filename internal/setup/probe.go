@@ -4,11 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -118,34 +114,4 @@ func (in *installer) tryImport(ctx context.Context, set string, p *Package) {
 	default:
 		p.Error = err.Error()
 	}
-}
-
-// cacheFonts makes matplotlib's cache of system fonts, which takes longer than a short
-// program.
-func (in *installer) cacheFonts(ctx context.Context, set, work string) error {
-	if _, err := os.Stat(in.path("sets", set, "matplotlib")); err != nil {
-		return nil //nolint:nilerr // matplotlib is not installed
-	}
-	fresh, place := filepath.Join(work, "fonts"), in.path("matplotlib")
-	if err := makeDirectories(fresh, place); err != nil {
-		return err
-	}
-	err := pythonCommand(ctx, []string{"MPLCONFIGDIR=" + fresh}, in.python, "-I", "-c", importScript,
-		in.path("sets", set), "matplotlib.font_manager").Run()
-	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
-		return fmt.Errorf("making matplotlib's font cache: %w", err)
-	}
-	caches, err := filepath.Glob(filepath.Join(fresh, "*.json"))
-	if err != nil {
-		return err
-	}
-	if len(caches) == 0 {
-		in.progress.Warn("matplotlib made no font cache: first plots are slower")
-	}
-	for _, cache := range caches {
-		if err := os.Rename(cache, filepath.Join(place, filepath.Base(cache))); err != nil {
-			return err
-		}
-	}
-	return nil
 }

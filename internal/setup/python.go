@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -181,7 +182,8 @@ func (in *installer) pythonPackages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if have, ok := in.upToDate(p); ok {
+	have, same := in.upToDate(p)
+	if same && in.fontsFit(p.set) {
 		in.progress.Done(fmt.Sprintf("up to date, %d for Python %s", len(have.Packages), have.Python))
 		return nil
 	}
@@ -197,6 +199,14 @@ func (in *installer) pythonPackages(ctx context.Context) error {
 	}
 	defer os.RemoveAll(work)
 
+	if same {
+		if err := in.fonts(ctx, p.set, work); err != nil {
+			return inDirectory(in.data, err)
+		}
+		in.progress.Done(fmt.Sprintf("up to date, %d for Python %s; the list of fonts is new", len(have.Packages),
+			have.Python))
+		return nil
+	}
 	if err := in.installMain(ctx, p, work); err != nil {
 		return inDirectory(in.data, err)
 	}
@@ -214,6 +224,12 @@ func (in *installer) pythonPackages(ctx context.Context) error {
 
 const mainCure = "run setup again; packages are installed for x86-64 and arm64 with glibc 2.28 or newer"
 
+// platforms are those whose packages run wherever a CPython 3.11 or later does, by architecture.
+var platforms = map[string][]string{
+	"amd64": {"manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x86_64"},
+	"arm64": {"manylinux2014_aarch64", "manylinux_2_17_aarch64", "manylinux_2_28_aarch64"},
+}
+
 // installMain makes the set of the locked packages.
 func (in *installer) installMain(ctx context.Context, p plan, work string) error {
 	if p.main == "" || in.hasSet(p.main) {
@@ -230,6 +246,12 @@ func (in *installer) installMain(ctx context.Context, p plan, work string) error
 	if len(in.kind.source) > 0 {
 		args = append(args, "--no-binary", strings.Join(in.kind.source, ","), "--no-build-isolation")
 	}
+	if in.foreign != "" {
+		args = append(args, "--implementation", "cp", "--python-version", in.foreign)
+		for _, platform := range platforms[runtime.GOARCH] {
+			args = append(args, "--platform", platform)
+		}
+	}
 	err := in.pip(ctx, filepath.Join(work, "tmp"), len(packageNames(string(p.lock))), mainCure, args...)
 	if err != nil {
 		return err
@@ -239,6 +261,9 @@ func (in *installer) installMain(ctx context.Context, p plan, work string) error
 
 // keep compiles a directory of packages and renames it into place.
 func (in *installer) keep(ctx context.Context, packages, name string) error {
+	if in.foreign != "" { // nothing here could compile it
+		return os.Rename(packages, in.path("sets", name))
+	}
 	in.progress.Update(0, 0, "compiling")
 	// It fails for files for other versions of Python, which packages have among their
 	// tests. Importing the packages is the check that counts.
@@ -251,7 +276,7 @@ func (in *installer) keep(ctx context.Context, packages, name string) error {
 
 // finish imports every package of a set, and puts the set into use.
 func (in *installer) finish(ctx context.Context, p plan, work string) error {
-	if err := in.cacheFonts(ctx, p.set, work); err != nil {
+	if err := in.fonts(ctx, p.set, work); err != nil {
 		return err
 	}
 	installed := p.wanted()

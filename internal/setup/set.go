@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 )
@@ -127,20 +128,63 @@ func (in *installer) lockSetup() (release func(), err error) {
 
 const liveKind = "live"
 
-// livePackages installs IPython for the interpreter of the set.
-func (in *installer) livePackages(ctx context.Context) error {
+// ErrNoLive is Live's error for a CPython whose packages are not locked.
+var ErrNoLive = errors.New("there are no live interpreters for this version of Python")
+
+// Live installs what live interpreters of an image need whose Python is CPython 3.minor. The
+// machine needs no such Python.
+func Live(ctx context.Context, data string, minor int, progress Progress) error {
+	data, err := filepath.Abs(data)
+	if err != nil {
+		return err
+	}
+	in := newInstaller(Options{Data: data, Progress: progress})
+	if err := os.MkdirAll(in.path("sets"), 0o755); err != nil {
+		return inDirectory(data, err)
+	}
+	return in.livePackages(ctx, minor)
+}
+
+// liveOfSet installs IPython for the interpreter of the set, if it is locked for that.
+func (in *installer) liveOfSet(ctx context.Context) error {
 	python, err := in.inspectPython(ctx)
 	if err != nil {
 		return err
 	}
-	lock, err := in.lock(liveKind, python.Minor)
+	if err := in.livePackages(ctx, python.Minor); !errors.Is(err, ErrNoLive) {
+		return err
+	}
+	return nil
+}
+
+// liveOfVersion installs IPython for a version of CPython that an image has, such as 3.13.
+func (in *installer) liveOfVersion(ctx context.Context, version string) error {
+	minor, ok := strings.CutPrefix(version, "3.")
+	number, err := strconv.Atoi(minor)
+	if err == nil && ok {
+		err = in.livePackages(ctx, number)
+	}
+	if !ok || errors.Is(err, ErrNoLive) || errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) {
+		return &Error{Problem: "there are no live sessions for Python " + version,
+			Cure: "--live takes versions from 3.11 to 3.14, separated by commas"}
+	}
+	return err
+}
+
+// livePackages installs IPython for CPython 3.minor.
+func (in *installer) livePackages(ctx context.Context, number int) error {
+	python, err := in.describe(ctx, in.python)
+	if err != nil {
+		return err
+	}
+	lock, err := in.lock(liveKind, number)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // no lock for this CPython
+		return ErrNoLive
 	}
 	if err != nil {
 		return err
 	}
-	minor := fmt.Sprintf("3.%d", python.Minor)
+	minor := fmt.Sprintf("3.%d", number)
 	name := fmt.Sprintf("%s-%s-%.16s", liveKind, minor, digest(lock))
 	link := in.path(liveKind + "-" + minor)
 	before, _ := os.Readlink(link) // there may be none
@@ -161,6 +205,10 @@ func (in *installer) livePackages(ctx context.Context) error {
 	set := in.kind
 	defer func() { in.kind = set }()
 	in.kind = kind{name: liveKind}
+	if number != python.Minor {
+		in.foreign = minor
+		defer func() { in.foreign = "" }()
+	}
 	if err := in.installMain(ctx, plan{python: python, lock: lock, main: name}, work); err != nil {
 		return inDirectory(in.data, err)
 	}

@@ -41,6 +41,9 @@ type Options struct {
 	// current. Other sets are not changed.
 	Packages []string
 
+	Live   []string // versions of Python of images in which live sessions start too
+	Extras []string // names of programs beside the languages, such as office
+
 	// Requirements is the path of a pip requirements file with the user's packages, which
 	// are added to each set in Packages, or to the first of the installed ones. If it is
 	// empty, the file of an earlier setup counts; an empty file drops that one.
@@ -65,8 +68,10 @@ type installer struct {
 	data         string
 	kind         kind // the set that is being installed
 	requirements string
+	extras       []string // Debian packages
 	progress     Progress
 	held         *os.File // the lock of this setup
+	foreign      string   // version of the Python that packages are for, if it is not on this machine
 
 	// Tests replace these.
 	uid    int
@@ -109,6 +114,9 @@ func (in *installer) run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
+	if in.extras, err = extraPackages(opts.Extras); err != nil {
+		return err
+	}
 	has := func(name string) bool {
 		return slices.ContainsFunc(languages, func(l language.Language) bool { return l.Name == name })
 	}
@@ -125,6 +133,9 @@ func (in *installer) run(ctx context.Context, opts Options) error {
 	if err := in.debianPackages(ctx, languages, chosen); err != nil {
 		return err
 	}
+	if len(chosen) > 0 {
+		in.compileLocale(ctx)
+	}
 	if err := in.dataDirectory(ctx); err != nil {
 		return err
 	}
@@ -136,13 +147,18 @@ func (in *installer) run(ctx context.Context, opts Options) error {
 		if err := in.pythonPackages(ctx); err != nil {
 			return err
 		}
-		if err := in.livePackages(ctx); err != nil {
+		if err := in.liveOfSet(ctx); err != nil {
 			return err
 		}
 		if k.node && has("js") {
 			if err := in.nodePackages(ctx); err != nil {
 				return err
 			}
+		}
+	}
+	for _, version := range opts.Live {
+		if err := in.liveOfVersion(ctx, version); err != nil {
+			return err
 		}
 	}
 	return nil

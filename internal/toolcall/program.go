@@ -112,14 +112,14 @@ func (s *Programs) Start(
 	if err := s.admit(p); err != nil {
 		return nil, err
 	}
-	req.Profile.Host, req.Profile.Pauses, req.Attended = p, maxPauses, true
-	run, err := s.engine.Start(ctx, caller, req)
+	req.Profile.Calls = engine.Calls{Handler: p, Rounds: p.Rounds, Pauses: maxPauses}
+	run, turn, err := s.engine.StartAttended(ctx, caller, req)
 	if err != nil {
 		s.drop(p)
 		return nil, err
 	}
 	p.change(func() { p.run, p.home = run.ID, run.Session })
-	s.work.Go(func() { p.follow(s.life) })
+	s.work.Go(func() { p.follow(s.life, turn) })
 	return p, nil
 }
 
@@ -141,7 +141,7 @@ func (s *Programs) admit(p *Program) error {
 }
 
 // follow records the output and the end of a program.
-func (p *Program) follow(ctx context.Context) {
+func (p *Program) follow(ctx context.Context, turn engine.Turn) {
 	defer p.of.drop(p)
 	defer p.change(func() {
 		p.ended = true
@@ -149,7 +149,7 @@ func (p *Program) follow(ctx context.Context) {
 			p.expiry.Stop()
 		}
 	})
-	if err := p.of.engine.AwaitTurn(ctx, p.Caller, p.run); errors.Is(err, engine.ErrBusy) {
+	if err := turn.Await(ctx); errors.Is(err, engine.ErrBusy) {
 		p.change(func() { p.refused = err })
 		return
 	}
@@ -203,7 +203,7 @@ func (p *Program) waiting() bool {
 	return !p.ended && !p.serving
 }
 
-// Rounds implements engine.RoundHandler.
+// Rounds sets what to call about rounds; see engine.Calls.
 func (p *Program) Rounds(out func(bool)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -380,4 +380,4 @@ func conflict(format string, args ...any) error {
 	return &engine.Error{Op: "continue", Kind: engine.ErrConflict, Err: fmt.Errorf(format, args...)}
 }
 
-var _ engine.RoundHandler = (*Program)(nil)
+var _ engine.CallHandler = (*Program)(nil)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"mime/multipart"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,16 +15,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/page"
+	"github.com/airlock-run/airlock/internal/page/pagetest"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 var local = engine.Caller{Owner: engine.Local}
 
 func (v *visitor) put(name, mime, content string) engine.File {
-	v.t.Helper()
-	f, err := v.engine.PutFile(v.t.Context(), local, engine.Upload{Name: name, MIME: mime}, strings.NewReader(content))
+	v.T.Helper()
+	f, err := v.Engine.PutFile(v.T.Context(), local, engine.Upload{Name: name, MIME: mime}, strings.NewReader(content))
 	if err != nil {
-		v.t.Fatal(err)
+		v.T.Fatal(err)
 	}
 	return f
 }
@@ -45,19 +48,19 @@ func TestContent(t *testing.T) {
 		{"a.bin", "text/html; charset=utf-16", "<b>", "text/plain; charset=utf-8"},
 	} {
 		f := v.put(file.name, file.mime, file.content)
-		got := v.get("/files/" + f.ID.String() + "/content")
-		if kind := got.header.Get("Content-Type"); kind != file.kind {
+		got := v.Get("/files/" + f.ID.String() + "/content")
+		if kind := got.Header.Get("Content-Type"); kind != file.kind {
 			t.Errorf("%s (%s) is served as %s, want %s", file.name, file.mime, kind, file.kind)
 		}
-		if !strings.HasPrefix(got.header.Get("Content-Security-Policy"), "sandbox; default-src 'none'") {
-			t.Errorf("%s: the policy is %q", file.name, got.header.Get("Content-Security-Policy"))
+		if !strings.HasPrefix(got.Header.Get("Content-Security-Policy"), "sandbox; default-src 'none'") {
+			t.Errorf("%s: the policy is %q", file.name, got.Header.Get("Content-Security-Policy"))
 		}
-		attached := strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment")
+		attached := strings.HasPrefix(got.Header.Get("Content-Disposition"), "attachment")
 		if attached == (file.kind == "image/png") {
-			t.Errorf("%s: the disposition is %q", file.name, got.header.Get("Content-Disposition"))
+			t.Errorf("%s: the disposition is %q", file.name, got.Header.Get("Content-Disposition"))
 		}
-		if got.body != file.content {
-			t.Errorf("%s holds %q", file.name, got.body)
+		if got.Body != file.content {
+			t.Errorf("%s holds %q", file.name, got.Body)
 		}
 	}
 }
@@ -67,13 +70,13 @@ func TestNamesAreText(t *testing.T) {
 	f := v.put(`"><img src=x onerror=x()>.md`, "",
 		"# T\n\n<script>x()</script>\n\n[a](javascript:x()) ![p](https://192.0.2.1/x)\n")
 	for _, path := range []string{"/files", "/files/" + f.ID.String(), "/files/" + f.ID.String() + "/preview"} {
-		body := v.get(path).body
+		body := v.Get(path).Body
 		if strings.Contains(body, "<img") || strings.Contains(body, "<script>x") ||
 			strings.Contains(body, `href="javascript`) {
 			t.Errorf("%s lets a name or Markdown become part of the document", path)
 		}
 	}
-	got := v.get("/files/" + f.ID.String() + "/content").header.Get("Content-Disposition")
+	got := v.Get("/files/" + f.ID.String() + "/content").Header.Get("Content-Disposition")
 	if want := `attachment; filename="_><img src=x onerror=x()>.md"; filename*=UTF-8''%22%3E%3Cimg%20src%3Dx%20onerror%3Dx%28%29%3E.md`; got != want {
 		t.Errorf("the disposition is %s", got)
 	}
@@ -91,7 +94,7 @@ func TestTable(t *testing.T) {
 		return sandboxtest.Exit(0), nil
 	})
 	preview := func(content string) string {
-		return v.get("/files/" + v.put("t.csv", "", content).ID.String() + "/preview").body
+		return v.Get("/files/" + v.put("t.csv", "", content).ID.String() + "/preview").Body
 	}
 	body := preview("a\n1\n")
 	if !strings.Contains(body, "&lt;script&gt;") || strings.Contains(body, "<script>") ||
@@ -110,36 +113,36 @@ func TestTable(t *testing.T) {
 			t.Errorf("after %.30s the preview is %s", lie, body)
 		}
 	}
-	if got := v.get("/runs").body; !strings.Contains(got, "Nothing was run yet") {
+	if got := v.Get("/runs").Body; !strings.Contains(got, "Nothing was run yet") {
 		t.Error("runs that make previews are among the visitor's")
 	}
 }
 
 func TestArchive(t *testing.T) {
-	v := visitSite(t, true, prints("x"))
-	session, err := v.engine.CreateSession(t.Context(), local, engine.SessionRequest{Files: []engine.FileRef{
+	v := visitSite(t, true, pagetest.Prints("x"))
+	session, err := v.Engine.CreateSession(t.Context(), local, engine.SessionRequest{Files: []engine.FileRef{
 		{ID: v.put("a.txt", "", "one").ID, Path: "d/a.txt"}, {ID: v.put("b.txt", "", "two").ID},
 		{ID: v.put("c\u202etxt.csv", "", "three").ID}, {ID: v.put(`..\..\d`, "", "four").ID},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if page := v.get("/sessions/" + session.ID.String()).body; strings.Contains(page, "held=true") {
+	if page := v.Get("/sessions/" + session.ID.String()).Body; strings.Contains(page, "held=true") {
 		t.Error("a zip with hidden files is offered, and there are none")
 	}
-	risky, err := v.engine.CreateSession(t.Context(), local, engine.SessionRequest{Files: []engine.FileRef{
+	risky, err := v.Engine.CreateSession(t.Context(), local, engine.SessionRequest{Files: []engine.FileRef{
 		{ID: v.put("a.txt", "", "one").ID, Path: ".git/config"}, {ID: v.put("b.txt", "", "two").ID, Path: ".envrc"},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := "/sessions/" + risky.ID.String()
-	if page := v.get(at).body; !strings.Contains(page, "files.zip?held=true") {
+	if page := v.Get(at).Body; !strings.Contains(page, "files.zip?held=true") {
 		t.Error("the files that the zip leaves out are not offered")
 	}
 	for query, want := range map[string]string{"": "LEFT-OUT.txt", "?held=true": ".envrc LEFT-OUT.txt"} {
-		got := v.get(at + "/files.zip" + query)
-		z, err := zip.NewReader(strings.NewReader(got.body), int64(len(got.body)))
+		got := v.Get(at + "/files.zip" + query)
+		z, err := zip.NewReader(strings.NewReader(got.Body), int64(len(got.Body)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,8 +154,8 @@ func TestArchive(t *testing.T) {
 			t.Errorf("%q holds %q", query, names)
 		}
 	}
-	got := v.get("/sessions/" + session.ID.String() + "/files.zip")
-	z, err := zip.NewReader(strings.NewReader(got.body), int64(len(got.body)))
+	got := v.Get("/sessions/" + session.ID.String() + "/files.zip")
+	z, err := zip.NewReader(strings.NewReader(got.Body), int64(len(got.Body)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,9 +179,9 @@ func TestArchive(t *testing.T) {
 
 // TestShownNames checks that an invisible character in a name is shown as its number.
 func TestShownNames(t *testing.T) {
-	v := visitSite(t, true, prints("x"))
+	v := visitSite(t, true, pagetest.Prints("x"))
 	v.put("می\u200cخواهم\u202egnp.csv", "", "1")
-	got := v.get("/files").body
+	got := v.Get("/files").Body
 	if strings.Contains(got, "\u202e") || !strings.Contains(got, "می⟨U&#43;200C⟩خواهم⟨U&#43;202E⟩gnp.csv") {
 		t.Errorf("the page says %s", got)
 	}
@@ -192,14 +195,16 @@ func TestPlainText(t *testing.T) {
 		"\x1b":  "",
 		"\x1b[": "", "ä\x1b[0mö": "äö",
 	} {
-		if got := plainText(in); got != want {
+		if got := page.PlainText(in); got != want {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
 		}
 	}
 	// Many line restarts take time linear in the length.
-	start := processorTime(t)
-	plainText("x" + strings.Repeat("\r"+strings.Repeat("y", 3), 1<<20))
-	if took := processorTime(t) - start; took > 5*time.Second {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start := pagetest.ProcessorTime(t)
+	page.PlainText("x" + strings.Repeat("\r"+strings.Repeat("y", 3), 1<<20))
+	if took := pagetest.ProcessorTime(t) - start; took > 5*time.Second {
 		t.Errorf("4 MB of carriage returns took %v", took)
 	}
 }
@@ -207,11 +212,11 @@ func TestPlainText(t *testing.T) {
 func FuzzPlainText(f *testing.F) {
 	f.Add("\x1b[31mred\r\n\x1b]x\x07")
 	f.Fuzz(func(t *testing.T, s string) {
-		got := plainText(s)
-		if strings.ContainsFunc(got, isControl) {
+		got := page.PlainText(s)
+		if strings.ContainsFunc(got, page.IsControl) {
 			t.Errorf("%q leaves %q", s, got)
 		}
-		if plainText(got) != got {
+		if page.PlainText(got) != got {
 			t.Errorf("%q is not plain yet", got)
 		}
 	})
@@ -255,21 +260,21 @@ func TestTitle(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
-	v := visitSite(t, true, prints("a\n\nevent: result\ndata: {}\n\n"))
+	v := visitSite(t, true, pagetest.Prints("a\n\nevent: result\ndata: {}\n\n"))
 	path := v.runs()
-	all := v.get(path + "/events").body
+	all := v.Get(path + "/events").Body
 	if n := strings.Count("\n"+all, "\nevent: "); n != 4 { // started, output, result, recent
 		t.Errorf("%d events in %s", n, all)
 	}
-	r := v.request("GET", path+"/events", nil)
+	r := v.Request("GET", path+"/events", nil)
 	r.Header.Set("Last-Event-ID", "2")
-	if got := v.send(r).body; strings.Contains(got, "event: output") || !strings.Contains(got, "event: result") {
+	if got := v.Send(r).Body; strings.Contains(got, "event: output") || !strings.Contains(got, "event: result") {
 		t.Errorf("after the second event comes %s", got)
 	}
 	// An interrupted run may have fewer events than a watcher saw.
-	r = v.request("GET", path+"/events", nil)
+	r = v.Request("GET", path+"/events", nil)
 	r.Header.Set("Last-Event-ID", "99")
-	if got := v.send(r).body; !strings.Contains(got, "event: result") {
+	if got := v.Send(r).Body; !strings.Contains(got, "event: result") {
 		t.Errorf("after an event that is not kept comes %s", got)
 	}
 	if !bytes.Contains([]byte(all), []byte(`"data":"a\n\nevent: result\ndata: {}\n\n"`)) {
@@ -296,7 +301,7 @@ func TestRunIsAnsweredWithItsEvents(t *testing.T) {
 	v := visitSite(t, true, picture)
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
-	for _, f := range [][2]string{{"token", v.token()}, {"language", "python"}, {"code", "draw()"}} {
+	for _, f := range [][2]string{{"token", v.Token()}, {"language", "python"}, {"code", "draw()"}} {
 		if err := form.WriteField(f[0], f[1]); err != nil {
 			t.Fatal(err)
 		}
@@ -304,16 +309,16 @@ func TestRunIsAnsweredWithItsEvents(t *testing.T) {
 	if err := form.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := v.request("POST", "/runs", &body)
+	r := v.Request("POST", "/runs", &body)
 	r.Header.Set("Content-Type", form.FormDataContentType())
 	r.Header.Set("Accept", "text/event-stream")
-	got := v.send(r)
-	if got.status != 200 || !strings.HasPrefix(got.header.Get("Location"), "/ui/runs/") {
-		t.Fatalf("%d, %v", got.status, got.header)
+	got := v.Send(r)
+	if got.Status != 200 || !strings.HasPrefix(got.Header.Get("Location"), "/ui/runs/") {
+		t.Fatalf("%d, %v", got.Status, got.Header)
 	}
 	var order []string
 	data := map[string]struct{ Data, HTML string }{}
-	for block := range strings.SplitSeq(strings.TrimSpace(got.body), "\n\n") {
+	for block := range strings.SplitSeq(strings.TrimSpace(got.Body), "\n\n") {
 		_, block, _ = strings.Cut("\n"+block, "\nevent: ")
 		name, text, _ := strings.Cut(block, "\ndata: ")
 		var one struct{ Data, HTML string }
@@ -326,7 +331,8 @@ func TestRunIsAnsweredWithItsEvents(t *testing.T) {
 		t.Error(diff)
 	}
 	html := data["result"].HTML
-	if n := strings.Count(html, `src="data:image/png;base64,iVBORw0KGgpzbWFsbA=="`); n != 1 || strings.Count(html, "data:") != 1 {
+	if n := strings.Count(html, `src="data:image/png;base64,iVBORw0KGgpzbWFsbA=="`); n != 1 ||
+		strings.Count(html, "data:") != 1 {
 		t.Errorf("one small picture is to come along: %s", html)
 	}
 	if !strings.Contains(data["recent"].HTML, "draw()") || data["output"].Data != "drawn\n" {

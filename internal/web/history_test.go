@@ -23,7 +23,7 @@ func TestSearch(t *testing.T) {
 		"ok":                     true,
 		"print total deprecated": true, "print absent": false, "failed": false,
 	} {
-		got := v.get("/runs?q=" + url.QueryEscape(query)).body
+		got := v.Get("/runs?q=" + url.QueryEscape(query)).Body
 		if strings.Contains(got, run) != found {
 			t.Errorf("a search for %q: found is %v", query, !found)
 		}

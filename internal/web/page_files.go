@@ -8,27 +8,28 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/page"
 )
 
 // filesPage shows, serves and deletes files and sessions.
-type filesPage struct{ *Site }
+type filesPage struct{ *site }
 
-func (s *Site) filesPage() {
+func (s *site) filesPage() {
 	p := &filesPage{s}
-	s.nav = append(s.nav, navEntry{Name: "files", Title: "Sessions & files", Path: "/files"})
-	s.mux.HandleFunc("GET /files", s.handle(p.list))
-	s.mux.HandleFunc("POST /files", s.change(p.upload))
-	s.mux.HandleFunc("POST /files/look", s.change(p.look))
-	s.mux.HandleFunc("GET /files/{id}", s.handle(with(s.findFile, p.show)))
-	s.mux.HandleFunc("GET /files/{id}/content", s.handle(p.content))
-	s.mux.HandleFunc("GET /files/{id}/preview", s.handle(with(s.findFile, p.preview)))
-	s.mux.HandleFunc("GET /files/{id}/pages/{number}", s.handle(with(s.findFile, p.pagePicture)))
-	s.mux.HandleFunc("GET /files/{id}/rows", s.handle(with(s.findFile, p.rows)))
-	s.mux.HandleFunc("POST /files/{id}/delete", s.change(with(s.findFile, p.remove)))
-	s.mux.HandleFunc("GET /runs/{id}/files.zip", s.handle(with(s.findRun, p.runArchive)))
-	s.mux.HandleFunc("GET /sessions/{id}", s.handle(with(p.findSession, p.session)))
-	s.mux.HandleFunc("GET /sessions/{id}/files.zip", s.handle(with(p.findSession, p.sessionArchive)))
-	s.mux.HandleFunc("POST /sessions/{id}/delete", s.change(p.removeSession))
+	s.Nav = append(s.Nav, page.Entry{Name: "files", Title: "Sessions & files", Path: "/files"})
+	s.Mux.HandleFunc("GET /files", s.Handle(p.list))
+	s.Mux.HandleFunc("POST /files", s.Change(p.upload))
+	s.Mux.HandleFunc("POST /files/look", s.Change(p.look))
+	s.Mux.HandleFunc("GET /files/{id}", s.Handle(page.With(s.findFile, p.show)))
+	s.Mux.HandleFunc("GET /files/{id}/content", s.Handle(p.content))
+	s.Mux.HandleFunc("GET /files/{id}/preview", s.Handle(page.With(s.findFile, p.preview)))
+	s.Mux.HandleFunc("GET /files/{id}/pages/{number}", s.Handle(page.With(s.findFile, p.pagePicture)))
+	s.Mux.HandleFunc("GET /files/{id}/rows", s.Handle(page.With(s.findFile, p.rows)))
+	s.Mux.HandleFunc("POST /files/{id}/delete", s.Change(page.With(s.findFile, p.remove)))
+	s.Mux.HandleFunc("GET /runs/{id}/files.zip", s.Handle(page.With(s.findRun, p.runArchive)))
+	s.Mux.HandleFunc("GET /sessions/{id}", s.Handle(page.With(p.findSession, p.session)))
+	s.Mux.HandleFunc("GET /sessions/{id}/files.zip", s.Handle(page.With(p.findSession, p.sessionArchive)))
+	s.Mux.HandleFunc("POST /sessions/{id}/delete", s.Change(p.removeSession))
 }
 
 // fileView is a file in a page.
@@ -40,8 +41,8 @@ type fileView struct {
 	Inline template.URL // a picture itself; empty: it is fetched
 }
 
-func (s *Site) fileView(f engine.File) fileView {
-	return fileView{File: f, Label: named(fileName(f)), Kind: previewKind(f)}
+func (s *site) fileView(f engine.File) fileView {
+	return fileView{File: f, Label: page.Named(fileName(f)), Kind: page.PreviewKind(infoOf(f))}
 }
 
 // filesView is the list of sessions and files.
@@ -57,19 +58,19 @@ type filesView struct {
 
 const filesPerPage = 50
 
-func (p *filesPage) list(w http.ResponseWriter, v *webRequest) error {
+func (p *filesPage) list(w http.ResponseWriter, v *page.Request) error {
 	body := filesView{MaxSize: p.MaxUpload}
-	after, err := v.after()
+	after, err := v.After()
 	if err != nil {
 		return err
 	}
 	query := engine.FileQuery{Origin: engine.OriginNative, Page: engine.Page{Limit: filesPerPage, After: after}}
-	files, err := p.Engine.ListFiles(v.Context(), v.caller, query)
+	files, err := p.Engine.ListFiles(v.Context(), v.Caller, query)
 	if err != nil {
 		return err
 	}
 	body.Groups = p.groups(v, files)
-	usage, quota, err := p.Engine.Kept(v.Context(), v.caller)
+	usage, quota, err := p.Engine.Kept(v.Context(), v.Caller)
 	if err != nil {
 		return err
 	}
@@ -78,65 +79,65 @@ func (p *filesPage) list(w http.ResponseWriter, v *webRequest) error {
 		body.Next = files[len(files)-1].ID.String()
 	}
 	if after.IsZero() {
-		sessions, err := p.Engine.ListSessions(v.Context(), v.caller, engine.SessionQuery{Origin: engine.OriginNative})
+		sessions, err := p.Engine.ListSessions(v.Context(), v.Caller, engine.SessionQuery{Origin: engine.OriginNative})
 		if err != nil {
 			return err
 		}
 		body.Sessions = p.sessionRows(v, sessions)
 	}
-	p.render(w, v, http.StatusOK, "files", "Sessions & files", body)
+	p.Render(w, v, http.StatusOK, "files", "Sessions & files", body)
 	return nil
 }
 
 // upload stores the request's body, as it comes, under the name in the address.
-func (p *filesPage) upload(w http.ResponseWriter, v *webRequest) error {
-	if v.Header.Get(tokenHeader) == "" {
-		return errToken
+func (p *filesPage) upload(w http.ResponseWriter, v *page.Request) error {
+	if v.Header.Get(page.TokenHeader) == "" {
+		return page.ErrToken
 	}
-	file, err := p.Engine.PutFile(v.Context(), v.caller, engine.Upload{
+	file, err := p.Engine.PutFile(v.Context(), v.Caller, engine.Upload{
 		Name: v.URL.Query().Get("name"), Origin: engine.OriginNative}, v.Body)
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusCreated, input{file.ID.String(), file.Name, file.Size})
+	page.WriteJSON(w, http.StatusCreated, input{file.ID.String(), file.Name, file.Size})
 	return nil
 }
 
 // show shows a file.
-func (p *filesPage) show(w http.ResponseWriter, v *webRequest, file engine.File) error {
+func (p *filesPage) show(w http.ResponseWriter, v *page.Request, file engine.File) error {
 	body := p.storedPreview(v, file)
-	p.render(w, v, http.StatusOK, "file", body.File.Label, body)
+	p.Render(w, v, http.StatusOK, "file", body.File.Label, body)
 	return nil
 }
 
 // preview answers with the part of a page that shows a file.
-func (p *filesPage) preview(w http.ResponseWriter, v *webRequest, file engine.File) error {
-	return p.fragment(w, v, "file", "preview", p.storedPreview(v, file))
+func (p *filesPage) preview(w http.ResponseWriter, v *page.Request, file engine.File) error {
+	return p.Fragment(w, v, "file", "preview", p.storedPreview(v, file))
 }
 
 // look stores the request's body for a while, and shows it as preview does, since the
 // outputs of a cell are not files of the session.
-func (p *filesPage) look(w http.ResponseWriter, v *webRequest) error {
-	file, err := p.Engine.PutFile(v.Context(), v.caller, engine.Upload{
+func (p *filesPage) look(w http.ResponseWriter, v *page.Request) error {
+	file, err := p.Engine.PutFile(v.Context(), v.Caller, engine.Upload{
 		Name: v.URL.Query().Get("name"), Origin: originPage, TTL: lookTime}, v.Body)
 	if err != nil {
 		return err
 	}
-	return p.fragment(w, v, "file", "preview", p.storedPreview(v, file))
+	return p.Fragment(w, v, "file", "preview", p.storedPreview(v, file))
 }
 
-func (p *filesPage) remove(w http.ResponseWriter, v *webRequest, file engine.File) error {
-	if err := p.Engine.DeleteFile(v.Context(), v.caller, file.ID); err != nil {
+func (p *filesPage) remove(w http.ResponseWriter, v *page.Request, file engine.File) error {
+	if err := p.Engine.DeleteFile(v.Context(), v.Caller, file.ID); err != nil {
 		return err
 	}
 	return p.deleted(w, v)
 }
 
-func (p *filesPage) deleted(w http.ResponseWriter, v *webRequest) error {
-	return p.at(w, v, "/files", http.StatusOK, map[string]bool{"deleted": true})
+func (p *filesPage) deleted(w http.ResponseWriter, v *page.Request) error {
+	return p.Done(w, v, "/files", http.StatusOK, map[string]bool{"deleted": true})
 }
 
-func (p *filesPage) runArchive(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
+func (p *filesPage) runArchive(w http.ResponseWriter, v *page.Request, run *engine.Run) error {
 	return p.archive(w, v, "run-"+run.ID.String()+".zip", run.Files)
 }
 
@@ -147,15 +148,15 @@ type sessionFiles struct {
 }
 
 // findSession returns the session that a request is about.
-func (p *filesPage) findSession(v *webRequest) (s sessionFiles, err error) {
-	id, err := v.id()
+func (p *filesPage) findSession(v *page.Request) (s sessionFiles, err error) {
+	id, err := v.ID()
 	if err != nil {
 		return s, err
 	}
-	if s.Session, err = p.Engine.GetSession(v.Context(), v.caller, id); err != nil {
+	if s.Session, err = p.Engine.GetSession(v.Context(), v.Caller, id); err != nil {
 		return s, err
 	}
-	files, places, err := p.Engine.SessionFiles(v.Context(), v.caller, id)
+	files, places, err := p.Engine.SessionFiles(v.Context(), v.Caller, id)
 	for i := range files {
 		files[i].Path = places[i].Path
 	}
@@ -163,25 +164,25 @@ func (p *filesPage) findSession(v *webRequest) (s sessionFiles, err error) {
 	return s, err
 }
 
-func (p *filesPage) session(w http.ResponseWriter, v *webRequest, s sessionFiles) error {
+func (p *filesPage) session(w http.ResponseWriter, v *page.Request, s sessionFiles) error {
 	body := filesView{Session: &s.Session}
 	for _, f := range s.files {
 		body.Files = append(body.Files, p.fileView(f))
 	}
-	p.render(w, v, http.StatusOK, "files", "Session", body)
+	p.Render(w, v, http.StatusOK, "files", "Session", body)
 	return nil
 }
 
-func (p *filesPage) sessionArchive(w http.ResponseWriter, v *webRequest, s sessionFiles) error {
+func (p *filesPage) sessionArchive(w http.ResponseWriter, v *page.Request, s sessionFiles) error {
 	return p.archive(w, v, "session-"+s.ID.String()+".zip", s.files)
 }
 
-func (p *filesPage) removeSession(w http.ResponseWriter, v *webRequest) error {
-	id, err := v.id()
+func (p *filesPage) removeSession(w http.ResponseWriter, v *page.Request) error {
+	id, err := v.ID()
 	if err != nil {
 		return err
 	}
-	if err := p.Engine.DeleteSession(v.Context(), v.caller, id); err != nil && !errors.Is(err, engine.ErrCanceled) {
+	if err := p.Engine.DeleteSession(v.Context(), v.Caller, id); err != nil && !errors.Is(err, engine.ErrCanceled) {
 		return err
 	}
 	return p.deleted(w, v)
@@ -203,7 +204,7 @@ type fileRow struct {
 
 // groups groups a list of files, the newest first. Of files with the same content, the
 // newest stands for all.
-func (p *filesPage) groups(v *webRequest, files []engine.File) []fileGroup {
+func (p *filesPage) groups(v *page.Request, files []engine.File) []fileGroup {
 	var groups []fileGroup
 	type place struct{ group, row int }
 	first := map[engine.Digest]place{}
@@ -227,18 +228,18 @@ func (p *filesPage) groups(v *webRequest, files []engine.File) []fileGroup {
 	return groups
 }
 
-func (p *filesPage) groupTitle(v *webRequest, id engine.ID) string {
+func (p *filesPage) groupTitle(v *page.Request, id engine.ID) string {
 	if id.IsZero() {
 		return "Uploaded"
 	}
-	run, err := p.Engine.GetRun(v.Context(), v.caller, id)
+	run, err := p.Engine.GetRun(v.Context(), v.Caller, id)
 	switch {
 	case err != nil:
 		return "A run that is not kept any more"
 	case run.Source == nil:
 		return "A run whose code is not kept"
 	}
-	return (&runPage{Site: p.Site}).past(run).Title
+	return (&runPage{site: p.site}).past(run).Title
 }
 
 // sessionRow is a session in the list.
@@ -250,7 +251,7 @@ type sessionRow struct {
 
 const countedSessions = 30
 
-func (p *filesPage) sessionRows(v *webRequest, sessions []engine.Session) []sessionRow {
+func (p *filesPage) sessionRows(v *page.Request, sessions []engine.Session) []sessionRow {
 	rows := make([]sessionRow, len(sessions))
 	for i, s := range sessions {
 		rows[i] = sessionRow{Session: s, Files: -1}
@@ -258,7 +259,7 @@ func (p *filesPage) sessionRows(v *webRequest, sessions []engine.Session) []sess
 			continue
 		}
 		// A session that ends meanwhile, or whose workspace is in use, is listed without.
-		if files, _, err := p.Engine.SessionFiles(v.Context(), v.caller, s.ID); err == nil {
+		if files, _, err := p.Engine.SessionFiles(v.Context(), v.Caller, s.ID); err == nil {
 			rows[i].Files = len(files)
 			for _, f := range files {
 				rows[i].Bytes += f.Size
@@ -270,16 +271,16 @@ func (p *filesPage) sessionRows(v *webRequest, sessions []engine.Session) []sess
 
 // keptWords returns usage and quota in words.
 func keptWords(u engine.Usage, q engine.Quota) string {
-	files, size := count(u.Files, "file"), byteCount(u.Bytes)
+	files, size := page.Count(u.Files, "file"), page.ByteCount(u.Bytes)
 	if q.Files > 0 {
-		files = fmt.Sprintf("%d of at most %s", u.Files, count(q.Files, "file"))
+		files = fmt.Sprintf("%d of at most %s", u.Files, page.Count(q.Files, "file"))
 	}
 	if q.Bytes > 0 {
-		size += " of " + byteCount(q.Bytes)
+		size += " of " + page.ByteCount(q.Bytes)
 	}
 	words := "You keep " + files + ", " + size
 	if q.Sessions > 0 {
-		words += fmt.Sprintf(", and %d of at most %s", u.Sessions, count(q.Sessions, "session"))
+		words += fmt.Sprintf(", and %d of at most %s", u.Sessions, page.Count(q.Sessions, "session"))
 	}
 	return words + "."
 }

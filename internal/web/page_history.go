@@ -8,6 +8,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/page"
 )
 
 // pastRun is a run in a list.
@@ -30,10 +31,10 @@ type historyView struct {
 
 const historyPage = 30 // entries of one page
 
-func (p *runPage) list(w http.ResponseWriter, v *webRequest) error {
+func (p *runPage) list(w http.ResponseWriter, v *page.Request) error {
 	query := v.URL.Query()
 	body := historyView{Query: strings.TrimSpace(query.Get("q"))}
-	after, err := v.after()
+	after, err := v.After()
 	if err != nil {
 		return err
 	}
@@ -47,14 +48,14 @@ func (p *runPage) list(w http.ResponseWriter, v *webRequest) error {
 	if body.Runs, body.Next, err = p.history(v, body.Query, after, historyPage); err != nil {
 		return err
 	}
-	p.render(w, v, http.StatusOK, "history", "Runs", body)
+	p.Render(w, v, http.StatusOK, "history", "Runs", body)
 	return nil
 }
 
 // history lists runs that contain all words of a text, and returns the id after which the
 // list continues.
-func (p *runPage) history(v *webRequest, text string, after engine.ID, limit int) ([]pastRun, string, error) {
-	runs, err := p.Engine.ListRuns(v.Context(), v.caller, engine.RunQuery{
+func (p *runPage) history(v *page.Request, text string, after engine.ID, limit int) ([]pastRun, string, error) {
+	runs, err := p.Engine.ListRuns(v.Context(), v.Caller, engine.RunQuery{
 		Text: text, Programs: true, Source: true, Page: engine.Page{Limit: limit, After: after},
 	})
 	if err != nil {
@@ -105,14 +106,14 @@ type diffLine struct {
 	Text          string
 }
 
-func (p *runPage) compare(w http.ResponseWriter, v *webRequest) error {
+func (p *runPage) compare(w http.ResponseWriter, v *page.Request) error {
 	var runs [2]*engine.Run
 	picked := v.URL.Query()["run"]
 	if a, b := v.URL.Query().Get("a"), v.URL.Query().Get("b"); a != "" && b != "" {
 		picked = []string{a, b}
 	}
 	if len(picked) != 2 {
-		return refuse(http.StatusBadRequest, "Two runs are needed to compare.", "Mark exactly two in the list of runs.")
+		return page.Refuse(http.StatusBadRequest, "Two runs are needed to compare.", "Mark exactly two in the list of runs.")
 	}
 	for i, text := range picked {
 		var err error
@@ -131,18 +132,18 @@ func (p *runPage) compare(w http.ResponseWriter, v *webRequest) error {
 		body.Code = diff(runs[0].Source.Code, runs[1].Source.Code)
 	}
 	body.Output = diff(outputText(runs[0]), outputText(runs[1]))
-	p.render(w, v, http.StatusOK, "compare", "Compare runs", body)
+	p.Render(w, v, http.StatusOK, "compare", "Compare runs", body)
 	return nil
 }
 
 // outputText returns the output of a run for the comparison.
 func outputText(run *engine.Run) string {
-	text := plainText(run.Stdout)
+	text := page.PlainText(run.Stdout)
 	if run.Stderr != "" {
 		if text != "" && !strings.HasSuffix(text, "\n") {
 			text += "\n"
 		}
-		text += plainText(run.Stderr)
+		text += page.PlainText(run.Stderr)
 	}
 	return text
 }
@@ -159,7 +160,7 @@ func diff(before, after string) difference {
 	case before == after:
 		return difference{Note: "No difference."}
 	case len(before) > maxDiffed || len(after) > maxDiffed:
-		return difference{Note: "They differ, and have more than " + byteCount(maxDiffed) +
+		return difference{Note: "They differ, and have more than " + page.ByteCount(maxDiffed) +
 			": too much to compare line by line."}
 	}
 	unified, err := udiff.ToUnifiedDiff("before", "after", before, udiff.Lines(before, after), 3)

@@ -5,37 +5,50 @@ import (
 	"net/http"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/page"
 )
 
 // notebookPage shows notebooks. A notebook is a file of a live session, as in Jupyter. The
 // page serves the document and proxies the requests of its script to the native API; the
 // script does the rest.
-type notebookPage struct{ *Site }
+type notebookPage struct{ *site }
 
-func (s *Site) notebookPages() {
+func (s *site) notebookPages() {
 	if s.API == nil {
 		return
 	}
 	p := &notebookPage{s}
-	s.nav = append(s.nav, navEntry{Name: "notebook", Title: "Notebooks", Path: "/notebooks"})
-	s.sections["notebooks"] = "notebook"
-	s.mux.HandleFunc("GET /notebooks", s.handle(p.list))
-	s.mux.HandleFunc("GET /notebooks/{id}", s.handle(p.show))
-	s.mux.HandleFunc("POST /markdown", s.change(p.markdown))
-	s.mux.HandleFunc("GET /frame/{kind}", s.frame)
-	s.mux.HandleFunc("/api/{path...}", s.handle(p.api))
-	s.mux.HandleFunc("GET /sessions/{id}/ports/{port}", s.handle(p.openPort))
-	s.mux.HandleFunc(portPath+portTicket, p.port)
+	s.Nav = append(s.Nav, page.Entry{Name: "notebook", Title: "Notebooks", Path: "/notebooks"})
+	s.Sections["notebooks"] = "notebook"
+	s.Mux.HandleFunc("GET /notebooks", s.Handle(p.list))
+	s.Mux.HandleFunc("GET /notebooks/{id}", s.Handle(p.show))
+	s.Mux.HandleFunc("POST /markdown", s.Change(p.markdown))
+	s.Mux.HandleFunc("GET /frame/{kind}", s.frame)
+	s.Mux.HandleFunc("/api/{path...}", s.Handle(p.api))
+	s.Mux.HandleFunc("GET /sessions/{id}/ports/{port}", s.Handle(p.openPort))
+	s.Mux.HandleFunc(page.PortPath+page.PortTicket, p.port)
 }
 
 // notebooksView is the list of notebooks.
 type notebooksView struct {
 	Notebooks []notebookEntry
+	Languages []notebookLanguage // of a new one
+	Images    []string           // to choose from for a new one; none: there is no choice
+	Image     string             // the usual one
 	Shares    []shareEntry
 }
+
+// notebookLanguage is a language that a notebook can have.
+type notebookLanguage struct{ Name, Title string }
+
+// notebookTitles are the titles of the languages of live sessions.
+var notebookTitles = map[string]string{"python": "Python", "javascript": "JavaScript", "typescript": "TypeScript",
+	"bash": "Bash", "r": "R"}
 
 // notebookEntry is a live session with a notebook in it.
 type notebookEntry struct {
@@ -45,17 +58,20 @@ type notebookEntry struct {
 }
 
 // list shows the live sessions that hold a notebook, newest first.
-func (p *notebookPage) list(w http.ResponseWriter, v *webRequest) error {
-	all, err := p.Engine.ListSessions(v.Context(), v.caller, engine.SessionQuery{Origin: engine.OriginNative})
+func (p *notebookPage) list(w http.ResponseWriter, v *page.Request) error {
+	all, err := p.Engine.ListSessions(v.Context(), v.Caller, engine.SessionQuery{Origin: engine.OriginNative})
 	if err != nil {
 		return err
 	}
 	var body notebooksView
+	for _, name := range live.Languages(nil) {
+		body.Languages = append(body.Languages, notebookLanguage{name, notebookTitles[name]})
+	}
 	for _, session := range all {
 		if session.Kind != engine.SessionLive {
 			continue
 		}
-		_, places, err := p.Engine.SessionFiles(v.Context(), v.caller, session.ID)
+		_, places, err := p.Engine.SessionFiles(v.Context(), v.Caller, session.ID)
 		if engine.KindOf(err) == engine.ErrNotFound {
 			continue // deleted meanwhile
 		}
@@ -64,7 +80,7 @@ func (p *notebookPage) list(w http.ResponseWriter, v *webRequest) error {
 		}
 		for _, f := range places {
 			if name, ok := strings.CutSuffix(f.Path, ".ipynb"); ok && !strings.Contains(name, "/") {
-				body.Notebooks = append(body.Notebooks, notebookEntry{session, named(name), len(places) - 1})
+				body.Notebooks = append(body.Notebooks, notebookEntry{session, page.Named(name), len(places) - 1})
 				break
 			}
 		}
@@ -72,7 +88,10 @@ func (p *notebookPage) list(w http.ResponseWriter, v *webRequest) error {
 	if body.Shares, err = p.shares(v); err != nil {
 		return err
 	}
-	p.render(w, v, http.StatusOK, "notebooks", "Notebooks", body)
+	if body.Images, err = p.imageNames(v.Caller, &body.Image); err != nil {
+		return err
+	}
+	p.Render(w, v, http.StatusOK, "notebooks", "Notebooks", body)
 	return nil
 }
 
@@ -80,59 +99,67 @@ func (p *notebookPage) list(w http.ResponseWriter, v *webRequest) error {
 type notebookView struct {
 	Session  string // "": it is made with the first cell or file
 	Language string // of a notebook without a session
+	Image    string // name of its image; empty: the usual one
 	Timeout  int    // seconds that a cell may run
 	Max      int64  // bytes of an uploaded file
 }
 
-func (p *notebookPage) show(w http.ResponseWriter, v *webRequest) error {
+func (p *notebookPage) show(w http.ResponseWriter, v *page.Request) error {
 	_, maxima := p.Engine.Limits()
 	body := notebookView{Language: "python", Timeout: int(maxima.Timeout.Seconds()), Max: p.MaxUpload}
-	if language := v.URL.Query().Get("language"); language == "javascript" || language == "bash" {
+	if language := v.URL.Query().Get("language"); slices.Contains(live.Languages(nil), language) {
 		body.Language = language
 	}
+	body.Image = v.URL.Query().Get("image")
 	if v.PathValue("id") != "new" {
-		id, err := v.id()
+		id, err := v.ID()
 		if err != nil {
 			return err
 		}
-		session, err := p.Engine.GetSession(v.Context(), v.caller, id)
+		session, err := p.Engine.GetSession(v.Context(), v.Caller, id)
 		if err != nil {
 			return err
 		}
 		if session.Kind != engine.SessionLive {
 			return engine.ErrNotFound
 		}
-		body.Session = id.String()
+		body.Session, body.Image = id.String(), live.Image(session)
 	}
-	p.renderUnder(w, v, http.StatusOK, "notebook", "Notebook", body, notebookPolicy(v.Host, p.Prefix))
+	p.RenderUnder(w, v, http.StatusOK, "notebook", "Notebook", body, notebookPolicy(v.Host, p.Prefix))
 	return nil
+}
+
+// sourceOf names what is below a path of ours in a policy. A policy cannot have an IPv6 address;
+// there it names the origin.
+func sourceOf(host, path string) string {
+	if at, err := netip.ParseAddrPort(host); err == nil && at.Addr().Is6() {
+		return "'self'"
+	}
+	return host + path
 }
 
 // notebookPolicy also allows pictures and sound in the document itself, and the frames of
 // the viewers. It names only the frames' addresses, so that a frame cannot navigate
-// elsewhere. A policy cannot have an IPv6 address; there it allows the origin.
+// elsewhere.
 func notebookPolicy(host, prefix string) func(nonce string) string {
-	frames := host + prefix + "/frame/"
-	if at, err := netip.ParseAddrPort(host); err == nil && at.Addr().Is6() {
-		frames = "'self'"
-	}
+	frames := sourceOf(host, prefix+"/frame/")
 	return func(nonce string) string {
-		return policyWith(nonce, "'self' data: blob:", "; media-src data: blob:; frame-src "+frames)
+		return page.PolicyWith(nonce, "'self' data: blob:", "; media-src data: blob:; frame-src "+frames)
 	}
 }
 
 // markdown renders a cell of Markdown: no raw HTML, no pictures from elsewhere.
-func (p *notebookPage) markdown(w http.ResponseWriter, v *webRequest) error {
-	text, err := io.ReadAll(io.LimitReader(v.Body, maxMarkdown+1))
+func (p *notebookPage) markdown(w http.ResponseWriter, v *page.Request) error {
+	text, err := io.ReadAll(io.LimitReader(v.Body, page.MaxMarkdown+1))
 	if err != nil {
-		return formError(err)
+		return page.FormError(err)
 	}
-	html, ok := renderMarkdown(markdown, string(text))
+	html, ok := page.RenderMarkdown(string(text))
 	if !ok {
-		return refuse(http.StatusUnprocessableEntity, "This text is too long or too nested to be shown as Markdown.",
+		return page.Refuse(http.StatusUnprocessableEntity, "This text is too long or too nested to be shown as Markdown.",
 			"It is shown as it is; split it into several cells.")
 	}
-	p.send(w, v, http.StatusOK, []byte(html))
+	p.Send(w, v, http.StatusOK, []byte(html))
 	return nil
 }
 
@@ -140,9 +167,9 @@ func (p *notebookPage) markdown(w http.ResponseWriter, v *webRequest) error {
 // visitor's cookie is sent only below the prefix, and alone permits only reading: a script
 // must send the token of its own page, so that no other page can use the API. Ports of
 // programs are refused: their answers would have the page's origin.
-func (p *notebookPage) api(w http.ResponseWriter, v *webRequest) error {
-	if !p.signIns.holds(v.cookie, v.Header.Get(tokenHeader)) {
-		return errToken
+func (p *notebookPage) api(w http.ResponseWriter, v *page.Request) error {
+	if !p.CheckToken(v, v.Header.Get(page.TokenHeader)) {
+		return page.ErrToken
 	}
 	to := path.Clean("/" + v.PathValue("path"))
 	if parts := strings.Split(to, "/"); len(parts) < 2 || parts[1] != "sessions" || len(parts) > 4 && parts[3] == "ports" {
@@ -157,30 +184,39 @@ func (p *notebookPage) api(w http.ResponseWriter, v *webRequest) error {
 
 // viewers maps kinds of content to the scripts that show them in a frame.
 var viewers = map[string]string{
-	"html": "viewer-html.js", "plotly": "viewer-plotly.js", "vega": "viewer-vega.js",
+	"html": "viewer-html.js", "plotly": "viewer-plotly.js", "vega": "viewer-vega.js", "widget": "viewer-widget.js",
 }
 
+// foreign is the viewer that runs scripts of programs, modules of anywidget, which it has as blobs.
+// They can do what the frame can: draw, and send messages to the page, which checks them.
+const foreign = "widget"
+
 // frame serves an empty document with an opaque origin, which the notebook fills. Only this
-// package's scripts run in it, and treat the content as data.
-func (s *Site) frame(w http.ResponseWriter, r *http.Request) {
+// package's scripts run in it, and treat the content as data, but for the viewer that is foreign.
+func (s *site) frame(w http.ResponseWriter, r *http.Request) {
 	script := viewers[r.PathValue("kind")]
 	if script == "" {
 		http.NotFound(w, r)
 		return
 	}
-	nonce := newSecret()
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "sandbox allow-scripts; default-src 'none'; script-src 'nonce-"+nonce+
-		"'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; media-src data:; form-action 'none'; "+
-		"base-uri 'none'; frame-ancestors 'self'")
-	h.Del("X-Frame-Options")
-	h.Set("X-DNS-Prefetch-Control", "off")
-	h.Set("Referrer-Policy", "no-referrer")
-	address, err := s.assets.address(script)
+	address, err := s.Assets.URL(script)
 	if err != nil {
 		panic(err) // the names are constant
 	}
+	nonce := page.NewSecret()
+	allowed := "'nonce-" + nonce + "'"
+	if r.PathValue("kind") == foreign {
+		// What a script with a nonce imports has its nonce too, wherever it comes from.
+		nonce, allowed = "", sourceOf(r.Host, address)+" blob:"
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "sandbox allow-scripts; default-src 'none'; script-src "+allowed+
+		"; worker-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; media-src data:; "+
+		"form-action 'none'; base-uri 'none'; frame-ancestors 'self'")
+	h.Del("X-Frame-Options")
+	h.Set("X-DNS-Prefetch-Control", "off")
+	h.Set("Referrer-Policy", "no-referrer")
 	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Output</title>`+
 		`<meta name="color-scheme" content="light dark"><style>html,body{margin:0;background:transparent}`+
 		`body{font:14px/1.5 system-ui,sans-serif;padding:2px;overflow-x:auto}table{border-collapse:collapse}`+

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/page"
 )
 
 // A Language is a language of programs.
@@ -21,21 +22,21 @@ type Language struct {
 }
 
 // runPage runs programs and shows them.
-type runPage struct{ *Site }
+type runPage struct{ *site }
 
-func (s *Site) runPage() {
-	p := &runPage{Site: s}
-	s.nav = append(s.nav, navEntry{Name: "run", Title: "Run", Path: "/"},
-		navEntry{Name: "history", Title: "Runs", Path: "/runs"})
-	s.sections["compare"] = "history"
-	s.mux.HandleFunc("GET /{$}", s.handle(p.blank))
-	s.mux.HandleFunc("POST /runs", s.change(p.start))
-	s.mux.HandleFunc("GET /runs/{id}", s.handle(with(s.findRun, p.show)))
-	s.mux.HandleFunc("GET /runs/{id}/events", s.handle(p.events))
-	s.mux.HandleFunc("POST /runs/{id}/stop", s.change(with(s.findRun, p.stop)))
-	s.mux.HandleFunc("POST /runs/{id}/again", s.change(with(s.findRun, p.again)))
-	s.mux.HandleFunc("GET /runs", s.handle(p.list))
-	s.mux.HandleFunc("GET /runs/compare", s.handle(p.compare))
+func (s *site) runPage() {
+	p := &runPage{site: s}
+	s.Nav = append(s.Nav, page.Entry{Name: "run", Title: "Run", Path: "/"},
+		page.Entry{Name: "history", Title: "Runs", Path: "/runs"})
+	s.Sections["compare"] = "history"
+	s.Mux.HandleFunc("GET /{$}", s.Handle(p.blank))
+	s.Mux.HandleFunc("POST /runs", s.Change(p.start))
+	s.Mux.HandleFunc("GET /runs/{id}", s.Handle(page.With(s.findRun, p.show)))
+	s.Mux.HandleFunc("GET /runs/{id}/events", s.Handle(p.events))
+	s.Mux.HandleFunc("POST /runs/{id}/stop", s.Change(page.With(s.findRun, p.stop)))
+	s.Mux.HandleFunc("POST /runs/{id}/again", s.Change(page.With(s.findRun, p.again)))
+	s.Mux.HandleFunc("GET /runs", s.Handle(p.list))
+	s.Mux.HandleFunc("GET /runs/compare", s.Handle(p.compare))
 }
 
 // runView is a program to write, or a run with its output.
@@ -43,6 +44,7 @@ type runView struct {
 	Source    source
 	Lost      bool // the code of the run is not stored
 	Languages []Language
+	Images    []string // names to choose from; none: there is no choice
 	Limits    runLimits
 	Run       *outcome // nil: a new program
 	Output    []piece  // for browsers without scripts
@@ -71,7 +73,7 @@ func (p *runPage) limits() runLimits {
 const recentRuns = 8
 
 // blank shows a form for a new program.
-func (p *runPage) blank(w http.ResponseWriter, v *webRequest) error {
+func (p *runPage) blank(w http.ResponseWriter, v *page.Request) error {
 	body := &runView{Source: source{Language: "python"}, Examples: examples}
 	for _, e := range examples {
 		if e.Name == v.URL.Query().Get("example") {
@@ -82,12 +84,12 @@ func (p *runPage) blank(w http.ResponseWriter, v *webRequest) error {
 }
 
 // show shows a run, and a form to change it and run it again.
-func (p *runPage) show(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
+func (p *runPage) show(w http.ResponseWriter, v *page.Request, run *engine.Run) error {
 	body := &runView{Run: p.outcome(v, run)}
 	if run.Source == nil {
 		body.Source, body.Lost = source{Language: run.Language}, true
 	} else {
-		body.Source = p.sourceOf(v.Context(), v.caller, run.Source)
+		body.Source = p.sourceOf(v.Context(), v.Caller, run.Source)
 	}
 	if err := p.readOutput(v, run, body); err != nil {
 		return err
@@ -95,26 +97,46 @@ func (p *runPage) show(w http.ResponseWriter, v *webRequest, run *engine.Run) er
 	return p.page(w, v, body)
 }
 
-func (p *runPage) page(w http.ResponseWriter, v *webRequest, body *runView) error {
+func (p *runPage) page(w http.ResponseWriter, v *page.Request, body *runView) error {
 	body.Languages, body.Limits = p.Languages(v.Context()), p.limits()
 	recent, _, err := p.history(v, "", engine.ID{}, recentRuns)
 	if err != nil {
 		return err
 	}
 	body.Recent = recent
+	if body.Images, err = p.imageNames(v.Caller, &body.Source.Image); err != nil {
+		return err
+	}
 	title := "Run"
 	if body.Run != nil {
 		title = body.Run.Title
 	}
-	p.renderUnder(w, v, http.StatusOK, "run", title, body, runPolicy)
+	p.RenderUnder(w, v, http.StatusOK, "run", title, body, runPolicy)
 	return nil
 }
 
+// imageNames returns the names of the images that a visitor can choose from, and that of none;
+// nothing if there are none. An empty choice becomes the usual one.
+func (s *site) imageNames(caller engine.Caller, chosen *string) (names []string, err error) {
+	images, err := s.Engine.ImagesOf(caller)
+	if err != nil || len(images) == 0 {
+		return nil, err
+	}
+	if caller.MayHaveHost() {
+		names = append(names, engine.HostImage)
+	}
+	for i := range images {
+		names = append(names, images[i].Name)
+	}
+	*chosen = cmp.Or(*chosen, s.Engine.DefaultImage(caller, engine.OriginNative))
+	return names, nil
+}
+
 // runPolicy also allows the pictures in a result.
-func runPolicy(nonce string) string { return policyWith(nonce, "'self' data:", "") }
+func runPolicy(nonce string) string { return page.PolicyWith(nonce, "'self' data:", "") }
 
 // start runs the program of the form.
-func (p *runPage) start(w http.ResponseWriter, v *webRequest) error {
+func (p *runPage) start(w http.ResponseWriter, v *page.Request) error {
 	src, err := p.readForm(v)
 	if err != nil {
 		return err
@@ -122,7 +144,7 @@ func (p *runPage) start(w http.ResponseWriter, v *webRequest) error {
 	req := src.request()
 	_, maxima := p.Engine.Limits()
 	req.Profile.Limits.Output.Bytes = maxima.Output.Bytes
-	run, err := p.Engine.Start(v.Context(), v.caller, req)
+	run, err := p.Engine.Start(v.Context(), v.Caller, req)
 	if err != nil {
 		return err
 	}
@@ -130,15 +152,16 @@ func (p *runPage) start(w http.ResponseWriter, v *webRequest) error {
 }
 
 // again repeats a run, with the same inputs.
-func (p *runPage) again(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
+func (p *runPage) again(w http.ResponseWriter, v *page.Request, run *engine.Run) error {
 	if run.Source == nil {
-		return refuse(http.StatusConflict, "The code of this run is not kept.", "It can only be run again by what ran it.")
+		return page.Refuse(http.StatusConflict, "The code of this run is not kept.",
+			"It can only be run again by what ran it.")
 	}
-	req := run.Source.Request(v.caller)
+	req := run.Source.Request(v.Caller)
 	req.Profile.Client = clientPage
-	run, err := p.Engine.Start(v.Context(), v.caller, req)
+	run, err := p.Engine.Start(v.Context(), v.Caller, req)
 	if engine.KindOf(err) == engine.ErrNotFound {
-		return refuse(http.StatusConflict, "A file that this run read is no longer kept.",
+		return page.Refuse(http.StatusConflict, "A file that this run read is no longer kept.",
 			"Choose the file again below its code, and run it.")
 	}
 	if err != nil {
@@ -148,24 +171,24 @@ func (p *runPage) again(w http.ResponseWriter, v *webRequest, run *engine.Run) e
 }
 
 // begun sends the visitor to a run's page; a script gets the run's events.
-func (p *runPage) begun(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
-	if v.wants("text/event-stream") {
-		w.Header().Set("Location", p.address("/runs/"+run.ID.String()))
+func (p *runPage) begun(w http.ResponseWriter, v *page.Request, run *engine.Run) error {
+	if v.Wants("text/event-stream") {
+		w.Header().Set("Location", p.URL("/runs/"+run.ID.String()))
 		return p.follow(w, v, run.ID, 0)
 	}
-	return p.to(w, v, "/runs/"+run.ID.String())
+	return p.Redirect(w, v, "/runs/"+run.ID.String())
 }
 
 // stopTime is how long a visitor waits for a run to end.
 const stopTime = 20 * time.Second
 
-func (p *runPage) stop(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
+func (p *runPage) stop(w http.ResponseWriter, v *page.Request, run *engine.Run) error {
 	ctx, cancel := context.WithTimeout(v.Context(), stopTime)
 	defer cancel()
-	if err := p.Engine.CancelRun(ctx, v.caller, run.ID); err != nil {
+	if err := p.Engine.CancelRun(ctx, v.Caller, run.ID); err != nil {
 		return err
 	}
-	return p.at(w, v, "/runs/"+run.ID.String(), http.StatusOK, map[string]bool{"stopped": true})
+	return p.Done(w, v, "/runs/"+run.ID.String(), http.StatusOK, map[string]bool{"stopped": true})
 }
 
 // outcome is a run for display.
@@ -186,8 +209,8 @@ type outcome struct {
 // namedDropped is how many dropped files the page names.
 const namedDropped = 20
 
-func (p *runPage) outcome(v *webRequest, run *engine.Run) *outcome {
-	o := &outcome{Run: run, Contacted: p.contacts(v.Context(), v.caller, run),
+func (p *runPage) outcome(v *page.Request, run *engine.Run) *outcome {
+	o := &outcome{Run: run, Contacted: p.contacts(v.Context(), v.Caller, run),
 		Words: outcomeWords(run), Title: run.Language, Client: clientWords(run)}
 	if run.Source != nil {
 		o.Title = cmp.Or(titleOf(run.Source.Code), o.Title)
@@ -226,7 +249,7 @@ func outcomeWords(run *engine.Run) string {
 		}
 	case engine.StatusOOM:
 		if src != nil && src.Memory > 0 {
-			words += " at " + byteCount(src.Memory)
+			words += " at " + page.ByteCount(src.Memory)
 		}
 	case engine.StatusKilled:
 		if run.Signal != "" {
@@ -246,11 +269,11 @@ type piece struct {
 const shownOutput = 128 << 10
 
 // readOutput fills in the output of a run, in its order, for browsers without scripts.
-func (p *runPage) readOutput(v *webRequest, run *engine.Run, body *runView) error {
+func (p *runPage) readOutput(v *page.Request, run *engine.Run, body *runView) error {
 	if !run.Status.Final() {
 		return nil
 	}
-	events, err := p.Engine.Watch(v.Context(), v.caller, run.ID, 0)
+	events, err := p.Engine.Watch(v.Context(), v.Caller, run.ID, 0)
 	if err != nil {
 		return err
 	}
@@ -268,7 +291,7 @@ func (p *runPage) readOutput(v *webRequest, run *engine.Run, body *runView) erro
 			text, body.Cut = strings.ToValidUTF8(text[:room], ""), true
 		}
 		room -= len(text)
-		shown := plainText(text)
+		shown := page.PlainText(text)
 		body.Rich = body.Rich || shown != text
 		text = shown
 		isErr := e.Stream == engine.Stderr

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/page"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
@@ -34,7 +35,7 @@ const (
 
 // sharePage shares notebooks and shows shared ones.
 type sharePage struct {
-	*Site
+	*site
 	sharing sharing
 	rate    *rate.Limiter
 }
@@ -42,16 +43,16 @@ type sharePage struct {
 // sharesPerSecond limits the requests of all visitors without a key together: each reads a file.
 const sharesPerSecond = 50
 
-func (s *Site) sharePages() {
+func (s *site) sharePages() {
 	if s.API == nil {
 		return
 	}
-	p := &sharePage{Site: s, rate: rate.NewLimiter(sharesPerSecond, 4*sharesPerSecond)}
-	s.mux.HandleFunc("POST /shares", s.change(p.share))
-	s.mux.HandleFunc("POST /runs/{id}/share", s.change(with(s.findRun, p.shareRun)))
-	s.mux.HandleFunc("POST /shares/{id}/delete", s.change(with(s.findFile, p.remove)))
-	s.mux.HandleFunc("GET /share/{link}", p.public(p.show))
-	s.mux.HandleFunc("GET /share/{link}/notebook", p.public(p.notebook))
+	p := &sharePage{site: s, rate: rate.NewLimiter(sharesPerSecond, 4*sharesPerSecond)}
+	s.Mux.HandleFunc("POST /shares", s.Change(p.share))
+	s.Mux.HandleFunc("POST /runs/{id}/share", s.Change(page.With(s.findRun, p.shareRun)))
+	s.Mux.HandleFunc("POST /shares/{id}/delete", s.Change(page.With(s.findFile, p.remove)))
+	s.Mux.HandleFunc("GET /share/{link}", p.public(p.show))
+	s.Mux.HandleFunc("GET /share/{link}/notebook", p.public(p.notebook))
 }
 
 // shared is a stored copy of a notebook.
@@ -62,36 +63,36 @@ type shared struct {
 }
 
 // share makes a link to the notebook that is the request's body.
-func (p *sharePage) share(w http.ResponseWriter, v *webRequest) error {
+func (p *sharePage) share(w http.ResponseWriter, v *page.Request) error {
 	text, err := io.ReadAll(http.MaxBytesReader(w, v.Body, maxShare))
 	if err != nil {
-		return formError(err)
+		return page.FormError(err)
 	}
 	var notebook struct{ Cells []json.RawMessage }
 	if json.Unmarshal(text, &notebook) != nil {
-		return refuse(http.StatusBadRequest, "This is no notebook.", "")
+		return page.Refuse(http.StatusBadRequest, "This is no notebook.", "")
 	}
 	file, err := p.store(v, v.URL.Query().Get("days"), v.URL.Query().Get("title"), text)
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusCreated, map[string]string{
-		"id": file.ID.String(), "url": p.address("/share/" + shareLink(file))})
+	page.WriteJSON(w, http.StatusCreated, map[string]string{
+		"id": file.ID.String(), "url": p.URL("/share/" + shareLink(file))})
 	return nil
 }
 
 // store stores a copy of a notebook for some days.
-func (p *sharePage) store(v *webRequest, days, title string, notebook []byte) (engine.File, error) {
+func (p *sharePage) store(v *page.Request, days, title string, notebook []byte) (engine.File, error) {
 	n, err := strconv.Atoi(days)
 	if err != nil || n < 1 || n > maxDays {
-		return engine.File{}, refuse(http.StatusBadRequest, "A link is good for 1 to 30 days.", "Choose how many.")
+		return engine.File{}, page.Refuse(http.StatusBadRequest, "A link is good for 1 to 30 days.", "Choose how many.")
 	}
 	life := time.Duration(n) * 24 * time.Hour
 	copied, err := json.Marshal(shared{title, p.Now().Add(life), notebook})
 	if err != nil {
 		return engine.File{}, err
 	}
-	return p.Engine.PutFile(v.Context(), v.caller, engine.Upload{
+	return p.Engine.PutFile(v.Context(), v.Caller, engine.Upload{
 		Name: "shared.json", Origin: originShare, MIME: "application/json", TTL: life}, bytes.NewReader(copied))
 }
 
@@ -100,14 +101,14 @@ func shareLink(f engine.File) string {
 }
 
 // remove revokes a link.
-func (p *sharePage) remove(w http.ResponseWriter, v *webRequest, file engine.File) error {
+func (p *sharePage) remove(w http.ResponseWriter, v *page.Request, file engine.File) error {
 	if file.Origin != originShare {
 		return engine.ErrNotFound
 	}
-	if err := p.Engine.DeleteFile(v.Context(), v.caller, file.ID); err != nil {
+	if err := p.Engine.DeleteFile(v.Context(), v.Caller, file.ID); err != nil {
 		return err
 	}
-	return p.to(w, v, "/notebooks")
+	return p.Redirect(w, v, "/notebooks")
 }
 
 // shareEntry is a valid link.
@@ -117,29 +118,29 @@ type shareEntry struct {
 }
 
 // shares lists the links of an owner, newest first.
-func (s *Site) shares(v *webRequest) ([]shareEntry, error) {
-	files, err := s.Engine.ListFiles(v.Context(), v.caller,
+func (s *site) shares(v *page.Request) ([]shareEntry, error) {
+	files, err := s.Engine.ListFiles(v.Context(), v.Caller,
 		engine.FileQuery{Origin: originShare, Page: engine.Page{Limit: maxShares}})
 	var list []shareEntry
 	for _, f := range files {
-		list = append(list, shareEntry{f, s.address("/share/" + shareLink(f))})
+		list = append(list, shareEntry{f, s.URL("/share/" + shareLink(f))})
 	}
 	return list, err
 }
 
 // public returns a handler for anyone with a link. It answers all invalid links alike. The notebooks of all
 // answers in progress together are bounded, since nobody who asks for one has a key.
-func (p *sharePage) public(serve func(http.ResponseWriter, *webRequest, *sharedCopy) error) http.HandlerFunc {
+func (p *sharePage) public(serve func(http.ResponseWriter, *page.Request, *sharedCopy) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v, _ := p.visit(w, r)
+		v, _ := p.Visit(w, r)
 		found, err := p.open(v)
 		if err == nil {
 			err = serve(w, v, found)
-			p.sharing.give(found.size)
+			p.sharing.release(found.size)
 			found.content.Close()
 		}
 		if err != nil {
-			p.fail(w, v, err)
+			p.Fail(w, v, err)
 		}
 	}
 }
@@ -153,7 +154,7 @@ type sharing struct {
 	bytes int64
 }
 
-func (s *sharing) take(n int64) bool {
+func (s *sharing) reserve(n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bytes+n > maxSharing {
@@ -163,7 +164,7 @@ func (s *sharing) take(n int64) bool {
 	return true
 }
 
-func (s *sharing) give(n int64) {
+func (s *sharing) release(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes -= n
@@ -178,7 +179,7 @@ type sharedCopy struct {
 	size     int64
 }
 
-func (p *sharePage) open(v *webRequest) (*sharedCopy, error) {
+func (p *sharePage) open(v *page.Request) (*sharedCopy, error) {
 	if !p.rate.Allow() {
 		return nil, manyShares()
 	}
@@ -193,14 +194,14 @@ func (p *sharePage) open(v *webRequest) (*sharedCopy, error) {
 	}
 	found := &sharedCopy{notebook: json.NewDecoder(content), content: content, size: file.Size}
 	switch {
-	case !p.sharing.take(file.Size):
+	case !p.sharing.reserve(file.Size):
 		err = manyShares()
 	default:
 		if err = found.readHead(); err == nil && !p.Now().Before(found.until) {
 			err = engine.ErrNotFound
 		}
 		if err != nil {
-			p.sharing.give(file.Size)
+			p.sharing.release(file.Size)
 		}
 	}
 	if err != nil {
@@ -247,11 +248,11 @@ type shareView struct {
 	Until time.Time
 }
 
-func (p *sharePage) show(w http.ResponseWriter, v *webRequest, found *sharedCopy) error {
-	title := cmp.Or(named(shorten(found.title, 120)), "Notebook")
-	v.caller = engine.Caller{} // the page is the same for all visitors
-	p.renderUnder(w, v, http.StatusOK, "share", title,
-		shareView{title, p.address("/share/" + v.PathValue("link")), found.until}, notebookPolicy(v.Host, p.Prefix))
+func (p *sharePage) show(w http.ResponseWriter, v *page.Request, found *sharedCopy) error {
+	title := cmp.Or(page.Named(shorten(found.title, 120)), "Notebook")
+	v.Caller = engine.Caller{} // the page is the same for all visitors
+	p.RenderUnder(w, v, http.StatusOK, "share", title,
+		shareView{title, p.URL("/share/" + v.PathValue("link")), found.until}, notebookPolicy(v.Host, p.Prefix))
 	return nil
 }
 
@@ -261,7 +262,7 @@ const maxSharedText = 4 << 20
 
 // notebook serves the copy, with its text cells rendered. It is read and sent cell by cell, so that an answer
 // takes the memory of its largest cell.
-func (p *sharePage) notebook(w http.ResponseWriter, v *webRequest, found *sharedCopy) error {
+func (p *sharePage) notebook(w http.ResponseWriter, v *page.Request, found *sharedCopy) error {
 	w.Header().Set("Content-Type", "application/json")
 	to := bufio.NewWriter(w)
 	if err := copyNotebook(to, found.notebook); err != nil {
@@ -355,7 +356,7 @@ func renderCell(raw json.RawMessage, text, html *int) string {
 	if *text -= len(source); *text < 0 || *html < 0 {
 		return ""
 	}
-	made, ok := renderMarkdown(markdown, source)
+	made, ok := page.RenderMarkdown(source)
 	if *html -= len(made); !ok || *html < 0 {
 		return ""
 	}
@@ -379,9 +380,9 @@ const (
 )
 
 // shareRun makes a link to a copy of a run, and sends the visitor there.
-func (p *sharePage) shareRun(w http.ResponseWriter, v *webRequest, run *engine.Run) error {
+func (p *sharePage) shareRun(w http.ResponseWriter, v *page.Request, run *engine.Run) error {
 	if !run.Status.Final() {
-		return refuse(http.StatusConflict, "This run has not ended yet.", "Share it when it has.")
+		return page.Refuse(http.StatusConflict, "This run has not ended yet.", "Share it when it has.")
 	}
 	text, err := p.runNotebook(v, run)
 	if err != nil {
@@ -395,17 +396,17 @@ func (p *sharePage) shareRun(w http.ResponseWriter, v *webRequest, run *engine.R
 	if err != nil {
 		return err
 	}
-	return p.to(w, v, "/share/"+shareLink(file))
+	return p.Redirect(w, v, "/share/"+shareLink(file))
 }
 
 // runNotebook returns a run as a notebook, in nbformat 4.5.
-func (p *sharePage) runNotebook(v *webRequest, run *engine.Run) ([]byte, error) {
+func (p *sharePage) runNotebook(v *page.Request, run *engine.Run) ([]byte, error) {
 	type object = map[string]any
 	source, outputs := "", []object{}
 	if run.Source != nil {
 		source = run.Source.Code
 	}
-	events, err := p.Engine.Watch(v.Context(), v.caller, run.ID, 0)
+	events, err := p.Engine.Watch(v.Context(), v.Caller, run.ID, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -420,7 +421,7 @@ func (p *sharePage) runNotebook(v *webRequest, run *engine.Run) ([]byte, error) 
 	}
 	room := int64(sharedPicture)
 	for _, f := range run.Files {
-		if !shownImages[f.MIME] || f.Size > room {
+		if !page.ShownImages[f.MIME] || f.Size > room {
 			continue
 		}
 		room -= f.Size
@@ -429,7 +430,7 @@ func (p *sharePage) runNotebook(v *webRequest, run *engine.Run) ([]byte, error) 
 			return nil, err
 		}
 		outputs = append(outputs, object{"output_type": "display_data", "metadata": object{},
-			"data": object{f.MIME: picture, "text/plain": named(fileName(f))}})
+			"data": object{f.MIME: picture, "text/plain": page.Named(fileName(f))}})
 	}
 	language := cmp.Or(map[string]string{"js": "javascript", "ts": "typescript"}[run.Language], run.Language)
 	return json.Marshal(object{
@@ -439,8 +440,8 @@ func (p *sharePage) runNotebook(v *webRequest, run *engine.Run) ([]byte, error) 
 	})
 }
 
-func (p *sharePage) picture(v *webRequest, f engine.File) (string, error) {
-	_, content, err := p.Engine.OpenFile(v.Context(), v.caller, f.ID)
+func (p *sharePage) picture(v *page.Request, f engine.File) (string, error) {
+	_, content, err := p.Engine.OpenFile(v.Context(), v.Caller, f.ID)
 	if err != nil {
 		return "", err
 	}

@@ -7,11 +7,12 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/page"
 )
 
 // statusPage shows the state of the service.
 type statusPage struct {
-	*Site
+	*site
 	sampler *sampler
 }
 
@@ -38,17 +39,17 @@ type networkGrant struct{ Who, Rules string }
 
 // grants returns the grants that concern the visitor: for all programs, for their key, and
 // for admins those of all keys.
-func (p *statusPage) grants(v *webRequest) (list []networkGrant) {
+func (p *statusPage) grants(v *page.Request) (list []networkGrant) {
 	if len(p.Network) > 0 {
 		list = append(list, networkGrant{"Each program that asks for it", strings.Join(p.Network, ", ")})
 	}
-	if !v.caller.Admin {
-		if v.caller.Network != "" {
-			list = append(list, networkGrant{"Your programs", strings.ReplaceAll(v.caller.Network, ",", ", ")})
+	if !v.Caller.Admin {
+		if v.Caller.Network != "" {
+			list = append(list, networkGrant{"Your programs", strings.ReplaceAll(v.Caller.Network, ",", ", ")})
 		}
 		return list
 	}
-	keys, err := p.Engine.ListKeys(v.Context(), v.caller)
+	keys, err := p.Engine.ListKeys(v.Context(), v.Caller)
 	if err != nil {
 		p.Log.ErrorContext(v.Context(), "network grants of keys are not known", "err", err)
 	}
@@ -79,7 +80,7 @@ func percentilesOf(h engine.Histogram) percentiles {
 	if h.Count == 0 {
 		return percentiles{"–", "–", "–"}
 	}
-	say := func(part float64) string { return shortDuration(percentile(h, part)) }
+	say := func(part float64) string { return page.ShortDuration(percentile(h, part)) }
 	return percentiles{say(0.5), say(0.95), say(0.99)}
 }
 
@@ -95,20 +96,20 @@ var endings = []engine.Status{
 	engine.StatusKilled, engine.StatusCancelled, engine.StatusInterrupted,
 }
 
-func (s *Site) statusPage() {
-	p := &statusPage{Site: s, sampler: newSampler(s.Engine.Stats, sampleEvery)}
-	s.closing = append(s.closing, p.sampler.stop)
-	s.nav = append(s.nav, navEntry{Name: "status", Title: "Status", Path: "/status"})
-	s.mux.HandleFunc("GET /status", s.handle(p.show))
+func (s *site) statusPage() {
+	p := &statusPage{site: s, sampler: newSampler(s.Engine.Stats, sampleEvery)}
+	s.AtClose = append(s.AtClose, p.sampler.stop)
+	s.Nav = append(s.Nav, page.Entry{Name: "status", Title: "Status", Path: "/status"})
+	s.Mux.HandleFunc("GET /status", s.Handle(p.show))
 	if s.Drain != nil {
-		s.mux.HandleFunc("POST /status/drain", s.change(p.drain))
+		s.Mux.HandleFunc("POST /status/drain", s.Change(p.drain))
 	}
 }
 
 // shownContacts is how many connections of programs the page lists.
 const shownContacts = 20
 
-func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
+func (p *statusPage) show(w http.ResponseWriter, v *page.Request) error {
 	stats := p.Engine.Stats()
 	body := statusView{
 		Stats: stats, Charts: charts(p.sampler.history()),
@@ -124,7 +125,7 @@ func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 		body.Isolation, err = p.Engine.Isolation(v.Context())
 	}
 	if err != nil {
-		said := describe(err)
+		said := page.Describe(err)
 		body.Problem = said.Message + " " + said.Cure
 	}
 	for _, layer := range body.Isolation.Layers {
@@ -143,29 +144,29 @@ func (p *statusPage) show(w http.ResponseWriter, v *webRequest) error {
 	if p.Disk != nil {
 		body.Disk = new(p.Disk())
 	}
-	if p.Nodes != nil && v.operator() {
+	if p.Nodes != nil && v.Operator() {
 		body.Nodes, body.CanDrain = p.Nodes(), p.Drain != nil
 	}
 	body.Grants = p.grants(v)
 	// Admins see the contacts of all callers. If the engine fails, the page omits them.
-	body.Contacts, err = p.Engine.Contacts(v.Context(), v.caller, engine.ContactQuery{Limit: shownContacts})
+	body.Contacts, err = p.Engine.Contacts(v.Context(), v.Caller, engine.ContactQuery{Limit: shownContacts})
 	if err != nil {
 		p.Log.ErrorContext(v.Context(), "what programs contacted is not known", "err", err)
 	}
-	if v.wants("application/x-part") {
-		return p.fragment(w, v, "status", "live", body)
+	if v.Wants("application/x-part") {
+		return p.Fragment(w, v, "status", "live", body)
 	}
-	p.render(w, v, http.StatusOK, "status", "Status", body)
+	p.Render(w, v, http.StatusOK, "status", "Status", body)
 	return nil
 }
 
 // drain stops or resumes accepting new work on a node.
-func (p *statusPage) drain(w http.ResponseWriter, v *webRequest) error {
-	if !v.operator() {
+func (p *statusPage) drain(w http.ResponseWriter, v *page.Request) error {
+	if !v.Operator() {
 		return engine.ErrForbidden
 	}
 	if err := p.Drain(v.Context(), v.PostForm.Get("node"), v.PostForm.Get("undo") == ""); err != nil {
 		return err
 	}
-	return p.to(w, v, "/status")
+	return p.Redirect(w, v, "/status")
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/page"
 )
 
 // Tool is the run_python tool of this service.
@@ -44,7 +45,7 @@ type ToolState struct {
 }
 
 // toolsPage shows the tools of models.
-type toolsPage struct{ *Site }
+type toolsPage struct{ *site }
 
 // toolsView is the data of the tools page.
 type toolsView struct {
@@ -52,27 +53,27 @@ type toolsView struct {
 	MaySwitch bool
 }
 
-func (s *Site) toolsPage() {
+func (s *site) toolsPage() {
 	if s.Tool == nil {
 		return
 	}
 	p := &toolsPage{s}
-	s.nav = append(s.nav, navEntry{Name: "tools", Title: "Tools", Path: "/tools"})
-	s.mux.HandleFunc("GET /tools", s.handle(p.show))
-	s.mux.HandleFunc("POST /tools/run_python", s.change(p.turn))
+	s.Nav = append(s.Nav, page.Entry{Name: "tools", Title: "Tools", Path: "/tools"})
+	s.Mux.HandleFunc("GET /tools", s.Handle(p.show))
+	s.Mux.HandleFunc("POST /tools/run_python", s.Change(p.turn))
 }
 
-func (p *toolsPage) show(w http.ResponseWriter, v *webRequest) error {
-	body := toolsView{ToolState: p.Tool.State(v.Context()), MaySwitch: v.operator()}
-	if v.wants("application/x-part") {
-		return p.fragment(w, v, "tools", "live", body)
+func (p *toolsPage) show(w http.ResponseWriter, v *page.Request) error {
+	body := toolsView{ToolState: p.Tool.State(v.Context()), MaySwitch: v.Operator()}
+	if v.Wants("application/x-part") {
+		return p.Fragment(w, v, "tools", "live", body)
 	}
-	p.render(w, v, http.StatusOK, "tools", "Tools", body)
+	p.Render(w, v, http.StatusOK, "tools", "Tools", body)
 	return nil
 }
 
-func (p *toolsPage) turn(w http.ResponseWriter, v *webRequest) error {
-	if !v.operator() {
+func (p *toolsPage) turn(w http.ResponseWriter, v *page.Request) error {
+	if !v.Operator() {
 		return &engine.Error{Op: "switch a tool", Kind: engine.ErrForbidden}
 	}
 	var on bool
@@ -81,10 +82,10 @@ func (p *toolsPage) turn(w http.ResponseWriter, v *webRequest) error {
 		on = true
 	case "false":
 	default:
-		return refuse(http.StatusBadRequest, "The switch is either on or off.", "")
+		return page.Refuse(http.StatusBadRequest, "The switch is either on or off.", "")
 	}
 	if err := p.Tool.Switch(v.Context(), on); err != nil {
 		return err
 	}
-	return p.to(w, v, "/tools")
+	return p.Redirect(w, v, "/tools")
 }

@@ -7,7 +7,6 @@ import (
 	_ "embed" // the program that reads tables
 	"encoding/json"
 	"errors"
-	"fmt"
 	"html/template"
 	"io"
 	"net/http"
@@ -18,11 +17,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/renderer"
-	"github.com/yuin/goldmark/util"
-
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/page"
 )
 
 //go:embed preview.py
@@ -30,31 +26,6 @@ var tableProgram string
 
 // shownText is how many bytes of a text a preview shows.
 const shownText = 128 << 10
-
-const xlsxType = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-
-// previewKind returns the kind of a file's preview, "" for none.
-func previewKind(f engine.File) string {
-	base, _, _ := strings.Cut(f.MIME, ";")
-	ext := strings.ToLower(path.Ext(fileName(f)))
-	switch {
-	case shownImages[base]:
-		return "image"
-	case base == "text/csv", base == "text/tab-separated-values", base == "application/vnd.apache.parquet",
-		base == xlsxType, ext == ".csv", ext == ".tsv", ext == ".parquet", ext == ".xlsx":
-		return "table"
-	case base == "application/pdf", ext == ".pdf":
-		return "pages"
-	case base == "text/markdown":
-		return "markdown"
-	case base == "application/json":
-		return "json"
-	case strings.HasPrefix(base, "text/"), base == "image/svg+xml", base == "application/xml",
-		base == "application/x-ndjson", base == "application/sql", base == "application/x-ipynb+json":
-		return "text"
-	}
-	return ""
-}
 
 // previewView is a file with its preview.
 type previewView struct {
@@ -80,22 +51,47 @@ type table struct {
 }
 
 // storedPreview returns a stored file with its content, as far as it can be shown.
-func (s *Site) storedPreview(v *webRequest, file engine.File) previewView {
+func (s *site) storedPreview(v *page.Request, file engine.File) previewView {
 	body := previewView{File: s.fileView(file)}
 	s.makePreview(v, &body, func() (io.ReadCloser, error) {
-		_, content, err := s.Engine.OpenFile(v.Context(), v.caller, file.ID)
+		_, content, err := s.Engine.OpenFile(v.Context(), v.Caller, file.ID)
 		return content, err
 	})
 	return body
 }
 
+// lookTime is how long a file for a preview is stored, from where the sandbox reads it.
+const lookTime = time.Hour
+
+// preview implements Site.Preview. A program in the sandbox reads tables and PDFs, from the store.
+func (s *site) preview(w http.ResponseWriter, v *page.Request, f page.File, content io.ReadSeeker) error {
+	body := previewView{File: s.fileView(engine.File{Name: f.Name, MIME: f.MIME, Size: f.Size})}
+	if kind := body.File.Kind; kind == "pages" || kind == "table" {
+		stored, err := s.Engine.PutFile(v.Context(), v.Caller, engine.Upload{
+			Name: f.Name, Origin: originPage, MIME: f.MIME, TTL: lookTime}, content)
+		if err != nil {
+			body.Problem = page.Describe(err).Message
+			return s.Fragment(w, v, "file", "preview", body)
+		}
+		body.File.File = stored // the browser fetches its pages
+		if kind == "table" {
+			defer func() { _ = s.Engine.DeleteFile(v.Context(), v.Caller, stored.ID) }() // else it expires
+		}
+	}
+	s.makePreview(v, &body, func() (io.ReadCloser, error) {
+		_, err := content.Seek(0, io.SeekStart)
+		return io.NopCloser(content), err
+	})
+	return s.Fragment(w, v, "file", "preview", body)
+}
+
 // makePreview fills in what can be shown of a file. A program in the sandbox reads tables
 // and PDFs from the store; text comes from open.
-func (s *Site) makePreview(v *webRequest, body *previewView, open func() (io.ReadCloser, error)) {
+func (s *site) makePreview(v *page.Request, body *previewView, open func() (io.ReadCloser, error)) {
 	kind, err := body.File.Kind, error(nil)
 	switch kind {
 	case "table":
-		body.Table, err = s.previews.table(v.Context(), v.caller, body.File.File)
+		body.Table, err = s.previews.table(v.Context(), v.Caller, body.File.File)
 		if err == nil && body.Table.Problem != "" {
 			body.Problem, body.Table = "This cannot be read as a table: "+body.Table.Problem+".", nil
 			if tableKind(body.File.File) != "xlsx" { // an xlsx file is an archive; its raw bytes are not readable
@@ -103,7 +99,7 @@ func (s *Site) makePreview(v *webRequest, body *previewView, open func() (io.Rea
 			}
 		}
 	case "pages":
-		body.Pages, body.Problem, err = s.previews.pages(v.Context(), v.caller, body.File.File)
+		body.Pages, body.Problem, err = s.previews.pages(v.Context(), v.Caller, body.File.File)
 	}
 	if err == nil && (kind == "markdown" || kind == "json" || kind == "text") {
 		var content io.ReadCloser
@@ -112,7 +108,7 @@ func (s *Site) makePreview(v *webRequest, body *previewView, open func() (io.Rea
 		}
 	}
 	if err != nil {
-		said := describe(err)
+		said := page.Describe(err)
 		body.Problem = strings.TrimSpace(said.Message + " " + said.Cure)
 	}
 }
@@ -136,7 +132,7 @@ func readText(content io.Reader, body *previewView) error {
 	text := strings.ToValidUTF8(string(raw), "\uFFFD")
 	switch {
 	case body.File.Kind == "markdown" && !body.Cut:
-		html, ok := renderMarkdown(markdown, text)
+		html, ok := page.RenderMarkdown(text)
 		if ok {
 			body.HTML = html
 			return nil
@@ -145,7 +141,7 @@ func readText(content io.Reader, body *previewView) error {
 	case body.File.Kind == "json" && !body.Cut:
 		text = indented(text, body)
 	}
-	body.Text = plainText(text)
+	body.Text = page.PlainText(text)
 	return nil
 }
 
@@ -188,41 +184,6 @@ func indentedSize(text string) int {
 	return size
 }
 
-// markdown renders files of runs, and cells.
-var markdown = newMarkdown(lowerHeadings{})
-
-// noPictures renders the alternative text of pictures: a preview loads nothing from
-// elsewhere.
-type noPictures struct{}
-
-// RegisterFuncs implements renderer.NodeRenderer.
-func (noPictures) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
-	to.Register(ast.KindImage, func(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
-		tag := "</em>"
-		if entering {
-			tag = "<em>picture: "
-		}
-		_, err := w.WriteString(tag)
-		return ast.WalkContinue, err
-	})
-}
-
-// lowerHeadings renders headings two levels lower, so that the page's own title stays its
-// only h1.
-type lowerHeadings struct{}
-
-// RegisterFuncs implements renderer.NodeRenderer.
-func (lowerHeadings) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
-	to.Register(ast.KindHeading, func(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
-		tag := "</h%d>\n"
-		if entering {
-			tag = "<h%d>"
-		}
-		_, err := fmt.Fprintf(w, tag, min(node.(*ast.Heading).Level+2, 6))
-		return ast.WalkContinue, err
-	})
-}
-
 // previews reads tables and PDFs with a program in the sandbox, as a run of the visitor. It
 // caches the beginnings of tables.
 type previews struct {
@@ -248,7 +209,7 @@ func tableKind(f engine.File) string {
 	switch ext := strings.ToLower(path.Ext(fileName(f))); {
 	case ext == ".parquet" || f.MIME == "application/vnd.apache.parquet":
 		return "parquet"
-	case ext == ".xlsx" || f.MIME == xlsxType:
+	case ext == ".xlsx" || f.MIME == page.XlsxType:
 		return "xlsx"
 	case ext == ".tsv" || strings.HasPrefix(f.MIME, "text/tab-separated-values"):
 		return "tsv"
@@ -304,7 +265,7 @@ func (p *previews) read(
 		Language: "python", Code: tableProgram, Args: append([]string{kind, at}, args...),
 		Files: []engine.FileRef{{ID: f.ID, Path: at, ReadOnly: true}},
 		Profile: engine.Profile{
-			Origin: engine.OriginPreview, Discard: true,
+			Origin: engine.OriginPreview, Files: engine.FileRules{Discard: true},
 			Limits: engine.Limits{Timeout: previewTime, Output: engine.OutputLimit{Bytes: output}},
 		},
 	})
@@ -401,12 +362,12 @@ func (p *previews) pages(ctx context.Context, caller engine.Caller, f engine.Fil
 }
 
 // pagePicture serves the picture of one page.
-func (p *filesPage) pagePicture(w http.ResponseWriter, v *webRequest, file engine.File) error {
+func (p *filesPage) pagePicture(w http.ResponseWriter, v *page.Request, file engine.File) error {
 	number, err := strconv.Atoi(v.PathValue("number"))
-	if err != nil || number < 1 || number > shownPages || previewKind(file) != "pages" {
+	if err != nil || number < 1 || number > shownPages || page.PreviewKind(infoOf(file)) != "pages" {
 		return engine.ErrNotFound
 	}
-	made, err := p.previews.page(v.Context(), v.caller, file, number)
+	made, err := p.previews.page(v.Context(), v.Caller, file, number)
 	if err != nil {
 		return err
 	}
@@ -414,7 +375,7 @@ func (p *filesPage) pagePicture(w http.ResponseWriter, v *webRequest, file engin
 	if !bytes.HasPrefix(made.Picture, []byte("RIFF")) {
 		return engine.ErrNotFound
 	}
-	untrusted(w, "image/webp", "")
+	page.Untrusted(w, "image/webp", "")
 	w.Header().Set("Cache-Control", "private, max-age=3600") // the file behind an id does not change
 	_, _ = w.Write(made.Picture)
 	return nil
@@ -424,14 +385,14 @@ func (p *filesPage) pagePicture(w http.ResponseWriter, v *webRequest, file engin
 var wholeTable = extent{10_000, 200, 1 << 20}
 
 // rows serves a table for a script to show.
-func (p *filesPage) rows(w http.ResponseWriter, v *webRequest, file engine.File) error {
-	if previewKind(file) != "table" {
+func (p *filesPage) rows(w http.ResponseWriter, v *page.Request, file engine.File) error {
+	if page.PreviewKind(infoOf(file)) != "table" {
 		return engine.ErrNotFound
 	}
-	t, err := p.previews.rows(v.Context(), v.caller, file, wholeTable)
+	t, err := p.previews.rows(v.Context(), v.Caller, file, wholeTable)
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, t)
+	page.WriteJSON(w, http.StatusOK, t)
 	return nil
 }

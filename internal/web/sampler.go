@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/page"
 )
 
 // sampler samples the counters of the service every few seconds, for the charts of the
@@ -141,8 +142,8 @@ func newChart(title string, ticks []tick, value func(tick) float64, words func(f
 	if most == 0 {
 		c.Most = words(0) + " so far"
 	}
-	c.Description = fmt.Sprintf("%s over the last %s: now %s, %s", title, rough(time.Duration(len(ticks))*sampleEvery),
-		c.Now, c.Most)
+	c.Description = fmt.Sprintf("%s over the last %s: now %s, %s", title,
+		page.Rough(time.Duration(len(ticks))*sampleEvery), c.Now, c.Most)
 	scale := math.Max(most, 1e-9)
 	var line strings.Builder
 	x := func(i int) float64 { return chartWidth - float64(len(values)-1-i)*chartWidth/(keptTicks-1) }
@@ -165,11 +166,11 @@ func charts(ticks []tick) []chart {
 		if v == 0 {
 			return "no runs"
 		}
-		return shortDuration(time.Duration(v))
+		return page.ShortDuration(time.Duration(v))
 	}
 	return []chart{
 		newChart("Runs a second", ticks, func(t tick) float64 { return t.Rate },
-			func(v float64) string { return trimZero(fmt.Sprintf("%.1f", v)) }),
+			func(v float64) string { return page.TrimZero(fmt.Sprintf("%.1f", v)) }),
 		newChart("Run time, median", ticks, func(t tick) float64 { return float64(t.Median) }, took),
 		newChart("Run time, 95 of 100 within", ticks, func(t tick) float64 { return float64(t.Worst) }, took),
 		newChart("Runs that wait", ticks, func(t tick) float64 { return float64(t.Queued) },

@@ -51,7 +51,7 @@ func (b *Bodies) Read(owner engine.Owner, from io.Reader, length, most int64) ([
 			if grown <= int64(len(text)) {
 				grown = int64(len(text)) + 512 // longer than it may be: its reader says so
 			}
-			if !b.take(owner, grown) {
+			if !b.reserve(owner, grown) {
 				return nil, ErrBodies
 			}
 			next := make([]byte, len(text), grown)
@@ -80,9 +80,9 @@ func (b *Bodies) ReadRequest(w http.ResponseWriter, r *http.Request, owner engin
 	return text, err
 }
 
-// take reserves n bytes and reports whether there is room for them. The users of an account
+// reserve reserves n bytes and reports whether there is room for them. The users of an account
 // have as much together as one owner.
-func (b *Bodies) take(owner engine.Owner, n int64) bool {
+func (b *Bodies) reserve(owner engine.Owner, n int64) bool {
 	var bounds []engine.Bound
 	for _, each := range owner.Accounts() {
 		bounds = append(bounds, engine.Bound{Owner: each, Most: maxOwnerBodies})

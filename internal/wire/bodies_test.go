@@ -14,7 +14,7 @@ import (
 func TestRoomForBodies(t *testing.T) {
 	var b Bodies
 	taken := 0
-	for b.take("mallory", 8<<20) {
+	for b.reserve("mallory", 8<<20) {
 		taken++
 	}
 	if taken != maxOwnerBodies/(8<<20) {

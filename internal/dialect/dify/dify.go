@@ -29,8 +29,8 @@ type Options struct {
 }
 
 const (
-	// MaxBody bounds the body of a request: the program, twice for its escapes.
-	MaxBody = 40 << 20
+	// maxBody bounds the body of a request: the program, twice for its escapes.
+	maxBody = 40 << 20
 
 	defaultTimeout = 15 * time.Second // SANDBOX_WORKER_TIMEOUT of Dify's compose file
 	maxTimeout     = 55 * time.Second // Dify's client waits for 60 s
@@ -70,13 +70,10 @@ func New(e *engine.Service, o Options) http.Handler {
 	}
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, "ok") })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		Refuse(w, r, http.StatusNotFound, "", "nothing lives at this address")
+		refuseRequest(w, r, http.StatusNotFound, "", "nothing lives at this address")
 	})
 	return mux
 }
-
-// Open lists the addresses that answer without a key.
-func Open() []string { return []string{"/health"} }
 
 func (a *api) handle(serve handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -100,8 +97,8 @@ var errLanguage = bad("unsupported language")
 
 func bad(message string) error { return wire.Refuse(http.StatusBadRequest, "%s", message) }
 
-// Refuse answers with an error from the front door.
-func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
+// refuseRequest answers with an error from the front door.
+func refuseRequest(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
 	switch status {
 	case http.StatusUnauthorized:
 		w.WriteHeader(status) // without a body, as the original
@@ -116,23 +113,23 @@ func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message strin
 // sentence of its own otherwise.
 func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if refused, ok := errors.AsType[*wire.Refusal](err); ok {
-		Refuse(w, r, refused.Status, "", refused.Error())
+		refuseRequest(w, r, refused.Status, "", refused.Error())
 		return
 	}
 	if wire.IsTooLarge(err) {
-		Refuse(w, r, http.StatusRequestEntityTooLarge, "", "the body is too large")
+		refuseRequest(w, r, http.StatusRequestEntityTooLarge, "", "the body is too large")
 		return
 	}
 	e, _ := errors.AsType[*engine.Error](err)
 	switch kind := engine.KindOf(err); {
 	case kind == engine.ErrInvalid && e != nil && e.Err != nil, kind == engine.ErrTooLarge && e != nil && e.Err != nil:
-		Refuse(w, r, http.StatusBadRequest, "", e.ID+" "+e.Err.Error())
+		refuseRequest(w, r, http.StatusBadRequest, "", e.ID+" "+e.Err.Error())
 	case kind == engine.ErrBusy, kind == engine.ErrFull:
-		Refuse(w, r, http.StatusServiceUnavailable, "", "Too many requests")
+		refuseRequest(w, r, http.StatusServiceUnavailable, "", "Too many requests")
 	case kind == engine.ErrNoLanguage && e != nil:
 		writeJSON(w, http.StatusOK, envelope{Code: -500, Message: cmp.Or(e.Hint, "the language is not installed")})
 	case kind == engine.ErrUnavailable:
-		Refuse(w, r, http.StatusServiceUnavailable, "", "the sandbox cannot run this at the moment")
+		refuseRequest(w, r, http.StatusServiceUnavailable, "", "the sandbox cannot run this at the moment")
 	default:
 		if r.Context().Err() == nil {
 			a.Log.ErrorContext(r.Context(), "request failed", "request_id", w.Header().Get("X-Request-Id"), "err", err)

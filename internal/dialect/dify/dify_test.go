@@ -84,7 +84,7 @@ func TestFrontDoor(t *testing.T) {
 		http.StatusRequestEntityTooLarge: `413 {"code":-413,"message":"slow down","data":null}`,
 	} {
 		w := httptest.NewRecorder()
-		Refuse(w, nil, status, "", "slow down")
+		refuseRequest(w, nil, status, "", "slow down")
 		if got := strings.TrimSuffix(w.Result().Status[:4], " ") + " " + w.Body.String(); got != want {
 			t.Errorf("%d: %q, want %q", status, got, want)
 		}

@@ -38,7 +38,7 @@ type result struct {
 }
 
 func (a *api) read(w http.ResponseWriter, r *http.Request) (program, error) {
-	text, err := a.Bodies.ReadRequest(w, r, a.Caller(r).Owner, MaxBody)
+	text, err := a.Bodies.ReadRequest(w, r, a.Caller(r).Owner, maxBody)
 	if err != nil {
 		return program{}, err
 	}
@@ -74,17 +74,17 @@ func (a *api) execute(r *http.Request, p program) (*result, error) {
 		req.Network = &engine.Network{}
 	}
 	req.Profile = engine.Profile{
-		Origin: engine.OriginDify, Discard: true, WholeOutput: true,
+		Origin: engine.OriginDify, Files: engine.FileRules{Discard: true}, Output: engine.OutputForm{Whole: true},
 		Limits: engine.Limits{Timeout: a.Timeout, Output: engine.OutputLimit{Bytes: a.Output, HeadOnly: true}},
 	}
 	switch p.Language {
 	case python:
-		req.Language, req.Profile.Globals = "python", accidental(p.Code)
+		req.Language, req.Profile.Program.Globals = "python", accidental(p.Code)
 	case nodejs:
 	default:
 		return nil, errLanguage
 	}
-	req.Profile.Shown = engine.Shown{Language: req.Language, Code: p.Code}
+	req.Profile.Program.Shown = engine.Shown{Language: req.Language, Code: p.Code}
 	run, err := a.engine.Run(r.Context(), a.Caller(r), req)
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (a *api) dependencies(_ http.ResponseWriter, r *http.Request) (any, error) 
 
 // update does nothing: packages come with "airlock setup".
 func (a *api) update(w http.ResponseWriter, r *http.Request) (any, error) {
-	text, err := a.Bodies.ReadRequest(w, r, a.Caller(r).Owner, MaxBody)
+	text, err := a.Bodies.ReadRequest(w, r, a.Caller(r).Owner, maxBody)
 	if err != nil {
 		return nil, err
 	}

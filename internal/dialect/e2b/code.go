@@ -37,7 +37,7 @@ type codeContext struct {
 
 // spellings of the languages that there are.
 var spellings = map[string]string{"python": "python", "javascript": "javascript", "js": "javascript",
-	"typescript": "typescript", "ts": "typescript", "bash": "bash"}
+	"typescript": "typescript", "ts": "typescript", "bash": "bash", "r": "r"}
 
 func (h *Handler) codeRoutes() *http.ServeMux {
 	mux := http.NewServeMux()
@@ -48,7 +48,7 @@ func (h *Handler) codeRoutes() *http.ServeMux {
 				switch {
 				case errors.Is(err, errLanguage):
 					status = http.StatusInternalServerError
-				case status == http.StatusBadRequest && strings.HasPrefix(message, "the body"):
+				case errors.Is(err, errBody):
 					status = http.StatusUnprocessableEntity
 				}
 				http.Error(w, message, status)
@@ -83,6 +83,13 @@ func (sb *sandbox) context(id string) (*codeContext, error) {
 	return nil, &engine.Error{Op: "context", Kind: engine.ErrNotFound, Err: errors.New("Context " + id + " not found")}
 }
 
+// language returns the language of code that names none: Python, or what the image has.
+func (sb *sandbox) language() string {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	return sb.contexts[0].Language
+}
+
 // standardContext returns the default context of a language, and makes it on the first use.
 func (h *Handler) standardContext(ctx context.Context, sb *sandbox, language string) (*codeContext, error) {
 	spelled := spellings[strings.ToLower(language)]
@@ -101,17 +108,21 @@ func (h *Handler) newContext(ctx context.Context, sb *sandbox, c codeContext) (*
 	spelled := spellings[strings.ToLower(c.Language)]
 	if spelled == "" {
 		return nil, &engine.Error{Op: "context", Kind: engine.ErrInvalid, Err: errLanguage,
-			Hint: "There are python, javascript, typescript and bash."}
+			Hint: "There are " + strings.Join(live.Languages(nil), ", ") + "."}
 	}
-	setup := live.Setup{Env: sb.env, Dir: cmp.Or(c.Dir, home)}
-	if spelled == "python" {
-		setup.Code = prelude
+	dir := cmp.Or(c.Dir, home)
+	start := absolute(dir)
+	if start != home {
+		if _, err := h.folder(ctx, sb, start); err != nil { // E2B's kernels stay at home then
+			start = home
+		}
 	}
-	fork, err := h.Live.Fork(ctx, sb.caller, sb.session, live.ForkRequest{Language: spelled, Setup: setup})
+	fork, err := h.fork(ctx, sb, spelled, start)
 	if err != nil {
 		return nil, err
 	}
-	made := &codeContext{ID: newSandboxID(0), Language: spelled, Dir: setup.Dir, interpreter: fork, standard: c.standard}
+	made := &codeContext{ID: cmp.Or(c.ID, newSandboxID(0)), Language: spelled, Dir: dir, interpreter: fork,
+		standard: c.standard}
 	sb.contexts = append(sb.contexts, made)
 	return made, nil
 }
@@ -124,11 +135,12 @@ func (h *Handler) addContext(w http.ResponseWriter, r *http.Request, sb *sandbox
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
-	body.Language = cmp.Or(body.Language, "python")
+	body.Language = cmp.Or(body.Language, sb.language())
 	sb.mu.Lock()
-	defer sb.mu.Unlock()
 	made, err := h.newContext(r.Context(), sb, codeContext{Language: body.Language, Dir: body.Dir})
+	sb.mu.Unlock()
 	if err == nil {
+		h.save(r.Context(), sb)
 		writeJSON(w, http.StatusOK, made)
 	}
 	return err
@@ -156,6 +168,7 @@ func (h *Handler) removeContext(w http.ResponseWriter, r *http.Request, sb *sand
 		sb.mu.Lock()
 		sb.contexts = slices.DeleteFunc(sb.contexts, func(other *codeContext) bool { return other == c })
 		sb.mu.Unlock()
+		h.save(r.Context(), sb)
 		err = h.Live.EndFork(r.Context(), sb.caller, c.interpreter)
 	}
 	if err != nil && engine.KindOf(err) != engine.ErrNotFound {
@@ -292,7 +305,7 @@ func (h *Handler) contextFor(ctx context.Context, sb *sandbox, body *executeBody
 	case body.Context != "":
 		return sb.context(body.Context)
 	}
-	return h.standardContext(ctx, sb, cmp.Or(body.Language, "python"))
+	return h.standardContext(ctx, sb, cmp.Or(body.Language, sb.language()))
 }
 
 // appendLine appends an object in ASCII: U+2028 and U+0085 end a line for some readers, and some

@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"net/http"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -30,7 +28,7 @@ import (
 // of watches.
 const envdVersion = "0.6.13"
 
-// templates are the accepted names. All of them start the same sandbox.
+// templates are the names that start the usual sandbox. Others are names of images.
 var templates = []string{"base", "code-interpreter-v1"}
 
 func (h *Handler) controlRoutes() *http.ServeMux {
@@ -68,15 +66,21 @@ func (h *Handler) controlRoutes() *http.ServeMux {
 	})
 	owned("DELETE /sandboxes/{id}", h.delete)
 	owned("POST /sandboxes/{id}/timeout", h.setTimeout)
-	owned("POST /sandboxes/{id}/refreshes", refresh)
+	owned("POST /sandboxes/{id}/refreshes", h.refresh)
+	owned("POST /sandboxes/{id}/pause", h.pauseSandbox)
+	owned("POST /sandboxes/{id}/snapshots", h.addSnapshot)
+	owned("POST /sandboxes/{id}/fork", h.forkSandbox)
 	owned("GET /sandboxes/{id}/metrics", h.metrics)
-	handle("GET /snapshots", func(w http.ResponseWriter, _ *http.Request) error {
-		writeJSON(w, http.StatusOK, []any{})
-		return nil
-	})
+	handle("GET /snapshots", h.listSnapshots)
+	handle("DELETE /templates/{id}", h.deleteTemplate)
+	handle("POST /volumes", h.addVolume)
+	handle("GET /volumes", h.listVolumes)
+	handle("GET /volumes/{id}", h.getVolume)
+	handle("DELETE /volumes/{id}", h.deleteVolume)
 	handle("/", func(w http.ResponseWriter, r *http.Request) error {
 		writeError(w, http.StatusNotImplemented,
-			"Airlock does not have "+r.Method+" "+r.URL.Path+": no pausing, snapshots, forks, templates, volumes or secrets")
+			"Airlock does not have "+r.Method+" "+r.URL.Path+
+				": no templates, no secrets, and no content of volumes outside of sandboxes")
 		return nil
 	})
 	return mux
@@ -93,6 +97,8 @@ func (h *Handler) sandbox(r *http.Request) (*sandbox, error) {
 	return sb, nil
 }
 
+var errBody = errors.New("the body is not what is asked for")
+
 // readBody reads JSON. An empty body is an empty object.
 func readBody(w http.ResponseWriter, r *http.Request, into any) error {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxJSON))
@@ -106,7 +112,7 @@ func readBody(w http.ResponseWriter, r *http.Request, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return invalid("the body is not what is asked for: " + err.Error())
+		return &engine.Error{Op: "check", Kind: engine.ErrInvalid, Err: fmt.Errorf("%w: %w", errBody, err)}
 	}
 	return nil
 }
@@ -120,37 +126,26 @@ type createBody struct {
 	Timeout    *int              `json:"timeout"`
 	Metadata   map[string]string `json:"metadata"`
 	EnvVars    map[string]string `json:"envVars"`
-	Network    struct {
-		AllowPublicTraffic *bool           `json:"allowPublicTraffic"`
-		MaskRequestHost    string          `json:"maskRequestHost"`
-		AllowOut           []string        `json:"allowOut"`
-		DenyOut            []string        `json:"denyOut"`
-		Rules              json.RawMessage `json:"rules"`
-		EgressProxy        json.RawMessage `json:"egressProxy"`
-	} `json:"network"`
-	Internet *bool           `json:"allow_internet_access"`
-	MCP      json.RawMessage `json:"mcp"`
-	IAM      json.RawMessage `json:"iam"`
-	Volumes  json.RawMessage `json:"volumeMounts"`
+	Network    networkBody       `json:"network"`
+	AutoPause  bool              `json:"autoPause"`
+	Internet   *bool             `json:"allow_internet_access"`
+	MCP        json.RawMessage   `json:"mcp"`
+	IAM        json.RawMessage   `json:"iam"`
+	Volumes    []volumeMount     `json:"volumeMounts"`
 }
 
-// check refuses unsupported options. Pausing at the timeout is accepted: some clients always ask
-// for it, and the answer says how the life ends.
 // maxFields bounds the variables and metadata of a sandbox, which are in memory while it lives.
 const maxFields = 64 << 10
 
+// check refuses unsupported options. Pausing at the timeout is accepted with memory, which is not
+// kept: some clients always ask for it.
 func (b *createBody) check() error {
-	if !slices.Contains(templates, b.TemplateID) {
-		return &engine.Error{Op: "create", Kind: engine.ErrNotFound,
-			Err:  errors.New("there is no template " + strconv.Quote(b.TemplateID)),
-			Hint: "There are " + strings.Join(templates, " and ") + "."}
-	}
 	for name, asked := range map[string]json.RawMessage{
-		"network.rules": b.Network.Rules, "network.egressProxy": b.Network.EgressProxy,
-		"mcp": b.MCP, "iam": b.IAM, "volumeMounts": b.Volumes,
+		"network.egressProxy": b.Network.EgressProxy, "network.dnsServers": b.Network.DNSServers,
+		"mcp": b.MCP, "iam": b.IAM,
 	} {
 		if !slices.Contains([]string{"", "null", "[]", "{}"}, string(asked)) {
-			return invalid(name + " is not supported: a sandbox contacts what allowOut names, and nothing is mounted into it")
+			return invalid(name + " is not supported: a sandbox contacts what allowOut names")
 		}
 	}
 	size := 0
@@ -162,9 +157,8 @@ func (b *createBody) check() error {
 	if size > maxFields {
 		return invalid(fmt.Sprintf("envVars and metadata may have %d bytes together: put more into a file", maxFields))
 	}
-	if mask := b.Network.MaskRequestHost; !maskPattern.MatchString(mask) {
-		return invalid("network.maskRequestHost " + strconv.Quote(mask) + " is no host: give a name, and a port or " +
-			maskPort)
+	if err := b.Network.check(); err != nil {
+		return err
 	}
 	for name, value := range b.EnvVars {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
@@ -174,25 +168,32 @@ func (b *createBody) check() error {
 	return nil
 }
 
-// maskPort stands in network.maskRequestHost for the port that a request is for.
-const maskPort = "${PORT}"
-
-var maskPattern = regexp.MustCompile(`^([A-Za-z0-9._-]|\$\{PORT\})*(:(\d{1,5}|\$\{PORT\}))?$`)
-
-// contacts returns the network that a client asks for; nil: that of its key. With E2B the default
-// is everything.
-func (b *createBody) contacts() *engine.Network {
-	everything := func(rule string) bool { return rule == "0.0.0.0/0" || rule == "::/0" }
-	closed := b.Internet != nil && !*b.Internet || slices.ContainsFunc(b.Network.DenyOut, everything)
-	n := &engine.Network{Allow: b.Network.AllowOut, Deny: slices.DeleteFunc(slices.Clone(b.Network.DenyOut), everything)}
-	if n.Allow == nil && !closed && len(n.Deny) == 0 {
-		return nil
+// imageOf returns the name of the image that a template is; "" for the usual sandbox.
+func (h *Handler) imageOf(caller engine.Caller, template string) (string, error) {
+	if slices.Contains(templates, template) {
+		return "", nil
 	}
-	if closed && n.Allow == nil {
-		n.Allow = []string{}
+	images, err := h.Images(caller)
+	if err != nil {
+		return "", err
 	}
-	return n
+	there := slices.Clone(templates)
+	for i := range images {
+		if images[i].Name == template {
+			return template, nil
+		}
+		there = append(there, images[i].Name)
+	}
+	if more := len(there) - maxListed; more > 0 {
+		there = append(there[:maxListed], fmt.Sprintf("%d more", more))
+	}
+	return "", &engine.Error{Op: "create", Kind: engine.ErrNotFound,
+		Err:  errors.New("there is no template " + strconv.Quote(template)),
+		Hint: "There are " + strings.Join(there[:len(there)-1], ", ") + " and " + there[len(there)-1] + "."}
 }
+
+// maxListed is how many templates an error lists.
+const maxListed = 20
 
 func (h *Handler) create(w http.ResponseWriter, r *http.Request) error {
 	var body createBody
@@ -219,42 +220,60 @@ func (h *Handler) create(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	}
-	sb := &sandbox{
-		caller: caller, template: body.TemplateID, labels: map[string]string{}, key: key, domain: h.domainFor(r),
-		mask:   body.Network.MaskRequestHost,
-		public: body.Network.AllowPublicTraffic == nil || *body.Network.AllowPublicTraffic,
-		env:    map[string]string{"HOME": home, "USER": user, "LOGNAME": user, "E2B_SANDBOX": "true", "PWD": home},
+	sb := h.newSandbox(caller, body.TemplateID, left)
+	sb.labels, sb.key, sb.domain, sb.mask, sb.autoPause = map[string]string{}, key, h.domainFor(r),
+		body.Network.MaskRequestHost, body.AutoPause
+	sb.public = body.Network.AllowPublicTraffic == nil || *body.Network.AllowPublicTraffic
+	sb.https = body.Network.HTTPSPorts
+	if sb.rules, err = body.Network.Rules.secrets(); err != nil {
+		return err
 	}
+	sb.env = map[string]string{"HOME": home, "USER": user, "LOGNAME": user, "E2B_SANDBOX": "true", "PWD": home}
 	maps.Copy(sb.env, body.EnvVars)
 	maps.Copy(sb.labels, body.Metadata)
 	defaults, maxima := h.Limits()
-	sb.limits = engine.Limits{Timeout: maxima.Timeout, Output: engine.OutputLimit{Bytes: maxima.Output.Bytes}}
-	session, err := h.Live.Create(r.Context(), caller, live.Request{
-		Network:  body.contacts(),
-		Language: "python", Origin: engine.OriginE2B, TTL: maxLife, Limits: sb.limits,
-		Setup: live.Setup{Env: sb.env, Dir: home, Code: prelude},
-	})
+	sb.limits = limitsOf(maxima)
+	sb.contexts = []*codeContext{{ID: newSandboxID(0), Dir: home, standard: true},
+		{ID: newSandboxID(0), Language: "javascript", Dir: home, standard: true}}
+	session, err := h.sessionFor(r.Context(), sb, body.contacts(), mountsOf(body.Volumes))
 	if err != nil {
 		return err
 	}
-	sb.limits, sb.session = sb.limits.Or(defaults), session.ID
-	sb.contexts = []*codeContext{{ID: newSandboxID(0), Language: "python", Dir: home, interpreter: session.ID,
-		standard: true}}
-	if _, err := h.newContext(r.Context(), sb, codeContext{Language: "javascript", standard: true}); err != nil {
-		return errors.Join(err, h.Live.Delete(context.WithoutCancel(r.Context()), caller, session.ID))
+	sb.limits = sb.limits.Or(defaults)
+	if err := h.register(r.Context(), sb, session, left); err != nil {
+		return err
 	}
-	if h.Self != nil {
-		sb.node = h.Self()
+	writeJSON(w, http.StatusCreated, h.made(sb))
+	return nil
+}
+
+// register begins the life of a sandbox, whose session was made, or ends the session. The contexts are those of its
+// languages: the first is that of the session, and JavaScript's is beside Python's.
+func (h *Handler) register(ctx context.Context, sb *sandbox, session engine.Session, left time.Duration) error {
+	sb.session = session.ID
+	first, others := sb.contexts[0], sb.contexts[1:]
+	first.Language, first.interpreter = cmp.Or(live.Language(session), "python"), session.ID
+	sb.contexts = sb.contexts[:1]
+	err := error(nil)
+	if first.Language == "python" {
+		second := codeContext{Language: "javascript", standard: true}
+		if len(others) > 0 {
+			second.ID = others[0].ID
+		}
+		if _, err = h.newContext(ctx, sb, second); errors.Is(err, engine.ErrNoLanguage) { // an image may lack it
+			err = nil
+		}
 	}
-	if !h.sandboxes.add(sb, left) {
-		err := h.Live.Delete(context.WithoutCancel(r.Context()), caller, session.ID)
-		return cmp.Or(err, error(&engine.Error{
+	if err == nil && !h.sandboxes.add(sb, left) {
+		err = &engine.Error{
 			Op: "create sandbox", Kind: engine.ErrBusy, RetryAfter: time.Minute,
 			Hint: fmt.Sprintf("You have %d sandboxes, as many as one key may have at once: kill one, or wait until one ends.",
 				maxSandboxes),
-		}))
+		}
 	}
-	writeJSON(w, http.StatusCreated, h.made(sb))
+	if err != nil {
+		return cmp.Or(h.Live.Delete(context.WithoutCancel(ctx), sb.caller, session.ID), err)
+	}
 	return nil
 }
 
@@ -304,14 +323,30 @@ type detailBody struct {
 	Metadata   map[string]string `json:"metadata"`
 	Lifecycle  json.RawMessage   `json:"lifecycle"`
 	Internet   bool              `json:"allowInternetAccess"`
+	Network    networkInfo       `json:"network"`
 }
 
 func (h *Handler) detail(sb *sandbox) detailBody {
 	return detailBody{
 		madeBody: h.made(sb), StartedAt: timeOf(sb.started), EndAt: timeOf(sb.end()), CPUCount: sb.cpus(),
-		MemoryMB: sb.limits.Memory >> 20, DiskSizeMB: sb.limits.Workspace >> 20, State: "running", Metadata: sb.labels,
-		Lifecycle: json.RawMessage(`{"autoResume":false,"onTimeout":"kill"}`),
+		MemoryMB: sb.limits.Memory >> 20, DiskSizeMB: sb.limits.Workspace >> 20, State: sb.state(), Metadata: sb.labels,
+		Lifecycle: json.RawMessage(`{"autoResume":false,"onTimeout":"` + sb.onTimeout() + `"}`),
+		Network:   networkInfo{sb.public, sb.mask, sb.https},
 	}
+}
+
+func (sb *sandbox) state() string {
+	if _, paused := sb.life(); paused {
+		return "paused"
+	}
+	return "running"
+}
+
+func (sb *sandbox) onTimeout() string {
+	if sb.autoPause {
+		return "pause"
+	}
+	return "kill"
 }
 
 func (sb *sandbox) cpus() int {
@@ -362,7 +397,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) error {
 		case err != nil:
 			return invalid("metadata is no query")
 		case !ok, sb.caller.Owner != h.Caller(r).Owner, sb.started.Before(after),
-			len(states) > 0 && !slices.Contains(states, "running"), q.Get("template") != "" && q.Get("template") != sb.template:
+			len(states) > 0 && !slices.Contains(states, sb.state()), q.Get("template") != "" && q.Get("template") != sb.template:
 		default:
 			d := h.detail(sb)
 			d.EnvdToken, d.TrafficToken = "", ""
@@ -409,52 +444,3 @@ func (h *Handler) gather(w http.ResponseWriter, r *http.Request, limit int) (lis
 
 // place is the position of a sandbox in a list, which stays valid when the sandbox has ended.
 func (d *detailBody) place() string { return d.StartedAt + " " + d.SandboxID }
-
-type sampleBody struct {
-	Timestamp string  `json:"timestamp"`
-	Unix      int64   `json:"timestampUnix"`
-	CPUs      int     `json:"cpuCount"`
-	CPUUsed   float64 `json:"cpuUsedPct"`
-	MemUsed   int64   `json:"memUsed"`
-	MemTotal  int64   `json:"memTotal"`
-	MemCache  int64   `json:"memCache"` // not measured separately
-	DiskUsed  int64   `json:"diskUsed"`
-	DiskTotal int64   `json:"diskTotal"`
-}
-
-// metrics answers with one sample: nothing is measured between requests. The use of the processor
-// is that since the last sample, in percent of one processor.
-func (h *Handler) metrics(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
-	now := time.Now()
-	for name, misses := range map[string]func(asked int64) bool{
-		"start": func(asked int64) bool { return now.Unix() < asked },
-		"end":   func(asked int64) bool { return now.Unix() > asked },
-	} {
-		text := r.URL.Query().Get(name)
-		at, err := strconv.ParseInt(text, 10, 64)
-		switch {
-		case text != "" && err != nil:
-			return invalid(name + " must be seconds since 1970")
-		case text != "" && misses(at):
-			writeJSON(w, http.StatusOK, []sampleBody{})
-			return nil
-		}
-	}
-	use, err := h.Live.Usage(r.Context(), sb.caller, sb.session)
-	if err != nil {
-		return err
-	}
-	sb.mu.Lock()
-	since, before := sb.measured, sb.used
-	if since.IsZero() {
-		since = sb.started
-	}
-	sb.measured, sb.used = now, use.CPU
-	sb.mu.Unlock()
-	percent := max(0, float64(use.CPU-before)/float64(max(now.Sub(since), time.Millisecond))*100)
-	writeJSON(w, http.StatusOK, []sampleBody{{
-		Timestamp: timeOf(now), Unix: now.Unix(), CPUs: sb.cpus(), CPUUsed: math.Round(percent*100) / 100,
-		MemUsed: use.Memory, MemTotal: sb.limits.Memory, DiskUsed: use.Workspace, DiskTotal: sb.limits.Workspace,
-	}})
-	return nil
-}

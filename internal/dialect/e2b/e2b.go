@@ -33,11 +33,17 @@ type Options struct {
 	Live   live.Sessions
 	Caller func(*http.Request) engine.Caller // the zero Caller: anonymous
 	Limits func() (defaults, maxima engine.Limits)
-	Domain string // parent domain of sandbox names, may have a port. Empty: localhost, for clients that use that name
+	Images func(engine.Caller) ([]engine.Image, error) // those that the caller's sandboxes can have
+	Engine *engine.Service                             // has the volumes
+	// Domain is the parent domain of sandbox names, which may have a port. Empty: localhost, for
+	// clients that use that name.
+	Domain string
 	Log    *slog.Logger
 	Self   func() engine.Epoch // epoch of this node; nil: there is only one node
 	// Gather asks other nodes for their part of a list; nil: there are none.
 	Gather func(w http.ResponseWriter, r *http.Request) [][]byte
+	Store  Store         // keeps sandboxes and snapshots; nil: they end with the service
+	Kept   time.Duration // of a paused sandbox; at least maxLife
 }
 
 // Holder returns the node that has the sandbox of a request in memory.
@@ -69,15 +75,22 @@ type Handler struct {
 	envd      http.Handler
 }
 
-// New returns a handler. The caller must strip its prefix.
+// New returns a handler, with the sandboxes that an earlier process had. The caller must strip
+// its prefix.
 func New(o Options) *Handler {
 	h := &Handler{Options: o}
 	h.sandboxes.ended = h.end
+	if h.Store != nil {
+		h.Live.SetPrelude(engine.OriginE2B, prelude)
+		if err := h.load(context.Background()); err != nil {
+			h.Log.Error("the sandboxes of an earlier process are lost", "err", err)
+		}
+	}
 	h.control, h.code, h.envd = h.controlRoutes(), h.codeRoutes(), h.envdRoutes()
 	return h
 }
 
-// Close discards the sandboxes. Their sessions end with the service.
+// Close discards the sandboxes; the next process continues with them.
 func (h *Handler) Close() { h.sandboxes.close() }
 
 // ServeHTTP implements http.Handler.
@@ -108,8 +121,8 @@ func (h *Handler) Compressed(r *http.Request) bool {
 	return ok || isSigned(r)
 }
 
-// Refuse writes a refusal in the protocol's format.
-func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
+// refuseRequest writes a refusal in the protocol's format.
+func refuseRequest(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
 	writeError(w, status, message)
 }
 
@@ -145,8 +158,7 @@ func (h *Handler) address(r *http.Request) (id string, port int, ok bool) {
 func (h *Handler) serveSandbox(w http.ResponseWriter, r *http.Request, id string, port int) {
 	sb := h.sandboxes.find(id)
 	if sb == nil {
-		writeJSON(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "message": "The sandbox was not found",
-			"code": http.StatusBadGateway})
+		noSandbox(w, id)
 		return
 	}
 	outer := r
@@ -157,7 +169,7 @@ func (h *Handler) serveSandbox(w http.ResponseWriter, r *http.Request, id string
 	}
 	switch port {
 	case portEnvd:
-		if r.URL.Path == "/health" {
+		if _, paused := sb.life(); r.URL.Path == "/health" && !paused {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
@@ -190,6 +202,12 @@ func (h *Handler) serveSandbox(w http.ResponseWriter, r *http.Request, id string
 		}
 		sb.serve(w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.port(w, r, sb, port) }))
 	}
+}
+
+// noSandbox answers a request to a sandbox that is gone, or paused.
+func noSandbox(w http.ResponseWriter, id string) {
+	writeJSON(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "message": "The sandbox was not found",
+		"code": http.StatusBadGateway})
 }
 
 type sandboxKey struct{}
@@ -271,11 +289,4 @@ func ordinary(token string) string {
 		return token
 	}
 	return "ak_" + string(raw[:12]) + "_" + base64.RawURLEncoding.EncodeToString(raw[12:])
-}
-
-// Authenticate passes keys in both spellings to the check.
-func Authenticate(
-	check func(context.Context, string) (engine.Caller, error),
-) func(context.Context, string) (engine.Caller, error) {
-	return func(ctx context.Context, token string) (engine.Caller, error) { return check(ctx, ordinary(token)) }
 }

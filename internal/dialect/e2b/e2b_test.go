@@ -1,10 +1,12 @@
 package e2b
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,9 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/airlock-run/airlock/internal/dialect/e2b/envd"
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/engine/enginetest"
 	"github.com/airlock-run/airlock/internal/live"
 )
 
@@ -24,13 +30,19 @@ import (
 type fakeLive struct {
 	live.Sessions
 	deleted chan engine.ID
+	created live.Request
+	speaks  string // language of the image
 }
 
-func (f *fakeLive) Create(context.Context, engine.Caller, live.Request) (engine.Session, error) {
-	return engine.Session{ID: engine.NewID()}, nil
+func (f *fakeLive) Create(_ context.Context, _ engine.Caller, req live.Request) (engine.Session, error) {
+	f.created = req
+	return engine.Session{ID: engine.NewID(), Live: fmt.Sprintf(`{"language":%q}`, f.speaks)}, nil
 }
 
-func (f *fakeLive) Fork(context.Context, engine.Caller, engine.ID, live.ForkRequest) (engine.ID, error) {
+func (f *fakeLive) Fork(_ context.Context, _ engine.Caller, _ engine.ID, req live.ForkRequest) (engine.ID, error) {
+	if f.created.Image != "" && req.Language == "javascript" {
+		return engine.ID{}, &engine.Error{Kind: engine.ErrNoLanguage}
+	}
 	return engine.NewID(), nil
 }
 
@@ -48,6 +60,12 @@ func newHandler(t *testing.T, domain string) (*Handler, *fakeLive) {
 		},
 		Limits: func() (defaults, maxima engine.Limits) {
 			return engine.Limits{Memory: 1 << 30}, engine.Limits{Timeout: time.Minute}
+		},
+		Images: func(caller engine.Caller) ([]engine.Image, error) {
+			if caller.Owner == "bob" {
+				return nil, nil
+			}
+			return enginetest.SomeImages().List()
 		},
 	})
 	t.Cleanup(h.Close)
@@ -108,6 +126,39 @@ func TestHosts(t *testing.T) {
 	}
 	if made := create(t, h, `{"templateID":"base"}`); made.Domain == nil || *made.Domain != "sb.example.com:8443" {
 		t.Errorf("%+v", made)
+	}
+}
+
+// A template is an image, but for the two that E2B's SDKs ask for by themselves.
+func TestTemplates(t *testing.T) {
+	for _, test := range []struct{ template, speaks, image, contexts string }{
+		{"base", "", "", "python javascript"},
+		{"code-interpreter-v1", "python", "", "python javascript"},
+		{"py313", "python", "py313", "python"},
+		{"ir", "bash", "ir", "bash"},
+	} {
+		h, f := newHandler(t, "")
+		f.speaks = test.speaks
+		made := create(t, h, `{"templateID":"`+test.template+`"}`)
+		sb := h.sandboxes.find(made.SandboxID)
+		var contexts []string
+		for _, c := range sb.contexts {
+			contexts = append(contexts, c.Language)
+		}
+		if got := strings.Join(contexts, " "); made.TemplateID != test.template || made.Alias != test.template ||
+			f.created.Image != test.image || f.created.Language != "" || got != test.contexts || sb.language() != contexts[0] {
+			t.Errorf("%s: image %q, contexts %q, want %q, %q", test.template, f.created.Image, got, test.image, test.contexts)
+		}
+	}
+	h, _ := newHandler(t, "")
+	for caller, want := range map[string]string{
+		"ann": `{"code":404,"message":"there is no template \"nosuch\". There are base, code-interpreter-v1, ir, old and py313."}`,
+		"bob": `{"code":404,"message":"there is no template \"nosuch\". There are base and code-interpreter-v1."}`,
+	} {
+		w := ask(h, "POST", "/v2/sandboxes", `{"templateID":"nosuch"}`, "X-API-KEY", caller)
+		if w.Code != http.StatusNotFound || strings.TrimSpace(w.Body.String()) != want {
+			t.Errorf("%s: %d %s, want %s", caller, w.Code, w.Body, want)
+		}
 	}
 }
 
@@ -327,42 +378,26 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Both forms round-trip. The bytes of the binary form are those of protobuf.
-func TestCodec(t *testing.T) {
-	yes, tag := true, ""
-	message := startRequest{
-		Process: &processConfig{Cmd: "c", Args: []string{"", "ü"}, Envs: map[string]string{"A": "b"}, Cwd: "/"},
-		PTY:     &terminal{&terminalSize{80, 24}}, Tag: &tag, Stdin: &yes,
+// The bytes of the binary form are those of envd, and JSON has its names.
+func TestMessages(t *testing.T) {
+	end := &envd.EventResponse{Event: &envd.ProcessEvent{End: &envd.EndEvent{ExitCode: -1, Status: "signal: killed"}}}
+	got, err := proto.Marshal(end)
+	if want := "\x0a\x14\x1a\x12\x08\x01\x1a\x0esignal: killed"; err != nil || string(got) != want {
+		t.Errorf("%q, want %q, %v", got, want, err)
 	}
-	for _, name := range []string{"json", "proto"} {
-		text, err := codec{name}.Marshal(&message)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var back startRequest
-		if err := (codec{name}).Unmarshal(text, &back); err != nil || cmp.Diff(message, back) != "" {
-			t.Errorf("%s: %v %s", name, err, cmp.Diff(message, back))
-		}
-		for n := range text { // every truncation is an error or a shorter message, without a panic
-			_ = (codec{name}).Unmarshal(text[:n], &back)
-		}
+	var signal envd.SignalRequest
+	if err := proto.Unmarshal([]byte("\x0a\x02\x08\x05\x10\x09"), &signal); err != nil || signal.Process.Pid != 5 ||
+		signal.Signal != envd.Signal_SIGNAL_SIGKILL {
+		t.Errorf("%v %v", &signal, err)
 	}
-	status := "signal: killed"
-	end, err := codec{"proto"}.Marshal(&eventResponse{&processEvent{End: &endEvent{ExitCode: -1, Status: status}}})
-	if want := "\x0a\x14\x1a\x12\x08\x01\x1a\x0esignal: killed"; err != nil || string(end) != want {
-		t.Errorf("%q, want %q, %v", end, want, err)
+	body, err := protojson.Marshal(&envd.EntryInfo{Name: text("n\xff\xfe"), Type: envd.FileType_FILE_TYPE_FILE, Size: 5,
+		ModifiedTime: timestamppb.New(time.Unix(1, 0)), SymlinkTarget: new("")})
+	var compact bytes.Buffer
+	if err := errors.Join(err, json.Compact(&compact, body)); err != nil {
+		t.Fatal(err)
 	}
-	var signal signalRequest
-	if err := (codec{"proto"}).Unmarshal([]byte("\x0a\x02\x08\x05\x10\x09"), &signal); err != nil || signal.Process.PID != 5 || signal.Signal != "SIGNAL_SIGKILL" {
-		t.Errorf("%+v %v", signal, err)
-	}
-	entry := entryInfo{Name: "n", Type: typeDirectory, Size: -1 << 40, Mode: 0o755, Modified: new(time.Unix(1, 5).UTC()), Target: &tag}
-	events, back := eventsResponse{[]fileEvent{{Type: eventRename}, {Name: "n", Type: eventWrite, Entry: &entry}}}, eventsResponse{}
-	if text, err := (codec{"proto"}).Marshal(&events); err != nil || (codec{"proto"}).Unmarshal(text, &back) != nil || cmp.Diff(events, back) != "" {
-		t.Errorf("%v %s", err, cmp.Diff(events, back))
-	}
-	text, err := codec{"json"}.Marshal(&entryInfo{Name: "n", Type: typeFile, Size: 5, Modified: new(time.Unix(1, 0).UTC())})
-	if want := `{"name":"n","type":"FILE_TYPE_FILE","path":"","size":"5","modifiedTime":"1970-01-01T00:00:01Z"}`; err != nil || string(text) != strings.Replace(want, `"path":"",`, "", 1) {
-		t.Errorf("%s %v", text, err)
+	if want := `{"name":"n��","type":"FILE_TYPE_FILE","size":"5","modifiedTime":"1970-01-01T00:00:01Z",` +
+		`"symlinkTarget":""}`; compact.String() != want {
+		t.Errorf("%s, want %s", &compact, want)
 	}
 }

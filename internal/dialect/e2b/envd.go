@@ -10,12 +10,12 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/airlock-run/airlock/internal/dialect/e2b/envd"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
 )
 
-// envd, port 49983: files over HTTP, processes and the file system over Connect RPC.
-// The messages are plain structs; see codec.
+// The daemon envd, port 49983: files over HTTP, processes and the file system over Connect RPC.
 
 func (h *Handler) envdRoutes() http.Handler {
 	mux := http.NewServeMux()
@@ -34,11 +34,11 @@ func (h *Handler) envdRoutes() http.Handler {
 	unary(h, mux, processes+"SendSignal", h.sendSignal)
 	unary(h, mux, processes+"Update", h.updateProcess)
 	mux.Handle("POST "+processes+"StreamInput", connect.NewClientStreamHandler(processes+"StreamInput",
-		func(ctx context.Context, in *connect.ClientStream[streamInput]) (*connect.Response[empty], error) {
+		func(ctx context.Context, in *connect.ClientStream[envd.StreamInput]) (*connect.Response[envd.Empty], error) {
 			if err := checkUser(in.RequestHeader()); err != nil {
 				return nil, err
 			}
-			return connect.NewResponse(&empty{}), h.rpcError(h.streamInput(ctx, in))
+			return connect.NewResponse(&envd.Empty{}), h.rpcError(h.streamInput(ctx, in))
 		}, rpcOptions()...))
 	unary(h, mux, filesystem+"Stat", h.stat)
 	unary(h, mux, filesystem+"MakeDir", h.makeDir)
@@ -56,8 +56,8 @@ func (h *Handler) envdRoutes() http.Handler {
 // support it.
 func rpcOptions() []connect.HandlerOption {
 	return []connect.HandlerOption{
-		connect.WithCodec(codec{"json"}), connect.WithCodec(codec{"json; charset=utf-8"}), connect.WithCodec(codec{"proto"}),
 		connect.WithReadMaxBytes(maxJSON), connect.WithCompression("gzip", nil, nil),
+		connect.WithCodec(compactJSON{"json"}), connect.WithCodec(compactJSON{"json; charset=utf-8"}),
 	}
 }
 
@@ -158,5 +158,3 @@ func pings(header http.Header) *time.Ticker {
 	}
 	return time.NewTicker(time.Duration(min(seconds, 3600)) * time.Second)
 }
-
-type empty struct{}

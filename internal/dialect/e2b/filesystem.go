@@ -6,94 +6,17 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/airlock-run/airlock/internal/dialect/e2b/envd"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/wire"
 )
-
-// The messages of filesystem.Filesystem.
-type (
-	entryInfo struct {
-		Name        string     `json:"name,omitempty" pb:"1"`
-		Type        fileType   `json:"type" pb:"2"`
-		Path        string     `json:"path,omitempty" pb:"3"`
-		Size        int64      `json:"size,omitempty,string" pb:"4"`
-		Mode        uint32     `json:"mode,omitempty" pb:"5"`
-		Permissions string     `json:"permissions,omitempty" pb:"6"`
-		Owner       string     `json:"owner,omitempty" pb:"7"`
-		Group       string     `json:"group,omitempty" pb:"8"`
-		Modified    *time.Time `json:"modifiedTime,omitempty" pb:"9"`
-		Target      *string    `json:"symlinkTarget,omitempty" pb:"10"`
-		Metadata    texts      `json:"metadata,omitempty" pb:"11"`
-		IsLink      bool       `json:"isSymlink,omitempty" pb:"12"`
-	}
-	pathRequest struct {
-		Path  string `json:"path" pb:"1"`
-		Depth uint32 `json:"depth" pb:"2"` // of ListDir
-	}
-	moveRequest struct {
-		Source      string `json:"source" pb:"1"`
-		Destination string `json:"destination" pb:"2"`
-	}
-	entryResponse struct {
-		Entry *entryInfo `json:"entry,omitempty" pb:"1"`
-	}
-	entriesResponse struct {
-		Entries []entryInfo `json:"entries,omitempty" pb:"1"`
-	}
-	watchRequest struct {
-		Path      string `json:"path" pb:"1"`
-		Recursive bool   `json:"recursive" pb:"2"`
-		WithEntry bool   `json:"includeEntry" pb:"3"`
-	}
-	fileEvent struct {
-		Name  string     `json:"name,omitempty" pb:"1"`
-		Type  eventType  `json:"type" pb:"2"`
-		Entry *entryInfo `json:"entry,omitempty" pb:"3"`
-	}
-	watchResponse struct {
-		Start      *empty     `json:"start,omitempty" pb:"1"`
-		Filesystem *fileEvent `json:"filesystem,omitempty" pb:"2"`
-		Keepalive  *empty     `json:"keepalive,omitempty" pb:"3"`
-	}
-	watcherRequest struct {
-		ID string `json:"watcherId" pb:"1"`
-	}
-	eventsResponse struct {
-		Events []fileEvent `json:"events,omitempty" pb:"1"`
-	}
-)
-
-type fileType string
-
-const (
-	typeOther     fileType = "FILE_TYPE_UNSPECIFIED"
-	typeFile      fileType = "FILE_TYPE_FILE"
-	typeDirectory fileType = "FILE_TYPE_DIRECTORY"
-)
-
-func (fileType) names() []string {
-	return []string{0: string(typeOther), 1: string(typeFile), 2: string(typeDirectory)}
-}
-
-type eventType string
-
-const (
-	eventCreate eventType = "EVENT_TYPE_CREATE"
-	eventWrite  eventType = "EVENT_TYPE_WRITE"
-	eventRemove eventType = "EVENT_TYPE_REMOVE"
-	eventRename eventType = "EVENT_TYPE_RENAME"
-)
-
-func (eventType) names() []string {
-	return []string{1: string(eventCreate), 2: string(eventWrite), 3: string(eventRemove), 4: string(eventRename)}
-}
 
 // absolute returns a path relative to the user's home directory as an absolute path.
 func absolute(p string) string {
@@ -109,14 +32,18 @@ func absolute(p string) string {
 	return path.Clean(p)
 }
 
-// mine matches the paths of files that belong to the user.
-var mine = regexp.MustCompile(`^(/home/user|/workspace|/mnt/data|/tmp)(/|$)`)
+// mine matches the paths of files that belong to the user: those of volumes too.
+var mine = regexp.MustCompile(`^(/home/user|/workspace|/tmp|/mnt/[^/]+|/volumes/[^/]+)(/|$)`)
+
+// text returns a name as protobuf and JSON can have it: with U+FFFD for each byte that is not UTF-8.
+func text(name string) string { return string([]rune(name)) }
 
 // entry describes a file, by the path that it was asked by.
-func (h *Handler) entry(ctx context.Context, c *sandbox, e *engine.Entry) *entryInfo {
-	info := &entryInfo{
-		Name: path.Base(e.Path), Path: e.Path, Size: e.Size, Mode: uint32(e.Mode.Perm()), Permissions: e.Mode.String(),
-		Owner: user, Group: user, Modified: new(e.Modified.UTC()), Type: typeOther, Metadata: c.metadata.of(e.Path),
+func (h *Handler) entry(ctx context.Context, c *sandbox, e *engine.Entry) *envd.EntryInfo {
+	info := &envd.EntryInfo{
+		Name: text(path.Base(e.Path)), Path: text(e.Path), Size: e.Size, Mode: uint32(e.Mode.Perm()),
+		Permissions: e.Mode.String(),
+		Owner:       user, Group: user, ModifiedTime: timestamppb.New(e.Modified), Metadata: c.metadata.of(e.Path),
 	}
 	if !mine.MatchString(e.Path) { // it belongs to the sandbox
 		info.Owner, info.Group = "root", "root"
@@ -127,7 +54,7 @@ func (h *Handler) entry(ctx context.Context, c *sandbox, e *engine.Entry) *entry
 		if !strings.HasPrefix(to, "/") {
 			to = path.Join(path.Dir(e.Path), to)
 		}
-		info.Target, info.IsLink = &to, true
+		info.SymlinkTarget, info.IsSymlink = new(text(to)), true
 		if e.Leads != "" {
 			kind = e.Leads
 		} else if target, err := h.Live.RealFile(ctx, c.caller, c.session, e.Path); err == nil {
@@ -136,9 +63,9 @@ func (h *Handler) entry(ctx context.Context, c *sandbox, e *engine.Entry) *entry
 	}
 	switch kind {
 	case engine.EntryFile:
-		info.Type = typeFile
+		info.Type = envd.FileType_FILE_TYPE_FILE
 	case engine.EntryFolder:
-		info.Type = typeDirectory
+		info.Type = envd.FileType_FILE_TYPE_DIRECTORY
 	}
 	if e.Kind == engine.EntryFolder {
 		info.Permissions = (e.Mode | fs.ModeDir).String()
@@ -146,15 +73,15 @@ func (h *Handler) entry(ctx context.Context, c *sandbox, e *engine.Entry) *entry
 	return info
 }
 
-func (h *Handler) stat(ctx context.Context, c call, q *pathRequest) (*entryResponse, error) {
+func (h *Handler) stat(ctx context.Context, c call, q *envd.PathRequest) (*envd.EntryResponse, error) {
 	e, err := h.Live.StatFile(ctx, c.caller, c.session, absolute(q.Path))
 	if err != nil {
 		return nil, err
 	}
-	return &entryResponse{h.entry(ctx, c.sandbox, &e)}, nil
+	return &envd.EntryResponse{Entry: h.entry(ctx, c.sandbox, &e)}, nil
 }
 
-func (h *Handler) makeDir(ctx context.Context, c call, q *pathRequest) (*entryResponse, error) {
+func (h *Handler) makeDir(ctx context.Context, c call, q *envd.PathRequest) (*envd.EntryResponse, error) {
 	switch e, err := h.Live.RealFile(ctx, c.caller, c.session, absolute(q.Path)); {
 	case err == nil && e.Kind == engine.EntryFolder:
 		return nil, connect.NewError(connect.CodeAlreadyExists, errors.New("the directory exists already: "+q.Path))
@@ -165,23 +92,25 @@ func (h *Handler) makeDir(ctx context.Context, c call, q *pathRequest) (*entryRe
 	if err != nil {
 		return nil, err
 	}
-	return &entryResponse{h.entry(ctx, c.sandbox, &e)}, nil
+	return &envd.EntryResponse{Entry: h.entry(ctx, c.sandbox, &e)}, nil
 }
 
-func (h *Handler) move(ctx context.Context, c call, q *moveRequest) (*entryResponse, error) {
+func (h *Handler) move(ctx context.Context, c call, q *envd.MoveRequest) (*envd.EntryResponse, error) {
 	from, to := absolute(q.Source), absolute(q.Destination)
 	if _, err := h.Live.StatFile(ctx, c.caller, c.session, from); err != nil {
 		return nil, err
 	}
-	if _, err := h.Live.MakeFolder(ctx, c.caller, c.session, path.Dir(to)); err != nil {
-		return nil, err
+	if _, err := h.folder(ctx, c.sandbox, path.Dir(to)); err != nil {
+		if _, err := h.Live.MakeFolder(ctx, c.caller, c.session, path.Dir(to)); err != nil {
+			return nil, err
+		}
 	}
 	e, err := h.Live.MoveFile(ctx, c.caller, c.session, from, to, true)
 	if err != nil {
 		return nil, err
 	}
 	c.metadata.move(from, to)
-	return &entryResponse{h.entry(ctx, c.sandbox, &e)}, nil
+	return &envd.EntryResponse{Entry: h.entry(ctx, c.sandbox, &e)}, nil
 }
 
 // folder returns an error unless the path is a folder.
@@ -193,7 +122,7 @@ func (h *Handler) folder(ctx context.Context, c *sandbox, at string) (string, er
 	return absolute(at), err
 }
 
-func (h *Handler) listDir(ctx context.Context, c call, q *pathRequest) (*entriesResponse, error) {
+func (h *Handler) listDir(ctx context.Context, c call, q *envd.PathRequest) (*envd.EntriesResponse, error) {
 	at, err := h.folder(ctx, c.sandbox, q.Path)
 	if err != nil {
 		return nil, err
@@ -206,14 +135,14 @@ func (h *Handler) listDir(ctx context.Context, c call, q *pathRequest) (*entries
 		return nil, connect.NewError(connect.CodeResourceExhausted,
 			errors.New("there is more in it than one answer may have: ask for less depth"))
 	}
-	answer := &entriesResponse{Entries: make([]entryInfo, len(list))}
+	answer := &envd.EntriesResponse{Entries: make([]*envd.EntryInfo, len(list))}
 	for i := range list {
-		answer.Entries[i] = *h.entry(ctx, c.sandbox, &list[i])
+		answer.Entries[i] = h.entry(ctx, c.sandbox, &list[i])
 	}
 	return answer, nil
 }
 
-func (h *Handler) removeEntry(ctx context.Context, c call, q *pathRequest) (*empty, error) {
+func (h *Handler) removeEntry(ctx context.Context, c call, q *envd.PathRequest) (*envd.Empty, error) {
 	err := h.Live.RemoveFile(ctx, c.caller, c.session, absolute(q.Path), true)
 	if err != nil && engine.KindOf(err) == engine.ErrNotFound {
 		err = nil // E2B's is like rm -rf
@@ -221,11 +150,11 @@ func (h *Handler) removeEntry(ctx context.Context, c call, q *pathRequest) (*emp
 	if err == nil {
 		c.metadata.remove(absolute(q.Path))
 	}
-	return &empty{}, err
+	return &envd.Empty{}, err
 }
 
 // watch starts watching a folder. The names in its events are relative to it.
-func (h *Handler) watch(ctx context.Context, c *sandbox, q *watchRequest) (<-chan fileEvent, func(), error) {
+func (h *Handler) watch(ctx context.Context, c *sandbox, q *envd.WatchRequest) (<-chan *envd.FileEvent, func(), error) {
 	at, err := h.folder(ctx, c, q.Path)
 	if err != nil {
 		return nil, nil, err
@@ -234,10 +163,10 @@ func (h *Handler) watch(ctx context.Context, c *sandbox, q *watchRequest) (<-cha
 	if err != nil {
 		return nil, nil, err
 	}
-	next, stop := wire.Follow(ctx, func(yield func(fileEvent) bool) {
+	next, stop := wire.Follow(ctx, func(yield func(*envd.FileEvent) bool) {
 		for change := range changes {
 			for _, e := range eventsOf(&change, at) {
-				if q.WithEntry && e.Type != eventRemove && e.Type != eventRename {
+				if q.IncludeEntry && e.Type != envd.EventType_EVENT_TYPE_REMOVE && e.Type != envd.EventType_EVENT_TYPE_RENAME {
 					if found, err := h.Live.StatFile(ctx, c.caller, c.session, path.Join(at, e.Name)); err == nil {
 						e.Entry = h.entry(ctx, c, &found)
 					}
@@ -252,28 +181,35 @@ func (h *Handler) watch(ctx context.Context, c *sandbox, q *watchRequest) (<-cha
 }
 
 // eventsOf returns E2B's events for a change in a folder.
-func eventsOf(change *engine.FileEvent, folder string) []fileEvent {
-	event := func(at string, kind eventType) fileEvent {
-		return fileEvent{Name: strings.TrimPrefix(strings.TrimPrefix(at, folder), "/"), Type: kind}
+func eventsOf(change *engine.FileEvent, folder string) []*envd.FileEvent {
+	event := func(at string, kind envd.EventType) *envd.FileEvent {
+		return &envd.FileEvent{Name: text(strings.TrimPrefix(strings.TrimPrefix(at, folder), "/")), Type: kind}
 	}
 	switch change.Kind {
 	case engine.FileCreated:
 		if change.Folder {
-			return []fileEvent{event(change.Path, eventCreate)}
+			return []*envd.FileEvent{event(change.Path, envd.EventType_EVENT_TYPE_CREATE)}
 		}
-		// A file from files.write has its content at once. envd creates it and then writes it.
-		return []fileEvent{event(change.Path, eventCreate), event(change.Path, eventWrite)}
+		// A file from files.write has its content at once. envd creates it, gives it to its user and writes it.
+		return []*envd.FileEvent{event(change.Path, envd.EventType_EVENT_TYPE_CREATE),
+			event(change.Path, envd.EventType_EVENT_TYPE_CHMOD), event(change.Path, envd.EventType_EVENT_TYPE_WRITE)}
 	case engine.FileModified:
-		return []fileEvent{event(change.Path, eventWrite)}
+		return []*envd.FileEvent{event(change.Path, envd.EventType_EVENT_TYPE_WRITE)}
+	case engine.FileAttributes:
+		return []*envd.FileEvent{event(change.Path, envd.EventType_EVENT_TYPE_CHMOD)}
 	case engine.FileDeleted:
-		return []fileEvent{event(change.Path, eventRemove)}
+		return []*envd.FileEvent{event(change.Path, envd.EventType_EVENT_TYPE_REMOVE)}
 	case engine.FileMoved:
-		return []fileEvent{event(change.From, eventRename), event(change.Path, eventCreate)}
+		return []*envd.FileEvent{event(change.From, envd.EventType_EVENT_TYPE_RENAME),
+			event(change.Path, envd.EventType_EVENT_TYPE_CREATE)}
 	}
 	return nil
 }
 
-func (h *Handler) watchDir(ctx context.Context, c call, q *watchRequest, send func(*watchResponse) error) error {
+func (h *Handler) watchDir(
+	ctx context.Context, c call, q *envd.WatchRequest,
+	send func(*envd.WatchResponse) error,
+) error {
 	outer := ctx
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
@@ -282,23 +218,23 @@ func (h *Handler) watchDir(ctx context.Context, c call, q *watchRequest, send fu
 		return err
 	}
 	defer func() { cancel(); stop() }()
-	if err := send(&watchResponse{Start: &empty{}}); err != nil {
+	if err := send(&envd.WatchResponse{Start: &envd.Empty{}}); err != nil {
 		return err
 	}
 	silence := pings(c.header)
 	defer silence.Stop()
 	for {
-		var answer watchResponse
+		answer := &envd.WatchResponse{}
 		select {
 		case <-silence.C:
-			answer.Keepalive = &empty{}
+			answer.Keepalive = &envd.Empty{}
 		case e, more := <-next:
 			if !more {
 				return left(outer)
 			}
-			answer.Filesystem = &e
+			answer.Filesystem = e
 		}
-		if err := send(&answer); err != nil {
+		if err := send(answer); err != nil {
 			return err
 		}
 	}
@@ -309,7 +245,7 @@ type watcher struct {
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
-	events []fileEvent
+	events []*envd.FileEvent
 	done   chan struct{}
 }
 
@@ -319,7 +255,7 @@ const (
 	maxEvents   = 1 << 14
 )
 
-func (h *Handler) createWatcher(_ context.Context, c call, q *watchRequest) (*watcherRequest, error) {
+func (h *Handler) createWatcher(_ context.Context, c call, q *envd.WatchRequest) (*envd.Watcher, error) {
 	ctx, cancel := context.WithCancel(context.Background()) // ended with its sandbox
 	next, stop, err := h.watch(ctx, c.sandbox, q)
 	if err != nil {
@@ -348,7 +284,7 @@ func (h *Handler) createWatcher(_ context.Context, c call, q *watchRequest) (*wa
 			w.mu.Unlock()
 		}
 	}()
-	return &watcherRequest{id}, nil
+	return &envd.Watcher{WatcherId: id}, nil
 }
 
 func (sb *sandbox) watcher(id string) (*watcher, error) {
@@ -365,8 +301,8 @@ func (sb *sandbox) watcher(id string) (*watcher, error) {
 const watchDelay = 60 * time.Millisecond
 
 // watcherEvents answers with the events since the last answer, those of all changes until now included.
-func (h *Handler) watcherEvents(ctx context.Context, c call, q *watcherRequest) (*eventsResponse, error) {
-	w, err := c.watcher(q.ID)
+func (h *Handler) watcherEvents(ctx context.Context, c call, q *envd.Watcher) (*envd.EventsResponse, error) {
+	w, err := c.watcher(q.WatcherId)
 	if err != nil {
 		return nil, err
 	}
@@ -378,20 +314,20 @@ func (h *Handler) watcherEvents(ctx context.Context, c call, q *watcherRequest) 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	answer := &eventsResponse{slices.Clone(w.events)}
+	answer := &envd.EventsResponse{Events: w.events}
 	w.events = nil
 	return answer, nil
 }
 
-func (h *Handler) removeWatcher(_ context.Context, c call, q *watcherRequest) (*empty, error) {
-	w, err := c.watcher(q.ID)
+func (h *Handler) removeWatcher(_ context.Context, c call, q *envd.Watcher) (*envd.Empty, error) {
+	w, err := c.watcher(q.WatcherId)
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
-	delete(c.watchers, q.ID)
+	delete(c.watchers, q.WatcherId)
 	c.mu.Unlock()
 	w.cancel()
 	<-w.done
-	return &empty{}, nil
+	return &envd.Empty{}, nil
 }

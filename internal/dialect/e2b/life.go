@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -19,7 +20,7 @@ func life(seconds *int, least int, otherwise time.Duration) (time.Duration, erro
 	return time.Duration(*seconds) * time.Second, nil
 }
 
-// connect answers with the tokens of a sandbox, and extends its life.
+// connect answers with the tokens of a sandbox, and extends its life, or resumes it.
 func (h *Handler) connect(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
 	var body lifeBody
 	if err := readBody(w, r, &body); err != nil {
@@ -29,8 +30,14 @@ func (h *Handler) connect(w http.ResponseWriter, r *http.Request, sb *sandbox) e
 	if err != nil {
 		return err
 	}
-	sb.live(left, true)
-	writeJSON(w, http.StatusOK, h.made(sb))
+	status := http.StatusOK
+	if sb.resume(cmp.Or(left, usualLife)) {
+		status = http.StatusCreated
+	} else {
+		sb.live(left, true)
+	}
+	h.save(r.Context(), sb)
+	writeJSON(w, status, h.made(sb))
 	return nil
 }
 
@@ -64,12 +71,13 @@ func (h *Handler) setTimeout(w http.ResponseWriter, r *http.Request, sb *sandbox
 		return h.delete(w, r, sb)
 	}
 	sb.live(left, false)
+	h.save(r.Context(), sb)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 // refresh extends the remaining time of a sandbox.
-func refresh(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
+func (h *Handler) refresh(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
 	var body lifeBody
 	if err := readBody(w, r, &body); err != nil {
 		return err
@@ -79,6 +87,7 @@ func refresh(w http.ResponseWriter, r *http.Request, sb *sandbox) error {
 		return err
 	}
 	sb.live(left, true)
+	h.save(r.Context(), sb)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

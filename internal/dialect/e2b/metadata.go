@@ -25,7 +25,7 @@ func metadataOf(header http.Header) (found texts) {
 		if found == nil {
 			found = texts{}
 		}
-		found[strings.ToLower(key)] = values[0]
+		found[strings.ToLower(key)] = text(values[0])
 	}
 	return found
 }

@@ -8,122 +8,29 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/internal/dialect/e2b/envd"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// The messages of process.Process. The numbers are the fields of its binary form.
-type (
-	processConfig struct {
-		Cmd  string            `json:"cmd,omitempty" pb:"1"`
-		Args []string          `json:"args,omitempty" pb:"2"`
-		Envs map[string]string `json:"envs,omitempty" pb:"3"`
-		Cwd  string            `json:"cwd,omitempty" pb:"4"`
-	}
-	terminalSize struct {
-		Cols uint32 `json:"cols,omitempty" pb:"1"`
-		Rows uint32 `json:"rows,omitempty" pb:"2"`
-	}
-	terminal struct {
-		Size *terminalSize `json:"size,omitempty" pb:"1"`
-	}
-	startRequest struct {
-		Process *processConfig `json:"process,omitempty" pb:"1"`
-		PTY     *terminal      `json:"pty,omitempty" pb:"2"`
-		Tag     *string        `json:"tag,omitempty" pb:"3"`
-		Stdin   *bool          `json:"stdin,omitempty" pb:"4"`
-	}
-	startEvent struct {
-		PID uint32 `json:"pid,omitempty" pb:"1"`
-	}
-	dataEvent struct {
-		Stdout []byte `json:"stdout,omitempty" pb:"1"`
-		Stderr []byte `json:"stderr,omitempty" pb:"2"`
-		PTY    []byte `json:"pty,omitempty" pb:"3"`
-	}
-	endEvent struct {
-		ExitCode int32   `json:"exitCode,omitempty" pb:"1"`
-		Exited   bool    `json:"exited,omitempty" pb:"2"`
-		Status   string  `json:"status,omitempty" pb:"3"`
-		Error    *string `json:"error,omitempty" pb:"4"`
-	}
-	processEvent struct {
-		Start     *startEvent `json:"start,omitempty" pb:"1"`
-		Data      *dataEvent  `json:"data,omitempty" pb:"2"`
-		End       *endEvent   `json:"end,omitempty" pb:"3"`
-		Keepalive *empty      `json:"keepalive,omitempty" pb:"4"`
-	}
-	eventResponse struct {
-		Event *processEvent `json:"event,omitempty" pb:"1"`
-	}
-	selector struct {
-		PID uint32 `json:"pid,omitempty" pb:"1"`
-		Tag string `json:"tag,omitempty" pb:"2"`
-	}
-	input struct {
-		Stdin []byte `json:"stdin,omitempty" pb:"1"`
-		PTY   []byte `json:"pty,omitempty" pb:"2"`
-	}
-	inputRequest struct {
-		Process selector `json:"process" pb:"1"`
-		Input   input    `json:"input" pb:"2"`
-	}
-	streamInput struct {
-		Start *struct {
-			Process selector `json:"process" pb:"1"`
-		} `json:"start,omitempty" pb:"1"`
-		Data *struct {
-			Input input `json:"input" pb:"2"`
-		} `json:"data,omitempty" pb:"2"`
-		Keepalive *empty `json:"keepalive,omitempty" pb:"3"`
-	}
-	selected struct {
-		Process selector `json:"process" pb:"1"`
-	}
-	signalRequest struct {
-		Process selector `json:"process" pb:"1"`
-		Signal  signal   `json:"signal" pb:"2"`
-	}
-	updateRequest struct {
-		Process selector  `json:"process" pb:"1"`
-		PTY     *terminal `json:"pty,omitempty" pb:"2"`
-	}
-	processInfo struct {
-		Config *processConfig `json:"config,omitempty" pb:"1"`
-		PID    uint32         `json:"pid,omitempty" pb:"2"`
-		Tag    *string        `json:"tag,omitempty" pb:"3"`
-	}
-	listResponse struct {
-		Processes []processInfo `json:"processes,omitempty" pb:"1"`
-	}
-)
-
-type signal string
-
-func (signal) names() []string {
-	return []string{unix.SIGTERM: "SIGNAL_SIGTERM", unix.SIGKILL: "SIGNAL_SIGKILL"}
-}
-
 // process is a process that was started through this protocol.
 type process struct {
-	id engine.ID
+	id  engine.ID
+	pid uint32
 	*started
 }
 
 // started is kept with a process.
 type started struct {
-	pid    uint32 // differs from the process's number in the sandbox
 	tag    *string
-	config *processConfig
+	config *envd.ProcessConfig
 	stdin  bool
-	late   atomic.Bool // its deadline passed before its end
 }
 
 // endedFor is how long an ended process can still be queried.
@@ -134,26 +41,27 @@ func (h *Handler) processes(ctx context.Context, sb *sandbox) ([]live.Process, e
 	all, err := h.Live.Processes(ctx, sb.caller, sb.session)
 	return slices.DeleteFunc(all, func(p live.Process) bool {
 		_, ok := p.Note.(*started)
-		return !ok || !p.Running && time.Since(p.EndedAt) > endedFor
+		return !ok || !p.Running && !p.Background && time.Since(p.EndedAt) > endedFor
 	}), err
 }
 
 // process returns the last process with a number or a tag.
-func (h *Handler) process(ctx context.Context, sb *sandbox, s selector) (*process, error) {
+func (h *Handler) process(ctx context.Context, sb *sandbox, s *envd.Selector) (*process, error) {
 	all, err := h.processes(ctx, sb)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range slices.Backward(all) {
 		known := p.Note.(*started)
-		if s.PID != 0 && known.pid == s.PID || s.PID == 0 && s.Tag != "" && known.tag != nil && *known.tag == s.Tag {
-			return &process{p.ID, known}, nil
+		if pid, tag := s.GetPid(), s.GetTag(); pid != 0 && uint32(p.PID) == pid ||
+			pid == 0 && tag != "" && known.tag != nil && *known.tag == tag {
+			return &process{p.ID, uint32(p.PID), known}, nil
 		}
 	}
 	return nil, connect.NewError(connect.CodeNotFound, errors.New("process not found"))
 }
 
-func (t *terminal) size() (*engine.TerminalSize, error) {
+func sizeOfTerminal(t *envd.Terminal) (*engine.TerminalSize, error) {
 	if t == nil {
 		return nil, nil
 	}
@@ -169,15 +77,19 @@ func (t *terminal) size() (*engine.TerminalSize, error) {
 
 // startProcess starts a process and streams its output. The deadline of the request kills it; a
 // client that leaves does not.
-func (h *Handler) startProcess(ctx context.Context, c call, q *startRequest, send func(*eventResponse) error) error {
+func (h *Handler) startProcess(
+	ctx context.Context, c call, q *envd.StartRequest,
+	send func(*envd.EventResponse) error,
+) error {
 	if q.Process == nil || q.Process.Cmd == "" {
 		return invalid("process.cmd is missing")
 	}
-	size, err := q.PTY.size()
+	size, err := sizeOfTerminal(q.Pty)
 	if err != nil {
 		return err
 	}
-	env := maps.Clone(c.env)
+	env := map[string]string{"E2B_SANDBOX_ID": c.id, "E2B_TEMPLATE_ID": c.template}
+	maps.Copy(env, c.env)
 	maps.Copy(env, q.Process.Envs)
 	for name, value := range env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
@@ -186,17 +98,16 @@ func (h *Handler) startProcess(ctx context.Context, c call, q *startRequest, sen
 	}
 	dir := absolute(q.Process.Cwd)
 	// A client that leaves ends neither a process nor its start.
-	note := &started{pid: c.lastPID.Add(1), tag: q.Tag, config: q.Process, stdin: q.Stdin == nil || *q.Stdin}
+	note := &started{tag: q.Tag, config: q.Process, stdin: q.Stdin == nil || *q.Stdin}
+	over, _ := ctx.Deadline() // it is for the process, too, also if its client disconnects before
 	made, err := h.Live.StartProcess(context.WithoutCancel(ctx), c.caller, c.session, live.ProcessRequest{
-		Argv: append([]string{q.Process.Cmd}, q.Process.Args...), Env: env, Dir: dir, Terminal: size, Whole: true, Note: note,
+		Argv: append([]string{q.Process.Cmd}, q.Process.Args...), Env: env, Dir: dir, Terminal: size,
+		Deadline: over, Note: note,
 	})
 	if err != nil {
 		return err
 	}
-	p := &process{made.ID, note}
-	if over, ok := ctx.Deadline(); ok { // also if its client disconnects before
-		time.AfterFunc(time.Until(over), func() { h.overdue(c.sandbox, p) })
-	}
+	p := &process{made.ID, uint32(made.PID), note}
 	if size == nil && !p.stdin {
 		if err := h.Live.WriteProcess(ctx, c.caller, c.session, p.id, nil, true); err != nil &&
 			engine.KindOf(err) != engine.ErrConflict {
@@ -206,7 +117,10 @@ func (h *Handler) startProcess(ctx context.Context, c call, q *startRequest, sen
 	return h.follow(ctx, c, p, true, send)
 }
 
-func (h *Handler) connectProcess(ctx context.Context, c call, q *selected, send func(*eventResponse) error) error {
+func (h *Handler) connectProcess(
+	ctx context.Context, c call, q *envd.SelectRequest,
+	send func(*envd.EventResponse) error,
+) error {
 	p, err := h.process(ctx, c.sandbox, q.Process)
 	if err != nil {
 		return err
@@ -215,36 +129,41 @@ func (h *Handler) connectProcess(ctx context.Context, c call, q *selected, send 
 }
 
 // follow streams a process until it ends or the client's deadline passes.
-func (h *Handler) follow(ctx context.Context, c call, p *process, all bool, send func(*eventResponse) error) error {
+func (h *Handler) follow(
+	ctx context.Context, c call, p *process, all bool,
+	send func(*envd.EventResponse) error,
+) error {
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
 	events, err := h.Live.FollowProcess(following, c.caller, c.session, p.id, all)
 	if err != nil {
 		return err
 	}
-	event := func(e processEvent) error { return send(&eventResponse{&e}) }
+	event := func(e *envd.ProcessEvent) error { return send(&envd.EventResponse{Event: e}) }
 	next, stop := wire.Follow(following, events, 0)
 	defer func() { cancel(); stop() }()
-	if err := event(processEvent{Start: &startEvent{p.pid}}); err != nil {
+	if err := event(&envd.ProcessEvent{Start: &envd.StartEvent{Pid: p.pid}}); err != nil {
 		return err
 	}
 	silence := pings(c.header)
 	defer silence.Stop()
 	for {
-		var e processEvent
+		var e *envd.ProcessEvent
+		overdue := false
 		select {
 		case <-silence.C:
-			e.Keepalive = &empty{}
+			e = &envd.ProcessEvent{Keepalive: &envd.Empty{}}
 		case got, more := <-next:
 			if !more {
 				return left(ctx)
 			}
-			if e = eventOf(&got); e == (processEvent{}) {
+			if e = eventOf(&got); e == nil {
 				continue
 			}
+			overdue = got.Process != nil && got.Process.Overdue
 		}
 		if e.End != nil {
-			if _, limited := ctx.Deadline(); limited && p.late.Load() && e.End.ExitCode < 0 {
+			if _, limited := ctx.Deadline(); limited && overdue && e.End.ExitCode < 0 {
 				return errOverdue // either the process or its request ended first
 			}
 		}
@@ -264,34 +183,24 @@ func left(ctx context.Context) error {
 	return connect.NewError(connect.CodeCanceled, errors.New("the client left, or the sandbox has ended"))
 }
 
-// overdue kills a process whose time is over.
-func (h *Handler) overdue(sb *sandbox, p *process) {
-	p.late.Store(true)
-	ctx, cancel := context.WithTimeout(context.Background(), endTime)
-	defer cancel()
-	err := h.Live.SignalProcess(ctx, sb.caller, sb.session, p.id, "KILL")
-	if kind := engine.KindOf(err); err != nil && kind != engine.ErrConflict && kind != engine.ErrNotFound {
-		h.Log.Error("a process could not be killed when its time was over", "session", sb.session, "err", err)
-	}
-}
-
-func eventOf(e *live.ProcessEvent) processEvent {
+// eventOf returns the event of E2B, nil if there is none.
+func eventOf(e *live.ProcessEvent) *envd.ProcessEvent {
 	switch e.Type {
 	case live.ProcessStdout:
-		return processEvent{Data: &dataEvent{Stdout: e.Data}}
+		return &envd.ProcessEvent{Data: &envd.DataEvent{Stdout: e.Data}}
 	case live.ProcessStderr:
-		return processEvent{Data: &dataEvent{Stderr: e.Data}}
+		return &envd.ProcessEvent{Data: &envd.DataEvent{Stderr: e.Data}}
 	case live.ProcessTerminal:
-		return processEvent{Data: &dataEvent{PTY: e.Data}}
+		return &envd.ProcessEvent{Data: &envd.DataEvent{Pty: e.Data}}
 	case live.ProcessExit:
-		return processEvent{End: endOf(e.Process)}
+		return &envd.ProcessEvent{End: endOf(e.Process)}
 	}
-	return processEvent{}
+	return nil
 }
 
 // endOf formats the end of a process like Go's os/exec, which envd uses.
-func endOf(p *live.Process) *endEvent {
-	end := &endEvent{}
+func endOf(p *live.Process) *envd.EndEvent {
+	end := &envd.EndEvent{}
 	switch {
 	case p.Signal != "":
 		end.ExitCode, end.Status = -1, "signal: "+unix.SignalNum(p.Signal).String()
@@ -306,30 +215,30 @@ func endOf(p *live.Process) *endEvent {
 	return end
 }
 
-func (h *Handler) listProcesses(ctx context.Context, c call, _ *empty) (*listResponse, error) {
+func (h *Handler) listProcesses(ctx context.Context, c call, _ *envd.Empty) (*envd.ListResponse, error) {
 	all, err := h.processes(ctx, c.sandbox)
-	list := &listResponse{}
+	list := &envd.ListResponse{}
 	for _, p := range all {
-		if known := p.Note.(*started); p.Running {
-			list.Processes = append(list.Processes, processInfo{known.config, known.pid, known.tag})
+		if known := p.Note.(*started); p.Running || p.Background {
+			list.Processes = append(list.Processes, &envd.ProcessInfo{Config: known.config, Pid: uint32(p.PID), Tag: known.tag})
 		}
 	}
 	return list, err
 }
 
-func (h *Handler) sendInput(ctx context.Context, c call, q *inputRequest) (*empty, error) {
+func (h *Handler) sendInput(ctx context.Context, c call, q *envd.InputRequest) (*envd.Empty, error) {
 	p, err := h.process(ctx, c.sandbox, q.Process)
 	if err != nil {
 		return nil, err
 	}
-	return &empty{}, h.write(ctx, c, p, q.Input)
+	return &envd.Empty{}, h.write(ctx, c, p, q.Input)
 }
 
-func (h *Handler) write(ctx context.Context, c call, p *process, in input) error {
-	if len(in.Stdin) > 0 && !p.stdin {
+func (h *Handler) write(ctx context.Context, c call, p *process, in *envd.Input) error {
+	if len(in.GetStdin()) > 0 && !p.stdin {
 		return connect.NewError(connect.CodeInternal, errors.New("stdin is not enabled for this process"))
 	}
-	return gone(h.Live.WriteProcess(ctx, c.caller, c.session, p.id, append(in.Stdin, in.PTY...), false))
+	return gone(h.Live.WriteProcess(ctx, c.caller, c.session, p.id, append(in.GetStdin(), in.GetPty()...), false))
 }
 
 // gone translates the error of a process that has exited.
@@ -340,7 +249,7 @@ func gone(err error) error {
 	return err
 }
 
-func (h *Handler) streamInput(ctx context.Context, in *connect.ClientStream[streamInput]) error {
+func (h *Handler) streamInput(ctx context.Context, in *connect.ClientStream[envd.StreamInput]) error {
 	c := call{sandbox: sandboxOf(ctx)}
 	var p *process
 	for in.Receive() {
@@ -361,34 +270,37 @@ func (h *Handler) streamInput(ctx context.Context, in *connect.ClientStream[stre
 	return in.Err()
 }
 
-func (h *Handler) closeStdin(ctx context.Context, c call, q *selected) (*empty, error) {
+func (h *Handler) closeStdin(ctx context.Context, c call, q *envd.SelectRequest) (*envd.Empty, error) {
 	p, err := h.process(ctx, c.sandbox, q.Process)
 	if err != nil {
 		return nil, err
 	}
-	return &empty{}, gone(h.Live.WriteProcess(ctx, c.caller, c.session, p.id, nil, true))
+	return &envd.Empty{}, gone(h.Live.WriteProcess(ctx, c.caller, c.session, p.id, nil, true))
 }
 
-func (h *Handler) sendSignal(ctx context.Context, c call, q *signalRequest) (*empty, error) {
-	name, ok := strings.CutPrefix(string(q.Signal), "SIGNAL_SIG")
-	if !ok { // also a name that protobuf does not know
+func (h *Handler) sendSignal(ctx context.Context, c call, q *envd.SignalRequest) (*envd.Empty, error) {
+	if q.Signal != envd.Signal_SIGNAL_SIGTERM && q.Signal != envd.Signal_SIGNAL_SIGKILL {
 		return nil, invalid("signal must be SIGNAL_SIGTERM or SIGNAL_SIGKILL")
 	}
 	p, err := h.process(ctx, c.sandbox, q.Process)
 	if err != nil {
 		return nil, err
 	}
-	return &empty{}, gone(h.Live.SignalProcess(ctx, c.caller, c.session, p.id, name))
+	err = h.Live.SignalProcess(ctx, c.caller, c.session, p.id, strconv.Itoa(int(q.Signal)))
+	if err == nil && q.Signal == envd.Signal_SIGNAL_SIGKILL { // the next list does not have it
+		err = h.Live.KillProcess(ctx, c.caller, c.session, p.id)
+	}
+	return &envd.Empty{}, gone(err)
 }
 
-func (h *Handler) updateProcess(ctx context.Context, c call, q *updateRequest) (*empty, error) {
+func (h *Handler) updateProcess(ctx context.Context, c call, q *envd.UpdateRequest) (*envd.Empty, error) {
 	p, err := h.process(ctx, c.sandbox, q.Process)
 	if err != nil {
 		return nil, err
 	}
-	size, err := q.PTY.size()
+	size, err := sizeOfTerminal(q.Pty)
 	if err != nil || size == nil {
-		return &empty{}, err
+		return &envd.Empty{}, err
 	}
-	return &empty{}, gone(h.Live.ResizeProcess(ctx, c.caller, c.session, p.id, *size))
+	return &envd.Empty{}, gone(h.Live.ResizeProcess(ctx, c.caller, c.session, p.id, *size))
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/tls"
 	"encoding/base64"
 	"maps"
 	"net/http"
@@ -15,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -24,26 +24,29 @@ import (
 
 // sandbox is a live session with a deadline.
 type sandbox struct {
-	id       string
-	node     engine.Epoch // of the session
-	token    string
-	session  engine.ID
-	caller   engine.Caller
-	template string
-	labels   map[string]string // metadata of the sandbox
-	env      map[string]string // of all processes in it
-	public   bool              // its ports need no token
-	mask     string            // the Host that its servers see; empty: the client's
-	key      string            // Idempotency-Key of its creation
-	domain   string
-	limits   engine.Limits
-	started  time.Time
-	lastPID  atomic.Uint32
-	gone     context.Context //nolint:containedctx // ended with its life
-	leave    context.CancelFunc
+	id        string
+	node      engine.Epoch // of the session
+	token     string
+	session   engine.ID
+	caller    engine.Caller
+	template  string
+	labels    map[string]string // metadata of the sandbox
+	env       map[string]string // of all processes in it
+	public    bool              // its ports need no token
+	mask      string            // the Host that its servers see; empty: the client's
+	https     []int             // ports of servers that speak TLS
+	rules     []engine.Secret   // headers of requests to hosts; in memory alone
+	key       string            // Idempotency-Key of its creation
+	domain    string
+	limits    engine.Limits
+	started   time.Time
+	autoPause bool // at its deadline
 
 	mu       sync.Mutex
+	gone     context.Context //nolint:containedctx // ended with its life, or a pause
+	leave    context.CancelFunc
 	ends     time.Time
+	paused   bool
 	timer    *time.Timer
 	contexts []*codeContext
 	metadata fileMetadata
@@ -69,7 +72,7 @@ func (sb *sandbox) live(left time.Duration, longer bool) {
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	ends := time.Now().Add(left)
-	if longer && ends.Before(sb.ends) || sb.timer == nil {
+	if longer && ends.Before(sb.ends) || sb.timer == nil || sb.paused {
 		return
 	}
 	sb.ends = ends
@@ -130,7 +133,7 @@ func (h *Handler) serveSigned(w http.ResponseWriter, r *http.Request) {
 	writeError(w, http.StatusUnauthorized, wrongSignature+", or its sandbox is gone")
 }
 
-// registry holds the sandboxes in memory: they end with the service.
+// registry holds the sandboxes of this node in memory.
 type registry struct {
 	ended func(*sandbox) // called at their deadline
 
@@ -156,8 +159,7 @@ const maxSandboxes = 1000
 
 // add starts the life of a sandbox, unless its owner has too many.
 func (g *registry) add(sb *sandbox, life time.Duration) bool {
-	sb.id, sb.token, sb.started, sb.watchers = newSandboxID(sb.node), rand.Text()+rand.Text(),
-		time.Now().Truncate(precision), map[string]*watcher{}
+	sb.watchers = map[string]*watcher{}
 	sb.gone, sb.leave = context.WithCancel(context.Background())
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -174,7 +176,7 @@ func (g *registry) add(sb *sandbox, life time.Duration) bool {
 		g.byID = map[string]*sandbox{}
 	}
 	g.byID[sb.id] = sb
-	sb.ends = sb.started.Add(life)
+	sb.ends = time.Now().Add(life)
 	sb.timer = time.AfterFunc(life, func() { g.ended(sb) })
 	return true
 }
@@ -185,18 +187,44 @@ func (g *registry) remove(sb *sandbox) bool {
 	had := g.byID[sb.id] == sb
 	delete(g.byID, sb.id)
 	g.mu.Unlock()
-	sb.leave() // first: requests must not answer with what the end does to their processes
+	sb.quit()
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	if sb.timer != nil {
 		sb.timer.Stop()
 		sb.timer = nil
 	}
+	return had
+}
+
+// quit cuts off the requests to a sandbox, before its end or pause: they must not answer with
+// what that does to their processes.
+func (sb *sandbox) quit() {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	sb.leave()
 	for id, w := range sb.watchers {
 		delete(sb.watchers, id)
 		w.cancel()
 	}
-	return had
+}
+
+// life returns a context that ends with the sandbox or its pause, and whether it is paused.
+func (sb *sandbox) life() (gone context.Context, paused bool) {
+	sb.mu.Lock()
+	defer sb.mu.Unlock()
+	return sb.gone, sb.paused
+}
+
+// newSandbox returns a sandbox that has no session yet.
+func (h *Handler) newSandbox(caller engine.Caller, template string, left time.Duration) *sandbox {
+	sb := &sandbox{caller: caller, template: template, token: rand.Text() + rand.Text(),
+		started: time.Now().Truncate(precision)}
+	if h.Self != nil {
+		sb.node = h.Self()
+	}
+	sb.id, sb.ends = newSandboxID(sb.node), sb.started.Add(left)
+	return sb
 }
 
 func (g *registry) close() {
@@ -217,11 +245,16 @@ func newSandboxID(node engine.Epoch) string {
 // serve serves a request to a sandbox. When the sandbox ends meanwhile, the connection is cut: that
 // tells clients to ask whether the sandbox is still there.
 func (sb *sandbox) serve(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	gone, paused := sb.life()
+	if paused {
+		noSandbox(w, sb.id)
+		return
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(sb.gone, cancel)()
-	h.ServeHTTP(&cutWriter{w, sb.gone}, r.WithContext(ctx))
-	if sb.gone.Err() != nil {
+	defer context.AfterFunc(gone, cancel)()
+	h.ServeHTTP(&cutWriter{w, gone}, r.WithContext(ctx))
+	if gone.Err() != nil {
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -259,10 +292,17 @@ func (w *cutWriter) check() {
 // endTime bounds how long the end of a sandbox takes.
 const endTime = time.Minute
 
-// end ends a sandbox whose time is over.
+// end ends or pauses a sandbox whose time is over.
 func (h *Handler) end(sb *sandbox) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
+	if _, paused := sb.life(); sb.autoPause && !paused {
+		if _, err := h.pause(ctx, sb); err != nil {
+			h.Log.Error("a sandbox could not be paused and goes on", "session", sb.session, "err", err)
+			sb.live(retryPause, false)
+		}
+		return
+	}
 	if err := h.kill(ctx, sb); err != nil {
 		h.Log.Error("a sandbox could not be ended", "session", sb.session, "err", err)
 	}
@@ -315,6 +355,10 @@ func (h *Handler) port(w http.ResponseWriter, r *http.Request, sb *sandbox, port
 	if err != nil {
 		h.fail(w, err)
 		return
+	}
+	if slices.Contains(sb.https, port) {
+		//nolint:gosec // the certificate is the sandbox's own, and nobody is between
+		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
 	}
 	byName := r.Header.Get("E2b-Sandbox-Id") == ""
 	to := &wire.Port{

@@ -256,12 +256,14 @@ func TestClose(t *testing.T) {
 // Any frame is parsed into a message or an error.
 func FuzzFrame(f *testing.F) {
 	m := &message{channel: shell, id: "a", kind: "x_request", header: []byte(`{"msg_id":"a","msg_type":"x_request"}`), parent: none, content: none}
-	for _, v1 := range []bool{false, true} {
-		_, frame := m.encode(v1)
-		f.Add(frame, true, v1)
-		f.Add(frame, false, v1)
-	}
 	_, text := m.encode(false)
+	for _, v1 := range []bool{false, true} {
+		for _, m.buffers = range [][][]byte{nil, {[]byte("a"), {}}} {
+			_, frame := m.encode(v1)
+			f.Add(frame, true, v1)
+			f.Add(frame, false, v1)
+		}
+	}
 	f.Add(append([]byte("\x00\x00\x00\x01\x00\x00\x00\x08"), text...), true, false)
 	f.Fuzz(func(t *testing.T, frame []byte, binary, v1 bool) {
 		kind := websocket.MessageText

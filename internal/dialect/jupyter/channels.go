@@ -29,6 +29,7 @@ type connection struct {
 	socket *websocket.Conn
 	v1     bool
 	large  bool // it takes frames of more than smallFrame
+	text   bool // it takes no binary frames
 	end    context.CancelFunc
 	ending chan reason // has an entry when it is to be closed
 }
@@ -72,7 +73,8 @@ func channels(w http.ResponseWriter, r *http.Request, k *kernel) error {
 	ctx, cancel := context.WithCancel(s.life)
 	defer cancel()
 	at := &connection{socket: socket, v1: socket.Subprotocol() == subprotocol, end: cancel, ending: make(chan reason, 1)}
-	at.large = at.v1 || strings.Contains(r.UserAgent(), "Tornado")
+	tornado := strings.Contains(r.UserAgent(), "Tornado") // the gateway client of jupyter_server
+	at.large, at.text = at.v1 || tornado, !at.v1 && tornado
 	c, err := k.join(r.URL.Query().Get("session_id"), at)
 	if err != nil {
 		_, why := describe(err)
@@ -94,11 +96,11 @@ func channels(w http.ResponseWriter, r *http.Request, k *kernel) error {
 // showsKey reports whether a request shows its key itself: a browser does not do
 // that on behalf of another site's page.
 func showsKey(r *http.Request) bool {
-	return r.Header.Get("Authorization") != "" || r.Header.Get("X-Api-Key") != "" || r.URL.Query().Get(QueryKey) != ""
+	return r.Header.Get("Authorization") != "" || r.Header.Get("X-Api-Key") != "" || r.URL.Query().Get(queryKey) != ""
 }
 
-// QueryKey is the parameter of the query in which clients show their token.
-const QueryKey = "token"
+// queryKey is the parameter of the query in which clients show their token.
+const queryKey = "token"
 
 // read reads the messages of a client until its connection ends. Frames that are no messages are
 // ignored, as by the original.
@@ -113,7 +115,7 @@ func (c *client) read(ctx context.Context, at *connection) {
 			c.kernel.server.Log.Debug("jupyter: a frame is no message", "session", c.kernel.id, "bytes", len(data))
 			continue
 		}
-		c.kernel.take(&asked{r, c})
+		c.kernel.handle(&clientRequest{r, c})
 	}
 }
 
@@ -133,7 +135,7 @@ func (c *client) write(ctx context.Context, at *connection) {
 			c.kernel.server.ping(ctx, at)
 			continue
 		}
-		queue, mine, behind := c.take(at)
+		queue, mine, behind := c.dequeue(at)
 		if !mine && last == nil {
 			c.wake() // the client's other connection must send the rest
 			select {
@@ -172,7 +174,10 @@ func (s *Server) ping(ctx context.Context, at *connection) {
 
 func (at *connection) send(ctx context.Context, m *message) error {
 	list := []*message{m}
-	if m.small != nil && !at.large {
+	switch {
+	case at.text && len(m.buffers) > 0:
+		list = []*message{m.instead(textOnly)}
+	case m.small != nil && !at.large:
 		list = m.small()
 	}
 	for _, m := range list {
@@ -233,8 +238,8 @@ func (c *client) wake() {
 	}
 }
 
-// take returns the messages to send over a connection, and whether the client still uses it.
-func (c *client) take(at *connection) (queue []*message, mine, behind bool) {
+// dequeue returns the messages to send over a connection, and whether the client still uses it.
+func (c *client) dequeue(at *connection) (queue []*message, mine, behind bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.at != at {
@@ -357,6 +362,6 @@ func (k *kernel) message(channel, kind string, parent json.RawMessage, content a
 }
 
 // reply answers a request.
-func (r *asked) reply(kind string, content any) {
+func (r *clientRequest) reply(kind string, content any) {
 	r.from.send(r.from.kernel.message(r.channel, kind, r.header, content))
 }

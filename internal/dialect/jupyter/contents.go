@@ -262,7 +262,7 @@ func (s *Server) inKernel(r *http.Request, text string) (place, error) {
 
 func (s *Server) saveContents(w http.ResponseWriter, r *http.Request, at place) error {
 	var body contentBody
-	if err := s.readJSON(w, r, MaxBody, &body); err != nil {
+	if err := s.readJSON(w, r, maxBody, &body); err != nil {
 		return err
 	}
 	return s.save(w, r, at, &body)
@@ -302,7 +302,7 @@ func (s *Server) makeContents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var body contentBody
-	if err := s.readJSON(w, r, MaxBody, &body); err != nil {
+	if err := s.readJSON(w, r, maxBody, &body); err != nil {
 		return err
 	}
 	name, ext := "untitled", body.Ext
@@ -350,7 +350,7 @@ const maxUntitled = 200
 
 func (s *Server) renameContents(w http.ResponseWriter, r *http.Request, at place) error {
 	var body contentBody
-	if err := s.readJSON(w, r, MaxBody, &body); err != nil {
+	if err := s.readJSON(w, r, maxBody, &body); err != nil {
 		return err
 	}
 	to, err := s.inKernel(r, body.Path)

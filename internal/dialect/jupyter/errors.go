@@ -26,9 +26,9 @@ type errorBody struct {
 	Reason  *string `json:"reason"`
 }
 
-// Refuse answers with an error of the front door. A Jupyter server answers 403 without a token
+// refuseRequest answers with an error of the front door. A Jupyter server answers 403 without a token
 // (jupyter_server, base/handlers.py).
-func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
+func refuseRequest(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
 	if status == http.StatusUnauthorized {
 		status, message = http.StatusForbidden, "Forbidden"
 		w.Header().Del("WWW-Authenticate")

@@ -27,7 +27,7 @@ type execution struct {
 }
 
 // execute runs a cell, publishes its output, and replies.
-func (k *kernel) execute(ctx context.Context, r *asked) {
+func (k *kernel) execute(ctx context.Context, r *clientRequest) {
 	var what execution
 	if err := json.Unmarshal(r.content, &what); err != nil {
 		k.publish(iopub, "stream", r.header, map[string]string{"name": "stderr",
@@ -36,7 +36,7 @@ func (k *kernel) execute(ctx context.Context, r *asked) {
 		return
 	}
 	cell, err := k.server.Live.Start(ctx, k.caller, k.id, live.CellRequest{Code: what.Code, Silent: what.Silent,
-		Unrecorded: what.Stored != nil && !*what.Stored, AllowInput: what.AllowStdin})
+		Unrecorded: what.Stored != nil && !*what.Stored, AllowInput: what.AllowStdin, Parent: r.id})
 	if err != nil {
 		k.fail(r, "KernelError", reasonOf(err))
 		return
@@ -54,7 +54,7 @@ func (k *kernel) execute(ctx context.Context, r *asked) {
 }
 
 // fail answers a cell that could not be run.
-func (k *kernel) fail(r *asked, name, why string) {
+func (k *kernel) fail(r *clientRequest, name, why string) {
 	content := failure(name, why)
 	k.publish(iopub, "error", r.header, content.raised)
 	r.reply("execute_reply", content)
@@ -100,8 +100,11 @@ func reasonOf(err error) string {
 	return why
 }
 
+// requestSuffix ends the types of messages that have a reply; those of comms have none.
+const requestSuffix = "_request"
+
 // replyKind is the type of the reply to a request.
-func replyKind(kind string) string { return strings.TrimSuffix(kind, "_request") + "_reply" }
+func replyKind(kind string) string { return strings.TrimSuffix(kind, requestSuffix) + "_reply" }
 
 // maxText is the limit of the text in a message, in bytes: escaped in JSON it fits into smallFrame.
 const maxText = 128 << 10
@@ -109,7 +112,7 @@ const maxText = 128 << 10
 // output publishes the output of a cell.
 type output struct {
 	kernel   *kernel
-	request  *asked
+	request  *clientRequest
 	what     *execution
 	count    int
 	note     string // the notice at the beginning of the cell
@@ -128,7 +131,7 @@ func (o *output) publish(kind string, content any) {
 func (o *output) event(e live.Event) {
 	switch e.Type {
 	case live.StartedEvent:
-		o.begin(e.Cell)
+		o.publishStart(e.Cell)
 	case live.Stdout, live.Stderr:
 		if e.Type == live.Stderr {
 			o.warned = e.Text
@@ -154,6 +157,8 @@ func (o *output) event(e live.Event) {
 		}
 		o.problem = &errorContent{"error", raised{e.Name, cut(e.Value, maxValue), trace(e.Traceback)}, o.count}
 		o.publish("error", o.problem.raised)
+	case live.CommEvent:
+		o.comm(e.Comm)
 	case live.ClearEvent:
 		o.publish("clear_output", map[string]bool{"wait": e.Wait})
 	case live.InputEvent:
@@ -170,9 +175,9 @@ func (o *output) event(e live.Event) {
 // noStdin is ipykernel's name of the error of input() without a client that answers.
 const noStdin = "StdinNotImplementedError"
 
-// begin publishes the start of a cell, and that its interpreter is a new one unless a client asked
+// publishStart publishes the start of a cell, and that its interpreter is a new one unless a client asked
 // for that.
-func (o *output) begin(cell *live.Cell) {
+func (o *output) publishStart(cell *live.Cell) {
 	o.count, o.note = cell.ExecutionCount, cell.Message
 	if !o.what.Silent {
 		if o.what.Stored == nil || *o.what.Stored {

@@ -1,6 +1,7 @@
 package jupyter
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/engine/enginetest"
 	"github.com/airlock-run/airlock/internal/live"
 )
 
@@ -32,6 +34,9 @@ type fake struct {
 
 	mu       sync.Mutex
 	full     map[engine.Owner]bool // without room for one more interpreter
+	comms    map[string]live.Comm  // nil: there are none
+	images   enginetest.Images
+	usual    string // the image of programs that name none; empty: none
 	sessions map[engine.ID]*fakeSession
 	cells    map[engine.ID]*fakeCell
 }
@@ -98,6 +103,12 @@ func (f *fake) halt(s *fakeSession, why string) {
 	}
 }
 
+func (f *fake) ImagesOf(engine.Caller) ([]engine.Image, error) { return f.images.List() }
+
+func (f *fake) DefaultImage(engine.Caller, engine.Origin) string {
+	return cmp.Or(f.usual, engine.HostImage)
+}
+
 func (f *fake) Limits() (defaults, maxima engine.Limits) {
 	return engine.Limits{Timeout: time.Minute}, engine.Limits{Timeout: 5 * time.Minute, Output: engine.OutputLimit{Bytes: 16 << 20}}
 }
@@ -106,7 +117,8 @@ func (f *fake) Create(_ context.Context, caller engine.Caller, req live.Request)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	record := engine.Session{
-		ID: engine.NewID(), Owner: caller.Owner, Origin: req.Origin, Kind: engine.SessionLive, Live: fmt.Sprintf(`{"language":%q}`, req.Language),
+		ID: engine.NewID(), Owner: caller.Owner, Origin: req.Origin, Kind: engine.SessionLive, Scope: req.Scope,
+		Live: fmt.Sprintf(`{"language":%q,"image":%q}`, req.Language, req.Image),
 	}
 	f.sessions[record.ID] = &fakeSession{record: record}
 	return record, nil
@@ -172,6 +184,10 @@ func (f *fake) run(c *fakeCell, cell live.Cell, req live.CellRequest) {
 			}
 			c.events <- live.Event{Output: live.Output{Type: live.InputEvent}, Prompt: rest}
 			put(live.Output{Type: live.Stdout, Text: <-c.answers})
+		case "comm":
+			if req.Parent != "" {
+				c.events <- live.Event{Output: live.Output{Type: live.CommEvent}, Comm: fakeComm(rest)}
+			}
 		case "wait":
 			cell.Status, cell.Message = live.StatusInterrupted, <-c.stop
 			if cell.Message == byRequest {
@@ -250,6 +266,34 @@ func (f *fake) Inspect(context.Context, engine.Caller, engine.ID, string, int, i
 
 func (f *fake) IsComplete(context.Context, engine.Caller, engine.ID, string) (status, indent string, err error) {
 	return "incomplete", "    ", nil
+}
+
+// fakeComm has a text as its data and as its buffer.
+func fakeComm(text string) *live.CommMessage {
+	return &live.CommMessage{Kind: commMessage, Content: encode(map[string]string{"comm_id": "c", "data": text}),
+		Metadata: json.RawMessage(`{"version":"2"}`), Buffers: [][]byte{[]byte(text), {}}}
+}
+
+func (f *fake) Comms(context.Context, engine.Caller, engine.ID, string) (map[string]live.Comm, error) {
+	if f.comms == nil {
+		return nil, &engine.Error{Op: "comms", Kind: engine.ErrConflict}
+	}
+	return f.comms, nil
+}
+
+// SendComm sends a message back, and its parent.
+func (f *fake) SendComm(
+	ctx context.Context, caller engine.Caller, id engine.ID, parent string, m live.CommMessage,
+) (iter.Seq[live.Event], error) {
+	if f.comms == nil {
+		return nil, &engine.Error{Op: "comm", Kind: engine.ErrConflict}
+	}
+	return func(yield func(live.Event) bool) {
+		_ = yield(live.Event{Output: live.Output{Type: live.StartedEvent}, Cell: &live.Cell{}}) &&
+			yield(live.Event{Output: live.Output{Type: live.Stdout, Text: "for " + parent}}) &&
+			yield(live.Event{Output: live.Output{Type: live.CommEvent}, Comm: &m}) &&
+			yield(live.Event{Output: live.Output{Type: live.DoneEvent}, Cell: &live.Cell{Status: live.StatusOK}})
+	}, nil
 }
 
 func (f *fake) at(caller engine.Caller, id engine.ID, path string) (string, error) {
@@ -369,6 +413,9 @@ func newRig(t *testing.T, o Options) *rig {
 	t.Helper()
 	f := &fake{t: t, root: t.TempDir(), sessions: map[engine.ID]*fakeSession{}, cells: map[engine.ID]*fakeCell{}}
 	o.Engine, o.Live = f, f
+	if o.Languages == nil {
+		o.Languages = []string{"python", "javascript", "typescript", "bash"}
+	}
 	o.Caller = func(r *http.Request) engine.Caller {
 		if name := r.Header.Get("Owner"); name != "" {
 			return engine.Caller{Owner: engine.Owner(name)}
@@ -449,9 +496,9 @@ func (r *rig) dial(kernel, query string, header http.Header, protocols ...string
 }
 
 // send sends a request.
-func (p *peer) send(channel, kind, id string, content any) {
+func (p *peer) send(channel, kind, id string, content any, buffers ...[]byte) {
 	p.t.Helper()
-	m := &message{channel: channel, id: id, kind: kind, header: encode(map[string]string{"msg_id": id, "msg_type": kind, "date": "", "version": "7.0"}), parent: none, content: encode(content)}
+	m := &message{channel: channel, id: id, kind: kind, header: encode(map[string]string{"msg_id": id, "msg_type": kind, "date": "", "version": "7.0"}), parent: none, content: encode(content), buffers: buffers}
 	frame, data := m.encode(p.v1)
 	if err := p.socket.Write(p.t.Context(), frame, data); err != nil {
 		p.t.Error(err)
@@ -467,6 +514,8 @@ func (p *peer) run(id, code string) {
 type heard struct {
 	channel, kind, parent, text string
 	content                     map[string]any
+	metadata                    string
+	buffers                     [][]byte
 	bytes                       int
 }
 
@@ -482,7 +531,8 @@ func (p *peer) hear() (heard, error) {
 	if err != nil {
 		return heard{}, fmt.Errorf("%w: %.200q", err, data)
 	}
-	h := heard{channel: r.channel, kind: r.kind, text: string(r.content), bytes: len(data)}
+	h := heard{channel: r.channel, kind: r.kind, text: string(r.content), bytes: len(data),
+		metadata: string(r.metadata), buffers: r.buffers}
 	_ = json.Unmarshal(r.content, &h.content)
 	var parts struct {
 		Parent struct {
@@ -493,6 +543,9 @@ func (p *peer) hear() (heard, error) {
 		offsets, _ := readOffsets(data, 8, le64)
 		_ = json.Unmarshal(data[offsets[2]:offsets[3]], &parts.Parent)
 	} else {
+		if offsets, err := readOffsets(data, 4, be32); kind == websocket.MessageBinary && err == nil {
+			data = split(data, offsets)[0]
+		}
 		_ = json.Unmarshal(data, &parts)
 	}
 	h.parent = parts.Parent.ID

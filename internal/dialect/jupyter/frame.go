@@ -25,11 +25,22 @@ const subprotocol = "v1.kernel.websocket.jupyter.org"
 
 // request is a message of a client. Members that are no objects are nil.
 type request struct {
-	channel string
-	header  json.RawMessage // as sent, for the answers
-	id      string
-	kind    string
-	content json.RawMessage
+	channel  string
+	header   json.RawMessage // as sent, for the answers
+	id       string
+	kind     string
+	metadata json.RawMessage
+	content  json.RawMessage
+	buffers  [][]byte
+}
+
+// size returns the memory that a request takes while it waits.
+func (r *request) size() int {
+	size := len(r.header) + len(r.metadata) + len(r.content)
+	for _, b := range r.buffers {
+		size += len(b)
+	}
+	return size
 }
 
 // wireMessage is a message in the default framing.
@@ -49,35 +60,38 @@ const longestHeader = 16 << 10
 
 var errFrame = errors.New("no message of Jupyter's")
 
-// readFrame reads a message in the framing of a connection. Buffers are left out: no
-// request that is answered here has any.
+// readFrame reads a message in the framing of a connection. A binary frame of the default framing
+// may come as text: the gateway client of jupyter_server passes it on so.
 func readFrame(kind websocket.MessageType, data []byte, v1 bool) (*request, error) {
 	var parts struct {
 		Channel string          `json:"channel"`
 		Header  json.RawMessage `json:"header"`
+		Meta    json.RawMessage `json:"metadata"`
 		Content json.RawMessage `json:"content"`
 	}
+	var buffers [][]byte
 	switch {
 	case v1:
 		offsets, err := readOffsets(data, 8, le64)
 		if err != nil || len(offsets) < 6 {
 			return nil, errFrame
 		}
-		part := func(i int) []byte { return data[offsets[i]:offsets[i+1]] }
-		parts.Channel, parts.Header, parts.Content = string(part(0)), part(1), part(4)
+		all := split(data, offsets)
+		parts.Channel, parts.Header, parts.Meta, parts.Content = string(all[0]), all[1], all[3], all[4]
 		if !json.Valid(parts.Header) || !json.Valid(parts.Content) {
 			return nil, errFrame
 		}
-	case kind == websocket.MessageBinary:
-		offsets, err := readOffsets(data, 4, func(b []byte) uint64 { return uint64(binary.BigEndian.Uint32(b)) })
+		if !json.Valid(parts.Meta) {
+			parts.Meta = nil
+		}
+		buffers = all[5:]
+	case kind == websocket.MessageBinary, len(data) > 0 && data[0] == 0:
+		offsets, err := readOffsets(data, 4, be32)
 		if err != nil {
 			return nil, errFrame
 		}
-		end := uint64(len(data))
-		if len(offsets) > 1 {
-			end = offsets[1]
-		}
-		data = data[offsets[0]:end]
+		all := split(data, append(offsets, uint64(len(data))))
+		data, buffers = all[0], all[1:]
 		fallthrough
 	default:
 		if err := json.Unmarshal(data, &parts); err != nil {
@@ -94,7 +108,15 @@ func readFrame(kind websocket.MessageType, data []byte, v1 bool) (*request, erro
 	}
 	parts.Channel = cmp.Or(parts.Channel, shell)
 	return &request{channel: parts.Channel, header: parts.Header, id: header.ID, kind: header.Type,
-		content: parts.Content}, nil
+		metadata: parts.Meta, content: parts.Content, buffers: buffers}, nil
+}
+
+// split returns the parts of a frame between offsets.
+func split(data []byte, offsets []uint64) (parts [][]byte) {
+	for i, from := range offsets[:len(offsets)-1] {
+		parts = append(parts, data[from:offsets[i+1]])
+	}
+	return parts
 }
 
 // readOffsets reads the places of the parts of a binary frame: their number, and as
@@ -136,6 +158,9 @@ type message struct {
 	parent  json.RawMessage
 	content json.RawMessage
 	small   func() []*message // the form for a client without large frames; nil: this message
+
+	metadata json.RawMessage // nil: none
+	buffers  [][]byte
 }
 
 var none = json.RawMessage(`{}`)
@@ -144,12 +169,15 @@ var none = json.RawMessage(`{}`)
 func (m *message) encode(v1 bool) (websocket.MessageType, []byte) {
 	if !v1 {
 		text := encode(wireMessage{
-			Header: m.header, ID: m.id, Type: m.kind, ParentHeader: m.parent, Metadata: none, Content: m.content,
-			Buffers: []json.RawMessage{}, Channel: m.channel,
+			Header: m.header, ID: m.id, Type: m.kind, ParentHeader: m.parent, Metadata: orNone(m.metadata),
+			Content: m.content, Buffers: []json.RawMessage{}, Channel: m.channel,
 		})
-		return websocket.MessageText, text
+		if len(m.buffers) == 0 {
+			return websocket.MessageText, text
+		}
+		return websocket.MessageBinary, binaryFrame(append([][]byte{text}, m.buffers...))
 	}
-	parts := [][]byte{[]byte(m.channel), m.header, m.parent, none, m.content}
+	parts := append([][]byte{[]byte(m.channel), m.header, m.parent, orNone(m.metadata), m.content}, m.buffers...)
 	at := uint64(8 * (len(parts) + 2))
 	frame := binary.LittleEndian.AppendUint64(nil, uint64(len(parts)+1))
 	frame = binary.LittleEndian.AppendUint64(frame, at)
@@ -163,10 +191,31 @@ func (m *message) encode(v1 bool) (websocket.MessageType, []byte) {
 	return websocket.MessageBinary, frame
 }
 
+// binaryFrame joins the parts of a message with buffers in the default framing.
+func binaryFrame(parts [][]byte) []byte {
+	at := 4 * (len(parts) + 1)
+	frame := binary.BigEndian.AppendUint32(nil, uint32(len(parts)))
+	for _, part := range parts {
+		frame = binary.BigEndian.AppendUint32(frame, uint32(at))
+		at += len(part)
+	}
+	for _, part := range parts {
+		frame = append(frame, part...)
+	}
+	return frame
+}
+
 // size returns the approximate size of a message in a frame.
-func (m *message) size() int { return len(m.header) + len(m.parent) + len(m.content) + 256 }
+func (m *message) size() int {
+	size := len(m.header) + len(m.parent) + len(m.metadata) + len(m.content) + 256
+	for _, b := range m.buffers {
+		size += len(b)
+	}
+	return size
+}
 
 func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+func be32(b []byte) uint64 { return uint64(binary.BigEndian.Uint32(b)) }
 
 // Python's websockets, which Open WebUI and AutoGen use, closes a connection at a frame of more
 // than 1 MiB (open-webui#11635). Clients that are not known to accept more get messages of at most
@@ -179,17 +228,24 @@ const (
 
 // limit adds the form of a message for clients that accept no large frame.
 func (m *message) limit() *message {
-	if len(m.content) > maxContent && m.small == nil {
-		m.small = sync.OnceValue(func() []*message { return []*message{m.instead()} })
+	if m.size() > maxContent && m.small == nil {
+		m.small = sync.OnceValue(func() []*message { return []*message{m.instead(framesOnly)} })
 	}
 	return m
 }
 
-// instead returns a replacement for a message that is too large. A reply stays a reply.
-func (m *message) instead() *message {
+// framesOnly and textOnly say why a connection does not get a message.
+const (
+	framesOnly = "this connection takes frames of 1 MiB"
+	textOnly   = "the gateway client of this Jupyter server passes no binary frames on"
+)
+
+// instead returns a replacement for a message that a connection cannot take. A reply stays a reply.
+func (m *message) instead(why string) *message {
 	other := *m
 	other.small = nil
-	note := fmt.Sprintf("[%s of %d bytes left out: this connection takes frames of 1 MiB]\n", m.kind, len(m.content))
+	other.metadata, other.buffers = nil, nil
+	note := fmt.Sprintf("[%s of %d bytes left out: %s]\n", m.kind, m.size(), why)
 	switch {
 	case m.kind == "execute_input":
 		var content map[string]any
@@ -220,8 +276,7 @@ func (o *output) smaller(kind string, content displayContent, number int) []*mes
 			}
 		}
 		if value == nil || len(value) > room {
-			notes += fmt.Sprintf("[%s of %d bytes left out: this connection takes frames of 1 MiB]\n", form,
-				len(content.Data[form]))
+			notes += fmt.Sprintf("[%s of %d bytes left out: %s]\n", form, len(content.Data[form]), framesOnly)
 			continue
 		}
 		data[form] = value

@@ -28,8 +28,8 @@ import (
 // Version is the Jupyter server version that GET /api reports.
 const Version = "2.21.1"
 
-// MaxBody is the limit of a request's body, which may be a file in JSON.
-const MaxBody = 64 << 20
+// maxBody is the limit of a request's body, which may be a file in JSON.
+const maxBody = 64 << 20
 
 // Engine keeps sessions.
 type Engine interface {
@@ -38,6 +38,10 @@ type Engine interface {
 	DeleteSession(ctx context.Context, caller engine.Caller, id engine.ID) error
 	// Limits returns the defaults of limits, and their maxima.
 	Limits() (defaults, maxima engine.Limits)
+	// ImagesOf returns the images that the caller's programs can have, and DefaultImage the
+	// one of those that name none; engine.HostImage: none.
+	ImagesOf(caller engine.Caller) ([]engine.Image, error)
+	DefaultImage(caller engine.Caller, origin engine.Origin) string
 }
 
 // Options set up a Server. Engine, Live and Caller are required.
@@ -47,7 +51,9 @@ type Options struct {
 	// Caller returns the caller of a request. The server has authenticated it.
 	Caller func(*http.Request) engine.Caller
 
-	Idle time.Duration // a kernel without clients, and without a request for so long, is ended; 0: 30 min
+	// Languages are those of kernels without an image; nil: what live.Languages says.
+	Languages []string
+	Idle      time.Duration // a kernel without clients, and without a request for so long, is ended; 0: 30 min
 	// Gather asks other nodes for their part of a list; nil: there are none.
 	Gather func(w http.ResponseWriter, r *http.Request) [][]byte
 	Bodies *wire.Bodies // counts the memory of large requests; nil: by itself
@@ -82,6 +88,9 @@ var errClosing = errors.New("the service is shutting down")
 func New(o Options) *Server {
 	o.Idle = cmp.Or(o.Idle, defaultIdle)
 	o.Bodies = cmp.Or(o.Bodies, &wire.Bodies{})
+	if o.Languages == nil {
+		o.Languages = live.Languages(nil)
+	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &Server{
 		Options: o, mux: http.NewServeMux(), started: time.Now(), unsent: maxUnsent,
@@ -97,9 +106,6 @@ func New(o Options) *Server {
 	}
 	return s
 }
-
-// Open lists the paths that need no key.
-func Open() []string { return []string{"/api", "/api/"} }
 
 type handler func(http.ResponseWriter, *http.Request) error
 

@@ -28,22 +28,22 @@ type kernel struct {
 
 	mu       sync.Mutex
 	clients  []*client
-	requests []*asked // that wait
-	bytes    int      // of those
-	working  bool     // a goroutine handles them
-	asker    *client  // the client that answers input() of the running cell
-	wanted   bool     // a client wanted the next interpreter to be a new one
-	inputs   []string // of cells, for their history
-	inputted int      // bytes of those
-	count    int      // of the last cell
+	requests []*clientRequest // that wait
+	bytes    int              // of those
+	working  bool             // a goroutine handles them
+	asker    *client          // the client that answers input() of the running cell
+	wanted   bool             // a client wanted the next interpreter to be a new one
+	inputs   []string         // of cells, for their history
+	inputted int              // bytes of those
+	count    int              // of the last cell
 	state    string
 	used     time.Time
 	expiry   *time.Timer
 	gone     bool
 }
 
-// asked is a request with the client that it came from.
-type asked struct {
+// clientRequest is a request with the client that it came from.
+type clientRequest struct {
 	*request
 	from *client
 }
@@ -82,12 +82,7 @@ func (s *Server) add(caller engine.Caller, record engine.Session) *kernel {
 	if known := s.kernels[record.ID]; known != nil {
 		return known
 	}
-	k := &kernel{server: s, id: record.ID, caller: caller, spec: specs[0], state: stateIdle, used: time.Now()}
-	for _, one := range specs {
-		if one.language == live.Language(record) {
-			k.spec = one
-		}
-	}
+	k := &kernel{server: s, id: record.ID, caller: caller, spec: specOf(record), state: stateIdle, used: time.Now()}
 	s.kernels[k.id] = k
 	k.expiry = time.AfterFunc(s.Idle, k.expire)
 	return k
@@ -181,7 +176,11 @@ const sessionTTL = 8 * time.Hour
 
 // start makes a kernel.
 func (s *Server) start(ctx context.Context, caller engine.Caller, name string, env map[string]string) (*kernel, error) {
-	kind := findSpec(name)
+	specs, err := s.specs(caller)
+	if err != nil {
+		return nil, err
+	}
+	kind := findSpec(specs, name)
 	if kind == nil {
 		return nil, wire.Refuse(http.StatusNotFound, "No such kernel: %.60s", name)
 	}
@@ -194,7 +193,8 @@ func (s *Server) start(ctx context.Context, caller engine.Caller, name string, e
 	// the most that there is here is the nearest to that.
 	_, most := s.Engine.Limits()
 	made, err := s.Live.Create(ctx, caller, live.Request{
-		Language: kind.language, Origin: engine.OriginJupyter, TTL: sessionTTL, Idle: sessionTTL, Setup: live.Setup{Env: env},
+		Language: kind.language, Image: kind.image, Scope: kind.name, Origin: engine.OriginJupyter,
+		TTL: sessionTTL, Idle: sessionTTL, Setup: live.Setup{Env: env},
 		Limits: engine.Limits{Timeout: most.Timeout, Output: engine.OutputLimit{Bytes: most.Output.Bytes}},
 	})
 	if err != nil {
@@ -353,71 +353,4 @@ func (k *kernel) setState(state string, parent json.RawMessage) {
 // status sends a status message without a change of state.
 func (k *kernel) status(state string, parent json.RawMessage) {
 	k.publish(iopub, "status", parent, map[string]string{"execution_state": state})
-}
-
-// spec is a kind of kernel.
-type spec struct {
-	name     string // that clients use
-	display  string
-	language string // of live sessions
-	info     json.RawMessage
-}
-
-// specs are the kinds of kernels; the first is the default. AutoGen requires a key python3.
-var specs = []*spec{
-	{"python3", "Python 3 (ipykernel)", "python", json.RawMessage(
-		`{"name":"python","version":"3","mimetype":"text/x-python",` +
-			`"codemirror_mode":{"name":"ipython","version":3},"pygments_lexer":"ipython3","nbconvert_exporter":"python","file_extension":".py"}`)},
-	{"javascript", "JavaScript (Node.js)", "javascript", json.RawMessage(
-		`{"name":"javascript","version":"","mimetype":"application/javascript",` +
-			`"codemirror_mode":"javascript","pygments_lexer":"javascript","file_extension":".js"}`)},
-	{"bash", "Bash", "bash", json.RawMessage(`{"name":"bash","version":"","mimetype":"text/x-sh",` +
-		`"codemirror_mode":"shell","pygments_lexer":"bash","file_extension":".sh"}`)},
-}
-
-// findSpec finds a kind of kernel by its name; "" is the default. It returns nil for an
-// unknown name.
-func findSpec(name string) *spec {
-	for _, k := range specs {
-		if k.name == name || name == "" || name == "python" && k.language == name {
-			return k
-		}
-	}
-	return nil
-}
-
-type specModel struct {
-	Name      string            `json:"name"`
-	Spec      specBody          `json:"spec"`
-	Resources map[string]string `json:"resources"`
-}
-
-type specBody struct {
-	Argv          []string          `json:"argv"`
-	Env           map[string]string `json:"env"`
-	DisplayName   string            `json:"display_name"`
-	Language      string            `json:"language"`
-	InterruptMode string            `json:"interrupt_mode"`
-	Metadata      map[string]any    `json:"metadata"`
-}
-
-func (k *spec) model() specModel {
-	return specModel{k.name, specBody{[]string{}, map[string]string{}, k.display, k.language, "message", map[string]any{}},
-		map[string]string{}}
-}
-
-func (s *Server) listSpecs(w http.ResponseWriter, _ *http.Request) error {
-	all := map[string]specModel{}
-	for _, k := range specs {
-		all[k.name] = k.model()
-	}
-	return writeJSON(w, http.StatusOK, map[string]any{"default": specs[0].name, "kernelspecs": all})
-}
-
-func (s *Server) getSpec(w http.ResponseWriter, r *http.Request) error {
-	name := r.PathValue("name")
-	if k := findSpec(name); k != nil && k.name == name {
-		return writeJSON(w, http.StatusOK, k.model())
-	}
-	return wire.Refuse(http.StatusNotFound, "Kernel spec %.60s not found", name)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 )
 
 const (
@@ -12,9 +13,9 @@ const (
 	maxBytes    = 64 << 20 // of those
 )
 
-// take handles a message of a client, or queues it. Unknown messages are ignored, as by the
+// handle handles a message of a client, or queues it. Unknown messages are ignored, as by the
 // original.
-func (k *kernel) take(r *asked) {
+func (k *kernel) handle(r *clientRequest) {
 	switch r.channel {
 	case stdin:
 		if r.kind == "input_reply" {
@@ -28,8 +29,8 @@ func (k *kernel) take(r *asked) {
 }
 
 // queue queues a request of the shell channel.
-func (k *kernel) queue(r *asked) {
-	size := len(r.content) + len(r.header)
+func (k *kernel) queue(r *clientRequest) {
+	size := r.size()
 	k.mu.Lock()
 	if k.gone {
 		k.mu.Unlock()
@@ -61,14 +62,14 @@ func (k *kernel) work() {
 		}
 		r := k.requests[0]
 		k.requests[0] = nil
-		k.requests, k.bytes = k.requests[1:], k.bytes-len(r.content)-len(r.header)
+		k.requests, k.bytes = k.requests[1:], k.bytes-r.size()
 		k.mu.Unlock()
 		k.do(r)
 	}
 }
 
 // do answers a request of the shell channel, between busy and idle.
-func (k *kernel) do(r *asked) {
+func (k *kernel) do(r *clientRequest) {
 	k.setState(stateBusy, r.header)
 	defer k.setState(stateIdle, r.header)
 	ctx := k.server.life
@@ -86,21 +87,16 @@ func (k *kernel) do(r *asked) {
 	case "history_request":
 		k.history(r)
 	case "comm_info_request":
-		r.reply("comm_info_reply", map[string]any{"status": "ok", "comms": map[string]any{}})
-	case "comm_open": // no target is known here
-		var content struct {
-			ID json.RawMessage `json:"comm_id"`
-		}
-		if json.Unmarshal(r.content, &content) == nil && content.ID != nil {
-			k.publish(iopub, "comm_close", r.header, map[string]any{"comm_id": content.ID, "data": map[string]any{}})
-		}
+		k.commInfo(ctx, r)
+	case commOpen, commMessage, commClose:
+		k.comm(ctx, r)
 	case "shutdown_request", "interrupt_request": // of clients from before there was a control channel
 		k.lead(ctx, r)
 	}
 }
 
 // control answers a request of the control channel at once, while a cell may run.
-func (k *kernel) control(r *asked) {
+func (k *kernel) control(r *clientRequest) {
 	k.status(stateBusy, r.header)
 	defer k.status(stateIdle, r.header)
 	if r.kind == "kernel_info_request" {
@@ -111,7 +107,7 @@ func (k *kernel) control(r *asked) {
 }
 
 // lead interrupts, restarts or shuts down a kernel.
-func (k *kernel) lead(ctx context.Context, r *asked) {
+func (k *kernel) lead(ctx context.Context, r *clientRequest) {
 	var content struct {
 		Restart bool `json:"restart"`
 	}
@@ -141,30 +137,34 @@ func (k *kernel) lead(ctx context.Context, r *asked) {
 }
 
 // refuse rejects a request with all messages that its client waits for.
-func (k *kernel) refuse(r *asked, name, why string) {
+func (k *kernel) refuse(r *clientRequest, name, why string) {
 	k.status(stateBusy, r.header)
 	k.publish(iopub, "stream", r.header, map[string]string{"name": "stderr", "text": why + "\n"})
-	r.reply(replyKind(r.kind), failure(name, why))
+	if strings.HasSuffix(r.kind, requestSuffix) {
+		r.reply(replyKind(r.kind), failure(name, why))
+	}
 	k.status(stateIdle, r.header)
 }
 
 // abort answers a request that was skipped because of an earlier error or a restart.
-func (k *kernel) abort(r *asked) {
+func (k *kernel) abort(r *clientRequest) {
 	k.status(stateBusy, r.header)
-	r.reply(replyKind(r.kind), map[string]string{"status": "aborted"})
+	if strings.HasSuffix(r.kind, requestSuffix) {
+		r.reply(replyKind(r.kind), map[string]string{"status": "aborted"})
+	}
 	k.status(stateIdle, r.header)
 }
 
 // abortQueued aborts the cells that wait.
 func (k *kernel) abortQueued() {
 	k.mu.Lock()
-	var cells []*asked
-	k.requests = slices.DeleteFunc(k.requests, func(r *asked) bool {
+	var cells []*clientRequest
+	k.requests = slices.DeleteFunc(k.requests, func(r *clientRequest) bool {
 		if r.kind != "execute_request" {
 			return false
 		}
 		cells = append(cells, r)
-		k.bytes -= len(r.content) + len(r.header)
+		k.bytes -= r.size()
 		return true
 	})
 	k.mu.Unlock()
@@ -174,7 +174,7 @@ func (k *kernel) abortQueued() {
 }
 
 // answer answers the input() that the running cell waits for.
-func (k *kernel) answer(r *asked) {
+func (k *kernel) answer(r *clientRequest) {
 	var content struct {
 		Value string `json:"value"`
 	}
@@ -192,7 +192,7 @@ func (k *kernel) answer(r *asked) {
 	}
 }
 
-func (k *kernel) info(r *asked) {
+func (k *kernel) info(r *clientRequest) {
 	r.reply("kernel_info_reply", map[string]any{
 		"status": "ok", "protocol_version": "5.3", "implementation": "airlock", "implementation_version": Version,
 		"language_info": k.spec.info, "banner": k.spec.display + " in a sandbox of Airlock", "help_links": []any{},
@@ -207,7 +207,7 @@ type position struct {
 	Detail int    `json:"detail_level"`
 }
 
-func (k *kernel) complete(ctx context.Context, r *asked) {
+func (k *kernel) complete(ctx context.Context, r *clientRequest) {
 	var at position
 	_ = json.Unmarshal(r.content, &at) // missing keys are zero
 	found, err := k.server.Live.Complete(ctx, k.caller, k.id, at.Code, at.Cursor)
@@ -221,7 +221,7 @@ func (k *kernel) complete(ctx context.Context, r *asked) {
 	})
 }
 
-func (k *kernel) inspect(ctx context.Context, r *asked) {
+func (k *kernel) inspect(ctx context.Context, r *clientRequest) {
 	var at position
 	_ = json.Unmarshal(r.content, &at) // missing keys are zero
 	found, err := k.server.Live.Inspect(ctx, k.caller, k.id, at.Code, at.Cursor, at.Detail)
@@ -234,7 +234,7 @@ func (k *kernel) inspect(ctx context.Context, r *asked) {
 	r.reply("inspect_reply", map[string]any{"status": "ok", "found": found.Found, "data": data, "metadata": none})
 }
 
-func (k *kernel) isComplete(ctx context.Context, r *asked) {
+func (k *kernel) isComplete(ctx context.Context, r *clientRequest) {
 	var at position
 	_ = json.Unmarshal(r.content, &at) // missing keys are empty
 	status, indent, err := k.server.Live.IsComplete(ctx, k.caller, k.id, at.Code)
@@ -245,7 +245,7 @@ func (k *kernel) isComplete(ctx context.Context, r *asked) {
 }
 
 // history answers any history request with the last n cells of this kernel.
-func (k *kernel) history(r *asked) {
+func (k *kernel) history(r *clientRequest) {
 	var content struct {
 		N *int `json:"n"`
 	}

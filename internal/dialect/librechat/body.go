@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// MaxJSON limits a request to run something, in bytes.
-	MaxJSON     = 50 << 20
+	// maxJSON limits a request to run something, in bytes.
+	maxJSON     = 50 << 20
 	maxStranger = 1 << 20 // of a body that may contain the key
 	maxHint     = 128
 )
@@ -47,7 +47,7 @@ type runBody struct {
 
 // readBody reads a request to run something and authenticates it.
 func (a *api) readBody(w http.ResponseWriter, r *http.Request) (*runBody, engine.Caller, error) {
-	most := int64(MaxJSON)
+	most := int64(maxJSON)
 	if a.Caller(r).Owner == "" {
 		most = maxStranger
 	}

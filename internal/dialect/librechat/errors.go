@@ -50,8 +50,8 @@ func errNoKey() error {
 		"A valid key is needed: a JWT or a key as 'Authorization: Bearer', or a key as 'X-API-Key'")
 }
 
-// Refuse answers with an error from the front door.
-func Refuse(w http.ResponseWriter, r *http.Request, status int, _, message string) {
+// refuseRequest answers with an error from the front door.
+func refuseRequest(w http.ResponseWriter, r *http.Request, status int, _, message string) {
 	body := errorBody{Error: message}
 	if status == http.StatusTooManyRequests {
 		seconds, err := strconv.Atoi(w.Header().Get("Retry-After"))

@@ -59,9 +59,11 @@ func (a *api) prepare(r *http.Request, caller engine.Caller, body *runBody, w *w
 		Language: lang.Name, Code: lang.Source(*body.Code), Packages: body.Packages, Args: args, Stdin: []byte("\n"),
 		Files: fileRefs(inputs),
 		Profile: engine.Profile{
-			Origin: engine.OriginLibreChat, Root: "/mnt/data", Entry: entry(lang.Entry, inputs),
-			FileTTL: a.FileTTL, ShowPlots: lang.Name == python, Folders: true,
-			Scope: scope{user: user}.mark(caller), Shown: engine.Shown{Language: lang.Name, Code: *body.Code},
+			Origin: engine.OriginLibreChat, Scope: scope{user: user}.mark(caller),
+			Program: engine.ProgramForm{Root: "/mnt/data", Entry: entry(lang.Entry, inputs),
+				Locale: "en_US.UTF-8", // as in the image of LibreChat's code interpreter
+				Shown:  engine.Shown{Language: lang.Name, Code: *body.Code}},
+			Files: engine.FileRules{TTL: a.FileTTL, Plots: lang.Name == python, Folders: true},
 		},
 	}}
 	p.Profile.Limits.Timeout = limit
@@ -102,7 +104,8 @@ func (a *api) exec(w http.ResponseWriter, r *http.Request) error {
 		return out.finish(a.failedReply(r, err))
 	}
 	answer := reply(run, p.inputs)
-	if run.Status == engine.StatusError && p.Profile.Shown.Language == python && asksInput.MatchString(*body.Code) {
+	if run.Status == engine.StatusError && p.Profile.Program.Shown.Language == python &&
+		asksInput.MatchString(*body.Code) {
 		answer.Stderr = withReason(answer.Stderr, noInput)
 	}
 	workspace.tell(answer)

@@ -149,8 +149,8 @@ func New(e *engine.Service, o Options) *Handler {
 	return &Handler{mux, a.programs}
 }
 
-// Open lists the addresses that need no key, or whose key may be in the body.
-func Open() (paths []string) {
+// openPaths lists the addresses that need no key, or whose key may be in the body.
+func openPaths() (paths []string) {
 	for _, base := range []string{"", "/v1"} {
 		for _, path := range []string{"/health", "/ready", "/exec", "/exec/programmatic", "/exec/programmatic/cancel"} {
 			paths = append(paths, base+path)
@@ -159,9 +159,9 @@ func Open() (paths []string) {
 	return paths
 }
 
-// AtRoot returns the routes that are also served at the root of a service. A LibreChat
+// rootRoutes returns the routes that are also served at the root of a service. A LibreChat
 // configured with only host and port uses them there.
-func AtRoot() (patterns []string) {
+func rootRoutes() (patterns []string) {
 	for _, base := range []string{"", "/v1"} {
 		for _, path := range []string{
 			"/exec", "/exec/programmatic", "/exec/programmatic/cancel", "/upload", "/upload/batch", "/files/{id}",

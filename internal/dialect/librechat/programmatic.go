@@ -62,7 +62,7 @@ func (a *api) programmatic(w http.ResponseWriter, r *http.Request) error {
 	if err := a.profile(w, r); err != nil {
 		return err
 	}
-	begin := a.begin
+	begin := a.startProgram
 	if body.Token != nil || body.ToolResults != nil {
 		begin = a.goOn
 	}
@@ -109,8 +109,10 @@ func (a *api) peerError(w http.ResponseWriter, r *http.Request, err error) error
 	return nil
 }
 
-// begin starts a program.
-func (a *api) begin(r *http.Request, caller engine.Caller, body *runBody) (*toolcall.Program, *toolcall.Round, error) {
+// startProgram starts a program.
+func (a *api) startProgram(
+	r *http.Request, caller engine.Caller, body *runBody,
+) (*toolcall.Program, *toolcall.Round, error) {
 	name := strings.ToLower(cmp.Or(body.Lang, body.Language))
 	lang, known := a.Language(cmp.Or(name, python))
 	if !known || lang.Name != python && lang.Name != bash {
@@ -133,7 +135,7 @@ func (a *api) begin(r *http.Request, caller engine.Caller, body *runBody) (*tool
 		return nil, nil, bad("code has %d bytes, at most %d are allowed", len(p.Code), maxSource)
 	}
 	// Both languages run in a driver in Python.
-	p.Profile.SourceInStdin = true
+	p.Profile.Program.InStdin = true
 	p.Stdin = wire.Encode(program{Source: p.Code, Tools: append([]tool{}, body.Tools...),
 		Args: append([]string{}, p.Args...)})
 	if lang.Name == bash {

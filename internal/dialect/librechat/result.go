@@ -187,15 +187,15 @@ const maxSkipped = 20
 // truncationReasons are the official words for the engine's reasons. A client may know no
 // others, so every other reason is "unreadable".
 var truncationReasons = map[string]string{
-	"too many files":                   "max_files",
-	"too many folders deep":            "depth",
-	"too large":                        "size",
-	"all files together are too large": "size",
-	"disk full":                        "size",
-	"quota full":                       "size",
-	"name":                             "path",
-	"its path is too long":             "path",
-	"its name is not valid UTF-8, and another file has the name that stands for it": "path",
+	engine.DropTooMany:   "max_files",
+	engine.DropDepth:     "depth",
+	engine.DropTooLarge:  "size",
+	engine.DropTotal:     "size",
+	engine.DropDiskFull:  "size",
+	engine.DropQuotaFull: "size",
+	engine.DropName:      "path",
+	engine.DropPath:      "path",
+	engine.DropSpelling:  "path",
 }
 
 // truncated lists the files that were not kept; nil: there are none. Links and pipes are not
@@ -203,7 +203,7 @@ var truncationReasons = map[string]string{
 func truncated(dropped []engine.DroppedFile) *truncation {
 	t := &truncation{Code: "artifact_truncated", Reasons: map[string]int{}, Skipped: []string{}}
 	for _, d := range dropped {
-		if d.Reason == "not a regular file" {
+		if d.Reason == engine.DropNotRegular {
 			continue
 		}
 		n := d.More

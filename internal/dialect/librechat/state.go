@@ -157,11 +157,11 @@ func (a *api) sessionIn(ctx context.Context, caller engine.Caller, at engine.ID)
 // lasting sets the workspace of a prepared program.
 func (p *prepared) lasting(w *workspace) {
 	p.Session = w.session
-	p.Profile.Private = stateFile
+	p.Profile.Files.Private = stateFile
 	if p.Language != python {
 		return
 	}
-	p.Profile.PrivateStdin, p.Profile.SourceInStdin = true, true
+	p.Profile.Files.PrivateInStdin, p.Profile.Program.InStdin = true, true
 	p.Stdin = append(wire.Encode(program{Source: p.Code, Tools: []tool{}, Args: []string{}}), '\n')
 	p.Code = driverCode(stateDriver, p.Code)
 }

@@ -16,13 +16,14 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/token"
 )
 
 // Tokens verifies the tokens that LibreChat makes for its users.
 type Tokens struct {
 	config TokenConfig
 	trusts []trust
-	keys   *keyring
+	keys   *token.Keys
 	now    func() time.Time
 }
 
@@ -55,6 +56,13 @@ const (
 	defaultTenant   = "legacy"
 )
 
+// How long keys count after they were read: when they are read again, and when they are
+// discarded, should that fail.
+const (
+	keysFresh = 30 * time.Second
+	keysStale = 300 * time.Second
+)
+
 const (
 	tokenLife = 300 * time.Second // the maximum lifetime of a token
 	clockSkew = 30 * time.Second
@@ -63,14 +71,20 @@ const (
 )
 
 // Empty reports whether there is no source of keys.
-func (c *TokenConfig) Empty() bool {
-	return c.PublicKey == "" && c.Secret == "" && c.Directory == "" && c.JWKS == ""
+func (c *TokenConfig) Empty() bool { return c.local().Empty() }
+
+// local returns the sources of keys.
+func (c *TokenConfig) local() *token.Local {
+	return &token.Local{PublicKey: c.PublicKey, Secret: c.Secret, KeyID: c.KeyID, SecretID: c.SecretID,
+		DefaultID: defaultKeyID, Directory: c.Directory, JWKS: c.JWKS}
 }
 
 // NewTokens reads the keys. Its error names a source that cannot be read. A source that fails later
 // keeps its keys for some minutes.
 func NewTokens(c TokenConfig, now func() time.Time) (*Tokens, error) {
-	c.KeyID = cmp.Or(c.KeyID, defaultKeyID)
+	if c.KeyID == defaultKeyID {
+		c.KeyID = "" // a JWK may have its own
+	}
 	c.Issuer, c.Audience, c.Tenant = cmp.Or(c.Issuer, defaultIssuer), cmp.Or(c.Audience, defaultAudience),
 		cmp.Or(c.Tenant, defaultTenant)
 	c.MaxLife, c.Skew = min(cmp.Or(c.MaxLife, tokenLife), tokenLife), max(min(cmp.Or(c.Skew, clockSkew), clockSkew), 0)
@@ -78,8 +92,15 @@ func NewTokens(c TokenConfig, now func() time.Time) (*Tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := newKeyring(c, entries, now)
-	if err != nil {
+	keys := &token.Keys{Now: now, Fresh: keysFresh, Stale: keysStale, Pause: keysFresh}
+	keys.Source = func(ctx context.Context) ([]jose.JSONWebKey, error) {
+		list, err := c.local().Keys(ctx)
+		if err == nil {
+			err = checkKeys(entries, list)
+		}
+		return list, err
+	}
+	if err := keys.Load(context.Background()); err != nil {
 		return nil, err
 	}
 	return &Tokens{config: c, trusts: entries, keys: keys, now: now}, nil
@@ -95,8 +116,8 @@ type claims struct {
 }
 
 // Verify returns the caller of a token, or ErrForbidden.
-func (t *Tokens) Verify(token string) (engine.Caller, error) {
-	caller, err := t.verify(token)
+func (t *Tokens) Verify(text string) (engine.Caller, error) {
+	caller, err := t.verify(text)
 	if err != nil {
 		return engine.Caller{}, &engine.Error{Op: "authenticate", Kind: engine.ErrForbidden, Hint: "Invalid bearer token",
 			Err: err}
@@ -104,15 +125,11 @@ func (t *Tokens) Verify(token string) (engine.Caller, error) {
 	return caller, nil
 }
 
-func (t *Tokens) verify(token string) (engine.Caller, error) {
-	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.EdDSA, jose.RS256, jose.HS256})
+func (t *Tokens) verify(text string) (engine.Caller, error) {
+	parsed, head, err := token.Parse(text, []jose.SignatureAlgorithm{jose.EdDSA, jose.RS256, jose.HS256})
 	if err != nil {
 		return engine.Caller{}, err
 	}
-	if len(parsed.Headers) != 1 {
-		return engine.Caller{}, errors.New("a token needs one signature")
-	}
-	head := parsed.Headers[0]
 	if typ, ok := head.ExtraHeaders[jose.HeaderType]; ok && typ != "JWT" {
 		return engine.Caller{}, errors.New("typ is not JWT")
 	}
@@ -131,12 +148,12 @@ func (t *Tokens) verify(token string) (engine.Caller, error) {
 	if !issuer.anyKey && !slices.Contains(issuer.KeyIDs, head.KeyID) {
 		return engine.Caller{}, errors.New("its kid is not the issuer's")
 	}
-	key, err := t.keys.find(head.KeyID)
+	key, err := t.keys.Find(context.Background(), head.KeyID, head.Algorithm)
 	if err != nil {
 		return engine.Caller{}, err
 	}
 	// The key determines the algorithm, never the token.
-	if alg := algorithmOf(key); string(alg) != head.Algorithm {
+	if alg := token.Algorithm(key); string(alg) != head.Algorithm {
 		return engine.Caller{}, fmt.Errorf("the key is for %s, the token is signed by %s", alg, head.Algorithm)
 	}
 	if !slices.Contains(issuer.Algorithms, head.Algorithm) {

@@ -336,6 +336,9 @@ func TestTokenRotation(t *testing.T) {
 	if good(second, "second") {
 		t.Error("keys that have been gone for long still count")
 	}
+	if good(second, "second") {
+		t.Error("keys that have been gone for long count again until they are next read")
+	}
 }
 
 func TestBadKeys(t *testing.T) {

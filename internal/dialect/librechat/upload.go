@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// BatchFactor is the limit of an upload, in files of the largest size.
-	BatchFactor = 4
+	// batchFactor is the limit of an upload, in files of the largest size.
+	batchFactor = 4
 
 	maxBatch = 200
 	// storers is how many small files of a request are stored at once. Making many files durable
@@ -211,14 +211,14 @@ func (b *batch) readAll(form *form) error {
 		if s := fieldScope(form.fields); s.check() == nil { // otherwise later fields may complete it
 			owner = s.uploader(owner)
 		}
-		if err := b.take(f, owner, content); err != nil {
+		if err := b.storeFile(f, owner, content); err != nil {
 			return err
 		}
 	}
 }
 
-// take stores a file: a small one while the next is read, a large one as it arrives.
-func (b *batch) take(f *stored, owner engine.Caller, content io.Reader) error {
+// storeFile stores a file: a small one while the next is read, a large one as it arrives.
+func (b *batch) storeFile(f *stored, owner engine.Caller, content io.Reader) error {
 	var beginning bytes.Buffer
 	_, err := io.CopyN(&beginning, content, smallFile)
 	switch {

@@ -78,7 +78,7 @@ func (s *Server) applyChanges(ctx context.Context, c *call) (*sdk.CallToolResult
 // askedOf returns the subject of the question that a call answers. A question can be answered once,
 // by the client that was asked.
 func (s *Server) askedOf(c *call) (about string, ok bool) {
-	if is, ok := s.questions.take(c.request.Params.RequestState); ok && is.owner == c.caller.Owner {
+	if is, ok := s.questions.redeem(c.request.Params.RequestState); ok && is.owner == c.caller.Owner {
 		return is.about, true
 	}
 	return "", false

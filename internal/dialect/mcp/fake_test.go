@@ -14,12 +14,14 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/live"
 )
 
@@ -57,11 +59,31 @@ func newFakeLive(t testing.TB, e *engine.Service) *fakeLive {
 }
 
 func (f *fakeLive) Create(ctx context.Context, caller engine.Caller, req live.Request) (engine.Session, error) {
+	chosen, err := f.engine.ChooseImage(caller, req.Origin, req.Image, "")
+	if err != nil {
+		return engine.Session{}, err
+	}
+	remembered := "{}"
+	if chosen != nil {
+		has := live.Languages(chosen)
+		if req.Language == "" && len(has) > 0 {
+			req.Language = has[0]
+		}
+		lang, _ := language.Find(req.Language)
+		if _, err := chosen.For(lang); err != nil {
+			return engine.Session{}, err
+		}
+		if !slices.Contains(has, req.Language) {
+			return engine.Session{}, &engine.Error{Op: "create",
+				Kind: engine.ErrNoLanguage, ID: "language", Err: errors.New("no live " + req.Language)}
+		}
+		remembered = fmt.Sprintf(`{"language":%q,"image":%q}`, req.Language, chosen.Name)
+	}
 	s, err := f.engine.CreateSession(ctx, caller, engine.SessionRequest{
-		Origin: req.Origin, Kind: engine.SessionLive, Live: "{}", Files: req.Files})
+		Origin: req.Origin, Kind: engine.SessionLive, Live: remembered, Files: req.Files})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.languages[s.ID] = req.Language
+	f.languages[s.ID] = cmp.Or(req.Language, "python")
 	return s, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,8 +30,8 @@ const (
 	nameHeader    = "Mcp-Name"
 )
 
-// MaxBody is the limit of a request's body. write_file sends up to 3 MB, in base64.
-const MaxBody = 8 << 20
+// maxBody is the limit of a request's body. write_file sends up to 3 MB, in base64.
+const maxBody = 8 << 20
 
 // idleSession is how long a session of the protocol lives without a request.
 const idleSession = 24 * time.Hour
@@ -52,7 +53,7 @@ type Handler struct {
 func NewHandler(s *Server, prefix string) *Handler {
 	options := func(stateless bool) *sdk.StreamableHTTPOptions {
 		return &sdk.StreamableHTTPOptions{
-			Stateless: stateless, MaxRequestBodyBytes: MaxBody,
+			Stateless: stateless, MaxRequestBodyBytes: maxBody,
 			SessionTimeout: idleSession, PropagateRequestCancellation: true,
 			DisableLocalhostProtection: true, // httpd checks the host, including the hosts of proxies
 		}
@@ -109,8 +110,8 @@ func (s *Server) newSessionID() string {
 	return s.Self().Prefix() + rand.Text()
 }
 
-// Holder returns the node that has the session of a request in memory.
-func Holder(r *http.Request) engine.Epoch {
+// holder returns the node that has the session of a request in memory.
+func holder(r *http.Request) engine.Epoch {
 	return engine.EpochOf(cmp.Or(r.Header.Get(sessionHeader), r.URL.Query().Get("sessionid")))
 }
 
@@ -166,7 +167,7 @@ func (h *Handler) streamable(w http.ResponseWriter, r *http.Request) {
 	version := r.Header.Get(versionHeader)
 	modern := version >= stateless
 	if r.Method == http.MethodPost {
-		body, err := h.server.Bodies.ReadRequest(w, r, engine.Owner(owner), MaxBody)
+		body, err := h.server.Bodies.ReadRequest(w, r, engine.Owner(owner), maxBody)
 		if err != nil {
 			refuseBody(w, err)
 			return
@@ -196,11 +197,11 @@ func (h *Handler) streamable(w http.ResponseWriter, r *http.Request) {
 // prepare starts preparing the interpreter that a call probably needs, while the call is
 // parsed, which takes longer. A wrong guess costs little and changes nothing.
 func (h *Handler) prepare(caller engine.Caller, body []byte) {
-	_, after, found := bytes.Cut(body, []byte(`"`+sessionPrefix))
-	if !found || len(after) < idLength || !bytes.Contains(body, []byte(`"run_code"`)) {
+	if gjson.GetBytes(body, "params.name").Str != "run_code" {
 		return
 	}
-	if id, err := engine.ParseID(string(after[:idLength])); err == nil {
+	handle := gjson.GetBytes(body, "params.arguments.session").Str
+	if id, err := engine.ParseID(strings.TrimPrefix(handle, sessionPrefix)); err == nil {
 		h.server.Live.Prepare(caller, id)
 	}
 }
@@ -249,9 +250,9 @@ type openSession struct {
 	calls map[*context.CancelFunc]bool
 }
 
-// begin adds a session, unless there are too many and all run calls. It returns the session whose place the
+// add adds a session, unless there are too many and all run calls. It returns the session whose place the
 // new one takes, nil if there was room: the caller closes it. alive are the sessions that are not closed.
-func (o *openSessions) begin(
+func (o *openSessions) add(
 	s *sdk.ServerSession, owner engine.Owner, alive iter.Seq[*sdk.ServerSession],
 ) (oldest *sdk.ServerSession, ok bool) {
 	o.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -124,6 +125,18 @@ func TestBadMessages(t *testing.T) {
 	batch := `[` + message(5, "tools/call", runPrint, "") + `,` + message(6, "ping", `{}`, "") + `]`
 	if _, body, _ := r.send("POST", r.url, "ada", old, batch); !strings.Contains(body, "hello") {
 		t.Errorf("a batch of 2025-03-26: %s", body)
+	}
+}
+
+// The relay knows the methods of the service, which refuses an unknown one by its name.
+func TestMethods(t *testing.T) {
+	r := newRig(t)
+	header, _ := r.begin("ada", lastSession, "{}")
+	for _, method := range methods {
+		_, body, _ := r.send("POST", r.url, "ada", header, message(3, method, `{}`, ""))
+		if strings.Contains(body, strconv.Quote(method)+" unsupported") {
+			t.Errorf("%s: %s", method, body)
+		}
 	}
 }
 

@@ -42,9 +42,9 @@ func (l *local) close() {
 	<-l.done
 }
 
-// take handles a message to a local tool, and copies of messages to all servers. It reports whether
+// handleMessage handles a message to a local tool, and copies of messages to all servers. It reports whether
 // the service must not get the message.
-func (l *local) take(line []byte, m *envelope) bool {
+func (l *local) handleMessage(line []byte, m *envelope) bool {
 	switch {
 	case m.Method == "initialize":
 		id := string(m.ID)

@@ -166,7 +166,7 @@ func (s *Server) track(next sdk.MethodHandler) sdk.MethodHandler {
 		switch {
 		case !ok:
 		case method == "initialize":
-			oldest, ok := s.open.begin(session, s.callerOf(ctx, r).Owner, s.sessions())
+			oldest, ok := s.open.add(session, s.callerOf(ctx, r).Owner, s.sessions())
 			if !ok {
 				return nil, &jsonrpc.Error{Code: codeBusy, Message: manySessions}
 			}
@@ -183,26 +183,55 @@ func (s *Server) track(next sdk.MethodHandler) sdk.MethodHandler {
 }
 
 // listTools puts the installed languages into the definition of run_code on the first
-// request. Finding them takes longer than a client should wait for its connection. If programs of
-// the caller may contact others, the definition tells the host, which then asks the person.
+// request. Finding them takes longer than a client should wait for its connection. The definition
+// has the caller's images. If programs of the caller may contact others, it tells the host, which
+// then asks the person.
 func (s *Server) listTools(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		if method == "tools/list" {
 			s.listed.Do(func() { s.nameLanguages(ctx) })
 		}
 		result, err := next(ctx, method, r)
-		if list, ok := result.(*sdk.ListToolsResult); ok && s.callerOf(ctx, r).Network != "" {
+		list, ok := result.(*sdk.ListToolsResult)
+		if !ok {
+			return result, err
+		}
+		caller := s.callerOf(ctx, r)
+		images := s.imageNames(caller)
+		if len(images) > 0 || caller.Network != "" {
 			list.CacheScope = "private"
-			for i, t := range list.Tools {
-				if t.Name == "run_code" {
-					open, hints := *t, *t.Annotations
-					open.Annotations, hints.OpenWorldHint = &hints, new(true)
-					list.Tools[i] = &open
-				}
+		}
+		for i, t := range list.Tools {
+			if t.Name != "run_code" {
+				continue
 			}
+			shown := withImages(t, images)
+			if caller.Network != "" {
+				hints := *t.Annotations
+				shown.Annotations, hints.OpenWorldHint = &hints, new(true)
+			}
+			list.Tools[i] = shown
 		}
 		return result, err
 	}
+}
+
+// imageNames returns what the argument image can be for a caller; nil: it has no images.
+func (s *Server) imageNames(caller engine.Caller) (names []string) {
+	if s.Engine == nil {
+		return nil
+	}
+	images, err := s.Engine.ImagesOf(caller)
+	if err != nil {
+		s.Log.Error("mcp: images", "err", err)
+	}
+	for i := range images {
+		names = append(names, images[i].Name)
+	}
+	if len(names) > 0 && caller.MayHaveHost() {
+		names = append(names, engine.HostImage)
+	}
+	return names
 }
 
 func (s *Server) nameLanguages(ctx context.Context) {

@@ -165,26 +165,27 @@ func (e *missingError) Error() string {
 	return "there is no run " + quote(e.handle) + " (it expired, or never was): call run_code again"
 }
 
-// session returns the session of a handle, and the language of its interpreter.
+// session returns the session of a handle, the language of its interpreter, and the name of its
+// image.
 func (s *Server) session(
 	ctx context.Context, caller engine.Caller, handle string,
-) (session engine.ID, speaks string, err error) {
+) (session engine.ID, speaks, image string, err error) {
 	missing := &missingError{what: "session", handle: handle}
 	id, err := engine.ParseID(strings.TrimPrefix(handle, sessionPrefix))
 	if err != nil {
-		return engine.ID{}, "", missing
+		return engine.ID{}, "", "", missing
 	}
 	record, err := s.Engine.GetSession(ctx, caller, id)
 	if errors.Is(err, engine.ErrNotFound) {
-		return engine.ID{}, "", missing
+		return engine.ID{}, "", "", missing
 	}
 	if err != nil {
-		return id, "", err
+		return id, "", "", err
 	}
 	if record.Kind != engine.SessionLive {
-		return id, "", missing // the service did not make this id
+		return id, "", "", missing // the service did not make this id
 	}
 	info, err := s.Live.Info(ctx, caller, id)
 	lang, _ := language.Find(info.Language)
-	return id, lang.Name, err
+	return id, lang.Name, live.Image(record), err
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,14 +29,14 @@ const (
 	maxAnswer = 64 << 20 // bytes of a message from the service
 )
 
-// take relays a message of the host. Calls run concurrently; other messages arrive in
+// relayMessage relays a message of the host. Calls run concurrently; other messages arrive in
 // order, and initialize before later messages.
-func (r *relay) take(ctx context.Context, line []byte) {
+func (r *relay) relayMessage(ctx context.Context, line []byte) {
 	m, ok := readEnvelope(line)
 	switch {
 	case !ok:
 		r.write([]byte(notJSON))
-	case r.local != nil && r.local.take(line, &m):
+	case r.local != nil && r.local.handleMessage(line, &m):
 	case m.Method == "initialize":
 		r.mu.Lock()
 		r.hello, r.session = line, ""
@@ -113,7 +114,7 @@ func (r *relay) send(ctx context.Context, line []byte, m *envelope) (session str
 	switch e, isStatus := errors.AsType[*statusError](err); {
 	case err == nil, ctx.Err() != nil: // or the caller has canceled
 	case isStatus:
-		r.fail(m, e.code(), e.text)
+		r.fail(m, e.code(m.Method), e.text)
 	default:
 		r.fail(m, jsonrpc.CodeInternalError, err.Error())
 	}
@@ -329,12 +330,20 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.text }
 
-func (e *statusError) code() int {
+// code returns the error of JSON-RPC for a request with a method.
+func (e *statusError) code(method string) int {
 	switch {
-	case strings.Contains(e.text, "not handled"):
-		return jsonrpc.CodeMethodNotFound
-	case e.status == http.StatusBadRequest:
+	case e.status != http.StatusBadRequest:
+		return jsonrpc.CodeInternalError
+	case slices.Contains(methods, method):
 		return jsonrpc.CodeInvalidRequest
 	}
-	return jsonrpc.CodeInternalError
+	return jsonrpc.CodeMethodNotFound
 }
+
+// methods are the requests that a service knows. In a session it refuses others with a status and a
+// text, not with an error of JSON-RPC.
+var methods = []string{"initialize", "ping", "server/discover", "completion/complete", "logging/setLevel",
+	"prompts/get", "prompts/list", "resources/list", "resources/read", "resources/subscribe",
+	"resources/templates/list", "resources/unsubscribe", "subscriptions/listen", "tasks/cancel", "tasks/get",
+	"tasks/update", "tools/call", "tools/list"}

@@ -104,7 +104,7 @@ func (s *Server) resource(ctx context.Context, caller engine.Caller, uri string)
 	handle, rest, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	switch u.Host {
 	case "sessions":
-		session, _, err := s.session(ctx, caller, handle)
+		session, _, _, err := s.session(ctx, caller, handle)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -17,7 +18,7 @@ import (
 )
 
 // interpreters are the languages with persistent variables.
-var interpreters = map[string]bool{"python": true, "js": true, "bash": true}
+var interpreters = map[string]bool{"python": true, "js": true, "ts": true, "bash": true, "r": true}
 
 func (s *Server) runCode(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	if p, err := s.answered(ctx, c); p != nil || err != nil {
@@ -35,7 +36,7 @@ func (s *Server) runCode(ctx context.Context, c *call) (*sdk.CallToolResult, err
 		return nil, err
 	}
 	p, err := s.start(ctx, c, lang, refs)
-	if errors.Is(err, engine.ErrNoLanguage) {
+	if e, ok := errors.AsType[*engine.Error](err); ok && e.Kind == engine.ErrNoLanguage && e.ID == "" {
 		return nil, s.noLanguage(ctx, lang.Name)
 	}
 	if err != nil {
@@ -77,19 +78,7 @@ const cancelTime = 500 * time.Millisecond
 // start starts a program: in the interpreter of its session if that has its language, else beside
 // it.
 func (s *Server) start(ctx context.Context, c *call, lang language.Language, refs []engine.FileRef) (*cell, error) {
-	var session engine.ID
-	speaks := "python"
-	var err error
-	if handle := c.text("session"); handle != "" {
-		session, speaks, err = s.session(ctx, c.caller, handle)
-	} else {
-		if interpreters[lang.Name] {
-			speaks = lang.Name
-		}
-		var made engine.Session
-		made, err = s.Live.Create(ctx, c.caller, live.Request{Language: speaks, Files: refs, Origin: engine.OriginMCP})
-		session, refs = made.ID, nil
-	}
+	session, speaks, image, err := s.within(ctx, c, lang, &refs)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +88,10 @@ func (s *Server) start(ctx context.Context, c *call, lang language.Language, ref
 		}
 	}
 	req := live.CellRequest{Code: c.text("code"), Timeout: timeoutOf(c), Grace: cancelTime}
+	if image == "" && !slices.Contains(s.Languages(ctx), lang.Name) {
+		return nil, s.noLanguage(ctx, lang.Name)
+	}
 	if args, in := c.list("args"), c.text("stdin"); speaks != lang.Name || len(args) > 0 || in != "" {
-		if !slices.Contains(s.Languages(ctx), lang.Name) {
-			return nil, s.noLanguage(ctx, lang.Name)
-		}
 		req.Program = &live.Program{Language: lang.Name, Args: args, Stdin: in}
 	}
 	var talk *toolcall.Queue
@@ -124,6 +113,39 @@ func (s *Server) start(ctx context.Context, c *call, lang language.Language, ref
 		s.dialogs.byRun.Store(p.handle(), talk)
 	}
 	return p, nil
+}
+
+// within returns the session of a call, the language of its interpreter, and the name of its
+// image. A new one has the files of refs, which it clears.
+func (s *Server) within(
+	ctx context.Context, c *call, lang language.Language, refs *[]engine.FileRef,
+) (session engine.ID, speaks, image string, err error) {
+	if handle := c.text("session"); handle != "" {
+		if session, speaks, image, err = s.session(ctx, c.caller, handle); err != nil {
+			return session, "", "", err
+		}
+		if asked := c.text("image"); asked != "" && asked != cmp.Or(image, engine.HostImage) {
+			return session, "", "", refused("image is for a new session: that one has %s", cmp.Or(image, engine.HostImage))
+		}
+		return session, speaks, image, nil
+	}
+	req := live.Request{Image: c.text("image"), Files: *refs, Origin: engine.OriginMCP}
+	if interpreters[lang.Name] {
+		req.Language = lang.Name
+	}
+	made, err := s.Live.Create(ctx, c.caller, req)
+	if e, ok := errors.AsType[*engine.Error](err); ok && e.Kind == engine.ErrNoLanguage && e.ID == "language" {
+		req.Language = "" // it runs beside another interpreter of the image, if there is one
+		if other, again := s.Live.Create(ctx, c.caller, req); again == nil {
+			made, err = other, nil
+		}
+	}
+	if err != nil {
+		return made.ID, "", "", err
+	}
+	*refs = nil
+	interpreter, _ := language.Find(cmp.Or(live.Language(made), req.Language, "python"))
+	return made.ID, interpreter.Name, live.Image(made), nil
 }
 
 // startCell starts a cell. At the limit of running cells it waits for an interpreter:
@@ -274,7 +296,7 @@ func reportTo(ctx context.Context, r *sdk.CallToolRequest) *progress {
 		tick := time.NewTicker(progressTime)
 		defer tick.Stop()
 		for n, silent := 1.0, 0; ; {
-			line, grown := p.take()
+			line, grown := p.latest()
 			if silent++; grown || n == 1 || silent >= silentTicks {
 				message := &sdk.ProgressNotificationParams{ProgressToken: token, Progress: n, Message: line}
 				if r.Session.NotifyProgress(ctx, message) != nil {
@@ -311,7 +333,7 @@ func (p *progress) add(text string) {
 	}
 }
 
-func (p *progress) take() (line string, grown bool) {
+func (p *progress) latest() (line string, grown bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	line, grown, p.grown = p.last, p.grown, false

@@ -115,7 +115,7 @@ func TestSessionsOfManyOwners(t *testing.T) {
 	var open []*sdk.ServerSession
 	add := func(owner engine.Owner) *sdk.ServerSession {
 		s := &sdk.ServerSession{}
-		oldest, ok := o.begin(s, owner, slices.Values(append(open, s)))
+		oldest, ok := o.add(s, owner, slices.Values(append(open, s)))
 		if !ok {
 			t.Fatalf("a session of %s was refused", owner)
 		}

@@ -68,7 +68,7 @@ func (t *eventTransport) listen(w http.ResponseWriter, r *http.Request, owner st
 	defer alive.stop()
 	id := t.newID()
 	s := &eventSession{owner: owner, end: end, connected: make(chan struct{}), transport: &sdk.SSEServerTransport{
-		Endpoint: t.endpoint + "?sessionid=" + id, Response: alive, MaxRequestBodyBytes: MaxBody,
+		Endpoint: t.endpoint + "?sessionid=" + id, Response: alive, MaxRequestBodyBytes: maxBody,
 	}}
 	if !t.add(id, s) {
 		http.Error(alive, "too many open streams", http.StatusTooManyRequests)

@@ -65,7 +65,7 @@ func (o Stdio) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	go func() { // the input may stay open for longer than the context
 		failed <- readLines(in, func(line []byte) {
 			if within.Err() == nil {
-				r.take(within, line)
+				r.relayMessage(within, line)
 			}
 		})
 	}()

@@ -112,9 +112,10 @@ func TestStdio(t *testing.T) {
 	for _, tc := range []struct{ line, want string }{
 		{message(2, "tools/call", runPrint, ""), "hello"},
 		{message(3, "no/such", `{}`, ""), `"code":-32601`},
+		{`{"jsonrpc":"2.0","id":3,"method":"prompts/get"}`, `"code":-32600`},
 		{message(4, "tools/call", `{"name":"rm"}`, ""), `"code":-32602`},
 		{message(5, "tools/call", `[1]`, ""), `"error"`},
-		{message(6, "tools/call", `{"name":"write_file","arguments":{"path":"x","content":"`+strings.Repeat("x", MaxBody)+`"}}`, ""), "larger than 8 MiB"},
+		{message(6, "tools/call", `{"name":"write_file","arguments":{"path":"x","content":"`+strings.Repeat("x", maxBody)+`"}}`, ""), "larger than 8 MiB"},
 		{`{"jsonrpc":"2.0","id":"seven","method":"ping"}`, `"id":"seven"`},
 	} {
 		if got := h.ask(tc.line); !strings.Contains(said(got), tc.want) {

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -68,6 +69,29 @@ func (c *call) int(name string) int     { n, _ := c.values[name].(int); return n
 func (c *call) list(name string) []string {
 	l, _ := c.values[name].([]string)
 	return l
+}
+
+// imageArgument is the argument of run_code that is listed only for callers with images.
+const imageArgument = "image"
+
+// withImages returns the tool as a caller with these images sees it: without the argument if there
+// are none.
+func withImages(t *sdk.Tool, names []string) *sdk.Tool {
+	schema, ok := t.InputSchema.(map[string]any)
+	if !ok {
+		return t
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	shown, schema, properties := *t, maps.Clone(schema), maps.Clone(properties)
+	argument, _ := properties[imageArgument].(property)
+	if argument.Enum = names; len(names) > 0 {
+		properties[imageArgument] = argument
+	} else {
+		delete(properties, imageArgument)
+	}
+	schema["properties"] = properties
+	shown.InputSchema = schema
+	return &shown
 }
 
 func readText(name string) string {

@@ -39,7 +39,8 @@ func (s *Server) table() []tool {
 	if s.Engine != nil {
 		tools = []tool{{name: "run_code", title: "Run code", call: (*Server).runCode, args: []argument{
 			{name: "code", kind: text, required: true, min: 1}, {name: "language", kind: text, value: "python"},
-			session, {name: "files", kind: list, max: 25}, {name: "args", kind: list}, {name: "stdin", kind: text},
+			session, {name: imageArgument, kind: text}, {name: "files", kind: list, max: 25}, {name: "args",
+				kind: list}, {name: "stdin", kind: text},
 			{name: "timeout_seconds", kind: integer, min: 1, max: 300, value: 60}, wait,
 			{name: "max_chars", kind: integer, min: 1000, max: 100_000, value: defaultChars},
 		}},
@@ -94,16 +95,16 @@ func (s *Server) table() []tool {
 // work returns the session of a call, or a new one.
 func (s *Server) work(ctx context.Context, c *call) (engine.ID, error) {
 	if handle := c.text("session"); handle != "" {
-		session, _, err := s.session(ctx, c.caller, handle)
+		session, _, _, err := s.session(ctx, c.caller, handle)
 		return session, err
 	}
-	session, err := s.Live.Create(ctx, c.caller, live.Request{Language: "python", Origin: engine.OriginMCP})
+	session, err := s.Live.Create(ctx, c.caller, live.Request{Origin: engine.OriginMCP})
 	return session.ID, err
 }
 
 // file returns the session and the path of a call about a file.
 func (s *Server) file(ctx context.Context, c *call) (session engine.ID, name string, err error) {
-	if session, _, err = s.session(ctx, c.caller, c.text("session")); err != nil {
+	if session, _, _, err = s.session(ctx, c.caller, c.text("session")); err != nil {
 		return session, "", err
 	}
 	name, err = c.path()
@@ -216,7 +217,7 @@ func (s *Server) read(
 }
 
 func (s *Server) listFiles(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
-	session, _, err := s.session(ctx, c.caller, c.text("session"))
+	session, _, _, err := s.session(ctx, c.caller, c.text("session"))
 	if err != nil {
 		return nil, err
 	}
@@ -257,11 +258,18 @@ func (s *Server) deleteFile(ctx context.Context, c *call) (*sdk.CallToolResult, 
 
 func (s *Server) describeEnvironment(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Languages: %s. Variables stay in python, js and bash.\n", strings.Join(s.Languages(ctx), ", "))
+	fmt.Fprintf(&b, "Languages: %s. Variables stay in python, js, ts, bash and r.\n", strings.Join(s.Languages(ctx), ", "))
 	for _, set := range s.Engine.PackageSets() {
 		if set.Default {
 			fmt.Fprintf(&b, "Python packages: the set %q; `import importlib.metadata` lists them.\n", set.Name)
 		}
+	}
+	images, err := s.Engine.ImagesOf(c.caller)
+	if err != nil {
+		return nil, err
+	}
+	if len(images) > 0 {
+		b.WriteString(aboutImages(images, s.Engine.DefaultImage(c.caller, engine.OriginMCP), c.caller.MayHaveHost()))
 	}
 	limits, most := s.Engine.Limits()
 	fmt.Fprintf(&b, "A program has %s (at most %s), %s of memory, %d processes, and a working directory of %s.\n",
@@ -277,6 +285,20 @@ func (s *Server) describeEnvironment(ctx context.Context, c *call) (*sdk.CallToo
 		fmt.Fprintf(&b, "Isolation: %s.\n", isolation.Summary)
 	}
 	return answer(strings.TrimRight(b.String(), "\n")), nil
+}
+
+// aboutImages describes the images for a model.
+func aboutImages(images []engine.Image, usual string, host bool) string {
+	var b strings.Builder
+	b.WriteString("Images, for the argument image of run_code, with languages and packages of their own:\n")
+	for i := range images {
+		fmt.Fprintf(&b, "  %s: %s\n", images[i].Name, images[i].Has())
+	}
+	if host {
+		fmt.Fprintf(&b, "  %s: the languages and packages above\n", engine.HostImage)
+	}
+	fmt.Fprintf(&b, "Without it a new session has %s.\n", usual)
+	return b.String()
 }
 
 // refusedError is a refusal in words for a model.

@@ -57,8 +57,8 @@ func (t *tickets[T]) put(owner engine.Owner, about T) string {
 	return secret
 }
 
-// take uses up a ticket and returns its subject.
-func (t *tickets[T]) take(secret string) (is ticket[T], ok bool) {
+// redeem uses up a ticket and returns its subject.
+func (t *tickets[T]) redeem(secret string) (is ticket[T], ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	is, ok = t.open[secret]
@@ -101,7 +101,7 @@ func (s *Server) Uploads(limit int64) http.Handler {
 			http.Error(w, "this address takes PUT", http.StatusMethodNotAllowed)
 			return
 		}
-		ticket, ok := s.uploads.take(strings.TrimPrefix(r.URL.Path, "/"))
+		ticket, ok := s.uploads.redeem(strings.TrimPrefix(r.URL.Path, "/"))
 		to := ticket.about
 		if !ok {
 			http.Error(w, "this address is used up, expired, or never was", http.StatusNotFound)

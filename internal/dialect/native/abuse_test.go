@@ -42,15 +42,16 @@ func TestAbuse(t *testing.T) {
 	}
 }
 
-// testBodyCosts checks the cost of the worst bodies: less than 32 MB, or three times
-// their length, and less than 300 ms of processor time. Deep nesting, a million items
-// and a long key take less than 100 ms.
+// testBodyCosts checks the cost of the worst bodies: less than 32 MB, or three times their length, and less than
+// eight times the processor time of a plain text that is refused beside them. Deep nesting, a million items and a long
+// key take less than twice as much.
 func testBodyCosts(t *testing.T) {
 	r := newRig(t, hello)
 	fill := func(front, piece, back string, size int) string {
 		return front + strings.Repeat(piece, (size-len(front)-len(back))/len(piece)) + back
 	}
 	const limit = 8 << 20
+	plain := fill(`{"unknown":"`, "x", `"}`, limit)
 	for name, body := range map[string]string{
 		"100,000 deep":            strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000),
 		"100,000 deep in objects": strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000),
@@ -69,33 +70,26 @@ func testBodyCosts(t *testing.T) {
 	} {
 		for _, chunked := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s chunked=%v", name, chunked), func(t *testing.T) {
-				req := httptest.NewRequestWithContext(t.Context(), "POST", "/sessions", strings.NewReader(body))
-				if strings.Contains(body, "python") {
-					req.URL.Path = "/runs"
-				}
-				req.Header.Set("Content-Type", "application/json")
-				if chunked {
-					req.ContentLength = -1
+				bound := 8.0
+				if strings.Contains(name, "deep") || strings.Contains(name, "items") || strings.HasSuffix(name, "MB key") {
+					bound = 2
 				}
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				// The time of this thread alone: the machine has other things to do.
-				runtime.LockOSThread()
-				defer runtime.UnlockOSThread()
-				began := threadTime(t)
-				w := httptest.NewRecorder()
-				r.handler.ServeHTTP(w, req)
-				took := threadTime(t) - began
+				w, took := bodyCost(t, r, body, chunked)
 				runtime.ReadMemStats(&after)
 				if allocated := after.TotalAlloc - before.TotalAlloc; allocated > uint64(max(32<<20, 3*len(body))) {
 					t.Errorf("allocates %.1f MB", float64(allocated)/(1<<20))
 				}
-				bound := 300 * time.Millisecond
-				if strings.Contains(name, "deep") || strings.Contains(name, "items") || strings.HasSuffix(name, "MB key") {
-					bound = 100 * time.Millisecond
+				// The collection of others' garbage may fall into one attempt, and the processor may be another one.
+				_, floor := bodyCost(t, r, plain, chunked)
+				for try := 0; try < 5 && float64(took) > bound*float64(floor); try++ {
+					_, again := bodyCost(t, r, body, chunked)
+					_, plain := bodyCost(t, r, plain, chunked)
+					took, floor = min(took, again), min(floor, plain)
 				}
-				if took > bound*slowness {
-					t.Errorf("takes %v of a processor", took)
+				if ratio := float64(took) / float64(floor); ratio > bound {
+					t.Errorf("takes %v of a processor, %.1f times a plain text's %v", took, ratio, floor)
 				}
 				good := name == "long stdin" || strings.HasPrefix(name, "long") && strings.Contains(name, "code")
 				if want := []int{400, 413}; !good && w.Code != want[0] && w.Code != want[1] {
@@ -104,6 +98,25 @@ func testBodyCosts(t *testing.T) {
 			})
 		}
 	}
+}
+
+// bodyCost sends a body, and returns the answer and the time of this thread alone: the machine has other things to do.
+func bodyCost(t *testing.T, r *rig, body string, chunked bool) (*httptest.ResponseRecorder, time.Duration) {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), "POST", "/sessions", strings.NewReader(body))
+	if strings.Contains(body, "python") {
+		req.URL.Path = "/runs"
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if chunked {
+		req.ContentLength = -1
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	began := threadTime(t)
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, req)
+	return w, threadTime(t) - began
 }
 
 // threadTime is the processor time that this thread has used.

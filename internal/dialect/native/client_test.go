@@ -19,7 +19,7 @@ func TestClientTypes(t *testing.T) {
 		{sessionBody{}, client.Session{}}, {liveBody{}, client.LiveState{}}, {sessionFileBody{}, client.SessionFile{}},
 		{limitsBody{}, client.Limits{}}, {cellBody{}, client.Cell{}},
 
-		{processBody{}, client.Process{}}, {entryBody{}, client.LiveEntry{}},
+		{processBody{}, client.Process{}}, {treeProcessBody{}, client.TreeProcess{}}, {entryBody{}, client.LiveEntry{}},
 		{contactBody{}, client.Contact{}},
 	} {
 		if diff := cmp.Diff(fieldsOf(pair[0]), fieldsOf(pair[1])); diff != "" {

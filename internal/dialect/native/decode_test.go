@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/airlock-run/airlock/internal/rest"
 )
 
 func decode(t *testing.T, r io.Reader, into any) {
@@ -115,7 +117,7 @@ func FuzzJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		o, err := parseObject(body)
+		o, err := rest.ParseObject(body)
 		if err != nil {
 			if strings.Contains(err.Error(), "not JSON") && json.Valid(body) {
 				t.Errorf("%q: %v", body, err)
@@ -134,7 +136,7 @@ func FuzzJSON(f *testing.F) {
 		if err := d.Decode(&want); err != nil {
 			t.Fatalf("accepted %q: %v", body, err)
 		}
-		ours, _ := json.Marshal(o.members)
+		ours, _ := json.Marshal(o.Members)
 		theirs, _ := json.Marshal(want)
 		if !bytes.Equal(ours, theirs) {
 			t.Errorf("%q reads as %s, and as %s", body, ours, theirs)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/rest"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
@@ -82,7 +83,7 @@ func TestSafeType(t *testing.T) {
 		"":                  "application/octet-stream",
 		"text/html\r\nX: y": "application/octet-stream", "application/x-shockwave-flash": "application/octet-stream",
 	} {
-		if got := safeType(given); got != want {
+		if got := rest.SafeType(given); got != want {
 			t.Errorf("%q becomes %q, want %q", given, got, want)
 		}
 	}

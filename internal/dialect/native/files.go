@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/rest"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
@@ -33,12 +34,12 @@ func readUpload(r *http.Request) (engine.Upload, io.Reader, error) {
 	mediaType, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if strings.HasPrefix(mediaType, "multipart/") {
 		if mediaType != "multipart/form-data" || params["boundary"] == "" {
-			return up, nil, invalid("a form must be multipart/form-data with a boundary")
+			return up, nil, rest.Invalid("a form must be multipart/form-data with a boundary")
 		}
 		return readForm(wire.NewParts(r.Body, params["boundary"]), up)
 	}
 	if !query.Has("name") {
-		return up, nil, invalid("name is missing: send a form with a part named file, or the bytes with ?name=")
+		return up, nil, rest.Invalid("name is missing: send a form with a part named file, or the bytes with ?name=")
 	}
 	return up, r.Body, nil
 }
@@ -48,8 +49,8 @@ func readTTL(s string) (time.Duration, error) {
 		return 0, nil
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 1 || n > maxSeconds {
-		return 0, invalid("ttl_seconds must be a whole number from 1 to %d", maxSeconds)
+	if err != nil || n < 1 || n > rest.MaxSeconds {
+		return 0, rest.Invalid("ttl_seconds must be a whole number from 1 to %d", rest.MaxSeconds)
 	}
 	return time.Duration(n) * time.Second, nil
 }
@@ -59,10 +60,10 @@ func readForm(form *wire.Parts, up engine.Upload) (engine.Upload, io.Reader, err
 	for range maxFields {
 		part, err := form.Next()
 		if errors.Is(err, wire.ErrHeaders) {
-			return up, nil, invalid("the headers of a part have more than %d bytes", wire.MaxPartHeader)
+			return up, nil, rest.Invalid("the headers of a part have more than %d bytes", wire.MaxPartHeader)
 		}
 		if err != nil {
-			return up, nil, broken(err, "the form has no part named file, or ends too soon")
+			return up, nil, rest.Broken(err, "the form has no part named file, or ends too soon")
 		}
 		field, err := parseDisposition(part.Header.Values("Content-Disposition"))
 		if err != nil {
@@ -74,46 +75,38 @@ func readForm(form *wire.Parts, up engine.Upload) (engine.Upload, io.Reader, err
 				up.Name = field.file
 			}
 			if up.Name == "" {
-				return up, nil, invalid("the part named file has no filename")
+				return up, nil, rest.Invalid("the part named file has no filename")
 			}
 			return up, wire.Checked(part, func(err error) error { return endOf(form, err) }), nil
 		case "ttl_seconds":
 			text, err := io.ReadAll(io.LimitReader(part, maxField))
 			if err != nil {
-				return up, nil, broken(err, "the form ends too soon")
+				return up, nil, rest.Broken(err, "the form ends too soon")
 			}
 			if up.TTL, err = readTTL(string(text)); err != nil {
 				return up, nil, err
 			}
 		default:
-			return up, nil, invalid("the form has a part that is not known here: it takes ttl_seconds, and then file")
+			return up, nil, rest.Invalid("the form has a part that is not known here: it takes ttl_seconds, and then file")
 		}
 	}
-	return up, nil, invalid("the form has too many parts before its file")
-}
-
-// broken returns a refusal with a message. If the body is too large, it returns err.
-func broken(err error, message string) error {
-	if wire.IsTooLarge(err) {
-		return err
-	}
-	return invalid("%s", message)
+	return up, nil, rest.Invalid("the form has too many parts before its file")
 }
 
 // endOf returns an error unless a form ends with its file.
 func endOf(form *wire.Parts, err error) error {
 	if !errors.Is(err, io.EOF) {
-		return broken(err, "the form ends too soon")
+		return rest.Broken(err, "the form ends too soon")
 	}
 	// The closing boundary is a bare io.EOF; a wrapped one is a form that was cut short.
 	if _, err := form.Next(); err != io.EOF { //nolint:errorlint // see above
 		if err != nil {
-			return broken(err, "the form ends too soon")
+			return rest.Broken(err, "the form ends too soon")
 		}
-		return invalid("the form must end with its file, and have only one")
+		return rest.Invalid("the form must end with its file, and have only one")
 	}
 	if err := form.Drain(); err != nil {
-		return broken(err, "the body did not arrive whole")
+		return rest.Broken(err, "the body did not arrive whole")
 	}
 	return io.EOF
 }
@@ -125,20 +118,21 @@ type formField struct{ name, file string }
 // sent, or be refused, and so is a second header or a second name.
 func parseDisposition(headers []string) (formField, error) {
 	if len(headers) != 1 || len(headers[0]) > maxDisposition || !utf8.ValidString(headers[0]) {
-		return formField{}, invalid("each part needs one Content-Disposition of at most %d bytes, in UTF-8", maxDisposition)
+		return formField{}, rest.Invalid("each part needs one Content-Disposition of at most %d bytes, in UTF-8",
+			maxDisposition)
 	}
 	if kind, _, _ := strings.Cut(headers[0], ";"); !strings.EqualFold(strings.TrimSpace(kind), "form-data") {
-		return formField{}, invalid("a part's Content-Disposition must be form-data")
+		return formField{}, rest.Invalid("a part's Content-Disposition must be form-data")
 	}
 	params, regular := wire.Disposition(headers[0])
 	if !regular {
-		return formField{}, invalid("a part's Content-Disposition cannot be read")
+		return formField{}, rest.Invalid("a part's Content-Disposition cannot be read")
 	}
 	f := formField{params["name"], params["filename"]}
 	if extended, ok := params["filename*"]; ok {
 		name, ok := wire.ExtendedName(extended)
 		if !ok || name == "" || !utf8.ValidString(name) || f.file != "" && f.file != name {
-			return f, invalid("filename* cannot be read, or is not the same as filename")
+			return f, rest.Invalid("filename* cannot be read, or is not the same as filename")
 		}
 		f.file = name
 	}
@@ -146,44 +140,36 @@ func parseDisposition(headers []string) (formField, error) {
 }
 
 func (q *request) createFile() (any, error) {
-	up, content, err := readUpload(q.Request)
+	up, content, err := readUpload(q.Request.Request)
 	if err != nil {
 		return nil, err
 	}
-	file, err := q.engine.PutFile(q.Context(), q.caller, up, content)
+	file, err := q.api.engine.PutFile(q.Context(), q.Caller, up, content)
 	if err != nil {
 		return nil, err
 	}
-	return created("/files/"+file.ID.String(), fileOf(file)), nil
+	return rest.Created("/files/"+file.ID.String(), fileOf(file)), nil
 }
 
 func (q *request) listFiles() (any, error) {
 	id := func(f fileBody) engine.ID { return f.ID }
 	return listPage(q, "files", fileOf, id, func(page engine.Page) ([]engine.File, error) {
-		return q.engine.ListFiles(q.Context(), q.caller, engine.FileQuery{Origin: engine.OriginNative, Page: page})
+		return q.api.engine.ListFiles(q.Context(), q.Caller, engine.FileQuery{Origin: engine.OriginNative, Page: page})
 	})
 }
 
 // fileContent sends a file's bytes. They never change, so their hash is the ETag for ranges
 // and conditional requests.
 func (q *request) fileContent(core *engine.Service) (any, error) {
-	file, content, err := core.OpenFile(q.Context(), q.caller, q.id)
+	file, content, err := core.OpenFile(q.Context(), q.Caller, q.id)
 	if err != nil {
 		return nil, err
 	}
 	defer content.Close()
-	h := q.w.Header()
+	h := q.W.Header()
 	h.Set("ETag", `"`+file.SHA256.String()+`"`)
 	h.Set("Cache-Control", "private, no-cache")
-	asDownload(h, file.Name, file.MIME)
-	http.ServeContent(q.w, q.Request, "", file.CreatedAt, content)
-	return answer{}, nil
-}
-
-func asDownload(h http.Header, name, mimeType string) {
-	wire.Download(h, wire.Attachment(name), safeType(mimeType))
-}
-
-func safeType(mimeType string) string {
-	return wire.SafeType(mimeType, "audio/mpeg", "audio/wav", "audio/ogg", "video/mp4", "video/webm")
+	rest.AsDownload(h, file.Name, file.MIME)
+	http.ServeContent(q.W, q.Request.Request, "", file.CreatedAt, content)
+	return rest.Answer{}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/rest"
 )
 
 type cellBody struct {
@@ -50,11 +51,11 @@ type mimeBody = map[string]json.RawMessage
 func cellOf(c live.Cell) cellBody {
 	b := cellBody{
 		ID: c.ID, Session: c.Session, Count: c.ExecutionCount, Status: c.Status, ExitCode: c.ExitCode,
-		Outputs: each(c.Outputs, outcomeOf), Files: filesOf(c.Files), Deleted: c.Deleted, Dropped: droppedOf(c.Dropped),
-		Usage: client.CellUsage{DurationMS: c.Usage.Duration.Milliseconds(), CPUMS: c.Usage.CPU.Milliseconds(),
+		Outputs: rest.Each(c.Outputs, outcomeOf), Files: filesOf(c.Files), Deleted: c.Deleted, Dropped: droppedOf(c.Dropped),
+		Usage: client.CellUsage{Duration: whole(c.Usage.Duration), CPU: whole(c.Usage.CPU),
 			MemoryPeakBytes: c.Usage.MemoryPeak},
-		Truncated: c.Truncated, Restarted: c.Restarted, Message: c.Message, CreatedAt: timeOf(c.CreatedAt),
-		FinishedAt: timeOf(c.FinishedAt),
+		Truncated: c.Truncated, Restarted: c.Restarted, Message: c.Message, CreatedAt: rest.TimeOf(c.CreatedAt),
+		FinishedAt: rest.TimeOf(c.FinishedAt),
 	}
 	return b
 }
@@ -83,6 +84,8 @@ func appendCellEvent(b []byte, e live.Event) (frame []byte, last bool) {
 		bare := *e.Cell
 		bare.Outputs = nil // the stream had them as events
 		data = cellOf(bare)
+	case live.CommEvent:
+		data = e.Comm
 	case live.InputEvent:
 		data = outcomeBody{Prompt: &e.Prompt, Password: &e.Password}
 	default:
@@ -97,53 +100,54 @@ func appendCellEvent(b []byte, e live.Event) (frame []byte, last bool) {
 // background. A client that disconnects does not end the cell: others may watch it, and
 // later cells need its variables.
 func (q *request) createCell(on live.Sessions) (any, error) {
-	body := q.object()
+	body := q.Object()
 	req, wait, err := readCell(body)
 	if err != nil {
 		return nil, err
 	}
 	stream := wantsEvents(q.Header)
 	if stream && !wait {
-		return nil, invalid(`"wait": false has no stream: ask for its events`)
+		return nil, rest.Invalid(`"wait": false has no stream: ask for its events`)
 	}
-	cell, err := on.Start(q.Context(), q.caller, q.id, req)
+	cell, err := on.Start(q.Context(), q.Caller, q.id, req)
 	if err != nil {
 		return nil, err
 	}
-	if q.Ahead != nil {
-		q.Ahead(q.Request, func() { on.Prepare(q.caller, q.id) })
+	if q.api.Ahead != nil {
+		q.api.Ahead(q.Request.Request, func() { on.Prepare(q.Caller, q.id) })
 	}
-	q.w.Header().Set("Location", q.Prefix+"/sessions/"+q.id.String()+"/cells/"+cell.ID.String())
+	q.W.Header().Set("Location", q.api.Prefix+"/sessions/"+q.id.String()+"/cells/"+cell.ID.String())
 	switch {
 	case stream:
-		events, err := on.Watch(q.Context(), q.caller, q.id, cell.ID, 0)
+		events, err := on.Watch(q.Context(), q.Caller, q.id, cell.ID, 0)
 		if err != nil {
 			return nil, err
 		}
 		return sendStream(q, events, appendCellEvent)
 	case !wait:
-		return answer{status: http.StatusAccepted, body: cellOf(cell)}, nil
+		return rest.Answer{Status: http.StatusAccepted, Body: cellOf(cell)}, nil
 	}
-	cell, err = on.Wait(q.Context(), q.caller, q.id, cell.ID)
+	cell, err = on.Wait(q.Context(), q.Caller, q.id, cell.ID)
 	return cellOf(cell), err
 }
 
-func readCell(o *object) (req live.CellRequest, wait bool, err error) {
+func readCell(o *rest.Object) (req live.CellRequest, wait bool, err error) {
 	req = live.CellRequest{
-		Code: o.needText("code"), Timeout: o.millis("timeout_ms"),
-		AllowInput: o.flag("input", false), Silent: o.flag("silent", false),
+		Code: o.NeedText("code"), Timeout: o.Millis("timeout_ms"),
+		AllowInput: o.Flag("input", false), Silent: o.Flag("silent", false),
 	}
-	wait = o.flag("wait", true)
-	return req, wait, o.done()
+	req.Parent = readParent(o)
+	wait = o.Flag("wait", true)
+	return req, wait, o.Done()
 }
 
 // cellEvents streams the events of a cell from any position. Disconnecting does not end the cell.
 func (q *request) cellEvents(on live.Sessions) (any, error) {
-	after, err := readLastEvent(q.Request)
+	after, err := readLastEvent(q.Request.Request)
 	if err != nil {
 		return nil, err
 	}
-	events, err := on.Watch(q.Context(), q.caller, q.id, q.inner, int(after))
+	events, err := on.Watch(q.Context(), q.Caller, q.id, q.inner, int(after))
 	if err != nil {
 		return nil, err
 	}

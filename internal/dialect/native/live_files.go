@@ -8,6 +8,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/rest"
 )
 
 // Paths are in the query, where they may be any bytes.
@@ -27,7 +28,7 @@ type entryBody struct {
 func entryOf(e engine.Entry) entryBody {
 	return entryBody{
 		Path: e.Path, PathBytes: oddBytes(e.Path), Kind: e.Kind, Size: e.Size,
-		Mode: strconv.FormatUint(uint64(e.Mode.Perm()), 8), ModifiedAt: timeOf(e.Modified), Target: e.Target,
+		Mode: strconv.FormatUint(uint64(e.Mode.Perm()), 8), ModifiedAt: rest.TimeOf(e.Modified), Target: e.Target,
 	}
 }
 
@@ -40,7 +41,7 @@ func oddBytes(path string) []byte {
 }
 
 func (q *request) statFile(on live.Sessions) (any, error) {
-	entry, err := on.StatFile(q.Context(), q.caller, q.id, q.URL.Query().Get("path"))
+	entry, err := on.StatFile(q.Context(), q.Caller, q.id, q.URL.Query().Get("path"))
 	return entryOf(entry), err
 }
 
@@ -49,60 +50,60 @@ func (q *request) listLiveFiles(on live.Sessions) (any, error) {
 	if s := q.URL.Query().Get("depth"); s != "" {
 		var err error
 		if depth, err = strconv.Atoi(s); err != nil || depth < 1 {
-			return nil, invalid("depth must be a whole number above 0")
+			return nil, rest.Invalid("depth must be a whole number above 0")
 		}
 	}
-	entries, more, err := on.ListFiles(q.Context(), q.caller, q.id, q.URL.Query().Get("path"), depth)
+	entries, more, err := on.ListFiles(q.Context(), q.Caller, q.id, q.URL.Query().Get("path"), depth)
 	if err != nil {
 		return nil, err
 	}
 	return struct {
 		Entries []entryBody `json:"entries"`
 		More    bool        `json:"more"`
-	}{each(entries, entryOf), more}, nil
+	}{rest.Each(entries, entryOf), more}, nil
 }
 
 // readFile sends the bytes of a file. A program that changes the file meanwhile changes the answer.
 func (q *request) readFile(on live.Sessions) (any, error) {
-	entry, content, err := on.OpenFile(q.Context(), q.caller, q.id, q.URL.Query().Get("path"))
+	entry, content, err := on.OpenFile(q.Context(), q.Caller, q.id, q.URL.Query().Get("path"))
 	if err != nil {
 		return nil, err
 	}
 	defer content.Close()
-	asDownload(q.w.Header(), path.Base(entry.Path), "application/octet-stream")
-	q.w.Header().Set("Cache-Control", "no-store")
-	http.ServeContent(q.w, q.Request, "", entry.Modified, content)
-	return answer{}, nil
+	rest.AsDownload(q.W.Header(), path.Base(entry.Path), "application/octet-stream")
+	q.W.Header().Set("Cache-Control", "no-store")
+	http.ServeContent(q.W, q.Request.Request, "", entry.Modified, content)
+	return rest.Answer{}, nil
 }
 
 // writeFile creates or replaces a file with the bytes of the body.
 func (q *request) writeFile(on live.Sessions) (any, error) {
-	body := http.MaxBytesReader(q.w, q.Body, q.MaxUpload)
-	entry, err := on.WriteFile(q.Context(), q.caller, q.id, q.URL.Query().Get("path"), body)
+	body := http.MaxBytesReader(q.W, q.Body, q.api.MaxUpload)
+	entry, err := on.WriteFile(q.Context(), q.Caller, q.id, q.URL.Query().Get("path"), body)
 	return entryOf(entry), err
 }
 
 func (q *request) makeFolder(on live.Sessions) (any, error) {
-	entry, err := on.MakeFolder(q.Context(), q.caller, q.id, q.URL.Query().Get("path"))
+	entry, err := on.MakeFolder(q.Context(), q.Caller, q.id, q.URL.Query().Get("path"))
 	return entryOf(entry), err
 }
 
 func (q *request) moveFile(on live.Sessions) (any, error) {
-	replace, err := readFlag(q.Request, "replace")
+	replace, err := rest.ReadFlag(q.Request.Request, "replace")
 	if err != nil {
 		return nil, err
 	}
 	query := q.URL.Query()
-	entry, err := on.MoveFile(q.Context(), q.caller, q.id, query.Get("from"), query.Get("to"), replace)
+	entry, err := on.MoveFile(q.Context(), q.Caller, q.id, query.Get("from"), query.Get("to"), replace)
 	return entryOf(entry), err
 }
 
 func (q *request) removeFile(on live.Sessions) (any, error) {
-	recursive, err := readFlag(q.Request, "recursive")
+	recursive, err := rest.ReadFlag(q.Request.Request, "recursive")
 	if err != nil {
 		return nil, err
 	}
-	return nil, on.RemoveFile(q.Context(), q.caller, q.id, q.URL.Query().Get("path"), recursive)
+	return nil, on.RemoveFile(q.Context(), q.Caller, q.id, q.URL.Query().Get("path"), recursive)
 }
 
 type fileEventBody struct {
@@ -116,11 +117,11 @@ type fileEventBody struct {
 // watchFiles sends the changes from now on. The events have no ids: a client that reconnects lists
 // the folder again.
 func (q *request) watchFiles(on live.Sessions) (any, error) {
-	recursive, err := readFlag(q.Request, "recursive")
+	recursive, err := rest.ReadFlag(q.Request.Request, "recursive")
 	if err != nil {
 		return nil, err
 	}
-	events, err := on.WatchFiles(q.Context(), q.caller, q.id, q.URL.Query().Get("path"), recursive)
+	events, err := on.WatchFiles(q.Context(), q.Caller, q.id, q.URL.Query().Get("path"), recursive)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/rest"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
@@ -18,12 +19,12 @@ const maxPort = 1<<16 - 1
 
 // listPorts names the ports on which programs of the session listen, with where each is reached.
 func (q *request) listPorts(on live.Sessions) (any, error) {
-	ports, err := on.Ports(q.Context(), q.caller, q.id)
+	ports, err := on.Ports(q.Context(), q.Caller, q.id)
 	if err != nil {
 		return nil, err
 	}
-	below := q.Prefix + "/sessions/" + q.id.String() + "/ports/"
-	return map[string][]client.Port{"ports": each(ports, func(port int) client.Port {
+	below := q.api.Prefix + "/sessions/" + q.id.String() + "/ports/"
+	return map[string][]client.Port{"ports": rest.Each(ports, func(port int) client.Port {
 		return client.Port{Port: port, Path: below + strconv.Itoa(port) + "/"}
 	})}, nil
 }
@@ -36,22 +37,22 @@ func (q *request) port(on live.Sessions) (any, error) {
 		return nil, engine.ErrNotFound
 	}
 	// A page of a session's server has the opaque origin, which is written "null".
-	if q.Header.Get("Origin") != "null" && wire.ForeignOrigin(q.Request) {
-		return nil, refuse(http.StatusForbidden, string(engine.ErrForbidden),
+	if q.Header.Get("Origin") != "null" && wire.ForeignOrigin(q.Request.Request) {
+		return nil, rest.Refuse(http.StatusForbidden, string(engine.ErrForbidden),
 			"a page of another site may not use the servers of a session")
 	}
 	if q.Method == http.MethodOptions && q.Header.Get("Access-Control-Request-Method") != "" {
-		allowOpaque(q.w.Header(), q.Request)
-		q.w.Header().Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
-		q.w.Header().Set("Access-Control-Allow-Headers", q.Header.Get("Access-Control-Request-Headers"))
+		allowOpaque(q.W.Header(), q.Request.Request)
+		q.W.Header().Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
+		q.W.Header().Set("Access-Control-Allow-Headers", q.Header.Get("Access-Control-Request-Headers"))
 		return nil, nil
 	}
-	conn, err := on.DialPort(q.Context(), q.caller, q.id, port)
+	conn, err := on.DialPort(q.Context(), q.Caller, q.id, port)
 	if err != nil {
 		return nil, err
 	}
-	q.pass(q.w, q.Request, &wire.Port{Conn: conn, Number: port, Log: q.Log})
-	return answer{}, nil
+	q.api.pass(q.W, q.Request.Request, &wire.Port{Conn: conn, Number: port, Log: q.api.Log})
+	return rest.Answer{}, nil
 }
 
 // allowOpaque lets the pages of a session's servers read the answers of these servers: to a browser
@@ -82,7 +83,7 @@ func (a *api) pass(w http.ResponseWriter, r *http.Request, to *wire.Port) {
 		}
 	}
 	to.Failed = func(w http.ResponseWriter) {
-		a.fail(w, r, refuse(http.StatusBadGateway, "bad_gateway",
+		a.kit.Fail(w, r, rest.Refuse(http.StatusBadGateway, "bad_gateway",
 			"the server in the session gave no answer that can be read"))
 	}
 	to.ServeHTTP(w, r)

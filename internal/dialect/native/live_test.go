@@ -33,6 +33,9 @@ type fakeLive struct {
 	serve string // where DialPort connects to
 }
 
+// unexported lets cells be compared that are made by their package alone.
+var unexported = cmp.AllowUnexported(live.CellRequest{})
+
 var someTime = time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
 
 func newFakeLive(t *testing.T) *fakeLive {
@@ -83,6 +86,38 @@ func (f *fakeLive) Interrupt(_ context.Context, caller engine.Caller, session en
 
 func (f *fakeLive) Restart(_ context.Context, caller engine.Caller, session engine.ID) error {
 	return f.note(caller, session, "restart")
+}
+
+func (f *fakeLive) Pause(_ context.Context, caller engine.Caller, session engine.ID) error {
+	return f.note(caller, session, "pause")
+}
+
+func (f *fakeLive) SetSecrets(
+	_ context.Context, caller engine.Caller, session engine.ID, values map[string]engine.SecretValue,
+) error {
+	return f.note(caller, session, values["TOKEN"].Reveal())
+}
+
+func (f *fakeLive) AddSnapshot(
+	_ context.Context, caller engine.Caller, session engine.ID, name string,
+) (engine.Snapshot, error) {
+	return engine.Snapshot{ID: engine.NewID(), Name: name, Session: session, Kind: engine.SessionLive,
+		Live: `{"language":"python"}`, Files: 2, Bytes: 3, CreatedAt: someTime, ExpiresAt: someTime,
+		Dropped: []engine.DroppedFile{{Path: "c", Reason: "too large"}}}, f.note(caller, session, name)
+}
+
+func (f *fakeLive) Copy(
+	_ context.Context, caller engine.Caller, from engine.CopySource, req live.CopyRequest,
+) ([]engine.Session, []engine.DroppedFile, error) {
+	if err := f.note(caller, from.Session, req); err != nil {
+		return nil, nil, err
+	}
+	made := make([]engine.Session, req.Count)
+	for i := range made {
+		made[i] = engine.Session{ID: engine.NewID(), Kind: engine.SessionLive, Live: `{"language":"python"}`,
+			CreatedAt: someTime, ExpiresAt: someTime}
+	}
+	return made, []engine.DroppedFile{{Path: "c", Reason: "too large"}}, nil
 }
 
 func (f *fakeLive) Answer(_ context.Context, caller engine.Caller, session engine.ID, text string) error {
@@ -328,7 +363,7 @@ func aboutLive(path string) bool {
 // spell puts ids into a route.
 func (f *fakeLive) spell(path string) string {
 	return strings.NewReplacer("{id}", f.session.String(), "{cell}", f.cell.String(), "{process}", f.process.String(),
-		"{port}", "8000", "{path...}", "x").Replace(path)
+		"{port}", "8000", "{member}", "3-51", "{path...}", "x").Replace(path)
 }
 
 // TestLiveDocument calls every operation of live sessions, and holds each answer
@@ -374,7 +409,7 @@ func TestLiveDocument(t *testing.T) {
 			live.ProcessRequest{Argv: []string{"sh"}, Env: map[string]string{"A": "b"}, Dir: "d",
 				Terminal: &engine.TerminalSize{Columns: 80, Rows: 24}}},
 		{"POST", "/sessions/{id}/processes", "", asJSON, `{"shell":"ls","pty":null}`, 201,
-			live.ProcessRequest{Shell: "ls", Env: map[string]string{}}},
+			live.ProcessRequest{Shell: "ls", Env: map[string]string{}, Whole: true}},
 		{"POST", "/sessions/{id}/processes", "", asJSON, `{"shell":"ls","pty":{"cols":1}}`, 400, nil},
 		{"GET", "/sessions/{id}/processes", "", "", "", 200, nil},
 		{"GET", "/sessions/{id}/processes/{process}", "", "", "", 200, nil},
@@ -385,6 +420,31 @@ func TestLiveDocument(t *testing.T) {
 		{"POST", "/sessions/{id}/processes/{process}/signal", "", asJSON, `{"signal":"TERM"}`, 204, "TERM"},
 		{"POST", "/sessions/{id}/processes/{process}/resize", "", asJSON, `{"cols":5,"rows":6}`, 204,
 			engine.TerminalSize{Columns: 5, Rows: 6}},
+
+		{"GET", "/sessions/{id}/tree", "", "", "", 200, nil},
+		{"DELETE", "/sessions/{id}/tree/{member}", "", "", "", 204, "end 3-51"},
+		{"GET", "/sessions/{id}/comms", "?target=jupyter.widget", "", "", 200, nil},
+		{"POST", "/sessions/{id}/comms", "", accept,
+			`{"msg_type":"comm_msg","parent":"7","content":{"n":12345678901234567890},"metadata":{},"buffers":["AP8="]}`, 200,
+			sentComm{"7", live.CommMessage{Kind: "comm_msg", Content: json.RawMessage(`{"n":12345678901234567890}`),
+				Metadata: json.RawMessage(`{}`), Buffers: [][]byte{{0, 255}}}}},
+		{"POST", "/sessions/{id}/comms", "", accept, `{"msg_type":"comm_msg","content":{},"buffers":["?"]}`, 400, nil},
+		{"POST", "/sessions/{id}/comms", "", accept, `{"msg_type":"comm_msg","content":[]}`, 400, nil},
+		{"POST", "/sessions/{id}/cells", "", accept, `{"code":"1","parent":"` + strings.Repeat("x", 101) + `"}`, 400, nil},
+
+		{"POST", "/sessions/{id}/pause", "", asJSON, `{"memory":false}`, 204, "pause"},
+		{"POST", "/sessions/{id}/pause", "", asJSON, `{}`, 400, nil},
+		{"PUT", "/sessions/{id}/secrets", "", asJSON, `{"values":{"TOKEN":"12345678"}}`, 204, "12345678"},
+		{"PUT", "/sessions/{id}/secrets", "", asJSON, `{"values":{"TOKEN":5}}`, 400, nil},
+		{"POST", "/sessions/{id}/snapshots", "", asJSON, `{"name":"v1"}`, 201, "v1"},
+		{"POST", "/sessions/{id}/snapshots", "", asJSON, `{}`, 201, ""},
+		{"POST", "/sessions/{id}/snapshots", "", asJSON, `{"memory":true}`, 400, nil},
+		{"POST", "/sessions/{id}/fork", "", asJSON, `{"count":2}`, 201,
+			live.CopyRequest{Count: 2, Origin: engine.OriginNative}},
+		{"POST", "/sessions/{id}/fork", "", asJSON, `{}`, 201, live.CopyRequest{Count: 1, Origin: engine.OriginNative}},
+		{"POST", "/sessions/{id}/fork", "", asJSON, `{"count":0}`, 400, nil},
+		{"POST", "/sessions/{id}/fork", "", asJSON, `{"count":10000}`, 400, nil},
+		{"POST", "/sessions/{id}/fork", "", asJSON, `{"memory":true}`, 400, nil},
 
 		{"GET", "/sessions/{id}/fs/stat", "?path=d/%ff", "", "", 200, "d/\xff"},
 		{"GET", "/sessions/{id}/fs/list", "?path=d&depth=2", "", "", 200, `"d" 2`},
@@ -410,7 +470,7 @@ func TestLiveDocument(t *testing.T) {
 			w := r.send(c.method, f.spell(c.path)+c.query, c.header, c.body)
 			check(t, w, c.status)
 			checkAnswer(t, doc, doc.Paths.Find(strings.Replace(c.path, "...", "", 1)).GetOperation(c.method), w)
-			if c.asked == nil && len(f.asked) > 0 || c.asked != nil && !cmp.Equal(f.asked, []any{c.asked}) {
+			if c.asked == nil && len(f.asked) > 0 || c.asked != nil && !cmp.Equal(f.asked, []any{c.asked}, unexported) {
 				t.Errorf("asked for %v, want %v", f.asked, c.asked)
 			}
 		})
@@ -429,8 +489,9 @@ func TestLiveOtherOwner(t *testing.T) {
 	r.caller = engine.Caller{Owner: "bob"}
 	bodies := map[string]string{
 		"cells": `{"code":"1"}`, "input": `{"text":"x"}`, "complete": `{"code":"1"}`, "inspect": `{"code":"1"}`,
-		"is_complete": `{"code":"1"}`,
-		"processes":   `{"shell":"ls"}`, "signal": `{"signal":"TERM"}`, "resize": `{"cols":1,"rows":1}`,
+		"is_complete": `{"code":"1"}`, "pause": `{"memory":false}`, "snapshots": `{}`, "fork": `{}`,
+		"comms": `{"msg_type":"comm_msg","content":{}}`, "secrets": `{"values":{"TOKEN":"12345678"}}`,
+		"processes": `{"shell":"ls"}`, "signal": `{"signal":"TERM"}`, "resize": `{"cols":1,"rows":1}`,
 	}
 	for _, route := range routes {
 		if !aboutLive(route.path) {
@@ -498,80 +559,10 @@ func TestLiveBodies(t *testing.T) {
 	check(t, r.json("POST", cells, `{"code":"`+large+`"}`), 200)
 	check(t, r.json("POST", cells, `{"code":"`+strings.Repeat(`\u0000`, 1000)+`"}`), 200)
 	want := []any{live.CellRequest{Code: large}, live.CellRequest{Code: strings.Repeat("\x00", 1000)}}
-	if !cmp.Equal(f.asked, want) {
+	if !cmp.Equal(f.asked, want, unexported) {
 		t.Error("code did not arrive as it was sent")
 	}
 	r.handler = New(r.engine, Options{Caller: func(*http.Request) engine.Caller { return r.caller }, Live: f,
 		MaxUpload: 10})
 	check(t, r.send("POST", f.spell("/sessions/{id}/fs/write?path=x"), "", "12345678901"), 413, "too_large")
-}
-
-// TestCellEvents checks that events come as they are and that a client comes back.
-func TestCellEvents(t *testing.T) {
-	r, f := liveRig(t)
-	whole := parseEvents(t, r.send("POST", f.spell("/sessions/{id}/cells"), accept, `{"code":"1"}`).Body)
-	events := f.spell("/sessions/{id}/cells/{cell}/events")
-	var names []string
-	for i, e := range whole {
-		names = append(names, e.event)
-		if e.id != i+1 {
-			t.Errorf("event %d has the id %d", i+1, e.id)
-		}
-	}
-	if diff := cmp.Diff([]string{"started", "input", "stdout", "stderr", "display", "result", "error", "done"},
-		names); diff != "" {
-		t.Fatal(diff)
-	}
-	if whole[2].data["text"] != nasty || whole[3].data["text"] != "" || len(whole[7].data["outputs"].([]any)) > 0 {
-		t.Errorf("%v", whole)
-	}
-	for _, from := range []string{"Last-Event-ID: 5", ""} {
-		query := ""
-		if from == "" {
-			query = "?after=5"
-		}
-		rest := parseEvents(t, r.send("GET", events+query, from, "").Body)
-		if diff := cmp.Diff(whole[5:], rest, cmp.AllowUnexported(parsed{}), cmp.FilterPath(func(p cmp.Path) bool {
-			return strings.Contains(p.String(), "files") || p.Last().String() == `["files"]`
-		}, cmp.Ignore())); diff != "" {
-			t.Error(diff)
-		}
-	}
-}
-
-// TestProcessEvents checks that bytes which are not text arrive, and that the id of
-// an event is where the next one begins.
-func TestProcessEvents(t *testing.T) {
-	r, f := liveRig(t)
-	path := f.spell("/sessions/{id}/processes/{process}/events")
-	events := parseEvents(t, r.send("GET", path, "", "").Body)
-	var got []string
-	for _, e := range events {
-		got = append(got, fmt.Sprint(e.id, e.event, e.data["offset"], e.data["text"], e.data["base64"], e.data["bytes"],
-			e.data["exit_code"]))
-	}
-	want := []string{
-		fmt.Sprint(2, "dropped", 0, nil, nil, 2, nil), fmt.Sprint(6, "terminal", 2, "a\n\nb", nil, nil, nil),
-		fmt.Sprint(7, "terminal", 6, nil, "/w==", nil, nil), fmt.Sprint(7, "exit", nil, nil, nil, nil, 137),
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	for from, left := range map[int]int{2: 3, 6: 2, 7: 1} {
-		if got := parseEvents(t, r.send("GET", path, fmt.Sprint("Last-Event-ID: ", from), "").Body); len(got) != left {
-			t.Errorf("from %d: %v", from, got)
-		}
-	}
-}
-
-// TestLiveFileDownload checks that no browser runs what a program left.
-func TestLiveFileDownload(t *testing.T) {
-	r, f := liveRig(t)
-	w := r.send("GET", f.spell("/sessions/{id}/fs/read?path=d/index.html"), "Range: bytes=2-4", "")
-	check(t, w, http.StatusPartialContent)
-	h := w.Header()
-	if w.Body.String() != "234" || h.Get("Content-Type") != "application/octet-stream" ||
-		!strings.HasPrefix(h.Get("Content-Disposition"), "attachment") || h.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("%q %v", w.Body, h)
-	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
+	"github.com/airlock-run/airlock/internal/rest"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -27,9 +28,6 @@ type rig struct {
 	blobs   *enginetest.Blobs
 	handler http.Handler
 	caller  engine.Caller
-	work    *Work // nil: none
-	chats   Conversations
-	several func() string
 	nodes   func() []engine.Node
 	live    *fakeLive
 }
@@ -39,7 +37,8 @@ const requestID = "test-request"
 func newRig(t *testing.T, program sandboxtest.Program) *rig {
 	t.Helper()
 	r := &rig{t: t, caller: engine.Caller{Owner: "alice", Admin: true}, blobs: enginetest.NewBlobs()}
-	r.engine = enginetest.StartOn(t, engine.Config{MaxUpload: 1 << 20}, sandboxtest.NewFake(program), r.blobs,
+	r.engine = enginetest.StartOn(t, engine.Config{MaxUpload: 1 << 20, Volumes: enginetest.NewFolders(),
+		Images: engine.ImageRules{Store: enginetest.SomeImages()}}, sandboxtest.NewFake(program), r.blobs,
 		enginetest.NewIndex())
 	r.handler = r.over(r.engine)
 	return r
@@ -51,9 +50,7 @@ func (r *rig) over(e *engine.Service) http.Handler {
 	o := Options{
 		Caller: func(*http.Request) engine.Caller { return r.caller },
 		Log:    slog.New(slog.NewTextHandler(r.t.Output(), nil)),
-		Work:   r.work, OneMachine: r.several, Nodes: r.nodes,
-
-		Conversations: r.chats,
+		Nodes:  r.nodes,
 	}
 	if r.live != nil {
 		o.Live = r.live
@@ -217,6 +214,18 @@ func TestRequests(t *testing.T) {
 		{"revoke unknown key", "DELETE", "/keys/abcdefghjkmn", "", "", 404, "not_found"},
 
 		{"languages", "GET", "/languages", "", "", 200, `"entry":"main.py"`},
+		{"images", "GET", "/images", "", "", 200, `{"images":[{"name":"ir","reference":"ir:latest","id":"sha256-ir",` +
+			`"size_bytes":1048576,"languages":[{"name":"bash","version":"5.2"},{"name":"r","version":"4.4.1"}]},`},
+		{"default image", "GET", "/images", "", "", 200, `"default":"host","host":true}`},
+		{"run in an image", "POST", "/runs", jsonType, `{"language":"python","code":"1","image":"py313"}`, 200,
+			`"image":"py313"`},
+		{"unknown image", "POST", "/runs", jsonType, `{"language":"python","code":"1","image":"nosuch"}`, 400,
+			`"message":"image \"nosuch\" is not known; there are host, ir (`},
+		{"image without the language", "POST", "/runs", jsonType, `{"language":"python","code":"1","image":"ir"}`, 400,
+			`"hint":"The image ir has Bash 5.2 and R 4.4.1: name one`},
+		{"image and packages", "POST", "/runs", jsonType,
+			`{"language":"python","code":"1","image":"py313","python_packages":"onyx"}`, 400, "cannot be combined"},
+		{"image of no live session", "POST", "/sessions", jsonType, `{"image":"py313"}`, 400, "image"},
 		{"limits", "GET", "/limits", "", "", 200, `"maxima":{"timeout_ms":300000`},
 		{"openapi", "GET", "/openapi.yaml", "", "", 200, "openapi: 3.1.0"},
 
@@ -309,7 +318,7 @@ func TestErrors(t *testing.T) {
 		{secret, 500, "internal", ""},
 		{engine.Kind("new"), 500, "internal", ""},
 	}
-	a := &api{Options: Options{
+	a := &api{kit: &rest.Kit{
 		Caller: func(*http.Request) engine.Caller { return engine.Caller{} },
 		Log:    slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}}
@@ -383,8 +392,11 @@ func TestAccess(t *testing.T) {
 	network := []string{
 		"DELETE /files/{id}", "DELETE /runs/{id}", "DELETE /sessions/{id}", "GET /files", "GET /files/{id}",
 		"GET /files/{id}/content",
-		"GET /languages", "GET /limits", "GET /openapi.yaml", "GET /runs", "GET /runs/{id}", "GET /runs/{id}/events",
+		"GET /images", "GET /languages", "GET /limits", "GET /openapi.yaml",
+		"GET /runs", "GET /runs/{id}", "GET /runs/{id}/events",
 		"GET /sessions",
+		"GET /snapshots", "GET /snapshots/{id}", "DELETE /snapshots/{id}",
+		"GET /volumes", "GET /volumes/{name}", "DELETE /volumes/{name}", "POST /volumes",
 		"GET /sessions/{id}", "GET /sessions/{id}/archive", "GET /sessions/{id}/files", "POST /files", "POST /runs",
 		"POST /sessions",
 	}
@@ -396,8 +408,9 @@ func TestAccess(t *testing.T) {
 	for _, r := range routes {
 		name := r.method + " " + r.path
 		req := httptest.NewRequest(r.method, strings.NewReplacer(
-			"{id}", "a%2Fb", "{escalation}", "e", "{sha256}", "s", "{cell}", "c", "{process}", "p", "{port}", "1", "{path...}",
-			"p").Replace(r.path), http.NoBody)
+			"{id}", "a%2Fb", "{name}", "a%2Fb",
+			"{escalation}", "e", "{sha256}", "s", "{cell}", "c", "{process}", "p", "{port}", "1", "{path...}",
+			"p", "{member}", "1-1").Replace(r.path), http.NoBody)
 		trusts, everyone := api.Access(req)
 		if trusts != slices.Contains(network, name) || everyone != (name == "GET /openapi.yaml") {
 			t.Errorf("%s: networks %v, everyone %v", name, trusts, everyone)

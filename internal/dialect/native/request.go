@@ -12,56 +12,23 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/rest"
 )
 
 // request is a request with its parsed ids.
 type request struct {
-	*api
-	*http.Request
-	w      http.ResponseWriter
-	caller engine.Caller
-	id     engine.ID // of the engine's object that the path names first
-	inner  engine.ID // of the cell or process in that session
+	*rest.Request
+	api   *api
+	id    engine.ID // of the engine's object that the path names first
+	inner engine.ID // of the cell or process in that session
 }
 
-// handler serves a route. It returns the body of an answer with status 200, an answer with
-// another status, or nil for 204.
+// handler serves a route. See Handler.
 type handler func(*request) (any, error)
-
-// answer is an answer with its own status. Without a status it was sent already.
-type answer struct {
-	status   int
-	location string // below the prefix; empty: none
-	body     any
-}
-
-func created(location string, body any) answer {
-	return answer{http.StatusCreated, location, body}
-}
 
 // handle returns the HTTP handler of a route.
 func (a *api) handle(serve handler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		result, err := serve(&request{api: a, Request: r, w: w, caller: a.Caller(r)})
-		if err != nil {
-			a.fail(w, r, err)
-			return
-		}
-		switch result := result.(type) {
-		case nil:
-			w.WriteHeader(http.StatusNoContent)
-		case answer:
-			if result.status == 0 {
-				return
-			}
-			if result.location != "" {
-				w.Header().Set("Location", a.Prefix+result.location)
-			}
-			writeJSON(w, result.status, result.body)
-		default:
-			writeJSON(w, http.StatusOK, result)
-		}
-	}
+	return a.kit.Handle(func(q *rest.Request) (any, error) { return serve(&request{Request: q, api: a}) })
 }
 
 // core and sessions are the parts of the service that routes are served by.
@@ -98,7 +65,7 @@ func get[P, T, B any](
 	part func(*api) (P, error), find func(P, context.Context, engine.Caller, engine.ID) (T, error), encode func(T) B,
 ) handler {
 	return on(part, func(q *request, p P) (any, error) {
-		found, err := find(p, q.Context(), q.caller, q.id)
+		found, err := find(p, q.Context(), q.Caller, q.id)
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +79,7 @@ func getInner[P, T, B any](
 	encode func(T) B,
 ) handler {
 	return on(part, func(q *request, p P) (any, error) {
-		found, err := find(p, q.Context(), q.caller, q.id, q.inner)
+		found, err := find(p, q.Context(), q.Caller, q.id, q.inner)
 		if err != nil {
 			return nil, err
 		}
@@ -122,25 +89,25 @@ func getInner[P, T, B any](
 
 // do changes the object of an id, and answers without a body.
 func do[P any](part func(*api) (P, error), act func(P, context.Context, engine.Caller, engine.ID) error) handler {
-	return on(part, func(q *request, p P) (any, error) { return nil, act(p, q.Context(), q.caller, q.id) })
+	return on(part, func(q *request, p P) (any, error) { return nil, act(p, q.Context(), q.Caller, q.id) })
 }
 
 // doInner changes the object of an id in a session.
 func doInner[P any](
 	part func(*api) (P, error), act func(p P, ctx context.Context, c engine.Caller, session, id engine.ID) error,
 ) handler {
-	return on(part, func(q *request, p P) (any, error) { return nil, act(p, q.Context(), q.caller, q.id, q.inner) })
+	return on(part, func(q *request, p P) (any, error) { return nil, act(p, q.Context(), q.Caller, q.id, q.inner) })
 }
 
 // list encodes a list as the only member of an answer.
 func list[T, B any](name string, encode func(T) B) func([]T) map[string][]B {
-	return func(all []T) map[string][]B { return map[string][]B{name: each(all, encode)} }
+	return func(all []T) map[string][]B { return map[string][]B{name: rest.Each(all, encode)} }
 }
 
 // sendStream answers with an event stream.
 func sendStream[E any](q *request, events iter.Seq[E], add func([]byte, E) ([]byte, bool)) (any, error) {
 	sendFrames(q, events, add)
-	return answer{}, nil
+	return rest.Answer{}, nil
 }
 
 const defaultLimit = 100
@@ -151,29 +118,18 @@ func readPage(query url.Values) (engine.Page, error) {
 	if s := query.Get("limit"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
-			return page, invalid("limit must be a whole number above 0")
+			return page, rest.Invalid("limit must be a whole number above 0")
 		}
 		page.Limit = n
 	}
 	if s := query.Get("after"); s != "" {
 		id, err := engine.ParseID(s)
 		if err != nil {
-			return page, invalid("after is not an id")
+			return page, rest.Invalid("after is not an id")
 		}
 		page.After = id
 	}
 	return page, nil
-}
-
-// readFlag reads true or false from the query; absent is false.
-func readFlag(r *http.Request, name string) (bool, error) {
-	switch r.URL.Query().Get(name) {
-	case "", "false":
-		return false, nil
-	case "true":
-		return true, nil
-	}
-	return false, invalid("%s must be true or false", name)
 }
 
 // listPage answers with a page of a list and the "after" of the next page, which is empty at the
@@ -189,7 +145,7 @@ func listPage[T, B any](
 	if err != nil {
 		return nil, err
 	}
-	list, next := each(found, encode), ""
+	list, next := rest.Each(found, encode), ""
 	if n := len(list); n > 0 && n >= page.Limit {
 		next = id(list[n-1]).String()
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/rest"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
@@ -19,8 +20,8 @@ import (
 // background. A client that disconnects while it waits cancels its run, unless the request
 // has an Idempotency-Key.
 func (q *request) createRun() (any, error) {
-	body := q.object()
-	req, wait, err := readRun(body)
+	body := q.Object()
+	req, answer, err := readRun(body)
 	if err != nil {
 		return nil, err
 	}
@@ -29,23 +30,25 @@ func (q *request) createRun() (any, error) {
 
 	stream := wantsEvents(q.Header)
 	switch {
-	case stream && !wait:
-		return nil, invalid(`"wait": false has no stream: ask for its events`)
+	case answer.all && (!stream || req.IdempotencyKey != ""):
+		return nil, rest.Invalid(`"all_output" is of a stream of events that is read once: without an Idempotency-Key`)
+	case stream && !answer.wait:
+		return nil, rest.Invalid(`"wait": false has no stream: ask for its events`)
 	case stream:
-		return answer{}, q.streamRun(req)
-	case !wait:
-		run, err := q.engine.Start(q.Context(), q.caller, req)
+		return rest.Answer{}, q.streamRun(req, answer.all)
+	case !answer.wait:
+		run, err := q.api.engine.Start(q.Context(), q.Caller, req)
 		if err != nil {
 			return nil, err
 		}
-		return answer{http.StatusAccepted, "/runs/" + run.ID.String(), runOf(run)}, nil
+		return rest.Answer{Status: http.StatusAccepted, Location: "/runs/" + run.ID.String(), Body: runOf(run)}, nil
 	}
-	run, err := q.engine.Run(q.Context(), q.caller, req)
+	run, err := q.api.engine.Run(q.Context(), q.Caller, req)
 	if err != nil {
 		return nil, err
 	}
 	if len(run.Timings) > 0 {
-		q.w.Header().Set("Server-Timing", timing(run.Timings))
+		q.W.Header().Set("Server-Timing", timing(run.Timings))
 	}
 	return runOf(run), nil
 }
@@ -64,33 +67,44 @@ func timing(parts []engine.Timing) string {
 	return string(b)
 }
 
-func readRun(o *object) (req engine.RunRequest, wait bool, err error) {
+// runAnswer is how a run is answered.
+type runAnswer struct {
+	wait bool // to its end
+	all  bool // with all its output
+}
+
+func readRun(o *rest.Object) (req engine.RunRequest, answer runAnswer, err error) {
 	req = engine.RunRequest{
-		Language: o.needText("language"),
-		Code:     o.needText("code"),
-		Args:     o.texts("args"),
+		Language: o.NeedText("language"),
+		Code:     o.NeedText("code"),
+		Args:     o.Texts("args"),
 		Files:    readFileRefs(o),
-		Session:  o.id("session"),
-		Packages: o.text("python_packages"),
+		Session:  o.ID("session"),
+		Packages: o.Text("python_packages"),
+		Image:    o.Text("image"),
+		Mounts:   readMounts(o),
+		Volumes:  readVolumes(o),
 		Network:  readNetwork(o),
-		Profile:  engine.Profile{Origin: engine.OriginNative, Entry: o.text("entry")},
+		Secrets:  readSecrets(o),
+		Profile: engine.Profile{Origin: engine.OriginNative,
+			Program: engine.ProgramForm{Entry: o.Text("entry")}},
 	}
-	if stdin := o.text("stdin"); stdin != "" {
+	if stdin := o.Text("stdin"); stdin != "" {
 		req.Stdin = []byte(stdin)
 	}
-	timeout := o.millis("timeout_ms")
-	req.Profile.Limits = readLimits(o.object("limits"))
+	timeout := o.Millis("timeout_ms")
+	req.Profile.Limits = readLimits(o.Object("limits"))
 	switch within := &req.Profile.Limits.Timeout; {
 	case *within == 0:
 		*within = timeout
 	case timeout != 0:
-		o.fail("timeout_ms", "is there twice: by itself and in limits")
+		o.Fail("timeout_ms", "is there twice: by itself and in limits")
 	}
-	req.Profile.MergeOutput = o.flag("merge_output", false)
-	req.Profile.EchoLast = o.flag("echo_last", false)
-	req.DropCode = !o.flag("keep_code", true)
-	wait = o.flag("wait", true)
-	return req, wait, o.done()
+	req.Profile.Output.Merge = o.Flag("merge_output", false)
+	req.Profile.Output.EchoLast = o.Flag("echo_last", false)
+	req.DropCode = !o.Flag("keep_code", true)
+	answer = runAnswer{wait: o.Flag("wait", true), all: o.Flag("all_output", false)}
+	return req, answer, o.Done()
 }
 
 // clientOf returns the name of a client as History shows it: "CLI", "API, curl".
@@ -125,24 +139,24 @@ func (q *request) listRuns() (any, error) {
 	if s := q.URL.Query().Get("session"); s != "" {
 		var err error
 		if ask.Session, err = engine.ParseID(s); err != nil {
-			return nil, invalid("session is not an id")
+			return nil, rest.Invalid("session is not an id")
 		}
 	}
 	encode := func(run engine.Run) runBody { return runOf(&run) }
 	id := func(run runBody) engine.ID { return run.ID }
 	return listPage(q, "runs", encode, id, func(page engine.Page) ([]engine.Run, error) {
 		ask.Page = page
-		return q.engine.ListRuns(q.Context(), q.caller, ask)
+		return q.api.engine.ListRuns(q.Context(), q.Caller, ask)
 	})
 }
 
 // runEvents streams the events of a run from any position. Disconnecting does not end the run.
 func (q *request) runEvents(core *engine.Service) (any, error) {
-	after, err := readLastEvent(q.Request)
+	after, err := readLastEvent(q.Request.Request)
 	if err != nil {
 		return nil, err
 	}
-	events, err := core.Watch(q.Context(), q.caller, q.id, int(after))
+	events, err := core.Watch(q.Context(), q.Caller, q.id, int(after))
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +172,7 @@ func readLastEvent(r *http.Request) (int64, error) {
 	}
 	after, err := strconv.ParseInt(from, 10, 64)
 	if err != nil || after < 0 {
-		return 0, invalid("Last-Event-ID must be the number of an event")
+		return 0, rest.Invalid("Last-Event-ID must be the number of an event")
 	}
 	return after, nil
 }
@@ -170,24 +184,34 @@ const (
 
 // streamRun starts a run and sends its events. If the client disconnects before the result,
 // the run is cancelled, unless it has a key for a later request.
-func (q *request) streamRun(req engine.RunRequest) error {
-	req.Attended = true
-	run, err := q.engine.Start(q.Context(), q.caller, req)
+func (q *request) streamRun(req engine.RunRequest, all bool) error {
+	watching, stop := context.WithCancel(q.Context())
+	defer stop()
+	var tapped <-chan engine.Event
+	if all {
+		tapped = tap(watching, &req)
+	}
+	run, _, err := q.api.engine.StartAttended(q.Context(), q.Caller, req)
 	if err != nil {
 		return err
 	}
-	q.w.Header().Set("Location", q.Prefix+"/runs/"+run.ID.String())
-	events, err := q.engine.Watch(q.Context(), q.caller, run.ID, 0)
+	q.W.Header().Set("Location", q.api.Prefix+"/runs/"+run.ID.String())
+	events, err := q.api.engine.Watch(q.Context(), q.Caller, run.ID, 0)
 	finished := false
-	if err == nil {
+	switch {
+	case err != nil:
+	case all:
+		finished = sendFrames(q, withAll(watching, events, tapped), appendTapped)
+		stop() // the program waits for nobody any more
+	default:
 		finished = sendFrames(q, events, appendEvent)
 	}
 	if !finished && req.IdempotencyKey == "" {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(q.Context()), cancelLimit)
 		defer cancel()
-		if cancelErr := q.engine.CancelRun(ctx, q.caller, run.ID); cancelErr != nil &&
+		if cancelErr := q.api.engine.CancelRun(ctx, q.Caller, run.ID); cancelErr != nil &&
 			engine.KindOf(cancelErr) != engine.ErrNotFound {
-			q.Log.ErrorContext(ctx, "cancel a run whose client left", "run", run.ID, "err", cancelErr)
+			q.api.Log.ErrorContext(ctx, "cancel a run whose client left", "run", run.ID, "err", cancelErr)
 		}
 	}
 	return err
@@ -196,12 +220,12 @@ func (q *request) streamRun(req engine.RunRequest) error {
 // sendFrames answers with an event stream and reports whether the last event was written. add
 // appends the frame of an event, and reports whether it is the last.
 func sendFrames[E any](q *request, events iter.Seq[E], add func([]byte, E) ([]byte, bool)) (finished bool) {
-	h := q.w.Header()
+	h := q.W.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx
-	q.w.WriteHeader(http.StatusOK)
-	return wire.Send(q.w, q.Request, events, keepAlive, add)
+	q.W.WriteHeader(http.StatusOK)
+	return wire.Send(q.W, q.Request.Request, events, keepAlive, add)
 }
 
 func appendEvent(b []byte, e engine.Event) (frame []byte, last bool) {

@@ -14,47 +14,55 @@ import (
 	"github.com/airlock-run/airlock/internal/archive"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
-	"github.com/airlock-run/airlock/workspace"
+	"github.com/airlock-run/airlock/internal/outputrules"
+	"github.com/airlock-run/airlock/internal/rest"
 )
 
 func (q *request) createSession() (any, error) {
-	body := q.object()
-	kind := engine.SessionKind(body.text("kind"))
+	body := q.Object()
+	if snapshot := body.Text("snapshot"); snapshot != "" {
+		ttl, secrets := body.Seconds("ttl_seconds"), readSecrets(body)
+		if err := body.Done(); err != nil {
+			return nil, err
+		}
+		return q.restoreSession(snapshot, ttl, secrets)
+	}
+	kind := engine.SessionKind(body.Text("kind"))
 	if kind == engine.SessionLive {
 		return q.createLive(body)
 	}
 	req := engine.SessionRequest{
 		Origin: engine.OriginNative,
 		Kind:   kind,
-		TTL:    body.seconds("ttl_seconds"),
+		TTL:    body.Seconds("ttl_seconds"),
 		Files:  readFileRefs(body),
-		Limits: readLimits(body.object("limits")),
+		Limits: readLimits(body.Object("limits")),
 	}
-	if err := body.done(); err != nil {
+	if err := body.Done(); err != nil {
 		return nil, err
 	}
-	session, err := q.engine.CreateSession(q.Context(), q.caller, req)
+	session, err := q.api.engine.CreateSession(q.Context(), q.Caller, req)
 	if err != nil {
 		return nil, err
 	}
-	return created("/sessions/"+session.ID.String(), sessionOf(session)), nil
+	return rest.Created("/sessions/"+session.ID.String(), sessionOf(session)), nil
 }
 
 func (q *request) listSessions() (any, error) {
 	id := func(s sessionBody) engine.ID { return s.ID }
 	return listPage(q, "sessions", sessionOf, id, func(page engine.Page) ([]engine.Session, error) {
-		return q.engine.ListSessions(q.Context(), q.caller, engine.SessionQuery{Origin: engine.OriginNative, Page: page})
+		return q.api.engine.ListSessions(q.Context(), q.Caller, engine.SessionQuery{Origin: engine.OriginNative, Page: page})
 	})
 }
 
 func (q *request) getSession(core *engine.Service) (any, error) {
-	session, err := core.GetSession(q.Context(), q.caller, q.id)
+	session, err := core.GetSession(q.Context(), q.Caller, q.id)
 	if err != nil {
 		return nil, err
 	}
 	b := sessionOf(session)
-	if session.Kind == engine.SessionLive && q.Live != nil {
-		info, err := q.Live.Info(q.Context(), q.caller, q.id)
+	if session.Kind == engine.SessionLive && q.api.Live != nil {
+		info, err := q.api.Live.Info(q.Context(), q.Caller, q.id)
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +72,7 @@ func (q *request) getSession(core *engine.Service) (any, error) {
 }
 
 func (q *request) sessionFiles(core *engine.Service) (any, error) {
-	files, places, err := core.SessionFiles(q.Context(), q.caller, q.id)
+	files, places, err := core.SessionFiles(q.Context(), q.Caller, q.id)
 	if err != nil {
 		return nil, err
 	}
@@ -80,61 +88,65 @@ func (q *request) sessionFiles(core *engine.Service) (any, error) {
 var errNoLive = &engine.Error{Kind: engine.ErrUnavailable, Hint: "This service has no live sessions."}
 
 // createLive creates a live session from the other fields of a request.
-func (q *request) createLive(body *object) (any, error) {
+func (q *request) createLive(body *rest.Object) (any, error) {
 	req := live.Request{
 		Origin:   engine.OriginNative,
-		Language: body.text("language"),
-		Packages: body.text("python_packages"),
+		Language: body.Text("language"),
+		Packages: body.Text("python_packages"),
+		Image:    body.Text("image"),
+		Mounts:   readMounts(body),
+		Volumes:  readVolumes(body),
 		Network:  readNetwork(body),
-		TTL:      body.seconds("ttl_seconds"),
+		Secrets:  readSecrets(body),
+		TTL:      body.Seconds("ttl_seconds"),
 		Files:    readFileRefs(body),
-		Limits:   readLimits(body.object("limits")),
+		Limits:   readLimits(body.Object("limits")),
 	}
-	if err := body.done(); err != nil {
+	if err := body.Done(); err != nil {
 		return nil, err
 	}
-	if q.Live == nil {
+	if q.api.Live == nil {
 		return nil, errNoLive
 	}
-	session, err := q.Live.Create(q.Context(), q.caller, req)
-	return created("/sessions/"+session.ID.String(), sessionOf(session)), err
+	session, err := q.api.Live.Create(q.Context(), q.Caller, req)
+	return rest.Created("/sessions/"+session.ID.String(), sessionOf(session)), err
 }
 
 // answerInput answers the input() of the running cell.
 func (q *request) answerInput(on live.Sessions) (any, error) {
-	body := q.object()
-	text := body.needText("text")
-	if err := body.done(); err != nil {
+	body := q.Object()
+	text := body.NeedText("text")
+	if err := body.Done(); err != nil {
 		return nil, err
 	}
-	return nil, on.Answer(q.Context(), q.caller, q.id, text)
+	return nil, on.Answer(q.Context(), q.Caller, q.id, text)
 }
 
 func (q *request) complete(on live.Sessions) (any, error) {
-	body := q.object()
+	body := q.Object()
 	code, cursor := readCursor(body)
-	if err := body.done(); err != nil {
+	if err := body.Done(); err != nil {
 		return nil, err
 	}
-	c, err := on.Complete(q.Context(), q.caller, q.id, code, cursor)
+	c, err := on.Complete(q.Context(), q.Caller, q.id, code, cursor)
 	return client.Completion{Matches: append([]string{}, c.Matches...), Start: c.Start, End: c.End}, err
 }
 
 // readCursor reads code and a position in it. The default is its end.
-func readCursor(body *object) (code string, cursor int) {
-	code = body.needText("code")
+func readCursor(body *rest.Object) (code string, cursor int) {
+	code = body.NeedText("code")
 	end := utf8.RuneCountInString(code)
-	return code, int(body.upTo("cursor", int64(end), int64(end)))
+	return code, int(body.UpTo("cursor", int64(end), int64(end)))
 }
 
 func (q *request) inspect(on live.Sessions) (any, error) {
-	body := q.object()
+	body := q.Object()
 	code, cursor := readCursor(body)
-	detail := body.upTo("detail", 1, 0)
-	if err := body.done(); err != nil {
+	detail := body.UpTo("detail", 1, 0)
+	if err := body.Done(); err != nil {
 		return nil, err
 	}
-	found, err := on.Inspect(q.Context(), q.caller, q.id, code, cursor, int(detail))
+	found, err := on.Inspect(q.Context(), q.Caller, q.id, code, cursor, int(detail))
 	if err != nil {
 		return nil, err
 	}
@@ -145,12 +157,12 @@ func (q *request) inspect(on live.Sessions) (any, error) {
 }
 
 func (q *request) isComplete(on live.Sessions) (any, error) {
-	body := q.object()
-	code := body.needText("code")
-	if err := body.done(); err != nil {
+	body := q.Object()
+	code := body.NeedText("code")
+	if err := body.Done(); err != nil {
 		return nil, err
 	}
-	status, indent, err := on.IsComplete(q.Context(), q.caller, q.id, code)
+	status, indent, err := on.IsComplete(q.Context(), q.Caller, q.id, code)
 	return map[string]string{"status": status, "indent": indent}, err
 }
 
@@ -163,7 +175,7 @@ const maxArchive = 8 << 30
 // sessionArchive sends the files of a session as a zip while it is made, so
 // it costs neither memory nor disk, whatever its size.
 func (q *request) sessionArchive(core *engine.Service) (any, error) {
-	files, places, err := core.SessionFiles(q.Context(), q.caller, q.id)
+	files, places, err := core.SessionFiles(q.Context(), q.Caller, q.id)
 	if err != nil {
 		return nil, err
 	}
@@ -172,29 +184,29 @@ func (q *request) sessionArchive(core *engine.Service) (any, error) {
 		total += f.Size
 	}
 	if total > maxArchive {
-		return nil, refuse(http.StatusRequestEntityTooLarge, string(engine.ErrTooLarge),
+		return nil, rest.Refuse(http.StatusRequestEntityTooLarge, string(engine.ErrTooLarge),
 			"the session has %d bytes, an archive at most %d", total, int64(maxArchive))
 	}
-	asDownload(q.w.Header(), "session-"+q.id.String()+".zip", "application/zip")
-	q.w.Header().Set("Cache-Control", "no-store")
-	q.w.WriteHeader(http.StatusOK)
+	rest.AsDownload(q.W.Header(), "session-"+q.id.String()+".zip", "application/zip")
+	q.W.Header().Set("Cache-Control", "no-store")
+	q.W.WriteHeader(http.StatusOK)
 	if q.Method == http.MethodHead {
-		return answer{}, nil
+		return rest.Answer{}, nil
 	}
-	out := zip.NewWriter(q.w)
+	out := zip.NewWriter(q.W)
 	var names archive.Names
 	var lost []string
 	paths := make([]string, len(files))
 	for i := range files {
 		paths[i] = places[i].Path
 	}
-	left, note := workspace.LeftOut(paths, q.URL.Query().Get("held") == "true")
+	left, note := outputrules.LeftOut(paths, q.URL.Query().Get("held") == "true")
 	for i, f := range files {
 		if left[i] {
 			continue
 		}
 		f.Path = paths[i]
-		err := q.pack(q.Context(), out, &names, q.caller, f)
+		err := q.api.pack(q.Context(), out, &names, q.Caller, f)
 		if engine.KindOf(err) == engine.ErrNotFound {
 			lost = append(lost, f.Path)
 			continue
@@ -202,12 +214,12 @@ func (q *request) sessionArchive(core *engine.Service) (any, error) {
 		if err != nil {
 			// The status was sent. Only a connection that is cut can report now that the archive is
 			// incomplete.
-			q.Log.WarnContext(q.Context(), "archive not finished", "session", q.id, "err", err)
+			q.api.Log.WarnContext(q.Context(), "archive not finished", "session", q.id, "err", err)
 			panic(http.ErrAbortHandler)
 		}
 	}
 	if note != "" {
-		if err := packNote(out, workspace.NoteName(paths), note); err != nil {
+		if err := packNote(out, outputrules.NoteName(paths), note); err != nil {
 			panic(http.ErrAbortHandler)
 		}
 	}
@@ -218,7 +230,7 @@ func (q *request) sessionArchive(core *engine.Service) (any, error) {
 	if err := out.Close(); err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	return answer{}, nil
+	return rest.Answer{}, nil
 }
 
 func (a *api) pack(

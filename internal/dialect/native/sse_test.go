@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/rest"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -184,7 +185,7 @@ func TestKeepAlive(t *testing.T) {
 			yield(engine.Event{Seq: 1, Type: engine.EventResult, Run: &engine.Run{}})
 		}
 		w := httptest.NewRecorder()
-		q := &request{w: w, Request: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)}
+		q := &request{Request: &rest.Request{W: w, Request: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)}}
 		finished := sendFrames(q, silent, appendEvent)
 		if got := strings.Count(w.Body.String(), ": keep-alive\n\n"); got != 2 || !finished {
 			t.Errorf("%d signs of life in 40 s, finished %v", got, finished)
@@ -200,7 +201,7 @@ func TestStuckReader(t *testing.T) {
 		}
 	}
 	w := &brokenWriter{ResponseRecorder: httptest.NewRecorder(), after: 3}
-	q := &request{w: w, Request: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)}
+	q := &request{Request: &rest.Request{W: w, Request: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)}}
 	if sendFrames(q, events, appendEvent) {
 		t.Error("it finished")
 	}
@@ -235,4 +236,44 @@ func FuzzEvent(f *testing.F) {
 			t.Errorf("%q comes out as %v", text, events)
 		}
 	})
+}
+
+// A stream with all output has what the run leaves out, and bytes that are no text; a client that
+// leaves it does not keep the program waiting.
+func TestStreamAllOutput(t *testing.T) {
+	long := strings.Repeat("0123456789\n", 400_000)
+	r := newRig(t, func(_ context.Context, _ *engine.Spec, host engine.Host) (*engine.Outcome, error) {
+		for text := long; text != ""; text = text[min(len(text), 1<<16):] {
+			host.Output(engine.Stdout, []byte(text[:min(len(text), 1<<16)]))
+		}
+		host.Output(engine.Stderr, []byte("\xff"))
+		return sandboxtest.Exit(0), nil
+	})
+	w := r.send("POST", "/runs", accept, `{"language":"python","code":"x","all_output":true}`)
+	check(t, w, 200)
+	var out strings.Builder
+	var base string
+	var last map[string]any
+	for _, block := range strings.Split(w.Body.String(), "\n\n") {
+		_, data, _ := strings.Cut(block, "data: ")
+		if strings.Contains(block, "id: ") {
+			t.Fatalf("an event has an id: %.60q", block)
+		}
+		var body map[string]any
+		if json.Unmarshal([]byte(data), &body) != nil {
+			continue
+		}
+		if text, ok := body["data"].(string); ok {
+			out.WriteString(text)
+		}
+		if text, ok := body["base64"].(string); ok {
+			base = text
+		}
+		last = body
+	}
+	if out.String() != long || base != "/w==" || last["truncated"] != true || len(last["files"].([]any)) != 0 {
+		t.Errorf("%d bytes, %q, truncated %v, files %v", out.Len(), base, last["truncated"], last["files"])
+	}
+	check(t, r.send("POST", "/runs", accept+"\nIdempotency-Key: k", `{"language":"python","code":"x","all_output":true}`), 400)
+	check(t, r.send("POST", "/runs", "Content-Type: application/json", `{"language":"python","code":"x","all_output":true}`), 400)
 }

@@ -2,13 +2,12 @@ package native
 
 import (
 	"math"
-	"net/http"
 	"time"
 
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/live"
-	"github.com/airlock-run/airlock/internal/wire"
+	"github.com/airlock-run/airlock/internal/rest"
 )
 
 // The bodies of answers. Times are in UTC with milliseconds, durations in whole milliseconds, sizes
@@ -18,6 +17,7 @@ type runBody struct {
 	ID         engine.ID            `json:"id"`
 	Session    engine.ID            `json:"session"`
 	Language   string               `json:"language"`
+	Image      string               `json:"image,omitempty"`
 	Status     engine.Status        `json:"status"`
 	ExitCode   *int                 `json:"exit_code"` // null unless the program ended by itself
 	Signal     *string              `json:"signal"`    // null unless a signal ended it
@@ -43,12 +43,13 @@ type runBody struct {
 
 func runOf(run *engine.Run) runBody {
 	b := runBody{
-		ID: run.ID, Session: run.Session, Language: run.Language, Status: run.Status, ExitCode: run.ExitCode,
-		Stdout: run.Stdout, Stderr: run.Stderr, Truncated: run.Truncated,
+		ID: run.ID, Session: run.Session, Language: run.Language, Image: run.Image, Status: run.Status,
+		ExitCode: run.ExitCode,
+		Stdout:   run.Stdout, Stderr: run.Stderr, Truncated: run.Truncated,
 		Duration: run.Duration.Milliseconds(), CPU: run.CPU.Milliseconds(), MemoryPeak: run.MemoryPeak, Start: run.Start,
 		Files: filesOf(run.Files), Dropped: droppedOf(run.Dropped), Message: run.Message,
 		CodeKept:  run.Source != nil,
-		CreatedAt: timeOf(run.CreatedAt), StartedAt: timeOf(run.StartedAt), FinishedAt: timeOf(run.FinishedAt),
+		CreatedAt: rest.TimeOf(run.CreatedAt), StartedAt: rest.TimeOf(run.StartedAt), FinishedAt: rest.TimeOf(run.FinishedAt),
 	}
 	if run.Signal != "" {
 		b.Signal = &run.Signal
@@ -74,7 +75,7 @@ type fileBody struct {
 func fileOf(f engine.File) fileBody {
 	b := fileBody{
 		ID: f.ID, Path: f.Path, Name: f.Name, Size: f.Size, MIME: f.MIME, SHA256: f.SHA256.String(),
-		CreatedAt: timeOf(f.CreatedAt), ExpiresAt: timeOf(f.ExpiresAt),
+		CreatedAt: rest.TimeOf(f.CreatedAt), ExpiresAt: rest.TimeOf(f.ExpiresAt),
 	}
 	if !f.Run.IsZero() {
 		b.Run = f.Run.String()
@@ -83,18 +84,20 @@ func fileOf(f engine.File) fileBody {
 }
 
 func droppedOf(all []engine.DroppedFile) []client.DroppedFile {
-	return each(all, func(d engine.DroppedFile) client.DroppedFile { return client.DroppedFile(d) })
+	return rest.Each(all, func(d engine.DroppedFile) client.DroppedFile { return client.DroppedFile(d) })
 }
 
-func filesOf(files []engine.File) []fileBody { return each(files, fileOf) }
+func filesOf(files []engine.File) []fileBody { return rest.Each(files, fileOf) }
 
 type sessionBody struct {
 	ID        engine.ID          `json:"id"`
 	Kind      engine.SessionKind `json:"kind"`
 	Language  string             `json:"language,omitempty"` // of a live one
+	Image     string             `json:"image,omitempty"`    // of a live one
 	CreatedAt string             `json:"created_at"`
 	ExpiresAt string             `json:"expires_at"`
-	Live      *liveBody          `json:"live,omitempty"` // of a live one that is asked for by itself
+	Secrets   []client.Secret    `json:"secrets,omitempty"` // of a live one, without their values
+	Live      *liveBody          `json:"live,omitempty"`    // of a live one that is asked for by itself
 }
 
 // liveBody is the state of a live session.
@@ -107,12 +110,12 @@ type liveBody struct {
 }
 
 func liveOf(i live.Info) *liveBody {
-	return &liveBody{i.State, i.Cell, i.Queued, i.Count, timeOf(i.LastUse)}
+	return &liveBody{i.State, i.Cell, i.Queued, i.Count, rest.TimeOf(i.LastUse)}
 }
 
 func sessionOf(s engine.Session) sessionBody {
-	return sessionBody{ID: s.ID, Kind: s.Kind, Language: live.Language(s), CreatedAt: timeOf(s.CreatedAt),
-		ExpiresAt: timeOf(s.ExpiresAt)}
+	return sessionBody{ID: s.ID, Kind: s.Kind, Language: live.Language(s), Image: live.Image(s),
+		Secrets: secretsOf(live.Secrets(s.Live)), CreatedAt: rest.TimeOf(s.CreatedAt), ExpiresAt: rest.TimeOf(s.ExpiresAt)}
 }
 
 type sessionFileBody struct {
@@ -128,7 +131,9 @@ type keyBody struct {
 	CreatedAt string       `json:"created_at"`
 	RevokedAt string       `json:"revoked_at,omitempty"`
 	Packages  string       `json:"python_packages,omitempty"`
+	Images    []string     `json:"images,omitempty"`
 	Network   []string     `json:"network,omitempty"`
+	Mounts    []string     `json:"mounts,omitempty"`
 	Users     int          `json:"users,omitempty"`
 	Shares    int          `json:"shares,omitempty"`
 	Only      []string     `json:"only,omitempty"`
@@ -136,9 +141,9 @@ type keyBody struct {
 }
 
 func keyOf(k engine.Key) keyBody {
-	return keyBody{ID: k.ID, Owner: k.Owner, Admin: k.Admin, CreatedAt: timeOf(k.CreatedAt),
-		RevokedAt: timeOf(k.RevokedAt), Packages: k.Packages, Network: k.Rules(), Users: k.Allowance.Users,
-		Shares: k.Allowance.Shares, Only: k.Protocols()}
+	return keyBody{ID: k.ID, Owner: k.Owner, Admin: k.Admin, CreatedAt: rest.TimeOf(k.CreatedAt),
+		RevokedAt: rest.TimeOf(k.RevokedAt), Packages: k.Packages, Images: k.ImageNames(), Network: k.Rules(),
+		Mounts: k.MountNames(), Users: k.Allowance.Users, Shares: k.Allowance.Shares, Only: k.Protocols()}
 }
 
 // limitsBody is the body of limits, in requests and in GET /limits, where 0 is no limit.
@@ -165,60 +170,40 @@ func limitsOf(l engine.Limits) limitsBody {
 }
 
 // readLimits reads the same fields from a request.
-func readLimits(o *object) engine.Limits {
+func readLimits(o *rest.Object) engine.Limits {
 	limits := engine.Limits{
-		Timeout:   o.millis("timeout_ms"),
-		CPUTime:   o.millis("cpu_time_ms"),
-		Memory:    o.count("memory_bytes", math.MaxInt64),
-		Processes: int(o.count("processes", math.MaxInt32)),
-		CPUs:      o.fraction("cpus"),
-		Workspace: o.count("workspace_bytes", math.MaxInt64),
-		Inodes:    int(o.count("inodes", math.MaxInt32)),
+		Timeout:   o.Millis("timeout_ms"),
+		CPUTime:   o.Millis("cpu_time_ms"),
+		Memory:    o.Count("memory_bytes", math.MaxInt64),
+		Processes: int(o.Count("processes", math.MaxInt32)),
+		CPUs:      o.Fraction("cpus"),
+		Workspace: o.Count("workspace_bytes", math.MaxInt64),
+		Inodes:    int(o.Count("inodes", math.MaxInt32)),
 		Files: engine.FileLimit{
-			Count: int(o.count("output_files", math.MaxInt32)),
-			Bytes: o.count("output_file_bytes", math.MaxInt64),
-			Total: o.count("output_total_bytes", math.MaxInt64),
+			Count: int(o.Count("output_files", math.MaxInt32)),
+			Bytes: o.Count("output_file_bytes", math.MaxInt64),
+			Total: o.Count("output_total_bytes", math.MaxInt64),
 		},
 	}
-	if n := o.count("output_bytes", math.MaxInt32); n > 0 {
+	if n := o.Count("output_bytes", math.MaxInt32); n > 0 {
 		limits.Output.Bytes = int(n)
 	}
-	_ = o.done() // done of the whole body reports its error
+	_ = o.Done() // done of the whole body reports its error
 	return limits
 }
 
-func readFileRefs(o *object) []engine.FileRef {
+func readFileRefs(o *rest.Object) []engine.FileRef {
 	var refs []engine.FileRef
-	for _, f := range o.objects("files") {
-		ref := engine.FileRef{ID: f.id("id"), Path: f.text("path"), ReadOnly: f.flag("read_only", false)}
+	for _, f := range o.Objects("files") {
+		ref := engine.FileRef{ID: f.ID("id"), Path: f.Text("path"), ReadOnly: f.Flag("read_only", false)}
 		if ref.ID.IsZero() {
-			f.fail("id", "is missing")
+			f.Fail("id", "is missing")
 		}
-		_ = f.done()
+		_ = f.Done()
 		refs = append(refs, ref)
 	}
 	return refs
 }
 
-const timeLayout = "2006-01-02T15:04:05.000Z"
-
-func timeOf(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(timeLayout)
-}
-
-// each applies f to a list. The result is never nil, so that an empty list is encoded as one.
-func each[A, B any](list []A, f func(A) B) []B {
-	out := make([]B, 0, len(list))
-	for _, v := range list {
-		out = append(out, f(v))
-	}
-	return out
-}
-
-func writeJSON(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Cache-Control", "no-store")
-	wire.Write(w, status, "application/json", append(wire.Encode(body), '\n'))
-}
+// whole returns a duration without its fraction of a millisecond, which the client's types would round up.
+func whole(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }

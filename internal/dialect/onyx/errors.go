@@ -34,8 +34,8 @@ type errorBody struct {
 	Detail any `json:"detail"`
 }
 
-// Refuse answers with an error from the front door.
-func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
+// refuseRequest answers with an error from the front door.
+func refuseRequest(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
 	if status == http.StatusNotFound {
 		message = "Not Found" // as for every unknown address
 	}
@@ -45,13 +45,13 @@ func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message strin
 	writeJSON(w, status, errorBody{message})
 }
 
-// RefuseWith is Refuse for a mount with a limit of files.
-func RefuseWith(maxFile int64) func(w http.ResponseWriter, r *http.Request, status int, code, message string) {
+// refuseWith is refuseRequest for a mount with a limit of files.
+func refuseWith(maxFile int64) func(w http.ResponseWriter, r *http.Request, status int, code, message string) {
 	return func(w http.ResponseWriter, r *http.Request, status int, code, message string) {
 		if status == http.StatusRequestEntityTooLarge {
 			message = fileTooLarge(maxFile)
 		}
-		Refuse(w, r, status, code, message)
+		refuseRequest(w, r, status, code, message)
 	}
 }
 

@@ -75,10 +75,9 @@ func (a *api) profile(timeout time.Duration) engine.Profile {
 	limits.Timeout = timeout
 	return engine.Profile{
 		Origin:  engine.OriginOnyx,
-		Root:    "/workspace",
-		Home:    "/",
+		Program: engine.ProgramForm{Root: "/workspace", Home: "/"},
 		Limits:  limits,
-		FileTTL: a.FileTTL,
+		Files:   engine.FileRules{TTL: a.FileTTL},
 	}
 }
 
@@ -106,8 +105,8 @@ func (a *api) prepare(ctx context.Context, caller engine.Caller, in executeReque
 		return engine.RunRequest{}, err
 	}
 	req := engine.RunRequest{Language: "python", Code: in.code, Profile: a.profile(timeout)}
-	req.Profile.Entry = entry
-	req.Profile.EchoLast = in.echo
+	req.Profile.Program.Entry = entry
+	req.Profile.Output.EchoLast = in.echo
 	if in.packages != nil {
 		req.Packages = *in.packages
 	}
@@ -131,7 +130,7 @@ func (a *api) execute(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	count := a.meter.begin("execute")
+	count := a.meter.startOperation("execute")
 	run, err := a.engine.Run(r.Context(), caller, req)
 	count.end(run, err)
 	if err != nil {
@@ -246,7 +245,7 @@ func explanation(run *engine.Run) string {
 	ended := run.Status != engine.StatusOK && run.Status != engine.StatusError
 	lost := false
 	for _, d := range run.Dropped {
-		lost = lost || d.Reason != "not a regular file" // links and pipes are not expected back
+		lost = lost || d.Reason != engine.DropNotRegular // links and pipes are not expected back
 	}
 	if run.Message == "" || !ended && !lost {
 		return ""
@@ -269,11 +268,10 @@ func (a *api) executeStream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	count := a.meter.begin("execute_stream")
-	req.Attended = true
-	run, err := a.engine.Start(r.Context(), caller, req)
+	count := a.meter.startOperation("execute_stream")
+	run, turn, err := a.engine.StartAttended(r.Context(), caller, req)
 	if err == nil {
-		if err = a.engine.AwaitTurn(r.Context(), caller, run.ID); errors.Is(err, engine.ErrCanceled) {
+		if err = turn.Await(r.Context()); errors.Is(err, engine.ErrCanceled) {
 			a.cancel(r.Context(), caller, run.ID)
 		}
 	}

@@ -110,7 +110,7 @@ func TestRefusedRate(t *testing.T) {
 		w := httptest.NewRecorder()
 		w.Header().Set("Retry-After", given)
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
-		Refuse(w, r, http.StatusTooManyRequests, "busy", "too many")
+		refuseRequest(w, r, http.StatusTooManyRequests, "busy", "too many")
 		if got := w.Header().Get("Retry-After"); got != want {
 			t.Errorf("%q: %q, want %q", given, got, want)
 		}

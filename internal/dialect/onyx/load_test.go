@@ -252,7 +252,7 @@ func TestSizes(t *testing.T) {
 		t.Error("what was refused is there")
 	}
 
-	long := `{"code":"` + strings.Repeat("#", MaxJSON) + `"}`
+	long := `{"code":"` + strings.Repeat("#", maxJSON) + `"}`
 	for name, length := range map[string]int64{"announced": int64(len(long)), "not announced": -1} {
 		req := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/execute", strings.NewReader(long))
 		req.Header.Set("Content-Type", "application/json")

@@ -87,7 +87,7 @@ type execution struct {
 	began     time.Time
 }
 
-func (m *meter) begin(operation string) execution {
+func (m *meter) startOperation(operation string) execution {
 	m.active.WithLabelValues(operation).Inc()
 	return execution{m, operation, time.Now()}
 }

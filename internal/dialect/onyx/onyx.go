@@ -92,13 +92,10 @@ var routes = map[string]map[string]handler{
 	"/redoc":                 {"GET": (*api).docs},
 }
 
-// Open lists the addresses that answer without a key.
-func Open() []string { return []string{"/health", "/ready", "/openapi.json", "/docs", "/redoc"} }
-
-// AtRoot returns the routes that are served at the root of a service too, for an Onyx that was
+// rootRoutes returns the routes that are served at the root of a service too, for an Onyx that was
 // configured with only host and port. Each has the condition that distinguishes Onyx from other
 // callers; nil: no other caller uses the route.
-func AtRoot() map[string]func(*http.Request) bool {
+func rootRoutes() map[string]func(*http.Request) bool {
 	return map[string]func(*http.Request) bool{
 		"/v1/execute":            nil,
 		"/v1/execute/stream":     nil,

@@ -11,8 +11,8 @@ import (
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
-// MaxJSON limits a JSON body. Code may have 16 MiB and stdin 10, and escaping can double that.
-const MaxJSON = 50 << 20
+// maxJSON limits a JSON body. Code may have 16 MiB and stdin 10, and escaping can double that.
+const maxJSON = 50 << 20
 
 // problem is an entry of the list that answers an invalid body.
 type problem struct {
@@ -63,10 +63,10 @@ const notAnObject = "Input should be a valid dictionary or object to extract fie
 
 // readBody reads a request's body, which must be a JSON object.
 func (a *api) readBody(w http.ResponseWriter, r *http.Request) (*fields, error) {
-	if r.ContentLength > MaxJSON {
-		return nil, &http.MaxBytesError{Limit: MaxJSON}
+	if r.ContentLength > maxJSON {
+		return nil, &http.MaxBytesError{Limit: maxJSON}
 	}
-	body, err := a.Bodies.ReadRequest(w, r, a.Caller(r).Owner, MaxJSON)
+	body, err := a.Bodies.ReadRequest(w, r, a.Caller(r).Owner, maxJSON)
 	switch {
 	case wire.IsTooLarge(err), errors.Is(err, wire.ErrBodies):
 		return nil, err

@@ -49,7 +49,7 @@ func (a *api) createSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	count := a.meter.begin("session_create")
+	count := a.meter.startOperation("session_create")
 	session, err := a.engine.CreateSession(r.Context(), caller, engine.SessionRequest{
 		Origin: engine.OriginOnyx, Kind: engine.SessionHeld, TTL: time.Duration(ttl) * time.Second, Files: refs,
 	})
@@ -102,9 +102,9 @@ func (a *api) bash(w http.ResponseWriter, r *http.Request) error {
 		return unprocessable("cmd must not contain NUL")
 	}
 	req := engine.RunRequest{Language: "bash", Code: cmd, Session: id, Profile: a.profile(timeout)}
-	req.Profile.Inline = true
-	req.Profile.Discard = true // its files stay only in the session
-	count := a.meter.begin("session_bash")
+	req.Profile.Program.Inline = true
+	req.Profile.Files.Discard = true // its files stay only in the session
+	count := a.meter.startOperation("session_bash")
 	run, err := a.engine.Run(r.Context(), a.Caller(r), req)
 	count.end(run, err)
 	if errors.Is(err, engine.ErrNotFound) {

@@ -104,9 +104,9 @@ func (c *completion) delta(fields map[string]any, reason any) {
 
 func (c *completion) begun() bool { return c.events != nil && c.events.w != nil }
 
-func (c *completion) begin() {
+func (c *completion) sendStart() {
 	if c.events != nil {
-		c.events.begin(c.q.w)
+		c.events.sendHeaders(c.q.w)
 		c.delta(map[string]any{"role": "assistant", "content": ""}, nil)
 	}
 }
@@ -193,7 +193,7 @@ func (c *completion) finish(status string, fields map[string]any) {
 
 // passOn forwards a request to the model's server, and its answer to the client.
 func (q *request) passOn(body []byte) error {
-	end, err := q.begin(q.caller.Owner)
+	end, err := q.reserveSlot(q.caller.Owner)
 	if err != nil {
 		return err
 	}

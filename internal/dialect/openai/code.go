@@ -166,11 +166,13 @@ func logs(cell *live.Cell) string {
 			b.WriteString(strings.TrimSuffix(text, "\n") + "\n")
 		}
 	}
+	raised := false
 	for _, o := range cell.Outputs {
 		switch o.Type {
 		case live.Stdout, live.Stderr:
 			b.WriteString(o.Text)
 		case live.Error:
+			raised = true
 			line(strings.Join(o.Traceback, "\n"))
 		case live.Display, live.Result:
 			var text string
@@ -181,6 +183,13 @@ func logs(cell *live.Cell) string {
 	}
 	if cell.Restarted || cell.Status != live.StatusOK && cell.Status != live.StatusError {
 		line(cell.Message)
+	}
+	// sys.exit leaves no traceback.
+	if code := cell.ExitCode; cell.Status == live.StatusError && code != nil && !raised {
+		if text := b.String(); text != "" && !strings.HasSuffix(text, "\n") {
+			line("\n")
+		}
+		line(fmt.Sprintf("[exit code %d]", *code))
 	}
 	return b.String()
 }

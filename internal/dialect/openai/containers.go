@@ -27,8 +27,9 @@ const (
 
 // scope is stored in the session of a container.
 type scope struct {
-	Name   string `json:"name"`
-	Memory string `json:"memory,omitempty"`
+	Name    string   `json:"name"`
+	Memory  string   `json:"memory,omitempty"`
+	Domains []string `json:"domains,omitempty"` // that its programs may contact
 }
 
 // wanted describes a container that a client asks for.
@@ -40,10 +41,8 @@ type wanted struct {
 		Anchor  string `json:"anchor"`
 		Minutes int    `json:"minutes"`
 	} `json:"expires_after"`
-	Network *struct {
-		Type string `json:"type"`
-	} `json:"network_policy"`
-	Skills []json.RawMessage `json:"skills"`
+	Network *networkPolicy    `json:"network_policy"`
+	Skills  []json.RawMessage `json:"skills"`
 }
 
 // sizes are the memory sizes of containers by OpenAI's names.
@@ -71,10 +70,14 @@ func (q *request) session(ask *wanted) (live.Request, error) {
 	case ask.Memory != nil && req.Limits.Memory > maxima.Memory:
 		return req, unsupported("memory_limit",
 			"A container may have at most %d MiB here: the operator can set max_memory.", maxima.Memory>>20)
-	case ask.Network != nil && ask.Network.Type != "disabled":
-		return req, unsupported("network_policy", "Containers have no network here: only the type disabled is supported.")
 	case len(ask.Skills) > 0:
 		return req, unsupported("skills", "Airlock has no skills.")
+	}
+	if ask.Network != nil {
+		if err := ask.Network.apply(&req); err != nil {
+			return req, err
+		}
+		kept.Domains = ask.Network.Domains
 	}
 	if e := ask.Expires; e != nil {
 		if e.Anchor != "last_active_at" || e.Minutes < 1 || e.Minutes > mostMinutes {
@@ -123,12 +126,16 @@ func shownName(at string) string {
 func containerBody(s engine.Session, status string) map[string]any {
 	var kept scope
 	_ = json.Unmarshal([]byte(s.Scope), &kept)
+	policy := map[string]any{"type": "disabled"}
+	if len(kept.Domains) > 0 {
+		policy = map[string]any{"type": "allowlist", "allowed_domains": kept.Domains}
+	}
 	return map[string]any{
 		"id": containerPrefix + s.ID.String(), "object": "container", "name": kept.Name, "status": status,
 		"created_at": s.CreatedAt.Unix(), "last_active_at": s.ExpiresAt.Add(-s.TTL).Unix(),
 		"memory_limit":   orNull(kept.Memory),
 		"expires_after":  map[string]any{"anchor": "last_active_at", "minutes": int(s.TTL / time.Minute)},
-		"network_policy": map[string]string{"type": "disabled"},
+		"network_policy": policy,
 	}
 }
 

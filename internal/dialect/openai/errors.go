@@ -96,6 +96,9 @@ func describe(err error) (int, problem) {
 	switch {
 	case kind == engine.ErrInvalid && e.Err != nil:
 		p.Param, p.Message = e.ID, "Invalid '"+e.ID+"': "+e.Err.Error()+"."
+	case kind == engine.ErrNetwork && e.Err != nil:
+		p.Param, p.Code = "network_policy", string(kind)
+		p.Message = strings.TrimSpace("The network policy is refused: " + e.Err.Error() + ". " + e.Hint)
 	case e.Hint != "":
 		p.Message = e.Hint
 	case e.Err != nil:
@@ -121,8 +124,8 @@ func (q *request) fail(err error) {
 	writeJSON(q.w, status, map[string]any{"error": p})
 }
 
-// Refuse answers with an error of internal/httpd.
-func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
+// refuseRequest answers with an error of internal/httpd.
+func refuseRequest(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
 	kind := invalidRequest
 	if status >= http.StatusInternalServerError {
 		kind = serverError

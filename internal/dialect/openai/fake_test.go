@@ -27,6 +27,8 @@ const waitTime = 2 * time.Minute
 // fake is an engine with interpreters of a language of one word and an argument a line:
 // print, file (a name), show (a picture), fail, and wait (until it is cancelled).
 type fake struct {
+	created []live.Request
+
 	mu       sync.Mutex
 	files    []*fakeFile // newest first
 	sessions map[engine.ID]*fakeSession
@@ -221,6 +223,7 @@ func (f *fake) Limits() (defaults, maxima engine.Limits) {
 func (f *fake) Create(_ context.Context, caller engine.Caller, req live.Request) (engine.Session, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.created = append(f.created, req)
 	s := &fakeSession{Session: engine.Session{
 		ID: engine.NewID(), Owner: caller.Owner, Origin: req.Origin, Kind: engine.SessionLive, Scope: req.Scope,
 		TTL:  req.TTL,

@@ -267,7 +267,7 @@ func (q *request) listFiles() (any, error) {
 
 // readJSON reads a JSON body.
 func (q *request) readJSON(into any) error {
-	text, err := q.Bodies.ReadRequest(q.w, q.Request, q.caller.Owner, MaxJSON)
+	text, err := q.Bodies.ReadRequest(q.w, q.Request, q.caller.Owner, maxJSON)
 	if err != nil {
 		return err
 	}

@@ -97,8 +97,8 @@ func (in *inputReader) list(param string, items []json.RawMessage) error {
 				return err
 			}
 		}
-		if in.size += len(raw); in.size > MaxJSON {
-			return invalid(at, "invalid_value", "The conversation has more than %d MiB: leave earlier items out.", MaxJSON>>20)
+		if in.size += len(raw); in.size > maxJSON {
+			return invalid(at, "invalid_value", "The conversation has more than %d MiB: leave earlier items out.", maxJSON>>20)
 		}
 		in.items = append(in.items, raw)
 		in.ids[it.ID] = it.ID != ""

@@ -176,7 +176,7 @@ func (q *request) replay(k *keptResponse, whole map[string]json.RawMessage, skip
 		input: k.Items[:k.Input], ran: map[string][]output{}}
 	before := maps.Clone(whole)
 	before["status"], before["output"], before["usage"] = encode("in_progress"), encode([]any{}), encode(nil)
-	r.events.begin(q.w)
+	r.events.sendHeaders(q.w)
 	r.send("created", map[string]any{"response": before})
 	r.send("in_progress", map[string]any{"response": before})
 	for _, it := range stored.Output {

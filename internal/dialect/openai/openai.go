@@ -59,8 +59,8 @@ type Options struct {
 	Turn   time.Duration // most time of one request; 0: 30 min
 }
 
-// MaxJSON bounds a JSON body, which may be a conversation with pictures.
-const MaxJSON = 64 << 20
+// maxJSON bounds a JSON body, which may be a conversation with pictures.
+const maxJSON = 64 << 20
 
 const (
 	defaultMaxUpload = 200 << 20
@@ -169,8 +169,8 @@ func nowhere(q *request) (any, error) {
 	}}
 }
 
-// begin takes one of an owner's slots for requests to a model.
-func (a *api) begin(owner engine.Owner) (end func(), err error) {
+// reserveSlot takes one of an owner's slots for requests to a model.
+func (a *api) reserveSlot(owner engine.Owner) (end func(), err error) {
 	owner = owner.Account()
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -42,6 +42,9 @@ func (q *request) createResponse() error {
 	if err != nil {
 		return err
 	}
+	if tools.code != nil && tools.code.Network != nil && len(tools.code.Network.Secrets) > 0 {
+		asked.Tools = hideSecrets(asked.Tools) // the response, which is stored, repeats them
+	}
 	params, forced, err := asked.params(tools)
 	if err != nil {
 		return err
@@ -115,9 +118,9 @@ func (r *response) body(status string) map[string]any {
 
 func (r *response) begun() bool { return r.events != nil && r.events.w != nil || len(r.output) > 0 }
 
-func (r *response) begin() {
+func (r *response) sendStart() {
 	if r.events != nil {
-		r.events.begin(r.q.w)
+		r.events.sendHeaders(r.q.w)
 		r.send("created", map[string]any{"response": r.body("in_progress")})
 		r.send("in_progress", map[string]any{"response": r.body("in_progress")})
 	}

@@ -20,8 +20,8 @@ type events struct {
 // runs, and proxies close idle connections.
 const keepAlive = 15 * time.Second
 
-// begin sends the headers. The zero value has not begun.
-func (e *events) begin(w http.ResponseWriter) {
+// sendHeaders sends the headers. The zero value has not begun.
+func (e *events) sendHeaders(w http.ResponseWriter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.w, e.silence = w, time.AfterFunc(keepAlive, func() { e.write([]byte(": keep-alive\n\n")) })

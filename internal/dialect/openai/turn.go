@@ -33,7 +33,7 @@ type turn struct {
 // sink tells the client about a turn.
 type sink interface {
 	// begin is called when the model begins to answer. Errors before it have a status.
-	begin()
+	sendStart()
 	// begun reports whether a part of the answer has been sent.
 	begun() bool
 	textDelta(delta string)
@@ -66,7 +66,7 @@ var errTurn = errors.New("the request took too long")
 // carry runs a turn in one of its owner's slots and finishes its answer. It returns an
 // error that came before the answer began.
 func (q *request) carry(t *turn) error {
-	end, err := q.begin(q.caller.Owner)
+	end, err := q.reserveSlot(q.caller.Owner)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (t *turn) ask(ctx context.Context, round int) (*answer, error) {
 	}
 	defer resp.Body.Close()
 	if round == 0 {
-		t.to.begin()
+		t.to.sendStart()
 	}
 	reader := completions.Reader[callState]{
 		Most:    mostAnswer,

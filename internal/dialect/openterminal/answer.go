@@ -42,8 +42,8 @@ func unprocessable(p problem) error {
 	return &wire.Refusal{Status: http.StatusUnprocessableEntity, Detail: []problem{p}}
 }
 
-// Refuse answers with an error from the front door.
-func Refuse(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
+// refuseRequest answers with an error from the front door.
+func refuseRequest(w http.ResponseWriter, _ *http.Request, status int, _, message string) {
 	if status == http.StatusUnauthorized {
 		message = "Invalid API key"
 	}
@@ -86,7 +86,7 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 
 // decode reads a JSON body with required members.
 func (q *request) decode(into any, required ...string) error {
-	text, err := q.Bodies.ReadRequest(q.w, q.Request, q.caller.Owner, MaxJSON)
+	text, err := q.Bodies.ReadRequest(q.w, q.Request, q.caller.Owner, maxJSON)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ type commandBody struct {
 	Output    []output  `json:"output"`
 	Next      int64     `json:"next_offset"`
 	Truncated bool      `json:"truncated"`
-	Log       *string   `json:"log_path"` // there is none: output is in the answers
+	Log       *string   `json:"log_path"` // has all output, if some is left out and it has ended
 }
 
 type output struct {
@@ -69,8 +69,8 @@ func (q *request) runCommand(body struct {
 	if body.Cwd != "" {
 		dir = q.absolute(body.Cwd, dir)
 	}
-	p, err := q.start(live.ProcessRequest{Shell: cmp.Or(body.Command, ":"), Env: body.Env, Dir: dir, Terminal: &size},
-		&command{line: body.Command}, maxCommands)
+	p, err := q.start(live.ProcessRequest{Shell: cmp.Or(body.Command, ":"), Env: body.Env, Dir: dir, Terminal: &size,
+		Whole: true}, &command{line: body.Command}, maxCommands)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,9 @@ func (q *request) follow(p live.Process, r reading) (*commandBody, error) {
 			p = *e.Process
 			break
 		}
-		answer.Truncated = answer.Truncated || e.Dropped > 0
+		if e.Type == live.ProcessDropped {
+			text.WriteString(e.LeftOut())
+		}
 		text.Write(e.Data)
 		answer.Next += int64(len(e.Data)) + e.Dropped
 		if p.Running && r.wait == 0 && answer.Next >= p.Output {
@@ -148,7 +150,10 @@ func (q *request) follow(p live.Process, r reading) (*commandBody, error) {
 	}
 	var skipped bool
 	answer.Output, skipped = entries(text.String(), r.tail)
-	answer.Truncated = answer.Truncated || skipped
+	if now, err := q.live.Process(q.Context(), q.caller, q.workspace, p.ID); err == nil {
+		p.Truncated, p.Whole = now.Truncated, now.Whole
+	}
+	answer.Truncated, answer.Log = skipped || p.Truncated, logOf(p)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := p.Note.(*command)
@@ -177,6 +182,14 @@ func entries(text string, tail int) (list []output, skipped bool) {
 		list, text = append(list, output{"output", text[:end]}), text[end:]
 	}
 	return list, false
+}
+
+// logOf returns the path of the file that has all output of a process, if some is left out.
+func logOf(p live.Process) *string {
+	for _, f := range p.Whole {
+		return new("/workspace/" + f.Path)
+	}
+	return nil
 }
 
 func statusOf(p live.Process, c *command) string {
@@ -236,7 +249,7 @@ func (q *request) listCommands() (any, error) {
 	list := []row{}
 	for _, p := range all {
 		if c, ok := p.Note.(*command); ok && c.chat == q.chat && !c.terminal && !forgotten(p) {
-			list = append(list, row{p.ID, c.line, statusOf(p, c), exitCode(p), nil})
+			list = append(list, row{p.ID, c.line, statusOf(p, c), exitCode(p), logOf(p)})
 		}
 	}
 	return list, nil

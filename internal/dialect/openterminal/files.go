@@ -72,9 +72,14 @@ func (f found) kind() string {
 	return "file"
 }
 
+// fixed are the folders of a session's root whose files cannot be changed. Those of an image can in part.
+var fixed = []string{"/bin", "/dev", "/lib", "/lib64", "/opt/airlock", "/proc", "/sbin", "/sys", "/usr"}
+
 // writable reports whether a file is in a folder whose files can be changed.
 func (f found) writable() bool {
-	return f.Path == home || strings.HasPrefix(f.Path, home+"/") || strings.HasPrefix(f.Path, "/tmp/")
+	return !slices.ContainsFunc(fixed, func(folder string) bool {
+		return f.Path == folder || strings.HasPrefix(f.Path, folder+"/")
+	})
 }
 
 // existing is locate for a file that must exist.
@@ -130,7 +135,7 @@ func (q *request) listFiles() (any, error) {
 		Dir      string      `json:"dir"`
 		Writable bool        `json:"writable"`
 		Entries  []entryBody `json:"entries"`
-	}{dir, f.writable() || f.Path == "/tmp", list}, nil
+	}{dir, f.writable(), list}, nil
 }
 
 // documents are files whose text the sandbox finds.

@@ -38,8 +38,8 @@ type Options struct {
 }
 
 const (
-	// MaxJSON bounds a body of JSON.
-	MaxJSON          = 50 << 20
+	// maxJSON bounds a body of JSON.
+	maxJSON          = 50 << 20
 	defaultMaxUpload = 200 << 20
 	workspaceTTL     = 7 * 24 * time.Hour // after its last use
 )
@@ -142,9 +142,9 @@ func routes() map[string]handler {
 	}
 }
 
-// Access reports which requests need no key: those about no user, preflight requests, and
+// access reports which requests need no key: those about no user, preflight requests, and
 // terminals, which send their key later.
-func Access(r *http.Request) (network, everyone bool) {
+func access(r *http.Request) (network, everyone bool) {
 	switch r.URL.Path {
 	case "/health", "/api/config", "/openapi.json":
 		return true, true
@@ -152,9 +152,9 @@ func Access(r *http.Request) (network, everyone bool) {
 	return true, r.Method == http.MethodOptions || isTerminal(r)
 }
 
-// AnyOrigin lists the addresses for pages of other sites: all, because Open WebUI calls
+// anyOrigin lists the addresses for pages of other sites: all, because Open WebUI calls
 // from its own origin. handle requires a key.
-func AnyOrigin() []string { return []string{"/"} }
+func anyOrigin() []string { return []string{"/"} }
 
 // handle returns the HTTP handler of a route.
 func (a *api) handle(serve handler) http.HandlerFunc {
@@ -186,7 +186,7 @@ func (q *request) fromPage() bool {
 		return true
 	}
 	if q.Method != http.MethodOptions && !isTerminal(q.Request) && q.caller.Key == "" {
-		Refuse(q.w, q.Request, http.StatusForbidden, "", "A page of another site needs a key: `airlock keys create`.")
+		refuseRequest(q.w, q.Request, http.StatusForbidden, "", "A page of another site needs a key: `airlock keys create`.")
 		return false
 	}
 	h := q.w.Header()

@@ -19,7 +19,9 @@ func TestPaths(t *testing.T) {
 			t.Errorf("%q: %s, want %s", given, got, want)
 		}
 	}
-	for given, want := range map[string]bool{home: true, home + "/a": true, "/workspaces": false, "/": false, "/tmp/x": true, "/tmpx": false} {
+	for given, want := range map[string]bool{
+		home: true, home + "/a": true, "/app/x": true, "/": true, "/tmp/x": true, "/usr": false, "/usr/bin/x": false, "/usrx": true,
+	} {
 		if got := (found{Entry: engine.Entry{Path: given}}).writable(); got != want {
 			t.Errorf("%s: %t", given, got)
 		}

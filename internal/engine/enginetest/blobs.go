@@ -45,7 +45,7 @@ func (f *faults) set(fault func(string) error) {
 	f.fault = fault
 }
 
-func (f *faults) ask(method string) error {
+func (f *faults) of(method string) error {
 	f.mu.Lock()
 	fault := f.fault
 	f.mu.Unlock()
@@ -57,7 +57,7 @@ func (f *faults) ask(method string) error {
 
 // Put stores and pins all that r gives.
 func (b *Blobs) Put(ctx context.Context, r io.Reader, limit int64) (engine.Blob, error) {
-	if err := b.faults.ask("Put"); err != nil {
+	if err := b.faults.of("Put"); err != nil {
 		return engine.Blob{}, err
 	}
 	content, err := io.ReadAll(io.LimitReader(r, limit+1))
@@ -89,7 +89,7 @@ func (b *Blobs) Unpin(d engine.Digest) {
 
 // Open returns the bytes in a file of their own.
 func (b *Blobs) Open(ctx context.Context, d engine.Digest, size int64) (*os.File, error) {
-	if err := b.faults.ask("Open"); err != nil {
+	if err := b.faults.of("Open"); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
@@ -133,7 +133,7 @@ func (b *Blobs) Has(_ context.Context, d engine.Digest, size int64) bool {
 
 // Delete removes a blob, unless it is pinned.
 func (b *Blobs) Delete(ctx context.Context, d engine.Digest) error {
-	if err := b.faults.ask("Delete"); err != nil {
+	if err := b.faults.of("Delete"); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -146,7 +146,7 @@ func (b *Blobs) Delete(ctx context.Context, d engine.Digest) error {
 
 // Sweep removes the blobs that keep refuses and that are not pinned.
 func (b *Blobs) Sweep(ctx context.Context, keep func(engine.Digest) bool) (int, error) {
-	if err := b.faults.ask("Sweep"); err != nil {
+	if err := b.faults.of("Sweep"); err != nil {
 		return 0, err
 	}
 	b.mu.Lock()

@@ -29,6 +29,8 @@ type Index struct {
 	sessions map[engine.ID]*row[engine.Session]
 	runs     map[engine.ID]*row[recorded]
 	places   map[engine.ID]map[string]engine.SessionFile // by session, by path
+	shots    map[engine.ID]*row[snapshot]
+	volumes  map[engine.ID]*volume
 	keys     map[string]engine.Key
 	repeats  map[repeat]engine.ID
 	calls    map[string]int
@@ -62,6 +64,8 @@ func NewIndex() *Index {
 		sessions: map[engine.ID]*row[engine.Session]{},
 		runs:     map[engine.ID]*row[recorded]{},
 		places:   map[engine.ID]map[string]engine.SessionFile{},
+		shots:    map[engine.ID]*row[snapshot]{},
+		volumes:  map[engine.ID]*volume{},
 		keys:     map[string]engine.Key{},
 		repeats:  map[repeat]engine.ID{},
 		calls:    map[string]int{},
@@ -80,11 +84,11 @@ func (x *Index) Calls(method string) int {
 }
 
 // begin starts a method. Without an error the index is locked.
-func (x *Index) begin(ctx context.Context, method string) error {
+func (x *Index) called(ctx context.Context, method string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := x.faults.ask(method); err != nil {
+	if err := x.faults.of(method); err != nil {
 		return err
 	}
 	x.mu.Lock()
@@ -147,7 +151,7 @@ func page[T any](rows map[engine.ID]*row[T], p engine.Page, match func(T) bool) 
 
 // AddFile records a file.
 func (x *Index) AddFile(ctx context.Context, file engine.File) error {
-	if err := x.begin(ctx, "AddFile"); err != nil {
+	if err := x.called(ctx, "AddFile"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
@@ -161,7 +165,7 @@ func (x *Index) AddFile(ctx context.Context, file engine.File) error {
 
 // Usage returns what an owner keeps.
 func (x *Index) Usage(ctx context.Context, owner engine.Owner) (engine.Usage, error) {
-	if err := x.begin(ctx, "Usage"); err != nil {
+	if err := x.called(ctx, "Usage"); err != nil {
 		return engine.Usage{}, err
 	}
 	defer x.mu.Unlock()
@@ -205,6 +209,18 @@ func (x *Index) usage(owner engine.Owner) (u engine.Usage) {
 			u.Bytes += r.object.Size
 		}
 	}
+	for _, v := range x.volumes {
+		if counts(v.Owner) {
+			u.Files++
+			u.Bytes += v.Bytes
+		}
+	}
+	for _, r := range x.shots {
+		if counts(r.object.Owner) {
+			u.Files += r.object.Files
+			u.Bytes += r.object.Bytes
+		}
+	}
 	for _, r := range x.sessions {
 		if !r.object.Implicit && counts(r.object.Owner) {
 			u.Sessions++
@@ -215,7 +231,7 @@ func (x *Index) usage(owner engine.Owner) (u engine.Usage) {
 
 // File returns a file of an owner.
 func (x *Index) File(ctx context.Context, owner engine.Owner, id engine.ID) (engine.File, error) {
-	if err := x.begin(ctx, "File"); err != nil {
+	if err := x.called(ctx, "File"); err != nil {
 		return engine.File{}, err
 	}
 	defer x.mu.Unlock()
@@ -228,7 +244,7 @@ func (x *Index) File(ctx context.Context, owner engine.Owner, id engine.ID) (eng
 
 // OwnerOf returns the owner of a file.
 func (x *Index) OwnerOf(ctx context.Context, origin engine.Origin, id engine.ID) (engine.Owner, error) {
-	if err := x.begin(ctx, "OwnerOf"); err != nil {
+	if err := x.called(ctx, "OwnerOf"); err != nil {
 		return "", err
 	}
 	defer x.mu.Unlock()
@@ -240,7 +256,7 @@ func (x *Index) OwnerOf(ctx context.Context, origin engine.Origin, id engine.ID)
 
 // Files lists files.
 func (x *Index) Files(ctx context.Context, q engine.FileQuery) ([]engine.File, error) {
-	if err := x.begin(ctx, "Files"); err != nil {
+	if err := x.called(ctx, "Files"); err != nil {
 		return nil, err
 	}
 	defer x.mu.Unlock()
@@ -251,7 +267,7 @@ func (x *Index) Files(ctx context.Context, q engine.FileQuery) ([]engine.File, e
 
 // DeleteFile deletes a file and its places.
 func (x *Index) DeleteFile(ctx context.Context, owner engine.Owner, id engine.ID) error {
-	if err := x.begin(ctx, "DeleteFile"); err != nil {
+	if err := x.called(ctx, "DeleteFile"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
@@ -271,7 +287,7 @@ func (x *Index) dropFile(id engine.ID) {
 
 // Touch moves the expiry of files and sessions.
 func (x *Index) Touch(ctx context.Context, uses map[engine.ID]time.Time) error {
-	if err := x.begin(ctx, "Touch"); err != nil {
+	if err := x.called(ctx, "Touch"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
@@ -288,7 +304,7 @@ func (x *Index) Touch(ctx context.Context, uses map[engine.ID]time.Time) error {
 
 // ExpireFiles deletes files that have expired by now.
 func (x *Index) ExpireFiles(ctx context.Context, now time.Time, limit int) (int, error) {
-	if err := x.begin(ctx, "ExpireFiles"); err != nil {
+	if err := x.called(ctx, "ExpireFiles"); err != nil {
 		return 0, err
 	}
 	defer x.mu.Unlock()
@@ -313,7 +329,7 @@ func (x *Index) Unreferenced(ctx context.Context, digests []engine.Digest) ([]en
 
 // Digests returns all that some file has.
 func (x *Index) Digests(ctx context.Context) (map[engine.Digest]bool, error) {
-	if err := x.begin(ctx, "Digests"); err != nil {
+	if err := x.called(ctx, "Digests"); err != nil {
 		return nil, err
 	}
 	defer x.mu.Unlock()
@@ -321,12 +337,17 @@ func (x *Index) Digests(ctx context.Context) (map[engine.Digest]bool, error) {
 	for _, r := range x.files {
 		known[r.object.SHA256] = true
 	}
+	for _, r := range x.shots {
+		for i := range r.object.files {
+			known[r.object.files[i].SHA256] = true
+		}
+	}
 	return known, nil
 }
 
 // AddKey records a key.
 func (x *Index) AddKey(ctx context.Context, key engine.Key) error {
-	if err := x.begin(ctx, "AddKey"); err != nil {
+	if err := x.called(ctx, "AddKey"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
@@ -336,7 +357,7 @@ func (x *Index) AddKey(ctx context.Context, key engine.Key) error {
 
 // Key returns a key.
 func (x *Index) Key(ctx context.Context, id string) (engine.Key, error) {
-	if err := x.begin(ctx, "Key"); err != nil {
+	if err := x.called(ctx, "Key"); err != nil {
 		return engine.Key{}, err
 	}
 	defer x.mu.Unlock()
@@ -349,7 +370,7 @@ func (x *Index) Key(ctx context.Context, id string) (engine.Key, error) {
 
 // Keys returns every key, in order of id.
 func (x *Index) Keys(ctx context.Context) ([]engine.Key, error) {
-	if err := x.begin(ctx, "Keys"); err != nil {
+	if err := x.called(ctx, "Keys"); err != nil {
 		return nil, err
 	}
 	defer x.mu.Unlock()
@@ -358,7 +379,7 @@ func (x *Index) Keys(ctx context.Context) ([]engine.Key, error) {
 
 // RevokeKey ends a key.
 func (x *Index) RevokeKey(ctx context.Context, id string, now time.Time) error {
-	if err := x.begin(ctx, "RevokeKey"); err != nil {
+	if err := x.called(ctx, "RevokeKey"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 
 // AddContacts records what programs contacted.
 func (x *Index) AddContacts(ctx context.Context, list []engine.Contact) error {
-	if err := x.begin(ctx, "AddContacts"); err != nil {
+	if err := x.called(ctx, "AddContacts"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
@@ -20,7 +20,7 @@ func (x *Index) AddContacts(ctx context.Context, list []engine.Contact) error {
 
 // Contacts returns what programs contacted, newest first.
 func (x *Index) Contacts(ctx context.Context, q engine.ContactQuery) (list []engine.Contact, err error) {
-	if err := x.begin(ctx, "Contacts"); err != nil {
+	if err := x.called(ctx, "Contacts"); err != nil {
 		return nil, err
 	}
 	defer x.mu.Unlock()
@@ -34,7 +34,7 @@ func (x *Index) Contacts(ctx context.Context, q engine.ContactQuery) (list []eng
 
 // ExpireContacts deletes those from before a time.
 func (x *Index) ExpireContacts(ctx context.Context, before time.Time, limit int) (int, error) {
-	if err := x.begin(ctx, "ExpireContacts"); err != nil {
+	if err := x.called(ctx, "ExpireContacts"); err != nil {
 		return 0, err
 	}
 	defer x.mu.Unlock()

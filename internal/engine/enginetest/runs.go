@@ -13,7 +13,7 @@ import (
 func (x *Index) StartRun(
 	ctx context.Context, run *engine.Run, session *engine.Session, key string, print engine.Digest,
 ) (engine.ID, error) {
-	if err := x.begin(ctx, "StartRun"); err != nil {
+	if err := x.called(ctx, "StartRun"); err != nil {
 		return engine.ID{}, err
 	}
 	defer x.mu.Unlock()
@@ -44,7 +44,7 @@ func (x *Index) StartRun(
 func (x *Index) EarlierRun(
 	ctx context.Context, owner engine.Owner, key string, print engine.Digest,
 ) (engine.ID, error) {
-	if err := x.begin(ctx, "EarlierRun"); err != nil {
+	if err := x.called(ctx, "EarlierRun"); err != nil {
 		return engine.ID{}, err
 	}
 	defer x.mu.Unlock()
@@ -60,7 +60,7 @@ func (x *Index) EarlierRun(
 
 // FinishRun records how a run ended. Its session may be gone.
 func (x *Index) FinishRun(ctx context.Context, run *engine.Run, log []engine.OutputChunk, deleted []string) error {
-	if err := x.begin(ctx, "FinishRun"); err != nil {
+	if err := x.called(ctx, "FinishRun"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
@@ -97,7 +97,7 @@ func (x *Index) applyRun(run *engine.Run, deleted []string) {
 
 // SaveFiles records files of a session.
 func (x *Index) SaveFiles(ctx context.Context, run *engine.Run, deleted []string, now time.Time) error {
-	if err := x.begin(ctx, "SaveFiles"); err != nil {
+	if err := x.called(ctx, "SaveFiles"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
@@ -110,7 +110,7 @@ func (x *Index) SaveFiles(ctx context.Context, run *engine.Run, deleted []string
 
 // InsertFinished records runs that have begun and ended.
 func (x *Index) InsertFinished(ctx context.Context, runs ...engine.FinishedRun) error {
-	if err := x.begin(ctx, "InsertFinished"); err != nil {
+	if err := x.called(ctx, "InsertFinished"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
@@ -123,7 +123,7 @@ func (x *Index) InsertFinished(ctx context.Context, runs ...engine.FinishedRun) 
 
 // Run returns a run of an owner.
 func (x *Index) Run(ctx context.Context, owner engine.Owner, id engine.ID) (*engine.Run, error) {
-	if err := x.begin(ctx, "Run"); err != nil {
+	if err := x.called(ctx, "Run"); err != nil {
 		return nil, err
 	}
 	defer x.mu.Unlock()
@@ -137,7 +137,7 @@ func (x *Index) Run(ctx context.Context, owner engine.Owner, id engine.ID) (*eng
 
 // RunLog returns the output of a finished run as it came.
 func (x *Index) RunLog(ctx context.Context, owner engine.Owner, id engine.ID) ([]engine.OutputChunk, error) {
-	if err := x.begin(ctx, "RunLog"); err != nil {
+	if err := x.called(ctx, "RunLog"); err != nil {
 		return nil, err
 	}
 	defer x.mu.Unlock()
@@ -150,7 +150,7 @@ func (x *Index) RunLog(ctx context.Context, owner engine.Owner, id engine.ID) ([
 
 // Runs lists runs, with as much of their output as is asked for.
 func (x *Index) Runs(ctx context.Context, q engine.RunQuery) ([]engine.Run, error) {
-	if err := x.begin(ctx, "Runs"); err != nil {
+	if err := x.called(ctx, "Runs"); err != nil {
 		return nil, err
 	}
 	defer x.mu.Unlock()
@@ -183,7 +183,7 @@ func has(run engine.Run, text string) bool {
 
 // IndexRuns has nothing to do.
 func (x *Index) IndexRuns(ctx context.Context, _ int) (int, error) {
-	if err := x.begin(ctx, "IndexRuns"); err != nil {
+	if err := x.called(ctx, "IndexRuns"); err != nil {
 		return 0, err
 	}
 	defer x.mu.Unlock()
@@ -192,7 +192,7 @@ func (x *Index) IndexRuns(ctx context.Context, _ int) (int, error) {
 
 // InterruptRuns marks every run that is not final as interrupted.
 func (x *Index) InterruptRuns(ctx context.Context, now time.Time) (int, error) {
-	if err := x.begin(ctx, "InterruptRuns"); err != nil {
+	if err := x.called(ctx, "InterruptRuns"); err != nil {
 		return 0, err
 	}
 	defer x.mu.Unlock()
@@ -208,7 +208,7 @@ func (x *Index) InterruptRuns(ctx context.Context, now time.Time) (int, error) {
 
 // ExpireRuns deletes runs that ended before a time.
 func (x *Index) ExpireRuns(ctx context.Context, before time.Time, limit int) (int, error) {
-	if err := x.begin(ctx, "ExpireRuns"); err != nil {
+	if err := x.called(ctx, "ExpireRuns"); err != nil {
 		return 0, err
 	}
 	defer x.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 // AddSession records a session and its files.
 func (x *Index) AddSession(ctx context.Context, session engine.Session, files []engine.SessionFile) error {
-	if err := x.begin(ctx, "AddSession"); err != nil {
+	if err := x.called(ctx, "AddSession"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
@@ -35,7 +35,7 @@ func (x *Index) addSession(session engine.Session, files []engine.SessionFile) {
 
 // Session returns a session of an owner.
 func (x *Index) Session(ctx context.Context, owner engine.Owner, id engine.ID) (engine.Session, error) {
-	if err := x.begin(ctx, "Session"); err != nil {
+	if err := x.called(ctx, "Session"); err != nil {
 		return engine.Session{}, err
 	}
 	defer x.mu.Unlock()
@@ -48,7 +48,7 @@ func (x *Index) Session(ctx context.Context, owner engine.Owner, id engine.ID) (
 
 // Sessions lists sessions, without implicit ones.
 func (x *Index) Sessions(ctx context.Context, q engine.SessionQuery) ([]engine.Session, error) {
-	if err := x.begin(ctx, "Sessions"); err != nil {
+	if err := x.called(ctx, "Sessions"); err != nil {
 		return nil, err
 	}
 	defer x.mu.Unlock()
@@ -59,7 +59,7 @@ func (x *Index) Sessions(ctx context.Context, q engine.SessionQuery) ([]engine.S
 
 // LinkFiles puts files into sessions.
 func (x *Index) LinkFiles(ctx context.Context, files []engine.SessionFile) error {
-	if err := x.begin(ctx, "LinkFiles"); err != nil {
+	if err := x.called(ctx, "LinkFiles"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
@@ -86,7 +86,7 @@ func (x *Index) LinkFiles(ctx context.Context, files []engine.SessionFile) error
 func (x *Index) SessionFiles(
 	ctx context.Context, owner engine.Owner, id engine.ID,
 ) ([]engine.File, []engine.SessionFile, error) {
-	if err := x.begin(ctx, "SessionFiles"); err != nil {
+	if err := x.called(ctx, "SessionFiles"); err != nil {
 		return nil, nil, err
 	}
 	defer x.mu.Unlock()
@@ -126,7 +126,7 @@ func (x *Index) SessionFile(
 
 // DeleteSession deletes a session; its files stay.
 func (x *Index) DeleteSession(ctx context.Context, owner engine.Owner, id engine.ID) error {
-	if err := x.begin(ctx, "DeleteSession"); err != nil {
+	if err := x.called(ctx, "DeleteSession"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
@@ -141,16 +141,42 @@ func (x *Index) DeleteSession(ctx context.Context, owner engine.Owner, id engine
 
 // ExpiredSessions returns sessions that have expired by now.
 func (x *Index) ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]engine.Session, error) {
-	if err := x.begin(ctx, "ExpiredSessions"); err != nil {
+	if err := x.called(ctx, "ExpiredSessions"); err != nil {
 		return nil, err
 	}
 	defer x.mu.Unlock()
 	return page(x.sessions, engine.Page{Limit: limit}, func(s engine.Session) bool { return !s.ExpiresAt.After(now) }), nil
 }
 
+// SetScope replaces the scope of a session.
+func (x *Index) SetScope(ctx context.Context, owner engine.Owner, id engine.ID, scope string) error {
+	if err := x.called(ctx, "SetScope"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	r, err := x.session(owner, id)
+	if err == nil {
+		r.object.Scope = scope
+	}
+	return err
+}
+
+// OriginSessions returns the sessions of an origin.
+func (x *Index) OriginSessions(
+	ctx context.Context, origin engine.Origin, _ engine.Epoch,
+) ([]engine.Session, error) {
+	if err := x.called(ctx, "OriginSessions"); err != nil {
+		return nil, err
+	}
+	defer x.mu.Unlock()
+	return page(x.sessions, engine.Page{Limit: len(x.sessions) + 1}, func(s engine.Session) bool {
+		return s.Origin == origin && !s.Implicit && x.lasts(s.ExpiresAt)
+	}), nil
+}
+
 // HeldSessions returns every held session.
 func (x *Index) HeldSessions(ctx context.Context, _ engine.Epoch) ([]engine.Session, error) {
-	if err := x.begin(ctx, "HeldSessions"); err != nil {
+	if err := x.called(ctx, "HeldSessions"); err != nil {
 		return nil, err
 	}
 	defer x.mu.Unlock()

@@ -12,7 +12,7 @@ import struct
 REPORT, CONTROL, LISTENER = 900, 901, 902  # where a sandbox's pipe to the executor, its socket and its filter's listener are placed: above whatever a zygote has open
 SETUP_ERROR, INIT_ERROR, MAIN_ERROR, EXIT, OWN_ERROR, WAIT_ERROR = 2, 3, 4, 5, 6, 7  # kinds of reports
 CLONE_VM = 0x100
-CHILD_SUBREAPER = 36  # of prctl
+DUMPABLE, CHILD_SUBREAPER = 4, 36  # of prctl
 
 # The layout of the buffer in which a request lies, as spawn/request.go describes it.
 FILES, FILTER, FUNCTIONS, OWN_STEPS, ARGV = 0, 128, 160, 176, 192
@@ -81,11 +81,13 @@ class RequestBuffer:
         while count := os.readv(file, [view[size:]]):
             size += count
         STEP_LIST.pack_into(self.memory, place, address_of(self.prefaults), size // STEP.size)
+        return size
 
     def read_plots(self, file):
         view = memoryview(self.plots)
         while count := os.readv(file, [view[self.plotted :]]):
             self.plotted += count
+        return self.plotted
 
     def touch_plots(self, madvise):
         """Asks for the memory that plots use. What cannot be had takes a little longer later."""

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -103,8 +104,11 @@ func (c *Channel) Serve(ctx context.Context, host engine.CallHandler) {
 	defer c.Close()
 	defer open.Wait()
 	defer cancel()
-	calls := bufio.NewReaderSize(c.calls, 512) // most messages are small: one read each, not two
-	for {
+	calls := bufio.NewReaderSize(c.calls, smallBuffer)
+	for notices := 0; ; {
+		if calls.Buffered() == 0 {
+			calls = c.await(ctx, calls, notices)
+		}
 		body, err := readMessage(calls, c.most)
 		if err != nil {
 			return
@@ -115,8 +119,10 @@ func (c *Channel) Serve(ctx context.Context, host engine.CallHandler) {
 		}
 		if call.ID == "" {
 			_, _ = host.Call(ctx, call.Name, call.Input) // a notice has no answer
+			notices++
 			continue
 		}
+		notices = 0
 		places <- struct{}{}
 		open.Go(func() {
 			defer func() { <-places }()
@@ -126,6 +132,34 @@ func (c *Channel) Serve(ctx context.Context, host engine.CallHandler) {
 			_ = writeMessage(c.answers, a) // a program that does not read its answers loses them
 		})
 	}
+}
+
+// Sizes of the buffer for messages. Most are small: one read each, not two.
+const (
+	smallBuffer = 512
+	largeBuffer = 64 << 10
+	// A program that has sent so many notices, with no call between them, sends more: being
+	// woken for each would cost both more than the notices do.
+	manyNotices = 64
+	noticePause = time.Millisecond
+)
+
+// await waits a moment for more than one notice where there are many. It returns the reader to
+// go on with.
+func (c *Channel) await(ctx context.Context, calls *bufio.Reader, notices int) *bufio.Reader {
+	switch {
+	case notices < manyNotices && calls.Size() != smallBuffer:
+		return bufio.NewReaderSize(c.calls, smallBuffer)
+	case notices >= manyNotices && calls.Size() != largeBuffer:
+		calls = bufio.NewReaderSize(c.calls, largeBuffer)
+	}
+	if notices >= manyNotices {
+		select {
+		case <-time.After(noticePause):
+		case <-ctx.Done():
+		}
+	}
+	return calls
 }
 
 func answerCall(ctx context.Context, host engine.CallHandler, c callMessage) callAnswer {

@@ -20,9 +20,10 @@ const (
 	ZygotePath   = Folder + "/zygote.py"
 	LivePath     = Folder + "/live.py"
 	LiveNodePath = Folder + "/live.cjs"
+	LiveRPath    = Folder + "/live.R"
 )
 
-//go:embed program.py live.py live.cjs shown.py zygote.py server.py buffer.py warmup.py prewarm.py
+//go:embed program.py live.py live.cjs live.R shown.py zygote.py server.py buffer.py warmup.py prewarm.py
 var files embed.FS
 
 // Files returns the files of Folder.

@@ -132,6 +132,7 @@ globalThis.prompt = (text = '', otherwise = null) => {
 }
 
 process.on('uncaughtException', (error) => process.stderr.write(util.inspect(error) + '\n'))
+process.on('SIGTERM', () => {}) // `pkill node` is meant for the programs of the session
 process.on('unhandledRejection', (error) => process.stderr.write('Unhandled: ' + util.inspect(error) + '\n'))
 
 const nowhere = new PassThrough()
@@ -144,10 +145,29 @@ const declared = new Set()
 let count = 0
 let settle = null // ends the cell that runs, with an error
 
-process.on('SIGINT', () => settle?.(interrupted()))
+// Node catches a SIGINT for a script only after it has taken the listeners for it away, and in
+// between the signal has its default action, which ends the interpreter. Its watchdog counts who
+// wants it: started here once for all, it catches each signal, and ends the script that runs, if any.
+// Listeners of a cell's own take its place as long as they are there.
+try {
+  const { startSigintWatchdog, stopSigintWatchdog } = process.binding('contextify')
+  const arm = () => {
+    if (process.listenerCount('SIGINT') > 0) return
+    stopSigintWatchdog()
+    startSigintWatchdog()
+  }
+  startSigintWatchdog()
+  process.on('removeListener', (name) => {
+    if (name !== 'SIGINT') return
+    arm()
+    process.nextTick(arm) // a script that runs has it started a second time
+  })
+} catch { // this Node does not have it
+  process.on('SIGINT', () => settle?.(interrupted()))
+}
 
-// A signal that meets Node between a script and the event loop ends it or is lost: who
-// interrupts answers this call, and sends the signal to a script that goes on.
+// A signal outside a script is lost: who interrupts answers this call, and sends the signal to
+// a script that goes on.
 let asking = false
 function heed() {
   if (asking) return

@@ -8,6 +8,7 @@ in which it says it; what it wants to know is a call:
     stdout, stderr   {"text"} or {"flush"}        display, result  {"data", "metadata", ...}
     error            {"name", "value", "traceback"}   clear        {"wait"}
                      with "exit" and "text": what sys.exit says to a terminal
+    comm             {"kind", "content", "metadata", "buffers"}: what a widget says to its page
     next (a call)    how the last order went, to the next one
     input (a call)   {"prompt", "password"} to the text
 """
@@ -187,6 +188,21 @@ class Unheard:
         pass
 
 
+def outlive_term():
+    """Makes the interpreter survive SIGTERM, as interactive shells do: `pkill python` is
+    meant for the programs of the session. Its children do not inherit this."""
+
+    def survive(number, frame):
+        pass
+
+    def in_child():
+        if signal.getsignal(signal.SIGTERM) is survive:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    signal.signal(signal.SIGTERM, survive)
+    os.register_at_fork(after_in_child=in_child)
+
+
 def run_program(channel, order):
     """Runs a program of any language beside the interpreter, in its place: what it
     writes goes through the pipes of both."""
@@ -303,8 +319,12 @@ class Bytes(io.RawIOBase):
 
 
 def encoded(value):
-    """JSON of a value, whatever it is."""
-    return json.dumps(value, default=reprlib.repr, skipkeys=True)
+    """JSON of a value, whatever it is. It has no word for NaN, which becomes text."""
+    try:
+        return json.dumps(value, default=reprlib.repr, skipkeys=True, allow_nan=False)
+    except ValueError:
+        text = json.dumps(value, default=reprlib.repr, skipkeys=True)
+        return json.dumps(json.loads(text, parse_constant=str))
 
 
 def smaller(kind, picture):
@@ -505,6 +525,34 @@ def show_tables(display_formatter):
     for module in ("pandas.core.frame", "pandas"):  # until pandas 3, and since
         made.for_type_by_name(module, "DataFrame", table)
     display_formatter.active_types = list(display_formatter.formatters)
+
+
+class Kernel:
+    """What widgets take for the kernel: they ask it for the request that runs."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def get_parent(self, channel=None):
+        return {"header": {"msg_id": self.driver.parent}} if self.driver.parent else {}
+
+
+def join_comms(driver, module):
+    """Has comms, which widgets are made of, say over our channel what they say to their page."""
+    kernel = Kernel(driver)
+    manager = driver.comms = module.CommManager()
+
+    class Comm(module.BaseComm):
+        def __init__(self, *args, **named):
+            self.kernel = kernel
+            super().__init__(*args, **named)
+
+        def publish_msg(self, msg_type, data=None, metadata=None, buffers=None, **keys):
+            content = {"comm_id": self.comm_id, "data": {} if data is None else data, **keys}
+            driver.publish(msg_type, content, metadata or {}, buffers or ())
+
+    module.create_comm = Comm
+    module.get_comm_manager = lambda: manager
 
 
 MOST_MARKS = 256
@@ -903,11 +951,15 @@ class Driver:
         self.files = None  # in the workspace
         self.installs = False  # a cell can have pip install something
         self.task = None
+        self.parent = None  # the request that runs, if its client listens to comms
+        self.comms = None  # the manager of the module comm
+        self.unsaid = []  # comms that ended while a message was written
         self.heed = self.on_interrupt
         self.steps = self.compile_in_vain, self.execute_in_vain, self.report_in_vain  # see get_ready
         os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
         self.shell = make_shell(self)
         WhenImported("matplotlib.figure", note_saves)
+        WhenImported("comm", functools.partial(join_comms, self))
         show_images(show_image)
 
     def prewarm(self):
@@ -952,6 +1004,7 @@ class Driver:
         self.free_runners()
         self.loop.set_exception_handler(self.complain)
         signal.signal(signal.SIGINT, self.heed)
+        outlive_term()
         sys.meta_path.append(Offered(self))
         if rehearse:
             self.rehearse()
@@ -1081,6 +1134,23 @@ class Driver:
         traceback = [str(line)[: LARGEST // 64] for line in lines or []][-1000:]
         self.tell("error", encoded({"name": kind.__name__, "value": value[: LARGEST // 8], "traceback": traceback, **left}))
 
+    def publish(self, kind, content, metadata, buffers):
+        """Says what a comm says to its page, if one listens."""
+        if not self.parent or not self.running:
+            return
+        if self.channel.writing and kind == "comm_close":  # by its __del__, in the middle of a message
+            self.unsaid.append((kind, content, metadata, buffers))
+            return
+        earlier, self.unsaid = self.unsaid, []
+        for message in earlier:
+            self.publish(*message)
+        text = '{"kind":"%s","content":%s,"metadata":%s,"buffers":%s}' % (kind, encoded(content), encoded(metadata), json.dumps(
+            [base64.b64encode(memoryview(buffer).cast("B")).decode() for buffer in buffers]))
+        if len(text) > 2 * LARGEST:
+            print("[left out: %s of %d bytes, at most %d are passed on]" % (kind, len(text), 2 * LARGEST), file=sys.stderr)
+            return
+        self.tell("comm", text)
+
     def complain(self, loop, context):
         error = context.get("exception")
         print("%s%s" % (context.get("message", "a background task failed"), ": %r" % error if error else ""), file=sys.stderr)
@@ -1198,7 +1268,12 @@ class Driver:
             signal.signal(signal.SIGINT, self.heed)
         env = order.get("env")
         before = env and swap(env)
-        count, raised = self.follow(self.cell(order["code"], silent, silent or bool(order.get("unrecorded"))), order["code"])
+        self.parent = order.get("parent")
+        if "comm" in order:
+            cell = self.hear(order["comm"])
+        else:
+            cell = self.cell(order["code"], silent, silent or bool(order.get("unrecorded")))
+        count, raised = self.follow(cell, order["code"])
         if before:
             swap(before)
         if os.getpid() != self.process:
@@ -1274,6 +1349,31 @@ class Driver:
         finally:
             self.preparing = self.running = False
         return count, result.error_before_exec if result.error_before_exec is not None else result.error_in_exec
+
+    async def hear(self, message):
+        """Hands a message of a page to the comm that it is for."""
+        count, raised, content = self.shell.execution_count, None, message["content"]
+        try:
+            self.running = True
+            if not self.begun or self.early:
+                self.early = False
+                self.channel.tell("running", '{"count":%d}' % count)
+            if self.comms is not None:
+                message["buffers"] = [memoryview(base64.b64decode(buffer)) for buffer in message.get("buffers") or ()]
+                getattr(self.comms, message["msg_type"])(None, None, message)
+            elif message["msg_type"] == "comm_open":
+                self.publish("comm_close", {"comm_id": content["comm_id"], "data": {}}, {}, ())
+        except (KeyboardInterrupt, asyncio.CancelledError, SystemExit, Exception) as error:
+            raised = error
+            self.failed(type(error), error, [type(error).__name__])
+        finally:
+            self.running = False
+        return count, raised
+
+    def do_comm_info(self, order):
+        comms = {} if self.comms is None else self.comms.comms
+        target = order.get("target")
+        return {"comms": {name: {"target_name": comm.target_name} for name, comm in list(comms.items()) if target in (None, "", comm.target_name)}}
 
     def do_program(self, order):
         return run_program(self.channel, order)
@@ -1363,6 +1463,7 @@ read() {
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         self.env = {}  # of the session
         signal.signal(signal.SIGINT, self.on_interrupt)
+        outlive_term()
         lines, self.lines = os.pipe()
         cells, self.cells = os.pipe()
         self.ends, ends = os.pipe()

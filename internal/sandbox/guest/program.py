@@ -37,7 +37,8 @@ def prepare(path, arguments, alone):
     """Makes the interpreter's own view that of `python3 path arguments`, and
     returns the program's module. Alone says that the folder holds nothing else."""
     sys.argv[:] = [path, *arguments]
-    sys.orig_argv[:] = [sys.orig_argv[0], path, *arguments]
+    if hasattr(sys, "orig_argv"):  # from 3.10 on
+        sys.orig_argv[:] = [sys.orig_argv[0], path, *arguments]
     sys.path[0] = os.path.dirname(path)
     if not alone:
         make_way(sys.path[0])
@@ -363,6 +364,10 @@ def report(error):
     """Says what ended the program, and returns its exit code."""
     if isinstance(error, SystemExit):
         return exit_code(error)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:  # which hide cannot hide before 3.11
+        trace = trace.tb_next
+    error = error.with_traceback(trace)
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
     if sys.version_info >= (3, 12):
         sys.last_exc = error

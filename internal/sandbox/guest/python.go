@@ -23,6 +23,9 @@ type Hello struct {
 	Live      bool     `json:"live"`
 }
 
+// Warning begins what a zygote writes to stderr for the log.
+const Warning = "airlock: "
+
 // Ready is the zygote's answer.
 type Ready struct {
 	LeftOut map[string]string // packages that could not be imported, and why

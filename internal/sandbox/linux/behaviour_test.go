@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/image"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -321,7 +323,7 @@ var numbers = regexp.MustCompile(`0x[0-9a-f]+|started \d+|in \d+\.\d+s`)
 
 func (e ending) plain(folder string) ending {
 	for _, s := range []*string{&e.Stdout, &e.Stderr} {
-		*s = numbers.ReplaceAllString(strings.ReplaceAll(*s, folder, rootWorkspace), "#")
+		*s = numbers.ReplaceAllString(strings.ReplaceAll(*s, folder, image.RootWorkspace), "#")
 	}
 	return e
 }
@@ -338,7 +340,7 @@ func plainPython(t *testing.T, spec *engine.Spec) ending {
 	if err := os.WriteFile(entry, []byte(spec.Code), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	stdin, err := memoryFile("stdin", spec.Stdin)
+	stdin, err := executor.MemoryFile("stdin", spec.Stdin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,8 +349,8 @@ func plainPython(t *testing.T, spec *engine.Spec) ending {
 	defer cancel()
 	command := exec.CommandContext(ctx, spec.Language.Run[0], append([]string{entry}, spec.Args...)...)
 	command.Dir, command.Stdin = folder, stdin
-	for _, entry := range environment(spec) {
-		command.Env = append(command.Env, strings.ReplaceAll(entry, rootWorkspace, folder))
+	for _, entry := range executor.Variables(spec) {
+		command.Env = append(command.Env, strings.ReplaceAll(entry, image.RootWorkspace, folder))
 	}
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
@@ -365,10 +367,10 @@ func plainPython(t *testing.T, spec *engine.Spec) ending {
 	return ending{code, stdout.String(), stderr.String()}.plain(folder)
 }
 
-func sandboxed(t *testing.T, sandbox *Sandbox, spec *engine.Spec) ending {
+func sandboxed(t *testing.T, sandbox *executor.Sandbox, spec *engine.Spec) ending {
 	t.Helper()
 	r := sandboxtest.Run(t, sandbox, spec)
-	return ending{r.Code(), r.Stdout, r.Stderr}.plain(rootWorkspace)
+	return ending{r.Code(), r.Stdout, r.Stderr}.plain(image.RootWorkspace)
 }
 
 // ordinaryPython returns a program with arguments and a stdin.

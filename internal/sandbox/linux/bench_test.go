@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -19,17 +21,16 @@ func BenchmarkCold(b *testing.B) {
 			}
 		}
 	})
-	s, err := Start(b.Context(), Config{Launcher: NewLauncher(LaunchOptions{}), Log: quiet})
+	s, err := executor.Start(b.Context(), executor.Config{Log: quiet,
+		Launcher: executor.NewLauncher(executor.LaunchOptions{})})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer s.Close()
 	warm := startWarmWithPackages(b)
-	for _, tier := range tiers {
-		code := "print(1)"
-		if len(tier.serves) > 0 {
-			code = "import " + tier.serves[0] + "\n" + code
-		}
+	for _, tier := range []struct{ name, code string }{{"bare", ""}, {"numpy", "import numpy\n"},
+		{"pandas", "import pandas\n"}, {"full", "import matplotlib\n"}} {
+		code := tier.code + "print(1)"
 		b.Run("warm "+tier.name, func(b *testing.B) {
 			for b.Loop() {
 				if _, err := warm.Run(b.Context(), sandboxtest.Python(code), silent{}); err != nil {
@@ -52,12 +53,14 @@ func BenchmarkCold(b *testing.B) {
 // BenchmarkWaiting measures runs in a waiting process and cold runs in turns, so that
 // load on the machine affects both.
 func BenchmarkWaiting(b *testing.B) {
-	cold, err := Start(b.Context(), Config{Launcher: NewLauncher(LaunchOptions{}), Log: quiet})
+	cold, err := executor.Start(b.Context(), executor.Config{Log: quiet,
+		Launcher: executor.NewLauncher(executor.LaunchOptions{})})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer cold.Close()
-	waiting, err := Start(b.Context(), Config{Launcher: NewLauncher(LaunchOptions{Warm: true}), Log: quiet})
+	waiting, err := executor.Start(b.Context(), executor.Config{Log: quiet,
+		Launcher: executor.NewLauncher(executor.LaunchOptions{Warm: true})})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -67,8 +70,8 @@ func BenchmarkWaiting(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			var took [2][]time.Duration
 			for b.Loop() {
-				for i, s := range []*Sandbox{cold, waiting} {
-					time.Sleep(100 * time.Millisecond) // that the next one waits
+				for i, s := range []*executor.Sandbox{cold, waiting} {
+					awaitWanted(b, s) // that the next one waits
 					began := time.Now()
 					if _, err := s.Run(b.Context(), sandboxtest.Spec(name, code), silent{}); err != nil {
 						b.Fatal(err)
@@ -84,5 +87,16 @@ func BenchmarkWaiting(b *testing.B) {
 			b.ReportMetric(median(1), "waiting-ms")
 			b.ReportMetric(median(1)/median(0), "ratio")
 		})
+	}
+}
+
+// awaitWanted waits until each pool has as many processes as it is to have.
+func awaitWanted(b *testing.B, s *executor.Sandbox) {
+	b.Helper()
+	if !sandboxtest.Await(func() bool {
+		pools, err := s.Pools(b.Context())
+		return err == nil && !slices.ContainsFunc(pools, func(p engine.Pool) bool { return p.Waiting < p.Wanted })
+	}) {
+		b.Fatal("too few processes wait")
 	}
 }

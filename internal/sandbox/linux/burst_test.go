@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -32,12 +33,9 @@ func TestBurst(t *testing.T) {
 	asking.Wait()
 	t.Logf("%d programs at once took %v", burst, time.Since(began))
 
-	executor := executors(t)[0]
-	for deadline := time.Now().Add(time.Minute); len(waitingPids(executor)) < leastWaiting; {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d sandboxes wait, 20 s after the burst", len(waitingPids(executor)))
-		}
-		time.Sleep(100 * time.Millisecond)
+	executorPID := executors(t)[0]
+	if !sandboxtest.Await(func() bool { return len(waitingPids(executorPID)) >= executor.LeastWaiting }) {
+		t.Fatalf("%d sandboxes wait after the burst, want %d", len(waitingPids(executorPID)), executor.LeastWaiting)
 	}
 }
 
@@ -45,9 +43,9 @@ func TestBurst(t *testing.T) {
 // copy of it.
 func TestManyOpenFiles(t *testing.T) {
 	s := start(t)
-	executor := executors(t)[0]
+	executorPID := executors(t)[0]
 	open := func() int {
-		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", executor))
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", executorPID))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +59,7 @@ func TestManyOpenFiles(t *testing.T) {
 		if most == 0 {
 			t.Fatalf("the executor has %d files open: too few for this to be seen", open())
 		}
-		started := make(begun, 1)
+		started := begun{first: make(chan struct{}, 1)}
 		asking.Go(func() {
 			defer started.Output(engine.Stdout, nil)
 			spec := sandboxtest.Spec("bash", "echo; exec sleep 600")
@@ -70,7 +68,7 @@ func TestManyOpenFiles(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if <-started; t.Failed() {
+		if <-started.first; t.Failed() {
 			return
 		}
 	}
@@ -80,13 +78,14 @@ func TestManyOpenFiles(t *testing.T) {
 }
 
 // begun receives a program's start.
-type begun chan struct{}
+type begun struct {
+	sandboxtest.Host
+	first chan struct{}
+}
 
 func (b begun) Output(engine.Stream, []byte) {
 	select {
-	case b <- struct{}{}:
+	case b.first <- struct{}{}:
 	default:
 	}
 }
-
-func (b begun) Call(context.Context, string, []byte) ([]byte, error) { return nil, engine.ErrNotFound }

@@ -2,6 +2,7 @@ package linux
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -10,42 +11,26 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/guest"
-	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
+	"github.com/airlock-run/airlock/internal/sandbox/image"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-const hostname = "airlock"
+// shmSize is the size of /dev/shm.
+const shmSize = 64 << 20
 
-// Sizes of the small file systems that each sandbox gets beside its workspace.
-const (
-	tmpSize   = 64 << 20
-	tmpInodes = 10_000 // of /dev/shm too
-	shmSize   = 64 << 20
-)
-
-// Limits that are the same for every program.
-const (
-	maxOpenFiles = 1024
-	maxPending   = 256 // signals queued
-	maxMessages  = 0   // bytes in POSIX message queues
-	maxLocked    = 64 << 10
-)
-
-// sandbox is a sandbox about to be created. build turns it into a script.
+// sandbox is a sandbox about to be created. script turns it into a script.
 type sandbox struct {
-	host    *host
-	request *runRequest
-	uid     int
+	*executor.Box
+	wall *wall
 
-	workspace *workspace
-	heldAt    string        // where a held workspace is mounted; empty: it is mounted nowhere yet
-	tmp       *os.File      // a tmpfs for /tmp
-	group     *cgroup.Group // nil without control groups
-	ruleset   *os.File      // landlock; nil without
-	network   *os.File      // a network namespace created for it; nil: the sandbox is born in one
-	kept      *namespaces   // nil: new ones, which are not reused
-	own       *int32        // open folder of the executor's or the zygote's /proc, for steps that write there late
+	ruleset *os.File    // landlock; nil without
+	network *os.File    // a network namespace created for it; nil: the sandbox is born in one
+	kept    *namespaces // nil: new ones, which are not reused
+	inImage bool        // it has the user namespace of an image's zygote
+	forked  bool        // from a zygote, and it has its root
+	own     *int32      // open folder of the executor's or the zygote's /proc, for steps that write there late
 
 	// files become the program's files 0, 1, 2 and, if it calls out, those from
 	// guest.AnswersFD on.
@@ -57,15 +42,95 @@ type sandbox struct {
 // files to 0 to 3, and must not overwrite a file that is still to be moved.
 const firstFree = 10
 
+// makeRules creates the landlock rules that are known before the sandbox exists.
+func (s *sandbox) makeRules() (err error) {
+	abi := s.wall.landlock
+	if abi == 0 {
+		return nil
+	}
+	if s.ruleset, err = landlockRules(abi, s.Request.Live); err != nil {
+		return err
+	}
+	_, write := landlockRights(abi)
+	for _, place := range slices.Concat(s.Environment.Root.Places, s.wall.shared) {
+		if err := landlockAllow(s.ruleset, int(place.Folder.Fd()), placeRights[place.Right]); err != nil {
+			return err
+		}
+	}
+	for _, layer := range s.Layers {
+		if err := landlockAllow(s.ruleset, int(layer.Fd()), write); err != nil {
+			return err
+		}
+	}
+	if err := s.allowMounts(write); err != nil {
+		return err
+	}
+	for i, v := range s.Request.Volumes {
+		rights := write
+		if v.ReadOnly {
+			rights = landlockRead
+		}
+		if err := landlockAllow(s.ruleset, int(s.Volumes[i].Fd()), rights); err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		landlockAllow(s.ruleset, int(s.Workspace.Root.Fd()), write),
+		landlockAllow(s.ruleset, int(s.Tmp.Fd()), write),
+		s.allowTerminals(),
+	)
+}
+
+// allowTerminals lets processes control terminals that they open by their names.
+func (s *sandbox) allowTerminals() error {
+	if s.Terminals == nil {
+		return nil
+	}
+	const file = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE
+	handled, _ := landlockRights(s.wall.landlock)
+	if err := landlockAllow(s.ruleset, int(s.Terminals.Fd()), landlockDevice|handled&landlockIoctl); err != nil {
+		return err
+	}
+	own, err := os.OpenFile(s.Environment.Root.Path+"/dev/tty", unix.O_PATH, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	return landlockAllow(s.ruleset, int(own.Fd()), file|handled&landlockIoctl)
+}
+
+// placeFiles duplicates the program's files, to descriptors above those where the child
+// will put them.
+func (s *sandbox) placeFiles(files []*os.File) error {
+	for _, f := range files {
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, firstFree)
+		if err != nil {
+			return err
+		}
+		s.files = append(s.files, os.NewFile(uintptr(fd), "program"))
+	}
+	return nil
+}
+
+// closeFiles closes those duplicates and the report, once the child has its own.
+func (s *sandbox) closeFiles() {
+	executor.CloseAll(s.files...)
+	executor.CloseAll(s.report)
+}
+
 // script lists the steps of the sandbox's first two processes. The order matters:
 // privileged steps come first, then the privilege is dropped, then the program starts.
 // No byte of the program is read before that.
 func (s *sandbox) script() *spawn.Script {
+	root, layers := s.layers(s.Environment.Root.At(s.Request.Live))
 	return &spawn.Script{
-		Group: s.group.Folder(),
+		Group: s.Group.Folder(),
 		Flags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | s.networkFlag(),
-		Setup: join(s.joinGroup(), sliceOfInit(), s.networkSteps(), s.beforeProc(), s.mounts(imageOf(s.request.Live)),
-			enter(imageOf(s.request.Live)), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(),
+		Setup: join(s.joinGroup(), sliceOfInit(), s.networkSteps(), s.beforeProc(), layers, s.mounts(root),
+			enter(root), s.users(), s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(),
 			s.limitFiles()),
 		Init:   s.becomeInit(int(s.report.Fd())),
 		Main:   s.becomeProgram(),
@@ -75,19 +140,31 @@ func (s *sandbox) script() *spawn.Script {
 
 // forkedScript returns the script of a sandbox that is forked from a zygote. The zygote
 // is already in the image, has created the new pid namespace, and does not execute
-// another program.
-func (s *sandbox) forkedScript(socket *os.File) *spawn.Script {
+// another program. Only a live session moves on, into the layers over that root.
+func (s *sandbox) forkedScript(socket, ofInit *os.File) *spawn.Script {
 	var bounding []spawn.Step
-	if !s.host.root {
+	if !s.wall.Root {
 		bounding = s.dropBounding()
 	}
 	filter := spawn.Call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
-		s.host.filter)
+		s.wall.filter)
 	filter.Result = new(int32)
 	keep := spawn.Call(filterStep, unix.SYS_DUP3, 0, spawn.ListenerFile, unix.O_CLOEXEC)
 	keep.From, keep.Result = filter.Result, new(int32)
 	received := new(int32)
-	init := []spawn.Step{closeFrom(0, spawn.ReportFile-1), closeFrom(spawn.ReportFile+1, lastFile)}
+	root, layers := s.layers("")
+	move := []spawn.Step{leaveTerminal()}
+	if root != "" {
+		move = enter(root)
+	}
+	init := []spawn.Step{closeFrom(0, spawn.ReportFile-1), closeFrom(spawn.ReportFile+1, spawn.NewcomersFile-1)}
+	var place []spawn.Step
+	if ofInit != nil {
+		place = []spawn.Step{spawn.Call("place the socket of pid 1", unix.SYS_DUP3, ofInit, spawn.NewcomersFile, 0)}
+		init = append(init, closeFrom(spawn.NewcomersFile+1, lastFile))
+	} else {
+		init = append(init, closeFrom(spawn.NewcomersFile, lastFile))
+	}
 	if len(spawn.InitProgram()) > 0 {
 		init = append(init, spawn.Call("execute init", unix.SYS_EXECVE, initPath, spawn.InitArgv, spawn.InitArgv+8))
 	}
@@ -97,11 +174,11 @@ func (s *sandbox) forkedScript(socket *os.File) *spawn.Script {
 			spawn.Call("place the pipe for reports", unix.SYS_DUP3, s.report, spawn.ReportFile, 0),
 			spawn.Call("place the socket", unix.SYS_DUP3, socket, spawn.ControlFile, unix.O_CLOEXEC),
 			spawn.Call("reset SIGCHLD", unix.SYS_RT_SIGACTION, int(unix.SIGCHLD), make([]byte, 32), 0, 8), // a zygote ignores it
-		}, s.enterGroup(), s.joinGroup(), sliceOfInit(),
+		}, place, s.enterGroup(), s.joinGroup(), sliceOfInit(),
 			[]spawn.Step{spawn.Call("new namespaces", unix.SYS_UNSHARE, unix.CLONE_NEWNS|unix.CLONE_NEWUTS)},
 			s.enterNamespaces(),
-			s.beforeProc(), s.mounts(""),
-			[]spawn.Step{leaveTerminal()}, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock(), s.limitFiles(),
+			s.beforeProc(), layers, s.mounts(root), move, s.users(), s.limits(), bounding, s.dropPrivilege(), s.landlock(),
+			s.limitFiles(),
 			[]spawn.Step{filter, keep}),
 		Init: init,
 		Main: append(s.ownSession(), []spawn.Step{
@@ -111,7 +188,7 @@ func (s *sandbox) forkedScript(socket *os.File) *spawn.Script {
 			spawn.Call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, make([]byte, 8), 0, 8),
 			closeFrom(3, spawn.ReportFile), closeFrom(spawn.ListenerFile+1, lastFile),
 			reserve(guest.AnswersFD), reserve(guest.CallsFD),
-			spawn.Call("go to the workspace", unix.SYS_CHDIR, rootWorkspace),
+			spawn.Call("go to the workspace", unix.SYS_CHDIR, image.RootWorkspace),
 		}...),
 		Wait:     awaitProgram(spawn.Ready, received),
 		Received: received,
@@ -144,8 +221,10 @@ func join(lists ...[]spawn.Step) []spawn.Step { return slices.Concat(lists...) }
 
 // joinGroup enters the control group before the sandbox uses any resource that the
 // group counts. It also hides the executor's own place among the host's groups.
-func (s *sandbox) joinGroup() (steps []spawn.Step) {
-	for _, tasks := range s.group.Tasks() {
+func (s *sandbox) joinGroup() []spawn.Step { return joinTasks(s.Group.Tasks()) }
+
+func joinTasks(files []*os.File) (steps []spawn.Step) {
+	for _, tasks := range files {
 		steps = append(steps, spawn.Call(joinStep, unix.SYS_WRITE, tasks, "0", 1))
 	}
 	return append(steps, spawn.Call("new cgroup namespace", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP))
@@ -154,7 +233,7 @@ func (s *sandbox) joinGroup() (steps []spawn.Step) {
 // enterGroup joins the group of a sandbox that a zygote forked: on version 2 it was
 // born in the zygote's group.
 func (s *sandbox) enterGroup() []spawn.Step {
-	procs := s.group.Procs()
+	procs := s.Group.Procs()
 	if procs == nil {
 		return nil
 	}
@@ -163,7 +242,7 @@ func (s *sandbox) enterGroup() []spawn.Step {
 
 // loopback is the network of a sandbox.
 func (s *sandbox) loopback() []spawn.Step {
-	if s.group == nil {
+	if s.Group == nil {
 		return append(boundConnections(), bringUpLoopback()...)
 	}
 	return bringUpLoopback()
@@ -199,51 +278,83 @@ func bind(name, source, target string) spawn.Step {
 }
 
 // mounts mounts the sandbox's own file systems into the image at a path.
-func (s *sandbox) mounts(image string) []spawn.Step {
+func (s *sandbox) mounts(root string) []spawn.Step {
 	const quiet = unix.MS_NOSUID | unix.MS_NODEV
-	workspace := moveMount("mount the workspace", s.workspace.root, image+rootWorkspace)
-	if s.heldAt != "" {
-		workspace = bind("mount the held workspace", s.heldAt, image+rootWorkspace)
+	workspace := moveMount("mount the workspace", s.Workspace.Root, root+image.RootWorkspace)
+	if s.HeldAt != "" {
+		workspace = bind("mount the held workspace", s.HeldAt, root+image.RootWorkspace)
 	}
-	steps := []spawn.Step{
-		spawn.Call("set the host name", unix.SYS_SETHOSTNAME, hostname, len(hostname)),
+	steps := append(s.volumeFolders(root),
+		spawn.Call("set the host name", unix.SYS_SETHOSTNAME, image.Hostname, len(image.Hostname)),
 		workspace,
-		bind("mount the workspace again", image+rootWorkspace, image+rootData),
-		moveMount("mount /tmp", s.tmp, image+"/tmp"),
-		mount("mount /dev/shm", "airlock", image+"/dev/shm", "tmpfs", quiet,
-			fmt.Sprintf("mode=1777,size=%d,nr_inodes=%d", shmSize, tmpInodes)),
-		mount("mount /proc", "proc", image+"/proc", "proc", quiet|unix.MS_NOEXEC, "hidepid=2"),
+		bind("mount the workspace again", root+image.RootWorkspace, root+image.RootData),
+		moveMount("mount /tmp", s.Tmp, root+"/tmp"),
+		mount("mount /dev/shm", "airlock", root+"/dev/shm", "tmpfs", quiet,
+			fmt.Sprintf("mode=1777,size=%d,nr_inodes=%d", shmSize, executor.TmpInodes)),
+		mount("mount /proc", "proc", root+"/proc", "proc", quiet|unix.MS_NOEXEC, s.procOptions()),
+	)
+	if s.Terminals != nil {
+		steps = append(steps, moveMount("mount /dev/pts", s.Terminals, root+"/dev/pts"),
+			mount("hide /dev/pts", "airlock", root+"/dev/pts", "tmpfs", quiet|unix.MS_RDONLY, "mode=555,size=4k,nr_inodes=1"))
 	}
-	if s.request.Live {
-		steps = append(steps, bind("mount the workspace a third time", image+rootWorkspace, image+rootHome))
+	for _, f := range s.Mounts {
+		steps = append(steps, moveMount("mount the host's "+f.Name(), f, root+image.SharedIn(f.Name())))
 	}
-	if image != "" { // a zygote has its set already
-		steps = append(steps, s.host.bindPackages(s.request.Packages, image)...)
+	steps = append(steps, s.volumeMounts(root)...)
+	if s.Request.Live {
+		steps = append(steps, bind("hide pid 1", root+image.EmptyPath, root+"/proc/1"))
+		steps = append(steps, bind("mount the workspace a third time", root+image.RootWorkspace, root+image.RootHome))
 	}
-	return append(steps, s.host.hiding[image]...)
+	if !s.forked { // a zygote has its set already
+		steps = append(steps, s.wall.bindPackages(s.Environment.Set, root)...)
+	}
+	return append(steps, hiding(root, s.wall.masks)...)
+}
+
+// procOptions returns the options of /proc. Where pid 1 does not start them, the processes
+// of a live session have several landlock domains, and with hidepid the kernel would hide
+// them from one another. So in sessions a folder covers pid 1 instead.
+func (s *sandbox) procOptions() string {
+	if s.Request.Live {
+		return ""
+	}
+	return "hidepid=2"
+}
+
+// bindPackages mounts a set over the default one in the image at a path, and the set's
+// interpreter over the usual one. It does nothing if name is empty.
+func (l *wall) bindPackages(name, root string) []spawn.Step {
+	if name == "" {
+		return nil
+	}
+	steps := []spawn.Step{bind("mount the package set "+name, root+image.SetsPath+"/"+name, root+image.PackagesPath)}
+	if python := l.Sets.All[name].Python; python != "" {
+		steps = append(steps, bind("mount "+python, root+python, root+image.UsualPython()))
+	}
+	return steps
 }
 
 // hiding covers each of masks, which are names of /proc, in the image at a path, and
 // makes all of /proc read-only. For root inside a container /proc/sys could be
 // writable. A program could also use the files of its processes to change how soon pid
 // 1 gets a processor, or which process the kernel kills when memory is short.
-func hiding(image string, masks []hiddenPlace) (steps []spawn.Step) {
+func hiding(root string, masks []hiddenPlace) (steps []spawn.Step) {
 	for _, m := range masks {
-		by := nothingPath
+		by := image.NothingPath
 		if m.folder {
-			by = emptyPath
+			by = image.EmptyPath
 		}
-		steps = append(steps, bind("hide "+m.path, image+by, image+m.path))
+		steps = append(steps, bind("hide "+m.path, root+by, root+m.path))
 	}
 	const flags = unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	return append(steps, mount("make /proc read-only", "", image+"/proc", "", flags, ""))
+	return append(steps, mount("make /proc read-only", "", root+"/proc", "", flags, ""))
 }
 
 // beforeProc returns the steps that write to /proc or open it, before the sandbox has
 // its own /proc.
 func (s *sandbox) beforeProc() []spawn.Step {
 	steps := raiseOOMScore()
-	if !s.host.root {
+	if !s.wall.Root {
 		open := spawn.Call("open its folder of /proc", unix.SYS_OPENAT, unix.AT_FDCWD, "/proc/self",
 			unix.O_PATH|unix.O_CLOEXEC)
 		s.own = new(int32)
@@ -254,9 +365,9 @@ func (s *sandbox) beforeProc() []spawn.Step {
 }
 
 // enter permanently leaves the executor's root for an image.
-func enter(image string) []spawn.Step {
+func enter(root string) []spawn.Step {
 	return []spawn.Step{
-		spawn.Call("go to the image", unix.SYS_CHDIR, image),
+		spawn.Call("go to the image", unix.SYS_CHDIR, root),
 		spawn.Call("pivot_root", unix.SYS_PIVOT_ROOT, ".", "."),
 		spawn.Call("detach the old root", unix.SYS_UMOUNT2, ".", unix.MNT_DETACH),
 		spawn.Call("go to the new root", unix.SYS_CHDIR, "/"),
@@ -264,86 +375,20 @@ func enter(image string) []spawn.Step {
 	}
 }
 
-// limit sets one of the kernel's limits of a process, which it cannot raise again.
-func limit(name string, resource int, value uint64) spawn.Step {
-	return limits(name, resource, value, value)
-}
-
-func limits(name string, resource int, soft, hard uint64) spawn.Step {
-	return spawn.Call("limit "+name, unix.SYS_PRLIMIT64, 0, resource, &unix.Rlimit{Cur: soft, Max: hard}, 0)
-}
-
-// limitFiles must come after all steps that open a file: a cold start still has copies
-// of all open files of the executor, which may exceed the limit.
-func (s *sandbox) limitFiles() []spawn.Step {
-	return []spawn.Step{limit("open files", unix.RLIMIT_NOFILE, openFiles())}
-}
-
-func (s *sandbox) limits() []spawn.Step {
-	r := s.request
-	steps := []spawn.Step{
-		// One byte, not none: the kernel starts a core-dump handler of the host
-		// even at none, and only a limit of one stops it from doing so.
-		limit("core files", unix.RLIMIT_CORE, 1),
-		limit("file size", unix.RLIMIT_FSIZE, uint64(max(r.Workspace, tmpSize))),
-		limit("pending signals", unix.RLIMIT_SIGPENDING, maxPending),
-		limit("message queues", unix.RLIMIT_MSGQUEUE, maxMessages),
-		limit("locked memory", unix.RLIMIT_MEMLOCK, maxLocked),
-	}
-	if r.CPUTime > 0 {
-		// The soft limit's signal names its cause. SIGKILL, which follows a second
-		// later if the program ignores that signal, does not.
-		seconds := uint64((r.CPUTime + time.Second - 1) / time.Second)
-		steps = append(steps, limits("CPU time", unix.RLIMIT_CPU, seconds, seconds+1))
-	}
-	if s.group == nil {
-		// Without control groups only these limits apply: the memory of each process,
-		// and the processes of the sandbox's user, including pid 1.
-		steps = append(steps,
-			limit("data", unix.RLIMIT_DATA, uint64(r.Memory)),
-			limit("processes", unix.RLIMIT_NPROC, uint64(r.Processes+1)))
-		// Page tables are counted, but grow fast: this bounds one process between two
-		// checks. Node reserves far more than it uses.
-		if len(r.Argv) == 0 || r.Argv[0] != nodePath {
-			steps = append(steps, limit("address space", unix.RLIMIT_AS, uint64(max(mostAddresses, 4*r.Memory))))
-		}
-	}
-	return steps
-}
-
-const mostAddresses = 64 << 30 // whose page tables take 128 MiB
-
-// openFiles returns the limit of open files of a program. It is lower if the service
-// was started with a lower limit, which only root could raise.
-func openFiles() uint64 {
-	var own unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err != nil {
-		return maxOpenFiles
-	}
-	return min(maxOpenFiles, own.Max)
-}
-
-// raiseOOMScore makes the kernel kill sandboxes before the service when the machine
-// runs out of memory.
-func raiseOOMScore() []spawn.Step {
-	const badness = "500" // of 1000
-	return writeTo("raise the out-of-memory score", nil, "/proc/self/oom_score_adj", badness)
-}
-
 // users gives a sandbox its own user namespace if all sandboxes have one user. There
 // the kernel counts processes, signals and locked memory separately, so no sandbox can
 // exhaust another's. The limits are set afterwards, so that those of the namespace
 // itself are the executor's.
 func (s *sandbox) users() []spawn.Step {
-	if s.host.root {
+	if s.wall.Root {
 		return nil
 	}
-	itself := fmt.Sprintf("%d %d 1", s.uid, s.uid)
+	itself := fmt.Sprintf("%d %d 1", s.UID, s.UID)
 	return join(
 		[]spawn.Step{
 			// The kernel keeps this limit for all processes of the executor's user together: a sandbox
 			// cannot start one that would be too many with those of the others.
-			limit("processes of all", unix.RLIMIT_NPROC, uint64(max(s.host.shares.mostTasks, int64(s.request.Processes+1)))),
+			limit("processes of all", unix.RLIMIT_NPROC, uint64(max(s.wall.MostTasks(), int64(s.Request.Processes+1)))),
 			spawn.Call("new user namespace", unix.SYS_UNSHARE, unix.CLONE_NEWUSER),
 		},
 		writeTo("no groups", s.own, "setgroups", "deny"),
@@ -367,7 +412,7 @@ func writeTo(name string, folder *int32, path, content string) []spawn.Step {
 // dropBounding ensures that no program executed later gains a capability. A zygote
 // drops them for all its forks. A user namespace starts with all of them again.
 func (s *sandbox) dropBounding() (steps []spawn.Step) {
-	for c := 0; c <= s.host.lastCapability; c++ {
+	for c := 0; c <= s.wall.lastCapability; c++ {
 		steps = append(steps, spawn.Call("drop from the bounding set", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0))
 	}
 	return steps
@@ -378,11 +423,11 @@ func (s *sandbox) dropBounding() (steps []spawn.Step) {
 func (s *sandbox) dropPrivilege() (steps []spawn.Step) {
 	steps = append(steps, spawn.Call("clear ambient capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT,
 		unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
-	if s.host.root {
+	if s.wall.Root {
 		steps = append(steps,
 			spawn.Call("drop groups", unix.SYS_SETGROUPS, 0, 0),
-			spawn.Call("set group", unix.SYS_SETRESGID, s.uid, s.uid, s.uid),
-			spawn.Call("set user", unix.SYS_SETRESUID, s.uid, s.uid, s.uid))
+			spawn.Call("set group", unix.SYS_SETRESGID, s.UID, s.UID, s.UID),
+			spawn.Call("set user", unix.SYS_SETRESUID, s.UID, s.UID, s.UID))
 	}
 	header := binary.NativeEndian.AppendUint64(nil, unix.LINUX_CAPABILITY_VERSION_3) // and pid 0: this process
 	none := make([]byte, 24)
@@ -402,7 +447,7 @@ func (s *sandbox) landlock() []spawn.Step {
 	if s.ruleset == nil {
 		return nil
 	}
-	_, write := landlockRights(s.host.landlock)
+	_, write := landlockRights(s.wall.landlock)
 	return join(
 		landlockSteps(s.ruleset, "/proc", landlockDevice),
 		landlockSteps(s.ruleset, "/dev/shm", write),
@@ -413,7 +458,14 @@ func (s *sandbox) landlock() []spawn.Step {
 const filterStep = "system-call filter"
 
 func (s *sandbox) seccomp() spawn.Step {
-	return spawn.Call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, s.host.filter)
+	filter := s.wall.filter
+	switch {
+	case slices.ContainsFunc(s.Mounts, func(f *os.File) bool { return !s.wall.sealed[f.Name()] }):
+		filter = s.wall.mountFilter
+	case len(s.Request.Volumes) > 0:
+		filter = s.wall.volumeFilter
+	}
+	return spawn.Call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, filter)
 }
 
 // closeFrom closes the files numbered first to last.
@@ -439,21 +491,25 @@ func (s *sandbox) becomeProgram() []spawn.Step {
 	steps = append(steps, closeFrom(len(s.files), report-1), closeFrom(report+1, lastFile))
 	return append(append(steps, resetInherited()...),
 		spawn.Call("set umask", unix.SYS_UMASK, 0o022),
-		spawn.Call("go to the workspace", unix.SYS_CHDIR, s.request.Root),
+		spawn.Call("go to the workspace", unix.SYS_CHDIR, s.Request.Root),
 		s.seccomp(),
-		spawn.Call("execute "+s.request.Argv[0], unix.SYS_EXECVE, s.request.Argv[0], spawn.Strings(s.request.Argv),
-			spawn.Strings(s.request.Env)),
+		spawn.Call("execute "+s.Request.Argv[0], unix.SYS_EXECVE, s.Request.Argv[0], spawn.Strings(s.Request.Argv),
+			spawn.Strings(s.Request.Env)),
 	)
 }
 
 // usualSlack is the kernel's default timer slack.
 const usualSlack = 50 * time.Microsecond
 
+func usualTimerSlack() spawn.Step {
+	return spawn.Call("set timer slack", unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, int(usualSlack), 0, 0, 0)
+}
+
 // resetInherited resets the signals that the executor's runtime changed, and the timer
 // slack.
 func resetInherited() (steps []spawn.Step) {
 	const signals, maskSize = 64, 8
-	steps = append(steps, spawn.Call("set timer slack", unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, int(usualSlack), 0, 0, 0))
+	steps = append(steps, usualTimerSlack())
 	byDefault := make([]byte, 64) // struct sigaction, all zero
 	for signal := 1; signal <= signals; signal++ {
 		if signal == int(unix.SIGKILL) || signal == int(unix.SIGSTOP) {
@@ -485,7 +541,7 @@ var hidden = []string{
 // present returns those of paths that this kernel has.
 func present(paths []string) (there []hiddenPlace) {
 	for _, p := range paths {
-		if info, err := os.Lstat(procPath + strings.TrimPrefix(p, "/proc")); err == nil {
+		if info, err := os.Lstat(image.ProcPath + strings.TrimPrefix(p, "/proc")); err == nil {
 			there = append(there, hiddenPlace{p, info.IsDir()})
 		}
 	}

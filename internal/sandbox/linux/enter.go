@@ -4,253 +4,150 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/executor/cgroup"
+	"github.com/airlock-run/airlock/internal/sandbox/image"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
-// A process that is started inside a sandbox uses the list of system calls that creates
-// sandboxes, but it enters existing namespaces. It begins as a copy of the executor,
-// born in the sandbox's pid namespace. Processes of the sandbox can see it, but cannot
-// inspect it: the kernel forbids that while it has privileges, and it is undumpable
-// when it drops them. Killing or stopping it meanwhile gains nothing.
+// A process that is started inside a live session is a child of the sandbox's pid 1
+// (newcomers.go): what confines pid 1 confines it, and in one landlock domain processes see
+// and end one another, and look into one another, as on any machine. Their pid namespace
+// keeps all others away.
 //
-// It has its own landlock domain, because a process cannot join an existing one. So the
-// process and the program can neither signal nor inspect each other. The service's
-// signals reach both.
+// Where pid 1 starts none, a process uses the list of system calls that creates
+// sandboxes, but it enters existing namespaces. It is born in the sandbox's pid namespace,
+// as a child of the executor. It then has its own landlock domain, because a process cannot
+// join an existing one: what takes the right to trace (memory, environment, open files)
+// stops at the domain.
+//
+// In both cases processes of the sandbox can see it before it executes its command, but
+// cannot inspect it: it is undumpable. Killing or stopping it meanwhile gains nothing.
 
-// enterRequest starts a process in the sandbox of the program in a held workspace. Its
-// stdin, stdout and stderr come with it, unless it gets a terminal.
-type enterRequest struct {
-	Held     string
-	Argv     []string
-	Env      []string
-	Dir      string
-	Terminal *engine.TerminalSize `json:",omitempty"`
-}
-
-func (r *enterRequest) check() error {
-	others := append([]string{r.Dir}, r.Argv...)
-	if err := checkStrings(r.Env, others, "the arguments, the environment or the folder"); err != nil {
-		return err
-	}
-	switch {
-	case len(r.Argv) == 0 || r.Argv[0] == "":
-		return errors.New("no command")
-	case !path.IsAbs(r.Dir):
-		return errors.New("the folder to start in is not absolute")
-	}
-	return nil
-}
-
-// candidates returns the paths to try for the command, like execvp(3).
-func (r *enterRequest) candidates() (list []string) {
-	if strings.Contains(r.Argv[0], "/") {
-		return r.Argv[:1]
-	}
-	for _, entry := range r.Env {
-		if folders, ok := strings.CutPrefix(entry, "PATH="); ok {
-			list = nil
-			for folder := range strings.SplitSeq(folders, ":") {
-				list = append(list, path.Join(folder, r.Argv[0]))
-			}
-		}
-	}
-	return list
-}
-
-// processControl is a message of the service to a running process.
-type processControl struct{ Signal int }
-
-// processEnd describes how a process ended.
-type processEnd struct {
-	Status int32 // as wait(2) gives it
-	CPU    time.Duration
-}
-
-// enterTime bounds the time until a process executes its command. Other processes of
-// its sandbox could stop it forever.
-const enterTime = 10 * time.Second
-
-// enter starts a process and waits until it has ended. Cancelling the request kills its
-// process group.
-func (e *executor) enter(l *link, r *enterRequest, files []*os.File) error {
-	if err := r.check(); err != nil {
-		return newFailure(engine.ErrInvalid, err.Error())
-	}
-	if r.Terminal == nil && len(files) != 3 || r.Terminal != nil && len(files) != 0 {
-		return newFailure(engine.ErrInvalid, "wrong number of open files")
-	}
-	at, leave, err := e.standingIn(r.Held)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	owner, shares := at.sandbox.request.Owner, e.host.shares
-	room, err := shares.pipes.take(owner, pipePages)
-	if r.Terminal != nil {
-		room, err = shares.terminals.take(owner, 1)
-	}
-	if err != nil {
-		return err
-	}
-	defer room.release()
-	open, err := shares.files.take(owner, filesOfProcess)
-	if err != nil {
-		return err
-	}
-	defer open.release()
-	var passed []*os.File
-	if r.Terminal != nil {
-		t, err := openTerminal(at.sandbox.uid, *r.Terminal)
-		if err != nil {
-			return fmt.Errorf("open a terminal: %w", err)
-		}
-		defer t.close()
-		if at.sandbox.ruleset != nil { // its names in /proc may be opened, like those of pipes
-			if err := landlockAllow(at.sandbox.ruleset, int(t.root.Fd()), landlockDevice); err != nil {
-				return err
-			}
-		}
-		files, passed = []*os.File{t.slave, t.slave, t.slave}, []*os.File{t.master}
-	}
-	var pid, pidfd int
-	err = e.gate.through(owner, func() (err error) {
-		pid, pidfd, err = e.startInside(at, r, files)
-		return err
-	})
-	closeAll(files...)
-	if err != nil {
-		return err
-	}
-	if err = l.send(answer{Accepted: true}, passed...); err == nil {
-		closeAll(passed...) // else the end of the process would not close them
-		err = at.entered.follow(l, pid, pidfd)
-	}
-	if err != nil {
-		at.entered.signal(pid, unix.SIGKILL)
-	}
-	status, used := at.entered.reap(pid, pidfd)
-	return l.send(answer{Ended: &processEnd{int32(status), used}})
-}
-
-// follow carries out the service's messages until a process has ended.
-func (n *entered) follow(l *link, pid, pidfd int) error {
-	service, err := l.number()
-	if err != nil {
-		return err
-	}
-	list := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}, {Fd: int32(service), Events: unix.POLLIN}}
-	polled, err := newPollSet(list)
-	if err != nil {
-		return err
-	}
-	defer polled.close()
-	for {
-		if _, err := polled.until(list, time.Time{}); err != nil || list[0].Revents != 0 {
-			return err
-		}
-		var c processControl
-		files, err := l.receive(&c)
-		closeAll(files...)
-		if err != nil {
-			return err // it is abandoned
-		}
-		n.signal(pid, unix.Signal(c.Signal))
-	}
-}
-
-// startInside starts a process and returns when it has executed its command.
-func (e *executor) startInside(at *standing, r *enterRequest, files []*os.File) (pid, pidfd int, err error) {
-	at.entered.starting.Lock()
-	defer at.entered.starting.Unlock()
-	if at.full() {
-		return 0, 0, errTooMany
-	}
-	if err := at.still.refused(); err != nil { // its processes stand still, because they would be too many
-		return 0, 0, err
-	}
+// Enter implements Cell.
+func (w *cell) Enter(c *executor.Command, create executor.Creator) error {
+	w.pristine.Store(false)
 	reports, report, err := reportPipe()
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	defer reports.Close()
-	r.Env = at.sandbox.addProxy(r.Env)
-	s := at.newcomer(r)
+	s := w.newcomer(c)
 	s.report = report
 	defer s.closeFiles()
-	if err := s.placeFiles(files); err != nil {
-		return 0, 0, err
+	if err := s.placeFiles(c.Files); err != nil {
+		return err
 	}
-	script := s.enteringScript(at.pidfd, r)
-	weaken(script, e.config.Weaken)
-	pid, pidfd, err = at.entered.make(func() (int, int, error) { return startIn(script, at.pidfd) })
+	s.inImage = w.zygote != nil
+	script, begin, err := w.newcomerScript(s, c)
+	if script == nil && err == nil {
+		script = s.enteringScript(w.pidfd, c)
+		weaken(script, w.wall.weaken)
+		begin = func() (executor.Entered, error) { return startIn(script, w.pidfd, c) }
+	}
 	if err != nil {
-		return 0, 0, err
+		return err
+	}
+	if err := create(begin); err != nil {
+		return err
 	}
 	report.Close()
-	if err := executed(script, reports); err != nil {
-		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
-		at.entered.reap(pid, pidfd)
-		return 0, 0, err
-	}
-	return pid, pidfd, nil
+	return executed(script, reports)
 }
 
-// full reports whether the sandbox has reached its process limit: the kernel does not
-// apply the limit to a process that enters a control group or a user namespace.
-func (s *standing) full() bool {
-	running := int64(len(s.entered.among(s.pid))) + 1
-	if g := s.sandbox.group; g != nil {
-		running = g.Processes()
-	}
-	return running > int64(s.sandbox.request.Processes)
+// ShowTerminals implements Cell. A thread of the executor enters the sandbox's mount namespace.
+func (w *cell) ShowTerminals() error {
+	return inThread(func() error {
+		if err := errors.Join(unix.Unshare(unix.CLONE_FS), unix.Setns(w.pidfd, unix.CLONE_NEWNS)); err != nil {
+			return fmt.Errorf("enter the sandbox's mounts: %w", err)
+		}
+		return unix.Unmount("/dev/pts", unix.MNT_DETACH)
+	})
 }
 
 // newcomer returns the sandbox adapted to a process that enters it.
-func (s *standing) newcomer(r *enterRequest) *sandbox {
-	request := *s.sandbox.request
-	request.Argv, request.Env, request.Root = r.Argv, r.Env, r.Dir
-	return &sandbox{host: s.sandbox.host, request: &request, uid: s.sandbox.uid, group: s.sandbox.group,
-		ruleset: s.sandbox.ruleset}
+func (w *cell) newcomer(c *executor.Command) *sandbox {
+	box, request := *w.Box, *w.Request
+	request.Argv, request.Env, request.Root = c.Argv, c.Env, c.Dir
+	box.Request = &request
+	return &sandbox{Box: &box, wall: w.wall, ruleset: w.ruleset}
 }
 
 // enteringScript returns the script of a process that enters the sandbox of an init.
-func (s *sandbox) enteringScript(init int, r *enterRequest) *spawn.Script {
-	namespaces := unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
-	if !s.host.root {
+func (s *sandbox) enteringScript(init int, c *executor.Command) *spawn.Script {
+	namespaces := unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC
+	if s.Group != nil {
+		namespaces |= unix.CLONE_NEWUTS // else it has its own
+	}
+	if !s.wall.Root || s.inImage {
 		namespaces |= unix.CLONE_NEWUSER
 	}
 	var terminal []spawn.Step
-	if r.Terminal != nil {
+	if c.Terminal != nil {
 		terminal = []spawn.Step{spawn.Call("take the terminal", unix.SYS_IOCTL, s.files[0], unix.TIOCSCTTY, 0)}
 	}
 	return &spawn.Script{
 		Alone: true,
-		Group: s.group.Folder(),
-		Setup: join(s.closeOthers(init), s.joinGroup(), usualSlice(), raiseOOMScore(),
+		Group: c.Job.Folder(),
+		Setup: join(s.closeOthers(init, c.Job), joinTasks(c.Job.Tasks()), usualSlice(), raiseOOMScore(),
 			[]spawn.Step{forbidInspection(), spawn.Call("enter the namespaces", unix.SYS_SETNS, init, namespaces),
 				leaveTerminal()}, terminal,
 			s.limits(), s.dropBounding(), s.dropPrivilege(), s.landlock(), s.limitFiles()),
-		Main:   s.becomeAnother(r.candidates()),
+		Main:   s.becomeAnother(c.Paths),
 		Report: int(s.report.Fd()),
 	}
 }
 
+// newcomerScript returns the script of a process that pid 1 starts, and what asks for it. It
+// returns nil if pid 1 does not start this one.
+func (w *cell) newcomerScript(
+	s *sandbox, c *executor.Command,
+) (script *spawn.Script, begin func() (executor.Entered, error), err error) {
+	if w.newcomers == nil {
+		return nil, nil, nil
+	}
+	join, err := c.Job.Procs()
+	if err != nil {
+		return nil, nil, err
+	}
+	var steps []spawn.Step
+	for _, f := range join {
+		steps = append(steps, spawn.Call(joinStep, unix.SYS_WRITE, f, "0", 1))
+	}
+	steps = append(steps, leaveTerminal())
+	for number, f := range s.files {
+		steps = append(steps, spawn.Call("place the program's files", unix.SYS_DUP3, f, number, 0))
+	}
+	if c.Terminal != nil {
+		steps = append(steps, spawn.Call("take the terminal", unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0))
+	}
+	steps = append(steps,
+		spawn.Call("unblock signals", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, make([]byte, 8), 0, 8),
+		spawn.Call("set umask", unix.SYS_UMASK, 0o022),
+		spawn.Call("go to the workspace", unix.SYS_CHDIR, s.Request.Root))
+	script = &spawn.Script{Main: append(steps, s.execute(c.Paths)...)}
+	weaken(script, w.wall.weaken)
+	message, files := spawn.EncodeNewcomer(s.report, script.Main)
+	if message == nil {
+		return nil, nil, nil
+	}
+	return script, func() (executor.Entered, error) { return w.newcomers.start(message, files) }, nil
+}
+
 // closeOthers closes the executor's other open files. Otherwise a program could stop
 // the process and block a reader that waits for such a file to close.
-func (s *sandbox) closeOthers(init int) (steps []spawn.Step) {
+func (s *sandbox) closeOthers(init int, j *cgroup.Job) (steps []spawn.Step) {
 	keep := []int{init}
-	if folder := s.group.Folder(); folder >= 0 {
+	if folder := j.Folder(); folder >= 0 {
 		keep = append(keep, folder)
 	}
-	for _, f := range slices.Concat(s.files, s.group.Tasks(), []*os.File{s.report, s.ruleset}) {
+	for _, f := range slices.Concat(s.files, j.Tasks(), []*os.File{s.report, s.ruleset}) {
 		if f != nil {
 			keep = append(keep, int(f.Fd()))
 		}
@@ -271,38 +168,53 @@ func (s *sandbox) becomeAnother(files []string) []spawn.Step {
 	steps := slices.DeleteFunc(s.becomeProgram(), func(s spawn.Step) bool {
 		return s.Name == ownSessionStep // it already has a session
 	})
-	last := len(steps) - 1
-	execute := steps[last]
-	steps = steps[:last]
+	return append(steps[:len(steps)-1], s.execute(files)...)
+}
+
+// execute executes the first existing file of a list.
+func (s *sandbox) execute(files []string) (steps []spawn.Step) {
+	argv, env := spawn.Strings(s.Request.Argv), spawn.Strings(s.Request.Env)
 	for i, file := range files {
-		step := spawn.Call(execute.Name, unix.SYS_EXECVE, file, spawn.Strings(s.request.Argv), spawn.Strings(s.request.Env))
+		step := spawn.Call("execute "+s.Request.Argv[0], unix.SYS_EXECVE, file, argv, env)
 		step.OrNext = i < len(files)-1
 		steps = append(steps, step)
 	}
 	return steps
 }
 
-// startIn starts the script in the pid namespace of an init.
-func startIn(s *spawn.Script, init int) (pid, pidfd int, err error) {
+// startIn starts the script of a command in the pid namespace of an init and, if no group
+// tells what the command starts, in a namespace of host names of its own.
+func startIn(s *spawn.Script, init int, c *executor.Command) (p executor.Entered, err error) {
 	err = inThread(func() (err error) {
+		if c.Job == nil {
+			if err := errors.Join(unix.Unshare(unix.CLONE_NEWUTS), unix.Sethostname([]byte(image.Hostname))); err != nil {
+				return err
+			}
+			c.Names = executor.HostNamesOf("thread-self")
+		}
 		if err = unix.Setns(init, unix.CLONE_NEWPID); err == nil {
-			pid, pidfd, err = s.Start()
+			p.PID, p.Pidfd, err = s.Start()
 		}
 		return err
 	})
+	return p, cloneError(err)
+}
+
+// cloneError returns the error for one of clone.
+func cloneError(err error) error {
 	switch {
 	case errors.Is(err, unix.EAGAIN): // the control group's limit
-		err = errTooMany
+		return executor.ErrTooMany
 	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOMEM): // its init has ended, or is ending
-		err = errNoProgram
+		return executor.ErrNoProgram
 	}
-	return pid, pidfd, err
+	return err
 }
 
 // executed waits until a process has executed its command.
 func executed(s *spawn.Script, reports *os.File) error {
 	list := []unix.PollFd{{Fd: int32(reports.Fd()), Events: unix.POLLIN}}
-	if n, err := pollUntil(list, time.Now().Add(enterTime)); n == 0 || err != nil {
+	if n, err := executor.PollUntil(list, time.Now().Add(executor.EnterTime)); n == 0 || err != nil {
 		return errors.Join(errors.New("a process did not start in time"), err)
 	}
 	r, failed := spawn.ReadReport(reports)
@@ -315,10 +227,12 @@ func executed(s *spawn.Script, reports *os.File) error {
 	}
 	switch step := s.Main[r.Index]; step.Nr {
 	case unix.SYS_EXECVE:
-		return newFailure(engine.ErrInvalid, fmt.Sprintf("cannot %s: %v", step.Name, errno),
-			"name a command that is installed, or a file of the workspace that may be executed")
+		return &executor.Failure{Kind: engine.ErrInvalid, Field: "argv",
+			Text: fmt.Sprintf("cannot %s: %v", step.Name, errno),
+			Hint: "name a command that is installed, or a file of the workspace that may be executed"}
 	case unix.SYS_CHDIR:
-		return newFailure(engine.ErrInvalid, fmt.Sprintf("cannot start in that folder: %v", errno))
+		return executor.NewFailure(engine.ErrInvalid, fmt.Sprintf("cannot start in that folder: %v", errno),
+			"name a folder of the session to start in, or none for the workspace")
 	}
 	return stepError(s, r)
 }

@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
-	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/executor/kernelfile"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -31,7 +32,7 @@ func (h *standingHost) Output(engine.Stream, []byte) { h.once.Do(func() { close(
 
 // standingProgram runs a program in a held workspace until the test ends. It returns
 // when the program runs.
-func standingProgram(t *testing.T, s *Sandbox, limits func(*engine.Limits)) (held engine.ID, end func()) {
+func standingProgram(t *testing.T, s *executor.Sandbox, limits func(*engine.Limits)) (held engine.ID, end func()) {
 	t.Helper()
 	spec := sandboxtest.Spec("bash", "echo up; exec sleep 1000")
 	spec.Limits.Timeout = time.Hour
@@ -64,7 +65,7 @@ func standingProgram(t *testing.T, s *Sandbox, limits func(*engine.Limits)) (hel
 
 // inside runs a process until it ends.
 func inside(
-	t *testing.T, s *Sandbox, held engine.ID, spec *engine.ProcessSpec,
+	t *testing.T, s *executor.Sandbox, held engine.ID, spec *engine.ProcessSpec,
 ) (stdout, stderr string, end engine.ProcessEnd) {
 	t.Helper()
 	p, err := s.Start(t.Context(), held, spec)
@@ -133,12 +134,9 @@ func TestEnteredSlice(t *testing.T) {
 		t.Fatal(err)
 	}
 	sleeping := 0
-	for end := time.Now().Add(time.Minute); sleeping < 2; time.Sleep(10 * time.Millisecond) { // until both are executed
-		if time.Now().After(end) {
-			t.Fatalf("%d processes were seen", sleeping)
-		}
+	if !sandboxtest.Await(func() bool { // until both are executed
 		sleeping = 0
-		for _, pid := range descendants(executors(t)[0]) {
+		for _, pid := range executor.Descendants(executors(t)[0]) {
 			attr, err := unix.SchedGetAttr(pid, 0)
 			if err != nil || !strings.HasPrefix(kernelfile.Read(fmt.Sprintf("/proc/%d", pid), "comm"), "sleep") {
 				continue
@@ -147,6 +145,9 @@ func TestEnteredSlice(t *testing.T) {
 				t.Errorf("a process has slices of %d ns, usual are %d", attr.Runtime, usual.Runtime)
 			}
 		}
+		return sleeping == 2
+	}) {
+		t.Fatalf("%d processes were seen, want 2", sleeping)
 	}
 }
 
@@ -181,7 +182,8 @@ func TestEnterRefused(t *testing.T) {
 		})
 	}
 	end()
-	if _, err := s.Start(t.Context(), held, shell("true")); !errors.Is(err, engine.ErrConflict) {
+	if _, err := s.Start(t.Context(), held, shell("true")); !errors.Is(err, engine.ErrConflict) ||
+		!errors.Is(err, engine.ErrNoProgram) {
 		t.Errorf("without a program: %v", err)
 	}
 }
@@ -238,7 +240,7 @@ func TestEnteredSignals(t *testing.T) {
 func TestEnteredClosed(t *testing.T) {
 	s := start(t)
 	held, _ := standingProgram(t, s, nil)
-	before := len(descendants(executors(t)[0]))
+	before := len(executor.Descendants(executors(t)[0]))
 	p, err := s.Start(t.Context(), held, shell(`trap '' HUP TERM PIPE; sleep 1000 & wait; sleep 1000`))
 	if err != nil {
 		t.Fatal(err)
@@ -248,11 +250,11 @@ func TestEnteredClosed(t *testing.T) {
 }
 
 // awaitAlone waits until the executor has no more descendants than before.
-func awaitAlone(t *testing.T, s *Sandbox, held engine.ID, before int) {
+func awaitAlone(t *testing.T, s *executor.Sandbox, held engine.ID, before int) {
 	t.Helper()
 	var left []int
 	for range 200 {
-		if left = descendants(executors(t)[0]); len(left) <= before {
+		if left = executor.Descendants(executors(t)[0]); len(left) <= before {
 			return
 		}
 		inside(t, s, held, shell("true"))
@@ -263,7 +265,7 @@ func awaitAlone(t *testing.T, s *Sandbox, held engine.ID, before int) {
 func TestEnterTerminal(t *testing.T) {
 	s := start(t)
 	held, _ := standingProgram(t, s, nil)
-	spec := shell(`test -t 0 && test -t 1 && test -t 2 && stty size; echo > /dev/stderr; tty; ls /dev/pts /dev/ptmx 2>&1 | wc -l; read -r line; echo "read $line"; trap 'stty size; exit 5' WINCH; echo set; sleep 1000 & wait`)
+	spec := shell(`test -t 0 && test -t 1 && test -t 2 && stty size; echo > /dev/stderr; tty; stty size < /dev/tty; stty size < $(tty); echo /dev/pts/*; head -c1 /dev/pts/ptmx; chmod 666 /dev/pts/ptmx; read -r line; echo "read $line"; trap 'stty size; exit 5' WINCH; echo set; sleep 1000 & wait`)
 	spec.Terminal = &engine.TerminalSize{Columns: 81, Rows: 25}
 	p, err := s.Start(t.Context(), held, spec)
 	if err != nil {
@@ -283,7 +285,9 @@ func TestEnterTerminal(t *testing.T) {
 		}
 	}
 	until("25 81")
-	until("not a tty")
+	until("/dev/pts/0\r\n25 81\r\n25 81\r\n/dev/pts/0 /dev/pts/ptmx\r\n")
+	until("cannot open '/dev/pts/ptmx' for reading: Permission denied")
+	until("changing permissions of '/dev/pts/ptmx'")
 	fmt.Fprint(p.Stdin(), "word\r")
 	until("read word")
 	until("set")
@@ -314,7 +318,7 @@ func TestEnterTerminal(t *testing.T) {
 func TestEnterManyTimes(t *testing.T) {
 	s := start(t)
 	held, _ := standingProgram(t, s, nil)
-	executor := executors(t)[0]
+	executorPID := executors(t)[0]
 	var files int
 	for i := range 300 {
 		p, err := s.Start(t.Context(), held, &engine.ProcessSpec{Argv: []string{"/bin/true"}})
@@ -326,16 +330,16 @@ func TestEnterManyTimes(t *testing.T) {
 		}
 		p.Close()
 		if i == 20 {
-			files = openFilesOf(t, executor)
+			files = openFilesOf(t, executorPID)
 		}
 	}
 	for range 100 {
-		if openFilesOf(t, executor) <= files {
+		if openFilesOf(t, executorPID) <= files {
 			break
 		}
 		inside(t, s, held, shell("true"))
 	}
-	if now := openFilesOf(t, executor); now > files+2 {
+	if now := openFilesOf(t, executorPID); now > files+2 {
 		t.Errorf("the executor has %d files open, had %d", now, files)
 	}
 }

@@ -61,7 +61,7 @@ time.sleep(60)`)
 // is still reported.
 func TestFinishStorm(t *testing.T) {
 	s := startWarm(t)
-	executor := executors(t)[0]
+	executorPID := executors(t)[0]
 	spec := sandboxtest.Python(fmt.Sprintf(`
 import ctypes, os, sys, time
 libc = ctypes.CDLL(None)
@@ -70,13 +70,14 @@ for i in range(8):
         while True: libc.syscall(%d, 0)
 time.sleep(2)
 sys.exit(6)`, finishCall))
-	before := usedBy(t, executor)
+	before := usedBy(t, executorPID)
 	r := sandboxtest.Run(t, s, spec)
 	if r.Code() != 6 || r.TimedOut {
 		t.Errorf("exit code %d, signal %q, stderr %q", r.Code(), r.Signal, r.Stderr)
 	}
-	if used := usedBy(t, executor) - before; used > 300*time.Millisecond {
-		t.Errorf("the executor computed for %v", used)
+	// Eight processes call all the time: if each call reached it, the executor would compute for about as long.
+	if used := usedBy(t, executorPID) - before; used > r.CPU/4 {
+		t.Errorf("the executor computed for %v, the program for %v", used, r.CPU)
 	}
 }
 

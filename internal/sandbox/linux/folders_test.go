@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -15,7 +16,7 @@ for path in ["empty", "a/b/c", "full/x", ".hidden/x", "p/__pycache__", "n\udcff"
 open("full/y", "w").close()
 os.symlink("empty", "link")
 `
-	for name, s := range map[string]*Sandbox{"cold": start(t), "warm": startWarm(t)} {
+	for name, s := range map[string]*executor.Sandbox{"cold": start(t), "warm": startWarm(t)} {
 		for wanted, want := range map[bool][]string{
 			true:  {"a/b/c/.dirkeep", "empty/.dirkeep", "full/x/.dirkeep", "full/y"},
 			false: {"full/y"},

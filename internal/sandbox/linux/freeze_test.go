@@ -3,16 +3,14 @@ package linux
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -39,6 +37,7 @@ print(after - before, flush=True)
 
 // pausing freezes its program while it answers a call.
 type pausing struct {
+	sandboxtest.Host
 	t      *testing.T
 	motion engine.Motion // in the meantime
 	frozen time.Duration
@@ -52,7 +51,7 @@ func (h *pausing) Output(stream engine.Stream, data []byte) {
 	}
 }
 
-func (h *pausing) Freezer(freeze func(engine.Motion) error) { h.freeze = freeze }
+func (h *pausing) SetControls(controls engine.Controls) { h.freeze = controls.Freeze }
 
 func (h *pausing) Call(ctx context.Context, _ string, input []byte) ([]byte, error) {
 	set := func(motion engine.Motion) {
@@ -98,7 +97,7 @@ func usedInPause(t *testing.T, s engine.Sandbox, motion engine.Motion, pause tim
 
 // A frozen program does not compute, and continues afterwards.
 func TestFrozenProgram(t *testing.T) {
-	for name, s := range map[string]*Sandbox{"cold": start(t), "warm": startWarm(t)} {
+	for name, s := range map[string]*executor.Sandbox{"cold": start(t), "warm": startWarm(t)} {
 		t.Run(name, func(t *testing.T) {
 			// A busy machine gives it less time: the pause must be long enough to show
 			// it, beyond the time before a delayed freeze.
@@ -119,6 +118,37 @@ func TestFrozenProgram(t *testing.T) {
 				if used > free/2 {
 					t.Errorf("%s: %.2f s of processor time in a pause of %v, and %.2f s without being frozen", name, used, pause, free)
 				}
+			}
+		})
+	}
+}
+
+// A program that has its answer may start a process at once. On control groups of version 1 a frozen one has a
+// thousandth of a processor, in which it could read the answer before it was allowed to have more processes.
+func TestForkAfterPause(t *testing.T) {
+	const forks = `
+import os, struct
+body = b'{"id":1,"name":"wait","input":{}}'
+failed = []
+for i in range(100):
+    os.write(4, struct.pack(">I", len(body)) + body)
+    os.read(3, 4)
+    try:
+        if not (child := os.fork()):
+            os._exit(0)
+        os.waitpid(child, 0)
+    except OSError as error:
+        failed.append(str(error))
+    os.read(3, 1 << 16)
+print(len(failed), failed[:1])`
+	for name, s := range map[string]*executor.Sandbox{"cold": start(t), "warm": startWarm(t)} {
+		t.Run(name, func(t *testing.T) {
+			spec := sandboxtest.Python(forks)
+			spec.Calls = true
+			spec.Limits.Timeout = 5 * time.Minute
+			host := &pausing{t: t, motion: engine.Stop, frozen: 20 * time.Millisecond}
+			if o, err := s.Run(t.Context(), spec, host); err != nil || host.output.String() != "0 []\n" {
+				t.Errorf("failed: %q, outcome %+v, %v", host.output.String(), o, err)
 			}
 		})
 	}
@@ -165,90 +195,17 @@ func TestEndOfFrozenProgram(t *testing.T) {
 	}
 }
 
-// family starts processes that compute, below one that does not.
-func family(t *testing.T) (parent int) {
-	t.Helper()
-	command := exec.Command("/bin/sh", "-c", "for i in 1 2 3; do (while :; do :; done) & done; wait")
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		for _, pid := range append(descendants(command.Process.Pid), command.Process.Pid) {
-			_ = unix.Kill(pid, unix.SIGKILL)
-		}
-		_ = command.Wait()
-	})
-	for len(descendants(command.Process.Pid)) < 3 {
-		<-time.After(time.Millisecond)
-	}
-	return command.Process.Pid
-}
-
-// usedIn returns the processor time that a family uses in a while.
-func usedIn(pid int, while time.Duration) time.Duration {
-	before := cpuTime(pid, descendants(pid))
-	<-time.After(while)
-	return cpuTime(pid, descendants(pid)) - before
-}
-
-func TestStoppedBySignal(t *testing.T) {
-	pid := family(t)
-	s := &freezer{pid: pid, kill: func() { t.Error("it is killed") }}
-	s.set(true)
-	<-time.After(20 * time.Millisecond) // those on a processor stop at their next interrupt
-	if used := usedIn(pid, 2*watchEvery); used > 20*time.Millisecond {
-		t.Errorf("%v of processor time while it is stopped", used)
-	}
-	s.set(false)
-	var used time.Duration
-	for end := time.Now().Add(time.Minute); used < 100*time.Millisecond && time.Now().Before(end); {
-		used += usedIn(pid, 50*time.Millisecond)
-	}
-	if used < 100*time.Millisecond {
-		t.Errorf("%v of processor time after it", used)
-	}
-	if s.end() {
-		t.Error("it is said to have computed while it was stopped")
-	}
-}
-
-// A program that wakes itself is ended.
-func TestProgramThatWakesItself(t *testing.T) {
-	pid := family(t)
-	killed := make(chan struct{})
-	s := &freezer{pid: pid, kill: sync.OnceFunc(func() { close(killed) })}
-	s.set(true)
-	waker, stop := time.NewTicker(time.Millisecond), time.NewTimer(time.Minute)
-	defer waker.Stop()
-	for alive := true; alive; {
-		select {
-		case <-killed:
-			alive = false
-		case <-waker.C:
-			for _, child := range descendants(pid) {
-				_ = unix.Kill(child, unix.SIGCONT)
-			}
-		case <-stop.C:
-			t.Fatal("it goes on for ever")
-		}
-	}
-	if !s.end() {
-		t.Error("nobody says why it was ended")
-	}
-}
-
 // thawing thaws its program again and again, until that has ended.
 type thawing struct {
+	sandboxtest.Host
 	thawed sync.WaitGroup
 }
 
-func (h *thawing) Output(engine.Stream, []byte) {}
-
 func (h *thawing) Call(context.Context, string, []byte) ([]byte, error) { return nil, nil }
 
-func (h *thawing) Freezer(freeze func(engine.Motion) error) {
+func (h *thawing) SetControls(controls engine.Controls) {
 	h.thawed.Go(func() {
-		for freeze(engine.GoOn) == nil {
+		for controls.Freeze(engine.GoOn) == nil {
 			continue
 		}
 	})

@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
-	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
-	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/executor/cgroup"
+	"github.com/airlock-run/airlock/internal/sandbox/executor/kernelfile"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -85,27 +86,6 @@ func mayHaveTurn(yielded time.Duration, begin time.Time) bool {
 	return time.Since(begin)-yielded > longTurn
 }
 
-// A program that waited, or is interrupted, is checked like a new one.
-func TestControlRenews(t *testing.T) {
-	ours, theirs, err := newLinkPair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ours.close()
-	end, err := newLink(theirs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer end.close()
-	w := &watch{link: ours, still: freezer{group: &cgroup.Group{}}, nextCPUCheck: time.Time{}}
-	if err := end.freeze(engine.GoOn); err != nil { // as when an answer is there
-		t.Fatal(err)
-	}
-	if before := time.Now(); !w.handleControl() || w.nextCPUCheck.Before(before.Add(cgroup.ShortRun)) {
-		t.Errorf("it is looked at after %v", w.nextCPUCheck.Sub(before))
-	}
-}
-
 // The service's group is beside those of the programs, where the kernel can prefer it.
 // At the end no control group is left.
 func TestServiceBesidePrograms(t *testing.T) {
@@ -117,8 +97,8 @@ func TestServiceBesidePrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = service.Process.Kill() }()
-	launcher := NewLauncher(LaunchOptions{Service: service.Process.Pid})
-	s, err := Start(t.Context(), Config{Launcher: launcher, Log: quiet})
+	launcher := executor.NewLauncher(executor.LaunchOptions{Service: service.Process.Pid})
+	s, err := executor.Start(t.Context(), executor.Config{Launcher: launcher, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,13 +146,15 @@ func TestColdProgramsAreNotIdle(t *testing.T) {
 		spec.Limits = l
 		sandboxtest.Run(t, s, spec)
 	}
-	time.Sleep(time.Second)    // nothing tells when what has ended is kept
-	for _, l := range limits { // sandboxes wait with one of them, and groups are left of the other
+	settled(t, executors(t)[0]) // nothing tells when what has ended is kept
+	for _, l := range limits {  // sandboxes wait with one of them, and groups are left of the other
 		spec := sandboxtest.Spec("bash", "sleep 5; exit 3")
 		spec.Limits = l
 		ended := make(chan sandboxtest.Result, 1)
 		go func() { ended <- sandboxtest.Run(t, s, spec) }()
-		for seen := false; !seen; time.Sleep(10 * time.Millisecond) { // nor when it has begun
+		look := time.NewTicker(10 * time.Millisecond)
+		defer look.Stop()
+		for seen := false; !seen; <-look.C { // nor when it has begun
 			select {
 			case r := <-ended:
 				t.Fatalf("it was not seen: %+v", r)

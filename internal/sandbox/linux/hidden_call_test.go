@@ -2,11 +2,8 @@ package linux
 
 import (
 	"errors"
-	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -14,58 +11,9 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
-
-// The two ways to open a file of a workspace agree on every name that a program can
-// create, and neither follows a link.
-func TestBeneathByStep(t *testing.T) {
-	root := t.TempDir()
-	outside := filepath.Join(t.TempDir(), "secret")
-	for _, err := range []error{
-		os.MkdirAll(filepath.Join(root, "a/b"), 0o755), os.WriteFile(filepath.Join(root, "a/b/file"), nil, 0o600),
-		os.WriteFile(outside, nil, 0o600), os.Symlink(outside, filepath.Join(root, "out")),
-		os.Symlink("a", filepath.Join(root, "in")), os.Symlink(filepath.Dir(outside), filepath.Join(root, "a/up")),
-		os.Symlink("/", filepath.Join(root, "root")),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	folder, err := os.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer folder.Close()
-	open := map[string]bool{".": true, "a": true, "a/b": true, "a/b/": true, "a//b": true, "a/b/file": true,
-		"./a/./b": true}
-	names := append(slices.Collect(maps.Keys(open)), "", "/", "/etc", "..", "../x", "a/../../x", "a/b/../file",
-		"out", "in", "in/b", "a/up", "a/up/secret", "root/etc", "none")
-	for _, name := range names {
-		fd, err := beneathByStep(int(folder.Fd()), name, unix.O_RDONLY, 0)
-		if (err == nil) != open[name] {
-			t.Errorf("%q: %v", name, err)
-		}
-		if err == nil {
-			unix.Close(fd)
-		}
-		if fd, err := beneath(int(folder.Fd()), name, unix.O_RDONLY, 0); err == nil {
-			unix.Close(fd)
-			if !open[name] {
-				t.Errorf("%q: openat2 opens it", name)
-			}
-		}
-	}
-	fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(fd)
-	if other, err := beneathByStep(fd, "proc/self/status", unix.O_RDONLY, 0); !errors.Is(err, unix.EXDEV) {
-		unix.Close(other)
-		t.Errorf("another file system: %v", err)
-	}
-}
 
 // hideOpenat2 is the variable with which the test below starts its own process.
 const hideOpenat2 = "AIRLOCK_TEST_HIDE_OPENAT2"
@@ -85,7 +33,7 @@ func TestHiddenOpenat2(t *testing.T) {
 	if _, err := unix.Openat2(unix.AT_FDCWD, ".", &unix.OpenHow{}); !errors.Is(err, unix.ENOSYS) {
 		t.Fatalf("openat2 is there: %v", err)
 	}
-	for path, s := range map[string]*Sandbox{"cold": start(t), "warm": startWarm(t)} {
+	for path, s := range map[string]*executor.Sandbox{"cold": start(t), "warm": startWarm(t)} {
 		r := sandboxtest.Run(t, s, sandboxtest.Python(
 			"import os\nos.makedirs('x/y')\nopen('x/y/z', 'w').write('1')\nos.symlink('/etc/passwd', 'link')"))
 		if _, ok := r.Files["x/y/z"]; !ok || r.Code() != 0 || len(r.Files) != 1 {

@@ -28,7 +28,7 @@ type cells struct {
 	caller engine.Caller
 }
 
-func newCells(t *testing.T, s *Sandbox) *cells {
+func newCells(t *testing.T, s engine.Sandbox) *cells {
 	t.Helper()
 	c := &cells{caller: engine.Caller{Owner: "mallory"}}
 	t.Cleanup(func() { c.live.Close() }) // after the engine
@@ -63,7 +63,13 @@ func (c *cells) run(t *testing.T, spec *engine.Spec) sandboxtest.Result {
 	cell := c.cell(ctx, t, made.ID, withEnvironment(spec), spec.Limits.Timeout)
 	next := map[string]string{"python": "print('alive')", "bash": "echo alive",
 		"js": "console.log('alive')"}[spec.Language.Name]
-	if after := c.cell(ctx, t, made.ID, next, 20*time.Second); after.Status != live.StatusOK ||
+	after := c.cell(ctx, t, made.ID, next, 20*time.Second)
+	if after.Status == live.StatusLost && strings.Contains(after.Message, "memory limit") {
+		// Processes that a cell leaves behind may use up the memory of their own session: on a busy machine the kernel
+		// is late to free what thousands of them had. It ends the session's processes, and not the session.
+		after = c.cell(ctx, t, made.ID, next, 20*time.Second)
+	}
+	if after.Status != live.StatusOK ||
 		!strings.Contains(said(after, live.Stdout), "alive\n") {
 		t.Errorf("after it a cell is %s: %q, %s %s", after.Status, after.Message, said(after, live.Stdout),
 			said(after, live.Stderr))

@@ -9,22 +9,34 @@ import (
 	"testing"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest/hostile"
 )
 
 // TestHostile runs the hostile programs in both kinds of sandboxes.
 func TestHostile(t *testing.T) {
-	testHostile(t, false, func(t *testing.T) *Sandbox { return start(t) })
+	testHostile(t, false, func(t *testing.T) engine.Sandbox { return start(t) })
 }
 func TestHostileWarm(t *testing.T) {
-	testHostile(t, true, func(t *testing.T) *Sandbox { return startWarmWithPackages(t) })
+	testHostile(t, true, func(t *testing.T) engine.Sandbox { return startWarmWithPackages(t) })
+}
+
+// TestHostileInImage runs them in an image.
+func TestHostileInImage(t *testing.T) {
+	runtimes := sandboxtest.LiveRuntimesOf(t)
+	record := sandboxtest.Image(t, runtimes, "trixie")
+	b := hostileBackend(t, func(t *testing.T) engine.Sandbox {
+		return sandboxtest.InImage(startWarmWith(t, runtimes), record)
+	})
+	b.Warm, b.Image = true, true
+	hostile.Suite(t, b)
 }
 
 // TestHostileCells runs them as cells of live sessions, which have their own zygote.
 func TestHostileCells(t *testing.T) {
 	var all *cells
-	b := hostileBackend(t, func(t *testing.T) *Sandbox {
+	b := hostileBackend(t, func(t *testing.T) engine.Sandbox {
 		s := startWarmWithPackages(t)
 		all = newCells(t, s)
 		return s
@@ -33,15 +45,15 @@ func TestHostileCells(t *testing.T) {
 	hostile.Suite(t, b)
 }
 
-func testHostile(t *testing.T, warm bool, open func(*testing.T) *Sandbox) {
+func testHostile(t *testing.T, warm bool, open func(*testing.T) engine.Sandbox) {
 	b := hostileBackend(t, open)
 	b.Warm = warm
 	hostile.Suite(t, b)
 }
 
-func hostileBackend(t *testing.T, open func(*testing.T) *Sandbox) hostile.Backend {
+func hostileBackend(t *testing.T, open func(*testing.T) engine.Sandbox) hostile.Backend {
 	t.Helper()
-	var executor int
+	var executorPID int
 	var own string
 	return hostile.Backend{
 		Open: func(t *testing.T) engine.Sandbox {
@@ -49,7 +61,7 @@ func hostileBackend(t *testing.T, open func(*testing.T) *Sandbox) hostile.Backen
 			s := open(t)
 			for _, pid := range executors(t) {
 				if !strings.Contains(fmt.Sprint(before), fmt.Sprint(pid)) {
-					executor, own = pid, instance(t, pid)
+					executorPID, own = pid, instance(t, pid)
 				}
 			}
 			// It runs after the suite has closed the sandbox.
@@ -63,7 +75,7 @@ func hostileBackend(t *testing.T, open func(*testing.T) *Sandbox) hostile.Backen
 			})
 			return s
 		},
-		Strays: func(t *testing.T) []string { return strays(t, executor) },
+		Strays: func(t *testing.T) []string { return strays(t, executorPID) },
 		Groups: os.Geteuid() == 0,
 	}
 }
@@ -71,14 +83,7 @@ func hostileBackend(t *testing.T, open func(*testing.T) *Sandbox) hostile.Backen
 // TestHostileWithoutRoot runs them as an ordinary user, whose sandboxes have no control
 // groups and no separate users.
 func TestHostileWithoutRoot(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Log("this is an ordinary user: the other tests are it")
-		return
-	}
-	const tests = "^(TestHostile|TestHostileWarm|TestShortSlices|TestSessionOfInit|TestGuard|TestInterruptOfForeground)$"
-	if out, err := asNobody(t, tests, nil); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	withoutRoot(t, "^(TestHostile|TestHostileWarm|TestShortSlices|TestSessionOfInit|TestGuard|TestInterruptOfForeground)$")
 }
 
 // Programs that can succeed without protections do.
@@ -87,8 +92,8 @@ func TestHostileControls(t *testing.T) {
 		sandboxtest.Skip(t, "needs root: only there can one layer be left out and the others stay")
 	}
 	hostile.Controls(t, func(t *testing.T, steps ...string) engine.Sandbox {
-		launcher := NewLauncher(LaunchOptions{weaken: steps})
-		s, err := Start(t.Context(), Config{Launcher: launcher, Log: quiet})
+		launcher := executor.NewLauncher(executor.LaunchOptions{Weaken: steps})
+		s, err := executor.Start(t.Context(), executor.Config{Launcher: launcher, Log: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,9 +103,9 @@ func TestHostileControls(t *testing.T) {
 
 // strays returns the processes in used sandboxes: a waiting sandbox has only the
 // program's empty file in its workspace.
-func strays(t *testing.T, executor int) (all []string) {
+func strays(t *testing.T, executorPID int) (all []string) {
 	t.Helper()
-	for _, pid := range descendants(executor) {
+	for _, pid := range executor.Descendants(executorPID) {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 		if err != nil {
 			continue

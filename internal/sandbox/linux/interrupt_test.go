@@ -10,21 +10,22 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 // leading is the host of an interpreter: it sends one cell, and interrupts it.
 type leading struct {
 	silent
-	code   string
-	end    func()
-	reins  engine.Reins
-	mu     sync.Mutex
-	orders int
-	report string
+	code     string
+	end      func()
+	controls engine.Controls
+	mu       sync.Mutex
+	orders   int
+	report   string
 }
 
-func (h *leading) Lead(reins engine.Reins) { h.reins = reins }
+func (h *leading) SetControls(controls engine.Controls) { h.controls = controls }
 
 func (h *leading) Call(ctx context.Context, name string, input []byte) ([]byte, error) {
 	switch name {
@@ -38,7 +39,7 @@ func (h *leading) Call(ctx context.Context, name string, input []byte) ([]byte, 
 		h.end()
 		<-ctx.Done()
 	case "stdout":
-		return nil, h.reins.Interrupt()
+		return nil, h.controls.Interrupt()
 	case "interrupt": // by a signal alone
 		<-ctx.Done()
 	}
@@ -48,7 +49,7 @@ func (h *leading) Call(ctx context.Context, name string, input []byte) ([]byte, 
 // An interrupt reaches the foreground, with and without control groups: without them
 // the sandbox's first process is in another session than the program.
 func TestInterruptOfForeground(t *testing.T) {
-	if _, err := os.Stat(nodePath); err != nil {
+	if _, err := os.Stat(executor.NodePath); err != nil {
 		sandboxtest.Skip(t, "needs node: run airlock setup")
 	}
 	s := start(t)

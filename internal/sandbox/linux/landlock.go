@@ -2,14 +2,13 @@ package linux
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/internal/sandbox/image"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
@@ -57,11 +56,11 @@ func landlockRights(abi int) (handled, write uint64) {
 }
 
 // landlockRules creates a ruleset. Scopes for signals and abstract sockets need version
-// 6.
-func landlockRules(abi int) (*os.File, error) {
+// 6; shared leaves them out.
+func landlockRules(abi int, shared bool) (*os.File, error) {
 	handled, _ := landlockRights(abi)
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: handled}
-	if abi >= 6 {
+	if abi >= 6 && !shared {
 		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
 	size := unsafe.Offsetof(attr.Quiet_access_fs)
@@ -77,38 +76,9 @@ func landlockRules(abi int) (*os.File, error) {
 	return os.NewFile(n, "landlock"), nil
 }
 
-// readable is an open folder of the image with the rights of every sandbox in it.
-type readable struct {
-	fd     int
-	access uint64
-}
-
-// openReadable opens the existing folders. The image does not change during the
-// executor's life.
-func openReadable() (list []readable, err error) {
-	for _, place := range []struct {
-		folder string
-		access uint64
-	}{
-		{imagePath, unix.LANDLOCK_ACCESS_FS_READ_DIR}, // every folder may be listed
-		{homePath, unix.LANDLOCK_ACCESS_FS_READ_DIR},
-		{imagePath + "/usr", landlockRead}, // in both images, like the following ones
-		{imagePath + "/etc", landlockRead},
-		{imagePath + "/opt", landlockRead},
-		{imagePath + modulesPath, landlockRead},
-		{imagePath + "/dev", landlockDevice},
-	} {
-		fd, err := unix.Open(place.folder, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if place.folder == imagePath+modulesPath && errors.Is(err, unix.ENOENT) {
-			continue // no packages of Node are installed
-		}
-		if err != nil {
-			return nil, &fs.PathError{Op: "open", Path: place.folder, Err: err}
-		}
-		list = append(list, readable{fd, place.access})
-	}
-	return list, nil
-}
+// placeRights are the rights in the places of a root.
+var placeRights = map[image.Right]uint64{image.List: unix.LANDLOCK_ACCESS_FS_READ_DIR, image.Read: landlockRead,
+	image.Devices: landlockDevice}
 
 // landlockAllow grants rights beneath an open folder or file.
 func landlockAllow(ruleset *os.File, fd int, access uint64) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -160,7 +161,7 @@ func TestLanguages(t *testing.T) { testLanguages(t, start(t)) }
 // TestLanguagesWaiting runs the same in waiting sandboxes.
 func TestLanguagesWaiting(t *testing.T) { testLanguages(t, startBare(t, true)) }
 
-func testLanguages(t *testing.T, sandbox *Sandbox) {
+func testLanguages(t *testing.T, sandbox *executor.Sandbox) {
 	missing := onRequest(t)
 	if len(missing) > 0 {
 		t.Logf("not installed and not tested: %s; `make test-languages` installs them", strings.Join(missing, ", "))
@@ -207,7 +208,7 @@ func TestCompilerIsInside(t *testing.T) { testCompilerIsInside(t, start(t)) }
 // A waiting compiler has the same limits as one that starts cold.
 func TestWaitingCompilerIsInside(t *testing.T) { testCompilerIsInside(t, startBare(t, true)) }
 
-func testCompilerIsInside(t *testing.T, sandbox *Sandbox) {
+func testCompilerIsInside(t *testing.T, sandbox *executor.Sandbox) {
 	for name, code := range map[string]string{
 		"c":  "#include \"/dev/zero\"\nint main(void) { return 0; }",
 		"ts": "export const x = " + strings.Repeat("[", 200_000),

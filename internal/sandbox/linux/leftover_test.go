@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
-	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/executor/cgroup"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
@@ -46,18 +47,18 @@ func executors(t *testing.T) (pids []int) {
 }
 
 // traces returns the state that a sandbox could leave on this host.
-func traces(t *testing.T, executor int) (all []string) {
+func traces(t *testing.T, executorPID int) (all []string) {
 	t.Helper()
-	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", executor))
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", executorPID))
 	if err != nil {
 		t.Fatal(err)
 	}
 	kept := map[string]int{}
 	for _, f := range files {
-		target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", executor, f.Name()))
+		target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", executorPID, f.Name()))
 		kind, _, _ := strings.Cut(target, ":[")
 		if kind == "net" || kind == "ipc" { // one of each for a waiting sandbox, and some pooled ones
-			if kept[kind]++; kept[kind] <= len(waitingPids(executor))+mostNamespaces {
+			if kept[kind]++; kept[kind] <= len(waitingPids(executorPID))+mostNamespaces {
 				continue
 			}
 		}
@@ -65,14 +66,14 @@ func traces(t *testing.T, executor int) (all []string) {
 			all = append(all, "file "+kind)
 		}
 	}
-	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", executor))
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", executorPID))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(mounts)) {
 		all = append(all, "mount "+strings.Fields(line)[4])
 	}
-	own := instance(t, executor)
+	own := instance(t, executorPID)
 	processes, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
 		t.Fatal(err)
@@ -101,9 +102,9 @@ func traces(t *testing.T, executor int) (all []string) {
 }
 
 // instance returns the name of an executor's control groups, "" if it has none.
-func instance(t *testing.T, executor int) string {
+func instance(t *testing.T, executorPID int) string {
 	t.Helper()
-	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", executor))
+	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", executorPID))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,13 +133,13 @@ func TestNothingIsLeftWarm(t *testing.T) {
 	s := startWarm(t)
 	testNothingIsLeft(t, s, func() {
 		if len(spawn.CommandProgram()) > 0 {
-			awaitPool(t, s, "other languages", mostCommands)
+			awaitPool(t, s, "other languages", executor.MostCommands)
 		}
 	})
 }
 
 // testNothingIsLeft compares the traces when the pools are full.
-func testNothingIsLeft(t *testing.T, s *Sandbox, full func()) {
+func testNothingIsLeft(t *testing.T, s *executor.Sandbox, full func()) {
 	pids := executors(t)
 	if len(pids) != 1 {
 		t.Fatalf("executors: %v", pids)
@@ -181,11 +182,13 @@ func testNothingIsLeft(t *testing.T, s *Sandbox, full func()) {
 
 // settled returns the traces once they are stable: the executor closes a request's
 // socket shortly after its answer.
-func settled(t *testing.T, executor int) []string {
+func settled(t *testing.T, executorPID int) []string {
 	t.Helper()
-	last := traces(t, executor)
-	for same := 0; same < 10; time.Sleep(10 * time.Millisecond) {
-		next := traces(t, executor)
+	last := traces(t, executorPID)
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for same := 0; same < 10; <-look.C {
+		next := traces(t, executorPID)
 		if same++; !slices.Equal(last, next) {
 			last, same = next, 0
 		}
@@ -201,11 +204,8 @@ func TestExecutorDies(t *testing.T) {
 		_, err := s.Run(t.Context(), sandboxtest.Python("import time; time.sleep(15)"), silent{})
 		failed <- err
 	}()
-	for range 1000 { // until the program runs: the executor has a child
-		if len(descendants(first[0])) > 0 {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
+	if !sandboxtest.Await(func() bool { return len(executor.Descendants(first[0])) > 0 }) {
+		t.Fatal("the program does not run")
 	}
 	if err := unix.Kill(first[0], unix.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -230,7 +230,7 @@ func TestExecutorDies(t *testing.T) {
 func TestExecutorGivesUpCapabilities(t *testing.T) {
 	start(t)
 	var want uint64
-	for _, c := range needed {
+	for _, c := range executor.NeededCapabilities {
 		want |= 1 << c
 	}
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", executors(t)[0]))
@@ -283,9 +283,11 @@ func TestRemoteLauncher(t *testing.T) {
 	}
 	parent, child := os.NewFile(uintptr(fds[0]), "parent"), os.NewFile(uintptr(fds[1]), "child")
 	served := make(chan error)
-	go func() { served <- ServeLauncher(t.Context(), parent, NewLauncher(LaunchOptions{})) }()
-	remote := RemoteLauncher(child)
-	s, err := Start(t.Context(), Config{Launcher: remote, Log: quiet})
+	go func() {
+		served <- executor.ServeLauncher(t.Context(), parent, executor.NewLauncher(executor.LaunchOptions{}))
+	}()
+	remote := executor.RemoteLauncher(child)
+	s, err := executor.Start(t.Context(), executor.Config{Launcher: remote, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,8 +305,8 @@ func TestStrictRefusesLess(t *testing.T) {
 		t.Log("as root this host is strict enough; the refusal is tested as an ordinary user")
 		return
 	}
-	launcher := NewLauncher(LaunchOptions{})
-	s, err := Start(t.Context(), Config{Launcher: launcher, Strict: true, Log: quiet})
+	launcher := executor.NewLauncher(executor.LaunchOptions{})
+	s, err := executor.Start(t.Context(), executor.Config{Launcher: launcher, Strict: true, Log: quiet})
 	if err == nil {
 		s.Close()
 		t.Fatal("strict isolation was promised without control groups")

@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 // holdFiles holds a workspace and runs a script in it.
-func holdFiles(t *testing.T, s *Sandbox, script string) engine.Files {
+func holdFiles(t *testing.T, s *executor.Sandbox, script string) engine.Files {
 	t.Helper()
 	spec := sandboxtest.Spec("bash", script)
 	spec.Held = engine.NewID()
@@ -125,7 +126,8 @@ func TestTmpFiles(t *testing.T) {
 			t.Errorf("%s was opened", name)
 		}
 	}
-	if _, err := f.Write(t.Context(), "large", io.LimitReader(zeros{}, 2*tmpSize)); !errors.Is(err, engine.ErrTooLarge) {
+	large := io.LimitReader(zeros{}, 2*executor.TmpSize)
+	if _, err := f.Write(t.Context(), "large", large); !errors.Is(err, engine.ErrTooLarge) {
 		t.Errorf("more than there is room for: %v", err)
 	}
 	end()
@@ -351,12 +353,14 @@ func TestReleaseEndsVisits(t *testing.T) {
 		done <- err
 	}()
 	fmt.Fprint(write, "begun")
-	id, err := engine.ParseID(f.(files).held)
-	if err != nil {
-		t.Fatal(err)
+	held, err := s.Held(t.Context())
+	if err != nil || len(held) != 1 {
+		t.Fatalf("%v, %v", held, err)
 	}
-	if err := s.Release(t.Context(), id); err != nil {
-		t.Fatal(err)
+	for id := range held {
+		if err := s.Release(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
 	}
 	write.Close()
 	if err := <-done; err == nil {

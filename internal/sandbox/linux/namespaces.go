@@ -9,6 +9,8 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/image"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
@@ -27,12 +29,12 @@ import (
 // For each of those calls a program waits a moment for the executor, and a signal can
 // interrupt the call in that time. Tiers whose programs are likely to have sockets do
 // not reuse namespaces: each sandbox has new ones, and no notifications
-// (tier.reuseNamespaces).
+// (tier.rarelyConnects).
 
 // namespaces are the reusable namespaces of one sandbox.
 type namespaces struct{ network, ipc *os.File }
 
-func (n *namespaces) close() { closeAll(n.network, n.ipc) }
+func (n *namespaces) close() { executor.CloseAll(n.network, n.ipc) }
 
 // namespacePool holds pristine pairs.
 type namespacePool struct {
@@ -43,10 +45,10 @@ type namespacePool struct {
 
 // mostNamespaces bounds the pairs pooled for bursts, beside those of waiting sandboxes.
 // Each takes about 0.1 MiB of kernel memory.
-const mostNamespaces = mostWaiting
+const mostNamespaces = executor.MostWaiting
 
-// take returns a pair; nil if the pool is empty.
-func (s *namespacePool) take() *namespaces {
+// get returns a pair; nil if the pool is empty.
+func (s *namespacePool) get() *namespaces {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.list) == 0 {
@@ -80,19 +82,19 @@ func (s *namespacePool) close() {
 
 // openNamespaces opens the namespaces that a sandbox created for itself, before its
 // program starts. Without open files they are deleted with the sandbox.
-func (w *waiting) openNamespaces(t tier) {
-	if w.listener == nil || !w.executor.host.reusesNamespaces(t) {
+func (w *cell) openNamespaces(t executor.Tier) {
+	if w.listener == nil || !w.wall.reusesNamespaces(t) {
 		return // their use would not be reported
 	}
-	w.pristine = true
+	w.pristine.Store(true)
 	if w.kept != nil {
 		return
 	}
-	network, err := os.Open(fmt.Sprintf("%s/%d/ns/net", procPath, w.pid))
+	network, err := os.Open(fmt.Sprintf("%s/%d/ns/net", image.ProcPath, w.pid))
 	if err != nil {
 		return
 	}
-	ipc, err := os.Open(fmt.Sprintf("%s/%d/ns/ipc", procPath, w.pid))
+	ipc, err := os.Open(fmt.Sprintf("%s/%d/ns/ipc", image.ProcPath, w.pid))
 	if err != nil {
 		network.Close()
 		return
@@ -103,21 +105,41 @@ func (w *waiting) openNamespaces(t tier) {
 // markDirty is called before the first use of the namespaces. A program with one socket
 // creates more. From now on the kernel wakes the executor on the processor where the
 // program has just stopped, which halves the cost of each call.
-func (w *waiting) markDirty() {
-	if w.pristine {
+func (w *cell) markDirty() {
+	if w.pristine.Load() {
 		const here = unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
 		_, _, _ = unix.Syscall(unix.SYS_IOCTL, w.listener.Fd(), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, here) // since Linux 6.6
 	}
-	w.pristine = false
+	w.pristine.Store(false)
+}
+
+// takeNamespaces takes a pooled pair. If there is none, the sandbox makes its own, but for one of
+// an image, whose zygote cannot bring up the loopback device.
+func (w *cell) takeNamespaces(t executor.Tier) (err error) {
+	if w.wall.reusesNamespaces(t) {
+		w.kept = w.pool().get()
+	}
+	if w.kept == nil && w.zygote != nil {
+		w.kept, err = w.zygote.users.newNamespaces(w.loopback())
+	}
+	return err
+}
+
+// pool returns the pool of the sandbox's namespaces.
+func (w *cell) pool() *namespacePool {
+	if w.zygote != nil {
+		return &w.zygote.users.namespaces
+	}
+	return &w.wall.namespaces
 }
 
 // recycleNamespaces pools the namespaces if the sandbox has ended, with all of its
 // processes, and they are still pristine. Otherwise it closes them.
-func (w *waiting) recycleNamespaces(ended bool) {
+func (w *cell) recycleNamespaces(ended bool) {
 	switch {
 	case w.kept == nil:
-	case ended && w.pristine:
-		w.executor.namespaces.put(w.kept)
+	case ended && w.pristine.Load():
+		w.pool().put(w.kept)
 	default:
 		w.kept.close()
 	}
@@ -138,14 +160,16 @@ func (s *sandbox) enterNamespaces() []spawn.Step {
 }
 
 // reusesNamespaces reports whether the namespaces of a tier are reused.
-func (h *host) reusesNamespaces(t tier) bool { return t.reuseNamespaces && h.notifyFilter != nil }
+func (l *wall) reusesNamespaces(t executor.Tier) bool {
+	return t.RarelyConnects && l.notifyFilter != nil
+}
 
 // filterFor returns the filter of the sandboxes that a tier's zygote forks.
-func (h *host) filterFor(t tier) *unix.SockFprog {
-	if h.reusesNamespaces(t) {
-		return h.notifyFilter
+func (l *wall) filterFor(t executor.Tier) *unix.SockFprog {
+	if l.reusesNamespaces(t) {
+		return l.notifyFilter
 	}
-	return h.filter
+	return l.filter
 }
 
 // notifyRules are the rules of calls that create state in a namespace. The executor is

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -33,17 +34,18 @@ const withSocket = "socket = __import__('socket')\n"
 const withIPC = "ctypes = __import__('ctypes')\nlibc = ctypes.CDLL(None, use_errno=True)\n"
 
 // usesOfNamespaces leave state of all kinds. Some of it is not visible in /proc after
-// the program has ended.
+// the program has ended, such as a port that stays taken for a minute: none names one,
+// because without notifications it may meet what an earlier one left.
 var usesOfNamespaces = map[string]string{
-	"TCP": `server = socket.create_server(("127.0.0.1", 7777))
-client = socket.create_connection(("127.0.0.1", 7777))
+	"TCP": `server = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(server.getsockname())
 accepted, _ = server.accept()
 accepted.close(); client.close(); server.close()`,
 	"UDP to a closed port": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
 	"unreachable": "try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('192.0.2.1', 9))\n" +
 		"except OSError: print('unreachable')",
 	"IPv6":                   "socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b'x', ('::1', 9))",
-	"bound and nothing more": "socket.socket().bind(('127.0.0.1', 7777))",
+	"bound and nothing more": "socket.socket().bind(('127.0.0.1', 0))",
 	"a socket in flight": `one, other = socket.socketpair()
 name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 name.bind("\0name")
@@ -56,13 +58,14 @@ s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton("239.
 	"a semaphore":          withIPC + "assert libc.semget(0, 1, 0o600) >= 0",
 	"shared memory":        withIPC + "assert libc.shmget(7777, 4096, 0o1600) >= 0",
 	"a message queue":      withIPC + "libc.mq_open(b'/queue', 0o102, 0o600, None)",
-	"killed":               "s = socket.create_server(('127.0.0.1', 7777))\nos.kill(os.getpid(), 9)",
+	"killed":               "s = socket.create_server(('127.0.0.1', 0))\nos.kill(os.getpid(), 9)",
 }
 
 // ownFilter returns the start of a program that filters its own socket calls.
 func ownFilter(verdict uint32) string {
 	return fmt.Sprintf(`ctypes, struct = map(__import__, ('ctypes', 'struct'))
-rules = ctypes.create_string_buffer(struct.pack("=" + "HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, %d, 6, 0, 0, %d, 6, 0, 0, 0x7fff0000))
+rules = ctypes.create_string_buffer(struct.pack("=" + "HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, %d, 6, 0, 0, %d, 6, 0, 0,
+	0x7fff0000))
 program = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", 4, ctypes.addressof(rules)))
 assert ctypes.CDLL(None).prctl(22, 2, program, 0, 0) == 0
 `, unix.SYS_SOCKET, verdict)
@@ -108,10 +111,10 @@ func TestNamespacesServeAgain(t *testing.T) {
 }
 
 // servesAgain reports whether a later program gets a namespace of an earlier one.
-func servesAgain(t *testing.T, s *Sandbox, code string) bool {
+func servesAgain(t *testing.T, s *executor.Sandbox, code string) bool {
 	t.Helper()
 	used := namespacesOf(t, s, code)
-	for range 2 * mostWaiting {
+	for range 2 * executor.MostWaiting {
 		if namespacesOf(t, s, "") == used {
 			return true
 		}
@@ -164,16 +167,17 @@ func TestNetworkLooksNew(t *testing.T) {
 	const look = `import os, re
 for name in "dev igmp ip6_flowlabel netstat snmp snmp6 sockstat sockstat6 tcp tcp6 udp unix".split():
     if os.path.exists("/proc/net/" + name):
-        print(name, re.sub("orphan [0-9]+|(alloc|mem) .*", "", open("/proc/net/" + name).read()))  # these are the machine's
+        print(name, re.sub("orphan [0-9]+|(alloc|mem) .*", "", open("/proc/net/" +
+	name).read()))  # these are the machine's
 `
-	for _, s := range []*Sandbox{startBare(t, true), startWeak(t, weakNotices)} {
+	for weakened, s := range map[bool]*executor.Sandbox{false: startBare(t, true), true: startWeak(t, weakNotices)} {
 		seen := map[string]bool{}
-		for range 4 * mostWaiting {
+		for range 4 * executor.MostWaiting {
 			seen[sandboxtest.Run(t, s, sandboxtest.Python(look)).Stdout] = true
 			namespacesOf(t, s, withSocket+usesOfNamespaces["TCP"])
 		}
 		delete(seen, "")
-		if weak := len(seen) > 1; weak != (s.config.Launcher.(*localLauncher).options.weaken != nil) {
+		if weak := len(seen) > 1; weak != weakened {
 			for text := range seen {
 				t.Log(text)
 			}
@@ -187,7 +191,7 @@ for name in "dev igmp ip6_flowlabel netstat snmp snmp6 sockstat sockstat6 tcp tc
 func TestSocketStorm(t *testing.T) {
 	needsKeptNamespaces(t)
 	s := startBare(t, true)
-	executor := executors(t)[0]
+	executorPID := executors(t)[0]
 	spec := sandboxtest.Python(withSocket + `
 import os
 for i in range(8):
@@ -195,13 +199,15 @@ for i in range(8):
     except OSError: pass  # there are as many as it may have
 while True: socket.socket().close()`)
 	spec.Limits.Timeout = 2 * time.Second
-	before, began := usedBy(t, executor), time.Now()
+	before, began := usedBy(t, executorPID), time.Now()
 	r := sandboxtest.Run(t, s, spec)
-	if took := time.Since(began); !r.TimedOut || took > spec.Limits.Timeout+30*time.Second {
+	took := time.Since(began)
+	if !r.TimedOut || took > spec.Limits.Timeout+30*time.Second {
 		t.Errorf("timed out: %v, after %v", r.TimedOut, took)
 	}
-	if used := usedBy(t, executor) - before; used > 600*time.Millisecond {
-		t.Errorf("the executor computed for %v", used)
+	// An eighth of a processor, and its own work: on a busy machine the storm lasts longer than its limit.
+	if used := usedBy(t, executorPID) - before; used > took*3/10 {
+		t.Errorf("the executor computed for %v of %v", used, took)
 	}
 }
 
@@ -244,7 +250,7 @@ func TestSpareNamespaces(t *testing.T) {
 		t.Errorf("%d are spare", len(spare.list))
 	}
 	for range 3 {
-		n := spare.take()
+		n := spare.get()
 		if !given[n] {
 			t.Error("one came twice")
 		}
@@ -253,7 +259,7 @@ func TestSpareNamespaces(t *testing.T) {
 	}
 	spare.close()
 	spare.put(pair())
-	if spare.take() != nil {
+	if spare.get() != nil {
 		t.Error("one is left after the end")
 	}
 	for n := range given {
@@ -272,7 +278,7 @@ func needsKeptNamespaces(t *testing.T) {
 	}
 }
 
-func namespacesOf(t *testing.T, s *Sandbox, code string) string {
+func namespacesOf(t *testing.T, s *executor.Sandbox, code string) string {
 	t.Helper()
 	r := sandboxtest.Run(t, s, sandboxtest.Python(whichNamespaces+code))
 	name, _, _ := strings.Cut(r.Stdout, "\n")

@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 // proxyHost replaces the service: it accepts connections of the program's proxy.
 type proxyHost struct {
-	engine.CallHandler
+	sandboxtest.Host
 	mu       sync.Mutex
 	stdout   bytes.Buffer
 	listener net.Listener
@@ -85,7 +86,7 @@ func TestProxy(t *testing.T) {
 		if name != "idle" && (len(lines) < 3 || lines[1] != want || lines[2] != "1") {
 			t.Errorf("%s: %q, not %q and one device", name, lines, want)
 		}
-		for range 2 * mostWaiting {
+		for range 2 * executor.MostWaiting {
 			if again := sandboxtest.Run(t, s, sandboxtest.Python(whichNamespaces)); strings.HasPrefix(again.Stdout,
 				lines[0]+"\n") {
 				t.Errorf("%s: its namespace served again", name)

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/image"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -22,8 +23,8 @@ func runtimesWith(t *testing.T, sets ...string) string {
 	}
 	for _, name := range sets {
 		folder, link := filepath.Join(runtimes, "python", "sets", name+"-folder"), "lib-"+name
-		if name == currentSet {
-			link = currentLink
+		if name == "current" {
+			link = "lib"
 		}
 		if err := os.MkdirAll(folder+"/chosen", 0o755); err != nil {
 			t.Fatal(err)
@@ -38,9 +39,9 @@ func runtimesWith(t *testing.T, sets ...string) string {
 	return runtimes
 }
 
-func startWith(t *testing.T, options LaunchOptions) *Sandbox {
+func startWith(t *testing.T, options executor.LaunchOptions) *executor.Sandbox {
 	t.Helper()
-	s, err := Start(t.Context(), Config{Launcher: NewLauncher(options), Log: quiet})
+	s, err := executor.Start(t.Context(), executor.Config{Launcher: executor.NewLauncher(options), Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,10 +70,11 @@ func TestPackageSets(t *testing.T) {
 		{"warm with another default", "onyx", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := startWith(t, LaunchOptions{Runtimes: runtimes, Packages: test.standard, Warm: test.warm, warmFirst: test.warm})
+			s := startWith(t, executor.LaunchOptions{Runtimes: runtimes, Packages: test.standard, Warm: test.warm,
+				WarmFirst: test.warm})
 			usual := test.standard
 			if usual == "" {
-				usual = currentSet
+				usual = "current"
 			}
 			for range 3 {
 				for ask, want := range map[string]string{"": usual, "current": "current", "onyx": "onyx", "own": "own"} {
@@ -113,7 +115,7 @@ func TestPackageSets(t *testing.T) {
 // The first program of a set is warm: it waits for the zygote, and the wait does not
 // count towards its time limit.
 func TestFirstProgramOfASet(t *testing.T) {
-	s := startWith(t, LaunchOptions{Runtimes: runtimesWith(t, "current", "onyx"), Warm: true})
+	s := startWith(t, executor.LaunchOptions{Runtimes: runtimesWith(t, "current", "onyx"), Warm: true})
 	if r := sandboxtest.Run(t, s, inSet("onyx")); r.Stdout != "onyx onyx\n" {
 		t.Fatalf("stdout %q, stderr %q", r.Stdout, r.Stderr)
 	}
@@ -129,8 +131,8 @@ func TestFirstProgramOfASet(t *testing.T) {
 // Only the zygotes of the default set are started at once. Those of another set start
 // with its first program, and end when the set is idle.
 func TestZygotesOfASetComeAndGo(t *testing.T) {
-	s := startWith(t, LaunchOptions{Runtimes: runtimesWith(t, "current", "onyx"), warmFirst: true,
-		weaken: []string{weakIdleTime}})
+	s := startWith(t, executor.LaunchOptions{Runtimes: runtimesWith(t, "current", "onyx"), WarmFirst: true,
+		Weaken: []string{executor.WeakIdleTime}})
 	names := func() (list []string) {
 		t.Helper()
 		pools, err := s.Pools(t.Context())
@@ -142,9 +144,9 @@ func TestZygotesOfASetComeAndGo(t *testing.T) {
 		}
 		return list
 	}
-	executor := executors(t)[0]
+	executorPID := executors(t)[0]
 	usual := names()
-	zygotes := len(zygotesOf(executor))
+	zygotes := len(zygotesOf(executorPID))
 	if slices.ContainsFunc(usual, func(name string) bool { return strings.HasPrefix(name, "onyx") }) ||
 		zygotes != len(usual) {
 		t.Fatalf("at the start there are %v, %d zygotes", usual, zygotes)
@@ -156,47 +158,21 @@ func TestZygotesOfASetComeAndGo(t *testing.T) {
 		if now := names(); len(now) > len(usual)+1 {
 			t.Errorf("with a program of onyx there are %v", now)
 		}
-		gone := false
-		for end := time.Now().Add(time.Minute); !gone && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-			gone = slices.Equal(names(), usual) && len(zygotesOf(executor)) == zygotes
-		}
-		if !gone {
-			t.Fatalf("they stay: %v, %d zygotes of %d", names(), len(zygotesOf(executor)), zygotes)
+		if !sandboxtest.Await(func() bool {
+			return slices.Equal(names(), usual) && len(zygotesOf(executorPID)) == zygotes
+		}) {
+			t.Fatalf("they stay: %v, %d zygotes of %d", names(), len(zygotesOf(executorPID)), zygotes)
 		}
 	}
 }
 
-// The folder's name determines the interpreter of a set.
+// The interpreter of a set that is mounted is mounted with it.
 func TestInterpreterOfASet(t *testing.T) {
-	bin := t.TempDir()
-	for _, name := range []string{"python3.12", "python3.13"} {
-		if err := os.WriteFile(filepath.Join(bin, name), nil, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	usual := filepath.Join(bin, "python3.13")
-	for folder, want := range map[string]string{
-		"/sets/onyx-3.12-0123456789abcdef":             filepath.Join(bin, "python3.12"),
-		"/sets/3.12-0123456789abcdef-0123456789abcdef": filepath.Join(bin, "python3.12"),
-		"/sets/3.13-0123456789abcdef":                  "", "/sets/onyx-3.11-0123456789abcdef": "", "/sets/odd": "",
-	} {
-		if got := otherPython(folder, usual); got != want {
-			t.Errorf("%s: %q, want %q", folder, got, want)
-		}
-	}
-	h := &host{set: "onyx", sets: map[string]packageSet{"onyx": {python: "/usr/bin/python3.12"}, "current": {}}}
-	if others := h.otherSets(); !slices.Equal(others, []string{"current", "onyx"}) {
-		t.Errorf("to be mounted: %v", others)
-	}
-	steps := h.bindPackages("onyx", imagePath)
-	if len(steps) != 2 || steps[1].Given[0] != imagePath+"/usr/bin/python3.12" ||
-		steps[1].Given[1] != imagePath+usualPython() {
+	h := &executor.Machine{Sets: image.Sets{Default: "onyx",
+		All: map[string]image.Set{"onyx": {Python: "/usr/bin/python3.12"}, "current": {}}}}
+	steps := (&wall{Machine: h}).bindPackages("onyx", image.Path)
+	if len(steps) != 2 || steps[1].Given[0] != image.Path+"/usr/bin/python3.12" ||
+		steps[1].Given[1] != image.Path+image.UsualPython() {
 		t.Errorf("%d steps", len(steps))
-	}
-	e := &executor{host: h}
-	for ask, want := range map[string]string{"": "onyx", "onyx": "onyx", "current": "current"} {
-		if r := (&runRequest{Packages: ask}); e.choosePackages(r) != nil || r.Packages != want {
-			t.Errorf("asked for %q: %q, want %q", ask, r.Packages, want)
-		}
 	}
 }

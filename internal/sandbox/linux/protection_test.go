@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -28,9 +29,9 @@ func TestProtections(t *testing.T) {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 
 	// open starts two executors, one without a zygote, for the four ways into a sandbox.
-	open := func(t *testing.T, weaken ...string) map[string]*Sandbox {
+	open := func(t *testing.T, weaken ...string) map[string]*executor.Sandbox {
 		cold, warm := start(t, weaken...), startWeak(t, weaken...)
-		return map[string]*Sandbox{"cold": cold, "entered": cold, "warm": warm, "command": warm}
+		return map[string]*executor.Sandbox{"cold": cold, "entered": cold, "warm": warm, "command": warm}
 	}
 	whole := open(t)
 	// A zygote's child does not have these steps.
@@ -85,7 +86,7 @@ except OSError: pass`},
 					continue // where it cannot start
 				}
 				t.Run(path, func(t *testing.T) {
-					for weak, sandbox := range map[bool]*Sandbox{false: whole[path], true: weakened} {
+					for weak, sandbox := range map[bool]*executor.Sandbox{false: whole[path], true: weakened} {
 						probe(t, path, tt.probe, sandbox, weak)
 					}
 				})
@@ -95,7 +96,7 @@ except OSError: pass`},
 }
 
 // probe runs a probe in a sandbox. It must print "breach" if and only if the sandbox is weak.
-func probe(t *testing.T, path, code string, sandbox *Sandbox, weak bool) {
+func probe(t *testing.T, path, code string, sandbox *executor.Sandbox, weak bool) {
 	t.Helper()
 	spec := sandboxtest.Python(code)
 	spec.Limits.Memory, spec.Limits.Processes = 200<<20, 30
@@ -119,9 +120,10 @@ func probe(t *testing.T, path, code string, sandbox *Sandbox, weak bool) {
 
 // startWeak starts a sandbox whose zygote, one without packages, forks with some
 // protections removed.
-func startWeak(t *testing.T, weaken ...string) *Sandbox {
+func startWeak(t *testing.T, weaken ...string) *executor.Sandbox {
 	t.Helper()
-	s, err := Start(t.Context(), Config{Launcher: NewLauncher(LaunchOptions{warmFirst: true, weaken: weaken}), Log: quiet})
+	s, err := executor.Start(t.Context(), executor.Config{Log: quiet,
+		Launcher: executor.NewLauncher(executor.LaunchOptions{WarmFirst: true, Weaken: weaken})})
 	if err != nil {
 		t.Fatal(err)
 	}

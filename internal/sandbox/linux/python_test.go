@@ -8,24 +8,27 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 // paths are the ways in which a Python program can start. Its output must not depend on
 // the way.
-func paths(t *testing.T) map[string]*Sandbox {
-	return map[string]*Sandbox{"cold": startBare(t, false), "warm": startBare(t, true)}
+func paths(t *testing.T) map[string]*executor.Sandbox {
+	return map[string]*executor.Sandbox{"cold": startBare(t, false), "warm": startBare(t, true)}
 }
 
 // startBare starts a sandbox with only the standard library. Its zygote, if it has one,
 // is ready at once.
-func startBare(t *testing.T, warm bool) *Sandbox {
+func startBare(t *testing.T, warm bool) *executor.Sandbox {
 	t.Helper()
-	s, err := Start(t.Context(), Config{Launcher: NewLauncher(LaunchOptions{warmFirst: warm}), Log: quiet})
+	s, err := executor.Start(t.Context(), executor.Config{Log: quiet,
+		Launcher: executor.NewLauncher(executor.LaunchOptions{WarmFirst: warm})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,13 +191,18 @@ func inline(spec *engine.Spec) *engine.Spec {
 
 const plotted = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\n"
 
-// plots are programs and the pictures that they save.
+// plots are programs and the pictures that they save. The first ones also run in cold interpreters, which
+// differ only in how they learn what to show, and import the libraries for seconds.
 var plots = []struct {
 	name, code, stdout string
 	files              []string
 }{
 	{"one", "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nprint(plt.get_fignums())", "[]\n",
 		[]string{"plot_1.png"}},
+	{"saved and changed", plotted + "plt.savefig('c.png')\nplt.title('t')\nplt.show()", "",
+		[]string{"c.png", "plot_1.png"}},
+	{"images of Pillow", "from PIL import Image\nImage.new('RGB', (4, 4)).show()\n" +
+		"Image.new('CMYK', (4, 4)).show('title')", "", []string{"image_1.png", "image_2.png"}},
 	{"two at once", "import matplotlib.pyplot as plt\nplt.figure(); plt.figure()\nplt.show()", "",
 		[]string{"plot_1.png", "plot_2.png"}},
 	{"one after the other", "from matplotlib.pyplot import plot, show\nplot([1])\nshow()\nplot([2])\nshow()", "",
@@ -218,8 +226,6 @@ var plots = []struct {
 	{"saved", plotted + "plt.savefig('c.png')\nplt.show()\nprint(plt.get_fignums())", "[]\n", []string{"c.png"}},
 	{"saved without an ending", plotted + "from pathlib import Path\n" +
 		"plt.gcf().savefig(Path('c'), transparent=True)\nplt.show()", "", []string{"c.png"}},
-	{"saved and changed", plotted + "plt.savefig('c.png')\nplt.title('t')\nplt.show()", "",
-		[]string{"c.png", "plot_1.png"}},
 	{"saved and removed", plotted + "plt.savefig('c.png')\n__import__('os').remove('c.png')\nplt.show()", "",
 		[]string{"plot_1.png"}},
 	{"saved elsewhere", plotted + "plt.savefig('/tmp/c.png')\nplt.savefig(__import__('io').BytesIO())\nplt.show()", "",
@@ -228,15 +234,13 @@ var plots = []struct {
 	{"saved nowhere", plotted + "import traceback\ntry: plt.savefig('no/c.png')\n" +
 		"except OSError: print('/opt/airlock/' in traceback.format_exc().replace('/opt/airlock/python', ''))",
 		"False\n", nil},
-	{"images of Pillow", "from PIL import Image\nImage.new('RGB', (4, 4)).show()\n" +
-		"Image.new('CMYK', (4, 4)).show('title')", "", []string{"image_1.png", "image_2.png"}},
 	{"a program of no plots", "import sys\nprint('matplotlib' in sys.modules, sys.argv)", "False ['/workspace/main.py']\n",
 		nil},
 }
 
 func TestShowPlots(t *testing.T) {
 	installed(t)
-	for way, sandbox := range map[string]*Sandbox{"cold": start(t), "warm": startWarmWithPackages(t)} {
+	for way, sandbox := range map[string]*executor.Sandbox{"cold": start(t), "warm": startWarmWithPackages(t)} {
 		t.Run(way+"/not asked for", func(t *testing.T) {
 			spec := sandboxtest.Python("import matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()\nplt.savefig('mine.png')")
 			spec.Limits.Memory = 1 << 30
@@ -244,11 +248,15 @@ func TestShowPlots(t *testing.T) {
 				t.Errorf("exit code %d, stderr %q, %d files", r.Code(), r.Stderr, len(r.Files))
 			}
 		})
-		for _, test := range plots {
+		list := plots
+		if way == "cold" {
+			list = plots[:3]
+		}
+		for _, test := range list {
 			t.Run(way+"/"+test.name, func(t *testing.T) {
 				spec := sandboxtest.Python(test.code)
 				spec.ShowPlots = true
-				spec.Limits.Memory = 1 << 30
+				spec.Limits.Memory, spec.Limits.Timeout = 1<<30, time.Minute
 				r := sandboxtest.Run(t, sandbox, spec)
 				if r.Code() != 0 || r.Stdout != test.stdout || r.Stderr != "" {
 					t.Fatalf("exit code %d, stdout %q, stderr %q", r.Code(), r.Stdout, r.Stderr)
@@ -294,20 +302,5 @@ func TestEnvironmentReadAtStart(t *testing.T) {
 				t.Errorf("the paths differ: %v", seen)
 			}
 		})
-	}
-}
-
-// A variable set to its default value does not make a program start cold.
-func TestStartsAlike(t *testing.T) {
-	for entry, want := range map[string]bool{
-		"MPLBACKEND=Agg": true, "PYTHONUNBUFFERED=1": true, "LANG=C.UTF-8": true, "MINE=x": true, "HOME=/": true,
-		"MPLBACKEND=svg": false, "PYTHONPATH=/x": false, "LD_PRELOAD=x": false, "LC_ALL=C": false, "OMP_NUM_THREADS=4": false,
-	} {
-		name, value, _ := strings.Cut(entry, "=")
-		spec := sandboxtest.Python("")
-		spec.Env = map[string]string{name: value}
-		if got := startsAlike(spec); got != want {
-			t.Errorf("%s: %v", entry, got)
-		}
 	}
 }

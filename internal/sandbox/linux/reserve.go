@@ -17,10 +17,10 @@ import (
 // the stdout of a program. So no file of the executor has a number at which a step places one. Files that
 // steps place at the lowest numbers have been duplicated to others (firstFree) before.
 
-// reserveNumbers opens the numbers from spawn.ReportFile to spawn.ListenerFile, for as long as the executor
+// reserveNumbers opens the numbers from spawn.ReportFile to spawn.LastFile, for as long as the executor
 // lives.
 func reserveNumbers() error {
-	for number := spawn.ReportFile; number <= spawn.ListenerFile; number++ {
+	for number := spawn.ReportFile; number <= spawn.LastFile; number++ {
 		err := unix.Dup3(0, number, unix.O_CLOEXEC)
 		if errors.Is(err, unix.EBADF) { // above the limit of open files, so no file gets this number
 			continue

@@ -30,17 +30,17 @@ func TestReserveNumbers(t *testing.T) {
 		for _, number := range opened {
 			unix.Close(number)
 		}
-		for number := spawn.ReportFile; number <= spawn.ListenerFile; number++ {
+		for number := spawn.ReportFile; number <= spawn.LastFile; number++ {
 			unix.Close(number)
 		}
 	}()
-	for number := 0; number <= spawn.ListenerFile; {
+	for number := 0; number <= spawn.LastFile; {
 		var err error
 		if number, err = unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0); err != nil {
 			t.Fatal(err)
 		}
 		opened = append(opened, number)
-		if number >= spawn.ReportFile && number <= spawn.ListenerFile {
+		if number >= spawn.ReportFile && number <= spawn.LastFile {
 			t.Errorf("a file has number %d", number)
 		}
 	}

@@ -1,7 +1,6 @@
 package linux
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,12 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
-	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/executor/kernelfile"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 // listener records the notices of a program's rest.
 type listener struct {
+	sandboxtest.Host
 	mu     sync.Mutex
 	heard  []string
 	memory []int64
@@ -26,16 +27,16 @@ type listener struct {
 
 func (l *listener) Output(_ engine.Stream, data []byte) { l.note(strings.Fields(string(data))...) }
 
-func (l *listener) Call(context.Context, string, []byte) ([]byte, error) { return nil, nil }
-
-func (l *listener) Rest(memory int64) {
+func (l *listener) Rest(resting bool, memory int64) {
+	if !resting {
+		l.note("wake")
+		return
+	}
 	l.note("rest")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.memory = append(l.memory, memory)
 }
-
-func (l *listener) Wake() { l.note("wake") }
 
 func (l *listener) note(words ...string) {
 	l.mu.Lock()
@@ -46,7 +47,7 @@ func (l *listener) note(words ...string) {
 // A program that waits for a time, a child or a thread rests. A program with a process
 // that computes does not.
 func TestRest(t *testing.T) {
-	loops := map[string]*Sandbox{"cold": start(t), "warm": startWarm(t)}
+	loops := map[string]*executor.Sandbox{"cold": start(t), "warm": startWarm(t)}
 	const head = "import os, subprocess, sys, threading, time\ndef spin(s):\n  end = time.monotonic() + s\n" +
 		"  while time.monotonic() < end: pass\n"
 	for name, want := range map[string][]string{
@@ -78,7 +79,7 @@ func TestRest(t *testing.T) {
 					t.Errorf("%s\nheard %v, want %v", name, host.heard, want)
 				}
 				for _, memory := range host.memory {
-					if memory < leastAside || memory > spec.Limits.Memory {
+					if memory < executor.LeastAside || memory > spec.Limits.Memory {
 						t.Errorf("%d bytes are set aside", memory)
 					}
 				}

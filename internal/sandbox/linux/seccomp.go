@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 )
 
 // The system-call filter is an allow list. Other calls return ENOSYS, as on a kernel
@@ -221,8 +223,8 @@ var argumentRules = []argumentRule{
 	{unix.SYS_PRLIMIT64, limitRule(1, true)},
 	{unix.SYS_SETRLIMIT, limitRule(0, false)},
 	{unix.SYS_FCNTL, fcntlRule()},
-	// No file that a program can write is on a disk, and a program must not wait for
-	// the host's disks.
+	// No file that a program can write is on a disk, but for those of volumes, and a
+	// program must not wait for the host's disks.
 	{unix.SYS_SYNC, unconditional(fakeSuccess)},
 	{unix.SYS_FSYNC, unconditional(fakeSuccess)},
 	{unix.SYS_FDATASYNC, unconditional(fakeSuccess)},
@@ -395,7 +397,7 @@ func smallShared(length, flags uint32) []bpf.Instruction {
 		argument(flags), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: both},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: both, SkipTrue: 5},
 		upperHalf(length), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 2},
-		argument(length), bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: mostShared, SkipTrue: 1},
+		argument(length), bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: executor.MostShared, SkipTrue: 1},
 		refuse(unix.ENOMEM),
 	}
 }

@@ -22,3 +22,13 @@ func hostRules() []argumentRule {
 		{unix.SYS_MKNOD, fileTypes(1)},
 	}, argumentRules...)
 }
+
+// hostModeRules are those of mountRules for calls that newer architectures dropped.
+func hostModeRules() []argumentRule {
+	return []argumentRule{
+		{unix.SYS_CHMOD, noSetID(1, allow)},
+		{unix.SYS_CREAT, noSetID(1, allow)},
+		{unix.SYS_MKNOD, noSetID(1, fileTypes(1)...)},
+		{unix.SYS_OPEN, openRule(1)},
+	}
+}

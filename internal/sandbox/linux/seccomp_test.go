@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 )
 
 // judge runs the filter on one call, like the kernel.
@@ -211,13 +212,13 @@ func TestFilterRulesWithoutGroups(t *testing.T) {
 		{"a shared file", unix.SYS_MMAP, []uint64{0, 4096, 3, unix.MAP_SHARED}, pass},
 		{"much memory", unix.SYS_MMAP, []uint64{0, 1 << 33, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS}, pass},
 		{"a large shared file", unix.SYS_MMAP, []uint64{0, 1 << 33, 3, unix.MAP_SHARED}, pass},
-		{"shared memory", unix.SYS_MMAP, []uint64{0, mostShared, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, pass},
-		{"more shared memory", unix.SYS_MMAP, []uint64{0, mostShared + 1, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS},
+		{"shared memory", unix.SYS_MMAP, []uint64{0, executor.MostShared, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, pass},
+		{"more shared memory", unix.SYS_MMAP, []uint64{0, executor.MostShared + 1, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS},
 			no(unix.ENOMEM)},
 		{"very much shared memory", unix.SYS_MMAP, []uint64{0, 1<<32 | 4096, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS},
 			no(unix.ENOMEM)},
 		{"more of it that is not reserved", unix.SYS_MMAP, []uint64{
-			0, mostShared + 1, 3, 1<<32 | unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE}, no(unix.ENOMEM)},
+			0, executor.MostShared + 1, 3, 1<<32 | unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE}, no(unix.ENOMEM)},
 		{"huge pages that are shared", unix.SYS_MMAP, []uint64{0, 4096, 3,
 			unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB}, no(unix.EPERM)},
 		{"huge pages of the host", unix.SYS_MMAP, []uint64{0, 1 << 21, 3,

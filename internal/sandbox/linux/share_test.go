@@ -20,137 +20,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/engine"
-	"github.com/airlock-run/airlock/internal/sandbox/linux/kernelfile"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/executor/kernelfile"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
-
-func TestShare(t *testing.T) {
-	s := newShare("things", 10, "make more")
-	alice, err := s.take("alice", 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	more, err := s.take("alice", 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.take("alice", 1)
-	if !errors.Is(describe(err).Kind, engine.ErrBusy) || !strings.Contains(err.Error(), "one owner") {
-		t.Errorf("above the owner's part: %v", err)
-	}
-	bob, err := s.take("bob", 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.take("carol", 1); err == nil || !strings.Contains(err.Error(), "all programs") {
-		t.Errorf("above the total: %v", err)
-	}
-	if err := alice.resize(4); err == nil {
-		t.Error("it grew above the owner's part")
-	}
-	more.release()
-	if err := errors.Join(alice.resize(1), alice.resize(5)); err != nil {
-		t.Error(err)
-	}
-	for _, h := range []*holding{alice, bob, more} {
-		h.release()
-	}
-	if s.used != 0 || len(s.owners) != 0 {
-		t.Errorf("left: %d, %v", s.used, s.owners)
-	}
-	if _, err := s.take("alice", 8); err != nil { // more than half, but she has nothing else
-		t.Error(err)
-	}
-}
-
-func TestGate(t *testing.T) {
-	var g gate
-	var held sync.WaitGroup
-	end := make(chan struct{})
-	for range ownerCalls {
-		if err := g.enter("alice"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	waits := make(chan struct{})
-	held.Go(func() {
-		_ = g.through("alice", func() error { close(waits); return nil })
-	})
-	for range mostCalls - ownerCalls { // others still enter
-		other := engine.NewID().String()
-		if err := g.enter(other); err != nil {
-			t.Fatal(err)
-		}
-		held.Go(func() {
-			<-end
-			g.leave(other)
-		})
-	}
-	select {
-	case <-waits:
-		t.Error("one owner is in too often")
-	default:
-	}
-	g.leave("alice")
-	<-waits
-	close(end)
-	held.Wait()
-	var waiting sync.WaitGroup
-	defer waiting.Wait()
-	refused := make(chan error, ownerWaiting+1)
-	if err := g.enter("alice"); err != nil {
-		t.Fatal(err)
-	}
-	for range ownerWaiting + 1 {
-		waiting.Go(func() { refused <- g.through("alice", func() error { return nil }) })
-	}
-	if err := <-refused; !errors.Is(describe(err).Kind, engine.ErrBusy) { // the others wait
-		t.Errorf("one owner has too many waiting: %v", err)
-	}
-	for range ownerCalls {
-		g.leave("alice")
-	}
-	for range ownerWaiting {
-		if err := <-refused; err != nil {
-			t.Error(err)
-		}
-	}
-	if g.inside != 0 || len(g.owners) != 0 || len(g.waiting) != 0 {
-		t.Errorf("left: %+v", &g)
-	}
-}
-
-// A frozen program counts with the processes that it has. It stays frozen until there is
-// room for all that it may start.
-func TestFrozenProcesses(t *testing.T) {
-	init := exec.Command("sleep", "1000") // as its pid 1
-	if err := init.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _, _ = init.Process.Kill(), init.Wait() }()
-	s := newShare("things", 200, "make more")
-	tasks, err := s.take("alice", 132)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &freezer{pid: init.Process.Pid, entered: &entered{pids: map[int]int{}}, kill: func() {}, tasks: tasks, most: 132}
-	defer f.end()
-	f.set(true)
-	if tasks.n != 1+tasksBeside {
-		t.Errorf("it counts with %d", tasks.n)
-	}
-	other, err := s.take("bob", 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f.set(false); !f.stands() || f.refused() == nil || f.retryAt().IsZero() {
-		t.Errorf("without room: frozen %v, %v, again at %v", f.stands(), f.refused(), f.retryAt())
-	}
-	other.release()
-	if f.set(false); f.stands() || f.refused() != nil || !f.retryAt().IsZero() || tasks.n != 132 {
-		t.Errorf("with room: frozen %v, %v, counts with %d", f.stands(), f.refused(), tasks.n)
-	}
-}
 
 // threadsOf returns the number of a process's threads.
 func threadsOf(t *testing.T, pid int) int64 {
@@ -159,7 +32,9 @@ func threadsOf(t *testing.T, pid int) int64 {
 }
 
 // ownedProgram starts a program of an owner, as standingProgram does.
-func ownedProgram(t *testing.T, s *Sandbox, owner engine.Owner, processes int) (held engine.ID, result <-chan error) {
+func ownedProgram(
+	t *testing.T, s *executor.Sandbox, owner engine.Owner, processes int,
+) (held engine.ID, result <-chan error) {
 	t.Helper()
 	spec := sandboxtest.Spec("bash", "echo up; exec sleep 1000")
 	spec.Owner, spec.Held, spec.Limits.Timeout, spec.Limits.Processes = owner, engine.NewID(), time.Hour, processes
@@ -187,7 +62,7 @@ func ownedProgram(t *testing.T, s *Sandbox, owner engine.Owner, processes int) (
 // Nothing that waits holds a thread of the executor: no program, process, watch or upload.
 func TestThreads(t *testing.T) {
 	s := start(t)
-	executor := executors(t)[0]
+	executorPID := executors(t)[0]
 	var waiting sync.WaitGroup
 	t.Cleanup(waiting.Wait)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -219,11 +94,11 @@ func TestThreads(t *testing.T) {
 		}
 	}
 	const most = 48
-	if n := threadsOf(t, executor); n > most {
+	if n := threadsOf(t, executorPID); n > most {
 		t.Errorf("the executor has %d threads with %d processes, %d watches and %d uploads, and should have %d at most",
 			n, sessions*processes, sessions*watches, sessions*uploads, most)
 	}
-	if n := instances(t, executor); n != 1 {
+	if n := instances(t, executorPID); n != 1 {
 		t.Errorf("the executor has %d inotify instances", n)
 	}
 }
@@ -260,14 +135,14 @@ func TestWatchesAreBounded(t *testing.T) {
 		return <-answer
 	}
 	var refused []error
-	for range ownerWatches/maxHeldWatches + 1 {
+	for range executor.OwnerWatches/executor.MaxHeldWatches + 1 {
 		held, _ := ownedProgram(t, s, "alice", 8)
 		for n := 0; ; n++ {
 			err := watch(held)
 			if err == nil {
 				continue
 			}
-			if n > maxHeldWatches || !errors.Is(err, engine.ErrBusy) {
+			if n > executor.MaxHeldWatches || !errors.Is(err, engine.ErrBusy) {
 				t.Errorf("after %d watches: %v", n, err)
 			}
 			refused = append(refused, err)
@@ -343,7 +218,7 @@ func TestTenants(t *testing.T) {
 		return
 	}
 	s := start(t)
-	executor := executors(t)[0]
+	executorPID := executors(t)[0]
 	bob, ended := ownedProgram(t, s, "bob", 128)
 	var alices []engine.ID
 	var refused []error
@@ -408,13 +283,25 @@ func TestTenants(t *testing.T) {
 	if end.ExitCode != 0 || out != "100\n" {
 		t.Errorf("another owner's process: %q %+v", out, end)
 	}
-	if !slices.Contains(executors(t), executor) {
+	if !slices.Contains(executors(t), executorPID) {
 		t.Error("the executor ended")
 	}
-	n := threadsOf(t, executor)
+	n := threadsOf(t, executorPID)
 	t.Logf("%d sessions of one owner, %d refusals, %d threads of the executor", len(alices), len(refused), n)
-	if n > executorTasks {
+	if n > executor.ExecutorTasks {
 		t.Errorf("the executor has %d threads", n)
+	}
+}
+
+// withoutRoot runs tests of this binary as an ordinary user too.
+func withoutRoot(t *testing.T, tests string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Log("this is an ordinary user: the other tests are it")
+		return
+	}
+	if out, err := asNobody(t, tests, nil); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -4,8 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/guest"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
@@ -36,7 +36,7 @@ func TestSpawnInPython(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			s := startWeak(t, weaken...)
-			executor := executors(t)[0]
+			executorPID := executors(t)[0]
 			for name, p := range programs {
 				r := sandboxtest.Run(t, s, sandboxtest.Python(p.code))
 				if r.Stdout != p.stdout || r.Code() != p.exit {
@@ -44,21 +44,17 @@ func TestSpawnInPython(t *testing.T) {
 				}
 			}
 			asCopy := len(weaken) == 2
-			copies := copiesAsInit(executor)
-			for end := time.Now().Add(time.Minute); (copies > 0) != asCopy &&
-				time.Now().Before(end); copies = copiesAsInit(executor) {
-				time.Sleep(10 * time.Millisecond) // one that is being made is a copy until it executes init
-			}
-			if (copies > 0) != asCopy {
-				t.Errorf("%d sandboxes have a copy of the zygote as pid 1", copies)
+			// One that is being made is a copy until it executes init.
+			if !sandboxtest.Await(func() bool { return (copiesAsInit(executorPID) > 0) == asCopy }) {
+				t.Errorf("%d sandboxes have a copy of the zygote as pid 1", copiesAsInit(executorPID))
 			}
 		})
 	}
 }
 
 // copiesAsInit counts sandboxes whose pid 1 is a copy of their zygote.
-func copiesAsInit(executor int) (count int) {
-	for _, pid := range descendants(executor) {
+func copiesAsInit(executorPID int) (count int) {
+	for _, pid := range executor.Descendants(executorPID) {
 		command, _ := os.ReadFile(procOf(pid, "cmdline"))
 		status, _ := os.ReadFile(procOf(pid, "status"))
 		if strings.Contains(string(command), guest.ZygotePath) && insideNumber(string(status)) == "1" {

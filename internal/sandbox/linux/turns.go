@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
 
@@ -17,20 +18,10 @@ import (
 // Without control groups the kernel gives each session its own share (autogroup). There
 // pid 1 has its own session, so it does not compete with its program's processes.
 
-// shortSlice is the shortest slice that the kernel accepts.
-const shortSlice = 100 * time.Microsecond
-
-// askForSlice requests a slice for the calling thread and its children; 0 is the
-// default. Older kernels ignore the request.
-func askForSlice(slice time.Duration) {
-	if attr, err := unix.SchedGetAttr(0, 0); err == nil {
-		attr.Runtime = uint64(slice)
-		_ = unix.SchedSetAttr(0, attr, 0)
-	}
-}
-
 // sliceOfInit gives a process a short slice. Its children get the default one.
-func sliceOfInit() []spawn.Step { return sliceSteps(shortSlice, unix.SCHED_FLAG_RESET_ON_FORK) }
+func sliceOfInit() []spawn.Step {
+	return sliceSteps(executor.ShortSlice, unix.SCHED_FLAG_RESET_ON_FORK)
+}
 
 // usualSlice is for a program that the executor itself starts.
 func usualSlice() []spawn.Step { return sliceSteps(0, 0) }
@@ -52,7 +43,7 @@ const sliceStep = "short slice of pid 1"
 
 // ownSession moves the program out of pid 1's session.
 func (s *sandbox) ownSession() []spawn.Step {
-	if s.group != nil {
+	if s.Group != nil {
 		return nil
 	}
 	return []spawn.Step{spawn.Call(ownSessionStep, unix.SYS_SETSID)}

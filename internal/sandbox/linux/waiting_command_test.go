@@ -12,7 +12,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
-	"github.com/airlock-run/airlock/internal/sandbox/linux/cgroup"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
@@ -32,15 +32,15 @@ echo $((${up/./} - stat[21]))
 `
 
 // awaitPool waits until a number of processes wait.
-func awaitPool(t *testing.T, s *Sandbox, name string, count int) {
+func awaitPool(t *testing.T, s *executor.Sandbox, name string, count int) {
 	t.Helper()
 	waits := func(p engine.Pool) bool { return p.Name == name && p.Waiting >= count }
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if pools, err := s.Pools(t.Context()); err != nil || slices.ContainsFunc(pools, waits) {
-			return
-		}
+	if !sandboxtest.Await(func() bool {
+		pools, err := s.Pools(t.Context())
+		return err != nil || slices.ContainsFunc(pools, waits)
+	}) {
+		t.Fatalf("of %s none waits", name)
 	}
-	t.Fatalf("of %s none waits", name)
 }
 
 // After a program a process waits for the next one, of any language, which takes it;
@@ -48,15 +48,16 @@ func awaitPool(t *testing.T, s *Sandbox, name string, count int) {
 // and no state of the previous one.
 func TestCommandsWait(t *testing.T) {
 	needCommands(t)
-	s, err := Start(t.Context(), Config{Launcher: NewLauncher(LaunchOptions{Warm: true}), Log: quiet})
+	s, err := executor.Start(t.Context(), executor.Config{Log: quiet,
+		Launcher: executor.NewLauncher(executor.LaunchOptions{Warm: true})})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	sandboxtest.Run(t, s, sandboxtest.Spec("bash", "true"))
 	for i := range 3 {
-		awaitPool(t, s, "other languages", mostCommands)
-		time.Sleep(500 * time.Millisecond)
+		awaitPool(t, s, "other languages", executor.MostCommands)
+		awaitAge(t, time.Second, executor.Descendants(executors(t)[0])...)
 		secret := fmt.Sprint("secret", i)
 		spec := sandboxtest.Spec("bash", age+`echo "$1 $SECRET $(cat) $PWD $PPID"
 ls -A /tmp . /proc/self/fd; echo x >/tmp/x; echo x >x`)
@@ -77,7 +78,8 @@ ls -A /tmp . /proc/self/fd; echo x >/tmp/x; echo x >x`)
 // The sandbox's limits depend on the program, not on the waiting process.
 func TestCommandHasItsShape(t *testing.T) {
 	needCommands(t)
-	s, err := Start(t.Context(), Config{Launcher: NewLauncher(LaunchOptions{Warm: true}), Log: quiet})
+	s, err := executor.Start(t.Context(), executor.Config{Log: quiet,
+		Launcher: executor.NewLauncher(executor.LaunchOptions{Warm: true})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,44 +109,29 @@ func TestNoSuchCommand(t *testing.T) {
 
 // A compiler that dies while it waits does not affect answers.
 func TestCompilerDiesWaiting(t *testing.T) {
-	s, err := Start(t.Context(), Config{Launcher: NewLauncher(LaunchOptions{Warm: true}), Log: quiet})
+	s, err := executor.Start(t.Context(), executor.Config{Log: quiet,
+		Launcher: executor.NewLauncher(executor.LaunchOptions{Warm: true})})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	spec := ordinary("ts", "const x: number = 1\nconsole.log(x)\n"+hasWaited)
 	sandboxtest.Run(t, s, spec)
-	awaitPool(t, s, "TypeScript", mostNodes)
+	awaitPool(t, s, "TypeScript", executor.MostNodes)
 	killed := 0
-	for _, pid := range descendants(executors(t)[0]) {
+	for _, pid := range executor.Descendants(executors(t)[0]) {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if strings.Contains(string(command), "\x00"+language.CompilerWaits+"\x00") {
 			killed++
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	}
-	if killed < mostNodes {
+	if killed < executor.MostNodes {
 		t.Errorf("%d compilers waited", killed)
 	}
-	for range mostNodes {
+	for range executor.MostNodes {
 		if r := sandboxtest.Run(t, s, spec); r.Code() != 0 || r.Stdout != "1\ntrue\n" {
 			t.Errorf("exit code %d, stdout %q, stderr %q", r.Code(), r.Stdout, r.Stderr)
 		}
-	}
-}
-
-// A run is not answered early while a process other than pid 1 exists, or may exist.
-func TestExitedAlone(t *testing.T) {
-	for left, want := range map[int64]bool{1: true, 2: false, 0: false} {
-		for _, reaped := range []bool{true, false} {
-			w, done := &watch{reaped: reaped}, &outcome{Lost: true}
-			if got := w.exited(7<<8, func() int64 { return left }, done); got != (want && reaped) || done.Lost ||
-				done.Status != 7<<8 {
-				t.Errorf("%d are left, reaped: %v: %v, %+v", left, reaped, got, done)
-			}
-		}
-	}
-	if (&watch{reaped: true}).exited(0, (*cgroup.Group)(nil).Processes, &outcome{}) {
-		t.Error("without control groups")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/executor/kernelfile"
+	"github.com/airlock-run/airlock/internal/sandbox/image"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -23,7 +27,7 @@ type leftover struct {
 	Files  map[string]string
 }
 
-func nodeRun(t *testing.T, s *Sandbox, spec *engine.Spec) leftover {
+func nodeRun(t *testing.T, s *executor.Sandbox, spec *engine.Spec) leftover {
 	t.Helper()
 	r := sandboxtest.Run(t, s, spec)
 	return leftover{ending{r.Code(), r.Stdout, r.Stderr}, r.Signal, r.Files}
@@ -62,7 +66,7 @@ func TestNodeStartsCold(t *testing.T) {
 		"arguments":      {func(s *engine.Spec) { s.Args = []string{"a"} }, true},
 		"input":          {func(s *engine.Spec) { s.Stdin = []byte("a") }, true},
 		"environment":    {func(s *engine.Spec) { s.Env = map[string]string{"A": "b", "PATH": "/usr/bin"} }, true},
-		"other root":     {func(s *engine.Spec) { s.Root, s.Home = rootData, rootData }, true},
+		"other root":     {func(s *engine.Spec) { s.Root, s.Home = image.RootData, image.RootData }, true},
 		"known home":     {func(s *engine.Spec) { s.Home = "/" }, true},
 		"home":           {func(s *engine.Spec) { s.Home = "/elsewhere" }, false},
 		"options":        {func(s *engine.Spec) { s.Env = map[string]string{"NODE_OPTIONS": "--no-warnings"} }, false},
@@ -80,45 +84,6 @@ func TestNodeStartsCold(t *testing.T) {
 				t.Errorf("exit code %d, waited: %swant %v\n%s", r.Code(), r.Stdout, test.want, r.Stderr)
 			}
 		})
-	}
-}
-
-// A Node that waits is not used for a program whose command is not its language's,
-// whatever the request claims.
-func TestNodePoolTrustsNoRequest(t *testing.T) {
-	e := &executor{}
-	e.newProcessPools()
-	request := func(name string) *runRequest {
-		p, err := newProgram(ordinary(name, "1"), newOutputEnds)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.close()
-		return &p.request
-	}
-	for name, change := range map[string]func(*runRequest){
-		"other command":   func(r *runRequest) { r.Argv[0] = "/usr/bin/true" },
-		"other arguments": func(r *runRequest) { r.Node.Args = []string{"x"} },
-		"other entry":     func(r *runRequest) { r.Entry = "x.js" },
-		"other language": func(r *runRequest) {
-			r.Node.Language = map[string]string{
-				"js": "ts", "ts": "js"}[r.Node.Language]
-		},
-		"python":      func(r *runRequest) { r.Node.Language = "python" },
-		"no such":     func(r *runRequest) { r.Node.Language = "none" },
-		"held":        func(r *runRequest) { r.Held = "x" },
-		"less of env": func(r *runRequest) { r.Env = r.Env[1:] },
-	} {
-		for _, l := range []string{"js", "ts"} {
-			r := request(l)
-			if _, _, ok := e.processPool(r.nodeLanguage(), r); !ok {
-				t.Fatalf("%s: the request is refused as it is", l)
-			}
-			change(r)
-			if _, _, ok := e.processPool(r.nodeLanguage(), r); ok {
-				t.Errorf("%s, %s: accepted", l, name)
-			}
-		}
 	}
 }
 
@@ -143,10 +108,10 @@ func TestWaitingNodeKnowsNobody(t *testing.T) {
 }
 
 // nodes returns the processes of Node below an executor.
-func nodes(executor int) (pids []int) {
-	for _, pid := range descendants(executor) {
+func nodes(executorPID int) (pids []int) {
+	for _, pid := range executor.Descendants(executorPID) {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if strings.HasPrefix(string(command), nodePath+"\x00") {
+		if strings.HasPrefix(string(command), executor.NodePath+"\x00") {
 			pids = append(pids, pid)
 		}
 	}
@@ -156,20 +121,41 @@ func nodes(executor int) (pids []int) {
 // awaitNodes waits until some Nodes wait.
 func awaitNodes(t *testing.T, count int) []int {
 	t.Helper()
-	executor := executors(t)[0]
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if pids := nodes(executor); len(pids) >= count {
-			return pids
-		}
+	executorPID := executors(t)[0]
+	var pids []int
+	if !sandboxtest.Await(func() bool { pids = nodes(executorPID); return len(pids) >= count }) {
+		t.Fatalf("%d wait, not %d", len(pids), count)
 	}
-	t.Fatalf("%d wait, not %d", len(nodes(executor)), count)
-	return nil
+	return pids
+}
+
+// awaitAge waits until processes are of an age.
+func awaitAge(t *testing.T, age time.Duration, pids ...int) {
+	t.Helper()
+	if !sandboxtest.Await(func() bool {
+		var now unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+			t.Fatal(err)
+		}
+		return !slices.ContainsFunc(pids, func(pid int) bool {
+			stat := kernelfile.Read(fmt.Sprintf("/proc/%d", pid), "stat")
+			fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+			if len(fields) < 20 {
+				return false // it has ended
+			}
+			started, _ := strconv.ParseInt(fields[19], 10, 64) // in hundredths of a second
+			return time.Duration(now.Nano())-time.Duration(started)*10*time.Millisecond < age
+		})
+	}) {
+		t.Fatalf("some of %v are younger than %v", pids, age)
+	}
 }
 
 // After a program a Node waits for the next one, which takes it; then it is replaced. A
 // Node that dies while it waits does not affect answers.
 func TestNodesWait(t *testing.T) {
-	s, err := Start(t.Context(), Config{Launcher: NewLauncher(LaunchOptions{Warm: true}), Log: quiet})
+	s, err := executor.Start(t.Context(), executor.Config{Log: quiet,
+		Launcher: executor.NewLauncher(executor.LaunchOptions{Warm: true})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,10 +164,10 @@ func TestNodesWait(t *testing.T) {
 	if r := sandboxtest.Run(t, s, when); r.Code() != 0 {
 		t.Fatalf("stderr %q", r.Stderr)
 	}
-	executor := executors(t)[0]
+	executorPID := executors(t)[0]
 	for range 3 {
-		pids := awaitNodes(t, mostNodes)
-		time.Sleep(time.Second) // that it waits
+		pids := awaitNodes(t, executor.MostNodes)
+		awaitAge(t, time.Second, pids...)
 		before := time.Now()
 		r := sandboxtest.Run(t, s, when)
 		var started, waited float64 // in milliseconds; its time up begins when it is wanted
@@ -189,21 +175,16 @@ func TestNodesWait(t *testing.T) {
 			waited < 100 {
 			t.Errorf("it started at and waited for %s, and was wanted at %d", r.Stdout, before.UnixMilli())
 		}
-		if left := nodes(executor); !slices.ContainsFunc(pids, func(pid int) bool { return !slices.Contains(left, pid) }) {
+		if left := nodes(executorPID); !slices.ContainsFunc(pids, func(pid int) bool { return !slices.Contains(left, pid) }) {
 			t.Errorf("of %v none was used: %v", pids, left)
 		}
 	}
-	want := engine.Pool{Name: "JavaScript", Ready: true, Waiting: mostNodes, Wanted: mostNodes}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		pools, err := s.Pools(t.Context())
-		if err == nil && slices.Contains(pools, want) {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("pools: %+v, %v", pools, err)
-		}
+	want := engine.Pool{Name: "JavaScript", Ready: true, Waiting: executor.MostNodes, Wanted: executor.MostNodes}
+	var pools []engine.Pool
+	if !sandboxtest.Await(func() bool { pools, err = s.Pools(t.Context()); return slices.Contains(pools, want) }) {
+		t.Fatalf("pools: %+v, %v, want among them %+v", pools, err, want)
 	}
-	for _, pid := range awaitNodes(t, mostNodes) {
+	for _, pid := range awaitNodes(t, executor.MostNodes) {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
 	for range 3 {
@@ -212,27 +193,6 @@ func TestNodesWait(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}
-}
-
-// Idle Nodes are ended if no program arrives.
-func TestIdleNodesEnd(t *testing.T) {
-	e := &executor{host: &host{uids: userUIDs}}
-	w := &waiting{sandbox: &sandbox{host: e.host}, executor: e}
-	p := &processPool{executor: e, waitingList: waitingList{ready: []*waiting{w}}}
-	p.mu.Lock()
-	p.expire()
-	p.expiry.Reset(0)
-	p.mu.Unlock()
-	for range 1000 {
-		p.mu.Lock()
-		left := len(p.ready)
-		p.mu.Unlock()
-		if left == 0 {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Error("it waits on")
 }
 
 // Any program can make the call by which a Node asks for its program. It has no effect

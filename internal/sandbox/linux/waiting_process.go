@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/guest"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
 )
@@ -32,29 +33,20 @@ import (
 // wants the processor.
 const processReadyTime = time.Minute
 
-// startProcess creates a sandbox with a process that waits in it.
-func (e *executor) startProcess(l language.Language, s shape, how startMode) (_ *waiting, err error) {
-	uid, err := e.leaseUID()
-	if err != nil {
-		return nil, err
+// Await implements Wall.
+func (l *wall) Await(b *executor.Box, of language.Language) (_ executor.Cell, err error) {
+	if of.Name == "" { // a request for the process itself
+		b.Request.Root, b.Request.Env, b.Request.Argv = "/", []string{}, []string{commandPath}
 	}
-	request := s.commandRequest()
-	if l.Name != "" {
-		request = s.nodeRequest(l)
-	}
-	w := &waiting{sandbox: &sandbox{host: e.host, request: request, uid: uid}, executor: e, shape: s, language: l}
+	w := &cell{sandbox: &sandbox{Box: b, wall: l}, waits: true, language: of, environment: b.Request.Env}
 	defer func() {
 		if err != nil {
-			w.close()
+			w.Close()
 		}
 	}()
-	if w.workspace, err = newWorkspace(s.workspace, s.inodes, uid); err != nil {
+	if err := w.makeRules(); err != nil {
 		return nil, err
 	}
-	if err := w.furnish(e.host); err != nil {
-		return nil, err
-	}
-	w.group.Idle(how != onDemand)
 	if err := w.launch(); err != nil {
 		return nil, fmt.Errorf("start a process that waits: %w", err)
 	}
@@ -65,7 +57,7 @@ func (e *executor) startProcess(l language.Language, s shape, how startMode) (_ 
 }
 
 // launch starts the sandbox, up to the execution of the process in it.
-func (w *waiting) launch() error {
+func (w *cell) launch() error {
 	// These are its stdin, stdout and stderr until it gets the program's. Its output to
 	// them is not read.
 	reading, writing, err := os.Pipe()
@@ -74,7 +66,7 @@ func (w *waiting) launch() error {
 	}
 	defer reading.Close()
 	defer writing.Close()
-	control, theirs, err := newLinkPair()
+	control, theirs, err := executor.NewLinkPair()
 	if err != nil {
 		return err
 	}
@@ -96,24 +88,22 @@ func (w *waiting) launch() error {
 		defer w.compiler.sandbox.closeFiles()
 		w.script.Beside = w.compiler.sandbox.becomeProgram()
 	}
-	weaken(w.script, w.executor.config.Weaken)
-	pid, pidfd, err := w.script.Start()
-	if err != nil {
+	weaken(w.script, w.wall.weaken)
+	if w.pid, w.pidfd, err = w.script.Start(); err != nil {
 		return err
 	}
-	w.pid, w.pidfd = pid, os.NewFile(uintptr(pidfd), "process")
 	w.closeFiles()
 	theirs.Close()
 	if r, ok := spawn.ReadReport(w.reports); ok && r.Kind != spawn.Started {
 		return stepError(w.script, r)
 	}
 	var nothing struct{}
-	files, err := w.control.receive(&nothing)
+	files, err := w.control.Receive(&nothing)
 	if err == nil && len(files) == 1 {
 		w.listener = files[0]
 		return nil
 	}
-	closeAll(files...)
+	executor.CloseAll(files...)
 	if r, ok := spawn.ReadReport(w.reports); ok {
 		return stepError(w.script, r)
 	}
@@ -128,31 +118,45 @@ func (s *sandbox) waitingScript() *spawn.Script {
 	script := s.script()
 	last := len(script.Main) - 2 // the filter, and the program
 	listen := spawn.Call(filterStep, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER,
-		s.host.filter)
+		s.wall.filter)
 	send := sendFile("send what listens", guest.AnswersFD)
 	listen.Result = send.file
 	program := script.Main[last+1]
 	script.Main = append(script.Main[:last:last], listen, send.step, closeFrom(guest.AnswersFD, guest.AnswersFD))
-	if s.request.Argv[0] == commandPath { // the process closes it by itself
+	if s.Request.Argv[0] == commandPath { // the process closes it by itself
 		keep := spawn.Call("keep the pipe for reports", unix.SYS_FCNTL, s.report, unix.F_SETFD, 0)
 		script.Main = append(script.Main, keep)
 	}
 	script.Main = append(script.Main, program)
 	if len(spawn.InitProgram()) > 0 {
-		place := spawn.Call("place the pipe for reports", unix.SYS_DUP3, s.report, spawn.ReportFile, 0)
-		script.Setup = slices.Insert(script.Setup, 0, place)
-		script.Init = append(s.becomeInit(spawn.ReportFile), spawn.Call("execute init", unix.SYS_EXECVE, initPath,
-			spawn.Strings([]string{initPath}), spawn.Strings(nil)))
+		s.executeInit(script, nil)
 	}
 	return script
 }
 
+// executeInit has pid 1 execute a program of its own, which has a socket unless that is nil.
+func (s *sandbox) executeInit(script *spawn.Script, socket *os.File) {
+	place := []spawn.Step{spawn.Call("place the pipe for reports", unix.SYS_DUP3, s.report, spawn.ReportFile, 0)}
+	last := spawn.ReportFile
+	if socket != nil {
+		place = append(place, spawn.Call("place the socket of pid 1", unix.SYS_DUP3, socket, spawn.NewcomersFile, 0))
+		last = spawn.NewcomersFile
+	}
+	script.Setup = slices.Insert(script.Setup, 0, place...)
+	script.Init = []spawn.Step{closeFrom(0, spawn.ReportFile-1), closeFrom(last+1, lastFile)}
+	if last > spawn.ReportFile {
+		script.Init = append(script.Init, closeFrom(spawn.ReportFile+1, last-1))
+	}
+	script.Init = append(script.Init, usualTimerSlack(), s.seccomp(), spawn.Call("execute init", unix.SYS_EXECVE, initPath,
+		spawn.Strings([]string{initPath}), spawn.Strings(nil)))
+}
+
 // awaitQuestion waits until the process reports that it waits.
-func (w *waiting) awaitQuestion(deadline time.Time) error {
+func (w *cell) awaitQuestion(deadline time.Time) error {
 	list := []unix.PollFd{{Fd: int32(w.listener.Fd()), Events: unix.POLLIN},
-		{Fd: int32(w.pidfd.Fd()), Events: unix.POLLIN}}
+		{Fd: int32(w.pidfd), Events: unix.POLLIN}}
 	for {
-		switch n, err := pollUntil(list, deadline); {
+		switch n, err := executor.PollUntil(list, deadline); {
 		case err != nil:
 			return err
 		case n == 0:
@@ -183,7 +187,8 @@ func (w *waiting) awaitQuestion(deadline time.Time) error {
 
 // handOver gives a program to the process that waits for it. From here on its calls are
 // not received.
-func (w *waiting) handOver(r *runRequest, ends []*os.File) error {
+func (w *cell) handOver(ends []*os.File) error {
+	r := w.Request
 	description, flags, err := w.describe(r)
 	if err != nil {
 		return err
@@ -214,7 +219,7 @@ func (w *waiting) handOver(r *runRequest, ends []*os.File) error {
 // describe creates the file that describes the program to the process, and returns the
 // flags for opening the program's own files in it. The files of a Node are not
 // inherited by the programs that it executes.
-func (w *waiting) describe(r *runRequest) (description *os.File, flags uint32, err error) {
+func (w *cell) describe(r *executor.RunRequest) (description *os.File, flags uint32, err error) {
 	if w.language.Name != "" {
 		description, err = w.describeToNode(r)
 		return description, unix.O_CLOEXEC, err
@@ -228,31 +233,12 @@ func commandSteps(file string) []spawn.Step {
 	return []spawn.Step{{Name: "go to the workspace"}, {Name: "execute " + file}}
 }
 
-// takesCommand reports whether a process that waits for a command can serve a request,
-// and returns its shape.
-func (e *executor) takesCommand(r *runRequest) (shape, bool) {
-	if len(spawn.CommandProgram()) == 0 || r.Held != "" || r.Make || r.Live || r.Network || len(r.Authority) > 0 {
-		return shape{}, false
-	}
-	if e.host.groups == nil && r.Argv[0] == nodePath { // a Node's limits differ there
-		return shape{}, false
-	}
-	return shapeOf(r), true
-}
-
-// commandRequest returns a request for the process itself.
-func (s shape) commandRequest() *runRequest {
-	r := s.request()
-	r.Root, r.Env, r.Argv = "/", []string{}, []string{commandPath}
-	return r
-}
-
 // describeCommand creates the file that holds a command.
-func (w *waiting) describeCommand(r *runRequest) (*os.File, error) {
+func (w *cell) describeCommand(r *executor.RunRequest) (*os.File, error) {
 	command, err := spawn.EncodeCommand(r.Root, r.Argv, r.Env, w.reportNumber)
 	if err != nil {
 		return nil, err
 	}
 	w.script = &spawn.Script{Main: commandSteps(r.Argv[0])}
-	return memoryFile("command", command)
+	return executor.MemoryFile("command", command)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -32,7 +33,7 @@ func TestNothingLeftIsMissed(t *testing.T) {
 	}
 	cold, warm := start(t), startWarm(t)
 	for code, want := range programs {
-		for path, s := range map[string]*Sandbox{"cold": cold, "warm": warm} {
+		for path, s := range map[string]*executor.Sandbox{"cold": cold, "warm": warm} {
 			r := sandboxtest.Run(t, s, sandboxtest.Python(code))
 			got := slices.Sorted(maps.Keys(r.Files))
 			if diff := cmp.Diff(want, got); diff != "" || r.Code() != 0 {

@@ -81,7 +81,9 @@ if __name__ == "__main__":
 		wantOutput(t, b.run(t, spec), "arg\n")
 	})
 	t.Run("output comes while the program runs", func(t *testing.T) { contractStreaming(t, b) })
-	t.Run("commands", func(t *testing.T) { contractCommands(t, b) })
+	if !b.backend.Image {
+		t.Run("commands", func(t *testing.T) { contractCommands(t, b) })
+	}
 	t.Run("both streams in one", func(t *testing.T) {
 		for lang, code := range map[string]string{
 			"python": "import os, sys\nfor i in range(100):\n    print(i)\n    print(i, file=sys.stderr)\n" +

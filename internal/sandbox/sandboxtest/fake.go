@@ -32,6 +32,7 @@ type Fake struct {
 	process FakeProcess
 	port    func(port int) (net.Conn, error)
 	folders map[engine.ID]*fakeFolder
+	changes map[engine.ID][]engine.Output // of held workspaces, see Change
 }
 
 var _ engine.Sandbox = (*Fake)(nil)
@@ -97,14 +98,26 @@ func (f *Fake) Release(ctx context.Context, id engine.ID) error {
 	return f.fault
 }
 
-// Changes returns no changes.
+// Change makes files changes of a held workspace, until Changes returns them.
+func (f *Fake) Change(id engine.ID, files ...engine.Output) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.changes == nil {
+		f.changes = map[engine.ID][]engine.Output{}
+	}
+	f.changes[id] = append(f.changes[id], files...)
+}
+
+// Changes returns what Change was called with since the last time.
 func (f *Fake) Changes(ctx context.Context, id engine.ID, limits engine.FileLimit) (*engine.Changes, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, held := f.held[id]; !held {
 		return nil, engine.ErrNotFound
 	}
-	return &engine.Changes{}, f.fault
+	changed := f.changes[id]
+	delete(f.changes, id)
+	return &engine.Changes{Outputs: changed}, f.fault
 }
 
 // Held returns one byte for each held workspace.
@@ -124,6 +137,9 @@ func (f *Fake) Isolation(ctx context.Context) (engine.Isolation, error) {
 	defer f.mu.Unlock()
 	return engine.Isolation{Backend: "fake", Summary: "no isolation: a test"}, f.fault
 }
+
+// Distant implements engine.Sandbox.
+func (f *Fake) Distant() bool { return false }
 
 // Close does nothing: the runs end with their contexts.
 func (f *Fake) Close() error {

@@ -10,6 +10,7 @@ import (
 	"path"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -116,7 +117,13 @@ func (p *fakeProcess) end(how engine.ProcessEnd) {
 	})
 }
 
-func (p *fakeProcess) Stdin() io.WriteCloser { return p.stdin }
+func (p *fakeProcess) Stdin() engine.ProcessInput { return fakeInput{p.stdin} }
+
+// fakeInput is an input whose writes cannot be ended.
+type fakeInput struct{ *io.PipeWriter }
+
+func (fakeInput) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
+
 func (p *fakeProcess) Stdout() io.ReadCloser { return p.stdout }
 func (p *fakeProcess) Stderr() io.ReadCloser {
 	if p.terminal {
@@ -157,6 +164,10 @@ func (p *fakeProcess) Wait() (engine.ProcessEnd, error) {
 	<-p.ended
 	return p.how, nil
 }
+
+func (p *fakeProcess) PID() int { return 0 }
+
+func (p *fakeProcess) WaitAll() error { return nil }
 
 func (p *fakeProcess) Close() error {
 	_ = p.Signal(syscall.SIGKILL) // it may have ended

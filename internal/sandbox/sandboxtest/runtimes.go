@@ -11,6 +11,10 @@ import (
 // seconds of a processor. LiveRuntimes is for tests whose programs import no packages.
 func Runtimes() string { return os.Getenv("AIRLOCK_TEST_DATA") + "/runtimes" }
 
+// Binary returns the release binary that make test has built, for executors of tests under the race
+// detector that are about what uses them: theirs is another one, whose tests have it. Empty: the test binary.
+func Binary() string { return os.Getenv("AIRLOCK_TEST_EXECUTOR") }
+
 // LiveRuntimes creates runtimes in dir with which live interpreters start, without
 // packages for programs. If setup installed none, they are empty.
 func LiveRuntimes(dir string) (string, error) {
@@ -24,10 +28,10 @@ func LiveRuntimes(dir string) (string, error) {
 	}
 	for _, link := range links {
 		folder, err := filepath.EvalSymlinks(link)
-		if err == nil {
-			err = os.Symlink(folder, filepath.Join(python, filepath.Base(link)))
-		}
 		if err != nil {
+			return "", err
+		}
+		if err := os.Symlink(folder, filepath.Join(python, filepath.Base(link))); err != nil {
 			return "", err
 		}
 	}

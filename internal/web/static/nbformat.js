@@ -12,9 +12,17 @@ export const languages = {
     kernel: { name: "javascript", display_name: "JavaScript (Node.js)", language: "javascript" }, comment: "//", editor: "js",
     info: { name: "javascript", file_extension: ".js", mimetype: "text/javascript" },
   },
+  typescript: {
+    kernel: { name: "typescript", display_name: "TypeScript (Node.js)", language: "typescript" }, comment: "//", editor: "ts",
+    info: { name: "typescript", file_extension: ".ts", mimetype: "text/typescript" },
+  },
   bash: {
     kernel: { name: "bash", display_name: "Bash", language: "bash" }, comment: "#", editor: "bash",
     info: { name: "bash", file_extension: ".sh", mimetype: "text/x-sh" },
+  },
+  r: {
+    kernel: { name: "ir", display_name: "R", language: "R" }, comment: "#", editor: "r",
+    info: { name: "R", file_extension: ".r", mimetype: "text/x-r-source" },
   },
 };
 
@@ -38,7 +46,7 @@ export function blank(kind = "code", source = "") {
 // isText reports whether a form of a value is kept as lines.
 const isText = (mime) => mime.startsWith("text/") || mime === "image/svg+xml" || mime === "application/javascript";
 
-function outputTo(o) {
+export function outputTo(o) {
   if (o.type === "stdout" || o.type === "stderr") return { output_type: "stream", name: o.type, text: lines(o.text) };
   if (o.type === "error") return { output_type: "error", ename: o.name ?? "", evalue: o.value ?? "", traceback: o.traceback ?? [] };
   const data = Object.fromEntries(Object.entries(o.data ?? {}).map(([m, v]) => [m, isText(m) && typeof v === "string" ? lines(v) : v]));

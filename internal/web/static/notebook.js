@@ -1,12 +1,13 @@
 // The notebook: cells over a live session. What is written is kept in the browser at
 // once and as a file of the session soon after; one tab edits a notebook at a time.
 import { announce, ask, loadScript, meta, named, parts } from "./page.js";
-import { latex, Outputs } from "./outputs.js";
+import { addForm, latex, Outputs } from "./outputs.js";
 import { blank, fromFile, languages, maxNotebook, toFile, toScript, unsaved } from "./nbformat.js";
 import { toHTML } from "./nbhtml.js";
 import { Session } from "./session.js";
 import * as drafts from "./stash.js";
 import { Side } from "./side.js";
+import { VIEW, Widgets } from "./widgets.js";
 
 const box = document.getElementById("notebook");
 const list = document.getElementById("cells");
@@ -16,8 +17,10 @@ const saved = document.getElementById("saved");
 const badge = document.getElementById("state");
 const clock = document.getElementById("clock");
 const button = (id) => document.getElementById(id);
-const session = new Session(box.dataset.api, box.dataset.session, box.dataset.language);
+const session = new Session(box.dataset.api, box.dataset.session, box.dataset.language, box.dataset.image);
 const side = new Side(session, { say, readOnly: () => readOnly });
+const widgets = new Widgets(session, { say, readOnly: () => readOnly });
+addForm(VIEW, (data, output, outputs) => widgets.show(data, output, outputs));
 const cells = []; // {id, kind, source, outputs, count, ..., view}
 let file = "Untitled.ipynb"; // where the session has it
 let readOnly = false;
@@ -431,27 +434,35 @@ async function next() {
   const view = cell.view;
   view.make().dress();
   view.outputs.reset([]);
-  await carry(cell, (tell) => session.run({ code: cell.source, input: true }, tell));
+  const parent = crypto.randomUUID();
+  await carry(cell, (tell) => session.run({ code: cell.source, input: true, parent }, tell), parent);
 }
 
 // carry shows what a cell does until it has ended.
-async function carry(cell, start) {
+// parent is what comms call it.
+async function carry(cell, start, parent) {
   const view = cell.view;
   running = cell;
   button("interrupt").disabled = button("restart").disabled = false;
   state("running", "running");
   view.element.classList.add("runs");
+  box.dataset.busy = "true";
+  side.processes.soon();
   tick();
   let clearing = false;
   let done;
   try {
     done = await start((type, data) => {
-      if (type === "started") { cell.metadata.airlock = { cell: data.id }; drafts.put(key(), { title: title.value, file: content(), saved: false }); return; }
+      if (type === "comm") { widgets.said(data); return; }
+      if (widgets.takes(parent, type, data)) return;
+      if (type === "started") { if (data.restarted) widgets.lost(); cell.metadata.airlock = { cell: data.id, parent }; drafts.put(key(), { title: title.value, file: content(), saved: false }); return; }
       if (type === "clear") { clearing = true; return; }
       if (type === "input") { question(view, data); return; }
       if (clearing) { view.outputs.reset([]); clearing = false; }
       view.outputs.add({ type, ...data });
     });
+    widgets.ended();
+    if (done.status === "lost") widgets.lost();
     cell.count = done.execution_count || null;
     if (done.message) view.outputs.add({ type: "stderr", text: `${done.message}\n` });
     const words = { ok: "ready", error: "failed", interrupted: "interrupted", timeout: "timed out", lost: "lost" };
@@ -473,6 +484,7 @@ async function carry(cell, start) {
   view.number();
   for (const c of cells) if (c.view.mark && !queue.includes(c)) c.view.number();
   running = null;
+  box.dataset.busy = "false";
   button("interrupt").disabled = true;
   announce(`Cell ${cells.indexOf(cell) + 1}: ${badge.textContent}.`);
   changed();
@@ -513,6 +525,7 @@ button("restart").addEventListener("click", async () => {
   state("running", "restarting");
   try {
     await session.call("/restart");
+    widgets.lost();
     state("", "restarted");
     announce("The interpreter is new. Variables are gone, files are there.");
     side.refresh();
@@ -618,8 +631,9 @@ async function open() {
   let there = "";
   if (session.id) {
     begun();
-    const [{ files = [] }, { language }] = await Promise.all([session.get("/files"), session.get("")]);
+    const [{ files = [] }, { language, image }] = await Promise.all([session.get("/files"), session.get("")]);
     session.language = language;
+    session.image = image;
     const found = files.find((f) => /^[^/]+\.ipynb$/.test(f.path));
     if (found) {
       if (found.size > maxNotebook) throw new Error(`It has ${Math.round(found.size / 2 ** 20)} MiB; the page opens up to ${maxNotebook >> 20} MiB. Download it among the files, and clear its outputs: jupyter nbconvert --clear-output.`);
@@ -645,9 +659,9 @@ async function open() {
     c.view.outputs.reset([]);
     const known = await session.get(`/cells/${id}`).catch((e) => e);
     if (known.status === 404 || known instanceof Error) c.view.outputs.reset(before);
-    carry(c, (tell) => session.follow(id, tell));
+    carry(c, (tell) => session.follow(id, tell), c.metadata.airlock.parent);
   }
-  document.getElementById("language").textContent = languages[session.language].kernel.display_name;
+  document.getElementById("language").textContent = languages[session.language].kernel.display_name + (session.image && session.image !== "host" ? ` in ${session.image}` : "");
   side.refresh();
 }
 

@@ -14,9 +14,12 @@ addEventListener("message", (e) => {
   if (e.data?.ready === true) e.source.postMessage({ content: known.content, dark: matchMedia("(prefers-color-scheme: dark)").matches }, "*");
   else if (Number.isFinite(e.data?.height)) known.element.style.height = `${Math.min(Math.max(e.data.height, 24), 4000)}px`;
   else if (typeof e.data?.problem === "string") known.failed(e.data.problem.slice(0, 500));
+  else if (e.data) known.heard?.(e.data);
 });
 
-function framed(kind, content, title) {
+// framed shows something in a frame. If it goes on talking with the page, begin is told how to
+// post to it, at each load, heard what it says, and failed why nothing is shown.
+export function framed(kind, content, title, { begin, heard, failed } = {}) {
   const holder = document.createElement("div");
   const frame = document.createElement("iframe");
   frame.className = "out-frame";
@@ -24,18 +27,25 @@ function framed(kind, content, title) {
   frame.setAttribute("sandbox", "allow-scripts");
   frame.referrerPolicy = "no-referrer";
   frame.src = `${box.dataset.frames}${kind}`;
-  frame.style.height = kind === "html" ? "40px" : "420px";
+  frame.style.height = { html: "40px", widget: "60px" }[kind] ?? "420px";
   frame.addEventListener("load", () => {
     // What was shown here before a move in the document is gone with its window.
     for (const [win, f] of frames) if (f.element === frame || !f.element.isConnected) frames.delete(win);
-    frames.set(frame.contentWindow, { element: frame, content, failed: (words) => holder.replaceChildren(plain(words)) });
+    const at = frame.contentWindow;
+    frames.set(at, { element: frame, content, heard, failed: failed ?? ((words) => holder.replaceChildren(plain(words))) });
+    begin?.((message) => at.postMessage(message, "*"));
     frame.contentWindow.postMessage({ content, dark: matchMedia("(prefers-color-scheme: dark)").matches }, "*");
   });
   holder.append(frame);
   return holder;
 }
 
-function plain(text) {
+// note is a remark of the page's about an output.
+export function note(words) {
+  return Object.assign(document.createElement("p"), { className: "note", textContent: words });
+}
+
+export function plain(text) {
   const element = document.createElement("div");
   element.className = "out-text";
   new Console(element).write("stdout", text);
@@ -151,11 +161,16 @@ const forms = [
   ["text/plain", (d) => plain(String(d))],
 ];
 
-function rich(output) {
+// addForm adds a form of values, richer than all others.
+export function addForm(mime, show) {
+  forms.unshift([mime, show]);
+}
+
+function rich(output, outputs) {
   for (const [mime, show] of forms) {
     if (output.data?.[mime] === undefined) continue;
     try {
-      const element = show(output.data[mime]);
+      const element = show(output.data[mime], output, outputs);
       element.dataset.mime = mime;
       return element;
     } catch {
@@ -200,7 +215,7 @@ export class Outputs {
     if (output.update) {
       const there = this.named.get(output.display_id);
       if (!there) return;
-      const fresh = rich(output);
+      const fresh = rich(output, this);
       there.element.replaceWith(fresh);
       there.element = fresh;
       Object.assign(there.output, { data: output.data, metadata: output.metadata });
@@ -208,7 +223,7 @@ export class Outputs {
     }
     this.console = null;
     this.list.push(output);
-    const element = output.type === "error" ? this.error(output) : rich(output);
+    const element = output.type === "error" ? this.error(output) : rich(output, this);
     element.classList.add("out");
     this.element.append(element);
     if (output.display_id) this.named.set(output.display_id, { element, output });

@@ -1,14 +1,15 @@
 // A live session, through the native API: what a notebook asks of it.
 import { meta, problemOf, Problem } from "./page.js";
-import { follow } from "./stream.js";
+import { events, follow } from "./stream.js";
 
 const WEEK = 7 * 24 * 3600;
 
 export class Session {
-  constructor(api, id, language) {
+  constructor(api, id, language, image = "") {
     this.api = api;
     this.id = id;
     this.language = language; // of a session that is made
+    this.image = image;       // likewise; empty: the usual one
   }
 
   async send(path, options = {}) {
@@ -50,10 +51,11 @@ export class Session {
 
   // make makes the session, once, when something is first to be in it.
   make() {
-    this.making ??= this.id ? Promise.resolve() : this.json("/sessions", { method: "POST", body: { kind: "live", language: this.language, ttl_seconds: WEEK } })
+    const body = { kind: "live", language: this.language, image: this.image || null };
+    this.making ??= this.id ? Promise.resolve() : this.json("/sessions", { method: "POST", body: { ...body, ttl_seconds: WEEK } })
       .catch((e) => {
         if (e.status !== 400) throw e; // a service that keeps sessions for less
-        return this.json("/sessions", { method: "POST", body: { kind: "live", language: this.language } });
+        return this.json("/sessions", { method: "POST", body });
       })
       .then((made) => { this.id = made.id; this.made?.(); }, (e) => { this.making = null; throw e; });
     return this.making;
@@ -74,6 +76,16 @@ export class Session {
 
   follow(cell, tell, answer) {
     return follow((headers) => this.send(this.at(`/cells/${cell}/events`), { headers }), "done", tell, { answer });
+  }
+
+  // comm sends a message to an object of Python, and tells what comes of it; it returns the end.
+  async comm(message, tell) {
+    const answer = await this.send(this.at("/comms"), { method: "POST", body: message, headers: { Accept: "text/event-stream" } });
+    for await (const { type, data } of events(answer.body)) {
+      if (type === "done") return data;
+      tell(type, data);
+    }
+    return null;
   }
 
   write(path, content) {

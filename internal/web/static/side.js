@@ -199,7 +199,13 @@ export class Side {
     variables.replaceChildren(list);
   }
 
-  // terminal opens a shell in the sandbox.
+  // joined returns the shell of the session, if one runs: another tab may show it too.
+  async joined() {
+    const { processes } = await this.session.get("/processes");
+    return processes.findLast((p) => p.pty && p.running && p.argv.join(" ") === "bash -i");
+  }
+
+  // terminal opens the shell in the sandbox, with its last lines if it runs already.
   async terminal() {
     const place = document.getElementById("terminal");
     place.hidden = false;
@@ -209,20 +215,29 @@ export class Side {
       await this.session.make();
       const { open } = await loadScript(box.dataset.terminal);
       const term = (this.shell = open(place, meta("nonce")));
-      const starting = this.session.call("/processes", { argv: ["bash", "-i"], pty: { cols: term.cols, rows: term.rows } });
+      term.options.scrollback = 10_000;
+      const size = () => ({ cols: term.cols, rows: term.rows });
+      const starting = this.joined().then((p) => p ?? this.session.call("/processes", { argv: ["bash", "-i"], pty: size() }));
       let made = null;
+      let replied = 0; // the output before this offset is replayed: what it asks of a terminal was answered then
+      let shown = 0;
       const at = (path) => this.session.at(`/processes/${made.id}${path}`);
       const encoder = new TextEncoder();
       let sending = starting; // what is typed before waits
       term.onData((data) => {
+        if (shown < replied) return;
         sending = sending.then(() => this.session.json(at("/input"), { method: "POST", raw: encoder.encode(data), headers: { "Content-Type": "application/octet-stream" } })).catch((e) => term.write(`\r\n[${e.words}]\r\n`));
       });
-      term.onResize(({ cols, rows }) => made && this.session.json(at("/resize"), { method: "POST", body: { cols, rows } }).catch(() => {}));
+      const resize = () => made && this.session.json(at("/resize"), { method: "POST", body: size() }).catch(() => {});
+      term.onResize(resize);
+      place.onfocusin = resize; // of several tabs, the size is that of the last one used
       made = await starting;
+      replied = made.output_bytes;
+      resize();
       const answer = await this.session.send(at("/events"), { headers: { Accept: "text/event-stream" } });
       for await (const { type, data } of events(answer.body)) {
-        if (data.text !== undefined) term.write(data.text);
-        else if (data.base64 !== undefined) term.write(Uint8Array.from(atob(data.base64), (c) => c.charCodeAt(0)));
+        const bytes = data.text !== undefined ? encoder.encode(data.text) : Uint8Array.from(atob(data.base64 ?? ""), (c) => c.charCodeAt(0));
+        if (data.offset !== undefined) term.write(bytes, () => { shown = data.offset + bytes.length + (data.bytes ?? 0); });
         if (type === "exit") term.write("\r\n[The shell has ended.]\r\n");
       }
     } catch (e) {

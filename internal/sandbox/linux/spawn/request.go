@@ -32,7 +32,8 @@ import (
 //	1<<18+4096  the program's message
 //
 // A step is the call's number, the kinds of its six arguments (2 bits each), the offset
-// for its result (0: none), 4 unused bytes, and the arguments. An argument is a number;
+// for its result (0: none), whether the next step replaces it (read by pid 1 alone, see
+// newcomer.go), and the arguments. An argument is a number;
 // or an offset in the buffer, whose address is passed; or an offset in the buffer of a
 // 4-byte number to pass: an open file, or an earlier result.
 const (
@@ -54,11 +55,14 @@ const (
 )
 
 // Descriptors of a zygote's child: its pipe for reports, its socket and its filter's
-// listener. buffer.py and spawn_amd64.s use the same numbers.
+// listener; and the socket over which pid 1 is asked for processes. buffer.py and
+// spawn_amd64.s use the same numbers.
 const (
 	ReportFile = 900 + iota
 	ControlFile
 	ListenerFile
+	NewcomersFile
+	LastFile = NewcomersFile
 )
 
 // An Offset among a step's arguments stands for the address at that offset in the
@@ -71,11 +75,12 @@ type Request struct {
 	Received                *int32 // result of a step of wait
 	Prepare                 int    // how much the zygote's child prepares before it waits
 
-	files []*os.File
-	cells map[*int32]int // offsets of results
-	steps []byte
-	data  []byte
-	base  int // offset of data in the buffer
+	address int // of the buffer; 0: the zygote knows it
+	files   []*os.File
+	cells   map[*int32]int // offsets of results
+	steps   []byte
+	data    []byte
+	base    int // offset of data in the buffer
 }
 
 // Encode returns the message and the files to send with it.
@@ -125,7 +130,11 @@ func (r *Request) add(s *Step) {
 	r.steps = ne.AppendUint32(r.steps, uint32(s.Nr))
 	r.steps = ne.AppendUint32(r.steps, kinds)
 	r.steps = ne.AppendUint32(r.steps, uint32(result))
-	r.steps = ne.AppendUint32(r.steps, 0)
+	replaced := uint32(0)
+	if s.OrNext {
+		replaced = 1
+	}
+	r.steps = ne.AppendUint32(r.steps, replaced)
 	for _, a := range args {
 		r.steps = ne.AppendUint64(r.steps, a)
 	}
@@ -174,6 +183,16 @@ func (r *Request) argument(given any) (kind uint32, value uint64) {
 		return byAddress, uint64(r.put(binary.NativeEndian.AppendUint64(raw, given.Max)))
 	case *unix.SockFprog:
 		return byAddress, bufferFilter
+	case []*byte: // of Strings
+		array := []byte{}
+		for _, text := range given {
+			at := 0
+			if text != nil {
+				at = r.address + r.put(append([]byte(unix.BytePtrToString(text)), 0))
+			}
+			array = binary.NativeEndian.AppendUint64(array, uint64(at))
+		}
+		return byAddress, uint64(r.put(array))
 	case Offset:
 		return byAddress, uint64(given)
 	case *os.File:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,22 +26,25 @@ type program struct {
 	kind, name string // "escape", "mount.c"
 	code       string
 	counted    bool // control groups limit it
+	isCell     bool
 	head
 }
 
 // head holds the first lines of a program.
 type head struct {
-	ends    string        // how: "well" (the default), "timeout", "killed", "oom", "badly" or "anyhow"
-	inCell  string        // the same for a cell, if it differs: the interpreter persists, or is the program
-	timeout time.Duration // of its run
-	memory  int64         // limit; 0: the suite's
-	procs   int           // limit of processes; 0: the suite's
-	cpus    float64       // limit; 0: none
-	needs   string        // "groups": its target is protected only with control groups
-	weaken  []string      // steps without which the program succeeds
-	onHost  bool          // it succeeds, harmlessly, outside of any sandbox
-	calls   bool          // it has a channel for calls
-	next    bool          // it must not affect another program
+	ends    string         // how: "well" (the default), "timeout", "killed", "oom", "badly" or "anyhow"
+	inCell  string         // the same for a cell, if it differs: the interpreter persists, or is the program
+	timeout time.Duration  // of its run
+	memory  int64          // limit; 0: the suite's
+	procs   int            // limit of processes; 0: the suite's
+	cpus    float64        // limit; 0: none
+	needs   string         // "groups": its target is protected only with control groups
+	weaken  []string       // steps without which the program succeeds
+	onHost  bool           // it succeeds, harmlessly, outside of any sandbox
+	calls   bool           // it has a channel for calls
+	next    bool           // it must not affect another program
+	own     *regexp.Regexp // its breaches that are none in a cell, whose root is its own to write
+	machine bool           // it is about the folders and commands of the machine's own environment, which an image has too
 }
 
 // label returns the name of the program's test.
@@ -116,6 +120,10 @@ func parseHead(code string) (head, error) {
 			h.calls = true
 		case "next":
 			h.next = true
+		case "own":
+			h.own, err = regexp.Compile("^(" + value + ")")
+		case "only":
+			h.machine = value == "machine"
 		default:
 			err = fmt.Errorf("unknown key %q", key)
 		}
@@ -183,7 +191,7 @@ func (p *program) spec(t *testing.T, w *world, nonce string, launcher string) *e
 // that Node makes at a program's end.
 func (p *program) adapt(t *testing.T, spec *engine.Spec) {
 	t.Helper()
-	spec.Env["H_CELL"] = "yes"
+	p.isCell, spec.Env["H_CELL"] = true, "yes"
 	if p.is(".py") {
 		spec.Inputs = append(spec.Inputs, sandboxtest.Input(t, spec.Entry, spec.Code))
 	}

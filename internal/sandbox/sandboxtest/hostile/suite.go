@@ -34,6 +34,8 @@ type Backend struct {
 	// Cell runs a program as a cell of a live session, which it creates and deletes. If
 	// Cell is nil, programs run as programs.
 	Cell func(t *testing.T, spec *engine.Spec) sandboxtest.Result
+	// Image is set if programs run in an image, which has no Node.
+	Image bool
 }
 
 // Suite runs every program on a backend.
@@ -87,7 +89,7 @@ func (a *arena) fits(p *program) bool {
 		p.ends = cmp.Or(p.inCell, p.ends)
 	}
 	switch {
-	case !p.runnable(), p.needs == "groups" && !a.backend.Groups:
+	case !p.runnable(), p.needs == "groups" && !a.backend.Groups, a.backend.Image && (p.machine || p.is(".js")):
 		return false
 	case a.backend.Warm:
 		return p.is(".py") || p.is(".js") || p.is(".c") && !slices.Contains(alike, p.kind)

@@ -54,6 +54,9 @@ func (p *program) judge(
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	c := readClaims(r.Stdout, nonce)
 	for _, b := range c.breaches {
+		if p.isCell && p.own != nil && p.own.MatchString(b) {
+			continue // that it concerns nobody else the next program shows
+		}
 		fault("it got through: %s", b)
 	}
 	if len(c.tried) == 0 {

@@ -5,13 +5,15 @@ for name, kind, major, minor in (("mem", stat.S_IFCHR, 1, 1), ("kmsg", stat.S_IF
     for folder in ("/workspace/", "/tmp/", "/dev/shm/"):
         refused("mknod " + name, os.mknod, folder + name, kind | 0o666, os.makedev(major, minor))
         refused("open " + name, os.open, folder + name, os.O_RDWR)
-allowed = {"null", "zero", "full", "random", "urandom", "shm", "fd", "stdin", "stdout", "stderr"}
+allowed = {"null", "zero", "full", "random", "urandom", "shm", "fd", "stdin", "stdout", "stderr", "pts", "tty"}
 found = set(os.listdir("/dev"))
 tried("list /dev")
 if found - allowed: breach("devices: %s" % (found - allowed))
+if os.listdir("/dev/pts"): breach("terminals: %s" % os.listdir("/dev/pts"))
+refused("open /dev/tty without a terminal", os.open, "/dev/tty", os.O_RDWR)
 for name in ("mem", "kmem", "port", "kmsg", "kvm", "fuse", "net/tun", "vda", "sda", "loop-control", "ptmx", "hpet", "cpu/0/msr", "dri/card0", "vsock", "vhost-vsock", "uinput", "userfaultfd", "autofs", "btrfs-control"):
     refused("open /dev/" + name, os.open, "/dev/" + name, os.O_RDONLY)
-for name in allowed - {"shm", "fd"}:
+for name in allowed - {"shm", "fd", "pts"}:
     if not os.path.islink("/dev/" + name): refused("chmod " + name, os.chmod, "/dev/" + name, 0o777)
     refused("unlink " + name, os.unlink, "/dev/" + name)
 done()

@@ -1,4 +1,5 @@
 # Goes through the magic links of every process number there may be, to another root.
+# only: machine
 import os
 own = set()
 def mine(pid):

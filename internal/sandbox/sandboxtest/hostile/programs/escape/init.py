@@ -9,9 +9,11 @@ for name in ("root", "cwd", "exe", "fd", "mem", "maps", "smaps", "environ", "cmd
         return open(path, "rb").read(10)
     refused(name, attempt)
 for path in ("/proc/1/root/etc", "/proc/1/root/../..", "/proc/1/cwd", "/proc/1/task/1/cwd"): refused(path, os.listdir, path)
-others = [p for p in os.listdir("/proc") if p.isdigit() and int(p) != os.getpid()]
+known = {os.getpid()}
+if os.path.isdir("/proc/1") and not os.listdir("/proc/1"): known.add(1)  # covered, as in a live session
+others = [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in known]
 tried("other processes")
 if others: breach("processes are in sight: %s" % others)
 for pid in range(1, 400):
-    if pid != os.getpid() and os.path.exists("/proc/%d" % pid): breach("pid %d is in sight" % pid)
+    if pid not in known and os.path.exists("/proc/%d" % pid): breach("pid %d is in sight" % pid)
 done()

@@ -1,5 +1,6 @@
 // Writes to files that it may only read, through every kind of mapping.
 // next: must see the same
+// own: open (by number )?for writing
 static void escape_page_cache(void) {
 	const char *paths[] = {"/usr/bin/id", "/etc/passwd", "/usr/lib/os-release", "/proc/self/exe"};
 	for (int i = 0; i < 3; i++) {

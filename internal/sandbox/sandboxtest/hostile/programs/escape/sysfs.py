@@ -1,4 +1,5 @@
 # Looks for sysfs, control groups, debugging file systems and firmware.
+# only: machine
 # control: host
 import os
 for path in ("/sys/kernel", "/sys/fs/cgroup", "/sys/fs/cgroup/memory/release_agent", "/sys/fs/cgroup/cgroup.procs", "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/kernel/security", "/sys/firmware",

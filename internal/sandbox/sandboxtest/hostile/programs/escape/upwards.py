@@ -1,7 +1,8 @@
 # Goes up and up, to a root above the root.
+# only: machine
 # weaken: detach the old root, landlock
 import os
-ours = {"bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "mnt", "opt", "proc", "run", "sbin", "tmp", "usr", "var", "workspace"}
+ours = {"bin", "dev", "etc", "lib", "lib32", "lib64", "libx32", "mnt", "opt", "proc", "run", "sbin", "tmp", "usr", "var", "volumes", "workspace"}
 if os.path.exists("/home") and os.listdir("/home") == ["user"] and os.path.samefile("/home/user", "."): ours.add("home")  # a cell's
 fd = os.open("/", os.O_PATH)
 for name, path in (("/..", "/" + "../" * 40), ("root", "/proc/self/root/" + "../" * 40), ("cwd", "/proc/self/cwd/" + "../" * 40), ("fd", "/proc/self/fd/%d/../../.." % fd),

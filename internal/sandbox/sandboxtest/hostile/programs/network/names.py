@@ -1,4 +1,5 @@
 # Resolves names, by libc and by hand: each look-up would carry data out.
+# only: machine
 import os, socket, subprocess
 for name in ("example.org", "localhost.example.org", "metadata.google.internal", "kubernetes.default.svc", "host.docker.internal", "airlock.local", "_gateway", "a" * 60 + ".example.org"):
     refused(name, socket.getaddrinfo, name, 80)

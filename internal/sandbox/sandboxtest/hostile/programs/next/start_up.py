@@ -1,5 +1,6 @@
 # Puts code where the next interpreter would start it: site hooks, paths, configuration, the zygote's own files.
 # next: must see the same
+# own: \S+ could be written in /(etc|etc/python3|usr/local/.*)?$
 import os, site, sys, sysconfig
 folders = set(sys.path) | set(site.getsitepackages()) | {site.getusersitepackages(), "/opt/airlock", "/opt/airlock/python", "/opt/airlock/matplotlib", "/usr/lib/python3", sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"], "/etc", "/etc/python3", "/"}
 for folder in sorted(f for f in folders if f and not f.startswith(("/workspace", "/tmp"))):

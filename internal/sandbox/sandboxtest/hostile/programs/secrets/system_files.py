@@ -1,4 +1,5 @@
 # Reads what every host has and no sandbox should.
+# only: machine
 # control: host
 import os
 for path in ("/etc/shadow", "/etc/gshadow", "/etc/machine-id", "/etc/resolv.conf", "/etc/ssh/sshd_config", "/etc/sudoers", "/etc/fstab", "/etc/crontab", "/etc/hostid", "/etc/ssl/private", "/etc/passwd-", "/etc/environment", "/etc/profile",

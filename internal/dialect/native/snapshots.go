@@ -1,0 +1,126 @@
+package native
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/airlock-run/airlock/client"
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
+	"github.com/airlock-run/airlock/internal/rest"
+)
+
+type snapshotBody struct {
+	ID        engine.ID            `json:"id"`
+	Name      string               `json:"name,omitempty"`
+	Session   engine.ID            `json:"session"`
+	Kind      engine.SessionKind   `json:"kind"`
+	Language  string               `json:"language,omitempty"` // of a live one
+	Memory    bool                 `json:"memory"`
+	Files     int                  `json:"files"`
+	Bytes     int64                `json:"bytes"`
+	CreatedAt string               `json:"created_at"`
+	ExpiresAt string               `json:"expires_at"`
+	Dropped   []client.DroppedFile `json:"dropped,omitempty"` // only in the answer that made it
+}
+
+func snapshotOf(s engine.Snapshot) snapshotBody {
+	return snapshotBody{ID: s.ID, Name: s.Name, Session: s.Session, Kind: s.Kind,
+		Language: live.Language(engine.Session{Live: s.Live}), Files: s.Files, Bytes: s.Bytes,
+		CreatedAt: rest.TimeOf(s.CreatedAt), ExpiresAt: rest.TimeOf(s.ExpiresAt), Dropped: droppedOf(s.Dropped)}
+}
+
+func (q *request) pauseSession(on live.Sessions) (any, error) {
+	body := q.Object()
+	memory := body.Flag("memory", true)
+	if err := body.Done(); err != nil {
+		return nil, err
+	}
+	if memory {
+		return nil, engine.RefuseMemory("pause")
+	}
+	return nil, on.Pause(q.Context(), q.Caller, q.id)
+}
+
+func (q *request) createSnapshot(on live.Sessions) (any, error) {
+	body := q.Object()
+	name, memory := body.Text("name"), body.Flag("memory", false)
+	if err := body.Done(); err != nil {
+		return nil, err
+	}
+	if memory {
+		return nil, engine.RefuseMemory("snapshot")
+	}
+	made, err := on.AddSnapshot(q.Context(), q.Caller, q.id, name)
+	if err != nil {
+		return nil, err
+	}
+	return rest.Created("/snapshots/"+made.ID.String(), snapshotOf(made)), nil
+}
+
+func (q *request) listSnapshots() (any, error) {
+	query := engine.SnapshotQuery{Name: q.URL.Query().Get("name")}
+	if text := q.URL.Query().Get("session"); text != "" {
+		id, err := engine.ParseID(text)
+		if err != nil {
+			return nil, rest.Invalid("session is not an id")
+		}
+		query.Session = id
+	}
+	id := func(s snapshotBody) engine.ID { return s.ID }
+	return listPage(q, "snapshots", snapshotOf, id, func(page engine.Page) ([]engine.Snapshot, error) {
+		query.Page = page
+		return q.api.engine.ListSnapshots(q.Context(), q.Caller, query)
+	})
+}
+
+func (q *request) getSnapshot() (any, error) {
+	found, err := q.api.engine.GetSnapshot(q.Context(), q.Caller, q.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return snapshotOf(found), nil
+}
+
+// copiesBody is what a fork is answered with.
+type copiesBody struct {
+	Sessions []sessionBody        `json:"sessions"`
+	Memory   bool                 `json:"memory"`
+	Dropped  []client.DroppedFile `json:"dropped,omitempty"`
+}
+
+func (q *request) forkSession(on live.Sessions) (any, error) {
+	body := q.Object()
+	count, memory, ttl := body.Count("count", engine.MaxCopies), body.Flag("memory", false), body.Seconds("ttl_seconds")
+	secrets := readSecrets(body)
+	if err := body.Done(); err != nil {
+		return nil, err
+	}
+	if memory {
+		return nil, engine.RefuseMemory("fork")
+	}
+	made, dropped, err := on.Copy(q.Context(), q.Caller, engine.CopySource{Session: q.id},
+		live.CopyRequest{Count: int(cmp.Or(count, 1)), Origin: engine.OriginNative, TTL: ttl, Secrets: secrets})
+	if err != nil {
+		return nil, err
+	}
+	return rest.Created("/sessions/"+made[0].ID.String(),
+		copiesBody{Sessions: rest.Each(made, sessionOf), Dropped: droppedOf(dropped)}), nil
+}
+
+// restoreSession makes a session of a snapshot.
+func (q *request) restoreSession(called string, ttl time.Duration, secrets []engine.Secret) (any, error) {
+	if q.api.Live == nil {
+		return nil, errNoLive
+	}
+	snapshot, err := q.api.engine.GetSnapshot(q.Context(), q.Caller, called)
+	if err != nil {
+		return nil, err
+	}
+	made, _, err := q.api.Live.Copy(q.Context(), q.Caller, engine.CopySource{Snapshot: snapshot.ID},
+		live.CopyRequest{Count: 1, Origin: engine.OriginNative, TTL: ttl, Secrets: secrets})
+	if err != nil {
+		return nil, err
+	}
+	return rest.Created("/sessions/"+made[0].ID.String(), sessionOf(made[0])), nil
+}

@@ -1,0 +1,281 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// A hint is one line after the output of a program that failed for something it missed: what the
+// error means here, and what can be done. Every surface shows the same line, so it names the
+// options of `airlock run` and the fields of the API, as facts. Models read it.
+
+// hintPrefix begins each hint.
+const hintPrefix = "airlock: "
+
+// Hint returns the hint for the last part of the output of something that failed in a run that has
+// not ended, such as a cell of a live interpreter. It is one line, or "" if there is nothing to say.
+func (s *Service) Hint(ctx context.Context, owner Owner, run ID, output string) string {
+	j := s.job(owner, run)
+	if j == nil {
+		return ""
+	}
+	return s.hint(ctx, j, findSymptom(output))
+}
+
+// MissingFile returns the path of the file whose absence made a program fail, from its output, or "".
+func MissingFile(output string) string {
+	if s := findSymptom(output); s.kind == missingFile {
+		return s.name
+	}
+	return ""
+}
+
+// failed reports whether a program ended as one does that has printed why.
+func (o *Outcome) failed() bool {
+	return !o.TimedOut && !o.OOM && !o.Cancelled && (o.ExitCode == nil || *o.ExitCode != 0) && o.Signal != "SIGKILL"
+}
+
+// addHint adds the hint for a program that has ended to its output. The end of that is tail.
+func (s *Service) addHint(ctx context.Context, j *job, o *Outcome, tail string) {
+	var symptom symptom
+	switch {
+	case o.Refused:
+		symptom.kind = noThreads
+	case o.failed():
+		symptom = findSymptom(tail)
+	}
+	if line := s.hint(ctx, j, symptom); line != "" {
+		stream, inLine := messageStream(&j.request.Profile), tail != "" && !strings.HasSuffix(tail, "\n")
+		j.log.addNote(stream, line+"\n", inLine)
+		if tap := j.request.Profile.Output.Tap; tap != nil {
+			if inLine {
+				line = "\n" + line
+			}
+			tap(stream, []byte(line+"\n"))
+		}
+	}
+}
+
+// messageStream returns the stream that has a program's messages of errors.
+func messageStream(p *Profile) Stream {
+	if p.Output.Merge {
+		return Stdout
+	}
+	return Stderr
+}
+
+// hint returns the hint for a symptom, or "".
+func (s *Service) hint(ctx context.Context, j *job, found symptom) string {
+	limits, text := &j.request.Profile.Limits, ""
+	switch found.kind {
+	case missingModule:
+		text = s.moduleHint(ctx, j, found.name)
+	case missingNodePackage:
+		text = fmt.Sprintf("the Node package %s is not in this environment. ", found.name) +
+			s.installHint(j, "npm install "+found.name, "")
+	case missingRPackage:
+		text = fmt.Sprintf("the R package %s is not in this environment. The operator can install it.", found.name)
+	case missingFile:
+		text = s.fileHint(ctx, j, found.name)
+	case noPip:
+		if s.cfg.Network.Egress != nil && j.grant == nil && s.mayAskFor(j.caller, NetworkRule{Set: PackagesSet}) {
+			text = "`pip install` works with network access to packages (`--allow-net packages`, field network)."
+		}
+	case noNetwork:
+		text = s.networkHint(j)
+	case noThreads:
+		text = fmt.Sprintf("the program wanted more than %d processes and threads, which is as many as it may have. "+
+			"Start fewer (n_jobs, max_workers), or have the operator raise AIRLOCK_DEFAULT_PROCESSES.", limits.Processes)
+	case noMemory:
+		text = fmt.Sprintf("the program and its files may use %s of memory. Load less at once", byteCount(limits.Memory))
+		if most := s.cfg.Maxima.Memory; limits.Memory < most {
+			text += fmt.Sprintf(", or ask for up to %s (`--memory`, field limits.memory_bytes)", byteCount(most))
+		}
+		text += "."
+	case noSpace:
+		text = fmt.Sprintf("the program's folder holds %s and %d files, and /tmp less. Write less, or delete files.",
+			byteCount(limits.Workspace), limits.Inodes)
+	}
+	if text == "" {
+		return ""
+	}
+	return hintPrefix + strings.TrimSpace(text)
+}
+
+// moduleHint returns the hint for a missing module of Python.
+func (s *Service) moduleHint(ctx context.Context, j *job, module string) string {
+	if !isInstallable(module) || isOwnModule(module, s.ownFiles(ctx, j)) {
+		return ""
+	}
+	if name := moduleOf(module); name != "" && s.finds(j, name) {
+		return fmt.Sprintf("the package %s is here, and its module is called %s.", module, name)
+	}
+	if s.finds(j, module) {
+		return "" // the program has changed where it looks
+	}
+	wanted := distributionOf(module)
+	subject := fmt.Sprintf("%s is not in this environment.", wanted)
+	if wanted != module {
+		subject = fmt.Sprintf("%s (package %s) is not in this environment.", module, wanted)
+	}
+	if others := s.environmentsWith(j, module); len(others) > 0 {
+		return subject + " It is in " + strings.Join(others[:min(len(others), namedFiles)], ", and in ") + "."
+	}
+	operator := "install it with `airlock setup --python-requirements FILE`"
+	switch {
+	case j.image != nil:
+		operator = "add it to the image " + ShownName(j.image.Name)
+	case len(s.cfg.Packages.Installed) == 0:
+		operator = "install numpy, pandas, matplotlib and more with `airlock setup`, others with `--python-requirements FILE`"
+	}
+	return subject + " " + s.installHint(j, "pip install "+wanted, operator)
+}
+
+// finds reports whether the environment of a program has a module of Python.
+func (s *Service) finds(j *job, module string) bool {
+	if j.image != nil {
+		return slices.Contains(j.image.Modules, module)
+	}
+	set := j.request.Packages
+	if set == "" && len(s.cfg.Packages.Installed) > 0 {
+		set = s.cfg.Packages.Installed[0]
+	}
+	return set != "" && s.hasModule(set, module)
+}
+
+// hasModule reports whether a set of Python packages has a module.
+func (s *Service) hasModule(set, module string) bool {
+	return s.cfg.Packages.Has != nil && s.cfg.Packages.Has(set, module)
+}
+
+// environmentsWith returns the environments that have a module of Python which the program's own
+// has not, as far as its caller can have them, and how to ask for them.
+func (s *Service) environmentsWith(j *job, module string) (found []string) {
+	if j.caller.MayHaveHost() {
+		for _, name := range s.cfg.Packages.Installed {
+			if s.hasModule(name, module) {
+				found = append(found, fmt.Sprintf("the package set %s (`--packages %s`, field python_packages)", name, name))
+			}
+		}
+	}
+	images, err := s.ImagesOf(j.caller)
+	if err != nil {
+		return found // a hint is no reason for an error
+	}
+	for i := range images {
+		name := images[i].Name
+		if _, python := images[i].Language("python"); python && slices.Contains(images[i].Modules, module) && isPlain(name) {
+			found = append(found, fmt.Sprintf("the image %s (`--image %s`, field image)", name, name))
+		}
+	}
+	return found
+}
+
+// installHint returns who can get a package from a registry.
+func (s *Service) installHint(j *job, command, operator string) string {
+	allow := ""
+	switch {
+	case s.cfg.Network.Egress == nil:
+	case j.grant != nil && j.grant.reachesPackages():
+		return fmt.Sprintf("`%s` gets it: this program may contact the package registries.", command)
+	case s.mayAskFor(j.caller, NetworkRule{Set: PackagesSet}):
+		return fmt.Sprintf("`%s` gets it with network access to packages (`--allow-net packages`, field network).", command)
+	default:
+		allow = fmt.Sprintf("allow `%s` (network_allow: packages)", command)
+	}
+	options := slices.DeleteFunc([]string{operator, allow}, func(text string) bool { return text == "" })
+	if len(options) == 0 {
+		return ""
+	}
+	return "The operator can " + strings.Join(options, ", or ") + "."
+}
+
+// reachesPackages reports whether a program with the grant can install packages.
+func (g *Grant) reachesPackages() bool {
+	reaches := func(host string) bool {
+		return slices.ContainsFunc(g.Allow, func(r NetworkRule) bool { return r.MatchHost(host, portHTTPS) })
+	}
+	return g.packages || reaches("pypi.org") && reaches("files.pythonhosted.org")
+}
+
+// mayAskFor reports whether a caller may request a rule of the network.
+func (s *Service) mayAskFor(caller Caller, rule NetworkRule) bool {
+	if operator(caller) {
+		return true
+	}
+	allowed, err := s.allowance(caller)
+	return err == nil && coveredBy(allowed, &rule)
+}
+
+// networkHint returns the hint for a program that could not reach a host.
+func (s *Service) networkHint(j *job) string {
+	if j.grant != nil {
+		return fmt.Sprintf("this program may contact %s only, through the proxy of HTTPS_PROXY.", joinRules(j.grant.Allow))
+	}
+	if s.cfg.Network.Egress == nil {
+		return "programs have no network here."
+	}
+	const ask = "the program has no network unless it is asked for (`--allow-net HOST`, field network)"
+	if operator(j.caller) {
+		return ask + "."
+	}
+	if allowed, err := s.allowance(j.caller); err == nil && len(allowed) > 0 {
+		return ask + ", and what may be asked for is " + joinRules(allowed) + "."
+	}
+	return "programs have no network here. The operator can allow hosts with network_allow, or for one key with " +
+		"`airlock keys create --network`."
+}
+
+// ownFiles returns the paths of the files that a program was given, and of those in its session.
+func (s *Service) ownFiles(ctx context.Context, j *job) (paths []string) {
+	for _, ref := range j.request.Files {
+		paths = append(paths, ref.Path)
+	}
+	if j.session.Implicit && j.request.Session.IsZero() {
+		return paths
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	_, places, err := s.index.SessionFiles(ctx, j.owner, j.session.ID)
+	if err != nil {
+		return paths // a hint is no reason for an error
+	}
+	for _, place := range places {
+		if place.Path != j.request.Profile.Files.Private && !slices.Contains(paths, place.Path) {
+			paths = append(paths, place.Path)
+		}
+	}
+	return paths
+}
+
+// fileHint returns the hint for a file that a program did not find.
+func (s *Service) fileHint(ctx context.Context, j *job, name string) string {
+	wanted := path.Clean(name)
+	for _, folder := range []string{"/workspace/", "/mnt/data/"} {
+		wanted = strings.TrimPrefix(wanted, folder)
+	}
+	paths := slices.DeleteFunc(s.ownFiles(ctx, j), func(p string) bool { return strings.HasPrefix(p, ".") })
+	if slices.Contains(paths, wanted) {
+		return "" // it was there
+	}
+	for _, p := range paths {
+		if strings.EqualFold(path.Base(p), path.Base(wanted)) {
+			return fmt.Sprintf("there is no %s: the program's file is %s.", name, ShownName(p))
+		}
+	}
+	switch {
+	case strings.Contains(wanted, "/"): // of a folder that the program should have made, or of the system
+		return ""
+	case len(paths) == 0:
+		return fmt.Sprintf("%s was not sent with the program, which has no files (`-f FILE`, field files).", wanted)
+	}
+	shown := make([]string, min(len(paths), namedFiles))
+	for i := range shown {
+		shown[i] = ShownName(path.Base(paths[i]))
+	}
+	return fmt.Sprintf("%s was not sent with the program. Its files are %s", wanted, strings.Join(shown, ", ")) +
+		andMore(len(paths)-len(shown))
+}

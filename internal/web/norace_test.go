@@ -1,5 +1,0 @@
-//go:build !race
-
-package web
-
-const renderMemory = 64 << 20
