@@ -61,11 +61,11 @@ func (p *process) follow(caller engine.Caller, deadline time.Time) {
 	}
 	<-p.drained
 	p.started.Close()
-	close(p.over)
 	at.mu.Lock()
 	p.Background = false
 	p.release()
 	at.mu.Unlock()
+	close(p.over)
 	at.changed()
 }
 
