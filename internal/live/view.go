@@ -189,8 +189,7 @@ func (v *view) elsewhere(ctx context.Context, name string, last bool) (location,
 
 // readOnly returns the error for a change of a read-only file.
 func readOnly(p location) error {
-	return &engine.Error{Op: "change", Kind: engine.ErrForbidden, ID: p.path, Err: &ReadOnlyError{Path: p.path},
-		Hint: "It is read-only in the sandbox: write to another folder."}
+	return &engine.Error{Op: "change", Kind: engine.ErrForbidden, ID: p.path, Err: &ReadOnlyError{Path: p.path}}
 }
 
 // ReadOnlyError says that a file of the sandbox cannot be changed, or watched.

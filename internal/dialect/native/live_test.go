@@ -565,4 +565,17 @@ func TestLiveBodies(t *testing.T) {
 	r.handler = New(r.engine, Options{Caller: func(*http.Request) engine.Caller { return r.caller }, Live: f,
 		MaxUpload: 10})
 	check(t, r.send("POST", f.spell("/sessions/{id}/fs/write?path=x"), "", "12345678901"), 413, "too_large")
+	r.handler = New(r.engine, Options{Caller: func(*http.Request) engine.Caller { return r.caller }, Live: readOnly{f}})
+	check(t, r.send("POST", f.spell("/sessions/{id}/fs/write?path=/usr/x"), "", "1"), 403, "forbidden",
+		"/usr/x cannot be changed: it is read-only in the sandbox; /workspace and /tmp are not")
+}
+
+// readOnly has files that cannot be changed.
+type readOnly struct{ live.Sessions }
+
+func (readOnly) WriteFile(
+	_ context.Context, _ engine.Caller, _ engine.ID, path string, _ io.Reader,
+) (engine.Entry, error) {
+	return engine.Entry{}, &engine.Error{Op: "change", Kind: engine.ErrForbidden, ID: path,
+		Err: &live.ReadOnlyError{Path: path}}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -56,7 +57,11 @@ func on[P any](part func(*api) (P, error), serve func(*request, P) (any, error))
 				return nil, engine.ErrNotFound
 			}
 		}
-		return serve(q, p)
+		answer, err := serve(q, p)
+		if fixed, ok := errors.AsType[*live.ReadOnlyError](err); ok {
+			return nil, rest.Forbidden("%s", fixed.Error()) // no key changes that
+		}
+		return answer, err
 	}
 }
 
