@@ -57,7 +57,10 @@ func (a *app) runShell(ctx context.Context, o liveOptions, argv []string) error 
 	req := client.ProcessRequest{Argv: argv}
 	in, out := command.FileOf(a.Streams.In), command.FileOf(a.Streams.Out)
 	raw := command.IsTerminal(in) && command.IsTerminal(out)
+	sizes := make(chan os.Signal, 1)
 	if raw {
+		signal.Notify(sizes, syscall.SIGWINCH) // first: it may change from here on
+		defer signal.Stop(sizes)
 		req.Terminal = terminalSize(out)
 		req.Env = map[string]string{"TERM": a.terminalName()}
 	}
@@ -74,9 +77,6 @@ func (a *app) runShell(ctx context.Context, o liveOptions, argv []string) error 
 		return err
 	}
 	defer func() { _ = term.Restore(int(in.Fd()), before) }()
-	sizes := make(chan os.Signal, 1)
-	signal.Notify(sizes, syscall.SIGWINCH)
-	defer signal.Stop(sizes)
 	defer command.InBackground(ctx, func(ctx context.Context) {
 		for {
 			select {
