@@ -86,7 +86,8 @@ test-deps: # Debian packages that the tests need
 .PHONY: clients
 clients: # clients of other applications, for the end-to-end tests
 	@echo '== clients'
-	@for script in e2e/*/install; do $$script '$(CACHE)'/$$(basename $$(dirname $$script)) || true; done
+	@for script in e2e/*/install e2e/browser/*/install; do $$script '$(CACHE)'/$$(basename $$(dirname $$script)) || true; done
+	@e2e/jupyter/install '$(CACHE)/jupyterlab' jupyterlab.txt || true
 
 # A test that needs one of them says why if it cannot be fetched.
 .PHONY: pythons

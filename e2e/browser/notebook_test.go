@@ -1,7 +1,6 @@
 package browser
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 )
@@ -172,7 +170,7 @@ func TestNotebookInterrupt(t *testing.T) {
 
 // TestNotebookFile has nbformat validate what the page writes, and executes it with its reader.
 func TestNotebookFile(t *testing.T) {
-	python := nbformat(t)
+	python := filepath.Join(installJupyterLab(t), "python")
 	s := shared(t)
 	b := open(t, light)
 	b.notebook(s, "# md\ntext with *stars*", "print('out')\n1 + 1", "raise ValueError('no')")
@@ -196,26 +194,10 @@ print([c.cell_type for c in n.cells], n.cells[1].outputs[1].data["text/plain"], 
 	}
 }
 
-// nbformat installs the library that Jupyter reads notebooks with.
-func nbformat(t *testing.T) string {
-	t.Helper()
-	folder, err := filepath.Abs("../../.cache/nbformat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	if out, err := exec.CommandContext(ctx, "sh", "-c", `"$0/bin/python" -c 'import nbformat' 2>/dev/null ||
-		{ python3 -m venv --clear "$0" && "$0/bin/pip" install -q nbformat==5.10.4; }`, folder).CombinedOutput(); err != nil {
-		skip(t, "nbformat cannot be installed: %v: %s", err, out)
-	}
-	return filepath.Join(folder, "bin/python")
-}
-
-// validated has nbformat read a notebook without converting it, and validate it.
+// validated has nbformat, the library that Jupyter reads notebooks with, read a notebook without converting it, and validate it.
 func validated(t *testing.T, text string) {
 	t.Helper()
-	cmd := exec.Command(nbformat(t), "-c", `import sys, nbformat
+	cmd := exec.Command(filepath.Join(installJupyterLab(t), "python"), "-c", `import sys, nbformat
 nbformat.validate(nbformat.read(sys.stdin, as_version=nbformat.NO_CONVERT))`)
 	cmd.Stdin = strings.NewReader(text)
 	if out, err := cmd.CombinedOutput(); err != nil {
