@@ -184,7 +184,8 @@ func TestWidgetsHostile(t *testing.T) {
 		"\nscript = "+quote(script)+"\ncounter = Counter()\nheard = []\ncounter.on_msg(lambda *a: heard.append(a[1]))\n"+
 			"counter._esm = 'export default { async render({ model, el }) {' + script.replace('ID', counter.model_id) + '} }'", 1),
 		"\ncounter.observe", "\n#", 1), "len(heard), heard[0], 'large' in heard")
-	b.run(`document.querySelectorAll('.cell-head button')[0].click()`)
+	b.wait(`document.querySelector('.cell-head button')`)
+	b.run(`document.querySelector('.cell-head button').click()`)
 	b.idle()
 	b.run(`document.querySelector('.out-frame').scrollIntoView()`)
 	b.wait(`document.querySelector('.cell-out').innerText.includes('some of its messages were left out')`)
