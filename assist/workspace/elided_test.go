@@ -112,7 +112,7 @@ type revision struct{ path, old, next string }
 func revisions(t *testing.T, most int) (all []revision) {
 	t.Helper()
 	git := func(args ...string) *exec.Cmd { return exec.CommandContext(t.Context(), "git", args...) }
-	log, err := git("log", "--no-merges", "--raw", "--no-abbrev", "--diff-filter=M", "--format=",
+	log, err := git("log", "--no-merges", "--raw", "--no-abbrev", "--diff-filter=M", "--format=format:commit%n",
 		"--max-count=400").Output()
 	if err != nil {
 		t.Skip("no history is at hand: the sources are no Git repository")
@@ -139,18 +139,33 @@ func revisions(t *testing.T, most int) (all []revision) {
 		}
 		return data[:size]
 	}
-	for line := range strings.Lines(string(log)) {
+	for commit := range strings.SplitSeq(string(log), "commit\n") {
+		if strings.Count(commit, "\n") > mostFiles {
+			continue
+		}
+		all = append(all, changesOf(commit, blob)...)
+	}
+	if all = all[:min(len(all), most)]; len(all) < most/2 {
+		t.Skipf("only %d changes are in the history at hand: it is a shallow clone", len(all))
+	}
+	return all
+}
+
+// mostFiles bounds the files of a commit that counts: weeks of work, or a new name for the module, are
+// no answer to a question.
+const mostFiles = 100
+
+// changesOf returns the changes that git lists of a commit.
+func changesOf(commit string, blob func(id string) []byte) (all []revision) {
+	for line := range strings.Lines(commit) {
 		f := strings.Fields(line)
-		if len(f) != 6 || len(all) >= most {
+		if len(f) != 6 {
 			continue
 		}
 		old, next := blob(f[2]), blob(f[3])
 		if isText(old) && isText(next) && len(old) > 0 && len(old) < 200_000 && bytes.IndexByte(next, 0) < 0 {
 			all = append(all, revision{f[5], string(old), string(next)})
 		}
-	}
-	if len(all) < most/2 {
-		t.Skipf("only %d changes are in the history at hand: it is a shallow clone", len(all))
 	}
 	return all
 }
