@@ -156,14 +156,22 @@ func (it *interpreter) SetControls(controls engine.Controls) {
 }
 
 // Resumed implements engine.Resident: the clock of a cell runs from here, and who only wants a sandbox
-// that runs need not wait for the interpreter's answer.
+// that runs need not wait for the interpreter's answer, nor for the cells that were asked for before.
 func (it *interpreter) Resumed() {
 	at := it.at
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	it.awake = true
-	if o := at.current; o != nil && o.do == wakeOrder {
-		o.answer(reply{})
+	if o := at.current; o != nil && o.do != setupOrder && it.asks.First() == nil {
+		if o.do == wakeOrder {
+			o.answer(reply{})
+		}
+		at.orders = slices.DeleteFunc(at.orders, func(o *order) bool {
+			if o.do == wakeOrder {
+				o.answer(reply{})
+			}
+			return o.do == wakeOrder
+		})
 	}
 	if at.current == nil || at.current.cell == nil || it.asks.First() != nil || it.paused > 0 {
 		return

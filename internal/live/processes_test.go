@@ -146,6 +146,32 @@ print("up"); s.serve_forever()`}})
 	}
 }
 
+// A process does not wait for a cell that was asked for just before, whether the interpreter is about to start or
+// waits: the cell may wait for the process.
+func TestProcessAfterQueuedCell(t *testing.T) {
+	p := open(t, Config{})
+	for _, waits := range []bool{false, true, true, true} {
+		session := p.session("python")
+		if waits {
+			p.run(session, "1")
+		}
+		c, err := p.Start(t.Context(), p.caller, session, CellRequest{Timeout: time.Minute,
+			Code: "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		_, err = p.StartProcess(ctx, p.caller, session, ProcessRequest{Argv: []string{"touch", "go"}})
+		cancel()
+		if err != nil {
+			t.Fatalf("the interpreter waits: %v: %v", waits, err)
+		}
+		if end := p.end(session, c.ID); end.Status != StatusOK {
+			t.Errorf("%+v", end)
+		}
+	}
+}
+
 // A terminal works between cells, when the interpreter alone would stand still.
 func TestTerminalOfSession(t *testing.T) {
 	p := open(t, Config{})
