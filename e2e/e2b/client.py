@@ -2,12 +2,13 @@
 E2B_API_URL and E2B_SANDBOX_URL, a key in E2B_API_KEY. Ends with an error where an answer
 is not E2B's."""
 
+import asyncio
 import json
 import time
 import urllib.request
 
 from e2b import AuthenticationException, CommandExitException, NotFoundException, PtySize, SandboxException, TimeoutException
-from e2b_code_interpreter import Sandbox
+from e2b_code_interpreter import AsyncSandbox, Sandbox
 
 
 def check(got, want):
@@ -259,10 +260,64 @@ def ends():
             raises(TimeoutException, lambda: do(s, lambda line: end(s)), "was killed")
 
 
+async def together():
+    """All kinds of calls at once, from a client that waits for none of them, in a sandbox that has done nothing yet."""
+    s = await AsyncSandbox.create(timeout=60)
+    try:
+        # The code ends when all the others have: they do not wait for it.
+        slow = asyncio.create_task(s.run_code(
+            "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n'gone'"))
+
+        async def terminal():
+            shown = []
+            t = await s.pty.create(PtySize(cols=80, rows=24), on_data=shown.append)
+            await s.pty.send_stdin(t.pid, b"echo $((40+2)); exit\n")
+            await t.wait()
+            assert b"42" in b"".join(shown), shown
+
+        async def watched():
+            await s.files.make_dir("w")
+            seen = asyncio.Event()
+            handle = await s.files.watch_dir("w", on_event=lambda event: seen.set())
+            await s.files.write("w/x", "x")
+            await seen.wait()
+            await handle.stop()
+
+        async def context():
+            return (await s.run_code("1 + 2", context=await s.create_code_context())).text
+
+        async def file(name):
+            await s.files.write(name, name * 1000)
+            return await s.files.read(name) == name * 1000
+
+        others = asyncio.gather(context(), s.commands.run("echo c"), terminal(), watched(), s.get_metrics(),
+                                *[file("f%d" % i) for i in range(20)])
+        got = await asyncio.wait_for(others, 30)
+        check((got[0], got[1].stdout, set(got[5:])), ("3", "c\n", {True}))
+        await s.commands.run("touch go")
+        check((await asyncio.wait_for(slow, 30)).text, "gone")
+        # Who gives a command up does not end it, and code is interrupted.
+        command = asyncio.create_task(s.commands.run("echo > begun; until test -e on; do sleep 0.1; done; echo > done"))
+        code = asyncio.create_task(s.run_code("import time; kept = 5; open('ran', 'w').close(); time.sleep(100)"))
+        for name in ("begun", "ran"):
+            while not await s.files.exists(name):
+                await asyncio.sleep(0.05)
+        command.cancel()
+        code.cancel()
+        check((await s.run_code("kept", timeout=20)).text, "5")
+        await s.files.write("on", "")
+        while not await s.files.exists("done"):
+            await asyncio.sleep(0.05)
+        check(sorted(await asyncio.gather(s.kill(), s.kill()))[-1], True)
+    finally:
+        await s.kill()
+
+
 s = Sandbox.create(envs={"ONE": "it's"}, metadata={"a b": "c&d=ü"}, timeout=600)
 for part in (code, contexts, commands, files, life):
     part(s)
 ends()
+asyncio.run(asyncio.wait_for(together(), 120))
 times = []
 for _ in range(5):
     began = time.monotonic()
