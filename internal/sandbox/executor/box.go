@@ -89,6 +89,20 @@ func (b *Box) furnish() (err error) {
 	return nil
 }
 
+// ownPipes gives pipes to the sandbox's user, who opens them again by their names: /dev/stderr,
+// /proc/self/fd/1. Other files stay whose they are: what is read may be a stored file.
+func (b *Box) ownPipes(files []*os.File) {
+	if !b.Machine.Root {
+		return // the pipes are of the one user
+	}
+	for _, f := range files {
+		var st unix.Stat_t
+		if f != nil && unix.Fstat(int(f.Fd()), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO {
+			_ = unix.Fchown(int(f.Fd()), b.UID, b.UID) // without it they can be used, but not by name
+		}
+	}
+}
+
 // startsCold reports whether no sandbox that waits may be used: its filter of system calls would be
 // another one.
 func (e *executor) startsCold(r *RunRequest) bool {

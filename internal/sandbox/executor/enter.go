@@ -229,6 +229,9 @@ func (e *executor) startInside(at *runningSandbox, c *Command) (j *job, err erro
 	if j, err = at.newJob(); err != nil {
 		return nil, err
 	}
+	if c.Terminal == nil {
+		at.box.ownPipes(c.Files)
+	}
 	c.Job = j.group
 	defer c.Job.Close()
 	var p Entered

@@ -139,6 +139,7 @@ func (e *executor) runCold(l *Link, b *Box, files, ends []*os.File) (*outcome, e
 		return nil, err
 	}
 	b.Group.Idle(false) // the group's last program may have ended idle
+	b.ownPipes(ends)
 	if err := cell.Start(ends); err != nil {
 		return nil, err
 	}

@@ -193,6 +193,7 @@ func (w *waiting) run(l *Link, r *RunRequest, files, ends []*os.File) error {
 	if err != nil {
 		return err
 	}
+	w.ownPipes(ends)
 	if err := w.cell.Start(ends); err != nil {
 		CloseAll(proxy)
 		return retryable("the waiting sandbox died")

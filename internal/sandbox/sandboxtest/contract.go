@@ -84,6 +84,20 @@ if __name__ == "__main__":
 	if !b.backend.Image {
 		t.Run("commands", func(t *testing.T) { contractCommands(t, b) })
 	}
+	t.Run("streams by name", func(t *testing.T) {
+		const names = "import os\nprint(open('/dev/stdin').read())\nopen('/dev/stdout', 'w').write('out')\n" +
+			"open('/proc/self/fd/2', 'w').write('err')"
+		for lang, code := range map[string]string{"python": names,
+			"bash": "cat /dev/stdin; echo; printf out > /dev/stdout; printf err > /dev/stderr"} {
+			spec := Spec(lang, code)
+			spec.Stdin = []byte("in")
+			r := b.run(t, spec)
+			wantOutput(t, r, "in\nout")
+			if r.Stderr != "err" {
+				t.Errorf("%s: stderr %q", lang, r.Stderr)
+			}
+		}
+	})
 	t.Run("both streams in one", func(t *testing.T) {
 		for lang, code := range map[string]string{
 			"python": "import os, sys\nfor i in range(100):\n    print(i)\n    print(i, file=sys.stderr)\n" +
