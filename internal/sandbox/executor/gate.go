@@ -17,7 +17,7 @@ const (
 
 // ownerWaiting bounds the calls of an owner that wait. More would wait for longer than the
 // service does.
-const ownerWaiting = 64
+const ownerWaiting = 256
 
 // A gate lets requests in, a few at once. The zero value is open.
 type gate struct {
