@@ -21,7 +21,7 @@ var version, commit, date string
 func main() {
 	// The same binary is also the executor.
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
-		os.Exit(executor.Main(os.Args[2:], linux.New()))
+		os.Exit(executor.Main(os.Args[2:], map[string]func() executor.Wall{"": linux.New}))
 	}
 	// It is also the egress process, which carries the connections of programs.
 	if len(os.Args) > 1 && os.Args[1] == egress.Name {

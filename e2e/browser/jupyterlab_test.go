@@ -85,11 +85,11 @@ func startJupyter(t *testing.T, folder string, args []string) string {
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
 	// Whoever else has the port may accept and never answer.
 	base, client := "http://127.0.0.1:"+port, http.Client{Timeout: 5 * time.Second}
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	for began := time.Now(); ; {
 		select {
 		case <-ended:
 			return ""
-		default:
+		case <-time.After(20 * time.Millisecond):
 		}
 		resp, err := client.Get(base + "/api/status?token=" + jupyterToken)
 		if err == nil {

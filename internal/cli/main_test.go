@@ -22,7 +22,7 @@ const completeAsAirlock = "TEST_COMPLETE_AS_AIRLOCK"
 // again.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
-		os.Exit(executor.Main(os.Args[2:], linux.New()))
+		os.Exit(executor.Main(os.Args[2:], map[string]func() executor.Wall{"": linux.New}))
 	}
 	if _, is := os.LookupEnv(completeAsAirlock); is {
 		os.Exit(Run(context.Background(), Release{}, os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))

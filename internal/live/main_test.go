@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		os.Exit(typescript.Main(os.Args[3:], os.Stderr))
 	}
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
-		os.Exit(executor.Main(os.Args[2:], linux.New()))
+		os.Exit(executor.Main(os.Args[2:], map[string]func() executor.Wall{"": linux.New}))
 	}
 	goleak.VerifyTestMain(testRun{m})
 }

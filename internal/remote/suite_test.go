@@ -22,7 +22,7 @@ import (
 // TestMain makes the test binary the executor when it is started as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
-		os.Exit(executor.Main(os.Args[2:], linux.New()))
+		os.Exit(executor.Main(os.Args[2:], map[string]func() executor.Wall{"": linux.New}))
 	}
 	if len(os.Args) > 2 && os.Args[1] == "compile" && os.Args[2] == "typescript" {
 		os.Exit(typescript.Main(os.Args[3:], os.Stderr))

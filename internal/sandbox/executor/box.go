@@ -81,7 +81,9 @@ func (b *Box) furnish() (err error) {
 	}
 	if groups := b.Machine.Groups; groups != nil {
 		// Pid 1 belongs to Airlock, so one process is added for it.
-		limits := cgroup.Limits{Memory: b.Request.Memory, Processes: b.Request.Processes + 1, CPUs: b.Request.CPUs}
+		own := b.Machine.own
+		limits := cgroup.Limits{Memory: b.Request.Memory + own.Memory, Processes: b.Request.Processes + own.Processes + 1,
+			CPUs: b.Request.CPUs}
 		if b.Group, err = groups.Create(engine.NewID().String(), limits); err != nil {
 			return fmt.Errorf("control group: %w", err)
 		}

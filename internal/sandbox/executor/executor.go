@@ -41,6 +41,7 @@ type executorConfig struct {
 	Mounts     Folders     `json:",omitempty"` // folders of the host that programs may ask for
 	Volumes    string      `json:",omitempty"` // folder of the volumes
 	Users      image.Users // of root's sandboxes
+	Wall       string      `json:",omitempty"` // name of the wall; empty: the default one
 	Warm       string      // "": every program starts cold; or when zygotes are started: in the background, or first
 	// Weaken names steps of a sandbox's script to leave out. Only tests set it, to
 	// check that they fail without the protection.
@@ -62,6 +63,7 @@ type Machine struct {
 	heldQuota int64     // bytes that all held workspaces together may grow to
 	most      uncounted // used without control groups
 	shares    *shares
+	own       Overhead // of the wall
 }
 
 // executor is the privileged half. It has no network, no keys, no database and no host
@@ -111,15 +113,15 @@ const giveBackTime = 2 * time.Second
 // executorSocket is the descriptor of the socket to the service.
 const executorSocket = 3
 
-// Main is the main function of the executor's process, whose sandboxes the wall makes. The
+// Main is the main function of the executor's process. One of the walls makes its sandboxes. The
 // service ends the process by closing the socket; its exit status is for its parent's log.
-func Main(args []string, wall Wall) int {
+func Main(args []string, walls map[string]func() Wall) int {
 	// The terminal's signals are meant for the service, which then tells the executor.
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE, unix.SIGQUIT)
 	// A run leaves little garbage: collecting it after every few runs would cost more
 	// than it frees.
 	debug.SetGCPercent(400)
-	e := &executor{wall: wall, held: map[string]*heldWorkspace{}, sandboxes: map[string]*runningSandbox{}}
+	e := &executor{held: map[string]*heldWorkspace{}, sandboxes: map[string]*runningSandbox{}}
 	e.giveBack = time.AfterFunc(giveBackTime, debug.FreeOSMemory)
 	if len(args) == 1 && args[0] == guardName {
 		return guardMain()
@@ -133,7 +135,7 @@ func Main(args []string, wall Wall) int {
 		fmt.Fprintln(os.Stderr, "airlock executor:", err)
 		return 1
 	}
-	if err := e.prepare(args); err != nil {
+	if err := e.prepare(args, walls); err != nil {
 		// The socket carries the error, so that the service can tell its operator.
 		_ = l.Send(answer{Error: failureOf(engine.ErrUnavailable, err)})
 		return 1
@@ -169,8 +171,8 @@ func Main(args []string, wall Wall) int {
 	return 0
 }
 
-// prepare creates the executor's namespaces and image and moves into it.
-func (e *executor) prepare(args []string) error {
+// configure reads the configuration, and makes the wall that it names.
+func (e *executor) configure(args []string, walls map[string]func() Wall) error {
 	if len(args) != 2 || args[1] != confined {
 		return errors.New("the executor is started by airlock itself")
 	}
@@ -178,6 +180,19 @@ func (e *executor) prepare(args []string) error {
 		return err
 	}
 	clear(unsafe.Slice(unsafe.StringData(args[0]), len(args[0]))) // a process that enters a sandbox begins as a copy
+	wall, ok := walls[e.config.Wall]
+	if !ok {
+		return fmt.Errorf("there is no wall %q", e.config.Wall)
+	}
+	e.wall = wall()
+	return nil
+}
+
+// prepare creates the executor's namespaces and image and moves into it.
+func (e *executor) prepare(args []string, walls map[string]func() Wall) error {
+	if err := e.configure(args, walls); err != nil {
+		return err
+	}
 	programs, err := e.wall.Begin(e.config.Weaken)
 	if err != nil {
 		return err
@@ -229,13 +244,16 @@ func (e *executor) prepare(args []string) error {
 	if e.can, err = e.wall.Open(h); err != nil {
 		return err
 	}
-	e.machine = h
+	e.machine, h.own = h, e.can.Own
 	if err := e.newEnvironments(image.FontLists()); err != nil {
 		return err
 	}
 	e.uids = make(chan int, h.Users.Count)
 	for i := range h.Users.Count {
 		e.uids <- h.Users.First + i
+	}
+	if !e.can.Live {
+		return nil
 	}
 	if e.noLayers = e.tryLayers(); e.noLayers != nil {
 		fmt.Fprintln(os.Stderr, "airlock executor: the root of live sessions is read-only:", e.noLayers)

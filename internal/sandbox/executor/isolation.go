@@ -14,8 +14,13 @@ import (
 // /health and the start of the service.
 func (e *executor) isolation() engine.Isolation {
 	i := e.machine.isolation(e.wall.Layers(), kernelfile.Read(image.ProcPath+"/sys/kernel", "core_pattern"))
-	i.Layers = append(i.Layers, e.layersLayer())
+	if e.can.Live {
+		i.Layers = append(i.Layers, e.layersLayer())
+	}
 	i.Backend = e.can.Name
+	if e.can.Kernel != "" {
+		i.Summary = e.can.Kernel + ", " + i.Summary
+	}
 	return i
 }
 

@@ -48,6 +48,7 @@ type LaunchOptions struct {
 	// Warm keeps interpreters with imported packages ready, and sandboxes forked from
 	// them. A single program does not benefit from it.
 	Warm bool
+	Wall string // name of the wall that makes the sandboxes; empty: the shared kernel's
 	// Service is the process that serves, which programs must not delay; 0 if this
 	// process runs a single program.
 	Service int
@@ -123,7 +124,7 @@ func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 		Runtimes: l.options.Runtimes, Images: l.options.images(),
 		Fetched: l.options.Fetched, Instance: instance, Packages: l.options.Packages, Lending: l.options.Lending,
 		WarmImages: l.options.WarmImages, Mounts: l.options.Mounts, Volumes: l.options.Volumes,
-		Warm: l.options.warm(), Weaken: l.options.Weaken,
+		Wall: l.options.Wall, Warm: l.options.warm(), Weaken: l.options.Weaken,
 	}
 	if os.Geteuid() == 0 {
 		var err error

@@ -14,7 +14,7 @@ import (
 // package executor, which cannot import a wall, have one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
-		os.Exit(executor.Main(os.Args[2:], linux.New()))
+		os.Exit(executor.Main(os.Args[2:], map[string]func() executor.Wall{"": linux.New}))
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -46,9 +46,18 @@ type Wall interface {
 // Capabilities are what a wall can do on this machine.
 type Capabilities struct {
 	Name     string // of the wall, for operators
+	Kernel   string // that each sandbox has for itself; empty: the machine's
 	Commands bool   // Await, for any command
+	Live     bool   // live sessions: Enter, Dial, terminals and layers
+	Own      Overhead
 	// Sealed are the mounts of the host in which programs that waited reach no socket.
 	Sealed map[string]bool
+}
+
+// Overhead is what each sandbox takes for itself, beside its program.
+type Overhead struct {
+	Memory    int64
+	Processes int
 }
 
 // ZygoteOptions say what a zygote is for.

@@ -62,7 +62,7 @@ func (l *wall) Open(m *executor.Machine) (executor.Capabilities, error) {
 	if err := l.makeFilters(); err != nil {
 		return executor.Capabilities{}, err
 	}
-	return executor.Capabilities{Name: "linux", Commands: len(spawn.CommandProgram()) > 0,
+	return executor.Capabilities{Name: "linux", Live: true, Commands: len(spawn.CommandProgram()) > 0,
 		Sealed: l.sealed}, openNumbers(l.weaken)
 }
 
