@@ -12,6 +12,7 @@ import (
 	"github.com/airlock-run/airlock/internal/egress"
 	"github.com/airlock-run/airlock/internal/language/typescript"
 	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/gvisor"
 	"github.com/airlock-run/airlock/internal/sandbox/linux"
 )
 
@@ -21,7 +22,7 @@ var version, commit, date string
 func main() {
 	// The same binary is also the executor.
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
-		os.Exit(executor.Main(os.Args[2:], map[string]func() executor.Wall{"": linux.New}))
+		os.Exit(executor.Main(os.Args[2:], map[string]func() executor.Wall{"": linux.New, gvisor.Name: gvisor.New}))
 	}
 	// It is also the egress process, which carries the connections of programs.
 	if len(os.Args) > 1 && os.Args[1] == egress.Name {

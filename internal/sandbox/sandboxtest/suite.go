@@ -29,6 +29,9 @@ type Backend struct {
 	// Image is set if programs run in an image, which has other commands and folders than the
 	// machine. Only what depends on the root is tested.
 	Image bool
+	// Kernel is set if each sandbox has a kernel of its own. What this one lets a program do to it
+	// does not reach the machine, and it ends with the sandbox.
+	Kernel bool
 }
 
 // Suite tests a backend: the contract of engine.Sandbox, the isolation that README

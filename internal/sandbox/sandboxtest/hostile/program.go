@@ -44,6 +44,7 @@ type head struct {
 	calls   bool           // it has a channel for calls
 	next    bool           // it must not affect another program
 	own     *regexp.Regexp // its breaches that are none in a cell, whose root is its own to write
+	shared  bool           // it is about a kernel that sandboxes share: with one of its own it reaches that alone
 	machine bool           // it is about the folders and commands of the machine's own environment, which an image has too
 }
 
@@ -101,6 +102,8 @@ func parseHead(code string) (head, error) {
 			h.ends = value
 		case "cell":
 			h.inCell = value
+		case "kernel":
+			h.shared = value == "shared"
 		case "timeout":
 			h.timeout, err = time.ParseDuration(value)
 		case "memory":

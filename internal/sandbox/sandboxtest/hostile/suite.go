@@ -36,6 +36,9 @@ type Backend struct {
 	Cell func(t *testing.T, spec *engine.Spec) sandboxtest.Result
 	// Image is set if programs run in an image, which has no Node.
 	Image bool
+	// Kernel is set if each program has a kernel of its own. What is about a shared one is left out: it
+	// would be told of doors that lead nowhere, or of an end that is the sandbox's.
+	Kernel bool
 }
 
 // Suite runs every program on a backend.
@@ -89,7 +92,8 @@ func (a *arena) fits(p *program) bool {
 		p.ends = cmp.Or(p.inCell, p.ends)
 	}
 	switch {
-	case !p.runnable(), p.needs == "groups" && !a.backend.Groups, a.backend.Image && (p.machine || p.is(".js")):
+	case !p.runnable(), p.needs == "groups" && !a.backend.Groups, a.backend.Image && (p.machine || p.is(".js")),
+		a.backend.Kernel && p.shared:
 		return false
 	case a.backend.Warm:
 		return p.is(".py") || p.is(".js") || p.is(".c") && !slices.Contains(alike, p.kind)

@@ -1,6 +1,10 @@
 # An honest program that tells all that it sees: after hostile ones it must see the same.
 import hashlib, json, os, random, struct, subprocess, sys
-def show(name, value): print(name, json.dumps(value, sort_keys=True, default=str))
+def show(name, value):
+    if callable(value):
+        try: value = value()
+        except OSError as e: value = repr(e) # a kernel of its own lacks it
+    print(name, json.dumps(value, sort_keys=True, default=str))
 show("environment", dict(os.environ))
 show("path", sys.path)
 show("flags", str(sys.flags))
@@ -17,16 +21,16 @@ def same(line):
     with open("/proc/self/mem", "rb", 0) as memory, open(path.strip(), "rb") as file:
         memory.seek(first); file.seek(int(offset, 16))
         return path.strip().split("/")[-1], memory.read(last - first)[:1 << 20] == file.read(last - first)[:1 << 20]
-show("libraries", sorted({same(l) for l in open("/proc/self/maps") if " r-xp " in l and l.rstrip().split(" ")[-1].startswith("/usr")}))
+show("libraries", lambda: sorted({same(l) for l in open("/proc/self/maps") if " r-xp " in l and l.rstrip().split(" ")[-1].startswith("/usr")}))
 show("shared", sorted(l.split()[-1] for l in open("/proc/self/maps") if "s " in l.split()[1] + " "))
 import fcntl
-show("files", [(n, os.readlink("/proc/self/fd/%d" % n).split(":")[0], fcntl.fcntl(n, fcntl.F_GETFL), fcntl.fcntl(n, fcntl.F_GETOWN), os.fstat(n).st_mode) for n in (0, 1, 2)])
-show("hints", [fcntl.fcntl(os.open(p, os.O_RDONLY), 1035, bytes(8)).hex() for p in ("/usr/bin/python3", "/etc/passwd", "/opt/airlock/program.py")])
+show("files", lambda: [(n, os.readlink("/proc/self/fd/%d" % n).split(":")[0], fcntl.fcntl(n, fcntl.F_GETFL), fcntl.fcntl(n, fcntl.F_GETOWN), os.fstat(n).st_mode) for n in (0, 1, 2)])
+show("hints", lambda: [fcntl.fcntl(os.open(p, os.O_RDONLY), 1035, bytes(8)).hex() for p in ("/usr/bin/python3", "/etc/passwd", "/opt/airlock/program.py")])
 show("processes", [p for p in os.listdir("/proc") if p.isdigit()])
-show("limits", [open("/proc/self/limits").read(), os.umask(0o22), os.getpriority(os.PRIO_PROCESS, 0), open("/proc/self/oom_score_adj").read(), os.getcwd()])
+show("limits", lambda: [open("/proc/self/limits").read(), os.umask(0o22), os.getpriority(os.PRIO_PROCESS, 0), open("/proc/self/oom_score_adj").read(), os.getcwd()])
 show("signals", [l for l in open("/proc/self/status") if l.startswith(("Sig", "Shd", "Cap", "Seccomp", "NoNew", "Threads"))])
-show("sysv", [open("/proc/sysvipc/" + n).read().count("\n") for n in ("shm", "sem", "msg")])
-show("sockets", [open("/proc/net/" + n).read().count("\n") for n in ("unix", "tcp", "udp", "dev")])
+show("sysv", lambda: [open("/proc/sysvipc/" + n).read().count("\n") for n in ("shm", "sem", "msg")])
+show("sockets", lambda: [open("/proc/net/" + n).read().count("\n") for n in ("unix", "tcp", "udp", "dev")])
 show("memory", bytearray(1 << 22).count(0))
 show("shell", subprocess.run(["bash", "-c", "echo $((6*7)); type ls; alias"], capture_output=True, text=True).stdout)
 show("python", subprocess.run([sys.executable, "-c", "import sys, json; print(sorted(sys.modules) == sorted(set(sys.modules)), sys.path)"], capture_output=True, text=True).stdout)

@@ -1,4 +1,5 @@
 // Makes all disks of the host write what they have, or a file of the system, again and again.
+// kernel: shared
 // weaken: system-call filter
 static void bombs_disk_flushes(void) {
 	int root = open("/usr", O_RDONLY);

@@ -1,4 +1,5 @@
 // Takes the huge pages that the host has set aside, which no limit of memory counts.
+// kernel: shared
 // weaken: system-call filter
 static void bombs_huge_pages(void) {
 	static const int shifts[] = {0, 21, 30};

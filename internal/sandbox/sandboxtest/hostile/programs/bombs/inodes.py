@@ -1,4 +1,5 @@
 # Makes files without content until there are no more.
+# kernel: shared
 import os
 for folder, limit in (("/workspace", 1001), ("/tmp", 10000), ("/dev/shm", 10000)):
     n = 0

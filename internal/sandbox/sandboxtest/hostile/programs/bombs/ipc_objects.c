@@ -1,4 +1,5 @@
 // Makes message queues, semaphores and segments of System V until it is refused, and fills them.
+// kernel: shared
 // ends: anyhow
 static void bombs_ipc_objects(void) {
 	struct { long kind; char text[8000]; } m = {1};

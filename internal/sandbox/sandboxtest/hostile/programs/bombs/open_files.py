@@ -1,4 +1,5 @@
 # Opens files, sockets, timers and watchers up to the limit, and passes them on to have more.
+# kernel: shared
 import array, os, resource, socket
 n = 0
 try:

@@ -1,4 +1,5 @@
 // Starts threads until it is refused.
+// kernel: shared
 static void *idle(void *x) { for (;;) pause(); }
 static void bombs_threads(void) {
 	pthread_attr_t a;

@@ -1,4 +1,5 @@
 // Arms timers and queues signals until it is refused.
+// kernel: shared
 static void bombs_timers(void) {
 	int n = 0, queued = 0;
 	timer_t id;

@@ -1,4 +1,5 @@
 // Leaves dead processes unburied, as many as it gets.
+// kernel: shared
 static void bombs_zombies(void) {
 	int n = 0;
 	for (; n < 20000; n++) {

@@ -1,4 +1,5 @@
 # Writes all that /proc has for how soon pid 1 and itself get a processor, and computes with many.
+# kernel: shared
 # ends: timeout
 # timeout: 1s
 # processes: 140

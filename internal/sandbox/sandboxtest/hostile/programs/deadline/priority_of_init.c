@@ -1,4 +1,5 @@
 // Gives pid 1, whose end is the end of all, the least priority, and lets 120 children compute.
+// kernel: shared
 // ends: timeout
 // timeout: 500ms
 // processes: 140

@@ -1,4 +1,5 @@
 // Has its processes trace and stop one another, so that none can be woken to die.
+// kernel: shared
 // ends: timeout
 // timeout: 500ms
 // processes: 100

@@ -1,4 +1,5 @@
 // Gives the kernel advice about memory that harms others: poison, offline, merge with theirs, throw out.
+// kernel: shared
 // weaken: system-call filter
 static void escape_advice(void) {
 	char *page = mmap(0, 1 << 21, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,5 @@
 # Executes what the kernel would start a helper of the host for.
+# kernel: shared
 import ctypes, os, subprocess
 for magic in (b"\x01\x02\x03\x04", b"MZ\0\0", b"\x7fELF\x02\x02", b"#!/proc/1/exe\n", b"#!/usr/bin/none\n", b"\xca\xfe\xba\xbe"):
     for folder in ("/tmp", "/workspace", "/dev/shm"):

@@ -1,4 +1,5 @@
 // Gets a limit of core files at which the kernel starts the host's handler for crashes.
+// kernel: shared
 // weaken: system-call filter
 static void escape_core_handler(void) {
 	struct rlimit none = {0, 0}, many = {1 << 20, 1 << 20}, now = {9, 9};

@@ -1,4 +1,5 @@
 // Takes page faults into its own hands, the tool of half of all kernel exploits.
+// kernel: shared
 // weaken: system-call filter
 static void escape_faults(void) {
 	for (int flags = 0; flags < 4; flags++) REFUSED("userfaultfd", syscall(SYS_userfaultfd, flags));

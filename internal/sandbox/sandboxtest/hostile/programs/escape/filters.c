@@ -1,4 +1,5 @@
 // Loosens its filter with another, and catches system calls by one.
+// kernel: shared
 // weaken: system-call filter
 #include <linux/filter.h>
 #include <linux/seccomp.h>

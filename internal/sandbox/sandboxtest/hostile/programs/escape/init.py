@@ -1,4 +1,5 @@
 # Opens what pid 1 has: it is the same user's.
+# kernel: shared
 # weaken: forbid inspection, set user, set group, drop capabilities, drop from the bounding set, no new privileges, system-call filter, landlock
 import os
 for name in ("root", "cwd", "exe", "fd", "mem", "maps", "smaps", "environ", "cmdline", "status", "stat", "stack", "syscall", "auxv", "io", "map_files", "ns/mnt", "ns/pid", "ns/net", "task/1/root", "fdinfo", "pagemap", "timers", "mountinfo", "cgroup", "wchan", "limits"):

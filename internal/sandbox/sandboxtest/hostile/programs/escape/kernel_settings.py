@@ -1,4 +1,5 @@
 # Opens the kernel's settings for writing.
+# kernel: shared
 # weaken: make /proc read-only, set user, set group, landlock
 import os
 count = 0

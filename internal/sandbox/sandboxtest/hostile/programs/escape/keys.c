@@ -1,4 +1,5 @@
 // Reads and fills the kernel's key rings.
+// kernel: shared
 // weaken: system-call filter
 static void escape_keys(void) {
 	for (int ring = -8; ring < 0; ring++) REFUSED("keyctl get ring", syscall(SYS_keyctl, 0, ring, 1));

@@ -1,4 +1,5 @@
 // Makes everybody wait who opens a file of the system, and is told of it.
+// kernel: shared
 // weaken: system-call filter
 static void escape_leases(void) {
 	const char *paths[] = {"/usr/bin/python3", "/usr/bin/bash", "/etc/passwd", "/usr", "/opt/airlock", "/opt/airlock/python"};

@@ -1,4 +1,5 @@
 // Changes limits and priority of pid 1, which is the same user's.
+// kernel: shared
 // weaken: system-call filter
 static void escape_limits_of_init(void) {
 	for (int kind = 0; kind < 16; kind++) {

@@ -1,4 +1,5 @@
 // Asks the kernel where pid 1 keeps its things, and wakes what it waits for.
+// kernel: shared
 static void escape_lists_of_init(void) {
 	void *head = 0;
 	size_t length = 0;

@@ -1,4 +1,5 @@
 // Changes the machine: clocks, modules, swap, names, ports.
+// kernel: shared
 // weaken: system-call filter, set user, set group, drop capabilities, drop from the bounding set, no new privileges, landlock
 #include <sys/io.h>
 #include <sys/timex.h>

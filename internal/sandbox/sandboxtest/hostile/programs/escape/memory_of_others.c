@@ -1,4 +1,5 @@
 // Moves the memory of others and itself to other nodes, and takes what is pinned.
+// kernel: shared
 // weaken: system-call filter
 static void escape_memory_of_others(void) {
 	unsigned long mask = 1;

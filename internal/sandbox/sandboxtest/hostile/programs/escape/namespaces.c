@@ -1,4 +1,5 @@
 // Makes new namespaces and enters others.
+// kernel: shared
 // weaken: system-call filter
 static void escape_namespaces(void) {
 	static const struct { const char *name; int flag; } kinds[] = {

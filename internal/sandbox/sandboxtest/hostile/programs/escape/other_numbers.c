@@ -1,4 +1,5 @@
 // Makes system calls by the numbers of other architectures.
+// kernel: shared
 // weaken: system-call filter
 static int status_of(void (*attempt)(void)) {
 	int status = 0;

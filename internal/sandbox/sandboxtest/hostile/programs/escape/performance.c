@@ -1,4 +1,5 @@
 // Watches the kernel and the neighbours through performance counters.
+// kernel: shared
 // weaken: system-call filter
 static void escape_performance(void) {
 	for (int type = 0; type < 6; type++) {

@@ -1,4 +1,5 @@
 # Becomes somebody else: by numbers, capabilities, and programs that belong to root.
+# kernel: shared
 # weaken: set user, set group, drop capabilities, drop from the bounding set, no new privileges, landlock
 import ctypes, os, subprocess
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,5 @@
 // Brings code of its own into the kernel: BPF, packet filters, protocols on TCP.
+// kernel: shared
 // weaken: system-call filter
 #include <linux/filter.h>
 static void escape_programs_in_kernel(void) {

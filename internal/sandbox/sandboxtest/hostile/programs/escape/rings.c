@@ -1,4 +1,5 @@
 // Sets up io_uring and AIO, by which system calls go past the filter.
+// kernel: shared
 // weaken: system-call filter
 static void escape_rings(void) {
 	char params[120] = {0};

@@ -1,4 +1,5 @@
 // Reaches below its runtime: bindings, native code, other processes.
+// kernel: shared
 const fs = require("fs"), child = require("child_process");
 const run = (...command) => { const r = child.spawnSync(command[0], command.slice(1), { timeout: 5000 }); if (r.error || r.status !== 0) throw r.error || new Error(String(r.stderr)); return r.stdout; };
 refused("su", () => run("su", "-c", "id"));

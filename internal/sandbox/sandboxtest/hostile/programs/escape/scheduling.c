@@ -1,4 +1,5 @@
 // Takes the processors for itself: real-time, deadlines, better nice values, disk priority.
+// kernel: shared
 // weaken: system-call filter
 static void escape_scheduling(void) {
 	struct sched_param p = {1};

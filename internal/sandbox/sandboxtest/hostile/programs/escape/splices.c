@@ -1,4 +1,5 @@
 // Moves pages between files and pipes without copies.
+// kernel: shared
 // weaken: system-call filter
 #include <sys/uio.h>
 static void escape_splices(void) {

@@ -1,4 +1,5 @@
 # Looks for sysfs, control groups, debugging file systems and firmware.
+# kernel: shared
 # only: machine
 # control: host
 import os

@@ -1,4 +1,5 @@
 // Types into the terminal of the process that started it.
+// kernel: shared
 // weaken: system-call filter
 static void escape_terminal(void) {
 	unsigned long requests[] = {0x5412, 0x541C, 0x5423, 0x100005412, 0xffffffff00005412, 0x10000541C};

@@ -1,4 +1,5 @@
 // Looks into other processes and takes them over.
+// kernel: shared
 // weaken: system-call filter
 #include <sys/ptrace.h>
 #include <sys/uio.h>

@@ -1,4 +1,5 @@
 // Hides what it asks for from the filter: the upper half of a register says something else than the lower.
+// kernel: shared
 // weaken: system-call filter
 static void escape_upper_halves(void) {
 	const long high[] = {1L << 32, 0x7fffffffL << 32, -1L << 32};

@@ -1,4 +1,5 @@
 # Goes up and up, to a root above the root.
+# kernel: shared
 # only: machine
 # weaken: detach the old root, landlock
 import os

@@ -1,4 +1,5 @@
 # Gives names to files that had none, keeps files open that have none any more, and maps both.
+# kernel: shared
 import mmap, os
 fd = os.open("/workspace", os.O_TMPFILE | os.O_RDWR, 0o600)
 os.write(fd, b"had no name")

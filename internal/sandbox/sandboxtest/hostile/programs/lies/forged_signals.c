@@ -1,4 +1,5 @@
 // Sends pid 1 what only somebody else should, with forged senders and values.
+// kernel: shared
 static void lies_forged_signals(void) {
 	siginfo_t info;
 	for (int signo = 1; signo < 65; signo++) {

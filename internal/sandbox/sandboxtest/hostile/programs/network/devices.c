@@ -1,4 +1,5 @@
 // Makes network devices, addresses and routes for itself.
+// kernel: shared
 // weaken: system-call filter
 #include <net/if.h>
 #include <linux/sockios.h>

@@ -1,4 +1,5 @@
 // Makes a socket of every family and type, and pairs of them.
+// kernel: shared
 // weaken: system-call filter
 static void network_families(void) {
 	for (int family = 0; family < 50; family++) {

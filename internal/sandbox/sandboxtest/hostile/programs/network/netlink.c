@@ -1,4 +1,5 @@
 // Talks to the kernel by netlink, of every kind.
+// kernel: shared
 // weaken: system-call filter
 static void network_netlink(void) {
 	for (int protocol = 0; protocol < 32; protocol++) {

@@ -1,4 +1,5 @@
 // Sets options of sockets that reach beyond them: marks, devices, foreign addresses, buffers without bound.
+// kernel: shared
 static void network_options(void) {
 	int tcp = socket(AF_INET, SOCK_STREAM, 0), udp = socket(AF_INET, SOCK_DGRAM, 0), six = socket(AF_INET6, SOCK_DGRAM, 0), un = socket(AF_UNIX, SOCK_STREAM, 0);
 	int one = 1, much = 1 << 30, seven = 7;

@@ -1,4 +1,5 @@
 // Makes raw, packet and ICMP sockets.
+// kernel: shared
 static void network_raw(void) {
 	int protocols[] = {0, IPPROTO_ICMP, IPPROTO_RAW, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP, IPPROTO_UDPLITE, IPPROTO_DCCP, 262, 58, 0x300, 0x0003};
 	for (unsigned i = 0; i < sizeof protocols / sizeof *protocols; i++) {

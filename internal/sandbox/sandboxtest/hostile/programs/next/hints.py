@@ -1,4 +1,5 @@
 # Leaves a message on read-only files of everybody's, in what the kernel remembers of them.
+# kernel: shared
 # next: must see the same
 # own: (attribute|flags|project|times) of /etc/
 import fcntl, glob, os, struct

@@ -1,4 +1,5 @@
 # Kills every process that there is, by every number and in every way.
+# kernel: shared
 import ctypes, os, signal
 libc = ctypes.CDLL(None, use_errno=True)
 for s in range(1, 65): signal.signal(s, signal.SIG_IGN) if s not in (9, 19, 32, 33) else None

@@ -1,4 +1,5 @@
 # Makes itself the last that an exhausted machine ends.
+# kernel: shared
 # weaken: raise the out-of-memory score
 own = int(open("/proc/self/oom_score_adj").read())
 tried("score %d" % own)

@@ -1,4 +1,5 @@
 // Leaves a process that shares its memory but is no thread of it.
+// kernel: shared
 static char stack_for_it[65536];
 static int stay(void *x) { for (;;) pause(); }
 static void outlive_shared_memory(void) {

@@ -1,4 +1,5 @@
 // Ends, and leaves timers, alarms and queued work that would start it again.
+// kernel: shared
 static void outlive_timers_ring(int s) { if (fork() == 0) for (;;) pause(); }
 static void outlive_timers(void) {
 	signal(SIGALRM, outlive_timers_ring);

@@ -1,4 +1,5 @@
 // Looks for the secret in the environment, in memory and in files.
+// kernel: shared
 // control: host
 const fs = require("fs");
 const canary = "airlock-" + "canary-";

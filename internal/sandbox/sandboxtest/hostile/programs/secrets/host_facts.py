@@ -1,4 +1,5 @@
 # Asks /proc about the host: how it was started, what runs on it, where things lie.
+# kernel: shared
 # weaken: hide /proc/cmdline, hide /proc/keys, hide /proc/cgroups, hide /proc/fs, hide /proc/pressure, hide /proc/sys/fs
 import os
 for name in ("cmdline", "config.gz", "diskstats", "interrupts", "iomem", "ioports", "kallsyms", "kcore", "key-users", "keys", "kmsg", "kpagecount", "kpageflags", "locks", "modules", "partitions", "sched_debug", "schedstat", "slabinfo", "softirqs", "sysrq-trigger", "timer_list", "vmallocinfo"):

@@ -1,4 +1,5 @@
 # Looks for what the program before it left where programs leave things.
+# kernel: shared
 import glob, os, subprocess
 for folder in ("/tmp", "/dev/shm", "/var/tmp", "/workspace", "/mnt/data", "/run", "/var"):
     for path in glob.glob(folder + "/**", recursive=True) + glob.glob(folder + "/.*"):

@@ -1,4 +1,5 @@
 # Opens the shared memory, queues and semaphores of the host.
+# kernel: shared
 # control: host
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/google/subcommands"
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/runsc/config"
+	"gvisor.dev/gvisor/runsc/container"
+	"gvisor.dev/gvisor/runsc/flag"
+	"gvisor.dev/gvisor/runsc/specutils"
+)
+
+// Files that the executor hands over, beside the program's stdin, stdout and stderr.
+const (
+	reportsFile = 3 // a pipe, for reports
+	specFile    = 4 // with the specification of the container
+)
+
+// A report is a line of JSON to the executor. One of its fields is set.
+type report struct {
+	Started bool   `json:",omitempty"` // the program runs
+	Status  *int32 `json:",omitempty"` // it has ended; as wait(2) gives it
+	Error   string `json:",omitempty"` // it could not be started
+	NoFile  bool   `json:",omitempty"` // with Error: there is no such file to execute
+}
+
+// cell is the command that runs one program in a new sandbox, as pid 1 of a namespace whose end is
+// that of the sandbox, and in a mount namespace of its own, whose end is that of all it mounts.
+type cell struct {
+	mounts []string // NUMBER:PATH of mounts to attach in the folder of the sandbox
+	passed []string // NUMBER:NUMBER of open files, here and in the program
+	file   *os.File // with the specification
+	spec   *specs.Spec
+}
+
+// id is the name of every sandbox: each is alone in its folder.
+const id = "cell"
+
+// folder is where a sandbox keeps its state and finds its mounts.
+const folder = "/gvisor"
+
+// Name implements util.SubCommand.
+func (*cell) Name() string { return "cell" }
+
+// Synopsis implements util.SubCommand.
+func (*cell) Synopsis() string { return "run a program for Airlock's executor" }
+
+// Usage implements util.SubCommand.
+func (*cell) Usage() string { return "cell [--mount=N:PATH]... [--pass=N:N]...\n" }
+
+// SetFlags implements util.SubCommand.
+func (c *cell) SetFlags(f *flag.FlagSet) {
+	f.Var((*list)(&c.mounts), "mount", "attach this open mount at a path in "+folder+"; may be repeated")
+	f.Var((*list)(&c.passed), "pass", "give the program this open file under another number; may be repeated")
+}
+
+// list is a flag that may be repeated.
+type list []string
+
+func (l *list) String() string     { return strings.Join(*l, ",") }
+func (l *list) Set(s string) error { *l = append(*l, s); return nil }
+func (l *list) Get() any           { return []string(*l) }
+
+// FetchSpec implements util.SubCommand. It is called first.
+func (c *cell) FetchSpec(conf *config.Config, _ *flag.FlagSet) (string, *specs.Spec, error) {
+	err := c.prepare()
+	if err == nil {
+		c.file = os.NewFile(specFile, "config.json")
+		c.spec, err = c.readSpec(conf)
+	}
+	if err != nil {
+		tell(report{Error: err.Error()})
+	}
+	return id, c.spec, err
+}
+
+// readSpec copies the specification to where gVisor reads it again.
+func (c *cell) readSpec(conf *config.Config) (*specs.Spec, error) {
+	text, err := io.ReadAll(io.NewSectionReader(c.file, 0, maxSpec))
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(folder+"/config.json", text, 0o600); err != nil {
+		return nil, err
+	}
+	return specutils.ReadSpec(folder, conf)
+}
+
+// maxSpec bounds the specification: arguments and environment are most of it.
+const maxSpec = 4 << 20
+
+// Execute implements util.SubCommand.
+func (c *cell) Execute(_ context.Context, _ *flag.FlagSet, args ...any) subcommands.ExitStatus {
+	conf := args[0].(*config.Config)
+	status, err := c.run(conf)
+	if err != nil {
+		text := err.Error() // gVisor has no other form of this error
+		tell(report{Error: text, NoFile: strings.Contains(text, "failed to load "+c.spec.Process.Args[0]+":")})
+		return subcommands.ExitFailure
+	}
+	tell(report{Status: new(int32(status))})
+	return subcommands.ExitSuccess
+}
+
+func (c *cell) run(conf *config.Config) (unix.WaitStatus, error) {
+	files := map[int]*os.File{}
+	for _, text := range c.passed {
+		here, there, err := cut(text)
+		if err != nil {
+			return 0, err
+		}
+		number, err := strconv.Atoi(there)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", text, err)
+		}
+		files[number] = os.NewFile(uintptr(here), text)
+	}
+	made, err := container.New(conf, container.Args{ID: id, Spec: c.spec, BundleDir: folder, Attached: true, PassFiles: files})
+	if err != nil {
+		return 0, fmt.Errorf("make the sandbox: %w", err)
+	}
+	if err := made.Start(conf); err != nil {
+		return 0, fmt.Errorf("start the program: %w", err)
+	}
+	for _, f := range files {
+		f.Close()
+	}
+	tell(report{Started: true})
+	for number := range 3 { // readers of the program's output wait for its end, not for that of this process
+		_ = unix.Dup3(int(c.file.Fd()), number, unix.O_CLOEXEC)
+	}
+	return made.Wait()
+}
+
+// cut splits NUMBER:REST.
+func cut(text string) (number int, rest string, err error) {
+	before, rest, _ := strings.Cut(text, ":")
+	if number, err = strconv.Atoi(before); err != nil {
+		err = fmt.Errorf("%s: %w", text, err)
+	}
+	return number, rest, err
+}
+
+// tell sends a report. Without the executor there is no one to tell, and this process ends with it.
+func tell(r report) {
+	line, err := json.Marshal(r)
+	if err == nil {
+		_, _ = unix.Write(reportsFile, append(line, '\n'))
+	}
+}
+
+// prepare makes the file systems that gVisor needs.
+func (c *cell) prepare() error {
+	unix.CloseOnExec(reportsFile)
+	unix.CloseOnExec(specFile)
+	// When the machine's memory ends, the kernel ends sandboxes before the service.
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0); err != nil {
+		return err
+	}
+	const quiet = unix.MS_NOSUID | unix.MS_NODEV
+	err := errors.Join(
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount("proc", "/proc", "proc", quiet|unix.MS_NOEXEC, ""),
+		unix.Mount("airlock", folder, "tmpfs", quiet, "mode=711,size=8m"),
+	)
+	if err != nil {
+		return fmt.Errorf("mount what gVisor needs: %w", err)
+	}
+	for _, text := range c.mounts {
+		number, path, err := cut(text)
+		if err != nil {
+			return err
+		}
+		at := folder + "/" + path
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			return err
+		}
+		if err := unix.MoveMount(number, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return fmt.Errorf("mount %s: %w", path, err)
+		}
+		_ = unix.Close(number)
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package gvisor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/guest"
+)
+
+// cell implements Cell. Its first process is airlock-gvisor, which is a child of the executor
+// and watches the sandbox.
+type cell struct {
+	*executor.Box
+	wall    *wall
+	command *exec.Cmd // nil: not started
+	pidfd   int
+	reports *os.File
+	used    time.Duration // once it was reaped
+	reaped  bool
+}
+
+// Start implements Cell.
+func (w *cell) Start(files []*os.File) error {
+	spec, err := w.specification()
+	if err != nil {
+		return err
+	}
+	defer spec.Close()
+	workspace := w.Workspace.Root
+	if w.HeldAt != "" {
+		if workspace, err = openMount(w.HeldAt); err != nil {
+			return err
+		}
+		defer workspace.Close()
+	}
+	var report *os.File
+	if w.reports, report, err = os.Pipe(); err != nil {
+		return err
+	}
+	defer report.Close()
+	args := append(settings(), "cell", "--mount=5:"+workspaceFolder, "--mount=6:"+tmpFolder)
+	for i := range files[3:] {
+		args = append(args, fmt.Sprintf("--pass=%d:%d", 7+i, guest.AnswersFD+i))
+	}
+	c := exec.Command(commandPath, args...)
+	c.Args[0], c.Env, c.Dir = Command, []string{}, "/"
+	c.Stdin, c.Stdout, c.Stderr = files[0], files[1], files[2]
+	c.ExtraFiles = append([]*os.File{report, spec, workspace, w.Tmp}, files[3:]...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, PidFD: &w.pidfd,
+		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET}
+	if group := w.Group.Folder(); group >= 0 {
+		c.SysProcAttr.UseCgroupFD, c.SysProcAttr.CgroupFD = true, group
+	}
+	if err := w.startInGroup(c); err != nil {
+		return fmt.Errorf("start %s: %w", Command, err)
+	}
+	w.command = c
+	return nil
+}
+
+// startInGroup starts the command in the control group of the sandbox. On version 1 a thread joins
+// it, which then ends: its child is born there.
+func (w *cell) startInGroup(c *exec.Cmd) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		for _, tasks := range w.Group.Tasks() {
+			if _, err := unix.Write(int(tasks.Fd()), []byte("0")); err != nil {
+				started <- fmt.Errorf("join the control group: %w", err)
+				return
+			}
+		}
+		started <- c.Start()
+	}()
+	return <-started
+}
+
+// settings are gVisor's own.
+func settings() []string {
+	return []string{"--platform=systrap", "--network=none", "--ignore-cgroups", "--root=" + folder + "/state"}
+}
+
+// First implements Cell.
+func (w *cell) First() (pid, pidfd int) { return w.command.Process.Pid, w.pidfd }
+
+// Polled implements Cell.
+func (w *cell) Polled() (files [executor.PolledKinds]*os.File) {
+	files[executor.PolledReports] = w.reports
+	return files
+}
+
+// report is what airlock-gvisor tells; see there.
+type report struct {
+	Started bool
+	Status  *int32
+	Error   string
+	NoFile  bool
+}
+
+// Next implements Cell.
+func (w *cell) Next(int) executor.Event {
+	line, err := readLine(w.reports)
+	var r report
+	switch {
+	case err != nil:
+		return executor.Event{Kind: executor.Ended}
+	case json.Unmarshal(line, &r) != nil:
+		return executor.Event{}
+	case r.Started:
+		return executor.Event{Kind: executor.Started}
+	case r.Status != nil:
+		return executor.Event{Kind: executor.Exited, Status: *r.Status}
+	case r.NoFile:
+		return executor.Event{Kind: executor.Failed, Err: &executor.Failure{Kind: engine.ErrNoLanguage, Doctor: true,
+			Text: fmt.Sprintf("cannot execute %s in the sandbox: there is no such file", w.Request.Argv[0]),
+			Hint: "install it there with `airlock setup`; `airlock doctor` tells what is missing"}}
+	}
+	return executor.Event{Kind: executor.Failed, Err: errors.New("gVisor: " + r.Error)}
+}
+
+// maxReport bounds a report, which is written at once.
+const maxReport = 4 << 10
+
+// readLine reads no more than a line: the file is polled for the next one.
+func readLine(f *os.File) (line []byte, err error) {
+	for one := make([]byte, 1); len(line) < maxReport; line = append(line, one[0]) {
+		if _, err := f.Read(one); err != nil || one[0] == '\n' {
+			return line, err
+		}
+	}
+	return line, errors.New("a line is too long")
+}
+
+// Finish implements Cell. The program does not say that it has finished.
+func (w *cell) Finish() bool { return false }
+
+// Reap implements Cell.
+func (w *cell) Reap() time.Duration {
+	if w.command == nil || w.reaped {
+		return w.used
+	}
+	_ = w.command.Wait()
+	w.reaped, w.used = true, w.command.ProcessState.UserTime()+w.command.ProcessState.SystemTime()
+	return w.used
+}
+
+// Interrupt implements Cell.
+func (w *cell) Interrupt() { _ = unix.PidfdSendSignal(w.pidfd, unix.SIGINT, nil, 0) }
+
+// Mount implements Cell.
+func (w *cell) Mount() error { return refused("mounts") }
+
+// Proxy implements Cell.
+func (w *cell) Proxy() (*os.File, error) { return nil, refused("network access") }
+
+// Enter implements Cell.
+func (w *cell) Enter(*executor.Command, executor.Creator) error { return errLive }
+
+// ShowTerminals implements Cell.
+func (w *cell) ShowTerminals() error { return errLive }
+
+// Dial implements Cell.
+func (w *cell) Dial(int) (*os.File, error) { return nil, errLive }
+
+// Close implements Cell.
+func (w *cell) Close() {
+	if w.command != nil {
+		if !w.reaped {
+			_ = unix.PidfdSendSignal(w.pidfd, unix.SIGKILL, nil, 0)
+			w.Reap()
+		}
+		unix.Close(w.pidfd)
+	}
+	executor.CloseAll(w.reports)
+}

@@ -1,0 +1,108 @@
+package gvisor
+
+import (
+	"encoding/json"
+	"os"
+	"path"
+	"time"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/image"
+)
+
+// Folders of a sandbox, in folder.
+const (
+	workspaceFolder = "workspace"
+	tmpFolder       = "tmp"
+)
+
+// Limits that are the same for every program.
+const (
+	maxOpenFiles = 1024
+	shmSize      = "size=67108864"
+)
+
+// specification returns an open file with the specification of the sandbox.
+func (w *cell) specification() (*os.File, error) {
+	text, err := json.Marshal(w.spec())
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.MemfdCreate("config.json", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "config.json")
+	_, err = f.Write(text)
+	return f, err
+}
+
+func (w *cell) spec() *specs.Spec {
+	r := w.Request
+	env := r.Env
+	if env == nil {
+		env = w.Environment.Usual
+	}
+	return &specs.Spec{
+		Version:  specs.Version,
+		Hostname: image.Hostname,
+		Root:     &specs.Root{Path: w.Environment.Root.Path, Readonly: true},
+		Process: &specs.Process{
+			User: specs.User{UID: uint32(w.UID), GID: uint32(w.UID)},
+			Args: r.Argv, Env: env, Cwd: r.Root,
+			Capabilities: &specs.LinuxCapabilities{}, NoNewPrivileges: true,
+			Rlimits: limits(r),
+		},
+		Mounts: w.mounts(),
+		Linux: &specs.Linux{
+			Namespaces: []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.IPCNamespace},
+				{Type: specs.UTSNamespace}, {Type: specs.MountNamespace}, {Type: specs.NetworkNamespace},
+				{Type: specs.UserNamespace}},
+			UIDMappings: w.users(), GIDMappings: w.users(),
+		},
+	}
+}
+
+// users maps the program's user to itself, and the kernel's to a user that nothing else has.
+func (w *cell) users() []specs.LinuxIDMapping {
+	uid := uint32(w.UID)
+	return []specs.LinuxIDMapping{{ContainerID: uid, HostID: uid, Size: 1},
+		{ContainerID: 0, HostID: uid + kernelUsers, Size: 1}}
+}
+
+func (w *cell) mounts() []specs.Mount {
+	quiet := []string{"nosuid", "nodev"}
+	bind := func(from, to string, options ...string) specs.Mount {
+		return specs.Mount{Type: "bind", Source: from, Destination: to, Options: append([]string{"rbind"}, options...)}
+	}
+	workspace := path.Join(folder, workspaceFolder)
+	list := []specs.Mount{
+		{Type: "proc", Source: "proc", Destination: "/proc"},
+		{Type: "tmpfs", Source: "tmpfs", Destination: "/dev"},
+		bind(path.Join(folder, tmpFolder), "/tmp", quiet...),
+		{Type: "tmpfs", Source: "tmpfs", Destination: "/dev/shm", Options: append([]string{"mode=1777", shmSize}, quiet...)},
+		bind(workspace, image.RootWorkspace, quiet...),
+		bind(workspace, image.RootData, quiet...),
+	}
+	if set := w.Environment.Set; set != "" {
+		list = append(list, bind(path.Join(w.Environment.Root.Path, image.SetsPath, set), image.PackagesPath, "ro"))
+	}
+	return list
+}
+
+// limits returns the limits that the sandbox's own kernel enforces.
+func limits(r *executor.RunRequest) []specs.POSIXRlimit {
+	list := []specs.POSIXRlimit{
+		{Type: "RLIMIT_NOFILE", Soft: maxOpenFiles, Hard: maxOpenFiles},
+		{Type: "RLIMIT_CORE"},
+		{Type: "RLIMIT_FSIZE", Soft: uint64(r.Workspace), Hard: uint64(r.Workspace)},
+	}
+	if r.CPUTime > 0 {
+		seconds := uint64((r.CPUTime + time.Second - 1) / time.Second)
+		list = append(list, specs.POSIXRlimit{Type: "RLIMIT_CPU", Soft: seconds, Hard: seconds + 1})
+	}
+	return list
+}
