@@ -58,6 +58,11 @@ help: ## this list
 build: ## bin/airlock
 	@GO='$(GO)' scripts/build-progress env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/airlock ./cmd/airlock
 
+.PHONY: gvisor
+gvisor: # bin/airlock-gvisor, which makes sandboxes with a kernel of their own
+	@echo '== airlock-gvisor'
+	@GO='$(GO)' scripts/build-gvisor bin/airlock-gvisor
+
 .PHONY: run
 run: build ## set up this machine, then serve on 127.0.0.1:8000; PACKAGES=onyx,librechat for those applications
 	@bin/airlock setup --then-serve $(if $(PACKAGES),--packages '$(PACKAGES)')
@@ -72,8 +77,8 @@ test: ## all checks: format, lint, tests with the race detector, fuzz seeds, end
 	@$(MAKE) test-deps
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
-	@$(MAKE) -j2 clients pythons $(GOLANGCI) $(VERSITYGW)
-	@$(MAKE) -j4 -o build services sandbox unit pages lint editor-check view-check viewers-check
+	@$(MAKE) -j2 clients pythons $(GOLANGCI) $(VERSITYGW) gvisor
+	@$(MAKE) -j4 -o build -o gvisor services sandbox unit pages lint editor-check view-check viewers-check
 	@scripts/test-report --slowest '$(TIMES)'
 	@echo '== all is well'
 
@@ -207,7 +212,8 @@ EXTRAS := ^TestOffice$$
 FIRST := ^Test[A-N]
 
 .PHONY: sandbox hostile programs executor-1 executor-2
-sandbox: ## tests of the sandbox: programs, then the rest with the race detector
+sandbox: export AIRLOCK_TEST_EXECUTOR = $(CURDIR)/bin/airlock
+sandbox: build gvisor ## tests of the sandbox: programs, then the rest with the race detector
 	@MAKEFLAGS=--no-print-directory $(MAKE) GO='$(GO)' -j2 hostile programs
 	@MAKEFLAGS=--no-print-directory $(MAKE) GO='$(GO)' -j2 executor-1 executor-2
 hostile:
@@ -234,7 +240,7 @@ LONG     := ^Test(Cluster(Worker|Database|Bucket|Node|Held|Failover|Clock)|Soak$
 e2e: services pages ## the real binary, driven as a user would: terminal, HTTP, browser
 
 .PHONY: services
-services: build # the end-to-end tests in a terminal and over HTTP
+services: build gvisor # the end-to-end tests in a terminal and over HTTP
 	@echo '== end to end: terminal, HTTP'
 	@$(call e2e-test,-skip '$(LONG)' -- $$($(GO) list ./e2e/... | grep -v -e /browser))
 

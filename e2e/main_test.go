@@ -46,6 +46,9 @@ func buildAndRun(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "building airlock:", err)
 		return 1
 	}
+	if made := os.Getenv("AIRLOCK_TEST_BINARY"); made != "" { // tests of that wall say if it is not there
+		_ = exec.Command("cp", made+"-gvisor", binary+"-gvisor").Run()
+	}
 	// Other users execute it too.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		fmt.Fprintln(os.Stderr, err)

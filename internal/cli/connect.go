@@ -13,6 +13,7 @@ import (
 
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/command"
+	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
@@ -39,6 +40,22 @@ func (a *app) connect(ctx context.Context) (*connection, error) {
 		return a.dial("unix://" + a.Config.Socket())
 	}
 	return a.startLocal(ctx)
+}
+
+// connectBehind is connect for a program that wants a wall: only in this process is that sure. If wall is
+// empty, the program has that of the service.
+func (a *app) connectBehind(ctx context.Context, wall string) (*connection, error) {
+	switch {
+	case wall == "":
+		return a.connect(ctx)
+	case wall != config.WallShared && wall != config.WallGVisor:
+		return nil, command.Fail(command.ExitUsage, "", "--wall is %q, and may be %s or %s", wall, config.WallShared,
+			config.WallGVisor)
+	case a.Config.Server != "":
+		return nil, command.Fail(command.ExitUsage, "leave out --server, or have the service started with --wall "+wall,
+			"--wall is for a program on this machine: the service at %s has one wall for all", a.Config.Server)
+	}
+	return a.startLocalWith(ctx, a.launcherOf(wall, 0, false))
 }
 
 // withService does something with the service at --server, or with the one that

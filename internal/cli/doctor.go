@@ -17,6 +17,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/bucket"
 	"github.com/airlock-run/airlock/internal/command"
+	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/disk"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/index"
@@ -48,6 +49,7 @@ type doctorReport struct {
 	Ready     bool             `json:"ready"` // programs can be run
 	Host      hostReport       `json:"host"`
 	Isolation *isolationReport `json:"isolation"` // null: no sandbox could be started
+	Kernel    *kernelReport    `json:"kernel"`    // null: programs have one of their own anyway, or no sandbox could be started
 	Trial     trialReport      `json:"trial"`
 	Warm      *warmReport      `json:"warm_starts"` // null: they are switched off, or no sandbox could be started
 	Network   networkReport    `json:"network"`
@@ -103,6 +105,9 @@ func (a *app) examine(ctx context.Context) doctorReport {
 	r.Node = append([]string{}, setup.NodePackages(a.Config.Installed())...)
 	r.comfortReport = examineComfort(ctx)
 	r.Isolation, r.Trial, r.Warm = a.tryRun(ctx)
+	if r.Trial.OK && a.Config.Wall == config.WallShared {
+		r.Kernel = a.tryKernel(ctx)
+	}
 	r.Network = a.examineNetwork(ctx)
 	r.Storage = a.examineStorage(ctx)
 	r.Ready = r.Trial.OK
@@ -115,10 +120,6 @@ func (a *app) examine(ctx context.Context) doctorReport {
 // tryRun runs a program as every program is run. It calls the engine, whose errors name the
 // cause; the API hides it in the log.
 func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport, *warmReport) {
-	failed := func(err error) trialReport {
-		e, ok := errors.AsType[*engine.Error](err)
-		return trialReport{Problem: new(command.Explain(err)), circular: ok && e.Doctor}
-	}
 	local, err := a.startLocalWith(ctx, a.launcher(0, a.Config.Warm))
 	if err != nil {
 		return nil, failed(err), nil
@@ -130,20 +131,57 @@ func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport, *warmR
 	}
 	isolation := &isolationReport{Backend: found.Backend, Strict: found.Strict, Mode: a.Config.Isolation,
 		Summary: found.Summary, Layers: layersOf(found.Layers)}
+	trial := tryIn(ctx, local.service.engine)
+	if !trial.OK {
+		return isolation, trial, nil
+	}
+	return isolation, trial, a.tryWarm(ctx, local.service.engine)
+}
+
+func failed(err error) trialReport {
+	e, ok := errors.AsType[*engine.Error](err)
+	return trialReport{Problem: new(command.Explain(err)), circular: ok && e.Doctor}
+}
+
+// tryIn runs a program that prints a word.
+func tryIn(ctx context.Context, e *engine.Service) trialReport {
 	began := time.Now()
-	run, err := local.service.engine.Run(ctx, engine.Caller{Owner: engine.Local}, engine.RunRequest{
+	run, err := e.Run(ctx, engine.Caller{Owner: engine.Local}, engine.RunRequest{
 		Language: "bash", Code: "echo ready", Image: engine.HostImage, Profile: engine.Profile{Origin: engine.OriginNative},
 	})
 	took := time.Since(began)
 	switch {
 	case err != nil:
-		return isolation, failed(err), nil
+		return failed(err)
 	case run.Status != engine.StatusOK || run.Stdout != "ready\n":
-		return isolation, failed(command.Fail(command.ExitUnavailable, "",
-			"a program that prints a word ended with %q: %s %s", run.Status,
-			command.Printable(run.Message), command.Printable(run.Stderr))), nil
+		return failed(command.Fail(command.ExitUnavailable, "", "a program that prints a word ended with %q: %s %s",
+			run.Status, command.Printable(run.Message), command.Printable(run.Stderr)))
 	}
-	return isolation, trialReport{OK: true, DurationMS: took.Milliseconds()}, a.tryWarm(ctx, local.service.engine)
+	return trialReport{OK: true, DurationMS: took.Milliseconds()}
+}
+
+// kernelReport says whether programs can have a kernel of their own.
+type kernelReport struct {
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Cure   string `json:"cure,omitempty"`
+}
+
+// tryKernel runs a program with a kernel of its own.
+func (a *app) tryKernel(ctx context.Context) *kernelReport {
+	var trial trialReport
+	local, err := a.startLocalWith(ctx, a.launcherOf(config.WallGVisor, 0, false))
+	if err == nil {
+		defer local.close()
+		trial = tryIn(ctx, local.service.engine)
+	} else {
+		trial = failed(err)
+	}
+	if !trial.OK {
+		return &kernelReport{Detail: trial.Problem.Message, Cure: trial.Problem.Hint}
+	}
+	return &kernelReport{OK: true,
+		Detail: fmt.Sprintf("gVisor, with --wall gvisor: a trial run took %d ms", trial.DurationMS)}
 }
 
 // warmReport says whether Python programs start from an interpreter that is ready.
@@ -269,6 +307,16 @@ func (r doctorReport) isolationText(p *command.Page) {
 	}
 	p.Line("%s (%s)", p.Paint(command.Bold, "Isolation"), r.Isolation.Summary)
 	layersText(p, r.Isolation.Layers)
+	if r.Kernel != nil {
+		look, word := command.Green, "ok"
+		if !r.Kernel.OK {
+			look, word = command.Faint, "none"
+		}
+		p.Row("own kernel", 13, look, word, command.Printable(r.Kernel.Detail))
+		if r.Kernel.Cure != "" {
+			p.Row("", 13, "", "", "Cure: "+r.Kernel.Cure)
+		}
+	}
 	if !r.Isolation.Strict {
 		paragraph(p, "  ", "Not strict: listening beyond loopback needs --isolation=best on this host.")
 	}

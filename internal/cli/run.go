@@ -40,6 +40,7 @@ type runOptions struct {
 	secrets  secretFlags
 	packages string // set of Python packages; empty: the service's default
 	image    string // name of an image; empty: the service's default
+	wall     string // config.WallShared or config.WallGVisor; empty: the service's
 	stdin    string
 	command.SaveFlags
 }
@@ -98,6 +99,8 @@ All that the program prints is passed on, and the program waits while nobody rea
 	flags.StringVar(&opts.packages, "packages", "",
 		"`SET` of Python packages, as onyx; GET /languages and doctor list them")
 	flags.StringVar(&opts.image, "image", "", imageHelp)
+	flags.StringVar(&opts.wall, "wall", "", "`WALL` between the program and this machine: gvisor is a kernel of its own, shared "+
+		"the machine's; runs it in this process")
 	flags.StringArrayVar(&opts.mounts, "mount", nil, "`FOLDER` that the program sees, read-only, as /mnt/NAME, or the name "+
 		"of a mount of the service that runs it; may be repeated")
 	flags.StringArrayVar(&opts.writable, "mount-rw", nil, "`FOLDER` that the program may change, as --mount; asks first")
@@ -212,7 +215,7 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 	if req.Volumes, err = a.volumeMounts(ctx, opts.volumes); err != nil {
 		return err
 	}
-	conn, err := a.connect(ctx)
+	conn, err := a.connectBehind(ctx, opts.wall)
 	if err != nil {
 		return err
 	}

@@ -353,7 +353,17 @@ func (a *app) ownLauncher(service int) executor.Launcher {
 }
 
 func (a *app) launcher(service int, warm bool) executor.Launcher {
-	return executor.NewLauncher(executor.LaunchOptions{Runtimes: a.Config.Runtimes(), Images: a.imagesFolder(),
+	return a.launcherOf(a.Config.Wall, service, warm)
+}
+
+// launcherOf is launcher for the sandboxes of one wall. With a kernel of their own all start cold.
+func (a *app) launcherOf(wall string, service int, warm bool) executor.Launcher {
+	if wall == config.WallShared {
+		wall = "" // the executor's default
+	} else {
+		warm = false
+	}
+	return executor.NewLauncher(executor.LaunchOptions{Wall: wall, Runtimes: a.Config.Runtimes(), Images: a.imagesFolder(),
 		Fetched: a.imageCacheFolder(), Packages: a.defaultPackages(), WarmImages: a.warmImages(),
 		Mounts: mountFolders(a.Config.Mounts), Volumes: a.Config.Volumes(),
 		Lending: a.lending(service != 0), Warm: warm, Service: service,

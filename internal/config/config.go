@@ -55,6 +55,7 @@ type Config struct {
 	MountAccess     []string      // NAME or key:ID=NAME, also with :ro
 	VolumesDir      string        // see Volumes
 	Isolation       string        // IsolationStrict or IsolationBest
+	Wall            string        // WallShared or WallGVisor
 	Warm            bool          // keep sandboxes warm
 	DrainTime       time.Duration // for running programs at shutdown
 
@@ -143,6 +144,9 @@ type Account struct {
 const (
 	IsolationStrict = "strict" // refuse to start without limits of memory and processes
 	IsolationBest   = "best"   // start with what the host can enforce
+
+	WallShared = "shared" // programs share the machine's kernel
+	WallGVisor = "gvisor" // each has a kernel of its own
 )
 
 // The values of Config.LogFormat.

@@ -147,7 +147,7 @@ func TestEveryOptionInEveryPlace(t *testing.T) {
 		"trust_network": "10.0.0.0/8", "allow_host": "airlock.lan", "e2b_domain": "sandbox.lan:8000",
 		"public_url": "https://airlock.example.com", "mcp_oauth_issuer": "https://id.example.com/realms/main",
 		"project_api": "https://projects.lan",
-		"isolation":   "strict", "warm": "false", "python_packages": "librechat=onyx",
+		"isolation":   "strict", "wall": "gvisor", "warm": "false", "python_packages": "librechat=onyx",
 		"mounts": "datasets=/srv/datasets", "mount_access": "key:k1=datasets",
 		"volumes_dir": "/srv/volumes",
 		"images":      "jupyter=py313", "warm_images": "py313", "onyx_image": "onyxdotapp/python-executor-sci:v1",
