@@ -178,7 +178,9 @@ func (a *app) tryKernel(ctx context.Context) *kernelReport {
 		trial = failed(err)
 	}
 	if !trial.OK {
-		return &kernelReport{Detail: trial.Problem.Message, Cure: trial.Problem.Hint}
+		message := strings.TrimPrefix(trial.Problem.Message, "start the sandbox: ")
+		return &kernelReport{Detail: strings.TrimPrefix(message, "a kernel of its own (gVisor) cannot be had: "),
+			Cure: trial.Problem.Hint}
 	}
 	return &kernelReport{OK: true,
 		Detail: fmt.Sprintf("gVisor, with --wall gvisor: a trial run took %d ms", trial.DurationMS)}

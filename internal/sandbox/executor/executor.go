@@ -137,7 +137,7 @@ func Main(args []string, walls map[string]func() Wall) int {
 	}
 	if err := e.prepare(args, walls); err != nil {
 		// The socket carries the error, so that the service can tell its operator.
-		_ = l.Send(answer{Error: failureOf(engine.ErrUnavailable, err)})
+		_ = l.Send(answer{Error: describe(err)})
 		return 1
 	}
 	if e.config.Warm != "" {

@@ -39,9 +39,6 @@ type wall struct {
 // New returns the wall. One executor uses it.
 func New() executor.Wall { return &wall{} }
 
-// ErrNoCommand says that airlock-gvisor is not installed.
-var ErrNoCommand = errors.New(Command + " is not there")
-
 // Begin implements Wall. It opens the command, which is in the host's root.
 func (l *wall) Begin([]string) (programs map[string][]byte, err error) {
 	self, err := os.Readlink("/proc/self/exe")
@@ -50,15 +47,15 @@ func (l *wall) Begin([]string) (programs map[string][]byte, err error) {
 	}
 	path := filepath.Join(filepath.Dir(self), Command)
 	if l.command, err = openMount(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, missing(fmt.Errorf("%w: it belongs in %s", ErrNoCommand, filepath.Dir(self)))
+		return nil, missing(Command+" is not there: it belongs in "+filepath.Dir(self),
+			"install the package of Airlock, which has it, or use the shared kernel")
 	}
 	return nil, err
 }
 
 // missing returns the failure for a machine on which there can be no such sandbox.
-func missing(err error) error {
-	return executor.NewFailure(engine.ErrUnavailable, "a kernel of its own (gVisor) was asked for: "+err.Error(),
-		"install the package of Airlock, which has "+Command+", or ask for the shared kernel")
+func missing(why, hint string) error {
+	return executor.NewFailure(engine.ErrUnavailable, "a kernel of its own (gVisor) cannot be had: "+why, hint)
 }
 
 // Open implements Wall.
@@ -66,9 +63,10 @@ func (l *wall) Open(m *executor.Machine) (executor.Capabilities, error) {
 	l.Machine = m
 	switch {
 	case !m.Root:
-		return executor.Capabilities{}, missing(errors.New("it needs root, for a user of its own for each kernel"))
+		return executor.Capabilities{}, missing("it needs root, for a user of each kernel", "run the service as root")
 	case m.Groups == nil:
-		return executor.Capabilities{}, missing(errors.New("it needs control groups, by which its memory is limited"))
+		return executor.Capabilities{}, missing("it needs control groups, which limit its memory",
+			"mount the memory, pids and cpu controllers")
 	}
 	return executor.Capabilities{Name: Name, Kernel: "a kernel of its own (gVisor)",
 		Own: executor.Overhead{Memory: ownMemory, Processes: ownProcesses}}, l.furnish()
