@@ -79,8 +79,9 @@ func (c *cell) FetchSpec(conf *config.Config, _ *flag.FlagSet) (string, *specs.S
 	}
 	if err != nil {
 		tell(report{Error: err.Error()})
+		os.Exit(1) // the caller would write the error to the program's stderr
 	}
-	return id, c.spec, err
+	return id, c.spec, nil
 }
 
 // readSpec copies the specification to where gVisor reads it again.
