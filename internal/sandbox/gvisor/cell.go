@@ -119,13 +119,25 @@ func (w *cell) Next(int) executor.Event {
 	case r.Started:
 		return executor.Event{Kind: executor.Started}
 	case r.Status != nil:
-		return executor.Event{Kind: executor.Exited, Status: *r.Status}
+		return executor.Event{Kind: executor.Exited, Status: w.ended(*r.Status)}
 	case r.NoFile:
 		return executor.Event{Kind: executor.Failed, Err: &executor.Failure{Kind: engine.ErrNoLanguage, Doctor: true,
 			Text: fmt.Sprintf("cannot execute %s in the sandbox: there is no such file", w.Request.Argv[0]),
 			Hint: "install it there with `airlock setup`; `airlock doctor` tells what is missing"}}
 	}
 	return executor.Event{Kind: executor.Failed, Err: errors.New("gVisor: " + r.Error)}
+}
+
+// crashed is how a kernel ends that gets no more threads: that of a program in Go.
+const crashed = 2 << 8
+
+// ended returns how a program has ended. At the limit of processes its kernel dies, and its status says
+// nothing of the program, which is killed with it.
+func (w *cell) ended(status int32) int32 {
+	if status == crashed && w.Group.Refused() > 0 {
+		return int32(unix.SIGKILL)
+	}
+	return status
 }
 
 // maxReport bounds a report, which is written at once.

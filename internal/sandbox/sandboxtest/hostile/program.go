@@ -45,6 +45,7 @@ type head struct {
 	next    bool           // it must not affect another program
 	own     *regexp.Regexp // its breaches that are none in a cell, whose root is its own to write
 	shared  bool           // it is about a kernel that sandboxes share: with one of its own it reaches that alone
+	limited bool           // its sandbox ends at the limit of processes
 	machine bool           // it is about the folders and commands of the machine's own environment, which an image has too
 }
 

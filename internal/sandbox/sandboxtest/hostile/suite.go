@@ -87,7 +87,7 @@ type arena struct {
 }
 
 func (a *arena) fits(p *program) bool {
-	p.counted = a.backend.Groups
+	p.counted, p.limited = a.backend.Groups, a.backend.Kernel
 	if a.backend.Cell != nil {
 		p.ends = cmp.Or(p.inCell, p.ends)
 	}

@@ -84,7 +84,7 @@ func (p *program) wrongEnd(r sandboxtest.Result, c claims) string {
 			return fmt.Sprintf("it tried %d steps and said %d", len(c.tried), c.done)
 		}
 	case "timeout":
-		right = r.TimedOut && r.ExitCode == nil
+		right = r.TimedOut && r.ExitCode == nil || p.limited && r.Refused && r.Signal == "SIGKILL"
 	case "killed":
 		right = r.Signal != "" && !r.TimedOut
 	case "oom":
