@@ -276,6 +276,7 @@ func TestStdioRestart(t *testing.T) {
 	if got := said(h.hears()); !strings.Contains(got, `"id":3`) || !strings.Contains(got, "isError") {
 		t.Errorf("what was under way: %s", got)
 	}
+	transport.CloseIdleConnections() // one may have become idle since
 	for id := range 5 {
 		if got := said(h.ask(message(10+id, "tools/call", runPrint, ""))); !strings.Contains(got, "hello") {
 			t.Errorf("the next call: %s", got)
