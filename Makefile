@@ -128,6 +128,11 @@ test-machine: build ## Debian 13 in an emulator: control groups of version 2, sy
 test-images: build ## images made of Debian's packages and a Containerfile, used from the command line; needs root, buildah
 	@scripts/test-images '$(CACHE)/images' $(IMAGES)
 
+# Calls of the system take several times as long there, and hostile programs mostly make such.
+.PHONY: test-gvisor
+test-gvisor: build gvisor test-data ## hostile programs that have a kernel of their own
+	@export AIRLOCK_TEST_EXECUTOR='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -run '$(HOSTILE)' -- ./internal/sandbox/gvisor)
+
 # All languages and extras take some 3 GB of Debian packages.
 .PHONY: test-languages
 test-languages: build ## all 13 languages in the sandbox, and LibreOffice
@@ -218,7 +223,7 @@ sandbox: build gvisor ## tests of the sandbox: programs, then the rest with the 
 	@MAKEFLAGS=--no-print-directory $(MAKE) GO='$(GO)' -j2 executor-1 executor-2
 hostile:
 	@echo '== sandbox: hostile programs'
-	@$(call go-test,-parallel 4 -run '$(HOSTILE)' -- ./internal/sandbox/...)
+	@$(call go-test,-parallel 4 -run '$(HOSTILE)' -- $$($(GO) list ./internal/sandbox/... | grep -v /gvisor$$))
 programs:
 	@echo '== sandbox: programs'
 	@$(call go-test,-run '$(PROGRAMS)' -- ./internal/sandbox/...)

@@ -7,15 +7,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 
 	"github.com/google/subcommands"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/state/statefile"
 	"gvisor.dev/gvisor/runsc/config"
 	"gvisor.dev/gvisor/runsc/container"
 	"gvisor.dev/gvisor/runsc/flag"
+	"gvisor.dev/gvisor/runsc/sandbox"
 	"gvisor.dev/gvisor/runsc/specutils"
 )
 
@@ -29,6 +32,7 @@ const (
 type report struct {
 	Started bool   `json:",omitempty"` // the program runs
 	Status  *int32 `json:",omitempty"` // it has ended; as wait(2) gives it
+	Stored  bool   `json:",omitempty"` // the sandbox is stored, and has ended
 	Error   string `json:",omitempty"` // it could not be started
 	NoFile  bool   `json:",omitempty"` // with Error: there is no such file to execute
 }
@@ -37,6 +41,8 @@ type report struct {
 // that of the sandbox, and in a mount namespace of its own, whose end is that of all it mounts.
 type cell struct {
 	mounts []string // NUMBER:PATH of mounts to attach in the folder of the sandbox
+	store  string   // the folder to store the sandbox in, at SIGUSR1
+	stored string   // the folder of a stored sandbox, to go on with
 	passed []string // NUMBER:NUMBER of open files, here and in the program
 	file   *os.File // with the specification
 	spec   *specs.Spec
@@ -55,11 +61,15 @@ func (*cell) Name() string { return "cell" }
 func (*cell) Synopsis() string { return "run a program for Airlock's executor" }
 
 // Usage implements util.SubCommand.
-func (*cell) Usage() string { return "cell [--mount=N:PATH]... [--pass=N:N]...\n" }
+func (*cell) Usage() string {
+	return "cell [--mount=N:PATH]... [--pass=N:N]... [--store=DIR | --stored=DIR]\n"
+}
 
 // SetFlags implements util.SubCommand.
 func (c *cell) SetFlags(f *flag.FlagSet) {
 	f.Var((*list)(&c.mounts), "mount", "attach this open mount at a path in "+folder+"; may be repeated")
+	f.StringVar(&c.store, "store", "", "store the sandbox in this folder at SIGUSR1")
+	f.StringVar(&c.stored, "stored", "", "go on with the sandbox that is stored in this folder")
 	f.Var((*list)(&c.passed), "pass", "give the program this open file under another number; may be repeated")
 }
 
@@ -108,6 +118,10 @@ func (c *cell) Execute(_ context.Context, _ *flag.FlagSet, args ...any) subcomma
 		tell(report{Error: text, NoFile: strings.Contains(text, "failed to load "+c.spec.Process.Args[0]+":")})
 		return subcommands.ExitFailure
 	}
+	if c.store != "" {
+		tell(report{Stored: true})
+		return subcommands.ExitSuccess
+	}
 	tell(report{Status: new(int32(status))})
 	return subcommands.ExitSuccess
 }
@@ -129,8 +143,16 @@ func (c *cell) run(conf *config.Config) (unix.WaitStatus, error) {
 	if err != nil {
 		return 0, fmt.Errorf("make the sandbox: %w", err)
 	}
-	if err := made.Start(conf); err != nil {
+	if c.stored != "" {
+		err = made.Restore(conf, c.stored, false, false, nil)
+	} else {
+		err = made.Start(conf)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("start the program: %w", err)
+	}
+	if c.store != "" {
+		return 0, c.storeAt(made, conf)
 	}
 	for _, f := range files {
 		f.Close()
@@ -140,6 +162,18 @@ func (c *cell) run(conf *config.Config) (unix.WaitStatus, error) {
 		_ = unix.Dup3(int(c.file.Fd()), number, unix.O_CLOEXEC)
 	}
 	return made.Wait()
+}
+
+// storeAt stores the sandbox when it is told to.
+func (c *cell) storeAt(made *container.Container, conf *config.Config) error {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, unix.SIGUSR1)
+	tell(report{Started: true})
+	<-told
+	if err := os.MkdirAll(c.store, 0o700); err != nil {
+		return err
+	}
+	return made.Checkpoint(conf, c.store, sandbox.CheckpointOpts{Compression: statefile.CompressionLevelNone})
 }
 
 // cut splits NUMBER:REST.

@@ -356,12 +356,10 @@ func (a *app) launcher(service int, warm bool) executor.Launcher {
 	return a.launcherOf(a.Config.Wall, service, warm)
 }
 
-// launcherOf is launcher for the sandboxes of one wall. With a kernel of their own all start cold.
+// launcherOf is launcher for the sandboxes of one wall.
 func (a *app) launcherOf(wall string, service int, warm bool) executor.Launcher {
 	if wall == config.WallShared {
 		wall = "" // the executor's default
-	} else {
-		warm = false
 	}
 	return executor.NewLauncher(executor.LaunchOptions{Wall: wall, Runtimes: a.Config.Runtimes(), Images: a.imagesFolder(),
 		Fetched: a.imageCacheFolder(), Packages: a.defaultPackages(), WarmImages: a.warmImages(),

@@ -257,8 +257,10 @@ func (r *RunRequest) poolOf() *pool {
 		return p
 	}
 	at := slices.IndexFunc(tiers, func(t Tier) bool { return t.Name == r.Tier })
-	for i := at - 1; i >= 0; i-- {
-		if p := r.env.pools[tiers[i].Name]; p != nil {
+	smaller := slices.Clone(tiers[:at])
+	slices.Reverse(smaller)
+	for _, t := range slices.Concat(tiers[at+1:], smaller) { // what imports more also serves it
+		if p := r.env.pools[t.Name]; p != nil && !t.Live {
 			return p
 		}
 	}

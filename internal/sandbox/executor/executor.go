@@ -144,7 +144,9 @@ func Main(args []string, walls map[string]func() Wall) int {
 		for _, env := range e.environments {
 			e.newPools(env)
 		}
-		e.newProcessPools()
+		if e.can.Live {
+			e.newProcessPools()
+		}
 	}
 	if e.config.Warm == warmFirst {
 		e.startPools()

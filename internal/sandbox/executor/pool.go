@@ -198,7 +198,10 @@ const (
 func (e *executor) newPools(env *Environment) {
 	env.pools = map[string]*pool{}
 	for _, t := range tiers {
-		if len(t.serves) > 0 && !env.hasPackage(t.serves[0]) || t.Live && !env.live {
+		if e.can.Tiers != nil && !slices.Contains(e.can.Tiers, t.Name) {
+			continue
+		}
+		if len(t.serves) > 0 && !env.hasPackage(t.serves[0]) || t.Live && (!env.live || !e.can.Live) {
 			continue
 		}
 		p := &pool{executor: e, env: env, tier: env.preloads(t), size: LeastWaiting}

@@ -45,10 +45,11 @@ type Wall interface {
 
 // Capabilities are what a wall can do on this machine.
 type Capabilities struct {
-	Name     string // of the wall, for operators
-	Kernel   string // that each sandbox has for itself; empty: the machine's
-	Commands bool   // Await, for any command
-	Live     bool   // live sessions: Enter, Dial, terminals and layers
+	Name     string   // of the wall, for operators
+	Kernel   string   // that each sandbox has for itself; empty: the machine's
+	Commands bool     // Await, for any command
+	Live     bool     // live sessions: Enter, Dial, terminals and layers
+	Tiers    []string // that have zygotes; nil: all
 	Own      Overhead
 	// Sealed are the mounts of the host in which programs that waited reach no socket.
 	Sealed map[string]bool
@@ -175,4 +176,5 @@ const (
 	Finished                  // the program has nothing more to do, and waits to be ended
 	Served                    // a call that took the executor's time
 	Deaf                      // there are no more events of this kind
+	Stored                    // of a wall's own
 )

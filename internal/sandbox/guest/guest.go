@@ -14,6 +14,9 @@ import (
 // Folder is the folder, in a sandbox, of the files that Files returns.
 const Folder = language.Support
 
+// StoreArgument has a zygote wait for one program, to be stored meanwhile.
+const StoreArgument = "store"
+
 // Paths of files that commands refer to.
 const (
 	DriverPath   = Folder + "/program.py"

@@ -135,6 +135,52 @@ def begin():
         serve(server, place, constants)
 
 
+def store():
+    """Waits for one program. Where processes are stored, that is where each copy of this one goes on, with
+    a socket of its own. It never returns."""
+    server = _socket.socket(fileno=0)
+    hello = server.recv(1 << 18)
+    left_out = preload(in_child(lambda: __import__("json").loads(hello))["preload"])
+    for part in (vars(sys.modules["__main__"]), store.__globals__, vars(buffer)):
+        program.finish(part)
+    program.expect(buffer.PROGRAM)
+    gc.freeze()
+    server.send(in_child(lambda: __import__("json").dumps({"LeftOut": left_out, "Threads": 1}).encode()))
+    message, rights, _, _ = server.recvmsg(buffer.LONGEST, _socket.CMSG_SPACE(4 * 5))
+    server.detach()
+    files = struct.unpack(f"={len(rights[0][2]) // 4}i", rights[0][2]) if rights else ()
+    if not files:
+        os._exit(0)  # the executor is gone
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    os.closerange(len(files), 2 * len(files) + 1)
+    forget_randomness()
+    *limits, length = LIMITS.unpack_from(message)
+    for resource in (0, 1):  # processor time, and the size of a file
+        pair = (ctypes.c_uint64 * 2)(*limits[2 * resource : 2 * resource + 2])
+        buffer.libc.setrlimit(resource, pair)
+    start = LIMITS.size + length
+    handed = buffer.Handed(message[LIMITS.size : start].decode("utf-8", "surrogateescape")) if length else buffer.USUAL
+    code = conduct(handed, message[start:] or None)
+    os.closerange(0, 3)  # the reader of the output sees its end
+    os._exit(code)
+
+
+LIMITS = struct.Struct("=4QI")  # soft and hard ones, and the length of what follows
+
+
+def forget_randomness():
+    """Takes from a copy what it has in common with the others."""
+    if "random" in sys.modules:
+        _random.Random.seed(sys.modules["random"]._inst, None)
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+    if "multiprocessing.process" in sys.modules:
+        sys.modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
+    if "_ssl" in sys.modules:
+        sys.modules["_ssl"].RAND_add(os.urandom(32), 32.0)
+
+
 def warm_up(place, constants):
     def once():
         handed = as_handed(place, constants)

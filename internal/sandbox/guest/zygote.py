@@ -55,6 +55,6 @@ server.buffer, server.warmup, server.program = load("buffer"), load("warmup"), l
 server.program.OWN, server.in_child, server.load = OWN, in_child, load
 server.program.reopen_streams()
 try:
-    server.begin()
+    server.store() if sys.argv[1:] == ["store"] else server.begin()
 except (BrokenPipeError, ConnectionResetError):
     os._exit(0)  # the executor is gone

@@ -22,7 +22,10 @@ import (
 type cell struct {
 	*executor.Box
 	wall    *wall
-	command *exec.Cmd // nil: not started
+	program *executor.RunRequest // that it starts with; in a copy that of the stored process
+	stored  string               // folder of the sandbox of which it is a copy; empty: none
+	link    *executor.Link       // to the process of a copy, which waits for its program; else nil
+	command *exec.Cmd            // nil: not started
 	pidfd   int
 	reports *os.File
 	used    time.Duration // once it was reaped
@@ -31,6 +34,14 @@ type cell struct {
 
 // Start implements Cell.
 func (w *cell) Start(files []*os.File) error {
+	if w.link != nil {
+		return w.hand(files)
+	}
+	return w.start(files, "cell")
+}
+
+// start starts the command with more arguments.
+func (w *cell) start(files []*os.File, more ...string) error {
 	spec, err := w.specification()
 	if err != nil {
 		return err
@@ -48,7 +59,7 @@ func (w *cell) Start(files []*os.File) error {
 		return err
 	}
 	defer report.Close()
-	args := append(settings(), "cell", "--mount=5:"+workspaceFolder, "--mount=6:"+tmpFolder)
+	args := append(settings(), append(more, "--mount=5:"+workspaceFolder, "--mount=6:"+tmpFolder)...)
 	for i := range files[3:] {
 		args = append(args, fmt.Sprintf("--pass=%d:%d", 7+i, guest.AnswersFD+i))
 	}
@@ -87,7 +98,8 @@ func (w *cell) startInGroup(c *exec.Cmd) error {
 
 // settings are gVisor's own.
 func settings() []string {
-	return []string{"--platform=systrap", "--network=none", "--ignore-cgroups", "--root=" + folder + "/state"}
+	return []string{"--platform=systrap", "--network=none", "--ignore-cgroups", "--root=" + folder + "/state",
+		"--restore-spec-validation=warning"} // a copy's user on the host is another one
 }
 
 // First implements Cell.
@@ -103,6 +115,7 @@ func (w *cell) Polled() (files [executor.PolledKinds]*os.File) {
 type report struct {
 	Started bool
 	Status  *int32
+	Stored  bool
 	Error   string
 	NoFile  bool
 }
@@ -118,6 +131,8 @@ func (w *cell) Next(int) executor.Event {
 		return executor.Event{}
 	case r.Started:
 		return executor.Event{Kind: executor.Started}
+	case r.Stored:
+		return executor.Event{Kind: executor.Stored}
 	case r.Status != nil:
 		return executor.Event{Kind: executor.Exited, Status: w.ended(*r.Status)}
 	case r.NoFile:
@@ -192,6 +207,9 @@ func (w *cell) Close() {
 			w.Reap()
 		}
 		unix.Close(w.pidfd)
+	}
+	if w.link != nil {
+		w.link.Close()
 	}
 	executor.CloseAll(w.reports)
 }

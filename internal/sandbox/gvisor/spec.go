@@ -41,7 +41,7 @@ func (w *cell) specification() (*os.File, error) {
 }
 
 func (w *cell) spec() *specs.Spec {
-	r := w.Request
+	r := w.program
 	env := r.Env
 	if env == nil {
 		env = w.Environment.Usual
@@ -51,7 +51,7 @@ func (w *cell) spec() *specs.Spec {
 		Hostname: image.Hostname,
 		Root:     &specs.Root{Path: w.Environment.Root.Path, Readonly: true},
 		Process: &specs.Process{
-			User: specs.User{UID: uint32(w.UID), GID: uint32(w.UID)},
+			User: specs.User{UID: w.inner(), GID: w.inner()},
 			Args: r.Argv, Env: env, Cwd: r.Root,
 			Capabilities: &specs.LinuxCapabilities{}, NoNewPrivileges: true,
 			Rlimits: limits(r),
@@ -66,10 +66,13 @@ func (w *cell) spec() *specs.Spec {
 	}
 }
 
-// users maps the program's user to itself, and the kernel's to a user that nothing else has.
+// inner returns the program's user as its own kernel knows it: the same in every sandbox, as in every copy.
+func (w *cell) inner() uint32 { return uint32(w.wall.Users.First) }
+
+// users maps the program's user to that of the box, and the kernel's to one that nothing else has.
 func (w *cell) users() []specs.LinuxIDMapping {
 	uid := uint32(w.UID)
-	return []specs.LinuxIDMapping{{ContainerID: uid, HostID: uid, Size: 1},
+	return []specs.LinuxIDMapping{{ContainerID: w.inner(), HostID: uid, Size: 1},
 		{ContainerID: 0, HostID: uid + kernelUsers, Size: 1}}
 }
 

@@ -13,10 +13,10 @@ import (
 // start starts a sandbox for a test. Its executor is the airlock beside which the command is.
 func start(t *testing.T) *executor.Sandbox {
 	t.Helper()
-	return startWith(t, sandboxtest.Runtimes())
+	return startWith(t, executor.LaunchOptions{Runtimes: sandboxtest.Runtimes()})
 }
 
-func startWith(t *testing.T, runtimes string) *executor.Sandbox {
+func startWith(t *testing.T, options executor.LaunchOptions) *executor.Sandbox {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		sandboxtest.Skip(t, "this wall needs root")
@@ -25,7 +25,8 @@ func startWith(t *testing.T, runtimes string) *executor.Sandbox {
 	if binary == "" {
 		sandboxtest.Skip(t, "AIRLOCK_TEST_EXECUTOR names no airlock with airlock-gvisor beside it: make build gvisor")
 	}
-	launcher := executor.NewLauncher(executor.LaunchOptions{Wall: Name, Runtimes: runtimes, Binary: binary})
+	options.Wall, options.Binary = Name, binary
+	launcher := executor.NewLauncher(options)
 	s, err := executor.Start(t.Context(), executor.Config{Launcher: launcher, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +47,9 @@ func TestSuiteInImage(t *testing.T) {
 	runtimes := sandboxtest.LiveRuntimesOf(t)
 	record := sandboxtest.Image(t, runtimes, "trixie")
 	sandboxtest.Suite(t, sandboxtest.Backend{
-		Open:   func(t *testing.T) engine.Sandbox { return sandboxtest.InImage(startWith(t, runtimes), record) },
+		Open: func(t *testing.T) engine.Sandbox {
+			return sandboxtest.InImage(startWith(t, executor.LaunchOptions{Runtimes: runtimes}), record)
+		},
 		Root:   true,
 		Kernel: true,
 		Image:  true,

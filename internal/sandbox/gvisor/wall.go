@@ -69,16 +69,20 @@ func (l *wall) Open(m *executor.Machine) (executor.Capabilities, error) {
 			"mount the memory, pids and cpu controllers")
 	}
 	return executor.Capabilities{Name: Name, Kernel: "a kernel of its own (gVisor)",
-		Own: executor.Overhead{Memory: ownMemory, Processes: ownProcesses}}, l.furnish()
+		Tiers: []string{"bare", "standard", "full"}, // a copy has memory of its own, whatever it imports
+		Own:   executor.Overhead{Memory: ownMemory, Processes: ownProcesses}}, l.furnish()
 }
 
 // furnish adds to the executor's root what the command needs there, and the command itself.
 func (l *wall) furnish() error {
 	defer l.command.Close()
-	for _, name := range []string{folder, devices, "/tmp"} { // in /tmp gVisor makes the root of its kernel
+	for _, name := range []string{folder, devices, storedPath, "/tmp"} { // in /tmp gVisor makes the root of its kernel
 		if err := os.Mkdir(name, 0o755); err != nil {
 			return err
 		}
+	}
+	if err := unix.Mount("airlock", storedPath, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=700,size=1g"); err != nil {
+		return fmt.Errorf("mount %s: %w", storedPath, err)
 	}
 	if err := unix.Mount(image.Path+devices, devices, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("mount %s: %w", devices, err)
@@ -126,7 +130,7 @@ func (l *wall) Make(b *executor.Box) (executor.Cell, error) {
 	case len(r.Volumes) > 0:
 		return nil, refused("volumes")
 	}
-	return &cell{Box: b, wall: l}, nil
+	return &cell{Box: b, wall: l, program: b.Request}, nil
 }
 
 var errLive = refused("live sessions")
@@ -139,9 +143,6 @@ func refused(what string) error {
 
 // Await implements Wall: no sandbox waits.
 func (l *wall) Await(*executor.Box, language.Language) (executor.Cell, error) { return nil, errLive }
-
-// StartZygote implements Wall.
-func (l *wall) StartZygote(executor.ZygoteOptions) (executor.Zygote, error) { return nil, errLive }
 
 // Close implements Wall.
 func (l *wall) Close() {}
