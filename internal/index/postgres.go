@@ -279,6 +279,10 @@ func (s *shared) close() error {
 	}
 	var err error
 	if s.only != nil {
+		// The server notices the end of a connection a moment later, when the next service may have asked.
+		ctx, cancel := context.WithTimeout(context.Background(), dialTime)
+		_, _ = s.only.ExecContext(ctx, "SELECT pg_advisory_unlock_all()") // it may have gone
+		cancel()
 		err = s.only.Close()
 	}
 	err = errors.Join(err, s.pool.Close())
