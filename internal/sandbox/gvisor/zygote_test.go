@@ -17,8 +17,11 @@ func startWarm(t *testing.T) *executor.Sandbox {
 }
 
 func TestSuiteWarm(t *testing.T) {
+	none := t.TempDir() // programs of the suite import no packages
 	sandboxtest.Suite(t, sandboxtest.Backend{
-		Open:   func(t *testing.T) engine.Sandbox { return startWarm(t) },
+		Open: func(t *testing.T) engine.Sandbox {
+			return startWith(t, executor.LaunchOptions{Runtimes: none, WarmFirst: true})
+		},
 		Root:   true,
 		Kernel: true,
 	})
