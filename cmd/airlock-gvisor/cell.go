@@ -139,7 +139,8 @@ func (c *cell) run(conf *config.Config) (unix.WaitStatus, error) {
 		}
 		files[number] = os.NewFile(uintptr(here), text)
 	}
-	made, err := container.New(conf, container.Args{ID: id, Spec: c.spec, BundleDir: folder, Attached: true, PassFiles: files})
+	made, err := container.New(conf, container.Args{ID: id, Spec: c.spec, BundleDir: folder, Attached: true,
+		PassFiles: files})
 	if err != nil {
 		return 0, fmt.Errorf("make the sandbox: %w", err)
 	}
@@ -161,7 +162,21 @@ func (c *cell) run(conf *config.Config) (unix.WaitStatus, error) {
 	for number := range 3 { // readers of the program's output wait for its end, not for that of this process
 		_ = unix.Dup3(int(c.file.Fd()), number, unix.O_CLOEXEC)
 	}
-	return made.Wait()
+	return await(made)
+}
+
+// await returns how the program has ended. If the kernel had gone before it could be asked, its own exit code
+// tells, as a shell's does: 128 and the number of a signal.
+func await(made *container.Container) (unix.WaitStatus, error) {
+	status, unknown := made.WaitRootPID(1)
+	last, err := made.Wait()
+	if unknown == nil {
+		return status, nil
+	}
+	if err == nil && last.Exited() && last.ExitStatus() > 128 {
+		last = unix.WaitStatus(last.ExitStatus() - 128)
+	}
+	return last, err
 }
 
 // storeAt stores the sandbox when it is told to.
