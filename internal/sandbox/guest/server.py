@@ -139,6 +139,8 @@ def store():
     """Waits for one program. Where processes are stored, that is where each copy of this one goes on, with
     a socket of its own. It never returns."""
     server = _socket.socket(fileno=0)
+    for number in CHANNEL:
+        os.dup2(1, number)  # to keep it: what is imported may keep its fonts open
     hello = server.recv(1 << 18)
     left_out = preload(in_child(lambda: __import__("json").loads(hello))["preload"])
     for part in (vars(sys.modules["__main__"]), store.__globals__, vars(buffer)):
@@ -153,7 +155,8 @@ def store():
         os._exit(0)  # the executor is gone
     for number, file in enumerate(files):
         os.dup2(file, number)
-    os.closerange(len(files), 2 * len(files) + 1)
+    for number in (*files, *CHANNEL[len(files) - 3 :]):
+        os.close(number)
     forget_randomness()
     *limits, length = LIMITS.unpack_from(message)
     for resource in (0, 1):  # processor time, and the size of a file
@@ -166,6 +169,7 @@ def store():
     os._exit(code)
 
 
+CHANNEL = (3, 4)  # the numbers of a program's channel for calls
 LIMITS = struct.Struct("=4QI")  # soft and hard ones, and the length of what follows
 
 

@@ -27,6 +27,22 @@ func TestSuiteWarm(t *testing.T) {
 	})
 }
 
+// A copy draws with the fonts that the interpreter has open, and has the channel of a program that calls out.
+func TestPlotOfACopy(t *testing.T) {
+	s := startWarm(t)
+	const plot = `import os, matplotlib.pyplot as plt, pandas
+pandas.DataFrame({"a": [1, 4, 9]}).plot(title="squares")
+plt.savefig("a.png")
+print(sorted(os.listdir("/proc/self/fd"))[:5], open("a.png", "rb").read(4))`
+	for range 4 {
+		r := sandboxtest.Run(t, s, sandboxtest.Python(plot))
+		if r.Code() != 0 || r.Start != engine.StartWarm || !strings.Contains(r.Stdout, "PNG") ||
+			len(r.Files["a.png"]) < 5000 {
+			t.Fatalf("started %s, %d bytes: %s%s", r.Start, len(r.Files["a.png"]), r.Stdout, r.Stderr)
+		}
+	}
+}
+
 // Copies of one interpreter have nothing random in common.
 func TestCopiesDiffer(t *testing.T) {
 	s := startWarm(t)
