@@ -147,8 +147,9 @@ func (l *wall) Await(*executor.Box, language.Language) (executor.Cell, error) { 
 // Close implements Wall.
 func (l *wall) Close() {}
 
-// kernelUsers is how far the user of a sandbox's kernel is from that of its program.
-const kernelUsers = 0x0800_0000
+// kernelUsers is how far the user of a sandbox's kernel is from that of its program: beyond all users of programs,
+// also of other executors, and of everything else that has numbers on a machine.
+const kernelUsers = 0x1000_0000
 
 // openMount opens what is mounted at a path, to be mounted elsewhere too.
 func openMount(path string) (*os.File, error) {
