@@ -28,7 +28,7 @@ func (e *executor) run(l *Link, r *RunRequest, files []*os.File) error {
 	if r.Env == nil {
 		r.Env = env.Usual
 	}
-	if r.tasks, err = e.machine.shares.tasks.reserve(r.Owner, r.tasksFor()); err != nil {
+	if r.tasks, err = e.machine.shares.tasks.reserve(r.Owner, e.machine.tasksFor(r)); err != nil {
 		return err
 	}
 	defer r.tasks.release()

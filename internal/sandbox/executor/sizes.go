@@ -96,8 +96,10 @@ func newShare(name string, total int64, cure string) share {
 // and threads of the executor that work for it.
 const tasksBeside = 4
 
-// tasksFor returns what a sandbox may have while its program runs.
-func (r *RunRequest) tasksFor() int64 { return int64(r.Processes) + tasksBeside }
+// tasksFor returns what a sandbox may have while its program runs, with what the wall needs for itself.
+func (m *Machine) tasksFor(r *RunRequest) int64 {
+	return int64(r.Processes+m.own.Processes) + tasksBeside
+}
 
 // MostTasks returns how many processes and threads the sandboxes and the executor may have
 // together.

@@ -45,7 +45,8 @@ func (w *watch) supervise(b *Box) (*outcome, error) {
 	w.inside = newRunningSandbox(b, w)
 	entered := w.inside.entered
 	w.freezer.group, w.freezer.pid, w.freezer.kill, w.freezer.entered = b.Group, w.pid, w.killProcesses, entered
-	w.freezer.tasks, w.freezer.most, w.freezer.interrupt = b.Request.tasks, b.Request.tasksFor(), w.cell.Interrupt
+	w.freezer.tasks, w.freezer.most = b.Request.tasks, b.Machine.tasksFor(b.Request)
+	w.freezer.interrupt = w.cell.Interrupt
 	if b.Group == nil { // last: it may call kill at once
 		w.poller = startPoller(w.pid, entered, b.Request.Memory, b.Machine.most, w.kill)
 	}
