@@ -1,22 +1,29 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// A program has a kernel of its own if that is asked for, and does not run if it cannot have one.
-func TestOwnKernel(t *testing.T) {
-	t.Parallel()
-	who := root(t)
+// needWall skips a test where airlock-gvisor cannot be used.
+func needWall(t *testing.T) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		skip(t, "this wall needs root")
 	}
 	if _, err := os.Stat(binary + "-gvisor"); err != nil {
 		skip(t, "airlock-gvisor is not beside airlock: make gvisor builds it")
 	}
+}
+
+// A program has a kernel of its own if that is asked for, and does not run if it cannot have one.
+func TestOwnKernel(t *testing.T) {
+	t.Parallel()
+	needWall(t)
+	who := root(t)
 	const code = "import os; print(os.uname().release); open('out.txt', 'w').write('kept')"
 	out := t.TempDir()
 	if err := os.Chmod(out, 0o777); err != nil {
@@ -56,10 +63,46 @@ func TestOwnKernel(t *testing.T) {
 	}
 }
 
-// Without the command nothing runs in its place.
-func TestOwnKernelIsMissing(t *testing.T) {
+// Setup runs a program behind the wall that is asked for, and doctor says the same.
+func TestSetupWall(t *testing.T) {
 	t.Parallel()
-	alone := filepath.Join(t.TempDir(), "airlock")
+	needWall(t)
+	who := root(t)
+	data := dataWithoutPackages(t, who)
+	setup := []string{"setup", "--data", data, "--languages", "bash", "--wall"}
+	if got := who.run(t, nil, append(setup, "gvisor")...); got.code != 0 ||
+		!strings.Contains(got.stdout, "Wall:  gvisor: a program ran in ") || !strings.Contains(got.stdout, "-gvisor\n") ||
+		!strings.Contains(got.stdout, "serve --wall gvisor\n") {
+		t.Errorf("%+v", got)
+	}
+	if got := who.run(t, nil, append(setup, "shared")...); got.code != 0 || strings.Contains(got.stdout, "gvisor") {
+		t.Errorf("%+v", got)
+	}
+	var found struct{ Kernel struct{ OK bool } }
+	got := who.run(t, nil, "doctor", "--data", data, "--json")
+	if err := json.Unmarshal([]byte(got.stdout), &found); err != nil || !found.Kernel.OK {
+		t.Errorf("%v %+v", err, got)
+	}
+}
+
+// Setup says why there is no such wall, after all else that it does.
+func TestSetupWallIsMissing(t *testing.T) {
+	forEachPerson(t, func(t *testing.T, who person) {
+		cmd := who.command(t, nil, "setup", "--data", dataWithoutPackages(t, who), "--languages", "bash", "--wall", "gvisor")
+		cmd.Path = airlockAlone(t)
+		said, err := cmd.CombinedOutput()
+		text := string(said)
+		if cmd.ProcessState.ExitCode() != 7 || !strings.Contains(text, "Ready: ") ||
+			!strings.Contains(text, "a kernel of its own (gVisor) cannot be had: ") || strings.Contains(text, "Wall:") {
+			t.Errorf("%v %s", err, said)
+		}
+	})
+}
+
+// airlockAlone returns an airlock beside which there is no airlock-gvisor.
+func airlockAlone(t *testing.T) string {
+	t.Helper()
+	alone := filepath.Join(folder(t, nil), "airlock")
 	text, err := os.ReadFile(binary)
 	if err == nil {
 		err = os.WriteFile(alone, text, 0o755)
@@ -67,8 +110,14 @@ func TestOwnKernelIsMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return alone
+}
+
+// Without the command nothing runs in its place.
+func TestOwnKernelIsMissing(t *testing.T) {
+	t.Parallel()
 	cmd := root(t).command(t, nil, "run", "--wall", "gvisor", "-c", "print('ran')")
-	cmd.Path = alone
+	cmd.Path = airlockAlone(t)
 	said, err := cmd.CombinedOutput()
 	if text := string(said); err == nil || strings.Contains(text, "ran\n") ||
 		!strings.Contains(text, "airlock-gvisor is not there") {

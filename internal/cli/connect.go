@@ -45,17 +45,27 @@ func (a *app) connect(ctx context.Context) (*connection, error) {
 // connectBehind is connect for a program that wants a wall: only in this process is that sure. If wall is
 // empty, the program has that of the service.
 func (a *app) connectBehind(ctx context.Context, wall string) (*connection, error) {
+	if err := checkWall(wall); err != nil {
+		return nil, err
+	}
 	switch {
 	case wall == "":
 		return a.connect(ctx)
-	case wall != config.WallShared && wall != config.WallGVisor:
-		return nil, command.Fail(command.ExitUsage, "", "--wall is %q, and may be %s or %s", wall, config.WallShared,
-			config.WallGVisor)
 	case a.Config.Server != "":
 		return nil, command.Fail(command.ExitUsage, "leave out --server, or have the service started with --wall "+wall,
 			"--wall is for a program on this machine: the service at %s has one wall for all", a.Config.Server)
 	}
 	return a.startLocalWith(ctx, a.launcherOf(wall, 0, false))
+}
+
+// checkWall returns an error if --wall names no wall. It may be empty.
+func checkWall(wall string) error {
+	switch wall {
+	case "", config.WallShared, config.WallGVisor:
+		return nil
+	}
+	return command.Fail(command.ExitUsage, "", "--wall is %q, and may be %s or %s", wall, config.WallShared,
+		config.WallGVisor)
 }
 
 // withService does something with the service at --server, or with the one that

@@ -86,6 +86,8 @@ type trialReport struct {
 	DurationMS int64            `json:"duration_ms"` // from request to answer
 	Problem    *command.Problem `json:"problem,omitempty"`
 	circular   bool             // the problem's hint refers to this command
+	err        error            // the problem; nil if there is none
+	printed    string           // by the program, after its first line
 }
 
 type serviceReport struct {
@@ -131,7 +133,7 @@ func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport, *warmR
 	}
 	isolation := &isolationReport{Backend: found.Backend, Strict: found.Strict, Mode: a.Config.Isolation,
 		Summary: found.Summary, Layers: layersOf(found.Layers)}
-	trial := tryIn(ctx, local.service.engine)
+	trial := tryIn(ctx, local.service.engine, "echo ready")
 	if !trial.OK {
 		return isolation, trial, nil
 	}
@@ -140,24 +142,25 @@ func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport, *warmR
 
 func failed(err error) trialReport {
 	e, ok := errors.AsType[*engine.Error](err)
-	return trialReport{Problem: new(command.Explain(err)), circular: ok && e.Doctor}
+	return trialReport{Problem: new(command.Explain(err)), circular: ok && e.Doctor, err: err}
 }
 
-// tryIn runs a program that prints a word.
-func tryIn(ctx context.Context, e *engine.Service) trialReport {
+// tryIn runs a program of Bash, which prints "ready" first.
+func tryIn(ctx context.Context, e *engine.Service, code string) trialReport {
 	began := time.Now()
 	run, err := e.Run(ctx, engine.Caller{Owner: engine.Local}, engine.RunRequest{
-		Language: "bash", Code: "echo ready", Image: engine.HostImage, Profile: engine.Profile{Origin: engine.OriginNative},
+		Language: "bash", Code: code, Image: engine.HostImage, Profile: engine.Profile{Origin: engine.OriginNative},
 	})
 	took := time.Since(began)
-	switch {
-	case err != nil:
+	if err != nil {
 		return failed(err)
-	case run.Status != engine.StatusOK || run.Stdout != "ready\n":
+	}
+	printed, ready := strings.CutPrefix(run.Stdout, "ready\n")
+	if run.Status != engine.StatusOK || !ready {
 		return failed(command.Fail(command.ExitUnavailable, "", "a program that prints a word ended with %q: %s %s",
 			run.Status, command.Printable(run.Message), command.Printable(run.Stderr)))
 	}
-	return trialReport{OK: true, DurationMS: took.Milliseconds()}
+	return trialReport{OK: true, DurationMS: took.Milliseconds(), printed: strings.TrimSpace(printed)}
 }
 
 // kernelReport says whether programs can have a kernel of their own.
@@ -169,14 +172,7 @@ type kernelReport struct {
 
 // tryKernel runs a program with a kernel of its own.
 func (a *app) tryKernel(ctx context.Context) *kernelReport {
-	var trial trialReport
-	local, err := a.startLocalWith(ctx, a.launcherOf(config.WallGVisor, 0, false))
-	if err == nil {
-		defer local.close()
-		trial = tryIn(ctx, local.service.engine)
-	} else {
-		trial = failed(err)
-	}
+	trial := a.tryWall(ctx, config.WallGVisor)
 	if !trial.OK {
 		message := strings.TrimPrefix(trial.Problem.Message, "start the sandbox: ")
 		return &kernelReport{Detail: strings.TrimPrefix(message, "a kernel of its own (gVisor) cannot be had: "),
@@ -184,6 +180,31 @@ func (a *app) tryKernel(ctx context.Context) *kernelReport {
 	}
 	return &kernelReport{OK: true,
 		Detail: fmt.Sprintf("gVisor, with --wall gvisor: a trial run took %d ms", trial.DurationMS)}
+}
+
+// tryWall runs a program behind a wall, which prints the release of the kernel that it has. A program that
+// should have a kernel of its own, and has the machine's, is a failure.
+func (a *app) tryWall(ctx context.Context, wall string) trialReport {
+	local, err := a.startLocalWith(ctx, a.launcherOf(wall, 0, false))
+	if err != nil {
+		return failed(err)
+	}
+	defer local.close()
+	trial := tryIn(ctx, local.service.engine, "echo ready; uname -r")
+	if trial.OK && wall == config.WallGVisor && trial.printed == kernelRelease() {
+		return failed(command.Fail(command.ExitUnavailable, "",
+			"a program behind the wall gvisor has the machine's kernel, %s", command.Printable(trial.printed)))
+	}
+	return trial
+}
+
+// kernelRelease returns the release of this machine's kernel, "" if it is not known.
+func kernelRelease() string {
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(name.Release[:])
 }
 
 // warmReport says whether Python programs start from an interpreter that is ready.
@@ -425,9 +446,8 @@ type hostReport struct {
 
 func (a *app) examineHost() hostReport {
 	r := hostReport{Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Data: a.Config.Data, Free: -1, System: systemName()}
-	var name unix.Utsname
-	if unix.Uname(&name) == nil {
-		r.Kernel = "Linux " + unix.ByteSliceToString(name.Release[:])
+	if release := kernelRelease(); release != "" {
+		r.Kernel = "Linux " + release
 	}
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {

@@ -88,6 +88,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"serve", "--listen", "nowhere"}, "error: --listen: "},
 		{[]string{"keys", "revoke"}, "error: "},
 		{[]string{"keys", "frob"}, "error: "},
+		{[]string{"setup", "--wall", "kvm"}, `error: --wall is "kvm"`},
 		{[]string{"run", "-l", "klingon", "a.py"}, `no language "klingon"`},
 		{[]string{"run", "/no/such.py"}, "/no/such.py cannot be read"},
 		{[]string{"run", "a.unknown"}, "does not tell the language"},

@@ -16,7 +16,7 @@ import (
 )
 
 func (a *app) setup() *cobra.Command {
-	opts, serving, list := setup.Options{}, false, false
+	opts, serving, list, wall := setup.Options{}, false, false, ""
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Installs the languages and their packages; may be run again at any time",
@@ -31,9 +31,15 @@ versions, onyx and librechat have what the images of those applications have,
 and own has what a file asks for with --packages own --python-requirements FILE.
 Programs that come from Onyx and LibreChat get the set of that name if it is
 installed, all others get current. A running service sees a new set when it is
-started again.`,
+started again.
+
+With --wall it then runs a program behind that wall, and if this machine cannot
+have it says why and exits with 7.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkWall(wall); err != nil {
+				return err
+			}
 			if list {
 				names, err := setup.DebianPackages(opts.Languages, opts.Packages, opts.Extras)
 				if err != nil {
@@ -51,15 +57,19 @@ started again.`,
 				return err
 			}
 			report := setupReport{Data: a.Config.Data, Sets: []setReport{}, Python: summarize(setup.Installed{}),
-				serving: serving,
-				command: a.invocation(), installed: installed}
+				serving: serving, command: a.invocation(), installed: installed}
 			for i, set := range installed {
 				if i == 0 {
 					report.Python = summarize(set)
 				}
 				report.Sets = append(report.Sets, setReport{set.Set, summarize(set)})
 			}
-			return a.Print(report)
+			if wall == "" {
+				return a.Print(&report)
+			}
+			trial := a.tryWall(cmd.Context(), wall)
+			report.Wall = &wallReport{Name: wall, OK: trial.OK, DurationMS: trial.DurationMS, Kernel: trial.printed}
+			return a.Finish(&report, trial.err)
 		},
 	}
 	cmd.Flags().StringSliceVar(&opts.Languages, "languages", nil,
@@ -72,6 +82,8 @@ started again.`,
 		"`LIST` of further programs for programs to start: office (LibreOffice)")
 	cmd.Flags().StringVar(&opts.Requirements, "python-requirements", "",
 		"`FILE` with further Python packages, as pip reads them")
+	cmd.Flags().StringVar(&wall, "wall", "", "`WALL` that programs are to have, gvisor or shared: run one behind it, and say why "+
+		"this machine cannot have it")
 	cmd.Flags().BoolVar(&serving, "then-serve", false, "do not say how to start the service: the caller does so next")
 	cmd.Flags().Lookup("then-serve").Hidden = true
 	cmd.Flags().BoolVar(&list, "print-debian", false,
@@ -83,6 +95,8 @@ type setupReport struct {
 	Data   string        `json:"data"`
 	Python pythonSummary `json:"python"` // of the default set
 	Sets   []setReport   `json:"sets"`
+	Wall   *wallReport   `json:"wall,omitempty"` // that --wall names
+	command.Ended
 
 	serving bool   // the service is started next anyway
 	command string // see invocation
@@ -90,12 +104,20 @@ type setupReport struct {
 	installed []setup.Installed
 }
 
+// wallReport describes the run of a program behind a wall.
+type wallReport struct {
+	Name       string `json:"name"`
+	OK         bool   `json:"ok"`
+	DurationMS int64  `json:"duration_ms"`      // from request to answer
+	Kernel     string `json:"kernel,omitempty"` // its release, as the program found it
+}
+
 type setReport struct {
 	Name string `json:"name"`
 	pythonSummary
 }
 
-func (r setupReport) WriteText(p *command.Page) {
+func (r *setupReport) WriteText(p *command.Page) {
 	for _, set := range r.Sets {
 		for _, failed := range set.Failed {
 			p.Line("%s %s cannot be imported: %s", p.Paint(command.Yellow, "warning:"), failed.Name,
@@ -104,11 +126,20 @@ func (r setupReport) WriteText(p *command.Page) {
 	}
 	line, _ := packagesLine(r.installed)
 	p.Line("Ready: %s in %s", line, r.Data)
+	flag := ""
+	if r.Wall != nil {
+		if !r.Wall.OK {
+			return // the error follows
+		}
+		flag = " --wall " + r.Wall.Name
+		p.Line("Wall:  %s: a program ran in %d ms, with the kernel %s", r.Wall.Name, r.Wall.DurationMS,
+			command.Printable(r.Wall.Kernel))
+	}
 	if r.serving {
 		return
 	}
-	p.Line("Next:  %s run -f testdata/sales.csv -o out examples/plot.py", r.command)
-	p.Line("       %s serve", r.command)
+	p.Line("Next:  %s run%s -f testdata/sales.csv -o out examples/plot.py", r.command, flag)
+	p.Line("       %s serve%s", r.command, flag)
 }
 
 // invocation returns how another terminal runs this program on the same data directory.
