@@ -140,7 +140,9 @@ func (w *cell) Next(int) executor.Event {
 			Text: fmt.Sprintf("cannot execute %s in the sandbox: there is no such file", w.Request.Argv[0]),
 			Hint: "install it there with `airlock setup`; `airlock doctor` tells what is missing"}}
 	}
-	return executor.Event{Kind: executor.Failed, Err: errors.New("gVisor: " + r.Error)}
+	return executor.Event{Kind: executor.Failed, Err: &executor.Failure{Kind: engine.ErrUnavailable, Doctor: true,
+		Text: "the program's own kernel (gVisor) did not start: " + r.Error,
+		Hint: "try again; `airlock doctor` tries whether this machine can have one"}}
 }
 
 // crashed is how a kernel ends that gets no more threads: that of a program in Go.

@@ -1,6 +1,7 @@
 package gvisor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -67,6 +68,9 @@ func (l *wall) Open(m *executor.Machine) (executor.Capabilities, error) {
 	case m.Groups == nil:
 		return executor.Capabilities{}, missing("it needs control groups, which limit its memory",
 			"mount the memory, pids and cpu controllers")
+	}
+	if err := cmp.Or(probeCapabilities(), probeSystrap()); err != nil {
+		return executor.Capabilities{}, err
 	}
 	return executor.Capabilities{Name: Name, Kernel: "a kernel of its own (gVisor)",
 		Tiers: []string{"bare", "standard", "full"}, // a copy has memory of its own, whatever it imports
