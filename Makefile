@@ -261,9 +261,10 @@ test-long: build $(VERSITYGW) ## more tests in CI: failures of cluster nodes, ne
 	@$(call e2e-test,-run '$(LONG)' -- ./e2e ./e2e/soak)
 
 # QUICK=1 takes about four minutes and does not write the document; a full run takes
-# about thirteen and does. ARGS are further options: ARGS='-only latency'.
+# about thirteen and does. ARGS are further options: ARGS='-only gvisor' measures one section,
+# and writes its part of the document.
 .PHONY: bench
-bench: build ## speed beside alternatives: table, JSON, docs/performance.md; QUICK=1 for an estimate
+bench: build gvisor ## speed beside alternatives: table, JSON, docs/performance.md; QUICK=1 for an estimate
 	@scripts/bench-deps '$(CACHE)/bench'
 	@$(MAKE) test-data
 	@$(GO) build -o '$(CACHE)/bench/bench' ./bench

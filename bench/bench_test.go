@@ -183,6 +183,33 @@ func TestDocumentHasEveryBlock(t *testing.T) {
 	}
 }
 
+// A run of one section leaves the figures of all others.
+func TestWriteSections(t *testing.T) {
+	name := t.TempDir() + "/performance.md"
+	before, err := os.ReadFile("../docs/performance.md")
+	if err == nil {
+		err = os.WriteFile(name, before, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sampleResults().writeSections(name, []string{"stream"}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- bench:stream -->\n", "<!-- /bench:stream -->"
+	was, rest, _ := strings.Cut(string(before), begin)
+	_, next, _ := strings.Cut(rest, end)
+	block, ok := strings.CutPrefix(string(after), was+begin)
+	block, also := strings.CutSuffix(block, end+next)
+	if !ok || !also || !strings.Contains(block, "make bench ARGS='-only stream'") {
+		t.Errorf("%q", block)
+	}
+}
+
 func TestChart(t *testing.T) {
 	svg := sampleResults().chart()
 	for decoder := xml.NewDecoder(strings.NewReader(svg)); ; {

@@ -23,6 +23,26 @@ func (r *Results) writeDocument(name string) error {
 	return os.WriteFile(name, []byte(filled), 0o644)
 }
 
+// writeSections replaces the tables of some sections only: the others are of another run.
+func (r *Results) writeSections(name string, sections []string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	blocks := map[string]string{}
+	for section, block := range r.blocks() {
+		if slices.Contains(sections, section) {
+			blocks[section] = block + fmt.Sprintf("These are of a run of this section alone, `make bench ARGS='-only %s'`, on %s.\n",
+				section, r.At.Format("2 January 2006"))
+		}
+	}
+	filled, err := fill(string(text), blocks)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return os.WriteFile(name, []byte(filled), 0o644)
+}
+
 // fill puts each block between its marks. A block without marks is an error:
 // the document would keep figures of another run, or be silent about some.
 func fill(document string, blocks map[string]string) (string, error) {

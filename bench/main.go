@@ -5,6 +5,7 @@
 //
 //	make bench            all sections, about thirteen minutes; writes docs/performance.md and .svg
 //	make bench QUICK=1    an estimate, about four minutes; writes bench/out only
+//	make bench ARGS='-only gvisor'   one section; writes its part of the document
 //	make bench-growth     a million rows, ten thousand sessions, a thousand clients
 //	go run ./bench -only latency,stages -airlock bin/airlock -runtimes .cache/data/runtimes
 //	go run ./bench -from bench/out/latest.json -doc docs/performance.md     tables and picture again
@@ -143,6 +144,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if o.doc == "" {
 		return nil
+	}
+	if o.only != "" && !o.growth {
+		return results.writeSections(o.doc, o.sections())
 	}
 	for suffix, picture := range results.pictures() {
 		if err := os.WriteFile(strings.TrimSuffix(o.doc, ".md")+suffix+".svg", []byte(picture), 0o644); err != nil {

@@ -34,6 +34,7 @@ type Results struct {
 	Network   *Network   `json:"network,omitempty"`
 	Images    *Images    `json:"images,omitempty"`
 	Computer  *Computer  `json:"computer,omitempty"`
+	OwnKernel *OwnKernel `json:"gvisor,omitempty"`
 	Live      *Live      `json:"live,omitempty"`
 	Grown     *Grown     `json:"growth,omitempty"`
 

@@ -62,12 +62,13 @@ func (r *Results) blocks() map[string]string {
 		"load": r.loadTable(), "constant": r.constantText(), "memory": r.memoryTable(), "start": r.startText(),
 		"stages": r.stagesTable(), "stream": r.streamText(), "live": r.liveText(),
 		"images": r.imagesText(), "computer": r.Computer.text(),
+		"gvisor": r.ownKernelText(),
 	}
 }
 
 // blockOrder is the order in which they are printed.
 var blockOrder = []string{"machine", "goals", "latency", "files", "languages", "load", "constant", "memory", "start",
-	"stream", "images", "computer", "live", "stages", "growth"}
+	"stream", "images", "computer", "gvisor", "live", "stages", "growth"}
 
 func (r *Results) text() string {
 	blocks := r.blocks()
