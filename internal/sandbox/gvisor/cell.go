@@ -81,19 +81,36 @@ func (w *cell) start(files []*os.File, more ...string) error {
 
 // startInGroup starts the command in the control group of the sandbox. On version 1 a thread joins
 // it, which then ends: its child is born there.
-func (w *cell) startInGroup(c *exec.Cmd) error {
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
+func (w *cell) startInGroup(c *exec.Cmd) (err error) {
+	started := make(chan struct{})
+	onThread(func() {
+		defer close(started)
 		for _, tasks := range w.Group.Tasks() {
-			if _, err := unix.Write(int(tasks.Fd()), []byte("0")); err != nil {
-				started <- fmt.Errorf("join the control group: %w", err)
+			if _, err = unix.Write(int(tasks.Fd()), []byte("0")); err != nil {
+				err = fmt.Errorf("join the control group: %w", err)
 				return
 			}
 		}
-		started <- c.Start()
+		err = c.Start()
+	})
+	<-started
+	return err
+}
+
+// onThread calls f on a thread that ends after it. The first thread of a process never ends: it would stay what f
+// has made of it, and with it the process, for whose first thread the kernel takes it in many places.
+func onThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() != unix.Getpid() {
+			f()
+			return
+		}
+		done := make(chan struct{})
+		onThread(func() { defer close(done); f() }) // not here: this thread is not free
+		<-done
+		runtime.UnlockOSThread()
 	}()
-	return <-started
 }
 
 // settings are gVisor's own.
