@@ -130,8 +130,14 @@ test-images: build ## images made of Debian's packages and a Containerfile, used
 
 # Calls of the system take several times as long there, and hostile programs mostly make such.
 .PHONY: test-gvisor
-test-gvisor: build gvisor test-data ## hostile programs that have a kernel of their own
+test-gvisor: build gvisor test-data ## hostile programs that have a kernel of their own; 1,000 runs, 200 kills
 	@export AIRLOCK_TEST_EXECUTOR='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -run '$(HOSTILE)' -- ./internal/sandbox/gvisor)
+	@$(MAKE) -o build -o gvisor soak-gvisor
+
+.PHONY: soak-gvisor
+soak-gvisor: build gvisor # 1,000 runs and 200 kills of executors, kernels and file servers leave nothing
+	@export AIRLOCK_TEST_SOAK=all AIRLOCK_TEST_EXECUTOR='$(CURDIR)/bin/airlock'; \
+		$(call go-test,-count=1 -v -run '^TestNothingIsLeft' -- ./internal/sandbox/gvisor)
 
 # All languages and extras take some 3 GB of Debian packages.
 .PHONY: test-languages

@@ -1,57 +1,292 @@
 package gvisor
 
 import (
+	"io/fs"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
-// Runs, and executors that are killed in the middle of one, leave no process and no mount.
-func TestNothingIsLeft(t *testing.T) {
-	s := start(t)
-	mounts := mountsOfHost(t)
-	for range 20 {
-		if r := sandboxtest.Run(t, s, sandboxtest.Python("print(1)")); r.Stdout != "1\n" {
-			t.Fatalf("%q %q", r.Stdout, r.Stderr)
+// soak returns how many runs and how many kills leave nothing. make test-gvisor asks for all of them.
+func soak() (runs, kills int) {
+	if os.Getenv("AIRLOCK_TEST_SOAK") == "all" {
+		return 1000, 200
+	}
+	return 30, 9
+}
+
+// startSoaked starts an executor, cold or with interpreters that wait.
+func startSoaked(t *testing.T, warm bool) *executor.Sandbox {
+	t.Helper()
+	return startWith(t, executor.LaunchOptions{Runtimes: t.TempDir(), WarmFirst: warm}) // without packages
+}
+
+// Runs leave no process, mount, control group, open file, folder or file.
+func TestNothingIsLeftOfRuns(t *testing.T) {
+	runs, _ := soak()
+	for name, warm := range map[string]bool{"cold": false, "warm": true} {
+		t.Run(name, func(t *testing.T) {
+			before := look(t)
+			s := startSoaked(t, warm)
+			var after10 int
+			for n := range runs / 2 {
+				r := sandboxtest.Run(t, s, sandboxtest.Python("print(1); open('a', 'w').write('b')"))
+				if r.Stdout != "1\n" || r.Files["a"] != "b" {
+					t.Fatalf("run %d: %q %q", n, r.Stdout, r.Stderr)
+				}
+				if n == 10 {
+					after10 = before.held(t)
+				}
+			}
+			if !sandboxtest.Await(func() bool { return before.held(t) <= after10+8 }) { // those that wait come and go
+				t.Errorf("it has %d open files and control groups, after 10 runs %d", before.held(t), after10)
+			}
+			s.Close()
+			before.compare(t)
+		})
+	}
+}
+
+// victims are the processes that are killed, by the beginnings of their command lines.
+var victims = []string{"airlock\x00executor\x00", "runsc-sandbox", "runsc-gofer"}
+
+// A kill of the executor, of a kernel or of its file server at any time is told in words, the next program runs,
+// and nothing is left of what was killed.
+func TestNothingIsLeftOfKills(t *testing.T) {
+	_, kills := soak()
+	for name, warm := range map[string]bool{"cold": false, "warm": true} {
+		t.Run(name, func(t *testing.T) {
+			before := look(t)
+			s := startSoaked(t, warm)
+			told := map[string]int{}
+			for n := 0; n < (kills+1)/2; {
+				former := before.executor(t)
+				victim := victims[n%len(victims)]
+				what, killed := killDuringRun(t, s, before, victim)
+				if killed {
+					told[strings.ReplaceAll(victim, "\x00", " ")+": "+what]++
+					n++
+				}
+				if r := sandboxtest.Run(t, s, sandboxtest.Python("print(2)")); r.Stdout != "2\n" {
+					t.Fatalf("after a kill of %q (%s): %q %q", victim, what, r.Stdout, r.Stderr)
+				}
+				if now := before.executor(t); now != former && !sandboxtest.Await(func() bool { return before.isGone(former) }) {
+					t.Fatalf("left of an executor that was killed: %v", before.remains(former))
+				}
+			}
+			s.Close()
+			before.compare(t)
+			for _, what := range slices.Sorted(maps.Keys(told)) {
+				t.Logf("%4d x %s", told[what], what)
+			}
+		})
+	}
+}
+
+// killDuringRun kills a victim while a program runs, and returns how the caller is told. It reports false if the
+// program had ended before.
+func killDuringRun(t *testing.T, s *executor.Sandbox, of *traces, victim string) (what string, killed bool) {
+	t.Helper()
+	ended := make(chan struct{})
+	var outcome *engine.Outcome
+	var err error
+	go func() {
+		defer close(ended)
+		spec := sandboxtest.Spec("bash", "echo up; sleep 0.2; echo down")
+		outcome, err = s.Run(t.Context(), spec, &sandboxtest.Host{})
+	}()
+	wait := time.Duration(rand.Int64N(int64(200 * time.Millisecond))) // a point of the run, whichever
+	for !killed {
+		select {
+		case <-ended:
+			return "", false
+		case <-time.After(wait):
+		}
+		wait = time.Millisecond
+		if processes := of.processes(t, of.executor(t), victim); len(processes) > 0 {
+			killed = syscall.Kill(processes[rand.IntN(len(processes))], syscall.SIGKILL) == nil
 		}
 	}
-	for range 5 {
-		executor := child(t)
-		ended := make(chan error, 1)
-		go func() {
-			spec := sandboxtest.Spec("bash", "echo up; sleep 1000 & sleep 1000")
-			spec.Limits.Timeout = time.Hour
-			_, err := s.Run(t.Context(), spec, &sandboxtest.Host{})
-			ended <- err
-		}()
-		if !sandboxtest.Await(func() bool { return len(strays(t)) >= 3 }) { // the command, the kernel and its file server
-			t.Fatalf("the program does not run: %v", strays(t))
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatalf("a run does not end after a kill of %q", victim)
+	}
+	if err != nil {
+		if engine.KindOf(err) == engine.ErrInternal || err.Error() == "" {
+			t.Errorf("a kill of %q is told as %v", victim, err)
 		}
-		if err := syscall.Kill(executor, syscall.SIGKILL); err != nil {
+		return err.Error(), true
+	}
+	switch {
+	case outcome.Signal != "":
+		return outcome.Signal, true
+	case outcome.ExitCode != nil:
+		return "exit code " + strconv.Itoa(*outcome.ExitCode), true
+	}
+	t.Errorf("a kill of %q is told as %+v", victim, outcome)
+	return "", true
+}
+
+// traces is what a machine has before executors of this process start.
+type traces struct {
+	mounts  string
+	folders map[string]bool
+	own     map[string]bool // the executors that have been seen, by instance
+}
+
+func look(t *testing.T) *traces {
+	t.Helper()
+	return &traces{mounts: mountsOfHost(t), folders: stateFolders(t), own: map[string]bool{}}
+}
+
+// executor returns the instance of the executor that this process has started. It waits until there is one.
+func (b *traces) executor(t *testing.T) (instance string) {
+	t.Helper()
+	if !sandboxtest.Await(func() bool {
+		groups, _ := os.ReadFile("/proc/" + strconv.Itoa(child(t)) + "/cgroup")
+		if found := executorGroup.FindSubmatch(groups); found != nil {
+			instance = string(found[1])
+			if !strings.HasSuffix(string(found[0]), "/executor\n") {
+				t.Fatalf("the executor is in the control group of a sandbox: %s", groups)
+			}
+		}
+		return instance != ""
+	}) {
+		t.Fatal("there is no executor")
+	}
+	b.own[instance] = true
+	return instance
+}
+
+// executorGroup matches the control group of a process of an executor.
+var executorGroup = regexp.MustCompile(`/airlock/([^/\n]+)/[^/\n]+\n`)
+
+// processes returns those of an instance whose command lines begin so.
+func (b *traces) processes(t *testing.T, instance, command string) (pids []int) {
+	t.Helper()
+	if command == victims[0] {
+		if pid := child(t); pid != 0 { // which would be all of this process's group
+			pids = append(pids, pid)
+		}
+		return pids
+	}
+	for _, pid := range b.members(instance) {
+		if line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline"); strings.HasPrefix(string(line), command) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// members returns the processes in the control groups of an instance.
+func (b *traces) members(instance string) (pids []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/cgroup")
+	for _, name := range files {
+		if text, _ := os.ReadFile(name); strings.Contains(string(text), "/"+instance) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// groups returns the control groups of an instance.
+func (b *traces) groups(instance string) (list []string) {
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.Contains(path, "/"+instance) {
+			list = append(list, path)
+		}
+		return nil
+	})
+	return list
+}
+
+// held returns how many files the executor has open, and how many control groups there are.
+func (b *traces) held(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/proc/" + strconv.Itoa(child(t)) + "/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files) + len(b.groups(b.executor(t)))
+}
+
+// remains lists what is left of an executor.
+func (b *traces) remains(instance string) (left []string) {
+	for _, pid := range b.members(instance) {
+		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		left = append(left, strconv.Itoa(pid)+" "+strings.ReplaceAll(string(line[:min(len(line), 80)]), "\x00", " "))
+	}
+	return append(left, b.groups(instance)...)
+}
+
+func (b *traces) isGone(instance string) bool { return len(b.remains(instance)) == 0 }
+
+// compare fails if anything is left of the executors.
+func (b *traces) compare(t *testing.T) {
+	t.Helper()
+	for instance := range b.own {
+		if !sandboxtest.Await(func() bool { return b.isGone(instance) }) {
+			t.Errorf("left: %v", b.remains(instance))
+		}
+	}
+	for _, path := range filesOfUsers() {
+		t.Errorf("%s belongs to a user of sandboxes", path)
+	}
+	if now := mountsOfHost(t); now != b.mounts {
+		t.Errorf("mounts are left: %s\nwere %s", now, b.mounts)
+	}
+	for name := range stateFolders(t) {
+		if !b.folders[name] {
+			t.Errorf("%s is left", name)
+		}
+	}
+}
+
+// stateFolders returns what is where gVisor keeps its state, and makes roots.
+func stateFolders(t *testing.T) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for _, pattern := range []string{"/run/runsc*", "/run/gvisor*", "/tmp/runsc*", "/tmp/gvisor*", "/var/run/runsc*",
+		"/dev/shm/runsc*", folder, storedPath, commandPath} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := <-ended; err == nil {
-			t.Error("a run without its executor ended well")
-		}
-		if !sandboxtest.Await(func() bool { return len(strays(t)) == 0 }) {
-			t.Fatalf("left: %v", strays(t))
-		}
-		if !sandboxtest.Await(func() bool { return child(t) != 0 }) {
-			t.Fatal("there is no other executor")
+		for _, name := range names {
+			found[name] = true
 		}
 	}
-	if r := sandboxtest.Run(t, s, sandboxtest.Python("print(2)")); r.Stdout != "2\n" {
-		t.Errorf("%q %q", r.Stdout, r.Stderr)
+	return found
+}
+
+// filesOfUsers returns files of the host that belong to users of programs and their kernels: those from 0x70000000 on.
+func filesOfUsers() (paths []string) {
+	for _, root := range []string{"/run", "/dev/shm", "/tmp"} {
+		_ = filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			var info unix.Stat_t
+			if err == nil && unix.Lstat(path, &info) == nil && info.Uid >= 0x7000_0000 && info.Uid < 0x7000_0000+2*kernelUsers {
+				paths = append(paths, path)
+			}
+			return nil
+		})
 	}
-	if now := mountsOfHost(t); now != mounts {
-		t.Errorf("mounts are left: %s\nwere %s", now, mounts)
-	}
+	return paths
 }
 
 func mountsOfHost(t *testing.T) string {
