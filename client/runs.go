@@ -38,6 +38,15 @@ const (
 // Final reports whether a run in this state has ended.
 func (s Status) Final() bool { return s != StatusQueued && s != StatusRunning }
 
+// Wall is what separates a program from the server's machine.
+type Wall string
+
+// The walls, the weakest first.
+const (
+	WallShared Wall = "shared" // programs share the machine's kernel
+	WallGVisor Wall = "gvisor" // each program has a kernel of its own
+)
+
 // RunRequest asks for a program to be run. Only Language and Code are
 // required; zero fields take the service's defaults.
 type RunRequest struct {
@@ -55,6 +64,9 @@ type RunRequest struct {
 	// Image is the name of the image whose files it has in place of the machine's own; see
 	// ListImages. "host" is none, empty is the default. It excludes Packages.
 	Image string `json:"image,omitempty"`
+	// Wall is what separates it from the server's machine at least; empty: what its session, the key and the service
+	// say, which it cannot lower.
+	Wall Wall `json:"wall,omitempty"`
 	// Mounts are names of folders of the server's machine that the program sees as /mnt/NAME. It may write to those
 	// that the server's settings let it, and not as NAME:ro. nil: those of the key.
 	Mounts []string `json:"mounts,omitzero"`
@@ -146,6 +158,7 @@ type Run struct {
 	Session         string        `json:"session"`
 	Language        string        `json:"language"`
 	Image           string        `json:"image,omitempty"` // that it ran in; empty: none
+	Wall            Wall          `json:"wall,omitempty"`  // that it has; empty: not known
 	Status          Status        `json:"status"`
 	ExitCode        *int          `json:"exit_code"` // nil unless the program ended by itself
 	Signal          string        `json:"signal"`    // "SIGKILL"; empty unless a signal ended it

@@ -27,6 +27,7 @@ type Key struct {
 	Users  int      `json:"users,omitempty"`
 	Shares int      `json:"shares,omitempty"`
 	Only   []string `json:"only,omitempty"`  // protocols that it opens; empty: all
+	Wall   Wall     `json:"wall,omitempty"`  // that its programs have at least; empty: that of the service
 	Token  string   `json:"token,omitempty"` // only in the answer of CreateKey
 }
 
@@ -43,6 +44,7 @@ type NewKey struct {
 	Users  int      `json:"users,omitempty"`  // see Key; Shares 0: as many
 	Shares int      `json:"shares,omitempty"` // at most Users are useful
 	Only   []string `json:"only,omitempty"`   // as jupyter, terminal or api; empty: all
+	Wall   Wall     `json:"wall,omitempty"`   // see Key
 }
 
 // CreateKey creates a key. Only its result has the Token. It needs an admin key, as ListKeys and
@@ -110,6 +112,17 @@ type ServiceStatus struct {
 	// other node.
 	Nodes []Node `json:"nodes"`
 	Pools []Pool `json:"pools"` // of warm sandboxes; empty: every program starts cold
+	// Walls are those in use, first that of programs for which none is asked. Another one starts with the first
+	// program that needs it.
+	Walls []WallState `json:"walls"`
+}
+
+// WallState is a wall that is in use.
+type WallState struct {
+	Wall    Wall   `json:"wall"` // empty: not known
+	Backend string `json:"backend"`
+	Strict  bool   `json:"strict"`
+	Summary string `json:"summary"`
 }
 
 // Pool is a pool of sandboxes in which programs of one kind start warm.
@@ -218,6 +231,7 @@ type Health struct {
 
 // Isolation describes how programs are isolated from the host.
 type Isolation struct {
+	Wall    Wall    `json:"wall"` // of programs for which none is asked; empty: not known
 	Backend string  `json:"backend"`
 	Strict  bool    `json:"strict"`
 	Summary string  `json:"summary"`

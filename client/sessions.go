@@ -34,6 +34,7 @@ type Session struct {
 	Kind      SessionKind `json:"kind"`
 	Language  string      `json:"language,omitempty"` // of a live one
 	Image     string      `json:"image,omitempty"`    // of a live one; empty: none
+	Wall      Wall        `json:"wall,omitempty"`     // of its programs; of KindFiles at least; empty: not known
 	Secrets   []Secret    `json:"secrets,omitempty"`  // of a live one, without their values
 	CreatedAt time.Time   `json:"created_at"`
 	ExpiresAt time.Time   `json:"expires_at"`
@@ -49,6 +50,7 @@ type SessionRequest struct {
 	Language string        `json:"language,omitempty"`
 	Packages string        `json:"python_packages,omitempty"` // of a live one: a set of Python packages
 	Image    string        `json:"image,omitempty"`           // of a live one; see RunRequest
+	Wall     Wall          `json:"wall,omitempty"`            // see RunRequest
 	Mounts   []string      `json:"mounts,omitzero"`           // of a live one; see RunRequest
 	Volumes  []VolumeMount `json:"volumes,omitempty"`         // of a live one; see RunRequest
 	Network  *Network      `json:"network,omitempty"`         // of a live one; nil: what the key says

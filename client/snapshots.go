@@ -15,6 +15,7 @@ type Snapshot struct {
 	Session   string        `json:"session"` // of which it was made
 	Kind      SessionKind   `json:"kind"`
 	Language  string        `json:"language,omitempty"` // of a live one
+	Wall      Wall          `json:"wall,omitempty"`     // that sessions of it have at least; empty: not known
 	Memory    bool          `json:"memory"`             // variables and processes are in it
 	Files     int           `json:"files"`
 	Bytes     int64         `json:"bytes"`

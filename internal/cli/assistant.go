@@ -27,7 +27,8 @@ func (a *app) connectAssistant(ctx context.Context) (*assist.Connection, error) 
 func (a *app) startAssistant(ctx context.Context, s *service) error {
 	serving, err := a.assistant.Serve(ctx, assist.Engine{
 		Client: func(owner string) *client.Client {
-			return a.inProcess(s.engine, engine.Caller{Owner: engine.Owner(owner)})
+			of := engine.Owner(owner)
+			return a.inProcess(s.engine, engine.Caller{Owner: of, Wall: s.engine.AccountWall(of)})
 		},
 		Ready:  s.engine.Ready,
 		Stored: openStored(s.engine),

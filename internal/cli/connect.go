@@ -17,7 +17,6 @@ import (
 	"github.com/airlock-run/airlock/internal/dialect/native"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
-	"github.com/airlock-run/airlock/internal/sandbox/executor"
 )
 
 // connection is a client of a service, and the service itself if it is in this process.
@@ -42,20 +41,16 @@ func (a *app) connect(ctx context.Context) (*connection, error) {
 	return a.startLocal(ctx)
 }
 
-// connectBehind is connect for a program that wants a wall: only in this process is that sure. If wall is
-// empty, the program has that of the service.
-func (a *app) connectBehind(ctx context.Context, wall string) (*connection, error) {
+// connectFor is connect for a program that wants a wall, whose request names it. A temporary service has that one
+// alone; if wall is empty, that of the settings.
+func (a *app) connectFor(ctx context.Context, wall string) (*connection, error) {
 	if err := checkWall(wall); err != nil {
 		return nil, err
 	}
-	switch {
-	case wall == "":
+	if wall == "" || a.Config.Server != "" || a.socketAnswers(ctx) {
 		return a.connect(ctx)
-	case a.Config.Server != "":
-		return nil, command.Fail(command.ExitUsage, "leave out --server, or have the service started with --wall "+wall,
-			"--wall is for a program on this machine: the service at %s has one wall for all", a.Config.Server)
 	}
-	return a.startLocalWith(ctx, a.launcherOf(wall, 0, false))
+	return a.startLocalWith(ctx, sandboxes{a.ownLauncher(0), engine.Wall(wall)})
 }
 
 // checkWall returns an error if --wall names no wall. It may be empty.
@@ -107,11 +102,11 @@ func (a *app) socketAnswers(ctx context.Context) bool {
 // startLocal starts a service in this process, with temporary storage. Only the
 // languages' packages come from the data directory.
 func (a *app) startLocal(ctx context.Context) (*connection, error) {
-	return a.startLocalWith(ctx, a.ownLauncher(0))
+	return a.startLocalWith(ctx, a.sandboxes(a.ownLauncher(0)))
 }
 
-// startLocalWith does the same with a launcher of the caller's.
-func (a *app) startLocalWith(ctx context.Context, launcher executor.Launcher) (_ *connection, err error) {
+// startLocalWith does the same with sandboxes of the caller's.
+func (a *app) startLocalWith(ctx context.Context, sandboxes sandboxes) (_ *connection, err error) {
 	c := &connection{serving: make(chan error, 1)}
 	defer func() {
 		if err != nil {
@@ -124,7 +119,7 @@ func (a *app) startLocalWith(ctx context.Context, launcher executor.Launcher) (_
 			"no folder for temporary files: %w",
 			err)
 	}
-	if c.service, err = a.startService(ctx, c.folder, nil, launcher, nil); err != nil {
+	if c.service, err = a.startService(ctx, c.folder, nil, sandboxes, nil); err != nil {
 		return nil, err
 	}
 	listener := newMemoryListener()

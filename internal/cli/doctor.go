@@ -122,7 +122,7 @@ func (a *app) examine(ctx context.Context) doctorReport {
 // tryRun runs a program as every program is run. It calls the engine, whose errors name the
 // cause; the API hides it in the log.
 func (a *app) tryRun(ctx context.Context) (*isolationReport, trialReport, *warmReport) {
-	local, err := a.startLocalWith(ctx, a.launcher(0, a.Config.Warm))
+	local, err := a.startLocalWith(ctx, a.sandboxes(a.launcher(0, a.Config.Warm)))
 	if err != nil {
 		return nil, failed(err), nil
 	}
@@ -185,7 +185,7 @@ func (a *app) tryKernel(ctx context.Context) *kernelReport {
 // tryWall runs a program behind a wall, which prints the release of the kernel that it has. A program that
 // should have a kernel of its own, and has the machine's, is a failure.
 func (a *app) tryWall(ctx context.Context, wall string) trialReport {
-	local, err := a.startLocalWith(ctx, a.launcherOf(wall, 0, false))
+	local, err := a.startLocalWith(ctx, sandboxes{a.launcher(0, false), engine.Wall(wall)})
 	if err != nil {
 		return failed(err)
 	}

@@ -27,7 +27,7 @@ var probeLimits = engine.Limits{Timeout: 30 * time.Second, Memory: 1 << 30, Proc
 // Run implements oci.Prober.
 func (p *imageProber) Run(ctx context.Context, image *engine.Image, argv []string) (oci.Output, error) {
 	if p.sandbox == nil {
-		sandbox, err := p.app.openSandbox(ctx, nil, nil, p.app.ownLauncher(0), false)
+		sandbox, err := p.app.openSandbox(ctx, nil, nil, p.app.sandboxes(p.app.ownLauncher(0)), false)
 		if err != nil {
 			return oci.Output{}, err
 		}

@@ -29,7 +29,7 @@ asked; --server URL asks one elsewhere, with a key that has admin rights.`,
 
 func (a *app) keysCreate() *cobra.Command {
 	wanted := client.NewKey{Owner: string(engine.Local)}
-	forE2B, users := false, ""
+	forE2B, users, wall := false, "", ""
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Makes a key and prints its token, this once",
@@ -45,13 +45,15 @@ together. A key that an application shows in addresses should open nothing else:
 --only jupyter.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			args := []string{"create", "--owner", wanted.Owner, "--packages", wanted.Packages, "--users", users}
+			args := []string{"create", "--owner", wanted.Owner, "--packages", wanted.Packages, "--users", users,
+				"--wall", wall}
 			for _, image := range wanted.Images {
 				args = append(args, "--images", image)
 			}
 			for _, protocol := range wanted.Only {
 				args = append(args, "--only", protocol)
 			}
+			wanted.Wall = client.Wall(wall)
 			var err error
 			if wanted.Users, wanted.Shares, err = readUsers(users); err != nil {
 				return err
@@ -101,6 +103,8 @@ together. A key that an application shows in addresses should open nothing else:
 		"something at once, and as how much as how many owners all of them together; else any number, with as much as one")
 	cmd.Flags().StringSliceVar(&wanted.Only, "only", nil, "`PROTOCOLS` that it opens: api, dify, e2b, jupyter, librechat, "+
 		"mcp, onyx, openai, terminal; else all, and the page")
+	cmd.Flags().StringVar(&wall, "wall", "", "`WALL` that its programs have at least: gvisor is a kernel of its own for "+
+		"each; else that of the service")
 	cmd.Flags().BoolVar(&forE2B, "e2b", false, "spell the token as E2B's SDKs demand it; it opens what is below /e2b")
 	return a.WithFlags(cmd, config.Client)
 }
@@ -131,6 +135,9 @@ func aboutKey(made *client.Key, first bool) string {
 	}
 	if made.Users > 0 {
 		about[0] += fmt.Sprintf(", for %d users with as much as %d owners", made.Users, made.Shares)
+	}
+	if made.Wall == client.WallGVisor {
+		about[0] += ", whose programs have a kernel of their own"
 	}
 	about[0] += ". The line above is its token; it is not shown again."
 	switch {
@@ -212,7 +219,8 @@ func (a *app) withKeys(ctx context.Context, args []string, do func(context.Conte
 }
 
 func keyRows(keys []client.Key) [][]string {
-	rows := [][]string{{"ID", "OWNER", "ADMIN", "MADE", "REVOKED", "PACKAGES", "IMAGES", "MOUNTS", "USERS", "ONLY"}}
+	rows := [][]string{{"ID", "OWNER", "ADMIN", "MADE", "REVOKED", "PACKAGES", "IMAGES", "MOUNTS", "USERS", "WALL",
+		"ONLY"}}
 	for _, key := range keys {
 		admin, revoked := "no", "-"
 		if key.Admin {
@@ -229,6 +237,7 @@ func keyRows(keys []client.Key) [][]string {
 			revoked, cmp.Or(command.Printable(key.Packages), "-"),
 			cmp.Or(command.Printable(strings.Join(key.Images, ",")), "-"),
 			cmp.Or(command.Printable(strings.Join(key.Mounts, ",")), "-"), users,
+			cmp.Or(command.Printable(string(key.Wall)), "-"),
 			cmp.Or(command.Printable(strings.Join(key.Only, ",")),
 				"-")})
 	}

@@ -215,7 +215,7 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 	if req.Volumes, err = a.volumeMounts(ctx, opts.volumes); err != nil {
 		return err
 	}
-	conn, err := a.connectBehind(ctx, opts.wall)
+	conn, err := a.connectFor(ctx, opts.wall)
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,8 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 
 // readRequest reads the code, its arguments and its standard input.
 func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunRequest, error) {
-	req := client.RunRequest{Timeout: opts.timeout, Packages: opts.packages, Image: opts.image}
+	req := client.RunRequest{Timeout: opts.timeout, Packages: opts.packages, Image: opts.image,
+		Wall: client.Wall(opts.wall)}
 	if len(opts.network) > 0 {
 		req.Network = &client.Network{Allow: opts.network}
 	}

@@ -99,7 +99,7 @@ func (a *app) serveHTTP(ctx context.Context, launcher executor.Launcher) (err er
 	}
 	defer started()
 	s, err := untilSignal(ctx, signals, func(ctx context.Context) (*service, error) {
-		return a.startService(ctx, a.Config.Data, space, launcher, tcp.Addr())
+		return a.startService(ctx, a.Config.Data, space, a.sandboxes(launcher), tcp.Addr())
 	})
 	if errors.Is(err, errSignal) {
 		a.Log.Info("stopped before the service was ready: the next start goes on from there")

@@ -31,6 +31,7 @@ import (
 	"github.com/airlock-run/airlock/internal/mutual"
 	"github.com/airlock-run/airlock/internal/remote"
 	"github.com/airlock-run/airlock/internal/sandbox/executor"
+	"github.com/airlock-run/airlock/internal/sandbox/walls"
 	"github.com/airlock-run/airlock/internal/setup"
 	"github.com/airlock-run/airlock/internal/volume"
 	"github.com/airlock-run/airlock/internal/wire"
@@ -281,7 +282,7 @@ func dataError(data string, err error) error {
 // startService opens the storage in data, starts a sandbox, and puts an engine on both.
 // at is the service's address; nil for a service of this process alone.
 func (a *app) startService(
-	ctx context.Context, data string, space *disk.Space, launcher executor.Launcher, at net.Addr,
+	ctx context.Context, data string, space *disk.Space, sandboxes sandboxes, at net.Addr,
 ) (_ *service, err error) {
 	s := &service{}
 	defer func() {
@@ -294,7 +295,7 @@ func (a *app) startService(
 		return nil, err
 	}
 	s.below = append(s.below, kept.Close)
-	sandbox, err := a.openSandbox(ctx, s, kept, launcher, at != nil)
+	sandbox, err := a.openSandbox(ctx, s, kept, sandboxes, at != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -305,6 +306,7 @@ func (a *app) startService(
 	}
 	s.below = append(s.below, carrier.Close)
 	settings := a.engineConfig(kept)
+	settings.Wall = sandboxes.wall
 	if settings.Network, err = a.network(carrier); err != nil {
 		return nil, err
 	}
@@ -353,20 +355,52 @@ func (a *app) ownLauncher(service int) executor.Launcher {
 }
 
 func (a *app) launcher(service int, warm bool) executor.Launcher {
-	return a.launcherOf(a.Config.Wall, service, warm)
-}
-
-// launcherOf is launcher for the sandboxes of one wall.
-func (a *app) launcherOf(wall string, service int, warm bool) executor.Launcher {
-	if wall == config.WallShared {
-		wall = "" // the executor's default
-	}
-	return executor.NewLauncher(executor.LaunchOptions{Wall: wall, Runtimes: a.Config.Runtimes(), Images: a.imagesFolder(),
+	return executor.NewLauncher(executor.LaunchOptions{Runtimes: a.Config.Runtimes(), Images: a.imagesFolder(),
 		Fetched: a.imageCacheFolder(), Packages: a.defaultPackages(), WarmImages: a.warmImages(),
 		Mounts: mountFolders(a.Config.Mounts), Volumes: a.Config.Volumes(),
 		Lending: a.lending(service != 0), Warm: warm, Service: service,
 		Log: a.Log})
 }
+
+// sandboxes are how the sandboxes of a service start.
+type sandboxes struct {
+	launcher executor.Launcher
+	wall     engine.Wall // of programs that ask for none
+}
+
+// sandboxes returns those with the wall of the settings.
+func (a *app) sandboxes(launcher executor.Launcher) sandboxes {
+	return sandboxes{launcher, engine.Wall(a.Config.Wall)}
+}
+
+// startSandboxes starts the sandbox of programs that ask for no wall. That of another wall starts when it is needed.
+func (a *app) startSandboxes(ctx context.Context, s sandboxes, serves bool) (engine.Sandbox, error) {
+	return walls.Start(ctx, walls.Config{Own: s.wall, Close: s.launcher.Close,
+		Start: func(ctx context.Context, wall engine.Wall) (engine.Sandbox, error) {
+			began := time.Now()
+			name := string(wall)
+			if wall == engine.WallShared {
+				name = "" // the executor's default
+			}
+			one, err := executor.Start(ctx, executor.Config{Launcher: unclosed{s.launcher}, Wall: name,
+				Lending: a.lending(serves), Strict: a.Config.Strict(), Log: a.Log})
+			if wall != s.wall && err != nil {
+				a.Log.Warn("a wall that a program asked for did not start", "wall", wall, "error", err)
+			} else if wall != s.wall {
+				a.Log.Info("a wall that a program asked for has started", "wall", wall, "took", time.Since(began))
+			}
+			if err != nil {
+				return nil, err
+			}
+			return one, nil
+		}})
+}
+
+// unclosed is a launcher that others have, too.
+type unclosed struct{ executor.Launcher }
+
+// Close implements executor.Launcher.
+func (unclosed) Close() error { return nil }
 
 // lending returns the folder in which a service lends inputs to programs.
 func (a *app) lending(serves bool) string {

@@ -42,15 +42,14 @@ type workers struct {
 
 // openSandbox starts the sandbox of this process, or for an api that of its workers.
 func (a *app) openSandbox(
-	ctx context.Context, s *service, kept *storage, launcher executor.Launcher, serves bool,
+	ctx context.Context, s *service, kept *storage, sandboxes sandboxes, serves bool,
 ) (engine.Sandbox, error) {
 	if a.Config.Role != config.RoleAPI || !serves {
 		var images *fetching
 		if s != nil { // a command that looks into images has their files
 			images = a.fetchImages()
 		}
-		sandbox, err := executor.Start(ctx, executor.Config{Launcher: launcher, Lending: a.lending(serves),
-			Strict: a.Config.Strict(), Log: a.Log})
+		sandbox, err := a.startSandboxes(ctx, sandboxes, serves)
 		if err != nil {
 			return nil, a.sandboxError(err)
 		}
@@ -58,7 +57,7 @@ func (a *app) openSandbox(
 	}
 	secured, err := a.workerTLS()
 	if err != nil {
-		return nil, errors.Join(err, launcher.Close())
+		return nil, errors.Join(err, sandboxes.launcher.Close())
 	}
 	w := &workers{stop: func() {}, secured: secured}
 	var sign func(context.Context, string) (string, error)
@@ -75,7 +74,7 @@ func (a *app) openSandbox(
 		},
 	})
 	s.workers = w
-	s.below = append(s.below, launcher.Close, w.close)
+	s.below = append(s.below, sandboxes.launcher.Close, w.close)
 	return w.sandbox, nil
 }
 
@@ -192,9 +191,7 @@ func (a *app) serveWorker(ctx context.Context, launcher executor.Launcher) (err 
 		return errors.Join(err, launcher.Close())
 	}
 	defer images.Close()
-	sandbox, err := executor.Start(ctx, executor.Config{Launcher: launcher, Lending: a.lending(true),
-		Strict: a.Config.Strict(),
-		Log:    a.Log})
+	sandbox, err := a.startSandboxes(ctx, a.sandboxes(launcher), true)
 	if err != nil {
 		return a.sandboxError(err)
 	}
@@ -311,7 +308,8 @@ func (a *app) workerHealth(beats *remote.Beats, sandbox engine.Sandbox) http.Han
 		body := client.Health{Status: client.HealthOK, Version: readVersion(a.release).Version}
 		isolation, err := sandbox.Isolation(r.Context())
 		if err == nil {
-			body.Isolation = &client.Isolation{Backend: isolation.Backend, Strict: isolation.Strict, Summary: isolation.Summary}
+			body.Isolation = &client.Isolation{Wall: client.Wall(isolation.Wall), Backend: isolation.Backend,
+				Strict: isolation.Strict, Summary: isolation.Summary}
 			for _, l := range isolation.Layers {
 				body.Isolation.Layers = append(body.Isolation.Layers,
 					client.Layer{Name: l.Name, State: client.LayerState(l.State), Detail: l.Detail, Cure: l.Cure})

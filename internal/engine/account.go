@@ -71,35 +71,52 @@ func (a Allowance) times(bound int64) int64 {
 	return bound * shares
 }
 
-// accounts remembers the allowances of the accounts that have one.
+// accounts remembers the allowances and walls of the accounts that have some.
 type accounts struct {
-	mu sync.Mutex
-	of map[Owner]Allowance
+	mu    sync.Mutex
+	of    map[Owner]Allowance
+	walls map[Owner]Wall // the strongest of the keys of each
 }
 
-// set replaces all allowances by those of the keys that are in force.
+// set replaces everything by what the keys in force say.
 func (a *accounts) set(keys []Key) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.of = map[Owner]Allowance{}
-	for _, key := range keys {
-		if key.RevokedAt.IsZero() && key.Allowance != (Allowance{}) {
-			a.of[key.Owner] = a.of[key.Owner].or(key.Allowance)
+	a.of, a.walls = map[Owner]Allowance{}, map[Owner]Wall{}
+	for i := range keys {
+		if keys[i].RevokedAt.IsZero() {
+			a.add(&keys[i])
 		}
 	}
 }
 
-// note adds the allowance of a key in force, which another node may have made.
+// note adds what a key in force says, which another node may have made.
 func (a *accounts) note(key *Key) {
-	if key.Allowance == (Allowance{}) {
+	if key.Allowance == (Allowance{}) && key.Wall == "" {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.of == nil {
-		a.of = map[Owner]Allowance{}
+		a.of, a.walls = map[Owner]Allowance{}, map[Owner]Wall{}
 	}
-	a.of[key.Owner] = a.of[key.Owner].or(key.Allowance)
+	a.add(key)
+}
+
+// add adds what a key says. The caller holds mu.
+func (a *accounts) add(key *Key) {
+	if key.Allowance != (Allowance{}) {
+		a.of[key.Owner] = a.of[key.Owner].or(key.Allowance)
+	}
+	if key.Wall != "" {
+		a.walls[key.Owner] = key.Wall.Stronger(a.walls[key.Owner])
+	}
+}
+
+func (a *accounts) wall(owner Owner) Wall {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.walls[owner]
 }
 
 func (a *accounts) get(owner Owner) Allowance {

@@ -135,7 +135,7 @@ var errSandboxGrace = errors.New("the sandbox did not end the program in time")
 func specOf(j *job, stage *stage) *Spec {
 	p := &j.request.Profile
 	spec := &Spec{
-		Owner: j.owner.Account(), Language: j.language, Packages: j.request.Packages, Image: j.image,
+		Owner: j.owner.Account(), Language: j.language, Packages: j.request.Packages, Image: j.image, Wall: j.wall,
 		Code: j.request.Code, Args: j.request.Args,
 		Stdin: j.request.Stdin,
 		Root:  p.Program.Root, Entry: p.Program.Entry, Inline: p.Program.Inline, Home: p.Program.Home, Limits: p.Limits,

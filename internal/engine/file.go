@@ -20,6 +20,7 @@ type Caller struct {
 	Images   string // of the key, as in Key
 	Network  string // of the key, as in Key; empty: its programs may ask for Config.Network.Allow
 	Mounts   string // of the key, as in Key
+	Wall     Wall   // of the key: its programs have this one at least
 }
 
 // Local is the caller that needs no key: on loopback, on the unix socket, and
@@ -102,6 +103,7 @@ type Session struct {
 	ExpiresAt time.Time
 	TTL       time.Duration // a use moves ExpiresAt to now + TTL
 	Place     Place         // in a cluster
+	Wall      Wall          // of its programs; of SessionFiles at least; empty: not known
 }
 
 // SessionRequest asks for a session.
@@ -111,6 +113,7 @@ type SessionRequest struct {
 	TTL    time.Duration // zero: the service's default
 	Files  []FileRef     // placed into the workspace at once
 	Limits Limits        // of a held workspace: Workspace and Inodes
+	Wall   Wall          // empty: as the key and the service say; a weaker one is rejected
 
 	Implicit bool   // see Session
 	Scope    string // see Session
@@ -157,6 +160,7 @@ type Key struct {
 	Mounts    string    // that its programs have unless a request says otherwise, separated by commas
 	Allowance Allowance // of its owner, if no other key of it has more
 	Only      string    // protocols that it opens, separated by commas; empty: all
+	Wall      Wall      // that its programs have at least; empty: that of the service
 }
 
 // Protocols returns the list of Only.
@@ -189,6 +193,7 @@ type NewKey struct {
 	Images   []string
 	Network  []string
 	Mounts   []string // see MountName
+	Wall     Wall     // see Key
 
 	Allowance Allowance // Shares 0: as many as Users
 	Only      []string  // protocols that it opens; empty: all

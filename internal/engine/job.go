@@ -21,6 +21,7 @@ type job struct {
 	session    Session // looked up by register
 	language   language.Language
 	image      *Image     // its root; nil: it has none
+	wall       Wall       // that of its session, once register has looked it up
 	grant      *Grant     // nil: no network
 	request    RunRequest // checked, and with every default filled in
 	source     *Source    // the source that History keeps

@@ -63,7 +63,7 @@ func (s *Service) authenticate(ctx context.Context, protocol, token string) (Cal
 	}
 	s.accounts.note(&key)
 	return Caller{Owner: key.Owner, Key: key.ID, Admin: key.Admin, Packages: key.Packages, Images: key.Images,
-		Network: key.Network, Mounts: key.Mounts}, nil
+		Network: key.Network, Mounts: key.Mounts, Wall: key.Wall}, nil
 }
 
 // keyIDOf returns the public part of a token that has the right form.
@@ -110,6 +110,9 @@ func (s *Service) CreateKey(ctx context.Context, caller Caller, wanted NewKey) (
 	if err := s.CheckMounts(Caller{Admin: true}, wanted.Mounts); err != nil {
 		return Key{}, "", err
 	}
+	if err := checkWall(wanted.Wall); err != nil {
+		return Key{}, "", err
+	}
 	for _, protocol := range wanted.Only {
 		if !slices.Contains(protocols, protocol) {
 			return Key{}, "", Invalid("only", "must be of %s", strings.Join(protocols, ", "))
@@ -129,7 +132,8 @@ func (s *Service) CreateKey(ctx context.Context, caller Caller, wanted NewKey) (
 	rand.Read(secret[:])
 	key := Key{ID: RandomText(keyAlphabet, keyIDLength), Owner: owner, Admin: wanted.Admin, CreatedAt: s.now(),
 		Packages: packages, Images: strings.Join(wanted.Images, ","), Network: strings.Join(wanted.Network, ","),
-		Mounts: strings.Join(wanted.Mounts, ","), Allowance: allowance, Only: strings.Join(wanted.Only, ",")}
+		Mounts: strings.Join(wanted.Mounts, ","), Allowance: allowance, Only: strings.Join(wanted.Only, ","),
+		Wall: wanted.Wall}
 	token := tokenPrefix + key.ID + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
 	key.Hash = sha256.Sum256([]byte(token))
 	if err := s.index.AddKey(ctx, key); err != nil {

@@ -186,7 +186,7 @@ func (s *Service) restore(ctx context.Context, j *job, limits Limits) (note stri
 	if err := s.sandbox.Release(ctx, j.session.ID); err != nil { // the workspace of a former holder
 		return "", err
 	}
-	if err := s.sandbox.Hold(ctx, j.session.ID, st.inputs(), limits); err != nil {
+	if err := s.sandbox.Hold(ctx, j.session.ID, j.session.Wall, st.inputs(), limits); err != nil {
 		return "", err
 	}
 	for _, omitted := range st.notes {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 func (e *completion) describe(o *Outcome, limits Limits, cancelled error) {
 	run := e.run
 	run.ExitCode, run.Signal = o.ExitCode, o.Signal
+	run.Wall = cmp.Or(o.Wall, run.Wall)
 	run.Duration, run.CPU, run.MemoryPeak, run.Start = max(o.Duration, 0), o.CPU, o.MemoryPeak, o.Start
 	switch {
 	case o.Cancelled:

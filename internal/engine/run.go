@@ -44,6 +44,7 @@ type RunRequest struct {
 	Session  ID            // zero: a session of its own
 	Packages string        // set of Python packages; empty: what Config.Packages says
 	Image    string        `json:",omitempty"` // name of an image; empty: as the key or Config.Images says; excludes Packages
+	Wall     Wall          `json:",omitempty"` // empty: as the key, the session and the service say
 	Mounts   []string      `json:",omitzero"`  // folders of the host that it sees, see MountName; nil: those of the key
 	Volumes  []VolumeMount `json:",omitempty"`
 	Network  *Network      `json:",omitempty"` // destinations it may contact; nil: as the caller's key says
@@ -136,6 +137,7 @@ type Run struct {
 	Session   ID
 	Language  string
 	Image     string // name of the image that it ran in; empty: none
+	Wall      Wall   // that it has; empty: not known
 	Status    Status
 	ExitCode  *int   // nil unless the program ended by itself; 128+n after signal n, 137 after SIGXCPU
 	Signal    string // "SIGKILL"; empty unless a signal ended the program

@@ -24,13 +24,14 @@ type Sandbox interface {
 	// When ctx ends the program is killed, and Run still returns an Outcome with
 	// the results so far. The error is ErrUnavailable if the sandbox failed, so
 	// that the program's end is unknown, ErrNoLanguage if the language's command
-	// is missing, and ErrNotFound if Spec.Held names a workspace that was lost.
+	// is missing, ErrNotFound if Spec.Held names a workspace that was lost, and
+	// ErrInvalid with ErrNoWall if the wall is not to be had.
 	Run(ctx context.Context, spec *Spec, host Host) (*Outcome, error)
 
-	// Hold makes a workspace that stays between runs, with files in it. Without
+	// Hold makes a workspace behind a wall that stays between runs, with files in it. Without
 	// memory for it, Hold returns ErrFull, and so does Run without memory for a
 	// held workspace to grow in. Several runs may be in one at once.
-	Hold(ctx context.Context, id ID, inputs []Input, limits Limits) error
+	Hold(ctx context.Context, id ID, wall Wall, inputs []Input, limits Limits) error
 
 	// Release removes a held workspace and kills its programs. Releasing an
 	// unknown workspace is not an error.
@@ -46,7 +47,7 @@ type Sandbox interface {
 
 	Inside
 
-	// Isolation returns what this host enforces.
+	// Isolation returns what this host enforces on programs for which no wall was asked.
 	Isolation(ctx context.Context) (Isolation, error)
 
 	// Pools returns the pools of warm sandboxes; none where every program
@@ -75,6 +76,7 @@ type Pool struct {
 type Spec struct {
 	Owner     Owner // what it takes from pools of the kernel counts for this one
 	Language  language.Language
+	Wall      Wall     // at least; empty: the sandbox's own. A program in a held workspace has that of the workspace
 	Packages  string   // set of Python packages; empty: the sandbox's default
 	Image     *Image   // root of the program, and the languages in it; nil: the machine's own
 	Mounts    []string // folders of the host that it sees; see MountName
@@ -166,6 +168,7 @@ type Outcome struct {
 	Refused    bool  // it wanted more processes or threads than Limits.Processes
 	Cancelled  bool  // ctx ended
 	Start      Start // empty: it did not start
+	Wall       Wall  // that it had; empty: that of Spec
 	StartedAt  time.Time
 	Duration   time.Duration // from the program's start to its end, by a monotonic clock
 	CPU        time.Duration
@@ -203,10 +206,12 @@ type Changes struct {
 
 // Isolation describes the layers that separate a program from its host.
 type Isolation struct {
-	Backend string  // "linux"
-	Strict  bool    // memory and process limits are enforced by the kernel, and a crash tells the host nothing
-	Summary string  // one line for a person: "root, cgroup v1"
-	Layers  []Layer // most important first
+	Backend string      // "linux"
+	Strict  bool        // memory and process limits are enforced by the kernel, and a crash tells the host nothing
+	Summary string      // one line for a person: "root, cgroup v1"
+	Layers  []Layer     // most important first
+	Wall    Wall        // empty: not known
+	Others  []Isolation // of the other walls that are in use
 }
 
 // LayerState is the state of a layer of isolation on this host.

@@ -43,6 +43,7 @@ type Config struct {
 	// for CPUTime and CPUs.
 	Defaults, Maxima Limits
 
+	Wall     Wall // of all programs at least; empty: WallShared
 	Packages PackageSets
 	Images   ImageRules
 	Mounts   MountRules
@@ -114,6 +115,9 @@ func (cfg Config) filled() Config {
 	}
 	if cfg.SnapshotTTL <= 0 {
 		cfg.SnapshotTTL = snapshotTTL
+	}
+	if cfg.Wall == "" {
+		cfg.Wall = WallShared
 	}
 	if cfg.Now == nil {
 		cfg.Now = SteadyClock(time.Now)

@@ -130,8 +130,9 @@ func TestRun(t *testing.T) {
 		t.Error("the caller's request was changed")
 	}
 	want := &engine.Run{
-		Owner: "alice", Origin: engine.OriginNative, Language: "python", Status: engine.StatusOK, ExitCode: new(int),
-		Stdout: "café\ufffd\n", Stderr: "warn", Duration: 1500 * time.Millisecond, MemoryPeak: 42, Start: engine.StartWarm,
+		Owner: "alice", Origin: engine.OriginNative, Language: "python", Wall: engine.WallShared, Status: engine.StatusOK,
+		ExitCode: new(int),
+		Stdout:   "café\ufffd\n", Stderr: "warn", Duration: 1500 * time.Millisecond, MemoryPeak: 42, Start: engine.StartWarm,
 		Files: []engine.File{
 			{Owner: "alice", Origin: engine.OriginNative, Name: "in.csv", Path: "data/in.csv", Size: 3, MIME: "text/csv",
 				Run: run.ID, TTL: 24 * time.Hour},
@@ -397,8 +398,8 @@ func TestProfileReachesSandbox(t *testing.T) {
 		t.Errorf("maxima %+v", maxima)
 	}
 	defaults.Timeout, defaults.Output.Bytes = time.Second, 10
-	want := engine.Spec{Owner: alice.Owner, Code: "1", Stdin: []byte("in"), Root: "/mnt/data", Entry: "__main__.py",
-		Home: "/mnt/data", EchoLast: true, ShowPlots: true, Limits: defaults, Inputs: []engine.Input{}}
+	want := engine.Spec{Owner: alice.Owner, Wall: engine.WallShared, Code: "1", Stdin: []byte("in"), Root: "/mnt/data",
+		Entry: "__main__.py", Home: "/mnt/data", EchoLast: true, ShowPlots: true, Limits: defaults, Inputs: []engine.Input{}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(engine.Spec{}, "Language")); diff != "" {
 		t.Error(diff)
 	}

@@ -28,6 +28,10 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 	if err != nil {
 		return Session{}, err
 	}
+	wall, err := s.ChooseWall(caller, req.Wall)
+	if err != nil {
+		return Session{}, err
+	}
 	if err := s.RoomFor(op); err != nil {
 		return Session{}, err
 	}
@@ -42,7 +46,7 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 		}
 	}
 	session := s.newSession(caller, req.Origin, req.Kind, req.TTL)
-	session.Implicit, session.Scope, session.Live = req.Implicit, req.Scope, req.Live
+	session.Implicit, session.Scope, session.Live, session.Wall = req.Implicit, req.Scope, req.Live, wall
 	if session, err = s.place(session); err != nil {
 		return Session{}, err
 	}
@@ -112,9 +116,9 @@ func (s *Service) hold(
 	if err := s.stageRefs(ctx, op, st, refs, files); err != nil {
 		return failure(op, "", err)
 	}
-	err := s.sandbox.Hold(ctx, session.ID, st.inputs(), limits)
+	err := s.sandbox.Hold(ctx, session.ID, session.Wall, st.inputs(), limits)
 	if errors.Is(err, ErrFull) && s.evict(ctx, session.Owner, sizeOfInputs(files)) {
-		err = s.sandbox.Hold(ctx, session.ID, st.inputs(), limits)
+		err = s.sandbox.Hold(ctx, session.ID, session.Wall, st.inputs(), limits)
 	}
 	return failure(op, "", err)
 }

@@ -20,6 +20,7 @@ type Snapshot struct {
 	Session   ID     // of which it was made
 	Kind      SessionKind
 	Live      string // of its session, see there
+	Wall      Wall   // of its session, which sessions that are made of it have at least
 	Files     int
 	Bytes     int64 // of the files
 	CreatedAt time.Time
@@ -179,14 +180,15 @@ func (s *Service) CopySession(
 		return nil, nil, Invalid("count", "must be 1 to %d", MaxCopies)
 	}
 	var kind SessionKind
+	var wall Wall // of the source
 	if from.Snapshot.IsZero() {
 		var session Session
 		session, dropped, err = s.flushSession(ctx, op, caller, from.Session)
-		kind = session.Kind
+		kind, wall = session.Kind, session.Wall
 	} else {
 		var snapshot Snapshot
 		snapshot, err = s.GetSnapshot(ctx, caller, from.Snapshot.String())
-		kind = snapshot.Kind
+		kind, wall = snapshot.Kind, snapshot.Wall
 	}
 	if err == nil {
 		err = s.accepting(op)
@@ -207,7 +209,10 @@ func (s *Service) CopySession(
 		if err != nil {
 			return nil, nil, err
 		}
-		session.Scope, session.Live = req.Scope, req.Live
+		if session.Wall, err = s.ChooseWall(caller, req.Wall); err != nil {
+			return nil, nil, err
+		}
+		session.Scope, session.Live, session.Wall = req.Scope, req.Live, session.Wall.Stronger(wall)
 		made, longest = append(made, session), max(longest, session.TTL)
 	}
 	if err := s.index.AddCopies(ctx, from, made, longest); err != nil {

@@ -16,6 +16,7 @@ type Source struct { // the index stores it with these tags
 	Client   string        `json:"client,omitempty"` // name of the client; empty: the run's origin says all
 	Files    []FileRef     `json:"-"`
 	Packages string        `json:"packages,omitempty"`
+	Wall     Wall          `json:"wall,omitempty"`  // that the request named
 	Image    string        `json:"image,omitempty"` // that it got, or HostImage if the request said so
 	Mounts   []string      `json:"mounts,omitzero"`
 	Volumes  []VolumeMount `json:"volumes,omitempty"`
@@ -39,7 +40,7 @@ func (s *Service) sourceOf(caller Caller, asked *RunRequest, image string) *Sour
 		Language: asked.Language, Code: asked.Code, Stdin: asked.Stdin, Args: asked.Args, Entry: p.Program.Entry,
 		Client: p.Client, Packages: asked.Packages, Image: cmp.Or(image,
 			asked.Image), Mounts: asked.Mounts, Volumes: asked.Volumes, Timeout: p.Limits.Timeout, Memory: p.Limits.Memory,
-		EchoLast: p.Output.EchoLast, Plots: p.Files.Plots, Files: slices.Clone(asked.Files),
+		EchoLast: p.Output.EchoLast, Plots: p.Files.Plots, Files: slices.Clone(asked.Files), Wall: asked.Wall,
 	}
 	if p.Program.Shown.Code != "" {
 		kept.Language, kept.Code = p.Program.Shown.Language, p.Program.Shown.Code
@@ -70,7 +71,7 @@ func (k *Source) size() int {
 func (k *Source) Request(caller Caller) RunRequest {
 	req := RunRequest{
 		Language: k.Language, Code: k.Code, Stdin: k.Stdin, Args: k.Args, Packages: k.Packages, Image: k.Image,
-		Mounts: k.Mounts, Volumes: k.Volumes,
+		Mounts: k.Mounts, Volumes: k.Volumes, Wall: k.Wall,
 		Profile: Profile{
 			Origin: OriginNative, Program: ProgramForm{Entry: k.Entry}, Output: OutputForm{EchoLast: k.EchoLast},
 			Files: FileRules{Plots: k.Plots}, Limits: Limits{Timeout: k.Timeout, Memory: k.Memory},

@@ -95,6 +95,10 @@ func (s *Service) startRun(
 	if req.Mounts, err = s.ChooseMounts(caller, req.Mounts); err != nil {
 		return nil, ID{}, err
 	}
+	wall, err := s.ChooseWall(caller, req.Wall)
+	if err != nil {
+		return nil, ID{}, err
+	}
 	grant, err := s.grant(ctx, caller, req.Network, req.Secrets)
 	if err != nil {
 		return nil, ID{}, err
@@ -119,7 +123,7 @@ func (s *Service) startRun(
 	req.Files = slices.Clone(req.Files) // their paths will be filled in
 	j := &job{
 		id: NewID(), owner: caller.Owner, caller: caller, node: s.Self(), language: lang, image: image, request: req,
-		grant:  grant,
+		grant: grant, wall: wall,
 		within: req.Session,
 		log:    newRunLog(req.Profile.Limits.Output),
 		wholes: map[Stream]*Blob{},
@@ -133,7 +137,7 @@ func (s *Service) startRun(
 		// It lasts as long as the files that the run leaves in it.
 		ttl := max(s.cfg.SessionTTL, req.Profile.Files.TTL)
 		j.session = s.newSession(caller, req.Profile.Origin, SessionFiles, ttl)
-		j.session.Implicit, j.session.Scope = true, req.Profile.Scope
+		j.session.Implicit, j.session.Scope, j.session.Wall = true, req.Profile.Scope, wall
 		j.within = j.session.ID
 	}
 	// The run's own context keeps the request's values, for the log, but not
@@ -198,12 +202,15 @@ func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier I
 	if j.session.Kind == SessionLive && j.request.Profile.Live == nil {
 		return ID{}, Invalid(fieldSession, "is live: it runs cells")
 	}
+	if j.wall, err = j.session.wallIn(j.wall, j.request.Wall); err != nil {
+		return ID{}, err
+	}
 	if j.files, err = s.resolve(ctx, opRun, j.owner, j.request.Files, s.entryOf(&j.request)); err != nil {
 		return ID{}, err
 	}
 	j.run = Run{
 		ID: j.id, Owner: j.owner, Origin: j.request.Profile.Origin, Session: j.session.ID,
-		Language: j.language.Name, Image: j.request.Image, Status: StatusQueued, CreatedAt: s.now(),
+		Language: j.language.Name, Image: j.request.Image, Wall: j.wall, Status: StatusQueued, CreatedAt: s.now(),
 		Keyed:  j.request.IdempotencyKey != "",
 		Source: j.source, Node: j.node, Generation: j.generation,
 	}

@@ -18,6 +18,7 @@ type healthBody struct {
 }
 
 type isolationBody struct {
+	Wall    engine.Wall `json:"wall,omitempty"`
 	Backend string      `json:"backend"`
 	Strict  bool        `json:"strict"`
 	Summary string      `json:"summary"`
@@ -44,7 +45,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	}
 	if isolation, err := s.opts.Engine.Isolation(r.Context()); err == nil {
 		body.Isolation = &isolationBody{
-			Backend: isolation.Backend, Strict: isolation.Strict, Summary: isolation.Summary, Layers: []layerBody{},
+			Wall: isolation.Wall, Backend: isolation.Backend, Strict: isolation.Strict, Summary: isolation.Summary, Layers: []layerBody{},
 		}
 		for _, l := range isolation.Layers {
 			body.Isolation.Layers = append(body.Isolation.Layers, layerBody(l))

@@ -123,7 +123,7 @@ func TestIndex(t *testing.T) {
 var keyTests = map[string]func(bench){
 	"key round trip": func(b bench) {
 		key := engine.Key{ID: "abcdefghijkl", Owner: "ada", Admin: true, Hash: engine.Digest{1, 2}, CreatedAt: start,
-			Packages: "onyx", Images: "py313,host", Mounts: "in,out:ro"}
+			Packages: "onyx", Images: "py313,host", Mounts: "in,out:ro", Wall: engine.WallGVisor}
 		other := engine.Key{ID: "a", Owner: "bob", CreatedAt: start.Add(time.Second)}
 		b.want(b.AddKey(b.Context(), other), "")
 		b.want(b.AddKey(b.Context(), key), "")

@@ -8,21 +8,21 @@ import (
 )
 
 const keyColumns = "id, owner, admin, hash, created_us, revoked_us, packages, network, users, shares, protocols, " +
-	"images, mounts"
+	"images, mounts, wall"
 
 func scanKey(row scanner) (k engine.Key, err error) {
 	err = row.Scan(&k.ID, &k.Owner, &k.Admin, digestColumn{&k.Hash}, timeColumn{&k.CreatedAt}, timeColumn{&k.RevokedAt},
 		&k.Packages, &k.Network, &k.Allowance.Users, &k.Allowance.Shares,
-		&k.Only, &k.Images, &k.Mounts)
+		&k.Only, &k.Images, &k.Mounts, &k.Wall)
 	return k, err
 }
 
 // AddKey records a key. If the id is taken, it returns engine.ErrConflict.
 func (db *DB) AddKey(ctx context.Context, key engine.Key) error {
 	_, err := writing(db.write).exec(ctx, "add key", key.ID, "INSERT INTO keys ("+keyColumns+
-		") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)", key.ID, key.Owner, key.Admin, key.Hash[:],
+		") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)", key.ID, key.Owner, key.Admin, key.Hash[:],
 		key.CreatedAt.UnixMicro(), timeOrNull(key.RevokedAt), key.Packages, key.Network, key.Allowance.Users,
-		key.Allowance.Shares, key.Only, key.Images, key.Mounts)
+		key.Allowance.Shares, key.Only, key.Images, key.Mounts, key.Wall)
 	return err
 }
 

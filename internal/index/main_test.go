@@ -238,19 +238,19 @@ func newFile(owner engine.Owner) engine.File {
 
 func newSession(owner engine.Owner) engine.Session {
 	return engine.Session{ID: engine.NewID(), Owner: owner, Origin: engine.OriginNative, Kind: engine.SessionFiles,
-		CreatedAt: start, ExpiresAt: start.Add(time.Hour), TTL: time.Hour}
+		CreatedAt: start, ExpiresAt: start.Add(time.Hour), TTL: time.Hour, Wall: engine.WallGVisor}
 }
 
 func newRun(owner engine.Owner) *engine.Run {
 	return &engine.Run{ID: engine.NewID(), Owner: owner, Origin: engine.OriginNative, Language: "python",
-		Status: engine.StatusQueued, CreatedAt: start}
+		Status: engine.StatusQueued, CreatedAt: start, Wall: engine.WallShared}
 }
 
 // end makes a run final.
 func end(run *engine.Run, status engine.Status) {
 	run.Status = status
 	run.StartedAt, run.FinishedAt = run.CreatedAt.Add(time.Second), run.CreatedAt.Add(2*time.Second)
-	run.Duration = time.Second
+	run.Duration, run.Wall = time.Second, engine.WallGVisor
 	for i := range run.Files {
 		run.Files[i].Run = run.ID
 	}

@@ -12,14 +12,14 @@ import (
 )
 
 const runColumns = `id, owner, origin, session, language, status, exit_code, signal, truncated, duration_us, cpu_us,
-	memory_peak, inputs, dropped, message, created_us, started_us, finished_us, node, start, image`
+	memory_peak, inputs, dropped, message, created_us, started_us, finished_us, node, start, image, wall`
 
 func scanRun(row scanner) (r engine.Run, err error) {
 	err = row.Scan(idColumn{&r.ID}, &r.Owner, &r.Origin, idColumn{&r.Session}, &r.Language, &r.Status, &r.ExitCode,
 		&r.Signal,
 		&r.Truncated, durationColumn{&r.Duration}, durationColumn{&r.CPU}, &r.MemoryPeak, listOf(&r.Inputs),
 		listOf(&r.Dropped), &r.Message, timeColumn{&r.CreatedAt}, timeColumn{&r.StartedAt}, timeColumn{&r.FinishedAt},
-		&r.Node, &r.Start, &r.Image)
+		&r.Node, &r.Start, &r.Image, &r.Wall)
 	return r, err
 }
 
@@ -102,10 +102,10 @@ func (db *DB) insertRun(ctx context.Context, c *conn, r *engine.Run, key string,
 		requestKey, requestFingerprint = key, fingerprint[:]
 	}
 	_, err := c.exec(ctx, `INSERT INTO runs (id, owner, origin, session, language, status, created_us,
-			started_us, request_key, request_fingerprint, node, image)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+			started_us, request_key, request_fingerprint, node, image, wall)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
 		r.ID[:], r.Owner, r.Origin, orNull(r.Session), r.Language, r.Status, r.CreatedAt.UnixMicro(),
-		timeOrNull(r.StartedAt), requestKey, requestFingerprint, int64(r.Node), r.Image)
+		timeOrNull(r.StartedAt), requestKey, requestFingerprint, int64(r.Node), r.Image, r.Wall)
 	if err != nil || r.Source == nil {
 		return err
 	}
@@ -239,11 +239,11 @@ func updateRun(ctx context.Context, c *conn, r *engine.Run, finished time.Time) 
 	}
 	n, err := c.exec(ctx, `UPDATE runs SET status = $1, exit_code = $2, signal = $3, truncated = $4, duration_us = $5,
 		cpu_us = $6, memory_peak = $7, inputs = $8, dropped = $9, message = $10, started_us = $11,
-		finished_us = $12, start = $13
-		WHERE id = $14 AND owner = $15 AND status IN ('queued', 'running')`,
+		finished_us = $12, start = $13, wall = $14
+		WHERE id = $15 AND owner = $16 AND status IN ('queued', 'running')`,
 		r.Status, r.ExitCode, r.Signal, r.Truncated, r.Duration.Microseconds(), r.CPU.Microseconds(),
 		r.MemoryPeak, listOf(&r.Inputs), listOf(&r.Dropped), r.Message, timeOrNull(r.StartedAt),
-		finished.UnixMicro(), r.Start,
+		finished.UnixMicro(), r.Start, r.Wall,
 		r.ID[:], r.Owner)
 	if err != nil || n > 0 {
 		return err

@@ -10,7 +10,7 @@ import (
 
 const (
 	sessionColumns = "id, owner, origin, kind, implicit, scope, live, created_us, expires_us, ttl_us, " +
-		"holder, worker, generation"
+		"holder, worker, generation, wall"
 
 	touchSession = "UPDATE sessions SET " + touched + " WHERE id = $2"
 
@@ -27,7 +27,7 @@ const always int64 = math.MinInt64
 func scanSession(row scanner) (s engine.Session, err error) {
 	err = row.Scan(idColumn{&s.ID}, &s.Owner, &s.Origin, &s.Kind, &s.Implicit, &s.Scope, &s.Live,
 		timeColumn{&s.CreatedAt}, timeColumn{&s.ExpiresAt}, durationColumn{&s.TTL},
-		&s.Place.Holder, &s.Place.Worker, &s.Place.Generation)
+		&s.Place.Holder, &s.Place.Worker, &s.Place.Generation, &s.Wall)
 	if s.Live != "" {
 		s.Kind = engine.SessionLive
 	}
@@ -40,9 +40,9 @@ func insertSession(ctx context.Context, c *conn, s *engine.Session) error {
 		kind = engine.SessionFiles
 	}
 	_, err := c.exec(ctx, "INSERT INTO sessions ("+sessionColumns+
-		") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+		") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
 		s.ID[:], s.Owner, s.Origin, kind, s.Implicit, s.Scope, s.Live, s.CreatedAt.UnixMicro(), s.ExpiresAt.UnixMicro(),
-		s.TTL.Microseconds(), int64(s.Place.Holder), int64(s.Place.Worker), s.Place.Generation)
+		s.TTL.Microseconds(), int64(s.Place.Holder), int64(s.Place.Worker), s.Place.Generation, s.Wall)
 	return err
 }
 

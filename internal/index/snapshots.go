@@ -7,11 +7,12 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-const snapshotColumns = "id, owner, origin, name, session, kind, live, files, bytes, created_us, expires_us, ttl_us"
+const snapshotColumns = "id, owner, origin, name, session, kind, live, files, bytes, " +
+	"created_us, expires_us, ttl_us, wall"
 
 func scanSnapshot(row scanner) (s engine.Snapshot, err error) {
 	err = row.Scan(idColumn{&s.ID}, &s.Owner, &s.Origin, &s.Name, idColumn{&s.Session}, &s.Kind, &s.Live, &s.Files,
-		&s.Bytes, timeColumn{&s.CreatedAt}, timeColumn{&s.ExpiresAt}, durationColumn{&s.TTL})
+		&s.Bytes, timeColumn{&s.CreatedAt}, timeColumn{&s.ExpiresAt}, durationColumn{&s.TTL}, &s.Wall)
 	if s.Live != "" {
 		s.Kind = engine.SessionLive
 	}
@@ -29,7 +30,7 @@ func (db *DB) AddSnapshot(ctx context.Context, s engine.Snapshot) (engine.Snapsh
 			return err
 		}
 		kind := session.Kind
-		if s.Kind, s.Live = kind, session.Live; kind == engine.SessionLive {
+		if s.Kind, s.Live, s.Wall = kind, session.Live, session.Wall; kind == engine.SessionLive {
 			kind = engine.SessionFiles
 		}
 		err = c.row(ctx, []any{&s.Files, &s.Bytes}, `SELECT count(*), CAST(coalesce(sum(f.size), 0) AS BIGINT)
@@ -39,9 +40,9 @@ func (db *DB) AddSnapshot(ctx context.Context, s engine.Snapshot) (engine.Snapsh
 			return err
 		}
 		_, err = c.exec(ctx, "INSERT INTO snapshots ("+snapshotColumns+
-			") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+			") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
 			s.ID[:], s.Owner, s.Origin, s.Name, s.Session[:], kind, s.Live, s.Files, s.Bytes, s.CreatedAt.UnixMicro(),
-			s.ExpiresAt.UnixMicro(), s.TTL.Microseconds())
+			s.ExpiresAt.UnixMicro(), s.TTL.Microseconds(), s.Wall)
 		if err != nil {
 			return err
 		}

@@ -36,8 +36,8 @@ var snapshotTests = map[string]func(bench){
 			engine.SessionFile{File: two.ID, Path: "d/b", Role: engine.RoleOutput})
 		want := b.contents(of.ID)
 		made := b.snapshotOf(of.ID, "first")
-		b.same("what is in it", []any{made.Files, made.Bytes, made.Kind, made.Live},
-			[]any{2, int64(42), engine.SessionLive, "{}"})
+		b.same("what is in it", []any{made.Files, made.Bytes, made.Kind, made.Live, made.Wall},
+			[]any{2, int64(42), engine.SessionLive, "{}", engine.WallGVisor})
 		got, err := b.Snapshot(b.Context(), "ada", made.ID)
 		b.want(err, "")
 		b.same("snapshot", got, made)

@@ -135,6 +135,7 @@ type Request struct {
 	Packages string          // set of Python packages; empty: the service's default
 	Mounts   []string        // folders of the host that it sees, see engine.MountName; nil: those of the key
 	Volumes  []engine.VolumeMount
+	Wall     engine.Wall      // empty: as the key and the service say
 	Image    string           // name of an image; empty: as the caller's key or the service's settings say
 	Limits   engine.Limits    // zero fields: the service's defaults. Timeout is a cell's, if that names none
 	Files    []engine.FileRef // placed into the workspace
@@ -237,7 +238,7 @@ func (s *Service) Create(ctx context.Context, caller engine.Caller, req Request)
 	}
 	made, err := s.engine.CreateSession(ctx, caller, engine.SessionRequest{
 		Origin: req.Origin, Kind: engine.SessionLive, TTL: req.TTL, Files: req.Files, Limits: limits, Scope: req.Scope,
-		Live: string(remembered),
+		Wall: req.Wall, Live: string(remembered),
 	})
 	if err != nil {
 		return engine.Session{}, err

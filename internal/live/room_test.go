@@ -164,7 +164,7 @@ func TestFilesThatWereNotStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sandbox.Hold(t.Context(), made.ID, nil, engine.Limits{}); err != nil {
+	if err := sandbox.Hold(t.Context(), made.ID, "", nil, engine.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	at.record = made

@@ -81,6 +81,7 @@ type CopyRequest struct {
 	Setup   *Setup
 	Limits  engine.Limits
 	Scope   string
+	Wall    engine.Wall // at least that of the source
 }
 
 // Copy makes sessions with the files of a session of any kind, or of a snapshot: all of them or none. A live one has
@@ -99,7 +100,7 @@ func (s *Service) Copy(
 	if live == "" && len(req.Secrets) > 0 {
 		return nil, nil, engine.Invalid("secrets", "are for live sessions and runs, which this is not")
 	}
-	one := engine.SessionRequest{Origin: req.Origin, TTL: req.TTL, Scope: req.Scope, Limits: req.Limits}
+	one := engine.SessionRequest{Origin: req.Origin, TTL: req.TTL, Scope: req.Scope, Limits: req.Limits, Wall: req.Wall}
 	why := "Its files are a copy."
 	if live != "" {
 		known, err := s.adapt(ctx, caller, live, &req)

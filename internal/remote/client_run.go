@@ -41,7 +41,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 			last = err
 			continue
 		}
-		if errors.Is(last, engine.ErrNetwork) { // waiting does not change that
+		if errors.Is(last, engine.ErrNetwork) || errors.Is(last, engine.ErrNoWall) { // waiting does not change that
 			return nil, last
 		}
 		select {
@@ -94,7 +94,8 @@ func (s *Sandbox) runHeld(ctx context.Context, spec *engine.Spec, host engine.Ho
 func elsewhere(err error) bool {
 	_, unseen := errors.AsType[unreached](err)
 	return unseen || !errors.Is(err, errLost) &&
-		(errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrNetwork))
+		(errors.Is(err, engine.ErrBusy) || errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrNetwork) ||
+			errors.Is(err, engine.ErrNoWall))
 }
 
 // noRoom returns the error for a program that no worker admitted.
@@ -157,12 +158,14 @@ func outputsOf(list []output) []engine.Output {
 }
 
 // Hold implements engine.Sandbox.
-func (s *Sandbox) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, limits engine.Limits) error {
+func (s *Sandbox) Hold(
+	ctx context.Context, id engine.ID, wall engine.Wall, inputs []engine.Input, limits engine.Limits,
+) error {
 	err := s.noRoom(nil)
 	search := s.scheduler.Search(id.String(), "")
 	for slot, _ := search.Next(); slot != nil; slot, _ = search.Next() {
 		x := &visit{sandbox: s, target: slot.target, slot: slot, inputs: inputs}
-		_, err = x.do(ctx, "/worker/v1/hold", holdRequest{ID: id, Inputs: newInputs(inputs), Limits: limits}, nil)
+		_, err = x.do(ctx, "/worker/v1/hold", holdRequest{ID: id, Wall: wall, Inputs: newInputs(inputs), Limits: limits}, nil)
 		slot.release()
 		if err == nil {
 			s.workerOf.Store(id, slot.Epoch())

@@ -128,10 +128,12 @@ type failure struct {
 	Kind                  engine.Kind
 	RetryAfter            time.Duration `json:",omitempty"`
 	NoProgram             bool          `json:",omitempty"` // the cause is engine.ErrNoProgram
+	NoWall                bool          `json:",omitempty"` // the cause is engine.ErrNoWall
 }
 
 func newFailure(err error) *failure {
-	f := &failure{Kind: engine.KindOf(err), Text: err.Error(), NoProgram: errors.Is(err, engine.ErrNoProgram)}
+	f := &failure{Kind: engine.KindOf(err), Text: err.Error(), NoProgram: errors.Is(err, engine.ErrNoProgram),
+		NoWall: errors.Is(err, engine.ErrNoWall)}
 	if e, ok := errors.AsType[*engine.Error](err); ok {
 		f.Op, f.Hint, f.Cause, f.RetryAfter = e.Op, e.Hint, e.Cause, e.RetryAfter
 		f.Text = ""
@@ -143,6 +145,9 @@ func newFailure(err error) *failure {
 }
 
 func (f *failure) err() error {
+	if f.NoWall {
+		return engine.NoWall(f.Text, f.Hint)
+	}
 	e := &engine.Error{Op: f.Op, Kind: f.Kind, Hint: f.Hint, Cause: f.Cause, RetryAfter: f.RetryAfter}
 	switch {
 	case f.NoProgram:

@@ -73,7 +73,7 @@ func TestCutOffFromWorker(t *testing.T) {
 	first.Name, first.Address = "far", "http://"+l.Addr().String()
 	s := api(t, "", first, second)
 	held := holds(t, s, 1)
-	if err := sandbox.Hold(t.Context(), held.Held, nil, engine.Limits{}); err != nil {
+	if err := sandbox.Hold(t.Context(), held.Held, "", nil, engine.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Run(t.Context(), held, &sink{}); engine.KindOf(err) != engine.ErrNotFound {

@@ -117,12 +117,14 @@ func (f fetched) stored(ctx context.Context, list []engine.Input) ([]engine.Inpu
 	return list, nil
 }
 
-func (f fetched) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, limits engine.Limits) error {
+func (f fetched) Hold(
+	ctx context.Context, id engine.ID, wall engine.Wall, inputs []engine.Input, limits engine.Limits,
+) error {
 	inputs, err := f.stored(ctx, inputs)
 	if err != nil {
 		return err
 	}
-	return f.Sandbox.Hold(ctx, id, inputs, limits)
+	return f.Sandbox.Hold(ctx, id, wall, inputs, limits)
 }
 
 func (f fetched) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {

@@ -17,6 +17,7 @@ import (
 // holdRequest makes a held workspace.
 type holdRequest struct {
 	ID     engine.ID
+	Wall   engine.Wall
 	Inputs []input
 	Limits engine.Limits
 }
@@ -29,7 +30,7 @@ func (w *Worker) hold(rw http.ResponseWriter, r *http.Request, request *holdRequ
 	x := w.exchange(rw, r)
 	inputs, err := x.open(r.Context(), request.Inputs)
 	if err == nil {
-		err = w.config.Sandbox.Hold(r.Context(), request.ID, inputs, request.Limits)
+		err = w.config.Sandbox.Hold(r.Context(), request.ID, request.Wall, inputs, request.Limits)
 		closeInputs(inputs)
 	}
 	x.done(result{}, err)

@@ -426,3 +426,44 @@ func TestAccess(t *testing.T) {
 		t.Errorf("HEAD /runs: networks %v, everyone %v", trusts, everyone)
 	}
 }
+
+// A run and a session name their walls, a key's is a floor, and a request for less is refused in words.
+func TestWall(t *testing.T) {
+	r := newRig(t, hello)
+	for _, test := range []struct {
+		key         engine.Wall
+		asked, want string // empty: refused
+	}{
+		{"", "", "shared"}, {"", `,"wall":null`, "shared"}, {"", `,"wall":"gvisor"`, "gvisor"},
+		{engine.WallGVisor, "", "gvisor"}, {engine.WallGVisor, `,"wall":"gvisor"`, "gvisor"},
+		{engine.WallGVisor, `,"wall":"shared"`, ""}, {"", `,"wall":"kvm"`, ""},
+	} {
+		r.caller.Wall = test.key
+		for path, body := range map[string]string{"/runs": `{"language":"python","code":"x"`, "/sessions": `{"kind":"held"`} {
+			made := r.json("POST", path, body+test.asked+"}")
+			if test.want == "" {
+				if made.Code != 400 || !strings.Contains(made.Body.String(), `"message":"wall \"`) {
+					t.Errorf("%+v: %d %s", test, made.Code, made.Body)
+				}
+				continue
+			}
+			var object struct{ ID, Wall string }
+			decode(t, strings.NewReader(made.Body.String()), &object)
+			if object.Wall != test.want {
+				t.Errorf("%+v: %d %s", test, made.Code, made.Body)
+			}
+			if again := r.send("GET", path+"/"+object.ID, "", ""); !strings.Contains(again.Body.String(),
+				`"wall":"`+test.want+`"`) {
+				t.Errorf("%+v: %s", test, again.Body)
+			}
+		}
+	}
+	r.caller.Wall = ""
+	if made := r.json("POST", "/keys", `{"owner":"bob","wall":"gvisor"}`); !strings.Contains(made.Body.String(),
+		`"wall":"gvisor"`) {
+		t.Errorf("%s", made.Body)
+	}
+	if all := r.send("GET", "/keys", "", ""); !strings.Contains(all.Body.String(), `"wall":"gvisor"`) {
+		t.Errorf("%s", all.Body)
+	}
+}

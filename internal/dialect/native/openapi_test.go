@@ -146,6 +146,7 @@ func TestDocumentIsTrue(t *testing.T) {
 		{"DELETE", "/sessions/{id}", session.ID.String(), "", "", "", 204},
 		{"DELETE", "/sessions/{id}", unknown, "", "", "", 404},
 		{"POST", "/keys", "", "", jsonType, `{"owner":"dora","admin":true,"python_packages":"onyx"}`, 201},
+		{"POST", "/keys", "", "", jsonType, `{"owner":"dora","wall":"gvisor"}`, 201},
 		{"POST", "/keys", "", "", jsonType, `{}`, 400},
 		{"GET", "/keys", "", "", "", "", 200},
 		{"DELETE", "/keys/{id}", key.ID, "", "", "", 204},

@@ -82,6 +82,7 @@ func readRun(o *rest.Object) (req engine.RunRequest, answer runAnswer, err error
 		Session:  o.ID("session"),
 		Packages: o.Text("python_packages"),
 		Image:    o.Text("image"),
+		Wall:     engine.Wall(o.Text("wall")),
 		Mounts:   readMounts(o),
 		Volumes:  readVolumes(o),
 		Network:  readNetwork(o),

@@ -80,6 +80,14 @@ func (q *request) status() (any, error) {
 		return nil, err
 	}
 	body.Pools = rest.Each(pools, func(p engine.Pool) client.Pool { return client.Pool(p) })
+	isolation, err := q.api.engine.Isolation(q.Context())
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range append([]engine.Isolation{isolation}, isolation.Others...) {
+		body.Walls = append(body.Walls, client.WallState{Wall: client.Wall(i.Wall), Backend: i.Backend, Strict: i.Strict,
+			Summary: i.Summary})
+	}
 	body.Nodes = rest.Each(q.api.Nodes(), func(n engine.Node) client.Node { return NodeOf(&n) })
 	if q.api.Live != nil {
 		c := q.api.Live.Counts()
@@ -104,7 +112,7 @@ func (q *request) createKey() (any, error) {
 		Owner: engine.Owner(body.NeedText("owner")), Admin: body.Flag("admin", false),
 		Packages: body.Text("python_packages"), Images: body.Texts("images"), Network: body.Texts("network"),
 		Mounts: body.Texts("mounts"),
-		Only:   body.Texts("only"),
+		Only:   body.Texts("only"), Wall: engine.Wall(body.Text("wall")),
 		Allowance: engine.Allowance{Users: int(body.Count("users", engine.MaxUsers)),
 			Shares: int(body.Count("shares", engine.MaxUsers))},
 	}

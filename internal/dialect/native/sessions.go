@@ -21,11 +21,12 @@ import (
 func (q *request) createSession() (any, error) {
 	body := q.Object()
 	if snapshot := body.Text("snapshot"); snapshot != "" {
-		ttl, secrets := body.Seconds("ttl_seconds"), readSecrets(body)
+		req := live.CopyRequest{Count: 1, Origin: engine.OriginNative, TTL: body.Seconds("ttl_seconds"),
+			Secrets: readSecrets(body), Wall: engine.Wall(body.Text("wall"))}
 		if err := body.Done(); err != nil {
 			return nil, err
 		}
-		return q.restoreSession(snapshot, ttl, secrets)
+		return q.restoreSession(snapshot, req)
 	}
 	kind := engine.SessionKind(body.Text("kind"))
 	if kind == engine.SessionLive {
@@ -34,6 +35,7 @@ func (q *request) createSession() (any, error) {
 	req := engine.SessionRequest{
 		Origin: engine.OriginNative,
 		Kind:   kind,
+		Wall:   engine.Wall(body.Text("wall")),
 		TTL:    body.Seconds("ttl_seconds"),
 		Files:  readFileRefs(body),
 		Limits: readLimits(body.Object("limits")),
@@ -94,6 +96,7 @@ func (q *request) createLive(body *rest.Object) (any, error) {
 		Language: body.Text("language"),
 		Packages: body.Text("python_packages"),
 		Image:    body.Text("image"),
+		Wall:     engine.Wall(body.Text("wall")),
 		Mounts:   readMounts(body),
 		Volumes:  readVolumes(body),
 		Network:  readNetwork(body),

@@ -2,7 +2,6 @@ package native
 
 import (
 	"cmp"
-	"time"
 
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/engine"
@@ -16,6 +15,7 @@ type snapshotBody struct {
 	Session   engine.ID            `json:"session"`
 	Kind      engine.SessionKind   `json:"kind"`
 	Language  string               `json:"language,omitempty"` // of a live one
+	Wall      engine.Wall          `json:"wall,omitempty"`
 	Memory    bool                 `json:"memory"`
 	Files     int                  `json:"files"`
 	Bytes     int64                `json:"bytes"`
@@ -25,7 +25,7 @@ type snapshotBody struct {
 }
 
 func snapshotOf(s engine.Snapshot) snapshotBody {
-	return snapshotBody{ID: s.ID, Name: s.Name, Session: s.Session, Kind: s.Kind,
+	return snapshotBody{ID: s.ID, Name: s.Name, Session: s.Session, Kind: s.Kind, Wall: s.Wall,
 		Language: live.Language(engine.Session{Live: s.Live}), Files: s.Files, Bytes: s.Bytes,
 		CreatedAt: rest.TimeOf(s.CreatedAt), ExpiresAt: rest.TimeOf(s.ExpiresAt), Dropped: droppedOf(s.Dropped)}
 }
@@ -92,7 +92,7 @@ type copiesBody struct {
 func (q *request) forkSession(on live.Sessions) (any, error) {
 	body := q.Object()
 	count, memory, ttl := body.Count("count", engine.MaxCopies), body.Flag("memory", false), body.Seconds("ttl_seconds")
-	secrets := readSecrets(body)
+	secrets, wall := readSecrets(body), engine.Wall(body.Text("wall"))
 	if err := body.Done(); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,8 @@ func (q *request) forkSession(on live.Sessions) (any, error) {
 		return nil, engine.RefuseMemory("fork")
 	}
 	made, dropped, err := on.Copy(q.Context(), q.Caller, engine.CopySource{Session: q.id},
-		live.CopyRequest{Count: int(cmp.Or(count, 1)), Origin: engine.OriginNative, TTL: ttl, Secrets: secrets})
+		live.CopyRequest{Count: int(cmp.Or(count, 1)), Origin: engine.OriginNative, TTL: ttl, Secrets: secrets,
+			Wall: wall})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func (q *request) forkSession(on live.Sessions) (any, error) {
 }
 
 // restoreSession makes a session of a snapshot.
-func (q *request) restoreSession(called string, ttl time.Duration, secrets []engine.Secret) (any, error) {
+func (q *request) restoreSession(called string, req live.CopyRequest) (any, error) {
 	if q.api.Live == nil {
 		return nil, errNoLive
 	}
@@ -117,8 +118,7 @@ func (q *request) restoreSession(called string, ttl time.Duration, secrets []eng
 	if err != nil {
 		return nil, err
 	}
-	made, _, err := q.api.Live.Copy(q.Context(), q.Caller, engine.CopySource{Snapshot: snapshot.ID},
-		live.CopyRequest{Count: 1, Origin: engine.OriginNative, TTL: ttl, Secrets: secrets})
+	made, _, err := q.api.Live.Copy(q.Context(), q.Caller, engine.CopySource{Snapshot: snapshot.ID}, req)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ type runBody struct {
 	Session    engine.ID            `json:"session"`
 	Language   string               `json:"language"`
 	Image      string               `json:"image,omitempty"`
+	Wall       engine.Wall          `json:"wall,omitempty"`
 	Status     engine.Status        `json:"status"`
 	ExitCode   *int                 `json:"exit_code"` // null unless the program ended by itself
 	Signal     *string              `json:"signal"`    // null unless a signal ended it
@@ -43,7 +44,7 @@ type runBody struct {
 
 func runOf(run *engine.Run) runBody {
 	b := runBody{
-		ID: run.ID, Session: run.Session, Language: run.Language, Image: run.Image, Status: run.Status,
+		ID: run.ID, Session: run.Session, Language: run.Language, Image: run.Image, Wall: run.Wall, Status: run.Status,
 		ExitCode: run.ExitCode,
 		Stdout:   run.Stdout, Stderr: run.Stderr, Truncated: run.Truncated,
 		Duration: run.Duration.Milliseconds(), CPU: run.CPU.Milliseconds(), MemoryPeak: run.MemoryPeak, Start: run.Start,
@@ -94,6 +95,7 @@ type sessionBody struct {
 	Kind      engine.SessionKind `json:"kind"`
 	Language  string             `json:"language,omitempty"` // of a live one
 	Image     string             `json:"image,omitempty"`    // of a live one
+	Wall      engine.Wall        `json:"wall,omitempty"`
 	CreatedAt string             `json:"created_at"`
 	ExpiresAt string             `json:"expires_at"`
 	Secrets   []client.Secret    `json:"secrets,omitempty"` // of a live one, without their values
@@ -114,7 +116,7 @@ func liveOf(i live.Info) *liveBody {
 }
 
 func sessionOf(s engine.Session) sessionBody {
-	return sessionBody{ID: s.ID, Kind: s.Kind, Language: live.Language(s), Image: live.Image(s),
+	return sessionBody{ID: s.ID, Kind: s.Kind, Language: live.Language(s), Image: live.Image(s), Wall: s.Wall,
 		Secrets: secretsOf(live.Secrets(s.Live)), CreatedAt: rest.TimeOf(s.CreatedAt), ExpiresAt: rest.TimeOf(s.ExpiresAt)}
 }
 
@@ -137,13 +139,15 @@ type keyBody struct {
 	Users     int          `json:"users,omitempty"`
 	Shares    int          `json:"shares,omitempty"`
 	Only      []string     `json:"only,omitempty"`
+	Wall      engine.Wall  `json:"wall,omitempty"`
 	Token     string       `json:"token,omitempty"` // only in the answer that created it
 }
 
 func keyOf(k engine.Key) keyBody {
 	return keyBody{ID: k.ID, Owner: k.Owner, Admin: k.Admin, CreatedAt: rest.TimeOf(k.CreatedAt),
 		RevokedAt: rest.TimeOf(k.RevokedAt), Packages: k.Packages, Images: k.ImageNames(), Network: k.Rules(),
-		Mounts: k.MountNames(), Users: k.Allowance.Users, Shares: k.Allowance.Shares, Only: k.Protocols()}
+		Mounts: k.MountNames(), Users: k.Allowance.Users, Shares: k.Allowance.Shares, Only: k.Protocols(),
+		Wall: k.Wall}
 }
 
 // limitsBody is the body of limits, in requests and in GET /limits, where 0 is no limit.

@@ -36,7 +36,7 @@ func (x *Index) AddSnapshot(ctx context.Context, s engine.Snapshot) (engine.Snap
 		return s, err
 	}
 	files, places := x.filesIn(s.Session)
-	s.Kind, s.Live, s.Files = r.object.Kind, r.object.Live, len(files)
+	s.Kind, s.Live, s.Wall, s.Files = r.object.Kind, r.object.Live, r.object.Wall, len(files)
 	for i := range files {
 		s.Bytes += files[i].Size
 	}

@@ -13,8 +13,10 @@ import (
 // noLauncher starts no executor, like one whose parent is busy or has exited.
 type noLauncher struct{}
 
-func (noLauncher) Launch(context.Context) (*os.File, error) { return nil, errors.New("broken pipe") }
-func (noLauncher) Close() error                             { return nil }
+func (noLauncher) Launch(context.Context, string) (*os.File, error) {
+	return nil, errors.New("broken pipe")
+}
+func (noLauncher) Close() error { return nil }
 
 // Between two executors the sandbox is temporarily unavailable, which is not an
 // internal error.
@@ -26,7 +28,7 @@ func TestBetweenExecutors(t *testing.T) {
 	}
 	_, run := s.Run(t.Context(), sandboxtest.Python("1"), silent{})
 	_, held := s.Held(t.Context())
-	for _, err := range []error{run, held, s.Hold(t.Context(), engine.NewID(), nil, sandboxtest.Limits()),
+	for _, err := range []error{run, held, s.Hold(t.Context(), engine.NewID(), "", nil, sandboxtest.Limits()),
 		s.Release(t.Context(), engine.NewID())} {
 		e, ok := errors.AsType[*engine.Error](err)
 		if !ok || e.Kind != engine.ErrUnavailable || e.RetryAfter == 0 {

@@ -27,9 +27,9 @@ import (
 
 // Launcher starts executors.
 type Launcher interface {
-	// Launch starts an executor and returns the socket to it. Closing the socket ends
-	// the executor.
-	Launch(ctx context.Context) (*os.File, error)
+	// Launch starts an executor that makes a wall, of this name or, if it is empty, the launcher's
+	// own. It returns the socket to the executor. Closing the socket ends it.
+	Launch(ctx context.Context, wall string) (*os.File, error)
 	// Close waits for all executors to exit. Their sockets must be closed by then.
 	Close() error
 }
@@ -48,7 +48,7 @@ type LaunchOptions struct {
 	// Warm keeps interpreters with imported packages ready, and sandboxes forked from
 	// them. A single program does not benefit from it.
 	Warm bool
-	Wall string // name of the wall that makes the sandboxes; empty: the shared kernel's
+	Wall string // name of the wall where Launch is told none; empty: the shared kernel's
 	// Service is the process that serves, which programs must not delay; 0 if this
 	// process runs a single program.
 	Service int
@@ -111,7 +111,7 @@ const executorNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEW
 // step.
 const WeakNetwork = "network namespace"
 
-func (l *localLauncher) Launch(context.Context) (*os.File, error) {
+func (l *localLauncher) Launch(_ context.Context, wall string) (*os.File, error) {
 	if os.Geteuid() == 0 && inUserNamespace() {
 		return nil, &engine.Error{
 			Op: "start the sandbox executor", Kind: engine.ErrUnavailable, Err: errNamespaceRoot,
@@ -122,9 +122,10 @@ func (l *localLauncher) Launch(context.Context) (*os.File, error) {
 	var users *userBlock
 	settings := executorConfig{
 		Runtimes: l.options.Runtimes, Images: l.options.images(),
-		Fetched: l.options.Fetched, Instance: instance, Packages: l.options.Packages, Lending: l.options.Lending,
+		Fetched: l.options.Fetched, Instance: instance, Packages: l.options.Packages,
+		Lending:    lendingOf(l.options.Lending, wall),
 		WarmImages: l.options.WarmImages, Mounts: l.options.Mounts, Volumes: l.options.Volumes,
-		Wall: l.options.Wall, Warm: l.options.warm(), Weaken: l.options.Weaken,
+		Wall: cmp.Or(wall, l.options.Wall), Warm: l.options.warm(), Weaken: l.options.Weaken,
 	}
 	if os.Geteuid() == 0 {
 		var err error
@@ -267,6 +268,11 @@ func (l *localLauncher) startAndReap(command *exec.Cmd, instance string, users *
 	return <-started
 }
 
+// launchRequest asks for an executor.
+type launchRequest struct {
+	Wall string `json:",omitempty"`
+}
+
 // ServeLauncher answers the requests of a RemoteLauncher at the other end of conn until
 // that end closes. The privileged parent calls it for the service, which runs as an
 // ordinary user.
@@ -280,8 +286,8 @@ func ServeLauncher(ctx context.Context, conn *os.File, l Launcher) error {
 	defer l.Close()
 	defer remote.Close()
 	for {
-		var nothing struct{}
-		files, err := remote.Receive(&nothing)
+		var asked launchRequest
+		files, err := remote.Receive(&asked)
 		CloseAll(files...)
 		if errors.Is(err, io.EOF) || ctx.Err() != nil {
 			return nil
@@ -289,7 +295,7 @@ func ServeLauncher(ctx context.Context, conn *os.File, l Launcher) error {
 		if err != nil {
 			return err
 		}
-		socket, err := l.Launch(ctx)
+		socket, err := l.Launch(ctx, asked.Wall)
 		if err != nil {
 			if err := remote.Send(answer{Error: describe(err)}); err != nil {
 				return err
@@ -308,20 +314,24 @@ func ServeLauncher(ctx context.Context, conn *os.File, l Launcher) error {
 func RemoteLauncher(conn *os.File) Launcher { return &remoteLauncher{conn: conn} }
 
 type remoteLauncher struct {
+	mu   sync.Mutex // held for one request at a time
 	conn *os.File
 	link *Link
 }
 
 // Close tells the process at the other end that no more executors are needed.
 func (r *remoteLauncher) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.link == nil {
 		return r.conn.Close()
 	}
 	return r.link.Close()
 }
 
-// Launch must be called from one goroutine at a time.
-func (r *remoteLauncher) Launch(context.Context) (*os.File, error) {
+func (r *remoteLauncher) Launch(_ context.Context, wall string) (*os.File, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.link == nil {
 		l, err := newLongLink(r.conn)
 		if err != nil {
@@ -329,7 +339,7 @@ func (r *remoteLauncher) Launch(context.Context) (*os.File, error) {
 		}
 		r.link = l
 	}
-	if err := r.link.Send(struct{}{}); err != nil {
+	if err := r.link.Send(launchRequest{wall}); err != nil {
 		return nil, err
 	}
 	var a answer

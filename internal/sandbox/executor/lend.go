@@ -26,6 +26,14 @@ const (
 	maxLent = 16
 )
 
+// lendingOf returns the folder in which inputs are lent to the executor of a wall: no two executors share one.
+func lendingOf(folder, wall string) string {
+	if folder == "" || wall == "" {
+		return folder
+	}
+	return folder + "-" + wall
+}
+
 // openLending opens the lending folder, creating it if it is missing, and removes the
 // files of an earlier service.
 func openLending(path string) (*os.File, error) {

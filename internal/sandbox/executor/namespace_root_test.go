@@ -35,7 +35,7 @@ func TestNamespaceRoot(t *testing.T) {
 	}
 	launcher := NewLauncher(LaunchOptions{Runtimes: t.TempDir()})
 	defer launcher.Close()
-	socket, err := launcher.Launch(t.Context())
+	socket, err := launcher.Launch(t.Context(), "")
 	if err == nil {
 		socket.Close()
 	}

@@ -15,6 +15,7 @@ import (
 // Config is the configuration for Start.
 type Config struct {
 	Launcher Launcher // closed with the sandbox
+	Wall     string   // for Launcher.Launch
 	Lending  string   // lending folder, on the file system of inputs; empty: all inputs are copied
 	Strict   bool     // refuse a host that cannot enforce memory and process limits, or hands out core dumps
 	Log      *slog.Logger
@@ -51,7 +52,7 @@ func Start(ctx context.Context, config Config) (*Sandbox, error) {
 		pipes: pairPool[*os.File]{create: newOutputEnds, enough: sparePipes}, leastLent: leastLent}
 	if config.Lending != "" {
 		var err error
-		if s.lending, err = openLending(config.Lending); err != nil {
+		if s.lending, err = openLending(lendingOf(config.Lending, config.Wall)); err != nil {
 			config.Log.Warn("large inputs are copied", "error", err)
 		}
 	}
@@ -68,7 +69,7 @@ func Start(ctx context.Context, config Config) (*Sandbox, error) {
 
 // launch starts an executor. The caller holds the lock.
 func (s *Sandbox) launch(ctx context.Context) error {
-	socket, err := s.config.Launcher.Launch(ctx)
+	socket, err := s.config.Launcher.Launch(ctx, s.config.Wall)
 	if err != nil {
 		return err
 	}
@@ -208,8 +209,10 @@ func (s *Sandbox) query(ctx context.Context, op string, r request, list []input,
 	return a, err
 }
 
-// Hold makes a held workspace.
-func (s *Sandbox) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, limits engine.Limits) error {
+// Hold makes a held workspace. It has the one wall that the executor makes.
+func (s *Sandbox) Hold(
+	ctx context.Context, id engine.ID, _ engine.Wall, inputs []engine.Input, limits engine.Limits,
+) error {
 	list, files := fromInputs(inputs)
 	hold := &holdRequest{id.String(), limits.Workspace, limits.Inodes, len(list)}
 	_, err := s.query(ctx, "sandbox", request{Hold: hold}, list, files)

@@ -40,7 +40,7 @@ func standingProgram(t *testing.T, s *executor.Sandbox, limits func(*engine.Limi
 		limits(&spec.Limits)
 	}
 	spec.Held = engine.NewID()
-	if err := s.Hold(t.Context(), spec.Held, nil, spec.Limits); err != nil {
+	if err := s.Hold(t.Context(), spec.Held, "", nil, spec.Limits); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -55,7 +55,7 @@ func TestInterruptOfForeground(t *testing.T) {
 	s := start(t)
 	spec := sandboxtest.Spec("js", "console.log('begun'); for (;;) {}")
 	spec.Live, spec.Calls, spec.Held = true, true, engine.NewID()
-	if err := s.Hold(t.Context(), spec.Held, nil, spec.Limits); err != nil {
+	if err := s.Hold(t.Context(), spec.Held, "", nil, spec.Limits); err != nil {
 		t.Fatal(err)
 	}
 	defer s.Release(context.Background(), spec.Held)

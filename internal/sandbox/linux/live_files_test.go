@@ -22,7 +22,7 @@ func holdFiles(t *testing.T, s *executor.Sandbox, script string) engine.Files {
 	t.Helper()
 	spec := sandboxtest.Spec("bash", script)
 	spec.Held = engine.NewID()
-	if err := s.Hold(t.Context(), spec.Held, []engine.Input{sandboxtest.Input(t, "in/given", "given")},
+	if err := s.Hold(t.Context(), spec.Held, "", []engine.Input{sandboxtest.Input(t, "in/given", "given")},
 		spec.Limits); err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestLiveFilesReadOnly(t *testing.T) {
 	id := engine.NewID()
 	in := sandboxtest.Input(t, "in/given", "given")
 	in.ReadOnly = true
-	if err := s.Hold(t.Context(), id, []engine.Input{in}, sandboxtest.Limits()); err != nil {
+	if err := s.Hold(t.Context(), id, "", []engine.Input{in}, sandboxtest.Limits()); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Release(context.Background(), id) }()

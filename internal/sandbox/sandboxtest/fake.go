@@ -59,7 +59,7 @@ func (f *Fake) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*e
 		return nil, fault
 	}
 	if spec.Make && !held {
-		if err := f.Hold(ctx, spec.Held, spec.Inputs, spec.Limits); err != nil {
+		if err := f.Hold(ctx, spec.Held, spec.Wall, spec.Inputs, spec.Limits); err != nil {
 			return nil, err
 		}
 		held = true
@@ -73,7 +73,9 @@ func (f *Fake) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*e
 }
 
 // Hold records a workspace and the paths of its inputs.
-func (f *Fake) Hold(ctx context.Context, id engine.ID, inputs []engine.Input, limits engine.Limits) error {
+func (f *Fake) Hold(
+	ctx context.Context, id engine.ID, wall engine.Wall, inputs []engine.Input, limits engine.Limits,
+) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fault != nil {

@@ -198,7 +198,7 @@ open('d/new','w').write('n'); print(open('d/ro').read())
 // held tests workspaces that persist between runs.
 func held(t *testing.T, b *bench) {
 	id := engine.NewID()
-	if err := b.sandbox.Hold(t.Context(), id, []engine.Input{Input(t, "in", "first")}, Limits()); err != nil {
+	if err := b.sandbox.Hold(t.Context(), id, "", []engine.Input{Input(t, "in", "first")}, Limits()); err != nil {
 		t.Fatal(err)
 	}
 	in := func(code string) Result {
@@ -218,11 +218,11 @@ func held(t *testing.T, b *bench) {
 	}
 	most := Limits()
 	most.Workspace = 1 << 40
-	if err := b.sandbox.Hold(t.Context(), engine.NewID(), nil, most); engine.KindOf(err) != engine.ErrFull {
+	if err := b.sandbox.Hold(t.Context(), engine.NewID(), "", nil, most); engine.KindOf(err) != engine.ErrFull {
 		t.Errorf("hold more than this machine has: %v, want full", err)
 	}
 	other := engine.NewID()
-	if err := b.sandbox.Hold(t.Context(), other, nil, Limits()); err != nil {
+	if err := b.sandbox.Hold(t.Context(), other, "", nil, Limits()); err != nil {
 		t.Fatal(err)
 	}
 	spec := Spec("bash", "ls")
@@ -271,7 +271,7 @@ func manyHeld(t *testing.T, b *bench) {
 	limits.Workspace = 512 << 20
 	for range 200 {
 		id := engine.NewID()
-		if err := b.sandbox.Hold(t.Context(), id, nil, limits); err != nil {
+		if err := b.sandbox.Hold(t.Context(), id, "", nil, limits); err != nil {
 			t.Fatalf("after %d: %v", len(all), err)
 		}
 		all = append(all, id)

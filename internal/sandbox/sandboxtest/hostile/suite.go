@@ -167,7 +167,7 @@ func (a *arena) duel(t *testing.T, p *program) {
 // its code and its inputs.
 func (a *arena) fightInHeld(t *testing.T) {
 	id, limits := engine.NewID(), sandboxtest.Limits()
-	if err := a.sandbox.Hold(t.Context(), id, nil, limits); err != nil {
+	if err := a.sandbox.Hold(t.Context(), id, "", nil, limits); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
