@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -122,5 +123,112 @@ func TestOwnKernelIsMissing(t *testing.T) {
 	if text := string(said); err == nil || strings.Contains(text, "ran\n") ||
 		!strings.Contains(text, "airlock-gvisor is not there") {
 		t.Errorf("%v %s", err, said)
+	}
+}
+
+// One service has both walls: a key's is a floor for its requests, and the records say which one each run had.
+func TestWallsOfOneService(t *testing.T) {
+	t.Parallel()
+	needWall(t)
+	a := startAbuse(t, root(t))
+	made := a.who.run(t, []string{"AIRLOCK_KEY=" + a.admin}, "keys", "create", "--server", a.url, "--owner", "guarded",
+		"--wall", "gvisor")
+	guarded, shared := strings.TrimSpace(made.stdout), a.owner()
+	if made.code != 0 || !strings.Contains(made.stderr, "kernel of their own") {
+		t.Fatalf("%+v", made)
+	}
+	walls := func() (list []string) {
+		var status struct{ Walls []struct{ Wall string } }
+		a.as(a.admin, "GET", "/api/v1/status", "").decode(t, &status)
+		for _, w := range status.Walls {
+			list = append(list, w.Wall)
+		}
+		return list
+	}
+	ran := func(key, asked, session string) (id string) {
+		t.Helper()
+		body := `{"language": "bash", "code": "uname -r; cat /proc/version", "session": ` + session + asked + `}`
+		answer := a.as(key, "POST", "/api/v1/runs", body)
+		var run struct{ ID, Wall, Stdout, Status string }
+		answer.decode(t, &run)
+		wall := "shared"
+		if key == guarded || asked != "" {
+			wall = "gvisor"
+		}
+		if run.Status != "ok" || run.Wall != wall || strings.Contains(run.Stdout, "gvisor") != (wall == "gvisor") {
+			t.Errorf("%s: %s", wall, answer.body)
+		}
+		again := a.as(key, "GET", "/api/v1/runs/"+run.ID, "")
+		if !strings.Contains(string(again.body), `"wall":"`+wall+`"`) {
+			t.Errorf("the record: %s", again.body)
+		}
+		return run.ID
+	}
+	ran(shared, "", "null")
+	if got := walls(); !slices.Equal(got, []string{"shared"}) {
+		t.Errorf("before it is needed: %q", got)
+	}
+	ran(guarded, "", "null")
+	ran(shared, "", "null")
+	ran(shared, `, "wall": "gvisor"`, "null")
+	if got := walls(); !slices.Equal(got, []string{"shared", "gvisor"}) {
+		t.Errorf("%q", got)
+	}
+	// Workspaces of both are kept at once, each behind its wall.
+	for key, wall := range map[string]string{guarded: "gvisor", shared: "shared"} {
+		var session struct{ ID, Wall string }
+		a.as(key, "POST", "/api/v1/sessions", `{"kind": "held"}`).decode(t, &session)
+		if session.Wall != wall {
+			t.Errorf("%+v", session)
+		}
+		for range 2 {
+			ran(key, "", `"`+session.ID+`"`)
+		}
+		written := a.as(key, "POST", "/api/v1/runs", `{"language": "bash", "code": "echo kept > f; cat f", "session": "`+
+			session.ID+`"}`)
+		if !strings.Contains(string(written.body), `"stdout":"kept\n"`) {
+			t.Errorf("%s: %s", wall, written.body)
+		}
+		expect(t, "delete", a.as(key, "DELETE", "/api/v1/sessions/"+session.ID, ""), 204)
+	}
+	for _, path := range []string{"runs", "sessions"} {
+		body := `{"wall": "shared"}`
+		if path == "runs" {
+			body = `{"language": "bash", "code": "echo ran", "wall": "shared"}`
+		}
+		answer := a.as(guarded, "POST", "/api/v1/"+path, body)
+		if answer.status != 400 || !strings.Contains(string(answer.body), "is weaker than gvisor, which all programs") {
+			t.Errorf("%s: %d %s", path, answer.status, answer.body)
+		}
+	}
+	listed := a.who.run(t, []string{"AIRLOCK_KEY=" + a.admin}, "keys", "list", "--server", a.url)
+	if !strings.Contains(listed.stdout, "WALL") || !strings.Contains(listed.stdout, "gvisor") {
+		t.Errorf("%+v", listed)
+	}
+}
+
+// A service without the command refuses what asks for the wall, and runs the rest.
+func TestWallIsRefused(t *testing.T) {
+	t.Parallel()
+	who := root(t)
+	data := dataWithoutPackages(t, who)
+	cmd := who.command(t, nil, "serve", "--data", data, "--listen", "127.0.0.1:0")
+	cmd.Path = airlockAlone(t)
+	s := launch(t, who, data, cmd)
+	const program = `"language": "bash", "code": "echo ran"`
+	for range 2 {
+		answer := s.do("POST", "/api/v1/runs", `{`+program+`, "wall": "gvisor"}`)
+		if answer.status != 400 || !strings.Contains(string(answer.body), "airlock-gvisor is not there") ||
+			!strings.Contains(string(answer.body), "install the package") {
+			t.Errorf("%d %s", answer.status, answer.body)
+		}
+		answer = s.do("POST", "/api/v1/runs", `{`+program+`}`)
+		if !strings.Contains(string(answer.body), `"stdout":"ran\n"`) {
+			t.Errorf("%d %s", answer.status, answer.body)
+		}
+	}
+	answer := s.do("POST", "/api/v1/sessions", `{"kind": "held", "wall": "gvisor"}`)
+	if answer.status != 400 || !strings.Contains(string(answer.body), "airlock-gvisor is not there") {
+		t.Errorf("%d %s", answer.status, answer.body)
 	}
 }
