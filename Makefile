@@ -422,8 +422,8 @@ DOCKER   ?= docker
 BASE     ?= $(if $(FULL),debian:12-slim)
 ALL_SETS := current,onyx,librechat
 .PHONY: image
-image: build ## the container image airlock, or airlock:full with FULL=1
-	@rm -rf '$(CACHE)/image' && mkdir -p '$(CACHE)/image' && cp bin/airlock '$(CACHE)/image'
+image: build gvisor ## the container image airlock, or airlock:full with FULL=1
+	@rm -rf '$(CACHE)/image' && mkdir -p '$(CACHE)/image' && cp bin/airlock bin/airlock-gvisor '$(CACHE)/image'
 	@$(DOCKER) build -f deploy/Dockerfile $(if $(BASE),--build-arg 'BASE=$(BASE)') \
 		$(if $(FULL),--build-arg LANGUAGES=all --build-arg PACKAGES=$(ALL_SETS)) \
 		--build-arg 'VERSION=$(VERSION)' --build-arg 'COMMIT=$(COMMIT)' --build-arg 'DATE=$(DATE)' \

@@ -67,7 +67,8 @@ func (l *wall) Open(m *executor.Machine) (executor.Capabilities, error) {
 		return executor.Capabilities{}, missing("it needs root, for a user of each kernel", "run the service as root")
 	case m.Groups == nil:
 		return executor.Capabilities{}, missing("it needs control groups, which limit its memory",
-			"mount the memory, pids and cpu controllers")
+			"mount the memory, pids and cpu controllers; "+
+				"docs/containers.md says how in a container")
 	}
 	if err := cmp.Or(probeCapabilities(), probeSystrap()); err != nil {
 		return executor.Capabilities{}, err
