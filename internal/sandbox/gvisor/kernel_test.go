@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -47,6 +50,76 @@ func TestKernelUser(t *testing.T) {
 		if f["oom"] != "500" {
 			t.Errorf("%s has the score %s", name, f["oom"])
 		}
+	}
+}
+
+// What a program reads of its kernel is not the machine's: neither its release and boot, nor how busy it is.
+func TestKernelFacts(t *testing.T) {
+	s := start(t)
+	const files = "/proc/sys/kernel/random/boot_id /proc/version /proc/stat /proc/uptime"
+	r := sandboxtest.Run(t, s, sandboxtest.Spec("bash", "uname -r; cat "+files))
+	if !strings.Contains(r.Stdout, "-gvisor") || len(strings.Split(r.Stdout, "\n")) < 5 {
+		t.Fatalf("%q %q", r.Stdout, r.Stderr)
+	}
+	for _, name := range strings.Fields(files)[:2] {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(r.Stdout, strings.TrimSpace(string(text))) {
+			t.Errorf("a program reads the machine's %s: %s", name, text)
+		}
+	}
+	uptime := strings.Split(strings.TrimSpace(r.Stdout), "\n")
+	if own, err := strconv.ParseFloat(strings.Fields(uptime[len(uptime)-1])[0], 64); err != nil || own > 30 {
+		t.Errorf("the kernel has been up for %v seconds: %v", own, err)
+	}
+}
+
+// A program that locks a file of /usr locks it in its own kernel: others of the machine do not wait for it.
+func TestLocksStayInside(t *testing.T) {
+	s := start(t)
+	spec := sandboxtest.Python(`import fcntl, time
+file = open("/usr/bin/env")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+time.sleep(1000)`)
+	spec.Limits.Timeout = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	printed, ended := make(chan string, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = s.Run(ctx, spec, &listener{printed: printed}) // it is cancelled
+	}()
+	defer func() { cancel(); <-ended }()
+	select {
+	case text := <-printed:
+		if text != "locked\n" {
+			t.Fatal(text)
+		}
+	case <-ended:
+		t.Fatal("the program ended")
+	}
+	file, err := os.Open("/usr/bin/env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		t.Errorf("the machine waits for a program's lock: %v", err)
+	}
+}
+
+// listener is a Host that hands on what a program prints first.
+type listener struct {
+	sandboxtest.Host
+	printed chan string
+}
+
+func (l *listener) Output(_ engine.Stream, data []byte) {
+	select {
+	case l.printed <- string(data):
+	default:
 	}
 }
 
