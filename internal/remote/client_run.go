@@ -138,7 +138,7 @@ func (s *Sandbox) try(
 		if errors.Is(err, engine.ErrBusy) && !x.started {
 			slot.Refused()
 		}
-		return nil, x.started, err
+		return nil, x.started && !errors.Is(err, engine.ErrNoWall), err // without its wall no program starts
 	}
 	if r.Outcome == nil {
 		return nil, true, lostWorker(errors.New("an answer without an outcome"))
