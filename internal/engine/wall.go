@@ -95,5 +95,15 @@ func (s *Session) wallIn(floor, asked Wall) (Wall, error) {
 	return floor.Stronger(s.Wall), nil
 }
 
+// CheckWallOf returns an error if programs of a caller are to have a stronger wall than a session has that is kept in
+// memory.
+func (s *Service) CheckWallOf(caller Caller, session Session) error {
+	floor, err := s.ChooseWall(caller, "")
+	if err == nil {
+		_, err = session.wallIn(floor, "")
+	}
+	return err
+}
+
 // AccountWall returns the strongest wall of the keys of an owner, for what acts in its name without one of them.
 func (s *Service) AccountWall(owner Owner) Wall { return s.accounts.wall(owner.Account()) }

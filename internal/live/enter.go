@@ -23,7 +23,7 @@ const wakeOrder = "wake"
 // acquire makes sure that a session has a sandbox, and keeps it running between cells until the
 // lease is released or the interpreter exits.
 func (s *Service) acquire(ctx context.Context, caller engine.Caller, id engine.ID) (*lease, error) {
-	at, err := s.find(ctx, caller, id)
+	at, err := s.findToRun(ctx, caller, id)
 	if err != nil {
 		return nil, err
 	}

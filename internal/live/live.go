@@ -419,6 +419,18 @@ func (s *Service) find(ctx context.Context, caller engine.Caller, id engine.ID) 
 	return s.lookUp(ctx, caller, id, at)
 }
 
+// findToRun returns a caller's live session, unless the caller's programs are to have a stronger wall.
+func (s *Service) findToRun(ctx context.Context, caller engine.Caller, id engine.ID) (*session, error) {
+	at, err := s.find(ctx, caller, id)
+	if err == nil {
+		err = s.engine.CheckWallOf(caller, at.record)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return at, nil
+}
+
 // lookUp finds a session in the index, or forgets it. at is the session in memory, or nil.
 func (s *Service) lookUp(ctx context.Context, caller engine.Caller, id engine.ID, at *session) (*session, error) {
 	within := id

@@ -127,7 +127,7 @@ func (s *Service) Info(ctx context.Context, caller engine.Caller, id engine.ID) 
 
 // Start puts a cell in its session's queue, and returns at once.
 func (s *Service) Start(ctx context.Context, caller engine.Caller, id engine.ID, req CellRequest) (Cell, error) {
-	at, err := s.find(ctx, caller, id)
+	at, err := s.findToRun(ctx, caller, id)
 	if err != nil {
 		return Cell{}, err
 	}
