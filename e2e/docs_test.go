@@ -71,7 +71,7 @@ var documented = []struct {
 	{"docs/ask.md", "$ AIRLOCK_MODEL_KEY_FILE", nil, "needs GitHub's models and a token"},
 	{"docs/cluster.md", "", nil, "needs PostgreSQL, systemd or Kubernetes: TestCluster, TestMigrate, scripts/try-cluster"},
 	{"docs/containers.md", "", nil, "needs Docker: scripts/try-image"},
-	{"docs/gvisor.md", "airlock setup", nil, "TestSetupWall and TestOwnKernel run what it shows"},
+	{"docs/gvisor.md", "airlock setup", nil, "TestSetupWall, TestOwnKernel and TestWallsOfOneService run what it shows"},
 	{"docs/images.md", "$ cat examples/Containerfile", nil, "makes images of Debian: scripts/test-images"},
 	{"docs/mounts.md", "airlock run --mount ", nil, "TestRunMount runs it"},
 	{"docs/mounts.md", "airlock run --mount-rw ", nil, "TestMountToWrite runs it"},

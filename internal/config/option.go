@@ -135,7 +135,7 @@ func (c *Config) programOptions() []Option {
 				"else strict"},
 		{Key: "wall", Value: "WALL", Default: WallShared, field: text(&c.Wall, oneOf(WallShared, WallGVisor)),
 			Help: "what is between programs and this machine: shared is its own kernel with few calls, gvisor a kernel of its " +
-				"own for each program"},
+				"own for each program; keys and requests may raise it"},
 		{Key: "warm", Default: "true", field: truth(&c.Warm),
 			Help: "keep Python ready in sandboxes that wait; =false starts every program cold and saves their memory"},
 		{Key: "live", Value: "N", Default: "0", field: count(&c.Live, 0),
