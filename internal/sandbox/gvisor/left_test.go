@@ -82,8 +82,13 @@ func TestNothingIsLeftOfKills(t *testing.T) {
 					told[strings.ReplaceAll(victim, "\x00", " ")+": "+what]++
 					n++
 				}
-				if r := sandboxtest.Run(t, s, sandboxtest.Python("print(2)")); r.Stdout != "2\n" {
-					t.Fatalf("after a kill of %q (%s): %q %q", victim, what, r.Stdout, r.Stderr)
+				r := sandboxtest.Run(t, s, sandboxtest.Python("print(2)"))
+				if what == "exit code 0" && r.Signal == "SIGKILL" { // it waited, and was dying when this got it
+					told["the next program: SIGKILL"]++
+					r = sandboxtest.Run(t, s, sandboxtest.Python("print(2)"))
+				}
+				if r.Stdout != "2\n" {
+					t.Fatalf("after a kill of %q (%s): %q %q %+v", victim, what, r.Stdout, r.Stderr, r.Outcome)
 				}
 				if now := before.executor(t); now != former && !sandboxtest.Await(func() bool { return before.isGone(former) }) {
 					t.Fatalf("left of an executor that was killed: %v", before.remains(former))
