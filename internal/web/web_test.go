@@ -81,7 +81,8 @@ func TestRunWithoutScripts(t *testing.T) {
 	v := visitSite(t, true, pagetest.Prints("<script>x</script>\x1b[31mred\x1b[0m\n"))
 	path := v.runs()
 	page := v.Get(path).Body
-	for _, want := range []string{"&lt;script&gt;x&lt;/script&gt;red", `class="badge ok">OK`, "print(1)"} {
+	for _, want := range []string{"&lt;script&gt;x&lt;/script&gt;red", `class="badge ok">OK`, "print(1)",
+		"<span>wall shared</span>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the run's page lacks %q", want)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,32 @@ func TestWallsStart(t *testing.T) {
 	}
 	if _, err := b.Run(t.Context(), &engine.Spec{Wall: engine.WallGVisor}, nil); err != nil { // it is the fake's
 		t.Error(err)
+	}
+}
+
+// Programs that ask for a wall at once start it once, also if the first of them gives up.
+func TestWallStartsOnce(t *testing.T) {
+	b := start(t, engine.WallShared)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	var all sync.WaitGroup
+	for i := range 16 {
+		ctx := t.Context()
+		if i%2 == 0 {
+			ctx = gone
+		}
+		all.Go(func() {
+			if _, err := b.Run(ctx, &engine.Spec{Wall: engine.WallGVisor}, nil); err != nil {
+				t.Error(err)
+			}
+			if _, err := b.Isolation(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if len(b.started) != 2 || len(b.fakes[engine.WallGVisor].Specs()) != 16 {
+		t.Errorf("started %q", b.started)
 	}
 }
 
