@@ -45,7 +45,8 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	}
 	if isolation, err := s.opts.Engine.Isolation(r.Context()); err == nil {
 		body.Isolation = &isolationBody{
-			Wall: isolation.Wall, Backend: isolation.Backend, Strict: isolation.Strict, Summary: isolation.Summary, Layers: []layerBody{},
+			Wall: isolation.Wall, Backend: isolation.Backend, Strict: isolation.Strict, Summary: isolation.Summary,
+			Layers: []layerBody{},
 		}
 		for _, l := range isolation.Layers {
 			body.Isolation.Layers = append(body.Isolation.Layers, layerBody(l))
