@@ -25,7 +25,7 @@ type OwnKernel struct {
 	Full       float64 `json:"full_per_second"`
 	BareMemory float64 `json:"bare_mib"` // of a sandbox that waits, by its control group
 	FullMemory float64 `json:"full_mib"`
-	Neighbour  Beside  `json:"neighbour"` // print(1) with the shared kernel: alone, and beside a service that has gvisor
+	Both       Beside  `json:"both"` // print(1) with the shared kernel, in a service that has it alone, and in one with both
 }
 
 const (
@@ -54,7 +54,7 @@ func (b *bench) measureOwnKernel(ctx context.Context) error {
 	}
 	defer shared.stop()
 	r := &OwnKernel{}
-	if err := b.neighbours(ctx, shared, r); err != nil {
+	if err := b.bothWalls(ctx, shared, r); err != nil {
 		return err
 	}
 	own, err := b.startOwnKernel(ctx)
@@ -151,29 +151,21 @@ func (b *bench) compare(ctx context.Context, w *workload, rounds int, one, other
 	return Beside{times[one.name].summary(), times[other.name].summary()}, nil
 }
 
-// neighbours measures the shared kernel without and with a service beside it that has the wall gvisor, in turn.
-func (b *bench) neighbours(ctx context.Context, shared *server, r *OwnKernel) error {
-	var alone, beside sample
-	one := refilled(shared, tierBare, airlock(nameWarm, shared))
-	for range b.plan.segments + 1 {
-		times, err := takeTurns(ctx, &printing, b.plan.prints, []contestant{one})
-		if err != nil {
-			return err
-		}
-		alone = append(alone, times[one.name]...)
-		own, err := b.startOwnKernel(ctx)
-		if err != nil {
-			return err
-		}
-		times, err = takeTurns(ctx, &printing, b.plan.prints, []contestant{one})
-		own.stop()
-		if err != nil {
-			return err
-		}
-		beside = append(beside, times[one.name]...)
+// bothWalls measures the shared kernel in a service that has it alone, and in one whose sandboxes of gvisor wait too.
+func (b *bench) bothWalls(ctx context.Context, shared *server, r *OwnKernel) error {
+	both, err := b.startWarm(ctx)
+	if err != nil {
+		return err
 	}
-	r.Neighbour = Beside{alone.summary(), beside.summary()}
-	return nil
+	defer both.stop()
+	other := printing
+	other.wall = "gvisor"
+	if _, err := takeTurns(ctx, &other, 1, []contestant{airlock(nameOwnKernel, both)}); err != nil {
+		return err
+	}
+	r.Both, err = b.compare(ctx, &printing, 2*b.plan.prints, refilled(shared, tierBare, airlock(nameWarm, shared)),
+		refilled(both, tierBare, airlock(nameOwnKernel, both)))
+	return err
 }
 
 // waitingKernels measures programs for which a sandbox waits, and the memory of the sandboxes.
@@ -381,8 +373,8 @@ func (k *OwnKernel) goals() []Goal {
 		more(goal("the same with pandas and Matplotlib", "a second", 3, 6, func() float64 { return k.Full })),
 		goal("memory of a waiting sandbox, bare", "MiB", 30, 22, func() float64 { return k.BareMemory }),
 		goal("memory of a waiting sandbox, full", "MiB", 130, 60, func() float64 { return k.FullMemory }),
-		goal("print(1) with the shared wall, a service with gvisor beside it", "x", 1.02, 1, func() float64 {
-			return k.Neighbour.Theirs.P50 / k.Neighbour.Native.P50
+		goal("print(1) with the shared wall, in a service with both", "x", 1.02, 1, func() float64 {
+			return k.Both.Theirs.P50 / k.Both.Native.P50
 		}),
 	}
 }

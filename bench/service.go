@@ -228,6 +228,9 @@ func (c *connection) runRequest(host string, w *workload) ([]byte, error) {
 	if w.image != "" {
 		body["image"] = w.image
 	}
+	if w.wall != "" {
+		body["wall"] = w.wall
+	}
 	if w.memory != 0 {
 		body["limits"] = map[string]int64{"memory_bytes": w.memory}
 	}

@@ -24,6 +24,7 @@ type workload struct {
 	language string // empty: Python
 	image    string // name of the image that it runs in; empty: none
 	memory   int64  // limit in bytes; 0: the service's default
+	wall     string // that it asks for; empty: the service's
 	entry    string // name of the program's file; empty: programName
 }
 
