@@ -7,6 +7,8 @@
 package main
 
 import (
+	"os"
+
 	"gvisor.dev/gvisor/runsc/cli"
 	"gvisor.dev/gvisor/runsc/cmd"
 	"gvisor.dev/gvisor/runsc/cmd/sentry/sentrycmd"
@@ -14,6 +16,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == terminalArgument {
+		attendTerminal()
+		return
+	}
 	const internal = "internal" // what gVisor starts itself
 	cli.Run(nil, map[util.SubCommand]string{
 		new(cell):             "",

@@ -103,6 +103,7 @@ type Spec struct {
 	Folders   bool           // an empty folder is an output: FolderMark in it
 	Network   *ProxySettings // nil: nothing but its own loopback
 	Live      bool           // the interpreter of a live session, in place of Code; its time is not limited
+	Memory    *os.File       // it goes on as it was stored, which is read from here; nil: it is new
 	Apart     bool           // Inside does not enter its sandbox: another interpreter runs in the same workspace
 }
 
@@ -149,7 +150,10 @@ type Host interface {
 type Controls struct {
 	// Freeze stops or continues every process of the program. It returns when the sandbox
 	// has been notified. It is nil if the sandbox cannot freeze.
-	Freeze    func(Motion) error
+	Freeze func(Motion) error
+	// Store writes the sandbox of a live interpreter that waits for an order to a pipe, for Spec.Memory. Unless it
+	// goes on afterwards, it ends. Store is nil if the sandbox is on another machine.
+	Store     func(to *os.File, goOn bool) error
 	Interrupt func() error // sends SIGINT to it and its foreground children
 	Drain     func()       // returns when its output until now is delivered
 	// Prepare makes a waiting program get ready for the answer. It never blocks. It is nil if

@@ -43,6 +43,9 @@ func (w Wall) Stronger(other Wall) Wall {
 	return w
 }
 
+// KeepsMemory reports whether live sessions behind the wall can be stored with their memory.
+func (w Wall) KeepsMemory() bool { return w == WallGVisor }
+
 // weakerThan reports whether another wall is stronger.
 func (w Wall) weakerThan(other Wall) bool { return w.Stronger(other) != w }
 

@@ -24,14 +24,16 @@ type Box struct {
 	UID         int
 
 	Workspace *Workspace
-	HeldAt    string        // where a held workspace is mounted; empty: it is mounted nowhere yet
-	Tmp       *os.File      // a tmpfs for /tmp
-	Terminals *os.File      // the file system of its terminals; nil: no process may enter
-	Layers    []*os.File    // over the bases of a live session's root, mounted nowhere yet; none: it is read-only
-	Mounts    []*os.File    // copies of the host's folders that the request names, called so, mounted nowhere yet
-	Volumes   []*os.File    // copies of the mounts of the request's volumes, mounted nowhere yet
-	locks     []*os.File    // of these volumes
-	Group     *cgroup.Group // nil without control groups
+	HeldAt    string   // where a held workspace is mounted; empty: it is mounted nowhere yet
+	Tmp       *os.File // a tmpfs for /tmp
+	Terminals *os.File // the file system of its terminals; nil: no process may enter
+	// Layers are over the bases of a live session's root, and mounted nowhere yet; none: it is read-only. What was
+	// written to one is in the folder upper beside its name.
+	Layers  []*os.File
+	Mounts  []*os.File    // copies of the host's folders that the request names, called so, mounted nowhere yet
+	Volumes []*os.File    // copies of the mounts of the request's volumes, mounted nowhere yet
+	locks   []*os.File    // of these volumes
+	Group   *cgroup.Group // nil without control groups
 }
 
 // Sizes of the small file systems that each sandbox gets beside its workspace.
@@ -81,7 +83,7 @@ func (b *Box) furnish() (err error) {
 	}
 	if groups := b.Machine.Groups; groups != nil {
 		// Pid 1 belongs to Airlock, so one process is added for it.
-		own := b.Machine.own
+		own := b.Machine.can.Own
 		limits := cgroup.Limits{Memory: b.Request.Memory + own.Memory, Processes: b.Request.Processes + own.Processes + 1,
 			CPUs: b.Request.CPUs}
 		if b.Group, err = groups.Create(engine.NewID().String(), limits); err != nil {
@@ -110,7 +112,7 @@ func (b *Box) ownPipes(files []*os.File) {
 func (e *executor) startsCold(r *RunRequest) bool {
 	return len(r.Volumes) > 0 || slices.ContainsFunc(r.Mounts, func(asked string) bool {
 		name, _ := engine.MountName(asked)
-		return !e.can.Sealed[name]
+		return !e.machine.can.Sealed[name]
 	})
 }
 

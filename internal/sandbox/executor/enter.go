@@ -254,7 +254,7 @@ func (e *executor) startInside(at *runningSandbox, c *Command) (j *job, err erro
 // full reports whether the sandbox has reached its process limit: the kernel does not
 // apply the limit to a process that enters a control group or a user namespace.
 func (s *runningSandbox) full() bool {
-	most := int64(s.box.Request.Processes)
+	most := int64(s.box.Request.Processes + s.box.Machine.can.Own.Processes)
 	if g := s.box.Group; g != nil {
 		return g.Processes() > most
 	}

@@ -63,7 +63,7 @@ type Machine struct {
 	heldQuota int64     // bytes that all held workspaces together may grow to
 	most      uncounted // used without control groups
 	shares    *shares
-	own       Overhead // of the wall
+	can       Capabilities // of the wall
 }
 
 // executor is the privileged half. It has no network, no keys, no database and no host
@@ -72,7 +72,6 @@ type executor struct {
 	config  executorConfig
 	machine *Machine
 	wall    Wall
-	can     Capabilities // of the wall
 	uids    chan int
 
 	environments map[string]*Environment // the machine's own, by set; not modified after creation
@@ -144,7 +143,7 @@ func Main(args []string, walls map[string]func() Wall) int {
 		for _, env := range e.environments {
 			e.newPools(env)
 		}
-		if e.can.Live {
+		if e.machine.can.Live {
 			e.newProcessPools()
 		}
 	}
@@ -243,10 +242,10 @@ func (e *executor) prepare(args []string, walls map[string]func() Wall) error {
 			return err
 		}
 	}
-	if e.can, err = e.wall.Open(h); err != nil {
+	if h.can, err = e.wall.Open(h); err != nil {
 		return err
 	}
-	e.machine, h.own = h, e.can.Own
+	e.machine = h
 	if err := e.newEnvironments(image.FontLists()); err != nil {
 		return err
 	}
@@ -254,7 +253,7 @@ func (e *executor) prepare(args []string, walls map[string]func() Wall) error {
 	for i := range h.Users.Count {
 		e.uids <- h.Users.First + i
 	}
-	if !e.can.Live {
+	if !e.machine.can.Live {
 		return nil
 	}
 	if e.noLayers = e.tryLayers(); e.noLayers != nil {

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"errors"
+	"os"
 	"sync"
 	"time"
 
@@ -24,7 +25,12 @@ import (
 type control struct {
 	Motion    engine.Motion
 	Interrupt bool `json:",omitempty"` // without a Motion
+	Store     bool `json:",omitempty"` // the sandbox, to the pipe that comes with the message; without a Motion
+	GoOn      bool `json:",omitempty"` // afterwards
 }
+
+// storeResult answers Store.
+type storeResult struct{ Error *Failure }
 
 // mover freezes and thaws a program, on the service's side.
 type mover struct {
@@ -33,10 +39,14 @@ type mover struct {
 	thawing sync.Mutex
 	thawed  chan struct{} // the executor's answers
 	ended   chan struct{} // closed when no more of them come
+
+	storing sync.Mutex
+	stored  chan *storeResult
 }
 
 func newMover(l *Link) *mover {
-	return &mover{link: l, thawed: make(chan struct{}, 1), ended: make(chan struct{})}
+	return &mover{link: l, thawed: make(chan struct{}, 1), ended: make(chan struct{}),
+		stored: make(chan *storeResult, 1)}
 }
 
 var errMoved = errors.New("the program has ended")
@@ -61,6 +71,24 @@ func (m *mover) freeze(motion engine.Motion) error {
 	}
 }
 
+// store tells the executor to store the sandbox, which must not be frozen, and waits until it has.
+func (m *mover) store(to *os.File, goOn bool) error {
+	m.storing.Lock()
+	defer m.storing.Unlock()
+	if err := m.link.Send(control{Store: true, GoOn: goOn}, to); err != nil {
+		return err
+	}
+	select {
+	case r := <-m.stored:
+		if r.Error != nil {
+			return fromFailure("store a sandbox", r.Error)
+		}
+		return nil
+	case <-m.ended:
+		return errMoved
+	}
+}
+
 // interrupt tells the executor to interrupt a live interpreter.
 func (l *Link) interrupt() error { return l.Send(control{Interrupt: true}) }
 
@@ -72,6 +100,7 @@ type freezer struct {
 	entered *entered
 
 	interrupt func() // the program
+	store     func(to *os.File, goOn bool) error
 
 	due time.Time // when to freeze the program; zero: it is frozen, or need not be
 
@@ -92,9 +121,17 @@ type freezer struct {
 func (s *freezer) handleControl(l *Link) bool {
 	var c control
 	files, err := l.Receive(&c)
-	CloseAll(files...)
+	defer CloseAll(files...)
 	if err != nil {
 		return false
+	}
+	if c.Store {
+		var failed *Failure
+		if err := s.storeTo(files, c.GoOn); err != nil {
+			failed = describe(err)
+		}
+		_ = l.Send(answer{Stored: &storeResult{failed}}) // until notices a service that has exited
+		return true
 	}
 	if c.Interrupt {
 		s.interrupt()
@@ -110,6 +147,16 @@ func (s *freezer) handleControl(l *Link) bool {
 		_ = l.Send(answer{Thawed: true}) // until notices a service that has exited
 	}
 	return true
+}
+
+// storeTo stores the sandbox.
+func (s *freezer) storeTo(files []*os.File, goOn bool) error {
+	if len(files) != 1 {
+		return errors.New("a pipe is needed")
+	}
+	s.due = time.Time{}
+	s.set(false)
+	return s.store(files[0], goOn)
 }
 
 // stopped reports whether the program is frozen, or will be soon.

@@ -14,12 +14,12 @@ import (
 // /health and the start of the service.
 func (e *executor) isolation() engine.Isolation {
 	i := e.machine.isolation(e.wall.Layers(), kernelfile.Read(image.ProcPath+"/sys/kernel", "core_pattern"))
-	if e.can.Live {
+	if e.machine.can.Live {
 		i.Layers = append(i.Layers, e.layersLayer())
 	}
-	i.Backend = e.can.Name
-	if e.can.Kernel != "" {
-		i.Summary = e.can.Kernel + ", " + i.Summary
+	i.Backend = e.machine.can.Name
+	if e.machine.can.Kernel != "" {
+		i.Summary = e.machine.can.Kernel + ", " + i.Summary
 	}
 	return i
 }

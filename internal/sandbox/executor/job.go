@@ -25,7 +25,7 @@ type job struct {
 // newJob makes the job of the next process that enters. The caller holds starting.
 func (s *runningSandbox) newJob() (*job, error) {
 	j := &job{at: s}
-	if s.box.Group == nil {
+	if s.box.Group == nil || s.box.Machine.can.Jobs {
 		return j, nil
 	}
 	s.entered.jobs++
@@ -56,7 +56,10 @@ func (j *job) processes() []int {
 
 // empty reports whether no process of the job is left.
 func (j *job) empty() bool {
-	if j.group != nil {
+	switch {
+	case j.Job != nil:
+		return j.Job.Empty()
+	case j.group != nil:
 		return j.group.Empty()
 	}
 	return len(j.processes()) == 0
@@ -64,7 +67,11 @@ func (j *job) empty() bool {
 
 // kill kills all processes of the job.
 func (j *job) kill() {
-	if j.group != nil {
+	switch {
+	case j.Job != nil:
+		j.Job.SignalAll(unix.SIGKILL)
+		return
+	case j.group != nil:
 		j.group.Kill()
 		return
 	}
@@ -84,11 +91,14 @@ func (j *job) kill() {
 // signal sends a signal to the group of the process or, if that has ended, to all that it
 // left.
 func (j *job) signal(signal unix.Signal) {
-	switch {
-	case signal == unix.SIGKILL:
+	if signal == unix.SIGKILL {
 		j.kill()
-		j.at.entered.signal(j.Entered, signal)
-	case !j.at.entered.signal(j.Entered, signal):
+	}
+	switch {
+	case j.at.entered.signal(j.Entered, signal):
+	case j.Job != nil:
+		j.Job.SignalAll(signal)
+	default:
 		for _, pid := range j.processes() {
 			_ = unix.Kill(pid, signal)
 		}
@@ -140,6 +150,9 @@ func (j *job) outlast(l *Link) error {
 
 // close kills what is left of the job and removes its group.
 func (j *job) close() {
+	if j.Job != nil && !j.Job.Empty() {
+		j.Job.SignalAll(unix.SIGKILL)
+	}
 	if j.group == nil {
 		return
 	}

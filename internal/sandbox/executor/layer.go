@@ -70,7 +70,7 @@ func (e *executor) layersOver(h *heldWorkspace, r *image.Root) (mounts []*os.Fil
 			CloseAll(mounts...)
 			return nil, err
 		}
-		mounts = append(mounts, os.NewFile(uintptr(fd), "layer"))
+		mounts = append(mounts, os.NewFile(uintptr(fd), at))
 	}
 	return mounts, nil
 }

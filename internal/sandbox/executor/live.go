@@ -63,7 +63,7 @@ func checkLive(r *RunRequest) error {
 // house creates the workspace of an interpreter, with the inputs in it. If a sandbox
 // waits, house uses its workspace and returns the sandbox.
 func (e *executor) house(l *Link, r *RunRequest) (w *waiting, err error) {
-	if p := r.poolOf(); p != nil && r.isScript() {
+	if p := r.poolOf(); p != nil && r.isScript() && !r.Resumes {
 		e.pace.note(time.Now())
 		s := shapeOf(r)
 		if w = p.claim(func(w *waiting) bool { return w.shape == s }); w == nil {

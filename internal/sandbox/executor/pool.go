@@ -198,10 +198,10 @@ const (
 func (e *executor) newPools(env *Environment) {
 	env.pools = map[string]*pool{}
 	for _, t := range tiers {
-		if e.can.Tiers != nil && !slices.Contains(e.can.Tiers, t.Name) {
+		if e.machine.can.Tiers != nil && !slices.Contains(e.machine.can.Tiers, t.Name) {
 			continue
 		}
-		if len(t.serves) > 0 && !env.hasPackage(t.serves[0]) || t.Live && (!env.live || !e.can.Live) {
+		if len(t.serves) > 0 && !env.hasPackage(t.serves[0]) || t.Live && (!env.live || !e.machine.can.Live) {
 			continue
 		}
 		p := &pool{executor: e, env: env, tier: env.preloads(t), size: LeastWaiting}
@@ -312,7 +312,19 @@ func (p *pool) launchZygote() (Zygote, error) {
 	if p.isClosed() {
 		return nil, errors.New("the executor ends")
 	}
-	return p.executor.wall.StartZygote(ZygoteOptions{Tier: p.tier, Environment: p.env, Group: p.group})
+	options := ZygoteOptions{Tier: p.tier, Environment: p.env, Group: p.group}
+	if e := p.executor; p.tier.Live && e.machine.can.Kernel != "" {
+		h, err := e.newHeld(TmpSize, TmpInodes)
+		if err != nil {
+			return nil, err
+		}
+		defer e.discard(h)
+		if options.Layers, err = e.layersOver(h, p.env.Root); err != nil {
+			return nil, err
+		}
+		defer CloseAll(options.Layers...)
+	}
+	return p.executor.wall.StartZygote(options)
 }
 
 // noteFailure records and logs why there is no zygote, and schedules the next attempt.

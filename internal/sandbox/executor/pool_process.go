@@ -198,7 +198,7 @@ func (e *executor) startProcess(l language.Language, s shape, how StartMode) (_ 
 // takesCommand reports whether a process that waits for a command can serve a request,
 // and returns its shape.
 func (e *executor) takesCommand(r *RunRequest) (shape, bool) {
-	if !e.can.Commands || r.Image != "" || r.Held != "" || r.Make || r.Live || r.Network || len(r.Authority) > 0 {
+	if !e.machine.can.Commands || r.Image != "" || r.Held != "" || r.Make || r.Live || r.Network || len(r.Authority) > 0 {
 		return shape{}, false
 	}
 	if e.machine.Groups == nil && r.Argv[0] == NodePath { // a Node's limits differ there

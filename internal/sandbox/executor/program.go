@@ -53,7 +53,7 @@ func (e *executor) run(l *Link, r *RunRequest, files []*os.File) error {
 	}
 	r.counted = e.countProgram()
 	defer r.counted.count(false)
-	if w == nil {
+	if w == nil && !r.Resumes {
 		w, err = e.warm(r, lent)
 	}
 	switch {
@@ -75,7 +75,7 @@ func (e *executor) runOther(l *Link, r *RunRequest, made *Workspace, files, ends
 		defer ends[0].Close()
 	}
 	var w *waiting
-	if made == nil {
+	if made == nil && !r.Resumes {
 		w = e.takeProcess(r)
 	}
 	r.drive()
@@ -158,6 +158,9 @@ func programFiles(r *RunRequest, files []*os.File) ([]*os.File, error) {
 	}
 	if r.Calls {
 		want += 2
+	}
+	if r.Resumes {
+		want++
 	}
 	if len(files) != want {
 		return nil, NewFailure(engine.ErrInvalid, "wrong number of open files")

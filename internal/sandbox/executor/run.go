@@ -55,7 +55,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	if p.calls != nil {
 		reading.Go(func() { p.calls.Serve(calls, host) })
 	}
-	outcome, _, err := collectAnswers(l, host, moves.thawed)
+	outcome, _, err := collectAnswers(l, host, moves)
 	close(moves.ended)
 	if err != nil {
 		p.close() // a program cannot outlive its executor, but a reader can
@@ -118,8 +118,8 @@ func (s *Sandbox) submit(ctx context.Context, p *program) (*Link, error) {
 const mostTries = MostNodes + 2
 
 // collectAnswers reads up to the executor's last answer: how a program ended, or a live
-// interpreter's usage. It passes on that the program was thawed.
-func collectAnswers(l *Link, host engine.Host, thawed chan<- struct{}) (_ *engine.Outcome, _ *used, err error) {
+// interpreter's usage. It passes on that the program was thawed, or stored.
+func collectAnswers(l *Link, host engine.Host, moves *mover) (_ *engine.Outcome, _ *used, err error) {
 	o := &engine.Outcome{}
 	defer func() {
 		if err != nil {
@@ -141,9 +141,15 @@ func collectAnswers(l *Link, host engine.Host, thawed chan<- struct{}) (_ *engin
 		if a.Rest != nil && host != nil {
 			host.Rest(a.Rest.Resting, a.Rest.Memory)
 		}
-		if a.Thawed {
+		if a.Thawed && moves != nil {
 			select {
-			case thawed <- struct{}{}: // one is asked for at a time
+			case moves.thawed <- struct{}{}: // one is asked for at a time
+			default:
+			}
+		}
+		if a.Stored != nil && moves != nil {
+			select {
+			case moves.stored <- a.Stored: // the same
 			default:
 			}
 		}
@@ -227,6 +233,12 @@ func (p *program) controls(l *Link, moves *mover, host engine.Host, live bool) e
 	controls.Interrupt, controls.Drain = l.interrupt, func() { p.outputs.await(host) }
 	if p.calls != nil {
 		controls.Prepare = p.calls.Prepare
+		controls.Store = func(to *os.File, goOn bool) error {
+			if err := p.calls.WriteNote(to); err != nil {
+				return err
+			}
+			return moves.store(to, goOn)
+		}
 	}
 	if len(p.meter) == 2 {
 		controls.Usage = func() (time.Duration, int64) { return cgroup.ReadMeter(p.meter) }
@@ -336,13 +348,19 @@ func (p *program) openFiles(spec *engine.Spec, output func() (ends[*os.File], er
 		return err
 	}
 	p.theirs = append(p.theirs, calls.theirs)
+	callsAt := len(p.theirs) - 1
 	answers, err := newPipeEnds(1)
 	if err != nil {
 		calls.ours.Close()
 		return err
 	}
-	p.theirs = slices.Insert(p.theirs, len(p.theirs)-1, answers.theirs)
+	p.theirs = slices.Insert(p.theirs, callsAt, answers.theirs)
 	p.calls = guest.NewChannel(calls.ours, answers.ours, spec.Live)
+	if spec.Memory != nil {
+		p.request.Resumes = true
+		p.theirs = append(p.theirs, spec.Memory)
+		return p.calls.Resume(spec.Memory)
+	}
 	return nil
 }
 

@@ -142,7 +142,7 @@ func TestFrozenProcesses(t *testing.T) {
 // What a wall needs for a sandbox counts as the owner's, too: the group of the sandbox lets it have as many.
 func TestTasksOfWall(t *testing.T) {
 	r := &RunRequest{Processes: 128}
-	plain, own := (&Machine{}).tasksFor(r), (&Machine{own: Overhead{Processes: 512}}).tasksFor(r)
+	plain, own := (&Machine{}).tasksFor(r), (&Machine{can: Capabilities{Own: Overhead{Processes: 512}}}).tasksFor(r)
 	if own-plain != 512 {
 		t.Errorf("%d, and %d with 512 of the wall's own", plain, own)
 	}

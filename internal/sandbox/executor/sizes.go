@@ -98,7 +98,7 @@ const tasksBeside = 4
 
 // tasksFor returns what a sandbox may have while its program runs, with what the wall needs for itself.
 func (m *Machine) tasksFor(r *RunRequest) int64 {
-	return int64(r.Processes+m.own.Processes) + tasksBeside
+	return int64(r.Processes+m.can.Own.Processes) + tasksBeside
 }
 
 // MostTasks returns how many processes and threads the sandboxes and the executor may have

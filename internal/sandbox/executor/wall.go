@@ -49,6 +49,7 @@ type Capabilities struct {
 	Kernel   string   // that each sandbox has for itself; empty: the machine's
 	Commands bool     // Await, for any command
 	Live     bool     // live sessions: Enter, Dial, terminals and layers
+	Jobs     bool     // what enters has a Job of the wall's; else a control group or a namespace tells what it starts
 	Tiers    []string // that have zygotes; nil: all
 	Own      Overhead
 	// Sealed are the mounts of the host in which programs that waited reach no socket.
@@ -66,6 +67,7 @@ type ZygoteOptions struct {
 	Tier        Tier
 	Environment *Environment
 	Group       *cgroup.Group // for its own process; nil without control groups
+	Layers      []*os.File    // as those of a Box, of a live session that no one has; only where copies have kernels
 }
 
 // A Zygote is a process, or a stored image of one, that has imported packages. Sandboxes
@@ -123,6 +125,9 @@ type Cell interface {
 	ShowTerminals() error
 	// Dial connects to a port of the sandbox's loopback.
 	Dial(port int) (*os.File, error)
+	// Store writes the sandbox, with its memory and its files outside the workspace, to a pipe, for a request that
+	// Resumes. Unless it goes on afterwards, it ends.
+	Store(to *os.File, goOn bool) error
 	// Close kills what is left of the sandbox, waits for its end and releases what the wall
 	// has for it. The caller releases the box.
 	Close()
@@ -133,10 +138,19 @@ type Creator func(create func() (Entered, error)) error
 
 // An Entered is a process that was started in a sandbox.
 type Entered struct {
-	Pidfd int
+	Pidfd int    // or, of a process that only its wall knows, another file that is readable when it has ended
 	PID   int    // in the executor's namespace, whose child it is; 0 if it has a parent
 	Inner int    // in the sandbox; 0: PID tells
 	By    Parent // nil: the executor
+	Job   Job    // nil if the wall has none
+}
+
+// A Job is a process that has entered a sandbox with all that it starts, also after its end.
+type Job interface {
+	// Empty reports whether no process of the job is left.
+	Empty() bool
+	// SignalAll sends a signal to all processes of the job.
+	SignalAll(signal unix.Signal)
 }
 
 // A Parent is the process that has started others in a sandbox for the executor.
@@ -159,7 +173,7 @@ const (
 type Event struct {
 	Kind   EventKind
 	Status int32 // of exited and finished; as wait(2) gives it
-	Alone  bool  // with exited: the first process has no work left but to exit
+	Alone  bool  // with exited: no process is left that runs code of the program's
 	Err    error // with failed
 }
 

@@ -46,7 +46,7 @@ func (w *watch) supervise(b *Box) (*outcome, error) {
 	entered := w.inside.entered
 	w.freezer.group, w.freezer.pid, w.freezer.kill, w.freezer.entered = b.Group, w.pid, w.killProcesses, entered
 	w.freezer.tasks, w.freezer.most = b.Request.tasks, b.Machine.tasksFor(b.Request)
-	w.freezer.interrupt = w.cell.Interrupt
+	w.freezer.interrupt, w.freezer.store = w.cell.Interrupt, w.cell.Store
 	if b.Group == nil { // last: it may call kill at once
 		w.poller = startPoller(w.pid, entered, b.Request.Memory, b.Machine.most, w.kill)
 	}
@@ -133,7 +133,7 @@ func (w *watch) until(g *cgroup.Group, files [PolledKinds]*os.File) (*outcome, e
 		case Started:
 			deadline = w.started(done)
 		case Exited:
-			if w.exited(event, g.Processes, done) {
+			if w.exited(event, done) {
 				return done, unstarted
 			}
 		case Failed:
@@ -300,12 +300,11 @@ func (w *watch) killStragglers(g *cgroup.Group) bool {
 	return alone
 }
 
-// exited records how the program has ended, and reports whether only pid 1 is left: it
-// has reaped the program and there is no other process. Then the time that pid 1 takes
-// to exit, with all its mounts, does not matter.
-func (w *watch) exited(event Event, processes func() int64, done *outcome) bool {
+// exited records how the program has ended, and reports whether none of its processes is left. Then
+// the time that the first process takes to exit, with all its mounts, does not matter.
+func (w *watch) exited(event Event, done *outcome) bool {
 	done.Status, done.Lost = event.Status, false
-	if !event.Alone || processes() != 1 {
+	if !event.Alone {
 		return false
 	}
 	w.freezer.group.Idle(true)

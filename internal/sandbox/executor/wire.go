@@ -81,6 +81,7 @@ type RunRequest struct {
 	Network   bool                 `json:",omitempty"` // the program has a proxy; the service gets the proxy's socket
 	Authority []byte               `json:",omitempty"` // certificate that the program trusts, in PEM
 	Live      bool                 `json:",omitempty"` // an interpreter, in a held workspace; Timeout does not count
+	Resumes   bool                 `json:",omitempty"` // it goes on as it was stored: the last file has that
 	Apart     bool                 `json:",omitempty"` // its sandbox is not entered
 	Mounts    []string             `json:",omitempty"` // as engine.MountName reads them
 	Volumes   []engine.VolumePlace `json:",omitempty"`
@@ -151,6 +152,7 @@ type answer struct {
 	Error    *Failure          `json:",omitempty"`
 	Rest     *restNotice       `json:",omitempty"`
 	Thawed   bool              `json:",omitempty"` // the program continues, or will when there is room for its processes
+	Stored   *storeResult      `json:",omitempty"`
 	Held     []heldUse         `json:",omitempty"` // the last answer has none
 	Used     *used             `json:",omitempty"` // the last one of changes
 	Ended    *processEnd       `json:",omitempty"`
@@ -267,6 +269,8 @@ func (r *RunRequest) check() error {
 		return errors.New("bad entry path")
 	case r.Live && (!heldID.MatchString(r.Held) || r.Entry != "" || !r.Calls):
 		return errors.New("a live interpreter without a workspace or a channel")
+	case r.Resumes && !r.Live:
+		return errors.New("only a live interpreter goes on as it was stored")
 	case r.Make && !r.Live, r.Live && !r.Make && r.Inputs > 0:
 		return errors.New("only a live interpreter's workspace is made with it, and has inputs only then")
 	case r.Memory < 1<<20 || r.Processes < 1 || r.Processes > 1<<16 || r.Timeout <= 0 || !r.Live &&

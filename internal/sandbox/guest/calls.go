@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"sync"
 	"time"
@@ -57,17 +58,39 @@ type Channel struct {
 	calls, answers *os.File
 	most           uint32 // bytes of a message
 	writing        sync.Mutex
+
+	mu   sync.Mutex
+	open map[json.Number]string // names of calls without an answer
 }
 
 // NewChannel returns a channel over the service's ends of two pipes, which do not block. A
 // live interpreter's messages may be longer: they contain its displayed output.
 func NewChannel(calls, answers *os.File, live bool) *Channel {
-	c := &Channel{calls: calls, answers: answers, most: maxCall}
+	c := &Channel{calls: calls, answers: answers, most: maxCall, open: map[json.Number]string{}}
 	if live {
 		c.most = maxNotice
 	}
 	return c
 }
+
+// WriteNote writes which calls have no answer yet, for the Channel of a program that goes on as it was stored.
+func (c *Channel) WriteNote(to io.Writer) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return writeMessage(to, c.open)
+}
+
+// Resume has Serve begin with the calls of a note. They have no input.
+func (c *Channel) Resume(note io.Reader) error {
+	body, err := readMessage(note, maxNote)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, &c.open)
+}
+
+// maxNote bounds a note, which is written to a pipe before it is read.
+const maxNote = 4 << 10
 
 // prepareMessage tells a live interpreter that a cell may come. It answers no call. A
 // pipe accepts it whole or not at all.
@@ -104,6 +127,25 @@ func (c *Channel) Serve(ctx context.Context, host engine.CallHandler) {
 	defer c.Close()
 	defer open.Wait()
 	defer cancel()
+	answer := func(call callMessage) {
+		places <- struct{}{}
+		open.Go(func() {
+			defer func() { <-places }()
+			a := answerCall(ctx, host, call)
+			c.mu.Lock()
+			delete(c.open, call.ID)
+			c.mu.Unlock()
+			c.writing.Lock()
+			defer c.writing.Unlock()
+			_ = writeMessage(c.answers, a) // a program that does not read its answers loses them
+		})
+	}
+	c.mu.Lock()
+	resumed := maps.Clone(c.open)
+	c.mu.Unlock()
+	for id, name := range resumed {
+		answer(callMessage{ID: id, Name: name})
+	}
 	calls := bufio.NewReaderSize(c.calls, smallBuffer)
 	for notices := 0; ; {
 		if calls.Buffered() == 0 {
@@ -123,14 +165,12 @@ func (c *Channel) Serve(ctx context.Context, host engine.CallHandler) {
 			continue
 		}
 		notices = 0
-		places <- struct{}{}
-		open.Go(func() {
-			defer func() { <-places }()
-			a := answerCall(ctx, host, call)
-			c.writing.Lock()
-			defer c.writing.Unlock()
-			_ = writeMessage(c.answers, a) // a program that does not read its answers loses them
-		})
+		c.mu.Lock()
+		if len(c.open) < maxCallsOpen {
+			c.open[call.ID] = call.Name
+		}
+		c.mu.Unlock()
+		answer(call)
 	}
 }
 

@@ -269,6 +269,10 @@ local({
             list(status = if (code == 0) "ok" else "error", exit = code)
         },
         wake = function(order) list(),
+        reseed = function(order) { # R takes the time and its number for another one
+            suppressWarnings(rm(".Random.seed", envir = globalenv()))
+            list()
+        },
         complete = function(order) {
             line <- utils::tail(strsplit(paste0(before_cursor(order), " "), "\n", fixed = TRUE)[[1]], 1)
             line <- substr(line, 1, nchar(line) - 1)

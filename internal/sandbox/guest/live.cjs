@@ -390,6 +390,41 @@ const does = {
   async wake() {
     return {}
   },
+  // What goes on as it was stored takes its random numbers from the kernel: others may go on, too, and Node has no way
+  // to begin its own anew.
+  async reseed() {
+    const random = (size) => {
+      const bytes = Buffer.alloc(size)
+      const file = fs.openSync('/dev/urandom')
+      for (let at = 0; at < size;) at += fs.readSync(file, bytes, at, size - at)
+      fs.closeSync(file)
+      return bytes
+    }
+    const into = (array) => {
+      random(array.byteLength).copy(Buffer.from(array.buffer, array.byteOffset, array.byteLength))
+      return array
+    }
+    const crypto = require('crypto')
+    Math.random = () => Number(random(8).readBigUInt64LE() >> 11n) / 2 ** 53
+    crypto.randomBytes = crypto.pseudoRandomBytes = (size, then) => then ? void process.nextTick(then, null, random(size)) : random(size)
+    crypto.randomFillSync = (array, from = 0, size = array.length - from) => (into(array.subarray(from, from + size)), array)
+    crypto.randomInt = (...range) => {
+      const then = typeof range.at(-1) === 'function' ? range.pop() : null
+      const [least, most] = range.length > 1 ? range : [0, range[0]]
+      const number = least + Math.floor(Math.random() * (most - least))
+      return then ? void process.nextTick(then, null, number) : number
+    }
+    crypto.randomUUID = () => {
+      const bytes = random(16)
+      bytes[6] = bytes[6] & 0x0f | 0x40
+      bytes[8] = bytes[8] & 0x3f | 0x80
+      return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+    }
+    Object.getPrototypeOf(crypto.webcrypto).getRandomValues = into
+    Object.getPrototypeOf(crypto.webcrypto).randomUUID = crypto.randomUUID
+    require('module').syncBuiltinESMExports()
+    return {}
+  },
   complete({ code, cursor }) {
     const text = [...code].slice(0, cursor).join('')
     return new Promise((resolve) => server.complete(text.split('\n').at(-1), (error, found) => {

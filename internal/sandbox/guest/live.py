@@ -1049,6 +1049,8 @@ class Driver:
 
     def forget(self):
         """Leaves nothing of the cells that were run before there was a session."""
+        for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+            vars(sys).pop(name, None)
         self.shell.reset(new_session=True)
         self.shell.compile._filename_map.clear()
         linecache.clearcache()
@@ -1391,6 +1393,11 @@ class Driver:
     def do_wake(self, order):
         return {}
 
+    def do_reseed(self, order):
+        """Is told to what goes on as it was stored: others may do so, too."""
+        forget_randomness()
+        return {}
+
     def do_complete(self, order):
         from IPython.core.completer import provisionalcompleter, rectify_completions
 
@@ -1605,6 +1612,10 @@ read() {
         return {}
 
     def do_wake(self, order):
+        return {}
+
+    def do_reseed(self, order):
+        self.run("RANDOM=$SRANDOM")
         return {}
 
     def do_complete(self, order):

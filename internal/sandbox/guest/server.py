@@ -142,7 +142,12 @@ def store():
     for number in CHANNEL:
         os.dup2(1, number)  # to keep it: what is imported may keep its fonts open
     hello = server.recv(1 << 18)
-    left_out = preload(in_child(lambda: __import__("json").loads(hello))["preload"])
+    constants = in_child(lambda: __import__("json").loads(hello))
+    left_out = preload(constants["preload"])
+    if constants["live"]:
+        LIVE.extend(make_live())
+        set_environment(constants["env"])
+        LIVE[1].prepare(True)
     for part in (vars(sys.modules["__main__"]), store.__globals__, vars(buffer)):
         program.finish(part)
     program.expect(buffer.PROGRAM)
@@ -157,7 +162,7 @@ def store():
         os.dup2(file, number)
     for number in (*files, *CHANNEL[len(files) - 3 :]):
         os.close(number)
-    forget_randomness()
+    program.forget_randomness()
     *limits, length = LIMITS.unpack_from(message)
     for resource in (0, 1):  # processor time, and the size of a file
         pair = (ctypes.c_uint64 * 2)(*limits[2 * resource : 2 * resource + 2])
@@ -171,18 +176,6 @@ def store():
 
 CHANNEL = (3, 4)  # the numbers of a program's channel for calls
 LIMITS = struct.Struct("=4QI")  # soft and hard ones, and the length of what follows
-
-
-def forget_randomness():
-    """Takes from a copy what it has in common with the others."""
-    if "random" in sys.modules:
-        _random.Random.seed(sys.modules["random"]._inst, None)
-    if "numpy.random" in sys.modules:
-        sys.modules["numpy.random"].seed()
-    if "multiprocessing.process" in sys.modules:
-        sys.modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
-    if "_ssl" in sys.modules:
-        sys.modules["_ssl"].RAND_add(os.urandom(32), 32.0)
 
 
 def warm_up(place, constants):

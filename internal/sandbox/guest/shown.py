@@ -1,4 +1,4 @@
-# What programs and cells show, as far as both have it: program.py and live.py include this file,
+# What programs and cells show, and are, as far as both have it: program.py and live.py include this file,
 # and each is its file in a traceback. It wants nothing but the modules that they have imported.
 
 
@@ -75,3 +75,16 @@ def show_images(show):
             return True
 
     WhenImported("PIL.ImageShow", lambda module: module._viewers.__setitem__(slice(None), [Viewer()]))
+
+
+def forget_randomness():
+    """Takes from a copy of a stored process what it has in common with the others."""
+    modules = sys.modules
+    if "random" in modules:
+        modules["_random"].Random.seed(modules["random"]._inst, None)
+    if "numpy.random" in modules:
+        modules["numpy.random"].seed()
+    if "multiprocessing.process" in modules:
+        modules["multiprocessing.process"].current_process().authkey = os.urandom(32)
+    if "_ssl" in modules:
+        modules["_ssl"].RAND_add(os.urandom(32), 32.0)

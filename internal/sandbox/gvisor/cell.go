@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"runtime"
 	"syscall"
 	"time"
@@ -15,21 +16,23 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/guest"
+	"github.com/airlock-run/airlock/internal/sandbox/image"
 )
 
 // cell implements Cell. Its first process is airlock-gvisor, which is a child of the executor
 // and watches the sandbox.
 type cell struct {
 	*executor.Box
-	wall    *wall
-	program *executor.RunRequest // that it starts with; in a copy that of the stored process
-	stored  string               // folder of the sandbox of which it is a copy; empty: none
-	link    *executor.Link       // to the process of a copy, which waits for its program; else nil
-	command *exec.Cmd            // nil: not started
-	pidfd   int
-	reports *os.File
-	used    time.Duration // once it was reaped
-	reaped  bool
+	wall     *wall
+	program  *executor.RunRequest // that it starts with; in a copy that of the stored process
+	stored   string               // folder of the sandbox of which it is a copy; empty: none
+	link     *executor.Link       // to the process of a copy, which waits for its program; else nil
+	command  *exec.Cmd            // nil: not started
+	pidfd    int
+	reports  *os.File
+	requests *requests     // nil: no other process can enter
+	used     time.Duration // once it was reaped
+	reaped   bool
 }
 
 // Start implements Cell.
@@ -59,14 +62,26 @@ func (w *cell) start(files []*os.File, more ...string) error {
 		return err
 	}
 	defer report.Close()
-	args := append(settings(), append(more, "--mount=5:"+workspaceFolder, "--mount=6:"+tmpFolder)...)
-	for i := range files[3:] {
-		args = append(args, fmt.Sprintf("--pass=%d:%d", 7+i, guest.AnswersFD+i))
-	}
-	c := exec.Command(commandPath, args...)
+	c := exec.Command(commandPath, append(settings(), more...)...)
 	c.Args[0], c.Env, c.Dir = Command, []string{}, "/"
 	c.Stdin, c.Stdout, c.Stderr = files[0], files[1], files[2]
-	c.ExtraFiles = append([]*os.File{report, spec, workspace, w.Tmp}, files[3:]...)
+	c.ExtraFiles = []*os.File{report, spec}
+	give(c, workspace, "--mount=%d:"+workspaceFolder)
+	give(c, w.Tmp, "--mount=%d:"+tmpFolder)
+	done, err := w.giveFiles(c, files[3:])
+	if err != nil {
+		return err
+	}
+	defer done()
+	w.giveLayers(c)
+	if w.Request.Enterable() {
+		var theirs *os.File
+		if w.requests, theirs, err = newRequests(); err != nil {
+			return err
+		}
+		defer theirs.Close()
+		give(c, theirs, "--requests=%d")
+	}
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, PidFD: &w.pidfd,
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNET}
 	if group := w.Group.Folder(); group >= 0 {
@@ -78,6 +93,49 @@ func (w *cell) start(files []*os.File, more ...string) error {
 	w.command = c
 	return nil
 }
+
+// give hands over an open file, with an argument that has its number first.
+func give(c *exec.Cmd, f *os.File, format string, more ...any) {
+	c.Args = append(c.Args, fmt.Sprintf(format, append([]any{3 + len(c.ExtraFiles)}, more...)...))
+	c.ExtraFiles = append(c.ExtraFiles, f)
+}
+
+// giveFiles hands over the files of the program beside its first three. Of one that goes on as it was stored, the last
+// is what was stored. done is called when the command has started.
+func (w *cell) giveFiles(c *exec.Cmd, files []*os.File) (done func(), err error) {
+	done = func() {}
+	if w.program.Resumes {
+		null, err := os.OpenFile(image.Path+"/dev/null", os.O_RDWR, 0)
+		if err != nil {
+			return nil, err
+		}
+		done = func() { null.Close() }
+		give(c, null, "--pass=%d:%d", nowhere)
+		last := len(files) - 1
+		give(c, files[last], "--memory=%d")
+		files = files[:last]
+	}
+	for i, f := range files {
+		give(c, f, "--pass=%d:%d", guest.AnswersFD+i)
+	}
+	return done, nil
+}
+
+// giveLayers hands over the layers of a live session.
+func (w *cell) giveLayers(c *exec.Cmd) {
+	for _, m := range w.layerMounts() {
+		if m.open == nil {
+			c.Args = append(c.Args, "--mount="+m.at)
+			continue
+		}
+		give(c, m.open, "--mount=%d:"+m.at)
+		c.Args = append(c.Args, "--layer="+path.Join(path.Dir(m.open.Name()), "upper")+":"+m.at)
+	}
+}
+
+// nowhere is the number of the file that stands for those of processes that had entered before the sandbox was
+// stored; see gvisor.patch.
+const nowhere = 5
 
 // startInGroup starts the command in the control group of the sandbox. On version 1 a thread joins
 // it, which then ends: its child is born there.
@@ -115,8 +173,8 @@ func onThread(f func()) {
 
 // settings are gVisor's own.
 func settings() []string {
-	return []string{"--platform=systrap", "--network=none", "--ignore-cgroups", "--root=" + folder + "/state",
-		"--restore-spec-validation=warning"} // a copy's user on the host is another one
+	return []string{"--platform=systrap", "--network=none", "--overlay2=none", "--ignore-cgroups",
+		"--root=" + folder + "/state", "--restore-spec-validation=warning"} // a copy's user on the host is another one
 }
 
 // First implements Cell.
@@ -132,6 +190,7 @@ func (w *cell) Polled() (files [executor.PolledKinds]*os.File) {
 type report struct {
 	Started bool
 	Status  *int32
+	Alone   bool
 	Stored  bool
 	Error   string
 	NoFile  bool
@@ -151,11 +210,16 @@ func (w *cell) Next(int) executor.Event {
 	case r.Stored:
 		return executor.Event{Kind: executor.Stored}
 	case r.Status != nil:
-		return executor.Event{Kind: executor.Exited, Status: w.ended(*r.Status)}
+		return executor.Event{Kind: executor.Exited, Status: w.ended(*r.Status), Alone: r.Alone}
 	case r.NoFile:
 		return executor.Event{Kind: executor.Failed, Err: &executor.Failure{Kind: engine.ErrNoLanguage, Doctor: true,
 			Text: fmt.Sprintf("cannot execute %s in the sandbox: there is no such file", w.Request.Argv[0]),
 			Hint: "install it there with `airlock setup`; `airlock doctor` tells what is missing"}}
+	}
+	if w.program.Resumes {
+		return executor.Event{Kind: executor.Failed, Err: &executor.Failure{Kind: engine.ErrConflict, Field: engine.NoMemory,
+			Text: "its memory cannot be used here: " + r.Error,
+			Hint: "it is of use to the same version of Airlock, on a processor with the same features"}}
 	}
 	return executor.Event{Kind: executor.Failed, Err: &executor.Failure{Kind: engine.ErrUnavailable, Doctor: true,
 		Text: "the program's own kernel (gVisor) did not start: " + r.Error,
@@ -200,24 +264,11 @@ func (w *cell) Reap() time.Duration {
 	return w.used
 }
 
-// Interrupt implements Cell. Only live interpreters are interrupted, which this wall does not have: the signal
-// would end the command, and with it the sandbox.
-func (w *cell) Interrupt() {}
-
 // Mount implements Cell.
 func (w *cell) Mount() error { return refused("mounts") }
 
 // Proxy implements Cell.
 func (w *cell) Proxy() (*os.File, error) { return nil, refused("network access") }
-
-// Enter implements Cell.
-func (w *cell) Enter(*executor.Command, executor.Creator) error { return errLive }
-
-// ShowTerminals implements Cell.
-func (w *cell) ShowTerminals() error { return errLive }
-
-// Dial implements Cell.
-func (w *cell) Dial(int) (*os.File, error) { return nil, errLive }
 
 // Close implements Cell.
 func (w *cell) Close() {
@@ -230,6 +281,9 @@ func (w *cell) Close() {
 	}
 	if w.link != nil {
 		w.link.Close()
+	}
+	if w.requests != nil {
+		w.requests.close()
 	}
 	executor.CloseAll(w.reports)
 }

@@ -17,6 +17,7 @@ import (
 const (
 	workspaceFolder = "workspace"
 	tmpFolder       = "tmp"
+	rootFolder      = "root" // with the layers of a live session
 )
 
 // Limits that are the same for every program.
@@ -49,7 +50,9 @@ func (w *cell) spec() *specs.Spec {
 	return &specs.Spec{
 		Version:  specs.Version,
 		Hostname: image.Hostname,
-		Root:     &specs.Root{Path: w.Environment.Root.Path, Readonly: true},
+		// What is stored of its files has this name; see gvisor.patch.
+		Annotations: map[string]string{"io.kubernetes.cri.container-name": sandboxID},
+		Root:        w.root(),
 		Process: &specs.Process{
 			User: specs.User{UID: w.inner(), GID: w.inner()},
 			Args: r.Argv, Env: env, Cwd: r.Root,
@@ -64,6 +67,38 @@ func (w *cell) spec() *specs.Spec {
 			UIDMappings: w.users(), GIDMappings: w.users(),
 		},
 	}
+}
+
+// root returns the root of the sandbox: of a live session with its layers, if it has them.
+func (w *cell) root() *specs.Root {
+	if len(w.Layers) > 0 {
+		return &specs.Root{Path: path.Join(folder, rootFolder)}
+	}
+	return &specs.Root{Path: w.Environment.Root.At(w.Request.Live), Readonly: true}
+}
+
+// layerMounts returns what is to be mounted for the layers, in its order: them, and what stays as it is there.
+func (w *cell) layerMounts() (list []layerMount) {
+	if len(w.Layers) == 0 {
+		return nil
+	}
+	of := w.Environment.Root
+	for i, base := range of.Bases {
+		list = append(list, layerMount{w.Layers[i], path.Join(rootFolder, base.At)})
+		if i > 0 {
+			continue
+		}
+		for _, kept := range of.Kept {
+			list = append(list, layerMount{nil, of.Path + kept + ":" + path.Join(rootFolder, kept)})
+		}
+	}
+	return list
+}
+
+// A layerMount is an open mount with the path at which to attach it or, without one, a pair of paths.
+type layerMount struct {
+	open *os.File
+	at   string
 }
 
 // inner returns the program's user as its own kernel knows it: the same in every sandbox, as in every copy.
@@ -89,6 +124,10 @@ func (w *cell) mounts() []specs.Mount {
 		{Type: "tmpfs", Source: "tmpfs", Destination: "/dev/shm", Options: append([]string{"mode=1777", shmSize}, quiet...)},
 		bind(workspace, image.RootWorkspace, quiet...),
 		bind(workspace, image.RootData, quiet...),
+	}
+	if w.Request.Live {
+		list = append(list, bind(workspace, image.RootHome, quiet...),
+			specs.Mount{Type: "devpts", Source: "devpts", Destination: "/dev/pts"})
 	}
 	if set := w.Environment.Set; set != "" {
 		list = append(list, bind(path.Join(w.Environment.Root.Path, image.SetsPath, set), image.PackagesPath, "ro"))

@@ -74,8 +74,8 @@ func (l *wall) Open(m *executor.Machine) (executor.Capabilities, error) {
 		return executor.Capabilities{}, err
 	}
 	return executor.Capabilities{Name: Name, Kernel: "a kernel of its own (gVisor)",
-		Tiers: []string{"bare", "standard", "full"}, // a copy has memory of its own, whatever it imports
-		Own:   executor.Overhead{Memory: ownMemory, Processes: ownProcesses}}, l.furnish()
+		Live: true, Jobs: true,
+		Own: executor.Overhead{Memory: ownMemory, Processes: ownProcesses}}, l.furnish()
 }
 
 // furnish adds to the executor's root what the command needs there, and the command itself.
@@ -120,14 +120,9 @@ func (l *wall) Layers() []engine.Layer {
 	}
 }
 
-// Owner implements Wall.
-func (l *wall) Owner(int) (*os.File, error) { return nil, errLive }
-
 // Make implements Wall.
 func (l *wall) Make(b *executor.Box) (executor.Cell, error) {
 	switch r := b.Request; {
-	case r.Live:
-		return nil, errLive
 	case r.Network:
 		return nil, refused("network access")
 	case len(r.Mounts) > 0:
@@ -138,8 +133,6 @@ func (l *wall) Make(b *executor.Box) (executor.Cell, error) {
 	return &cell{Box: b, wall: l, program: b.Request}, nil
 }
 
-var errLive = refused("live sessions")
-
 // refused returns the failure for what this wall does not have.
 func refused(what string) error {
 	return executor.NewFailure(engine.ErrUnavailable, "with a kernel of its own (gVisor) there are no "+what+" here",
@@ -147,7 +140,9 @@ func refused(what string) error {
 }
 
 // Await implements Wall: no sandbox waits.
-func (l *wall) Await(*executor.Box, language.Language) (executor.Cell, error) { return nil, errLive }
+func (l *wall) Await(*executor.Box, language.Language) (executor.Cell, error) {
+	return nil, refused("processes that wait")
+}
 
 // Close implements Wall.
 func (l *wall) Close() {}

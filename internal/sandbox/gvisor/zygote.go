@@ -37,13 +37,10 @@ const storedPath = "/stored"
 
 // StartZygote implements Wall.
 func (l *wall) StartZygote(options executor.ZygoteOptions) (_ executor.Zygote, err error) {
-	if options.Tier.Live {
-		return nil, errLive
-	}
 	env := options.Environment
 	z := &zygote{wall: l, options: options, folder: path.Join(storedPath, engine.NewID().String()),
 		program: &executor.RunRequest{Argv: []string{env.Python, guest.ZygotePath, guest.StoreArgument},
-			Root: image.RootWorkspace, Workspace: math.MaxInt64}}
+			Root: image.RootWorkspace, Workspace: math.MaxInt64, Live: options.Tier.Live}}
 	tmp, err := executor.NewTmpfs(executor.TmpSize, executor.TmpInodes, l.Users.First, "1777")
 	if err != nil {
 		return nil, err
@@ -54,7 +51,7 @@ func (l *wall) StartZygote(options executor.ZygoteOptions) (_ executor.Zygote, e
 		return nil, err
 	}
 	box := &executor.Box{Machine: l.Machine, Environment: env, Request: z.program, UID: l.Users.First, Tmp: tmp,
-		Workspace: &executor.Workspace{Root: workspace}, Group: options.Group}
+		Workspace: &executor.Workspace{Root: workspace}, Group: options.Group, Layers: options.Layers}
 	defer executor.CloseAll(tmp, workspace)
 	z.cell = &cell{Box: box, wall: l, program: z.program}
 	if err := box.LinkFontCache(); err != nil {
@@ -113,7 +110,8 @@ func (w *cell) await(kind executor.EventKind) error {
 
 // Ready implements Zygote. It stores the sandbox.
 func (z *zygote) Ready() error {
-	if err := z.link.Send(guest.Hello{Preload: append([]string{}, z.options.Tier.Preload...)}); err != nil {
+	if err := z.link.Send(guest.Hello{Preload: append([]string{}, z.options.Tier.Preload...),
+		Env: z.options.Environment.Usual, Live: z.options.Tier.Live}); err != nil {
 		return err
 	}
 	z.link.SetReadDeadline(time.Now().Add(readyTime))

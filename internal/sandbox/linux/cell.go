@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/image"
@@ -212,9 +213,14 @@ func (w *cell) Next(kind int) executor.Event {
 	case r.Kind == spawn.Started:
 		return executor.Event{Kind: executor.Started}
 	case r.Kind == spawn.Exited:
-		return executor.Event{Kind: executor.Exited, Status: r.Value, Alone: w.waits && len(spawn.InitProgram()) > 0}
+		return executor.Event{Kind: executor.Exited, Status: r.Value, Alone: w.aloneAfter()}
 	}
 	return executor.Event{Kind: executor.Failed, Err: stepError(w.script, r)}
+}
+
+// aloneAfter reports whether pid 1, which has reaped the program, is the only process that is left.
+func (w *cell) aloneAfter() bool {
+	return w.waits && len(spawn.InitProgram()) > 0 && w.Group.Processes() == 1
 }
 
 // nextCall answers a call that the filter has handed over: the program has finished, with
@@ -280,6 +286,11 @@ func (w *cell) Interrupt() {
 		}
 	}
 	_ = unix.Kill(-foreground, unix.SIGINT) // it may have ended
+}
+
+// Store implements Cell. This wall shares the machine's kernel, which has no way to store a sandbox.
+func (w *cell) Store(*os.File, bool) error {
+	return executor.NewFailure(engine.ErrInvalid, "the shared kernel cannot keep the memory of a session")
 }
 
 // Close implements Cell.
