@@ -131,7 +131,8 @@ test-images: build ## images made of Debian's packages and a Containerfile, used
 # Calls of the system take several times as long there, and hostile programs mostly make such.
 .PHONY: test-gvisor
 test-gvisor: build gvisor test-data ## hostile programs that have a kernel of their own; 1,000 runs, 200 kills
-	@export AIRLOCK_TEST_EXECUTOR='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -run '$(HOSTILE)' -- ./internal/sandbox/gvisor)
+	@export AIRLOCK_TEST_EXECUTOR='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -run '$(HOSTILE)' -- ./internal/sandbox/gvisor); \
+		export AIRLOCK_TEST_WALL=gvisor; $(call go-test,-count=1 -skip '$(SHARED)' -- ./internal/live)
 	@$(MAKE) -o build -o gvisor soak-gvisor
 
 .PHONY: soak-gvisor
@@ -204,7 +205,7 @@ in-memory = if [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 40
 	export GOENV='$(CACHE)/goenv' TMPDIR=/dev/shm; fi
 
 .PHONY: unit
-unit: build ## tests of all packages that start no service: race detector where there is concurrency, fuzz seeds
+unit: build gvisor ## tests of all packages that start no service: race detector where there is concurrency, fuzz seeds
 	@echo '== tests (race detector where there is concurrency, fuzz seeds)'
 	@$(in-memory); export AIRLOCK_TEST_EXECUTOR='$(CURDIR)/bin/airlock'; $(call race-test,-skip '$(LARGE)' -- $$($(concurrent)))
 	@$(in-memory); $(call go-test,-- $$(comm -23 <($(packages)) <($(concurrent))))

@@ -135,7 +135,7 @@ func (a *app) serveHTTP(ctx context.Context, launcher executor.Launcher) (err er
 	}
 	a.Log.Info("stopping: no new runs are taken, a second signal ends the running ones", "running",
 		s.engine.Stats().Running, "drain_time", a.Config.DrainTime)
-	return errors.Join(a.drain(s.engine, server, signals), <-serving)
+	return errors.Join(a.drain(s, server, signals), <-serving)
 }
 
 var errSignal = errors.New("a signal ended the start")
@@ -181,12 +181,15 @@ func limitMemory() {
 
 // drain lets running programs end, in time or until another signal comes. The front door
 // closes last, so that clients still get their answers.
-func (a *app) drain(service *engine.Service, server *httpd.Server, signals <-chan os.Signal) error {
+func (a *app) drain(s *service, server *httpd.Server, signals <-chan os.Signal) error {
 	server.Drain()
 	ctx, cancel := context.WithTimeout(context.Background(), a.Config.DrainTime)
 	defer cancel()
 	drained := make(chan error, 1)
-	go func() { drained <- service.Shutdown(ctx) }()
+	go func() {
+		s.interpreters.PauseAll()
+		drained <- s.engine.Shutdown(ctx)
+	}()
 	var err error
 	select {
 	case err = <-drained:

@@ -16,6 +16,8 @@ type Resident interface {
 	SetControls(controls Controls)
 	// Resumed reports that a program that waited has a slot again.
 	Resumed()
+	// Forgot reports that an interpreter is new, because it could not go on as it was stored.
+	Forgot(why error)
 }
 
 // endless is the time limit of a live interpreter. Its cells have their own limits.
@@ -37,8 +39,22 @@ func (s *Service) runLive(ctx context.Context, j *job, spec *Spec, host Host) (*
 	}
 	made := *spec
 	made.Make, made.Inputs = true, st.inputs()
+	var err error
+	if made.Memory, err = s.openMemory(ctx, st.memory); err != nil {
+		j.request.Profile.Live.Resident.Forgot(err)
+	}
+	defer made.Memory.Close() // of nil it does nothing
 	outcome, err := s.sandbox.Run(ctx, &made, host)
-	if errors.Is(err, ErrConflict) { // another interpreter of the session has made it
+	failed, _ := errors.AsType[*Error](err)
+	switch {
+	case made.Memory != nil && failed != nil && failed.ID == NoMemory:
+		s.log.WarnContext(ctx, "a session could not go on as it was stored", "session", j.session.ID, "error", err)
+		j.request.Profile.Live.Resident.Forgot(err)
+		if err := s.ForgetMemory(ctx, j.session); err != nil {
+			return nil, err
+		}
+		return s.runLive(ctx, j, spec, host)
+	case errors.Is(err, ErrConflict): // another interpreter of the session has made it
 		return s.sandbox.Run(ctx, spec, host)
 	}
 	return outcome, err

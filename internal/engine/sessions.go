@@ -212,8 +212,10 @@ func (s *Service) sessionFiles(ctx context.Context, op string, caller Caller, id
 	if err != nil {
 		return nil, nil, missing(op, id.String(), err)
 	}
-	if i := slices.IndexFunc(places, func(p SessionFile) bool { return p.Path == TreeMark }); i >= 0 {
-		files, places = slices.Delete(files, i, i+1), slices.Delete(places, i, i+1)
+	for _, mark := range []string{TreeMark, MemoryMark} {
+		if i := slices.IndexFunc(places, func(p SessionFile) bool { return p.Path == mark }); i >= 0 {
+			files, places = slices.Delete(files, i, i+1), slices.Delete(places, i, i+1)
+		}
 	}
 	for i := range files {
 		files[i].ExpiresAt = s.touches.expiry(files[i].life())

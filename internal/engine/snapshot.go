@@ -3,14 +3,13 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"time"
 )
 
-// A Snapshot is the files of a session at one moment, under an id of its own: any number of
-// sessions can be made of it, also when its session is gone. It shares its bytes with the
+// A Snapshot is the files of a session at one moment, and its memory if it has that, under an id of its own: any number
+// of sessions can be made of it, also when its session is gone. It shares its bytes with the
 // files of the session and of its copies; they count against the quota of its owner each time.
 type Snapshot struct {
 	ID        ID
@@ -22,7 +21,8 @@ type Snapshot struct {
 	Live      string // of its session, see there
 	Wall      Wall   // of its session, which sessions that are made of it have at least
 	Files     int
-	Bytes     int64 // of the files
+	Bytes     int64 // of the files and the memory
+	Memory    bool  // sessions that are made of it go on with its variables and processes
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	TTL       time.Duration // making a session of it moves ExpiresAt to now + TTL
@@ -39,7 +39,10 @@ type SnapshotQuery struct {
 }
 
 // CopySource is what a session is copied from: a session, or a snapshot.
-type CopySource struct{ Session, Snapshot ID }
+type CopySource struct {
+	Session, Snapshot ID
+	Memory            bool // with its stored memory, if it has any
+}
 
 // ID returns the one that is set.
 func (c CopySource) ID() ID {
@@ -56,8 +59,8 @@ var snapshotName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
 
 // AddSnapshot makes a snapshot of a session. What programs have changed in the workspace so far is stored first;
 // a file that is being written is as far as it is. When AddSnapshot returns, the snapshot is durable; before,
-// nothing of it is there.
-func (s *Service) AddSnapshot(ctx context.Context, caller Caller, id ID, name string) (Snapshot, error) {
+// nothing of it is there. Memory that is stored with the session is part of it if it is asked for.
+func (s *Service) AddSnapshot(ctx context.Context, caller Caller, id ID, name string, memory bool) (Snapshot, error) {
 	const op = "snapshot"
 	if name != "" && !snapshotName.MatchString(name) {
 		return Snapshot{}, Invalid("name",
@@ -69,7 +72,7 @@ func (s *Service) AddSnapshot(ctx context.Context, caller Caller, id ID, name st
 	}
 	now := s.now()
 	made, err := s.index.AddSnapshot(ctx, Snapshot{ID: NewID(), Owner: caller.Owner, Origin: session.Origin, Name: name,
-		Session: id, CreatedAt: now, ExpiresAt: now.Add(s.cfg.SnapshotTTL), TTL: s.cfg.SnapshotTTL})
+		Session: id, CreatedAt: now, ExpiresAt: now.Add(s.cfg.SnapshotTTL), TTL: s.cfg.SnapshotTTL, Memory: memory})
 	made.Dropped = dropped
 	return made, missing(op, id.String(), err)
 }
@@ -249,12 +252,12 @@ func (s *Service) place(session Session) (Session, error) {
 	return session, nil
 }
 
-var errNoMemory = fmt.Errorf("%w: only the gVisor wall can keep memory, and this server has the shared kernel's",
-	errors.ErrUnsupported)
+// ErrNoMemory is the cause of what asks for memory that is not kept.
+var ErrNoMemory = errors.New("only the gVisor wall can keep memory, and this session has the shared kernel's")
 
 // RefuseMemory returns the error of a request that wants variables and processes kept with the files.
 func RefuseMemory(op string) error {
-	return &Error{Op: op, Kind: ErrInvalid, ID: "memory", Err: errNoMemory,
+	return &Error{Op: op, Kind: ErrInvalid, ID: "memory", Err: ErrNoMemory,
 		Hint: `Ask for the files alone, with "memory": false: variables and processes end, and the next use starts anew ` +
 			"with the files."}
 }

@@ -30,7 +30,7 @@ func TestSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := r.AddSnapshot(t.Context(), alice, session.ID, "v1")
+	made, err := r.AddSnapshot(t.Context(), alice, session.ID, "v1", false)
 	if err != nil || made.Files != 2 || made.Bytes != 2 {
 		t.Fatalf("%d files, %d bytes, %v", made.Files, made.Bytes, err)
 	}
@@ -53,7 +53,8 @@ func TestSnapshot(t *testing.T) {
 			t.Errorf("%s: %v, %v", called, found.ID, err)
 		}
 	}
-	again, err := r.AddSnapshot(t.Context(), alice, copyOf(t, r, engine.CopySource{Snapshot: made.ID}, 1)[0].ID, "v1")
+	copied := copyOf(t, r, engine.CopySource{Snapshot: made.ID}, 1)[0]
+	again, err := r.AddSnapshot(t.Context(), alice, copied.ID, "v1", false)
 	if found, other := r.GetSnapshot(t.Context(), alice, "v1"); err != nil || other != nil || found.ID != again.ID {
 		t.Errorf("the newest of a name: %v, %v, %v", found.ID, err, other)
 	}
@@ -66,17 +67,17 @@ func TestSnapshotRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := r.AddSnapshot(t.Context(), alice, session.ID, "")
+	made, err := r.AddSnapshot(t.Context(), alice, session.ID, "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"-x", "a b", "a\n", strings.Repeat("x", 129), "ü"} {
-		_, err := r.AddSnapshot(t.Context(), alice, session.ID, name)
+		_, err := r.AddSnapshot(t.Context(), alice, session.ID, name, false)
 		wantKind(t, err, engine.ErrInvalid, "name")
 		_, err = r.GetSnapshot(t.Context(), alice, name)
 		wantKind(t, err, engine.ErrNotFound, "")
 	}
-	_, err = r.AddSnapshot(t.Context(), bob, session.ID, "")
+	_, err = r.AddSnapshot(t.Context(), bob, session.ID, "", false)
 	wantKind(t, err, engine.ErrNotFound, session.ID.String())
 	for name, each := range map[string]struct {
 		caller engine.Caller
@@ -114,7 +115,7 @@ func TestSnapshotExpires(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		made, err := r.AddSnapshot(t.Context(), alice, session.ID, "")
+		made, err := r.AddSnapshot(t.Context(), alice, session.ID, "", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,11 +153,11 @@ func TestSnapshotOfHeld(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := r.AddSnapshot(t.Context(), alice, session.ID, ""); !errors.Is(err, fault) {
+	if _, err := r.AddSnapshot(t.Context(), alice, session.ID, "", false); !errors.Is(err, fault) {
 		t.Error(err)
 	}
 	r.index.Fail(nil)
-	made, err := r.AddSnapshot(t.Context(), alice, session.ID, "")
+	made, err := r.AddSnapshot(t.Context(), alice, session.ID, "", false)
 	if err != nil || made.Files != 1 || made.Kind != engine.SessionHeld {
 		t.Fatalf("%d files, %s, %v", made.Files, made.Kind, err)
 	}

@@ -14,6 +14,7 @@ type stage struct {
 	entries []staged
 	known   map[string]File // the session's files by path, staged or not
 	notes   []string        // about files that could not be staged
+	memory  *File           // of a live session; nil: it has none
 	private []byte          // appended to stdin
 }
 
@@ -83,6 +84,10 @@ func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *ta
 	}
 	now, omitted := s.now(), 0
 	for i, place := range places {
+		if place.Path == MemoryMark {
+			st.memory = &files[i]
+			continue
+		}
 		st.known[place.Path] = files[i]
 		if j.restores && len(st.entries) >= s.mostRestored() {
 			omitted++

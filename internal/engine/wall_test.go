@@ -121,7 +121,7 @@ func TestWallOfCopy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		snapshot, err := r.AddSnapshot(t.Context(), alice, session.ID, "")
+		snapshot, err := r.AddSnapshot(t.Context(), alice, session.ID, "", false)
 		if err != nil || snapshot.Wall != test.of {
 			t.Fatalf("%v %+v", err, snapshot)
 		}

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -10,17 +11,21 @@ import (
 const snapshotColumns = "id, owner, origin, name, session, kind, live, files, bytes, " +
 	"created_us, expires_us, ttl_us, wall"
 
+// snapshotRead are the columns that scanSnapshot reads.
+const snapshotRead = snapshotColumns + ", EXISTS (SELECT 1 FROM snapshot_files m WHERE m.snapshot = snapshots.id AND " +
+	"m.path = '" + engine.MemoryMark + "')"
+
 func scanSnapshot(row scanner) (s engine.Snapshot, err error) {
 	err = row.Scan(idColumn{&s.ID}, &s.Owner, &s.Origin, &s.Name, idColumn{&s.Session}, &s.Kind, &s.Live, &s.Files,
-		&s.Bytes, timeColumn{&s.CreatedAt}, timeColumn{&s.ExpiresAt}, durationColumn{&s.TTL}, &s.Wall)
+		&s.Bytes, timeColumn{&s.CreatedAt}, timeColumn{&s.ExpiresAt}, durationColumn{&s.TTL}, &s.Wall, &s.Memory)
 	if s.Live != "" {
 		s.Kind = engine.SessionLive
 	}
 	return s, err
 }
 
-// AddSnapshot records a snapshot with the files that its session has, which it counts:
-// engine.ErrFull if that is more than the owner may keep.
+// AddSnapshot records a snapshot with the files that its session has, which it counts, and with its stored memory if
+// the snapshot is to have that and the session has it: engine.ErrFull if that is more than the owner may keep.
 func (db *DB) AddSnapshot(ctx context.Context, s engine.Snapshot) (engine.Snapshot, error) {
 	const op = "add snapshot"
 	err := db.write(ctx, op, s.ID.String(), func(ctx context.Context, c *conn) error {
@@ -33,9 +38,15 @@ func (db *DB) AddSnapshot(ctx context.Context, s engine.Snapshot) (engine.Snapsh
 		if s.Kind, s.Live, s.Wall = kind, session.Live, session.Wall; kind == engine.SessionLive {
 			kind = engine.SessionFiles
 		}
-		err = c.row(ctx, []any{&s.Files, &s.Bytes}, `SELECT count(*), CAST(coalesce(sum(f.size), 0) AS BIGINT)
+		without := engine.MemoryMark
+		if s.Memory {
+			without = ""
+		}
+		err = c.row(ctx, []any{&s.Files, &s.Bytes, &s.Memory}, `SELECT count(CASE WHEN l.path <> $4 THEN 1 END),
+			CAST(coalesce(sum(f.size), 0) AS BIGINT), count(CASE WHEN l.path = $4 THEN 1 END) > 0
 			FROM session_files l JOIN files f ON f.id = l.file
-			WHERE l.session = $1 AND f.owner = $2 AND f.expires_us > $3`, s.Session[:], s.Owner, now)
+			WHERE l.session = $1 AND f.owner = $2 AND f.expires_us > $3 AND l.path <> $5`, s.Session[:], s.Owner, now,
+			engine.MemoryMark, without)
 		if err != nil {
 			return err
 		}
@@ -49,7 +60,7 @@ func (db *DB) AddSnapshot(ctx context.Context, s engine.Snapshot) (engine.Snapsh
 		_, err = c.exec(ctx, `INSERT INTO snapshot_files (snapshot, path, name, size, mime, sha256, role, read_only)
 			SELECT n.id, l.path, f.name, f.size, f.mime, f.sha256, l.role, l.read_only
 			FROM snapshots n JOIN session_files l ON l.session = n.session JOIN files f ON f.id = l.file
-			WHERE n.id = $1 AND f.owner = n.owner AND f.expires_us > $2`, s.ID[:], now)
+			WHERE n.id = $1 AND f.owner = n.owner AND f.expires_us > $2 AND l.path <> $3`, s.ID[:], now, without)
 		if err != nil {
 			return err
 		}
@@ -58,7 +69,7 @@ func (db *DB) AddSnapshot(ctx context.Context, s engine.Snapshot) (engine.Snapsh
 	return s, err
 }
 
-const lastingSnapshot = "SELECT " + snapshotColumns + " FROM snapshots WHERE owner = $1 AND id = $2 AND expires_us > $3"
+const lastingSnapshot = "SELECT " + snapshotRead + " FROM snapshots WHERE owner = $1 AND id = $2 AND expires_us > $3"
 
 // Snapshot returns a snapshot that has not expired.
 func (db *DB) Snapshot(ctx context.Context, owner engine.Owner, id engine.ID) (engine.Snapshot, error) {
@@ -76,7 +87,7 @@ func (db *DB) Snapshots(ctx context.Context, q engine.SnapshotQuery) (found []en
 		if q.Session.IsZero() {
 			every = 1
 		}
-		found, err = rows(ctx, c, scanSnapshot, "SELECT "+snapshotColumns+` FROM snapshots
+		found, err = rows(ctx, c, scanSnapshot, "SELECT "+snapshotRead+` FROM snapshots
 			WHERE owner = $1 AND ($2 = '' OR name = $2) AND expires_us > $3 AND (CAST($4 AS BIGINT) = 1 OR session = $5)
 			AND (created_us, id) < ($6, $7) ORDER BY created_us DESC, id DESC LIMIT $8`,
 			q.Owner, q.Name, db.micros(), every, q.Session[:], from.created, from.id[:], from.limit)
@@ -153,6 +164,9 @@ func (db *DB) AddCopies(
 		}
 		if err != nil {
 			return err
+		}
+		if !source.Memory {
+			files = slices.DeleteFunc(files, func(c copied) bool { return c.link.Path == engine.MemoryMark })
 		}
 		for i := range sessions {
 			if err := addCopy(ctx, c, &sessions[i], files, ttl); err != nil {

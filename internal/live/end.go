@@ -14,11 +14,14 @@ import (
 func (it *interpreter) ended(run *engine.Run) {
 	at := it.at
 	at.mu.Lock()
-	o := at.current
+	o, keeping := at.current, it.keeping
 	at.mu.Unlock()
 	if o != nil && o.cell != nil {
 		at.nameWholes(o.cell)
 		it.save(o.cell)
+	}
+	if keeping != nil {
+		<-keeping
 	}
 	at.store() // whatever has changed since, also what was too much for the limits of a cell
 	if it.vacate && at.dispensable() == nil && !at.service.shares(at) {
@@ -52,7 +55,7 @@ func (it *interpreter) ended(run *engine.Run) {
 		}
 		at.give(o, status, "Its interpreter ended. "+why)
 	}
-	if !again && (!it.fresh || it.began || at.why == "") {
+	if !again && (!it.fresh || it.began || at.why == "") && !it.kept {
 		at.why = why
 	}
 	at.orders = slices.DeleteFunc(at.orders, func(o *order) bool { return o.do == setupOrder })

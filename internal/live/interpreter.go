@@ -34,6 +34,8 @@ type interpreter struct {
 	paused   int            // calls of its cell that a person must answer
 	ending   string         // why it is being ended; empty: it is not being ended
 	vacate   bool           // the workspace is released with it
+	keeping  chan struct{}  // closed when it is stored with its memory; nil: it is not being stored
+	kept     bool           // it ends because it is
 	leases   int            // other users of its sandbox
 	awake    bool           // the engine lets it run
 	hadLease bool           // it had a lease
@@ -344,6 +346,9 @@ func (it *interpreter) next(ctx context.Context, report []byte) ([]byte, error) 
 	it.report(report)
 	runtime.Gosched() // lets a goroutine that waits for the cell run first
 	at := it.at
+	if len(report) == 0 {
+		it.goOn(ctx)
+	}
 	at.mu.Lock()
 	it.began, at.refused = true, 0
 	for len(at.orders) == 0 || it.ending != "" {

@@ -77,7 +77,7 @@ func sharedSandbox(t *testing.T, packages bool) *executor.Sandbox {
 
 func startSandbox(ctx context.Context, runtimes string) (*executor.Sandbox, error) {
 	launcher := executor.NewLauncher(executor.LaunchOptions{Runtimes: runtimes, Warm: true,
-		Binary: sandboxtest.Binary()})
+		Wall: os.Getenv("AIRLOCK_TEST_WALL"), Binary: sandboxtest.Binary()})
 	return executor.Start(ctx, executor.Config{Launcher: launcher, Log: quiet})
 }
 
@@ -90,6 +90,7 @@ type place struct {
 	engine  *engine.Service
 	sandbox engine.Sandbox
 	caller  engine.Caller
+	stop    func() // as a service does
 }
 
 // open opens a room over the sandbox without packages that tests share.
@@ -129,18 +130,17 @@ func openOn(t *testing.T, config Config, sandbox engine.Sandbox, blobs engine.Bl
 func openOver(t *testing.T, config Config, core *engine.Service, sandbox engine.Sandbox) *place {
 	t.Helper()
 	s := New(config, core, quiet)
-	var once sync.Once
 	p := &place{Service: s, t: t, engine: core, sandbox: sandbox, caller: engine.Caller{Owner: "ann"}}
-	t.Cleanup(func() {
-		once.Do(func() {
-			ctx, cancel := context.WithCancel(context.Background())
-			cancel()
-			if err := core.Shutdown(ctx); err != nil {
-				t.Error(err)
-			}
-			s.Close()
-		})
+	p.stop = sync.OnceFunc(func() {
+		s.PauseAll()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := core.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		s.Close()
 	})
+	t.Cleanup(p.stop)
 	return p
 }
 

@@ -506,8 +506,19 @@ func (at *session) lastUse() time.Time {
 	return at.used
 }
 
-// endIdle ends an idle interpreter.
+// endIdle ends an idle interpreter. Where memory is kept, it goes on with the next cell.
 func (at *session) endIdle(why string) bool {
+	if !at.isIdle() {
+		return false
+	}
+	if at.id == at.record.ID && at.record.Wall.KeepsMemory() && at.service.background(func() { at.doze(why) }) {
+		return true
+	}
+	return at.endNow(why)
+}
+
+// endNow ends an idle interpreter.
+func (at *session) endNow(why string) bool {
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	if !at.idleNow() {

@@ -21,9 +21,11 @@ type Sessions interface {
 	EndFork(ctx context.Context, caller engine.Caller, fork engine.ID) error
 	Interrupt(ctx context.Context, caller engine.Caller, session engine.ID) error
 	Restart(ctx context.Context, caller engine.Caller, session engine.ID) error
-	Pause(ctx context.Context, caller engine.Caller, session engine.ID) error
+	Pause(ctx context.Context, caller engine.Caller, session engine.ID, memory Memory) error
 	SetSecrets(ctx context.Context, caller engine.Caller, session engine.ID, values map[string]engine.SecretValue) error
-	AddSnapshot(ctx context.Context, caller engine.Caller, session engine.ID, name string) (engine.Snapshot, error)
+	AddSnapshot(
+		ctx context.Context, caller engine.Caller, session engine.ID, name string, memory Memory,
+	) (engine.Snapshot, error)
 	Copy(
 		ctx context.Context, caller engine.Caller, from engine.CopySource, req CopyRequest,
 	) (made []engine.Session, dropped []engine.DroppedFile, err error)

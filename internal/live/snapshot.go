@@ -11,12 +11,13 @@ import (
 	"github.com/airlock-run/airlock/internal/language"
 )
 
-// Pausing, snapshots and copies of sessions. On this wall all of them are about files: variables
-// and processes are in memory alone.
+// Pausing, snapshots and copies of sessions. Where a session has a kernel of its own, they keep its memory too:
+// variables and processes. With the shared kernel they are about files.
 
 // Pause ends the interpreter and all programs of a session, and leaves the session to its stored files: it takes no
-// memory until its next use, which starts anew. If a file cannot be stored, it continues, and the error says so.
-func (s *Service) Pause(ctx context.Context, caller engine.Caller, id engine.ID) error {
+// memory until its next use. That starts anew, unless the memory is stored too. If something cannot be stored, the
+// session continues, and the error says so.
+func (s *Service) Pause(ctx context.Context, caller engine.Caller, id engine.ID, memory Memory) error {
 	at, err := s.find(ctx, caller, id)
 	if err != nil {
 		return err
@@ -24,7 +25,16 @@ func (s *Service) Pause(ctx context.Context, caller engine.Caller, id engine.ID)
 	if at.id != at.record.ID {
 		return missing(id.String())
 	}
-	at.store()
+	keep, err := memory.of(at.record.Wall, "pause")
+	if err == nil && keep {
+		err = at.remember(ctx, "pause", "It was paused by request.")
+	}
+	if err != nil {
+		return err
+	}
+	if !keep {
+		at.store()
+	}
 	if err := at.dispensable(); err != nil {
 		return err
 	}
@@ -53,11 +63,16 @@ func (at *session) pause() {
 	}
 }
 
-// AddSnapshot makes a snapshot of the files of a session of any kind; see engine.Service.AddSnapshot.
+// AddSnapshot makes a snapshot of a session of any kind; see engine.Service.AddSnapshot.
 func (s *Service) AddSnapshot(
-	ctx context.Context, caller engine.Caller, id engine.ID, name string,
+	ctx context.Context, caller engine.Caller, id engine.ID, name string, memory Memory,
 ) (engine.Snapshot, error) {
-	made, err := s.engine.AddSnapshot(ctx, caller, id, name)
+	keep, forget, err := s.addMemory(ctx, caller, id, "snapshot", memory)
+	if err != nil {
+		return engine.Snapshot{}, err
+	}
+	defer forget()
+	made, err := s.engine.AddSnapshot(ctx, caller, id, name, keep)
 	s.noteStored(id)
 	return made, err
 }
@@ -82,6 +97,7 @@ type CopyRequest struct {
 	Limits  engine.Limits
 	Scope   string
 	Wall    engine.Wall // at least that of the source
+	Memory  Memory
 }
 
 // Copy makes sessions with the files of a session of any kind, or of a snapshot: all of them or none. A live one has
@@ -113,6 +129,16 @@ func (s *Service) Copy(
 		}
 		one.Live, one.Limits = string(remembered), known.Limits
 		why = sentence(why, missed(Secrets(live), req.Secrets))
+	}
+	if from.Snapshot.IsZero() {
+		keep, forget, err := s.addMemory(ctx, caller, from.Session, "fork", req.Memory)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer forget()
+		from.Memory = keep
+	} else {
+		from.Memory = req.Memory != WithoutMemory
 	}
 	requests := make([]engine.SessionRequest, req.Count)
 	for i := range requests {

@@ -26,7 +26,7 @@ func TestPauseTenTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := plain(t, p.want(p.run(s, "gone = True\n"+listing), StatusOK))
-		if err := p.Pause(t.Context(), p.caller, s); err != nil {
+		if err := p.Pause(t.Context(), p.caller, s, WithoutMemory); err != nil {
 			t.Fatal(err)
 		}
 		if info, err := p.Info(t.Context(), p.caller, s); err != nil || info.State != StatePaused {
@@ -51,7 +51,7 @@ func TestCopies(t *testing.T) {
 	}
 	s := made.ID
 	p.run(s, "x = 1; open('/workspace/a.txt', 'w').write('one')")
-	snapshot, err := p.AddSnapshot(t.Context(), p.caller, s, "v1")
+	snapshot, err := p.AddSnapshot(t.Context(), p.caller, s, "v1", WithoutMemory)
 	if err != nil || snapshot.Files != 1 || len(snapshot.Dropped) > 0 {
 		t.Fatalf("%d files, %v, %v", snapshot.Files, snapshot.Dropped, err)
 	}
@@ -121,7 +121,7 @@ func TestCopyWithoutRights(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		snapshot, err := p.AddSnapshot(t.Context(), p.caller, of.ID, "")
+		snapshot, err := p.AddSnapshot(t.Context(), p.caller, of.ID, "", WithoutMemory)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,13 +146,13 @@ func TestPauseWithoutSpace(t *testing.T) {
 		return nil
 	})
 	p.run(s, "x = 1; open('a.txt', 'w').write('a' * 100)")
-	if err := p.Pause(t.Context(), p.caller, s); !errors.Is(err, engine.ErrFull) || !strings.Contains(err.Error(), "would be lost") {
+	if err := p.Pause(t.Context(), p.caller, s, WithoutMemory); !errors.Is(err, engine.ErrFull) || !strings.Contains(err.Error(), "would be lost") {
 		t.Errorf("%v", err)
 	}
 	checkCell(t, p.run(s, "x, len(open('a.txt').read())"), facts{Result: "(1, 100)", Restarted: new(false)}, "it goes on")
 	index.Fail(nil)
 	p.run(s, "open('a.txt', 'a').write('')\nimport os; os.utime('a.txt')")
-	if err := p.Pause(t.Context(), p.caller, s); err != nil {
+	if err := p.Pause(t.Context(), p.caller, s, WithoutMemory); err != nil {
 		t.Error(err)
 	}
 	checkCell(t, p.run(s, "len(open('a.txt').read())"), facts{Result: "100", Restarted: new(true)}, "paused")

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/live"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
@@ -297,7 +298,7 @@ func (h *Handler) end(sb *sandbox) {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
 	if _, paused := sb.life(); sb.autoPause && !paused {
-		if _, err := h.pause(ctx, sb); err != nil {
+		if _, err := h.pause(ctx, sb, live.MemoryIfKept); err != nil {
 			h.Log.Error("a sandbox could not be paused and goes on", "session", sb.session, "err", err)
 			sb.live(retryPause, false)
 		}

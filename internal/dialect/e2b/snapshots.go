@@ -14,15 +14,26 @@ import (
 	"github.com/airlock-run/airlock/internal/live"
 )
 
-// Pausing, snapshots and forks. All of them keep files alone: variables and processes end, or
-// stay with the source.
+// Pausing, snapshots and forks. Where a sandbox has a kernel of its own they keep its memory too, as E2B does. With the
+// shared kernel they keep files alone: variables and processes end, or stay with the source.
 
 // memoryBody is what they have in common.
 type memoryBody struct {
 	Memory *bool `json:"memory"`
 }
 
-const noMemory = "the gVisor wall alone keeps memory, and this server does not have it: "
+// wanted returns what is asked for; otherwise says it where the body does not.
+func (b memoryBody) wanted(otherwise live.Memory) live.Memory {
+	switch {
+	case b.Memory == nil:
+		return otherwise
+	case *b.Memory:
+		return live.WithMemory
+	}
+	return live.WithoutMemory
+}
+
+const noMemory = "the gVisor wall alone keeps memory, and this sandbox does not have it: "
 
 // retryPause is when a sandbox is asked again to pause whose files could not be stored.
 const retryPause = time.Minute
@@ -32,12 +43,10 @@ func (h *Handler) pauseSandbox(w http.ResponseWriter, r *http.Request, sb *sandb
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
-	if body.Memory == nil || *body.Memory {
-		writeError(w, http.StatusNotImplemented, noMemory+`pause with mode "filesystem" (keep_memory=False) keeps the files`)
-		return nil
-	}
-	paused, err := h.pause(r.Context(), sb)
+	paused, err := h.pause(r.Context(), sb, body.wanted(live.WithMemory))
 	switch {
+	case errors.Is(err, engine.ErrNoMemory):
+		writeError(w, http.StatusNotImplemented, noMemory+`pause with mode "filesystem" (keep_memory=False) keeps the files`)
 	case err != nil:
 		return err
 	case !paused: // SDKs answer False
@@ -48,8 +57,8 @@ func (h *Handler) pauseSandbox(w http.ResponseWriter, r *http.Request, sb *sandb
 	return nil
 }
 
-// pause leaves a sandbox to its files, unless it is paused already. If they cannot be stored, it goes on.
-func (h *Handler) pause(ctx context.Context, sb *sandbox) (paused bool, err error) {
+// pause leaves a sandbox to what is stored of it, unless it is paused already. If that cannot be stored, it goes on.
+func (h *Handler) pause(ctx context.Context, sb *sandbox, memory live.Memory) (paused bool, err error) {
 	sb.mu.Lock()
 	if sb.paused || sb.timer == nil {
 		sb.mu.Unlock()
@@ -60,7 +69,7 @@ func (h *Handler) pause(ctx context.Context, sb *sandbox) (paused bool, err erro
 	sb.mu.Unlock()
 	sb.quit()
 	ctx = context.WithoutCancel(ctx)
-	if err := h.Live.Pause(ctx, sb.caller, sb.session); err != nil {
+	if err := h.Live.Pause(ctx, sb.caller, sb.session, memory); err != nil {
 		sb.resume(time.Until(ends))
 		return false, err
 	}
@@ -111,10 +120,10 @@ func (h *Handler) addSnapshot(w http.ResponseWriter, r *http.Request, sb *sandbo
 	if err := readBody(w, r, &body); err != nil {
 		return err
 	}
-	if body.Memory != nil && *body.Memory {
+	made, err := h.Live.AddSnapshot(r.Context(), sb.caller, sb.session, body.Name, body.wanted(live.MemoryIfKept))
+	if errors.Is(err, engine.ErrNoMemory) {
 		return invalid(noMemory + `a snapshot with mode "filesystem" has the files`)
 	}
-	made, err := h.Live.AddSnapshot(r.Context(), sb.caller, sb.session, body.Name)
 	if err == nil {
 		writeJSON(w, http.StatusCreated, snapshotOf(made))
 	}

@@ -88,36 +88,10 @@ func (f *fakeLive) Restart(_ context.Context, caller engine.Caller, session engi
 	return f.note(caller, session, "restart")
 }
 
-func (f *fakeLive) Pause(_ context.Context, caller engine.Caller, session engine.ID) error {
-	return f.note(caller, session, "pause")
-}
-
 func (f *fakeLive) SetSecrets(
 	_ context.Context, caller engine.Caller, session engine.ID, values map[string]engine.SecretValue,
 ) error {
 	return f.note(caller, session, values["TOKEN"].Reveal())
-}
-
-func (f *fakeLive) AddSnapshot(
-	_ context.Context, caller engine.Caller, session engine.ID, name string,
-) (engine.Snapshot, error) {
-	return engine.Snapshot{ID: engine.NewID(), Name: name, Session: session, Kind: engine.SessionLive,
-		Live: `{"language":"python"}`, Files: 2, Bytes: 3, CreatedAt: someTime, ExpiresAt: someTime,
-		Dropped: []engine.DroppedFile{{Path: "c", Reason: "too large"}}}, f.note(caller, session, name)
-}
-
-func (f *fakeLive) Copy(
-	_ context.Context, caller engine.Caller, from engine.CopySource, req live.CopyRequest,
-) ([]engine.Session, []engine.DroppedFile, error) {
-	if err := f.note(caller, from.Session, req); err != nil {
-		return nil, nil, err
-	}
-	made := make([]engine.Session, req.Count)
-	for i := range made {
-		made[i] = engine.Session{ID: engine.NewID(), Kind: engine.SessionLive, Live: `{"language":"python"}`,
-			CreatedAt: someTime, ExpiresAt: someTime}
-	}
-	return made, []engine.DroppedFile{{Path: "c", Reason: "too large"}}, nil
 }
 
 func (f *fakeLive) Answer(_ context.Context, caller engine.Caller, session engine.ID, text string) error {

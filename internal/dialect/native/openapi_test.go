@@ -80,7 +80,7 @@ func TestDocumentIsTrue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	snapshot, err := r.engine.AddSnapshot(t.Context(), r.caller, session.ID, "v1")
+	snapshot, err := r.engine.AddSnapshot(t.Context(), r.caller, session.ID, "v1", false)
 	if err != nil {
 		t.Fatal(err)
 	}

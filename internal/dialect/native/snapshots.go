@@ -26,32 +26,38 @@ type snapshotBody struct {
 
 func snapshotOf(s engine.Snapshot) snapshotBody {
 	return snapshotBody{ID: s.ID, Name: s.Name, Session: s.Session, Kind: s.Kind, Wall: s.Wall,
-		Language: live.Language(engine.Session{Live: s.Live}), Files: s.Files, Bytes: s.Bytes,
+		Language: live.Language(engine.Session{Live: s.Live}), Memory: s.Memory, Files: s.Files, Bytes: s.Bytes,
 		CreatedAt: rest.TimeOf(s.CreatedAt), ExpiresAt: rest.TimeOf(s.ExpiresAt), Dropped: droppedOf(s.Dropped)}
+}
+
+// readMemory reads whether memory is wanted; otherwise says it where the body does not.
+func readMemory(body *rest.Object, otherwise live.Memory) live.Memory {
+	wanted, ok := rest.Take[bool](body, "memory", "true or false")
+	switch {
+	case !ok:
+		return otherwise
+	case wanted:
+		return live.WithMemory
+	}
+	return live.WithoutMemory
 }
 
 func (q *request) pauseSession(on live.Sessions) (any, error) {
 	body := q.Object()
-	memory := body.Flag("memory", true)
+	memory := readMemory(body, live.WithMemory)
 	if err := body.Done(); err != nil {
 		return nil, err
 	}
-	if memory {
-		return nil, engine.RefuseMemory("pause")
-	}
-	return nil, on.Pause(q.Context(), q.Caller, q.id)
+	return nil, on.Pause(q.Context(), q.Caller, q.id, memory)
 }
 
 func (q *request) createSnapshot(on live.Sessions) (any, error) {
 	body := q.Object()
-	name, memory := body.Text("name"), body.Flag("memory", false)
+	name, memory := body.Text("name"), readMemory(body, live.MemoryIfKept)
 	if err := body.Done(); err != nil {
 		return nil, err
 	}
-	if memory {
-		return nil, engine.RefuseMemory("snapshot")
-	}
-	made, err := on.AddSnapshot(q.Context(), q.Caller, q.id, name)
+	made, err := on.AddSnapshot(q.Context(), q.Caller, q.id, name, memory)
 	if err != nil {
 		return nil, err
 	}
@@ -91,22 +97,21 @@ type copiesBody struct {
 
 func (q *request) forkSession(on live.Sessions) (any, error) {
 	body := q.Object()
-	count, memory, ttl := body.Count("count", engine.MaxCopies), body.Flag("memory", false), body.Seconds("ttl_seconds")
+	count, ttl := body.Count("count", engine.MaxCopies), body.Seconds("ttl_seconds")
+	memory := readMemory(body, live.MemoryIfKept)
 	secrets, wall := readSecrets(body), engine.Wall(body.Text("wall"))
 	if err := body.Done(); err != nil {
 		return nil, err
 	}
-	if memory {
-		return nil, engine.RefuseMemory("fork")
-	}
 	made, dropped, err := on.Copy(q.Context(), q.Caller, engine.CopySource{Session: q.id},
 		live.CopyRequest{Count: int(cmp.Or(count, 1)), Origin: engine.OriginNative, TTL: ttl, Secrets: secrets,
-			Wall: wall})
+			Wall: wall, Memory: memory})
 	if err != nil {
 		return nil, err
 	}
 	return rest.Created("/sessions/"+made[0].ID.String(),
-		copiesBody{Sessions: rest.Each(made, sessionOf), Dropped: droppedOf(dropped)}), nil
+		copiesBody{Memory: memory != live.WithoutMemory && made[0].Wall.KeepsMemory(),
+			Sessions: rest.Each(made, sessionOf), Dropped: droppedOf(dropped)}), nil
 }
 
 // restoreSession makes a session of a snapshot.

@@ -198,7 +198,7 @@ chmod 700 d; mkdir closed; chmod 555 closed; `
 		"chmod 700 closed; rm -r *; echo y > run.sh; mkdir d; echo z > d/secret; ",
 	} {
 		want := c.shell(t, session, change+list)
-		if err := c.live.Pause(t.Context(), c.caller, session); err != nil {
+		if err := c.live.Pause(t.Context(), c.caller, session, live.WithoutMemory); err != nil {
 			t.Fatal(err)
 		}
 		if got := c.shell(t, session, list); got != want {

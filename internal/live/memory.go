@@ -1,0 +1,153 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/airlock-run/airlock/internal/engine"
+)
+
+// Memory says whether variables and processes are wanted with the files of a session.
+type Memory uint8
+
+// The wishes.
+const (
+	MemoryIfKept Memory = iota // if its wall keeps memory
+	WithMemory                 // else the request is refused
+	WithoutMemory
+)
+
+// of reports whether the memory of a session is kept as wanted.
+func (m Memory) of(wall engine.Wall, op string) (bool, error) {
+	if m == WithMemory && !wall.KeepsMemory() {
+		return false, engine.RefuseMemory(op)
+	}
+	return m != WithoutMemory && wall.KeepsMemory(), nil
+}
+
+// remember stores the session with its memory. Its interpreter has ended then, for the reason why, and goes on with the
+// next use; without a reason it goes on at once. A session without an interpreter is as it was.
+func (at *session) remember(ctx context.Context, op, why string) error {
+	at.mu.Lock()
+	it := at.interpreter
+	switch {
+	case it == nil || it.ending != "":
+		at.mu.Unlock()
+		return nil
+	case !it.began || at.current != nil || len(at.orders) > 0 || it.keeping != nil:
+		at.mu.Unlock()
+		return &engine.Error{Op: op, Kind: engine.ErrBusy, ID: at.id.String(), RetryAfter: time.Second,
+			Err:  errors.New("the session runs a cell, or starts"),
+			Hint: "wait until it has ended, or interrupt it"}
+	}
+	done := make(chan struct{})
+	it.keeping, it.kept = done, why != ""
+	if why != "" {
+		it.ending, it.vacate = why, true // nothing else ends it, and no order reaches it
+	}
+	controls := it.controls
+	at.mu.Unlock()
+	defer close(done)
+	saved, err := at.service.engine.SaveMemory(ctx, at.record, controls, why == "")
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	it.keeping = nil
+	at.stored = at.service.changes.Add(1)
+	at.note(&saved, nil)
+	if err == nil {
+		return nil
+	}
+	if it.kept = false; why != "" {
+		it.ending, it.vacate = "", false // it goes on, unless the attempt has ended it
+		it.call()
+	}
+	return err
+}
+
+// addMemory adds the memory of a session that runs to its stored files, if it is wanted, until forget is called. A
+// session that does not run has what it was stored with.
+func (s *Service) addMemory(
+	ctx context.Context, caller engine.Caller, id engine.ID, op string, memory Memory,
+) (keep bool, forget func(), err error) {
+	forget = func() {}
+	of, err := s.engine.GetSession(ctx, caller, id)
+	if err == nil {
+		keep, err = memory.of(of.Wall, op)
+	}
+	if err != nil || !keep || of.Kind != engine.SessionLive {
+		return keep, forget, err
+	}
+	at, err := s.find(ctx, caller, id)
+	if err == nil {
+		err = at.remember(ctx, op, "")
+	}
+	if err != nil || !at.alive() {
+		return keep, forget, err
+	}
+	return keep, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+		defer cancel()
+		if err := s.engine.ForgetMemory(ctx, at.record); err != nil {
+			s.log.Error("a session goes on, and its stored memory is still there", "session", id, "error", err)
+		}
+	}, nil
+}
+
+// doze stores an idle session with its memory. If that fails, its interpreter ends without.
+func (at *session) doze(why string) {
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	err := at.remember(ctx, "pause", why)
+	if err == nil || engine.KindOf(err) == engine.ErrBusy { // it is not idle any more
+		return
+	}
+	at.service.log.Warn("a session ends without its memory, which could not be stored", "session", at.record.ID,
+		"error", err)
+	at.endNow(why)
+}
+
+// PauseAll stores the idle sessions with their memory, where that can be, before a service stops.
+func (s *Service) PauseAll() {
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for _, at := range s.all() {
+		if at.id == at.record.ID && at.isIdle() && at.record.Wall.KeepsMemory() {
+			group.Go(func() error {
+				at.doze("The service was shut down.")
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // each has logged its error
+}
+
+// goOn notes that the interpreter has gone on as it was stored: it has been set up, and has its variables. What it
+// has in common with other copies it is told to forget.
+func (it *interpreter) goOn(ctx context.Context) {
+	at := it.at
+	if err := at.service.engine.ForgetMemory(ctx, at.record); err != nil {
+		at.service.log.Error("a session goes on, and its stored memory is still there", "session", at.record.ID, "error", err)
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	it.fresh, at.why = false, ""
+	at.orders = slices.DeleteFunc(at.orders, func(o *order) bool { return o.do == setupOrder })
+	at.orders = slices.Insert(at.orders, 0, &order{do: reseedOrder, reply: make(chan reply, 1), text: struct {
+		Do string `json:"do"`
+	}{reseedOrder}})
+}
+
+// reseedOrder has an interpreter begin its random numbers anew.
+const reseedOrder = "reseed"
+
+// Forgot implements engine.Resident.
+func (it *interpreter) Forgot(why error) {
+	it.at.mu.Lock()
+	defer it.at.mu.Unlock()
+	it.at.why = "It could not go on with its memory: " + why.Error()
+}
