@@ -128,7 +128,9 @@ test-machine: build ## Debian 13 in an emulator: control groups of version 2, sy
 test-images: build ## images made of Debian's packages and a Containerfile, used from the command line; needs root, buildah
 	@scripts/test-images '$(CACHE)/images' $(IMAGES)
 
-# Calls of the system take several times as long there, and hostile programs mostly make such.
+# Calls of the system take several times as long there, and hostile programs mostly make such. Live sessions are
+# tried there too, but for tests of what differs: who can kill whom, and FIFOs among files.
+SHARED := ^Test(Abuse|AbuseOfShells|FilesAsProgramsSeeThem|R)$$
 .PHONY: test-gvisor
 test-gvisor: build gvisor test-data ## hostile programs that have a kernel of their own; 1,000 runs, 200 kills
 	@export AIRLOCK_TEST_EXECUTOR='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -run '$(HOSTILE)' -- ./internal/sandbox/gvisor); \

@@ -42,13 +42,14 @@ type report struct {
 // cell is the command that runs one program in a new sandbox, as pid 1 of a namespace whose end is
 // that of the sandbox, and in a mount namespace of its own, whose end is that of all it mounts.
 type cell struct {
-	mounts []string // NUMBER:PATH of mounts to attach in the folder of the sandbox, and PATH:PATH of folders to repeat there
+	mounts []string // NUMBER:PATH of mounts to attach in the folder of the sandbox, and PATH:PATH of folders to repeat
 	store  string   // the folder to store the sandbox in, at SIGUSR1
 	stored string   // the folder of a stored sandbox, to go on with
 	passed []string // NUMBER:NUMBER of open files, here and in the program
 	memory int      // number of the pipe with a stored live session, to go on with; 0: none
 	pipe   *os.File // the same, while it is read
 	layers []string // FOLDER:PATH of what is written to the layers of a live session, and where they are mounted
+	proxy  string   // PORT:PATH of the program's proxy, and of the socket for its connections; empty: there is none
 	asked  int      // number of the socket with the executor's requests; 0: there is none
 	file   *os.File // with the specification
 	spec   *specs.Spec
@@ -78,6 +79,7 @@ func (c *cell) SetFlags(f *flag.FlagSet) {
 	f.StringVar(&c.stored, "stored", "", "go on with the sandbox that is stored in this folder")
 	f.IntVar(&c.memory, "memory", 0, "go on with the live session that is read from this pipe")
 	f.Var((*list)(&c.layers), "layer", "store what is in this folder, of a layer at a path in "+folder+"; may be repeated")
+	f.StringVar(&c.proxy, "proxy", "", "listen at a port, and pass connections on to a socket: PORT:PATH")
 	f.IntVar(&c.asked, "requests", 0, "answer the requests of this socket")
 	f.Var((*list)(&c.passed), "pass", "give the program this open file under another number; may be repeated")
 }
@@ -152,6 +154,12 @@ func (c *cell) run(conf *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("make the sandbox: %w", err)
 	}
+	a := &answerer{made: made, conf: conf, socket: c.asked}
+	if c.proxy != "" && c.memory == 0 {
+		if err := a.listen(c.proxy); err != nil {
+			return err
+		}
+	}
 	switch {
 	case c.stored != "":
 		err = made.Restore(conf, c.stored, false, false, nil)
@@ -163,6 +171,11 @@ func (c *cell) run(conf *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("start the program: %w", err)
 	}
+	if c.proxy != "" && c.memory != 0 { // its network is that which was stored
+		if err := a.listen(c.proxy); err != nil {
+			return err
+		}
+	}
 	if c.store != "" {
 		return c.storeAt(made, conf)
 	}
@@ -170,7 +183,6 @@ func (c *cell) run(conf *config.Config) error {
 		f.Close()
 	}
 	if c.asked != 0 {
-		a := &answerer{made: made, conf: conf, socket: c.asked}
 		for _, text := range c.layers {
 			upper, at, _ := strings.Cut(text, ":")
 			a.layers = append(a.layers, layer{upper, at})
@@ -298,6 +310,11 @@ func attach(text string) error {
 	at := folder + "/" + path
 	number, err := strconv.Atoi(from)
 	if err != nil {
+		if unix.Access(at, unix.F_OK) != nil {
+			if err := os.MkdirAll(at, 0o755); err != nil {
+				return err
+			}
+		}
 		if err := unix.Mount(from, at, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 			return fmt.Errorf("mount %s: %w", path, err)
 		}

@@ -31,12 +31,21 @@ const tmpFolder = "tmp"
 
 // store stores the sandbox.
 func (a *answerer) store(to *os.File, goOn bool) (err error) {
+	if a.proxy != "" {
+		if err := a.stopListening(); err != nil {
+			return err
+		}
+	}
 	if err := a.made.Sandbox.Pause(id); err != nil {
 		return fmt.Errorf("stop the sandbox: %w", err)
 	}
 	defer func() {
-		if goOn || err != nil {
-			err = errors.Join(err, a.made.Sandbox.Resume(id))
+		if !goOn && err == nil {
+			return
+		}
+		err = errors.Join(err, a.made.Sandbox.Resume(id))
+		if a.proxy != "" {
+			err = errors.Join(err, a.listen(a.proxy))
 		}
 	}()
 	archive := tar.NewWriter(to)

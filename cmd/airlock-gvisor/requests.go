@@ -24,6 +24,7 @@ type request struct {
 	Count  string         `json:",omitempty"` // the processes of this job
 	Dial   int            `json:",omitempty"` // a port of the loopback, with the socket to connect
 	Store  *storeRequest  `json:",omitempty"` // the sandbox, with the pipe to write to
+	Proxy  string         `json:",omitempty"` // see listen
 }
 
 // storeRequest stores the sandbox, which then ends unless it goes on.
@@ -64,6 +65,7 @@ type answerer struct {
 	conf    *config.Config
 	socket  int
 	layers  []layer
+	proxy   string // see listen; empty: there is none
 	sending sync.Mutex
 }
 
@@ -140,6 +142,8 @@ func (a *answerer) answer(r *request, files []*os.File) (reply, error) {
 	case r.Dial != 0 && len(files) == 1:
 		return reply{}, a.made.PortForward(&boot.PortForwardOpts{ContainerID: id, Port: uint16(r.Dial),
 			FilePayload: urpc.FilePayload{Files: files}})
+	case r.Proxy != "":
+		return reply{}, a.listen(r.Proxy)
 	case r.Store != nil && len(files) == 1:
 		return reply{}, a.store(files[0], r.Store.GoOn)
 	}

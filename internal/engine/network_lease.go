@@ -46,6 +46,9 @@ func (l *Lease) Listener(file *os.File) {
 	case l.ended:
 		open.Close()
 	default:
+		if l.open != nil { // of a sandbox that did not start
+			l.open.Close()
+		}
 		l.open = open
 	}
 }

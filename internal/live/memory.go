@@ -23,11 +23,23 @@ const (
 )
 
 // of reports whether the memory of a session is kept as wanted.
-func (m Memory) of(wall engine.Wall, op string) (bool, error) {
-	if m == WithMemory && !wall.KeepsMemory() {
-		return false, engine.RefuseMemory(op)
+func (m Memory) of(session engine.Session, op string) (bool, error) {
+	kept := keepsMemory(session)
+	switch {
+	case m != WithMemory || kept:
+		return m != WithoutMemory && kept, nil
+	case session.Wall.KeepsMemory():
+		return false, &engine.Error{Op: op, Kind: engine.ErrInvalid, ID: "memory",
+			Err:  errors.New("a session with secrets is not kept in memory: what stands for them there would be of no use"),
+			Hint: `Ask for the files alone, with "memory": false.`}
 	}
-	return m != WithoutMemory && wall.KeepsMemory(), nil
+	return false, engine.RefuseMemory(op)
+}
+
+// keepsMemory reports whether a session can be stored with its memory. One with secrets has their placeholders there,
+// which are others each time.
+func keepsMemory(session engine.Session) bool {
+	return session.Wall.KeepsMemory() && len(Secrets(session.Live)) == 0
 }
 
 // remember stores the session with its memory. Its interpreter has ended then, for the reason why, and goes on with the
@@ -77,7 +89,7 @@ func (s *Service) addMemory(
 	forget = func() {}
 	of, err := s.engine.GetSession(ctx, caller, id)
 	if err == nil {
-		keep, err = memory.of(of.Wall, op)
+		keep, err = memory.of(of, op)
 	}
 	if err != nil || !keep || of.Kind != engine.SessionLive {
 		return keep, forget, err
@@ -116,7 +128,7 @@ func (s *Service) PauseAll() {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, at := range s.all() {
-		if at.id == at.record.ID && at.isIdle() && at.record.Wall.KeepsMemory() {
+		if at.id == at.record.ID && at.isIdle() && keepsMemory(at.record) {
 			group.Go(func() error {
 				at.doze("The service was shut down.")
 				return nil

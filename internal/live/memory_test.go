@@ -1,7 +1,11 @@
 package live
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -31,7 +35,34 @@ func rememberingSandbox(t *testing.T) *executor.Sandbox {
 // openRemembering opens a room over such a sandbox.
 func openRemembering(t *testing.T, s engine.Sandbox, blobs engine.Blobs, index engine.Index) *place {
 	t.Helper()
-	return openOver(t, Config{}, enginetest.StartOn(t, engine.Config{Wall: engine.WallGVisor}, s, blobs, index), s)
+	config := engine.Config{Wall: engine.WallGVisor,
+		Network: engine.NetworkConfig{Allow: []string{"api.example.com"}, Egress: greeter{}}}
+	return openOver(t, Config{}, enginetest.StartOn(t, config, s, blobs, index), s)
+}
+
+// greeter is an Egress that greets each connection.
+type greeter struct{}
+
+func (greeter) Open(_ context.Context, _ engine.Grant, file *os.File, _ func([]engine.Contact)) (io.Closer, error) {
+	l, err := net.FileListener(file)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprint(conn, "hello")
+			conn.Close()
+		}
+	}()
+	return l, nil
+}
+
+func (greeter) Authority() (certificate, key []byte, err error) {
+	return nil, nil, errors.ErrUnsupported
 }
 
 // Ten times a session is paused with its memory and used again, with changes between: variables, files everywhere and
@@ -118,5 +149,28 @@ func TestMemoryOutlivesService(t *testing.T) {
 	c := again.want(again.run(s, "x + 1"), StatusOK)
 	if plain(t, c) != "42" || c.Restarted {
 		t.Errorf("%s, restarted %v: %s", plain(t, c), c.Restarted, c.Message)
+	}
+}
+
+// Programs reach their proxy, also after a pause, and those without a grant have none.
+func TestNetworkOfOwnKernel(t *testing.T) {
+	p := openRemembering(t, rememberingSandbox(t), enginetest.NewBlobs(), enginetest.NewIndex())
+	made, err := p.Create(t.Context(), p.caller, Request{Network: &engine.Network{Allow: []string{"api.example.com"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const connect = "import socket; [socket.create_connection(('127.0.0.1', 3128)).recv(9) for _ in range(3)]"
+	const want = "[b'hello', b'hello', b'hello']"
+	for range 3 {
+		c := p.want(p.run(made.ID, connect), StatusOK)
+		if got := plain(t, c); got != want || c.Restarted {
+			t.Errorf("the proxy says %s; restarted %v: %s", got, c.Restarted, c.Message)
+		}
+		if err := p.Pause(t.Context(), p.caller, made.ID, WithMemory); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c := p.run(p.session("python"), connect); c.Status != StatusError {
+		t.Errorf("without a grant: %s", c.Status)
 	}
 }

@@ -511,7 +511,7 @@ func (at *session) endIdle(why string) bool {
 	if !at.isIdle() {
 		return false
 	}
-	if at.id == at.record.ID && at.record.Wall.KeepsMemory() && at.service.background(func() { at.doze(why) }) {
+	if at.id == at.record.ID && keepsMemory(at.record) && at.service.background(func() { at.doze(why) }) {
 		return true
 	}
 	return at.endNow(why)

@@ -25,7 +25,7 @@ func (s *Service) Pause(ctx context.Context, caller engine.Caller, id engine.ID,
 	if at.id != at.record.ID {
 		return missing(id.String())
 	}
-	keep, err := memory.of(at.record.Wall, "pause")
+	keep, err := memory.of(at.record, "pause")
 	if err == nil && keep {
 		err = at.remember(ctx, "pause", "It was paused by request.")
 	}

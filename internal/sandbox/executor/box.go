@@ -108,12 +108,13 @@ func (b *Box) ownPipes(files []*os.File) {
 }
 
 // startsCold reports whether no sandbox that waits may be used: its filter of system calls would be
-// another one.
+// another one, or it has no way to the proxy.
 func (e *executor) startsCold(r *RunRequest) bool {
-	return len(r.Volumes) > 0 || slices.ContainsFunc(r.Mounts, func(asked string) bool {
-		name, _ := engine.MountName(asked)
-		return !e.machine.can.Sealed[name]
-	})
+	return r.Network && !r.Live && e.machine.can.Kernel != "" || len(r.Volumes) > 0 ||
+		slices.ContainsFunc(r.Mounts, func(asked string) bool {
+			name, _ := engine.MountName(asked)
+			return !e.machine.can.Sealed[name]
+		})
 }
 
 // openMounts opens the folders of the host that the program asks for.

@@ -319,6 +319,7 @@ func (p *pool) launchZygote() (Zygote, error) {
 			return nil, err
 		}
 		defer e.discard(h)
+		options.UID = h.uid
 		if options.Layers, err = e.layersOver(h, p.env.Root); err != nil {
 			return nil, err
 		}

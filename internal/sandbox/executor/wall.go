@@ -68,6 +68,7 @@ type ZygoteOptions struct {
 	Environment *Environment
 	Group       *cgroup.Group // for its own process; nil without control groups
 	Layers      []*os.File    // as those of a Box, of a live session that no one has; only where copies have kernels
+	UID         int           // whose they are
 }
 
 // A Zygote is a process, or a stored image of one, that has imported packages. Sandboxes

@@ -30,6 +30,7 @@ type cell struct {
 	command  *exec.Cmd            // nil: not started
 	pidfd    int
 	reports  *os.File
+	proxy    string        // path of the socket of its proxy; empty: it has none
 	requests *requests     // nil: no other process can enter
 	used     time.Duration // once it was reaped
 	reaped   bool
@@ -74,6 +75,10 @@ func (w *cell) start(files []*os.File, more ...string) error {
 	}
 	defer done()
 	w.giveLayers(c)
+	w.giveShared(c)
+	if w.proxy != "" {
+		c.Args = append(c.Args, "--proxy="+w.proxyArgument())
+	}
 	if w.Request.Enterable() {
 		var theirs *os.File
 		if w.requests, theirs, err = newRequests(); err != nil {
@@ -267,9 +272,6 @@ func (w *cell) Reap() time.Duration {
 // Mount implements Cell.
 func (w *cell) Mount() error { return refused("mounts") }
 
-// Proxy implements Cell.
-func (w *cell) Proxy() (*os.File, error) { return nil, refused("network access") }
-
 // Close implements Cell.
 func (w *cell) Close() {
 	if w.command != nil {
@@ -284,6 +286,9 @@ func (w *cell) Close() {
 	}
 	if w.requests != nil {
 		w.requests.close()
+	}
+	if w.proxy != "" {
+		_ = os.Remove(w.proxy)
 	}
 	executor.CloseAll(w.reports)
 }

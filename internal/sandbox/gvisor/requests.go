@@ -20,6 +20,7 @@ type request struct {
 	Count  string         `json:",omitempty"`
 	Dial   int            `json:",omitempty"`
 	Store  *storeRequest  `json:",omitempty"`
+	Proxy  string         `json:",omitempty"`
 }
 
 type storeRequest struct{ GoOn bool }

@@ -3,7 +3,9 @@ package gvisor
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path"
+	"slices"
 	"time"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
@@ -17,7 +19,8 @@ import (
 const (
 	workspaceFolder = "workspace"
 	tmpFolder       = "tmp"
-	rootFolder      = "root" // with the layers of a live session
+	rootFolder      = "root"   // with the layers of a live session
+	sharedFolder    = "shared" // with mounts and volumes
 )
 
 // Limits that are the same for every program.
@@ -129,10 +132,37 @@ func (w *cell) mounts() []specs.Mount {
 		list = append(list, bind(workspace, image.RootHome, quiet...),
 			specs.Mount{Type: "devpts", Source: "devpts", Destination: "/dev/pts"})
 	}
+	for _, at := range w.sharedMounts() {
+		list = append(list, bind(path.Join(folder, sharedFolder, at), at, quiet...))
+	}
 	if set := w.Environment.Set; set != "" {
 		list = append(list, bind(path.Join(w.Environment.Root.Path, image.SetsPath, set), image.PackagesPath, "ro"))
 	}
 	return list
+}
+
+// giveShared hands over mounts and volumes, which are attached below a folder at their places in the sandbox.
+func (w *cell) giveShared(c *exec.Cmd) {
+	for _, f := range w.Mounts {
+		give(c, f, "--mount=%d:"+sharedFolder+image.SharedIn(f.Name()))
+	}
+	for i, f := range w.Volumes {
+		give(c, f, "--mount=%d:"+sharedFolder+w.Request.Volumes[i].Path)
+	}
+	if slices.Contains(w.Request.VolumeFolders(), path.Dir(image.RootData)) {
+		c.Args = append(c.Args, "--mount="+path.Join(folder, workspaceFolder)+":"+sharedFolder+image.RootData)
+	}
+}
+
+// sharedMounts returns the places of mounts and volumes in the sandbox. A folder with volumes has no others.
+func (w *cell) sharedMounts() (places []string) {
+	folders := w.Request.VolumeFolders()
+	for _, f := range w.Mounts {
+		if at := image.SharedIn(f.Name()); !slices.Contains(folders, path.Dir(at)) {
+			places = append(places, at)
+		}
+	}
+	return append(places, folders...)
 }
 
 // limits returns the limits that the sandbox's own kernel enforces.
@@ -140,7 +170,7 @@ func limits(r *executor.RunRequest) []specs.POSIXRlimit {
 	list := []specs.POSIXRlimit{
 		{Type: "RLIMIT_NOFILE", Soft: maxOpenFiles, Hard: maxOpenFiles},
 		{Type: "RLIMIT_CORE"},
-		{Type: "RLIMIT_FSIZE", Soft: uint64(r.Workspace), Hard: uint64(r.Workspace)},
+		{Type: "RLIMIT_FSIZE", Soft: fileSize(r), Hard: fileSize(r)},
 	}
 	if r.CPUTime > 0 {
 		seconds := uint64((r.CPUTime + time.Second - 1) / time.Second)
@@ -148,3 +178,6 @@ func limits(r *executor.RunRequest) []specs.POSIXRlimit {
 	}
 	return list
 }
+
+// fileSize bounds one file, in the workspace and in volumes.
+func fileSize(r *executor.RunRequest) uint64 { return uint64(max(r.Workspace, r.FileSize)) }

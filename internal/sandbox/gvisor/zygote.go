@@ -1,6 +1,7 @@
 package gvisor
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -41,16 +42,17 @@ func (l *wall) StartZygote(options executor.ZygoteOptions) (_ executor.Zygote, e
 	z := &zygote{wall: l, options: options, folder: path.Join(storedPath, engine.NewID().String()),
 		program: &executor.RunRequest{Argv: []string{env.Python, guest.ZygotePath, guest.StoreArgument},
 			Root: image.RootWorkspace, Workspace: math.MaxInt64, Live: options.Tier.Live}}
-	tmp, err := executor.NewTmpfs(executor.TmpSize, executor.TmpInodes, l.Users.First, "1777")
+	uid := cmp.Or(options.UID, l.Users.First)
+	tmp, err := executor.NewTmpfs(executor.TmpSize, executor.TmpInodes, uid, "1777")
 	if err != nil {
 		return nil, err
 	}
-	workspace, err := executor.NewTmpfs(executor.TmpSize, executor.TmpInodes, l.Users.First, "755")
+	workspace, err := executor.NewTmpfs(executor.TmpSize, executor.TmpInodes, uid, "755")
 	if err != nil {
 		tmp.Close()
 		return nil, err
 	}
-	box := &executor.Box{Machine: l.Machine, Environment: env, Request: z.program, UID: l.Users.First, Tmp: tmp,
+	box := &executor.Box{Machine: l.Machine, Environment: env, Request: z.program, UID: uid, Tmp: tmp,
 		Workspace: &executor.Workspace{Root: workspace}, Group: options.Group, Layers: options.Layers}
 	defer executor.CloseAll(tmp, workspace)
 	z.cell = &cell{Box: box, wall: l, program: z.program}
