@@ -21,6 +21,9 @@ type OwnKernel struct {
 	EmptyPlot  Summary `json:"empty_plot"`
 	Session    Summary `json:"session"` // a new one, and its first cell
 	Cell       Summary `json:"cell"`    // x+1
+	Pause      Summary `json:"pause"`   // of a session with pandas loaded, with its memory
+	Resume     Summary `json:"resume"`  // of that, with a cell
+	Forks      Summary `json:"forks"`   // of it, until each has answered a cell
 	Bare       float64 `json:"bare_per_second"`
 	Full       float64 `json:"full_per_second"`
 	BareMemory float64 `json:"bare_mib"` // of a sandbox that waits, by its control group
@@ -32,7 +35,6 @@ const (
 	nameOwnKernel = "airlock, gvisor"
 	tierBare      = "bare"
 	tierFull      = "full"
-	noSessions    = "live sessions on gvisor"
 )
 
 // full is printing with the packages of the largest tier.
@@ -63,7 +65,7 @@ func (b *bench) measureOwnKernel(ctx context.Context) error {
 	}
 	defer own.stop()
 	for _, measure := range []func(context.Context, *server, *server, *OwnKernel) error{b.waitingKernels,
-		b.kernelSessions, b.kernelRates, b.emptyPools} {
+		b.kernelSessions, b.keptSessions, b.kernelRates, b.emptyPools} {
 		if err := measure(ctx, shared, own, r); err != nil {
 			return err
 		}
@@ -276,12 +278,8 @@ func (b *bench) emptyPools(ctx context.Context, _, own *server, r *OwnKernel) er
 	return nil
 }
 
-// kernelSessions measures live sessions, if the wall has them.
+// kernelSessions measures live sessions.
 func (b *bench) kernelSessions(ctx context.Context, _, own *server, r *OwnKernel) error {
-	if why := trySession(own); why != nil {
-		b.results.Missing[noSessions] = fmt.Sprintf("refused: %.300s", why)
-		return nil
-	}
 	for _, one := range []struct {
 		of     *workload
 		rounds int
@@ -298,28 +296,6 @@ func (b *bench) kernelSessions(ctx context.Context, _, own *server, r *OwnKernel
 		*one.to = times[one.by.name].summary()
 	}
 	return nil
-}
-
-// trySession runs a cell in a new session, and returns why it does not run.
-func trySession(s *server) error {
-	c, err := dial(s.address)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	session, err := c.createSession(s.address)
-	if err != nil {
-		return err
-	}
-	err = session.do(session.cell(firstCell.code, ""))
-	var cell struct{ Status, Message string }
-	if err == nil {
-		err = json.Unmarshal(c.body, &cell)
-	}
-	if err == nil && cell.Status != "ok" {
-		err = fmt.Errorf("%s: %s", cell.Status, cell.Message)
-	}
-	return errors.Join(err, session.end())
 }
 
 // kernelRates finds how many programs a second the service runs when it makes a sandbox for each.
@@ -367,6 +343,11 @@ func (k *OwnKernel) goals() []Goal {
 		}),
 		goal("new live session and first cell", "ms", 25, 12, func() float64 { return k.Session.P50 }),
 		goal("next cell x+1", "ms", 2, 0.8, func() float64 { return k.Cell.P50 }),
+		goal("pause of a session with pandas loaded", "ms", 800, 400, func() float64 { return k.Pause.P50 }),
+		goal("resume of it, and a cell", "ms", 500, 150, func() float64 { return k.Resume.P50 }),
+		goal(fmt.Sprint(keptForks, " forks of it, until each has answered a cell"), "ms", 3000, 1000, func() float64 {
+			return k.Forks.P50
+		}),
 		goal("print(1), no sandbox waits", "ms", 200, 110, func() float64 { return k.EmptyPrint.P50 }),
 		goal("examples/plot.py, no sandbox waits", "ms", 500, 300, func() float64 { return k.EmptyPlot.P50 }),
 		more(goal("print(1) a second, with refill", "a second", 8, 13, func() float64 { return k.Bare })),
