@@ -129,3 +129,34 @@ func TestNativeMemory(t *testing.T) {
 		}
 	}
 }
+
+// A service that stops stores a session whose cell ends in time, and one with a process, at once.
+func TestStopKeepsMemory(t *testing.T) {
+	t.Parallel()
+	needWall(t)
+	who := root(t)
+	data := dataFolder(t, who)
+	s := serve(t, who, data, "--wall", "gvisor")
+	busy, serving := s.live(`{"kind":"live"}`), s.live(`{"kind":"live"}`)
+	for _, l := range []*liveOf{busy, serving} {
+		if c := l.cell("x = 1"); c.Status != "ok" {
+			t.Fatalf("%+v", c)
+		}
+	}
+	expect(t, "start", s.do("POST", serving.path+"/processes", `{"argv":["sleep","1000"]}`), 201)
+	expect(t, "a cell", s.do("POST", busy.path+"/cells", `{"code":"import time; time.sleep(1); x = 2","wait":false}`), 202)
+	began := time.Now()
+	s.stop()
+	if took := time.Since(began); took > 20*time.Second { // of 30 s to drain
+		t.Errorf("it stopped after %s", took)
+	}
+	s = serve(t, who, data, "--wall", "gvisor")
+	busy.service, serving.service = s, s
+	if c := busy.cell("x"); c.text() != "2\n" || c.Restarted {
+		t.Errorf("after a cell: %q, %+v", c.text(), c)
+	}
+	count := "import subprocess; x, subprocess.run(['pgrep', '-c', 'sleep'], stdout=-1).stdout"
+	if c := serving.cell(count); c.text() != "(1, b'1\\n')\n" || c.Restarted {
+		t.Errorf("with a process: %q, %+v", c.text(), c)
+	}
+}

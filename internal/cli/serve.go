@@ -187,7 +187,8 @@ func (a *app) drain(s *service, server *httpd.Server, signals <-chan os.Signal) 
 	defer cancel()
 	drained := make(chan error, 1)
 	go func() {
-		s.interpreters.PauseAll()
+		s.engine.RefuseRuns()
+		s.interpreters.PauseAll(ctx)
 		drained <- s.engine.Shutdown(ctx)
 	}()
 	var err error

@@ -236,19 +236,23 @@ func (s *Service) Open(ctx context.Context) error {
 // next start.
 const killGrace = 30 * time.Second
 
-// Shutdown refuses new runs at once and drains accepted runs until ctx ends.
-// Then it kills and records the rest, and returns when every goroutine of the
-// service has ended. A second call with a shorter context shortens the first.
-func (s *Service) Shutdown(ctx context.Context) error {
+// RefuseRuns refuses new runs from now on.
+func (s *Service) RefuseRuns() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !s.closing {
 		s.closing = true
 		if len(s.jobs) == 0 {
 			close(s.idle)
 		}
 	}
-	s.mu.Unlock()
+}
 
+// Shutdown refuses new runs at once and drains accepted runs until ctx ends.
+// Then it kills and records the rest, and returns when every goroutine of the
+// service has ended. A second call with a shorter context shortens the first.
+func (s *Service) Shutdown(ctx context.Context) error {
+	s.RefuseRuns()
 	s.drain(ctx)
 	var late error
 	grace := time.NewTimer(killGrace)

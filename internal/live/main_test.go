@@ -132,9 +132,9 @@ func openOver(t *testing.T, config Config, core *engine.Service, sandbox engine.
 	s := New(config, core, quiet)
 	p := &place{Service: s, t: t, engine: core, sandbox: sandbox, caller: engine.Caller{Owner: "ann"}}
 	p.stop = sync.OnceFunc(func() {
-		s.PauseAll()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
+		s.PauseAll(ctx)
 		if err := core.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}

@@ -54,8 +54,8 @@ func (at *session) remember(ctx context.Context, op, why string) error {
 	case !it.began || at.current != nil || len(at.orders) > 0 || it.keeping != nil:
 		at.mu.Unlock()
 		return &engine.Error{Op: op, Kind: engine.ErrBusy, ID: at.id.String(), RetryAfter: time.Second,
-			Err:  errors.New("the session runs a cell, or starts"),
-			Hint: "wait until it has ended, or interrupt it"}
+			Err:  errors.New("the session is busy"),
+			Hint: "The session runs a cell, or starts: wait until it has ended, or interrupt it"}
 	}
 	done := make(chan struct{})
 	it.keeping, it.kept = done, why != ""
@@ -123,19 +123,61 @@ func (at *session) doze(why string) {
 	at.endNow(why)
 }
 
-// PauseAll stores the idle sessions with their memory, where that can be, before a service stops.
-func (s *Service) PauseAll() {
+// PauseAll stores the sessions with their memory, where that can be, before a service stops. Their processes go on with
+// them. Cells that run have until ctx ends.
+func (s *Service) PauseAll(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
+	later := []*session{}
 	for _, at := range s.all() {
-		if at.id == at.record.ID && at.isIdle() && keepsMemory(at.record) {
+		switch {
+		case at.id != at.record.ID || !keepsMemory(at.record):
+		case at.isBusy():
+			later = append(later, at)
+		default:
 			group.Go(func() error {
-				at.doze("The service was shut down.")
+				at.doze(shutDown)
 				return nil
 			})
 		}
 	}
 	_ = group.Wait() // each has logged its error
+	for _, at := range later {
+		group.Go(func() error {
+			at.awaitCells(ctx)
+			at.doze(shutDown)
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
+
+// shutDown is why a session ends that is stored as its service stops.
+const shutDown = "The service was shut down."
+
+// busyLook is how often a service that stops looks for sessions that run a cell.
+const busyLook = 50 * time.Millisecond
+
+// isBusy reports whether the interpreter of a session has something to do, and needs no client for it.
+func (at *session) isBusy() bool {
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	it := at.interpreter
+	return it != nil && it.ending == "" && (!it.began || at.current != nil || len(at.orders) > 0) &&
+		it.asks.First() == nil
+}
+
+// awaitCells waits until the session has no cell to run, or ctx ends.
+func (at *session) awaitCells(ctx context.Context) {
+	look := time.NewTicker(busyLook)
+	defer look.Stop()
+	for at.isBusy() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // goOn notes that the interpreter has gone on as it was stored: it has been set up, and has its variables. What it
