@@ -17,6 +17,9 @@ const Folder = language.Support
 // StoreArgument has a zygote wait for one program, to be stored meanwhile.
 const StoreArgument = "store"
 
+// Rehearse has a copy of what was stored so touch the memory that its program will need. It answers with a Ready.
+const Rehearse = "rehearse"
+
 // Paths of files that commands refer to.
 const (
 	DriverPath   = Folder + "/program.py"

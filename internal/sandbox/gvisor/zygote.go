@@ -149,14 +149,30 @@ func (z *zygote) end() {
 }
 
 // Fork implements Zygote.
-func (z *zygote) Fork(b *executor.Box, _ executor.StartMode) (executor.Cell, error) {
+func (z *zygote) Fork(b *executor.Box, how executor.StartMode) (executor.Cell, error) {
 	w := &cell{Box: b, wall: z.wall, program: z.program, stored: z.folder}
 	var err error
-	if w.link, err = w.startWaiting("--stored=" + z.folder); err != nil {
+	if w.link, err = w.startWaiting("--stored=" + z.folder); err == nil && how != executor.OnDemand {
+		err = w.rehearse()
+	}
+	if err != nil {
 		w.Close()
 		return nil, err
 	}
 	return w, nil
+}
+
+// rehearse has a copy touch the memory that its program will need: a first touch takes its kernel long.
+func (w *cell) rehearse() error {
+	if err := w.link.SendRaw([]byte(guest.Rehearse)); err != nil {
+		return err
+	}
+	w.link.SetReadDeadline(time.Now().Add(startTime))
+	defer w.link.SetReadDeadline(time.Time{})
+	var ready guest.Ready
+	files, err := w.link.Receive(&ready)
+	executor.CloseAll(files...)
+	return err
 }
 
 // hand hands a program to the process that waits.
