@@ -42,6 +42,8 @@ type mover struct {
 
 	storing sync.Mutex
 	stored  chan *storeResult
+
+	resumed func() // called when a program that was stored goes on; nil: none was
 }
 
 func newMover(l *Link) *mover {

@@ -38,6 +38,9 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	defer l.Close()
 	p.closeTheirs()
 	moves := newMover(l)
+	if spec.Memory != nil && p.calls != nil {
+		moves.resumed = p.calls.GoOn
+	}
 	host.SetControls(p.controls(l, moves, host, spec.Live))
 
 	// Cancelling closes the service's half of the socket: the executor kills the
@@ -146,6 +149,10 @@ func collectAnswers(l *Link, host engine.Host, moves *mover) (_ *engine.Outcome,
 			case moves.thawed <- struct{}{}: // one is asked for at a time
 			default:
 			}
+		}
+		if a.Resumed && moves != nil && moves.resumed != nil {
+			moves.resumed()
+			moves.resumed = nil
 		}
 		if a.Stored != nil && moves != nil {
 			select {

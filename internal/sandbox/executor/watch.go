@@ -178,6 +178,9 @@ func (w *watch) started(done *outcome) (deadline time.Time) {
 	deadline = w.deadline(done.Started)
 	w.executor.guard.end(w.pidfd, deadline)
 	w.inside.allowEntry()
+	if w.inside.box.Request.Resumes {
+		_ = w.link.Send(answer{Resumed: true}) // until notices a service that has exited
+	}
 	return deadline
 }
 

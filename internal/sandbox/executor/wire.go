@@ -153,6 +153,7 @@ type answer struct {
 	Rest     *restNotice       `json:",omitempty"`
 	Thawed   bool              `json:",omitempty"` // the program continues, or will when there is room for its processes
 	Stored   *storeResult      `json:",omitempty"`
+	Resumed  bool              `json:",omitempty"` // a program that was stored goes on
 	Held     []heldUse         `json:",omitempty"` // the last answer has none
 	Used     *used             `json:",omitempty"` // the last one of changes
 	Ended    *processEnd       `json:",omitempty"`

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"os"
 	"sync"
 	"time"
@@ -61,12 +60,16 @@ type Channel struct {
 
 	mu   sync.Mutex
 	open map[json.Number]string // names of calls without an answer
+
+	resumed map[json.Number]string // those of a program that was stored
+	goesOn  chan struct{}          // closed when it goes on
 }
 
 // NewChannel returns a channel over the service's ends of two pipes, which do not block. A
 // live interpreter's messages may be longer: they contain its displayed output.
 func NewChannel(calls, answers *os.File, live bool) *Channel {
-	c := &Channel{calls: calls, answers: answers, most: maxCall, open: map[json.Number]string{}}
+	c := &Channel{calls: calls, answers: answers, most: maxCall, open: map[json.Number]string{},
+		goesOn: make(chan struct{})}
 	if live {
 		c.most = maxNotice
 	}
@@ -80,14 +83,17 @@ func (c *Channel) WriteNote(to io.Writer) error {
 	return writeMessage(to, c.open)
 }
 
-// Resume has Serve begin with the calls of a note. They have no input.
+// Resume reads a note. Serve has its calls answered, without an input, after GoOn.
 func (c *Channel) Resume(note io.Reader) error {
 	body, err := readMessage(note, maxNote)
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(body, &c.open)
+	return json.Unmarshal(body, &c.resumed)
 }
+
+// GoOn says that the program of the note goes on. It is called once.
+func (c *Channel) GoOn() { close(c.goesOn) }
 
 // maxNote bounds a note, which is written to a pipe before it is read.
 const maxNote = 4 << 10
@@ -128,6 +134,11 @@ func (c *Channel) Serve(ctx context.Context, host engine.CallHandler) {
 	defer open.Wait()
 	defer cancel()
 	answer := func(call callMessage) {
+		c.mu.Lock()
+		if len(c.open) < maxCallsOpen {
+			c.open[call.ID] = call.Name
+		}
+		c.mu.Unlock()
 		places <- struct{}{}
 		open.Go(func() {
 			defer func() { <-places }()
@@ -140,11 +151,14 @@ func (c *Channel) Serve(ctx context.Context, host engine.CallHandler) {
 			_ = writeMessage(c.answers, a) // a program that does not read its answers loses them
 		})
 	}
-	c.mu.Lock()
-	resumed := maps.Clone(c.open)
-	c.mu.Unlock()
-	for id, name := range resumed {
-		answer(callMessage{ID: id, Name: name})
+	for id, name := range c.resumed {
+		open.Go(func() {
+			select {
+			case <-c.goesOn:
+				answer(callMessage{ID: id, Name: name})
+			case <-ctx.Done():
+			}
+		})
 	}
 	calls := bufio.NewReaderSize(c.calls, smallBuffer)
 	for notices := 0; ; {
@@ -165,11 +179,6 @@ func (c *Channel) Serve(ctx context.Context, host engine.CallHandler) {
 			continue
 		}
 		notices = 0
-		c.mu.Lock()
-		if len(c.open) < maxCallsOpen {
-			c.open[call.ID] = call.Name
-		}
-		c.mu.Unlock()
 		answer(call)
 	}
 }
