@@ -277,3 +277,26 @@ func TestClusterNodeFrozen(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// A session goes on with its variables at the node that is left when its own one stops.
+func TestClusterMemoryMoves(t *testing.T) {
+	t.Parallel()
+	needWall(t)
+	needPackages(t)
+	d := newDeployment(t)
+	serve := func() *service {
+		return serveWith(t, d.who, dataFolder(t, d.who), d.env(), "--wall", "gvisor")
+	}
+	one, two := serve(), serve()
+	session := one.liveSession()
+	one.stop()
+	if got := two.cell(session, "x += 1; print(x, open('kept.txt').read())"); !strings.Contains(got, "42 kept") ||
+		!strings.Contains(got, `"restarted":false`) {
+		t.Error(got)
+	}
+	three := serve()
+	two.stop()
+	if got := three.cell(session, "print(x)"); !strings.Contains(got, "42") || !strings.Contains(got, `"restarted":false`) {
+		t.Error(got)
+	}
+}
