@@ -33,7 +33,7 @@ func (b memoryBody) wanted(otherwise live.Memory) live.Memory {
 	return live.WithoutMemory
 }
 
-const noMemory = "the gVisor wall alone keeps memory, and this sandbox does not have it: "
+const noMemory = "the gVisor wall alone keeps memory, and this server does not have it: "
 
 // retryPause is when a sandbox is asked again to pause whose files could not be stored.
 const retryPause = time.Minute
