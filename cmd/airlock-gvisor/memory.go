@@ -29,8 +29,8 @@ type layer struct{ upper, at string }
 // tmpFolder is the place of /tmp in the folder of the sandbox.
 const tmpFolder = "tmp"
 
-// store stores the sandbox.
-func (a *answerer) store(to *os.File, goOn bool) (err error) {
+// store stores the sandbox, which stays stopped unless that fails.
+func (a *answerer) store(to *os.File) (err error) {
 	if a.proxy != "" {
 		if err := a.stopListening(); err != nil {
 			return err
@@ -40,12 +40,8 @@ func (a *answerer) store(to *os.File, goOn bool) (err error) {
 		return fmt.Errorf("stop the sandbox: %w", err)
 	}
 	defer func() {
-		if !goOn && err == nil {
-			return
-		}
-		err = errors.Join(err, a.made.Sandbox.Resume(id))
-		if a.proxy != "" {
-			err = errors.Join(err, a.listen(a.proxy))
+		if err != nil {
+			err = errors.Join(err, a.goOn())
 		}
 	}()
 	archive := tar.NewWriter(to)
@@ -63,7 +59,16 @@ func (a *answerer) store(to *os.File, goOn bool) (err error) {
 	}
 	defer conn.Close()
 	return conn.Call(boot.ContMgrCheckpoint, &control.SaveOpts{Metadata: statefile.CompressionLevelNone.ToMetadata(),
-		AppMFExcludeCommittedZeroPages: true, Resume: goOn, FilePayload: urpc.FilePayload{Files: []*os.File{to}}}, nil)
+		AppMFExcludeCommittedZeroPages: true, Resume: true, FilePayload: urpc.FilePayload{Files: []*os.File{to}}}, nil)
+}
+
+// goOn has the sandbox go on.
+func (a *answerer) goOn() error {
+	err := a.made.Sandbox.Resume(id)
+	if a.proxy != "" {
+		err = errors.Join(err, a.listen(a.proxy))
+	}
+	return err
 }
 
 // Marks of an overlay in the folder with what is written to it.

@@ -23,12 +23,13 @@ type request struct {
 	Signal *signalRequest `json:",omitempty"`
 	Count  string         `json:",omitempty"` // the processes of this job
 	Dial   int            `json:",omitempty"` // a port of the loopback, with the socket to connect
-	Store  *storeRequest  `json:",omitempty"` // the sandbox, with the pipe to write to
+	Store  bool           `json:",omitempty"` // the sandbox, with the pipe to write to; it stops
+	Settle *settleRequest `json:",omitempty"` // what becomes of a sandbox that was stored
 	Proxy  string         `json:",omitempty"` // see listen
 }
 
-// storeRequest stores the sandbox, which then ends unless it goes on.
-type storeRequest struct{ GoOn bool }
+// settleRequest has a sandbox that was stored go on, or end.
+type settleRequest struct{ GoOn bool }
 
 // startRequest starts a process, in a job of its own.
 type startRequest struct {
@@ -93,7 +94,7 @@ func (a *answerer) answerAll() {
 				answer.Error = err.Error()
 			}
 			a.send(answer)
-			if r.Store != nil && !r.Store.GoOn && err == nil { // the kernel has ended
+			if r.Settle != nil && !r.Settle.GoOn {
 				tell(report{Status: new(int32(0)), Alone: true})
 				os.Exit(0)
 			}
@@ -144,8 +145,12 @@ func (a *answerer) answer(r *request, files []*os.File) (reply, error) {
 			FilePayload: urpc.FilePayload{Files: files}})
 	case r.Proxy != "":
 		return reply{}, a.listen(r.Proxy)
-	case r.Store != nil && len(files) == 1:
-		return reply{}, a.store(files[0], r.Store.GoOn)
+	case r.Store && len(files) == 1:
+		return reply{}, a.store(files[0])
+	case r.Settle != nil && r.Settle.GoOn:
+		return reply{}, a.goOn()
+	case r.Settle != nil:
+		return reply{}, nil // this process ends, and the sandbox with it
 	}
 	return reply{}, errors.New("no such request")
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -21,8 +22,10 @@ const NoMemory = "memory"
 const mostMemory = 4 << 30
 
 // SaveMemory stores a live session with its memory, while its interpreter waits for an order, and then all changes in
-// its workspace. The interpreter has ended then, unless it goes on.
-func (s *Service) SaveMemory(ctx context.Context, session Session, controls Controls, goOn bool) (Saved, error) {
+// its workspace. The interpreter has ended then, unless it goes on, as it does if anything cannot be stored.
+func (s *Service) SaveMemory(
+	ctx context.Context, session Session, controls Controls, goOn bool,
+) (saved Saved, err error) {
 	const op = "store the memory of a session"
 	if controls.Store == nil {
 		return Saved{}, RefuseMemory(op)
@@ -34,7 +37,7 @@ func (s *Service) SaveMemory(ctx context.Context, session Session, controls Cont
 	defer from.Close()
 	stored := make(chan error, 1)
 	go func() {
-		err := controls.Store(to, goOn)
+		err := controls.Store(to)
 		to.Close()
 		stored <- err
 	}()
@@ -52,17 +55,18 @@ func (s *Service) SaveMemory(ctx context.Context, session Session, controls Cont
 	if err != nil {
 		from.Close()
 	}
-	if failed := <-stored; failed != nil {
+	if failed := <-stored; failed != nil { // it goes on
 		if err == nil {
 			s.discardBlob(blob.SHA256)
 		}
-		return Saved{}, failure(op, session.ID.String(), failed)
+		return Saved{}, failure(op, session.ID.String(), cmp.Or(err, failed)) // without room it had no reader
 	}
+	defer func() { err = cmp.Or(err, controls.Settle(goOn || err != nil)) }()
 	if err != nil {
 		return Saved{}, failure(op, session.ID.String(), err)
 	}
 	defer s.reclaim.unpin(blob.SHA256)
-	saved, err := s.SaveAll(ctx, session)
+	saved, err = s.SaveAll(ctx, session)
 	if err != nil {
 		s.janitor.enqueueOrphans(blob.SHA256)
 		return saved, err

@@ -151,9 +151,10 @@ type Controls struct {
 	// Freeze stops or continues every process of the program. It returns when the sandbox
 	// has been notified. It is nil if the sandbox cannot freeze.
 	Freeze func(Motion) error
-	// Store writes the sandbox of a live interpreter that waits for an order to a pipe, for Spec.Memory. Unless it
-	// goes on afterwards, it ends. Store is nil if the sandbox is on another machine.
-	Store     func(to *os.File, goOn bool) error
+	// Store writes the sandbox of a live interpreter that waits for an order to a pipe, for Spec.Memory. It stops the
+	// sandbox, until Settle says whether it goes on or ends. Both are nil if the sandbox is on another machine.
+	Store     func(to *os.File) error
+	Settle    func(goOn bool) error
 	Interrupt func() error // sends SIGINT to it and its foreground children
 	Drain     func()       // returns when its output until now is delivered
 	// Prepare makes a waiting program get ready for the answer. It never blocks. It is nil if

@@ -174,3 +174,33 @@ func TestNetworkOfOwnKernel(t *testing.T) {
 		t.Errorf("without a grant: %s", c.Status)
 	}
 }
+
+// A session whose memory cannot be stored goes on, and can be paused when there is room again.
+func TestMemoryWithoutSpace(t *testing.T) {
+	blobs, index := enginetest.NewBlobs(), enginetest.NewIndex()
+	p := openRemembering(t, rememberingSandbox(t), blobs, index)
+	s := p.session("python")
+	p.want(p.run(s, "x = 1"), StatusOK)
+	full := func(at string) func(string) error {
+		return func(method string) error {
+			if method == at {
+				return engine.ErrFull
+			}
+			return nil
+		}
+	}
+	for _, at := range []string{"Put", "SaveFiles"} {
+		blobs.Fail(full(at))
+		index.Fail(full(at))
+		if err := p.Pause(t.Context(), p.caller, s, WithMemory); !errors.Is(err, engine.ErrFull) {
+			t.Errorf("without room (%s): %v", at, err)
+		}
+		blobs.Fail(nil)
+		index.Fail(nil)
+		checkCell(t, p.run(s, "x"), facts{Result: "1", Restarted: new(false)}, at)
+	}
+	if err := p.Pause(t.Context(), p.caller, s, WithMemory); err != nil {
+		t.Fatal(err)
+	}
+	checkCell(t, p.run(s, "x"), facts{Result: "1", Restarted: new(false)}, "paused")
+}

@@ -26,10 +26,11 @@ type control struct {
 	Motion    engine.Motion
 	Interrupt bool `json:",omitempty"` // without a Motion
 	Store     bool `json:",omitempty"` // the sandbox, to the pipe that comes with the message; without a Motion
-	GoOn      bool `json:",omitempty"` // afterwards
+	Settle    bool `json:",omitempty"` // after Store: the sandbox ends, or goes on
+	GoOn      bool `json:",omitempty"`
 }
 
-// storeResult answers Store.
+// storeResult answers Store and Settle.
 type storeResult struct{ Error *Failure }
 
 // mover freezes and thaws a program, on the service's side.
@@ -40,8 +41,8 @@ type mover struct {
 	thawed  chan struct{} // the executor's answers
 	ended   chan struct{} // closed when no more of them come
 
-	storing sync.Mutex
-	stored  chan *storeResult
+	oneStore sync.Mutex
+	stored   chan *storeResult
 
 	resumed func() // called when a program that was stored goes on; nil: none was
 }
@@ -74,10 +75,15 @@ func (m *mover) freeze(motion engine.Motion) error {
 }
 
 // store tells the executor to store the sandbox, which must not be frozen, and waits until it has.
-func (m *mover) store(to *os.File, goOn bool) error {
-	m.storing.Lock()
-	defer m.storing.Unlock()
-	if err := m.link.Send(control{Store: true, GoOn: goOn}, to); err != nil {
+func (m *mover) store(to *os.File) error { return m.storing(control{Store: true}, to) }
+
+// settle says whether the stored sandbox goes on.
+func (m *mover) settle(goOn bool) error { return m.storing(control{Settle: true, GoOn: goOn}) }
+
+func (m *mover) storing(c control, files ...*os.File) error {
+	m.oneStore.Lock()
+	defer m.oneStore.Unlock()
+	if err := m.link.Send(c, files...); err != nil {
 		return err
 	}
 	select {
@@ -101,8 +107,7 @@ type freezer struct {
 	kill    func()        // kills pid 1
 	entered *entered
 
-	interrupt func() // the program
-	store     func(to *os.File, goOn bool) error
+	cell Cell
 
 	due time.Time // when to freeze the program; zero: it is frozen, or need not be
 
@@ -127,16 +132,16 @@ func (s *freezer) handleControl(l *Link) bool {
 	if err != nil {
 		return false
 	}
-	if c.Store {
+	if c.Store || c.Settle {
 		var failed *Failure
-		if err := s.storeTo(files, c.GoOn); err != nil {
+		if err := s.storeOrSettle(c, files); err != nil {
 			failed = describe(err)
 		}
 		_ = l.Send(answer{Stored: &storeResult{failed}}) // until notices a service that has exited
 		return true
 	}
 	if c.Interrupt {
-		s.interrupt()
+		s.cell.Interrupt()
 		return true
 	}
 	s.due = time.Time{}
@@ -151,14 +156,17 @@ func (s *freezer) handleControl(l *Link) bool {
 	return true
 }
 
-// storeTo stores the sandbox.
-func (s *freezer) storeTo(files []*os.File, goOn bool) error {
+// storeOrSettle stores the sandbox, or says what becomes of it.
+func (s *freezer) storeOrSettle(c control, files []*os.File) error {
+	if c.Settle {
+		return s.cell.Settle(c.GoOn)
+	}
 	if len(files) != 1 {
 		return errors.New("a pipe is needed")
 	}
 	s.due = time.Time{}
 	s.set(false)
-	return s.store(files[0], goOn)
+	return s.cell.Store(files[0])
 }
 
 // stopped reports whether the program is frozen, or will be soon.

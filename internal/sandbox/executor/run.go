@@ -240,12 +240,13 @@ func (p *program) controls(l *Link, moves *mover, host engine.Host, live bool) e
 	controls.Interrupt, controls.Drain = l.interrupt, func() { p.outputs.await(host) }
 	if p.calls != nil {
 		controls.Prepare = p.calls.Prepare
-		controls.Store = func(to *os.File, goOn bool) error {
+		controls.Store = func(to *os.File) error {
 			if err := p.calls.WriteNote(to); err != nil {
 				return err
 			}
-			return moves.store(to, goOn)
+			return moves.store(to)
 		}
+		controls.Settle = moves.settle
 	}
 	if len(p.meter) == 2 {
 		controls.Usage = func() (time.Duration, int64) { return cgroup.ReadMeter(p.meter) }

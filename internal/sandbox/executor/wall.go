@@ -127,8 +127,9 @@ type Cell interface {
 	// Dial connects to a port of the sandbox's loopback.
 	Dial(port int) (*os.File, error)
 	// Store writes the sandbox, with its memory and its files outside the workspace, to a pipe, for a request that
-	// Resumes. Unless it goes on afterwards, it ends.
-	Store(to *os.File, goOn bool) error
+	// Resumes. It stops the sandbox, until Settle says whether it goes on or ends.
+	Store(to *os.File) error
+	Settle(goOn bool) error
 	// Close kills what is left of the sandbox, waits for its end and releases what the wall
 	// has for it. The caller releases the box.
 	Close()

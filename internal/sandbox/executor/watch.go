@@ -46,7 +46,7 @@ func (w *watch) supervise(b *Box) (*outcome, error) {
 	entered := w.inside.entered
 	w.freezer.group, w.freezer.pid, w.freezer.kill, w.freezer.entered = b.Group, w.pid, w.killProcesses, entered
 	w.freezer.tasks, w.freezer.most = b.Request.tasks, b.Machine.tasksFor(b.Request)
-	w.freezer.interrupt, w.freezer.store = w.cell.Interrupt, w.cell.Store
+	w.freezer.cell = w.cell
 	if b.Group == nil { // last: it may call kill at once
 		w.poller = startPoller(w.pid, entered, b.Request.Memory, b.Machine.most, w.kill)
 	}

@@ -79,7 +79,13 @@ func (w *cell) Dial(port int) (*os.File, error) {
 }
 
 // Store implements Cell.
-func (w *cell) Store(to *os.File, goOn bool) error {
-	_, err := w.requests.ask(request{Store: &storeRequest{goOn}}, to)
+func (w *cell) Store(to *os.File) error {
+	_, err := w.requests.ask(request{Store: true}, to)
+	return err
+}
+
+// Settle implements Cell.
+func (w *cell) Settle(goOn bool) error {
+	_, err := w.requests.ask(request{Settle: &settleRequest{goOn}})
 	return err
 }

@@ -19,11 +19,12 @@ type request struct {
 	Signal *signalRequest `json:",omitempty"`
 	Count  string         `json:",omitempty"`
 	Dial   int            `json:",omitempty"`
-	Store  *storeRequest  `json:",omitempty"`
+	Store  bool           `json:",omitempty"`
+	Settle *settleRequest `json:",omitempty"`
 	Proxy  string         `json:",omitempty"`
 }
 
-type storeRequest struct{ GoOn bool }
+type settleRequest struct{ GoOn bool }
 
 type startRequest struct {
 	Job       string
@@ -163,7 +164,7 @@ func (q *requests) ask(r request, files ...*os.File) (reply, error) {
 	err = q.link.Send(r, files...)
 	q.sending.Unlock()
 	limit := executor.EnterTime
-	if r.Store != nil {
+	if r.Store {
 		limit = storeTime
 	}
 	late := time.NewTimer(limit)

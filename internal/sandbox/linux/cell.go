@@ -289,9 +289,12 @@ func (w *cell) Interrupt() {
 }
 
 // Store implements Cell. This wall shares the machine's kernel, which has no way to store a sandbox.
-func (w *cell) Store(*os.File, bool) error {
+func (w *cell) Store(*os.File) error {
 	return executor.NewFailure(engine.ErrInvalid, "the shared kernel cannot keep the memory of a session")
 }
+
+// Settle implements Cell. Nothing was stored.
+func (w *cell) Settle(bool) error { return nil }
 
 // Close implements Cell.
 func (w *cell) Close() {
