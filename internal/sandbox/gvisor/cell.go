@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -144,36 +143,15 @@ const nowhere = 5
 
 // startInGroup starts the command in the control group of the sandbox. On version 1 a thread joins
 // it, which then ends: its child is born there.
-func (w *cell) startInGroup(c *exec.Cmd) (err error) {
-	started := make(chan struct{})
-	onThread(func() {
-		defer close(started)
+func (w *cell) startInGroup(c *exec.Cmd) error {
+	return executor.InThread(func() error {
 		for _, tasks := range w.Group.Tasks() {
-			if _, err = unix.Write(int(tasks.Fd()), []byte("0")); err != nil {
-				err = fmt.Errorf("join the control group: %w", err)
-				return
+			if _, err := unix.Write(int(tasks.Fd()), []byte("0")); err != nil {
+				return fmt.Errorf("join the control group: %w", err)
 			}
 		}
-		err = c.Start()
+		return c.Start()
 	})
-	<-started
-	return err
-}
-
-// onThread calls f on a thread that ends after it. The first thread of a process never ends: it would stay what f
-// has made of it, and with it the process, for whose first thread the kernel takes it in many places.
-func onThread(f func()) {
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() != unix.Getpid() {
-			f()
-			return
-		}
-		done := make(chan struct{})
-		onThread(func() { defer close(done); f() }) // not here: this thread is not free
-		<-done
-		runtime.UnlockOSThread()
-	}()
 }
 
 // settings are gVisor's own.

@@ -142,7 +142,7 @@ func (l *wall) Make(b *executor.Box) (executor.Cell, error) {
 // Mount implements Cell. A thread of the executor enters the sandbox's mount namespace, whose
 // processes wait.
 func (w *cell) Mount() error {
-	return inThread(func() error {
+	return executor.InThread(func() error {
 		if err := errors.Join(unix.Unshare(unix.CLONE_FS), unix.Setns(w.pidfd, unix.CLONE_NEWNS)); err != nil {
 			return fmt.Errorf("enter the sandbox's mounts: %w", err)
 		}

@@ -63,7 +63,7 @@ func (w *cell) Enter(c *executor.Command, create executor.Creator) error {
 
 // ShowTerminals implements Cell. A thread of the executor enters the sandbox's mount namespace.
 func (w *cell) ShowTerminals() error {
-	return inThread(func() error {
+	return executor.InThread(func() error {
 		if err := errors.Join(unix.Unshare(unix.CLONE_FS), unix.Setns(w.pidfd, unix.CLONE_NEWNS)); err != nil {
 			return fmt.Errorf("enter the sandbox's mounts: %w", err)
 		}
@@ -185,7 +185,7 @@ func (s *sandbox) execute(files []string) (steps []spawn.Step) {
 // startIn starts the script of a command in the pid namespace of an init and, if no group
 // tells what the command starts, in a namespace of host names of its own.
 func startIn(s *spawn.Script, init int, c *executor.Command) (p executor.Entered, err error) {
-	err = inThread(func() (err error) {
+	err = executor.InThread(func() (err error) {
 		if c.Job == nil {
 			if err := errors.Join(unix.Unshare(unix.CLONE_NEWUTS), unix.Sethostname([]byte(image.Hostname))); err != nil {
 				return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -40,20 +39,9 @@ func listen() (*os.File, error) {
 	return f, nil
 }
 
-// inThread calls a function in a new thread that ends with the call: a thread that
-// entered another namespace must not be reused.
-func inThread(do func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends in another namespace
-		done <- do()
-	}()
-	return <-done
-}
-
 // listenIn creates the proxy's socket in the network namespace of a process.
 func listenIn(pidfd int) (f *os.File, err error) {
-	err = inThread(func() error {
+	err = executor.InThread(func() error {
 		if err := unix.Setns(pidfd, unix.CLONE_NEWNET); err != nil {
 			return err
 		}
@@ -66,7 +54,7 @@ func listenIn(pidfd int) (f *os.File, err error) {
 // newNetwork creates a network namespace with loopback and the proxy's socket, for a
 // sandbox that starts cold: no process of the program may run before the socket exists.
 func newNetwork() (namespace, socket *os.File, err error) {
-	err = inThread(func() error {
+	err = executor.InThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("new network namespace: %w", err)
 		}
@@ -152,7 +140,7 @@ func (w *cell) Dial(port int) (*os.File, error) {
 // connect creates a socket in the network namespace of an init, and connects it.
 func connect(init, family int, address unix.Sockaddr) (*os.File, error) {
 	var fd int
-	err := inThread(func() (err error) {
+	err := executor.InThread(func() (err error) {
 		if err = unix.Setns(init, unix.CLONE_NEWNET); err == nil {
 			fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 		}
