@@ -46,7 +46,10 @@ KUBECONFORM_VERSION := v0.8.0
 KUBECONFORM         := $(CACHE)/kubeconform-$(KUBECONFORM_VERSION)
 # Its module has the OpenAPI document from which the schemas are made.
 KUBERNETES_VERSION  := v1.37.2
-SCHEMAS             := $(CACHE)/kubernetes-$(KUBERNETES_VERSION)
+# These have the definitions of the custom resources that the chart may have.
+KEDA_VERSION        := v2.21.0
+PROMETHEUS_OPERATOR := v0.85.0
+SCHEMAS             := $(CACHE)/kubernetes-$(KUBERNETES_VERSION)-$(KEDA_VERSION)-$(PROMETHEUS_OPERATOR)
 
 .DEFAULT_GOAL := help
 
@@ -87,11 +90,12 @@ test-deps: # Debian packages that the tests need
 	@echo '== dependencies'
 	@scripts/test-deps
 
-# A test that uses a client says why if it cannot be installed.
+# A test that uses a client says why if it cannot be installed. Tests of their own install the slow ones.
+SLOW_CLIENTS := e2e/agents/install e2e/frameworks/install e2e/litellm/install e2e/openwebui/install
 .PHONY: clients
 clients: # clients of other applications, for the end-to-end tests
 	@echo '== clients'
-	@for script in e2e/*/install e2e/browser/*/install; do $$script '$(CACHE)'/$$(basename $$(dirname $$script)) || true; done
+	@for script in $(filter-out $(SLOW_CLIENTS),$(wildcard e2e/*/install e2e/browser/*/install)); do $$script '$(CACHE)'/$$(basename $$(dirname $$script)) || true; done
 	@e2e/jupyter/install '$(CACHE)/jupyterlab' jupyterlab.txt || true
 
 # A test that needs one of them says why if it cannot be fetched.
@@ -148,6 +152,26 @@ test-languages: build ## all 13 languages in the sandbox, and LibreOffice
 	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' bin/airlock setup --languages all --extras office
 	@AIRLOCK_NO_SKIP=1 AIRLOCK_TEST_LANGUAGES=all $(GO) test -count=1 -v -run 'TestLanguages|$(EXTRAS)' ./internal/sandbox/linux
 
+# ARGS=-update-frameworks writes the examples and their outputs into docs/frameworks.md, FRAMEWORKS names some.
+FRAMEWORKS ?= all
+.PHONY: test-frameworks
+test-frameworks: build test-data ## the examples of docs/frameworks.md with their frameworks, which take 2 GB
+	@AIRLOCK_NO_SKIP=1 AIRLOCK_TEST_FRAMEWORKS='$(FRAMEWORKS)' AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock' \
+		$(GO) test -count=1 -v -timeout 60m -run '^TestFrameworks' ./e2e $(ARGS)
+
+# AGENTS are some of claude, codex, gemini and opencode. They take 1.2 GB.
+.PHONY: test-agents
+test-agents: build test-data ## agents for a terminal use run_code, asked by a scripted model; AGENTS=codex,gemini for some
+	@AIRLOCK_TEST_AGENTS='$(or $(AGENTS),all)' AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock' $(GO) test -count=1 -v -run '^TestTerminalAgents$$' ./e2e
+
+.PHONY: test-litellm
+test-litellm: build test-data ## LiteLLM's code interpreter and containers; it takes 500 MB
+	@AIRLOCK_TEST_LITELLM=all AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock' $(GO) test -count=1 -v -run '^TestLiteLLM$$' ./e2e
+
+.PHONY: test-openwebui
+test-openwebui: build test-data ## Open WebUI's code interpreter and terminal, set up by deploy/compose; it takes 630 MB
+	@AIRLOCK_TEST_OPENWEBUI=all AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock' $(GO) test -count=1 -v -run '^TestOpenWebUI$$' ./e2e
+
 .PHONY: vet
 vet: ## go vet, which lint includes
 	@echo '== vet'
@@ -166,6 +190,7 @@ lint: $(GOLANGCI) ## tracked files, names in documents, modules, format, golangc
 	@$(GOLANGCI) fmt --diff
 	@echo '== lint'
 	@$(GOLANGCI) run --allow-parallel-runners
+	@$(GO) vet -tags ablation ./internal/trick ./internal/sandbox/guest
 	@echo '== libraries on other systems'
 	@for os in darwin windows; do GOOS=$$os $(GO) build $(LIBRARIES); done
 	@echo '== generated code'
@@ -259,7 +284,7 @@ services: build gvisor # the end-to-end tests in a terminal and over HTTP
 	@$(call e2e-test,-skip '$(LONG)' -- $$($(GO) list ./e2e/... | grep -v -e /browser))
 
 .PHONY: pages
-pages: build # the end-to-end tests in a browser
+pages: build gvisor # the end-to-end tests in a browser
 	@echo '== end to end: browser'
 	@$(call e2e-test,-- ./e2e/browser/...)
 
@@ -280,6 +305,15 @@ bench: build gvisor ## speed beside alternatives: table, JSON, docs/performance.
 	@$(MAKE) pythons
 	@'$(CACHE)/bench/bench' -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -pythons '$(AIRLOCK_TEST_PYTHONS)' -go-judge '$(CACHE)/bench/go-judge' -jupyter '$(CACHE)/bench/jupyter/bin/python' \
 		$(if $(QUICK),-quick,-doc docs/performance.md) $(ARGS)
+
+# Services with all tricks and without one take turns, on about twenty tricks. ARGS='-only code,groups' measures some.
+.PHONY: bench-ablation
+bench-ablation: ## what each trick of warm starts, cells, records and HTTP pays; table in docs/performance.md
+	@$(MAKE) test-data
+	@$(GO) build -tags ablation -ldflags '$(LDFLAGS)' -o '$(CACHE)/bench/airlock-ablation' ./cmd/airlock
+	@$(GO) build -o '$(CACHE)/bench/bench' ./bench
+	@'$(CACHE)/bench/bench' -ablation -airlock '$(CACHE)/bench/airlock-ablation' -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' \
+		$(if $(QUICK),-quick,$(if $(ARGS),,-doc docs/performance.md)) $(ARGS)
 
 # It stores a million rows in a temporary folder, some 3 GB with those of PostgreSQL.
 # QUICK=1 takes 100,000 rows and does not write the document.
@@ -329,6 +363,14 @@ shots: build test-data ## pictures of every page in each look, in e2e/browser/ou
 .PHONY: picture
 picture: build test-data ## regenerates docs/run-page.png, the picture in the README
 	@AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock' $(GO) test -count=1 -v -run '^TestPicture$$' ./e2e/browser -picture
+
+.PHONY: terminal-picture
+terminal-picture: build test-data ## regenerates docs/terminal.svg: commands typed at a terminal, and what they show
+	@[ -e '$(CACHE)/terminal/bin/rich' ] || { python3 -m venv --clear '$(CACHE)/terminal' && \
+		'$(CACHE)/terminal/bin/pip' install -q --disable-pip-version-check pyte==0.8.2 rich==15.0.0 && \
+		touch '$(CACHE)/terminal/bin/rich'; }
+	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' scripts/terminal-picture '$(CACHE)/terminal/bin/python' \
+		'$(CURDIR)/bin/airlock' '$(CURDIR)/docs/terminal.svg'
 
 # DURATION is 10m by default; ARGS are further options: ARGS='-clients 12'. A successful
 # soak of ten minutes or longer is written into docs/soak.md and soak.svg.
@@ -388,23 +430,23 @@ view-check: # compares the committed bundle with its sources
 
 # The bundles of the notebook's viewers are committed too, compressed (decision 0115).
 VIEWERS_DIR  := internal/web/viewers
-VIEWERS      := html plotly vega katex terminal widget
+VIEWERS      := html plotly vega katex terminal widget grid
 VIEWERS_BUILD = rm -rf '$(CACHE)/viewers' && mkdir -p '$(CACHE)/viewers' && cp $(VIEWERS_DIR)/*.js* '$(CACHE)/viewers' && \
 	(cd '$(CACHE)/viewers' && npm ci --ignore-scripts --no-audit --no-fund --silent) && \
-	for one in $(VIEWERS); do case $$one in katex | terminal) format=esm ;; *) format=iife ;; esac; \
+	for one in $(VIEWERS); do case $$one in katex | terminal | grid) format=esm ;; *) format=iife ;; esac; \
 		$(GO) run github.com/evanw/esbuild/cmd/esbuild "$(CACHE)/viewers/$$one.js" --bundle --minify --format=$$format --target=es2022 \
 			--charset=utf8 --legal-comments=inline --log-level=error --loader:.css=text --outfile="$(CACHE)/viewers/out/$$one.js" || exit 1; done
 
 .PHONY: viewers
 viewers: ## bundles the notebook's viewers, from internal/web/viewers
 	@$(VIEWERS_BUILD)
-	@for one in $(VIEWERS); do gzip -9nc "$(CACHE)/viewers/out/$$one.js" > "internal/web/static/viewer-$$one.js.gz"; done
+	@for one in $(VIEWERS); do gzip -9nc "$(CACHE)/viewers/out/$$one.js" > "$$(ls internal/*/static/viewer-$$one.js.gz)"; done
 
 .PHONY: viewers-check
 viewers-check: # compares the committed viewers with their sources
 	@echo '== viewers'
 	@$(VIEWERS_BUILD)
-	@for one in $(VIEWERS); do gzip -dc "internal/web/static/viewer-$$one.js.gz" | cmp - "$(CACHE)/viewers/out/$$one.js" || \
+	@for one in $(VIEWERS); do gzip -dc internal/*/static/viewer-$$one.js.gz | cmp - "$(CACHE)/viewers/out/$$one.js" || \
 		{ echo "viewer-$$one.js.gz differs from its sources in $(VIEWERS_DIR): run \`make viewers\`" >&2; exit 1; }; done
 
 # It needs an idle machine.
@@ -412,10 +454,22 @@ viewers-check: # compares the committed viewers with their sources
 page-bench: build ## measures the page in Chromium; table in docs/page.md
 	@$(as-root); AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock' $(GO) test -count=1 -v -run 'TestPageNumbers' ./e2e/browser -numbers '$(CURDIR)/docs/page.md'
 
+.PHONY: generate-javascript
+generate-javascript: ## the types of client/javascript, from openapi.yaml
+	@e2e/javascript/install '$(CACHE)/javascript'
+	@cd client/javascript && PATH='$(CACHE)/javascript/node_modules/.bin':"$$PATH" npm run --silent generate
+
+.PHONY: generate-python
+generate-python: ## what is generated in client/python, from openapi.yaml and the client with async
+	@e2e/python/install '$(CACHE)/python'
+	@cd client/python && PATH='$(CACHE)/python/env/bin':"$$PATH" python generate.py '$(CURDIR)/internal/dialect/native/openapi.yaml'
+
 # Builds are reproducible. ARCHITECTURES=amd64 builds one of the two.
 .PHONY: dist
-dist: $(NFPM) ## a release in dist/: archives, deb, rpm, components, checksums
-	@GO='$(GO)' DIST='$(or $(DIST),dist)' ARCHITECTURES='$(or $(ARCHITECTURES),amd64 arm64)' \
+dist: $(NFPM) ## a release in dist/: archives, deb, rpm, wheels, npm packages, components, checksums
+	@e2e/python/install '$(CACHE)/python'
+	@e2e/javascript/install '$(CACHE)/javascript'
+	@export NODE_MODULES='$(CACHE)/javascript/node_modules' PATH='$(CACHE)/python/env/bin':"$$PATH"; GO='$(GO)' DIST='$(or $(DIST),dist)' ARCHITECTURES='$(or $(ARCHITECTURES),amd64 arm64)' \
 		scripts/dist '$(NFPM)' '$(VERSION)' '$(COMMIT)' '$(DATE)' '$(LDFLAGS)'
 
 # BASE is a Debian image, FULL=1 builds the image with all languages and package sets,
@@ -439,6 +493,10 @@ compose-check: ## checks the compose files with Docker Compose
 .PHONY: chart-check
 chart-check: $(HELM) $(KUBECONFORM) $(SCHEMAS) ## checks the Helm chart with Helm and the schemas of Kubernetes
 	@scripts/check-chart '$(HELM)' '$(KUBECONFORM)' '$(SCHEMAS)'
+
+.PHONY: metrics-check
+metrics-check: ## checks alerts and dashboard with promtool
+	@scripts/check-metrics '$(CACHE)'
 
 .PHONY: workflows-check
 workflows-check: $(ACTIONLINT) ## checks the workflows with actionlint
@@ -507,4 +565,8 @@ $(SCHEMAS):
 	@rm -rf '$@.new'
 	@dir=$$(cd '$(CACHE)' && GOFLAGS= $(GO) mod download -json k8s.io/kubernetes@$(KUBERNETES_VERSION) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p') && \
 		scripts/kubernetes-schemas "$$dir/api/openapi-spec/swagger.json" '$@.new'
+	@dir() { (cd '$(CACHE)' && GOFLAGS= $(GO) mod download -json "$$1" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p'); } && \
+		scripts/kubernetes-crd-schemas '$@.new' \
+			"$$(dir github.com/kedacore/keda/v2@$(KEDA_VERSION))/config/crd/bases/keda.sh_scaledobjects.yaml" \
+			"$$(dir github.com/prometheus-operator/prometheus-operator@$(PROMETHEUS_OPERATOR))/example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"
 	@mv '$@.new' '$@'

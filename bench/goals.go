@@ -94,6 +94,7 @@ func (r *Results) judge() {
 	r.Goals = append(r.Goals, r.Images.goals()...)
 	r.Goals = append(r.Goals, r.stays().goals()...)
 	r.Goals = append(r.Goals, r.OwnKernel.goals()...)
+	r.Goals = append(r.Goals, r.Traces.goals()...)
 	r.Goals = append(r.Goals, r.liveGoals()...)
 	if r.Grown != nil {
 		r.Goals = r.Grown.goals()

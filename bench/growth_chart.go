@@ -10,6 +10,9 @@ import (
 // pictures are what is drawn of results, by what is added to the document's name.
 func (r *Results) pictures() map[string]string {
 	g := r.Grown
+	if r.Ablation != nil {
+		return nil
+	}
 	if g == nil {
 		return map[string]string{"": r.chart()}
 	}

@@ -6,6 +6,7 @@
 //	make bench            all sections, about thirteen minutes; writes docs/performance.md and .svg
 //	make bench QUICK=1    an estimate, about four minutes; writes bench/out only
 //	make bench ARGS='-only gvisor'   one section; writes its part of the document
+//	make bench-ablation   what each trick of warm starts, cells, records and HTTP pays
 //	make bench-growth     a million rows, ten thousand sessions, a thousand clients
 //	go run ./bench -only latency,stages -airlock bin/airlock -runtimes .cache/data/runtimes
 //	go run ./bench -from bench/out/latest.json -doc docs/performance.md     tables and picture again
@@ -62,6 +63,8 @@ type options struct {
 	doc      string
 	from     string
 	growth   bool
+	ablation bool
+	rounds   int
 	database string
 }
 
@@ -70,7 +73,7 @@ func (o *options) parse(args []string, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	flags.BoolVar(&o.quick, "quick", false, "few rounds: about four minutes, for a first impression")
 	flags.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+
-		strings.Join(append(namesOf(sections), namesOf(growthSections)...), ", "))
+		strings.Join(slices.Concat(namesOf(sections), namesOf(growthSections), namesOf(ablationSections())), ", "))
 	flags.StringVar(&o.airlock, "airlock", "bin/airlock", "the airlock to measure")
 	flags.StringVar(&o.runtimes, "runtimes", ".cache/data/runtimes",
 		"the languages' packages, as airlock setup installs them")
@@ -89,6 +92,9 @@ func (o *options) parse(args []string, stderr io.Writer) error {
 	flags.StringVar(&o.doc, "doc", "", "also write the tables into this document, and the picture beside it")
 	flags.StringVar(&o.from, "from", "", "measure nothing: take these results")
 	flags.BoolVar(&o.growth, "growth", false, "measure what grows: rows, sessions, clients")
+	flags.BoolVar(&o.ablation, "ablation", false,
+		"measure what each trick pays; -airlock must be built with the tag ablation")
+	flags.IntVar(&o.rounds, "rounds", 1, "how many times as many turns -ablation takes")
 	flags.StringVar(&o.database, "database", "", "an empty PostgreSQL database for -growth; left out where none is named")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -114,8 +120,11 @@ func (o *options) parse(args []string, stderr io.Writer) error {
 
 // all returns the sections of this kind of run.
 func (o *options) all() []section {
-	if o.growth {
+	switch {
+	case o.growth:
 		return growthSections
+	case o.ablation:
+		return ablationSections()
 	}
 	return sections
 }
@@ -145,7 +154,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if o.doc == "" {
 		return nil
 	}
-	if o.only != "" && !o.growth {
+	if o.only != "" && !o.growth && !o.ablation {
 		return results.writeSections(o.doc, o.sections())
 	}
 	for suffix, picture := range results.pictures() {

@@ -43,8 +43,30 @@ func agentOf(ctx context.Context, transport mcp.Transport, o *mcp.ClientOptions)
 	return mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, o).Connect(ctx, transport, nil)
 }
 
-func (b *bench) mcpHTTP() mcp.Transport {
-	return &mcp.StreamableClientTransport{Endpoint: "http://" + b.warm.address + "/mcp", DisableStandaloneSSE: true}
+func (b *bench) mcpHTTP() mcp.Transport { return b.warm.mcp() }
+
+func (s *server) mcp() mcp.Transport {
+	return &mcp.StreamableClientTransport{Endpoint: "http://" + s.address + "/mcp", DisableStandaloneSSE: true}
+}
+
+// byMCP runs a cell in a session of an agent.
+func byMCP(name string, s *server) contestant {
+	return contestant{name: name, open: func(ctx context.Context, _ *workload) (*client, error) {
+		c, err := agentOf(ctx, s.mcp(), nil)
+		if err != nil {
+			return nil, err
+		}
+		text, err := runCode(ctx, c, map[string]any{"code": sumCode})
+		if err != nil {
+			c.Close()
+			return nil, err
+		}
+		again := map[string]any{"code": sumCode, "session": sessionIn(text)}
+		return &client{close: func() { c.Close() }, attempt: func(ctx context.Context) error {
+			_, err := runCode(ctx, c, again)
+			return err
+		}}, nil
+	}}
 }
 
 func (b *bench) mcpStdio(flags ...string) mcp.Transport {

@@ -76,6 +76,7 @@ var sections = []section{
 	{"images", "programs in an image beside the machine's own environment", (*bench).measureImages},
 	{"computer", "processes in live sessions: E2B's commands, trees, thousands", (*bench).measureComputer},
 	{"gvisor", "programs with a kernel of their own beside those that share the machine's", (*bench).measureOwnKernel},
+	{"traces", "what it costs to send traces", (*bench).measureTraces},
 	{"live", "interpreters that stay, beside ipykernel", (*bench).measureLive},
 	{"load", "saturated throughput, and p99 at half of it", (*bench).measureLoad},
 }

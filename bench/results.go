@@ -35,8 +35,10 @@ type Results struct {
 	Images    *Images    `json:"images,omitempty"`
 	Computer  *Computer  `json:"computer,omitempty"`
 	OwnKernel *OwnKernel `json:"gvisor,omitempty"`
+	Traces    *Traces    `json:"traces,omitempty"`
 	Live      *Live      `json:"live,omitempty"`
 	Grown     *Grown     `json:"growth,omitempty"`
+	Ablation  []Ablated  `json:"ablation,omitempty"`
 
 	Memory []Memory `json:"memory"`
 	Stages *Stages  `json:"stages,omitempty"`

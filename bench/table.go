@@ -56,25 +56,30 @@ func (r *Results) blocks() map[string]string {
 	if r.Grown != nil {
 		return map[string]string{"growth": r.growthText()}
 	}
+	if r.Ablation != nil {
+		return map[string]string{"ablation": r.ablationText()}
+	}
 	return map[string]string{
 		"machine": r.machineText(), "goals": r.goalsTable(), "latency": r.latencyTable(namePython, "print", "plain", "plot"),
 		"files": r.filesTable(), "languages": r.latencyTable(nameByHand, "js", "ts", "bash", "c"),
 		"load": r.loadTable(), "constant": r.constantText(), "memory": r.memoryTable(), "start": r.startText(),
 		"stages": r.stagesTable(), "stream": r.streamText(), "live": r.liveText(),
 		"images": r.imagesText(), "computer": r.Computer.text(),
-		"gvisor": r.ownKernelText(),
+		"gvisor": r.ownKernelText(), "traces": r.Traces.text(),
 	}
 }
 
 // blockOrder is the order in which they are printed.
 var blockOrder = []string{"machine", "goals", "latency", "files", "languages", "load", "constant", "memory", "start",
-	"stream", "images", "computer", "gvisor", "live", "stages", "growth"}
+	"stream", "images", "computer", "gvisor", "traces", "live", "stages", "growth", "ablation"}
 
 func (r *Results) text() string {
 	blocks := r.blocks()
 	var b strings.Builder
 	for _, name := range blockOrder {
-		fmt.Fprintf(&b, "\n%s", blocks[name])
+		if block := blocks[name]; block != "" {
+			fmt.Fprintf(&b, "\n%s", block)
+		}
 	}
 	return b.String()
 }

@@ -28,8 +28,9 @@ const (
 	ErrTooLarge      Code = "too_large"
 	ErrMediaType     Code = "unsupported_media_type"
 	ErrMisdirected   Code = "misdirected"    // the service does not answer to this name
-	ErrBusy          Code = "busy"           // too many runs are waiting; see Error.RetryAfter
+	ErrBusy          Code = "busy"           // what was asked for has to wait; see Error.RetryAfter
 	ErrFull          Code = "full"           // no room is left
+	ErrSpent         Code = "quota_exceeded" // what may be used in a month is used up
 	ErrNoLanguage    Code = "no_language"    // it is not installed at the service
 	ErrNetworkDenied Code = "network_denied" // the network that was asked for is not allowed
 	ErrUnavailable   Code = "unavailable"    // not at the moment

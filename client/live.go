@@ -32,6 +32,8 @@ type LiveState struct {
 	Queued         int              `json:"queued"`         // cells that wait
 	ExecutionCount int              `json:"execution_count"`
 	UsedAt         time.Time        `json:"used_at"`
+	Fresh          bool             `json:"fresh,omitempty"`  // its interpreter has run no cell yet: there are no variables
+	Memory         bool             `json:"memory,omitempty"` // the next cell goes on with variables and processes
 }
 
 // CellStatus is how a cell stands or how it ended.
@@ -87,6 +89,8 @@ type Cell struct {
 	Truncated      bool          `json:"truncated"` // outputs over a limit were left out
 	Restarted      bool          `json:"restarted"` // the variables of the cells before are gone, the files are there
 	Message        string        `json:"message,omitempty"`
+	Hint           string        `json:"hint,omitempty"`            // what can be done about what it missed
+	MissingPackage string        `json:"missing_package,omitempty"` // which InstallPackages may bring
 	CreatedAt      time.Time     `json:"created_at"`
 	FinishedAt     time.Time     `json:"finished_at,omitzero"`
 }

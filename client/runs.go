@@ -172,6 +172,7 @@ type Run struct {
 	Files           []File        `json:"files"`              // new and changed
 	Dropped         []DroppedFile `json:"dropped,omitempty"`  // not kept
 	Message         string        `json:"message,omitempty"`  // why it ended as it did, where that is not plain
+	Hint            string        `json:"hint,omitempty"`     // what can be done about what the program missed
 	Contacts        []Contact     `json:"contacts,omitempty"` // what it contacted, if it was allowed anything
 	CodeKept        bool          `json:"code_kept"`          // for the page's list of runs
 	CreatedAt       time.Time     `json:"created_at"`

@@ -26,9 +26,12 @@ type Key struct {
 	// as much as one owner all of them together; 0: any number of users, and as much as one owner.
 	Users  int      `json:"users,omitempty"`
 	Shares int      `json:"shares,omitempty"`
-	Only   []string `json:"only,omitempty"`  // protocols that it opens; empty: all
-	Wall   Wall     `json:"wall,omitempty"`  // that its programs have at least; empty: that of the service
-	Token  string   `json:"token,omitempty"` // only in the answer of CreateKey
+	Only   []string `json:"only,omitempty"` // protocols that it opens; empty: all
+	Wall   Wall     `json:"wall,omitempty"` // that its programs have at least; empty: that of the service
+	// Month is what all callers with the key may use in a month, as in "runs=1000,cpu=10h"; see MonthQuota. Empty: as
+	// their owner may.
+	Month string `json:"month,omitempty"`
+	Token string `json:"token,omitempty"` // only in the answer of CreateKey
 }
 
 // NewKey is a key to be made.
@@ -45,6 +48,7 @@ type NewKey struct {
 	Shares int      `json:"shares,omitempty"` // at most Users are useful
 	Only   []string `json:"only,omitempty"`   // as jupyter, terminal or api; empty: all
 	Wall   Wall     `json:"wall,omitempty"`   // see Key
+	Month  string   `json:"month,omitempty"`  // see Key
 }
 
 // CreateKey creates a key. Only its result has the Token. It needs an admin key, as ListKeys and
@@ -153,6 +157,8 @@ const (
 	NodeDraining NodeState = "draining" // it takes no new runs
 	NodeSilent   NodeState = "silent"
 	NodeDead     NodeState = "dead"
+	NodePending  NodeState = "pending" // a worker that waits for approval
+	NodeRevoked  NodeState = "revoked" // a worker that may not come back
 )
 
 // Node is a process of a cluster.

@@ -25,6 +25,7 @@ func TestDurations(t *testing.T) {
 		{SessionRequest{Kind: KindHeld, TTL: time.Hour}, new(SessionRequest)},
 		{Process{ID: "p", CPU: time.Second}, new(Process)},
 		{Node{Name: "n", Silent: time.Second}, new(Node)},
+		{UsageDay{Used: Amounts{Runs: 1, CPU: time.Second}}, new(UsageDay)},
 		{Contact{Host: "h", Took: time.Millisecond}, new(Contact)},
 	} {
 		text, err := json.Marshal(c.in)

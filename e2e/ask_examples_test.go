@@ -97,7 +97,7 @@ func worked(t *testing.T, access modelAccess, e example) string {
 		where += " --model-url http://localhost:11434/v1"
 	}
 	text := "$ airlock ask " + where + " --yes -f sales.csv -o out '" + e.prompt + "'\n" + both.String()
-	for pattern, with := range map[string]string{`conversation [a-z2-7]{26}`: "conversation k3zq7m2ajxw5cfh4n6tdvbor2e", ` after [0-9.]+m?s`: "", `sha256 ([0-9a-f]{12})[0-9a-f]{52}`: "sha256 $1..."} {
+	for pattern, with := range map[string]string{`conversation [a-z2-7]{26}`: "conversation k3zq7m2ajxw5cfh4n6tdvbor2e", ` after [0-9.]+ m?s`: "", `sha256 ([0-9a-f]{12})[0-9a-f]{52}`: "sha256 $1..."} {
 		text = regexp.MustCompile(pattern).ReplaceAllString(text, with)
 	}
 	return "    " + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n    ")

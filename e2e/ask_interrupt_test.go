@@ -185,7 +185,7 @@ func TestAskInterruptedAtQuestions(t *testing.T) {
 // A killed command leaves what it made; the next one, or gc, takes it away.
 func TestAskKilled(t *testing.T) {
 	t.Parallel()
-	for _, way := range [][]string{{"files", "gc"}, {"ask", "hello"}} {
+	for _, way := range [][]string{{"provider", "gc"}, {"ask", "hello"}} {
 		t.Run(strings.Join(way, " "), func(t *testing.T) {
 			who, access := asks(), accesses()[provider.OpenAI](t)
 			access.server.Inject(providertest.Fault{On: providertest.OpRun, Kind: providertest.FaultStall})
@@ -247,7 +247,7 @@ func TestAskDiskFull(t *testing.T) {
 				t.Errorf("left on the disk: %v", entries)
 			}
 			if place == "outputs" { // it could not be fetched: it stays until gc
-				if got := who.run(t, env, "files", "gc"); got.code != 0 {
+				if got := who.run(t, env, "provider", "gc"); got.code != 0 {
 					t.Errorf("%+v", got)
 				}
 			}

@@ -103,7 +103,8 @@ func TestAskKeepsLocally(t *testing.T) {
 	if got.code != 0 || !strings.Contains(got.stderr, "A,B") {
 		t.Errorf("%+v", got)
 	}
-	if gc := who.run(t, env, "files", "gc", "--provider", "local"); gc.code != 0 || !strings.Contains(gc.stdout, "kept") {
+	gc := who.run(t, env, "provider", "gc", "--provider", "local")
+	if gc.code != 0 || !strings.Contains(gc.stdout, "kept") {
 		t.Errorf("%+v", gc)
 	}
 	if files := s.do("GET", "/api/v1/files", ""); !strings.Contains(string(files.body), "in.csv") ||

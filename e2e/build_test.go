@@ -16,7 +16,7 @@ func build(t *testing.T, script string) (stderr string, err error) {
 	if err := os.WriteFile(filepath.Join(bin, "go"), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("scripts/build-progress", "env", "A=b", "go", "build", "./cmd/airlock")
+	cmd := exec.Command("scripts/build-progress", "env", "A=b", "go", "build", "-o", "bin/x", "./cmd/airlock")
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "GO=go")
 	var text bytes.Buffer
@@ -32,11 +32,16 @@ func TestBuildProgress(t *testing.T) {
 	if stderr, err := build(t, "echo internal/goarch >&2\n"); err != nil || stderr != "" {
 		t.Errorf("a quick build: %v, %q", err, stderr)
 	}
-	slow := `[ "$1 $2" = "build -v" ] || exit 9
+	slow := `if [ "$1" = list ]; then
+	case "$*" in *" -o "*|*bin/x*) exit 9 ;; esac
+	printf 'fmt\n\nnet/http\nnet\nio\ngithub.com/airlock-run/airlock/client\n'
+	exit 0
+fi
+[ "$1 $2" = "build -v" ] || exit 9
 for package in fmt net/http github.com/airlock-run/airlock/client; do echo $package >&2; done
 sleep 13
 `
-	if stderr, err := build(t, slow); err != nil || !strings.Contains(stderr, "Compiling: 3 packages") {
+	if stderr, err := build(t, slow); err != nil || !strings.Contains(stderr, "Compiling: 3 of 5 packages") {
 		t.Errorf("a slow build: %v, %q", err, stderr)
 	}
 	broken := `[ "$1" != version ] || { echo go version go1.19.8 linux/amd64; exit 0; }

@@ -222,7 +222,18 @@ func TestClusterNodeKilled(t *testing.T) {
 	session := one.liveSession()
 	word := fmt.Sprint("100", os.Getpid())
 	id := one.background("echo up; sleep " + word)
+	made := one.do("POST", "/api/v1/sessions/"+session+"/cells", `{"code":"import time; time.sleep(100)","wait":false}`)
+	cell := find(object(t, made), "id")
+	follows := two.stream("GET", "/api/v1/runs/"+id+"/events", "", "Last-Event-ID", "1")
+	follows.until("output", "up")
 	one.kill()
+	if got := follows.until("result", ""); find(got.data, "status") != "interrupted" {
+		t.Errorf("who follows the run: %v", got)
+	}
+	got := two.do("GET", "/api/v1/sessions/"+session+"/cells/"+cell, "")
+	if got.status != http.StatusOK || find(object(t, got), "status") != "lost" {
+		t.Errorf("a cell that was given out: %d %s", got.status, got.body)
+	}
 
 	events := two.stream("GET", "/api/v1/runs/"+id+"/events", "", "Last-Event-ID", "2")
 	if got := events.until("result", ""); find(got.data, "status") != "interrupted" {

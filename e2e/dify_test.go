@@ -189,7 +189,7 @@ func TestDifyErrors(t *testing.T) {
 		"import sys; sys.exit('bye')":                "process exited with code 1\nbye\n",
 		"import os, signal; os.kill(os.getpid(), 9)": "process exited with code 137\n",
 		"print('kept', flush=True)\nwhile True: pass": "process exited with code -1\nerror: timeout\n" +
-			"The program ran longer than 2s and was stopped. The operator of the sandbox sets the limit: " +
+			"The program ran longer than 2 s and was stopped. The operator of the sandbox sets the limit: " +
 			"AIRLOCK_DIFY_TIMEOUT.\n",
 		"print('x' * (17 << 20))": "output over 16777216 bytes",
 		"import urllib.request; urllib.request.urlopen('http://example.com')": "Name or service not known",

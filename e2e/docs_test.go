@@ -70,6 +70,7 @@ var documented = []struct {
 	{"docs/ask.md", "$ airlock ask --provider", nil, "TestAskExamples compares it"},
 	{"docs/ask.md", "$ AIRLOCK_MODEL_KEY_FILE", nil, "needs GitHub's models and a token"},
 	{"docs/cluster.md", "", nil, "needs PostgreSQL, systemd or Kubernetes: TestCluster, TestMigrate, scripts/try-cluster"},
+	{"docs/kubernetes.md", "", nil, "needs Kubernetes: make chart-check renders the chart"},
 	{"docs/containers.md", "", nil, "needs Docker: scripts/try-image"},
 	{"docs/gvisor.md", "airlock setup", nil, "TestSetupWall, TestOwnKernel and TestWallsOfOneService run what it shows"},
 	{"docs/images.md", "$ cat examples/Containerfile", nil, "makes images of Debian: scripts/test-images"},

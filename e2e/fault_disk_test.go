@@ -90,7 +90,12 @@ func testFull(t *testing.T, options, content string) {
 // smallDisk mounts a small disk for a service's data directory.
 func smallDisk(t *testing.T, who person, options string) string {
 	t.Helper()
-	data := dataWithoutPackages(t, who)
+	return smallDiskIn(t, who, dataWithoutPackages(t, who), options)
+}
+
+// smallDiskIn mounts a small disk in a data directory, and moves its runtimes beside it.
+func smallDiskIn(t *testing.T, who person, data, options string) string {
+	t.Helper()
 	disk := filepath.Join(data, "disk")
 	if err := os.Mkdir(disk, 0o711); err != nil {
 		t.Fatal(err)

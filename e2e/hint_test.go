@@ -1,7 +1,10 @@
 package e2e
 
 import (
+	"archive/zip"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"regexp"
 	"strings"
@@ -64,5 +67,45 @@ func TestHintOnEverySurface(t *testing.T) {
 	if a := s.do("POST", "/api/v1/runs", body(map[string]any{"language": "python", "code": "print(1)"}), "Content-Type",
 		asJSON); a.status != http.StatusCreated && a.status != http.StatusOK || strings.Contains(string(a.body), "airlock:") {
 		t.Errorf("a program that misses nothing: %d %s", a.status, a.body)
+	}
+}
+
+// What the hint about a module says that lies in a wheel among the program's files brings the module.
+func TestHintOfWheel(t *testing.T) {
+	t.Parallel()
+	who := anyPerson(t)
+	s := serve(t, who, dataFolder(t, who))
+	var wheel bytes.Buffer
+	packed := zip.NewWriter(&wheel)
+	w, err := packed.Create("greeting/__init__.py")
+	if err == nil {
+		_, err = w.Write([]byte("def greet(): return 'hello from a wheel'\n"))
+	}
+	if err = errors.Join(err, packed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	put := s.do("POST", "/api/v1/files?name=greeting-1.0-py3-none-any.whl", wheel.String(),
+		"Content-Type", "application/octet-stream")
+	file := find(object(t, put), "id")
+	run := func(code string) (answer struct{ Stdout, Stderr, Hint string }) {
+		body, err := json.Marshal(map[string]any{"language": "python", "code": code,
+			"files": []any{map[string]any{"id": file}}})
+		if err == nil {
+			err = json.Unmarshal(s.do("POST", "/api/v1/runs", string(body)).body, &answer)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	const code = "import greeting\nprint(greeting.greet())"
+	failed := run(code)
+	_, rest, _ := strings.Cut(failed.Hint, "`")
+	cure, _, found := strings.Cut(rest, "`")
+	if !found || !strings.HasSuffix(failed.Stderr, "airlock: "+failed.Hint+"\n") {
+		t.Fatalf("the field says %q, and the output %q", failed.Hint, failed.Stderr)
+	}
+	if again := run(cure + "\n" + code); again.Stdout != "hello from a wheel\n" {
+		t.Errorf("with %s: %+v", cure, again)
 	}
 }

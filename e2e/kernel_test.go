@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/airlock-run/airlock/e2e/indextest"
 )
 
 // needWall skips a test where airlock-gvisor cannot be used.
@@ -57,6 +59,21 @@ func TestOwnKernel(t *testing.T) {
 	mount := []string{"run", "--wall", "gvisor", "--yes", "-c", "print(1)", "--mount-rw", out}
 	if got := who.run(t, nil, mount...); got.code != 125 || !strings.Contains(got.stderr, "leaving links") {
 		t.Errorf("a mount to write to: %+v", got)
+	}
+}
+
+// A shell has the wall that is asked for.
+func TestOwnKernelShell(t *testing.T) {
+	t.Parallel()
+	needWall(t)
+	needPackages(t)
+	who := root(t)
+	data := dataWithPackages(t, who)
+	for wall, own := range map[string]bool{"gvisor": true, "shared": false} {
+		got := who.run(t, nil, "shell", "--data", data, "--wall", wall, "--", "uname", "-r")
+		if got.code != 0 || strings.Contains(got.stdout, "gvisor") != own {
+			t.Errorf("%s: %+v", wall, got)
+		}
 	}
 }
 
@@ -227,4 +244,28 @@ func TestWallIsRefused(t *testing.T) {
 	if answer.status != 400 || !strings.Contains(string(answer.body), "airlock-gvisor is not there") {
 		t.Errorf("%d %s", answer.status, answer.body)
 	}
+}
+
+// A program with a kernel of its own reaches what it may, through its proxy, and nothing else; so does the installer of
+// a session.
+func TestOwnKernelNetwork(t *testing.T) {
+	needWall(t)
+	x := indextest.New(t, skip)
+	who := root(t)
+	s := serveWith(t, who, dataFolder(t, who), x.Env(), "--network-allow", "packages", "--network-private", x.Subnet,
+		"--wall", "gvisor")
+	reach := "import urllib.request\ntry:\n    print(urllib.request.urlopen('" + x.URL +
+		"/simple/greeting/', timeout=5).status)\nexcept OSError: print('no network')"
+	may, none := s.execute(map[string]any{"language": "python", "code": reach, "network": map[string]any{
+		"allow": []string{"packages"}}}), s.execute(python(reach))
+	if may.Stdout != "200\n" || none.Stdout != "no network\n" {
+		t.Errorf("with permission %q %q, without %q %q", may.Stdout, may.Stderr, none.Stdout, none.Stderr)
+	}
+	l := s.live(`{"kind":"live"}`)
+	l.expect("x = 41", "")
+	if got := l.ask("POST", "/packages", `{"names":["greeting"]}`); got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	l.expect("import greeting\ngreeting.greet(), x", "('hello from a package', 41)\n")
+	l.expect(reach, "no network\n")
 }

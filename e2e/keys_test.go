@@ -70,3 +70,21 @@ func TestOnlyKeys(t *testing.T) {
 		t.Errorf("keys list: %+v", listed)
 	}
 }
+
+// A service whose settings have the first key listens beyond loopback without a command before it, and does not say it.
+func TestFirstKey(t *testing.T) {
+	who := anyPerson(t)
+	token := "ak_abcdefghjkmn_" + strings.Repeat("x", 43)
+	s := serveWith(t, who, dataWithoutPackages(t, who), []string{"AIRLOCK_FIRST_KEY=" + token}, "--listen", "0.0.0.0:0")
+	s.url = strings.Replace(s.url, "0.0.0.0", "127.0.0.1", 1)
+	if got := s.do("GET", "/api/v1/keys", ""); got.status != 401 {
+		t.Errorf("without a key: %d %s", got.status, got.body)
+	}
+	if got := s.do("GET", "/api/v1/keys", "", "Authorization", "Bearer "+token); got.status != 200 ||
+		strings.Count(string(got.body), `"id"`) != 1 {
+		t.Errorf("with the key: %d %s", got.status, got.body)
+	}
+	if strings.Contains(s.log.String(), token) {
+		t.Error("the token is in the log")
+	}
+}

@@ -137,3 +137,31 @@ func TestShellPipe(t *testing.T) {
 		}
 	})
 }
+
+// A terminal that shows pictures gets them: one whose variables tell that it does, and one that says it.
+func TestTerminalPictures(t *testing.T) {
+	t.Parallel()
+	needPackages(t)
+	who := root(t)
+	env := []string{"AIRLOCK_DATA=" + dataWithPackages(t, who), "TMPDIR=" + folder(t, who.credential)}
+	const plot = "import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.savefig('a.png')"
+	run := func(variable string) *terminal {
+		cmd := who.command(t, append(env, variable), "run", "-o", folder(t, who.credential), program(t, who, plot))
+		return onTerminal(t, cmd)
+	}
+	term := run("TERM=xterm-kitty")
+	code, screen := term.end()
+	if code != 0 || !strings.Contains(screen, "\x1b_G") || !strings.Contains(screen, "saved ") {
+		t.Errorf("exit code %d: %.300q", code, screen)
+	}
+	term = run("TERM=xterm")
+	term.until("\x1b[c")
+	term.press("\x1b[?62;4;22c")
+	if code, screen := term.end(); code != 0 || !strings.Contains(screen, "\x1bP") || !strings.Contains(screen, "saved ") {
+		t.Errorf("exit code %d: %.300q", code, screen)
+	}
+	term = run("AIRLOCK_PICTURES=off")
+	if code, screen := term.end(); code != 0 || strings.Contains(screen, "\x1b") || !strings.Contains(screen, "saved ") {
+		t.Errorf("exit code %d: %.300q", code, screen)
+	}
+}

@@ -51,6 +51,7 @@ func TestMCPClients(t *testing.T) {
 	}
 	for language, command := range map[string][]string{
 		"Python":     {filepath.Join(folder, "python/bin/python"), "mcp/client.py"},
+		"Python 1":   {filepath.Join(folder, "python-1/bin/python"), "mcp/client.py"},
 		"TypeScript": {"node", "mcp/client.mjs"},
 	} {
 		for way, args := range ways {
@@ -66,12 +67,16 @@ func TestMCPClients(t *testing.T) {
 					t.Fatalf("%v: %s", err, said.String())
 				}
 				var got struct {
+					Version                string
 					Tools, Files, Worked   []string
 					Second, Waiting, Ended string
 					Wrong                  []any
 				}
 				if err := json.Unmarshal(out, &got); err != nil {
 					t.Fatalf("%v: %s", err, out)
+				}
+				if language == "Python" && got.Version != "2026-07-28" {
+					t.Errorf("version 2 of the SDK speaks %q", got.Version)
 				}
 				if !slices.Contains(got.Tools, "run_code") || !slices.Equal(got.Files, []string{"text", "resource_link"}) {
 					t.Errorf("tools %v, first answer %v", got.Tools, got.Files)

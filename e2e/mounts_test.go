@@ -134,7 +134,7 @@ func TestMountToWrite(t *testing.T) {
 				t.Errorf("answer %q: exit code %d\n%s", answer, code, screen)
 			}
 		}
-		if got := who.run(t, nil, run...); got.code != 125 || !strings.Contains(got.stderr, "nobody agreed") {
+		if got := who.run(t, nil, run...); got.code != 125 || !strings.Contains(got.stderr, "you did not agree") {
 			t.Errorf("without a terminal: %+v", got)
 		}
 		if got := who.run(t, nil, append(run, "--yes")...); got.code != 0 || got.stdout != "wrote\n" {

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/airlock-run/airlock/e2e/indextest"
 )
 
 // secretName is a host of the tests, in the hosts file of a service's own file system.
@@ -69,7 +71,7 @@ env | grep -c hunter2
 // the authority of their run, a header is added that they never see, and other paths are refused.
 func TestNetworkInspect(t *testing.T) {
 	needPackages(t)
-	p := elsewhere(t)
+	p := indextest.Elsewhere(t, skip)
 	who := root(t)
 	s := inspecting(t, who, p, dataWithPackages(t, who), func(w http.ResponseWriter, r *http.Request) {
 		// The length of the secret says that it came.
@@ -106,30 +108,30 @@ certificate problem
 
 // inspecting starts a service that inspects TLS, and a server with the secret name.
 func inspecting(
-	t *testing.T, who person, p *place, data string, handler http.HandlerFunc, env []string, allow string,
+	t *testing.T, who person, p *indextest.Place, data string, handler http.HandlerFunc, env []string, allow string,
 ) *service {
 	t.Helper()
 	serving := who.command(t, env, "serve",
 		"--data", data,
 		"--listen", "127.0.0.1:0", "--network-allow", allow, "--network-inspect",
-		"--network-private", p.subnet)
-	p.serveSecretName(t, handler)(serving)
+		"--network-private", p.Subnet)
+	serveSecretName(t, p, handler)(serving)
 	return launch(t, who, data, serving)
 }
 
 // serveSecretName starts a server at secretName. What it returns lets a service find and trust that one.
-func (p *place) serveSecretName(t *testing.T, handler http.HandlerFunc) (find func(serving *exec.Cmd)) {
+func serveSecretName(t *testing.T, p *indextest.Place, handler http.HandlerFunc) (find func(serving *exec.Cmd)) {
 	t.Helper()
 	own, bundle := certificate(t, secretName)
 	server := &http.Server{ReadHeaderTimeout: waitTime, Handler: handler}
-	l := tls.NewListener(p.listen(t, "443"), &tls.Config{
+	l := tls.NewListener(p.Listen(t, "443"), &tls.Config{
 		Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12})
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { server.Close() })
 
 	// The service has a hosts file and authorities of its own, in a mount namespace.
 	files := folder(t, nil)
-	for name, text := range map[string]string{"hosts": "127.0.0.1 localhost\n" + p.address + " " + secretName + "\n",
+	for name, text := range map[string]string{"hosts": "127.0.0.1 localhost\n" + p.Address + " " + secretName + "\n",
 		"bundle": string(bundle)} {
 		if err := os.WriteFile(filepath.Join(files, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -5,21 +5,23 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/airlock-run/airlock/e2e/indextest"
 )
 
 // A program on a worker has the network that it was granted, by the egress process of that
 // worker, one-shot and in a live session, and the api's log has what it contacted. Both the
 // api and the worker must allow it, and neither does of itself.
 func TestNetworkRoles(t *testing.T) {
-	x := packageIndex(t)
+	x := indextest.New(t, skip)
 	forEachPerson(t, func(t *testing.T, who person) { testNetworkRoles(t, who, x) })
 }
 
-func testNetworkRoles(t *testing.T, who person, x *index) {
-	allow := []string{"--network-allow", "packages", "--network-private", x.subnet}
-	environment := append(x.env(), "AIRLOCK_NETWORK_ALLOW=packages", "AIRLOCK_NETWORK_PRIVATE="+x.subnet)
+func testNetworkRoles(t *testing.T, who person, x *indextest.Index) {
+	allow := []string{"--network-allow", "packages", "--network-private", x.Subnet}
+	environment := append(x.Env(), "AIRLOCK_NETWORK_ALLOW=packages", "AIRLOCK_NETWORK_PRIVATE="+x.Subnet)
 	token := "AIRLOCK_WORKER_TOKEN=" + workerToken
-	api := serveWith(t, who, dataFolder(t, who), append(x.env(), token), append([]string{"--role", "api"}, allow...)...)
+	api := serveWith(t, who, dataFolder(t, who), append(x.Env(), token), append([]string{"--role", "api"}, allow...)...)
 	run := func(s *service) (int, string, run) {
 		t.Helper()
 		body, err := json.Marshal(map[string]any{"language": "python", "code": pipInstall, "timeout_ms": 120_000,
@@ -57,14 +59,14 @@ func testNetworkRoles(t *testing.T, who person, x *index) {
 		`subprocess.run([sys.executable, "-m", "pip", "install", "-q", "greeting"], check=True)`+
 		"\nimport greeting\ngreeting.greet()", "'hello from a package'\n")
 	api.do("DELETE", l.path, "") // connections that are kept open are told of at their end
-	eventually(t, waitTime, "the log has three", func() bool { return count(api.netLog(), "allowed", x.address) >= 3 })
+	eventually(t, waitTime, "the log has three", func() bool { return count(api.netLog(), "allowed", x.Address) >= 3 })
 	for _, c := range api.netLog() {
-		if c.Verdict == "allowed" && (c.Address != x.address || c.Received == 0 || c.Run == "" || c.Owner == "") {
+		if c.Verdict == "allowed" && (c.Address != x.Address || c.Received == 0 || c.Run == "" || c.Owner == "") {
 			t.Errorf("%+v", c)
 		}
 	}
 
-	strict := serveWith(t, who, dataFolder(t, who), append(x.env(), token), "--role", "api")
+	strict := serveWith(t, who, dataFolder(t, who), append(x.Env(), token), "--role", "api")
 	willing := startWorker(t, who, append(environment, token), strict.url)
 	willing.logged("an api has taken this worker")
 	if status, text, _ := run(strict); status != http.StatusForbidden || !strings.Contains(text, "network_denied") {

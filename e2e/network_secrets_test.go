@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/airlock-run/airlock/e2e/indextest"
 )
 
 const withToken = `curl -sS -H "Authorization: Bearer $TOKEN" https://api.airlock.test/bearer
@@ -29,7 +31,7 @@ func TestNetworkSecrets(t *testing.T) {
 	const token = "hunter2-hunter2"
 	var mu sync.Mutex
 	came := map[string]bool{}
-	p, who := elsewhere(t), root(t)
+	p, who := indextest.Elsewhere(t, skip), root(t)
 	data := dataWithPackages(t, who)
 	s := inspecting(t, who, p, data, func(w http.ResponseWriter, r *http.Request) {
 		_, password, _ := r.BasicAuth()
@@ -127,14 +129,14 @@ func keeps(t *testing.T, data, token string) (placeholders int) {
 // and takes it out of answers. No file and no log of either has it. A traceback has the placeholder.
 func TestNetworkSecretsOfWorker(t *testing.T) {
 	const secret = "hunter2-hunter2"
-	p, who := elsewhere(t), root(t)
+	p, who := indextest.Elsewhere(t, skip), root(t)
 	var came sync.Map
-	find := p.serveSecretName(t, func(w http.ResponseWriter, r *http.Request) {
+	find := serveSecretName(t, p, func(w http.ResponseWriter, r *http.Request) {
 		came.Store(r.URL.Path, r.Header.Get("Authorization"))
 		fmt.Fprintln(w, r.URL.Path, r.Header.Get("Authorization"))
 	})
 	env := []string{"AIRLOCK_WORKER_TOKEN=" + workerToken, "AIRLOCK_NETWORK_ALLOW=" + secretName,
-		"AIRLOCK_NETWORK_PRIVATE=" + p.subnet, "AIRLOCK_NETWORK_INSPECT=true", "AIRLOCK_LOG_LEVEL=debug"}
+		"AIRLOCK_NETWORK_PRIVATE=" + p.Subnet, "AIRLOCK_NETWORK_INSPECT=true", "AIRLOCK_LOG_LEVEL=debug"}
 	api := serveWith(t, who, dataFolder(t, who), env, "--role", "api")
 	worker := startWorkerAs(t, who, find, env, api.url)
 	worker.logged("an api has taken this worker")

@@ -174,7 +174,7 @@ None
 	x = s.onyxRun("open('part', 'w').write('1')\nprint('begun', flush=True)\nimport time\ntime.sleep(60)",
 		map[string]any{"timeout_ms": 1000})
 	if !x.TimedOut || x.ExitCode != nil || x.Stdout != "begun\n" || x.paths() != "part" ||
-		!strings.Contains(x.Stderr, "longer than 1s") {
+		!strings.Contains(x.Stderr, "longer than 1 s") {
 		t.Errorf("timeout: %+v", x)
 	}
 }
@@ -236,7 +236,7 @@ func TestOnyxSessions(t *testing.T) {
 	}
 	// On a timeout the whole tree goes, what left its group and session included.
 	x = bash("setsid sleep 86413 & (trap '' TERM; sleep 86413) & sleep 86413", 1000)
-	if !x.TimedOut || x.ExitCode != nil || !strings.Contains(x.Stderr, "longer than 1s") {
+	if !x.TimedOut || x.ExitCode != nil || !strings.Contains(x.Stderr, "longer than 1 s") {
 		t.Errorf("%+v", x)
 	}
 	eventually(t, waitTime, "the tree is gone", func() bool { return len(withWord("86413")) == 0 })

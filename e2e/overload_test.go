@@ -90,7 +90,8 @@ func TestQueueTime(t *testing.T) {
 				got.body)
 		}
 	}
-	if metrics := string(s.do("GET", "/metrics", "").body); !strings.Contains(metrics, "airlock_runs_rejected_total 3") {
+	metrics := string(s.do("GET", "/metrics", "").body)
+	if !strings.Contains(metrics, `airlock_runs_rejected_total{reason="queue_wait"} 3`) {
 		t.Error("the refusals are not counted")
 	}
 }

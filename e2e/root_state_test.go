@@ -129,7 +129,7 @@ func TestRootReadsCounts(t *testing.T) {
 	home := t.TempDir()
 	stats := func(data string) (out, said string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), binary, "files", "stats")
+		cmd := exec.CommandContext(t.Context(), binary, "provider", "stats")
 		cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "AIRLOCK_CONFIG=none", "AIRLOCK_DATA=" + data}
 		cmd.Dir = home
 		var stdout, stderr bytes.Buffer

@@ -176,8 +176,8 @@ var kindHints = map[Kind]string{
 	FileExpired: "The file's lifetime at the provider is over. Upload it again.",
 	NotReady:    "The provider is still preparing the file. Wait a moment and try again.",
 	TooLarge:    "Make the file smaller (split it, compress it, take a sample), or choose a provider with a higher limit.",
-	Quota: "The account's storage or budget is used up. Delete remote files (airlock files ls, airlock files gc) or " +
-		"raise the plan's limit.",
+	Quota: "The account's storage or budget is used up. Delete remote files (airlock provider ls, airlock provider gc) " +
+		"or raise the plan's limit.",
 	RateLimited: "Too many requests for this account. Wait as long as the provider says, then try again.",
 	Transient: "The provider or the network failed for the moment. Try again; if it lasts, " +
 		"look at the provider's status page.",

@@ -23,6 +23,7 @@ func kills(ctx context.Context, o *options) error {
 		return err
 	}
 	l := c.startLoad(ctx)
+	l.addLive()
 	began, killed := time.Now(), map[string]int{}
 	for i := 0; i < o.kills && ctx.Err() == nil; i++ {
 		if !l.more(ctx, 2) {
@@ -47,10 +48,12 @@ func kills(ctx context.Context, o *options) error {
 	failed := l.failures()
 	lost, twice := l.outcome(ctx)
 	fmt.Fprintf(o.out, "Under load %d workers and %d apis were killed with `kill -9` in %v, the next one as soon as runs ended well\n"+
-		"again. %d runs with a file and %d runs in sessions ended well; %d were answered with an error or not at all.\n"+
-		"Acknowledged files lost: %d; of sessions: %d; runs seen on two workers: %d; sessions with another's file: %d.\n",
-		killed["worker"], killed["api"], took, len(l.kept), l.sessions, failed, lost, l.bared, twice, l.foreign)
-	if lost+twice+l.bared+l.foreign > 0 {
+		"again. %d runs with a file, %d runs in sessions, %d cells of live sessions, which list their files, and\n"+
+		"%d files written into live sessions ended well; %d were answered with an error or not at all. Acknowledged files\n"+
+		"lost: %d; of sessions: %d; of live sessions: %d; runs seen on two workers: %d; sessions with another's file: %d.\n",
+		killed["worker"], killed["api"], took, len(l.kept), l.sessions, l.cells, l.writes, failed,
+		lost, l.bared, l.missing, twice, l.foreign)
+	if lost+twice+l.bared+l.missing+l.foreign > 0 {
 		return errors.New("something was lost, or done twice")
 	}
 	return ctx.Err()

@@ -19,7 +19,8 @@ import (
 // load is what clients ask of a cluster while its nodes fail, and what became of it.
 type load struct {
 	cluster *cluster
-	mark    string // begins the words of all programs
+	mark    string          // begins the words of all programs
+	ctx     context.Context //nolint:containedctx // of the clients
 	stop    context.CancelFunc
 	group   sync.WaitGroup
 
@@ -30,12 +31,15 @@ type load struct {
 	turned         int                     // refused before anything was done, and asked of the next api
 	sessions       int                     // answers of sessions
 	foreign, bared int                     // with another's file, or without the one that was acknowledged
+	lives          []*liveSession
+	cells, writes  int // answers of live sessions
+	missing        int // acknowledged files of live sessions that an answer does not have
 }
 
 // startLoad has clients ask both apis, each for runs that leave a file or in a session of its own.
 func (c *cluster) startLoad(ctx context.Context) *load {
 	ctx, stop := context.WithCancel(ctx)
-	l := &load{cluster: c, mark: "mark-" + strings.ToLower(rand.Text()), stop: stop, kept: map[string]string{},
+	l := &load{cluster: c, mark: "mark-" + strings.ToLower(rand.Text()), ctx: ctx, stop: stop, kept: map[string]string{},
 		seen: map[string]map[int]bool{}, failed: map[string]int{}}
 	for n := range 3 {
 		l.group.Go(func() {
@@ -223,6 +227,9 @@ func (l *load) outcome(ctx context.Context) (lost, twice int) {
 		if a, err := l.api(0).call(ctx, "GET", "/files/"+id+"/content", nil); err != nil || a.Text != word+"\n" {
 			lost++
 		}
+	}
+	for _, live := range l.lives {
+		l.missing += live.compare(ctx, l)
 	}
 	for word, nodes := range l.seen {
 		if len(nodes) > 1 && !strings.Contains(word, "session") {

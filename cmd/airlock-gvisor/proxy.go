@@ -17,22 +17,29 @@ func (a *answerer) listen(proxy string) error {
 		return err
 	}
 	accept := boot.PortForwardOpts{ContainerID: id, Port: uint16(port), Accept: true}
-	if err := a.made.PortForward(&accept); err != nil {
+	// The container's own method refuses before its program runs, which may connect at once.
+	if err := a.made.Sandbox.PortForward(&accept); err != nil {
 		return fmt.Errorf("listen for the program's proxy: %w", err)
 	}
+	await := accept
+	await.Await = true
 	a.proxy = proxy
 	go func() {
 		for {
+			// The proxy gives up connections on which nothing comes.
+			if err := a.made.Sandbox.PortForward(&await); err != nil {
+				return // the sandbox has ended, or is being stored
+			}
 			next, err := connect(path)
 			if err != nil {
 				return // the grant has ended
 			}
 			one := accept
 			one.FilePayload = urpc.FilePayload{Files: []*os.File{next}}
-			err = a.made.PortForward(&one)
+			err = a.made.Sandbox.PortForward(&one)
 			next.Close()
 			if err != nil {
-				return // the sandbox has ended, or is being stored
+				return
 			}
 		}
 	}()
@@ -41,7 +48,7 @@ func (a *answerer) listen(proxy string) error {
 
 // stopListening ends listen, and all connections that it has passed on.
 func (a *answerer) stopListening() error {
-	return a.made.PortForward(&boot.PortForwardOpts{ContainerID: id, Close: true})
+	return a.made.Sandbox.PortForward(&boot.PortForwardOpts{ContainerID: id, Close: true})
 }
 
 // connect connects to a socket of the host.

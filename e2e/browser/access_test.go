@@ -25,6 +25,7 @@ func signInAndOut(t *testing.T, s *service, key string, how look) {
 	b.show("sign-in-refused")
 	b.do(chromedp.SendKeys(chromedp.CSS("#key"), key+"\r"))
 	b.wait(`location.pathname === '/ui/runs' && document.querySelector('.owner')`)
+	b.click(".site-menu > summary")
 	if got := b.text(".owner"); got != "ada" {
 		t.Errorf("the owner is %q", got)
 	}
@@ -34,6 +35,7 @@ func signInAndOut(t *testing.T, s *service, key string, how look) {
 	}
 	b.goTo(s.url + "/")
 	b.runs("print('signed in')")
+	b.click(".site-menu > summary")
 	b.click(".visitor button")
 	b.wait(`document.querySelector('#key')`)
 	b.goTo(s.url + "/files")

@@ -131,8 +131,11 @@ func (f *flows) files() {
 	f.asks("And this one?", providertest.Turn{Text: "I see no further file."})
 	f.question("May these files leave this machine?")
 	f.press(".question button[value=yes]")
-	f.question("Go on without these files?")
+	f.question("Continue without these files?")
 	f.says(".question", "odd.bin", "1 of 1 file cannot be sent")
+	if got := eval[string](f.tab, "getComputedStyle(document.querySelector('.question')).position"); got != "static" {
+		f.t.Errorf("the question is %s: it stands over the conversation", got)
+	}
 	f.inspect("ask-skip")
 	f.press(".question button[value=yes]")
 	f.over(2)
@@ -145,7 +148,7 @@ func (f *flows) files() {
 		Calls: []providertest.Call{{Name: "request_files", Arguments: wants}}},
 		providertest.Turn{Text: "They are rates."})
 	f.question("The model asks for more files")
-	f.says(".question", "The notes say what the rates mean.", "nobody has checked", "notes.txt")
+	f.says(".question", "The notes say what the rates mean.", "was not checked", "notes.txt")
 	if eval[bool](f.tab, `[...document.querySelectorAll('.question [name=pick]')].some((box) => box.checked)`) {
 		t.Error("files that the model chose are marked")
 	}

@@ -48,7 +48,8 @@ func TestAskFresh(t *testing.T) {
 	s.start("127.0.0.1:0")
 	b := open(t, light)
 	b.goTo(s.url + "/ask")
-	if !eval[bool](b, `document.querySelector('.connect').open && document.querySelector('.connect').innerText.includes('No model can be asked yet')`) {
+	// There is one step before a prompt can be written.
+	if !eval[bool](b, `document.querySelectorAll('section.connect .way').length === 3 && !document.querySelector('#composer')`) {
 		t.Errorf("the page says %q", b.text("main"))
 	}
 	b.examine("ask-fresh")
@@ -75,7 +76,7 @@ func TestAskFresh(t *testing.T) {
 	s.stop()
 	s.restart()
 	b.goTo(s.url + "/ask")
-	b.wait(`document.querySelector('.connect').open`) // it was forgotten
+	b.wait(`document.querySelector('section.connect')`) // it was forgotten
 	enter(providertest.OpenAIKey, true)
 	b.wait(`document.querySelector('.key-list')?.textContent.includes('kept encrypted')`)
 	if _, _, page := s.fetch("/ask"); strings.Contains(page, providertest.OpenAIKey) {
@@ -101,18 +102,39 @@ func TestAskFresh(t *testing.T) {
 	b.wait(`document.querySelector('.key-list')?.textContent.includes('kept encrypted')`)
 	b.run(`document.querySelector('.connect').open = true`)
 	b.click(".key-list button")
-	b.wait(`document.querySelector('.connect')?.open && !document.querySelector('.key-list li')`)
+	b.wait(`document.querySelector('section.connect') && !document.querySelector('.key-list li')`)
+
+	// A server is connected by its address alone.
+	connect := func(address string) {
+		t.Helper()
+		b.run(`document.querySelector('#server-url').value = ` + quote(address))
+		b.click(".url-form button")
+	}
+	connect("http://127.0.0.1:1/v1")
+	b.wait(`document.querySelector('main')?.innerText.includes('The server is not connected')`)
+	b.goTo(s.url + "/ask")
+	connect(model.URL + "/v1")
+	b.wait(`document.querySelector('#model')?.value === ` + quote(providertest.LocalModel))
+	model.Rescript(providertest.Turn{Text: "So $x^2$ holds."})
+	b.prompt("What holds?")
+	b.over(1)
+	b.wait(`document.querySelector('.said-text .math math')`)
+	b.goTo(s.url + "/ask")
+	b.run(`document.querySelector('.connect').open = true`)
+	b.click(".key-list button")
+	b.wait(`document.querySelector('section.connect')`)
 
 	title, at := usualPlace(t, model.URL)
 	b.goTo(s.url + "/ask")
 	b.wait(`document.querySelector('#provider').selectedOptions[0]?.text === ` + quote(title+" on this machine"))
 	b.wait(`document.querySelector('#model').value === ` + quote(providertest.LocalModel))
-	model.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: "print(6 * 7)"}}, Text: "It is 42."})
+	model.Rescript(providertest.Turn{Steps: []providertest.Step{{Code: "print(6 * 7)"}}, Text: "It is 42, or $42^1$."})
 	b.prompt("What is six times seven?")
 	b.over(1)
-	if got := b.text("#turn-1"); !strings.Contains(got, "It is 42.") {
+	if got := b.text("#turn-1"); !strings.Contains(got, "It is 42") {
 		t.Errorf("at %s the answer is %q", at, got)
 	}
+	b.wait(`document.querySelector('.said-text .math math')`)
 	b.run(`navigator.clipboard.writeText = async (text) => { window.copied = text }; document.querySelector('.step .copy').click()`)
 	b.wait(`window.copied?.trim() === 'print(6 * 7)'`)
 	b.click("[data-again=edit]")

@@ -87,7 +87,7 @@ func TestAxe(t *testing.T) {
 	table := strings.TrimPrefix(eval[string](b, "document.querySelector('.file.table .file-name').href"), s.url)
 	for _, path := range []string{"/", failed, "/runs",
 		"/runs/compare?run=" + run[len("/runs/"):] + "&run=" + failed[len("/runs/"):],
-		"/files", file, table, "/status", "/tools", "/nothing", "/review", "/projects", "/outbox", "/ask"} {
+		"/files", file, table, "/usage", "/status", "/tools", "/nothing", "/review", "/projects", "/outbox", "/ask"} {
 		b.goTo(s.url + path)
 		b.wait(`document.readyState === 'complete'`)
 		b.axeInEachLook(path)

@@ -68,7 +68,12 @@ func TestDrafts(t *testing.T) {
 	if got := eval[string](b, `document.querySelector('#code').value`); got != "" {
 		t.Errorf("after it was run the draft is still %q", got)
 	}
+}
 
+// TestAskDraft comes back to a question that was not asked.
+func TestAskDraft(t *testing.T) {
+	s := ask(t)
+	b := open(t, light)
 	b.goTo(s.url + "/ask")
 	b.do(chromedp.SendKeys(chromedp.CSS("#prompt"), "What is in"))
 	b.goTo(s.url + "/ask")
@@ -85,6 +90,7 @@ func TestDraftsGoWithTheSignOut(t *testing.T) {
 	b.wait(`document.querySelector('.cm-content')`)
 	b.write("print('of ada')")
 	b.wait(`JSON.stringify(localStorage).includes('of ada')`)
+	b.click(".site-menu > summary")
 	b.click(".visitor button")
 	b.wait(`document.querySelector('#key')`)
 	if got := eval[string](b, `JSON.stringify(localStorage)`); strings.Contains(got, "of ada") {

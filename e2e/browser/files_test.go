@@ -145,7 +145,7 @@ func lookAtSession(t *testing.T, how look) {
 	b.goTo(s.url + "/files")
 	b.show("sessions")
 	b.run(`document.querySelector('a.row-name[href$="' + ` + quote(id) + ` + '"]').click()`)
-	b.wait(`document.querySelector('h1')?.innerText === 'Session'`)
+	b.wait(`document.querySelector('h1')?.innerText.startsWith('Session of')`)
 	b.show("session")
 	if got := eval[[]string](b, `[...document.querySelectorAll('.row-name')].map((a) => a.textContent)`); strings.Join(
 		got, " ") != "a.txt d/b.csv" {
@@ -189,7 +189,7 @@ func TestFilesList(t *testing.T) {
 		t.Errorf("%d pictures", n)
 	}
 	groups := eval[[]string](b, `[...document.querySelectorAll('.file-group h3')].map((h) => h.innerText)`)
-	if len(groups) != 2 || !strings.Contains(groups[0], "new.txt") || !strings.Contains(groups[1], "Draw it") {
+	if len(groups) != 2 || !strings.Contains(groups[0], "Session of") || !strings.Contains(groups[1], "Draw it") {
 		t.Errorf("the groups are %q", groups)
 	}
 	if got := eval[[]string](b, `[...document.querySelectorAll('.same summary')].map((s) => s.innerText)`); len(got) != 2 ||

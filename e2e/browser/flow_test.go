@@ -76,7 +76,7 @@ func TestEnds(t *testing.T) {
 		hint := func() string {
 			return eval[string](b, `getComputedStyle(document.querySelector('#output'), '::before').content`)
 		}
-		if got := hint(); !strings.Contains(got, "is shown here") {
+		if got := hint(); !strings.Contains(got, "appears here") {
 			t.Errorf("before a run the output says %q", got)
 		}
 		b.runs("x = 1")
@@ -137,7 +137,7 @@ func runAgain(t *testing.T, how look) {
 	b.show("history-found")
 	b.fill("input[type=search]", "nothing has "+how.name+" this")
 	b.click(".search button")
-	b.wait(`document.querySelector('.empty')?.innerText === 'Nothing matches.'`)
+	b.wait(`document.querySelector('.empty')?.innerText.includes('No run has these words')`)
 	b.goTo(s.url + "/runs?q=count+" + how.name)
 	b.run(`document.querySelectorAll('.past input').forEach((box) => box.click())`)
 	b.show("history")

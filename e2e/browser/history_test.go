@@ -24,7 +24,7 @@ func TestHistory(t *testing.T) {
 	}
 	b.goTo(s.url + "/runs?q=" + marker)
 	got := b.text(".runs")
-	for _, want := range []string{marker + " stripes", "stripes.py · API, Go-http-client", "CLI", "Code not kept"} {
+	for _, want := range []string{marker + " stripes", "stripes.py, from API, Go-http-client", "CLI", "Code not kept"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the list lacks %q: %q", want, got)
 		}
@@ -73,4 +73,53 @@ func TestHistory(t *testing.T) {
 	}
 	b.examine("run-walls")
 	b.axeInEachLook("an example")
+}
+
+// Runs and notebooks are renamed where they are listed, and found by their new names.
+func TestNamesInLists(t *testing.T) {
+	s := &service{t: t, log: t.Output(), data: ownFolder(t)}
+	t.Cleanup(s.stop)
+	s.start("127.0.0.1:0")
+	b := open(t, light)
+	b.goTo(s.url + "/")
+	b.runs("# A first look\nprint(1)")
+	b.runs("print('another')")
+	b.notebook(s, "open('made.txt', 'w').write('kept')")
+	b.runAll()
+	b.saved()
+	rename := func(of, to string) {
+		b.t.Helper()
+		b.wait(`document.querySelector('summary[aria-label=` + quote("Rename "+of) + `]')`)
+		b.run(`const d = document.querySelector('summary[aria-label=` + quote("Rename "+of) + `]').parentElement; d.open = true;
+			d.querySelector('input[name=name]').value = ` + quote(to) + `; d.querySelector('form').requestSubmit()`)
+		b.wait(`document.querySelector('summary[aria-label=` + quote("Rename "+to) + `]')`)
+	}
+	b.goTo(s.url + "/notebooks")
+	rename("analysis", "Tides of March")
+	b.run(`document.querySelector('.rename').open = true`)
+	b.examine("rename-notebook")
+	b.axeInEachLook("rename a notebook")
+	b.run(`document.querySelector('.rename').open = false`)
+	b.click(".row-title")
+	b.wait(`document.querySelector('#notebook')?.dataset.ready && document.querySelector('#title').value === 'Tides of March'`)
+	b.wait(`document.querySelector('#files').innerText.includes('Tides of March.ipynb') && !document.querySelector('#files').innerText.includes('analysis.ipynb')`)
+	b.wait(`document.querySelector('.cell .cm-content')?.innerText.includes('made.txt')`)
+
+	b.goTo(s.url + "/runs?q=look")
+	rename("A first look", "Ebb and flow")
+	if got := eval[string](b, "location.search"); got != "?q=look" {
+		t.Errorf("after the name the list is %q", got)
+	}
+	b.goTo(s.url + "/runs?q=ebb")
+	b.wait(`document.querySelectorAll('.past').length === 1 && document.querySelector('.past-title').innerText === 'Ebb and flow'`)
+	b.goTo(s.url + "/runs?q=tides%20mar")
+	b.wait(`document.querySelector('main .row-title')?.innerText === 'Tides of March'`)
+	b.examine("history-named")
+	b.goTo(s.url + "/runs")
+	b.run(`document.querySelector('.past .rename').open = true`)
+	b.examine("rename-run")
+	b.axeInEachLook("rename a run")
+	b.run(`document.querySelectorAll('.past input[type=checkbox]').forEach((box) => box.click())`)
+	b.click("#compare-button")
+	b.wait(`location.pathname.endsWith('/compare') && document.querySelector('main')?.innerText.includes('another')`)
 }

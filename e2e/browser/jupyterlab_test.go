@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -162,8 +163,41 @@ func TestJupyterLab(t *testing.T) {
 	}
 	b.run(`await jupyterapp.shell.currentWidget.sessionContext.restartKernel()`)
 	b.wait(`jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'`)
+	b.diesInJupyterLab()
 	b.run(`await jupyterapp.shell.currentWidget.sessionContext.shutdown()`)
 	b.forgive() // what JupyterLab's own scripts say is not ours
+}
+
+// diesInJupyterLab kills the interpreter of the notebook's kernel. The page has a dialog that says so, as it has not for
+// the restarts that a person asked for, and the next cell says that it begins anew.
+func (b *tab) diesInJupyterLab() {
+	b.t.Helper()
+	run := func(cell int, code string) {
+		b.run(fmt.Sprintf(`const book = jupyterapp.shell.currentWidget.content
+			book.widgets[%d].model.sharedModel.setSource(%q); book.activeCellIndex = %[1]d
+			void jupyterapp.commands.execute('notebook:run-cell')`, cell, code))
+	}
+	const dialogs = `[...document.querySelectorAll('.jp-Dialog')].map((e) => e.innerText).join()`
+	run(0, "kept = 1\nprint('alive')")
+	b.wait(`document.querySelectorAll('.jp-OutputArea')[0].innerText.includes('alive')`)
+	if said := eval[string](b, dialogs); said != "" {
+		b.t.Errorf("a kernel that was restarted by its user shows %q", said)
+	}
+	run(0, "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
+	b.wait(dialogs + `.includes('appears to have died. It will restart automatically')`)
+	b.wait(`document.querySelectorAll('.jp-OutputArea')[0].innerText.includes('DeadKernelError')`)
+	b.shoot("jupyterlab-died")
+	b.run(`document.querySelector('.jp-Dialog .jp-mod-accept').click()`)
+	b.wait(`jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'`)
+	run(1, "print('kept' in globals(), os.getcwd() if 'os' in globals() else 'new')")
+	b.wait(`document.querySelectorAll('.jp-OutputArea')[1].innerText.includes('False new')`)
+	if said := eval[string](b, `document.querySelectorAll('.jp-OutputArea')[1].innerText`); !strings.Contains(said,
+		"This is a new interpreter: variables are gone") {
+		b.t.Errorf("the next cell does not say that its interpreter is new: %q", said)
+	}
+	if said := eval[string](b, dialogs); said != "" {
+		b.t.Errorf("the new interpreter shows %q", said)
+	}
 }
 
 // JupyterLab's launcher has a kernel for each image.

@@ -302,9 +302,9 @@ func (f *localFolder) asksAgain() {
 // refuses has the service name other paths than those that were on the page, and other
 // contents than those that were approved.
 func (f *localFolder) refuses() {
-	for path, says := range map[string]string{"../evil.txt": "no plain path", ".git/config": "no plain path",
-		"sub/.GIT/hooks/x": "no plain path", "/etc/x": "no plain path", "a\\b": "no plain path", "nul.txt": "no plain path",
-		"secret.txt": "was not on the page", "c.txt": "did not arrive as it was approved"} {
+	for path, says := range map[string]string{"../evil.txt": "not a plain path", ".git/config": "not a plain path",
+		"sub/.GIT/hooks/x": "not a plain path", "/etc/x": "not a plain path", "a\\b": "not a plain path",
+		"nul.txt": "not a plain path", "secret.txt": "was not on the page", "c.txt": "did not arrive as it was approved"} {
 		f.proposes("```txt:c.txt\nnewest c " + path + "\n```\n")
 		f.run(`sessionStorage.setItem('lie', ` + quote(path) + `)`)
 		f.presses("#apply")

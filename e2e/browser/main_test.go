@@ -65,6 +65,8 @@ func buildAndRun(m *testing.M) int {
 	}
 	// Debian's Chromium draws with OpenGL, which is emulated where there is no graphics card.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.DisableGPU,
+		// Without a screen it knows no mouse, which pages show more to.
+		chromedp.Flag("blink-settings", "primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4"),
 		chromedp.Flag("enable-precise-memory-info", true), chromedp.Flag("js-flags", "--expose-gc"))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium's own does not work as root

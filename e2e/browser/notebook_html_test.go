@@ -27,6 +27,12 @@ func hostileNotebook(t *testing.T, evil string) string {
 	outputs := []any{
 		bundle("text/html", html),
 		bundle("text/html", `<table class="dataframe"><thead><tr><th><img src=x onerror="top.owned=1"></th></tr></thead><tbody><tr><td><script>top.owned=1</script>cell</td></tr></tbody></table>`),
+		bundle("application/vnd.airlock.table+json", map[string]any{"rows": 1e300, "columns": 1e300, "frame": "../../../<img>", "index": -1,
+			"fields": []any{map[string]any{"name": "<img src=x onerror=top.owned=1>", "type": "integer", "names": 5, "dtype": []int{1}}, nil},
+			"data":   []any{[]any{"<script>top.owned=1</script>", map[string]any{}}, nil, 5}}),
+		bundle("application/vnd.airlock.table+json", map[string]any{"rows": 2, "columns": 1,
+			"fields": []any{map[string]any{"name": "<img src=x onerror=top.owned=1>", "type": "number"}},
+			"data":   []any{[]any{"<script>top.owned=1</script>"}, []any{map[string]any{"a": 1}}}}),
 		bundle("image/svg+xml", `<svg xmlns="http://www.w3.org/2000/svg" onload="top.owned=1" width="20" height="20"><script>top.owned=1</script><image href="`+evil+`/svgimage"/></svg>`),
 		bundle("image/png", "\"><script>top.owned=1</script>"),
 		bundle("text/latex", `$\href{javascript:top.owned=1}{x} \includegraphics{`+evil+`/tex} \htmlData{a=b}{y}$`),

@@ -153,6 +153,7 @@ func TestPortWithKey(t *testing.T) {
 	at := eval[string](b, "location.href")
 	b.forgive() // what its origin was refused
 	b.goTo(s.url + "/files")
+	b.click(".site-menu > summary")
 	if got := b.text(".owner"); got != "ada" {
 		t.Errorf("afterwards the visitor is %q", got)
 	}

@@ -3,6 +3,7 @@ package browser
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -13,17 +14,30 @@ func TestRunShared(t *testing.T) {
 	s := shared(t)
 	b := open(t, light)
 	b.goTo(s.url + "/")
-	b.runs("import sys\nprint('o' * 9)\nprint('e' * 9, file=sys.stderr)\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.savefig('p.png')")
+	b.runs("import sys\nprint('o' * 9)\nprint('e' * 9, file=sys.stderr)\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.savefig('p.png')\n" +
+		"open('t.csv', 'w').write('a,b\\n1,2\\n'); open('n.txt', 'w').write('a note')")
 	b.examine("run-to-share")
+	here := eval[string](b, `location.href`)
+	b.run(`navigator.clipboard.writeText = async (text) => { window.copied = text }`)
 	b.click(".share-run button")
-	b.wait(`location.pathname.includes('/share/')`)
-	link := eval[string](b, `location.href`)
+	b.wait(`document.querySelector('.shared-link:not([hidden]) span')?.textContent === 'Link copied.'`)
+	b.examine("run-link")
+	link := eval[string](b, `window.copied`)
+	if got := eval[string](b, `location.href`); got != here || !strings.Contains(link, "/ui/share/") {
+		t.Errorf("after the link %q was copied, the page is %q", link, got)
+	}
 	other := open(t, light)
 	other.goTo(link)
 	other.wait(`document.querySelector('#notebook')?.dataset.ready && document.querySelector('.out-image')?.naturalWidth > 100`)
 	for _, want := range []string{"plt.plot([1, 2])", "ooooooooo", "eeeeeeeee"} { // of two pipes either is read first
 		other.wait(`document.querySelector('#cells').innerText.includes('` + want + `')`)
 	}
+	// Its files are there, and its code in colour.
+	names := eval[[]string](other, `[...document.querySelectorAll('.shared-file .file-name')].map((n) => n.textContent)`)
+	if got := strings.Join(names, " "); got != "n.txt p.png t.csv" {
+		t.Errorf("the files are %q", got)
+	}
+	other.wait(`document.querySelector('.shared-file td')?.textContent === '1' && document.querySelector('.cell-code .tok-keyword')`)
 	other.examine("run-shared")
 	other.axeInEachLook("a shared run")
 	validated(t, other.exported("#save"))

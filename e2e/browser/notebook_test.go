@@ -35,6 +35,8 @@ func (b *tab) notebook(s *service, sources ...string) {
 		b.t.Fatal(err)
 	}
 	b.openNotebook(s, string(text))
+	// Tests press what is in them.
+	b.wait(fmt.Sprintf(`document.querySelectorAll('.cell').length >= %d`, min(len(sources), 10)))
 }
 
 // openNotebook opens a file as a notebook, as somebody who chooses it does.
@@ -134,6 +136,14 @@ func TestNotebookBegins(t *testing.T) {
 	b.goTo(s.url + "/notebooks/new")
 	b.wait(`document.querySelector('.cell .cm-content')`) // ready to write: the store has not answered
 	b.shoot("notebook-new")
+	b.seen(narrow)
+	for _, words := range []string{"ready", "not started"} {
+		b.run(`document.querySelector('#state').textContent = ` + quote(words))
+		if !eval[bool](b, `document.querySelector('#run-all').getBoundingClientRect().top >= document.querySelector('#state').getBoundingClientRect().bottom`) {
+			t.Errorf("on a phone the buttons are beside the state %q", words)
+		}
+	}
+	b.seen(light)
 	b.do(chromedp.SendKeys(chromedp.CSS(".cm-content"), "print(6 * 7)"))
 	b.run(`wake()`)
 	b.wait(`document.querySelector('#notebook').dataset.ready`)
@@ -279,15 +289,18 @@ func TestNotebookNumbers(t *testing.T) {
 	}
 	b.run(`[...document.querySelectorAll('.tree-name')].find((x) => x.textContent === 'big.csv').click()`)
 	b.wait(`document.querySelector('#look-body').dataset.took`)
-	b.wait(`document.querySelector('#look .grid-bar').innerText.includes('100,000 rows')`)
+	b.wait(`document.querySelector('#look .grid[data-ready] .grid-bar')?.innerText.includes('100,000 rows')`)
 	t.Logf("a table of 100,000 rows opens in %s ms", eval[string](b, `document.querySelector('#look-body').dataset.took`))
 	if n := eval[int](b, `document.querySelectorAll('#look tr').length`); n > 200 {
 		t.Errorf("%d rows of the table are in the document", n)
 	}
-	b.run(`const box = document.querySelector('#look .grid-box'); box.scrollTop = box.scrollHeight`)
+	b.run(`document.querySelector('#look regular-table').scrollTop = 1e9`)
 	b.wait(`document.querySelector('#look .grid').innerText.includes('row 99999')`)
-	b.run(`document.querySelector('#look th:nth-child(3) button').click(); document.querySelector('#look th:nth-child(3) button').click(); document.querySelector('#look .grid-box').scrollTop = 0`)
-	b.wait(`document.querySelector('#look .grid tbody:nth-child(3) td:nth-child(3)').textContent === '149998.5'`)
+	for _, order := range []string{"ascending", "descending"} {
+		b.run(`document.querySelector('#look th:nth-child(3)').dispatchEvent(new MouseEvent('mousedown', { bubbles: true, button: 0 }))`)
+		b.wait(`document.querySelector('#look th:nth-child(3)').ariaSort === '` + order + `'`)
+	}
+	b.wait(`document.querySelector('#look tbody td:nth-child(3)').textContent === '149998.5'`)
 	b.axeInEachLook("table")
 	b.shoot("notebook-table")
 	b.run(`document.querySelector('#look').close()`)
@@ -327,7 +340,7 @@ func TestUnseenOutputs(t *testing.T) {
 	}
 	b.openNotebook(s, `{"nbformat":4,"nbformat_minor":5,"metadata":{},"cells":[`+strings.Join(cells, ",")+"]}")
 	b.wait(`document.querySelector('.cell-head button')`)
-	b.run(`document.querySelector('.cell-head [aria-label^="Fold"]').click()`)
+	b.run(`document.querySelector('.cell-more').click(); document.querySelector('#cell-menu [data-command=fold]').click()`)
 	if n := eval[int](b, `document.querySelectorAll('.cell-out').length`); n >= 100 {
 		t.Errorf("%d cells are made for what is in sight", n)
 	}
@@ -359,6 +372,18 @@ func TestTerminal(t *testing.T) {
 	b.wait(`document.querySelector('#terminal').innerText.includes('by a cell') && document.querySelector('#terminal').innerText.includes('42')`)
 	b.shoot("notebook-terminal")
 	b.axeInEachLook("terminal")
+	// It is as light or dark as the page, and yellow can be read on both.
+	ground := `getComputedStyle(document.querySelector('#terminal .xterm-scrollable-element')).backgroundColor`
+	b.seen(dark)
+	b.wait(ground + ` === 'rgb(21, 23, 22)'`)
+	b.seen(light)
+	b.wait(ground + ` === 'rgb(241, 239, 235)'`)
+	b.do(chromedp.SendKeys(chromedp.CSS(".xterm-helper-textarea"), "clear; printf '\\e[93mpa%s\\e[0m\\n' le\r"))
+	pale := `[...document.querySelectorAll('#terminal .xterm-rows span')].find((e) => e.textContent === 'pale')`
+	b.wait(pale)
+	if got := eval[string](b, `getComputedStyle(`+pale+`).color`); got != "rgb(125, 81, 7)" {
+		t.Errorf("yellow on a light ground is %s", got)
+	}
 	b.do(chromedp.SendKeys(chromedp.CSS(".xterm-helper-textarea"), "KEPT=still; echo set-$((40+2))\r"))
 	b.wait(`document.querySelector('#terminal').innerText.includes('set-42')`)
 	b.saved()

@@ -178,7 +178,8 @@ func (b *tab) uploads(rate float64) {
 	}))
 }
 
-const pictured = `import pandas as pd
+const pictured = `# Revenue by quarter and region
+import pandas as pd
 import matplotlib.pyplot as plt
 
 sales = pd.read_csv("sales.csv", parse_dates=["date"])

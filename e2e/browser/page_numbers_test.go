@@ -39,7 +39,9 @@ func TestPageNumbers(t *testing.T) {
 	b := open(t, light)
 	found := firstPage(b, s)
 	found = append(found, clicks(b, s)...)
-	found = append(found, manyLines(b, s), longTable(b, s), longNotebook(b, s), accessible(b, s))
+	found = append(found, manyLines(b, s), longTable(b, s))
+	found = append(found, largeFrame(b, s)...)
+	found = append(found, longNotebook(b, s), accessible(b, s))
 	table := "| | must | seen |\n|---|---|---|\n"
 	for _, n := range found {
 		mark := ""
@@ -191,6 +193,74 @@ func longTable(b *tab, s *service) number {
 		}
 		return all })()`)
 	return milliseconds("Table of 100,000 rows, from the click", took, 200)
+}
+
+// largeFrame is how long a data frame of a million rows takes from the click on its cell, whose work is to show it, how
+// long a sort takes, and at how many frames a second it scrolls.
+func largeFrame(b *tab, s *service) []number {
+	b.t.Helper()
+	b.notebook(s, strings.TrimSuffix(million, "\ndf"), "df")
+	b.runAll()
+	b.grid()
+	open := eval[[]float64](b, `(async () => {
+		const cell = document.querySelectorAll('.cell')[1], out = cell.querySelector('.cell-out'), all = [];
+		const turn = (ms) => new Promise((r) => setTimeout(r, ms));
+		for (let n = 0; n < 21; n++) {
+			const start = performance.now();
+			cell.querySelector('.cell-head button').click();
+			while (out.children.length) await turn();
+			while (!out.querySelector('tbody td')) await turn();
+			await new Promise(requestAnimationFrame);
+			all.push(performance.now() - start);
+			while (!document.querySelector('#interrupt').disabled) await turn(5);
+			await turn(100);
+		}
+		return all })()`)
+	b.grid()
+	sorts := func(column string) []float64 {
+		return eval[[]float64](b, `(async () => { const all = [];
+			for (let n = 0; n < 9; n++) {
+				delete grid().dataset.took;
+				press(head('`+column+`'));
+				while (!grid().dataset.took) await new Promise((r) => setTimeout(r));
+				if (head('`+column+`').ariaSort) all.push(Number(grid().dataset.took));
+				// The interpreter knows the last four orders: others make it forget this one.
+				for (const other of ['day', 'id', 'city', 'price', 'note'].filter((c) => c !== '`+column+`')) {
+					delete grid().dataset.took;
+					press(head(other));
+					while (!grid().dataset.took) await new Promise((r) => setTimeout(r));
+				}
+			}
+			return all })()`)
+	}
+	price, note := sorts("price"), sorts("note")
+	b.run(`grid().dataset.took = ''; await new Promise((r) => setTimeout(r, 500))`)
+	frames := eval[[]float64](b, `(async () => {
+		const table = document.querySelector('regular-table'), all = [];
+		table.scrollTop = 0;
+		await new Promise((r) => setTimeout(r, 500));
+		let last = 0;
+		for (let n = 0; n < 300; n++) {
+			const now = await new Promise(requestAnimationFrame);
+			if (last) all.push(now - last);
+			last = now;
+			table.scrollTop += 40;
+		}
+		return all })()`)
+	all, late := 0.0, 0
+	for _, f := range frames {
+		all += f
+		if f > 25 {
+			late++
+		}
+	}
+	rate := float64(len(frames)) / all * 1000
+	return []number{
+		milliseconds("Data frame of 1,000,000 rows, from the click on its cell", open, 200),
+		milliseconds("Sort of it by a number", price, 500),
+		milliseconds("Sort of it by a text", note, 500),
+		{"Scroll of it", "60 frames/s", fmt.Sprintf("%.1f frames/s (%d of %d late)", rate, late, len(frames)), rate >= 59},
+	}
 }
 
 // longNotebook is how long a notebook of 10,000 cells takes to open.

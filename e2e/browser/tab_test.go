@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -105,14 +106,17 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// goTo loads a page. Chromium breaks loading off when an interface of the machine appears or
-// goes, as other tests have it do: then it loads the page again.
+// goTo loads a page. Chromium breaks loading off when an interface of the machine appears or goes, as other tests
+// have it do, and when the page of a click before is still on its way: then goTo loads the page again.
 func (b *tab) goTo(url string) {
 	b.t.Helper()
 	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		for {
 			err := chromedp.Do(ctx, chromedp.Navigate(url))
-			broken := err != nil && strings.Contains(err.Error(), networkChanged) || err == nil && b.brokenOff()
+			broken := b.brokenOff() && err == nil
+			if failed := (*chromedp.LoadError)(nil); errors.As(err, &failed) {
+				broken = strings.Contains(failed.ErrorText, networkChanged) || strings.Contains(failed.ErrorText, "ERR_ABORTED")
+			}
 			if !broken || ctx.Err() != nil {
 				return err
 			}

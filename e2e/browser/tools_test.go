@@ -138,7 +138,7 @@ func TestStatus(t *testing.T) {
 	b.goTo(s.url + "/status")
 	b.wait(`document.querySelector('.curve')`)
 	got := b.text("main")
-	for _, want := range []string{"Runs a second", "Isolation", "memory", "Disk free", "Sandboxes that wait", " OK"} {
+	for _, want := range []string{"Runs a second", "Isolation", "memory", "Disk free", "Sandboxes started ahead", " OK"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the status page lacks %q: %q", want, got)
 		}

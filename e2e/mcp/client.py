@@ -1,23 +1,39 @@
-"""The official SDK of Python as a client: client.py URL, or client.py -- COMMAND...
+"""The official SDK of Python as a client, of version 1 or 2: client.py URL, or client.py -- COMMAND...
 
-It runs two cells of one session, reads a file of it, cancels a program, and
+Version 2 speaks 2026-07-28, which has no handshake, version 1 those before. It runs two cells of one session, reads a file of it, cancels a program, and
 prints what it got as one JSON document.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 import sys
 
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamablehttp_client
+import mcp
+from mcp import StdioServerParameters
+
+SECOND = hasattr(mcp, "Client")
 
 
-async def talk(read, write):
-    async with ClientSession(read, write) as session:
-        hello = await session.initialize()
+@contextlib.asynccontextmanager
+async def connect(server):
+    """Yields a client of a server, which is an address or a command, and the version that both speak."""
+    if SECOND:
+        async with mcp.Client(server) as client:
+            yield client, client.protocol_version
+        return
+    from mcp.client.stdio import stdio_client
+    from mcp.client.streamable_http import streamablehttp_client
+
+    async with streamablehttp_client(server) if isinstance(server, str) else stdio_client(server) as (read, write, *_):
+        async with mcp.ClientSession(read, write) as session:
+            yield session, (await session.initialize()).protocolVersion
+
+
+async def talk(server):
+    async with connect(server) as (session, version):
         tools = await session.list_tools()
         first = await session.call_tool("run_code", {"code": "x = 41\nopen('made.txt', 'w').write('from python')"})
         handle = re.search(r"s_[A-Za-z0-9_-]{21}", first.content[0].text).group()
@@ -33,25 +49,18 @@ async def talk(read, write):
         there = await session.call_tool("read_file", {"path": "data/in.txt", "session": handle})
         wrong = await session.call_tool("run_code", {"code": 1})
         print(json.dumps({
-            "version": hello.protocolVersion,
+            "version": version,
             "tools": [t.name for t in tools.tools],
             "files": [c.type for c in first.content],
             "second": second.content[0].text,
             "waiting": waiting.content[0].text,
             "ended": ended.content[0].text,
             "worked": [r.content[0].text for r in (listed, read, gone, there)],
-            "wrong": [wrong.isError, wrong.content[0].text],
+            "wrong": [wrong.is_error if SECOND else wrong.isError, wrong.content[0].text],
         }))
 
 
-async def main():
-    if sys.argv[1] == "--":
-        params = StdioServerParameters(command=sys.argv[2], args=sys.argv[3:], env=dict(os.environ))
-        async with stdio_client(params) as (read, write):
-            await talk(read, write)
-    else:
-        async with streamablehttp_client(sys.argv[1]) as (read, write, _):
-            await talk(read, write)
-
-
-asyncio.run(main())
+if sys.argv[1] == "--":
+    asyncio.run(talk(StdioServerParameters(command=sys.argv[2], args=sys.argv[3:], env=dict(os.environ))))
+else:
+    asyncio.run(talk(sys.argv[1]))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -37,7 +38,12 @@ type Store struct {
 	cache   *blob.Cache
 	lock    Locker
 	now     func() time.Time
+
+	hits, misses atomic.Uint64 // of the cache
 }
+
+// CacheUse returns how many blobs were opened that the cache had, and that it did not have.
+func (s *Store) CacheUse() (hits, misses uint64) { return s.hits.Load(), s.misses.Load() }
 
 // Locker lets one replica at a time do something with a blob.
 type Locker interface {
@@ -50,14 +56,19 @@ type Config struct {
 	Dir     string // of the cache, the store's own
 	Cache   int64  // bytes that the cache may take
 	Locker  Locker
-	Room    func() error     // see blob.WithRoom
-	Now     func() time.Time // as the bucket counts; nil: its own time
+	Room    func() error                              // see blob.WithRoom
+	Wrap    func(http.RoundTripper) http.RoundTripper // sees each request, for spans and counts; nil: nothing does
+	Now     func() time.Time                          // as the bucket counts; nil: its own time
 }
 
 // Open opens a bucket that exists, and finds out whether it can be written to.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	clock := &serverTime{}
-	client, err := c.Address.client(clock.through)
+	through := clock.through
+	if c.Wrap != nil {
+		through = func(next http.RoundTripper) http.RoundTripper { return c.Wrap(clock.through(next)) }
+	}
+	client, err := c.Address.client(through)
 	if err != nil {
 		return nil, failed("open bucket", "", err)
 	}
@@ -247,11 +258,15 @@ func (s *Store) Read(ctx context.Context, d engine.Digest, size int64) (c engine
 
 // cached runs open on the cache, and again once the blob is there.
 func (s *Store) cached(ctx context.Context, d engine.Digest, size int64, open func() error) error {
-	for range 2 {
+	for i := range 2 {
 		if err := open(); engine.KindOf(err) != engine.ErrNotFound {
+			if i == 0 && err == nil {
+				s.hits.Add(1)
+			}
 			s.cache.Touch(ctx, engine.Blob{SHA256: d, Size: size})
 			return err
 		}
+		s.misses.Add(1)
 		if err := s.fetch(ctx, d, size); err != nil {
 			return err
 		}

@@ -269,8 +269,14 @@ func TestCache(t *testing.T) {
 	if err := s.Delete(t.Context(), first.SHA256); err != nil {
 		t.Error(err)
 	}
-	if got := p.read(s, first); string(got) != "first" {
-		t.Errorf("the bucket has %q", got)
+	hits, misses := s.CacheUse()
+	for range 3 {
+		if got := p.read(s, first); string(got) != "first" {
+			t.Errorf("the bucket has %q", got)
+		}
+	}
+	if h, m := s.CacheUse(); h != hits+2 || m != misses+1 {
+		t.Errorf("%d hits and %d misses, of three reads of which the cache missed one", h-hits, m-misses)
 	}
 }
 

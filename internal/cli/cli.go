@@ -23,6 +23,7 @@ import (
 	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/httpd"
+	"github.com/airlock-run/airlock/internal/telemetry"
 )
 
 // Streams are the standard streams of a command.
@@ -37,6 +38,8 @@ type app struct {
 	split  bool                     // another process keeps root's rights: see serve_root.go
 	borrow func() (giveBack func()) // lends the reserve on the service's disk; nil in other commands
 	shared *bucket.Images           // see sharedImages
+
+	telemetry *telemetry.Telemetry // of a service; nil: it sends nothing
 }
 
 func newApp(kit *command.App, release Release) *app {
@@ -103,10 +106,42 @@ no network, nothing of the host in sight.
 	root.SetVersionTemplate("airlock {{.Version}}\n")
 	command.AddOptions(root.PersistentFlags(), config.Global)
 	root.PersistentFlags().String("config", "", "`FILE` with settings, instead of the usual ones; \"none\" for no file")
-	root.AddCommand(a.serve(), a.run(), a.repl(), a.shell(), a.mcp(), a.netCommand(), a.doctor(), a.health(), a.setup(),
-		a.imagesCommand(), a.volumes(), a.keys(), a.backup(), a.restore(), a.migrate(), a.nodes(), a.config(), a.version())
-	root.AddCommand(a.assistant.Commands()...)
+	a.addGroups(root)
 	command.GroupHelp(root)
 	addCompletion(root)
 	return root
+}
+
+// commandGroups are the headings of the help, with the names of their commands.
+var commandGroups = []struct {
+	title    string
+	commands []string
+}{
+	{"Run code:", []string{"run", "repl", "shell", "files"}},
+	{"Ask a model, change a folder:",
+		[]string{"ask", "chat", "apply", "undo", "redo", "log", "workspace", "outbox", "provider"}},
+	{"Serve others:", []string{"serve", "mcp", "keys", "usage", "audit", "net", "volumes", "images"}},
+	{"Set up and look after this machine:", []string{"setup", "doctor", "health", "config", "version"}},
+	{"Keep and move data:", []string{"backup", "restore", "migrate", "nodes"}},
+}
+
+// addGroups adds the commands, in the order of the help.
+func (a *app) addGroups(root *cobra.Command) {
+	all := []*cobra.Command{
+		a.serve(), a.run(), a.repl(), a.shell(), a.files(), a.mcp(), a.netCommand(), a.doctor(), a.health(), a.setup(),
+		a.imagesCommand(), a.volumes(), a.keys(), a.usage(), a.audit(), a.backup(), a.restore(), a.migrate(), a.nodes(),
+		a.config(), a.version(),
+	}
+	all = append(all, a.assistant.Commands()...)
+	for _, group := range commandGroups {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, name := range group.commands {
+			at := slices.IndexFunc(all, func(c *cobra.Command) bool { return c.Name() == name })
+			all[at].GroupID = group.title
+			root.AddCommand(all[at])
+			all = slices.Delete(all, at, at+1)
+		}
+	}
+	root.AddCommand(all...)
+	root.SetHelpCommandGroupID(commandGroups[3].title)
 }

@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -47,23 +47,28 @@ func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) 
 	if err != nil {
 		return nil, err
 	}
-	host, err := os.Hostname()
+	name, err := a.nodeName(at)
 	if err != nil {
 		return nil, err
 	}
 	address := a.advertised(at)
-	_, port, _ := net.SplitHostPort(at.String())
-	node := engine.Node{Name: host + ":" + port, Role: engine.NodeRole(a.Config.Role),
+	node := engine.Node{Name: name, Role: engine.NodeRole(a.Config.Role),
 		Address: "http://" + address + peerLinkPath, Version: readVersion(a.release).Version, Slots: a.Config.Concurrency,
 		Memory: programMemory(), Languages: languageNames()}
 	if node.Slots == 0 {
-		node.Slots = 2 * runtime.NumCPU()
+		node.Slots = 2 * engine.Processors()
 	}
 	installed, _ := setup.InspectSets(a.Config.Installed()) // doctor reports a damaged record
 	for _, set := range installed {
 		node.Packages = append(node.Packages, cmp.Or(set.Set, "current"))
 	}
-	member, err := cluster.Join(ctx, cluster.Config{Index: kept.index, Node: node, Log: a.Log, Load: s.load})
+	epochs := filepath.Join(a.Config.Data, "node")
+	former, _ := os.ReadFile(epochs) // the first time there is none
+	member, err := cluster.Join(ctx, cluster.Config{Index: kept.index, Node: node,
+		Approval: a.Config.ApproveWorkers, Log: a.Log, Load: s.load,
+		Former: engine.EpochOf(string(former)), Registered: func(epoch engine.Epoch) error {
+			return os.WriteFile(epochs, []byte(epoch.Prefix()), 0o600)
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -75,9 +80,23 @@ func (a *app) join(ctx context.Context, s *service, kept *storage, at net.Addr) 
 	}
 	link := mutual.Transport(config, peerLinkPath)
 	link.DisableCompression, link.MaxIdleConnsPerHost = true, 64
-	s.peers = &httpd.Peers{Cluster: member, Secret: []byte(secret), Now: kept.clock, Link: link, Nodes: member.Nodes}
+	s.peers = &httpd.Peers{Cluster: member, Secret: []byte(secret), Now: kept.clock, Nodes: member.Nodes,
+		Link: a.telemetry.Transport(link)}
 	s.peerTLS = config
 	return member, nil
+}
+
+// nodeName returns the name of this service in its cluster.
+func (a *app) nodeName(at net.Addr) (string, error) {
+	if a.Config.NodeName != "" {
+		return a.Config.NodeName, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", err
+	}
+	_, port, _ := net.SplitHostPort(at.String())
+	return host + ":" + port, nil
 }
 
 // oneMachine returns why the state in the data directory of one machine is not available:
@@ -121,7 +140,8 @@ func (s *service) load() engine.Load {
 		return engine.Load{}
 	}
 	stats := s.engine.Stats()
-	load := engine.Load{Running: stats.Running, Queued: stats.Queued}
+	load := engine.Load{Running: stats.Running, Queued: stats.Queued, DiskFree: stats.Disk.Free}
+	_, load.MemoryFree = machineMemory()
 	if s.interpreters != nil {
 		load.Held = s.interpreters.Counts().Interpreters
 	}
@@ -136,7 +156,8 @@ func (s *service) nodes() (list []engine.Node) {
 	case s.workers != nil:
 		for _, n := range s.workers.registry.Workers() {
 			list = append(list, engine.Node{Name: n.Name, Role: engine.RoleWorker, Address: n.Address, Version: n.Version,
-				Slots: n.Slots, Load: engine.Load{Running: n.Slots - n.Free, Held: n.Held}, Draining: n.Draining, Since: n.Since})
+				Slots: n.Slots, Draining: n.Draining, Since: n.Since, Load: engine.Load{Running: n.Slots - n.Free, Held: n.Held,
+					DiskFree: n.DiskFree, MemoryFree: n.MemoryFree}})
 		}
 	}
 	return list
@@ -212,6 +233,14 @@ database that the setting names, and works while any of them are away.`,
 						fmt.Sprintf("%d of %d", n.Running, n.Slots), strconv.Itoa(n.Queued), strconv.Itoa(n.Held),
 						command.Printable(n.Version)})
 				}
+				waiting, err := waitingWorkers(ctx, db, found)
+				if err != nil {
+					return err
+				}
+				for _, n := range waiting {
+					nodes = append(nodes, n)
+					rows = append(rows, []string{command.PrintableName(n.Name), string(n.Role), string(n.State), "-", "-", "-", "-"})
+				}
 				return a.PrintTable(map[string]any{"nodes": nodes}, "No node uses this database.", rows)
 			})
 		},
@@ -219,18 +248,25 @@ database that the setting names, and works while any of them are away.`,
 	undo := false
 	drain := &cobra.Command{
 		Use:   "drain NAME",
-		Short: "Has a node take nothing new; what it has goes on",
+		Short: "Makes a node accept nothing new and finish what it runs",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withNodes(cmd.Context(), func(ctx context.Context, db *index.DB) error {
 				err := db.DrainNode(ctx, args[0], !undo)
+				action := engine.ActDrain
+				if undo {
+					action = engine.ActUndrain
+				}
+				if err := recordAct(ctx, db, action, args[0], "", err); err != nil {
+					return err
+				}
 				if engine.KindOf(err) == engine.ErrNotFound {
 					return command.Fail(command.ExitFailed, "`airlock nodes` lists them", "no node that is alive is called %s", command.PrintableName(args[0]))
 				}
 				if err != nil {
 					return err
 				}
-				state := "%s takes nothing new; `airlock nodes` shows what it still has."
+				state := "%s accepts nothing new and finishes what it runs; `airlock nodes` shows what that is."
 				if undo {
 					state = "%s takes new work again."
 				}
@@ -239,8 +275,18 @@ database that the setting names, and works while any of them are away.`,
 		},
 	}
 	drain.Flags().BoolVar(&undo, "undo", false, "have it take new work again")
-	cmd.AddCommand(a.WithFlags(drain))
+	cmd.AddCommand(a.WithFlags(drain), a.nodesRevoke(), a.nodesApprove())
 	return a.WithFlags(cmd)
+}
+
+// recordAct records what an operator did with the database for the audit log.
+func recordAct(ctx context.Context, db *index.DB, action, object, detail string, err error) error {
+	entry := engine.AuditEntry{At: db.Now(), Owner: engine.Local, From: engine.FromDatabase, Action: action,
+		Object: object, Detail: detail, Outcome: engine.OutcomeDone}
+	if err != nil {
+		entry.Outcome = engine.OutcomeFailed
+	}
+	return db.AddAudit(ctx, entry)
 }
 
 // withNodes calls do with the database that the nodes share.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -38,8 +37,8 @@ func (r configReport) WriteText(p *command.Page) {
 		if shown[i] = strings.Join(v.Values, ", "); shown[i] == "" {
 			shown[i] = "-"
 		}
-		keys = max(keys, utf8.RuneCountInString(v.Key))
-		values = max(values, min(widest, utf8.RuneCountInString(shown[i])))
+		keys = max(keys, command.Columns(v.Key))
+		values = max(values, min(widest, command.Columns(shown[i])))
 	}
 	for i, v := range r.Settings {
 		value := command.Pad(shown[i], values)

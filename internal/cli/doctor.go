@@ -279,7 +279,7 @@ func (a *app) examineService(ctx context.Context) serviceReport {
 		AllowedHosts: append([]string{}, a.Config.AllowHosts...)}
 	r.Running, r.Detail = true, "answers on "+a.Config.Socket()
 	if !a.socketAnswers(ctx) {
-		r.Running, r.Detail = false, "nobody answers on "+a.Config.Socket()+"; `airlock serve` starts one"
+		r.Running, r.Detail = false, "no service answers on "+a.Config.Socket()+"; `airlock serve` starts one"
 	}
 	return r
 }
@@ -445,7 +445,7 @@ type hostReport struct {
 }
 
 func (a *app) examineHost() hostReport {
-	r := hostReport{Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Data: a.Config.Data, Free: -1, System: systemName()}
+	r := hostReport{Arch: runtime.GOARCH, CPUs: engine.Processors(), Data: a.Config.Data, Free: -1, System: systemName()}
 	if release := kernelRelease(); release != "" {
 		r.Kernel = "Linux " + release
 	}

@@ -46,7 +46,7 @@ together. A key that an application shows in addresses should open nothing else:
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			args := []string{"create", "--owner", wanted.Owner, "--packages", wanted.Packages, "--users", users,
-				"--wall", wall}
+				"--wall", wall, "--month", wanted.Month}
 			for _, image := range wanted.Images {
 				args = append(args, "--images", image)
 			}
@@ -105,6 +105,8 @@ together. A key that an application shows in addresses should open nothing else:
 		"mcp, onyx, openai, terminal; else all, and the page")
 	cmd.Flags().StringVar(&wall, "wall", "", "`WALL` that its programs have at least: gvisor is a kernel of its own for "+
 		"each; else that of the service")
+	cmd.Flags().StringVar(&wanted.Month, "month", "", "`AMOUNTS` that all callers with the key may use in a month, as "+
+		"runs=10000,cpu=100h,memory=500GiBh,stored=10GiB,sent=100GiB, or some of these; beside owner_month")
 	cmd.Flags().BoolVar(&forE2B, "e2b", false, "spell the token as E2B's SDKs demand it; it opens what is below /e2b")
 	return a.WithFlags(cmd, config.Client)
 }
@@ -183,7 +185,7 @@ func (a *app) keysRevoke() *cobra.Command {
 				if err := c.RevokeKey(ctx, args[0]); err != nil {
 					return err
 				}
-				return a.PrintLine(map[string]string{"revoked": args[0]}, "Key %s lets nobody in any more.", args[0])
+				return a.PrintLine(map[string]string{"revoked": args[0]}, "Key %s is revoked: nobody can use it any more.", args[0])
 			})
 		},
 	}, config.Client)
@@ -220,7 +222,7 @@ func (a *app) withKeys(ctx context.Context, args []string, do func(context.Conte
 
 func keyRows(keys []client.Key) [][]string {
 	rows := [][]string{{"ID", "OWNER", "ADMIN", "MADE", "REVOKED", "PACKAGES", "IMAGES", "MOUNTS", "USERS", "WALL",
-		"ONLY"}}
+		"MONTH", "ONLY"}}
 	for _, key := range keys {
 		admin, revoked := "no", "-"
 		if key.Admin {
@@ -238,6 +240,7 @@ func keyRows(keys []client.Key) [][]string {
 			cmp.Or(command.Printable(strings.Join(key.Images, ",")), "-"),
 			cmp.Or(command.Printable(strings.Join(key.Mounts, ",")), "-"), users,
 			cmp.Or(command.Printable(string(key.Wall)), "-"),
+			cmp.Or(command.Printable(key.Month), "-"),
 			cmp.Or(command.Printable(strings.Join(key.Only, ",")),
 				"-")})
 	}

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +36,9 @@ type mcpOptions struct {
 	upstream      string
 	workspaces    []string
 	images        int
+	noLinks       bool
 	yes           bool
+	keep          bool // keep the programs' files in a folder of the user's cache: no output is named
 }
 
 func (a *app) mcp() *cobra.Command {
@@ -47,23 +51,31 @@ as Claude, Cursor or VS Code starts this command, and runs code in live sessions
 with files, in the sandbox.
 
 It works through the service that holds the data directory, if one is running,
-else in this process, which leaves nothing behind; or on --server URL.
+else in this process, which keeps no data directory; or on --server URL. The agent may
+hand files of the project's folder to programs by their names; what programs
+make is saved where a person can open it.
 airlock mcp install prints what an agent's settings need, and writes it if asked.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.keep = !cmd.Flags().Changed("output")
+			return a.serveMCP(cmd.Context(), o)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.files, "files", "",
-		"`DIR` whose files the agent may hand to programs by their names; nothing is changed in it")
-	flags.StringVarP(&o.output, "output", "o", "", "`DIR` to save the programs' files into")
+		"`DIR` whose files the agent may hand to programs by their names; nothing is changed in it (the project's\n"+
+			"folder, without hidden files)")
+	flags.StringVarP(&o.output, "output", "o", "", "`DIR` to save the programs' files into, \"\" for none (a folder in\n"+
+		"the user's cache, for 7 days)")
 	flags.StringArrayVar(&o.workspaces, "workspace", nil, "`DIR` that the agent may propose changes of; may be repeated")
 	flags.StringVar(&o.upstream, "upstream", "",
 		"`FILE` with other servers, as agents have them in mcpServers: programs call their tools")
 	flags.IntVar(&o.images, "images", 2,
 		"pictures in an answer, at most `N`; 0 for agents that show them to the model as text")
+	flags.BoolVar(&o.noLinks, "no-links", false, "no links to files in an answer, for agents that fail on them")
 	flags.BoolVarP(&o.yes, "yes", "y", false, "agree in advance to all changes of --workspace")
 	command.AddOptions(flags, config.Client)
-	cmd.AddCommand(a.mcpInstall())
+	cmd.AddCommand(a.mcpInstall(), a.mcpSkill())
 	return cmd
 }
 
@@ -72,10 +84,14 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 	d := &mcpServer{app: a, options: o, ctx: ctx, sent: map[string]string{}}
 	defer d.close()
 	stdio := mcp.Stdio{Connect: d.endpoint, Version: readVersion(a.release).Version}
-	if o.files != "" {
-		stdio.Send = d.sendAll
+	stdio.Send = d.sendAll
+	if o.keep {
+		var err error
+		if d.options.output, err = madeFolder(time.Now()); err != nil {
+			d.Log.Warn("files of programs are not saved: name a folder with -o", "err", err)
+		}
 	}
-	if o.output != "" {
+	if d.options.output != "" {
 		stdio.Save = d.save
 	}
 	if len(o.workspaces) > 0 {
@@ -102,6 +118,7 @@ type mcpServer struct {
 
 	mu   sync.Mutex
 	conn *connection
+	kept atomic.Int64      // bytes of files in the folder of the user's cache
 	end  func()            // ends the handler for a service in this process
 	sent map[string]string // ids of uploaded files, by name, size and time
 }
@@ -138,8 +155,17 @@ func (d *mcpServer) endpoint(context.Context) (*mcp.Endpoint, error) {
 		return nil, err
 	}
 	u = u.JoinPath("mcp")
-	u.RawQuery = "images=" + strconv.Itoa(d.options.images)
+	u.RawQuery = d.options.query()
 	return &mcp.Endpoint{URL: u.String(), Client: keyedClient(own, key)}, nil
+}
+
+// query returns what the address says of answers.
+func (o mcpOptions) query() string {
+	q := url.Values{"images": {strconv.Itoa(o.images)}}
+	if o.noLinks {
+		q.Set("links", "0")
+	}
+	return q.Encode()
 }
 
 // serveHere serves the protocol for a service in this process.
@@ -155,7 +181,8 @@ func (d *mcpServer) serveHere() *mcp.Endpoint {
 	handler := mcp.NewHandler(mcp.New(options), "")
 	dial, end := serveMemory(handler)
 	d.end = func() { handler.Close(); end() }
-	return &mcp.Endpoint{URL: "http://localhost/", Client: outbound.Guard(http.Client{Transport: &http.Transport{
+	address := "http://localhost/?" + d.options.query()
+	return &mcp.Endpoint{URL: address, Client: outbound.Guard(http.Client{Transport: &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 		MaxIdleConnsPerHost: parallelCalls,
 	}})}
@@ -197,30 +224,38 @@ func (d *mcpServer) close() {
 	}
 }
 
-// sendAll returns the ids of files. A name is an id, or that of a file below --files.
-func (d *mcpServer) sendAll(ctx context.Context, names []string) ([]string, error) {
-	root, err := os.OpenRoot(d.options.files)
-	if err != nil {
-		return nil, command.FolderError(d.options.files, err)
-	}
-	defer root.Close()
+// sendAll returns the ids of files. A name is an id, or that of a file below --files or in the project's folder.
+func (d *mcpServer) sendAll(
+	ctx context.Context, names []string, roots func(context.Context) []string,
+) ([]string, error) {
 	ids := slices.Clone(names)
+	var folders []string
+	asked := false
 	for i, name := range names {
 		if _, err := engine.ParseID(name); err == nil {
 			continue
 		}
-		if ids[i], err = d.send(ctx, root, name); err != nil {
+		if d.options.files == "" && !asked {
+			folders, asked = roots(ctx), true
+		}
+		file, err := d.find(name, folders)
+		if err != nil {
+			return nil, err
+		}
+		if ids[i], err = d.send(ctx, file); err != nil {
 			return nil, err
 		}
 	}
 	return ids, nil
 }
 
-func (d *mcpServer) send(ctx context.Context, root *os.Root, name string) (string, error) {
-	clean, err := engine.CleanPath(name)
+func (d *mcpServer) send(ctx context.Context, file sharedFile) (string, error) {
+	root, err := os.OpenRoot(file.folder)
 	if err != nil {
-		return "", fmt.Errorf("files: %q is no name of a file below %s", name, root.Name())
+		return "", command.FolderError(file.folder, err)
 	}
+	defer root.Close()
+	name, clean := file.name, file.name
 	f, err := regular.OpenIn(root, filepath.FromSlash(clean))
 	if errors.Is(err, regular.ErrNotFile) {
 		return "", fmt.Errorf("files: %q is not a file", name)
@@ -233,7 +268,7 @@ func (d *mcpServer) send(ctx context.Context, root *os.Root, name string) (strin
 	if err != nil {
 		return "", err
 	}
-	version := fmt.Sprint(clean, "\x00", info.Size(), info.ModTime().UnixNano())
+	version := fmt.Sprint(file.folder, "\x00", clean, "\x00", info.Size(), info.ModTime().UnixNano())
 	d.mu.Lock()
 	id := d.sent[version]
 	d.mu.Unlock()
@@ -255,13 +290,20 @@ func (d *mcpServer) send(ctx context.Context, root *os.Root, name string) (strin
 	return stored.ID, nil
 }
 
+// maxLinks bounds the addresses of saved files in an answer.
+const maxLinks = 10
+
 // maxSent bounds the remembered ids of uploaded files.
 const maxSent = 4096
 
 // save saves what a program made. No user can be asked: a name that is taken gets a
 // number, and a file that wants an approval is left out.
 func (d *mcpServer) save(ctx context.Context, files []mcp.MadeFile) (string, error) {
-	root, err := command.OpenFolder(d.options.output)
+	output, err := filepath.Abs(d.options.output)
+	if err != nil {
+		return "", err
+	}
+	root, err := command.OpenFolder(output)
 	if err != nil {
 		return "", err
 	}
@@ -279,8 +321,12 @@ func (d *mcpServer) save(ctx context.Context, files []mcp.MadeFile) (string, err
 		outputs = append(outputs, client.File{ID: f.ID, Path: f.Path, Size: f.Size, SHA256: f.SHA256})
 	}
 	s.Check(outputs)
-	var saved, left []string
+	var saved, links, left []string
 	for _, f := range outputs {
+		if d.options.keep && d.kept.Add(f.Size) > madeBytes {
+			left = append(left, command.PrintableName(f.Path)+" (too much without -o DIR)")
+			continue
+		}
 		held = ""
 		is, err := s.Save(ctx, f)
 		switch {
@@ -290,14 +336,16 @@ func (d *mcpServer) save(ctx context.Context, files []mcp.MadeFile) (string, err
 			left = append(left, held)
 		default:
 			saved = append(saved, command.PrintableName(is.As))
+			links = append(links, fileURL(filepath.Join(output, filepath.FromSlash(is.As))))
 		}
 	}
-	said := "Saved in " + command.PrintableName(root.Name()) + ": " + strings.Join(saved, ", ") + "."
+	said := "Saved in " + command.PrintableName(root.Name()) + ": " + strings.Join(saved, ", ") + ". The person opens " +
+		strings.Join(links[:min(len(links), maxLinks)], " ")
 	if len(saved) == 0 {
 		said = ""
 	}
 	if len(left) > 0 {
-		said += " Not saved, since a person should look first: " + strings.Join(left, ", ") + "."
+		said += "\nNot saved, since a person should look first: " + strings.Join(left, ", ") + "."
 	}
 	return strings.TrimSpace(said), nil
 }

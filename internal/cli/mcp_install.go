@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,7 +26,9 @@ type agent struct {
 	keys  []string // path of the object with the servers
 	stdio bool     // entries have "type": "stdio"
 	local bool     // entries have "type": "local", and the command with its arguments is one list
-	toml  bool     // the settings are TOML
+
+	// set sets the entry at a path in a document; nil: the settings are JSON, with or without comments.
+	set func(document []byte, path []string, entry map[string]any) ([]byte, error)
 }
 
 // agents returns the known agents by name.
@@ -46,7 +49,28 @@ func agents() map[string]agent {
 		"lmstudio":       {title: "LM Studio", file: ".lmstudio/mcp.json", keys: servers},
 		"copilot":        {title: "Copilot CLI", file: ".copilot/mcp-config.json", keys: servers},
 		"opencode":       {title: "opencode", file: ".config/opencode/opencode.json", keys: []string{"mcp"}, local: true},
-		"codex":          {title: "Codex", file: ".codex/config.toml", keys: []string{"mcp_servers"}, toml: true},
+		"codex":          {title: "Codex", file: ".codex/config.toml", keys: []string{"mcp_servers"}, set: setTable},
+		"zed":            {title: "Zed", file: ".config/zed/settings.json", keys: []string{"context_servers"}},
+		"goose": {title: "goose", file: ".config/goose/config.yaml", keys: []string{"extensions"},
+			set: setExtension},
+		"crush": {title: "Crush", file: ".config/crush/crushrc", set: setCrush},
+	}
+}
+
+//go:embed SKILL.md
+var skill string
+
+func (a *app) mcpSkill() *cobra.Command {
+	return &cobra.Command{
+		Use:   "skill",
+		Short: "Prints a skill file that tells an agent when to use which tool",
+		Example: "  mkdir -p ~/.claude/skills/airlock && airlock mcp skill > ~/.claude/skills/airlock/SKILL.md\n" +
+			"  mkdir -p ~/.agents/skills/airlock && airlock mcp skill > ~/.agents/skills/airlock/SKILL.md",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := a.Streams.Out.Write([]byte(skill))
+			return err
+		},
 	}
 }
 
@@ -95,6 +119,10 @@ func (a *app) installMCP(client agent, file string, write bool, flags []string) 
 			return command.Fail(command.ExitUnavailable, "name the file with --file", "there is no home directory: %w", err)
 		}
 		file = filepath.Join(home, filepath.FromSlash(client.file))
+		below, ok := strings.CutPrefix(client.file, ".config/")
+		if folder, err := os.UserConfigDir(); ok && err == nil && runtime.GOOS == "linux" {
+			file = filepath.Join(folder, below) // XDG_CONFIG_HOME may have moved it
+		}
 	}
 	entry := map[string]any{"command": self, "args": args}
 	switch {
@@ -104,9 +132,11 @@ func (a *app) installMCP(client agent, file string, write bool, flags []string) 
 		entry = map[string]any{"type": "local", "command": append([]string{self}, args...), "enabled": true}
 	}
 	path := slices.Concat(client.keys, []string{"airlock"})
-	set := func(before []byte) ([]byte, error) { return command.SetMember(before, path, entry) }
-	if client.toml {
-		set = func(before []byte) ([]byte, error) { return setTable(before, path, entry) }
+	set := func(before []byte) ([]byte, error) {
+		if client.set != nil {
+			return client.set(before, path, entry)
+		}
+		return command.SetMember(before, path, entry)
 	}
 	if !write {
 		text, err := set(nil)
@@ -120,7 +150,7 @@ func (a *app) installMCP(client agent, file string, write bool, flags []string) 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Streams.Out, "%s knows airlock now: %s. Start it anew.\n", client.title, file)
+	fmt.Fprintf(a.Streams.Out, "%s knows airlock now: %s. Restart it.\n", client.title, file)
 	if backup != "" {
 		fmt.Fprintf(a.Streams.Out, "The settings as they were are in %s.\n", backup)
 	}

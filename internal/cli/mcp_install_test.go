@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/airlock-run/airlock/internal/command"
 )
 
@@ -21,7 +23,7 @@ func TestWriteEntry(t *testing.T) {
 			`"z" 1e400 "mcpServers" "b" "<&>" "a" "airlock" "c"`},
 		"an older one":  {`{"mcpServers": {"airlock": {"command": "old"}, "a": {}}}`, `"airlock" /bin/airlock "a"`},
 		"not an object": {`[1]`, ""},
-		"comments":      {"{ // mine\n}", ""},
+		"half JSON":     {"{ // mine\n", ""},
 		"two values":    {"{} {}", ""},
 	} {
 		file := filepath.Join(t.TempDir(), "deep", "settings.json")
@@ -96,5 +98,69 @@ func TestSetTable(t *testing.T) {
 		if string(after) != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, after, c.want)
 		}
+	}
+}
+
+// goose's settings keep their comments and everything else, and what cannot be added by lines is refused.
+func TestSetExtension(t *testing.T) {
+	const own = "  airlock:\n    name: airlock\n    type: stdio\n    cmd: /bin/airlock\n    args:\n      - mcp\n" +
+		"      - --data\n      - \"/d: x\"\n    enabled: true\n    timeout: 300\n"
+	const other = "  developer: # built in\n    enabled: true\n    type: builtin\n"
+	entry := map[string]any{"command": "/bin/airlock", "args": []string{"mcp", "--data", "/d: x"}}
+	for name, c := range map[string]struct{ before, want string }{
+		"no file": {"", "extensions:\n" + own},
+		"no extensions": {"# mine\nGOOSE_MODEL: m # the best",
+			"# mine\nGOOSE_MODEL: m # the best\nextensions:\n" + own},
+		"none yet": {"extensions: {} # none\na: 1\n", "extensions: # none\n" + own + "a: 1\n"},
+		"others": {"extensions:\n" + other + "\n# next\na: 1\n",
+			"extensions:\n" + own + other + "\n# next\na: 1\n"},
+		"an older one": {"extensions:\n" + other + "  airlock:\n    cmd: old\n  # z\n  z:\n    x: 1\n",
+			"extensions:\n" + own + other + "  # z\n  z:\n    x: 1\n"},
+		"the same": {"extensions:\n" + other + own, "extensions:\n" + other + own},
+		"deeper": {"extensions:\n    z:\n        x: 1\n",
+			"extensions:\n" + strings.ReplaceAll("  "+own, "\n  ", "\n    ") + "    z:\n        x: 1\n"},
+		"no YAML":             {"a: [\n", ""},
+		"in flow style":       {"extensions: {developer: {enabled: true}}\n", ""},
+		"in a text of a text": {"a: |\n  b\nextensions: [1]\n", ""},
+	} {
+		after, err := setExtension([]byte(c.before), []string{"extensions", "airlock"}, entry)
+		if string(after) != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, after, c.want)
+		}
+	}
+}
+
+// Crush's settings are a program, in which the line of an older entry is replaced where it is.
+func TestSetCrush(t *testing.T) {
+	const line = "mcp add airlock --type stdio --command /bin/airlock --args mcp --args --data --args '/d x'\n"
+	entry := map[string]any{"command": "/bin/airlock", "args": []string{"mcp", "--data", "/d x"}}
+	for name, c := range map[string]struct{ before, want string }{
+		"no file": {"", line},
+		"others":  {"# mine\nmcp add airlocks --url x", "# mine\nmcp add airlocks --url x\n" + line},
+		"an older one": {"if true; then\n  mcp add airlock \\\n    --command old\nfi\n",
+			"if true; then\n  " + line + "fi\n"},
+		"two": {"mcp add airlock --command a\nif true; then\nmcp add airlock --command b\nfi\n",
+			line + "if true; then\n: # it is added above\nfi\n"},
+		"the same": {line + "x\n", line + "x\n"},
+	} {
+		if after, err := setCrush([]byte(c.before), []string{"airlock"}, entry); err != nil || string(after) != c.want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, after, c.want)
+		}
+	}
+}
+
+// The skill file has the front matter that agents need, within their limits, and is short.
+func TestSkill(t *testing.T) {
+	head, ok := strings.CutPrefix(skill, "---\n")
+	head, _, closed := strings.Cut(head, "\n---\n")
+	var about struct{ Name, Description string }
+	if err := yaml.Unmarshal([]byte(head), &about); err != nil || !ok || !closed {
+		t.Fatalf("the front matter: %v", err)
+	}
+	if about.Name != "airlock" || about.Description == "" || len(about.Description) > 1024 {
+		t.Errorf("%+v", about)
+	}
+	if n := strings.Count(skill, "\n"); n > 60 {
+		t.Errorf("%d lines", n)
 	}
 }

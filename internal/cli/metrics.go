@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -19,6 +21,14 @@ func countLive(m *httpd.Metrics, counts func() live.Counts) {
 			Name: "airlock_live_" + name + "_total", Help: help},
 			func() float64 { return float64(of(counts())) }))
 	}
+	seconds := func(name, help string, of func(live.Counts) time.Duration) {
+		m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "airlock_live_" + name + "_seconds_total", Help: help},
+			func() float64 { return of(counts()).Seconds() }))
+	}
+	seconds("computing", "For how long cells ran.", func(c live.Counts) time.Duration { return c.Computed })
+	seconds("alive", "For how long interpreters were alive, computing or idle.",
+		func(c live.Counts) time.Duration { return c.Lived })
 	gauge("interpreters", "Interpreters of live sessions.", func(c live.Counts) int { return c.Interpreters })
 	gauge("busy", "Interpreters that run a cell.", func(c live.Counts) int { return c.Busy })
 	gauge("limit", "How many interpreters there may be.", func(c live.Counts) int { return c.Total })
@@ -42,12 +52,16 @@ var (
 	descRunning = nodeDesc("node_runs_running", "Programs that a node runs.", "node")
 	descQueued  = nodeDesc("node_runs_queued", "Programs that wait at a node.", "node")
 	descHeld    = nodeDesc("node_held", "Workspaces and interpreters that stay at a node.", "node")
-	descSilent  = nodeDesc("node_silent_seconds", "Time since a node was last heard.", "node")
+	descDisk    = nodeDesc("node_disk_free_bytes", "Room on the disk of a node's data directory.", "node")
+	descMemory  = nodeDesc("node_memory_available_bytes", "Memory of a node's machine that new programs could have.",
+		"node")
+	descSilent = nodeDesc("node_silent_seconds", "Time since a node was last heard.", "node")
 )
 
 // Describe implements prometheus.Collector.
 func (nodeMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descNodes, descSlots, descRunning, descQueued, descHeld, descSilent} {
+	for _, d := range []*prometheus.Desc{descNodes, descSlots, descRunning, descQueued, descHeld, descDisk, descMemory,
+		descSilent} {
 		out <- d
 	}
 }
@@ -69,6 +83,12 @@ func (m nodeMetrics) Collect(out chan<- prometheus.Metric) {
 		gauge(descQueued, float64(n.Load.Queued), n.Name)
 		gauge(descHeld, float64(n.Load.Held), n.Name)
 		gauge(descSilent, n.Silent.Seconds(), n.Name)
+		if n.Load.DiskFree > 0 { // it is known
+			gauge(descDisk, float64(n.Load.DiskFree), n.Name)
+		}
+		if n.Load.MemoryFree > 0 {
+			gauge(descMemory, float64(n.Load.MemoryFree), n.Name)
+		}
 	}
 	for of, n := range counts {
 		gauge(descNodes, float64(n), of[0], of[1])

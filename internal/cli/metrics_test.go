@@ -20,7 +20,8 @@ func TestNodeMetrics(t *testing.T) {
 	registry.MustRegister(nodeMetrics(func() []engine.Node {
 		return []engine.Node{
 			{Name: "a", Role: engine.RoleAPI, Load: engine.Load{Queued: 3}},
-			{Name: "w", Role: engine.RoleWorker, Slots: 4, Load: engine.Load{Running: 2, Held: 1}, Silent: time.Second},
+			{Name: "w", Role: engine.RoleWorker, Slots: 4, Load: engine.Load{Running: 2, Held: 1, DiskFree: 5, MemoryFree: 6},
+				Silent: time.Second},
 			{Name: "w", Role: engine.RoleWorker, Dead: true}, {Name: "w", Role: engine.RoleWorker, Silent: time.Hour},
 		}
 	}))
@@ -29,7 +30,8 @@ func TestNodeMetrics(t *testing.T) {
 	for _, want := range []string{
 		`airlock_node_runs_running{node="a"} 0`, `airlock_node_runs_running{node="w"} 2`,
 		`airlock_node_runs_queued{node="a"} 3`, `airlock_node_held{node="w"} 1`, `airlock_node_slots{node="w"} 4`,
-		`airlock_node_silent_seconds{node="w"} 1`, `airlock_nodes{role="api",state="alive"} 1`,
+		`airlock_node_silent_seconds{node="w"} 1`, `airlock_node_disk_free_bytes{node="w"} 5`,
+		`airlock_node_memory_available_bytes{node="w"} 6`, `airlock_nodes{role="api",state="alive"} 1`,
 		`airlock_nodes{role="worker",state="alive"} 1`, `airlock_nodes{role="worker",state="dead"} 1`,
 		`airlock_nodes{role="worker",state="silent"} 1`,
 	} {

@@ -209,7 +209,8 @@ func (a *app) openTarget(ctx context.Context, from *index.DB) (*index.DB, error)
 func (a *app) moveFiles(
 	ctx context.Context, from *storage, to *index.DB, progress setup.Progress,
 ) (*movedFiles, error) {
-	store, err := a.openBucket(ctx, a.Config.Data, cmp.Or(to, from.index), nil)
+	there := &storage{index: cmp.Or(to, from.index), metrics: newStorageMetrics()}
+	store, err := a.openBucket(ctx, a.Config.Data, there, nil)
 	if err != nil {
 		return nil, err
 	}

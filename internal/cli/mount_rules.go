@@ -147,7 +147,7 @@ func (a *app) allowWrites(ctx context.Context, folder string, yes bool) error {
 	}
 	if !yes {
 		return command.Fail(command.ExitApproval, "agree on a terminal or with --yes, or use --mount to read",
-			"--mount-rw %s: nobody agreed to it, and nothing was run", shown)
+			"--mount-rw %s: you did not agree to it, so nothing was run", shown)
 	}
 	return nil
 }

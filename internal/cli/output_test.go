@@ -165,6 +165,9 @@ func TestWrap(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "12345", "67 b"}, command.Wrap("a 1234567 b", 5)); diff != "" {
 		t.Error(diff)
 	}
+	if diff := cmp.Diff([]string{"日本", "語 x"}, command.Wrap("日本語 x", 5)); diff != "" { // two columns each
+		t.Error(diff)
+	}
 	if diff := cmp.Diff([]string{""}, command.Wrap("", 5)); diff != "" {
 		t.Error(diff)
 	}
@@ -172,8 +175,9 @@ func TestWrap(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var out strings.Builder
-	(&command.Page{Writer: &out}).Table([][]string{{"OWNER", "ADMIN"}, {"größer als der Kopf", "no"}, {"b", ""}})
-	const want = "OWNER                ADMIN\ngrößer als der Kopf  no\nb\n"
+	(&command.Page{Writer: &out}).Table(
+		[][]string{{"OWNER", "ADMIN"}, {"größer als der Kopf", "no"}, {"日本", "x"}, {"b", ""}})
+	const want = "OWNER                ADMIN\ngrößer als der Kopf  no\n日本                 x\nb\n"
 	if out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}

@@ -35,7 +35,7 @@ func TestPipesInFolders(t *testing.T) {
 	t.Run("airlock mcp --files", func(t *testing.T) {
 		d := &mcpServer{options: mcpOptions{files: dir}, sent: map[string]string{}}
 		returns(t, func() {
-			if _, err := d.sendAll(t.Context(), []string{"data.csv"}); err == nil ||
+			if _, err := d.sendAll(t.Context(), []string{"data.csv"}, nil); err == nil ||
 				err.Error() != `files: "data.csv" is not a file` {
 				t.Errorf("%v", err)
 			}

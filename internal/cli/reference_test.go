@@ -33,6 +33,10 @@ var described = regexp.MustCompile(`fqName: "([^"]*)", help: ("(?:[^"\\]|\\.)*")
 func metricsPage(t *testing.T) string {
 	s := enginetest.StartOn(t, engine.Config{}, sandboxtest.NewFake(nil), enginetest.NewBlobs(), enginetest.NewIndex())
 	m := httpd.NewMetrics(s)
+	countMachine(m.Registry, versionReport{})
+	stored := newStorageMetrics()
+	m.Registry.MustRegister(stored.database, stored.failures, stored.bucket,
+		cacheMetrics(func() (uint64, uint64) { return 0, 0 }))
 	countLive(m, func() live.Counts { return live.Counts{} })
 	m.Registry.MustRegister(nodeMetrics(func() []engine.Node { return nil }), metrics.New(nil))
 	onyx.New(s, onyx.Options{Registry: m.Registry})
@@ -54,8 +58,9 @@ func metricsPage(t *testing.T) string {
 	}
 	var b strings.Builder
 	b.WriteString("# Metrics\n\nWhat `GET /metrics` has, for Prometheus, beside the `go_` and `process_` metrics of every Go " +
-		"program. It needs an admin\nkey or `metrics_token`. `go test ./internal/cli -run TestMetricsPage -update` writes " +
-		"this page.\n\n| metric | labels | |\n|---|---|---|\n")
+		"program, and\n`go_sql_` of the connections to PostgreSQL. It needs an admin key or `metrics_token`.\n" +
+		"[operations.md](operations.md) has a dashboard, alerts, and what to do at each.\n" +
+		"`go test ./internal/cli -run TestMetricsPage -update` writes this page.\n\n| metric | labels | |\n|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
 		b.WriteString(rows[name])
 	}

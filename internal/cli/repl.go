@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -29,6 +31,8 @@ type liveOptions struct {
 	image    string
 	session  string // existing session to join
 	keep     bool
+	request  client.SessionRequest // what else the session is to have
+	forget   bool                  // what is typed is not kept for the next session
 	command.SaveFlags
 }
 
@@ -44,14 +48,16 @@ and bash keep their state too. Each input is a cell. These lines are for airlock
 
 ` + replCommands + `
 
-Tab completes names, the up arrow brings back earlier inputs, and text that is
-pasted is one input however many lines it has. Ctrl-C interrupts what runs; what
-does not react within 2 s is killed, and its variables with it.
+Tab completes names, the arrow keys move within an input of several lines and to
+earlier inputs, and text that is pasted is one input however many lines it has.
+Inputs are kept for the next session, and Ctrl-R searches them; one that begins
+with a blank is not kept, and none with --no-history. Ctrl-C interrupts what runs;
+what does not react within 2 s is killed, and its variables with it.
 
 With -o pictures (figure-1.png) and files that the code makes are saved into that
 folder after each cell. A file that this session saved before is replaced, any
-other one keeps its name and the new file gets another. Without -o a terminal
-asks once for a folder, and else they are listed.
+other one keeps its name and the new file gets another. Without -o they are
+listed, and :save DIR saves them, and those of later cells.
 
 Without a terminal the code is read from standard input, and the first cell that
 fails ends it with exit code 1. The session and what is in it are deleted at the
@@ -66,10 +72,14 @@ end, unless --keep.`,
 		"`LANG` of the session: python, javascript, typescript, bash or r")
 	o.Add(flags, "`DIR` to save pictures and files into", "")
 	flags.Var((*seconds)(&o.timeout), "timeout", "`TIME` that a cell may take, as 90s or 2m; a plain number is seconds")
+	flags.BoolVar(&o.forget, "no-history", false, "neither read nor keep what is typed in other sessions")
 	addLive(flags, &o)
 	completeLanguage(cmd, "python", "javascript", "typescript", "bash", "r")
 	return cmd
 }
+
+const wallHelp = "`WALL` between the program and this machine: gvisor is a kernel of its own, shared the machine's; runs it " +
+	"in this process"
 
 // addLive adds the flags of every command with a live session.
 func addLive(flags *pflag.FlagSet, o *liveOptions) {
@@ -77,6 +87,7 @@ func addLive(flags *pflag.FlagSet, o *liveOptions) {
 	flags.StringVar(&o.memory, "memory", "", "`SIZE` of memory that the session may use, as 512MiB")
 	flags.StringVar(&o.packages, "packages", "", "`SET` of Python packages, as onyx; GET /languages and doctor list them")
 	flags.StringVar(&o.image, "image", "", imageHelp)
+	flags.StringVar((*string)(&o.request.Wall), "wall", "", wallHelp)
 	flags.StringVar(&o.session, "session", "", "join the session of this `ID`, as another --keep shows it")
 	flags.BoolVar(&o.keep, "keep", false, "leave the session to the service at the end, and say its id")
 	command.AddOptions(flags, config.Client)
@@ -101,12 +112,13 @@ func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err 
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	req := client.SessionRequest{Kind: client.KindLive, Language: o.language, Packages: o.packages, Image: o.image}
+	req := o.request
+	req.Kind, req.Language, req.Packages, req.Image = client.KindLive, o.language, o.packages, o.image
 	if req.Limits, err = memoryLimit(o.memory); err != nil {
 		return nil, err
 	}
 	s := &liveSession{app: a, options: o}
-	if s.connection, err = a.connect(ctx); err != nil {
+	if s.connection, err = a.connectFor(ctx, string(req.Wall)); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -116,12 +128,16 @@ func (a *app) openLive(ctx context.Context, o liveOptions) (_ *liveSession, err 
 	}()
 	if s.service != nil && (o.keep || o.session != "") {
 		return nil, command.Fail(command.ExitUsage, "start one with `airlock serve`, or name one with --server",
-			"--keep and --session need a service that goes on")
+			"--keep and --session need a service that outlives the command")
 	}
 	if o.session != "" {
 		found, err := s.client.GetSession(ctx, o.session)
 		if err != nil {
 			return nil, command.Interrupted(ctx, err)
+		}
+		if o.request.Wall == client.WallGVisor && found.Wall != client.WallGVisor {
+			return nil, command.Fail(command.ExitUsage, "begin one with --wall gvisor and without --session",
+				"programs of this session share the machine's kernel")
 		}
 		s.id, s.lang = found.ID, found.Language
 		if found.Live != nil {
@@ -177,11 +193,17 @@ func (a *app) runREPL(ctx context.Context, o liveOptions) error {
 		return err
 	}
 	defer s.leave(ctx)
-	r := &repl{liveSession: s, interrupts: cells, editor: a.LineEditor(),
+	r := &repl{liveSession: s, interrupts: cells, editor: a.LineEditor(), drawn: a.Pictures(),
 		saving: &replFiles{liveSession: s, folder: o.Folder, shown: map[string]string{}, own: map[string]bool{}}}
 	defer r.saving.close()
+	r.done = r.saving.save
 	if r.editor != nil {
 		r.editor.Completer = func(before, after string) (string, []string) { return r.complete(ctx, before, after) }
+		r.editor.More = func(text string) (string, bool) { return r.more(ctx, text) }
+		_, r.editor.Continuation = r.prompts()
+		if !o.forget && a.Config.State != "" {
+			r.editor.History = command.OpenHistory(filepath.Join(a.Config.State, "history-"+s.lang))
+		}
 	}
 	if a.Interactive() {
 		l, _ := language.Find(s.lang)
@@ -201,6 +223,11 @@ type repl struct {
 	editor     *command.LineEditor // nil: lines are not edited
 	saving     *replFiles
 	code       string // incomplete cell
+
+	silent bool                // outputs are not shown
+	drawn  *command.Pictures   // nil: pictures are not drawn
+	seen   func(client.Output) // gets each output of a cell; nil: nobody does
+	done   func(context.Context, *client.Cell, []picture) error
 }
 
 // converse runs cells until the user quits. A script ends with the first cell that fails.
@@ -268,18 +295,34 @@ func (r *repl) nextCell(ctx context.Context) (string, error) {
 			r.code = ""
 			continue
 		}
+		if r.editor != nil { // it has asked more
+			return r.code, nil
+		}
 		// A last line that is empty ends a block.
-		status, indent, err := r.client.IsComplete(ctx, r.id, strings.TrimSuffix(r.code, "\n"))
+		status, _, err := r.client.IsComplete(ctx, r.id, strings.TrimSuffix(r.code, "\n"))
 		if err != nil {
 			return "", command.Interrupted(ctx, err)
 		}
 		if status != "incomplete" {
 			return r.code, nil
 		}
-		if r.editor != nil {
-			r.editor.Prefill(indent)
-		}
 	}
+}
+
+// more reports whether an input goes on after Enter, and how far its next line is indented.
+func (r *repl) more(ctx context.Context, text string) (indent string, more bool) {
+	if isCommand(text) {
+		return "", false
+	}
+	start := strings.LastIndexByte(text, '\n') + 1
+	if strings.TrimSpace(text[start:]) == "" {
+		text = text[:start] // an empty line ends a block
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", false
+	}
+	status, indent, err := r.client.IsComplete(ctx, r.id, text)
+	return indent, err == nil && status == "incomplete"
 }
 
 // readInput reads a line. It shows a prompt at a terminal.
@@ -295,27 +338,39 @@ func (r *repl) readInput(ctx context.Context) (string, error) {
 }
 
 func (r *repl) prompt() string {
-	first, more := fmt.Sprintf("In [%d]: ", r.count+1), "   ...: "
-	switch r.lang {
-	case "bash":
-		first, more = "$ ", "> "
-	case "javascript", "typescript", "r":
-		first, more = "> ", "... "
-	}
+	first, more := r.prompts()
 	if r.code != "" {
 		return more
 	}
 	return first
 }
 
+// prompts returns the prompt of an input, and that of its further lines.
+func (r *repl) prompts() (first, more string) {
+	switch r.lang {
+	case "bash":
+		return "$ ", "> "
+	case "javascript", "typescript", "r":
+		return "> ", "... "
+	}
+	return fmt.Sprintf("In [%d]: ", r.count+1), "   ...: "
+}
+
 const (
 	replCommands = `  :file PATH    put a file or a folder into the session
   :vars         list the variables
+  :save DIR     save the pictures and files that there are, and those of later cells
   :restart      start over with a new interpreter; the files stay
   :help         say what there is
   :quit         end, as Ctrl-D does`
 	replHelp = "these lines are for airlock:\n" + replCommands + "\nAll others are code."
 )
+
+// isCommand reports whether an input is a line for airlock.
+func isCommand(text string) bool {
+	word, _, _ := strings.Cut(strings.TrimSpace(text), " ")
+	return slices.Contains([]string{":quit", ":exit", ":q", ":help", ":vars", ":restart", ":file", ":save"}, word)
+}
 
 // command executes a line for airlock, and reports whether the line is one. It sets end
 // to io.EOF if the line quits.
@@ -332,6 +387,8 @@ func (r *repl) command(ctx context.Context, line string, end *error) bool {
 		err = r.showVariables(ctx)
 	case ":restart":
 		err = r.client.Restart(ctx, r.id)
+	case ":save":
+		err = r.saving.saveInto(ctx, strings.TrimSpace(rest))
 	case ":file":
 		var inputs []input
 		if inputs, err = findInputs([]string{strings.TrimSpace(rest)}); err == nil {
@@ -369,26 +426,26 @@ const completeTimeout = 2 * time.Second
 // complete completes the text before the cursor through the interpreter. Without text
 // a Tab is an indent.
 func (r *repl) complete(ctx context.Context, before, after string) (string, []string) {
-	if strings.TrimSpace(before) == "" {
+	line := strings.LastIndexByte(before, '\n') + 1
+	if strings.TrimSpace(before[line:]) == "" {
 		return before + "    ", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
-	typed := r.code + before
-	found, err := r.client.Complete(ctx, r.id, typed+after, utf8.RuneCountInString(typed))
-	runes := []rune(typed)
+	found, err := r.client.Complete(ctx, r.id, before+after, utf8.RuneCountInString(before))
+	runes := []rune(before)
 	if err != nil || len(found.Matches) == 0 || found.Start < 0 || found.Start > len(runes) {
 		return before, nil
 	}
-	start, kept := found.Start, utf8.RuneCountInString(r.code)
-	if start < kept {
+	start := found.Start
+	if start < utf8.RuneCountInString(before[:line]) {
 		return before, nil // it would change earlier lines
 	}
 	common := found.Matches[0]
 	for _, match := range found.Matches {
 		common = commonPrefix(common, match)
 	}
-	becomes := string(runes[kept:start]) + command.Printable(common)
+	becomes := string(runes[:start]) + command.Printable(common)
 	if len(found.Matches) == 1 || utf8.RuneCountInString(becomes) > utf8.RuneCountInString(before) {
 		return becomes, nil
 	}

@@ -52,6 +52,9 @@ func (r *repl) runCell(ctx, during context.Context, code string) (client.CellSta
 	}()
 	defer func() { close(done); <-interrupting }()
 	shown := &cellView{repl: r, out: r.screen(r.Streams.Out), err: r.screen(r.Streams.Err)}
+	if r.silent {
+		shown.out, shown.err = io.Discard, io.Discard
+	}
 	req := client.CellRequest{Code: code, Timeout: r.options.timeout, Input: r.Interactive()}
 	for e, err := range r.client.StreamCell(ctx, r.id, req) {
 		if err != nil {
@@ -76,8 +79,11 @@ func (r *repl) runCell(ctx, during context.Context, code string) (client.CellSta
 			if !shown.noted {
 				shown.note(e.Cell)
 			}
-			return e.Cell.Status, r.saving.save(ctx, e.Cell, shown.pictures)
+			return e.Cell.Status, r.done(ctx, e.Cell, shown.pictures)
 		default:
+			if r.seen != nil {
+				r.seen(e.Output)
+			}
 			if err := shown.output(e.Output); err != nil {
 				return "", err
 			}
@@ -132,6 +138,22 @@ type picture struct {
 	display string          // id for updates; empty: none
 }
 
+// bytes returns the picture as a file, or nil.
+func (p picture) bytes() []byte {
+	var text string
+	if json.Unmarshal(p.content, &text) != nil {
+		return nil
+	}
+	if p.mime == "image/svg+xml" {
+		return []byte(text)
+	}
+	content, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
+	if err != nil {
+		return nil
+	}
+	return content
+}
+
 // flush writes text that is held back, and ends the line.
 func (s *cellView) flush() {
 	flushScreens(s.out, s.err)
@@ -151,8 +173,10 @@ func (s *cellView) note(cell *client.Cell) {
 	case message != "":
 		s.noted = true
 		s.Say("airlock: %s", message)
-	case cell.Status == client.CellTimeout || cell.Status == client.CellLost:
-		s.Say("airlock: the cell ended as %s", cell.Status)
+	case cell.Status == client.CellTimeout:
+		s.Say("airlock: the cell ran out of time: --timeout gives cells more")
+	case cell.Status == client.CellLost:
+		s.Say("airlock: the interpreter ended in the cell: variables are gone, files stay, and the next cell has a new one")
 	}
 	for _, d := range cell.Dropped {
 		s.Say("airlock: %s was not stored: %s", command.PrintableName(d.Path), command.Printable(d.Reason))
@@ -192,7 +216,11 @@ var pictureTypes = []string{"image/png", "image/jpeg", "image/svg+xml"}
 func (s *cellView) show(o client.Output) error {
 	for _, mime := range pictureTypes {
 		if content, ok := o.Data[mime]; ok {
-			s.pictures = append(s.pictures, picture{mime, content, o.DisplayID})
+			shown := picture{mime, content, o.DisplayID}
+			s.pictures = append(s.pictures, shown)
+			if !o.Update {
+				s.drawn.Draw(shown.bytes())
+			}
 			if o.Type == client.OutputDisplay {
 				return nil // the name of the saved file is shown
 			}
@@ -227,15 +255,18 @@ func (s *cellView) show(o client.Output) error {
 // replFiles saves what cells make: pictures under new names, files under their own.
 type replFiles struct {
 	*liveSession
-	folder string // empty: not known yet, or none
-	asked  bool
-	saver  *command.Saver
+	folder  string // empty: none
+	saver   *command.Saver
+	unsaved []client.File // what cells made while there was no folder, newest last
 
 	count   int               // number of pictures
 	shown   map[string]string // names of pictures that can be updated, by display id
 	own     map[string]bool   // saved names, which later files replace
-	content map[string][]byte // of pictures that are being saved, by id
+	content map[string][]byte // of pictures that are not saved yet, by id
 }
+
+// mostUnsaved bounds the pictures and files that are remembered for :save.
+const mostUnsaved = 100
 
 func (f *replFiles) close() {
 	if f.saver != nil {
@@ -248,16 +279,47 @@ func (f *replFiles) save(ctx context.Context, cell *client.Cell, pictures []pict
 	if len(pictures) == 0 && len(cell.Files) == 0 {
 		return nil
 	}
-	outputs := append(f.name(pictures), cell.Files...)
-	if err := f.open(ctx, outputs); err != nil {
+	return f.saveOutputs(ctx, append(f.name(pictures), cell.Files...))
+}
+
+// saveInto saves what there is, and from now on what cells make, into a folder.
+func (f *replFiles) saveInto(ctx context.Context, folder string) error {
+	if folder == "" {
+		return command.Fail(command.ExitUsage, "as :save out", ":save needs the folder to save into")
+	}
+	f.close()
+	f.folder, f.saver, f.own = folder, nil, map[string]bool{}
+	outputs := f.unsaved
+	f.unsaved = nil
+	if len(outputs) == 0 {
+		f.Say("what cells make is saved into %s from now on", command.PrintableName(folder))
+	}
+	return f.saveOutputs(ctx, outputs)
+}
+
+// remember lists outputs that are not saved, which :save does.
+func (f *replFiles) remember(outputs []client.File) {
+	how := "-o DIR"
+	if f.Interactive() {
+		how = ":save DIR"
+	}
+	for _, o := range outputs {
+		f.Say("not saved (%s saves it): %s  %s%s", how, command.PrintableName(o.Path),
+			humanize.IBytes(uint64(max(0, o.Size))), f.look(o))
+		f.unsaved = slices.DeleteFunc(f.unsaved, func(old client.File) bool { return old.Path == o.Path })
+		if f.unsaved = append(f.unsaved, o); len(f.unsaved) > mostUnsaved {
+			delete(f.content, f.unsaved[0].ID)
+			f.unsaved = f.unsaved[1:]
+		}
+	}
+}
+
+func (f *replFiles) saveOutputs(ctx context.Context, outputs []client.File) error {
+	if err := f.open(ctx); err != nil {
 		return err
 	}
 	if f.saver == nil {
-		for _, o := range outputs {
-			f.Say("not saved (-o DIR saves it): %s  %s%s", command.PrintableName(o.Path),
-				humanize.IBytes(uint64(max(0, o.Size))),
-				f.look(o))
-		}
+		f.remember(outputs)
 		return nil
 	}
 	f.saver.Check(outputs)
@@ -278,24 +340,20 @@ func (f *replFiles) save(ctx context.Context, cell *client.Cell, pictures []pict
 			f.Say("not saved: %s: %s; --allow %s saves it", command.PrintableName(o.Path), command.Printable(saved.Reason),
 				command.QuoteForShell(command.PrintableName(o.Path)))
 		}
+		delete(f.content, o.ID)
 	}
 	return nil
 }
 
 // name returns pictures as outputs. A picture that updates another has its name.
 func (f *replFiles) name(pictures []picture) (outputs []client.File) {
-	f.content = map[string][]byte{}
+	if f.content == nil {
+		f.content = map[string][]byte{}
+	}
 	for _, p := range pictures {
-		var text string
-		if json.Unmarshal(p.content, &text) != nil {
+		content := p.bytes()
+		if content == nil {
 			continue
-		}
-		content := []byte(text)
-		if p.mime != "image/svg+xml" {
-			var err error
-			if content, err = base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), "")); err != nil {
-				continue
-			}
 		}
 		name := f.shown[p.display]
 		if name == "" || p.display == "" {
@@ -328,16 +386,8 @@ func (f *replFiles) look(o client.File) string {
 	return fmt.Sprintf(" (%dx%d)", config.Width, config.Height)
 }
 
-// open opens the folder once it is known. The user is asked for it once.
-func (f *replFiles) open(ctx context.Context, outputs []client.File) error {
-	if f.folder == "" && !f.asked {
-		f.asked = true
-		folder, err := f.offerFolder(ctx, &client.Run{ID: f.id, Files: outputs}, false)
-		if err != nil {
-			return err
-		}
-		f.folder = folder
-	}
+// open opens the folder, if there is one.
+func (f *replFiles) open(ctx context.Context) error {
 	if f.folder == "" || f.saver != nil {
 		return nil
 	}

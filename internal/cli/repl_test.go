@@ -169,6 +169,18 @@ func TestREPLPictures(t *testing.T) {
 	}
 }
 
+// What is not saved at first can be saved later, and what cells make after that is.
+func TestREPLSavesLater(t *testing.T) {
+	f := serveCells(t)
+	folder := filepath.Join(t.TempDir(), "out")
+	code, _, stderr := f.repl(t, "plot a\n:save "+folder+"\nplot b\n:save\n")
+	entries, _ := filepath.Glob(filepath.Join(folder, "*"))
+	if code != 0 || len(entries) != 2 || !strings.Contains(stderr, "figure-2.png (3x2)") ||
+		!strings.Contains(stderr, ":save needs the folder") {
+		t.Errorf("exit code %d, %q: %s", code, entries, stderr)
+	}
+}
+
 func TestREPLCompletes(t *testing.T) {
 	f := serveCells(t)
 	c, err := client.New(client.Options{Server: f.URL})
@@ -184,10 +196,10 @@ func TestREPLCompletes(t *testing.T) {
 		{"", "x = pr", "x = print", nil},
 		{"", "x = print", "x = print", []string{"print", `printable\x1b`}},
 		{"", "  ", "      ", nil},
-		{"if x:\n", "pr", "pr", nil}, // it would change the line above
+		{"if x:\n", "pr", "if x:\npr", nil}, // it would change the line above
+		{"if x:\n", "", "if x:\n    ", nil},
 	} {
-		r.code = test.code
-		becomes, choices := r.complete(t.Context(), test.before, "")
+		becomes, choices := r.complete(t.Context(), test.code+test.before, "")
 		if becomes != test.becomes || !cmp.Equal(choices, test.choices) {
 			t.Errorf("%q: %q %q", test.before, becomes, choices)
 		}

@@ -57,6 +57,9 @@ The language is told by FILE's ending; other code is Python unless -l says
 otherwise. What follows FILE and -- are the program's arguments. A pipe on standard
 input that has no code is the program's own input.
 
+A notebook, FILE.ipynb, runs cell by cell in one interpreter until a cell fails, and
+with -o the notebook is saved with its outputs, beside the files that its cells made.
+
 It runs through the service that holds the data directory, if one is running,
 else in this process, which leaves nothing behind; or on --server URL.
 
@@ -78,7 +81,8 @@ All that the program prints is passed on, and the program waits while nobody rea
 --max-output bounds it, and --json has as much as a run keeps.`,
 		Example: `  airlock run -f sales.csv -o out plot.py
   echo 'print(6 * 7)' | airlock run -
-  airlock run -l bash job.txt -- --fast`,
+  airlock run -l bash job.txt -- --fast
+  airlock run -f sales.csv -o out report.ipynb`,
 		Args: programArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.coded = cmd.Flags().Changed("code")
@@ -99,8 +103,7 @@ All that the program prints is passed on, and the program waits while nobody rea
 	flags.StringVar(&opts.packages, "packages", "",
 		"`SET` of Python packages, as onyx; GET /languages and doctor list them")
 	flags.StringVar(&opts.image, "image", "", imageHelp)
-	flags.StringVar(&opts.wall, "wall", "", "`WALL` between the program and this machine: gvisor is a kernel of its own, shared "+
-		"the machine's; runs it in this process")
+	flags.StringVar(&opts.wall, "wall", "", wallHelp)
 	flags.StringArrayVar(&opts.mounts, "mount", nil, "`FOLDER` that the program sees, read-only, as /mnt/NAME, or the name "+
 		"of a mount of the service that runs it; may be repeated")
 	flags.StringArrayVar(&opts.writable, "mount-rw", nil, "`FOLDER` that the program may change, as --mount; asks first")
@@ -110,7 +113,7 @@ All that the program prints is passed on, and the program waits while nobody rea
 		"*.example.com:443 or packages for pip and npm; may be repeated, else it has no network")
 	opts.secrets.add(flags)
 	flags.StringVar(&opts.stdin, "stdin", "",
-		"`FILE` for the program to read as its standard input; else a pipe or file on ours")
+		"`FILE` for the program to read as its standard input; else a pipe or file on airlock's own")
 	opts.Add(flags, "`DIR` to save the program's files into",
 		"agree to everything: save, rename what would overwrite a file, and --mount-rw")
 	completeLanguage(cmd, languageNames()...)
@@ -182,6 +185,9 @@ func flagNames(err error) error {
 }
 
 func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, dash int) error {
+	if len(args) > 0 && dash != 0 && strings.EqualFold(filepath.Ext(args[0]), notebookEnding) && !opts.coded {
+		return a.runNotebook(ctx, opts, args[0], args[1:])
+	}
 	req, err := a.readRequest(opts, args, dash)
 	if err != nil {
 		return err
@@ -229,8 +235,11 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 	if err != nil {
 		return command.Interrupted(ctx, err)
 	}
+	if !opts.quiet {
+		a.drawFiles(ctx, conn, run)
+	}
 	report := runReport{run, savedFiles{Saved: []command.SavedFile{}}}
-	problem := a.saveOutputs(ctx, conn, &report, opts)
+	problem := a.saveOutputs(ctx, conn.download, &report, opts)
 	if problem == nil {
 		problem = conn.lost(ctx, run, cut)
 	}

@@ -231,10 +231,10 @@ func (a *app) summarizeRun(r runReport) {
 }
 
 func verdictLine(run *client.Run) string {
-	took := run.Duration.Round(10 * time.Millisecond)
-	line := fmt.Sprintf("%s after %v", engine.Status(run.Status).Words(), took)
+	took := engine.DurationText(run.Duration)
+	line := fmt.Sprintf("%s after %s", engine.Status(run.Status).Words(), took)
 	if run.Status == client.StatusError && run.ExitCode != nil {
-		line = fmt.Sprintf("failed with exit code %d after %v", *run.ExitCode, took)
+		line = fmt.Sprintf("failed with exit code %d after %s", *run.ExitCode, took)
 	}
 	if run.Status == client.StatusInterrupted && run.Message != "" { // whose sentence is all there is to say
 		return command.Printable(run.Message)
@@ -274,9 +274,40 @@ func (a *app) fileHint(run *client.Run, program []string) {
 	}
 }
 
+// drawFiles draws the first pictures that a program has made, on a terminal that shows them.
+func (a *app) drawFiles(ctx context.Context, conn *connection, run *client.Run) {
+	const most = 6
+	pictures, n := a.Pictures(), 0
+	for _, f := range run.Files {
+		if pictures == nil || n == most || ctx.Err() != nil {
+			return
+		}
+		if !command.IsPicture(f.Path) || f.Size > command.MaxPicture {
+			continue
+		}
+		var content pictureFile
+		if conn.download(ctx, f.ID, &content) != nil || !pictures.Draw(content) {
+			return // saving it says why
+		}
+		n++
+	}
+}
+
+// pictureFile is a file of a service, which may say that it is smaller than it is.
+type pictureFile []byte
+
+func (f *pictureFile) Write(p []byte) (int, error) {
+	if *f = append(*f, p...); len(*f) > command.MaxPicture {
+		return 0, io.ErrShortWrite
+	}
+	return len(p), nil
+}
+
 // saveOutputs saves the run's files, and records the state of each in the report. An
 // error with one file does not stop the others.
-func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, opts runOptions) error {
+func (a *app) saveOutputs(
+	ctx context.Context, fetch func(context.Context, string, io.Writer) error, r *runReport, opts runOptions,
+) error {
 	if len(r.Files) == 0 {
 		return nil
 	}
@@ -286,7 +317,7 @@ func (a *app) saveOutputs(ctx context.Context, conn *connection, r *runReport, o
 			return err
 		}
 	}
-	s, err := command.NewSaver(ctx, a.App, r.Folder, opts.SaveFlags, conn.download)
+	s, err := command.NewSaver(ctx, a.App, r.Folder, opts.SaveFlags, fetch)
 	if err != nil {
 		return err
 	}

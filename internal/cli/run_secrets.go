@@ -30,7 +30,7 @@ func (s *secretFlags) add(flags *pflag.FlagSet) {
 		return err
 	})
 	flags.Func("secret-header", "`HEADER` to set in each request to the hosts of the secret before it, as "+
-		"'Authorization: Bearer {}'; without it the value stands where the program sends the variable's",
+		"'Authorization: Bearer {}'; without it the service puts the value where the program sends the variable's",
 		func(header string) error {
 			last, err := s.last()
 			if err == nil {

@@ -103,7 +103,8 @@ func TestToolInProcess(t *testing.T) {
 	}
 
 	for code, want := range map[string]string{
-		`timeout`:       "[The program ran longer than 1m0s and was stopped.]\n",
+		`timeout`: "airlock: the program may take 1 min. Do less at once, or ask for up to 5 min (`--timeout`, field " +
+			"timeout_ms).\n[The program ran longer than 1 min and was stopped.]\n",
 		`err x\nexit 3`: "x\n",
 		`fault`:         "The sandbox failed, so that the outcome is not known.",
 	} {

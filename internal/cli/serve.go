@@ -74,6 +74,11 @@ within --drain-time; a second one ends them at once.`,
 
 // serveRole runs the role of this process.
 func (a *app) serveRole(ctx context.Context, launcher executor.Launcher) error {
+	ended, err := a.startTelemetry(ctx)
+	if err != nil {
+		return errors.Join(err, launcher.Close())
+	}
+	defer ended()
 	if a.Config.Role == config.RoleWorker {
 		return a.serveWorker(ctx, launcher)
 	}
@@ -102,7 +107,7 @@ func (a *app) serveHTTP(ctx context.Context, launcher executor.Launcher) (err er
 		return a.startService(ctx, a.Config.Data, space, a.sandboxes(launcher), tcp.Addr())
 	})
 	if errors.Is(err, errSignal) {
-		a.Log.Info("stopped before the service was ready: the next start goes on from there")
+		a.Log.Info("stopped before the service was ready: the next start continues from there")
 		return nil
 	}
 	if err != nil {

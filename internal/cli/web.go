@@ -28,13 +28,20 @@ func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
 	if err != nil {
 		return httpd.Mount{}, err
 	}
+	const prefix = "/ui"
+	provider, err := a.identityProvider(prefix)
+	if err != nil {
+		return httpd.Mount{}, err
+	}
 	options := web.Options{
 		Site: page.Options{
 			Caller:       func(r *http.Request) (engine.Caller, bool) { return httpd.CallerFrom(r.Context()) },
 			Authenticate: s.engine.Authenticate,
+			Provider:     provider,
 			OneMachine:   a.oneMachine(s),
 			Self:         s.engine.Self,
-			Prefix:       "/ui",
+			Act:          s.engine.RecordAct,
+			Prefix:       prefix,
 			MaxUpload:    a.Config.MaxUpload,
 			Log:          a.Log,
 		},
@@ -45,6 +52,7 @@ func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
 		Network:   a.Config.NetworkAllow,
 		Disk:      a.disk,
 		Live:      s.interpreters.Counts,
+		Sessions:  s.interpreters,
 		API:       api,
 		Tool:      tool,
 	}
@@ -57,8 +65,8 @@ func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
 	}
 	s.below = append(s.below, site.Close)
 	return httpd.Mount{
-		Prefix: "/ui", Handler: site, Public: true, SignedIn: site.SignedIn, Refuse: site.Refuse, Holder: page.Holder,
-		AnyOrigin: web.AnyOrigin(),
+		Prefix: prefix, Handler: site, Public: true, Keyed: a.Config.SignIn.Elsewhere(), SignedIn: site.SignedIn,
+		Refuse: site.Refuse, Holder: page.Holder, AnyOrigin: web.AnyOrigin(),
 	}, nil
 }
 

@@ -51,7 +51,8 @@ type service struct {
 	member       *cluster.Member // nil: no cluster
 	drain        func(ctx context.Context, node string, drain bool) error
 	bodies       wire.Bodies // of all dialects
-	workers      *workers    // of an api; nil: programs run in this process
+	kept         *storage
+	workers      *workers // of an api; nil: programs run in this process
 }
 
 // storage is the index and the blobs of the engine.
@@ -65,6 +66,7 @@ type storage struct {
 	space engine.Space // nil: not watched
 	// volumes are those of a service; nil: it has none.
 	volumes *volume.Store
+	metrics *storageMetrics
 }
 
 // openStorage opens the storage in a data directory, and creates it if need be. A service
@@ -73,10 +75,9 @@ func (a *app) openStorage(ctx context.Context, data string, space *disk.Space) (
 	if err := makeData(data); err != nil {
 		return nil, err
 	}
-	kept := &storage{}
-	onIndex := []index.Option{index.WithQuota(ownerQuota(a.Config)), index.WithNew(func(ctx context.Context) error {
-		return a.checkNoBlobs(ctx, data)
-	})}
+	kept := &storage{metrics: newStorageMetrics()}
+	onIndex := []index.Option{index.WithObserver(kept.metrics.observe), index.WithQuota(ownerQuota(a.Config)),
+		index.WithNew(func(ctx context.Context) error { return a.checkNoBlobs(ctx, data) })}
 	room := func() error { return nil }
 	if space != nil {
 		kept.space = space
@@ -99,7 +100,7 @@ func (a *app) openStorage(ctx context.Context, data string, space *disk.Space) (
 			return nil, errors.Join(command.DataError(folder, err), kept.index.Close())
 		}
 	}
-	if kept.blobs, kept.signer, err = a.openBlobs(ctx, data, kept.index, room); err != nil {
+	if kept.blobs, kept.signer, err = a.openBlobs(ctx, data, kept, room); err != nil {
 		return nil, errors.Join(err, kept.index.Close())
 	}
 	return kept, nil
@@ -135,7 +136,7 @@ func (a *app) checkNoBlobs(ctx context.Context, data string) error {
 
 // openBlobs opens the bucket that the settings name, else the directory of files.
 func (a *app) openBlobs(
-	ctx context.Context, data string, locker bucket.Locker, room func() error,
+	ctx context.Context, data string, kept *storage, room func() error,
 ) (blobStore, remote.Signer, error) {
 	if a.Config.Blobs == "" || data != a.Config.Data {
 		files, err := blob.Open(filepath.Join(data, "files"), blob.WithRoom(room))
@@ -144,7 +145,7 @@ func (a *app) openBlobs(
 		}
 		return files, nil, nil
 	}
-	store, err := a.openBucket(ctx, data, locker, room)
+	store, err := a.openBucket(ctx, data, kept, room)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -153,7 +154,7 @@ func (a *app) openBlobs(
 
 // openBucket opens the bucket that the settings name.
 func (a *app) openBucket(
-	ctx context.Context, data string, locker bucket.Locker, room func() error,
+	ctx context.Context, data string, kept *storage, room func() error,
 ) (*bucket.Store, error) {
 	address, err := bucket.ParseAddress(a.Config.Blobs)
 	if err != nil {
@@ -161,7 +162,10 @@ func (a *app) openBucket(
 			Hint: "AIRLOCK_BLOBS is as s3://BUCKET/PREFIX?endpoint=https://s3.example.com&region=NAME"}
 	}
 	store, err := bucket.Open(ctx, bucket.Config{Address: address, Dir: filepath.Join(data, "cache"),
-		Cache: a.Config.BlobCache, Locker: locker, Room: room})
+		Cache: a.Config.BlobCache, Locker: kept.index, Room: room,
+		Wrap: func(next http.RoundTripper) http.RoundTripper {
+			return kept.metrics.transport(a.telemetry.Transport(next))
+		}})
 	if err != nil {
 		return nil, bucketFailure(address, err)
 	}
@@ -188,6 +192,9 @@ func (a *app) openIndex(ctx context.Context, data string, options []index.Option
 	}
 	if a.several() {
 		options = append(options, index.WithReplicas())
+	}
+	if a.telemetry != nil {
+		options = append(options, index.WithTracer(a.telemetry.Queries()))
 	}
 	db, err := index.OpenPostgres(ctx, a.Config.Database.Reveal(), path, a.Log, options...)
 	ofBucket, isBucket := errors.AsType[*command.Failure](err)
@@ -294,7 +301,7 @@ func (a *app) startService(
 	if err != nil {
 		return nil, err
 	}
-	s.below = append(s.below, kept.Close)
+	s.kept, s.below = kept, append(s.below, kept.Close)
 	sandbox, err := a.openSandbox(ctx, s, kept, sandboxes, at != nil)
 	if err != nil {
 		return nil, err
@@ -306,7 +313,10 @@ func (a *app) startService(
 	}
 	s.below = append(s.below, carrier.Close)
 	settings := a.engineConfig(kept)
-	settings.Wall = sandboxes.wall
+	settings.Wall, settings.Traced = sandboxes.wall, a.telemetry.Run
+	if settings.Month, err = engine.ParseMonthQuota(a.Config.OwnerMonth); err != nil {
+		return nil, command.Fail(command.ExitUsage, "write it as `airlock serve --help` shows", "owner_month: %v", err)
+	}
 	if settings.Network, err = a.network(carrier); err != nil {
 		return nil, err
 	}
@@ -327,7 +337,11 @@ func (a *app) startService(
 	if err := s.engine.Open(ctx); err != nil {
 		return nil, err
 	}
-	s.interpreters = live.New(live.Config{Idle: a.Config.LiveIdle, PerOwner: a.Config.OwnerLive,
+	var secret []byte
+	if s.peers != nil {
+		secret = s.peers.Secret
+	}
+	s.interpreters = live.New(live.Config{Secret: secret, Idle: a.Config.LiveIdle, PerOwner: a.Config.OwnerLive,
 		Total: cmp.Or(a.Config.Live, int(programMemory()/liveMemory)),
 		Wait:  max(a.Config.QueueTime, 1), Queue: a.Config.Queue, QueuePerOwner: a.Config.OwnerQueue}, s.engine, a.Log)
 	s.below = append(s.below, s.interpreters.Close)
@@ -435,6 +449,7 @@ func (a *app) engineConfig(kept *storage) engine.Config {
 			Output: engine.OutputLimit{Bytes: int(c.MaxOutput)},
 			Files:  engine.FileLimit{Count: maxOutputs(), Total: 512 << 20},
 		},
+		FirstKey:  c.FirstKey.Reveal(),
 		MaxUpload: c.MaxUpload,
 		FileTTL:   c.FileTTL,
 		SweepTime: startSweepTime,
@@ -444,7 +459,7 @@ func (a *app) engineConfig(kept *storage) engine.Config {
 		Images:    imageRules(a.Config, a.images()),
 		Mounts:    mountRules(a.Config),
 
-		SnapshotTTL: c.SnapshotTTL,
+		SnapshotTTL: c.SnapshotTTL, ConsumptionTTL: c.UsageTTL, AuditTTL: c.AuditTTL,
 	}
 }
 
@@ -482,6 +497,8 @@ func ownerQuota(c *config.Config) engine.Quota {
 func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, error) {
 	numbers := httpd.NewMetrics(s.engine)
 	countLive(numbers, s.interpreters.Counts)
+	countMachine(numbers.Registry, readVersion(a.release))
+	s.kept.register(numbers.Registry)
 	mounts, err := a.mountDialects(s, numbers)
 	if err != nil {
 		return nil, err
@@ -509,6 +526,13 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		numbers.Registry.MustRegister(metrics.New(s.assistant.Counts))
 	}
 	numbers.Registry.MustRegister(nodeMetrics(s.nodes))
+	if err := a.telemetry.Gather(context.Background(), numbers.Registry); err != nil {
+		return nil, err
+	}
+	proxy, err := a.signInProxy()
+	if err != nil {
+		return nil, err
+	}
 	server, err = httpd.New(httpd.Options{
 		Listen:        listen,
 		Engine:        s.engine,
@@ -518,11 +542,13 @@ func (a *app) httpServer(s *service, listen []net.Listener) (*httpd.Server, erro
 		MetricsToken:  a.Config.MetricsToken.Reveal(),
 		TrustNetworks: a.Config.TrustNetworks,
 		AllowHosts:    a.ownHosts(),
+		Proxy:         proxy,
 		MaxUpload:     a.Config.MaxUpload,
 		Rate:          float64(a.Config.OwnerRate),
 		Log:           a.Log,
 		Version:       readVersion(a.release).Version,
 		Peers:         s.peers,
+		Trace:         a.telemetry.Handler,
 	})
 	return server, err
 }

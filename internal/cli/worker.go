@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,6 +19,7 @@ import (
 	"github.com/airlock-run/airlock/internal/cluster"
 	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/disk"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/mutual"
@@ -34,6 +34,7 @@ import (
 type workers struct {
 	registry remote.Registry
 	sandbox  *remote.Sandbox
+	ring     *mutual.Ring // nil: no worker has a token
 	secured  *mutual.TLS
 	links    *mutual.Links           // nil before begin
 	images   func() ([]string, bool) // ids of the cluster's; nil: it has none
@@ -55,18 +56,22 @@ func (a *app) openSandbox(
 		}
 		return images.around(sandbox), nil
 	}
-	secured, err := a.workerTLS()
+	ring, err := mutual.NewRing(a.Config.WorkerToken.Reveal(), a.Config.WorkerTokens.Reveal())
 	if err != nil {
-		return nil, errors.Join(err, sandboxes.launcher.Close())
+		return nil, errors.Join(tokenFailure(err), sandboxes.launcher.Close())
 	}
-	w := &workers{stop: func() {}, secured: secured}
+	w := &workers{stop: func() {}, ring: ring}
+	if ring != nil {
+		w.secured = ring.Server()
+	}
 	var sign func(context.Context, string) (string, error)
 	if shared := a.sharedImages(); shared != nil {
 		w.images, sign = shared.IDs, shared.Sign
 	}
 	w.sandbox = remote.New(remote.Config{SignImage: sign,
-		Blobs: kept.blobs, Signer: kept.signer, TLS: secured, Temp: a.Config.Data, Log: a.Log,
-		QueueTime: a.Config.QueueTime,
+		Blobs: kept.blobs, Signer: kept.signer, TLS: w.secured, Ring: ring, Temp: a.Config.Data, Log: a.Log,
+		Trace:     a.telemetry.Transport,
+		QueueTime: a.Config.QueueTime, Self: w.self,
 		Slots: func(slots int) {
 			if s.engine != nil {
 				s.engine.SetSlots(slots)
@@ -83,9 +88,36 @@ func (a *app) openSandbox(
 func (a *app) workerTLS() (*mutual.TLS, error) {
 	secured, err := mutual.Optional(a.Config.WorkerToken.Reveal())
 	if err != nil {
-		return nil, &command.Failure{Code: command.ExitUsage, Word: "worker_token", Err: err, Hint: "`openssl rand -hex 32` makes one"}
+		return nil, tokenFailure(err)
 	}
 	return secured, nil
+}
+
+func tokenFailure(err error) error {
+	return &command.Failure{Code: command.ExitUsage, Word: "worker_token", Err: err,
+		Hint: "`openssl rand -hex 32` makes one"}
+}
+
+// may returns an error for a worker that has no token for its name.
+func (w *workers) may(r *http.Request, name string) error {
+	if w.ring == nil {
+		return nil
+	}
+	if err := w.ring.Check(r.TLS, name); err != nil {
+		return &engine.Error{Op: "beat", Kind: engine.ErrForbidden, ID: name, Err: err}
+	}
+	return nil
+}
+
+// self returns the epoch of this api, zero before it has one.
+func (w *workers) self() int64 {
+	switch registry := w.registry.(type) {
+	case members:
+		return int64(registry.Self())
+	case *remote.Local:
+		return registry.Self()
+	}
+	return 0
 }
 
 func (w *workers) update() { w.sandbox.Update(w.registry.Workers()) }
@@ -97,15 +129,15 @@ type members struct{ *cluster.Member }
 func (m members) BeatWorker(ctx context.Context, n remote.Node) (int64, bool, error) {
 	epoch, drain, err := m.Member.BeatWorker(ctx, engine.Node{
 		Epoch: engine.Epoch(n.Epoch), Name: n.Name, Role: engine.RoleWorker, Address: n.Address, Version: n.Version,
-		Slots: n.Slots, Languages: n.Languages, Load: engine.Load{Running: n.Slots - n.Free, Held: n.Held},
-		Draining: n.Draining,
+		Slots: n.Slots, Languages: n.Languages, Draining: n.Draining,
+		Load: engine.Load{Running: n.Slots - n.Free, Held: n.Held, DiskFree: n.DiskFree, MemoryFree: n.MemoryFree},
 	})
 	return int64(epoch), drain, err
 }
 
 // LeaveWorker implements remote.Registry.
-func (m members) LeaveWorker(ctx context.Context, epoch int64) error {
-	return m.Member.LeaveWorker(ctx, engine.Epoch(epoch))
+func (m members) LeaveWorker(ctx context.Context, name string, epoch int64) error {
+	return m.Member.LeaveWorker(ctx, name, engine.Epoch(epoch))
 }
 
 // Workers implements remote.Registry. A silent worker gets no new programs, but is not lost
@@ -114,13 +146,23 @@ func (m members) Workers() []remote.Node {
 	var list []remote.Node
 	looked := m.Looked()
 	for _, n := range m.Nodes() {
-		if n.Role == engine.RoleWorker && !n.Dead {
+		if n.Role == engine.RoleWorker && (!n.Dead || n.Revoked) {
 			list = append(list, remote.Node{Name: n.Name, Epoch: int64(n.Epoch), Address: n.Address, Slots: n.Slots,
-				Free: n.Slots - n.Load.Running, Languages: n.Languages,
+				Revoked: n.Revoked, Free: n.Slots - n.Load.Running, Languages: n.Languages,
 				Draining: n.Draining || n.Silent > engine.DeadAfter, Heard: looked.Add(-n.Silent)})
 		}
 	}
 	return list
+}
+
+// APIs implements remote.Registry.
+func (m members) APIs() (epochs []int64) {
+	for _, n := range m.Nodes() {
+		if n.Role != engine.RoleWorker && !n.Dead {
+			epochs = append(epochs, int64(n.Epoch))
+		}
+	}
+	return epochs
 }
 
 // acceptWorkers accepts workers from now on, and polls the registry: that of the cluster if this
@@ -130,7 +172,7 @@ func (w *workers) acceptWorkers(member *cluster.Member) {
 	if member != nil {
 		w.registry = members{member}
 	}
-	w.links = mutual.NewLinks(w.secured, remote.BeatHandler(w.registry, w.update, w.images))
+	w.links = mutual.NewLinks(w.secured, remote.BeatHandler(w.registry, w.update, w.images, w.may))
 	w.links.Verified = httpd.Authenticated
 	w.update()
 	w.stop = command.InBackground(context.Background(), func(ctx context.Context) {
@@ -167,6 +209,8 @@ func (a *app) dropSecrets() error {
 	if a.Config.Role != config.RoleWorker || a.split || !a.Config.Unwanted() {
 		return nil
 	}
+	a.Log.Warn("a worker has no use for a database, a bucket or keys: those in its environment are dropped; give them " +
+		"to apis alone, since it runs beside untrusted programs")
 	env := append(a.Config.Environ(a.Input.Home), a.Config.ServiceSecrets()...)
 	return syscall.Exec("/proc/self/exe", os.Args, env)
 }
@@ -203,7 +247,7 @@ func (a *app) serveWorker(ctx context.Context, launcher executor.Launcher) (err 
 	defer func() { err = errors.Join(err, end()) }()
 	parts.Images = images
 	w := remote.NewWorker(parts)
-	server, err := remote.Server(tcp, w.Handler(), secured, a.Log)
+	server, err := remote.Server(tcp, a.telemetry.Handler(w.Handler()), secured, a.Log)
 	if err != nil {
 		return command.Fail(command.ExitUnavailable, mutual.Hint, "%w", err)
 	}
@@ -211,7 +255,7 @@ func (a *app) serveWorker(ctx context.Context, launcher executor.Launcher) (err 
 	go func() { serving <- remote.Serve(server, tcp) }()
 	beats := &remote.Beats{Worker: w, Node: a.workerNode(tcp.Addr(), parts.Slots), APIs: a.Config.WorkerAPIs,
 		Client:  outbound.Guard(http.Client{Transport: mutual.Transport(secured, remote.LinkPath)}),
-		Expired: func() { w.Forget(ctx) }}
+		Expired: func() { w.Forget(ctx) }, Machine: a.machineRoom}
 	health, err := a.serveHealth(ctx, beats, sandbox)
 	if err != nil {
 		return errors.Join(err, server.Close())
@@ -254,7 +298,7 @@ func awaitDrained(signals <-chan os.Signal) {
 
 // drainWorker waits until a worker runs nothing, for the time that it has, or until a second signal.
 func (a *app) drainWorker(ctx context.Context, w *remote.Worker, signals <-chan os.Signal) {
-	a.Log.Info("stopping: nothing new is taken, a second signal ends what runs", "drain_time", a.Config.DrainTime)
+	a.Log.Info("stopping: nothing new is accepted, a second signal ends what runs", "drain_time", a.Config.DrainTime)
 	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.Config.DrainTime)
 	var asked sync.WaitGroup
 	defer asked.Wait()
@@ -276,7 +320,15 @@ func (a *app) workerConfig(ctx context.Context, sandbox engine.Sandbox) (
 	if err != nil {
 		return c, nil, err
 	}
-	c = remote.WorkerConfig{Sandbox: sandbox, Slots: a.Config.Concurrency, Seats: a.Config.Concurrency, Log: a.Log}
+	low := func() error {
+		room, err := disk.Look(a.Config.Data, a.Config.MinFree)
+		if err != nil {
+			return err
+		}
+		return room.Check("run")
+	}
+	c = remote.WorkerConfig{Sandbox: sandbox, Room: low, Slots: a.Config.Concurrency, Seats: a.Config.Concurrency,
+		Log: a.Log}
 	if c.Network, err = a.network(carrier); err == nil {
 		c.Cache, err = blob.OpenCache(ctx, filepath.Join(a.Config.Data, "cache"), a.Config.BlobCache)
 	}
@@ -284,7 +336,7 @@ func (a *app) workerConfig(ctx context.Context, sandbox engine.Sandbox) (
 		return c, nil, errors.Join(err, carrier.Close())
 	}
 	if c.Slots == 0 {
-		c.Slots, c.Seats = 2*runtime.NumCPU(), engine.RestingPerCore*runtime.NumCPU()
+		c.Slots, c.Seats = 2*engine.Processors(), engine.RestingPerCore*engine.Processors()
 		c.Memory = programMemory()
 	}
 	return c, func() error { return errors.Join(c.Cache.Close(), carrier.Close()) }, nil

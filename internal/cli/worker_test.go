@@ -21,7 +21,7 @@ import (
 func TestWorkerHealth(t *testing.T) {
 	fake := sandboxtest.NewFake(nil)
 	worker := remote.NewWorker(remote.WorkerConfig{Sandbox: fake, Slots: 1, Log: slog.New(slog.DiscardHandler)})
-	links := mutual.NewLinks(nil, remote.BeatHandler(remote.NewLocal(), func() {}, nil))
+	links := mutual.NewLinks(nil, remote.BeatHandler(remote.NewLocal(), func() {}, nil, nil))
 	defer links.Close()
 	api := httptest.NewServer(links)
 	defer api.Close()

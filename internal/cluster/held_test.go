@@ -2,10 +2,12 @@ package cluster_test
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/airlock-run/airlock/internal/cluster"
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
@@ -49,4 +51,25 @@ func TestHeldTakenOver(t *testing.T) {
 	}
 	one.gate.set(false)
 	eventually(t, "one begins anew", func() bool { return one.member.Self() != former && one.member.Check() == nil })
+}
+
+// A node that starts again says that its former life has ended: what that had is free before it was silent for long.
+func TestFormerLife(t *testing.T) {
+	address, blobs := newDatabase(t), newBlobs()
+	one, two := start(t, "one", address, blobs, nil), start(t, "two", address, blobs, nil)
+	former := one.member.Self()
+	eventually(t, "two knows of one", func() bool { _, ok := two.member.Node(former); return ok })
+	var registered engine.Epoch
+	again, err := cluster.Join(t.Context(), cluster.Config{Index: two.index, Log: slog.New(slog.DiscardHandler),
+		Node: engine.Node{Name: "one", Role: engine.RoleAll}, Former: former,
+		Registered: func(epoch engine.Epoch) error { registered = epoch; return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, alive := again.Node(former); alive || registered != again.Self() {
+		t.Errorf("its former life goes on: %t; %d is registered, not %d", alive, registered, again.Self())
+	}
+	if err := again.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
 }

@@ -40,6 +40,11 @@ type Config struct {
 	Load     func() engine.Load // nil: none
 	Log      *slog.Logger
 	Interval time.Duration // of beats; 0: engine.BeatInterval
+	Approval bool          // a worker of a new name waits until an operator lets it in
+	// Former is the last epoch of this node, whose process has certainly ended; zero: it is not known.
+	Former engine.Epoch
+	// Registered is called with each epoch of this node; nil: it is not wanted.
+	Registered func(engine.Epoch) error
 }
 
 // Member is the membership of this process. Its methods may be called from many
@@ -77,7 +82,15 @@ func Join(ctx context.Context, config Config) (*Member, error) {
 	if config.Load == nil {
 		config.Load = func() engine.Load { return engine.Load{} }
 	}
+	if config.Registered == nil {
+		config.Registered = func(engine.Epoch) error { return nil }
+	}
 	m := &Member{config: config, done: make(chan struct{}), cancel: func() {}}
+	if config.Former != 0 { // what it had is free at once: nobody needs to wait for its silence
+		if err := config.Index.RemoveNode(ctx, config.Former); err != nil {
+			return nil, err
+		}
+	}
 	if err := m.register(ctx); err != nil {
 		return nil, err
 	}
@@ -91,6 +104,9 @@ func (m *Member) register(ctx context.Context) error {
 	node.Epoch, node.Load = engine.NewEpoch(), m.config.Load()
 	if err := m.config.Index.AddNode(ctx, node); err != nil {
 		return err
+	}
+	if err := m.config.Registered(node.Epoch); err != nil {
+		return errors.Join(err, m.config.Index.RemoveNode(ctx, node.Epoch))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -226,12 +242,18 @@ func (m *Member) removeDead(ctx context.Context) error {
 		return err
 	}
 	for _, n := range dead {
+		if n.Revoked && n.Silent < revokedTime {
+			continue // until all apis have seen why
+		}
 		if err := m.config.Index.RemoveNode(ctx, n.Epoch); err != nil {
 			return err
 		}
 	}
 	return m.look(ctx)
 }
+
+// revokedTime is how long a revoked worker stays in the table.
+const revokedTime = 10 * time.Second
 
 // Drain has this node take nothing new.
 func (m *Member) Drain() {
@@ -303,11 +325,12 @@ func (m *Member) Check() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if time.Since(m.beat) > engine.DeadAfter {
-		return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, RetryAfter: 2 * time.Second,
-			Hint: "Try again in some seconds.", Err: errors.New("this node cannot reach the database of its cluster")}
+		return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Refusal: engine.RefusedDatabase,
+			RetryAfter: 2 * time.Second, Hint: "Try again in some seconds.",
+			Err: errors.New("this node cannot reach the database of its cluster")}
 	}
 	if m.draining || m.asked {
-		return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, RetryAfter: time.Second,
+		return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Refusal: engine.RefusedDrain, RetryAfter: time.Second,
 			Hint: "Try again: another node takes it.", Err: errors.New("this node was asked to take nothing new")}
 	}
 	return nil
@@ -333,8 +356,11 @@ func (m *Member) Claim(ctx context.Context, id engine.ID, from int64, worker eng
 // returns ErrNotFound if the worker was declared dead: it must register again, without its
 // workspaces. If drain is set the worker shall take nothing new.
 func (m *Member) BeatWorker(ctx context.Context, node engine.Node) (epoch engine.Epoch, drain bool, err error) {
+	if err := m.config.Index.AdmitWorker(ctx, node.Name, m.config.Approval); err != nil {
+		return 0, false, err
+	}
 	if node.Epoch != 0 {
-		drain, err := m.config.Index.Beat(ctx, node.Epoch, node.Load, node.Draining)
+		drain, err := m.config.Index.BeatWorker(ctx, node)
 		return node.Epoch, drain, err
 	}
 	for _, n := range m.Nodes() {
@@ -348,7 +374,7 @@ func (m *Member) BeatWorker(ctx context.Context, node engine.Node) (epoch engine
 	return node.Epoch, false, m.config.Index.AddNode(ctx, node)
 }
 
-// LeaveWorker removes a worker.
-func (m *Member) LeaveWorker(ctx context.Context, epoch engine.Epoch) error {
-	return m.config.Index.RemoveNode(ctx, epoch)
+// LeaveWorker removes a worker, if the epoch is that of one of that name.
+func (m *Member) LeaveWorker(ctx context.Context, name string, epoch engine.Epoch) error {
+	return m.config.Index.RemoveWorker(ctx, name, epoch)
 }

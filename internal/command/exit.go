@@ -190,6 +190,7 @@ var Kinds = map[engine.Kind]int{
 	engine.ErrTooLarge:     ExitRefused,
 	engine.ErrBusy:         ExitUnavailable,
 	engine.ErrFull:         ExitUnavailable,
+	engine.ErrSpent:        ExitRefused,
 	engine.ErrNoLanguage:   ExitUnavailable,
 	engine.ErrUnavailable:  ExitUnavailable,
 	engine.ErrCanceled:     ExitFailed,

@@ -7,12 +7,15 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/dustin/go-humanize"
 
+	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/redact"
 )
 
@@ -163,7 +166,7 @@ func (p *Page) Table(rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell)+2)
+			widths[i] = max(widths[i], Columns(cell)+2)
 		}
 	}
 	for n, row := range rows {
@@ -178,29 +181,33 @@ func (p *Page) Table(rows [][]string) {
 	}
 }
 
-// Pad fills a text up to a width with spaces.
+// Pad fills a text up to a width in columns with spaces.
 func Pad(text string, width int) string {
-	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
+	return text + strings.Repeat(" ", max(0, width-Columns(text)))
 }
 
-// Wrap breaks text into lines of at most width characters, at spaces and else within
+// Cut returns as much of the beginning of a text of one line as some columns hold.
+func Cut(text string, columns int) string { return ansi.Truncate(text, columns, "") }
+
+// Wrap breaks text into lines of at most width columns, at spaces and else within
 // a word. It returns at least one line.
 func Wrap(text string, width int) []string {
 	var lines []string
-	var line []rune
-	for field := range strings.FieldsSeq(text) {
-		word := []rune(field)
-		if len(line) > 0 && len(line)+1+len(word) > width {
-			lines, line = append(lines, string(line)), nil
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && Columns(line)+1+Columns(word) > width {
+			lines, line = append(lines, line), ""
 		}
-		if len(line) > 0 {
-			line = append(line, ' ')
+		if line != "" {
+			line += " "
 		}
-		for line = append(line, word...); len(line) > width; line = line[width:] {
-			lines = append(lines, string(line[:width]))
+		for line += word; Columns(line) > width; {
+			first, _ := cluster(line)
+			start := max(len(first), len(Cut(line, width)))
+			lines, line = append(lines, line[:start]), line[start:]
 		}
 	}
-	return append(lines, string(line))
+	return append(lines, line)
 }
 
 // Printable makes untrusted text safe for a terminal: it escapes control characters,
@@ -242,6 +249,8 @@ func escape(text string, hidden func(rune) bool) string {
 func redactLog(r *redact.Redactor) func([]string, slog.Attr) slog.Attr {
 	return func(_ []string, a slog.Attr) slog.Attr {
 		switch v := a.Value.Any().(type) {
+		case time.Duration: // JSON has it as a number of nanoseconds, which says no unit
+			a.Value = slog.StringValue(v.String())
 		case string:
 			a.Value = slog.StringValue(r.Error(v))
 		case error:
@@ -258,6 +267,9 @@ func SizeText(n int64) string {
 	}
 	return humanize.IBytes(uint64(n))
 }
+
+// DurationText returns a duration in words.
+func DurationText(d time.Duration) string { return engine.DurationText(d) }
 
 // PlainText is printable for text of several lines: it keeps line feeds and tabs.
 func PlainText(text string) string {

@@ -6,10 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
+	"slices"
 	"strconv"
 	"syscall"
 
 	"github.com/airlock-run/airlock/internal/setup"
+	"github.com/airlock-run/airlock/internal/trick"
 )
 
 // AsUser prepares this binary to be executed again as another user, with the settings and
@@ -18,7 +20,7 @@ func (a *App) AsUser(credential *syscall.Credential, args ...string) *exec.Cmd {
 	// By this name that user can execute it, even in a folder that the user cannot enter.
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Args[0] = os.Args[0]
-	cmd.Env = append(a.Config.Environ(a.Config.Data), a.Config.ServiceSecrets()...)
+	cmd.Env = slices.Concat(a.Config.Environ(a.Config.Data), a.Config.ServiceSecrets(), trick.Environment())
 	cmd.Dir = "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, a.Streams.Out, a.Streams.Err
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}

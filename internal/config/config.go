@@ -37,11 +37,14 @@ type Config struct {
 	Verbose   bool
 
 	Listen          string         // host:port
+	OTLPEndpoint    string         // of an OpenTelemetry collector; empty: nothing is sent
+	FirstKey        Secret         // token of the first key; empty: it is made by a command
 	MetricsToken    Secret         // gives access to the metrics only; empty: none
 	TrustNetworks   []netip.Prefix // callers from these networks need no key
 	AllowHosts      []string       // host names that those callers may use
 	PublicURL       string         // address for clients, with or without a slash at its end
 	MCPIssuer       string         // issuer of access tokens for /mcp, spelled as in them
+	SignIn          SignIn
 	E2BDomain       string         // domain of the host names of sandboxes; may have a port
 	NetworkAllow    []string       // rules of what programs may contact; see engine.NetworkRule
 	NetworkPrivate  []netip.Prefix // private networks to which those rules apply
@@ -59,11 +62,13 @@ type Config struct {
 	Warm            bool          // keep sandboxes warm
 	DrainTime       time.Duration // for running programs at shutdown
 
-	Role        string // RoleAll, RoleAPI or RoleWorker
-	WorkerToken Secret
-	WorkerAPIs  []string // URLs
-	Advertise   string   // host:port; empty: Listen
-	NodeName    string   // empty: see Node
+	Role           string // RoleAll, RoleAPI or RoleWorker
+	WorkerToken    Secret
+	WorkerTokens   Secret // of an api
+	ApproveWorkers bool
+	WorkerAPIs     []string // URLs
+	Advertise      string   // host:port; empty: Listen
+	NodeName       string   // empty: see Node
 
 	Database    Secret // of the index; empty: in the data directory
 	Blobs       string // bucket, see bucket.ParseAddress; empty: in the data directory
@@ -83,6 +88,8 @@ type Config struct {
 	OwnerRuns, OwnerQueue     int // at once, and waiting; OwnerRuns 0: see its option
 	OwnerRate                 int // requests a second
 	OwnerDisk                 int64
+	OwnerMonth                string
+	UsageTTL, AuditTTL        time.Duration
 	OwnerFiles, OwnerSessions int // 0: no limit
 	OwnerResults              int64
 
@@ -124,6 +131,14 @@ type Config struct {
 
 	Server string // URL of a remote service; empty: this machine
 	Key    Secret // for that service
+
+	// State is the directory for what commands remember of a person, as the history of inputs.
+	// It is empty without a home directory.
+	State string
+
+	// Pictures says how pictures are drawn on a terminal, one of the constants. PicturesAuto is left
+	// where the environment does not tell: the terminal has to be asked.
+	Pictures string
 
 	// Plain is set if the environment asks for output without colour.
 	Plain bool
@@ -295,6 +310,10 @@ func Load(in Input) (*Config, error) {
 				}
 			}
 		}
+	}
+	c.State = stateOf(in)
+	if c.Pictures == PicturesAuto {
+		c.Pictures = picturesOf(in)
 	}
 	noColour, _ := in.Lookup("NO_COLOR")
 	terminal, _ := in.Lookup("TERM")

@@ -118,6 +118,17 @@ func longEnough(s string) error {
 	return nil
 }
 
+var keyTokens = regexp.MustCompile(`^ak_[a-km-z2-9]{12}_[A-Za-z0-9_-]{43}$`)
+
+// keyToken refuses what is no token of a key.
+func keyToken(s string) error {
+	if !keyTokens.MatchString(s) {
+		return errors.New("has not the form of a key's token: ak_, 12 of a-z and 2-9 without l, _, and 43 random letters " +
+			"and digits")
+	}
+	return nil
+}
+
 func directory(at *string) field {
 	return one(at, func(s string) (string, error) {
 		if s == "" {

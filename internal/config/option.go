@@ -64,8 +64,8 @@ func find(options []Option, key string) *Option {
 // options returns the table, whose fields are those of c.
 func (c *Config) options() []Option {
 	return slices.Concat(
-		c.generalOptions(), c.networkOptions(), c.programOptions(), c.storageOptions(), c.protocolOptions(),
-		c.libreChatOptions(), c.limitOptions(), c.projectOptions(), c.modelOptions(), c.clientOptions())
+		c.generalOptions(), c.networkOptions(), c.signInOptions(), c.programOptions(), c.storageOptions(),
+		c.protocolOptions(), c.libreChatOptions(), c.limitOptions(), c.projectOptions(), c.modelOptions(), c.clientOptions())
 }
 
 // section returns the options of one scope and heading.
@@ -95,8 +95,14 @@ func (c *Config) networkOptions() []Option {
 	return slices.Concat(section(Service, "Network", []Option{
 		{Key: "listen", Value: "HOST:PORT", Default: "127.0.0.1:8000", field: text(&c.Listen, checkListen),
 			Help: "address of the HTTP service; port 0 takes a free one"},
+		{Key: "first_key", Value: "TOKEN", Secret: true, field: secret(&c.FirstKey, keyToken),
+			Help: "token of the first key, with admin rights, which is made of it if there never was a key: ak_, 12 of " +
+				"a-z and 2-9 without l, _, and 43 random letters and digits"},
 		{Key: "metrics_token", Value: "TOKEN", Secret: true, field: secret(&c.MetricsToken, longEnough),
 			Help: "what Prometheus shows to read /metrics and nothing else, at least 32 characters; an admin key can, too"},
+		{Key: "otlp_endpoint", Value: "URL", Foreign: []string{"OTEL_EXPORTER_OTLP_ENDPOINT"},
+			field: text(&c.OTLPEndpoint, checkServer),
+			Help:  "OpenTelemetry collector to which traces and metrics are sent by OTLP over HTTP, as http://collector:4318"},
 		{Key: "trust_network", Value: "CIDR", Many: true, field: networks(&c.TrustNetworks),
 			Help: "callers from this network need no key, as 10.1.2.0/24; may be repeated"},
 		{Key: "allow_host", Value: "NAME", Many: true, field: texts(&c.AllowHosts, checkHost),
@@ -118,6 +124,11 @@ func (c *Config) networkOptions() []Option {
 			Help: "all is a service by itself; api takes requests and has workers run programs; worker runs them for apis"},
 		{Key: "worker_token", Value: "TOKEN", Secret: true, field: secret(&c.WorkerToken),
 			Help: "what apis and workers prove to each other that they have, at least 32 characters; needed beyond loopback"},
+		{Key: "worker_tokens", Value: "LINES", Secret: true, field: secret(&c.WorkerTokens),
+			Help: "for apis: tokens of workers by name, as lines of NAME TOKEN, or NAME* TOKEN for a pool; several of a name " +
+				"are good, so that they can be replaced; beside worker_token, which is for all names"},
+		{Key: "approve_workers", Default: "false", field: truth(&c.ApproveWorkers),
+			Help: "for apis of a cluster: a worker of a new name waits until an operator lets it in with `airlock nodes approve`"},
 		{Key: "worker_api", Value: "URL", Many: true, field: texts(&c.WorkerAPIs, checkServer).separate(),
 			Help: "where a worker finds an api, as http://airlock-api:8000; may be repeated; --api URL,URL is short for it"},
 		{Key: "advertise", Value: "HOST:PORT", field: text(&c.Advertise, checkListen),
@@ -177,8 +188,8 @@ func (c *Config) programOptions() []Option {
 			Help: "how long running programs may go on after a request to stop"},
 		{Key: "concurrency", Value: "N", Default: "0",
 			Foreign: []string{"MAX_CONCURRENT_EXECUTIONS"}, field: count(&c.Concurrency, 0),
-			Help: "runs at the same time; 0 is twice the number of cores that compute, and beside them, as memory allows, " +
-				"those that wait for something"},
+			Help: "runs at the same time; 0 is twice the number of cores, or of what a container may use of them, that " +
+				"compute, and beside them, as memory allows, those that wait for something"},
 		{Key: "queue", Value: "N", Default: "256", field: count(&c.Queue, 1),
 			Help: "runs that may wait for their turn"},
 		{Key: "queue_time", Value: "TIME", Default: "30s",
@@ -211,6 +222,10 @@ func (c *Config) storageOptions() []Option {
 			Help: "how long a file is kept after its last use"},
 		{Key: "run_ttl", Value: "TIME", Default: "24h", field: duration(&c.RunTTL, time.Second),
 			Help: "how long a run is kept with its output and code; the files that it made are kept as file_ttl says"},
+		{Key: "audit_ttl", Value: "TIME", Default: "9600h", field: duration(&c.AuditTTL, 720*time.Hour),
+			Help: "how long acts of administration are kept for `airlock audit`; at least 720h"},
+		{Key: "usage_ttl", Value: "TIME", Default: "9600h", field: duration(&c.UsageTTL, 31*24*time.Hour),
+			Help: "how long it is kept what was used in a day; at least 744h, the longest month"},
 		{Key: "snapshot_ttl", Value: "TIME", Default: "168h", field: duration(&c.SnapshotTTL, time.Second),
 			Help: "how long a snapshot of a session is kept after it was made, or after the last session was made of it"},
 		{Key: "keep_code", Default: "true", field: truth(&c.KeepCode),
@@ -344,6 +359,9 @@ func (c *Config) limitOptions() []Option {
 			Help: "sessions that one owner may keep open; 0 is no limit"},
 		{Key: "owner_live", Value: "N", Default: "16", field: count(&c.OwnerLive, 1),
 			Help: "live interpreters of one owner; one more ends the one that was idle for longest, or waits as runs do"},
+		{Key: "owner_month", Value: "AMOUNTS", field: text(&c.OwnerMonth),
+			Help: "what one owner may use in a month of UTC, as runs=10000,cpu=100h,memory=500GiBh,stored=10GiB,sent=100GiB, " +
+				"or some of these; then nothing new is begun until the next one"},
 		{Key: "owner_results", Value: "SIZE", Default: "1GiB", field: size(&c.OwnerResults),
 			Help: "output of runs that is kept for one owner; beyond it the oldest runs are forgotten early"},
 	}), section(Service, "Limits of one run", []Option{
@@ -437,12 +455,16 @@ func (c *Config) modelOptions() []Option {
 	}))
 }
 
-// clientOptions name a service elsewhere.
+// clientOptions are about the terminal, and name a service elsewhere.
 func (c *Config) clientOptions() []Option {
-	return section(Client, "Service elsewhere", []Option{
+	return slices.Concat(section(Client, "Terminal", []Option{
+		{Key: "pictures", Value: "HOW", Default: PicturesAuto, field: text(&c.Pictures, oneOf(PicturesAuto, PicturesKitty,
+			PicturesITerm2, PicturesSixel, PicturesOff)),
+			Help: "how run and repl draw pictures: kitty, iterm2 or sixel; auto asks the terminal, off says where they are"},
+	}), section(Client, "Service elsewhere", []Option{
 		{Key: "server", Value: "URL", field: text(&c.Server, checkServer),
 			Help: "use the service at this address, as http://host:8000, not this machine"},
 		{Key: "key", Value: "KEY", Secret: true, field: secret(&c.Key),
 			Help: "key for that service; better in AIRLOCK_KEY or a file than on a command line"},
-	})
+	}))
 }

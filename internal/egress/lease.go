@@ -80,19 +80,21 @@ func (r *run) serve() {
 				return
 			}
 		}
-		conn, ok := c.(*net.TCPConn)
+		conn, ok := c.(stream)
 		if !ok || r.starts.Wait(r.life) != nil {
 			c.Close()
 			continue
 		}
 		if r.open.Add(1) > mostConnections || r.proxy.open.Add(1) > mostOfAll {
 			r.open.Add(-1)
-			_ = conn.SetLinger(0)
+			if tcp, ok := c.(*net.TCPConn); ok {
+				_ = tcp.SetLinger(0)
+			}
 			conn.Close()
 			r.report(engine.Contact{At: time.Now(), Verdict: engine.VerdictRefused, Reason: "too many connections at once"})
 			continue
 		}
-		client := &clientConn{TCPConn: conn, run: r}
+		client := &clientConn{stream: conn, run: r}
 		client.stop = context.AfterFunc(r.life, func() { conn.Close() })
 		r.work.Go(func() { r.proxy.greet(client) })
 	}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -37,9 +38,17 @@ type waits struct {
 	idle   time.Duration // without a byte in either direction
 }
 
+// stream is a TCP connection or, of a program with a kernel of its own, one of a Unix socket.
+type stream interface {
+	net.Conn
+	syscall.Conn
+	CloseRead() error
+	CloseWrite() error
+}
+
 // clientConn is a connection from a program.
 type clientConn struct {
-	*net.TCPConn
+	stream
 	run   *run
 	early []byte // read ahead
 	stop  func() bool
@@ -63,7 +72,7 @@ func (c *clientConn) readRaw(b []byte) (int, error) {
 		c.early = c.early[n:]
 		return n, nil
 	}
-	return c.TCPConn.Read(b)
+	return c.stream.Read(b)
 }
 
 func (c *clientConn) Write(b []byte) (int, error) {
@@ -80,7 +89,7 @@ func (c *clientConn) WriteTo(w io.Writer) (int64, error)  { return io.Copy(w, st
 // writeRaw fails when the program does not read for the idle time.
 func (c *clientConn) writeRaw(b []byte) (int, error) {
 	_ = c.SetWriteDeadline(time.Now().Add(c.run.proxy.waits.idle))
-	return c.TCPConn.Write(b)
+	return c.stream.Write(b)
 }
 
 func (c *clientConn) Close() error {
@@ -90,7 +99,7 @@ func (c *clientConn) Close() error {
 	c.stop()
 	c.run.open.Add(-1)
 	c.run.proxy.open.Add(-1)
-	return c.TCPConn.Close()
+	return c.stream.Close()
 }
 
 // rawConn is the connection below TLS.
@@ -147,7 +156,7 @@ func (p *proxy) serveHTTP(c *clientConn) {
 func (p *proxy) greet(c *clientConn) {
 	_ = c.SetReadDeadline(time.Now().Add(p.waits.header))
 	var one [1]byte
-	if _, err := io.ReadFull(c.TCPConn, one[:]); err != nil {
+	if _, err := io.ReadFull(c.stream, one[:]); err != nil {
 		c.Close()
 		return
 	}

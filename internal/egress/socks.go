@@ -29,7 +29,7 @@ const (
 
 // socks serves a SOCKS connection whose first byte was read.
 func (p *proxy) socks(c *clientConn) {
-	t, code, err := readSocks(c.TCPConn)
+	t, code, err := readSocks(c.stream)
 	if err != nil {
 		c.run.addContact(t).end(err)
 		_ = c.answerSocks(code) // it is refused either way

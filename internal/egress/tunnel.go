@@ -128,7 +128,7 @@ func (r *relay) sniff() error {
 		if len(c.early) > mostEarly {
 			return refuse("the beginning of the connection is too long")
 		}
-		n, err := c.TCPConn.Read(buffer)
+		n, err := c.stream.Read(buffer)
 		c.early = append(c.early, buffer[:n]...)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return refuse("the program did not say within %v what it wants", wait)
@@ -237,7 +237,7 @@ func (c *helloConn) SetWriteDeadline(time.Time) error { return nil }
 // back starts to copy from the server to the program.
 func (r *relay) back() <-chan error {
 	ended := make(chan error, 1)
-	go func() { ended <- r.copy(r.client.TCPConn, r.server, &r.contact.received) }()
+	go func() { ended <- r.copy(r.client.stream, r.server, &r.contact.received) }()
 	return ended
 }
 
@@ -266,7 +266,7 @@ func (r *relay) forward() error {
 			return err
 		}
 	}
-	return r.copy(r.server, r.client.TCPConn, &r.contact.sent)
+	return r.copy(r.server, r.client.stream, &r.contact.sent)
 }
 
 // relayBuffers shares the buffers of all connections: an idle connection has none.
@@ -281,7 +281,7 @@ func (relayBuffers) Get() []byte  { return buffers.Get().(*[relaySize]byte)[:] }
 func (relayBuffers) Put(b []byte) { buffers.Put((*[relaySize]byte)(b)) }
 
 // pass writes a piece.
-func (r *relay) pass(to *net.TCPConn, b []byte, counter *atomic.Int64) error {
+func (r *relay) pass(to stream, b []byte, counter *atomic.Int64) error {
 	if err := r.contact.run.count(len(b)); err != nil {
 		r.client.Close()
 		return err
@@ -304,7 +304,7 @@ var errGone = errors.New("one side has left")
 
 // copy copies in one direction until its end, and passes the end on. It takes a buffer only
 // when bytes are there.
-func (r *relay) copy(to, from *net.TCPConn, counter *atomic.Int64) error {
+func (r *relay) copy(to, from stream, counter *atomic.Int64) error {
 	raw, err := from.SyscallConn()
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func reasonFor(err error) string {
 	case errors.Is(err, ErrCanceled), errors.Is(err, context.DeadlineExceeded):
 		return DropSlow
 	}
-	return DropUnreadable
+	return DropUnstored
 }
 
 // storers is how many files of one run are stored at once. A disk makes many
@@ -53,7 +53,7 @@ type keeping struct {
 	name   string
 	output Output
 	input  bool  // it changes an input
-	room   int64 // its maximum size: the size when it was chosen
+	room   int64 // the size when it was chosen: of a file that a process still writes, so much is stored
 	blob   Blob
 	err    error
 }
@@ -183,7 +183,7 @@ func (c *collector) put(ctx context.Context, k *keeping) {
 		return
 	}
 	// One byte more than fits, and no more, however long the file is.
-	k.blob, k.err = c.service.blobs.Put(ctx, io.NewSectionReader(k.output.File, 0, k.room+1), k.room)
+	k.blob, k.err = c.service.blobs.Put(ctx, io.NewSectionReader(k.output.File, 0, k.room), k.room)
 }
 
 // record records the result of storing a file.

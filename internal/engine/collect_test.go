@@ -91,7 +91,7 @@ func TestDiskFullOnOutputs(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []engine.DroppedFile{{Path: "a.txt", Reason: "disk full"}, {Path: "b.txt", Reason: "disk full"}}
-		if diff := cmp.Diff(want, run.Dropped); diff != "" || run.Status != engine.StatusOK || run.Stdout != "hello" ||
+		if diff := cmp.Diff(want, run.Dropped); diff != "" || run.Status != engine.StatusError || run.Stdout != "hello" ||
 			!strings.Contains(run.Message, "disk full") {
 			t.Errorf("%+v\n%s", run, diff)
 		}
@@ -114,7 +114,7 @@ func TestDiskFullOnOutputs(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
 		recorded, err := r.index.Run(t.Context(), "alice", run.ID)
-		if err != nil || recorded.Status != engine.StatusOK || recorded.Stdout != "hello" ||
+		if err != nil || recorded.Status != engine.StatusError || recorded.Stdout != "hello" ||
 			strings.Contains(recorded.Message, "recorded") {
 			t.Errorf("recorded %+v, %v", recorded, err)
 		}

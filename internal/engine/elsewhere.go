@@ -92,8 +92,18 @@ func (s *Service) Reap(ctx context.Context) error {
 	return nil
 }
 
-// Refresh looks up whether another node has created the first key: from then on callers
-// on loopback need one, too.
+// NeedsKey reports whether callers on loopback need a key: since the first one was created. It asks the index, where
+// another node may have created it.
+func (s *Service) NeedsKey(ctx context.Context) (bool, error) {
+	if s.cluster != nil {
+		if err := s.Refresh(ctx); err != nil {
+			return true, err
+		}
+	}
+	return s.meter.keys.Load() > 0, nil
+}
+
+// Refresh looks up whether another node has created the first key.
 func (s *Service) Refresh(ctx context.Context) error {
 	if s.meter.keys.Load() > 0 {
 		return nil
@@ -127,9 +137,14 @@ func (s *Service) Claim(ctx context.Context, session Session) (Session, error) {
 		}
 		place, err := s.cluster.Claim(ctx, session.ID, session.Place.Generation, session.Place.Worker)
 		if err == nil {
+			if session.Place.Holder != 0 {
+				s.meter.takeOver(session.Kind)
+			}
 			session.Place = place
-			if session.Kind == SessionHeld { // what this node has of it is from before another one held it
-				err = s.release(ctx, session.ID)
+			// What this node has of it is from before another one held it. Distant workspaces of live sessions are known
+			// by their generation.
+			if session.Kind == SessionHeld || !s.sandbox.Distant() {
+				err = s.release(ctx, session)
 			}
 			return session, err
 		}

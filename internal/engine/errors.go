@@ -25,6 +25,7 @@ const (
 	ErrTooLarge     Kind = "too_large"      // over a size limit
 	ErrBusy         Kind = "busy"           // queue full; see Error.RetryAfter
 	ErrFull         Kind = "full"           // disk or quota full
+	ErrSpent        Kind = "quota_exceeded" // used up for this month; see CheckMonth
 	ErrNoLanguage   Kind = "no_language"    // the language is in the table and not on this host
 	ErrUnavailable  Kind = "unavailable"    // this host or moment cannot: sandbox gone, shutting down
 	ErrCanceled     Kind = "canceled"       // the caller left
@@ -42,9 +43,37 @@ type Error struct {
 	ID         string        // the object or the field it is about, if any
 	Hint       string        // what the caller can do about it, a sentence
 	Doctor     bool          // Hint refers to `airlock doctor`, which examines the cause
-	RetryAfter time.Duration // with ErrBusy: a guess at when to come back
+	RetryAfter time.Duration // with ErrBusy and ErrSpent: a guess at when to come back
 	Err        error         // the cause
 	Cause      string        // what a run's owner may know of it: no path, nothing of others
+	Refusal    Refusal       // why a run was refused, for its count; empty: Kind says it
+}
+
+// Refusal is a reason for which runs are refused. There are a few, so that they can be counted.
+type Refusal string
+
+// Why a run was refused, where its kind of error does not tell. Metrics have these words.
+const (
+	RefusedQueue    Refusal = "queue_full"      // too many runs of all owners wait
+	RefusedOwner    Refusal = "owner_queue"     // too many runs of its owner wait
+	RefusedWait     Refusal = "queue_wait"      // it would have waited for too long, or has
+	RefusedInFlight Refusal = "large_requests"  // too many large programs and inputs wait
+	RefusedDisk     Refusal = "disk_low"        // below min_free
+	RefusedQuota    Refusal = "quota"           // its owner has as much as one may keep
+	RefusedDrain    Refusal = "draining"        // this node takes nothing new
+	RefusedDatabase Refusal = "database_silent" // the database does not hear this node
+)
+
+// refusalOf returns the reason of a refused run.
+func refusalOf(err error) Refusal {
+	e, ok := errors.AsType[*Error](err)
+	switch {
+	case ok && e.Refusal != "":
+		return e.Refusal
+	case errors.Is(err, ErrQuota):
+		return RefusedQuota
+	}
+	return Refusal(KindOf(err))
 }
 
 func (e *Error) Error() string {

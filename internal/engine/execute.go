@@ -29,6 +29,9 @@ func (s *Service) execute(ctx context.Context, j *job) {
 	} else {
 		j.timings.end("record")
 		end.run.Timings = j.timings.all
+		if s.cfg.Traced != nil {
+			s.cfg.Traced(ctx, end.run)
+		}
 	}
 	end.run = end.published()
 	j.publish(end)
@@ -53,8 +56,8 @@ func (s *Service) attempt(ctx context.Context, j *job, end *completion) {
 	s.meter.wait.observe(waited)
 	j.timings.end("queue")
 	if errors.Is(err, errCrowded) {
-		s.meter.rejected.Add(1)
 		end.err = s.queue.tooLong(j.maxWait, 0)
+		s.meter.refuse(end.err)
 		end.run.Status = StatusCancelled
 		end.run.Message = fmt.Sprintf("The run was given up before it started: its turn did not come within %v. "+
 			"Try again later.", j.maxWait)
@@ -75,6 +78,8 @@ func (s *Service) attempt(ctx context.Context, j *job, end *completion) {
 	}
 	switch {
 	case err == nil:
+		end.unkept = j.unkept
+		end.missesFiles()
 	case context.Cause(ctx) != nil: // it failed because it was cancelled
 		end.run.Status = StatusCancelled
 		end.run.Message = "The run was cancelled: " + context.Cause(ctx).Error() + "."
@@ -148,7 +153,7 @@ func specOf(j *job, stage *stage) *Spec {
 		spec.Stdin = slices.Concat(spec.Stdin, stage.private)
 	}
 	if j.session.Kind == SessionHeld || p.Live != nil {
-		spec.Held = j.session.ID
+		spec.Held, spec.Generation = j.session.ID, j.session.Place.Generation
 	}
 	if p.Files.Discard {
 		spec.Limits.Files = FileLimit{}
@@ -207,7 +212,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 	}
 	j.timings.split("program", outcome.Duration)
 	if p.Live == nil {
-		s.addHint(ctx, j, outcome, string(host.last.bytes()))
+		end.run.Hint = s.addHint(ctx, j, outcome, string(host.last.bytes()))
 	}
 	defer closeOutputs(outcome.Outputs)
 	if outcome.Cancelled && errors.Is(context.Cause(guarded), errSandboxGrace) {
@@ -228,6 +233,28 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 	s.collect(keep, j, stage, outcome, end)
 	j.log.nameWholes(names, end.run.Files)
 	return nil
+}
+
+// missesFiles has a run that ended well end in an error if files that it left could not be stored.
+func (e *completion) missesFiles() {
+	n := Unstored(e.run.Dropped) - e.unkept
+	if e.run.Status == StatusOK && n > 0 {
+		e.run.Status = StatusError
+		e.run.Message = sentences(e.run.Message,
+			fmt.Sprintf("The program ended well, but %d of its files could not be stored.", n))
+	}
+}
+
+// Unstored returns how many of the files that were not kept could not be stored, by no fault of the program's own and
+// within all limits that its caller knows: who does not look at what was dropped would take them for stored.
+func Unstored(dropped []DroppedFile) (n int) {
+	for _, d := range dropped {
+		switch d.Reason {
+		case DropUnstored, DropDiskFull, DropSlow:
+			n += 1 + d.More
+		}
+	}
+	return n
 }
 
 // runProgram runs a program in the sandbox. It restores the workspace if that was lost.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"strings"
 	"time"
@@ -10,18 +11,30 @@ import (
 // every query names it.
 type Owner string
 
+// SubjectOwner returns the owner for a subject of an identity provider. It is a hash, so that neither can choose the
+// name of another owner.
+func SubjectOwner(issuer, subject string) Owner {
+	sum := sha256.Sum256([]byte(issuer + "\x00" + subject))
+	return Owner("oauth-" + hex.EncodeToString(sum[:16]))
+}
+
 // A Caller is the authenticated sender of a request.
 type Caller struct {
 	Owner Owner
 	Key   string // public id of the key that was used; empty: none was needed
 	Admin bool   // may manage keys
+	Name  string // of a person who has signed in, for people; empty: not known
 
 	Packages string // set of Python packages of the key's programs; empty: as their protocol's
 	Images   string // of the key, as in Key
 	Network  string // of the key, as in Key; empty: its programs may ask for Config.Network.Allow
 	Mounts   string // of the key, as in Key
 	Wall     Wall   // of the key: its programs have this one at least
+	Month    string // of the key, as in Key
 }
+
+// Operator reports whether the caller may know of all owners: it has a key with admin rights, or needs none.
+func (c Caller) Operator() bool { return c.Admin || c.Owner == Local && c.Key == "" }
 
 // Local is the caller that needs no key: on loopback, on the unix socket, and
 // from trusted networks.
@@ -104,6 +117,7 @@ type Session struct {
 	TTL       time.Duration // a use moves ExpiresAt to now + TTL
 	Place     Place         // in a cluster
 	Wall      Wall          // of its programs; of SessionFiles at least; empty: not known
+	Name      string        // that its owner gave it; empty: none
 }
 
 // SessionRequest asks for a session.
@@ -161,6 +175,7 @@ type Key struct {
 	Allowance Allowance // of its owner, if no other key of it has more
 	Only      string    // protocols that it opens, separated by commas; empty: all
 	Wall      Wall      // that its programs have at least; empty: that of the service
+	Month     string    // a MonthQuota, which all callers with the key use up together; empty: none
 }
 
 // Protocols returns the list of Only.
@@ -194,6 +209,7 @@ type NewKey struct {
 	Network  []string
 	Mounts   []string // see MountName
 	Wall     Wall     // see Key
+	Month    string   // see Key
 
 	Allowance Allowance // Shares 0: as many as Users
 	Only      []string  // protocols that it opens; empty: all

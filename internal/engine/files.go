@@ -28,6 +28,9 @@ func (s *Service) PutFile(ctx context.Context, caller Caller, up Upload, content
 	if err := s.RoomFor(op); err != nil {
 		return File{}, err
 	}
+	if err := s.CheckMonth(ctx, op, caller); err != nil {
+		return File{}, err
+	}
 	if up.Max <= 0 || up.Max > s.cfg.MaxUpload {
 		up.Max = s.cfg.MaxUpload
 	}
@@ -60,6 +63,7 @@ func (s *Service) PutFile(ctx context.Context, caller Caller, up Upload, content
 		s.janitor.enqueueOrphans(blob.SHA256)
 		return File{}, failure(op, "", err)
 	}
+	s.Count(caller, Consumption{Stored: file.Size})
 	return file, nil
 }
 

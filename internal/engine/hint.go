@@ -8,19 +8,31 @@ import (
 	"strings"
 )
 
-// A hint is one line after the output of a program that failed for something it missed: what the
-// error means here, and what can be done. Every surface shows the same line, so it names the
-// options of `airlock run` and the fields of the API, as facts. Models read it.
+// A Hint is what a program that failed for something it missed is told: what the error means here, and what can be
+// done. Every surface shows the same line after the output, so it names the options of `airlock run` and the fields of
+// the API, as facts. Models read it.
+type Hint struct {
+	Text    string // of one line; empty: there is nothing to say
+	Package string // that is missing and that a registry may have, as pip or npm calls it; empty: something else is
+}
 
-// hintPrefix begins each hint.
+// hintPrefix begins the line of a hint in an output.
 const hintPrefix = "airlock: "
 
+// Line returns the hint as a line of output, or "".
+func (h Hint) Line() string {
+	if h.Text == "" {
+		return ""
+	}
+	return hintPrefix + h.Text
+}
+
 // Hint returns the hint for the last part of the output of something that failed in a run that has
-// not ended, such as a cell of a live interpreter. It is one line, or "" if there is nothing to say.
-func (s *Service) Hint(ctx context.Context, owner Owner, run ID, output string) string {
+// not ended, such as a cell of a live interpreter.
+func (s *Service) Hint(ctx context.Context, owner Owner, run ID, output string) Hint {
 	j := s.job(owner, run)
 	if j == nil {
-		return ""
+		return Hint{}
 	}
 	return s.hint(ctx, j, findSymptom(output))
 }
@@ -38,16 +50,22 @@ func (o *Outcome) failed() bool {
 	return !o.TimedOut && !o.OOM && !o.Cancelled && (o.ExitCode == nil || *o.ExitCode != 0) && o.Signal != "SIGKILL"
 }
 
-// addHint adds the hint for a program that has ended to its output. The end of that is tail.
-func (s *Service) addHint(ctx context.Context, j *job, o *Outcome, tail string) {
+// addHint adds the hint for a program that has ended to its output, whose end is tail, and returns its text.
+func (s *Service) addHint(ctx context.Context, j *job, o *Outcome, tail string) string {
 	var symptom symptom
 	switch {
 	case o.Refused:
 		symptom.kind = noThreads
+	case o.Cancelled:
+	case o.TimedOut:
+		symptom.kind = overTime
+	case o.OOM:
+		symptom.kind = overMemory
 	case o.failed():
 		symptom = findSymptom(tail)
 	}
-	if line := s.hint(ctx, j, symptom); line != "" {
+	found := s.hint(ctx, j, symptom)
+	if line := found.Line(); line != "" {
 		stream, inLine := messageStream(&j.request.Profile), tail != "" && !strings.HasSuffix(tail, "\n")
 		j.log.addNote(stream, line+"\n", inLine)
 		if tap := j.request.Profile.Output.Tap; tap != nil {
@@ -57,6 +75,7 @@ func (s *Service) addHint(ctx context.Context, j *job, o *Outcome, tail string) 
 			tap(stream, []byte(line+"\n"))
 		}
 	}
+	return found.Text
 }
 
 // messageStream returns the stream that has a program's messages of errors.
@@ -67,13 +86,14 @@ func messageStream(p *Profile) Stream {
 	return Stderr
 }
 
-// hint returns the hint for a symptom, or "".
-func (s *Service) hint(ctx context.Context, j *job, found symptom) string {
-	limits, text := &j.request.Profile.Limits, ""
+// hint returns the hint for a symptom.
+func (s *Service) hint(ctx context.Context, j *job, found symptom) Hint {
+	limits, text, wanted := &j.request.Profile.Limits, "", ""
 	switch found.kind {
 	case missingModule:
-		text = s.moduleHint(ctx, j, found.name)
+		text, wanted = s.moduleHint(ctx, j, found.name)
 	case missingNodePackage:
+		wanted = found.name
 		text = fmt.Sprintf("the Node package %s is not in this environment. ", found.name) +
 			s.installHint(j, "npm install "+found.name, "")
 	case missingRPackage:
@@ -89,40 +109,53 @@ func (s *Service) hint(ctx context.Context, j *job, found symptom) string {
 	case noThreads:
 		text = fmt.Sprintf("the program wanted more than %d processes and threads, which is as many as it may have. "+
 			"Start fewer (n_jobs, max_workers), or have the operator raise AIRLOCK_DEFAULT_PROCESSES.", limits.Processes)
-	case noMemory:
+	case noMemory, overMemory:
+		if found.kind == overMemory && limits.Memory >= s.cfg.Maxima.Memory {
+			break // the message of the run has said it
+		}
 		text = fmt.Sprintf("the program and its files may use %s of memory. Load less at once", byteCount(limits.Memory))
 		if most := s.cfg.Maxima.Memory; limits.Memory < most {
 			text += fmt.Sprintf(", or ask for up to %s (`--memory`, field limits.memory_bytes)", byteCount(most))
 		}
 		text += "."
 	case noSpace:
-		text = fmt.Sprintf("the program's folder holds %s and %d files, and /tmp less. Write less, or delete files.",
-			byteCount(limits.Workspace), limits.Inodes)
+		text = fmt.Sprintf("the program's folder is full: it holds at most %s and %d files, and /tmp less. Write less, "+
+			"or delete files.", byteCount(limits.Workspace), limits.Inodes)
+	case overTime:
+		// Other protocols have times of their own, which the field does not raise.
+		own := j.request.Profile.Origin == OriginNative || j.request.Profile.Origin == OriginMCP
+		if most := s.cfg.Maxima.Timeout; own && limits.Timeout < most {
+			text = fmt.Sprintf("the program may take %v. Do less at once, or ask for up to %v (`--timeout`, field timeout_ms).",
+				DurationText(limits.Timeout), DurationText(most))
+		}
 	}
-	if text == "" {
-		return ""
-	}
-	return hintPrefix + strings.TrimSpace(text)
+	return Hint{strings.TrimSpace(text), wanted}
 }
 
-// moduleHint returns the hint for a missing module of Python.
-func (s *Service) moduleHint(ctx context.Context, j *job, module string) string {
-	if !isInstallable(module) || isOwnModule(module, s.ownFiles(ctx, j)) {
-		return ""
+// moduleHint returns the hint for a missing module of Python, and the package that would bring it.
+func (s *Service) moduleHint(ctx context.Context, j *job, module string) (text, wanted string) {
+	own := s.ownFiles(ctx, j)
+	if !isInstallable(module) || isOwnModule(module, own) {
+		return "", ""
 	}
 	if name := moduleOf(module); name != "" && s.finds(j, name) {
-		return fmt.Sprintf("the package %s is here, and its module is called %s.", module, name)
+		return fmt.Sprintf("the package %s is here, and its module is called %s.", module, name), ""
 	}
 	if s.finds(j, module) {
-		return "" // the program has changed where it looks
+		return "", "" // the program has changed where it looks
 	}
-	wanted := distributionOf(module)
+	wanted = distributionOf(module)
+	if wheel := wheelOf(module, own); wheel != "" {
+		return fmt.Sprintf("%s is among the program's files, and was not unpacked. Before the import: "+
+			"`import shutil, sys; shutil.unpack_archive(%q, \"/tmp/%s\", \"zip\"); sys.path.insert(0, \"/tmp/%s\")`.",
+			wheel, wheel, module, module), wanted
+	}
 	subject := fmt.Sprintf("%s is not in this environment.", wanted)
 	if wanted != module {
 		subject = fmt.Sprintf("%s (package %s) is not in this environment.", module, wanted)
 	}
 	if others := s.environmentsWith(j, module); len(others) > 0 {
-		return subject + " It is in " + strings.Join(others[:min(len(others), namedFiles)], ", and in ") + "."
+		return subject + " It is in " + strings.Join(others[:min(len(others), namedFiles)], ", and in ") + ".", wanted
 	}
 	operator := "install it with `airlock setup --python-requirements FILE`"
 	switch {
@@ -131,7 +164,7 @@ func (s *Service) moduleHint(ctx context.Context, j *job, module string) string 
 	case len(s.cfg.Packages.Installed) == 0:
 		operator = "install numpy, pandas, matplotlib and more with `airlock setup`, others with `--python-requirements FILE`"
 	}
-	return subject + " " + s.installHint(j, "pip install "+wanted, operator)
+	return subject + " " + s.installHint(j, "pip install "+wanted, operator), wanted
 }
 
 // finds reports whether the environment of a program has a module of Python.
@@ -218,12 +251,12 @@ func (s *Service) networkHint(j *job) string {
 	if s.cfg.Network.Egress == nil {
 		return "programs have no network here."
 	}
-	const ask = "the program has no network unless it is asked for (`--allow-net HOST`, field network)"
+	const ask = "this program has no network. `--allow-net HOST` (field network) lets it contact a host"
 	if operator(j.caller) {
 		return ask + "."
 	}
 	if allowed, err := s.allowance(j.caller); err == nil && len(allowed) > 0 {
-		return ask + ", and what may be asked for is " + joinRules(allowed) + "."
+		return ask + "; allowed are " + joinRules(allowed) + "."
 	}
 	return "programs have no network here. The operator can allow hosts with network_allow, or for one key with " +
 		"`airlock keys create --network`."
@@ -263,7 +296,7 @@ func (s *Service) fileHint(ctx context.Context, j *job, name string) string {
 	}
 	for _, p := range paths {
 		if strings.EqualFold(path.Base(p), path.Base(wanted)) {
-			return fmt.Sprintf("there is no %s: the program's file is %s.", name, ShownName(p))
+			return fmt.Sprintf("there is no %s, but there is %s: open that.", name, ShownName(p))
 		}
 	}
 	switch {

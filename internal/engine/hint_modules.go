@@ -81,6 +81,21 @@ func isOwnModule(module string, files []string) bool {
 	return false
 }
 
+// wheelOf returns the wheel among files that has a module, by its name, or "".
+func wheelOf(module string, files []string) string {
+	alike := strings.NewReplacer("-", "_", ".", "_")
+	wanted, _, _ := strings.Cut(module, ".")
+	for _, file := range files {
+		name, _, _ := strings.Cut(path.Base(file), "-")
+		of := strings.ToLower(alike.Replace(name))
+		if strings.HasSuffix(file, ".whl") && isPlain(file) && !strings.Contains(file, "'") &&
+			(of == strings.ToLower(wanted) || of == strings.ToLower(alike.Replace(distributionOf(module)))) {
+			return file
+		}
+	}
+	return ""
+}
+
 // isAlike reports whether two names are equal but for one character, or for two in another order.
 func isAlike(a, b string) bool {
 	start := 0

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
@@ -76,6 +77,13 @@ func TestHint(t *testing.T) {
 	}{
 		"nowhere": {stderr: missing("plotly"), config: engine.Config{Packages: sets("current")},
 			want: "plotly is not in this environment. " + byOperator + "."},
+		"in a wheel": {stderr: missing("sklearn"), config: engine.Config{Packages: sets("current")},
+			files: []string{"in/scikit_learn-1.9-cp311-manylinux_x86_64.whl", "other-1.0-py3-none-any.whl"},
+			want: "in/scikit_learn-1.9-cp311-manylinux_x86_64.whl is among the program's files, and was not unpacked. " +
+				"Before the import: `import shutil, sys; shutil.unpack_archive(\"in/scikit_learn-1.9-cp311-manylinux_x86_64.whl\", " +
+				"\"/tmp/sklearn\", \"zip\"); sys.path.insert(0, \"/tmp/sklearn\")`."},
+		"in no wheel": {stderr: missing("plotly"), config: engine.Config{Packages: sets("current")},
+			files: []string{"plot-1.0-py3-none-any.whl"}, want: "plotly is not in this environment. " + byOperator + "."},
 		"no packages at all": {stderr: missing("numpy"),
 			want: "numpy is not in this environment. The operator can install numpy, " +
 				"pandas, matplotlib and more with `airlock setup`, others with `--python-requirements FILE`."},
@@ -135,10 +143,10 @@ func TestHint(t *testing.T) {
 		"no host is allowed": {stderr: unreached, config: engine.Config{Network: withNetwork()},
 			want: noNetwork},
 		"hosts are allowed": {stderr: unreached, config: engine.Config{Network: withNetwork("api.example.com", "packages")},
-			want: "the program has no network unless it is asked for (`--allow-net HOST`, field network), and what may be asked " +
-				"for is api.example.com:80, api.example.com:443, packages."},
+			want: "this program has no network. `--allow-net HOST` (field network) lets it contact a host; allowed are " +
+				"api.example.com:80, api.example.com:443, packages."},
 		"the operator": {stderr: unreached, config: engine.Config{Network: withNetwork()}, caller: operator,
-			want: "the program has no network unless it is asked for (`--allow-net HOST`, field network)."},
+			want: "this program has no network. `--allow-net HOST` (field network) lets it contact a host."},
 		"another host than a key's": {stderr: unreached, config: engine.Config{Network: withNetwork()}, caller: keyed,
 			want: "this program may contact api.example.com:80, api.example.com:443 only, through the proxy of HTTPS_PROXY."},
 
@@ -148,7 +156,7 @@ func TestHint(t *testing.T) {
 			"FileNotFoundError: [Errno 2] No such file or directory: '/workspace/sales.csv'\n",
 			files: []string{"a.csv", "b.csv"}, want: "sales.csv was not sent with the program. Its files are a.csv, b.csv."},
 		"a file elsewhere": {stderr: header + "FileNotFoundError: [Errno 2] No such file or directory: 'data/Sales.csv'\n",
-			files: []string{"sales.csv"}, want: "there is no data/Sales.csv: the program's file is sales.csv."},
+			files: []string{"sales.csv"}, want: "there is no data/Sales.csv, but there is sales.csv: open that."},
 		"a folder to write to": {stderr: header + "FileNotFoundError: [Errno 2] No such file or directory: 'out/plot.png'\n"},
 		"a file that was there": {stderr: header + "FileNotFoundError: [Errno 2] No such file or directory: 'a.csv'\n",
 			files: []string{"a.csv"}},
@@ -158,7 +166,7 @@ func TestHint(t *testing.T) {
 			want: "the program and its files may use 1 GiB of memory. Load less at once, or ask for up to 2 GiB (`--memory`, " +
 				"field limits.memory_bytes)."},
 		"disk": {stderr: header + "OSError: [Errno 28] No space left on device\n",
-			want: "the program's folder holds 512 MiB and " +
+			want: "the program's folder is full: it holds at most 512 MiB and " +
 				"10000 files, and /tmp less. Write less, or delete files."},
 		"threads": {stderr: header + "RuntimeError: can't start new thread\n",
 			want: "the program wanted more than 128 processes " +
@@ -190,6 +198,37 @@ func TestHint(t *testing.T) {
 			}
 			if run.Stderr != want {
 				t.Errorf("stderr ends\n%s\nwant\n%s", run.Stderr[min(len(run.Stderr), len(test.stderr)):], test.want)
+			}
+			again, err := r.GetRun(t.Context(), caller, run.ID)
+			if err != nil || run.Hint != test.want || again.Hint != test.want {
+				t.Errorf("the field says %q, and read again %q (%v), want %q", run.Hint, again.Hint, err, test.want)
+			}
+		})
+	}
+}
+
+// A program that was stopped at a limit is told how far the limit can be raised.
+func TestHintAtLimit(t *testing.T) {
+	for name, test := range map[string]struct {
+		outcome engine.Outcome
+		maxima  engine.Limits
+		want    string
+	}{
+		"time": {engine.Outcome{TimedOut: true, Signal: "SIGKILL"}, engine.Limits{Timeout: 10 * time.Minute},
+			"airlock: the program may take 1 min. Do less at once, or ask for up to 10 min (`--timeout`, field timeout_ms).\n"},
+		"time, and no more": {engine.Outcome{TimedOut: true, Signal: "SIGKILL"}, engine.Limits{Timeout: time.Minute}, ""},
+		"memory": {engine.Outcome{OOM: true, Signal: "SIGKILL"}, engine.Limits{Memory: 2 << 30},
+			"airlock: the program and its files may use 1 GiB of memory. Load less at once, or ask for up to 2 GiB " +
+				"(`--memory`, field limits.memory_bytes).\n"},
+		"memory, and no more": {engine.Outcome{OOM: true, Signal: "SIGKILL"}, engine.Limits{}, ""},
+		"cancelled":           {engine.Outcome{Cancelled: true, Signal: "SIGKILL"}, engine.Limits{Timeout: time.Hour}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, engine.Config{Defaults: engine.Limits{Timeout: time.Minute}, Maxima: test.maxima},
+				func(context.Context, *engine.Spec, engine.Host) (*engine.Outcome, error) { return &test.outcome, nil })
+			run, err := r.Run(t.Context(), alice, python(""))
+			if err != nil || run.Stderr != test.want {
+				t.Errorf("%q, %v; want %q", run.Stderr, err, test.want)
 			}
 		})
 	}

@@ -128,12 +128,19 @@ func (s *Service) cleanUp(ctx context.Context, low bool) {
 		s.logFailure(ctx, "write down uses", err)
 		return // otherwise files and sessions in use would expire
 	}
+	s.meterLive(ctx)
 	s.expireSessions(ctx, now)
 	s.inBatches(ctx, "expire runs", func() (int, error) {
 		return s.index.ExpireRuns(ctx, now.Add(-s.cfg.RunTTL), tidyBatch)
 	})
 	s.inBatches(ctx, "expire the audit log of the network", func() (int, error) {
 		return s.index.ExpireContacts(ctx, now.Add(-contactTTL), tidyBatch)
+	})
+	s.inBatches(ctx, "expire the audit log", func() (int, error) {
+		return s.index.ExpireAudit(ctx, now.Add(-s.cfg.AuditTTL), tidyBatch)
+	})
+	s.inBatches(ctx, "expire what was used", func() (int, error) {
+		return s.index.ExpireConsumption(ctx, DayOf(now.Add(-s.cfg.ConsumptionTTL)), tidyBatch)
 	})
 	s.inBatches(ctx, "expire files", func() (int, error) {
 		n, err := s.index.ExpireFiles(ctx, now, tidyBatch)

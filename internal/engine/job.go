@@ -40,8 +40,10 @@ type job struct {
 	insert     delay  // of a deferred run into the index
 	inserted   bool   // the index has it; known once insert has ended
 	inUse      *inUse // set by execute
+	unkept     int    // outputs that could not be kept whole
 	volumes    []Volume
 	places     []VolumePlace // of volumes, in the same order
+	measured   measured      // of a live interpreter
 	restores   bool          // its session's workspace is restored
 
 	mu  sync.Mutex
@@ -62,6 +64,7 @@ func (j *job) started(now time.Time) {
 	j.mu.Lock()
 	j.run.Status, j.run.StartedAt = StatusRunning, now
 	j.mu.Unlock()
+	j.measured.start(now)
 	j.log.start(j.snapshot())
 }
 
@@ -96,7 +99,7 @@ func (s *Service) admit(op string, j *job) error {
 	}
 	if size := j.size(); size > smallRequest {
 		if _, _, ok := s.inFlight.Add(size, maxInFlight, s.Bounds(j.owner, maxOwnerInFlight)); !ok {
-			return &Error{Op: op, Kind: ErrBusy, RetryAfter: time.Second, Hint: "Try again later.",
+			return &Error{Op: op, Kind: ErrBusy, Refusal: RefusedInFlight, RetryAfter: time.Second, Hint: "Try again later.",
 				Err: errors.New("too many large programs and inputs are waiting")}
 		}
 	}

@@ -63,7 +63,7 @@ func (s *Service) authenticate(ctx context.Context, protocol, token string) (Cal
 	}
 	s.accounts.note(&key)
 	return Caller{Owner: key.Owner, Key: key.ID, Admin: key.Admin, Packages: key.Packages, Images: key.Images,
-		Network: key.Network, Mounts: key.Mounts, Wall: key.Wall}, nil
+		Network: key.Network, Mounts: key.Mounts, Wall: key.Wall, Month: key.Month}, nil
 }
 
 // keyIDOf returns the public part of a token that has the right form.
@@ -86,6 +86,7 @@ func (s *Service) CreateKey(ctx context.Context, caller Caller, wanted NewKey) (
 	const op = "create key"
 	owner, packages := wanted.Owner, wanted.Packages
 	if err := adminOnly(op, caller); err != nil {
+		s.RecordAct(ctx, caller, ActKeyMade, "", "", err)
 		return Key{}, "", err
 	}
 	if owner == "" || len(owner) > maxOwnerName || strings.ContainsFunc(string(owner), func(r rune) bool {
@@ -121,6 +122,9 @@ func (s *Service) CreateKey(ctx context.Context, caller Caller, wanted NewKey) (
 	if wanted.Admin && len(wanted.Only) > 0 {
 		return Key{}, "", Invalid("only", "is not for a key with admin rights, which opens everything")
 	}
+	if _, err := ParseMonthQuota(wanted.Month); err != nil {
+		return Key{}, "", Invalid("month", "%w", err)
+	}
 	allowance := wanted.Allowance
 	if err := checkAllowance(allowance); err != nil {
 		return Key{}, "", err
@@ -133,15 +137,30 @@ func (s *Service) CreateKey(ctx context.Context, caller Caller, wanted NewKey) (
 	key := Key{ID: RandomText(keyAlphabet, keyIDLength), Owner: owner, Admin: wanted.Admin, CreatedAt: s.now(),
 		Packages: packages, Images: strings.Join(wanted.Images, ","), Network: strings.Join(wanted.Network, ","),
 		Mounts: strings.Join(wanted.Mounts, ","), Allowance: allowance, Only: strings.Join(wanted.Only, ","),
-		Wall: wanted.Wall}
+		Wall: wanted.Wall, Month: wanted.Month}
 	token := tokenPrefix + key.ID + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
 	key.Hash = sha256.Sum256([]byte(token))
-	if err := s.index.AddKey(ctx, key); err != nil {
+	if err := s.index.AddKey(ctx, key, s.act(ctx, caller, ActKeyMade, key.ID, key.rights(), nil)); err != nil {
 		return Key{}, "", failure(op, "", err)
 	}
 	s.meter.keys.Add(1)
 	s.accounts.note(&key)
 	return key, token, nil
+}
+
+// rights says what a key opens, for the audit log.
+func (k *Key) rights() string {
+	rights := []string{"for " + string(k.Owner)}
+	if k.Admin {
+		rights = append(rights, "admin")
+	}
+	for _, one := range []struct{ name, value string }{{"only", k.Only}, {"network", k.Network}, {"mounts", k.Mounts},
+		{"images", k.Images}, {"packages", k.Packages}, {"wall", string(k.Wall)}, {"month", k.Month}} {
+		if one.value != "" {
+			rights = append(rights, one.name+" "+one.value)
+		}
+	}
+	return strings.Join(rights, "; ")
 }
 
 // ListKeys returns every key, revoked ones too. The caller must be an admin.
@@ -158,9 +177,10 @@ func (s *Service) ListKeys(ctx context.Context, caller Caller) ([]Key, error) {
 func (s *Service) RevokeKey(ctx context.Context, caller Caller, id string) error {
 	const op = "revoke key"
 	if err := adminOnly(op, caller); err != nil {
+		s.RecordAct(ctx, caller, ActKeyRevoked, id, "", err)
 		return err
 	}
-	if err := s.index.RevokeKey(ctx, id, s.now()); err != nil {
+	if err := s.index.RevokeKey(ctx, id, s.now(), s.act(ctx, caller, ActKeyRevoked, id, "", nil)); err != nil {
 		return missing(op, id, err)
 	}
 	return failure(op, id, s.loadAccounts(ctx))

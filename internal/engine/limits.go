@@ -49,8 +49,8 @@ func (s *Service) limits(asked Limits) (Limits, error) {
 	given.CPUTime = cmp.Or(given.CPUTime, most.CPUTime)
 	given.CPUs = cmp.Or(given.CPUs, most.CPUs)
 	for _, err := range []error{
-		within("limits.timeout", given.Timeout, most.Timeout, time.Duration.String),
-		within("limits.cpu_time", given.CPUTime, most.CPUTime, time.Duration.String),
+		within("limits.timeout", given.Timeout, most.Timeout, DurationText),
+		within("limits.cpu_time", given.CPUTime, most.CPUTime, DurationText),
 		within("limits.memory", given.Memory, most.Memory, byteCount),
 		within("limits.processes", given.Processes, most.Processes, nil),
 		within("limits.cpus", given.CPUs, most.CPUs, nil),

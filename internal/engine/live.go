@@ -62,7 +62,7 @@ func (s *Service) runLive(ctx context.Context, j *job, spec *Spec, host Host) (*
 
 // Vacate releases the workspace of a live session without an interpreter. Its stored files stay.
 func (s *Service) Vacate(ctx context.Context, session Session) error {
-	return s.release(ctx, session.ID)
+	return s.release(ctx, session)
 }
 
 // Saved reports which files of a live session were stored.
@@ -76,11 +76,12 @@ type Saved struct {
 
 // SaveSession stores the changes in the workspace of a live session since its last
 // call. When it returns, the files are durable and belong to the session. Files that
-// could not be stored are in Dropped.
-func (s *Service) SaveSession(ctx context.Context, session Session, limits Limits) (*Saved, error) {
+// could not be stored are in Dropped. If there are paths, it stores what is at or below them, and leaves other
+// changes for later calls.
+func (s *Service) SaveSession(ctx context.Context, session Session, limits Limits, paths ...string) (*Saved, error) {
 	const op = "save session"
 	defer s.saves.lock(session.ID)() // what another call stores is there when this one returns
-	changes, err := s.sandbox.Changes(ctx, session.ID, limits.Files)
+	changes, err := s.sandbox.Changes(ctx, session.ID, limits.Files, paths...)
 	if err != nil {
 		return nil, failure(op, session.ID.String(), err)
 	}
@@ -90,6 +91,9 @@ func (s *Service) SaveSession(ctx context.Context, session Session, limits Limit
 		Files: FileRules{TTL: max(s.cfg.FileTTL, session.TTL)}}
 	if session.Kind == SessionHeld {
 		j.request.Profile.Origin, j.request.Profile.Files.TTL = OriginHeld, session.TTL // no list of an edge has them
+	}
+	if session.Kind == SessionLive {
+		j.id = session.ID // what a session writes is its own, as what a run writes is the run's
 	}
 	run := &Run{ID: j.id, Owner: session.Owner, Session: session.ID, Generation: session.Place.Generation}
 	end := &completion{run: run}
@@ -107,7 +111,9 @@ func (s *Service) SaveSession(ctx context.Context, session Session, limits Limit
 	s.collect(ctx, j, st, outcome, end)
 	defer func() { s.reclaim.unpin(end.pinned...) }()
 	if len(end.run.Files)+len(end.deleted) > 0 {
-		if err := s.index.SaveFiles(ctx, end.run, end.deleted, s.now()); err != nil {
+		if err := s.index.SaveFiles(ctx, end.run, end.deleted, s.now()); err == nil {
+			s.Count(Caller{Owner: session.Owner, Key: s.keyOf(session.ID)}, Consumption{Stored: bytesIn(end.run.Files)})
+		} else {
 			s.janitor.enqueueOrphans(end.pinned...)
 			end.dropAll(reasonFor(err))
 			end.deleted = nil
@@ -199,10 +205,11 @@ func (s *Service) restore(ctx context.Context, j *job, limits Limits) (note stri
 	if err := s.stageSession(ctx, j, st, newTargets()); err != nil {
 		return "", err
 	}
-	if err := s.sandbox.Release(ctx, j.session.ID); err != nil { // the workspace of a former holder
+	generation := j.session.Place.Generation
+	if err := s.sandbox.Release(ctx, j.session.ID, generation); err != nil { // the workspace of a former holder
 		return "", err
 	}
-	if err := s.sandbox.Hold(ctx, j.session.ID, j.session.Wall, st.inputs(), limits); err != nil {
+	if err := s.sandbox.Hold(ctx, j.session.ID, generation, j.session.Wall, st.inputs(), limits); err != nil {
 		return "", err
 	}
 	for _, omitted := range st.notes {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -80,6 +81,7 @@ func (s *Service) SaveMemory(
 		s.janitor.enqueueOrphans(blob.SHA256)
 		return saved, failure(op, session.ID.String(), err)
 	}
+	s.Count(Caller{Owner: session.Owner, Key: s.keyOf(session.ID)}, Consumption{Stored: blob.Size})
 	return saved, nil
 }
 
@@ -88,6 +90,13 @@ func (s *Service) ForgetMemory(ctx context.Context, session Session) error {
 	run := &Run{ID: NewID(), Owner: session.Owner, Session: session.ID, Generation: session.Place.Generation}
 	err := s.index.SaveFiles(ctx, run, []string{MemoryMark}, s.now())
 	return failure("forget the memory of a session", session.ID.String(), err)
+}
+
+// HasMemory reports whether a session that does not run goes on with its memory.
+func (s *Service) HasMemory(ctx context.Context, session Session) (bool, error) {
+	_, places, err := s.index.SessionFiles(ctx, session.Owner, session.ID)
+	return slices.ContainsFunc(places, func(f SessionFile) bool { return f.Path == MemoryMark }),
+		failure("find the memory of a session", session.ID.String(), err)
 }
 
 // openMemory opens the stored memory of a session, to be read by its sandbox; nil: there is none.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // describe fills in how a program ended, as its outcome says.
@@ -22,7 +23,7 @@ func (e *completion) describe(o *Outcome, limits Limits, cancelled error) {
 		}
 	case o.TimedOut:
 		run.Status = StatusTimeout
-		run.Message = fmt.Sprintf("The program ran longer than %v and was stopped.", limits.Timeout)
+		run.Message = fmt.Sprintf("The program ran longer than %s and was stopped.", DurationText(limits.Timeout))
 	case o.OOM:
 		run.Status = StatusOOM
 		run.Message = fmt.Sprintf("The program used more than %s of memory and was stopped.", byteCount(limits.Memory))
@@ -46,12 +47,12 @@ func signalWords(o *Outcome, limits Limits) string {
 	switch o.Signal {
 	case "SIGKILL":
 		if overCPU {
-			return fmt.Sprintf(" (it used more than %v of processor time)", limits.CPUTime)
+			return fmt.Sprintf(" (it used more than %s of processor time)", DurationText(limits.CPUTime))
 		}
 	case "SIGSEGV", "SIGBUS":
 		return " (it used memory that is not there)"
 	case "SIGXCPU":
-		return fmt.Sprintf(" (it used more than %v of processor time)", limits.CPUTime)
+		return fmt.Sprintf(" (it used more than %s of processor time)", DurationText(limits.CPUTime))
 	case "SIGABRT":
 		return " (it gave up by itself)"
 	case "SIGFPE":
@@ -141,4 +142,29 @@ func byteCount(n int64) string {
 		}
 	}
 	return fmt.Sprintf("%d bytes", n)
+}
+
+// DurationText returns a duration in words, as every surface shows it.
+func DurationText(d time.Duration) string {
+	d = max(d, 0)
+	decimal := func(n float64, unit string) string {
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", n), ".0") + unit
+	}
+	parts := func(n int, unit string, rest int, smaller string) string {
+		if rest == 0 {
+			return fmt.Sprintf("%d %s", n, unit)
+		}
+		return fmt.Sprintf("%d %s %d %s", n, unit, rest, smaller)
+	}
+	switch {
+	case d < 10*time.Millisecond:
+		return decimal(float64(d)/float64(time.Millisecond), " ms")
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return decimal(d.Seconds(), " s")
+	case d < time.Hour:
+		return parts(int(d.Minutes()), "min", int(d.Seconds())%60, "s")
+	}
+	return parts(int(d.Hours()), "h", int(d.Minutes())%60, "min")
 }

@@ -134,6 +134,33 @@ func (s *Service) allowance(caller Caller) ([]NetworkRule, error) {
 	return withSet(rules), err
 }
 
+// Allowance returns the rules that a caller may request for its programs, as they were written, and whether they are
+// those of its key, not of all. There are none if programs have no network here.
+func (s *Service) Allowance(caller Caller) (rules []string, ofKey bool, err error) {
+	switch {
+	case s.cfg.Network.Egress == nil:
+		return nil, false, nil
+	case operator(caller):
+		rules = []string{"*"}
+	case caller.Network != "":
+		rules, ofKey = strings.Split(caller.Network, ","), true
+	default:
+		rules = slices.Clone(s.cfg.Network.Allow)
+	}
+	if allowed, err := ParseNetworkRules(rules); err != nil || len(withSet(allowed)) > len(allowed) {
+		return append(rules, PackagesSet), ofKey, err
+	}
+	return rules, ofKey, nil
+}
+
+// Granted returns the rules that programs of a caller have who request none: those of its key.
+func Granted(caller Caller) []string {
+	if caller.Network == "" {
+		return nil
+	}
+	return strings.Split(caller.Network, ",")
+}
+
 // withSet adds the named set to rules that allow everything.
 func withSet(rules []NetworkRule) []NetworkRule {
 	if slices.ContainsFunc(rules, func(r NetworkRule) bool { return r.Host == "*" && r.Port == portHTTPS }) {
@@ -217,9 +244,9 @@ func (s *Service) permit(caller Caller, g *Grant, texts []string, wanted []Netwo
 		if slices.ContainsFunc(rules, func(r NetworkRule) bool { return slices.Contains(g.Allow, r) }) {
 			continue
 		}
-		what := "nothing may be asked for"
+		what := "programs here have no network"
 		if len(allowed) > 0 {
-			what = "what may be asked for is " + joinRules(allowed)
+			what = "allowed here: " + joinRules(allowed)
 		}
 		return denied(fmt.Sprintf("%.100q is not allowed; %s", text, what), "The operator allows it with network_allow "+
 			"(AIRLOCK_NETWORK_ALLOW) for all, or for one key with `airlock keys create --network`.")

@@ -77,13 +77,16 @@ type Node struct {
 	Load      Load
 	Draining  bool // refuses new work
 	Dead      bool // declared dead by its peers
+	Revoked   bool // a worker that an operator has revoked
 	Since     time.Time
 	Silent    time.Duration // since its last beat, as of the query
 }
 
-// State returns the state of a node: alive, draining, silent or dead.
+// State returns the state of a node: alive, draining, silent, dead or revoked.
 func (n *Node) State() string {
 	switch {
+	case n.Revoked:
+		return "revoked"
 	case n.Dead:
 		return "dead"
 	case n.Silent > DeadAfter:
@@ -99,6 +102,8 @@ type Load struct {
 	Running, Queued int   // programs
 	Held            int   // workspaces that stay
 	Memory          int64 // in use by programs, in bytes
+	DiskFree        int64 // on the disk of the data directory, in bytes; 0: not known
+	MemoryFree      int64 // that new programs could have, in bytes; 0: not known
 }
 
 // NodeIndex records nodes. Only its own clock counts.
@@ -118,11 +123,35 @@ type NodeIndex interface {
 	// DrainNode asks the nodes of a name to drain, or revokes that. Without such nodes it
 	// returns ErrNotFound.
 	DrainNode(ctx context.Context, name string, drain bool) error
+	// AdmitWorker returns ErrForbidden for the name of a worker that is revoked, or that nobody has approved if that is
+	// needed.
+	AdmitWorker(ctx context.Context, name string, approval bool) error
+	// BeatWorker is Beat for a worker: ErrNotFound also if the epoch is not that of a worker of that name.
+	BeatWorker(ctx context.Context, node Node) (drain bool, err error)
+	// RemoveWorker deletes a worker, if the epoch is that of one of that name.
+	RemoveWorker(ctx context.Context, name string, epoch Epoch) error
 	// ClaimSession gives a session a new place, if it is still at the given generation
 	// and no other live node holds it; else ErrConflict.
 	ClaimSession(ctx context.Context, id ID, from int64, to Place) (Place, error)
 	// Agree returns the agreed value of a name: the first value that any node proposed.
 	Agree(ctx context.Context, name, value string) (string, error)
+}
+
+// WorkerState is what operators say about the workers of a name.
+type WorkerState string
+
+// The states.
+const (
+	WorkerPending  WorkerState = "pending" // it waits for approval
+	WorkerApproved WorkerState = "approved"
+	WorkerRevoked  WorkerState = "revoked"
+)
+
+// WorkerName is a name of workers with its state.
+type WorkerName struct {
+	Name  string
+	State WorkerState
+	At    time.Time
 }
 
 // Place is the location of a session that has more than files.

@@ -136,12 +136,12 @@ func (q *queue) reserve(owner Owner, session ID) (*ticket, error) {
 	}
 	switch {
 	case q.waiting >= q.most:
-		return nil, q.refusal("the queue is full")
+		return nil, q.refusal(RefusedQueue, "the queue is full")
 	case l.account.waiting >= most, len(q.accounts) > 1 && l.account.waiting >= q.most-q.waiting:
 		// If several accounts wait, none may have more waiting than it leaves to the others.
-		return nil, q.refusal(tooManyOf(l.user))
+		return nil, q.refusal(RefusedOwner, tooManyOf(l.user))
 	case l.user && (l.waiting >= q.mostPerOwner || l.account.owners > 1 && l.waiting >= most-l.account.waiting):
-		return nil, q.refusal(tooManyOf(false)) // nor may one user of an account
+		return nil, q.refusal(RefusedOwner, tooManyOf(false)) // nor may one user of an account
 	}
 	if l.held == 0 {
 		l.account.owners++
@@ -166,10 +166,10 @@ const (
 	maxRetryAfter = time.Minute
 )
 
-func (q *queue) refusal(reason string) *Error {
+func (q *queue) refusal(why Refusal, reason string) *Error {
 	wait := q.meanHold * time.Duration(q.waiting+q.running) / time.Duration(q.slots)
 	return &Error{
-		Op: "run", Kind: ErrBusy, Hint: "Try again later.",
+		Op: "run", Kind: ErrBusy, Refusal: why, Hint: "Try again later.",
 		RetryAfter: min(max(wait, minRetryAfter), maxRetryAfter), Err: errors.New(reason),
 	}
 }

@@ -153,7 +153,7 @@ func (q *queue) expected(owner Owner) time.Duration {
 func (q *queue) tooLong(most, expected time.Duration) *Error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	err := q.refusal(fmt.Sprintf("no slot within %v", most))
+	err := q.refusal(RefusedWait, fmt.Sprintf("no slot within %v", most))
 	err.RetryAfter = min(max(err.RetryAfter, expected-most), maxRetryAfter).Round(time.Second)
 	err.Err = errors.Join(errCrowded, err.Err)
 	return err

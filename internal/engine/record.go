@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/trick"
 )
 
 // completion is how a run ended, on its way to the index.
@@ -13,6 +15,7 @@ type completion struct {
 	run     *Run
 	chunks  []OutputChunk
 	deleted []string // paths of inputs that the program removed
+	unkept  int      // of run.Dropped: output that could not be kept whole, which says so itself
 	pinned  []Digest // blobs of run.Files, until the index has recorded them
 	err     error    // instead of an outcome, for the waiting caller
 	brief   bool     // the index gets the run together with its end
@@ -126,7 +129,8 @@ func (s *Service) conclude(ctx context.Context, j *job, end *completion) {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	run := end.run
-	defer s.meter.ended(run)
+	defer s.meter.ended(run, s.programOf(j), j.request.Profile.Live != nil)
+	defer s.consumed(j, run)
 	run.FinishedAt = s.now()
 	end.chunks, run.Stdout, run.Stderr, run.Truncated = j.log.closeOutput()
 	if len(run.Dropped) > 0 {
@@ -161,6 +165,7 @@ func (s *Service) record(ctx context.Context, end *completion) error {
 	}
 	if err != nil && len(end.run.Files) > 0 {
 		end.dropAll(reasonFor(err))
+		end.missesFiles()
 		err = s.records.write(ctx, end)
 	}
 	s.records.wrote(ctx, end, err)
@@ -206,7 +211,7 @@ func (e *completion) published() *Run {
 func (r *records) add(end *completion) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failing || len(r.ends) >= maxUnrecorded || r.shared || !r.flush.start(flushDelay) {
+	if !trick.On(trick.Records) || r.failing || len(r.ends) >= maxUnrecorded || r.shared || !r.flush.start(flushDelay) {
 		return false
 	}
 	r.put(end)

@@ -153,9 +153,11 @@ type Run struct {
 	Inputs     []InputState  // the state of each staged file
 	Dropped    []DroppedFile // files that were not kept, and why
 	Message    string        // for a person: why the run ended as it did; empty when it is obvious
+	Hint       string        // what can be done about what the program missed; also a line of its output; empty: nothing
 	Contacts   []Contact     // if it had a network grant, in order of their ends
 	Timings    []Timing      // of its parts, in order; only for a caller that waited for it
 	NoRoom     bool          // it was not run: there was no memory for its workspace; not recorded
+	Name       string        // that its owner gave it; empty: none
 	Keyed      bool          // begun with an idempotency key; only known until it is recorded
 	Node       Epoch         // that has the run, or had it if it is final
 	Generation int64         // of its session's place, at which alone its files may be recorded; not recorded; 0: any

@@ -30,17 +30,18 @@ type Sandbox interface {
 
 	// Hold makes a workspace behind a wall that stays between runs, with files in it. Without
 	// memory for it, Hold returns ErrFull, and so does Run without memory for a
-	// held workspace to grow in. Several runs may be in one at once.
-	Hold(ctx context.Context, id ID, wall Wall, inputs []Input, limits Limits) error
+	// held workspace to grow in. Several runs may be in one at once. See Spec.Generation.
+	Hold(ctx context.Context, id ID, generation int64, wall Wall, inputs []Input, limits Limits) error
 
-	// Release removes a held workspace and kills its programs. Releasing an
-	// unknown workspace is not an error.
-	Release(ctx context.Context, id ID) error
+	// Release removes a held workspace of a generation, or of an earlier one, and kills its
+	// programs. Releasing an unknown workspace is not an error.
+	Release(ctx context.Context, id ID, generation int64) error
 
 	// Changes opens the files that are new or changed in a held workspace since the last
-	// call, or since it was made, and returns the usage of its interpreter. If the
-	// workspace no longer exists, it returns ErrNotFound.
-	Changes(ctx context.Context, id ID, limits FileLimit) (*Changes, error)
+	// call, or since it was made, and returns the usage of its interpreter. If there are paths, it opens
+	// none but what is at or below them, and leaves others for later calls. If the workspace no longer
+	// exists, it returns ErrNotFound.
+	Changes(ctx context.Context, id ID, limits FileLimit, paths ...string) (*Changes, error)
 
 	// Held returns how much memory each workspace reserves in which Run can start a program.
 	Held(ctx context.Context) (map[ID]int64, error)
@@ -105,6 +106,10 @@ type Spec struct {
 	Live      bool           // the interpreter of a live session, in place of Code; its time is not limited
 	Memory    *os.File       // it goes on as it was stored, which is read from here; nil: it is new
 	Apart     bool           // Inside does not enter its sandbox: another interpreter runs in the same workspace
+
+	// Generation is the Place.Generation of the session that Held is of. A distant sandbox may still have a
+	// workspace of a former place of the session: that one has other files, and is never used.
+	Generation int64
 }
 
 // ProxySettings configure a program with a network grant.
@@ -157,9 +162,6 @@ type Controls struct {
 	Settle    func(goOn bool) error
 	Interrupt func() error // sends SIGINT to it and its foreground children
 	Drain     func()       // returns when its output until now is delivered
-	// Prepare makes a waiting program get ready for the answer. It never blocks. It is nil if
-	// the sandbox is on another machine.
-	Prepare func()
 	// Usage returns the usage of all programs in its sandbox; nil if only SaveSession has it.
 	Usage func() (cpu time.Duration, memoryPeak int64)
 }

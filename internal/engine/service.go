@@ -37,6 +37,15 @@ type Config struct {
 	// Quota bounds the objects of one owner. The index must have the same quota.
 	Quota Quota
 
+	// Month bounds what one owner may use in a month; an account may use as much as its Allowance says.
+	Month MonthQuota
+
+	// AuditTTL is how long the audit log is kept; 0: 400 days.
+	AuditTTL time.Duration
+
+	// ConsumptionTTL is how long it is kept what was used in a day; 0: 400 days.
+	ConsumptionTTL time.Duration
+
 	// Defaults fill the zero fields of a request's limits, Maxima bound the
 	// others. A zero field here takes the native default; a zero maximum is
 	// the larger of that and the default, but 300 s for the timeout, and none
@@ -55,9 +64,13 @@ type Config struct {
 
 	FileTTL, RunTTL, SessionTTL time.Duration // 0: 24 h
 	SnapshotTTL                 time.Duration // 0: a week
+	FirstKey                    string        // token of the key that is made if there never was one; empty: none is
 	SweepTime                   time.Duration // how long Open waits for the removal of unreferenced blobs; 0: no limit
 
 	DropCode bool // History keeps no code
+
+	// Traced is told of each run that has ended, in the context of the request that began it; nil: nothing is.
+	Traced func(context.Context, *Run)
 
 	// Space is the disk of the blobs and the index; nil: it is never full.
 	Space Space
@@ -94,6 +107,10 @@ var (
 	nativeMaxTimeout = 300 * time.Second
 )
 
+// Processors returns how many processors this process may use: those of the machine, or fewer if its control group, as
+// that of a container, has a limit. Go's runtime reads the limit, of both versions of control groups.
+func Processors() int { return runtime.GOMAXPROCS(0) }
+
 // filled returns cfg with every zero field replaced by its default.
 func (cfg Config) filled() Config {
 	positive := func(n *int, otherwise int) {
@@ -101,7 +118,7 @@ func (cfg Config) filled() Config {
 			*n = otherwise
 		}
 	}
-	positive(&cfg.Concurrency, 2*runtime.NumCPU())
+	positive(&cfg.Concurrency, 2*Processors())
 	positive(&cfg.Queue, 256)
 	positive(&cfg.QueuePerOwner, 64)
 	positive(&cfg.MaxCode, 16*mebibyte)
@@ -112,6 +129,12 @@ func (cfg Config) filled() Config {
 		if *ttl <= 0 {
 			*ttl = defaultTTL
 		}
+	}
+	if cfg.AuditTTL <= 0 {
+		cfg.AuditTTL = 400 * dayLength
+	}
+	if cfg.ConsumptionTTL <= 0 {
+		cfg.ConsumptionTTL = 400 * dayLength
 	}
 	if cfg.SnapshotTTL <= 0 {
 		cfg.SnapshotTTL = snapshotTTL
@@ -148,6 +171,8 @@ type Service struct {
 	inFlight Tally // bytes of large requests whose runs have not ended
 	arrivals Tally // bytes of uploads in progress, which the index does not know yet
 	records  *records
+	counts   *consumptions
+	acts     acts
 	janitor  janitor
 	restores singleflight.Group // of held workspaces, by session
 	saves    saveLocks
@@ -177,14 +202,15 @@ func New(cfg Config, sandbox Sandbox, blobs Blobs, index Index, log *slog.Logger
 		idle:     make(chan struct{}),
 		jobs:     map[ID]*job{},
 		records:  newRecords(index, log, cfg.Cluster != nil),
-		meter:    meter{wait: newHistogram(), duration: newHistogram()},
+		counts:   newConsumptions(index, log, cfg.Now),
+		meter:    newMeter(),
 		deleting: map[ID]bool{},
 		volumes:  volumeUses{users: map[ID][]VolumeUser{}, removing: map[ID]bool{}},
 	}
 	s.queue.share = s.share
 	s.queue.maxWaiting = func(account Owner) int { return int(s.accounts.get(account).times(int64(cfg.QueuePerOwner))) }
 	if resting {
-		s.queue.seats, s.queue.memory = max(RestingPerCore*runtime.NumCPU(), cfg.Concurrency), cfg.Memory
+		s.queue.seats, s.queue.memory = max(RestingPerCore*Processors(), cfg.Concurrency), cfg.Memory
 	}
 	s.reclaim.blobs = blobs
 	s.janitor.wake, s.janitor.low = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -200,6 +226,9 @@ func (s *Service) Open(ctx context.Context) error {
 		return err
 	}
 	if err := errors.Join(s.loadAccounts(ctx), s.measureVolumes(ctx)); err != nil {
+		return failure(op, "", err)
+	}
+	if err := s.makeFirstKey(ctx); err != nil {
 		return failure(op, "", err)
 	}
 	s.mu.Lock()
@@ -266,6 +295,9 @@ func (s *Service) Shutdown(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	s.records.close(last)
+	if err := s.counts.close(last); err != nil {
+		s.logFailure(last, "record what was used", err)
+	}
 	if err := s.touches.flush(last, s.index); err != nil {
 		s.logFailure(last, "write down uses", err)
 	}
@@ -380,6 +412,9 @@ func (s *Service) share(account Owner) (all, one int) {
 	return all, max(all-1, 1)
 }
 
+// Now returns the time by which objects are created and expire.
+func (s *Service) Now() time.Time { return s.now() }
+
 // Languages returns the languages that a run can name.
 func (s *Service) Languages() []language.Language { return language.All() }
 
@@ -391,7 +426,7 @@ var errShutdown = errors.New("the service is shutting down")
 
 func shuttingDown(op string) error {
 	return &Error{Op: op, Kind: ErrUnavailable, Hint: "The service is shutting down.", RetryAfter: 5 * time.Second,
-		Err: errShutdown}
+		Err: errShutdown, Refusal: RefusedDrain}
 }
 
 // failure makes an *Error of the error of an index, a store of blobs or a sandbox. It

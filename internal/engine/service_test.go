@@ -202,13 +202,15 @@ func TestStatus(t *testing.T) {
 		{"out of memory", engine.Outcome{ExitCode: code(137), Signal: "SIGKILL", OOM: true}, engine.StatusOOM,
 			"more than 1 GiB of memory"},
 		{"timeout over out of memory", engine.Outcome{Signal: "SIGKILL", OOM: true, TimedOut: true}, engine.StatusTimeout,
-			"longer than 1m0s"},
+			"longer than 1 min"},
 		{"cancelled over timeout", engine.Outcome{Signal: "SIGKILL", TimedOut: true, Cancelled: true}, engine.StatusCancelled,
 			"cancelled"},
 		{"nothing said", engine.Outcome{}, engine.StatusInterrupted, "did not say"},
 		{"dropped", engine.Outcome{ExitCode: code(0), Dropped: []engine.DroppedFile{
 			{Path: "big", Reason: "too large"}, {Path: "a\nb", Reason: "name"}}},
 			engine.StatusOK, `2 files were not kept: big (too large), "a\nb" (name).`},
+		{"not stored", engine.Outcome{ExitCode: code(0), Dropped: []engine.DroppedFile{
+			{Path: "out.csv", Reason: engine.DropUnstored}}}, engine.StatusError, "1 of its files could not be stored"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, engine.Config{}, func(context.Context, *engine.Spec, engine.Host) (*engine.Outcome, error) {

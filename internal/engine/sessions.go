@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // newSession returns a session that is not yet recorded.
@@ -27,6 +29,11 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 	limits, err := s.checkSession(&req)
 	if err != nil {
 		return Session{}, err
+	}
+	if !req.Implicit {
+		if err := s.CheckMonth(ctx, op, caller); err != nil {
+			return Session{}, err
+		}
 	}
 	wall, err := s.ChooseWall(caller, req.Wall)
 	if err != nil {
@@ -61,7 +68,7 @@ func (s *Service) CreateSession(ctx context.Context, caller Caller, req SessionR
 	}
 	if err := s.index.AddSession(ctx, session, places); err != nil {
 		if session.Kind == SessionHeld {
-			_ = s.release(ctx, session.ID) // if it fails too, the next start releases it
+			_ = s.release(ctx, session) // if it fails too, the next start releases it
 		}
 		return Session{}, failure(op, "", err)
 	}
@@ -116,9 +123,9 @@ func (s *Service) hold(
 	if err := s.stageRefs(ctx, op, st, refs, files); err != nil {
 		return failure(op, "", err)
 	}
-	err := s.sandbox.Hold(ctx, session.ID, session.Wall, st.inputs(), limits)
+	err := s.sandbox.Hold(ctx, session.ID, session.Place.Generation, session.Wall, st.inputs(), limits)
 	if errors.Is(err, ErrFull) && s.evict(ctx, session.Owner, sizeOfInputs(files)) {
-		err = s.sandbox.Hold(ctx, session.ID, session.Wall, st.inputs(), limits)
+		err = s.sandbox.Hold(ctx, session.ID, session.Place.Generation, session.Wall, st.inputs(), limits)
 	}
 	return failure(op, "", err)
 }
@@ -131,12 +138,12 @@ func sizeOfInputs(files []File) (n int64) {
 }
 
 // release releases a held workspace, also when ctx has ended.
-func (s *Service) release(ctx context.Context, id ID) error {
+func (s *Service) release(ctx context.Context, session Session) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	err := s.sandbox.Release(ctx, id)
+	err := s.sandbox.Release(ctx, session.ID, session.Place.Generation)
 	if err != nil {
-		s.log.ErrorContext(ctx, "a held workspace could not be released", "session", id, "error", err)
+		s.log.ErrorContext(ctx, "a held workspace could not be released", "session", session.ID, "error", err)
 	}
 	return err
 }
@@ -169,10 +176,53 @@ func (s *Service) SetScope(ctx context.Context, caller Caller, id ID, scope stri
 	return missing("update session", id.String(), s.index.SetScope(ctx, caller.Owner, id, scope))
 }
 
+// NameSession sets the name of a session.
+func (s *Service) NameSession(ctx context.Context, caller Caller, id ID, name string) error {
+	const op = "name session"
+	if err := checkName(op, name); err != nil {
+		return err
+	}
+	return missing(op, id.String(), s.index.NameSession(ctx, caller.Owner, id, name))
+}
+
+// NameRun sets the name of a run that has ended.
+func (s *Service) NameRun(ctx context.Context, caller Caller, id ID, name string) error {
+	const op = "name run"
+	if err := checkName(op, name); err != nil {
+		return err
+	}
+	return missing(op, id.String(), s.index.NameRun(ctx, caller.Owner, id, name))
+}
+
+// maxName bounds the name of a run or session, in bytes.
+const maxName = 480
+
+func checkName(op, name string) error {
+	if len(name) > maxName || !utf8.ValidString(name) {
+		return &Error{Op: op, Kind: ErrInvalid, Hint: fmt.Sprintf("A name has at most %d bytes of UTF-8.", maxName)}
+	}
+	return nil
+}
+
+// SetLive replaces the Live of a live session.
+func (s *Service) SetLive(ctx context.Context, caller Caller, id ID, live string) error {
+	return missing("update session", id.String(), s.index.SetLive(ctx, caller.Owner, id, live))
+}
+
 // SessionsOf returns the sessions of all owners that an edge has made, without implicit ones, for
 // an edge that continues with them after a restart. In a cluster they are those of this node.
 func (s *Service) SessionsOf(ctx context.Context, origin Origin) ([]Session, error) {
-	list, err := s.index.OriginSessions(ctx, origin, s.Self())
+	list, err := s.index.OriginSessions(ctx, origin, s.Self(), false)
+	return list, failure("list sessions", "", err)
+}
+
+// SessionsOfOthers returns the sessions of all owners that an edge has made and that other nodes have, or had when they
+// ended: Claim tells which.
+func (s *Service) SessionsOfOthers(ctx context.Context, origin Origin) ([]Session, error) {
+	if s.cluster == nil {
+		return nil, nil
+	}
+	list, err := s.index.OriginSessions(ctx, origin, s.Self(), true)
 	return list, failure("list sessions", "", err)
 }
 
@@ -335,7 +385,7 @@ func (s *Service) dropSession(ctx context.Context, op string, session Session) e
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
 	if session.Kind != SessionFiles {
-		if err := s.sandbox.Release(ctx, session.ID); err != nil {
+		if err := s.sandbox.Release(ctx, session.ID, session.Place.Generation); err != nil {
 			return failure(op, session.ID.String(), err)
 		}
 	}

@@ -100,17 +100,17 @@ func (s *Service) flushSession(ctx context.Context, op string, caller Caller, id
 	return session, saved.Dropped, err
 }
 
-// SaveAll stores all changes in the workspace of a session, whatever the limits of a run are. Without a workspace
-// there are none.
-func (s *Service) SaveAll(ctx context.Context, session Session) (all Saved, err error) {
+// SaveAll stores all changes in the workspace of a session, or those at or below paths, whatever the limits of a run
+// are. Without a workspace there are none; for paths, that is an error.
+func (s *Service) SaveAll(ctx context.Context, session Session, paths ...string) (all Saved, err error) {
 	limits := s.cfg.Defaults
 	limits.Files = FileLimit{Count: limits.Files.Count, Bytes: limits.Workspace, Total: limits.Workspace}
 	if s.cfg.Maxima.Files.Count > 0 {
 		limits.Files.Count = s.cfg.Maxima.Files.Count
 	}
 	for {
-		saved, err := s.SaveSession(ctx, session, limits)
-		if errors.Is(err, ErrNotFound) {
+		saved, err := s.SaveSession(ctx, session, limits, paths...)
+		if errors.Is(err, ErrNotFound) && len(paths) == 0 {
 			return all, nil
 		}
 		if err != nil {

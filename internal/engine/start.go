@@ -62,19 +62,21 @@ func (s *Service) Start(ctx context.Context, caller Caller, req RunRequest) (*Ru
 // Why a run was cancelled.
 var (
 	errClientGone = errors.New("the caller left")
-	errAsked      = errors.New("it was asked for")
+	errAsked      = errors.New("its owner stopped it")
 	errSession    = errors.New("its session was deleted")
 )
 
-// takesWork returns an error if the disk is low, or if this node must not begin runs.
-func (s *Service) takesWork() error {
+// takesWork returns an error if the disk is low, if this node must not begin runs, or if the caller may not any more.
+func (s *Service) takesWork(ctx context.Context, caller Caller) error {
 	if err := s.RoomFor(opRun); err != nil {
 		return err
 	}
-	if s.cluster == nil {
-		return nil
+	if s.cluster != nil {
+		if err := s.cluster.Check(); err != nil {
+			return err
+		}
 	}
-	return s.cluster.Check()
+	return s.CheckMonth(ctx, opRun, caller)
 }
 
 // startRun checks a request, records the run and starts it. If an earlier request had the
@@ -84,6 +86,11 @@ func (s *Service) startRun(
 	ctx context.Context, caller Caller, req RunRequest, waited bool,
 ) (_ *job, earlier ID, err error) {
 	asked := req
+	defer func() {
+		if err != nil {
+			s.meter.refuse(err)
+		}
+	}()
 	lang, err := s.check(&req)
 	if err != nil {
 		return nil, ID{}, err
@@ -117,7 +124,7 @@ func (s *Service) startRun(
 			return nil, earlier, repeatFailure(err)
 		}
 	}
-	if err := s.takesWork(); err != nil {
+	if err := s.takesWork(ctx, caller); err != nil {
 		return nil, ID{}, err
 	}
 	req.Files = slices.Clone(req.Files) // their paths will be filled in
@@ -163,7 +170,6 @@ func (s *Service) startRun(
 // it has done.
 func (s *Service) enqueue(ctx context.Context, j *job, attended bool, print Digest) (earlier ID, err error) {
 	if j.ticket, err = s.reserve(j, attended); err != nil {
-		s.meter.rejected.Add(1)
 		return ID{}, err
 	}
 	if err = s.admit(opRun, j); err != nil {
@@ -175,6 +181,7 @@ func (s *Service) enqueue(ctx context.Context, j *job, attended bool, print Dige
 		return earlier, err
 	}
 	s.accept(j)
+	NoteRun(ctx, j.id)
 	// Code without a file of its own, as a shell command, conflicts with no other run.
 	j.ticket.beside = j.session.Kind == SessionHeld && s.entryOf(&j.request) == ""
 	s.queue.join(j.ticket)
@@ -201,6 +208,9 @@ func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier I
 	}
 	if j.session.Kind == SessionLive && j.request.Profile.Live == nil {
 		return ID{}, Invalid(fieldSession, "is live: it runs cells")
+	}
+	if s.cluster != nil && j.session.Kind == SessionLive && j.session.Place.Holder != s.Self() { // by now
+		return ID{}, s.Elsewhere(ctx, opRun, fieldSession, j.session.Place.Holder)
 	}
 	if j.wall, err = j.session.wallIn(j.wall, j.request.Wall); err != nil {
 		return ID{}, err

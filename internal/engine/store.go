@@ -77,7 +77,7 @@ func (r Room) Check(op string) error {
 		return nil
 	}
 	return &Error{
-		Op: op, Kind: ErrFull, Err: errors.New("the disk is low"),
+		Op: op, Kind: ErrFull, Refusal: RefusedDisk, Err: errors.New("the disk is low"),
 		Hint: fmt.Sprintf(
 			"The disk of the service is nearly full: %s are free, and below %s (min_free), or with hardly any inodes left, "+
 				"it takes no uploads and no runs. Delete files, wait until some expire, or ask the operator for room.",
@@ -96,6 +96,8 @@ type Index interface {
 	RunIndex
 	KeyIndex
 	NetworkIndex
+	ConsumptionIndex
+	AuditIndex
 
 	// Touch moves the expiry of files and sessions to the time of use + TTL, never
 	// backwards. It skips IDs that do not exist.
@@ -148,9 +150,13 @@ type SessionIndex interface {
 	ExpiredSessions(ctx context.Context, now time.Time, limit int) ([]Session, error)
 	// SetScope replaces the Scope of a session.
 	SetScope(ctx context.Context, owner Owner, id ID, scope string) error
+	// NameSession sets the name of a session.
+	NameSession(ctx context.Context, owner Owner, id ID, name string) error
+	// SetLive replaces the Live of a live session.
+	SetLive(ctx context.Context, owner Owner, id ID, live string) error
 	// OriginSessions returns the sessions of every owner that an edge has made, and that
-	// belong to a node.
-	OriginSessions(ctx context.Context, origin Origin, holder Epoch) ([]Session, error)
+	// belong to a node, or to others.
+	OriginSessions(ctx context.Context, origin Origin, holder Epoch, others bool) ([]Session, error)
 	// HeldSessions returns every session of a kind whose workspace a node has.
 	HeldSessions(ctx context.Context, holder Epoch) ([]Session, error)
 }
@@ -194,6 +200,8 @@ type RunIndex interface {
 	// need not be durable when it returns.
 	InsertFinished(ctx context.Context, runs ...FinishedRun) error
 	Run(ctx context.Context, owner Owner, id ID) (*Run, error)
+	// NameRun sets the name of a run.
+	NameRun(ctx context.Context, owner Owner, id ID, name string) error
 	// RunLog returns the output of a finished run in its original pieces.
 	RunLog(ctx context.Context, owner Owner, id ID) ([]OutputChunk, error)
 	Runs(ctx context.Context, query RunQuery) ([]Run, error)
@@ -222,8 +230,9 @@ type OutputChunk struct {
 
 // KeyIndex records keys.
 type KeyIndex interface {
-	AddKey(ctx context.Context, key Key) error
+	// AddKey records a key, and RevokeKey ends one, with the entries of the audit log: all or nothing.
+	AddKey(ctx context.Context, key Key, audit ...AuditEntry) error
 	Key(ctx context.Context, id string) (Key, error)
 	Keys(ctx context.Context) ([]Key, error)
-	RevokeKey(ctx context.Context, id string, now time.Time) error
+	RevokeKey(ctx context.Context, id string, now time.Time, audit ...AuditEntry) error
 }

@@ -29,6 +29,8 @@ const (
 	noThreads
 	noMemory
 	noSpace
+	overMemory // it was stopped
+	overTime
 )
 
 // symptomBytes is how much of the end of a program's output is examined.

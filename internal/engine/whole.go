@@ -170,7 +170,9 @@ func (s *Service) addWholes(ctx context.Context, j *job, st *stage, outcome *Out
 			if KindOf(err) == ErrInternal {
 				s.log.ErrorContext(ctx, "a run's output could not be stored", "run", j.id, "error", err)
 			}
-			outcome.Dropped = append(outcome.Dropped, DroppedFile{Path: wholeName(stream, 1), Reason: reasonFor(err)})
+			d := DroppedFile{Path: wholeName(stream, 1), Reason: reasonFor(err)}
+			outcome.Dropped = append(outcome.Dropped, d)
+			j.unkept += Unstored([]DroppedFile{d})
 		case name == "":
 			s.discardBlob(j.wholes[stream].SHA256)
 			outcome.Dropped = append(outcome.Dropped, DroppedFile{Path: wholeName(stream, 1), Reason: DropTooMany})

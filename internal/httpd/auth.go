@@ -150,13 +150,24 @@ func (s *Server) caller(m Mount, r *http.Request) (engine.Caller, error) {
 		}
 	}
 	from := originOf(r.Context())
+	if m.SignedIn != nil {
+		if caller, ok := s.opts.Proxy.caller(r.Header, from); ok {
+			return caller, nil
+		}
+	}
 	switch {
 	case from.unix && (from.peerUID == 0 || from.peerUID >= 0 && from.peerUID == os.Getuid()):
 		return engine.Caller{Owner: engine.Local, Admin: true}, nil
-	case from.loopback && from.remote.IsLoopback() && !forwarded(r.Header) && !s.opts.Engine.Stats().HasKeys &&
-		!m.Keyed && m.Identity == nil:
-		return engine.Caller{Owner: engine.Local}, nil
-	case m.Trusted && s.trusts(from):
+	case from.loopback && from.remote.IsLoopback() && !forwarded(r.Header) && !m.Keyed && m.Identity == nil:
+		needed, err := s.opts.Engine.NeedsKey(r.Context())
+		if err != nil {
+			return engine.Caller{}, err
+		}
+		if !needed {
+			return engine.Caller{Owner: engine.Local}, nil
+		}
+	}
+	if m.Trusted && s.trusts(from) {
 		return engine.Caller{Owner: engine.Local}, nil
 	}
 	if len(tokens) > 0 {
@@ -176,13 +187,12 @@ func (s *Server) holder(ctx context.Context, m Mount, credential string) (engine
 	return s.opts.Engine.Authenticate(ctx, credential)
 }
 
-func (s *Server) trusts(from connOrigin) bool {
-	if !from.remote.IsValid() {
-		return false
-	}
-	return slices.ContainsFunc(s.opts.TrustNetworks, func(network netip.Prefix) bool {
-		return network.Contains(from.remote)
-	})
+func (s *Server) trusts(from connOrigin) bool { return within(s.opts.TrustNetworks, from.remote) }
+
+// within reports whether an address is of one of the networks.
+func within(networks []netip.Prefix, address netip.Addr) bool {
+	return address.IsValid() &&
+		slices.ContainsFunc(networks, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
 // forwarded reports whether a proxy forwarded the request. Anyone may be behind the

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // connOrigin describes the peer of a connection by the connection alone, so that no header
@@ -43,7 +45,22 @@ func withOrigin(ctx context.Context, c net.Conn) context.Context {
 	default:
 		o.local, o.remote = address(c.LocalAddr()), address(c.RemoteAddr())
 	}
-	return context.WithValue(ctx, originKey{}, o)
+	return engine.WithFrom(context.WithValue(ctx, originKey{}, o), o.kind())
+}
+
+// kind returns the kind of the peer's address for the audit log. It is that of a proxy if one forwards the request.
+func (o connOrigin) kind() string {
+	switch {
+	case o.unix:
+		return engine.FromSocket
+	case o.remote.IsLoopback():
+		return engine.FromLoopback
+	case o.remote.IsPrivate(), o.remote.IsLinkLocalUnicast():
+		return engine.FromPrivate
+	case o.remote.IsValid():
+		return engine.FromPublic
+	}
+	return ""
 }
 
 // peerUID returns the user id of the peer of a unix socket, or -1.

@@ -16,6 +16,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -57,6 +58,7 @@ type forward struct {
 	URI    string         `json:"uri"`
 	TLS    bool           `json:"tls,omitempty"`    // the visitor speaks TLS with the node that forwards
 	Caller *engine.Caller `json:"caller,omitempty"` // nil: not known
+	From   string         `json:"from,omitempty"`   // kind of the visitor's address
 }
 
 func (p *Peers) sign(text string) []byte {
@@ -68,7 +70,7 @@ func (p *Peers) sign(text string) []byte {
 // headerFor returns the forwardHeader of a request that is forwarded to a node.
 func (p *Peers) headerFor(to engine.Epoch, r *http.Request, u *url.URL) (string, error) {
 	f := &forward{To: to, At: p.Now(), Method: r.Method, Host: r.Host, URI: u.RequestURI(),
-		TLS: r.TLS != nil}
+		TLS: r.TLS != nil, From: engine.From(r.Context())}
 	if caller, known := CallerFrom(r.Context()); known {
 		f.Caller = &caller
 	}
@@ -92,22 +94,32 @@ func (p *Peers) transport(to *url.URL) http.RoundTripper {
 	return p.Transport
 }
 
-// verify returns the forward in a header. It reports false unless a peer has signed it for
-// this request and this epoch of this node within forwardTime.
-func (p *Peers) verify(r *http.Request, header string) (*forward, bool) {
+// verify returns the forward in a header. It returns errForged unless a peer has signed it for
+// this request, and errLate unless it is for this epoch of this node, within forwardTime.
+func (p *Peers) verify(r *http.Request, header string) (*forward, error) {
 	text, mac, _ := strings.Cut(header, ".")
 	given, err := base64.RawURLEncoding.DecodeString(mac)
 	if err != nil || !hmac.Equal(given, p.sign(text)) {
-		return nil, false
+		return nil, errForged
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	f := &forward{}
-	if err != nil || json.Unmarshal(raw, f) != nil {
-		return nil, false
+	switch {
+	case err != nil, json.Unmarshal(raw, f) != nil, f.Method != r.Method, f.Host != r.Host, f.URI != r.URL.RequestURI():
+		return nil, errForged
+	case f.To != p.Cluster.Self() || p.Now().Sub(f.At).Abs() >= forwardTime:
+		return nil, errLate
 	}
-	return f, f.To == p.Cluster.Self() && f.Method == r.Method && f.Host == r.Host && f.URI == r.URL.RequestURI() &&
-		p.Now().Sub(f.At).Abs() < forwardTime
+	return f, nil
 }
+
+var (
+	errForged = errors.New("no node of this cluster has passed that on")
+	errLate   = errors.New("the node for which this was has ended, or took too long")
+)
+
+// lateHeader is in the answer to a forwarded request that came too late: nothing was done for it.
+const lateHeader = "Airlock-Late"
 
 type forwardKey struct{}
 
@@ -128,13 +140,19 @@ func (s *Server) fromPeer(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		f, ok := s.opts.Peers.verify(r, header)
-		if !ok {
-			refuse(w, r, http.StatusForbidden, "forbidden", "no node of this cluster has passed that on")
+		f, err := s.opts.Peers.verify(r, header)
+		if errors.Is(err, errLate) { // it has begun anew since
+			w.Header().Set(lateHeader, "1")
+			w.Header().Set("Retry-After", "1")
+			refuse(w, r, http.StatusServiceUnavailable, "unavailable", errLate.Error()+": try again")
+			return
+		}
+		if err != nil {
+			refuse(w, r, http.StatusForbidden, "forbidden", err.Error())
 			return
 		}
 		r.Header.Del(forwardHeader)
-		r = r.WithContext(context.WithValue(r.Context(), forwardKey{}, f))
+		r = r.WithContext(engine.WithFrom(context.WithValue(r.Context(), forwardKey{}, f), f.From))
 		if r.TLS = nil; f.TLS { // the link's is not the visitor's
 			r.TLS = &tls.ConnectionState{}
 		}
@@ -183,12 +201,14 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 	life := peers.Cluster.Life(holder)
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
+	body := &replay{ReadCloser: r.Body}
 	silent := func(w http.ResponseWriter, _ *http.Request, err error) {
 		failed, ok := errors.AsType[*net.OpError](err)
-		unsent := ok && failed.Op == "dial" && endsSoon(r.Context(), life)
+		undone := ok && failed.Op == "dial" || errors.Is(err, errLate) && body.whole.Load()
+		unsent := undone && endsSoon(r.Context(), life)
 		harmless := errors.Is(context.Cause(ctx), errGivenUp) && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 		if unsent || harmless {
-			next.ServeHTTP(w, r)
+			next.ServeHTTP(w, withBody(r, body.again()))
 			return
 		}
 		s.opts.Log.WarnContext(r.Context(), "a node does not answer a request that was passed on", "node", node.Name,
@@ -210,6 +230,8 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 	if r.Header.Get("Upgrade") != "" {
 		w.Header().Del("Connection") // the peer sets it
 	}
+	var cut *cutStream
+	resumes := r.Method == http.MethodGet && r.Header.Get("Upgrade") == ""
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(out *httputil.ProxyRequest) {
 			out.Out.URL.Scheme, out.Out.URL.Host = to.Scheme, to.Host
@@ -221,6 +243,13 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 			}
 		},
 		ModifyResponse: func(answer *http.Response) error {
+			if answer.Header.Get(lateHeader) != "" {
+				return errLate
+			}
+			if resumes && strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
+				cut = &cutStream{ReadCloser: answer.Body}
+				answer.Body = cut
+			}
 			for name := range w.Header() { // the peer's value counts
 				if answer.Header.Get(name) != "" {
 					w.Header().Del(name)
@@ -237,7 +266,17 @@ func (s *Server) send(m Mount, w http.ResponseWriter, r *http.Request, holder en
 	// The peer may answer while the transport still reads the end of the body. Without this
 	// the server closes the body at the first write, and the transport then cuts the answer off.
 	_ = http.NewResponseController(w).EnableFullDuplex()
-	proxy.ServeHTTP(w, r.WithContext(ctx))
+	out := r.WithContext(ctx)
+	if r.Body != nil && r.Body != http.NoBody {
+		out = withBody(out, body)
+	} else {
+		body.whole.Store(true)
+	}
+	proxy.ServeHTTP(w, out)
+	if cut != nil && cut.broken && r.Context().Err() == nil && endsSoon(r.Context(), life) {
+		r.Header.Set("Last-Event-ID", cut.last)
+		next.ServeHTTP(&resumed{ResponseWriter: w}, r)
+	}
 }
 
 var errGivenUp = errors.New("the node was given up")
@@ -265,7 +304,8 @@ func newTransport() *http.Transport {
 type replay struct {
 	io.ReadCloser
 	seen    []byte
-	dropped bool // seen was over maxReplay, or is not needed any more
+	dropped bool        // seen was over maxReplay, or is not needed any more
+	whole   atomic.Bool // seen is all of the body
 }
 
 func (b *replay) Read(p []byte) (int, error) {
@@ -275,6 +315,9 @@ func (b *replay) Read(p []byte) (int, error) {
 		if len(b.seen) > maxReplay {
 			b.forget()
 		}
+	}
+	if err == io.EOF && !b.dropped {
+		b.whole.Store(true)
 	}
 	return n, err
 }

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -164,6 +165,34 @@ func TestSignedInElsewhere(t *testing.T) {
 	}
 }
 
+// lately is a peer that learns of the end of nodes late, after they have answered.
+type lately struct {
+	*peer
+	life context.Context //nolint:containedctx // of the other node
+}
+
+func (l lately) Life(engine.Epoch) context.Context { return l.life }
+
+// What was meant for a node that has begun anew at its address is done here, once that is known, and else refused in a
+// way that clients try again.
+func TestPassedOnLate(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := map[engine.Epoch]engine.Node{2: {Name: "node2", Address: "http://" + l.Addr().String()}}
+	start(t, Options{Listen: []net.Listener{l}, Mounts: []Mount{{Prefix: "/x", Handler: elsewhere(2)}},
+		Peers: &Peers{Cluster: &peer{3, nodes}, Secret: []byte("secret"), Now: time.Now}})
+	life, end := context.WithTimeout(t.Context(), 2*time.Second)
+	defer end()
+	_, url := start(t, Options{Mounts: []Mount{{Prefix: "/x", Handler: elsewhere(1)}},
+		Peers: &Peers{Cluster: lately{&peer{1, nodes}, life}, Secret: []byte("secret"), Now: time.Now}})
+	res, body := request(t, "POST", url+"/x/thing", "X-Api-Key: "+aliceKey, "the body")
+	if res.Header.Get("X-First") == "" || res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("%d %q: not answered by the node that was asked", res.StatusCode, body)
+	}
+}
+
 // A node with another secret is not a peer.
 func TestOtherSecret(t *testing.T) {
 	first, _ := twoNodes(t, "secret", "other")
@@ -195,15 +224,20 @@ func TestForwardSignature(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := httptest.NewRequest("POST", "http://example.com/x?y=z", nil)
-		if _, ok := p.verify(r, header); ok != (name == "good") {
-			t.Errorf("%s: %v", name, ok)
+		want := map[string]error{"good": nil, "another receiver": errLate, "old": errLate, "of the future": errLate}
+		expected, listed := want[name]
+		if !listed {
+			expected = errForged
 		}
-		if _, ok := p.verify(r, "x"+header); ok {
+		if _, err := p.verify(r, header); !errors.Is(err, expected) {
+			t.Errorf("%s: %v, not %v", name, err, expected)
+		}
+		if _, err := p.verify(r, "x"+header); !errors.Is(err, errForged) {
 			t.Errorf("%s, changed: taken", name)
 		}
 	}
 	for _, header := range []string{"", ".", "e30.", "e30.AAAA"} {
-		if _, ok := p.verify(httptest.NewRequest("GET", "/", nil), header); ok {
+		if _, err := p.verify(httptest.NewRequest("GET", "/", nil), header); !errors.Is(err, errForged) {
 			t.Errorf("%q: taken", header)
 		}
 	}

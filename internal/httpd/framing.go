@@ -6,7 +6,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync/atomic"
 )
 
 // A strictListener makes net/http answer 400 to two things that RFC 9112 lets a server
@@ -36,7 +35,6 @@ type strictConn struct {
 	gate    *gate
 	framing framing
 	refusal string // net/http reads it in place of the rest
-	ahead   atomic.Pointer[ahead]
 }
 
 // Close implements net.Conn. Of a connection that a handler has taken over, the server does
@@ -58,9 +56,6 @@ func (c *strictConn) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	n, err := c.TCPConn.Read(p)
-	if a := c.ahead.Load(); a != nil {
-		a.follow(p[:n])
-	}
 	valid := c.framing.follow(p[:n])
 	if !c.framing.broken {
 		return n, err

@@ -29,6 +29,9 @@ type fakeEngine struct {
 	notReady error
 	broken   error // what Authenticate fails with
 	asked    []string
+	sent     map[engine.Owner]int64
+
+	keysUnknown error // what NeedsKey fails with
 }
 
 const aliceKey, adminKey = "ak_alicealice22_secret", "ak_adminadmin22_secret"
@@ -64,14 +67,13 @@ func (f *fakeEngine) Pools(context.Context) ([]engine.Pool, error) {
 	return []engine.Pool{{Name: "bare", Ready: true}, {Name: "numpy", Cold: "ImportError: libopenblas"}}, nil
 }
 
-func (f *fakeEngine) Stats() engine.Stats {
+func (f *fakeEngine) Count(caller engine.Caller, used engine.Consumption) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return engine.Stats{
-		Running: 2, Queued: 3, Rejected: 4, HasKeys: f.hasKeys, Runs: map[engine.Status]int64{engine.StatusOK: 5},
-		Wait: engine.Histogram{Bounds: []time.Duration{time.Second, 2 * time.Second}, Counts: []int64{1, 2, 4}, Count: 7,
-			Sum: 20 * time.Second},
+	if f.sent == nil {
+		f.sent = map[engine.Owner]int64{}
 	}
+	f.sent[caller.Owner] += used.Sent
 }
 
 // whoami answers with the caller, and with the body as far as it arrived.
@@ -94,6 +96,7 @@ func dialect() http.Handler {
 	mux.HandleFunc("/who/{id}", whoami)
 	mux.HandleFunc("/", whoami)
 	mux.HandleFunc("/panic", func(http.ResponseWriter, *http.Request) { panic("the secret of the caller") })
+	mux.HandleFunc("/events", events)
 	mux.HandleFunc("/half", func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "half an answer")
 		http.NewResponseController(w).Flush()

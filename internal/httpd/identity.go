@@ -2,8 +2,6 @@ package httpd
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -149,14 +147,7 @@ func (i *Identity) Authenticate(ctx context.Context, credential string) (engine.
 		return engine.Caller{}, &engine.Error{Op: "authenticate", Kind: engine.ErrForbidden,
 			Hint: "that token lacks the scope " + i.Scope, Err: &tokenError{insufficientScope, "the scope is missing"}}
 	}
-	return engine.Caller{Owner: subjectOwner(i.Issuer, claims.Subject), Key: "oauth"}, nil
-}
-
-// subjectOwner returns the owner for a subject of an issuer. It is a hash, so that neither
-// can choose the name of another owner.
-func subjectOwner(issuer, subject string) engine.Owner {
-	sum := sha256.Sum256([]byte(issuer + "\x00" + subject))
-	return engine.Owner("oauth-" + hex.EncodeToString(sum[:16]))
+	return engine.Caller{Owner: engine.SubjectOwner(i.Issuer, claims.Subject), Key: "oauth"}, nil
 }
 
 // challenge returns the parameters of WWW-Authenticate about tokens.

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"regexp"
@@ -20,7 +21,9 @@ type Metrics struct {
 	Registry *prometheus.Registry // for a dialect that adds metrics of its own
 
 	requests *prometheus.CounterVec
+	streams  *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
+	refused  *prometheus.CounterVec
 }
 
 // liveHeap is the memory in use after the last garbage collection. It shows leaks, because
@@ -33,15 +36,23 @@ func NewMetrics(e Engine) *Metrics {
 	m := &Metrics{
 		Registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "airlock_http_requests_total", Help: "Requests answered, by route and status code.",
-		}, []string{"route", "method", "code"}),
+			Name: "airlock_http_requests_total", Help: "Requests answered, by protocol, route and status code.",
+		}, []string{"protocol", "route", "method", "code"}),
+		streams: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "airlock_http_streams_total", Help: "Answers that were streams: events, terminals, kernels, downloads of " +
+				"unknown length. They are no part of the durations.",
+		}, []string{"protocol"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "airlock_http_request_duration_seconds",
-			Help:    "Time from a request's header to the end of its answer, by route.",
+			Name: "airlock_http_request_duration_seconds",
+			Help: "Time from a request's header to the end of its answer, without streams; with what it waited for, such as " +
+				"a program.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10), // 1 ms to 4 min
-		}, []string{"route"}),
+		}, []string{"protocol", "method", "code_class"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "airlock_http_refused_total", Help: "Requests that did not get to a handler, by reason.",
+		}, []string{"reason"}),
 	}
-	m.Registry.MustRegister(m.requests, m.seconds, engineCollector{e},
+	m.Registry.MustRegister(m.requests, m.streams, m.seconds, m.refused, engineCollector{e},
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -66,10 +77,17 @@ func (m *Metrics) count(next http.Handler) http.Handler {
 		start := time.Now()
 		v := &response{ResponseWriter: w, control: http.NewResponseController(w)}
 		defer func() {
-			route := v.name()
+			protocol := v.protocol()
 			// Without a status the handler panicked or the client disconnected.
-			m.requests.WithLabelValues(route, method(r.Method), code(v.status)).Inc()
-			m.seconds.WithLabelValues(route).Observe(time.Since(start).Seconds())
+			m.requests.WithLabelValues(protocol, v.name(), method(r.Method), code(v.status)).Inc()
+			if v.refused != "" && v.route == "" {
+				m.refused.WithLabelValues(v.refused).Inc()
+			}
+			if v.stream || v.status == http.StatusSwitchingProtocols {
+				m.streams.WithLabelValues(protocol).Inc()
+				return
+			}
+			m.seconds.WithLabelValues(protocol, method(r.Method), class(v.status)).Observe(time.Since(start).Seconds())
 		}()
 		next.ServeHTTP(v, r)
 	})
@@ -91,6 +109,14 @@ func code(status int) string {
 	return strconv.Itoa(status)
 }
 
+// class returns the class of a status: "2xx".
+func class(status int) string {
+	if status == 0 {
+		return "none"
+	}
+	return strconv.Itoa(status/100) + "xx"
+}
+
 // engineCollector reads the counters of the engine at each scrape.
 type engineCollector struct{ engine Engine }
 
@@ -99,9 +125,16 @@ var (
 	descRunning  = desc("runs_running", "Runs that go on, those that rest included.")
 	descResting  = desc("runs_resting", "Runs that go on and wait for something, so that they need no slot.")
 	descQueued   = desc("runs_queued", "Runs that wait for a slot.")
-	descRejected = desc("runs_rejected_total", "Runs refused because the queue was full.")
+	descRejected = desc("runs_rejected_total", "Runs that were refused or given up before they began, by reason.",
+		"reason")
+	descPrograms = desc("programs_total", "Programs that ran and ended, interpreters included, by protocol, language and "+
+		"packages; start is warm if an interpreter waited for it.", "protocol", "language", "set", "start")
+	descCPU      = desc("programs_cpu_seconds_total", "Processor time of programs that ended.")
+	descTakeover = desc("session_takeovers_total", "Sessions that this node took over from another one, by kind.", "kind")
+	descTotal    = desc("disk_size_bytes", "Size of the disk of the data directory.")
+	descFloor    = desc("disk_min_free_bytes", "Room below which uploads and runs are refused (min_free).")
 	descWait     = desc("run_queue_wait_seconds", "How long runs waited for a slot.")
-	descDuration = desc("run_duration_seconds", "How long programs ran.")
+	descDuration = desc("run_duration_seconds", "How long programs ran that are no interpreters of live sessions.")
 	descFree     = desc("disk_free_bytes", "Room on the disk of the data directory.")
 	descLow      = desc("disk_low", "1 while uploads and runs are refused for want of room on the disk.")
 	descCold     = desc("pool_cold", "1 while programs start cold because the interpreter of their pool does not start.",
@@ -122,6 +155,18 @@ var finalStatuses = []engine.Status{
 	engine.StatusOOM, engine.StatusCancelled, engine.StatusInterrupted,
 }
 
+// refusedRuns are the reasons of refused runs: those of engine.Refusal, and the kinds of errors.
+var refusedRuns = []engine.Refusal{
+	engine.RefusedQueue, engine.RefusedOwner, engine.RefusedWait, engine.RefusedInFlight, engine.RefusedDisk,
+	engine.RefusedQuota, engine.RefusedDrain, engine.RefusedDatabase,
+	engine.Refusal(engine.ErrInvalid), engine.Refusal(engine.ErrUnauthorized), engine.Refusal(engine.ErrForbidden),
+	engine.Refusal(engine.ErrNotFound), engine.Refusal(engine.ErrConflict), engine.Refusal(engine.ErrTooLarge),
+	engine.Refusal(engine.ErrBusy), engine.Refusal(engine.ErrFull), engine.Refusal(engine.ErrSpent),
+	engine.Refusal(engine.ErrNoLanguage),
+	engine.Refusal(engine.ErrUnavailable), engine.Refusal(engine.ErrCanceled), engine.Refusal(engine.ErrNetwork),
+	engine.Refusal(engine.ErrInternal),
+}
+
 // Collect implements prometheus.Collector.
 func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	stats := c.engine.Stats()
@@ -132,12 +177,24 @@ func (c engineCollector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(descRunning, gauge, float64(stats.Running))
 	out <- prometheus.MustNewConstMetric(descResting, gauge, float64(stats.Resting))
 	out <- prometheus.MustNewConstMetric(descQueued, gauge, float64(stats.Queued))
-	out <- prometheus.MustNewConstMetric(descRejected, counter, float64(stats.Rejected))
+	out <- prometheus.MustNewConstMetric(descCPU, counter, stats.CPU.Seconds())
+	for _, reason := range refusedRuns { // a rate over a missing series is empty, not zero
+		out <- prometheus.MustNewConstMetric(descRejected, counter, float64(stats.Refused[reason]), string(reason))
+	}
+	for p, n := range stats.Programs {
+		out <- prometheus.MustNewConstMetric(descPrograms, counter, float64(n), string(p.Origin), p.Language, p.Set,
+			cmp.Or(string(p.Start), "unknown"))
+	}
+	for _, kind := range []engine.SessionKind{engine.SessionFiles, engine.SessionHeld, engine.SessionLive} {
+		out <- prometheus.MustNewConstMetric(descTakeover, counter, float64(stats.Takeovers[kind]), string(kind))
+	}
 	low := 0.0
 	if stats.Disk.Low {
 		low = 1
 	}
 	out <- prometheus.MustNewConstMetric(descFree, gauge, float64(stats.Disk.Free))
+	out <- prometheus.MustNewConstMetric(descTotal, gauge, float64(stats.Disk.Total))
+	out <- prometheus.MustNewConstMetric(descFloor, gauge, float64(stats.Disk.Floor))
 	out <- prometheus.MustNewConstMetric(descLow, gauge, low)
 	out <- histogram(descWait, stats.Wait)
 	out <- histogram(descDuration, stats.Duration)

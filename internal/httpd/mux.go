@@ -48,8 +48,11 @@ type Engine interface {
 	Isolation(ctx context.Context) (engine.Isolation, error)
 	// Pools returns the pools of warm sandboxes.
 	Pools(ctx context.Context) ([]engine.Pool, error)
-	// Stats returns the current counters. While HasKeys is false, callers on loopback need
-	// no key.
+	// Count counts what was sent to a caller.
+	Count(caller engine.Caller, used engine.Consumption)
+	// NeedsKey reports whether callers on loopback need a key, too.
+	NeedsKey(ctx context.Context) (bool, error)
+	// Stats returns the current counters.
 	Stats() engine.Stats
 }
 
@@ -137,6 +140,7 @@ type Options struct {
 	Mounts        []Mount
 	Home          string         // "/" redirects there, unless a mount has it; empty: it does not
 	TrustNetworks []netip.Prefix // callers from there need no key on Trusted mounts
+	Proxy         *Proxy         // signs people in on mounts with SignedIn; nil: none does
 	AllowHosts    []string       // names by which the service may be called, besides loopback and its own address
 	MaxUpload     int64          // bytes; 0: 200 MiB
 	MaxConns      int            // connections at once; 0: 4096. One owner, or one address without a key, has a quarter
@@ -145,8 +149,9 @@ type Options struct {
 	MetricsToken  string         // allows to read the metrics, and nothing else; empty: there is none
 	Log           *slog.Logger   // nil: nothing is logged
 	Version       string
-	Peers         *Peers   // nil: there are none
-	Timeouts      Timeouts // zero fields: 5 s, 10 s, 30 s, 120 s
+	Trace         func(http.Handler) http.Handler // makes a span of each request; nil: there are none
+	Peers         *Peers                          // nil: there are none
+	Timeouts      Timeouts                        // zero fields: 5 s, 10 s, 30 s, 120 s
 }
 
 // Timeouts bound how long the server waits for a client. A slow client that makes
@@ -220,6 +225,9 @@ func (s *Server) handler() http.Handler {
 	h = s.audit(h)
 	h = s.opts.Metrics.count(h)
 	h = requestID(h)
+	if s.opts.Trace != nil {
+		h = s.opts.Trace(h)
+	}
 	return s.gate.serve(h)
 }
 

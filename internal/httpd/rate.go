@@ -59,6 +59,7 @@ func (l *rateLimit) rate(m Mount, next http.Handler) http.Handler {
 			b := l.bucket(name)
 			defer b.open.Add(-1)
 			if b.open.Add(1) > l.most {
+				setRefused(w, "too_many_at_once")
 				w.Header().Set("Retry-After", "1")
 				hangUp(w, r)
 				m.refuse(w, r, http.StatusTooManyRequests, "busy", "too many requests of this caller are under way")
@@ -67,6 +68,7 @@ func (l *rateLimit) rate(m Mount, next http.Handler) http.Handler {
 			reservation := b.ReserveN(now, 1)
 			if wait := reservation.DelayFrom(now); wait > 0 {
 				reservation.CancelAt(now)
+				setRefused(w, "rate")
 				w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 				hangUp(w, r)
 				m.refuse(w, r, http.StatusTooManyRequests, "busy", "too many requests from this caller")

@@ -41,3 +41,16 @@ func TestRefusalsAreCounted(t *testing.T) {
 		}
 	})
 }
+
+// Where it cannot be known whether there are keys, a caller without one is told to try again, not that it needs one.
+func TestKeysUnknown(t *testing.T) {
+	_, address := start(t, Options{Engine: &fakeEngine{keysUnknown: &engine.Error{Kind: engine.ErrUnavailable}}})
+	resp, err := http.Get(address + "/api/v1/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("%s", resp.Status)
+	}
+}

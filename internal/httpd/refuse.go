@@ -17,10 +17,18 @@ type refusal struct {
 
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, _ *http.Request, status int, code, message string) {
+	setRefused(w, code)
 	var body refusal
 	body.Error.Code, body.Error.Message = code, message
 	body.Error.RequestID = w.Header().Get(requestIDHeader)
 	writeJSON(w, status, body)
+}
+
+// setRefused notes why a request was refused, for its count.
+func setRefused(w http.ResponseWriter, reason string) {
+	if v := watch(w); v != nil && v.refused == "" {
+		v.refused = reason
+	}
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
@@ -47,6 +55,7 @@ func hangUp(w http.ResponseWriter, r *http.Request) {
 
 // refuse answers with an error in the mount's format.
 func (m *Mount) refuse(w http.ResponseWriter, r *http.Request, status int, code, message string) {
+	setRefused(w, code)
 	if m.Refuse != nil {
 		m.Refuse(w, r, status, code, message)
 		return

@@ -28,11 +28,9 @@ func requestID(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Referrer-Policy", "no-referrer")
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id)))
+		next.ServeHTTP(w, r.WithContext(engine.WithRequest(r.Context(), id)))
 	})
 }
-
-type requestIDKey struct{}
 
 // LogRequests adds the id of the request in the context to each record, so that log lines
 // of the engine can be found by the header of the answer.
@@ -48,7 +46,7 @@ func (l requestLog) Handle(ctx context.Context, record slog.Record) error {
 		record = record.Clone()
 		record.Level = slog.LevelDebug
 	}
-	id, ok := ctx.Value(requestIDKey{}).(string)
+	id, ok := engine.RequestID(ctx)
 	record.Attrs(func(a slog.Attr) bool {
 		ok = ok && a.Key != requestIDAttr // the record names it itself
 		return ok

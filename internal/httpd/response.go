@@ -1,10 +1,13 @@
 package httpd
 
 import (
+	"bufio"
 	"cmp"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -18,7 +21,10 @@ type response struct {
 	status  int           // 0: not written yet
 	prefix  string        // of the mount that answered
 	route   string        // the pattern in it
+	stream  bool          // its end was not known when it began to be sent
+	refused string        // why it did not get to a handler; empty: it did
 	caller  engine.Caller // zero: not known
+	sent    atomic.Int64  // bytes of the body, or of what a handler sends that has taken over the connection
 }
 
 // sendPiece bounds one sendfile, which would block for the whole file: the client has to
@@ -38,11 +44,14 @@ func (w *response) WriteHeader(status int) {
 func (w *response) Write(p []byte) (int, error) {
 	w.setStatus()
 	w.progress()
-	return w.ResponseWriter.Write(p)
+	n, err := w.ResponseWriter.Write(p)
+	w.sent.Add(int64(n))
+	return n, err
 }
 
 func (w *response) FlushError() error {
 	w.setStatus()
+	w.stream = w.stream || w.Header().Get("Content-Length") == ""
 	w.progress()
 	return w.control.Flush()
 }
@@ -67,6 +76,7 @@ func (w *response) ReadFrom(src io.Reader) (total int64, err error) {
 		piece := min(rest, sendPiece)
 		n, err := to.ReadFrom(&io.LimitedReader{R: src, N: piece})
 		total, rest = total+n, rest-n
+		w.sent.Add(n)
 		if nested {
 			limited.N -= n
 		}
@@ -75,6 +85,29 @@ func (w *response) ReadFrom(src io.Reader) (total int64, err error) {
 		}
 	}
 	return total, nil
+}
+
+// Hijack lets a handler take over the connection. What it sends to a known caller counts.
+func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := w.control.Hijack()
+	if err != nil || w.caller.Owner == "" {
+		return conn, buffered, err
+	}
+	counted := &sentConn{Conn: conn, sent: &w.sent}
+	buffered.Writer.Reset(counted)
+	return counted, buffered, nil
+}
+
+// sentConn counts what is written to it.
+type sentConn struct {
+	net.Conn
+	sent *atomic.Int64
+}
+
+func (c *sentConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.sent.Add(int64(n))
+	return n, err
 }
 
 func (w *response) setStatus() {
@@ -123,6 +156,19 @@ func setRoute(w http.ResponseWriter, prefix, pattern string) {
 	if v := watch(w); v != nil {
 		v.prefix, v.route = prefix, pattern
 	}
+}
+
+// protocol returns the first name in the prefix of the mount that answered, as "e2b": "native" for Airlock's own API,
+// "root" without a prefix, "other" if no route answered.
+func (w *response) protocol() string {
+	name, _, _ := strings.Cut(strings.TrimLeft(w.prefix, "/."), "/")
+	switch {
+	case name == "api":
+		return "native"
+	case name == "" && w.route != "":
+		return "root"
+	}
+	return cmp.Or(name, "other")
 }
 
 // name returns the route without its method, or "other" if no route answered.

@@ -2,9 +2,12 @@ package index
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -20,7 +23,19 @@ type DB struct {
 	now   func() time.Time
 	quota engine.Quota
 	files *fileCache // nil: others write, too
+
+	pool    *sql.DB // of PostgreSQL
+	observe Observer
 }
+
+// An Observer is told of each transaction and each read, with the time that it took.
+type Observer func(operation string, took time.Duration, err error)
+
+// The operations of an Observer.
+const (
+	Read  = "read"
+	Write = "write"
+)
 
 // store is a database with the tables of the index.
 type store interface {
@@ -66,10 +81,18 @@ type options struct {
 	replicas bool
 	atStart  int64
 	ifNew    func(context.Context) error
+	tracer   pgx.QueryTracer
+	observe  Observer
 }
 
 // WithReplicas declares that other processes have the database open, too.
 func WithReplicas() Option { return func(o *options) { o.replicas = true } }
+
+// WithTracer sets what is told of each query of a PostgreSQL database; nil: nothing is.
+func WithTracer(t pgx.QueryTracer) Option { return func(o *options) { o.tracer = t } }
+
+// WithObserver sets what is told of each transaction and read.
+func WithObserver(observe Observer) Option { return func(o *options) { o.observe = observe } }
 
 // WithNew sets a function that is called before an index is made because there is none. Its error
 // prevents that.
@@ -86,8 +109,15 @@ func newDB(log *slog.Logger, o *options, changes []Option) *DB {
 	for _, change := range changes {
 		change(o)
 	}
-	return &DB{log: log, now: o.now, quota: o.quota}
+	db := &DB{log: log, now: o.now, quota: o.quota, observe: o.observe}
+	if db.observe == nil {
+		db.observe = func(string, time.Duration, error) {}
+	}
+	return db
 }
+
+// Pool returns the connections to PostgreSQL, for their statistics; nil: the index is in SQLite.
+func (db *DB) Pool() *sql.DB { return db.pool }
 
 // Close ends the index after the transactions that are in progress. A second Close
 // does nothing.
@@ -125,21 +155,30 @@ var ErrMissing = errors.New("the index is missing")
 func (db *DB) micros() int64 { return db.now().UnixMicro() }
 
 func (db *DB) write(ctx context.Context, op, id string, do transaction) error {
-	return failed(op, id, db.store.write(ctx, synced, do))
+	return db.done(Write, op, id, time.Now(), db.store.write(ctx, synced, do))
 }
 
 func (db *DB) writeNoSync(ctx context.Context, op, id string, do transaction) error {
-	return failed(op, id, db.store.write(ctx, noSync, do))
+	return db.done(Write, op, id, time.Now(), db.store.write(ctx, noSync, do))
 }
 
 func (db *DB) erase(ctx context.Context, op, id string, do transaction) error {
-	return failed(op, id, db.store.erase(ctx, do))
+	return db.done(Write, op, id, time.Now(), db.store.erase(ctx, do))
 }
 
 func (db *DB) read(ctx context.Context, op, id string, do func(*conn) error) error {
-	return failed(op, id, db.store.read(ctx, do))
+	return db.done(Read, op, id, time.Now(), db.store.read(ctx, do))
 }
 
 func (db *DB) look(ctx context.Context, op, id string, do func(*conn) error) error {
-	return failed(op, id, db.store.look(ctx, do))
+	return db.done(Read, op, id, time.Now(), db.store.look(ctx, do))
+}
+
+// done tells the observer of an operation, and returns its error. Go evaluates arguments in order: began is from before
+// the operation.
+func (db *DB) done(operation, op, id string, began time.Time, err error) error {
+	took := time.Since(began)
+	err = failed(op, id, err)
+	db.observe(operation, took, err)
+	return err
 }

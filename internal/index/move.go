@@ -27,7 +27,8 @@ type movedTable struct{ name, order string }
 var movedTables = []movedTable{
 	{"files", "id"}, {"sessions", "id"}, {"session_files", "session, path"}, {"runs", "id"}, {"run_logs", "rowid"},
 	{"keys", "id"}, {"contacts", "rowid"}, {"snapshots", "id"}, {"snapshot_files", "snapshot, path"},
-	{"volumes", "id"},
+	{"volumes", "id"}, {"audit", "rowid"}, {"worker_names", "name"},
+	{"consumption", "account, day, owner, key"}, {"consumption_months", "month, subject"},
 }
 
 // notMoved are columns that the target fills by itself.

@@ -36,6 +36,7 @@ func filled(t *testing.T, runs int) bench {
 		b.finish(run, []engine.OutputChunk{{Stream: engine.Stdout, Data: run.Stdout}})
 	}
 	b.want(b.AddKey(t.Context(), engine.Key{ID: "k", Owner: "owner-1", CreatedAt: start}), "")
+	b.want(b.db().SetWorker(t.Context(), "stolen", engine.WorkerRevoked), "")
 	return b
 }
 
@@ -73,6 +74,12 @@ func TestCopyTo(t *testing.T) {
 		b.want(err, "")
 		b.same("usage", same, use)
 	}
+	workers, err := b.db().WorkerNames(t.Context())
+	b.want(err, "")
+	theirs, err := target.WorkerNames(t.Context())
+	b.want(err, "")
+	b.same("workers", theirs, workers)
+	b.same("number of workers", len(workers), 1)
 	// The account continues, and copied runs are found by their words.
 	b.want(target.AddFile(t.Context(), newFile("owner-9")), "")
 	use, err := target.Usage(t.Context(), "owner-9")

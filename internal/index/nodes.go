@@ -12,7 +12,7 @@ var _ engine.NodeIndex = (*DB)(nil)
 
 const (
 	nodeColumns = `epoch, name, role, address, version, slots, memory, languages, packages, running, queued, held, used,
-		draining, dead, since_us`
+		disk_free, memory_free, draining, dead, since_us`
 
 	// isLost is the SQL condition on an epoch whose node is dead or unknown.
 	isLost = " NOT IN (SELECT epoch FROM nodes WHERE dead = 0)"
@@ -21,8 +21,8 @@ const (
 func scanNode(row scanner) (n engine.Node, err error) {
 	var languages, packages string
 	err = row.Scan(&n.Epoch, &n.Name, &n.Role, &n.Address, &n.Version, &n.Slots, &n.Memory, &languages, &packages,
-		&n.Load.Running, &n.Load.Queued, &n.Load.Held, &n.Load.Memory, &n.Draining, &n.Dead, timeColumn{&n.Since},
-		durationColumn{&n.Silent})
+		&n.Load.Running, &n.Load.Queued, &n.Load.Held, &n.Load.Memory, &n.Load.DiskFree, &n.Load.MemoryFree,
+		&n.Draining, &n.Dead, timeColumn{&n.Since}, durationColumn{&n.Silent}, &n.Revoked)
 	n.Languages, n.Packages = strings.Fields(languages), strings.Fields(packages)
 	return n, err
 }
@@ -31,26 +31,37 @@ func scanNode(row scanner) (n engine.Node, err error) {
 func (db *DB) AddNode(ctx context.Context, n engine.Node) error {
 	l := n.Load
 	_, err := writing(db.writeNoSync).exec(ctx, "add node", n.Name, "INSERT INTO nodes ("+nodeColumns+`, beat_us)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 0, `+db.clock+", "+db.clock+")",
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, 0, `+db.clock+", "+db.clock+")",
 		int64(n.Epoch), n.Name, n.Role, n.Address, n.Version, n.Slots, n.Memory, strings.Join(n.Languages, " "),
-		strings.Join(n.Packages, " "), l.Running, l.Queued, l.Held, l.Memory, n.Draining)
+		strings.Join(n.Packages, " "), l.Running, l.Queued, l.Held, l.Memory, l.DiskFree, l.MemoryFree,
+		n.Draining)
 	return err
 }
 
 // Beat records that a node is alive: engine.ErrNotFound when it was declared dead.
 func (db *DB) Beat(ctx context.Context, epoch engine.Epoch, l engine.Load, draining bool) (drain bool, err error) {
+	n := engine.Node{Epoch: epoch, Load: l, Draining: draining}
 	err = db.writeNoSync(ctx, "beat", "", func(ctx context.Context, c *conn) error {
-		return c.row(ctx, []any{&drain}, `UPDATE nodes SET beat_us = `+db.clock+`,
-			running = $1, queued = $2, held = $3, used = $4, draining = $5 WHERE epoch = $6 AND dead = 0 RETURNING drain`,
-			l.Running, l.Queued, l.Held, l.Memory, draining, int64(epoch))
+		return beat(ctx, c, db.clock, &n, "", &drain)
 	})
 	return drain, err
+}
+
+// beat records that a node is alive which fulfils a condition, with its arguments.
+func beat(ctx context.Context, c *conn, clock string, n *engine.Node, where string, drain *bool, more ...any) error {
+	l := &n.Load
+	return c.row(ctx, []any{drain}, `UPDATE nodes SET beat_us = `+clock+`,
+		running = $1, queued = $2, held = $3, used = $4, disk_free = $5, memory_free = $6, draining = $7
+		WHERE epoch = $8 AND dead = 0`+where+` RETURNING drain`,
+		append([]any{l.Running, l.Queued, l.Held, l.Memory, l.DiskFree, l.MemoryFree, n.Draining, int64(n.Epoch)},
+			more...)...)
 }
 
 // Nodes returns all nodes by name.
 func (db *DB) Nodes(ctx context.Context) ([]engine.Node, error) {
 	return list(ctx, db, "list nodes", scanNode, "SELECT "+nodeColumns+", "+db.clock+
-		" - beat_us FROM nodes ORDER BY name, epoch")
+		" - beat_us, CASE WHEN role = 'worker' AND name IN (SELECT name FROM worker_names WHERE state = 'revoked') "+
+		"THEN 1 ELSE 0 END FROM nodes ORDER BY name, epoch")
 }
 
 // GiveUp marks a node as dead that has been silent for engine.DeadAfter.

@@ -74,6 +74,7 @@ func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, 
 	o := options{}
 	db := newDB(log, &o, changes)
 	db.words, db.clock = lexemes{}, postgresClock
+	settings.Tracer = o.tracer
 	s := &shared{pool: stdlib.OpenDB(*settings)}
 	s.pool.SetMaxOpenConns(maxConnections)
 	s.pool.SetMaxIdleConns(maxConnections)
@@ -93,7 +94,7 @@ func OpenPostgres(ctx context.Context, database, path string, log *slog.Logger, 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database at %s: %w", settings.Host, err), s.close())
 	}
-	db.store = s
+	db.store, db.pool = s, s.pool
 	return db, nil
 }
 

@@ -12,14 +12,14 @@ import (
 )
 
 const runColumns = `id, owner, origin, session, language, status, exit_code, signal, truncated, duration_us, cpu_us,
-	memory_peak, inputs, dropped, message, created_us, started_us, finished_us, node, start, image, wall`
+	memory_peak, inputs, dropped, message, created_us, started_us, finished_us, node, start, image, wall, name, hint`
 
 func scanRun(row scanner) (r engine.Run, err error) {
 	err = row.Scan(idColumn{&r.ID}, &r.Owner, &r.Origin, idColumn{&r.Session}, &r.Language, &r.Status, &r.ExitCode,
 		&r.Signal,
 		&r.Truncated, durationColumn{&r.Duration}, durationColumn{&r.CPU}, &r.MemoryPeak, listOf(&r.Inputs),
 		listOf(&r.Dropped), &r.Message, timeColumn{&r.CreatedAt}, timeColumn{&r.StartedAt}, timeColumn{&r.FinishedAt},
-		&r.Node, &r.Start, &r.Image, &r.Wall)
+		&r.Node, &r.Start, &r.Image, &r.Wall, &r.Name, &r.Hint)
 	return r, err
 }
 
@@ -239,11 +239,11 @@ func updateRun(ctx context.Context, c *conn, r *engine.Run, finished time.Time) 
 	}
 	n, err := c.exec(ctx, `UPDATE runs SET status = $1, exit_code = $2, signal = $3, truncated = $4, duration_us = $5,
 		cpu_us = $6, memory_peak = $7, inputs = $8, dropped = $9, message = $10, started_us = $11,
-		finished_us = $12, start = $13, wall = $14
-		WHERE id = $15 AND owner = $16 AND status IN ('queued', 'running')`,
+		finished_us = $12, start = $13, wall = $14, hint = $15
+		WHERE id = $16 AND owner = $17 AND status IN ('queued', 'running')`,
 		r.Status, r.ExitCode, r.Signal, r.Truncated, r.Duration.Microseconds(), r.CPU.Microseconds(),
 		r.MemoryPeak, listOf(&r.Inputs), listOf(&r.Dropped), r.Message, timeOrNull(r.StartedAt),
-		finished.UnixMicro(), r.Start, r.Wall,
+		finished.UnixMicro(), r.Start, r.Wall, r.Hint,
 		r.ID[:], r.Owner)
 	if err != nil || n > 0 {
 		return err
@@ -319,6 +319,19 @@ func (db *DB) runFiles(ctx context.Context, c *conn, run *engine.Run) ([]engine.
 	return rows(ctx, c, scanFile, "SELECT "+fileColumns+
 		" FROM files f WHERE f.run = $1 AND f.owner = $2 AND f.expires_us > $3 ORDER BY f.path, f.id", run.ID[:], run.Owner,
 		db.micros())
+}
+
+// NameRun sets the name of a run.
+func (db *DB) NameRun(ctx context.Context, owner engine.Owner, id engine.ID, name string) error {
+	return db.write(ctx, "name run", id.String(), func(ctx context.Context, c *conn) error {
+		// The next search indexes its words again, with the name.
+		if _, err := c.exec(ctx, "DELETE FROM run_text WHERE rowid = (SELECT doc FROM runs WHERE id = $1 AND owner = $2 "+
+			"AND doc > 0)", id[:], owner); err != nil {
+			return err
+		}
+		return changed(c.exec(ctx, "UPDATE runs SET name = $1, doc = CASE WHEN doc > 0 THEN NULL ELSE doc END "+
+			"WHERE id = $2 AND owner = $3", name, id[:], owner))
+	})
 }
 
 // RunLog returns the output of a run as it came, and engine.ErrConflict for a

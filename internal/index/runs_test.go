@@ -28,7 +28,7 @@ var runTests = map[string]func(bench){
 		run.Inputs = []engine.InputState{{ID: engine.NewID(), Path: "in \"1\"", Changed: true},
 			{ID: engine.NewID(), Path: "in2", Deleted: true}}
 		run.Dropped = []engine.DroppedFile{{Path: "huge", Reason: "too large"}}
-		run.Message = "as the test asked"
+		run.Message, run.Hint = "as the test asked", "it was not sent"
 		end(run, engine.StatusError)
 		b.want(b.FinishRun(b.Context(), run, []engine.OutputChunk{
 			{Stream: engine.Stdout, Data: run.Stdout}, {Stream: engine.Stderr, Data: "err"}}, nil), "")
@@ -369,6 +369,11 @@ var runTests = map[string]func(bench){
 			}
 		}
 		b.finish(first, nil)
+		b.want(b.NameRun(b.Context(), "bob", first.ID, "Rates"), engine.ErrNotFound)
+		b.want(b.NameRun(b.Context(), "ada", first.ID, "Rates"), "")
+		named, err := b.Run(b.Context(), "ada", first.ID)
+		b.want(err, "")
+		b.same("the name", named.Name, "Rates")
 		_, err = b.ExpireRuns(b.Context(), first.FinishedAt.Add(time.Second), 10)
 		b.want(err, "")
 		earlier, err = b.StartRun(b.Context(), newRun("ada"), nil, "key", two)

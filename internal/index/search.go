@@ -102,7 +102,7 @@ func (db *DB) indexRun(ctx context.Context, c *conn, run *engine.Run, doc int64)
 	if err != nil {
 		return err
 	}
-	about := []string{run.Language, run.Status.Words(), string(run.Origin), run.Message}
+	about := []string{run.Name, run.Language, run.Status.Words(), string(run.Origin), run.Message}
 	code := ""
 	var names []string
 	if s := run.Source; s != nil {

@@ -45,4 +45,23 @@ var searchTests = map[string]func(bench){
 			}
 		}
 	},
+	"a name that is given later is found, and the one before is not": func(b bench) {
+		run := b.start(func(r *engine.Run) { r.Source = &engine.Source{Code: "print(1)"} })
+		b.finish(run, nil)
+		found := func(text string, want int) {
+			b.Helper()
+			_, err := b.IndexRuns(b.Context(), 10)
+			b.want(err, "")
+			runs, err := b.Runs(b.Context(), engine.RunQuery{Owner: "ada", Text: text, Page: engine.Page{Limit: 8}})
+			b.want(err, "")
+			b.same("runs with "+text, len(runs), want)
+		}
+		found("quarterly", 0)
+		for name, other := range map[string]string{"Quarterly rates": "Plans", "Plans": "Quarterly rates"} {
+			b.want(b.NameRun(b.Context(), "ada", run.ID, other), "")
+			found(other, 1)
+			found(name, 0)
+			found("print", 1)
+		}
+	},
 }

@@ -10,7 +10,7 @@ import (
 
 const (
 	sessionColumns = "id, owner, origin, kind, implicit, scope, live, created_us, expires_us, ttl_us, " +
-		"holder, worker, generation, wall"
+		"holder, worker, generation, wall, name"
 
 	touchSession = "UPDATE sessions SET " + touched + " WHERE id = $2"
 
@@ -27,7 +27,7 @@ const always int64 = math.MinInt64
 func scanSession(row scanner) (s engine.Session, err error) {
 	err = row.Scan(idColumn{&s.ID}, &s.Owner, &s.Origin, &s.Kind, &s.Implicit, &s.Scope, &s.Live,
 		timeColumn{&s.CreatedAt}, timeColumn{&s.ExpiresAt}, durationColumn{&s.TTL},
-		&s.Place.Holder, &s.Place.Worker, &s.Place.Generation, &s.Wall)
+		&s.Place.Holder, &s.Place.Worker, &s.Place.Generation, &s.Wall, &s.Name)
 	if s.Live != "" {
 		s.Kind = engine.SessionLive
 	}
@@ -40,9 +40,9 @@ func insertSession(ctx context.Context, c *conn, s *engine.Session) error {
 		kind = engine.SessionFiles
 	}
 	_, err := c.exec(ctx, "INSERT INTO sessions ("+sessionColumns+
-		") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+		") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
 		s.ID[:], s.Owner, s.Origin, kind, s.Implicit, s.Scope, s.Live, s.CreatedAt.UnixMicro(), s.ExpiresAt.UnixMicro(),
-		s.TTL.Microseconds(), int64(s.Place.Holder), int64(s.Place.Worker), s.Place.Generation, s.Wall)
+		s.TTL.Microseconds(), int64(s.Place.Holder), int64(s.Place.Worker), s.Place.Generation, s.Wall, s.Name)
 	return err
 }
 
@@ -189,12 +189,29 @@ func (db *DB) SetScope(ctx context.Context, owner engine.Owner, id engine.ID, sc
 		"UPDATE sessions SET scope = $1 WHERE id = $2 AND owner = $3 AND expires_us > $4", scope, id[:], owner, db.micros())
 }
 
+// NameSession sets the name of a session that has not expired.
+func (db *DB) NameSession(ctx context.Context, owner engine.Owner, id engine.ID, name string) error {
+	return writing(db.write).change(ctx, "name session", id.String(),
+		"UPDATE sessions SET name = $1 WHERE id = $2 AND owner = $3 AND expires_us > $4", name, id[:], owner, db.micros())
+}
+
+// SetLive replaces what the interpreter of a live session that has not expired is started with.
+func (db *DB) SetLive(ctx context.Context, owner engine.Owner, id engine.ID, live string) error {
+	return writing(db.write).change(ctx, "update session", id.String(),
+		"UPDATE sessions SET live = $1 WHERE id = $2 AND owner = $3 AND live != '' AND expires_us > $4", live, id[:], owner,
+		db.micros())
+}
+
 // OriginSessions returns the sessions of an edge that belong to a node and have not expired, without implicit ones.
 func (db *DB) OriginSessions(
-	ctx context.Context, origin engine.Origin, holder engine.Epoch,
+	ctx context.Context, origin engine.Origin, holder engine.Epoch, others bool,
 ) ([]engine.Session, error) {
+	is := "="
+	if others {
+		is = "<>"
+	}
 	return list(ctx, db, "list sessions of an origin", scanSession, "SELECT "+sessionColumns+
-		" FROM sessions WHERE implicit = 0 AND origin = $1 AND holder = $2 AND expires_us > $3 ORDER BY created_us, id",
+		" FROM sessions WHERE implicit = 0 AND origin = $1 AND holder "+is+" $2 AND expires_us > $3 ORDER BY created_us, id",
 		origin, int64(holder), db.micros())
 }
 

@@ -168,13 +168,22 @@ var sessionTests = map[string]func(bench){
 		bob := made("bob", func(s *engine.Session) { s.CreatedAt = start.Add(1000) })
 		made("ada", func(s *engine.Session) { s.Origin = engine.OriginNative })
 		made("ada", func(s *engine.Session) { s.Implicit = true })
-		made("ada", func(s *engine.Session) { s.Place.Holder = 7 })
+		elsewhere := made("ada", func(s *engine.Session) { s.Place.Holder = 7 })
 		made("ada", func(s *engine.Session) { s.ExpiresAt = start })
 		b.want(b.SetScope(b.Context(), "ada", ada.ID, "x"), "")
 		b.want(b.SetScope(b.Context(), "ada", bob.ID, "x"), engine.ErrNotFound)
-		ada.Scope = "x"
-		got, err := b.OriginSessions(b.Context(), engine.OriginE2B, 0)
+		b.want(b.SetLive(b.Context(), "ada", ada.ID, "{}"), engine.ErrNotFound) // which is no live one
+		b.want(b.NameSession(b.Context(), "ada", ada.ID, "Rates"), "")
+		b.want(b.NameSession(b.Context(), "ada", bob.ID, "Rates"), engine.ErrNotFound)
+		ada.Scope, ada.Name = "x", "Rates"
+		got, err := b.OriginSessions(b.Context(), engine.OriginE2B, 0, false)
 		b.want(err, "")
 		b.same("sessions", got, []engine.Session{ada, bob})
+		got, err = b.OriginSessions(b.Context(), engine.OriginE2B, 7, true)
+		b.want(err, "")
+		b.same("sessions of others", got, []engine.Session{ada, bob})
+		got, err = b.OriginSessions(b.Context(), engine.OriginE2B, 0, true)
+		b.want(err, "")
+		b.same("sessions of others", got, []engine.Session{elsewhere})
 	},
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
@@ -86,7 +87,11 @@ func (s *Service) question(ctx context.Context, caller engine.Caller, session en
 	if err != nil {
 		return err
 	}
-	o := &order{do: q.Do, text: q, reply: make(chan reply, 1)}
+	return at.query(ctx, &order{do: q.Do, text: q, reply: make(chan reply, 1)}, answer)
+}
+
+// query is question for any order. An order that nobody waits for any more is taken back.
+func (at *session) query(ctx context.Context, o *order, answer any) error {
 	if err := at.enqueue(ctx, o); err != nil {
 		return err
 	}
@@ -96,10 +101,13 @@ func (s *Service) question(ctx context.Context, caller engine.Caller, session en
 			return r.err
 		}
 		if err := json.Unmarshal(r.report, answer); err != nil {
-			return &engine.Error{Op: q.Do, Kind: engine.ErrInternal, Err: errors.New("the interpreter's answer makes no sense")}
+			return &engine.Error{Op: o.do, Kind: engine.ErrInternal, Err: errors.New("the interpreter's answer makes no sense")}
 		}
 		return nil
 	case <-ctx.Done():
+		at.mu.Lock()
+		at.orders = slices.DeleteFunc(at.orders, func(waiting *order) bool { return waiting == o })
+		at.mu.Unlock()
 		return canceled(ctx)
 	}
 }

@@ -67,6 +67,8 @@ type Cell struct {
 	Usage          Usage
 	Restarted      bool   // first cell after an interpreter was lost: variables are lost, files are kept
 	Message        string // for a person: why it was lost, or why there is a new interpreter
+	Hint           string // what can be done about what it missed, as a line of its output says; empty: nothing
+	Package        string // that it missed, and that Install may bring; empty: none
 	CreatedAt      time.Time
 	FinishedAt     time.Time // zero until final
 }

@@ -236,7 +236,7 @@ func TestRestartOfTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Close()
-	if err := p.sandbox.Release(t.Context(), s); err != nil { // as the end of the executor does
+	if err := p.sandbox.Release(t.Context(), s, 0); err != nil { // as the end of the executor does
 		t.Fatal(err)
 	}
 	again := openOn(t, Config{}, first.sandbox, blobs, index)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -23,7 +25,7 @@ func (it *interpreter) ended(run *engine.Run) {
 	if keeping != nil {
 		<-keeping
 	}
-	at.store() // whatever has changed since, also what was too much for the limits of a cell
+	_ = at.store() // logged: whatever has changed since, also what was too much for the limits of a cell
 	if it.vacate && at.dispensable() == nil && !at.service.shares(at) {
 		ctx, cancel := context.WithTimeout(context.Background(), endTime)
 		_ = at.service.engine.Vacate(ctx, at.record) // logged by the engine
@@ -37,6 +39,7 @@ func (it *interpreter) ended(run *engine.Run) {
 		why = reason(run)
 	}
 	at.interpreter, at.current = nil, nil
+	at.service.lived.Add(int64(time.Since(it.start)))
 	at.service.rooms.notify()
 	if at.idle != nil {
 		at.idle.Stop()
@@ -99,3 +102,37 @@ func reason(run *engine.Run) string {
 	}
 	return "It was killed."
 }
+
+// filesThere is what the first cell of a new interpreter is told of the files.
+const filesThere = "files are there as they were stored last."
+
+// compare compares the workspace of a new interpreter, which has had no order yet, with the stored files: its first
+// cell says what is there.
+func (it *interpreter) compare(ctx context.Context) {
+	at := it.at
+	at.mu.Lock()
+	done := it.began || !it.fresh || at.why == ""
+	at.mu.Unlock()
+	if done {
+		return
+	}
+	missing, err := at.service.engine.MissingFiles(ctx, at.record)
+	found := filesThere
+	switch {
+	case err != nil:
+		found = "and its files could not be compared with those that are stored."
+	case len(missing) > 0:
+		found = fmt.Sprintf("and %d of its stored files are not in its workspace: %s.", len(missing),
+			strings.Join(missing[:min(len(missing), maxNamed)], ", "))
+	}
+	if found != filesThere {
+		at.service.log.Error("a session does not have its stored files", "session", at.record.ID, "missing", len(missing),
+			"error", err)
+	}
+	at.mu.Lock()
+	it.found = found
+	at.mu.Unlock()
+}
+
+// maxNamed bounds how many missing files a cell names.
+const maxNamed = 10

@@ -9,46 +9,73 @@ import (
 	"iter"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
-// Files of a session's workspace while programs run. Changes made here are stored like those of a
-// cell.
+// Files of a session's workspace while programs run. A change that is made here is stored before its caller has the
+// answer, together with the changes of others who wait; so is what a process has changed, before its end is told.
 
-// saveAfter is how long after a change files are stored, if no cell runs.
-const saveAfter = 500 * time.Millisecond
-
-// changed schedules the storing of changed files.
-func (at *session) changed() {
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	if at.saving == nil {
-		at.saving = time.AfterFunc(saveAfter, func() { at.service.background(at.saveFiles) })
-	}
+// flush is a storing of files that callers wait for.
+type flush struct {
+	paths []string // with what is below them
+	done  chan struct{}
+	err   error // when done is closed
 }
 
-// saveFiles stores changes made beside cells. A running cell stores them with its own.
-func (at *session) saveFiles() {
+// flush stores the changes at or below paths of the workspace, with those of other callers that ask before it begins.
+// After an error the changes may be lost with the workspace.
+func (at *session) flush(ctx context.Context, paths ...string) error {
 	at.mu.Lock()
-	at.saving = nil
+	f := at.nextFlush
+	first := f == nil
+	if first {
+		f = &flush{done: make(chan struct{})}
+		at.nextFlush = f
+	}
+	f.paths = append(f.paths, paths...)
+	at.mu.Unlock()
+	if first && !at.service.background(func() {
+		defer close(f.done)
+		at.flushing.Lock()
+		defer at.flushing.Unlock()
+		at.mu.Lock()
+		at.nextFlush = nil
+		at.mu.Unlock()
+		f.err = at.store(f.paths...)
+	}) {
+		close(f.done) // the service ends, and stores all files of its sessions
+	}
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return canceled(ctx)
+	}
+	if f.err == nil {
+		return nil
+	}
+	return &engine.Error{Op: "store", Kind: engine.ErrUnavailable, ID: at.id.String(), Err: f.err,
+		Hint: "The change may be lost: look at the file, and try again."}
+}
+
+// flushAll stores all changes. A running cell stores them with its own.
+func (at *session) flushAll() {
+	at.mu.Lock()
 	busy := at.current != nil && at.current.cell != nil || at.interpreter == nil
 	at.mu.Unlock()
-	if busy {
-		return
+	if !busy {
+		_ = at.flush(at.service.life, ".") // store logs why
 	}
-	at.store()
 }
 
 // maxDropped bounds how many files that could not be stored beside cells are told with the next cell.
 const maxDropped = 1000
 
-// store stores the files that changed since the last time.
-func (at *session) store() {
+// store stores the files that changed since the last time, all of them or those at or below paths.
+func (at *session) store(paths ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
-	saved, err := at.service.engine.SaveAll(ctx, at.record)
+	saved, err := at.service.engine.SaveAll(ctx, at.record, paths...)
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	at.stored = at.service.changes.Add(1)
@@ -64,6 +91,7 @@ func (at *session) store() {
 	if err != nil {
 		at.service.log.Error("the files of a live session could not be stored", "session", at.record.ID, "error", err)
 	}
+	return err
 }
 
 // note remembers which files are in the workspace alone, for want of space. The caller holds mu.
@@ -216,23 +244,26 @@ func (s *Service) MoveFile(
 	if err != nil {
 		return engine.Entry{}, err
 	}
-	defer v.it.at.changed()
-	if source.files == nil || source.files != target.files { // elsewhere, or two file systems
-		if _, err := v.stat(ctx, target); err == nil && !replace {
-			return engine.Entry{}, &engine.Error{Op: "move", Kind: engine.ErrConflict, ID: to,
-				Err: errors.New("there is something by that name")}
-		}
-		if err := v.movable(ctx, source); err != nil {
-			return engine.Entry{}, err
-		}
-		if err := v.command(ctx, io.Discard, 0, nil, "/bin/mv", "-T", "--", source.String(), target.String()); err != nil {
-			return engine.Entry{}, unchanged(target, err)
-		}
-		found, err := v.stat(ctx, target)
-		return target.named(to, found), err
+	found, err := v.move(ctx, source, target, replace)
+	return target.named(to, found), cmp.Or(err, v.flush(ctx, source, target))
+}
+
+func (v *view) move(ctx context.Context, source, target location, replace bool) (found engine.Entry, err error) {
+	if source.files != nil && source.files == target.files {
+		return source.files.Move(ctx, source.path, target.path, replace)
 	}
-	found, err := source.files.Move(ctx, source.path, target.path, replace)
-	return target.named(to, found), err
+	// Elsewhere, or between two file systems.
+	if _, err := v.stat(ctx, target); err == nil && !replace {
+		return found, &engine.Error{Op: "move", Kind: engine.ErrConflict, ID: target.String(),
+			Err: errors.New("there is something by that name")}
+	}
+	if err := v.movable(ctx, source); err != nil {
+		return found, err
+	}
+	if err := v.command(ctx, io.Discard, 0, nil, "/bin/mv", "-T", "--", source.String(), target.String()); err != nil {
+		return found, unchanged(target, err)
+	}
+	return v.stat(ctx, target)
 }
 
 // RemoveFile removes a file, or a folder with all that is in it if recursive.
@@ -245,17 +276,23 @@ func (s *Service) RemoveFile(
 	return err
 }
 
+// change changes what a path names, and stores the change.
 func (s *Service) change(
 	ctx context.Context, caller engine.Caller, session engine.ID, path string, how follow,
 	do func(*view, location) (engine.Entry, error),
 ) (found engine.Entry, err error) {
-	err = s.reach(ctx, caller, session, path, how, func(v *view, p location) error {
+	v, err := s.visit(ctx, caller, session)
+	if err != nil {
+		return found, err
+	}
+	defer v.release()
+	var at location
+	err = v.reach(ctx, cmp.Or(path, "."), how, func(p location) error {
 		e, err := do(v, p)
-		v.it.at.changed()
-		found = p.named(path, e)
+		at, found = p, p.named(path, e)
 		return err
 	})
-	return found, err
+	return found, cmp.Or(err, v.flush(ctx, at)) // of a failed change too: a part of it may be done
 }
 
 // WatchFiles yields the changes in a folder, and below it if recursive, until ctx ends or the

@@ -20,10 +20,14 @@ func (it *interpreter) addHint(ctx context.Context, c *cell, traceback []string)
 	c.examined = true
 	messages := c.log.messages()
 	text := strings.Join(append([]string{messages}, traceback...), "\n")
-	line := it.at.service.engine.Hint(ctx, it.at.caller.Owner, it.run, text)
+	hint := it.at.service.engine.Hint(ctx, it.at.caller.Owner, it.run, text)
+	line := hint.Line()
 	if line == "" {
 		return traceback
 	}
+	it.at.mu.Lock()
+	c.Hint, c.Package = hint.Text, hint.Package
+	it.at.mu.Unlock()
 	if len(traceback) > 0 {
 		return append(slices.Clip(traceback), line)
 	}
@@ -57,7 +61,7 @@ func (p *process) addHint(end engine.ProcessEnd) {
 		return
 	}
 	text := p.output.last(stream)
-	line := p.session.service.engine.Hint(context.Background(), p.session.caller.Owner, p.run, text)
+	line := p.session.service.engine.Hint(context.Background(), p.session.caller.Owner, p.run, text).Line()
 	if line == "" {
 		return
 	}

@@ -55,8 +55,15 @@ func TestHints(t *testing.T) {
 				t.Errorf("%s: the line ends the %s: %v, want %v\n%s", name, place.name, got, place.want, place.text)
 			}
 		}
+		said := test.trace || test.stderr
+		if strings.HasPrefix("airlock: "+cell.Hint, line) != said || (cell.Package == "nopkg") != said {
+			t.Errorf("%s: the fields say %q and %q", name, cell.Hint, cell.Package)
+		}
 	}
 	node := p.run(sessions["js"], "require('nopkg')")
+	if !strings.HasPrefix(node.Hint, "the Node package nopkg") || node.Package != "nopkg" {
+		t.Errorf("the fields of a cell of Node: %q, %q", node.Hint, node.Package)
+	}
 	if got := node.Outputs[len(node.Outputs)-1].Traceback; !strings.HasPrefix(got[len(got)-1], "airlock: the Node package nopkg") {
 		t.Errorf("Node: %q", got)
 	}

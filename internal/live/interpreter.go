@@ -18,9 +18,10 @@ import (
 
 // interpreter is the interpreter of a session: a run of the engine that polls for orders.
 type interpreter struct {
-	at   *session
-	run  engine.ID
-	gone chan struct{} // closed when it has ended and is cleaned up
+	at    *session
+	run   engine.ID
+	start time.Time
+	gone  chan struct{} // closed when it has ended and is cleaned up
 
 	// Guarded by the session's mu:
 	out      func(bool) // notifies the engine that it begins or ends to wait
@@ -39,7 +40,7 @@ type interpreter struct {
 	leases   int            // other users of its sandbox
 	awake    bool           // the engine lets it run
 	hadLease bool           // it had a lease
-	ready    bool           // it was notified to get ready for an order
+	found    string         // what the first cell is told of the files
 	unsaved  bool           // there may be unstored files, whatever its driver reports
 	partial  map[engine.Stream][]byte
 }
@@ -47,7 +48,7 @@ type interpreter struct {
 // launch starts an interpreter. The caller holds mu.
 func (at *session) launch() error {
 	it := &interpreter{
-		at: at, gone: make(chan struct{}), orders: make(chan struct{}, 1), cut: make(chan struct{}, 1),
+		at: at, start: time.Now(), gone: make(chan struct{}), orders: make(chan struct{}, 1), cut: make(chan struct{}, 1),
 		fresh: true, out: func(bool) {},
 		partial: map[engine.Stream][]byte{},
 	}
@@ -205,8 +206,7 @@ func (it *interpreter) running(c *cell, count int) {
 		c.ExecutionCount = count
 	}
 	if it.fresh && at.why != "" {
-		c.Restarted, c.Message = true, sentence("This is a new interpreter: variables are gone, files are there as "+
-			"they were stored last.", at.why)
+		c.Restarted, c.Message = true, sentence("This is a new interpreter: variables are gone, "+it.found, at.why)
 	}
 	it.fresh, at.why = false, ""
 	started := c.Cell
@@ -349,6 +349,7 @@ func (it *interpreter) next(ctx context.Context, report []byte) ([]byte, error) 
 	if len(report) == 0 {
 		it.goOn(ctx)
 	}
+	it.compare(ctx)
 	at.mu.Lock()
 	it.began, at.refused = true, 0
 	for len(at.orders) == 0 || it.ending != "" {
@@ -369,7 +370,6 @@ func (it *interpreter) next(ctx context.Context, report []byte) ([]byte, error) 
 	case <-it.cut: // of a cell that has ended
 	default:
 	}
-	it.ready = false
 	at.current = at.orders[0]
 	at.orders = slices.Delete(at.orders, 0, 1)
 	if o, ok := at.current.text.(*cellOrder); ok && o.Begun {
@@ -438,7 +438,7 @@ func (it *interpreter) report(text []byte) {
 	}
 	message := result.Failed
 	if c.timedOut {
-		message = fmt.Sprintf("It was interrupted: it ran for longer than %v.", c.request.Timeout)
+		message = fmt.Sprintf("It was interrupted: it ran for longer than %s.", engine.DurationText(c.request.Timeout))
 	}
 	if !c.request.Silent && !c.request.Unrecorded && result.Count > 0 {
 		c.ExecutionCount, at.count = result.Count, result.Count
@@ -447,9 +447,23 @@ func (it *interpreter) report(text []byte) {
 	if c.ExitCode = result.Exit; c.ExitCode == nil {
 		c.ExitCode = exitCodes[status]
 	}
+	if status == StatusOK {
+		status, message = it.missesFiles(c)
+	}
 	at.current = nil
 	at.finish(c, status, message)
 	at.rest()
+}
+
+// missesFiles returns the status and the message of a cell that ended well: an error if its files could not be stored.
+func (it *interpreter) missesFiles(c *cell) (Status, string) {
+	switch n := engine.Unstored(c.Dropped); {
+	case n > 0:
+		return StatusError, fmt.Sprintf("The code ended well, but %d of its files could not be stored.", n)
+	case it.unsaved: // its message says so
+		return StatusError, ""
+	}
+	return StatusOK, ""
 }
 
 // exitCodes are those of scripts whose interpreter has ended normally.

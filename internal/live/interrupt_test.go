@@ -172,7 +172,7 @@ func TestTimeout(t *testing.T) {
 	s := p.session("python")
 	c := p.want(p.runCell(s, CellRequest{Code: "while True: pass", Timeout: 100 * time.Millisecond,
 		Grace: graceOf(false)}), StatusTimeout)
-	checkCell(t, c, facts{Error: "KeyboardInterrupt", Message: "100ms"})
+	checkCell(t, c, facts{Error: "KeyboardInterrupt", Message: "100 ms"})
 	if _, err := p.Start(t.Context(), p.caller, s, CellRequest{Timeout: 24 * time.Hour}); !errors.Is(err, engine.ErrInvalid) {
 		t.Errorf("a day: %v", err)
 	}

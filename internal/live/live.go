@@ -33,6 +33,7 @@ type Config struct {
 	Idle     time.Duration // after which an interpreter without a cell is ended; 0: 30 min
 	PerOwner int           // interpreters of one owner; 0: 16
 	Total    int           // interpreters of all; 0: by memory
+	Secret   []byte        // of the cluster, for the ids of cells; nil: there is none
 
 	// One more waits until another one has ended, or is idle and makes room.
 	Wait          time.Duration // until it is refused; 0: 30 s
@@ -69,6 +70,10 @@ type Service struct {
 	preludes map[engine.Origin]string
 
 	cells, lost, evicted, expired, changes atomic.Uint64
+	computed, lived                        atomic.Int64 // nanoseconds, of cells and interpreters that have ended
+
+	counting sync.Mutex
+	counted  Counts // the last ones, for those that never fall
 }
 
 var errClosing = errors.New("the service is shutting down")
@@ -496,6 +501,9 @@ type Counts struct {
 	Lost         uint64 // interpreters that ended in a cell: memory, a crash, an ignored interrupt
 	Evicted      uint64 // ended to free capacity
 	Expired      uint64 // ended idle
+
+	// Computed is for how long cells ran, Lived for how long interpreters were alive, those of now included.
+	Computed, Lived time.Duration
 }
 
 // Counts returns the number of interpreters, and counts of the ends of earlier ones.
@@ -503,17 +511,25 @@ func (s *Service) Counts() Counts {
 	c := Counts{
 		Total: s.config.Total, PerOwner: s.config.PerOwner,
 		Cells: s.cells.Load(), Lost: s.lost.Load(), Evicted: s.evicted.Load(), Expired: s.expired.Load(),
+		Computed: time.Duration(s.computed.Load()), Lived: time.Duration(s.lived.Load()),
 	}
 	for _, at := range s.all() {
 		at.mu.Lock()
 		if at.interpreter != nil {
 			c.Interpreters++
+			c.Lived += time.Since(at.interpreter.start)
 			if at.current != nil {
 				c.Busy++
+				c.Computed += at.current.cell.ran()
 			}
 		}
 		at.mu.Unlock()
 	}
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	// What has ended since the first line is counted the next time.
+	c.Computed, c.Lived = max(c.Computed, s.counted.Computed), max(c.Lived, s.counted.Lived)
+	s.counted = c
 	return c
 }
 

@@ -119,7 +119,6 @@ func (p *process) nameWholes() {
 			continue
 		}
 		o.name(file)
-		at.changed()
 	}
 }
 

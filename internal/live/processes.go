@@ -127,6 +127,9 @@ func (s *Service) StartProcess(
 	if err != nil {
 		return Process{}, err
 	}
+	if err := s.engine.CheckMonth(ctx, "start process", caller); err != nil {
+		return Process{}, err
+	}
 	e, err := s.acquire(ctx, caller, session)
 	if err != nil {
 		return Process{}, err
@@ -137,6 +140,7 @@ func (s *Service) StartProcess(
 		return Process{}, sandboxError(err)
 	}
 	at := e.it.at
+	s.engine.Count(at.caller, engine.Consumption{Runs: 1})
 	p := &process{
 		session: at, run: e.it.run, started: started, shell: req.Shell != "",
 		lease: e, drained: make(chan struct{}), over: make(chan struct{}),

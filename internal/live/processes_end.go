@@ -47,6 +47,7 @@ func (p *process) follow(caller engine.Caller, deadline time.Time) {
 		p.addHint(end)
 	}
 	p.nameWholes()
+	at.flushAll()
 	at.mu.Lock()
 	p.Running, p.EndedAt = false, time.Now()
 	if err == nil {
@@ -61,12 +62,14 @@ func (p *process) follow(caller engine.Caller, deadline time.Time) {
 	}
 	<-p.drained
 	p.started.Close()
+	if end.Left {
+		at.flushAll()
+	}
 	at.mu.Lock()
 	p.Background = false
 	p.release()
 	at.mu.Unlock()
 	close(p.over)
-	at.changed()
 }
 
 // kill kills a process whose time is over.

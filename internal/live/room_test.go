@@ -36,11 +36,11 @@ func (c *crowded) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	return c.Sandbox.Run(ctx, spec, host)
 }
 
-func (c *crowded) Release(ctx context.Context, id engine.ID) error {
+func (c *crowded) Release(ctx context.Context, id engine.ID, generation int64) error {
 	c.mu.Lock()
 	delete(c.held, id)
 	c.mu.Unlock()
-	return c.Sandbox.Release(ctx, id)
+	return c.Sandbox.Release(ctx, id, generation)
 }
 
 // TestNoMemory starts an interpreter without free memory. The longest idle interpreter
@@ -164,7 +164,7 @@ func TestFilesThatWereNotStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sandbox.Hold(t.Context(), made.ID, "", nil, engine.Limits{}); err != nil {
+	if err := sandbox.Hold(t.Context(), made.ID, 0, "", nil, engine.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	at.record = made

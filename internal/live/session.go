@@ -39,8 +39,9 @@ type session struct {
 	processes   []*process        // that run, and some that have ended, oldest first
 	looks       map[int]time.Time // processes of the service itself, and when they have ended
 	ports       int               // connections that are open
-	saving      *time.Timer
-	why         string // the next cell's message about the previous interpreter; empty: none
+	nextFlush   *flush            // that has not begun; nil: none
+	flushing    sync.Mutex        // held while one stores
+	why         string            // the next cell's message about the previous interpreter; empty: none
 	cpu         time.Duration
 	stored      uint64 // see Info.Files
 
@@ -92,15 +93,25 @@ type Info struct {
 	Queued   int       // cells that wait
 	Count    int       // execution count of the last cell
 	Stored   uint64    // another number whenever files were stored or forgotten
+	Fresh    bool      // its interpreter has run no cell yet: there are no variables
+	Memory   bool      // there is no interpreter, and the next one goes on with variables and processes
 	LastUse  time.Time
 }
 
 // Info describes a session.
-func (s *Service) Info(ctx context.Context, caller engine.Caller, id engine.ID) (Info, error) {
+func (s *Service) Info(ctx context.Context, caller engine.Caller, id engine.ID) (info Info, err error) {
 	at, err := s.find(ctx, caller, id)
 	if err != nil {
 		return Info{}, err
 	}
+	info = at.info()
+	if (info.State == StateNone || info.State == StatePaused) && keepsMemory(at.record) {
+		info.Memory, err = s.engine.HasMemory(ctx, at.record)
+	}
+	return info, err
+}
+
+func (at *session) info() Info {
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	info := Info{Session: at.record, Language: at.settings.language(), State: StateNone, Count: at.count,
@@ -122,12 +133,16 @@ func (s *Service) Info(ctx context.Context, caller engine.Caller, id engine.ID) 
 			info.State = StateWaiting
 		}
 	}
-	return info, nil
+	info.Fresh = at.interpreter != nil && at.interpreter.fresh
+	return info
 }
 
 // Start puts a cell in its session's queue, and returns at once.
 func (s *Service) Start(ctx context.Context, caller engine.Caller, id engine.ID, req CellRequest) (Cell, error) {
 	at, err := s.findToRun(ctx, caller, id)
+	if err == nil {
+		err = s.engine.CheckMonth(ctx, "start cell", caller)
+	}
 	if err != nil {
 		return Cell{}, err
 	}
@@ -146,12 +161,12 @@ func (at *session) start(ctx context.Context, req CellRequest, comm *CommMessage
 		return nil, &engine.Error{Op: "start cell", Kind: engine.ErrTooLarge, ID: "code",
 			Err: errors.New("a cell may have 16 MiB")}
 	case req.Timeout < 0, maxima.Timeout > 0 && req.Timeout > maxima.Timeout:
-		return nil, engine.Invalid("timeout", "must be at most %v", maxima.Timeout)
+		return nil, engine.Invalid("timeout", "must be at most %s", engine.DurationText(maxima.Timeout))
 	case req.Timeout == 0:
 		req.Timeout = at.settings.Limits.Timeout
 	}
 	c := &cell{
-		Cell:    Cell{ID: engine.NewID(), Session: at.id, Status: StatusQueued, CreatedAt: time.Now()},
+		Cell:    Cell{ID: at.newCellID(), Session: at.id, Status: StatusQueued, CreatedAt: time.Now()},
 		request: req, comm: comm, left: req.Timeout, done: make(chan struct{}),
 		log: newLog(at.settings.Limits.Output),
 	}
@@ -240,6 +255,9 @@ func (s *Service) cell(ctx context.Context, caller engine.Caller, session, id en
 	defer at.mu.Unlock()
 	i := slices.IndexFunc(at.cells, func(c *cell) bool { return c.ID == id })
 	if i < 0 {
+		if c := at.formerCell(id); c != nil {
+			return at, c, nil
+		}
 		return nil, nil, missing("cell " + id.String())
 	}
 	return at, at.cells[i], nil
@@ -460,10 +478,26 @@ func (at *session) finish(c *cell, status Status, message string) {
 	c.Status, c.Message, c.FinishedAt = status, sentence(c.Message, message), time.Now()
 	c.Usage.Duration = c.request.Timeout - c.left
 	at.service.cells.Add(1)
+	at.service.computed.Add(int64(c.Usage.Duration))
+	if c.comm == nil && c.Usage.Duration > 0 {
+		at.service.engine.Count(at.caller, engine.Consumption{Runs: 1})
+	}
 	at.used = c.FinishedAt
 	c.Dropped = append(c.Dropped, c.log.unkept...)
 	c.Truncated = c.log.end(c.Cell)
 	close(c.done)
+}
+
+// ran returns for how long a cell has run until now; nil has not. The caller holds mu.
+func (c *cell) ran() time.Duration {
+	if c == nil || c.Status.Final() {
+		return 0
+	}
+	ran := c.request.Timeout - c.left
+	if !c.since.IsZero() {
+		ran += time.Since(c.since)
+	}
+	return ran
 }
 
 // run starts a cell's clock, and hold stops it. The caller holds mu.

@@ -22,6 +22,9 @@ type Sessions interface {
 	Interrupt(ctx context.Context, caller engine.Caller, session engine.ID) error
 	Restart(ctx context.Context, caller engine.Caller, session engine.ID) error
 	Pause(ctx context.Context, caller engine.Caller, session engine.ID, memory Memory) error
+	Network(ctx context.Context, caller engine.Caller, session engine.ID) (NetworkState, error)
+	SetNetwork(ctx context.Context, caller engine.Caller, session engine.ID, network *engine.Network) error
+	Install(ctx context.Context, caller engine.Caller, session engine.ID, names []string) (iter.Seq[Event], error)
 	SetSecrets(ctx context.Context, caller engine.Caller, session engine.ID, values map[string]engine.SecretValue) error
 	AddSnapshot(
 		ctx context.Context, caller engine.Caller, session engine.ID, name string, memory Memory,
@@ -33,7 +36,6 @@ type Sessions interface {
 	Counts() Counts
 	SetPrelude(origin engine.Origin, code string)
 
-	Prepare(caller engine.Caller, session engine.ID)
 	Start(ctx context.Context, caller engine.Caller, session engine.ID, req CellRequest) (Cell, error)
 	Wait(ctx context.Context, caller engine.Caller, session, cell engine.ID) (Cell, error)
 	Cell(ctx context.Context, caller engine.Caller, session, cell engine.ID) (Cell, error)
@@ -50,6 +52,7 @@ type Sessions interface {
 		ctx context.Context, caller engine.Caller, session engine.ID, code string,
 	) (status, indent string, err error)
 	Variables(ctx context.Context, caller engine.Caller, session engine.ID) ([]Variable, error)
+	Frame(ctx context.Context, caller engine.Caller, session engine.ID, q FrameQuery) (FrameAnswer, error)
 
 	Comms(ctx context.Context, caller engine.Caller, session engine.ID, target string) (map[string]Comm, error)
 	SendComm(

@@ -95,8 +95,8 @@ func TestTableForm(t *testing.T) {
 		t.Errorf("%d rows and %d columns, %d rows are there: %v", zeros.Rows, zeros.Columns, len(zeros.Data), zeros.Fields)
 	}
 	for code, want := range map[string]string{
-		"pd.DataFrame({'t': pd.to_datetime(['2024-01-01', None]), 's': ['007', 'b'], 'n': [1, 2**60], 'f': [1.5, np.nan]})": `[[0,"2024-01-01","007",1,1.5],[1,"NaT","b","1152921504606846976","nan"]] string string integer number`,
-		"pd.DataFrame({'i': pd.array([1, None], 'Int64'), 'd': [decimal.Decimal('1.10'), 2], 'b': [True, False]})":          `[[0,1,"1.10","True"],[1,"<NA>","2","False"]] integer number string`,
+		"pd.DataFrame({'t': pd.to_datetime(['2024-01-01', None]), 's': ['007', 'b'], 'n': [1, 2**60], 'f': [1.5, np.nan]})": `[[0,"2024-01-01","007",1,1.5],[1,null,"b","1152921504606846976",null]] datetime string integer number`,
+		"pd.DataFrame({'i': pd.array([1, None], 'Int64'), 'd': [decimal.Decimal('1.10'), 2], 'b': [True, False]})":          `[[0,1,"1.10",true],[1,null,"2",false]] integer number boolean`,
 		"pd.DataFrame({'a': [1]}, index=pd.MultiIndex.from_tuples([('x', 1)], names=['k', 'l']))":                           `[["x",1,1]] integer integer`,
 		"pd.DataFrame()": `[] `,
 	} {

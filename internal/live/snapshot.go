@@ -33,7 +33,7 @@ func (s *Service) Pause(ctx context.Context, caller engine.Caller, id engine.ID,
 		return err
 	}
 	if !keep {
-		at.store()
+		_ = at.store() // dispensable says
 	}
 	if err := at.dispensable(); err != nil {
 		return err

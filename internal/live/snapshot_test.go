@@ -179,7 +179,7 @@ func TestStopStoresAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Close()
-	if err := p.sandbox.Release(t.Context(), s); err != nil {
+	if err := p.sandbox.Release(t.Context(), s, 0); err != nil {
 		t.Fatal(err)
 	}
 	again := openOn(t, Config{}, first.sandbox, blobs, index)

@@ -62,6 +62,20 @@ func (s *Service) visit(ctx context.Context, caller engine.Caller, session engin
 	return v, err
 }
 
+// flush stores the changes at locations in the workspace.
+func (v *view) flush(ctx context.Context, at ...location) error {
+	var paths []string
+	for _, p := range at {
+		if p.files == v.workspace {
+			paths = append(paths, p.path)
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	return v.it.at.flush(ctx, paths...)
+}
+
 // locate returns the location of a clean absolute path without links.
 func (v *view) locate(name string) location {
 	for _, root := range append([]string{tmpName}, workspaceNames...) {

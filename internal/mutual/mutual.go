@@ -45,6 +45,7 @@ func Config(token string) (*tls.Config, error) {
 		ClientAuth:         tls.RequireAnyClientCert,
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection does it
 		VerifyConnection:   func(state tls.ConnectionState) error { return verify(state, key.Public()) },
+		ServerName:         keyName(key.Public().(ed25519.PublicKey)),
 		MinVersion:         tls.VersionTLS13,
 		// A resumed session would skip VerifyConnection's proof that the peer has the token now.
 		SessionTicketsDisabled: true,

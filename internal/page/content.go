@@ -79,7 +79,8 @@ func PreviewKind(f File) string {
 	case ShownImages[base]:
 		return "image"
 	case base == "text/csv", base == "text/tab-separated-values", base == "application/vnd.apache.parquet",
-		base == XlsxType, ext == ".csv", ext == ".tsv", ext == ".parquet", ext == ".xlsx":
+		base == XlsxType, ext == ".csv", ext == ".tsv", ext == ".parquet", ext == ".xlsx",
+		base == "application/x-ndjson", ext == ".jsonl", ext == ".ndjson":
 		return "table"
 	case base == "application/pdf", ext == ".pdf":
 		return "pages"
@@ -88,7 +89,7 @@ func PreviewKind(f File) string {
 	case base == "application/json":
 		return "json"
 	case strings.HasPrefix(base, "text/"), base == "image/svg+xml", base == "application/xml",
-		base == "application/x-ndjson", base == "application/sql", base == "application/x-ipynb+json":
+		base == "application/sql", base == "application/x-ipynb+json":
 		return "text"
 	}
 	return ""

@@ -61,6 +61,7 @@ var problems = map[engine.Kind]Problem{
 	engine.ErrTooLarge: {Message: "This is over a size limit."},
 	engine.ErrBusy:     {Message: "Too many runs are waiting.", Cure: "Try again in a moment."},
 	engine.ErrFull:     {Message: "There is no room left."},
+	engine.ErrSpent:    {Message: "What may be used in a month is used up."},
 	engine.ErrNoLanguage: {Message: "This language is not installed on this host.",
 		Cure: "Install it with `airlock setup --languages`."},
 	engine.ErrUnavailable: {Message: "The service cannot do this at the moment.",
@@ -136,7 +137,7 @@ func (s *Site) Refuse(w http.ResponseWriter, r *http.Request, status int, _, mes
 	secure(w.Header())
 	v := &Request{Request: r, cookie: cookieOf(r)}
 	v.Caller, _ = s.Caller(r)
-	s.sendProblem(w, v, Problem{Status: status, Message: "The service turned this request away: " + message + ".",
+	s.sendProblem(w, v, Problem{Status: status, Message: "The service refused this request: " + message + ".",
 		RequestID: w.Header().Get("X-Request-Id")})
 }
 

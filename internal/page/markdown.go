@@ -41,14 +41,15 @@ var rendering = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
 
 // newMarkdown returns a renderer without raw HTML and without pictures, whose
 // documents are bounded.
-func newMarkdown(nodes renderer.NodeRenderer) goldmark.Markdown {
-	return goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList),
+func newMarkdown(nodes renderer.NodeRenderer, more ...goldmark.Option) goldmark.Markdown {
+	options := []goldmark.Option{goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList),
 		goldmark.WithParserOptions(
 			parser.WithASTTransformers(util.Prioritized(workKeeper{}, 0)),
 			parser.WithParagraphTransformers(util.Prioritized(cellCounter{}, 0)),
 			parser.WithInlineParsers(util.Prioritized(markCounter{}, 0))),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(
-			util.Prioritized(noPictures{}, 100), util.Prioritized(nodes, 90))))
+			util.Prioritized(noPictures{}, 100), util.Prioritized(nodes, 90)))}
+	return goldmark.New(append(options, more...)...)
 }
 
 // RenderMarkdown returns a file of a run, or a cell, as HTML; false: it exceeds a bound or cannot be
@@ -158,7 +159,7 @@ func (cellCounter) Transform(node *ast.Paragraph, reader text.Reader, pc parser.
 type markCounter struct{}
 
 // Trigger implements parser.InlineParser.
-func (markCounter) Trigger() []byte { return []byte("[]()!*_~`<&\\") }
+func (markCounter) Trigger() []byte { return []byte("[]()!*_~`<&\\$") }
 
 // Parse implements parser.InlineParser.
 func (markCounter) Parse(parent ast.Node, _ text.Reader, pc parser.Context) ast.Node {
@@ -205,7 +206,9 @@ func (lowerHeadings) RegisterFuncs(to renderer.NodeRendererFuncRegisterer) {
 }
 
 // answers renders answers of models.
-var answers = newMarkdown(answerNodes{})
+var answers = newMarkdown(answerNodes{},
+	goldmark.WithParserOptions(parser.WithInlineParsers(util.Prioritized(formulas{}, 50))),
+	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(formulaNodes{}, 80))))
 
 // RenderAnswer renders an answer of a model, as plain text if it exceeds the bounds of
 // Markdown.

@@ -11,6 +11,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/airlock-run/airlock/internal/engine"
 )
 
 //go:embed templates/*.html static
@@ -60,7 +62,7 @@ func (s *Site) functions() template.FuncMap {
 		"named":    Named,
 		"prose":    Prose,
 		"sentence": Sentence,
-		"duration": ShortDuration,
+		"duration": engine.DurationText,
 		"inc":      func(i int) int { return i + 1 },
 		"dict":     dict,
 		"commands": commands,
@@ -106,6 +108,7 @@ type View struct {
 	Page    string // name of the page, whose navigation entry is marked
 	Nav     []Entry
 	Owner   string // of the visitor; empty: not signed in
+	Name    string // of the visitor, for people; empty: not known
 	SignOut bool   // the visitor can sign out
 	Token   string // for forms and scripts
 	Nonce   string // for styles that scripts make
@@ -124,7 +127,7 @@ func (s *Site) RenderUnder(
 ) {
 	page := View{
 		Title: title, Page: name, Nonce: NewSecret(), Token: s.FormToken(v),
-		SignOut: v.HasKey, Owner: string(v.Caller.Owner), Body: body,
+		SignOut: v.HasKey, Owner: string(v.Caller.Owner), Name: v.Caller.Name, Body: body,
 	}
 	if section := s.Sections[name]; section != "" {
 		page.Page = section

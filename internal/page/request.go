@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,10 +11,12 @@ import (
 	"mime/multipart"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/oidc"
 	"github.com/airlock-run/airlock/internal/wire"
 )
 
@@ -42,7 +45,7 @@ type Request struct {
 	parts  *multipart.Reader
 }
 
-// signInStore maps cookies to the keys that signed in with them.
+// signInStore maps cookies to what signed in with them.
 type signInStore struct {
 	secret [32]byte // of the tokens; a new one with each start
 	now    func() time.Time
@@ -51,9 +54,13 @@ type signInStore struct {
 	signIns wire.Recent[[32]byte, *signIn] // by the hash of their cookies
 }
 
+// signIn is a key, or a person of the identity provider.
 type signIn struct {
 	key  string
 	used atomic.Int64 // nanoseconds of Unix time
+
+	mu     sync.Mutex   // of person
+	person *oidc.Person // nil: it is of a key
 }
 
 func newSignInStore(now func() time.Time, self func() engine.Epoch) *signInStore {
@@ -75,16 +82,16 @@ func (v *signInStore) holds(cookie, token string) bool {
 	return cookie != "" && subtle.ConstantTimeCompare([]byte(v.token(cookie)), []byte(token)) == 1
 }
 
-// key returns the key of a sign-in, and counts as a use of it.
-func (v *signInStore) key(cookie string) (string, bool) {
+// find returns a sign-in, and counts as a use of it.
+func (v *signInStore) find(cookie string) (*signIn, bool) {
 	hash := sha256.Sum256([]byte(cookie))
 	in, ok := v.signIns.Get(hash)
 	if !ok || !v.good(in) {
 		v.signIns.Delete(hash)
-		return "", false
+		return nil, false
 	}
 	in.used.Store(v.now().UnixNano())
-	return in.key, true
+	return in, true
 }
 
 // good reports whether a sign-in has not expired.
@@ -100,9 +107,8 @@ func (v *signInStore) has(cookie string) bool {
 
 // enter signs a visitor in and returns a new cookie. It never reuses a cookie that an
 // attacker may have planted.
-func (v *signInStore) enter(owner engine.Owner, key string) (cookie string) {
+func (v *signInStore) enter(owner engine.Owner, in *signIn) (cookie string) {
 	cookie = v.newCookie()
-	in := &signIn{key: key}
 	in.used.Store(v.now().UnixNano())
 	v.signIns.Put(owner, sha256.Sum256([]byte(cookie)), in)
 	return cookie
@@ -115,9 +121,10 @@ func (v *signInStore) leave(cookie string) { v.signIns.Delete(sha256.Sum256([]by
 // to the node with the sign-in.
 func (v *signInStore) newCookie() string { return v.self().Prefix() + NewSecret() }
 
-// Holder returns the node that made a visitor's cookie, or the ticket in the path.
+// Holder returns the node that made a visitor's cookie, the ticket in the path, or the state of a sign-in with an
+// identity provider.
 func Holder(r *http.Request) engine.Epoch {
-	return engine.EpochOf(cmp.Or(ticketOf(r.URL.Path), cookieOf(r)))
+	return engine.EpochOf(cmp.Or(ticketOf(r.URL.Path), stateOf(r), cookieOf(r)))
 }
 
 // NewSecret returns 256 random bits in base64.
@@ -156,30 +163,48 @@ func (s *Site) setCookie(w http.ResponseWriter, r *http.Request, value string) {
 	http.SetCookie(w, &c)
 }
 
-// SignedIn returns the caller of the key for which the request's cookie stands. It checks
-// the key each time, so that a revoked one is refused at once.
+// SignedIn returns the caller for whom the request's cookie stands. It checks a key each time, so that a revoked one
+// is refused at once, and a person of the identity provider when that is due.
 func (s *Site) SignedIn(r *http.Request) (engine.Caller, bool) {
 	if ticket := ticketOf(strings.TrimPrefix(r.URL.Path, s.Prefix)); ticket != "" {
 		to, ok := s.signIns.admits(ticket)
 		if !ok {
 			return engine.Caller{}, false
 		}
-		caller, err := s.Authenticate(r.Context(), to.key)
+		caller, err := s.callerOf(r.Context(), to.by)
 		return caller, err == nil
 	}
 	cookie := cookieOf(r)
-	key, ok := s.signIns.key(cookie)
+	in, ok := s.signIns.find(cookie)
 	if !ok {
 		return engine.Caller{}, false
 	}
-	caller, err := s.Authenticate(r.Context(), key)
+	caller, err := s.callerOf(r.Context(), in)
 	if err != nil {
-		if engine.KindOf(err) == engine.ErrUnauthorized {
+		if kind := engine.KindOf(err); kind == engine.ErrUnauthorized || kind == engine.ErrForbidden {
 			s.signIns.leave(cookie)
 		}
 		return engine.Caller{}, false
 	}
 	return caller, true
+}
+
+// callerOf returns whom a sign-in stands for now.
+func (s *Site) callerOf(ctx context.Context, in *signIn) (engine.Caller, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.person == nil {
+		return s.Authenticate(ctx, in.key)
+	}
+	if s.Now().After(in.person.Until) {
+		renewed, err := s.Provider.Renew(context.WithoutCancel(ctx), in.person)
+		if err != nil {
+			s.Log.Info("a sign-in ended", "owner", in.person.Caller.Owner, "reason", err)
+			return engine.Caller{}, err
+		}
+		in.person = renewed
+	}
+	return in.person.Caller, nil
 }
 
 // Visit identifies the caller of a request. A browser without a cookie gets one.
@@ -225,7 +250,7 @@ func (v *Request) script() bool {
 // Operator reports whether the visitor may change shared settings: with an admin key, or on
 // loopback while there are no keys.
 func (v *Request) Operator() bool {
-	return v.Caller.Admin || v.Caller.Owner == engine.Local && v.Caller.Key == ""
+	return v.Caller.Operator()
 }
 
 // Wants reports whether a script asks for this type.

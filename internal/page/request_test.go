@@ -22,17 +22,17 @@ func TestSignInLeadsNowhereElse(t *testing.T) {
 func TestSignInEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newSignInStore(time.Now, func() engine.Epoch { return 0 })
-		cookie := v.enter("ada", "the key")
+		cookie := v.enter("ada", &signIn{key: "the key"})
 		time.Sleep(SignInTime - time.Minute)
-		if _, ok := v.key(cookie); !ok {
+		if _, ok := v.find(cookie); !ok {
 			t.Error("it ended too soon")
 		}
 		time.Sleep(SignInTime - time.Minute) // since that use
-		if _, ok := v.key(cookie); !ok {
+		if _, ok := v.find(cookie); !ok {
 			t.Error("a use did not count")
 		}
 		time.Sleep(SignInTime + time.Minute)
-		if _, ok := v.key(cookie); ok {
+		if _, ok := v.find(cookie); ok {
 			t.Error("it does not end")
 		}
 	})
@@ -41,14 +41,14 @@ func TestSignInEnds(t *testing.T) {
 // Ten thousand sign-ins with one key end none of another's.
 func TestManySignIns(t *testing.T) {
 	v := newSignInStore(time.Now, func() engine.Epoch { return 0 })
-	cookie := v.enter("bob", "the key of bob")
+	cookie := v.enter("bob", &signIn{key: "the key of bob"})
 	for range 10_000 {
-		v.enter("ada", "the key of ada")
+		v.enter("ada", &signIn{key: "the key of ada"})
 	}
 	if n := v.signIns.Len(); n != maxSignIns+1 {
 		t.Errorf("%d visitors are remembered, want %d of ada and 1 of bob", n, maxSignIns)
 	}
-	if _, ok := v.key(cookie); !ok {
+	if _, ok := v.find(cookie); !ok {
 		t.Error("the visitor with another key was signed out")
 	}
 }

@@ -11,8 +11,10 @@ import (
 
 // signInView is the data of the sign-in form.
 type signInView struct {
-	Next    string
-	Problem string
+	Next     string
+	Problem  string
+	Provider string // host of the identity provider; empty: there is none
+	Refused  string // why it has not signed the visitor in
 }
 
 // requireSignIn redirects a browser to the sign-in form, which returns to the page. A
@@ -29,13 +31,21 @@ func (s *Site) requireSignIn(w http.ResponseWriter, v *Request) {
 	http.Redirect(w, v.Request, target, http.StatusSeeOther)
 }
 
+func (s *Site) newSignInView(next string) signInView {
+	view := signInView{Next: next}
+	if s.Provider != nil {
+		view.Provider = s.Provider.Host()
+	}
+	return view
+}
+
 func (s *Site) signInForm(w http.ResponseWriter, r *http.Request) {
 	v, known := s.Visit(w, r)
 	if known {
 		http.Redirect(w, r, s.URL("/"), http.StatusSeeOther)
 		return
 	}
-	s.Render(w, v, http.StatusOK, "signin", "Sign in", signInView{Next: r.URL.Query().Get("next")})
+	s.Render(w, v, http.StatusOK, "signin", "Sign in", s.newSignInView(r.URL.Query().Get("next")))
 }
 
 // signIn checks a key and sets a cookie for it.
@@ -46,13 +56,14 @@ func (s *Site) signIn(w http.ResponseWriter, r *http.Request) {
 		s.Fail(w, v, ErrToken)
 		return
 	}
-	form := signInView{Next: r.PostForm.Get("next")}
+	form := s.newSignInView(r.PostForm.Get("next"))
 	key := strings.TrimSpace(r.PostForm.Get("key"))
 	caller, err := s.Authenticate(r.Context(), key)
+	s.Act(r.Context(), caller, engine.ActSignIn, "the page, with a key", "", err)
 	switch {
 	case err == nil:
 		s.signIns.leave(v.cookie)
-		s.setCookie(w, r, s.signIns.enter(caller.Owner, key))
+		s.setCookie(w, r, s.signIns.enter(caller.Owner, &signIn{key: key}))
 		http.Redirect(w, r, s.URL(OwnPath(form.Next)), http.StatusSeeOther)
 	case engine.KindOf(err) == engine.ErrUnauthorized:
 		form.Problem = "This key is not known here, or it was revoked."
@@ -66,6 +77,7 @@ func (s *Site) signIn(w http.ResponseWriter, r *http.Request) {
 const maxSignIn = 16 << 10
 
 func (s *Site) signOut(w http.ResponseWriter, v *Request) error {
+	s.Act(v.Context(), v.Caller, engine.ActSignOut, "the page", "", nil)
 	s.signIns.leave(v.cookie)
 	s.setCookie(w, v.Request, s.signIns.newCookie())
 	return s.Redirect(w, v, "/sign-in")

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/oidc"
 )
 
 // Part is a part of the site: some pages.
@@ -57,6 +58,10 @@ type Options struct {
 	Caller func(*http.Request) (engine.Caller, bool)
 	// Authenticate returns the caller of a key, or ErrUnauthorized.
 	Authenticate func(ctx context.Context, token string) (engine.Caller, error)
+	// Provider signs visitors in beside keys; nil: there is none.
+	Provider *oidc.Provider
+	// Act records what a visitor did for the audit log, or could not do; nil: nothing does.
+	Act func(ctx context.Context, caller engine.Caller, action, object, detail string, err error)
 	// OneMachine returns why pages of one machine are unavailable on a cluster of several
 	// nodes, or "".
 	OneMachine func() (why string)
@@ -83,6 +88,9 @@ func New(o Options, parts ...Part) (*Site, error) {
 	if o.Self == nil {
 		o.Self = func() engine.Epoch { return 0 }
 	}
+	if o.Act == nil {
+		o.Act = func(context.Context, engine.Caller, string, string, string, error) {}
+	}
 	if o.OneMachine == nil {
 		o.OneMachine = func() string { return "" }
 	}
@@ -98,6 +106,10 @@ func New(o Options, parts ...Part) (*Site, error) {
 	s.Mux.Handle("GET /static/{version}/{name}", s.Assets)
 	s.Mux.HandleFunc("GET /sign-in", s.signInForm)
 	s.Mux.HandleFunc("POST /sign-in", s.signIn)
+	if o.Provider != nil {
+		s.Mux.HandleFunc("GET "+providerPath, s.beginSignIn)
+		s.Mux.HandleFunc("GET "+returnPath, s.finishSignIn)
+	}
 	s.Mux.HandleFunc("POST /sign-out", s.Change(s.signOut))
 	for _, part := range parts {
 		part.Add(s)
@@ -115,6 +127,7 @@ type Entry struct {
 	Title string
 	Path  string // below the prefix
 
+	More      bool // it is listed in the menu after the others
 	Operators bool // for operators only
 	Machine   bool // not available where Options.OneMachine says so
 }
@@ -179,7 +192,7 @@ func (s *Site) Handle(serve Handler) http.HandlerFunc {
 // OnMachine returns an error if several nodes answer.
 func (s *Site) OnMachine() error {
 	if why := s.OneMachine(); why != "" {
-		return Refuse(http.StatusConflict, "This is not to be had where several nodes answer.", why)
+		return Refuse(http.StatusConflict, "This is not available where several nodes answer.", why)
 	}
 	return nil
 }
@@ -237,7 +250,7 @@ func (s *Site) Decision(serve Handler) http.HandlerFunc {
 		kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		switch {
 		case err != nil || kind != "application/x-www-form-urlencoded":
-			refused = Refuse(http.StatusUnsupportedMediaType, "This form was sent in a way that is not taken here.",
+			refused = Refuse(http.StatusUnsupportedMediaType, "This form was sent in a way that this page does not accept.",
 				"Load the page again and repeat what you did.")
 		case r.ContentLength > MaxForm:
 			refused = &http.MaxBytesError{Limit: MaxForm}

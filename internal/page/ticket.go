@@ -37,7 +37,7 @@ func (s *Site) Admitted(ticket string) (session engine.ID, port int, ok bool) {
 
 // admission is what a ticket permits.
 type admission struct {
-	key     string // that the visitor showed
+	by      *signIn // of the visitor
 	session engine.ID
 	port    int
 }
@@ -87,7 +87,7 @@ func (v *signInStore) admits(ticket string) (admission, bool) {
 	if !ok || !v.good(in) {
 		return admission{}, false
 	}
-	return admission{in.key, f.Session, int(f.Port)}, true
+	return admission{in, f.Session, int(f.Port)}, true
 }
 
 // ticketOf returns the ticket in a path of the site, or "".

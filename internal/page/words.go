@@ -15,7 +15,7 @@ func ByteCount(n int64) string {
 		return Count(int(n), "byte")
 	}
 	size, units := float64(n)/(1<<10), []string{" KiB", " MiB", " GiB"}
-	for size >= 1<<10 && len(units) > 1 {
+	for size >= 1<<10-0.05 && len(units) > 1 { // what would be rounded to 1024
 		size, units = size/(1<<10), units[1:]
 	}
 	return TrimZero(fmt.Sprintf("%.1f", size)) + units[0]
@@ -27,21 +27,6 @@ func TrimZero(s string) string { return strings.TrimSuffix(s, ".0") }
 // Count returns a number of things in words.
 func Count(n int, thing string) string {
 	return humanize.Comma(int64(n)) + " " + english.PluralWord(n, thing, "")
-}
-
-// ShortDuration returns a duration in words.
-func ShortDuration(d time.Duration) string {
-	switch {
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	case d < time.Minute:
-		return TrimZero(fmt.Sprintf("%.1f", d.Seconds())) + " s"
-	case d < time.Hour:
-		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
-	}
-	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
 // Rough returns a duration in its largest unit.

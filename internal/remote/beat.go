@@ -23,10 +23,12 @@ type Registry interface {
 	// is set the worker shall take nothing new. BeatWorker returns ErrNotFound if the epoch was
 	// declared dead: the worker must register anew, without its workspaces.
 	BeatWorker(ctx context.Context, node Node) (epoch int64, drain bool, err error)
-	// LeaveWorker notes that a worker has shut down.
-	LeaveWorker(ctx context.Context, epoch int64) error
+	// LeaveWorker notes that the worker of a name has shut down.
+	LeaveWorker(ctx context.Context, name string, epoch int64) error
 	// Workers returns the workers that are alive.
 	Workers() []Node
+	// APIs returns the epochs of the apis that are alive.
+	APIs() []int64
 }
 
 // A worker beats every beatEvery, and is dead after deadAfter without a beat.
@@ -45,14 +47,18 @@ type beatReply struct {
 	Epoch int64
 	Drain bool     `json:",omitempty"`
 	Error *failure `json:",omitempty"`
+	APIs  []int64  `json:",omitempty"` // epochs of those that are alive
 	// Images are the ids of all images that the cluster has, if Known.
 	Images []string `json:",omitempty"`
 	Known  bool     `json:",omitempty"`
 }
 
-// BeatHandler serves the beats of workers at an api, over links. It calls changed after each.
+// BeatHandler serves the beats of workers at an api, over links. It calls changed after each. A worker whose name
+// may refuses is told so; nil: it refuses none.
 // images returns the ids of the cluster's images, and false if it does not know; nil: it never does.
-func BeatHandler(registry Registry, changed func(), images func() ([]string, bool)) http.Handler {
+func BeatHandler(
+	registry Registry, changed func(), images func() ([]string, bool), may func(r *http.Request, name string) error,
+) http.Handler {
 	mux := http.NewServeMux()
 	handle := func(method string, serve func(r *http.Request, n Node) (beatReply, error)) {
 		mux.HandleFunc(method+" "+beatPath, func(w http.ResponseWriter, r *http.Request) {
@@ -61,7 +67,19 @@ func BeatHandler(registry Registry, changed func(), images func() ([]string, boo
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}
-			reply, err := serve(r, n)
+			var reply beatReply
+			var err error
+			if may != nil {
+				err = may(r, n.Name)
+			}
+			if err == nil {
+				reply, err = serve(r, n)
+			} else {
+				reply.Error, err = newFailure(err), nil
+			}
+			if reply.Error != nil && reply.Error.Kind == engine.ErrForbidden {
+				w.Header().Set("Connection", "close")
+			}
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
 				return
@@ -76,13 +94,14 @@ func BeatHandler(registry Registry, changed func(), images func() ([]string, boo
 		if reply.Epoch, reply.Drain, err = registry.BeatWorker(r.Context(), n); err != nil {
 			reply.Error = newFailure(err)
 		}
+		reply.APIs = registry.APIs()
 		if images != nil {
 			reply.Images, reply.Known = images()
 		}
 		return reply, nil
 	})
 	handle(http.MethodDelete, func(r *http.Request, n Node) (beatReply, error) {
-		return beatReply{}, registry.LeaveWorker(r.Context(), n.Epoch)
+		return beatReply{}, registry.LeaveWorker(r.Context(), n.Name, n.Epoch)
 	})
 	return mux
 }
@@ -110,8 +129,10 @@ type Beats struct {
 	APIs    []string     // URLs; beats go to one of them, and to the next when it does not answer
 	Client  *http.Client // follows no redirect to another server: outbound.Guard
 	Expired func()       // called when the epoch was declared dead, to release the workspaces
+	Machine func() (diskFree, memoryFree int64)
 
 	next       int
+	low        bool
 	registered atomic.Bool
 }
 
@@ -123,7 +144,7 @@ func (b *Beats) Ready() error {
 	case b.Worker.isDraining():
 		return errors.New("the worker takes nothing new")
 	}
-	return nil
+	return b.Worker.room()
 }
 
 // Run sends beats until ctx ends, and then reports that the worker leaves.
@@ -159,8 +180,17 @@ func (b *Beats) leave() {
 }
 
 func (b *Beats) beat(ctx context.Context) (err error) {
-	b.Node.Free, b.Node.Draining = b.Worker.admission.free(), b.Worker.isDraining()
-	if held, err := b.Worker.config.Sandbox.Held(ctx); err == nil {
+	low := b.Worker.room()
+	if (low != nil) != b.low {
+		b.low = low != nil
+		b.Worker.config.Log.Warn("room on the disk: below min_free the worker takes no programs", "low", b.low)
+	}
+	b.Node.Free, b.Node.Draining = b.Worker.admission.free(), b.low || b.Worker.isDraining()
+	if b.Machine != nil {
+		b.Node.DiskFree, b.Node.MemoryFree = b.Machine()
+	}
+	held, failed := b.Worker.config.Sandbox.Held(ctx)
+	if failed == nil {
 		b.Node.Held = len(held)
 	}
 	for range b.APIs {
@@ -170,6 +200,9 @@ func (b *Beats) beat(ctx context.Context) (err error) {
 			case reply.Error == nil:
 				b.Node.Epoch = reply.Epoch
 				b.Worker.setResting(reply.Drain)
+				if failed == nil && len(reply.APIs) > 0 {
+					b.Worker.sweepSoon(ctx, reply.APIs, held)
+				}
 				if images := b.Worker.config.Images; images != nil && reply.Known {
 					images.Keep(reply.Images)
 				}
@@ -224,6 +257,7 @@ func (b *Beats) send(ctx context.Context, method string) (reply beatReply, err e
 
 // Local is a Registry for a single api, in its memory.
 type Local struct {
+	self  int64
 	mu    sync.Mutex
 	last  int64
 	nodes map[int64]Node
@@ -231,7 +265,15 @@ type Local struct {
 }
 
 // NewLocal returns a Local without workers.
-func NewLocal() *Local { return &Local{nodes: map[int64]Node{}, beats: map[int64]time.Time{}} }
+func NewLocal() *Local {
+	return &Local{self: int64(engine.NewEpoch()), nodes: map[int64]Node{}, beats: map[int64]time.Time{}}
+}
+
+// Self returns the epoch of the api.
+func (l *Local) Self() int64 { return l.self }
+
+// APIs implements Registry.
+func (l *Local) APIs() []int64 { return []int64{l.self} }
 
 // BeatWorker implements Registry.
 func (l *Local) BeatWorker(_ context.Context, n Node) (int64, bool, error) {
@@ -245,8 +287,10 @@ func (l *Local) BeatWorker(_ context.Context, n Node) (int64, bool, error) {
 		}
 		l.last = max(l.last+1, time.Now().UnixNano()) // larger than those of former processes of this api
 		n.Epoch, n.Since = l.last, time.Now()
-	} else if _, ok := l.nodes[n.Epoch]; !ok || time.Since(l.beats[n.Epoch]) > deadAfter {
-		delete(l.nodes, n.Epoch)
+	} else if known, ok := l.nodes[n.Epoch]; !ok || known.Name != n.Name || time.Since(l.beats[n.Epoch]) > deadAfter {
+		if known.Name == n.Name {
+			delete(l.nodes, n.Epoch)
+		}
 		return 0, false, &engine.Error{Op: "beat", Kind: engine.ErrNotFound, Err: errors.New("this worker was given up")}
 	}
 	if known, ok := l.nodes[n.Epoch]; ok {
@@ -258,10 +302,12 @@ func (l *Local) BeatWorker(_ context.Context, n Node) (int64, bool, error) {
 }
 
 // LeaveWorker implements Registry.
-func (l *Local) LeaveWorker(_ context.Context, epoch int64) error {
+func (l *Local) LeaveWorker(_ context.Context, name string, epoch int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.nodes, epoch)
+	if l.nodes[epoch].Name == name {
+		delete(l.nodes, epoch)
+	}
 	return nil
 }
 

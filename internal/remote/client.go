@@ -30,7 +30,7 @@ import (
 type Sandbox struct {
 	config    Config
 	scheduler *Scheduler
-	workerOf  sync.Map        // epochs of the workers that hold workspaces, by engine.ID
+	places    places
 	streams   *http.Transport // HTTP/2, one connection to each worker
 	single    *http.Transport // a connection for each request
 	sampled   func() bool     // whether a file that a worker has stored is read back
@@ -49,13 +49,18 @@ type Config struct {
 	Signer Signer // of the bucket, to which workers then go themselves; nil: they send bytes here
 	// SignImage presigns the address of an image's archive; nil: workers have the images that they need.
 	SignImage func(ctx context.Context, id string) (address string, err error)
-	TLS       *tls.Config // of package mutual; nil: only workers of this user on loopback are asked
-	Temp      string      // directory for files that are read from workspaces
+	TLS       *tls.Config  // of package mutual; nil: only workers of this user on loopback are asked
+	Ring      *mutual.Ring // tokens of workers, by name; nil: all have that of TLS
+	Temp      string       // directory for files that are read from workspaces
 	// Slots is called with the number of programs that may compute at once, as far as is known.
 	Slots func(slots int)
+	// Trace makes a span of each request; nil: there are none.
+	Trace func(http.RoundTripper) http.RoundTripper
 	// QueueTime is how long a program waits for a worker that admits it.
 	QueueTime time.Duration
-	Log       *slog.Logger
+	// Self returns the epoch of this api, by which workers know whether it is alive; nil: there is none.
+	Self func() int64
+	Log  *slog.Logger
 }
 
 // Signer presigns addresses of blobs: each is valid for one object and a short time.
@@ -100,14 +105,23 @@ func New(c Config) *Sandbox {
 			return conn, nil
 		}
 	}
-	transport := func() *http.Transport {
+	var s *Sandbox
+	transport := func(protocols ...string) *http.Transport {
 		t := &http.Transport{DialContext: dial, Protocols: new(http.Protocols), DisableCompression: true}
-		if c.TLS != nil {
+		switch {
+		case c.Ring != nil:
+			t.DialTLSContext = c.Ring.Dial(dial, dialTime, protocols, func(address string) (string, bool) {
+				return s.scheduler.nameAt(address)
+			})
+		case c.TLS != nil:
 			t.TLSClientConfig, t.TLSHandshakeTimeout = c.TLS.Clone(), dialTime
 		}
 		return t
 	}
-	s := &Sandbox{config: c, scheduler: NewScheduler(c.Slots, time.Now), streams: transport(), single: transport()}
+	if c.Self == nil {
+		c.Self = func() int64 { return 0 }
+	}
+	s = &Sandbox{config: c, scheduler: NewScheduler(c.Slots, time.Now), streams: transport("h2"), single: transport()}
 	s.sampled = func() bool { return rand.IntN(sampleOf) == 0 }
 	s.life, s.end = context.WithCancel(context.Background())
 	s.streams.Protocols.SetHTTP2(true)
@@ -139,11 +153,16 @@ var errLost = errors.New("worker_lost")
 
 var errSilent = errors.New("the worker is silent")
 
+var errRevoked = errors.New("the worker was revoked by an operator")
+
 // lostWorker returns the error for a program whose worker failed.
 func lostWorker(err error) error {
+	cause := "worker_lost, the worker that ran it is gone"
+	if errors.Is(err, errRevoked) {
+		cause = "worker_lost, the worker that ran it was revoked by an operator"
+	}
 	return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Err: errors.Join(errLost, err),
-		Hint: "try again: the run is not repeated of itself", RetryAfter: time.Second,
-		Cause: "worker_lost, the worker that ran it is gone"}
+		Hint: "try again: the run is not repeated of itself", RetryAfter: time.Second, Cause: cause}
 }
 
 func noWorkspace(id engine.ID) error {
@@ -153,7 +172,7 @@ func noWorkspace(id engine.ID) error {
 
 // address returns the URL of a path at a worker. Without a token, only workers on this machine have one.
 func (s *Sandbox) address(t *target, path string) (string, error) {
-	u, err := url.Parse(t.Address)
+	u, err := url.Parse(t.address)
 	if err != nil {
 		return "", err
 	}
@@ -161,7 +180,7 @@ func (s *Sandbox) address(t *target, path string) (string, error) {
 	if s.config.TLS != nil {
 		u.Scheme = "https"
 	} else if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return "", fmt.Errorf("worker %s is on another machine (%s), and there is no worker token", t.Name, u.Host)
+		return "", fmt.Errorf("worker %s is on another machine (%s), and there is no worker token", t.name, u.Host)
 	}
 	return u.String(), nil
 }
@@ -192,13 +211,13 @@ func (u unreached) Unwrap() error { return u.error }
 // at returns the worker that holds a workspace, and its answer to a request with a connection
 // of its own: a reader that stops must not hold up other requests.
 func (s *Sandbox) at(
-	ctx context.Context, held engine.ID, name string, q any, body io.Reader,
+	ctx context.Context, held engine.ID, name string, q func(l lease) any, body io.Reader,
 ) (*target, *http.Response, error) {
-	t, err := s.worker(held)
+	t, l, err := s.worker(held)
 	if err != nil {
 		return nil, nil, err
 	}
-	answer, err := s.request(ctx, s.single, t, "/worker/v1/"+name, q, body)
+	answer, err := s.request(ctx, s.single, t, "/worker/v1/"+name, q(l), body)
 	return t, answer, err
 }
 
@@ -229,6 +248,9 @@ func (s *Sandbox) request(
 	}
 	var sent atomic.Bool
 	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
+	if s.config.Trace != nil {
+		by = s.config.Trace(by)
+	}
 	answer, err := by.RoundTrip(r)
 	switch {
 	case err != nil && sent.Load(): // the worker may have begun
@@ -250,21 +272,25 @@ func (s *Sandbox) request(
 	return nil, f.err()
 }
 
-// worker returns the worker that holds a workspace.
-func (s *Sandbox) worker(held engine.ID) (*target, error) {
-	if epoch, ok := s.workerOf.Load(held); ok {
-		if t, ok := s.scheduler.at(epoch.(int64)); ok {
-			return t, nil
+// worker returns the worker that holds a workspace, and its lease.
+func (s *Sandbox) worker(held engine.ID) (*target, lease, error) {
+	if at, ok := s.places.get(held); ok {
+		if t, ok := s.scheduler.at(at.worker); ok {
+			return t, at.lease, nil
 		}
 	}
-	return nil, noWorkspace(held)
+	return nil, lease{}, noWorkspace(held)
 }
 
 // Release implements engine.Sandbox. If this api does not know which worker holds the
 // workspace, it may be one of an api that has ended: all workers release it.
-func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
-	if t, err := s.worker(id); err == nil {
-		if _, err := s.query(ctx, t, question{Release: &id}); err != nil {
+func (s *Sandbox) Release(ctx context.Context, id engine.ID, generation int64) error {
+	at, _ := s.places.get(id)
+	if at.Generation > generation {
+		return nil
+	}
+	if t, l, err := s.worker(id); err == nil {
+		if _, err := s.query(ctx, t, question{Release: &id, Lease: l}); err != nil {
 			return err
 		}
 	} else {
@@ -272,10 +298,11 @@ func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
 		defer cancel()
 		all := s.scheduler.all()
 		atOnce(len(all), func(i int) {
-			_, _ = s.query(short, all[i], question{Release: &id}) // a silent worker soon registers anew, without workspaces
+			q := question{Release: &id, Lease: lease{Generation: generation}}
+			_, _ = s.query(short, all[i], q) // a silent worker soon registers anew, without workspaces
 		})
 	}
-	s.workerOf.Delete(id)
+	s.places.drop(id, at)
 	return nil
 }
 
@@ -287,7 +314,7 @@ func (s *Sandbox) Held(ctx context.Context) (map[engine.ID]int64, error) {
 		maps.Copy(all, a.Held)
 	}
 	maps.DeleteFunc(all, func(id engine.ID, _ int64) bool {
-		_, err := s.worker(id)
+		_, _, err := s.worker(id)
 		return err != nil
 	})
 	return all, nil
@@ -307,11 +334,11 @@ func (s *Sandbox) queryAll(ctx context.Context, q question) iter.Seq[reply] {
 
 // Usage implements engine.Inside.
 func (s *Sandbox) Usage(ctx context.Context, held engine.ID) (engine.SandboxUsage, error) {
-	t, err := s.worker(held)
+	t, l, err := s.worker(held)
 	if err != nil {
 		return engine.SandboxUsage{}, err
 	}
-	a, err := s.query(ctx, t, question{Usage: &held})
+	a, err := s.query(ctx, t, question{Usage: &held, Lease: l})
 	return a.Usage, err
 }
 

@@ -122,10 +122,10 @@ func (x *visit) addressOf(ctx context.Context, b engine.Blob, again bool) (p blo
 // worker has stored back now and then. Digests of all files are checked when they are read.
 func (x *visit) verify(ctx context.Context, list []output) error {
 	lies := func(b engine.Blob, what string) error {
-		x.sandbox.config.Log.Error("a worker lies", "worker", x.target.Name, "file", b.SHA256, "about", what)
+		x.sandbox.config.Log.Error("a worker lies", "worker", x.target.name, "file", b.SHA256, "about", what)
 		return &engine.Error{Op: "run", Kind: engine.ErrUnavailable,
 			Cause: "its worker did not store what it said that it had",
-			Err:   fmt.Errorf("worker %s: %s %s", x.target.Name, b.SHA256, what)}
+			Err:   fmt.Errorf("worker %s: %s %s", x.target.name, b.SHA256, what)}
 	}
 	var direct []engine.Blob
 	for _, o := range list {

@@ -25,7 +25,8 @@ func duplex(answer *http.Response) io.ReadWriteCloser {
 
 // Dial implements engine.Inside.
 func (s *Sandbox) Dial(ctx context.Context, held engine.ID, port int) (net.Conn, error) {
-	_, answer, err := s.at(ctx, held, "dial", dialRequest{held, port}, nil) //nolint:bodyclose // as a stream
+	q := func(l lease) any { return dialRequest{held, l, port} }
+	_, answer, err := s.at(ctx, held, "dial", q, nil) //nolint:bodyclose // as a stream
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +49,11 @@ func (s *Sandbox) Start(ctx context.Context, held engine.ID, spec *engine.Proces
 	for _, a := range spec.Argv {
 		q.Argv = append(q.Argv, []byte(a))
 	}
-	t, answer, err := s.at(context.WithoutCancel(ctx), held, "start", q, nil) //nolint:bodyclose // as a stream
+	leased := func(l lease) any {
+		q.Lease = l
+		return q
+	}
+	t, answer, err := s.at(context.WithoutCancel(ctx), held, "start", leased, nil) //nolint:bodyclose // as a stream
 	if err != nil {
 		return nil, err
 	}
@@ -218,11 +223,11 @@ func (s *Sandbox) Tmp(held engine.ID) engine.Files {
 }
 
 func (f *files) query(ctx context.Context, q filesRequest) (list []engine.Entry, more bool, err error) {
-	t, err := f.sandbox.worker(f.request.Held)
+	t, l, err := f.sandbox.worker(f.request.Held)
 	if err != nil {
 		return nil, false, err
 	}
-	q.Held, q.Tmp = f.request.Held, f.request.Tmp
+	q.Held, q.Lease, q.Tmp = f.request.Held, l, f.request.Tmp
 	a, err := f.sandbox.query(ctx, t, question{Files: &q})
 	for _, e := range a.Entries {
 		list = append(list, e.entry())
@@ -268,7 +273,11 @@ func (f *files) at(
 ) (*http.Response, error) {
 	q := f.request
 	q.Path, q.Recursive = []byte(path), recursive
-	_, answer, err := f.sandbox.at(ctx, q.Held, name, q, body)
+	leased := func(l lease) any {
+		q.Lease = l
+		return q
+	}
+	_, answer, err := f.sandbox.at(ctx, q.Held, name, leased, body)
 	return answer, err
 }
 

@@ -24,6 +24,11 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	if !spec.Held.IsZero() && !spec.Make {
 		return s.runHeld(ctx, spec, host)
 	}
+	l, made, err := s.make(spec)
+	if err != nil {
+		return nil, err
+	}
+	defer made()
 	timeout := time.NewTimer(s.config.QueueTime)
 	defer timeout.Stop()
 	search := s.scheduler.Search(environmentOf(spec), spec.Language.Name)
@@ -31,7 +36,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	for {
 		slot, changed := search.Next()
 		if slot != nil {
-			outcome, started, err := s.try(ctx, slot, spec, host)
+			outcome, started, err := s.try(ctx, slot, spec, l, made, host)
 			if err != nil && !started && ctx.Err() != nil {
 				return &engine.Outcome{Cancelled: true, StartedAt: time.Now()}, nil
 			}
@@ -54,6 +59,21 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	}
 }
 
+// make returns a lease for the workspace that a program makes, if it does. Until made is called, which is when the
+// workspace is there, no other program makes one for the session.
+func (s *Sandbox) make(spec *engine.Spec) (l lease, made func(), err error) {
+	if !spec.Make {
+		return l, func() {}, nil
+	}
+	made = s.places.lock(spec.Held)
+	if _, at, err := s.worker(spec.Held); err == nil && at.Generation == spec.Generation {
+		made()
+		return l, nil, &engine.Error{Op: "run", Kind: engine.ErrConflict, ID: spec.Held.String(),
+			Err: errors.New("another program has made the workspace")}
+	}
+	return s.places.newLease(s.config.Self(), spec.Generation), made, nil
+}
+
 // environmentOf returns the set of packages or the image of a program. Its runs prefer the same workers.
 func environmentOf(spec *engine.Spec) string {
 	if spec.Image != nil {
@@ -65,19 +85,27 @@ func environmentOf(spec *engine.Spec) string {
 // runHeld runs a program in a workspace that a worker holds. It waits for an unreached worker
 // until the worker answers, is dead, or is dead for this api: then the workspace is lost.
 func (s *Sandbox) runHeld(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
-	t, err := s.worker(spec.Held)
+	at, _ := s.places.get(spec.Held)
+	if at.Generation != spec.Generation {
+		s.places.drop(spec.Held, at)
+	}
+	t, l, err := s.worker(spec.Held)
 	if err != nil {
 		return nil, err
 	}
 	again := time.NewTicker(dialEvery)
 	defer again.Stop()
 	for began := time.Now(); ; {
-		outcome, _, err := s.try(ctx, s.scheduler.takeSlot(t), spec, host)
+		outcome, _, err := s.try(ctx, s.scheduler.takeSlot(t), spec, l, func() {}, host)
+		if errors.Is(err, engine.ErrNotFound) {
+			s.places.drop(spec.Held, at)
+		}
 		if _, unseen := errors.AsType[unreached](err); !unseen {
 			return outcome, err
 		}
 		if isDeadHere(began, err) {
-			s.scheduler.supersede(t, spec.Held)
+			s.scheduler.supersede(t, spec.Held, l)
+			s.places.drop(spec.Held, at)
 			return nil, noWorkspace(spec.Held)
 		}
 		select {
@@ -118,23 +146,27 @@ func (s *Sandbox) noRoom(last error) error {
 
 // try runs a program in a slot of a worker. It reports whether the program may have started.
 func (s *Sandbox) try(
-	ctx context.Context, slot *Slot, spec *engine.Spec, host engine.Host,
+	ctx context.Context, slot *Slot, spec *engine.Spec, l lease, made func(), host engine.Host,
 ) (_ *engine.Outcome, started bool, err error) {
 	x := &visit{sandbox: s, target: slot.target, slot: slot, inputs: spec.Inputs, image: spec.Image, host: host,
 		drains: map[uint64]chan struct{}{}}
 	defer slot.release()
 	if spec.Make {
-		s.workerOf.Store(spec.Held, slot.Epoch())
+		s.places.set(spec.Held, place{slot.Epoch(), l})
 	}
-	r, err := x.do(ctx, "/worker/v1/run", newRunRequest(spec), func() {
+	r, err := x.do(ctx, "/worker/v1/run", newRunRequest(spec, l), func() {
 		controls := engine.Controls{Freeze: x.freeze}
 		if spec.Live {
 			controls.Interrupt = func() error { return x.frames.send(kindInterrupt, nil) }
 			controls.Drain = x.drain
 		}
 		host.SetControls(controls)
+		made()
 	})
 	if err != nil {
+		if spec.Make && !x.started {
+			s.places.drop(spec.Held, place{slot.Epoch(), l})
+		}
 		if errors.Is(err, engine.ErrBusy) && !x.started {
 			slot.Refused()
 		}
@@ -159,16 +191,18 @@ func outputsOf(list []output) []engine.Output {
 
 // Hold implements engine.Sandbox.
 func (s *Sandbox) Hold(
-	ctx context.Context, id engine.ID, wall engine.Wall, inputs []engine.Input, limits engine.Limits,
+	ctx context.Context, id engine.ID, generation int64, wall engine.Wall, inputs []engine.Input, limits engine.Limits,
 ) error {
+	l := s.places.newLease(s.config.Self(), generation)
 	err := s.noRoom(nil)
 	search := s.scheduler.Search(id.String(), "")
 	for slot, _ := search.Next(); slot != nil; slot, _ = search.Next() {
 		x := &visit{sandbox: s, target: slot.target, slot: slot, inputs: inputs}
-		_, err = x.do(ctx, "/worker/v1/hold", holdRequest{ID: id, Wall: wall, Inputs: newInputs(inputs), Limits: limits}, nil)
+		q := holdRequest{ID: id, Lease: l, Wall: wall, Inputs: newInputs(inputs), Limits: limits}
+		_, err = x.do(ctx, "/worker/v1/hold", q, nil)
 		slot.release()
 		if err == nil {
-			s.workerOf.Store(id, slot.Epoch())
+			s.places.set(id, place{slot.Epoch(), l})
 			return nil
 		}
 		if !elsewhere(err) {
@@ -179,13 +213,15 @@ func (s *Sandbox) Hold(
 }
 
 // Changes implements engine.Sandbox.
-func (s *Sandbox) Changes(ctx context.Context, id engine.ID, limits engine.FileLimit) (*engine.Changes, error) {
-	t, err := s.worker(id)
+func (s *Sandbox) Changes(
+	ctx context.Context, id engine.ID, limits engine.FileLimit, paths ...string,
+) (*engine.Changes, error) {
+	t, l, err := s.worker(id)
 	if err != nil {
 		return nil, err
 	}
 	x := &visit{sandbox: s, target: t}
-	r, err := x.do(ctx, "/worker/v1/changes", changesRequest{id, limits}, nil)
+	r, err := x.do(ctx, "/worker/v1/changes", changesRequest{id, l, limits, paths}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +302,7 @@ func (x *visit) do(ctx context.Context, path string, request any, begun func()) 
 	}
 	whole, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(nil)
-	defer context.AfterFunc(x.target.lost, func() { abandon(errSilent) })()
+	defer context.AfterFunc(x.target.lost, func() { abandon(context.Cause(x.target.lost)) })()
 	read, write := io.Pipe()
 	defer write.Close()
 	// A request that waits for more of its body does not look at its context.

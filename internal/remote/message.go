@@ -16,6 +16,7 @@ type runRequest struct {
 	Code   []byte
 	Args   [][]byte
 	Inputs []input
+	Lease  lease `json:",omitzero"` // of the workspace that Spec.Held names
 
 	Secrets []engine.RevealedSecret `json:",omitempty"` // of Spec.Network.Grant
 }
@@ -26,8 +27,8 @@ type input struct {
 	ReadOnly bool `json:",omitempty"`
 }
 
-func newRunRequest(spec *engine.Spec) *runRequest {
-	r := &runRequest{Spec: *spec, Code: []byte(spec.Code), Inputs: newInputs(spec.Inputs)}
+func newRunRequest(spec *engine.Spec, l lease) *runRequest {
+	r := &runRequest{Lease: l, Spec: *spec, Code: []byte(spec.Code), Inputs: newInputs(spec.Inputs)}
 	for _, a := range spec.Args {
 		r.Args = append(r.Args, []byte(a))
 	}

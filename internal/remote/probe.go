@@ -60,8 +60,8 @@ func (s *Sandbox) reaches(t *target) bool {
 	defer cancel()
 	a, err := s.query(ctx, t, question{Held: true})
 	for id := range a.Held {
-		if err == nil && s.scheduler.isSuperseded(t, id) {
-			_, err = s.query(ctx, t, question{Release: &id})
+		if l, superseded := s.scheduler.superseded(t, id); err == nil && superseded {
+			_, err = s.query(ctx, t, question{Release: &id, Lease: l})
 		}
 	}
 	return err == nil
@@ -91,17 +91,18 @@ func (s *Scheduler) setReached(t *target) {
 }
 
 // supersede notes that a workspace is restored on another worker.
-func (s *Scheduler) supersede(t *target, held engine.ID) {
+func (s *Scheduler) supersede(t *target, held engine.ID, l lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.superseded == nil {
-		t.superseded = map[engine.ID]bool{}
+		t.superseded = map[engine.ID]lease{}
 	}
-	t.superseded[held] = true
+	t.superseded[held] = l
 }
 
-func (s *Scheduler) isSuperseded(t *target, held engine.ID) bool {
+func (s *Scheduler) superseded(t *target, held engine.ID) (l lease, yes bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return t.superseded[held]
+	l, yes = t.superseded[held]
+	return l, yes
 }

@@ -20,7 +20,7 @@ func holds(t *testing.T, s *Sandbox, epoch int64) *engine.Spec {
 	t.Helper()
 	spec := sandboxtest.Python("1")
 	spec.Held = engine.NewID()
-	s.workerOf.Store(spec.Held, epoch)
+	s.places.set(spec.Held, place{worker: epoch})
 	return spec
 }
 
@@ -73,7 +73,7 @@ func TestCutOffFromWorker(t *testing.T) {
 	first.Name, first.Address = "far", "http://"+l.Addr().String()
 	s := api(t, "", first, second)
 	held := holds(t, s, 1)
-	if err := sandbox.Hold(t.Context(), held.Held, "", nil, engine.Limits{}); err != nil {
+	if err := sandbox.Hold(t.Context(), held.Held, 0, "", nil, engine.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Run(t.Context(), held, &sink{}); engine.KindOf(err) != engine.ErrNotFound {
@@ -124,7 +124,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // An api that has lost its database answers no beats. The worker leaves time for another
 // one to hear of it.
 func TestBeatElsewhere(t *testing.T) {
-	good := httptest.NewServer(BeatHandler(NewLocal(), func() {}, nil))
+	good := httptest.NewServer(BeatHandler(NewLocal(), func() {}, nil, nil))
 	defer good.Close()
 	var waited time.Duration
 	b := &Beats{Worker: NewWorker(WorkerConfig{Log: quiet, Sandbox: sandboxtest.NewFake(nil)}), Node: Node{Name: "w"},
@@ -158,7 +158,7 @@ func TestAddressOfAll(t *testing.T) {
 		"http://worker.test:9000": "http://worker.test:9000",
 	} {
 		registry := NewLocal()
-		service := httptest.NewServer(BeatHandler(registry, func() {}, nil))
+		service := httptest.NewServer(BeatHandler(registry, func() {}, nil, nil))
 		defer service.Close()
 		b := &Beats{Worker: NewWorker(WorkerConfig{Log: quiet, Sandbox: sandboxtest.NewFake(nil)}),
 			Node: Node{Name: "w", Address: told}, APIs: []string{service.URL}, Client: http.DefaultClient}

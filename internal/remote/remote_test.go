@@ -176,6 +176,23 @@ func TestFreeSlotsAreTakenOnce(t *testing.T) {
 	}
 }
 
+// Requests to a worker go on while its reports come in: what they read of it does not change.
+func TestReportsBesideRequests(t *testing.T) {
+	node := Node{Name: "w", Epoch: 1, Address: "http://127.0.0.1:1", Slots: 4, Free: 4, Heard: time.Unix(1, 0)}
+	s := api(t, "", node)
+	at, _ := s.scheduler.pick("", "python", nil)
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		node.Heard = time.Unix(2, 0)
+		s.Update([]Node{node})
+	}()
+	if address, err := s.address(at.target, "/x"); err != nil || address != "http://127.0.0.1:1/x" || at.Epoch() != 1 {
+		t.Errorf("%s, epoch %d: %v", address, at.Epoch(), err)
+	}
+	<-reported
+}
+
 // Without a worker, or with full ones alone, a program waits and is refused then.
 func TestNoRoom(t *testing.T) {
 	s := api(t, "")
@@ -213,7 +230,7 @@ func TestToken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			links := mutual.NewLinks(there, BeatHandler(registry, func() {}, nil))
+			links := mutual.NewLinks(there, BeatHandler(registry, func() {}, nil, nil))
 			defer links.Close()
 			service := httptest.NewServer(links)
 			defer service.Close()
@@ -380,7 +397,7 @@ func TestDrainAsked(t *testing.T) {
 	var began atomic.Int32
 	worker, node := serve(t, counted(&began, nil, open), "")
 	registry := &drains{Local: NewLocal()}
-	links := mutual.NewLinks(nil, BeatHandler(registry, func() {}, nil))
+	links := mutual.NewLinks(nil, BeatHandler(registry, func() {}, nil, nil))
 	defer links.Close()
 	service := httptest.NewServer(links)
 	defer service.Close()
@@ -435,7 +452,7 @@ func TestReplay(t *testing.T) {
 		}
 		registry := NewLocal()
 		beaten := make(chan struct{}, 8)
-		links := mutual.NewLinks(secured, BeatHandler(registry, func() { beaten <- struct{}{} }, nil))
+		links := mutual.NewLinks(secured, BeatHandler(registry, func() { beaten <- struct{}{} }, nil, nil))
 		ended := make(chan struct{}, 8)
 		service := httptest.NewUnstartedServer(links)
 		service.Start()
@@ -471,7 +488,7 @@ func TestReplay(t *testing.T) {
 		<-beaten
 		transport.CloseIdleConnections()
 		<-ended
-		if err := registry.LeaveWorker(t.Context(), b.Node.Epoch); err != nil {
+		if err := registry.LeaveWorker(t.Context(), b.Node.Name, b.Node.Epoch); err != nil {
 			t.Fatal(err)
 		}
 

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +27,9 @@ type Node struct {
 	Draining  bool
 	Held      int       // workspaces
 	Since     time.Time // zero: not known
+
+	DiskFree, MemoryFree int64 // bytes; 0: not known
+	Revoked              bool  `json:"-"` // it gets nothing more, and what it has is lost
 }
 
 // Scheduler decides which worker gets a program.
@@ -41,22 +45,25 @@ type Scheduler struct {
 
 // target is a worker, with what this api has there.
 type target struct {
-	Node
-	mine       int                // programs of this api that compute there, or will
-	placing    int                // of these: the worker has not admitted them yet
-	counted    int                // of these: the worker knew of them when it reported Free
-	unreached  bool               // the last request did not reach it
-	superseded map[engine.ID]bool // workspaces there that were restored elsewhere since
-	lost       context.Context    // canceled when the worker is dead
+	epoch      int64
+	name       string
+	address    string              // URL
+	last       Node                // as it reported last; the scheduler's mu guards this and what follows
+	mine       int                 // programs of this api that compute there, or will
+	placing    int                 // of these: the worker has not admitted them yet
+	counted    int                 // of these: the worker knew of them when it reported Free
+	unreached  bool                // the last request did not reach it
+	superseded map[engine.ID]lease // workspaces there that were restored elsewhere since
+	lost       context.Context     // canceled when the worker is dead
 	lose       context.CancelCauseFunc
 }
 
 // free returns an estimate: other apis place programs, too.
 func (t *target) free() int {
-	if t.Draining || t.unreached {
+	if t.last.Draining || t.unreached {
 		return 0
 	}
-	return max(0, min(t.Free+t.counted-t.mine, t.Slots))
+	return max(0, min(t.last.Free+t.counted-t.mine, t.last.Slots))
 }
 
 // NewScheduler returns a scheduler without workers. It calls setSlots, which may be nil, with
@@ -73,31 +80,51 @@ func NewScheduler(setSlots func(slots int), now func() time.Time) *Scheduler {
 func (s *Scheduler) Update(nodes []Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	alive := map[int64]bool{}
+	alive, revoked := map[int64]bool{}, map[int64]bool{}
 	for _, n := range nodes {
+		if n.Revoked {
+			revoked[n.Epoch] = true
+			continue
+		}
 		alive[n.Epoch] = true
 		t := s.targets[n.Epoch]
 		if t == nil {
-			t = &target{Node: Node{Free: n.Free}}
+			t = &target{epoch: n.Epoch, name: n.Name, address: n.Address, last: Node{Free: n.Free}}
 			t.lost, t.lose = context.WithCancelCause(context.Background())
 			s.targets[n.Epoch] = t
 			clear(s.ranks)
 		}
-		if !n.Heard.After(t.Heard) { // a later answer is known
-			n.Free, n.Heard = t.Free, t.Heard
+		if !n.Heard.After(t.last.Heard) { // a later answer is known
+			n.Free, n.Heard = t.last.Free, t.last.Heard
 		} else {
 			t.counted = t.mine - t.placing
 		}
-		t.Node = n
+		t.last = n
 	}
 	for epoch, t := range s.targets {
 		if !alive[epoch] {
 			delete(s.targets, epoch)
 			clear(s.ranks)
-			t.lose(errSilent)
+			why := errSilent
+			if revoked[epoch] {
+				why = errRevoked
+			}
+			t.lose(why)
 		}
 	}
 	s.announce()
+}
+
+// nameAt returns the name of the worker at an address.
+func (s *Scheduler) nameAt(address string) (name string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.targets {
+		if u, err := url.Parse(t.address); err == nil && u.Host == address {
+			return t.name, true
+		}
+	}
+	return "", false
 }
 
 // announce wakes searches, because something may have changed. The caller holds mu.
@@ -125,11 +152,11 @@ func (s *Scheduler) rank(tier, language string) []*target {
 	}
 	var all []scored
 	for _, t := range s.targets {
-		if language != "" && len(t.Languages) > 0 && !slices.Contains(t.Languages, language) {
+		if language != "" && len(t.last.Languages) > 0 && !slices.Contains(t.last.Languages, language) {
 			continue
 		}
 		h := fnv.New64a()
-		_, _ = h.Write([]byte(key + "\x00" + t.Name))
+		_, _ = h.Write([]byte(key + "\x00" + t.name))
 		score := h.Sum64() // FNV's last bytes move its high bits little
 		score ^= score >> 33
 		score *= 0xff51afd7ed558ccd
@@ -163,7 +190,7 @@ func (s *Scheduler) pick(tier, language string, refused map[*target]bool) (*Slot
 		if open == 0 || refused[t] {
 			continue
 		}
-		slots += t.Slots
+		slots += t.last.Slots
 		free += open
 		if s.open = append(s.open, t); len(s.open) > 1 && 2*free >= slots {
 			break

@@ -43,7 +43,7 @@ type Slot struct {
 }
 
 // Epoch returns the epoch of the worker.
-func (s *Slot) Epoch() int64 { return s.target.Epoch }
+func (s *Slot) Epoch() int64 { return s.target.epoch }
 
 // Refused notes that the worker has no room.
 func (s *Slot) Refused() { s.Ended(0) }
@@ -83,7 +83,7 @@ func (s *Slot) note(free int, computing bool) {
 	}
 	s.placing, s.computing = false, computing
 	if free != unknown {
-		t.Free, t.Heard, t.counted = free, all.now(), t.mine-t.placing
+		t.last.Free, t.last.Heard, t.counted = free, all.now(), t.mine-t.placing
 	}
 	if stops || t.free() > before {
 		all.announce()

@@ -118,13 +118,13 @@ func (f fetched) stored(ctx context.Context, list []engine.Input) ([]engine.Inpu
 }
 
 func (f fetched) Hold(
-	ctx context.Context, id engine.ID, wall engine.Wall, inputs []engine.Input, limits engine.Limits,
+	ctx context.Context, id engine.ID, generation int64, wall engine.Wall, inputs []engine.Input, limits engine.Limits,
 ) error {
 	inputs, err := f.stored(ctx, inputs)
 	if err != nil {
 		return err
 	}
-	return f.Sandbox.Hold(ctx, id, wall, inputs, limits)
+	return f.Sandbox.Hold(ctx, id, generation, wall, inputs, limits)
 }
 
 func (f fetched) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*engine.Outcome, error) {
@@ -141,8 +141,10 @@ func (f fetched) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (
 	return o, f.open(ctx, o.Outputs)
 }
 
-func (f fetched) Changes(ctx context.Context, id engine.ID, limits engine.FileLimit) (*engine.Changes, error) {
-	c, err := f.Sandbox.Changes(ctx, id, limits)
+func (f fetched) Changes(
+	ctx context.Context, id engine.ID, limits engine.FileLimit, paths ...string,
+) (*engine.Changes, error) {
+	c, err := f.Sandbox.Changes(ctx, id, limits, paths...)
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func TestOtherUser(t *testing.T) {
 	var began atomic.Int32
 	t.Run("worker at an api", func(t *testing.T) {
 		registry := NewLocal()
-		links := mutual.NewLinks(nil, BeatHandler(registry, func() {}, nil))
+		links := mutual.NewLinks(nil, BeatHandler(registry, func() {}, nil, nil))
 		defer links.Close()
 		service := httptest.NewServer(links)
 		defer service.Close()
@@ -132,7 +132,7 @@ func TestOtherUser(t *testing.T) {
 		}
 	})
 	t.Run("api of another user", func(t *testing.T) {
-		links := mutual.NewLinks(nil, BeatHandler(NewLocal(), func() {}, nil))
+		links := mutual.NewLinks(nil, BeatHandler(NewLocal(), func() {}, nil, nil))
 		defer links.Close()
 		service := httptest.NewUnstartedServer(links)
 		service.Listener.Close()

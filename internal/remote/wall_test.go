@@ -41,7 +41,7 @@ func TestWallOfWorkers(t *testing.T) {
 		}
 	}
 	held := engine.NewID()
-	if err := s.Hold(t.Context(), held, engine.WallGVisor, nil, spec.Limits); err != nil {
+	if err := s.Hold(t.Context(), held, 0, engine.WallGVisor, nil, spec.Limits); err != nil {
 		t.Fatal(err)
 	}
 	inside := *spec
@@ -51,7 +51,7 @@ func TestWallOfWorkers(t *testing.T) {
 	}
 	s.Update([]Node{without})
 	_, run := s.Run(t.Context(), spec, &sink{})
-	for _, err := range []error{run, s.Hold(t.Context(), engine.NewID(), engine.WallGVisor, nil, spec.Limits)} {
+	for _, err := range []error{run, s.Hold(t.Context(), engine.NewID(), 0, engine.WallGVisor, nil, spec.Limits)} {
 		e, ok := errors.AsType[*engine.Error](err)
 		if !ok || !errors.Is(err, engine.ErrNoWall) || e.Kind != engine.ErrInvalid || e.ID != "wall" ||
 			e.Hint != "install it" || !strings.Contains(err.Error(), "gvisor is not to be had here: it is not there") {

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,7 +33,11 @@ type Worker struct {
 	resting   bool // an api asked it to take nothing new
 	processes map[engine.ID]engine.Process
 	idle      map[*host]func() // these end the live interpreters that wait for a cell
+	leases    map[engine.ID]*leased
+	sweeping  bool
 	runs      sync.WaitGroup
+
+	orphanTime time.Duration
 }
 
 // WorkerConfig sets up a Worker.
@@ -44,6 +49,7 @@ type WorkerConfig struct {
 	Slots   int                  // programs that compute at once
 	Seats   int                  // programs at once, including those that rest
 	Memory  int64                // bound for all programs, once there are more than Slots
+	Room    func() error         // an error while the disk is low; nil: it is not watched
 	Log     *slog.Logger
 }
 
@@ -61,7 +67,7 @@ func NewWorker(c WorkerConfig) *Worker {
 	bytes.ResponseHeaderTimeout, bytes.MaxIdleConnsPerHost = bucketTime, 16
 	return &Worker{config: c, bytes: outbound.Guard(http.Client{Transport: bytes}),
 		processes: map[engine.ID]engine.Process{},
-		idle:      map[*host]func(){},
+		idle:      map[*host]func(){}, leases: map[engine.ID]*leased{}, orphanTime: orphanTime,
 		admission: &admission{slots: c.Slots, seats: max(c.Seats, c.Slots), memory: c.Memory}}
 }
 
@@ -173,9 +179,12 @@ func (w *Worker) setResting(yes bool) {
 
 // Forget releases all held workspaces, because no api knows of them any more.
 func (w *Worker) Forget(ctx context.Context) {
+	w.mu.Lock()
+	clear(w.leases)
+	w.mu.Unlock()
 	held, err := w.config.Sandbox.Held(ctx)
 	for id := range held {
-		err = errors.Join(err, w.config.Sandbox.Release(ctx, id))
+		err = errors.Join(err, w.config.Sandbox.Release(ctx, id, 0))
 	}
 	if err != nil {
 		w.config.Log.Error("workspaces could not be released", "error", err)
@@ -208,8 +217,20 @@ func (w *Worker) enter(held bool) error {
 	case !held && (w.draining || w.resting):
 		return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Err: errors.New("the worker takes nothing new")}
 	}
+	if err := w.room(); err != nil && !held {
+		return &engine.Error{Op: "run", Kind: engine.ErrUnavailable, Err: err, RetryAfter: time.Second,
+			Cause: "the disk of its worker is low"}
+	}
 	w.runs.Add(1)
 	return nil
+}
+
+// room returns an error while the disk is low: what programs leave passes through it.
+func (w *Worker) room() error {
+	if w.config.Room == nil {
+		return nil
+	}
+	return w.config.Room()
 }
 
 // exchange is a request whose stream carries files in both directions.
@@ -371,9 +392,26 @@ func (w *Worker) put(ctx context.Context, address blobAddress, b engine.Blob, r 
 	return withoutAddress(err)
 }
 
-// store stores outputs, in the bucket or at the api, and returns those that it stored.
-func (x *exchange) store(ctx context.Context, list []engine.Output) (stored []output, dropped []engine.DroppedFile,
-	err error) {
+// fileOf reads a file that somebody else closes.
+type fileOf struct{ *io.SectionReader }
+
+func (fileOf) Close() error { return nil }
+
+// digestOf returns the digest of an output.
+func digestOf(o engine.Output) (engine.Blob, error) {
+	hash := sha256.New()
+	n, err := io.Copy(hash, io.NewSectionReader(o.File, 0, o.Size))
+	if err == nil && n != o.Size {
+		err = io.ErrUnexpectedEOF
+	}
+	return engine.Blob{SHA256: engine.Digest(hash.Sum(nil)), Size: n}, err
+}
+
+// store stores outputs, in the bucket or at the api, and returns those that it stored. Their programs have ended, or
+// may change them.
+func (x *exchange) store(
+	ctx context.Context, list []engine.Output, ended bool,
+) (stored []output, dropped []engine.DroppedFile, err error) {
 	if len(list) == 0 {
 		return nil, nil, nil
 	}
@@ -390,7 +428,14 @@ func (x *exchange) store(ctx context.Context, list []engine.Output) (stored []ou
 	cache := x.worker.config.Cache
 	for _, o := range list {
 		b, err := cache.Put(ctx, io.NewSectionReader(o.File, 0, o.Size), o.Size)
-		if err != nil {
+		if err != nil { // without room there, it goes straight from the program's file, which nobody writes any more
+			if direct, err := digestOf(o); err == nil && ended {
+				open, blobs = append(open, fileOf{io.NewSectionReader(o.File, 0, o.Size)}), append(blobs, direct)
+				stored = append(stored, output{Path: o.Path, Blob: direct, Head: engine.Head(o.File), Input: o.Input,
+					Respelled: o.Respelled})
+				continue
+			}
+			x.worker.config.Log.Error("a file of a program could not be stored", "size", o.Size, "error", err)
 			drop(o)
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 // holdRequest makes a held workspace.
 type holdRequest struct {
 	ID     engine.ID
+	Lease  lease `json:",omitzero"`
 	Wall   engine.Wall
 	Inputs []input
 	Limits engine.Limits
@@ -30,7 +31,9 @@ func (w *Worker) hold(rw http.ResponseWriter, r *http.Request, request *holdRequ
 	x := w.exchange(rw, r)
 	inputs, err := x.open(r.Context(), request.Inputs)
 	if err == nil {
-		err = w.config.Sandbox.Hold(r.Context(), request.ID, request.Wall, inputs, request.Limits)
+		err = w.inNew(r.Context(), request.ID, request.Lease, func() error {
+			return w.config.Sandbox.Hold(r.Context(), request.ID, request.Lease.Generation, request.Wall, inputs, request.Limits)
+		})
 		closeInputs(inputs)
 	}
 	x.done(result{}, err)
@@ -39,26 +42,35 @@ func (w *Worker) hold(rw http.ResponseWriter, r *http.Request, request *holdRequ
 
 type changesRequest struct {
 	ID     engine.ID
+	Lease  lease `json:",omitzero"`
 	Limits engine.FileLimit
+	Paths  []string `json:",omitempty"`
 }
 
 func (w *Worker) changes(rw http.ResponseWriter, r *http.Request, request *changesRequest) error {
 	x := w.exchange(rw, r)
-	changes, err := w.config.Sandbox.Changes(r.Context(), request.ID, request.Limits)
+	done, err := w.use(request.ID, request.Lease)
+	if err != nil {
+		x.done(result{}, err)
+		return nil
+	}
+	changes, err := w.config.Sandbox.Changes(r.Context(), request.ID, request.Limits, request.Paths...)
+	done()
 	if err != nil {
 		x.done(result{}, err)
 		return nil
 	}
 	defer closeOutputs(changes.Outputs)
-	stored, dropped, err := x.store(r.Context(), changes.Outputs)
+	stored, dropped, err := x.store(r.Context(), changes.Outputs, false)
 	left := *changes
 	left.Outputs, left.Dropped = nil, append(left.Dropped, dropped...)
 	x.done(result{Changes: &left, Outputs: stored}, err)
 	return nil
 }
 
-// question is a request with one answer. Exactly one field is set.
+// question is a request with one answer. Exactly one field is set, and Lease for one of a workspace.
 type question struct {
+	Lease     lease         `json:",omitzero"`
 	Release   *engine.ID    `json:",omitempty"`
 	Usage     *engine.ID    `json:",omitempty"`
 	Held      bool          `json:",omitempty"`
@@ -89,9 +101,11 @@ func (w *Worker) reply(ctx context.Context, q *question) (a reply, err error) {
 	s := w.config.Sandbox
 	switch {
 	case q.Release != nil:
-		err = s.Release(ctx, *q.Release)
+		err = w.release(ctx, *q.Release, q.Lease)
 	case q.Usage != nil:
-		a.Usage, err = s.Usage(ctx, *q.Usage)
+		if _, err = w.leaseOf(*q.Usage, q.Lease); err == nil {
+			a.Usage, err = s.Usage(ctx, *q.Usage)
+		}
 	case q.Held:
 		if w.admitsHeld() {
 			a.Held, err = s.Held(ctx)
@@ -105,24 +119,32 @@ func (w *Worker) reply(ctx context.Context, q *question) (a reply, err error) {
 	case q.Process != nil:
 		err = w.order(q.Process)
 	case q.Files != nil:
-		return q.Files.do(ctx, w.files(q.Files))
+		files, err := w.files(q.Files)
+		if err != nil {
+			return a, err
+		}
+		return q.Files.do(ctx, files)
 	default:
 		err = &engine.Error{Op: "worker", Kind: engine.ErrInvalid, Err: errors.New("nothing is asked")}
 	}
 	return a, err
 }
 
-func (w *Worker) files(r *filesRequest) engine.Files {
-	if r.Tmp {
-		return w.config.Sandbox.Tmp(r.Held)
+func (w *Worker) files(r *filesRequest) (engine.Files, error) {
+	if _, err := w.leaseOf(r.Held, r.Lease); err != nil {
+		return nil, err
 	}
-	return w.config.Sandbox.Files(r.Held)
+	if r.Tmp {
+		return w.config.Sandbox.Tmp(r.Held), nil
+	}
+	return w.config.Sandbox.Files(r.Held), nil
 }
 
 // filesRequest is an operation on the files of a workspace.
 type filesRequest struct {
 	Held      engine.ID
-	Tmp       bool `json:",omitempty"`
+	Lease     lease `json:",omitzero"`
+	Tmp       bool  `json:",omitempty"`
 	Op        string
 	Path      []byte
 	To        []byte `json:",omitempty"`
@@ -177,7 +199,11 @@ func (r *filesRequest) do(ctx context.Context, files engine.Files) (a reply, err
 }
 
 func (w *Worker) open(rw http.ResponseWriter, r *http.Request, q *filesRequest) error {
-	f, e, err := w.files(q).Open(r.Context(), string(q.Path))
+	files, err := w.files(q)
+	if err != nil {
+		return err
+	}
+	f, e, err := files.Open(r.Context(), string(q.Path))
 	if err != nil {
 		return err
 	}
@@ -189,7 +215,11 @@ func (w *Worker) open(rw http.ResponseWriter, r *http.Request, q *filesRequest) 
 }
 
 func (w *Worker) write(rw http.ResponseWriter, r *http.Request, q *filesRequest) error {
-	e, err := w.files(q).Write(r.Context(), string(q.Path), r.Body)
+	files, err := w.files(q)
+	if err != nil {
+		return err
+	}
+	e, err := files.Write(r.Context(), string(q.Path), r.Body)
 	if err == nil {
 		_ = json.NewEncoder(rw).Encode(reply{Entries: []entry{newEntry(e)}})
 	}
@@ -207,9 +237,13 @@ type fileEvent struct {
 }
 
 func (w *Worker) watch(rw http.ResponseWriter, r *http.Request, q *filesRequest) error {
+	files, err := w.files(q)
+	if err != nil {
+		return err
+	}
 	x := w.exchange(rw, r)
 	ready := func() { _ = x.frames.sendJSON(kindStarted, fileEvents{}) }
-	err := w.files(q).Watch(r.Context(), string(q.Path), q.Recursive, ready,
+	err = files.Watch(r.Context(), string(q.Path), q.Recursive, ready,
 		func(list []engine.FileEvent) {
 			var m fileEvents
 			for _, e := range list {
@@ -239,11 +273,15 @@ func hijack(rw http.ResponseWriter) (net.Conn, error) {
 }
 
 type dialRequest struct {
-	Held engine.ID
-	Port int
+	Held  engine.ID
+	Lease lease `json:",omitzero"`
+	Port  int
 }
 
 func (w *Worker) dial(rw http.ResponseWriter, r *http.Request, q *dialRequest) error {
+	if _, err := w.leaseOf(q.Held, q.Lease); err != nil {
+		return err
+	}
 	inner, err := w.config.Sandbox.Dial(r.Context(), q.Held, q.Port)
 	if err != nil {
 		return err
@@ -273,18 +311,22 @@ func splice(to, from net.Conn) {
 }
 
 type startRequest struct {
-	ID   engine.ID // of the process, in a processOrder
-	Held engine.ID
-	Argv [][]byte
-	Env  map[string]string
-	Dir  []byte
-	Term *engine.TerminalSize
+	ID    engine.ID // of the process, in a processOrder
+	Held  engine.ID
+	Lease lease `json:",omitzero"`
+	Argv  [][]byte
+	Env   map[string]string
+	Dir   []byte
+	Term  *engine.TerminalSize
 }
 
 func (w *Worker) start(rw http.ResponseWriter, r *http.Request, q *startRequest) error {
 	spec := &engine.ProcessSpec{Env: q.Env, Dir: string(q.Dir), Terminal: q.Term}
 	for _, a := range q.Argv {
 		spec.Argv = append(spec.Argv, string(a))
+	}
+	if _, err := w.leaseOf(q.Held, q.Lease); err != nil {
+		return err
 	}
 	p, err := w.config.Sandbox.Start(r.Context(), q.Held, spec)
 	if err != nil {

@@ -33,7 +33,7 @@ func (w *Worker) run(rw http.ResponseWriter, r *http.Request, request *runReques
 	}
 	defer seat.leave()
 	x := w.exchange(rw, r)
-	x.done(x.perform(r.Context(), spec, request.Inputs, seat))
+	x.done(x.perform(r.Context(), spec, request, seat))
 	return nil
 }
 
@@ -49,14 +49,14 @@ func (x *exchange) done(r result, err error) {
 
 // perform runs the program, and stores its files.
 func (x *exchange) perform(
-	ctx context.Context, spec *engine.Spec, list []input, seat *seat,
+	ctx context.Context, spec *engine.Spec, request *runRequest, seat *seat,
 ) (r result, err error) {
 	release, err := x.useImage(ctx, spec.Image, seat)
 	if err != nil {
 		return r, err
 	}
 	defer release()
-	if spec.Inputs, err = x.open(ctx, list); err != nil {
+	if spec.Inputs, err = x.open(ctx, request.Inputs); err != nil {
 		return r, err
 	}
 	defer closeInputs(spec.Inputs)
@@ -74,20 +74,39 @@ func (x *exchange) perform(
 	if spec.Network != nil {
 		h.lease = engine.NewLease(x.worker.config.Network.Egress, spec.Network.Grant, h.contacted)
 	}
-	outcome, err := x.worker.config.Sandbox.Run(running, spec, h)
+	outcome, err := x.worker.runIn(running, spec, request.Lease, h)
 	h.endLease()
 	if err != nil {
 		return r, err
 	}
 	defer closeOutputs(outcome.Outputs)
 	seat.rest(0) // storing needs the network, not the processor
-	stored, dropped, err := x.store(connected, outcome.Outputs)
+	stored, dropped, err := x.store(connected, outcome.Outputs, true)
 	if err != nil {
 		return r, err
 	}
 	left := *outcome
 	left.Outputs, left.Dropped = nil, append(left.Dropped, dropped...)
 	return result{Outcome: &left, Outputs: stored}, nil
+}
+
+// runIn runs a program in the workspace of a lease, or without one.
+func (w *Worker) runIn(
+	ctx context.Context, spec *engine.Spec, l lease, h engine.Host,
+) (outcome *engine.Outcome, err error) {
+	if spec.Make {
+		err = w.inNew(ctx, spec.Held, l, func() error {
+			outcome, err = w.config.Sandbox.Run(ctx, spec, h)
+			return err
+		})
+		return outcome, err
+	}
+	if !spec.Held.IsZero() {
+		if _, err := w.leaseOf(spec.Held, l); err != nil {
+			return nil, err
+		}
+	}
+	return w.config.Sandbox.Run(ctx, spec, h)
 }
 
 func closeOutputs(list []engine.Output) {
@@ -146,7 +165,7 @@ func (h *host) listen() error {
 			if motion == engine.GoOn {
 				h.seat.wake()
 			} else {
-				h.seat.rest(0)
+				h.seat.park()
 			}
 			if controls.Freeze != nil {
 				_ = controls.Freeze(motion) // fails if the program has ended
@@ -263,6 +282,7 @@ type seat struct {
 	limit   int64 // of its memory
 	counted int64 // memory that is reserved for it now
 	resting bool
+	parked  bool
 }
 
 // enter admits a program. It returns ErrBusy if there is no room.
@@ -294,10 +314,34 @@ func (s *seat) rest(memory int64) {
 	}
 }
 
-// wake takes a slot again, even if none is free: the program cannot wait.
+// park frees slot, seat and memory, since the program is stopped until its api has an answer for it: an interpreter
+// that waits for a cell keeps no other program from starting.
+func (s *seat) park() {
+	s.rest(0)
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.unseat()
+}
+
+// unseat frees the seat. The caller holds mu.
+func (s *seat) unseat() {
+	if s.parked {
+		return
+	}
+	s.parked = true
+	s.of.seated--
+	s.of.taken -= s.counted
+	s.counted = 0
+}
+
+// wake takes what the program had again, even if nothing is free: the program cannot wait.
 func (s *seat) wake() {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
+	if s.parked {
+		s.parked = false
+		s.of.seated++
+	}
 	if s.resting {
 		s.resting = false
 		s.of.running++
@@ -310,8 +354,7 @@ func (s *seat) leave() {
 	s.rest(0)
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
-	s.of.seated--
-	s.of.taken -= s.counted
+	s.unseat()
 }
 
 // free returns how many more programs the worker admits.

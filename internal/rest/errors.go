@@ -25,8 +25,9 @@ var words = map[engine.Kind]string{
 	engine.ErrNotFound:     "there is no such object",
 	engine.ErrConflict:     "the object's state does not allow that",
 	engine.ErrTooLarge:     "that is over a size limit",
-	engine.ErrBusy:         "too many runs are waiting",
+	engine.ErrBusy:         "it is busy at the moment, and nothing was begun",
 	engine.ErrFull:         "there is no room left",
+	engine.ErrSpent:        "what may be used in a month is used up",
 	engine.ErrNoLanguage:   "this language is not installed here",
 	engine.ErrUnavailable:  "the service cannot do that at the moment",
 	engine.ErrCanceled:     "the request was cancelled",
@@ -124,7 +125,7 @@ func describe(err error) (int, errorDetail) {
 	case kind == engine.ErrInvalid && e.ID != "" && e.Err != nil:
 		detail.Message = wireField(e.ID) + " " + e.Err.Error()
 	case kind == engine.ErrNetwork && e.Err != nil:
-		detail.Message = "the network that was asked for is not to be had: " + e.Err.Error()
+		detail.Message = "the requested network is not available: " + e.Err.Error()
 	case kind == engine.ErrNotFound && e.ID != "":
 		detail.Message += ": " + e.ID
 	}

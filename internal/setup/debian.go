@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/airlock-run/airlock/internal/language"
@@ -166,7 +168,8 @@ func (in *installer) aptGet(ctx context.Context, missing []string) ([]string, er
 			Cure:    "run this as root, then setup again: apt-get install " + strings.Join(missing, " "),
 		}
 	}
-	return append(become, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=120"), nil
+	return append(become, "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "apt-get", "-o",
+		"DPkg::Lock::Timeout=120"), nil
 }
 
 // asRoot returns the beginning of a command line that runs as root.
@@ -177,6 +180,9 @@ func (in *installer) asRoot(ctx context.Context) ([]string, error) {
 	sudo := []string{"sudo", "-n"}
 	return sudo, exec.CommandContext(ctx, sudo[0], append(sudo[1:], "true")...).Run()
 }
+
+// aptCounts is the line in which apt-get says how many packages it is going to set up.
+var aptCounts = regexp.MustCompile(`^(\d+) upgraded, (\d+) newly installed`)
 
 func (in *installer) runApt(ctx context.Context, argv, missing []string) error {
 	cmd := command(ctx, argv...)
@@ -189,11 +195,16 @@ func (in *installer) runApt(ctx context.Context, argv, missing []string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("apt-get: %w", err)
 	}
-	done := 0
+	done, total := 0, 0
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		if found := aptCounts.FindStringSubmatch(lines.Text()); found != nil {
+			upgraded, _ := strconv.Atoi(found[1])
+			installed, _ := strconv.Atoi(found[2])
+			total = upgraded + installed
+		}
 		if name, ok := strings.CutPrefix(lines.Text(), "Setting up "); ok {
 			done++
-			in.progress.Update(done, 0, name)
+			in.progress.Update(done, total, name)
 		}
 	}
 	if err := cmd.Wait(); err != nil {

@@ -71,7 +71,8 @@ func TestMissingPackagesAreInstalled(t *testing.T) {
 			in, j := debian(t)
 			log := filepath.Join(t.TempDir(), "log")
 			script(t, "sudo", `shift; exec "$@"`)
-			script(t, "apt-get", `echo "$DEBIAN_FRONTEND $@" >> `+log+"; echo 'Setting up jq (1.6)'\n")
+			script(t, "apt-get", `echo "$DEBIAN_FRONTEND $@" >> `+log+
+				"; echo '1 upgraded, 1 newly installed, 0 to remove'; echo 'Setting up jq (1.6)'\n")
 			if who == "root" {
 				in.uid = 0
 				script(t, "sudo", "exit 1\n")
@@ -88,7 +89,7 @@ func TestMissingPackagesAreInstalled(t *testing.T) {
 			if string(calls) != want {
 				t.Errorf("apt-get was called\n%swant\n%s", calls, want)
 			}
-			if !j.has("now jq (1.6)") || !j.has("done installed bash, jq") {
+			if !j.has("now 1/2 jq (1.6)") || !j.has("done installed bash, jq") {
 				t.Errorf("said:\n%s", j)
 			}
 		})

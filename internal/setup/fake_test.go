@@ -76,11 +76,13 @@ func (s *shop) must(err error) {
 // journal is a Progress that remembers.
 type journal struct{ lines []string }
 
-func (j *journal) Step(title string)           { j.add("step " + title) }
-func (j *journal) Update(_, _ int, now string) { j.add("now " + now) }
-func (j *journal) Done(result string)          { j.add("done " + result) }
-func (j *journal) Warn(text string)            { j.add("warn " + text) }
-func (j *journal) add(line string)             { j.lines = append(j.lines, line) }
+func (j *journal) Step(title string) { j.add("step " + title) }
+func (j *journal) Update(done, total int, now string) {
+	j.add(fmt.Sprintf("now %d/%d %s", done, total, now))
+}
+func (j *journal) Done(result string) { j.add("done " + result) }
+func (j *journal) Warn(text string)   { j.add("warn " + text) }
+func (j *journal) add(line string)    { j.lines = append(j.lines, line) }
 func (j *journal) has(part string) (found bool) {
 	return strings.Contains(strings.Join(j.lines, "\n"), part)
 }

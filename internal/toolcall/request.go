@@ -16,7 +16,7 @@ type request struct {
 	program *Program                // that waits since then
 }
 
-var errCancelled = errors.New("it was asked for")
+var errCancelled = errors.New("its caller cancelled it")
 
 // Enter records a request by its id, if it has one. The request uses the returned context.
 // The caller calls leave at its end, with the program that then waits, or nil.

@@ -113,7 +113,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("after %.30s the preview is %s", lie, body)
 		}
 	}
-	if got := v.Get("/runs").Body; !strings.Contains(got, "Nothing was run yet") {
+	if got := v.Get("/runs").Body; !strings.Contains(got, "No runs yet") {
 		t.Error("runs that make previews are among the visitor's")
 	}
 }
@@ -252,8 +252,15 @@ func TestTitle(t *testing.T) {
 		"#!/usr/bin/python3\n# count apples\nx = 1": "count apples", "import os\nfrom a import b\n\nprint(1)": "print(1)",
 		"import os": "import os", "": "",
 		"<?php\necho 1;": "echo 1;", "// go\npackage main": "go",
+		"\"\"\"Rates by month.\n\nMore.\"\"\"\nx = 1":   "Rates by month",
+		"import os\n# Plot the sales\nplot()":           "Plot the sales",
+		"# ----------\n# -*- coding: utf-8 -*-\n# Sums": "Sums",
+		"def load(name):\n    return 1\n\nload(1)":      "load(1)",
+		"def load(name):\n    return 1":                 "load",
+		"class Tree:\n    pass":                         "Tree",
+		"/* A tree of\n * numbers */\nint main() {}":    "A tree of",
 	} {
-		if got := titleOf(code); got != want {
+		if got := titleOfRun(&engine.Run{Source: &engine.Source{Code: code}}); got != want {
 			t.Errorf("%q is called %q, want %q", code, got, want)
 		}
 	}

@@ -30,8 +30,8 @@ func TestImagesOnPage(t *testing.T) {
 	if got := choice(path); !strings.Contains(got, ` py313`) {
 		t.Errorf("a run that is shown gets %q", got)
 	}
-	if got := v.Get(path).Body; !strings.Contains(got, "<span>in py313</span>") ||
-		!strings.Contains(got, `past-language">python in py313<`) {
+	if got := v.Get(path).Body; !strings.Contains(got, "<span>image py313</span>") ||
+		!strings.Contains(got, `data-language="python">Python in py313<`) {
 		t.Error("the run does not say where it ran")
 	}
 	if got := v.Get(v.runs([2]string{"image", "host"})).Body; strings.Contains(got, "<span>in ") {

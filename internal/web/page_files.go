@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/page"
@@ -16,7 +15,7 @@ type filesPage struct{ *site }
 
 func (s *site) filesPage() {
 	p := &filesPage{s}
-	s.Nav = append(s.Nav, page.Entry{Name: "files", Title: "Sessions & files", Path: "/files"})
+	s.Nav = append(s.Nav, page.Entry{Name: "files", Title: "Files", Path: "/files", More: true})
 	s.Mux.HandleFunc("GET /files", s.Handle(p.list))
 	s.Mux.HandleFunc("POST /files", s.Change(p.upload))
 	s.Mux.HandleFunc("POST /files/look", s.Change(p.look))
@@ -24,11 +23,12 @@ func (s *site) filesPage() {
 	s.Mux.HandleFunc("GET /files/{id}/content", s.Handle(p.content))
 	s.Mux.HandleFunc("GET /files/{id}/preview", s.Handle(page.With(s.findFile, p.preview)))
 	s.Mux.HandleFunc("GET /files/{id}/pages/{number}", s.Handle(page.With(s.findFile, p.pagePicture)))
-	s.Mux.HandleFunc("GET /files/{id}/rows", s.Handle(page.With(s.findFile, p.rows)))
+	s.Mux.HandleFunc("POST /files/{id}/frame", s.Change(page.With(s.findFile, p.openFrame)))
 	s.Mux.HandleFunc("POST /files/{id}/delete", s.Change(page.With(s.findFile, p.remove)))
 	s.Mux.HandleFunc("GET /runs/{id}/files.zip", s.Handle(page.With(s.findRun, p.runArchive)))
 	s.Mux.HandleFunc("GET /sessions/{id}", s.Handle(page.With(p.findSession, p.session)))
 	s.Mux.HandleFunc("GET /sessions/{id}/files.zip", s.Handle(page.With(p.findSession, p.sessionArchive)))
+	s.Mux.HandleFunc("POST /sessions/{id}/rename", s.Change(p.renameSession))
 	s.Mux.HandleFunc("POST /sessions/{id}/delete", s.Change(p.removeSession))
 }
 
@@ -51,8 +51,8 @@ type filesView struct {
 	Groups   []fileGroup // of the list of all files
 	Files    []fileView  // of a session
 	Next     string
-	Kept     string          // the visitor's usage and quota
-	Session  *engine.Session // the session that the files belong to; nil: all files
+	Kept     string      // the visitor's usage and quota
+	Session  *sessionRow // that the files belong to; nil: all files
 	MaxSize  int64
 }
 
@@ -69,7 +69,6 @@ func (p *filesPage) list(w http.ResponseWriter, v *page.Request) error {
 	if err != nil {
 		return err
 	}
-	body.Groups = p.groups(v, files)
 	usage, quota, err := p.Engine.Kept(v.Context(), v.Caller)
 	if err != nil {
 		return err
@@ -78,14 +77,16 @@ func (p *filesPage) list(w http.ResponseWriter, v *page.Request) error {
 	if len(files) == filesPerPage {
 		body.Next = files[len(files)-1].ID.String()
 	}
-	if after.IsZero() {
-		sessions, err := p.Engine.ListSessions(v.Context(), v.Caller, engine.SessionQuery{Origin: engine.OriginNative})
-		if err != nil {
-			return err
-		}
-		body.Sessions = p.sessionRows(v, sessions)
+	sessions, err := p.Engine.ListSessions(v.Context(), v.Caller, engine.SessionQuery{Origin: engine.OriginNative})
+	if err != nil {
+		return err
 	}
-	p.Render(w, v, http.StatusOK, "files", "Sessions & files", body)
+	rows := p.sessionRows(v, sessions)
+	if after.IsZero() {
+		body.Sessions = rows
+	}
+	body.Groups = p.groups(v, files, rows)
+	p.Render(w, v, http.StatusOK, "files", "Files", body)
 	return nil
 }
 
@@ -106,6 +107,7 @@ func (p *filesPage) upload(w http.ResponseWriter, v *page.Request) error {
 // show shows a file.
 func (p *filesPage) show(w http.ResponseWriter, v *page.Request, file engine.File) error {
 	body := p.storedPreview(v, file)
+	body.Whole = true
 	p.Render(w, v, http.StatusOK, "file", body.File.Label, body)
 	return nil
 }
@@ -165,11 +167,12 @@ func (p *filesPage) findSession(v *page.Request) (s sessionFiles, err error) {
 }
 
 func (p *filesPage) session(w http.ResponseWriter, v *page.Request, s sessionFiles) error {
-	body := filesView{Session: &s.Session}
+	row := rowOf(s.Session, s.files)
+	body := filesView{Session: &row}
 	for _, f := range s.files {
 		body.Files = append(body.Files, p.fileView(f))
 	}
-	p.Render(w, v, http.StatusOK, "files", "Session", body)
+	p.Render(w, v, http.StatusOK, "files", row.Title, body)
 	return nil
 }
 
@@ -188,85 +191,15 @@ func (p *filesPage) removeSession(w http.ResponseWriter, v *page.Request) error 
 	return p.deleted(w, v)
 }
 
-// fileGroup has the files of one run, or those uploaded between two runs.
-type fileGroup struct {
-	Run   string // its id; empty: uploaded
-	Title string
-	When  time.Time
-	Files []fileRow
-}
-
-// fileRow is a file, with the others of the list that have the same content.
-type fileRow struct {
-	fileView
-	Same []fileView
-}
-
-// groups groups a list of files, the newest first. Of files with the same content, the
-// newest stands for all.
-func (p *filesPage) groups(v *page.Request, files []engine.File) []fileGroup {
-	var groups []fileGroup
-	type place struct{ group, row int }
-	first := map[engine.Digest]place{}
-	for _, f := range files {
-		if at, ok := first[f.SHA256]; ok {
-			row := &groups[at.group].Files[at.row]
-			row.Same = append(row.Same, p.fileView(f))
-			continue
-		}
-		run := ""
-		if !f.Run.IsZero() {
-			run = f.Run.String()
-		}
-		if n := len(groups); n == 0 || groups[n-1].Run != run {
-			groups = append(groups, fileGroup{Run: run, Title: p.groupTitle(v, f.Run), When: f.CreatedAt})
-		}
-		g := &groups[len(groups)-1]
-		first[f.SHA256] = place{len(groups) - 1, len(g.Files)}
-		g.Files = append(g.Files, fileRow{fileView: p.fileView(f)})
+func (p *filesPage) renameSession(w http.ResponseWriter, v *page.Request) error {
+	id, err := v.ID()
+	if err != nil {
+		return err
 	}
-	return groups
-}
-
-func (p *filesPage) groupTitle(v *page.Request, id engine.ID) string {
-	if id.IsZero() {
-		return "Uploaded"
+	if err := p.Engine.NameSession(v.Context(), v.Caller, id, givenName(v.PostForm.Get("name"))); err != nil {
+		return err
 	}
-	run, err := p.Engine.GetRun(v.Context(), v.Caller, id)
-	switch {
-	case err != nil:
-		return "A run that is not kept any more"
-	case run.Source == nil:
-		return "A run whose code is not kept"
-	}
-	return (&runPage{site: p.site}).past(run).Title
-}
-
-// sessionRow is a session in the list.
-type sessionRow struct {
-	engine.Session
-	Files int // -1: not counted
-	Bytes int64
-}
-
-const countedSessions = 30
-
-func (p *filesPage) sessionRows(v *page.Request, sessions []engine.Session) []sessionRow {
-	rows := make([]sessionRow, len(sessions))
-	for i, s := range sessions {
-		rows[i] = sessionRow{Session: s, Files: -1}
-		if i >= countedSessions {
-			continue
-		}
-		// A session that ends meanwhile, or whose workspace is in use, is listed without.
-		if files, _, err := p.Engine.SessionFiles(v.Context(), v.Caller, s.ID); err == nil {
-			rows[i].Files = len(files)
-			for _, f := range files {
-				rows[i].Bytes += f.Size
-			}
-		}
-	}
-	return rows
+	return p.Done(w, v, "/sessions/"+id.String(), http.StatusOK, map[string]bool{"renamed": true})
 }
 
 // keptWords returns usage and quota in words.

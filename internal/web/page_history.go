@@ -3,7 +3,10 @@ package web
 import (
 	"cmp"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/aymanbagabas/go-udiff"
 
@@ -17,6 +20,7 @@ type pastRun struct {
 	Title  string // first line that describes it
 	File   string // name of the code's file, if the request had one
 	Client string
+	OnPage bool // it was started here
 	Words  string
 	Plot   string // id of the first picture that it made
 }
@@ -24,7 +28,9 @@ type pastRun struct {
 // historyView is the list of runs.
 type historyView struct {
 	Query string
-	With  *pastRun // the run to compare with another
+	Named []sessionRow // notebooks and sessions whose names have the words
+	List  string       // the query of this list, to come back to it
+	With  *pastRun     // the run to compare with another
 	Runs  []pastRun
 	Next  string // the id after which the list continues; empty: it is complete
 }
@@ -48,8 +54,54 @@ func (p *runPage) list(w http.ResponseWriter, v *page.Request) error {
 	if body.Runs, body.Next, err = p.history(v, body.Query, after, historyPage); err != nil {
 		return err
 	}
-	p.Render(w, v, http.StatusOK, "history", "Runs", body)
+	if body.Query != "" && after.IsZero() {
+		if body.Named, err = p.named(v, body.Query); err != nil {
+			return err
+		}
+	}
+	body.List = listQuery(query)
+	p.Render(w, v, http.StatusOK, "history", "History", body)
 	return nil
+}
+
+// listQuery returns the part of a query that a list of runs has.
+func listQuery(query url.Values) string {
+	kept := url.Values{}
+	for _, name := range []string{"q", "with", "after"} {
+		if value := query.Get(name); value != "" {
+			kept.Set(name, value)
+		}
+	}
+	if len(kept) == 0 {
+		return "q=" // a list without a query
+	}
+	return kept.Encode()
+}
+
+// named lists the notebooks and sessions whose names have all words of a text, by how they begin.
+func (p *runPage) named(v *page.Request, text string) (found []sessionRow, err error) {
+	words := func(text string) []string {
+		return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+		})
+	}
+	wanted := words(text)
+	sessions, err := p.Engine.ListSessions(v.Context(), v.Caller, engine.SessionQuery{Origin: engine.OriginNative})
+	if err != nil || len(wanted) == 0 {
+		return nil, err
+	}
+	for _, row := range (&filesPage{p.site}).sessionRows(v, sessions) {
+		if row.Name == "" && row.Kind != "Notebook" {
+			continue
+		}
+		has := words(row.Title)
+		if !slices.ContainsFunc(wanted, func(w string) bool {
+			return !slices.ContainsFunc(has, func(h string) bool { return strings.HasPrefix(h, w) })
+		}) {
+			found = append(found, row)
+		}
+	}
+	return found, nil
 }
 
 // history lists runs that contain all words of a text, and returns the id after which the
@@ -72,9 +124,11 @@ func (p *runPage) history(v *page.Request, text string, after engine.ID, limit i
 }
 
 func (p *runPage) past(run *engine.Run) pastRun {
-	one := pastRun{Run: run, Words: outcomeWords(run), Title: "Code not kept", Client: clientWords(run)}
+	one := pastRun{Run: run, Words: outcomeWords(run), Client: clientWords(run),
+		OnPage: run.Source != nil && run.Source.Client == clientPage}
+	one.Title = cmp.Or(titleOfRun(run), "Code not kept")
 	if src := run.Source; src != nil {
-		one.Title, one.File = cmp.Or(titleOf(src.Code), "Empty program"), src.Entry
+		one.Title, one.File = cmp.Or(titleOfRun(run), "Empty program"), src.Entry
 	}
 	for _, f := range run.Files {
 		if p.fileView(f).Kind == "image" {

@@ -54,6 +54,7 @@ var notebookTitles = map[string]string{"python": "Python", "javascript": "JavaSc
 type notebookEntry struct {
 	engine.Session
 	Title string
+	File  string // name of the notebook's file, without .ipynb
 	Files int
 }
 
@@ -80,7 +81,7 @@ func (p *notebookPage) list(w http.ResponseWriter, v *page.Request) error {
 		}
 		for _, f := range places {
 			if name, ok := strings.CutSuffix(f.Path, ".ipynb"); ok && !strings.Contains(name, "/") {
-				body.Notebooks = append(body.Notebooks, notebookEntry{session, page.Named(name), len(places) - 1})
+				body.Notebooks = append(body.Notebooks, notebookEntry{session, page.Named(name), name, len(places) - 1})
 				break
 			}
 		}

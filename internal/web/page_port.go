@@ -36,7 +36,7 @@ func (p *notebookPage) port(w http.ResponseWriter, r *http.Request) {
 	session, port, ok := p.Admitted(ticket)
 	_, known := p.Caller(r)
 	if !ok || !known || strings.Contains(r.URL.Path+"/", "/../") {
-		p.Fail(w, &page.Request{Request: r}, page.Refuse(http.StatusNotFound, "This address is not good any more.",
+		p.Fail(w, &page.Request{Request: r}, page.Refuse(http.StatusNotFound, "This address has expired.",
 			"Open the port again from its notebook."))
 		return
 	}

@@ -6,6 +6,9 @@ import (
 	"embed"
 	"fmt"
 	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -26,14 +29,15 @@ type runPage struct{ *site }
 
 func (s *site) runPage() {
 	p := &runPage{site: s}
-	s.Nav = append(s.Nav, page.Entry{Name: "run", Title: "Run", Path: "/"},
-		page.Entry{Name: "history", Title: "Runs", Path: "/runs"})
+	s.Nav = append(s.Nav, page.Entry{Name: "run", Title: "New run", Path: "/"},
+		page.Entry{Name: "history", Title: "History", Path: "/runs"})
 	s.Sections["compare"] = "history"
 	s.Mux.HandleFunc("GET /{$}", s.Handle(p.blank))
 	s.Mux.HandleFunc("POST /runs", s.Change(p.start))
 	s.Mux.HandleFunc("GET /runs/{id}", s.Handle(page.With(s.findRun, p.show)))
 	s.Mux.HandleFunc("GET /runs/{id}/events", s.Handle(p.events))
 	s.Mux.HandleFunc("POST /runs/{id}/stop", s.Change(page.With(s.findRun, p.stop)))
+	s.Mux.HandleFunc("POST /runs/{id}/rename", s.Change(page.With(s.findRun, p.rename)))
 	s.Mux.HandleFunc("POST /runs/{id}/again", s.Change(page.With(s.findRun, p.again)))
 	s.Mux.HandleFunc("GET /runs", s.Handle(p.list))
 	s.Mux.HandleFunc("GET /runs/compare", s.Handle(p.compare))
@@ -170,6 +174,18 @@ func (p *runPage) again(w http.ResponseWriter, v *page.Request, run *engine.Run)
 	return p.begun(w, v, run)
 }
 
+// rename gives a run the name of a form.
+func (p *runPage) rename(w http.ResponseWriter, v *page.Request, run *engine.Run) error {
+	if err := p.Engine.NameRun(v.Context(), v.Caller, run.ID, givenName(v.PostForm.Get("name"))); err != nil {
+		return err
+	}
+	to := "/runs/" + run.ID.String()
+	if list, err := url.ParseQuery(v.PostForm.Get("list")); err == nil && len(list) > 0 {
+		to = "/runs?" + listQuery(list)
+	}
+	return p.Done(w, v, to, http.StatusOK, map[string]bool{"renamed": true})
+}
+
 // begun sends the visitor to a run's page; a script gets the run's events.
 func (p *runPage) begun(w http.ResponseWriter, v *page.Request, run *engine.Run) error {
 	if v.Wants("text/event-stream") {
@@ -194,7 +210,7 @@ func (p *runPage) stop(w http.ResponseWriter, v *page.Request, run *engine.Run) 
 // outcome is a run for display.
 type outcome struct {
 	*engine.Run
-	Title   string // the run's first line, or its language
+	Title   string // its name, else what describes its code, or its language
 	Client  string // of the run
 	Words   string // "failed, exit code 1"
 	Note    string // more than the words
@@ -202,6 +218,8 @@ type outcome struct {
 	Dropped []engine.DroppedFile // the first of them
 	More    int                  // dropped files beyond those
 	Lost    int                  // dropped files in all
+	Wholes  []wholeOutput        // of which the output has a part
+	Expired []string             // names of such files that are no longer kept
 
 	Contacted contacted
 }
@@ -211,12 +229,14 @@ const namedDropped = 20
 
 func (p *runPage) outcome(v *page.Request, run *engine.Run) *outcome {
 	o := &outcome{Run: run, Contacted: p.contacts(v.Context(), v.Caller, run),
-		Words: outcomeWords(run), Title: run.Language, Client: clientWords(run)}
-	if run.Source != nil {
-		o.Title = cmp.Or(titleOf(run.Source.Code), o.Title)
-	}
+		Words: outcomeWords(run), Title: cmp.Or(titleOfRun(run), run.Language), Client: clientWords(run)}
+	o.Wholes, o.Expired = wholesOf(run)
 	for _, f := range run.Files {
-		o.Files = append(o.Files, p.fileView(f))
+		view := p.fileView(f)
+		if slices.ContainsFunc(o.Wholes, func(w wholeOutput) bool { return w.ID == f.ID }) {
+			view.Kind = "" // the output is above
+		}
+		o.Files = append(o.Files, view)
 	}
 	if run.Status != engine.StatusTimeout && len(run.Dropped) == 0 {
 		// the words have the limit, and a list has the dropped files
@@ -228,6 +248,36 @@ func (p *runPage) outcome(v *page.Request, run *engine.Run) *outcome {
 	}
 	o.Dropped, o.More = run.Dropped[:n], o.Lost-n
 	return o
+}
+
+// wholeOutput is a stream of which a run's output has the beginning and the end, with the file that has all of it.
+type wholeOutput struct {
+	engine.File
+	Stream string
+	Shown  int64
+}
+
+// omission is the end of the line that stands for what is left out. It names the file that has it.
+var omission = regexp.MustCompile(` in (std(?:out|err)\S*) \.\.\.\]\n`)
+
+// wholesOf returns the files that have all that a run printed, and the names of those that have expired.
+func wholesOf(run *engine.Run) (wholes []wholeOutput, expired []string) {
+	if !run.Truncated {
+		return nil, nil
+	}
+	for _, of := range []struct{ stream, text string }{{"stdout", run.Stdout}, {"stderr", run.Stderr}} {
+		named := omission.FindStringSubmatch(of.text)
+		if named == nil || !strings.HasPrefix(named[1], of.stream) {
+			continue
+		}
+		at := slices.IndexFunc(run.Files, func(f engine.File) bool { return f.Path == named[1] })
+		if at < 0 {
+			expired = append(expired, named[1])
+			continue
+		}
+		wholes = append(wholes, wholeOutput{run.Files[at], of.stream, int64(len(of.text))})
+	}
+	return wholes, expired
 }
 
 // outcomeWords returns the status of a run in words, with details.
@@ -245,7 +295,7 @@ func outcomeWords(run *engine.Run) string {
 			limit = src.Timeout
 		}
 		if limit > 0 {
-			words += fmt.Sprintf(" after %d s", int(limit.Seconds()))
+			words += " after " + engine.DurationText(limit)
 		}
 	case engine.StatusOOM:
 		if src != nil && src.Memory > 0 {

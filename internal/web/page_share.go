@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/base64"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"html/template"
 	"io"
 	"net/http"
 	"strconv"
@@ -58,7 +60,8 @@ func (s *site) sharePages() {
 // shared is a stored copy of a notebook.
 type shared struct {
 	Title    string          `json:"title"`
-	Until    time.Time       `json:"until"` // using the file does not extend this
+	Until    time.Time       `json:"until"`              // using the file does not extend this
+	Language string          `json:"language,omitempty"` // of its code, for its colours
 	Notebook json.RawMessage `json:"notebook"`
 }
 
@@ -68,32 +71,54 @@ func (p *sharePage) share(w http.ResponseWriter, v *page.Request) error {
 	if err != nil {
 		return page.FormError(err)
 	}
-	var notebook struct{ Cells []json.RawMessage }
-	if json.Unmarshal(text, &notebook) != nil {
-		return page.Refuse(http.StatusBadRequest, "This is no notebook.", "")
+	var notebook struct {
+		Cells    []json.RawMessage
+		Metadata struct {
+			Language struct{ Name string } `json:"language_info"`
+		}
 	}
-	file, err := p.store(v, v.URL.Query().Get("days"), v.URL.Query().Get("title"), text)
+	if json.Unmarshal(text, &notebook) != nil {
+		return page.Refuse(http.StatusBadRequest, "This is not a notebook.", "")
+	}
+	file, err := p.store(v, v.URL.Query().Get("days"), v.URL.Query().Get("title"), notebook.Metadata.Language.Name,
+		text)
 	if err != nil {
 		return err
 	}
-	page.WriteJSON(w, http.StatusCreated, map[string]string{
-		"id": file.ID.String(), "url": p.URL("/share/" + shareLink(file))})
+	p.shared(w, file)
 	return nil
 }
 
+// shared tells a script the link that was made.
+func (p *sharePage) shared(w http.ResponseWriter, file engine.File) {
+	page.WriteJSON(w, http.StatusCreated, map[string]string{
+		"id": file.ID.String(), "url": p.URL("/share/" + shareLink(file))})
+}
+
 // store stores a copy of a notebook for some days.
-func (p *sharePage) store(v *page.Request, days, title string, notebook []byte) (engine.File, error) {
+func (p *sharePage) store(v *page.Request, days, title, language string, notebook []byte) (engine.File, error) {
 	n, err := strconv.Atoi(days)
 	if err != nil || n < 1 || n > maxDays {
-		return engine.File{}, page.Refuse(http.StatusBadRequest, "A link is good for 1 to 30 days.", "Choose how many.")
+		return engine.File{}, page.Refuse(http.StatusBadRequest, "A link works for 1 to 30 days.", "Choose how many.")
 	}
 	life := time.Duration(n) * 24 * time.Hour
-	copied, err := json.Marshal(shared{title, p.Now().Add(life), notebook})
+	copied, err := json.Marshal(shared{title, p.Now().Add(life), language, notebook})
 	if err != nil {
 		return engine.File{}, err
 	}
-	return p.Engine.PutFile(v.Context(), v.Caller, engine.Upload{
+	file, err := p.Engine.PutFile(v.Context(), v.Caller, engine.Upload{
 		Name: "shared.json", Origin: originShare, MIME: "application/json", TTL: life}, bytes.NewReader(copied))
+	p.Engine.RecordAct(v.Context(), v.Caller, engine.ActShared, shareName(file), "for "+days+" days", err)
+	return file, err
+}
+
+// shareName is what the audit log calls a share: its id opens it.
+func shareName(f engine.File) string {
+	if f.ID.IsZero() {
+		return ""
+	}
+	sum := sha256.Sum256(f.ID[:])
+	return "share " + hex.EncodeToString(sum[:6])
 }
 
 func shareLink(f engine.File) string {
@@ -105,7 +130,9 @@ func (p *sharePage) remove(w http.ResponseWriter, v *page.Request, file engine.F
 	if file.Origin != originShare {
 		return engine.ErrNotFound
 	}
-	if err := p.Engine.DeleteFile(v.Context(), v.Caller, file.ID); err != nil {
+	err := p.Engine.DeleteFile(v.Context(), v.Caller, file.ID)
+	p.Engine.RecordAct(v.Context(), v.Caller, engine.ActUnshared, shareName(file), "", err)
+	if err != nil {
 		return err
 	}
 	return p.Redirect(w, v, "/notebooks")
@@ -174,6 +201,7 @@ func (s *sharing) release(n int64) {
 type sharedCopy struct {
 	title    string
 	until    time.Time
+	language string
 	notebook *json.Decoder // what it reads next is the notebook
 	content  io.Closer
 	size     int64
@@ -230,6 +258,8 @@ func (c *sharedCopy) readHead() error {
 			err = c.notebook.Decode(&c.title)
 		case name == "until":
 			err = c.notebook.Decode(&c.until)
+		case name == "language":
+			err = c.notebook.Decode(&c.language)
 		case name == "notebook":
 			return nil
 		default:
@@ -265,19 +295,20 @@ const maxSharedText = 4 << 20
 func (p *sharePage) notebook(w http.ResponseWriter, v *page.Request, found *sharedCopy) error {
 	w.Header().Set("Content-Type", "application/json")
 	to := bufio.NewWriter(w)
-	if err := copyNotebook(to, found.notebook); err != nil {
-		p.Log.ErrorContext(v.Context(), "a shared notebook was not sent whole", "error", err)
+	if err := copyNotebook(to, found.notebook, cellRenderer{found.language, maxSharedText, maxSharedText}); err != nil {
+		if v.Context().Err() == nil { // else the visitor has left
+			p.Log.ErrorContext(v.Context(), "a shared notebook was not sent whole", "error", err)
+		}
 		panic(http.ErrAbortHandler) // the visitor must not take the beginning for the whole
 	}
 	return nil
 }
 
-func copyNotebook(to *bufio.Writer, from *json.Decoder) error {
+func copyNotebook(to *bufio.Writer, from *json.Decoder, cells cellRenderer) error {
 	if _, err := from.Token(); err != nil { // the brace
 		return err
 	}
 	_ = to.WriteByte('{') // Flush returns the error of any
-	text, html := maxSharedText, maxSharedText
 	for first := true; from.More(); first = false {
 		name, err := from.Token()
 		if err != nil {
@@ -289,7 +320,7 @@ func copyNotebook(to *bufio.Writer, from *json.Decoder) error {
 		writeValue(to, name)
 		_ = to.WriteByte(':')
 		if name == "cells" {
-			err = copyCells(to, from, &text, &html)
+			err = copyCells(to, from, &cells)
 		} else {
 			err = copyValue(to, from)
 		}
@@ -301,7 +332,7 @@ func copyNotebook(to *bufio.Writer, from *json.Decoder) error {
 	return to.Flush()
 }
 
-func copyCells(to *bufio.Writer, from *json.Decoder, text, html *int) error {
+func copyCells(to *bufio.Writer, from *json.Decoder, cells *cellRenderer) error {
 	switch begin, err := from.Token(); {
 	case err != nil:
 		return err
@@ -331,7 +362,7 @@ func copyCells(to *bufio.Writer, from *json.Decoder, text, html *int) error {
 			_ = to.WriteByte(',')
 		}
 		_, _ = to.WriteString(`"airlock_html":`)
-		writeValue(to, renderCell(raw, text, html))
+		writeValue(to, cells.render(raw))
 		_ = to.WriteByte('}')
 	}
 	_, err := from.Token()
@@ -339,13 +370,19 @@ func copyCells(to *bufio.Writer, from *json.Decoder, text, html *int) error {
 	return errors.Join(err, to.Flush())
 }
 
-// renderCell returns a text cell as HTML, as long as there is room for its text and for that; else nothing.
-func renderCell(raw json.RawMessage, text, html *int) string {
+// cellRenderer renders cells as long as there is room for their text and for what it becomes.
+type cellRenderer struct {
+	language   string
+	text, html int // bytes of room
+}
+
+// render returns a text cell as HTML, and the code of a code cell in its colours; nothing if there is no room.
+func (c *cellRenderer) render(raw json.RawMessage) string {
 	var cell struct {
 		Type   string          `json:"cell_type"`
 		Source json.RawMessage `json:"source"`
 	}
-	if json.Unmarshal(raw, &cell) != nil || cell.Type != "markdown" {
+	if json.Unmarshal(raw, &cell) != nil {
 		return ""
 	}
 	var source string
@@ -353,11 +390,18 @@ func renderCell(raw json.RawMessage, text, html *int) string {
 	if json.Unmarshal(cell.Source, &source) != nil && json.Unmarshal(cell.Source, &lines) == nil {
 		source = strings.Join(lines, "")
 	}
-	if *text -= len(source); *text < 0 || *html < 0 {
+	if c.text -= len(source); c.text < 0 || c.html < 0 {
 		return ""
 	}
-	made, ok := page.RenderMarkdown(source)
-	if *html -= len(made); !ok || *html < 0 {
+	var made template.HTML
+	ok := true
+	switch cell.Type {
+	case "markdown":
+		made, ok = page.RenderMarkdown(source)
+	case "code":
+		made = page.Highlight(c.language, source)
+	}
+	if c.html -= len(made); !ok || c.html < 0 {
 		return ""
 	}
 	return string(made)
@@ -371,81 +415,3 @@ func copyValue(to *bufio.Writer, from *json.Decoder) error {
 }
 
 func writeValue(to *bufio.Writer, value any) { _, _ = to.Write(wire.EncodePlain(value)) }
-
-// A run is shared as a notebook of one cell: its code, its output in order, and its pictures.
-
-const (
-	sharedOutput  = 4 << 20 // bytes of a run's output
-	sharedPicture = 8 << 20 // bytes of its pictures together
-)
-
-// shareRun makes a link to a copy of a run, and sends the visitor there.
-func (p *sharePage) shareRun(w http.ResponseWriter, v *page.Request, run *engine.Run) error {
-	if !run.Status.Final() {
-		return page.Refuse(http.StatusConflict, "This run has not ended yet.", "Share it when it has.")
-	}
-	text, err := p.runNotebook(v, run)
-	if err != nil {
-		return err
-	}
-	title := run.Language
-	if run.Source != nil {
-		title = cmp.Or(titleOf(run.Source.Code), title)
-	}
-	file, err := p.store(v, v.FormValue("days"), title, text)
-	if err != nil {
-		return err
-	}
-	return p.Redirect(w, v, "/share/"+shareLink(file))
-}
-
-// runNotebook returns a run as a notebook, in nbformat 4.5.
-func (p *sharePage) runNotebook(v *page.Request, run *engine.Run) ([]byte, error) {
-	type object = map[string]any
-	source, outputs := "", []object{}
-	if run.Source != nil {
-		source = run.Source.Code
-	}
-	events, err := p.Engine.Watch(v.Context(), v.Caller, run.ID, 0)
-	if err != nil {
-		return nil, err
-	}
-	left := sharedOutput
-	for e := range events {
-		if e.Type != engine.EventOutput || left <= 0 {
-			continue
-		}
-		left -= len(e.Data)
-		outputs = append(outputs, object{"output_type": "stream", "name": e.Stream,
-			"text": strings.ToValidUTF8(e.Data, "\uFFFD")})
-	}
-	room := int64(sharedPicture)
-	for _, f := range run.Files {
-		if !page.ShownImages[f.MIME] || f.Size > room {
-			continue
-		}
-		room -= f.Size
-		picture, err := p.picture(v, f)
-		if err != nil {
-			return nil, err
-		}
-		outputs = append(outputs, object{"output_type": "display_data", "metadata": object{},
-			"data": object{f.MIME: picture, "text/plain": page.Named(fileName(f))}})
-	}
-	language := cmp.Or(map[string]string{"js": "javascript", "ts": "typescript"}[run.Language], run.Language)
-	return json.Marshal(object{
-		"nbformat": 4, "nbformat_minor": 5, "metadata": object{"language_info": object{"name": language}},
-		"cells": []object{{"id": "run", "cell_type": "code", "source": source, "metadata": object{}, "execution_count": 1,
-			"outputs": outputs}},
-	})
-}
-
-func (p *sharePage) picture(v *page.Request, f engine.File) (string, error) {
-	_, content, err := p.Engine.OpenFile(v.Context(), v.Caller, f.ID)
-	if err != nil {
-		return "", err
-	}
-	defer content.Close()
-	raw, err := io.ReadAll(io.LimitReader(content, sharedPicture))
-	return base64.StdEncoding.EncodeToString(raw), err
-}

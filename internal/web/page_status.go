@@ -27,8 +27,9 @@ type statusView struct {
 	Live       *live.Counts // nil: there are no live sessions
 	Nodes      []engine.Node
 	CanDrain   bool
-	Grants     []networkGrant   // of network access
-	Contacts   []engine.Contact // the latest connections of programs
+	Grants     []networkGrant      // of network access
+	Contacts   []engine.Contact    // the latest connections of programs
+	Acts       []engine.AuditEntry // of administration, the latest; for operators
 	Charts     []chart
 	Wait, Took percentiles // since the start
 	Ended      []ended
@@ -80,7 +81,7 @@ func percentilesOf(h engine.Histogram) percentiles {
 	if h.Count == 0 {
 		return percentiles{"–", "–", "–"}
 	}
-	say := func(part float64) string { return page.ShortDuration(percentile(h, part)) }
+	say := func(part float64) string { return engine.DurationText(percentile(h, part)) }
 	return percentiles{say(0.5), say(0.95), say(0.99)}
 }
 
@@ -99,14 +100,14 @@ var endings = []engine.Status{
 func (s *site) statusPage() {
 	p := &statusPage{site: s, sampler: newSampler(s.Engine.Stats, sampleEvery)}
 	s.AtClose = append(s.AtClose, p.sampler.stop)
-	s.Nav = append(s.Nav, page.Entry{Name: "status", Title: "Status", Path: "/status"})
+	s.Nav = append(s.Nav, page.Entry{Name: "status", Title: "Status", Path: "/status", More: true})
 	s.Mux.HandleFunc("GET /status", s.Handle(p.show))
 	if s.Drain != nil {
 		s.Mux.HandleFunc("POST /status/drain", s.Change(p.drain))
 	}
 }
 
-// shownContacts is how many connections of programs the page lists.
+// shownContacts is how many connections of programs, and acts of administration, the page lists.
 const shownContacts = 20
 
 func (p *statusPage) show(w http.ResponseWriter, v *page.Request) error {
@@ -153,6 +154,12 @@ func (p *statusPage) show(w http.ResponseWriter, v *page.Request) error {
 	if err != nil {
 		p.Log.ErrorContext(v.Context(), "what programs contacted is not known", "err", err)
 	}
+	if v.Operator() {
+		body.Acts, err = p.Engine.Audit(v.Context(), v.Caller, engine.AuditQuery{Limit: shownContacts})
+		if err != nil {
+			p.Log.ErrorContext(v.Context(), "the audit log cannot be read", "err", err)
+		}
+	}
 	if v.Wants("application/x-part") {
 		return p.Fragment(w, v, "status", "live", body)
 	}
@@ -165,7 +172,13 @@ func (p *statusPage) drain(w http.ResponseWriter, v *page.Request) error {
 	if !v.Operator() {
 		return engine.ErrForbidden
 	}
-	if err := p.Drain(v.Context(), v.PostForm.Get("node"), v.PostForm.Get("undo") == ""); err != nil {
+	name, action := v.PostForm.Get("node"), engine.ActDrain
+	if v.PostForm.Get("undo") != "" {
+		action = engine.ActUndrain
+	}
+	err := p.Drain(v.Context(), name, action == engine.ActDrain)
+	p.Engine.RecordAct(v.Context(), v.Caller, action, name, "", err)
+	if err != nil {
 		return err
 	}
 	return p.Redirect(w, v, "/status")

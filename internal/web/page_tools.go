@@ -58,7 +58,7 @@ func (s *site) toolsPage() {
 		return
 	}
 	p := &toolsPage{s}
-	s.Nav = append(s.Nav, page.Entry{Name: "tools", Title: "Tools", Path: "/tools"})
+	s.Nav = append(s.Nav, page.Entry{Name: "tools", Title: "Tools", Path: "/tools", More: true})
 	s.Mux.HandleFunc("GET /tools", s.Handle(p.show))
 	s.Mux.HandleFunc("POST /tools/run_python", s.Change(p.turn))
 }
@@ -84,7 +84,9 @@ func (p *toolsPage) turn(w http.ResponseWriter, v *page.Request) error {
 	default:
 		return page.Refuse(http.StatusBadRequest, "The switch is either on or off.", "")
 	}
-	if err := p.Tool.Switch(v.Context(), on); err != nil {
+	err := p.Tool.Switch(v.Context(), on)
+	p.Engine.RecordAct(v.Context(), v.Caller, engine.ActSetting, "run_python", v.FormValue("on"), err)
+	if err != nil {
 		return err
 	}
 	return p.Redirect(w, v, "/tools")

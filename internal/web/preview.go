@@ -36,6 +36,8 @@ type previewView struct {
 	Text    string
 	Cut     bool // there is more text than that
 	Pages   int  // of a PDF; each is a picture at an address of its own
+	Frame   bool // its table can be opened with all rows
+	Whole   bool // which the page does at once
 }
 
 // table is the head of a table.
@@ -52,7 +54,7 @@ type table struct {
 
 // storedPreview returns a stored file with its content, as far as it can be shown.
 func (s *site) storedPreview(v *page.Request, file engine.File) previewView {
-	body := previewView{File: s.fileView(file)}
+	body := previewView{File: s.fileView(file), Frame: s.frames.sessions != nil}
 	s.makePreview(v, &body, func() (io.ReadCloser, error) {
 		_, content, err := s.Engine.OpenFile(v.Context(), v.Caller, file.ID)
 		return content, err
@@ -211,6 +213,8 @@ func tableKind(f engine.File) string {
 		return "parquet"
 	case ext == ".xlsx" || f.MIME == page.XlsxType:
 		return "xlsx"
+	case ext == ".jsonl" || ext == ".ndjson" || strings.HasPrefix(f.MIME, "application/x-ndjson"):
+		return "jsonl"
 	case ext == ".tsv" || strings.HasPrefix(f.MIME, "text/tab-separated-values"):
 		return "tsv"
 	}
@@ -378,21 +382,5 @@ func (p *filesPage) pagePicture(w http.ResponseWriter, v *page.Request, file eng
 	page.Untrusted(w, "image/webp", "")
 	w.Header().Set("Cache-Control", "private, max-age=3600") // the file behind an id does not change
 	_, _ = w.Write(made.Picture)
-	return nil
-}
-
-// wholeTable bounds a table that a page sorts and searches, like a program's output.
-var wholeTable = extent{10_000, 200, 1 << 20}
-
-// rows serves a table for a script to show.
-func (p *filesPage) rows(w http.ResponseWriter, v *page.Request, file engine.File) error {
-	if page.PreviewKind(infoOf(file)) != "table" {
-		return engine.ErrNotFound
-	}
-	t, err := p.previews.rows(v.Context(), v.Caller, file, wholeTable)
-	if err != nil {
-		return err
-	}
-	page.WriteJSON(w, http.StatusOK, t)
 	return nil
 }

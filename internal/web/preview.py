@@ -76,6 +76,19 @@ def workbook(path):
     return header, rows, max(count, 0), width, {"sheet": cell(sheet.title), "sheets": len(book.sheetnames)}
 
 
+def lines(path):
+    names, rows, count = [], [], 0
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        for line in filter(str.strip, file):
+            count += 1
+            if len(rows) < ROWS:
+                values = json.loads(line)
+                names += [name for name in values if name not in names]
+                rows.append(values)
+    kept = names[:COLUMNS]
+    return [cell(n) for n in kept], [[cell(row.get(name)) for name in kept] for row in rows], count, len(names)
+
+
 def page(path, number):
     import base64, io, pypdfium2
 
@@ -100,7 +113,7 @@ try:
     else:
         ROWS, COLUMNS = map(int, sys.argv[3:5])
         columns, rows, count, width, *more = (
-            parquet(path) if kind == "parquet" else workbook(path) if kind == "xlsx" else delimited(path, kind == "tsv")
+            parquet(path) if kind == "parquet" else workbook(path) if kind == "xlsx" else lines(path) if kind == "jsonl" else delimited(path, kind == "tsv")
         )
         while len(rows) > 20 and len(json.dumps(rows)) > OUTPUT - (128 << 10):
             rows = rows[: len(rows) * 4 // 5]

@@ -81,6 +81,7 @@ type stateBody struct {
 // resultBody is the end of a run, with its part of the page.
 type resultBody struct {
 	stateBody
+	Head string `json:"head"` // of the page
 	HTML string `json:"html"`
 }
 
@@ -96,7 +97,7 @@ func (p *runPage) appendEvent(b []byte, v *page.Request, e engine.Event) []byte 
 		o := p.outcome(v, e.Run)
 		p.inline(v, o.Files)
 		data = resultBody{stateBody{e.Run.Status, outcomeWords(e.Run), e.Run.Duration.Milliseconds()},
-			p.runPart(v, "result", &runView{Run: o})}
+			p.runPart(v, "run-head", &runView{Run: o}), p.runPart(v, "result", &runView{Run: o})}
 	}
 	return page.AppendData(fmt.Appendf(b, "id: %d\n", e.Seq), string(e.Type), data)
 }

@@ -185,8 +185,11 @@ func (s *source) request() engine.RunRequest {
 
 // clientWords names the client of a run.
 func clientWords(run *engine.Run) string {
-	if run.Source != nil && run.Source.Client != "" {
-		return run.Source.Client
+	switch src := run.Source; {
+	case src != nil && src.Client == clientPage:
+		return "this page"
+	case src != nil && src.Client != "":
+		return src.Client
 	}
 	if words := originWords[run.Origin]; words != "" {
 		return words
@@ -198,30 +201,4 @@ var originWords = map[engine.Origin]string{
 	engine.OriginNative: "API", engine.OriginOnyx: "Onyx", engine.OriginLibreChat: "LibreChat", engine.OriginMCP: "MCP",
 	engine.OriginDify: "Dify", engine.OriginJupyter: "Jupyter", engine.OriginE2B: "E2B",
 	engine.OriginTerminal: "Open Terminal", engine.OriginOpenAI: "OpenAI",
-}
-
-// titleOf returns the first line of code that describes it: a comment, or the first line
-// after the imports.
-func titleOf(code string) string {
-	first := ""
-	for line := range strings.Lines(code) {
-		line = strings.TrimSpace(line)
-		text := strings.TrimSpace(strings.TrimLeft(line, "#/*-!<?"))
-		if text == "" || strings.HasPrefix(line, "#!") || text == "php" {
-			continue
-		}
-		first = cmp.Or(first, text)
-		if word, _, _ := strings.Cut(text, " "); !setsUp[word] {
-			return shorten(text, maxTitle)
-		}
-	}
-	return shorten(first, maxTitle)
-}
-
-const maxTitle = 72 // characters
-
-// setsUp has the first words of lines that do not describe a program.
-var setsUp = map[string]bool{
-	"import": true, "from": true, "include": true, "package": true, "use": true, "using": true,
-	"library": true, "set": true, "const": true, "require": true, "library(": true,
 }

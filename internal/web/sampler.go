@@ -166,7 +166,7 @@ func charts(ticks []tick) []chart {
 		if v == 0 {
 			return "no runs"
 		}
-		return page.ShortDuration(time.Duration(v))
+		return engine.DurationText(time.Duration(v))
 	}
 	return []chart{
 		newChart("Runs a second", ticks, func(t tick) float64 { return t.Rate },

@@ -16,7 +16,7 @@ import (
 func TestStatusShowsPools(t *testing.T) {
 	got := visitSite(t, true, nil).Get("/status")
 	for _, want := range []string{"Python alone</th><td>2</td><td>3</td>",
-		"Python that plots</th><td colspan=\"2\">the interpreter is starting",
+		"Python that plots</th><td colspan=\"2\">starting; until it is ready",
 		"<strong>programs start cold</strong>: their interpreter ended while it imported packages: " +
 			"ImportError: libopenblas"} {
 		if got.Status != 200 || !strings.Contains(got.Body, want) {
@@ -30,7 +30,7 @@ func TestStatusShowsLiveSessions(t *testing.T) {
 	got := visitSite(t, true, nil, func(o *Options) {
 		o.Live = func() live.Counts { return live.Counts{Interpreters: 5, Busy: 2, Total: 40} }
 	}).Get("/status")
-	if want := heading + "<dd>5 <small>2 of them run code; 40 at most</small>"; got.Status != 200 ||
+	if want := heading + "<dd>5 <small>2 run code now; there is room for 40</small>"; got.Status != 200 ||
 		!strings.Contains(got.Body, want) {
 		t.Errorf("%d, without %q", got.Status, want)
 	}
@@ -89,12 +89,12 @@ func TestNodes(t *testing.T) {
 			}
 		}
 	}
-	see("<td>alive</td>", "Take none")
+	see("<td>alive</td>", "Give it no new work")
 	token := url.Values{"token": {v.Token()}, "node": {"n1:8000"}}
 	if got := v.Post("/status/drain", token); got.Status != http.StatusSeeOther || !drained["n1:8000"] {
 		t.Errorf("%d, %v", got.Status, drained)
 	}
-	see("<td>draining</td>", "Take it again")
+	see("<td>draining</td>", "Give it new work")
 	token.Set("undo", "1")
 	if got := v.Post("/status/drain", token); got.Status != http.StatusSeeOther || drained["n1:8000"] {
 		t.Errorf("%d, %v", got.Status, drained)

@@ -36,8 +36,10 @@ type Options struct {
 
 	Disk func() engine.Room // of the data directory; nil: not shown
 	Live func() live.Counts // interpreters of live sessions; nil: not shown
-	API  http.Handler       // the native API, its prefix removed; nil: there are no notebooks
-	Tool Tool               // the run_python tool; nil: not shown
+	// Sessions read tables that are opened with all rows; nil: their beginnings are shown.
+	Sessions live.Sessions
+	API      http.Handler // the native API, its prefix removed; nil: there are no notebooks
+	Tool     Tool         // the run_python tool; nil: not shown
 }
 
 //go:embed templates/*.html static
@@ -48,11 +50,13 @@ type site struct {
 	*page.Site
 	Options
 	previews *previews
+	frames   *frames
 }
 
 // New returns the page. The caller closes it.
 func New(o Options) (*page.Site, error) {
-	s := &site{Options: o, previews: &previews{engine: o.Engine, tables: map[previewKey]*table{}}}
+	s := &site{Options: o, previews: &previews{engine: o.Engine, tables: map[previewKey]*table{}},
+		frames: &frames{sessions: o.Sessions, owners: map[engine.Owner]*ownerFrames{}}}
 	// The pages, in the order of the navigation.
 	programs := page.Part{Files: serviceFiles, Functions: functions, Add: func(kit *page.Site) {
 		s.Site = kit
@@ -63,6 +67,7 @@ func New(o Options) (*page.Site, error) {
 	}}
 	rest := page.Part{Add: func(*page.Site) {
 		s.filesPage()
+		s.usagePage()
 		s.statusPage()
 		s.toolsPage()
 	}}
@@ -71,9 +76,12 @@ func New(o Options) (*page.Site, error) {
 
 // functions are those of the templates.
 var functions = template.FuncMap{
-	"rows":      func(r [][]string) int64 { return int64(len(r)) },
-	"pages":     func(n int) []int { return numbers(min(n, shownPages)) },
-	"leavesOut": leavesOut,
+	"rows":          func(r [][]string) int64 { return int64(len(r)) },
+	"pages":         func(n int) []int { return numbers(min(n, shownPages)) },
+	"leavesOut":     leavesOut,
+	"wallWords":     wallWords,
+	"languageTitle": languageTitle,
+	"gibHours":      gibHours,
 }
 
 // findFile returns the stored file that a request is about.
@@ -94,4 +102,15 @@ func (s *site) runByID(v *page.Request, id string) (*engine.Run, error) {
 		return nil, err
 	}
 	return s.Engine.GetRun(v.Context(), v.Caller, parsed)
+}
+
+// wallWords says what separates a program from its host.
+func wallWords(wall engine.Wall) string {
+	switch wall {
+	case engine.WallShared:
+		return "on the kernel of this machine"
+	case engine.WallGVisor:
+		return "with a kernel of its own"
+	}
+	return string(wall)
 }

@@ -82,7 +82,7 @@ func TestRunWithoutScripts(t *testing.T) {
 	path := v.runs()
 	page := v.Get(path).Body
 	for _, want := range []string{"&lt;script&gt;x&lt;/script&gt;red", `class="badge ok">OK`, "print(1)",
-		"<span>wall shared</span>"} {
+		"<span>on the kernel of this machine</span>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the run's page lacks %q", want)
 		}

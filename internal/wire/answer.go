@@ -74,11 +74,18 @@ func Failed(
 	if least, ok := retry[status]; ok {
 		RetryAfter(w.Header(), engine.RetrySeconds(err, least), least)
 	}
-	if status >= 500 && !errors.Is(err, engine.ErrQuota) {
+	if status >= 500 && !isMeant(err) {
 		log.ErrorContext(r.Context(), "request failed", "request_id", w.Header().Get("X-Request-Id"), "status", status,
 			"err", err)
 	}
 	return status
+}
+
+// isMeant reports whether a request was refused as somebody wanted it: by a quota, or by a node that was asked to take
+// nothing new.
+func isMeant(err error) bool {
+	e, ok := errors.AsType[*engine.Error](err)
+	return errors.Is(err, engine.ErrQuota) || errors.Is(err, engine.ErrSpent) || ok && e.Refusal == engine.RefusedDrain
 }
 
 // RetryAfter sets Retry-After to a number of seconds, or to least if that is longer.
@@ -119,6 +126,7 @@ func Statuses(otherwise map[engine.Kind]int) map[engine.Kind]int {
 		engine.ErrTooLarge:     http.StatusRequestEntityTooLarge,
 		engine.ErrBusy:         http.StatusTooManyRequests,
 		engine.ErrFull:         http.StatusInsufficientStorage,
+		engine.ErrSpent:        http.StatusTooManyRequests,
 		engine.ErrNoLanguage:   http.StatusNotImplemented,
 		engine.ErrUnavailable:  http.StatusServiceUnavailable,
 		engine.ErrCanceled:     StatusClosed,

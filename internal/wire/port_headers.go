@@ -38,7 +38,8 @@ const HostCookie = "__Host-airlock"
 // hideCookie takes the page's cookie out of a request.
 func hideCookie(r *http.Request) {
 	all := r.Cookies()
-	kept := slices.DeleteFunc(slices.Clone(all), func(c *http.Cookie) bool { return c.Name == HostCookie })
+	ours := func(c *http.Cookie) bool { return strings.HasPrefix(c.Name, HostCookie) }
+	kept := slices.DeleteFunc(slices.Clone(all), ours)
 	if len(kept) == len(all) {
 		return
 	}

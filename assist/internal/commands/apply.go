@@ -149,7 +149,7 @@ func (o *applyOptions) check(args []string) error {
 	case inputs > 1:
 		return command.Fail(command.ExitUsage, "", "only one of REPLY, --message, --approve and --print-prompt can be given")
 	case o.propose && (o.yes || o.approve != "" || o.zip != ""):
-		return command.Fail(command.ExitUsage, "--propose changes nothing; --approve TXN comes after it",
+		return command.Fail(command.ExitUsage, "--propose changes nothing; `airlock apply --approve TXN` then carries it out",
 			"--propose does not go with --approve, --zip or --yes")
 	}
 	return nil
@@ -227,7 +227,7 @@ func (w *work) decide(ctx context.Context) error {
 	}
 	if !w.canAsk() {
 		return w.keep(ctx, command.Fail(command.ExitApproval, "look at it and run `airlock apply --approve "+w.handled.ID+
-			"`, or give --yes", "somebody has to agree first"))
+			"`, or give --yes", "it needs your approval first"))
 	}
 	return w.review(ctx)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
@@ -299,11 +298,11 @@ func showSides(p *command.Page, h *workspace.Hunk, width int) {
 }
 
 func lineWidth(l *workspace.Line, most int) int {
-	return min(utf8.RuneCountInString(visible(l.Text))+1, most)
+	return command.Columns(command.Cut(visible(l.Text), most-1)) + 1
 }
 
 // paintLine returns a line in the colour of its change, with the changed parts marked.
-// It cuts the line off after most characters, unless most is 0.
+// It cuts the line off after most columns, unless most is 0.
 func paintLine(p *command.Page, l *workspace.Line, op string, most int) string {
 	look := map[string]string{"-": command.Red, "+": command.Green}[op]
 	mark := map[string]string{"-": redMark, "+": greenMark}[op]
@@ -312,9 +311,11 @@ func paintLine(p *command.Page, l *workspace.Line, op string, most int) string {
 	piece := func(look, text string) {
 		text = visible(text)
 		if most > 0 {
-			runes := []rune(text)
-			text = string(runes[:min(len(runes), max(room, 0))])
-			room -= len(runes)
+			whole := text
+			text = command.Cut(text, max(room, 0))
+			if room -= command.Columns(text); text != whole {
+				room = 0
+			}
 		}
 		b.WriteString(p.Paint(look, text))
 	}

@@ -69,8 +69,8 @@ func (a *Assistant) addAskFlags(cmd *cobra.Command, o *askOptions) *cobra.Comman
 	f.StringVar(&o.phase, "phase", "",
 		"phase of the conversation; replies are applied in E (EXECUTE) or without a phase, and only shown in others")
 	f.BoolVar(&o.keep, "keep", false, "leave files and sessions at the provider")
-	f.BoolVar(&o.skipFailed, "skip-failed-uploads", false, "go on without files that cannot be sent")
-	f.StringVar(&o.resume, "resume", "", "go on with the conversation `ID`")
+	f.BoolVar(&o.skipFailed, "skip-failed-uploads", false, "continue without files that cannot be sent")
+	f.StringVar(&o.resume, "resume", "", "continue the conversation `ID`")
 	f.StringVar(&o.system, "instructions", "", "rules for the model, for the whole conversation")
 	o.Add(f, "`DIR` to save the files into that the code makes",
 		"agree to send the named files, and rename what would overwrite a file")
@@ -274,7 +274,7 @@ func (t *talk) abandon(ctx context.Context, err error) error {
 func (t *talk) end(ctx context.Context, turns []*conversation.Turn, problem error) error {
 	t.show().clear()
 	if ctx.Err() != nil && !t.JSON && !t.options.keep && t.chat.Destination != "" {
-		t.Say("cleaning up at %s; Ctrl-C again leaves that to `airlock files gc`", t.chat.Destination)
+		t.Say("cleaning up at %s; Ctrl-C again leaves that to `airlock provider gc`", t.chat.Destination)
 	}
 	cleaned, closing := t.chat.Close(ctx, t.show().tell)
 	t.sweep.Wait()
@@ -295,10 +295,10 @@ func (t *talk) end(ctx context.Context, turns []*conversation.Turn, problem erro
 		return problem
 	}
 	if held := unsaved(turns); held > 0 && t.options.Folder == "" && !t.Interactive() {
-		t.Say("%s not saved: `airlock files save %s -o DIR` saves what was made, within 7 days; with -o DIR `ask` does",
+		t.Say("%s not saved: `airlock provider save %s -o DIR` saves what was made, within 7 days; with -o DIR `ask` does",
 			english.Plural(held, "file", ""), r.Conversation)
 	}
-	t.Say("conversation %s (--resume goes on with it)", r.Conversation)
+	t.Say("conversation %s (--resume continues it)", r.Conversation)
 	return problem
 }
 
@@ -368,7 +368,8 @@ func (t *talk) verdict(ctx context.Context, turn *conversation.Turn, problem err
 		}
 	}
 	if turn.Result != nil && turn.Result.State == changes.Proposed {
-		return command.Fail(command.ExitApproval, "look at it and run `airlock apply --approve "+turn.Reply+"`, or give --yes", "somebody has to agree to the reply first")
+		return command.Fail(command.ExitApproval, "look at it and run `airlock apply --approve "+turn.Reply+"`, or give --yes",
+			"the reply needs your approval first")
 	}
 	if turn.Result != nil && turn.Result.State == changes.Declined {
 		return command.Fail(command.ExitApproval, "", "the reply was turned down")
@@ -385,9 +386,9 @@ func (t *talk) explain(ctx context.Context, err error) error {
 		return nil
 	}
 	if ctx.Err() != nil {
-		hint := "what was made at the provider is deleted; `airlock files gc` deletes what could not be"
+		hint := "what was made at the provider is deleted; `airlock provider gc` deletes what could not be"
 		if t.options.keep {
-			hint = "what was made at the provider stays there, as --keep says; `airlock files ls` lists it"
+			hint = "what was made at the provider stays there, as --keep says; `airlock provider ls` lists it"
 		} else if t.chat != nil && t.chat.Ephemeral {
 			hint = ""
 		}

@@ -32,7 +32,7 @@ func (p *asker) Answer(ctx context.Context, q conversation.Ask) (conversation.An
 	case conversation.AskSend:
 		return p.send(ctx, q)
 	case conversation.AskSkip:
-		return p.yesNo(ctx, "Go on without? [y/N] ")
+		return p.yesNo(ctx, "Continue without? [y/N] ")
 	case conversation.AskInline:
 		return p.inline(ctx, q)
 	case conversation.AskMore:

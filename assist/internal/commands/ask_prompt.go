@@ -267,7 +267,7 @@ func (t *talk) without(ctx context.Context, missing error) error {
 	if !t.Interactive() {
 		return missing
 	}
-	yes, err := t.Confirm(ctx, fmt.Sprintf("%v. Go on without it? [y/N] ", missing))
+	yes, err := t.Confirm(ctx, fmt.Sprintf("%v. Continue without it? [y/N] ", missing))
 	if err != nil || !yes {
 		return errors.Join(err, missing)
 	}

@@ -240,7 +240,7 @@ func (s *turnView) cleaned(c conversation.Cleaned) {
 	s.begin("end")
 	switch {
 	case c.Kept > 0:
-		s.page.Line("%s kept at the provider; `airlock files ls` lists them", english.Plural(c.Kept, "object", ""))
+		s.page.Line("%s kept at the provider; `airlock provider ls` lists them", english.Plural(c.Kept, "object", ""))
 	case c.Deleted > 0:
 		where := " at the provider deleted"
 		if s.provider == provider.Local {
@@ -253,7 +253,7 @@ func (s *turnView) cleaned(c conversation.Cleaned) {
 	}
 	showOthers(s.page, othersOf(c.Others))
 	if len(c.Left) > 0 && c.Deleted == 0 && c.Kept == 0 {
-		s.page.Line("      `airlock files gc` deletes what is left")
+		s.page.Line("      `airlock provider gc` deletes what is left")
 	}
 }
 
@@ -349,7 +349,7 @@ func (s *turnView) ended(is provider.Step) {
 		line += fmt.Sprintf(" (exit code %d)", *is.ExitCode)
 	}
 	if took := is.Ended.Sub(is.Started); !is.Started.IsZero() && took >= 10*time.Millisecond {
-		line += fmt.Sprintf(" after %v", took.Round(10*time.Millisecond))
+		line += " after " + command.DurationText(took)
 	}
 	if is.Detail != "" && is.Detail != "completed" && !strings.HasSuffix(is.Detail, string(is.Outcome)) {
 		line += ": " + command.Printable(is.Detail)

@@ -50,7 +50,7 @@ func New(app *command.App, service Service) *Assistant {
 
 // Commands returns the commands of the assistant, in the order of the help.
 func (a *Assistant) Commands() []*cobra.Command {
-	return []*cobra.Command{a.askCommand(), a.chat(), a.files(), a.apply(), a.undo(), a.redo(), a.history(), a.outbox(),
+	return []*cobra.Command{a.askCommand(), a.chat(), a.provider(), a.apply(), a.undo(), a.redo(), a.history(), a.outbox(),
 		a.workspace()}
 }
 

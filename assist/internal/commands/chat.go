@@ -29,8 +29,8 @@ that later turns find the files of earlier ones. These lines are for airlock:
 
 On a terminal the answer's Markdown is rendered, and a prompt can be edited: arrow
 keys, Home, End, Ctrl-A, -E, -K, -U and -W, and the prompts before it with the up
-arrow. Text that is pasted is one prompt however many lines it has. Ctrl-C empties
-a line. The history is not kept after the chat.
+arrow or Ctrl-R and a part of their text. Text that is pasted is one prompt however
+many lines it has. Ctrl-C empties a line. The history is not kept after the chat.
 
 Ctrl-C in the middle of a turn ends the turn, whose files are not fetched then.
 On an empty prompt, a second time, or without a terminal it ends the conversation; the
@@ -83,7 +83,7 @@ func (t *talk) converse(ctx context.Context) (turns []*conversation.Turn, proble
 		if during.Err() != nil && ctx.Err() == nil {
 			problem = &command.Failure{Code: command.ExitFailed, Word: "interrupted",
 				Err:  errors.New("the turn was interrupted"),
-				Hint: "the chat goes on; /exit, Ctrl-D, or Ctrl-C at its prompt ends it"}
+				Hint: "the chat continues; /exit, Ctrl-D, or Ctrl-C at its prompt ends it"}
 		}
 		over()
 		if problem == nil && ctx.Err() != nil {

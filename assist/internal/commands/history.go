@@ -125,7 +125,7 @@ func (a *Assistant) commitUndo(ctx context.Context, ws *workspace.Workspace, p *
 		}
 		r.Proposal, approval = reviewer.proposal, consent.Approval
 	default:
-		return a.Finish(&r, command.Fail(command.ExitApproval, "--yes agrees", "somebody has to agree first"))
+		return a.Finish(&r, command.Fail(command.ExitApproval, "--yes agrees", "it needs your approval first"))
 	}
 	receipt, err := ws.Commit(ctx, r.Proposal, approval, workspace.CommitOptions{})
 	if err != nil {

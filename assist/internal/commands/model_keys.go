@@ -12,9 +12,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/airlock-run/airlock/assist/internal/pages"
+	"github.com/airlock-run/airlock/assist/provider"
 	"github.com/airlock-run/airlock/internal/command"
 )
 
@@ -41,6 +43,9 @@ func (a *Assistant) openPageKeys() pages.ModelKeys {
 
 // Enter implements pages.ModelKeys.
 func (p pageKeys) Enter(ctx context.Context, name, key string, keep bool) error {
+	if name == provider.Local {
+		return p.enterServer(ctx, key, keep)
+	}
 	p.Redact.Learn(key)
 	trial := *p.Assistant
 	trial.modelKeys = &modelKeys{entered: map[string]string{name: key}}
@@ -54,6 +59,39 @@ func (p pageKeys) Enter(ctx context.Context, name, key string, keep bool) error 
 		return err
 	}
 	return p.modelKeys.set(name, key, keep)
+}
+
+// enterServer saves the address of a model server, and its key after a space if it needs one, once the server
+// has listed its models.
+func (p pageKeys) enterServer(ctx context.Context, server string, keep bool) error {
+	address, key, _ := strings.Cut(server, " ")
+	if key != "" {
+		p.Redact.Learn(key)
+	}
+	trial := *p.Assistant
+	trial.modelKeys = &modelKeys{entered: map[string]string{provider.Local: server}}
+	names, err := trial.modelNames(ctx, provider.Local, "")
+	if err == nil && len(names) == 0 {
+		err = errors.New("it lists no models")
+	}
+	if err != nil {
+		return &provider.Error{Kind: provider.Invalid, Provider: provider.Local, Op: "list models", Err: err,
+			Message: "no model server with OpenAI's API answers at " + address,
+			Hint: "Such an address mostly ends in /v1, as http://localhost:11434/v1 does. Does the server run? " +
+				"Does it need a key?"}
+	}
+	return p.modelKeys.set(provider.Local, server, keep)
+}
+
+// modelAddress returns the address of the local provider's model and its key: the configured one, or else the one
+// entered in the page; "" without one.
+func (a *Assistant) modelAddress() (address, key string) {
+	if a.Config.ModelURL != "" {
+		return a.Config.ModelURL, a.Config.ModelKey.Reveal()
+	}
+	entered, _ := a.modelKeys.key(provider.Local)
+	address, key, _ = strings.Cut(entered, " ")
+	return address, key
 }
 
 // Forget implements pages.ModelKeys.

@@ -52,10 +52,11 @@ func (a *Assistant) detectServers(ctx context.Context) []modelServer {
 	ctx, cancel := context.WithTimeout(ctx, detectTimeout)
 	defer cancel()
 	_, own, _ := net.SplitHostPort(a.Config.Listen)
+	entered, _ := a.modelAddress()
 	answers := usualServers
 	var group sync.WaitGroup
 	for i, server := range usualServers {
-		if u, _ := url.Parse(server.URL); u.Port() == own || onePort(server.URL, a.Config.ModelURL) {
+		if u, _ := url.Parse(server.URL); u.Port() == own || onePort(server.URL, entered) {
 			continue // this service, or one that is configured
 		}
 		group.Go(func() {
@@ -152,8 +153,9 @@ func (a *Assistant) modelNames(ctx context.Context, name, address string) ([]str
 		header.Set("X-Goog-Api-Key", account.Key.Reveal())
 	default:
 		if address == "" || !usualServer(address) {
-			address = a.Config.ModelURL
-			header.Set("Authorization", "Bearer "+a.Config.ModelKey.Reveal())
+			server, key := a.modelAddress()
+			header.Set("Authorization", "Bearer "+key)
+			address = server
 		}
 		address = strings.TrimSuffix(address, "/") + "/models"
 	}

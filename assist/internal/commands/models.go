@@ -188,8 +188,11 @@ func errNoModel() error {
 // localBackend puts a model together with what runs its code. end ends the runner, also after an error.
 func (a *Assistant) localBackend(runner local.Runner, modelURL string, end func()) (*conversation.Backend, error) {
 	web := a.WebClient(modelURL)
-	key := a.Config.ModelKey.Reveal()
-	if a.Config.ModelURL != "" && modelURL != a.Config.ModelURL {
+	address, key := a.modelAddress()
+	if key == "" {
+		key = a.Config.ModelKey.Reveal()
+	}
+	if address != "" && modelURL != address {
 		key = "" // it belongs to another endpoint
 	}
 	p, err := asProvider(local.New(local.Options{URL: modelURL, Key: key, Runner: runner, HTTP: web}))
@@ -252,7 +255,7 @@ func (a *Assistant) projectRoot(ctx context.Context, d *localState, project stri
 	return l.Root, nil
 }
 
-// sweepAtStart does the work of airlock files gc for the accounts that have a key.
+// sweepAtStart does the work of airlock provider gc for the accounts that have a key.
 func (a *Assistant) sweepAtStart(ctx context.Context, host *conversation.Host) {
 	bounded, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -272,7 +275,7 @@ func (a *Assistant) logSwept(swept provider.Swept, err error) {
 			err)
 	}
 	for _, f := range swept.Others {
-		a.Log.Warn("a file at a provider may be ours: it was made while a turn of ours ran whose reply got lost, and stays",
+		a.Log.Warn("a file at a provider may be Airlock's: it was made while a turn ran whose reply was lost, and stays",
 			"provider", f.Ref.Provider, "id", f.Ref.ID, "name", f.Name)
 	}
 }

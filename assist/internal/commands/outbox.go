@@ -44,7 +44,7 @@ off after its first characters.`,
 	commands := []*cobra.Command{
 		post("send", "Sends what waits now, parked reports too", cobra.NoArgs, (*assignment.Outbox).Retry),
 		post("retry ID", "Sends one report now", cobra.ExactArgs(1), (*assignment.Outbox).Retry),
-		post("confirm ID", "Lets a report go that waited for somebody to look", cobra.ExactArgs(1),
+		post("confirm ID", "Sends a report that was held for you to look at", cobra.ExactArgs(1),
 			(*assignment.Outbox).Confirm),
 		post("drop ID", "Decides that a report shall not be sent", cobra.ExactArgs(1), (*assignment.Outbox).Drop),
 		a.answer(),
@@ -81,7 +81,7 @@ func (a *Assistant) answer() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&answer.Note, "note", "", "what else there is to say")
-	cmd.Flags().BoolVar(&reject, "reject", false, "the question does not stand")
+	cmd.Flags().BoolVar(&reject, "reject", false, "the question no longer applies")
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/airlock-run/airlock/assist/provider"
 	"github.com/airlock-run/airlock/assist/provider/local"
 	"github.com/airlock-run/airlock/internal/command"
+	"github.com/airlock-run/airlock/internal/config"
 	"github.com/airlock-run/airlock/internal/page"
 )
 
@@ -53,9 +54,17 @@ func (a *Assistant) askedModels(ctx context.Context) []pages.Model {
 		if name == provider.Local {
 			m.Title = "This machine"
 			m.Caps = (&local.Client{}).Caps()
-			if host := command.ModelHostname(a.Config.ModelURL); host == "" {
-				m.Missing, m.Cure = "no model", "Set AIRLOCK_MODEL_URL (or model_url in airlock.yaml) to an endpoint that speaks "+
-					"OpenAI's API, such as http://localhost:11434/v1 for Ollama, and start the service again."
+			address, _ := a.modelAddress()
+			switch host := command.ModelHostname(address); {
+			case host == "":
+				m.Missing = "no model"
+				m.Cure = "Connect a model server above, or set AIRLOCK_MODEL_URL and start the service again."
+			case a.Config.ModelURL == "":
+				m.Title = "The model server at " + host
+				m.KeyFrom, m.Entered = a.keyFrom(name)
+				if !config.IsLoopback(host) {
+					m.Destination = "the model at " + host
+				}
 			}
 			list = append(list, m)
 			for _, s := range a.detectServers(ctx) {

@@ -128,7 +128,7 @@ func (s *Serving) startConversations(ctx context.Context, d *localState, e Engin
 		if settings.Provider != provider.Local {
 			return a.connectRemote(ctx, settings)
 		}
-		address := a.Config.ModelURL
+		address, _ := a.modelAddress()
 		if usualServer(settings.ModelURL) {
 			address = settings.ModelURL
 		}

@@ -118,7 +118,7 @@ func (a *Assistant) sendReports(ctx context.Context, d *localState, h *changes.R
 func (a *Assistant) workspace() *cobra.Command {
 	link := &cobra.Command{
 		Use:   "link PROJECT DIR",
-		Short: "Gives a project a folder; --api says where the project is told",
+		Short: "Links a project with a folder; --api says where its reports go",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root, err := filepath.Abs(args[1])

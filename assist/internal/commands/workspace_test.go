@@ -97,6 +97,23 @@ func TestShowHunk(t *testing.T) {
 	}
 }
 
+// The sides stand below each other, however wide their characters are.
+func TestShowSidesAligned(t *testing.T) {
+	h := workspace.Hunk{Lines: []workspace.Line{
+		{Op: "-", Text: "日本語"}, {Op: "+", Text: "b", Spans: []workspace.Span{{Start: 0, End: 1}}},
+		{Op: "-", Text: strings.Repeat("x語", 99)}, {Op: "+", Text: strings.Repeat("語", 99)}, {Op: " ", Text: "same"},
+	}}
+	var b strings.Builder
+	showHunk(&command.Page{Writer: &b}, &h, wide)
+	const column = (wide - 4 - 3) / 2
+	for _, line := range strings.Split(strings.TrimRight(b.String(), "\n"), "\n")[1:] {
+		left, _, _ := strings.Cut(line, " | ")
+		if got := command.Columns(left); got != 4+column || command.Columns(line) > wide {
+			t.Errorf("%d columns before the middle, want %d; %d in all: %q", got, 4+column, command.Columns(line), line)
+		}
+	}
+}
+
 // The log lists the files of a transaction in the same order each time.
 func TestTransactionFiles(t *testing.T) {
 	receipt := &workspace.Receipt{FilesCreated: []string{"c"}, FilesUpdated: []string{"u"}, FilesDeleted: []string{"d"}}

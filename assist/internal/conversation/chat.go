@@ -297,18 +297,18 @@ func (c *Chat) later(e provider.Entry) string {
 	name := c.Provider.Name()
 	switch e.Kind {
 	case provider.EntrySession:
-		text := fmt.Sprintf("%s, with files that could not be listed or fetched: `airlock files get --provider %s "+
+		text := fmt.Sprintf("%s, with files that could not be listed or fetched: `airlock provider get --provider %s "+
 			"--session %s -o DIR` fetches them", e.ID, name, e.ID)
 		if idle := c.Provider.Caps().IdleTTL; idle > 0 {
 			text += fmt.Sprintf(" while it lives, %d minutes after its last use", int(idle.Minutes()))
 		}
-		return text + "; `airlock files gc` deletes it"
+		return text + "; `airlock provider gc` deletes it"
 	case provider.EntryFile:
-		return fmt.Sprintf("%s (%s), which could not be fetched: `airlock files get --provider %s %s` fetches it; `airlock "+
-			"files gc` deletes it", e.Name, e.ID, name, e.ID)
+		return fmt.Sprintf("%s (%s), which could not be fetched: `airlock provider get --provider %s %s` fetches it; "+
+			"`airlock provider gc` deletes it", e.Name, e.ID, name, e.ID)
 	}
-	return fmt.Sprintf("files that code may have made: `airlock files ls --provider %s` lists them, `airlock files get "+
-		"--provider %s ID` fetches one; `airlock files gc` deletes them", name, name)
+	return fmt.Sprintf("files that code may have made: `airlock provider ls --provider %s` lists them, "+
+		"`airlock provider get --provider %s ID` fetches one; `airlock provider gc` deletes them", name, name)
 }
 
 // staying returns the files with which a kept conversation can be resumed. The local

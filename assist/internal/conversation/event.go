@@ -78,6 +78,8 @@ type (
 	Notice struct {
 		Text string `json:"text"`
 		Hint string `json:"hint,omitempty"`
+		// File is the missing file that it is about. The record lists it as missing, and not among the notices.
+		File string `json:"file,omitempty"`
 	}
 	// Ended is the last event of a turn, with its record.
 	Ended struct {

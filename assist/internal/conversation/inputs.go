@@ -236,7 +236,8 @@ func (t *turn) skip(ctx context.Context, files []File, refused []provider.Refuse
 	if t.prompt.SkipFailed {
 		return nil
 	}
-	q.Text = fmt.Sprintf("%d of %s cannot be sent. Go on without?", len(refused), english.Plural(len(files), "file", ""))
+	q.Text = fmt.Sprintf("%d of %s cannot be sent. Continue without?", len(refused),
+		english.Plural(len(files), "file", ""))
 	a, err := t.ask(ctx, q)
 	switch {
 	case errors.Is(err, ErrNonInteractive), err == nil && !a.OK:

@@ -417,7 +417,7 @@ func (t *turn) missingFiles(missing []string) []string {
 			" a file comes back only where the code prints it as it was told to. Ask again, or ask another provider."
 	}
 	for _, name := range missing {
-		t.emit(Notice{Text: "The answer promises " + name + ", and there is no such file.", Hint: hint})
+		t.emit(Notice{Text: "The answer promises " + name + ", and there is no such file.", Hint: hint, File: name})
 	}
 	if t.prompt.Expect && len(t.record.Outputs)+len(missing) == 0 {
 		t.emit(Notice{Text: fmt.Sprintf("The turn made no file: there is nothing to save into %s.", t.prompt.Folder),

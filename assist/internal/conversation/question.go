@@ -22,7 +22,7 @@ var (
 	// ErrNonInteractive is returned by a Prompter that has no user to ask.
 	ErrNonInteractive = errors.New("there is nobody to ask")
 	// ErrApproval is returned if a turn needs an answer and there is no user.
-	ErrApproval = errors.New("somebody has to agree first")
+	ErrApproval = errors.New("it needs your approval first")
 	// ErrDeclined is returned if the user did not agree.
 	ErrDeclined = errors.New("it was turned down")
 	// ErrTurn is returned if a turn is in progress already, or if another process has the

@@ -42,7 +42,9 @@ func (t *turn) emit(e Event) {
 	defer t.telling.Unlock()
 	if n, ok := e.(Notice); ok {
 		n.Text, n.Hint = t.chat.host.Redact.Error(n.Text), t.chat.host.Redact.Error(n.Hint)
-		t.record.Notices = append(t.record.Notices, n.Text)
+		if n.File == "" {
+			t.record.Notices = append(t.record.Notices, n.Text)
+		}
 		e = n
 	}
 	if t.sink != nil {
@@ -115,7 +117,7 @@ func (t *turn) run(ctx context.Context) (failed error) {
 		if ctx.Err() != nil && c.Provider.Caps().Outputs == provider.OutputByID {
 			t.emit(Notice{Text: "The turn was stopped before its answer began. Files that code made meanwhile may be left at " +
 				c.Destination + ".",
-				Hint: "`airlock files ls` lists them."})
+				Hint: "`airlock provider ls` lists them."})
 		}
 		if result = t.remains(ctx, err); result == nil {
 			return err

@@ -35,7 +35,7 @@ func TestUnlistedIsNotDeleted(t *testing.T) {
 			}
 			cleaned, err := chat.Close(t.Context(), s.tell)
 			if err != nil || !slices.ContainsFunc(cleaned.Left, func(l string) bool {
-				return strings.Contains(l, "airlock files get --provider "+name)
+				return strings.Contains(l, "airlock provider get --provider "+name)
 			}) {
 				t.Errorf("%v, left %q", err, cleaned.Left)
 			}

@@ -47,7 +47,7 @@ func answerOf(q conversation.Ask, form url.Values) (a conversation.Answer, err e
 		a.Later = q.Kind == conversation.AskApply
 		return a, nil
 	default:
-		return a, page.Refuse(http.StatusBadRequest, "This is no answer.", "Use one of the buttons of the question.")
+		return a, page.Refuse(http.StatusBadRequest, "This is not an answer.", "Use one of the buttons of the question.")
 	}
 	a.Picks = []conversation.Pick{}
 	marked := func(id string) bool { return slices.Contains(form["pick"], id) }

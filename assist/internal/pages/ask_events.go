@@ -228,6 +228,9 @@ func (s *askStream) tell(e conversation.Event) {
 	case conversation.ReplyProposed:
 		s.put("notice", partBody{Turn: s.turn, HTML: s.render("proposed", s.URL("/review/"+e.Reply)), After: true})
 	case conversation.Notice:
+		if e.File != "" {
+			return // the end of the turn says it, below the answer
+		}
 		s.put("notice", partBody{Turn: s.turn, HTML: s.render("notice", e)})
 	case conversation.Ended:
 		s.ended(e.Turn)

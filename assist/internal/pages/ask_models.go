@@ -3,6 +3,7 @@ package pages
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/airlock-run/airlock/assist/internal/conversation"
@@ -76,16 +77,18 @@ const maxModelKey = 1024
 // enter saves a key of a provider, which no answer has.
 func (p *askPage) enter(w http.ResponseWriter, v *page.Request) error {
 	name, key := v.PostForm.Get("provider"), strings.TrimSpace(v.PostForm.Get("key"))
+	if name == provider.Local {
+		return p.enterServer(w, v, key)
+	}
 	for _, m := range p.Providers(v.Context()) {
-		if m.Provider != name || name == provider.Local {
+		if m.Provider != name {
 			continue
 		}
 		if m.KeyFrom != "" && !m.Entered {
 			return page.Refuse(http.StatusConflict, m.Title+" has a key already: "+m.KeyFrom+".", "Change it there.")
 		}
-		odd := func(r rune) bool { return r <= ' ' || r > '~' }
 		if key == "" || len(key) > maxModelKey || strings.ContainsFunc(key, odd) {
-			return page.Refuse(http.StatusBadRequest, "This is no key.",
+			return page.Refuse(http.StatusBadRequest, "This is not a key.",
 				"Copy it whole, without spaces, from its provider's console.")
 		}
 		if err := p.Keys.Enter(v.Context(), name, key, v.PostForm.Get("keep") != ""); err != nil {
@@ -98,6 +101,28 @@ func (p *askPage) enter(w http.ResponseWriter, v *page.Request) error {
 	}
 	return page.Refuse(http.StatusBadRequest, "No provider was chosen.", "Choose one from the list.")
 }
+
+// enterServer saves the address of a model server, with its key if it needs one.
+func (p *askPage) enterServer(w http.ResponseWriter, v *page.Request, key string) error {
+	text := strings.TrimSpace(v.PostForm.Get("url"))
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(text) > maxModelKey ||
+		strings.ContainsFunc(text+key, odd) || len(key) > maxModelKey {
+		return page.Refuse(http.StatusBadRequest, "This is not the address of a model server.",
+			"It begins with http:// or https://, such as http://localhost:11434/v1.")
+	}
+	server := strings.TrimSpace(strings.TrimSuffix(u.String(), "/") + " " + key)
+	if err := p.Keys.Enter(v.Context(), provider.Local, server, v.PostForm.Get("keep") != ""); err != nil {
+		if problem := conversation.ProblemOf(err); problem != nil {
+			return page.Refuse(http.StatusUnprocessableEntity, "The server is not connected: "+problem.Message, problem.Hint)
+		}
+		return err
+	}
+	return p.Redirect(w, v, "/ask")
+}
+
+// odd reports a character that neither a key nor an address has.
+func odd(r rune) bool { return r <= ' ' || r > '~' }
 
 func (p *askPage) forget(w http.ResponseWriter, v *page.Request) error {
 	for _, m := range p.Providers(v.Context()) {

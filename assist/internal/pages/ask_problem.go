@@ -21,7 +21,7 @@ func askProblem(err error) error {
 	known := page.InWords(err,
 		page.Case(conversation.ErrNotFound, http.StatusNotFound, "There is no such conversation, or nothing of it is left.",
 			"It was deleted, it has expired, or it belongs to somebody else."),
-		page.Case(conversation.ErrTurn, http.StatusConflict, "A turn is going on in this conversation.",
+		page.Case(conversation.ErrTurn, http.StatusConflict, "A turn of this conversation is running.",
 			"Wait for its end, or stop it."),
 		page.Case(conversation.ErrMany, http.StatusTooManyRequests,
 			"As many conversations as you may have at once have a turn "+
@@ -34,7 +34,7 @@ func askProblem(err error) error {
 		page.Case(workspace.ErrConflict, http.StatusConflict, "The folder has changed in the meantime, so nothing was saved.",
 			"Try again."),
 		page.Case(workspace.ErrBusy, http.StatusServiceUnavailable,
-			"Somebody else is writing into this folder at the moment.",
+			"Another change is being written into this folder at the moment.",
 			"Try again."),
 		page.Case(syscall.ENOSPC, http.StatusInsufficientStorage, "The disk is full, so nothing was kept.",
 			"Delete conversations or files that are no longer needed, or make room, and try again."),

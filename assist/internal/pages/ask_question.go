@@ -34,7 +34,7 @@ func decided(q conversation.Ask, a conversation.Answer) string {
 		if a.OK {
 			return "You went on without " + page.Count(len(q.Files), "file") + " that could not be sent."
 		}
-		return "You did not go on without the files that could not be sent."
+		return "You stopped, since files could not be sent."
 	case conversation.AskInline:
 		if a.OK && picked > 0 {
 			return fmt.Sprintf("You agreed to send %s within the request to %s.", ofThem(picked, len(q.Files)), q.Destination)
@@ -61,7 +61,7 @@ func decided(q conversation.Ask, a conversation.Answer) string {
 		case a.OK:
 			return "You agreed to the changes of the project."
 		}
-		return "You turned the changes of the project down."
+		return "You declined the changes of the project."
 	}
 	return q.Text
 }
@@ -150,7 +150,7 @@ func questionWords(q conversation.Ask) (title, lead string) {
 	case conversation.AskSend:
 		return "May these files leave this machine?", fmt.Sprintf("%s (%s) would go to %s.", files, size, q.Destination)
 	case conversation.AskSkip:
-		return "Go on without these files?", q.Text
+		return "Continue without these files?", q.Text
 	case conversation.AskInline:
 		alone, they := "themselves", "They"
 		if len(q.Files) == 1 {

@@ -250,7 +250,7 @@ func TestAskReplaces(t *testing.T) {
 	if err := os.Remove(old); err != nil {
 		t.Fatal(err)
 	}
-	if got := a.Get(see + "atlas"); !strings.Contains(got.Body, "it would be a new one") {
+	if got := a.Get(see + "atlas"); !strings.Contains(got.Body, "saving makes a new one") {
 		t.Errorf("without a file of this name: %s", got.Body)
 	}
 	for _, path := range []string{see + "other", at + "/turns/1/outputs/o9/replaces?project=atlas",

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -180,6 +181,36 @@ func TestAskOutcomes(t *testing.T) {
 	} {
 		if words, class := outcomeOf(c.step); words != c.words || class != c.class {
 			t.Errorf("%s is shown as %q, %q", c.step.Outcome, words, class)
+		}
+	}
+}
+
+// justBefore is an archive whose first answer is from before the end of the last turn.
+type justBefore struct {
+	conversation.Archive
+	read bool
+}
+
+func (a *justBefore) Conversation(ctx context.Context, owner, id string) (*conversation.Conversation, error) {
+	c, err := a.Archive.Conversation(ctx, owner, id)
+	if err == nil && !a.read {
+		a.read = true
+		c.Turns[len(c.Turns)-1].State = conversation.TurnRunning
+	}
+	return c, err
+}
+
+// TestAskJustEnded looks at a turn that ends after its record was read: it was not cut short.
+func TestAskJustEnded(t *testing.T) {
+	a := askSite(t, true, scriptedProviders()[provider.Local](t))
+	a.model.server.Rescript(providertest.Turn{Text: "It holds."})
+	at := a.begins([2]string{"prompt", "Go"})
+	a.follow(at, "", "ended")
+	stored := a.host.Archive
+	for _, path := range []string{at, at + "/turns/1"} {
+		a.host.Archive = &justBefore{Archive: stored}
+		if got := a.Get(path).Body; !strings.Contains(got, "It holds.") || strings.Contains(got, "cut short") {
+			t.Errorf("%s: %s", path, got)
 		}
 	}
 }

@@ -163,6 +163,9 @@ func (p *askPage) fill(v *page.Request, body *askView) (err error) {
 	return err
 }
 
+// Asks reports whether there is a model to ask, so that a prompt can be written.
+func (v askView) Asks() bool { return v.Ready || v.Conversation != nil || !v.Enterable }
+
 // who returns the names of the model and its provider.
 func who(models []modelView, s conversation.Settings) string {
 	for _, m := range models {
@@ -276,7 +279,11 @@ func (p *askPage) propose(body *askView) {
 
 // show shows a conversation, and a form to continue it.
 func (p *askPage) show(w http.ResponseWriter, v *page.Request, c *conversation.Conversation) error {
-	body := askView{Conversation: c, Address: p.URL("/ask/" + c.ID)}
+	c, open, running, err := p.current(v, c)
+	if err != nil {
+		return err
+	}
+	body := askView{Conversation: c, Address: p.URL("/ask/" + c.ID), Open: open, Running: running}
 	if err := p.fill(v, &body); err != nil {
 		return err
 	}
@@ -286,7 +293,6 @@ func (p *askPage) show(w http.ResponseWriter, v *page.Request, c *conversation.C
 	body.Who = who(body.Providers, c.Settings)
 	body.Form = askForm{Provider: c.Settings.Provider, Model: c.Settings.Model, Tool: string(c.Settings.Tool),
 		Project: projectOf(c, body.Projects)}
-	body.Open, body.Running = p.Live.Running(v.Owner(), c.ID)
 	for _, t := range c.Turns {
 		body.Turns = append(body.Turns, p.turnView(v, c, t, body.Projects, body.Running))
 	}
@@ -353,15 +359,31 @@ func (p *askPage) find(v *page.Request) (*conversation.Conversation, error) {
 	}
 }
 
+// current returns a conversation as it is now, whether it is open, and whether a turn of it is running. A turn that has
+// ended since the conversation was read has its end in the record, which is read once more.
+func (p *askPage) current(
+	v *page.Request, c *conversation.Conversation,
+) (_ *conversation.Conversation, open, running bool, err error) {
+	open, running = p.Live.Running(v.Owner(), c.ID)
+	unfinished := func(t *conversation.Turn) bool { return t.State == conversation.TurnRunning }
+	if !running && slices.ContainsFunc(c.Turns, unfinished) {
+		c, err = p.Live.Host.Conversation(v.Context(), v.Owner(), c.ID)
+	}
+	return c, open, running, err
+}
+
 // turn answers with the record of a turn, for a script that has missed events.
 func (p *askPage) turn(w http.ResponseWriter, v *page.Request, c *conversation.Conversation) error {
+	c, _, running, err := p.current(v, c)
+	if err != nil {
+		return err
+	}
 	projects, err := p.Projects(v.Context(), v.Owner())
 	if err != nil {
 		return err
 	}
 	for _, t := range c.Turns {
 		if fmt.Sprint(t.Number) == v.PathValue("turn") {
-			_, running := p.Live.Running(v.Owner(), c.ID)
 			part := "turn"
 			if v.URL.Query().Get("part") == "outputs" {
 				part = "outputs"

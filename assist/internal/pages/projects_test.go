@@ -157,7 +157,7 @@ func TestEscalation(t *testing.T) {
 			t.Errorf("%s: sent to %q", name, got)
 		}
 		r.see(page, 200, c.want)
-		r.do(path, url.Values{"choice": {"1"}, "back": {"https://evil.example/"}}, 409, "Somebody was first")
+		r.do(path, url.Values{"choice": {"1"}, "back": {"https://evil.example/"}}, 409, "This came too late")
 		r.see("/outbox", 200, "Decision")
 	}
 }

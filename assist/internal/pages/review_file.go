@@ -59,8 +59,8 @@ func (p *reviewPage) file(w http.ResponseWriter, v *page.Request, h waiting) (er
 			none    string
 			differs map[int]bool
 		}{
-			{"Base: what both began with", versions.Base, "Nobody knows what the author of the change was shown.", nil},
-			{"Ours: in the folder now", versions.Mine, "There is no such file in the folder.", differing(f.Hunks, "-")},
+			{"Base: what both began with", versions.Base, "It is not known which version the author of the change saw.", nil},
+			{"In the folder now", versions.Mine, "There is no such file in the folder.", differing(f.Hunks, "-")},
 			{"Theirs: proposed", versions.Theirs, "The file would be gone.", differing(f.Hunks, "+")},
 		} {
 			body.Sides = append(body.Sides, p.side(v, side.title, side.content, side.none, side.differs))

@@ -30,7 +30,7 @@ func workProblem(err error) error {
 		return nil
 	}
 	if answered, late := errors.AsType[*assignment.AnsweredError](err); late {
-		return page.Refuse(http.StatusConflict, "Somebody was first: "+page.Prose(answered.Error())+".",
+		return page.Refuse(http.StatusConflict, "This came too late: "+page.Prose(answered.Error())+".",
 			"Go back and load the page again.")
 	}
 	if state, wrong := errors.AsType[*assignment.StateError](err); wrong {
@@ -47,11 +47,11 @@ func workProblem(err error) error {
 		page.Case(workspace.ErrNothing, http.StatusConflict, "There is nothing to revert.",
 			"It was reverted already, or it changed no files."),
 		page.Case(workspace.ErrBusy, http.StatusServiceUnavailable,
-			"Somebody else is writing into this folder at the moment.",
+			"Another change is being written into this folder at the moment.",
 			"Try again."),
-		page.Case(changes.ErrDone, http.StatusConflict, "This was settled before, so nothing was done now.",
+		page.Case(changes.ErrDone, http.StatusConflict, "This was decided before, so nothing was done now.",
 			"Load its page again to see what became of it."),
-		page.Case(changes.ErrOutside, http.StatusForbidden, "This folder is none of those that this service was given.",
+		page.Case(changes.ErrOutside, http.StatusForbidden, "This folder is not one of those that this service was given.",
 			"Start it with `airlock serve --workspace DIR`; folders below DIR can then be linked."),
 		page.Case(workspace.ErrNotFound, http.StatusNotFound, none.Message, none.Cure),
 		page.Case(conversation.ErrNotFound, http.StatusNotFound, none.Message, none.Cure),

@@ -82,7 +82,7 @@ func unsentText(q changes.Question) string {
 	if q.Recommendation != "" {
 		text += " It recommends: " + q.Recommendation + "."
 	}
-	return text + " No project is told of it: answer in the next prompt."
+	return text + " It is not sent to a project: answer it in your next prompt."
 }
 
 // chosen returns the ids of the files that a form marks or, of files whose hunks can be
@@ -117,7 +117,7 @@ const staleNotice = "The proposal has changed since you looked at it, so nothing
 // apply applies the marked files, if the proposal is still the one shown.
 func (p *reviewPage) apply(w http.ResponseWriter, v *page.Request, h waiting) error {
 	if h.Done {
-		return p.showReply(w, v, http.StatusConflict, h, "It was settled before, so nothing was done now.")
+		return p.showReply(w, v, http.StatusConflict, h, "It was decided before, so nothing was done now.")
 	}
 	revision := v.PostForm.Get("revision")
 	if h.Gate == "" && revision != changes.Token(h.ReplyRecord, h.proposal) {

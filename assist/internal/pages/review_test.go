@@ -180,7 +180,7 @@ func TestReviewFlow(t *testing.T) {
 	}
 	r.see(page, 200, "applied", "What was done", "new a.go", "left out sub/b.go", "waits to be sent", "held back",
 		"sub/b.go was not written")
-	r.apply(page, 409, url.Values{"revision": {"x"}, "file": {"f2"}}, "settled before")
+	r.apply(page, 409, url.Values{"revision": {"x"}, "file": {"f2"}}, "decided before")
 	r.see("/review", 200, "Nothing waits", "Settled", "create a.go")
 
 	undo := r.where(r.do(page+"/undo", nil, 303))
@@ -332,11 +332,11 @@ func TestReviewConflict(t *testing.T) {
 		page := r.paste("```txt:a.txt\none\nTHEIRS\nthree\n```\n```txt:b.txt\nb\n```\n")
 		r.put("a.txt", "one\nMINE\nthree\n")
 		r.apply(page, 409, url.Values{"file": {"f1", "f2"}}, "have changed since the proposal was made",
-			"Settle the conflict", "merge.overlap")
+			"Resolve the conflict", "merge.overlap")
 		if got := r.file("b.txt"); got != "missing" {
 			t.Fatalf("half of it was applied: %q", got)
 		}
-		r.see(page+"/files/f1", 200, "Base: what both began with", "Ours: in the folder now", "Theirs: proposed", "MINE",
+		r.see(page+"/files/f1", 200, "Base: what both began with", "In the folder now", "Theirs: proposed", "MINE",
 			"THEIRS", "Take the proposed version", "<<<<<<< in the folder")
 		r.apply(page, 409, url.Values{"file": {"f1"}}, "cannot be approved as it is")
 		r.do(page+"/files/f1", url.Values{"revision": {r.revision(page)}, "choice": {"edited"},
@@ -423,7 +423,7 @@ func TestReviewShowsUnsentQuestions(t *testing.T) {
 	r.do("/projects", url.Values{"project": {"P1"}, "folder": {r.root}}, 303)
 	page := r.paste("=== ESCALATION ===\nassignment_id: A7\ndecision_needed: Which login?\noptions: JWT | Session\n" +
 		"recommendation: JWT\nrationale: It is simpler.\n=== END ESCALATION ===\n```txt:a.txt\na\n```\n")
-	r.see(page, 200, "Which login?", "JWT; Session", "answer in the next prompt")
+	r.see(page, 200, "Which login?", "JWT; Session", "answer it in your next prompt")
 }
 
 // TestReviewPolicy checks that a policy approves only a pasted reply that it covers.

@@ -239,6 +239,6 @@ func (t *turn) describe(ctx context.Context) {
 func (t *turn) warn() {
 	if len(t.pending) > 0 {
 		t.sink.Send(provider.Notice{Text: "The turn broke off while code was running. Files that it made meanwhile may be " +
-			"left at Anthropic: see airlock files ls --provider anthropic."})
+			"left at Anthropic: see airlock provider ls --provider anthropic."})
 	}
 }

@@ -124,6 +124,8 @@ func (a *api) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch kind := engine.KindOf(err); {
 	case kind == engine.ErrInvalid && e != nil && e.Err != nil, kind == engine.ErrTooLarge && e != nil && e.Err != nil:
 		refuseRequest(w, r, http.StatusBadRequest, "", e.ID+" "+e.Err.Error())
+	case kind == engine.ErrSpent && e != nil: // otherwise its user would not see why
+		writeJSON(w, http.StatusOK, envelope{Code: -http.StatusTooManyRequests, Message: e.Hint})
 	case kind == engine.ErrBusy, kind == engine.ErrFull:
 		refuseRequest(w, r, http.StatusServiceUnavailable, "", "Too many requests")
 	case kind == engine.ErrNoLanguage && e != nil:

@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +33,7 @@ var templates = []string{"base", "code-interpreter-v1"}
 func (h *Handler) controlRoutes() *http.ServeMux {
 	mux := http.NewServeMux()
 	handle := func(pattern string, do func(http.ResponseWriter, *http.Request) error) {
+		h.patterns = append(h.patterns, pattern)
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if h.Caller(r).Owner == "" {
 				writeError(w, http.StatusUnauthorized, "a valid key is needed, as X-API-KEY")
@@ -89,7 +89,7 @@ func (h *Handler) controlRoutes() *http.ServeMux {
 // sandbox returns the caller's sandbox that an address names.
 func (h *Handler) sandbox(r *http.Request) (*sandbox, error) {
 	id := r.PathValue("id")
-	sb := h.sandboxes.find(id)
+	sb := h.find(r.Context(), id)
 	if sb == nil || sb.caller.Owner != h.Caller(r).Owner {
 		return nil, &engine.Error{Op: "find sandbox", Kind: engine.ErrNotFound,
 			Err: errors.New("there is no sandbox " + strconv.Quote(id))}
@@ -353,7 +353,7 @@ func (sb *sandbox) cpus() int {
 	if sb.limits.CPUs > 0 {
 		return max(1, int(sb.limits.CPUs))
 	}
-	return runtime.NumCPU()
+	return engine.Processors()
 }
 
 // Times are given to microseconds, by which lists are ordered, too.
@@ -366,7 +366,7 @@ func timeOf(t time.Time) string { return t.UTC().Format(timeFormat) }
 
 // list answers with a page of the caller's sandboxes.
 func (h *Handler) list(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
+	q, caller := r.URL.Query(), h.Caller(r)
 	var after time.Time
 	if text := q.Get("startedAfter"); text != "" {
 		var err error
@@ -385,6 +385,10 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) error {
 	last, err := base64.RawURLEncoding.DecodeString(q.Get("nextToken"))
 	if err != nil {
 		return invalid("nextToken is none of ours")
+	}
+	if h.inCluster() {
+		own, _ := engine.WithRedirect(r.Context()) // of sandboxes that others have: they list them themselves
+		h.adopt(own, false, func(r *record) bool { return r.Caller.Owner == caller.Owner })
 	}
 	list, more, err := h.gather(w, r, limit)
 	if err != nil {

@@ -49,8 +49,11 @@ type Options struct {
 // Holder returns the node that has the sandbox of a request in memory.
 func (h *Handler) Holder(r *http.Request) engine.Epoch {
 	id, _, _ := h.address(r)
-	if rest, ok := strings.CutPrefix(r.URL.Path, "/sandboxes/"); ok && id == "" {
+	if _, rest, ok := strings.Cut(r.URL.Path, "/sandboxes/"); ok && id == "" { // of any version
 		id, _, _ = strings.Cut(rest, "/")
+	}
+	if id == "" && r.URL.Path == "/snapshots" {
+		id = r.URL.Query().Get("sandboxID")
 	}
 	if len(id) != sandboxIDLength {
 		return 0
@@ -70,7 +73,9 @@ const (
 type Handler struct {
 	Options
 	sandboxes registry
+	scans     scans
 	control   *http.ServeMux
+	patterns  []string // of control
 	code      *http.ServeMux
 	envd      http.Handler
 }
@@ -156,7 +161,7 @@ func (h *Handler) address(r *http.Request) (id string, port int, ok bool) {
 
 // serveSandbox serves a request to a port of a sandbox.
 func (h *Handler) serveSandbox(w http.ResponseWriter, r *http.Request, id string, port int) {
-	sb := h.sandboxes.find(id)
+	sb := h.find(r.Context(), id)
 	if sb == nil {
 		noSandbox(w, id)
 		return
@@ -173,10 +178,10 @@ func (h *Handler) serveSandbox(w http.ResponseWriter, r *http.Request, id string
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		signed, expired := sb.signed(r)
+		is, expired := signed(r, sb.token)
 		switch {
-		case shown("X-Access-Token"), signed && !expired:
-		case signed:
+		case shown("X-Access-Token"), is && !expired:
+		case is:
 			writeError(w, http.StatusUnauthorized, expiredSignature)
 			return
 		case isSigned(r):

@@ -117,7 +117,7 @@ var codes = map[engine.Kind]connect.Code{
 	engine.ErrInvalid: connect.CodeInvalidArgument, engine.ErrNotFound: connect.CodeNotFound,
 	engine.ErrConflict: connect.CodeFailedPrecondition,
 	engine.ErrTooLarge: connect.CodeResourceExhausted, engine.ErrBusy: connect.CodeResourceExhausted,
-	engine.ErrFull:        connect.CodeResourceExhausted,
+	engine.ErrFull: connect.CodeResourceExhausted, engine.ErrSpent: connect.CodeResourceExhausted,
 	engine.ErrUnavailable: connect.CodeUnavailable, engine.ErrCanceled: connect.CodeCanceled,
 	engine.ErrForbidden: connect.CodePermissionDenied, engine.ErrNetwork: connect.CodePermissionDenied,
 	engine.ErrNoLanguage: connect.CodeUnimplemented,

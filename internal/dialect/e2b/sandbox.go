@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/httpd"
 	"github.com/airlock-run/airlock/internal/live"
 	"github.com/airlock-run/airlock/internal/wire"
 )
@@ -86,9 +87,9 @@ func isSigned(r *http.Request) bool {
 	return r.URL.Path == "/files" && strings.Contains(r.URL.RawQuery, "signature=")
 }
 
-// signed reports whether a request for a file is signed with the sandbox's token, and whether that
+// signed reports whether a request for a file is signed with a sandbox's token, and whether that
 // signature has expired.
-func (sb *sandbox) signed(r *http.Request) (signed, expired bool) {
+func signed(r *http.Request, token string) (signed, expired bool) {
 	if !isSigned(r) {
 		return false, false
 	}
@@ -97,7 +98,7 @@ func (sb *sandbox) signed(r *http.Request) (signed, expired bool) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		operation = "read"
 	}
-	text := q.Get("path") + ":" + operation + ":" + q.Get("username") + ":" + sb.token
+	text := q.Get("path") + ":" + operation + ":" + q.Get("username") + ":" + token
 	if expires := q.Get("signature_expiration"); expires != "" {
 		at, err := strconv.ParseInt(expires, 10, 64)
 		if err != nil {
@@ -120,18 +121,36 @@ const (
 
 // serveSigned serves a file by a signature, which an address without an id has.
 func (h *Handler) serveSigned(w http.ResponseWriter, r *http.Request) {
+	sb, expired := h.findSigned(r)
+	switch {
+	case sb == nil:
+		writeError(w, http.StatusUnauthorized, wrongSignature+", or its sandbox is gone")
+	case expired:
+		writeError(w, http.StatusUnauthorized, expiredSignature)
+	default:
+		sb.serve(w, r.WithContext(context.WithValue(r.Context(), sandboxKey{}, sb)), h.envd)
+	}
+}
+
+// findSigned returns the sandbox with whose token a request is signed, as find does.
+func (h *Handler) findSigned(r *http.Request) (sb *sandbox, expired bool) {
 	for _, sb := range h.sandboxes.all() {
-		signed, expired := sb.signed(r)
-		switch {
-		case expired && signed:
-			writeError(w, http.StatusUnauthorized, expiredSignature)
-			return
-		case signed:
-			sb.serve(w, r.WithContext(context.WithValue(r.Context(), sandboxKey{}, sb)), h.envd)
-			return
+		if is, expired := signed(r, sb.token); is {
+			return sb, expired
 		}
 	}
-	writeError(w, http.StatusUnauthorized, wrongSignature+", or its sandbox is gone")
+	if !h.inCluster() {
+		return nil, false
+	}
+	id := ""
+	h.adopt(r.Context(), true, func(stored *record) bool {
+		is, late := signed(r, stored.Token)
+		if is {
+			id, expired = stored.ID, late
+		}
+		return is
+	})
+	return h.sandboxes.find(id), expired
 }
 
 // registry holds the sandboxes of this node in memory.
@@ -251,6 +270,7 @@ func (sb *sandbox) serve(w http.ResponseWriter, r *http.Request, h http.Handler)
 		noSandbox(w, sb.id)
 		return
 	}
+	httpd.NoteCaller(w, sb.caller)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(gone, cancel)()

@@ -151,7 +151,7 @@ func (h *Handler) listSnapshots(w http.ResponseWriter, r *http.Request) error {
 	}
 	list := []snapshotBody{}
 	if id := q.Get("sandboxID"); id != "" {
-		sb := h.sandboxes.find(id)
+		sb := h.find(r.Context(), id)
 		if sb == nil || sb.caller.Owner != h.Caller(r).Owner {
 			writeJSON(w, http.StatusOK, list)
 			return nil

@@ -17,6 +17,8 @@ import (
 type Store interface {
 	SetScope(ctx context.Context, caller engine.Caller, id engine.ID, scope string) error
 	SessionsOf(ctx context.Context, origin engine.Origin) ([]engine.Session, error)
+	SessionsOfOthers(ctx context.Context, origin engine.Origin) ([]engine.Session, error)
+	Claim(ctx context.Context, session engine.Session) (engine.Session, error)
 	GetSnapshot(ctx context.Context, caller engine.Caller, called string) (engine.Snapshot, error)
 	ListSnapshots(ctx context.Context, caller engine.Caller, query engine.SnapshotQuery) ([]engine.Snapshot, error)
 	DeleteSnapshot(ctx context.Context, caller engine.Caller, id engine.ID) error
@@ -82,34 +84,48 @@ func (h *Handler) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defaults, maxima := h.Limits()
 	for _, session := range sessions {
-		var r record
-		if json.Unmarshal([]byte(session.Scope), &r) != nil || r.ID == "" || r.Caller.Owner != session.Owner {
-			continue // of an earlier version: it ends by its own time
+		if r := recordOf(session); r != nil {
+			h.resume(ctx, session, r)
 		}
-		sb := &sandbox{id: r.ID, token: r.Token, session: session.ID, caller: r.Caller, template: r.Template,
-			labels: r.Labels, env: r.Env, public: r.Public, mask: r.Mask, https: r.HTTPS, key: r.Key, domain: r.Domain,
-			started: r.Started,
-			paused:  r.Paused, autoPause: r.AutoPause, limits: limitsOf(maxima).Or(defaults)}
-		if sb.labels == nil {
-			sb.labels = map[string]string{}
-		}
-		for i, c := range r.Contexts {
-			made := &codeContext{ID: c.ID, Language: cmp.Or(c.Language, live.Language(session)), Dir: c.Dir,
-				interpreter: session.ID, standard: c.Standard}
-			if i > 0 {
-				made.interpreter, err = h.fork(ctx, sb, made.Language, made.Dir)
-			}
-			if err == nil {
-				sb.contexts = append(sb.contexts, made)
-			} else if !errors.Is(err, engine.ErrNoLanguage) {
-				h.Log.Error("a context of a sandbox is lost", "session", session.ID, "err", err)
-			}
-		}
-		h.sandboxes.add(sb, time.Until(r.Ends))
 	}
 	return nil
+}
+
+// recordOf returns what is stored of the sandbox of a session; nil: it is of an earlier version, and ends by its own
+// time.
+func recordOf(session engine.Session) *record {
+	var r record
+	if json.Unmarshal([]byte(session.Scope), &r) != nil || r.ID == "" || r.Caller.Owner != session.Owner {
+		return nil
+	}
+	return &r
+}
+
+// resume continues with a stored sandbox.
+func (h *Handler) resume(ctx context.Context, session engine.Session, r *record) {
+	defaults, maxima := h.Limits()
+	sb := &sandbox{id: r.ID, token: r.Token, session: session.ID, caller: r.Caller, template: r.Template,
+		labels: r.Labels, env: r.Env, public: r.Public, mask: r.Mask, https: r.HTTPS, key: r.Key, domain: r.Domain,
+		started: r.Started,
+		paused:  r.Paused, autoPause: r.AutoPause, limits: limitsOf(maxima).Or(defaults)}
+	if sb.labels == nil {
+		sb.labels = map[string]string{}
+	}
+	for i, c := range r.Contexts {
+		made := &codeContext{ID: c.ID, Language: cmp.Or(c.Language, live.Language(session)), Dir: c.Dir,
+			interpreter: session.ID, standard: c.Standard}
+		var err error
+		if i > 0 {
+			made.interpreter, err = h.fork(ctx, sb, made.Language, made.Dir)
+		}
+		if err == nil {
+			sb.contexts = append(sb.contexts, made)
+		} else if !errors.Is(err, engine.ErrNoLanguage) {
+			h.Log.Error("a context of a sandbox is lost", "session", session.ID, "err", err)
+		}
+	}
+	h.sandboxes.add(sb, time.Until(r.Ends))
 }
 
 // limitsOf returns the limits of sandboxes.

@@ -18,6 +18,7 @@ import (
 var statuses = wire.Statuses(map[engine.Kind]int{
 	engine.ErrTooLarge:   http.StatusBadRequest,
 	engine.ErrNoLanguage: http.StatusBadRequest,
+	engine.ErrSpent:      http.StatusBadRequest, // its 429 is for some seconds
 })
 
 // errorBody is the body of every error.
@@ -121,7 +122,8 @@ func describe(r *http.Request, err error) (int, errorBody) {
 		return status, tooMany(r, e.RetryAfter)
 	case engine.ErrNotFound:
 		return status, errorBody{Error: "Not found"}
-	case engine.ErrInvalid, engine.ErrTooLarge, engine.ErrNoLanguage, engine.ErrConflict, engine.ErrFull:
+	case engine.ErrInvalid, engine.ErrTooLarge, engine.ErrNoLanguage, engine.ErrConflict, engine.ErrFull,
+		engine.ErrSpent:
 		return status, errorBody{Error: wire.Sentence(e)}
 	case engine.ErrUnavailable:
 		return status, errorBody{Error: "sandbox_unavailable", Message: e.Hint}

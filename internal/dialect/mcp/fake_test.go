@@ -39,7 +39,6 @@ type fakeLive struct {
 	count    map[engine.ID]int
 	canceled int
 	busy     int // number of cells to refuse first; negative: all
-	prepared []string
 
 	languages map[engine.ID]string
 	changed   *sync.Cond
@@ -92,12 +91,6 @@ func (f *fakeLive) Info(ctx context.Context, caller engine.Caller, id engine.ID)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return live.Info{Session: s, Language: f.languages[id]}, err
-}
-
-func (f *fakeLive) Prepare(caller engine.Caller, session engine.ID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.prepared = append(f.prepared, string(caller.Owner)+" "+session.String())
 }
 
 func (f *fakeLive) Start(

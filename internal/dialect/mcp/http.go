@@ -9,7 +9,6 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -115,11 +114,22 @@ func holder(r *http.Request) engine.Epoch {
 	return engine.EpochOf(cmp.Or(r.Header.Get(sessionHeader), r.URL.Query().Get("sessionid")))
 }
 
+// isElsewhere reports whether a session is of a node that has ended: one that is alive would have got its requests.
+// Each request goes on by itself then. What tools keep for the caller, such as live sessions, is not in the session.
+func (s *Server) isElsewhere(session string) bool {
+	if s.Self == nil || s.Self() == 0 {
+		return false
+	}
+	holder := engine.EpochOf(session)
+	return holder != 0 && holder != s.Self()
+}
+
 // The SDK passes on only the header of a request.
 const (
 	callerKey    = "airlock-run/caller"
 	baseHeader   = "X-Airlock-Base"
 	imagesHeader = "X-Airlock-Images"
+	linksHeader  = "X-Airlock-Links"
 )
 
 // identified tells the SDK the caller of a request. The SDK compares the user of a session only if
@@ -136,6 +146,7 @@ func identified(caller engine.Caller, next http.Handler) http.Handler {
 		r.Header.Del("X-Api-Key")
 		r.Header.Set(baseHeader, "http://"+r.Host)
 		r.Header.Set(imagesHeader, r.URL.Query().Get("images"))
+		r.Header.Set(linksHeader, r.URL.Query().Get("links"))
 		with.ServeHTTP(w, r)
 	})
 }
@@ -158,6 +169,10 @@ func (s *Server) callerOf(ctx context.Context, r sdk.Request) engine.Caller {
 func (h *Handler) streamable(w http.ResponseWriter, r *http.Request) {
 	info := auth.TokenInfoFromContext(r.Context())
 	owner := info.UserID
+	if r.Method == http.MethodDelete && h.server.isElsewhere(r.Header.Get(sessionHeader)) {
+		w.WriteHeader(http.StatusNoContent) // it ended with its node
+		return
+	}
 	if r.Method == http.MethodDelete {
 		// Closing waits for the calls of a session, so cancel them first.
 		h.server.open.cancel(r.Header.Get(sessionHeader), engine.Owner(owner))
@@ -165,7 +180,7 @@ func (h *Handler) streamable(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	version := r.Header.Get(versionHeader)
-	modern := version >= stateless
+	modern := version >= stateless || h.server.isElsewhere(r.Header.Get(sessionHeader))
 	if r.Method == http.MethodPost {
 		body, err := h.server.Bodies.ReadRequest(w, r, engine.Owner(owner), maxBody)
 		if err != nil {
@@ -173,9 +188,6 @@ func (h *Handler) streamable(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if caller, ok := info.Extra[callerKey].(engine.Caller); ok {
-			h.prepare(caller, body)
-		}
 		if version == "" && r.Header.Get(sessionHeader) == "" {
 			modern = declaresVersion(body)
 		}
@@ -192,18 +204,6 @@ func (h *Handler) streamable(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.sessions.ServeHTTP(w, r)
-}
-
-// prepare starts preparing the interpreter that a call probably needs, while the call is
-// parsed, which takes longer. A wrong guess costs little and changes nothing.
-func (h *Handler) prepare(caller engine.Caller, body []byte) {
-	if gjson.GetBytes(body, "params.name").Str != "run_code" {
-		return
-	}
-	handle := gjson.GetBytes(body, "params.arguments.session").Str
-	if id, err := engine.ParseID(strings.TrimPrefix(handle, sessionPrefix)); err == nil {
-		h.server.Live.Prepare(caller, id)
-	}
 }
 
 func refuseBody(w http.ResponseWriter, err error) {

@@ -108,7 +108,7 @@ func (r *relay) sendFiles(ctx context.Context, line []byte) ([]byte, error) {
 	const files = "params.arguments.files"
 	var names []string
 	if json.Unmarshal([]byte(gjson.GetBytes(line, files).Raw), &names) == nil && len(names) > 0 {
-		ids, err := r.Send(ctx, names)
+		ids, err := r.Send(ctx, names, r.roots)
 		return changed(line, files, ids), err
 	}
 	return line, nil

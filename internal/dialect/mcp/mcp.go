@@ -279,7 +279,8 @@ func (s *Server) handler(t *tool) sdk.ToolHandler {
 
 // callOf returns a call with the properties of its request.
 func (s *Server) callOf(ctx context.Context, r sdk.Request) *call {
-	c := &call{caller: s.callerOf(ctx, r), images: s.shown(r.GetExtra()), version: stateless}
+	c := &call{caller: s.callerOf(ctx, r), images: s.shown(r.GetExtra()), links: linked(r.GetExtra()),
+		version: stateless}
 	if session, ok := r.GetSession().(*sdk.ServerSession); ok && session.InitializeParams() != nil {
 		c.version = session.InitializeParams().ProtocolVersion
 	}

@@ -200,20 +200,6 @@ func TestToolList(t *testing.T) {
 	}
 }
 
-// TestPrepare names a session in calls: only a call that runs code prepares its interpreter.
-func TestPrepare(t *testing.T) {
-	r := newRig(t)
-	c := r.client("ada", nil)
-	session := sessionOf(t, call1(t, c, "run_code", map[string]any{"code": "print x"}))
-	call1(t, c, "list_files", map[string]any{"session": session})
-	call1(t, c, "run_code", map[string]any{"code": "print x", "session": sessionPrefix + "none"})
-	call1(t, c, "run_code", map[string]any{"code": "print x", "session": session})
-	want := []string{"ada " + strings.TrimPrefix(session, sessionPrefix)}
-	if !slices.Equal(want, r.live.prepared) {
-		t.Errorf("%q were prepared, want %q", r.live.prepared, want)
-	}
-}
-
 func TestRunCode(t *testing.T) {
 	r := newRig(t)
 	c := r.client("ada", nil)

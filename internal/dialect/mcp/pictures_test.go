@@ -47,6 +47,10 @@ func TestPictures(t *testing.T) {
 	if got := kinds(call1(t, r.client("ada", nil), "run_code", code)); !slices.Equal(got, []string{"text", "link"}) {
 		t.Errorf("content without pictures %v", got)
 	}
+	r.url += "&links=0"
+	if got := kinds(call1(t, r.client("ada", nil), "run_code", code)); !slices.Equal(got, []string{"text"}) {
+		t.Errorf("content without pictures and links %v", got)
+	}
 	for _, bad := range [][]byte{nil, []byte("\x89PNG\r\n\x1a\n"), bomb()} {
 		if _, _, err := wire.Shrink(bad, wire.PictureBounds{Side: maxSide, Bytes: maxShown}); err == nil {
 			t.Errorf("a bad picture of %d bytes was taken", len(bad))

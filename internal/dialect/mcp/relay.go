@@ -36,6 +36,8 @@ func (r *relay) relayMessage(ctx context.Context, line []byte) {
 	switch {
 	case !ok:
 		r.write([]byte(notJSON))
+	case m.Method == "" && string(m.ID) == rootsID:
+		r.takeRoots(line)
 	case r.local != nil && r.local.handleMessage(line, &m):
 	case m.Method == "initialize":
 		r.mu.Lock()

@@ -35,7 +35,7 @@ func (s *Server) result(ctx context.Context, c *call, out *outcome, chars int) *
 	pictures, left := s.pictures(ctx, c, out)
 	r := answer(heading(out) + s.fileLine(out) + leftOut(left, c.images) + text)
 	r.Content = append(r.Content, pictures...)
-	if c.version >= linksSince { // older clients reject the whole result
+	if c.links && c.version >= linksSince { // older clients reject the whole result
 		for _, f := range out.Files[:min(len(out.Files), namedFiles)] {
 			r.Content = append(r.Content, &sdk.ResourceLink{
 				URI: fileURI(out.session, f.Path), Name: f.Path, MIMEType: f.MIME, Size: new(f.Size),
@@ -261,4 +261,9 @@ func (s *Server) shown(extra *sdk.RequestExtra) int {
 		}
 	}
 	return min(s.Images, maxPictures)
+}
+
+// linked reports whether answers to a request may have links to files, on which some clients fail.
+func linked(extra *sdk.RequestExtra) bool {
+	return extra == nil || extra.Header.Get(linksHeader) != "0"
 }

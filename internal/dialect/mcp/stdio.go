@@ -19,8 +19,9 @@ type Stdio struct {
 	// Connect returns the service. It is called for the first message, and again for the next one
 	// after an error.
 	Connect func(context.Context) (*Endpoint, error)
-	// Send stores the named files and returns their ids; nil: the names are ids already.
-	Send func(ctx context.Context, names []string) ([]string, error)
+	// Send stores the named files and returns their ids; nil: the names are ids already. roots asks the
+	// host for the folders that it works in; there are none if it does not tell.
+	Send func(ctx context.Context, names []string, roots func(context.Context) []string) ([]string, error)
 	// Save saves the files that a program made, and returns a sentence with their paths;
 	// nil: they stay in the service.
 	Save func(ctx context.Context, files []MadeFile) (string, error)
@@ -196,6 +197,8 @@ type relay struct {
 	version  string // protocol version of the session
 	open     map[string]*exchange
 	renewing sync.Mutex
+	asking   sync.Mutex  // the host for its roots
+	answered chan []byte // its answer; nil: it is not asked
 }
 
 // exchange is a call in progress.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -307,7 +308,7 @@ func TestStdioFiles(t *testing.T) {
 	r := newRig(t)
 	var sent []string
 	h := r.stdio(Stdio{
-		Send: func(_ context.Context, names []string) ([]string, error) {
+		Send: func(_ context.Context, names []string, _ func(context.Context) []string) ([]string, error) {
 			sent = append(sent, names...)
 			return nil, fmt.Errorf("there is no file %q", names[0])
 		},
@@ -325,6 +326,41 @@ func TestStdioFiles(t *testing.T) {
 	}
 	if len(sent) != 1 {
 		t.Errorf("sent %v", sent)
+	}
+}
+
+// A host that says that it has roots is asked for them, and its answer stays here; one that does not answer, or has
+// none, is not waited for.
+func TestStdioRoots(t *testing.T) {
+	for name, c := range map[string]struct{ capabilities, answer, want string }{
+		"with roots": {`{"roots":{"listChanged":true}}`,
+			`"result":{"roots":[{"uri":"file:///a%20b","name":"x"},{"uri":"https://x/c"},{"uri":"file://other/d"}]}`, "[/a b]"},
+		"refused": {`{"roots":{}}`, `"error":{"code":-32601,"message":"no"}`, "[]"},
+		"without": {"{}", "", "[]"},
+	} {
+		r := newRig(t)
+		got := make(chan string, 1)
+		h := r.stdio(Stdio{
+			Send: func(ctx context.Context, _ []string, roots func(context.Context) []string) ([]string, error) {
+				got <- fmt.Sprint(roots(ctx))
+				return nil, errors.New("it is enough")
+			},
+		})
+		h.begin(lastSession, c.capabilities)
+		call := message(2, "tools/call", `{"name":"run_code","arguments":{"code":"print x","files":["a.csv"]}}`, "")
+		answer := said(h.ask(call))
+		if c.answer != "" {
+			if !strings.Contains(answer, `"method":"roots/list"`) {
+				t.Fatalf("%s: %s", name, answer)
+			}
+			answer = said(h.ask(`{"jsonrpc":"2.0","id":` + rootsID + `,` + c.answer + `}`))
+		}
+		if !strings.Contains(answer, "it is enough") {
+			t.Errorf("%s: %s", name, answer)
+		}
+		if is := <-got; is != c.want {
+			t.Errorf("%s: %s", name, is)
+		}
 	}
 }
 

@@ -192,8 +192,9 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request, s *subscription
 	ctx, leave := context.WithCancel(r.Context())
 	defer leave()
 	defer context.AfterFunc(h.ending, leave)()
+	extra := &sdk.RequestExtra{Header: r.Header}
 	c := &call{caller: h.server.callerOf(ctx, &sdk.CallToolRequest{}), version: stateless,
-		images: h.server.shown(&sdk.RequestExtra{Header: r.Header})}
+		images: h.server.shown(extra), links: linked(extra)}
 	working := map[string]*cell{}
 	accepted := []string{}
 	for _, id := range s.Params.Notifications.Tasks[:min(len(s.Params.Notifications.Tasks), maxFollowed)] {

@@ -60,6 +60,7 @@ type call struct {
 	caller  engine.Caller
 	version string               // protocol version
 	images  int                  // maximum number of pictures in the answer
+	links   bool                 // the answer may have links to files
 	request *sdk.CallToolRequest // nil: the call asks for the state of another call
 	values  map[string]any
 }

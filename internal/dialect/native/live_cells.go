@@ -25,6 +25,8 @@ type cellBody struct {
 	Truncated  bool                 `json:"truncated"`
 	Restarted  bool                 `json:"restarted"`
 	Message    string               `json:"message,omitempty"`
+	Hint       string               `json:"hint,omitempty"`
+	Package    string               `json:"missing_package,omitempty"`
 	CreatedAt  string               `json:"created_at"`
 	FinishedAt string               `json:"finished_at,omitempty"`
 }
@@ -54,8 +56,8 @@ func cellOf(c live.Cell) cellBody {
 		Outputs: rest.Each(c.Outputs, outcomeOf), Files: filesOf(c.Files), Deleted: c.Deleted, Dropped: droppedOf(c.Dropped),
 		Usage: client.CellUsage{Duration: whole(c.Usage.Duration), CPU: whole(c.Usage.CPU),
 			MemoryPeakBytes: c.Usage.MemoryPeak},
-		Truncated: c.Truncated, Restarted: c.Restarted, Message: c.Message, CreatedAt: rest.TimeOf(c.CreatedAt),
-		FinishedAt: rest.TimeOf(c.FinishedAt),
+		Truncated: c.Truncated, Restarted: c.Restarted, Message: c.Message, Hint: c.Hint,
+		Package: c.Package, CreatedAt: rest.TimeOf(c.CreatedAt), FinishedAt: rest.TimeOf(c.FinishedAt),
 	}
 	return b
 }
@@ -112,9 +114,6 @@ func (q *request) createCell(on live.Sessions) (any, error) {
 	cell, err := on.Start(q.Context(), q.Caller, q.id, req)
 	if err != nil {
 		return nil, err
-	}
-	if q.api.Ahead != nil {
-		q.api.Ahead(q.Request.Request, func() { on.Prepare(q.Caller, q.id) })
 	}
 	q.W.Header().Set("Location", q.api.Prefix+"/sessions/"+q.id.String()+"/cells/"+cell.ID.String())
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/airlock-run/airlock/internal/live"
 )
 
-// The tree and the comms of fakeLive.
+// The tree, the comms and the network of fakeLive.
 
 func (f *fakeLive) Tree(
 	_ context.Context, caller engine.Caller, session engine.ID,
@@ -43,4 +43,22 @@ func (f *fakeLive) SendComm(
 type sentComm struct {
 	Parent  string
 	Message live.CommMessage
+}
+
+func (f *fakeLive) Network(_ context.Context, caller engine.Caller, session engine.ID) (live.NetworkState, error) {
+	return live.NetworkState{Allow: []string{"a.example.com"}, May: []string{"packages"}, MayOfKey: true},
+		f.find(caller, session)
+}
+
+func (f *fakeLive) SetNetwork(
+	_ context.Context, caller engine.Caller, session engine.ID, network *engine.Network,
+) error {
+	return f.note(caller, session, *network)
+}
+
+func (f *fakeLive) Install(
+	ctx context.Context, caller engine.Caller, session engine.ID, names []string,
+) (iter.Seq[live.Event], error) {
+	events, _ := f.Watch(ctx, caller, session, f.cell, 0)
+	return events, f.note(caller, session, names)
 }

@@ -68,8 +68,6 @@ func (f *fakeLive) note(caller engine.Caller, session engine.ID, asked any, with
 	return nil
 }
 
-func (f *fakeLive) Prepare(engine.Caller, engine.ID) {}
-
 func (f *fakeLive) Create(_ context.Context, caller engine.Caller, req live.Request) (engine.Session, error) {
 	f.asked = append(f.asked, req)
 	return engine.Session{ID: f.session, Owner: caller.Owner, Kind: engine.SessionLive, Live: `{"language":"python"}`,
@@ -180,6 +178,14 @@ func (f *fakeLive) IsComplete(
 	_ context.Context, caller engine.Caller, session engine.ID, code string,
 ) (status, indent string, err error) {
 	return "incomplete", "    ", f.note(caller, session, code)
+}
+
+func (f *fakeLive) Frame(
+	_ context.Context, caller engine.Caller, session engine.ID, q live.FrameQuery,
+) (live.FrameAnswer, error) {
+	return live.FrameAnswer{Rows: 1, Total: 2, Columns: 1, Index: 1,
+		Fields: json.RawMessage(`[{"name":"a","type":"integer","dtype":"int64","missing":"<NA>"}]`),
+		Data:   json.RawMessage(`[[1]]`)}, f.note(caller, session, q)
 }
 
 func (f *fakeLive) Variables(_ context.Context, caller engine.Caller, session engine.ID) ([]live.Variable, error) {
@@ -337,7 +343,7 @@ func aboutLive(path string) bool {
 // spell puts ids into a route.
 func (f *fakeLive) spell(path string) string {
 	return strings.NewReplacer("{id}", f.session.String(), "{cell}", f.cell.String(), "{process}", f.process.String(),
-		"{port}", "8000", "{member}", "3-51", "{path...}", "x").Replace(path)
+		"{port}", "8000", "{member}", "3-51", "{frame}", "f7", "{path...}", "x").Replace(path)
 }
 
 // TestLiveDocument calls every operation of live sessions, and holds each answer
@@ -376,6 +382,15 @@ func TestLiveDocument(t *testing.T) {
 		{"POST", "/sessions/{id}/inspect", "", asJSON, `{"code":"x","cursor":0,"detail":1}`, 200, "x 0 1"},
 		{"POST", "/sessions/{id}/is_complete", "", asJSON, `{"code":"if x:"}`, 200, "if x:"},
 		{"GET", "/sessions/{id}/variables", "", "", "", 200, nil},
+		{"POST", "/sessions/{id}/frames/{frame}", "", asJSON,
+			`{"offset":5,"limit":2,"column":1,"columns":3,"sort":[{"column":2,"descending":true}],` +
+				`"filters":[{"column":1,"op":">","value":"5"}],"search":"x"}`, 200,
+			live.FrameQuery{Frame: "f7", Want: live.FrameWindow, Rows: [2]int{5, 7}, Columns: [2]int{1, 4},
+				Sort:    []live.FrameSort{{Column: 2, Descending: true}},
+				Filters: []live.FrameFilter{{Column: 1, Op: ">", Value: "5"}}, Search: "x"}},
+		{"POST", "/sessions/{id}/frames/{frame}", "", asJSON, `{"want":"all"}`, 400, nil},
+		{"POST", "/sessions/{id}/frames/{frame}", "", asJSON, `{"filters":[{"column":1}]}`, 400, nil},
+		{"POST", "/sessions/{id}/frames/{frame}", "", asJSON, `{"sort":[{"column":1,"by":"x"}]}`, 400, nil},
 		{"GET", "/sessions/{id}/ports", "", "", "", 200, nil},
 
 		{"POST", "/sessions/{id}/processes", "", asJSON,
@@ -410,6 +425,14 @@ func TestLiveDocument(t *testing.T) {
 		{"POST", "/sessions/{id}/pause", "", asJSON, `{}`, 400, nil},
 		{"PUT", "/sessions/{id}/secrets", "", asJSON, `{"values":{"TOKEN":"12345678"}}`, 204, "12345678"},
 		{"PUT", "/sessions/{id}/secrets", "", asJSON, `{"values":{"TOKEN":5}}`, 400, nil},
+		{"GET", "/sessions/{id}/network", "", "", "", 200, nil},
+		{"PUT", "/sessions/{id}/network", "", asJSON, `{"allow":["a.example.com"],"max_bytes":9}`, 200,
+			engine.Network{Allow: []string{"a.example.com"}, MaxBytes: 9}},
+		{"PUT", "/sessions/{id}/network", "", asJSON, `{}`, 200, engine.Network{Allow: []string{}}}, // nothing, not what the key has
+		{"PUT", "/sessions/{id}/network", "", asJSON, `{"allow":1}`, 400, nil},
+		{"POST", "/sessions/{id}/packages", "", asJSON, `{"names":["a","b==1"]}`, 200, []string{"a", "b==1"}},
+		{"POST", "/sessions/{id}/packages", "", accept, `{"names":["a"]}`, 200, []string{"a"}},
+		{"POST", "/sessions/{id}/packages", "", asJSON, `{"names":"a"}`, 400, nil},
 		{"POST", "/sessions/{id}/snapshots", "", asJSON, `{"name":"v1"}`, 201, "v1"},
 		{"POST", "/sessions/{id}/snapshots", "", asJSON, `{}`, 201, ""},
 		{"POST", "/sessions/{id}/snapshots", "", asJSON, `{"memory":true}`, 400, nil},
@@ -465,7 +488,8 @@ func TestLiveOtherOwner(t *testing.T) {
 		"cells": `{"code":"1"}`, "input": `{"text":"x"}`, "complete": `{"code":"1"}`, "inspect": `{"code":"1"}`,
 		"is_complete": `{"code":"1"}`, "pause": `{"memory":false}`, "snapshots": `{}`, "fork": `{}`,
 		"comms": `{"msg_type":"comm_msg","content":{}}`, "secrets": `{"values":{"TOKEN":"12345678"}}`,
-		"processes": `{"shell":"ls"}`, "signal": `{"signal":"TERM"}`, "resize": `{"cols":1,"rows":1}`,
+		"network": `{"allow":[]}`, "packages": `{"names":["a"]}`,
+		"{frame}": `{}`, "processes": `{"shell":"ls"}`, "signal": `{"signal":"TERM"}`, "resize": `{"cols":1,"rows":1}`,
 	}
 	for _, route := range routes {
 		if !aboutLive(route.path) {

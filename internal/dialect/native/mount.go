@@ -14,7 +14,7 @@ const Prefix = "/api/v1"
 // every dialect.
 func Dialect(o Options) dialect.Dialect {
 	return dialect.Dialect{Name: "api", Mount: func(d dialect.Deps) ([]httpd.Mount, io.Closer, error) {
-		o.Caller, o.Ahead, o.MaxUpload = httpd.Caller, httpd.Ahead, d.Config.MaxUpload
+		o.Caller, o.MaxUpload = httpd.Caller, d.Config.MaxUpload
 		o.Bodies, o.Log, o.Live = d.Bodies, d.Log, d.Live
 		api := New(d.Engine, o)
 		return []httpd.Mount{{

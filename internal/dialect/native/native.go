@@ -34,9 +34,6 @@ type Options struct {
 	Log       *slog.Logger  // for causes that the client must not see; nil: nothing is logged
 	Routes    []rest.Route  // more of them, of another part of Airlock
 	Live      live.Sessions // nil: there are no live sessions
-	// Ahead calls a function when the next request on the same connection begins like this
-	// one, for any caller; nil: it is not supported.
-	Ahead func(*http.Request, func())
 	// Nodes returns the nodes of the cluster; nil: there is none.
 	Nodes func() []engine.Node
 }
@@ -103,6 +100,11 @@ var routes = []route{
 	{"POST", "/sessions/{id}/is_complete", on(sessions, (*request).isComplete), rest.Trusted},
 	{"GET", "/sessions/{id}/variables", get(sessions, live.Sessions.Variables, list("variables", variableOf)),
 		rest.Trusted},
+	{"POST", "/sessions/{id}/frames/{frame}", on(sessions, (*request).readFrame), rest.Trusted},
+
+	{"GET", "/sessions/{id}/network", on(sessions, (*request).getNetwork), rest.Trusted},
+	{"PUT", "/sessions/{id}/network", on(sessions, (*request).setNetwork), rest.Trusted},
+	{"POST", "/sessions/{id}/packages", on(sessions, (*request).installPackages), rest.Trusted},
 
 	{"POST", "/sessions/{id}/processes", on(sessions, (*request).startProcess), rest.Trusted},
 	{"GET", "/sessions/{id}/processes", get(sessions, live.Sessions.Processes, list("processes", processOf)),
@@ -137,6 +139,9 @@ var routes = []route{
 	{"OPTIONS", "/sessions/{id}/ports/{port}/{path...}", on(sessions, (*request).port), rest.Trusted},
 
 	{"GET", "/network", (*request).listContacts, rest.Keyed},
+
+	{"GET", "/usage", (*request).usage, rest.Keyed},
+	{"GET", "/audit", (*request).audit, rest.Keyed},
 
 	{"POST", "/keys", (*request).createKey, rest.Keyed},
 	{"GET", "/keys", (*request).listKeys, rest.Keyed},

@@ -410,7 +410,7 @@ func TestAccess(t *testing.T) {
 		req := httptest.NewRequest(r.method, strings.NewReplacer(
 			"{id}", "a%2Fb", "{name}", "a%2Fb",
 			"{escalation}", "e", "{sha256}", "s", "{cell}", "c", "{process}", "p", "{port}", "1", "{path...}",
-			"p", "{member}", "1-1").Replace(r.path), http.NoBody)
+			"p", "{member}", "1-1", "{frame}", "f").Replace(r.path), http.NoBody)
 		trusts, everyone := api.Access(req)
 		if trusts != slices.Contains(network, name) || everyone != (name == "GET /openapi.yaml") {
 			t.Errorf("%s: networks %v, everyone %v", name, trusts, everyone)

@@ -154,6 +154,15 @@ func TestDocumentIsTrue(t *testing.T) {
 		{"DELETE", "/keys/{id}", "abcdefghjkmn", "", "", "", 404},
 		{"GET", "/status", "", "", "", "", 200},
 		{"GET", "/network", "", "", "", "", 200},
+		{"GET", "/audit", "", "", "", "", 200},
+		{"GET", "/audit", "", "?since=2026-11-01T00:00:00Z&before=2030-01-01T00:00:00Z&limit=2", "", "", 200},
+		{"GET", "/audit", "", "?since=yesterday", "", "", 400},
+		{"GET", "/audit", "", "?limit=1001", "", "", 400},
+		{"GET", "/usage", "", "", "", "", 200},
+		{"GET", "/usage", "", "?month=2026-11&owner=alice&users=true", "", "", 200},
+		{"GET", "/usage", "", "?month=november", "", "", 400},
+		{"POST", "/keys", "", "", jsonType, `{"owner":"dora","month":"runs=5,cpu=1h"}`, 201},
+		{"POST", "/keys", "", "", jsonType, `{"owner":"dora","month":"much"}`, 400},
 		{"GET", "/languages", "", "", "", "", 200},
 		{"GET", "/images", "", "", "", "", 200},
 		{"POST", "/runs", "", "", jsonType, `{"language":"python","code":"1","image":"py313"}`, 200},
@@ -228,7 +237,7 @@ func checkAnswer(t *testing.T, doc *openapi3.T, op *openapi3.Operation, w *httpt
 				"comm": "CommMessage", "moved": "FileEvent", "overflow": "FileEvent",
 			}[e.event]
 			if cells := strings.Contains(op.OperationID, "Cell") || op.OperationID == "cellEvents" ||
-				op.OperationID == "sendComm"; cells &&
+				op.OperationID == "sendComm" || op.OperationID == "installPackages"; cells &&
 				e.event == "result" {
 				schema = "CellOutput"
 			} else if e.event == "started" {

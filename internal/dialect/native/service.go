@@ -65,7 +65,7 @@ func (q *request) openAPI() (any, error) {
 
 // status answers with the status of the whole service, for its operators.
 func (q *request) status() (any, error) {
-	if c := q.Caller; !c.Admin && (c.Owner != engine.Local || c.Key != "") {
+	if !q.Caller.Operator() {
 		return nil, rest.Refuse(http.StatusForbidden, string(engine.ErrForbidden),
 			"the status is about all owners: this needs an admin key")
 	}
@@ -113,6 +113,7 @@ func (q *request) createKey() (any, error) {
 		Packages: body.Text("python_packages"), Images: body.Texts("images"), Network: body.Texts("network"),
 		Mounts: body.Texts("mounts"),
 		Only:   body.Texts("only"), Wall: engine.Wall(body.Text("wall")),
+		Month: body.Text("month"),
 		Allowance: engine.Allowance{Users: int(body.Count("users", engine.MaxUsers)),
 			Shares: int(body.Count("shares", engine.MaxUsers))},
 	}

@@ -32,6 +32,7 @@ type runBody struct {
 	Files      []fileBody           `json:"files"`
 	Dropped    []client.DroppedFile `json:"dropped,omitempty"`
 	Message    string               `json:"message,omitempty"`
+	Hint       string               `json:"hint,omitempty"`
 	Contacts   []contactBody        `json:"contacts,omitempty"`
 	CodeKept   bool                 `json:"code_kept"` // for the page's list of runs
 	CreatedAt  string               `json:"created_at"`
@@ -49,7 +50,7 @@ func runOf(run *engine.Run) runBody {
 		Stdout:   run.Stdout, Stderr: run.Stderr, Truncated: run.Truncated,
 		Duration: run.Duration.Milliseconds(), CPU: run.CPU.Milliseconds(), MemoryPeak: run.MemoryPeak, Start: run.Start,
 		Files: filesOf(run.Files), Dropped: droppedOf(run.Dropped), Message: run.Message,
-		CodeKept:  run.Source != nil,
+		Hint: run.Hint, CodeKept: run.Source != nil,
 		CreatedAt: rest.TimeOf(run.CreatedAt), StartedAt: rest.TimeOf(run.StartedAt), FinishedAt: rest.TimeOf(run.FinishedAt),
 	}
 	if run.Signal != "" {
@@ -109,10 +110,12 @@ type liveBody struct {
 	Queued  int        `json:"queued"`
 	Count   int        `json:"execution_count"`
 	LastUse string     `json:"used_at"`
+	Fresh   bool       `json:"fresh,omitempty"`  // the interpreter has run no cell yet
+	Memory  bool       `json:"memory,omitempty"` // the next cell goes on with variables and processes
 }
 
 func liveOf(i live.Info) *liveBody {
-	return &liveBody{i.State, i.Cell, i.Queued, i.Count, rest.TimeOf(i.LastUse)}
+	return &liveBody{i.State, i.Cell, i.Queued, i.Count, rest.TimeOf(i.LastUse), i.Fresh, i.Memory}
 }
 
 func sessionOf(s engine.Session) sessionBody {
@@ -140,6 +143,7 @@ type keyBody struct {
 	Shares    int          `json:"shares,omitempty"`
 	Only      []string     `json:"only,omitempty"`
 	Wall      engine.Wall  `json:"wall,omitempty"`
+	Month     string       `json:"month,omitempty"`
 	Token     string       `json:"token,omitempty"` // only in the answer that created it
 }
 
@@ -147,7 +151,7 @@ func keyOf(k engine.Key) keyBody {
 	return keyBody{ID: k.ID, Owner: k.Owner, Admin: k.Admin, CreatedAt: rest.TimeOf(k.CreatedAt),
 		RevokedAt: rest.TimeOf(k.RevokedAt), Packages: k.Packages, Images: k.ImageNames(), Network: k.Rules(),
 		Mounts: k.MountNames(), Users: k.Allowance.Users, Shares: k.Allowance.Shares, Only: k.Protocols(),
-		Wall: k.Wall}
+		Wall: k.Wall, Month: k.Month}
 }
 
 // limitsBody is the body of limits, in requests and in GET /limits, where 0 is no limit.

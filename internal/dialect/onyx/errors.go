@@ -16,6 +16,7 @@ import (
 var statuses = wire.Statuses(map[engine.Kind]int{
 	engine.ErrInvalid:    http.StatusUnprocessableEntity,
 	engine.ErrFull:       http.StatusServiceUnavailable,
+	engine.ErrSpent:      http.StatusServiceUnavailable,
 	engine.ErrNoLanguage: http.StatusServiceUnavailable,
 })
 
@@ -85,7 +86,7 @@ func describe(err error) (int, any) {
 		return status, wire.Sentence(e)
 	case engine.ErrBusy:
 		return status, saturated
-	case engine.ErrFull:
+	case engine.ErrFull, engine.ErrSpent:
 		return status, "Executor capacity unavailable (quota_exceeded): " + cmp.Or(e.Hint, "there is no room left.")
 	case engine.ErrUnavailable, engine.ErrNoLanguage:
 		return status, "Executor capacity unavailable (unschedulable): " +

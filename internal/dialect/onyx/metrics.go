@@ -77,7 +77,8 @@ var operations = []string{"execute", "execute_stream", "session_create", "sessio
 
 // rejections are the reasons of executions that are refused before they begin.
 var rejections = map[engine.Kind]string{
-	engine.ErrBusy: "concurrency_limit", engine.ErrFull: "quota_exceeded", engine.ErrUnavailable: "unschedulable",
+	engine.ErrBusy: "concurrency_limit", engine.ErrFull: "quota_exceeded",
+	engine.ErrSpent: "quota_exceeded", engine.ErrUnavailable: "unschedulable",
 }
 
 // execution measures an execution.

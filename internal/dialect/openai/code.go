@@ -106,26 +106,30 @@ func (b *box) cancel(ctx context.Context, cell engine.ID) {
 // clients find them by their citations.
 func (b *box) keep(ctx context.Context, r *ran, cell *live.Cell) (made []insideFile, err error) {
 	made = insideFiles(cell.Files)
-	shown := 0
+	var shown []string // paths of the pictures
 	for _, o := range cell.Outputs {
 		kind, picture := pictureOf(&o)
-		if kind == "" || shown == mostPictures {
+		if kind == "" || len(shown) == mostPictures {
 			continue
 		}
-		shown++
 		url := "data:" + kind + ";base64," + base64.StdEncoding.EncodeToString(picture)
 		b.put(r, output{Type: "image", URL: url})
 		at := insidePrefix + engine.NewID().String() + "." + strings.TrimPrefix(kind, "image/")
 		if _, err := b.q.Live.WriteFile(ctx, b.q.caller, b.id, at, bytes.NewReader(picture)); err != nil {
 			return nil, err
 		}
+		shown = append(shown, at)
 	}
-	if shown > 0 {
-		stored, err := b.q.sync(ctx, b.id)
+	if len(shown) > 0 {
+		_, files, err := b.q.container(containerPrefix + b.id.String())
 		if err != nil {
 			return nil, err
 		}
-		made = append(made, insideFiles(stored)...)
+		for _, f := range files {
+			if slices.Contains(shown, f.at) {
+				made = append(made, f)
+			}
+		}
 	}
 	for _, f := range made { // a file that was written again is cited once
 		b.made = slices.DeleteFunc(b.made, func(g insideFile) bool { return g.at == f.at })

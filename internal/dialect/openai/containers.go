@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -239,18 +238,17 @@ func (q *request) getContainer() (any, error) {
 	return containerBody(s, "running"), err
 }
 
-// deleteContainer answers with an empty body, as OpenAI does.
-func (q *request) deleteContainer() error {
+// deleteContainer answers as OpenAI's reference says. Its SDKs do not read it, LiteLLM does.
+func (q *request) deleteContainer() (any, error) {
 	s, _, err := q.container(q.PathValue("id"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := q.Live.Delete(q.Context(), q.caller, s.ID); err != nil {
-		return missing(err, notFound("Container with id '%.80s' not found.", q.PathValue("id")))
+		return nil, missing(err, notFound("Container with id '%.80s' not found.", q.PathValue("id")))
 	}
 	q.seen.Delete(q.PathValue("id")) // lest it count as expired
-	q.w.WriteHeader(http.StatusOK)
-	return nil
+	return deletedBody(q.PathValue("id"), "container.deleted"), nil
 }
 
 func (q *request) listContainers() (any, error) {
@@ -302,7 +300,7 @@ func (q *request) addContainerFile() (any, error) {
 			return nil, err
 		}
 	}
-	f, err := q.stored(q.Context(), s.ID, at)
+	f, err := q.stored(s.ID, at)
 	return insideBody(s.ID, f), err
 }
 
@@ -321,20 +319,8 @@ func (q *request) stage(container engine.ID, id string) (at string, err error) {
 	return stagedName(f), err
 }
 
-// sync stores the changed files of a container by running an empty cell.
-func (q *request) sync(ctx context.Context, container engine.ID) ([]engine.File, error) {
-	cell, err := q.Live.Start(ctx, q.caller, container, live.CellRequest{Silent: true})
-	if err == nil {
-		cell, err = q.Live.Wait(ctx, q.caller, container, cell.ID)
-	}
-	return cell.Files, err
-}
-
-// stored returns a file that was put into a container, after storing it.
-func (q *request) stored(ctx context.Context, container engine.ID, at string) (insideFile, error) {
-	if _, err := q.sync(ctx, container); err != nil {
-		return insideFile{}, err
-	}
+// stored returns a file that was put into a container.
+func (q *request) stored(container engine.ID, at string) (insideFile, error) {
 	_, files, err := q.container(containerPrefix + container.String())
 	if err != nil {
 		return insideFile{}, err
@@ -396,8 +382,7 @@ func (q *request) deleteContainerFile() (any, error) {
 	if err := q.Live.RemoveFile(q.Context(), q.caller, container, f.at, false); err != nil {
 		return nil, missing(err, notFound("File not found."))
 	}
-	_, err = q.sync(q.Context(), container)
-	return deletedBody(q.PathValue("file"), "container.file"), err
+	return deletedBody(q.PathValue("file"), "container.file"), nil
 }
 
 // listing lists the files of a container for the model.

@@ -93,6 +93,9 @@ func describe(err error) (int, problem) {
 			Type: serverError}
 	}
 	p := problem{Message: strings.ReplaceAll(string(kind), "_", " "), Type: invalidRequest, Code: codes[status]}
+	if kind == engine.ErrSpent { // as OpenAI answers when the money is used up
+		p.Type, p.Code = "insufficient_quota", "insufficient_quota"
+	}
 	switch {
 	case kind == engine.ErrInvalid && e.Err != nil:
 		p.Param, p.Message = e.ID, "Invalid '"+e.ID+"': "+e.Err.Error()+"."

@@ -134,7 +134,7 @@ func (a *api) routes() http.Handler {
 		"POST /containers":                          (*request).createContainer,
 		"GET /containers":                           (*request).listContainers,
 		"GET /containers/{id}":                      (*request).getContainer,
-		"DELETE /containers/{id}":                   written((*request).deleteContainer),
+		"DELETE /containers/{id}":                   (*request).deleteContainer,
 		"POST /containers/{id}/files":               (*request).addContainerFile,
 		"GET /containers/{id}/files":                (*request).listContainerFiles,
 		"GET /containers/{id}/files/{file}":         (*request).getContainerFile,

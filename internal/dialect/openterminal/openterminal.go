@@ -1,7 +1,8 @@
 // Package openterminal serves the API of Open Terminal, the computer of Open WebUI's
 // agents: background commands, files, and a terminal in the page.
-// Every user, named by the client in X-User-Id, has a workspace: a live session of an owner that no
-// key can have. README.md in this folder lists the coverage and the intended differences.
+// Every user, named by the client in X-User-Id, has a workspace, or one for each chat, named in
+// X-Terminal-Context-Id: a live session of an owner that no key can have. README.md in this folder lists
+// the coverage and the intended differences.
 package openterminal
 
 import (
@@ -202,10 +203,15 @@ func (q *request) fromPage() bool {
 	return false
 }
 
-// userOf returns the caller for the user that a request names.
+// userOf returns the caller for the user that a request names. Where an administrator gives each chat a terminal of
+// its own, requests also name the chat, which is then as another user: see decision 0260.
 func userOf(caller engine.Caller, r *http.Request) engine.Caller {
 	caller.Admin = false
-	return caller.User(r.Header.Get("X-User-Id"))
+	user := r.Header.Get("X-User-Id")
+	if chat := r.Header.Get("X-Terminal-Context-Id"); chat != "" {
+		user += "\x00" + chat // no header has this character
+	}
+	return caller.User(user)
 }
 
 // on opens the workspace before serve runs, and checks that the query has the required parameters.

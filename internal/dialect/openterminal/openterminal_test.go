@@ -60,21 +60,25 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// No user of a key is one of another key's, or a key's owner.
+// No user of a key is one of another key's, or a key's owner, and none a user's chat that has its own terminal.
 func TestUserOf(t *testing.T) {
+	chat := ""
 	owner := func(of engine.Owner, user string) engine.Owner {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
 		r.Header.Set("X-User-Id", user)
+		r.Header.Set("X-Terminal-Context-Id", chat)
 		return userOf(engine.Caller{Owner: of, Admin: true}, r).Owner
 	}
 	seen := map[engine.Owner]string{}
-	for _, of := range []engine.Owner{"a", "b"} {
-		for _, user := range []string{"", "a", "b", "../a", "A", "a/user/b"} {
-			got := owner(of, user)
-			if other, twice := seen[got]; twice {
-				t.Errorf("%s: %q is %s", of, user, other)
+	for _, chat = range []string{"", "chat:1", "chat:2"} {
+		for _, of := range []engine.Owner{"a", "b"} {
+			for _, user := range []string{"", "a", "b", "../a", "A", "a/user/b", "achat:1"} {
+				got := owner(of, user)
+				if other, twice := seen[got]; twice {
+					t.Errorf("%s: %q in %q is %s", of, user, chat, other)
+				}
+				seen[got] = string(of) + " " + user + " " + chat
 			}
-			seen[got] = string(of) + " " + user
 		}
 	}
 	if got := owner("", "a"); got != "" {

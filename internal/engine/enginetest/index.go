@@ -35,6 +35,9 @@ type Index struct {
 	repeats  map[repeat]engine.ID
 	calls    map[string]int
 	contacts []engine.Contact
+	days     []engine.ConsumptionDay
+	months   map[monthOf]engine.Consumption
+	audit    []engine.AuditEntry
 }
 
 var _ engine.Index = (*Index)(nil)
@@ -69,6 +72,7 @@ func NewIndex() *Index {
 		keys:     map[string]engine.Key{},
 		repeats:  map[repeat]engine.ID{},
 		calls:    map[string]int{},
+		months:   map[monthOf]engine.Consumption{},
 	}
 }
 
@@ -346,12 +350,13 @@ func (x *Index) Digests(ctx context.Context) (map[engine.Digest]bool, error) {
 }
 
 // AddKey records a key.
-func (x *Index) AddKey(ctx context.Context, key engine.Key) error {
+func (x *Index) AddKey(ctx context.Context, key engine.Key, audit ...engine.AuditEntry) error {
 	if err := x.called(ctx, "AddKey"); err != nil {
 		return err
 	}
 	defer x.mu.Unlock()
 	x.keys[key.ID] = key
+	x.audit = append(x.audit, audit...)
 	return nil
 }
 
@@ -378,7 +383,7 @@ func (x *Index) Keys(ctx context.Context) ([]engine.Key, error) {
 }
 
 // RevokeKey ends a key.
-func (x *Index) RevokeKey(ctx context.Context, id string, now time.Time) error {
+func (x *Index) RevokeKey(ctx context.Context, id string, now time.Time, audit ...engine.AuditEntry) error {
 	if err := x.called(ctx, "RevokeKey"); err != nil {
 		return err
 	}
@@ -387,6 +392,7 @@ func (x *Index) RevokeKey(ctx context.Context, id string, now time.Time) error {
 	if !ok {
 		return engine.ErrNotFound
 	}
+	x.audit = append(x.audit, audit...)
 	if key.RevokedAt.IsZero() {
 		key.RevokedAt = now
 		x.keys[id] = key

@@ -135,6 +135,20 @@ func (x *Index) Run(ctx context.Context, owner engine.Owner, id engine.ID) (*eng
 	return &run, nil
 }
 
+// NameRun sets the name of a run.
+func (x *Index) NameRun(ctx context.Context, owner engine.Owner, id engine.ID, name string) error {
+	if err := x.called(ctx, "NameRun"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	r, ok := x.runs[id]
+	if !ok || r.object.run.Owner != owner {
+		return engine.ErrNotFound
+	}
+	r.object.run.Name = name
+	return nil
+}
+
 // RunLog returns the output of a finished run as it came.
 func (x *Index) RunLog(ctx context.Context, owner engine.Owner, id engine.ID) ([]engine.OutputChunk, error) {
 	if err := x.called(ctx, "RunLog"); err != nil {

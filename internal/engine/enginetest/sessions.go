@@ -161,10 +161,39 @@ func (x *Index) SetScope(ctx context.Context, owner engine.Owner, id engine.ID, 
 	return err
 }
 
+// NameSession sets the name of a session.
+func (x *Index) NameSession(ctx context.Context, owner engine.Owner, id engine.ID, name string) error {
+	if err := x.called(ctx, "NameSession"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	r, err := x.session(owner, id)
+	if err == nil {
+		r.object.Name = name
+	}
+	return err
+}
+
+// SetLive replaces how the interpreter of a session is started.
+func (x *Index) SetLive(ctx context.Context, owner engine.Owner, id engine.ID, live string) error {
+	if err := x.called(ctx, "SetLive"); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	r, err := x.session(owner, id)
+	if err == nil {
+		r.object.Live = live
+	}
+	return err
+}
+
 // OriginSessions returns the sessions of an origin.
 func (x *Index) OriginSessions(
-	ctx context.Context, origin engine.Origin, _ engine.Epoch,
+	ctx context.Context, origin engine.Origin, _ engine.Epoch, others bool,
 ) ([]engine.Session, error) {
+	if others {
+		return nil, nil // there is one node
+	}
 	if err := x.called(ctx, "OriginSessions"); err != nil {
 		return nil, err
 	}

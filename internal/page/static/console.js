@@ -5,6 +5,7 @@
 
 const BLOCK_LINES = 80;
 const BLOCK_CHARS = 8192;
+const LONG_BLOCKS = 3; // blocks that make an output long
 const SLICE = 4096; // characters between two looks at the clock
 const BUDGET = 6; // milliseconds of one frame
 
@@ -98,7 +99,13 @@ export class Console {
     this.raw = [];
     this.streams = {};
     this.returned = false;
+    this.under = ""; // the rest of a line that is being written over, after a carriage return
+    this.rest = null; // shows it
     this.block = null;
+    this.below = []; // lines below the current one, after the cursor went up: the nearest is the last
+    this.belowElement = null; // shows them
+    this.sealed = 0;
+    this.element.classList.remove("long");
   }
 
   // text is all that was printed, as it was.
@@ -196,7 +203,8 @@ export class Console {
       if (end >= text.length) return end - at < most ? -1 : end;
       if (text[end] === "m" && end - at < 256) {
         stream.ink.apply(text.slice(at + 2, end).split(/[;:]/).map((n) => parseInt(n, 10) || 0));
-      }
+      } else if (text[end] === "K") this.wipe(text.slice(at + 2, end));
+      else if (text[end] === "A") this.up(parseInt(text.slice(at + 2, end), 10) || 1);
       return end + 1;
     }
     if ("]P^_X".includes(kind)) {
@@ -208,14 +216,68 @@ export class Console {
     return at + 2;
   }
 
+  // wipe erases in the current line: to its end, or all of it.
+  wipe(how) {
+    this.uncover("");
+    if (how === "2" || how !== "1" && this.returned) this.erase();
+  }
+
+  // up goes to the beginning of the line above, if that is in the current block: so bars of progress stay below each
+  // other.
+  up(lines = 1) {
+    const { block } = this;
+    if (!block?.mark) return;
+    this.below.push(this.line());
+    this.uncover("");
+    this.erase();
+    const { holder, node } = block.mark;
+    node.data = node.data.slice(0, -1); // the end of the line above
+    if (!node.data) holder.remove();
+    block.lines--;
+    block.chars--;
+    block.mark = null;
+    const walk = document.createTreeWalker(block.element, NodeFilter.SHOW_TEXT);
+    for (let last = walk.lastChild() && walk.currentNode; last && !block.mark; last = walk.previousNode()) {
+      const line = last.data.lastIndexOf("\n");
+      if (line >= 0) block.mark = { holder: last.parentNode === block.element ? last : last.parentNode, node: last, offset: line + 1 };
+    }
+    this.returned = true;
+    if (lines > 1) this.up(lines - 1);
+    this.showBelow();
+  }
+
+  // down goes to the beginning of the line below, which is there.
+  down(stream) {
+    this.lay(stream, this.below.pop());
+    this.returned = true;
+    this.showBelow();
+  }
+
+  showBelow() {
+    if (!this.belowElement) this.belowElement = Object.assign(document.createElement("div"), { className: "block" });
+    this.belowElement.textContent = this.below.toReversed().join("\n");
+    if (this.below.length) this.element.append(this.belowElement);
+    else this.belowElement.remove();
+  }
+
+  // uncover has what is under the text to come be this.
+  uncover(text) {
+    this.rest?.remove();
+    this.rest = null;
+    this.under = text;
+  }
+
   open() {
     const element = document.createElement("div");
     element.className = "block";
-    this.element.append(element);
+    this.element.insertBefore(element, this.below.length ? this.belowElement : null);
     this.block = { element, lines: 0, chars: 0, mark: null };
   }
 
   seal() {
+    this.sealed++;
+    // A long output scrolls by itself; a short one has the height that it needs.
+    this.element.classList.toggle("long", this.sealed >= LONG_BLOCKS);
     const { element, lines, chars } = this.block;
     element.style.containIntrinsicSize = `auto ${Math.max(lines, Math.ceil(chars / 100)) * 1.5}em`;
     element.classList.add("sealed");
@@ -223,10 +285,48 @@ export class Console {
   }
 
   emit(stream, text) {
+    for (let end; this.below.length && (end = text.indexOf("\n")) >= 0; text = text.slice(end + 1)) {
+      this.put(stream, text.slice(0, end + 1));
+      this.down(stream);
+    }
+    if (text) this.put(stream, text);
+  }
+
+  // put writes at the cursor, over what is there.
+  put(stream, text) {
     if (this.returned) {
       this.returned = false;
-      if (text[0] !== "\n") this.erase();
+      if (text[0] !== "\n") {
+        const line = this.line();
+        this.uncover("");
+        this.erase();
+        this.under = line;
+      }
     }
+    if (this.under) {
+      const end = text.indexOf("\n");
+      const over = end < 0 ? text : text.slice(0, end);
+      const left = this.under.slice(over.length).replace(/^[\udc00-\udfff]/, "");
+      this.uncover("");
+      this.lay(stream, over);
+      if (left) this.cover(left, end >= 0);
+      text = text.slice(over.length);
+    }
+    this.lay(stream, text);
+  }
+
+  // cover shows what is left of a line that is written over, for good if the line has ended.
+  cover(text, ended) {
+    const node = document.createTextNode(text);
+    if (!this.block) this.open();
+    this.block.element.append(node);
+    if (ended) return;
+    this.under = text;
+    this.rest = node;
+  }
+
+  // lay puts text at the end.
+  lay(stream, text) {
     let from = 0;
     while (from < text.length) {
       if (!this.block) this.open();
@@ -264,6 +364,16 @@ export class Console {
     if (line >= 0) block.mark = { holder, node, offset: line + 1 };
   }
 
+  // line is the current line.
+  line() {
+    if (!this.block) return "";
+    const { element, mark } = this.block;
+    if (!mark) return element.textContent;
+    let text = mark.node.data.slice(mark.offset);
+    for (let node = mark.holder.nextSibling; node; node = node.nextSibling) text += node.textContent;
+    return text;
+  }
+
   // erase takes back the current line, as a carriage return has it.
   erase() {
     if (!this.block) return;
@@ -273,8 +383,8 @@ export class Console {
       this.block.chars = 0;
       return;
     }
+    this.block.chars = Math.max(0, this.block.chars - this.line().length);
     while (element.lastChild !== mark.holder) element.lastChild.remove();
-    this.block.chars -= mark.node.data.length - mark.offset;
     mark.node.data = mark.node.data.slice(0, mark.offset);
   }
 }

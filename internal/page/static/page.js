@@ -77,6 +77,26 @@ export function announce(words) {
   region.textContent = words;
 }
 
+// copyText puts text on the clipboard, and returns whether it is there. Pages that come by plain
+// http have no clipboard of their own: there the text is marked and copied as somebody does by hand.
+export async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const field = document.createElement("textarea");
+    field.value = text;
+    field.className = "unseen";
+    const before = document.activeElement;
+    document.body.append(field);
+    field.select();
+    const copied = document.execCommand("copy");
+    field.remove();
+    before?.focus();
+    return copied;
+  }
+}
+
 // named is a name with every character spelled out that would not show, or that
 // would change how others show.
 export function named(name) {
@@ -101,6 +121,18 @@ document.addEventListener("keydown", (e) => {
   search.select();
 });
 if (location.hash === "#q") document.getElementById("q")?.focus();
+
+// A menu closes when somebody goes elsewhere.
+for (const menu of document.querySelectorAll(".site-menu")) {
+  document.addEventListener("pointerdown", (e) => { if (!menu.contains(e.target)) menu.open = false; });
+  menu.addEventListener("focusout", (e) => { if (e.relatedTarget && !menu.contains(e.relatedTarget)) menu.open = false; });
+  menu.addEventListener("keydown", (e) => {
+    if (e.key !== "Escape" || !menu.open) return;
+    e.preventDefault();
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+}
 
 // The next user of this browser finds nothing of what was typed.
 document.addEventListener("submit", (e) => {

@@ -11,6 +11,8 @@ async function next() {
   under_way++;
   try {
     box.replaceChildren(...parts(await ask(box.dataset.preview, { accept: "text/html" })));
+    // What opens a table whole is loaded when it is wanted.
+    if (box.querySelector("[data-frame]")) import("./file-frame.js").then((m) => m.watch(box));
   } catch (e) {
     const note = document.createElement("p");
     note.className = "note";

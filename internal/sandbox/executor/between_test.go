@@ -28,8 +28,8 @@ func TestBetweenExecutors(t *testing.T) {
 	}
 	_, run := s.Run(t.Context(), sandboxtest.Python("1"), silent{})
 	_, held := s.Held(t.Context())
-	for _, err := range []error{run, held, s.Hold(t.Context(), engine.NewID(), "", nil, sandboxtest.Limits()),
-		s.Release(t.Context(), engine.NewID())} {
+	for _, err := range []error{run, held, s.Hold(t.Context(), engine.NewID(), 0, "", nil, sandboxtest.Limits()),
+		s.Release(t.Context(), engine.NewID(), 0)} {
 		e, ok := errors.AsType[*engine.Error](err)
 		if !ok || e.Kind != engine.ErrUnavailable || e.RetryAfter == 0 {
 			t.Errorf("%#v", err)

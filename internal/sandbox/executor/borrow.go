@@ -13,6 +13,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/trick"
 )
 
 // lender is the folder into which the service puts files that it lends. It is a part of
@@ -27,7 +28,7 @@ const takenFolder = "taken"
 // lenderAt opens the lender at a path of the host. If it returns nil, all inputs are
 // copied.
 func lenderAt(at string) *lender {
-	if at == "" {
+	if at == "" || !trick.On(trick.Lending) {
 		return nil
 	}
 	d, err := openLender(at)
@@ -346,7 +347,7 @@ const lendingTime = 5 * time.Minute
 // lends reports whether the next waiting sandbox should accept lent inputs. The caller
 // holds the lock.
 func (p *pool) lends(prewarmed bool) bool {
-	return !p.lent.IsZero() && time.Since(p.lent) < lendingTime &&
+	return trick.On(trick.LendingBox) && !p.lent.IsZero() && time.Since(p.lent) < lendingTime &&
 		!slices.ContainsFunc(p.ready, func(w *waiting) bool { return w.Workspace.loan != nil && w.prewarmed == prewarmed })
 }
 

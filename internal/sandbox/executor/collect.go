@@ -60,6 +60,42 @@ func (l *left) dropper() func(path, reason string) {
 	}
 }
 
+// pathSet returns the paths for wanted; nil if there are none.
+func pathSet(paths []string) map[string]bool {
+	if len(paths) == 0 {
+		return nil
+	}
+	set := map[string]bool{}
+	for _, p := range paths {
+		set[path.Clean(p)] = true
+	}
+	return set
+}
+
+// wanted reports whether the current collect is for a path.
+func (w *Workspace) wanted(name string) bool {
+	if w.within == nil || w.within["."] {
+		return true
+	}
+	for ; name != "."; name = path.Dir(name) {
+		if w.within[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// see has the next collect find a file only if it changes from now on, unless the current one is not for it.
+func (w *Workspace) see(f found, before mark, input, outside bool) {
+	switch {
+	case w.seen == nil || f.kind != unix.S_IFREG:
+	case !outside:
+		w.seen[f.path] = markOf(&f.stat)
+	case input:
+		w.seen[f.path] = before
+	}
+}
+
 // unsee has the next collect find a file that this one had no room for.
 func (w *Workspace) unsee(path string, before mark, input bool) {
 	switch {
@@ -91,14 +127,14 @@ func (w *Workspace) collect(entry string, limits collectLimits) *left {
 			drop(f.path[:maxPathLength], engine.DropPath)
 			return true
 		}
-		if w.seen != nil && f.kind == unix.S_IFREG {
-			w.seen[f.path] = markOf(&f.stat)
-		}
 		if input {
 			there[f.path] = true
 		}
+		outside := !w.wanted(f.path)
+		w.see(f, before, input, outside)
 		switch {
-		case w.tree != nil && (w.tree.note(f) || f.path == engine.TreeMark), f.path == entry || f.kind == unix.S_IFDIR:
+		case w.tree != nil && (w.tree.note(f) || f.path == engine.TreeMark), f.path == entry || f.kind == unix.S_IFDIR,
+			outside:
 			return true
 		case f.kind != unix.S_IFREG:
 			drop(f.path, engine.DropNotRegular)
@@ -142,9 +178,13 @@ func (w *Workspace) collect(entry string, limits collectLimits) *left {
 		}
 		l.files = append(l.files, file)
 	}
-	for path := range w.staged {
-		if !there[path] && path != entry {
+	for path, before := range w.staged {
+		switch {
+		case there[path] || path == entry:
+		case w.wanted(path):
 			l.deleted = append(l.deleted, path)
+		default:
+			w.seen[path] = before // a later collect finds that it is gone
 		}
 	}
 	slices.Sort(l.deleted)

@@ -66,11 +66,24 @@ func (m *mover) freeze(motion engine.Motion) error {
 	if err := m.link.Send(control{Motion: motion}); err != nil {
 		return err
 	}
-	select {
-	case <-m.thawed:
-		return nil
-	case <-m.ended:
+	if _, ok := next(m.thawed, m.ended); !ok {
 		return errMoved
+	}
+	return nil
+}
+
+// next receives from a channel until no more comes. What came before that is received, also if it is noticed later.
+func next[T any](from <-chan T, ended <-chan struct{}) (v T, ok bool) {
+	select {
+	case v = <-from:
+		return v, true
+	case <-ended:
+	}
+	select {
+	case v = <-from:
+		return v, true
+	default:
+		return v, false
 	}
 }
 
@@ -86,15 +99,14 @@ func (m *mover) storing(c control, files ...*os.File) error {
 	if err := m.link.Send(c, files...); err != nil {
 		return err
 	}
-	select {
-	case r := <-m.stored:
-		if r.Error != nil {
-			return fromFailure("store a sandbox", r.Error)
-		}
-		return nil
-	case <-m.ended:
+	r, ok := next(m.stored, m.ended)
+	switch {
+	case !ok:
 		return errMoved
+	case r.Error != nil:
+		return fromFailure("store a sandbox", r.Error)
 	}
+	return nil
 }
 
 // interrupt tells the executor to interrupt a live interpreter.

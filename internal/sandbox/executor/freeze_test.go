@@ -118,3 +118,18 @@ func TestControlRenews(t *testing.T) {
 		t.Errorf("it is looked at after %v", w.nextCPUCheck.Sub(before))
 	}
 }
+
+// A program may end with the answer to a request: the answer counts, whatever is noticed first.
+func TestAnswerBeforeTheEnd(t *testing.T) {
+	for range 100 {
+		m := newMover(nil)
+		m.stored <- &storeResult{}
+		close(m.ended)
+		if _, ok := next(m.stored, m.ended); !ok {
+			t.Fatal("the answer is lost")
+		}
+		if _, ok := next(m.stored, m.ended); ok {
+			t.Fatal("there is another one")
+		}
+	}
+}

@@ -251,6 +251,20 @@ func (e *executor) occupy(id string, live bool) (*heldWorkspace, error) {
 	return h, nil
 }
 
+// mayInstall notes that a program in a held workspace can install packages. From now on they are not among its files,
+// whichever program of the session is asked for those.
+func (e *executor) mayInstall(id string) {
+	e.mu.Lock()
+	h := e.held[id]
+	e.mu.Unlock()
+	if h == nil {
+		return
+	}
+	h.saving.Lock()
+	defer h.saving.Unlock()
+	h.workspace.installs = true
+}
+
 // addWatch counts a watch of a held workspace. The caller must call leave afterwards.
 func (e *executor) addWatch(h *heldWorkspace, owner string) (leave func(), err error) {
 	e.mu.Lock()

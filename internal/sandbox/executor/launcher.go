@@ -23,6 +23,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/executor/cgroup"
+	"github.com/airlock-run/airlock/internal/trick"
 )
 
 // Launcher starts executors.
@@ -152,7 +153,7 @@ func (l *localLauncher) Launch(_ context.Context, wall string) (*os.File, error)
 	// This path names the same program even if its file has been replaced.
 	command := exec.Command(cmp.Or(l.options.Binary, "/proc/self/exe"), "executor", string(config))
 	command.Args[0] = "airlock"
-	command.Env = []string{"GOMAXPROCS=" + fmt.Sprint(executorThreads*runtime.GOMAXPROCS(0))}
+	command.Env = append(trick.Environment(), "GOMAXPROCS="+fmt.Sprint(executorThreads*runtime.GOMAXPROCS(0)))
 	command.Stderr, command.WaitDelay = l.stderr(), time.Second
 	command.Dir = "/"
 	command.ExtraFiles = []*os.File{theirs}
@@ -229,6 +230,9 @@ func inOwnNamespace(attr *syscall.SysProcAttr) {
 // executorThreads is how many threads of the executor may run for each processor: a
 // thread that waits for a program counts as running for a while.
 const executorThreads = 8
+
+// processors returns how many processors the service may use, from within the executor: those of its container.
+func processors() int { return max(1, runtime.GOMAXPROCS(0)/executorThreads) }
 
 // calm is the timer slack of internal timers.
 const calm = time.Millisecond

@@ -9,6 +9,7 @@ import (
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/guest"
 	"github.com/airlock-run/airlock/internal/sandbox/image"
+	"github.com/airlock-run/airlock/internal/trick"
 )
 
 // A live interpreter is a program that receives its work over its channel for calls;
@@ -98,6 +99,9 @@ const refillPause = 50 * time.Millisecond
 // refillLater creates the sandboxes for the next interpreters. No sandboxes wait before
 // the first interpreter, or after a while without one.
 func (p *pool) refillLater(s shape) {
+	if !trick.On(trick.Sessions) {
+		return
+	}
 	<-time.After(refillPause)
 	p.refill(s)
 }
@@ -162,8 +166,7 @@ func (e *executor) changes(l *Link, r *changesRequest) error {
 		return errNotHeld
 	}
 	w := h.workspace
-	w.installs = w.installs || at != nil && at.box.Request.Network
-	w.seen, w.tree = map[string]mark{}, newTree()
+	w.seen, w.tree, w.within = map[string]mark{}, newTree(), pathSet(r.Paths)
 	var found *left
 	err := e.gate.through(owner, func() error {
 		limits := collectLimits{r.Count, r.Bytes, r.Total}
@@ -173,7 +176,7 @@ func (e *executor) changes(l *Link, r *changesRequest) error {
 	if err != nil {
 		return err
 	}
-	w.staged, w.seen = w.seen, nil
+	w.staged, w.seen, w.within = w.seen, nil, nil
 	defer found.close()
 	if err := found.send(l); err != nil {
 		return err
@@ -182,8 +185,10 @@ func (e *executor) changes(l *Link, r *changesRequest) error {
 }
 
 // Changes implements engine.Sandbox.
-func (s *Sandbox) Changes(ctx context.Context, id engine.ID, limits engine.FileLimit) (*engine.Changes, error) {
-	changes := &changesRequest{id.String(), limits.Count, limits.Bytes, limits.Total}
+func (s *Sandbox) Changes(
+	ctx context.Context, id engine.ID, limits engine.FileLimit, paths ...string,
+) (*engine.Changes, error) {
+	changes := &changesRequest{id.String(), limits.Count, limits.Bytes, limits.Total, paths}
 	l, stop, err := s.openRequest(ctx, request{Changes: changes})
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/executor/cgroup"
+	"github.com/airlock-run/airlock/internal/trick"
 )
 
 // shape holds the properties of a waiting sandbox that cannot change after its
@@ -450,7 +450,7 @@ func (p *pool) usualMode() StartMode {
 	if p.tier.Live { // its start is long, and it is used for long
 		return Background
 	}
-	if p.tier.plots || p.executor.isBusy() {
+	if p.tier.plots || p.executor.isBusy() || !trick.On(trick.Learning) {
 		return Eager
 	}
 	return Background
@@ -459,8 +459,8 @@ func (p *pool) usualMode() StartMode {
 // isBusy reports whether the processors are rarely idle: because programs run, each
 // with as much work done for it beside it, or because many short programs arrive.
 func (e *executor) isBusy() bool {
-	return 2*int(e.running.Load()+e.ending.Load()) >= runtime.NumCPU() ||
-		e.pace.interval(time.Now())*time.Duration(runtime.NumCPU()) < twiceShortest
+	return 2*int(e.running.Load()+e.ending.Load()) >= processors() ||
+		e.pace.interval(time.Now())*time.Duration(processors()) < twiceShortest
 }
 
 // twiceShortest is twice the processor time of the shortest programs.
@@ -490,7 +490,7 @@ func (p *pace) interval(now time.Time) time.Duration {
 // mayPrewarm reports whether there is time and memory to prefault the memory of plots
 // in a waiting sandbox, and none has it yet. The caller holds the lock.
 func (p *pool) mayPrewarm() bool {
-	return p.tier.plots && p.executor.running.Load() == 0 && p.free > 4*LittleMemory &&
+	return trick.On(trick.Plots) && p.tier.plots && p.executor.running.Load() == 0 && p.free > 4*LittleMemory &&
 		!slices.ContainsFunc(p.ready, func(w *waiting) bool { return w.prewarmed })
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/language"
+	"github.com/airlock-run/airlock/internal/trick"
 )
 
 // processPool keeps a few processes waiting, in the shape requested last: a Node for
@@ -68,7 +69,7 @@ func (r *RunRequest) nodeLanguage() string {
 // request's shape in it.
 func (e *executor) processPool(name string, r *RunRequest) (p *processPool, s shape, ok bool) {
 	switch p = e.processes[name]; {
-	case p == nil:
+	case p == nil || !trick.On(trick.Commands) && name == commandPool || !trick.On(trick.Node) && name != commandPool:
 		return nil, shape{}, false
 	case name == commandPool:
 		s, ok = e.takesCommand(r)

@@ -42,6 +42,9 @@ func (e *executor) run(l *Link, r *RunRequest, files []*os.File) error {
 			return err
 		}
 	}
+	if r.Network {
+		e.mayInstall(r.Held)
+	}
 	var lent *Workspace
 	if r.Lends > 0 && r.Held == "" && e.lender != nil {
 		if w = e.borrowWaiting(r); w == nil {

@@ -239,7 +239,6 @@ func (p *program) controls(l *Link, moves *mover, host engine.Host, live bool) e
 	}
 	controls.Interrupt, controls.Drain = l.interrupt, func() { p.outputs.await(host) }
 	if p.calls != nil {
-		controls.Prepare = p.calls.Prepare
 		controls.Store = func(to *os.File) error {
 			if err := p.calls.WriteNote(to); err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/trick"
 )
 
 // Config is the configuration for Start.
@@ -50,7 +51,7 @@ const (
 func Start(ctx context.Context, config Config) (*Sandbox, error) {
 	s := &Sandbox{config: config, links: pairPool[*Link]{create: newRequestEnds, enough: spareLinks},
 		pipes: pairPool[*os.File]{create: newOutputEnds, enough: sparePipes}, leastLent: leastLent}
-	if config.Lending != "" {
+	if config.Lending != "" && trick.On(trick.Lending) {
 		var err error
 		if s.lending, err = openLending(lendingOf(config.Lending, config.Wall)); err != nil {
 			config.Log.Warn("large inputs are copied", "error", err)
@@ -211,7 +212,7 @@ func (s *Sandbox) query(ctx context.Context, op string, r request, list []input,
 
 // Hold makes a held workspace. It has the one wall that the executor makes.
 func (s *Sandbox) Hold(
-	ctx context.Context, id engine.ID, _ engine.Wall, inputs []engine.Input, limits engine.Limits,
+	ctx context.Context, id engine.ID, _ int64, _ engine.Wall, inputs []engine.Input, limits engine.Limits,
 ) error {
 	list, files := fromInputs(inputs)
 	hold := &holdRequest{id.String(), limits.Workspace, limits.Inodes, len(list)}
@@ -220,7 +221,7 @@ func (s *Sandbox) Hold(
 }
 
 // Release removes a held workspace.
-func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
+func (s *Sandbox) Release(ctx context.Context, id engine.ID, _ int64) error {
 	_, err := s.query(ctx, "sandbox", request{Release: id.String()}, nil, nil)
 	return err
 }

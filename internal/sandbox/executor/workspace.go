@@ -24,6 +24,7 @@ type Workspace struct {
 	staged map[string]mark
 	seen   map[string]mark // by the current collect; nil: not requested
 	tree   *tree           // the same
+	within map[string]bool // the paths that the current collect is limited to; nil: it is not
 	// installs says that its program can install packages, which are not its output.
 	installs bool
 	blank    *blank

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/airlock-run/airlock/internal/engine"
 )
 
@@ -97,24 +95,6 @@ func (c *Channel) GoOn() { close(c.goesOn) }
 
 // maxNote bounds a note, which is written to a pipe before it is read.
 const maxNote = 4 << 10
-
-// prepareMessage tells a live interpreter that a cell may come. It answers no call. A
-// pipe accepts it whole or not at all.
-var prepareMessage = []byte("\x00\x00\x00\x08{\"id\":0}")
-
-// Prepare tells a live interpreter that a cell may come, unless that would block.
-func (c *Channel) Prepare() {
-	if !c.writing.TryLock() {
-		return
-	}
-	defer c.writing.Unlock()
-	if conn, err := c.answers.SyscallConn(); err == nil {
-		_ = conn.Write(func(fd uintptr) bool {
-			_, _ = unix.Write(int(fd), prepareMessage) // only an optimization
-			return true
-		})
-	}
-}
 
 // Close closes the channel. It may be called more than once.
 func (c *Channel) Close() {

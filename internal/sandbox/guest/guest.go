@@ -29,11 +29,11 @@ const (
 	LiveRPath    = Folder + "/live.R"
 )
 
-//go:embed program.py live.py live.cjs live.R shown.py zygote.py server.py buffer.py warmup.py prewarm.py
+//go:embed program.py live.py live.cjs live.R shown.py frames.py zygote.py server.py buffer.py warmup.py prewarm.py
 var files embed.FS
 
 // Files returns the files of Folder.
-func Files() fs.FS { return files }
+func Files() fs.FS { return ablated(files) }
 
 //go:embed pip.py
 var pip []byte

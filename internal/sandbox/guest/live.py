@@ -17,6 +17,7 @@ import sys
 
 HERE = "/opt/airlock/live"
 sys.path.append("%s/%d.%d" % (HERE, *sys.version_info[:2]))
+INSTALLED = "/workspace/.packages"  # packages of the session, which may come while it runs
 
 import _frozen_importlib_external
 import _functools
@@ -44,6 +45,7 @@ import struct
 import subprocess
 import tempfile
 import threading
+import types
 import warnings
 
 TASKS = getattr(asyncio.tasks, "_all_tasks", None)  # of all loops: most often there is none; before Python 3.12
@@ -152,21 +154,14 @@ class Channel:
                 del self.received[: 4 + size]
                 self.takers.pop(int(message["id"]), lambda message: None)(message)
 
-    def wait(self, name, value, get_ready=None):
-        """Is call where there is one thread. A message with the number 0 says that the answer
-        may come soon: the thread gets ready for it, once, if it has time for that."""
-        answers, notices = [], []
-        self.takers[0] = notices.append
+    def wait(self, name, value):
+        """Is call where there is one thread."""
+        answers = []
         self.ask(name, value, answers.append)
         while not answers:
             select.select([self.answers], [], [])
             self.receive()
-            if notices and not answers and get_ready:
-                get_ready, _ = None, get_ready()
         return answers[0]
-
-    def has_news(self):
-        return bool(select.select([self.answers], [], [], 0)[0])
 
 
 def framed(text):
@@ -463,52 +458,38 @@ LONGEST = 500  # characters of one value
 TABLE = "application/vnd.airlock.table+json"
 
 
-def table(frame):
-    """A data frame for a page: how large it is, and the values of its first rows. Those
-    of its index come first. None: it is shown as it shows itself."""
-    try:
-        import pandas
+with open(os.path.join(os.path.dirname(__file__), "frames.py"), "rb") as of_frames:
+    FRAMES = of_frames.read()
+del of_frames
 
-        option = pandas.get_option
-        if not option("display.notebook_repr_html") or frame.columns.nlevels > 1:
-            return None
-        rows, columns = frame.shape
-        shown = min(columns, MOST_COLUMNS)
-        count = min(rows, MOST_ROWS, MOST_VALUES // max(1, shown))
-        while True:
-            part = frame.iloc[:count, :shown]
-            index = part.index
-            levels = [index.get_level_values(level) for level in range(index.nlevels)]
-            names = [*("" if name is None else str(name) for name in index.names), *map(str, part.columns)]
-            every = [column(values, option) for values in [*levels, *(part.iloc[:, i] for i in range(shown))]]
-            made = {
-                "rows": rows, "columns": columns, "index": index.nlevels, "precision": option("display.precision"),
-                "fields": [{"name": name, "type": kind} for name, (kind, _) in zip(names, every)],
-                "data": list(zip(*(values for _, values in every))),
-            }
-            if count <= 1 or len(encoded(made)) <= MOST_TEXT:
-                return made
-            count //= 2
+
+@functools.cache
+def frames():
+    """The frames that were displayed. What has to do with them is compiled with the first."""
+    names = globals()
+    exec(compile(FRAMES, __file__, "exec"), names)
+    return names["Frames"]()
+
+
+def table(frame):
+    """A data frame for a page; None: it is shown as it shows itself."""
+    try:
+        kept = frames()
+        return displayed(kept, frame)  # of FRAMES
     except Exception:  # of a kind of frame that has less than pandas'
         return None
 
 
-def column(values, option):
-    """The type of a column, and its values as JSON has them."""
-    kind, form = getattr(values.dtype, "kind", "O"), option("display.float_format")
-    values = values.tolist()
-    if kind in "iu":
-        return "integer", [value if type(value) is int and abs(value) < 1 << 53 else str(value) for value in values]
-    if kind == "f" and form is None:
-        return "number", [value if type(value) is float and value - value == 0 else str(value) for value in values]
-    if kind == "f":
-        return "number", [str(form(value)) for value in values]
-    texts = [str(value)[:LONGEST] for value in values]
-    if kind == "O" and texts and all(type(value).__name__ in ("int", "float", "Decimal") for value in values):
-        return "number", texts
-    if kind == "M" and all(text.endswith(" 00:00:00") or text == "NaT" for text in texts):
-        texts = [text.removesuffix(" 00:00:00") for text in texts]
-    return "string", texts
+def table_of_array(array):
+    """The same for an array of rows and columns that would leave some of them out in its own words."""
+    try:
+        if array.ndim != 2 or array.size <= sys.modules["numpy"].get_printoptions()["threshold"] or array.dtype.names:
+            return None
+        import pandas
+
+        return table(pandas.DataFrame(array))
+    except Exception:
+        return None
 
 
 def show_tables(display_formatter):
@@ -522,8 +503,12 @@ def show_tables(display_formatter):
         _return_type = Type(dict)
 
     made = display_formatter.formatters[TABLE] = Table(parent=display_formatter)
-    for module in ("pandas.core.frame", "pandas"):  # until pandas 3, and since
-        made.for_type_by_name(module, "DataFrame", table)
+    for module, kind in (  # until pandas 3, and since
+        ("pandas.core.frame", "DataFrame"), ("pandas", "DataFrame"), ("pandas.core.series", "Series"), ("pandas", "Series"),
+        ("polars.dataframe.frame", "DataFrame"),
+    ):
+        made.for_type_by_name(module, kind, table)
+    made.for_type_by_name("numpy", "ndarray", table_of_array)
     display_formatter.active_types = list(display_formatter.formatters)
 
 
@@ -535,6 +520,31 @@ class Kernel:
 
     def get_parent(self, channel=None):
         return {"header": {"msg_id": self.driver.parent}} if self.driver.parent else {}
+
+
+def show_plots(module):
+    """Has plotly's figures put out their data, which a page draws. Of nbformat, which need not be installed, plotly
+    asks only the version, to warn of old notebooks. What a program or PLOTLY_RENDERER chooses goes before."""
+    if not module.nbformat:
+        module.nbformat = types.SimpleNamespace(__version__="5.0")
+    if not module.env_renderer and "plotly_mimetype" in module.renderers:
+        module.renderers.default = "plotly_mimetype"
+
+
+def show_charts(module):
+    """Has Altair's charts put out their data, too, which a page draws: their HTML draws only with scripts from elsewhere.
+    What a program enables goes before."""
+    renderers = module.renderers
+    if renderers.active != "default":
+        return
+    html, form = renderers.get(), f"application/vnd.vegalite.{module.SCHEMA_VERSION.split('.')[0]}+json"
+
+    def both(spec, **options):
+        made = html(spec, **options)
+        return ({form: spec, **made[0]}, made[1]) if isinstance(made, tuple) else {form: spec, **made}
+
+    renderers.register("airlock", both)
+    renderers.enable("airlock")
 
 
 def join_comms(driver, module):
@@ -692,7 +702,6 @@ class Plain:
         return False
 
 
-NOTHING = compile("pass", own_frames.__code__.co_filename, "exec")
 INTERRUPT = compile("raise KeyboardInterrupt", own_frames.__code__.co_filename, "exec")
 
 
@@ -927,7 +936,6 @@ def make_shell(driver):
         "_i", "_ii", "_iii", "_i00",
     )
     plain = driver.plain = Plain(shell)
-    driver.run_code = InteractiveShell.run_code
     return shell
 
 
@@ -955,11 +963,12 @@ class Driver:
         self.comms = None  # the manager of the module comm
         self.unsaid = []  # comms that ended while a message was written
         self.heed = self.on_interrupt
-        self.steps = self.compile_in_vain, self.execute_in_vain, self.report_in_vain  # see get_ready
         os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
         self.shell = make_shell(self)
         WhenImported("matplotlib.figure", note_saves)
         WhenImported("comm", functools.partial(join_comms, self))
+        WhenImported("plotly.io._renderers", show_plots)
+        WhenImported("altair", show_charts)
         show_images(show_image)
 
     def prewarm(self):
@@ -994,6 +1003,8 @@ class Driver:
         self.streams = {"stdout": sys.stdout, "stderr": sys.stderr}
         sys.argv[:] = [""]
         sys.path[0] = ""
+        if INSTALLED not in sys.path:
+            sys.path.insert(1, INSTALLED)
         sys.modules["__main__"] = self.shell.user_module
         self.shell.builtin_trap.__enter__()  # for good: what it adds it would add and remove with each cell
         builtins.input, builtins.print = self.input, in_one_piece(builtins.print)
@@ -1023,29 +1034,6 @@ class Driver:
             os.close(end)
         self.channel = None
         self.forget()
-
-    def get_ready(self):
-        """Goes through what a cell goes through, so that the processor has it at hand, until
-        the cell is there. It changes nothing, and runs no code of a cell's."""
-        with contextlib.suppress(Exception):  # of what a cell has put in the place of IPython's
-            for step in self.steps:
-                step()
-                if self.channel.has_news():
-                    break
-
-    def compile_in_vain(self):
-        self.plain.is_python("x + 1")
-        statement("0\n", "<ready>", self.shell.compile.flags)
-
-    def execute_in_vain(self):
-        with contextlib.suppress(StopIteration):
-            self.run_code(self.shell, NOTHING).send(None)
-
-    def report_in_vain(self):
-        json.dumps(self.plain.form(42))
-        if self.files is not None:
-            self.files.same()
-        framed(encoded({"status": "ok", "count": 1, "interrupted": False, "unchanged": False}))
 
     def forget(self):
         """Leaves nothing of the cells that were run before there was a session."""
@@ -1194,7 +1182,7 @@ class Driver:
     def next(self, report):
         """Waits for the next order. The tasks that cells have left go on meanwhile."""
         if self.rests():
-            return self.channel.wait("next", encoded(report), self.get_ready).get("result")
+            return self.channel.wait("next", encoded(report)).get("result")
 
         order = self.loop.create_future()
 
@@ -1268,6 +1256,8 @@ class Driver:
                 setattr(sys, name, stream)
         if _signal.getsignal(signal.SIGINT) is not self.heed:
             signal.signal(signal.SIGINT, self.heed)
+        if sys.path_importer_cache.get(INSTALLED, 0) is None and os.path.isdir(INSTALLED):
+            del sys.path_importer_cache[INSTALLED]  # it was not there when something was imported first
         env = order.get("env")
         before = env and swap(env)
         self.parent = order.get("parent")
@@ -1421,6 +1411,9 @@ class Driver:
     def do_is_complete(self, order):
         status, indent = self.shell.input_transformer_manager.check_complete(order["code"])
         return {"status": status, "indent": " " * (indent or 0)}
+
+    def do_frame(self, order):
+        return frames().ask(order)
 
     def do_variables(self, order):
         hidden, found = self.shell.user_ns_hidden, []

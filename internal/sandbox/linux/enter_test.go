@@ -40,7 +40,7 @@ func standingProgram(t *testing.T, s *executor.Sandbox, limits func(*engine.Limi
 		limits(&spec.Limits)
 	}
 	spec.Held = engine.NewID()
-	if err := s.Hold(t.Context(), spec.Held, "", nil, spec.Limits); err != nil {
+	if err := s.Hold(t.Context(), spec.Held, 0, "", nil, spec.Limits); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -57,7 +57,7 @@ func standingProgram(t *testing.T, s *executor.Sandbox, limits func(*engine.Limi
 	})
 	t.Cleanup(func() {
 		end()
-		_ = s.Release(context.Background(), spec.Held)
+		_ = s.Release(context.Background(), spec.Held, 0)
 	})
 	<-host.ready
 	return spec.Held, end

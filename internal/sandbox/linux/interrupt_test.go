@@ -55,10 +55,10 @@ func TestInterruptOfForeground(t *testing.T) {
 	s := start(t)
 	spec := sandboxtest.Spec("js", "console.log('begun'); for (;;) {}")
 	spec.Live, spec.Calls, spec.Held = true, true, engine.NewID()
-	if err := s.Hold(t.Context(), spec.Held, "", nil, spec.Limits); err != nil {
+	if err := s.Hold(t.Context(), spec.Held, 0, "", nil, spec.Limits); err != nil {
 		t.Fatal(err)
 	}
-	defer s.Release(context.Background(), spec.Held)
+	defer s.Release(context.Background(), spec.Held, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	h := &leading{code: spec.Code, end: cancel}

@@ -161,10 +161,10 @@ func testNothingIsLeft(t *testing.T, s *executor.Sandbox, full func()) {
 			sandboxtest.Run(t, s, p)
 		}
 		id := engine.NewID()
-		if err := s.Hold(t.Context(), id, "", nil, sandboxtest.Limits()); err != nil {
+		if err := s.Hold(t.Context(), id, 0, "", nil, sandboxtest.Limits()); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Release(t.Context(), id); err != nil {
+		if err := s.Release(t.Context(), id, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -22,11 +22,11 @@ func holdFiles(t *testing.T, s *executor.Sandbox, script string) engine.Files {
 	t.Helper()
 	spec := sandboxtest.Spec("bash", script)
 	spec.Held = engine.NewID()
-	if err := s.Hold(t.Context(), spec.Held, "", []engine.Input{sandboxtest.Input(t, "in/given", "given")},
+	if err := s.Hold(t.Context(), spec.Held, 0, "", []engine.Input{sandboxtest.Input(t, "in/given", "given")},
 		spec.Limits); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Release(context.Background(), spec.Held) })
+	t.Cleanup(func() { _ = s.Release(context.Background(), spec.Held, 0) })
 	if script != "" {
 		if r := sandboxtest.Run(t, s, spec); r.Code() != 0 {
 			t.Fatalf("%s: %s", script, r.Stderr)
@@ -306,10 +306,10 @@ func TestLiveFilesReadOnly(t *testing.T) {
 	id := engine.NewID()
 	in := sandboxtest.Input(t, "in/given", "given")
 	in.ReadOnly = true
-	if err := s.Hold(t.Context(), id, "", []engine.Input{in}, sandboxtest.Limits()); err != nil {
+	if err := s.Hold(t.Context(), id, 0, "", []engine.Input{in}, sandboxtest.Limits()); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = s.Release(context.Background(), id) }()
+	defer func() { _ = s.Release(context.Background(), id, 0) }()
 	f := s.Files(id)
 	_, written := f.Write(t.Context(), "in/given", strings.NewReader("x"))
 	_, moved := f.Move(t.Context(), "in/given", "other", false)
@@ -358,7 +358,7 @@ func TestReleaseEndsVisits(t *testing.T) {
 		t.Fatalf("%v, %v", held, err)
 	}
 	for id := range held {
-		if err := s.Release(t.Context(), id); err != nil {
+		if err := s.Release(t.Context(), id, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -93,7 +93,7 @@ func TestWatchFiles(t *testing.T) {
 	run(`for i in $(seq 900); do rm -rf d; mkdir d; done 2>/dev/null; touch last`)
 	await("created last")
 	end()
-	if err := s.Release(t.Context(), held); err != nil { // ends the watch
+	if err := s.Release(t.Context(), held, 0); err != nil { // ends the watch
 		t.Error(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/image"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
+	"github.com/airlock-run/airlock/internal/trick"
 )
 
 // Namespaces for the network and for inter-process communication take longer to create
@@ -161,7 +162,7 @@ func (s *sandbox) enterNamespaces() []spawn.Step {
 
 // reusesNamespaces reports whether the namespaces of a tier are reused.
 func (l *wall) reusesNamespaces(t executor.Tier) bool {
-	return t.RarelyConnects && l.notifyFilter != nil
+	return trick.On(trick.Namespaces) && t.RarelyConnects && l.notifyFilter != nil
 }
 
 // filterFor returns the filter of the sandboxes that a tier's zygote forks.

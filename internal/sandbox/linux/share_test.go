@@ -38,7 +38,7 @@ func ownedProgram(
 	t.Helper()
 	spec := sandboxtest.Spec("bash", "echo up; exec sleep 1000")
 	spec.Owner, spec.Held, spec.Limits.Timeout, spec.Limits.Processes = owner, engine.NewID(), time.Hour, processes
-	if err := s.Hold(t.Context(), spec.Held, "", nil, spec.Limits); err != nil {
+	if err := s.Hold(t.Context(), spec.Held, 0, "", nil, spec.Limits); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -53,7 +53,7 @@ func ownedProgram(
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
-		_ = s.Release(context.Background(), spec.Held)
+		_ = s.Release(context.Background(), spec.Held, 0)
 	})
 	<-host.ready
 	return spec.Held, ended
@@ -225,7 +225,7 @@ func TestTenants(t *testing.T) {
 	for len(refused) == 0 {
 		spec := sandboxtest.Spec("bash", "for i in {1..120}; do sleep 1000 & done 2>/dev/null; echo up; wait")
 		spec.Owner, spec.Held, spec.Limits.Timeout, spec.Limits.Processes = "alice", engine.NewID(), time.Hour, 128
-		if err := s.Hold(t.Context(), spec.Held, "", nil, spec.Limits); err != nil {
+		if err := s.Hold(t.Context(), spec.Held, 0, "", nil, spec.Limits); err != nil {
 			t.Fatal(err)
 		}
 		host, result := &standingHost{ready: make(chan struct{})}, make(chan error, 1)

@@ -14,6 +14,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/executor"
 	"github.com/airlock-run/airlock/internal/sandbox/guest"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
+	"github.com/airlock-run/airlock/internal/trick"
 )
 
 // Some processes wait for a program, each in its own sandbox, created like any other
@@ -81,7 +82,7 @@ func (w *cell) launch() error {
 	}
 	w.reportNumber = int(w.report.Fd())
 	w.script = w.waitingScript()
-	if w.language.Compile != nil {
+	if w.language.Compile != nil && trick.On(trick.Compiler) {
 		if w.compiler, err = w.newCompiler(nobodys); err != nil {
 			return err
 		}

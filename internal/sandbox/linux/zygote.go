@@ -20,6 +20,7 @@ import (
 	"github.com/airlock-run/airlock/internal/sandbox/guest"
 	"github.com/airlock-run/airlock/internal/sandbox/image"
 	"github.com/airlock-run/airlock/internal/sandbox/linux/spawn"
+	"github.com/airlock-run/airlock/internal/trick"
 )
 
 // A zygote is a Python process that has imported the modules of a tier. Sandboxes
@@ -250,7 +251,7 @@ func (z *zygote) Ready() error {
 		Sigaction: unix.SYS_RT_SIGACTION, Preload: append([]string{}, z.tier.Preload...), Env: z.environment.Usual,
 		Live: z.tier.Live,
 	}
-	if !slices.Contains(weak, weakSpawn) {
+	if trick.On(trick.Code) && !slices.Contains(weak, weakSpawn) {
 		hello.Spawn = hex.EncodeToString(spawn.Code())
 	}
 	if slices.Contains(weak, weakZygote) {

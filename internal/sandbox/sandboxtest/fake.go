@@ -32,6 +32,7 @@ type Fake struct {
 	process FakeProcess
 	port    func(port int) (net.Conn, error)
 	folders map[engine.ID]*fakeFolder
+	usage   engine.SandboxUsage
 	changes map[engine.ID][]engine.Output // of held workspaces, see Change
 }
 
@@ -59,7 +60,7 @@ func (f *Fake) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*e
 		return nil, fault
 	}
 	if spec.Make && !held {
-		if err := f.Hold(ctx, spec.Held, spec.Wall, spec.Inputs, spec.Limits); err != nil {
+		if err := f.Hold(ctx, spec.Held, spec.Generation, spec.Wall, spec.Inputs, spec.Limits); err != nil {
 			return nil, err
 		}
 		held = true
@@ -74,7 +75,7 @@ func (f *Fake) Run(ctx context.Context, spec *engine.Spec, host engine.Host) (*e
 
 // Hold records a workspace and the paths of its inputs.
 func (f *Fake) Hold(
-	ctx context.Context, id engine.ID, wall engine.Wall, inputs []engine.Input, limits engine.Limits,
+	ctx context.Context, id engine.ID, generation int64, wall engine.Wall, inputs []engine.Input, limits engine.Limits,
 ) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +94,7 @@ func (f *Fake) Hold(
 }
 
 // Release removes a held workspace.
-func (f *Fake) Release(ctx context.Context, id engine.ID) error {
+func (f *Fake) Release(ctx context.Context, id engine.ID, generation int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.drop(id)
@@ -111,7 +112,9 @@ func (f *Fake) Change(id engine.ID, files ...engine.Output) {
 }
 
 // Changes returns what Change was called with since the last time.
-func (f *Fake) Changes(ctx context.Context, id engine.ID, limits engine.FileLimit) (*engine.Changes, error) {
+func (f *Fake) Changes(
+	ctx context.Context, id engine.ID, limits engine.FileLimit, _ ...string,
+) (*engine.Changes, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, held := f.held[id]; !held {

@@ -92,11 +92,18 @@ func (f *Fake) Dial(_ context.Context, held engine.ID, port int) (net.Conn, erro
 	return f.port(port)
 }
 
-// Usage returns zero.
+// SetUsage sets what Usage returns.
+func (f *Fake) SetUsage(use engine.SandboxUsage) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.usage = use
+}
+
+// Usage returns what SetUsage was called with.
 func (f *Fake) Usage(_ context.Context, held engine.ID) (engine.SandboxUsage, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return engine.SandboxUsage{}, f.standing(held)
+	return f.usage, f.standing(held)
 }
 
 type fakeProcess struct {

@@ -198,7 +198,7 @@ open('d/new','w').write('n'); print(open('d/ro').read())
 // held tests workspaces that persist between runs.
 func held(t *testing.T, b *bench) {
 	id := engine.NewID()
-	if err := b.sandbox.Hold(t.Context(), id, "", []engine.Input{Input(t, "in", "first")}, Limits()); err != nil {
+	if err := b.sandbox.Hold(t.Context(), id, 0, "", []engine.Input{Input(t, "in", "first")}, Limits()); err != nil {
 		t.Fatal(err)
 	}
 	in := func(code string) Result {
@@ -218,11 +218,11 @@ func held(t *testing.T, b *bench) {
 	}
 	most := Limits()
 	most.Workspace = 1 << 40
-	if err := b.sandbox.Hold(t.Context(), engine.NewID(), "", nil, most); engine.KindOf(err) != engine.ErrFull {
+	if err := b.sandbox.Hold(t.Context(), engine.NewID(), 0, "", nil, most); engine.KindOf(err) != engine.ErrFull {
 		t.Errorf("hold more than this machine has: %v, want full", err)
 	}
 	other := engine.NewID()
-	if err := b.sandbox.Hold(t.Context(), other, "", nil, Limits()); err != nil {
+	if err := b.sandbox.Hold(t.Context(), other, 0, "", nil, Limits()); err != nil {
 		t.Fatal(err)
 	}
 	spec := Spec("bash", "ls")
@@ -230,7 +230,7 @@ func held(t *testing.T, b *bench) {
 	wantOutput(t, b.run(t, spec), "")
 	heldTogether(t, b, other)
 	for _, gone := range []engine.ID{id, other, id} {
-		if err := b.sandbox.Release(t.Context(), gone); err != nil {
+		if err := b.sandbox.Release(t.Context(), gone, 0); err != nil {
 			t.Errorf("release: %v", err)
 		}
 	}
@@ -271,7 +271,7 @@ func manyHeld(t *testing.T, b *bench) {
 	limits.Workspace = 512 << 20
 	for range 200 {
 		id := engine.NewID()
-		if err := b.sandbox.Hold(t.Context(), id, "", nil, limits); err != nil {
+		if err := b.sandbox.Hold(t.Context(), id, 0, "", nil, limits); err != nil {
 			t.Fatalf("after %d: %v", len(all), err)
 		}
 		all = append(all, id)
@@ -292,7 +292,7 @@ func manyHeld(t *testing.T, b *bench) {
 		t.Errorf("%d are held; one with 100 MB reserves %d bytes, an empty one %d", len(held), held[all[0]], held[all[1]])
 	}
 	for _, id := range all {
-		if err := b.sandbox.Release(t.Context(), id); err != nil {
+		if err := b.sandbox.Release(t.Context(), id, 0); err != nil {
 			t.Error(err)
 		}
 	}

@@ -168,13 +168,13 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 
 // Hold implements engine.Sandbox.
 func (s *Sandbox) Hold(
-	ctx context.Context, id engine.ID, wall engine.Wall, inputs []engine.Input, limits engine.Limits,
+	ctx context.Context, id engine.ID, generation int64, wall engine.Wall, inputs []engine.Input, limits engine.Limits,
 ) error {
 	one, wall, err := s.behind(ctx, wall)
 	if err != nil {
 		return err
 	}
-	if err := one.Hold(ctx, id, wall, inputs, limits); err != nil {
+	if err := one.Hold(ctx, id, generation, wall, inputs, limits); err != nil {
 		return err
 	}
 	s.holds(id, wall)
@@ -182,8 +182,8 @@ func (s *Sandbox) Hold(
 }
 
 // Release implements engine.Sandbox.
-func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
-	err := s.at(id).Release(ctx, id)
+func (s *Sandbox) Release(ctx context.Context, id engine.ID, generation int64) error {
+	err := s.at(id).Release(ctx, id, generation)
 	if err == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -193,8 +193,10 @@ func (s *Sandbox) Release(ctx context.Context, id engine.ID) error {
 }
 
 // Changes implements engine.Sandbox.
-func (s *Sandbox) Changes(ctx context.Context, id engine.ID, limits engine.FileLimit) (*engine.Changes, error) {
-	return s.at(id).Changes(ctx, id, limits)
+func (s *Sandbox) Changes(
+	ctx context.Context, id engine.ID, limits engine.FileLimit, paths ...string,
+) (*engine.Changes, error) {
+	return s.at(id).Changes(ctx, id, limits, paths...)
 }
 
 // Held implements engine.Sandbox.

@@ -130,7 +130,7 @@ func TestHeldWorkspaces(t *testing.T) {
 	b := start(t, engine.WallShared)
 	plain, guarded, live := engine.NewID(), engine.NewID(), engine.NewID()
 	for id, wall := range map[engine.ID]engine.Wall{plain: "", guarded: engine.WallGVisor} {
-		if err := b.Hold(t.Context(), id, wall, nil, engine.Limits{}); err != nil {
+		if err := b.Hold(t.Context(), id, 0, wall, nil, engine.Limits{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -159,7 +159,7 @@ func TestHeldWorkspaces(t *testing.T) {
 		t.Errorf("%v %v", err, held)
 	}
 	for id := range at {
-		if err := b.Release(t.Context(), id); err != nil {
+		if err := b.Release(t.Context(), id, 0); err != nil {
 			t.Error(err)
 		}
 		if _, err := b.Changes(t.Context(), id, engine.FileLimit{}); !errors.Is(err, engine.ErrNotFound) {
@@ -169,7 +169,7 @@ func TestHeldWorkspaces(t *testing.T) {
 	if held, err := b.Held(t.Context()); err != nil || len(held) != 0 {
 		t.Errorf("%v %v", err, held)
 	}
-	if err := b.Release(t.Context(), engine.NewID()); err != nil {
+	if err := b.Release(t.Context(), engine.NewID(), 0); err != nil {
 		t.Errorf("an unknown one: %v", err)
 	}
 }
@@ -183,7 +183,7 @@ func TestWallIsMissing(t *testing.T) {
 		id := engine.NewID()
 		for range 3 {
 			_, run := b.Run(t.Context(), &engine.Spec{Wall: engine.WallGVisor}, nil)
-			for _, err := range []error{run, b.Hold(t.Context(), id, engine.WallGVisor, nil, engine.Limits{})} {
+			for _, err := range []error{run, b.Hold(t.Context(), id, 0, engine.WallGVisor, nil, engine.Limits{})} {
 				e, ok := errors.AsType[*engine.Error](err)
 				if !ok || e.Kind != engine.ErrInvalid || !errors.Is(err, engine.ErrNoWall) || e.Hint != "install it" ||
 					e.Err.Error() != "gvisor is not to be had here: it is not there" {

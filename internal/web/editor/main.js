@@ -1,9 +1,9 @@
 // The editor of the page: CodeMirror 6 with the languages that Airlock runs.
 // It is bundled into ../static/editor.js by `make editor`.
-import { EditorState, Compartment } from "@codemirror/state";
-import { EditorView, keymap, lineNumbers, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, drawSelection, dropCursor, placeholder } from "@codemirror/view";
+import { EditorState, Compartment, StateEffect, StateField } from "@codemirror/state";
+import { Decoration, EditorView, keymap, lineNumbers, highlightActiveLine, highlightActiveLineGutter, highlightSpecialChars, drawSelection, dropCursor, placeholder } from "@codemirror/view";
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
-import { autocompletion, completionKeymap, startCompletion } from "@codemirror/autocomplete";
+import { acceptCompletion, autocompletion, closeCompletion, completionKeymap, completionStatus, startCompletion } from "@codemirror/autocomplete";
 import { bracketMatching, indentOnInput, indentUnit, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
 import { searchKeymap, highlightSelectionMatches } from "@codemirror/search";
 import { classHighlighter } from "@lezer/highlight";
@@ -53,6 +53,7 @@ const characters = (text) => [...text].length;
 // by Ctrl+Space, after a dot and while a name is typed.
 function assistant(complete) {
   return autocompletion({
+    defaultKeymap: false, // create has its keys
     override: [async (context) => {
       const before = context.matchBefore(/[\w.]+/);
       if (!context.explicit && (!before || before.text.length < 2 && before.text !== ".")) return null;
@@ -67,6 +68,33 @@ function assistant(complete) {
     }],
   });
 }
+
+// Tab takes the completion that is shown, asks for some after a name, and else indents.
+const completing = { key: "Tab", run: (view) => {
+  const { main, ranges } = view.state.selection;
+  const before = view.state.sliceDoc(Math.max(0, main.from - 1), main.from);
+  return acceptCompletion(view) || ranges.length === 1 && main.empty && /[\w.]/.test(before) && startCompletion(view);
+} };
+
+// Esc closes the completions that are shown. If they are only asked for, it is nobody's but the page's.
+const closing = { key: "Escape", run: (view) => {
+  const shown = completionStatus(view.state) === "active";
+  return closeCompletion(view) && shown;
+} };
+
+// The line at which a program failed, until it is run again.
+const failed = StateEffect.define();
+const failedLine = StateField.define({
+  create: () => Decoration.none,
+  update: (marks, transaction) => {
+    marks = marks.map(transaction.changes);
+    for (const effect of transaction.effects) {
+      if (effect.is(failed)) marks = effect.value === null ? Decoration.none : Decoration.set(Decoration.line({ class: "cm-failed" }).range(effect.value));
+    }
+    return marks;
+  },
+  provide: (field) => EditorView.decorations.from(field),
+});
 
 // create replaces a textarea by an editor that keeps the textarea's value up
 // to date, so that its form works as if nothing had happened. With complete and
@@ -97,7 +125,7 @@ export function create(textarea, { language, nonce, label, run, onChange, comple
         complete ? assistant(complete) : [],
         keymap.of([
           ...keys,
-          ...(complete ? completionKeymap : []),
+          ...(complete ? [completing, closing, ...completionKeymap.filter((binding) => binding.key !== "Escape")] : []),
           ...(inspect ? [{ key: "Shift-Tab", run: (v) => { inspect(v.state.doc.toString(), characters(v.state.sliceDoc(0, v.state.selection.main.head))); return true; } }] : []),
           { key: "Mod-Enter", run: () => { run(); return true; } },
           ...defaultKeymap,
@@ -111,6 +139,7 @@ export function create(textarea, { language, nonce, label, run, onChange, comple
           if (onChange) onChange();
         }),
         mode.of(languageOf(language)),
+        failedLine,
       ],
     }),
   });
@@ -120,6 +149,8 @@ export function create(textarea, { language, nonce, label, run, onChange, comple
     get text() { return view.state.doc.toString(); },
     set text(code) { view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: code } }); },
     complete: () => startCompletion(view),
+    // fail marks a line, counted from 1; 0: none.
+    fail: (line) => view.dispatch({ effects: failed.of(line > 0 && line <= view.state.doc.lines ? view.state.doc.line(line).from : null) }),
     get cursor() { return view.state.selection.main.head; },
     setLanguage: (name) => view.dispatch({ effects: mode.reconfigure(languageOf(name)) }),
   };

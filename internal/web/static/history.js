@@ -4,7 +4,7 @@ if (form) {
   const button = document.getElementById("compare-button") ?? {};
   const marked = [];
   const look = () => { button.disabled = marked.length !== 2; };
-  for (const box of form.querySelectorAll("input[type=checkbox]")) {
+  for (const box of document.querySelectorAll("input[type=checkbox][form=compare]")) {
     if (box.checked) marked.push(box);
     box.addEventListener("change", () => {
       const at = marked.indexOf(box);

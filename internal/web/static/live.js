@@ -17,7 +17,7 @@ for (const box of document.querySelectorAll("[data-live]")) {
     } catch (e) {
       note.textContent = e.status
         ? `What you see may be old. ${e.words}`
-        : "What you see may be old: the service cannot be reached. This page goes on trying.";
+        : "What you see may be old: the service cannot be reached. This page keeps trying.";
       note.hidden = false;
     }
   }, Number(box.dataset.every) * 1000);

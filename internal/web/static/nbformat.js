@@ -1,5 +1,10 @@
 // Notebooks as files: nbformat 4.5, which Jupyter reads and writes.
 
+// fileNameOf returns the name of the file of a notebook that is called so.
+export function fileNameOf(title) {
+  return `${title.trim().replace(/[\/\\\0-\x1f]/g, "-").replace(/^\.+/, "") || "Untitled"}.ipynb`;
+}
+
 export const maxNotebook = 64 << 20; // bytes of a file that is opened here
 
 // The languages of notebooks, as Jupyter's kernels for them name themselves.
@@ -40,7 +45,7 @@ const joined = (text) => (Array.isArray(text) ? text.join("") : String(text ?? "
 const name = () => [...crypto.getRandomValues(new Uint8Array(6))].map((b) => b.toString(16).padStart(2, "0")).join("");
 
 export function blank(kind = "code", source = "") {
-  return { id: name(), kind, source, outputs: [], count: null, folded: false, metadata: {} };
+  return { id: name(), kind, source, outputs: [], count: null, folded: false, hidden: false, metadata: {} };
 }
 
 // isText reports whether a form of a value is kept as lines.
@@ -62,29 +67,33 @@ function outputFrom(o) {
   return { type: o.output_type === "execute_result" ? "result" : "display", data, metadata: o.metadata ?? {}, count: o.execution_count ?? null };
 }
 
-export function toFile(cells, language = "python") {
+// folds returns what Jupyter has in the metadata of a cell for what is folded in it.
+function folds({ source_hidden, outputs_hidden, ...rest } = {}, cell) {
+  const own = { ...rest, ...(cell.folded ? { source_hidden: true } : {}), ...(cell.hidden ? { outputs_hidden: true } : {}) };
+  return Object.keys(own).length ? { jupyter: own } : {};
+}
+
+export function toFile(cells, language = "python", metadata = {}) {
   return {
     nbformat: 4, nbformat_minor: 5,
-    metadata: { kernelspec: languages[language].kernel, language_info: languages[language].info },
+    metadata: { ...metadata, kernelspec: languages[language].kernel, language_info: languages[language].info },
     cells: cells.map((c) => {
-      const metadata = { ...c.metadata };
-      if (c.folded) metadata.jupyter = { ...metadata.jupyter, source_hidden: true };
-      else if (metadata.jupyter) { metadata.jupyter = { ...metadata.jupyter }; delete metadata.jupyter.source_hidden; }
-      const cell = { id: c.id, cell_type: c.kind, metadata, source: lines(c.source) };
+      const { jupyter, ...metadata } = c.metadata;
+      const cell = { id: c.id, cell_type: c.kind, metadata: { ...metadata, ...folds(jupyter, c) }, source: lines(c.source) };
       return c.kind === "code" ? { ...cell, execution_count: c.count, outputs: c.outputs.map((o) => outputTo({ ...o, count: c.count })) } : cell;
     }),
   };
 }
 
-// fromFile reads the cells of a notebook of version 4, and its language. It throws words for a person.
+// fromFile reads the cells of a notebook of version 4, its language and its metadata. It throws words for a person.
 export function fromFile(text) {
   let file;
   try {
     file = JSON.parse(text);
   } catch {
-    throw new Error("This is no notebook: it is not JSON.");
+    throw new Error("This is not a notebook: it is not JSON.");
   }
-  if (!Array.isArray(file?.cells)) throw new Error(file?.worksheets ? "This notebook is of version 3. Jupyter makes one of version 4 of it: jupyter nbconvert --to notebook." : "This is no notebook: it has no cells.");
+  if (!Array.isArray(file?.cells)) throw new Error(file?.worksheets ? "This notebook is of version 3. Jupyter makes one of version 4 of it: jupyter nbconvert --to notebook." : "This is not a notebook: it has no cells.");
   const seen = new Set();
   const language = languageOf(file.metadata);
   const cells = file.cells.map((c) => {
@@ -94,12 +103,12 @@ export function fromFile(text) {
     seen.add(id);
     const metadata = c?.metadata && typeof c.metadata === "object" ? c.metadata : {};
     return {
-      id, kind, source: joined(c?.source), metadata, folded: metadata.jupyter?.source_hidden === true,
+      id, kind, source: joined(c?.source), metadata, folded: metadata.jupyter?.source_hidden === true, hidden: metadata.jupyter?.outputs_hidden === true,
       count: Number.isInteger(c?.execution_count) ? c.execution_count : null,
       outputs: kind === "code" && Array.isArray(c.outputs) ? c.outputs.map(outputFrom) : [],
     };
   });
-  return { cells, language };
+  return { cells, language, metadata: file.metadata && typeof file.metadata === "object" ? file.metadata : {} };
 }
 
 // toScript is the notebook as a program: text becomes comments.

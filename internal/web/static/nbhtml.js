@@ -1,5 +1,6 @@
 // A notebook as one HTML file to be read: no scripts, nothing from elsewhere. A document
 // that a cell has put out is in a frame that may do nothing.
+import { calm } from "./failure.js";
 import { latex } from "./outputs.js";
 
 // The policy holds in the frames too, wherever the file is opened.
@@ -10,16 +11,16 @@ body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.55 sys
 section { margin: 1.2rem 0; } pre { margin: .4rem 0; padding: .7rem .9rem; overflow: auto; font: .87rem/1.5 ui-monospace, monospace; border-radius: 6px; }
 pre.code { background: color-mix(in srgb, currentColor 7%, transparent); } pre.err { border-left: 3px solid #c0392b; }
 img, video { max-width: 100%; background: #fff; } iframe { width: 100%; height: 20rem; resize: vertical; border: 1px solid #8886; border-radius: 6px; background: #fff; color-scheme: light; }
-table { border-collapse: collapse; } td, th { border: 1px solid #8886; padding: .2rem .6rem; } small { opacity: .7; }`;
+table { border-collapse: collapse; } td, th { border: 1px solid #8886; padding: .2rem .6rem; } small, summary { opacity: .7; } .hint { margin: .5rem 0 0; font: 1rem/1.5 system-ui, sans-serif; white-space: normal; }`;
 
 const text = (value) => String(Array.isArray(value) ? value.join("") : value ?? "");
 // Colours of a terminal are for a terminal.
 const uncoloured = (value) => text(value).replace(/\u001b\[[0-9;?]*[ -/]*[@-~]/g, "");
 
-function element(doc, name, fields = {}, content = "") {
+function element(doc, name, fields = {}, ...content) {
   const made = doc.createElement(name);
   for (const [key, value] of Object.entries(fields)) made.setAttribute(key, value);
-  made.append(content);
+  made.append(...content);
   return made;
 }
 
@@ -37,10 +38,15 @@ function table(doc, frame) {
   return made;
 }
 
+// rendered is what the service makes of Markdown, which has no scripts and no pictures from elsewhere.
+async function rendered(doc, source, markdown) {
+  return [...new DOMParser().parseFromString(await markdown(source), "text/html").body.childNodes].map((n) => doc.importNode(n, true));
+}
+
 const images = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 // shown is a value in the richest form that a file without scripts can have.
-async function shown(doc, data) {
+async function shown(doc, data, markdown) {
   for (const mime of images) {
     if (data[mime] !== undefined) return element(doc, "img", { alt: "Picture that the cell made", src: `data:${mime};base64,${text(data[mime]).replace(/\s/g, "")}` });
   }
@@ -54,6 +60,7 @@ async function shown(doc, data) {
     if (frame) return table(doc, frame);
     return element(doc, "iframe", { sandbox: "", title: "HTML that the cell made", srcdoc: `<meta http-equiv="Content-Security-Policy" content="${policy}">${text(data["text/html"])}` });
   }
+  if (data["text/markdown"] !== undefined) return element(doc, "div", {}, ...await rendered(doc, text(data["text/markdown"]), markdown));
   if (data["text/latex"] !== undefined) {
     const math = document.createElement("div");
     await latex(text(data["text/latex"]).trim().replace(/^\$\$?|\$\$?$/g, ""), math, true);
@@ -71,23 +78,23 @@ export async function toHTML(title, cells, markdown) {
   doc.documentElement.lang = "en";
   doc.head.prepend(element(doc, "meta", { charset: "utf-8" }), element(doc, "meta", { "http-equiv": "Content-Security-Policy", content: policy }),
     element(doc, "meta", { name: "viewport", content: "width=device-width, initial-scale=1" }));
-  doc.head.append(element(doc, "style", {}, looks));
   const main = element(doc, "main", {}, element(doc, "h1", {}, title));
   doc.body.append(main);
   for (const cell of cells) {
     const section = doc.createElement("section");
     main.append(section);
     if (cell.kind === "markdown") {
-      // What the service makes of Markdown has no scripts and no pictures from elsewhere.
-      section.append(...[...new DOMParser().parseFromString(await markdown(cell.source), "text/html").body.childNodes].map((n) => doc.importNode(n, true)));
+      section.append(...await rendered(doc, cell.source, markdown));
       continue;
     }
     section.append(element(doc, "pre", { class: "code" }, cell.source));
     for (const o of cell.outputs) {
       if (o.type === "stdout" || o.type === "stderr") section.append(element(doc, "pre", { class: o.type === "stderr" ? "err" : "out" }, uncoloured(o.text)));
       else if (o.type === "error") section.append(element(doc, "pre", { class: "err" }, uncoloured(o.traceback?.length ? o.traceback.join("\n") : `${o.name}: ${o.value}`)));
-      else section.append(await shown(doc, o.data ?? {}));
+      else section.append(await shown(doc, o.data ?? {}, markdown));
     }
+    section.querySelectorAll(".err").forEach(calm);
   }
-  return `<!doctype html>\n${doc.documentElement.outerHTML}\n`;
+  // The policy of the page that makes the file holds for its document too, and would complain of a style in it.
+  return `<!doctype html>\n${doc.documentElement.outerHTML.replace("</head>", () => `<style>${looks}</style></head>`)}\n`;
 }

@@ -1,17 +1,25 @@
 // What cells put out, by the richest form that can be shown. Text becomes text nodes,
 // pictures become images; whatever is a document of its own is shown in a frame of
 // another origin (decision 0115).
+import { withData } from "./chart.js";
 import { Console } from "./console.js";
+import { calm } from "./failure.js";
 import { ask, loadScript, parts } from "./page.js";
 import { fromData, fromFrame } from "./table.js";
 
 const box = document.getElementById("notebook");
 const frames = new Map(); // window of a frame -> what it is to show
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+// Charts are drawn in the colours of the page: anew, if those change.
+dark.addEventListener("change", () => {
+  for (const frame of document.querySelectorAll(".out-frame:is([src$='/plotly'], [src$='/vega'])")) frame.src += "";
+});
 
 addEventListener("message", (e) => {
   const known = frames.get(e.source);
   if (!known || e.origin !== "null") return;
-  if (e.data?.ready === true) e.source.postMessage({ content: known.content, dark: matchMedia("(prefers-color-scheme: dark)").matches }, "*");
+  if (e.data?.ready === true) e.source.postMessage({ content: known.content, dark: dark.matches }, "*");
   else if (Number.isFinite(e.data?.height)) known.element.style.height = `${Math.min(Math.max(e.data.height, 24), 4000)}px`;
   else if (typeof e.data?.problem === "string") known.failed(e.data.problem.slice(0, 500));
   else if (e.data) known.heard?.(e.data);
@@ -32,9 +40,9 @@ export function framed(kind, content, title, { begin, heard, failed } = {}) {
     // What was shown here before a move in the document is gone with its window.
     for (const [win, f] of frames) if (f.element === frame || !f.element.isConnected) frames.delete(win);
     const at = frame.contentWindow;
-    frames.set(at, { element: frame, content, heard, failed: failed ?? ((words) => holder.replaceChildren(plain(words))) });
+    frames.set(at, { element: frame, content, heard, failed: failed ?? ((words) => frame.replaceWith(plain(words))) });
     begin?.((message) => at.postMessage(message, "*"));
-    frame.contentWindow.postMessage({ content, dark: matchMedia("(prefers-color-scheme: dark)").matches }, "*");
+    frame.contentWindow.postMessage({ content, dark: dark.matches }, "*");
   });
   holder.append(frame);
   return holder;
@@ -142,12 +150,12 @@ const math = (text) => {
   return element;
 };
 
-const vega = (data) => framed("vega", data, "Interactive chart");
+const vega = (data) => withData(framed("vega", data, "Interactive chart"), "vega", data);
 
 // The forms of a value, the richest first.
 const forms = [
   ["application/vnd.airlock.table+json", (d) => fromData(d).element],
-  ["application/vnd.plotly.v1+json", (d) => framed("plotly", d, "Interactive plot")],
+  ["application/vnd.plotly.v1+json", (d) => withData(framed("plotly", d, "Interactive plot"), "plotly", d)],
   ...["6", "5", "4"].map((v) => [`application/vnd.vegalite.v${v}+json`, vega]),
   ...["6", "5"].map((v) => [`application/vnd.vega.v${v}+json`, vega]),
   ["text/html", (d) => fromFrame(String(d))?.element ?? html(String(d))],
@@ -180,6 +188,37 @@ function rich(output, outputs) {
   return plain(`[${Object.keys(output.data ?? {}).join(", ") || "nothing"}: this form cannot be shown]`);
 }
 
+const visible = (text) => text.replace(/\x1b\[[0-9;?]*[A-Za-z]/g, "").length;
+
+const UP = /\x1b\[(\d*)A/;
+const MOST_UP = 80;
+
+// overwritten adds text to what was printed. Of a line that carriage returns began anew only that is kept which later
+// text does not cover: a bar of progress is one line, in the file too. So are several below each other, between which
+// the cursor goes up and down.
+function overwritten(before, added) {
+  if (!added.includes("\r") && !before.endsWith("\r") && !UP.test(added) && !before.endsWith("\x1b[A")) return before + added;
+  let at = before.length;
+  for (let n = UP.test(before.slice(-4)) || UP.test(added) ? MOST_UP : 1; n > 0 && at > 0; n--) at = before.lastIndexOf("\n", at - 1);
+  at = Math.max(at + (before[at] === "\n" ? 1 : 0), 0);
+  const lines = [];
+  let row = 0;
+  (before.slice(at) + added).split(/(\n|\x1b\[\d*A)/).forEach((piece, i) => {
+    if (i % 2 === 0) lines[row] = lines[row] === undefined ? piece : `${lines[row]}\r${piece}`;
+    else if (piece === "\n") row++;
+    else row = Math.max(row - (parseInt(piece.slice(2), 10) || 1), 0);
+  });
+  return before.slice(0, at) + lines.map((line) => {
+    if (!line.includes("\r")) return line;
+    const kept = [];
+    for (const piece of line.split("\r")) {
+      while (kept.length && visible(piece) >= visible(kept.at(-1))) kept.pop();
+      kept.push(piece);
+    }
+    return kept.join("\r");
+  }).join("\n") + "\x1b[A".repeat(lines.length - 1 - row);
+}
+
 // Outputs is what stands below one cell.
 export class Outputs {
   constructor(element) {
@@ -198,7 +237,7 @@ export class Outputs {
   add(output) {
     if (output.type === "stdout" || output.type === "stderr") {
       const last = this.list.at(-1);
-      if (last?.type === output.type) last.text += output.text;
+      if (last?.type === output.type) last.text = overwritten(last.text, output.text);
       else this.list.push({ type: output.type, text: output.text });
       if (!this.console) {
         const element = document.createElement("div");
@@ -229,13 +268,21 @@ export class Outputs {
     if (output.display_id) this.named.set(output.display_id, { element, output });
   }
 
+  // ended says that nothing more is printed.
+  ended() {
+    const last = this.console;
+    last?.drained().then(() => calm(last.element));
+  }
+
   error(output) {
     const element = document.createElement("div");
-    element.className = "console out-console";
+    element.className = "console out-console out-error";
     element.tabIndex = 0;
     element.setAttribute("role", "group");
     element.setAttribute("aria-label", "Error");
-    new Console(element).write("stderr", output.traceback?.length ? output.traceback.join("\n") : `${output.name}: ${output.value}`);
+    const text = new Console(element);
+    text.write("stderr", output.traceback?.length ? output.traceback.join("\n") : `${output.name}: ${output.value}`);
+    text.drained().then(() => calm(element));
     return element;
   }
 }

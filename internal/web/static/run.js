@@ -1,10 +1,12 @@
 // The run page: an editor, input files, and what a program does as it does it.
-import { announce, ask, loadScript, meta, parts, send } from "./page.js";
+import { announce, ask, copyText, loadScript, meta, parts, send } from "./page.js";
 import { Console } from "./console.js";
 import * as draft from "./draft.js";
+import { calm } from "./failure.js";
 import { follow } from "./stream.js";
 import { Uploads } from "./uploads.js";
 import { watch } from "./previews.js";
+import { duration } from "./words.js";
 
 const form = document.getElementById("program");
 const code = form.elements.code;
@@ -19,6 +21,7 @@ const notice = document.getElementById("notice");
 const result = document.getElementById("result");
 const recent = document.getElementById("recent");
 const output = document.getElementById("output");
+const head = document.getElementById("run-head");
 const uploads = new Uploads(document.getElementById("inputs"));
 let screen = null; // the Console, once something is to be shown by scripts
 let current = ""; // address of the run that is going on
@@ -34,12 +37,6 @@ function say(words, kind = "problem") {
   notice.className = kind;
   notice.textContent = words;
   notice.hidden = !words;
-}
-
-function duration(ms) {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`;
-  return `${Math.floor(ms / 60000)} min ${Math.floor(ms / 1000) % 60} s`;
 }
 
 function tick(elapsed) {
@@ -81,6 +78,7 @@ async function start() {
   result.replaceChildren();
   clock.textContent = "";
   show("queued", "starting");
+  reveal();
   try {
     // The answer is what the run does, to its end.
     const answer = await send(form.action, { method: "POST", body: new FormData(form), headers: { Accept: "text/event-stream" } });
@@ -95,6 +93,15 @@ async function start() {
     show("", "not run");
     say(e.words ?? String(e));
   }
+}
+
+// reveal brings the output into sight where it stands below or above the code.
+function reveal() {
+  const pane = output.closest(".pane");
+  pane.parentElement.classList.add("used");
+  if (pane.offsetLeft !== form.offsetLeft) return;
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  pane.scrollIntoView({ block: "start", behavior: still ? "auto" : "smooth" });
 }
 
 const connect = (url) => (headers) => send(`${url}/events`, { headers });
@@ -133,9 +140,13 @@ async function finish(state) {
   show(state.status, state.words);
   announce(`The program has ended: ${state.words}.`);
   busy(false);
-  copy.hidden = !navigator.clipboard;
+  copy.hidden = false;
   await screen.drained();
+  calm(output);
   output.dataset.empty = state.status === "ok" || state.status === "error" ? "The program printed nothing." : "";
+  head.style.minHeight = `${head.offsetHeight}px`; // what is below stays where it is
+  fill(head, state.head);
+  document.title = `${head.querySelector("h1").textContent} · Airlock`;
   fill(result, state.html);
   watch(result);
 }
@@ -165,10 +176,32 @@ form.addEventListener("submit", (e) => {
 });
 stopButton.addEventListener("click", stop);
 copy.addEventListener("click", async () => {
-  await navigator.clipboard.writeText(screen ? screen.text : output.textContent);
-  announce("The output is copied.");
-  copy.textContent = "Copied";
+  const copied = await copyText(screen ? screen.text : printed);
+  announce(copied ? "The output is copied." : "The browser did not let the output be copied.");
+  copy.textContent = copied ? "Copied" : "Not copied";
   setTimeout(() => { copy.textContent = "Copy"; }, 1500);
+});
+// A link to a copy is made and copied; the page stays.
+result.addEventListener("submit", async (e) => {
+  const shares = e.target.closest(".share-run");
+  if (!shares) return;
+  e.preventDefault();
+  const button = shares.querySelector("button");
+  button.disabled = true;
+  try {
+    const { url } = await ask(shares.action, { method: "POST", body: new URLSearchParams(new FormData(shares)) });
+    const line = result.querySelector(".shared-link");
+    const field = line.querySelector("input");
+    field.value = new URL(url, location.href).href;
+    line.querySelector("a").href = field.value;
+    line.hidden = false;
+    const copied = await copyText(field.value);
+    line.querySelector("span").textContent = copied ? "Link copied." : "This link is ready to be copied:";
+    if (!copied) field.select();
+  } catch (problem) {
+    say(problem.words ?? String(problem));
+  }
+  button.disabled = false;
 });
 document.addEventListener("keydown", (e) => {
   if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && !e.defaultPrevented) {
@@ -218,12 +251,14 @@ requestAnimationFrame(() => setTimeout(first));
 setTimeout(first, 2000); // a page that nobody sees is not painted
 
 const shown = output.dataset.run;
+const printed = output.textContent;
 if (shown && output.dataset.final !== "true") {
   fresh();
   carry(output.dataset.url);
 } else if (shown) {
-  copy.hidden = !navigator.clipboard;
+  copy.hidden = false;
   if (output.dataset.rich === "true") replay();
+  else calm(output);
 }
 
 // replay shows a run that has ended again, for its colours, and for the part
@@ -240,6 +275,7 @@ async function replay() {
     say("The whole output could not be fetched. Load the page again.");
   }
   await screen?.drained();
+  calm(output);
   output.removeAttribute("aria-busy");
-  copy.hidden = !navigator.clipboard;
+  copy.hidden = false;
 }

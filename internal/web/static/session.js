@@ -78,6 +78,17 @@ export class Session {
     return follow((headers) => this.send(this.at(`/cells/${cell}/events`), { headers }), "done", tell, { answer });
   }
 
+  // install installs packages in the session, and tells what the installer says; it returns how that ended.
+  async install(names, tell) {
+    await this.make();
+    const answer = await this.send(this.at("/packages"), { method: "POST", body: { names }, headers: { Accept: "text/event-stream" } });
+    for await (const { type, data } of events(answer.body)) {
+      if (type === "done") return data;
+      tell(type, data);
+    }
+    throw new Problem("The connection broke while packages were installed.", "Install them again.");
+  }
+
   // comm sends a message to an object of Python, and tells what comes of it; it returns the end.
   async comm(message, tell) {
     const answer = await this.send(this.at("/comms"), { method: "POST", body: message, headers: { Accept: "text/event-stream" } });

@@ -1,6 +1,7 @@
 // Beside the cells: the files of the session, its variables, a terminal.
 import { ask, announce, loadScript, meta, named, parts } from "./page.js";
-import { fromCSV, Table } from "./table.js";
+import { openFrame } from "./file-frame.js";
+import { fromCSV } from "./table.js";
 import { Processes } from "./processes.js";
 import { events } from "./stream.js";
 
@@ -130,7 +131,7 @@ export class Side {
     if (e.size > maxLook) return note(`${size(e.size)} is more than is shown here. Download it.`);
     try {
       const ext = e.path.split(".").at(-1).toLowerCase();
-      if (["xlsx", "parquet", "pdf"].includes(ext)) return body.replaceChildren(...await this.read(e, ext));
+      if (["xlsx", "parquet", "pdf", "jsonl", "ndjson"].includes(ext)) return body.replaceChildren(...await this.read(e, ext));
       const answer = await this.session.read(e.path);
       const pictures = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", svg: "image/svg+xml" };
       if (pictures[ext]) {
@@ -171,12 +172,7 @@ export class Side {
     if (!file) throw Object.assign(new Error(), { words: "It is not stored yet: try again, or download it." });
     const at = `${box.dataset.files}${file.id}`;
     if (ext === "pdf") return parts(await ask(`${at}/preview`, { accept: "text/html" }));
-    const { columns, rows, count, sheet, sheets, problem } = await ask(`${at}/rows`);
-    if (problem) throw Object.assign(new Error(), { words: `This cannot be read as a table: ${problem}.` });
-    const note = document.createElement("p");
-    note.className = "note";
-    note.textContent = [sheets > 1 ? `The first of ${sheets} sheets, ${named(sheet)}.` : "", count > rows.length ? `The first ${rows.length.toLocaleString("en")} of ${count.toLocaleString("en")} rows.` : ""].join(" ");
-    return [new Table(columns, rows, { caption: named(e.path) }).element, note];
+    return [(await openFrame(at, box.dataset.api, e.path.split("/").at(-1))).element];
   }
 
   async show() {

@@ -3,6 +3,7 @@
 // their places, and all that a model or a program writes is text.
 import * as draft from "./draft.js";
 import { announce, ask, meta, named, parts } from "./page.js";
+import { drawAll } from "./math.js";
 import { Uploads } from "./uploads.js";
 import { Steps } from "./steps.js";
 import { watch } from "./previews.js";
@@ -18,6 +19,7 @@ const clock = document.getElementById("clock");
 const kept = document.getElementById("kept"); // what of an ended conversation comes again
 const uploads = new Uploads(document.getElementById("inputs"));
 const steps = new Steps(document.getElementById("step-template"), (turn) => place(turn, ".answer"));
+drawAll(thread);
 const url = box.dataset.url; // of the conversation; undefined: there is none yet
 let source = null;
 let running = box.dataset.running === "true";
@@ -149,6 +151,7 @@ const handlers = {
       answer.append(text);
     }
     text.replaceChildren(...parts(html));
+    drawAll(text);
   },
   packet(packet) { steps.packet(packet); },
   code(e) { steps.write(e); },
@@ -209,6 +212,7 @@ async function again(turn) {
   try {
     const [whole] = parts(await ask(`${url}/turns/${turn}`, { accept: "text/html" }));
     document.getElementById(`turn-${turn}`)?.replaceWith(whole);
+    drawAll(whole);
     watch(whole);
   } catch (e) {
     say(e.words ?? String(e));
@@ -402,7 +406,7 @@ function tick() {
   clock.querySelector(".badge").textContent = over ? "expired" : time;
   clock.lastChild.textContent = over
     ? "The workspace of the model's code has expired. The next turn makes a new one with the same files; what code had left there is gone."
-    : "until the workspace of the model's code expires, unless you go on.";
+    : "until the workspace of the model's code expires, unless you continue.";
   if (over && !told) announce(clock.lastChild.textContent);
   told = over;
 }

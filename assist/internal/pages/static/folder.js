@@ -52,7 +52,7 @@ export function split(path) {
   for (const name of names) {
     if (!name || name === "." || name === ".." || /[\\:*?"<>|\p{Cc}]/u.test(name) || /[. ]$/.test(name) || name.length > 255
       || name.toLowerCase() === ".git" || devices.test(name)) {
-      throw new Error(`The page does not touch "${named(path)}": it is no plain path inside of the folder.`);
+      throw new Error(`The page does not touch "${named(path)}": it is not a plain path inside the folder.`);
     }
   }
   return names;

@@ -26,9 +26,55 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- end -}}
 
 {{- define "airlock.settings" -}}
-{{- range $name, $value := .Values.settings }}
+{{- range $name, $value := . }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
+{{- end -}}
+
+{{- /* The settings of workers: they run beside untrusted programs and get no secret. */ -}}
+{{- define "airlock.workerSettings" -}}
+{{- $all := dict }}
+{{- range $name, $value := .Values.settings }}
+{{- if and (regexMatch "^(AIRLOCK|OTEL)_" $name) (not (regexMatch (include "airlock.secrets" $) $name)) }}
+{{- $_ := set $all $name $value }}
+{{- end }}
+{{- end }}
+{{- include "airlock.settings" (merge (dict) .Values.worker.settings $all) }}
+{{- end -}}
+
+{{- define "airlock.secrets" -}}
+(_KEY|_TOKEN|_SECRET|_PASSWORD|_HEADERS|_DATABASE|_BLOBS|_INJECT)(_FILE)?$
+{{- end -}}
+
+{{- define "airlock.firstKey" -}}
+{{ .Values.firstKey.existing | default (printf "%s-first-key" (include "airlock.name" .)) }}
+{{- end -}}
+
+{{- define "airlock.bytes" -}}
+{{ . | replace "Ki" "KiB" | replace "Mi" "MiB" | replace "Gi" "GiB" | replace "Ti" "TiB" | quote }}
+{{- end -}}
+
+{{- /* Where a pod runs: of values of api or worker. */ -}}
+{{- define "airlock.place" -}}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "airlock.dns" -}}
+- to:
+    - namespaceSelector:
+        matchLabels: {kubernetes.io/metadata.name: kube-system}
+  ports: [{protocol: UDP, port: 53}, {protocol: TCP, port: 53}]
 {{- end -}}
 
 {{- define "airlock.spread" -}}

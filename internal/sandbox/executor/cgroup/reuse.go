@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/airlock-run/airlock/internal/sandbox/executor/kernelfile"
+	"github.com/airlock-run/airlock/internal/trick"
 )
 
 // A group of version 1 is a folder in each hierarchy. It is reused for another program
@@ -38,7 +39,7 @@ type groupPool struct {
 // or leave the kernel much to reclaim. Killed and refused processes are counted, too. Version 2
 // lacks some of the counters.
 func (g *Group) recycle() bool {
-	if slices.Contains(g.counts(), nil) || !g.complete || g.dirty || g.split.Load() ||
+	if !trick.On(trick.Groups) || slices.Contains(g.counts(), nil) || !g.complete || g.dirty || g.split.Load() ||
 		g.MemoryPeak() > g.limits.Memory/2 || g.Refused() > 0 || !g.resetQuota() {
 		return false
 	}

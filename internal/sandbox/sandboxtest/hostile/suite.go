@@ -167,11 +167,11 @@ func (a *arena) duel(t *testing.T, p *program) {
 // its code and its inputs.
 func (a *arena) fightInHeld(t *testing.T) {
 	id, limits := engine.NewID(), sandboxtest.Limits()
-	if err := a.sandbox.Hold(t.Context(), id, "", nil, limits); err != nil {
+	if err := a.sandbox.Hold(t.Context(), id, 0, "", nil, limits); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := a.sandbox.Release(t.Context(), id); err != nil {
+		if err := a.sandbox.Release(t.Context(), id, 0); err != nil {
 			t.Error(err)
 		}
 	}()

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// trick is something of package trick, which this command names to a service that is to go without it.
+type trick struct {
+	name  string // empty: none, so that its row shows what the machine alone does
+	what  string
+	lines int    // that would go with it, without tests, counted by hand
+	in    string // where most of them are
+	rows  string // what it may change
+}
+
+// What several tricks may change.
+const (
+	ofPython = "print prints plot plots"
+	ofAll    = ofPython + " new cell mcp js ts bash list input"
+)
+
+var tricks = []trick{
+	{"", "nothing", 0, "", ofAll},
+	{"lending", "large inputs are lent", 540, "executor/borrow.go, lend.go", "print input"},
+	{"lending-box", "a sandbox waits for lent inputs", 75, "executor/borrow.go, pool.go", "print input"},
+	{"code", "zygotes fork in machine code", 290, "linux/spawn/spawn_amd64.s, guest/buffer.py", "print prints plots new"},
+	{"namespaces", "namespaces are used again", 220, "linux/namespaces.go, notify.go", "print prints"},
+	{"groups", "control groups are used again", 140, "executor/cgroup/reuse.go", "print prints plots bash"},
+	{"commands", "a process waits for a command", 180, "linux/spawn/spawn_amd64.s, command.go", "bash"},
+	{"node", "a Node waits", 235, "executor/node.go, language/waiting.cjs", "js ts"},
+	{"compiler", "a compiler waits beside it", 120, "linux/waiting_node.go, typescript/wait.go", "ts"},
+	{"learning", "a sandbox has the memory of print(1)", 110, "guest/server.py, warmup.py", "print prints"},
+	{"plots", "one has the memory of plots", 50, "guest/server.py, executor/pool.go", "print plot plots"},
+	{"specialize", "zygotes adapt their code", 20, "guest/warmup.py", ofPython},
+	{"compact", "zygotes fill their gaps", 25, "guest/warmup.py", ofPython},
+	{"collapse", "zygotes have huge pages", 30, "guest/warmup.py", ofPython},
+	{"sessions", "interpreters wait for sessions", 60, "executor/live.go, waiting.go", "new"},
+	{"rehearsal", "an interpreter has taken orders", 20, "guest/live.py", "new"},
+	{"ipython", "cells run less of IPython", 200, "guest/live.py", "new cell mcp"},
+	{"marks", "the driver reports that no file changed", 60, "guest/live.py", "new cell mcp"},
+	{"spare", "pipes and sockets are made beforehand", 55, "executor/spare.go", "print prints bash"},
+	{"records", "short runs are recorded later", 120, "engine/record.go", "print prints bash list"},
+}
+
+// Ablated is what a trick pays.
+type Ablated struct {
+	Trick string            `json:"trick"`
+	Ratio map[string]Payoff `json:"ratio"` // by row
+}
+
+// Payoff is the time without a trick by that with it, the median of all pairs of turns. In 95 of 100 measurements the
+// true one is between Least and Most.
+type Payoff struct{ Median, Least, Most float64 }
+
+// payoff is one row that a person or an operator feels.
+type payoff struct {
+	name, title string
+	workload    func(*bench) workload
+	rounds      int // each with a turn of both; a tenth in a quick run
+	clients     int // that ask as fast as they can for a while; 0: one asks once, after a rest
+	segment     time.Duration
+	open        func(name string, s *server) contestant
+}
+
+func (w workload) always(*bench) workload { return w }
+
+func thePlot(b *bench) workload { return b.plot }
+
+var payoffs = []payoff{
+	{"print", "print(1)", printing.always, 200, 0, 0, airlock},
+	{"prints", "of 8", printing.always, 30, 8, 300 * time.Millisecond, airlock},
+	{"plot", "plot.py", thePlot, 20, 0, 0, airlock},
+	{"plots", "of 4", thePlot, 10, 4, time.Second, airlock},
+	{"new", "new session", firstCell.always, 60, 0, 0, func(_ string, s *server) contestant { return newSessions(s) }},
+	{"cell", "next cell", nextCell.always, 150, 0, 0,
+		func(_ string, s *server) contestant { return inSession(s, `"text/plain":"42"`) }},
+	{"mcp", "MCP's cell", nextCell.always, 150, 0, 0, byMCP},
+	{"js", "console.log(1)", spoken[0].always, 60, 0, 0, airlock},
+	{"ts", "TypeScript", spoken[1].always, 60, 0, 0, airlock},
+	{"bash", "echo", spoken[2].always, 150, 0, 0, airlock},
+	{"list", "list", printing.always, 100, 0, 0, listing},
+	{"input", "100 MiB in", func(*bench) workload { return holding(100 * mebibyte) }, 40, 0, 0, airlock},
+}
+
+// ablationSections are the tricks.
+func ablationSections() (list []section) {
+	for _, t := range tricks {
+		list = append(list, section{t.id(), t.what, func(b *bench, ctx context.Context) error { return b.ablate(ctx, t) }})
+	}
+	return list
+}
+
+func (t trick) id() string {
+	if t.name == "" {
+		return "nothing"
+	}
+	return t.name
+}
+
+// ablationSides is how many pairs of services are compared: two services alike differ by where their memory lies.
+const ablationSides = 2
+
+// ablate compares services with all tricks and services without this one.
+func (b *bench) ablate(ctx context.Context, t trick) error {
+	ratios := map[string][]float64{}
+	for side := range ablationSides {
+		if err := b.ablateOnce(ctx, t, side, ratios); err != nil {
+			return err
+		}
+	}
+	found := Ablated{t.id(), map[string]Payoff{}}
+	for _, p := range payoffs {
+		if len(ratios[p.name]) > 0 {
+			found.Ratio[p.name] = medianOf(ratios[p.name])
+			fmt.Fprintf(b.progress, "   %-14s %.2f\n", p.title, found.Ratio[p.name])
+		}
+	}
+	b.results.Ablation = append(b.results.Ablation, found)
+	return nil
+}
+
+// medianOf returns a median with the values that are two standard deviations of its rank away from it.
+func medianOf(values []float64) Payoff {
+	slices.Sort(values)
+	n := float64(len(values))
+	at := func(rank float64) float64 { return values[min(max(int(rank), 0), len(values)-1)] }
+	return Payoff{at(n / 2), at(n/2 - math.Sqrt(n)), at(n/2 + math.Sqrt(n))}
+}
+
+// ablateOnce starts one service of each kind, and adds to the ratios of all rows. On every second side the one without
+// the trick is started first.
+func (b *bench) ablateOnce(ctx context.Context, t trick, side int, ratios map[string][]float64) error {
+	var both [2]*server // with all tricks, without this one
+	for i := range both {
+		k := (i + side) % 2
+		data, err := b.newData()
+		if err != nil {
+			return err
+		}
+		s, err := b.serve(data, []string{"AIRLOCK_WITHOUT=" + []string{"", t.name}[k]})
+		if both[k], err = s.warmed(ctx, err); err != nil {
+			return err
+		}
+		defer both[k].stop()
+	}
+	for _, p := range payoffs {
+		if !slices.Contains(strings.Fields(t.rows), p.name) {
+			continue
+		}
+		found, err := p.ratios(ctx, b, p.open("all", both[0]), p.open("without", both[1]))
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.title, err)
+		}
+		ratios[p.name] = append(ratios[p.name], found...)
+	}
+	return nil
+}
+
+// ratios returns, of each pair of turns, the time of the second by that of the first.
+func (p *payoff) ratios(ctx context.Context, b *bench, all, without contestant) (ratios []float64, err error) {
+	all.name, without.name = "all", "without"
+	w, rounds := p.workload(b), max(p.rounds*b.options.rounds/ablationSides, 1)
+	if b.options.quick {
+		rounds = max(rounds/10, 2)
+	}
+	if p.clients == 0 {
+		times, err := takeTurns(ctx, &w, rounds, []contestant{all, without})
+		for i := range times[all.name] {
+			ratios = append(ratios, float64(times[without.name][i])/float64(times[all.name][i]))
+		}
+		return ratios, err
+	}
+	for round := range rounds {
+		var each [2]span
+		for i := range each {
+			k := (i + round) % 2
+			pause(ctx, 4*rest)
+			if err := each[k].add(ctx, []contestant{all, without}[k], &w, p.clients, p.segment); err != nil {
+				return nil, err
+			}
+		}
+		if err := errors.Join(each[0].why, each[1].why); err != nil {
+			return nil, err
+		}
+		ratios = append(ratios, each[1].pace()/each[0].pace())
+	}
+	return ratios, nil
+}
+
+// pace returns the time of a span for each answer in it.
+func (s *span) pace() float64 { return s.length.Seconds() / float64(len(s.times)) }
+
+// listing asks for a page of runs.
+func listing(name string, s *server) contestant {
+	return contestant{name: name, open: func(context.Context, *workload) (*client, error) {
+		c, err := dial(s.address)
+		if err != nil {
+			return nil, err
+		}
+		request := newRequest("GET", runsPath, s.address, nil)
+		return &client{attempt: func(context.Context) error { return c.do(request) }, close: c.close}, nil
+	}}
+}
+
+func (r *Results) ablationText() string {
+	t := table{head: []string{"without", "lines", "in"}}
+	for _, p := range payoffs {
+		t.head = append(t.head, p.title)
+	}
+	for _, found := range r.Ablation {
+		i := slices.IndexFunc(tricks, func(t trick) bool { return t.id() == found.Trick })
+		if i < 0 {
+			continue // it has gone since
+		}
+		row := []string{tricks[i].what, fmt.Sprint(tricks[i].lines), tricks[i].in}
+		for _, p := range payoffs {
+			cell := ""
+			if ratio, ok := found.Ratio[p.name]; ok {
+				cell = fmt.Sprintf("%.2f ±%.2f", ratio.Median, (ratio.Most-ratio.Least)/2)
+			}
+			row = append(row, cell)
+		}
+		t.add(row...)
+	}
+	return t.orNothing()
+}

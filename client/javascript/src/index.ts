@@ -1,0 +1,7 @@
+export { Airlock, type FileContent, type Options, type RunOptions, type SessionOptions } from './client.js'
+export { command } from './command.js'
+export { AirlockError, RunFailed } from './errors.js'
+export { check, stdoutOf } from './results.js'
+export type { CellEvent, RunEvent } from './events.js'
+export type { Cell, CellOutput, Entry, File, Proposal, Run, Snapshot } from './schema.js'
+export { Session } from './session.js'

@@ -1,0 +1,3 @@
+-- What of its disk and its memory is free on a node, in bytes; 0: not known.
+ALTER TABLE nodes ADD COLUMN disk_free INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE nodes ADD COLUMN memory_free INTEGER NOT NULL DEFAULT 0;
