@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -137,23 +140,46 @@ func TestStopKeepsMemory(t *testing.T) {
 	who := root(t)
 	data := dataFolder(t, who)
 	s := serve(t, who, data, "--wall", "gvisor")
-	busy, serving := s.live(`{"kind":"live"}`), s.live(`{"kind":"live"}`)
-	for _, l := range []*liveOf{busy, serving} {
+	busy, serving, talking := s.live(`{"kind":"live"}`), s.live(`{"kind":"live"}`), s.live(`{"kind":"live"}`)
+	for _, l := range []*liveOf{busy, serving, talking} {
 		if c := l.cell("x = 1"); c.Status != "ok" {
 			t.Fatalf("%+v", c)
 		}
 	}
 	expect(t, "start", s.do("POST", serving.path+"/processes", `{"argv":["sleep","1000"]}`), 201)
-	expect(t, "a cell", s.do("POST", busy.path+"/cells", `{"code":"import time; time.sleep(1); x = 2","wait":false}`), 202)
+	var slow cell
+	accepted := s.do("POST", busy.path+"/cells", `{"code":"import time; time.sleep(1); x = 2","wait":false}`)
+	expect(t, "a cell", accepted, 202)
+	accepted.decode(t, &slow)
+	var talk sync.WaitGroup
+	refused := make(chan struct{})
+	talk.Go(func() { // cells come until the service takes none
+		for {
+			select {
+			case <-refused:
+				return
+			default:
+			}
+			resp, err := http.Post(s.url+talking.path+"/cells", "application/json", strings.NewReader(`{"code":"x"}`))
+			if err == nil {
+				resp.Body.Close()
+			}
+		}
+	})
 	began := time.Now()
 	s.stop()
+	close(refused)
+	talk.Wait()
 	if took := time.Since(began); took > 20*time.Second { // of 30 s to drain
 		t.Errorf("it stopped after %s", took)
 	}
 	s = serve(t, who, data, "--wall", "gvisor")
-	busy.service, serving.service = s, s
+	busy.service, serving.service, talking.service = s, s, s
+	if c := talking.cell("x"); c.text() != "1\n" || c.Restarted {
+		t.Errorf("after cells until the end: %q, %+v", c.text(), c)
+	}
 	if c := busy.cell("x"); c.text() != "2\n" || c.Restarted {
-		t.Errorf("after a cell: %q, %+v", c.text(), c)
+		t.Errorf("after a cell: %q, %+v; the cell: %s", c.text(), c, s.do("GET", busy.path+"/cells/"+slow.ID, "").body)
 	}
 	count := "import subprocess; x, subprocess.run(['pgrep', '-c', 'sleep'], stdout=-1).stdout"
 	if c := serving.cell(count); c.text() != "(1, b'1\\n')\n" || c.Restarted {

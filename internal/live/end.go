@@ -37,6 +37,7 @@ func (it *interpreter) ended(run *engine.Run) {
 	why := it.ending
 	if why == "" {
 		why = reason(run)
+		at.service.log.Info("an interpreter ended by itself", "session", at.record.ID, "reason", why)
 	}
 	at.interpreter, at.current = nil, nil
 	at.service.lived.Add(int64(time.Since(it.start)))

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/airlock-run/airlock/internal/engine"
 )
@@ -110,46 +109,60 @@ func (s *Service) addMemory(
 	}, nil
 }
 
-// doze stores an idle session with its memory. If that fails, its interpreter ends without.
-func (at *session) doze(why string) {
+// doze stores an idle session with its memory. If that fails, its interpreter ends without. An error says that it is not
+// idle any more.
+func (at *session) doze(why string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
 	err := at.remember(ctx, "pause", why)
-	if err == nil || engine.KindOf(err) == engine.ErrBusy { // it is not idle any more
-		return
+	if err == nil || engine.KindOf(err) == engine.ErrBusy {
+		return err
 	}
 	at.service.log.Warn("a session ends without its memory, which could not be stored", "session", at.record.ID,
 		"error", err)
 	at.endNow(why)
+	return nil
 }
 
 // PauseAll stores the sessions with their memory, where that can be, before a service stops. Their processes go on with
 // them. Cells that run have until ctx ends.
 func (s *Service) PauseAll(ctx context.Context) {
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	later := []*session{}
+	var all sync.WaitGroup
+	storing := make(chan struct{}, runtime.GOMAXPROCS(0)) // as many at once as there are processors
 	for _, at := range s.all() {
-		switch {
-		case at.id != at.record.ID || !keepsMemory(at.record):
-		case at.isBusy():
-			later = append(later, at)
-		default:
-			group.Go(func() error {
-				at.doze(shutDown)
-				return nil
-			})
+		if at.id == at.record.ID && keepsMemory(at.record) {
+			all.Go(func() { at.rememberIdle(ctx, storing) })
 		}
 	}
-	_ = group.Wait() // each has logged its error
-	for _, at := range later {
-		group.Go(func() error {
-			at.awaitCells(ctx)
-			at.doze(shutDown)
-			return nil
-		})
+	all.Wait()
+}
+
+// rememberIdle stores a session with its memory once it is idle. If it is not before ctx ends, or has a question to a
+// client, it ends without.
+func (at *session) rememberIdle(ctx context.Context, storing chan struct{}) {
+	look := time.NewTicker(busyLook)
+	defer look.Stop()
+	for {
+		busy, asks := at.isBusy()
+		if !busy {
+			storing <- struct{}{}
+			err := at.doze(shutDown)
+			<-storing
+			if err == nil {
+				return
+			}
+		}
+		select {
+		case <-look.C:
+			if !asks {
+				continue
+			}
+		case <-ctx.Done():
+		}
+		at.service.log.Warn("a session ends without its memory: it was busy when the service had to stop", "session",
+			at.record.ID, "asks", asks)
+		return
 	}
-	_ = group.Wait()
 }
 
 // shutDown is why a session ends that is stored as its service stops.
@@ -158,26 +171,15 @@ const shutDown = "The service was shut down."
 // busyLook is how often a service that stops looks for sessions that run a cell.
 const busyLook = 50 * time.Millisecond
 
-// isBusy reports whether the interpreter of a session has something to do, and needs no client for it.
-func (at *session) isBusy() bool {
+// isBusy reports whether the interpreter of a session has something to do, and whether that waits for a client.
+func (at *session) isBusy() (busy, asks bool) {
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	it := at.interpreter
-	return it != nil && it.ending == "" && (!it.began || at.current != nil || len(at.orders) > 0) &&
-		it.asks.First() == nil
-}
-
-// awaitCells waits until the session has no cell to run, or ctx ends.
-func (at *session) awaitCells(ctx context.Context) {
-	look := time.NewTicker(busyLook)
-	defer look.Stop()
-	for at.isBusy() {
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-			return
-		}
+	if it == nil || it.ending != "" {
+		return false, false
 	}
+	return !it.began || at.current != nil || len(at.orders) > 0, it.asks.First() != nil
 }
 
 // goOn notes that the interpreter has gone on as it was stored: it has been set up, and has its variables. What it

@@ -545,7 +545,7 @@ func (at *session) endIdle(why string) bool {
 	if !at.isIdle() {
 		return false
 	}
-	if at.id == at.record.ID && keepsMemory(at.record) && at.service.background(func() { at.doze(why) }) {
+	if at.id == at.record.ID && keepsMemory(at.record) && at.service.background(func() { _ = at.doze(why) }) {
 		return true
 	}
 	return at.endNow(why)
