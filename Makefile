@@ -81,7 +81,7 @@ test: ## all checks: format, lint, tests with the race detector, fuzz seeds, end
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
 	@$(MAKE) -j2 clients pythons $(GOLANGCI) $(VERSITYGW) gvisor
-	@$(MAKE) -j4 -o build -o gvisor services sandbox unit pages lint editor-check view-check viewers-check
+	@$(MAKE) -j3 -o build -o gvisor pages services sandbox unit lint editor-check view-check viewers-check
 	@scripts/test-report --slowest '$(TIMES)'
 	@echo '== all is well'
 
@@ -220,7 +220,7 @@ RACE     := -race '-gcflags=modernc.org/sqlite/lib=-race=false'
 LARGE    := ^TestLarge
 
 # A package is concurrent if it starts goroutines, or has locks or channels.
-packages   = $(GO) list -f '.{{slice .Dir (len .Module.Dir)}}' ./... | grep -v -e /internal/sandbox/ -e /e2e | sort
+packages   = $(GO) list -f '.{{slice .Dir (len .Module.Dir)}}' ./... | grep -v -e /internal/sandbox/ -e /e2e -e /bench/soak | sort
 concurrent = grep -rlE --include='*.go' --exclude='*_test.go' '^\s*go (func|[a-z.]+\()|\.Go\(|"sync(/atomic)?"|\bchan ' $$($(packages)) | \
 	xargs -n 1 dirname | sort -u
 
@@ -281,7 +281,7 @@ e2e: services pages ## the real binary, driven as a user would: terminal, HTTP, 
 .PHONY: services
 services: build gvisor # the end-to-end tests in a terminal and over HTTP
 	@echo '== end to end: terminal, HTTP'
-	@$(call e2e-test,-skip '$(LONG)' -- $$($(GO) list ./e2e/... | grep -v -e /browser))
+	@$(call e2e-test,-skip '$(LONG)' -- $$($(GO) list ./e2e/... ./bench/soak | grep -v -e /browser))
 
 .PHONY: pages
 pages: build gvisor # the end-to-end tests in a browser
@@ -292,11 +292,11 @@ pages: build gvisor # the end-to-end tests in a browser
 test-long: build $(VERSITYGW) ## more tests in CI: failures of cluster nodes, networks and clocks; a short soak
 	@$(MAKE) test-deps test-data
 	@rm -f '$(TIMES)'
-	@$(call e2e-test,-run '$(LONG)' -- ./e2e ./e2e/soak)
+	@$(call e2e-test,-run '$(LONG)' -- ./e2e ./bench/soak)
 
-# QUICK=1 takes about four minutes and does not write the document; a full run takes
-# about thirteen and does. ARGS are further options: ARGS='-only gvisor' measures one section,
-# and writes its part of the document.
+# QUICK=1 takes about five minutes and does not write the document; a full run takes
+# about twenty and does. ARGS are further options: ARGS='-only gvisor' measures one section,
+# and writes its part of the document. Each run leaves a file for benchstat in bench/out.
 .PHONY: bench
 bench: build gvisor ## speed beside alternatives: table, JSON, docs/performance.md; QUICK=1 for an estimate
 	@scripts/bench-deps '$(CACHE)/bench'
@@ -377,7 +377,7 @@ terminal-picture: build test-data ## regenerates docs/terminal.svg: commands typ
 .PHONY: soak
 soak: build ## the real service under honest and hostile load for DURATION=10m: out/soak/soak.txt, soak.svg
 	@$(MAKE) test-data
-	@$(GO) build -o '$(CACHE)/soak' ./e2e/soak
+	@$(GO) build -o '$(CACHE)/soak' ./bench/soak
 	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -duration '$(or $(DURATION),10m)' -doc docs/soak.md $(ARGS)
 
 # NUMBER=deadline measures one number, RUNS=200 with fewer runs, kills or files. A full
@@ -385,7 +385,7 @@ soak: build ## the real service under honest and hostile load for DURATION=10m: 
 .PHONY: numbers
 numbers: build ## promises about hostile code, measured, each with its bound (takes half an hour)
 	@$(MAKE) test-data
-	@$(GO) build -o '$(CACHE)/soak' ./e2e/soak
+	@$(GO) build -o '$(CACHE)/soak' ./bench/soak
 	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -number '$(or $(NUMBER),all)' -runs '$(or $(RUNS),0)' -doc docs/soak.md $(ARGS)
 
 # The bundle of the page's editor is committed, so that building Airlock needs no npm.

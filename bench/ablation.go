@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
 // trick is something of package trick, which this command names to a service that is to go without it.
@@ -48,44 +51,55 @@ var tricks = []trick{
 	{"records", "short runs are recorded later", 120, "engine/record.go", "print prints bash list"},
 }
 
-// Ablated is what a trick pays.
-type Ablated struct {
+// ablated is what a trick pays.
+type ablated struct {
 	Trick string            `json:"trick"`
-	Ratio map[string]Payoff `json:"ratio"` // by row
+	Ratio map[string]margin `json:"ratio"` // by row
 }
 
-// Payoff is the time without a trick by that with it, the median of all pairs of turns. In 95 of 100 measurements the
+// margin is the time without a trick by that with it, the median of all pairs of turns. In 95 of 100 measurements the
 // true one is between Least and Most.
-type Payoff struct{ Median, Least, Most float64 }
+type margin struct{ Median, Least, Most float64 }
 
 // payoff is one row that a person or an operator feels.
 type payoff struct {
 	name, title string
-	workload    func(*bench) workload
 	rounds      int // each with a turn of both; a tenth in a quick run
 	clients     int // that ask as fast as they can for a while; 0: one asks once, after a rest
 	segment     time.Duration
-	open        func(name string, s *server) contestant
+	open        func(b *bench, name string, s *lab.Service) contestant
 }
 
-func (w workload) always(*bench) workload { return w }
+// running returns what opens a program.
+func running(p *program) func(*bench, string, *lab.Service) contestant {
+	return func(_ *bench, name string, s *lab.Service) contestant { return airlock(name, s, p) }
+}
 
-func thePlot(b *bench) workload { return b.plot }
+func thePlot(b *bench, name string, s *lab.Service) contestant { return airlock(name, s, &b.plot) }
+
+var largeInput = holding(100 * mebibyte)
 
 var payoffs = []payoff{
-	{"print", "print(1)", printing.always, 200, 0, 0, airlock},
-	{"prints", "of 8", printing.always, 30, 8, 300 * time.Millisecond, airlock},
-	{"plot", "plot.py", thePlot, 20, 0, 0, airlock},
-	{"plots", "of 4", thePlot, 10, 4, time.Second, airlock},
-	{"new", "new session", firstCell.always, 60, 0, 0, func(_ string, s *server) contestant { return newSessions(s) }},
-	{"cell", "next cell", nextCell.always, 150, 0, 0,
-		func(_ string, s *server) contestant { return inSession(s, `"text/plain":"42"`) }},
-	{"mcp", "MCP's cell", nextCell.always, 150, 0, 0, byMCP},
-	{"js", "console.log(1)", spoken[0].always, 60, 0, 0, airlock},
-	{"ts", "TypeScript", spoken[1].always, 60, 0, 0, airlock},
-	{"bash", "echo", spoken[2].always, 150, 0, 0, airlock},
-	{"list", "list", printing.always, 100, 0, 0, listing},
-	{"input", "100 MiB in", func(*bench) workload { return holding(100 * mebibyte) }, 40, 0, 0, airlock},
+	{"print", "print(1)", 200, 0, 0, running(&printing)},
+	{"prints", "of 8", 30, 8, 300 * time.Millisecond, running(&printing)},
+	{"plot", "plot.py", 20, 0, 0, thePlot},
+	{"plots", "of 4", 10, 4, time.Second, thePlot},
+	{"new", "new session", 60, 0, 0, func(_ *bench, name string, s *lab.Service) contestant {
+		return newSessions(name, s)
+	}},
+	{"cell", "next cell", 150, 0, 0, func(_ *bench, name string, s *lab.Service) contestant {
+		return cells(name, s, nextBefore, nextCode, nextWanted)
+	}},
+	{"mcp", "MCP's cell", 150, 0, 0, func(_ *bench, name string, s *lab.Service) contestant {
+		return byMCP(name, overHTTP(s))
+	}},
+	{"js", "console.log(1)", 60, 0, 0, running(&spoken[0].program)},
+	{"ts", "TypeScript", 60, 0, 0, running(&spoken[1].program)},
+	{"bash", "echo", 150, 0, 0, running(&spoken[2].program)},
+	{"list", "list", 100, 0, 0, func(_ *bench, name string, s *lab.Service) contestant {
+		return ready(name, newCaller(s.URL).again("GET", runsPath, nil))
+	}},
+	{"input", "100 MiB in", 40, 0, 0, running(&largeInput)},
 }
 
 // ablationSections are the tricks.
@@ -114,11 +128,11 @@ func (b *bench) ablate(ctx context.Context, t trick) error {
 			return err
 		}
 	}
-	found := Ablated{t.id(), map[string]Payoff{}}
+	found := ablated{t.id(), map[string]margin{}}
 	for _, p := range payoffs {
 		if len(ratios[p.name]) > 0 {
 			found.Ratio[p.name] = medianOf(ratios[p.name])
-			fmt.Fprintf(b.progress, "   %-14s %.2f\n", p.title, found.Ratio[p.name])
+			fmt.Fprintf(os.Stderr, "   %-14s %.2f\n", p.title, found.Ratio[p.name])
 		}
 	}
 	b.results.Ablation = append(b.results.Ablation, found)
@@ -126,34 +140,34 @@ func (b *bench) ablate(ctx context.Context, t trick) error {
 }
 
 // medianOf returns a median with the values that are two standard deviations of its rank away from it.
-func medianOf(values []float64) Payoff {
+func medianOf(values []float64) margin {
 	slices.Sort(values)
 	n := float64(len(values))
 	at := func(rank float64) float64 { return values[min(max(int(rank), 0), len(values)-1)] }
-	return Payoff{at(n / 2), at(n/2 - math.Sqrt(n)), at(n/2 + math.Sqrt(n))}
+	return margin{at(n / 2), at(n/2 - math.Sqrt(n)), at(n/2 + math.Sqrt(n))}
 }
 
 // ablateOnce starts one service of each kind, and adds to the ratios of all rows. On every second side the one without
 // the trick is started first.
 func (b *bench) ablateOnce(ctx context.Context, t trick, side int, ratios map[string][]float64) error {
-	var both [2]*server // with all tricks, without this one
+	var both [2]*lab.Service // with all tricks, without this one
 	for i := range both {
 		k := (i + side) % 2
-		data, err := b.newData()
+		data, err := lab.NewData(b.scratch, b.runtimes)
 		if err != nil {
 			return err
 		}
-		s, err := b.serve(data, []string{"AIRLOCK_WITHOUT=" + []string{"", t.name}[k]})
-		if both[k], err = s.warmed(ctx, err); err != nil {
+		s, err := b.serve(ctx, data, []string{"AIRLOCK_WITHOUT=" + []string{"", t.name}[k]}, "--owner-rate=100000")
+		if both[k], err = warmed(ctx, s, err); err != nil {
 			return err
 		}
-		defer both[k].stop()
+		defer func() { _ = both[k].Stop() }() // nothing is measured any more
 	}
 	for _, p := range payoffs {
 		if !slices.Contains(strings.Fields(t.rows), p.name) {
 			continue
 		}
-		found, err := p.ratios(ctx, b, p.open("all", both[0]), p.open("without", both[1]))
+		found, err := p.ratios(ctx, b, p.open(b, "all", both[0]), p.open(b, "without", both[1]))
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.title, err)
 		}
@@ -163,25 +177,27 @@ func (b *bench) ablateOnce(ctx context.Context, t trick, side int, ratios map[st
 }
 
 // ratios returns, of each pair of turns, the time of the second by that of the first.
-func (p *payoff) ratios(ctx context.Context, b *bench, all, without contestant) (ratios []float64, err error) {
-	all.name, without.name = "all", "without"
-	w, rounds := p.workload(b), max(p.rounds*b.options.rounds/ablationSides, 1)
-	if b.options.quick {
+func (p *payoff) ratios(ctx context.Context, b *bench, both ...contestant) (ratios []float64, err error) {
+	rounds := max(p.rounds*b.rounds/ablationSides, 1)
+	if b.quick {
 		rounds = max(rounds/10, 2)
 	}
 	if p.clients == 0 {
-		times, err := takeTurns(ctx, &w, rounds, []contestant{all, without})
-		for i := range times[all.name] {
-			ratios = append(ratios, float64(times[without.name][i])/float64(times[all.name][i]))
+		times, err := turns(ctx, rounds, both...)
+		if err != nil {
+			return nil, err
 		}
-		return ratios, err
+		for i := range times[0] {
+			ratios = append(ratios, float64(times[1][i])/float64(times[0][i]))
+		}
+		return ratios, nil
 	}
 	for round := range rounds {
 		var each [2]span
 		for i := range each {
 			k := (i + round) % 2
-			pause(ctx, 4*rest)
-			if err := each[k].add(ctx, []contestant{all, without}[k], &w, p.clients, p.segment); err != nil {
+			lab.Pause(ctx, 4*rest)
+			if err := each[k].add(ctx, both[k], p.clients, p.segment); err != nil {
 				return nil, err
 			}
 		}
@@ -193,26 +209,12 @@ func (p *payoff) ratios(ctx context.Context, b *bench, all, without contestant) 
 	return ratios, nil
 }
 
-// pace returns the time of a span for each answer in it.
-func (s *span) pace() float64 { return s.length.Seconds() / float64(len(s.times)) }
-
-// listing asks for a page of runs.
-func listing(name string, s *server) contestant {
-	return contestant{name: name, open: func(context.Context, *workload) (*client, error) {
-		c, err := dial(s.address)
-		if err != nil {
-			return nil, err
-		}
-		request := newRequest("GET", runsPath, s.address, nil)
-		return &client{attempt: func(context.Context) error { return c.do(request) }, close: c.close}, nil
-	}}
-}
-
-func (r *Results) ablationText() string {
-	t := table{head: []string{"without", "lines", "in"}}
+func (r *results) ablationTable() string {
+	head := []string{"without", "lines", "in"}
 	for _, p := range payoffs {
-		t.head = append(t.head, p.title)
+		head = append(head, p.title)
 	}
+	t := lab.NewTable(head...)
 	for _, found := range r.Ablation {
 		i := slices.IndexFunc(tricks, func(t trick) bool { return t.id() == found.Trick })
 		if i < 0 {
@@ -226,7 +228,7 @@ func (r *Results) ablationText() string {
 			}
 			row = append(row, cell)
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
-	return t.orNothing()
+	return t.String()
 }

@@ -1,271 +1,256 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
-// Computer is what the processes of live sessions cost.
-type Computer struct {
-	Command   Summary `json:"command"` // E2B's commands.run("true"); zero without its client
-	Processes int     `json:"processes"`
-	Threads   int     `json:"threads"`   // of the executor, more with so many processes
-	Memory    float64 `json:"memory_mb"` // the same
-	Tree      int     `json:"tree"`      // processes below one, each in a session of its own
-	End       Summary `json:"end"`       // of all of them, by DELETE
-	Stays     *Stays  `json:"stays,omitempty"`
-}
-
-// So many processes run, in sessions of so many.
-const (
-	computerProcesses = 2000
-	sessionProcesses  = 100
-	computerTree      = 100
-	computerOwners    = 3 // of whom each may have a part of the machine's pipes and open files
-)
-
-//go:embed e2b_computer.py
-var e2bCommands string
-
-// computer is a service with owners of its own.
-type computer struct {
-	*server
-	keys []string
-}
-
+// measureComputer measures what a session is besides an interpreter: processes, and files that stay.
 func (b *bench) measureComputer(ctx context.Context) error {
-	data, err := b.newData()
-	if err != nil {
+	if err := b.service(ctx); err != nil {
 		return err
 	}
-	c := &computer{}
-	for n := range computerOwners + 1 {
-		argv := []string{"keys", "create", "--data", data, "--owner", "owner" + strconv.Itoa(n)}
-		if n == computerOwners {
-			argv = append(argv, "--e2b")
-		}
-		key, err := exec.CommandContext(ctx, b.options.airlock, argv...).Output()
-		if err != nil {
-			return fmt.Errorf("keys create: %w", err)
-		}
-		c.keys = append(c.keys, strings.TrimSpace(string(key)))
-	}
-	service, err := b.serve(data, nil)
-	if c.server, err = service.warmed(ctx, err); err != nil {
+	if err := b.trees(ctx); err != nil {
 		return err
 	}
-	defer c.stop()
-	r := &Computer{Tree: computerTree}
-	b.results.Computer = r
-	if err := b.computerCommands(ctx, c, r); err != nil {
-		return err
-	}
-	if err := c.trees(ctx, r, b.plan.sessions); err != nil {
-		return err
-	}
-	if err := c.crowd(ctx, r); err != nil {
-		return err
-	}
-	c.stop()
-	if r.Stays, err = b.measureStays(ctx); err != nil {
-		return err
-	}
-	fmt.Fprint(b.progress, "   "+strings.ReplaceAll(strings.TrimSpace(r.text()), "\n", "\n   ")+"\n")
-	return ctx.Err()
-}
-
-// computerCommands times commands of E2B's client.
-func (b *bench) computerCommands(ctx context.Context, c *computer, r *Computer) error {
-	if found, _ := filepath.Glob(b.options.e2b); len(found) == 0 {
-		b.results.Missing["E2B's Python client"] = "it is not installed"
-		return nil
-	}
-	address := "http://" + c.address + "/e2b"
-	cmd := exec.CommandContext(ctx, b.options.e2b, "-c", e2bCommands, strconv.Itoa(4*b.plan.sessions))
-	cmd.Env = append(os.Environ(), "E2B_API_URL="+address, "E2B_SANDBOX_URL="+address,
-		"E2B_API_KEY="+c.keys[computerOwners])
-	cmd.Stderr = b.progress
-	out, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("E2B's client: %w", err)
-	}
-	var times []float64
-	if err := json.Unmarshal(out, &times); err != nil {
-		return err
-	}
-	var s sample
-	for _, ms := range times {
-		s = append(s, time.Duration(ms*float64(time.Millisecond)))
-	}
-	r.Command = s.summary()
-	return nil
-}
-
-// call makes a request of an owner. It tries again while the service is busy.
-func (c *computer) call(ctx context.Context, owner int, method, path string, body, answer any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	for {
-		req, err := http.NewRequestWithContext(ctx, method, "http://"+c.address+path, bytes.NewReader(text))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("X-API-Key", c.keys[owner])
-		req.Header.Set("Content-Type", "application/json")
-		response, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		said, err := io.ReadAll(response.Body)
-		response.Body.Close()
-		switch {
-		case err != nil:
-			return err
-		case response.StatusCode == http.StatusTooManyRequests:
-			pause(ctx, rest)
-		case response.StatusCode >= http.StatusMultipleChoices:
-			return fmt.Errorf("%s %s: %d %s", method, path, response.StatusCode, said)
-		case answer != nil:
-			return json.Unmarshal(said, answer)
-		default:
-			return nil
-		}
-	}
-}
-
-type madeThing struct{ ID string }
-
-// session makes a session that has an interpreter, and returns its path.
-func (c *computer) session(ctx context.Context, owner int) (string, error) {
-	var made madeThing
-	body := map[string]any{"kind": "live", "language": "python", "limits": map[string]int{"processes": 128}}
-	if err := c.call(ctx, owner, "POST", sessionsPath, body, &made); err != nil {
-		return "", err
-	}
-	path := sessionsPath + "/" + made.ID
-	return path, c.call(ctx, owner, "POST", path+"/cells", map[string]string{"code": "1"}, nil)
+	return b.stays(ctx)
 }
 
 // treeCode starts the processes of a tree, which survive what a terminal sends, and says when they run.
 const treeCode = `trap '' HUP TERM; for n in $(seq 100); do setsid sh -c 'trap "" HUP TERM; exec sleep 1000' & done
 until [ "$(pgrep -c -x sleep)" = 100 ]; do :; done; : > up; wait`
 
-// trees times the end of trees of processes.
-func (c *computer) trees(ctx context.Context, r *Computer, rounds int) error {
-	path, err := c.session(ctx, 0)
-	if err != nil {
+// trees times the end of trees of 100 processes, each in a session of its own.
+func (b *bench) trees(ctx context.Context) error {
+	c := newCaller(b.warm.URL)
+	defer c.close()
+	var m made
+	if _, err := c.decode(ctx, "POST", sessionsPath,
+		`{"kind":"live","language":"python","limits":{"processes":128}}`, &m); err != nil {
 		return err
 	}
-	var s sample
-	for range rounds {
-		var made madeThing
-		if err := c.call(ctx, 0, "POST", path+"/processes", map[string]string{"shell": treeCode}, &made); err != nil {
+	path := sessionsPath + "/" + m.ID
+	var times lab.Sample
+	for range b.full(50, 10) {
+		var p made
+		if _, err := c.decode(ctx, "POST", path+"/processes", map[string]string{"shell": treeCode}, &p); err != nil {
 			return err
 		}
-		const ready = "import os, time\nwhile not os.path.exists('up'): time.sleep(.01)\nos.remove('up')"
-		if err := c.call(ctx, 0, "POST", path+"/cells", map[string]string{"code": ready}, nil); err != nil {
+		if _, err := c.cell(ctx, path,
+			"import os, time\nwhile not os.path.exists('up'): time.sleep(.01)\nos.remove('up')"); err != nil {
 			return err
 		}
-		began := time.Now()
-		if err := c.call(ctx, 0, "DELETE", path+"/processes/"+made.ID, nil, nil); err != nil {
+		took, err := c.do(ctx, "DELETE", path+"/processes/"+p.ID, nil)
+		if err != nil {
 			return err
 		}
-		s = append(s, time.Since(began))
-		for _, p := range processes() {
-			if p.command == "sleep 1000" {
+		times = append(times, took)
+		for _, p := range lab.Processes() {
+			if strings.Join(p.Argv, " ") == "sleep 1000" {
 				return errors.New("a process of the tree is left")
 			}
 		}
 	}
-	r.End = s.summary()
-	return c.call(ctx, 0, "DELETE", path, nil, nil)
+	b.row("DELETE of a process with 100 below it", "airlock", times)
+	b.goal("DELETE of a tree of 100 processes: p99", "s", 0.5, 0.1, times.P99()/1000)
+	_, err := c.do(ctx, "DELETE", path, nil)
+	return err
 }
 
-// crowd has many processes run at once.
-func (c *computer) crowd(ctx context.Context, r *Computer) error {
-	paths := make([]string, computerProcesses/sessionProcesses)
-	for i := range paths {
-		var err error
-		if paths[i], err = c.session(ctx, i%computerOwners); err != nil {
+// stays restarts a service with 500 sessions that have a file each, after snapshots and forks of one with 1,000 files
+// of together 100 MB.
+func (b *bench) stays(ctx context.Context) error {
+	data, err := lab.NewData(b.scratch, b.runtimes)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(data)
+	args := []string{"--live=1000", "--owner-live=1000", "--owner-rate=100000"}
+	s, err := b.serve(ctx, data, nil, args...)
+	if s, err = warmed(ctx, s, err); err != nil {
+		return err
+	}
+	c := newCaller(s.URL)
+	defer c.close()
+	paths := make([]string, b.full(500, 100))
+	for n := range paths {
+		if paths[n], err = c.session(ctx); err == nil {
+			_, err = c.cell(ctx, paths[n], fmt.Sprintf("open('a.txt', 'w').write('file %d') and None", n))
+		}
+		if err != nil {
 			return err
 		}
 	}
-	before, err := c.executor(ctx)
+	if err := errors.Join(b.copies(ctx, c), s.Stop()); err != nil {
+		return err
+	}
+	if s, err = b.serve(ctx, data, nil, args...); err != nil {
+		return err
+	}
+	again := newCaller(s.URL)
+	defer again.close()
+	lost, times := 0, lab.Sample{}
+	for n, path := range paths {
+		began := time.Now()
+		if _, err := again.cell(ctx, path, "print(open('a.txt').read())", fmt.Sprintf(`file %d\n`, n)); err != nil {
+			lost++
+		}
+		times = append(times, time.Since(began))
+	}
+	b.row("a session's first answer after a restart", "airlock", times)
+	b.goal(fmt.Sprintf("files lost by %d sessions in a restart", len(paths)), "files", 0, 0, float64(lost))
+	b.goal("p99 of their first answers after it", "s", 2, 0.5, times.P99()/1000)
+	return s.Stop()
+}
+
+// copies makes snapshots and forks.
+func (b *bench) copies(ctx context.Context, c *caller) error {
+	path, err := c.session(ctx)
 	if err != nil {
 		return err
 	}
-	var starting sync.WaitGroup
-	failed := make([]error, len(paths))
-	for i, path := range paths {
-		starting.Go(func() {
-			for n := 0; n < sessionProcesses && failed[i] == nil; n++ {
-				failed[i] = c.call(ctx, i%computerOwners, "POST", path+"/processes",
-					map[string]any{"argv": []string{"sleep", "1001"}}, nil)
-			}
-		})
-	}
-	starting.Wait()
-	if err := errors.Join(failed...); err != nil {
+	if _, err := c.cell(ctx, path,
+		"import os\nfor i in range(1000): open(f'{i}.bin', 'wb').write(os.urandom(100_000))"); err != nil {
 		return err
 	}
-	after, err := c.executor(ctx)
-	if err != nil {
-		return err
+	var snapshots, forks lab.Sample
+	for round := range b.full(30, 8) + 1 {
+		took, err := c.do(ctx, "POST", path+"/snapshots", `{}`, `"files":1000`)
+		if err != nil {
+			return err
+		}
+		forked, err := c.do(ctx, "POST", path+"/fork", `{}`)
+		if err != nil {
+			return err
+		}
+		if round > 0 { // the first stores what the limits of a cell left
+			snapshots, forks = append(snapshots, took), append(forks, forked)
+		}
 	}
-	r.Processes, r.Threads, r.Memory = computerProcesses, after.threads-before.threads, after.megabytes-before.megabytes
+	b.row("snapshot of 1,000 files, 100 MB", "airlock", snapshots)
+	b.row("fork of them", "airlock", forks)
+	b.goal("snapshot of 1,000 files, 100 MB", "s", 0.3, 0.1, snapshots.P50()/1000)
+	b.goal("fork of them", "s", 0.1, 0.05, forks.P50()/1000)
 	return nil
 }
 
-// executorSize is how large the executor is.
-type executorSize struct {
-	threads   int
-	megabytes float64
-}
+// keptForks is how many sessions are made of one with its memory.
+const keptForks = 10
 
-// executor looks at the executor when it has returned what it does not use: two seconds after a request.
-func (c *computer) executor(ctx context.Context) (size executorSize, err error) {
-	run := map[string]string{"language": "bash", "code": "true"}
-	if err := c.call(ctx, 0, "POST", "/api/v1/runs", run, nil); err != nil {
-		return size, err
+// keptMemory measures pauses and forks of a session with pandas loaded, in a service with kernels of their own.
+func (b *bench) keptMemory(ctx context.Context, s *lab.Service) error {
+	c := newCaller(s.URL)
+	defer c.close()
+	path, err := c.session(ctx)
+	if err == nil {
+		_, err = c.cell(ctx, path, `import pandas; t = pandas.DataFrame({"a": range(1000)}); t.describe(); None`)
 	}
-	pause(ctx, 4*time.Second)
-	for _, p := range familyOf(c.cmd.Process.Pid, processes()).executor {
-		if !strings.HasPrefix(p.command, "airlock executor") {
-			continue
+	if err != nil {
+		return err
+	}
+	has := func(ctx context.Context, path string) (time.Duration, error) {
+		return newCaller(s.URL).cell(ctx, path, "len(t)", `"text/plain":"1000"`)
+	}
+	var pauses, resumes, forks lab.Sample
+	for range b.full(10, 3) {
+		took, err := c.do(ctx, "POST", path+"/pause", `{}`)
+		if err != nil {
+			return err
 		}
-		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.pid))
-		return executorSize{len(tasks), float64(p.resident*os.Getpagesize()) / 1e6}, err
+		pauses = append(pauses, took)
+		if took, err = has(ctx, path); err != nil {
+			return err
+		}
+		resumes = append(resumes, took)
+		lab.Pause(ctx, rest)
 	}
-	return size, errors.New("the executor is not found")
+	for range b.full(5, 2) {
+		began := time.Now()
+		var all struct{ Sessions []made }
+		if _, err := c.decode(ctx, "POST", path+"/fork", fmt.Sprintf(`{"count":%d}`, keptForks), &all); err != nil {
+			return err
+		}
+		answered := make(chan error, keptForks)
+		for _, fork := range all.Sessions {
+			go func() {
+				_, err := has(ctx, sessionsPath+"/"+fork.ID)
+				answered <- err
+			}()
+		}
+		for range all.Sessions {
+			err = errors.Join(err, <-answered)
+		}
+		forks = append(forks, time.Since(began))
+		for _, fork := range all.Sessions {
+			_, ended := c.do(ctx, "DELETE", sessionsPath+"/"+fork.ID, nil)
+			err = errors.Join(err, ended)
+		}
+		if err != nil || len(all.Sessions) != keptForks {
+			return errors.Join(err, fmt.Errorf("there are %d forks", len(all.Sessions)))
+		}
+	}
+	b.row("pause of a session with pandas loaded", nameOwnKernel, pauses)
+	b.row("resume of it, and a cell", nameOwnKernel, resumes)
+	b.row(fmt.Sprint(keptForks, " forks of it, until each has answered"), nameOwnKernel, forks)
+	b.goal("pause of a session with pandas loaded", "ms", 800, 400, pauses.P50())
+	b.goal("resume of it, and a cell", "ms", 500, 150, resumes.P50())
+	b.goal(fmt.Sprint(keptForks, " forks of it, until each has answered a cell"), "ms", 3000, 1000, forks.P50())
+	_, err = c.do(ctx, "DELETE", path, nil)
+	return err
 }
 
-func (r *Computer) text() string {
-	if r == nil {
-		return "Not measured in this run.\n"
+// pools are what a service says of its waiting sandboxes.
+type pools struct {
+	Pools []struct {
+		Name, Cold      string
+		Ready           bool
+		Waiting, Wanted int
 	}
-	var b strings.Builder
-	if r.Command.P50 > 0 {
-		fmt.Fprintf(&b, "E2B's `commands.run(\"true\")` takes %s ms (p99 %s).\n", ms(r.Command.P50), ms(r.Command.P99))
+}
+
+// filled waits until as many sandboxes of a tier wait as the service wants. If tier is empty, it waits until there are
+// interpreters of all.
+func filled(ctx context.Context, s *lab.Service, tier string) error {
+	c := newCaller(s.URL)
+	defer c.close()
+	var status pools
+	var failed error
+	if lab.Until(ctx, lab.StartTime, func() bool {
+		status = pools{}
+		if _, failed = c.do(ctx, "GET", "/api/v1/status", nil); failed != nil || json.Unmarshal(c.body, &status) != nil {
+			return true
+		}
+		for _, p := range status.Pools {
+			if p.Cold != "" {
+				failed = fmt.Errorf("no sandbox waits for %s: %s", p.Name, p.Cold)
+				return true
+			}
+			if !p.Ready || p.Name == tier && p.Waiting < p.Wanted {
+				return false
+			}
+		}
+		return len(status.Pools) > 0
+	}) {
+		return failed
 	}
-	fmt.Fprintf(&b, "`DELETE` of a process with %d below it, each in a session of its own, takes %s ms until all "+
-		"have ended (p99 %s).\n", r.Tree, ms(r.End.P50), ms(r.End.P99))
-	fmt.Fprintf(&b, "With %d processes in sessions the executor has %d threads and %.0f MB more.\n", r.Processes,
-		r.Threads, r.Memory)
-	b.WriteString(r.Stays.text())
-	return b.String()
+	return fmt.Errorf("its pools do not fill: %+v", status.Pools)
+}
+
+// refilled is a contestant whose pool of a tier is full at each call: the refill is no part of it, and takes nothing
+// from the others.
+func refilled(s *lab.Service, tier string, c contestant) contestant {
+	return contestant{c.name, func(ctx context.Context) (call, func(), error) {
+		do, done, err := c.open(ctx)
+		return func(ctx context.Context) (time.Duration, error) {
+			took, err := do(ctx)
+			return took, errors.Join(err, filled(ctx, s, tier))
+		}, done, err
+	}}
 }

@@ -1,19 +1,49 @@
-"""Makes sandboxes with E2B's Python client, runs 1+1 in each, and kills them. Prints the
-milliseconds of making and running, for each of as many as the first argument says."""
+"""Measures E2B's Python client, as often as the first argument says: sandboxes are made and deleted, one at a time and
+twenty at once; made, with a first result; and used for commands. Prints milliseconds."""
 
 import json
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from e2b_code_interpreter import Sandbox
 
-times = []
-for _ in range(int(sys.argv[1]) + 1):
-    time.sleep(0.025)
+COUNT = int(sys.argv[1])
+
+
+def timed(do):
     began = time.perf_counter()
-    sandbox = Sandbox.create()
-    text = sandbox.run_code("1+1").text
-    times.append((time.perf_counter() - began) * 1000)
+    result = do()
+    return result, (time.perf_counter() - began) * 1000
+
+
+def pair(_=None):
+    sandbox, create = timed(Sandbox.create)
+    _, delete = timed(sandbox.kill)
+    return create, delete
+
+
+def first(_=None):
+    time.sleep(0.1)  # a sandbox waits again
+    sandbox, create = timed(Sandbox.create)
+    result, run = timed(lambda: sandbox.run_code("1+1"))
+    assert result.text == "2", result
     sandbox.kill()
-    assert text == "2", text
-json.dump(times[1:], sys.stdout)  # the first was for nothing
+    return create + run
+
+
+pair()  # for nothing
+alone = [pair() for _ in range(COUNT)]
+with ThreadPoolExecutor(20) as pool:
+    list(pool.map(pair, range(20)))  # for nothing
+    together = list(pool.map(pair, range(COUNT)))
+first()
+firsts = [first() for _ in range(COUNT // 4)]
+sandbox = Sandbox.create()
+commands = [timed(lambda: sandbox.commands.run("true"))[1] for _ in range(COUNT + 10)][10:]
+sandbox.kill()
+json.dump({
+    "create": [p[0] for p in alone], "delete": [p[1] for p in alone],
+    "create20": [p[0] for p in together], "delete20": [p[1] for p in together],
+    "first": firsts, "command": commands,
+}, sys.stdout)

@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
-// go-judge is the peer nearest to us: a service over HTTP that runs programs
-// in containers of its own, which it makes beforehand. It starts a cold
-// interpreter in them. It is given as many of them at once as it takes by
-// itself, one for each core.
+// go-judge is the peer nearest to us: a service over HTTP that runs programs in containers of its own, which it makes
+// beforehand. It starts a cold interpreter in them, as many at once as there are cores.
 
 // judgeMounts is the file system of its containers, the same as that of Airlock's sandboxes.
 const judgeMounts = `mount:
@@ -33,155 +33,104 @@ gid: 1536
 `
 
 // startJudge starts go-judge, or says why there is none.
-func (b *bench) startJudge(ctx context.Context) (*server, error) {
-	if _, err := os.Stat(b.options.judge); err != nil {
+func (b *bench) startJudge(ctx context.Context) (*lab.Service, error) {
+	if _, err := os.Stat(b.judge); err != nil {
 		return nil, errors.New("it is not installed")
-	}
-	var binds strings.Builder
-	bind := func(source, target string) {
-		if _, err := os.Stat(source); err == nil {
-			fmt.Fprintf(&binds, "  - {type: bind, source: %q, target: %s, readonly: true}\n", source, target)
-		}
-	}
-	for _, dir := range []string{"/bin", "/lib", "/lib64", "/usr"} {
-		bind(dir, dir)
 	}
 	packages, err := filepath.EvalSymlinks(b.packages())
 	if err != nil {
 		return nil, err
 	}
-	bind(packages, baseInside+b.site)
-	bind(b.fonts(), fontsInside)
+	var binds strings.Builder
+	for source, target := range map[string]string{"/bin": "/bin", "/lib": "/lib", "/lib64": "/lib64", "/usr": "/usr",
+		packages: baseInside + b.site, b.fonts(): fontsInside} {
+		if _, err := os.Stat(source); err == nil {
+			fmt.Fprintf(&binds, "  - {type: bind, source: %q, target: %s, readonly: true}\n", source, target)
+		}
+	}
 	mounts := filepath.Join(b.scratch, "mount.yaml")
 	if err := os.WriteFile(mounts, fmt.Appendf(nil, judgeMounts, binds.String()), 0o644); err != nil {
 		return nil, err
 	}
-	address, err := freeAddress()
+	address, err := lab.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	s, err := startServer(address, nil, b.options.judge, "-http-addr", address, "-mount-conf", mounts, "-silent",
-		"-pre-fork", "4")
-	return s.awaited(ctx, err)
+	s, err := lab.Start(address, nil, b.judge, "-http-addr", address, "-mount-conf", mounts, "-silent", "-pre-fork", "4")
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Await(ctx)
 }
 
-// judgeRun is one program in the terms of its API.
-type judgeRun struct {
-	Args          []string             `json:"args"`
-	Env           []string             `json:"env"`
-	Files         []any                `json:"files"`
-	CPULimit      time.Duration        `json:"cpuLimit"`
-	ClockLimit    time.Duration        `json:"clockLimit"`
-	MemoryLimit   int                  `json:"memoryLimit"`
-	ProcLimit     int                  `json:"procLimit"`
-	CopyIn        map[string]judgeFile `json:"copyIn,omitempty"`
-	CopyOutCached []string             `json:"copyOutCached,omitempty"`
-}
-
-type judgeFile struct {
-	Content *string `json:"content,omitempty"`
-	FileID  string  `json:"fileId,omitempty"`
-}
-
-type judgeCollector struct {
-	Name string `json:"name"`
-	Max  int    `json:"max"`
-}
-
-type judgeResult struct {
-	Status  string
-	Error   string
-	Files   map[string]string
-	FileIDs map[string]string `json:"fileIds"`
-}
-
-// goJudge is the peer as a contestant: inputs are uploaded once, outputs stay
-// in its store, and are deleted there between attempts.
-func goJudge(s *server, python string) contestant {
-	return contestant{name: nameJudge, open: func(_ context.Context, w *workload) (*client, error) {
-		c, err := dial(s.address)
-		if err != nil {
-			return nil, err
+// goJudge runs a program there: inputs are uploaded once, outputs stay in its store, and are deleted between calls.
+func (b *bench) goJudge(p *program) contestant {
+	return contestant{nameJudge, func(ctx context.Context) (call, func(), error) {
+		c := newCaller(b.peer.URL)
+		run := map[string]any{
+			"args": append([]string{b.python}, p.arguments()...), "env": environment(p, baseInside, fontsInside),
+			"files":    []any{map[string]string{"content": ""}, collector("stdout"), collector("stderr")},
+			"cpuLimit": time.Minute, "clockLimit": time.Minute, "memoryLimit": 1 << 30, "procLimit": 128,
 		}
-		request, err := c.judgeRequest(s.address, python, w)
-		if err != nil {
-			c.close()
-			return nil, err
+		if p.input != "" {
+			id, err := upload(ctx, c, p)
+			if err != nil {
+				return nil, nil, err
+			}
+			run["copyIn"] = map[string]any{"main.py": map[string]string{"content": p.code},
+				p.input: map[string]string{"fileId": id}}
 		}
-		var kept string
-		return &client{
-			close: c.close,
-			attempt: func(context.Context) (err error) {
-				if err := c.do(request); err != nil {
-					return err
-				}
-				kept, err = readJudgeAnswer(c.body, w)
-				return err
-			},
-			after: func() error {
-				if kept == "" {
-					return nil
-				}
-				return c.do(newRequest("DELETE", "/file/"+kept, s.address, nil))
-			},
-		}, nil
+		if p.output != "" {
+			run["copyOutCached"] = []string{p.output}
+		}
+		body := map[string]any{"cmd": []any{run}}
+		return func(ctx context.Context) (time.Duration, error) {
+			took, err := c.do(ctx, "POST", "/run", body)
+			if err != nil {
+				return 0, err
+			}
+			kept, err := judged(c.body, p)
+			if err == nil && kept != "" {
+				_, err = c.do(ctx, "DELETE", "/file/"+kept, nil)
+			}
+			return took, err
+		}, c.close, nil
 	}}
 }
 
-func (c *connection) judgeRequest(host, python string, w *workload) ([]byte, error) {
-	empty := ""
-	run := judgeRun{
-		Args: append([]string{python}, argumentsFor(w)...), Env: environment(w, baseInside, fontsInside),
-		Files:    []any{judgeFile{Content: &empty}, judgeCollector{"stdout", mebibyte}, judgeCollector{"stderr", mebibyte}},
-		CPULimit: time.Minute, ClockLimit: time.Minute, MemoryLimit: 1 << 30, ProcLimit: 128,
-	}
-	if w.input != "" {
-		id, err := c.judgeUpload(host, w)
-		if err != nil {
-			return nil, err
-		}
-		run.CopyIn = map[string]judgeFile{programName: {Content: &w.code}, w.input: {FileID: id}}
-	}
-	if w.output != "" {
-		run.CopyOutCached = []string{w.output}
-	}
-	body, err := json.Marshal(map[string]any{"cmd": []judgeRun{run}})
-	return newRequest("POST", "/run", host, body, asJSON), err
-}
+func collector(name string) map[string]any { return map[string]any{"name": name, "max": mebibyte} }
 
-func (c *connection) judgeUpload(host string, w *workload) (id string, err error) {
+// upload returns the id of a program's input.
+func upload(ctx context.Context, c *caller, p *program) (id string, err error) {
 	var form bytes.Buffer
 	writer := multipart.NewWriter(&form)
-	part, err := writer.CreateFormFile("file", w.input)
+	part, err := writer.CreateFormFile("file", p.input)
 	if err != nil {
 		return "", err
 	}
-	if _, err := part.Write(w.data); err != nil {
+	_, err = part.Write(p.data)
+	if err = errors.Join(err, writer.Close()); err != nil {
 		return "", err
 	}
-	if err := writer.Close(); err != nil {
-		return "", err
-	}
-	if err := c.do(newRequest("POST", "/file", host, form.Bytes(),
-		"Content-Type: "+writer.FormDataContentType())); err != nil {
-		return "", err
-	}
-	err = json.Unmarshal(c.body, &id)
+	c.header["Content-Type"] = writer.FormDataContentType()
+	defer delete(c.header, "Content-Type")
+	_, err = c.decode(ctx, "POST", "/file", form.Bytes(), &id)
 	return id, err
 }
 
-// readJudgeAnswer checks an answer and returns the id of the file that the
-// program left.
-func readJudgeAnswer(body []byte, w *workload) (kept string, err error) {
-	var results []judgeResult
-	if err := json.Unmarshal(body, &results); err != nil {
+// judged checks an answer, and returns the id of the file that the program left.
+func judged(body []byte, p *program) (kept string, err error) {
+	var all []struct {
+		Status  string
+		Files   map[string]string
+		FileIDs map[string]string `json:"fileIds"`
+	}
+	if err := json.Unmarshal(body, &all); err != nil {
 		return "", err
 	}
-	if len(results) != 1 || results[0].Status != "Accepted" || !strings.HasPrefix(results[0].Files["stdout"], w.stdout) {
+	if len(all) != 1 || all[0].Status != "Accepted" || !strings.HasPrefix(all[0].Files["stdout"], p.stdout) ||
+		p.output != "" && all[0].FileIDs[p.output] == "" {
 		return "", fmt.Errorf("its answer: %.400s", body)
 	}
-	if kept = results[0].FileIDs[w.output]; kept == "" && w.output != "" {
-		return "", fmt.Errorf("%s is not among the outputs: %.400s", w.output, body)
-	}
-	return kept, nil
+	return all[0].FileIDs[p.output], nil
 }

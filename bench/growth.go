@@ -7,215 +7,143 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
-	"strings"
+	"os"
+	"sync"
 	"time"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
 // growthSections are measured by make bench-growth, apart from the others.
 var growthSections = []section{
 	{"rows", "runs and files in the index: start, lists, one by its id, search in outputs", (*bench).measureRows},
-	{"upgrade", "an index of an earlier version is brought up to date", (*bench).measureUpgrade},
-	{"folk", "a run in one of ten thousand sessions, a thousand clients at once, load beyond the most",
-		(*bench).measureFolk},
-}
-
-// Grown is what make bench-growth finds.
-type Grown struct {
-	Rows     []Rows  `json:"rows"`
-	Sessions *Many   `json:"sessions,omitempty"`
-	Crowd    *Rush   `json:"crowd,omitempty"`
-	Overload []Load  `json:"overload,omitempty"` // of print(1), at fixed rates
-	Most     float64 `json:"most,omitempty"`     // of print(1) in a second
-	Live     []Held  `json:"live,omitempty"`
-
-	Upgrades []Upgraded `json:"upgrades,omitempty"`
-}
-
-// Rows is what a service with so many runs and as many files takes.
-type Rows struct {
-	Database string  `json:"database"`
-	Count    int     `json:"count"`
-	Size     float64 `json:"size_mb"` // of the database; 0: not known
-	Start    Summary `json:"start"`   // to the first answer to print(1)
-	List     Summary `json:"list"`    // a page of runs or of files, anywhere
-	Get      Summary `json:"get"`     // a run or a file, any
-	Search   Summary `json:"search"`  // a page of the runs with some words
-	Slowest  string  `json:"slowest"` // search
-	Service  float64 `json:"service_mb"`
-}
-
-const (
-	nameSQLite   = "SQLite"
-	namePostgres = "PostgreSQL"
-)
-
-// largest is how many rows there are in the end.
-func (b *bench) largest() int {
-	if b.options.quick {
-		return 100_000
-	}
-	return 1_000_000
+	{"crowd", "a run in one of ten thousand sessions, a thousand clients at once, load beyond the most",
+		(*bench).measureCrowd},
 }
 
 // unlimited are the options of a service whose one owner has everything.
-var unlimited = []string{"--owner-files", "100000000", "--owner-sessions", "1000000"}
+var unlimited = []string{"--owner-files", "100000000", "--owner-sessions", "1000000", "--owner-rate", "100000"}
 
 func (b *bench) measureRows(ctx context.Context) error {
-	stores := []func() (*filled, error){b.inSQLite}
-	if b.options.database != "" {
+	stores := []func() (*database, error){b.inSQLite}
+	if b.database != "" {
 		stores = append(stores, b.inPostgres)
 	} else {
-		b.results.Missing[namePostgres] = "no database was named"
+		b.missing("PostgreSQL", errors.New("no database was named"))
 	}
 	for _, open := range stores {
 		f, err := open()
+		if err == nil {
+			err = b.rowsIn(ctx, f)
+		}
 		if err != nil {
-			return err
-		}
-		if err := b.rowsIn(ctx, f); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
-		}
-		if err := f.empty(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *bench) rowsIn(ctx context.Context, f *filled) error {
-	var err error
-	if b.warm, err = b.serve(f.data, f.env, unlimited...); err != nil { // makes the tables
-		return err
-	}
-	_, err = b.firstAnswer(ctx)
-	b.warm.stop()
-	b.warm = nil
+// rowsIn measures a service on a database that grows.
+func (b *bench) rowsIn(ctx context.Context, f *database) error {
+	s, err := b.serve(ctx, f.data, f.env, unlimited...) // makes the tables
 	if err != nil {
 		return err
 	}
-	for n := 1000; n <= b.largest(); n *= 10 {
+	if err := s.Stop(); err != nil {
+		return err
+	}
+	names := []string{"list", "get", "search"}
+	curves := make([]lab.Curve, len(names))
+	for n := 1000; n <= b.full(1_000_000, 100_000); n *= 10 {
 		began := time.Now()
 		if err := f.fill(ctx, n); err != nil {
-			return fmt.Errorf("fill: %w", err)
+			return fmt.Errorf("%s: fill: %w", f.name, err)
 		}
-		fmt.Fprintf(b.progress, "   %s: filled to %d rows in %.1f s\n", f.name, n, time.Since(began).Seconds())
-		row, err := b.rows(ctx, f, n)
+		fmt.Fprintf(os.Stderr, "   %s: filled to %d rows in %.0f s\n", f.name, n, time.Since(began).Seconds())
+		times, err := b.rowsOf(ctx, f, n)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", f.name, err)
 		}
-		b.grown().Rows = append(b.grown().Rows, *row)
-		fmt.Fprintf(b.progress, "   %s, %d rows, %.0f MB: start %.0f ms; p99 list %.2f, get %.2f, search %.1f ms (%s)\n",
-			f.name, n, row.Size, row.Start.P50, row.List.P99, row.Get.P99, row.Search.P99, row.Slowest)
+		for i := range names {
+			curves[i].Name = f.name + ", " + names[i]
+			curves[i].Points = append(curves[i].Points, [2]float64{float64(n), times[i].P99()})
+		}
+		if n < 1_000_000 {
+			continue
+		}
+		must := []float64{20, 5, 100}
+		if f.driver == "pgx" {
+			must = []float64{50, 50, 50}
+		}
+		for i, name := range names {
+			b.goal(fmt.Sprintf("a million runs and files in %s: p99 of %s", f.name, name), "ms", must[i], must[i]/4,
+				times[i].P99())
+		}
 	}
+	if len(b.results.Curves) == 0 {
+		b.results.Curves = []lab.Chart{{Title: "99th percentile in ms against runs and files in the index", LogX: true,
+			LogY: true}}
+	}
+	b.results.Curves[0].Curves = append(b.results.Curves[0].Curves, curves...)
 	return nil
-}
-
-func (b *bench) grown() *Grown {
-	if b.results.Grown == nil {
-		b.results.Grown = &Grown{}
-	}
-	return b.results.Grown
-}
-
-// rows measures a service on a database of n rows.
-func (b *bench) rows(ctx context.Context, f *filled, n int) (_ *Rows, err error) {
-	row := &Rows{Database: f.name, Count: n, Size: f.size()}
-	var starts sample
-	for range 3 {
-		if b.warm != nil {
-			b.warm.stop()
-		}
-		if b.warm, err = b.serve(f.data, f.env, unlimited...); err != nil {
-			return nil, err
-		}
-		took, err := b.firstAnswer(ctx)
-		if err != nil {
-			return nil, err
-		}
-		starts = append(starts, took)
-	}
-	row.Start = starts.summary()
-	defer func() {
-		b.warm.stop()
-		b.warm = nil
-	}()
-	if _, err := zygotesReady(ctx, b.warm); err != nil {
-		return nil, err
-	}
-	c, err := dial(b.warm.address)
-	if err != nil {
-		return nil, err
-	}
-	defer c.close()
-	if err := row.measure(ctx, c, b.warm.address, n); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, b.warm.log)
-	}
-	family := familyOf(b.warm.cmd.Process.Pid, processes())
-	service := family.service
-	if len(service) == 0 {
-		service = family.parent
-	}
-	row.Service, _, err = memoryOf(service)
-	return row, err
 }
 
 // lookups are how many of each kind are timed.
 const lookups = 300
 
-func (r *Rows) measure(ctx context.Context, c *connection, host string, n int) error {
-	random := rand.New(rand.NewPCG(1, uint64(n)))
-	ask := func(times *sample, path, wanted string) error {
-		began := time.Now()
-		err := c.do(newRequest("GET", path, host, nil))
-		*times = append(*times, time.Since(began))
-		if err == nil && !strings.Contains(string(c.body), wanted) {
-			err = fmt.Errorf("the answer to %s has no %s", path, wanted)
-		}
-		return errors.Join(err, ctx.Err())
+// rowsOf measures a service on a database of n rows: lists, single ones and searches.
+func (b *bench) rowsOf(ctx context.Context, f *database, n int) ([3]lab.Sample, error) {
+	var times [3]lab.Sample
+	s, err := b.serve(ctx, f.data, f.env, unlimited...)
+	if err != nil {
+		return times, err
 	}
-	var list, get, search, nothing sample
+	defer func() { _ = s.Stop() }() // nothing is measured any more
+	took, err := since(ctx, s, &printing)
+	if s, err = warmed(ctx, s, err); err != nil {
+		return times, err
+	}
+	of := fmt.Sprintf("%s with %d runs and files", f.name, n)
+	b.row(of, "start to the first print(1)", lab.Sample{took})
+	c := newCaller(s.URL)
+	defer c.close()
 	for _, path := range []string{runsPath, filesPath, historyPath} { // statements are compiled
-		if err := ask(&nothing, path, ""); err != nil {
-			return err
+		if _, err := c.do(ctx, "GET", path, nil); err != nil {
+			return times, err
 		}
 	}
+	random := rand.New(rand.NewPCG(1, uint64(n)))
 	for i := range lookups {
-		path := []string{runsPath, filesPath}[i%2]
-		at := madeID(1 + random.IntN(n))
+		path, at := []string{runsPath, filesPath}[i%2], madeID(1+random.IntN(n))
 		page := path + "?limit=50"
 		if i%4 > 1 {
 			page += "&after=" + at
 		}
-		if err := ask(&list, page, `"id"`); err != nil {
-			return err
-		}
-		if err := ask(&get, path+"/"+at, at); err != nil {
-			return err
-		}
-	}
-	slowest := time.Duration(0)
-	for i := range lookups {
 		words, found := searched(i, 1+random.IntN(n))
-		wanted := "Nothing matches."
-		if found {
-			wanted = "past-title"
-		}
-		if err := ask(&search, historyPath+"?q="+url.QueryEscape(words), wanted); err != nil {
-			return err
-		}
-		if last := search[len(search)-1]; last > slowest {
-			slowest, r.Slowest = last, words
+		wanted := map[bool]string{true: "past-title", false: "Nothing matches."}[found]
+		for kind, one := range [][2]string{{page, `"id"`}, {path + "/" + at, at},
+			{historyPath + "?q=" + url.QueryEscape(words), wanted}} {
+			took, err := c.do(ctx, "GET", one[0], nil, one[1])
+			if err != nil {
+				return times, fmt.Errorf("%w\n%s", err, s.Log)
+			}
+			times[kind] = append(times[kind], took)
 		}
 	}
-	r.List, r.Get, r.Search = list.summary(), get.summary(), search.summary()
-	return nil
+	for kind, name := range []string{"list", "get", "search"} {
+		b.row(of, name, times[kind])
+	}
+	b.value(of, "size of the database", "MB", f.size())
+	b.value(of, "memory of the service", "MB", lab.Private(s.Server()))
+	return times, nil
 }
 
 const historyPath = "/ui/runs"
 
-// searched are words as people type them, for the run of a number: that of one run, of
-// one in a thousand, of one in eight, of all, several of them, and beginnings of words.
+// searched are words as people type them, for the run of a number: that of one run, of one in a thousand, of one in
+// eight, of all, several of them, and beginnings of words.
 func searched(i, number int) (words string, found bool) {
 	kinds := []string{
 		fmt.Sprintf("total%d", number), fmt.Sprintf("batch%d", number%1000), regions[number%len(regions)], "print",
@@ -243,3 +171,124 @@ func madeID(number int) string {
 
 // scatter makes neighbours' ids begin differently, as random ones do.
 const scatter = 2654435761
+
+func (b *bench) measureCrowd(ctx context.Context) error {
+	if err := b.manySessions(ctx); err != nil {
+		return err
+	}
+	s, err := b.startWarm(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Stop() }() // nothing is measured any more
+	if err := b.rush(ctx, s); err != nil {
+		return err
+	}
+	return b.beyond(ctx)
+}
+
+// manySessions compares services with one session and with many, each with a file.
+func (b *bench) manySessions(ctx context.Context) error {
+	many := b.full(10_000, 1000)
+	var both []contestant
+	for _, count := range []int{1, many} {
+		f, err := b.inSQLite()
+		if err != nil {
+			return err
+		}
+		s, err := b.serve(ctx, f.data, f.env, unlimited...)
+		if s, err = warmed(ctx, s, err); err != nil {
+			return err
+		}
+		_, err = newCaller(s.URL).do(ctx, "POST", filesPath+"?name=in.csv", []byte("a,b\n1,2\n"))
+		if err = errors.Join(err, s.Stop()); err != nil {
+			return err
+		}
+		if err := f.fillSessions(ctx, count); err != nil {
+			return err
+		}
+		s, err = b.serve(ctx, f.data, f.env, unlimited...)
+		if s, err = warmed(ctx, s, err); err != nil {
+			return err
+		}
+		defer func() { _ = s.Stop() }() // nothing is measured any more
+		c, random := newCaller(s.URL), rand.New(rand.NewPCG(2, 2))
+		both = append(both, ready(fmt.Sprintf("one of %d", count), func(ctx context.Context) (time.Duration, error) {
+			return c.do(ctx, "POST", runsPath, map[string]string{"language": "python",
+				"code": "print(len(open('in.csv').read()))", "session": madeID(1 + random.IntN(count))}, `"stdout":"8\n"`)
+		}))
+	}
+	took, err := b.compare(ctx, "a run in a session with a file", 2*lookups, both...)
+	b.goal(fmt.Sprintf("a run in one of %d sessions with files, against the only one", many), "x", 1.1, 1, took[1]/took[0])
+	return err
+}
+
+// rush has each of a thousand clients send one request.
+func (b *bench) rush(ctx context.Context, s *lab.Service) error {
+	const many = 1000
+	watched, stop := context.WithCancel(ctx)
+	var watching, all sync.WaitGroup
+	most := 0.0
+	watching.Go(func() {
+		for ; watched.Err() == nil; lab.Pause(watched, 10*time.Millisecond) {
+			most = max(most, lab.Private(s.Server()))
+		}
+	})
+	times, failures := make(lab.Sample, many), make([]error, many)
+	for i := range many {
+		all.Go(func() {
+			c := newCaller(s.URL)
+			defer c.close()
+			began := time.Now()
+			_, failures[i] = c.do(ctx, "POST", runsPath, `{"language":"python","code":"print(1)"}`)
+			times[i] = time.Since(began)
+		})
+	}
+	all.Wait()
+	stop()
+	watching.Wait()
+	refused := 0
+	for _, err := range failures {
+		e, failed := errors.AsType[*statusError](err)
+		if failed && (e.status == http.StatusTooManyRequests || e.status == http.StatusServiceUnavailable) {
+			refused++
+		} else if err != nil {
+			return err
+		}
+	}
+	b.row("1,000 clients with one print(1) each at once", "until answered or refused", times)
+	b.value("1,000 clients with one print(1) each at once", "refused", "clients", float64(refused))
+	b.value("1,000 clients with one print(1) each at once", "memory of the service", "MB", most)
+	b.goal("1,000 clients with one request each: p99 until answered or refused", "s", 3, 1, times.P99()/1000)
+	b.goal("1,000 clients with one request each: memory of the service", "MB", 150, 80, most)
+	return nil
+}
+
+// beyond asks for print(1) at fixed rates, up to twice the most there is.
+func (b *bench) beyond(ctx context.Context) error {
+	s, err := b.startWarm(ctx, "--owner-rate=100000")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Stop() }() // nothing is measured any more
+	var most span
+	one := airlock(nameWarm, s, &printing)
+	if err := most.add(ctx, one, 4, 5*time.Second); err != nil {
+		return err
+	}
+	half, tail := lab.Curve{Name: "median"}, lab.Curve{Name: "99th percentile"}
+	for _, part := range []float64{0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.25, 1.5, 2} {
+		lab.Pause(ctx, time.Second)
+		rate := part / most.pace()
+		times, _, err := atRate(ctx, one, rate, 4*time.Second) // beyond the most some are refused
+		if err != nil {
+			return err
+		}
+		b.row(fmt.Sprintf("print(1) at %.2f of the most", part), fmt.Sprintf("%.0f a second", rate), times)
+		half.Points = append(half.Points, [2]float64{rate, times.P50()})
+		tail.Points = append(tail.Points, [2]float64{rate, times.P99()})
+	}
+	b.results.Curves = append(b.results.Curves, lab.Chart{LogY: true, Curves: []lab.Curve{half, tail},
+		Title: "print(1): ms from when it was due, against requests a second"})
+	return nil
+}

@@ -1,346 +1,273 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"math"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
-// Live is what live sessions take, beside what is among the latencies.
-type Live struct {
-	Private   float64 `json:"private_mb"`   // of an idle interpreter
-	Interrupt Summary `json:"interrupt"`    // of "while True: pass", until the cell has ended
-	Crowd     int     `json:"crowd"`        // of idle interpreters
-	Idle      float64 `json:"idle_seconds"` // in which they used
-	CPU       float64 `json:"cpu_seconds"`  // all of them
-	Keeping   float64 `json:"keep_seconds"` // and the service with its executor and zygotes
-	Alone     Summary `json:"alone"`        // a one-shot print(1) without them
-	Beside    Summary `json:"beside"`       // and beside them
-	Cells     int     `json:"cells"`        // in one session, and
-	Sessions  int     `json:"sessions"`     // after which there is so much more than after a tenth of them:
-	Growth    Growth  `json:"growth"`
-}
-
-// The names of contestants of live sessions.
 const (
-	nameRun    = "airlock, one-shot print(1)"
 	nameLive   = "airlock, live session"
 	nameKernel = "ipykernel, jupyter_server"
 )
 
-const sessionsPath = "/api/v1/sessions"
-
-// liveSession is a client of one.
-type liveSession struct {
-	*connection
-	host, path string
-}
-
-// createSession makes a live session.
-func (c *connection) createSession(host string) (*liveSession, error) {
-	body := []byte(`{"kind":"live","language":"python"}`)
-	if err := c.do(newRequest("POST", sessionsPath, host, body, asJSON)); err != nil {
-		return nil, err
-	}
-	var made struct{ ID string }
-	if err := json.Unmarshal(c.body, &made); err != nil {
-		return nil, err
-	}
-	return &liveSession{c, host, sessionsPath + "/" + made.ID}, nil
-}
-
-// cell is the request that runs some code, with further fields.
-func (s *liveSession) cell(code, more string) []byte {
-	text, _ := json.Marshal(code)
-	return newRequest("POST", s.path+"/cells", s.host, fmt.Appendf(nil, `{"code":%s%s}`, text, more), asJSON)
-}
-
-// run runs a cell, whose answer must have some text in it.
-func (s *liveSession) run(request []byte, wanted string) error {
-	if err := s.do(request); err != nil {
-		return err
-	}
-	if !bytes.Contains(s.body, []byte(`"status":"ok"`)) || !bytes.Contains(s.body, []byte(wanted)) {
-		return fmt.Errorf("the cell's answer is %.400s", s.body)
-	}
-	return nil
-}
-
-func (s *liveSession) end() error { return s.do(newRequest("DELETE", s.path, s.host, nil)) }
-
 // refillTime is more than it takes to make the next sandbox for an interpreter.
 const refillTime = 150 * time.Millisecond
 
-// newSessions makes a session in each attempt, and runs a cell.
-func newSessions(s *server) contestant {
-	return contestant{name: nameLive, open: func(ctx context.Context, w *workload) (*client, error) {
-		c, err := dial(s.address)
-		if err != nil {
-			return nil, err
-		}
-		var session *liveSession
-		return &client{
-			attempt: func(context.Context) (err error) {
-				if session, err = c.createSession(s.address); err != nil {
-					return err
-				}
-				return session.run(session.cell(w.code, ""), `"text/plain":"2"`)
-			},
-			after: func() error {
-				err := session.end()
-				pause(ctx, refillTime)
-				return err
-			},
-			close: c.close,
-		}, nil
+// newSessions makes a session in each call, and runs a cell.
+func newSessions(name string, s *lab.Service) contestant {
+	return contestant{name, func(context.Context) (call, func(), error) {
+		c := newCaller(s.URL)
+		return func(ctx context.Context) (time.Duration, error) {
+			began := time.Now()
+			path, err := c.session(ctx)
+			if err != nil {
+				return 0, err
+			}
+			_, err = c.cell(ctx, path, "1+1", `"text/plain":"2"`)
+			took := time.Since(began)
+			if err == nil {
+				_, err = c.do(ctx, "DELETE", path, nil)
+			}
+			lab.Pause(ctx, refillTime)
+			return took, err
+		}, c.close, nil
 	}}
 }
 
-// inSession runs the cells of one session.
-func inSession(s *server, wanted string) contestant {
-	return contestant{name: nameLive, open: func(_ context.Context, w *workload) (*client, error) {
-		c, err := dial(s.address)
-		if err != nil {
-			return nil, err
-		}
-		session, err := c.createSession(s.address)
+// cells runs the same cell of one session again and again.
+func cells(name string, s *lab.Service, prepare, code, wanted string) contestant {
+	return contestant{name, func(ctx context.Context) (call, func(), error) {
+		c := newCaller(s.URL)
+		path, err := c.session(ctx)
 		if err == nil {
-			err = session.run(session.cell(w.prepare, ""), "")
+			_, err = c.cell(ctx, path, prepare)
 		}
-		if err != nil {
-			c.close()
-			return nil, err
-		}
-		request := session.cell(w.code, "")
-		return &client{attempt: func(context.Context) error { return session.run(request, wanted) }, close: func() {
-			_ = session.end() // the service ends too
-			c.close()
-		}}, nil
+		return func(ctx context.Context) (time.Duration, error) { return c.cell(ctx, path, code, wanted) },
+			func() { _, _ = c.do(context.WithoutCancel(ctx), "DELETE", path, nil); c.close() }, err
 	}}
-}
-
-// run is a one-shot print(1).
-func oneShot(s *server) contestant {
-	c := airlock(nameRun, s)
-	open := c.open
-	c.open = func(ctx context.Context, _ *workload) (*client, error) { return open(ctx, &printing) }
-	return c
 }
 
 // Cells that both run. A figure is drawn of a table that is there.
-var (
-	firstCell  = workload{name: "new", code: "1+1"}
-	nextCell   = workload{name: "cell", prepare: "x = 41", code: "x + 1"}
-	figureCell = workload{name: "figure", prepare: `%matplotlib inline
+const (
+	nextBefore, nextCode, nextWanted = "x = 41", "x + 1", `"text/plain":"42"`
+
+	figureCode   = "t.plot(title='t');"
+	figureBefore = `%matplotlib inline
 import numpy, pandas
 t = pandas.DataFrame({"a": numpy.arange(500) ** 0.5, "b": numpy.arange(500) % 7})
-`, code: "t.plot(title='t');"}
+`
 )
 
 func (b *bench) measureLive(ctx context.Context) error {
-	s, err := b.startWarm(ctx, "--live=1000", "--owner-live=1000")
+	if err := b.service(ctx); err != nil {
+		return err
+	}
+	took, err := b.compare(ctx, "new session and first cell", b.full(100, 40),
+		airlock("one-shot print(1)", b.warm, &printing), newSessions(nameLive, b.warm))
 	if err != nil {
 		return err
 	}
-	defer s.stop()
-	if err := b.latency(ctx, &firstCell, b.plan.sessions, []contestant{oneShot(s), newSessions(s)}); err != nil {
-		return err
-	}
-	if err := b.beside(ctx, s); err != nil {
-		return err
-	}
-	l := &Live{}
-	for _, measure := range []func(context.Context, *server, *Live) error{b.interrupts, b.growth, b.crowd} {
-		if err := measure(ctx, s, l); err != nil {
-			return err
-		}
-	}
-	b.results.Live = l
-	return ctx.Err()
-}
-
-// beside measures cells beside those of an ipykernel.
-func (b *bench) beside(ctx context.Context, s *server) error {
-	cells, figures := []contestant{inSession(s, `"text/plain":"42"`)}, []contestant{inSession(s, `"image/png"`)}
+	b.goal("new live session and 1+1, against print(1)", "x", 2, 1.3, took[1]/took[0])
+	next := []contestant{cells(nameLive, b.warm, nextBefore, nextCode, nextWanted)}
+	figure := []contestant{cells(nameLive, b.warm, figureBefore, figureCode, `"image/png"`)}
 	jupyter, err := b.startJupyter(ctx)
 	if err != nil {
-		b.results.Missing[nameKernel] = err.Error()
+		b.missing(nameKernel, err)
 	} else {
-		defer jupyter.stop()
-		cells = append(cells, jupyter.inKernel("execute_result"))
-		figures = append(figures, jupyter.inKernel("display_data"))
+		defer func() { _ = jupyter.Stop() }() // it takes its time
+		next = append(next, kernelCells(jupyter, nextBefore, nextCode, "execute_result"))
+		figure = append(figure, kernelCells(jupyter, figureBefore, figureCode, "display_data"))
 	}
-	if err := b.latency(ctx, &nextCell, b.plan.cells, cells); err != nil {
+	if took, err = b.compare(ctx, "next cell", b.full(100, 60), next...); err != nil {
 		return err
 	}
-	return b.latency(ctx, &figureCell, b.plan.figures, figures)
+	if len(took) > 1 {
+		b.goal("next cell over HTTP against ipykernel", "x", 0.15, 0.08, took[0]/took[1])
+	}
+	if took, err = b.compare(ctx, "a cell that draws a figure of a table", b.full(20, 10), figure...); err != nil {
+		return err
+	}
+	if len(took) > 1 {
+		b.goal("a cell that draws a figure, against ipykernel", "x", 0.8, 0.6, took[0]/took[1])
+	}
+	return b.interrupts(ctx)
 }
 
 // interrupts has cells that never end interrupted.
-func (b *bench) interrupts(ctx context.Context, s *server, l *Live) error {
-	c, err := dial(s.address)
-	if err != nil {
-		return err
-	}
+func (b *bench) interrupts(ctx context.Context) error {
+	c := newCaller(b.warm.URL)
 	defer c.close()
-	session, err := c.createSession(s.address)
+	path, err := c.session(ctx)
 	if err != nil {
 		return err
 	}
-	begin := session.cell("print('begun')\nwhile True: pass", `,"wait":false`)
-	interrupt := newRequest("POST", session.path+"/interrupt", s.address, nil)
-	var times sample
-	for range b.plan.interrupts {
-		if err := session.do(begin); err != nil {
+	var times lab.Sample
+	for range b.full(100, 20) {
+		var cell made
+		if _, err := c.decode(ctx, "POST", path+"/cells", map[string]any{"code": "print('begun')\nwhile True: pass",
+			"wait": false}, &cell); err != nil {
 			return err
 		}
-		var cell struct{ ID string }
-		if err := json.Unmarshal(session.body, &cell); err != nil {
+		look := c.again("GET", path+"/cells/"+cell.ID, nil, "begun")
+		if !lab.Until(ctx, lab.StartTime, func() bool { _, err := look(ctx); return err == nil }) {
+			return errors.New("the cell to interrupt does not begin")
+		}
+		took, err := c.do(ctx, "POST", path+"/interrupt", nil)
+		if err != nil {
 			return err
 		}
-		look := newRequest("GET", session.path+"/cells/"+cell.ID, s.address, nil)
-		for running := false; !running; running = bytes.Contains(session.body, []byte("begun")) {
-			pause(ctx, rest)
-			if err := session.do(look); err != nil {
-				return err
-			}
-		}
-		began := time.Now()
-		if err := session.do(interrupt); err != nil {
+		times = append(times, took)
+		if _, err := c.do(ctx, "GET", path+"/cells/"+cell.ID, nil, `"status":"interrupted"`, `"KeyboardInterrupt"`); err != nil {
 			return err
-		}
-		times = append(times, time.Since(began))
-		if err := session.do(look); err != nil {
-			return err
-		}
-		for _, word := range []string{`"status":"interrupted"`, `"KeyboardInterrupt"`} {
-			if !bytes.Contains(session.body, []byte(word)) {
-				return fmt.Errorf("the cell was not interrupted: %.400s", session.body)
-			}
 		}
 	}
-	l.Interrupt = times.summary()
-	fmt.Fprintf(b.progress, "   interrupted after %.2f ms, p99 %.2f ms\n", l.Interrupt.P50, l.Interrupt.P99)
-	return session.end()
+	b.row("interrupt of a cell that computes", nameLive, times)
+	b.goal("p99 of an interrupt of a cell that computes", "ms", 200, 50, times.P99())
+	_, err = c.do(ctx, "DELETE", path, nil)
+	return err
 }
 
-// crowd has many interpreters do nothing.
-func (b *bench) crowd(ctx context.Context, s *server, l *Live) error {
-	alone, err := takeTurns(ctx, &printing, b.plan.cells, []contestant{oneShot(s)})
+// drainDelay is how long a service has to make its pools what they were, and to give memory back that it does not use.
+const drainDelay = 6 * time.Second
+
+// measureIdle has many interpreters do nothing, and then looks at what many cells and sessions leave.
+func (b *bench) measureIdle(ctx context.Context) error {
+	s, err := b.startWarm(ctx, "--live=1000", "--owner-live=1000", "--owner-rate=100000")
 	if err != nil {
 		return err
 	}
-	c, err := dial(s.address)
+	defer func() { _ = s.Stop() }() // nothing is measured any more
+	if err := b.growth(ctx, s); err != nil {
+		return err
+	}
+	alone, err := turns(ctx, b.full(100, 40), airlock("without them", s, &printing))
 	if err != nil {
 		return err
 	}
+	c := newCaller(s.URL)
 	defer c.close()
-	sessions := make([]*liveSession, b.plan.crowd)
-	for i := range sessions {
-		if sessions[i], err = c.createSession(s.address); err != nil {
+	before := lab.Processes()
+	crowd := b.full(500, 50)
+	for range crowd {
+		path, err := c.session(ctx)
+		if err == nil {
+			_, err = c.cell(ctx, path, "1+1")
+		}
+		if err != nil {
 			return err
 		}
-		if err := sessions[i].run(sessions[i].cell("1+1", ""), `"text/plain":"2"`); err != nil {
-			return err
+	}
+	lab.Pause(ctx, drainDelay)
+	var pids []int
+	for _, p := range lab.Processes().Below(s.Cmd.Process.Pid) {
+		if _, was := before[p.PID]; !was {
+			pids = append(pids, p.PID)
 		}
 	}
-	if _, err := zygotesReady(ctx, s); err != nil {
-		return err
-	}
-	pause(ctx, drainDelay)
-	before := timesOf(familyOf(s.cmd.Process.Pid, processes()))
-	pause(ctx, b.plan.idle)
-	after := familyOf(s.cmd.Process.Pid, processes())
-	l.Crowd, l.Idle = len(sessions), b.plan.idle.Seconds()
-	l.CPU, l.Keeping = timesOf(after).since(before)
-	l.Private = math.NaN()
-	for _, m := range after.memory() {
-		if m.Part == partWaiting+tierLive {
-			if m.Count < len(sessions) {
-				return fmt.Errorf("of %d interpreters %d are there", len(sessions), m.Count)
-			}
-			l.Private = m.Private // most of them are the crowd's
-		}
-	}
-	beside, err := takeTurns(ctx, &printing, b.plan.cells, []contestant{oneShot(s)})
+	used := lab.Used(pids...)
+	lab.Pause(ctx, time.Duration(b.full(30, 10))*time.Second)
+	b.value(fmt.Sprintf("processor time of %d idle interpreters in %d s", crowd, b.full(30, 10)), nameLive, "s",
+		lab.Used(pids...)-used)
+	own := lab.Private(pids...) / float64(crowd)
+	b.value("private memory of an idle interpreter", nameLive, "MB", own)
+	b.goal("private memory of an idle interpreter", "MB", 8, 4, own)
+	beside, err := turns(ctx, b.full(100, 40), airlock("beside them", s, &printing))
 	if err != nil {
 		return err
 	}
-	l.Alone, l.Beside = alone[nameRun].summary(), beside[nameRun].summary()
-	for _, session := range sessions {
-		if err := session.end(); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintf(b.progress,
-		"   %d idle interpreters: %.2f MB each, %.6f s of a core in %.0f s, the service %.6f s; "+
-			"print(1) %.2f ms, without them %.2f ms\n",
-		l.Crowd, l.Private, l.CPU, l.Idle, l.Keeping, l.Beside.P50, l.Alone.P50)
+	b.row("print(1) and idle interpreters", "without them", alone[0])
+	b.row("print(1) and idle interpreters", fmt.Sprint("beside ", crowd), beside[0])
+	b.goal(fmt.Sprintf("print(1) beside %d idle interpreters", crowd), "x", 1.2, 1.05, beside[0].P50()/alone[0].P50())
 	return nil
 }
 
-// times are what the tasks of processes have used of a core, in nanoseconds: a tick of
-// /proc/PID/stat is longer than what many of them use in a minute.
-type times struct{ inside, outside map[string]int64 } // of sandboxes, and of all others
+// inventory is what a service has at rest: megabytes in use on its heap, files, processes and mounts.
+type inventory struct{ heap, things float64 }
 
-// timesOf reads them.
-func timesOf(f family) times {
-	t := times{map[string]int64{}, map[string]int64{}}
-	sandboxes := map[int]bool{}
-	for _, z := range f.zygotes {
-		for _, s := range z.sandboxes {
-			for _, p := range s {
-				sandboxes[p.pid] = true
+// growth runs many cells, and makes and ends many sessions, half of them before the first look: what is kept of the
+// last ones is there then, pools are full, and tables have their size. Whatever a cell or a session leaves grows on in
+// the second half.
+func (b *bench) growth(ctx context.Context, s *lab.Service) error {
+	c := newCaller(s.URL)
+	defer c.close()
+	path, err := c.session(ctx)
+	if err != nil {
+		return err
+	}
+	manyCells, manySessions := b.full(10_000, 1000), b.full(2000, 400)
+	var looks [2]inventory
+	for i := range looks {
+		for range manyCells / 2 {
+			if _, err := c.cell(ctx, path, "1+1"); err != nil {
+				return err
 			}
 		}
-	}
-	for _, p := range f.all() {
-		into := t.outside
-		if sandboxes[p.pid] {
-			into = t.inside
-		}
-		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.pid)) // the pattern is one
-		for _, task := range tasks {
-			text, err := os.ReadFile(task)
+		for range manySessions / 2 {
+			one, err := c.session(ctx)
+			if err == nil {
+				_, err = c.cell(ctx, one, "1+1")
+			}
+			if err == nil {
+				_, err = c.do(ctx, "DELETE", one, nil)
+			}
 			if err != nil {
-				continue // gone
-			}
-			used, _, _ := strings.Cut(string(text), " ")
-			if n, err := strconv.ParseInt(used, 10, 64); err == nil {
-				into[task] = n
+				return err
 			}
 		}
-	}
-	return t
-}
-
-// since is what was used since an earlier look, in seconds: by sandboxes, and by all
-// others.
-func (t times) since(before times) (inside, outside float64) {
-	sum := func(now, before map[string]int64) (n int64) {
-		for task, used := range now {
-			n += used - before[task]
-		}
-		return n
-	}
-	return float64(sum(t.inside, before.inside)) / 1e9, float64(sum(t.outside, before.outside)) / 1e9
-}
-
-// all are its processes.
-func (f family) all() []process {
-	list := append(append(append([]process(nil), f.parent...), f.service...), f.executor...)
-	for _, z := range f.zygotes {
-		list = append(list, z.process)
-		for _, s := range z.sandboxes {
-			list = append(list, s...)
+		if looks[i], err = c.inventory(ctx, s); err != nil {
+			return err
 		}
 	}
-	return list
+	of := fmt.Sprintf("left by the second half of %d cells and %d sessions", manyCells, manySessions)
+	b.value(of, "heap of the service in use", "MB", looks[1].heap-looks[0].heap)
+	b.value(of, "files, processes, mounts", "things", looks[1].things-looks[0].things)
+	b.goal("growth in the second half of 10,000 cells and 2,000 sessions", "MB", 0.3, 0, looks[1].heap-looks[0].heap)
+	b.goal("files, processes and mounts left by them", "things", 0, 0, looks[1].things-looks[0].things)
+	_, err = c.do(ctx, "DELETE", path, nil)
+	return err
+}
+
+func (c *caller) inventory(ctx context.Context, s *lab.Service) (v inventory, err error) {
+	// More sessions at once than sandboxes may wait: as many as may wait do so after it.
+	errs := make(chan error, 40)
+	for range cap(errs) {
+		go func() {
+			_, err := turns(ctx, 0, newSessions(nameLive, s))
+			errs <- err
+		}()
+	}
+	for range cap(errs) {
+		err = errors.Join(err, <-errs)
+	}
+	lab.Pause(ctx, drainDelay)
+	if _, e := zygotesReady(ctx, s); err != nil || e != nil {
+		return v, errors.Join(err, e)
+	}
+	before, err := c.heap(ctx)
+	for v.heap = before; err == nil && v.heap == before; { // asking for it makes garbage enough for a collection
+		v.heap, err = c.heap(ctx)
+	}
+	executor := s.Executor()
+	mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", executor))
+	v.things = float64(len(lab.OpenFiles(s.Server())) + len(lab.OpenFiles(executor)) +
+		strings.Count(string(mounts), "\n") + len(lab.Processes().Below(s.Cmd.Process.Pid)))
+	return v, err
+}
+
+// heap is what the service's last garbage collection found in use, in MB.
+func (c *caller) heap(ctx context.Context) (float64, error) {
+	if _, err := c.do(ctx, "GET", "/metrics", nil); err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(c.body), "\ngo_gc_heap_live_bytes ")
+	line, _, _ := strings.Cut(rest, "\n")
+	bytes, err := strconv.ParseFloat(line, 64)
+	return bytes / mebibyte, err
 }

@@ -4,185 +4,221 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
-// measureLoad finds how many programs a second each can run, and how long one
-// takes at half of that.
+// measureLoad finds how many programs a second each can run, how long one takes at half of that, and how a class of
+// thirty fares.
 func (b *bench) measureLoad(ctx context.Context) error {
-	if err := b.services(ctx); err != nil {
+	if err := b.service(ctx); err != nil {
 		return err
 	}
-	everybody := append(b.peers(ctx), airlock(nameWarm, b.warm))
-	if err := b.saturate(ctx, &printing, printLevels, b.plan.printLoad, everybody); err != nil {
+	for _, p := range []*program{&printing, &b.plot} {
+		if err := b.saturate(ctx, p); err != nil {
+			return err
+		}
+	}
+	if err := b.halfRate(ctx); err != nil {
 		return err
 	}
-	if err := b.saturate(ctx, &b.plain, b.plan.plotLevels, b.plan.plotLoad, everybody); err != nil {
-		return err
-	}
-	if err := b.saturate(ctx, &b.plot, b.plan.plotLevels, b.plan.plotLoad, everybody); err != nil {
-		return err
-	}
-	if err := b.saturate(ctx, &kilobyte, []int{8}, b.plan.printLoad, []contestant{airlock(nameWarm, b.warm)}); err != nil {
-		return err
-	}
-	best, ok := b.results.saturated(printing.name, nameWarm)
-	if !ok {
-		return nil
-	}
-	constant, err := constantRate(ctx, airlock(nameWarm, b.warm), &printing, best/2, b.plan.constant)
+	return b.class(ctx)
+}
+
+// saturate has clients send requests as fast as possible, contestants in turn, and records the most that each did in a
+// second with whatever number of clients.
+func (b *bench) saturate(ctx context.Context, p *program) error {
+	floor, err := b.startFloor(ctx, p)
 	if err != nil {
 		return err
 	}
-	b.results.Constant = constant
-	fmt.Fprintf(b.progress, "   at %.0f a second: p50 %.2f ms, p99 %.2f ms\n", constant.Rate, constant.P50, constant.P99)
-	return nil
-}
-
-// saturate has each number of clients send requests as fast as possible, contestants in turn.
-func (b *bench) saturate(
-	ctx context.Context, w *workload, levels []int, d time.Duration, everybody []contestant,
-) error {
-	for _, clients := range levels {
+	defer floor.Kill()
+	everybody := append([]contestant{fork(floor, p), airlock(nameWarm, b.warm, p)}, b.peers(ctx, p)...)
+	most := make([]float64, len(everybody))
+	for _, clients := range []int{2, 4, 8} {
 		spans := make([]span, len(everybody))
-		for range b.plan.segments {
+		for range b.full(2, 1) {
 			for i, one := range everybody {
-				if spans[i].length >= time.Duration(b.plan.segments)*d {
-					continue // what it had begun took as long as all of its segments
-				}
-				pause(ctx, 10*rest)
-				if err := spans[i].add(ctx, one, w, clients, d); err != nil {
+				lab.Pause(ctx, 10*rest)
+				if err := spans[i].add(ctx, one, clients, 2*time.Second); err != nil {
 					return err
 				}
 			}
 		}
-		for i, one := range everybody {
-			l := Load{
-				Workload: w.name, Contestant: one.name, Clients: clients,
-				PerSecond: float64(len(spans[i].times)) / spans[i].length.Seconds(),
-				Failed:    spans[i].failed, Summary: spans[i].times.summary(),
+		for i := range spans {
+			if err := spans[i].why; err != nil {
+				return fmt.Errorf("%s: %w", everybody[i].name, err)
 			}
-			b.results.Load = append(b.results.Load, l)
-			fmt.Fprintf(b.progress, "   %-6s %-18s %3d clients %8.1f a second", w.name, one.name, clients, l.PerSecond)
-			if spans[i].failed > 0 {
-				fmt.Fprintf(b.progress, ", %d failed: %v", spans[i].failed, spans[i].why)
-			}
-			fmt.Fprintln(b.progress)
+			most[i] = max(most[i], 1/spans[i].pace())
 		}
 	}
+	for i, one := range everybody {
+		b.value(p.name+" as fast as clients can", one.name, "a second", most[i])
+	}
+	must, aim := 0.95, 1.0
+	if p == &printing {
+		must, aim = 0.25, 0.3
+	}
+	b.goal(p.name+" saturated, against bare forks over HTTP", "x", must, aim, most[1]/most[0])
 	return nil
 }
 
 // span is a time of load.
 type span struct {
-	times  sample
+	times  lab.Sample
 	length time.Duration
-	failed int
-	why    error // one of them
+	why    error // of those that failed
 }
 
-// add loads one contestant for a while. The span ends with its last answer,
-// so that what was begun is counted.
-func (s *span) add(ctx context.Context, one contestant, w *workload, clients int, d time.Duration) error {
-	open := make([]*client, clients)
-	for i := range open {
-		c, err := one.open(ctx, w)
+// pace returns the time of a span for each answer in it, in seconds.
+func (s *span) pace() float64 { return s.length.Seconds() / float64(len(s.times)) }
+
+// add loads one contestant for a while. The span ends with its last answer, so that what was begun is counted. A client
+// that is refused ends: one that goes on asking would measure refusals.
+func (s *span) add(ctx context.Context, one contestant, clients int, d time.Duration) error {
+	calls := make([]call, clients)
+	for i := range calls {
+		do, done, err := one.open(ctx)
 		if err != nil {
-			return fmt.Errorf("%s, %s: %w", one.name, w.name, err)
+			return fmt.Errorf("%s: %w", one.name, err)
 		}
-		defer c.close()
-		open[i] = c
+		defer done()
+		calls[i] = do
 	}
-	results := make([]span, clients)
+	each := make([]span, clients)
 	var work sync.WaitGroup
 	began := time.Now()
-	for i, c := range open {
-		work.Go(func() { results[i].loop(ctx, c, began.Add(d)) })
+	for i, do := range calls {
+		work.Go(func() {
+			for time.Since(began) < d && each[i].why == nil {
+				took, err := do(ctx)
+				if err != nil {
+					each[i].why = err
+					return
+				}
+				each[i].times = append(each[i].times, took)
+			}
+		})
 	}
 	work.Wait()
 	s.length += time.Since(began)
-	for _, r := range results {
-		s.times = append(s.times, r.times...)
-		s.failed += r.failed
-		s.why = errors.Join(s.why, r.why)
+	for _, e := range each {
+		s.times, s.why = append(s.times, e.times...), errors.Join(s.why, e.why)
 	}
 	if len(s.times) == 0 {
-		return fmt.Errorf("%s, %s with %d clients: nothing but failures: %w", one.name, w.name, clients,
-			errors.Join(s.why, ctx.Err()))
+		return fmt.Errorf("%s with %d clients: nothing but failures: %w", one.name, clients, errors.Join(s.why, ctx.Err()))
 	}
 	return ctx.Err()
 }
 
-// loop asks until the deadline, or until it was refused: a client that goes
-// on asking what refuses it would measure refusals.
-func (s *span) loop(ctx context.Context, c *client, deadline time.Time) {
-	s.times = make(sample, 0, 4096)
-	for time.Now().Before(deadline) && ctx.Err() == nil {
-		took, err := c.time(ctx)
-		if err != nil {
-			s.failed++
-			s.why = err
-			return
-		}
-		s.times = append(s.times, took)
+// halfRate asks for print(1) at half of the most.
+func (b *bench) halfRate(ctx context.Context) error {
+	var most span
+	one := airlock(nameWarm, b.warm, &printing)
+	if err := most.add(ctx, one, 4, 4*time.Second); err != nil {
+		return err
 	}
+	times, failed, err := atRate(ctx, one, 0.5/most.pace(), time.Duration(b.full(15, 4))*time.Second)
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	b.row(fmt.Sprintf("print(1) at %.0f a second, half of the most", 0.5/most.pace()), nameWarm, times)
+	b.goal("p99 of print(1) at half of the most, against its median", "x", 4, 2, times.P99()/times.P50())
+	return nil
 }
 
 // callers is how many requests at a constant rate can be under way.
 const callers = 64
 
-// constantRate asks at fixed times, whatever becomes of the answers. How long
-// one took is counted from when it was due, so that a service which stalls is
-// not spared those that would have come meanwhile.
-func constantRate(ctx context.Context, one contestant, w *workload, rate float64, d time.Duration) (*Constant, error) {
-	total := int64(rate * d.Seconds())
-	interval := time.Duration(float64(time.Second) / rate)
-	// A service closes a connection on which nothing comes for some seconds.
-	open := make([]*client, min(callers, max(int(2*rate), 2)))
-	for i := range open {
-		c, err := one.open(ctx, w)
+// atRate asks at fixed times, whatever becomes of the answers. How long one took is counted from when it was due, so
+// that a service which stalls is not spared those that would have come meanwhile.
+func atRate(
+	ctx context.Context, one contestant, rate float64, d time.Duration,
+) (times lab.Sample, failed error, err error) {
+	total, interval := int64(rate*d.Seconds()), time.Duration(float64(time.Second)/rate)
+	calls := make([]call, min(callers, max(int(2*rate), 2)))
+	for i := range calls {
+		do, done, err := one.open(ctx)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		defer c.close()
-		open[i] = c
+		defer done()
+		calls[i] = do
 	}
-	results := make([]span, len(open))
+	each := make([]span, len(calls))
 	var next atomic.Int64
 	var work sync.WaitGroup
-	before := processorsNow()
 	began := time.Now().Add(10 * time.Millisecond)
-	for i, c := range open {
+	for i, do := range calls {
 		work.Go(func() {
 			for n := next.Add(1) - 1; n < total && ctx.Err() == nil; n = next.Add(1) - 1 {
 				due := began.Add(time.Duration(n) * interval)
-				if wait := time.Until(due); wait > 0 {
-					pause(ctx, wait)
-				}
-				if err := c.attempt(ctx); err != nil {
-					results[i].failed++
-					results[i].why = err
+				lab.Pause(ctx, time.Until(due))
+				if _, err := do(ctx); err != nil {
+					each[i].why = errors.Join(each[i].why, err)
 					continue
 				}
-				results[i].times = append(results[i].times, time.Since(due))
+				each[i].times = append(each[i].times, time.Since(due))
 			}
 		})
 	}
 	work.Wait()
-	length, stolen := time.Since(began), processorsNow().stolenSince(before)
+	for _, e := range each {
+		times, failed = append(times, e.times...), errors.Join(failed, e.why)
+	}
+	if len(times) == 0 {
+		return nil, failed, errors.Join(errors.New("nothing but failures"), ctx.Err())
+	}
+	return times, failed, ctx.Err()
+}
+
+// pupils is how many people there are in a class.
+const pupils = 30
+
+// bigTable groups a table of 50 MB in memory.
+var bigTable = program{name: "pandas on 50 MB", packages: true, stdout: "50 MB",
+	code: `import numpy, pandas
+rows = 2_100_000
+t = pandas.DataFrame({"a": numpy.arange(rows) % 97, "b": numpy.arange(rows) * 0.5, "c": numpy.arange(rows)})
+t.groupby("a")[["b", "c"]].mean()
+print(round(t.memory_usage().sum() / 1e6), "MB")
+`}
+
+// class has thirty people work at once: each runs print(1), a plot or pandas, reads the answer, thinks for up to four
+// seconds, and goes on.
+func (b *bench) class(ctx context.Context) error {
+	const think = 4 * time.Second
+	programs := []*program{&printing, &b.plot, &bigTable}
+	each := make([]span, pupils)
+	length := time.Duration(b.full(40, 12)) * time.Second
+	var work sync.WaitGroup
+	began := time.Now()
+	for i := range each {
+		work.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 1))
+			for time.Since(began) < length && each[i].why == nil && ctx.Err() == nil {
+				do, done, err := airlock(nameWarm, b.warm, programs[random.IntN(len(programs))]).open(ctx)
+				if err != nil {
+					each[i].why = err
+					return
+				}
+				lab.Pause(ctx, time.Duration(random.Int64N(int64(think))))
+				took, err := do(ctx)
+				done()
+				each[i].times, each[i].why = append(each[i].times, took), err
+			}
+		})
+	}
+	work.Wait()
 	var all span
-	for _, r := range results {
-		all.times = append(all.times, r.times...)
-		all.failed += r.failed
-		all.why = errors.Join(all.why, r.why)
+	for _, e := range each {
+		all.times, all.why = append(all.times, e.times...), errors.Join(all.why, e.why)
 	}
-	if len(all.times) == 0 {
-		return nil, errors.Join(errors.New("nothing but failures"), all.why, ctx.Err())
-	}
-	return &Constant{
-		Rate: rate, Reached: float64(len(all.times)) / length.Seconds(), Failed: all.failed, Stolen: stolen,
-		Summary: all.times.summary(),
-	}, ctx.Err()
+	b.row("a class of 30: print(1), plots, pandas on 50 MB", nameWarm, all.times)
+	b.goal("a class of 30 that prints, plots and uses pandas: p95", "s", 2.5, 1.5, lab.Millis(all.times.At(95))/1000)
+	return all.why
 }

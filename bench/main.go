@@ -1,19 +1,14 @@
-// Command bench compares Airlock with the interpreter alone, bubblewrap, go-judge,
-// and the same work in a process that has everything loaded. All contestants take
-// turns in one run on this machine, so that disturbances affect all of them, and
-// ratios are meaningful.
+// Command bench measures Airlock from outside, as a client, beside the least that the same work takes on this machine
+// and beside what others use for it. All take turns in one run, so that disturbances affect all of them and ratios are
+// meaningful.
 //
-//	make bench            all sections, about thirteen minutes; writes docs/performance.md and .svg
-//	make bench QUICK=1    an estimate, about four minutes; writes bench/out only
+//	make bench                       all sections; writes docs/performance.md and its picture
+//	make bench QUICK=1               an estimate in a quarter of the time; writes bench/out only
 //	make bench ARGS='-only gvisor'   one section; writes its part of the document
-//	make bench-ablation   what each trick of warm starts, cells, records and HTTP pays
-//	make bench-growth     a million rows, ten thousand sessions, a thousand clients
-//	go run ./bench -only latency,stages -airlock bin/airlock -runtimes .cache/data/runtimes
-//	go run ./bench -from bench/out/latest.json -doc docs/performance.md     tables and picture again
+//	make bench-ablation              what each trick of warm starts, cells, records and HTTP pays
+//	make bench-growth                a million rows, ten thousand sessions, a thousand clients
 //
-// It drives the binary from outside, like a client, and knows only the addresses of
-// the native API. The load generator is one process with persistent connections and
-// prepared requests, because it shares the machine's cores with the service.
+// Each run is kept below bench/out, also in the format of Go's benchmarks: benchstat compares two of them.
 package main
 
 import (
@@ -29,6 +24,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
 func main() {
@@ -37,7 +34,7 @@ func main() {
 	if slices.Equal(os.Args[1:], []string{"-model"}) {
 		err = serveModel(os.Stdin, os.Stdout)
 	} else {
-		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+		err = run(ctx, os.Args[1:])
 	}
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -48,147 +45,153 @@ func main() {
 
 // options are the flags of the command line.
 type options struct {
-	quick    bool
-	only     string
-	airlock  string
-	runtimes string
-	pythons  string
-	python   string
-	bwrap    string
-	judge    string
-	jupyter  string
-	e2b      string
-	examples string
-	out      string
-	doc      string
-	from     string
-	growth   bool
-	ablation bool
-	rounds   int
-	database string
+	quick, growth, ablation                                         bool
+	airlock, runtimes, pythons, python, judge, jupyter, clients, at string
+	only, out, doc, from, database                                  string
+	rounds                                                          int
 }
 
-func (o *options) parse(args []string, stderr io.Writer) error {
+func (o *options) parse(args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	flags.BoolVar(&o.quick, "quick", false, "few rounds: about four minutes, for a first impression")
-	flags.StringVar(&o.only, "only", "", "measure only these, separated by commas: "+
-		strings.Join(slices.Concat(namesOf(sections), namesOf(growthSections), namesOf(ablationSections())), ", "))
-	flags.StringVar(&o.airlock, "airlock", "bin/airlock", "the airlock to measure")
-	flags.StringVar(&o.runtimes, "runtimes", ".cache/data/runtimes",
-		"the languages' packages, as airlock setup installs them")
-	flags.StringVar(&o.pythons, "pythons", ".cache/pythons",
-		"the CPythons of Debian's suites, of which images are made; left out where they are not there")
-	flags.StringVar(&o.python, "python", "/usr/bin/python3",
-		"the interpreter that the others are measured against; never a shim")
-	flags.StringVar(&o.bwrap, "bwrap", "/usr/bin/bwrap", "bubblewrap; left out where it is not there")
-	flags.StringVar(&o.judge, "go-judge", ".cache/bench/go-judge", "go-judge; left out where it is not there")
-	flags.StringVar(&o.e2b, "e2b", ".cache/e2b/python/bin/python",
-		"a Python with E2B's client, which e2e/e2b/install installs; left out where it is not there")
-	flags.StringVar(&o.jupyter, "jupyter", ".cache/bench/jupyter/bin/python",
-		"a Python with jupyter_server and ipykernel; left out where it is not there")
-	flags.StringVar(&o.examples, "root", ".", "the repository, for examples/plot.py and testdata/sales.csv")
-	flags.StringVar(&o.out, "out", "bench/out", "folder for the results as JSON")
-	flags.StringVar(&o.doc, "doc", "", "also write the tables into this document, and the picture beside it")
-	flags.StringVar(&o.from, "from", "", "measure nothing: take these results")
+	flags.BoolVar(&o.quick, "quick", false, "few rounds, for a first impression")
 	flags.BoolVar(&o.growth, "growth", false, "measure what grows: rows, sessions, clients")
 	flags.BoolVar(&o.ablation, "ablation", false,
 		"measure what each trick pays; -airlock must be built with the tag ablation")
+	flags.StringVar(&o.airlock, "airlock", "bin/airlock", "the airlock to measure")
+	flags.StringVar(&o.runtimes, "runtimes", ".cache/data/runtimes",
+		"the languages' packages, as airlock setup installs them")
+	flags.StringVar(&o.pythons, "pythons", ".cache/pythons", "the CPythons of Debian's suites, of which images are made")
+	flags.StringVar(&o.python, "python", "/usr/bin/python3", "the interpreter to compare with; never a shim")
+	flags.StringVar(&o.judge, "go-judge", ".cache/bench/go-judge", "go-judge")
+	flags.StringVar(&o.jupyter, "jupyter", ".cache/bench/jupyter/bin/python", "a Python with jupyter_server and ipykernel")
+	flags.StringVar(&o.clients, "e2b", ".cache/e2b/python/bin/python", "a Python with E2B's client")
+	flags.StringVar(&o.at, "root", ".", "the repository, for examples/plot.py and testdata/sales.csv")
+	flags.StringVar(&o.only, "only", "", "measure only these sections, separated by commas")
+	flags.StringVar(&o.out, "out", "bench/out", "folder for the results")
+	flags.StringVar(&o.doc, "doc", "", "also write the tables into this document, and the picture beside it")
+	flags.StringVar(&o.from, "from", "", "measure nothing: take these results")
 	flags.IntVar(&o.rounds, "rounds", 1, "how many times as many turns -ablation takes")
-	flags.StringVar(&o.database, "database", "", "an empty PostgreSQL database for -growth; left out where none is named")
+	flags.StringVar(&o.database, "database", "", "an empty PostgreSQL database for -growth")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("%q is no option; -h lists them", flags.Arg(0))
 	}
-	for _, name := range o.sections() {
-		if !slices.Contains(namesOf(o.all()), name) {
-			return fmt.Errorf("there is no section %q: there are %s", name, strings.Join(namesOf(o.all()), ", "))
-		}
+	var err error
+	for _, path := range []*string{&o.airlock, &o.runtimes, &o.pythons, &o.python, &o.judge, &o.jupyter, &o.clients,
+		&o.at} {
+		absolute, e := filepath.Abs(*path)
+		*path, err = absolute, errors.Join(err, e)
 	}
-	for _, path := range []*string{&o.airlock, &o.runtimes, &o.pythons, &o.python, &o.bwrap, &o.judge, &o.jupyter, &o.e2b,
-		&o.examples} {
-		absolute, err := filepath.Abs(*path)
-		if err != nil {
-			return err
-		}
-		*path = absolute
-	}
-	return nil
+	return err
 }
 
-// all returns the sections of this kind of run.
-func (o *options) all() []section {
+// section is one part of a run.
+type section struct {
+	name, title string
+	measure     func(*bench, context.Context) error
+}
+
+// sections are in the order in which they are measured: first what wants a new service, then single requests, then
+// load.
+var sections = []section{
+	{"start", "from the start of the service to its first answers, and what it holds in memory", (*bench).measureStart},
+	{"programs", "one program at a time, everybody in turn", (*bench).measurePrograms},
+	{"languages", "the least program of other languages beside what one would type", (*bench).measureLanguages},
+	{"files", "100 MiB in, 100 MiB out; the first byte of streamed output", (*bench).measureFiles},
+	{"stages", "where the time of one print(1) goes", (*bench).measureStages},
+	{"live", "live sessions beside ipykernel", (*bench).measureLive},
+	{"protocols", "the protocols of others beside the native API", (*bench).measureProtocols},
+	{"e2b", "E2B's own client", (*bench).measureE2B},
+	{"network", "what a network by permission costs", (*bench).measureNetwork},
+	{"images", "programs in an image beside the machine's own environment", (*bench).measureImages},
+	{"computer", "trees of processes, restarts, snapshots", (*bench).measureComputer},
+	{"gvisor", "programs with a kernel of their own beside those that share the machine's", (*bench).measureOwnKernel},
+	{"traces", "what it costs to send traces", (*bench).measureTraces},
+	{"load", "as fast as they can, and at half of that; a class of thirty", (*bench).measureLoad},
+	{"idle", "idle interpreters, and what many cells and sessions leave", (*bench).measureIdle},
+}
+
+// chosen returns the sections to measure.
+func (o *options) chosen() (list []section, err error) {
+	all := sections
 	switch {
 	case o.growth:
-		return growthSections
+		all = growthSections
 	case o.ablation:
-		return ablationSections()
+		all = ablationSections()
 	}
-	return sections
-}
-
-func (o *options) sections() []string {
 	if o.only == "" {
-		return namesOf(o.all())
+		return all, nil
 	}
-	return strings.Split(o.only, ",")
+	for name := range strings.SplitSeq(o.only, ",") {
+		i := slices.IndexFunc(all, func(s section) bool { return s.name == name })
+		if i < 0 {
+			var names []string
+			for _, s := range all {
+				names = append(names, s.name)
+			}
+			return nil, fmt.Errorf("there is no section %q: there are %s", name, strings.Join(names, ", "))
+		}
+		list = append(list, all[i])
+	}
+	return list, nil
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, args []string) error {
 	var o options
-	if err := o.parse(args, stderr); err != nil {
+	if err := o.parse(args); err != nil {
 		return err
 	}
-	results, err := o.results(ctx, stderr)
+	list, err := o.chosen()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(stdout, results.text())
+	var r *results
 	if o.from == "" {
-		if err := results.save(o.out); err != nil {
+		r, err = measure(ctx, &o, list)
+	} else {
+		r, err = load(o.from)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(os.Stdout, r.text()); err != nil {
+		return err
+	}
+	if o.from == "" {
+		if err := r.save(o.out); err != nil {
 			return err
 		}
 	}
 	if o.doc == "" {
 		return nil
 	}
-	if o.only != "" && !o.growth && !o.ablation {
-		return results.writeSections(o.doc, o.sections())
-	}
-	for suffix, picture := range results.pictures() {
-		if err := os.WriteFile(strings.TrimSuffix(o.doc, ".md")+suffix+".svg", []byte(picture), 0o644); err != nil {
-			return err
-		}
-	}
-	return results.writeDocument(o.doc)
+	return r.document(o.doc, list, o.only != "")
 }
 
-// results returns the results of a file, or measures.
-func (o *options) results(ctx context.Context, progress io.Writer) (*Results, error) {
-	if o.from != "" {
-		return load(o.from)
-	}
-	b, err := newBench(ctx, o, progress)
+// measure measures sections.
+func measure(ctx context.Context, o *options, list []section) (*results, error) {
+	b, err := newBench(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	defer b.close()
 	began := time.Now()
-	for _, s := range o.all() {
-		if !slices.Contains(o.sections(), s.name) {
-			continue
-		}
-		fmt.Fprintf(progress, "== %s: %s\n", s.name, s.title)
+	for _, s := range list {
+		fmt.Fprintf(os.Stderr, "== %s: %s\n", s.name, s.title)
 		from := time.Now()
+		b.section = s.name
 		if err := s.measure(b, ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
-		fmt.Fprintf(progress, "   %s took %.0f s\n", s.name, time.Since(from).Seconds())
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(os.Stderr, "   %s took %.0f s\n", s.name, time.Since(from).Seconds())
 	}
 	b.results.Seconds = time.Since(began).Seconds()
-	b.results.Machine.LoadAfter = loadAverage()
-	b.results.judge()
+	b.results.Machine.After = lab.LoadAverage()
 	return b.results, nil
 }

@@ -1,5 +1,5 @@
-"""What a program measures of its network: python3 network.py SERVER PROXY ROUNDS. SERVER speaks first: a byte, then,
-if it is asked for N bytes, those. Without a proxy (PROXY is -) it is connected to directly."""
+"""What a program measures of its network: network.py SERVER PROXY ROUNDS KIND. The server speaks first: a byte, then
+as many as it is asked for. Without a proxy (PROXY is -) it is connected to directly. Prints milliseconds."""
 
 import json
 import socket
@@ -35,14 +35,7 @@ def once():
     return (time.perf_counter() - began) * 1000
 
 
-if KIND == "idle":
-    held = [connect(HOST, int(PORT)) for _ in range(ROUNDS)]
-    for c in held:
-        assert c.recv(1) == b"x"
-    held[0].sendall(b"%d\n" % 1)
-    held[0].recv(1)  # when it was looked at
-    print("[]")
-elif KIND == "bytes":
+def download():
     c, total = connect(HOST, int(PORT)), 0
     c.recv(1)
     began, buffer = time.perf_counter(), bytearray(1 << 20)
@@ -51,7 +44,8 @@ elif KIND == "bytes":
         n = c.recv_into(buffer)
         assert n
         total += n
-    print(json.dumps([time.perf_counter() - began]))
-else:
-    once()
-    print(json.dumps([once() for _ in range(ROUNDS)]))
+    return (time.perf_counter() - began) * 1000
+
+
+once()
+print(json.dumps([download()] if KIND == "bytes" else [once() for _ in range(ROUNDS)]))

@@ -5,253 +5,264 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
-// Protocols is what the protocols of others cost, each beside the native call that does
-// the same, in turn with it.
-type Protocols struct {
-	E2B      Beside `json:"e2b"`      // 1+1 in a session
-	Dify     Beside `json:"dify"`     // print(1), one-shot
-	Terminal Beside `json:"terminal"` // a command is started, and its output is read to its end
-	// A response with one call of code and its answer; natively two requests to the model and a cell.
-	OpenAI Beside  `json:"openai"`
-	Create Summary `json:"create"` // a sandbox of E2B's and 1+1 in it, by its Python client
-	Kernel Summary `json:"kernel"` // a new ipykernel behind a jupyter_server, of which E2B's template is made, and 1 in it
-}
+// sumCode is what the cells of this section run.
+const sumCode = "1+1"
 
-// Beside is a call beside another.
-type Beside struct{ Native, Theirs Summary }
-
-//go:embed e2b.py
-var e2bClient string
-
+// measureProtocols compares the protocols of others with the native call that does the same, in turn with it.
 func (b *bench) measureProtocols(ctx context.Context) error {
-	if err := b.services(ctx); err != nil {
+	if err := b.service(ctx); err != nil {
 		return err
 	}
-	r := &Protocols{}
-	for _, measure := range []func(context.Context, *Protocols) error{b.besideE2B, b.besideDify, b.besideTerminal,
-		b.besideOpenAI, b.createE2B, b.createKernel} {
-		if err := measure(ctx, r); err != nil {
+	c := newCaller(b.warm.URL)
+	defer c.close()
+	path, err := c.session(ctx)
+	if err != nil {
+		return err
+	}
+	native := ready("native", func(ctx context.Context) (time.Duration, error) { return c.cell(ctx, path, sumCode) })
+	run := ready("native", c.again("POST", runsPath, `{"language":"python","code":"print(1)"}`, `"status":"ok"`))
+	stdio := exec.CommandContext(ctx, b.airlock, "mcp")
+	stdio.Env = slices.Concat(b.warm.Cmd.Env, []string{"AIRLOCK_DATA=" + b.warm.Data})
+	for _, one := range []struct {
+		name      string
+		must, aim float64
+		native    contestant
+		theirs    contestant
+	}{
+		{"LibreChat: /exec of print(1)", 0.5, 0.3, run, ready("LibreChat", c.again("POST", "/librechat/v1/exec",
+			`{"lang":"py","code":"print(1)"}`, `"stdout":"1\n"`))},
+		{"Dify: print(1)", 0.5, 0.3, run, ready("Dify", newCaller(b.warm.URL, "X-Api-Key", "k").again("POST",
+			"/dify/v1/sandbox/run", `{"language":"python3","code":"print(1)","enable_network":true}`, `"stdout":"1\n"`))},
+		{"Open Terminal: a command", 0.5, 0.3, ready("native", c.command(path)),
+			ready("Open Terminal", newCaller(b.warm.URL, "X-User-Id", "u").again("POST", "/terminal/execute?wait=30",
+				`{"command":"echo 1"}`, `"data":"1\r\n"`))},
+		{"E2B: run_code", 0.5, 0.3, native, contestant{"E2B", func(ctx context.Context) (call, func(), error) {
+			return byE2B(ctx, b.warm.URL)
+		}}},
+		{"Jupyter: execute_request", 0.5, 0.2, native, contestant{"Jupyter", func(ctx context.Context) (call, func(), error) {
+			k, err := startKernel(ctx, b.warm.URL+"/jupyter")
+			if err != nil {
+				return nil, nil, err
+			}
+			return func(ctx context.Context) (time.Duration, error) {
+				return k.run(ctx, sumCode, "execute_result")
+			}, k.close, nil
+		}}},
+		{"MCP over HTTP: run_code", 1.2, 0.6, native, byMCP("MCP", overHTTP(b.warm))},
+		{"MCP over stdio: run_code", 1.5, 0.8, native, byMCP("MCP", &mcp.CommandTransport{Command: stdio})},
+	} {
+		took, err := b.compare(ctx, one.name, b.full(150, 60), one.native, one.theirs)
+		if err != nil {
 			return err
 		}
+		b.goal(one.name+" above the native call", "ms", one.must, one.aim, took[1]-took[0])
 	}
-	b.results.Protocols = r
-	for name, s := range map[string]Beside{"E2B": r.E2B, "Dify": r.Dify, "Open Terminal": r.Terminal,
-		"OpenAI": r.OpenAI} {
-		fmt.Fprintf(b.progress, "   %s %.2f ms, natively %.2f ms: %+.2f ms\n", name, s.Theirs.P50, s.Native.P50,
-			s.Theirs.P50-s.Native.P50)
-	}
-	fmt.Fprintf(b.progress, "   E2B's client makes a sandbox and runs 1+1 in %.1f ms; a new ipykernel takes %.0f ms\n",
-		r.Create.P50, r.Kernel.P50)
-	return ctx.Err()
+	return b.besideOpenAI(ctx)
 }
 
-// request makes one call, whose answer must have some text in it.
-func (b *bench) request(ctx context.Context, path, body, want string, header ...string) (time.Duration, []byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.warm.address+path, strings.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	began := time.Now()
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	took := time.Since(began)
-	if err == nil && (resp.StatusCode/100 != 2 || !bytes.Contains(answer, []byte(want))) {
-		err = fmt.Errorf("%s: %s: %.400s", path, resp.Status, answer)
-	}
-	return took, answer, err
-}
-
-// inTurn makes both calls again and again.
-func (b *bench) inTurn(ctx context.Context, native, theirs func() (time.Duration, error)) (r Beside, err error) {
-	times := [2]sample{}
-	for i := range b.plan.stages + 1 {
-		for way, call := range []func() (time.Duration, error){native, theirs} {
-			pause(ctx, rest)
-			took, err := call()
-			if err != nil {
-				return r, err
-			}
-			if i > 0 { // the first was for nothing
-				times[way] = append(times[way], took)
-			}
-		}
-	}
-	return Beside{times[0].summary(), times[1].summary()}, nil
-}
-
-// session makes a live session and returns its address.
-func (b *bench) session(ctx context.Context) (string, error) {
-	_, answer, err := b.request(ctx, "/api/v1/sessions", `{"kind":"live"}`, "")
-	var made struct{ ID string }
-	if err == nil {
-		err = json.Unmarshal(answer, &made)
-	}
-	return "/api/v1/sessions/" + made.ID, err
-}
-
-func (b *bench) besideE2B(ctx context.Context, r *Protocols) error {
-	at, err := b.session(ctx)
-	if err != nil {
-		return err
-	}
-	_, answer, err := b.request(ctx, "/e2b/v2/sandboxes", `{"templateID":"code-interpreter-v1"}`, "", "X-Api-Key", "e2b_0000")
-	if err != nil {
-		return err
-	}
-	var made struct {
-		ID    string `json:"sandboxID"`
-		Token string `json:"envdAccessToken"`
-	}
-	if err := json.Unmarshal(answer, &made); err != nil {
-		return err
-	}
-	r.E2B, err = b.inTurn(ctx, func() (time.Duration, error) {
-		took, _, err := b.request(ctx, at+"/cells", `{"code":"1+1"}`, `"status":"ok"`)
-		return took, err
-	}, func() (time.Duration, error) {
-		took, _, err := b.request(ctx, "/e2b/execute", `{"code":"1+1"}`, `"text":"2"`, "E2b-Sandbox-Id", made.ID, "E2b-Sandbox-Port", "49999", "X-Access-Token", made.Token)
-		return took, err
-	})
-	return err
-}
-
-func (b *bench) besideDify(ctx context.Context, r *Protocols) (err error) {
-	r.Dify, err = b.inTurn(ctx, func() (time.Duration, error) {
-		took, _, err := b.request(ctx, "/api/v1/runs", `{"language":"python","code":"print(1)"}`, `"status":"ok"`)
-		return took, err
-	}, func() (time.Duration, error) {
-		took, _, err := b.request(ctx, "/dify/v1/sandbox/run", `{"language":"python3","code":"print(1)","enable_network":true}`, `"stdout":"1\n"`, "X-Api-Key", "k")
-		return took, err
-	})
-	return err
-}
-
-func (b *bench) besideTerminal(ctx context.Context, r *Protocols) error {
-	at, err := b.session(ctx)
-	if err != nil {
-		return err
-	}
-	c := chatClient{"http://" + b.warm.address}
-	r.Terminal, err = b.inTurn(ctx, func() (time.Duration, error) {
-		took, answer, err := b.request(ctx, at+"/processes", `{"shell":"echo 1","pty":{"cols":80,"rows":24}}`, `"id"`)
-		var p struct{ ID string }
-		if err == nil {
-			err = json.Unmarshal(answer, &p)
-		}
+// command starts a command natively, and reads its output to its end.
+func (c *caller) command(path string) call {
+	return func(ctx context.Context) (time.Duration, error) {
+		var p made
+		took, err := c.decode(ctx, "POST", path+"/processes", `{"shell":"echo 1","pty":{"cols":80,"rows":24}}`, &p)
 		if err != nil {
 			return 0, err
 		}
-		more, events, err := c.do(ctx, http.MethodGet, at+"/processes/"+p.ID+"/events", "", http.NoBody)
-		if err == nil && !bytes.Contains(events, []byte("event: exit")) {
-			err = fmt.Errorf("the process: %s", events)
-		}
+		more, err := c.do(ctx, "GET", path+"/processes/"+p.ID+"/events", nil, "event: exit")
 		return took + more, err
-	}, func() (time.Duration, error) {
-		took, _, err := b.request(ctx, "/terminal/execute?wait=30", `{"command":"echo 1"}`, `"data":"1\r\n"`, "X-User-Id", "u")
-		return took, err
-	})
+	}
+}
+
+// byE2B runs a cell as E2B's clients do.
+func byE2B(ctx context.Context, url string) (call, func(), error) {
+	var box struct{ SandboxID, EnvdAccessToken string }
+	c := newCaller(url, "X-Api-Key", "e2b_0000")
+	_, err := c.decode(ctx, "POST", "/e2b/v2/sandboxes", `{"templateID":"code-interpreter-v1"}`, &box)
+	inside := newCaller(url, "E2b-Sandbox-Id", box.SandboxID, "E2b-Sandbox-Port", "49999", "X-Access-Token",
+		box.EnvdAccessToken)
+	return inside.again("POST", "/e2b/execute", `{"code":"1+1"}`, `"text":"2"`), inside.close, err
+}
+
+func overHTTP(s *lab.Service) mcp.Transport {
+	return &mcp.StreamableClientTransport{Endpoint: s.URL + "/mcp", DisableStandaloneSSE: true}
+}
+
+// byMCP runs a cell in a session of an agent.
+func byMCP(name string, transport mcp.Transport) contestant {
+	return contestant{name, func(ctx context.Context) (call, func(), error) {
+		c, err := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil).Connect(ctx, transport, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		run := func(ctx context.Context, arguments map[string]any) (string, error) {
+			r, err := c.CallTool(ctx, &mcp.CallToolParams{Name: "run_code", Arguments: arguments})
+			if err != nil {
+				return "", err
+			}
+			text, ok := r.Content[0].(*mcp.TextContent)
+			if !ok || r.IsError || !strings.HasSuffix(text.Text, "\n\n2\n") {
+				return "", fmt.Errorf("run_code: %+v", r.Content[0])
+			}
+			return text.Text, nil
+		}
+		text, err := run(ctx, map[string]any{"code": sumCode})
+		_, rest, _ := strings.Cut(text, "session ")
+		handle, _, _ := strings.Cut(rest, " ")
+		return func(ctx context.Context) (time.Duration, error) {
+			began := time.Now()
+			_, err := run(ctx, map[string]any{"code": sumCode, "session": handle})
+			return time.Since(began), err
+		}, func() { c.Close() }, err
+	}}
+}
+
+// serveModel is a model that speaks chat completions: it runs 1+1, and says so when it has. It says where it is, and
+// ends with its input.
+func serveModel(stdin io.Reader, stdout io.Writer) error {
+	answer := func(delta, reason string) string {
+		return `data: {"choices":[{"index":0,"delta":` + delta + `,"finish_reason":"` + reason + "\"}]}\n\ndata: [DONE]\n\n"
+	}
+	call := answer(`{"tool_calls":[{"index":0,"id":"c","function":{"name":"python","arguments":"{\"code\":\"1+1\"}"}}]}`,
+		"tool_calls")
+	said := answer(`{"content":"It is 2."}`, "stop")
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		if err == nil && bytes.Contains(body, []byte(`"role":"tool"`)) {
+			_, err = io.WriteString(w, said)
+		} else if err == nil {
+			_, err = io.WriteString(w, call)
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer model.Close()
+	if _, err := fmt.Fprintln(stdout, model.URL); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, stdin)
 	return err
 }
 
-// createE2B runs E2B's own client.
-func (b *bench) createE2B(ctx context.Context, r *Protocols) error {
-	if found, _ := filepath.Glob(b.options.e2b); len(found) == 0 {
-		b.results.Missing["E2B's Python client"] = "it is not installed"
+// startModel starts one. It is a process of its own, as models are: between a client and a server in one process no
+// process has to be woken.
+func startModel() (url string, stop func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", nil, err
+	}
+	cmd := exec.Command(self, "-model")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	stop = func() { stdin.Close(); _ = cmd.Wait() }
+	_, err = fmt.Fscanln(stdout, &url)
+	return url, stop, err
+}
+
+// besideOpenAI compares a response with one call of code and its answer with two requests to the model and a cell. The
+// service has a model.
+func (b *bench) besideOpenAI(ctx context.Context) error {
+	model, stop, err := startModel()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	s, err := b.startWarm(ctx, "--openai-upstream-url", model+"/v1")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Stop() }() // nothing is measured any more
+	c, direct := newCaller(s.URL), newCaller(model)
+	defer c.close()
+	path, err := c.session(ctx)
+	if err != nil {
+		return err
+	}
+	var box made
+	if _, err := c.decode(ctx, "POST", "/openai/v1/containers", `{"name":"bench"}`, &box); err != nil {
+		return err
+	}
+	native := func(ctx context.Context) (sum time.Duration, err error) {
+		for _, role := range []string{"user", "tool"} {
+			took, err := direct.do(ctx, "POST", "/v1/chat/completions",
+				`{"model":"m","stream":true,"messages":[{"role":"`+role+`","content":"1+1?"}]}`)
+			if err != nil {
+				return 0, err
+			}
+			sum += took
+		}
+		took, err := c.cell(ctx, path, sumCode)
+		return sum + took, err
+	}
+	took, err := b.compare(ctx, "OpenAI: a response with code", b.full(150, 60),
+		ready("two requests to the model, a cell", native),
+		ready("OpenAI", c.again("POST", "/openai/v1/responses", fmt.Sprintf(`{"model":"m","input":"1+1?","store":false,`+
+			`"tools":[{"type":"code_interpreter","container":%q}]}`, box.ID), "It is 2.")))
+	b.goal("OpenAI: a response above two requests to the model and a native cell", "ms", 0.8, 0.3, took[1]-took[0])
+	return err
+}
+
+//go:embed e2b.py
+var e2bProgram string
+
+// measureE2B measures E2B's own Python client: a sandbox made and deleted, one at a time and twenty at once, as
+// CubeSandbox's benchmark does; a sandbox and its first code; a command. A service with the default rate of an owner
+// would refuse 200 sandboxes a second.
+func (b *bench) measureE2B(ctx context.Context) error {
+	if err := b.service(ctx); err != nil {
+		return err
+	}
+	if _, err := os.Stat(b.clients); errors.Is(err, fs.ErrNotExist) {
+		b.missing("E2B's Python client", errors.New("it is not installed"))
 		return nil
 	}
-	address := "http://" + b.warm.address + "/e2b"
-	cmd := exec.CommandContext(ctx, b.options.e2b, "-c", e2bClient, strconv.Itoa(b.plan.sessions/2))
+	address := b.warm.URL + "/e2b"
+	cmd := exec.CommandContext(ctx, b.clients, "-c", e2bProgram, strconv.Itoa(b.full(200, 40)))
 	cmd.Env = append(os.Environ(), "E2B_API_URL="+address, "E2B_SANDBOX_URL="+address, "E2B_API_KEY=e2b_0000")
-	cmd.Stderr = b.progress
+	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return fmt.Errorf("E2B's client: %w", err)
 	}
-	var times []float64
-	if err := json.Unmarshal(out, &times); err != nil {
+	var found struct{ Create, Delete, Create20, Delete20, First, Command []float64 }
+	if err := json.Unmarshal(out, &found); err != nil {
 		return err
 	}
-	var s sample
-	for _, ms := range times {
-		s = append(s, time.Duration(ms*float64(time.Millisecond)))
-	}
-	r.Create = s.summary()
+	b.row("Sandbox.create(), one at a time", "E2B's client", lab.FromMillis(found.Create))
+	b.row("sandbox.kill(), one at a time", "E2B's client", lab.FromMillis(found.Delete))
+	b.row("Sandbox.create(), 20 at once", "E2B's client", lab.FromMillis(found.Create20))
+	b.row("sandbox.kill(), 20 at once", "E2B's client", lab.FromMillis(found.Delete20))
+	b.row("Sandbox.create() and run_code(\"1+1\")", "E2B's client", lab.FromMillis(found.First))
+	b.row("commands.run(\"true\")", "E2B's client", lab.FromMillis(found.Command))
+	b.goal("E2B: a sandbox and its first code", "ms", 25, 15, lab.FromMillis(found.First).P50())
+	b.goal("E2B: a command", "ms", 6, 3, lab.FromMillis(found.Command).P50())
 	return nil
-}
-
-// createKernel starts kernels as a sandbox of E2B's template does.
-func (b *bench) createKernel(ctx context.Context, r *Protocols) error {
-	jupyter, err := b.startJupyter(ctx)
-	if err != nil {
-		b.results.Missing[nameKernel] = err.Error()
-		return nil
-	}
-	defer jupyter.stop()
-	var s sample
-	for range max(b.plan.starts, 3) {
-		began := time.Now()
-		k, err := jupyter.startKernel(ctx)
-		if err != nil {
-			return err
-		}
-		s = append(s, time.Since(began))
-		k.close()
-	}
-	r.Kernel = s.summary()
-	return nil
-}
-
-// goals are what was promised of the protocols.
-func (p *Protocols) goals() []Goal {
-	value := func(of func(*Protocols) *float64) *float64 {
-		if p == nil {
-			return nil
-		}
-		return of(p)
-	}
-	above := func(s Beside) *float64 { return new(s.Theirs.P50 - s.Native.P50) }
-	against := func(s, other Summary) *float64 {
-		if s.N == 0 || other.N == 0 {
-			return nil
-		}
-		return new(s.P50 / other.P50)
-	}
-	return []Goal{
-		{Name: "E2B: run_code above the native cell", Unit: "ms", Must: 0.5, Aim: 0.3,
-			Measured: value(func(p *Protocols) *float64 { return above(p.E2B) })},
-		{Name: "Dify: a program above the native run", Unit: "ms", Must: 0.5, Aim: 0.3,
-			Measured: value(func(p *Protocols) *float64 { return above(p.Dify) })},
-		{Name: "Open Terminal: a command above the native process", Unit: "ms", Must: 0.5, Aim: 0.3,
-			Measured: value(func(p *Protocols) *float64 { return above(p.Terminal) })},
-		{Name: "OpenAI: a response above two requests to the model and a native cell", Unit: "ms", Must: 0.5, Aim: 0.3,
-			Measured: value(func(p *Protocols) *float64 { return above(p.OpenAI) })},
-		{Name: "E2B: Sandbox.create() and run_code(\"1+1\") with its Python client", Unit: "ms", Must: 25, Aim: 15,
-			Measured: value(func(p *Protocols) *float64 {
-				if p.Create.N == 0 {
-					return nil
-				}
-				return &p.Create.P50
-			})},
-		{Name: "E2B: the same against a new ipykernel of a jupyter_server", Unit: "x", Must: 0.1, Aim: 0.05,
-			Measured: value(func(p *Protocols) *float64 { return against(p.Create, p.Kernel) })},
-	}
 }

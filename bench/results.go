@@ -4,121 +4,64 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
-// Results is all that a run found; it is what is kept as JSON, and all that
-// the tables and the picture are made of.
-type Results struct {
-	At      time.Time         `json:"at"`
-	Version string            `json:"version"`
-	Quick   bool              `json:"quick"`
-	Seconds float64           `json:"seconds"` // that the run took
-	Machine Machine           `json:"machine"`
-	Missing map[string]string `json:"missing"` // contestants that could not take part, and why
+// results is all that a run found: what is kept as JSON, and all that tables and pictures are made of.
+type results struct {
+	lab.Report
+	Curves   []lab.Chart `json:"curves,omitempty"`
+	Ablation []ablated   `json:"ablation,omitempty"`
 
-	Latency  []Latency `json:"latency"`
-	Load     []Load    `json:"load"`
-	Constant *Constant `json:"constant,omitempty"`
-	Inputs   *Inputs   `json:"inputs,omitempty"`
-	Outputs  *Outputs  `json:"outputs,omitempty"`
-	Stream   *Stream   `json:"stream,omitempty"`
-	Start    *Start    `json:"start,omitempty"`
-
-	LibreChat *LibreChat `json:"librechat,omitempty"`
-	MCP       *MCP       `json:"mcp,omitempty"`
-	Jupyter   *Protocol  `json:"jupyter,omitempty"`
-	Protocols *Protocols `json:"protocols,omitempty"`
-	Network   *Network   `json:"network,omitempty"`
-	Images    *Images    `json:"images,omitempty"`
-	Computer  *Computer  `json:"computer,omitempty"`
-	OwnKernel *OwnKernel `json:"gvisor,omitempty"`
-	Traces    *Traces    `json:"traces,omitempty"`
-	Live      *Live      `json:"live,omitempty"`
-	Grown     *Grown     `json:"growth,omitempty"`
-	Ablation  []Ablated  `json:"ablation,omitempty"`
-
-	Memory []Memory `json:"memory"`
-	Stages *Stages  `json:"stages,omitempty"`
-	Goals  []Goal   `json:"goals"`
+	samples strings.Builder // in the format of Go's benchmarks
 }
 
-// Latency is one request at a time.
-type Latency struct {
-	Workload   string `json:"workload"`
-	Contestant string `json:"contestant"`
-	Summary
+// row records a measurement.
+func (b *bench) row(of, by string, s lab.Sample) {
+	b.results.Rows = append(b.results.Rows, lab.Row{Section: b.section, Of: of, By: by, Unit: "ms", N: len(s),
+		P50: s.P50(), P95: lab.Millis(s.At(95)), P99: s.P99()})
+	fmt.Fprintf(os.Stderr, "   %-44s %-24s %9s ms\n", of, by, lab.Digits(s.P50()))
+	name := strings.NewReplacer(" ", "_", "/", "_", ",", "").Replace("Benchmark/" + b.section + "/" + of + "/" + by)
+	for _, took := range s {
+		fmt.Fprintf(&b.results.samples, "%s 1 %d ns/op\n", name, took.Nanoseconds())
+	}
 }
 
-// Load is a number of clients that ask as fast as they can.
-type Load struct {
-	Workload   string  `json:"workload"`
-	Contestant string  `json:"contestant"`
-	Clients    int     `json:"clients"`
-	PerSecond  float64 `json:"per_second"`
-	Failed     int     `json:"failed"`
-	Summary
+// value records one number.
+func (b *bench) value(of, by, unit string, v float64) {
+	b.results.Rows = append(b.results.Rows, lab.Row{Section: b.section, Of: of, By: by, Unit: unit, N: 1, P50: v})
+	fmt.Fprintf(os.Stderr, "   %-44s %-24s %9s %s\n", of, by, lab.Digits(v), unit)
 }
 
-// Constant is load at a constant rate; times count from when a request was
-// due.
-type Constant struct {
-	Rate    float64 `json:"rate"`
-	Reached float64 `json:"reached"`
-	Failed  int     `json:"failed"`
-	Stolen  float64 `json:"stolen"` // part of the processors' time that the host gave to others meanwhile
-	Summary
+// goal records a promise. An aim above the must means that more is better.
+func (b *bench) goal(name, unit string, must, aim, measured float64) {
+	b.results.Goals = append(b.results.Goals, lab.Goal{Section: b.section, Name: name, Unit: unit, Must: must, Aim: aim,
+		Measured: measured})
 }
 
-// Inputs is a program with an input of 100 bytes and of 100 MiB.
-type Inputs struct {
-	Small   Summary `json:"small"`
-	Large   Summary `json:"large"`
-	Staging float64 `json:"staging_ms"` // the difference of their medians
+// missing says that something is not measured.
+func (b *bench) missing(what string, why error) {
+	b.results.Missing[what] = strings.TrimSpace(why.Error())
+	fmt.Fprintf(os.Stderr, "   not measured: %s, because %v\n", what, why)
 }
 
-// Stream is how old output is when it arrives.
-type Stream struct {
-	First Summary `json:"first"` // line of a program
-	Later Summary `json:"later"` // ones
+func load(name string) (*results, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	r := &results{}
+	return r, json.Unmarshal(text, r)
 }
 
-// Start is the time from the start of the service.
-type Start struct {
-	First Summary `json:"first"` // answer
-	Ready Summary `json:"ready"` // all tiers of zygotes
-}
-
-// Memory is what a part holds, in MB; of several the median.
-type Memory struct {
-	Part    string  `json:"part"`
-	Count   int     `json:"count"`
-	Private float64 `json:"private_mb"`
-	PSS     float64 `json:"pss_mb"`
-}
-
-// Stages is where the time of one print(1) goes.
-type Stages struct {
-	Whole Summary `json:"whole"` // as the client sees it
-	HTTP  Summary `json:"http"`  // a request that asks the engine for nothing
-	Parts []Stage `json:"parts"` // by the service's own account
-}
-
-// Stage is one part of it.
-type Stage struct {
-	Name string  `json:"name"`
-	P50  float64 `json:"p50_ms"`
-}
-
-func newResults(m Machine, version string, quick bool) *Results {
-	return &Results{At: time.Now().UTC().Truncate(time.Second), Version: version, Quick: quick, Machine: m,
-		Missing: map[string]string{}}
-}
-
-// save writes the results under their time, and as latest.json.
-func (r *Results) save(dir string) error {
+func (r *results) save(dir string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -126,50 +69,110 @@ func (r *Results) save(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	named := filepath.Join(dir, r.At.Format("2006-01-02T150405Z")+".json")
-	return errors.Join(os.WriteFile(named, text, 0o644), os.WriteFile(filepath.Join(dir, "latest.json"), text, 0o644))
+	named := filepath.Join(dir, r.At.Format("2006-01-02T150405Z"))
+	return errors.Join(os.WriteFile(named+".json", text, 0o644),
+		os.WriteFile(filepath.Join(dir, "latest.json"), text, 0o644),
+		os.WriteFile(named+".txt", []byte(r.samples.String()), 0o644))
 }
 
-func load(name string) (*Results, error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
+// text is what a run prints.
+func (r *results) text() string {
+	if len(r.Ablation) > 0 {
+		return r.ablationTable()
 	}
-	r := &Results{}
-	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("%s holds no results: %w", name, err)
+	text := r.head() + "\n" + r.RowsTable("")
+	if len(r.Goals) > 0 {
+		text += "\n" + r.GoalsTable("")
 	}
-	r.judge()
-	return r, nil
+	return text
 }
 
-// latency finds a row.
-func (r *Results) latency(workload, contestant string) (Latency, bool) {
-	for _, l := range r.Latency {
-		if l.Workload == workload && l.Contestant == contestant {
-			return l, true
+func (r *results) head() string {
+	text := r.Head()
+	for _, what := range slices.Sorted(maps.Keys(r.Missing)) {
+		text += fmt.Sprintf("Not measured: %s, because %s.\n", what, r.Missing[what])
+	}
+	return text
+}
+
+// document writes the tables and the pictures. Of a run of some sections it writes their tables alone.
+func (r *results) document(name string, list []section, some bool) error {
+	picture := func(suffix, text string) error {
+		return os.WriteFile(strings.TrimSuffix(name, ".md")+suffix+".svg", []byte(text), 0o644)
+	}
+	switch {
+	case len(r.Ablation) > 0:
+		return lab.Fill(name, "bench:ablation", r.ablationTable())
+	case len(r.Curves) > 0:
+		return errors.Join(lab.Fill(name, "bench:growth", r.text()),
+			picture("-growth", lab.DrawCurves("What grows", r.Curves...)))
+	case some:
+		var err error
+		for _, s := range list {
+			if !slices.ContainsFunc(sections, func(known section) bool { return known.name == s.name }) {
+				return fmt.Errorf("%s is in no table of the document", s.name)
+			}
+			err = errors.Join(err, lab.Fill(name, "bench:"+s.name, r.sectionText(s.name, some)))
+		}
+		return err
+	}
+	err := errors.Join(lab.Fill(name, "bench:machine", r.head()), lab.Fill(name, "bench:goals", r.felt()),
+		picture("", r.chart()))
+	for _, s := range list {
+		err = errors.Join(err, lab.Fill(name, "bench:"+s.name, r.sectionText(s.name, false)))
+	}
+	return err
+}
+
+// sectionText has the goals and the measurements of one section.
+func (r *results) sectionText(name string, alone bool) string {
+	text := ""
+	if slices.ContainsFunc(r.Goals, func(g lab.Goal) bool { return g.Section == name }) {
+		text = r.GoalsTable(name) + "\n"
+	}
+	text += r.RowsTable(name)
+	if alone {
+		text += fmt.Sprintf("\nOf a run of this section alone, `make bench ARGS='-only %s'`, on %s: %v.\n", name,
+			lab.Day(r.At), r.Machine)
+	}
+	return text
+}
+
+// felt are the sections whose goals a person feels: they are at the top of the document.
+func (r *results) felt() string {
+	var all lab.Report
+	for _, g := range r.Goals {
+		if slices.Contains([]string{"start", "programs", "live", "load"}, g.Section) {
+			all.Goals = append(all.Goals, g)
 		}
 	}
-	return Latency{}, false
+	return all.GoalsTable("")
 }
 
-// saturated is the most that a contestant did in a second, with whatever
-// number of clients.
-func (r *Results) saturated(workload, contestant string) (most float64, ok bool) {
-	for _, l := range r.Load {
-		if l.Workload == workload && l.Contestant == contestant {
-			most, ok = max(most, l.PerSecond), true
+// chart draws the medians of programs.
+func (r *results) chart() string {
+	var panels []lab.Panel
+	for _, of := range []string{printing.name, plotting} {
+		p := lab.Panel{Title: of + ", one at a time: median in ms, logarithmic scale"}
+		for _, row := range r.Rows {
+			if row.Section == "programs" && row.Of == of {
+				class := ""
+				switch row.By {
+				case nameWarm, nameCold:
+					class = "ours"
+				case nameFork, nameResident:
+					class = "floor"
+				}
+				p.Bars = append(p.Bars, lab.Bar{Name: row.By, Class: class, Value: row.P50})
+			}
 		}
+		panels = append(panels, p)
 	}
-	return most, ok
+	return lab.DrawBars("How long one program takes, by who runs it", fmt.Sprintf("%v; %s", r.Machine, lab.Day(r.At)),
+		panels...)
 }
 
-// private is what a part has of its own.
-func (r *Results) private(part string) (float64, bool) {
-	for _, m := range r.Memory {
-		if m.Part == part {
-			return m.Private, true
-		}
-	}
-	return 0, false
+func newResults(version string, quick bool) *results {
+	return &results{Report: lab.Report{At: time.Now().UTC().Truncate(time.Second), Version: version, Quick: quick,
+		Machine: lab.ThisMachine(), Missing: map[string]string{}}}
 }

@@ -4,21 +4,16 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
-// times are how long something took each time.
-type times []time.Duration
-
-func (t times) String() string {
-	if len(t) == 0 {
-		return "-"
-	}
-	slices.Sort(t)
-	return fmt.Sprintf("%.2f s (%.2f s)", t[len(t)/2].Seconds(), t[len(t)-1].Seconds())
+// seen writes the median of times, and the most.
+func seen(t lab.Sample) string {
+	return fmt.Sprintf("%.2f s (%.2f s)", t.At(50).Seconds(), t.At(100).Seconds())
 }
 
 const rounds = 3
@@ -37,8 +32,10 @@ func faults(ctx context.Context, o *options) error {
 		return err
 	}
 	fmt.Fprintln(o.out, "| failure | seen | median (most) |\n|---|---|---|")
-	row := func(failure, seen string, t times) { fmt.Fprintf(o.out, "| %s | %s | %v |\n", failure, seen, t) }
-	kill := func(n *node) { n.end(syscall.SIGKILL) }
+	row := func(failure, effect string, t lab.Sample) {
+		fmt.Fprintf(o.out, "| %s | %s | %s |\n", failure, effect, seen(t))
+	}
+	kill := func(n *node) { n.Kill() }
 	again := func(n *node) error { return n.launch(ctx) }
 	runs, sessions, err := c.lose(ctx, kill, again)
 	if err != nil {
@@ -46,8 +43,8 @@ func faults(ctx context.Context, o *options) error {
 	}
 	row("worker killed", "its run has ended, `worker_lost`", runs)
 	row("", "a live session's next cell is answered elsewhere, with its file", sessions)
-	runs, sessions, err = c.lose(ctx, func(n *node) { n.signal(syscall.SIGSTOP) },
-		func(n *node) error { n.signal(syscall.SIGCONT); return nil })
+	runs, sessions, err = c.lose(ctx, func(n *node) { n.Signal(syscall.SIGSTOP) },
+		func(n *node) error { n.Signal(syscall.SIGCONT); return nil })
 	if err != nil {
 		return err
 	}
@@ -94,7 +91,7 @@ func (c *cluster) live(ctx context.Context, api *node) (id string, at *node, err
 	}
 	word := c.word()
 	code := "open('kept.txt','w').write('kept')\nimport subprocess; p = subprocess.Popen(['sleep', '" + word + "'])"
-	if !until(ctx, time.Minute, func() bool { return api.cell(ctx, a.ID, code, "") }) {
+	if !lab.Until(ctx, time.Minute, func() bool { return api.cell(ctx, a.ID, code, "") }) {
 		return "", nil, fmt.Errorf("no live session: %s", a.Text)
 	}
 	if at = c.holder(ctx, word); at == nil {
@@ -109,7 +106,9 @@ func (n *node) cell(ctx context.Context, session, code, prints string) bool {
 }
 
 // lose takes workers away, one with a run and one with a session.
-func (c *cluster) lose(ctx context.Context, hit func(*node), mend func(*node) error) (runs, sessions times, err error) {
+func (c *cluster) lose(
+	ctx context.Context, hit func(*node), mend func(*node) error,
+) (runs, sessions lab.Sample, err error) {
 	one, two := c.of("api")[0], c.of("api")[1]
 	for range rounds {
 		if err := c.whole(ctx); err != nil {
@@ -137,7 +136,7 @@ func (c *cluster) lose(ctx context.Context, hit func(*node), mend func(*node) er
 		}
 		began = time.Now()
 		hit(at)
-		if !until(ctx, time.Minute, func() bool { return two.cell(ctx, id, "print(open('kept.txt').read())", "kept") }) {
+		if !lab.Until(ctx, time.Minute, func() bool { return two.cell(ctx, id, "print(open('kept.txt').read())", "kept") }) {
 			return nil, nil, fmt.Errorf("the session %s does not come back", id)
 		}
 		sessions = append(sessions, time.Since(began))
@@ -152,7 +151,7 @@ func (c *cluster) lose(ctx context.Context, hit func(*node), mend func(*node) er
 func (c *cluster) whole(ctx context.Context) error {
 	for _, api := range c.of("api") {
 		seen := map[*node]bool{}
-		if !until(ctx, 5*time.Minute, func() bool {
+		if !lab.Until(ctx, 5*time.Minute, func() bool {
 			working, stop := context.WithCancel(ctx)
 			defer stop()
 			for range 2 {
@@ -169,9 +168,9 @@ func (c *cluster) whole(ctx context.Context) error {
 }
 
 // loseAPI kills an api that has a run.
-func (c *cluster) loseAPI(ctx context.Context, row func(failure, seen string, t times)) error {
+func (c *cluster) loseAPI(ctx context.Context, row func(failure, effect string, t lab.Sample)) error {
 	one, two := c.of("api")[0], c.of("api")[1]
-	var answers, marked times
+	var answers, marked lab.Sample
 	for range rounds {
 		if err := c.whole(ctx); err != nil {
 			return err
@@ -180,7 +179,7 @@ func (c *cluster) loseAPI(ctx context.Context, row func(failure, seen string, t 
 			return err
 		}
 		var id string
-		if !until(ctx, time.Minute, func() bool { // a run is recorded a moment after it began
+		if !lab.Until(ctx, time.Minute, func() bool { // a run is recorded a moment after it began
 			a, err := two.call(ctx, "GET", "/runs?limit=1", nil)
 			_, rest, _ := strings.Cut(a.Text, `"id":"`)
 			id, _, _ = strings.Cut(rest, `"`)
@@ -189,12 +188,12 @@ func (c *cluster) loseAPI(ctx context.Context, row func(failure, seen string, t 
 			return fmt.Errorf("the run that goes on is not the newest of the list")
 		}
 		began := time.Now()
-		one.end(syscall.SIGKILL)
-		if !until(ctx, time.Minute, func() bool { return two.prints(ctx) }) {
+		one.Kill()
+		if !lab.Until(ctx, time.Minute, func() bool { return two.prints(ctx) }) {
 			return fmt.Errorf("the other api does not answer")
 		}
 		answers = append(answers, time.Since(began))
-		if !until(ctx, time.Minute, func() bool {
+		if !lab.Until(ctx, time.Minute, func() bool {
 			a, err := two.call(ctx, "GET", "/runs/"+id, nil)
 			return err == nil && a.Status == "interrupted"
 		}) {
@@ -219,7 +218,7 @@ func (n *node) prints(ctx context.Context) bool {
 func (c *cluster) away(ctx context.Context, name string, server interface {
 	Pause() error
 	Resume(context.Context) error
-}, row func(failure, seen string, t times)) error {
+}, row func(failure, effect string, t lab.Sample)) error {
 	if err := c.whole(ctx); err != nil {
 		return err
 	}
@@ -229,11 +228,11 @@ func (c *cluster) away(ctx context.Context, name string, server interface {
 	}
 	began := time.Now()
 	made := map[string]any{"language": "bash", "code": "head -c 1000 /dev/urandom > made.bin"}
-	refused := until(ctx, time.Minute, func() bool {
+	refused := lab.Until(ctx, time.Minute, func() bool {
 		a, err := api.call(ctx, "POST", "/runs", made)
 		return err == nil && (a.status == http.StatusServiceUnavailable || a.status == http.StatusOK && len(a.Files) == 0)
 	})
-	took := times{time.Since(began)}
+	took := lab.Sample{time.Since(began)}
 	if !refused {
 		return fmt.Errorf("without its %s a file is acknowledged", name)
 	}
@@ -241,19 +240,19 @@ func (c *cluster) away(ctx context.Context, name string, server interface {
 		return err
 	}
 	began = time.Now()
-	if !until(ctx, time.Minute, func() bool {
+	if !lab.Until(ctx, time.Minute, func() bool {
 		a, err := api.call(ctx, "POST", "/runs", made)
 		return err == nil && a.status == http.StatusOK && len(a.Files) == 1
 	}) {
 		return fmt.Errorf("the cluster does not work after its %s was away", name)
 	}
 	row(name+" away", "a run with a file is refused, or says that its file was not kept", took)
-	row("", "after it is back: a run with a file ends well", times{time.Since(began)})
+	row("", "after it is back: a run with a file ends well", lab.Sample{time.Since(began)})
 	return nil
 }
 
 // failOver kills the database, and has its standby take its place at once.
-func (c *cluster) failOver(ctx context.Context, row func(failure, seen string, t times)) error {
+func (c *cluster) failOver(ctx context.Context, row func(failure, effect string, t lab.Sample)) error {
 	if err := c.whole(ctx); err != nil {
 		return err
 	}
@@ -266,12 +265,12 @@ func (c *cluster) failOver(ctx context.Context, row func(failure, seen string, t
 	if err := c.standby.Promote(ctx); err != nil {
 		return err
 	}
-	if !until(ctx, time.Minute, func() bool {
+	if !lab.Until(ctx, time.Minute, func() bool {
 		a, err := api.call(ctx, "POST", "/runs", made)
 		return err == nil && a.status == http.StatusOK && len(a.Files) == 1
 	}) {
 		return fmt.Errorf("the cluster does not work with the database that was its standby")
 	}
-	row("database killed, its standby promoted", "a run with a file ends well", times{time.Since(began)})
+	row("database killed, its standby promoted", "a run with a file ends well", lab.Sample{time.Since(began)})
 	return nil
 }

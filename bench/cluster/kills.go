@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 	"time"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
 // kills kills nodes under load, the next one as soon as runs end well again: often while
@@ -30,7 +31,7 @@ func kills(ctx context.Context, o *options) error {
 			return errors.New("no run ends well")
 		}
 		n := c.nodes[[]int{2, 0, 3, 1}[i%4]]
-		n.end(syscall.SIGKILL)
+		n.Kill()
 		killed[n.role]++
 		if err := n.start(); err != nil {
 			return err
@@ -41,7 +42,7 @@ func kills(ctx context.Context, o *options) error {
 	}
 	took := time.Since(began).Round(time.Second)
 	for _, n := range c.nodes {
-		if !until(ctx, startTime, func() bool { return n.ready(ctx) }) {
+		if !lab.Until(ctx, lab.StartTime, func() bool { return n.ready(ctx) }) {
 			return fmt.Errorf("a node of the role %s does not come back", n.role)
 		}
 	}
@@ -67,5 +68,5 @@ func (l *load) more(ctx context.Context, n int) bool {
 		return len(l.kept) + l.sessions
 	}
 	before := count()
-	return until(ctx, time.Minute, func() bool { return count() >= before+n })
+	return lab.Until(ctx, time.Minute, func() bool { return count() >= before+n })
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
 // liveSession is a client's live session. Each of its cells writes a file, and prints all files with their content;
@@ -32,7 +34,7 @@ func (l *load) addLive() {
 
 // run has cells run at the apis in turn, and compares what each prints with what was acknowledged.
 func (s *liveSession) run(ctx context.Context, l *load) {
-	until(ctx, time.Minute, func() bool {
+	lab.Until(ctx, time.Minute, func() bool {
 		a, err := l.call(ctx, s.number, "/sessions", map[string]any{"kind": "live", "language": "javascript"})
 		s.id = a.ID
 		return err == nil && a.status == http.StatusCreated

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -9,11 +8,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
 // load is what clients ask of a cluster while its nodes fail, and what became of it.
@@ -50,7 +49,7 @@ func (c *cluster) startLoad(ctx context.Context) *load {
 		l.group.Go(func() { l.session(ctx, n) })
 	}
 	l.group.Go(func() {
-		until(ctx, time.Hour, func() bool { l.look(); return false })
+		lab.Until(ctx, time.Hour, func() bool { l.look(); return false })
 	})
 	return l
 }
@@ -62,7 +61,7 @@ func (l *load) api(i int) *node {
 
 // call asks an api, and the next one if that refuses, as a load balancer does.
 func (l *load) call(ctx context.Context, i int, path string, body any) (a answer, err error) {
-	until(ctx, startTime, func() bool {
+	lab.Until(ctx, lab.StartTime, func() bool {
 		if a, err = l.api(i).call(ctx, "POST", path, body); !refused(a, err) {
 			return true
 		}
@@ -125,7 +124,7 @@ func (l *load) run(ctx context.Context, i int) {
 func (l *load) session(ctx context.Context, n int) {
 	word := fmt.Sprint(l.mark, "-session-", n)
 	var id string
-	until(ctx, time.Minute, func() bool {
+	lab.Until(ctx, time.Minute, func() bool {
 		a, err := l.call(ctx, n, "/sessions", map[string]any{"kind": "files"})
 		id = a.ID
 		return err == nil && a.status == http.StatusCreated
@@ -162,43 +161,19 @@ func (l *load) look() {
 	}
 }
 
-// parents returns the parent of each process of the machine.
-func parents() map[int]int {
-	found := map[int]int{}
-	all, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range all {
-		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-		if err != nil {
-			continue // it has ended
-		}
-		pid, _ := strconv.Atoi(filepath.Base(dir))
-		if f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])); len(f) > 1 {
-			found[pid], _ = strconv.Atoi(f[1])
-		}
-	}
-	return found
-}
-
 // words returns the words that begin so on command lines of programs, and the process of
 // their node.
 func (c *cluster) words(prefix string) map[string]int {
-	nodes, above, found := map[int]bool{}, parents(), map[int]string{}
-	for _, n := range c.nodes {
-		nodes[int(n.pid.Load())] = true
-	}
-	for pid := range above {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
-		for word := range strings.SplitSeq(string(line), "\x00") {
-			if strings.HasPrefix(word, prefix) {
-				found[pid] = word
+	words, all := map[string]int{}, lab.Processes()
+	for _, p := range all {
+		for _, word := range p.Argv {
+			if !strings.HasPrefix(word, prefix) {
+				continue
 			}
-		}
-	}
-	words := map[string]int{}
-	for pid, word := range found {
-		for at := pid; at > 1; at = above[at] {
-			if nodes[at] {
-				words[word] = at
+			for _, n := range c.nodes {
+				if pid := int(n.pid.Load()); all.Within(p.PID, pid) {
+					words[word] = pid
+				}
 			}
 		}
 	}
@@ -207,7 +182,7 @@ func (c *cluster) words(prefix string) map[string]int {
 
 // holder returns the node that a word is on.
 func (c *cluster) holder(ctx context.Context, word string) (found *node) {
-	until(ctx, 20*time.Second, func() bool {
+	lab.Until(ctx, 20*time.Second, func() bool {
 		at := c.words(word)[word]
 		for _, n := range c.nodes {
 			if int(n.pid.Load()) == at {

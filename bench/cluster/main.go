@@ -12,6 +12,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
 // options are of all that this command does.
@@ -42,7 +44,7 @@ func main() {
 	o.out = io.MultiWriter(os.Stdout, &table)
 	err := does(ctx, &o)
 	if err == nil && o.doc != "" {
-		err = writeBetween(o.doc, flag.Arg(0), table.String())
+		err = lab.Fill(o.doc, "cluster:"+flag.Arg(0), "\n"+strings.TrimSpace(table.String())+"\n")
 	}
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -69,18 +71,4 @@ func stay(ctx context.Context, o *options) error {
 		"       -d '{\"language\":\"python\",\"code\":\"print(1)\"}'\n\nCtrl-C stops all of them.\n", c.nodes[0].url)
 	<-ctx.Done()
 	return nil
-}
-
-func writeBetween(name, mark, text string) error {
-	raw, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	from, to := "<!-- cluster:"+mark+" -->\n", "<!-- /cluster:"+mark+" -->"
-	before, rest, found := strings.Cut(string(raw), from)
-	_, after, ended := strings.Cut(rest, to)
-	if !found || !ended {
-		return fmt.Errorf("%s has no %s", name, strings.TrimSpace(from))
-	}
-	return os.WriteFile(name, []byte(before+from+"\n"+strings.TrimSpace(text)+"\n\n"+to+after), 0o644)
 }

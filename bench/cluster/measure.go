@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/airlock-run/airlock/bench/lab"
 )
 
 // What is measured: single requests in turn, then clients at once for a while.
@@ -32,9 +31,9 @@ func measure(ctx context.Context, o *options) error {
 		}
 	}
 	ways := c.nodes[:2]
-	took := make([]times, len(ways))
+	took := make([]lab.Sample, len(ways))
 	for _, n := range ways { // until its interpreters are warm
-		if !until(ctx, startTime, func() bool { return n.prints(ctx) }) {
+		if !lab.Until(ctx, lab.StartTime, func() bool { return n.prints(ctx) }) {
 			return fmt.Errorf("%s runs nothing", n.role)
 		}
 		n.alone(ctx, singles/10)
@@ -44,43 +43,27 @@ func measure(ctx context.Context, o *options) error {
 			took[i] = append(took[i], n.alone(ctx, 1)...)
 		}
 	}
-	fmt.Fprintf(o.out, "print(1), by turns in one run, at load %s; PostgreSQL and bucket on the same machine.\n\n"+
+	fmt.Fprintf(o.out, "print(1), by turns in one run, at load %.2f; PostgreSQL and bucket on the same machine.\n\n"+
 		"| | one at a time, p50 | p99 | %d clients, runs/s | at half of the lower rate, p99 |\n|---|---|---|---|---|\n",
-		average(), clients)
+		lab.LoadAverage(), clients)
 	rates := make([]float64, len(ways))
 	for i, n := range ways {
 		rates[i] = float64(len(n.crowd(ctx, 0))) / span.Seconds()
 	}
 	half := make([]time.Duration, len(ways))
 	for i, n := range ways {
-		half[i] = n.crowd(ctx, slices.Min(rates)/2).at(99)
+		half[i] = n.crowd(ctx, slices.Min(rates)/2).At(99)
 		fmt.Fprintf(o.out, "| %s | %.2f ms | %.2f ms | %.0f | %.2f ms |\n", []string{"`--role all`", "api and worker"}[i],
-			millis(took[i].at(50)), millis(took[i].at(99)), rates[i], millis(half[i]))
+			lab.Millis(took[i].At(50)), lab.Millis(took[i].At(99)), rates[i], lab.Millis(half[i]))
 	}
 	fmt.Fprintf(o.out, "\nThrough api and worker: %+.2f ms (must: +0.8 ms), p99 at half rate %.2fx (must: 1.5x).\n"+
 		"Two workers are not compared with one: api, database and client share the processors of one machine\n"+
-		"with them.\n", millis(took[1].at(50)-took[0].at(50)), float64(half[1])/float64(half[0]))
+		"with them.\n", lab.Millis(took[1].At(50)-took[0].At(50)), float64(half[1])/float64(half[0]))
 	return ctx.Err()
 }
 
-// average is the load of the machine.
-func average() string {
-	load, _ := os.ReadFile("/proc/loadavg")
-	first, _, _ := strings.Cut(string(load), " ")
-	return first
-}
-
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-func (t times) at(p int) time.Duration {
-	if len(t) == 0 {
-		return 0
-	}
-	return slices.Sorted(slices.Values(t))[min(len(t)*p/100, len(t)-1)]
-}
-
 // alone is how long requests take, one after the other.
-func (n *node) alone(ctx context.Context, count int) (t times) {
+func (n *node) alone(ctx context.Context, count int) (t lab.Sample) {
 	for range count {
 		began := time.Now()
 		if n.prints(ctx) {
@@ -92,7 +75,7 @@ func (n *node) alone(ctx context.Context, count int) (t times) {
 
 // crowd is how long requests take of clients at once: each as fast as it can, or all
 // together at a rate, from when each was due.
-func (n *node) crowd(ctx context.Context, rate float64) (t times) {
+func (n *node) crowd(ctx context.Context, rate float64) (t lab.Sample) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	began := time.Now()
@@ -135,7 +118,7 @@ func upgrade(ctx context.Context, o *options) error {
 			return errors.New("no run ends well")
 		}
 		n := c.nodes[i]
-		n.end(syscall.SIGTERM)
+		_ = n.Stop() // what it cut off is counted
 		n.binary = o.binary
 		if err := n.launch(ctx); err != nil {
 			return err
@@ -146,11 +129,11 @@ func upgrade(ctx context.Context, o *options) error {
 	}
 	lost, twice := l.outcome(ctx)
 	failed := l.failures()
-	fmt.Fprintf(o.out, "From commit %s, at a load of %s: %d runs with a file and %d in sessions ended well while four\n"+
+	fmt.Fprintf(o.out, "From commit %s, at a load of %.2f: %d runs with a file and %d in sessions ended well while four\n"+
 		"nodes were replaced. %d times an api that was about to end refused one before it began, and the other one\n"+
 		"did it, as by way of a load balancer. Cut off, or ended with an error: %d. Files lost: %d, of sessions: %d,\n"+
 		"runs seen on two workers: %d, another's file: %d.\n",
-		o.from, average(), len(l.kept), l.sessions, l.turned, failed, lost, l.bared, twice, l.foreign)
+		o.from, lab.LoadAverage(), len(l.kept), l.sessions, l.turned, failed, lost, l.bared, twice, l.foreign)
 	if lost+twice+l.bared+l.foreign+failed > 0 {
 		return errors.New("something was lost, cut off, or done twice")
 	}

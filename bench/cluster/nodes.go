@@ -5,27 +5,19 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
-	"os/user"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
+	"github.com/airlock-run/airlock/bench/lab"
 	"github.com/airlock-run/airlock/internal/bucket/buckettest"
 	"github.com/airlock-run/airlock/internal/postgrestest"
 )
-
-// startTime is for a node to take work, stopTime for it to end.
-const startTime, stopTime = time.Minute, 10 * time.Second
 
 // cluster is a database, a bucket and the nodes on them.
 type cluster struct {
@@ -39,14 +31,13 @@ type cluster struct {
 	nodes            []*node
 }
 
-// node is a process of the cluster, which is started again on the same port.
+// node is a service of the cluster, which is started again on the same port.
 type node struct {
-	cluster           *cluster
-	role, binary, url string
-	data              string
-	cmd               *exec.Cmd
-	pid               atomic.Int64 // of its first process
-	ended             chan struct{}
+	*lab.Service
+	cluster            *cluster
+	role, binary, data string
+	address, url       string
+	pid                atomic.Int64 // of its first process, for those who look while it is started again
 }
 
 func start(ctx context.Context, o *options) (c *cluster, err error) {
@@ -77,7 +68,9 @@ func start(ctx context.Context, o *options) (c *cluster, err error) {
 
 func (c *cluster) stop() {
 	for _, n := range c.nodes {
-		n.end(syscall.SIGTERM)
+		if n.Service != nil {
+			_ = n.Stop() // it is not needed any more
+		}
 	}
 	if c.postgres != nil {
 		_ = c.postgres.Stop()
@@ -112,40 +105,16 @@ func (c *cluster) four(ctx context.Context, binary string) error {
 
 // node starts one more. A worker knows the apis that there are.
 func (c *cluster) node(ctx context.Context, role, binary string) (*node, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := lab.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	l.Close()
-	n := &node{cluster: c, role: role, binary: binary, url: "http://" + l.Addr().String(),
-		data: filepath.Join(c.dir, strconv.Itoa(len(c.nodes)))}
-	if err := os.Mkdir(n.data, 0o711); err != nil {
-		return nil, err
-	}
-	if c.options.runtimes != "" {
-		if err := os.Symlink(c.options.runtimes, filepath.Join(n.data, "runtimes")); err != nil {
-			return nil, err
-		}
-	}
-	if err := giveToService(n.data); err != nil {
+	n := &node{cluster: c, role: role, binary: binary, address: address, url: "http://" + address}
+	if n.data, err = lab.NewData(c.dir, c.options.runtimes); err != nil {
 		return nil, err
 	}
 	c.nodes = append(c.nodes, n)
 	return n, n.launch(ctx)
-}
-
-// giveToService makes a folder the service's: as root that is the user airlock.
-func giveToService(dir string) error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	owner, err := user.Lookup("airlock")
-	if err != nil {
-		return errors.New("as root this needs the user airlock: run airlock setup")
-	}
-	uid, _ := strconv.Atoi(owner.Uid)
-	gid, _ := strconv.Atoi(owner.Gid)
-	return os.Chown(dir, uid, gid)
 }
 
 func (c *cluster) of(role string) (list []*node) {
@@ -162,9 +131,8 @@ func (n *node) launch(ctx context.Context) error {
 	if err := n.start(); err != nil {
 		return err
 	}
-	if !until(ctx, startTime, func() bool { return n.ready(ctx) }) {
-		text, _ := os.ReadFile(n.data + ".log")
-		return fmt.Errorf("a node of the role %s does not start: %s", n.role, text)
+	if !lab.Until(ctx, lab.StartTime, func() bool { return n.ready(ctx) }) {
+		return fmt.Errorf("a node of the role %s does not start: %s", n.role, n.Log)
 	}
 	return nil
 }
@@ -172,7 +140,7 @@ func (n *node) launch(ctx context.Context) error {
 // ready asks as Kubernetes does.
 func (n *node) ready(ctx context.Context) bool {
 	if n.role == "worker" {
-		health := exec.CommandContext(ctx, n.cmd.Path, "health", "--data", n.data)
+		health := exec.CommandContext(ctx, n.Cmd.Path, "health", "--data", n.data)
 		health.Env = []string{"HOME=/nonexistent", "AIRLOCK_CONFIG=none"}
 		return health.Run() == nil
 	}
@@ -189,11 +157,9 @@ func (n *node) ready(ctx context.Context) bool {
 }
 
 // start starts the process.
-func (n *node) start() error {
-	args := []string{"serve", "--listen", strings.TrimPrefix(n.url, "http://"), "--data", n.data, "--log-level", "warn",
-		"--role", n.role, "--owner-rate", "100000"}
-	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/nonexistent",
-		"AIRLOCK_CONFIG=none", "AIRLOCK_WORKER_TOKEN=" + n.cluster.token}
+func (n *node) start() (err error) {
+	args := []string{"--role", n.role, "--owner-rate", "100000"}
+	env := []string{"AIRLOCK_WORKER_TOKEN=" + n.cluster.token}
 	if n.role == "worker" {
 		var apis []string
 		for _, api := range n.cluster.of("api") {
@@ -204,76 +170,10 @@ func (n *node) start() error {
 		env = append(env, "AIRLOCK_DATABASE="+n.cluster.database, "AIRLOCK_BLOBS="+n.cluster.bucket,
 			"AWS_ACCESS_KEY_ID="+buckettest.AccessKey, "AWS_SECRET_ACCESS_KEY="+buckettest.SecretKey)
 	}
-	binary, err := filepath.Abs(n.binary)
-	if err != nil {
-		return err
+	if n.Service, err = lab.Serve(n.binary, n.data, n.address, env, args...); err == nil {
+		n.pid.Store(int64(n.Cmd.Process.Pid))
 	}
-	log, err := os.OpenFile(n.data+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	n.cmd, n.ended = exec.Command(binary, args...), make(chan struct{})
-	n.cmd.Dir, n.cmd.Env, n.cmd.Stderr = "/", env, log
-	n.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := n.cmd.Start(); err != nil {
-		return err
-	}
-	n.pid.Store(int64(n.cmd.Process.Pid))
-	go func() {
-		defer close(n.ended)
-		_ = n.cmd.Wait() // how it ended is in its log
-	}()
-	return nil
-}
-
-// signal reaches all processes of the node, the first one first: it would start others.
-func (n *node) signal(sig syscall.Signal) {
-	above, self := parents(), n.cmd.Process.Pid
-	_ = syscall.Kill(self, sig)
-	for pid := range above {
-		for at := above[pid]; at > 1; at = above[at] {
-			if at == self {
-				_ = syscall.Kill(pid, sig)
-			}
-		}
-	}
-}
-
-func (n *node) end(sig syscall.Signal) {
-	select {
-	case <-n.ended:
-		return
-	default:
-	}
-	if sig == syscall.SIGKILL {
-		n.signal(sig)
-	} else {
-		_ = n.cmd.Process.Signal(sig)
-	}
-	select {
-	case <-n.ended:
-	case <-time.After(stopTime):
-		n.signal(syscall.SIGKILL)
-		<-n.ended
-	}
-}
-
-// until asks again until the answer is yes.
-func until(ctx context.Context, most time.Duration, yes func() bool) bool {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	end := time.After(most)
-	for !yes() {
-		select {
-		case <-tick.C:
-		case <-end:
-			return false
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
+	return err
 }
 
 // answer is what is looked at of any answer.

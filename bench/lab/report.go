@@ -1,0 +1,220 @@
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// Row is one measurement.
+type Row struct {
+	Section string  `json:"section"`
+	Of      string  `json:"of"` // what was done
+	By      string  `json:"by"` // and by whom
+	Unit    string  `json:"unit"`
+	N       int     `json:"n"`
+	P50     float64 `json:"p50"` // of one value that value
+	P95     float64 `json:"p95,omitempty"`
+	P99     float64 `json:"p99,omitempty"`
+}
+
+// Goal is one promise, with its measurement.
+type Goal struct {
+	Section  string  `json:"section"`
+	Name     string  `json:"name"`
+	Unit     string  `json:"unit"`
+	Must     float64 `json:"must"`
+	Aim      float64 `json:"aim"` // more than Must: more is better
+	Measured float64 `json:"measured"`
+}
+
+// Verdict says whether the goal is met.
+func (g *Goal) Verdict() string {
+	within := func(limit float64) bool {
+		return g.Measured <= limit && g.Aim <= g.Must || g.Measured >= limit && g.Aim > g.Must
+	}
+	switch {
+	case within(g.Aim):
+		return "aim met"
+	case within(g.Must):
+		return "must met"
+	}
+	return "missed"
+}
+
+func (g *Goal) format(v float64) string {
+	if g.Unit == "x" {
+		return fmt.Sprintf("%.3gx", v)
+	}
+	return fmt.Sprintf("%.4g %s", v, g.Unit)
+}
+
+// Report is all that a run found. Tables and pictures are made of it.
+type Report struct {
+	At      time.Time         `json:"at"`
+	Version string            `json:"version"`
+	Quick   bool              `json:"quick"`
+	Seconds float64           `json:"seconds"` // that the run took
+	Machine Machine           `json:"machine"`
+	Missing map[string]string `json:"missing"` // what could not be measured, and why
+	Rows    []Row             `json:"rows"`
+	Goals   []Goal            `json:"goals"`
+}
+
+// GoalsTable has the goals of a section, or of all.
+func (r *Report) GoalsTable(section string) string {
+	t := NewTable("goal", "measured", "must", "aim", "verdict")
+	for _, g := range r.Goals {
+		if section == "" || g.Section == section {
+			t.Add(g.Name, g.format(g.Measured), g.format(g.Must), g.format(g.Aim), g.Verdict())
+		}
+	}
+	return t.String()
+}
+
+// RowsTable has the measurements of a section, or of all.
+func (r *Report) RowsTable(section string) string {
+	t := NewTable("measured", "by", "p50", "p95", "p99", "unit", "times")
+	for _, row := range r.Rows {
+		if section == "" || row.Section == section {
+			high, highest := "", ""
+			if row.P99 > 0 {
+				high, highest = Digits(row.P95), Digits(row.P99)
+			}
+			t.Add(row.Of, row.By, Digits(row.P50), high, highest, row.Unit, fmt.Sprint(row.N))
+		}
+	}
+	return t.String()
+}
+
+// Head says what was measured on what.
+func (r *Report) Head() string {
+	kind := "A full run"
+	if r.Quick {
+		kind = "A quick run, good for a first impression only"
+	}
+	return fmt.Sprintf("%s of %.0f seconds on %s: %s.\n%s.\n", kind, r.Seconds, Day(r.At), r.Version, r.Machine)
+}
+
+// Machine is where a run was made. Times of two machines cannot be compared; their ratios can, with care.
+type Machine struct {
+	CPU         string  `json:"cpu"`
+	Cores       int     `json:"cores"`
+	MemoryBytes uint64  `json:"memory_bytes"`
+	Kernel      string  `json:"kernel"`
+	Before      float64 `json:"load_before"`
+	After       float64 `json:"load_after"`
+}
+
+// ThisMachine looks at the machine.
+func ThisMachine() Machine {
+	m := Machine{CPU: "unknown processors", Cores: runtime.NumCPU(), Before: LoadAverage()}
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		m.Kernel = unix.ByteSliceToString(name.Release[:])
+	}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		m.MemoryBytes = uint64(info.Totalram) * uint64(info.Unit) //nolint:unconvert // narrower on 32 bits
+	}
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		if key, value, _ := strings.Cut(lines.Text(), ":"); strings.TrimSpace(key) == "model name" {
+			m.CPU = strings.TrimSpace(value)
+		}
+	}
+	return m
+}
+
+// String says what counts of it.
+func (m Machine) String() string {
+	return fmt.Sprintf("%d cores of %s, %.0f GB of memory, Linux %s, load average %.2f before and %.2f after", m.Cores,
+		m.CPU, float64(m.MemoryBytes)/1e9, m.Kernel, m.Before, m.After)
+}
+
+// LoadAverage returns how many processes wanted a core in the last minute, or 0.
+func LoadAverage() (load float64) {
+	text, _ := os.ReadFile("/proc/loadavg")
+	_, _ = fmt.Sscan(string(text), &load)
+	return load
+}
+
+// Day writes the day of a measurement.
+func Day(at time.Time) string { return at.UTC().Format("2 January 2006") }
+
+// Table is a table that reads well as text and is one in Markdown.
+type Table struct{ rows [][]string }
+
+// NewTable returns a table with a head.
+func NewTable(head ...string) *Table { return &Table{[][]string{head}} }
+
+// Add adds a row.
+func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// String aligns the first column to the left and all others to the right. A table without rows says so.
+func (t *Table) String() string {
+	if len(t.rows) < 2 {
+		return "Not measured in this run.\n"
+	}
+	widths := make([]int, len(t.rows[0]))
+	for _, row := range t.rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for n, row := range t.rows {
+		for i, cell := range row {
+			padding := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i == 0 {
+				padding, cell = cell, padding
+			}
+			fmt.Fprintf(&b, "| %s%s ", padding, cell)
+		}
+		b.WriteString("|\n")
+		if n == 0 {
+			for i, width := range widths {
+				fmt.Fprintf(&b, "|%s%s", strings.Repeat("-", width+1), map[bool]string{true: "-", false: ":"}[i == 0])
+			}
+			b.WriteString("|\n")
+		}
+	}
+	return b.String()
+}
+
+// Fill replaces the text between two marks of a document, <!-- mark --> and <!-- /mark -->. Without them it is an
+// error: the document would keep figures of another run, or be silent about some.
+func Fill(name, mark, text string) error {
+	before, _, after, err := cut(name, mark)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, []byte(before+strings.TrimRight(text, "\n")+"\n"+after), 0o644)
+}
+
+// Filled returns the text between two marks.
+func Filled(name, mark string) (string, error) {
+	_, text, _, err := cut(name, mark)
+	return text, err
+}
+
+func cut(name, mark string) (before, text, after string, err error) {
+	document, err := os.ReadFile(name)
+	if err != nil {
+		return "", "", "", err
+	}
+	begin, end := "<!-- "+mark+" -->\n", "<!-- /"+mark+" -->"
+	before, rest, found := strings.Cut(string(document), begin)
+	text, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		return "", "", "", fmt.Errorf("%s has no %s with its end", name, strings.TrimSpace(begin))
+	}
+	return before + begin, text, end + after, nil
+}
