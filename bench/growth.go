@@ -51,7 +51,8 @@ func (b *bench) rowsIn(ctx context.Context, f *database) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Stop(); err != nil {
+	_, err = since(ctx, s, &printing)
+	if err = errors.Join(err, s.Stop()); err != nil {
 		return err
 	}
 	names := []string{"list", "get", "search"}
@@ -122,7 +123,7 @@ func (b *bench) rowsOf(ctx context.Context, f *database, n int) ([3]lab.Sample, 
 			page += "&after=" + at
 		}
 		words, found := searched(i, 1+random.IntN(n))
-		wanted := map[bool]string{true: "past-title", false: "Nothing matches."}[found]
+		wanted := map[bool]string{true: "past-title", false: "No run has these words"}[found]
 		for kind, one := range [][2]string{{page, `"id"`}, {path + "/" + at, at},
 			{historyPath + "?q=" + url.QueryEscape(words), wanted}} {
 			took, err := c.do(ctx, "GET", one[0], nil, one[1])

@@ -100,7 +100,7 @@ func soak(ctx context.Context, o options) (err error) {
 	l.run(ctx, 1./3, 1)
 	samples := w.stop()
 	after, quietErr := s.quiet(ctx)
-	left := s.leftovers(before, after)
+	left := s.leftovers(warm, after) // before the load there were fewer kinds of sandboxes
 	stopErr := s.stop()
 	left = append(left, s.remains()...)
 	verdict := errors.Join(warmErr, quietErr, stopErr, l.verdict(), judgeRest(warm.sample, after.sample),

@@ -93,7 +93,7 @@ func TestJudge(t *testing.T) {
 		"its slow leak": {func(i int) sample { return sample{executorMemory: 10<<20 + int64(i)*(slackMemory+1<<20)/30} },
 			false},
 		"files":              {func(i int) sample { return sample{serviceFiles: 40 + 3*i} }, false},
-		"the executor's too": {func(i int) sample { return sample{executorFiles: 300 + 6*i} }, false},
+		"the executor's too": {func(i int) sample { return sample{executorFiles: 300 + 8*i} }, false},
 		"goroutines":         {func(i int) sample { return sample{goroutines: 30 + 6*i} }, false},
 		"processes":          {func(i int) sample { return sample{processes: 30 + 6*i} }, false},
 	} {
@@ -108,8 +108,8 @@ func TestJudge(t *testing.T) {
 	}{
 		"the same":        {warm, true},
 		"less":            {sample{live: 8 << 20, beyond: 12 << 20}, true},
-		"a leak":          {sample{live: 12 << 20, beyond: 16 << 20}, false},
-		"beyond the heap": {sample{live: 9 << 20, beyond: 23 << 20}, false},
+		"a leak":          {sample{live: 14 << 20, beyond: 16 << 20}, false},
+		"beyond the heap": {sample{live: 9 << 20, beyond: 25 << 20}, false},
 	} {
 		if err := judgeRest(warm, tt.end); (err == nil) != tt.ok {
 			t.Errorf("at rest, %s: %v", name, err)

@@ -257,7 +257,7 @@ const (
 	waitingGroups    = 4      // on version 1: memory, pids, cpu, cpuacct; one on version 2
 	keptFiles        = 12     // of a recycled group: one for each folder, and what is counted and set there
 	maxPooled        = 6      // of those
-	waitingFiles     = 22     // on version 1, with those of its group
+	waitingFiles     = 25     // at most, on version 1, with those of its group: an interpreter has three more
 	mostWaiting      = 16 * 6 // what the pools of six tiers may grow to
 	spareNamespaces  = 16     // pairs of them, beside one for each that waits
 )
@@ -329,7 +329,7 @@ func leftError(left []string) error {
 // for each run. A longer soak sees less.
 const (
 	slackMemory = 4 << 20 // how unevenly a garbage collector comes
-	slackRest   = 2 << 20 // caches that were not quite full
+	slackRest   = 4 << 20 // caches that were not quite full, and what pools keep from one collection to the next
 	// beyond the heap: those of the index's connections, each of which is opened when it is needed
 	fullCaches      = 20 << 20
 	fullHeap        = 40 << 20 // of the executor, whose heap may be five times what lives in it
