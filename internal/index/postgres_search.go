@@ -48,6 +48,10 @@ func (lexemes) condition(
 // An index of words gives all runs with a word, however many, before they are sorted.
 func (lexemes) walk() int { return 2000 }
 
+// Without it PostgreSQL reads all runs from the newest on, and looks for the words in each, when it expects few to
+// have them.
+func (lexemes) order() string { return " ORDER BY rowid DESC" }
+
 // longestWord bounds a word in bytes; PostgreSQL takes up to 2,046.
 const longestWord = 256
 
