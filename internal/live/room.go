@@ -241,6 +241,7 @@ func (s *Service) evict(among []*session) *session {
 func tooMany(why string) error {
 	return &engine.Error{
 		Op: "live session", Kind: engine.ErrBusy, RetryAfter: 5 * time.Second, Err: errors.New(why),
-		Hint: "Try again later, or delete a live session that is no longer used.",
+		Hint: "Try again later, or end a program or a session that is no longer used. " +
+			"The operator can allow more: owner_live, and --users of a key.",
 	}
 }
