@@ -109,8 +109,8 @@ func (s *Service) addMemory(
 	}, nil
 }
 
-// doze stores an idle session with its memory. If that fails, its interpreter ends without. An error says that it is not
-// idle any more.
+// doze stores an idle session with its memory. If that fails, its interpreter ends without. An error says that it is no
+// longer idle.
 func (at *session) doze(why string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
