@@ -212,8 +212,8 @@ func TestChartData(t *testing.T) {
 	b := open(t, light)
 	b.notebook(s, "import pandas as pd, numpy as np, plotly.express as px, altair as alt\n"+
 		"d = pd.DataFrame({'day': [1, 2, 3, 4], 'sold': np.array([1.5, 2.5, np.nan, 4.0]), 'of': list('aabb')})\n"+
-		"px.line(d, x='day', y='sold', color='of')",
-		"alt.Chart(d).mark_bar().encode(x='day:O', y='sold:Q')",
+		"px.line(d, x='day', y='sold', color='of', width=700)",
+		"alt.Chart(d).mark_bar().encode(x='day:O', y='sold:Q').properties(width=600)",
 		"import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()",
 		"import plotly.graph_objects as go\ngo.Figure(go.Surface(z=[[1, 2], [3, 4]]))")
 	b.runAll()
@@ -237,7 +237,17 @@ func TestChartData(t *testing.T) {
 	b.seen(dark)
 	b.wait(`drawn.includes('plotly') && drawn.includes('vega')`)
 	b.shoot("chart-dark")
-	b.seen(light)
+	// What is wider than a phone is drawn anew, or can be scrolled, which its edge shows.
+	for _, how := range []struct {
+		look         look
+		plotly, vega string
+	}{{phone, "fits", "more-right"}, {light, "700", ""}} {
+		b.seen(how.look)
+		b.inFrame("plotly", fmt.Sprintf(`{ fits: document.querySelector('svg').getBoundingClientRect().width <= innerWidth,
+			700: document.querySelector('svg').getBoundingClientRect().width === 700 }[%q] && document.documentElement.scrollWidth <= innerWidth`, how.plotly))
+		b.inFrame("vega", fmt.Sprintf(`document.documentElement.className === %q && !!document.querySelector('svg')`, how.vega))
+		b.shoot("chart-wide-" + how.look.name)
+	}
 	open(1)
 	b.wait(`document.querySelectorAll('.cell')[1].innerText.includes('4 rows × 3 columns')`)
 	if eval[bool](b, `!!document.querySelectorAll('.cell')[2].querySelector('.chart-data')`) {

@@ -36,8 +36,8 @@ counter = Counter()
 counter.observe(lambda change: setattr(counter, 'value', 10 * change.new) if change.new < 10 else None, 'value')
 counter`
 
-// inFrames evaluates an expression in the frames with widgets of a page, and returns the texts that it has.
-func (b *tab) inFrames(expression string) (texts []string) {
+// inFrames evaluates an expression in the frames of a kind on a page, and returns the texts that it has.
+func (b *tab) inFrames(kind, expression string) (texts []string) {
 	b.t.Helper()
 	// Browsers draw frames when they come into sight.
 	b.run(`for (const f of document.querySelectorAll('.out-frame')) { f.scrollIntoView(); await new Promise((r) => setTimeout(r, 50)) }`)
@@ -47,7 +47,7 @@ func (b *tab) inFrames(expression string) (texts []string) {
 			return err
 		}
 		for _, child := range tree.FrameTree.ChildFrames {
-			if !strings.HasSuffix(child.Frame.URL, "/frame/widget") {
+			if !strings.HasSuffix(child.Frame.URL, "/frame/"+kind) {
 				continue
 			}
 			world, err := chromedp.Call(ctx, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: child.Frame.ID})
@@ -72,11 +72,17 @@ func (b *tab) inFrames(expression string) (texts []string) {
 // inWidget waits until an expression is true in a frame with widgets.
 func (b *tab) inWidget(expression string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(waitTime); len(b.inFrames(`(`+expression+`) ? 'yes' : ''`)) == 0; {
+	b.inFrame("widget", expression)
+}
+
+// inFrame waits until an expression is true in a frame of a kind.
+func (b *tab) inFrame(kind, expression string) {
+	b.t.Helper()
+	for deadline := time.Now().Add(waitTime); len(b.inFrames(kind, `(`+expression+`) ? 'yes' : ''`)) == 0; {
 		if time.Now().After(deadline) {
 			b.capture("failed-" + b.t.Name())
 			b.t.Fatalf("no frame in which it becomes true: %s\n%s\n%s", expression,
-				b.inFrames("document.body.innerHTML.slice(0, 2000)"), b.text("main"))
+				b.inFrames(kind, "document.body.innerHTML.slice(0, 2000)"), b.text("main"))
 		}
 	}
 }
@@ -91,15 +97,15 @@ func TestWidgets(t *testing.T) {
 	const printed = `document.querySelector('.output')?.innerText`
 	const shown = `document.querySelector('.output img')`
 	b.inWidget(printed + `?.includes('power 2') && ` + shown + `?.complete`)
-	before := b.inFrames(shown + `.src`)
-	b.inFrames(`const handle = document.querySelector('.widget-slider .noUi-handle'); handle.focus();
+	before := b.inFrames("widget", shown+`.src`)
+	b.inFrames("widget", `const handle = document.querySelector('.widget-slider .noUi-handle'); handle.focus();
 		handle.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight', bubbles: true, cancelable: true }))`)
 	b.inWidget(printed + `?.includes('power 3') && document.querySelectorAll('.output img').length === 1`)
-	if after := b.inFrames(shown + `.src`); len(before) != 1 || len(after) != 1 || after[0] == before[0] {
+	if after := b.inFrames("widget", shown+`.src`); len(before) != 1 || len(after) != 1 || after[0] == before[0] {
 		t.Errorf("the plot stays as it was: %d and %d", len(before), len(after))
 	}
 	b.inWidget(`document.querySelector('button.counter')?.textContent === 'count 0'`)
-	b.inFrames(`document.querySelector('button.counter').click()`)
+	b.inFrames("widget", `document.querySelector('button.counter').click()`)
 	b.inWidget(`document.querySelector('button.counter')?.textContent === 'count 10'`)
 	b.saved()
 	b.run(`scrollTo(0, 0)`)

@@ -221,6 +221,10 @@ func (s *site) frame(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Output</title>`+
 		`<meta name="color-scheme" content="light dark"><style>html,body{margin:0;background:transparent}`+
 		`body{font:14px/1.5 system-ui,sans-serif;padding:2px;overflow-x:auto}table{border-collapse:collapse}`+
-		`td,th{padding:.2em .6em;border:1px solid #8888}</style></head><body><script nonce="`+nonce+`" src="`+address+
+		`td,th{padding:.2em .6em;border:1px solid #8888}`+
+		// What is wider than its box: phones show no bar of it.
+		`.more-left body::before,.more-right body::after{content:"";position:fixed;inset:0 auto 0 0;width:1.5em;`+
+		`background:linear-gradient(to right,#888a,transparent);pointer-events:none}`+
+		`.more-right body::after{inset:0 0 0 auto;scale:-1 1}</style></head><body><script nonce="`+nonce+`" src="`+address+
 		`"></script></body></html>`)
 }

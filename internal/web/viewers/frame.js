@@ -11,7 +11,17 @@ export function serve(show) {
       tell({ problem: `This could not be shown: ${error?.message ?? error}` });
     }
     // Browsers observe nothing in a frame that is out of sight: it tells once by itself.
-    const measure = () => tell({ height: Math.ceil(document.body.scrollHeight) });
+    const root = document.documentElement;
+    const edges = () => {
+      root.classList.toggle("more-left", scrollX > 1);
+      root.classList.toggle("more-right", scrollX + innerWidth < root.scrollWidth - 1);
+    };
+    const measure = () => {
+      tell({ height: Math.ceil(document.body.scrollHeight + innerHeight - root.clientHeight) }); // with the bar of what is wide
+      edges();
+    };
+    addEventListener("scroll", edges);
+    addEventListener("resize", edges);
     measure();
     new ResizeObserver(measure).observe(document.body);
   });
