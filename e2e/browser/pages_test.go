@@ -189,8 +189,8 @@ func (b *tab) state(name string) {
 	b.seen(was)
 }
 
-// thumbs finds what is wider than a phone, and controls that are too small for a thumb: less
-// than 44 pixels wide or high. Links within a sentence count as text.
+// thumbs finds what is wider than a phone, controls that are too small for a thumb, less than 44
+// pixels wide or high, and what pushes rows of a grid out of sight. Links within a sentence count as text.
 const thumbs = `(() => {
 	const found = [];
 	if (document.documentElement.scrollWidth > innerWidth) found.push('wider than the screen: ' + document.documentElement.scrollWidth);
@@ -203,6 +203,10 @@ const thumbs = `(() => {
 		if (!at.length) continue;
 		const wide = Math.max(...at.map((r) => r.width)), high = Math.max(...at.map((r) => r.height));
 		if (wide < 43.5 || high < 43.5) found.push('too small, ' + Math.round(wide) + ' × ' + Math.round(high) + ': ' + e.outerHTML.slice(0, 110));
+	}
+	for (const grid of document.querySelectorAll('.grid[data-ready] regular-table')) {
+		const head = grid.querySelector('thead').offsetHeight, counted = parseFloat(grid.style.getPropertyValue('--head'));
+		if (head > counted + 1) found.push('a grid cuts its last rows off: its head has ' + head + ' pixels of ' + counted);
 	}
 	return found;
 })()`
