@@ -436,6 +436,10 @@ func TestNotebookLeft(t *testing.T) {
 	b.run(`document.querySelector('#left button').click()`)
 	b.idle()
 	b.wait(`document.querySelector('#left').hidden && document.querySelector('#variables').innerText.includes('x')`)
+	// Also if the page stayed open, once somebody looks at it again.
+	s.call("POST", "/sessions/"+at[strings.LastIndex(at, "/")+1:]+"/restart", nil)
+	b.run(`document.dispatchEvent(new Event('visibilitychange'))`)
+	b.wait(`document.querySelector('#left').innerText.startsWith('Variables are gone') && !document.querySelector('#variables').innerText.includes('x')`)
 }
 
 // TestCellCut prints more than a cell keeps: it says how much is shown, and all of it can be had.

@@ -21,11 +21,15 @@ const whose = { key: "your key", service: "the operator, to everyone here" };
 // called is the words for a rule.
 const called = (rule) => (rule === PACKAGES ? "package registries (pip, npm)" : rule);
 
+// alive reports whether a session has variables in an interpreter that runs.
+const alive = (live) => ["idle", "busy", "waiting"].includes(live.state) && !live.fresh;
+
 export class Grants {
   constructor(notebook) {
     this.notebook = notebook;
     document.getElementById("install").addEventListener("click", () => this.openInstall());
     document.getElementById("network-change").addEventListener("click", () => this.openNetwork());
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) this.back(); });
   }
 
   get session() { return this.notebook.session; }
@@ -41,12 +45,24 @@ export class Grants {
     await this.refresh();
   }
 
+  // back is told when somebody looks at the page again, whose interpreter may have been ended for want of cells.
+  async back() {
+    const { notebook } = this;
+    if (!this.session.id || notebook.runner.running || !left.hidden) return;
+    const { live } = await this.session.get("").catch(() => ({}));
+    if (!live || alive(live)) return;
+    notebook.live = live;
+    this.left();
+    notebook.widgets.lost();
+    notebook.side.refresh();
+  }
+
   // left says whether the variables of a notebook that was closed are still there.
   left() {
     const { notebook } = this;
     const { live } = notebook;
     if (!live || notebook.readOnly || notebook.runner.running || !notebook.cells.list.some((c) => c.count)) return;
-    const [badge, state, words] = ["idle", "busy", "waiting"].includes(live.state) && !live.fresh ? ["ok", "ready", "Variables are still there: go on where you left off."]
+    const [badge, state, words] = alive(live) ? ["ok", "ready", "Variables are still there: go on where you left off."]
       : live.memory ? ["", "paused", "Variables are kept: the next cell continues with them."]
         : ["", "ended", "Variables are gone; files are there. Run the cells again to go on. "];
     notebook.runner.state(badge, state);
