@@ -35,6 +35,9 @@ const (
 	colourRules = `runOnly: { type: 'rule', values: ['color-contrast', 'link-in-text-block'] }`
 )
 
+// drawn is true once the tables in sight have their rows, and the look that comes with the first of them.
+const drawn = `[...document.querySelectorAll('.grid')].every((g) => g.dataset.ready || !g.checkVisibility() || g.querySelector('.grid-note:not([hidden])'))`
+
 // axe fails the test for each violation that axe-core finds on the page.
 func (b *tab) axe(name, rules string) {
 	b.t.Helper()
@@ -52,6 +55,7 @@ func (b *tab) axeFaults(rules string) []string {
 	if !eval[bool](b, "!!window.axe") {
 		eval[bool](b, source+"; true")
 	}
+	b.wait(drawn)
 	return eval[[]string](b, `axe.run(document, { iframes: false, resultTypes: ['violations'], `+rules+` })
 		.then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ' (' + v.impact + '): ' + n.html.slice(0, 160))))`)
 }

@@ -109,6 +109,11 @@ func TestDocuments(t *testing.T) {
 	unharmed("PDFs that a cell put out")
 	b.shoot("notebook-pdf")
 	b.axeInEachLook("notebook, PDF")
+	b.seen(phone)
+	for _, fault := range eval[[]string](b, thumbs) {
+		t.Errorf("notebook, PDF: %s", fault)
+	}
+	b.seen(light)
 	b.wait(`document.querySelector('#files').innerText.includes('bomb.xlsx')`)
 	for name, want := range map[string]string{
 		"sales.xlsx": "3,000 rows", "report.pdf": "3 pages, as pictures", "hostile.xlsx": "<script>top.owned=1</script>",
@@ -117,7 +122,7 @@ func TestDocuments(t *testing.T) {
 		looked := `[...document.querySelectorAll('#files .tree-name')].find((a) => a.innerText === ` + quote(name) + `).click()`
 		for {
 			b.run(looked)
-			b.wait(`document.querySelector('#look').open && document.querySelector('#look-body').innerText.length > 12`)
+			b.wait(`document.querySelector('#look').open && document.querySelector('#look-body').innerText.length > 12 && ` + drawn)
 			if got := b.text("#look-body"); !strings.Contains(got, "took too long") && !strings.Contains(got, "not stored yet") {
 				break
 			}
