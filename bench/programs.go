@@ -285,7 +285,7 @@ func (b *bench) measurePrograms(ctx context.Context) error {
 		}
 		everybody := []contestant{fork(floor, p), airlock(nameWarm, b.warm, p), b.coldPython(p), b.resident(p),
 			airlock(nameCold, b.cold, p)}
-		rounds := b.full(20, 4)
+		rounds := b.full(10, 4)
 		if p == &printing {
 			everybody, rounds = append(everybody[:3], everybody[4:]...), b.full(200, 25) // in process nothing is measured
 		}
