@@ -231,12 +231,18 @@ func (e *executor) zygoteGroup(env *Environment, tier string) (*cgroup.Group, er
 	return g, err
 }
 
-// startPools starts the zygotes of the default environment one after the other, the smallest
-// first.
+// startPools starts the zygotes of the default environment: the smallest, which is ready at once, and beside it the
+// largest, which serves the programs of all others until they are ready, and then those one after the other.
 func (e *executor) startPools() {
 	defer e.startWarmImages()
 	pools := e.environments[""].pools
-	for _, t := range tiers {
+	var smallest sync.WaitGroup
+	defer smallest.Wait()
+	if p := pools[tiers[0].Name]; p != nil {
+		smallest.Go(p.start)
+	}
+	largest := slices.IndexFunc(tiers, func(t Tier) bool { return t.plots })
+	for _, t := range slices.Concat(tiers[largest:], tiers[1:largest]) {
 		switch p := pools[t.Name]; {
 		case p == nil:
 		case t.Live:

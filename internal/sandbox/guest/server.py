@@ -204,6 +204,8 @@ def warm_up(place, constants):
         gc.enable()
         program.prewarm(handed.argv[0])
 
+    gc.collect()
+    gc.freeze()  # each run collects its garbage, and is not to look at all that was imported
     warmup.specialize(once)
 
 
