@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import select
 import subprocess
 import sys
 import threading
@@ -207,6 +208,27 @@ def test_waits_for_room(fake: Any) -> None:
 
 def test_a_newer_service(fake: Any) -> None:
     assert fake((200, {}, json.dumps({**RUN, "status": "ok"}))).get_run("i").ok
+
+
+def test_a_connection_that_was_closed() -> None:
+    body = json.dumps({**RUN, "status": "ok"})
+
+    class Handler(Answers):
+        protocol_version = "HTTP/1.1"  # which keeps a connection, unless it says otherwise
+        answers = [(200, {"Content-Length": str(len(body))}, body)]
+
+        def do_GET(self) -> None:
+            super().do_GET()
+            self.close_connection = True
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with Airlock(f"http://127.0.0.1:{server.server_port}") as airlock:
+        for _ in range(3):
+            assert airlock.get_run("i").ok
+            idle = airlock._http._idle  # type: ignore[union-attr]
+            select.select([c.sock for c in idle], [], [], 10)  # until it is closed
+    server.shutdown()
 
 
 def test_another_service(fake: Any) -> None:

@@ -26,6 +26,13 @@ class Forked(msgspec.Struct):
     memory: bool
 
 
+def socket_of(address: str) -> tuple[str | None, str]:
+    """Return the path of the socket that an address names, if it does, and the base of URLs."""
+    if address.startswith("unix://"):
+        return address.removeprefix("unix://"), "http://localhost"
+    return None, address
+
+
 def milliseconds(seconds: float | None) -> int | None:
     """Return a time as the API has it."""
     return None if seconds is None else max(1, round(seconds * 1000))

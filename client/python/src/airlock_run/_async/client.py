@@ -13,7 +13,7 @@ from .._events import RunEvent, answer_of
 from .._names import named
 from .._wire import API, Waits, drop_absent, milliseconds
 from ..errors import Unavailable, from_answer
-from ._io import in_thread, pause
+from ._io import client_of, in_thread, pause
 from .results import AsyncCell, AsyncFile, AsyncRun
 from .session import AsyncSession
 
@@ -213,22 +213,11 @@ class AsyncAirlock:
 
     async def _connect(self) -> httpx.AsyncClient:
         if self._http is None:
-            import httpx
-
             from .. import _service
 
             address = self._server or await in_thread(lambda: _service.find(self._data, self._start))
-            # A pool of any size: the service says when it is busy, and calls wait for programs.
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
-            options: dict[str, Any] = {}
-            if address.startswith("unix://"):
-                socket, address = address.removeprefix("unix://"), "http://localhost"
-                options["transport"] = httpx.AsyncHTTPTransport(uds=socket, limits=limits)
-            if self._key:
-                options["headers"] = {"Authorization": f"Bearer {self._key}"}
-            self._http = httpx.AsyncClient(
-                base_url=address, timeout=httpx.Timeout(self._timeout, connect=10), limits=limits, **options
-            )
+            headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+            self._http = client_of(address, headers, self._timeout)
         return self._http
 
     def _unreachable(self, err: Exception) -> Unavailable:
