@@ -207,12 +207,12 @@ func (b *bench) keptMemory(ctx context.Context, s *lab.Service) error {
 }
 
 // pools are what a service says of its waiting sandboxes.
-type pools struct {
-	Pools []struct {
-		Name, Cold      string
-		Ready           bool
-		Waiting, Wanted int
-	}
+type pools struct{ Pools []pool }
+
+type pool struct {
+	Name, Cold      string
+	Ready           bool
+	Waiting, Wanted int
 }
 
 // filled waits until as many sandboxes of a tier wait as the service wants. If tier is empty, it waits until there are

@@ -59,11 +59,9 @@ func (b *bench) saturate(ctx context.Context, p *program) error {
 	for i, one := range everybody {
 		b.value(p.name+" as fast as clients can", one.name, "a second", most[i])
 	}
-	must, aim := 0.95, 1.0
-	if p == &printing {
-		must, aim = 0.25, 0.3
+	if p != &printing {
+		b.goal(p.name+" saturated, against bare forks over HTTP", "x", 0.95, 1, most[1]/most[0])
 	}
-	b.goal(p.name+" saturated, against bare forks over HTTP", "x", must, aim, most[1]/most[0])
 	return nil
 }
 
