@@ -215,12 +215,12 @@ def test_a_connection_that_was_closed() -> None:
 
     class Handler(Answers):
         protocol_version = "HTTP/1.1"  # which keeps a connection, unless it says otherwise
-        answers = [(200, {"Content-Length": str(len(body))}, body)]
 
         def do_GET(self) -> None:
             super().do_GET()
             self.close_connection = True
 
+    Handler.answers = [(200, {"Content-Length": str(len(body))}, body)]
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with Airlock(f"http://127.0.0.1:{server.server_port}") as airlock:
