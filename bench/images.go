@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -86,15 +86,26 @@ func (b *bench) addImage(ctx context.Context, data, system, image string, noise 
 	}
 	cmd := exec.CommandContext(ctx, b.airlock, "images", "add", image, "docker-archive:"+archive)
 	cmd.Env = append(os.Environ(), "AIRLOCK_DATA="+data, "AIRLOCK_CONFIG=none")
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
 	began := time.Now()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return 0, 0, fmt.Errorf("images add: %w\n%s", err, out)
+	if err := cmd.Start(); err != nil {
+		return 0, 0, err
 	}
-	took, memory := time.Since(began), 0.0
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		memory = float64(usage.Maxrss) * 1024 / lab.Megabyte
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	memory := 0.0 // what the kernel reports at its end has ours in it, of which it was forked
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				err = fmt.Errorf("images add: %w\n%s", err, &said)
+			}
+			return time.Since(began), memory, err
+		case <-time.After(10 * time.Millisecond):
+			memory = max(memory, lab.Status(cmd.Process.Pid, "status", "VmHWM")*1024/lab.Megabyte)
+		}
 	}
-	return took, memory, nil
 }
 
 // writeImage writes an archive as docker save does, of a system and as much noise beside it.
