@@ -74,14 +74,14 @@ run: build ## set up this machine, then serve on 127.0.0.1:8000; PACKAGES=onyx,l
 # Tools and clients are built or downloaded first, because the tests would only wait for
 # them. The tests of services, sandboxes and pages wait most of the time, so the tests of
 # packages and the checks run at the same time. The executor's tests do not run beside hostile
-# programs, which would make them exceed their time limits.
+# programs, which would make them exceed their time limits. One that fails does not stop the others.
 .PHONY: test
 test: ## all checks: format, lint, tests with the race detector, fuzz seeds, end to end
 	@$(MAKE) test-deps
 	@$(MAKE) test-data
 	@rm -f '$(TIMES)'
 	@$(MAKE) -j2 clients pythons $(GOLANGCI) $(VERSITYGW) gvisor
-	@$(MAKE) -j3 -o build -o gvisor pages services sandbox unit lint editor-check view-check viewers-check
+	@$(MAKE) -k -j3 -o build -o gvisor pages services sandbox unit lint editor-check view-check viewers-check
 	@scripts/test-report --slowest '$(TIMES)'
 	@echo '== all is well'
 
