@@ -108,14 +108,18 @@ func TestElidedBesideComment(t *testing.T) {
 // revision is a text before and after a person changed it.
 type revision struct{ path, old, next string }
 
+// sampled is the commit up to which the history is the sample: with each commit it would be another one, and of a
+// large change of this project the test would say something of the rule.
+const sampled = "7e88c56c"
+
 // revisions returns changes of files as people made them, from this project's own history.
 func revisions(t *testing.T, most int) (all []revision) {
 	t.Helper()
 	git := func(args ...string) *exec.Cmd { return exec.CommandContext(t.Context(), "git", args...) }
 	log, err := git("log", "--no-merges", "--raw", "--no-abbrev", "--diff-filter=M", "--format=format:commit%n",
-		"--max-count=400").Output()
+		"--max-count=400", sampled).Output()
 	if err != nil {
-		t.Skip("no history is at hand: the sources are no Git repository")
+		t.Skip("the history is not at hand: the sources are no Git repository, or a shallow clone")
 	}
 	cat := git("cat-file", "--batch")
 	in, _ := cat.StdinPipe()
@@ -204,8 +208,8 @@ func (r *revision) withoutUnchanged(beside int) (string, bool) {
 }
 
 // TestRealEdits takes changes that people made as replies with the whole file: few may be
-// asked about. With the unchanged lines left out, nearly each has to be: the sample is another
-// one after each commit, and where one line was removed and one is new, the rule can only guess.
+// asked about. With the unchanged lines left out, nearly each has to be: where one line was
+// removed and one is new, the rule can only guess.
 func TestRealEdits(t *testing.T) {
 	find := func(r *revision, next string) bool {
 		e := elider{path: r.path, old: splitLines(r.old), lines: splitLines(next), cells: maxCells}
