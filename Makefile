@@ -222,7 +222,7 @@ LARGE    := ^TestLarge
 # A package is concurrent if it starts goroutines, or has locks or channels.
 packages   = $(GO) list -f '.{{slice .Dir (len .Module.Dir)}}' ./... | grep -v -e /internal/sandbox/ -e /e2e -e /bench/soak | sort
 concurrent = grep -rlE --include='*.go' --exclude='*_test.go' '^\s*go (func|[a-z.]+\()|\.Go\(|"sync(/atomic)?"|\bchan ' $$($(packages)) | \
-	xargs -n 1 dirname | sort -u
+	xargs -n 1 dirname | grep -v /bench/soak | sort -u
 
 # The databases and journals of tests would wait for the disk at each commit, so they are
 # in memory if there is enough. Builds stay on disk. The go command reads that from its

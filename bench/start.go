@@ -152,7 +152,8 @@ func (b *bench) measureFiles(ctx context.Context) error {
 // holding only looks at the size of its input: beside the same with a small one, the difference is what staging costs.
 func holding(size int) program {
 	return program{name: fmt.Sprintf("a program with an input of %d bytes", size), input: "in.bin",
-		data: bytes.Repeat([]byte{7}, size), stdout: fmt.Sprintln(size), code: "import os\nprint(os.path.getsize('in.bin'))\n"}
+		data: bytes.Repeat([]byte{7}, size), stdout: fmt.Sprintln(size),
+		code: "import os\nprint(os.path.getsize('in.bin'))\n"}
 }
 
 func (b *bench) inputs(ctx context.Context) error {
