@@ -2,12 +2,9 @@ package e2e
 
 import (
 	"context"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -140,8 +137,8 @@ func TestStopKeepsMemory(t *testing.T) {
 	who := root(t)
 	data := dataFolder(t, who)
 	s := serve(t, who, data, "--wall", "gvisor")
-	busy, serving, talking := s.live(`{"kind":"live"}`), s.live(`{"kind":"live"}`), s.live(`{"kind":"live"}`)
-	for _, l := range []*liveOf{busy, serving, talking} {
+	busy, serving := s.live(`{"kind":"live"}`), s.live(`{"kind":"live"}`)
+	for _, l := range []*liveOf{busy, serving} {
 		if c := l.cell("x = 1"); c.Status != "ok" {
 			t.Fatalf("%+v", c)
 		}
@@ -151,33 +148,13 @@ func TestStopKeepsMemory(t *testing.T) {
 	accepted := s.do("POST", busy.path+"/cells", `{"code":"import time; time.sleep(1); x = 2","wait":false}`)
 	expect(t, "a cell", accepted, 202)
 	accepted.decode(t, &slow)
-	var talk sync.WaitGroup
-	refused := make(chan struct{})
-	talk.Go(func() { // cells come until the service takes none
-		for {
-			select {
-			case <-refused:
-				return
-			default:
-			}
-			resp, err := http.Post(s.url+talking.path+"/cells", "application/json", strings.NewReader(`{"code":"x"}`))
-			if err == nil {
-				resp.Body.Close()
-			}
-		}
-	})
 	began := time.Now()
 	s.stop()
-	close(refused)
-	talk.Wait()
 	if took := time.Since(began); took > 20*time.Second { // of 30 s to drain
 		t.Errorf("it stopped after %s", took)
 	}
 	s = serve(t, who, data, "--wall", "gvisor")
-	busy.service, serving.service, talking.service = s, s, s
-	if c := talking.cell("x"); c.text() != "1\n" || c.Restarted {
-		t.Errorf("after cells until the end: %q, %+v", c.text(), c)
-	}
+	busy.service, serving.service = s, s
 	if c := busy.cell("x"); c.text() != "2\n" || c.Restarted {
 		t.Errorf("after a cell: %q, %+v; the cell: %s", c.text(), c, s.do("GET", busy.path+"/cells/"+slow.ID, "").body)
 	}

@@ -1,14 +1,18 @@
 package live
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/engine/enginetest"
@@ -203,4 +207,38 @@ func TestMemoryWithoutSpace(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkCell(t, p.run(s, "x"), facts{Result: "1", Restarted: new(false)}, "paused")
+}
+
+// A service that stops tries again to store a session that was busy after it had looked, and says if it gives up.
+func TestRememberIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		at := &session{service: &Service{log: slog.New(slog.NewTextHandler(&said, nil))}}
+		begin := func(ctx context.Context) <-chan struct{} {
+			at.mu.Lock()
+			defer at.mu.Unlock()
+			at.interpreter = &interpreter{began: true, keeping: make(chan struct{})} // it looks idle, and is not
+			done := make(chan struct{})
+			go func() { defer close(done); at.rememberIdle(ctx, make(chan struct{}, 1)) }()
+			return done
+		}
+		done := begin(t.Context())
+		select {
+		case <-done:
+			t.Error("it gave up at once")
+		case <-time.After(10 * busyLook):
+		}
+		at.mu.Lock()
+		at.interpreter = nil
+		at.mu.Unlock()
+		if <-done; said.Len() > 0 {
+			t.Errorf("it said %s", &said)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done = begin(ctx)
+		cancel()
+		if <-done; !strings.Contains(said.String(), "ends without its memory") {
+			t.Errorf("it said %q", &said)
+		}
+	})
 }
