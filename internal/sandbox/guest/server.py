@@ -150,6 +150,8 @@ def store():
         LIVE[1].prepare(True)
     for part in (vars(sys.modules["__main__"]), store.__globals__, vars(buffer)):
         program.finish(part)
+    gc.collect()
+    gc.freeze()  # as in warm_up
     for _ in range(warmup.HABIT):
         rehearse()
     program.expect(buffer.PROGRAM)
