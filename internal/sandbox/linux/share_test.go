@@ -274,8 +274,8 @@ func TestTenants(t *testing.T) {
 			t.Errorf("refused with %v", err)
 		}
 	}
-	if late == len(refused) {
-		t.Errorf("none of %d were answered in time", late)
+	if late > len(refused)/8 {
+		t.Errorf("%d of %d were not answered in time", late, len(refused))
 	}
 	select {
 	case err := <-ended:
