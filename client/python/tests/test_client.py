@@ -155,7 +155,10 @@ class Answers(BaseHTTPRequestHandler):
 
     answers: list[tuple[int, dict[str, str], str]]
 
+    asked = ""
+
     def do_GET(self) -> None:
+        Answers.asked = self.path
         status, headers, body = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         self.send_response(status)
         for name, value in headers.items():
@@ -229,6 +232,13 @@ def test_a_connection_that_was_closed() -> None:
             idle = airlock._http._idle  # type: ignore[union-attr]
             select.select([c.sock for c in idle], [], [], 10)  # until it is closed
     server.shutdown()
+
+
+def test_an_address_with_a_path(fake: Any) -> None:
+    with fake((200, {}, json.dumps({**RUN, "status": "ok"}))) as airlock:
+        airlock._server += "/below"
+        airlock.get_run("i")
+        assert Answers.asked == "/below/api/v1/runs/i"
 
 
 def test_another_service(fake: Any) -> None:

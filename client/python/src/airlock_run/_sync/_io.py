@@ -23,7 +23,9 @@ def client_of(address: str, headers: dict[str, str], timeout: float | None) -> h
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
     transport = httpx.HTTPTransport(uds=uds, limits=limits) if uds else None
     waits = httpx.Timeout(timeout, connect=10)
-    if httpx.URL(base).host in ("localhost", "127.0.0.1") and base.startswith("http:"):
+    url = httpx.URL(base)
+    local = url.host in ("localhost", "127.0.0.1") and url.scheme == "http"
+    if local and url.path == "/" and not url.userinfo:
         from ._local import LocalClient
 
         return LocalClient(uds, base_url=base, headers=headers, timeout=waits, limits=limits, transport=transport)
