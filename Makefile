@@ -294,9 +294,9 @@ test-long: build $(VERSITYGW) ## more tests in CI: failures of cluster nodes, ne
 	@rm -f '$(TIMES)'
 	@$(call e2e-test,-run '$(LONG)' -- ./e2e ./bench/soak)
 
-# QUICK=1 takes about five minutes and does not write the document; a full run takes
-# about twenty and does. ARGS are further options: ARGS='-only gvisor' measures one section,
-# and writes its part of the document. Each run leaves a file for benchstat in bench/out.
+# QUICK=1 does not write the document; a full run takes about sixteen minutes and does. ARGS are
+# further options: ARGS='-only gvisor' measures one section, and writes its part of the document.
+# Each run leaves a file for benchstat in bench/out.
 .PHONY: bench
 bench: build gvisor ## speed beside alternatives: table, JSON, docs/performance.md; QUICK=1 for an estimate
 	@scripts/bench-deps '$(CACHE)/bench'

@@ -311,9 +311,9 @@ var spoken = []struct {
 }{
 	{program{name: "console.log(1)", language: "js", entry: "main.js", code: "console.log(1)", stdout: "1\n"}, 0.2, 0.1,
 		"node main.js"},
-	{program{name: "TypeScript", language: "ts", entry: "main.js", code: "console.log(1)", stdout: "1\n"}, 0.4, 0.2,
+	{program{name: "TypeScript", language: "ts", entry: "main.js", code: "console.log(1)", stdout: "1\n"}, 0.2, 0.1,
 		"node main.js"},
-	{program{name: "echo", language: "bash", entry: "main.sh", code: "echo 1", stdout: "1\n"}, 2, 1.2, "bash main.sh"},
+	{program{name: "echo", language: "bash", entry: "main.sh", code: "echo 1", stdout: "1\n"}, 1.5, 1.2, "bash main.sh"},
 	{program{name: "C", language: "c", entry: "main.c", stdout: "hello\n",
 		code: "#include <stdio.h>\nint main(void) { puts(\"hello\"); }\n"}, 1.15, 1.05,
 		"gcc -std=gnu17 -O1 -g -o main main.c -lm -pthread && ./main"},

@@ -226,7 +226,7 @@ func (b *bench) besideOpenAI(ctx context.Context) error {
 		ready("two requests to the model, a cell", native),
 		ready("OpenAI", c.again("POST", "/openai/v1/responses", fmt.Sprintf(`{"model":"m","input":"1+1?","store":false,`+
 			`"tools":[{"type":"code_interpreter","container":%q}]}`, box.ID), "It is 2.")))
-	b.goal("OpenAI: a response above two requests to the model and a native cell", "ms", 0.8, 0.3, took[1]-took[0])
+	b.goal("OpenAI: a response above two requests to the model and a native cell", "ms", 0.5, 0.3, took[1]-took[0])
 	return err
 }
 
