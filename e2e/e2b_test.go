@@ -57,6 +57,9 @@ func TestE2BClients(t *testing.T) {
 	data := dataWithPackages(t, who)
 	key := e2bKey(t, who, data, "ann")
 	s := serve(t, who, data)
+	if got := s.do("GET", "/openai/v1/containers", "", "Authorization", "Bearer "+key); got.status != http.StatusOK {
+		t.Errorf("its key for another protocol: %d %s", got.status, got.body)
+	}
 	for language, command := range map[string][]string{
 		"Python":     {filepath.Join(folder, "python/bin/python"), "e2b/client.py"},
 		"TypeScript": {"node", "e2b/client.mjs"},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"net/url"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/airlock-run/airlock/internal/dialect/onyx"
 	"github.com/airlock-run/airlock/internal/dialect/openai"
 	"github.com/airlock-run/airlock/internal/dialect/openterminal"
+	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 )
 
@@ -30,10 +32,14 @@ func (a *app) dialects(s *service) []dialect.Dialect {
 // mountDialects returns the mounts of all protocols.
 func (a *app) mountDialects(s *service, metrics *httpd.Metrics) (mounts []httpd.Mount, err error) {
 	for _, each := range a.dialects(s) {
+		authenticate := s.engine.AuthenticateFor(each.Name)
 		made, end, err := each.Mount(dialect.Deps{
 			Config: a.Config, Engine: s.engine, Live: s.interpreters, Bodies: &s.bodies, Metrics: metrics,
 			Version: readVersion(a.release).Version, Log: a.Log,
-			Authenticate: s.engine.AuthenticateFor(each.Name), Gather: s.peers.Gather, Client: a.WebClient,
+			Authenticate: func(ctx context.Context, key string) (engine.Caller, error) {
+				return authenticate(ctx, e2b.Ordinary(key)) // one who has it in E2B's spelling uses it for all protocols
+			},
+			Gather: s.peers.Gather, Client: a.WebClient,
 		})
 		if e, ok := errors.AsType[*dialect.SettingError](err); ok {
 			return nil, &command.Failure{Code: command.Kinds[e.Kind], Hint: e.Hint, Err: e.Err}

@@ -287,8 +287,8 @@ func Key(token string) string {
 	return keyPrefix + hex.EncodeToString([]byte(parts[1])) + hex.EncodeToString(secret)
 }
 
-// ordinary returns the usual spelling of a key in E2B's form, or token unchanged.
-func ordinary(token string) string {
+// Ordinary returns the usual spelling of a key in E2B's form, or token unchanged.
+func Ordinary(token string) string {
 	raw, err := hex.DecodeString(strings.TrimPrefix(token, keyPrefix))
 	if err != nil || len(raw) != 12+32 || !strings.HasPrefix(token, keyPrefix) {
 		return token

@@ -96,11 +96,11 @@ func TestKeys(t *testing.T) {
 	token := "ak_abcdefghijkm_" + strings.Repeat("-_Az", 10) + "09x"
 	token = token[:len(token)-1] + "0" // two bits of the last character do not count
 	key := Key(token)
-	if !strings.HasPrefix(key, "e2b_") || strings.Trim(key[4:], "0123456789abcdef") != "" || ordinary(key) != token {
-		t.Errorf("%s, back %s, want %s", key, ordinary(key), token)
+	if !strings.HasPrefix(key, "e2b_") || strings.Trim(key[4:], "0123456789abcdef") != "" || Ordinary(key) != token {
+		t.Errorf("%s, back %s, want %s", key, Ordinary(key), token)
 	}
 	for _, other := range []string{"", "e2b_", "e2b_00", "e2b_zz", "x" + key, key + "00", token} {
-		if got := ordinary(other); got != other {
+		if got := Ordinary(other); got != other {
 			t.Errorf("%q is taken for %q", other, got)
 		}
 	}

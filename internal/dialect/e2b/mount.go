@@ -1,12 +1,10 @@
 package e2b
 
 import (
-	"context"
 	"io"
 	"net/http"
 
 	"github.com/airlock-run/airlock/internal/dialect"
-	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/httpd"
 )
 
@@ -23,10 +21,8 @@ func mount(d dialect.Deps) ([]httpd.Mount, io.Closer, error) {
 	return []httpd.Mount{{
 		Prefix: "/e2b", Handler: handler, End: handler.Close, Access: handler.Access, Lenient: true,
 		Holder: handler.Holder, Hosts: handler.Hosts, Compressed: handler.Compressed,
-		Authenticate: func(ctx context.Context, token string) (engine.Caller, error) {
-			return d.Authenticate(ctx, ordinary(token)) // keys have two spellings
-		},
-		MaxBody: d.Config.MaxUpload + dialect.FormRoom, Refuse: refuseRequest,
+		Authenticate: d.Authenticate,
+		MaxBody:      d.Config.MaxUpload + dialect.FormRoom, Refuse: refuseRequest,
 		// SDKs omit the prefix in addresses that they sign.
 		AtRoot: map[string]httpd.Claim{"GET /files": signed, "POST /files": signed},
 	}}, nil, nil
