@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -249,6 +250,41 @@ func TestCellNestedProgress(t *testing.T) {
 	b.saved()
 	b.run(`location.reload()`)
 	b.wait(`document.querySelector('#notebook')?.dataset.ready && document.querySelector('.cell-out .console') && ` + lines + ` === ` + quote(whole))
+}
+
+// TestCellOutputInPieces has two bars, and an answer between them, come in pieces that end wherever a busy machine has
+// them end: what is kept of them is the same.
+func TestCellOutputInPieces(t *testing.T) {
+	s := shared(t)
+	b := open(t, light)
+	b.notebook(s, "1")
+	got := eval[[]string](b, `(async () => {
+		const { Outputs } = await import(performance.getEntriesByType('resource').find((e) => /\/outputs/.test(e.name)).name);
+		const bar = (n) => ['\n', '\rinner ' + n + ' '.repeat(9 - n), '\x1b[A'];
+		const before = ['begun\n', '\router 0', ...[1, 2, 3].flatMap(bar)];
+		const after = [...[4, 5, 6].flatMap(bar), '\rinner 6', '\n', '\router 1', '\n', 'ended\n'];
+		const shown = async (list) => {
+			const element = document.createElement('div');
+			const outputs = new Outputs(element);
+			for (const o of list) outputs.add(o);
+			await outputs.console.drained();
+			return [element.innerText.trim().split('\n').map((l) => l.trim()).join(), outputs.list];
+		};
+		const results = new Set();
+		for (let size = 1; size <= 12; size++) {
+			const list = [];
+			for (const [type, pieces] of [['stderr', before], ['stdout', ['\n']], ['stderr', after]]) {
+				for (let i = 0; i < pieces.length; i += size) list.push({ type, text: pieces.slice(i, i + size).join('') });
+			}
+			const [first, kept] = await shown(list);
+			results.add(first).add((await shown(kept))[0]);
+			results.add(kept.map((o) => o.text).join('').split('inner').length > 6 ? JSON.stringify(kept) : first);
+		}
+		return [...results];
+	})()`)
+	if want := []string{"begun,outer 0,inner 6,outer 1,ended"}; !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
+	}
 }
 
 // drag presses the mouse on an element, moves it to a point that an expression names, calls over, and lets go. The

@@ -199,8 +199,10 @@ const MOST_UP = 80;
 function overwritten(before, added) {
   if (!added.includes("\r") && !before.endsWith("\r") && !UP.test(added) && !before.endsWith("\x1b[A")) return before + added;
   let at = before.length;
-  for (let n = UP.test(before.slice(-4)) || UP.test(added) ? MOST_UP : 1; n > 0 && at > 0; n--) at = before.lastIndexOf("\n", at - 1);
-  at = Math.max(at + (before[at] === "\n" ? 1 : 0), 0);
+  for (let n = UP.test(before.slice(-4)) || UP.test(added) ? MOST_UP : 1; n > 0 && at >= 0; n--) {
+    at = at > 0 ? before.lastIndexOf("\n", at - 1) : -1; // a line above all others may be empty
+  }
+  at++;
   const lines = [];
   let row = 0;
   (before.slice(at) + added).split(/(\n|\x1b\[\d*A)/).forEach((piece, i) => {
@@ -214,6 +216,8 @@ function overwritten(before, added) {
     for (const piece of line.split("\r")) {
       while (kept.length && visible(piece) >= visible(kept.at(-1))) kept.pop();
       kept.push(piece);
+      // The last says where the cursor is. What is left of earlier ones, without colours, is one text.
+      if (kept.length > 2 && !line.includes("\x1b")) kept.splice(0, 2, kept[1] + kept[0].slice(kept[1].length));
     }
     return kept.join("\r");
   }).join("\n") + "\x1b[A".repeat(lines.length - 1 - row);
@@ -236,9 +240,9 @@ export class Outputs {
 
   add(output) {
     if (output.type === "stdout" || output.type === "stderr") {
+      if (this.list.at(-1)?.type !== output.type) this.list.push({ type: output.type, text: "" });
       const last = this.list.at(-1);
-      if (last?.type === output.type) last.text = overwritten(last.text, output.text);
-      else this.list.push({ type: output.type, text: output.text });
+      last.text = overwritten(last.text, output.text);
       if (!this.console) {
         const element = document.createElement("div");
         element.className = "console out-console";
