@@ -42,6 +42,8 @@ func (s *shop) wheel(name, version, module, source string, needs ...string) stri
 	}
 	files := [][2]string{
 		{module + ".py", source},
+		{module + "_more/part.py", ""},
+		{module + "_more/tests/case.py", ""},
 		{info + "METADATA", metadata},
 		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
 	}

@@ -32,10 +32,13 @@ func TestInstallAndInstallAgain(t *testing.T) {
 	if diff := cmp.Diff([]Package{{Name: "alpha", Version: "1.0", Module: "alpha", OK: true}}, got.Packages); diff != "" {
 		t.Error(diff)
 	}
-	for _, path := range []string{"lib/alpha.py", "lib/beta.py", "lib/__pycache__"} {
+	for _, path := range []string{"lib/alpha.py", "lib/beta.py", "lib/__pycache__", "lib/alpha_more/__pycache__"} {
 		if info, err := os.Stat(in.path(path)); err != nil || info.Mode().Perm()&0o444 != 0o444 {
 			t.Errorf("%s: %v, %v", path, info, err)
 		}
+	}
+	if _, err := os.Stat(in.path("lib/alpha_more/tests/__pycache__")); !os.IsNotExist(err) {
+		t.Errorf("tests of packages are compiled: %v", err)
 	}
 	if _, err := os.Stat(in.path("work")); !os.IsNotExist(err) {
 		t.Errorf("the work directory is still there: %v", err)
