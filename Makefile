@@ -247,8 +247,11 @@ PROGRAMS := ^Test(Behaves|Compiler|EchoLast|Languages|Lean|NothingIsLeft|Package
 # Tests of what make test-languages installs.
 EXTRAS := ^TestOffice$$
 
-# Most tests of the executor wait, one after the other: two halves take half of the time.
+# Most tests of the executor wait, one after the other: two halves take half of the time. The race detector,
+# which doubles what they compute, is for the first half; make test-long has it for the second.
 FIRST := ^Test[A-N]
+
+SECOND := $(PROGRAMS)|$(HOSTILE)|$(FIRST)|$(EXTRAS)
 
 .PHONY: sandbox hostile programs executor-1 executor-2
 sandbox: export AIRLOCK_TEST_EXECUTOR = $(CURDIR)/bin/airlock
@@ -265,15 +268,16 @@ executor-1:
 	@echo '== sandbox: executor'
 	@$(call race-test,-run '$(FIRST)' -skip '$(PROGRAMS)|$(HOSTILE)|$(EXTRAS)' -- ./internal/sandbox/...)
 executor-2:
-	@$(call race-test,-parallel 4 -skip '$(PROGRAMS)|$(HOSTILE)|$(FIRST)|$(EXTRAS)' -- ./internal/sandbox/...)
+	@$(call go-test,-parallel 4 -skip '$(SECOND)' -- ./internal/sandbox/...)
 
 # These tests start the release binary. Results are not cached, because go test does not
 # know its sources. Most tests start a service of their own and wait, so more run at once
 # than there are processors.
 e2e-test = export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(call go-test,-count=1 -p 1 -parallel 4 $(1))
 
-# Failures in a cluster are detected after seconds, and a soak needs its time.
-LONG     := ^Test(Cluster(Worker|Database|Bucket|Node|Held|Failover|Clock)|Soak$$|Tools$$)
+# Failures in a cluster are detected after seconds, and a soak needs its time. So do packages that are built and
+# installed whole, and most of JupyterLab.
+LONG     := ^Test(Cluster(Worker|Database|Bucket|Node|Held|Failover|Clock)|Soak$$|Tools$$|PythonWheel|NpmPackages|PublicPackages|JupyterLab.)
 
 .PHONY: e2e
 e2e: services pages ## the real binary, driven as a user would: terminal, HTTP, browser
@@ -283,16 +287,24 @@ services: build gvisor # the end-to-end tests in a terminal and over HTTP
 	@echo '== end to end: terminal, HTTP'
 	@$(call e2e-test,-skip '$(LONG)' -- $$($(GO) list ./e2e/... ./bench/soak | grep -v -e /browser))
 
-.PHONY: pages
+# Tests of pages use the machine one after the other, and mostly wait: two halves take half of the time.
+PAGES := ^Test[A-L]
+
+.PHONY: pages pages-1 pages-2
 pages: build gvisor # the end-to-end tests in a browser
 	@echo '== end to end: browser'
-	@$(call e2e-test,-- ./e2e/browser/...)
+	@MAKEFLAGS=--no-print-directory $(MAKE) GO='$(GO)' -j2 pages-1 pages-2
+pages-1:
+	@$(call e2e-test,-run '$(PAGES)' -skip '$(LONG)' -- ./e2e/browser/...)
+pages-2:
+	@$(call e2e-test,-skip '$(PAGES)|$(LONG)' -- ./e2e/browser/...)
 
 .PHONY: test-long
-test-long: build $(VERSITYGW) ## more tests in CI: failures of cluster nodes, networks and clocks; a short soak
-	@$(MAKE) test-deps test-data
+test-long: build gvisor $(VERSITYGW) ## more tests in CI: failures of cluster nodes, networks and clocks; packages; a short soak
+	@$(MAKE) test-deps test-data clients
 	@rm -f '$(TIMES)'
-	@$(call e2e-test,-run '$(LONG)' -- ./e2e ./bench/soak)
+	@$(call e2e-test,-run '$(LONG)' -- ./e2e/... ./bench/soak)
+	@export AIRLOCK_TEST_EXECUTOR='$(CURDIR)/bin/airlock'; $(call race-test,-parallel 4 -skip '$(SECOND)' -- ./internal/sandbox/...)
 
 # QUICK=1 does not write the document; a full run takes about sixteen minutes and does. ARGS are
 # further options: ARGS='-only gvisor' measures one section, and writes its part of the document.
