@@ -146,6 +146,9 @@ func send(to *net.UnixConn, message []byte, files ...*os.File) error {
 func receive(from *net.UnixConn, buffer []byte) (message []byte, files []*os.File, err error) {
 	var rights [128]byte
 	n, rn, flags, _, err := from.ReadMsgUnix(buffer, rights[:])
+	if errors.Is(err, io.EOF) { // the kernel may miss the last message that was sent before the end
+		n, rn, flags, _, err = from.ReadMsgUnix(buffer, rights[:])
+	}
 	if err != nil {
 		return nil, nil, err
 	}

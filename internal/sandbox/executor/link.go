@@ -172,13 +172,22 @@ func (l *Link) ReceiveRaw(body []byte) (n int, files []*os.File, err error) {
 
 func (l *Link) receive(body, rights []byte) (n int, files []*os.File, err error) {
 	var rn, flags int
-	waited := l.raw.Read(func(fd uintptr) bool {
+	look := func(fd uintptr, how int) bool {
 		for {
-			if n, rn, flags, _, err = unix.Recvmsg(int(fd), body, rights, unix.MSG_CMSG_CLOEXEC); !errors.Is(err, unix.EINTR) {
+			if n, rn, flags, _, err = unix.Recvmsg(int(fd), body, rights, how); !errors.Is(err, unix.EINTR) {
 				return !errors.Is(err, unix.EAGAIN)
 			}
 		}
-	})
+	}
+	waited := l.raw.Read(func(fd uintptr) bool { return look(fd, unix.MSG_CMSG_CLOEXEC) })
+	if waited == nil && err == nil && n == 0 && rn == 0 {
+		// The kernel looks for a message first, and then whether the other side has closed. A message that was sent in
+		// between, perhaps the whole answer to a request, is there now.
+		waited = l.raw.Control(func(fd uintptr) { look(fd, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT) })
+		if errors.Is(err, unix.EAGAIN) { // it was an empty message
+			return 0, nil, io.EOF
+		}
+	}
 	if err := cmp.Or(waited, err); err != nil {
 		return 0, nil, err
 	}

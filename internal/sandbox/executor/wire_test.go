@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -119,6 +120,46 @@ func TestLinkCarriesFiles(t *testing.T) {
 	ours.Close()
 	if _, err := theirs.Receive(&struct{}{}); !errors.Is(err, io.EOF) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// forgetful finds the end of a link at its first look, as the kernel does now and then: see Link.receive.
+type forgetful struct {
+	syscall.RawConn
+	ended *Link
+}
+
+func (f *forgetful) Read(look func(uintptr) bool) error {
+	if first := f.ended; first != nil {
+		f.ended = nil
+		return first.raw.Read(look)
+	}
+	return f.RawConn.Read(look)
+}
+
+// What was sent before the end is received.
+func TestLinkLastMessage(t *testing.T) {
+	ended, other := pair(t)
+	other.Close()
+	ours, theirs := pair(t)
+	ours.raw = &forgetful{ours.raw, ended}
+	if err := theirs.Send(answer{Accepted: true}); err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	var a answer
+	if _, err := ours.Receive(&a); err != nil || !a.Accepted {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if _, err := ours.Receive(&a); !errors.Is(err, io.EOF) {
+		t.Errorf("after the end: %v", err)
+	}
+	ours, theirs = pair(t)
+	if err := theirs.SendRaw(nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ours.Receive(&a); !errors.Is(err, io.EOF) { // the other side is open: it does not wait
+		t.Errorf("an empty message: %v", err)
 	}
 }
 
