@@ -33,7 +33,7 @@ type heldWorkspace struct {
 	layers    layers       // over the roots of live interpreters
 	tree      []byte       // as the service has it; guarded by saving once it is registered
 
-	visitors map[*Link]bool // requests that read or change its files; guarded by executor.mu
+	visitors map[*Link]bool // requests for its files, by whether they are told of its release; guarded by executor.mu
 
 	runs int   // runs in it, except live interpreters; guarded by executor.mu
 	live int   // interpreters in it; guarded by executor.mu
@@ -344,7 +344,10 @@ func (e *executor) release(id string) {
 	h := e.held[id]
 	delete(e.held, id)
 	if h != nil {
-		for l := range h.visitors {
+		for l, tell := range h.visitors {
+			if tell {
+				l.sendNow(answer{Error: errReleased})
+			}
 			l.shut()
 		}
 	}

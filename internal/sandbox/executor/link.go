@@ -91,6 +91,17 @@ func (l *Link) discard() {
 	}
 }
 
+// sendNow sends a message, unless it would have to wait.
+func (l *Link) sendNow(message any) {
+	body, err := json.Marshal(message)
+	if err != nil {
+		return
+	}
+	_ = l.raw.Control(func(fd uintptr) {
+		_ = unix.Sendmsg(int(fd), body, nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+	})
+}
+
 // shut ends all waiting on the link, on both sides.
 func (l *Link) shut() {
 	_ = l.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })

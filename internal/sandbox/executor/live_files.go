@@ -96,7 +96,7 @@ func (e *executor) files(l *Link, r *filesRequest) error {
 		}
 		leave() // the workspace is known; an operation in its /tmp must not delay its end
 	}
-	w, leave, err := e.openWorkspace(r.Held, r.Tmp, l)
+	w, leave, err := e.openWorkspace(r, l)
 	if err != nil {
 		return err
 	}
@@ -114,17 +114,17 @@ func (e *executor) files(l *Link, r *filesRequest) error {
 }
 
 // openWorkspace opens a workspace, or the /tmp of the sandbox in it, for a request. The
-// request ends when the workspace is released.
-func (e *executor) openWorkspace(id string, tmp bool, l *Link) (_ *openWorkspace, leave func(), err error) {
+// request ends when the workspace is released: with errReleased, unless that is how a watch ends.
+func (e *executor) openWorkspace(r *filesRequest, l *Link) (_ *openWorkspace, leave func(), err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	h := e.held[id]
+	h := e.held[r.Held]
 	if h == nil {
 		return nil, nil, errNotHeld
 	}
 	root := h.workspace.Root
-	if tmp {
-		at := e.sandboxes[id]
+	if r.Tmp {
+		at := e.sandboxes[r.Held]
 		if at == nil {
 			return nil, nil, ErrNoProgram
 		}
@@ -135,7 +135,7 @@ func (e *executor) openWorkspace(id string, tmp bool, l *Link) (_ *openWorkspace
 		return nil, nil, err
 	}
 	w := &openWorkspace{e, h, os.NewFile(uintptr(fd), "workspace"), h.uid, h.owner}
-	h.visitors[l] = true
+	h.visitors[l] = r.Op != opWatch
 	return w, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()

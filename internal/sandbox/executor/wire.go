@@ -244,6 +244,7 @@ func retryable(text string) *Failure {
 // Failures that several requests may have.
 var (
 	errNotHeld   = NewFailure(engine.ErrNotFound, "no such workspace is held")
+	errReleased  = NewFailure(engine.ErrUnavailable, "the workspace was released meanwhile", "try again")
 	ErrNoProgram = &Failure{Kind: engine.ErrConflict, Text: engine.ErrNoProgram.Error(), Hint: "start one first",
 		NoProgram: true}
 	ErrTooMany = NewFailure(engine.ErrBusy, "as many processes as may be run in this sandbox",
