@@ -28,7 +28,7 @@ func (it *interpreter) ended(run *engine.Run) {
 	_ = at.store() // logged: whatever has changed since, also what was too much for the limits of a cell
 	if it.vacate && at.dispensable() == nil && !at.service.shares(at) {
 		ctx, cancel := context.WithTimeout(context.Background(), endTime)
-		_ = at.service.engine.Vacate(ctx, at.record) // logged by the engine
+		at.service.vacate(ctx, at.record)
 		cancel()
 	}
 	again := run.NoRoom && at.service.makeRoomFor(at)

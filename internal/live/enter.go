@@ -15,6 +15,7 @@ type lease struct {
 	session engine.Session // its ID names sandbox and workspace to the executor
 	gone    <-chan struct{}
 	it      *interpreter
+	vacated int // of its session, at the beginning
 }
 
 // wakeOrder is the order to run, and nothing else.
@@ -58,7 +59,15 @@ func (s *Service) acquire(ctx context.Context, caller engine.Caller, id engine.I
 // lease returns a new lease. The caller holds mu.
 func (it *interpreter) lease() *lease {
 	it.leases, it.hadLease = it.leases+1, true
-	return &lease{session: it.at.record, gone: it.gone, it: it}
+	return &lease{session: it.at.record, gone: it.gone, it: it, vacated: it.at.vacated}
+}
+
+// isVacated reports whether the workspace was released since the lease began.
+func (e *lease) isVacated() bool {
+	at := e.it.at
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	return at.vacated != e.vacated
 }
 
 // release lets the sandbox freeze again when no other lease is left.

@@ -54,7 +54,12 @@ func (at *session) flush(ctx context.Context, paths ...string) error {
 	if f.err == nil {
 		return nil
 	}
-	return &engine.Error{Op: "store", Kind: engine.ErrUnavailable, ID: at.id.String(), Err: f.err,
+	return unstored(at.id, f.err)
+}
+
+// unstored returns the error of a change that may not be stored.
+func unstored(id engine.ID, err error) error {
+	return &engine.Error{Op: "store", Kind: engine.ErrUnavailable, ID: id.String(), Err: err,
 		Hint: "The change may be lost: look at the file, and try again."}
 }
 

@@ -32,6 +32,8 @@ type session struct {
 	count       int             // of the last cell
 	fresh       bool            // it was made here, and has had no interpreter yet
 	admitted    bool            // there is room for its interpreter, which is about to start
+	vacating    chan struct{}   // closed when its workspace is released: no interpreter starts before; nil: it stays
+	vacated     int             // how often its workspace was released
 	paused      bool            // it was paused, and not used since
 	refused     int             // interpreters in a row for which there was no memory
 	used        time.Time
@@ -205,9 +207,13 @@ func (at *session) ensure(ctx context.Context) error {
 		return err
 	}
 	for at.interpreter == nil || at.interpreter.ending != "" {
+		free := at.vacating
 		if it := at.interpreter; it != nil { // its successor starts after its end
+			free = it.gone
+		}
+		if free != nil {
 			at.mu.Unlock()
-			err := it.await(ctx)
+			err := await(ctx, free)
 			at.mu.Lock()
 			if err != nil {
 				return err
@@ -220,7 +226,7 @@ func (at *session) ensure(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if at.interpreter == nil {
+		if at.interpreter == nil && at.vacating == nil {
 			err = at.launch()
 		}
 		at.leaveRoom() // its interpreter takes it now

@@ -42,13 +42,39 @@ func (s *Service) Pause(ctx context.Context, caller engine.Caller, id engine.ID,
 		one.pause()
 		one.await(ctx)
 	}
-	at.mu.Lock()
-	none := at.interpreter == nil
-	at.mu.Unlock()
-	if none && at.dispensable() == nil {
-		_ = s.engine.Vacate(ctx, at.record) // logged by the engine; of an interpreter that had ended before, as well
-	}
+	at.vacate(ctx) // of an interpreter that had ended before, as well
 	return nil
+}
+
+// vacate releases the workspace if no interpreter has it, and all that is in it is stored. None starts meanwhile.
+func (at *session) vacate(ctx context.Context) {
+	if at.dispensable() != nil || at.service.shares(at) {
+		return
+	}
+	at.mu.Lock()
+	if at.interpreter != nil || at.vacating != nil {
+		at.mu.Unlock()
+		return
+	}
+	done := make(chan struct{})
+	at.vacating = done
+	at.mu.Unlock()
+	at.service.vacate(ctx, at.record)
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	at.vacating = nil
+	close(done)
+}
+
+// vacate releases the workspace of a session, whose interpreters have ended. A change that is not stored yet is lost:
+// who has made it is told.
+func (s *Service) vacate(ctx context.Context, record engine.Session) {
+	for _, one := range s.within(record.ID) {
+		one.mu.Lock()
+		one.vacated++
+		one.mu.Unlock()
+	}
+	_ = s.engine.Vacate(ctx, record) // logged by the engine
 }
 
 // pause begins to end the interpreter.

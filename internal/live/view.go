@@ -73,7 +73,11 @@ func (v *view) flush(ctx context.Context, at ...location) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	return v.it.at.flush(ctx, paths...)
+	err := v.it.at.flush(ctx, paths...)
+	if err == nil && v.isVacated() { // what was stored may be of the next workspace
+		return unstored(v.it.at.id, errors.New("the session was paused meanwhile"))
+	}
+	return err
 }
 
 // locate returns the location of a clean absolute path without links.
