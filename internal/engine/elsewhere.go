@@ -128,9 +128,13 @@ var errCutOff = errors.New("this node was cut off from the others, which gave th
 // the session with its new place.
 func (s *Service) Claim(ctx context.Context, session Session) (Session, error) {
 	const op = "claim session"
+	if s.cluster == nil {
+		return session, nil
+	}
+	defer s.claims.lock(session.ID)() // what another call claims may be used when it has released what it must
 	for range 3 {
 		switch {
-		case s.cluster == nil, session.Place.Holder == s.cluster.Self():
+		case session.Place.Holder == s.cluster.Self():
 			return session, nil
 		case s.foreign(session.Place.Holder):
 			return session, s.Elsewhere(ctx, op, session.ID.String(), session.Place.Holder)

@@ -125,26 +125,26 @@ func (s *Service) SaveSession(ctx context.Context, session Session, limits Limit
 	return &Saved{files, deleted, end.run.Dropped, changes.CPU, changes.MemoryPeak}, nil
 }
 
-// saveLocks are locks by session, of SaveSession.
-type saveLocks struct {
+// sessionLocks are locks by session.
+type sessionLocks struct {
 	mu sync.Mutex
-	of map[ID]*saveLock
+	of map[ID]*sessionLock
 }
 
-type saveLock struct {
+type sessionLock struct {
 	sync.Mutex
 	users int // that hold it or wait for it
 }
 
-// lock locks the saving of a session until unlock is called.
-func (l *saveLocks) lock(id ID) (unlock func()) {
+// lock locks a session until unlock is called.
+func (l *sessionLocks) lock(id ID) (unlock func()) {
 	l.mu.Lock()
 	if l.of == nil {
-		l.of = map[ID]*saveLock{}
+		l.of = map[ID]*sessionLock{}
 	}
 	one := l.of[id]
 	if one == nil {
-		one = &saveLock{}
+		one = &sessionLock{}
 		l.of[id] = one
 	}
 	one.users++

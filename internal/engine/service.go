@@ -175,7 +175,8 @@ type Service struct {
 	acts     acts
 	janitor  janitor
 	restores singleflight.Group // of held workspaces, by session
-	saves    saveLocks
+	saves    sessionLocks       // of SaveSession
+	claims   sessionLocks       // of Claim
 
 	mu       sync.Mutex
 	opened   bool
