@@ -277,7 +277,7 @@ e2e-test = export AIRLOCK_TEST_BINARY='$(CURDIR)/bin/airlock'; $(call go-test,-c
 
 # Failures in a cluster are detected after seconds, and a soak needs its time. So do packages that are built and
 # installed whole, and most of JupyterLab.
-LONG     := ^Test(Cluster(Worker|Database|Bucket|Node|Held|Failover|Clock)|Soak$$|Tools$$|PythonWheel|NpmPackages|PublicPackages|JupyterLab.)
+LONG     := ^Test(Cluster(Worker|Database|Bucket|Node|Held|Failover|Clock)|Soak$$|PythonWheel|NpmPackages|PublicPackages|JupyterLab.)
 
 .PHONY: e2e
 e2e: services pages ## the real binary, driven as a user would: terminal, HTTP, browser
@@ -384,21 +384,18 @@ terminal-picture: build test-data ## regenerates docs/terminal.svg: commands typ
 	@AIRLOCK_DATA='$(AIRLOCK_TEST_DATA)' scripts/terminal-picture '$(CACHE)/terminal/bin/python' \
 		'$(CURDIR)/bin/airlock' '$(CURDIR)/docs/terminal.svg'
 
-# DURATION is 10m by default; ARGS are further options: ARGS='-clients 12'. A successful
-# soak of ten minutes or longer is written into docs/soak.md and soak.svg.
+# DURATION is 10m by default, and hours are better. A successful soak of ten minutes or longer is written into docs/soak.md.
+SOAK = $(MAKE) test-data && $(GO) build -o '$(CACHE)/soak' ./bench/soak && \
+	'$(CACHE)/soak' -binary '$(CURDIR)/bin/airlock' -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -doc docs/soak.md -runs '$(or $(RUNS),0)'
 .PHONY: soak
-soak: build ## the real service under honest and hostile load for DURATION=10m: out/soak/soak.txt, soak.svg
-	@$(MAKE) test-data
-	@$(GO) build -o '$(CACHE)/soak' ./bench/soak
-	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -duration '$(or $(DURATION),10m)' -doc docs/soak.md $(ARGS)
+soak: build ## the real service under honest and hostile load for DURATION=10m: what grew, what is left
+	@$(SOAK) -duration '$(or $(DURATION),10m)'
 
-# NUMBER=deadline measures one number, RUNS=200 with fewer runs, kills or files. A full
-# run of all numbers is written into docs/soak.md.
+# NUMBER=deadline measures one number, RUNS=200 with fewer runs or kills. What was measured in full is written into
+# docs/soak.md.
 .PHONY: numbers
 numbers: build ## promises about hostile code, measured, each with its bound (takes half an hour)
-	@$(MAKE) test-data
-	@$(GO) build -o '$(CACHE)/soak' ./bench/soak
-	@'$(CACHE)/soak' -binary bin/airlock -runtimes '$(AIRLOCK_TEST_DATA)/runtimes' -number '$(or $(NUMBER),all)' -runs '$(or $(RUNS),0)' -doc docs/soak.md $(ARGS)
+	@$(SOAK) -number '$(or $(NUMBER),all)'
 
 # The bundle of the page's editor is committed, so that building Airlock needs no npm.
 EDITOR_DIR    := internal/web/editor

@@ -10,177 +10,106 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/airlock-run/airlock/bench/lab"
+	"github.com/airlock-run/airlock/client"
 )
 
-// program is a hostile one. A line of output that begins with HOST- says that
-// it has got out.
-type program struct{ name, language, code string }
-
-// hostile is a small choice out of what programs do to their sandbox; the
-// sandbox's own suite has many more.
-var hostile = []program{
-	{"spin", "python", "while True: pass"},
-	{"sleep", "bash", "sleep 100"},
-	{"ignore signals", "bash", "trap '' TERM INT HUP; while :; do sleep 1; done"},
-	{"fork bomb", "bash", ":(){ :|:& };:; wait"},
-	{"fork and leave", "python", "import os, time\nfor i in range(30):\n  try:\n" +
-		"    if os.fork() == 0: os.setsid(); time.sleep(100)\n  except OSError: break"},
-	{"double fork", "bash", "for i in 1 2 3 4; do (setsid sleep 100 >/dev/null 2>&1 &) ; done; exit 0"},
-	{"memory", "python", "x = []\nwhile True: x.append(bytearray(10 << 20))"},
-	{"memory of many", "python",
+// hostile are programs that take, leave or break something. The sandbox's own suite has many more, and those that
+// attack what is outside.
+var hostile = []struct{ language, code string }{
+	{"python", "while True: pass"},
+	{"bash", "trap '' TERM INT HUP; while :; do sleep 1; done"},
+	{"bash", ":(){ :|:& };:; wait"},
+	{"python", "import os, time\nfor i in range(30):\n  if os.fork() == 0: os.setsid(); time.sleep(100)"},
+	{"bash", "for i in 1 2 3 4; do (setsid sleep 100 >/dev/null 2>&1 &) ; done; exit 0"},
+	{"python", "x = []\nwhile True: x.append(bytearray(10 << 20))"},
+	{"python",
 		"import os\nfor i in range(8):\n  if os.fork() == 0:\n    x = bytearray(64 << 20)\n    while True: pass\nos.wait()"},
-	{"shared memory", "bash", "dd if=/dev/zero of=/dev/shm/x bs=1M count=500 2>/dev/null; dd if=/dev/zero of=/tmp/x " +
-		"bs=1M count=500 2>/dev/null; dd if=/dev/zero of=x bs=1M count=900 2>/dev/null; true"},
-	{"flood", "python", "import sys\nwhile True: sys.stdout.write('x' * 65536)"},
-	{"flood both", "bash", "yes & yes >&2"},
-	{"bytes", "python", "import os\nos.write(1, bytes(range(256)) * 1000)"},
-	{"inodes", "python", "i = 0\nwhile True:\n  open(f'f{i}', 'w'); i += 1"},
-	{"deep", "python", "import os\nfor i in range(3000):\n  os.mkdir('d'); os.chdir('d')"},
-	{"locked", "bash", "mkdir -p a/b/c; echo x > a/b/c/d; chmod 000 a/b/c a/b a"},
-	{"links", "bash", "ln -s /etc/passwd p; ln -s / r; ln -s self self; mkfifo f; echo x > o; ln o h"},
-	{"sparse", "bash", "truncate -s 400M s; truncate -s 60M t"},
-	{"names", "python",
+	{"bash", "for f in /dev/shm/x /tmp/x x; do dd if=/dev/zero of=$f bs=1M count=500 2>/dev/null; done; true"},
+	{"python", "import sys\nwhile True: sys.stdout.write('x' * 65536)"},
+	{"bash", "yes & yes >&2"},
+	{"python", "import os\nos.write(1, bytes(range(256)) * 1000)"},
+	{"python", "i = 0\nwhile True:\n  open(f'f{i}', 'w'); i += 1"},
+	{"python", "import os\nfor i in range(3000):\n  os.mkdir('d'); os.chdir('d')"},
+	{"bash", "mkdir -p a/b/c; echo x > a/b/c/d; chmod 000 a/b/c a/b a"},
+	{"bash", "ln -s /etc/passwd p; ln -s / r; ln -s self self; mkfifo f; echo x > o; ln o h"},
+	{"bash", "truncate -s 400M s; truncate -s 60M t"},
+	{"python",
 		"import os\nfor n in (b'\\xff', b'a\\nb', b'-rf', b'\\xe2\\x80\\xae', b' ', b'a' * 255): open(n, 'w').write('x')"},
-	{"files open", "python", "import os\nl = []\nwhile True: l.append(os.open('/dev/null', 0))"},
-	{"sockets", "python", "import socket\nl = []\nwhile True: l += socket.socketpair()"},
-	{"threads", "python", "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(100,)).start()"},
-	{"crash", "python", "import ctypes; ctypes.string_at(0)"},
-	{"kill all", "bash", "kill -9 -1; kill -9 1; kill -9 $PPID"},
-	{"stop", "bash", "kill -STOP $$"},
-	{"abort", "python", "import os; os.abort()"},
-	{"exit in exit", "python", "import atexit, time\natexit.register(time.sleep, 100)"},
-	{"network", "python", "import socket\nfor host, port in (('192.0.2.1', 80), ('169.254.169.254', 80), ('127.0.0.1', " +
-		"8000)):\n  try:\n    socket.create_connection((host, port), 0.1); print('HOST-network')\n  except OSError: pass"},
-	{"host files", "python",
-		"import os\nfor p in ('/etc/shadow', '/root', '/proc/1/environ', " +
-			"'/proc/kcore', '/var/lib/airlock', '/sys/fs/cgroup'):\n  try:\n    " +
-			"print('HOST-' + p" +
-			" if (os.listdir(p) if os.path.isdir(p) else open(p, 'rb').read(1)) else '')\n  except OSError: pass"},
-	{"mount", "bash", "mount -t tmpfs t /tmp 2>/dev/null && echo HOST-mount; unshare -U true 2>/dev/null && echo " +
-		"HOST-userns; chroot / true 2>/dev/null && echo HOST-chroot; true"},
-	{"descriptors", "python", "import os\nfor n in os.listdir('/proc/self/fd'):\n  try:\n" +
-		"    t = os.readlink('/proc/self/fd/' + n)\n    if int(n) > 2 and 'proc' not in t: print('HOST-fd', n, t)\n" +
-		"  except OSError: pass"},
-	{"interpreter", "python", "import builtins, sys, os\nbuiltins.print = None; sys.modules.clear(); os._exit(7)"},
-	{"sudden end", "python", "import os; os.kill(os.getpid(), 9)"},
+	{"python", "import os, socket\nl = []\nwhile True: l += [os.open('/dev/null', 0), *socket.socketpair()]"},
+	{"python", "import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(100,)).start()"},
+	{"python", "import ctypes; ctypes.string_at(0)"},
+	{"bash", "kill -9 -1; kill -9 1; kill -9 $PPID"},
+	{"bash", "kill -STOP $$"},
+	{"python", "import atexit, time\natexit.register(time.sleep, 100)"},
+	{"bash", "mount -t tmpfs t /tmp; unshare -Urmn mount -t tmpfs t /tmp; true"},
+	{"python", "import builtins, sys, os\nbuiltins.print = None; sys.modules.clear(); os._exit(7)"},
 }
 
-// hostileClient misuses the protocol in one of many ways, and then asks for
-// something that must work.
-func hostileClient(ctx context.Context, l *load, who tenant) error {
-	misuse := []func(context.Context, *load, tenant) error{hangUp, halfUpload, badRequests, wrongKeys, slowHeader, foreign,
-		nobodyReads}
-	if err := misuse[rand.IntN(len(misuse))](ctx, l, who); err != nil {
-		return err
+// hostileProgram runs one of them. Whatever it does, it must have ended in time, in one of the ways that there are.
+func hostileProgram(ctx context.Context, l *load, who tenant) error {
+	p := hostile[rand.IntN(len(hostile))]
+	limit := time.Duration(300+rand.IntN(500)) * time.Millisecond
+	run, err := l.execute(ctx, who, client.RunRequest{Language: p.language, Code: p.code, Timeout: limit,
+		Limits: &client.Limits{MemoryBytes: 128 << 20, Processes: 32}})
+	if err == nil && (!run.Status.Final() || run.Status == client.StatusInterrupted) {
+		err = fmt.Errorf("wanted an end, got %s", describe(run))
 	}
-	run, err := l.execute(ctx, who, request("print('still here')"))
-	return expectOutput(run, err, "still here\n")
+	if err != nil {
+		return fmt.Errorf("%.100q: %w", p.code, err)
+	}
+	return deleteFiles(ctx, who, run.Files[:min(len(run.Files), 20)])
 }
 
-func (l *load) raw(text string) (net.Conn, error) {
-	conn, err := net.Dial("tcp", strings.TrimPrefix(l.service.URL, "http://"))
+// post returns a request that says how long it is, which may be more than its body.
+func post(who tenant, path, header, body string, missing int) string {
+	return fmt.Sprintf("POST /api/v1%s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Length: %d\r\n%s\r\n\r\n%s",
+		path, who.key, len(body)+missing, header, body)
+}
+
+// hostileClient sends a request, hangs up soon, and then asks for something that must work.
+func hostileClient(ctx context.Context, l *load, who tenant) error {
+	const isJSON = "Content-Type: application/json"
+	requests := []string{
+		post(who, "/runs", isJSON, `{"language":"bash","code":"sleep 100"}`, 0),
+		post(who, "/runs", isJSON+"\r\nAccept: text/event-stream",
+			`{"language":"python","code":"print('x' * (8 << 20))","timeout_ms":500}`, 0),
+		post(who, "/files?name=half", "Accept: */*", strings.Repeat("x", rand.IntN(1<<20)), 10<<20),
+		post(who, "/runs", isJSON, strings.Repeat("[", 50_000), 0),
+		post(who, "/runs", isJSON, `{"language":"cobol","code":"\ud800"}`, 0),
+		post(tenant{key: "ak_aaaaaaaaaaaa_" + strings.Repeat("A", 43)}, "/runs", isJSON, "\x00\xff", 0),
+		"GET /health HTTP/1.1\r\nHost: loc",
+	}
+	conn, err := net.Dial("tcp", l.service.Address)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-	_, _ = io.WriteString(conn, text) // it may hang up in the middle, which is its right
-	return conn, nil
+	_, _ = io.WriteString(conn, requests[rand.IntN(len(requests))]) // the service may hang up, which is its right
+	lab.Pause(ctx, time.Duration(rand.IntN(100))*time.Millisecond)
+	conn.Close()
+	run, err := l.execute(ctx, who, python("print('still here')"))
+	return expectOutput(run, err, "still here\n", 0)
 }
 
-func post(who tenant, path, kind string, length int) string {
-	return fmt.Sprintf(
-		"POST /api/v1%s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", path,
-		who.key, kind, length)
-}
-
-// hangUp leaves in the middle of its run.
-func hangUp(_ context.Context, l *load, who tenant) error {
-	body := `{"language":"bash","code":"sleep 100"}`
-	conn, err := l.raw(post(who, "/runs", "application/json", len(body)) + body)
-	if err != nil {
-		return err
+// hostilePreview looks at small files of which a careless preview makes much.
+func hostilePreview(ctx context.Context, l *load, who tenant) error {
+	bombs := map[string]string{
+		"table.md":  strings.Repeat("a|", 2000) + "\n" + strings.Repeat("-|", 2000) + "\n" + strings.Repeat("a\n", 4000),
+		"quotes.md": strings.Repeat(">\t", 64<<10),
+		"links.md":  "[a]: /" + strings.Repeat("x", 60<<10) + "\n\n" + strings.Repeat("[a]\n\n", 10_000),
+		"deep.json": strings.Repeat(`{"a":`, 9000) + "1" + strings.Repeat("}", 9000),
 	}
-	moment := time.NewTimer(time.Duration(rand.IntN(50)) * time.Millisecond)
-	<-moment.C
-	return conn.Close()
-}
-
-func halfUpload(_ context.Context, l *load, who tenant) error {
-	conn, err := l.raw(post(who, "/files?name=half", "application/octet-stream", 10<<20) +
-		strings.Repeat("x", rand.IntN(1<<20)))
-	if err != nil {
-		return err
-	}
-	return conn.Close()
-}
-
-func badRequests(_ context.Context, l *load, who tenant) error {
-	for _, body := range []string{"", "null", `{"language":"python"`, strings.Repeat("[", 50_000),
-		`{"language":"python","code":"\ud800"}`, `{"language":"cobol","code":""}`, "\x00\xff"} {
-		conn, err := l.raw(post(who, "/runs", "application/json", len(body)) + body)
+	for name, content := range bombs {
+		f, err := who.Upload(ctx, name, strings.NewReader(content), 0)
+		if err == nil {
+			_, err = l.service.do(ctx, http.MethodGet, "/ui/files/"+f.ID+"/preview", who.key, http.NoBody)
+			err = errors.Join(err, who.DeleteFile(ctx, f.ID))
+		}
 		if err != nil {
 			return err
-		}
-		answer := make([]byte, len("HTTP/1.1 400"))
-		_, err = io.ReadFull(conn, answer)
-		conn.Close()
-		if err == nil && string(answer) != "HTTP/1.1 400" && string(answer) != "HTTP/1.1 429" {
-			return fmt.Errorf("%.30q was answered with %q", body, answer)
 		}
 	}
 	return nil
-}
-
-func wrongKeys(ctx context.Context, l *load, _ tenant) error {
-	for _, key := range []string{"", "ak_aaaaaaaaaaaa_" + strings.Repeat("A", 43), "x"} {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.service.URL+"/api/v1/files", http.NoBody)
-		if err != nil {
-			return err
-		}
-		req.Header.Set("X-API-Key", key)
-		resp, err := l.service.http.Do(req)
-		if err != nil {
-			return err
-		}
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusUnauthorized {
-			return fmt.Errorf("the key %q was answered with %d", key, resp.StatusCode)
-		}
-	}
-	return nil
-}
-
-func slowHeader(_ context.Context, l *load, _ tenant) error {
-	conn, err := l.raw("GET /health HTTP/1.1\r\nHost: loc")
-	if err != nil {
-		return err
-	}
-	return conn.Close()
-}
-
-// foreign asks for what belongs to another.
-func foreign(ctx context.Context, l *load, who tenant) error {
-	theirs, err := l.tenants[0].Upload(ctx, "theirs", strings.NewReader("HOST-secret"), 0)
-	if err != nil {
-		return err
-	}
-	_, err = who.GetFile(ctx, theirs.ID)
-	gone := who.DeleteFile(ctx, theirs.ID)
-	if err == nil || gone == nil {
-		return errors.New("a foreign file can be read or deleted")
-	}
-	return l.tenants[0].DeleteFile(ctx, theirs.ID)
-}
-
-// nobodyReads asks for a stream and takes nothing of it.
-func nobodyReads(_ context.Context, l *load, who tenant) error {
-	body := `{"language":"python","code":"print('x' * (8 << 20))","timeout_ms":500}`
-	conn, err := l.raw(strings.Replace(post(who, "/runs", "application/json", len(body)), "\r\n\r\n",
-		"\r\nAccept: text/event-stream\r\n\r\n", 1) + body)
-	if err != nil {
-		return err
-	}
-	moment := time.NewTimer(100 * time.Millisecond)
-	<-moment.C
-	return conn.Close()
 }

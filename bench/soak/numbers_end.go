@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -13,35 +14,29 @@ import (
 	"github.com/airlock-run/airlock/client"
 )
 
-// reluctant are programs that put off their own end: they keep the processor from
-// the process that has to end them, or from themselves when they are to die. Each runs with as
-// many processes as it gets, and with a word on their command lines.
+// ending is a number about programs that exceed their time limit. A run is answered within half a second (p99).
+type ending struct {
+	programs    []string
+	limit, gone time.Duration // of a program, and of its last process beyond that (p99)
+	hogs        int           // for each processor
+}
+
+// endless are programs that do not end by themselves. Each has its argument on the command lines of its processes.
+var endless = []string{
+	"sleep $1",
+	"trap '' TERM; sleep $1 & sleep $1",
+	"for i in 1 2 3 4 5; do setsid sleep $1 & done; while :; do :; done",
+}
+
+// reluctant are programs that put off their own end: they keep the processor from the process that has to end them, or
+// from themselves when they are to die. Each runs with as many processes as it gets.
 var reluctant = []string{
-	`for which in (0, 1, 2):
+	prelude + `for which in (0, 1, 2):
     for who in (0, 1, os.getuid()):
         try: os.setpriority(which, who, 19)
         except OSError: pass
-spread(110)`,
-	`for name in ("autogroup", "sched", "timerslack_ns"):
-    try: open("/proc/self/" + name, "w").write("19")
-    except OSError: pass
-spread(110, lambda: (os.setsid(), os.nice(19)))`,
-	`spread(20, lambda: os.nice(19), born)`,
-	`import threading
-for i in range(100):
-    try: threading.Thread(target=spin).start()
-    except RuntimeError: break
-spin()`,
-	`spread(60, lambda: [signal.signal(s, signal.SIG_IGN) for s in range(1, 32) if s not in (9, 19)], wait_for_disk)`,
-	`spread(60, lambda: os.kill(os.getpid(), signal.SIGSTOP) if os.getpid() % 2 else os.nice(19))`,
-	`memory = [bytearray(1 << 20) for i in range(100)]
-spread(60, lambda: os.nice(19))`,
-}
-
-const reluctantPrelude = `import os, signal, time
-def spin():
-    while True: pass
-def born():
+spread(110, lambda: (os.setsid(), os.nice(19)))' $1`,
+	prelude + `def born():
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         try:
@@ -49,13 +44,18 @@ def born():
                 os.setsid()
                 if os.fork(): os._exit(0)
         except OSError: pass
-def wait_for_disk():
-    while True:
-        for path in ("/usr/bin/python3", "/usr/bin/bash", "/usr/bin/env"):
-            fd = os.open(path, os.O_RDONLY)
-            os.fsync(fd); os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-            while os.read(fd, 1 << 16): pass
-            os.close(fd)
+spread(20, lambda: os.nice(19), born)' $1`,
+	prelude + `import threading
+for i in range(100): threading.Thread(target=spin).start()
+spin()' $1`,
+	prelude + `memory = [bytearray(1 << 20) for i in range(100)]
+deaf = lambda: [signal.signal(s, signal.SIG_IGN) for s in range(1, 32) if s not in (9, 19)]
+spread(60, lambda: os.kill(os.getpid(), signal.SIGSTOP) if os.getpid() % 2 else deaf())' $1`,
+}
+
+const prelude = `exec python3 -c 'import os, signal
+def spin():
+    while True: pass
 def spread(count, first=lambda: None, then=spin):
     for i in range(count):
         try:
@@ -64,60 +64,62 @@ def spread(count, first=lambda: None, then=spin):
     first(); then()
 `
 
-// measurePriorities ends programs that put it off, while the machine has other things
-// to do.
-func measurePriorities(ctx context.Context, o options) (figure, error) {
-	const limit = time.Second // they need some time to become many
-	runs := o.runs
-	if runs == 0 {
-		runs = 140
-	}
-	return with(ctx, o, func(_ *service, who tenant) (f figure, err error) {
-		hogs, err := startHogs(ctx, 2*runtime.NumCPU())
-		defer func() { err = errors.Join(err, stopHogs(hogs)) }()
-		if err != nil {
-			return figure{}, err
-		}
-		var answers, ends lab.Sample
-		for i := range runs {
-			word := fmt.Sprintf("reluctant-%d", time.Now().UnixNano())
-			code := "exec python3 -c '" + reluctantPrelude + reluctant[i%len(reluctant)] + "' $1"
-			answered, end, err := overdue(ctx, who, client.RunRequest{
-				Language: "bash", Code: code, Args: []string{word}, Timeout: limit}, word)
-			if err != nil {
-				return figure{}, err
-			}
-			answers, ends = append(answers, answered), append(ends, end)
-		}
-		ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
-		return figure{
-			found: fmt.Sprintf("gone after p50 %v, p99 %v; answered after p50 %v, p99 %v (%d runs of %d kinds beside %d hogs)",
-				ms(ends.At(50)), ms(ends.At(99)), ms(answers.At(50)), ms(answers.At(99)), runs, len(reluctant),
-				len(hogs)),
-			over: ends.At(99) > 500*time.Millisecond,
-		}, nil
-	})
-}
-
-// startHogs starts processes of this machine that compute. Those that it could start
-// are returned with an error, too.
-func startHogs(ctx context.Context, count int) (hogs []*exec.Cmd, err error) {
-	for range count {
-		hog := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
+// measure runs the programs, and looks from outside when the last of their processes has ended.
+func (e ending) measure(ctx context.Context, o options, _ *service, who tenant) (string, error) {
+	computing, stop := context.WithCancel(ctx)
+	defer stop()
+	for range e.hogs * runtime.NumCPU() {
+		hog := exec.CommandContext(computing, "sh", "-c", "while :; do :; done")
 		hog.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := hog.Start(); err != nil {
-			return hogs, err
+			return "", err
 		}
-		hogs = append(hogs, hog)
+		defer func() { stop(); _ = hog.Wait() }() // it is killed
 	}
-	return hogs, nil
+	var answers, ends lab.Sample
+	for i := range o.runs {
+		answered, gone, err := overdue(ctx, who, e.programs[i%len(e.programs)], e.limit)
+		if err != nil {
+			return "", err
+		}
+		answers, ends = append(answers, answered), append(ends, gone)
+	}
+	return fmt.Sprintf("answered after p50 %.0f ms, p99 %.0f ms; gone after p50 %.0f ms, p99 %.0f ms (%d of %d kinds)",
+			answers.P50(), answers.P99(), ends.P50(), ends.P99(), o.runs, len(e.programs)),
+		missed(answers.P99() > 500 || ends.At(99) > e.gone)
 }
 
-// stopHogs ends them.
-func stopHogs(hogs []*exec.Cmd) (err error) {
-	for _, hog := range hogs {
-		err = errors.Join(err, hog.Process.Kill())
-		_ = hog.Wait() // it was killed
+// overdue runs a program that does not end by itself. It returns how long after its time limit it was answered, and
+// how long after that limit its last process was gone: one had been seen, or the run was over, since on a busy machine
+// one may come and go unseen. It begins to look at the limit, as looking before would use up the program's CPU share.
+func overdue(
+	ctx context.Context, who tenant, code string, limit time.Duration,
+) (answered, gone time.Duration, err error) {
+	word := fmt.Sprintf("1000.%d", time.Now().UnixNano()) // on its command lines; a time to sleep, too
+	end := time.Now().Add(limit)
+	ended := make(chan error, 1)
+	go func() {
+		run, err := who.Run(ctx, client.RunRequest{Language: "bash", Code: code, Args: []string{word}, Timeout: limit})
+		answered = time.Since(end)
+		if err == nil && run.Status != client.StatusTimeout {
+			err = errors.New("wanted a timeout, got " + describe(run))
+		}
+		ended <- err
+	}()
+	lab.Pause(ctx, limit)
+	for seen, over := false, false; gone == 0 || !over; lab.Pause(ctx, 2*time.Millisecond) {
+		select {
+		case err = <-ended:
+			over = true
+		default:
+		}
+		alive := false
+		for _, p := range lab.Processes() {
+			alive = alive || slices.Contains(p.Argv, word)
+		}
+		if seen = seen || alive; gone == 0 && !alive && (seen || over) {
+			gone = time.Since(end)
+		}
 	}
-	return err
+	return answered, gone, err
 }

@@ -11,24 +11,22 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/airlock-run/airlock/bench/lab"
 	"github.com/airlock-run/airlock/client"
 )
 
-// waitTime is how long anything may take that should take a moment.
+// waitTime bounds everything that should take a moment.
 const waitTime = 60 * time.Second
 
-// service is the service under test, and what it has on this machine.
+// service is the service under test.
 type service struct {
 	*lab.Service
 	binary, data  string
 	admin         string // key
 	pid, executor int    // of the process that serves, and of its executor
 	group         string // that its control groups have in common
-	own           []int  // its processes, when it was stopped
 	http          *http.Client
 }
 
@@ -38,19 +36,25 @@ func startService(ctx context.Context, o options, args ...string) (*service, err
 	if err != nil {
 		return nil, err
 	}
-	s := &service{binary: o.binary, data: data, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	if s.admin, err = lab.CreateKey(ctx, s.binary, data, "--admin", "--owner", "operator"); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(data))
+	s := &service{Service: &lab.Service{}, binary: o.binary, data: data,
+		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	if s.admin, err = lab.CreateKey(ctx, s.binary, data, "--admin", "--owner", "operator"); err == nil {
+		err = s.start(ctx, args...)
 	}
-	return s, s.start(ctx, args...)
+	if err != nil {
+		err = errors.Join(err, s.remove())
+	}
+	return s, err
 }
 
 // start starts the process, and waits until it is ready.
-func (s *service) start(ctx context.Context, args ...string) (err error) {
+func (s *service) start(ctx context.Context, args ...string) error {
 	args = append([]string{"--owner-rate", "100000", "--owner-sessions", "100000"}, args...)
-	if s.Service, err = lab.Serve(s.binary, s.data, "", nil, args...); err != nil {
+	started, err := lab.Serve(s.binary, s.data, "", nil, args...)
+	if err != nil {
 		return err
 	}
+	s.Service = started
 	if err := s.Await(ctx); err != nil {
 		return err
 	}
@@ -58,98 +62,74 @@ func (s *service) start(ctx context.Context, args ...string) (err error) {
 		s.pid, s.executor = s.Server(), s.Executor()
 		groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", s.executor))
 		_, name, _ := strings.Cut(string(groups), "/airlock/")
-		s.group, _, _ = strings.Cut(name, "/")
-		s.group, _, _ = strings.Cut(s.group, "\n")
+		s.group = name[:max(0, strings.IndexAny(name, "/\n"))]
 		return s.executor > 0 && (s.group != "" || os.Geteuid() != 0) // as root it enters one
 	})
 }
 
-// as returns a client of an owner's.
-func (s *service) as(ctx context.Context, owner string) (*client.Client, string, error) {
-	operator, err := client.New(client.Options{Server: s.URL, Key: s.admin, HTTP: s.http})
+// tenant is an owner that clients act for.
+type tenant struct {
+	*client.Client
+	key string
+}
+
+// tenant returns an owner with a new key.
+func (s *service) tenant(ctx context.Context, owner string) (tenant, error) {
+	key, err := lab.CreateKey(ctx, s.binary, s.data, "--owner", owner)
 	if err != nil {
-		return nil, "", err
+		return tenant{}, err
 	}
-	key, err := operator.CreateKey(ctx, client.NewKey{Owner: owner})
-	if err != nil {
-		return nil, "", err
-	}
-	c, err := client.New(client.Options{Server: s.URL, Key: key.Token, HTTP: s.http})
-	return c, key.Token, err
+	return s.as(key)
 }
 
-// stop ends the service as an operator does.
-func (s *service) stop() error {
-	s.http.CloseIdleConnections()
-	s.own = s.below()
-	if !s.Alive() {
-		return fmt.Errorf("the service had ended before: %w: %s", s.Exit, s.Log)
+func (s *service) as(key string) (tenant, error) {
+	c, err := client.New(client.Options{Server: s.URL, Key: key, HTTP: s.http})
+	return tenant{c, key}, err
+}
+
+// stop ends the service as an operator does, and returns what it left on the machine.
+func (s *service) stop() (left []string, err error) {
+	own := s.processes()
+	if err := s.Stop(); err != nil {
+		return nil, err
 	}
-	return s.Stop()
-}
-
-// kill ends the process that serves as kill -9 does, and waits for the rest.
-func (s *service) kill() error {
-	s.own = s.below()
-	// The parent first, if there is one: it would start the service again.
-	for _, pid := range []int{s.Cmd.Process.Pid, s.pid} {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return err
-		}
-	}
-	<-s.Ended
-	return nil
-}
-
-// remove ends what still runs and removes the data.
-func (s *service) remove() error {
-	s.Kill()
-	return os.RemoveAll(s.data)
-}
-
-// below lists the processes of the service, itself included.
-func (s *service) below() []int {
-	pids := []int{s.Cmd.Process.Pid}
-	for _, p := range lab.Processes().Below(s.Cmd.Process.Pid) {
-		pids = append(pids, p.PID)
-	}
-	return pids
-}
-
-// remains is what is left of a service that has ended.
-func (s *service) remains() (left []string) {
-	gone := until(context.Background(), "the end", func() bool {
-		left = nil
+	_ = until(context.Background(), "the end of everything", func() bool { // or it is said what is left
+		left = s.groups()
 		all := lab.Processes()
-		for _, pid := range s.own {
-			if _, alive := all[pid]; alive {
-				left = append(left, fmt.Sprint("process ", pid))
+		for _, p := range own {
+			if _, alive := all[p.PID]; alive {
+				left = append(left, fmt.Sprint("process ", p))
 			}
-		}
-		for _, folder := range s.groups() {
-			left = append(left, "control group "+folder)
 		}
 		if mounts, err := os.ReadFile("/proc/self/mountinfo"); err == nil && strings.Contains(string(mounts), s.data) {
 			left = append(left, "a mount below the data")
 		}
 		return len(left) == 0
 	})
-	if gone == nil {
-		return nil
-	}
-	return left
+	return left, nil
 }
 
-// groups lists the control groups of the service.
-func (s *service) groups() (found []string) {
-	if s.group == "" {
-		return nil
+// remove ends what still runs and removes the data.
+func (s *service) remove() error {
+	if s.Cmd != nil {
+		s.Kill()
 	}
+	return os.RemoveAll(s.data)
+}
+
+// processes returns the processes of the service, the first one included.
+func (s *service) processes() []lab.Process {
+	all := lab.Processes()
+	return append(all.Below(s.Cmd.Process.Pid), all[s.Cmd.Process.Pid])
+}
+
+// groups returns the control groups of the service.
+func (s *service) groups() (found []string) {
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && strings.Contains(path, "/airlock/"+s.group) {
+		if err == nil && d.IsDir() && s.group != "" && strings.Contains(path, "/airlock/"+s.group) {
 			found = append(found, path)
 		}
-		return nil
+		return nil // one that goes meanwhile is none
 	})
 	return found
 }
@@ -162,20 +142,20 @@ func until(ctx context.Context, what string, yes func() bool) error {
 	return errors.Join(fmt.Errorf("not within %v: %s", waitTime, what), ctx.Err())
 }
 
-// scrape reads the service's metrics.
-func (s *service) scrape(ctx context.Context) (map[string]float64, error) {
+// metrics returns the service's metrics.
+func (s *service) metrics(ctx context.Context) (map[string]float64, error) {
 	text, err := s.do(ctx, http.MethodGet, "/metrics", s.admin, http.NoBody)
 	values := map[string]float64{}
 	for line := range strings.Lines(text) {
-		name, value, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if n, err := strconv.ParseFloat(value, 64); ok && err == nil {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, err := strconv.ParseFloat(value, 64); err == nil {
 			values[name] = n
 		}
 	}
 	return values, err
 }
 
-// do makes a request of a key, and returns the answer, which must be a success.
+// do makes a request with a key, and returns the answer, which must be a success.
 func (s *service) do(ctx context.Context, method, path, key string, body io.Reader) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, body)
 	if err != nil {
@@ -189,7 +169,7 @@ func (s *service) do(ctx context.Context, method, path, key string, body io.Read
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %.200s", path, resp.Status, text)
+		err = &client.Error{Status: resp.StatusCode, Message: fmt.Sprintf("%s: %.200s", path, text)}
 	}
 	return string(text), err
 }
