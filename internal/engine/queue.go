@@ -342,23 +342,3 @@ func (q *queue) load() (seated, resting, waiting int) {
 	defer q.mu.Unlock()
 	return q.seated, max(q.seated-q.running, 0), q.waiting
 }
-
-// Turns is the queue of a Service by itself, for simulations.
-type Turns struct{ queue *queue }
-
-// NewTurns returns an empty queue.
-func NewTurns(most, mostPerOwner int) *Turns { return &Turns{newQueue(1, most, mostPerOwner)} }
-
-// Resize does what Service.SetSlots does.
-func (t *Turns) Resize(slots int) { t.queue.resize(max(slots, 1)) }
-
-// Enter queues a run, which has its slot once ready is closed. The caller calls leave when
-// the run has ended. ErrBusy means that the queue is full.
-func (t *Turns) Enter(owner Owner) (ready <-chan struct{}, leave func(), err error) {
-	ticket, err := t.queue.reserve(owner, NewID())
-	if err != nil {
-		return nil, nil, err
-	}
-	t.queue.join(ticket)
-	return ticket.ready, func() { t.queue.leave(ticket) }, nil
-}
