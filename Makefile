@@ -310,7 +310,7 @@ test-long: build gvisor $(VERSITYGW) ## more tests in CI: failures of cluster no
 # further options: ARGS='-only gvisor' measures one section, and writes its part of the document.
 # Each run leaves a file for benchstat in bench/out.
 .PHONY: bench
-bench: build gvisor ## speed beside alternatives: table, JSON, docs/performance.md; QUICK=1 for an estimate
+bench: build gvisor ## speed beside alternatives: table, docs/performance.md; QUICK=1 for an estimate
 	@scripts/bench-deps '$(CACHE)/bench'
 	@$(MAKE) test-data
 	@$(GO) build -o '$(CACHE)/bench/bench' ./bench
@@ -330,7 +330,7 @@ bench-ablation: ## what each trick of warm starts, cells, records and HTTP pays;
 # It stores a million rows in a temporary folder, some 3 GB with those of PostgreSQL.
 # QUICK=1 takes 100,000 rows and does not write the document.
 .PHONY: bench-growth
-bench-growth: build ## speed with a million runs and files, 10,000 sessions, 1,000 clients; curves in docs
+bench-growth: build ## speed with a million runs and files, 1,000 clients, load beyond the most; curves in docs
 	@$(MAKE) test-data
 	@$(GO) build -o '$(CACHE)/bench/bench' ./bench
 	@command -v pg_virtualenv >/dev/null && in='pg_virtualenv -o fsync=off -o max_wal_size=4GB' || in=env; \

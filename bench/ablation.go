@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -51,15 +50,15 @@ var tricks = []trick{
 	{"records", "short runs are recorded later", 120, "engine/record.go", "print prints bash list"},
 }
 
-// ablated is what a trick pays.
+// ablated is what a trick pays, by row.
 type ablated struct {
-	Trick string            `json:"trick"`
-	Ratio map[string]margin `json:"ratio"` // by row
+	trick string
+	ratio map[string]margin
 }
 
 // margin is the time without a trick by that with it, the median of all pairs of turns. In 95 of 100 measurements the
-// true one is between Least and Most.
-type margin struct{ Median, Least, Most float64 }
+// true one is between least and most.
+type margin struct{ median, least, most float64 }
 
 // payoff is one row that a person or an operator feels.
 type payoff struct {
@@ -67,15 +66,15 @@ type payoff struct {
 	rounds      int // each with a turn of both; a tenth in a quick run
 	clients     int // that ask as fast as they can for a while; 0: one asks once, after a rest
 	segment     time.Duration
-	open        func(b *bench, name string, s *lab.Service) contestant
+	open        func(b *bench, name string, s *lab.Service) lab.Contestant
 }
 
 // running returns what opens a program.
-func running(p *program) func(*bench, string, *lab.Service) contestant {
-	return func(_ *bench, name string, s *lab.Service) contestant { return airlock(name, s, p) }
+func running(p *program) func(*bench, string, *lab.Service) lab.Contestant {
+	return func(_ *bench, name string, s *lab.Service) lab.Contestant { return airlock(name, s, p) }
 }
 
-func thePlot(b *bench, name string, s *lab.Service) contestant { return airlock(name, s, &b.plot) }
+func thePlot(b *bench, name string, s *lab.Service) lab.Contestant { return airlock(name, s, &b.plot) }
 
 var largeInput = holding(100 * mebibyte)
 
@@ -84,20 +83,20 @@ var payoffs = []payoff{
 	{"prints", "of 8", 30, 8, 300 * time.Millisecond, running(&printing)},
 	{"plot", "plot.py", 20, 0, 0, thePlot},
 	{"plots", "of 4", 10, 4, time.Second, thePlot},
-	{"new", "new session", 60, 0, 0, func(_ *bench, name string, s *lab.Service) contestant {
+	{"new", "new session", 60, 0, 0, func(_ *bench, name string, s *lab.Service) lab.Contestant {
 		return newSessions(name, s)
 	}},
-	{"cell", "next cell", 150, 0, 0, func(_ *bench, name string, s *lab.Service) contestant {
+	{"cell", "next cell", 150, 0, 0, func(_ *bench, name string, s *lab.Service) lab.Contestant {
 		return cells(name, s, nextBefore, nextCode, nextWanted)
 	}},
-	{"mcp", "MCP's cell", 150, 0, 0, func(_ *bench, name string, s *lab.Service) contestant {
+	{"mcp", "MCP's cell", 150, 0, 0, func(_ *bench, name string, s *lab.Service) lab.Contestant {
 		return byMCP(name, overHTTP(s))
 	}},
 	{"js", "console.log(1)", 60, 0, 0, running(&spoken[0].program)},
 	{"ts", "TypeScript", 60, 0, 0, running(&spoken[1].program)},
 	{"bash", "echo", 150, 0, 0, running(&spoken[2].program)},
-	{"list", "list", 100, 0, 0, func(_ *bench, name string, s *lab.Service) contestant {
-		return ready(name, newCaller(s.URL).again("GET", runsPath, nil))
+	{"list", "list", 100, 0, 0, func(_ *bench, name string, s *lab.Service) lab.Contestant {
+		return lab.Ready(name, newCaller(s.URL).again("GET", runsPath, nil))
 	}},
 	{"input", "100 MiB in", 40, 0, 0, running(&largeInput)},
 }
@@ -105,7 +104,7 @@ var payoffs = []payoff{
 // ablationSections are the tricks.
 func ablationSections() (list []section) {
 	for _, t := range tricks {
-		list = append(list, section{t.id(), t.what, func(b *bench, ctx context.Context) error { return b.ablate(ctx, t) }})
+		list = append(list, section{t.id(), t.what, func(b *bench, ctx context.Context) { b.ablate(ctx, t) }})
 	}
 	return list
 }
@@ -121,22 +120,19 @@ func (t trick) id() string {
 const ablationSides = 2
 
 // ablate compares services with all tricks and services without this one.
-func (b *bench) ablate(ctx context.Context, t trick) error {
+func (b *bench) ablate(ctx context.Context, t trick) {
 	ratios := map[string][]float64{}
 	for side := range ablationSides {
-		if err := b.ablateOnce(ctx, t, side, ratios); err != nil {
-			return err
-		}
+		b.ablateOnce(ctx, t, side, ratios)
 	}
 	found := ablated{t.id(), map[string]margin{}}
 	for _, p := range payoffs {
 		if len(ratios[p.name]) > 0 {
-			found.Ratio[p.name] = medianOf(ratios[p.name])
-			fmt.Fprintf(os.Stderr, "   %-14s %.2f\n", p.title, found.Ratio[p.name])
+			found.ratio[p.name] = medianOf(ratios[p.name])
+			fmt.Fprintf(os.Stderr, "   %-14s %.2f\n", p.title, found.ratio[p.name])
 		}
 	}
-	b.results.Ablation = append(b.results.Ablation, found)
-	return nil
+	b.tricks = append(b.tricks, found)
 }
 
 // medianOf returns a median with the values that are two standard deviations of its rank away from it.
@@ -149,82 +145,64 @@ func medianOf(values []float64) margin {
 
 // ablateOnce starts one service of each kind, and adds to the ratios of all rows. On every second side the one without
 // the trick is started first.
-func (b *bench) ablateOnce(ctx context.Context, t trick, side int, ratios map[string][]float64) error {
+func (b *bench) ablateOnce(ctx context.Context, t trick, side int, ratios map[string][]float64) {
 	var both [2]*lab.Service // with all tricks, without this one
 	for i := range both {
 		k := (i + side) % 2
-		data, err := lab.NewData(b.scratch, b.runtimes)
-		if err != nil {
-			return err
-		}
-		s, err := b.serve(ctx, data, []string{"AIRLOCK_WITHOUT=" + []string{"", t.name}[k]}, "--owner-rate=100000")
-		if both[k], err = warmed(ctx, s, err); err != nil {
-			return err
-		}
+		both[k] = warmed(ctx, b.serve(ctx, b.data(), []string{"AIRLOCK_WITHOUT=" + []string{"", t.name}[k]},
+			"--owner-rate=100000"))
 		defer func() { _ = both[k].Stop() }() // nothing is measured any more
 	}
 	for _, p := range payoffs {
-		if !slices.Contains(strings.Fields(t.rows), p.name) {
-			continue
+		if slices.Contains(strings.Fields(t.rows), p.name) {
+			ratios[p.name] = append(ratios[p.name],
+				p.ratios(ctx, b, p.open(b, "all", both[0]), p.open(b, "without", both[1]))...)
 		}
-		found, err := p.ratios(ctx, b, p.open(b, "all", both[0]), p.open(b, "without", both[1]))
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.title, err)
-		}
-		ratios[p.name] = append(ratios[p.name], found...)
 	}
-	return nil
 }
 
 // ratios returns, of each pair of turns, the time of the second by that of the first.
-func (p *payoff) ratios(ctx context.Context, b *bench, both ...contestant) (ratios []float64, err error) {
+func (p *payoff) ratios(ctx context.Context, b *bench, both ...lab.Contestant) (ratios []float64) {
 	rounds := max(p.rounds*b.rounds/ablationSides, 1)
 	if b.quick {
 		rounds = max(rounds/10, 2)
 	}
 	if p.clients == 0 {
-		times, err := turns(ctx, rounds, both...)
-		if err != nil {
-			return nil, err
-		}
+		times := lab.Turns(ctx, rounds, both...)
 		for i := range times[0] {
 			ratios = append(ratios, float64(times[1][i])/float64(times[0][i]))
 		}
-		return ratios, nil
+		return ratios
 	}
 	for round := range rounds {
-		var each [2]span
+		var each [2]lab.Load
 		for i := range each {
 			k := (i + round) % 2
-			lab.Pause(ctx, 4*rest)
-			if err := each[k].add(ctx, both[k], p.clients, p.segment); err != nil {
-				return nil, err
-			}
+			lab.Pause(ctx, 4*lab.Rest)
+			each[k].Saturate(ctx, both[k], p.clients, p.segment)
+			lab.Check(each[k].Failed)
 		}
-		if err := errors.Join(each[0].why, each[1].why); err != nil {
-			return nil, err
-		}
-		ratios = append(ratios, each[1].pace()/each[0].pace())
+		ratios = append(ratios, each[0].Rate()/each[1].Rate())
 	}
-	return ratios, nil
+	return ratios
 }
 
-func (r *results) ablationTable() string {
+func (b *bench) ablationTable() string {
 	head := []string{"without", "lines", "in"}
 	for _, p := range payoffs {
 		head = append(head, p.title)
 	}
 	t := lab.NewTable(head...)
-	for _, found := range r.Ablation {
-		i := slices.IndexFunc(tricks, func(t trick) bool { return t.id() == found.Trick })
+	for _, found := range b.tricks {
+		i := slices.IndexFunc(tricks, func(t trick) bool { return t.id() == found.trick })
 		if i < 0 {
 			continue // it has gone since
 		}
 		row := []string{tricks[i].what, fmt.Sprint(tricks[i].lines), tricks[i].in}
 		for _, p := range payoffs {
 			cell := ""
-			if ratio, ok := found.Ratio[p.name]; ok {
-				cell = fmt.Sprintf("%.2f ±%.2f", ratio.Median, (ratio.Most-ratio.Least)/2)
+			if ratio, ok := found.ratio[p.name]; ok {
+				cell = fmt.Sprintf("%.2f ±%.2f", ratio.median, (ratio.most-ratio.least)/2)
 			}
 			row = append(row, cell)
 		}

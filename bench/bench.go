@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,59 +16,45 @@ import (
 	"github.com/airlock-run/airlock/bench/lab"
 )
 
-// bench is one run: the services that it started, and its results.
+// bench is one run: the services that it started, and its results. Its methods end the lab.Try around the section when
+// something fails.
 type bench struct {
 	*options
-	section string
+	lab.Report
 	scratch string
 	site    string // where Python looks for packages below PYTHONUSERBASE
-	results *results
 	plot    program
+	curves  []lab.Chart
+	tricks  []ablated
 
 	warm, cold, peer *lab.Service // nil until they are needed
+	ends, atExit     []func()     // what is done after the section, and after all
 }
 
-func newBench(ctx context.Context, o *options) (*bench, error) {
-	if _, err := os.Stat(filepath.Join(o.runtimes, "python", "manifest.json")); err != nil {
-		return nil, fmt.Errorf("there are no Python packages in %s: make test-data installs them", o.runtimes)
+// prepare looks at what is measured, and makes a folder with the packages and fonts of cold interpreters.
+func (b *bench) prepare(ctx context.Context) {
+	if _, err := os.Stat(filepath.Join(b.runtimes, "python", "manifest.json")); err != nil {
+		lab.Fail("there are no Python packages in %s: make test-data installs them", b.runtimes)
 	}
-	version, err := exec.CommandContext(ctx, o.airlock, "version").Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.airlock, err)
-	}
-	python, err := exec.CommandContext(ctx, o.python, "--version").Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.python, err)
-	}
+	version := lab.Must(exec.CommandContext(ctx, b.airlock, "version").Output())
+	python := strings.TrimSpace(string(lab.Must(exec.CommandContext(ctx, b.python, "--version").Output())))
 	first, _, _ := strings.Cut(string(version), "\n")
-	b := &bench{options: o, results: newResults(first+", "+strings.TrimSpace(string(python)), o.quick)}
-	if b.plot, err = plotProgram(o.at); err != nil {
-		return nil, err
-	}
-	if b.scratch, err = os.MkdirTemp("", "airlock-bench-"); err != nil {
-		return nil, err
-	}
-	if err := b.furnish(string(python)); err != nil {
-		b.close()
-		return nil, err
-	}
-	return b, nil
-}
-
-// furnish puts the packages and fonts of cold interpreters into the scratch folder.
-func (b *bench) furnish(python string) error {
+	b.Version, b.Quick, b.At, b.Machine = first+", "+python, b.quick, time.Now().UTC(), lab.ThisMachine()
+	b.plot = plotProgram(b.at)
+	b.scratch = lab.Must(os.MkdirTemp("", "airlock-bench-"))
+	b.atExit = append(b.atExit, func() { os.RemoveAll(b.scratch) })
 	var major, minor int
 	if _, err := fmt.Sscanf(python, "Python %d.%d", &major, &minor); err != nil {
-		return fmt.Errorf("%q is no version of Python: %w", python, err)
+		lab.Fail("%q is no version of Python: %w", python, err)
 	}
 	b.site = fmt.Sprintf("/lib/python%d.%d/site-packages", major, minor)
 	packages := b.base() + b.site
-	return errors.Join(
+	lab.Check(errors.Join(
 		os.Chmod(b.scratch, 0o755), // the service's user and sandboxes go through it
 		os.CopyFS(b.fonts(), os.DirFS(filepath.Join(b.runtimes, "python", "matplotlib"))),
 		os.MkdirAll(filepath.Dir(packages), 0o755),
 		os.Symlink(b.packages(), packages),
-	)
+	))
 }
 
 // packages is the folder of the Python packages, base one that has them where Python looks for a user's own, and fonts
@@ -78,13 +63,22 @@ func (b *bench) packages() string { return filepath.Join(b.runtimes, "python", "
 func (b *bench) base() string     { return filepath.Join(b.scratch, "base") }
 func (b *bench) fonts() string    { return filepath.Join(b.scratch, "matplotlib") }
 
-func (b *bench) close() {
-	for _, s := range []*lab.Service{b.warm, b.cold, b.peer} {
-		if s != nil {
-			_ = s.Stop() // nothing is measured any more
-		}
+// end does what is left to do, the last first.
+func end(list *[]func()) {
+	for ; len(*list) > 0; *list = (*list)[:len(*list)-1] {
+		(*list)[len(*list)-1]()
 	}
-	os.RemoveAll(b.scratch)
+}
+
+// kept starts a service that stays after the section.
+func (b *bench) kept(s **lab.Service, start func() *lab.Service) *lab.Service {
+	if *s == nil {
+		ends := b.ends
+		b.ends = nil
+		defer func() { b.atExit, b.ends = append(b.atExit, b.ends...), ends }()
+		*s = start()
+	}
+	return *s
 }
 
 // full returns how often something is measured: a part of that in a quick run.
@@ -95,51 +89,40 @@ func (b *bench) full(times, quick int) int {
 	return times
 }
 
-// start starts Airlock with a data directory of its own, and waits until it answers.
-func (b *bench) start(ctx context.Context, args ...string) (*lab.Service, error) {
-	data, err := lab.NewData(b.scratch, b.runtimes)
-	if err != nil {
-		return nil, err
-	}
-	return b.serve(ctx, data, nil, args...)
+// data makes a data directory.
+func (b *bench) data() string { return lab.Must(lab.NewData(b.scratch, b.runtimes)) }
+
+// await waits until a service takes connections. It ends with the section.
+func (b *bench) await(ctx context.Context, s *lab.Service) *lab.Service {
+	b.ends = append(b.ends, func() { _ = s.Stop() }) // nothing is measured any more
+	lab.Check(s.Await(ctx))
+	return s
 }
 
-func (b *bench) serve(ctx context.Context, data string, env []string, args ...string) (*lab.Service, error) {
-	s, err := lab.Serve(b.airlock, data, "", env, args...)
-	if err != nil {
-		return nil, err
-	}
-	return s, s.Await(ctx)
+// serve starts Airlock on a data directory, and waits until it answers.
+func (b *bench) serve(ctx context.Context, data string, env []string, args ...string) *lab.Service {
+	return b.await(ctx, lab.Must(lab.Serve(b.airlock, data, "", env, args...)))
 }
 
-// startWarm is start, and waits until all zygotes are ready.
-func (b *bench) startWarm(ctx context.Context, args ...string) (*lab.Service, error) {
-	s, err := b.start(ctx, args...)
-	return warmed(ctx, s, err)
+// startWarm starts Airlock, and waits until all zygotes are ready.
+func (b *bench) startWarm(ctx context.Context, args ...string) *lab.Service {
+	return warmed(ctx, b.serve(ctx, b.data(), nil, args...))
 }
 
-// warmed waits until all zygotes of a service that was started are ready.
-func warmed(ctx context.Context, s *lab.Service, err error) (*lab.Service, error) {
-	if err == nil {
-		_, err = zygotesReady(ctx, s)
-	}
-	return s, err
+// many are the options of a service with an owner who has many sessions.
+var many = []string{"--live=1000", "--owner-live=1000", "--owner-rate=100000"}
+
+// service returns the warm service that most sections use.
+func (b *bench) service(ctx context.Context) *lab.Service {
+	return b.kept(&b.warm, func() *lab.Service { return b.startWarm(ctx, many...) })
 }
 
-// service starts the warm service that most sections use, if it does not run.
-func (b *bench) service(ctx context.Context) (err error) {
-	if b.warm == nil {
-		b.warm, err = b.startWarm(ctx, "--live=1000", "--owner-live=1000", "--owner-rate=100000")
-	}
-	return err
-}
-
-// zygotesReady waits until every zygote waits, and returns how long after the start of the service the last one had
-// become ready: one that sleeps for a while without using a core has imported what it was to import.
-func zygotesReady(ctx context.Context, s *lab.Service) (time.Duration, error) {
+// warmed waits until every zygote of a service waits: one that sleeps for a while without using a core has imported
+// what it was to import.
+func warmed(ctx context.Context, s *lab.Service) *lab.Service {
 	const still = 400 * time.Millisecond
 	before, since := "", time.Now()
-	if lab.Until(ctx, lab.StartTime, func() bool {
+	if !lab.Until(ctx, lab.StartTime, func() bool {
 		now, asleep := "", true
 		for _, z := range s.Zygotes() {
 			asleep = asleep && z.State == 'S'
@@ -150,67 +133,19 @@ func zygotesReady(ctx context.Context, s *lab.Service) (time.Duration, error) {
 		}
 		return time.Since(since) > still
 	}) {
-		return since.Sub(s.Began), nil
+		lab.Check(errors.Join(errors.New("its zygotes do not become ready"), ctx.Err()))
 	}
-	return 0, errors.Join(errors.New("its zygotes do not become ready"), ctx.Err())
+	return s
 }
 
-// call does something once, and returns how long it took.
-type call func(ctx context.Context) (time.Duration, error)
-
-// contestant is one way to do it. Open prepares one client: what is not measured.
-type contestant struct {
-	name string
-	open func(ctx context.Context) (call, func(), error)
-}
-
-// ready is a contestant that has nothing to prepare.
-func ready(name string, do call) contestant {
-	return contestant{name, func(context.Context) (call, func(), error) { return do, func() {}, nil }}
-}
-
-// rest is how long nothing happens before each single measurement, so that what the one before left to be done is not
-// paid for by the next: the service refills its pool behind the answer.
-const rest = 25 * time.Millisecond
-
-// turns measures contestants round by round, after one for nothing: files come from the disk only then. Each round
-// begins with another one, so that none always follows the same other.
-func turns(ctx context.Context, rounds int, list ...contestant) ([]lab.Sample, error) {
-	calls, times := make([]call, len(list)), make([]lab.Sample, len(list))
-	for i, c := range list {
-		do, done, err := c.open(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, err)
-		}
-		defer done()
-		calls[i] = do
-		if _, err := do(ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, err)
-		}
-	}
-	for round := range rounds {
-		for i := range list {
-			k := (i + round) % len(list)
-			lab.Pause(ctx, rest)
-			took, err := calls[k](ctx)
-			if err = errors.Join(err, ctx.Err()); err != nil {
-				return nil, fmt.Errorf("%s: %w", list[k].name, err)
-			}
-			times[k] = append(times[k], took)
-		}
-	}
-	return times, nil
-}
-
-// compare is turns, and records what was measured. It returns the medians in milliseconds.
-func (b *bench) compare(ctx context.Context, of string, rounds int, list ...contestant) ([]float64, error) {
-	times, err := turns(ctx, rounds, list...)
+// compare has contestants take turns, and records what was measured. It returns the medians in milliseconds.
+func (b *bench) compare(ctx context.Context, of string, rounds int, list ...lab.Contestant) []float64 {
 	medians := make([]float64, len(list))
-	for i := range times {
-		b.row(of, list[i].name, times[i])
-		medians[i] = times[i].P50()
+	for i, times := range lab.Turns(ctx, rounds, list...) {
+		b.Row(of, list[i].Name, times)
+		medians[i] = times.P50()
 	}
-	return medians, err
+	return medians
 }
 
 // caller asks one service, on connections of its own.
@@ -235,6 +170,13 @@ func newCaller(url string, header ...string) *caller {
 	return c
 }
 
+// caller returns one whose connections are closed after the section.
+func (b *bench) caller(s *lab.Service) *caller {
+	c := newCaller(s.URL)
+	b.ends = append(b.ends, c.close)
+	return c
+}
+
 func (c *caller) close() { c.client.CloseIdleConnections() }
 
 // statusError is an answer that is no success.
@@ -246,80 +188,55 @@ type statusError struct {
 func (e *statusError) Error() string { return fmt.Sprintf("status %d: %.300s", e.status, e.text) }
 
 // do makes a request, and returns how long it took until the whole answer was there, which must have some text in it.
-// A body is nothing, JSON as a string, bytes, or a value of which JSON is made.
 func (c *caller) do(ctx context.Context, method, path string, body any, wanted ...string) (time.Duration, error) {
-	kind, content := "application/json", io.Reader(http.NoBody)
-	switch given := body.(type) {
-	case nil:
-	case string:
-		content = strings.NewReader(given)
-	case []byte:
-		kind, content = "application/octet-stream", bytes.NewReader(given)
-	default:
-		text, err := json.Marshal(given)
-		if err != nil {
-			return 0, err
-		}
-		content = bytes.NewReader(text)
-	}
-	r, err := http.NewRequestWithContext(ctx, method, c.url+path, content)
+	r, err := lab.NewRequest(ctx, method, c.url+path, body)
 	if err != nil {
 		return 0, err
-	}
-	if body != nil {
-		r.Header.Set("Content-Type", kind)
 	}
 	for name, value := range c.header {
 		r.Header.Set(name, value)
 	}
-	began := time.Now()
-	resp, err := c.client.Do(r)
+	a, err := lab.Send(c.client, r, c.body)
 	if err != nil {
 		return 0, err
 	}
-	defer resp.Body.Close()
-	answer := bytes.NewBuffer(c.body[:0])
-	_, err = answer.ReadFrom(resp.Body)
-	took := time.Since(began)
-	c.body, c.timing = answer.Bytes(), resp.Header.Get("Server-Timing")
-	if err != nil {
-		return 0, err
-	}
-	if resp.StatusCode/100 != 2 {
-		return 0, &statusError{resp.StatusCode, string(c.body)}
+	c.body, c.timing = a.Body, a.Header.Get("Server-Timing")
+	if a.Status/100 != 2 {
+		return 0, &statusError{a.Status, string(c.body)}
 	}
 	for _, text := range wanted {
 		if !bytes.Contains(c.body, []byte(text)) {
 			return 0, fmt.Errorf("the answer to %s %s has no %s: %.400s", method, path, text, c.body)
 		}
 	}
-	return took, nil
+	return a.Took, nil
 }
 
-// decode is do, and reads the answer.
-func (c *caller) decode(ctx context.Context, method, path string, body, answer any) (time.Duration, error) {
-	took, err := c.do(ctx, method, path, body)
-	if err != nil {
-		return 0, err
-	}
-	return took, json.Unmarshal(c.body, answer)
+// decode makes a request, and reads the answer.
+func (c *caller) decode(ctx context.Context, method, path string, body, answer any) time.Duration {
+	took := lab.Must(c.do(ctx, method, path, body))
+	lab.Check(json.Unmarshal(c.body, answer))
+	return took
 }
 
 // again returns a call that makes the same request each time.
-func (c *caller) again(method, path string, body any, wanted ...string) call {
+func (c *caller) again(method, path string, body any, wanted ...string) lab.Call {
 	return func(ctx context.Context) (time.Duration, error) { return c.do(ctx, method, path, body, wanted...) }
 }
 
-// The addresses of the native API.
-const runsPath, filesPath, sessionsPath = "/api/v1/runs", "/api/v1/files", "/api/v1/sessions"
+// The addresses of the native API, and the least run.
+const (
+	runsPath, filesPath, sessionsPath = "/api/v1/runs", "/api/v1/files", "/api/v1/sessions"
+	printRun                          = `{"language":"python","code":"print(1)"}`
+)
 
 type made struct{ ID string }
 
 // session makes a live session of Python, and returns its path.
-func (c *caller) session(ctx context.Context) (string, error) {
+func (c *caller) session(ctx context.Context) string {
 	var m made
-	_, err := c.decode(ctx, "POST", sessionsPath, `{"kind":"live","language":"python"}`, &m)
-	return sessionsPath + "/" + m.ID, err
+	c.decode(ctx, "POST", sessionsPath, `{"kind":"live","language":"python"}`, &m)
+	return sessionsPath + "/" + m.ID
 }
 
 // cell runs a cell of a session.

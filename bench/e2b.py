@@ -1,5 +1,5 @@
 """Measures E2B's Python client, as often as the first argument says: sandboxes are made and deleted, one at a time and
-twenty at once; made, with a first result; and used for commands. Prints milliseconds."""
+twenty at once; made, with a first result; and used for commands. Prints milliseconds by rows."""
 
 import json
 import sys
@@ -43,7 +43,7 @@ sandbox = Sandbox.create()
 commands = [timed(lambda: sandbox.commands.run("true"))[1] for _ in range(COUNT + 10)][10:]
 sandbox.kill()
 json.dump({
-    "create": [p[0] for p in alone], "delete": [p[1] for p in alone],
-    "create20": [p[0] for p in together], "delete20": [p[1] for p in together],
-    "first": firsts, "command": commands,
+    "Sandbox.create(), one at a time": [p[0] for p in alone], "sandbox.kill(), one at a time": [p[1] for p in alone],
+    "Sandbox.create(), 20 at once": [p[0] for p in together], "sandbox.kill(), 20 at once": [p[1] for p in together],
+    'Sandbox.create() and run_code("1+1")': firsts, 'commands.run("true")': commands,
 }, sys.stdout)

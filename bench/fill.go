@@ -15,7 +15,7 @@ import (
 	"github.com/airlock-run/airlock/bench/lab"
 )
 
-// database is a database that is database from outside while no service has it open: a
+// database is a database that is filled from outside while no service has it open: a
 // million runs through the front door would take an hour.
 type database struct {
 	name, data string
@@ -39,11 +39,8 @@ type dialect struct {
 // which they would expire.
 const apart = 40_000
 
-func (b *bench) inSQLite() (*database, error) {
-	data, err := lab.NewData(b.scratch, b.runtimes)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) inSQLite() *database {
+	data := b.data()
 	return &database{
 		name: "SQLite", data: data, driver: "sqlite", base: base(b.full(1_000_000, 100_000)),
 		source: "file:" + filepath.Join(data, "index.db") + "?_pragma=synchronous(OFF)&_pragma=cache_size(-200000)",
@@ -54,16 +51,12 @@ func (b *bench) inSQLite() (*database, error) {
 				SELECT doc, '6c6f63616c', 'python ok native', CAST(json_extract(l.source, '$.code') AS TEXT),
 				CAST(l.stdout AS TEXT), 'report' || n.i || '.csv' FROM %s JOIN runs r ON r.id = %s JOIN run_logs l ON l.run = r.id`,
 		},
-	}, nil
+	}
 }
 
-func (b *bench) inPostgres() (*database, error) {
-	data, err := lab.NewData(b.scratch, b.runtimes)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) inPostgres() *database {
 	return &database{
-		name: "PostgreSQL", data: data, driver: "pgx", base: base(b.full(1_000_000, 100_000)), source: b.database,
+		name: "PostgreSQL", data: b.data(), driver: "pgx", base: base(b.full(1_000_000, 100_000)), source: b.database,
 		env: []string{"AIRLOCK_DATABASE=" + b.database},
 		words: dialect{
 			series: "generate_series(CAST(%d AS BIGINT), CAST(%d AS BIGINT)) AS n(i)",
@@ -72,18 +65,10 @@ func (b *bench) inPostgres() (*database, error) {
 				'python ok native report' || n.i || ' csv ' || (l.source::json->>'code') || convert_from(l.stdout, 'UTF8')),
 				'[^a-z0-9]+'), '')) FROM %s JOIN runs r ON r.id = %s JOIN run_logs l ON l.run = r.id`,
 		},
-	}, nil
+	}
 }
 
 func base(rows int) int64 { return time.Now().Add(-time.Minute).UnixMicro() - int64(rows)*apart }
-
-func (f *database) open() (*sql.DB, error) {
-	db, err := sql.Open(f.driver, f.source)
-	if err == nil {
-		db.SetMaxOpenConns(1)
-	}
-	return db, err
-}
 
 // id is the id of number i.
 func (f *database) id() string {
@@ -98,7 +83,7 @@ func (f *database) digest(of string) string {
 
 // fill adds runs that have ended, with their code and output, and files, until there
 // are so many of both.
-func (f *database) fill(ctx context.Context, rows int) error {
+func (f *database) fill(ctx context.Context, rows int) {
 	from := fmt.Sprintf(f.words.series, f.have+1, rows)
 	made := fmt.Sprintf("%d + n.i * %d", f.base, apart)
 	region := "(CASE n.i % 8"
@@ -128,40 +113,18 @@ func (f *database) fill(ctx context.Context, rows int) error {
 			"INSERT INTO usage (owner, files, bytes) SELECT owner, count(*), sum(size) FROM files GROUP BY owner", "ANALYZE")
 	}
 	f.have = rows
-	return f.do(ctx, steps)
+	db := lab.Must(sql.Open(f.driver, f.source))
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	for _, step := range steps {
+		if _, err := db.ExecContext(ctx, step); err != nil {
+			lab.Fail("%s: %w in %.120s", f.name, err, step)
+		}
+	}
 }
 
 // doc is the number of a run in the index of words: when it was made, see decision 0133.
 func (f *database) doc(made string) string { return "(" + made + ") * 1024" }
-
-// fillSessions adds sessions with the file that was uploaded in each.
-func (f *database) fillSessions(ctx context.Context, count int) error {
-	from := fmt.Sprintf(f.words.series, 1, count)
-	made := fmt.Sprintf("%d + n.i", f.base)
-	return f.do(ctx, []string{
-		`INSERT INTO files (id, owner, origin, name, path, size, mime, sha256, created_us, expires_us, ttl_us)
-			SELECT ` + f.id() + `, u.owner, u.origin, u.name, u.path, u.size, u.mime, u.sha256, u.created_us, u.expires_us, u.ttl_us
-			FROM ` + from + ` CROSS JOIN (SELECT * FROM files LIMIT 1) u`,
-		`INSERT INTO sessions (id, owner, origin, kind, implicit, created_us, expires_us, ttl_us)
-			SELECT ` + f.id() + `, 'local', 'native', 'files', 0, ` + made + `, ` + made + ` + 86400000000, 86400000000 FROM ` + from,
-		`INSERT INTO session_files (session, path, file, role, read_only)
-			SELECT ` + f.id() + `, 'in.csv', ` + f.id() + `, 'input', 0 FROM ` + from,
-	})
-}
-
-func (f *database) do(ctx context.Context, steps []string) error {
-	db, err := f.open()
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	for _, step := range steps {
-		if _, err := db.ExecContext(ctx, step); err != nil {
-			return fmt.Errorf("%w in %.120s", err, step)
-		}
-	}
-	return nil
-}
 
 // size is that of the database's files, in MB.
 func (f *database) size() float64 {

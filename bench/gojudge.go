@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"mime/multipart"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,53 +29,33 @@ uid: 1536
 gid: 1536
 `
 
-// startJudge starts go-judge, or says why there is none.
-func (b *bench) startJudge(ctx context.Context) (*lab.Service, error) {
-	if _, err := os.Stat(b.judge); err != nil {
-		return nil, errors.New("it is not installed")
-	}
-	packages, err := filepath.EvalSymlinks(b.packages())
-	if err != nil {
-		return nil, err
-	}
+// startJudge starts go-judge.
+func (b *bench) startJudge(ctx context.Context) *lab.Service {
 	var binds strings.Builder
 	for source, target := range map[string]string{"/bin": "/bin", "/lib": "/lib", "/lib64": "/lib64", "/usr": "/usr",
-		packages: baseInside + b.site, b.fonts(): fontsInside} {
+		lab.Must(filepath.EvalSymlinks(b.packages())): baseInside + b.site, b.fonts(): fontsInside} {
 		if _, err := os.Stat(source); err == nil {
 			fmt.Fprintf(&binds, "  - {type: bind, source: %q, target: %s, readonly: true}\n", source, target)
 		}
 	}
-	mounts := filepath.Join(b.scratch, "mount.yaml")
-	if err := os.WriteFile(mounts, fmt.Appendf(nil, judgeMounts, binds.String()), 0o644); err != nil {
-		return nil, err
-	}
-	address, err := lab.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	s, err := lab.Start(address, nil, b.judge, "-http-addr", address, "-mount-conf", mounts, "-silent", "-pre-fork", "4")
-	if err != nil {
-		return nil, err
-	}
-	return s, s.Await(ctx)
+	mounts, address := filepath.Join(b.scratch, "mount.yaml"), lab.Must(lab.FreeAddress())
+	lab.Check(os.WriteFile(mounts, fmt.Appendf(nil, judgeMounts, binds.String()), 0o644))
+	return b.await(ctx, lab.Must(lab.Start(address, nil, b.judge, "-http-addr", address, "-mount-conf", mounts, "-silent",
+		"-pre-fork", "4")))
 }
 
-// goJudge runs a program there: inputs are uploaded once, outputs stay in its store, and are deleted between calls.
-func (b *bench) goJudge(p *program) contestant {
-	return contestant{nameJudge, func(ctx context.Context) (call, func(), error) {
-		c := newCaller(b.peer.URL)
+// goJudge runs a program there: inputs come with the request, outputs stay in its store, and are deleted between calls.
+func goJudge(s *lab.Service, python string, p *program) lab.Contestant {
+	return lab.Contestant{Name: nameJudge, Open: func(ctx context.Context) (lab.Call, func()) {
+		c := newCaller(s.URL)
 		run := map[string]any{
-			"args": append([]string{b.python}, p.arguments()...), "env": environment(p, baseInside, fontsInside),
+			"args": append([]string{python}, p.arguments()...), "env": environment(p, baseInside, fontsInside),
 			"files":    []any{map[string]string{"content": ""}, collector("stdout"), collector("stderr")},
 			"cpuLimit": time.Minute, "clockLimit": time.Minute, "memoryLimit": 1 << 30, "procLimit": 128,
 		}
 		if p.input != "" {
-			id, err := upload(ctx, c, p)
-			if err != nil {
-				return nil, nil, err
-			}
 			run["copyIn"] = map[string]any{"main.py": map[string]string{"content": p.code},
-				p.input: map[string]string{"fileId": id}}
+				p.input: map[string]string{"content": string(p.data)}}
 		}
 		if p.output != "" {
 			run["copyOutCached"] = []string{p.output}
@@ -94,29 +71,11 @@ func (b *bench) goJudge(p *program) contestant {
 				_, err = c.do(ctx, "DELETE", "/file/"+kept, nil)
 			}
 			return took, err
-		}, c.close, nil
+		}, c.close
 	}}
 }
 
 func collector(name string) map[string]any { return map[string]any{"name": name, "max": mebibyte} }
-
-// upload returns the id of a program's input.
-func upload(ctx context.Context, c *caller, p *program) (id string, err error) {
-	var form bytes.Buffer
-	writer := multipart.NewWriter(&form)
-	part, err := writer.CreateFormFile("file", p.input)
-	if err != nil {
-		return "", err
-	}
-	_, err = part.Write(p.data)
-	if err = errors.Join(err, writer.Close()); err != nil {
-		return "", err
-	}
-	c.header["Content-Type"] = writer.FormDataContentType()
-	defer delete(c.header, "Content-Type")
-	_, err = c.decode(ctx, "POST", "/file", form.Bytes(), &id)
-	return id, err
-}
 
 // judged checks an answer, and returns the id of the file that the program left.
 func judged(body []byte, p *program) (kept string, err error) {

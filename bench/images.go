@@ -1,97 +1,69 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
-
 	"github.com/airlock-run/airlock/bench/lab"
 )
 
 // measureImages makes images of the CPython of Debian 13, adds them, and runs programs there.
-func (b *bench) measureImages(ctx context.Context) error {
+func (b *bench) measureImages(ctx context.Context) {
 	system := filepath.Join(b.pythons, "trixie")
 	if _, err := os.Stat(system + "/usr/bin/python3"); err != nil {
-		b.missing("images", errors.New("make pythons fetches the CPython of Debian 13"))
-		return nil
+		b.Missing("images", errors.New("make pythons fetches the CPython of Debian 13"))
+		return
 	}
 	runtimes := filepath.Join(b.scratch, "runtimes") // images are added there
-	entries, err := os.ReadDir(b.runtimes)
-	err = errors.Join(err, os.Mkdir(runtimes, 0o755))
-	for _, entry := range entries {
+	lab.Check(os.Mkdir(runtimes, 0o755))
+	for _, entry := range lab.Must(os.ReadDir(b.runtimes)) {
 		if entry.Name() != "images" {
-			err = errors.Join(err, os.Symlink(filepath.Join(b.runtimes, entry.Name()), filepath.Join(runtimes, entry.Name())))
+			lab.Check(os.Symlink(filepath.Join(b.runtimes, entry.Name()), filepath.Join(runtimes, entry.Name())))
 		}
 	}
-	data, also := lab.NewData(b.scratch, runtimes)
-	if err = errors.Join(err, also); err != nil {
-		return err
-	}
-	took, memory, err := b.addImage(ctx, data, system, "large", 680*lab.Megabyte)
-	if err != nil {
-		return err
-	}
-	b.row("an image of 500 MB, compressed, is added", "airlock images add", lab.Sample{took})
-	b.goal("images: an archive of 500 MB added", "s", 20, 10, took.Seconds())
-	b.goal("images: the memory for it", "MB", 250, 100, memory)
-	s, err := b.serve(ctx, data, nil)
-	if s, err = warmed(ctx, s, err); err != nil {
-		return err
-	}
-	defer func() { _ = s.Stop() }() // nothing is measured any more
+	data := lab.Must(lab.NewData(b.scratch, runtimes))
+	took, memory := b.addImage(ctx, data, system, "large", 680*lab.Megabyte)
+	b.Row("an image of 500 MB, compressed, is added", "airlock images add", lab.Sample{took})
+	b.Goal("images: an archive of 500 MB added", "s", 20, 10, took.Seconds())
+	b.Goal("images: the memory for it", "MB", 250, 100, memory)
+	s := warmed(ctx, b.serve(ctx, data, nil))
 	inside := printing
 	var first lab.Sample
-	c := newCaller(s.URL)
-	defer c.close()
+	c := b.caller(s)
 	for i := range b.full(5, 2) {
 		inside.image = fmt.Sprint("slim", i)
-		if _, _, err := b.addImage(ctx, data, system, inside.image, int64(i+1)); err != nil { // each is another image
-			return err
-		}
+		b.addImage(ctx, data, system, inside.image, int64(i+1)) // each is another image
 		lab.Pause(ctx, time.Second)
-		took, err := c.do(ctx, "POST", runsPath,
-			map[string]string{"language": "python", "code": "print(1)", "image": inside.image}, `"stdout":"1\n"`)
-		if err != nil {
-			return err
-		}
-		first = append(first, took)
+		first = append(first, lab.Must(c.do(ctx, "POST", runsPath,
+			map[string]string{"language": "python", "code": "print(1)", "image": inside.image}, `"stdout":"1\n"`)))
 	}
-	b.row("first print(1) after an image was added", "airlock", first)
-	b.goal("images: first print(1) after airlock images add", "s", 2, 1, first.P50()/1000)
-	medians, err := b.compare(ctx, "print(1)", b.full(150, 60), airlock("in the machine's own environment", s, &printing),
+	b.Row("first print(1) after an image was added", "airlock", first)
+	b.Goal("images: first print(1) after airlock images add", "s", 2, 1, first.P50()/1000)
+	medians := b.compare(ctx, "print(1)", b.full(150, 60), airlock("in the machine's own environment", s, &printing),
 		airlock("in an image", s, &inside))
-	b.goal("images: print(1) in one against the machine's own environment", "x", 1.15, 1, medians[1]/medians[0])
-	return err
+	b.Goal("images: print(1) in one against the machine's own environment", "x", 1.15, 1, medians[1]/medians[0])
 }
 
 // addImage makes an image of a system and some noise, and returns how long its addition took, and how much memory.
-func (b *bench) addImage(ctx context.Context, data, system, image string, noise int64) (time.Duration, float64, error) {
+func (b *bench) addImage(ctx context.Context, data, system, image string, noise int64) (time.Duration, float64) {
 	archive := filepath.Join(b.scratch, image+".tar")
 	defer os.Remove(archive)
-	if err := writeImage(archive, system, noise); err != nil {
-		return 0, 0, err
-	}
+	b.writeImage(ctx, archive, system, noise)
 	cmd := exec.CommandContext(ctx, b.airlock, "images", "add", image, "docker-archive:"+archive)
 	cmd.Env = append(os.Environ(), "AIRLOCK_DATA="+data, "AIRLOCK_CONFIG=none")
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	began := time.Now()
-	if err := cmd.Start(); err != nil {
-		return 0, 0, err
-	}
+	lab.Check(cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	memory := 0.0 // what the kernel reports at its end has ours in it, of which it was forked
@@ -99,9 +71,9 @@ func (b *bench) addImage(ctx context.Context, data, system, image string, noise 
 		select {
 		case err := <-ended:
 			if err != nil {
-				err = fmt.Errorf("images add: %w\n%s", err, &said)
+				lab.Fail("images add: %w\n%s", err, &said)
 			}
-			return time.Since(began), memory, err
+			return time.Since(began), memory
 		case <-time.After(10 * time.Millisecond):
 			memory = max(memory, lab.Status(cmd.Process.Pid, "status", "VmHWM")*1024/lab.Megabyte)
 		}
@@ -109,75 +81,32 @@ func (b *bench) addImage(ctx context.Context, data, system, image string, noise 
 }
 
 // writeImage writes an archive as docker save does, of a system and as much noise beside it.
-func writeImage(archive, system string, noise int64) error {
-	layer := archive + ".layer"
-	defer os.Remove(layer)
-	file, err := os.Create(layer)
-	if err != nil {
-		return err
-	}
-	w := tar.NewWriter(file)
-	err = w.WriteHeader(&tar.Header{Name: "opt/noise", Mode: 0o644, Size: noise, Typeflag: tar.TypeReg})
-	random, also := os.Open("/dev/urandom")
-	if err = errors.Join(err, also); err != nil {
-		return err
-	}
+func (b *bench) writeImage(ctx context.Context, archive, system string, noise int64) {
+	dir := lab.Must(os.MkdirTemp(b.scratch, "image-"))
+	defer os.RemoveAll(dir)
+	random := lab.Must(os.Open("/dev/urandom"))
 	defer random.Close()
-	_, err = io.CopyN(w, random, noise)
-	if err = errors.Join(err, addTree(w, system), w.Close(), file.Close()); err != nil {
-		return err
-	}
-	content, err := tarball.LayerFromFile(layer)
-	if err != nil {
-		return err
-	}
-	image, err := mutate.AppendLayers(empty.Image, content)
-	if err != nil {
-		return err
-	}
-	config, err := image.ConfigFile()
-	if err != nil {
-		return err
-	}
-	changed := *config
-	changed.OS, changed.Architecture, changed.Config.Env = "linux", "amd64", []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
-	if image, err = mutate.ConfigFile(image, &changed); err != nil {
-		return err
-	}
-	tag, err := name.NewTag("bench/image:1")
-	if err != nil {
-		return err
-	}
-	return tarball.WriteToFile(archive, tag, image)
-}
-
-// addTree adds the files of a folder to an archive.
-func addTree(w *tar.Writer, root string) error {
-	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || path == root {
-			return err
+	file := lab.Must(os.Create(filepath.Join(dir, "noise")))
+	lab.Must(io.CopyN(file, random, noise))
+	lab.Check(file.Close())
+	pack := func(args ...string) {
+		if out, err := exec.CommandContext(ctx, "tar", args...).CombinedOutput(); err != nil {
+			lab.Fail("tar: %w: %s", err, out)
 		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		link, _ := os.Readlink(path) // of others it is nothing
-		header, err := tar.FileInfoHeader(info, link)
-		if err != nil {
-			return err
-		}
-		if header.Name, err = filepath.Rel(root, path); err != nil {
-			return err
-		}
-		if err := w.WriteHeader(header); err != nil || !info.Mode().IsRegular() {
-			return err
-		}
-		file, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		_, err = io.Copy(w, file)
-		return err
-	})
+	}
+	layer := filepath.Join(dir, "layer.tar")
+	pack("-cf", layer, "-C", system, ".", "-C", dir, "noise")
+	packed, digest := lab.Must(os.Open(layer)), sha256.New()
+	defer packed.Close()
+	lab.Must(io.Copy(digest, packed))
+	for name, content := range map[string]any{
+		"config.json": map[string]any{"os": "linux", "architecture": "amd64",
+			"config": map[string]any{"Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}},
+			"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", digest.Sum(nil))}}},
+		"manifest.json": []any{map[string]any{"Config": "config.json", "RepoTags": []string{"bench/image:1"},
+			"Layers": []string{"layer.tar"}}},
+	} {
+		lab.Check(os.WriteFile(filepath.Join(dir, name), lab.Must(json.Marshal(content)), 0o644))
+	}
+	pack("-cf", archive, "-C", dir, "manifest.json", "config.json", "layer.tar")
 }

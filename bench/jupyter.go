@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -20,26 +19,15 @@ import (
 )
 
 // startJupyter starts a jupyter_server whose kernels are ipykernels, with packages of the same versions as Airlock's.
-func (b *bench) startJupyter(ctx context.Context) (*lab.Service, error) {
-	if _, err := os.Stat(b.jupyter); err != nil {
-		return nil, errors.New("it is not installed")
-	}
-	address, err := lab.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	host, port, _ := net.SplitHostPort(address)
-	home, err := os.MkdirTemp(b.scratch, "jupyter-")
-	if err != nil {
-		return nil, err
-	}
-	s, err := lab.Start(address, []string{"HOME=" + home, "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1"},
-		b.jupyter, "-m", "jupyter_server", "--allow-root", "--no-browser", "--ServerApp.root_dir="+home,
-		"--ip="+host, "--port="+port, "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True")
-	if err != nil {
-		return nil, err
-	}
-	return s, s.Await(ctx)
+func (b *bench) startJupyter(ctx context.Context) (s *lab.Service, err error) {
+	err = lab.Try(func() {
+		address, home := lab.Must(lab.FreeAddress()), lab.Must(os.MkdirTemp(b.scratch, "jupyter-"))
+		host, port, _ := net.SplitHostPort(address)
+		s = b.await(ctx, lab.Must(lab.Start(address, []string{"HOME=" + home, "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1"},
+			b.jupyter, "-m", "jupyter_server", "--allow-root", "--no-browser", "--ServerApp.root_dir="+home,
+			"--ip="+host, "--port="+port, "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True")))
+	})
+	return s, err
 }
 
 // kernel is a kernel of Jupyter's, over the socket that JupyterLab uses.
@@ -48,29 +36,18 @@ type kernel struct {
 	cells  int
 }
 
-// startKernel starts one at a server, and waits until it has run a cell. Jupyter's frames are small and sent one by
+// startKernel starts one at a server. Jupyter's frames are small and sent one by
 // one: an acknowledgement that the client delays would delay each answer by 40 ms, which is not what is compared.
-func startKernel(ctx context.Context, url string) (*kernel, error) {
+func startKernel(ctx context.Context, url string) *kernel {
 	quick := &http.Client{Transport: &http.Transport{DialContext: dialQuick}}
-	kernels := strings.TrimPrefix(url, "http://") + "/api/kernels"
-	resp, err := quick.Post("http://"+kernels, "application/json", strings.NewReader(`{"name":"python3"}`))
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	var m made
-	if err := json.NewDecoder(resp.Body).Decode(&m); err != nil {
-		return nil, fmt.Errorf("%s: %w", resp.Status, err)
-	}
-	socket, _, err := websocket.Dial(ctx, "ws://"+kernels+"/"+m.ID+"/channels", //nolint:bodyclose // the socket's
+	kernels := url + "/api/kernels"
+	c, m := &caller{url: kernels, client: quick}, made{}
+	c.decode(ctx, "POST", "", `{"name":"python3"}`, &m)
+	socket, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(kernels, "http")+"/"+m.ID+"/channels", //nolint:bodyclose // the socket's
 		&websocket.DialOptions{HTTPClient: quick})
-	if err != nil {
-		return nil, err
-	}
+	lab.Check(err)
 	socket.SetReadLimit(64 << 20)
-	k := &kernel{socket: socket}
-	_, err = k.run(ctx, "1", "execute_result")
-	return k, err
+	return &kernel{socket: socket}
 }
 
 // run runs a cell, from its request to the kernel's being idle, and wants a message of some type among the answers.
@@ -149,14 +126,11 @@ func (c quickConn) Read(p []byte) (int, error) {
 	return c.TCPConn.Read(p)
 }
 
-// kernelCells runs the same cell of a kernel again and again.
-func kernelCells(s *lab.Service, prepare, code, wanted string) contestant {
-	return contestant{nameKernel, func(ctx context.Context) (call, func(), error) {
-		k, err := startKernel(ctx, s.URL)
-		if err != nil {
-			return nil, nil, err
-		}
-		_, err = k.run(ctx, prepare, "")
-		return func(ctx context.Context) (time.Duration, error) { return k.run(ctx, code, wanted) }, k.close, err
+// kernelCells runs the same cell of a kernel at a server again and again.
+func kernelCells(name, url, prepare, code, wanted string) lab.Contestant {
+	return lab.Contestant{Name: name, Open: func(ctx context.Context) (lab.Call, func()) {
+		k := startKernel(ctx, url)
+		lab.Must(k.run(ctx, prepare, ""))
+		return func(ctx context.Context) (time.Duration, error) { return k.run(ctx, code, wanted) }, k.close
 	}}
 }

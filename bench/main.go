@@ -6,9 +6,9 @@
 //	make bench QUICK=1               an estimate in a quarter of the time; writes bench/out only
 //	make bench ARGS='-only gvisor'   one section; writes its part of the document
 //	make bench-ablation              what each trick of warm starts, cells, records and HTTP pays
-//	make bench-growth                a million rows, ten thousand sessions, a thousand clients
+//	make bench-growth                a million rows, a thousand clients, load beyond the most
 //
-// Each run is kept below bench/out, also in the format of Go's benchmarks: benchstat compares two of them.
+// Each run leaves a file below bench/out in the format of Go's benchmarks: benchstat compares two of them.
 package main
 
 import (
@@ -30,12 +30,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	var err error
-	if slices.Equal(os.Args[1:], []string{"-model"}) {
-		err = serveModel(os.Stdin, os.Stdout)
-	} else {
-		err = run(ctx, os.Args[1:])
-	}
+	err := run(ctx, os.Args[1:])
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -47,31 +42,37 @@ func main() {
 type options struct {
 	quick, growth, ablation                                         bool
 	airlock, runtimes, pythons, python, judge, jupyter, clients, at string
-	only, out, doc, from, database                                  string
+	only, out, doc, database                                        string
 	rounds                                                          int
 }
 
 func (o *options) parse(args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.BoolVar(&o.quick, "quick", false, "few rounds, for a first impression")
-	flags.BoolVar(&o.growth, "growth", false, "measure what grows: rows, sessions, clients")
+	flags.BoolVar(&o.growth, "growth", false, "measure what grows: rows, clients, load")
 	flags.BoolVar(&o.ablation, "ablation", false,
 		"measure what each trick pays; -airlock must be built with the tag ablation")
-	flags.StringVar(&o.airlock, "airlock", "bin/airlock", "the airlock to measure")
-	flags.StringVar(&o.runtimes, "runtimes", ".cache/data/runtimes",
-		"the languages' packages, as airlock setup installs them")
-	flags.StringVar(&o.pythons, "pythons", ".cache/pythons", "the CPythons of Debian's suites, of which images are made")
-	flags.StringVar(&o.python, "python", "/usr/bin/python3", "the interpreter to compare with; never a shim")
-	flags.StringVar(&o.judge, "go-judge", ".cache/bench/go-judge", "go-judge")
-	flags.StringVar(&o.jupyter, "jupyter", ".cache/bench/jupyter/bin/python", "a Python with jupyter_server and ipykernel")
-	flags.StringVar(&o.clients, "e2b", ".cache/e2b/python/bin/python", "a Python with E2B's client")
-	flags.StringVar(&o.at, "root", ".", "the repository, for examples/plot.py and testdata/sales.csv")
 	flags.StringVar(&o.only, "only", "", "measure only these sections, separated by commas")
 	flags.StringVar(&o.out, "out", "bench/out", "folder for the results")
 	flags.StringVar(&o.doc, "doc", "", "also write the tables into this document, and the picture beside it")
-	flags.StringVar(&o.from, "from", "", "measure nothing: take these results")
 	flags.IntVar(&o.rounds, "rounds", 1, "how many times as many turns -ablation takes")
 	flags.StringVar(&o.database, "database", "", "an empty PostgreSQL database for -growth")
+	paths := []struct {
+		to                *string
+		name, value, help string
+	}{
+		{&o.airlock, "airlock", "bin/airlock", "the airlock to measure"},
+		{&o.runtimes, "runtimes", ".cache/data/runtimes", "the languages' packages, as airlock setup installs them"},
+		{&o.pythons, "pythons", ".cache/pythons", "the CPythons of Debian's suites, of which images are made"},
+		{&o.python, "python", "/usr/bin/python3", "the interpreter to compare with; never a shim"},
+		{&o.judge, "go-judge", ".cache/bench/go-judge", "go-judge"},
+		{&o.jupyter, "jupyter", ".cache/bench/jupyter/bin/python", "a Python with jupyter_server and ipykernel"},
+		{&o.clients, "e2b", ".cache/e2b/python/bin/python", "a Python with E2B's client"},
+		{&o.at, "root", ".", "the repository, for examples/plot.py and testdata/sales.csv"},
+	}
+	for _, path := range paths {
+		flags.StringVar(path.to, path.name, path.value, path.help)
+	}
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -79,10 +80,9 @@ func (o *options) parse(args []string) error {
 		return fmt.Errorf("%q is no option; -h lists them", flags.Arg(0))
 	}
 	var err error
-	for _, path := range []*string{&o.airlock, &o.runtimes, &o.pythons, &o.python, &o.judge, &o.jupyter, &o.clients,
-		&o.at} {
-		absolute, e := filepath.Abs(*path)
-		*path, err = absolute, errors.Join(err, e)
+	for _, path := range paths {
+		absolute, e := filepath.Abs(*path.to)
+		*path.to, err = absolute, errors.Join(err, e)
 	}
 	return err
 }
@@ -90,7 +90,7 @@ func (o *options) parse(args []string) error {
 // section is one part of a run.
 type section struct {
 	name, title string
-	measure     func(*bench, context.Context) error
+	measure     func(*bench, context.Context)
 }
 
 // sections are in the order in which they are measured: first what wants a new service, then single requests, then
@@ -100,7 +100,6 @@ var sections = []section{
 	{"programs", "one program at a time, everybody in turn", (*bench).measurePrograms},
 	{"languages", "the least program of other languages beside what one would type", (*bench).measureLanguages},
 	{"files", "100 MiB in, 100 MiB out; the first byte of streamed output", (*bench).measureFiles},
-	{"stages", "where the time of one print(1) goes", (*bench).measureStages},
 	{"live", "live sessions beside ipykernel", (*bench).measureLive},
 	{"protocols", "the protocols of others beside the native API", (*bench).measureProtocols},
 	{"e2b", "E2B's own client", (*bench).measureE2B},
@@ -148,50 +147,28 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	var r *results
-	if o.from == "" {
-		r, err = measure(ctx, &o, list)
-	} else {
-		r, err = load(o.from)
-	}
-	if err != nil {
+	b := &bench{options: &o}
+	defer func() { end(&b.atExit) }()
+	if err := lab.Try(func() { b.prepare(ctx) }); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(os.Stdout, r.text()); err != nil {
-		return err
-	}
-	if o.from == "" {
-		if err := r.save(o.out); err != nil {
-			return err
-		}
-	}
-	if o.doc == "" {
-		return nil
-	}
-	return r.document(o.doc, list, o.only != "")
-}
-
-// measure measures sections.
-func measure(ctx context.Context, o *options, list []section) (*results, error) {
-	b, err := newBench(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	defer b.close()
-	began := time.Now()
 	for _, s := range list {
 		fmt.Fprintf(os.Stderr, "== %s: %s\n", s.name, s.title)
 		from := time.Now()
-		b.section = s.name
-		if err := s.measure(b, ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.name, err)
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
+		b.Section = s.name
+		err := lab.Try(func() { s.measure(b, ctx) })
+		end(&b.ends)
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		fmt.Fprintf(os.Stderr, "   %s took %.0f s\n", s.name, time.Since(from).Seconds())
 	}
-	b.results.Seconds = time.Since(began).Seconds()
-	b.results.Machine.After = lab.LoadAverage()
-	return b.results, nil
+	b.Seconds, b.Machine.After = time.Since(b.At).Seconds(), lab.LoadAverage()
+	if _, err := io.WriteString(os.Stdout, b.text()); err != nil {
+		return err
+	}
+	if err := b.Save(o.out); err != nil || o.doc == "" {
+		return err
+	}
+	return b.document(list)
 }

@@ -1,5 +1,6 @@
-"""What a program measures of its network: network.py SERVER PROXY ROUNDS KIND. The server speaks first: a byte, then
-as many as it is asked for. Without a proxy (PROXY is -) it is connected to directly. Prints milliseconds."""
+"""What a program measures of its network: network.py SERVER PROXY ROUNDS KIND. The server, of the kind serve, speaks
+first: a byte, then as many as it is asked for. Without a proxy (PROXY is -) it is connected to directly. Prints
+milliseconds."""
 
 import json
 import socket
@@ -47,5 +48,20 @@ def download():
     return (time.perf_counter() - began) * 1000
 
 
+def serve():
+    listener, zeros = socket.create_server((HOST, int(PORT)), backlog=64), bytes(1 << 20)
+    while True:
+        with listener.accept()[0] as c:
+            try:
+                c.sendall(b"x")
+                wanted = int(c.recv(100) or 0)
+                while wanted > 0:
+                    wanted -= c.send(zeros[:wanted])
+            except OSError:
+                pass  # the client has gone
+
+
+if KIND == "serve":
+    serve()
 once()
 print(json.dumps([download()] if KIND == "bytes" else [once() for _ in range(ROUNDS)]))

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,20 +60,16 @@ const plotting = "examples/plot.py"
 const newPictures = "\nimport os\nwith open('plot.png', 'ab') as picture:\n    picture.write(os.urandom(16))\n"
 
 // plotProgram reads a table of 2,000 rows, groups it, and draws it.
-func plotProgram(root string) (program, error) {
-	table, err := os.ReadFile(filepath.Join(root, "testdata", "sales.csv"))
-	if err != nil {
-		return program{}, err
-	}
-	code, err := os.ReadFile(filepath.Join(root, "examples", "plot.py"))
-	return program{name: plotting, input: "sales.csv", data: table, output: "plot.png", stdout: "sales.csv: 2,000 rows",
-		packages: true, code: string(code) + newPictures}, err
+func plotProgram(root string) program {
+	return program{name: plotting, input: "sales.csv", output: "plot.png", stdout: "sales.csv: 2,000 rows", packages: true,
+		data: lab.Must(os.ReadFile(filepath.Join(root, "testdata", "sales.csv"))),
+		code: string(lab.Must(os.ReadFile(filepath.Join(root, "examples", "plot.py")))) + newPictures}
 }
 
 // airlock runs a program over HTTP. Inputs are uploaded once, and outputs stay in the service's store, as they do for a
 // client that hands on their addresses.
-func airlock(name string, s *lab.Service, p *program) contestant {
-	return contestant{name, func(ctx context.Context) (call, func(), error) {
+func airlock(name string, s *lab.Service, p *program) lab.Contestant {
+	return lab.Contestant{Name: name, Open: func(ctx context.Context) (lab.Call, func()) {
 		c := newCaller(s.URL)
 		body := map[string]any{"language": cmp.Or(p.language, "python"), "code": p.code}
 		if p.image != "" {
@@ -86,16 +83,14 @@ func airlock(name string, s *lab.Service, p *program) contestant {
 		}
 		if p.input != "" {
 			var file made
-			if _, err := c.decode(ctx, "POST", filesPath+"?name="+url.QueryEscape(p.input), p.data, &file); err != nil {
-				return nil, nil, err
-			}
+			c.decode(ctx, "POST", filesPath+"?name="+url.QueryEscape(p.input), p.data, &file)
 			body["files"] = []map[string]string{{"id": file.ID, "path": p.input}}
 		}
 		wanted := []string{`"status":"ok"`, `"stdout":"` + strings.ReplaceAll(p.stdout, "\n", `\n`)}
 		if p.output != "" {
 			wanted = append(wanted, `"path":"`+p.output+`"`)
 		}
-		return c.again("POST", runsPath, body, wanted...), c.close, nil
+		return c.again("POST", runsPath, body, wanted...), c.close
 	}}
 }
 
@@ -124,25 +119,19 @@ func (p *program) arguments() []string {
 }
 
 // folder makes a folder with a program and its input.
-func (b *bench) folder(p *program) (string, error) {
-	dir, err := os.MkdirTemp(b.scratch, "program-")
-	if err != nil {
-		return "", err
-	}
-	err = os.WriteFile(filepath.Join(dir, cmp.Or(p.entry, "main.py")), []byte(p.code), 0o644)
+func (b *bench) folder(p *program) string {
+	dir := lab.Must(os.MkdirTemp(b.scratch, "program-"))
+	lab.Check(os.WriteFile(filepath.Join(dir, cmp.Or(p.entry, "main.py")), []byte(p.code), 0o644))
 	if p.input != "" {
-		err = errors.Join(err, os.WriteFile(filepath.Join(dir, p.input), p.data, 0o644))
+		lab.Check(os.WriteFile(filepath.Join(dir, p.input), p.data, 0o644))
 	}
-	return dir, err
+	return dir
 }
 
 // process starts a process for each call.
-func (b *bench) process(name string, p *program, env []string, argv func(dir string) []string) contestant {
-	return contestant{name, func(context.Context) (call, func(), error) {
-		dir, err := b.folder(p)
-		if err != nil {
-			return nil, nil, err
-		}
+func (b *bench) process(name string, p *program, env []string, argv func(dir string) []string) lab.Contestant {
+	return lab.Contestant{Name: name, Open: func(context.Context) (lab.Call, func()) {
+		dir := b.folder(p)
 		return func(ctx context.Context) (time.Duration, error) {
 			words := argv(dir)
 			cmd := exec.CommandContext(ctx, words[0], words[1:]...)
@@ -160,21 +149,21 @@ func (b *bench) process(name string, p *program, env []string, argv func(dir str
 				err = os.Remove(filepath.Join(dir, p.output)) // the next one makes its own
 			}
 			return took, err
-		}, func() { os.RemoveAll(dir) }, nil
+		}, func() { os.RemoveAll(dir) }
 	}}
 }
 
-// cold is the interpreter alone: no sandbox, no service, nothing.
-func (b *bench) coldPython(p *program) contestant {
+// coldPython is the interpreter alone: no sandbox, no service, nothing.
+func (b *bench) coldPython(p *program) lab.Contestant {
 	return b.process(namePython, p, environment(p, b.base(), b.fonts()), func(string) []string {
 		return append([]string{b.python}, p.arguments()...)
 	})
 }
 
 // peers are those with a sandbox of their own that are installed. The results say why one is missing.
-func (b *bench) peers(ctx context.Context, p *program) (list []contestant) {
+func (b *bench) peers(ctx context.Context, p *program) (list []lab.Contestant) {
 	if bwrap, err := exec.LookPath("bwrap"); err != nil {
-		b.missing(nameBwrap, errors.New("it is not installed"))
+		b.Missing(nameBwrap, errors.New("it is not installed"))
 	} else { // it limits neither memory nor processes, and filters no system calls
 		list = append(list, b.process(nameBwrap, p, environment(p, baseInside, fontsInside), func(dir string) []string {
 			return append([]string{bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr",
@@ -184,14 +173,11 @@ func (b *bench) peers(ctx context.Context, p *program) (list []contestant) {
 				p.arguments()...)
 		}))
 	}
-	if b.peer == nil && b.results.Missing[nameJudge] == "" {
-		var err error
-		if b.peer, err = b.startJudge(ctx); err != nil {
-			b.missing(nameJudge, err)
-		}
-	}
-	if b.peer != nil {
-		list = append(list, b.goJudge(p))
+	if err := lab.Try(func() {
+		s := b.kept(&b.peer, func() *lab.Service { return b.startJudge(ctx) })
+		list = append(list, goJudge(s, b.python, p))
+	}); err != nil {
+		b.Missing(nameJudge, err)
 	}
 	return list
 }
@@ -199,107 +185,65 @@ func (b *bench) peers(ctx context.Context, p *program) (list []contestant) {
 //go:embed floor.py
 var floorProgram string
 
-// startFloor starts an interpreter that forks for each request, as a service.
-func (b *bench) startFloor(ctx context.Context, p *program) (*lab.Service, error) {
-	dir, err := b.folder(p)
-	if err != nil {
-		return nil, err
-	}
+// floor is an interpreter that forks for each request over HTTP, and what stops it.
+func (b *bench) floor(ctx context.Context, p *program) (fork lab.Contestant, stop func()) {
+	dir, address := b.folder(p), lab.Must(lab.FreeAddress())
 	server := filepath.Join(dir, "floor.py")
-	if err := os.WriteFile(server, []byte(floorProgram), 0o644); err != nil {
-		return nil, err
-	}
-	address, err := lab.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
+	lab.Check(os.WriteFile(server, []byte(floorProgram), 0o644))
 	_, port, _ := net.SplitHostPort(address)
-	s, err := lab.Start(address, environment(p, b.base(), b.fonts()), "/usr/bin/env", "-C", dir, b.python, server, port,
-		"main.py")
-	if err != nil {
-		return nil, err
-	}
-	return s, s.Await(ctx)
-}
-
-// fork is the floor of a program over HTTP.
-func fork(s *lab.Service, p *program) contestant {
-	return contestant{nameFork, func(context.Context) (call, func(), error) {
+	s := b.await(ctx, lab.Must(lab.Start(address, environment(p, b.base(), b.fonts()), "/usr/bin/env", "-C", dir, b.python,
+		server, port, "main.py")))
+	return lab.Contestant{Name: nameFork, Open: func(context.Context) (lab.Call, func()) {
 		c := newCaller(s.URL)
-		return c.again("GET", "/", nil, p.stdout), c.close, nil
-	}}
+		return c.again("GET", "/", nil, p.stdout), c.close
+	}}, s.Kill
 }
 
 //go:embed resident.py
 var residentProgram string
 
 // resident is a Python that has imported everything and runs the same script again, by its own clock.
-func (b *bench) resident(p *program) contestant {
-	return contestant{nameResident, func(ctx context.Context) (call, func(), error) {
-		dir, err := b.folder(p)
-		if err != nil {
-			return nil, nil, err
-		}
+func (b *bench) resident(p *program) lab.Contestant {
+	return lab.Contestant{Name: nameResident, Open: func(ctx context.Context) (lab.Call, func()) {
 		cmd := exec.CommandContext(ctx, b.python, "-c", residentProgram, "main.py", p.stdout)
-		cmd.Dir, cmd.Env = dir, environment(p, b.base(), b.fonts())
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			return nil, nil, err
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			return nil, nil, err
-		}
-		var stderr bytes.Buffer
-		cmd.Stderr = &stderr
+		cmd.Dir, cmd.Env, cmd.Stderr = b.folder(p), environment(p, b.base(), b.fonts()), os.Stderr
+		in, out := lab.Must(cmd.StdinPipe()), lab.Must(cmd.StdoutPipe())
 		lines := bufio.NewReader(out)
+		lab.Check(cmd.Start())
 		return func(context.Context) (time.Duration, error) {
 			if _, err := io.WriteString(in, "\n"); err != nil {
-				return 0, fmt.Errorf("%w: %.400s", err, &stderr)
+				return 0, err
 			}
 			line, err := lines.ReadString('\n')
 			if err != nil {
-				return 0, fmt.Errorf("%w: %.400s", err, &stderr)
+				return 0, err
 			}
 			ns, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
 			return time.Duration(ns), err
-		}, func() { in.Close(); _ = cmd.Wait() }, cmd.Start() // it has said all it had to say
+		}, func() { in.Close(); _ = cmd.Wait() } // it has said all it had to say
 	}}
 }
 
 // measurePrograms measures one program at a time, after a rest, with everybody in turn.
-func (b *bench) measurePrograms(ctx context.Context) error {
-	if err := b.service(ctx); err != nil {
-		return err
-	}
-	var err error
-	if b.cold == nil {
-		if b.cold, err = b.start(ctx, "--warm=false"); err != nil {
-			return err
-		}
-	}
+func (b *bench) measurePrograms(ctx context.Context) {
+	s := b.service(ctx)
+	cold := b.kept(&b.cold, func() *lab.Service { return b.serve(ctx, b.data(), nil, "--warm=false") })
 	for _, p := range []*program{&printing, &b.plot} {
-		floor, err := b.startFloor(ctx, p)
-		if err != nil {
-			return err
-		}
-		everybody := []contestant{fork(floor, p), airlock(nameWarm, b.warm, p), b.coldPython(p), b.resident(p),
-			airlock(nameCold, b.cold, p)}
+		fork, stop := b.floor(ctx, p)
+		everybody := []lab.Contestant{fork, airlock(nameWarm, s, p), b.coldPython(p), b.resident(p),
+			airlock(nameCold, cold, p)}
 		rounds := b.full(10, 4)
 		if p == &printing {
-			everybody, rounds = append(everybody[:3], everybody[4:]...), b.full(200, 25) // in process nothing is measured
+			everybody, rounds = slices.Delete(everybody, 3, 4), b.full(200, 25) // in process nothing is measured
 		}
-		took, err := b.compare(ctx, p.name, rounds, append(everybody, b.peers(ctx, p)...)...)
-		if floor.Kill(); err != nil {
-			return err
-		}
+		took := b.compare(ctx, p.name, rounds, append(everybody, b.peers(ctx, p)...)...)
+		stop()
 		if p == &printing {
-			b.goal("print(1) over HTTP against a bare fork over HTTP", "x", 4, 3, took[1]/took[0])
+			b.Goal("print(1) over HTTP against a bare fork over HTTP", "x", 4, 3, took[1]/took[0])
 		} else {
-			b.goal("examples/plot.py over HTTP against the same in process", "x", 1.15, 1.1, took[1]/took[3])
+			b.Goal("examples/plot.py over HTTP against the same in process", "x", 1.15, 1.1, took[1]/took[3])
 		}
 	}
-	return nil
 }
 
 // spoken are the least programs of other languages, and what one would type to run them. No interpreter here reads
@@ -319,10 +263,8 @@ var spoken = []struct {
 		"gcc -std=gnu17 -O1 -g -o main main.c -lm -pthread && ./main"},
 }
 
-func (b *bench) measureLanguages(ctx context.Context) error {
-	if err := b.service(ctx); err != nil {
-		return err
-	}
+func (b *bench) measureLanguages(ctx context.Context) {
+	s := b.service(ctx)
 	for i := range spoken {
 		one := &spoken[i]
 		argv := []string{"/bin/sh", "-c", one.command}
@@ -331,11 +273,7 @@ func (b *bench) measureLanguages(ctx context.Context) error {
 		}
 		byHand := b.process(nameByHand, &one.program, environment(&one.program, "", ""),
 			func(string) []string { return argv })
-		took, err := b.compare(ctx, one.name, b.full(100, 20), byHand, airlock(nameWarm, b.warm, &one.program))
-		if err != nil {
-			return err
-		}
-		b.goal(one.name+" over HTTP against "+one.command, "x", one.must, one.aim, took[1]/took[0])
+		took := b.compare(ctx, one.name, b.full(100, 20), byHand, airlock(nameWarm, s, &one.program))
+		b.Goal(one.name+" over HTTP against "+one.command, "x", one.must, one.aim, took[1]/took[0])
 	}
-	return nil
 }

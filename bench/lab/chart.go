@@ -7,17 +7,24 @@ import (
 	"strings"
 )
 
-// Curve is one line of a picture, with a name.
+// Curve is one line of a chart, with a name.
 type Curve struct {
 	Name   string
 	Points [][2]float64
 }
 
-// Chart is one picture of curves.
+// Bar is one bar of a chart: ours, the floor or another's.
+type Bar struct {
+	Name, Class string
+	Value       float64
+}
+
+// Chart has curves, or bars on a logarithmic scale: a bar of half the length is not half the time, as its axis says.
 type Chart struct {
 	Title      string
 	LogX, LogY bool
 	Curves     []Curve
+	Bars       []Bar
 }
 
 // style reads well on white and on black: the page's colours are the reader's.
@@ -32,33 +39,28 @@ polyline{fill:none;stroke-width:2}.c0{stroke:#2f81b7}.c1{stroke:#6a9f58}.c2{stro
 
 // The pictures' measures, in pixels.
 const (
-	width                = 760
-	curvesHeight         = 300
-	left, right          = 60, 590
-	top, bottom          = 44, 256
-	colours              = 6
-	ticks        float64 = 5
-
-	barLeft, barRight, barStep = 190, 90, 26
+	width                   = 760
+	top, foot               = 44, 44
+	curvesLeft, curvesRight = 60, 590
+	curvesHeight            = 212
+	barsLeft, barsRight     = 190, 690
+	barStep                 = 26
+	colours                 = 6
 )
-
-func svg(height int, title, body string) string {
-	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "+
-		"role=\"img\">\n<title>%s</title>\n<style>%s</style>\n%s</svg>\n", width, height, width, height,
-		html.EscapeString(title), style, body)
-}
 
 // DrawCurves draws charts, one below the other.
 func DrawCurves(title string, charts ...Chart) string {
 	var b strings.Builder
 	at := 0
 	for _, c := range charts {
-		if drawn := c.draw(); drawn != "" {
+		if drawn, height := c.draw(); height > 0 {
 			fmt.Fprintf(&b, "<g transform=\"translate(0 %d)\">\n%s</g>\n", at, drawn)
-			at += curvesHeight
+			at += height
 		}
 	}
-	return svg(at, title, b.String())
+	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "+
+		"role=\"img\">\n<title>%s</title>\n<style>%s</style>\n%s</svg>\n", width, at, width, at,
+		html.EscapeString(title), style, b.String())
 }
 
 // scale places values between two pixels.
@@ -97,34 +99,53 @@ func (s scale) ticks() (values []float64) {
 		}
 		return values
 	}
-	for i := 0.0; i <= ticks; i++ {
-		values = append(values, s.low+(s.high-s.low)*i/ticks)
+	for i := range 6 {
+		values = append(values, s.low+(s.high-s.low)*float64(i)/5)
 	}
 	return values
 }
 
-func (c *Chart) draw() string {
+// draw returns a chart and its height, which is 0 if there is nothing to draw.
+func (c *Chart) draw() (drawn string, height int) {
 	var xs, ys []float64
 	for _, curve := range c.Curves {
 		for _, p := range curve.Points {
 			xs, ys = append(xs, p[0]), append(ys, p[1])
 		}
 	}
-	if len(xs) == 0 {
-		return ""
+	log, left, right, bottom := c.LogX, curvesLeft, curvesRight, top+curvesHeight
+	if len(c.Bars) > 0 {
+		log, left, right, bottom = true, barsLeft, barsRight, top+barStep*len(c.Bars)
 	}
-	x, y := newScale(xs, c.LogX, left, right), newScale(ys, c.LogY, bottom, top)
+	for _, bar := range c.Bars {
+		xs = append(xs, bar.Value, 0.9*bar.Value) // so that the shortest has a length
+	}
+	if len(xs) == 0 {
+		return "", 0
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "<text class=\"title\" x=\"0\" y=\"20\">%s</text>\n", html.EscapeString(c.Title))
 	grid := func(x1, y1, x2, y2, textX, textY float64, anchor string, v float64) {
 		fmt.Fprintf(&b, "<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/><text class=\"tick\" "+
 			"x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x1, y1, x2, y2, textX, textY, anchor, tick(v))
 	}
+	x := newScale(xs, log, float64(left), float64(right))
 	for _, v := range x.ticks() {
-		grid(x.at(v), top, x.at(v), bottom, x.at(v), bottom+18, "middle", v)
+		grid(x.at(v), top, x.at(v), float64(bottom), x.at(v), float64(bottom+18), "middle", v)
 	}
+	for i, bar := range c.Bars {
+		at := top + i*barStep
+		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text><rect class=\"bar %s\" x=\"%d\" y=\"%d\" "+
+			"width=\"%.1f\" height=\"18\" rx=\"2\"/><text x=\"%.1f\" y=\"%d\">%s</text>\n", left-10, at+17,
+			html.EscapeString(bar.Name), bar.Class, left, at+4, x.at(bar.Value)-float64(left), x.at(bar.Value)+7, at+17,
+			Digits(bar.Value))
+	}
+	if len(ys) == 0 {
+		return b.String(), bottom + foot
+	}
+	y := newScale(ys, c.LogY, float64(bottom), top)
 	for _, v := range y.ticks() {
-		grid(left, y.at(v), right, y.at(v), left-8, y.at(v)+4, "end", v)
+		grid(float64(left), y.at(v), float64(right), y.at(v), float64(left-8), y.at(v)+4, "end", v)
 	}
 	for i, curve := range c.Curves {
 		var points []string
@@ -136,7 +157,7 @@ func (c *Chart) draw() string {
 			"x2=\"%d\" y2=\"%d\"/><text x=\"%d\" y=\"%d\">%s</text>\n", i%colours, strings.Join(points, " "), i%colours,
 			right+14, at, right+34, at, right+42, at+4, html.EscapeString(curve.Name))
 	}
-	return b.String()
+	return b.String(), bottom + foot
 }
 
 // tick writes a number of an axis.
@@ -148,53 +169,4 @@ func tick(v float64) string {
 		return fmt.Sprintf("%g k", v/1e3)
 	}
 	return fmt.Sprintf("%.4g", v)
-}
-
-// Bar is one bar of a picture: ours, the floor or another's.
-type Bar struct {
-	Name, Class string
-	Value       float64
-}
-
-// Panel is some bars with one scale.
-type Panel struct {
-	Title string
-	Bars  []Bar
-}
-
-// DrawBars draws panels of bars. The scale is logarithmic: a bar of half the length is not half the time, and the
-// axis says so.
-func DrawBars(title, foot string, panels ...Panel) string {
-	var b strings.Builder
-	y := 24
-	for _, p := range panels {
-		least, most := math.Inf(1), 0.0
-		for _, bar := range p.Bars {
-			least, most = min(least, bar.Value), max(most, bar.Value)
-		}
-		if most == 0 {
-			continue
-		}
-		low, high := math.Floor(math.Log10(least)-0.05), math.Log10(most) // the shortest bar has a length
-		length := func(v float64) float64 {
-			return (math.Log10(v) - low) / max(high-low, 1e-9) * float64(width-barLeft-barRight)
-		}
-		fmt.Fprintf(&b, "<text class=\"title\" x=\"0\" y=\"%d\">%s</text>\n", y, html.EscapeString(p.Title))
-		from, to := y+14, y+14+barStep*len(p.Bars)
-		for exponent := int(low); float64(exponent) <= high; exponent++ {
-			x := barLeft + length(math.Pow10(exponent))
-			fmt.Fprintf(&b, "<line class=\"grid\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/><text class=\"tick\" x=\"%.1f\" "+
-				"y=\"%d\" text-anchor=\"middle\">%g</text>\n", x, from, x, to, x, to+14, math.Pow10(exponent))
-		}
-		for i, bar := range p.Bars {
-			at := from + i*barStep
-			fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text><rect class=\"bar %s\" x=\"%d\" y=\"%d\" "+
-				"width=\"%.1f\" height=\"18\" rx=\"2\"/><text x=\"%.1f\" y=\"%d\">%s</text>\n", barLeft-10, at+17,
-				html.EscapeString(bar.Name), bar.Class, barLeft, at+4, length(bar.Value), barLeft+length(bar.Value)+7, at+17,
-				Digits(bar.Value))
-		}
-		y = to + 44
-	}
-	fmt.Fprintf(&b, "<text class=\"tick\" x=\"0\" y=\"%d\">%s</text>\n", y, html.EscapeString(foot))
-	return svg(y+12, title, b.String())
 }

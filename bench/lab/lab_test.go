@@ -87,8 +87,8 @@ func TestPictures(t *testing.T) {
 		"curves": DrawCurves("a <b>", Chart{Title: "x & y", LogX: true, LogY: true,
 			Curves: []Curve{{"one", [][2]float64{{1000, 1}, {1e6, 20}}}, {"two", [][2]float64{{1000, 3}}}}},
 			Chart{Title: "empty"}),
-		"bars":    DrawBars("bars", "foot", Panel{"p", []Bar{{"a", "ours", 1}, {"b", "", 100}}}, Panel{Title: "none"}),
-		"nothing": DrawBars("none", "foot"),
+		"bars":    DrawCurves("bars", Chart{Title: "p", Bars: []Bar{{"a", "ours", 1}, {"b", "", 100}}}),
+		"nothing": DrawCurves("none"),
 	} {
 		if strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") || strings.Contains(svg, `width="-`) {
 			t.Errorf("%s: impossible measures in\n%s", name, svg)

@@ -3,9 +3,12 @@ package lab
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,24 +18,16 @@ import (
 
 // Row is one measurement.
 type Row struct {
-	Section string  `json:"section"`
-	Of      string  `json:"of"` // what was done
-	By      string  `json:"by"` // and by whom
-	Unit    string  `json:"unit"`
-	N       int     `json:"n"`
-	P50     float64 `json:"p50"` // of one value that value
-	P95     float64 `json:"p95,omitempty"`
-	P99     float64 `json:"p99,omitempty"`
+	Section, Of, By string // what was done, and by whom
+	Unit            string
+	N               int
+	P50, P95, P99   float64 // of one value that value
 }
 
-// Goal is one promise, with its measurement.
+// Goal is one promise, with its measurement. An aim above the must means that more is better.
 type Goal struct {
-	Section  string  `json:"section"`
-	Name     string  `json:"name"`
-	Unit     string  `json:"unit"`
-	Must     float64 `json:"must"`
-	Aim      float64 `json:"aim"` // more than Must: more is better
-	Measured float64 `json:"measured"`
+	Section, Name, Unit string
+	Must, Aim, Measured float64
 }
 
 // Verdict says whether the goal is met.
@@ -58,14 +53,63 @@ func (g *Goal) format(v float64) string {
 
 // Report is all that a run found. Tables and pictures are made of it.
 type Report struct {
-	At      time.Time         `json:"at"`
-	Version string            `json:"version"`
-	Quick   bool              `json:"quick"`
-	Seconds float64           `json:"seconds"` // that the run took
-	Machine Machine           `json:"machine"`
-	Missing map[string]string `json:"missing"` // what could not be measured, and why
-	Rows    []Row             `json:"rows"`
-	Goals   []Goal            `json:"goals"`
+	Section string // that is being measured
+	Version string
+	Quick   bool
+	At      time.Time
+	Seconds float64 // that the run took
+	Machine Machine
+	Rows    []Row
+	Goals   []Goal
+
+	missing []string
+	samples strings.Builder // in the format of Go's benchmarks
+}
+
+// Row records a measurement.
+func (r *Report) Row(of, by string, s Sample) {
+	r.Rows = append(r.Rows, Row{Section: r.Section, Of: of, By: by, Unit: "ms", N: len(s), P50: s.P50(),
+		P95: Millis(s.At(95)), P99: s.P99()})
+	r.record(of, by, "ms", s.P50())
+	for _, took := range s {
+		r.sample(of, by, "ns/op", float64(took))
+	}
+}
+
+// Value records one number.
+func (r *Report) Value(of, by, unit string, v float64) {
+	r.Rows = append(r.Rows, Row{Section: r.Section, Of: of, By: by, Unit: unit, N: 1, P50: v})
+	r.record(of, by, unit, v)
+	r.sample(of, by, strings.ReplaceAll(unit, " ", "_"), v)
+}
+
+func (r *Report) record(of, by, unit string, v float64) {
+	fmt.Fprintf(os.Stderr, "   %-44s %-24s %9s %s\n", of, by, Digits(v), unit)
+}
+
+func (r *Report) sample(of, by, unit string, v float64) {
+	name := strings.NewReplacer(" ", "_", "/", "_", ",", "").Replace("Benchmark/" + r.Section + "/" + of + "/" + by)
+	fmt.Fprintf(&r.samples, "%s 1 %.6g %s\n", name, v, unit)
+}
+
+// Goal records a promise.
+func (r *Report) Goal(name, unit string, must, aim, measured float64) {
+	r.Goals = append(r.Goals, Goal{Section: r.Section, Name: name, Unit: unit, Must: must, Aim: aim, Measured: measured})
+}
+
+// Missing says that something is not measured, and why.
+func (r *Report) Missing(what string, why error) {
+	text := fmt.Sprintf("Not measured: %s, because %s.\n", what, strings.TrimSpace(why.Error()))
+	if !slices.Contains(r.missing, text) {
+		r.missing = append(r.missing, text)
+		fmt.Fprint(os.Stderr, "   ", text)
+	}
+}
+
+// Save leaves a file for benchstat in a folder.
+func (r *Report) Save(dir string) error {
+	return errors.Join(os.MkdirAll(dir, 0o755),
+		os.WriteFile(filepath.Join(dir, r.At.Format("2006-01-02T150405Z")+".txt"), []byte(r.samples.String()), 0o644))
 }
 
 // GoalsTable has the goals of a section, or of all.
@@ -100,17 +144,16 @@ func (r *Report) Head() string {
 	if r.Quick {
 		kind = "A quick run, good for a first impression only"
 	}
-	return fmt.Sprintf("%s of %.0f seconds on %s: %s.\n%s.\n", kind, r.Seconds, Day(r.At), r.Version, r.Machine)
+	return fmt.Sprintf("%s of %.0f seconds on %s: %s.\n%s.\n%s", kind, r.Seconds, Day(r.At), r.Version, r.Machine,
+		strings.Join(r.missing, ""))
 }
 
 // Machine is where a run was made. Times of two machines cannot be compared; their ratios can, with care.
 type Machine struct {
-	CPU         string  `json:"cpu"`
-	Cores       int     `json:"cores"`
-	MemoryBytes uint64  `json:"memory_bytes"`
-	Kernel      string  `json:"kernel"`
-	Before      float64 `json:"load_before"`
-	After       float64 `json:"load_after"`
+	CPU, Kernel   string
+	Cores         int
+	MemoryBytes   uint64
+	Before, After float64 // load averages
 }
 
 // ThisMachine looks at the machine.
