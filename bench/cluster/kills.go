@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -12,61 +11,69 @@ import (
 
 // kills kills nodes under load, the next one as soon as runs end well again: often while
 // the last one is about to start.
-func kills(ctx context.Context, o *options) error {
-	quick := *o
-	quick.runtimes = "" // what is asked needs none, and a node without them starts at once
-	c, err := start(ctx, &quick)
-	if err != nil {
-		return err
-	}
-	defer c.stop()
-	if err := c.four(ctx, o.binary); err != nil {
-		return err
-	}
+func kills(ctx context.Context, c *cluster) {
+	c.options.runtimes = "" // what is asked needs none, and a node without them starts at once
+	c.four(ctx, c.options.binary)
 	l := c.startLoad(ctx)
 	l.addLive()
 	began, killed := time.Now(), map[string]int{}
-	for i := 0; i < o.kills && ctx.Err() == nil; i++ {
-		if !l.more(ctx, 2) {
-			return errors.New("no run ends well")
-		}
-		n := c.nodes[[]int{2, 0, 3, 1}[i%4]]
+	for i := range c.options.kills {
+		n := l.next(ctx, i, 2)
 		n.Kill()
 		killed[n.role]++
-		if err := n.start(); err != nil {
-			return err
-		}
+		n.start()
 		if i%100 == 99 {
 			fmt.Fprintf(os.Stderr, "%d kills in %v\n", i+1, time.Since(began).Round(time.Second))
 		}
 	}
 	took := time.Since(began).Round(time.Second)
 	for _, n := range c.nodes {
-		if !lab.Until(ctx, lab.StartTime, func() bool { return n.ready(ctx) }) {
-			return fmt.Errorf("a node of the role %s does not come back", n.role)
-		}
+		n.await(ctx)
 	}
 	failed := l.failures()
-	lost, twice := l.outcome(ctx)
-	fmt.Fprintf(o.out, "Under load %d workers and %d apis were killed with `kill -9` in %v, the next one as soon as runs ended well\n"+
+	l.end(ctx)
+	fmt.Fprintf(c.out, "Under load %d workers and %d apis were killed with `kill -9` in %v, the next one as soon as runs ended well\n"+
 		"again. %d runs with a file, %d runs in sessions, %d cells of live sessions, which list their files, and\n"+
 		"%d files written into live sessions ended well; %d were answered with an error or not at all. Acknowledged files\n"+
 		"lost: %d; of sessions: %d; of live sessions: %d; runs seen on two workers: %d; sessions with another's file: %d.\n",
 		killed["worker"], killed["api"], took, len(l.kept), l.sessions, l.cells, l.writes, failed,
-		lost, l.bared, l.missing, twice, l.foreign)
-	if lost+twice+l.bared+l.missing+l.foreign > 0 {
-		return errors.New("something was lost, or done twice")
-	}
-	return ctx.Err()
+		l.lost, l.bared, l.missing, l.twice, l.foreign)
+	l.check(0)
 }
 
-// more waits until so many more runs have ended well.
-func (l *load) more(ctx context.Context, n int) bool {
+// upgrade replaces the nodes of an earlier version one by one, under load.
+func upgrade(ctx context.Context, c *cluster) {
+	if c.options.former == "" {
+		lab.Fail("--former names the binary of an earlier version")
+	}
+	c.four(ctx, c.options.former)
+	l := c.startLoad(ctx)
+	for i := range c.nodes {
+		n := l.next(ctx, i, 10)
+		_ = n.Stop() // what it cut off is counted
+		n.binary = c.options.binary
+		n.launch(ctx)
+	}
+	l.next(ctx, 0, 10)
+	l.end(ctx)
+	failed := l.failures()
+	fmt.Fprintf(c.out, "From commit %s, at a load of %.2f: %d runs with a file and %d in sessions ended well while four\n"+
+		"nodes were replaced. %d times an api that was about to end refused one before it began, and the other one\n"+
+		"did it, as by way of a load balancer. Cut off, or ended with an error: %d. Files lost: %d, of sessions: %d,\n"+
+		"runs seen on two workers: %d, another's file: %d.\n",
+		c.options.from, lab.LoadAverage(), len(l.kept), l.sessions, l.turned, failed, l.lost, l.bared, l.twice, l.foreign)
+	l.check(failed)
+}
+
+// next waits until some more runs have ended well, and returns the node whose turn it is. Of two versions both roles
+// are then side by side.
+func (l *load) next(ctx context.Context, i, runs int) *node {
 	count := func() int {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return len(l.kept) + l.sessions
 	}
 	before := count()
-	return lab.Until(ctx, time.Minute, func() bool { return count() >= before+n })
+	until(ctx, time.Now(), "no run ends well", func() bool { return count() >= before+runs })
+	return l.cluster.nodes[[]int{2, 0, 3, 1}[i%4]]
 }

@@ -4,12 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
-	"time"
-
-	"github.com/airlock-run/airlock/bench/lab"
 )
 
 // liveSession is a client's live session. Each of its cells writes a file, and prints all files with their content;
@@ -34,64 +30,39 @@ func (l *load) addLive() {
 
 // run has cells run at the apis in turn, and compares what each prints with what was acknowledged.
 func (s *liveSession) run(ctx context.Context, l *load) {
-	lab.Until(ctx, time.Minute, func() bool {
-		a, err := l.call(ctx, s.number, "/sessions", map[string]any{"kind": "live", "language": "javascript"})
-		s.id = a.ID
-		return err == nil && a.status == http.StatusCreated
-	})
+	s.id = l.open(ctx, s.number, map[string]any{"kind": "live", "language": "javascript"})
 	for i := s.number; ctx.Err() == nil; i++ {
 		name := fmt.Sprintf("live-%d-%d", s.number, i%liveFiles)
-		if i%4 == 3 {
-			s.write(ctx, l, name, i)
+		if i%4 == 3 { // beside the cells
+			a, err := l.call(ctx, i, "/sessions/"+s.id+"/fs/write?path="+name, i)
+			l.count(ctx, a, err, true, func() { l.writes++; s.kept[name] = i })
 			continue
 		}
 		a, err := l.call(ctx, i, "/sessions/"+s.id+"/cells", map[string]any{"code": fmt.Sprintf(
 			`var fs = require("fs"); fs.writeFileSync(%q, "%d"); `+
 				`console.log(JSON.stringify(Object.fromEntries(fs.readdirSync(".").map(f => [f, +fs.readFileSync(f)]))))`,
 			name, i)})
-		l.mu.Lock()
-		s.look(ctx, l, name, i, a, err)
-		l.mu.Unlock()
-	}
-}
-
-// write writes a file beside the cells.
-func (s *liveSession) write(ctx context.Context, l *load, name string, i int) {
-	a, err := l.call(ctx, i, "/sessions/"+s.id+"/fs/write?path="+name, i)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err != nil || a.status != http.StatusOK {
-		l.fail(ctx, a, err)
-		return
-	}
-	l.writes++
-	s.kept[name] = i
-}
-
-// look compares the answer of a cell. The caller holds the load's mu.
-func (s *liveSession) look(ctx context.Context, l *load, name string, i int, a answer, err error) {
-	var got struct {
-		Outputs []struct{ Text string }
-		Files   []struct{ Path string }
-	}
-	found := map[string]int{}
-	_ = json.Unmarshal([]byte(a.Text), &got) // of an error it is nothing
-	if err != nil || a.status != http.StatusOK || a.Status != "ok" || len(got.Outputs) == 0 ||
-		json.Unmarshal([]byte(got.Outputs[0].Text), &found) != nil {
-		l.fail(ctx, a, err)
-		return
-	}
-	l.cells++
-	l.missing += s.lacks(found, a.Text)
-	for there := range found {
-		if !strings.HasPrefix(there, fmt.Sprintf("live-%d-", s.number)) {
-			l.foreign++
+		var got struct {
+			Outputs []struct{ Text string }
+			Files   []struct{ Path string }
 		}
-	}
-	for _, f := range got.Files {
-		if f.Path == name {
-			s.kept[name] = i
-		}
+		found := map[string]int{}
+		_ = json.Unmarshal([]byte(a.Text), &got) // of an error it is nothing
+		good := len(got.Outputs) > 0 && json.Unmarshal([]byte(got.Outputs[0].Text), &found) == nil
+		l.count(ctx, a, err, good, func() {
+			l.cells++
+			l.missing += s.lacks(found, a.Text)
+			for there := range found {
+				if !strings.HasPrefix(there, fmt.Sprintf("live-%d-", s.number)) {
+					l.foreign++
+				}
+			}
+			for _, f := range got.Files {
+				if f.Path == name {
+					s.kept[name] = i
+				}
+			}
+		})
 	}
 }
 

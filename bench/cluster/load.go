@@ -33,6 +33,7 @@ type load struct {
 	lives          []*liveSession
 	cells, writes  int // answers of live sessions
 	missing        int // acknowledged files of live sessions that an answer does not have
+	lost, twice    int // acknowledged files that are not there, programs on two nodes
 }
 
 // startLoad has clients ask both apis, each for runs that leave a file or in a session of its own.
@@ -106,46 +107,57 @@ func (l *load) failures() (n int) {
 	return n
 }
 
+// count does what an answer that is good stands for, and counts any other one.
+func (l *load) count(ctx context.Context, a answer, err error, good bool, do func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if good && err == nil && a.status == http.StatusOK && (a.Status == "ok" || a.Status == "") {
+		do()
+	} else {
+		l.fail(ctx, a, err)
+	}
+}
+
 // run has a program print its word, and keep it in a file.
 func (l *load) run(ctx context.Context, i int) {
 	word := fmt.Sprint(l.mark, "-", i)
 	a, err := l.call(ctx, i, "/runs", map[string]any{"language": "bash", "args": []string{word},
 		"code": `echo "$1" | tee made.txt; sleep 0.1`})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err != nil || a.status != http.StatusOK || a.Status != "ok" || len(a.Files) != 1 || a.Stdout != word+"\n" {
-		l.fail(ctx, a, err)
-		return
-	}
-	l.kept[a.Files[0].ID] = word
+	l.count(ctx, a, err, len(a.Files) == 1 && a.Stdout == word+"\n", func() { l.kept[a.Files[0].ID] = word })
+}
+
+// open makes a session.
+func (l *load) open(ctx context.Context, n int, body any) (id string) {
+	lab.Until(ctx, time.Minute, func() bool {
+		a, err := l.call(ctx, n, "/sessions", body)
+		id = a.ID
+		return err == nil && a.status == http.StatusCreated
+	})
+	return id
 }
 
 // session has the programs of a session keep a word in its file, and read it.
 func (l *load) session(ctx context.Context, n int) {
-	word := fmt.Sprint(l.mark, "-session-", n)
-	var id string
-	lab.Until(ctx, time.Minute, func() bool {
-		a, err := l.call(ctx, n, "/sessions", map[string]any{"kind": "files"})
-		id = a.ID
-		return err == nil && a.status == http.StatusCreated
-	})
-	acknowledged := false
+	word, acknowledged := fmt.Sprint(l.mark, "-session-", n), false
+	id := l.open(ctx, n, map[string]any{"kind": "files"})
 	for i := n; ctx.Err() == nil; i++ {
 		a, err := l.call(ctx, i, "/runs", map[string]any{"language": "bash", "session": id, "args": []string{word},
 			"code": `[ ! -e who.txt ] || cat who.txt; echo "$1" > who.txt; sleep 0.1`})
-		l.mu.Lock()
-		switch {
-		case err != nil || a.status != http.StatusOK || a.Status != "ok":
-			l.fail(ctx, a, err)
-		case a.Stdout == "" && acknowledged:
-			l.bared++
-		case a.Stdout != "" && a.Stdout != word+"\n":
-			l.foreign++
-		default:
+		l.count(ctx, a, err, true, func() {
+			switch a.Stdout {
+			case word + "\n":
+				l.sessions++
+			case "":
+				if acknowledged {
+					l.bared++
+				} else {
+					l.sessions++
+				}
+			default:
+				l.foreign++
+			}
 			acknowledged = true
-			l.sessions++
-		}
-		l.mu.Unlock()
+		})
 	}
 }
 
@@ -182,7 +194,7 @@ func (c *cluster) words(prefix string) map[string]int {
 
 // holder returns the node that a word is on.
 func (c *cluster) holder(ctx context.Context, word string) (found *node) {
-	lab.Until(ctx, 20*time.Second, func() bool {
+	if !lab.Until(ctx, 20*time.Second, func() bool {
 		at := c.words(word)[word]
 		for _, n := range c.nodes {
 			if int(n.pid.Load()) == at {
@@ -190,17 +202,19 @@ func (c *cluster) holder(ctx context.Context, word string) (found *node) {
 			}
 		}
 		return found != nil
-	})
+	}) {
+		lab.Fail("no node runs %s", word)
+	}
 	return found
 }
 
-// outcome ends the load, reads all files that were acknowledged, and counts.
-func (l *load) outcome(ctx context.Context) (lost, twice int) {
+// end ends the load, reads all files that were acknowledged, and counts.
+func (l *load) end(ctx context.Context) {
 	l.stop()
 	l.group.Wait()
 	for id, word := range l.kept {
 		if a, err := l.api(0).call(ctx, "GET", "/files/"+id+"/content", nil); err != nil || a.Text != word+"\n" {
-			lost++
+			l.lost++
 		}
 	}
 	for _, live := range l.lives {
@@ -208,8 +222,14 @@ func (l *load) outcome(ctx context.Context) (lost, twice int) {
 	}
 	for word, nodes := range l.seen {
 		if len(nodes) > 1 && !strings.Contains(word, "session") {
-			twice++
+			l.twice++
 		}
 	}
-	return lost, twice
+}
+
+// check fails if something was lost, cut off or done twice.
+func (l *load) check(failed int) {
+	if l.lost+l.twice+l.bared+l.missing+l.foreign+failed > 0 {
+		lab.Fail("something was lost, cut off, or done twice")
+	}
 }

@@ -20,7 +20,6 @@ import (
 type options struct {
 	binary, former, from, runtimes, doc string
 	kills                               int
-	out                                 io.Writer
 }
 
 func main() {
@@ -32,7 +31,7 @@ func main() {
 	flag.StringVar(&o.doc, "doc", "", "write the table between the marks of this file, docs/cluster.md")
 	flag.IntVar(&o.kills, "kills", 60, "kills: how many nodes are killed under load")
 	flag.Parse()
-	does := map[string]func(context.Context, *options) error{
+	does := map[string]func(context.Context, *cluster){
 		"run": stay, "faults": faults, "kills": kills, "bench": measure, "upgrade": upgrade,
 	}[flag.Arg(0)]
 	if does == nil {
@@ -41,9 +40,10 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	var table strings.Builder
-	o.out = io.MultiWriter(os.Stdout, &table)
-	err := does(ctx, &o)
-	if err == nil && o.doc != "" {
+	c := &cluster{options: &o, out: io.MultiWriter(os.Stdout, &table)}
+	err := lab.Try(func() { c.start(ctx); does(ctx, c) })
+	c.stop()
+	if err = errors.Join(err, ctx.Err()); err == nil && o.doc != "" {
 		err = lab.Fill(o.doc, "cluster:"+flag.Arg(0), "\n"+strings.TrimSpace(table.String())+"\n")
 	}
 	stop()
@@ -54,21 +54,13 @@ func main() {
 }
 
 // stay starts a cluster and leaves it to the user.
-func stay(ctx context.Context, o *options) error {
-	c, err := start(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer c.stop()
-	if err := c.four(ctx, o.binary); err != nil {
-		return err
-	}
-	fmt.Fprintf(o.out, "\n  Database  %s\n  Bucket    %s\n", c.database, c.bucket)
+func stay(ctx context.Context, c *cluster) {
+	c.four(ctx, c.options.binary)
+	fmt.Fprintf(c.out, "\n  Database  %s\n  Bucket    %s\n", c.database, c.bucket)
 	for _, n := range c.nodes {
-		fmt.Fprintf(o.out, "  %-8s  %s\n", n.role, n.url)
+		fmt.Fprintf(c.out, "  %-8s  %s\n", n.role, n.url)
 	}
-	fmt.Fprintf(o.out, "\nTry:\n  curl -s %s/api/v1/runs -H 'content-type: application/json' \\\n"+
+	fmt.Fprintf(c.out, "\nTry:\n  curl -s %s/api/v1/runs -H 'content-type: application/json' \\\n"+
 		"       -d '{\"language\":\"python\",\"code\":\"print(1)\"}'\n\nCtrl-C stops all of them.\n", c.nodes[0].url)
 	<-ctx.Done()
-	return nil
 }

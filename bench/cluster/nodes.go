@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -22,6 +20,7 @@ import (
 // cluster is a database, a bucket and the nodes on them.
 type cluster struct {
 	options          *options
+	out              io.Writer
 	dir              string
 	postgres         *postgrestest.Server
 	standby          *postgrestest.Server // nil: there is none
@@ -40,30 +39,11 @@ type node struct {
 	pid                atomic.Int64 // of its first process, for those who look while it is started again
 }
 
-func start(ctx context.Context, o *options) (c *cluster, err error) {
-	c = &cluster{options: o, token: rand.Text() + rand.Text()}
-	defer func() {
-		if err != nil {
-			c.stop()
-		}
-	}()
-	if c.dir, err = os.MkdirTemp("", "airlock-cluster-"); err != nil {
-		return c, err
-	}
-	if err = os.Chmod(c.dir, 0o711); err != nil {
-		return c, err
-	}
-	if c.postgres, err = postgrestest.Start(ctx); err != nil {
-		return c, err
-	}
-	if c.s3, err = buckettest.Start(ctx); err != nil {
-		return c, err
-	}
-	if c.database, err = c.postgres.NewDatabase(ctx); err != nil {
-		return c, err
-	}
-	c.bucket, err = c.s3.NewBucket(ctx)
-	return c, err
+func (c *cluster) start(ctx context.Context) {
+	c.token, c.dir = rand.Text()+rand.Text(), lab.Must(os.MkdirTemp("", "airlock-cluster-"))
+	lab.Check(os.Chmod(c.dir, 0o711))
+	c.postgres, c.s3 = lab.Must(postgrestest.Start(ctx)), lab.Must(buckettest.Start(ctx))
+	c.database, c.bucket = lab.Must(c.postgres.NewDatabase(ctx)), lab.Must(c.s3.NewBucket(ctx))
 }
 
 func (c *cluster) stop() {
@@ -84,37 +64,20 @@ func (c *cluster) stop() {
 	os.RemoveAll(c.dir)
 }
 
-// follow starts a synchronous standby of the database, to which the nodes turn.
-func (c *cluster) follow(ctx context.Context) (err error) {
-	if c.standby, err = c.postgres.Standby(ctx); err != nil {
-		return err
-	}
-	c.database = c.postgres.URLWith(c.standby, c.database)
-	return c.postgres.Synchronous(ctx)
-}
-
 // four starts two apis and two workers.
-func (c *cluster) four(ctx context.Context, binary string) error {
+func (c *cluster) four(ctx context.Context, binary string) {
 	for _, role := range []string{"api", "api", "worker", "worker"} {
-		if _, err := c.node(ctx, role, binary); err != nil {
-			return err
-		}
+		c.node(ctx, role, binary)
 	}
-	return nil
 }
 
 // node starts one more. A worker knows the apis that there are.
-func (c *cluster) node(ctx context.Context, role, binary string) (*node, error) {
-	address, err := lab.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	n := &node{cluster: c, role: role, binary: binary, address: address, url: "http://" + address}
-	if n.data, err = lab.NewData(c.dir, c.options.runtimes); err != nil {
-		return nil, err
-	}
+func (c *cluster) node(ctx context.Context, role, binary string) {
+	address := lab.Must(lab.FreeAddress())
+	n := &node{cluster: c, role: role, binary: binary, address: address, url: "http://" + address,
+		data: lab.Must(lab.NewData(c.dir, c.options.runtimes))}
 	c.nodes = append(c.nodes, n)
-	return n, n.launch(ctx)
+	n.launch(ctx)
 }
 
 func (c *cluster) of(role string) (list []*node) {
@@ -127,14 +90,15 @@ func (c *cluster) of(role string) (list []*node) {
 }
 
 // launch starts the process, and waits until it takes work.
-func (n *node) launch(ctx context.Context) error {
-	if err := n.start(); err != nil {
-		return err
-	}
+func (n *node) launch(ctx context.Context) {
+	n.start()
+	n.await(ctx)
+}
+
+func (n *node) await(ctx context.Context) {
 	if !lab.Until(ctx, lab.StartTime, func() bool { return n.ready(ctx) }) {
-		return fmt.Errorf("a node of the role %s does not start: %s", n.role, n.Log)
+		lab.Fail("a node of the role %s does not start: %s", n.role, n.Log)
 	}
-	return nil
 }
 
 // ready asks as Kubernetes does.
@@ -144,20 +108,12 @@ func (n *node) ready(ctx context.Context) bool {
 		health.Env = []string{"HOME=/nonexistent", "AIRLOCK_CONFIG=none"}
 		return health.Run() == nil
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url+"/api/v1/ready", nil)
-	if err != nil {
-		return false
-	}
-	resp, err := client.Do(r)
-	if err != nil {
-		return false
-	}
-	resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
+	a, err := n.call(ctx, "GET", "/ready", nil)
+	return err == nil && a.status == http.StatusOK
 }
 
 // start starts the process.
-func (n *node) start() (err error) {
+func (n *node) start() {
 	args := []string{"--role", n.role, "--owner-rate", "100000"}
 	env := []string{"AIRLOCK_WORKER_TOKEN=" + n.cluster.token}
 	if n.role == "worker" {
@@ -170,10 +126,8 @@ func (n *node) start() (err error) {
 		env = append(env, "AIRLOCK_DATABASE="+n.cluster.database, "AIRLOCK_BLOBS="+n.cluster.bucket,
 			"AWS_ACCESS_KEY_ID="+buckettest.AccessKey, "AWS_SECRET_ACCESS_KEY="+buckettest.SecretKey)
 	}
-	if n.Service, err = lab.Serve(n.binary, n.data, n.address, env, args...); err == nil {
-		n.pid.Store(int64(n.Cmd.Process.Pid))
-	}
-	return err
+	n.Service = lab.Must(lab.Serve(n.binary, n.data, n.address, env, args...))
+	n.pid.Store(int64(n.Cmd.Process.Pid))
 }
 
 // answer is what is looked at of any answer.
@@ -190,25 +144,15 @@ type answer struct {
 var client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
 
 func (n *node) call(ctx context.Context, method, path string, body any) (a answer, err error) {
-	text, err := json.Marshal(body)
+	r, err := lab.NewRequest(ctx, method, n.url+"/api/v1"+path, body)
 	if err != nil {
 		return a, err
 	}
-	r, err := http.NewRequestWithContext(ctx, method, n.url+"/api/v1"+path, bytes.NewReader(text))
+	got, err := lab.Send(client, r, nil)
 	if err != nil {
 		return a, err
 	}
-	r.Header.Set("Content-Type", "application/json")
-	resp, err := client.Do(r)
-	if err != nil {
-		return a, err
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return a, err
-	}
-	_ = json.Unmarshal(raw, &a) // the content of a file is none
-	a.status, a.Text, a.again = resp.StatusCode, string(raw), resp.Header.Get("Retry-After") != ""
+	_ = json.Unmarshal(got.Body, &a) // the content of a file is none
+	a.status, a.Text, a.again = got.Status, string(got.Body), got.Header.Get("Retry-After") != ""
 	return a, nil
 }
