@@ -132,7 +132,7 @@ const scatter = 2654435761
 
 // measureCrowd has each of a thousand clients send one request.
 func (b *bench) measureCrowd(ctx context.Context) {
-	const many, of = 1000, "1,000 clients with one print(1) each at once"
+	const crowd, of = 1000, "1,000 clients with one print(1) each at once"
 	s := b.startWarm(ctx)
 	watched, stop := context.WithCancel(ctx)
 	var watching, all sync.WaitGroup
@@ -142,8 +142,8 @@ func (b *bench) measureCrowd(ctx context.Context) {
 			most = max(most, lab.Private(s.Server()))
 		}
 	})
-	times, failures := make(lab.Sample, many), make([]error, many)
-	for i := range many {
+	times, failures := make(lab.Sample, crowd), make([]error, crowd)
+	for i := range crowd {
 		all.Go(func() {
 			c := newCaller(s.URL)
 			defer c.close()

@@ -1,5 +1,6 @@
 // Package lab is what bench, bench/cluster and bench/soak have in common: it starts services as an operator does, looks
-// at their processes, summarizes times, and writes tables and pictures into documents.
+// at their processes, has contestants take turns or many clients call, summarizes times, and writes tables and pictures
+// into documents.
 package lab
 
 import (
