@@ -89,24 +89,25 @@ func (b *bench) writeImage(ctx context.Context, archive, system string, noise in
 	file := lab.Must(os.Create(filepath.Join(dir, "noise")))
 	lab.Must(io.CopyN(file, random, noise))
 	lab.Check(file.Close())
-	pack := func(args ...string) {
-		if out, err := exec.CommandContext(ctx, "tar", args...).CombinedOutput(); err != nil {
-			lab.Fail("tar: %w: %s", err, out)
+	do := func(name string, args ...string) {
+		if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
+			lab.Fail("%s: %w: %s", name, err, out)
 		}
 	}
 	layer := filepath.Join(dir, "layer.tar")
-	pack("-cf", layer, "-C", system, ".", "-C", dir, "noise")
+	do("tar", "-cf", layer, "-C", system, ".", "-C", dir, "noise")
 	packed, digest := lab.Must(os.Open(layer)), sha256.New()
 	defer packed.Close()
 	lab.Must(io.Copy(digest, packed))
+	do("gzip", "-1", layer)
 	for name, content := range map[string]any{
 		"config.json": map[string]any{"os": "linux", "architecture": "amd64",
 			"config": map[string]any{"Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}},
 			"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", digest.Sum(nil))}}},
 		"manifest.json": []any{map[string]any{"Config": "config.json", "RepoTags": []string{"bench/image:1"},
-			"Layers": []string{"layer.tar"}}},
+			"Layers": []string{"layer.tar.gz"}}},
 	} {
 		lab.Check(os.WriteFile(filepath.Join(dir, name), lab.Must(json.Marshal(content)), 0o644))
 	}
-	pack("-cf", archive, "-C", dir, "manifest.json", "config.json", "layer.tar")
+	do("tar", "-cf", archive, "-C", dir, "manifest.json", "config.json", "layer.tar.gz")
 }
