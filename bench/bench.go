@@ -81,6 +81,13 @@ func (b *bench) kept(s **lab.Service, start func() *lab.Service) *lab.Service {
 	return *s
 }
 
+// installed ends the Try around it if a file is not there. Documents name no path of this machine.
+func installed(path string) {
+	if _, err := os.Stat(path); err != nil {
+		lab.Fail("it is not installed")
+	}
+}
+
 // full returns how often something is measured: a part of that in a quick run.
 func (b *bench) full(times, quick int) int {
 	if b.quick {

@@ -31,6 +31,7 @@ gid: 1536
 
 // startJudge starts go-judge.
 func (b *bench) startJudge(ctx context.Context) *lab.Service {
+	installed(b.judge)
 	var binds strings.Builder
 	for source, target := range map[string]string{"/bin": "/bin", "/lib": "/lib", "/lib64": "/lib64", "/usr": "/usr",
 		lab.Must(filepath.EvalSymlinks(b.packages())): baseInside + b.site, b.fonts(): fontsInside} {

@@ -21,6 +21,7 @@ import (
 // startJupyter starts a jupyter_server whose kernels are ipykernels, with packages of the same versions as Airlock's.
 func (b *bench) startJupyter(ctx context.Context) (s *lab.Service, err error) {
 	err = lab.Try(func() {
+		installed(b.jupyter)
 		address, home := lab.Must(lab.FreeAddress()), lab.Must(os.MkdirTemp(b.scratch, "jupyter-"))
 		host, port, _ := net.SplitHostPort(address)
 		s = b.await(ctx, lab.Must(lab.Start(address, []string{"HOME=" + home, "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1"},

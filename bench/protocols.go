@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -110,8 +109,8 @@ var e2bProgram string
 // CubeSandbox's benchmark does; a sandbox and its first code; a command. A service with the default rate of an owner
 // would refuse 200 sandboxes a second.
 func (b *bench) measureE2B(ctx context.Context) {
-	if _, err := os.Stat(b.clients); err != nil {
-		b.Missing("E2B's Python client", errors.New("it is not installed"))
+	if err := lab.Try(func() { installed(b.clients) }); err != nil {
+		b.Missing("E2B's Python client", err)
 		return
 	}
 	address := b.service(ctx).URL + "/e2b"
