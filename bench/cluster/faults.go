@@ -59,7 +59,11 @@ func (c *cluster) goesOn(ctx context.Context, api *node) (*node, <-chan answer) 
 		}
 		ended <- a
 	}()
-	return c.holder(ctx, word), ended
+	at := c.holder(ctx, word)
+	if at == nil {
+		lab.Fail("no program runs: %v", <-ended)
+	}
+	return at, ended
 }
 
 // live makes a live session with a file, and returns the worker that holds it.
@@ -68,7 +72,10 @@ func (c *cluster) live(ctx context.Context, api *node) (id string, at *node) {
 	word := c.word()
 	code := "open('kept.txt','w').write('kept')\nimport subprocess; p = subprocess.Popen(['sleep', '" + word + "'])"
 	until(ctx, time.Now(), "no live session: "+a.Text, func() bool { return api.cell(ctx, a.ID, code, "") })
-	return a.ID, c.holder(ctx, word)
+	if at = c.holder(ctx, word); at == nil {
+		lab.Fail("no node has the session %s", a.ID)
+	}
+	return a.ID, at
 }
 
 func (n *node) cell(ctx context.Context, session, code, prints string) bool {
