@@ -181,7 +181,8 @@ func (b *bench) firstBytes(ctx context.Context, s *lab.Service) {
 		lab.Pause(ctx, lab.Rest)
 		r := lab.Must(lab.NewRequest(ctx, http.MethodPost, s.URL+runsPath, code))
 		r.Header.Set("Accept", "text/event-stream")
-		resp := lab.Must(c.client.Do(r))
+		resp, err := c.client.Do(r)
+		lab.Check(err)
 		delay := time.Duration(-1)
 		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 			_, rest, found := strings.Cut(lines.Text(), `"stream":"stdout","data":"`)

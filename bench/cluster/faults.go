@@ -194,5 +194,6 @@ func (c *cluster) failOver(ctx context.Context) {
 	began := time.Now()
 	lab.Check(c.standby.Promote(ctx))
 	c.row("database killed, its standby promoted", "a run with a file ends well",
-		until(ctx, began, "the cluster does not work with the database that was its standby", c.of("api")[0].leaves(ctx, kept)))
+		until(ctx, began, "the cluster does not work with the database that was its standby",
+			c.of("api")[0].leaves(ctx, kept)))
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Call does something once, and returns how long it took. A call of Turns may end the Try around it; those of a Load are
-// made in goroutines of their own, and may not.
+// Call does something once, and returns how long it took. A call of Turns may end the Try around it; those of a Load
+// are made in goroutines of their own, and may not.
 type Call func(ctx context.Context) (time.Duration, error)
 
 // Contestant is one way to do it. Open prepares one client, which is not measured, and ends the Try around it if that
