@@ -82,6 +82,8 @@ func (b *bench) measureLive(ctx context.Context) {
 		if jupyter != nil {
 			both = append(both, kernelCells(nameKernel, jupyter.URL, one.prepare, one.code, one.message))
 		}
+		// What of a cell is the machine's: after a rest, each process that it wakes takes its time.
+		both = append(both, lab.Ready("the service's health", newCaller(s.URL).again("GET", "/health", nil)))
 		if took := b.compare(ctx, one.of, b.full(one.times, one.quick), both...); jupyter != nil {
 			b.Goal(one.goal, "x", one.must, one.aim, took[0]/took[1])
 		}
