@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 IDLE = 50  # connections that are kept
+JOINED = 1 << 16  # bytes of a body that are copied behind the head of its request
 
 
 class LocalClient(httpx.Client):
@@ -21,7 +22,7 @@ class LocalClient(httpx.Client):
     def __init__(self, uds: str | None, **options: Any) -> None:
         super().__init__(**options)
         self._uds, self._always = uds, dict(self.headers)
-        self._idle: list[HTTPConnection] = []
+        self._idle: list[Connection] = []
 
     def request(self, method: str, url: httpx.URL | str, **how: Any) -> httpx.Response:
         """Make a request and return its answer."""
@@ -48,7 +49,7 @@ class LocalClient(httpx.Client):
             self._idle.pop().close()
         super().close()
 
-    def _connection(self) -> HTTPConnection:
+    def _connection(self) -> Connection:
         while True:
             try:
                 connection = self._idle.pop()
@@ -60,7 +61,7 @@ class LocalClient(httpx.Client):
         if self._uds:
             connection = UnixConnection(self._uds)
         else:
-            connection = HTTPConnection(self.base_url.host, self.base_url.port, timeout=self.timeout.connect)
+            connection = Connection(self.base_url.host, self.base_url.port, timeout=self.timeout.connect)
         try:
             connection.connect()
         except OSError as err:
@@ -68,7 +69,7 @@ class LocalClient(httpx.Client):
         connection.sock.settimeout(self.timeout.read)
         return connection
 
-    def _is_open(self, connection: HTTPConnection) -> bool:
+    def _is_open(self, connection: Connection) -> bool:
         """Report whether the service has left an idle connection open."""
         connection.sock.settimeout(0)
         try:
@@ -81,7 +82,35 @@ class LocalClient(httpx.Client):
         return False
 
 
-class UnixConnection(HTTPConnection):
+class Connection(HTTPConnection):
+    """A connection that sends the head of a request with its body, so that the service is woken once."""
+
+    _begins = False
+    _head = b""
+
+    def request(self, *args: Any, **named: Any) -> None:
+        """Send a request."""
+        self._begins = True
+        super().request(*args, **named)
+        if self._head:  # there is no body
+            head, self._head = self._head, b""
+            super().send(head)
+
+    def send(self, data: Any) -> None:
+        """Send a part of a request."""
+        if self._begins:
+            self._begins, self._head = False, data
+            return
+        if head := self._head:
+            self._head = b""
+            if isinstance(data, bytes) and len(data) <= JOINED:
+                data = head + data
+            else:
+                super().send(head)
+        super().send(data)
+
+
+class UnixConnection(Connection):
     """A connection to a socket in the file system."""
 
     def __init__(self, path: str) -> None:
