@@ -21,11 +21,7 @@ func (noLauncher) Close() error { return nil }
 // Between two executors the sandbox is temporarily unavailable, which is not an
 // internal error.
 func TestBetweenExecutors(t *testing.T) {
-	s := &Sandbox{
-		config: Config{Launcher: noLauncher{}, Log: quiet},
-		links:  pairPool[*Link]{create: newRequestEnds, enough: spareLinks},
-		pipes:  pairPool[*os.File]{create: newOutputEnds, enough: sparePipes},
-	}
+	s := &Sandbox{config: Config{Launcher: noLauncher{}, Log: quiet}}
 	_, run := s.Run(t.Context(), sandboxtest.Python("1"), silent{})
 	_, held := s.Held(t.Context())
 	for _, err := range []error{run, held, s.Hold(t.Context(), engine.NewID(), 0, "", nil, sandboxtest.Limits()),

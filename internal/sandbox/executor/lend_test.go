@@ -309,7 +309,7 @@ func TestOnlyTheInputIsLent(t *testing.T) {
 		"nothing":      func(string) error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := newProgram(lendingSpec("bash", "sha256sum < in", in), newOutputEnds)
+			p, err := newProgram(lendingSpec("bash", "sha256sum < in", in))
 			if err != nil {
 				t.Fatal(err)
 			}

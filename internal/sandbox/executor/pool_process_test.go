@@ -12,7 +12,7 @@ func TestNodePoolTrustsNoRequest(t *testing.T) {
 	e := &executor{}
 	e.newProcessPools()
 	request := func(name string) *RunRequest {
-		p, err := newProgram(sandboxtest.Spec(name, "1"), newOutputEnds)
+		p, err := newProgram(sandboxtest.Spec(name, "1"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func (s *Sandbox) Run(ctx context.Context, spec *engine.Spec, host engine.Host) 
 	if err := available(spec); err != nil {
 		return nil, err
 	}
-	p, err := newProgram(spec, s.pipes.get)
+	p, err := newProgram(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +86,6 @@ func (s *Sandbox) submit(ctx context.Context, p *program) (*Link, error) {
 			return nil, err
 		}
 		sent := l.sendInputs(p.list, p.files)
-		s.links.refill() // while the executor works
-		s.pipes.refill()
 		var a answer
 		l.SetReadDeadline(time.Now().Add(stageTime))
 		files, received := l.Receive(&a)
@@ -253,7 +251,7 @@ func (p *program) controls(l *Link, moves *mover, host engine.Host, live bool) e
 	return controls
 }
 
-func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *program, err error) {
+func newProgram(spec *engine.Spec) (_ *program, err error) {
 	p := &program{}
 	defer func() {
 		if err != nil {
@@ -315,18 +313,18 @@ func newProgram(spec *engine.Spec, output func() (ends[*os.File], error)) (_ *pr
 	if !spec.Held.IsZero() {
 		p.request.Held, p.request.Make = spec.Held.String(), spec.Make
 	}
-	return p, p.openFiles(spec, output)
+	return p, p.openFiles(spec)
 }
 
 // openFiles creates the program's stdin, stdout, stderr and channel for calls.
-func (p *program) openFiles(spec *engine.Spec, output func() (ends[*os.File], error)) error {
+func (p *program) openFiles(spec *engine.Spec) error {
 	var ours []*os.File
 	for i := range streams {
 		if spec.Merge && i > 0 {
 			p.theirs = append(p.theirs, p.theirs[0])
 			continue
 		}
-		pipe, err := output()
+		pipe, err := newOutputEnds()
 		if err != nil {
 			CloseAll(ours...)
 			return err

@@ -26,8 +26,6 @@ type Config struct {
 // sends requests to the executor.
 type Sandbox struct {
 	config Config
-	links  pairPool[*Link]    // of requests
-	pipes  pairPool[*os.File] // of outputs
 
 	lending   *os.File // nil: nothing is lent
 	leastLent int64    // size of the smallest lent input; tests change it
@@ -49,8 +47,7 @@ const (
 
 // Start starts an executor and waits until it is ready.
 func Start(ctx context.Context, config Config) (*Sandbox, error) {
-	s := &Sandbox{config: config, links: pairPool[*Link]{create: newRequestEnds, enough: spareLinks},
-		pipes: pairPool[*os.File]{create: newOutputEnds, enough: sparePipes}, leastLent: leastLent}
+	s := &Sandbox{config: config, leastLent: leastLent}
 	if config.Lending != "" && trick.On(trick.Lending) {
 		var err error
 		if s.lending, err = openLending(lendingOf(config.Lending, config.Wall)); err != nil {
@@ -63,8 +60,6 @@ func Start(ctx context.Context, config Config) (*Sandbox, error) {
 		s.lending.Close()
 		return nil, errors.Join(err, config.Launcher.Close())
 	}
-	s.links.refill()
-	s.pipes.refill()
 	return s, nil
 }
 
@@ -134,7 +129,7 @@ func (s *Sandbox) watch(l *Link) {
 // open sends the first message of a request and returns the request's socket. The
 // caller still owns the files.
 func (s *Sandbox) open(ctx context.Context, r request, files ...*os.File) (*Link, error) {
-	socket, err := s.links.get()
+	socket, err := newRequestEnds()
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +166,6 @@ func (s *Sandbox) openRequest(
 	if l, err = s.open(ctx, r, files...); err != nil {
 		return nil, nil, err
 	}
-	s.links.refill() // while the executor works
 	return l, context.AfterFunc(ctx, func() { l.Close() }), nil
 }
 
@@ -275,8 +269,6 @@ func (s *Sandbox) Close() error {
 	}
 	s.mu.Unlock()
 	s.watching.Wait()
-	s.links.close((*Link).Close)
-	s.pipes.close((*os.File).Close)
 	s.lending.Close() // closing nil returns an error, which is ignored
 	return s.config.Launcher.Close()
 }
