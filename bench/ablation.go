@@ -41,12 +41,10 @@ var tricks = []trick{
 	{"plots", "one has the memory of plots", 50, "guest/server.py, executor/pool.go", "print plot plots"},
 	{"specialize", "zygotes adapt their code", 20, "guest/warmup.py", ofPython},
 	{"compact", "zygotes fill their gaps", 25, "guest/warmup.py", ofPython},
-	{"collapse", "zygotes have huge pages", 30, "guest/warmup.py", ofPython},
 	{"sessions", "interpreters wait for sessions", 60, "executor/live.go, waiting.go", "new"},
 	{"rehearsal", "an interpreter has taken orders", 20, "guest/live.py", "new"},
 	{"ipython", "cells run less of IPython", 200, "guest/live.py", "new cell mcp"},
 	{"marks", "the driver reports that no file changed", 60, "guest/live.py", "new cell mcp"},
-	{"spare", "pipes and sockets are made beforehand", 55, "executor/spare.go", "print prints bash"},
 	{"records", "short runs are recorded later", 120, "engine/record.go", "print prints bash list"},
 }
 

@@ -17,7 +17,6 @@ const (
 	Commands   = "commands"    // a process waits for a command
 	Compiler   = "compiler"    // a compiler waits beside a Node
 	Sessions   = "sessions"    // interpreters wait for new live sessions
-	Spare      = "spare"       // pipes and sockets of the next program are made beforehand
 	Records    = "records"     // the records of short runs are written later, several at once
 	// Those in programs of package guest:
 	IPython    = "ipython"    // cells run less of IPython
@@ -25,5 +24,4 @@ const (
 	Rehearsal  = "rehearsal"  // a waiting interpreter has taken orders
 	Specialize = "specialize" // a zygote has run a program until its code is adapted
 	Compact    = "compact"    // a zygote fills the gaps between its objects
-	Collapse   = "collapse"   // a zygote's memory is in huge pages
 )

@@ -20,7 +20,6 @@ var ablations = []struct{ trick, file, function, end string }{
 	{trick.Rehearsal, "live.py", "rehearse(self)", "return"},
 	{trick.Specialize, "warmup.py", "specialize(run)", "return run()"},
 	{trick.Compact, "warmup.py", "compact_heap(libc)", "return gc.collect()"},
-	{trick.Collapse, "warmup.py", "join_pages(madvise, blocks, libc)", "return"},
 }
 
 // ablated returns the files without the tricks that are not used.

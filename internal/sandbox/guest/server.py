@@ -126,7 +126,6 @@ def begin():
     gc.disable()
     constants["warmup"] = None  # where its working set is to be written
     constants["plots"] = False  # whether it is that of a program that draws
-    constants["blocks"] = in_child(warmup.full_blocks)
     program.expect(buffer.PROGRAM)
     gc.freeze()
     _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())  # a program unblocks them
@@ -299,13 +298,11 @@ def make(server, place, constants, children):
 
 
 def learn_all(place, constants):
-    """The last that a zygote does before it only serves: what it writes to later is split
-    into small pages again."""
+    """The last that a zygote does before it only serves."""
     if PLOTS:
         learn(place, constants, True)
     if not LIVE:  # an interpreter rehearses
         learn(place, constants, False)
-    warmup.join_pages(constants["madvise"], constants["blocks"], buffer.libc)
 
 
 def learn(place, constants, plots):

@@ -9,8 +9,7 @@ import os
 import struct
 import sys
 
-POPULATE_READ, POPULATE_WRITE, COLLAPSE = 22, 23, 25  # of madvise
-HUGE = 2 << 20  # bytes of a huge page
+POPULATE_READ, POPULATE_WRITE = 22, 23  # of madvise
 HABIT = 20  # an interpreter adapts code that ran some 10 times
 WORDS = 624  # of the state of a Mersenne Twister, 4 bytes each
 
@@ -73,30 +72,6 @@ def compact_heap(libc):
     make = {16: lambda: object(), 32: lambda: complex(1, 1)}
     empty = sys.getsizeof(b"")
     return [make.get(size, lambda: bytes(size - empty))() for size, count in gaps.items() for _ in range(count)]
-
-
-def full_blocks():
-    """The parts of memory that can be huge pages, those of which little is used left out."""
-    size, blocks = mmap.PAGESIZE, []
-    with open("/proc/self/maps") as maps, open("/proc/self/pagemap", "rb", buffering=0) as pages:
-        for line in maps.readlines():
-            span, mode, _, _, inode, *name = line.split()
-            first, last = (int(end, 16) for end in span.split("-"))
-            if mode != "rw-p" or inode != "0" or name not in ([], ["[heap]"]):
-                continue
-            for start in range(-(-first // HUGE) * HUGE, last - HUGE + 1, HUGE):
-                pages.seek(start // size * 8)
-                entries = struct.unpack(f"={HUGE // size}Q", pages.read(HUGE // size * 8))
-                if sum(entry >> 63 for entry in entries) > len(entries) * 3 // 4:
-                    blocks.append(start)
-    return blocks
-
-
-def join_pages(madvise, blocks, libc):
-    """Has the kernel make huge pages of these. A fork then copies, and an end takes apart,
-    one entry in place of 512. What a child writes to is copied by small pages all the same."""
-    for start in blocks:
-        libc.syscall(madvise, start, HUGE, COLLAPSE, 0, 0, 0)
 
 
 def working_set():

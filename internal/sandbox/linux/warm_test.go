@@ -434,24 +434,3 @@ func TestWaitingIsSmall(t *testing.T) {
 		t.Errorf("bytes of their own: inits %v, programs %v", inits, programs)
 	}
 }
-
-// The memory that a zygote shares with its children is mostly huge pages. A fork copies
-// one entry for each instead of 512.
-func TestZygoteHasHugePages(t *testing.T) {
-	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage"); err != nil {
-		sandboxtest.Skip(t, "this kernel makes no huge pages")
-	}
-	s := startWarmWithPackages(t)
-	sandboxtest.Run(t, s, sandboxtest.Python("import matplotlib.pyplot"))
-	const least = 4 << 20 // of about 80 MiB: fragmented memory has few
-	var most int64
-	if !sandboxtest.Await(func() bool {
-		for _, pid := range zygotesOf(executors(t)[0]) {
-			sizes := kernelfile.Read(fmt.Sprintf("/proc/%d", pid), "smaps_rollup")
-			most = max(most, kernelfile.Value(sizes, "AnonHugePages:")<<10)
-		}
-		return most >= least
-	}) {
-		t.Errorf("no zygote has more than %d bytes in huge pages", most)
-	}
-}
