@@ -44,8 +44,9 @@ func startKernel(ctx context.Context, url string) *kernel {
 	kernels := url + "/api/kernels"
 	c, m := &caller{url: kernels, client: quick}, made{}
 	c.decode(ctx, "POST", "", `{"name":"python3"}`, &m)
-	socket, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(kernels, "http")+"/"+m.ID+"/channels", //nolint:bodyclose // the socket's
-		&websocket.DialOptions{HTTPClient: quick})
+	address := "ws" + strings.TrimPrefix(kernels, "http") + "/" + m.ID + "/channels"
+	options := &websocket.DialOptions{HTTPClient: quick}
+	socket, _, err := websocket.Dial(ctx, address, options) //nolint:bodyclose // the socket's
 	lab.Check(err)
 	socket.SetReadLimit(64 << 20)
 	return &kernel{socket: socket}

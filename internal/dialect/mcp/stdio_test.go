@@ -251,7 +251,8 @@ func TestStdioRestart(t *testing.T) {
 	to, down := first.http.Listener.Addr().String(), false
 	// A connection that the service closes while a call is on its way to it is told to the caller, who may not know
 	// what became of the call: that is not what this test is about.
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	transport := &http.Transport{DisableKeepAlives: true}
+	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if down {
@@ -259,7 +260,7 @@ func TestStdioRestart(t *testing.T) {
 			return nil, &net.OpError{Op: "dial", Err: io.ErrUnexpectedEOF}
 		}
 		return (&net.Dialer{}).DialContext(ctx, "tcp", to)
-	}}
+	}
 	h := first.stdio(Stdio{Connect: func(context.Context) (*Endpoint, error) {
 		return &Endpoint{URL: "http://airlock/mcp", Client: &http.Client{Transport: bearer{transport}}}, nil
 	}})
