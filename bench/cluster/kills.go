@@ -33,7 +33,8 @@ func kills(ctx context.Context, c *cluster) {
 	failed := l.failures()
 	l.end(ctx)
 	fmt.Fprintf(c.out, "Under load %d workers and %d apis were killed with `kill -9` in %v, the next one as soon as runs "+
-		"ended well\nagain. %d runs with a file, %d runs in sessions, %d cells of live sessions, which list their files, and\n"+
+		"ended well\nagain. %d runs with a file, %d runs in sessions, %d cells of live sessions, which list their "+
+		"files, and\n"+
 		"%d files written into live sessions ended well; %d were answered with an error or not at all. Acknowledged files\n"+
 		"lost: %d; of sessions: %d; of live sessions: %d; runs seen on two workers: %d; sessions with another's file: %d.\n",
 		killed["worker"], killed["api"], took, len(l.kept), l.sessions, l.cells, l.writes, failed,
