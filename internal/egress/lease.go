@@ -192,7 +192,7 @@ func (r *run) endAll() {
 // end writes the line. Only the first end counts.
 func (c *contact) end(err error) {
 	c.once.Do(func() {
-		c.run.begun.Delete(c)
+		defer c.run.begun.Delete(c) // after the report: endAll waits for what it finds
 		line := engine.Contact{
 			At: c.began, Host: c.target.host, Port: c.target.port, Sent: c.sent.Load(), Received: c.received.Load(),
 			Took: time.Since(c.began), Verdict: engine.VerdictAllowed,
