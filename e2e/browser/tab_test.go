@@ -182,8 +182,8 @@ func (b *tab) wait(expression string) {
 			b.mu.Lock()
 			failures := slices.Clone(b.failures)
 			b.mu.Unlock()
-			b.t.Fatalf("it does not become true: %s\nfailed requests: %q\nthe page: %s", expression, failures,
-				eval[string](b, "document.querySelector('main')?.innerText ?? ''"))
+			b.t.Fatalf("the page: %s\nfailed requests: %q\nit does not become true: %s", // last, because the page is long
+				eval[string](b, "document.querySelector('main')?.innerText ?? ''"), failures, expression)
 		}
 		select {
 		case <-b.ctx.Done():

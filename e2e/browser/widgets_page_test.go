@@ -40,7 +40,7 @@ counter`
 func (b *tab) inFrames(kind, expression string) (texts []string) {
 	b.t.Helper()
 	// Browsers draw frames when they come into sight.
-	b.run(`for (const f of document.querySelectorAll('.out-frame')) { f.scrollIntoView(); await new Promise((r) => setTimeout(r, 50)) }`)
+	b.run(`for (const f of document.querySelectorAll('.out-frame[src$="/` + kind + `"]')) { f.scrollIntoView(); await new Promise((r) => setTimeout(r, 50)) }`)
 	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		tree, err := chromedp.Call(ctx, page.GetFrameTree, cdp.Empty{})
 		if err != nil {
@@ -81,8 +81,8 @@ func (b *tab) inFrame(kind, expression string) {
 	for deadline := time.Now().Add(waitTime); len(b.inFrames(kind, `(`+expression+`) ? 'yes' : ''`)) == 0; {
 		if time.Now().After(deadline) {
 			b.capture("failed-" + b.t.Name())
-			b.t.Fatalf("no frame in which it becomes true: %s\n%s\n%s", expression,
-				b.inFrames(kind, "document.body.innerHTML.slice(0, 2000)"), b.text("main"))
+			b.t.Fatalf("the page: %s\nframes: %s\nno frame %s in which it becomes true: %s", b.text("main"),
+				b.inFrames(kind, "document.body.innerHTML.slice(0, 2000)"), kind, expression)
 		}
 	}
 }
