@@ -232,7 +232,8 @@ func TestChartData(t *testing.T) {
 	b.wait(`document.querySelector('.out-frame[src$="/vega"]').style.height !== '420px'`)
 	b.examine("chart-data")
 	b.axeInEachLook("the data of a chart")
-	// Once the system turns dark, charts are drawn anew.
+	// Once the system turns dark, charts are drawn anew. Before, the page has to be drawn light once.
+	b.run(`await new Promise(requestAnimationFrame); await new Promise(requestAnimationFrame)`)
 	b.run(`window.drawn = []; for (const f of document.querySelectorAll('.out-frame')) f.addEventListener('load', () => drawn.push(f.src.split('/').at(-1)))`)
 	b.seen(dark)
 	b.wait(`drawn.includes('plotly') && drawn.includes('vega')`)
