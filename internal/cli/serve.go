@@ -138,9 +138,13 @@ func (a *app) serveHTTP(ctx context.Context, launcher executor.Launcher) (err er
 	case <-signals:
 	case <-ctx.Done():
 	}
+	// ctx and signals get the same signal, in either order. Notify returns when both have it: this channel gets later ones.
+	hurry := make(chan os.Signal, 1)
+	signal.Notify(hurry, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(hurry)
 	a.Log.Info("stopping: no new runs are taken, a second signal ends the running ones", "running",
 		s.engine.Stats().Running, "drain_time", a.Config.DrainTime)
-	return errors.Join(a.drain(s, server, signals), <-serving)
+	return errors.Join(a.drain(s, server, hurry), <-serving)
 }
 
 var errSignal = errors.New("a signal ended the start")
