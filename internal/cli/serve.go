@@ -138,13 +138,19 @@ func (a *app) serveHTTP(ctx context.Context, launcher executor.Launcher) (err er
 	case <-signals:
 	case <-ctx.Done():
 	}
-	// ctx and signals get the same signal, in either order. Notify returns when both have it: this channel gets later ones.
-	hurry := make(chan os.Signal, 1)
-	signal.Notify(hurry, syscall.SIGINT, syscall.SIGTERM)
+	hurry := laterSignals()
 	defer signal.Stop(hurry)
 	a.Log.Info("stopping: no new runs are taken, a second signal ends the running ones", "running",
 		s.engine.Stats().Running, "drain_time", a.Config.DrainTime)
 	return errors.Join(a.drain(s, server, hurry), <-serving)
+}
+
+// laterSignals returns a channel for the signals after the one that has just asked to end. A context and a channel
+// get that one in either order: Notify returns when both have it.
+func laterSignals() chan os.Signal {
+	later := make(chan os.Signal, 1)
+	signal.Notify(later, syscall.SIGINT, syscall.SIGTERM)
+	return later
 }
 
 var errSignal = errors.New("a signal ended the start")

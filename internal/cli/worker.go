@@ -269,10 +269,13 @@ func (a *app) serveWorker(ctx context.Context, launcher executor.Launcher) (err 
 	select {
 	case err = <-serving:
 	case <-signals:
-		a.drainWorker(ctx, w, signals)
+	case <-ctx.Done(): // of a terminal that is gone
 	}
 	if err == nil { // until then it refuses requests, and apis choose another worker
-		awaitDrained(signals)
+		hurry := laterSignals()
+		defer signal.Stop(hurry)
+		a.drainWorker(ctx, w, hurry)
+		awaitDrained(hurry)
 	}
 	tellNoMore()
 	told.Wait()
