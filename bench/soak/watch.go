@@ -65,7 +65,7 @@ var rules = [gauges]struct {
 	name        string
 	unit        int  // in which it is shown
 	climb       int  // under load, from one third of a soak to the next
-	most, young int  // under load, ever; and what it reaches in a short soak, before the collector has come often
+	most, young int  // under load, ever; and what it may reach in a short soak, which has few quiet moments
 	rests       bool // it is judged at rest
 	slack       int  // by which it may grow at rest
 	floor       int  // which it may reach at rest: caches, pools, connections
@@ -75,9 +75,9 @@ var rules = [gauges]struct {
 	otherMemory:   {"MB beyond its heap", lab.Megabyte, 0, 0, 0, true, 4 << 20, 20 << 20},
 	// Its heap may be five times what lives in it, and nothing outside can have it collected.
 	executorMemory: {"MB of the executor", lab.Megabyte, 4 << 20, 256 << 20, 40 << 20, false, 0, 0},
-	serviceFiles:   {"open files of the service", 1, 8, 0, 0, true, 3, 0}, // a connection to the index has three
+	serviceFiles:   {"open files of the service", 1, 8, 0, 100, true, 3, 0}, // a connection to the index has three
 	executorFiles:  {"open files of the executor", 1, 8 + burst*(waitingFiles+pooledFiles), 0, 0, true, 0, 0},
-	goroutines:     {"goroutines", 1, 16, 0, 0, true, 4, 0}, // for what is being closed
+	goroutines:     {"goroutines", 1, 16, 0, 128, true, 4, 0}, // for what is being closed
 	processes:      {"processes", 1, burst * waitingProcesses, 0, 0, true, 0, 0},
 	groups:         {"control groups", 1, 0, 0, 0, true, 0, 0},
 	pooledGroups:   {"pooled control groups", 1, 0, 0, 0, true, 0, 6},
