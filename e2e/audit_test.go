@@ -14,7 +14,7 @@ import (
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	a := startAbuse(t, anyPerson(t))
-	key := a.owner()
+	key, spelled := a.owner(), e2bKey(t, a.who, a.data, "dora")
 	made := a.do("POST", "/api/v1/keys", `{"owner":"carl","admin":true}`, "X-Api-Key", a.admin, "Content-Type",
 		"application/json")
 	id, token := find(object(t, made), "id"), find(object(t, made), "token")
@@ -29,7 +29,7 @@ func TestAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	browser := &http.Client{Jar: jar}
-	for _, with := range []string{token, key} {
+	for _, with := range []string{token, spelled} { // the page takes a key in E2B's spelling too
 		form, err := browser.Get(a.url + "/ui/sign-in")
 		if err != nil {
 			t.Fatal(err)

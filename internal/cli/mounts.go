@@ -29,17 +29,21 @@ func (a *app) dialects(s *service) []dialect.Dialect {
 	}
 }
 
+// eitherSpelling has a key in E2B's spelling open what the ordinary one does: the protocols and the page.
+func eitherSpelling(authenticate func(context.Context, string) (engine.Caller, error)) func(
+	context.Context, string) (engine.Caller, error) {
+	return func(ctx context.Context, key string) (engine.Caller, error) {
+		return authenticate(ctx, e2b.Ordinary(key))
+	}
+}
+
 // mountDialects returns the mounts of all protocols.
 func (a *app) mountDialects(s *service, metrics *httpd.Metrics) (mounts []httpd.Mount, err error) {
 	for _, each := range a.dialects(s) {
-		authenticate := s.engine.AuthenticateFor(each.Name)
 		made, end, err := each.Mount(dialect.Deps{
 			Config: a.Config, Engine: s.engine, Live: s.interpreters, Bodies: &s.bodies, Metrics: metrics,
 			Version: readVersion(a.release).Version, Log: a.Log,
-			Authenticate: func(ctx context.Context, key string) (engine.Caller, error) {
-				return authenticate(ctx, e2b.Ordinary(key)) // one who has it in E2B's spelling uses it for all protocols
-			},
-			Gather: s.peers.Gather, Client: a.WebClient,
+			Authenticate: eitherSpelling(s.engine.AuthenticateFor(each.Name)), Gather: s.peers.Gather, Client: a.WebClient,
 		})
 		if e, ok := errors.AsType[*dialect.SettingError](err); ok {
 			return nil, &command.Failure{Code: command.Kinds[e.Kind], Hint: e.Hint, Err: e.Err}

@@ -36,7 +36,7 @@ func (a *app) page(s *service, api http.Handler) (httpd.Mount, error) {
 	options := web.Options{
 		Site: page.Options{
 			Caller:       func(r *http.Request) (engine.Caller, bool) { return httpd.CallerFrom(r.Context()) },
-			Authenticate: s.engine.Authenticate,
+			Authenticate: eitherSpelling(s.engine.Authenticate),
 			Provider:     provider,
 			OneMachine:   a.oneMachine(s),
 			Self:         s.engine.Self,
