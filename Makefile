@@ -79,10 +79,10 @@ run: build ## set up this machine, then serve on 127.0.0.1:8000; PACKAGES=onyx,l
 test: ## all checks: format, lint, tests with the race detector, fuzz seeds, end to end
 	@$(MAKE) test-deps
 	@$(MAKE) test-data
-	@rm -f '$(TIMES)'
+	@rm -f '$(TIMES)' '$(TIMES).failed'
 	@$(MAKE) -j2 clients pythons $(GOLANGCI) $(VERSITYGW) gvisor
-	@$(MAKE) -k -j3 -o build -o gvisor pages services sandbox unit lint editor-check view-check viewers-check
-	@scripts/test-report --slowest '$(TIMES)'
+	@$(MAKE) -k -j3 -o build -o gvisor pages services sandbox unit lint editor-check view-check viewers-check || failed=$$?; \
+		scripts/test-report --summary '$(TIMES)'; exit $${failed:-0}
 	@echo '== all is well'
 
 .PHONY: test-deps
@@ -302,7 +302,7 @@ pages-2:
 .PHONY: test-long
 test-long: build gvisor $(VERSITYGW) ## more tests in CI: failures of cluster nodes, networks and clocks; packages; a short soak
 	@$(MAKE) test-deps test-data clients
-	@rm -f '$(TIMES)'
+	@rm -f '$(TIMES)' '$(TIMES).failed'
 	@$(call e2e-test,-run '$(LONG)' -- ./e2e/... ./bench/soak)
 	@export AIRLOCK_TEST_EXECUTOR='$(CURDIR)/bin/airlock'; $(call race-test,-parallel 4 -skip '$(SECOND)' -- ./internal/sandbox/...)
 
