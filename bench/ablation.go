@@ -39,6 +39,7 @@ var tricks = []trick{
 	{"compiler", "a compiler waits beside it", 120, "linux/waiting_node.go, typescript/wait.go", "ts"},
 	{"learning", "a sandbox has the memory of print(1)", 110, "guest/server.py, warmup.py", "print prints"},
 	{"plots", "one has the memory of plots", 50, "guest/server.py, executor/pool.go", "print plot plots"},
+	{"specialize", "zygotes adapt their code", 20, "guest/warmup.py", ofPython},
 	{"compact", "zygotes fill their gaps", 25, "guest/warmup.py", ofPython},
 	{"sessions", "interpreters wait for sessions", 60, "executor/live.go, waiting.go", "new"},
 	{"rehearsal", "an interpreter has taken orders", 20, "guest/live.py", "new"},

@@ -19,8 +19,9 @@ const (
 	Sessions   = "sessions"    // interpreters wait for new live sessions
 	Records    = "records"     // the records of short runs are written later, several at once
 	// Those in programs of package guest:
-	IPython   = "ipython"   // cells run less of IPython
-	Marks     = "marks"     // the driver of cells reports that no file changed
-	Rehearsal = "rehearsal" // a waiting interpreter has taken orders
-	Compact   = "compact"   // a zygote fills the gaps between its objects
+	IPython    = "ipython"    // cells run less of IPython
+	Marks      = "marks"      // the driver of cells reports that no file changed
+	Rehearsal  = "rehearsal"  // a waiting interpreter has taken orders
+	Specialize = "specialize" // a zygote has run a program until its code is adapted
+	Compact    = "compact"    // a zygote fills the gaps between its objects
 )

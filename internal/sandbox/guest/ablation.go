@@ -18,6 +18,7 @@ var ablations = []struct{ trick, file, function, end string }{
 	{trick.IPython, "live.py", "unobserve(thing, *names)", "return"},
 	{trick.Marks, "live.py", "changed(self)", "return True"},
 	{trick.Rehearsal, "live.py", "rehearse(self)", "return"},
+	{trick.Specialize, "warmup.py", "specialize(run)", "return run()"},
 	{trick.Compact, "warmup.py", "compact_heap(libc)", "return gc.collect()"},
 }
 

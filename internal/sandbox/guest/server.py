@@ -199,14 +199,15 @@ LIMITS = struct.Struct("=4QI")  # soft and hard ones, and the length of what fol
 
 
 def warm_up(place, constants):
-    """Runs an internal program once: what that makes is the children's, too."""
+    def once():
+        handed = as_handed(place, constants)
+        os.chdir(handed.root)
+        gc.enable()
+        program.prewarm(handed.argv[0])
+
     gc.collect()
-    gc.freeze()  # the run collects its garbage, and is not to look at all that was imported
-    handed = as_handed(place, constants)
-    os.chdir(handed.root)
-    gc.enable()
-    program.prewarm(handed.argv[0])
-    os.chdir("/")
+    gc.freeze()  # each run collects its garbage, and is not to look at all that was imported
+    warmup.specialize(once)
 
 
 def as_handed(place, constants):
