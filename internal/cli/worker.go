@@ -269,13 +269,9 @@ func (a *app) serveWorker(ctx context.Context, launcher executor.Launcher) (err 
 	select {
 	case err = <-serving:
 	case <-signals:
+		a.drainWorker(ctx, w)
 	case <-ctx.Done(): // of a terminal that is gone
-	}
-	if err == nil { // until then it refuses requests, and apis choose another worker
-		hurry := laterSignals()
-		defer signal.Stop(hurry)
-		a.drainWorker(ctx, w, hurry)
-		awaitDrained(hurry)
+		a.drainWorker(ctx, w)
 	}
 	tellNoMore()
 	told.Wait()
@@ -291,21 +287,14 @@ func (a *app) openWorkerData() (*oci.Cache, error) {
 	return a.openImageCache()
 }
 
-// awaitDrained waits until apis have noticed that a worker ends, or until a signal.
-func awaitDrained(signals <-chan os.Signal) {
-	select {
-	case <-time.After(drainPropagation):
-	case <-signals:
-	}
-}
-
-// drainWorker waits until a worker runs nothing, for the time that it has, or until a second signal.
-func (a *app) drainWorker(ctx context.Context, w *remote.Worker, signals <-chan os.Signal) {
+// drainWorker waits until a worker runs nothing, for the time that it has, or until a second signal. Then it waits
+// until apis have noticed that the worker ends, or until another signal: it refuses requests, and they choose another.
+func (a *app) drainWorker(ctx context.Context, w *remote.Worker) {
+	signals := laterSignals()
+	defer signal.Stop(signals)
 	a.Log.Info("stopping: nothing new is accepted, a second signal ends what runs", "drain_time", a.Config.DrainTime)
 	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.Config.DrainTime)
 	var asked sync.WaitGroup
-	defer asked.Wait()
-	defer cancel()
 	asked.Go(func() {
 		select {
 		case <-signals:
@@ -314,6 +303,12 @@ func (a *app) drainWorker(ctx context.Context, w *remote.Worker, signals <-chan 
 		}
 	})
 	_ = w.Drain(draining) // programs that have not ended are lost
+	cancel()
+	asked.Wait()
+	select {
+	case <-time.After(drainPropagation):
+	case <-signals:
+	}
 }
 
 // workerConfig opens the network and the cache of a worker, until end is called.
