@@ -75,8 +75,9 @@ func soak(ctx context.Context, o options, s *service, _ tenant) (found string, e
 	after, afterErr := s.quiet(ctx)
 	// Before the load there were fewer kinds of sandboxes. What waits for a timeout ends, what leaks stays.
 	more := leftovers(warm, after)
-	for began := time.Now(); len(more) > 0 && afterErr == nil && time.Since(began) < waitTime; more = leftovers(warm, after) {
+	for began := time.Now(); len(more) > 0 && afterErr == nil && time.Since(began) < waitTime; {
 		after, afterErr = s.quiet(ctx)
+		more = leftovers(warm, after)
 	}
 	left, stopErr := s.stop()
 	left = append(left, more...)
