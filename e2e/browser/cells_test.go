@@ -75,7 +75,6 @@ func TestCellKeys(t *testing.T) {
 	b := open(t, light)
 	b.notebook(s, "'one'", "'two'", "'three'")
 	b.wait(`document.querySelectorAll('.cell .cm-content').length === 3`)
-	b.wait(`document.querySelectorAll('.cm-content')[1]`)
 	b.run(`document.querySelectorAll('.cm-content')[1].focus()`)
 	b.keys("Escape")
 	b.selected(1)

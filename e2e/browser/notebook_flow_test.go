@@ -73,7 +73,6 @@ func TestNotebookFlow(t *testing.T) {
 	b.wait(`document.querySelector('.grid td.number')`)
 	b.run(`document.querySelector('#add-code').click()`)
 	b.wait(`document.querySelectorAll('.cm-content').length === 2`)
-	b.wait(`document.querySelectorAll('.cm-content')[1]`)
 	b.run(`const editor = document.querySelectorAll('.cm-content')[1]; editor.focus();
 		const data = new DataTransfer(); data.setData('text/plain', ` + "`" + `from IPython.display import display
 display({"application/vnd.vegalite.v5+json": {

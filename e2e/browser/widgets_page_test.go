@@ -40,7 +40,8 @@ counter`
 func (b *tab) inFrames(kind, expression string) (texts []string) {
 	b.t.Helper()
 	// Browsers draw frames when they come into sight.
-	b.run(`for (const f of document.querySelectorAll('.out-frame[src$="/` + kind + `"]')) { f.scrollIntoView(); await new Promise((r) => setTimeout(r, 50)) }`)
+	b.run(`for (const f of document.querySelectorAll('.out-frame[src$="/` + kind + `"]')) {
+		f.scrollIntoView(); await new Promise((r) => setTimeout(r, 50)) }`)
 	b.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		tree, err := chromedp.Call(ctx, page.GetFrameTree, cdp.Empty{})
 		if err != nil {
