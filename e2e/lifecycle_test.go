@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -168,6 +169,9 @@ func testDrain(t *testing.T) {
 
 func testSecondSignalHurries(t *testing.T) {
 	forEachPerson(t, func(t *testing.T, who person) {
+		// A test that runs under nohup ignores SIGHUP, and so would the service.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+		defer signal.Reset(syscall.SIGHUP)
 		data := dataWithoutPackages(t, who)
 		s := serve(t, who, data, "--drain-time", "100s")
 		word := fmt.Sprintf("hurry-%s-%d", who.name, os.Getpid())
@@ -175,7 +179,7 @@ func testSecondSignalHurries(t *testing.T) {
 		events := s.stream("POST", "/api/v1/runs", string(body))
 		events.until("output", "up")
 		began := time.Now()
-		s.signal(syscall.SIGTERM)
+		s.signal(syscall.SIGHUP) // as when its terminal is closed
 		eventually(t, waitTime, "/ready says 503", func() bool { return s.do("GET", "/ready", "").status == 503 })
 		s.signal(syscall.SIGINT)
 		if code := s.wait(); code != 0 || time.Since(began) > waitTime {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/airlock-run/airlock/internal/cli"
+	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/egress"
 	"github.com/airlock-run/airlock/internal/language/typescript"
 	"github.com/airlock-run/airlock/internal/sandbox/executor"
@@ -32,17 +33,13 @@ func main() {
 	if len(os.Args) > 2 && os.Args[1] == "compile" && os.Args[2] == "typescript" {
 		os.Exit(typescript.Main(os.Args[3:], os.Stderr))
 	}
-	os.Exit(command())
+	os.Exit(runCommand())
 }
 
-// command runs the command line. The first signal cancels its context. A second one ends
+// runCommand runs the command line. The first signal cancels its context. A second one ends
 // the process, unless the command handles it, as the service does.
-func command() int {
-	asked := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
-		asked = append(asked, syscall.SIGHUP)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), asked...)
+func runCommand() int {
+	ctx, stop := signal.NotifyContext(context.Background(), command.EndSignals()...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 	// A closed pipe is an error of the write, so that the command can still clean up.

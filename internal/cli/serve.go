@@ -36,8 +36,8 @@ it.
 As root the service itself runs as the user airlock, which setup makes; only a
 small parent that starts sandboxes keeps root's rights.
 
-The first SIGTERM or Ctrl-C takes no new runs and lets the running ones end,
-within --drain-time; a second one ends them at once.`,
+The first SIGTERM, SIGHUP or Ctrl-C takes no new runs and lets the running
+ones end, within --drain-time; a second one ends them at once.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.split = socket >= 0
@@ -88,7 +88,7 @@ func (a *app) serveRole(ctx context.Context, launcher executor.Launcher) error {
 // serveHTTP runs the service until it is asked to end.
 func (a *app) serveHTTP(ctx context.Context, launcher executor.Launcher) (err error) {
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(signals, command.EndSignals()...)
 	defer signal.Stop(signals)
 
 	limitMemory()
@@ -149,7 +149,7 @@ func (a *app) serveHTTP(ctx context.Context, launcher executor.Launcher) (err er
 // get that one in either order: Notify returns when both have it.
 func laterSignals() chan os.Signal {
 	later := make(chan os.Signal, 1)
-	signal.Notify(later, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(later, command.EndSignals()...)
 	return later
 }
 

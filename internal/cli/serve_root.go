@@ -38,7 +38,7 @@ func (a *app) serveAsRoot(ctx context.Context) error {
 		return err
 	}
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(signals, command.EndSignals()...)
 	defer signal.Stop(signals)
 	wait := firstRestart
 	for {
@@ -133,6 +133,9 @@ func (a *app) serveOnce(
 		select {
 		case s := <-signals:
 			asked = true
+			if s == syscall.SIGHUP { // the terminal is gone, which the service does not have
+				s = syscall.SIGTERM
+			}
 			_ = cmd.Process.Signal(s) // the service may have ended
 		case err := <-ended:
 			return asked, err

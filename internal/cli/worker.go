@@ -218,7 +218,7 @@ func (a *app) dropSecrets() error {
 // serveWorker runs programs for apis until it is asked to end.
 func (a *app) serveWorker(ctx context.Context, launcher executor.Launcher) (err error) {
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(signals, command.EndSignals()...)
 	defer signal.Stop(signals)
 	limitMemory()
 	tcp, err := listenTCP(a.Config.Listen)

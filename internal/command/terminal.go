@@ -21,20 +21,25 @@ type Interrupts struct {
 	stop context.CancelFunc // ends the turn; nil: there is none, or it is ending
 }
 
+// EndSignals returns the signals that ask a command to end.
+func EndSignals() []os.Signal {
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
 // Interruptible returns the context of a chat. At a terminal the first Ctrl-C during
 // a turn ends the turn. Every other signal ends the chat, and the next one the process.
 func (a *App) Interruptible(ctx context.Context) (context.Context, *Interrupts, func()) {
 	if !a.Interactive() {
 		return ctx, nil, func() {}
 	}
-	asked := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
-		asked = append(asked, syscall.SIGHUP)
-	}
 	i := &Interrupts{}
 	chat, end := context.WithCancel(context.WithoutCancel(ctx)) // the first signal ends the other one
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, asked...)
+	signal.Notify(signals, EndSignals()...)
 	stop := InBackground(context.Background(), func(ctx context.Context) {
 		defer signal.Stop(signals)
 		for {
