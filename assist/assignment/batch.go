@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/airlock-run/airlock/assist/reply"
 )
@@ -35,11 +36,13 @@ type Problem struct {
 	Reason string `json:"reason"`
 }
 
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var idPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+})
 
 // ValidID reports whether a text can be the id of a project or an assignment:
 // a letter or a digit, and up to 63 more, with ".", "_" and "-".
-func ValidID(id string) bool { return idPattern.MatchString(id) }
+func ValidID(id string) bool { return idPattern().MatchString(id) }
 
 // NewBatch returns the posts of the status blocks of a reply: progress first, then
 // escalations, then submissions. It ignores blocks that report nothing to an API,

@@ -15,7 +15,9 @@ import (
 // Both have to match.
 
 // fileName matches a possible file name in code.
-var fileName = regexp.MustCompile(`[\pL\pN_][\pL\pN_.() +-]*\.[A-Za-z0-9]{1,8}`)
+var fileName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[\pL\pN_][\pL\pN_.() +-]*\.[A-Za-z0-9]{1,8}`)
+})
 
 // maxNames bounds the names of a conversation.
 const maxNames = 500
@@ -23,7 +25,7 @@ const maxNames = 500
 // namesIn returns the possible file names in code. It also returns the parts of names with
 // spaces.
 func namesIn(code string) (names []string) {
-	for _, m := range fileName.FindAllString(code, maxNames) {
+	for _, m := range fileName().FindAllString(code, maxNames) {
 		for _, name := range append(strings.Fields(m), m) {
 			if name = CleanName(name); name != "" && strings.Contains(name, ".") && !slices.Contains(names, name) &&
 				len(names) < maxNames {

@@ -5,6 +5,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -63,12 +64,14 @@ func IsGenerated(name string) bool { return name == "" || generated.MatchString(
 
 // stagedPrefix matches OpenAI's prefix of the names of inputs in a container:
 // /mnt/data/file-MDLq…-data.csv, or a long hash.
-var stagedPrefix = regexp.MustCompile(`^(file-[A-Za-z0-9]{16,}|cfile_[A-Za-z0-9]{16,}|[0-9a-f]{32,64})-(.+)$`)
+var stagedPrefix = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(file-[A-Za-z0-9]{16,}|cfile_[A-Za-z0-9]{16,}|[0-9a-f]{32,64})-(.+)$`)
+})
 
 // StagedName returns the name in the path of a staged file.
 func StagedName(p string) string {
 	base := path.Base(strings.ReplaceAll(p, `\`, "/"))
-	if m := stagedPrefix.FindStringSubmatch(base); m != nil {
+	if m := stagedPrefix().FindStringSubmatch(base); m != nil {
 		return m[2]
 	}
 	return base

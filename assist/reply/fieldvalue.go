@@ -8,14 +8,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-var (
-	idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	// A number, and what may follow it: a percent sign, "of 4", "/4", "-80".
-	percentPattern = regexp.MustCompile(
+var idPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+})
+
+// percentPattern matches a number, and what may follow it: a percent sign, "of 4", "/4", "-80".
+var percentPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(
 		`^(-?\d+(?:\.\d+)?)\s*([%％]?)(?:\s*(/|of|out of|-|–|—|to)\s*(\d+(?:\.\d+)?)\s*([%％]?))?\s*(.*)$`)
-)
+})
 
 // readIDs reads one id or several.
 func readIDs(text, key string) (ids []string, problem string) {
@@ -30,7 +34,7 @@ func readIDs(text, key string) (ids []string, problem string) {
 			id = word // A1 (login), A1 - login
 		}
 		id = strings.TrimRight(id, ":")
-		if !idPattern.MatchString(id) || strings.Contains(id, "..") {
+		if !idPattern().MatchString(id) || strings.Contains(id, "..") {
 			return nil, fmt.Sprintf("its %s %q is no id: letters, digits, dots, dashes and underscores, 64 at most", key, id)
 		}
 		ids = append(ids, id)
@@ -50,7 +54,7 @@ func readPercent(text string) (*Percent, error) {
 			break
 		}
 	}
-	m := percentPattern.FindStringSubmatch(s)
+	m := percentPattern().FindStringSubmatch(s)
 	if m == nil {
 		return nil, fmt.Errorf("its percent %q is no number", raw)
 	}

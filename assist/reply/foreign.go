@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Other tools have models write files in forms of their own. Those that are not read are
@@ -12,18 +13,22 @@ import (
 
 // foreignTag matches the beginning of a tag by which other tools write, edit, move or delete
 // files.
-var foreignTag = regexp.MustCompile(`^<((?:dyad|lov)-(?:write|search-replace|line-replace|delete|rename)|antArtifact|` +
-	`(?:write|edit|modify|replace|update|delete|rename|move)_file|str_replace(?:_editor)?|search_replace|` +
-	`invoke name="(?:[a-z_]*(?:str_replace|text_editor|write|create|edit|delete|rename)[a-z_]*|Write|Edit|MultiEdit)")` +
-	`(?:[ >]|$)`)
+var foreignTag = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^<((?:dyad|lov)-(?:write|search-replace|line-replace|delete|rename)|antArtifact|` +
+		`(?:write|edit|modify|replace|update|delete|rename|move)_file|str_replace(?:_editor)?|search_replace|` +
+		`invoke name="(?:[a-z_]*(?:str_replace|text_editor|write|create|edit|delete|rename)[a-z_]*|Write|Edit|MultiEdit)")` +
+		`(?:[ >]|$)`)
+})
 
 // foreignPath matches the path of such a tag: an attribute, or an element below it.
-var foreignPath = regexp.MustCompile(`(?:(?:file_?path|path|from|filename|target_file)="([^"\n]{1,500})"|` +
-	`<(?:parameter name="(?:file_?path|path|target_file)"|path|file_path|target_file)>\s*([^<\n]{1,500}?)\s*</)`)
+var foreignPath = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:(?:file_?path|path|from|filename|target_file)="([^"\n]{1,500})"|` +
+		`<(?:parameter name="(?:file_?path|path|target_file)"|path|file_path|target_file)>\s*([^<\n]{1,500}?)\s*</)`)
+})
 
 // openForeign begins a tag of another tool that is not read.
 func (p *Parser) openForeign(start, end int, line []byte) bool {
-	m := foreignTag.FindSubmatch(line)
+	m := foreignTag().FindSubmatch(line)
 	if m == nil {
 		return false
 	}
@@ -38,7 +43,7 @@ func (p *Parser) openForeign(start, end int, line []byte) bool {
 // readForeign returns the item of such a tag.
 func (p *Parser) readForeign(t *tag, span Span) *Item {
 	path := ""
-	if m := foreignPath.FindSubmatch(p.buf[span.Start:span.End]); m != nil {
+	if m := foreignPath().FindSubmatch(p.buf[span.Start:span.End]); m != nil {
 		path = string(m[1]) + string(m[2])
 	}
 	return p.foreignItem("<"+t.foreign+">", path, span)
@@ -66,8 +71,10 @@ type toolCall struct {
 }
 
 // writingTool matches names of tools that change files.
-var writingTool = regexp.MustCompile(`(?i)(write|create|edit|replace|patch|delete|rename)_?(to_)?(file|editor|patch)|` +
-	`str_replace|apply_patch|^(write|edit)$`)
+var writingTool = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(write|create|edit|replace|patch|delete|rename)_?(to_)?(file|editor|patch)|` +
+		`str_replace|apply_patch|^(write|edit)$`)
+})
 
 // jsonCall reads a line that is the call of a tool: a patch in it is read, any other change of
 // files is named.
@@ -93,7 +100,7 @@ func (p *Parser) jsonCall(start, end int, line []byte) bool {
 		return ok
 	}
 	name := call.Name + call.Tool
-	if !writingTool.MatchString(name) || call.Arguments == nil && call.Input == nil {
+	if !writingTool().MatchString(name) || call.Arguments == nil && call.Input == nil {
 		return false
 	}
 	var arguments struct {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // rawDiff is a unified diff outside of any fence.
@@ -197,14 +198,16 @@ func (d *diffReader) endHunk() {
 func diffPath(s string) string {
 	s, _, _ = strings.Cut(s, "\t")
 	s = strings.TrimSpace(s)
-	if at := diffTime.FindStringIndex(s); at != nil {
+	if at := diffTime().FindStringIndex(s); at != nil {
 		s = s[:at[0]]
 	}
 	return unwrap(s)
 }
 
 // diffTime is the time behind a path, as diff -u writes it.
-var diffTime = regexp.MustCompile(` +\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d(\.\d+)?)?( [+-]\d{4})?$`)
+var diffTime = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(` +\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d(\.\d+)?)?( [+-]\d{4})?$`)
+})
 
 // readDiff makes items of a diff.
 func (p *Parser) readDiff(lines []bodyLine, where candidate, lang string, span, body Span) []*Item {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -303,30 +304,34 @@ func checkPackages(s string) error {
 }
 
 // imagesRule matches NAME or WHO=NAME; see ImagesRule.
-var imagesRule = regexp.MustCompile(`^(?:(native|onyx|librechat|e2b|jupyter|mcp|dify|openai|terminal|key:[A-Za-z0-9_-]+)=)?(` +
-	imageName + `)$`)
+var imagesRule = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:(native|onyx|librechat|e2b|jupyter|mcp|dify|openai|terminal|key:[A-Za-z0-9_-]+)=)?(` +
+		imageName + `)$`)
+})
 
 const imageName = `[a-z0-9][a-z0-9._-]{0,62}`
 
 func checkImages(s string) error {
-	if !imagesRule.MatchString(s) {
+	if !imagesRule().MatchString(s) {
 		return fmt.Errorf("%q is not a rule such as py313, onyx=py311, jupyter=host or key:ID=py313; protocols are native, "+
 			"onyx, librechat, e2b, jupyter, mcp, dify, openai and terminal", s)
 	}
 	return nil
 }
 
-var wholeImageName = regexp.MustCompile("^" + imageName + "$")
+var wholeImageName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("^" + imageName + "$")
+})
 
 func checkImageName(s string) error {
-	if !wholeImageName.MatchString(s) {
+	if !wholeImageName().MatchString(s) {
 		return fmt.Errorf("%q is no name of an image, such as py313", s)
 	}
 	return nil
 }
 
 // ImagesRule splits a rule of images as PackagesRule does.
-func ImagesRule(s string) (protocol, key, name string) { return splitRule(imagesRule, s) }
+func ImagesRule(s string) (protocol, key, name string) { return splitRule(imagesRule(), s) }
 
 // PackagesRule splits a rule of python_packages into its protocol, or the public id of its
 // key, and the set. Protocol and key are empty in a rule for all programs.
@@ -344,16 +349,20 @@ func splitRule(pattern *regexp.Regexp, s string) (protocol, key, name string) {
 }
 
 // mountRule matches NAME=FOLDER or NAME=FOLDER:rw.
-var mountRule = regexp.MustCompile(`^(` + mountName + `)=(/.*?)(:rw)?$`)
+var mountRule = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(` + mountName + `)=(/.*?)(:rw)?$`)
+})
 
 // mountAccessRule matches NAME or key:ID=NAME, and NAME:ro for NAME.
-var mountAccessRule = regexp.MustCompile(`^(?:(key:[A-Za-z0-9_-]+)=)?(` + mountName + `(?::ro)?)$`)
+var mountAccessRule = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:(key:[A-Za-z0-9_-]+)=)?(` + mountName + `(?::ro)?)$`)
+})
 
 const mountName = `[a-z0-9][a-z0-9_-]{0,31}`
 
 // Mount splits a value of mounts. write reports whether programs may write to the folder.
 func Mount(s string) (name, folder string, write bool) {
-	parts := mountRule.FindStringSubmatch(s)
+	parts := mountRule().FindStringSubmatch(s)
 	if parts == nil {
 		return "", "", false
 	}
@@ -362,7 +371,7 @@ func Mount(s string) (name, folder string, write bool) {
 
 // MountAccess splits a rule of mount_access. name may end in :ro. key is empty in a rule for every caller.
 func MountAccess(s string) (key, name string) {
-	_, key, name = splitRule(mountAccessRule, s)
+	_, key, name = splitRule(mountAccessRule(), s)
 	return key, name
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -50,8 +51,8 @@ func (o *Option) Switch() bool { return o.Value == "" }
 func flagName(key string) string { return strings.ReplaceAll(key, "_", "-") }
 func envName(key string) string  { return "AIRLOCK_" + strings.ToUpper(key) }
 
-// Options returns the table in order.
-func Options() []Option { return new(Config).options() }
+// Options returns the table in order. Each command makes its flags of it, so it is made once.
+var Options = sync.OnceValue(func() []Option { return new(Config).options() })
 
 // find returns the option of a key, or nil.
 func find(options []Option, key string) *Option {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
@@ -159,7 +160,7 @@ func (g *Grant) covers(host string, port uint16) bool {
 func checkSecret(field string, s *Secret) error {
 	value := s.Value.Reveal()
 	switch {
-	case !variableName.MatchString(s.Name) || len(s.Name) > maxSecretName:
+	case !variableName().MatchString(s.Name) || len(s.Name) > maxSecretName:
 		return Invalid(field+".name", "is %.40q, which is no name of a variable", s.Name)
 	case reservedVariable(s.Name):
 		return Invalid(field+".name", "is %s, which programs or Airlock itself give a meaning: choose another", s.Name)
@@ -182,15 +183,19 @@ func checkSecret(field string, s *Secret) error {
 	return nil
 }
 
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variableName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+})
 
 // reservedVariables and the rest of reservedVariable are the variables that change how programs start or connect.
-var reservedVariables = regexp.MustCompile(`^(?i:.*_PROXY|PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|TERM|LANG|TZ|TMPDIR|IFS|` +
-	`ENV|BASH_ENV|BASHOPTS|SHELLOPTS|PS[0-4]|PROMPT_COMMAND|CDPATH|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|` +
-	`CURL_CA_BUNDLE|PIP_.*|UV_CACHE_DIR|UV_PYTHON_.*|UV_DEFAULT_INDEX|npm_config_.*|GIT_SSL_.*|GIT_EXEC_PATH|NODE_OPTIONS|NODE_PATH|NODE_EXTRA_CA_CERTS|` +
-	`NODE_USE_ENV_PROXY|LD_.*|LC_.*|XDG_.*|PYTHON.*|AIRLOCK_.*)$`)
+var reservedVariables = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?i:.*_PROXY|PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|TERM|LANG|TZ|TMPDIR|IFS|` +
+		`ENV|BASH_ENV|BASHOPTS|SHELLOPTS|PS[0-4]|PROMPT_COMMAND|CDPATH|SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|` +
+		`CURL_CA_BUNDLE|PIP_.*|UV_CACHE_DIR|UV_PYTHON_.*|UV_DEFAULT_INDEX|npm_config_.*|GIT_SSL_.*|GIT_EXEC_PATH|NODE_OPTIONS|NODE_PATH|NODE_EXTRA_CA_CERTS|` +
+		`NODE_USE_ENV_PROXY|LD_.*|LC_.*|XDG_.*|PYTHON.*|AIRLOCK_.*)$`)
+})
 
-func reservedVariable(name string) bool { return reservedVariables.MatchString(name) }
+func reservedVariable(name string) bool { return reservedVariables().MatchString(name) }
 
 // secretHost parses a host of a secret.
 func secretHost(text string) (host string, port uint16, err error) {

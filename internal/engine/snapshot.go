@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -55,14 +56,16 @@ func (c CopySource) ID() ID {
 // MaxCopies bounds how many sessions one request makes.
 const MaxCopies = 100
 
-var snapshotName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
+var snapshotName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$`)
+})
 
 // AddSnapshot makes a snapshot of a session. What programs have changed in the workspace so far is stored first;
 // a file that is being written is as far as it is. When AddSnapshot returns, the snapshot is durable; before,
 // nothing of it is there. Memory that is stored with the session is part of it if it is asked for.
 func (s *Service) AddSnapshot(ctx context.Context, caller Caller, id ID, name string, memory bool) (Snapshot, error) {
 	const op = "snapshot"
-	if name != "" && !snapshotName.MatchString(name) {
+	if name != "" && !snapshotName().MatchString(name) {
 		return Snapshot{}, Invalid("name",
 			"must be up to 128 letters, digits and . _ : / -, of which the first is a letter or a digit")
 	}
@@ -140,7 +143,7 @@ func (s *Service) GetSnapshot(ctx context.Context, caller Caller, called string)
 			return found, failure(op, called, err)
 		}
 	}
-	if !snapshotName.MatchString(called) {
+	if !snapshotName().MatchString(called) {
 		return Snapshot{}, &Error{Op: op, Kind: ErrNotFound}
 	}
 	list, err := s.index.Snapshots(ctx, SnapshotQuery{Owner: caller.Owner, Name: called, Page: Page{Limit: 1}})

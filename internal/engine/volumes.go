@@ -86,7 +86,9 @@ type volumeUses struct {
 	removing map[ID]bool
 }
 
-var volumeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,62}$`)
+var volumeName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,62}$`)
+})
 
 // VolumeHint is the remedy if a volume is in use.
 const VolumeHint = "One session at a time may write to a volume, or several may read it: ask for it with " +
@@ -98,7 +100,7 @@ var errNoVolumes = &Error{Op: "volumes", Kind: ErrUnavailable, Err: errors.New("
 
 // CheckVolumeName returns an error if a volume may not have that name.
 func CheckVolumeName(field, name string) error {
-	if !volumeName.MatchString(name) {
+	if !volumeName().MatchString(name) {
 		return Invalid(field, "%.70q is no name of a volume: it has 1 to 63 letters, digits, _ and -, and is no path",
 			name)
 	}
@@ -274,7 +276,7 @@ func (s *Service) findVolumes(
 		at := asked[i].Path
 		folder, name := path.Split(at)
 		switch {
-		case folder != "/volumes/" && folder != "/mnt/" || !volumeName.MatchString(name) || at == "/mnt/data":
+		case folder != "/volumes/" && folder != "/mnt/" || !volumeName().MatchString(name) || at == "/mnt/data":
 			return nil, Invalid(field+".path", "%.80q must be /volumes/NAME or /mnt/NAME, and not /mnt/data", at)
 		case slices.ContainsFunc(asked[:i],
 			func(o VolumeMount) bool { return o.Path == at || o.Name == asked[i].Name }):

@@ -14,18 +14,22 @@ import (
 const Removed = "[key removed]"
 
 // keyForms matches the keys of providers, of services with OpenAI's API, and of Airlock.
-var keyForms = regexp.MustCompile(
-	`\b(?:sk-|sess-|xai-|gsk_|hf_|nvapi-|pplx-|r8_|gh[opsu]_|ghr_|github_pat_|ak_|AIza|AQ\.)[A-Za-z0-9_-]{16,}`)
+var keyForms = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(
+		`\b(?:sk-|sess-|xai-|gsk_|hf_|nvapi-|pplx-|r8_|gh[opsu]_|ghr_|github_pat_|ak_|AIza|AQ\.)[A-Za-z0-9_-]{16,}`)
+})
 
 // keyStart matches the end of a text that may be the beginning of such a key.
-var keyStart = regexp.MustCompile(
-	`\b(?:s|se|ses|sess|sk|x|xa|xai|g|gs|gsk|h|hf|n|nv|nva|nvap|nvapi|p|pp|ppl|pplx|r|r8|gh|gh[oprsu]|gi|git|gith|githu|github|github_|github_p|github_pa|github_pat|a|ak|A|AI|AIz|AQ|` +
-		`(?:sk-|sess-|xai-|gsk_|hf_|nvapi-|pplx-|r8_|gh[opsu]_|ghr_|github_pat_|ak_|AIza|AQ\.)[A-Za-z0-9_-]*)$`)
+var keyStart = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(
+		`\b(?:s|se|ses|sess|sk|x|xa|xai|g|gs|gsk|h|hf|n|nv|nva|nvap|nvapi|p|pp|ppl|pplx|r|r8|gh|gh[oprsu]|gi|git|gith|githu|github|github_|github_p|github_pa|github_pat|a|ak|A|AI|AIz|AQ|` +
+			`(?:sk-|sess-|xai-|gsk_|hf_|nvapi-|pplx-|r8_|gh[opsu]_|ghr_|github_pat_|ak_|AIza|AQ\.)[A-Za-z0-9_-]*)$`)
+})
 
 // Keys removes the keys of providers from a text. A key has a digit or a capital
 // letter, so that words such as sk-learn-contrib-packages stay.
 func Keys(text string) string {
-	return keyForms.ReplaceAllStringFunc(text, func(found string) string {
+	return keyForms().ReplaceAllStringFunc(text, func(found string) string {
 		if strings.HasPrefix(found, "AIza") || strings.HasPrefix(found, "AQ.") ||
 			strings.ContainsAny(found, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 			return Removed
@@ -134,7 +138,7 @@ func (s *Stream) Rest() string {
 // cut returns the offset from which on held may be the beginning of a secret.
 func (s *Stream) cut() int {
 	cut := len(s.held)
-	if at := keyStart.FindStringIndex(s.held[max(0, len(s.held)-maxHeld-1):]); at != nil {
+	if at := keyStart().FindStringIndex(s.held[max(0, len(s.held)-maxHeld-1):]); at != nil {
 		cut = max(0, len(s.held)-maxHeld-1) + at[0]
 	}
 	if s.Redactor == nil {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/dustin/go-humanize"
@@ -164,7 +165,9 @@ func inside(root, local string) error {
 }
 
 // namedFile matches a possible file name in a prompt.
-var namedFile = regexp.MustCompile(`[\pL\pN_][\pL\pN_./-]*\.[A-Za-z0-9]{1,8}`)
+var namedFile = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[\pL\pN_][\pL\pN_./-]*\.[A-Za-z0-9]{1,8}`)
+})
 
 // maxOffers bounds the number of questions.
 const maxOffers = 10
@@ -175,7 +178,7 @@ func (t *talk) offer(ctx context.Context, text string) error {
 		return nil
 	}
 	var offered []string
-	for _, name := range namedFile.FindAllString(text, -1) {
+	for _, name := range namedFile().FindAllString(text, -1) {
 		info, err := os.Lstat(name)
 		given := slices.ContainsFunc(t.files, func(f conversation.File) bool { return f.Name == filepath.Base(name) })
 		if err != nil || !info.Mode().IsRegular() || !filepath.IsLocal(name) || given || slices.Contains(offered, name) ||
@@ -209,8 +212,10 @@ var speaksOfFiles = regexp.MustCompile(
 	`(?i)\b(files?|data|datasets?|tables?|spreadsheets?|documents?|csv|tsv|excel|xlsx|json|parquet|pdf)\b`)
 
 // isData matches the names of data files, but hidden ones.
-var isData = regexp.MustCompile(
-	`(?i)^[^.].*\.(csv|tsv|json|jsonl|ndjson|xml|xlsx?|ods|parquet|feather|sqlite|db|txt|log|pdf|docx|zip)$`)
+var isData = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(
+		`(?i)^[^.].*\.(csv|tsv|json|jsonl|ndjson|xml|xlsx?|ods|parquet|feather|sqlite|db|txt|log|pdf|docx|zip)$`)
+})
 
 // maxRecent bounds the list of files, of which one digit chooses.
 const maxRecent = 9
@@ -224,7 +229,7 @@ func (t *talk) offerRecent(ctx context.Context) error {
 	}
 	var files []os.FileInfo
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && isData.MatchString(info.Name()) {
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && isData().MatchString(info.Name()) {
 			files = append(files, info)
 		}
 	}

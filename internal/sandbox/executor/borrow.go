@@ -165,7 +165,7 @@ func (d *lender) newWorkspace(size int64, inodes, uid, inputs int) (_ *Workspace
 // borrowInput takes a lent input, which must be the open file. If it returns false, the
 // caller copies the input.
 func (w *Workspace) borrowInput(in input, f *os.File) bool {
-	if w.loan == nil || !heldID.MatchString(in.Lent) || len(w.loan.inputs) == maxLent {
+	if w.loan == nil || !heldID().MatchString(in.Lent) || len(w.loan.inputs) == maxLent {
 		return false
 	}
 	d := w.loan.lender

@@ -64,10 +64,12 @@ func (w *Workspace) measure() int64 {
 	return int64(fs.Blocks-fs.Bfree)*fs.Bsize + int64(fs.Files-fs.Ffree)*inodeSize
 }
 
-var heldID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var heldID = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+})
 
 func (e *executor) hold(l *Link, r *holdRequest) error {
-	if !heldID.MatchString(r.ID) || r.Inputs < 0 || r.Inputs > maxInputs {
+	if !heldID().MatchString(r.ID) || r.Inputs < 0 || r.Inputs > maxInputs {
 		return NewFailure(engine.ErrInvalid, "bad request to hold a workspace")
 	}
 	if err := checkWorkspace(r.Workspace, r.Inodes); err != nil {

@@ -270,7 +270,7 @@ func (r *RunRequest) check() error {
 		return errors.New("only a Python script's last expression can be echoed, its plots be left, and globals be there")
 	case r.Entry != "" && checkPath(r.Entry) != nil, r.Entry == "" && r.Code != nil:
 		return errors.New("bad entry path")
-	case r.Live && (!heldID.MatchString(r.Held) || r.Entry != "" || !r.Calls):
+	case r.Live && (!heldID().MatchString(r.Held) || r.Entry != "" || !r.Calls):
 		return errors.New("a live interpreter without a workspace or a channel")
 	case r.Resumes && !r.Live:
 		return errors.New("only a live interpreter goes on as it was stored")
