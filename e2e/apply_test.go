@@ -56,9 +56,7 @@ func TestApplyScripts(t *testing.T) {
 				who.credential.Gid, binary)
 		}
 		for name, script := range map[string]string{"airlock": wrapper, "code": "#!/bin/sh\n\"$@\"\necho $?\n"} {
-			if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			writeProgram(t, filepath.Join(bin, name), script)
 		}
 		testscript.Run(t, testscript.Params{
 			Dir:                 "testdata/apply",

@@ -139,9 +139,7 @@ func runAskScripts(t *testing.T, who person, dir string, open func(testing.TB) m
 		"code":    "#!/bin/sh\n\"$@\"\necho $?\n",
 		"onterm":  "#!/bin/sh\nexec \"$@\" 2>/dev/tty\n", // standard error is the terminal too
 	} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		writeProgram(t, filepath.Join(bin, name), script)
 	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 dir,

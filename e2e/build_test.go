@@ -13,9 +13,7 @@ import (
 func build(t *testing.T, script string) (stderr string, err error) {
 	t.Helper()
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "go"), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, filepath.Join(bin, "go"), "#!/bin/sh\n"+script)
 	cmd := exec.Command("scripts/build-progress", "env", "A=b", "go", "build", "-o", "bin/x", "./cmd/airlock")
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "GO=go")

@@ -38,9 +38,7 @@ func wrongClock(t *testing.T) string {
 		t.Fatalf("time.Now was found %d times", n)
 	}
 	name := filepath.Join(filepath.Dir(binary), "airlock-"+strings.ToLower(t.Name()))
-	if err := os.WriteFile(name, bytes.Replace(text, known, other, 1), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, name, string(bytes.Replace(text, known, other, 1)))
 	return name
 }
 

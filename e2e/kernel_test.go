@@ -118,12 +118,10 @@ func airlockAlone(t *testing.T) string {
 	t.Helper()
 	alone := filepath.Join(folder(t, nil), "airlock")
 	text, err := os.ReadFile(binary)
-	if err == nil {
-		err = os.WriteFile(alone, text, 0o755)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	writeProgram(t, alone, string(text))
 	return alone
 }
 

@@ -135,6 +135,17 @@ func folder(t *testing.T, owner *syscall.Credential) string {
 	return dir
 }
 
+// writeProgram writes a program or script that is then started. No other test starts a process meanwhile: that one
+// would have the file open for writing until its own exec, and Linux refuses to start such a file (ETXTBSY).
+func writeProgram(t *testing.T, name, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // give makes everything below dir an owner's.
 func give(t *testing.T, dir string, owner *syscall.Credential) {
 	t.Helper()

@@ -26,9 +26,7 @@ func TestOnyxByAnotherName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(image, "entrypoint.sh"), script, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	writeProgram(t, filepath.Join(image, "entrypoint.sh"), string(script))
 	give(t, image, who.credential)
 	data := dataWithoutPackages(t, who)
 	cmd := exec.Command("/bin/bash", "./entrypoint.sh", "code-interpreter-api")

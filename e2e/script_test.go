@@ -24,9 +24,7 @@ func TestScripts(t *testing.T) {
 			"airlock": wrapper,
 			"code":    "#!/bin/sh\n\"$@\"\necho $?\n", // runs a command and prints its exit code
 		} {
-			if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			writeProgram(t, filepath.Join(bin, name), script)
 		}
 		testscript.Run(t, testscript.Params{
 			Dir:                 "testdata/script",

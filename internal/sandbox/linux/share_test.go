@@ -321,12 +321,13 @@ func asNobody(t *testing.T, tests string, change func(*exec.Cmd)) (out []byte, e
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{
-		os.Chown(folder, nobody, nobody), os.Chmod(folder, 0o755), os.WriteFile(folder+"/linux.test", binary, 0o755),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	// A process that another test starts meanwhile would have the file open for writing, and it could not be started.
+	syscall.ForkLock.RLock()
+	err = errors.Join(os.Chown(folder, nobody, nobody), os.Chmod(folder, 0o755),
+		os.WriteFile(folder+"/linux.test", binary, 0o755))
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
 	}
 	command := exec.CommandContext(t.Context(), folder+"/linux.test", "-test.run="+tests,
 		"-test.parallel="+flag.Lookup("test.parallel").Value.String())
