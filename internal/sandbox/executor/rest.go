@@ -30,6 +30,7 @@ const (
 // rest is the state of a program's rest.
 type rest struct {
 	resting bool
+	idle    bool // at the last check
 	began   time.Time
 	looked  time.Time
 	used    time.Duration
@@ -56,7 +57,10 @@ func (w *watch) lookAtRest(g *cgroup.Group, now time.Time) (next time.Time) {
 	// Looking at all threads takes long where there are many. Those of a program at rest that
 	// has used no time since are where they were.
 	still := r.resting && spent < window/stillPart
-	resting := still || spent < window/restPart && !runnable(append(w.inside.entered.list(w.pid), w.pid))
+	idle := still || spent < window/restPart && !runnable(append(w.inside.entered.list(w.pid), w.pid))
+	// On a busy machine a program that computes waits for moments too, as for a page of memory: not at two checks.
+	resting := idle && r.idle
+	r.idle = idle
 	if resting != r.resting {
 		r.resting = resting
 		_ = w.link.Send(answer{Rest: &restNotice{resting, w.aside(g)}}) // until notices a service that has exited
