@@ -48,6 +48,10 @@ func (lexemes) condition(
 // An index of words gives all runs with a word, however many, before they are sorted.
 func (lexemes) walk() int { return 2000 }
 
+// As an expression it is compared in the runs that have the words. PostgreSQL would else read the index of all numbers
+// too, which takes 30 ms of a million.
+func (lexemes) number() string { return "rowid + 0" }
+
 // Without it PostgreSQL reads all runs from the newest on, and looks for the words in each, when it expects few to
 // have them.
 func (lexemes) order() string { return " ORDER BY rowid DESC" }

@@ -419,7 +419,7 @@ func (db *DB) searchRuns(ctx context.Context, c *conn, q engine.RunQuery) ([]eng
 		}
 	}
 	return rows(ctx, c, scanRun, "SELECT "+runColumns+" FROM (SELECT rowid AS number FROM run_text WHERE "+condition+
-		" AND rowid < "+before+db.words.order()+") AS found CROSS JOIN runs WHERE doc = number AND doc > 0 AND "+filter+
+		" AND "+db.words.number()+" < "+before+db.words.order()+") AS found CROSS JOIN runs WHERE doc = number AND doc > 0 AND "+filter+
 		" ORDER BY number DESC LIMIT "+limit, args...)
 }
 

@@ -24,6 +24,8 @@ type words interface {
 	// walk returns how many of the newest runs are searched one by one first. Frequent
 	// words are found there, and other words are rare.
 	walk() int
+	// number is the number of a run in the condition of a page.
+	number() string
 	// order returns how the runs that have the words are ordered for the database to look for the words first.
 	order() string
 }
@@ -143,8 +145,9 @@ func wordsOf(text string) []string {
 // are not read.
 type fts5 struct{}
 
-func (fts5) walk() int     { return 0 }  // it searches from the newest on by itself
-func (fts5) order() string { return "" } // the same
+func (fts5) walk() int      { return 0 } // it searches from the newest on by itself
+func (fts5) number() string { return "rowid" }
+func (fts5) order() string  { return "" } // the same
 
 func (fts5) lock(context.Context, *conn) error { return nil } // there is one writer
 
