@@ -3,13 +3,9 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/airlock-run/airlock/internal/cli"
-	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/egress"
 	"github.com/airlock-run/airlock/internal/language/typescript"
 	"github.com/airlock-run/airlock/internal/sandbox/executor"
@@ -33,17 +29,5 @@ func main() {
 	if len(os.Args) > 2 && os.Args[1] == "compile" && os.Args[2] == "typescript" {
 		os.Exit(typescript.Main(os.Args[3:], os.Stderr))
 	}
-	os.Exit(runCommand())
-}
-
-// runCommand runs the command line. The first signal cancels its context. A second one ends
-// the process, unless the command handles it, as the service does.
-func runCommand() int {
-	ctx, stop := signal.NotifyContext(context.Background(), command.EndSignals()...)
-	defer stop()
-	context.AfterFunc(ctx, stop)
-	// A closed pipe is an error of the write, so that the command can still clean up.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	release := cli.Release{Version: version, Commit: commit, Date: date}
-	return cli.Run(ctx, release, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	os.Exit(cli.Main(cli.Release{Version: version, Commit: commit, Date: date}))
 }

@@ -13,8 +13,11 @@ package cli
 
 import (
 	"context"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -46,6 +49,17 @@ func newApp(kit *command.App, release Release) *app {
 	a := &app{App: kit, release: release}
 	a.assistant = assist.New(kit, assist.Service{Connect: a.connectAssistant, Reserve: a.reserveOf})
 	return a
+}
+
+// Main runs the command line of this process. The first signal cancels its context. A second one ends the process,
+// unless the command handles it, as the service does.
+func Main(release Release) int {
+	ctx, stop := signal.NotifyContext(context.Background(), command.EndSignals()...)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	// A closed pipe is an error of the write, so that the command can still clean up.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return Run(ctx, release, os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 }
 
 // Run executes a command line, without the program's name, and returns the

@@ -419,8 +419,8 @@ func (db *DB) searchRuns(ctx context.Context, c *conn, q engine.RunQuery) ([]eng
 		}
 	}
 	return rows(ctx, c, scanRun, "SELECT "+runColumns+" FROM (SELECT rowid AS number FROM run_text WHERE "+condition+
-		" AND "+db.words.number()+" < "+before+db.words.order()+") AS found CROSS JOIN runs WHERE doc = number AND doc > 0 AND "+filter+
-		" ORDER BY number DESC LIMIT "+limit, args...)
+		" AND "+db.words.number()+" < "+before+db.words.order()+") AS found CROSS JOIN runs "+
+		"WHERE doc = number AND doc > 0 AND "+filter+" ORDER BY number DESC LIMIT "+limit, args...)
 }
 
 // filterRuns returns a condition for runs, as far as it does not depend on their texts, and adds its arguments.
