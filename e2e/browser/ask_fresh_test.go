@@ -28,7 +28,7 @@ func usualPlace(t *testing.T, address string) (title, at string) {
 		if err != nil {
 			continue
 		}
-		server := httptest.NewUnstartedServer(httputil.NewSingleHostReverseProxy(target))
+		server := httptest.NewUnstartedServer(answersEarly(httputil.NewSingleHostReverseProxy(target)))
 		server.Listener.Close()
 		server.Listener = listener
 		server.Start()

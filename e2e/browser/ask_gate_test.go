@@ -40,6 +40,15 @@ func (h *hold) step() {
 	}
 }
 
+// answersEarly lets a proxy pass on an answer before its transport has read the end of the request: on a busy machine
+// the server would close the body first, and the transport then cut the answer off.
+func answersEarly(proxy http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		proxy.ServeHTTP(w, r)
+	})
+}
+
 func newGate(t *testing.T, target string) *gate {
 	t.Helper()
 	to, err := url.Parse(target)
@@ -63,7 +72,7 @@ func newGate(t *testing.T, target string) *gate {
 		if r.Method == http.MethodPost {
 			r.Body = g.slow(r, r.Body)
 		}
-		proxy.ServeHTTP(w, r)
+		answersEarly(proxy).ServeHTTP(w, r)
 	}))
 	g.url = server.URL
 	t.Cleanup(func() {

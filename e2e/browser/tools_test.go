@@ -26,7 +26,8 @@ func TestTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It adds no X-Forwarded-For: a request that a proxy passed on needs a key.
-	well := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(other) }})
+	well := httptest.NewServer(answersEarly(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(other) }}))
 	defer well.Close()
 	for _, state := range []struct {
 		name, address, badge string

@@ -123,6 +123,30 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
+// An answer passes that begins before the request has ended.
+func TestEarlyAnswer(t *testing.T) {
+	for _, way := range ways {
+		t.Run(way, func(t *testing.T) {
+			r, c, prefix := reach(t, way, waits{headerTime, idleTime}, unchanged)
+			_ = c.SetDeadline(time.Now().Add(time.Minute))
+			fmt.Fprintf(c, "POST %s/v1/early HTTP/1.1\r\nHost: good.test:%s\r\nContent-Length: 10\r\n\r\nfirst", prefix, r.port())
+			response, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			part := make([]byte, 5)
+			if _, err := io.ReadFull(response.Body, part); err != nil || string(part) != "first" {
+				t.Fatalf("%q %v", part, err)
+			}
+			_, _ = io.WriteString(c, " then")
+			if rest, err := io.ReadAll(response.Body); err != nil || string(rest) != " then" {
+				t.Errorf("%q %v", rest, err)
+			}
+		})
+	}
+}
+
 // A WebSocket counts against the bytes of its run, after the upgrade too.
 func TestWebSocketBytes(t *testing.T) {
 	for _, way := range ways {

@@ -199,6 +199,9 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
+	// The answer may come before the end of the request, or before the transport has read the end. Without this
+	// the server closes the body at the first write, and the transport then cuts the answer off.
+	_ = http.NewResponseController(w).EnableFullDuplex()
 	if secret != nil {
 		w = &earlyWriter{w, secret}
 	}

@@ -211,6 +211,12 @@ func answerRequest(w http.ResponseWriter, q *http.Request) {
 				return
 			}
 		}
+	case q.URL.Path == "/v1/early": // answers in the middle of the request
+		out := http.NewResponseController(w)
+		_ = out.EnableFullDuplex()
+		_, _ = io.CopyN(w, q.Body, 5)
+		_ = out.Flush()
+		_, _ = io.Copy(w, q.Body)
 	case q.URL.Path == "/v1/never":
 		<-q.Context().Done()
 	default:

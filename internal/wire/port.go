@@ -88,6 +88,9 @@ func (p *Port) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { p.Failed(w) },
 	}
+	// The answer may come before the end of the request, or before the transport has read the end. Without this
+	// the server closes the body at the first write, and the transport then cuts the answer off.
+	_ = http.NewResponseController(w).EnableFullDuplex()
 	proxy.ServeHTTP(w, r)
 }
 

@@ -93,6 +93,49 @@ func TestPortHeaders(t *testing.T) {
 	}
 }
 
+// An answer passes that begins before the request has ended.
+func TestPortAnswersEarly(t *testing.T) {
+	ours, theirs := net.Pipe()
+	go func() {
+		defer theirs.Close()
+		q, err := http.ReadRequest(bufio.NewReader(theirs))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(theirs, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n")
+		_, _ = io.CopyN(theirs, q.Body, 5)
+		_, _ = io.Copy(theirs, q.Body)
+	}()
+	service := httptest.NewServer(&wire.Port{Conn: ours, Number: 80, Log: slog.New(slog.DiscardHandler),
+		Request: func(*httputil.ProxyRequest) {}, Response: func(*http.Response) {},
+		Failed: func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }})
+	defer service.Close()
+	body, rest := io.Pipe()
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, service.URL, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.ContentLength = 10
+	go func() { _, _ = io.WriteString(rest, "first") }()
+	resp, err := service.Client().Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	part := make([]byte, 5)
+	if _, err := io.ReadFull(resp.Body, part); err != nil || string(part) != "first" {
+		t.Fatalf("%q %v", part, err)
+	}
+	go func() {
+		_, _ = io.WriteString(rest, " then")
+		rest.Close()
+	}()
+	if end, err := io.ReadAll(resp.Body); err != nil || string(end) != " then" {
+		t.Errorf("%q %v", end, err)
+	}
+}
+
 func names(h http.Header) (all []string) {
 	for name := range h {
 		all = append(all, name)
