@@ -129,7 +129,8 @@ func TestEarlyAnswer(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			r, c, prefix := reach(t, way, waits{headerTime, idleTime}, unchanged)
 			_ = c.SetDeadline(time.Now().Add(time.Minute))
-			fmt.Fprintf(c, "POST %s/v1/early HTTP/1.1\r\nHost: good.test:%s\r\nContent-Length: 10\r\n\r\nfirst", prefix, r.port())
+			fmt.Fprintf(c, "POST %s/v1/early HTTP/1.1\r\nHost: good.test:%s\r\nContent-Length: 10\r\n\r\nfirst",
+				prefix, r.port())
 			response, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil {
 				t.Fatal(err)
