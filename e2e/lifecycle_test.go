@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -163,6 +166,40 @@ func testDrain(t *testing.T) {
 		}
 		if _, err := os.Lstat(filepath.Join(s.data, "airlock.sock")); !os.IsNotExist(err) {
 			t.Errorf("the socket is still there: %v", err)
+		}
+	})
+}
+
+// The files of a program that was let to end are fetched before the service ends.
+func TestDrainKeepsTheDoorOpen(t *testing.T) {
+	forEachPerson(t, func(t *testing.T, who person) {
+		data, out := dataWithoutPackages(t, who), filepath.Join(folder(t, who.credential), "out")
+		s := serve(t, who, data)
+		run := who.command(t, nil, "run", "--data", data, "-o", out, "-c", "import time\nprint('up', flush=True)\n"+
+			"time.sleep(2)\nfor i in range(20): open(f'{i}.txt', 'w').write('made')")
+		said, err := run.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var problems bytes.Buffer
+		run.Stderr = &problems
+		if err := run.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(said)
+		if line, err := lines.ReadString('\n'); err != nil || line != "up\n" {
+			t.Errorf("%q %v", line, err)
+		}
+		s.signal(syscall.SIGTERM)
+		_, _ = io.Copy(io.Discard, lines)
+		if err := run.Wait(); err != nil {
+			t.Errorf("%v %s", err, &problems)
+		}
+		if made, _ := filepath.Glob(filepath.Join(out, "*.txt")); len(made) != 20 {
+			t.Errorf("%d files were fetched", len(made))
+		}
+		if code := s.wait(); code != 0 {
+			t.Errorf("exit code %d:\n%s", code, s.log)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -209,6 +210,7 @@ func (a *app) drain(s *service, server *httpd.Server, signals <-chan os.Signal) 
 	var err error
 	select {
 	case err = <-drained:
+		letFetch(server, signals)
 	case <-signals:
 		cancel()
 		err = <-drained
@@ -216,6 +218,18 @@ func (a *app) drain(s *service, server *httpd.Server, signals <-chan os.Signal) 
 	closing, stop := context.WithTimeout(context.Background(), closeTimeout)
 	defer stop()
 	return errors.Join(err, server.Shutdown(closing))
+}
+
+// letFetch keeps the door open while clients fetch the files of the runs that ended last, until another signal comes.
+func letFetch(server *httpd.Server, signals <-chan os.Signal) {
+	const unused, most = 300 * time.Millisecond, 5 * time.Second
+	for began := time.Now(); time.Since(began) < most && server.Unused() < unused; {
+		select {
+		case <-signals:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // shutDownNow ends an engine that has no clients yet.

@@ -228,7 +228,7 @@ func (s *Server) handler() http.Handler {
 	if s.opts.Trace != nil {
 		h = s.opts.Trace(h)
 	}
-	return s.gate.serve(h)
+	return s.gate.serve(s.noteUse(h))
 }
 
 // strip removes a mount's prefix, and records which route of the mount answered.

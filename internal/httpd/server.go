@@ -24,6 +24,7 @@ type Server struct {
 	http     *http.Server
 	gate     *gate
 	draining atomic.Bool
+	used     atomic.Int64   // when a request last began or ended, in nanoseconds
 	refusals rate.Sometimes // of tokens: written to the log
 	tooMany  refusals       // of requests beyond a rate
 }
@@ -100,6 +101,19 @@ func (s *Server) Serve() error {
 // Drain makes /ready answer 503, so that load balancers send no new work here. Everything
 // else is still served.
 func (s *Server) Drain() { s.draining.Store(true) }
+
+// Unused returns for how long no request has begun or ended.
+func (s *Server) Unused() time.Duration { return time.Since(time.Unix(0, s.used.Load())) }
+
+// noteUse notes when requests begin and end.
+func (s *Server) noteUse(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		note := func() { s.used.Store(time.Now().UnixNano()) }
+		note()
+		defer note()
+		next.ServeHTTP(w, r)
+	})
+}
 
 // Shutdown closes the listeners, waits for the requests in progress until ctx ends, and then
 // cuts the others.
