@@ -390,7 +390,7 @@ func (w *work) archive(ctx context.Context) error {
 
 // end stores the receipt in the message, and shows it.
 func (w *work) end(problem error) error {
-	r := applyReport{Proposal: w.proposal, Reports: reportsOf(w.handled)}
+	r := applyReport{Proposal: w.proposal, Reports: reportsOf(w.handled), root: w.handled.Root}
 	w.handled.Result.FilesSkipped = append(w.handled.Result.FilesSkipped, w.left...)
 	r.Metadata.ExecutionResult = w.handled.Result
 	if err := w.message.store(w.handled.Result); err != nil {

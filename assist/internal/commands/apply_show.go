@@ -3,6 +3,8 @@ package commands
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -22,6 +24,8 @@ type applyReport struct {
 		ExecutionResult *changes.Result `json:"executionResult"`
 	} `json:"metadata"`
 	command.Ended
+
+	root string // the folder
 }
 
 // reportView is a report to a project, as it is shown.
@@ -53,7 +57,7 @@ func (r applyReport) WriteText(p *command.Page) {
 	if r.Metadata.ExecutionResult.State != changes.Applied {
 		showReports(p, r.Reports)
 	}
-	showResult(p, r.Metadata.ExecutionResult)
+	receipt{r.Metadata.ExecutionResult, r.root, r.Proposal}.show(p)
 }
 
 func showReports(p *command.Page, reports []reportView) {
@@ -67,8 +71,35 @@ func showReports(p *command.Page, reports []reportView) {
 	}
 }
 
-// showResult writes a receipt. It is never empty.
-func showResult(p *command.Page, r *changes.Result) {
+// receipt is what was done, and what the commands that it names need.
+type receipt struct {
+	*changes.Result
+	root     string              // the folder; empty: it is the current one
+	proposal *workspace.Proposal // nil: its files do not matter any more
+}
+
+// undo returns the command that reverts what was done.
+func (r receipt) undo() string {
+	line := "airlock undo " + r.Undo
+	if here, err := os.Getwd(); r.root == "" || err == nil && here == r.root {
+		return line
+	}
+	return line + " --root " + command.QuoteForShell(r.root)
+}
+
+// approve returns what carries out a kept proposal, as far as it can be.
+func (r receipt) approve() string {
+	partly := r.proposal != nil && slices.ContainsFunc(r.proposal.Files, func(f workspace.FileChange) bool {
+		return f.Verdict() == workspace.Refuse || f.Verdict() == workspace.Conflict
+	})
+	if partly {
+		return "`airlock apply --approve " + r.TxnID + " --best-effort` carries out the rest"
+	}
+	return "`airlock apply --approve " + r.TxnID + "` carries it out"
+}
+
+// show is never empty.
+func (r receipt) show(p *command.Page) {
 	list := func(look, word string, names []string) {
 		for _, name := range names {
 			p.Line("%s %s", p.Paint(look, command.Pad(word, 10)), command.PrintableName(name))
@@ -91,18 +122,18 @@ func showResult(p *command.Page, r *changes.Result) {
 	for _, s := range r.Posts {
 		showPost(p, s)
 	}
-	showQuestions(p, r)
+	showQuestions(p, r.Result)
 	for _, w := range r.Warnings {
 		p.Line("%s %s", p.Paint(command.Yellow, command.Pad("note", 10)), command.Printable(w.Message))
 	}
 	list(command.Red, "error", r.Errors)
 	switch {
 	case r.State == changes.Applied && r.Undo != "":
-		p.Line("Done: %s. `airlock undo %s` reverts it.", summary(r), r.Undo)
+		p.Line("Done: %s. `%s` reverts it.", summary(r.Result), r.undo())
 	case r.State == changes.Applied:
-		p.Line("Done: %s.", summary(r))
+		p.Line("Done: %s.", summary(r.Result))
 	case r.State == changes.Proposed:
-		p.Line("Nothing was changed. `airlock apply --approve %s` carries it out.", r.TxnID)
+		p.Line("Nothing was changed. %s.", r.approve())
 	case r.Reason != "":
 		p.Line("Nothing was changed: %s.", command.Printable(r.Reason))
 	default:

@@ -332,7 +332,7 @@ func (t *talk) report(ctx context.Context, turn *conversation.Turn) error {
 	}
 	turn.Result = h.Result
 	if !t.JSON {
-		showResult(t.show().page, h.Result)
+		receipt{Result: h.Result, root: h.Root}.show(t.show().page)
 	}
 	return nil
 }

@@ -88,12 +88,12 @@ func (s *turnView) show(e conversation.Event) {
 		}
 	case conversation.ReplyProposed:
 		if e.Result.State == changes.ShownOnly {
-			showResult(s.page, e.Result)
+			receipt{Result: e.Result}.show(s.page)
 			return
 		}
 		s.page.Line("The reply is a proposal for the project: %s", e.Reply)
 	case conversation.ReplySettled:
-		showResult(s.page, e.Result)
+		receipt{Result: e.Result}.show(s.page)
 	case conversation.Ended:
 		if s.hold && len(e.Turn.Answer) > 0 {
 			fmt.Fprintln(s.Streams.Out, string(e.Turn.Answer))

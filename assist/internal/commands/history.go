@@ -96,7 +96,7 @@ func (a *Assistant) revert(ctx context.Context, o undoOptions, id string) error 
 }
 
 func (a *Assistant) commitUndo(ctx context.Context, ws *workspace.Workspace, p *workspace.Proposal, yes bool) error {
-	r := undoReport{Proposal: p}
+	r := undoReport{Proposal: p, root: p.Root}
 	var approval workspace.Approval
 	switch {
 	case yes:
@@ -140,6 +140,8 @@ type undoReport struct {
 	Proposal *workspace.Proposal `json:"proposal,omitempty"`
 	Receipt  *workspace.Receipt  `json:"receipt,omitempty"`
 	command.Ended
+
+	root string // the folder
 }
 
 func (r undoReport) WriteText(p *command.Page) {
@@ -152,7 +154,7 @@ func (r undoReport) WriteText(p *command.Page) {
 		p.Line("Nothing was changed.")
 		return
 	}
-	showResult(p, changes.ResultOf(r.Receipt))
+	receipt{Result: changes.ResultOf(r.Receipt), root: r.root}.show(p)
 }
 
 func (a *Assistant) history() *cobra.Command {
