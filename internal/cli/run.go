@@ -72,8 +72,8 @@ Makefile, conftest.py) are asked about too, also with --yes; --allow '.envrc'
 agrees to them. What belongs to Git or another such system is never saved.
 
 The exit code is the program's own. 124: it ran out of time. 125: Airlock could
-not run it. 128 and more: a signal ended it, 137 too much memory or processor
-time, 130 Ctrl-C. Where the program ended well: 2 usage, 3 a file waits for
+not run it, or ended it, as when the service stops. 128 and more: a signal ended
+it, 137 too much memory or processor time, 130 Ctrl-C. Where the program ended well: 2 usage, 3 a file waits for
 approval, 4 conflict, 5 a file is refused, 123 a file or a part of the output was
 lost, since it was over a limit.
 

@@ -405,8 +405,8 @@ func programCode(run *client.Run) int {
 			return command.ExitSignal + int(n)
 		}
 		return command.ExitSignal + int(unix.SIGKILL)
-	case client.StatusCancelled:
-		return command.ExitInterrupted
+	case client.StatusCancelled: // by the service, as when it stops: runCoded knows of Ctrl-C
+		return command.ExitAirlock
 	case client.StatusError:
 		if run.ExitCode != nil && *run.ExitCode != 0 {
 			return *run.ExitCode

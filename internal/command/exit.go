@@ -173,7 +173,7 @@ type Problem struct {
 	Hint    string `json:"hint,omitempty"`
 	Request string `json:"request_id,omitempty"`
 
-	Exit int
+	Exit int `json:"-"`
 }
 
 // words are the codes in JSON, by exit code.
