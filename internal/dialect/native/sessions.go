@@ -32,6 +32,9 @@ func (q *request) createSession() (any, error) {
 	if kind == engine.SessionLive {
 		return q.createLive(body)
 	}
+	if _, has := body.Members["language"]; has {
+		body.Fail("kind", `must be "live" for a session with a language`)
+	}
 	req := engine.SessionRequest{
 		Origin: engine.OriginNative,
 		Kind:   kind,
