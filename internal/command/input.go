@@ -16,6 +16,9 @@ const AsUTF8 = "save it as UTF-8, or convert it: `iconv -f LATIN1 -t UTF-8 FILE`
 // TextOf returns a text for a request. JSON would replace bytes that are not UTF-8.
 func TextOf(name string, content []byte, hint string) (string, error) {
 	if !utf8.Valid(content) {
+		if name == "-" {
+			name = "standard input"
+		}
 		return "", Fail(ExitUsage, hint, "%s is not UTF-8", PrintableName(name))
 	}
 	return string(content), nil

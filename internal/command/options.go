@@ -21,7 +21,7 @@ func AddOptions(flags *pflag.FlagSet, scope config.Scope) {
 		if o.Scope != scope {
 			continue
 		}
-		help := o.Help
+		help := strings.ReplaceAll(o.Help, "`", "") // pflag takes what is between them for the name of the value
 		if o.Default != "" && !o.Switch() {
 			help += " (default " + o.Default + ")"
 		}

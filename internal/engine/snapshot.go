@@ -256,7 +256,7 @@ func (s *Service) place(session Session) (Session, error) {
 }
 
 // ErrNoMemory is the cause of what asks for memory that is not kept.
-var ErrNoMemory = errors.New("only the gVisor wall can keep memory, and this session has the shared kernel's")
+var ErrNoMemory = errors.New("is kept in sessions of the gVisor wall alone, and this session has the shared kernel")
 
 // RefuseMemory returns the error of a request that wants variables and processes kept with the files.
 func RefuseMemory(op string) error {
