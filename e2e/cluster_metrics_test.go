@@ -33,6 +33,25 @@ func (s *service) scrape() (metrics scraped, text string) {
 	return metrics, text
 }
 
+// settled is scrape once the answers that have been sent are counted, this route's included: they are counted after.
+func (s *service) settled() scraped {
+	s.t.Helper()
+	var metrics scraped
+	last, same := 0, 0
+	eventually(s.t, waitTime, "eight scrapes have the same series", func() bool {
+		metrics, _ = s.scrape()
+		series := 0
+		for _, family := range metrics {
+			series += len(family.GetMetric())
+		}
+		if same++; series != last {
+			last, same = series, 0
+		}
+		return same >= 8
+	})
+	return metrics
+}
+
 // sum adds up the values of a metric whose labels have some values, "name", "value" and so on.
 func (m scraped) sum(name string, labels ...string) (total float64) {
 	for _, one := range m[name].GetMetric() {
@@ -114,8 +133,7 @@ func TestClusterMetrics(t *testing.T) {
 		t.Errorf("the session that was taken over: %s", got)
 	}
 	api.strange()
-	api.scrape() // which is a route, too
-	before, _ := api.scrape()
+	before := api.settled()
 	api.strange()
 	metrics, text := api.scrape()
 

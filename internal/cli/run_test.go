@@ -189,7 +189,7 @@ func TestProgramCode(t *testing.T) {
 		{client.Run{Status: client.StatusKilled, Signal: "SIGSEGV"}, nil, 139},
 		{client.Run{Status: client.StatusKilled, Signal: "SIGTERM"}, nil, 143},
 		{client.Run{Status: client.StatusOOM}, nil, 137},
-		{client.Run{Status: client.StatusCancelled}, nil, 130},
+		{client.Run{Status: client.StatusCancelled}, nil, 125},
 		{client.Run{Status: client.StatusInterrupted}, nil, 125},
 	} {
 		a := &app{App: &command.App{JSON: true}}

@@ -137,7 +137,7 @@ var attributes = regexp.MustCompile("\x1b\\[\\?([0-9;]*)c")
 // hasSixel asks the terminal whether it shows sixels. Keys that were typed ahead stay where they
 // are: then it is not asked.
 func (a *App) hasSixel() bool {
-	const patience = 200 * time.Millisecond // far terminals take longer, and show the path then
+	const patience = time.Second // a later answer, from far away, is typed into the user's shell
 	in, out := FileOf(a.Streams.In), FileOf(a.Streams.Out)
 	if waiting, err := unix.IoctlGetInt(int(in.Fd()), unix.TIOCINQ); err != nil || waiting > 0 {
 		return false
