@@ -177,11 +177,6 @@ func TestServiceIsKilled(t *testing.T) {
 			t.Fatal("there is no service to be killed")
 		}
 		eventually(t, waitTime, "it runs programs again", func() bool {
-			conn, err := net.Dial("unix", socket)
-			if err != nil {
-				return false
-			}
-			conn.Close()
 			return strings.Contains(ask(t, socket, `{"language":"python","code":"print('on')"}`), `on\n`)
 		})
 	}
