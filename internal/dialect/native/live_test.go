@@ -550,7 +550,8 @@ func TestLiveBodies(t *testing.T) {
 	check(t, r.json("POST", f.spell("/sessions/{id}/processes"), `{"shell":"x","env":{"A":1}}`), 400,
 		"env.A must be a string")
 	check(t, r.json("POST", "/sessions", `{"kind":"live","code":"x"}`), 400, "code is not a field")
-	check(t, r.json("POST", "/sessions", `{"language":"python"}`), 400, `kind must be \"live\" for a session with a language`)
+	check(t, r.json("POST", "/sessions", `{"language":"python"}`), 400,
+		`kind must be \"live\" for a session with a language`)
 	if len(f.asked) > 0 {
 		t.Errorf("something was done: %v", f.asked)
 	}
