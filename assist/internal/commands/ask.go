@@ -240,6 +240,7 @@ func (t *talk) show() *turnView {
 	if t.shown == nil {
 		t.shown = t.showTurns(t.options.schema != "")
 	}
+	t.shown.root = t.root
 	return t.shown
 }
 

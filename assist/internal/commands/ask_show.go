@@ -22,6 +22,7 @@ type turnView struct {
 	*Assistant
 	page               *command.Page        // standard error
 	*command.Transfers                      // on standard error; with --json nothing is shown
+	root               string               // the project's folder
 	hold               bool                 // the answer is shown at its end
 	terminal           bool                 // standard error is one
 	midLine            bool                 // the answer has not ended its line
@@ -88,12 +89,12 @@ func (s *turnView) show(e conversation.Event) {
 		}
 	case conversation.ReplyProposed:
 		if e.Result.State == changes.ShownOnly {
-			receipt{Result: e.Result}.show(s.page)
+			receipt{Result: e.Result, root: s.root}.show(s.page)
 			return
 		}
 		s.page.Line("The reply is a proposal for the project: %s", e.Reply)
 	case conversation.ReplySettled:
-		receipt{Result: e.Result}.show(s.page)
+		receipt{Result: e.Result, root: s.root}.show(s.page)
 	case conversation.Ended:
 		if s.hold && len(e.Turn.Answer) > 0 {
 			fmt.Fprintln(s.Streams.Out, string(e.Turn.Answer))
