@@ -209,6 +209,7 @@ func (c *folderChanges) Apply(ctx context.Context, id string, only []string) (st
 	if r == nil {
 		return "", errors.New("airlock apply: there is no result")
 	}
-	return fmt.Sprintf("Applied in %s: %d created, %d updated, %d deleted, %d renamed. `airlock undo` reverts it.",
-		p.root, len(r.FilesCreated), len(r.FilesUpdated), len(r.FilesDeleted), len(r.FilesRenamed)), nil
+	return fmt.Sprintf("Applied in %s: %d created, %d updated, %d deleted, %d renamed. "+
+		"`airlock undo --root %s` reverts it.", p.root, len(r.FilesCreated), len(r.FilesUpdated), len(r.FilesDeleted), len(r.FilesRenamed),
+		command.QuoteForShell(p.root)), nil
 }
