@@ -210,6 +210,6 @@ func (c *folderChanges) Apply(ctx context.Context, id string, only []string) (st
 		return "", errors.New("airlock apply: there is no result")
 	}
 	return fmt.Sprintf("Applied in %s: %d created, %d updated, %d deleted, %d renamed. "+
-		"`airlock undo --root %s` reverts it.", p.root, len(r.FilesCreated), len(r.FilesUpdated), len(r.FilesDeleted), len(r.FilesRenamed),
-		command.QuoteForShell(p.root)), nil
+		"`airlock undo --root %s` reverts it.", p.root, len(r.FilesCreated), len(r.FilesUpdated),
+		len(r.FilesDeleted), len(r.FilesRenamed), command.QuoteForShell(p.root)), nil
 }
