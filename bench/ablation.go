@@ -42,6 +42,7 @@ var tricks = []trick{
 	{"specialize", "zygotes adapt their code", 20, "guest/warmup.py", ofPython},
 	{"compact", "zygotes fill their gaps", 25, "guest/warmup.py", ofPython},
 	{"sessions", "interpreters wait for sessions", 60, "executor/live.go, waiting.go", "new"},
+	{"habits", "zygotes import what programs often do", 230, "executor/learn.go", "new own"},
 	{"rehearsal", "an interpreter has taken orders", 20, "guest/live.py", "new"},
 	{"ipython", "cells run less of IPython", 200, "guest/live.py", "new cell mcp"},
 	{"marks", "the driver reports that no file changed", 60, "guest/live.py", "new cell mcp"},
@@ -82,7 +83,10 @@ var payoffs = []payoff{
 	{"plot", "plot.py", 20, 0, 0, thePlot},
 	{"plots", "of 4", 10, 4, time.Second, thePlot},
 	{"new", "new session", 60, 0, 0, func(_ *bench, name string, s *lab.Service) lab.Contestant {
-		return newSessions(name, s)
+		return newSessions(name, s, "1+1")
+	}},
+	{"own", "with pandas", 40, 0, 0, func(_ *bench, name string, s *lab.Service) lab.Contestant {
+		return newSessions(name, s, "import pandas; 1+1")
 	}},
 	{"cell", "next cell", 150, 0, 0, func(_ *bench, name string, s *lab.Service) lab.Contestant {
 		return cells(name, s, nextBefore, nextCode, nextWanted)

@@ -36,7 +36,7 @@ func (b *bench) measureOwnKernel(ctx context.Context) {
 	b.waitingKernels(ctx, shared, own)
 
 	first := b.compare(ctx, "new session and first cell", b.full(20, 6),
-		refilled(own, tierLive, newSessions(nameOwnKernel, own)))
+		refilled(own, tierLive, newSessions(nameOwnKernel, own, "1+1")))
 	b.Goal("new live session and first cell", "ms", 25, 12, first[0])
 	next := b.compare(ctx, "next cell", b.full(100, 60), cells(nameOwnKernel, own, nextBefore, nextCode, nextWanted))
 	b.Goal("next cell x+1", "ms", 2, 0.8, next[0])

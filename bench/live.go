@@ -21,13 +21,13 @@ const (
 const refillTime = 150 * time.Millisecond
 
 // newSessions makes a session in each call, and runs a cell.
-func newSessions(name string, s *lab.Service) lab.Contestant {
+func newSessions(name string, s *lab.Service, code string) lab.Contestant {
 	return lab.Contestant{Name: name, Open: func(context.Context) (lab.Call, func()) {
 		c := newCaller(s.URL)
 		return func(ctx context.Context) (time.Duration, error) {
 			began := time.Now()
 			path := c.session(ctx)
-			_, err := c.cell(ctx, path, "1+1", `"text/plain":"2"`)
+			_, err := c.cell(ctx, path, code, `"text/plain":"2"`)
 			took := time.Since(began)
 			if err == nil {
 				_, err = c.do(ctx, "DELETE", path, nil)
@@ -63,7 +63,7 @@ t = pandas.DataFrame({"a": numpy.arange(500) ** 0.5, "b": numpy.arange(500) % 7}
 func (b *bench) measureLive(ctx context.Context) {
 	s := b.service(ctx)
 	took := b.compare(ctx, "new session and first cell", b.full(100, 40), airlock("one-shot print(1)", s, &printing),
-		newSessions(nameLive, s))
+		newSessions(nameLive, s, "1+1"))
 	b.Goal("new live session and 1+1, against print(1)", "x", 2, 1.3, took[1]/took[0])
 	jupyter, err := b.startJupyter(ctx)
 	if err != nil {
@@ -180,7 +180,7 @@ func (c *caller) inventory(ctx context.Context, s *lab.Service) (v inventory) {
 	// More sessions at once than sandboxes may wait: as many as may wait do so after it.
 	errs := make(chan error, 40)
 	for range cap(errs) {
-		go func() { errs <- lab.Try(func() { lab.Turns(ctx, 0, newSessions(nameLive, s)) }) }()
+		go func() { errs <- lab.Try(func() { lab.Turns(ctx, 0, newSessions(nameLive, s, "1+1")) }) }()
 	}
 	for range cap(errs) {
 		lab.Check(<-errs)

@@ -161,6 +161,7 @@ func specOf(j *job, stage *stage) *Spec {
 	switch {
 	case p.Live != nil:
 		spec.Live, spec.Apart, spec.Limits.Timeout = true, p.Live.Apart, endless
+		spec.Imports = p.Live.Imports
 	case p.Calls.Handler != nil:
 		spec.Limits.Timeout += p.Calls.Pauses
 	}

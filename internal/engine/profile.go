@@ -87,6 +87,8 @@ type Interpreter struct {
 	// Image is the ID of the image that the session began with. Another one of the same name
 	// is refused.
 	Image string
+	// Imports are the modules that the first cell imports, if it is known.
+	Imports []string
 }
 
 // resident returns what has the interpreter, or nil.

@@ -104,6 +104,7 @@ type Spec struct {
 	Folders   bool           // an empty folder is an output: FolderMark in it
 	Network   *ProxySettings // nil: nothing but its own loopback
 	Live      bool           // the interpreter of a live session, in place of Code; its time is not limited
+	Imports   []string       // modules that the first cell of that session imports
 	Memory    *os.File       // it goes on as it was stored, which is read from here; nil: it is new
 	Apart     bool           // Inside does not enter its sandbox: another interpreter runs in the same workspace
 

@@ -68,7 +68,7 @@ func (it *interpreter) ended(run *engine.Run) {
 	}
 	err := errors.New(why)
 	if again || (it.began || o != nil) && (o == nil || o.do != setupOrder) { // it did something: the next one may do more
-		if err = at.launch(); err == nil {
+		if err = at.launch(at.orders[0].cell); err == nil {
 			at.interpreter.call()
 			return
 		}

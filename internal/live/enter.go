@@ -30,7 +30,7 @@ func (s *Service) acquire(ctx context.Context, caller engine.Caller, id engine.I
 	}
 	o := &order{do: wakeOrder, text: asked{Do: wakeOrder}, reply: make(chan reply, 1)}
 	at.mu.Lock()
-	if err := at.ensure(ctx); err != nil {
+	if err := at.ensure(ctx, nil); err != nil {
 		at.mu.Unlock()
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/toolcall"
 )
 
@@ -45,12 +46,16 @@ type interpreter struct {
 	partial  map[engine.Stream][]byte
 }
 
-// launch starts an interpreter. The caller holds mu.
-func (at *session) launch() error {
+// launch starts an interpreter, whose first cell is known or nil. The caller holds mu.
+func (at *session) launch(first *cell) error {
 	it := &interpreter{
 		at: at, start: time.Now(), gone: make(chan struct{}), orders: make(chan struct{}, 1), cut: make(chan struct{}, 1),
 		fresh: true, out: func(bool) {},
 		partial: map[engine.Stream][]byte{},
+	}
+	var imports []string
+	if first != nil && first.request.Program == nil && at.settings.Language == "python" {
+		imports = language.Imports(first.request.Code)
 	}
 	s := at.service
 	s.mu.Lock()
@@ -67,7 +72,7 @@ func (at *session) launch() error {
 			Files: engine.FileRules{Discard: true, TTL: at.record.TTL},
 			Calls: engine.Calls{Handler: it, Rounds: it.Rounds},
 			Live: &engine.Interpreter{Resident: it, Fresh: at.fresh, Apart: at.id != at.record.ID,
-				Image: at.settings.ImageID},
+				Image: at.settings.ImageID, Imports: imports},
 		},
 	})
 	if err != nil {

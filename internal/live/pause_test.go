@@ -94,7 +94,7 @@ func TestStartBesidePause(t *testing.T) {
 		at := p.within(s)[0]
 		at.mu.Lock()
 		defer at.mu.Unlock()
-		if err := at.ensure(ctx); engine.KindOf(err) != engine.ErrCanceled || at.interpreter != nil {
+		if err := at.ensure(ctx, nil); engine.KindOf(err) != engine.ErrCanceled || at.interpreter != nil {
 			t.Errorf("meanwhile one starts: %v", err)
 		}
 	}

@@ -190,7 +190,7 @@ func (at *session) enqueue(ctx context.Context, o *order) error {
 		return &engine.Error{Op: "start cell", Kind: engine.ErrBusy, RetryAfter: time.Second,
 			Err: errors.New("too many cells of this session wait")}
 	}
-	if err := at.ensure(ctx); err != nil {
+	if err := at.ensure(ctx, o.cell); err != nil {
 		return err
 	}
 	at.orders = append(at.orders, o)
@@ -201,8 +201,9 @@ func (at *session) enqueue(ctx context.Context, o *order) error {
 	return nil
 }
 
-// ensure starts an interpreter if there is none. The caller holds mu, which is unlocked meanwhile.
-func (at *session) ensure(ctx context.Context) error {
+// ensure starts an interpreter if there is none, whose first cell is known or nil. The caller holds mu, which
+// is unlocked meanwhile.
+func (at *session) ensure(ctx context.Context, first *cell) error {
 	if err := at.hasSecrets(); err != nil {
 		return err
 	}
@@ -227,7 +228,7 @@ func (at *session) ensure(ctx context.Context) error {
 			return err
 		}
 		if at.interpreter == nil && at.vacating == nil {
-			err = at.launch()
+			err = at.launch(first)
 		}
 		at.leaveRoom() // its interpreter takes it now
 		if err != nil {

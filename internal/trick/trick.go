@@ -17,6 +17,7 @@ const (
 	Commands   = "commands"    // a process waits for a command
 	Compiler   = "compiler"    // a compiler waits beside a Node
 	Sessions   = "sessions"    // interpreters wait for new live sessions
+	Habits     = "habits"      // zygotes import what programs often import
 	Records    = "records"     // the records of short runs are written later, several at once
 	// Those in programs of package guest:
 	IPython    = "ipython"    // cells run less of IPython

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -254,7 +255,7 @@ func (r *RunRequest) poolOf() *pool {
 		return nil
 	}
 	if p := r.env.pools[r.Tier]; p != nil || r.Tier == liveTier || r.Tier == "" {
-		return p
+		return cmp.Or(p.learnedFor(r), p)
 	}
 	at := slices.IndexFunc(tiers, func(t Tier) bool { return t.Name == r.Tier })
 	smaller := slices.Clone(tiers[:at])
@@ -269,10 +270,11 @@ func (r *RunRequest) poolOf() *pool {
 
 // title returns the name of a pool, for operators.
 func (p *pool) title() string {
-	if p.env.Name == "" {
-		return p.tier.Name
+	name := p.tier.Name
+	if len(p.tier.Learned) > 0 && !p.env.IsImage() {
+		name += ", learned"
 	}
-	return shortName(p.env.Name) + " " + p.tier.Name
+	return strings.TrimSpace(shortName(p.env.Name) + " " + name)
 }
 
 // shortName shortens the ID of an image; it leaves the name of a set.
@@ -303,10 +305,10 @@ func (e *executor) allEnvironments() []*Environment {
 	return append(list, e.images.list()...)
 }
 
-// preloads returns a tier with the modules that an image says its interpreters should have.
+// preloads returns a tier with the modules that an image says its programs often import.
 func (env *Environment) preloads(t Tier) Tier {
-	if env.record != nil && len(env.record.Preload) > 0 && !t.RarelyConnects {
-		t.Preload = slices.Concat(t.Preload, env.record.Preload)
+	if env.record != nil && !t.RarelyConnects {
+		t.Learned = env.record.Preload
 	}
 	return t
 }

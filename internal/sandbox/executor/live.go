@@ -33,7 +33,7 @@ func (r *RunRequest) live(spec *engine.Spec) {
 			r.Argv = append(r.Argv, "bash")
 		}
 		if startsAlike(spec) {
-			r.Tier = liveTier
+			r.Tier, r.Imports = liveTier, noteworthy(spec.Imports)
 		}
 	}
 }

@@ -173,6 +173,8 @@ type pool struct {
 	awake   bool          // the zygote exists or is being started
 	started chan struct{} // closed when its start has succeeded or failed
 	began   time.Time     // when that start began
+
+	habits learning // of a tier's own pool
 }
 
 // These bound the waiting sandboxes of a tier. The number grows after a burst that
@@ -262,12 +264,14 @@ func (e *executor) describePools() (list []engine.Pool) {
 			if p == nil {
 				continue
 			}
-			p.mu.Lock()
-			if env.Name == "" || p.awake {
-				list = append(list, engine.Pool{Name: p.title(), Ready: p.zygote != nil, Waiting: len(p.ready),
-					Wanted: p.enough(), Cold: p.cold})
+			for ; p != nil; p = p.learned() {
+				p.mu.Lock()
+				if env.Name == "" || p.awake {
+					list = append(list, engine.Pool{Name: p.title(), Ready: p.zygote != nil, Waiting: len(p.ready),
+						Wanted: p.enough(), Cold: p.cold})
+				}
+				p.mu.Unlock()
 			}
-			p.mu.Unlock()
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.processes)) {
@@ -519,9 +523,12 @@ func (p *pool) enough() int {
 func (p *pool) close() {
 	p.waitingList.close()
 	p.mu.Lock()
-	z := p.zygote
-	p.zygote = nil
+	z, learned := p.zygote, p.habits.pool
+	p.zygote, p.habits.pool = nil, nil
 	p.mu.Unlock()
+	if learned != nil {
+		learned.close()
+	}
 	if z != nil {
 		z.Close()
 	}

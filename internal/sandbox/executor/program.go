@@ -36,6 +36,9 @@ func (e *executor) run(l *Link, r *RunRequest, files []*os.File) error {
 	if err != nil {
 		return err
 	}
+	if p := r.env.pools[r.Tier]; p != nil && !r.Resumes {
+		p.learn(r.Imports)
+	}
 	var w *waiting
 	if r.Make {
 		if w, err = e.house(l, r); err != nil {

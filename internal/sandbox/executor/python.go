@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -69,6 +68,7 @@ func readAtStart(name string) bool {
 type Tier struct {
 	Name           string
 	Preload        []string
+	Learned        []string // what its programs often import besides
 	serves         []string // packages whose import selects this tier
 	plots          bool     // its programs benefit from prefaulted memory of plots
 	Live           bool     // for live interpreters: with IPython's shell
@@ -114,26 +114,21 @@ var tiers = []Tier{
 	{Name: liveTier, Preload: standard, Live: true},
 }
 
-var imports = regexp.MustCompile(`(?m)^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w.]*(?:[ \t]*,[ \t]*[A-Za-z_][\w.]*)*)`)
-
-// tierOf returns the tier for a program from a quick scan of its imports. Text that
-// looks like an import may mislead it; the program runs in any tier.
-func tierOf(code string) string {
+// tierOf returns the tier for a program that imports these modules.
+func tierOf(modules []string) string {
 	best := 0
-	for _, match := range imports.FindAllStringSubmatch(code, -1) {
-		for name := range strings.SplitSeq(match[1], ",") {
-			top, _, _ := strings.Cut(strings.TrimSpace(name), ".")
-			switch {
-			case slices.Contains(loaded, top):
-			case slices.Contains(light, top):
-				best = max(best, 1)
-			default:
-				best = max(best, 2)
-			}
-			for i, t := range tiers {
-				if i > best && slices.Contains(t.serves, top) {
-					best = i
-				}
+	for _, name := range modules {
+		top, _, _ := strings.Cut(name, ".")
+		switch {
+		case slices.Contains(loaded, top):
+		case slices.Contains(light, top):
+			best = max(best, 1)
+		default:
+			best = max(best, 2)
+		}
+		for i, t := range tiers {
+			if i > best && slices.Contains(t.serves, top) {
+				best = i
 			}
 		}
 	}

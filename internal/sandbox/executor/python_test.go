@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
@@ -34,7 +35,7 @@ func TestTierOf(t *testing.T) {
 		"import os, sys": "bare", "import json\nimport asyncio": "standard", "import asyncio, numpy": "numpy",
 		"from scipy.stats import norm": "numpy",
 	} {
-		if got := tierOf(code); got != want {
+		if got := tierOf(language.Imports(code)); got != want {
 			t.Errorf("%q: %s, want %s", code, got, want)
 		}
 	}

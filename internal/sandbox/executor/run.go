@@ -302,7 +302,8 @@ func newProgram(spec *engine.Spec) (_ *program, err error) {
 		p.request.Image = spec.Image.ID
 	}
 	if !inline && python && spec.Held.IsZero() && startsAlike(spec) {
-		p.request.Tier = tierOf(spec.Code)
+		modules := language.Imports(spec.Code)
+		p.request.Tier, p.request.Imports = tierOf(modules), noteworthy(modules)
 	}
 	if spec.Live {
 		p.request.live(spec)

@@ -68,6 +68,7 @@ type RunRequest struct {
 	Packages  string   `json:",omitempty"` // set of Python packages; empty: the default one
 	Image     string   `json:",omitempty"` // ID of the image that it runs in; empty: none
 	Tier      string   // of the zygote to start from; empty: start cold
+	Imports   []string `json:",omitempty"` // modules that the program seems to import, and no tier has by itself
 	Entry     string   // the file that holds the code, never an output; may be empty
 	Code      []byte   `json:",omitzero"` // the content of that file, unless it is long and comes as an input
 	Stdin     bool     // not empty

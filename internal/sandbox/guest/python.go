@@ -19,7 +19,8 @@ type Hello struct {
 	Getrandom int      `json:"getrandom"`
 	Sigaction int      `json:"sigaction"`
 	Preload   []string `json:"preload"`
-	Env       []string `json:"env"` // of most programs
+	Learned   []string `json:"learned"` // imported once the shell of a live interpreter is there
+	Env       []string `json:"env"`     // of most programs
 	Live      bool     `json:"live"`
 }
 

@@ -60,6 +60,16 @@ def preload(modules):
     return left_out
 
 
+def reseed_others():
+    """Has each child seed the random numbers that packages have for themselves."""
+    random, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
+    for made in gc.get_objects():
+        if random and type(made) is random.Random and made is not random._inst:
+            AFTER_FORK.append(made.seed)
+        elif numpy and isinstance(made, numpy.BitGenerator):
+            AFTER_FORK.append(lambda made=made: setattr(made, "state", type(made)().state))
+
+
 def make_live():
     """Makes the shell of live interpreters. What is the main module stays it."""
     first = sys.modules["__main__"]
@@ -111,6 +121,8 @@ def begin():
     left_out = preload(constants["preload"])
     if constants["live"]:
         LIVE.extend(make_live())
+    left_out |= preload(constants["learned"])  # some adapt themselves to the shell
+    reseed_others()
     for hook in AFTER_FORK:
         hook()  # what it closes is still open here
     warm_up(place, constants)
@@ -299,10 +311,11 @@ def make(server, place, constants, children):
 
 def learn_all(place, constants):
     """The last that a zygote does before it only serves."""
+    if LIVE:
+        return  # an interpreter rehearses
     if PLOTS:
         learn(place, constants, True)
-    if not LIVE:  # an interpreter rehearses
-        learn(place, constants, False)
+    learn(place, constants, False)
 
 
 def learn(place, constants, plots):
