@@ -46,8 +46,12 @@ func (b *Box) openVolumes() error {
 	return nil
 }
 
-// closeVolumes unlocks the volumes. Every process of the sandbox has ended, so that another may have them.
+// closeVolumes unlocks the volumes. Every process of the sandbox has ended, so that another may have them. Closing
+// alone would unlock them later: a process that is being created has copies of all files until it executes.
 func (b *Box) closeVolumes() {
+	for _, lock := range b.locks {
+		_ = unix.Flock(int(lock.Fd()), unix.LOCK_UN) // closed, it is unlocked at the latest when there is no copy left
+	}
 	CloseAll(b.Volumes...)
 	CloseAll(b.locks...)
 	b.Volumes, b.locks = nil, nil
