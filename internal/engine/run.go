@@ -162,6 +162,7 @@ type Run struct {
 	Node       Epoch         // that has the run, or had it if it is final
 	Generation int64         // of its session's place, at which alone its files may be recorded; not recorded; 0: any
 	Source     *Source       // source of the run; nil: not stored, or not requested by a list
+	SourceKept bool          // Source is stored; only in a list that requests it
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero while queued
 	FinishedAt time.Time // zero until final
@@ -246,6 +247,7 @@ type RunQuery struct {
 	Text     string // words that all are in the run; empty: any run
 	Programs bool   // without interpreters and preview runs
 	Source   bool   // include Run.Source
+	Kept     bool   // include Run.SourceKept
 	Output   int    // leading bytes of each stream to include for ended runs; zero: none
 }
 

@@ -375,6 +375,9 @@ func (db *DB) Runs(ctx context.Context, q engine.RunQuery) (runs []engine.Run, e
 				err = readSource(ctx, c, &runs[i])
 			}
 		}
+		if err == nil && q.Kept {
+			err = markKept(ctx, c, runs)
+		}
 		return err
 	})
 	return runs, err

@@ -133,6 +133,28 @@ func readSource(ctx context.Context, c *conn, run *engine.Run) error {
 	return err
 }
 
+// markKept marks the runs whose source is stored.
+func markKept(ctx context.Context, c *conn, runs []engine.Run) error {
+	if len(runs) == 0 {
+		return nil
+	}
+	var args arguments
+	places, at := make([]string, len(runs)), make(map[engine.ID]int, len(runs))
+	for i := range runs {
+		places[i], at[runs[i].ID] = args.add(runs[i].ID[:]), i
+	}
+	scan := func(row scanner) (id engine.ID, err error) {
+		err = row.Scan(idColumn{&id})
+		return id, err
+	}
+	kept, err := rows(ctx, c, scan, "SELECT run FROM run_logs WHERE source IS NOT NULL AND run IN ("+
+		strings.Join(places, ", ")+")", args...)
+	for _, id := range kept {
+		runs[at[id]].SourceKept = true
+	}
+	return err
+}
+
 // wordsOf splits a text as SQLite's tokenizer does: a character that is neither letter nor
 // digit separates words (https://sqlite.org/fts5.html#unicode61_tokenizer).
 func wordsOf(text string) []string {

@@ -163,6 +163,7 @@ func TestRequests(t *testing.T) {
 		{"key too long", "POST", "/runs", "Content-Type: application/json\nIdempotency-Key: " + strings.Repeat("k", 300),
 			`{"language":"python","code":"x"}`, 400, "Idempotency-Key"},
 		{"runs", "GET", "/runs?limit=1", "", "", 200, `"next":"` + ""},
+		{"runs whose code is kept", "GET", "/runs?limit=1", "", "", 200, `"code_kept":true`},
 		{"runs of no session", "GET", "/runs?session=" + unknown, "", "", 200, `"runs":[],"next":""`},
 		{"runs, bad limit", "GET", "/runs?limit=-1", "", "", 400, "limit"},
 		{"runs, too many", "GET", "/runs?limit=1001", "", "", 400, "limit"},

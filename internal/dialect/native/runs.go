@@ -136,7 +136,7 @@ func wantsEvents(h http.Header) bool {
 }
 
 func (q *request) listRuns() (any, error) {
-	ask := engine.RunQuery{Origin: engine.OriginNative}
+	ask := engine.RunQuery{Origin: engine.OriginNative, Kept: true}
 	if s := q.URL.Query().Get("session"); s != "" {
 		var err error
 		if ask.Session, err = engine.ParseID(s); err != nil {

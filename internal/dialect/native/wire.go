@@ -50,7 +50,7 @@ func runOf(run *engine.Run) runBody {
 		Stdout:   run.Stdout, Stderr: run.Stderr, Truncated: run.Truncated,
 		Duration: run.Duration.Milliseconds(), CPU: run.CPU.Milliseconds(), MemoryPeak: run.MemoryPeak, Start: run.Start,
 		Files: filesOf(run.Files), Dropped: droppedOf(run.Dropped), Message: run.Message,
-		Hint: run.Hint, CodeKept: run.Source != nil,
+		Hint: run.Hint, CodeKept: run.Source != nil || run.SourceKept,
 		CreatedAt: rest.TimeOf(run.CreatedAt), StartedAt: rest.TimeOf(run.StartedAt), FinishedAt: rest.TimeOf(run.FinishedAt),
 	}
 	if run.Signal != "" {

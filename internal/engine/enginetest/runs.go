@@ -176,6 +176,10 @@ func (x *Index) Runs(ctx context.Context, q engine.RunQuery) ([]engine.Run, erro
 	}) {
 		r.run.Stdout = r.run.Stdout[:min(len(r.run.Stdout), q.Output)]
 		r.run.Stderr = r.run.Stderr[:min(len(r.run.Stderr), q.Output)]
+		r.run.SourceKept = q.Kept && r.run.Source != nil
+		if !q.Source {
+			r.run.Source = nil
+		}
 		runs = append(runs, r.run)
 	}
 	return runs, nil
