@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // A strictListener makes net/http answer 400 to two things that RFC 9112 lets a server
@@ -28,18 +29,35 @@ func (l strictListener) Accept() (net.Conn, error) {
 }
 
 // strictConn follows the framing of the requests that are read from it.
-// Everything but Read and Close is the TCP connection's own, ReadFrom with its sendfile
+// Everything but Read, Close and CloseWrite is the TCP connection's own, ReadFrom with its sendfile
 // included.
 type strictConn struct {
 	*net.TCPConn
 	gate    *gate
 	framing framing
 	refusal string // net/http reads it in place of the rest
+
+	answered atomic.Bool // before the end of the request
 }
 
-// Close implements net.Conn. Of a connection that a handler has taken over, the server does
-// not learn the end.
+// CloseWrite is called by net/http after an answer that it has sent before it had the whole
+// request, and Close half a second later.
+func (c *strictConn) CloseWrite() error {
+	c.answered.Store(true)
+	return c.TCPConn.CloseWrite()
+}
+
+// Close implements net.Conn. The connection lingers if the client may still send.
 func (c *strictConn) Close() error {
+	if c.answered.Swap(false) && c.gate.lingering.take(c) {
+		return nil
+	}
+	return c.end()
+}
+
+// end closes the connection. Of one that lingers, or that a handler has taken over, the server
+// does not learn the end.
+func (c *strictConn) end() error {
 	err := c.TCPConn.Close()
 	c.gate.closed(c)
 	return err

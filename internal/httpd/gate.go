@@ -10,7 +10,7 @@ import (
 )
 
 // gate bounds the number of connections: of all, and of one address before a request on them
-// was authenticated. A connection that a handler has taken over counts until it is closed.
+// was authenticated. A connection that a handler has taken over, or that lingers, counts until it is closed.
 //
 // Where one would be too many, one makes room that waits for a request: it is idle, or its
 // header is not complete. The largest group loses its oldest, so that whoever sends half a
@@ -21,6 +21,7 @@ type gate struct {
 	open      map[net.Conn]*gated
 	known     *list.List // of *gated: those of authenticated callers that wait, oldest first
 	addresses map[netip.Prefix]*pending
+	lingering *lingering
 }
 
 // pending are the connections of an address on which no request was authenticated.
@@ -39,7 +40,7 @@ type gated struct {
 
 func newGate(most int) *gate {
 	return &gate{max: most, each: max(most/4, 2), open: map[net.Conn]*gated{}, known: list.New(),
-		addresses: map[netip.Prefix]*pending{}}
+		addresses: map[netip.Prefix]*pending{}, lingering: newLingering(most)}
 }
 
 type gateKey struct{}
@@ -87,9 +88,7 @@ func (g *gate) state(c net.Conn, state http.ConnState) {
 		if o := g.open[c]; o != nil {
 			g.queue(o)
 		}
-	case http.StateClosed:
-		g.closed(c)
-	case http.StateHijacked:
+	case http.StateClosed, http.StateHijacked:
 		if _, counted := c.(*strictConn); !counted {
 			g.closed(c)
 		}

@@ -45,7 +45,8 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 
 // hangUp ends the connection after the answer, for a request whose body is not read. A
 // client that waits for 100 Continue sends nothing more, so the server does not wait for
-// it. Other clients' bytes are drained, because closing earlier could discard the answer.
+// it. Other clients' bytes are drained, because closing earlier could discard the answer; see
+// lingering.
 func hangUp(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Connection", "close")
 	if r.Header.Get("Expect") != "" {

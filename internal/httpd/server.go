@@ -123,6 +123,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err != nil {
 		s.http.Close()
 	}
+	s.gate.lingering.close()
 	s.tooMany.close()
 	return err
 }
