@@ -357,9 +357,17 @@ func TestLiveFiles(t *testing.T) {
 		{"GET", "/fs/read?path=d/a.txt", "", 200, "0123456789"},
 		{"POST", "/fs/mkdir?path=e/f", "", 200, `"kind":"folder"`},
 		{"POST", "/fs/move?from=d/a.txt&to=e/b.txt", "", 200, `"e/b.txt"`},
-		{"POST", "/fs/remove?path=e", "", 409, "conflict"},
-		{"GET", "/fs/read?path=../etc/passwd", "", 400, "invalid"},
-		{"GET", "/fs/read?path=d/a.txt", "", 404, "not_found"},
+		{"POST", "/fs/remove?path=e", "", 409, "does not allow that: e\""},
+		{"POST", "/fs/move?from=no%0a&to=x", "", 404, `no such object: \"no\\n\"`},
+		{"POST", "/fs/move?from=e/b.txt&to=no/b", "", 404, "no such object: no/b\""},
+		{"POST", "/fs/move?from=e/b.txt&to=e/b.txt", "", 409, "does not allow that: e/b.txt\""},
+		{"GET", "/fs/read?path=../etc/passwd", "", 400, "path ../etc/passwd "},
+		{"GET", "/fs/read?path=e", "", 400, "path e "},
+		{"GET", "/fs/list?path=/etc/passwd", "", 400, "path /etc/passwd "},
+		{"GET", "/fs/read?path=d/a.txt", "", 404, "no such object: d/a.txt\""},
+		{"GET", "/fs/stat?path=/workspace/d/a.txt", "", 404, "no such object: /workspace/d/a.txt\""},
+		{"GET", "/fs/list?path=/usr/none", "", 404, "no such object: /usr/none\""},
+		{"GET", "/ports/8099/", "", 409, "does not allow that: port 8099 of session "},
 	} {
 		if got := l.ask(c.method, c.path, c.body); got.status != c.status || !strings.Contains(string(got.body), c.want) {
 			t.Errorf("%s %s: %d %s", c.method, c.path, got.status, got.body)

@@ -134,7 +134,11 @@ func uploadFile(ctx context.Context, c *client.Client, name string) (*client.Fil
 		return nil, command.Unreadable(name, err)
 	}
 	defer f.Close()
-	return c.Upload(ctx, filepath.Base(name), f, 0)
+	uploaded, err := c.Upload(ctx, filepath.Base(name), f, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", command.PrintableName(name), err)
+	}
+	return uploaded, nil
 }
 
 // filesGetReport is what files get prints.
@@ -264,7 +268,7 @@ func (a *app) filesRemove() *cobra.Command {
 				var failed error
 				for _, id := range ids {
 					if err := c.DeleteFile(cmd.Context(), id); err != nil {
-						failed = errors.Join(failed, fmt.Errorf("%s: %w", command.Printable(id), err))
+						failed = errors.Join(failed, notRemoved(id, err))
 						continue
 					}
 					r.Removed = append(r.Removed, id)
@@ -273,6 +277,16 @@ func (a *app) filesRemove() *cobra.Command {
 			})
 		},
 	}, config.Client)
+}
+
+func notRemoved(id string, err error) error {
+	shown := command.PrintableName(id)
+	if !errors.Is(err, client.ErrNotFound) {
+		return fmt.Errorf("%s: %w", shown, err)
+	}
+	return &command.Failure{Code: command.ExitFailed, Word: string(client.ErrNotFound),
+		Err:  fmt.Errorf("you have no file with the id %s", shown),
+		Hint: "files are removed by id, which `airlock files ls` lists"}
 }
 
 // filesRemoveReport is what files rm prints.

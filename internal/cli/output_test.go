@@ -39,6 +39,8 @@ func TestErrors(t *testing.T) {
 			command.Problem{Code: "forbidden", Message: "create key: forbidden", Exit: 5}},
 		{"service", &client.Error{Code: "not_found", Message: "no", RequestID: "r1"},
 			command.Problem{Code: "not_found", Message: "no", Request: "r1", Exit: 1}},
+		{"service, about a file", fmt.Errorf("a.txt: %w", &client.Error{Code: "too_large", Message: "no", Hint: "h"}),
+			command.Problem{Code: "too_large", Message: "a.txt: no", Hint: "h", Exit: 5}},
 		{"service of another version", &client.Error{Code: "teapot", Message: "no"},
 			command.Problem{Code: "teapot", Message: "no", Exit: 1}},
 		{"interrupted", fmt.Errorf("run: %w", context.Canceled),

@@ -209,7 +209,8 @@ func Explain(err error) Problem {
 		p.Message, p.Hint = strings.TrimSuffix(e.Error(), "\n"+e.Cure), e.Cure
 	} else if e, ok := errors.AsType[*client.Error](err); ok {
 		p.Exit, p.Code = Kinds[engine.Kind(e.Code)], string(e.Code)
-		p.Message, p.Hint, p.Request = e.Message, e.Hint, e.RequestID
+		p.Message = strings.Replace(p.Message, e.Error(), e.Message, 1) // what it was about stays
+		p.Hint, p.Request = e.Hint, e.RequestID
 	} else if e, ok := errors.AsType[*engine.Error](err); ok {
 		p.Exit, p.Code, p.Hint = Kinds[e.Kind], string(e.Kind), e.Hint
 	} else if errors.Is(err, context.Canceled) {

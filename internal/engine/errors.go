@@ -95,6 +95,9 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Kind, e.Err}
 }
 
+// NotFound returns the error of an object that does not exist, by the name or id that the caller gave.
+func NotFound(op, asked string) error { return &Error{Op: op, Kind: ErrNotFound, ID: Echo(asked)} }
+
 // Invalid returns the error of a field of a request that is not acceptable.
 func Invalid(field, format string, args ...any) error {
 	return &Error{Op: "check", Kind: ErrInvalid, ID: field, Err: fmt.Errorf(format, args...)}

@@ -207,7 +207,7 @@ func (s *Service) perform(ctx context.Context, j *job, stage *stage, end *comple
 	if err != nil {
 		if spec.Held == j.session.ID && p.Live == nil && errors.Is(err, ErrNotFound) {
 			s.forget(ctx, j.session)
-			return &Error{Op: opRun, Kind: ErrNotFound, ID: fieldSession, Err: errors.New("its workspace is gone")}
+			return &Error{Op: opRun, Kind: ErrNotFound, ID: j.sessionField(), Err: errors.New("its workspace is gone")}
 		}
 		return err
 	}

@@ -48,7 +48,7 @@ func TestExpiry(t *testing.T) {
 		_, err = r.GetFile(ctx, alice, short.ID)
 		wantKind(t, err, engine.ErrNotFound, "")
 		_, err = r.Run(ctx, alice, late)
-		wantKind(t, err, engine.ErrNotFound, "session")
+		wantKind(t, err, engine.ErrNotFound, "session "+brief.ID.String())
 		req := python("long")
 		req.Session = busy.ID
 		go func() {

@@ -51,6 +51,14 @@ type job struct {
 	err error // why the run has no outcome, for callers that wait
 }
 
+// sessionField names the session that the request asks for in an error.
+func (j *job) sessionField() string {
+	if j.within.IsZero() {
+		return fieldSession
+	}
+	return fieldSession + " " + j.within.String()
+}
+
 // snapshot returns a copy of the current run.
 func (j *job) snapshot() *Run {
 	j.mu.Lock()
@@ -95,7 +103,7 @@ func (s *Service) admit(op string, j *job) error {
 		return err
 	}
 	if s.deleting[j.within] {
-		return &Error{Op: op, Kind: ErrNotFound, ID: fieldSession}
+		return NotFound(op, j.sessionField())
 	}
 	if size := j.size(); size > smallRequest {
 		if _, _, ok := s.inFlight.Add(size, maxInFlight, s.Bounds(j.owner, maxOwnerInFlight)); !ok {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -66,6 +67,9 @@ func ShownName(name string) string {
 	}
 	return quoted
 }
+
+// Echo returns what a caller sent, such as a name or a path, for an error that repeats it.
+func Echo(text string) string { return ShownName(fmt.Sprintf("%.200s", text)) }
 
 // parents yields each directory that a clean path goes through, the nearest
 // first.

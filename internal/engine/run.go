@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -70,6 +71,9 @@ type FileRef struct {
 	Path     string // relative; empty: the file's name
 	ReadOnly bool   // the program cannot change, replace or remove it
 }
+
+// field names the reference in an error.
+func (r *FileRef) field(i int) string { return fmt.Sprintf("%s[%d].id %s", fieldFiles, i, r.ID) }
 
 // FolderMark is the name of the empty file that stands for an empty folder.
 const FolderMark = ".dirkeep"

@@ -458,7 +458,7 @@ func failure(op, id string, err error) error {
 // missing does what failure does, for a look-up of the object with that id.
 func missing(op, id string, err error) error {
 	if errors.Is(err, ErrNotFound) {
-		return &Error{Op: op, Kind: ErrNotFound, ID: id}
+		return NotFound(op, id)
 	}
 	return failure(op, id, err)
 }

@@ -240,7 +240,7 @@ func TestRunRefuses(t *testing.T) {
 		return sandboxtest.Exit(0), nil
 	})
 	file := r.put(t, alice, "a.txt", "a")
-	foreign := r.put(t, bob, "b.txt", "b")
+	foreign, unknown := r.put(t, bob, "b.txt", "b"), engine.NewID()
 	held, err := r.CreateSession(t.Context(), bob, engine.SessionRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -285,10 +285,10 @@ func TestRunRefuses(t *testing.T) {
 			"limits.output.bytes"},
 		{"file count", limits(engine.Limits{Files: engine.FileLimit{Count: -1}}), engine.ErrInvalid, "limits.files.count"},
 		{"too many files", refs(make([]engine.FileRef, 257)...), engine.ErrInvalid, "files"},
-		{"unknown file", refs(engine.FileRef{ID: file.ID}, engine.FileRef{ID: engine.NewID(), Path: "x"}), engine.ErrNotFound,
-			"files[1].id"},
+		{"unknown file", refs(engine.FileRef{ID: file.ID}, engine.FileRef{ID: unknown, Path: "x"}), engine.ErrNotFound,
+			"files[1].id " + unknown.String()},
 		{"foreign file", refs(engine.FileRef{ID: file.ID}, engine.FileRef{ID: foreign.ID}), engine.ErrNotFound,
-			"files[1].id"},
+			"files[1].id " + foreign.ID.String()},
 		{"path out of the root", refs(engine.FileRef{ID: file.ID, Path: "../a"}), engine.ErrInvalid, "files[0].path"},
 		{"path twice", refs(engine.FileRef{ID: file.ID}, engine.FileRef{ID: file.ID, Path: "./a.txt"}), engine.ErrInvalid,
 			"files[1].path"},
@@ -297,8 +297,10 @@ func TestRunRefuses(t *testing.T) {
 		{"path above a file", refs(engine.FileRef{ID: file.ID, Path: "d/e/f"}, engine.FileRef{ID: file.ID, Path: "d/e"}),
 			engine.ErrInvalid, "files[1].path"},
 		{"path of the code", refs(engine.FileRef{ID: file.ID, Path: "./main.py"}), engine.ErrInvalid, "files[0].path"},
-		{"unknown session", with(func(r *engine.RunRequest) { r.Session = engine.NewID() }), engine.ErrNotFound, "session"},
-		{"foreign session", with(func(r *engine.RunRequest) { r.Session = held.ID }), engine.ErrNotFound, "session"},
+		{"unknown session", with(func(r *engine.RunRequest) { r.Session = unknown }), engine.ErrNotFound,
+			"session " + unknown.String()},
+		{"foreign session", with(func(r *engine.RunRequest) { r.Session = held.ID }), engine.ErrNotFound,
+			"session " + held.ID.String()},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := r.Run(t.Context(), alice, tt.req)

@@ -85,7 +85,7 @@ func TestFilesSession(t *testing.T) {
 	req = python("")
 	req.Files = []engine.FileRef{{ID: b.ID}}
 	_, err = r.Run(t.Context(), alice, req)
-	wantKind(t, err, engine.ErrNotFound, "files[0].id")
+	wantKind(t, err, engine.ErrNotFound, "files[0].id "+b.ID.String())
 }
 
 func TestHeldSession(t *testing.T) {
@@ -208,7 +208,7 @@ func TestDeleteSessionKillsItsRuns(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		_, err = r.Run(t.Context(), alice, req) // while it is being deleted
-		wantKind(t, err, engine.ErrNotFound, "session")
+		wantKind(t, err, engine.ErrNotFound, "session "+req.Session.String())
 		if time.Since(start) != 0 {
 			t.Error("a run was let into a session that is being deleted")
 		}

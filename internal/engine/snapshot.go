@@ -144,7 +144,7 @@ func (s *Service) GetSnapshot(ctx context.Context, caller Caller, called string)
 		}
 	}
 	if !snapshotName().MatchString(called) {
-		return Snapshot{}, &Error{Op: op, Kind: ErrNotFound}
+		return Snapshot{}, NotFound(op, called)
 	}
 	list, err := s.index.Snapshots(ctx, SnapshotQuery{Owner: caller.Owner, Name: called, Page: Page{Limit: 1}})
 	if err == nil && len(list) == 0 {

@@ -54,7 +54,7 @@ func (s *Service) stageRefs(ctx context.Context, op string, st *stage, refs []Fi
 	for i, ref := range refs {
 		err := s.stageFile(ctx, st, staged{file: files[i], path: ref.Path, readOnly: ref.ReadOnly})
 		if errors.Is(err, ErrNotFound) {
-			return &Error{Op: op, Kind: ErrNotFound, ID: fmt.Sprintf("%s[%d].id", fieldFiles, i)}
+			return NotFound(op, ref.field(i))
 		}
 		if err != nil {
 			return err
@@ -74,7 +74,7 @@ func (s *Service) stageSession(ctx context.Context, j *job, st *stage, taken *ta
 	}
 	files, places, err := s.index.SessionFiles(ctx, j.owner, j.session.ID)
 	if errors.Is(err, ErrNotFound) {
-		return &Error{Op: opRun, Kind: ErrNotFound, ID: fieldSession}
+		return NotFound(opRun, j.sessionField())
 	}
 	if err != nil {
 		return err

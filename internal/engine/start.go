@@ -197,7 +197,7 @@ func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier I
 	var implicit *Session
 	if j.session.Implicit {
 		implicit = &j.session
-	} else if j.session, err = s.session(ctx, opRun, fieldSession, j.owner, j.within); err != nil {
+	} else if j.session, err = s.session(ctx, opRun, j.sessionField(), j.owner, j.within); err != nil {
 		return ID{}, err
 	}
 	if j.session.Kind == SessionHeld {
@@ -210,7 +210,7 @@ func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier I
 		return ID{}, Invalid(fieldSession, "is live: it runs cells")
 	}
 	if s.cluster != nil && j.session.Kind == SessionLive && j.session.Place.Holder != s.Self() { // by now
-		return ID{}, s.Elsewhere(ctx, opRun, fieldSession, j.session.Place.Holder)
+		return ID{}, s.Elsewhere(ctx, opRun, j.sessionField(), j.session.Place.Holder)
 	}
 	if j.wall, err = j.session.wallIn(j.wall, j.request.Wall); err != nil {
 		return ID{}, err
@@ -233,7 +233,7 @@ func (s *Service) register(ctx context.Context, j *job, print Digest) (earlier I
 	defer cancel()
 	earlier, err = s.index.StartRun(durable, j.snapshot(), implicit, j.request.IdempotencyKey, print)
 	if errors.Is(err, ErrNotFound) { // it was deleted just now
-		return ID{}, &Error{Op: opRun, Kind: ErrNotFound, ID: fieldSession}
+		return ID{}, NotFound(opRun, j.sessionField())
 	}
 	j.inserted = err == nil
 	return earlier, repeatFailure(err)
@@ -266,7 +266,7 @@ func (s *Service) entryOf(req *RunRequest) string {
 func (s *Service) resolve(ctx context.Context, op string, owner Owner, refs []FileRef, entry string) ([]File, error) {
 	files := make([]File, len(refs))
 	for i, ref := range refs {
-		file, err := s.file(ctx, op, fmt.Sprintf("%s[%d].id", fieldFiles, i), cmp.Or(ref.Owner, owner), ref.ID)
+		file, err := s.file(ctx, op, ref.field(i), cmp.Or(ref.Owner, owner), ref.ID)
 		if err != nil {
 			return nil, err
 		}

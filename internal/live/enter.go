@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -116,7 +117,7 @@ func (s *Service) DialPort(ctx context.Context, caller engine.Caller, session en
 	if err != nil {
 		e.it.at.connect(-1)
 		e.release()
-		return nil, sandboxError(err)
+		return nil, about(fmt.Sprintf("port %d of session %s", port, session), sandboxError(err))
 	}
 	c := &connection{Conn: conn}
 	c.release = sync.OnceFunc(func() {

@@ -243,13 +243,20 @@ func (s *Service) MoveFile(
 	defer v.release()
 	source, err := v.parents(ctx, from)
 	if err != nil {
-		return engine.Entry{}, err
+		return engine.Entry{}, about(from, err)
 	}
 	target, err := v.parents(ctx, to)
 	if err != nil {
-		return engine.Entry{}, err
+		return engine.Entry{}, about(to, err)
 	}
 	found, err := v.move(ctx, source, target, replace)
+	if err != nil {
+		named := to // there is something by that name, or its folder is not there
+		if _, gone := v.stat(ctx, source); errors.Is(gone, engine.ErrNotFound) {
+			named = from
+		}
+		err = about(named, err)
+	}
 	return target.named(to, found), cmp.Or(err, v.flush(ctx, source, target))
 }
 

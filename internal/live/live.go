@@ -406,9 +406,7 @@ func (s *Service) add(at *session) (*session, error) {
 	return at, nil
 }
 
-func missing(what string) error {
-	return &engine.Error{Op: "live session", Kind: engine.ErrNotFound, ID: what}
-}
+func missing(what string) error { return engine.NotFound("live session", what) }
 
 // find returns a caller's live session. A session exists as long as its interpreter runs.
 func (s *Service) find(ctx context.Context, caller engine.Caller, id engine.ID) (*session, error) {

@@ -153,6 +153,9 @@ func (v *view) list(ctx context.Context, name string, depth int) (entries []engi
 		More    bool     `json:"more"`
 	}
 	if err := v.look(ctx, &answer, "listing", name, min(depth, maxDepth)); err != nil {
+		if _, gone := v.stat(ctx, location{path: name}); errors.Is(gone, engine.ErrNotFound) {
+			err = gone
+		}
 		return nil, false, err
 	}
 	for i := range answer.Entries {

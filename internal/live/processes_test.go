@@ -135,7 +135,8 @@ print("up"); s.serve_forever()`}})
 	if b, err := io.ReadAll(answer.Body); string(b) != "hello" || err != nil {
 		t.Errorf("%q %v", b, err)
 	}
-	if _, err := p.DialPort(t.Context(), p.caller, session, 8081); !errors.Is(err, engine.ErrConflict) {
+	if _, err := p.DialPort(t.Context(), p.caller, session, 8081); !errors.Is(err, engine.ErrConflict) ||
+		!strings.Contains(err.Error(), "port 8081 of session "+session.String()) {
 		t.Errorf("a port at which nobody listens: %v", err)
 	}
 	if err := p.Restart(t.Context(), p.caller, session); err != nil {

@@ -109,6 +109,28 @@ const (
 
 // reach calls try with the location that a path names.
 func (v *view) reach(ctx context.Context, name string, how follow, try func(location) error) error {
+	return about(name, v.attempt(ctx, name, how, try))
+}
+
+// about returns an error about a path with the path as the caller gave it.
+func about(name string, err error) error {
+	e, ok := errors.AsType[*engine.Error](err)
+	if !ok {
+		return err
+	}
+	named := *e
+	switch {
+	case e.Kind == engine.ErrNotFound, e.Kind == engine.ErrConflict:
+		named.ID = engine.Echo(name)
+	case e.Kind == engine.ErrInvalid && (e.ID == "" || e.ID == "path"):
+		named.ID = "path " + engine.Echo(name)
+	default:
+		return err
+	}
+	return &named
+}
+
+func (v *view) attempt(ctx context.Context, name string, how follow, try func(location) error) error {
 	if !path.IsAbs(name) {
 		return try(location{files: v.workspace, path: name})
 	}

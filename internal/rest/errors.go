@@ -90,6 +90,9 @@ var retryDelays = map[int]time.Duration{
 // Fail answers with an error. The engine's text about a field of the request is sent to the client;
 // other causes are only logged, with the request's id.
 func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) {
+	if err == ErrNotFound { //nolint:errorlint // a bare kind: nothing more is known than the address
+		err = engine.NotFound("find", r.URL.Path)
+	}
 	status, detail := describe(err)
 	detail.RequestID = w.Header().Get("X-Request-Id")
 	WriteJSON(w, wire.Failed(w, r, k.Log, status, err, retryDelays), errorBody{detail})
@@ -126,8 +129,8 @@ func describe(err error) (int, errorDetail) {
 		detail.Message = wireField(e.ID) + " " + e.Err.Error()
 	case kind == engine.ErrNetwork && e.Err != nil:
 		detail.Message = "the requested network is not available: " + e.Err.Error()
-	case kind == engine.ErrNotFound && e.ID != "":
-		detail.Message += ": " + e.ID
+	case (kind == engine.ErrNotFound || kind == engine.ErrConflict) && e.ID != "":
+		detail.Message += ": " + wireField(e.ID)
 	}
 	return status, detail
 }

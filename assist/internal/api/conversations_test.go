@@ -77,7 +77,8 @@ func TestConversationsAreTrue(t *testing.T) {
 	}
 	r.do("GET", "/conversations/{id}", "/conversations/conv1", "", 200, `"outcome":"OK"`, `"answer":{"sum":3}`,
 		`"state":"saved"`, `"picks":["f1"]`)
-	r.do("GET", "/conversations/{id}", "/conversations/nothing", "", 404)
+	r.do("GET", "/conversations/{id}", "/conversations/nothing", "", 404,
+		"there is no such object: /conversations/nothing\"")
 	const outputs = "/conversations/{id}/outputs/{sha256}"
 	w = r.send("GET", "/conversations/conv1/outputs/"+sha, "", "")
 	checkAnswer(t, r.doc, r.doc.Paths.Find(outputs).Get, w)

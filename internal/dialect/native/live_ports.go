@@ -34,7 +34,7 @@ func (q *request) port(on live.Sessions) (any, error) {
 	number := q.PathValue("port")
 	port, err := strconv.Atoi(number)
 	if err != nil || port < 1 || port > maxPort || strconv.Itoa(port) != number {
-		return nil, engine.ErrNotFound
+		return nil, engine.NotFound("find", "port "+number)
 	}
 	// A page of a session's server has the opaque origin, which is written "null".
 	if q.Header.Get("Origin") != "null" && wire.ForeignOrigin(q.Request.Request) {

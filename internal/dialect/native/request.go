@@ -50,11 +50,11 @@ func on[P any](part func(*api) (P, error), serve func(*request, P) (any, error))
 			return nil, err
 		}
 		if q.id, err = engine.ParseID(q.PathValue("id")); err != nil {
-			return nil, engine.ErrNotFound
+			return nil, engine.NotFound("find", q.PathValue("id"))
 		}
 		if second := cmp.Or(q.PathValue("cell"), q.PathValue("process")); second != "" {
 			if q.inner, err = engine.ParseID(second); err != nil {
-				return nil, engine.ErrNotFound
+				return nil, engine.NotFound("find", second)
 			}
 		}
 		answer, err := serve(q, p)
