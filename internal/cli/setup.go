@@ -159,6 +159,7 @@ func (a *app) packageSets() engine.PackageSets {
 			engine.OriginLibreChat: language.LibreChatPackages},
 		Keys: map[string]string{},
 		Has:  func(set, module string) bool { return setup.HasModule(a.Config.Installed(), set, module) },
+		With: setup.SetsWith,
 	}
 	installed, _ := setup.InspectSets(a.Config.Installed()) // doctor reports a damaged record
 	for _, set := range installed {

@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/airlock-run/airlock/internal/language"
 )
 
 // A Hint is what a program that failed for something it missed is told: what the error means here, and what can be
@@ -95,9 +97,10 @@ func (s *Service) hint(ctx context.Context, j *job, found symptom) Hint {
 	case missingNodePackage:
 		wanted = found.name
 		text = fmt.Sprintf("the Node package %s is not in this environment. ", found.name) +
-			s.installHint(j, "npm install "+found.name, "")
+			s.installHint(j, "npm install "+found.name, "", ifItExists)
 	case missingRPackage:
-		text = fmt.Sprintf("the R package %s is not in this environment. The operator can install it.", found.name)
+		text = fmt.Sprintf("the R package %s is not in this environment. %sthe operator can install it.", found.name,
+			ifItExists)
 	case missingFile:
 		text = s.fileHint(ctx, j, found.name)
 	case noPip:
@@ -157,14 +160,33 @@ func (s *Service) moduleHint(ctx context.Context, j *job, module string) (text, 
 	if others := s.environmentsWith(j, module); len(others) > 0 {
 		return subject + " It is in " + strings.Join(others[:min(len(others), namedFiles)], ", and in ") + ".", wanted
 	}
-	operator := "install it with `airlock setup --python-requirements FILE`"
+	var offers []string
+	if s.cfg.Packages.With != nil {
+		offers = s.cfg.Packages.With(wanted)
+	}
+	condition := ifItExists
+	if distributions[module] != "" || len(offers) > 0 {
+		condition = ""
+	}
+	offers = slices.DeleteFunc(offers, func(set string) bool { return slices.Contains(s.cfg.Packages.Installed, set) })
+	pip := "pip install " + wanted
 	switch {
 	case j.image != nil:
-		operator = "add it to the image " + ShownName(j.image.Name)
-	case len(s.cfg.Packages.Installed) == 0:
-		operator = "install numpy, pandas, matplotlib and more with `airlock setup`, others with `--python-requirements FILE`"
+		return subject + " " + s.installHint(j, pip, "add it to the image "+ShownName(j.image.Name), condition), wanted
+	case len(offers) == 0:
+		const own = "install it with `airlock setup --python-requirements FILE`"
+		return subject + " " + s.installHint(j, pip, own, condition), wanted
 	}
-	return subject + " " + s.installHint(j, "pip install "+wanted, operator), wanted
+	setUp := "`airlock setup`" // a machine without packages gets the set current
+	if offers[0] != language.CurrentPackages || len(s.cfg.Packages.Installed) > 0 {
+		setUp = fmt.Sprintf("`airlock setup --packages %s`", offers[0])
+	}
+	if operator(j.caller) {
+		setUp += " installs it; a running service has it once it is started again. "
+	} else {
+		setUp = "The operator can install it with " + setUp + " and start the service again. "
+	}
+	return subject + " " + setUp + s.registryHint(j, pip, ""), wanted
 }
 
 // finds reports whether the environment of a program has a module of Python.
@@ -207,23 +229,40 @@ func (s *Service) environmentsWith(j *job, module string) (found []string) {
 	return found
 }
 
-// installHint returns who can get a package from a registry.
-func (s *Service) installHint(j *job, command, operator string) string {
+// ifItExists begins what is said of a package that a program has named and that nobody here knows.
+const ifItExists = "If a package of that name exists, "
+
+// installHint returns who can get a package, after a condition that may be empty.
+func (s *Service) installHint(j *job, command, operator, condition string) string {
+	if text := s.registryHint(j, command, condition); text != "" {
+		return text
+	}
 	allow := ""
-	switch {
-	case s.cfg.Network.Egress == nil:
-	case j.grant != nil && j.grant.reachesPackages():
-		return fmt.Sprintf("`%s` gets it: this program may contact the package registries.", command)
-	case s.mayAskFor(j.caller, NetworkRule{Set: PackagesSet}):
-		return fmt.Sprintf("`%s` gets it with network access to packages (`--allow-net packages`, field network).", command)
-	default:
+	if s.cfg.Network.Egress != nil {
 		allow = fmt.Sprintf("allow `%s` (network_allow: packages)", command)
 	}
 	options := slices.DeleteFunc([]string{operator, allow}, func(text string) bool { return text == "" })
 	if len(options) == 0 {
 		return ""
 	}
-	return "The operator can " + strings.Join(options, ", or ") + "."
+	who := "The operator can "
+	if condition != "" {
+		who = condition + "the operator can "
+	}
+	return who + strings.Join(options, ", or ") + "."
+}
+
+// registryHint returns how a program's caller can get a package from a registry, or "".
+func (s *Service) registryHint(j *job, command, condition string) string {
+	switch {
+	case s.cfg.Network.Egress == nil:
+	case j.grant != nil && j.grant.reachesPackages():
+		return fmt.Sprintf("%s`%s` gets it: this program may contact the package registries.", condition, command)
+	case s.mayAskFor(j.caller, NetworkRule{Set: PackagesSet}):
+		return fmt.Sprintf("%s`%s` gets it with network access to packages (`--allow-net packages`, field network).",
+			condition, command)
+	}
+	return ""
 }
 
 // reachesPackages reports whether a program with the grant can install packages.

@@ -10,16 +10,17 @@ import (
 // distributions are the packages that have a module of another name.
 var distributions = map[string]string{
 	"Crypto": "pycryptodome", "Levenshtein": "python-Levenshtein", "MySQLdb": "mysqlclient", "OpenSSL": "pyOpenSSL",
-	"PIL": "Pillow", "attr": "attrs", "azure.storage.blob": "azure-storage-blob", "bs4": "beautifulsoup4",
-	"cv2": "opencv-python-headless", "dateutil": "python-dateutil", "discord": "discord.py", "docx": "python-docx",
-	"dotenv": "python-dotenv", "faiss": "faiss-cpu", "fitz": "PyMuPDF", "flask_cors": "Flask-Cors", "fpdf": "fpdf2",
-	"gi": "PyGObject", "git": "GitPython", "googleapiclient": "google-api-python-client", "jose": "python-jose",
-	"jwt": "PyJWT", "kafka": "kafka-python", "ldap": "python-ldap", "magic": "python-magic",
-	"multipart": "python-multipart", "nacl": "PyNaCl", "pkg_resources": "setuptools", "distutils": "setuptools",
-	"pptx": "python-pptx", "psycopg2": "psycopg2-binary", "serial": "pyserial", "skimage": "scikit-image",
-	"sklearn": "scikit-learn", "slugify": "python-slugify", "snowflake.connector": "snowflake-connector-python",
-	"socks": "PySocks", "telegram": "python-telegram-bot", "umap": "umap-learn", "usb": "pyusb", "wx": "wxPython",
-	"yaml": "PyYAML", "zmq": "pyzmq",
+	"PIL": "Pillow", "attr": "attrs", "azure.storage.blob": "azure-storage-blob", "barcode": "python-barcode",
+	"bs4": "beautifulsoup4", "cv2": "opencv-python-headless", "dateutil": "python-dateutil", "discord": "discord.py",
+	"docx": "python-docx", "dotenv": "python-dotenv", "faiss": "faiss-cpu", "fitz": "PyMuPDF",
+	"flask_cors": "Flask-Cors", "fpdf": "fpdf2", "gi": "PyGObject", "git": "GitPython",
+	"googleapiclient": "google-api-python-client", "jose": "python-jose", "jwt": "PyJWT", "kafka": "kafka-python",
+	"ldap": "python-ldap", "magic": "python-magic", "multipart": "python-multipart", "nacl": "PyNaCl",
+	"pdfminer": "pdfminer-six", "pkg_resources": "setuptools", "distutils": "setuptools", "pptx": "python-pptx",
+	"psycopg2": "psycopg2-binary", "serial": "pyserial", "skimage": "scikit-image", "sklearn": "scikit-learn",
+	"slugify": "python-slugify", "snowflake.connector": "snowflake-connector-python", "socks": "PySocks",
+	"telegram": "python-telegram-bot", "umap": "umap-learn", "usb": "pyusb", "vl_convert": "vl-convert-python",
+	"wx": "wxPython", "xgboost": "xgboost-cpu", "yaml": "PyYAML", "zmq": "pyzmq",
 }
 
 // namespaces are folders of modules that many packages share: each has its own module in it.

@@ -37,9 +37,12 @@ func ends(code int, stderr ...string) sandboxtest.Program {
 // sets are installed sets: current has numpy, onyx sklearn and cv2, too.
 func sets(names ...string) engine.PackageSets {
 	modules := map[string][]string{"current": {"numpy", "PIL"}, "onyx": {"numpy", "sklearn", "cv2"}, "own": {"cv2"}}
-	return engine.PackageSets{Installed: names, Has: func(set, module string) bool {
-		return slices.Contains(modules[set], module)
-	}}
+	return engine.PackageSets{Installed: names,
+		Has: func(set, module string) bool { return slices.Contains(modules[set], module) },
+		With: func(distribution string) []string {
+			return map[string][]string{"numpy": {"current", "onyx"}, "Pillow": {"current"}, "geopandas": {"librechat"},
+				"plotly": {"current"}}[distribution]
+		}}
 }
 
 func missing(module string) string {
@@ -60,7 +63,9 @@ func TestHint(t *testing.T) {
 	images[0].Modules = []string{"plotly", "sklearn"}
 	images[2].Modules = []string{"plotly"}
 	const (
-		byOperator = "The operator can install it with `airlock setup --python-requirements FILE`"
+		ifItExists = "If a package of that name exists, "
+		can        = " operator can install it with `airlock setup --python-requirements FILE`"
+		byOperator = "The" + can
 		unreached  = header + "socket.gaierror: [Errno -3] Temporary failure in name resolution\n"
 		noNetwork  = "programs have no network here. The operator can allow hosts with network_allow, or for one key with " +
 			"`airlock keys create --network`."
@@ -84,13 +89,28 @@ func TestHint(t *testing.T) {
 				"\"/tmp/sklearn\", \"zip\"); sys.path.insert(0, \"/tmp/sklearn\")`."},
 		"in no wheel": {stderr: missing("plotly"), config: engine.Config{Packages: sets("current")},
 			files: []string{"plot-1.0-py3-none-any.whl"}, want: "plotly is not in this environment. " + byOperator + "."},
-		"no packages at all": {stderr: missing("numpy"),
-			want: "numpy is not in this environment. The operator can install numpy, " +
-				"pandas, matplotlib and more with `airlock setup`, others with `--python-requirements FILE`."},
+		"before setup": {stderr: missing("numpy"), config: engine.Config{Packages: sets(), Network: withNetwork()},
+			want: "numpy is not in this environment. The operator can install it with `airlock setup` and start the service " +
+				"again."},
+		"before setup, and packages may be asked for": {stderr: missing("PIL"),
+			config: engine.Config{Packages: sets(), Network: withNetwork("packages")},
+			want: "PIL (package Pillow) is not in this environment. The operator can install it with `airlock setup` and start " +
+				"the service again. `pip install Pillow` gets it with network access to packages (`--allow-net packages`, " +
+				"field network)."},
+		"before setup, at a terminal": {stderr: missing("numpy"), caller: operator,
+			config: engine.Config{Packages: sets(), Network: withNetwork()},
+			want: "numpy is not in this environment. `airlock setup` installs it; a running service has it once it is started " +
+				"again. `pip install numpy` gets it with network access to packages (`--allow-net packages`, field network)."},
+		"before setup, of no set": {stderr: missing("bokeh"), config: engine.Config{Packages: sets()},
+			want: "bokeh is not in this environment. " + ifItExists + "the" + can + "."},
+		"in a set that is not installed": {stderr: missing("geopandas"), config: engine.Config{Packages: sets("current")},
+			caller: operator, want: "geopandas is not in this environment. `airlock setup --packages librechat` installs it; a " +
+				"running service has it once it is started again."},
 		"another name": {stderr: missing("yaml"), config: engine.Config{Packages: sets("current")},
 			want: "yaml (package PyYAML) is not in this environment. " + byOperator + "."},
 		"below a namespace": {stderr: missing("google.cloud.bigquery"), config: engine.Config{Packages: sets("current")},
-			want: "google.cloud.bigquery (package google-cloud-bigquery) is not in this environment. " + byOperator + "."},
+			want: "google.cloud.bigquery (package google-cloud-bigquery) is not in this environment. " +
+				ifItExists + "the" + can + "."},
 		"in a set": {stderr: missing("sklearn"), config: engine.Config{Packages: sets("current", "onyx")},
 			want: "sklearn (package scikit-learn) is not in this environment. It is in the package set onyx (`--packages onyx`, " +
 				"field python_packages)."},
@@ -114,7 +134,7 @@ func TestHint(t *testing.T) {
 				"python_packages)."},
 		"not in an image": {stderr: missing("bokeh"), image: "py313", config: engine.Config{Packages: sets("current"),
 			Images: engine.ImageRules{Store: images}},
-			want: "bokeh is not in this environment. The operator can add it to the image py313."},
+			want: "bokeh is not in this environment. " + ifItExists + "the operator can add it to the image py313."},
 		"a package's own name": {stderr: missing("Pillow"), config: engine.Config{Packages: sets("current")},
 			want: "the package Pillow is here, and its module is called PIL."},
 		"there":              {stderr: missing("numpy"), config: engine.Config{Packages: sets("current")}},
@@ -131,6 +151,16 @@ func TestHint(t *testing.T) {
 			Network: withNetwork("packages")},
 			network: []string{"packages"}, want: "yaml (package PyYAML) is not in this environment. `pip install PyYAML` gets it: " +
 				"this program may contact the package registries."},
+		"may be asked for, and may not exist": {stderr: missing("nonexistent_foo"), caller: operator,
+			config: engine.Config{Packages: sets("current"), Network: withNetwork()},
+			want: "nonexistent_foo is not in this environment. " + ifItExists + "`pip install nonexistent_foo` gets it with " +
+				"network access to packages (`--allow-net packages`, field network)."},
+		"of Node": {stderr: "Error: Cannot find module 'nonexistent-foo'\n", caller: operator,
+			config: engine.Config{Network: withNetwork()},
+			want: "the Node package nonexistent-foo is not in this environment. " + ifItExists + "`npm install nonexistent-foo` " +
+				"gets it with network access to packages (`--allow-net packages`, field network)."},
+		"of R": {stderr: "Error in library(foo) : there is no package called ‘foo’\n",
+			want: "the R package foo is not in this environment. " + ifItExists + "the operator can install it."},
 		"not to be asked for": {stderr: missing("plotly"), config: engine.Config{Packages: sets("current"),
 			Network: withNetwork("api.example.com")}, want: "plotly is not in this environment. " + byOperator +
 			", or allow `pip install plotly` (network_allow: packages)."},

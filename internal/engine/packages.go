@@ -20,6 +20,8 @@ type PackageSets struct {
 	Keys    map[string]string
 	// Has reports whether an installed set has a module, such as "google.cloud"; nil: nobody knows.
 	Has func(set, module string) bool
+	// With returns the sets that have a package, such as "Pillow", once they are installed; nil: nobody knows.
+	With func(distribution string) []string
 }
 
 // PackageSet is a set of Python packages, and whose programs get it.

@@ -168,6 +168,20 @@ func pins(lock []byte) []byte {
 	return []byte(out.String())
 }
 
+// SetsWith returns the names of the sets whose locks have a package, whatever is installed.
+func SetsWith(distribution string) (found []string) {
+	distribution = strings.ToLower(strings.NewReplacer("_", "-", ".", "-").Replace(distribution))
+	for _, k := range kinds {
+		if slices.ContainsFunc(k.minors, func(minor int) bool {
+			lock, err := embeddedLock(k.name, minor)
+			return err == nil && slices.Contains(packageNames(string(lock)), distribution)
+		}) {
+			found = append(found, k.name)
+		}
+	}
+	return found
+}
+
 // HasModule reports whether an installed set has a module of Python, such as "google.cloud".
 func HasModule(data, set, module string) bool {
 	k, known := findKind(set)

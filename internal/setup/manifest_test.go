@@ -148,3 +148,13 @@ func TestPipError(t *testing.T) {
 		})
 	}
 }
+
+// SetsWith knows a package by each of its spellings, and no other.
+func TestSetsWith(t *testing.T) {
+	for name, want := range map[string]string{"pandas": "current onyx librechat", "Pillow": "current onyx librechat",
+		"pdfminer.six": "current onyx librechat", "geopandas": "librechat", "nonexistent_foo": "", "": ""} {
+		if got := strings.Join(SetsWith(name), " "); got != want {
+			t.Errorf("%q is in %q, want %q", name, got, want)
+		}
+	}
+}
