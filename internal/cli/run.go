@@ -78,7 +78,8 @@ approval, 4 conflict, 5 a file is refused, 123 a file or a part of the output wa
 lost, since it was over a limit.
 
 All that the program prints is passed on, and the program waits while nobody reads.
---max-output bounds it, and --json has as much as a run keeps.`,
+--max-output bounds it, and --json has as much as a run keeps: with -o stdout.txt
+has the rest.`,
 		Example: `  airlock run -f sales.csv -o out plot.py
   echo 'print(6 * 7)' | airlock run -
   airlock run -l bash job.txt -- --fast
@@ -138,7 +139,7 @@ func (s *seconds) Set(text string) error {
 		return fmt.Errorf("%q is not a time such as 90s, 1.5m or 2", text)
 	}
 	if d < time.Millisecond || d > 24*time.Hour {
-		return fmt.Errorf("a program cannot end within %s", text)
+		return fmt.Errorf("%s is no time limit of a program: it may be 1ms to 24h", text)
 	}
 	*s = seconds(d)
 	return nil
@@ -172,6 +173,10 @@ func (a *app) runCoded(ctx context.Context, opts runOptions, args []string, dash
 	return err
 }
 
+// flagOfField are the flags for fields that have common words as names, with which the message of a refusal begins.
+var flagOfField = map[string]string{"files": "-f", "image": "--image", "language": "-l", "mounts": "--mount",
+	"network": "--allow-net", "secrets": "--secret", "volumes": "--volume", "wall": "--wall"}
+
 // flagNames names the flag in the error of a service that refuses a field.
 func flagNames(err error) error {
 	e, ok := errors.AsType[*client.Error](err)
@@ -179,8 +184,13 @@ func flagNames(err error) error {
 		return err
 	}
 	named := *e
+	field, rest, _ := strings.Cut(e.Message, " ")
+	field, _, _ = strings.Cut(field, "[") // volumes[0].path
+	if flag := flagOfField[field]; flag != "" && e.Code == client.ErrInvalid {
+		named.Message = flag + " " + rest
+	}
 	named.Message = strings.NewReplacer("limits.timeout_ms", "--timeout", "timeout_ms", "--timeout", "limits.memory_bytes",
-		"--memory", "limits.output.bytes", "--max-output", "python_packages", "--packages").Replace(e.Message)
+		"--memory", "limits.output_bytes", "--max-output", "python_packages", "--packages").Replace(named.Message)
 	return &named
 }
 
@@ -241,7 +251,7 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 	report := runReport{run, savedFiles{Saved: []command.SavedFile{}}}
 	problem := a.saveOutputs(ctx, conn.download, &report, opts)
 	if problem == nil {
-		problem = conn.lost(ctx, run, cut)
+		problem = conn.lost(ctx, &report, cut, a.JSON)
 	}
 	if problem != nil {
 		report.Problem = new(command.Explain(problem))

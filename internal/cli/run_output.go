@@ -10,8 +10,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -417,35 +419,69 @@ func programCode(run *client.Run) int {
 }
 
 // lost returns the error about files or output that a run lost to a limit, or nil.
-func (c *connection) lost(ctx context.Context, run *client.Run, cut bool) error {
+func (c *connection) lost(ctx context.Context, run *runReport, cut, asJSON bool) error {
 	if len(run.Dropped) == 0 {
-		return lostOutput(cut)
+		return lostOutput(run, cut, asJSON)
 	}
 	n := 0
 	for _, d := range run.Dropped {
 		n += 1 + d.More
 	}
-	hint := "write fewer or smaller files, or pack them into one archive"
+	hint := "write fewer or smaller files, pack them into one archive, or write to a volume (--volume)"
 	if limits, err := c.client.Limits(ctx); err == nil {
 		d := limits.Defaults
 		hint = fmt.Sprintf("a run keeps %s at most, %s each and %s together; %s", english.Plural(d.OutputFiles, "file", ""),
 			humanize.IBytes(uint64(max(0, d.OutputFileBytes))), humanize.IBytes(uint64(max(0, d.OutputTotalBytes))), hint)
 	}
 	first := run.Dropped[0]
-	what := english.Plural(n, "file", "")
+	what := english.Plural(n, "file were", "files were")
 	if n == 1 {
-		what = command.PrintableName(first.Path)
+		what = command.PrintableName(first.Path) + " was"
 	}
 	return &command.Failure{Code: command.ExitLost, Word: "output_lost", Hint: hint,
-		Err: fmt.Errorf("%s was lost: %s", what, command.Printable(first.Reason))}
+		Err: fmt.Errorf("%s lost: %s", what, command.Printable(first.Reason))}
 }
 
 // lostOutput returns the error about output over the limit, or nil.
-func lostOutput(cut bool) error {
-	if !cut {
-		return nil
+func lostOutput(run *runReport, cut, asJSON bool) error {
+	hint := "--max-output allows more, and without it all of it is printed"
+	problem := errors.New("the middle of the output was lost: it was over the limit")
+	if asJSON {
+		hint = "without --json and --max-output all of it is printed"
 	}
-	return &command.Failure{Code: command.ExitLost, Word: "output_lost",
-		Hint: "--max-output allows more, and without it and --json all of it is printed",
-		Err:  errors.New("the middle of the output was lost: it was over the limit")}
+	whole := wholeOutputs(run.Run)
+	switch {
+	case !cut, asJSON && len(whole) > 0 && isSaved(run.Saved, whole):
+		return nil
+	case asJSON && len(whole) > 0:
+		problem = fmt.Errorf("the middle of the output is missing here: all of it is in %s, a file of the run",
+			strings.Join(whole, ", "))
+		hint = "-o DIR saves it, and " + hint
+	}
+	return &command.Failure{Code: command.ExitLost, Word: "output_lost", Hint: hint, Err: problem}
+}
+
+// leftOut matches the line that engine.LeftOut returns.
+var leftOut = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\n\[\.\.\. \d+ bytes of output left out(?:; all of it is in (\S+)|; .*)? \.\.\.\]\n`)
+})
+
+// wholeOutputs returns the names of the run's files that have all of what its output leaves out; none: a part is lost.
+func wholeOutputs(run *client.Run) (names []string) {
+	for _, found := range leftOut().FindAllStringSubmatch(run.Stdout+run.Stderr, -1) {
+		if !slices.ContainsFunc(run.Files, func(f client.File) bool { return f.Path == found[1] }) {
+			return nil
+		}
+		names = append(names, found[1])
+	}
+	return names
+}
+
+// isSaved reports whether all files of those names were saved.
+func isSaved(saved []command.SavedFile, names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
+		return !slices.ContainsFunc(saved, func(s command.SavedFile) bool {
+			return s.Path == name && (s.State == command.SaveDone || s.State == command.SaveUnchanged)
+		})
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/airlock-run/airlock/client"
 	"github.com/airlock-run/airlock/internal/command"
 	"github.com/airlock-run/airlock/internal/config"
+	"github.com/airlock-run/airlock/internal/engine"
 )
 
 // execute runs a command line with code on its standard input, in a world of
@@ -201,10 +202,56 @@ func TestProgramCode(t *testing.T) {
 
 // Output that a run lost to a limit is no success.
 func TestLostOutput(t *testing.T) {
-	for truncated, want := range map[bool]int{true: 123, false: 0} {
-		err := new(connection).lost(t.Context(), &client.Run{Status: client.StatusOK}, truncated)
-		if code, _ := command.ExitOf(err); code != want {
-			t.Errorf("truncated %v: %d, %v", truncated, code, err)
+	line := func(name string, first int64) string { return "x" + engine.LeftOut(1000, name, first) + "y" }
+	files := []client.File{{Path: "stdout.txt"}, {Path: "stderr_2.txt"}}
+	for name, test := range map[string]struct {
+		stdout, stderr string
+		saved          []command.SavedFile
+		cut, json      bool
+		want, hint     string // of the error; empty: none
+	}{
+		"all of it":       {stdout: "x"},
+		"with a limit":    {cut: true, want: "was lost", hint: "--max-output allows more"},
+		"in no file":      {stdout: line("", 0), cut: true, json: true, want: "was lost", hint: "without --json"},
+		"a part in one":   {stdout: line("stdout.txt", 10), cut: true, json: true, want: "was lost", hint: "without --json"},
+		"in another file": {stdout: line("other.txt", 0), cut: true, json: true, want: "was lost", hint: "without --json"},
+		"in a file":       {stdout: line("stdout.txt", 0), cut: true, json: true, want: "stdout.txt, a file", hint: "-o DIR"},
+		"one in a file": {stdout: line("stdout.txt", 0), stderr: line("", 0), cut: true, json: true,
+			want: "was lost", hint: "without --json"},
+		"one is saved": {stdout: line("stdout.txt", 0), stderr: line("stderr_2.txt", 0), cut: true, json: true,
+			saved: []command.SavedFile{{Path: "stdout.txt", State: command.SaveDone}}, want: "stderr_2.txt", hint: "-o DIR"},
+		"saved": {stdout: line("stdout.txt", 0), stderr: line("stderr_2.txt", 0), cut: true, json: true,
+			saved: []command.SavedFile{{Path: "stdout.txt", State: command.SaveDone},
+				{Path: "stderr_2.txt", State: command.SaveUnchanged}}},
+	} {
+		run := client.Run{Status: client.StatusOK, Stdout: test.stdout, Stderr: test.stderr, Files: files}
+		err := new(connection).lost(t.Context(), &runReport{&run, savedFiles{Saved: test.saved}}, test.cut, test.json)
+		wanted := command.ExitLost
+		if test.want == "" {
+			wanted = command.ExitDone
+		}
+		got := command.Problem{}
+		if err != nil {
+			got = command.Explain(err)
+		}
+		if got.Exit != wanted || !strings.Contains(got.Message, test.want) || !strings.Contains(got.Hint, test.hint) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// A field that a service refuses is named as the flag that it is here.
+func TestFlagNames(t *testing.T) {
+	for message, want := range map[string]string{
+		"timeout_ms is 1 h, at most 5 min is allowed":     "--timeout is 1 h, at most 5 min is allowed",
+		"limits.output_bytes is 2, at most 1 is allowed":  "--max-output is 2, at most 1 is allowed",
+		`volumes[0].name "a/b" is no name of a volume`:    `--volume "a/b" is no name of a volume`,
+		"image x cannot be combined with python_packages": "--image x cannot be combined with --packages",
+		"the language of an image":                        "the language of an image",
+	} {
+		err := flagNames(&client.Error{Code: client.ErrInvalid, Message: message})
+		if got := command.Explain(err).Message; got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"cmp"
+	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -68,6 +70,10 @@ func (s *Service) limits(asked Limits) (Limits, error) {
 	return given, nil
 }
 
+// settingOf names the settings of the limits that have one.
+var settingOf = map[string]string{"limits.timeout": "max_timeout", "limits.memory": "max_memory",
+	"limits.processes": "max_processes", "limits.output.bytes": "max_output"}
+
 func within[T int | int64 | float64 | time.Duration](field string, given, most T, words func(T) string) error {
 	if given < 0 || math.IsNaN(float64(given)) {
 		return Invalid(field, "must not be negative")
@@ -76,7 +82,13 @@ func within[T int | int64 | float64 | time.Duration](field string, given, most T
 		return nil
 	}
 	if words == nil {
-		return Invalid(field, "is %v, at most %v is allowed", given, most)
+		words = func(n T) string { return fmt.Sprint(n) }
 	}
-	return Invalid(field, "is %s, at most %s is allowed", words(given), words(most))
+	refused := &Error{Op: "check", Kind: ErrInvalid, ID: field,
+		Err: fmt.Errorf("is %s, at most %s is allowed", words(given), words(most))}
+	if setting := settingOf[field]; setting != "" {
+		refused.Hint = fmt.Sprintf("The operator can allow more with %s (`airlock serve --%s`, AIRLOCK_%s).", setting,
+			strings.ReplaceAll(setting, "_", "-"), strings.ToUpper(setting))
+	}
+	return refused
 }

@@ -104,6 +104,6 @@ func missingSet(name string, installed []string) error {
 		Op: "check", Kind: ErrInvalid, ID: "python_packages", Err: fmt.Errorf(
 			"%q is not installed on this server; %s", name, there),
 		Hint: "Install it there with `airlock setup --packages " + name +
-			"` and restart the service, or leave the field out.",
+			"` and restart the service, or leave it out.",
 	}
 }
