@@ -237,11 +237,16 @@ func (a *app) examineNetwork(ctx context.Context) networkReport {
 func (r networkReport) WriteText(p *command.Page) {
 	p.Line("")
 	p.Line("%s (%s)", p.Paint(command.Bold, "Network"), r.Detail)
-	if len(r.Allow) == 0 {
-		p.Line("  Programs may ask for nothing: network_allow is not set.")
+	if !r.Possible {
 		return
 	}
-	p.Line("  Programs may ask for %s.", command.Printable(strings.Join(r.Allow, ", ")))
+	p.Line("  On this machine `airlock run --allow-net RULE` gives a program a network.")
+	if len(r.Allow) == 0 {
+		p.Line("  Callers of the service may ask for nothing: network_allow is not set.")
+	} else {
+		p.Line("  Callers of the service may ask for %s.", command.Printable(strings.Join(r.Allow, ", ")))
+	}
+	p.Line("  A key can have rules of its own: `airlock keys create --network RULE`.")
 }
 
 func (a *app) netCommand() *cobra.Command {
