@@ -1,9 +1,11 @@
 package live
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -346,6 +348,36 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	p.await(func() bool { return len(p.all()) <= leastSweep })
+}
+
+// Only an interpreter that nobody has ended is said to have ended by itself.
+func TestLogOfEnds(t *testing.T) {
+	p := open(t, Config{})
+	var said bytes.Buffer
+	p.log = slog.New(slog.NewTextHandler(&said, nil))
+	deleted, killed, stopped := p.session("bash"), p.session("bash"), p.session("bash")
+	for _, session := range []engine.ID{deleted, killed, stopped} {
+		if c := p.run(session, "echo there"); c.Status != StatusOK {
+			t.Fatalf("%+v", c)
+		}
+	}
+	if err := p.Delete(t.Context(), p.caller, deleted); err != nil {
+		t.Fatal(err)
+	}
+	p.run(killed, "kill -9 $$")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.engine.Shutdown(over); err != nil {
+		t.Error(err)
+	}
+	for _, at := range p.all() {
+		at.await(t.Context())
+	}
+	p.stop()
+	const message = "an interpreter ended by itself"
+	if text := said.String(); strings.Count(text, message) != 1 || !strings.Contains(text, "session="+killed.String()) {
+		t.Errorf("the log says %q", text)
+	}
 }
 
 // The end of the executor takes every interpreter along. Files that were stored are

@@ -37,6 +37,8 @@ func (it *interpreter) ended(run *engine.Run) {
 	why := it.ending
 	if why == "" {
 		why = reason(run)
+	}
+	if it.ending == "" && run.Status != engine.StatusCancelled { // else the service has ended it
 		at.service.log.Info("an interpreter ended by itself", "session", at.record.ID, "reason", why)
 	}
 	at.interpreter, at.current = nil, nil
