@@ -48,7 +48,10 @@ func TestOutputLimits(t *testing.T) {
 	if diff := cmp.Diff(want, kept.Dropped); diff != "" {
 		t.Error(diff)
 	}
-	if !strings.HasPrefix(kept.Message, "7 files were not kept: b (too large), c (name), ") {
+	const more = " A request may ask for 300 files, 256 MiB together (fields limits.output_files, " +
+		"limits.output_total_bytes)."
+	if !strings.HasPrefix(kept.Message, "7 files were not kept: b (too large), c (name), ") ||
+		!strings.HasSuffix(kept.Message, more) {
 		t.Errorf("message %q", kept.Message)
 	}
 }

@@ -63,6 +63,8 @@ func (s *Service) addHint(ctx context.Context, j *job, o *Outcome, tail string) 
 		symptom.kind = overTime
 	case o.OOM:
 		symptom.kind = overMemory
+	case o.Signal == "SIGXFSZ":
+		symptom.kind = largeFile
 	case o.failed():
 		symptom = findSymptom(tail)
 	}
@@ -122,8 +124,14 @@ func (s *Service) hint(ctx context.Context, j *job, found symptom) Hint {
 		}
 		text += "."
 	case noSpace:
-		text = fmt.Sprintf("the program's folder is full: it holds at most %s and %d files, and /tmp less. Write less, "+
-			"or delete files.", byteCount(limits.Workspace), limits.Inodes)
+		text = fmt.Sprintf("the program's folder is full: it holds at most %s and %d files, and /tmp %s. Write less, "+
+			"or delete files", byteCount(limits.Workspace), limits.Inodes, byteCount(TmpBytes)) + s.moreRoom(j)
+	case largeFile:
+		text = fmt.Sprintf("no file may have more than %s", byteCount(max(limits.Workspace, TmpBytes)))
+		if len(j.volumes) > 0 {
+			text += ", or in a volume than its owner may still keep (owner_disk)"
+		}
+		text += ". Write less, or several files" + s.moreRoom(j)
 	case overTime:
 		// Other protocols have times of their own, which the field does not raise.
 		own := j.request.Profile.Origin == OriginNative || j.request.Profile.Origin == OriginMCP
@@ -133,6 +141,20 @@ func (s *Service) hint(ctx context.Context, j *job, found symptom) Hint {
 		}
 	}
 	return Hint{strings.TrimSpace(text), wanted}
+}
+
+// moreRoom ends a hint with what gives a program more room than its folder has.
+func (s *Service) moreRoom(j *job) (text string) {
+	if origin := j.request.Profile.Origin; origin != OriginNative && origin != OriginLive {
+		return "." // other protocols have no such fields
+	}
+	if most := s.cfg.Maxima.Workspace; j.request.Profile.Limits.Workspace < most {
+		text = fmt.Sprintf(", or ask for up to %s (field limits.workspace_bytes)", byteCount(most))
+	}
+	if (s.cfg.Volumes != nil || operator(j.caller)) && len(j.volumes) == 0 {
+		text += ", or write to a volume of the service, which holds more (`--volume NAME`, field volumes)"
+	}
+	return text + "."
 }
 
 // moduleHint returns the hint for a missing module of Python, and the package that would bring it.

@@ -197,7 +197,16 @@ func TestHint(t *testing.T) {
 				"field limits.memory_bytes)."},
 		"disk": {stderr: header + "OSError: [Errno 28] No space left on device\n",
 			want: "the program's folder is full: it holds at most 512 MiB and " +
-				"10000 files, and /tmp less. Write less, or delete files."},
+				"10000 files, and /tmp 64 MiB. Write less, or delete files."},
+		"disk, and volumes": {stderr: header + "OSError: [Errno 28] No space left on device\n",
+			config: engine.Config{Volumes: enginetest.NewFolders(), Maxima: engine.Limits{Workspace: 1 << 30}},
+			want: "the program's folder is full: it holds at most 512 MiB and 10000 files, and /tmp 64 MiB. Write less, or " +
+				"delete files, or ask for up to 1 GiB (field limits.workspace_bytes), or write to a volume of the service, " +
+				"which holds more (`--volume NAME`, field volumes)."},
+		"a large file": {stderr: header + "OSError: [Errno 27] File too large\n",
+			config: engine.Config{Volumes: enginetest.NewFolders()},
+			want: "no file may have more than 512 MiB. Write less, or several files, or write to a volume of the service, " +
+				"which holds more (`--volume NAME`, field volumes)."},
 		"threads": {stderr: header + "RuntimeError: can't start new thread\n",
 			want: "the program wanted more than 128 processes " +
 				"and threads, which is as many as it may have. Start fewer (n_jobs, max_workers), or have the operator raise " +
@@ -250,6 +259,8 @@ func TestHintAtLimit(t *testing.T) {
 		"memory": {engine.Outcome{OOM: true, Signal: "SIGKILL"}, engine.Limits{Memory: 2 << 30},
 			"airlock: the program and its files may use 1 GiB of memory. Load less at once, or ask for up to 2 GiB " +
 				"(`--memory`, field limits.memory_bytes).\n"},
+		"a large file": {engine.Outcome{Signal: "SIGXFSZ"}, engine.Limits{},
+			"airlock: no file may have more than 512 MiB. Write less, or several files.\n"},
 		"memory, and no more": {engine.Outcome{OOM: true, Signal: "SIGKILL"}, engine.Limits{}, ""},
 		"cancelled":           {engine.Outcome{Cancelled: true, Signal: "SIGKILL"}, engine.Limits{Timeout: time.Hour}, ""},
 	} {

@@ -68,8 +68,8 @@ func signalWords(o *Outcome, limits Limits) string {
 // namedFiles is how many dropped files a message names.
 const namedFiles = 5
 
-// droppedMessage returns which files were not kept, and why.
-func droppedMessage(dropped []DroppedFile, limits FileLimit) string {
+// droppedMessage returns which files were not kept, and why. A request may ask for most, if that is not zero.
+func droppedMessage(dropped []DroppedFile, limits, most FileLimit) string {
 	var b strings.Builder
 	all := 0
 	for _, d := range dropped {
@@ -96,6 +96,12 @@ func droppedMessage(dropped []DroppedFile, limits FileLimit) string {
 	}) {
 		fmt.Fprintf(&b, " A run may leave %d files of %s, %s together.", limits.Count, byteCount(limits.Bytes),
 			byteCount(limits.Total))
+		if (limits.Count < most.Count || limits.Total < most.Total) && slices.ContainsFunc(dropped, func(d DroppedFile) bool {
+			return d.Reason == DropTooMany || d.Reason == DropTotal
+		}) {
+			fmt.Fprintf(&b, " A request may ask for %d files, %s together (fields limits.output_files, "+
+				"limits.output_total_bytes).", most.Count, byteCount(most.Total))
+		}
 	}
 	return b.String()
 }

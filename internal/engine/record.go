@@ -134,7 +134,11 @@ func (s *Service) conclude(ctx context.Context, j *job, end *completion) {
 	run.FinishedAt = s.now()
 	end.chunks, run.Stdout, run.Stderr, run.Truncated = j.log.closeOutput()
 	if len(run.Dropped) > 0 {
-		run.Message = sentences(run.Message, droppedMessage(run.Dropped, j.request.Profile.Limits.Files))
+		most := FileLimit{}
+		if j.request.Profile.Origin == OriginNative { // other protocols have no such fields
+			most = s.cfg.Maxima.Files
+		}
+		run.Message = sentences(run.Message, droppedMessage(run.Dropped, j.request.Profile.Limits.Files, most))
 	}
 	err := s.records.prepare(ctx, j, end)
 	if errors.Is(err, ErrNotFound) { // its session was deleted before it was recorded
@@ -193,7 +197,7 @@ func (e *completion) dropAll(reason string) {
 		e.run.Inputs[i].Changed = false
 	}
 	e.run.Message = sentences(e.run.Message,
-		droppedMessage(e.run.Dropped[len(e.run.Dropped)-len(e.run.Files):], FileLimit{}))
+		droppedMessage(e.run.Dropped[len(e.run.Dropped)-len(e.run.Files):], FileLimit{}, FileLimit{}))
 	e.run.Files = nil
 }
 

@@ -118,6 +118,9 @@ type Limits struct {
 	Files     FileLimit     // bounds the kept files of the program
 }
 
+// TmpBytes is the size of a program's /tmp.
+const TmpBytes = 64 << 20
+
 // OutputLimit bounds the text kept of one output stream. The program is not
 // stopped at the limit: the rest of its output is dropped.
 type OutputLimit struct {

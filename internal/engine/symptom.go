@@ -29,6 +29,7 @@ const (
 	noThreads
 	noMemory
 	noSpace
+	largeFile  // a file
 	overMemory // it was stopped
 	overTime
 )
@@ -218,6 +219,9 @@ var (
 	noSpaceText = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`No space left on device|Disk quota exceeded`)
 	})
+	largeFileText = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\[Errno 27\]|\bEFBIG\b|File size limit exceeded|: File too large$`)
+	})
 	stackText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ +at |^ +\^|^Require stack:|^- /`) })
 )
 
@@ -271,6 +275,8 @@ func symptomOfText(text string) symptom {
 		return symptom{kind: noMemory}
 	case noSpaceText().MatchString(text):
 		return symptom{kind: noSpace}
+	case largeFileText().MatchString(text):
+		return symptom{kind: largeFile}
 	}
 	return symptom{}
 }

@@ -123,6 +123,9 @@ func TestFindSymptom(t *testing.T) {
 			"numpy._core._exceptions._ArrayMemoryError: Unable to allocate 74.5 GiB for an array with shape (1,)\n",
 			symptom{kind: noMemory}},
 		"memory without words": {header + "MemoryError\n", symptom{kind: noMemory}},
+		"a large file":         {header + "OSError: [Errno 27] File too large\n", symptom{kind: largeFile}},
+		"a large file in bash": {"main.sh: line 1:  4 File size limit exceeded truncate -s 1T f\n", symptom{kind: largeFile}},
+		"a large file of Node": {"Error: EFBIG: file too large, write\n    at x (y:1:2)\n", symptom{kind: largeFile}},
 		"a full disk":          {header + "OSError: [Errno 28] No space left on device: 'x'\n", symptom{kind: noSpace}},
 		"a program that it started": {header + plotly + header + "subprocess.CalledProcessError: Command '['python3']' " +
 			"returned non-zero exit status 1.\n", symptom{missingModule, "plotly"}},

@@ -38,7 +38,7 @@ type Box struct {
 
 // Sizes of the small file systems that each sandbox gets beside its workspace.
 const (
-	TmpSize   = 64 << 20
+	TmpSize   = engine.TmpBytes
 	TmpInodes = 10_000 // of /dev/shm too
 )
 
