@@ -206,4 +206,9 @@ func TestMCPConversation(t *testing.T) {
 		!strings.Contains(got, "this plan is used") {
 		t.Errorf("again: %q", got)
 	}
+	if got, _ = a.call("propose_changes", map[string]any{
+		"response": "```markdown path=report.md\n# Sales\n\nThe chart is in sales.png.\n```\n",
+	}); got != "Nothing to do: the folder already has all of it." {
+		t.Errorf("the same proposed again: %q", got)
+	}
 }

@@ -313,7 +313,8 @@ func (a *applier) apply(number int, hunk *Hunk) error {
 	}
 	for k, h := range pieces {
 		place, err := a.find(number, h)
-		if errors.Is(err, ErrNoMatch) && len(pieces) == 1 && a.text.has(h) {
+		if len(pieces) == 1 && (errors.Is(err, ErrNoMatch) && a.text.has(h) ||
+			err == nil && len(twins) == 0 && a.text.hasAt(h, place)) {
 			a.result.Warnings = append(a.result.Warnings, Warning{"hunk.applied",
 				fmt.Sprintf("the file has what hunk %d makes already", number), hunk.Span.Start})
 			a.result.Applied++

@@ -208,20 +208,25 @@ func (t *fileText) rung(old []string, h *Hunk, from, delta int, fuzz Fuzz) (foun
 	return found, shifts, false
 }
 
+// unlikely is how many bytes of lines hardly stand somewhere by chance.
+const unlikely = 12
+
 // has reports whether the text has what a hunk makes: its new lines and their context, so
-// much text that they hardly stand there by chance.
+// much text that they hardly stand there by chance, or all of the text. Context counts only
+// on both sides of what changes: else other lines may stand where some were to be removed.
 func (t *fileText) has(h *Hunk) bool {
 	var made []string
 	size := 0
+	between := h.Lines[0].Op == ' ' && h.Lines[len(h.Lines)-1].Op == ' '
 	for _, line := range h.Lines {
 		if line.Op != '-' {
 			made = append(made, line.Text)
 		}
-		if line.Op == '+' {
+		if line.Op == '+' || line.Op == ' ' && between {
 			size += len(strings.TrimSpace(line.Text))
 		}
 	}
-	if size < 12 {
+	if size < unlikely && len(made) != len(t.lines) || len(made) == 0 {
 		return false
 	}
 	f := t.folded(foldTrailing)
@@ -231,6 +236,28 @@ func (t *fileText) has(h *Hunk) bool {
 		t.work.spend(f.places(run, 0, func(int) bool { found = true; return false }))
 	}
 	return found
+}
+
+// hasAt reports whether a hunk that only adds lines, before or behind those that it looks for,
+// has been applied at a place: there its old lines are found again.
+func (t *fileText) hasAt(h *Hunk, at place) bool {
+	var made []string
+	before, size := 0, 0 // new lines at the beginning, bytes of all new ones
+	for _, line := range h.Lines {
+		if line.Op == '-' {
+			return false
+		}
+		if line.Op == '+' && before == len(made) {
+			before++
+		}
+		if line.Op == '+' {
+			size += len(strings.TrimSpace(line.Text))
+		}
+		made = append(made, line.Text)
+	}
+	f := t.folded(foldTrailing)
+	run, ok := f.run(made)
+	return ok && size >= unlikely && at.count > 0 && at.fuzz <= FuzzTrailing && at.hunk == nil && f.isAt(run, at.line-before)
 }
 
 func indentation(line string) string {

@@ -32,8 +32,10 @@ func TestEditorBetweenApprovalAndCommit(t *testing.T) {
 		{"elsewhere", func(s *site) { s.put("a.txt", strings.Replace(text, "seven", "SEVEN", 1)) }, Ask,
 			"ONE\ntwo\nthree\nfour\nfive\nsix\nSEVEN\n"},
 		{"in the same place", func(s *site) { s.put("a.txt", strings.Replace(text, "one", "mine", 1)) }, Conflict, ""},
-		{"to the very same", func(s *site) { s.put("a.txt", strings.Replace(text, "one", "ONE", 1)) }, "",
-			"ONE\ntwo\nthree\nfour\nfive\nsix\nseven\n"},
+		{"to the very same, and a new file is there", func(s *site) {
+			s.put("a.txt", strings.Replace(text, "one", "ONE", 1))
+			s.put("new.txt", "somebody's\n")
+		}, "", "ONE\ntwo\nthree\nfour\nfive\nsix\nseven\n"},
 		{"deleted", func(s *site) { os.Remove(filepath.Join(s.dir, "a.txt")) }, Conflict, ""},
 		{"became a link", func(s *site) {
 			os.Remove(filepath.Join(s.dir, "a.txt"))
@@ -76,6 +78,42 @@ func TestEditorBetweenApprovalAndCommit(t *testing.T) {
 				t.Errorf("the old approval for the new proposal: %v", err)
 			}
 		})
+	}
+}
+
+// TestEditorDoesTheSame: the user makes the approved changes before the commit, all or some.
+// What is there stays as it is, and the rest is done.
+func TestEditorDoesTheSame(t *testing.T) {
+	s := newSite(t, map[string]string{"a.txt": "a\n", "gone.txt": "gone\n", "old.txt": "old\n", "b.txt": "b\n"})
+	p := s.plan(write("a.txt", "A\n"), write("new.txt", "new\n"), Change{Verb: Delete, Path: "gone.txt"},
+		Change{Verb: Rename, Path: "old.txt", To: "moved.txt"}, write("b.txt", "B\n"))
+	a, err := p.Approve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put("a.txt", "A\n")
+	s.put("new.txt", "new\n")
+	s.put("moved.txt", "old\n")
+	for _, name := range []string{"gone.txt", "old.txt"} {
+		if err := os.Remove(filepath.Join(s.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := s.w.Commit(t.Context(), p, a, CommitOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"a.txt", "new.txt", "gone.txt", "moved.txt"}
+	if !slices.Equal(r.FilesUnchanged, want) || !slices.Equal(r.FilesUpdated, []string{"b.txt"}) ||
+		len(r.FilesCreated)+len(r.FilesDeleted)+len(r.FilesRenamed) > 0 {
+		t.Errorf("%+v; want %q unchanged, and b.txt updated", r, want)
+	}
+	undo, err := s.w.Undo(t.Context(), p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(undo.Files) != 1 || undo.Files[0].Path != "b.txt" {
+		t.Errorf("the undo is of %+v; want b.txt alone", undo.Files)
 	}
 }
 

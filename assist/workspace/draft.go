@@ -388,8 +388,14 @@ func (pl *planner) rename(ctx context.Context, d *draft, c *Change) error {
 	switch {
 	case to.refused():
 		return nil
-	case d.cur == nil:
+	case d.cur == nil && (to.cur == nil || d.pre != nil && to.from != d):
 		to.find(Conflict, "edit.missing", "", "there is no file %s to rename", d.path)
+		return nil
+	case d.cur == nil:
+		to.find(Note, "rename.done", "", "it has this name already: there is no file %s", d.path)
+		if c.Edit != nil {
+			return pl.modify(ctx, to, c)
+		}
 		return nil
 	case to == d:
 		if c.Edit != nil {

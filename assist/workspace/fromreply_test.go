@@ -184,15 +184,47 @@ func TestGuessedPath(t *testing.T) {
 	}
 }
 
-// TestAppliedAlready gives an edit whose result the file has.
+// TestAppliedAlready gives changes whose result the folder has.
 func TestAppliedAlready(t *testing.T) {
-	s := newSite(t, map[string]string{"a.go": "package a\n\nfunc newName() {}\n"})
-	p := s.plan(FromReply(reply.Parse([]byte(searchBlock("a.go", "func oldName() {}", "func newName() {}"))))...)
-	if f := &p.Files[0]; f.Op != OpUnchanged || f.Verdict() != Note || !f.has("edit.inexact") {
-		t.Errorf("%s with %v; want unchanged, with a note", f.Op, f.Findings)
-	}
-	p = s.plan(FromReply(reply.Parse([]byte(searchBlock("a.go", "func other() {}", "func third() {}"))))...)
-	if f := &p.Files[0]; f.Verdict() != Conflict {
-		t.Errorf("an edit that never fit: %v; want a conflict", f.Findings)
+	const head = "package a // the first"
+	patch := func(lines string) string { return "*** Begin Patch\n" + lines + "*** End Patch\n" }
+	for _, c := range []struct {
+		name, reply, path, rule string
+		want                    Severity
+	}{
+		{"an edit", searchBlock("a.go", "func oldName() {}", "func newName() {}"), "a.go", "edit.inexact", Note},
+		{"an edit that never fit", searchBlock("a.go", "func other() {}", "func third() {}"), "a.go", "edit.failed",
+			Conflict},
+		{"lines that are gone", searchBlock("a.go", head+"\n\nvar x\nfunc newName() {}", head+"\n\nfunc newName() {}"),
+			"a.go", "edit.inexact", Note},
+		{"lines that are gone, at the end", searchBlock("a.go", head+"\nvar x int", head), "a.go", "edit.failed",
+			Conflict},
+		{"a line behind another", searchBlock("a.go", head, head+"\n\nfunc newName() {}"), "a.go", "edit.inexact",
+			Note},
+		{"a line before another", searchBlock("a.go", "func newName() {}", head+"\n\nfunc newName() {}"), "a.go",
+			"edit.inexact", Note},
+		{"few letters, of a whole file", searchBlock("b.txt", "one", "ONE"), "b.txt", "edit.inexact", Note},
+		{"few letters, of a part", searchBlock("c.txt", "one", "ONE"), "c.txt", "edit.failed", Conflict},
+		{"a deletion", patch("*** Delete File: gone.txt\n"), "gone.txt", "delete.missing", Note},
+		{"a deletion of another spelling", patch("*** Delete File: B.TXT\n"), "B.TXT", "path.spelling", Conflict},
+		{"a rename", patch("*** Update File: old.txt\n*** Move to: b.txt\n"), "b.txt", "rename.done", Note},
+		{"a rename of nothing", patch("*** Update File: old.txt\n*** Move to: new.txt\n"), "new.txt", "edit.missing",
+			Conflict},
+		{"a rename with an edit", patch("*** Update File: old.txt\n*** Move to: b.txt\n@@\n-one\n+ONE\n"), "b.txt",
+			"edit.inexact", Note},
+		{"a rename to another file", patch("*** Update File: old.txt\n*** Move to: c.txt\n@@\n-no such line\n+a new line\n"),
+			"c.txt", "edit.failed", Conflict},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t, map[string]string{"a.go": head + "\n\nfunc newName() {}\n", "b.txt": "ONE\n",
+				"c.txt": "ONE\ntwo\n"})
+			p := s.plan(FromReply(reply.Parse([]byte(c.reply)))...)
+			if len(p.Files) != 1 {
+				t.Fatalf("%d files; want one", len(p.Files))
+			}
+			if f := &p.Files[0]; f.Path != c.path || f.Op != OpUnchanged || f.Verdict() != c.want || !f.has(c.rule) {
+				t.Errorf("%s of %s with %v; want unchanged, with a %s (%s)", f.Op, f.Path, f.Findings, c.want, c.rule)
+			}
+		})
 	}
 }

@@ -189,7 +189,7 @@ func TestFolderAttacks(t *testing.T) {
 			"path.bare-repository", Refuse, ""},
 		{"rename onto a file", folder{files: map[string]string{"a": "a", "b": "b"}},
 			[]Change{{Verb: Rename, Path: "a", To: "b"}}, "b", "rename.exists", Conflict, ""},
-		{"delete of nothing", folder{}, []Change{{Verb: Delete, Path: "n"}}, "n", "delete.missing", Conflict, ""},
+		{"delete of nothing", folder{}, []Change{{Verb: Delete, Path: "n"}}, "n", "delete.missing", Note, ""},
 		{"edit of nothing", folder{}, []Change{replaceText("n", "a", "b")}, "n", "edit.missing", Conflict, ""},
 		{"edit that does not fit", folder{files: map[string]string{"a": "a"}}, []Change{replaceText("a", "zzz", "b")}, "a",
 			"edit.failed", Conflict, ""},

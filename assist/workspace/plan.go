@@ -59,6 +59,7 @@ type draft struct {
 	readings []Reading
 	exec     bool
 	authored bool // a text that a change gave or edited, and no program left
+	gone     bool // a change deletes it, and it was not there
 	asked    bool // a change is about it, so it is shown even if nothing happens
 }
 
@@ -105,7 +106,8 @@ func (pl *planner) add(ctx context.Context, c *Change) error {
 		return pl.modify(ctx, d, c)
 	case Delete:
 		if d.cur == nil {
-			d.find(Conflict, "delete.missing", "", "there is no such file to delete")
+			d.gone = true
+			d.find(Note, "delete.missing", "", "there is no such file already")
 		}
 		d.cur, d.readings = nil, nil
 	case Rename:
@@ -320,7 +322,7 @@ func (pl *planner) change(ctx context.Context, d *draft) (*FileChange, error) {
 		slices.Sort(f.Changes)
 		f.Changes = slices.Compact(f.Changes)
 	case d.pre == nil && d.cur == nil:
-		if worst(d.findings) == "" || worst(d.findings) == Note {
+		if !d.gone && (worst(d.findings) == "" || worst(d.findings) == Note) {
 			return nil, nil
 		}
 		f.Op = OpUnchanged

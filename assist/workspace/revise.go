@@ -162,6 +162,9 @@ func (pl *planner) rebase(ctx context.Context, f *FileChange) error {
 		if source, err = pl.draft(ctx, f.From); err != nil || source.refused() {
 			return err
 		}
+		if d.cur != nil && source.cur == nil && d.cur.hash == f.Post.Hash {
+			return nil // it was renamed since
+		}
 		if d.cur != nil {
 			d.find(Conflict, "rename.exists", "", "a file of this name exists, so %s cannot take its place", f.From)
 			return nil

@@ -59,7 +59,7 @@ func (pl *planner) clash(d *draft) error {
 // spelled finds an existing file or directory whose name differs by case or
 // Unicode form only.
 func (pl *planner) spelled(d *draft) error {
-	if d.cur == nil || d.before.exists() {
+	if d.cur == nil && !d.gone || d.before.exists() {
 		return nil
 	}
 	dir := "."

@@ -22,6 +22,7 @@ func (x *transaction) verify(ctx context.Context) ([]*Content, error) {
 	var clashes []Clashing
 	for i := range x.files {
 		f := &x.files[i]
+		before := len(clashes)
 		source := f.Path
 		if f.Op == OpRename {
 			source = f.From
@@ -38,6 +39,16 @@ func (x *transaction) verify(ctx context.Context) ([]*Content, error) {
 		}
 		if reason != "" {
 			clashes = append(clashes, Clashing{File: f.ID, Path: source, Reason: reason, Now: now})
+		}
+		if len(clashes) > before {
+			if there, err := x.there(ctx, f); err != nil {
+				return nil, fmt.Errorf("read %s: %w", f.Path, explain(err))
+			} else if there {
+				clashes = clashes[:before]
+				f.Op, f.From, f.Pre, f.pre = OpUnchanged, "", f.Post, f.post
+				r := &x.record.Files[i]
+				r.Op, r.From, r.Pre = f.Op, f.From, f.Pre
+			}
 			continue
 		}
 		if pre != nil {
@@ -56,6 +67,18 @@ func (x *transaction) verify(ctx context.Context) ([]*Content, error) {
 		return nil, &ConflictError{Proposal: x.proposal.ID, Files: clashes}
 	}
 	return contents, nil
+}
+
+// there reports whether the folder has a change already: somebody made it since the proposal was.
+func (x *transaction) there(ctx context.Context, f *FileChange) (bool, error) {
+	if f.Op == OpRename {
+		if reason, _, err := x.differs(ctx, f.From, Fact{}, nil); reason != "" || err != nil {
+			return false, err
+		}
+	}
+	var content *Content
+	reason, now, err := x.differs(ctx, f.Path, f.Post, &content)
+	return reason == "" && (f.Op != OpUpdate || f.Post.Mode == f.Pre.Mode || f.Post.Mode == now.Mode), err
 }
 
 // differs returns how a file differs from a fact, "" if it does not, and sets its

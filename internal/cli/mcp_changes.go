@@ -45,9 +45,10 @@ type changesAnswer struct {
 	}
 	Metadata struct {
 		ExecutionResult *struct {
-			State                                    string
+			State, Reason                            string
 			FilesCreated, FilesUpdated, FilesDeleted []string
 			FilesRenamed                             []json.RawMessage
+			FilesUnchanged                           []string
 		}
 	}
 	State string // of a plan, from log
@@ -105,6 +106,9 @@ func (c *folderChanges) Propose(ctx context.Context, response, root string) (mcp
 	if answer.Proposal == nil || len(answer.Proposal.Files) == 0 {
 		return mcp.Plan{}, mcp.Refused("response: there are no changes of files in it")
 	}
+	if r := answer.Metadata.ExecutionResult; r != nil && r.State != proposed && answer.Error == nil {
+		return mcp.Plan{Done: nothingToDo + r.Reason}, nil
+	}
 	p := &folderPlan{root: folder, files: answer.Proposal.Files}
 	p.ID, p.Agreed = answer.Proposal.ID, c.yes
 	p.Review = "airlock apply --approve " + p.ID + " --root " + command.QuoteForShell(folder)
@@ -126,6 +130,9 @@ func (c *folderChanges) Propose(ctx context.Context, response, root string) (mcp
 	c.plans = append(c.plans[max(len(c.plans)+1-maxPlans, 0):], p)
 	return p.Plan, nil
 }
+
+// nothingToDo begins what is said of a plan that changes nothing.
+const nothingToDo = "Nothing to do: "
 
 // maxPlans bounds the plans in memory, with their diffs. Older ones are still proposals of their folders.
 const maxPlans = 100
@@ -209,7 +216,14 @@ func (c *folderChanges) Apply(ctx context.Context, id string, only []string) (st
 	if r == nil {
 		return "", errors.New("airlock apply: there is no result")
 	}
-	return fmt.Sprintf("Applied in %s: %d created, %d updated, %d deleted, %d renamed. "+
+	if r.Reason != "" {
+		return nothingToDo + r.Reason + ".", nil
+	}
+	there := ""
+	if n := len(r.FilesUnchanged); n > 0 {
+		there = fmt.Sprintf(", %d already there", n)
+	}
+	return fmt.Sprintf("Applied in %s: %d created, %d updated, %d deleted, %d renamed%s. "+
 		"`airlock undo --root %s` reverts it.", p.root, len(r.FilesCreated), len(r.FilesUpdated),
-		len(r.FilesDeleted), len(r.FilesRenamed), command.QuoteForShell(p.root)), nil
+		len(r.FilesDeleted), len(r.FilesRenamed), there, command.QuoteForShell(p.root)), nil
 }

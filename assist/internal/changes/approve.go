@@ -118,7 +118,6 @@ func evidenceState(root string, r *workspace.Receipt, evidence string) assignmen
 		}
 	}
 	if slices.Contains(r.FilesCreated, name) || slices.Contains(r.FilesUpdated, name) ||
-		slices.Contains(r.FilesUnchanged, name) ||
 		slices.ContainsFunc(r.FilesRenamed, func(f workspace.Renamed) bool { return f.To == name }) {
 		return assignment.Present
 	}

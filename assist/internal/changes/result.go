@@ -23,7 +23,7 @@ type Result struct {
 	Errors          []string `json:"errors"`
 
 	State          State               `json:"state"`
-	Reason         string              `json:"reason,omitempty"` // why the state is not applied
+	Reason         string              `json:"reason,omitempty"` // why nothing was changed
 	FilesUnchanged []string            `json:"filesUnchanged"`
 	FilesDeleted   []string            `json:"filesDeleted"`
 	FilesRenamed   []workspace.Renamed `json:"filesRenamed"`
@@ -35,6 +35,9 @@ type Result struct {
 	Questions      []Question          `json:"questions"` // escalations that are open
 	Warnings       []reply.Warning     `json:"warnings"`
 }
+
+// AllThere is the Reason of a Result if there was nothing to do.
+const AllThere = "the folder already has all of it"
 
 // State is the state of a reply.
 type State string
@@ -157,6 +160,9 @@ func (r *Result) files(receipt *workspace.Receipt) {
 	r.FilesCreated, r.FilesUpdated, r.FilesUnchanged = receipt.FilesCreated, receipt.FilesUpdated, receipt.FilesUnchanged
 	r.FilesDeleted, r.FilesRenamed, r.FilesSkipped = receipt.FilesDeleted, receipt.FilesRenamed, receipt.FilesSkipped
 	r.Conflicts, r.TxnID, r.Undo = receipt.Conflicts, receipt.TxnID, receipt.Undo
+	if !receipt.Changed() && len(r.FilesSkipped)+len(r.Conflicts)+len(receipt.Errors) == 0 {
+		r.Reason = AllThere
+	}
 	for _, e := range receipt.Errors {
 		r.Errors = append(r.Errors, e.Path+": "+e.Reason)
 	}

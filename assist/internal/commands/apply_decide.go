@@ -80,7 +80,7 @@ func (w *work) unchanged(ctx context.Context) error {
 	if _, err := w.readPolicy(); err != nil { // a wrong policy is reported all the same
 		return err
 	}
-	return w.onlyShown(ctx, "the folder has all of it already", w.refusals())
+	return w.onlyShown(ctx, changes.AllThere, w.refusals())
 }
 
 // onlyShown ends a reply that cannot be approved.

@@ -128,6 +128,8 @@ func (r receipt) show(p *command.Page) {
 	}
 	list(command.Red, "error", r.Errors)
 	switch {
+	case r.Reason == changes.AllThere && len(r.Posts) == 0:
+		p.Line("Nothing to do: %s.", r.Reason)
 	case r.State == changes.Applied && r.Undo != "":
 		p.Line("Done: %s. `%s` reverts it.", summary(r.Result), r.undo())
 	case r.State == changes.Applied:
@@ -218,6 +220,7 @@ func summary(r *changes.Result) string {
 	count(r.Submissions, "submission", "")
 	count(r.Escalations, "escalation", "")
 	count(len(r.Errors), "error", "")
+	count(len(r.FilesUnchanged), "change", " already there")
 	if len(parts) == 0 {
 		return "nothing to do"
 	}

@@ -33,6 +33,9 @@ func (s *Server) proposeChanges(ctx context.Context, c *call) (*sdk.CallToolResu
 	if err != nil {
 		return nil, err
 	}
+	if plan.Done != "" {
+		return answer(plan.Done + "."), nil
+	}
 	return answer(fmt.Sprintf("Plan %s. %s. Nothing was changed: apply_changes with plan_id=%q asks the person.\n\n%s",
 		plan.ID, plan.Summary, plan.ID, shorten(plan.Diff, defaultChars))), nil
 }
