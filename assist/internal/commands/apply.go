@@ -222,7 +222,7 @@ func (w *work) decide(ctx context.Context) error {
 			return w.commit(ctx, consent)
 		}
 		if !w.canAsk() {
-			return w.keep(ctx, err)
+			return w.keep(ctx, w.withApproveCommand(err))
 		}
 	}
 	if !w.canAsk() {
@@ -263,8 +263,7 @@ func heldError(held []workspace.Held) error {
 			"they are never written; the rest is, with --only GLOB or --best-effort"},
 		{workspace.Conflict, command.ExitConflict, "are in conflict",
 			"look at them, and apply the rest with --only GLOB or --best-effort"},
-		{workspace.Ask, command.ExitApproval, "need a person",
-			"look at them, then name them: `airlock apply --propose`, and --approve TXN --only ID"},
+		{workspace.Ask, command.ExitApproval, "need a person", ""}, // see withApproveCommand
 	} {
 		var list []string
 		for _, h := range held {

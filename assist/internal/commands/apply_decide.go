@@ -99,13 +99,21 @@ func (w *work) withApproveCommand(err error) error {
 	if !ok || f.Code != command.ExitApproval {
 		return err
 	}
-	line := "airlock apply --approve " + w.handled.ID
-	for i := range w.proposal.Files {
-		if file := &w.proposal.Files[i]; file.Verdict() != workspace.Refuse && file.Verdict() != workspace.Conflict {
+	return command.Fail(command.ExitApproval, approveEach(w.handled, w.proposal), "%w", f.Err)
+}
+
+// approveEach returns the hint with the command that approves each file and report of a kept proposal.
+func approveEach(h *changes.ReplyRecord, p *workspace.Proposal) string {
+	line := "airlock apply --approve " + h.ID
+	for i := range p.Files {
+		if file := &p.Files[i]; file.Verdict() != workspace.Refuse && file.Verdict() != workspace.Conflict {
 			line += " --only " + file.ID
 		}
 	}
-	return command.Fail(command.ExitApproval, "look at them; `"+line+"` agrees to each file by its id", "%w", f.Err)
+	for _, report := range reportsOf(h) {
+		line += " --only " + report.ID
+	}
+	return "look at them; `" + line + "` agrees to each by its id"
 }
 
 // nothing ends a reply of which nothing can be applied. The error says what was
@@ -165,7 +173,7 @@ func (w *work) agree(ctx context.Context) error {
 	some := len(consent.Approval.Files) > 0
 	asks := !slices.ContainsFunc(held, func(h workspace.Held) bool { return h.Kind != workspace.Ask })
 	if len(held) > 0 && (!some || !asks && !w.options.bestEffort) {
-		return w.keep(ctx, heldError(held))
+		return w.keep(ctx, w.withApproveCommand(heldError(held)))
 	}
 	w.held = slices.DeleteFunc(held, func(h workspace.Held) bool { return h.Kind != workspace.Ask })
 	return w.commit(ctx, consent)
@@ -188,8 +196,7 @@ func (w *work) keepRest(ctx context.Context) (problem, err error) {
 	if err := w.state.Keep(ctx, h, p); err != nil {
 		return nil, err
 	}
-	return command.Fail(command.ExitApproval, "look at it, and run `airlock apply --approve "+h.ID+" --only ID`",
-		"the rest was applied; it waits for a person: %s", strings.Join(list, "; ")), nil
+	return command.Fail(command.ExitApproval, approveEach(h, p), "the rest was applied; it waits for a person: %s", strings.Join(list, "; ")), nil
 }
 
 // resultError returns the error of a commit that left something out or failed in part,

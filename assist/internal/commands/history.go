@@ -105,7 +105,7 @@ func (a *Assistant) commitUndo(ctx context.Context, ws *workspace.Workspace, p *
 		var held []workspace.Held
 		approval, held = p.ApproveBy(policy)
 		if f, ok := errors.AsType[*command.Failure](heldError(held)); ok {
-			f.Hint = "look at the diff; on a terminal you can choose, and --only ID reverts the rest"
+			f.Hint = "look at the diff; on a terminal you can choose" + undoRest(ctx, ws, p, approval)
 			return a.Finish(&r, f)
 		}
 	case a.canAsk():
@@ -133,6 +133,28 @@ func (a *Assistant) commitUndo(ctx context.Context, ws *workspace.Workspace, p *
 	}
 	r.Receipt, r.Proposal = receipt, nil
 	return a.Finish(&r, nil)
+}
+
+// undoRest continues a hint with the command that undoes what an approval covers, if there is one.
+func undoRest(ctx context.Context, ws *workspace.Workspace, p *workspace.Proposal, approval workspace.Approval) string {
+	done, _, err := ws.Transaction(ctx, p.Origin.Reverts)
+	if err != nil || p.Origin.Kind != "undo" {
+		return "" // several transactions, or an undo that is redone as a whole
+	}
+	ids := ""
+	for _, grant := range approval.Files {
+		f := p.File(grant.File)
+		for i := range done.Files {
+			if d := &done.Files[i]; d.Path == f.Path || d.Path == f.From {
+				ids += " --only " + d.ID
+			}
+		}
+	}
+	if ids == "" {
+		return ""
+	}
+	undo := receipt{Result: &changes.Result{Undo: p.Origin.Reverts}, root: p.Root}.undo()
+	return ", and `" + undo + ids + "` reverts the rest"
 }
 
 // undoReport is what undo and redo print.
