@@ -11,8 +11,9 @@ import (
 
 func (a *app) config() *cobra.Command {
 	return a.WithFlags(&cobra.Command{
-		Use:   "config",
-		Short: "Shows every setting, its value and where that came from",
+		Use:        "config",
+		SuggestFor: []string{"settings"},
+		Short:      "Shows every setting, its value and where that came from",
 		Long: `Shows every setting, its value and where that came from. Secrets show as ***.
 
 A setting has one name in three places: the flag --max-upload, the environment

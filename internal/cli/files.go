@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) files() *cobra.Command {
-	return command.GroupOf("files", "Lists, saves and removes your files: uploads, and what runs have made",
+	cmd := command.GroupOf("files", "Lists, saves and removes your files: uploads, and what runs have made",
 		`Lists, saves and removes your files: those that you have uploaded and those that
 your runs and notebooks have made, as on the page Files.
 
@@ -28,6 +28,8 @@ your runs and notebooks have made, as on the page Files.
 They are kept, until they expire, by the service that holds the data directory, or
 by that at --server URL. The files at a provider of models are those of `+"`airlock provider`.",
 		a.filesList(), a.filesPut(), a.filesGet(), a.filesRemove())
+	cmd.SuggestFor = []string{"runs", "outputs", "artifacts", "download", "upload"}
+	return cmd
 }
 
 // withFiles does something with the service that keeps the files.

@@ -13,8 +13,9 @@ import (
 
 func (a *app) health() *cobra.Command {
 	return a.WithFlags(&cobra.Command{
-		Use:   "health",
-		Short: "Asks a service whether it can run programs",
+		Use:        "health",
+		SuggestFor: []string{"status", "ping"},
+		Short:      "Asks a service whether it can run programs",
 		Long: `Asks a service whether it can run programs: the one that holds the data
 directory, or the one at --server. Exits with 0 if it can, else with 7. It is
 made for a container's health check.`,

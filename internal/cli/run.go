@@ -48,8 +48,9 @@ type runOptions struct {
 func (a *app) run() *cobra.Command {
 	var opts runOptions
 	cmd := &cobra.Command{
-		Use:   "run [FILE|-] [-- ARG...]",
-		Short: "Runs a program in the sandbox and brings back the files it made",
+		Use:        "run [FILE|-] [-- ARG...]",
+		SuggestFor: []string{"exec", "execute"},
+		Short:      "Runs a program in the sandbox and brings back the files it made",
 		Long: `Runs a program in the sandbox and brings back the files it made.
 
 The code comes from FILE, from -c CODE, or from standard input for - or no FILE.

@@ -28,8 +28,9 @@ import (
 func (a *app) serve() *cobra.Command {
 	socket := -1
 	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Serves the HTTP API, on 127.0.0.1:8000 unless told otherwise",
+		Use:        "serve",
+		SuggestFor: []string{"start"},
+		Short:      "Serves the HTTP API, on 127.0.0.1:8000 unless told otherwise",
 		Long: `Serves the HTTP API, on 127.0.0.1:8000 unless told otherwise, and on the unix
 socket airlock.sock in the data directory, through which the other commands find
 it.

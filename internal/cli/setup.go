@@ -18,8 +18,9 @@ import (
 func (a *app) setup() *cobra.Command {
 	opts, serving, list, wall := setup.Options{}, false, false, ""
 	cmd := &cobra.Command{
-		Use:   "setup",
-		Short: "Installs the languages and their packages; may be run again at any time",
+		Use:        "setup",
+		SuggestFor: []string{"install", "init"},
+		Short:      "Installs the languages and their packages; may be run again at any time",
 		Long: `Installs what programs need: the languages from the distribution's packages
 (as root, or with sudo) and the Python packages into the data directory. As root
 it also makes the user that the service runs as. What is there already is left

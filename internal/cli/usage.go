@@ -18,8 +18,9 @@ func (a *app) usage() *cobra.Command {
 	var ask client.UsageQuery
 	asCSV := false
 	cmd := &cobra.Command{
-		Use:   "usage",
-		Short: "Lists what was used in a month, by day, owner and key",
+		Use:        "usage",
+		SuggestFor: []string{"stats"},
+		Short:      "Lists what was used in a month, by day, owner and key",
 		Long: `Lists what was used in a month, by day, owner and key: programs, processor time,
 memory (GiB-hours), bytes that were stored, and bytes that were sent. Days and
 months are those of UTC. On the machine of the service, and with an admin key,

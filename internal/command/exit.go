@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -143,12 +144,15 @@ func nearestWord(cmd *cobra.Command, err error) string {
 	}
 	if _, rest, ok := strings.Cut(err.Error(), `unknown command "`); ok { // Cobra has no type for it
 		var commands []string
+		word, _, _ := strings.Cut(rest, `"`)
 		for _, c := range cmd.Commands() {
 			if c.IsAvailableCommand() {
 				commands = append(commands, c.Name())
 			}
+			if slices.Contains(c.SuggestFor, word) {
+				return c.Name() // by its meaning
+			}
 		}
-		word, _, _ := strings.Cut(rest, `"`)
 		return config.Nearest(word, commands)
 	}
 	return ""

@@ -25,8 +25,9 @@ type undoOptions struct {
 func (a *Assistant) undo() *cobra.Command {
 	var o undoOptions
 	cmd := &cobra.Command{
-		Use:   "undo [TXN]",
-		Short: "Reverts a transaction: the newest one, or TXN; later edits of yours stay",
+		Use:        "undo [TXN]",
+		SuggestFor: []string{"revert", "rollback"},
+		Short:      "Reverts a transaction: the newest one, or TXN; later edits of yours stay",
 		Long: `Reverts a transaction: the newest one, or TXN, or with --only some of its files
 (f1) and hunks (f1:h2). What was edited since stays: the undo is merged around
 it, or refused with a diff where the two touch. Git is not needed, and
@@ -182,9 +183,10 @@ func (r undoReport) WriteText(p *command.Page) {
 func (a *Assistant) history() *cobra.Command {
 	root, limit := ".", 20
 	cmd := &cobra.Command{
-		Use:   "log [TXN]",
-		Short: "Lists what was done to a folder, the newest first; with TXN what exactly",
-		Args:  cobra.MaximumNArgs(1),
+		Use:        "log [TXN]",
+		SuggestFor: []string{"history", "changes", "transactions"},
+		Short:      "Lists what was done to a folder, the newest first; with TXN what exactly",
+		Args:       cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			folder, err := filepath.Abs(root)
