@@ -187,21 +187,33 @@ func OpenFolder(name string) (*os.Root, error) {
 // CheckFolder reports why outputs could not be saved into a folder. It is called before
 // a run.
 func CheckFolder(name string) error {
-	info, err := os.Stat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if above := filepath.Dir(name); above != name {
-			return CheckFolder(above) // the folder will be made there
+	for missing := false; ; missing = true {
+		info, err := os.Stat(name)
+		_, entry := os.Lstat(name)
+		above := filepath.Dir(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && entry == nil:
+			return Fail(ExitConflict, "name a folder with -o", "%s is a link to what does not exist", name)
+		case errors.Is(err, fs.ErrNotExist) && above != name:
+			name = above // the folder will be made there
+			continue
+		case err != nil:
+			return FolderError(name, err)
+		case !info.IsDir():
+			return Fail(ExitConflict, "name a folder with -o", "%s is a file, not a folder", name)
+		case unix.Access(name, unix.W_OK|unix.X_OK) != nil:
+			return FolderError(name, fs.ErrPermission)
+		case missing: // as root /proc, for one, refuses only what is made there
+			made, err := os.MkdirTemp(name, ".airlock-")
+			if err == nil {
+				err = os.Remove(made)
+			}
+			if e, ok := errors.AsType[*fs.PathError](err); ok {
+				return Fail(ExitFailed, "name another folder with -o", "no folder can be made in %s: %w", name, e.Err)
+			}
 		}
 		return nil
-	case err != nil:
-		return FolderError(name, err)
-	case !info.IsDir():
-		return Fail(ExitConflict, "name a folder with -o", "%s is a file, not a folder", name)
-	case unix.Access(name, unix.W_OK|unix.X_OK) != nil:
-		return FolderError(name, fs.ErrPermission)
 	}
-	return nil
 }
 
 // FolderError returns the error of a folder that cannot be used.

@@ -356,8 +356,21 @@ func TestFolder(t *testing.T) {
 	if code, _ := ExitOf(err); code != ExitConflict {
 		t.Errorf("a file as the folder: %v", err)
 	}
-	if err := CheckFolder(filepath.Join(t.TempDir(), "not/yet")); err != nil {
+	dir := t.TempDir()
+	if err := CheckFolder(filepath.Join(dir, "not/yet")); err != nil {
 		t.Error(err)
+	}
+	if diff := cmp.Diff(map[string]string{}, tree(t, dir)); diff != "" {
+		t.Errorf("after the check: %s", diff)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("nowhere", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{link, filepath.Join(link, "below"), "/proc/below"} {
+		if err := CheckFolder(name); err == nil {
+			t.Errorf("%s, which cannot be made, is no error", name)
+		}
 	}
 }
 

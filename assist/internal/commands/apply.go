@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -151,8 +152,21 @@ func (o *applyOptions) check(args []string) error {
 	case o.propose && (o.yes || o.approve != "" || o.zip != ""):
 		return command.Fail(command.ExitUsage, "--propose changes nothing; `airlock apply --approve TXN` then carries it out",
 			"--propose does not go with --approve, --zip or --yes")
+	case o.zip != "":
+		if _, err := os.Lstat(o.zip); err == nil {
+			return zipError(o.zip, fs.ErrExist)
+		}
+		if err := command.CheckFolder(filepath.Dir(o.zip)); err != nil {
+			return zipError(o.zip, err)
+		}
 	}
 	return nil
+}
+
+// zipError returns the error of an archive that cannot be made.
+func zipError(name string, err error) error {
+	return command.Fail(command.ExitConflict, "choose a new name in a folder that you can write to", "%s cannot be made: %w",
+		name, err)
 }
 
 func (a *Assistant) printPrompt(ctx context.Context, d *localState, o applyOptions) error {
@@ -374,7 +388,7 @@ func (w *work) archive(ctx context.Context) error {
 	name := w.options.zip
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
-		return command.Fail(command.ExitConflict, "", "%s cannot be made: %w", name, err)
+		return zipError(name, err)
 	}
 	if err := errors.Join(w.proposal.WriteZip(ctx, f), f.Sync(), f.Close()); err != nil {
 		return errors.Join(err, os.Remove(name))
