@@ -314,7 +314,7 @@ or none. FILE - is standard input.`,
 			if args[0] != "-" {
 				f, err := os.Open(args[0])
 				if err != nil {
-					return command.Fail(command.ExitFailed, "", "%w", err)
+					return command.Unreadable(args[0], err)
 				}
 				defer f.Close()
 				from = f

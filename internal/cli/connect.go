@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -38,7 +39,23 @@ func (a *app) connect(ctx context.Context) (*connection, error) {
 	if a.socketAnswers(ctx) {
 		return a.dial("unix://" + a.Config.Socket())
 	}
+	if err := a.checkData(); err != nil {
+		return nil, err
+	}
 	return a.startLocal(ctx)
+}
+
+// checkData returns an error if --data names no directory. One that is missing by default is none: without the packages
+// of setup there is Python as the machine has it.
+func (a *app) checkData() error {
+	if a.Config.Server != "" || a.Config.Origin("data") != "--data" {
+		return nil
+	}
+	err := command.ReadableFolder(a.Config.Data)
+	if f, ok := errors.AsType[*command.Failure](err); ok {
+		f.Hint = "--data is where Airlock has its packages, and `airlock setup --data DIR` makes it; a program gets files with -f"
+	}
+	return err
 }
 
 // connectFor is connect for a program that wants a wall, whose request names it. A temporary service has that one
@@ -49,6 +66,9 @@ func (a *app) connectFor(ctx context.Context, wall string) (*connection, error) 
 	}
 	if wall == "" || a.Config.Server != "" || a.socketAnswers(ctx) {
 		return a.connect(ctx)
+	}
+	if err := a.checkData(); err != nil {
+		return nil, err
 	}
 	return a.startLocalWith(ctx, sandboxes{a.ownLauncher(0), engine.Wall(wall)})
 }

@@ -57,6 +57,9 @@ make is saved where a person can open it.
 airlock mcp install prints what an agent's settings need, and writes it if asked.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkMCP(o); err != nil {
+				return err
+			}
 			o.keep = !cmd.Flags().Changed("output")
 			return a.serveMCP(cmd.Context(), o)
 		},
@@ -77,6 +80,24 @@ airlock mcp install prints what an agent's settings need, and writes it if asked
 	command.AddOptions(flags, config.Client)
 	cmd.AddCommand(a.mcpInstall(), a.mcpSkill())
 	return cmd
+}
+
+// checkMCP returns an error if a flag names a folder that cannot be used, which an agent would notice late.
+func (a *app) checkMCP(o mcpOptions) error {
+	for _, name := range append([]string{o.files}, o.workspaces...) {
+		if name == "" {
+			continue
+		}
+		if err := command.ReadableFolder(name); err != nil {
+			return err
+		}
+	}
+	if o.output != "" {
+		if err := command.CheckFolder(o.output); err != nil {
+			return err
+		}
+	}
+	return a.checkData()
 }
 
 // serveMCP serves until the input ends.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -326,6 +327,10 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 	code, err := a.Read(name)
 	if err != nil {
 		return req, err
+	}
+	if name == "-" && len(bytes.TrimSpace(code)) == 0 {
+		return req, command.Fail(command.ExitUsage, "name a FILE, give -c CODE, or pipe code in: `echo 'print(6 * 7)' | airlock run`",
+			"there is no code on standard input")
 	}
 	req.Code, err = command.TextOf(name, code, command.AsUTF8)
 	return req, err

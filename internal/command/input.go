@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"unicode/utf8"
 )
 
@@ -53,6 +54,18 @@ func Unreadable(name string, err error) error {
 		err = pathErr.Err
 	}
 	return Fail(ExitUsage, "", "%s cannot be read: %w", name, err)
+}
+
+// ReadableFolder returns an error if a folder that a flag names cannot be read, or is none.
+func ReadableFolder(name string) error {
+	info, err := os.Stat(name)
+	if err == nil && !info.IsDir() {
+		err = syscall.ENOTDIR
+	}
+	if err != nil {
+		return Unreadable(name, err)
+	}
+	return nil
 }
 
 // Interrupted returns err, or the error of a command that the user ended.

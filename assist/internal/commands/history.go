@@ -73,6 +73,9 @@ func (a *Assistant) revert(ctx context.Context, o undoOptions, id string) error 
 	if err != nil {
 		return err
 	}
+	if err := command.ReadableFolder(root); err != nil {
+		return err
+	}
 	return a.withStateFor(ctx, root, func(d *localState) error {
 		ws, err := d.Workspace(ctx, root)
 		if err != nil {
@@ -191,6 +194,9 @@ func (a *Assistant) history() *cobra.Command {
 			ctx := cmd.Context()
 			folder, err := filepath.Abs(root)
 			if err != nil {
+				return err
+			}
+			if err := command.ReadableFolder(folder); err != nil {
 				return err
 			}
 			return workError(a.withStateFor(ctx, folder, func(d *localState) error {
