@@ -165,8 +165,8 @@ func (o *applyOptions) check(args []string) error {
 
 // zipError returns the error of an archive that cannot be made.
 func zipError(name string, err error) error {
-	return command.Fail(command.ExitConflict, "choose a new name in a folder that you can write to", "%s cannot be made: %w",
-		name, err)
+	return command.Fail(command.ExitConflict, "choose a new name in a folder that you can write to",
+		"%s cannot be made: %w", name, err)
 }
 
 func (a *Assistant) printPrompt(ctx context.Context, d *localState, o applyOptions) error {

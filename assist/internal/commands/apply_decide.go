@@ -196,7 +196,8 @@ func (w *work) keepRest(ctx context.Context) (problem, err error) {
 	if err := w.state.Keep(ctx, h, p); err != nil {
 		return nil, err
 	}
-	return command.Fail(command.ExitApproval, approveEach(h, p), "the rest was applied; it waits for a person: %s", strings.Join(list, "; ")), nil
+	return command.Fail(command.ExitApproval, approveEach(h, p), "the rest was applied; it waits for a person: %s",
+		strings.Join(list, "; ")), nil
 }
 
 // resultError returns the error of a commit that left something out or failed in part,
