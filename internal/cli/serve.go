@@ -200,6 +200,10 @@ func limitMemory() {
 // closes last, so that clients still get their answers.
 func (a *app) drain(s *service, server *httpd.Server, signals <-chan os.Signal) error {
 	server.Drain()
+	unused := 300 * time.Millisecond
+	if s.engine.Stats().Running > 0 { // their clients have files to fetch, on a busy machine perhaps
+		unused = 2 * time.Second
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.Config.DrainTime)
 	defer cancel()
 	drained := make(chan error, 1)
@@ -211,7 +215,7 @@ func (a *app) drain(s *service, server *httpd.Server, signals <-chan os.Signal) 
 	var err error
 	select {
 	case err = <-drained:
-		letFetch(server, signals)
+		letFetch(server, unused, signals)
 	case <-signals:
 		cancel()
 		err = <-drained
@@ -221,9 +225,10 @@ func (a *app) drain(s *service, server *httpd.Server, signals <-chan os.Signal) 
 	return errors.Join(err, server.Shutdown(closing))
 }
 
-// letFetch keeps the door open while clients fetch the files of the runs that ended last, until another signal comes.
-func letFetch(server *httpd.Server, signals <-chan os.Signal) {
-	const unused, most = 300 * time.Millisecond, 5 * time.Second
+// letFetch keeps the door open while clients fetch the files of the runs that ended last: until no request has come
+// for a while, or another signal comes.
+func letFetch(server *httpd.Server, unused time.Duration, signals <-chan os.Signal) {
+	const most = 5 * time.Second
 	for began := time.Now(); time.Since(began) < most && server.Unused() < unused; {
 		select {
 		case <-signals:
