@@ -86,8 +86,9 @@ func TestFilesCommand(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if _, said := cli("ben", 1, "files", "rm", "others.txt", "a\x1bb"); !strings.Contains(said, "with the id others.txt\n") ||
-			!strings.Contains(said, `with the id a\x1bb`) || !strings.Contains(said, "removed by id") {
+		_, said = cli("ben", 1, "files", "rm", "others.txt", "a\x1bb")
+		if !strings.Contains(said, "with the id others.txt\n") || !strings.Contains(said, `with the id a\x1bb`) ||
+			!strings.Contains(said, "removed by id") {
 			t.Errorf("by name: %s", said)
 		}
 		cli("ben", 0, "files", "rm", list.Files[0].ID)

@@ -148,20 +148,9 @@ var runTests = map[string]func(bench){
 			b.want(err, "")
 			b.same("source", got.Source, source)
 		}
-		bare := b.start(nil)
-		for _, ask := range []bool{true, false} {
-			list, err := b.Runs(b.Context(), engine.RunQuery{Owner: "ada", Kept: ask})
-			b.want(err, "")
-			b.same("listed", len(list), 5)
-			for _, r := range list {
-				b.same("kept", r.SourceKept, ask && r.ID != bare.ID)
-				b.same("source in a list", r.Source, (*engine.Source)(nil))
-			}
-		}
-		b.finish(bare, nil)
 		n, err := b.IndexRuns(b.Context(), 100)
 		b.want(err, "")
-		b.same("indexed", n, 6)
+		b.same("indexed", n, 5)
 		found := func(owner engine.Owner, text string) (n int) {
 			runs, err := b.Runs(b.Context(), engine.RunQuery{Owner: owner, Text: text, Source: true, Programs: true})
 			b.want(err, "")
@@ -181,7 +170,7 @@ var runTests = map[string]func(bench){
 		b.same("bob's", found("bob", "zürich"), 1)
 		gone, err := b.ExpireRuns(b.Context(), start.Add(time.Hour), 100)
 		b.want(err, "")
-		b.same("expired", gone, 6)
+		b.same("expired", gone, 5)
 		for _, table := range []string{"run_logs", "run_text"} {
 			var n int
 			b.want(b.Index.(*DB).read(b.Context(), "count", "", func(c *conn) error {

@@ -45,6 +45,22 @@ var searchTests = map[string]func(bench){
 			}
 		}
 	},
+	"a list tells whose source is kept": func(b bench) {
+		kept := b.start(func(r *engine.Run) { r.Source = &engine.Source{Code: "print(1)"} })
+		spoke := b.start(func(r *engine.Run) { r.Source = kept.Source })
+		spoke.Stdout = "1"
+		b.finish(spoke, []engine.OutputChunk{{Stream: engine.Stdout, Data: "1"}})
+		bare := b.start(nil)
+		for _, ask := range []bool{true, false} {
+			list, err := b.Runs(b.Context(), engine.RunQuery{Owner: "ada", Kept: ask})
+			b.want(err, "")
+			b.same("listed", len(list), 3)
+			for _, r := range list {
+				b.same("kept", r.SourceKept, ask && r.ID != bare.ID)
+				b.same("source in a list", r.Source, (*engine.Source)(nil))
+			}
+		}
+	},
 	"a name that is given later is found, and the one before is not": func(b bench) {
 		run := b.start(func(r *engine.Run) { r.Source = &engine.Source{Code: "print(1)"} })
 		b.finish(run, nil)

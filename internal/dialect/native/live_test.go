@@ -522,9 +522,7 @@ func TestLiveOddIDs(t *testing.T) {
 		"/sessions/" + f.session.String() + "/ports/08/", "/sessions/" + f.session.String() + "/ports/-1/",
 		"/sessions/" + f.session.String() + "/ports/ssh/",
 	} {
-		odd := strings.Split(strings.TrimSuffix(strings.TrimSuffix(path, "/"), "/events"), "/")
-		shown := strings.Replace(strings.TrimPrefix(odd[len(odd)-1], "variables"), "%00", `\"\\x00\"`, 1)
-		check(t, r.send("GET", path, "", ""), 404, "not_found", "there is no such object: ", shown)
+		check(t, r.send("GET", path, "", ""), 404, "not_found", "there is no such object: ")
 	}
 }
 
