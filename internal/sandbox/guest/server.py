@@ -19,6 +19,7 @@ import time
 PREWARM = os.path.join(os.path.dirname(__file__), "prewarm.py")
 AFTER_FORK = []  # what packages want done in a child
 LIVE = []  # the driver of a live interpreter, in the tier for that
+RESEED = []  # those of them that draw random numbers
 PLOTS = []  # whether plots were drawn
 # Modules that want it for locks, which nobody holds in a process without
 # threads, or for what is done here in another way.
@@ -60,14 +61,29 @@ def preload(modules):
     return left_out
 
 
-def reseed_others():
-    """Has each child seed the random numbers that packages have for themselves."""
+def get_ready(constants):
+    """Imports what programs need. Returns what it cannot import, with the reason."""
+    left_out = preload(constants["preload"])
+    if constants["live"]:
+        LIVE.extend(make_live())
+    if constants["learned"]:
+        left_out |= preload(constants["learned"])  # some adapt themselves to the shell
+        RESEED.extend(reseeds())
+        AFTER_FORK.extend(RESEED)
+    return left_out
+
+
+def reseeds():
+    """What seeds the random numbers that packages have for themselves. Those of random and numpy come anew anyway."""
     random, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
+    known = [random and random._inst, numpy and numpy.mtrand._rand._bit_generator]
     for made in gc.get_objects():
-        if random and type(made) is random.Random and made is not random._inst:
-            AFTER_FORK.append(made.seed)
+        if any(made is one for one in known):
+            pass
+        elif random and type(made) is random.Random:
+            yield made.seed
         elif numpy and isinstance(made, numpy.BitGenerator):
-            AFTER_FORK.append(lambda made=made: setattr(made, "state", type(made)().state))
+            yield lambda made=made: setattr(made, "state", type(made)().state)
 
 
 def make_live():
@@ -118,11 +134,7 @@ def begin():
     constants["spawn"] = buffer.load_spawn(bytes.fromhex(constants["spawn"]), place)
     place.receive(server)
     place.walk(buffer.STEPS, place.number(buffer.SETUP), buffer.SETUP_ERROR)  # what confines this process and all that it forks
-    left_out = preload(constants["preload"])
-    if constants["live"]:
-        LIVE.extend(make_live())
-    left_out |= preload(constants["learned"])  # some adapt themselves to the shell
-    reseed_others()
+    left_out = get_ready(constants)
     for hook in AFTER_FORK:
         hook()  # what it closes is still open here
     warm_up(place, constants)
@@ -154,9 +166,8 @@ def store():
         os.dup2(1, number)  # to keep it: what is imported may keep its fonts open
     hello = server.recv(1 << 18)
     constants = in_child(lambda: __import__("json").loads(hello))
-    left_out = preload(constants["preload"])
-    if constants["live"]:
-        LIVE.extend(make_live())
+    left_out = get_ready(constants)
+    if LIVE:
         set_environment(constants["env"])
         LIVE[1].prepare(True)
     for part in (vars(sys.modules["__main__"]), store.__globals__, vars(buffer)):
@@ -184,6 +195,8 @@ def store():
     for number in (*files, *CHANNEL[len(files) - 3 :]):
         os.close(number)
     program.forget_randomness()
+    for seed in RESEED:
+        seed()
     *limits, length = LIMITS.unpack_from(message)
     for resource in (0, 1):  # processor time, and the size of a file
         pair = (ctypes.c_uint64 * 2)(*limits[2 * resource : 2 * resource + 2])

@@ -113,7 +113,8 @@ func (w *cell) await(kind executor.EventKind) error {
 // Ready implements Zygote. It stores the sandbox.
 func (z *zygote) Ready() error {
 	if err := z.link.Send(guest.Hello{Preload: append([]string{}, z.options.Tier.Preload...),
-		Env: z.options.Environment.Usual, Live: z.options.Tier.Live}); err != nil {
+		Learned: append([]string{}, z.options.Tier.Learned...), Env: z.options.Environment.Usual,
+		Live: z.options.Tier.Live}); err != nil {
 		return err
 	}
 	z.link.SetReadDeadline(time.Now().Add(readyTime))

@@ -53,7 +53,7 @@ func learned(t *testing.T, s *executor.Sandbox) (names []string) {
 // TestLearn has programs start with a package that the last ones have imported.
 func TestLearn(t *testing.T) {
 	s := startWarmWith(t, withPackages(t, map[string]string{
-		"habit/__init__.py": "import random\nmade = random.Random()\n",
+		"habit/__init__.py": "import random\nmade = random.Random()\n", // as Faker has one
 		"habit/part.py":     "",
 		"habit/tests/x.py":  "",
 		"habit/_own.py":     "",
