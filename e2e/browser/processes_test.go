@@ -25,6 +25,15 @@ func TestProcessTree(t *testing.T) {
 		b.wait(within(pair[0], pair[1]))
 	}
 	b.wait(`(` + row + `)('sleep 904').querySelector('small').textContent.includes('MiB')`)
+	// A look that nobody has asked for is refused: the page says nothing, and looks again.
+	b.run(`const plain = fetch; let refusals = 0; window.looksAfter = 0;
+		window.fetch = (url, o) => {
+			if (!String(url).endsWith('/ports')) return plain(url, o);
+			if (refusals++ === 0) return Promise.resolve(new Response('{"error":{"message":"it is busy"}}', { status: 429 }));
+			window.looksAfter++;
+			return plain(url, o);
+		}`)
+	b.wait(`window.looksAfter > 0`)
 	if eval[bool](b, `!(`+row+`)('Interpreter').querySelector('.process-line button').hidden`) {
 		t.Error("the interpreter has a button that ends it")
 	}

@@ -12,7 +12,10 @@ export class Problem extends Error {
     this.hint = hint ?? "";
     this.status = status ?? 0;
   }
-  get words() { return this.hint ? `${this.message} ${this.hint}` : this.message; }
+  get words() { // as sentences, which those of the API are not always
+    if (!this.hint) return this.message;
+    return `${this.message.replace(/[^.?!:;]$/, "$&.")} ${this.hint[0].toUpperCase()}${this.hint.slice(1)}`;
+  }
 }
 
 // problemOf reads the words of an answer that is not 2xx.

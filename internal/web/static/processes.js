@@ -103,7 +103,8 @@ export class Processes {
         this.session.get("/tree").catch((e) => { problem = e.words ?? String(e); return { processes: [] }; }),
       ]);
     } catch (e) {
-      if (e.status) this.say(e.words); // else the service is away for a moment
+      if (e.status === 429 || e.status === 503) this.timer = setTimeout(() => this.again(), again); // nobody asked
+      else if (e.status) this.say(e.words); // else the service is away for a moment
       return;
     }
     if (turn !== this.turn) return; // a later look has begun
