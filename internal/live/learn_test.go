@@ -44,8 +44,8 @@ func TestLearn(t *testing.T) {
 	if got := plain(t, p.run(old, "before")); got != "False" {
 		t.Errorf("the old session has %s", got)
 	}
-	p.want(p.run(old, "import os; os._exit(3)"), StatusLost)
-	if got := plain(t, p.run(old, "1 + 1")); got != "2" {
-		t.Errorf("its next interpreter answers %s", got)
+	p.want(p.run(old, "import os; open('habit.py', 'w').write('mine = 1'); os._exit(3)"), StatusLost)
+	if got := plain(t, p.run(old, "import habit; habit.mine")); got != "1" {
+		t.Errorf("its next interpreter has %s in place of the session's own file", got)
 	}
 }

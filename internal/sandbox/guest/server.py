@@ -19,7 +19,8 @@ import time
 PREWARM = os.path.join(os.path.dirname(__file__), "prewarm.py")
 AFTER_FORK = []  # what packages want done in a child
 LIVE = []  # the driver of a live interpreter, in the tier for that
-RESEED = []  # those of them that draw random numbers
+LEARNED = []  # modules that many programs import
+RESEED = []  # what seeds the random numbers of packages
 PLOTS = []  # whether plots were drawn
 # Modules that want it for locks, which nobody holds in a process without
 # threads, or for what is done here in another way.
@@ -66,8 +67,9 @@ def get_ready(constants):
     left_out = preload(constants["preload"])
     if constants["live"]:
         LIVE.extend(make_live())
-    if constants["learned"]:
-        left_out |= preload(constants["learned"])  # some adapt themselves to the shell
+    LEARNED[:] = constants["learned"]
+    if LEARNED:
+        left_out |= preload(LEARNED)  # some adapt themselves to the shell
         RESEED.extend(reseeds())
         AFTER_FORK.extend(RESEED)
     return left_out
@@ -425,6 +427,8 @@ def conduct(handed, source):
         set_environment(handed.env)
     gc.enable()
     if LIVE:
+        if LEARNED:
+            program.make_way("")
         LIVE[0].serve(LIVE[1], handed.argv[1:])
         return 0
     return program.conduct(handed.argv[0], handed.argv[1:], handed.echo_last, handed.show_plots, handed.modules, handed.alone, source)
