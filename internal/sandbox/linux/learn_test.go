@@ -66,7 +66,8 @@ func TestLearn(t *testing.T) {
 		}
 		return strings.TrimSpace(r.Stdout)
 	}
-	const both = "import sys, asyncio\nprint(*(n in sys.modules for n in ('habit.part', 'habit._own', 'habit.tests.x')))\n" +
+	const both = "import sys, asyncio\n" +
+		"print(*(n in sys.modules for n in ('habit.part', 'habit._own', 'habit.tests.x')))\n" +
 		"import habit.part, habit._own, habit.tests.x\n"
 	var got string
 	sandboxtest.Await(func() bool {
@@ -103,8 +104,9 @@ func TestLearn(t *testing.T) {
 // and forgotten when nobody has imported it for a while.
 func TestLearnRefused(t *testing.T) {
 	runtimes := withPackages(t, map[string]string{
-		"habit/__init__.py":    "",
-		"threaded/__init__.py": "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n",
+		"habit/__init__.py": "",
+		"threaded/__init__.py": "from threading import Thread\nfrom time import sleep\n" +
+			"Thread(target=sleep, args=(60,), daemon=True).start()\n",
 	})
 	var log syncBuffer
 	launcher := executor.NewLauncher(executor.LaunchOptions{Runtimes: runtimes, WarmFirst: true,

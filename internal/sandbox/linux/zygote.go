@@ -248,8 +248,8 @@ func (z *zygote) Ready() error {
 		Filter: hex.EncodeToString(filterBytes(z.wall.filterFor(z.tier))), Clone: unix.SYS_CLONE,
 		Flags:  unix.CLONE_NEWPID | unix.CLONE_PIDFD | int(unix.SIGCHLD),
 		Finish: finishCall, Rseq: unix.SYS_RSEQ, Madvise: unix.SYS_MADVISE, Getrandom: unix.SYS_GETRANDOM,
-		Sigaction: unix.SYS_RT_SIGACTION, Preload: append([]string{}, z.tier.Preload...), Learned: append([]string{}, z.tier.Learned...),
-		Env:  z.environment.Usual,
+		Sigaction: unix.SYS_RT_SIGACTION, Preload: append([]string{}, z.tier.Preload...),
+		Learned: append([]string{}, z.tier.Learned...), Env: z.environment.Usual,
 		Live: z.tier.Live,
 	}
 	if trick.On(trick.Code) && !slices.Contains(weak, weakSpawn) {
