@@ -67,7 +67,7 @@ def get_ready(constants):
     left_out = preload(constants["preload"])
     if constants["live"]:
         LIVE.extend(make_live())
-    LEARNED[:] = constants["learned"]
+    LEARNED[:] = constants["learned"] or ()
     if LEARNED:
         left_out |= preload(LEARNED)  # some adapt themselves to the shell
         RESEED.extend(reseeds())
