@@ -257,7 +257,7 @@ func (t *fileText) hasAt(h *Hunk, at place) bool {
 	}
 	f := t.folded(foldTrailing)
 	run, ok := f.run(made)
-	return ok && size >= unlikely && at.count > 0 && at.fuzz <= FuzzTrailing && at.hunk == nil &&
+	return ok && size >= 3 && at.count > 0 && at.fuzz <= FuzzTrailing && at.hunk == nil &&
 		f.isAt(run, at.line-before)
 }
 

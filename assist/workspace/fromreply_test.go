@@ -203,6 +203,7 @@ func TestAppliedAlready(t *testing.T) {
 			Note},
 		{"a line before another", searchBlock("a.go", "func newName() {}", head+"\n\nfunc newName() {}"), "a.go",
 			"edit.inexact", Note},
+		{"a short line behind another", searchBlock("c.txt", "ONE", "ONE\ntwo"), "c.txt", "edit.inexact", Note},
 		{"few letters, of a whole file", searchBlock("b.txt", "one", "ONE"), "b.txt", "edit.inexact", Note},
 		{"few letters, of a part", searchBlock("c.txt", "one", "ONE"), "c.txt", "edit.failed", Conflict},
 		{"a deletion", patch("*** Delete File: gone.txt\n"), "gone.txt", "delete.missing", Note},

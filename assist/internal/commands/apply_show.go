@@ -92,6 +92,11 @@ func (r receipt) approve() string {
 	partly := r.proposal != nil && slices.ContainsFunc(r.proposal.Files, func(f workspace.FileChange) bool {
 		return f.Verdict() == workspace.Refuse || f.Verdict() == workspace.Conflict
 	})
+	if partly && !slices.ContainsFunc(r.proposal.Files, func(f workspace.FileChange) bool {
+		return f.Verdict() != workspace.Refuse && f.Verdict() != workspace.Conflict && f.Op != workspace.OpUnchanged
+	}) {
+		return "Of the rest there is nothing to do"
+	}
 	if partly {
 		return "`airlock apply --approve " + r.TxnID + " --best-effort` carries out the rest"
 	}
