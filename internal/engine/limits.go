@@ -43,6 +43,9 @@ func (l Limits) atLeast(defaults Limits) Limits {
 	return l
 }
 
+// leastMemory is the smallest limit of memory that a sandbox takes.
+const leastMemory = 1 << 20
+
 // limits fills the zero fields of the requested limits. It refuses a limit that
 // is negative or above its maximum, by name.
 func (s *Service) limits(asked Limits) (Limits, error) {
@@ -50,6 +53,9 @@ func (s *Service) limits(asked Limits) (Limits, error) {
 	given := asked.Or(s.cfg.Defaults)
 	given.CPUTime = cmp.Or(given.CPUTime, most.CPUTime)
 	given.CPUs = cmp.Or(given.CPUs, most.CPUs)
+	if given.Memory >= 0 && given.Memory < leastMemory {
+		return Limits{}, Invalid("limits.memory", "is %s, at least %s is needed", byteCount(given.Memory), byteCount(leastMemory))
+	}
 	for _, err := range []error{
 		within("limits.timeout", given.Timeout, most.Timeout, DurationText),
 		within("limits.cpu_time", given.CPUTime, most.CPUTime, DurationText),

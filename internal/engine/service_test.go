@@ -280,6 +280,7 @@ func TestRunRefuses(t *testing.T) {
 		{"timeout over", limits(engine.Limits{Timeout: 301 * time.Second}), engine.ErrInvalid, "limits.timeout"},
 		{"timeout negative", limits(engine.Limits{Timeout: -1}), engine.ErrInvalid, "limits.timeout"},
 		{"memory", limits(engine.Limits{Memory: 1<<30 + 1}), engine.ErrInvalid, "limits.memory"},
+		{"little memory", limits(engine.Limits{Memory: 1<<20 - 1}), engine.ErrInvalid, "limits.memory"},
 		{"processes", limits(engine.Limits{Processes: 129}), engine.ErrInvalid, "limits.processes"},
 		{"output", limits(engine.Limits{Output: engine.OutputLimit{Bytes: 1<<20 + 1}}), engine.ErrInvalid,
 			"limits.output.bytes"},
