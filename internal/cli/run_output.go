@@ -428,7 +428,9 @@ func (c *connection) lost(ctx context.Context, run *runReport, cut, asJSON bool)
 		n += 1 + d.More
 	}
 	hint := "write fewer or smaller files, pack them into one archive, or write to a volume (--volume)"
-	if limits, err := c.client.Limits(ctx); err == nil {
+	if !slices.ContainsFunc(run.Dropped, func(d client.DroppedFile) bool { return d.Reason != engine.DropNotRegular }) {
+		hint = "of links, pipes and sockets nothing is kept: copy what is to be kept into a file, and remove them"
+	} else if limits, err := c.client.Limits(ctx); err == nil {
 		d := limits.Defaults
 		hint = fmt.Sprintf("a run keeps %s at most, %s each and %s together; %s", english.Plural(d.OutputFiles, "file", ""),
 			humanize.IBytes(uint64(max(0, d.OutputFileBytes))), humanize.IBytes(uint64(max(0, d.OutputTotalBytes))), hint)

@@ -206,12 +206,15 @@ func TestLostOutput(t *testing.T) {
 	files := []client.File{{Path: "stdout.txt"}, {Path: "stderr_2.txt"}}
 	for name, test := range map[string]struct {
 		stdout, stderr string
+		dropped        []client.DroppedFile
 		saved          []command.SavedFile
 		cut, json      bool
 		want, hint     string // of the error; empty: none
 	}{
-		"all of it":       {stdout: "x"},
-		"with a limit":    {cut: true, want: "was lost", hint: "--max-output allows more"},
+		"all of it":    {stdout: "x"},
+		"with a limit": {cut: true, want: "was lost", hint: "--max-output allows more"},
+		"a link": {dropped: []client.DroppedFile{{Path: "l", Reason: engine.DropNotRegular}}, want: "l was lost: not a regular",
+			hint: "links"},
 		"in no file":      {stdout: line("", 0), cut: true, json: true, want: "was lost", hint: "without --json"},
 		"a part in one":   {stdout: line("stdout.txt", 10), cut: true, json: true, want: "was lost", hint: "without --json"},
 		"in another file": {stdout: line("other.txt", 0), cut: true, json: true, want: "was lost", hint: "without --json"},
@@ -224,7 +227,8 @@ func TestLostOutput(t *testing.T) {
 			saved: []command.SavedFile{{Path: "stdout.txt", State: command.SaveDone},
 				{Path: "stderr_2.txt", State: command.SaveUnchanged}}},
 	} {
-		run := client.Run{Status: client.StatusOK, Stdout: test.stdout, Stderr: test.stderr, Files: files}
+		run := client.Run{Status: client.StatusOK, Stdout: test.stdout, Stderr: test.stderr, Files: files,
+			Dropped: test.dropped}
 		err := new(connection).lost(t.Context(), &runReport{&run, savedFiles{Saved: test.saved}}, test.cut, test.json)
 		wanted := command.ExitLost
 		if test.want == "" {
