@@ -26,7 +26,8 @@ import (
 
 // SaveFlags are the flags of the commands that save outputs.
 type SaveFlags struct {
-	Folder string   // empty: not named
+	Folder string // empty: not named
+	flag   *pflag.Flag
 	allow  []string // patterns of names that want an approval
 	Yes    bool     // rename what would overwrite a file
 }
@@ -34,6 +35,7 @@ type SaveFlags struct {
 // Add adds the flags, but --yes if it has no help.
 func (o *SaveFlags) Add(flags *pflag.FlagSet, folderHelp, yesHelp string) {
 	flags.StringVarP(&o.Folder, "output", "o", o.Folder, folderHelp)
+	o.flag = flags.Lookup("output")
 	flags.StringArrayVar(&o.allow, "allow", nil,
 		"save hidden files, programs and files that tools run by themselves whose names match `GLOB`; may be repeated")
 	if yesHelp != "" {
@@ -48,7 +50,11 @@ func (o *SaveFlags) Allows(name string) bool {
 
 // Check reports what would keep outputs from being saved, before anything is run.
 func (o *SaveFlags) Check() error {
-	if o.Folder == "" {
+	switch {
+	case o.Folder != "":
+	case o.flag != nil && o.flag.Changed:
+		return Fail(ExitUsage, "name a folder, or leave -o out", "-o names no folder: its value is empty")
+	default:
 		return nil
 	}
 	return CheckFolder(o.Folder)
