@@ -1,9 +1,11 @@
 package executor
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/language"
 	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
@@ -38,5 +40,18 @@ func TestTierOf(t *testing.T) {
 		if got := tierOf(language.Imports(code)); got != want {
 			t.Errorf("%q: %s, want %s", code, got, want)
 		}
+	}
+}
+
+// Package tools of a program without a network give up at once.
+func TestVariablesWithoutNetwork(t *testing.T) {
+	const entry = "npm_config_fetch_retries=0"
+	spec := sandboxtest.Spec("bash", "npm install x")
+	if got := Variables(spec); !slices.Contains(got, entry) {
+		t.Errorf("without a network: %q", got)
+	}
+	spec.Network = &engine.ProxySettings{}
+	if got := Variables(spec); slices.Contains(got, entry) {
+		t.Errorf("with a network: %q", got)
 	}
 }

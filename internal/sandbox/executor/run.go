@@ -425,6 +425,8 @@ func Variables(spec *engine.Spec) []string {
 	}
 	if spec.Network != nil {
 		maps.Copy(env, proxyEnvironment(spec.Network))
+	} else if spec.Language.Name != "python" {
+		env["npm_config_fetch_retries"] = "0" // else npm asks for a minute until it says that there is no network
 	}
 	if spec.Calls {
 		env["AIRLOCK_CALLS_FDS"] = fmt.Sprint(guest.AnswersFD, guest.CallsFD)
