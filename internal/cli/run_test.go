@@ -213,8 +213,8 @@ func TestLostOutput(t *testing.T) {
 	}{
 		"all of it":    {stdout: "x"},
 		"with a limit": {cut: true, want: "was lost", hint: "--max-output allows more"},
-		"a link": {dropped: []client.DroppedFile{{Path: "l", Reason: engine.DropNotRegular}}, want: "l was lost: not a regular",
-			hint: "links"},
+		"a link": {dropped: []client.DroppedFile{{Path: "l", Reason: engine.DropNotRegular}},
+			want: "l was lost: not a regular", hint: "links"},
 		"in no file":      {stdout: line("", 0), cut: true, json: true, want: "was lost", hint: "without --json"},
 		"a part in one":   {stdout: line("stdout.txt", 10), cut: true, json: true, want: "was lost", hint: "without --json"},
 		"in another file": {stdout: line("other.txt", 0), cut: true, json: true, want: "was lost", hint: "without --json"},

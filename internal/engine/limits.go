@@ -54,7 +54,8 @@ func (s *Service) limits(asked Limits) (Limits, error) {
 	given.CPUTime = cmp.Or(given.CPUTime, most.CPUTime)
 	given.CPUs = cmp.Or(given.CPUs, most.CPUs)
 	if given.Memory >= 0 && given.Memory < leastMemory {
-		return Limits{}, Invalid("limits.memory", "is %s, at least %s is needed", byteCount(given.Memory), byteCount(leastMemory))
+		return Limits{}, Invalid("limits.memory", "is %s, at least %s is needed", byteCount(given.Memory),
+			byteCount(leastMemory))
 	}
 	for _, err := range []error{
 		within("limits.timeout", given.Timeout, most.Timeout, DurationText),

@@ -17,7 +17,8 @@ func TestReceiptNamesCommandsThatWork(t *testing.T) {
 	fits := &workspace.Proposal{Files: []workspace.FileChange{{Path: "a"}}}
 	refused := &workspace.Proposal{Files: []workspace.FileChange{{Path: "a"},
 		{Path: "../b", Findings: []workspace.Finding{{Severity: workspace.Refuse}}}}}
-	unchanged := &workspace.Proposal{Files: []workspace.FileChange{{Path: "a", Op: workspace.OpUnchanged}, refused.Files[1]}}
+	unchanged := &workspace.Proposal{Files: []workspace.FileChange{{Path: "a", Op: workspace.OpUnchanged},
+		refused.Files[1]}}
 	result := &changes.Result{TxnID: "in", Undo: "out"}
 	for _, c := range [][2]string{
 		{receipt{Result: result}.undo(), "airlock undo out"},
