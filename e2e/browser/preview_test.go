@@ -77,7 +77,7 @@ func TestDocuments(t *testing.T) {
 	b.wait(`!document.querySelector('[data-preview][aria-busy]')`)
 	unharmed("the run")
 	for name, want := range map[string]string{
-		"sales.xlsx": "The first 20 of 3,000 rows", "report.pdf": "3 pages, as pictures", "hostile.xlsx": "<script>top.owned=1</script>",
+		"sales.xlsx": "3,000 rows", "report.pdf": "3 pages, as pictures", "hostile.xlsx": "<script>top.owned=1</script>",
 		"hostile.pdf": "1 page, as pictures", "lies.xlsx": "cannot be read as a table", "lies.pdf": "cannot be read as a PDF",
 		"bomb.xlsx": "cannot be read as a table",
 	} {
