@@ -186,7 +186,8 @@ func TestTerminalOfSession(t *testing.T) {
 		}
 	}
 	typed("echo $((40+2)) $TERM\r")
-	p.shown(session, shell.ID, "42 xterm-256color")
+	// With the prompt: before that, bash reads the size and sets it again, which would undo a change meanwhile.
+	p.shown(session, shell.ID, "42 xterm-256color\r\n\x1b[?2004hbash")
 	if err := p.ResizeProcess(t.Context(), p.caller, session, shell.ID,
 		engine.TerminalSize{Columns: 132, Rows: 50}); err != nil {
 		t.Fatal(err)
