@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/airlock-run/airlock/internal/engine"
 	"github.com/airlock-run/airlock/internal/sandbox/image"
 	"github.com/airlock-run/airlock/internal/trick"
 )
@@ -127,7 +126,7 @@ func (p *pool) relearn(names []string) {
 	next.tier.Learned = names
 	var err error
 	if p.group != nil {
-		next.group, err = p.executor.zygoteGroup(p.env, p.tier.Name+"-"+engine.NewID().String())
+		next.group, err = p.executor.boundGroup()
 	}
 	if err == nil {
 		next.zygote, err = next.newZygote()
@@ -148,7 +147,7 @@ func (p *pool) relearn(names []string) {
 	}
 	p.mu.Unlock()
 	if former != nil {
-		former.close()
+		former.retire()
 	}
 }
 
@@ -159,7 +158,29 @@ func (p *pool) unlearn(what *pool) {
 		p.habits.pool, p.habits.programs = nil, [lastPrograms][]string{}
 	}
 	p.mu.Unlock()
-	what.close()
+	what.retire()
+}
+
+// retireTime is how long the zygote of a pool has to exit by itself.
+const retireTime = 10 * time.Second
+
+// retire closes a pool that has learned. Its zygote exits once its socket is closed, and only then can its group
+// be removed.
+func (p *pool) retire() {
+	p.mu.Lock()
+	z := p.zygote
+	p.zygote, p.closed = nil, true
+	p.mu.Unlock()
+	if z != nil {
+		z.Close()
+	}
+	if p.group != nil {
+		p.group.Idle(false) // else it may wait for a processor for long
+		for end := time.Now().Add(retireTime); p.group.Processes() > 0 && time.Now().Before(end); {
+			<-time.After(10 * time.Millisecond)
+		}
+	}
+	p.close()
 }
 
 // refuse notes that a zygote could not learn names. If several are new, it may be the fault of one: from then on

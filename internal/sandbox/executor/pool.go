@@ -220,15 +220,21 @@ func (e *executor) newPools(env *Environment) {
 	}
 }
 
-// imageZygote bounds the interpreter of an image, with all that it starts beside sandboxes.
-var imageZygote = cgroup.Limits{Memory: 1 << 30, Processes: 64}
+// boundZygote bounds an interpreter that imports what its image, or programs, have chosen, with all that it
+// starts beside sandboxes.
+var boundZygote = cgroup.Limits{Memory: 1 << 30, Processes: 64}
 
 // zygoteGroup creates the group of a zygote, without limits if its interpreter is the machine's own.
 func (e *executor) zygoteGroup(env *Environment, tier string) (*cgroup.Group, error) {
 	if !env.IsImage() {
 		return e.machine.Groups.CreateIdle("zygote-" + strings.TrimPrefix(env.Name+"-"+tier, "-"))
 	}
-	g, err := e.machine.Groups.Create(engine.NewID().String(), imageZygote)
+	return e.boundGroup()
+}
+
+// boundGroup creates the group of such an interpreter.
+func (e *executor) boundGroup() (*cgroup.Group, error) {
+	g, err := e.machine.Groups.Create(engine.NewID().String(), boundZygote)
 	g.Idle(true)
 	return g, err
 }

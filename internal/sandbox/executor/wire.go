@@ -282,6 +282,8 @@ func (r *RunRequest) check() error {
 		return errors.New("a limit is out of range")
 	case r.CPUs < 0 || r.CPUTime < 0 || r.Count < 0 || r.Bytes < 0 || r.Total < 0:
 		return errors.New("a negative limit")
+	case len(r.Imports) > maxImports:
+		return errors.New("too many imports")
 	case r.Inputs < 0 || r.Inputs > maxInputs || r.Lends < 0 || r.Lends > min(r.Inputs, maxLent):
 		return errors.New("too many inputs")
 	case len(r.Mounts) > engine.MaxMounts:

@@ -127,3 +127,28 @@ func TestLearnRefused(t *testing.T) {
 		t.Error("nobody uses it and it stays")
 	}
 }
+
+// TestLearnLarge has a package that takes more memory than a zygote may have which has learned something.
+func TestLearnLarge(t *testing.T) {
+	if os.Geteuid() != 0 {
+		sandboxtest.Skip(t, "needs root: without it there are no control groups")
+	}
+	runtimes := withPackages(t, map[string]string{ // pid 2 is a program
+		"large/__init__.py": "import os\nx = b'x' * (3 << 30 if os.getpid() != 2 else 1)\n"})
+	var log syncBuffer
+	launcher := executor.NewLauncher(executor.LaunchOptions{Runtimes: runtimes, WarmFirst: true,
+		Log: slog.New(slog.NewTextHandler(&log, nil))})
+	s, err := executor.Start(t.Context(), executor.Config{Launcher: launcher, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if !sandboxtest.Await(func() bool {
+		if sandboxtest.Run(t, s, has("large")).Stdout != "False\n" {
+			t.Fatal("a zygote has learned a package of 3 GiB")
+		}
+		return strings.Contains(log.String(), "does not learn large")
+	}) {
+		t.Errorf("nobody is told that it is not learned: %s", &log)
+	}
+}
