@@ -49,7 +49,7 @@ func (c *strictConn) CloseWrite() error {
 
 // Close implements net.Conn. The connection lingers if the client may still send.
 func (c *strictConn) Close() error {
-	if c.answered.Swap(false) && c.gate.lingering.take(c) {
+	if c.answered.Swap(false) && c.gate.lingering.add(c) {
 		return nil
 	}
 	return c.end()

@@ -31,8 +31,8 @@ func newLingering(most int) *lingering {
 	return &lingering{all: all, each: max(all/4, 1), open: map[*strictConn]struct{}{}, from: map[netip.Prefix]int{}}
 }
 
-// take lets a connection linger and closes it afterwards, or returns false.
-func (l *lingering) take(c *strictConn) bool {
+// add lets a connection linger and closes it afterwards, or returns false.
+func (l *lingering) add(c *strictConn) bool {
 	at := network(address(c.RemoteAddr()))
 	l.mu.Lock()
 	defer l.mu.Unlock()
