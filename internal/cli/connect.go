@@ -53,7 +53,8 @@ func (a *app) checkData() error {
 	}
 	err := command.ReadableFolder(a.Config.Data)
 	if f, ok := errors.AsType[*command.Failure](err); ok {
-		f.Hint = "--data is where Airlock has its packages, and `airlock setup --data DIR` makes it; a program gets files with -f"
+		f.Hint = "--data is where Airlock has its packages, and `airlock setup --data DIR` makes it; " +
+			"a program gets files with -f"
 	}
 	return err
 }

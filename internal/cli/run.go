@@ -329,7 +329,8 @@ func (a *app) readRequest(opts runOptions, args []string, dash int) (client.RunR
 		return req, err
 	}
 	if name == "-" && len(bytes.TrimSpace(code)) == 0 {
-		return req, command.Fail(command.ExitUsage, "name a FILE, give -c CODE, or pipe code in: `echo 'print(6 * 7)' | airlock run`",
+		return req, command.Fail(command.ExitUsage,
+			"name a FILE, give -c CODE, or pipe code in: `echo 'print(6 * 7)' | airlock run`",
 			"there is no code on standard input")
 	}
 	req.Code, err = command.TextOf(name, code, command.AsUTF8)

@@ -8,7 +8,8 @@ import (
 
 // One statement begins a line or follows a semicolon. Brackets and comments end what is looked at.
 var imports = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)(?:^|;)[ \t]*(?:import[ \t]+([\w., \t]+)|from[ \t]+([\w.]+)[ \t]+import[ \t(]+([\w, \t]*))`)
+	return regexp.MustCompile(`(?m)(?:^|;)[ \t]*` +
+		`(?:import[ \t]+([\w., \t]+)|from[ \t]+([\w.]+)[ \t]+import[ \t(]+([\w, \t]*))`)
 })
 
 // Imports returns the modules that a Python program imports, from a quick scan. What it imports from a

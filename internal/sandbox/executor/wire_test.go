@@ -48,6 +48,7 @@ func TestRequestsAreChecked(t *testing.T) {
 		"for ever":          func(r *RunRequest) { r.Timeout = 1 << 62 },
 		"negative outputs":  func(r *RunRequest) { r.Count = -1 },
 		"too many inputs":   func(r *RunRequest) { r.Inputs = maxInputs + 1 },
+		"too many imports":  func(r *RunRequest) { r.Imports = make([]string, maxImports+1) },
 		"no workspace":      func(r *RunRequest) { r.Workspace = 0 },
 		"endless workspace": func(r *RunRequest) { r.Workspace = 1 << 60 },
 	} {
