@@ -176,7 +176,7 @@ func TestDrainKeepsTheDoorOpen(t *testing.T) {
 		data, out := dataWithoutPackages(t, who), filepath.Join(folder(t, who.credential), "out")
 		s := serve(t, who, data)
 		run := who.command(t, nil, "run", "--data", data, "-o", out, "-c", "import time\nprint('up', flush=True)\n"+
-			"time.sleep(2)\nfor i in range(20): open(f'{i}.txt', 'w').write('made')")
+			"time.sleep(3)\nfor i in range(20): open(f'{i}.txt', 'w').write('made')")
 		said, err := run.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

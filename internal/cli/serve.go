@@ -225,11 +225,12 @@ func (a *app) drain(s *service, server *httpd.Server, signals <-chan os.Signal) 
 	return errors.Join(err, server.Shutdown(closing))
 }
 
-// letFetch keeps the door open while clients fetch the files of the runs that ended last: until no request has come
-// for a while, or another signal comes.
+// letFetch keeps the door open while clients fetch the files of the runs that ended last: until no request has begun
+// or ended for a while, or another signal comes. The while begins with the call at the earliest: a run ends before
+// its request does, which may have begun long ago.
 func letFetch(server *httpd.Server, unused time.Duration, signals <-chan os.Signal) {
 	const most = 5 * time.Second
-	for began := time.Now(); time.Since(began) < most && server.Unused() < unused; {
+	for began := time.Now(); time.Since(began) < most && min(time.Since(began), server.Unused()) < unused; {
 		select {
 		case <-signals:
 			return
