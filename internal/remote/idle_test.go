@@ -41,6 +41,10 @@ func TestIdleInterpreters(t *testing.T) {
 		if err := controls.Freeze(engine.Stop); err != nil {
 			t.Fatal(err)
 		}
+		// A program that comes before the stop does is refused until the worker's next report, and there is none here.
+		if !sandboxtest.Await(func() bool { return worker.admission.free() == 2 }) {
+			t.Fatal("the stopped interpreter keeps its slot")
+		}
 		all = append(all, controls)
 	}
 	for range 8 {
