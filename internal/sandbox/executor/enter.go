@@ -220,8 +220,8 @@ func (j *job) follow(l *Link) error {
 func (e *executor) startInside(at *runningSandbox, c *Command) (j *job, err error) {
 	at.entered.starting.Lock()
 	defer at.entered.starting.Unlock()
-	if at.full() {
-		return nil, ErrTooMany
+	if n, most := at.processes(); n > most {
+		return nil, TooMany(fmt.Sprintf("%d of %d", n, most))
 	}
 	if err := at.freezer.refused(); err != nil { // its processes are frozen, because they would be too many
 		return nil, err
@@ -251,12 +251,12 @@ func (e *executor) startInside(at *runningSandbox, c *Command) (j *job, err erro
 	return j, nil
 }
 
-// full reports whether the sandbox has reached its process limit: the kernel does not
-// apply the limit to a process that enters a control group or a user namespace.
-func (s *runningSandbox) full() bool {
-	most := int64(s.box.Request.Processes + s.box.Machine.can.Own.Processes)
+// processes returns how many processes the sandbox has, and its limit: the kernel does not apply it to a process that
+// enters a control group or a user namespace.
+func (s *runningSandbox) processes() (n, most int64) {
+	most = int64(s.box.Request.Processes + s.box.Machine.can.Own.Processes)
 	if g := s.box.Group; g != nil {
-		return g.Processes() > most
+		return g.Processes(), most
 	}
-	return int64(len(s.entered.list(s.pid)))+1 > most
+	return int64(len(s.entered.list(s.pid))) + 1, most
 }

@@ -248,11 +248,15 @@ var (
 	errReleased  = NewFailure(engine.ErrUnavailable, "the workspace was released meanwhile", "try again")
 	ErrNoProgram = &Failure{Kind: engine.ErrConflict, Text: engine.ErrNoProgram.Error(), Hint: "start one first",
 		NoProgram: true}
-	ErrTooMany = NewFailure(engine.ErrBusy, "as many processes as may be run in this sandbox",
-		"end one of them, or wait until one has ended")
 	errHeldMemory = NewFailure(engine.ErrFull, "the memory for workspaces that stay between runs is used up",
 		"delete sessions that are no longer used, or wait until they expire")
 )
+
+// TooMany returns the failure to start a process in a sandbox that has as many as it may have, or as the kernel makes.
+func TooMany(why string) *Failure {
+	return NewFailure(engine.ErrBusy, "as many processes as may be run in this sandbox: "+why,
+		"end one of them, or wait until one has ended")
+}
 
 // Enterable reports whether other processes may enter the sandbox of the program.
 func (r *RunRequest) Enterable() bool { return r.Live || r.Held != "" }

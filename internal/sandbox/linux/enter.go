@@ -203,8 +203,8 @@ func startIn(s *spawn.Script, init int, c *executor.Command) (p executor.Entered
 // cloneError returns the error for one of clone.
 func cloneError(err error) error {
 	switch {
-	case errors.Is(err, unix.EAGAIN): // the control group's limit
-		return executor.ErrTooMany
+	case errors.Is(err, unix.EAGAIN): // the limit of a control group or of the machine
+		return executor.TooMany("the kernel makes no more")
 	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOMEM): // its init has ended, or is ending
 		return executor.ErrNoProgram
 	}
