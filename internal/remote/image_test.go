@@ -160,6 +160,9 @@ func TestImageFaults(t *testing.T) {
 			if engine.KindOf(err) != tt.kind || !strings.Contains(err.Error(), tt.want) || began.Load() != 0 {
 				t.Errorf("%v, %d programs; want %v with %q", err, began.Load(), tt.kind, tt.want)
 			}
+			if free := s.scheduler.all()[0].free(); free != 16 {
+				t.Errorf("the api knows of %d free slots, want 16", free)
+			}
 			s.config.QueueTime = 10e9
 			if _, err := s.Run(t.Context(), sandboxtest.Python("1"), &sink{}); err != nil {
 				t.Errorf("the next program: %v", err)

@@ -33,7 +33,9 @@ func (w *Worker) run(rw http.ResponseWriter, r *http.Request, request *runReques
 	}
 	defer seat.leave()
 	x := w.exchange(rw, r)
-	x.done(x.perform(r.Context(), spec, request, seat))
+	done, err := x.perform(r.Context(), spec, request, seat)
+	seat.leave() // what is free then, the answer says
+	x.done(done, err)
 	return nil
 }
 
