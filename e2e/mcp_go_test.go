@@ -156,8 +156,24 @@ func TestMCPConversation(t *testing.T) {
 		return &mcp.ElicitResult{Action: agree}, nil
 	}}
 	data := dataWithPackages(t, who)
-	a := newAgent(t, overStdio(t, who, "--data", data, "--files", files, "-o", out, "--workspace", site),
-		options)
+	relative := func(folder string) string {
+		path, err := filepath.Rel(site, folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	started := who.command(t, nil, "mcp", "--data", data, "--files", relative(files), "-o", relative(out), "--workspace", ".")
+	started.Dir = site
+	a := newAgent(t, &mcp.CommandTransport{Command: started}, options)
+	if got, _ := a.call("run_code", map[string]any{"code": "1", "files": []string{"none.csv"}}); got !=
+		`files: there is no file "none.csv" below `+files {
+		t.Errorf("a file that is not there: %q", got)
+	}
+	if got, _ := a.call("propose_changes", map[string]any{"response": "x", "root": "."}); got !=
+		"root: changes may be proposed in "+site {
+		t.Errorf("another folder: %q", got)
+	}
 	got, _ := a.call("run_code", map[string]any{
 		"code": "import pandas as pd\ndf = pd.read_csv('sales.csv')\nprint(df.shape)", "files": []string{"sales.csv"}})
 	if !strings.HasSuffix(got, "\n(3, 2)\n") {

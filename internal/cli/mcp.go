@@ -102,6 +102,9 @@ func (a *app) checkMCP(o mcpOptions) error {
 
 // serveMCP serves until the input ends.
 func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
+	if err := o.makeAbsolute(); err != nil {
+		return err
+	}
 	d := &mcpServer{app: a, options: o, ctx: ctx, sent: map[string]string{}}
 	defer d.close()
 	stdio := mcp.Stdio{Connect: d.endpoint, Version: readVersion(a.release).Version}
@@ -125,6 +128,24 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 	}
 	if err := stdio.Serve(ctx, a.Streams.In, a.Streams.Out); err != nil {
 		return command.Fail(command.ExitFailed, "", "%w", err)
+	}
+	return nil
+}
+
+// makeAbsolute makes the paths of the folders absolute, for answers that name them: an agent cannot know in which
+// folder this command was started.
+func (o *mcpOptions) makeAbsolute() (err error) {
+	folders := []*string{&o.files, &o.output}
+	for i := range o.workspaces {
+		folders = append(folders, &o.workspaces[i])
+	}
+	for _, folder := range folders {
+		if *folder == "" {
+			continue
+		}
+		if *folder, err = filepath.Abs(*folder); err != nil {
+			return command.Fail(command.ExitFailed, "", "%w", err)
+		}
 	}
 	return nil
 }
@@ -320,10 +341,7 @@ const maxSent = 4096
 // save saves what a program made. No user can be asked: a name that is taken gets a
 // number, and a file that wants an approval is left out.
 func (d *mcpServer) save(ctx context.Context, files []mcp.MadeFile) (string, error) {
-	output, err := filepath.Abs(d.options.output)
-	if err != nil {
-		return "", err
-	}
+	output := d.options.output
 	root, err := command.OpenFolder(output)
 	if err != nil {
 		return "", err

@@ -93,7 +93,7 @@ func (c *folderChanges) run(ctx context.Context, in, name string, args ...string
 func (c *folderChanges) Propose(ctx context.Context, response, root string) (mcp.Plan, error) {
 	folder := c.roots[0]
 	if root != "" {
-		i := slices.IndexFunc(c.roots, func(r string) bool { return filepath.Clean(r) == filepath.Clean(root) })
+		i := slices.Index(c.roots, filepath.Clean(root))
 		if i < 0 {
 			return mcp.Plan{}, mcp.Refused("root: changes may be proposed in %s", strings.Join(c.roots, ", "))
 		}
