@@ -36,7 +36,7 @@ var table = []Language{
 	},
 	{
 		Name:     "js",
-		Aliases:  []string{"javascript", "node", "nodejs", "bun", "bun-js"},
+		Aliases:  []string{"javascript", "node", "nodejs", "node.js", "bun", "bun-js"},
 		Title:    "JavaScript",
 		Entry:    "main.js",
 		Default:  true,

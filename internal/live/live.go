@@ -202,6 +202,12 @@ func findLanguage(name string) (language.Language, error) {
 		"%.40q has no live interpreter; there are python, javascript, typescript, bash and r", name)
 }
 
+// Named returns the name of a live session's language that a client spells in this way; "": it has no live interpreter.
+func Named(name string) string {
+	lang, _ := findLanguage(name)
+	return nameOf(lang.Name)
+}
+
 // Create makes a live session. Its interpreter starts with its first cell.
 func (s *Service) Create(ctx context.Context, caller engine.Caller, req Request) (engine.Session, error) {
 	image, err := s.engine.ChooseImage(caller, cmp.Or(req.Origin, engine.OriginNative), req.Image, req.Packages)

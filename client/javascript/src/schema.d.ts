@@ -1929,7 +1929,8 @@ export interface components {
              */
             kind?: "files" | "held" | "live" | null;
             /**
-             * @description Of a live session; absent, python, or the first of these that its image has.
+             * @description Of a live session; absent, python, or the first of these that its image has. Aliases of `/languages` are
+             *     accepted, too.
              * @enum {unknown}
              */
             language?: "python" | "javascript" | "typescript" | "bash" | "r" | null;

@@ -35,10 +35,6 @@ type codeContext struct {
 	standard    bool // of its language
 }
 
-// spellings of the languages that there are.
-var spellings = map[string]string{"python": "python", "javascript": "javascript", "js": "javascript",
-	"typescript": "typescript", "ts": "typescript", "bash": "bash", "r": "r"}
-
 func (h *Handler) codeRoutes() *http.ServeMux {
 	mux := http.NewServeMux()
 	handle := func(pattern string, do func(http.ResponseWriter, *http.Request, *sandbox) error) {
@@ -92,7 +88,7 @@ func (sb *sandbox) language() string {
 
 // standardContext returns the default context of a language, and makes it on the first use.
 func (h *Handler) standardContext(ctx context.Context, sb *sandbox, language string) (*codeContext, error) {
-	spelled := spellings[strings.ToLower(language)]
+	spelled := live.Named(language)
 	sb.mu.Lock()
 	defer sb.mu.Unlock()
 	for _, c := range sb.contexts {
@@ -105,7 +101,7 @@ func (h *Handler) standardContext(ctx context.Context, sb *sandbox, language str
 
 // newContext adds a context. The caller holds the sandbox's mu.
 func (h *Handler) newContext(ctx context.Context, sb *sandbox, c codeContext) (*codeContext, error) {
-	spelled := spellings[strings.ToLower(c.Language)]
+	spelled := live.Named(c.Language)
 	if spelled == "" {
 		return nil, &engine.Error{Op: "context", Kind: engine.ErrInvalid, Err: errLanguage,
 			Hint: "There are " + strings.Join(live.Languages(nil), ", ") + "."}

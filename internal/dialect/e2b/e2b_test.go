@@ -305,6 +305,18 @@ func TestStandardContexts(t *testing.T) {
 		list[1].Language != "javascript" || list[1].Dir != home {
 		t.Errorf("%s", w.Body)
 	}
+	for spelled, want := range map[string]string{"NodeJS": "javascript", "py": "python", "sh": "bash", "ts": "typescript",
+		"java": ""} {
+		if got := live.Named(spelled); got != want {
+			t.Errorf("%s is %q, want %q", spelled, got, want)
+		}
+		w := ask(h, "POST", "/contexts", `{"language":"`+spelled+`"}`, "E2b-Sandbox-Id", made.SandboxID, "E2b-Sandbox-Port",
+			"49999", "X-Access-Token", made.EnvdToken)
+		var c codeContext
+		if err := json.Unmarshal(w.Body.Bytes(), &c); (err != nil || c.Language != want) && want != "" {
+			t.Errorf("a context of %s: %s, want %s", spelled, w.Body, want)
+		}
+	}
 }
 
 func TestList(t *testing.T) {

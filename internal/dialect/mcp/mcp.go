@@ -234,13 +234,15 @@ func (s *Server) imageNames(caller engine.Caller) (names []string) {
 	return names
 }
 
+// nameLanguages lists the installed languages in the definition of run_code. A call may name one by its alias, too.
 func (s *Server) nameLanguages(ctx context.Context) {
 	for _, t := range s.tools {
 		if t.name == "run_code" {
-			t.args = slices.Clone(t.args)
-			i := slices.IndexFunc(t.args, func(a argument) bool { return a.name == "language" })
-			t.args[i].enum = s.Languages(ctx)
-			s.sdk.AddTool(t.definition(), s.handler(&t))
+			listed := t
+			listed.args = slices.Clone(t.args)
+			i := slices.IndexFunc(listed.args, func(a argument) bool { return a.name == "language" })
+			listed.args[i].enum = s.Languages(ctx)
+			s.sdk.AddTool(listed.definition(), s.handler(&t))
 		}
 	}
 }

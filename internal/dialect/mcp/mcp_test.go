@@ -222,6 +222,12 @@ func TestRunCode(t *testing.T) {
 			"OK, exit 0, 0.00 s. session S keeps its files and variables: pass it to go on.\n\npython: x1in\n"},
 	}
 	session := sessionOf(t, call1(t, c, "run_code", map[string]any{"code": "print x", "language": "bash"}))
+	if _, err := c.ListTools(t.Context(), nil); err != nil { // which names the languages
+		t.Fatal(err)
+	}
+	cases = append(cases, cases[0], cases[0])
+	cases[len(cases)-2].name, cases[len(cases)-2].args = "an alias", map[string]any{"code": "print hello", "language": "Py"}
+	cases[len(cases)-1].name, cases[len(cases)-1].args = "a title", map[string]any{"code": "print hello", "language": "Bash"}
 	for _, language := range []string{"c", "python"} {
 		cases = append(cases, cases[0])
 		last := &cases[len(cases)-1]
@@ -247,6 +253,9 @@ func TestRefusals(t *testing.T) {
 	r := newRig(t)
 	c := r.client("ada", nil)
 	session := sessionOf(t, call1(t, c, "run_code", map[string]any{"code": "print x"}))
+	if _, err := c.ListTools(t.Context(), nil); err != nil { // which names the languages
+		t.Fatal(err)
+	}
 	theirs := sessionOf(t, call1(t, r.client("mallory", nil), "run_code", map[string]any{"code": "print x"}))
 	gone := func(handle string) string {
 		return `there is no session "` + handle + `" (it expired, or never was): leave session out to begin a new one`

@@ -1804,7 +1804,9 @@ class SessionRequest(Struct, kw_only=True, omit_defaults=True):
     """
     language: Literal["python", "javascript", "typescript", "bash", "r"] | None = None
     """
-    Of a live session; absent, python, or the first of these that its image has.
+    Of a live session; absent, python, or the first of these that its image has. Aliases of `/languages` are
+    accepted, too.
+
     """
     python_packages: str | None = None
     """
