@@ -159,12 +159,18 @@ func (a *app) packageSets() engine.PackageSets {
 		Origins: map[engine.Origin]string{engine.OriginOnyx: language.OnyxPackages,
 			engine.OriginLibreChat: language.LibreChatPackages},
 		Keys: map[string]string{},
+		Main: map[string][]engine.Package{},
 		Has:  func(set, module string) bool { return setup.HasModule(a.Config.Installed(), set, module) },
 		With: setup.SetsWith,
 	}
 	installed, _ := setup.InspectSets(a.Config.Installed()) // doctor reports a damaged record
 	for _, set := range installed {
 		sets.Installed = append(sets.Installed, set.Set)
+		for _, p := range set.Packages {
+			if p.OK {
+				sets.Main[set.Set] = append(sets.Main[set.Set], engine.Package{Name: p.Name, Version: p.Version})
+			}
+		}
 	}
 	for _, rule := range a.Config.Packages {
 		switch protocol, key, name := config.PackagesRule(rule); {

@@ -18,10 +18,17 @@ type PackageSets struct {
 	// A set that is not installed counts as not named.
 	Origins map[Origin]string
 	Keys    map[string]string
+	// Main are the main packages of each installed set that can be imported, in order of name.
+	Main map[string][]Package
 	// Has reports whether an installed set has a module, such as "google.cloud"; nil: nobody knows.
 	Has func(set, module string) bool
 	// With returns the sets that have a package, such as "Pillow", once they are installed; nil: nobody knows.
 	With func(distribution string) []string
+}
+
+// Package is a package of a set.
+type Package struct {
+	Name, Version string
 }
 
 // PackageSet is a set of Python packages, and whose programs get it.
@@ -57,6 +64,13 @@ func (p *PackageSets) Describe() []PackageSet {
 		}
 	}
 	return sets
+}
+
+// PackagesOf returns the set of a caller's programs whose requests name none, and its main packages; "" if no set is
+// installed.
+func (s *Service) PackagesOf(caller Caller, origin Origin) (set string, main []Package) {
+	set = s.cfg.Packages.of(caller, origin)
+	return set, s.cfg.Packages.Main[set]
 }
 
 // of chooses the set of a run whose request names none; empty where nothing is

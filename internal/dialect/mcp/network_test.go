@@ -1,8 +1,13 @@
 package mcp
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/airlock-run/airlock/internal/engine"
+	"github.com/airlock-run/airlock/internal/engine/enginetest"
+	"github.com/airlock-run/airlock/internal/sandbox/sandboxtest"
 )
 
 // A caller and its host are told of the network before a program runs.
@@ -28,6 +33,34 @@ func TestNetworkIsSaid(t *testing.T) {
 		}
 		if private := list.CacheScope == "private"; private != (rules != "") {
 			t.Errorf("%q: the list is %s", rules, list.CacheScope)
+		}
+	}
+}
+
+// A caller is told of the packages of its own set, the well-known ones first, in a short answer.
+func TestPackagesAreSaid(t *testing.T) {
+	many := []engine.Package{}
+	for i := range 200 {
+		many = append(many, engine.Package{Name: fmt.Sprintf("a-package-%d", i), Version: "1.0"})
+	}
+	many = append(many, engine.Package{Name: "Pandas", Version: "2.2.2"}, engine.Package{Name: "numpy", Version: "1.26.4"})
+	few := []engine.Package{{Name: "altair", Version: "6.3.0"}, {Name: "pandas", Version: "3.1.1"}}
+	for own, want := range map[string]string{
+		"":          "Python packages: the set \"current\": pandas 3.1.1, altair 6.3.0. `pip list`",
+		"librechat": `the set "librechat": numpy 1.26.4, Pandas 2.2.2, a-package-0 1.0, `,
+		"own":       "the set \"own\". `pip list`",
+	} {
+		r := newRig(t, func(o *Options) {
+			o.Engine = enginetest.Start(t, engine.Config{Packages: engine.PackageSets{
+				Installed: []string{"current", "librechat", "own"},
+				Main:      map[string][]engine.Package{"current": few, "librechat": many},
+			}}, sandboxtest.NewFake(nil))
+			o.Local.Packages = own
+		})
+		got := textOf(call1(t, r.local(nil), "describe_environment", nil))
+		if more := strings.Contains(got, " more. `pip list`"); !strings.Contains(got, want) || len(got) > 1500 ||
+			more != (own == "librechat") {
+			t.Errorf("%q: %s", own, got)
 		}
 	}
 }

@@ -259,10 +259,8 @@ func (s *Server) deleteFile(ctx context.Context, c *call) (*sdk.CallToolResult, 
 func (s *Server) describeEnvironment(ctx context.Context, c *call) (*sdk.CallToolResult, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Languages: %s. Variables stay in python, js, ts, bash and r.\n", strings.Join(s.Languages(ctx), ", "))
-	for _, set := range s.Engine.PackageSets() {
-		if set.Default {
-			fmt.Fprintf(&b, "Python packages: the set %q; `import importlib.metadata` lists them.\n", set.Name)
-		}
+	if set, main := s.Engine.PackagesOf(c.caller, engine.OriginLive); set != "" {
+		fmt.Fprintf(&b, "Python packages: the set %q%s. `pip list` in bash lists all.\n", set, namePackages(main))
 	}
 	images, err := s.Engine.ImagesOf(c.caller)
 	if err != nil {
@@ -273,8 +271,8 @@ func (s *Server) describeEnvironment(ctx context.Context, c *call) (*sdk.CallToo
 	}
 	limits, most := s.Engine.Limits()
 	fmt.Fprintf(&b, "A program has %s (at most %s), %s of memory, %d processes, and a working directory of %s.\n",
-		limits.Timeout, most.Timeout, humanize.IBytes(uint64(limits.Memory)), limits.Processes,
-		humanize.IBytes(uint64(limits.Workspace)))
+		engine.DurationText(limits.Timeout), engine.DurationText(most.Timeout), humanize.IBytes(uint64(limits.Memory)),
+		limits.Processes, humanize.IBytes(uint64(limits.Workspace)))
 	network := "There is no network."
 	if c.caller.Network != "" { // no tool can request more
 		network = "Programs may contact, through the proxy that is set for them, and nothing else: " +
@@ -285,6 +283,34 @@ func (s *Server) describeEnvironment(ctx context.Context, c *call) (*sdk.CallToo
 		fmt.Fprintf(&b, "Isolation: %s.\n", isolation.Summary)
 	}
 	return answer(strings.TrimRight(b.String(), "\n")), nil
+}
+
+// wellKnown are the packages that a model is told of first.
+var wellKnown = strings.Fields(`numpy pandas matplotlib scipy scikit-learn seaborn plotly statsmodels sympy polars pyarrow
+	duckdb pillow openpyxl python-docx python-pptx pypdf reportlab requests beautifulsoup4 lxml torch transformers`)
+
+// packagesLength bounds the names of packages in an answer.
+const packagesLength = 750
+
+// namePackages names packages with their versions, the well-known ones first: ": numpy 2.4.6, pandas 3.1.1 and 9 more".
+func namePackages(packages []engine.Package) string {
+	rank := func(p engine.Package) int {
+		if i := slices.Index(wellKnown, strings.ToLower(p.Name)); i >= 0 {
+			return i
+		}
+		return len(wellKnown)
+	}
+	packages = slices.SortedStableFunc(slices.Values(packages), func(a, b engine.Package) int { return rank(a) - rank(b) })
+	var b strings.Builder
+	for i, p := range packages {
+		named := ", " + p.Name + " " + p.Version
+		if b.Len()+len(named) > packagesLength {
+			fmt.Fprintf(&b, " and %d more", len(packages)-i)
+			break
+		}
+		b.WriteString(named)
+	}
+	return strings.Replace(b.String(), ",", ":", 1)
 }
 
 // aboutImages describes the images for a model.
