@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -106,9 +107,7 @@ func (s *Service) hint(ctx context.Context, j *job, found symptom) Hint {
 	case missingFile:
 		text = s.fileHint(ctx, j, found.name)
 	case noPip:
-		if s.cfg.Network.Egress != nil && j.grant == nil && s.mayAskFor(j.caller, NetworkRule{Set: PackagesSet}) {
-			text = "`pip install` works with network access to packages (`--allow-net packages`, field network)."
-		}
+		text, wanted = s.pipHint(j, found.name)
 	case noNetwork:
 		text = s.networkHint(j)
 	case noThreads:
@@ -179,25 +178,50 @@ func (s *Service) moduleHint(ctx context.Context, j *job, module string) (text, 
 	if wanted != module {
 		subject = fmt.Sprintf("%s (package %s) is not in this environment.", module, wanted)
 	}
+	return s.packageHint(j, module, wanted, subject), wanted
+}
+
+// pipHint returns the hint for a package that pip could not install, and its name: what is said of its module, too.
+func (s *Service) pipHint(j *job, wanted string) (text, missing string) {
+	if wanted == anyPackage {
+		if s.registryHint(j, "", "") != "" {
+			text = "`pip install` works with network access to packages (`--allow-net packages`, field network)."
+		}
+		return text, ""
+	}
+	module := cmp.Or(moduleOf(wanted), strings.ReplaceAll(wanted, "-", "_"))
+	if s.finds(j, module) {
+		return fmt.Sprintf("the package %s is here already, and its module is called %s.", wanted, module), ""
+	}
+	return s.packageHint(j, module, wanted, wanted+" is not in this environment."), wanted
+}
+
+// anyPackage is what guest/pip.py calls packages that it was not given by name.
+const anyPackage = "packages"
+
+// setUpOwn is how the operator of a service installs what no set has.
+const setUpOwn = "install it with `airlock setup --python-requirements FILE`"
+
+// packageHint returns who can get the package of a module that a program misses, after a subject.
+func (s *Service) packageHint(j *job, module, wanted, subject string) string {
 	if others := s.environmentsWith(j, module); len(others) > 0 {
-		return subject + " It is in " + strings.Join(others[:min(len(others), namedFiles)], ", and in ") + ".", wanted
+		return subject + " It is in " + strings.Join(others[:min(len(others), namedFiles)], ", and in ") + "."
 	}
 	var offers []string
 	if s.cfg.Packages.With != nil {
 		offers = s.cfg.Packages.With(wanted)
 	}
 	condition := ifItExists
-	if distributions[module] != "" || len(offers) > 0 {
+	if distributions[module] == wanted || len(offers) > 0 {
 		condition = ""
 	}
 	offers = slices.DeleteFunc(offers, func(set string) bool { return slices.Contains(s.cfg.Packages.Installed, set) })
 	pip := "pip install " + wanted
 	switch {
 	case j.image != nil:
-		return subject + " " + s.installHint(j, pip, "add it to the image "+ShownName(j.image.Name), condition), wanted
+		return subject + " " + s.installHint(j, pip, "add it to the image "+ShownName(j.image.Name), condition)
 	case len(offers) == 0:
-		const own = "install it with `airlock setup --python-requirements FILE`"
-		return subject + " " + s.installHint(j, pip, own, condition), wanted
+		return subject + " " + s.installHint(j, pip, setUpOwn, condition)
 	}
 	setUp := "`airlock setup`" // a machine without packages gets the set current
 	if offers[0] != language.CurrentPackages || len(s.cfg.Packages.Installed) > 0 {
@@ -208,7 +232,7 @@ func (s *Service) moduleHint(ctx context.Context, j *job, module string) (text, 
 	} else {
 		setUp = "The operator can install it with " + setUp + " and start the service again. "
 	}
-	return subject + " " + setUp + s.registryHint(j, pip, ""), wanted
+	return subject + " " + setUp + s.registryHint(j, pip, "")
 }
 
 // finds reports whether the environment of a program has a module of Python.

@@ -49,6 +49,10 @@ func missing(module string) string {
 	return header + "ModuleNotFoundError: No module named '" + module + "'\n"
 }
 
+func noPip(name string) string {
+	return "pip: " + name + " cannot be installed here: there is no network to the package registries.\n"
+}
+
 // TestHint has the one line for each way to fail, and the ways that have none.
 func TestHint(t *testing.T) {
 	operator := engine.Caller{Owner: engine.Local, Admin: true}
@@ -164,10 +168,22 @@ func TestHint(t *testing.T) {
 		"not to be asked for": {stderr: missing("plotly"), config: engine.Config{Packages: sets("current"),
 			Network: withNetwork("api.example.com")}, want: "plotly is not in this environment. " + byOperator +
 			", or allow `pip install plotly` (network_allow: packages)."},
-		"pip": {stderr: "pip: packages cannot be installed here: a sandbox has no network.\nWhat `pip list` names is there.\n",
+		"pip": {stderr: "pip: packages cannot be installed here: there is no network.\nWhat `pip list` names is there.\n",
 			config: engine.Config{Network: withNetwork("packages")},
 			want:   "`pip install` works with network access to packages (`--allow-net packages`, field network)."},
-		"pip without permission": {stderr: "pip: packages cannot be installed here: a sandbox has no network.\n"},
+		"pip without permission": {stderr: "pip: packages cannot be installed here: there is no network.\n"},
+		"pip, of a name": {stderr: noPip("plotly"), config: engine.Config{Packages: sets("current")},
+			want: "plotly is not in this environment. " + byOperator + "."},
+		"pip, of a name that may not exist": {stderr: noPip("bokeh"), config: engine.Config{Packages: sets("current")},
+			want: "bokeh is not in this environment. " + ifItExists + "the" + can + "."},
+		"pip, of a set": {stderr: noPip("scikit-learn"), config: engine.Config{Packages: sets("current", "onyx")},
+			want: "scikit-learn is not in this environment. It is in the package set onyx (`--packages onyx`, field " +
+				"python_packages)."},
+		"pip, of what may be asked for": {stderr: noPip("plotly"), config: engine.Config{Packages: sets("current"),
+			Network: withNetwork("packages")}, want: "plotly is not in this environment. `pip install plotly` gets it with " +
+			"network access to packages (`--allow-net packages`, field network)."},
+		"pip, of another version": {stderr: noPip("Pillow"), config: engine.Config{Packages: sets("current")},
+			want: "the package Pillow is here already, and its module is called PIL."},
 
 		"no network": {stderr: unreached, want: "programs have no network here."},
 		"no host is allowed": {stderr: unreached, config: engine.Config{Network: withNetwork()},

@@ -336,8 +336,8 @@ func symptomOfLine(line string, last bool) symptom {
 	if name := firstGroup(noFileText(), line); isPlain(name) && !strings.Contains(line, "ENOENT") {
 		return symptom{missingFile, name}
 	}
-	if strings.HasPrefix(line, "pip: packages cannot be installed here") { // of guest/pip.py
-		return symptom{kind: noPip}
+	if name, _, found := strings.Cut(strings.TrimPrefix(line, "pip: "), " cannot be installed here"); found && isModule(name) {
+		return symptom{noPip, name} // of guest/pip.py
 	}
 	if s := symptomOfModule(line); s.kind != noSymptom {
 		return s
