@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -149,6 +150,9 @@ type Transaction struct {
 	// Reverted is the transaction that undid this one as a whole, "" if there is
 	// none, or if it was undone in turn.
 	Reverted string `json:"reverted,omitempty"`
+	// AppliedBy is, for a proposal, a later transaction of the same reply that changed all of its files and that nobody
+	// has reverted: there is nothing left to approve. It is found if History is asked for committed ones, too.
+	AppliedBy string `json:"applied_by,omitempty"`
 }
 
 // History returns the transactions in the given states, the newest first. Without
@@ -170,9 +174,26 @@ func (w *Workspace) History(ctx context.Context, limit int, states ...State) ([]
 		if limit > 0 && len(all) == limit {
 			break
 		}
-		all = append(all, Transaction{Record: r, Reverted: reverted[r.ID]})
+		t := Transaction{Record: r, Reverted: reverted[r.ID]}
+		if at := slices.IndexFunc(records, func(done *Record) bool { return reverted[done.ID] == "" && done.applies(r) }); at >= 0 {
+			t.AppliedBy = records[at].ID
+		}
+		all = append(all, t)
 	}
 	return all, nil
+}
+
+// applies reports whether a transaction carried out a proposal after that was made.
+func (r *Record) applies(proposed *Record) bool {
+	if proposed.State != Proposed || r.State != Committed || r.Receipt == nil || r.Origin.Ref == "" ||
+		r.Origin.Kind != proposed.Origin.Kind || r.Origin.Ref != proposed.Origin.Ref || r.Updated.Before(proposed.Created) {
+		return false
+	}
+	changed := slices.Concat(r.Receipt.FilesCreated, r.Receipt.FilesUpdated, r.Receipt.FilesDeleted, r.Receipt.FilesUnchanged)
+	for _, f := range r.Receipt.FilesRenamed {
+		changed = append(changed, f.To)
+	}
+	return !slices.ContainsFunc(proposed.Files, func(f FileChange) bool { return !slices.Contains(changed, f.Path) })
 }
 
 // reversals returns the transactions that are undone, with the ones that undid

@@ -305,6 +305,10 @@ func (w *work) keep(ctx context.Context, why error) error {
 // approveKept applies a saved proposal.
 func (w *work) approveKept(ctx context.Context) (err error) {
 	if w.handled, w.proposal, err = w.state.Open(ctx, owner, w.options.approve); err != nil {
+		if errors.Is(err, changes.ErrNotFound) {
+			return &command.Failure{Code: command.ExitFailed, Word: "not_found", Hint: logHint,
+				Err: fmt.Errorf("there is no proposal %.40q", w.options.approve)}
+		}
 		return err
 	}
 	if w.handled.ByLink { // else --root named the folder, which is consent

@@ -209,7 +209,17 @@ func (a *Assistant) history() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					return a.Print(transactionReport{transactionOf(workspace.Transaction{Record: record}), p.Files})
+					all, err := ws.History(ctx, 0, workspace.Committed, workspace.Proposed)
+					if err != nil {
+						return err
+					}
+					t := workspace.Transaction{Record: record}
+					for _, known := range all {
+						if known.ID == record.ID {
+							t = known
+						}
+					}
+					return a.Print(transactionReport{transactionOf(t), p.Files})
 				}
 				found, err := ws.History(ctx, limit, workspace.Committed, workspace.Proposed)
 				if err != nil {
@@ -236,12 +246,13 @@ type transactionView struct {
 	Origin   workspace.Origin   `json:"origin"`
 	Files    []string           `json:"files"`
 	Reverted string             `json:"reverted,omitempty"`
+	Applied  string             `json:"applied_by,omitempty"` // of a proposal: as workspace.Transaction has it
 	Receipt  *workspace.Receipt `json:"receipt,omitempty"`
 }
 
 func transactionOf(t workspace.Transaction) transactionView {
 	shown := transactionView{ID: t.ID, State: t.State, Time: t.Created, Origin: t.Origin, Reverted: t.Reverted,
-		Receipt: t.Receipt, Files: []string{}}
+		Applied: t.AppliedBy, Receipt: t.Receipt, Files: []string{}}
 	for i := range t.Files {
 		shown.Files = append(shown.Files, t.Files[i].Summary())
 	}
@@ -260,6 +271,8 @@ func (t transactionView) line(p *command.Page) {
 	switch {
 	case t.Reverted != "":
 		state = p.Paint(command.Yellow, "  reverted")
+	case t.Applied != "":
+		state = p.Paint(command.Faint, "  applied since, as "+t.Applied)
 	case t.State == workspace.Proposed:
 		state = p.Paint(command.Yellow, "  waits for an approval")
 	}

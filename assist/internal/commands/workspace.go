@@ -213,6 +213,9 @@ func (a *Assistant) readPolicy() (*workspace.Policy, error) {
 	return &policy, nil
 }
 
+// logHint says where the id of a proposal or a transaction is to be had.
+const logHint = "`airlock log --root DIR` lists the proposals and transactions of a folder, with their ids"
+
 // workError gives an error of a folder or a project an exit code and a hint.
 func workError(err error) error {
 	if err == nil {
@@ -239,7 +242,9 @@ func workError(err error) error {
 		return &command.Failure{Code: command.ExitUsage, Err: err}
 	case errors.Is(err, changes.ErrClosed):
 		return &command.Failure{Code: command.ExitApproval, Err: err}
-	case errors.Is(err, workspace.ErrNothing), errors.Is(err, workspace.ErrNotFound),
+	case errors.Is(err, workspace.ErrNotFound):
+		return &command.Failure{Code: command.ExitFailed, Word: "not_found", Err: err, Hint: logHint}
+	case errors.Is(err, workspace.ErrNothing),
 		errors.Is(err, conversation.ErrNotFound), errors.Is(err, assignment.ErrNotFound):
 		return &command.Failure{Code: command.ExitFailed, Word: "not_found", Err: err}
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):

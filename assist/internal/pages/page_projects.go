@@ -232,6 +232,9 @@ func (p *reviewPage) history(v *page.Request, l changes.Link, body *timelineView
 	done := 0
 	for _, t := range found {
 		e := entryOfHistory(t)
+		if t.AppliedBy != "" {
+			continue // by an entry of this list
+		}
 		if e.Waiting {
 			_, err := p.Store.ReplyRecord(v.Context(), v.Owner(), t.ID)
 			e.Waiting = err == nil // other records belong to other visitors, or have no page

@@ -114,7 +114,13 @@ func TestTimeline(t *testing.T) {
 	if got := r.file("a.txt"); got != twoPlaces() {
 		t.Fatalf("after the redo: %q", got)
 	}
-	r.apply(r.paste("```txt:c.txt\nc\n```\n"), 303, url.Values{"file": {"f1"}})
+	const pasted = "```txt:c.txt\nc\n```\n"
+	r.paste(pasted)
+	r.see("/projects/P1", 200, "waits for you")
+	r.apply(r.paste(pasted), 303, url.Values{"file": {"f1"}}) // nothing of it waits any more
+	if body := r.see("/projects/P1", 200); strings.Contains(body, "waits for you") {
+		t.Error("the same reply, which is applied, waits")
+	}
 	r.put("mine.txt", "mine\n")
 	back := r.where(r.do("/projects/P1/undo", url.Values{"txn": {txn}, "after": {"1"}}, 303))
 	r.see(back, 200, "c.txt")
