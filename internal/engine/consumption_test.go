@@ -259,6 +259,9 @@ func TestConsumptionOfLive(t *testing.T) {
 		if diff := cmp.Diff(engine.Consumption{CPU: 5 * time.Second, Memory: 100 * 90}, sum()); diff != "" {
 			t.Error("at its end", diff)
 		}
+		if n := r.Stats().Runs[engine.StatusCancelled]; n != 0 {
+			t.Errorf("%d runs count as cancelled, and nobody cancelled one", n)
+		}
 	})
 }
 

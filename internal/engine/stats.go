@@ -16,7 +16,7 @@ type Stats struct {
 	Running  int              // runs that have started
 	Resting  int              // of those, the ones that wait for something and need no slot
 	Queued   int              // runs that wait for one
-	Runs     map[Status]int64 // ended since the start, by final status
+	Runs     map[Status]int64 // ended since the start, by final status; no interpreters that ended with their sessions
 	Rejected int64            // refused because too many others waited
 	Wait     Histogram        // how long runs waited for a slot
 	Duration Histogram        // how long programs ran that are no interpreters of live sessions
@@ -80,7 +80,9 @@ func newMeter() meter {
 func (m *meter) ended(run *Run, of Program, live bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.runs[run.Status]++
+	if !live || run.Status != StatusCancelled { // its session was deleted or idle
+		m.runs[run.Status]++
+	}
 	m.cpu += run.CPU
 	if run.StartedAt.IsZero() {
 		return

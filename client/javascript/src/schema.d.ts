@@ -5952,7 +5952,7 @@ export interface operations {
                             resting: number;
                             queued: number;
                             rejected: number;
-                            /** @description By final status. */
+                            /** @description By final status; no interpreters that ended with their sessions. */
                             ended: {
                                 [key: string]: number;
                             };
