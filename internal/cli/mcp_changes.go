@@ -51,8 +51,9 @@ type changesAnswer struct {
 			FilesUnchanged                           []string
 		}
 	}
-	State string // of a plan, from log
-	Error *command.Problem
+	Outcome string // of apply, in words
+	State   string // of a plan, from log
+	Error   *command.Problem
 }
 
 // plannedFile is what a plan would do to one file.
@@ -107,7 +108,7 @@ func (c *folderChanges) Propose(ctx context.Context, response, root string) (mcp
 		return mcp.Plan{}, mcp.Refused("response: there are no changes of files in it")
 	}
 	if r := answer.Metadata.ExecutionResult; r != nil && r.State != proposed && answer.Error == nil {
-		return mcp.Plan{Done: nothingToDo + r.Reason}, nil
+		return mcp.Plan{Done: strings.TrimSuffix(answer.Outcome, ".")}, nil
 	}
 	p := &folderPlan{root: folder, files: answer.Proposal.Files}
 	p.ID, p.Agreed = answer.Proposal.ID, c.yes
@@ -130,9 +131,6 @@ func (c *folderChanges) Propose(ctx context.Context, response, root string) (mcp
 	c.plans = append(c.plans[max(len(c.plans)+1-maxPlans, 0):], p)
 	return p.Plan, nil
 }
-
-// nothingToDo begins what is said of a plan that changes nothing.
-const nothingToDo = "Nothing to do: "
 
 // maxPlans bounds the plans in memory, with their diffs. Older ones are still proposals of their folders.
 const maxPlans = 100
@@ -217,7 +215,7 @@ func (c *folderChanges) Apply(ctx context.Context, id string, only []string) (st
 		return "", errors.New("airlock apply: there is no result")
 	}
 	if r.Reason != "" {
-		return nothingToDo + r.Reason + ".", nil
+		return answer.Outcome, nil
 	}
 	there := ""
 	if n := len(r.FilesUnchanged); n > 0 {

@@ -410,6 +410,7 @@ func (w *work) end(problem error) error {
 	r := applyReport{Proposal: w.proposal, Reports: reportsOf(w.handled), root: w.handled.Root}
 	w.handled.Result.FilesSkipped = append(w.handled.Result.FilesSkipped, w.left...)
 	r.Metadata.ExecutionResult = w.handled.Result
+	r.Outcome = receipt{w.handled.Result, r.root, r.Proposal}.outcome()
 	if err := w.message.store(w.handled.Result); err != nil {
 		problem = errors.Join(problem, err)
 	}

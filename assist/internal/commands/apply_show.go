@@ -23,6 +23,7 @@ type applyReport struct {
 	Metadata struct {
 		ExecutionResult *changes.Result `json:"executionResult"`
 	} `json:"metadata"`
+	Outcome string `json:"outcome"` // the last sentence of the text
 	command.Ended
 
 	root string // the folder
@@ -132,20 +133,24 @@ func (r receipt) show(p *command.Page) {
 		p.Line("%s %s", p.Paint(command.Yellow, command.Pad("note", 10)), command.Printable(w.Message))
 	}
 	list(command.Red, "error", r.Errors)
+	p.Line("%s", r.outcome())
+}
+
+// outcome returns the sentence that says what was done.
+func (r receipt) outcome() string {
 	switch {
 	case r.Reason == changes.AllThere && len(r.Posts) == 0:
-		p.Line("Nothing to do: %s.", r.Reason)
+		return "Nothing to do: " + r.Reason + "."
 	case r.State == changes.Applied && r.Undo != "":
-		p.Line("Done: %s. `%s` reverts it.", summary(r.Result), r.undo())
+		return fmt.Sprintf("Done: %s. `%s` reverts it.", summary(r.Result), r.undo())
 	case r.State == changes.Applied:
-		p.Line("Done: %s.", summary(r.Result))
+		return "Done: " + summary(r.Result) + "."
 	case r.State == changes.Proposed:
-		p.Line("Nothing was changed. %s.", r.approve())
+		return "Nothing was changed. " + r.approve() + "."
 	case r.Reason != "":
-		p.Line("Nothing was changed: %s.", command.Printable(r.Reason))
-	default:
-		p.Line("Nothing was changed.")
+		return "Nothing was changed: " + command.Printable(r.Reason) + "."
 	}
+	return "Nothing was changed."
 }
 
 // unanswered returns the error about questions of a reply that were not sent, or nil.
