@@ -163,7 +163,8 @@ func TestMCPConversation(t *testing.T) {
 		}
 		return path
 	}
-	started := who.command(t, nil, "mcp", "--data", data, "--files", relative(files), "-o", relative(out), "--workspace", ".")
+	started := who.command(t, nil, "mcp", "--data", data, "--files", relative(files), "-o", relative(out),
+		"--workspace", ".")
 	started.Dir = site
 	a := newAgent(t, &mcp.CommandTransport{Command: started}, options)
 	if got, _ := a.call("run_code", map[string]any{"code": "1", "files": []string{"none.csv"}}); got !=

@@ -175,8 +175,11 @@ func (w *Workspace) History(ctx context.Context, limit int, states ...State) ([]
 			break
 		}
 		t := Transaction{Record: r, Reverted: reverted[r.ID]}
-		if at := slices.IndexFunc(records, func(done *Record) bool { return reverted[done.ID] == "" && done.applies(r) }); at >= 0 {
-			t.AppliedBy = records[at].ID
+		for _, done := range records {
+			if reverted[done.ID] == "" && done.applies(r) {
+				t.AppliedBy = done.ID
+				break
+			}
 		}
 		all = append(all, t)
 	}
@@ -189,7 +192,8 @@ func (r *Record) applies(proposed *Record) bool {
 		r.Origin.Kind != proposed.Origin.Kind || r.Origin.Ref != proposed.Origin.Ref || r.Updated.Before(proposed.Created) {
 		return false
 	}
-	changed := slices.Concat(r.Receipt.FilesCreated, r.Receipt.FilesUpdated, r.Receipt.FilesDeleted, r.Receipt.FilesUnchanged)
+	changed := slices.Concat(r.Receipt.FilesCreated, r.Receipt.FilesUpdated, r.Receipt.FilesDeleted,
+		r.Receipt.FilesUnchanged)
 	for _, f := range r.Receipt.FilesRenamed {
 		changed = append(changed, f.To)
 	}

@@ -225,9 +225,11 @@ func TestRunCode(t *testing.T) {
 	if _, err := c.ListTools(t.Context(), nil); err != nil { // which names the languages
 		t.Fatal(err)
 	}
-	cases = append(cases, cases[0], cases[0])
-	cases[len(cases)-2].name, cases[len(cases)-2].args = "an alias", map[string]any{"code": "print hello", "language": "Py"}
-	cases[len(cases)-1].name, cases[len(cases)-1].args = "a title", map[string]any{"code": "print hello", "language": "Bash"}
+	for _, spelled := range []string{"Py", "Bash"} {
+		cases = append(cases, cases[0])
+		last := &cases[len(cases)-1]
+		last.name, last.args = spelled, map[string]any{"code": "print hello", "language": spelled}
+	}
 	for _, language := range []string{"c", "python"} {
 		cases = append(cases, cases[0])
 		last := &cases[len(cases)-1]
