@@ -245,7 +245,7 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 	req.AllOutput = !a.JSON
 	run, cut, err := a.follow(ctx, conn, req, most)
 	if err != nil {
-		return command.Interrupted(ctx, err)
+		return err
 	}
 	if !opts.quiet {
 		a.drawFiles(ctx, conn, run)

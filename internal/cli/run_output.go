@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -78,7 +80,7 @@ func (a *app) follow(
 		err = command.Fail(command.ExitFailed, "", "the output cannot be written: %w", broken)
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, false, conn.abandoned(ctx, run, err)
 	}
 	flushScreens(screens...)
 	if a.JSON {
@@ -87,32 +89,70 @@ func (a *app) follow(
 	return run, cut, nil
 }
 
-// pass runs the program and passes on its output.
+// abandonedTimeout bounds how long the end of a run is waited for that the command has ended.
+const abandonedTimeout = 3 * time.Second
+
+// abandoned returns the error of a run that did not get to its end here, nil if it did not begin. The error names
+// the command that saves what the run has made before, if the service keeps it.
+func (c *connection) abandoned(ctx context.Context, run *client.Run, err error) error {
+	err = command.Interrupted(ctx, err)
+	f, ours := errors.AsType[*command.Failure](err)
+	if _, quiet := command.ExitOf(err); !ours || quiet || run == nil || c.service != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonedTimeout)
+	defer cancel()
+	made := "what it has made"
+	for e, err := range c.client.Events(ctx, run.ID, 0) {
+		if err == nil && e.Type == client.EventResult {
+			if len(e.Run.Files) == 0 {
+				return f
+			}
+			made = "the " + english.PluralWord(len(e.Run.Files), "file", "files") + " that it has made"
+		}
+	}
+	hint := fmt.Sprintf("`airlock files get --run %s` saves %s", run.ID, made)
+	if f.Hint != "" {
+		hint = f.Hint + "; " + hint
+	}
+	f.Hint = hint
+	return f
+}
+
+// pass runs the program and passes on its output. With an error it returns the run as it began, if it did.
 func pass(
 	ctx context.Context, conn *connection, req client.RunRequest, stdout, stderr io.Writer,
 ) (run *client.Run, err error) {
 	for event, err := range conn.client.Stream(ctx, req) {
 		if err != nil {
-			return nil, err
+			return run, severed(err)
 		}
 		switch event.Type {
+		case client.EventStarted:
+			run = event.Run
 		case client.EventOutput:
 			to := stdout
 			if event.Stream == client.Stderr {
 				to = stderr
 			}
 			if _, err := io.WriteString(to, event.Data); err != nil {
-				return nil, err
+				return run, err
 			}
 		case client.EventResult:
-			run = event.Run
+			return event.Run, nil
 		}
 	}
-	if run == nil {
-		return nil, command.Fail(command.ExitFailed, "the run may still be going on",
-			"the connection to the service ended before the run did")
+	return run, severed(io.ErrUnexpectedEOF)
+}
+
+// severed returns err, in words if the connection to the service has ended in the middle.
+func severed(err error) error {
+	_, broken := errors.AsType[*net.OpError](err)
+	if _, begun := errors.AsType[*url.Error](err); begun || !broken && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err // of a request that was not answered
 	}
-	return run, nil
+	return command.Fail(command.ExitUnavailable, "the service has stopped, or the network failed",
+		"the connection to the service ended before the program did")
 }
 
 // samePlace reports whether two streams are one file, as on a terminal. The order of

@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,6 +113,45 @@ func TestInterruptedRun(t *testing.T) {
 	}
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v", took)
+	}
+}
+
+// A run that did not get to its end at the caller leaves its files to the service, and the command that gets them
+// is named.
+func TestAbandonedRun(t *testing.T) {
+	const hint = "hint: the program was stopped; `airlock files get --run r` saves the file that it has made\n"
+	for name, test := range map[string]struct {
+		up    string // what the program prints, after which the service ends its answer unless it is interrupted
+		files string
+		code  int
+		want  string
+	}{
+		"interrupted": {"up", `[{"id":"f","path":"a.txt"}]`, command.ExitInterrupted, "error: interrupted\n" + hint},
+		"no files":    {"up", `[]`, command.ExitInterrupted, "error: interrupted\nhint: the program was stopped\n"},
+		"cut off": {"down", `[{"id":"f","path":"a.txt"}]`, command.ExitAirlock,
+			"error: the connection to the service ended before the program did\nhint: the service has stopped, or the " +
+				"network failed; `airlock files get --run r` saves the file that it has made\n"},
+	} {
+		mux := http.NewServeMux()
+		mux.HandleFunc("POST /api/v1/runs", func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "id: 1\nevent: started\ndata: {\"id\":\"r\"}\n\nid: 2\nevent: output\n"+
+				"data: {\"stream\":\"stdout\",\"data\":%q}\n\n", test.up)
+			_ = http.NewResponseController(w).Flush()
+			if test.up == "up" {
+				<-r.Context().Done()
+			}
+		})
+		mux.HandleFunc("GET /api/v1/runs/r/events", func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "id: 3\nevent: result\ndata: {\"id\":\"r\",\"files\":%s}\n\n", test.files)
+		})
+		service := httptest.NewServer(mux)
+		ctx, interrupt := context.WithCancel(t.Context())
+		code, stderr := execute(ctx, t, "1", &watched{text: "up", then: interrupt}, "run", "--server", service.URL)
+		if code != test.code || stderr != test.want {
+			t.Errorf("%s: exit code %d, %q", name, code, stderr)
+		}
+		interrupt()
+		service.Close()
 	}
 }
 
