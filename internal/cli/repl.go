@@ -225,6 +225,7 @@ type repl struct {
 	code       string // incomplete cell
 
 	silent bool                // outputs are not shown
+	told   bool                // the caller of runCell tells of a cell that was lost
 	drawn  *command.Pictures   // nil: pictures are not drawn
 	seen   func(client.Output) // gets each output of a cell; nil: nobody does
 	done   func(context.Context, *client.Cell, []picture) error

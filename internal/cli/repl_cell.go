@@ -58,7 +58,8 @@ func (r *repl) runCell(ctx, during context.Context, code string) (client.CellSta
 	req := client.CellRequest{Code: code, Timeout: r.options.timeout, Input: r.Interactive()}
 	for e, err := range r.client.StreamCell(ctx, r.id, req) {
 		if err != nil {
-			return "", command.Interrupted(ctx, err)
+			shown.flush()
+			return "", command.Interrupted(ctx, severed(err))
 		}
 		switch e.Type {
 		case client.OutputStarted:
@@ -89,7 +90,7 @@ func (r *repl) runCell(ctx, during context.Context, code string) (client.CellSta
 			}
 		}
 	}
-	return "", io.ErrUnexpectedEOF
+	return "", severed(io.ErrUnexpectedEOF)
 }
 
 // answer passes the question of the code to the user, and the answer back. An interrupt
@@ -170,6 +171,7 @@ func (s *cellView) note(cell *client.Cell) {
 		message = "the interpreter is a new one: variables are gone, files are there"
 	}
 	switch {
+	case cell.Status == client.CellLost && s.told: // with the same message
 	case message != "":
 		s.noted = true
 		s.Say("airlock: %s", message)

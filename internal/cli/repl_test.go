@@ -96,6 +96,12 @@ func (f *fakeCells) answer(w http.ResponseWriter, code string) {
 		cell.Status = client.CellError
 		send("error", map[string]any{"name": "ValueError", "value": "no",
 			"traceback": []string{"Traceback", "ValueError: no"}})
+	case "exit":
+		cell.Status, cell.ExitCode = client.CellLost, new(3)
+	case "lost":
+		cell.Status, cell.Message = client.CellLost, "Its interpreter ended. The service is shutting down."
+	case "cut":
+		return
 	}
 	send("done", cell)
 }
@@ -138,6 +144,11 @@ func TestREPLFails(t *testing.T) {
 	if code != command.ExitFailed || !strings.Contains(stderr, "Traceback\nValueError: no\n") || len(f.cells) != 1 {
 		t.Errorf("exit code %d, %q, %q", code, stderr, f.cells)
 	}
+	code, _, stderr = f.repl(t, "cut\n")
+	if code != command.ExitUnavailable || !strings.HasPrefix(stderr, "error: the connection to the service ended before") {
+		t.Errorf("cut off: exit code %d, %q", code, stderr)
+	}
+	f.cells = f.cells[:1]
 	if code, stdout, stderr := f.repl(t, "if x:\n  a"); code != 0 || f.cells[1] != "if x:\n  a\n" {
 		t.Errorf("exit code %d, %q %q, %q", code, stdout, stderr, f.cells)
 	}

@@ -73,11 +73,12 @@ listed. Hidden files, programs, and files that tools run by themselves (.envrc,
 Makefile, conftest.py) are asked about too, also with --yes; --allow '.envrc'
 agrees to them. What belongs to Git or another such system is never saved.
 
-The exit code is the program's own. 124: it ran out of time. 125: Airlock could
-not run it, or ended it, as when the service stops. 128 and more: a signal ended
-it, 137 too much memory or processor time, 130 Ctrl-C. Where the program ended well: 2 usage, 3 a file waits for
-approval, 4 conflict, 5 a file is refused, 123 a file or a part of the output was
-lost, since it was over a limit.
+The exit code is the program's own, or that of a notebook's last cell. 124: it ran
+out of time. 125: Airlock could not run it, or ended it, as when the service stops.
+128 and more: a signal ended it, 137 too much memory or processor time, 130 Ctrl-C.
+Where the program ended well: 2 usage, 3 a file waits for approval, 4 conflict, 5 a
+file is refused, 123 a file or a part of the output was lost, since it was over a
+limit.
 
 All that the program prints is passed on, and the program waits while nobody reads.
 --max-output bounds it, and --json has as much as a run keeps: with -o stdout.txt

@@ -45,7 +45,7 @@ func (a *app) runNotebook(ctx context.Context, opts runOptions, name string, arg
 	}
 	defer s.leave(ctx)
 	r := &notebookRun{name: name, notebook: n,
-		repl: &repl{liveSession: s, interrupts: cells, silent: a.JSON, drawn: a.Pictures()}}
+		repl: &repl{liveSession: s, interrupts: cells, silent: a.JSON, told: true, drawn: a.Pictures()}}
 	r.seen = func(o client.Output) { r.outputs = append(r.outputs, o) }
 	r.done = r.finish
 	status, problem := r.runCells(ctx, opts.quiet)
@@ -53,10 +53,12 @@ func (a *app) runNotebook(ctx context.Context, opts runOptions, name string, arg
 		return command.Interrupted(ctx, ctx.Err())
 	}
 	problem = cmp.Or(problem, r.save(ctx, opts))
-	if problem != nil && !a.JSON {
-		a.Out.Fail(problem)
+	if _, quiet := command.ExitOf(problem); problem != nil && !quiet {
+		said := a.Out
+		said.JSON = false // the notebook is the document
+		said.Fail(problem)
 	}
-	return notebookExit(status, problem)
+	return notebookExit(status, r.last, problem)
 }
 
 // readNotebookRun reads a notebook, and what its session is to have.
@@ -124,7 +126,11 @@ func (r *notebookRun) runCells(ctx context.Context, quiet bool) (status client.C
 			return status, err
 		}
 		if status != client.CellOK && (status != client.CellError || !r.notebook.mayFail(i)) {
-			r.Say("airlock: cell %d of %d %s; those after it were not run", n+1, len(codes), cellWords(status))
+			words := cellWords(status) + "; those after it were not run"
+			if status == client.CellLost {
+				words += ". " + cmp.Or(command.Printable(r.last.Message), "Its interpreter ended.")
+			}
+			r.Say("airlock: cell %d of %d %s", n+1, len(codes), words)
 			return status, nil
 		}
 	}
@@ -142,7 +148,7 @@ func cellWords(status client.CellStatus) string {
 	case client.CellInterrupted:
 		return "was interrupted"
 	case client.CellLost:
-		return "ended the interpreter"
+		return "was lost"
 	}
 	return "failed"
 }
@@ -189,19 +195,28 @@ func (r *notebookRun) save(ctx context.Context, opts runOptions) error {
 }
 
 // notebookExit returns the exit code of a notebook: that of the cell that failed, else that of the
-// problem with its files.
-func notebookExit(status client.CellStatus, problem error) error {
-	switch status {
-	case client.CellOK:
-		if problem != nil {
-			code, _ := command.ExitOf(problem)
-			return command.ProgramExit(code)
+// problem with its files, or with the service if no cell has ended.
+func notebookExit(status client.CellStatus, last *client.Cell, problem error) error {
+	var code int
+	switch {
+	case status == client.CellTimeout:
+		code = command.ExitRunTimeout
+	case status == client.CellInterrupted:
+		code = command.ExitInterrupted
+	case status == client.CellLost && last.ExitCode == nil: // something else has ended its interpreter
+		code = command.ExitAirlock
+	case status == client.CellLost, status == client.CellError:
+		code = command.ExitFailed
+		if last.ExitCode != nil && *last.ExitCode != 0 {
+			code = *last.ExitCode
 		}
-		return nil
-	case client.CellTimeout:
-		return command.ProgramExit(command.ExitRunTimeout)
-	case client.CellInterrupted:
-		return command.ProgramExit(command.ExitInterrupted)
+	case status == client.CellOK:
+		code, _ = command.ExitOf(problem)
+	default:
+		code, _ = command.ExitOf(command.ForProgram(problem))
 	}
-	return command.ProgramExit(command.ExitFailed)
+	if code == command.ExitDone {
+		return nil
+	}
+	return command.ProgramExit(code)
 }

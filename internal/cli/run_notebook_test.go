@@ -113,6 +113,34 @@ func TestRunNotebookFails(t *testing.T) {
 	}
 }
 
+// A notebook whose interpreter is ended, or whose service is, says so once.
+func TestRunNotebookEnded(t *testing.T) {
+	f := serveCells(t)
+	const cut = "error: the connection to the service ended before the program did\n" +
+		"hint: the service has stopped, or the network failed\n"
+	for code, want := range map[string]ended{
+		"exit": {3, "airlock: cell 1 of 2 was lost; those after it were not run. Its interpreter ended.\n"},
+		"lost": {command.ExitAirlock, "airlock: cell 1 of 2 was lost; those after it were not run. Its interpreter " +
+			"ended. The service is shutting down.\n"},
+		"cut": {command.ExitAirlock, cut},
+	} {
+		for _, flag := range []string{"--quiet", "--json"} {
+			var got ended
+			got.code, got.stderr = execute(t.Context(), t, "", io.Discard, "run", flag, "--server", f.URL,
+				writeNotebook(t, code, "print"))
+			if got != want {
+				t.Errorf("%s %s: %+v", flag, code, got)
+			}
+		}
+	}
+}
+
+// ended is how a command ended.
+type ended struct {
+	code   int
+	stderr string
+}
+
 func TestNotebookFormat(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"nbformat":3,"worksheets":[]}`: "format 3", `[]`: "not a notebook", `{"nbformat":4,"cells":{}}`: "not a notebook",

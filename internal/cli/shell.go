@@ -109,7 +109,7 @@ func (p *shellProcess) attend(ctx context.Context) error {
 	defer command.InBackground(ctx, p.typed)()
 	for e, err := range p.client.ProcessEvents(ctx, p.liveSession.id, p.id, 0) {
 		if err != nil {
-			return command.Interrupted(ctx, err)
+			return command.Interrupted(ctx, severed(err))
 		}
 		to := p.Streams.Out
 		switch e.Type {
@@ -127,7 +127,7 @@ func (p *shellProcess) attend(ctx context.Context) error {
 			return command.Fail(command.ExitFailed, "", "the output cannot be written: %w", err)
 		}
 	}
-	return io.ErrUnexpectedEOF
+	return severed(io.ErrUnexpectedEOF)
 }
 
 // typed copies the input of the command to the process, whose input it closes at the end.
