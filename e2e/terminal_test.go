@@ -182,3 +182,33 @@ func TestControlC(t *testing.T) {
 		}
 	})
 }
+
+// What Airlock says about a program that has not ended its line begins a line of its own on a terminal, whichever
+// stream the program used.
+func TestLinesOfItsOwn(t *testing.T) {
+	t.Parallel()
+	who := anyPerson(t)
+	env := []string{"AIRLOCK_DATA=" + dataFolder(t, who)}
+	for code, want := range map[string]string{
+		"print('left', end=''); raise SystemExit(3)":        "left\r\nairlock: failed with exit code 3",
+		"import sys; sys.stderr.write('x'); sys.exit(3)":    "x\r\nairlock: failed with exit code 3",
+		"print('left', end=''); open('a.txt', 'w').close()": "left\r\nSave a.txt into",
+		"print('left', end='')":                             "left",
+	} {
+		term := onTerminal(t, who.command(t, env, "run", program(t, who, code)))
+		term.press("\n")
+		if _, screen := term.end(); !strings.Contains(screen, want) || want == "left" && !strings.HasSuffix(screen, want) {
+			t.Errorf("%s: %q, want %q", code, screen, want)
+		}
+	}
+	term := onTerminal(t, who.command(t, env, "run", program(t, who, "print('up', flush=True)\nwhile True: pass")))
+	term.until("up")
+	term.press("\x03")
+	if code, screen := term.end(); code != 130 || !strings.Contains(screen, "^C\r\nerror: interrupted") {
+		t.Errorf("exit code %d, %q", code, screen)
+	}
+	term = onTerminal(t, who.command(t, env, "shell", "--", "printf", "left"))
+	if code, screen := term.end(); code != 0 || !strings.HasSuffix(screen, "left") {
+		t.Errorf("exit code %d, %q", code, screen)
+	}
+}

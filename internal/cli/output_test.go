@@ -113,7 +113,7 @@ func TestUsage(t *testing.T) {
 func TestScreen(t *testing.T) {
 	const hostile = "ok\tred\x1b[31m\x1b]52;c;ZXZpbA==\x07\x9b\u009b2J\r\nbell\x7f"
 	var terminal bytes.Buffer
-	w := &screenWriter{to: &terminal}
+	w := &screenWriter{app: &app{App: &command.App{}}, to: &terminal}
 	if n, err := w.Write([]byte(hostile)); n != len(hostile) || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
@@ -132,7 +132,7 @@ func TestScreenLines(t *testing.T) {
 	const want = "safe\u240d\nEVIL\u2408\u2408 a\\u202eb\\u2066c \\u2028 win\nend é\u240d\n"
 	for size := 1; size <= len(hostile); size++ {
 		var terminal strings.Builder
-		w := &screenWriter{to: &terminal}
+		w := &screenWriter{app: &app{App: &command.App{}}, to: &terminal}
 		for rest := []byte(hostile); len(rest) > 0; rest = rest[min(size, len(rest)):] {
 			if _, err := w.Write(rest[:min(size, len(rest))]); err != nil {
 				t.Fatal(err)

@@ -128,7 +128,6 @@ type cellView struct {
 	*repl
 	out, err io.Writer
 	noted    bool
-	midLine  bool // the last line is incomplete
 	pictures []picture
 }
 
@@ -158,10 +157,7 @@ func (p picture) bytes() []byte {
 // flush writes text that is held back, and ends the line.
 func (s *cellView) flush() {
 	flushScreens(s.out, s.err)
-	if s.midLine && s.Interactive() {
-		fmt.Fprintln(s.Streams.Out)
-	}
-	s.midLine = false
+	s.EndLine()
 }
 
 // note shows what happened to the interpreter.
@@ -190,10 +186,8 @@ func (s *cellView) output(o client.Output) error {
 	switch o.Type {
 	case client.OutputStdout:
 		_, err = io.WriteString(s.out, o.Text)
-		s.midLine = o.Text != "" && !strings.HasSuffix(o.Text, "\n")
 	case client.OutputStderr:
 		_, err = io.WriteString(s.err, o.Text)
-		s.midLine = o.Text != "" && !strings.HasSuffix(o.Text, "\n")
 	case client.OutputError:
 		s.flush()
 		lines := o.Traceback

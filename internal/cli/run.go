@@ -172,6 +172,7 @@ func (a *app) runCoded(ctx context.Context, opts runOptions, args []string, dash
 	err := command.ForProgram(flagNames(a.runProgram(ctx, opts, args, dash)))
 	if c, own := errors.AsType[*command.Coded](err); own && ctx.Err() != nil {
 		c.Code = command.ExitInterrupted
+		a.Shown(a.Streams.Err, "^C") // which a terminal shows
 	}
 	return err
 }
@@ -242,7 +243,7 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 	if req.Files, err = conn.upload(ctx, inputs, a.sending(opts.quiet)); err != nil {
 		return command.Interrupted(ctx, err)
 	}
-	req.MergeOutput = !a.JSON && samePlace(a.Streams.Out, a.Streams.Err)
+	req.MergeOutput = !a.JSON && command.SamePlace(a.Streams.Out, a.Streams.Err)
 	req.AllOutput = !a.JSON
 	run, cut, err := a.follow(ctx, conn, req, most)
 	if err != nil {

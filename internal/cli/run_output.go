@@ -155,19 +155,6 @@ func severed(err error) error {
 		"the connection to the service ended before the program did")
 }
 
-// samePlace reports whether two streams are one file, as on a terminal. The order of
-// what a program writes to both then matters.
-func samePlace(a, b io.Writer) bool {
-	one, ok1 := a.(*os.File)
-	other, ok2 := b.(*os.File)
-	if !ok1 || !ok2 {
-		return false
-	}
-	first, err1 := one.Stat()
-	second, err2 := other.Stat()
-	return err1 == nil && err2 == nil && os.SameFile(first, second)
-}
-
 // screen returns a writer that protects a terminal from the output of an untrusted
 // program: no escape sequence can retitle the window, read the clipboard or hide
 // output. A pipe gets every byte.
@@ -175,12 +162,13 @@ func (a *app) screen(to io.Writer) io.Writer {
 	if !command.IsTerminal(to) {
 		return to
 	}
-	return &screenWriter{to: to}
+	return &screenWriter{app: a, to: to}
 }
 
 // screenWriter holds back a carriage return or an incomplete character at the end of a
 // chunk until the next one.
 type screenWriter struct {
+	app     *app
 	to      io.Writer
 	pending []byte
 }
@@ -203,6 +191,7 @@ func (s *screenWriter) Write(p []byte) (int, error) {
 	if _, err := io.WriteString(s.to, b.String()); err != nil {
 		return 0, err
 	}
+	s.app.Shown(s.to, b.String())
 	return len(p), nil
 }
 
@@ -210,6 +199,7 @@ func (s *screenWriter) Write(p []byte) (int, error) {
 func (s *screenWriter) flush() {
 	for _, r := range string(s.pending) {
 		_, _ = io.WriteString(s.to, onScreen(r)) // the run has ended
+		s.app.Shown(s.to, onScreen(r))
 	}
 	s.pending = nil
 }

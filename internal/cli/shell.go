@@ -126,6 +126,7 @@ func (p *shellProcess) attend(ctx context.Context) error {
 		if _, err := to.Write(e.Data); err != nil {
 			return command.Fail(command.ExitFailed, "", "the output cannot be written: %w", err)
 		}
+		p.Shown(to, string(e.Data))
 	}
 	return severed(io.ErrUnexpectedEOF)
 }

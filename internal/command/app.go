@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -37,6 +39,7 @@ type App struct {
 	Redact  *redact.Redactor
 	wrapLog func(slog.Handler) slog.Handler // adds what the records of requests have in common
 	AtEnd   []func()                        // called at the end of the command
+	midLine atomic.Bool                     // a program has not ended its line on the terminal of standard error
 }
 
 // New returns an invocation with the settings of this process.
@@ -57,7 +60,7 @@ func (a *App) Prepare(cmd *cobra.Command, _ []string) error {
 	}
 	a.Config = cfg
 	a.Redact = redact.New(cfg.Secrets()...)
-	a.Out = Printer{a.Streams, a.JSON, a.PageOn(a.Streams.Out).Colour, a.Redact}
+	a.Out = Printer{a.Streams, a.JSON, a.PageOn(a.Streams.Out).Colour, a.Redact, a.EndLine}
 	options := &slog.HandlerOptions{Level: a.logLevel(cmd), ReplaceAttr: redactLog(a.Redact)}
 	var handler slog.Handler = slog.NewTextHandler(a.Streams.Err, options)
 	if a.Config.LogFormat == config.LogJSON {
@@ -81,8 +84,24 @@ func (a *App) Interactive() bool {
 	return !a.JSON && IsTerminal(a.Streams.In) && IsTerminal(a.Streams.Err)
 }
 
+// Shown is told what a program has written to a stream. A line of Airlock's on the same terminal does not go on with
+// a line of the program.
+func (a *App) Shown(on io.Writer, text string) {
+	if text != "" && IsTerminal(on) && SamePlace(on, a.Streams.Err) {
+		a.midLine.Store(!strings.HasSuffix(text, "\n"))
+	}
+}
+
+// EndLine ends a line of a program on the terminal of standard error.
+func (a *App) EndLine() {
+	if a.midLine.Swap(false) {
+		fmt.Fprintln(a.Streams.Err)
+	}
+}
+
 // Say writes a line to standard error, beside the result.
 func (a *App) Say(format string, args ...any) {
+	a.EndLine()
 	fmt.Fprintf(a.Streams.Err, format+"\n", args...)
 }
 
@@ -133,4 +152,16 @@ func GroupOf(use, short, long string, commands ...*cobra.Command) *cobra.Command
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// SamePlace reports whether two streams are one file, as on a terminal. The order of
+// what a program writes to both then matters.
+func SamePlace(a, b any) bool {
+	one, other := FileOf(a), FileOf(b)
+	if one == nil || other == nil {
+		return false
+	}
+	first, err1 := one.Stat()
+	second, err2 := other.Stat()
+	return err1 == nil && err2 == nil && os.SameFile(first, second)
 }

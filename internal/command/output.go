@@ -58,6 +58,7 @@ type Printer struct {
 	JSON    bool
 	colour  bool
 	redact  *redact.Redactor
+	endLine func() // nil: no program has written to standard error
 }
 
 // Result shows the one report of a command.
@@ -75,6 +76,9 @@ func (p Printer) Fail(err error) {
 	if p.JSON {
 		p.Document(map[string]Problem{"error": shown})
 		return
+	}
+	if p.endLine != nil {
+		p.endLine()
 	}
 	fmt.Fprintln(p.Streams.Err, "error: "+p.redact.Error(shown.Message))
 	if shown.Hint != "" {

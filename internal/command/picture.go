@@ -71,6 +71,7 @@ func (p *Pictures) Draw(content []byte) bool {
 	}
 	drawn, err := drawing(p.how, content, *size)
 	if err == nil {
+		p.app.EndLine()
 		_, err = io.WriteString(p.app.Streams.Out, drawn+"\n")
 	}
 	return err == nil

@@ -117,6 +117,7 @@ func (a *App) AskLine(ctx context.Context, question string) (string, error) {
 
 // ReadLine reads a line byte by byte: the bytes after it belong to the next reader.
 func (a *App) ReadLine(ctx context.Context, prompt string) (string, error) {
+	a.EndLine()
 	fmt.Fprint(a.Streams.Err, prompt)
 	var line bytes.Buffer
 	var one [1]byte
