@@ -7,9 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -60,7 +60,8 @@ other one keeps its name and the new file gets another. Without -o they are
 listed, and :save DIR saves them, and those of later cells.
 
 Without a terminal the code is read from standard input, and the first cell that
-fails ends it with exit code 1. The session and what is in it are deleted at the
+fails ends it with exit code 1, as a line for airlock that fails ends it with the
+exit code of what went wrong. The session and what is in it are deleted at the
 end, unless --keep.`,
 		Example: `  airlock repl -f sales.csv -o out
   airlock repl -l javascript`,
@@ -283,7 +284,7 @@ func (r *repl) nextCell(ctx context.Context) (string, error) {
 			return "", err
 		}
 		if r.code == "" && r.command(ctx, line, &err) {
-			if errors.Is(err, io.EOF) {
+			if err != nil {
 				return "", err
 			}
 			continue
@@ -367,15 +368,23 @@ const (
 	replHelp = "these lines are for airlock:\n" + replCommands + "\nAll others are code."
 )
 
-// isCommand reports whether an input is a line for airlock.
+// commands are the first words of lines for airlock.
+var commands = []string{":quit", ":exit", ":q", ":help", ":vars", ":restart", ":file", ":save"}
+
+// isCommand reports whether an input is a line for airlock, if of a command that there is not: in no language code
+// begins with a colon and a letter.
 func isCommand(text string) bool {
-	word, _, _ := strings.Cut(strings.TrimSpace(text), " ")
-	return slices.Contains([]string{":quit", ":exit", ":q", ":help", ":vars", ":restart", ":file", ":save"}, word)
+	rest, colon := strings.CutPrefix(strings.TrimSpace(text), ":")
+	first, _ := utf8.DecodeRuneInString(rest)
+	return colon && unicode.IsLetter(first)
 }
 
-// command executes a line for airlock, and reports whether the line is one. It sets end
-// to io.EOF if the line quits.
+// command executes a line for airlock, and reports whether the line is one. It sets end to io.EOF if the line quits,
+// and in a script to the error of one that fails.
 func (r *repl) command(ctx context.Context, line string, end *error) bool {
+	if !isCommand(line) {
+		return false
+	}
 	word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 	var err error
 	switch word {
@@ -396,10 +405,16 @@ func (r *repl) command(ctx context.Context, line string, end *error) bool {
 			err = r.put(ctx, inputs)
 		}
 	default:
-		return false
+		hint := ":help lists them"
+		if meant := config.Nearest(word, commands); meant != "" {
+			hint = "did you mean " + meant + "? " + hint
+		}
+		err = command.Fail(command.ExitUsage, hint, "there is no command %s", command.PrintableName(word))
 	}
-	if err != nil {
+	if err != nil && r.Interactive() {
 		r.Out.Fail(err)
+	} else if err != nil {
+		*end = err
 	}
 	return true
 }

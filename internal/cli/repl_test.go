@@ -154,6 +154,22 @@ func TestREPLFails(t *testing.T) {
 	}
 }
 
+// A line for airlock that it does not know is no code, and ends a script.
+func TestREPLUnknownCommand(t *testing.T) {
+	f := serveCells(t)
+	for line, want := range map[string]string{
+		":nope x": "error: there is no command :nope\nhint: :help lists them\n",
+		" :var":   "error: there is no command :var\nhint: did you mean :vars? :help lists them\n",
+	} {
+		if code, _, stderr := f.repl(t, line+"\nprint\n"); code != command.ExitUsage || stderr != want || len(f.cells) > 0 {
+			t.Errorf("%s: exit code %d, %q, %q", line, code, stderr, f.cells)
+		}
+	}
+	if code, _, stderr := f.repl(t, ": print\n"); code != 0 || len(f.cells) != 1 { // as a shell has it
+		t.Errorf("exit code %d, %q, %q", code, stderr, f.cells)
+	}
+}
+
 // Pictures are saved under names of their own. One that is updated takes its own
 // place, and what was there before is never touched.
 func TestREPLPictures(t *testing.T) {
@@ -184,9 +200,9 @@ func TestREPLPictures(t *testing.T) {
 func TestREPLSavesLater(t *testing.T) {
 	f := serveCells(t)
 	folder := filepath.Join(t.TempDir(), "out")
-	code, _, stderr := f.repl(t, "plot a\n:save "+folder+"\nplot b\n:save\n")
+	code, _, stderr := f.repl(t, "plot a\n:save "+folder+"\nplot b\n:save\nplot c\n")
 	entries, _ := filepath.Glob(filepath.Join(folder, "*"))
-	if code != 0 || len(entries) != 2 || !strings.Contains(stderr, "figure-2.png (3x2)") ||
+	if code != command.ExitUsage || len(entries) != 2 || !strings.Contains(stderr, "figure-2.png (3x2)") ||
 		!strings.Contains(stderr, ":save needs the folder") {
 		t.Errorf("exit code %d, %q: %s", code, entries, stderr)
 	}

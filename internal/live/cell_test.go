@@ -121,6 +121,14 @@ func TestPython(t *testing.T) {
 			t.Errorf("a process wrote %q", text(c, Stdout))
 		}
 	})
+	t.Run("an installation", func(t *testing.T) {
+		for code, note := range map[string]bool{"%pip list": true, "%pip install nosuch": false} {
+			c := p.want(p.run(s, code), StatusOK)
+			if got := strings.Contains(text(c, Stdout), "restart the kernel"); got != note {
+				t.Errorf("%s says of a restart: %v: %q", code, got, text(c, Stdout))
+			}
+		}
+	})
 	t.Run("await", func(t *testing.T) {
 		p.want(p.run(s, "import asyncio\nt = asyncio.create_task(asyncio.sleep(0.01, 'later'))"), StatusOK)
 		if got := plain(t, p.run(s, "await t")); got != "'later'" {

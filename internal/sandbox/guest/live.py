@@ -428,6 +428,16 @@ def without_advice(plain):
     return warn
 
 
+def if_installed(shell):
+    """Returns print for %pip and its like, whose one sentence is about what was installed."""
+
+    def say(text):
+        if shell.user_ns.get("_exit_code") == 0:
+            print(text)
+
+    return say
+
+
 def draw_quickly():
     """Has figures compressed a little less: a third of the time of a small figure is
     its compression. %config InlineBackend.print_figure_kwargs says otherwise. The
@@ -769,6 +779,7 @@ def make_shell(driver):
     from IPython.core.autocall import ExitAutocall
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
     from IPython.core.completer import Completer, IPCompleter
+    from IPython.core.magics import packaging
     from traitlets import Type, default
     from traitlets.config import Config
 
@@ -923,6 +934,7 @@ def make_shell(driver):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         shell = Shell.instance(config=config, ipython_dir="/tmp/.ipython")  # not among the program's files
+    packaging.print = if_installed(shell)
     show_tables(shell.display_formatter)
     unobserve(
         shell, "execution_count", "history_manager", "builtin_trap", "display_trap", "display_formatter", "payload_manager",
