@@ -240,12 +240,13 @@ func (a *app) saveFiles(ctx context.Context, c *client.Client, files []client.Fi
 	}
 	s.Check(files)
 	var failed error
+	var held []string
 	for _, f := range files {
 		saved, err := s.Save(ctx, f)
 		r.Files = append(r.Files, saved)
 		switch saved.State {
 		case command.SaveHeld:
-			err = errors.Join(err, command.HeldProblem(f.Path))
+			held = append(held, f.Path)
 		case command.SaveExists:
 			err = errors.Join(err, command.Fail(command.ExitApproval,
 				"--yes saves it under a new name, and -o may name another folder",
@@ -255,6 +256,9 @@ func (a *app) saveFiles(ctx context.Context, c *client.Client, files []client.Fi
 		if ctx.Err() != nil {
 			break
 		}
+	}
+	if len(held) > 0 {
+		failed = errors.Join(failed, command.HeldProblem(held...))
 	}
 	return a.Finish(&r, failed)
 }

@@ -369,9 +369,14 @@ func (a *app) saveOutputs(
 			break
 		}
 	}
-	if i := slices.IndexFunc(r.Saved,
-		func(s command.SavedFile) bool { return s.State == command.SaveHeld }); first == nil && i >= 0 {
-		first = command.HeldProblem(r.Saved[i].Path)
+	var held []string
+	for _, s := range r.Saved {
+		if s.State == command.SaveHeld {
+			held = append(held, s.Path)
+		}
+	}
+	if first == nil && len(held) > 0 {
+		first = command.HeldProblem(held...)
 	}
 	if first == nil && slices.ContainsFunc(r.Saved,
 		func(s command.SavedFile) bool { return s.State == command.SaveExists }) {

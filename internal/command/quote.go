@@ -1,6 +1,11 @@
 package command
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dustin/go-humanize/english"
+)
 
 // QuoteForShell returns a word, quoted for a shell if need be.
 func QuoteForShell(word string) string {
@@ -13,9 +18,23 @@ func QuoteForShell(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// HeldProblem returns the error about a file that was not approved.
-func HeldProblem(name string) error {
-	return Fail(ExitApproval, "look at it first; --allow "+QuoteForShell(PrintableName(name))+
-		" saves it, and a pattern such as --allow '**' saves all of its kind",
-		"a person has to agree first to %s", PrintableName(name))
+// HeldProblem returns the error about files that were not approved.
+func HeldProblem(names ...string) error {
+	const named = 4
+	var shown, flags []string
+	for _, name := range names[:min(len(names), named)] {
+		shown = append(shown, PrintableName(name))
+		flags = append(flags, "--allow "+QuoteForShell(PrintableName(name)))
+	}
+	if more := len(names) - named; more > 0 {
+		shown = append(shown, fmt.Sprintf("%d more", more))
+		flags = []string{"--allow PATTERN for each"}
+	}
+	it, its := "it", "its"
+	if len(names) > 1 {
+		it, its = "them", "their"
+	}
+	return Fail(ExitApproval, fmt.Sprintf("look at %s first; %s saves %[1]s, and a pattern such as --allow '**' saves all of "+
+		"%[3]s kind", it, strings.Join(flags, " "), its),
+		"a person has to agree first to %s", english.WordSeries(shown, "and"))
 }

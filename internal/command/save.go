@@ -200,8 +200,8 @@ func CheckFolder(name string) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && entry == nil:
 			return Fail(ExitConflict, "name a folder with -o", "%s is a link to what does not exist", name)
-		case errors.Is(err, fs.ErrNotExist) && above != name:
-			name = above // the folder will be made there
+		case (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && above != name:
+			name = above // the folder will be made there, unless it is a file
 			continue
 		case err != nil:
 			return FolderError(name, err)

@@ -357,6 +357,9 @@ func TestFolder(t *testing.T) {
 		t.Errorf("a file as the folder: %v", err)
 	}
 	dir := t.TempDir()
+	if err := CheckFolder(filepath.Join(file, "below/it")); err == nil || err.Error() != file+" is a file, not a folder" {
+		t.Errorf("below a file: %v", err)
+	}
 	if err := CheckFolder(filepath.Join(dir, "not/yet")); err != nil {
 		t.Error(err)
 	}

@@ -357,7 +357,7 @@ func (t *talk) verdict(ctx context.Context, turn *conversation.Turn, problem err
 	}
 	if held := t.show().held; len(held) > 0 {
 		t.show().held = nil
-		return command.HeldProblem(held[0])
+		return command.HeldProblem(held...)
 	}
 	for _, o := range turn.Outputs {
 		switch o.State {
