@@ -42,6 +42,12 @@ func readNotebook(name string, text []byte) (*notebook, error) {
 	return n, nil
 }
 
+// isNotebook reports whether a text is a notebook, if of a format that is not read.
+func isNotebook(text string) bool {
+	var is struct{ NBFormat int }
+	return strings.HasPrefix(strings.TrimSpace(text), "{") && json.Unmarshal([]byte(text), &is) == nil && is.NBFormat > 0
+}
+
 // language returns the language of the notebook's kernel, or "" if it has none of Airlock's.
 func (n *notebook) language() string {
 	var metadata struct {

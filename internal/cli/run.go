@@ -61,6 +61,7 @@ input that has no code is the program's own input.
 
 A notebook, FILE.ipynb, runs cell by cell in one interpreter until a cell fails, and
 with -o the notebook is saved with its outputs, beside the files that its cells made.
+One on standard input is run as such, too, unless -l says otherwise.
 
 It runs through the service that holds the data directory, if one is running,
 else in this process, which leaves nothing behind; or on --server URL.
@@ -200,11 +201,19 @@ func flagNames(err error) error {
 
 func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, dash int) error {
 	if len(args) > 0 && dash != 0 && strings.EqualFold(filepath.Ext(args[0]), notebookEnding) && !opts.coded {
-		return a.runNotebook(ctx, opts, args[0], args[1:])
+		text, err := a.Read(args[0])
+		if err != nil {
+			return err
+		}
+		return a.runNotebook(ctx, opts, args[0], text, args[1:])
 	}
 	req, err := a.readRequest(opts, args, dash)
 	if err != nil {
 		return err
+	}
+	piped := !opts.coded && (len(args) == 0 || args[0] == "-")
+	if piped && opts.language == "" && isNotebook(req.Code) {
+		return a.runNotebook(ctx, opts, "notebook"+notebookEnding, []byte(req.Code), req.Args)
 	}
 	most, err := outputLimit(opts.output)
 	if err != nil {

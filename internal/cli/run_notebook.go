@@ -32,8 +32,8 @@ type notebookRun struct {
 }
 
 // runNotebook runs the code of a notebook, cell by cell, until one fails.
-func (a *app) runNotebook(ctx context.Context, opts runOptions, name string, args []string) error {
-	n, o, err := a.readNotebookRun(ctx, opts, name, args)
+func (a *app) runNotebook(ctx context.Context, opts runOptions, name string, text []byte, args []string) error {
+	n, o, err := a.readNotebookRun(ctx, opts, name, text, args)
 	if err != nil {
 		return err
 	}
@@ -63,17 +63,13 @@ func (a *app) runNotebook(ctx context.Context, opts runOptions, name string, arg
 
 // readNotebookRun reads a notebook, and what its session is to have.
 func (a *app) readNotebookRun(
-	ctx context.Context, opts runOptions, name string, args []string,
+	ctx context.Context, opts runOptions, name string, text []byte, args []string,
 ) (n *notebook, o liveOptions, err error) {
 	if len(args) > 0 || opts.stdin != "" || opts.output != "" {
 		return nil, o, command.Fail(command.ExitUsage, "give files with -f, and read them in a cell",
 			"a notebook has no arguments, no --stdin and no --max-output")
 	}
 	if err := opts.Check(); err != nil {
-		return nil, o, err
-	}
-	text, err := a.Read(name)
-	if err != nil {
 		return nil, o, err
 	}
 	if n, err = readNotebook(name, text); err != nil {
@@ -134,7 +130,11 @@ func (r *notebookRun) runCells(ctx context.Context, quiet bool) (status client.C
 			return status, nil
 		}
 	}
-	if !quiet && !r.JSON {
+	switch {
+	case quiet || r.JSON:
+	case len(codes) == 0:
+		r.Say("airlock: %s has no code to run", command.PrintableName(r.name))
+	default:
 		r.Say("airlock: ran %s in %s", english.Plural(len(codes), "cell", ""), engine.DurationText(time.Since(began)))
 	}
 	return client.CellOK, nil

@@ -135,6 +135,32 @@ func TestRunNotebookEnded(t *testing.T) {
 	}
 }
 
+// A notebook that is piped in is run as one, and one without code says that it has none.
+func TestRunNotebookPiped(t *testing.T) {
+	f := serveCells(t)
+	for _, test := range []struct {
+		codes  []string
+		args   []string
+		code   int
+		stderr string
+	}{
+		{[]string{"print"}, nil, 0, "airlock: ran 1 cell in "},
+		{[]string{"print"}, []string{"-"}, 0, "airlock: ran 1 cell in "},
+		{[]string{" "}, nil, 0, "airlock: notebook.ipynb has no code to run\n"},
+		{[]string{"print"}, []string{"-", "--", "x"}, command.ExitUsage, "error: a notebook has no arguments"},
+	} {
+		text, err := os.ReadFile(writeNotebook(t, test.codes...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, stderr := execute(t.Context(), t, string(text), io.Discard, slices.Concat([]string{"run", "--server", f.URL},
+			test.args)...)
+		if code != test.code || !strings.HasPrefix(stderr, test.stderr) {
+			t.Errorf("%q %q: exit code %d, %q", test.codes, test.args, code, stderr)
+		}
+	}
+}
+
 // ended is how a command ended.
 type ended struct {
 	code   int
