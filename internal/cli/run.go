@@ -258,6 +258,13 @@ func (a *app) runProgram(ctx context.Context, opts runOptions, args []string, da
 	if err != nil {
 		return err
 	}
+	return a.finishRun(ctx, conn, opts, args, run, cut)
+}
+
+// finishRun saves what a run has made, and shows how it ended.
+func (a *app) finishRun(
+	ctx context.Context, conn *connection, opts runOptions, args []string, run *client.Run, cut bool,
+) error {
 	if !opts.quiet {
 		a.drawFiles(ctx, conn, run)
 	}

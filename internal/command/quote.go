@@ -34,7 +34,7 @@ func HeldProblem(names ...string) error {
 	if len(names) > 1 {
 		it, its = "them", "their"
 	}
-	return Fail(ExitApproval, fmt.Sprintf("look at %s first; %s saves %[1]s, and a pattern such as --allow '**' saves all "+
-		"of %[3]s kind", it, strings.Join(flags, " "), its),
+	return Fail(ExitApproval, fmt.Sprintf("look at %s first; %s saves %[1]s, and a pattern such as --allow '**' saves "+
+		"all of %[3]s kind", it, strings.Join(flags, " "), its),
 		"a person has to agree first to %s", english.WordSeries(shown, "and"))
 }

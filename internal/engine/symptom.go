@@ -336,8 +336,9 @@ func symptomOfLine(line string, last bool) symptom {
 	if name := firstGroup(noFileText(), line); isPlain(name) && !strings.Contains(line, "ENOENT") {
 		return symptom{missingFile, name}
 	}
-	if name, _, found := strings.Cut(strings.TrimPrefix(line, "pip: "), " cannot be installed here"); found && isModule(name) {
-		return symptom{noPip, name} // of guest/pip.py
+	name, _, found := strings.Cut(strings.TrimPrefix(line, "pip: "), " cannot be installed here") // of guest/pip.py
+	if found && isModule(name) {
+		return symptom{noPip, name}
 	}
 	if s := symptomOfModule(line); s.kind != noSymptom {
 		return s

@@ -121,7 +121,8 @@ func class(status int) string {
 type engineCollector struct{ engine Engine }
 
 var (
-	descRuns     = desc("runs_total", "Runs that ended, by final status. Interpreters that end with their sessions are not counted.", "status")
+	descRuns = desc("runs_total", "Runs that ended, by final status, without interpreters that end with their sessions.",
+		"status")
 	descRunning  = desc("runs_running", "Runs that go on, those that rest included.")
 	descResting  = desc("runs_resting", "Runs that go on and wait for something, so that they need no slot.")
 	descQueued   = desc("runs_queued", "Runs that wait for a slot.")

@@ -15,8 +15,8 @@ func TestPip(t *testing.T) {
 	if err := os.Mkdir(of, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(of, "METADATA"), []byte("Metadata-Version: 2.1\nName: some-thing\nVersion: 1.2\n"),
-		0o644); err != nil {
+	const metadata = "Metadata-Version: 2.1\nName: some-thing\nVersion: 1.2\n"
+	if err := os.WriteFile(filepath.Join(of, "METADATA"), []byte(metadata), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	const there = "Requirement already satisfied: some-thing\n"
