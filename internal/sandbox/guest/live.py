@@ -1567,7 +1567,7 @@ read() {
         data = os.read(self.ends, 4096)
         if not data:  # the shell has closed it
             self.on_child()
-            signal.pause()
+            select.select([self.woken], [], [])  # also if a signal came just now, which pause would wait for
         *whole, self.said = (self.said + data).split(b"\0")
         for record in whole:
             number, _, word = record.partition(b" ")
