@@ -175,10 +175,10 @@ func (w *Workspace) History(ctx context.Context, limit int, states ...State) ([]
 			break
 		}
 		t := Transaction{Record: r, Reverted: reverted[r.ID]}
-		for _, done := range records {
-			if reverted[done.ID] == "" && done.applies(r) {
-				t.AppliedBy = done.ID
-				break
+		if r.State == Proposed { // few are: each looks at all records
+			applied := func(done *Record) bool { return reverted[done.ID] == "" && done.applies(r) }
+			if i := slices.IndexFunc(records, applied); i >= 0 {
+				t.AppliedBy = records[i].ID
 			}
 		}
 		all = append(all, t)
@@ -188,7 +188,7 @@ func (w *Workspace) History(ctx context.Context, limit int, states ...State) ([]
 
 // applies reports whether a transaction carried out a proposal after that was made.
 func (r *Record) applies(proposed *Record) bool {
-	if proposed.State != Proposed || r.State != Committed || r.Receipt == nil || r.Origin.Ref == "" ||
+	if r.State != Committed || r.Receipt == nil || r.Origin.Ref == "" ||
 		r.Origin.Kind != proposed.Origin.Kind || r.Origin.Ref != proposed.Origin.Ref || r.Updated.Before(proposed.Created) {
 		return false
 	}
