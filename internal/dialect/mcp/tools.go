@@ -286,8 +286,8 @@ func (s *Server) describeEnvironment(ctx context.Context, c *call) (*sdk.CallToo
 }
 
 // wellKnown are the packages that a model is told of first.
-var wellKnown = strings.Fields(`numpy pandas matplotlib scipy scikit-learn seaborn plotly statsmodels sympy polars pyarrow
-	duckdb pillow openpyxl python-docx python-pptx pypdf reportlab requests beautifulsoup4 lxml torch transformers`)
+var wellKnown = strings.Fields(`numpy pandas matplotlib scipy scikit-learn seaborn plotly statsmodels sympy polars
+	pyarrow duckdb pillow openpyxl python-docx python-pptx pypdf reportlab requests beautifulsoup4 lxml torch transformers`)
 
 // packagesLength bounds the names of packages in an answer.
 const packagesLength = 750
